@@ -1,0 +1,13 @@
+#pragma once
+// The commands of `scalai`, one function each; scalai_main.cpp puts them together.
+
+#include "ptc/base/command.h"
+
+namespace scalai::apps {
+
+Command validate_command();  // scenario files → all problems
+Command models_command();    // the catalogue, or one model's tensors
+Command compare_command();   // reports side by side
+Command replay_command();    // a report's events through the control loop again
+
+}  // namespace scalai::apps

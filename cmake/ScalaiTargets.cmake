@@ -1,0 +1,31 @@
+# One target a folder, with exact dependencies, so that a wrong include does not link.
+
+# scalai_library(NAME ptc_tensor SRCS box.cpp … DEPS ptc_base … PRIVATE_DEPS fmt::fmt …)
+function(scalai_library)
+  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(${ARG_NAME} STATIC ${ARG_SRCS})
+  target_link_libraries(${ARG_NAME} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS} scalai_flags)
+  target_include_directories(${ARG_NAME} PUBLIC "${CMAKE_SOURCE_DIR}")
+endfunction()
+
+# scalai_executable(NAME scalai SRCS … DEPS …)
+function(scalai_executable)
+  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS" ${ARGN})
+  add_executable(${ARG_NAME} ${ARG_SRCS})
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} scalai_flags)
+endfunction()
+
+# scalai_test(NAME ptc_tensor_test SRCS box_test.cpp … DEPS ptc_tensor … [LABELS …])
+# One executable a folder; ctest runs it as one test with the source folder as working directory.
+function(scalai_test)
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS;LABELS" ${ARGN})
+  add_executable(${ARG_NAME} ${ARG_SRCS})
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main scalai_flags)
+  target_compile_definitions(${ARG_NAME} PRIVATE SCALAI_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+                             SCALAI_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
+  set_tests_properties(${ARG_NAME} PROPERTIES TIMEOUT 600 LABELS "${ARG_LABELS}")
+endfunction()

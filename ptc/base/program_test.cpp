@@ -1,0 +1,309 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+
+#include "ptc/base/command.h"
+#include "ptc/base/file.h"
+#include "ptc/base/internal/toy_program.h"
+#include "ptc/base/status.h"
+#include "ptc/base/version.h"
+
+namespace scalai {
+namespace {
+
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+int run(const Program& program, Words words) {
+  words.insert(words.begin(), program.name);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  return run_program(program, static_cast<int>(words.size()), argv.data());
+}
+
+struct Outcome {
+  int code;
+  std::string out;
+  std::string err;
+};
+
+Outcome outcome(const Program& program, const Words& words) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const int code = run(program, words);
+  std::string out = testing::internal::GetCapturedStdout();
+  return {code, out, testing::internal::GetCapturedStderr()};
+}
+
+void expect_usage_error(const Program& program, const Words& words, const std::string& err) {
+  const Outcome result = outcome(program, words);
+  EXPECT_EQ(result.code, 2) << err;
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, err);
+}
+
+TEST(RunProgram, RunsACommandAndReturnsItsCode) {
+  const Outcome result = outcome(toy(), {"validate", "a", "--format", "json", "--strict"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.out, "json a\n");
+  EXPECT_EQ(result.err, "");
+}
+
+TEST(RunProgram, PrintsTheOverview) {
+  const std::string overview =
+      "Usage: toy COMMAND [ARGUMENT…]\n"
+      "\n"
+      "Plays with scenarios.\n"
+      "\n"
+      "Commands:\n"
+      "  validate    Check a scenario.\n"
+      "\n"
+      "Commands of programs installed separately:\n"
+      "  sim         Simulate a scenario.\n"
+      "\n"
+      "About the program itself:\n"
+      "  help        Explain a command.\n"
+      "  completion  Print a completion script for a shell.\n"
+      "  man         Print a manual page.\n"
+      "  --version   Print the version.\n"
+      "\n"
+      "`toy help COMMAND` explains one command.\n";
+  for (const Words& words : {Words{"--help"}, Words{"help"}, Words{"--help", "x"}, Words{"--what", "--help"}}) {
+    const Outcome result = outcome(toy(), words);
+    EXPECT_EQ(result.code, 0);
+    EXPECT_EQ(result.out, overview);
+    EXPECT_EQ(result.err, "");
+  }
+}
+
+TEST(RunProgram, PrintsHelpWhereverItIsAskedFor) {
+  const std::string help = help_text(validate_spec());
+  const std::vector<Words> asking = {{"validate", "--help"},
+                                     {"help", "validate"},
+                                     {"validate", "--nope", "--help"},
+                                     {"validate", "--seed", "--help"},
+                                     {"validate", "a", "b", "c", "--help=x"}};
+  for (const Words& words : asking) {
+    const Outcome result = outcome(toy(), words);
+    EXPECT_EQ(result.code, 0);
+    EXPECT_EQ(result.out, help);
+  }
+  EXPECT_EQ(outcome(toy(), {"validate", "--", "--help"}).out, "table --help\n");
+  EXPECT_THAT(outcome(toy(), {"completion", "--help"}).out, HasSubstr("Usage: toy completion bash|zsh|fish"));
+}
+
+TEST(RunProgram, PrintsTheVersion) {
+  EXPECT_EQ(outcome(toy(), {"--version"}).out, std::string("toy ") + kVersion + "\n");
+  EXPECT_EQ(outcome(single_toy(), {"--version"}).out, std::string("toy-validate ") + kVersion + "\n");
+}
+
+TEST(RunProgram, UsageErrorsGoToStderrAndExitWith2) {
+  const std::string try_toy = "Try 'toy --help'.\n";
+  const std::string try_validate = "Try 'toy validate --help'.\n";
+  expect_usage_error(toy(), {}, "toy: error: a command is missing\n" + try_toy);
+  expect_usage_error(toy(), {"validte", "a"},
+                     "toy: error: unknown command \"validte\"; did you mean validate?\n" + try_toy);
+  expect_usage_error(toy(), {"sin"}, "toy: error: unknown command \"sin\"; did you mean sim?\n" + try_toy);
+  expect_usage_error(toy(), {"banana"}, "toy: error: unknown command \"banana\"\n" + try_toy);
+  expect_usage_error(toy(), {""}, "toy: error: unknown command \"\"\n" + try_toy);
+  expect_usage_error(toy(), {"--vresion"}, "toy: error: unknown option --vresion; did you mean --version?\n" + try_toy);
+  expect_usage_error(toy(), {"-h"}, "toy: error: unknown option -h; did you mean --help?\n" + try_toy);
+  expect_usage_error(toy(), {"help", "nope"}, "toy: error: unknown command \"nope\"\n" + try_toy);
+  expect_usage_error(toy(), {"validate", "--formt"},
+                     "toy validate: error: unknown option --formt; did you mean --format?\n" + try_validate);
+  expect_usage_error(toy(), {"completion", "csh"},
+                     "toy completion: error: unknown shell \"csh\" (bash, zsh or fish)\n"
+                     "Try 'toy completion --help'.\n");
+}
+
+TEST(RunProgram, ASingleProgramTakesOptionsAtOnce) {
+  EXPECT_EQ(outcome(single_toy(), {"--format=csv", "a"}).out, "csv a\n");
+  EXPECT_EQ(outcome(single_toy(), {"--help"}).out, help_text(validate_spec()));
+  EXPECT_EQ(outcome(single_toy(), {"help"}).out, help_text(validate_spec()));
+  expect_usage_error(single_toy(), {},
+                     "toy-validate: error: an argument is missing; usage: toy validate FILE…\n"
+                     "Try 'toy-validate --help'.\n");
+}
+
+TEST(RunProgramDeathTest, AFullDiskIsAFailure) {
+  const auto run_on_full_disk = [](const Words& words) {
+    EXPECT_NE(std::freopen("/dev/full", "w", stdout), nullptr);
+    std::_Exit(run(toy(), words));
+  };
+  EXPECT_EXIT(run_on_full_disk({"--help"}), testing::ExitedWithCode(5),
+              "toy: error: cannot write the output: No space left on device");
+  EXPECT_EXIT(run_on_full_disk({"validate", "a"}), testing::ExitedWithCode(5), "cannot write the output");
+  EXPECT_EXIT(run_on_full_disk({"validate"}), testing::ExitedWithCode(2), "an argument is missing");
+}
+
+TEST(RunProgramDeathTest, AReaderThatLeavesEndsUsQuietly) {
+  const auto run_into_closed_pipe = [] {
+    std::signal(SIGPIPE, SIG_IGN);
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    ::close(ends[0]);
+    ::dup2(ends[1], STDOUT_FILENO);
+    std::_Exit(run(toy(), {"--help"}));
+  };
+  EXPECT_EXIT(run_into_closed_pipe(), testing::KilledBySignal(SIGPIPE), "^$");
+}
+
+// --- external commands --------------------------------------------------------------------------------------------
+
+class ExternalDeathTest : public testing::Test {
+ protected:
+  ExternalDeathTest() {
+    std::string pattern = testing::TempDir() + "scalai-external-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~ExternalDeathTest() override { std::filesystem::remove_all(folder_); }
+
+  // A program that prints its name and words to stderr and exits with `code`.
+  static void install(const std::string& path, const std::string& what, int code) {
+    const std::string script = "#!/bin/sh\necho \"" + what + ": $*\" >&2\nexit " + std::to_string(code) + "\n";
+    ASSERT_TRUE(write_file(path, script).ok());
+    ASSERT_EQ(::chmod(path.c_str(), 0755), 0);
+  }
+  [[noreturn]] void exec(const Program& program, const Words& words) const {
+    ::setenv("PATH", (folder_ + ":/bin").c_str(), 1);
+    std::_Exit(run(program, words));
+  }
+
+  std::string folder_;
+};
+
+TEST_F(ExternalDeathTest, RunsFromPathWithAllWords) {
+  install(folder_ + "/toy-sim", "on PATH", 7);
+  EXPECT_EXIT(exec(toy(), {"sim", "a b", "--seed=3", "--help"}), testing::ExitedWithCode(7),
+              "^on PATH: a b --seed=3 --help\n$");
+  EXPECT_EXIT(exec(toy(), {"help", "sim"}), testing::ExitedWithCode(7), "^on PATH: --help\n$");
+  EXPECT_EXIT(exec(toy(), {"man", "sim"}), testing::ExitedWithCode(7), "^on PATH: man\n$");
+}
+
+TEST_F(ExternalDeathTest, PrefersTheFileBesideTheExecutable) {
+  Program program = toy();
+  program.name = "toy" + std::to_string(::getpid());
+  const std::string file = program.name + "-sim";
+  const std::filesystem::path beside = std::filesystem::read_symlink("/proc/self/exe").parent_path() / file;
+  install(folder_ + "/" + file, "on PATH", 7);
+  install(beside.string(), "beside", 8);
+  EXPECT_EXIT(exec(program, {"sim", "x"}), testing::ExitedWithCode(8), "^beside: x\n$");
+  std::filesystem::remove(beside);
+}
+
+TEST_F(ExternalDeathTest, AMissingProgramExitsWith4AndAHint) {
+  EXPECT_EXIT(exec(toy(), {"sim"}), testing::ExitedWithCode(4),
+              "toy: error: toy-sim is neither in .* nor on PATH\nhint: install the package toy-sim");
+}
+
+TEST_F(ExternalDeathTest, AProgramThatMayNotRunExitsWith4) {
+  ASSERT_TRUE(write_file(folder_ + "/toy-sim", "x").ok());
+  EXPECT_EXIT(exec(toy(), {"sim"}), testing::ExitedWithCode(4), "toy: error: cannot run toy-sim: Permission denied");
+}
+
+// --- completion and man pages -------------------------------------------------------------------------------------
+
+std::string shell_output(const std::string& command) {
+  std::string out;
+  FILE* pipe = ::popen(command.c_str(), "r");
+  char buffer[4096];
+  while (std::fgets(buffer, sizeof buffer, pipe) != nullptr) out += buffer;
+  EXPECT_EQ(::pclose(pipe), 0) << command;
+  return out;
+}
+
+// What bash offers for the last of `words`, one a line.
+std::string bash_offers(const Program& program, const Words& words) {
+  std::string pattern = testing::TempDir() + "scalai-bash-XXXXXX";
+  const std::string folder = ::mkdtemp(pattern.data());
+  EXPECT_TRUE(write_file(folder + "/plan.json", "").ok());
+  std::string script = outcome(program, {"completion", "bash"}).out + "COMP_WORDS=(" + program.name;
+  for (const std::string& word : words) script += " '" + word + "'";
+  const std::string function = program.single ? "_toy_validate" : "_toy";
+  script += ")\nCOMP_CWORD=" + std::to_string(words.size()) + "\n" + function + "\n";
+  script += "printf '%s\\n' \"${COMPREPLY[@]}\"\n";
+  EXPECT_TRUE(write_file(folder + "/script", script).ok());
+  const std::string out = shell_output("cd " + folder + " && bash script 2>&1");
+  std::filesystem::remove_all(folder);
+  return out;
+}
+
+TEST(Completion, BashOffersCommandsOptionsChoicesAndFiles) {
+  if (std::system("bash -c true") != 0) GTEST_SKIP() << "no bash";
+  EXPECT_EQ(bash_offers(toy(), {""}), "validate\nsim\nhelp\ncompletion\nman\n");
+  EXPECT_EQ(bash_offers(toy(), {"va"}), "validate\n");
+  EXPECT_EQ(bash_offers(toy(), {"--v"}), "--version\n");
+  EXPECT_EQ(bash_offers(toy(), {"validate", "--s"}), "--strict\n--seed=\n");
+  EXPECT_EQ(bash_offers(toy(), {"validate", "--format", "="}), "table\njson\ncsv\n");
+  EXPECT_EQ(bash_offers(toy(), {"validate", "--format", "=", "ta"}), "table\n");
+  EXPECT_EQ(bash_offers(toy(), {"validate", "--format", "c"}), "csv\n");
+  EXPECT_EQ(bash_offers(toy(), {"validate", "--only", "=", "shape,m"}), "shape,memory\n");
+  EXPECT_EQ(bash_offers(toy(), {"validate", "--seed", "="}), "\n");
+  EXPECT_EQ(bash_offers(toy(), {"validate", "pl"}), "plan.json\n");
+  EXPECT_EQ(bash_offers(toy(), {"validate", "--write-a-very-long-report", "=", "pl"}), "plan.json\n");
+  EXPECT_EQ(bash_offers(toy(), {"sim", "pl"}), "plan.json\n");
+  EXPECT_EQ(bash_offers(toy(), {"help", "s"}), "sim\n");
+  EXPECT_EQ(bash_offers(toy(), {"completion", "z"}), "zsh\n");
+  EXPECT_EQ(bash_offers(single_toy(), {"--st"}), "--strict\n");
+  EXPECT_EQ(bash_offers(single_toy(), {"pl"}), "plan.json\n");
+}
+
+TEST(Completion, ZshAndFishHearOfEveryOption) {
+  const std::string zsh = outcome(toy(), {"completion", "zsh"}).out;
+  EXPECT_EQ(zsh.substr(0, 13), "#compdef toy\n");
+  EXPECT_THAT(zsh, HasSubstr("'--format=[How to print. One of\\: table, json, csv. Default\\: table.]:format:"
+                             "(table json csv)'"));
+  EXPECT_THAT(zsh, HasSubstr("'sim:Simulate a scenario.'"));
+  const std::string fish = outcome(toy(), {"completion", "fish"}).out;
+  EXPECT_THAT(fish, HasSubstr("complete -c toy -n '__fish_seen_subcommand_from validate' -l format -x "
+                              "-a 'table json csv' -d 'How to print. One of: table, json, csv. Default: table.'\n"));
+  for (const OptionSpec& option : validate_spec().options) {
+    EXPECT_THAT(zsh, HasSubstr("'--" + option.name));
+    EXPECT_THAT(fish, HasSubstr(" -l " + option.name + " "));
+  }
+}
+
+TEST(ManPage, EscapesWhatRoffWouldTake) {
+  Program program = toy();
+  CommandSpec& spec = program.commands[0].spec;
+  spec.description = ".PP is \\fBnot\\fR ours";
+  const std::string page = outcome(program, {"man", "validate"}).out;
+  EXPECT_THAT(page, HasSubstr(std::string(".TH \"TOY\\-VALIDATE\" 1 \"\" \"Scalai ") + kVersion +
+                              "\"\n"
+                              ".SH NAME\ntoy\\-validate \\- Check a scenario.\n"
+                              ".SH SYNOPSIS\ntoy validate FILE…\n"
+                              ".SH DESCRIPTION\n.PP\n\\&.PP is \\efBnot\\efR ours\n"
+                              ".SH OPTIONS\n.TP\n.B \\-\\-format=FORMAT\nHow to print. One of: table"));
+  EXPECT_THAT(page, HasSubstr(".SH \"EXIT STATUS\"\n.TP\n.B 0\ndone\n"));
+}
+
+TEST(ManPage, OfTheProgramListsItsCommands) {
+  const std::string page = outcome(toy(), {"man"}).out;
+  EXPECT_THAT(page, HasSubstr(".SH COMMANDS\n.TP\n.B validate\nCheck a scenario.\n"
+                              ".TP\n.B sim\nSimulate a scenario.\n"));
+  EXPECT_THAT(outcome(single_toy(), {"man"}).out, HasSubstr(".TH \"TOY\\-VALIDATE\" 1 "));
+}
+
+// --- report_error -------------------------------------------------------------------------------------------------
+
+TEST(ReportError, PrintsTheMessageAndReturnsTheCode) {
+  const auto reported = [](const absl::Status& status) {
+    testing::internal::CaptureStderr();
+    const int code = report_error(status);
+    return std::to_string(code) + " " + testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(reported(absl::OkStatus()), "0 ");
+  EXPECT_EQ(reported(invalid("bad plan")), "3 scalai: error: bad plan\n");
+  EXPECT_EQ(reported(missing("no GPU")), "4 scalai: error: no GPU\n");
+  EXPECT_EQ(reported(failed("worker died")), "5 scalai: error: worker died\n");
+  EXPECT_EQ(reported(absl::InternalError("oops")), "70 scalai: error: oops\n");
+}
+
+}  // namespace
+}  // namespace scalai

@@ -1,0 +1,34 @@
+#include "ptc/base/status.h"
+
+#include <cstdio>
+
+namespace scalai {
+
+void check_failed(const char* file, int line, const char* expression, const std::string& detail) {
+  std::fprintf(stderr, "%s:%d: CHECK failed: %s %s\nThis is a bug in Scalai; please report it with the command line.\n",
+               file, line, expression, detail.c_str());
+  std::fflush(stderr);
+  std::_Exit(70);
+}
+
+absl::Status invalid(std::string message) { return absl::InvalidArgumentError(std::move(message)); }
+absl::Status missing(std::string message) { return absl::NotFoundError(std::move(message)); }
+absl::Status failed(std::string message) { return absl::AbortedError(std::move(message)); }
+
+int exit_code_of(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk: return 0;
+    case absl::StatusCode::kInvalidArgument: return 3;
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kPermissionDenied: return 4;
+    case absl::StatusCode::kInternal: return 70;
+    default: return 5;
+  }
+}
+
+std::string message_of(const absl::Status& status) {
+  return std::string(status.message().data(), status.message().size());
+}
+
+}  // namespace scalai

@@ -1,0 +1,51 @@
+#include "ptc/base/utf8.h"
+
+#include <gtest/gtest.h>
+
+#include "ptc/base/random.h"
+
+namespace scalai {
+namespace {
+
+using Parts = std::vector<std::string_view>;
+
+TEST(Utf8, SplitsIntoCharacters) {
+  EXPECT_EQ(characters(""), Parts{});
+  EXPECT_EQ(characters("aé…😀"), (Parts{"a", "é", "…", "😀"}));
+}
+
+TEST(Utf8, TakesBrokenBytesOneByOne) {
+  EXPECT_EQ(columns_of("\x80"), 1u);              // no lead byte
+  EXPECT_EQ(columns_of("\xc3"), 1u);              // cut off
+  EXPECT_EQ(columns_of("\xe2\x80"), 2u);          // cut off
+  EXPECT_EQ(columns_of("\xc0\xaf"), 2u);          // overlong
+  EXPECT_EQ(columns_of("\xe0\x80\xaf"), 3u);      // overlong
+  EXPECT_EQ(columns_of("\xed\xa0\x80"), 3u);      // surrogate
+  EXPECT_EQ(columns_of("\xf4\x90\x80\x80"), 4u);  // beyond U+10FFFF
+  EXPECT_EQ(columns_of("\xf4\x8f\xbf\xbf"), 1u);  // U+10FFFF
+}
+
+TEST(Utf8, MakesTextPrintable) { EXPECT_EQ(printable_text("a\tb\x1b[\x7f\xc2\x9b\xff é"), "a b?[??? é"); }
+
+TEST(Utf8, ClipsBetweenCharacters) {
+  EXPECT_EQ(clipped("größe", 5), "größe");
+  EXPECT_EQ(clipped("größer", 5), "größ…");
+  EXPECT_EQ(clipped("größer", 1), "…");
+  EXPECT_EQ(clipped("größer", 0), "");
+}
+
+TEST(Utf8, CharactersOfRandomBytesAddUpToThem) {
+  const uint64_t seed = 5;
+  Random random(seed);
+  for (int i = 0; i < 2'000; ++i) {
+    std::string bytes;
+    for (int64_t n = random.below(12); n > 0; --n) bytes += static_cast<char>(random.between(0x70, 0xFF));
+    std::string joined;
+    for (const std::string_view part : characters(bytes)) joined += part;
+    EXPECT_EQ(joined, bytes) << "seed " << seed;
+    EXPECT_EQ(columns_of(printable_text(bytes)), columns_of(bytes)) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace scalai

@@ -1,0 +1,138 @@
+#include "ptc/collection/megatron.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "ptc/base/status.h"
+
+namespace scalai::collection {
+namespace {
+
+constexpr int kDenseMesh = 0;
+constexpr int kExpertMesh = 1;
+constexpr int64_t kVocabMultiple = 128;  // Megatron's make-vocab-size-divisible-by
+
+std::vector<Mesh> meshes_of(const ParallelConfig& config) {
+  const auto size_of = [&](const std::string& axis) {
+    return axis == "tp" ? config.tp : axis == "cp" ? config.cp : axis == "dp" ? config.dp : config.pp;
+  };
+  std::vector<MeshAxis> dense;
+  for (const std::string& axis : config.order) dense.push_back({axis, size_of(axis)});
+  // The expert mesh runs over the same ranks: where pp is slowest (Megatron's order) a stage's ranks are contiguous.
+  std::vector<MeshAxis> expert = {{"etp", config.etp}, {"ep", config.ep}, {"edp", config.edp()}};
+  expert.insert(config.order.front() == "pp" ? expert.begin() : expert.end(), {"pp", config.pp});
+  return {Mesh(dense), Mesh(expert)};
+}
+
+// Pipeline stage of every layer: virtual stage v lies on stage v mod pp.
+std::vector<int> stage_of_layers(const ParallelConfig& config, int layers) {
+  const std::vector<int> counts = layers_per_stage(config, layers);
+  std::vector<int> stages;
+  for (size_t v = 0; v < counts.size(); ++v)
+    stages.insert(stages.end(), static_cast<size_t>(counts[v]), static_cast<int>(v) % config.pp);
+  return stages;
+}
+
+std::vector<int> homes_of(const model::Param& param, const std::vector<int>& stage_of_layer, int pp) {
+  if (param.layer == model::Param::kFirst) return {0};
+  if (param.layer == model::Param::kLast) return {pp - 1};
+  if (param.layer == model::Param::kBothEnds) return pp == 1 ? std::vector<int>{0} : std::vector<int>{0, pp - 1};
+  return {stage_of_layer[static_cast<size_t>(param.layer)]};
+}
+
+tensor::Layout tp_layout(const model::Param& param) {
+  const std::string axis = param.expert >= 0 ? "etp" : "tp";
+  switch (param.rule) {
+    case model::TpRule::kColumn: return {{{.axis = axis, .dim = 0}}};
+    case model::TpRule::kRow: return {{{.axis = axis, .dim = 1}}};
+    case model::TpRule::kVocab:
+      return {{{.axis = axis, .dim = 0, .rule = tensor::SplitRule::kPadded, .multiple = kVocabMultiple}}};
+    case model::TpRule::kReplicated: break;
+  }
+  return {};
+}
+
+bool sharded_by_zero(model::StateKind kind, int zero) {
+  switch (kind) {
+    case model::StateKind::kMaster:
+    case model::StateKind::kExpAvg:
+    case model::StateKind::kExpAvgSq:
+    case model::StateKind::kMomentum: return zero >= 1;
+    case model::StateKind::kParam: return zero >= 3;
+    default: return false;
+  }
+}
+
+void place_parameter(const model::Model& model, const ParallelConfig& config, const std::vector<int>& stages,
+                     const model::Param& param, LogicalTensor& tensor) {
+  tensor.layout = tp_layout(param);
+  tensor.pins = {{"pp", homes_of(param, stages, config.pp)}};
+  if (param.expert >= 0) {
+    tensor.mesh = kExpertMesh;
+    tensor.pins.push_back({"ep", {param.expert / (model.experts / config.ep)}});
+  }
+  if (sharded_by_zero(tensor.kind, config.zero)) {
+    tensor.layout.cuts.push_back(
+        {.axis = param.expert >= 0 ? "edp" : "dp", .dim = tensor::Cut::kFlat, .rule = tensor::SplitRule::kBalanced});
+  }
+}
+
+}  // namespace
+
+absl::Status check_fit(const model::Model& model, const ParallelConfig& config) {
+  std::string problems;
+  const auto problem = [&](const std::string& text) { problems += (problems.empty() ? "" : "\n") + text; };
+  const auto divides = [&](int parts, std::string_view axis, int64_t extent, std::string_view what) {
+    if (extent % parts != 0)
+      problem(fmt::format("{}{} does not divide the {} {} of {}", axis, parts, extent, what, model.name));
+  };
+  if (model.heads > 0) {
+    divides(config.tp, "tp", model.heads, "attention heads");
+    if (config.tp <= model.kv_heads) divides(config.tp, "tp", model.kv_heads, "key-value heads");
+    if (model.experts == 0) divides(config.tp, "tp", model.ffn, "feed-forward columns");
+  }
+  const int virtual_stages = config.pp * config.vpp;
+  if (virtual_stages > model.layers) {
+    problem(
+        fmt::format("{} pipeline stages are more than the {} layers of {}", virtual_stages, model.layers, model.name));
+  }
+  const int sum = std::accumulate(config.stages.begin(), config.stages.end(), 0);
+  if (!config.stages.empty() && sum != model.layers) {
+    problem(fmt::format("stages sum to {} layers, {} has {}", sum, model.name, model.layers));
+  }
+  if (model.experts == 0 && config.ep > 1)
+    problem(fmt::format("ep{} needs experts, {} has none", config.ep, model.name));
+  if (model.experts > 0) {
+    divides(config.ep, "ep", model.experts, "experts");
+    divides(config.etp, "etp", model.ffn, "feed-forward columns");
+    if (config.order.front() != "pp" && config.order.back() != "pp") {
+      problem("a model with experts needs pp first or last in order=, so that a stage's ranks form an expert mesh");
+    }
+  }
+  return problems.empty() ? absl::OkStatus() : invalid(problems);
+}
+
+absl::StatusOr<Collection> megatron_collection(const model::Model& model, const model::Recipe& recipe,
+                                               const ParallelConfig& config, std::vector<DeviceId> devices) {
+  SCALAI_RETURN_IF_ERROR(check_fit(model, config));
+  if (static_cast<int>(devices.size()) != config.world()) {
+    return invalid(fmt::format("{} needs {} devices, {} are given", canonical(config), config.world(), devices.size()));
+  }
+  const std::vector<int> stages = stage_of_layers(config, model.layers);
+  Collection collection{.name = canonical(config), .meshes = meshes_of(config), .device_of_rank = std::move(devices)};
+  for (const model::StateTensor& state : model::state_tensors(model, recipe)) {
+    LogicalTensor tensor{
+        .name = state.name, .dtype = state.dtype, .shape = state.shape, .kind = state.kind, .mesh = kDenseMesh};
+    if (state.param < 0) {
+      tensor.pins = {{"pp", {0}}, {"tp", {0}}, {"cp", {0}}};
+    } else {
+      place_parameter(model, config, stages, model.params[static_cast<size_t>(state.param)], tensor);
+    }
+    collection.tensors.push_back(std::move(tensor));
+  }
+  return collection;
+}
+
+}  // namespace scalai::collection

@@ -1,0 +1,27 @@
+#pragma once
+// Megatron's rules as data: builds the Collection of a model's state under a parallel configuration.
+//
+//   tp   column (dim 0), row (dim 1), vocabulary (dim 0, padded to 128·tp), replicated      Shoeybi et al. 2019
+//   pp   layers to stages, balanced or explicit, interleaved with vpp; embeddings on the first stage, final norm and
+//        head on the last; a tied embedding lives on both                                  Narayanan et al. 2021
+//   dp   replicas; with zero >= 1 optimizer state, zero = 3 also parameters, are flat shards over dp (per tensor)
+//   cp   replicas; ep experts by global id over the expert mesh; etp cuts inside an expert
+// Job-wide state (rng, step, data cursor) lives on tp 0, cp 0 of the first stage of each data-parallel replica, so that
+// it is in the job once and survives as the parameters do.
+
+#include "absl/status/statusor.h"
+#include "ptc/collection/collection.h"
+#include "ptc/collection/layout_name.h"
+#include "ptc/model/model.h"
+
+namespace scalai::collection {
+
+// Devices in rank order; as many as config.world(). Errors: what does not divide, more stages than layers, ep for a
+// model without experts.
+absl::StatusOr<Collection> megatron_collection(const model::Model& model, const model::Recipe& recipe,
+                                               const ParallelConfig& config, std::vector<DeviceId> devices);
+
+// Checks a configuration against a model without building anything; all problems, one a line.
+absl::Status check_fit(const model::Model& model, const ParallelConfig& config);
+
+}  // namespace scalai::collection

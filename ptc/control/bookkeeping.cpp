@@ -1,0 +1,137 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ptc/control/internal/control_impl.h"
+
+namespace scalai::control {
+
+std::string device_list(const std::vector<DeviceId>& devices) {
+  std::vector<DeviceId> sorted = devices;
+  std::sort(sorted.begin(), sorted.end());
+  std::string text;
+  for (size_t first = 0, last = 0; first < sorted.size(); first = last + 1) {
+    last = first;
+    while (last + 1 < sorted.size() && sorted[last + 1].value == sorted[last].value + 1) ++last;
+    text += fmt::format("{}g{}", text.empty() ? "" : " ", sorted[first].value);
+    if (last > first) text += fmt::format("-g{}", sorted[last].value);
+  }
+  return text;
+}
+
+void Control::Impl::allocate(Job& job, std::vector<DeviceId> devices) {
+  job.record.gpu_hours += static_cast<double>(job.devices.size()) * (now_s_ - job.allocated_since_s) / 3600;
+  job.allocated_since_s = now_s_;
+  const bool frees = std::any_of(job.devices.begin(), job.devices.end(), [&](DeviceId device) {
+    return std::find(devices.begin(), devices.end(), device) == devices.end();
+  });
+  if (frees) freed_by_ = job.spec->name;
+  job.devices = std::move(devices);
+}
+
+void Control::Impl::credit_training(Job& job, int64_t steps_done) {
+  const int64_t steps = steps_done - job.training.from_step;
+  job.record.training_s += static_cast<double>(steps) * job.training.step_s;
+  job.state.step = steps_done;
+  job.training.from_step = steps_done;
+  job.training.start_s = now_s_;
+}
+
+void Control::Impl::end_span(Job& job, const std::string& what, double end_s) {
+  if (end_s > job.span_since_s) spans_.push_back({job.index, what, job.span_since_s, end_s, job.devices});
+  job.span_since_s = end_s;
+}
+
+void Control::Impl::record_phase_spans(const Job& job, const PhaseSeconds& phases,
+                                       const std::vector<DeviceId>& devices) {
+  const std::array<std::pair<const char*, double>, 6> parts = {{{"stage", phases.stop},
+                                                                {"plan", phases.plan},
+                                                                {"restart", phases.restart},
+                                                                {"transfer", phases.transfer},
+                                                                {"verify", phases.verify},
+                                                                {"resume", phases.resume}}};
+  double at_s = now_s_ - phases.total();
+  for (const auto& [what, seconds] : parts) {
+    if (seconds > 0) spans_.push_back({job.index, what, at_s, at_s + seconds, devices});
+    at_s += seconds;
+  }
+}
+
+void Control::Impl::sample_memory(const Job& job) {
+  std::map<DeviceId, int64_t> bytes;
+  const auto add = [&](const collection::Collection& collection) {
+    const std::vector<int64_t> of_ranks = state_bytes_of_ranks(collection);
+    for (size_t rank = 0; rank < of_ranks.size(); ++rank) bytes[collection.device_of_rank[rank]] += of_ranks[rank];
+  };
+  // A device that the job has just left holds nothing of it.
+  for (const MemorySample& sample : memory_) {
+    if (sample.bytes > 0 && std::find(job.devices.begin(), job.devices.end(), sample.device) == job.devices.end()) {
+      const bool others = std::any_of(jobs_.begin(), jobs_.end(), [&](const Job& other) {
+        return other.index != job.index &&
+               std::find(other.devices.begin(), other.devices.end(), sample.device) != other.devices.end();
+      });
+      if (!others) bytes[sample.device] = 0;
+    }
+  }
+  add(*job.state.collection);
+  if (job.underway) add(*job.underway->collection);  // old and new state side by side until the commit
+  for (const auto& [device, held] : bytes) {
+    const auto last =
+        std::find_if(memory_.rbegin(), memory_.rend(), [&](const MemorySample& s) { return s.device == device; });
+    if (last == memory_.rend() ? held > 0 : last->bytes != held) memory_.push_back({now_s_, device, held});
+  }
+}
+
+namespace {
+
+std::string name_of(Mode mode) {
+  switch (mode) {
+    case Mode::kWaiting: return "waiting";
+    case Mode::kComplete: return "complete";
+    case Mode::kFailed: return "failed";
+    default: return "running";
+  }
+}
+
+// What a job would look like if the run ended at `at_s`.
+JobRecord closed_record(const Job& job, double at_s) {
+  JobRecord record = job.record;
+  int64_t steps = job.state.step;
+  if (job.mode == Mode::kTraining || job.mode == Mode::kStopping) {
+    steps = job.training.steps_done_at(at_s);
+    record.training_s += static_cast<double>(steps - job.training.from_step) * job.training.step_s;
+  }
+  if (job.underway) record.reconfigurations.push_back(job.underway->record);
+  record.state = name_of(job.mode);
+  record.steps = steps;
+  record.samples = steps * job.spec->global_batch;
+  if (!job.over()) record.wall_s = at_s;
+  record.downtime_s = record.wall_s - record.training_s;
+  record.goodput_samples_per_s = record.wall_s > 0 ? static_cast<double>(record.samples) / record.wall_s : 0;
+  record.gpu_hours += static_cast<double>(job.devices.size()) * (at_s - job.allocated_since_s) / 3600;
+  return record;
+}
+
+}  // namespace
+
+RunReport Control::Impl::report(double at_s) const {
+  RunReport report;
+  report.scenario = &scenario_;
+  report.strategy = strategy_.name;
+  report.end_s = at_s;
+  report.plans = plans_;
+  report.events = events_;
+  report.spans = spans_;
+  report.memory = memory_;
+  for (const Job& job : jobs_) {
+    report.jobs.push_back(closed_record(job, at_s));
+    const bool training = job.mode == Mode::kTraining || job.mode == Mode::kStopping;
+    if ((training || job.mode == Mode::kWaiting) && at_s > job.span_since_s) {
+      report.spans.push_back({job.index, training ? "train" : "waiting", job.span_since_s, at_s, job.devices});
+    }
+  }
+  return report;
+}
+
+}  // namespace scalai::control

@@ -1,0 +1,381 @@
+#include "ptc/control/control.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "ptc/base/status.h"
+#include "ptc/collection/megatron.h"
+#include "ptc/control/internal/control_impl.h"
+
+namespace scalai::control {
+
+Control::Control(const Scenario& scenario, Strategy strategy, const parallel::StepTimeModel& step_time,
+                 bool check_plans)
+    : impl_(std::make_unique<Impl>(scenario, std::move(strategy), step_time, check_plans)) {}
+Control::~Control() = default;
+std::vector<Command> Control::step(const Event& event) { return impl_->step(event); }
+RunReport Control::report(double at_s) const { return impl_->report(at_s); }
+const std::vector<std::shared_ptr<const plan::Plan>>& Control::plans() const { return impl_->plans(); }
+
+Control::Impl::Impl(const Scenario& scenario, Strategy strategy, const parallel::StepTimeModel& step_time,
+                    bool check_plans)
+    : scenario_(scenario),
+      strategy_(std::move(strategy)),
+      step_time_(step_time),
+      check_plans_(check_plans),
+      fired_(scenario.events.size(), false) {
+  for (size_t i = 0; i < scenario.jobs.size(); ++i) {
+    Job job;
+    job.index = static_cast<int>(i);
+    job.spec = &scenario.jobs[i];
+    job.wanted_gpus = job.spec->gpus;
+    job.wanted_devices = job.spec->devices;
+    job.record.name = job.spec->name;
+    jobs_.push_back(std::move(job));
+  }
+}
+
+std::vector<Command> Control::Impl::step(const Event& event) {
+  SCALAI_CHECK(event.at_s >= now_s_, "events go forward in time");
+  now_s_ = event.at_s;
+  commands_.clear();
+  if (over_) return {};
+  events_.push_back(event);
+  std::visit([this](const auto& body) { on(body); }, event.body);
+  while (!freed_by_.empty() && !over_) {  // devices that a job has left may be what another waits for
+    const std::string name = std::exchange(freed_by_, {});
+    for (Job& job : jobs_) {
+      if (job.mode == Mode::kWaiting) retarget(job, "devices of " + name + " are free");
+    }
+  }
+  return std::move(commands_);
+}
+
+// ---- events -----------------------------------------------------------------------------------------------------
+
+void Control::Impl::on(const Started&) {
+  if (scenario_.until_s) arm(*scenario_.until_s, kUntil);
+  for (Job& job : jobs_) {
+    const std::optional<Target> target = choose_target(job);
+    if (!target) {
+      wait(job);
+      continue;
+    }
+    job.choice = target->choice;
+    allocate(job, target->devices);
+    auto built = collection::megatron_collection(job.spec->model, job.spec->recipe, job.choice->config, job.devices);
+    SCALAI_CHECK(built.ok(), message_of(built.status()));
+    job.state = {.step = 0, .collection = std::make_shared<collection::Collection>(std::move(built).value())};
+    if (job.spec->checkpoint.every_steps > 0) job.checkpoint = job.state;  // the initial state is in storage
+    sample_memory(job);
+    start_training(job);
+  }
+  for (size_t i = 0; i < scenario_.events.size(); ++i) {
+    if (const auto* at = std::get_if<AtTime>(&scenario_.events[i].when)) arm(at->at_s, static_cast<int>(i));
+  }
+}
+
+void Control::Impl::on(const StepReached& event) {
+  Job& job = jobs_[static_cast<size_t>(event.job)];
+  if (job.mode != Mode::kTraining && job.mode != Mode::kStopping) return;
+  credit_training(job, event.step);
+  job.training.until_step = event.step;  // at a boundary: nothing runs until the next Train
+  fire_reached(job);
+  if (job.spec->steps > 0 && event.step >= job.spec->steps) return complete(job);
+  const double stall_s = start_snapshots(job);
+  if (job.mode == Mode::kStopping && !settled(job)) return begin_reconfiguration(job);
+  job.mode = Mode::kTraining;  // also when what was asked for has been taken back
+  start_training(job, stall_s);
+}
+
+void Control::Impl::on(const RoundDone& event) {
+  const Job& job = jobs_[static_cast<size_t>(event.job)];
+  if (!job.underway) return;
+  const int reconfiguration = job.underway->record.index;
+  for (size_t i = 0; i < scenario_.events.size(); ++i) {
+    const auto* during = std::get_if<During>(&scenario_.events[i].when);
+    if (during == nullptr || fired_[i] || during->job != event.job) continue;
+    if (during->reconfiguration != reconfiguration || during->after_round != event.round) continue;
+    if (during->delay_s > 0) {
+      fired_[i] = true;
+      arm(now_s_ + during->delay_s, static_cast<int>(i));
+    } else {
+      fire(i);
+    }
+  }
+}
+
+void Control::Impl::on(const ExecutionDone& event) {
+  Job& job = jobs_[static_cast<size_t>(event.job)];
+  if (job.mode == Mode::kReconfiguring) commit(job, event.phases);
+}
+
+void Control::Impl::on(const BackgroundDone& event) {
+  Job& job = jobs_[static_cast<size_t>(event.job)];
+  const auto found = job.in_flight.find(event.tag);
+  if (found == job.in_flight.end()) return;  // a device of it was lost on the way
+  auto& [is_checkpoint, holding] = found->second;
+  (is_checkpoint ? job.checkpoint : job.redundant) = std::move(holding);
+  job.in_flight.erase(found);
+}
+
+void Control::Impl::on(const TimerFired& event) {
+  const auto [index, deadline] = timers_.at(static_cast<size_t>(event.timer));
+  if (index == kUntil) {
+    over_ = true;
+    commands_.push_back(Stop{});
+  } else if (deadline) {
+    const auto& preempt = std::get<Preempt>(scenario_.events[static_cast<size_t>(index)].what);
+    apply(Fail{.devices = preempt.devices, .links = {}});
+  } else {
+    fire(static_cast<size_t>(index));
+  }
+}
+
+void Control::Impl::on(const DevicesLost& event) {
+  const std::set<DeviceId> lost(event.devices.begin(), event.devices.end());
+  for (const DeviceId device : lost) {
+    const auto repaired = repaired_at_s_.find(device);
+    if (repaired == repaired_at_s_.end() || repaired->second < event.failed_at_s) dead_.insert(device);
+  }
+  for (Job& job : jobs_) {
+    job.state.gone.insert(lost.begin(), lost.end());
+    for (std::optional<Holding>* snapshot : {&job.checkpoint, &job.redundant}) {
+      if (*snapshot) (*snapshot)->gone.insert(lost.begin(), lost.end());
+    }
+    std::erase_if(job.in_flight, [&](const auto& entry) {
+      const std::vector<DeviceId>& devices = entry.second.second.collection->device_of_rank;
+      return std::any_of(devices.begin(), devices.end(), [&](DeviceId device) { return lost.count(device) != 0; });
+    });
+  }
+  for (Job& job : jobs_) lose_devices(job, lost, event.failed_at_s, "lost " + device_list(event.devices));
+}
+
+void Control::Impl::on(const UserResize& event) { apply(Resize{.job = event.job, .gpus = event.gpus}); }
+
+// ---- the scenario's script ----------------------------------------------------------------------------------------
+
+void Control::Impl::arm(double at_s, int event) {
+  commands_.push_back(ArmTimer{.timer = static_cast<int64_t>(timers_.size()), .at_s = at_s});
+  timers_.emplace_back(event, false);
+}
+
+void Control::Impl::fire(size_t event) {
+  fired_[event] = true;
+  std::visit([this](const auto& what) { apply(what); }, scenario_.events[event].what);
+  if (const auto* preempt = std::get_if<Preempt>(&scenario_.events[event].what)) {
+    arm(now_s_ + preempt->notice_s, static_cast<int>(event));
+    timers_.back().second = true;
+  }
+}
+
+void Control::Impl::fire_reached(const Job& job) {
+  for (size_t i = 0; i < scenario_.events.size(); ++i) {
+    const auto* at = std::get_if<AtStep>(&scenario_.events[i].when);
+    if (at != nullptr && at->job == job.index && at->step <= job.state.step && !fired_[i]) fire(i);
+  }
+}
+
+void Control::Impl::apply(const Resize& what) {
+  Job& job = jobs_[static_cast<size_t>(what.job)];
+  job.wanted_gpus = what.gpus;
+  job.wanted_devices.clear();
+  retarget(job, fmt::format("resize to {}", what.gpus));
+}
+
+void Control::Impl::apply(const Redeploy& what) {
+  Job& job = jobs_[static_cast<size_t>(what.job)];
+  job.wanted_gpus = static_cast<int>(what.devices.size());
+  job.wanted_devices = what.devices;
+  retarget(job, "redeploy", /*forced=*/true);
+}
+
+void Control::Impl::apply(const Fail& what) {
+  commands_.push_back(Inject{.what = what, .detect_s = strategy_.costs.detect_s});
+}
+
+void Control::Impl::apply(const Repair& what) {
+  commands_.push_back(Inject{.what = what, .detect_s = 0});
+  for (const DeviceId device : what.devices) {
+    dead_.erase(device);
+    draining_.erase(device);
+    speed_.erase(device);
+    repaired_at_s_[device] = now_s_;
+  }
+  if (what.devices.empty()) return;
+  for (Job& job : jobs_) retarget(job, "repair of " + device_list(what.devices));
+}
+
+void Control::Impl::apply(const Degrade& what) {
+  commands_.push_back(Inject{.what = what, .detect_s = 0});
+  for (const DeviceId device : what.devices) speed_[device] = what.factor;
+  for (Job& job : jobs_) {
+    // The step under way ends as it began; the next one runs at the new speed.
+    if (job.mode == Mode::kTraining && job.training.step_s != step_seconds(job)) stop_at_boundary(job);
+  }
+}
+
+void Control::Impl::apply(const Preempt& what) {
+  draining_.insert(what.devices.begin(), what.devices.end());
+  for (Job& job : jobs_) retarget(job, "preemption of " + device_list(what.devices));
+}
+
+// ---- training -----------------------------------------------------------------------------------------------------
+
+void Control::Impl::retarget(Job& job, const std::string& cause, bool forced) {
+  if (job.over()) return;
+  job.forced = job.forced || forced;
+  if (job.mode == Mode::kStopping) return;
+  if (job.mode == Mode::kReconfiguring) {
+    job.change_asked = true;
+    job.cause = cause;
+    job.cause_s = now_s_;
+    return;
+  }
+  const bool stays = job.mode == Mode::kWaiting ? !choose_target(job) : settled(job);
+  if (stays) return;
+  job.cause = cause;
+  job.cause_s = now_s_;
+  job.failed_s = -1;
+  if (job.mode == Mode::kWaiting) return begin_reconfiguration(job);
+  job.mode = Mode::kStopping;
+  stop_at_boundary(job);
+}
+
+void Control::Impl::stop_at_boundary(Job& job) {
+  // At a boundary already (inside its StepReached): the caller goes on from there.
+  if (job.training.until_step == job.training.from_step) return;
+  job.training.until_step = job.training.next_boundary_after(now_s_);
+  commands_.push_back(Train{.job = job.index,
+                            .start_s = job.training.start_s,
+                            .from_step = job.training.from_step,
+                            .until_step = job.training.until_step,
+                            .step_s = job.training.step_s,
+                            .devices = job.devices});
+}
+
+void Control::Impl::lose_devices(Job& job, const std::set<DeviceId>& lost, double failed_at_s,
+                                 const std::string& cause) {
+  const auto among = [&](const std::vector<DeviceId>& devices) {
+    return std::any_of(devices.begin(), devices.end(), [&](DeviceId device) { return lost.count(device) != 0; });
+  };
+  if (job.mode == Mode::kTraining || job.mode == Mode::kStopping) {
+    if (!among(job.devices)) return;
+    commands_.push_back(Halt{.job = job.index});
+    credit_training(job, job.training.steps_done_at(failed_at_s));
+    job.cause = cause;
+    job.cause_s = job.failed_s = failed_at_s;
+    begin_reconfiguration(job);
+  } else if (job.mode == Mode::kReconfiguring) {
+    Underway& underway = *job.underway;
+    if (!among(underway.target.devices) && !among(underway.record.plan->src_devices)) return;
+    commands_.push_back(Abort{.job = job.index});
+    underway.record.cause += "; " + cause;
+    underway.record.phases.aborted += now_s_ - underway.attempt_s;
+    ++underway.record.aborted_attempts;
+    spans_.push_back({job.index, "aborted", underway.attempt_s, now_s_, underway.target.devices});
+    begin_attempt(job);
+  }
+}
+
+void Control::Impl::start_training(Job& job, double stall_s) {
+  if (job.mode != Mode::kTraining) job.span_since_s = now_s_;
+  job.mode = Mode::kTraining;
+  job.training = {.start_s = now_s_ + stall_s,
+                  .from_step = job.state.step,
+                  .until_step = next_milestone(job),
+                  .step_s = step_seconds(job)};
+  commands_.push_back(Train{.job = job.index,
+                            .start_s = job.training.start_s,
+                            .from_step = job.training.from_step,
+                            .until_step = job.training.until_step,
+                            .step_s = job.training.step_s,
+                            .devices = job.devices});
+}
+
+double Control::Impl::step_seconds(const Job& job) const {
+  double slowest = 1;
+  for (const DeviceId device : job.devices) {
+    const auto found = speed_.find(device);
+    if (found != speed_.end()) slowest = std::min(slowest, found->second);
+  }
+  if (job.choice->step_s > 0) return job.choice->step_s / slowest;
+  const plan::GpuKind& gpu =
+      scenario_.cluster.hosts[static_cast<size_t>(scenario_.cluster.host_of(job.devices.front()).value)].gpu;
+  return step_time_.step_s({.model = job.spec->model,
+                            .config = job.choice->config,
+                            .gpu = gpu,
+                            .global_batch = job.spec->global_batch,
+                            .micro_batch = job.spec->micro_batch,
+                            .sequence = job.spec->sequence}) /
+         slowest;
+}
+
+int64_t Control::Impl::next_milestone(const Job& job) const {
+  int64_t next = std::numeric_limits<int64_t>::max() / 2;  // none: trains until something happens
+  const int64_t step = job.state.step;
+  if (job.spec->steps > 0) next = std::min(next, job.spec->steps);
+  for (size_t i = 0; i < scenario_.events.size(); ++i) {
+    const auto* at = std::get_if<AtStep>(&scenario_.events[i].when);
+    if (at != nullptr && at->job == job.index && !fired_[i] && at->step > step) next = std::min(next, at->step);
+  }
+  const auto multiple_after = [&](int64_t every) { return (step / every + 1) * every; };
+  if (job.spec->checkpoint.every_steps > 0) next = std::min(next, multiple_after(job.spec->checkpoint.every_steps));
+  if (job.spec->redundancy.copies > 0) next = std::min(next, multiple_after(job.spec->redundancy.every_steps));
+  return next;
+}
+
+double Control::Impl::start_snapshots(Job& job) {
+  const int64_t step = job.state.step;
+  const CheckpointPolicy& checkpoint = job.spec->checkpoint;
+  const RedundancyPolicy& redundancy = job.spec->redundancy;
+  const auto start = [&](bool is_checkpoint, std::vector<BulkFlow> flows) {
+    const bool busy = std::any_of(job.in_flight.begin(), job.in_flight.end(),
+                                  [&](const auto& entry) { return entry.second.first == is_checkpoint; });
+    if (busy) return false;  // the last one has not arrived: skip this one
+    const std::optional<Holding>& last = is_checkpoint ? job.checkpoint : job.redundant;
+    if (last && last->step == step && last->collection == job.state.collection) return false;
+    const int64_t tag = next_tag_++;
+    job.in_flight[tag] = {is_checkpoint,
+                          Holding{.step = step, .collection = job.state.collection, .gone = job.state.gone}};
+    commands_.push_back(Background{
+        .job = job.index, .tag = tag, .what = is_checkpoint ? "checkpoint" : "redundancy", .flows = std::move(flows)});
+    return true;
+  };
+  bool any = false;
+  if (checkpoint.every_steps > 0 && step % checkpoint.every_steps == 0) {
+    any = start(true, checkpoint_flows(*job.state.collection)) || any;
+  }
+  if (redundancy.copies > 0 && step % redundancy.every_steps == 0) {
+    any = start(false, redundancy_flows(*job.state.collection, scenario_.cluster, redundancy)) || any;
+  }
+  if (!any) return 0;
+  // Training waits while every device copies its state to host memory; the rest goes on in the background.
+  double stall_s = 0;
+  const std::vector<int64_t> bytes = state_bytes_of_ranks(*job.state.collection);
+  for (size_t rank = 0; rank < bytes.size(); ++rank) {
+    const HostId host = scenario_.cluster.host_of(job.state.collection->device_of_rank[rank]);
+    const double rate = scenario_.cluster.hosts[static_cast<size_t>(host.value)].pcie_bytes_per_s;
+    if (rate > 0) stall_s = std::max(stall_s, static_cast<double>(bytes[rank]) / rate);
+  }
+  return stall_s;
+}
+
+void Control::Impl::complete(Job& job) {
+  end_span(job, "train", now_s_);
+  job.mode = Mode::kComplete;
+  job.record.wall_s = now_s_;
+  allocate(job, {});
+  stop_if_over();
+}
+
+void Control::Impl::stop_if_over() {
+  if (!std::all_of(jobs_.begin(), jobs_.end(), [](const Job& job) { return job.over(); })) return;
+  over_ = true;
+  commands_.push_back(Stop{});
+}
+
+}  // namespace scalai::control

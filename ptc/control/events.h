@@ -1,0 +1,128 @@
+#pragma once
+// The alphabet of the control loop: step(Event) → [Command]. Events are facts that a runtime reports, with the scenario
+// time at which they became known; commands are what the control loop asks a runtime to do. Both are plain data, so
+// that the log of events of any run can be fed through the control loop again (scalai replay).
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ptc/base/ids.h"
+#include "ptc/control/scenario.h"
+#include "ptc/plan/plan.h"
+
+namespace scalai::control {
+
+// Seconds of a reconfiguration by phase. Phases follow one another; their sum is the time from the request (or the
+// failure) to the first step in the new configuration.
+struct PhaseSeconds {
+  double detect = 0;  // failure → known (failures only)
+  double stop = 0;    // request → step boundary, plus staging the state where the strategy does that
+  double plan = 0;
+  double restart = 0;   // processes, containers, framework
+  double transfer = 0;  // moving state: the plan's rounds
+  double verify = 0;
+  double resume = 0;   // communicators, loading staged state
+  double aborted = 0;  // attempts that a failure cut short
+  double total() const { return detect + stop + plan + restart + transfer + verify + resume + aborted; }
+};
+
+// ---- events ---------------------------------------------------------------------------------------------------------
+struct Started {};  // time 0; the first event of every run
+struct StepReached {
+  int job = 0;
+  int64_t step = 0;
+};  // a Train command came to its end
+struct RoundDone {
+  int job = 0;
+  int round = 0;
+};  // 0: the transfer phase begins; r: its r-th round is done
+struct ExecutionDone {
+  int job = 0;
+  PhaseSeconds phases;
+};  // of the plan under way; detect and aborted are 0 here
+struct BackgroundDone {
+  int job = 0;
+  int64_t tag = 0;
+};  // a Background command's flows have all arrived
+struct TimerFired {
+  int64_t timer = 0;
+};
+struct DevicesLost {
+  std::vector<DeviceId> devices;
+  double failed_at_s = 0;
+};
+struct UserResize {
+  int job = 0;
+  int gpus = 0;
+};  // a live request, outside the scenario's script
+
+using EventBody =
+    std::variant<Started, StepReached, RoundDone, ExecutionDone, BackgroundDone, TimerFired, DevicesLost, UserResize>;
+struct Event {
+  double at_s = 0;
+  EventBody body;
+};
+
+// ---- commands -------------------------------------------------------------------------------------------------------
+// Steps run one after another from `start_s`: step from_step + k is done at start_s + k · step_s. Ends with StepReached
+// at until_step. A new Train for the same job replaces the old one.
+struct Train {
+  int job = 0;
+  double start_s = 0;
+  int64_t from_step = 0;
+  int64_t until_step = 0;
+  double step_s = 0;
+  std::vector<DeviceId> devices;
+};
+struct Halt {
+  int job = 0;
+};  // stop now; the step under way is lost
+
+// A bulk transfer between two places, outside a plan: staging, loading, checkpoints, redundant copies.
+struct BulkFlow {
+  plan::Location src, dst;
+  int64_t bytes = 0;
+};
+
+// Runs a plan through its phases: stage → plan → restart → rounds → verify → load and resume; reports RoundDone and, at
+// the end, ExecutionDone. Durations here are modelled; a real runtime measures its own.
+struct Execute {
+  int job = 0;
+  int64_t epoch = 0;
+  int reconfiguration = 0;  // the job's k-th, from 1
+  std::shared_ptr<const plan::Plan> plan;
+  std::vector<BulkFlow> stage, load;  // strategies that go through host memory
+  bool upload = false;                // pulled state is written into the target host's memory first
+  HostId hub;                         // valid: pulls and uploads all happen on this host
+  bool restore = false;               // kept state comes back from the host-memory copy (rollback)
+  double plan_s = 0, restart_s = 0, verify_bytes_per_s = 0, resume_s = 0, transfer_start_s = 0;
+};
+struct Abort {
+  int job = 0;
+};  // give up the plan under way; what arrived is discarded
+struct Commit {
+  int job = 0;
+  int64_t epoch = 0;
+};  // the new epoch holds; the old one may be freed
+struct Background {
+  int job = 0;
+  int64_t tag = 0;
+  std::string what;
+  std::vector<BulkFlow> flows;
+};
+struct ArmTimer {
+  int64_t timer = 0;
+  double at_s = 0;
+};
+struct Inject {
+  What what;
+  double detect_s = 0;
+};               // make it physically so: Fail, Repair or Degrade
+struct Stop {};  // the scenario is over
+
+using Command = std::variant<Train, Halt, Execute, Abort, Commit, Background, ArmTimer, Inject, Stop>;
+
+}  // namespace scalai::control

@@ -1,0 +1,113 @@
+#pragma once
+// The control loop's state and its handlers, spread over three sources by what they decide:
+//   control.cpp      events, the scenario's script, training
+//   reconfigure.cpp  where a job goes, where its state comes from, attempts and commits
+//   bookkeeping.cpp  records for the report
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ptc/control/control.h"
+#include "ptc/control/internal/job.h"
+
+namespace scalai::control {
+
+class Control::Impl {
+ public:
+  Impl(const Scenario& scenario, Strategy strategy, const parallel::StepTimeModel& step_time, bool check_plans);
+
+  std::vector<Command> step(const Event& event);
+  RunReport report(double at_s) const;
+  const std::vector<std::shared_ptr<const plan::Plan>>& plans() const { return plans_; }
+
+ private:
+  // ---- control.cpp: events --------------------------------------------------------------------------------------
+  void on(const Started&);
+  void on(const StepReached& event);
+  void on(const RoundDone& event);
+  void on(const ExecutionDone& event);
+  void on(const BackgroundDone& event);
+  void on(const TimerFired& event);
+  void on(const DevicesLost& event);
+  void on(const UserResize& event);
+
+  void arm(double at_s, int event);   // event index, or one of the constants below
+  void fire(size_t event);            // the scenario's event of this index happens now
+  void fire_reached(const Job& job);  // its at_step events that are due
+  void apply(const Resize& what);
+  void apply(const Redeploy& what);
+  void apply(const Fail& what);
+  void apply(const Repair& what);
+  void apply(const Degrade& what);
+  void apply(const Preempt& what);
+
+  // Where the job stands may no longer be what it wants: finds out, and stops it at the next step boundary if so.
+  void retarget(Job& job, const std::string& cause, bool forced = false);
+  void stop_at_boundary(Job& job);
+  void lose_devices(Job& job, const std::set<DeviceId>& lost, double failed_at_s, const std::string& cause);
+  void start_training(Job& job, double stall_s = 0);
+  double step_seconds(const Job& job) const;
+  int64_t next_milestone(const Job& job) const;
+  double start_snapshots(Job& job);  // due ones; returns how long training stalls for them
+  void complete(Job& job);
+  void stop_if_over();
+
+  // ---- reconfigure.cpp ------------------------------------------------------------------------------------------
+  // A complete copy of the job's state to plan from.
+  struct Source {
+    Holding holding;
+    collection::Residency residency;
+    bool restore = false;  // kept state comes back from host memory
+  };
+  std::optional<Target> choose_target(const Job& job) const;
+  std::vector<DeviceId> usable_devices(const Job& job) const;
+  const ParallelChoice* choose_configuration(const Job& job, int gpus) const;
+  std::vector<Source> sources(const Job& job) const;
+  void begin_reconfiguration(Job& job);
+  void begin_attempt(Job& job);
+  bool settled(const Job& job) const;  // it has what it wants
+  std::shared_ptr<const plan::Plan> make_plan(const Source& source, const collection::Collection& to);
+  Execute execution(const Job& job, const Source& source, std::shared_ptr<const plan::Plan> plan) const;
+  void commit(Job& job, const PhaseSeconds& phases);
+  void wait(Job& job);
+  void fail(Job& job, const plan::Plan* plan);  // null: there was no source to plan from
+
+  // ---- bookkeeping.cpp ------------------------------------------------------------------------------------------
+  void allocate(Job& job, std::vector<DeviceId> devices);  // closes the books on the old ones
+  void credit_training(Job& job, int64_t steps_done);      // steps of the running Train command
+  void end_span(Job& job, const std::string& what, double end_s);
+  void record_phase_spans(const Job& job, const PhaseSeconds& phases, const std::vector<DeviceId>& devices);
+  void sample_memory(const Job& job);
+
+  const Scenario& scenario_;
+  const Strategy strategy_;
+  const parallel::StepTimeModel& step_time_;
+  const bool check_plans_;
+
+  double now_s_ = 0;
+  std::vector<Command> commands_;  // answer to the event at hand
+  std::vector<Job> jobs_;
+  std::set<DeviceId> dead_, draining_;
+  std::map<DeviceId, double> repaired_at_s_;
+  std::map<DeviceId, double> speed_;  // of degraded devices, share of nominal
+  std::vector<bool> fired_;           // by scenario event
+  static constexpr int kUntil = -1;
+  std::vector<std::pair<int, bool>> timers_;  // by timer id: scenario event (or kUntil), deadline of a preemption
+  int64_t next_tag_ = 1;
+  bool over_ = false;
+  std::string freed_by_;  // a job that has left devices during this event; "" = none
+
+  std::vector<std::shared_ptr<const plan::Plan>> plans_;
+  std::vector<Event> events_;
+  std::vector<JobSpan> spans_;
+  std::vector<MemorySample> memory_;
+};
+
+// "g3 g8-g11": runs of neighbouring devices.
+std::string device_list(const std::vector<DeviceId>& devices);
+
+}  // namespace scalai::control

@@ -1,0 +1,103 @@
+#pragma once
+// One job as the control loop sees it: what it holds, how far it has trained, what it wants, and what is under way.
+// Arithmetic on that state lives here; decisions live in control.cpp. Private to ptc/control.
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ptc/collection/collection.h"
+#include "ptc/control/report.h"
+#include "ptc/control/strategy.h"
+
+namespace scalai::control {
+
+// A complete job state somewhere: live on devices, or a snapshot of an earlier step. `gone` are devices that have failed
+// since, so that what they held is lost even after they are repaired.
+struct Holding {
+  int64_t step = 0;
+  std::shared_ptr<const collection::Collection> collection;
+  std::set<DeviceId> gone;
+};
+
+// Where training stands: step from_step + k is done at start_s + k · step_s.
+struct Training {
+  double start_s = 0;
+  int64_t from_step = 0;
+  int64_t until_step = 0;
+  double step_s = 0;
+
+  int64_t steps_done_at(double at_s) const;        // whole steps, capped at until_step
+  int64_t next_boundary_after(double at_s) const;  // first step not finished before at_s
+};
+
+// Where a job goes: a configuration on devices in rank order.
+struct Target {
+  const ParallelChoice* choice = nullptr;
+  std::vector<DeviceId> devices;
+};
+
+// A reconfiguration between its request and its commit.
+struct Underway {
+  ReconfigurationRecord record;
+  Target target;
+  std::shared_ptr<const collection::Collection> collection;  // of the new epoch
+  double attempt_s = 0;                                      // when the attempt under way began
+};
+
+enum class Mode { kWaiting, kTraining, kStopping, kReconfiguring, kComplete, kFailed };
+
+struct Job {
+  int index = 0;
+  const JobSpec* spec = nullptr;
+  Mode mode = Mode::kWaiting;
+
+  // Wanted.
+  int wanted_gpus = 0;
+  std::vector<DeviceId> wanted_devices;  // exactly these, in rank order; empty = the control loop chooses
+  bool change_asked = false;             // look again once the reconfiguration under way is committed
+  bool forced = false;                   // reconfigure even when the target equals what the job has
+  std::string cause;
+  double cause_s = 0;
+  double failed_s = -1;  // failure behind the cause; < 0 = a planned change
+
+  // Held.
+  std::vector<DeviceId> devices;  // allocated, in rank order
+  const ParallelChoice* choice = nullptr;
+  Holding state;  // the committed epoch
+  std::optional<Holding> checkpoint, redundant;
+  std::map<int64_t, std::pair<bool, Holding>> in_flight;  // by Background tag; true = checkpoint, false = redundancy
+  Training training;
+  std::optional<Underway> underway;
+
+  JobRecord record;
+  double allocated_since_s = 0;
+  double span_since_s = 0;
+
+  bool over() const { return mode == Mode::kComplete || mode == Mode::kFailed; }
+};
+
+// Bytes of state on each device under a collection (padding included), in rank order.
+std::vector<int64_t> state_bytes_of_ranks(const collection::Collection& collection);
+
+// Bulk flows of a staged strategy. Stage: of what data-parallel replicas hold alike, the first survivor (or every one)
+// writes its copy into host memory (its own host's, or the hub's). Load: every new rank reads its state from there.
+std::vector<BulkFlow> stage_flows(const collection::Collection& from, const std::set<DeviceId>& gone,
+                                  const plan::Cluster& cluster, HostId hub, bool every_replica);
+std::vector<BulkFlow> load_flows(const collection::Collection& to, const plan::Cluster& cluster, HostId hub);
+
+// A checkpoint: each distinct box goes once, from its first live holder to storage.
+std::vector<BulkFlow> checkpoint_flows(const collection::Collection& collection);
+
+// Step-stamped redundant copies: for every box without a replica on another host (or device), `copies` copies in the
+// memory of the following hosts of the job. Where they lie, and the traffic that puts them there.
+std::vector<collection::ExtraHolder> redundant_copies(const collection::Collection& collection,
+                                                      const plan::Cluster& cluster, const RedundancyPolicy& policy);
+std::vector<BulkFlow> redundancy_flows(const collection::Collection& collection, const plan::Cluster& cluster,
+                                       const RedundancyPolicy& policy);
+
+}  // namespace scalai::control

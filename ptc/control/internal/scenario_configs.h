@@ -1,0 +1,21 @@
+#pragma once
+// One parallel configuration of a job: its layout name, and whether the model can be cut that way.
+
+#include <optional>
+#include <string>
+
+#include "ptc/control/internal/scenario_source.h"
+#include "ptc/control/scenario.h"
+
+namespace scalai::proto {
+class ParallelChoice;
+}  // namespace scalai::proto
+
+namespace scalai::control::internal {
+
+// `job` holds model and batch, or is null when the model is unknown: then only the layout itself is checked.
+// Empty when there is a problem.
+std::optional<ParallelChoice> build_config(const proto::ParallelChoice& message, const std::string& path,
+                                           const std::string& job_path, const JobSpec* job, Source& source);
+
+}  // namespace scalai::control::internal

@@ -1,0 +1,49 @@
+#pragma once
+// The parts of a scenario, each checked and built by one function. They report what they find to `Source` and build
+// what they can, so that the parts after them find problems of their own.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ptc/control/internal/scenario_source.h"
+#include "ptc/control/scenario.h"
+
+namespace scalai::proto {
+class Cluster;
+class Scenario;
+}  // namespace scalai::proto
+
+namespace scalai::control::internal {
+
+// What all parts see.
+struct Context {
+  const proto::Scenario& message;
+  Source& source;
+  const FileReader& read;
+  std::string file_name;                 // the scenario's, for relative names
+  std::optional<plan::Cluster> cluster;  // empty = broken, its problems are reported
+  std::string cluster_path;              // field that says what the cluster is, for notes
+  std::vector<char> configs_ok;          // by job: all its configs are good
+  std::string other_files;               // rendered problems of files the scenario names
+  std::string comments;                  // lines the resolved text starts with: digests of files it does not contain
+};
+
+// The cluster at `prefix` ("" or "cluster.") of a file; empty when it has a problem.
+std::optional<plan::Cluster> build_cluster(const proto::Cluster& message, const std::string& prefix, Source& source);
+
+void build_jobs(Context& context, Scenario& scenario);
+void build_events(Context& context, Scenario& scenario);
+// Strategy, costs, planner and expectations.
+void build_options(Context& context, Scenario& scenario);
+
+// The scenario as text with every default and the cluster written out. `message` gives the names that `scenario` lacks.
+std::string resolved_text_of(const Scenario& scenario, const proto::Scenario& message);
+
+// `name` as seen from the folder of `file_name`.
+std::string beside(const std::string& file_name, const std::string& name);
+
+// "the cluster has 16 GPUs", where the cluster is described.
+Note cluster_note(const Context& context);
+
+}  // namespace scalai::control::internal

@@ -1,0 +1,97 @@
+#pragma once
+// summary.json as plain structs: what a run did, in numbers. report_numbers.cpp fills them from a report;
+// report_summary.cpp turns them into JSON and back, from one list of keys: the only source that knows a JSON library.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ptc/control/report.h"
+
+namespace scalai::control {
+
+struct AnyPlacementBound {
+  int64_t cross_host = 0;
+};
+
+struct ReconfigurationSummary {
+  int64_t index = 0;
+  double at_s = 0;
+  std::optional<double> resumed_s;  // null: the job never went on
+  std::string cause, from, to;
+  int64_t from_gpus = 0, to_gpus = 0;
+  int64_t step = 0, rolled_back_steps = 0;
+  bool completed = false;
+  int64_t aborted_attempts = 0;
+  std::string plan_file, plan_digest;  // "": no plan was made
+  int64_t rounds = 0;
+  plan::ClassBytes bytes, lower_bound_bytes;
+  AnyPlacementBound lower_bound_any_placement;
+  PhaseSeconds phases_s;
+  double pause_s = 0;  // all phases
+  int64_t survives_host_losses = 0;
+};
+
+// Sums over a job's life.
+struct JobTotals {
+  int64_t reconfigurations = 0;
+  int64_t completed = 0, aborted_attempts = 0;
+  double pause_s = 0;
+  PhaseSeconds phases_s;
+  plan::ClassBytes bytes;              // of completed reconfigurations
+  plan::ClassBytes transferred_bytes;  // all transfers that were done, whatever for
+};
+
+struct JobSummary {
+  std::string name, state, failure;
+  int64_t steps = 0, samples = 0;
+  double wall_s = 0, training_s = 0, downtime_s = 0;
+  int64_t lost_steps = 0;
+  double goodput_samples_per_s = 0, gpu_hours = 0;
+  JobTotals totals;
+  std::vector<ReconfigurationSummary> reconfigurations;
+};
+
+struct Summary {
+  static constexpr int64_t kSchemaVersion = 1;
+  int64_t schema_version = kSchemaVersion;
+  std::string version;  // of Scalai
+  std::string scenario, scenario_digest;
+  uint64_t seed = 0;
+  std::string strategy, runtime;
+  double end_s = 0;
+  std::vector<JobSummary> jobs;
+};
+
+Summary summarize(const RunReport& report);
+
+// Errors (InvalidArgument): not JSON, another schema version, a key that is missing or of another type (with its JSON
+// pointer). Keys we do not know are ignored.
+absl::StatusOr<Summary> read_summary(const std::string& text);
+
+// "plans/001.binpb": where a report keeps its n-th plan, from 0.
+std::string plan_file_name(size_t n);
+
+std::string manifest_json(const Manifest& manifest);
+
+// What several runs say about the same things. `values` has an entry a run: nothing when that run has no such job.
+struct ComparisonRow {
+  std::string job;                // "" = the whole run
+  std::string metric, title;      // for programs and for people
+  std::string unit;               // "s", "B", "samples/s", "h", "" (a count)
+  bool hidden_when_zero = false;  // in the table for people
+  std::vector<std::optional<double>> values;
+  std::optional<double> ratio;  // second run / first, when there are just two
+};
+struct Comparison {
+  std::vector<std::string> labels;
+  std::vector<Summary> runs;
+  bool same_scenario = true;
+  std::vector<ComparisonRow> rows;
+};
+// Values in base units; "ratio" only for two runs.
+std::string comparison_json(const Comparison& comparison);
+
+}  // namespace scalai::control

@@ -1,0 +1,180 @@
+#include "ptc/control/internal/job.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ptc/base/status.h"
+
+namespace scalai::control {
+namespace {
+
+// Times are sums of products of doubles: a boundary missed by this share of a step counts as reached.
+constexpr double kBoundaryTolerance = 1e-9;
+
+int64_t buffer_bytes(const collection::Collection& collection, TensorId id, LogicalRank rank) {
+  return collection.pieces(id, rank).elements *
+         tensor::size_of(collection.tensors[static_cast<size_t>(id.value)].dtype);
+}
+
+void add_flow(std::map<std::pair<plan::Location, plan::Location>, int64_t>& flows, plan::Location src,
+              plan::Location dst, int64_t bytes) {
+  if (bytes > 0) flows[{src, dst}] += bytes;
+}
+
+std::vector<BulkFlow> as_list(const std::map<std::pair<plan::Location, plan::Location>, int64_t>& flows) {
+  std::vector<BulkFlow> list;
+  for (const auto& [ends, bytes] : flows) list.push_back({ends.first, ends.second, bytes});
+  return list;
+}
+
+}  // namespace
+
+int64_t Training::steps_done_at(double at_s) const {
+  if (step_s <= 0 || at_s <= start_s) return from_step;
+  const double steps = std::floor((at_s - start_s) / step_s + kBoundaryTolerance);
+  return std::min(until_step, from_step + static_cast<int64_t>(std::min(steps, 9e15)));
+}
+
+int64_t Training::next_boundary_after(double at_s) const {
+  if (step_s <= 0 || at_s <= start_s) return from_step;
+  const double steps = std::ceil((at_s - start_s) / step_s - kBoundaryTolerance);
+  return std::min(until_step, from_step + static_cast<int64_t>(std::min(steps, 9e15)));
+}
+
+std::vector<int64_t> state_bytes_of_ranks(const collection::Collection& collection) {
+  std::vector<int64_t> bytes(static_cast<size_t>(collection.ranks()), 0);
+  for (size_t i = 0; i < collection.tensors.size(); ++i) {
+    for (int rank = 0; rank < collection.ranks(); ++rank) {
+      bytes[static_cast<size_t>(rank)] +=
+          buffer_bytes(collection, TensorId(static_cast<int64_t>(i)), LogicalRank(rank));
+    }
+  }
+  return bytes;
+}
+
+namespace {
+
+// The same for ranks that are data-parallel replicas of each other and hold the same of a tensor.
+using Replica = std::pair<std::vector<int>, std::vector<tensor::Box>>;
+
+Replica replica_of(const collection::Mesh& mesh, LogicalRank rank, const tensor::LocalBuffer& buffer) {
+  Replica replica;
+  for (const collection::MeshAxis& axis : mesh.axes()) {
+    if (axis.name != "dp") replica.first.push_back(mesh.coordinate(rank, axis.name));
+  }
+  for (const tensor::Piece& piece : buffer.pieces) replica.second.push_back(piece.box);
+  return replica;
+}
+
+}  // namespace
+
+std::vector<BulkFlow> stage_flows(const collection::Collection& from, const std::set<DeviceId>& gone,
+                                  const plan::Cluster& cluster, HostId hub, bool every_replica) {
+  std::map<std::pair<plan::Location, plan::Location>, int64_t> flows;
+  for (size_t i = 0; i < from.tensors.size(); ++i) {
+    std::set<Replica> staged;
+    for (int rank = 0; rank < from.ranks(); ++rank) {
+      const DeviceId device = from.device_of_rank[static_cast<size_t>(rank)];
+      if (gone.count(device) != 0) continue;
+      const tensor::LocalBuffer buffer = from.pieces(TensorId(static_cast<int64_t>(i)), LogicalRank(rank));
+      const bool first = staged.insert(replica_of(from.meshes.front(), LogicalRank(rank), buffer)).second;
+      if (!first && !every_replica) continue;
+      const HostId host = hub.valid() ? hub : cluster.host_of(device);
+      add_flow(flows, plan::Location::device(device), plan::Location::host_memory(host),
+               buffer.elements * tensor::size_of(from.tensors[i].dtype));
+    }
+  }
+  return as_list(flows);
+}
+
+std::vector<BulkFlow> load_flows(const collection::Collection& to, const plan::Cluster& cluster, HostId hub) {
+  std::map<std::pair<plan::Location, plan::Location>, int64_t> flows;
+  const std::vector<int64_t> bytes = state_bytes_of_ranks(to);
+  for (int rank = 0; rank < to.ranks(); ++rank) {
+    const DeviceId device = to.device_of_rank[static_cast<size_t>(rank)];
+    const HostId host = hub.valid() ? hub : cluster.host_of(device);
+    add_flow(flows, plan::Location::host_memory(host), plan::Location::device(device),
+             bytes[static_cast<size_t>(rank)]);
+  }
+  return as_list(flows);
+}
+
+std::vector<BulkFlow> checkpoint_flows(const collection::Collection& collection) {
+  std::map<std::pair<plan::Location, plan::Location>, int64_t> flows;
+  for (size_t i = 0; i < collection.tensors.size(); ++i) {
+    const int64_t size = tensor::size_of(collection.tensors[i].dtype);
+    std::set<tensor::Box> written;
+    for (int rank = 0; rank < collection.ranks(); ++rank) {
+      const plan::Location device = plan::Location::device(collection.device_of_rank[static_cast<size_t>(rank)]);
+      for (const tensor::Piece& piece :
+           collection.pieces(TensorId(static_cast<int64_t>(i)), LogicalRank(rank)).pieces) {
+        if (written.insert(piece.box).second) {
+          add_flow(flows, device, plan::Location::storage(), piece.box.volume() * size);
+        }
+      }
+    }
+  }
+  return as_list(flows);
+}
+
+namespace {
+
+// One redundant copy: who sends which box to whose memory.
+struct Copy {
+  TensorId tensor;
+  tensor::Box box;
+  DeviceId from;
+  HostId to;
+};
+
+std::vector<Copy> copies_of(const collection::Collection& collection, const plan::Cluster& cluster,
+                            const RedundancyPolicy& policy) {
+  std::vector<HostId> hosts;  // of the job, ascending
+  for (const DeviceId device : collection.device_of_rank) hosts.push_back(cluster.host_of(device));
+  std::sort(hosts.begin(), hosts.end());
+  hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+  std::vector<Copy> copies;
+  for (size_t i = 0; i < collection.tensors.size(); ++i) {
+    const TensorId id(static_cast<int64_t>(i));
+    std::map<tensor::Box, std::vector<DeviceId>> holders;
+    for (int rank = 0; rank < collection.ranks(); ++rank) {
+      for (const tensor::Piece& piece : collection.pieces(id, LogicalRank(rank)).pieces) {
+        holders[piece.box].push_back(collection.device_of_rank[static_cast<size_t>(rank)]);
+      }
+    }
+    for (const auto& [box, devices] : holders) {
+      const HostId home = cluster.host_of(devices.front());
+      const bool replicated = std::any_of(devices.begin(), devices.end(), [&](DeviceId device) {
+        return policy.other_host ? cluster.host_of(device) != home : device != devices.front();
+      });
+      if (replicated) continue;
+      const auto at = static_cast<size_t>(std::lower_bound(hosts.begin(), hosts.end(), home) - hosts.begin());
+      for (int copy = 0; copy < policy.copies; ++copy) {
+        const size_t next = (at + static_cast<size_t>(copy) + (policy.other_host ? 1 : 0)) % hosts.size();
+        copies.push_back({id, box, devices.front(), hosts[next]});
+      }
+    }
+  }
+  return copies;
+}
+
+}  // namespace
+
+std::vector<collection::ExtraHolder> redundant_copies(const collection::Collection& collection,
+                                                      const plan::Cluster& cluster, const RedundancyPolicy& policy) {
+  std::vector<collection::ExtraHolder> holders;
+  for (const Copy& copy : copies_of(collection, cluster, policy)) holders.push_back({copy.tensor, copy.box, copy.to});
+  return holders;
+}
+
+std::vector<BulkFlow> redundancy_flows(const collection::Collection& collection, const plan::Cluster& cluster,
+                                       const RedundancyPolicy& policy) {
+  std::map<std::pair<plan::Location, plan::Location>, int64_t> flows;
+  for (const Copy& copy : copies_of(collection, cluster, policy)) {
+    const int64_t size = tensor::size_of(collection.tensors[static_cast<size_t>(copy.tensor.value)].dtype);
+    add_flow(flows, plan::Location::device(copy.from), plan::Location::host_memory(copy.to), copy.box.volume() * size);
+  }
+  return as_list(flows);
+}
+
+}  // namespace scalai::control

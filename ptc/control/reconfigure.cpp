@@ -1,0 +1,282 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ptc/base/status.h"
+#include "ptc/collection/megatron.h"
+#include "ptc/control/internal/control_impl.h"
+#include "ptc/plan/interpreter.h"
+#include "ptc/plan/planner.h"
+
+namespace scalai::control {
+
+// ---- where a job goes -----------------------------------------------------------------------------------------------
+
+std::vector<DeviceId> Control::Impl::usable_devices(const Job& job) const {
+  std::set<DeviceId> taken = dead_;
+  taken.insert(draining_.begin(), draining_.end());
+  for (const Job& other : jobs_) {
+    if (other.index == job.index) continue;
+    taken.insert(other.devices.begin(), other.devices.end());
+    if (other.underway) taken.insert(other.underway->target.devices.begin(), other.underway->target.devices.end());
+  }
+  const auto free = [&](DeviceId device) { return taken.count(device) == 0; };
+  std::vector<DeviceId> usable;
+  const std::vector<DeviceId>& first = job.wanted_devices.empty() ? job.devices : job.wanted_devices;
+  std::copy_if(first.begin(), first.end(), std::back_inserter(usable), free);
+  if (!job.wanted_devices.empty()) return usable;
+  const size_t had = usable.size();
+  const std::set<DeviceId> mine(usable.begin(), usable.end());
+  for (int i = 0; i < scenario_.cluster.device_count() && static_cast<int>(usable.size()) < job.wanted_gpus; ++i) {
+    if (free(DeviceId(i)) && mine.count(DeviceId(i)) == 0) usable.push_back(DeviceId(i));
+  }
+  // Hosts fill up in rank order; a job that only shrinks keeps its order.
+  if (usable.size() > had) std::sort(usable.begin(), usable.end());
+  return usable;
+}
+
+const ParallelChoice* Control::Impl::choose_configuration(const Job& job, int gpus) const {
+  const collection::ParallelConfig* first = nullptr;  // the configuration the job starts with
+  for (const ParallelChoice& choice : job.spec->configs) {
+    if (choice.config.world() == job.spec->gpus) first = &choice.config;
+  }
+  const auto allowed = [&](const collection::ParallelConfig& config) {
+    if (!strategy_.data_parallel_only || first == nullptr) return true;
+    return config.tp == first->tp && config.pp == first->pp && config.cp == first->cp && config.ep == first->ep &&
+           config.vpp == first->vpp;
+  };
+  const ParallelChoice* best = nullptr;
+  for (const ParallelChoice& choice : job.spec->configs) {
+    if (choice.config.world() > gpus || !allowed(choice.config)) continue;
+    if (best == nullptr || choice.config.world() > best->config.world()) best = &choice;
+  }
+  return best;
+}
+
+std::optional<Target> Control::Impl::choose_target(const Job& job) const {
+  std::vector<DeviceId> usable = usable_devices(job);
+  const int gpus = std::min(job.wanted_gpus, static_cast<int>(usable.size()));
+  const ParallelChoice* choice = choose_configuration(job, gpus);
+  if (choice == nullptr) return std::nullopt;
+  // More devices than before, but not enough for a larger configuration: no reason to move.
+  const bool same_size = choice == job.choice && job.wanted_devices.empty() &&
+                         job.devices.size() == static_cast<size_t>(choice->config.world());
+  const bool all_usable = std::all_of(job.devices.begin(), job.devices.end(), [&](DeviceId device) {
+    return std::find(usable.begin(), usable.end(), device) != usable.end();
+  });
+  if (same_size && all_usable) return Target{choice, job.devices};
+  usable.resize(static_cast<size_t>(choice->config.world()));
+  return Target{choice, std::move(usable)};
+}
+
+bool Control::Impl::settled(const Job& job) const {
+  const std::optional<Target> target = choose_target(job);
+  return target && !job.forced && target->choice == job.choice && target->devices == job.devices;
+}
+
+// ---- where its state comes from -------------------------------------------------------------------------------------
+
+std::vector<Control::Impl::Source> Control::Impl::sources(const Job& job) const {
+  std::vector<Source> list;
+  if (!strategy_.from_checkpoint) {
+    list.push_back({.holding = job.state, .residency = {.lost = job.state.gone}});
+    if (job.redundant) {
+      const Holding& copy = *job.redundant;
+      collection::Residency residency{.lost = copy.gone};
+      for (const auto& extra : redundant_copies(*copy.collection, scenario_.cluster, job.spec->redundancy)) {
+        const std::vector<DeviceId> devices = scenario_.cluster.devices_of(extra.host);
+        const bool host_lives =
+            std::any_of(devices.begin(), devices.end(), [&](DeviceId device) { return copy.gone.count(device) == 0; });
+        if (host_lives) residency.extra.push_back(extra);
+      }
+      list.push_back({.holding = copy, .residency = std::move(residency), .restore = true});
+    }
+  }
+  if (job.checkpoint) {
+    const Holding& copy = *job.checkpoint;
+    const bool host_copies = job.spec->checkpoint.host_memory_copy && !strategy_.from_checkpoint;
+    collection::Residency residency{.lost = copy.gone, .storage = true};
+    if (!host_copies) {
+      const std::vector<DeviceId>& all = copy.collection->device_of_rank;
+      residency.lost.insert(all.begin(), all.end());
+    }
+    list.push_back({.holding = copy, .residency = std::move(residency), .restore = host_copies});
+  }
+  return list;
+}
+
+std::shared_ptr<const plan::Plan> Control::Impl::make_plan(const Source& source, const collection::Collection& to) {
+  plan::PlannerOptions options = strategy_.planner;
+  options.round_bytes = scenario_.round_bytes;
+  auto made = plan::make_plan({.from = *source.holding.collection,
+                               .to = to,
+                               .cluster = scenario_.cluster,
+                               .residency = source.residency,
+                               .options = options});
+  SCALAI_CHECK(made.ok(), message_of(made.status()));
+  if (check_plans_) {
+    const absl::Status verdict = plan::interpret(
+        *made,
+        {.from = *source.holding.collection, .to = to, .cluster = scenario_.cluster, .residency = source.residency});
+    SCALAI_CHECK(verdict.ok(), message_of(verdict));
+  }
+  return std::make_shared<const plan::Plan>(std::move(made).value());
+}
+
+Execute Control::Impl::execution(const Job& job, const Source& source, std::shared_ptr<const plan::Plan> plan) const {
+  const Underway& underway = *job.underway;
+  Execute execute{.job = job.index,
+                  .epoch = underway.collection->epoch,
+                  .reconfiguration = underway.record.index,
+                  .plan = std::move(plan),
+                  .restore = source.restore,
+                  .plan_s = strategy_.costs.plan_s,
+                  .restart_s = strategy_.costs.restart_s,
+                  .verify_bytes_per_s = strategy_.costs.verify_bytes_per_s,
+                  .resume_s = communicator_s(strategy_.costs, underway.collection->ranks()),
+                  .transfer_start_s = strategy_.costs.transfer_start_s};
+  if (strategy_.staged()) {
+    const HostId hub = strategy_.planner.hub;
+    execute.hub = hub;
+    execute.upload = true;
+    execute.load = load_flows(*underway.collection, scenario_.cluster, hub);
+    // A snapshot lies in host memory or storage already.
+    if (!source.residency.storage && !source.restore) {
+      const bool every_replica = strategy_.planner.sources != plan::SourceRule::kFirstReplica;
+      execute.stage =
+          stage_flows(*source.holding.collection, source.holding.gone, scenario_.cluster, hub, every_replica);
+    }
+  }
+  return execute;
+}
+
+// ---- attempts and commits -------------------------------------------------------------------------------------------
+
+void Control::Impl::begin_reconfiguration(Job& job) {
+  // Asked for, or failed, during the reconfiguration before this one: the pause counts from where that one's ends.
+  const double since_s = std::max(job.cause_s, job.span_since_s);
+  if (job.mode == Mode::kTraining || job.mode == Mode::kStopping) {
+    end_span(job, "train", job.failed_s >= 0 ? since_s : now_s_);
+  } else if (job.mode == Mode::kWaiting) {
+    end_span(job, "waiting", now_s_);
+  }
+  Underway underway;
+  ReconfigurationRecord& record = underway.record;
+  record.index = static_cast<int>(job.record.reconfigurations.size()) + 1;
+  record.at_s = job.cause_s;
+  record.cause = job.cause;
+  record.from = job.state.collection == nullptr ? "" : job.state.collection->name;
+  record.from_gpus = job.state.collection == nullptr ? 0 : job.state.collection->ranks();
+  record.resumed_s = -1;
+  (job.failed_s >= 0 ? record.phases.detect : record.phases.stop) = now_s_ - since_s;
+  job.failed_s = -1;
+  job.underway = std::move(underway);
+  begin_attempt(job);
+}
+
+void Control::Impl::begin_attempt(Job& job) {
+  const std::optional<Target> target = choose_target(job);
+  if (!target) return wait(job);
+  Underway& underway = *job.underway;
+  underway.target = *target;
+  underway.attempt_s = now_s_;
+  underway.record.to = collection::canonical(target->choice->config);
+  underway.record.to_gpus = target->choice->config.world();
+  job.forced = false;
+  auto built =
+      collection::megatron_collection(job.spec->model, job.spec->recipe, target->choice->config, target->devices);
+  SCALAI_CHECK(built.ok(), message_of(built.status()));
+  built->epoch = job.state.collection == nullptr ? 0 : job.state.collection->epoch + 1;
+  underway.collection = std::make_shared<collection::Collection>(std::move(built).value());
+  if (job.state.collection == nullptr) {  // never ran: its initial state is made where it starts
+    job.state = {.step = 0, .collection = underway.collection};
+    if (job.spec->checkpoint.every_steps > 0) job.checkpoint = job.state;
+  }
+  std::shared_ptr<const plan::Plan> first;
+  for (const Source& source : sources(job)) {
+    const std::shared_ptr<const plan::Plan> plan = make_plan(source, *underway.collection);
+    if (first == nullptr) first = plan;
+    if (!plan->feasible()) continue;
+    plans_.push_back(plan);
+    underway.record.plan = plan;
+    underway.record.step = source.holding.step;
+    underway.record.rolled_back_steps = job.state.step - source.holding.step;
+    job.mode = Mode::kReconfiguring;
+    sample_memory(job);
+    commands_.push_back(execution(job, source, plan));
+    return;
+  }
+  fail(job, first.get());
+}
+
+void Control::Impl::commit(Job& job, const PhaseSeconds& phases) {
+  Underway underway = std::move(*job.underway);
+  job.underway.reset();
+  ReconfigurationRecord& record = underway.record;
+  record_phase_spans(job, phases, underway.target.devices);
+  record.phases.stop += phases.stop;
+  record.phases.plan += phases.plan;
+  record.phases.restart += phases.restart;
+  record.phases.transfer += phases.transfer;
+  record.phases.verify += phases.verify;
+  record.phases.resume += phases.resume;
+  record.completed = true;
+  record.resumed_s = now_s_;
+  job.record.lost_steps += record.rolled_back_steps;
+  job.state = {.step = record.step, .collection = underway.collection, .gone = {}};
+  job.choice = underway.target.choice;
+  allocate(job, underway.target.devices);
+  job.record.reconfigurations.push_back(std::move(record));
+  commands_.push_back(Commit{.job = job.index, .epoch = underway.collection->epoch});
+  sample_memory(job);
+  job.span_since_s = now_s_;
+  if (std::exchange(job.change_asked, false) && !settled(job)) return begin_reconfiguration(job);
+  start_training(job);
+}
+
+void Control::Impl::wait(Job& job) {
+  if (job.underway && job.underway->record.aborted_attempts > 0) {
+    job.record.reconfigurations.push_back(job.underway->record);
+  }
+  job.underway.reset();
+  job.mode = Mode::kWaiting;
+  job.span_since_s = now_s_;
+  // What it was given and cannot use stays allocated; its state stays in the memory of the old hosts.
+  std::vector<DeviceId> given = usable_devices(job);
+  given.resize(std::min(given.size(), static_cast<size_t>(job.wanted_gpus)));
+  allocate(job, std::move(given));
+}
+
+namespace {
+
+std::string describe_missing(const plan::Plan& plan) {
+  constexpr size_t kNamed = 5;
+  int64_t bytes = 0;
+  for (const plan::Missing& missing : plan.missing) {
+    bytes += missing.box.volume() * tensor::size_of(plan.tensors[static_cast<size_t>(missing.tensor.value)].dtype);
+  }
+  std::string text =
+      fmt::format("no surviving holder and no checkpoint for {} boxes ({} bytes):", plan.missing.size(), bytes);
+  for (size_t i = 0; i < std::min(kNamed, plan.missing.size()); ++i) {
+    const plan::Missing& missing = plan.missing[i];
+    text += fmt::format(" tensor \"{}\" {}", plan.tensors[static_cast<size_t>(missing.tensor.value)].name,
+                        missing.box.str());
+  }
+  return text;
+}
+
+}  // namespace
+
+void Control::Impl::fail(Job& job, const plan::Plan* plan) {
+  job.record.failure =
+      plan == nullptr ? "the strategy restarts from checkpoints, and none was ever completed" : describe_missing(*plan);
+  job.record.reconfigurations.push_back(job.underway->record);
+  job.underway.reset();
+  job.mode = Mode::kFailed;
+  job.record.wall_s = now_s_;
+  allocate(job, {});
+  stop_if_over();
+}
+
+}  // namespace scalai::control

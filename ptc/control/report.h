@@ -1,0 +1,106 @@
+#pragma once
+// The report of a run: one set of records, one schema for both runtimes. Control fills RunReport; write_report() turns
+// it into files; ptc/control/README.md documents every column.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ptc/control/runtime.h"
+
+namespace scalai::control {
+
+struct ReconfigurationRecord {
+  int index = 0;         // the job's k-th, from 1
+  double at_s = 0;       // when it was asked for, or the failure happened
+  double resumed_s = 0;  // first step in the new configuration starts; < 0 = never (scenario ended)
+  std::string cause;     // "resize to 8", "lost g12, g13", "redeploy", "preempt …", "repair"
+  std::string from, to;  // layout names
+  int from_gpus = 0, to_gpus = 0;
+  int64_t step = 0;               // step at which the job goes on
+  int64_t rolled_back_steps = 0;  // steps done before that have to be run again
+  bool completed = false;         // committed (a plan whose attempt was aborted is replaced by the next attempt's)
+  int aborted_attempts = 0;
+  std::shared_ptr<const plan::Plan> plan;
+  PhaseSeconds phases;
+};
+
+struct JobRecord {
+  std::string name;
+  std::string state;    // "complete", "running", "waiting", "failed"
+  std::string failure;  // why, when failed: tensors and boxes that nobody holds
+  int64_t steps = 0;    // net steps done
+  int64_t samples = 0;
+  double wall_s = 0;                 // from 0 to completion or the end of the scenario
+  double training_s = 0;             // in steps, including those run twice
+  double downtime_s = 0;             // wall_s − training_s
+  int64_t lost_steps = 0;            // steps done that had to be run again
+  double goodput_samples_per_s = 0;  // samples / wall_s
+  double gpu_hours = 0;              // of allocated devices
+  std::vector<ReconfigurationRecord> reconfigurations;
+};
+
+// A stretch of a job's life, for the trace: "train", "waiting" and the phases.
+struct JobSpan {
+  int job = 0;
+  std::string what;
+  double start_s = 0, end_s = 0;
+  std::vector<DeviceId> devices;
+};
+
+// State bytes on a device from this moment on.
+struct MemorySample {
+  double at_s = 0;
+  DeviceId device;
+  int64_t bytes = 0;
+};
+
+struct RunReport {
+  const Scenario* scenario = nullptr;
+  std::string strategy;
+  std::string runtime;  // "sim" or "exec"
+  double end_s = 0;
+  std::vector<JobRecord> jobs;
+  std::vector<std::shared_ptr<const plan::Plan>> plans;  // in order of making: plans/001.binpb, …
+  std::vector<Event> events;                             // every event, in order: enough to replay the run
+  std::vector<JobSpan> spans;
+  std::vector<MemorySample> memory;
+  Recorder recorder;
+};
+
+// Facts that may differ between two equal runs go to manifest.json only.
+struct Manifest {
+  std::string command_line;
+  std::string revision;
+  double wall_clock_s = 0;  // how long the run took
+  std::string started_at;   // RFC 3339
+};
+
+// summary.json as text, deterministic, two-space indent, keys in schema order (nlohmann::ordered_json).
+std::string summary_json(const RunReport& report);
+
+// Writes summary.json, events.csv, transfers.csv, devices.csv, plans/NNN.binpb, scenario.resolved.textproto,
+// trace.pftrace and manifest.json into `folder` (created; earlier files of a report there are replaced).
+absl::Status write_report(const RunReport& report, const Manifest& manifest, const std::string& folder);
+
+// events.csv back into events.
+absl::StatusOr<std::vector<Event>> parse_events(const std::string& csv);
+
+// The table a person reads in ten seconds: per job one line, then per reconfiguration one line.
+std::string summary_table(const std::string& summary_json_text);
+
+// Several summaries side by side, one column a run; labels name the columns. `format`: "table", "csv" or "json".
+absl::StatusOr<std::string> compare_summaries(const std::vector<std::pair<std::string, std::string>>& label_and_json,
+                                              const std::string& format);
+
+// The scenario's expectations against a summary: one line for each that fails ("" = all hold).
+std::string failed_expectations(const Scenario& scenario, const std::string& strategy,
+                                const std::string& summary_json_text);
+
+// Perfetto trace (TrackEvent): one track a device, a job and a link, counters for link use and state memory.
+std::string perfetto_trace(const RunReport& report);
+
+}  // namespace scalai::control

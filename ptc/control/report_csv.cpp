@@ -1,0 +1,289 @@
+// The tables of a report as CSV, and events.csv back into events.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "ptc/base/status.h"
+#include "ptc/base/table.h"
+#include "ptc/base/units.h"
+#include "ptc/base/utf8.h"
+#include "ptc/control/internal/report_files.h"
+
+namespace scalai::control {
+namespace {
+
+// ---- events.csv -----------------------------------------------------------------------------------------------------
+// Each event fills the columns of its own fields and leaves the others empty. fields() below is the only list of them:
+// writing and reading both go through it.
+
+const std::vector<std::string>& event_columns() {
+  static const std::vector<std::string> columns = {
+      "at_s",        "event",    "job",    "step",   "round",     "tag",        "timer",    "gpus",     "devices",
+      "failed_at_s", "detect_s", "stop_s", "plan_s", "restart_s", "transfer_s", "verify_s", "resume_s", "aborted_s"};
+  return columns;
+}
+
+// In the order of EventBody.
+constexpr std::array kEventNames = {"started",         "step_reached", "round_done",   "execution_done",
+                                    "background_done", "timer_fired",  "devices_lost", "user_resize"};
+static_assert(kEventNames.size() == std::variant_size_v<EventBody>);
+
+template <class Row, class E>
+void fields(Row&& row, E& event) {
+  using Body = std::remove_const_t<E>;
+  if constexpr (requires { event.job; }) row("job", event.job);
+  if constexpr (requires { event.step; }) row("step", event.step);
+  if constexpr (requires { event.round; }) row("round", event.round);
+  if constexpr (requires { event.tag; }) row("tag", event.tag);
+  if constexpr (requires { event.timer; }) row("timer", event.timer);
+  if constexpr (requires { event.gpus; }) row("gpus", event.gpus);
+  if constexpr (requires { event.devices; }) row("devices", event.devices);
+  if constexpr (requires { event.failed_at_s; }) row("failed_at_s", event.failed_at_s);
+  if constexpr (std::is_same_v<Body, ExecutionDone>) {
+    row("detect_s", event.phases.detect);
+    row("stop_s", event.phases.stop);
+    row("plan_s", event.phases.plan);
+    row("restart_s", event.phases.restart);
+    row("transfer_s", event.phases.transfer);
+    row("verify_s", event.phases.verify);
+    row("resume_s", event.phases.resume);
+    row("aborted_s", event.phases.aborted);
+  }
+}
+
+size_t column_of(std::string_view name) {
+  const std::vector<std::string>& columns = event_columns();
+  const auto found = std::find(columns.begin(), columns.end(), name);
+  SCALAI_CHECK(found != columns.end(), std::string(name));
+  return static_cast<size_t>(found - columns.begin());
+}
+
+std::string cell_of(double value) { return shortest(value); }
+std::string cell_of(int value) { return std::to_string(value); }
+std::string cell_of(int64_t value) { return std::to_string(value); }
+std::string cell_of(const std::vector<DeviceId>& devices) {
+  std::string text;
+  for (const DeviceId device : devices) text += fmt::format("{}g{}", text.empty() ? "" : " ", device.value);
+  return text;
+}
+
+std::vector<std::string> cells_of(const Event& event) {
+  std::vector<std::string> cells(event_columns().size());
+  const auto write = [&](std::string_view column, const auto& value) { cells[column_of(column)] = cell_of(value); };
+  write("at_s", event.at_s);
+  cells[column_of("event")] = kEventNames.at(event.body.index());
+  std::visit([&](const auto& body) { fields(write, body); }, event.body);
+  return cells;
+}
+
+template <class Number>
+bool parse_cell(std::string_view text, Number& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+bool parse_cell(std::string_view text, double& value) {
+  return parse_cell<double>(text, value) && std::isfinite(value);
+}
+
+bool parse_cell(std::string_view text, std::vector<DeviceId>& devices) {
+  devices.clear();
+  while (!text.empty()) {
+    const std::string_view name = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(name.size() + 1, text.size()));
+    int32_t index = 0;
+    if (!name.starts_with('g') || !parse_cell(name.substr(1), index) || index < 0) return false;
+    devices.emplace_back(index);
+  }
+  return true;
+}
+
+// One line of events.csv on its way back. Cells are blanked as they are read; what is left over is a mistake.
+class RowReader {
+ public:
+  RowReader(size_t line, std::vector<std::string> cells) : line_(line), cells_(std::move(cells)) {}
+
+  template <class Value>
+  void operator()(std::string_view column, Value& value) {
+    std::string& cell = cells_[column_of(column)];
+    if (!parse_cell(cell, value)) problem(column, cell, "is not what this column holds");
+    cell.clear();
+  }
+
+  void problem(std::string_view column, const std::string& cell, std::string_view what) {
+    if (!status_.ok()) return;
+    status_ = invalid(fmt::format("events.csv, line {}, column {}: \"{}\" {}", line_, column, clipped(cell, 40), what));
+  }
+
+  absl::StatusOr<Event> event() {
+    Event result;
+    (*this)("at_s", result.at_s);
+    const std::string name = std::exchange(cells_[column_of("event")], "");
+    if (!read_body<0>(name, result.body)) problem("event", name, "is no kind of event");
+    for (size_t i = 0; i < cells_.size(); ++i) {
+      if (!cells_[i].empty()) problem(event_columns()[i], cells_[i], "has no meaning for event " + name);
+    }
+    if (!status_.ok()) return status_;
+    return result;
+  }
+
+ private:
+  template <size_t kAlternative>
+  bool read_body(const std::string& name, EventBody& body) {
+    if constexpr (kAlternative < kEventNames.size()) {
+      if (name != kEventNames[kAlternative]) return read_body<kAlternative + 1>(name, body);
+      fields(*this, body.emplace<kAlternative>());
+      return true;
+    }
+    return false;
+  }
+
+  size_t line_;
+  std::vector<std::string> cells_;
+  absl::Status status_;
+};
+
+// Our events need no quotes, so a line is split at its commas.
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == separator) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+std::string rate_of(const TransferRecord& transfer) {
+  const double seconds = transfer.end_s - transfer.start_s;
+  return seconds > 0 ? shortest(static_cast<double>(transfer.bytes) / seconds) : "";
+}
+
+// ---- devices.csv ----------------------------------------------------------------------------------------------------
+struct DeviceUse {
+  std::vector<bool> jobs;
+  double training_s = 0, paused_s = 0;
+  int64_t sent_bytes = 0, received_bytes = 0, peak_state_bytes = 0;
+  std::optional<double> lost_at_s;
+};
+
+void add_span(const JobSpan& span, DeviceUse& use) {
+  use.jobs.at(static_cast<size_t>(span.job)) = true;
+  const double seconds = span.end_s - span.start_s;
+  if (span.what == "train") {
+    use.training_s += seconds;
+  } else if (span.what != "waiting") {
+    use.paused_s += seconds;
+  }
+}
+
+std::vector<DeviceUse> device_uses(const RunReport& report) {
+  DeviceUse unused;
+  unused.jobs.resize(report.scenario->jobs.size());
+  std::vector<DeviceUse> uses(static_cast<size_t>(report.scenario->cluster.device_count()), unused);
+  const auto use_of = [&](int device) -> DeviceUse& { return uses.at(static_cast<size_t>(device)); };
+  for (const JobSpan& span : report.spans) {
+    for (const DeviceId device : span.devices) add_span(span, use_of(device.value));
+  }
+  for (const TransferRecord& transfer : report.recorder.transfers) {
+    if (transfer.status != "done" || transfer.src == transfer.dst) continue;
+    if (transfer.src.kind == plan::Location::Kind::kDevice) use_of(transfer.src.index).sent_bytes += transfer.bytes;
+    if (transfer.dst.kind == plan::Location::Kind::kDevice) use_of(transfer.dst.index).received_bytes += transfer.bytes;
+  }
+  for (const MemorySample& sample : report.memory) {
+    int64_t& peak = use_of(sample.device.value).peak_state_bytes;
+    peak = std::max(peak, sample.bytes);
+  }
+  for (const Event& event : report.events) {
+    const auto* lost = std::get_if<DevicesLost>(&event.body);
+    if (lost == nullptr) continue;
+    for (const DeviceId device : lost->devices) {
+      std::optional<double>& at = use_of(device.value).lost_at_s;
+      if (!at) at = lost->failed_at_s;
+    }
+  }
+  return uses;
+}
+
+std::string jobs_on(const DeviceUse& use, const RunReport& report) {
+  std::string names;
+  for (size_t job = 0; job < use.jobs.size(); ++job) {
+    if (use.jobs[job]) names += (names.empty() ? "" : " ") + report.scenario->jobs[job].name;
+  }
+  return names;
+}
+
+}  // namespace
+
+const std::string& job_name(const RunReport& report, int job) {
+  const auto index = static_cast<size_t>(job);
+  SCALAI_CHECK(job >= 0 && index < report.scenario->jobs.size(), fmt::format("job {}", job));
+  return report.scenario->jobs[index].name;
+}
+
+std::string events_csv(const RunReport& report) {
+  Table table(event_columns());
+  for (const Event& event : report.events) table.row(cells_of(event));
+  return table.csv();
+}
+
+absl::StatusOr<std::vector<Event>> parse_events(const std::string& csv) {
+  std::vector<std::string> lines = split(csv, '\n');
+  if (!lines.back().empty()) return invalid("events.csv does not end with a complete line: it was cut off");
+  lines.pop_back();
+  if (lines.empty() || split(lines[0], ',') != event_columns()) {
+    return invalid("events.csv does not start with the columns of this version's log of events");
+  }
+  std::vector<Event> events;
+  for (size_t i = 1; i < lines.size(); ++i) {
+    std::vector<std::string> cells = split(lines[i], ',');
+    if (cells.size() != event_columns().size()) {
+      return invalid(fmt::format("events.csv, line {}: {} cells where there are {} columns", i + 1, cells.size(),
+                                 event_columns().size()));
+    }
+    SCALAI_ASSIGN_OR_RETURN(Event event, RowReader(i + 1, std::move(cells)).event());
+    events.push_back(std::move(event));
+  }
+  return events;
+}
+
+std::string transfers_csv(const RunReport& report) {
+  Table table({"seq", "job", "reconfiguration", "phase", "round", "src", "dst", "class", "bytes", "start_s", "end_s",
+               "seconds", "bytes_per_s", "status"});
+  int seq = 0;
+  for (const TransferRecord& transfer : report.recorder.transfers) {
+    table.row({std::to_string(++seq), job_name(report, transfer.job), std::to_string(transfer.reconfiguration),
+               transfer.phase, std::to_string(transfer.round), transfer.src.str(), transfer.dst.str(),
+               std::string(name_of(transfer.transfer_class)), std::to_string(transfer.bytes),
+               shortest(transfer.start_s), shortest(transfer.end_s), shortest(transfer.end_s - transfer.start_s),
+               rate_of(transfer), transfer.status});
+  }
+  return table.csv();
+}
+
+std::string devices_csv(const RunReport& report) {
+  const plan::Cluster& cluster = report.scenario->cluster;
+  Table table({"device", "host", "gpu", "jobs", "training_s", "paused_s", "sent_bytes", "received_bytes",
+               "peak_state_bytes", "lost_at_s"});
+  const std::vector<DeviceUse> uses = device_uses(report);
+  for (size_t i = 0; i < uses.size(); ++i) {
+    const DeviceId device(static_cast<int64_t>(i));
+    const DeviceUse& use = uses[i];
+    const HostId host = cluster.host_of(device);
+    table.row({fmt::format("g{}", i), fmt::format("h{}", host.value),
+               cluster.hosts.at(static_cast<size_t>(host.value)).gpu.name, jobs_on(use, report),
+               shortest(use.training_s), shortest(use.paused_s), std::to_string(use.sent_bytes),
+               std::to_string(use.received_bytes), std::to_string(use.peak_state_bytes),
+               use.lost_at_s ? shortest(*use.lost_at_s) : ""});
+  }
+  return table.csv();
+}
+
+}  // namespace scalai::control

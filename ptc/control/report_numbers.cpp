@@ -1,0 +1,123 @@
+// summarize(): the numbers of summary.json from a report.
+
+#include <fmt/format.h>
+
+#include "ptc/base/status.h"
+#include "ptc/base/version.h"
+#include "ptc/control/internal/summary.h"
+
+namespace scalai::control {
+namespace {
+
+void add(plan::ClassBytes& sum, const plan::ClassBytes& bytes) {
+  sum.kept += bytes.kept;
+  sum.same_device += bytes.same_device;
+  sum.same_host += bytes.same_host;
+  sum.cross_host += bytes.cross_host;
+  sum.from_storage += bytes.from_storage;
+}
+
+void add(PhaseSeconds& sum, const PhaseSeconds& phases) {
+  sum.detect += phases.detect;
+  sum.stop += phases.stop;
+  sum.plan += phases.plan;
+  sum.restart += phases.restart;
+  sum.transfer += phases.transfer;
+  sum.verify += phases.verify;
+  sum.resume += phases.resume;
+  sum.aborted += phases.aborted;
+}
+
+std::string file_of(const RunReport& report, const std::shared_ptr<const plan::Plan>& plan) {
+  for (size_t n = 0; n < report.plans.size(); ++n) {
+    if (report.plans[n] == plan) return plan_file_name(n);
+  }
+  return "";
+}
+
+void add_plan(const plan::Plan& plan, ReconfigurationSummary& result) {
+  result.plan_digest = plan.digest;
+  result.rounds = plan.rounds;
+  result.bytes = plan.bytes;
+  result.lower_bound_bytes = plan.lower_bound;
+  result.lower_bound_any_placement.cross_host = plan.lower_bound_any_placement_cross_host;
+  result.survives_host_losses = plan.survives_host_losses;
+}
+
+ReconfigurationSummary summarize(const RunReport& report, const ReconfigurationRecord& record) {
+  ReconfigurationSummary result;
+  result.index = record.index;
+  result.at_s = record.at_s;
+  if (record.resumed_s >= 0) result.resumed_s = record.resumed_s;
+  result.cause = record.cause;
+  result.from = record.from;
+  result.to = record.to;
+  result.from_gpus = record.from_gpus;
+  result.to_gpus = record.to_gpus;
+  result.step = record.step;
+  result.rolled_back_steps = record.rolled_back_steps;
+  result.completed = record.completed;
+  result.aborted_attempts = record.aborted_attempts;
+  result.phases_s = record.phases;
+  result.pause_s = record.phases.total();
+  if (record.plan == nullptr) return result;
+  result.plan_file = file_of(report, record.plan);
+  add_plan(*record.plan, result);
+  return result;
+}
+
+JobTotals totals_of(const std::vector<ReconfigurationSummary>& reconfigurations) {
+  JobTotals totals;
+  totals.reconfigurations = static_cast<int64_t>(reconfigurations.size());
+  for (const ReconfigurationSummary& r : reconfigurations) {
+    totals.completed += r.completed ? 1 : 0;
+    totals.aborted_attempts += r.aborted_attempts;
+    totals.pause_s += r.pause_s;
+    add(totals.phases_s, r.phases_s);
+    if (r.completed) add(totals.bytes, r.bytes);
+  }
+  return totals;
+}
+
+JobSummary summarize(const RunReport& report, const JobRecord& record) {
+  JobSummary result;
+  result.name = record.name;
+  result.state = record.state;
+  result.failure = record.failure;
+  result.steps = record.steps;
+  result.samples = record.samples;
+  result.wall_s = record.wall_s;
+  result.training_s = record.training_s;
+  result.downtime_s = record.downtime_s;
+  result.lost_steps = record.lost_steps;
+  result.goodput_samples_per_s = record.goodput_samples_per_s;
+  result.gpu_hours = record.gpu_hours;
+  for (const ReconfigurationRecord& r : record.reconfigurations)
+    result.reconfigurations.push_back(summarize(report, r));
+  result.totals = totals_of(result.reconfigurations);
+  return result;
+}
+
+}  // namespace
+
+std::string plan_file_name(size_t n) { return fmt::format("plans/{:03}.binpb", n + 1); }
+
+Summary summarize(const RunReport& report) {
+  SCALAI_CHECK(report.scenario != nullptr);
+  Summary result;
+  result.version = kVersion;
+  result.scenario = report.scenario->name;
+  result.scenario_digest = report.scenario->digest;
+  result.seed = report.scenario->seed;
+  result.strategy = report.strategy;
+  result.runtime = report.runtime;
+  result.end_s = report.end_s;
+  for (const JobRecord& job : report.jobs) result.jobs.push_back(summarize(report, job));
+  for (const TransferRecord& transfer : report.recorder.transfers) {
+    JobTotals& totals = result.jobs.at(static_cast<size_t>(transfer.job)).totals;
+    if (transfer.status == "done") totals.transferred_bytes.of(transfer.transfer_class) += transfer.bytes;
+  }
+  return result;
+}
+
+}  // namespace scalai::control

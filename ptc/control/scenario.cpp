@@ -1,0 +1,134 @@
+#include "ptc/control/scenario.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "ptc/base/file.h"
+#include "ptc/base/hash.h"
+#include "ptc/base/status.h"
+#include "ptc/control/internal/scenario_parts.h"
+#include "ptc/proto/scenario.pb.h"
+
+namespace scalai::control {
+namespace internal {
+
+std::string beside(const std::string& file_name, const std::string& name) {
+  return (std::filesystem::path(file_name).parent_path() / name).string();
+}
+
+Note cluster_note(const Context& context) {
+  return {context.cluster_path,
+          fmt::format("the cluster has {} GPUs on {} {}", context.cluster->device_count(),
+                      context.cluster->hosts.size(), context.cluster->hosts.size() == 1 ? "host" : "hosts")};
+}
+
+namespace {
+
+constexpr int64_t kMaxFileBytes = int64_t{1} << 20;
+
+// A cluster from a file of its own, whose problems are listed under its own name.
+std::optional<plan::Cluster> read_cluster(const std::string& path, const std::string& text, Context& context) {
+  proto::Cluster message;
+  Source source(path, text);
+  source.parse(text, message);
+  std::optional<plan::Cluster> cluster;
+  if (!source.broken("")) cluster = build_cluster(message, "", source);
+  context.other_files += source.render();
+  return cluster;
+}
+
+// `replacement` ("" = none) is a file that takes the place of whatever the scenario says.
+absl::Status load_cluster(Context& context, const std::string& replacement) {
+  Source& source = context.source;
+  const bool inlined = source.given("cluster");
+  const bool named = source.given("cluster_file");
+  context.cluster_path = inlined ? "cluster" : "cluster_file";
+  if (inlined && named) {
+    source.error("cluster_file", "\"cluster\" and \"cluster_file\" exclude each other", "",
+                 {{"cluster", "the cluster is described here"}});
+  }
+  if (!replacement.empty()) {
+    context.cluster_path.clear();
+    SCALAI_ASSIGN_OR_RETURN(const std::string text, context.read(replacement));
+    context.cluster = read_cluster(replacement, text, context);
+  } else if (inlined) {
+    context.cluster = build_cluster(context.message.cluster(), "cluster.", source);
+  } else if (!named) {
+    source.missing("cluster", "describe one, or name a file with cluster_file");
+  } else if (!source.broken("cluster_file")) {
+    const std::string path = beside(context.file_name, context.message.cluster_file());
+    const absl::StatusOr<std::string> text = context.read(path);
+    if (text.ok())
+      context.cluster = read_cluster(path, *text, context);
+    else
+      source.error("cluster_file", message_of(text.status()));
+  }
+  return absl::OkStatus();
+}
+
+void build_head(Context& context, Scenario& scenario) {
+  Source& source = context.source;
+  const proto::Scenario& message = context.message;
+  if (message.schema_version() != 0 && message.schema_version() != 1) {
+    source.error("schema_version", fmt::format("schema version {} is not known here", message.schema_version()),
+                 "this program reads version 1");
+  }
+  if (source.is_name("name", message.name())) scenario.name = message.name();
+  scenario.description = message.description();
+  scenario.seed = message.seed();
+  if (!source.given("until")) return;
+  scenario.until_s = source.seconds("until", message.until());
+  if (scenario.until_s == 0.0) source.error("until", "the scenario ends before anything can happen");
+}
+
+// Without `until` the scenario ends with its jobs, so all of them must end.
+void check_end(Context& context, const Scenario& scenario) {
+  if (context.source.given("until") || context.source.broken("until")) return;
+  for (size_t j = 0; j < scenario.jobs.size(); ++j) {
+    const std::string path = fmt::format("jobs[{}].steps", j);
+    if (context.source.given(path) && context.message.jobs(static_cast<int>(j)).steps() != 0) continue;
+    context.source.error(path, "this job never ends: it has no \"steps\" and the scenario has no \"until\"",
+                         "add steps: 1000 to the job, or until: \"1h\" to the scenario");
+  }
+}
+
+absl::StatusOr<Scenario> build(Context& context, const std::string& cluster_file) {
+  Scenario scenario;
+  const bool readable = !context.source.broken("");
+  if (readable) {
+    build_head(context, scenario);
+    SCALAI_RETURN_IF_ERROR(load_cluster(context, cluster_file));
+    build_jobs(context, scenario);
+    check_end(context, scenario);
+    build_events(context, scenario);
+    build_options(context, scenario);
+  }
+  const std::string problems = context.source.render() + context.other_files;
+  if (!problems.empty()) return invalid(problems);
+  SCALAI_CHECK(context.cluster.has_value() && context.source.errors() == 0, "a problem was not reported");
+  scenario.cluster = *std::move(context.cluster);
+  scenario.resolved_text = context.comments + resolved_text_of(scenario, context.message);
+  scenario.digest = digest_of(scenario.resolved_text);
+  return scenario;
+}
+
+}  // namespace
+}  // namespace internal
+
+absl::StatusOr<Scenario> parse_scenario(const std::string& text, const std::string& file_name, const FileReader& read,
+                                        const std::string& cluster_file) {
+  proto::Scenario message;
+  internal::Source source(file_name, text);
+  source.parse(text, message);
+  internal::Context context{message, source, read, file_name, {}, "", {}, "", ""};
+  return internal::build(context, cluster_file);
+}
+
+absl::StatusOr<Scenario> load_scenario(const std::string& path, const std::string& cluster_file) {
+  const FileReader read = [](const std::string& name) { return read_file(name, internal::kMaxFileBytes); };
+  SCALAI_ASSIGN_OR_RETURN(const std::string text, read(path));
+  return parse_scenario(text, path, read, cluster_file);
+}
+
+}  // namespace scalai::control

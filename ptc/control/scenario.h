@@ -1,0 +1,144 @@
+#pragma once
+// A scenario, loaded and validated: what load_scenario() hands to the control loop. All cross-references are resolved
+// (devices instead of hosts, links that exist, layouts that fit the model), all quantities are in bytes and seconds.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ptc/base/ids.h"
+#include "ptc/collection/layout_name.h"
+#include "ptc/model/model.h"
+#include "ptc/plan/cluster.h"
+
+namespace scalai::control {
+
+struct ParallelChoice {
+  collection::ParallelConfig config;
+  double step_s = 0;  // seconds per step; 0 = ask the step-time model
+};
+
+struct CheckpointPolicy {
+  int64_t every_steps = 0;  // 0 = none
+  bool host_memory_copy = false;
+};
+
+struct RedundancyPolicy {
+  int copies = 0;
+  bool other_host = true;
+  int64_t every_steps = 1;
+};
+
+struct JobSpec {
+  std::string name;
+  model::Model model;
+  model::Recipe recipe;
+  int global_batch = 1;
+  int micro_batch = 1;
+  int sequence = 0;
+  int gpus = 0;                         // wanted at the start
+  std::vector<DeviceId> devices;        // or exactly these, in rank order (then gpus = devices.size())
+  std::vector<ParallelChoice> configs;  // at least one; distinct GPU counts
+  int64_t steps = 0;                    // 0 = until the scenario ends
+  CheckpointPolicy checkpoint;
+  RedundancyPolicy redundancy;
+};
+
+// When an event happens; exactly one alternative.
+struct AtTime {
+  double at_s = 0;
+};
+struct AtStep {
+  int job = 0;
+  int64_t step = 0;
+};
+struct During {
+  int job = 0;
+  int reconfiguration = 1;
+  int after_round = 0;
+  double delay_s = 0;
+};
+using When = std::variant<AtTime, AtStep, During>;
+
+// What happens. Devices include those of named hosts; links include those of failed hosts' names only when given.
+struct Resize {
+  int job = 0;
+  int gpus = 0;
+};
+struct Redeploy {
+  int job = 0;
+  std::vector<DeviceId> devices;
+};
+struct Fail {
+  std::vector<DeviceId> devices;
+  std::vector<std::string> links;
+};
+struct Repair {
+  std::vector<DeviceId> devices;
+  std::vector<std::string> links;
+};
+struct Degrade {
+  std::vector<std::string> links;
+  std::vector<DeviceId> devices;
+  double factor = 1;
+};
+struct Preempt {
+  std::vector<DeviceId> devices;
+  double notice_s = 0;
+};
+using What = std::variant<Resize, Redeploy, Fail, Repair, Degrade, Preempt>;
+
+struct ScenarioEvent {
+  When when;
+  What what;
+};
+
+// Overrides of a strategy's cost preset; absent = the preset.
+struct CostOverride {
+  std::string strategy;  // "" = all
+  std::optional<double> detect_s, plan_s, restart_s, verify_bytes_per_s, communicator_s, transfer_start_s;
+};
+
+struct Expectation {
+  std::string metric;    // JSON pointer into summary.json
+  std::string strategy;  // "" = the scenario's own
+  std::optional<double> at_least, at_most, equals;
+  std::optional<std::string> is;
+};
+
+struct Scenario {
+  std::string name;
+  std::string description;
+  uint64_t seed = 0;
+  std::optional<double> until_s;
+  plan::Cluster cluster;
+  std::vector<JobSpec> jobs;
+  std::vector<ScenarioEvent> events;  // in file order
+  std::string strategy = "reshard";
+  std::vector<CostOverride> costs;
+  int64_t round_bytes = 0;  // 0 = one round
+  std::vector<Expectation> expectations;
+  std::string resolved_text;  // the scenario with every default and file written out, as textproto
+  std::string digest;         // of resolved_text
+};
+
+// Reads, parses (textproto, or JSON when the name ends in ".json" or the first character is '{') and validates a
+// scenario. On bad input the status message is the rendered list of all problems (several lines, see
+// ptc/base/diagnostics.h). `cluster_file` ("" = none) replaces the scenario's cluster.
+absl::StatusOr<Scenario> load_scenario(const std::string& path, const std::string& cluster_file = "");
+
+// Reads a file that a scenario names (its cluster, a model's config.json); the path is already relative to the scenario.
+using FileReader = std::function<absl::StatusOr<std::string>(const std::string& path)>;
+
+// The same for a scenario's text; `file_name` appears in messages, and relative names count from its folder.
+absl::StatusOr<Scenario> parse_scenario(const std::string& text, const std::string& file_name, const FileReader& read,
+                                        const std::string& cluster_file = "");
+
+// The six strategies a scenario may name, in the order they are documented.
+std::vector<std::string> strategy_names();
+
+}  // namespace scalai::control

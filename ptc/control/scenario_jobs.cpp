@@ -1,0 +1,296 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "ptc/base/hash.h"
+#include "ptc/base/status.h"
+#include "ptc/control/internal/scenario_configs.h"
+#include "ptc/control/internal/scenario_parts.h"
+#include "ptc/model/catalogue.h"
+#include "ptc/proto/scenario.pb.h"
+
+namespace scalai::control::internal {
+namespace {
+
+class JobBuilder {
+ public:
+  JobBuilder(Context& context, const proto::Job& message, int index)
+      : context_(context), source_(context.source), message_(message), path_(fmt::format("jobs[{}]", index)) {}
+
+  JobSpec build();
+  bool configs_ok() const { return configs_ok_; }
+
+ private:
+  std::string at(const std::string& field) const { return path_ + "." + field; }
+  void build_model();
+  void import_model();
+  void build_recipe();
+  void build_batch();
+  void build_configs();
+  void build_start();
+  void build_devices();
+  void check_start_config();
+  void build_policies();
+  void build_redundancy();
+
+  Context& context_;
+  Source& source_;
+  const proto::Job& message_;
+  const std::string path_;
+  JobSpec job_;
+  bool model_ok_ = false;
+  bool configs_ok_ = true;
+};
+
+// A Hugging Face config has problems of its own, which are listed under its own name.
+void JobBuilder::import_model() {
+  const std::string path = beside(context_.file_name, message_.model_config());
+  const absl::StatusOr<std::string> text = context_.read(path);
+  if (!text.ok()) {
+    source_.error(at("model_config"), message_of(text.status()));
+    return;
+  }
+  const std::string name = std::filesystem::path(path).stem().string();
+  absl::StatusOr<model::Model> model = model::model_from_hugging_face(*text, name);
+  if (model.ok()) {
+    job_.model = *std::move(model);
+    model_ok_ = true;
+    context_.comments += fmt::format("# {}: digest {}\n", message_.model_config(), digest_of(*text));
+    return;
+  }
+  Diagnostics problems(path, *text);
+  std::string lines = message_of(model.status());
+  for (size_t end = 0; !lines.empty(); lines.erase(0, end == std::string::npos ? end : end + 1)) {
+    end = lines.find('\n');
+    if (end != 0) problems.error({}, lines.substr(0, end));
+  }
+  context_.other_files += problems.render();
+  source_.error(at("model_config"), fmt::format("\"{}\" has problems", message_.model_config()),
+                "they are listed under its name");
+}
+
+void JobBuilder::build_model() {
+  const bool named = source_.given(at("model"));
+  if (named && source_.given(at("model_config"))) {
+    source_.error(at("model_config"), "\"model\" and \"model_config\" exclude each other", "",
+                  {{at("model"), "the model is named here"}});
+  } else if (!named && !source_.given(at("model_config"))) {
+    source_.missing(at("model"), "name one of `scalai models`, or give a model_config");
+  } else if (!named) {
+    import_model();
+  } else if (absl::StatusOr<model::Model> model = model::find_model(message_.model()); model.ok()) {
+    job_.model = *std::move(model);
+    model_ok_ = true;
+  } else {
+    source_.error_unknown(at("model"), "model", message_.model(), model::catalogue_names());
+  }
+}
+
+void JobBuilder::build_recipe() {
+  const std::map<std::string, tensor::DType> precisions = {
+      {"fp16", tensor::DType::kF16}, {"bf16", tensor::DType::kBF16}, {"fp32", tensor::DType::kF32}};
+  const std::map<std::string, model::Optimizer> optimizers = {{"adam", model::Optimizer::kAdam},
+                                                              {"sgd", model::Optimizer::kSgdMomentum}};
+  const auto choose = [&](const std::string& field, const std::string& name, const auto& choices, auto& chosen) {
+    if (!source_.given(at(field))) return;
+    if (const auto choice = choices.find(name); choice != choices.end()) {
+      chosen = choice->second;
+      return;
+    }
+    std::vector<std::string> names;
+    for (const auto& choice : choices) names.push_back(choice.first);
+    source_.error_unknown(at(field), field, name, names);
+  };
+  choose("precision", message_.precision(), precisions, job_.recipe.param);
+  choose("optimizer", message_.optimizer(), optimizers, job_.recipe.optimizer);
+}
+
+void JobBuilder::build_batch() {
+  const bool batch_ok = source_.at_least(at("global_batch"), message_.global_batch(), 1);
+  job_.global_batch = batch_ok ? message_.global_batch() : 0;  // 0 divides by everything: no second complaint
+  const int micro_batch = source_.given(at("micro_batch")) ? message_.micro_batch() : 1;
+  if (source_.at_least(at("micro_batch"), micro_batch, 1)) job_.micro_batch = micro_batch;
+  job_.sequence = static_cast<int>(job_.model.sequence);
+  if (!source_.given(at("sequence")) || !source_.at_least(at("sequence"), message_.sequence(), 1)) return;
+  job_.sequence = message_.sequence();
+  if (model_ok_ && job_.sequence > job_.model.sequence) {
+    source_.error(at("sequence"), fmt::format("a sequence of {} is longer than {} takes ({})", job_.sequence,
+                                              job_.model.name, job_.model.sequence));
+  }
+}
+
+void JobBuilder::build_configs() {
+  const int before = source_.errors();
+  if (message_.configs_size() == 0) {
+    source_.missing(at("configs"), "give at least one, like configs { layout: \"tp4,pp2,dp2\" }");
+  }
+  std::map<int, int> config_of_size;
+  for (int i = 0; i < message_.configs_size(); ++i) {
+    const std::string path = fmt::format("{}.configs[{}]", path_, i);
+    const std::optional<ParallelChoice> choice =
+        build_config(message_.configs(i), path, path_, model_ok_ ? &job_ : nullptr, source_);
+    if (!choice.has_value()) continue;
+    const int gpus = choice->config.world();
+    const auto [first, fresh] = config_of_size.emplace(gpus, i);
+    if (!fresh) {
+      source_.error(path + ".layout", fmt::format("two configs of job \"{}\" need {} GPUs", job_.name, gpus),
+                    "keep one for each number of GPUs",
+                    {{fmt::format("{}.configs[{}].layout", path_, first->second), "the first is here"}});
+    }
+    job_.configs.push_back(*choice);
+  }
+  configs_ok_ = source_.errors() == before && !source_.broken(at("configs"));
+}
+
+void JobBuilder::build_devices() {
+  std::map<int, int> first_use;
+  for (int i = 0; i < message_.devices_size(); ++i) {
+    const std::string path = fmt::format("{}.devices[{}]", path_, i);
+    const int device = message_.devices(i);
+    const auto [first, fresh] = first_use.emplace(device, i);
+    if (!fresh) {
+      source_.error(path, fmt::format("device {} is listed twice", device), "",
+                    {{fmt::format("{}.devices[{}]", path_, first->second), "the first is here"}});
+    }
+    if (context_.cluster.has_value() && (device < 0 || device >= context_.cluster->device_count())) {
+      source_.error(path, fmt::format("there is no device {}", device),
+                    fmt::format("devices are numbered 0 to {}", context_.cluster->device_count() - 1),
+                    {cluster_note(context_)});
+      continue;
+    }
+    job_.devices.emplace_back(device);
+  }
+}
+
+void JobBuilder::check_start_config() {
+  if (!configs_ok_ || job_.gpus < 1) return;
+  std::vector<int> sizes;
+  for (const ParallelChoice& choice : job_.configs) sizes.push_back(choice.config.world());
+  if (std::find(sizes.begin(), sizes.end(), job_.gpus) != sizes.end()) return;
+  std::sort(sizes.begin(), sizes.end());
+  source_.error(at(message_.devices_size() > 0 ? "devices" : "gpus"),
+                fmt::format("job \"{}\" starts on {} GPUs, but has no config for {}", job_.name, job_.gpus, job_.gpus),
+                fmt::format("its configs need {} GPUs", fmt::join(sizes, ", ")),
+                {{at("configs"), "the configs are here"}});
+}
+
+void JobBuilder::build_start() {
+  build_devices();
+  job_.gpus = message_.gpus();
+  if (message_.devices_size() == 0) {
+    if (!source_.broken(at("devices")) && !source_.at_least(at("gpus"), message_.gpus(), 1)) return;
+  } else {
+    const int listed = message_.devices_size();
+    if (source_.given(at("gpus")) && message_.gpus() != listed) {
+      source_.error(at("gpus"), fmt::format("\"gpus\" is {}, but {} devices are listed", message_.gpus(), listed),
+                    "leave \"gpus\" out", {{at("devices"), "the devices are here"}});
+    }
+    job_.gpus = listed;
+  }
+  if (context_.cluster.has_value() && message_.devices_size() == 0 && job_.gpus > context_.cluster->device_count()) {
+    source_.error(at("gpus"), fmt::format("job \"{}\" wants {} GPUs", job_.name, job_.gpus), "",
+                  {cluster_note(context_)});
+    return;
+  }
+  check_start_config();
+}
+
+void JobBuilder::build_redundancy() {
+  const proto::Redundancy& given = message_.redundancy();
+  const std::string path = at("redundancy");
+  RedundancyPolicy& policy = job_.redundancy;
+  if (source_.at_least(path + ".copies", given.copies(), 0)) policy.copies = given.copies();
+  policy.other_host = given.where() == proto::Redundancy::OTHER_HOST;
+  if (source_.given(path + ".every_steps") && source_.at_least(path + ".every_steps", given.every_steps(), 1)) {
+    policy.every_steps = given.every_steps();
+  }
+  if (!context_.cluster.has_value() || policy.copies == 0 || source_.broken(path + ".where")) return;
+  const auto hosts = static_cast<int>(context_.cluster->hosts.size());
+  const int places = policy.other_host ? hosts : context_.cluster->device_count();
+  if (policy.copies < places) return;
+  const char* what = policy.other_host ? "hosts" : "devices";
+  source_.error(path + ".copies",
+                fmt::format("\"copies\" is {}: that takes {} {}, the cluster has {}", policy.copies,
+                            int64_t{policy.copies} + 1, what, places),
+                "each copy is kept apart from the original and the other copies", {cluster_note(context_)});
+}
+
+void JobBuilder::build_policies() {
+  if (source_.at_least(at("steps"), message_.steps(), 0)) job_.steps = message_.steps();
+  const proto::Checkpoint& checkpoint = message_.checkpoint();
+  if (source_.at_least(at("checkpoint.every_steps"), checkpoint.every_steps(), 0)) {
+    job_.checkpoint.every_steps = checkpoint.every_steps();
+  }
+  job_.checkpoint.host_memory_copy = checkpoint.host_memory_copy();
+  if (checkpoint.host_memory_copy() && checkpoint.every_steps() == 0) {
+    source_.error(at("checkpoint.host_memory_copy"), "a copy in host memory needs checkpoints: every_steps > 0");
+  }
+  if (message_.has_redundancy()) build_redundancy();
+}
+
+JobSpec JobBuilder::build() {
+  if (source_.is_name(at("name"), message_.name())) job_.name = message_.name();
+  build_model();
+  build_recipe();
+  build_batch();
+  build_configs();
+  build_start();
+  build_policies();
+  return std::move(job_);
+}
+
+// Names tell jobs apart in events and results.
+void check_names(Context& context) {
+  std::map<std::string, int> first_use;
+  for (int j = 0; j < context.message.jobs_size(); ++j) {
+    const std::string& name = context.message.jobs(j).name();
+    const auto [first, fresh] = first_use.emplace(name, j);
+    if (fresh || name.empty()) continue;
+    context.source.error(fmt::format("jobs[{}].name", j), fmt::format("two jobs are called \"{}\"", name), "",
+                         {{fmt::format("jobs[{}].name", first->second), "the first is here"}});
+  }
+}
+
+// Jobs that list devices must not share any; all together must fit the cluster.
+void check_sharing(Context& context, const Scenario& scenario) {
+  std::map<DeviceId, std::string> owner;  // path of the entry
+  int64_t wanted = 0;
+  for (size_t j = 0; j < scenario.jobs.size(); ++j) {
+    const JobSpec& job = scenario.jobs[j];
+    std::set<DeviceId> own;
+    for (size_t i = 0; i < job.devices.size(); ++i) {
+      if (!own.insert(job.devices[i]).second) continue;
+      const std::string path = fmt::format("jobs[{}].devices[{}]", j, i);
+      const auto [first, fresh] = owner.emplace(job.devices[i], path);
+      if (fresh) continue;
+      context.source.error(path, fmt::format("device {} belongs to another job already", job.devices[i].value), "",
+                           {{first->second, "it is given away here"}});
+    }
+    const int64_t before = wanted;
+    wanted += job.gpus;
+    const int available = context.cluster.has_value() ? context.cluster->device_count() : 0;
+    if (!context.cluster.has_value() || job.gpus > available || wanted <= available || before > available) continue;
+    context.source.error(fmt::format("jobs[{}].{}", j, job.devices.empty() ? "gpus" : "devices"),
+                         fmt::format("the jobs up to this one want {} GPUs together", wanted), "",
+                         {cluster_note(context)});
+  }
+}
+
+}  // namespace
+
+void build_jobs(Context& context, Scenario& scenario) {
+  if (context.message.jobs_size() == 0) context.source.missing("jobs", "a scenario needs at least one job");
+  for (int j = 0; j < context.message.jobs_size(); ++j) {
+    JobBuilder builder(context, context.message.jobs(j), j);
+    scenario.jobs.push_back(builder.build());
+    context.configs_ok.push_back(builder.configs_ok());
+  }
+  check_names(context);
+  check_sharing(context, scenario);
+}
+
+}  // namespace scalai::control::internal

@@ -1,0 +1,45 @@
+#pragma once
+// How a job reacts to a change of its GPUs. A strategy is data: planner options, which configurations it may choose, how
+// state travels, and a cost preset. ptc/control/README.md has the table with the source of every number.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ptc/control/scenario.h"
+#include "ptc/plan/planner.h"
+
+namespace scalai::control {
+
+struct Costs {
+  double detect_s = 0;            // failure → known
+  double plan_s = 0;              // modelled planning time
+  double restart_s = 0;           // processes, containers, framework, model construction
+  double verify_bytes_per_s = 0;  // received bytes, per device; 0 = no check
+  double communicator_s = -1;     // < 0: the default below
+  double transfer_start_s = 0;    // alpha of each transfer phase
+};
+
+struct Strategy {
+  std::string name;
+  std::string summary;  // one line for --help and tables
+  plan::PlannerOptions planner;
+  bool data_parallel_only = false;  // tp, pp, cp, ep stay what they were at the start
+  bool from_checkpoint = false;     // planned changes, too, go back to the last checkpoint
+  Costs costs;
+
+  bool staged() const { return !planner.in_place; }  // state goes through host memory: stage, pull, upload, load
+};
+
+// All strategies in documented order, with their presets.
+const std::vector<Strategy>& strategies();
+
+// The strategy by name with the scenario's overrides applied (those without a name first, then those that name it).
+absl::StatusOr<Strategy> find_strategy(std::string_view name, const std::vector<CostOverride>& overrides);
+
+// Set-up of communicators for `ranks` ranks: the strategy's number, or 2·(log2(ranks) + 1) s, the scaling part of
+// ElasticFlow's published simulator.
+double communicator_s(const Costs& costs, int ranks);
+
+}  // namespace scalai::control

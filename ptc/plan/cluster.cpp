@@ -1,0 +1,167 @@
+#include "ptc/plan/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "ptc/base/status.h"
+
+namespace scalai::plan {
+namespace {
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+constexpr int64_t kGB = 1'000'000'000;
+constexpr double kTera = 1e12;
+constexpr double kGiga = 1e9;
+// PCIe x16 per direction, as the data sheets round it.
+constexpr double kPcie3 = 16e9;
+constexpr double kPcie4 = 32e9;
+constexpr double kPcie5 = 64e9;
+
+// NVIDIA data sheets. Peaks are dense 16-bit matrix rates (half of a figure quoted "with sparsity"); NVLink figures are
+// quoted for both directions together, so half of them counts here. Cards without NVLink reach their peers over PCIe.
+const std::vector<GpuKind>& gpu_table() {
+  static const std::vector<GpuKind> table = {
+      // Tesla K80, one of its two GK210: 8.74/2 TFLOPS (no faster 16-bit rate), 480/2 GB/s.
+      {"k80-12g", 12 * kGiB, 4.37 * kTera, 240 * kGiga, kPcie3, kPcie3},
+      // Tesla P100 SXM2: 21.2 TFLOPS half precision, 732 GB/s, NVLink 160 GB/s.
+      {"p100-16g", 16 * kGiB, 21.2 * kTera, 732 * kGiga, 80 * kGiga, kPcie3},
+      // Tesla V100 SXM2: 125 TFLOPS tensor, 900 GB/s, NVLink 300 GB/s.
+      {"v100-16g", 16 * kGiB, 125 * kTera, 900 * kGiga, 150 * kGiga, kPcie3},
+      {"v100-32g", 32 * kGiB, 125 * kTera, 900 * kGiga, 150 * kGiga, kPcie3},
+      // T4: 65 TFLOPS, 320 GB/s, PCIe 3.0 x16.
+      {"t4-16g", 16 * kGiB, 65 * kTera, 320 * kGiga, kPcie3, kPcie3},
+      // L4: 242 TFLOPS with sparsity, 300 GB/s, PCIe 4.0 x16.
+      {"l4-24g", 24 * kGiB, 121 * kTera, 300 * kGiga, kPcie4, kPcie4},
+      // RTX A6000: 309.7 TFLOPS with sparsity, 768 GB/s, NVLink bridge 112.5 GB/s, PCIe 4.0 x16.
+      {"a6000-48g", 48 * kGiB, 154.8 * kTera, 768 * kGiga, 56.25 * kGiga, kPcie4},
+      // A100 SXM4: 312 TFLOPS, 1,555 or 2,039 GB/s, NVLink 600 GB/s.
+      {"a100-40g", 40 * kGiB, 312 * kTera, 1555 * kGiga, 300 * kGiga, kPcie4},
+      {"a100-80g", 80 * kGiB, 312 * kTera, 2039 * kGiga, 300 * kGiga, kPcie4},
+      // H100 SXM5: 1,979 TFLOPS with sparsity, 3.35 TB/s, NVLink 900 GB/s, PCIe 5.0 x16.
+      {"h100-80g", 80 * kGiB, 989.5 * kTera, 3350 * kGiga, 450 * kGiga, kPcie5},
+      // H200 SXM: as H100 with 141 GB at 4.8 TB/s.
+      {"h200-141g", 141 * kGB, 989.5 * kTera, 4800 * kGiga, 450 * kGiga, kPcie5},
+      // B200 in DGX B200: 1,440 GB and 64 TB/s for eight, 2.25 PFLOPS dense, NVLink 1.8 TB/s.
+      {"b200-180g", 180 * kGB, 2250 * kTera, 8000 * kGiga, 900 * kGiga, kPcie5},
+  };
+  return table;
+}
+
+// Adds NAME.up and NAME.down (or the two other ends) unless the bandwidth is unlimited.
+void add_pair(std::vector<NamedLink>& links, const std::string& name, double out, double in,
+              std::array<std::string_view, 2> ends = {"up", "down"}) {
+  if (out > 0) links.push_back({fmt::format("{}.{}", name, ends[0]), out});
+  if (in > 0) links.push_back({fmt::format("{}.{}", name, ends[1]), in});
+}
+
+void add_uplink(std::vector<NamedLink>& links, const std::string& name, double sum, double oversubscription) {
+  add_pair(links, name, sum / oversubscription, sum / oversubscription);
+}
+
+// The NICs of a leaf together; 0 when one of them is unlimited.
+double sum_of_nics(const Cluster& cluster, size_t first_host, size_t last_host) {
+  double sum = 0;
+  for (size_t h = first_host; h < last_host; ++h) {
+    if (cluster.hosts[h].nic_bytes_per_s == 0) return 0;
+    sum += cluster.hosts[h].nics * cluster.hosts[h].nic_bytes_per_s;
+  }
+  return sum;
+}
+
+void add_leaves(std::vector<NamedLink>& links, const Cluster& cluster) {
+  const size_t per_leaf = static_cast<size_t>(cluster.leaf_hosts);
+  SCALAI_CHECK(per_leaf >= 1);
+  for (size_t first = 0, leaf = 0; first < cluster.hosts.size(); first += per_leaf, ++leaf) {
+    const double sum = sum_of_nics(cluster, first, std::min(first + per_leaf, cluster.hosts.size()));
+    add_uplink(links, fmt::format("leaf{}", leaf), sum, cluster.oversubscription);
+  }
+}
+
+void add_rails(std::vector<NamedLink>& links, const Cluster& cluster) {
+  int rails = 0;
+  for (const Host& host : cluster.hosts) rails = std::max(rails, host.nics);
+  for (int rail = 0; rail < rails; ++rail) {
+    double sum = 0;
+    bool unlimited = false;
+    for (const Host& host : cluster.hosts) {
+      if (host.nics <= rail) continue;
+      sum += host.nic_bytes_per_s;
+      unlimited = unlimited || host.nic_bytes_per_s == 0;
+    }
+    add_uplink(links, fmt::format("rail{}", rail), unlimited ? 0 : sum, cluster.oversubscription);
+  }
+}
+
+// Calls `add(host index, local index, host)` for every GPU (or network card) in order.
+void for_each(const Cluster& cluster, int Host::*count, const std::function<void(size_t, int, const Host&)>& add) {
+  for (size_t h = 0; h < cluster.hosts.size(); ++h) {
+    for (int i = 0; i < cluster.hosts[h].*count; ++i) add(h, i, cluster.hosts[h]);
+  }
+}
+
+}  // namespace
+
+const GpuKind* find_gpu_kind(std::string_view name) {
+  for (const GpuKind& kind : gpu_table()) {
+    if (kind.name == name) return &kind;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> gpu_kind_names() {
+  std::vector<std::string> names;
+  for (const GpuKind& kind : gpu_table()) names.push_back(kind.name);
+  return names;
+}
+
+int Cluster::device_count() const { return hosts.empty() ? 0 : hosts.back().first_device + hosts.back().gpus; }
+
+HostId Cluster::host_of(DeviceId device) const {
+  SCALAI_CHECK(device.value >= 0 && device.value < device_count(),
+               fmt::format("device {} of {}", device.value, device_count()));
+  const auto after = std::upper_bound(hosts.begin(), hosts.end(), device.value,
+                                      [](int value, const Host& host) { return value < host.first_device; });
+  return HostId(after - hosts.begin() - 1);
+}
+
+int Cluster::local_index(DeviceId device) const {
+  return device.value - hosts[static_cast<size_t>(host_of(device).value)].first_device;
+}
+
+std::vector<DeviceId> Cluster::devices_of(HostId host) const {
+  SCALAI_CHECK(host.value >= 0 && static_cast<size_t>(host.value) < hosts.size(),
+               fmt::format("host {} of {}", host.value, hosts.size()));
+  const Host& chosen = hosts[static_cast<size_t>(host.value)];
+  std::vector<DeviceId> devices;
+  for (int i = 0; i < chosen.gpus; ++i) devices.emplace_back(chosen.first_device + i);
+  return devices;
+}
+
+std::vector<NamedLink> links_of(const Cluster& cluster) {
+  std::vector<NamedLink> links;
+  for_each(cluster, &Host::gpus, [&](size_t h, int g, const Host& host) {
+    add_pair(links, fmt::format("h{}.g{}", h, g), host.gpu_link_bytes_per_s, host.gpu_link_bytes_per_s);
+  });
+  for_each(cluster, &Host::gpus, [&](size_t h, int g, const Host& host) {
+    add_pair(links, fmt::format("h{}.g{}.pcie", h, g), host.pcie_bytes_per_s, host.pcie_bytes_per_s);
+  });
+  for_each(cluster, &Host::nics, [&](size_t h, int n, const Host& host) {
+    add_pair(links, fmt::format("h{}.nic{}", h, n), host.nic_bytes_per_s, host.nic_bytes_per_s);
+  });
+  if (cluster.fabric == FabricKind::kLeafSpine) add_leaves(links, cluster);
+  if (cluster.fabric == FabricKind::kRail) add_rails(links, cluster);
+  if (cluster.fabric == FabricKind::kStar && cluster.backbone_bytes_per_s > 0) {
+    links.push_back({"fabric", cluster.backbone_bytes_per_s});
+  }
+  add_pair(links, "storage", cluster.storage_read_bytes_per_s, cluster.storage_write_bytes_per_s, {"read", "write"});
+  for (size_t h = 0; h < cluster.hosts.size(); ++h) {
+    add_pair(links, fmt::format("h{}.store", h), cluster.hosts[h].store_serve_bytes_per_s,
+             cluster.hosts[h].store_ingest_bytes_per_s, {"serve", "ingest"});
+  }
+  return links;
+}
+
+}  // namespace scalai::plan

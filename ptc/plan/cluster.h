@@ -1,0 +1,66 @@
+#pragma once
+// The cluster as the planner and the runtimes see it: hosts, their GPUs, link rates. Plain data; bandwidths in bytes per
+// second per direction, 0 = unlimited (or absent, for storage).
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ptc/base/ids.h"
+
+namespace scalai::plan {
+
+struct GpuKind {
+  std::string name;
+  int64_t memory_bytes = 0;
+  double peak_flops = 0;  // dense 16-bit matrix peak
+  double memory_bandwidth_bytes_per_s = 0;
+  double link_bytes_per_s = 0;  // NVLink (or peer PCIe) per GPU
+  double pcie_bytes_per_s = 0;  // to the host, per GPU
+};
+
+// The built-in table (vendor data sheets; see cluster.cpp). Null when the name is unknown.
+const GpuKind* find_gpu_kind(std::string_view name);
+std::vector<std::string> gpu_kind_names();
+
+struct Host {
+  int first_device = 0;
+  int gpus = 0;
+  GpuKind gpu;
+  double gpu_link_bytes_per_s = 0;
+  double pcie_bytes_per_s = 0;
+  int nics = 1;
+  double nic_bytes_per_s = 0;
+  double store_serve_bytes_per_s = 0;
+  double store_ingest_bytes_per_s = 0;
+};
+
+enum class FabricKind : uint8_t { kStar, kLeafSpine, kRail };
+
+struct Cluster {
+  std::string name;
+  std::vector<Host> hosts;
+  FabricKind fabric = FabricKind::kStar;
+  int leaf_hosts = 0;  // kLeafSpine
+  double oversubscription = 1;
+  double backbone_bytes_per_s = 0;  // kStar
+  double storage_read_bytes_per_s = 0;
+  double storage_write_bytes_per_s = 0;
+
+  int device_count() const;
+  HostId host_of(DeviceId device) const;
+  int local_index(DeviceId device) const;  // 0 … gpus − 1 on its host
+  std::vector<DeviceId> devices_of(HostId host) const;
+};
+
+// Names of the links a scenario may fail or degrade, in order: "h0.g1.up|down" (GPU link), "h0.g1.pcie.up|down",
+// "h0.nic0.up|down", "leaf0.up|down", "rail0.up|down", "fabric", "storage.read|write", "h0.store.serve|ingest".
+// Links with unlimited bandwidth do not exist.
+struct NamedLink {
+  std::string name;
+  double bandwidth_bytes_per_s = 0;
+};
+std::vector<NamedLink> links_of(const Cluster& cluster);
+
+}  // namespace scalai::plan

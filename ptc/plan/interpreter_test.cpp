@@ -1,0 +1,362 @@
+#include "ptc/plan/interpreter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "ptc/plan/test_support.h"
+
+namespace scalai::plan {
+namespace {
+
+using tensor::Box;
+using testing::HasSubstr;
+
+void recount(Plan& plan) {
+  plan.bytes = {};
+  for (const Operation& operation : plan.operations) plan.bytes.of(operation.transfer_class) += operation.bytes;
+}
+
+Operation operation(TransferClass transfer_class, int tensor, const Box& box, Location src, int dst) {
+  return {.transfer_class = transfer_class,
+          .tensor = TensorId(tensor),
+          .box = box,
+          .src = src,
+          .dst = DeviceId(dst),
+          .bytes = box.volume() * 4};
+}
+
+Location g(int index) { return Location::device(DeviceId(index)); }
+
+// "w" from two halves on g0 and g1 to quarters on g0, g1 and, on the next host, g4 and g5; "step" on all of them.
+struct HandMade : Case {
+  HandMade() {
+    from = collection_of({{"tp", 2}}, devices({0, 1}),
+                         {tensor_of("w", {8, 2}, {cut_over("tp", 0)}), tensor_of("step", {}, {})});
+    to = collection_of({{"tp", 4}}, devices({0, 1, 4, 5}),
+                       {tensor_of("w", {8, 2}, {cut_over("tp", 0)}), tensor_of("step", {}, {})});
+    cluster = cluster_of(2, 4);
+    for (const auto& tensor : to.tensors) correct.tensors.push_back({tensor.name, tensor.dtype, tensor.shape});
+    correct.src_devices = from.device_of_rank;
+    correct.dst_devices = to.device_of_rank;
+    const Box scalar = Box::whole({});
+    correct.operations = {operation(TransferClass::kSameDevice, 0, {{0, 0}, {2, 2}}, g(0), 0),
+                          operation(TransferClass::kSameHost, 0, {{2, 0}, {4, 2}}, g(0), 1),
+                          operation(TransferClass::kCrossHost, 0, {{4, 0}, {6, 2}}, g(1), 4),
+                          operation(TransferClass::kCrossHost, 0, {{6, 0}, {8, 2}}, g(1), 5),
+                          operation(TransferClass::kKept, 1, scalar, g(0), 0),
+                          operation(TransferClass::kKept, 1, scalar, g(1), 1),
+                          operation(TransferClass::kCrossHost, 1, scalar, g(0), 4),
+                          operation(TransferClass::kCrossHost, 1, scalar, g(1), 5)};
+    recount(correct);
+  }
+  // What the interpreters say; they agree on right and wrong.
+  std::string verdict(const Plan& plan) const {
+    EXPECT_EQ(interpret(plan, oracle()).ok(), interpret_elements(plan, oracle()).ok());
+    return message_of(interpret(plan, oracle()));
+  }
+  Plan correct;
+};
+
+TEST(Interpreter, AcceptsACorrectPlan) {
+  const HandMade job;
+  EXPECT_EQ(job.verdict(job.correct), "");
+}
+
+TEST(Interpreter, NamesOperationTensorAndBox) {
+  const HandMade job;
+  Plan plan = job.correct;
+  plan.operations[2].src = g(0);
+  EXPECT_THAT(job.verdict(plan),
+              HasSubstr("operation 2 (cross_host, tensor \"w\" [4:6, 0:2], g0 -> g4): the source does not hold it"));
+  plan = job.correct;
+  plan.operations.erase(plan.operations.begin() + 3);
+  recount(plan);
+  EXPECT_THAT(job.verdict(plan), HasSubstr("tensor \"w\" [6:8, 0:2] is not complete on g5"));
+}
+
+TEST(Interpreter, StopsAfterTwentyProblems) {
+  const HandMade job;
+  Plan plan = job.correct;
+  for (int i = 0; i < 50; ++i)
+    plan.operations.push_back(operation(TransferClass::kCrossHost, 0, {{4, 0}, {6, 2}}, g(0), 4));
+  recount(plan);
+  const std::string text = job.verdict(plan);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 20);
+}
+
+TEST(Interpreter, StorageOnlyWhenThereIsOne) {
+  HandMade job;
+  Plan plan = job.correct;
+  plan.operations[2].src = Location::storage();
+  plan.operations[2].transfer_class = TransferClass::kFromStorage;
+  recount(plan);
+  EXPECT_THAT(job.verdict(plan), HasSubstr("the source does not hold it"));
+  job.residency.storage = true;
+  EXPECT_EQ(job.verdict(plan), "");
+}
+
+TEST(Interpreter, HostMemoryHoldsCopiesAndStagedDevices) {
+  HandMade job;
+  Plan plan = job.correct;
+  plan.operations[2].src = Location::host_memory(HostId(0));  // g1 is staged there
+  EXPECT_EQ(job.verdict(plan), "");
+  plan.operations[2].src = Location::host_memory(HostId(1));  // neither staged nor copied there
+  plan.operations[2].transfer_class = TransferClass::kSameHost;
+  recount(plan);
+  EXPECT_THAT(job.verdict(plan), HasSubstr("the source does not hold it"));
+  job.residency.extra = {{TensorId(0), Box({3, 0}, {5, 2}), HostId(1)}, {TensorId(0), Box({4, 0}, {7, 2}), HostId(1)}};
+  EXPECT_EQ(job.verdict(plan), "") << "two overlapping copies hold it together";
+  job.residency.extra.clear();
+  plan.planner = "central";
+  EXPECT_EQ(job.verdict(plan), "") << "a central plan stages all devices in one host";
+}
+
+TEST(Interpreter, MissingIsExactlyWhatNobodyHolds) {
+  HandMade job;
+  job.residency.lost = {DeviceId(1)};
+  Plan plan = job.correct;
+  plan.operations.erase(plan.operations.begin() + 2, plan.operations.begin() + 4);
+  plan.operations[3] = operation(TransferClass::kSameHost, 1, Box::whole({}), g(0), 1);
+  plan.operations[5].src = g(0);
+  recount(plan);
+  EXPECT_THAT(job.verdict(plan),
+              HasSubstr("\"w\" [4:6, 0:2]: what no survivor holds of it is not what is named as missing"));
+  plan.missing = {{TensorId(0), Box({4, 0}, {6, 2})}, {TensorId(0), Box({6, 0}, {8, 2})}};
+  EXPECT_EQ(job.verdict(plan), "");
+  plan.missing.push_back({TensorId(0), Box({3, 0}, {4, 2})});
+  EXPECT_THAT(job.verdict(plan), HasSubstr("[3:4, 0:2]: named as missing, but a survivor holds a part"));
+  plan.missing.resize(2);
+  job.residency.storage = true;
+  EXPECT_THAT(job.verdict(plan), HasSubstr("storage has it"));
+}
+
+TEST(Interpreter, PlanOfOtherCollections) {
+  HandMade job;
+  Plan plan = job.correct;
+  plan.dst_devices.pop_back();
+  EXPECT_THAT(job.verdict(plan), HasSubstr("new devices"));
+  plan = job.correct;
+  plan.tensors[0].shape = {8, 3};
+  EXPECT_THAT(job.verdict(plan), HasSubstr("the plan's tensors"));
+  job.from.tensors[0].dtype = tensor::DType::kBF16;
+  EXPECT_THAT(job.verdict(job.correct), HasSubstr("do not hold the same tensors"));
+}
+
+// Two uneven cuts on one dimension, flat cuts after padded ones: boxes and elements work them out in different ways.
+TEST(Interpreter, ElementsFollowTheDefinitionOfCuts) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    const auto side = [&random] {
+      const int a = static_cast<int>(random.between(1, 3)), b = static_cast<int>(random.between(1, 3));
+      const auto rule = std::vector{tensor::SplitRule::kBalanced, tensor::SplitRule::kCeil,
+                                    tensor::SplitRule::kPadded}[static_cast<size_t>(random.below(3))];
+      const int second = static_cast<int>(random.between(-1, 1));  // -1: flat
+      return collection_of({{"a", a}, {"b", b}}, random_devices(random, a * b, 16),
+                           {tensor_of("w", {7, 5}, {cut_over("a", 0, rule, 2), cut_over("b", second)})});
+    };
+    Case job{.from = side(), .to = side()};
+    job.plan();
+  }
+}
+
+// --- Mutations: each makes a correct plan wrong in one way ---------------------------------------------------------
+
+bool holds(const collection::Collection& collection, const Operation& operation, DeviceId device) {
+  std::vector<Box> boxes;
+  for (int rank = 0; rank < collection.ranks(); ++rank) {
+    if (collection.device_of_rank[static_cast<size_t>(rank)] != device) continue;
+    for (const auto& piece : collection.pieces(operation.tensor, LogicalRank(rank)).pieces) boxes.push_back(piece.box);
+  }
+  return subtract(operation.box, boxes).empty();
+}
+
+TransferClass class_of(const Cluster& cluster, const Location& src, DeviceId dst) {
+  if (src == Location::device(dst)) return TransferClass::kSameDevice;
+  return cluster.host_of(DeviceId(src.index)) == cluster.host_of(dst) ? TransferClass::kSameHost
+                                                                      : TransferClass::kCrossHost;
+}
+
+struct Mutant {
+  Case job;
+  Plan plan;
+  size_t at;  // the operation to spoil
+  Random& random;
+  Operation& victim() { return plan.operations[at]; }
+  void reclass() { victim().transfer_class = class_of(job.cluster, victim().src, victim().dst); }
+};
+
+struct Mutation {
+  std::string name;
+  std::function<bool(Mutant&)> apply;  // false: not possible here
+  bool by_elements = true;             // single elements show it, too
+  bool recounts = true;
+};
+
+std::vector<Mutation> mutations() {
+  return {
+      {"drop",
+       [](Mutant& m) {
+         m.plan.operations.erase(m.plan.operations.begin() + static_cast<long>(m.at));
+         return true;
+       }},
+      {"duplicate",
+       [](Mutant& m) {
+         m.plan.operations.push_back(Operation(m.victim()));
+         return true;
+       }},
+      {"shift the box",
+       [](Mutant& m) {
+         if (m.victim().box.rank == 0) return false;
+         const auto dim = static_cast<size_t>(m.random.below(m.victim().box.rank));
+         const int64_t by = m.random.below(2) == 0 ? 1 : -1;
+         m.victim().box.lo[dim] += by;
+         m.victim().box.hi[dim] += by;
+         return true;
+       }},
+      {"shrink the box",
+       [](Mutant& m) {
+         if (m.victim().box.rank == 0 || m.victim().box.extent(0) < 2) return false;
+         --m.victim().box.hi[0];
+         m.victim().bytes = m.victim().box.volume() * 4;
+         return true;
+       }},
+      {"wrong source",
+       [](Mutant& m) {
+         const DeviceId device(m.random.below(m.job.cluster.device_count()));
+         if (holds(m.job.from, m.victim(), device)) return false;
+         m.victim().src = Location::device(device);
+         m.reclass();
+         return true;
+       }},
+      {"lost source",
+       [](Mutant& m) {
+         m.job.residency.lost.insert(DeviceId(m.victim().src.index));
+         return true;
+       }},
+      {"memory of a host that has no copy",
+       [](Mutant& m) {
+         const HostId host(m.random.below(static_cast<int64_t>(m.job.cluster.hosts.size())));
+         for (const DeviceId device : m.job.cluster.devices_of(host)) {
+           for (int rank = 0; rank < m.job.from.ranks(); ++rank) {
+             if (m.job.from.device_of_rank[static_cast<size_t>(rank)] == device) return false;
+           }
+         }
+         m.victim().src = Location::host_memory(host);
+         const bool same = host == m.job.cluster.host_of(m.victim().dst);
+         m.victim().transfer_class = same ? TransferClass::kSameHost : TransferClass::kCrossHost;
+         return true;
+       }},
+      {"storage that is not there",
+       [](Mutant& m) {
+         m.victim().src = Location::storage();
+         m.victim().transfer_class = TransferClass::kFromStorage;
+         return true;
+       }},
+      {"wrong class",
+       [](Mutant& m) {
+         TransferClass& transfer_class = m.victim().transfer_class;
+         transfer_class =
+             transfer_class == TransferClass::kCrossHost ? TransferClass::kSameHost : TransferClass::kCrossHost;
+         return true;
+       }},
+      {"wrong bytes",
+       [](Mutant& m) {
+         ++m.victim().bytes;
+         return true;
+       }},
+      {"wrong sums",
+       [](Mutant& m) {
+         ++m.plan.bytes.of(m.victim().transfer_class);
+         return true;
+       },
+       true, false},
+      {"wrong destination",
+       [](Mutant& m) {
+         const auto& ids = m.plan.dst_devices;
+         const DeviceId device = ids[static_cast<size_t>(m.random.below(static_cast<int64_t>(ids.size())))];
+         if (device == m.victim().dst) return false;
+         m.victim().dst = device;
+         m.reclass();
+         return true;
+       }},
+      {"destination outside the new collection",
+       [](Mutant& m) {
+         const DeviceId device(m.random.below(m.job.cluster.device_count()));
+         if (std::count(m.plan.dst_devices.begin(), m.plan.dst_devices.end(), device) != 0) return false;
+         m.victim().dst = device;
+         m.reclass();
+         return true;
+       }},
+      {"kept, but only a part of the old box",
+       [](Mutant& m) {
+         if (m.victim().transfer_class != TransferClass::kSameDevice) return false;
+         m.victim().transfer_class = TransferClass::kKept;
+         return true;
+       },
+       false},
+      {"two boxes swapped",
+       [](Mutant& m) {
+         for (Operation& other : m.plan.operations) {
+           if (other.tensor != m.victim().tensor || other.dst == m.victim().dst || other.box == m.victim().box)
+             continue;
+           std::swap(other.box, m.victim().box);
+           std::swap(other.bytes, m.victim().bytes);
+           return true;
+         }
+         return false;
+       }},
+      {"another tensor of the same shape",
+       [](Mutant& m) {
+         const TensorId other(m.random.below(static_cast<int64_t>(m.plan.tensors.size())));
+         const auto shape_of = [&](TensorId id) { return m.plan.tensors[static_cast<size_t>(id.value)].shape; };
+         if (other == m.victim().tensor || shape_of(other) != shape_of(m.victim().tensor)) return false;
+         m.victim().tensor = other;
+         return true;
+       }},
+      {"no such round",
+       [](Mutant& m) {
+         m.victim().round = m.random.below(2) == 0 ? -1 : m.plan.rounds;
+         return true;
+       }},
+      {"named as missing although held",
+       [](Mutant& m) {
+         m.plan.missing.push_back({m.victim().tensor, m.victim().box});
+         m.plan.operations.erase(m.plan.operations.begin() + static_cast<long>(m.at));
+         return true;
+       }},
+  };
+}
+
+Mutant random_mutant(Random& random) {
+  const Sizes from = random_sizes(random, 12), to = random_sizes(random, 12);
+  Case job{.from = grid_collection(from, random_devices(random, from.world(), 12)),
+           .to = grid_collection(to, random_devices(random, to.world(), 16))};
+  job.cluster = cluster_of(5, 4);  // the last host has neither old nor new devices
+  Plan plan = make_plan(job.input()).value();
+  const auto at = static_cast<size_t>(random.below(static_cast<int64_t>(plan.operations.size())));
+  return {std::move(job), std::move(plan), at, random};
+}
+
+TEST(Interpreter, RejectsEveryMutationOfCorrectPlans) {
+  for (const Mutation& mutation : mutations()) {
+    int applied = 0;
+    for (uint64_t seed = 1; seed <= 400 && applied < 40; ++seed) {
+      SCOPED_TRACE(testing::Message() << mutation.name << ", seed " << seed);
+      Random random(seed);
+      Mutant mutant = random_mutant(random);
+      ASSERT_EQ(message_of(interpret(mutant.plan, mutant.job.oracle())), "");
+      if (!mutation.apply(mutant)) continue;
+      ++applied;
+      if (mutation.recounts) recount(mutant.plan);
+      EXPECT_FALSE(interpret(mutant.plan, mutant.job.oracle()).ok());
+      EXPECT_EQ(interpret_elements(mutant.plan, mutant.job.oracle()).ok(), !mutation.by_elements);
+    }
+    EXPECT_GE(applied, 15) << mutation.name << " was hardly ever possible";
+  }
+}
+
+}  // namespace
+}  // namespace scalai::plan

@@ -1,0 +1,47 @@
+#pragma once
+// The planner: the difference of two collections, with a source for every missing box.
+//
+// For each new piece on its device: what the device already holds as the same box is kept (0 bytes); what it holds as
+// part of another box is copied on the device; what is missing is cut along the holders' boxes and fetched from the
+// nearest class of holder (same host, elsewhere, host-memory copy, storage), evenly over its members. Neighbouring boxes of one pair
+// merge. Deterministic: integers only, ties go to the lowest id.
+//
+// Options are how strategies differ (DESIGN section 1: a strategy is data).
+
+#include "absl/status/statusor.h"
+#include "ptc/collection/collection.h"
+#include "ptc/plan/cluster.h"
+#include "ptc/plan/plan.h"
+
+namespace scalai::plan {
+
+enum class SourceRule : uint8_t {
+  kNearest,       // any replica: nearest class, then least loaded
+  kFirstReplica,  // always the holder with the lowest rank (Tenplex: data-parallel rank 0)
+  kStorage,       // everything from shared storage, which the residency must offer (checkpoint-restart)
+};
+
+struct PlannerOptions {
+  std::string name = "reshard";
+  // In place: what a device holds stays or is copied there, the rest comes straight from other devices. Otherwise every
+  // byte of every new piece is pulled out of a host's memory, where the devices of that host have staged their state
+  // (operations then have host-memory sources).
+  bool in_place = true;
+  SourceRule sources = SourceRule::kNearest;
+  HostId hub;               // valid: all devices stage their state in this host's memory (central)
+  int64_t round_bytes = 0;  // a device receives at most so much per round (at least one box); 0 = one round
+};
+
+struct PlannerInput {
+  const collection::Collection& from;
+  const collection::Collection& to;
+  const Cluster& cluster;
+  const collection::Residency& residency;
+  PlannerOptions options;
+};
+
+// Errors (InvalidArgument): the collections do not hold the same tensors, or a device is outside the cluster. State
+// without a holder is not an error here: it is in Plan::missing, tensor by tensor, box by box.
+absl::StatusOr<Plan> make_plan(const PlannerInput& input);
+
+}  // namespace scalai::plan

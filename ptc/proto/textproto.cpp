@@ -1,0 +1,100 @@
+#include "ptc/proto/textproto.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+
+#include "ptc/base/utf8.h"
+#include "ptc/proto/internal/bind.h"
+#include "ptc/proto/internal/text_tree.h"
+
+namespace scalai::proto {
+namespace {
+
+// The path of the enclosing field: "a.b[1]" → "a.b" → "a" → "".
+std::string parent_of(const std::string& path) {
+  const size_t end = path.find_last_of(".[");
+  return end == std::string::npos ? "" : path.substr(0, end);
+}
+
+// Whether `text` can be a text file at all; says why not.
+bool check_bytes(std::string_view text, Diagnostics& diagnostics) {
+  if (text.size() > internal::kMaxBytes) {
+    diagnostics.error({}, fmt::format("the file has {} bytes; at most {} are read", text.size(), internal::kMaxBytes));
+  } else if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
+    diagnostics.error({}, "the file is empty");
+  } else if (text.find('\0') != std::string_view::npos) {
+    diagnostics.error({}, "the file contains NUL bytes: it is not a text file");
+  } else if (const size_t bad = internal::find_bad_utf8(text); bad != std::string_view::npos) {
+    const std::string_view before = text.substr(0, bad);
+    const size_t line_start = before.rfind('\n') + 1;  // npos + 1 = 0
+    const SourcePlace place{1 + static_cast<int>(std::count(before.begin(), before.end(), '\n')),
+                            1 + static_cast<int>(columns_of(before.substr(line_start))), 1};
+    diagnostics.error(place, fmt::format("byte 0x{:02x} is not UTF-8", static_cast<unsigned char>(text[bad])),
+                      "save the file as UTF-8");
+  } else {
+    return true;
+  }
+  return false;
+}
+
+using TreeFunction = internal::TextValue (*)(std::string_view, Diagnostics&, bool&);
+
+void parse(std::string_view text, google::protobuf::Message& message, TreeFunction read_tree, bool json,
+           Diagnostics& diagnostics, Places& places) {
+  message.Clear();
+  bool structure_ok = check_bytes(text, diagnostics);
+  if (structure_ok) {
+    const internal::TextValue root = read_tree(text, diagnostics, structure_ok);
+    internal::bind(root, message, {.json = json}, diagnostics, places);
+  }
+  if (!structure_ok) places.set_broken("");
+}
+
+}  // namespace
+
+SourcePlace Places::value(const std::string& path) const {
+  for (std::string at = path; !at.empty(); at = parent_of(at)) {
+    if (const auto place = places_.find(at); place != places_.end()) return place->second;
+  }
+  return {};
+}
+
+bool Places::broken(const std::string& path) const {
+  for (std::string at = path; !at.empty(); at = parent_of(at)) {
+    if (broken_.count(at) != 0) return true;
+  }
+  return broken_.count("") != 0;
+}
+
+void parse_textproto(std::string_view text, google::protobuf::Message& message, Diagnostics& diagnostics,
+                     Places& places) {
+  parse(text, message, internal::read_text_tree, false, diagnostics, places);
+}
+
+void parse_json(std::string_view text, google::protobuf::Message& message, Diagnostics& diagnostics, Places& places) {
+  parse(text, message, internal::read_json_tree, true, diagnostics, places);
+}
+
+std::string pointer_of(const std::string& path) {
+  std::string pointer = "/";
+  for (const char c : path) {
+    if (c == '.' || c == '[')
+      pointer += '/';
+    else if (c != ']')
+      pointer += c;
+  }
+  return pointer;
+}
+
+std::string print_textproto(const google::protobuf::Message& message) {
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetUseUtf8StringEscaping(true);
+  std::string text;
+  printer.PrintToString(message, &text);
+  return text;
+}
+
+}  // namespace scalai::proto

@@ -1,0 +1,74 @@
+#pragma once
+// Box: a half-open hyper-rectangle [lo, hi) in a logical tensor's index space, and its algebra.
+// Values, no allocation, rank 0 to kMaxRank. A rank-0 box holds one element (a scalar). Row-major order everywhere.
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace scalai::tensor {
+
+inline constexpr int kMaxRank = 5;
+
+// Extents of a tensor, row-major.
+class Shape {
+ public:
+  Shape() = default;  // rank 0
+  Shape(std::initializer_list<int64_t> extents);
+  explicit Shape(std::span<const int64_t> extents);  // CHECK: at most kMaxRank extents, none negative
+  int rank() const { return rank_; }
+  int64_t operator[](int dim) const { return extent_[static_cast<size_t>(dim)]; }
+  int64_t elements() const;                       // 1 for rank 0
+  std::array<int64_t, kMaxRank> strides() const;  // row-major, in elements
+  friend bool operator==(const Shape&, const Shape&) = default;
+  std::string str() const;  // "[1024, 4096]"
+
+ private:
+  std::array<int64_t, kMaxRank> extent_{};
+  int8_t rank_ = 0;
+};
+
+struct Box {
+  std::array<int64_t, kMaxRank> lo{};
+  std::array<int64_t, kMaxRank> hi{};
+  int8_t rank = 0;
+
+  Box() = default;
+  Box(std::initializer_list<int64_t> low, std::initializer_list<int64_t> high);
+  static Box whole(const Shape& shape);
+
+  int64_t extent(int dim) const { return hi[static_cast<size_t>(dim)] - lo[static_cast<size_t>(dim)]; }
+  int64_t volume() const;  // elements; 1 for rank 0
+  bool empty() const { return volume() == 0; }
+  bool contains(const Box& other) const;  // an empty box is contained in every box
+  Shape shape() const;
+  friend bool operator==(const Box&, const Box&) = default;
+  friend auto operator<=>(const Box&, const Box&) = default;  // lexicographic by lo, then hi
+  std::string str() const;                                    // "[0:256, 0:4096]"
+};
+
+// The common part; nullopt when it is empty. Both boxes have the same rank (CHECK).
+std::optional<Box> intersect(const Box& a, const Box& b);
+
+// a \ b as at most 2·rank disjoint boxes, in lexicographic order. Cuts leading dimensions first, so that the pieces
+// are as long as possible in memory.
+std::vector<Box> subtract(const Box& a, const Box& b);
+// a \ (b1 ∪ b2 ∪ …): disjoint boxes, sorted.
+std::vector<Box> subtract(const Box& a, std::span<const Box> others);
+
+// Merges neighbours (boxes that differ in one dimension only and touch there) until nothing merges. The input is
+// disjoint; the output covers the same elements, sorted, and does not depend on the input's order.
+std::vector<Box> merge(std::vector<Box> boxes);
+
+// Elements in the union of possibly overlapping boxes.
+int64_t union_volume(std::span<const Box> boxes);
+
+// The row-major flat element range [begin, end) of `within`, as at most 2·rank − 1 boxes in order. Positions count
+// inside `within`, boxes come back in the tensor's coordinates. 0 <= begin <= end <= within.volume() (CHECK).
+std::vector<Box> decompose_flat(const Box& within, int64_t begin, int64_t end);
+
+}  // namespace scalai::tensor

@@ -1,0 +1,34 @@
+#pragma once
+// Element types, with safetensors' names ("BF16", "F32", …) as the one spelling.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace scalai::tensor {
+
+enum class DType : uint8_t {
+  kBool,
+  kU8,
+  kI8,
+  kF8E4M3,
+  kF8E5M2,
+  kI16,
+  kU16,
+  kF16,
+  kBF16,
+  kI32,
+  kU32,
+  kF32,
+  kF64,
+  kI64,
+  kU64
+};
+
+int64_t size_of(DType dtype);  // bytes of one element
+std::string_view name_of(DType dtype);
+absl::StatusOr<DType> parse_dtype(std::string_view name);
+
+}  // namespace scalai::tensor

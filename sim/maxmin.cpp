@@ -1,0 +1,423 @@
+#include "sim/maxmin.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ptc/base/status.h"
+
+namespace scalai::sim {
+namespace {
+
+std::vector<int> distinct_sorted(std::vector<int> links) {
+  std::sort(links.begin(), links.end());
+  links.erase(std::unique(links.begin(), links.end()), links.end());
+  return links;
+}
+
+std::vector<int> route_between(const EndpointSpec& src, const EndpointSpec& dst) {
+  std::vector<int> links = src.up;
+  links.insert(links.end(), dst.down.begin(), dst.down.end());
+  return distinct_sorted(std::move(links));
+}
+
+std::vector<double> capacities_of(const NetworkSpec& spec) {
+  std::vector<double> capacities;
+  for (const LinkSpec& link : spec.links) capacities.push_back(link.bandwidth_bytes_per_s);
+  return capacities;
+}
+
+// Flows that end this close to the first one end with it. The first term covers the rounding of one step, the second
+// that of absolute dates.
+double coincidence_limit(double first_s, double now_s) { return first_s + 1e-12 * (first_s - now_s) + 1e-14 * first_s; }
+
+}  // namespace
+
+FairShares::FairShares(std::vector<double> capacities) : links_(capacities.size()) {
+  for (size_t i = 0; i < capacities.size(); ++i) links_[i].capacity = capacities[i];
+}
+
+int FairShares::add_class(const std::vector<int>& links) {
+  SCALAI_CHECK(!links.empty());
+  Class added;
+  added.first_slot = static_cast<int>(slot_links_.size());
+  added.links = static_cast<int>(links.size());
+  slot_links_.insert(slot_links_.end(), links.begin(), links.end());
+  slot_positions_.resize(slot_links_.size());
+  classes_.push_back(added);
+  return static_cast<int>(classes_.size()) - 1;
+}
+
+std::span<const int> FairShares::links(int class_id) const {
+  const Class& c = classes_[class_id];
+  return {slot_links_.data() + c.first_slot, static_cast<size_t>(c.links)};
+}
+
+std::vector<int> FairShares::classes_on(int link) const {
+  std::vector<int> ids;
+  for (const Member& member : links_[link].members) ids.push_back(member.class_id);
+  return ids;
+}
+
+void FairShares::set_count(int class_id, int64_t flows) {
+  Class& c = classes_[class_id];
+  SCALAI_CHECK(flows >= 0);
+  if (c.flows == flows) return;
+  if (c.flows == 0) join_links(class_id);
+  if (flows == 0) leave_links(class_id);
+  c.flows = flows;
+  for (int link : links(class_id)) mark_changed(link);
+}
+
+void FairShares::set_capacity(int link, double bytes_per_s) {
+  links_[link].capacity = bytes_per_s;
+  mark_changed(link);
+}
+
+void FairShares::mark_changed(int link) {
+  if (links_[link].changed) return;
+  links_[link].changed = true;
+  changed_links_.push_back(link);
+}
+
+void FairShares::join_links(int class_id) {
+  Class& c = classes_[class_id];
+  c.rate = kNoRate;
+  c.bottleneck = -1;
+  for (int slot = 0; slot < c.links; ++slot) {
+    std::vector<Member>& members = links_[slot_links_[c.first_slot + slot]].members;
+    slot_positions_[c.first_slot + slot] = static_cast<int>(members.size());
+    members.push_back({.class_id = class_id, .slot = slot});
+  }
+}
+
+void FairShares::leave_links(int class_id) {
+  const Class& c = classes_[class_id];
+  for (int slot = c.first_slot; slot < c.first_slot + c.links; ++slot) {
+    std::vector<Member>& members = links_[slot_links_[slot]].members;
+    const Member last = members.back();
+    members[slot_positions_[slot]] = last;
+    slot_positions_[classes_[last.class_id].first_slot + last.slot] = slot_positions_[slot];
+    members.pop_back();
+  }
+}
+
+// Links go before classes at the same level: a link that is still full at its old level then changes nothing.
+bool FairShares::later(const Event& a, const Event& b) {
+  if (a.level != b.level) return a.level > b.level;
+  if ((a.id < 0) != (b.id < 0)) return a.id < 0;
+  return a.id > b.id;
+}
+
+void FairShares::push(Event event) {
+  events_.push_back(event);
+  std::push_heap(events_.begin(), events_.end(), later);
+}
+
+FairShares::Event FairShares::pop() {
+  std::pop_heap(events_.begin(), events_.end(), later);
+  const Event event = events_.back();
+  events_.pop_back();
+  return event;
+}
+
+std::span<const int> FairShares::update() {
+  ++sweep_;
+  level_ = 0;
+  changed_classes_.clear();
+  for (int link : changed_links_) {
+    links_[link].changed = false;
+    if (!is_affected(link)) affect(link);
+  }
+  changed_links_.clear();
+  while (!events_.empty()) {
+    const Event event = pop();
+    level_ = std::max(level_, event.level);
+    if (event.id >= 0) {
+      reach_saturation(event.id, event.level);
+    } else {
+      reach_old_rate(~event.id);
+    }
+  }
+  return changed_classes_;
+}
+
+// The exact value is never below the level the sweep has reached; rounding could put it there.
+double FairShares::saturation_level(const Link& link) const {
+  return std::max(link.free / static_cast<double>(link.unsettled), level_);
+}
+
+void FairShares::affect(int link_id) {
+  Link& link = links_[link_id];
+  link.affected_in = sweep_;
+  link.free = link.capacity;
+  link.unsettled = 0;
+  for (const Member& member : link.members) take_member(link, member.class_id);
+  if (link.unsettled > 0) push({.level = saturation_level(link), .id = link_id});
+}
+
+void FairShares::take_member(Link& link, int class_id) {
+  Class& c = classes_[class_id];
+  if (c.settled_in != sweep_ && c.rate < level_) c.settled_in = sweep_;
+  if (c.settled_in == sweep_) {
+    link.free -= static_cast<double>(c.flows) * c.rate;
+    return;
+  }
+  link.unsettled += c.flows;
+  if (c.queued_in == sweep_ || c.rate == kNoRate) return;
+  c.queued_in = sweep_;
+  push({.level = c.rate, .id = ~class_id});
+}
+
+// A queued level can be too low, because classes that settled since then left more for the others: never too high.
+void FairShares::reach_saturation(int link_id, double level) {
+  const Link& link = links_[link_id];
+  if (link.unsettled == 0) return;
+  if (const double current = saturation_level(link); current > level) {
+    push({.level = current, .id = link_id});
+    return;
+  }
+  for (const Member& member : link.members) {
+    if (!is_settled(member.class_id)) settle(member.class_id, level, link_id);
+  }
+}
+
+void FairShares::reach_old_rate(int class_id) {
+  const Class& c = classes_[class_id];
+  if (is_settled(class_id)) return;
+  if (!is_affected(c.bottleneck)) {
+    settle(class_id, c.rate, c.bottleneck);
+    return;
+  }
+  for (int link : links(class_id)) {
+    if (!is_affected(link)) affect(link);
+  }
+}
+
+void FairShares::settle(int class_id, double rate, int bottleneck) {
+  Class& c = classes_[class_id];
+  const bool changed = c.rate != rate;
+  if (changed) changed_classes_.push_back(class_id);
+  c.rate = rate;
+  c.bottleneck = bottleneck;
+  c.settled_in = sweep_;
+  for (int link_id : links(class_id)) {
+    Link& link = links_[link_id];
+    if (is_affected(link_id)) {
+      link.free -= static_cast<double>(c.flows) * rate;
+      link.unsettled -= c.flows;
+    } else if (changed) {
+      affect(link_id);
+    }
+  }
+}
+
+std::vector<double> maxmin_rates(std::span<const double> capacities, std::span<const std::vector<int>> routes) {
+  FairShares shares({capacities.begin(), capacities.end()});
+  std::vector<double> rates(routes.size(), std::numeric_limits<double>::infinity());
+  std::vector<size_t> flow_of_class;
+  for (size_t flow = 0; flow < routes.size(); ++flow) {
+    if (routes[flow].empty()) continue;
+    shares.set_count(shares.add_class(distinct_sorted(routes[flow])), 1);
+    flow_of_class.push_back(flow);
+  }
+  for (int class_id : shares.update()) rates[flow_of_class[class_id]] = shares.rate(class_id);
+  return rates;
+}
+
+MaxMinBackend::MaxMinBackend(const NetworkSpec& spec)
+    : spec_(spec), shares_(capacities_of(spec)), link_down_(spec.links.size(), false) {}
+
+bool MaxMinBackend::later(const Target& a, const Target& b) {
+  return a.service_bytes != b.service_bytes ? a.service_bytes > b.service_bytes : a.flow > b.flow;
+}
+
+FlowId MaxMinBackend::start(int src_endpoint, int dst_endpoint, double bytes) {
+  SCALAI_CHECK(bytes >= 0 && std::isfinite(bytes));
+  const FlowId flow = static_cast<FlowId>(class_of_flow_.size());
+  class_of_flow_.push_back(kEnded);
+  const int class_id = class_between(src_endpoint, dst_endpoint);
+  const bool failed = class_id >= 0 && is_down(class_id);
+  if (class_id < 0 || bytes == 0 || failed) {
+    end_now(flow, failed);
+  } else {
+    enter(class_id, flow, bytes);
+  }
+  return flow;
+}
+
+// The class of a pair of endpoints, or -1 when there is no link between them.
+int MaxMinBackend::class_between(int src_endpoint, int dst_endpoint) {
+  const auto endpoints = static_cast<int64_t>(spec_.endpoints.size());
+  SCALAI_CHECK(src_endpoint >= 0 && src_endpoint < endpoints && dst_endpoint >= 0 && dst_endpoint < endpoints);
+  const auto [pair, is_new_pair] = class_of_pair_.try_emplace(src_endpoint * endpoints + dst_endpoint, -1);
+  if (!is_new_pair) return pair->second;
+  std::vector<int> route = route_between(spec_.endpoints[src_endpoint], spec_.endpoints[dst_endpoint]);
+  if (route.empty()) return -1;
+  const auto [known, is_new_route] = class_of_route_.try_emplace(std::move(route), -1);
+  if (is_new_route) {
+    known->second = shares_.add_class(known->first);
+    services_.emplace_back();
+  }
+  return pair->second = known->second;
+}
+
+bool MaxMinBackend::is_down(int class_id) const {
+  const std::span<const int> links = shares_.links(class_id);
+  return std::any_of(links.begin(), links.end(), [this](int link) { return link_down_[link]; });
+}
+
+void MaxMinBackend::enter(int class_id, FlowId flow, double bytes) {
+  Service& service = services_[class_id];
+  if (shares_.count(class_id) == 0) {
+    service = {.bytes = 0, .at_s = now_s_, .rate = 0, .active_position = -1, .targets = {}};
+    set_active(class_id, true);
+  }
+  serve_until_now(class_id);
+  service.targets.push_back({.service_bytes = service.bytes + bytes, .flow = flow});
+  std::push_heap(service.targets.begin(), service.targets.end(), later);
+  class_of_flow_[flow] = class_id;
+  shares_.set_count(class_id, shares_.count(class_id) + 1);
+  touched_.push_back(class_id);
+}
+
+void MaxMinBackend::leave(int class_id, int64_t flows) {
+  shares_.set_count(class_id, shares_.count(class_id) - flows);
+  if (shares_.count(class_id) == 0) {
+    set_active(class_id, false);
+  } else {
+    touched_.push_back(class_id);
+  }
+}
+
+void MaxMinBackend::end_now(FlowId flow, bool failed) {
+  class_of_flow_[flow] = kPending;
+  pending_.push_back({.flow = flow, .at_s = now_s_, .failed = failed});
+}
+
+void MaxMinBackend::cancel(FlowId flow) {
+  SCALAI_CHECK(flow >= 0 && flow < static_cast<FlowId>(class_of_flow_.size()));
+  const int class_id = class_of_flow_[flow];
+  class_of_flow_[flow] = kEnded;
+  if (class_id == kPending) std::erase_if(pending_, [flow](const FlowEnd& end) { return end.flow == flow; });
+  if (class_id >= 0) leave(class_id, 1);
+}
+
+void MaxMinBackend::set_bandwidth(int link, double bytes_per_s) {
+  SCALAI_CHECK(link >= 0 && link < static_cast<int>(spec_.links.size()));
+  SCALAI_CHECK(bytes_per_s >= 0 && std::isfinite(bytes_per_s));
+  link_down_[link] = bytes_per_s == 0;
+  if (link_down_[link]) {
+    for (int class_id : shares_.classes_on(link)) fail_class(class_id);
+  } else {
+    shares_.set_capacity(link, bytes_per_s);
+  }
+}
+
+void MaxMinBackend::fail_class(int class_id) {
+  for (const Target& target : services_[class_id].targets) {
+    if (class_of_flow_[target.flow] == class_id) end_now(target.flow, true);
+  }
+  leave(class_id, shares_.count(class_id));
+}
+
+void MaxMinBackend::set_active(int class_id, bool active) {
+  int& position = services_[class_id].active_position;
+  if (active) {
+    position = static_cast<int>(active_.size());
+    active_.push_back(class_id);
+    end_dates_.push_back(0);
+    return;
+  }
+  active_[position] = active_.back();
+  end_dates_[position] = end_dates_.back();
+  services_[active_.back()].active_position = position;
+  active_.pop_back();
+  end_dates_.pop_back();
+  position = -1;
+}
+
+void MaxMinBackend::serve_until_now(int class_id) {
+  Service& service = services_[class_id];
+  service.bytes += service.rate * (now_s_ - service.at_s);
+  service.at_s = now_s_;
+}
+
+void MaxMinBackend::update_rates() {
+  for (int class_id : shares_.update()) {
+    serve_until_now(class_id);
+    services_[class_id].rate = shares_.rate(class_id);
+    touched_.push_back(class_id);
+  }
+  for (int class_id : touched_) update_end_date(class_id);
+  touched_.clear();
+}
+
+void MaxMinBackend::update_end_date(int class_id) {
+  Service& service = services_[class_id];
+  if (service.active_position < 0) return;
+  drop_cancelled(service);
+  const double left_bytes = service.targets.front().service_bytes - service.bytes;
+  end_dates_[service.active_position] = std::max(now_s_, service.at_s + left_bytes / service.rate);
+}
+
+void MaxMinBackend::drop_cancelled(Service& service) {
+  while (!service.targets.empty() && class_of_flow_[service.targets.front().flow] == kEnded) {
+    std::pop_heap(service.targets.begin(), service.targets.end(), later);
+    service.targets.pop_back();
+  }
+}
+
+std::vector<FlowEnd> MaxMinBackend::advance_to(double until_s) {
+  SCALAI_CHECK(until_s >= now_s_);
+  if (!pending_.empty()) return take_pending();
+  update_rates();
+  const auto first = std::min_element(end_dates_.begin(), end_dates_.end());
+  if (first == end_dates_.end() || *first > until_s) {
+    SCALAI_CHECK(std::isfinite(until_s), "no flow is active and there is no time to stop at");
+    now_s_ = until_s;
+    return {};
+  }
+  const double limit_s = coincidence_limit(*first, now_s_);
+  now_s_ = *first;
+  std::vector<int> due;
+  for (size_t i = 0; i < active_.size(); ++i) {
+    if (end_dates_[i] <= limit_s) due.push_back(active_[i]);
+  }
+  for (int class_id : due) end_due_flows(class_id, limit_s);
+  return take_pending();
+}
+
+// A flow is due by its own end date, so the first one of a class always goes, whatever the rounding of its service.
+void MaxMinBackend::end_due_flows(int class_id, double limit_s) {
+  Service& service = services_[class_id];
+  const double limit_bytes = service.bytes + service.rate * (limit_s - service.at_s);
+  int64_t ended = 0;
+  do {
+    const FlowId flow = service.targets.front().flow;
+    std::pop_heap(service.targets.begin(), service.targets.end(), later);
+    service.targets.pop_back();
+    end_now(flow, false);
+    ++ended;
+    drop_cancelled(service);
+  } while (!service.targets.empty() && service.targets.front().service_bytes <= limit_bytes);
+  serve_until_now(class_id);
+  leave(class_id, ended);
+}
+
+std::vector<FlowEnd> MaxMinBackend::take_pending() {
+  std::sort(pending_.begin(), pending_.end(), [](const FlowEnd& a, const FlowEnd& b) { return a.flow < b.flow; });
+  for (const FlowEnd& end : pending_) class_of_flow_[end.flow] = kEnded;
+  return std::exchange(pending_, {});
+}
+
+std::vector<double> MaxMinBackend::link_rates() {
+  update_rates();
+  std::vector<double> rates(spec_.links.size(), 0);
+  for (int class_id : active_) {
+    const double bytes_per_s = static_cast<double>(shares_.count(class_id)) * shares_.rate(class_id);
+    for (int link : shares_.links(class_id)) rates[link] += bytes_per_s;
+  }
+  return rates;
+}
+
+}  // namespace scalai::sim

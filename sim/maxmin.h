@@ -1,0 +1,158 @@
+#pragma once
+// Our exact max-min network back end, for one thread: FairShares keeps the fair rates of classes of flows up to date,
+// MaxMinBackend moves flows through time with them.
+//
+// Flows with the same set of links form one class: they always have the same rate, so each class keeps one cumulative
+// service (bytes delivered to each of its flows) and a flow ends when the service reaches its target. The cost of an
+// event is then the classes whose rate it changes, plus one pass over the end dates of the active classes.
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "sim/network.h"
+
+namespace scalai::sim {
+
+// Max-min fair rates, kept up to date as classes grow and shrink and capacities change.
+//
+// Progressive filling raises a common level; a link saturates at the level where its capacity is used up, and freezes
+// its classes there. An update repeats that sweep only where it can matter. A link is `affected` when its own classes
+// or capacity changed, or when the rate of a class on it changed, and it becomes so at the level where that first
+// shows. What froze below that level, or on a link that is not affected, keeps its rate. Links not reached keep theirs.
+class FairShares {
+ public:
+  explicit FairShares(std::vector<double> capacities);
+
+  // Adds a class of 0 flows over these distinct links (at least one); classes count up from 0.
+  int add_class(const std::vector<int>& links);
+  void set_count(int class_id, int64_t flows);
+  void set_capacity(int link, double bytes_per_s);
+
+  // Brings all rates up to date; returns the classes whose rate changed, in an order that depends only on the calls.
+  // The span is valid until the next call.
+  std::span<const int> update();
+
+  // The rate of each flow of the class as of the last update.
+  double rate(int class_id) const { return classes_[class_id].rate; }
+  int64_t count(int class_id) const { return classes_[class_id].flows; }
+  std::span<const int> links(int class_id) const;
+  // The classes with flows on a link, in no particular order.
+  std::vector<int> classes_on(int link) const;
+
+ private:
+  static constexpr double kNoRate = std::numeric_limits<double>::infinity();
+
+  struct Member {  // a class on a link
+    int class_id = 0;
+    int slot = 0;  // which of the class's links this is
+  };
+  struct Link {
+    double capacity = 0;
+    double free = 0;              // capacity that no settled class uses (affected links only)
+    int64_t unsettled = 0;        // flows whose rate this sweep has still to find (affected links only)
+    int64_t affected_in = 0;      // last sweep that affected the link
+    bool changed = false;         // since the last update
+    std::vector<Member> members;  // classes with flows
+  };
+  struct Class {
+    int first_slot = 0;  // its links are slot_links_[first_slot, first_slot + links)
+    int links = 0;
+    int bottleneck = -1;  // the link that froze its rate
+    int64_t flows = 0;
+    int64_t settled_in = 0;  // last sweep that settled the rate
+    int64_t queued_in = 0;   // last sweep in which the old rate was queued
+    double rate = kNoRate;
+  };
+  struct Event {  // of a sweep: a link saturates (id >= 0), or the old rate of class ~id is reached
+    double level = 0;
+    int id = 0;
+  };
+  static bool later(const Event& a, const Event& b);
+
+  bool is_affected(int link) const { return links_[link].affected_in == sweep_; }
+  bool is_settled(int class_id) const { return classes_[class_id].settled_in == sweep_; }
+  double saturation_level(const Link& link) const;
+  void mark_changed(int link);
+  void join_links(int class_id);
+  void leave_links(int class_id);
+  void push(Event event);
+  Event pop();
+  void affect(int link);
+  void take_member(Link& link, int class_id);
+  void reach_saturation(int link, double level);
+  void reach_old_rate(int class_id);
+  void settle(int class_id, double rate, int bottleneck);
+
+  std::vector<Link> links_;
+  std::vector<Class> classes_;
+  std::vector<int> slot_links_;      // the links of all classes, one after the other
+  std::vector<int> slot_positions_;  // where the class stands among that link's members
+  std::vector<int> changed_links_;
+  std::vector<int> changed_classes_;
+  std::vector<Event> events_;  // heap
+  int64_t sweep_ = 0;
+  double level_ = 0;
+};
+
+class MaxMinBackend final : public NetworkBackend {
+ public:
+  explicit MaxMinBackend(const NetworkSpec& spec);
+
+  double now_s() const override { return now_s_; }
+  FlowId start(int src_endpoint, int dst_endpoint, double bytes) override;
+  void cancel(FlowId flow) override;
+  void set_bandwidth(int link, double bytes_per_s) override;
+  std::vector<FlowEnd> advance_to(double until_s) override;
+  std::vector<double> link_rates() override;
+
+ private:
+  static constexpr int kEnded = -1;
+  static constexpr int kPending = -2;
+
+  struct Target {  // a flow ends when the service of its class reaches this
+    double service_bytes = 0;
+    FlowId flow = 0;
+  };
+  struct Service {     // of one class
+    double bytes = 0;  // delivered to each flow up to at_s, since the class was last empty
+    double at_s = 0;
+    double rate = 0;
+    int active_position = -1;     // in active_ and end_dates_
+    std::vector<Target> targets;  // heap, first to end on top; cancelled flows leave when they reach the top
+  };
+  static bool later(const Target& a, const Target& b);
+
+  int class_between(int src_endpoint, int dst_endpoint);
+  bool is_down(int class_id) const;
+  void enter(int class_id, FlowId flow, double bytes);
+  void leave(int class_id, int64_t flows);
+  void end_now(FlowId flow, bool failed);
+  void fail_class(int class_id);
+  void serve_until_now(int class_id);
+  void set_active(int class_id, bool active);
+  void update_rates();
+  void update_end_date(int class_id);
+  void drop_cancelled(Service& service);
+  void end_due_flows(int class_id, double limit_s);
+  std::vector<FlowEnd> take_pending();
+
+  NetworkSpec spec_;
+  FairShares shares_;
+  double now_s_ = 0;
+  std::vector<bool> link_down_;
+  std::vector<int> class_of_flow_;  // by flow id; kEnded or kPending otherwise
+  std::vector<Service> services_;   // by class
+  std::map<std::vector<int>, int> class_of_route_;
+  std::unordered_map<int64_t, int> class_of_pair_;  // source endpoint * endpoints + destination endpoint
+  std::vector<int> active_;                         // classes with flows
+  std::vector<double> end_dates_;                   // when the first flow of each ends
+  std::vector<int> touched_;                        // classes whose end date is to be computed again
+  std::vector<FlowEnd> pending_;                    // ended, to be reported
+};
+
+}  // namespace scalai::sim

@@ -1,0 +1,151 @@
+#include "sim/platform.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ptc/base/status.h"
+
+namespace scalai::sim {
+namespace {
+
+using plan::Location;
+
+std::string copy_link(int host, int local) { return fmt::format("h{}.g{}.copy", host, local); }
+
+}  // namespace
+
+Platform::Platform(const plan::Cluster& cluster) : cluster_(cluster) {
+  const auto add_link = [&](const std::string& name, double bandwidth) {
+    link_index_[name] = static_cast<int>(spec_.links.size());
+    spec_.links.push_back({name, bandwidth});
+  };
+  for (const plan::NamedLink& link : plan::links_of(cluster)) add_link(link.name, link.bandwidth_bytes_per_s);
+  for (size_t h = 0; h < cluster.hosts.size(); ++h) {
+    const plan::Host& host = cluster.hosts[h];
+    for (int local = 0; local < host.gpus; ++local) {
+      if (host.gpu.memory_bandwidth_bytes_per_s > 0) {
+        add_link(copy_link(static_cast<int>(h), local), host.gpu.memory_bandwidth_bytes_per_s / 2);
+      }
+    }
+  }
+  for (size_t h = 0; h < cluster.hosts.size(); ++h) {
+    for (int local = 0; local < cluster.hosts[h].gpus; ++local) add_device_endpoints(static_cast<int>(h), local);
+    add_host_endpoints(static_cast<int>(h));
+  }
+  std::vector<int> read, write;
+  append(read, "storage.read");
+  append(read, "fabric");
+  append(write, "storage.write");
+  add_endpoint(Place::kStorage, 0, Reach::kSpine, read, write);
+}
+
+int Platform::link(const std::string& name) const {
+  const auto found = link_index_.find(name);
+  return found == link_index_.end() ? -1 : found->second;
+}
+
+void Platform::append(std::vector<int>& links, const std::string& name) const {
+  if (const int index = link(name); index >= 0) links.push_back(index);
+}
+
+void Platform::add_endpoint(Place place, int index, Reach reach, std::vector<int> up, std::vector<int> down) {
+  endpoint_index_[{place, index, reach}] = static_cast<int>(spec_.endpoints.size());
+  const std::string name = fmt::format("e{}.{}.{}", static_cast<int>(place), index, static_cast<int>(reach));
+  spec_.endpoints.push_back({name, std::move(up), std::move(down)});
+}
+
+std::string Platform::uplink_of(int host, int nic) const {
+  if (cluster_.fabric == plan::FabricKind::kLeafSpine) return fmt::format("leaf{}", host / cluster_.leaf_hosts);
+  return cluster_.fabric == plan::FabricKind::kRail ? fmt::format("rail{}", nic) : std::string();
+}
+
+void Platform::add_device_endpoints(int host, int local) {
+  const int device = cluster_.hosts[static_cast<size_t>(host)].first_device + local;
+  const std::string gpu = fmt::format("h{}.g{}", host, local);
+  std::vector<int> up, down, pcie_up, pcie_down, copy;
+  append(up, gpu + ".up");
+  append(down, gpu + ".down");
+  add_endpoint(Place::kDevice, device, Reach::kLocal, up, down);
+  append(pcie_up, gpu + ".pcie.up");
+  append(pcie_down, gpu + ".pcie.down");
+  add_endpoint(Place::kDevicePcie, device, Reach::kLocal, pcie_up, pcie_down);
+  append(copy, copy_link(host, local));
+  add_endpoint(Place::kDeviceCopy, device, Reach::kLocal, copy, {});
+  const int nic = nic_of(Location::device(DeviceId(device)));
+  for (const Reach reach : {Reach::kSwitch, Reach::kSpine}) {
+    std::vector<int> out = pcie_up, in;
+    append(out, fmt::format("h{}.nic{}.up", host, nic));
+    if (reach == Reach::kSpine) append(out, uplink_of(host, nic) + ".up");
+    append(out, "fabric");
+    if (reach == Reach::kSpine) append(in, uplink_of(host, nic) + ".down");
+    append(in, fmt::format("h{}.nic{}.down", host, nic));
+    in.insert(in.end(), pcie_down.begin(), pcie_down.end());
+    add_endpoint(Place::kDevice, device, reach, out, in);
+  }
+}
+
+void Platform::add_host_endpoints(int host) {
+  for (const Place place : {Place::kStore, Place::kProcess}) {
+    std::vector<int> serve, ingest;
+    if (place == Place::kStore) {
+      append(serve, fmt::format("h{}.store.serve", host));
+      append(ingest, fmt::format("h{}.store.ingest", host));
+    }
+    add_endpoint(place, host, Reach::kLocal, serve, ingest);
+    for (const Reach reach : {Reach::kSwitch, Reach::kSpine}) {
+      std::vector<int> out = serve, in;
+      append(out, fmt::format("h{}.nic0.up", host));
+      if (reach == Reach::kSpine) append(out, uplink_of(host, 0) + ".up");
+      append(out, "fabric");
+      if (reach == Reach::kSpine) append(in, uplink_of(host, 0) + ".down");
+      append(in, fmt::format("h{}.nic0.down", host));
+      in.insert(in.end(), ingest.begin(), ingest.end());
+      add_endpoint(place, host, reach, out, in);
+    }
+  }
+}
+
+HostId Platform::host_of(Location place) const {
+  switch (place.kind) {
+    case Location::Kind::kDevice: return cluster_.host_of(DeviceId(place.index));
+    case Location::Kind::kHostMemory: return HostId(place.index);
+    case Location::Kind::kStorage: break;
+  }
+  return HostId();
+}
+
+int Platform::nic_of(Location place) const {
+  if (place.kind != Location::Kind::kDevice) return 0;
+  const DeviceId device(place.index);
+  const plan::Host& host = cluster_.hosts[static_cast<size_t>(cluster_.host_of(device).value)];
+  return cluster_.local_index(device) * host.nics / host.gpus;
+}
+
+Platform::Reach Platform::reach_of(Location src, Location dst) const {
+  const HostId a = host_of(src), b = host_of(dst);
+  if (a == b) return Reach::kLocal;
+  if (!a.valid() || !b.valid()) return Reach::kSpine;  // storage hangs off the spine
+  const std::string up = uplink_of(a.value, nic_of(src));
+  return up == uplink_of(b.value, nic_of(dst)) ? Reach::kSwitch : Reach::kSpine;
+}
+
+int Platform::endpoint(Location location, bool process, bool same_device, bool to_host, Reach reach) const {
+  Place place = Place::kStorage;
+  if (location.kind == Location::Kind::kHostMemory) place = process ? Place::kProcess : Place::kStore;
+  if (location.kind == Location::Kind::kDevice) {
+    const bool over_pcie = to_host && reach == Reach::kLocal;
+    place = same_device ? Place::kDeviceCopy : over_pcie ? Place::kDevicePcie : Place::kDevice;
+  }
+  return endpoint_index_.at({place, location.index, reach});
+}
+
+std::pair<int, int> Platform::route(Location src, Location dst, bool src_process, bool dst_process) const {
+  const Reach reach = reach_of(src, dst);
+  const bool host_memory = src.kind == Location::Kind::kHostMemory || dst.kind == Location::Kind::kHostMemory;
+  const bool same_device = src == dst && src.kind == Location::Kind::kDevice;
+  return {endpoint(src, src_process, same_device, host_memory, reach),
+          endpoint(dst, dst_process, same_device, host_memory, reach)};
+}
+
+}  // namespace scalai::sim

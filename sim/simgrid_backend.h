@@ -1,0 +1,20 @@
+#pragma once
+// The SimGrid back end. Its .cpp is the only file that includes SimGrid, and the only one that turns its exceptions
+// into a Status.
+//
+// Model: one star zone; an endpoint is a host whose route up is its `up` links and whose route down is its `down`
+// links; a link that occurs twice on a route counts once. CM02 with no cross traffic, no window limit and no latency is
+// exactly max-min fair (with latencies, SimGrid 3.32 and 4.1 can give a link more than its capacity). SimGrid merges
+// events within 1e-9 s, so flows should last well above that.
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "sim/network.h"
+
+namespace scalai::sim {
+
+// with_backend(BackendKind::kSimGrid, ...), for a valid spec. The body runs in an actor on a host of its own.
+absl::Status with_simgrid(const NetworkSpec& spec, const std::function<void(NetworkBackend&)>& body);
+
+}  // namespace scalai::sim

@@ -1,0 +1,324 @@
+#include "tests/tidy/tidy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "tests/tidy/source_text.h"
+
+namespace scalai::tidy {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+bool ends_with(std::string_view text, std::string_view suffix) {
+  return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
+}
+
+bool is_header(const File& file) { return ends_with(file.path, ".h"); }
+bool is_source(const File& file) { return is_header(file) || ends_with(file.path, ".cpp"); }
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
+bool lies_in(std::string_view path, std::string_view folder) {
+  return starts_with(path, folder) && path.size() > folder.size() && path[folder.size()] == '/';
+}
+
+// --- reading ----------------------------------------------------------------------------------------------------------
+
+bool is_read(const std::string& name) {
+  for (const char* ending : {".h", ".cpp", ".cmake", ".proto", ".textproto", ".md", ".in"}) {
+    if (ends_with(name, ending)) return true;
+  }
+  return name == "CMakeLists.txt" || name == "dev";
+}
+
+bool is_skipped_folder(const std::string& path) {
+  return path == "build" || starts_with(path, "build-") || path == "out" || path.find("/.") != std::string::npos ||
+         path.front() == '.';
+}
+
+std::string text_of(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+// --- include direction ------------------------------------------------------------------------------------------------
+
+// The longest rule folder that holds the path, or "".
+std::string owner_of(const std::string& path, const std::vector<FolderRule>& rules) {
+  std::string owner;
+  for (const FolderRule& rule : rules) {
+    if (lies_in(path, rule.folder) && rule.folder.size() > owner.size()) owner = rule.folder;
+  }
+  return owner;
+}
+
+void add_reachable(const std::string& folder, const std::vector<FolderRule>& rules, std::set<std::string>& reachable) {
+  if (!reachable.insert(folder).second) return;
+  const auto rule = std::find_if(rules.begin(), rules.end(), [&](const FolderRule& r) { return r.folder == folder; });
+  if (rule == rules.end()) return;
+  for (const std::string& used : rule->may_use) add_reachable(used, rules, reachable);
+}
+
+std::string problem_with_folder(const std::string& folder, const std::string& include,
+                                const std::vector<FolderRule>& rules) {
+  const std::string target = owner_of(include, rules);
+  if (target.empty()) return "";
+  std::set<std::string> reachable;
+  add_reachable(folder, rules, reachable);
+  if (reachable.count("*") != 0 || reachable.count(target) != 0) return "";
+  return fmt::format("{} may not include {} ({})", folder, target, include);
+}
+
+std::string problem_with_library(const File& file, const std::string& include,
+                                 const std::vector<LibraryRule>& libraries) {
+  if (is_header(file) && ends_with(include, ".pb.h"))
+    return fmt::format("{} in a header; only .cpp files may", include);
+  for (const LibraryRule& rule : libraries) {
+    if (!starts_with(include, rule.prefix)) continue;
+    if (is_header(file)) return fmt::format("{} in a header; only .cpp files may", include);
+    const bool allowed = rule.folders.empty() || std::any_of(rule.folders.begin(), rule.folders.end(),
+                                                             [&](const auto& f) { return lies_in(file.path, f); });
+    if (!allowed) return fmt::format("{} belongs behind {}", include, fmt::join(rule.folders, ", "));
+  }
+  return "";
+}
+
+// --- words ------------------------------------------------------------------------------------------------------------
+
+bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+bool stands_alone(std::string_view text, size_t at, std::string_view word) {
+  const bool joined_before = at > 0 && is_letter(word.front()) && is_letter(text[at - 1]);
+  const size_t end = at + word.size();
+  return !joined_before && !(end < text.size() && is_letter(word.back()) && is_letter(text[end]));
+}
+
+void find_word(const File& file, std::string_view text, const BannedWord& banned, std::vector<Finding>& findings) {
+  for (size_t at = text.find(banned.word); at != std::string_view::npos; at = text.find(banned.word, at + 1)) {
+    if (!stands_alone(text, at, banned.word)) continue;
+    findings.push_back({file.path, line_of(text, at), fmt::format("\"{}\": {}", banned.word, banned.instead)});
+  }
+}
+
+// --- tests of sources -------------------------------------------------------------------------------------------------
+
+bool needs_no_test(const std::string& path) {
+  for (const char* ending : {"_test.cpp", "_bench.cpp", "_fuzz.cpp", "_main.cpp", "/main.cpp"}) {
+    if (ends_with(path, ending)) return true;
+  }
+  return false;
+}
+
+// "ptc/control/internal" → "ptc/control": where the tests of a source lie.
+std::string test_folder_of(const std::string& path) {
+  std::string folder = folder_of(path);
+  if (ends_with(folder, "/internal")) folder = folder_of(folder);
+  return folder;
+}
+
+// a/scenario_jobs → a/scenario_jobs, a/scenario: the stems whose test covers the source.
+bool has_test_by_name(const std::string& folder, std::string stem, const std::set<std::string>& paths) {
+  while (true) {
+    if (paths.count(fmt::format("{}/{}_test.cpp", folder, stem)) != 0) return true;
+    const size_t underscore = stem.rfind('_');
+    if (underscore == std::string::npos) return false;
+    stem.resize(underscore);
+  }
+}
+
+// Every header that a test of the folder includes, as "folder header".
+std::set<std::string> headers_under_test(const std::vector<File>& files) {
+  std::set<std::string> headers;
+  for (const File& file : files) {
+    if (!ends_with(file.path, "_test.cpp")) continue;
+    for (const Include& include : includes_of(file.text)) headers.insert(folder_of(file.path) + " " + include.path);
+  }
+  return headers;
+}
+
+// --- scenarios --------------------------------------------------------------------------------------------------------
+
+bool opens_with_a_question(std::string_view text) {
+  while (starts_with(text, "#")) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    if (text.substr(0, end).find('?') != std::string_view::npos) return true;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return false;
+}
+
+bool is_name_part(char c) { return is_letter(c) || c == '-'; }
+
+// The scenario's name, in full, in a line of a table.
+bool has_row(std::string_view table, const std::string& name) {
+  for (size_t at = table.find(name); at != std::string_view::npos; at = table.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    const size_t line = table.rfind('\n', at) + 1;  // npos + 1 = 0
+    const bool whole = !(at > 0 && is_name_part(table[at - 1])) && !(end < table.size() && is_name_part(table[end]));
+    if (whole && table[line] == '|') return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string Finding::str() const {
+  return line > 0 ? fmt::format("{}:{}: {}", path, line, message) : fmt::format("{}: {}", path, message);
+}
+
+std::vector<File> read_tree(const std::string& root) {
+  std::vector<File> files;
+  for (auto entry = fs::recursive_directory_iterator(root); entry != fs::recursive_directory_iterator(); ++entry) {
+    const std::string path = fs::relative(entry->path(), root).generic_string();
+    if (entry->is_directory()) {
+      if (is_skipped_folder(path)) entry.disable_recursion_pending();
+    } else if (is_read(entry->path().filename().string())) {
+      files.push_back({path, text_of(entry->path())});
+    }
+  }
+  std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.path < b.path; });
+  return files;
+}
+
+std::vector<Finding> include_direction(const std::vector<File>& files, const std::vector<FolderRule>& folders,
+                                       const std::vector<LibraryRule>& libraries) {
+  std::vector<Finding> findings;
+  for (const File& file : files) {
+    if (!is_source(file)) continue;
+    const std::string folder = owner_of(file.path, folders);
+    if (folder.empty()) {
+      findings.push_back({file.path, 0, "its folder has no row in the table of who may include whom"});
+      continue;
+    }
+    for (const Include& include : includes_of(file.text)) {
+      for (const std::string& problem :
+           {problem_with_folder(folder, include.path, folders), problem_with_library(file, include.path, libraries)}) {
+        if (!problem.empty()) findings.push_back({file.path, include.line, problem});
+      }
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> long_functions(const std::vector<File>& files, int most_lines,
+                                    const std::vector<Exception>& exceptions) {
+  std::vector<Finding> findings;
+  for (const File& file : files) {
+    if (!is_source(file)) continue;
+    for (const Function& function : functions_of(file.text)) {
+      const std::string subject = file.path + ":" + function.name;
+      const bool excepted = std::any_of(exceptions.begin(), exceptions.end(),
+                                        [&](const Exception& exception) { return exception.subject == subject; });
+      if (function.lines <= most_lines || excepted) continue;
+      findings.push_back({file.path, function.line,
+                          fmt::format("{} has {} lines, {} are allowed", function.name, function.lines, most_lines)});
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> long_files(const std::vector<File>& files, int most_lines) {
+  std::vector<Finding> findings;
+  for (const File& file : files) {
+    const auto lines = std::count(file.text.begin(), file.text.end(), '\n');
+    if (!is_source(file) || lines <= most_lines) continue;
+    findings.push_back({file.path, 0, fmt::format("has {} lines, {} are allowed", lines, most_lines)});
+  }
+  return findings;
+}
+
+FunctionStatistics function_statistics(const std::vector<File>& files) {
+  std::vector<int> lines;
+  for (const File& file : files) {
+    if (!is_source(file)) continue;
+    for (const Function& function : functions_of(file.text)) lines.push_back(function.lines);
+  }
+  if (lines.empty()) return {};
+  std::sort(lines.begin(), lines.end());
+  double total = 0;
+  for (const int n : lines) total += n;
+  return {.functions = static_cast<int>(lines.size()),
+          .mean_lines = total / static_cast<double>(lines.size()),
+          .median_lines = lines[lines.size() / 2]};
+}
+
+std::vector<Finding> banned_words(const std::vector<File>& files, const std::vector<BannedWord>& words) {
+  std::vector<Finding> findings;
+  for (const File& file : files) {
+    const std::string code = is_source(file) ? code_only(file.text) : "";
+    for (const BannedWord& banned : words) {
+      const bool allowed = std::any_of(banned.allowed_in.begin(), banned.allowed_in.end(),
+                                       [&](const auto& prefix) { return starts_with(file.path, prefix); });
+      if (!allowed) find_word(file, banned.where == Where::kCode ? code : file.text, banned, findings);
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> missing_readmes(const std::vector<File>& files) {
+  std::set<std::string> with_sources;
+  std::set<std::string> with_readme;
+  for (const File& file : files) {
+    if (is_source(file) || ends_with(file.path, ".proto")) with_sources.insert(test_folder_of(file.path));
+    if (ends_with(file.path, "/README.md")) with_readme.insert(folder_of(file.path));
+  }
+  std::vector<Finding> findings;
+  for (const std::string& folder : with_sources) {
+    if (with_readme.count(folder) == 0) findings.push_back({folder, 0, "has sources and no README.md"});
+  }
+  return findings;
+}
+
+std::vector<Finding> untested_sources(const std::vector<File>& files, const std::vector<Exception>& exceptions) {
+  std::set<std::string> paths;
+  for (const File& file : files) paths.insert(file.path);
+  const std::set<std::string> headers = headers_under_test(files);
+  std::set<std::string> excepted;
+  std::vector<Finding> findings;
+  for (const Exception& exception : exceptions) {
+    excepted.insert(exception.subject);
+    if (paths.count(exception.subject) == 0) findings.push_back({exception.subject, 0, "excepted, but not there"});
+  }
+  for (const std::string& path : paths) {
+    if (!ends_with(path, ".cpp") || needs_no_test(path) || excepted.count(path) != 0) continue;
+    const std::string folder = test_folder_of(path);
+    const std::string stem = fs::path(path).stem().string();
+    const bool included = headers.count(fmt::format("{} {}/{}.h", folder, folder, stem)) != 0 ||
+                          headers.count(fmt::format("{} {}/internal/{}.h", folder, folder, stem)) != 0;
+    if (!included && !has_test_by_name(folder, stem, paths)) {
+      findings.push_back({path, 0,
+                          fmt::format("has no test: neither {}/{}_test.cpp nor a test there that includes its "
+                                      "header",
+                                      folder, stem)});
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> unindexed_scenarios(const std::vector<File>& files) {
+  const auto index =
+      std::find_if(files.begin(), files.end(), [](const File& file) { return file.path == "scenarios/README.md"; });
+  std::vector<Finding> findings;
+  for (const File& file : files) {
+    if (folder_of(file.path) != "scenarios" || !ends_with(file.path, ".textproto")) continue;
+    const std::string name = fs::path(file.path).stem().string();
+    if (!opens_with_a_question(file.text)) findings.push_back({file.path, 1, "does not open with its question"});
+    if (index == files.end() || !has_row(index->text, name)) {
+      findings.push_back({file.path, 0, "has no row in scenarios/README.md"});
+    }
+  }
+  return findings;
+}
+
+}  // namespace scalai::tidy

@@ -1,0 +1,89 @@
+#pragma once
+// The rules of the tree. Each rule is a pure function from files and a table to findings, so that a test can show it a
+// made-up tree that breaks it. Paths are relative to the root with '/'. A folder, in the tables, is a path prefix such
+// as "ptc/base"; the longest one that fits a file is the file's folder.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace scalai::tidy {
+
+struct File {
+  std::string path;
+  std::string text;
+};
+
+struct Finding {
+  std::string path;
+  int line = 0;  // 0 = the file or folder as a whole
+  std::string message;
+
+  std::string str() const;  // "path:line: message"
+};
+
+// Every source, schema, scenario, document and CMake file below `root`, by path. Hidden folders, build folders and out/
+// are left out.
+std::vector<File> read_tree(const std::string& root);
+
+// --- include direction ------------------------------------------------------------------------------------------------
+
+struct FolderRule {
+  std::string folder;
+  std::vector<std::string> may_use;  // folders; what these may use may be used too; "*" = everything of ours
+};
+
+// A library behind an adapter: its headers never stand in a header of ours.
+struct LibraryRule {
+  std::string prefix;                // of the include, e.g. "simgrid/"
+  std::vector<std::string> folders;  // whose .cpp files may include it; empty = all
+};
+
+std::vector<Finding> include_direction(const std::vector<File>& files, const std::vector<FolderRule>& folders,
+                                       const std::vector<LibraryRule>& libraries);
+
+// --- sizes ------------------------------------------------------------------------------------------------------------
+
+struct Exception {
+  std::string subject;  // a path, or "path:function" for a function
+  std::string reason;
+};
+
+std::vector<Finding> long_functions(const std::vector<File>& files, int most_lines,
+                                    const std::vector<Exception>& exceptions);
+std::vector<Finding> long_files(const std::vector<File>& files, int most_lines);
+
+struct FunctionStatistics {
+  int functions = 0;
+  double mean_lines = 0;
+  int median_lines = 0;
+};
+FunctionStatistics function_statistics(const std::vector<File>& files);
+
+// --- words ------------------------------------------------------------------------------------------------------------
+
+enum class Where { kText, kCode };  // kCode: in C++ only, outside comments and literals
+
+struct BannedWord {
+  std::string word;  // found as a whole word where it begins or ends with a letter
+  Where where = Where::kText;
+  std::vector<std::string> allowed_in;  // path prefixes
+  std::string instead;                  // what to do
+};
+
+std::vector<Finding> banned_words(const std::vector<File>& files, const std::vector<BannedWord>& words);
+
+// --- companions -------------------------------------------------------------------------------------------------------
+
+// Folders with sources and without README.md (an internal/ folder belongs to the one above).
+std::vector<Finding> missing_readmes(const std::vector<File>& files);
+
+// A source has a test when its folder holds x_test.cpp, or the test of the header it implements a part of
+// (scenario_jobs.cpp: scenario_test.cpp), or any test that includes its header. Tests, benchmarks, fuzzers and mains
+// need none. An exception for a file that is not there is a finding too.
+std::vector<Finding> untested_sources(const std::vector<File>& files, const std::vector<Exception>& exceptions);
+
+// Scenarios that do not open with a question, or have no row in scenarios/README.md.
+std::vector<Finding> unindexed_scenarios(const std::vector<File>& files);
+
+}  // namespace scalai::tidy

@@ -1,0 +1,286 @@
+#include "tests/tidy/tidy.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace scalai::tidy {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int kFunctionLines = 80;
+constexpr int kFileLines = 480;
+
+const std::vector<FolderRule>& folder_rules() {
+  static const std::vector<FolderRule> rules = {
+      {"ptc/base", {}},
+      {"ptc/proto", {"ptc/base"}},
+      {"ptc/tensor", {"ptc/base"}},
+      {"ptc/model", {"ptc/tensor"}},
+      {"ptc/collection", {"ptc/tensor", "ptc/model", "ptc/proto"}},
+      {"ptc/plan", {"ptc/collection", "ptc/proto"}},
+      {"ptc/parallel", {"ptc/model", "ptc/collection", "ptc/plan"}},
+      {"ptc/data", {"ptc/base"}},
+      {"ptc/checkpoint", {"ptc/collection", "ptc/plan", "ptc/proto"}},
+      {"ptc/sched", {"ptc/parallel"}},
+      {"ptc/control", {"ptc/parallel", "ptc/data", "ptc/checkpoint", "ptc/sched"}},
+      {"sim", {"ptc/control"}},
+      {"executor", {"ptc/control"}},
+      {"vfs", {"ptc/control"}},
+      {"apps", {"*"}},
+      {"tests", {"*"}},
+  };
+  return rules;
+}
+
+const std::vector<LibraryRule>& library_rules() {
+  static const std::vector<LibraryRule> rules = {
+      {"simgrid/", {"sim"}},     {"xbt/", {"sim"}},      {"boost/", {"ptc/base"}}, {"google/protobuf/", {}},
+      {"nlohmann/json.hpp", {}}, {"cuda", {"executor"}}, {"nccl.h", {"executor"}}, {"ucp/", {"executor"}},
+      {"grpcpp/", {"executor"}}, {"fuse3/", {"vfs"}},
+  };
+  return rules;
+}
+
+// In pieces, so that this file does not contain what it forbids.
+const std::vector<BannedWord>& words() {
+  const std::string reminder = "open an issue or do it now";
+  const std::string result = "results go to stdout in apps/ and ptc/base only; use stderr or return a value";
+  const std::vector<std::string> printers = {"apps/", "ptc/base/", "tests/"};
+  static const std::vector<BannedWord> banned = {
+      {std::string("TO") + "DO", Where::kText, {}, reminder},
+      {std::string("FIX") + "ME", Where::kText, {}, reminder},
+      {std::string("XX") + "X", Where::kText, {}, reminder},
+      {std::string("HA") + "CK", Where::kText, {}, reminder},
+      {std::string("/wo") + "rk/", Where::kText, {}, "a path of one machine"},
+      {std::string("not yet ") + "supported", Where::kText, {}, "say what is supported"},
+      {"std::cout", Where::kCode, {"apps/"}, result},
+      {"stdout", Where::kCode, printers, result},
+      {"printf(", Where::kCode, printers, result},
+      {"puts(", Where::kCode, printers, result},
+      {"using namespace std", Where::kCode, {}, "name what is used"},
+      {"catch (...)", Where::kCode, {}, "catch what the library documents"},
+      {"catch(...)", Where::kCode, {}, "catch what the library documents"},
+  };
+  return banned;
+}
+
+const std::vector<Exception>& long_function_exceptions() {
+  static const std::vector<Exception> exceptions = {
+      {"ptc/plan/interpreter_test.cpp:mutations", "a table of small functions, one a kind of corruption"},
+  };
+  return exceptions;
+}
+
+// Sources that implement a part of a header whose test has another name.
+const std::vector<Exception>& untested_exceptions() {
+  static const std::vector<Exception> exceptions = {
+      {"ptc/base/completion.cpp", "`completion` of command.h; program_test runs it"},
+      {"ptc/base/help.cpp", "`--help` of command.h; program_test runs it"},
+      {"ptc/base/man_page.cpp", "`man` of command.h; program_test runs it"},
+      {"apps/models_command.cpp", "a command; e2e_test runs it"},
+      {"apps/scenario_commands.cpp", "commands; diagnostics_test and e2e_test run them"},
+      {"apps/sim_family.cpp", "processes of scalai-sim; e2e_test runs them"},
+      {"ptc/control/bookkeeping.cpp", "part of control.h; control_test and sim_runtime_test check the records"},
+      {"ptc/control/replay.cpp", "e2e_test replays reports, true and altered"},
+      {"ptc/control/run.cpp", "the loop of every test in sim_runtime_test"},
+      {"ptc/plan/internal/plan_facts.cpp", "facts the interpreters share; interpreter_test"},
+      {"ptc/plan/plan.cpp", "names and digest; planner_test and plan_io_test"},
+      {"ptc/proto/bind.cpp", "a step of textproto.h; textproto_test"},
+      {"ptc/proto/json_tree.cpp", "a step of textproto.h; textproto_test"},
+      {"ptc/proto/text_tokens.cpp", "a step of textproto.h; textproto_test"},
+      {"ptc/proto/text_tree.cpp", "a step of textproto.h; textproto_test"},
+      {"sim/execution.cpp", "stages that sim_runtime_test times by hand"},
+      {"sim/maxmin.cpp", "one back end of network.h; network_test holds it against an oracle"},
+      {"ptc/model/config_reader.cpp", "reads for catalogue.h's import; hugging_face_test runs it"},
+      {"ptc/model/gpt.cpp", "a family of catalogue.h; model_test counts its parameters"},
+      {"ptc/model/llama.cpp", "a family of catalogue.h; model_test counts its parameters"},
+      {"ptc/model/param_list.cpp", "builds the families of catalogue.h; model_test checks every model"},
+      {"ptc/model/resnet.cpp", "a family of catalogue.h; hugging_face_test imports it"},
+  };
+  return exceptions;
+}
+
+std::string report(const std::vector<Finding>& findings) {
+  std::string text;
+  for (const Finding& finding : findings) text += "  " + finding.str() + "\n";
+  return text;
+}
+
+#define EXPECT_NO_FINDINGS(expression)                                             \
+  do {                                                                             \
+    const std::vector<Finding> found = (expression);                               \
+    EXPECT_TRUE(found.empty()) << found.size() << " findings:\n" << report(found); \
+  } while (false)
+
+// --- the tree ---------------------------------------------------------------------------------------------------------
+
+class Tree : public ::testing::Test {
+ protected:
+  static const std::vector<File>& files() {
+    static const std::vector<File> read = read_tree(SCALAI_SOURCE_DIR);
+    return read;
+  }
+};
+
+TEST_F(Tree, IsRead) {
+  const auto has = [](const std::string& path) {
+    return std::any_of(files().begin(), files().end(), [&](const File& file) { return file.path == path; });
+  };
+  for (const char* path : {"CMakeLists.txt", "dev", "ptc/base/status.h", "tests/tidy/tidy_test.cpp"}) {
+    EXPECT_TRUE(has(path)) << path;
+  }
+}
+
+TEST_F(Tree, IncludesGoDown) { EXPECT_NO_FINDINGS(include_direction(files(), folder_rules(), library_rules())); }
+
+TEST_F(Tree, FunctionsAreShort) {
+  EXPECT_NO_FINDINGS(long_functions(files(), kFunctionLines, long_function_exceptions()));
+  const FunctionStatistics statistics = function_statistics(files());
+  EXPECT_GT(statistics.functions, 100);
+  fmt::print(stderr, "{} functions, {:.1f} lines on average, median {}\n", statistics.functions, statistics.mean_lines,
+             statistics.median_lines);
+}
+
+TEST_F(Tree, FilesAreShort) { EXPECT_NO_FINDINGS(long_files(files(), kFileLines)); }
+TEST_F(Tree, HasNoBannedWords) { EXPECT_NO_FINDINGS(banned_words(files(), words())); }
+TEST_F(Tree, FoldersHaveReadmes) { EXPECT_NO_FINDINGS(missing_readmes(files())); }
+TEST_F(Tree, SourcesHaveTests) { EXPECT_NO_FINDINGS(untested_sources(files(), untested_exceptions())); }
+TEST_F(Tree, ScenariosAskAndAreListed) { EXPECT_NO_FINDINGS(unindexed_scenarios(files())); }
+
+// --- each rule can fail -----------------------------------------------------------------------------------------------
+
+std::vector<std::string> paths_of(const std::vector<Finding>& findings) {
+  std::vector<std::string> paths;
+  for (const Finding& finding : findings) paths.push_back(finding.path);
+  return paths;
+}
+
+std::vector<Finding> direction(const std::string& path, const std::string& text) {
+  return include_direction({{path, text}}, folder_rules(), library_rules());
+}
+
+TEST(IncludeDirection, AllowsWhatLiesBelow) {
+  EXPECT_NO_FINDINGS(
+      direction("ptc/plan/a.h", "#include \"ptc/base/b.h\"\n#include \"ptc/tensor/c.h\"\n#include <map>\n"));
+  EXPECT_NO_FINDINGS(direction("ptc/plan/internal/a.cpp", "#include \"ptc/proto/plan.pb.h\"\n"));
+  EXPECT_NO_FINDINGS(direction("sim/a.cpp", "#include <simgrid/s4u.hpp>\n#include \"ptc/sched/b.h\"\n"));
+  EXPECT_NO_FINDINGS(direction("apps/a.cpp", "#include \"sim/b.h\"\n#include \"vfs/c.h\"\n"));
+}
+
+TEST(IncludeDirection, RefusesUpAndSideways) {
+  const auto up = direction("ptc/tensor/a.h", "\n#include \"ptc/plan/b.h\"\n");
+  ASSERT_EQ(up.size(), 1u);
+  EXPECT_EQ(up[0].str(), "ptc/tensor/a.h:2: ptc/tensor may not include ptc/plan (ptc/plan/b.h)");
+  EXPECT_EQ(direction("sim/a.cpp", "#include \"executor/b.h\"\n").size(), 1u);
+  EXPECT_EQ(direction("vfs/a.cpp", "#include \"sim/b.h\"\n").size(), 1u);
+  EXPECT_EQ(direction("ptc/control/a.cpp", "#include \"sim/b.h\"\n").size(), 1u);
+  EXPECT_EQ(direction("ptc/data/a.cpp", "#include \"ptc/tensor/b.h\"\n").size(), 1u);
+}
+
+TEST(IncludeDirection, KeepsLibrariesBehindTheirAdapter) {
+  EXPECT_EQ(direction("sim/a.h", "#include <simgrid/s4u.hpp>\n").size(), 1u);
+  EXPECT_EQ(direction("ptc/plan/a.cpp", "#include <simgrid/s4u.hpp>\n").size(), 1u);
+  EXPECT_EQ(direction("ptc/plan/a.h", "#include \"ptc/proto/plan.pb.h\"\n").size(), 1u);
+  EXPECT_EQ(direction("ptc/plan/a.h", "#include \"nlohmann/json.hpp\"\n").size(), 1u);
+  EXPECT_EQ(direction("ptc/proto/a.h", "#include <google/protobuf/message.h>\n").size(), 1u);
+  EXPECT_EQ(direction("apps/a.cpp", "#include <boost/program_options.hpp>\n").size(), 1u);
+}
+
+TEST(IncludeDirection, WantsARowForEachFolder) {
+  const auto findings = direction("ptc/newcomer/a.h", "");
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(findings[0].str(), HasSubstr("no row"));
+}
+
+std::string function_of_lines(int lines) {
+  std::string text = "int f() {\n";
+  for (int i = 2; i < lines; ++i) text += "  g();  // }\n";
+  return text + "}\n";
+}
+
+TEST(LongFunctions, CountsAndKnowsExceptions) {
+  const File at_limit{"ptc/a.cpp", function_of_lines(kFunctionLines)};
+  const File above{"ptc/b.cpp", "\n" + function_of_lines(kFunctionLines + 1)};
+  const auto findings = long_functions({at_limit, above}, kFunctionLines, {});
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].str(), "ptc/b.cpp:2: f has 81 lines, 80 are allowed");
+  EXPECT_NO_FINDINGS(long_functions({above}, kFunctionLines, {{"ptc/b.cpp:f", "a table"}}));
+}
+
+TEST(FunctionStatisticsOf, MeanAndMedian) {
+  const FunctionStatistics statistics =
+      function_statistics({{"a.cpp", function_of_lines(3) + function_of_lines(5)}, {"b.h", function_of_lines(10)}});
+  EXPECT_EQ(statistics.functions, 3);
+  EXPECT_DOUBLE_EQ(statistics.mean_lines, 6);
+  EXPECT_EQ(statistics.median_lines, 5);
+}
+
+TEST(LongFiles, CountsLines) {
+  const File at_limit{"a.h", std::string(kFileLines, '\n')};
+  const File above{"b.h", std::string(kFileLines + 1, '\n')};
+  const File document{"c.md", std::string(kFileLines + 1, '\n')};
+  EXPECT_THAT(paths_of(long_files({at_limit, above, document}, kFileLines)), ElementsAre("b.h"));
+}
+
+TEST(BannedWords, FindsEachWordWhereItCounts) {
+  for (const BannedWord& banned : words()) {
+    SCOPED_TRACE(banned.word);
+    EXPECT_EQ(banned_words({{"ptc/plan/a.cpp", "\n" + banned.word + ";\n"}}, {banned}).size(), 1u);
+    const auto in_comment = banned_words({{"ptc/plan/a.cpp", "// " + banned.word + "\n"}}, {banned});
+    EXPECT_EQ(in_comment.size(), banned.where == Where::kText ? 1u : 0u);
+    for (const std::string& allowed : banned.allowed_in) {
+      EXPECT_NO_FINDINGS(banned_words({{allowed + "a.cpp", banned.word}}, {banned}));
+    }
+  }
+}
+
+TEST(BannedWords, LooksForWholeWords) {
+  EXPECT_NO_FINDINGS(banned_words(
+      {{"ptc/plan/a.cpp", "mktemp a" + std::string(6, 'X') + " std::fprintf(stderr, 0); fputs(x, stderr);"}}, words()));
+}
+
+TEST(MissingReadmes, NamesTheFolder) {
+  EXPECT_THAT(
+      paths_of(missing_readmes({{"a/x.h", ""}, {"a/README.md", ""}, {"a/internal/y.cpp", ""}, {"b/z.proto", ""}})),
+      ElementsAre("b"));
+}
+
+TEST(UntestedSources, AcceptsTestsBesideAndIncludedHeaders) {
+  EXPECT_NO_FINDINGS(untested_sources({{"a/x.cpp", ""},
+                                       {"a/x_test.cpp", "#include \"a/z.h\"\n#include \"a/internal/w.h\"\n"},
+                                       {"a/x_part.cpp", ""},
+                                       {"a/z.cpp", ""},
+                                       {"a/w.cpp", ""},
+                                       {"a/internal/x.cpp", ""},
+                                       {"a/m_main.cpp", ""},
+                                       {"a/b_bench.cpp", ""},
+                                       {"a/f_fuzz.cpp", ""}},
+                                      {}));
+}
+
+TEST(UntestedSources, NamesTheRestAndStaleExceptions) {
+  const std::vector<File> files = {{"a/x.cpp", ""}, {"a/y.cpp", ""}, {"b/x_test.cpp", "#include \"a/y.h\"\n"}};
+  EXPECT_THAT(paths_of(untested_sources(files, {})), ElementsAre("a/x.cpp", "a/y.cpp"));
+  EXPECT_THAT(paths_of(untested_sources(files, {{"a/x.cpp", "why"}, {"a/gone.cpp", "why"}})),
+              ElementsAre("a/gone.cpp", "a/y.cpp"));
+}
+
+TEST(UnindexedScenarios, WantsAQuestionAndARow) {
+  const File index{"scenarios/README.md", "elastic is fine\n| `elastic-xl` | … |\n| [storm](storm.textproto) | … |\n"};
+  const File good{"scenarios/elastic-xl.textproto", "# What if\n# it shrinks?\nname: 1\n"};
+  const File no_row{"scenarios/elastic.textproto", "# What if?\n"};
+  const File no_question{"scenarios/storm.textproto", "# A storm.\nname: \"?\"\n# Why?\n"};
+  const File elsewhere{"tests/golden/bad.textproto", ""};
+  EXPECT_THAT(paths_of(unindexed_scenarios({index, good, no_row, no_question, elsewhere})),
+              ElementsAre(no_row.path, no_question.path));
+  EXPECT_THAT(paths_of(unindexed_scenarios({good})), ElementsAre(good.path));
+}
+
+}  // namespace
+}  // namespace scalai::tidy
