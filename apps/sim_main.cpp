@@ -174,7 +174,7 @@ Command sim_command() {
       .usage = "scalai sim SCENARIO [--strategy=NAME,…] [--out=DIR]",
       .description =
           "Runs the scenario's jobs, events and reconfigurations in virtual time. State moves as flows that share GPU\n"
-          "links, PCIe, NICs and the fabric. Same scenario, same seed: byte-identical reports.\n\nStrategies:\n",
+          "links, PCIe, NICs and the fabric. Same scenario, same seed: byte-identical reports.\n\nStrategies:\n\n",
       .options =
           {{.name = "strategy",
             .type = ValueType::kList,
@@ -205,7 +205,8 @@ Command sim_command() {
       .min_arguments = 1,
       .max_arguments = 1};
   for (const control::Strategy& strategy : control::strategies()) {
-    spec.description += fmt::format("  {:<20}{}\n", strategy.name, strategy.summary);
+    const bool first = strategy.name == control::strategies().front().name;
+    spec.description += fmt::format("{}  {:<20}{}", first ? "" : "\n", strategy.name, strategy.summary);
   }
   return {std::move(spec), simulate_command};
 }

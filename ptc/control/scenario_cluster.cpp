@@ -107,8 +107,11 @@ void ClusterBuilder::build_gpu_kinds() {
 void ClusterBuilder::add_hosts(const proto::HostGroup& group, const std::string& path) {
   const int count = source_.given(path + ".count") ? group.count() : 1;
   const int nics = source_.given(path + ".nics") ? group.nics() : 1;
-  const bool counts_ok = source_.at_least(path + ".count", count, 1) &
-                         source_.at_least(path + ".gpus", group.gpus(), 1) & source_.at_least(path + ".nics", nics, 1);
+  // All are judged, so that all are reported.
+  const bool count_ok = source_.at_least(path + ".count", count, 1);
+  const bool gpus_ok = source_.at_least(path + ".gpus", group.gpus(), 1);
+  const bool nics_ok = source_.at_least(path + ".nics", nics, 1);
+  const bool counts_ok = count_ok && gpus_ok && nics_ok;
   const plan::GpuKind* kind = find_kind(group.gpu());
   if (group.gpu().empty()) {
     source_.missing(path + ".gpu", "write it like gpu: \"a100-80g\"");
