@@ -7,6 +7,7 @@ namespace scalai::apps {
 
 Command validate_command();  // scenario files → all problems
 Command models_command();    // the catalogue, or one model's tensors
+Command plan_command();      // from one layout to another; shows and compares plans
 Command compare_command();   // reports side by side
 Command replay_command();    // a report's events through the control loop again
 

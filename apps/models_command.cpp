@@ -4,10 +4,9 @@
 #include <map>
 
 #include "apps/commands.h"
+#include "apps/model_options.h"
 #include "apps/output.h"
 #include "nlohmann/json.hpp"
-#include "ptc/base/file.h"
-#include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
 #include "ptc/model/catalogue.h"
@@ -17,17 +16,6 @@ namespace {
 
 using model::Model;
 using model::Recipe;
-
-Recipe recipe_of(const Arguments& arguments) {
-  const std::string precision = arguments.text("precision");
-  Recipe recipe;
-  recipe.param = precision == "fp32"   ? tensor::DType::kF32
-                 : precision == "bf16" ? tensor::DType::kBF16
-                                       : tensor::DType::kF16;
-  recipe.master = precision != "fp32";
-  recipe.optimizer = arguments.text("optimizer") == "sgd" ? model::Optimizer::kSgdMomentum : model::Optimizer::kAdam;
-  return recipe;
-}
 
 std::string in_millions(int64_t count) { return fmt::format("{:.1f}", static_cast<double>(count) / 1e6); }
 
@@ -135,16 +123,10 @@ int show_model(const Model& model, const Recipe& recipe, const std::string& form
   return 0;
 }
 
-absl::StatusOr<Model> load(const std::string& name) {
-  if (!name.ends_with(".json")) return model::find_model(name);
-  SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(name, int64_t{1} << 20));
-  return model::model_from_hugging_face(text, name);
-}
-
 int models(const Arguments& arguments) {
   const Recipe recipe = recipe_of(arguments);
   if (arguments.positional().empty()) return list_models(recipe, arguments.text("format"));
-  const auto model = load(arguments.positional().front());
+  const auto model = load_model(arguments.positional().front());
   if (!model.ok()) return report_error(model.status());
   return show_model(*model, recipe, arguments.text("format"));
 }
@@ -152,6 +134,8 @@ int models(const Arguments& arguments) {
 }  // namespace
 
 Command models_command() {
+  std::vector<OptionSpec> options = recipe_options();
+  options.push_back(format_option());
   return {
       {.name = "models",
        .summary = "list the models, or one model's tensors, shapes and bytes by state kind",
@@ -159,24 +143,7 @@ Command models_command() {
        .description =
            "Without a name: the catalogue. With one: every logical tensor of the job state. A path that ends in .json\n"
            "is read as a Hugging Face configuration.",
-       .options = {{.name = "precision",
-                    .type = ValueType::kChoice,
-                    .value_name = "P",
-                    .help = "Training precision.",
-                    .default_value = "fp16",
-                    .choices = {"fp16", "bf16", "fp32"}},
-                   {.name = "optimizer",
-                    .type = ValueType::kChoice,
-                    .value_name = "O",
-                    .help = "Optimizer whose state is kept.",
-                    .default_value = "adam",
-                    .choices = {"adam", "sgd"}},
-                   {.name = "format",
-                    .type = ValueType::kChoice,
-                    .value_name = "FORMAT",
-                    .help = "How the result is printed.",
-                    .default_value = "table",
-                    .choices = {"table", "json", "csv"}}},
+       .options = std::move(options),
        .examples = {"scalai models", "scalai models llama3-70b --precision=bf16",
                     "scalai models ./config.json --format=json"},
        .min_arguments = 0,

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "apps/commands.h"
+#include "apps/model_options.h"
 #include "apps/output.h"
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
@@ -15,15 +16,6 @@ namespace scalai::apps {
 namespace {
 
 constexpr int kExpectationFailed = 1;
-
-OptionSpec format_option() {
-  return {.name = "format",
-          .type = ValueType::kChoice,
-          .value_name = "FORMAT",
-          .help = "How the result is printed.",
-          .default_value = "table",
-          .choices = {"table", "json", "csv"}};
-}
 
 int validate(const Arguments& arguments) {
   int worst = 0;

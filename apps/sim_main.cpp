@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -39,6 +40,14 @@ std::string now_rfc3339() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text;
+}
+
+// As the process was started, arguments joined by blanks.
+std::string command_line() {
+  std::string words = read_file("/proc/self/cmdline").value_or("");
+  if (!words.empty()) words.pop_back();
+  std::replace(words.begin(), words.end(), '\0', ' ');
+  return words;
 }
 
 absl::StatusOr<control::RunReport> simulate(const control::Scenario& scenario, const control::Strategy& strategy,
@@ -153,14 +162,15 @@ int simulate_command(const Arguments& arguments) {
   options.check = arguments.flag("check");
   const auto scenario = control::load_scenario(options.scenario, options.cluster);
   if (!scenario.ok()) {
-    fmt::print(stderr, "{}\n", message_of(scenario.status()));
+    const std::string message = message_of(scenario.status());
+    fmt::print(stderr, "{}{}", message, message.ends_with('\n') ? "" : "\n");
     return exit_code_of(scenario.status());
   }
   const std::string network = arguments.text("network");
   const bool large = scenario->cluster.device_count() > kSimGridDevices;
   options.network =
       network == "maxmin" || (network == "auto" && large) ? sim::BackendKind::kMaxMin : sim::BackendKind::kSimGrid;
-  options.command_line = fmt::format("scalai sim {} --network={}", options.scenario, network);
+  options.command_line = command_line();
   std::vector<std::string> strategies = arguments.list("strategy");
   if (strategies.empty()) strategies = {scenario->strategy};
   if (strategies.size() == 1) return run_one(*scenario, strategies.front(), options);

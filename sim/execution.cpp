@@ -52,6 +52,7 @@ void redirect_to_processes(const Execute& execute, const Platform& platform, std
     FlowRequest pull = flow;
     pull.dst = Location::host_memory(host);
     pull.dst_process = true;
+    pull.transfer_class = class_of(platform, pull.src, pull.dst);
     const auto [entry, fresh] = merged.emplace(std::pair(pull.src, flow.dst), pull);
     if (!fresh) entry->second.bytes += flow.bytes;
   }

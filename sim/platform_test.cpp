@@ -12,12 +12,21 @@ using ::testing::IsEmpty;
 
 // Four hosts of four GPUs with two NICs each; every link has a limit.
 plan::Cluster cluster_of(plan::FabricKind fabric) {
-  plan::Cluster cluster{.name = "test", .fabric = fabric, .leaf_hosts = 2, .storage_read_bytes_per_s = 5e9,
+  plan::Cluster cluster{.name = "test",
+                        .fabric = fabric,
+                        .leaf_hosts = 2,
+                        .storage_read_bytes_per_s = 5e9,
                         .storage_write_bytes_per_s = 6e9};
   for (int h = 0; h < 4; ++h) {
-    cluster.hosts.push_back({.first_device = 4 * h, .gpus = 4, .gpu = {.memory_bandwidth_bytes_per_s = 100e9},
-                             .gpu_link_bytes_per_s = 40e9, .pcie_bytes_per_s = 20e9, .nics = 2, .nic_bytes_per_s = 10e9,
-                             .store_serve_bytes_per_s = 8e9, .store_ingest_bytes_per_s = 4e9});
+    cluster.hosts.push_back({.first_device = 4 * h,
+                             .gpus = 4,
+                             .gpu = {.memory_bandwidth_bytes_per_s = 100e9},
+                             .gpu_link_bytes_per_s = 40e9,
+                             .pcie_bytes_per_s = 20e9,
+                             .nics = 2,
+                             .nic_bytes_per_s = 10e9,
+                             .store_serve_bytes_per_s = 8e9,
+                             .store_ingest_bytes_per_s = 4e9});
   }
   return cluster;
 }
@@ -32,8 +41,10 @@ class PlatformTest : public ::testing::Test {
     const auto [from, to] = platform_->route(src, dst, src_process, dst_process);
     const NetworkSpec& spec = platform_->spec();
     std::vector<std::string> names;
-    for (const int link : spec.endpoints[static_cast<size_t>(from)].up) names.push_back(spec.links[static_cast<size_t>(link)].name);
-    for (const int link : spec.endpoints[static_cast<size_t>(to)].down) names.push_back(spec.links[static_cast<size_t>(link)].name);
+    for (const int link : spec.endpoints[static_cast<size_t>(from)].up)
+      names.push_back(spec.links[static_cast<size_t>(link)].name);
+    for (const int link : spec.endpoints[static_cast<size_t>(to)].down)
+      names.push_back(spec.links[static_cast<size_t>(link)].name);
     return names;
   }
   void build(plan::FabricKind fabric) {
@@ -79,18 +90,20 @@ TEST_F(PlatformTest, ABackboneIsCrossedOnceInAnyDirection) {
               ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "fabric", "h1.nic0.down", "h1.g0.pcie.down"));
   EXPECT_THAT(route(memory(0), memory(1)),
               ElementsAre("h0.store.serve", "h0.nic0.up", "fabric", "h1.nic0.down", "h1.store.ingest"));
-  EXPECT_THAT(route(Location::storage(), gpu(4)), ElementsAre("storage.read", "fabric", "h1.nic0.down", "h1.g0.pcie.down"));
-  EXPECT_THAT(route(gpu(4), Location::storage()), ElementsAre("h1.g0.pcie.up", "h1.nic0.up", "fabric", "storage.write"));
+  EXPECT_THAT(route(Location::storage(), gpu(4)),
+              ElementsAre("storage.read", "fabric", "h1.nic0.down", "h1.g0.pcie.down"));
+  EXPECT_THAT(route(gpu(4), Location::storage()),
+              ElementsAre("h1.g0.pcie.up", "h1.nic0.up", "fabric", "storage.write"));
   EXPECT_THAT(route(gpu(0), gpu(1)), ElementsAre("h0.g0.up", "h0.g1.down"));
 }
 
 TEST_F(PlatformTest, LeafAndSpine) {
   build(plan::FabricKind::kLeafSpine);
   EXPECT_THAT(route(gpu(0), gpu(4)), ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "h1.nic0.down", "h1.g0.pcie.down"));
-  EXPECT_THAT(route(gpu(0), gpu(8)), ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "leaf0.up", "leaf1.down", "h2.nic0.down",
-                                                 "h2.g0.pcie.down"));
-  EXPECT_THAT(route(memory(3), memory(0)), ElementsAre("h3.store.serve", "h3.nic0.up", "leaf1.up", "leaf0.down",
-                                                       "h0.nic0.down", "h0.store.ingest"));
+  EXPECT_THAT(route(gpu(0), gpu(8)),
+              ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "leaf0.up", "leaf1.down", "h2.nic0.down", "h2.g0.pcie.down"));
+  EXPECT_THAT(route(memory(3), memory(0)),
+              ElementsAre("h3.store.serve", "h3.nic0.up", "leaf1.up", "leaf0.down", "h0.nic0.down", "h0.store.ingest"));
   EXPECT_THAT(route(Location::storage(), gpu(8)),
               ElementsAre("storage.read", "leaf1.down", "h2.nic0.down", "h2.g0.pcie.down"));
   EXPECT_THAT(route(gpu(8), Location::storage()),
@@ -100,10 +113,10 @@ TEST_F(PlatformTest, LeafAndSpine) {
 TEST_F(PlatformTest, Rails) {
   build(plan::FabricKind::kRail);
   EXPECT_THAT(route(gpu(0), gpu(9)), ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "h2.nic0.down", "h2.g1.pcie.down"));
-  EXPECT_THAT(route(gpu(0), gpu(11)), ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "rail0.up", "rail1.down",
-                                                  "h2.nic1.down", "h2.g3.pcie.down"));
-  EXPECT_THAT(route(gpu(3), memory(2)), ElementsAre("h0.g3.pcie.up", "h0.nic1.up", "rail1.up", "rail0.down",
-                                                    "h2.nic0.down", "h2.store.ingest"));
+  EXPECT_THAT(route(gpu(0), gpu(11)),
+              ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "rail0.up", "rail1.down", "h2.nic1.down", "h2.g3.pcie.down"));
+  EXPECT_THAT(route(gpu(3), memory(2)),
+              ElementsAre("h0.g3.pcie.up", "h0.nic1.up", "rail1.up", "rail0.down", "h2.nic0.down", "h2.store.ingest"));
 }
 
 TEST_F(PlatformTest, UnlimitedLinksDoNotExist) {

@@ -29,7 +29,8 @@ constexpr const char* kSlowCluster = R"(
   until: "200s"
   cluster {
     name: "slow"
-    hosts { count: 4 gpus: 2 gpu: "a6000-48g" nics: 1 nic: "1MB/s" pcie: "4MB/s" gpu_link: "4MB/s" store_ingest: "2MB/s" }
+    hosts { count: 4 gpus: 2 gpu: "a6000-48g" nics: 1 nic: "1MB/s" pcie: "4MB/s" gpu_link: "4MB/s"
+            store_ingest: "2MB/s" }
     fabric { kind: LEAF_SPINE leaf_hosts: 2 oversubscription: 2 }
     storage { read: "2MB/s" write: "1MB/s" }
   }
@@ -44,7 +45,7 @@ class Writer {
     const bool two = random_.below(3) == 0;
     std::string text = kSlowCluster + job("a", two ? 4 : 8) + (two ? job("b", 4) : "");
     two_jobs_ = two;
-    if (random_.below(3) == 0) text += "planner { round_bytes: \"200KB\" }\n";
+    if (random_.below(3) == 0) text += "planner { round_bytes: \"200kB\" }\n";
     for (int64_t n = random_.below(8); n > 0; --n) text += event();
     for (const std::string& what : repairs_) {
       if (random_.below(3) != 0) text += "events { " + when() + " repair { " + what + " } }\n";
@@ -71,9 +72,10 @@ class Writer {
       if (gpus <= most && random_.below(4) != 0) sizes.push_back(gpus);
     }
     if (sizes.empty()) sizes.push_back(2);
-    std::string text = "gpus: " + std::to_string(sizes[static_cast<size_t>(random_.below(static_cast<int64_t>(sizes.size())))]);
+    std::string text =
+        "gpus: " + std::to_string(sizes[static_cast<size_t>(random_.below(static_cast<int64_t>(sizes.size())))]);
     for (const int gpus : sizes) {
-      const bool model = random_.below(8) == 0;   // the analytic model's steps are tiny: too many events
+      const bool model = random_.below(8) == 0;  // the analytic model's steps are tiny: too many events
       const double step_s = model ? 0.1 : static_cast<double>(random_.between(5, 40)) / 10;
       text += fmt::format(" configs {{ layout: \"{}\" step_time: \"{}s\" }}", layout(gpus), step_s);
     }
@@ -106,8 +108,8 @@ class Writer {
     return fmt::format("devices: [{}]", fmt::join(devices, ", "));
   }
   std::string link() {
-    return fmt::format("links: \"{}\"", pick({"h0.nic0.up", "h1.nic0.down", "leaf0.up", "storage.read", "h2.g0.pcie.down",
-                                              "storage.write", "h0.g0.up"}));
+    return fmt::format("links: \"{}\"", pick({"h0.nic0.up", "h1.nic0.down", "leaf0.up", "storage.read",
+                                              "h2.g0.pcie.down", "storage.write", "h0.g0.up"}));
   }
   std::string event() {
     const int64_t kind = random_.below(7);
@@ -119,18 +121,22 @@ class Writer {
       repairs_.push_back(lost);
       what = "fail { " + lost + " }";
     }
-    if (kind == 4) what = fmt::format("degrade {{ {} factor: {} }}", random_.below(2) == 0 ? link() : places(true), pick({"0.5", "0.9", "1"}));
+    if (kind == 4)
+      what = fmt::format("degrade {{ {} factor: {} }}", random_.below(2) == 0 ? link() : places(true),
+                         pick({"0.5", "0.9", "1"}));
     if (kind == 5) {
       const std::string lost = places();
       repairs_.push_back(lost);
       what = fmt::format("preempt {{ {} notice: \"{}s\" }}", lost, random_.between(1, 30));
     }
-    if (kind == 6) what = fmt::format("redeploy {{ job: \"{}\" devices: [{}] }}", name, fmt::join(shuffled(smallest_[name]), ", "));
+    if (kind == 6)
+      what = fmt::format("redeploy {{ job: \"{}\" devices: [{}] }}", name, fmt::join(shuffled(smallest_[name]), ", "));
     return "events { " + when() + " " + what + " }\n";
   }
   std::vector<int> shuffled(int count) {
     std::vector<int> all = {0, 1, 2, 3, 4, 5, 6, 7};
-    for (size_t i = 0; i < all.size(); ++i) std::swap(all[i], all[i + static_cast<size_t>(random_.below(static_cast<int64_t>(all.size() - i)))]);
+    for (size_t i = 0; i < all.size(); ++i)
+      std::swap(all[i], all[i + static_cast<size_t>(random_.below(static_cast<int64_t>(all.size() - i)))]);
     all.resize(static_cast<size_t>(count));
     return all;
   }
@@ -169,7 +175,8 @@ void expect_separate_spans(const RunReport& report) {
   std::map<int, std::vector<JobSpan>> spans;
   for (const JobSpan& span : report.spans) spans[span.job].push_back(span);
   for (auto& [job, list] : spans) {
-    std::stable_sort(list.begin(), list.end(), [](const JobSpan& a, const JobSpan& b) { return a.start_s < b.start_s; });
+    std::stable_sort(list.begin(), list.end(),
+                     [](const JobSpan& a, const JobSpan& b) { return a.start_s < b.start_s; });
     double end_s = 0, train_s = 0;
     for (const JobSpan& span : list) {
       EXPECT_LE(span.start_s, span.end_s + kRounding) << span.what;
@@ -220,7 +227,7 @@ void expect_replayable(const Scenario& scenario, const control::Strategy& strate
 
 // More of them: SCALAI_RANDOM_SCENARIOS=10000.
 int64_t scenario_count() {
-  constexpr int64_t kUsual = 240;
+  constexpr int64_t kUsual = 600;
   const char* text = std::getenv("SCALAI_RANDOM_SCENARIOS");
   return text == nullptr ? kUsual : std::atoll(text);
 }
@@ -247,7 +254,7 @@ TEST(RandomScenarios, KeepTheirInvariants) {
     if (::testing::Test::HasFailure()) return;
   }
   // The generator reaches every end that a job can have.
-  if (scenario_count() >= 200) EXPECT_EQ(states.size(), 4u);
+  EXPECT_TRUE(scenario_count() < 200 || states.size() == 4) << fmt::format("{} states", states.size());
 }
 
 }  // namespace

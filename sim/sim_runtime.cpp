@@ -87,7 +87,7 @@ class SimRuntime::Impl {
 
   void happen(const TrainEnd& end);
   void happen(const WaitEnd& end);
-  void happen(const LossKnown& loss) { report(control::DevicesLost{loss.devices, loss.failed_at_s}); }
+  void happen(const LossKnown& loss);
   void happen(const TimerEnd& end) { report(control::TimerFired{end.timer}); }
 
   void apply(const control::Fail& fail, double detect_s);
@@ -95,7 +95,8 @@ class SimRuntime::Impl {
   void apply(const control::Degrade& degrade);
   template <class Other>
   void apply(const Other&) {}
-  void set_links(const std::vector<std::string>& names, double factor);
+  int link(const std::string& name) const;
+  void set_bandwidth(int index, double factor);
 
   void begin_stage(int job_index);
   void end_stage(int job_index);
@@ -118,6 +119,8 @@ class SimRuntime::Impl {
   std::vector<ActiveFlow> stalled_;             // on a link that is down; start again when it is repaired
   std::map<int64_t, int64_t> background_left_;  // flows by tag
   std::set<DeviceId> dead_;
+  std::multiset<DeviceId> unnoticed_;  // lost, whether repaired since or not, and the loss not yet known
+  std::set<int> down_;                 // links
   std::vector<double> nominal_, last_rates_;
   bool rates_changed_ = false;
 };
@@ -128,8 +131,8 @@ void SimRuntime::Impl::perform(const control::Train& train) {
   JobState& state = job(train.job);
   state.devices = train.devices;
   const int64_t generation = ++state.train_generation;
-  const bool broken =
-      std::any_of(train.devices.begin(), train.devices.end(), [&](DeviceId d) { return dead_.count(d) != 0; });
+  const bool broken = std::any_of(train.devices.begin(), train.devices.end(),
+                                  [&](DeviceId d) { return dead_.count(d) + unnoticed_.count(d) != 0; });
   if (broken) return;  // the loss will be known soon
   const double end_s = train.start_s + static_cast<double>(train.until_step - train.from_step) * train.step_s;
   constexpr double kForever = 1e15;
@@ -184,8 +187,12 @@ void SimRuntime::Impl::apply(const control::Fail& fail, double detect_s) {
   for (const DeviceId device : fail.devices) {
     if (dead_.insert(device).second) fresh.push_back(device);
   }
-  set_links(fail.links, 0);
+  for (const std::string& name : fail.links) {
+    down_.insert(link(name));
+    set_bandwidth(link(name), 0);
+  }
   if (fresh.empty()) return;
+  unnoticed_.insert(fresh.begin(), fresh.end());
   for (auto& [index, state] : jobs_) {
     const bool hit =
         std::any_of(state.devices.begin(), state.devices.end(), [&](DeviceId d) { return dead_.count(d) != 0; });
@@ -197,21 +204,35 @@ void SimRuntime::Impl::apply(const control::Fail& fail, double detect_s) {
 
 void SimRuntime::Impl::apply(const control::Repair& repair) {
   for (const DeviceId device : repair.devices) dead_.erase(device);
-  set_links(repair.links, 1);
+  for (const std::string& name : repair.links) {
+    down_.erase(link(name));
+    set_bandwidth(link(name), 1);
+  }
   std::vector<ActiveFlow> again;
   std::swap(again, stalled_);
   for (ActiveFlow& flow : again) start_flow(std::move(flow));
 }
 
-void SimRuntime::Impl::apply(const control::Degrade& degrade) { set_links(degrade.links, degrade.factor); }
-
-void SimRuntime::Impl::set_links(const std::vector<std::string>& names, double factor) {
-  for (const std::string& name : names) {
-    const int link = platform_.link(name);
-    SCALAI_CHECK(link >= 0, name);
-    network_.set_bandwidth(link, nominal_[static_cast<size_t>(link)] * factor);
-    rates_changed_ = true;
+void SimRuntime::Impl::apply(const control::Degrade& degrade) {
+  for (const std::string& name : degrade.links) {
+    if (down_.count(link(name)) == 0) set_bandwidth(link(name), degrade.factor);
   }
+}
+
+void SimRuntime::Impl::happen(const LossKnown& loss) {
+  for (const DeviceId device : loss.devices) unnoticed_.erase(unnoticed_.find(device));
+  report(control::DevicesLost{loss.devices, loss.failed_at_s});
+}
+
+int SimRuntime::Impl::link(const std::string& name) const {
+  const int index = platform_.link(name);
+  SCALAI_CHECK(index >= 0, name);
+  return index;
+}
+
+void SimRuntime::Impl::set_bandwidth(int index, double factor) {
+  network_.set_bandwidth(index, nominal_[static_cast<size_t>(index)] * factor);
+  rates_changed_ = true;
 }
 
 // ---- executions ---------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ constexpr int64_t kGB = 1'000'000'000;
 Location gpu(int device) { return Location::device(DeviceId(device)); }
 Location memory(int host) { return Location::host_memory(HostId(host)); }
 
-// ---- the runtime by hand: NIC 1 GB/s, PCIe 2 GB/s, GPU links 4 GB/s, storage 1 GB/s ---------------------------------------
+// ---- the runtime by hand: NIC 1 GB/s, PCIe 2 GB/s, GPU links 4 GB/s, storage 1 GB/s ---------------------------------
 
 class RuntimeTest : public ::testing::Test {
  protected:
@@ -62,7 +62,9 @@ class RuntimeTest : public ::testing::Test {
   static control::Command background(int64_t tag, std::vector<control::BulkFlow> flows) {
     return control::Background{0, tag, "checkpoint", std::move(flows)};
   }
-  static control::Command inject(control::What what, double detect_s = 0) { return control::Inject{std::move(what), detect_s}; }
+  static control::Command inject(control::What what, double detect_s = 0) {
+    return control::Inject{std::move(what), detect_s};
+  }
 
   template <class Body>
   static std::vector<double> times_of(const std::vector<Event>& events) {
@@ -83,7 +85,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 TEST_F(RuntimeTest, StepsAreArithmetic) {
-  const control::Train train{.start_s = 3, .from_step = 10, .until_step = 14, .step_s = 2.5, .devices = device_ids({0})};
+  const control::Train train{
+      .start_s = 3, .from_step = 10, .until_step = 14, .step_s = 2.5, .devices = device_ids({0})};
   EXPECT_THAT(times_of<StepReached>(run({train})), ElementsAre(13));
 }
 
@@ -110,33 +113,37 @@ TEST_F(RuntimeTest, FlowsShareLinks) {
 
 TEST_F(RuntimeTest, ALinkThatFailsStallsItsFlowsUntilItIsBack) {
   const std::vector<std::string> links = {"h0.nic0.up"};
-  const auto events = run({background(1, {{gpu(0), gpu(2), 2 * kGB}}), later(1, {inject(control::Fail{.links = links})}),
-                           later(5, {inject(control::Repair{.links = links})})});
+  const auto events =
+      run({background(1, {{gpu(0), gpu(2), 2 * kGB}}), later(1, {inject(control::Fail{.links = links})}),
+           later(5, {inject(control::Repair{.links = links})})});
   EXPECT_THAT(times_of<BackgroundDone>(events), ElementsAre(7)) << "all of it is sent again";
   ASSERT_EQ(recorder_.transfers.size(), 1u);
   EXPECT_EQ(recorder_.transfers[0].status, "done");
 }
 
 TEST_F(RuntimeTest, ALinkThatStaysDownNeverDelivers) {
-  const auto events = run({background(1, {{gpu(0), gpu(2), 2 * kGB}}),
-                           later(1, {inject(control::Fail{.links = {"h1.nic0.down"}})}),
-                           later(2, {inject(control::Degrade{.links = {"h1.nic0.down"}, .factor = 0.5})})});
+  const auto events =
+      run({background(1, {{gpu(0), gpu(2), 2 * kGB}}), later(1, {inject(control::Fail{.links = {"h1.nic0.down"}})}),
+           later(2, {inject(control::Degrade{.links = {"h1.nic0.down"}, .factor = 0.5}),
+                     background(2, {{gpu(1), gpu(3), kGB}})})});
   EXPECT_THAT(times_of<BackgroundDone>(events), IsEmpty());
-  ASSERT_EQ(recorder_.transfers.size(), 1u);
-  EXPECT_EQ(recorder_.transfers[0].status, "aborted");
+  ASSERT_EQ(recorder_.transfers.size(), 2u);
+  for (const TransferRecord& transfer : recorder_.transfers) EXPECT_EQ(transfer.status, "aborted");
 }
 
 TEST_F(RuntimeTest, ADegradedLinkIsSlowerFromThenOn) {
   const control::Degrade half{.links = {"h0.nic0.up"}, .factor = 0.5};
-  EXPECT_THAT(times_of<BackgroundDone>(run({inject(half), background(1, {{gpu(0), gpu(2), 2 * kGB}})})), ElementsAre(4));
+  EXPECT_THAT(times_of<BackgroundDone>(run({inject(half), background(1, {{gpu(0), gpu(2), 2 * kGB}})})),
+              ElementsAre(4));
   EXPECT_THAT(times_of<BackgroundDone>(run({background(1, {{gpu(0), gpu(2), 2 * kGB}}), later(1, {inject(half)})})),
               ElementsAre(3));
 }
 
 TEST_F(RuntimeTest, ALostDeviceTakesItsFlowsAndStepsWithItAndIsNoticedLater) {
   const control::Train train{.until_step = 100, .step_s = 1, .devices = device_ids({1, 2})};
-  const auto events = run({train, background(1, {{gpu(0), gpu(2), 3 * kGB}}), background(2, {{gpu(0), gpu(4), 3 * kGB}}),
-                           later(2, {inject(control::Fail{.devices = device_ids({2})}, 5)})});
+  const auto events =
+      run({train, background(1, {{gpu(0), gpu(2), 3 * kGB}}), background(2, {{gpu(0), gpu(4), 3 * kGB}}),
+           later(2, {inject(control::Fail{.devices = device_ids({2})}, 5)})});
   EXPECT_THAT(times_of<StepReached>(events), IsEmpty());
   EXPECT_THAT(times_of<BackgroundDone>(events), ElementsAre(4)) << "the other flow has the NIC to itself from 2 s on";
   ASSERT_THAT(times_of<DevicesLost>(events), ElementsAre(7));
@@ -156,13 +163,15 @@ TEST_F(RuntimeTest, ADeviceRepairedBeforeItsLossIsNoticedDoesNotTrainOn) {
 }
 
 TEST_F(RuntimeTest, HostMemoryDiesWithTheLastDeviceOfItsHost) {
-  const auto one = run({background(1, {{gpu(0), memory(1), 2 * kGB}}), later(1, {inject(control::Fail{.devices = device_ids({2})})})});
+  const auto one = run(
+      {background(1, {{gpu(0), memory(1), 2 * kGB}}), later(1, {inject(control::Fail{.devices = device_ids({2})})})});
   EXPECT_THAT(times_of<BackgroundDone>(one), ElementsAre(2));
-  const auto both = run({background(1, {{gpu(0), memory(1), 2 * kGB}}), later(1, {inject(control::Fail{.devices = device_ids({2, 3})})})});
+  const auto both = run({background(1, {{gpu(0), memory(1), 2 * kGB}}),
+                         later(1, {inject(control::Fail{.devices = device_ids({2, 3})})})});
   EXPECT_THAT(times_of<BackgroundDone>(both), IsEmpty());
 }
 
-// ---- whole scenarios --------------------------------------------------------------------------------------------------
+// ---- whole scenarios ------------------------------------------------------------------------------------------------
 
 // The tiny model's state, 14 bytes a parameter and the cursors, is 3.4 MB.
 class ScenarioRun : public ::testing::Test {
@@ -171,28 +180,24 @@ class ScenarioRun : public ::testing::Test {
     scenario_ = scenario_of(cluster + text).value();
     report_ = testing::simulate(scenario_, control::find_strategy(strategy, scenario_.costs).value());
   }
-  const control::ReconfigurationRecord& reconfiguration(size_t k) const { return report_.jobs[0].reconfigurations.at(k); }
-  const control::PhaseSeconds& phases(size_t k) const { return reconfiguration(k).phases; }
-  double seconds_of(const std::string& phase) const {
-    double first = 1e300, last = 0;
-    for (const TransferRecord& transfer : report_.recorder.transfers) {
-      if (transfer.phase != phase) continue;
-      first = std::min(first, transfer.start_s);
-      last = std::max(last, transfer.end_s);
-    }
-    return last - first;
+  const control::ReconfigurationRecord& reconfiguration(size_t k) const {
+    return report_.jobs[0].reconfigurations.at(k);
   }
+  const control::PhaseSeconds& phases(size_t k) const { return reconfiguration(k).phases; }
 
   control::Scenario scenario_;
   control::RunReport report_;
 };
 
 constexpr double kRounding = 1e-9;
-const std::string kOneGpu = "until: \"100s\"\n" + job_text("a", "devices: [0] configs { layout: \"tp1\" step_time: \"1s\" } checkpoint { every_steps: 1000 }");
+const std::string kOneGpu =
+    "until: \"100s\"\n" +
+    job_text("a", "devices: [0] configs { layout: \"tp1\" step_time: \"1s\" } checkpoint { every_steps: 1000 }");
 const std::string kMove = "events { at: \"10s\" redeploy { devices: [2] } }\n";
 
 TEST_F(ScenarioRun, ARedeployOverOneNicTakesItsBytesOverItsRate) {
-  simulate(kOneGpu + kMove + "costs { transfer_start: \"2s\" communicator: \"3s\" plan: \"4s\" verify_rate: \"1MB/s\" }");
+  simulate(kOneGpu + kMove +
+           "costs { transfer_start: \"2s\" communicator: \"3s\" plan: \"4s\" verify_rate: \"1MB/s\" }");
   const double bytes = static_cast<double>(reconfiguration(0).plan->bytes.cross_host);
   EXPECT_GT(bytes, 3e6);
   EXPECT_NEAR(phases(0).transfer, 2 + bytes / 1e9, kRounding);
@@ -207,15 +212,17 @@ TEST_F(ScenarioRun, ARedeployOverOneNicTakesItsBytesOverItsRate) {
 TEST_F(ScenarioRun, AStagedRedeployGoesThroughStores) {
   simulate(kOneGpu + kMove + "costs { transfer_start: \"0s\" communicator: \"0s\" restart: \"7s\" }", "tenplex");
   const double bytes = static_cast<double>(reconfiguration(0).plan->bytes.cross_host);
-  EXPECT_NEAR(phases(0).stop, bytes / 2e9, kRounding);       // gpu 0 → h0.mem over PCIe
+  EXPECT_NEAR(phases(0).stop, bytes / 2e9, kRounding);  // gpu 0 → h0.mem over PCIe
   EXPECT_EQ(phases(0).restart, 7);
-  EXPECT_NEAR(phases(0).transfer, bytes / 1e9, kRounding);   // h0.mem → a process on h1; the upload has no limit here
-  EXPECT_NEAR(phases(0).resume, bytes / 2e9, kRounding);     // h1.mem → gpu 2
+  EXPECT_NEAR(phases(0).transfer, bytes / 1e9, kRounding);  // h0.mem → a process on h1; the upload has no limit here
+  EXPECT_NEAR(phases(0).resume, bytes / 2e9, kRounding);    // h1.mem → gpu 2
 }
 
 TEST_F(ScenarioRun, ALinkThatIsDownHoldsAReconfigurationUp) {
-  simulate(kOneGpu + kMove + "events { at: \"9s\" fail { links: \"h0.nic0.up\" } } events { at: \"30s\" repair { links: \"h0.nic0.up\" } }"
-           "costs { transfer_start: \"0s\" plan: \"0s\" communicator: \"0s\" }");
+  simulate(
+      kOneGpu + kMove +
+      "events { at: \"9s\" fail { links: \"h0.nic0.up\" } } events { at: \"30s\" repair { links: \"h0.nic0.up\" } }"
+      "costs { transfer_start: \"0s\" plan: \"0s\" communicator: \"0s\" }");
   const double bytes = static_cast<double>(reconfiguration(0).plan->bytes.cross_host);
   EXPECT_NEAR(phases(0).transfer, 20 + bytes / 1e9, kRounding);
 }
@@ -223,12 +230,14 @@ TEST_F(ScenarioRun, ALinkThatIsDownHoldsAReconfigurationUp) {
 TEST_F(ScenarioRun, ADegradedLinkDoublesTheTransfer) {
   simulate(kOneGpu + kMove + "costs { transfer_start: \"0s\" }");
   const double nominal = phases(0).transfer;
-  simulate(kOneGpu + kMove + "events { at: \"9s\" degrade { links: \"h1.nic0.down\" factor: 0.5 } } costs { transfer_start: \"0s\" }");
+  simulate(kOneGpu + kMove +
+           "events { at: \"9s\" degrade { links: \"h1.nic0.down\" factor: 0.5 } } costs { transfer_start: \"0s\" }");
   EXPECT_NEAR(phases(0).transfer, 2 * nominal, kRounding);
 }
 
 TEST_F(ScenarioRun, ATargetLostInMidTransferIsReplaced) {
-  simulate(kOneGpu + kMove + "events { during { reconfiguration: 1 delay: \"1ms\" } fail { devices: [2] } }"
+  simulate(kOneGpu + kMove +
+           "events { during { reconfiguration: 1 delay: \"1ms\" } fail { devices: [2] } }"
            "costs { transfer_start: \"0s\" detect: \"3s\" plan: \"0s\" }");
   ASSERT_EQ(report_.jobs[0].state, "waiting") << "it was told to go to g2 and nowhere else";
   EXPECT_EQ(reconfiguration(0).aborted_attempts, 1);
@@ -239,14 +248,15 @@ TEST_F(ScenarioRun, ATargetLostInMidTransferIsReplaced) {
 }
 
 TEST_F(ScenarioRun, ACheckpointUnderWaySlowsAReconfiguration) {
-  const std::string job = "until: \"100s\"\n" + job_text("a", "devices: [0] checkpoint { every_steps: 10 } configs { layout: \"tp1\" step_time: \"1s\" }");
+  const std::string job =
+      "until: \"100s\"\n" +
+      job_text("a", "devices: [0] checkpoint { every_steps: 10 } configs { layout: \"tp1\" step_time: \"1s\" }");
   const std::string costs = "costs { transfer_start: \"0s\" plan: \"0s\" }";
   simulate(job + "events { at: \"15s\" redeploy { devices: [2] } }" + costs);
   const double alone = phases(0).transfer;
   // Both start at step 10 and leave h0 over the same NIC.
   simulate(job + "events { at_step { step: 10 } redeploy { devices: [2] } }" + costs);
   EXPECT_NEAR(phases(0).transfer, 2 * alone, kRounding + 1e-6);
-  EXPECT_NEAR(seconds_of("checkpoint"), 0, 100);
 }
 
 TEST_F(ScenarioRun, JobsThatWaitForeverEndTheRun) {

@@ -92,7 +92,8 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-Diagnostics::Diagnostics(std::string file, std::string text) : file_(std::move(file)), lines_(split_lines(text)) {}
+Diagnostics::Diagnostics(std::string file, const std::string& text)
+    : file_(std::move(file)), lines_(split_lines(text)) {}
 
 void Diagnostics::error(SourcePlace place, std::string message, std::string hint) {
   error(Diagnostic{place, std::move(message), std::move(hint), {}});

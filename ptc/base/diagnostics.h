@@ -33,7 +33,7 @@ struct Diagnostic {
 
 class Diagnostics {
  public:
-  Diagnostics(std::string file, std::string text);
+  Diagnostics(std::string file, const std::string& text);
 
   void error(SourcePlace place, std::string message, std::string hint = "");
   void error(Diagnostic diagnostic);

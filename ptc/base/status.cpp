@@ -11,9 +11,9 @@ void check_failed(const char* file, int line, const char* expression, const std:
   std::_Exit(70);
 }
 
-absl::Status invalid(std::string message) { return absl::InvalidArgumentError(std::move(message)); }
-absl::Status missing(std::string message) { return absl::NotFoundError(std::move(message)); }
-absl::Status failed(std::string message) { return absl::AbortedError(std::move(message)); }
+absl::Status invalid(const std::string& message) { return absl::InvalidArgumentError(message); }
+absl::Status missing(const std::string& message) { return absl::NotFoundError(message); }
+absl::Status failed(const std::string& message) { return absl::AbortedError(message); }
 
 int exit_code_of(const absl::Status& status) {
   switch (status.code()) {

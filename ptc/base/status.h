@@ -15,9 +15,9 @@ namespace scalai {
 [[noreturn]] void check_failed(const char* file, int line, const char* expression, const std::string& detail);
 
 // Shorthands for the two codes used most; the message is for the user.
-absl::Status invalid(std::string message);  // bad scenario, plan, checkpoint: exit code 3
-absl::Status missing(std::string message);  // device, library, file or permission: exit code 4
-absl::Status failed(std::string message);   // failed while running: exit code 5
+absl::Status invalid(const std::string& message);  // bad scenario, plan, checkpoint: exit code 3
+absl::Status missing(const std::string& message);  // device, library, file or permission: exit code 4
+absl::Status failed(const std::string& message);   // failed while running: exit code 5
 
 // Exit code of DESIGN section 9 for a status: 0, 3, 4, 5 or 70.
 int exit_code_of(const absl::Status& status);

@@ -49,6 +49,19 @@ absl::Status validate_shape_of_job(const Collection& collection) {
   return absl::OkStatus();
 }
 
+// The dimension along which the boxes begin at the most different places: a sweep over it meets the fewest neighbours.
+size_t sweep_dimension(const std::vector<tensor::Box>& boxes, int rank) {
+  size_t best = 0;
+  size_t most = 0;
+  for (size_t dim = 0; dim < static_cast<size_t>(rank); ++dim) {
+    std::set<int64_t> begins;
+    for (const tensor::Box& box : boxes) begins.insert(box.lo[dim]);
+    if (begins.size() > most) best = dim;
+    most = std::max(most, begins.size());
+  }
+  return best;
+}
+
 // Together the ranks' boxes cover the tensor, and two different boxes never overlap.
 absl::Status validate_cover(const Collection& collection, TensorId id) {
   const LogicalTensor& tensor = collection.tensors[static_cast<size_t>(id.value)];
@@ -56,11 +69,13 @@ absl::Status validate_cover(const Collection& collection, TensorId id) {
   for (int rank = 0; rank < collection.ranks(); ++rank) {
     for (const tensor::Piece& piece : collection.pieces(id, LogicalRank(rank)).pieces) distinct.insert(piece.box);
   }
-  const std::vector<tensor::Box> boxes(distinct.begin(), distinct.end());
+  std::vector<tensor::Box> boxes(distinct.begin(), distinct.end());
+  const size_t dim = sweep_dimension(boxes, tensor.shape.rank());
+  std::stable_sort(boxes.begin(), boxes.end(), [&](const auto& a, const auto& b) { return a.lo[dim] < b.lo[dim]; });
   int64_t volume = 0;
   for (size_t i = 0; i < boxes.size(); ++i) {
     volume += boxes[i].volume();
-    for (size_t j = i + 1; j < boxes.size() && boxes[j].lo[0] < boxes[i].hi[0]; ++j) {
+    for (size_t j = i + 1; j < boxes.size() && boxes[j].lo[dim] < boxes[i].hi[dim]; ++j) {
       if (intersect(boxes[i], boxes[j])) {
         return invalid(
             fmt::format("tensor \"{}\": boxes {} and {} overlap", tensor.name, boxes[i].str(), boxes[j].str()));
@@ -79,13 +94,18 @@ absl::Status validate_cover(const Collection& collection, TensorId id) {
 absl::Status validate(const Collection& collection) {
   SCALAI_RETURN_IF_ERROR(validate_shape_of_job(collection));
   for (size_t i = 0; i < collection.tensors.size(); ++i) {
-    const LogicalTensor& tensor = collection.tensors[i];
-    const Mesh& mesh = collection.meshes[static_cast<size_t>(tensor.mesh)];
-    SCALAI_RETURN_IF_ERROR(tensor::validate(
-        tensor.layout, tensor.shape, [&](const std::string& axis) { return mesh.axis_size(axis); }, tensor.name));
-    SCALAI_RETURN_IF_ERROR(validate_cover(collection, TensorId(static_cast<int64_t>(i))));
+    SCALAI_RETURN_IF_ERROR(validate(collection, TensorId(static_cast<int64_t>(i))));
   }
   return absl::OkStatus();
+}
+
+absl::Status validate(const Collection& collection, TensorId id) {
+  const LogicalTensor& tensor = collection.tensors[static_cast<size_t>(id.value)];
+  SCALAI_CHECK(0 <= tensor.mesh && tensor.mesh < static_cast<int>(collection.meshes.size()), tensor.name);
+  const Mesh& mesh = collection.meshes[static_cast<size_t>(tensor.mesh)];
+  SCALAI_RETURN_IF_ERROR(tensor::validate(
+      tensor.layout, tensor.shape, [&](const std::string& axis) { return mesh.axis_size(axis); }, tensor.name));
+  return validate_cover(collection, id);
 }
 
 }  // namespace scalai::collection

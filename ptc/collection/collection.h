@@ -38,6 +38,7 @@ struct LogicalTensor {
   std::vector<Pin> pins;  // φ; axes not named: everywhere
 
   int64_t bytes() const { return shape.elements() * tensor::size_of(dtype); }
+  friend bool operator==(const LogicalTensor&, const LogicalTensor&) = default;
 };
 
 struct Collection {
@@ -51,11 +52,14 @@ struct Collection {
   // What `rank` holds of a tensor; no pieces when φ puts it elsewhere.
   tensor::LocalBuffer pieces(TensorId tensor, LogicalRank rank) const;
   bool holds(const LogicalTensor& tensor, LogicalRank rank) const;  // φ only
+  friend bool operator==(const Collection&, const Collection&) = default;
 };
 
 // Refuses a collection that does not mean one thing: meshes of different sizes, a device twice, duplicate tensor names,
 // layouts that do not fit, and tensors whose pieces leave a gap or overlap inside one replica. Errors name tensor and box.
 absl::Status validate(const Collection& collection);
+// Of these, what concerns one tensor: its layout, and that its pieces cover it. CHECK: its mesh is there.
+absl::Status validate(const Collection& collection, TensorId tensor);
 
 // Who still holds what. Devices in `lost` hold nothing any more. `extra` are holders outside α: redundant copies in host
 // memory. `storage` tells whether a checkpoint holds everything.
@@ -63,11 +67,13 @@ struct ExtraHolder {
   TensorId tensor;
   tensor::Box box;
   HostId host;  // in this host's memory
+  friend bool operator==(const ExtraHolder&, const ExtraHolder&) = default;
 };
 struct Residency {
   std::set<DeviceId> lost;
   std::vector<ExtraHolder> extra;
   bool storage = false;
+  friend bool operator==(const Residency&, const Residency&) = default;
 };
 
 }  // namespace scalai::collection

@@ -113,7 +113,8 @@ TEST(LayoutName, AllSmallLayoutsRoundTrip) {
     config.etp = size(9);
     if (config.tp * config.cp * config.dp % (config.ep * config.etp) != 0) continue;
     if (((bits >> 10) & 1) != 0) config.order = {"pp", "dp", "tp", "cp"};
-    if (((bits >> 11) & 1) != 0) config.stages.assign(static_cast<size_t>(config.pp * config.vpp), 3);
+    if (((bits >> 11) & 1) != 0)
+      config.stages.assign(static_cast<size_t>(config.pp) * static_cast<size_t>(config.vpp), 3);
     ++count;
     for (const char separator : {',', '-'})
       ASSERT_EQ(parsed(canonical(config, separator)), config) << canonical(config, separator);

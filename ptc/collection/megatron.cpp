@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "ptc/base/status.h"
+#include "ptc/collection/distributed_optimizer.h"
 
 namespace scalai::collection {
 namespace {
@@ -26,20 +28,20 @@ std::vector<Mesh> meshes_of(const ParallelConfig& config) {
   return {Mesh(dense), Mesh(expert)};
 }
 
-// Pipeline stage of every layer: virtual stage v lies on stage v mod pp.
-std::vector<int> stage_of_layers(const ParallelConfig& config, int layers) {
+// Model chunk (virtual stage) of every layer; chunk v lies on stage v mod pp.
+std::vector<int> chunk_of_layers(const ParallelConfig& config, int layers) {
   const std::vector<int> counts = layers_per_stage(config, layers);
-  std::vector<int> stages;
+  std::vector<int> chunks;
   for (size_t v = 0; v < counts.size(); ++v)
-    stages.insert(stages.end(), static_cast<size_t>(counts[v]), static_cast<int>(v) % config.pp);
-  return stages;
+    chunks.insert(chunks.end(), static_cast<size_t>(counts[v]), static_cast<int>(v));
+  return chunks;
 }
 
-std::vector<int> homes_of(const model::Param& param, const std::vector<int>& stage_of_layer, int pp) {
+std::vector<int> homes_of(const model::Param& param, const std::vector<int>& chunk_of_layer, int pp) {
   if (param.layer == model::Param::kFirst) return {0};
   if (param.layer == model::Param::kLast) return {pp - 1};
   if (param.layer == model::Param::kBothEnds) return pp == 1 ? std::vector<int>{0} : std::vector<int>{0, pp - 1};
-  return {stage_of_layer[static_cast<size_t>(param.layer)]};
+  return {chunk_of_layer[static_cast<size_t>(param.layer)] % pp};
 }
 
 tensor::Layout tp_layout(const model::Param& param) {
@@ -65,18 +67,70 @@ bool sharded_by_zero(model::StateKind kind, int zero) {
   }
 }
 
-void place_parameter(const model::Model& model, const ParallelConfig& config, const std::vector<int>& stages,
+int expert_rank(const model::Model& model, const ParallelConfig& config, const model::Param& param) {
+  return param.expert / (model.experts / config.ep);
+}
+
+// Elements of a parameter on one tensor-parallel rank, padding included: the same on each.
+int64_t local_elements(const model::Param& param, const ParallelConfig& config) {
+  const tensor::AxisPosition first{.size = param.expert >= 0 ? config.etp : config.tp, .coordinate = 0};
+  return tensor::pieces_of(tp_layout(param), param.shape, [&](const std::string&) { return first; }).elements;
+}
+
+// By parameter, the cut of its optimizer state over the ranks that share its buffer's buckets.
+std::vector<tensor::Cut> bucket_cuts(const model::Model& model, const ParallelConfig& config,
+                                     const std::vector<int>& chunk_of_layer, const BucketOptions& options) {
+  using model::Param;
+  std::map<std::pair<int, int>, std::vector<size_t>> buffers;  // by chunk and expert rank (-1 = dense)
+  for (size_t i = 0; i < model.params.size(); ++i) {
+    const Param& param = model.params[i];
+    if (param.buffer) continue;
+    const int chunk = param.layer >= 0              ? chunk_of_layer[static_cast<size_t>(param.layer)]
+                      : param.layer == Param::kLast ? config.pp * config.vpp - 1
+                                                    : 0;
+    buffers[{chunk, param.expert >= 0 ? expert_rank(model, config, param) : -1}].push_back(i);
+  }
+  std::vector<tensor::Cut> cuts(model.params.size());
+  for (const auto& [key, indices] : buffers) {
+    const bool dense = key.second < 0;
+    std::vector<BufferParam> params;
+    for (const size_t i : indices) {
+      // On two stages it has to be cut alike, so it shares a bucket with nobody.
+      const bool two_homes = model.params[i].layer == Param::kBothEnds && config.pp > 1;
+      params.push_back({local_elements(model.params[i], config), two_homes});
+    }
+    const std::vector<BucketPlace> places =
+        place_in_buckets(params, dense ? config.cp * config.dp : config.edp(), options);
+    for (size_t i = 0; i < indices.size(); ++i) cuts[indices[i]] = bucket_cut(dense ? "cp+dp" : "edp", places[i]);
+  }
+  return cuts;
+}
+
+void place_parameter(const model::Model& model, const ParallelConfig& config, const std::vector<int>& chunks,
                      const model::Param& param, LogicalTensor& tensor) {
   tensor.layout = tp_layout(param);
-  tensor.pins = {{"pp", homes_of(param, stages, config.pp)}};
+  tensor.pins = {{"pp", homes_of(param, chunks, config.pp)}};
   if (param.expert >= 0) {
     tensor.mesh = kExpertMesh;
-    tensor.pins.push_back({"ep", {param.expert / (model.experts / config.ep)}});
+    tensor.pins.push_back({"ep", {expert_rank(model, config, param)}});
   }
-  if (sharded_by_zero(tensor.kind, config.zero)) {
-    tensor.layout.cuts.push_back(
-        {.axis = param.expert >= 0 ? "edp" : "dp", .dim = tensor::Cut::kFlat, .rule = tensor::SplitRule::kBalanced});
+}
+
+tensor::Cut zero_cut(const model::Param& param) {
+  return {.axis = param.expert >= 0 ? "edp" : "dp", .dim = tensor::Cut::kFlat, .rule = tensor::SplitRule::kBalanced};
+}
+
+// The first parameter that tensor parallelism does not cut evenly, such as fused QKV rows inside a group.
+std::string uneven_cut(const model::Model& model, const ParallelConfig& config) {
+  for (const model::Param& param : model.params) {
+    const int parts = param.expert >= 0 ? config.etp : config.tp;
+    const auto problem = tensor::find_problem(tp_layout(param), param.shape, [&](const std::string&) { return parts; });
+    if (problem) {
+      return fmt::format("{}{} does not divide {} {} of {}: {}", param.expert >= 0 ? "etp" : "tp", parts, param.name,
+                         param.shape.str(), model.name, problem->message);
+    }
   }
+  return "";
 }
 
 }  // namespace
@@ -90,7 +144,12 @@ absl::Status check_fit(const model::Model& model, const ParallelConfig& config) 
   };
   if (model.heads > 0) {
     divides(config.tp, "tp", model.heads, "attention heads");
-    if (config.tp <= model.kv_heads) divides(config.tp, "tp", model.kv_heads, "key-value heads");
+    if (config.tp <= model.kv_heads) {
+      divides(config.tp, "tp", model.kv_heads, "key-value heads");
+    } else if (config.tp % model.kv_heads != 0) {
+      problem(
+          fmt::format("tp{} is not a multiple of the {} key-value heads of {}", config.tp, model.kv_heads, model.name));
+    }
     if (model.experts == 0) divides(config.tp, "tp", model.ffn, "feed-forward columns");
   }
   const int virtual_stages = config.pp * config.vpp;
@@ -111,16 +170,23 @@ absl::Status check_fit(const model::Model& model, const ParallelConfig& config) 
       problem("a model with experts needs pp first or last in order=, so that a stage's ranks form an expert mesh");
     }
   }
+  if (problems.empty()) problems = uneven_cut(model, config);
   return problems.empty() ? absl::OkStatus() : invalid(problems);
 }
 
 absl::StatusOr<Collection> megatron_collection(const model::Model& model, const model::Recipe& recipe,
-                                               const ParallelConfig& config, std::vector<DeviceId> devices) {
+                                               const ParallelConfig& config, std::vector<DeviceId> devices,
+                                               const MegatronOptions& options) {
   SCALAI_RETURN_IF_ERROR(check_fit(model, config));
   if (static_cast<int>(devices.size()) != config.world()) {
     return invalid(fmt::format("{} needs {} devices, {} are given", canonical(config), config.world(), devices.size()));
   }
-  const std::vector<int> stages = stage_of_layers(config, model.layers);
+  if (options.distributed_optimizer_buckets && config.zero == 3)
+    return invalid("the distributed optimizer's buckets go with zero1 and zero2, not with zero3");
+  const std::vector<int> chunks = chunk_of_layers(config, model.layers);
+  std::vector<tensor::Cut> buckets;  // empty = shares by tensor
+  if (options.distributed_optimizer_buckets)
+    buckets = bucket_cuts(model, config, chunks, {options.pad_to_64k, options.bucket_elements});
   Collection collection{.name = canonical(config), .meshes = meshes_of(config), .device_of_rank = std::move(devices)};
   for (const model::StateTensor& state : model::state_tensors(model, recipe)) {
     LogicalTensor tensor{
@@ -128,7 +194,10 @@ absl::StatusOr<Collection> megatron_collection(const model::Model& model, const 
     if (state.param < 0) {
       tensor.pins = {{"pp", {0}}, {"tp", {0}}, {"cp", {0}}};
     } else {
-      place_parameter(model, config, stages, model.params[static_cast<size_t>(state.param)], tensor);
+      const auto index = static_cast<size_t>(state.param);
+      place_parameter(model, config, chunks, model.params[index], tensor);
+      if (sharded_by_zero(tensor.kind, config.zero))
+        tensor.layout.cuts.push_back(buckets.empty() ? zero_cut(model.params[index]) : buckets[index]);
     }
     collection.tensors.push_back(std::move(tensor));
   }

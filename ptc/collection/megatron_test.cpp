@@ -174,6 +174,27 @@ TEST(CheckFit, NamesEveryProblem) {
               HasSubstr("pp first or last"));
 }
 
+// Fused QKV of 4 heads in 2 groups: 4·2 + 2·2·2 = 16 rows of head size 2.
+TEST(CheckFit, TensorParallelismInsideAQueryGroup) {
+  const auto with = [](int tp, int kv_heads, int64_t rows) {
+    model::Model model = small_model();
+    model.kv_heads = kv_heads;
+    model.heads = 12;
+    model.ffn = 48;
+    for (Param& param : model.params) {
+      if (param.rule == TpRule::kColumn) param.shape = {48, 8};
+      if (param.rule == TpRule::kRow) param.shape = {8, 48};
+    }
+    model.params.push_back({.name = "layers.0.qkv", .shape = {rows, 8}, .rule = TpRule::kColumn, .layer = 0});
+    return message_of(check_fit(model, {.tp = tp}));
+  };
+  EXPECT_EQ(with(2, 2, 16), "") << "one group a rank";
+  EXPECT_EQ(with(4, 2, 16), "") << "half a group a rank";
+  EXPECT_THAT(with(3, 2, 48), HasSubstr("tp3 is not a multiple of the 2 key-value heads"));
+  EXPECT_THAT(with(2, 3, 48), HasSubstr("tp2 does not divide the 3 key-value heads"));
+  EXPECT_THAT(with(4, 2, 18), HasSubstr("tp4 does not divide layers.0.qkv [18, 8] of small: 18 does not divide by 4"));
+}
+
 TEST(Megatron, RefusesTheWrongNumberOfDevices) {
   const auto built = megatron_collection(small_model(), {}, {.tp = 2}, devices(3));
   EXPECT_THAT(message_of(built.status()), HasSubstr("tp2 needs 2 devices, 3 are given"));

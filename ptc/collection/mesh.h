@@ -19,10 +19,12 @@ struct MeshAxis {
 class Mesh {
  public:
   Mesh() = default;
-  // `axes` fastest first: rank = c0 + size0·(c1 + size1·(…)). Names are unique, sizes >= 1 (CHECK).
+  // `axes` fastest first: rank = c0 + size0·(c1 + size1·(…)). Names are unique and without "+", sizes >= 1 (CHECK).
   explicit Mesh(std::vector<MeshAxis> axes);
 
-  int size() const;                                                 // number of ranks
+  int size() const;  // number of ranks
+  // Of one axis, or of several as one ("cp+dp"): the product of their sizes, and the coordinate in it, the mesh's
+  // fastest axis first, whatever the order in the name.
   int axis_size(const std::string& axis) const;                     // 1 for an axis the mesh does not have
   int coordinate(LogicalRank rank, const std::string& axis) const;  // 0 for such an axis
   tensor::AxisLookup lookup(LogicalRank rank) const;                // for tensor::pieces_of

@@ -27,6 +27,18 @@ TEST(Mesh, AnAxisItDoesNotHaveHasSizeOne) {
   EXPECT_EQ(Mesh().size(), 1);
 }
 
+TEST(Mesh, SeveralAxesAreTheirProductInTheOrderOfTheMesh) {
+  const Mesh mesh({{"tp", 2}, {"cp", 3}, {"dp", 4}, {"pp", 2}});
+  for (const std::string name : {"cp+dp", "dp+cp", "dp+ep+cp"}) {
+    EXPECT_EQ(mesh.axis_size(name), 12) << name;
+    for (int rank = 0; rank < mesh.size(); ++rank)
+      EXPECT_EQ(mesh.coordinate(LogicalRank(rank), name), rank / 2 % 12) << name << " rank " << rank;
+  }
+  EXPECT_EQ(mesh.axis_size("tp+pp"), 4);
+  EXPECT_EQ(mesh.coordinate(LogicalRank(47), "pp+tp"), 3);
+  EXPECT_EQ(mesh.coordinate(LogicalRank(46), "pp+tp"), 2);
+}
+
 TEST(Mesh, LookupGivesSizeAndCoordinate) {
   const Mesh mesh({{"tp", 2}, {"pp", 3}});
   const tensor::AxisPosition at = mesh.lookup(LogicalRank(5))("pp");
@@ -36,6 +48,7 @@ TEST(Mesh, LookupGivesSizeAndCoordinate) {
 
 TEST(Mesh, ChecksNamesAndSizes) {
   EXPECT_EXIT(Mesh({{"tp", 2}, {"tp", 2}}), testing::ExitedWithCode(70), "CHECK failed");
+  EXPECT_EXIT(Mesh({{"a+b", 2}}), testing::ExitedWithCode(70), "CHECK failed");
   EXPECT_EXIT(Mesh({{"tp", 0}}), testing::ExitedWithCode(70), "CHECK failed");
 }
 

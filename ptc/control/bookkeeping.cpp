@@ -76,7 +76,9 @@ void Control::Impl::sample_memory(const Job& job) {
   }
   add(*job.state.collection);
   if (job.underway) add(*job.underway->collection);  // old and new state side by side until the commit
-  for (const auto& [device, held] : bytes) {
+  for (const auto& entry : bytes) {
+    const DeviceId device = entry.first;
+    const int64_t held = entry.second;
     const auto last =
         std::find_if(memory_.rbegin(), memory_.rend(), [&](const MemorySample& s) { return s.device == device; });
     if (last == memory_.rend() ? held > 0 : last->bytes != held) memory_.push_back({now_s_, device, held});

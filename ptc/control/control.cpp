@@ -45,10 +45,10 @@ std::vector<Command> Control::Impl::step(const Event& event) {
   if (over_) return {};
   events_.push_back(event);
   std::visit([this](const auto& body) { on(body); }, event.body);
-  while (!freed_by_.empty() && !over_) {  // devices that a job has left may be what another waits for
+  while (!freed_by_.empty() && !over_) {  // devices that a job has left may be what another wants
     const std::string name = std::exchange(freed_by_, {});
     for (Job& job : jobs_) {
-      if (job.mode == Mode::kWaiting) retarget(job, "devices of " + name + " are free");
+      retarget(job, "devices of " + name + " are free");
     }
   }
   return std::move(commands_);
@@ -128,8 +128,10 @@ void Control::Impl::on(const TimerFired& event) {
     over_ = true;
     commands_.push_back(Stop{});
   } else if (deadline) {
-    const auto& preempt = std::get<Preempt>(scenario_.events[static_cast<size_t>(index)].what);
-    apply(Fail{.devices = preempt.devices, .links = {}});
+    // A repair before the deadline has taken the notice back.
+    Fail fail{.devices = std::get<Preempt>(scenario_.events[static_cast<size_t>(index)].what).devices, .links = {}};
+    std::erase_if(fail.devices, [&](DeviceId device) { return draining_.count(device) == 0; });
+    if (!fail.devices.empty()) apply(fail);
   } else {
     fire(static_cast<size_t>(index));
   }

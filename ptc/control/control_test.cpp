@@ -10,15 +10,16 @@ namespace {
 
 using testing::device_ids;
 using testing::Driver;
-using testing::job_text;
 using ::testing::HasSubstr;
+using testing::job_text;
 
 // Steps of 1 s on 4 GPUs, 2 s on 2; until 1000 s.
 std::string elastic(const std::string& more = "", const std::string& job_more = "") {
   return "until: \"1000s\"\n" +
          job_text("a",
                   "gpus: 4 configs { layout: \"tp2,dp2\" step_time: \"1s\" } configs { layout: \"tp2,dp1\" step_time: "
-                  "\"2s\" } " + job_more) +
+                  "\"2s\" } " +
+                      job_more) +
          more;
 }
 
@@ -31,7 +32,7 @@ TEST(ControlTraining, StartsOnTheLowestDevices) {
   EXPECT_EQ(train.start_s, 0);
   EXPECT_EQ(train.from_step, 0);
   EXPECT_EQ(train.step_s, 1);
-  EXPECT_GT(train.until_step, 1'000'000'000);   // nothing planned
+  EXPECT_GT(train.until_step, 1'000'000'000);  // nothing planned
 }
 
 TEST(ControlTraining, IsCompleteAfterItsSteps) {
@@ -140,14 +141,18 @@ TEST(ControlRedeploy, OntoTheSameDevicesMovesNothing) {
   EXPECT_GT(bytes.kept, 0);
 }
 
-TEST(ControlRedeploy, KeepsTheOrderOfItsDevices) {
-  Driver driver(elastic("events { at: \"10s\" redeploy { devices: [7, 6, 1, 0] } }"));
-  driver.feed(10, TimerFired{1});
-  driver.feed(10, StepReached{0, 10});
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({7, 6, 1, 0}));
+TEST(ControlRedeploy, KeepsTheOrderOfItsDevicesUnlessTheStrategyPlacesRanks) {
+  const std::string text = elastic("events { at: \"10s\" redeploy { devices: [7, 6, 1, 0] } }");
+  for (const auto& [strategy, expected] :
+       {std::pair("tenplex", device_ids({7, 6, 1, 0})), std::pair("reshard", device_ids({0, 1, 7, 6}))}) {
+    Driver driver(text, strategy);
+    driver.feed(10, TimerFired{1});
+    driver.feed(10, StepReached{0, 10});
+    EXPECT_EQ(driver.only<Execute>().plan->dst_devices, expected) << strategy;
+  }
 }
 
-// ---- events at steps and during reconfigurations ----------------------------------------------------------------------
+// ---- events at steps and during reconfigurations --------------------------------------------------------------------
 
 TEST(ControlAtStep, HappensAtTheStep) {
   Driver driver(elastic("events { at_step { step: 6 } resize { gpus: 2 } }"));
@@ -165,16 +170,18 @@ TEST(ControlAtStep, AStepReachedTwiceIsOneCheckpoint) {
   EXPECT_TRUE(driver.none<Background>()) << "the initial state is in storage already";
   driver.feed(5, StepReached{0, 5});
   driver.feed(5.001, BackgroundDone{0, driver.only<Background>().tag});
-  driver.feed(5.001, UserResize{0, 2});   // while training waits for the copy into host memory
+  driver.feed(5.001, UserResize{0, 2});  // while training waits for the copy into host memory
   driver.feed(5.002, UserResize{0, 4});
   driver.feed(5.003, StepReached{0, 5});
   EXPECT_TRUE(driver.none<Background>());
 }
 
 TEST(ControlAtStep, TheLastStepCountsToo) {
-  Driver driver("until: \"1000s\"\n" + job_text("a", "gpus: 2 steps: 5 configs { layout: \"tp2\" step_time: \"1s\" }") +
-                job_text("b", "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" } configs { layout: \"tp4\" step_time: \"1s\" }") +
-                "events { at_step { job: \"a\" step: 5 } resize { job: \"b\" gpus: 4 } }");
+  Driver driver(
+      "until: \"1000s\"\n" + job_text("a", "gpus: 2 steps: 5 configs { layout: \"tp2\" step_time: \"1s\" }") +
+      job_text("b",
+               "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" } configs { layout: \"tp4\" step_time: \"1s\" }") +
+      "events { at_step { job: \"a\" step: 5 } resize { job: \"b\" gpus: 4 } }");
   driver.feed(5, StepReached{0, 5});
   EXPECT_EQ(driver.job(0).state, "complete");
   EXPECT_EQ(driver.only<Train>().job, 1);
@@ -183,9 +190,10 @@ TEST(ControlAtStep, TheLastStepCountsToo) {
 }
 
 TEST(ControlDuring, HappensAfterTheRoundAndItsDelay) {
-  Driver driver(elastic("events { during { reconfiguration: 1 after_round: 1 } fail { devices: [7] } }\n"
-                        "events { during { reconfiguration: 1 after_round: 0 delay: \"3s\" } fail { devices: [6] } }\n"
-                        "events { during { reconfiguration: 2 } fail { devices: [5] } }"));
+  Driver driver(
+      elastic("events { during { reconfiguration: 1 after_round: 1 } fail { devices: [7] } }\n"
+              "events { during { reconfiguration: 1 after_round: 0 delay: \"3s\" } fail { devices: [6] } }\n"
+              "events { during { reconfiguration: 2 } fail { devices: [5] } }"));
   driver.feed(3.5, UserResize{0, 2});
   driver.feed(4, StepReached{0, 4});
   driver.feed(5, RoundDone{0, 0});
@@ -199,11 +207,12 @@ TEST(ControlDuring, HappensAfterTheRoundAndItsDelay) {
   EXPECT_TRUE(driver.feed(9, RoundDone{0, 1}).empty()) << "each event happens once";
 }
 
-// ---- slow devices and preemption ----------------------------------------------------------------------------------------
+// ---- slow devices and preemption ------------------------------------------------------------------------------------
 
 TEST(ControlDegrade, SlowsStepsFromTheNextOn) {
-  Driver driver(elastic("events { at: \"10.5s\" degrade { devices: [3] factor: 0.5 } }\n"
-                        "events { at: \"20.5s\" degrade { devices: [3] factor: 1 } }"));
+  Driver driver(
+      elastic("events { at: \"10.5s\" degrade { devices: [3] factor: 0.5 } }\n"
+              "events { at: \"20.5s\" degrade { devices: [3] factor: 1 } }"));
   driver.feed(10.5, TimerFired{1});
   EXPECT_EQ(driver.only<Train>().until_step, 11);
   EXPECT_EQ(driver.only<Train>().step_s, 1);
@@ -238,12 +247,13 @@ TEST(ControlPreempt, LeavesBeforeTheDeadline) {
   EXPECT_THAT(driver.reconfiguration(0).cause, HasSubstr("preemption of g0-g1"));
 }
 
-// ---- several jobs -------------------------------------------------------------------------------------------------------
+// ---- several jobs ---------------------------------------------------------------------------------------------------
 
 std::string two_jobs(const std::string& first, const std::string& second, const std::string& more = "") {
   return "until: \"1000s\"\n" + job_text("a", first) + job_text("b", second) + more;
 }
-const std::string kUpTo4 = "configs { layout: \"tp2,dp2\" step_time: \"1s\" } configs { layout: \"tp2\" step_time: \"2s\" } ";
+const std::string kUpTo4 =
+    "configs { layout: \"tp2,dp2\" step_time: \"1s\" } configs { layout: \"tp2\" step_time: \"2s\" } ";
 const std::string kOnly4 = "configs { layout: \"tp2,dp2\" step_time: \"1s\" } ";
 
 TEST(ControlJobs, AreOnDisjointDevices) {
@@ -254,7 +264,8 @@ TEST(ControlJobs, AreOnDisjointDevices) {
 }
 
 TEST(ControlJobs, FinishingFreesDevicesForAWaitingJob) {
-  Driver driver(two_jobs("gpus: 4 steps: 9 " + kOnly4, "gpus: 4 " + kOnly4, "events { at: \"2s\" fail { hosts: [3] } }"));
+  Driver driver(
+      two_jobs("gpus: 4 steps: 9 " + kOnly4, "gpus: 4 " + kOnly4, "events { at: \"2s\" fail { hosts: [3] } }"));
   driver.lose(2, {6, 7});
   driver.only<Halt>();
   EXPECT_EQ(driver.job(1).state, "waiting");
@@ -274,8 +285,9 @@ TEST(ControlJobs, ShrinkingFreesDevicesForAWaitingJob) {
 }
 
 TEST(ControlJobs, AFailedJobFreesDevicesForAWaitingJob) {
-  Driver driver(two_jobs("gpus: 4 configs { layout: \"tp4\" step_time: \"1s\" } configs { layout: \"tp2\" step_time: \"1s\" }",
-                         "gpus: 4 " + kOnly4));
+  Driver driver(
+      two_jobs("gpus: 4 configs { layout: \"tp4\" step_time: \"1s\" } configs { layout: \"tp2\" step_time: \"1s\" }",
+               "gpus: 4 " + kOnly4));
   driver.lose(2, {6, 7});
   EXPECT_EQ(driver.job(1).state, "waiting");
   driver.lose(20, {0});
@@ -291,12 +303,13 @@ TEST(ControlJobs, AStrangersLossDoesNotEndCheckpoints) {
   EXPECT_EQ(driver.only<Background>().what, "checkpoint");
 }
 
-// ---- purity -------------------------------------------------------------------------------------------------------------
+// ---- purity ---------------------------------------------------------------------------------------------------------
 
 TEST(Control, TheSameEventsGiveTheSameCommands) {
-  Driver driver(elastic("events { at: \"10.5s\" preempt { hosts: [0] notice: \"60s\" } }\n"
-                        "events { at: \"30s\" degrade { devices: [3] factor: 0.5 } }",
-                        "checkpoint { every_steps: 4 host_memory_copy: true } redundancy { copies: 1 every_steps: 3 }"));
+  Driver driver(
+      elastic("events { at: \"10.5s\" preempt { hosts: [0] notice: \"60s\" } }\n"
+              "events { at: \"30s\" degrade { devices: [3] factor: 0.5 } }",
+              "checkpoint { every_steps: 4 host_memory_copy: true } redundancy { copies: 1 every_steps: 3 }"));
   driver.feed(3, StepReached{0, 3});
   driver.feed(4, StepReached{0, 4});
   driver.feed(4.5, BackgroundDone{0, 1});

@@ -142,7 +142,9 @@ std::vector<Copy> copies_of(const collection::Collection& collection, const plan
         holders[piece.box].push_back(collection.device_of_rank[static_cast<size_t>(rank)]);
       }
     }
-    for (const auto& [box, devices] : holders) {
+    for (const auto& entry : holders) {
+      const tensor::Box& box = entry.first;
+      const std::vector<DeviceId>& devices = entry.second;
       const HostId home = cluster.host_of(devices.front());
       const bool replicated = std::any_of(devices.begin(), devices.end(), [&](DeviceId device) {
         return policy.other_host ? cluster.host_of(device) != home : device != devices.front();

@@ -40,7 +40,7 @@ TEST(Training, StopsAtTheNextBoundaryNotAtThisOne) {
 TEST(Training, ABoundaryMissedByRoundingCounts) {
   const Training training{.start_s = 0, .from_step = 0, .until_step = 1'000'000, .step_s = 0.1};
   for (int64_t step = 1; step <= 100'000; step += 7) {
-    double sum = 0;   // not the same double as step · 0.1
+    double sum = 0;  // not the same double as step · 0.1
     sum += static_cast<double>(step) / 10;
     ASSERT_EQ(training.steps_done_at(sum), step);
     ASSERT_EQ(training.next_boundary_after(sum), step);
@@ -65,7 +65,8 @@ class Flows : public ::testing::Test {
   }
   static const Scenario& scenario() {
     static const Scenario kScenario =
-        testing::scenario_of(testing::kSmallCluster + testing::job_text("a", "gpus: 1 steps: 1 configs { layout: \"tp1\" }"))
+        testing::scenario_of(testing::kSmallCluster +
+                             testing::job_text("a", "gpus: 1 steps: 1 configs { layout: \"tp1\" }"))
             .value();
     return kScenario;
   }
@@ -115,7 +116,7 @@ TEST_F(Flows, AnotherReplicaStagesForALostOne) {
   const auto from = state_of("tp2,dp2", {0, 2, 4, 6});
   const auto flows = stage_flows(from, {DeviceId(0)}, cluster(), HostId(), false);
   ASSERT_EQ(flows.size(), 2u);
-  EXPECT_NE(find(flows, g(4), mem(2)), nullptr);   // rank (tp 0, dp 1) for (tp 0, dp 0)
+  EXPECT_NE(find(flows, g(4), mem(2)), nullptr);  // rank (tp 0, dp 1) for (tp 0, dp 0)
   EXPECT_NE(find(flows, g(2), mem(1)), nullptr);
 }
 

@@ -7,6 +7,7 @@
 #include "ptc/collection/megatron.h"
 #include "ptc/control/internal/control_impl.h"
 #include "ptc/plan/interpreter.h"
+#include "ptc/plan/placement.h"
 #include "ptc/plan/planner.h"
 
 namespace scalai::control {
@@ -23,7 +24,10 @@ std::vector<DeviceId> Control::Impl::usable_devices(const Job& job) const {
   }
   const auto free = [&](DeviceId device) { return taken.count(device) == 0; };
   std::vector<DeviceId> usable;
-  const std::vector<DeviceId>& first = job.wanted_devices.empty() ? job.devices : job.wanted_devices;
+  // A job that waits without devices would best go back to where its state was.
+  const bool homeless = job.devices.empty() && job.state.collection != nullptr;
+  const std::vector<DeviceId>& held = homeless ? job.state.collection->device_of_rank : job.devices;
+  const std::vector<DeviceId>& first = job.wanted_devices.empty() ? held : job.wanted_devices;
   std::copy_if(first.begin(), first.end(), std::back_inserter(usable), free);
   if (!job.wanted_devices.empty()) return usable;
   const size_t had = usable.size();
@@ -72,7 +76,11 @@ std::optional<Target> Control::Impl::choose_target(const Job& job) const {
 
 bool Control::Impl::settled(const Job& job) const {
   const std::optional<Target> target = choose_target(job);
-  return target && !job.forced && target->choice == job.choice && target->devices == job.devices;
+  if (!target || job.forced || target->choice != job.choice) return false;
+  // Where the planner places ranks, only the set of devices is asked for.
+  return strategy_.planner.place ? std::is_permutation(target->devices.begin(), target->devices.end(),
+                                                       job.devices.begin(), job.devices.end())
+                                 : target->devices == job.devices;
 }
 
 // ---- where its state comes from -------------------------------------------------------------------------------------
@@ -103,7 +111,21 @@ std::vector<Control::Impl::Source> Control::Impl::sources(const Job& job) const 
     }
     list.push_back({.holding = copy, .residency = std::move(residency), .restore = host_copies});
   }
+  // As few steps as possible are run again.
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Source& a, const Source& b) { return a.holding.step > b.holding.step; });
   return list;
+}
+
+// All devices the job may use are candidates: a job that shrinks chooses its survivors.
+std::vector<DeviceId> Control::Impl::place_ranks(const Job& job, const Source& source,
+                                                 const collection::Collection& to) const {
+  return plan::place({.from = *source.holding.collection,
+                      .to = to,
+                      .cluster = scenario_.cluster,
+                      .residency = source.residency,
+                      .options = strategy_.planner},
+                     usable_devices(job));
 }
 
 std::shared_ptr<const plan::Plan> Control::Impl::make_plan(const Source& source, const collection::Collection& to) {
@@ -195,13 +217,19 @@ void Control::Impl::begin_attempt(Job& job) {
   }
   std::shared_ptr<const plan::Plan> first;
   for (const Source& source : sources(job)) {
-    const std::shared_ptr<const plan::Plan> plan = make_plan(source, *underway.collection);
+    const auto placed = std::make_shared<collection::Collection>(*underway.collection);
+    if (strategy_.planner.place) placed->device_of_rank = place_ranks(job, source, *placed);
+    const std::shared_ptr<const plan::Plan> plan = make_plan(source, *placed);
     if (first == nullptr) first = plan;
     if (!plan->feasible()) continue;
+    underway.collection = placed;
+    underway.target.devices = placed->device_of_rank;
     plans_.push_back(plan);
     underway.record.plan = plan;
     underway.record.step = source.holding.step;
     underway.record.rolled_back_steps = job.state.step - source.holding.step;
+    // Snapshots under way of steps that are now run again belong to a past that did not happen.
+    std::erase_if(job.in_flight, [&](const auto& entry) { return entry.second.second.step > source.holding.step; });
     job.mode = Mode::kReconfiguring;
     sample_memory(job);
     commands_.push_back(execution(job, source, plan));
@@ -242,8 +270,10 @@ void Control::Impl::wait(Job& job) {
   job.underway.reset();
   job.mode = Mode::kWaiting;
   job.span_since_s = now_s_;
-  // What it was given and cannot use stays allocated; its state stays in the memory of the old hosts.
-  std::vector<DeviceId> given = usable_devices(job);
+  // Its state stays in the memory of the old hosts. What it was given and cannot use stays allocated, unless other jobs
+  // may need it: two that wait for more could hold each other's devices for ever.
+  std::vector<DeviceId> given;
+  if (jobs_.size() == 1) given = usable_devices(job);
   given.resize(std::min(given.size(), static_cast<size_t>(job.wanted_gpus)));
   allocate(job, std::move(given));
 }

@@ -10,22 +10,24 @@ namespace {
 
 using testing::device_ids;
 using testing::Driver;
-using testing::job_text;
 using ::testing::HasSubstr;
+using testing::job_text;
 
 // tp2,dp2 with a replica on each of h0 and h1 (steps of 1 s), or one replica (2 s); until 1000 s.
 std::string elastic(const std::string& more = "", const std::string& job_more = "") {
   return "until: \"1000s\"\n" +
          job_text("a",
-                  "gpus: 4 configs { layout: \"tp2,dp2\" step_time: \"1s\" } configs { layout: \"tp2\" step_time: \"2s\" } " +
+                  "gpus: 4 configs { layout: \"tp2,dp2\" step_time: \"1s\" } configs { layout: \"tp2\" step_time: "
+                  "\"2s\" } " +
                       job_more) +
          more;
 }
 // One shard of everything on each of two hosts: losing a host loses state.
 std::string sharded(const std::string& job_more, const std::string& layout = "tp2") {
-  return "until: \"1000s\"\n" +
-         job_text("a", "devices: [0, 2] configs { layout: \"" + layout + "\" step_time: \"1s\" } "
-                       "configs { layout: \"tp1\" step_time: \"2s\" } " + job_more);
+  return "until: \"1000s\"\n" + job_text("a", "devices: [0, 2] configs { layout: \"" + layout +
+                                                  "\" step_time: \"1s\" } "
+                                                  "configs { layout: \"tp1\" step_time: \"2s\" } " +
+                                                  job_more);
 }
 
 // ---- failures while training ----------------------------------------------------------------------------------------
@@ -72,7 +74,7 @@ TEST(Failure, WhileStoppingReplacesThePlannedChange) {
   driver.feed(10.25, UserResize{0, 2});
   driver.lose(10.5, {0}, 0.25);
   driver.only<Halt>();
-  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({1, 2}));
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({2, 3})) << "the replica that is whole";
   EXPECT_TRUE(driver.feed(11, StepReached{0, 11}).empty()) << "its step never ended";
   driver.done(20);
   EXPECT_EQ(driver.job().reconfigurations.size(), 1u);
@@ -108,17 +110,17 @@ TEST(Failure, NoticedAfterTheCommitCountsFromTheNewStart) {
   EXPECT_GE(second.resumed_s - second.phases.total(), first.resumed_s) << "pauses do not overlap";
 }
 
-// ---- failures during a reconfiguration --------------------------------------------------------------------------------
+// ---- failures during a reconfiguration ------------------------------------------------------------------------------
 
 TEST(Abort, TheNextAttemptStartsFromTheOldEpochsSurvivors) {
   Driver driver(elastic());
   driver.feed(10, UserResize{0, 2});
   driver.feed(10, StepReached{0, 10});
   driver.feed(11, RoundDone{0, 0});
-  driver.lose(11.5, {0}, 1.5);   // a target
+  driver.lose(11.5, {0}, 1.5);  // a target
   driver.only<Abort>();
   const Execute second = driver.only<Execute>();
-  EXPECT_EQ(second.plan->dst_devices, device_ids({1, 2}));
+  EXPECT_EQ(second.plan->dst_devices, device_ids({2, 3})) << "the replica that is whole";
   EXPECT_EQ(second.plan->src_devices, device_ids({0, 1, 2, 3}));
   EXPECT_EQ(second.reconfiguration, 1);
   driver.done(20);
@@ -155,7 +157,7 @@ TEST(Abort, WithoutADeviceLeftToGoToTheJobWaits) {
   EXPECT_FALSE(driver.reconfiguration(0).completed);
 }
 
-// ---- lost state -------------------------------------------------------------------------------------------------------
+// ---- lost state -----------------------------------------------------------------------------------------------------
 
 TEST(LostState, WithoutACheckpointTheJobFailsAndNamesIt) {
   Driver driver(sharded(""));
@@ -180,7 +182,7 @@ TEST(LostState, ComesFromTheLastCompletedCheckpoint) {
   EXPECT_GT(stall_s, 0) << "training waits for the copy into host memory";
   driver.feed(5, BackgroundDone{0, first.tag});
   driver.feed(8 + stall_s, StepReached{0, 8});
-  driver.only<Background>();                       // does not arrive in time
+  driver.only<Background>();  // does not arrive in time
   driver.lose(10.5 + 2 * stall_s, {2});
   const Execute execute = driver.only<Execute>();
   EXPECT_FALSE(execute.restore);
@@ -245,10 +247,35 @@ TEST(LostState, ASnapshotUnderWayIsWorthlessWhenItsSourceDies) {
   EXPECT_EQ(driver.reconfiguration(0).step, 0) << "only the initial state is in storage";
 }
 
-// ---- coming back --------------------------------------------------------------------------------------------------------
+TEST(LostState, ACheckpointThatArrivesAfterARollbackDoesNotCount) {
+  Driver restarting(sharded("checkpoint { every_steps: 4 }"), "checkpoint-restart");
+  restarting.feed(4, StepReached{0, 4});
+  const int64_t tag = restarting.only<Background>().tag;
+  restarting.feed(6.5, UserResize{0, 1});
+  restarting.feed(7, StepReached{0, 6});  // back to step 0
+  restarting.feed(8, BackgroundDone{0, tag});
+  restarting.done(20);
+  restarting.feed(20.5, UserResize{0, 2});
+  restarting.feed(22, StepReached{0, 1});
+  EXPECT_EQ(restarting.reconfiguration(1).rolled_back_steps, 1);
+}
+
+TEST(LostState, TheNewestSnapshotWins) {
+  Driver driver(sharded("checkpoint { every_steps: 4 } redundancy { copies: 1 every_steps: 3 }"));
+  driver.feed(3, StepReached{0, 3});
+  driver.feed(3.25, BackgroundDone{0, driver.only<Background>().tag});
+  driver.feed(4.5, StepReached{0, 4});
+  driver.feed(4.75, BackgroundDone{0, driver.only<Background>().tag});
+  driver.lose(5.75, {2});
+  driver.done(30);
+  EXPECT_EQ(driver.reconfiguration(0).step, 4);
+}
+
+// ---- coming back ----------------------------------------------------------------------------------------------------
 
 TEST(Repair, GrowsBack) {
-  Driver driver(elastic("events { at: \"5s\" fail { hosts: [1, 2, 3] } } events { at: \"50.5s\" repair { hosts: [1] } }"));
+  Driver driver(
+      elastic("events { at: \"5s\" fail { hosts: [1, 2, 3] } } events { at: \"50.5s\" repair { hosts: [1] } }"));
   driver.feed(5, TimerFired{1});
   driver.lose(5, {2, 3, 4, 5, 6, 7});
   EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({0, 1}));
@@ -283,8 +310,9 @@ TEST(Repair, BeforeTheFailureIsNoticedStillLosesTheContent) {
 }
 
 TEST(Repair, OfTooFewDevicesToGrowMovesNothing) {
-  Driver driver(elastic("events { at: \"5s\" fail { devices: [0, 1, 4, 5, 6, 7] } } "
-                        "events { at: \"50.5s\" repair { devices: [0] } }"));
+  Driver driver(
+      elastic("events { at: \"5s\" fail { devices: [0, 1, 4, 5, 6, 7] } } "
+              "events { at: \"50.5s\" repair { devices: [0] } }"));
   driver.feed(5, TimerFired{1});
   driver.lose(5, {0, 1, 4, 5, 6, 7});
   EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({2, 3}));
@@ -294,8 +322,10 @@ TEST(Repair, OfTooFewDevicesToGrowMovesNothing) {
 }
 
 TEST(DpOnly, WaitsForAWholeReplicaAndResumes) {
-  const std::string text = "until: \"1000s\"\n" +
-      job_text("a", "gpus: 4 configs { layout: \"tp4\" step_time: \"1s\" } configs { layout: \"tp2\" step_time: \"2s\" }");
+  const std::string text =
+      "until: \"1000s\"\n" +
+      job_text("a",
+               "gpus: 4 configs { layout: \"tp4\" step_time: \"1s\" } configs { layout: \"tp2\" step_time: \"2s\" }");
   Driver driver(text, "dp-only");
   driver.feed(10.5, UserResize{0, 2});
   driver.feed(11, StepReached{0, 11});
@@ -316,7 +346,7 @@ TEST(DpOnly, WaitsForAWholeReplicaAndResumes) {
   EXPECT_EQ(free.only<Execute>().plan->to, "tp2");
 }
 
-// ---- checkpoint-restart -------------------------------------------------------------------------------------------------
+// ---- checkpoint-restart ---------------------------------------------------------------------------------------------
 
 TEST(CheckpointRestart, EveryChangeGoesBackToTheLastCheckpoint) {
   Driver driver(elastic("", "checkpoint { every_steps: 4 }"), "checkpoint-restart");

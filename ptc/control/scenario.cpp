@@ -28,13 +28,13 @@ namespace {
 constexpr int64_t kMaxFileBytes = int64_t{1} << 20;
 
 // A cluster from a file of its own, whose problems are listed under its own name.
-std::optional<plan::Cluster> read_cluster(const std::string& path, const std::string& text, Context& context) {
+std::optional<plan::Cluster> read_cluster(const std::string& path, const std::string& text, std::string& problems) {
   proto::Cluster message;
   Source source(path, text);
   source.parse(text, message);
   std::optional<plan::Cluster> cluster;
   if (!source.broken("")) cluster = build_cluster(message, "", source);
-  context.other_files += source.render();
+  problems += source.render();
   return cluster;
 }
 
@@ -51,7 +51,7 @@ absl::Status load_cluster(Context& context, const std::string& replacement) {
   if (!replacement.empty()) {
     context.cluster_path.clear();
     SCALAI_ASSIGN_OR_RETURN(const std::string text, context.read(replacement));
-    context.cluster = read_cluster(replacement, text, context);
+    context.cluster = read_cluster(replacement, text, context.other_files);
   } else if (inlined) {
     context.cluster = build_cluster(context.message.cluster(), "cluster.", source);
   } else if (!named) {
@@ -60,7 +60,7 @@ absl::Status load_cluster(Context& context, const std::string& replacement) {
     const std::string path = beside(context.file_name, context.message.cluster_file());
     const absl::StatusOr<std::string> text = context.read(path);
     if (text.ok())
-      context.cluster = read_cluster(path, *text, context);
+      context.cluster = read_cluster(path, *text, context.other_files);
     else
       source.error("cluster_file", message_of(text.status()));
   }
@@ -115,6 +115,14 @@ absl::StatusOr<Scenario> build(Context& context, const std::string& cluster_file
 
 }  // namespace
 }  // namespace internal
+
+absl::StatusOr<plan::Cluster> load_cluster(const std::string& path) {
+  SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path, internal::kMaxFileBytes));
+  std::string problems;
+  std::optional<plan::Cluster> cluster = internal::read_cluster(path, text, problems);
+  if (!cluster.has_value()) return invalid(problems);
+  return *std::move(cluster);
+}
 
 absl::StatusOr<Scenario> parse_scenario(const std::string& text, const std::string& file_name, const FileReader& read,
                                         const std::string& cluster_file) {

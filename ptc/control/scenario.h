@@ -131,6 +131,9 @@ struct Scenario {
 // ptc/base/diagnostics.h). `cluster_file` ("" = none) replaces the scenario's cluster.
 absl::StatusOr<Scenario> load_scenario(const std::string& path, const std::string& cluster_file = "");
 
+// Reads, parses and validates a cluster file (textproto or JSON); on bad input as above.
+absl::StatusOr<plan::Cluster> load_cluster(const std::string& path);
+
 // Reads a file that a scenario names (its cluster, a model's config.json); the path is already relative to the scenario.
 using FileReader = std::function<absl::StatusOr<std::string>(const std::string& path)>;
 

@@ -12,6 +12,8 @@ namespace scalai::control::internal {
 namespace {
 
 using collection::ParallelConfig;
+using proto::Note;
+using proto::Source;
 
 bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
 

@@ -25,8 +25,8 @@ std::vector<Strategy> make_strategies() {
   const plan::PlannerOptions tenplex = {.name = "tenplex", .in_place = false, .sources = SourceRule::kFirstReplica};
   return {
       {.name = "reshard",
-       .summary = "in place: each device keeps what it holds and fetches what it lacks from the nearest replica",
-       .planner = {.name = "reshard"},
+       .summary = "in place: ranks go where their state is, each device fetches what it lacks from the nearest replica",
+       .planner = {.name = "reshard", .place = true},
        .costs = in_place},
       {.name = "tenplex",
        .summary = "as released: stage in host memory, pull everything from data-parallel rank 0, restart, load",

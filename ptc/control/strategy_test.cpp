@@ -46,9 +46,8 @@ TEST(Strategy, PresetsDifferWhereTheyShould) {
 }
 
 TEST(Strategy, OverridesOfAllComeBeforeThoseOfOneWhateverTheirOrder) {
-  const std::vector<CostOverride> overrides = {{.strategy = "tenplex", .restart_s = 7},
-                                               {.plan_s = 3, .restart_s = 9},
-                                               {.strategy = "central", .plan_s = 4}};
+  const std::vector<CostOverride> overrides = {
+      {.strategy = "tenplex", .restart_s = 7}, {.plan_s = 3, .restart_s = 9}, {.strategy = "central", .plan_s = 4}};
   EXPECT_EQ(strategy("tenplex", overrides).costs.restart_s, 7);
   EXPECT_EQ(strategy("tenplex", overrides).costs.plan_s, 3);
   EXPECT_EQ(strategy("reshard", overrides).costs.restart_s, 9);
@@ -57,8 +56,9 @@ TEST(Strategy, OverridesOfAllComeBeforeThoseOfOneWhateverTheirOrder) {
 
 TEST(Strategy, AnOverrideChangesOnlyWhatItNames) {
   const Costs preset = strategy("reshard").costs;
-  const Costs changed = strategy("reshard", {{.detect_s = 1.5, .verify_bytes_per_s = 2e9, .communicator_s = 0,
-                                              .transfer_start_s = 0.25}}).costs;
+  const Costs changed =
+      strategy("reshard", {{.detect_s = 1.5, .verify_bytes_per_s = 2e9, .communicator_s = 0, .transfer_start_s = 0.25}})
+          .costs;
   EXPECT_EQ(changed.detect_s, 1.5);
   EXPECT_EQ(changed.verify_bytes_per_s, 2e9);
   EXPECT_EQ(changed.communicator_s, 0);

@@ -39,7 +39,7 @@ Param param_named(const Model& model, std::string_view name) {
 
 class CatalogueTest : public ::testing::TestWithParam<std::string> {
  protected:
-  Model model = model_named(GetParam());
+  Model model_ = model_named(GetParam());
 };
 
 INSTANTIATE_TEST_SUITE_P(All, CatalogueTest, ::testing::ValuesIn(catalogue_names()), [](const auto& test) {
@@ -50,39 +50,39 @@ INSTANTIATE_TEST_SUITE_P(All, CatalogueTest, ::testing::ValuesIn(catalogue_names
 });
 
 TEST_P(CatalogueTest, HasThePublishedNumberOfParameters) {
-  if (model.published_params == 0) {
-    EXPECT_THAT(model.name, ::testing::StartsWith("tenplex-"));  // only Tenplex gives mere labels
+  if (model_.published_params == 0) {
+    EXPECT_THAT(model_.name, ::testing::StartsWith("tenplex-"));  // only Tenplex gives mere labels
     return;
   }
-  const int64_t unit = model.params_rounding;
-  EXPECT_EQ((model.parameter_count() + unit / 2) / unit * unit, model.published_params) << model.parameter_count();
+  const int64_t unit = model_.params_rounding;
+  EXPECT_EQ((model_.parameter_count() + unit / 2) / unit * unit, model_.published_params) << model_.parameter_count();
 }
 
 TEST_P(CatalogueTest, NamesItsSource) {
-  EXPECT_EQ(model.name, GetParam());
-  EXPECT_FALSE(model.source.empty());
-  EXPECT_FALSE(model.family.empty());
+  EXPECT_EQ(model_.name, GetParam());
+  EXPECT_FALSE(model_.source.empty());
+  EXPECT_FALSE(model_.family.empty());
 }
 
 TEST_P(CatalogueTest, GivesEveryTensorItsOwnName) {
   std::set<std::string> names;
-  for (const Param& param : model.params) EXPECT_TRUE(names.insert(param.name).second) << param.name;
+  for (const Param& param : model_.params) EXPECT_TRUE(names.insert(param.name).second) << param.name;
 }
 
 TEST_P(CatalogueTest, ListsTensorsInForwardOrderWithoutAGap) {
-  std::vector<int> layers;  // each run of equal layers once, the last end as model.layers
-  for (const Param& param : model.params) {
-    ASSERT_LT(param.layer, model.layers) << param.name;
+  std::vector<int> layers;  // each run of equal layers once, the last end as model_.layers
+  for (const Param& param : model_.params) {
+    ASSERT_LT(param.layer, model_.layers) << param.name;
     const bool first = param.layer == Param::kFirst || param.layer == Param::kBothEnds;
-    const int at = first ? -1 : param.layer == Param::kLast ? model.layers : param.layer;
+    const int at = first ? -1 : param.layer == Param::kLast ? model_.layers : param.layer;
     if (layers.empty() || layers.back() != at) layers.push_back(at);
   }
-  ASSERT_EQ(layers.size(), static_cast<size_t>(model.layers) + 2);
+  ASSERT_EQ(layers.size(), static_cast<size_t>(model_.layers) + 2);
   EXPECT_TRUE(std::is_sorted(layers.begin(), layers.end()));
 }
 
 TEST_P(CatalogueTest, PutsTheLayerIntoTheName) {
-  for (const Param& param : model.params) {
+  for (const Param& param : model_.params) {
     const std::string prefix = "layers." + std::to_string(param.layer) + ".";
     EXPECT_EQ(param.name.starts_with(prefix), param.layer >= 0) << param.name;
     const std::string expert = ".experts." + std::to_string(param.expert) + ".";
@@ -92,7 +92,7 @@ TEST_P(CatalogueTest, PutsTheLayerIntoTheName) {
 
 TEST_P(CatalogueTest, CutsOnlyDimensionsThatExistAndDivide) {
   constexpr int64_t kTp = 8;
-  for (const Param& param : model.params) {
+  for (const Param& param : model_.params) {
     if (param.rule == TpRule::kRow) {
       ASSERT_EQ(param.shape.rank(), 2) << param.name;
       EXPECT_EQ(param.shape[1] % kTp, 0) << param.name;
@@ -100,42 +100,42 @@ TEST_P(CatalogueTest, CutsOnlyDimensionsThatExistAndDivide) {
       ASSERT_GE(param.shape.rank(), 1) << param.name;
       EXPECT_EQ(param.shape[0] % kTp, 0) << param.name;
     } else if (param.rule == TpRule::kVocab) {
-      EXPECT_EQ(param.shape, Shape({model.vocab, model.hidden}));
+      EXPECT_EQ(param.shape, Shape({model_.vocab, model_.hidden}));
     }
   }
 }
 
 TEST_P(CatalogueTest, HasTheTiedEmbeddingAtBothEnds) {
-  const auto both = std::count_if(model.params.begin(), model.params.end(),
+  const auto both = std::count_if(model_.params.begin(), model_.params.end(),
                                   [](const Param& param) { return param.layer == Param::kBothEnds; });
-  EXPECT_EQ(both, model.tied ? 1 : 0);
-  if (model.heads > 0) {
-    EXPECT_EQ(find_param(model, "head.weight") == nullptr, model.tied);
+  EXPECT_EQ(both, model_.tied ? 1 : 0);
+  if (model_.heads > 0) {
+    EXPECT_EQ(find_param(model_, "head.weight") == nullptr, model_.tied);
   }
 }
 
 TEST_P(CatalogueTest, CutsFusedQueriesKeysAndValuesByGroup) {
-  if (model.family == "resnet") {
-    EXPECT_EQ(find_param(model, "layers.0.attention.qkv.weight"), nullptr);
+  if (model_.family == "resnet") {
+    EXPECT_EQ(find_param(model_, "layers.0.attention.qkv.weight"), nullptr);
     return;
   }
-  const Param qkv = param_named(model, "layers.0.attention.qkv.weight");
-  const int64_t head_dim = model.hidden / model.heads;
+  const Param qkv = param_named(model_, "layers.0.attention.qkv.weight");
+  const int64_t head_dim = model_.hidden / model_.heads;
   EXPECT_EQ(qkv.rule, TpRule::kColumn);
-  EXPECT_EQ(qkv.shape, Shape({model.kv_heads * (model.heads / model.kv_heads + 2) * head_dim, model.hidden}));
+  EXPECT_EQ(qkv.shape, Shape({model_.kv_heads * (model_.heads / model_.kv_heads + 2) * head_dim, model_.hidden}));
 }
 
 TEST_P(CatalogueTest, TakesFourteenBytesPerParameterInMixedPrecision) {
   int64_t buffer_bytes = 0;
-  for (const Param& param : model.params) {
+  for (const Param& param : model_.params) {
     if (param.buffer) buffer_bytes += param.shape.elements() * (param.shape.rank() == 0 ? 8 : 4);
   }
-  EXPECT_EQ(state_bytes(model, {}, false), 14 * model.parameter_count() + buffer_bytes + kJobWideBytes);
+  EXPECT_EQ(state_bytes(model_, {}, false), 14 * model_.parameter_count() + buffer_bytes + kJobWideBytes);
 }
 
 TEST_P(CatalogueTest, HasJobWideStateExactlyOnce) {
   std::map<std::string, int> seen;
-  for (const StateTensor& state : state_tensors(model, {})) {
+  for (const StateTensor& state : state_tensors(model_, {})) {
     if (state.param < 0) ++seen[state.name];
   }
   EXPECT_EQ(seen, (std::map<std::string, int>{{"rng.host", 1}, {"rng.device", 1}, {"step", 1}, {"data.cursor", 1}}));

@@ -4,6 +4,9 @@
 #include <map>
 #include <set>
 
+#include "ptc/plan/internal/fan_out.h"
+#include "ptc/plan/internal/spread.h"
+
 namespace scalai::plan {
 namespace {
 
@@ -17,17 +20,14 @@ struct Spread {
   BoxSet all;
 };
 
-Spread spread_of(const collection::Collection& collection, const Cluster& cluster, TensorId id,
-                 const std::set<DeviceId>& lost) {
+Spread spread_of(internal::Side& side, const Cluster& cluster, TensorId id, const std::set<DeviceId>& lost) {
   Spread spread;
-  for (int rank = 0; rank < collection.ranks(); ++rank) {
-    const DeviceId device = collection.device_of_rank[static_cast<size_t>(rank)];
-    if (lost.count(device) != 0) continue;
-    for (const tensor::Piece& piece : collection.pieces(id, LogicalRank(rank)).pieces) {
-      spread.by_device[device].insert(piece.box);
-      spread.by_host[cluster.host_of(device)].insert(piece.box);
-      spread.all.insert(piece.box);
+  for (const internal::HeldBox& held : side.spread_of(id, lost)) {
+    for (const DeviceId device : held.devices) {
+      spread.by_device[device].insert(held.box);
+      spread.by_host[cluster.host_of(device)].insert(held.box);
     }
+    spread.all.insert(held.box);
   }
   return spread;
 }
@@ -50,6 +50,28 @@ int64_t outside(const BoxSet& boxes, const BoxSet& others) {
   return volume;
 }
 
+// For each needed box, its elements outside all of `others`. Looks only at those that overlap.
+std::map<Box, int64_t> outside_each(const BoxSet& needed, const BoxSet& others) {
+  std::vector<internal::HeldBox> list;
+  for (const Box& other : others) list.push_back({other, {}});
+  const internal::BoxIndex index(list);
+  std::map<Box, int64_t> result;
+  for (const Box& box : needed) {
+    std::vector<Box> touching;
+    index.overlaps(box, [&](size_t, const Box& common) { touching.push_back(common); });
+    int64_t volume = 0;
+    for (const Box& part : subtract(box, touching)) volume += part.volume();
+    result.emplace(box, volume);
+  }
+  return result;
+}
+
+int64_t sum_of(const BoxSet& boxes, const std::map<Box, int64_t>& values) {
+  int64_t sum = 0;
+  for (const Box& box : boxes) sum += values.at(box);
+  return sum;
+}
+
 int64_t volume_of(const BoxSet& boxes) {
   int64_t volume = 0;
   for (const Box& box : boxes) volume += box.volume();
@@ -65,34 +87,34 @@ const BoxSet& find_or_empty(const std::map<Key, BoxSet>& map, Key key) {
 
 class BoundBuilder {
  public:
-  explicit BoundBuilder(const PlannerInput& input) : input_(input) {}
+  explicit BoundBuilder(const PlannerInput& input) : input_(input), from_(input.from), to_(input.to) {}
 
   Bounds run() {
     if (input_.to.ranks() == 0) return bounds_;
-    for (const DeviceId device : input_.to.device_of_rank) needed_by_device_[device] = 0;  // some need nothing
-    for (size_t i = 0; i < input_.to.tensors.size(); ++i) add_tensor(TensorId(static_cast<int64_t>(i)));
+    for (const DeviceId device : input_.to.device_of_rank) {
+      needed_by_device_[device] = 0;  // some need nothing
+      targets_.insert(input_.cluster.host_of(device));
+    }
+    for (const std::vector<TensorId>& group : internal::alike(input_.from, input_.to, input_.residency))
+      add_group(group);
     ClassBytes& bound = bounds_.given_placement;
     bound.same_host = moved_ - bound.cross_host;
     int64_t least = needed_by_device_.begin()->second;
     for (const auto& [device, bytes] : needed_by_device_) least = std::min(least, bytes);
     int64_t by_host = 0;
-    for (const HostId host : target_hosts())
-      by_host += std::max<int64_t>(0, least - held_by_host_[host] - lost_everywhere_);
+    for (const HostId host : targets_) by_host += std::max<int64_t>(0, least - held_by_host_[host] - lost_everywhere_);
     bounds_.any_placement_cross_host = std::max(nowhere_at_target_, by_host);
     return bounds_;
   }
 
  private:
-  std::set<HostId> target_hosts() const {
-    std::set<HostId> hosts;
-    for (const DeviceId device : input_.to.device_of_rank) hosts.insert(input_.cluster.host_of(device));
-    return hosts;
-  }
-
-  void add_tensor(TensorId id) {
-    const int64_t size = tensor::size_of(input_.to.tensors[static_cast<size_t>(id.value)].dtype);
-    Spread held = spread_of(input_.from, input_.cluster, id, input_.residency.lost);
-    const Spread needed = spread_of(input_.to, input_.cluster, id, {});
+  // Tensors alike count as one of so many times the size.
+  void add_group(const std::vector<TensorId>& group) {
+    const TensorId id = group.front();
+    const int64_t size =
+        tensor::size_of(input_.to.tensors[static_cast<size_t>(id.value)].dtype) * static_cast<int64_t>(group.size());
+    Spread held = spread_of(from_, input_.cluster, id, input_.residency.lost);
+    const Spread needed = spread_of(to_, input_.cluster, id, {});
     BoxSet copies;  // of host memory; they may overlap the devices' boxes, subtraction copes
     for (const collection::ExtraHolder& extra : input_.residency.extra) {
       if (extra.tensor != id) continue;
@@ -101,28 +123,31 @@ class BoundBuilder {
     }
     BoxSet anywhere = held.all;
     anywhere.insert(copies.begin(), copies.end());
-    for (const auto& [device, boxes] : needed.by_device)
-      add_device(boxes, find_or_empty(held.by_device, device), anywhere, device, size);
+    const std::map<Box, int64_t> unheld = outside_each(needed.all, anywhere);
+    for (const auto& [device, boxes] : needed.by_device) {
+      add_device(boxes, find_or_empty(held.by_device, device), unheld, device, size);
+    }
     for (const auto& [host, boxes] : needed.by_host) {
-      const int64_t unheld = outside(boxes, anywhere);
-      bounds_.given_placement.cross_host += (outside(boxes, find_or_empty(held.by_host, host)) - unheld) * size;
+      const int64_t missing = outside(boxes, find_or_empty(held.by_host, host));
+      bounds_.given_placement.cross_host += (missing - sum_of(boxes, unheld)) * size;
     }
     BoxSet at_target;
-    for (const HostId host : target_hosts()) {
+    for (const HostId host : targets_) {
       const BoxSet& here = find_or_empty(held.by_host, host);
       held_by_host_[host] += volume_of(here) * size;
       at_target.insert(here.begin(), here.end());
     }
-    const int64_t lost = outside(needed.all, anywhere);
+    const int64_t lost = sum_of(needed.all, unheld);
     lost_everywhere_ += lost * size;
-    nowhere_at_target_ += (outside(needed.all, at_target) - lost) * size;
+    nowhere_at_target_ += (sum_of(needed.all, outside_each(needed.all, at_target)) - lost) * size;
   }
 
-  void add_device(const BoxSet& needed, const BoxSet& held, const BoxSet& anywhere, DeviceId device, int64_t size) {
+  void add_device(const BoxSet& needed, const BoxSet& held, const std::map<Box, int64_t>& unheld_of, DeviceId device,
+                  int64_t size) {
     ClassBytes& bound = bounds_.given_placement;
     for (const Box& box : needed) {
       const int64_t missing = outside(box, held);
-      const int64_t unheld = outside(box, anywhere);
+      const int64_t unheld = unheld_of.at(box);
       (held.count(box) != 0 ? bound.kept : bound.same_device) += (box.volume() - missing) * size;
       bound.from_storage += unheld * size;
       moved_ += (missing - unheld) * size;
@@ -131,6 +156,8 @@ class BoundBuilder {
   }
 
   const PlannerInput& input_;
+  internal::Side from_, to_;
+  std::set<HostId> targets_;
   Bounds bounds_;
   int64_t moved_ = 0;
   int64_t nowhere_at_target_ = 0;
@@ -144,19 +171,14 @@ class BoundBuilder {
 Bounds lower_bounds(const PlannerInput& input) { return BoundBuilder(input).run(); }
 
 int survives_host_losses(const collection::Collection& collection, const Cluster& cluster) {
-  int least = static_cast<int>(cluster.hosts.size());
-  for (size_t i = 0; i < collection.tensors.size(); ++i) {
-    std::map<Box, std::set<HostId>> hosts_of_box;
-    for (int rank = 0; rank < collection.ranks(); ++rank) {
-      const HostId host = cluster.host_of(collection.device_of_rank[static_cast<size_t>(rank)]);
-      for (const tensor::Piece& piece :
-           collection.pieces(TensorId(static_cast<int64_t>(i)), LogicalRank(rank)).pieces) {
-        hosts_of_box[piece.box].insert(host);
-      }
+  auto least = cluster.hosts.size();
+  internal::Side side(collection);
+  for (const std::vector<TensorId>& group : internal::alike(collection, collection, {})) {
+    for (const internal::HeldBox& held : side.spread_of(group.front(), {})) {
+      least = std::min(least, internal::by_host(held.devices, cluster).groups.size() - 1);
     }
-    for (const auto& [box, hosts] : hosts_of_box) least = std::min(least, static_cast<int>(hosts.size()) - 1);
   }
-  return std::max(least, 0);
+  return static_cast<int>(least);
 }
 
 }  // namespace scalai::plan

@@ -8,7 +8,7 @@
 namespace scalai::plan {
 namespace {
 
-Cluster cluster_of(std::vector<int> gpus_per_host) {
+Cluster cluster_of(const std::vector<int>& gpus_per_host) {
   Cluster cluster;
   int first = 0;
   for (const int gpus : gpus_per_host) {

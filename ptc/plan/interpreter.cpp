@@ -167,19 +167,36 @@ class BoxInterpreter {
   }
 
   void check_operations(const std::vector<size_t>& operations) {
+    std::vector<std::vector<size_t>> arrivals(needed_.size());  // by device
+    for (const size_t i : operations) arrivals[static_cast<size_t>(plan_.operations[i].dst.value)].push_back(i);
     for (const size_t i : operations) {
       const Operation& operation = plan_.operations[i];
       const auto wrong = [&](std::string_view why) {
         problems_.add(fmt::format("{}: {}", facts_.name_of_operation(i), why));
       };
       const std::vector<Box>& needed = needed_[static_cast<size_t>(operation.dst.value)];
-      if (!source_holds(operation)) wrong("the source does not hold it in the old epoch");
+      if (operation.hop > 0) {
+        if (!passed_on(operation, arrivals)) wrong("the source has not received it on an earlier hop");
+      } else if (!source_holds(operation)) {
+        wrong("the source does not hold it in the old epoch");
+      }
       if (uncovered(operation.box, needed) != 0) wrong("the new collection does not place it there");
       if (operation.transfer_class != TransferClass::kKept) continue;
       const bool same =
           has(needed, operation.box) && has(held_[static_cast<size_t>(operation.dst.value)], operation.box);
       if (!same) wrong("kept, but not the same box before and after");
     }
+  }
+
+  // Whether operations of an earlier (round, hop) have brought the whole box to the source.
+  bool passed_on(const Operation& operation, const std::vector<std::vector<size_t>>& arrivals) const {
+    if (operation.src.kind != Location::Kind::kDevice) return false;
+    std::vector<Box> received;
+    for (const size_t i : arrivals[static_cast<size_t>(operation.src.index)]) {
+      const Operation& other = plan_.operations[i];
+      if (std::pair(other.round, other.hop) < std::pair(operation.round, operation.hop)) received.push_back(other.box);
+    }
+    return uncovered(operation.box, received) == 0;
   }
 
   bool source_holds(const Operation& operation) const {

@@ -46,6 +46,11 @@ std::vector<int64_t> part_of_positions(const tensor::Cut& cut, int64_t extent, i
         part.insert(part.end(), static_cast<size_t>(cut.bounds[i + 1] - cut.bounds[i]), static_cast<int64_t>(i));
       }
       break;
+    case tensor::SplitRule::kGrouped: in_blocks(std::max<int64_t>(1, extent / std::min(parts, cut.groups))); break;
+    case tensor::SplitRule::kBucket:
+      for (int64_t position = 0; position < extent; ++position)
+        part.push_back((cut.start + position) * parts / cut.bucket);
+      break;
   }
   return part;
 }
@@ -72,13 +77,22 @@ struct Place {
   int64_t size = 1;
   int64_t coordinate = 0;
 };
-Place place_on(const collection::Mesh& mesh, int rank, const std::string& name) {
+Place place_on(const collection::Mesh& mesh, int rank, const std::string& names) {
+  Place place;
   int64_t stride = 1;
   for (const collection::MeshAxis& axis : mesh.axes()) {
-    if (axis.name == name) return {axis.size, rank / stride % axis.size};
+    if (("+" + names + "+").find("+" + axis.name + "+") != std::string::npos) {
+      place = {place.size * axis.size, place.coordinate + place.size * (rank / stride % axis.size)};
+    }
     stride *= axis.size;
   }
-  return {};
+  return place;
+}
+
+// The part that a place holds: with more parts than groups, neighbours share a group.
+int64_t part_at(const tensor::Cut& cut, const Place& place) {
+  const bool shared = cut.rule == tensor::SplitRule::kGrouped && place.size > cut.groups;
+  return shared ? place.coordinate / (place.size / cut.groups) : place.coordinate;
 }
 
 // The elements of a tensor that a rank holds, from the definition of pins and cuts.
@@ -98,7 +112,7 @@ Marks elements_of(const Collection& collection, const LogicalTensor& tensor, int
     const std::vector<int64_t> part = part_of_positions(cut, extent, place.size);
     std::vector<int64_t> mine;
     for (size_t i = 0; i < left.size(); ++i) {
-      if (part[static_cast<size_t>(positions[i])] == place.coordinate) mine.push_back(left[i]);
+      if (part[static_cast<size_t>(positions[i])] == part_at(cut, place)) mine.push_back(left[i]);
     }
     left = std::move(mine);
   }
@@ -136,7 +150,13 @@ class ElementInterpreter {
       tensor_ = TensorId(static_cast<int64_t>(i));
       shape_ = plan_.tensors[i].shape;
       load_tensor(missing[i], extra[i]);
-      for (const size_t operation : operations[i]) move_elements(operation);
+      std::vector<size_t> order = operations[i];
+      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+        const Operation& first = plan_.operations[a];
+        const Operation& second = plan_.operations[b];
+        return std::pair(first.round, first.hop) < std::pair(second.round, second.hop);
+      });
+      for (const size_t operation : order) move_elements(operation);
       check_result();
     }
     return problems_.status();
@@ -161,6 +181,7 @@ class ElementInterpreter {
     }
     needed_ = marks_by_device(input_.to);
     written_.assign(devices, none());
+    step_.assign(devices, std::vector<std::pair<int32_t, int32_t>>(static_cast<size_t>(shape_.elements())));
     memory_.assign(input_.cluster.hosts.size(), none());
     for (const size_t i : extra) {
       mark(memory_[static_cast<size_t>(input_.residency.extra[i].host.value)], input_.residency.extra[i].box);
@@ -193,14 +214,22 @@ class ElementInterpreter {
       const auto wrong = [&](std::string_view why) {
         problems_.add(fmt::format("{}: element {}: {}", facts_.name_of_operation(index), element, why));
       };
-      if (!readable(operation.src, element)) return wrong("the source does not hold it in the old epoch");
+      if (!readable(operation, element)) return wrong("the source does not hold it");
       if (!needed_[dst][element]) return wrong("the new collection does not place it there");
       if (written_[dst][element]) return wrong("it is written twice");
       written_[dst][element] = true;
+      step_[dst][element] = std::pair(operation.round, operation.hop);
     }
   }
 
-  bool readable(const Location& src, size_t element) const {
+  // Hop 0 reads the old epoch; later hops read what came to the source on an earlier one.
+  bool readable(const Operation& operation, size_t element) const {
+    const Location& src = operation.src;
+    if (operation.hop > 0) {
+      const auto at = static_cast<size_t>(src.index);
+      return src.kind == Location::Kind::kDevice && written_[at][element] &&
+             step_[at][element] < std::pair(operation.round, operation.hop);
+    }
     switch (src.kind) {
       case Location::Kind::kDevice: return held_[static_cast<size_t>(src.index)][element];
       case Location::Kind::kHostMemory: return memory_[static_cast<size_t>(src.index)][element];
@@ -236,8 +265,9 @@ class ElementInterpreter {
   internal::PlanFacts facts_;
   TensorId tensor_;
   tensor::Shape shape_;
-  std::vector<Marks> held_, needed_, written_;  // by device
-  std::vector<Marks> memory_;                   // by host: what its memory may be read for
+  std::vector<Marks> held_, needed_, written_;                  // by device
+  std::vector<std::vector<std::pair<int32_t, int32_t>>> step_;  // by device: (round, hop) of each write
+  std::vector<Marks> memory_;                                   // by host: what its memory may be read for
   Marks missing_;
 };
 

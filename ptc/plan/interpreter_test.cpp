@@ -162,6 +162,32 @@ TEST(Interpreter, ElementsFollowTheDefinitionOfCuts) {
   }
 }
 
+// Groups that several parts hold, shares of a bucket, and two axes as one.
+TEST(Interpreter, ElementsFollowGroupsBucketsAndProductsOfAxes) {
+  int different = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    const auto side = [&] {
+      const int a = static_cast<int>(random.between(1, 4)), b = static_cast<int>(random.between(1, 3));
+      const std::string axes = std::vector<std::string>{"a", "b", "a+b", "b+a"}[static_cast<size_t>(random.below(4))];
+      tensor::Cut cut = cut_over(axes, 0, tensor::SplitRule::kGrouped);
+      cut.groups = random.between(1, 4);
+      if (random.below(2) == 0) cut = cut_over(axes, tensor::Cut::kFlat, tensor::SplitRule::kBucket);
+      cut.start = random.below(5);
+      cut.bucket = 72;
+      const auto devices = random_devices(random, a * b, 16);
+      auto collection = collection_of({{"a", a}, {"b", b}}, devices, {tensor_of("w", {12, 5}, {cut})});
+      const bool fits = validate(collection).ok();
+      different += fits ? 1 : 0;
+      return fits ? collection : replicas({12, 5}, devices);
+    };
+    Case job{.from = side(), .to = side()};
+    job.plan();
+  }
+  EXPECT_GT(different, 200) << "most of the cuts fit";
+}
+
 // --- Mutations: each makes a correct plan wrong in one way ---------------------------------------------------------
 
 bool holds(const collection::Collection& collection, const Operation& operation, DeviceId device) {

@@ -18,12 +18,13 @@ StepKind receiving_kind(TransferClass transfer_class) {
 }  // namespace
 
 std::vector<ProgramStep> lower(const Plan& plan, DeviceId device) {
-  std::map<std::tuple<int32_t, StepKind, Location>, ProgramStep> steps;
+  std::map<std::tuple<int32_t, int32_t, StepKind, Location>, ProgramStep> steps;
   const auto add = [&](StepKind kind, Location peer, size_t index) {
     const Operation& operation = plan.operations[index];
-    ProgramStep& step = steps[{operation.round, kind, peer}];
+    ProgramStep& step = steps[{operation.round, operation.hop, kind, peer}];
     step.kind = kind;
     step.round = operation.round;
+    step.hop = operation.hop;
     step.peer = peer;
     step.operations.push_back(static_cast<int32_t>(index));
     step.bytes += operation.bytes;

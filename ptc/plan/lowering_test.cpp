@@ -21,7 +21,7 @@ TEST(Lowering, OneStepOfEachKind) {
   const auto side = [](std::vector<DeviceId> ids, tensor::Cut cut) {
     const int count = static_cast<int>(ids.size());
     return collection_of({{"x", count}}, std::move(ids),
-                         {tensor_of("w", {8}, {cut}), tensor_of("v", {3}, {}, {{"x", {0}}})});
+                         {tensor_of("w", {8}, {std::move(cut)}), tensor_of("v", {3}, {}, {{"x", {0}}})});
   };
   tensor::Cut explicit_cut{.axis = "x", .dim = 0, .rule = tensor::SplitRule::kExplicit, .bounds = {0, 2, 8}};
   Case job{.from = side(devices({0, 4}), cut_over("x", 0)), .to = side(devices({0, 1}), explicit_cut)};
@@ -73,13 +73,13 @@ TEST(Lowering, ProgramsOfAllDevicesMakeThePlan) {
     job.residency.lost.insert(job.from.device_of_rank[0]);
     job.options.round_bytes = seed % 2 == 0 ? 0 : 300;
     const Plan plan = job.plan();
-    using Message = std::tuple<int, int, int>;  // round, from, to
+    using Message = std::tuple<int, int, int, int>;  // round, hop, from, to
     std::map<Message, std::vector<int32_t>> sent, received;
     std::set<int32_t> done;
     for (int device = 0; device < job.cluster.device_count(); ++device) {
       const std::vector<ProgramStep> program = lower(plan, DeviceId(device));
       EXPECT_TRUE(std::is_sorted(program.begin(), program.end(), [](const ProgramStep& a, const ProgramStep& b) {
-        return std::tie(a.round, a.kind, a.peer) < std::tie(b.round, b.kind, b.peer);
+        return std::tie(a.round, a.hop, a.kind, a.peer) < std::tie(b.round, b.hop, b.kind, b.peer);
       }));
       for (const ProgramStep& step : program) {
         int64_t bytes = 0;
@@ -92,8 +92,9 @@ TEST(Lowering, ProgramsOfAllDevicesMakeThePlan) {
           EXPECT_TRUE(done.insert(i).second);
         }
         EXPECT_EQ(bytes, step.bytes);
-        if (step.kind == StepKind::kSend) sent[{step.round, device, step.peer.index}] = step.operations;
-        if (step.kind == StepKind::kReceive) received[{step.round, step.peer.index, device}] = step.operations;
+        if (step.kind == StepKind::kSend) sent[{step.round, step.hop, device, step.peer.index}] = step.operations;
+        if (step.kind == StepKind::kReceive)
+          received[{step.round, step.hop, step.peer.index, device}] = step.operations;
       }
     }
     EXPECT_EQ(done.size(), plan.operations.size());

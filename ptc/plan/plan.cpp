@@ -68,7 +68,9 @@ std::string digest_of(const Plan& plan) {
   add_devices(hasher, plan.dst_devices);
   hasher.add(int64_t{plan.rounds}).add(static_cast<int64_t>(plan.operations.size()));
   for (const Operation& operation : plan.operations) {
-    hasher.add(static_cast<int64_t>(operation.transfer_class)).add(int64_t{operation.round});
+    hasher.add(static_cast<int64_t>(operation.transfer_class))
+        .add(int64_t{operation.round})
+        .add(int64_t{operation.hop});
     hasher.add(int64_t{operation.tensor.value}).add(static_cast<int64_t>(operation.src.kind));
     hasher.add(int64_t{operation.src.index}).add(int64_t{operation.dst.value}).add(operation.bytes);
     add_box(hasher, operation.box);

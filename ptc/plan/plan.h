@@ -2,8 +2,9 @@
 // Plan: the operations that turn one collection into another, with proof of what they cost.
 //
 // A plan is one list of Operations over Locations, sorted by (round, tensor, box, destination). An operation reads a box
-// of a logical tensor at `src` (state of the old epoch) and makes it present at `dst` (state of the new epoch). Reading
-// always sees the old epoch; nothing of it is freed before the plan is committed. So any order inside a round is right.
+// of a logical tensor at `src` and makes it present at `dst` (state of the new epoch). On hop 0, reading sees the old
+// epoch; nothing of it is freed before the plan is committed. On hop k >= 1 a device passes on what it has received of the
+// new epoch, by operations of an earlier (round, hop): fan-out. The hops of a round may run as a pipeline, chunk by chunk.
 //
 // The digest covers our own canonical encoding (hash.h), so that it is the same on any machine and for any serialisation.
 
@@ -35,6 +36,7 @@ std::string_view name_of(TransferClass transfer_class);  // "kept", "same_device
 struct Operation {
   TransferClass transfer_class = TransferClass::kKept;
   int32_t round = 0;  // kept operations are in round 0
+  int32_t hop = 0;    // 0: reads the old epoch; k: passes on what earlier operations brought to src
   TensorId tensor;
   tensor::Box box;
   Location src;

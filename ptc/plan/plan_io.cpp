@@ -57,6 +57,7 @@ void write_operations(const Plan& plan, proto::Plan::Operations& out) {
   for (const Operation& operation : plan.operations) {
     out.add_transfer_class(static_cast<int32_t>(operation.transfer_class));
     out.add_round(operation.round);
+    out.add_hop(operation.hop);
     add_box(*out.mutable_boxes(), operation.tensor, operation.box);
     out.add_src(code_of(operation.src));
     out.add_dst(operation.dst.value);
@@ -122,7 +123,7 @@ class BoxReader {
 
 absl::Status read_operations(const proto::Plan::Operations& in, Plan& plan) {
   const int count = in.transfer_class_size();
-  for (const int other : {in.round_size(), in.boxes().tensor_size(), in.src_size(), in.dst_size()}) {
+  for (const int other : {in.round_size(), in.boxes().tensor_size(), in.src_size(), in.dst_size(), in.hop_size()}) {
     if (other != count)
       return invalid(fmt::format("plan: columns of unequal length ({} and {} operations)", count, other));
   }
@@ -136,6 +137,7 @@ absl::Status read_operations(const proto::Plan::Operations& in, Plan& plan) {
     const int64_t element_bytes = tensor::size_of(plan.tensors[static_cast<size_t>(place.tensor.value)].dtype);
     plan.operations.push_back({.transfer_class = static_cast<TransferClass>(transfer_class),
                                .round = in.round(i),
+                               .hop = in.hop(i),
                                .tensor = place.tensor,
                                .box = place.box,
                                .src = location_of(in.src(i)),

@@ -4,132 +4,148 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "ptc/base/status.h"
 #include "ptc/plan/bounds.h"
+#include "ptc/plan/internal/fan_out.h"
+#include "ptc/plan/internal/spread.h"
 
 namespace scalai::plan {
 namespace {
 
+using internal::HeldBox;
 using tensor::Box;
-
-struct Holder {
-  Location location;
-  HostId host;
-};
-
-// Bytes given to each sender so far; what keeps the load even.
-struct Load {
-  std::map<Location, int64_t> by_location;
-  std::map<HostId, int64_t> cross_by_host;
-};
 
 class Planner {
  public:
-  explicit Planner(const PlannerInput& input) : input_(input) {}
+  explicit Planner(const PlannerInput& input)
+      : input_(input),
+        from_(input.from),
+        to_(input.to),
+        fan_out_(input.cluster, input.options),
+        holds_(static_cast<size_t>(input.cluster.device_count()), false) {}
 
   Plan run() {
-    for (size_t i = 0; i < input_.to.tensors.size(); ++i) plan_tensor(TensorId(static_cast<int64_t>(i)));
+    for (const std::vector<TensorId>& group : internal::alike(input_.from, input_.to, input_.residency))
+      plan_group(group);
     assign_rounds();
     finish();
     return std::move(plan_);
   }
 
  private:
-  // Old holders of a tensor by box. Within a valid collection two different boxes never overlap.
-  using Holders = std::map<Box, std::vector<Holder>>;
+  // A part of one new box that lies in one old box: who has it, who wants it.
+  struct Wanted {
+    Box box;
+    internal::DevicesByHost holders, devices;
+  };
+  // What is found out once for a group of tensors alike.
+  struct Found {
+    std::vector<Operation> local;  // kept and copied, without their tensor
+    std::vector<Wanted> wanted;
+    std::vector<std::pair<Box, std::vector<DeviceId>>> unheld;  // parts of new boxes that no device holds
+  };
 
-  Holders old_holders(TensorId id) const {
-    Holders holders;
-    if (input_.options.sources == SourceRule::kStorage) return holders;
-    for (int rank = 0; rank < input_.from.ranks(); ++rank) {
-      const DeviceId device = input_.from.device_of_rank[static_cast<size_t>(rank)];
-      if (input_.residency.lost.count(device) != 0) continue;
-      const HostId host = input_.cluster.host_of(device);
-      for (const tensor::Piece& piece : input_.from.pieces(id, LogicalRank(rank)).pieces) {
-        holders[piece.box].push_back(staged({Location::device(device), host}));
-      }
-    }
-    return holders;
+  void plan_group(const std::vector<TensorId>& group) {
+    const bool storage_only = input_.options.sources == SourceRule::kStorage;
+    const std::vector<HeldBox> old =
+        storage_only ? std::vector<HeldBox>() : from_.spread_of(group.front(), input_.residency.lost);
+    const std::vector<HeldBox> wanted = to_.spread_of(group.front(), {});
+    element_bytes_ = tensor::size_of(input_.to.tensors[static_cast<size_t>(group.front().value)].dtype);
+    const internal::BoxIndex index(old);
+    Found found;
+    for (const HeldBox& piece : wanted) find_piece(old, index, piece, found);
+    for (const TensorId tensor : group) emit(tensor, found);
   }
 
-  // Where others read a holder's state from: the device itself, or the host memory it is staged in.
-  Holder staged(const Holder& holder) const {
-    if (input_.options.in_place) return holder;
-    const HostId host = input_.options.hub.valid() ? input_.options.hub : holder.host;
-    return {Location::host_memory(host), host};
+  void find_piece(const std::vector<HeldBox>& old, const internal::BoxIndex& index, const HeldBox& piece,
+                  Found& found) {
+    std::vector<Box> covered;
+    int64_t left = piece.box.volume();
+    index.overlaps(piece.box, [&](size_t i, const Box& common) {
+      split_devices(old[i], piece, common, found);
+      covered.push_back(common);
+      left -= common.volume();
+    });
+    if (left == 0) return;
+    for (const Box& box : subtract(piece.box, covered)) found.unheld.emplace_back(box, piece.devices);
   }
 
-  void plan_tensor(TensorId id) {
-    tensor_ = id;
-    element_bytes_ = tensor::size_of(input_.to.tensors[static_cast<size_t>(id.value)].dtype);
-    const Holders holders = old_holders(id);
-    std::map<Box, Missing> missing;
-    for (int rank = 0; rank < input_.to.ranks(); ++rank) {
-      const DeviceId device = input_.to.device_of_rank[static_cast<size_t>(rank)];
-      for (const tensor::Piece& piece : input_.to.pieces(id, LogicalRank(rank)).pieces) {
-        for (const Box& box : plan_piece(holders, device, piece.box)) missing.emplace(box, Missing{id, box});
+  // Devices that want `common`: those that hold it keep or copy it, the others wait for a source.
+  void split_devices(const HeldBox& old, const HeldBox& piece, const Box& common, Found& found) {
+    if (!input_.options.in_place) {
+      found.wanted.push_back(
+          {common, internal::by_host(old.devices, input_.cluster), internal::by_host(piece.devices, input_.cluster)});
+      return;
+    }
+    const TransferClass local = old.box == piece.box ? TransferClass::kKept : TransferClass::kSameDevice;
+    for (const DeviceId device : old.devices) holds_[static_cast<size_t>(device.value)] = true;
+    std::vector<DeviceId> others;
+    for (const DeviceId device : piece.devices) {
+      if (holds_[static_cast<size_t>(device.value)]) {
+        found.local.push_back({.transfer_class = local, .box = common, .src = Location::device(device), .dst = device});
+      } else {
+        others.push_back(device);
       }
     }
-    for (const auto& [box, entry] : missing) plan_.missing.push_back(entry);
+    for (const DeviceId device : old.devices) holds_[static_cast<size_t>(device.value)] = false;
+    if (others.empty()) return;
+    found.wanted.push_back(
+        {common, internal::by_host(old.devices, input_.cluster), internal::by_host(others, input_.cluster)});
+  }
+
+  void emit(TensorId tensor, const Found& found) {
+    tensor_ = tensor;
+    for (const Operation& operation : found.local) {
+      if (operation.transfer_class == TransferClass::kKept) {
+        plan_.operations.push_back(operation);
+        plan_.operations.back().tensor = tensor;
+        plan_.operations.back().bytes = operation.box.volume() * element_bytes_;
+      } else {
+        add(operation.transfer_class, operation.box, operation.src, operation.dst, 0);
+      }
+    }
+    for (const Wanted& wanted : found.wanted) {
+      const int64_t bytes = wanted.box.volume() * element_bytes_;
+      for (const internal::Leg& leg : fan_out_.distribute(wanted.holders, wanted.devices, bytes)) {
+        add(leg.transfer_class, wanted.box, leg.src, leg.dst, leg.hop);
+      }
+    }
+    emit_unheld(found);
     emit_merged();
   }
 
-  // Plans one new piece on its device; returns what nobody holds.
-  std::vector<Box> plan_piece(const Holders& holders, DeviceId device, const Box& box) {
-    std::vector<Box> wanted = {box};
-    if (input_.options.in_place) wanted = take_own(holders, device, box);
-    wanted = take_from_holders(holders, device, wanted);
-    if (input_.options.sources != SourceRule::kStorage) wanted = take_from_copies(device, std::move(wanted));
-    if (!input_.residency.storage) return wanted;
-    for (const Box& part : wanted) add(TransferClass::kFromStorage, part, Location::storage(), device);
-    return {};
-  }
-
-  std::vector<Box> take_own(const Holders& holders, DeviceId device, const Box& box) {
-    const Location here = Location::device(device);
-    const auto holds_here = [&](const std::vector<Holder>& list) {
-      return std::any_of(list.begin(), list.end(), [&](const Holder& holder) { return holder.location == here; });
-    };
-    if (const auto same = holders.find(box); same != holders.end() && holds_here(same->second)) {
-      add(TransferClass::kKept, box, here, device);
-      return {};
-    }
-    std::vector<Box> own;
-    for (const auto& [held, list] : holders) {
-      const auto common = intersect(held, box);
-      if (!common || !holds_here(list)) continue;
-      add(TransferClass::kSameDevice, *common, here, device);
-      own.push_back(*common);
-    }
-    return subtract(box, own);
-  }
-
-  std::vector<Box> take_from_holders(const Holders& holders, DeviceId device, const std::vector<Box>& wanted) {
-    std::vector<Box> rest;
-    for (const Box& box : wanted) {
-      std::vector<Box> taken;
-      for (const auto& [held, list] : holders) {
-        const auto common = intersect(held, box);
-        if (!common) continue;
-        take(*common, choose(list, device, common->volume() * element_bytes_), device);
-        taken.push_back(*common);
+  // From redundant copies in host memory, then storage; else it is missing.
+  void emit_unheld(const Found& found) {
+    std::set<Box> missing;
+    for (const auto& [box, devices] : found.unheld) {
+      for (const DeviceId device : devices) {
+        std::vector<Box> left = {box};
+        if (input_.options.sources != SourceRule::kStorage) left = take_from_copies(device, std::move(left));
+        for (const Box& part : left) {
+          if (input_.residency.storage) {
+            add(TransferClass::kFromStorage, part, Location::storage(), device, 0);
+          } else {
+            missing.insert(part);
+          }
+        }
       }
-      const std::vector<Box> left = subtract(box, taken);
-      rest.insert(rest.end(), left.begin(), left.end());
     }
-    return rest;
+    for (const Box& box : missing) plan_.missing.push_back({tensor_, box});
   }
 
-  // Redundant copies in host memory may overlap in any way: take from the first that has a part.
+  // Redundant copies may overlap in any way: take from the first that has a part.
   std::vector<Box> take_from_copies(DeviceId device, std::vector<Box> wanted) {
     for (const collection::ExtraHolder& extra : input_.residency.extra) {
       if (extra.tensor != tensor_ || wanted.empty()) continue;
+      const bool same_host = extra.host == input_.cluster.host_of(device);
       std::vector<Box> rest;
       for (const Box& box : wanted) {
         if (const auto common = intersect(extra.box, box)) {
-          take(*common, {Location::host_memory(extra.host), extra.host}, device);
+          add(same_host ? TransferClass::kSameHost : TransferClass::kCrossHost, *common,
+              Location::host_memory(extra.host), device, 0);
         }
         const std::vector<Box> left = subtract(box, extra.box);
         rest.insert(rest.end(), left.begin(), left.end());
@@ -139,38 +155,18 @@ class Planner {
     return wanted;
   }
 
-  // Same host before elsewhere; then the least loaded host and sender; then the first in rank order.
-  const Holder& choose(const std::vector<Holder>& list, DeviceId device, int64_t bytes) {
-    const Holder* best = &list.front();
-    if (input_.options.sources == SourceRule::kNearest) {
-      const HostId host = input_.cluster.host_of(device);
-      const auto cost = [&](const Holder& holder) {
-        const bool cross = holder.host != host;
-        return std::tuple(cross, cross ? load_.cross_by_host[holder.host] : 0, load_.by_location[holder.location]);
-      };
-      best = &*std::min_element(list.begin(), list.end(),
-                                [&](const Holder& a, const Holder& b) { return cost(a) < cost(b); });
-      load_.by_location[best->location] += bytes;
-      if (best->host != host) load_.cross_by_host[best->host] += bytes;
-    }
-    return *best;
+  void add(TransferClass transfer_class, const Box& box, Location src, DeviceId dst, int32_t hop) {
+    pending_[{hop, dst, src, transfer_class}].push_back(box);
   }
 
-  void take(const Box& box, const Holder& holder, DeviceId device) {
-    const bool same_host = holder.host == input_.cluster.host_of(device);
-    add(same_host ? TransferClass::kSameHost : TransferClass::kCrossHost, box, holder.location, device);
-  }
-
-  void add(TransferClass transfer_class, const Box& box, Location src, DeviceId dst) {
-    pending_[{dst, src, transfer_class}].push_back(box);
-  }
-
+  // Neighbouring boxes of one pair become one; early hops first, so that rounds can follow them.
   void emit_merged() {
     for (auto& [key, boxes] : pending_) {
-      const auto& [dst, src, transfer_class] = key;
+      const auto& [hop, dst, src, transfer_class] = key;
       for (const Box& box : merge(std::move(boxes))) {
         plan_.operations.push_back({.transfer_class = transfer_class,
                                     .round = 0,
+                                    .hop = hop,
                                     .tensor = tensor_,
                                     .box = box,
                                     .src = src,
@@ -181,19 +177,27 @@ class Planner {
     pending_.clear();
   }
 
-  // Operations arrive by tensor; each device's fill its rounds in that order.
+  // Operations arrive tensor by tensor, early hops first; each device's fill its rounds in that order. What is passed on
+  // cannot leave before the round in which it came.
   void assign_rounds() {
-    std::map<DeviceId, std::pair<int32_t, int64_t>> open;  // round being filled, bytes in it
     const int64_t cap = input_.options.round_bytes;
+    if (cap <= 0) return;
+    std::map<DeviceId, std::pair<int32_t, int64_t>> open;   // round being filled, bytes in it
+    std::map<std::pair<TensorId, DeviceId>, int32_t> came;  // last round in which a tensor's parts came to a device
     for (Operation& operation : plan_.operations) {
-      if (cap <= 0 || operation.transfer_class == TransferClass::kKept) continue;
+      if (operation.transfer_class == TransferClass::kKept) continue;
       auto& [round, filled] = open[operation.dst];
-      if (filled > 0 && filled + operation.bytes > cap) {
+      const int32_t earliest = operation.hop == 0 ? 0 : came[{operation.tensor, DeviceId(operation.src.index)}];
+      if (earliest > round) {
+        round = earliest;
+        filled = 0;
+      } else if (filled > 0 && filled + operation.bytes > cap) {
         ++round;
         filled = 0;
       }
       filled += operation.bytes;
       operation.round = round;
+      came[{operation.tensor, operation.dst}] = std::max(came[{operation.tensor, operation.dst}], round);
       plan_.rounds = std::max(plan_.rounds, round + 1);
     }
   }
@@ -221,11 +225,13 @@ class Planner {
   }
 
   const PlannerInput& input_;
+  internal::Side from_, to_;
+  internal::FanOut fan_out_;
+  std::vector<bool> holds_;  // by device: scratch of split_devices
   Plan plan_;
-  Load load_;
   TensorId tensor_;
   int64_t element_bytes_ = 1;
-  std::map<std::tuple<DeviceId, Location, TransferClass>, std::vector<Box>> pending_;
+  std::map<std::tuple<int32_t, DeviceId, Location, TransferClass>, std::vector<Box>> pending_;
 };
 
 absl::Status check_input(const PlannerInput& input) {

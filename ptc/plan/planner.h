@@ -28,7 +28,9 @@ struct PlannerOptions {
   // (operations then have host-memory sources).
   bool in_place = true;
   SourceRule sources = SourceRule::kNearest;
-  HostId hub;               // valid: all devices stage their state in this host's memory (central)
+  HostId hub;  // valid: all devices stage their state in this host's memory (central)
+  bool place =
+      false;  // whoever makes the new collection lets place() choose α′ (placement.h); make_plan takes it as given
   int64_t round_bytes = 0;  // a device receives at most so much per round (at least one box); 0 = one round
 };
 

@@ -133,7 +133,9 @@ TEST(KnownAnswers, GrowTwoReplicasToSix) {
   job.cluster = cluster_of(6, 1);
   const Plan plan = job.plan();
   EXPECT_EQ(plan.bytes.cross_host, 4 * 400);
-  EXPECT_THAT(departures(plan), ElementsAre(std::pair("g0", 2 * 400), std::pair("g1", 2 * 400)));
+  // Two chains, g0 → g2 → g4 and g1 → g3 → g5: nobody sends twice.
+  EXPECT_THAT(departures(plan),
+              ElementsAre(std::pair("g0", 400), std::pair("g1", 400), std::pair("g2", 400), std::pair("g3", 400)));
 }
 
 TEST(KnownAnswers, IdentityAndDisjoint) {
@@ -167,7 +169,10 @@ TEST(Planner, HostMemoryCopiesComeAfterDevicesAndBeforeStorage) {
 
 TEST(Planner, LoadIsEvenOverHolders) {
   Case job{.from = replicas({7}, devices({0, 1, 2, 3})), .to = replicas({7}, first_devices(8, 4))};
-  for (const auto& [source, bytes] : departures(job.plan())) EXPECT_EQ(bytes, 2 * 28) << source;
+  const Plan plan = job.plan();
+  // Twice over the network (to each host once), then from device to device inside the hosts.
+  EXPECT_EQ(plan.bytes, (ClassBytes{.same_host = 6 * 28, .cross_host = 2 * 28}));
+  for (const auto& [source, bytes] : departures(plan)) EXPECT_LE(bytes, 2 * 28) << source;
 }
 
 TEST(Planner, FirstReplicaTakesAllFromTheLowestRank) {

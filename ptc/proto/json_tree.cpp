@@ -12,9 +12,11 @@ namespace {
 // nlohmann-json's event interface: it reports errors by a call instead of an exception, and shows keys given twice.
 class TreeBuilder {
  public:
+  // NOLINTBEGIN(readability-identifier-naming): names that nlohmann-json asks for
   using number_integer_t = nlohmann::json::number_integer_t;
   using number_unsigned_t = nlohmann::json::number_unsigned_t;
   using number_float_t = nlohmann::json::number_float_t;
+  // NOLINTEND(readability-identifier-naming)
 
   TreeBuilder(std::string_view text, Diagnostics& diagnostics) : text_(text), diagnostics_(diagnostics) {}
 

@@ -20,9 +20,9 @@ std::string parent_of(const std::string& path) {
 }
 
 // Whether `text` can be a text file at all; says why not.
-bool check_bytes(std::string_view text, Diagnostics& diagnostics) {
-  if (text.size() > internal::kMaxBytes) {
-    diagnostics.error({}, fmt::format("the file has {} bytes; at most {} are read", text.size(), internal::kMaxBytes));
+bool check_bytes(std::string_view text, size_t max_bytes, Diagnostics& diagnostics) {
+  if (text.size() > max_bytes) {
+    diagnostics.error({}, fmt::format("the file has {} bytes; at most {} are read", text.size(), max_bytes));
   } else if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
     diagnostics.error({}, "the file is empty");
   } else if (text.find('\0') != std::string_view::npos) {
@@ -43,9 +43,9 @@ bool check_bytes(std::string_view text, Diagnostics& diagnostics) {
 using TreeFunction = internal::TextValue (*)(std::string_view, Diagnostics&, bool&);
 
 void parse(std::string_view text, google::protobuf::Message& message, TreeFunction read_tree, bool json,
-           Diagnostics& diagnostics, Places& places) {
+           size_t max_bytes, Diagnostics& diagnostics, Places& places) {
   message.Clear();
-  bool structure_ok = check_bytes(text, diagnostics);
+  bool structure_ok = check_bytes(text, max_bytes, diagnostics);
   if (structure_ok) {
     const internal::TextValue root = read_tree(text, diagnostics, structure_ok);
     internal::bind(root, message, {.json = json}, diagnostics, places);
@@ -69,13 +69,22 @@ bool Places::broken(const std::string& path) const {
   return broken_.count("") != 0;
 }
 
-void parse_textproto(std::string_view text, google::protobuf::Message& message, Diagnostics& diagnostics,
-                     Places& places) {
-  parse(text, message, internal::read_text_tree, false, diagnostics, places);
+bool Places::broken_inside(const std::string& path) const {
+  // Between these two stand all texts that begin with the path and "." or "[".
+  const auto any = [&](const std::string& from, const std::string& to) {
+    return broken_.lower_bound(from) != broken_.lower_bound(to);
+  };
+  return any(path + ".", path + "/") || any(path + "[", path + "\\");
 }
 
-void parse_json(std::string_view text, google::protobuf::Message& message, Diagnostics& diagnostics, Places& places) {
-  parse(text, message, internal::read_json_tree, true, diagnostics, places);
+void parse_textproto(std::string_view text, google::protobuf::Message& message, Diagnostics& diagnostics,
+                     Places& places, size_t max_bytes) {
+  parse(text, message, internal::read_text_tree, false, max_bytes, diagnostics, places);
+}
+
+void parse_json(std::string_view text, google::protobuf::Message& message, Diagnostics& diagnostics, Places& places,
+                size_t max_bytes) {
+  parse(text, message, internal::read_json_tree, true, max_bytes, diagnostics, places);
 }
 
 std::string pointer_of(const std::string& path) {

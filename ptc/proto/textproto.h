@@ -31,6 +31,8 @@ class Places {
   // A broken field is one with a problem already reported: nothing can be said about its meaning. Whoever is inside a
   // broken field is broken too; "" stands for a file whose structure is broken.
   bool broken(const std::string& path) const;
+  // Whether anything inside `path` is.
+  bool broken_inside(const std::string& path) const;
   void set_broken(const std::string& path) { broken_.insert(path); }
 
  private:
@@ -38,16 +40,19 @@ class Places {
   std::set<std::string> broken_;
 };
 
+constexpr size_t kMaxTextBytes = size_t{1} << 20;  // of what people write
+
 // Parses `text` into `message`; problems go to `diagnostics` (at most 100 of them). What parsed is in `message` even
 // then. Refused besides syntax errors: unknown fields (with the nearest name as hint), wrong types, singular fields
 // given twice, infinities and not-a-number, bytes that are not UTF-8, empty files, NUL bytes (a binary file), more than
-// 1 MiB, more than 32 levels of nesting.
+// `max_bytes`, more than 32 levels of nesting.
 void parse_textproto(std::string_view text, google::protobuf::Message& message, Diagnostics& diagnostics,
-                     Places& places);
+                     Places& places, size_t max_bytes = kMaxTextBytes);
 
 // The same for JSON. Only syntax errors have a position there: other problems carry line 0 and start with a pointer
 // ("/jobs/0/name: …").
-void parse_json(std::string_view text, google::protobuf::Message& message, Diagnostics& diagnostics, Places& places);
+void parse_json(std::string_view text, google::protobuf::Message& message, Diagnostics& diagnostics, Places& places,
+                size_t max_bytes = kMaxTextBytes);
 
 // "jobs[0].name" as a JSON pointer: "/jobs/0/name".
 std::string pointer_of(const std::string& path);

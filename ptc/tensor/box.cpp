@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "ptc/base/status.h"
 
@@ -80,6 +81,38 @@ std::string Box::str() const {
     text += fmt::format("{}{}:{}", dim == 0 ? "" : ", ", lo[dim], hi[dim]);
   }
   return text + "]";
+}
+
+namespace {
+
+// Takes `mark` off the front, after blanks.
+bool take(std::string_view& text, char mark) {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  if (!text.starts_with(mark)) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+bool take(std::string_view& text, int64_t& number) {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return error == std::errc{};
+}
+
+}  // namespace
+
+std::optional<Box> parse_box(std::string_view text) {
+  if (!take(text, '[')) return std::nullopt;
+  Box box;
+  while (!take(text, ']')) {
+    if (box.rank == kMaxRank || (box.rank > 0 && !take(text, ','))) return std::nullopt;
+    const auto dim = static_cast<size_t>(box.rank++);
+    if (!take(text, box.lo[dim]) || !take(text, ':') || !take(text, box.hi[dim])) return std::nullopt;
+    if (box.lo[dim] < 0 || box.lo[dim] > box.hi[dim]) return std::nullopt;
+  }
+  if (!text.empty()) return std::nullopt;
+  return box;
 }
 
 std::optional<Box> intersect(const Box& a, const Box& b) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace scalai::tensor {
@@ -50,6 +51,9 @@ struct Box {
   friend auto operator<=>(const Box&, const Box&) = default;  // lexicographic by lo, then hi
   std::string str() const;                                    // "[0:256, 0:4096]"
 };
+
+// What str() writes; nullopt for anything else, and for a range that begins below 0 or after its end.
+std::optional<Box> parse_box(std::string_view text);
 
 // The common part; nullopt when it is empty. Both boxes have the same rank (CHECK).
 std::optional<Box> intersect(const Box& a, const Box& b);

@@ -116,6 +116,17 @@ TEST(Box, PrintsAndOrdersByLowThenHigh) {
   EXPECT_EQ(Box({1, 2}, {4, 2}).shape(), Shape({3, 0}));
 }
 
+TEST(Box, ParsesWhatItPrints) {
+  for (const Box& box : {Box(), Box({0}, {0}), Box({0, 4}, {2, 4}), Box({1, 2, 3, 4, 5}, {6, 7, 8, 9, 10})}) {
+    EXPECT_EQ(parse_box(box.str()), box) << box.str();
+  }
+  EXPECT_EQ(parse_box(" [ 0 : 4,2:3 ]"), Box({0, 2}, {4, 3}));
+  for (const std::string bad : {"", "[", "[0:1", "[0:1]]", "[0]", "[1:0]", "[-1:2]", "[0:1 2:3]", "[0:1,]", "0:1",
+                                "[a:b]", "[0:99999999999999999999]", "[0:1, 0:1, 0:1, 0:1, 0:1, 0:1]"}) {
+    EXPECT_EQ(parse_box(bad), std::nullopt) << bad;
+  }
+}
+
 TEST(Box, IntersectContainsAndSubtractAgreeWithElementSets) {
   for (const Shape& grid : kGrids) {
     const std::vector<Box> boxes = boxes_in(grid);

@@ -25,6 +25,12 @@ constexpr std::array kRows = {
 int64_t size_of(DType dtype) { return kRows.at(static_cast<size_t>(dtype)).bytes; }
 std::string_view name_of(DType dtype) { return kRows.at(static_cast<size_t>(dtype)).name; }
 
+std::vector<std::string> dtype_names() {
+  std::vector<std::string> names;
+  for (const Row& row : kRows) names.emplace_back(row.name);
+  return names;
+}
+
 absl::StatusOr<DType> parse_dtype(std::string_view name) {
   for (const Row& row : kRows) {
     if (row.name == name) return row.dtype;

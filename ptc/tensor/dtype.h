@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -29,6 +30,7 @@ enum class DType : uint8_t {
 
 int64_t size_of(DType dtype);  // bytes of one element
 std::string_view name_of(DType dtype);
+std::vector<std::string> dtype_names();
 absl::StatusOr<DType> parse_dtype(std::string_view name);
 
 }  // namespace scalai::tensor

@@ -10,7 +10,7 @@
 namespace scalai::tensor {
 namespace {
 
-Range balanced(int64_t extent, int parts, int index) {
+Range balanced(int64_t extent, int64_t parts, int64_t index) {
   const int64_t base = extent / parts;
   const int64_t longer = extent % parts;
   const int64_t begin = index * base + std::min<int64_t>(index, longer);
@@ -41,6 +41,17 @@ Range part_of(const Cut& cut, int64_t extent, int parts, int index, int64_t* pad
       SCALAI_CHECK(cut.bounds.size() == static_cast<size_t>(parts) + 1);
       range = {cut.bounds[static_cast<size_t>(index)], cut.bounds[static_cast<size_t>(index) + 1]};
       break;
+    case SplitRule::kGrouped: {
+      const int64_t different = std::min<int64_t>(parts, cut.groups);
+      range = balanced(extent, different, index * different / parts);
+      break;
+    }
+    case SplitRule::kBucket: {
+      const int64_t share = cut.bucket / parts;
+      range = {std::clamp<int64_t>(index * share - cut.start, 0, extent),
+               std::clamp<int64_t>((index + 1) * share - cut.start, 0, extent)};
+      break;
+    }
   }
   if (padded_end != nullptr) *padded_end = range.end;
   return range;
@@ -98,6 +109,17 @@ std::string problem_of(const Cut& cut, int64_t extent, int parts) {
                        cut.bounds.back() == extent && std::is_sorted(cut.bounds.begin(), cut.bounds.end());
     if (!rises) return fmt::format("the bounds do not rise from 0 to {} in {} parts", extent, parts);
   }
+  if (cut.rule == SplitRule::kGrouped) {
+    if (cut.groups < 1 || extent % cut.groups != 0) return fmt::format("{} is not {} groups", extent, cut.groups);
+    if (cut.groups % parts != 0 && parts % cut.groups != 0)
+      return fmt::format("{} groups do not share out over {} parts", cut.groups, parts);
+  }
+  if (cut.rule == SplitRule::kBucket) {
+    if (cut.bucket < 1 || cut.bucket % parts != 0)
+      return fmt::format("a bucket of {} does not divide by {}", cut.bucket, parts);
+    if (cut.start < 0 || cut.start + extent > cut.bucket)
+      return fmt::format("{} elements from {} do not fit a bucket of {}", extent, cut.start, cut.bucket);
+  }
   return "";
 }
 
@@ -118,18 +140,29 @@ std::set<Extents> parts_of(const Cut& cut, const Extents& whole, int parts) {
 
 }  // namespace
 
-absl::Status validate(const Layout& layout, const Shape& shape,
-                      const std::function<int(const std::string&)>& size_of_axis, const std::string& what) {
+std::vector<std::string> axes_of(const std::string& axes) {
+  std::vector<std::string> names;
+  for (size_t begin = 0; begin <= axes.size();) {
+    const size_t end = std::min(axes.find('+', begin), axes.size());
+    names.push_back(axes.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
+std::optional<CutProblem> find_problem(const Layout& layout, const Shape& shape,
+                                       const std::function<int(const std::string&)>& size_of_axis) {
   // Parts of different sizes may exist side by side after an uneven cut; the next cut has to fit each.
   std::set<Extents> sizes = {Box::whole(shape).hi};
   std::set<std::string> seen;
   bool flat = false;
-  for (const Cut& cut : layout.cuts) {
-    const auto fail = [&](const std::string& why) {
-      return invalid(fmt::format("tensor \"{}\" {}: cut over {}: {}", what, shape.str(), cut.axis, why));
-    };
+  for (size_t i = 0; i < layout.cuts.size(); ++i) {
+    const Cut& cut = layout.cuts[i];
+    const auto fail = [&](std::string why) { return CutProblem{i, std::move(why)}; };
     if (flat) return fail("a flat cut must be the last");
-    if (!seen.insert(cut.axis).second) return fail("the axis is cut twice");
+    for (const std::string& axis : axes_of(cut.axis)) {
+      if (!seen.insert(axis).second) return fail("the axis is cut twice");
+    }
     flat = cut.dim == Cut::kFlat;
     if (!flat && (cut.dim < 0 || cut.dim >= shape.rank()))
       return fail(fmt::format("there is no dimension {}", cut.dim));
@@ -143,7 +176,15 @@ absl::Status validate(const Layout& layout, const Shape& shape,
     }
     sizes = std::move(next);
   }
-  return absl::OkStatus();
+  return std::nullopt;
+}
+
+absl::Status validate(const Layout& layout, const Shape& shape,
+                      const std::function<int(const std::string&)>& size_of_axis, const std::string& what) {
+  const std::optional<CutProblem> problem = find_problem(layout, shape, size_of_axis);
+  if (!problem) return absl::OkStatus();
+  return invalid(fmt::format("tensor \"{}\" {}: cut over {}: {}", what, shape.str(), layout.cuts[problem->cut].axis,
+                             problem->message));
 }
 
 }  // namespace scalai::tensor

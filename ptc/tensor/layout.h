@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,17 +21,27 @@ enum class SplitRule : uint8_t {
   kPadded,    // rounded up to a multiple of `multiple`·n, cut evenly, clipped to the extent: Megatron's vocabulary.
               // Rows beyond the extent are padding: they exist in the local buffer, are zero, and never travel.
   kExplicit,  // `bounds` has n + 1 entries, rising from 0 to the extent
+  kGrouped,   // `groups` equal groups over n parts: part r is group r·groups/n, so that with more parts than groups
+              // several hold the same one (vLLM's key-value heads); with fewer, each part is a run of groups
+  kBucket,    // the tensor lies from `start` in a bucket of `bucket` elements, which is cut evenly: part r is what of
+              // the tensor falls into the bucket's r-th share (Megatron's distributed optimizer)
 };
 
 struct Cut {
   static constexpr int kFlat = -1;
-  std::string axis;  // mesh axis, e.g. "tp"
+  std::string axis;  // mesh axis, e.g. "tp", or several as one: "cp+dp" is their product in the mesh's order
   int dim = 0;       // dimension of the tensor, or kFlat: elements in row-major order of what is left
   SplitRule rule = SplitRule::kEven;
   int64_t multiple = 1;         // kPadded: rows per part are a multiple of this
   std::vector<int64_t> bounds;  // kExplicit
+  int64_t groups = 1;           // kGrouped
+  int64_t start = 0;            // kBucket
+  int64_t bucket = 0;           // kBucket
   friend bool operator==(const Cut&, const Cut&) = default;
 };
+
+// The axes of a cut: "cp+dp" → cp, dp.
+std::vector<std::string> axes_of(const std::string& axes);
 
 struct Layout {
   std::vector<Cut> cuts;  // empty = every rank holds the whole tensor
@@ -66,8 +77,17 @@ struct LocalBuffer {
 };
 LocalBuffer pieces_of(const Layout& layout, const Shape& shape, const AxisLookup& lookup);
 
-// Refuses what the layout cannot mean: dimension out of range, one axis cut twice, a cut after a flat one, an even cut
-// that leaves a rest in some part, explicit bounds that do not rise from 0 to the extent. `size_of_axis` gives the axis size; `what` names the tensor.
+// The first thing that the layout cannot mean: dimension out of range, one axis cut twice, a cut after a flat one, an
+// even cut that leaves a rest in some part, explicit bounds that do not rise from 0 to the extent, groups or a bucket
+// that do not share out. `size_of_axis` gives the size of a cut's axis.
+struct CutProblem {
+  size_t cut = 0;  // index in Layout::cuts
+  std::string message;
+};
+std::optional<CutProblem> find_problem(const Layout& layout, const Shape& shape,
+                                       const std::function<int(const std::string&)>& size_of_axis);
+
+// The same as a status; `what` names the tensor.
 absl::Status validate(const Layout& layout, const Shape& shape,
                       const std::function<int(const std::string&)>& size_of_axis, const std::string& what);
 

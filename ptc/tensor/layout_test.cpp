@@ -73,6 +73,29 @@ TEST(PartOf, WholePartsOfPaddingAreEmpty) {
   EXPECT_THAT(sizes_of(cut, 16, 4), ElementsAre(4, 4, 4, 4)) << "nothing to pad";
 }
 
+// n ranks over g groups: rank r has group r·g/n.
+TEST(PartOf, GroupsAreSharedByNeighbours) {
+  Cut cut = cut_by(SplitRule::kGrouped);
+  cut.groups = 2;
+  const std::vector<int64_t> begins = {0, 0, 0, 0, 6, 6, 6, 6};
+  for (int index = 0; index < 8; ++index) {
+    EXPECT_EQ(part_of(cut, 12, 8, index).begin, begins[static_cast<size_t>(index)]) << index;
+    EXPECT_EQ(part_of(cut, 12, 8, index).end, begins[static_cast<size_t>(index)] + 6) << index;
+  }
+  cut.groups = 6;
+  EXPECT_THAT(sizes_of(cut, 12, 3), ElementsAre(4, 4, 4)) << "fewer parts than groups: an even cut";
+}
+
+TEST(PartOf, BucketsCutWhatFallsIntoEachShare) {
+  Cut cut = cut_by(SplitRule::kBucket);
+  cut.start = 64;
+  cut.bucket = 256;
+  EXPECT_THAT(sizes_of(cut, 100, 4), ElementsAre(0, 64, 36, 0));
+  cut.start = 10;
+  EXPECT_THAT(sizes_of(cut, 100, 4), ElementsAre(54, 46, 0, 0));
+  EXPECT_THAT(sizes_of(cut, 0, 4), ElementsAre(0, 0, 0, 0));
+}
+
 TEST(PartOf, ChecksTheIndex) {
   EXPECT_EXIT(part_of(cut_by(SplitRule::kEven), 4, 2, 2), testing::ExitedWithCode(70), "CHECK failed");
 }
@@ -221,6 +244,34 @@ TEST(ValidateLayout, ExplicitBoundsRiseFromZeroToTheExtent) {
   for (const auto& bad : {with({}), with({0, 6}), with({1, 2, 6}), with({0, 2, 5}), with({0, 7, 6})}) {
     EXPECT_THAT(problem_of(bad, {6}, 2), HasSubstr("do not rise from 0 to 6 in 2 parts"));
   }
+}
+
+TEST(ValidateLayout, GroupsAndBucketsShareOut) {
+  const auto grouped = [](int64_t groups) {
+    return Layout{{{.axis = "tp", .rule = SplitRule::kGrouped, .groups = groups}}};
+  };
+  EXPECT_EQ(problem_of(grouped(2), {12}, 4), "");
+  EXPECT_EQ(problem_of(grouped(4), {12}, 2), "");
+  EXPECT_THAT(problem_of(grouped(5), {12}, 5), HasSubstr("12 is not 5 groups"));
+  EXPECT_THAT(problem_of(grouped(0), {12}, 5), HasSubstr("12 is not 0 groups"));
+  EXPECT_THAT(problem_of(grouped(3), {12}, 4), HasSubstr("3 groups do not share out over 4 parts"));
+  const auto bucket = [](int64_t start, int64_t elements) {
+    return Layout{{{.axis = "dp", .dim = Cut::kFlat, .rule = SplitRule::kBucket, .start = start, .bucket = elements}}};
+  };
+  EXPECT_EQ(problem_of(bucket(4, 16), {3, 4}, 4), "");
+  EXPECT_THAT(problem_of(bucket(5, 16), {3, 4}, 4), HasSubstr("12 elements from 5 do not fit a bucket of 16"));
+  EXPECT_THAT(problem_of(bucket(-1, 16), {3, 4}, 4), HasSubstr("do not fit"));
+  EXPECT_THAT(problem_of(bucket(0, 18), {3, 4}, 4), HasSubstr("a bucket of 18 does not divide by 4"));
+}
+
+TEST(ValidateLayout, AnAxisInsideAProductIsCutOnce) {
+  EXPECT_THAT(axes_of("cp+dp"), ElementsAre("cp", "dp"));
+  EXPECT_THAT(axes_of("tp"), ElementsAre("tp"));
+  const Layout layout{{{.axis = "dp", .dim = 0}, {.axis = "cp+dp", .dim = 1}}};
+  EXPECT_THAT(problem_of(layout, {4, 4}, 2), HasSubstr("cut twice"));
+  const auto problem = find_problem(layout, {4, 4}, [](const std::string&) { return 2; });
+  ASSERT_TRUE(problem.has_value());
+  EXPECT_EQ(problem->cut, 1u);
 }
 
 TEST(ValidateLayout, LooksAtEveryPartOfAnUnevenCut) {

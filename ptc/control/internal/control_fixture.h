@@ -1,6 +1,6 @@
 #pragma once
-// For tests of the control loop: a small cluster, a tiny model, and a control loop that is fed by hand. Four hosts of two
-// GPUs (h0: g0 g1, h1: g2 g3, …); four layers of 64.
+// For tests of the control loop: a small cluster, a tiny model, and a control loop that is fed by hand. Four hosts of
+// two GPUs (h0: g0 g1, h1: g2 g3, …); four layers of 64.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,8 @@
 namespace scalai::control::testing {
 
 inline constexpr const char* kTinyModel =
-    R"({"architectures": ["GPT2LMHeadModel"], "n_layer": 4, "n_embd": 64, "n_head": 4, "n_positions": 128, "vocab_size": 512})";
+    R"({"architectures": ["GPT2LMHeadModel"], "n_layer": 4, "n_embd": 64, "n_head": 4, "n_positions": 128,
+        "vocab_size": 512})";
 
 inline constexpr const char* kSmallCluster = R"(
   schema_version: 1

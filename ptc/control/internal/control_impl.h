@@ -70,6 +70,7 @@ class Control::Impl {
   void begin_reconfiguration(Job& job);
   void begin_attempt(Job& job);
   bool settled(const Job& job) const;  // it has what it wants
+  std::vector<DeviceId> place_ranks(const Job& job, const Source& source, const collection::Collection& to) const;
   std::shared_ptr<const plan::Plan> make_plan(const Source& source, const collection::Collection& to);
   Execute execution(const Job& job, const Source& source, std::shared_ptr<const plan::Plan> plan) const;
   void commit(Job& job, const PhaseSeconds& phases);

@@ -4,14 +4,17 @@
 #include <optional>
 #include <string>
 
-#include "ptc/control/internal/scenario_source.h"
 #include "ptc/control/scenario.h"
+#include "ptc/proto/source.h"
 
 namespace scalai::proto {
 class ParallelChoice;
 }  // namespace scalai::proto
 
 namespace scalai::control::internal {
+
+using proto::Note;
+using proto::Source;
 
 // `job` holds model and batch, or is null when the model is unknown: then only the layout itself is checked.
 // Empty when there is a problem.

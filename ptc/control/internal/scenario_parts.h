@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "ptc/control/internal/scenario_source.h"
 #include "ptc/control/scenario.h"
+#include "ptc/proto/source.h"
 
 namespace scalai::proto {
 class Cluster;
@@ -15,6 +15,10 @@ class Scenario;
 }  // namespace scalai::proto
 
 namespace scalai::control::internal {
+
+using proto::field_of;
+using proto::Note;
+using proto::Source;
 
 // What all parts see.
 struct Context {

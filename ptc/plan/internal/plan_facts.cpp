@@ -98,6 +98,10 @@ void PlanFacts::check_operation(size_t index) {
   }
   if (operation.round < 0 || operation.round >= plan_.rounds)
     wrong(fmt::format("there is no round {}", operation.round));
+  const bool local =
+      operation.transfer_class == TransferClass::kKept || operation.transfer_class == TransferClass::kSameDevice;
+  if (operation.hop < 0 || (operation.hop > 0 && local))
+    wrong(fmt::format("hop {} makes no sense here", operation.hop));
   int64_t bytes = tensor::size_of(plan_.tensors[static_cast<size_t>(operation.tensor.value)].dtype);
   for (int dim = 0; dim < operation.box.rank; ++dim) bytes *= operation.box.extent(dim);
   if (bytes != operation.bytes) wrong(fmt::format("its box is {} bytes, the plan says {}", bytes, operation.bytes));

@@ -12,7 +12,6 @@ namespace scalai::proto::internal {
 
 constexpr int kMaxDepth = 32;
 constexpr size_t kMaxProblems = 100;
-constexpr size_t kMaxBytes = size_t{1} << 20;
 
 struct TextField;
 

@@ -11,7 +11,7 @@
 #include "ptc/base/diagnostics.h"
 #include "ptc/proto/textproto.h"
 
-namespace scalai::control::internal {
+namespace scalai::proto {
 
 // The other place of a cross-field problem.
 struct Note {
@@ -23,10 +23,11 @@ class Source {
  public:
   // JSON when the name ends in ".json" or the first character is '{', else textproto.
   Source(const std::string& file, const std::string& text);
-  void parse(const std::string& text, google::protobuf::Message& message);
+  void parse(const std::string& text, google::protobuf::Message& message, size_t max_bytes = kMaxTextBytes);
 
   bool given(const std::string& path) const { return places_.has(path); }
   bool broken(const std::string& path) const { return places_.broken(path); }
+  bool broken_inside(const std::string& path) const { return places_.broken_inside(path); }
 
   void error(const std::string& path, std::string message, std::string hint = "", const std::vector<Note>& notes = {});
   // "x" is missing.
@@ -58,11 +59,11 @@ class Source {
 
   bool json_;
   Diagnostics diagnostics_;
-  proto::Places places_;
+  Places places_;
   int errors_ = 0;
 };
 
 // The last name of a path: "jobs[0].name" → "name".
 std::string field_of(const std::string& path);
 
-}  // namespace scalai::control::internal
+}  // namespace scalai::proto

@@ -1,3 +1,5 @@
+#include "ptc/proto/source.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,9 +9,8 @@
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 #include "ptc/base/utf8.h"
-#include "ptc/control/internal/scenario_source.h"
 
-namespace scalai::control::internal {
+namespace scalai::proto {
 namespace {
 
 constexpr size_t kMaxNamesListed = 16;
@@ -40,11 +41,11 @@ std::optional<T> value_or_report(Source& source, const std::string& path, const 
 Source::Source(const std::string& file, const std::string& text)
     : json_(looks_like_json(file, text)), diagnostics_(file, text) {}
 
-void Source::parse(const std::string& text, google::protobuf::Message& message) {
+void Source::parse(const std::string& text, google::protobuf::Message& message, size_t max_bytes) {
   if (json_)
-    proto::parse_json(text, message, diagnostics_, places_);
+    parse_json(text, message, diagnostics_, places_, max_bytes);
   else
-    proto::parse_textproto(text, message, diagnostics_, places_);
+    parse_textproto(text, message, diagnostics_, places_, max_bytes);
 }
 
 void Source::report(const std::string& path, SourcePlace place, std::string message, std::string hint,
@@ -52,7 +53,7 @@ void Source::report(const std::string& path, SourcePlace place, std::string mess
   ++errors_;
   if (broken(path)) return;
   const auto with_pointer = [&](const std::string& at, const std::string& text) {
-    return json_ && !at.empty() ? fmt::format("{}: {}", proto::pointer_of(at), text) : text;
+    return json_ && !at.empty() ? fmt::format("{}: {}", pointer_of(at), text) : text;
   };
   Diagnostic diagnostic{place, with_pointer(path, message), std::move(hint), {}};
   for (const Note& note : notes)
@@ -130,4 +131,4 @@ std::string field_of(const std::string& path) {
   return field.substr(0, field.find('['));
 }
 
-}  // namespace scalai::control::internal
+}  // namespace scalai::proto

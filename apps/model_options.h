@@ -1,0 +1,21 @@
+#pragma once
+// Which model's state a command speaks of: the options that say so, and what they mean.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ptc/base/command.h"
+#include "ptc/model/model.h"
+
+namespace scalai::apps {
+
+std::vector<OptionSpec> recipe_options();  // --precision, --optimizer
+OptionSpec format_option();                // --format=table|json|csv
+
+model::Recipe recipe_of(const Arguments& arguments);
+
+// A catalogue name, or the path of a Hugging Face configuration (it ends in ".json").
+absl::StatusOr<model::Model> load_model(const std::string& name);
+
+}  // namespace scalai::apps

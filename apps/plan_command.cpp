@@ -1,0 +1,235 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "apps/commands.h"
+#include "apps/model_options.h"
+#include "apps/output.h"
+#include "apps/plan_output.h"
+#include "apps/plan_request.h"
+#include "ptc/base/file.h"
+#include "ptc/base/status.h"
+#include "ptc/control/scenario.h"
+#include "ptc/plan/interpreter.h"
+#include "ptc/plan/placement.h"
+#include "ptc/plan/plan_io.h"
+
+namespace scalai::apps {
+namespace {
+
+constexpr int kDifferent = 1;
+constexpr int kInvalid = 3;
+constexpr int kBug = 70;
+
+using Names = std::vector<std::string>;
+
+// Options of `scalai plan` that say what to plan; `show` and `diff` read plans that are made.
+Names planning_options() {
+  return {"model",   "from",    "to",    "from-devices", "devices",     "fail",  "gpus-per-host",
+          "cluster", "storage", "place", "strategy",     "round-bytes", "check", "out"};
+}
+
+void refuse(const Arguments& arguments, const Names& options, const std::string& action, Problems& problems) {
+  for (const std::string& option : options) {
+    if (arguments.has(option)) problems.malformed(fmt::format("--{} does not go with {}", option, action));
+  }
+}
+
+// --- make -------------------------------------------------------------------------------------------------------------
+
+int report_check(const absl::Status& status) {
+  std::fputs(fmt::format("scalai plan: the plan is wrong, which is a bug in Scalai; please report it with the command "
+                         "line:\n{}\n",
+                         message_of(status))
+                 .c_str(),
+             stderr);
+  return kBug;
+}
+
+int finish(const Arguments& arguments, const PlanRequest& request, const plan::Plan& plan, PlanFacts facts) {
+  const Shown shown = {arguments.text("format"), arguments.text("explain")};
+  if (!plan.feasible()) {
+    std::fputs(infeasible_text(plan).c_str(), stderr);
+    if (shown.format == "json") print(plan_text(plan, facts, shown));
+    return kInvalid;
+  }
+  if (arguments.flag("check")) {
+    const absl::Status status = interpret(plan, {request.from, request.to, request.cluster, request.residency});
+    if (!status.ok()) return report_check(status);
+    facts.checked = true;
+  }
+  if (arguments.has("out")) {
+    const absl::Status written = write_file(arguments.text("out"), serialize(plan));
+    if (!written.ok()) return report_error(written);
+  }
+  print(plan_text(plan, facts, shown));
+  return 0;
+}
+
+int make(const Arguments& arguments) {
+  Problems problems;
+  refuse(arguments, {"device"}, "making a plan; it is for `scalai plan show`", problems);
+  std::optional<PlanRequest> request = read_plan_request(arguments, problems);
+  if (!request) return problems.report();
+  const auto begin = std::chrono::steady_clock::now();
+  if (request->options.place) request->to.device_of_rank = place(request->input(), request->candidates);
+  const auto plan = make_plan(request->input());
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+  if (!plan.ok()) return report_error(plan.status());
+  return finish(arguments, *request, *plan,
+                {.model = request->model,
+                 .planning_s = elapsed.count(),
+                 .with_links = true,
+                 .hottest_link = hottest_link(*plan, request->input())});
+}
+
+// --- show and diff ----------------------------------------------------------------------------------------------------
+
+absl::StatusOr<plan::Plan> load_plan(const std::string& path) {
+  SCALAI_ASSIGN_OR_RETURN(const std::string bytes, read_file(path));
+  auto plan = plan::parse_plan(bytes);
+  if (!plan.ok()) return invalid(fmt::format("{}: {}", path, message_of(plan.status())));
+  return plan;
+}
+
+void check_device(const plan::Plan& plan, int64_t device, Problems& problems) {
+  for (const std::vector<DeviceId>* side : {&plan.src_devices, &plan.dst_devices}) {
+    if (std::count_if(side->begin(), side->end(), [&](DeviceId one) { return one.value == device; }) > 0) return;
+  }
+  problems.misfit(fmt::format("--device: the plan has no device {}", device));
+}
+
+int show(const Arguments& arguments) {
+  Problems problems;
+  refuse(arguments, planning_options(), "show", problems);
+  if (arguments.has("device") && arguments.has("explain"))
+    problems.malformed("--device and --explain exclude each other");
+  const auto plan = load_plan(arguments.positional()[1]);
+  problems.status("", plan.status());
+  if (plan.ok() && arguments.has("device")) check_device(*plan, arguments.count("device"), problems);
+  if (plan.ok() && arguments.has("explain")) {
+    Names names;
+    for (const plan::TensorInfo& tensor : plan->tensors) names.push_back(tensor.name);
+    check_tensor_name(arguments.text("explain"), names, problems);
+  }
+  if (!problems.empty()) return problems.report();
+  print(arguments.has("device") ? program_text(*plan, DeviceId(arguments.count("device")), arguments.text("format"))
+                                : plan_text(*plan, {}, {arguments.text("format"), arguments.text("explain")}));
+  return 0;
+}
+
+int diff(const Arguments& arguments) {
+  Problems problems;
+  Names options = planning_options();
+  options.insert(options.end(), {"device", "explain"});
+  refuse(arguments, options, "diff", problems);
+  const auto a = load_plan(arguments.positional()[1]);
+  const auto b = load_plan(arguments.positional()[2]);
+  problems.status("", a.status());
+  problems.status("", b.status());
+  if (!problems.empty()) return problems.report();
+  const std::string text = difference_text(*a, *b, arguments.text("format"));
+  print(text);
+  if (text.empty() && arguments.text("format") == "table") print("the same plan: {}\n", a->digest);
+  return text.empty() ? 0 : kDifferent;
+}
+
+int plan_main(const Arguments& arguments) {
+  const Names& words = arguments.positional();
+  if (words.empty()) return make(arguments);
+  if (words[0] == "show" && words.size() == 2) return show(arguments);
+  if (words[0] == "diff" && words.size() == 3) return diff(arguments);
+  Problems problems;
+  if (words[0] == "show") {
+    problems.malformed("show needs one plan: scalai plan show FILE");
+  } else if (words[0] == "diff") {
+    problems.malformed("diff needs two plans: scalai plan diff A B");
+  } else {
+    problems.malformed(fmt::format("unexpected argument \"{}\"; the words are show FILE and diff A B", words[0]));
+  }
+  return problems.report();
+}
+
+// --- its options ------------------------------------------------------------------------------------------------------
+
+std::vector<OptionSpec> what_to_plan() {
+  return {{.name = "model", .value_name = "NAME", .help = "Catalogue model, or the path of a config.json."},
+          {.name = "from",
+           .value_name = "LAYOUT",
+           .help = "Layout that the state has, as in tp8,pp4,dp2; or a collection file, FILE.textproto."},
+          {.name = "to", .value_name = "LAYOUT", .help = "Layout that it shall get, or a collection file."},
+          {.name = "from-devices", .value_name = "DEVICES", .help = "Old devices in rank order (from 0 if not given)."},
+          {.name = "devices",
+           .value_name = "DEVICES",
+           .help = "New devices in rank order (if not given: the old ones that live, then further ones)."},
+          {.name = "place",
+           .type = ValueType::kFlag,
+           .help = "Choose which of these devices takes which new rank, so that least moves."},
+          {.name = "fail", .value_name = "DEVICES", .help = "Old devices that are lost with what they hold."},
+          {.name = "gpus-per-host",
+           .type = ValueType::kCount,
+           .value_name = "N",
+           .help = "GPUs of each host, 8 if neither this nor a cluster is given."},
+          {.name = "cluster", .value_name = "FILE", .help = "Cluster file that says which device is on which host."},
+          {.name = "storage", .type = ValueType::kFlag, .help = "What nobody holds is read from a checkpoint."}};
+}
+
+std::vector<OptionSpec> how_to_plan() {
+  return {{.name = "strategy",
+           .type = ValueType::kChoice,
+           .value_name = "NAME",
+           .help = "Whose rules the planner follows (reshard if not given); where ranks go, --place says.",
+           .choices = control::strategy_names()},
+          {.name = "round-bytes",
+           .type = ValueType::kBytes,
+           .value_name = "SIZE",
+           .help = "Most bytes that a device receives in one round (one round if not given)."},
+          {.name = "check", .type = ValueType::kFlag, .help = "Also run the interpreter, which proves the plan."},
+          {.name = "explain", .value_name = "TENSOR", .help = "Show where each piece of this tensor comes from."},
+          {.name = "out", .value_name = "FILE", .help = "File to write the plan to."},
+          {.name = "device",
+           .type = ValueType::kCount,
+           .value_name = "N",
+           .help = "With show: the program of this device."}};
+}
+
+std::vector<OptionSpec> plan_options() {
+  std::vector<OptionSpec> options;
+  for (const auto& part : {what_to_plan(), recipe_options(), how_to_plan()})
+    options.insert(options.end(), part.begin(), part.end());
+  options.push_back(format_option());
+  return options;
+}
+
+}  // namespace
+
+Command plan_command() {
+  return {{.name = "plan",
+           .summary = "plan the change from one layout to another: what moves, from where, and what must",
+           .usage = "scalai plan [show FILE | diff A B] [OPTION…]",
+           .description =
+               "Plans how a model's training state gets from one layout onto another, and prints the bytes that stay\n"
+               "and move beside the least that any plan must move. DEVICES are numbers and ranges: 0-31,40.\n"
+               "State that no living device holds is named, tensor by tensor; then the exit code is 3, unless\n"
+               "--storage offers a checkpoint.\n"
+               "\n"
+               "`show FILE` prints a plan that --out wrote, `show FILE --device=N` the program of one device;\n"
+               "`diff A B` says what two plans do differently and exits with 1 when they differ.\n"
+               "\n"
+               "CSV has a line a device; with --explain a line a piece.",
+           .options = plan_options(),
+           .examples = {"scalai plan --model=llama3-70b --from=tp8,pp4,dp2 --to=tp4,pp8,dp1",
+                        "scalai plan --model=gpt3-xl --from=tp2,pp2,dp2 --to=tp2,pp2 --fail=5,7 --storage",
+                        "scalai plan --model=gpt3-xl --from=tp4 --to=tp2 --explain=layers.0.attention.qkv.weight",
+                        "scalai plan --model=./config.json --from=dp2 --to=dp6 --place --check --out=plan.binpb",
+                        "scalai plan --from=old.textproto --to=new.textproto", "scalai plan show plan.binpb --device=3",
+                        "scalai plan diff a.binpb b.binpb"},
+           .min_arguments = 0,
+           .max_arguments = 3},
+          plan_main};
+}
+
+}  // namespace scalai::apps

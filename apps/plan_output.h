@@ -1,0 +1,38 @@
+#pragma once
+// How `scalai plan` shows a plan: as a table that is read in ten seconds, JSON or CSV.
+
+#include <optional>
+#include <string>
+
+#include "ptc/plan/metrics.h"
+#include "ptc/plan/plan.h"
+
+namespace scalai::apps {
+
+// What is known of a plan besides itself. A plan that was read from a file has none of it.
+struct PlanFacts {
+  std::string model;
+  std::optional<double> planning_s;
+  bool with_links = false;  // the next one was looked for
+  std::optional<plan::HottestLink> hottest_link;
+  bool checked = false;
+};
+
+struct Shown {
+  std::string format;   // "table", "json", "csv"
+  std::string explain;  // tensor, or "": the whole plan
+};
+
+// The whole plan, or where each piece of one tensor comes from. JSON has both.
+std::string plan_text(const plan::Plan& plan, const PlanFacts& facts, const Shown& shown);
+
+// One device's program.
+std::string program_text(const plan::Plan& plan, DeviceId device, const std::string& format);
+
+// What the second plan says otherwise than the first; "" when they are equal.
+std::string difference_text(const plan::Plan& a, const plan::Plan& b, const std::string& format);
+
+// The state that nobody holds, as error lines, at most twenty.
+std::string infeasible_text(const plan::Plan& plan);
+
+}  // namespace scalai::apps

@@ -1,0 +1,315 @@
+#include "apps/plan_request.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include "apps/model_options.h"
+#include "ptc/base/diagnostics.h"
+#include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
+#include "ptc/collection/collection_file.h"
+#include "ptc/collection/id_list.h"
+#include "ptc/collection/megatron.h"
+#include "ptc/control/scenario.h"
+#include "ptc/control/strategy.h"
+
+namespace scalai::apps {
+namespace {
+
+using collection::Collection;
+using collection::ParallelConfig;
+using Devices = std::vector<DeviceId>;
+
+constexpr int kGpusPerHost = 8;
+constexpr int64_t kMaxDevices = int64_t{1} << 18;
+constexpr size_t kMaxNamesListed = 5;
+
+// One side of the change: a layout of the model, or a collection file.
+struct Side {
+  std::string option, devices_option;
+  std::optional<ParallelConfig> config;
+  std::optional<Collection> file;
+  std::optional<Devices> devices;  // in rank order
+};
+
+class RequestReader {
+ public:
+  RequestReader(const Arguments& arguments, Problems& problems) : arguments_(arguments), problems_(problems) {}
+
+  std::optional<PlanRequest> run() {
+    read_options();
+    read_side(from_);
+    read_side(to_);
+    read_model();
+    read_cluster();
+    read_devices();
+    check_strategy();
+    if (from_.devices && to_.devices) complete_cluster();
+    if (problems_.empty()) build();
+    if (!problems_.empty()) return std::nullopt;
+    return std::move(request_);
+  }
+
+ private:
+  void read_options() {
+    const std::string name = arguments_.has("strategy") ? arguments_.text("strategy") : "reshard";
+    const auto strategy = control::find_strategy(name, {});
+    SCALAI_CHECK(strategy.ok(), "the command layer checks choices");
+    strategy_ = *strategy;
+    request_.options = strategy->planner;
+    request_.options.place = arguments_.flag("place");
+    if (arguments_.has("round-bytes")) request_.options.round_bytes = arguments_.bytes("round-bytes");
+    request_.residency.storage = arguments_.flag("storage");
+  }
+
+  bool is_file(const Side& side) const { return arguments_.text(side.option).ends_with(".textproto"); }
+
+  void read_side(Side& side) {
+    const std::string text = arguments_.text(side.option);
+    if (text.empty()) return problems_.malformed(fmt::format("--{0} is missing, as in --{0}=tp8,pp4,dp2", side.option));
+    if (is_file(side)) return read_file(side, text);
+    const auto config = collection::parse_layout(text);
+    if (!config.ok()) return problems_.malformed(fmt::format("--{}: {}", side.option, message_of(config.status())));
+    if (config->world() > kMaxDevices)
+      return problems_.misfit(
+          fmt::format("--{}: {} devices are more than the {} possible", side.option, config->world(), kMaxDevices));
+    side.config = *config;
+  }
+
+  // What the old state's file says of its residency holds beside --fail and --storage.
+  void read_file(Side& side, const std::string& path) {
+    auto file = collection::load_collection(path);
+    if (!file.ok()) return problems_.file(file.status());
+    side.devices = file->collection.device_of_rank;
+    side.file = std::move(file->collection);
+    if (arguments_.has(side.devices_option))
+      problems_.misfit(fmt::format("--{}: {} says itself which devices there are", side.devices_option, path));
+    if (&side == &to_) return;
+    request_.residency.lost = std::move(file->residency.lost);
+    request_.residency.extra = std::move(file->residency.extra);
+    request_.residency.storage |= file->residency.storage;
+  }
+
+  void read_model() {
+    const bool needless = is_file(from_) && is_file(to_);
+    if (!arguments_.has("model")) {
+      if (!needless) problems_.malformed("--model is missing: say whose state is to move");
+      return;
+    }
+    if (needless) return problems_.misfit("--model: both sides are files, which say what the state is");
+    const auto model = load_model(arguments_.text("model"));
+    if (!model.ok()) return problems_.status("--model: ", model.status());
+    model_ = *model;
+    request_.model = model_->name;
+    for (const Side* side : {&from_, &to_}) {
+      if (side->config)
+        problems_.status(fmt::format("--{}: ", side->option), collection::check_fit(*model_, *side->config));
+    }
+  }
+
+  void read_cluster() {
+    if (arguments_.has("gpus-per-host")) {
+      gpus_per_host_ = static_cast<int>(std::min(arguments_.count("gpus-per-host"), kMaxDevices));
+      if (gpus_per_host_ == 0) problems_.malformed("--gpus-per-host: a host has at least one");
+      if (arguments_.has("cluster")) problems_.malformed("--gpus-per-host and --cluster exclude each other");
+    }
+    if (!arguments_.has("cluster")) return;
+    auto cluster = control::load_cluster(arguments_.text("cluster"));
+    if (!cluster.ok()) return problems_.file(cluster.status());
+    request_.cluster = *std::move(cluster);
+    cluster_devices_ = request_.cluster.device_count();
+  }
+
+  // The devices an option lists, all in the cluster.
+  std::optional<Devices> list(const std::string& option) {
+    if (!arguments_.has(option)) return std::nullopt;
+    std::vector<int> ids;
+    if (const auto problem = collection::parse_id_list(arguments_.text(option), ids)) {
+      problems_.malformed(fmt::format("--{}: at character {}: {}{}{}", option, problem->position, problem->message,
+                                      problem->hint.empty() ? "" : "; ", problem->hint));
+      return std::nullopt;
+    }
+    std::vector<int> outside;
+    std::copy_if(ids.begin(), ids.end(), std::back_inserter(outside), [&](int id) { return id >= cluster_devices_; });
+    if (!outside.empty())
+      problems_.misfit(fmt::format("--{}: the cluster has devices 0-{}, not {}", option, cluster_devices_ - 1,
+                                   collection::id_list_of(outside)));
+    return Devices(ids.begin(), ids.end());
+  }
+
+  void read_devices() {
+    const std::optional<Devices> failing = list("fail");
+    for (Side* side : {&from_, &to_}) {
+      if (!is_file(*side)) side->devices = list(side->devices_option);
+    }
+    if (from_.config && !arguments_.has("from-devices")) place_from();
+    check_count(from_);
+    if (failing && from_.devices) fail(*failing);
+    if (to_.config && !arguments_.has("devices") && from_.devices) place_to();
+    check_count(to_);
+    if (to_.devices) check_alive();
+  }
+
+  void place_from() {
+    const int world = from_.config->world();
+    if (world > cluster_devices_)
+      return problems_.misfit(fmt::format("--from needs {} devices, the cluster has {}", world, cluster_devices_));
+    from_.devices.emplace();
+    for (int device = 0; device < world; ++device) from_.devices->push_back(DeviceId(device));
+  }
+
+  // The old devices that live, in order, then further ones.
+  void place_to() {
+    const std::set<DeviceId>& lost = request_.residency.lost;
+    const std::set<DeviceId> old(from_.devices->begin(), from_.devices->end());
+    const auto world = static_cast<size_t>(to_.config->world());
+    Devices devices;
+    std::copy_if(from_.devices->begin(), from_.devices->end(), std::back_inserter(devices),
+                 [&](DeviceId device) { return !lost.contains(device); });
+    for (DeviceId next(0); devices.size() < world && next.value < cluster_devices_; ++next.value) {
+      if (!old.contains(next)) devices.push_back(next);
+    }
+    if (devices.size() < world)
+      return problems_.misfit(fmt::format("--to needs {} devices, {} of the cluster live", world, devices.size()));
+    request_.candidates = devices;
+    devices.resize(world);
+    to_.devices = std::move(devices);
+  }
+
+  void check_count(const Side& side) {
+    if (!side.devices || !side.config) return;
+    const auto given = static_cast<int>(side.devices->size());
+    if (given != side.config->world())
+      problems_.misfit(fmt::format("--{} lists {} devices, --{}={} needs {}", side.devices_option, given, side.option,
+                                   canonical(*side.config), side.config->world()));
+  }
+
+  void fail(const Devices& failing) {
+    std::vector<int> strangers;
+    for (const DeviceId device : failing) {
+      if (std::find(from_.devices->begin(), from_.devices->end(), device) == from_.devices->end())
+        strangers.push_back(device.value);
+      request_.residency.lost.insert(device);
+    }
+    if (!strangers.empty())
+      problems_.misfit(fmt::format("--fail: not among the old devices: {}", collection::id_list_of(strangers)));
+  }
+
+  void check_alive() {
+    std::vector<int> dead;
+    for (const DeviceId device : *to_.devices) {
+      if (request_.residency.lost.contains(device)) dead.push_back(device.value);
+    }
+    if (!dead.empty())
+      problems_.misfit(fmt::format("--{}: lost devices cannot hold new state: {}", to_.devices_option,
+                                   collection::id_list_of(dead)));
+  }
+
+  void check_strategy() {
+    if (request_.options.sources == plan::SourceRule::kStorage && !request_.residency.storage)
+      problems_.misfit(fmt::format("--strategy={} reads all state from storage: add --storage", strategy_.name));
+    if (!strategy_.data_parallel_only || !from_.config || !to_.config) return;
+    ParallelConfig same = *to_.config;
+    same.dp = from_.config->dp;
+    if (!(same == *from_.config))
+      problems_.misfit(fmt::format("--strategy=dp-only changes dp alone; {} → {} changes more",
+                                   canonical(*from_.config), canonical(*to_.config)));
+  }
+
+  // Without --cluster: as many hosts as the devices need.
+  void complete_cluster() {
+    if (arguments_.has("cluster") || gpus_per_host_ == 0) return;
+    int devices = 0;
+    for (const Side* side : {&from_, &to_}) {
+      for (const DeviceId device : *side->devices) devices = std::max(devices, device.value + 1);
+    }
+    request_.cluster.name = fmt::format("hosts of {} GPUs", gpus_per_host_);
+    for (int first = 0; first < devices; first += gpus_per_host_)
+      request_.cluster.hosts.push_back({.first_device = first, .gpus = gpus_per_host_});
+  }
+
+  void build() {
+    if (request_.candidates.empty()) request_.candidates = *to_.devices;
+    build_side(from_, request_.from);
+    build_side(to_, request_.to);
+    request_.to.epoch = request_.from.epoch + 1;
+    if (!arguments_.has("explain")) return;
+    std::vector<std::string> names;
+    for (const collection::LogicalTensor& tensor : request_.to.tensors) names.push_back(tensor.name);
+    check_tensor_name(arguments_.text("explain"), names, problems_);
+  }
+
+  void build_side(Side& side, Collection& result) {
+    if (side.file) {
+      result = *std::move(side.file);
+      return;
+    }
+    auto built = collection::megatron_collection(*model_, recipe_of(arguments_), *side.config, *side.devices);
+    if (!built.ok()) return problems_.status(fmt::format("--{}: ", side.option), built.status());
+    result = *std::move(built);
+  }
+
+  const Arguments& arguments_;
+  Problems& problems_;
+  PlanRequest request_;
+  control::Strategy strategy_;
+  std::optional<model::Model> model_;
+  Side from_{"from", "from-devices", {}, {}, {}};
+  Side to_{"to", "devices", {}, {}, {}};
+  int gpus_per_host_ = kGpusPerHost;
+  int cluster_devices_ = kMaxDevices;  // without --cluster there are as many as are named
+};
+
+}  // namespace
+
+void Problems::add(int code, const std::string& text) {
+  text_ += fmt::format("scalai plan: error: {}\n", text);
+  note(code);
+}
+
+void Problems::note(int code) {
+  if (code_ == 0 || code == kMalformed) code_ = code;
+}
+
+void Problems::status(const std::string& prefix, const absl::Status& status) {
+  std::istringstream lines(message_of(status));
+  for (std::string line; std::getline(lines, line);) add(exit_code_of(status), prefix + line);
+}
+
+void Problems::file(const absl::Status& status) {
+  if (message_of(status).find('\n') == std::string::npos) return this->status("", status);
+  text_ += message_of(status);
+  note(exit_code_of(status));
+}
+
+int Problems::report() const {
+  std::fputs(text_.c_str(), stderr);
+  if (code_ == kMalformed) std::fputs("Try 'scalai plan --help'.\n", stderr);
+  return code_;
+}
+
+std::optional<PlanRequest> read_plan_request(const Arguments& arguments, Problems& problems) {
+  return RequestReader(arguments, problems).run();
+}
+
+void check_tensor_name(const std::string& tensor, const std::vector<std::string>& names, Problems& problems) {
+  if (std::find(names.begin(), names.end(), tensor) != names.end()) return;
+  std::vector<std::string> near;
+  if (const std::string nearest = closest(tensor, names); !nearest.empty()) near.push_back(nearest);
+  for (const std::string& name : names) {
+    if (near.size() == kMaxNamesListed) break;
+    if (name.find(tensor) != std::string::npos && std::find(near.begin(), near.end(), name) == near.end())
+      near.push_back(name);
+  }
+  problems.misfit(fmt::format("--explain: unknown tensor \"{}\"{}", clipped(tensor, 60),
+                              near.empty() ? "; `scalai models` lists a model's tensors"
+                                           : fmt::format("; did you mean {}?", fmt::join(near, ", "))));
+}
+
+}  // namespace scalai::apps
