@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 namespace scalai::apps {
 
@@ -14,5 +15,13 @@ template <class... Args>
 void print(fmt::format_string<Args...> format, Args&&... args) {
   print(fmt::format(format, std::forward<Args>(args)...));
 }
+
+// What a command line asks for that cannot be; the exit code.
+inline int usage_error(std::string_view command, std::string_view message) {
+  fmt::print(stderr, "scalai {0}: error: {1}\nTry 'scalai {0} --help'.\n", command, message);
+  return 2;
+}
+
+inline constexpr std::string_view kNoStandardInput = "standard input is not read here; give a file";
 
 }  // namespace scalai::apps

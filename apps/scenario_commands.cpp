@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -15,11 +16,15 @@
 namespace scalai::apps {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr int kExpectationFailed = 1;
 
 int validate(const Arguments& arguments) {
+  const std::vector<std::string>& files = arguments.positional();
+  if (std::find(files.begin(), files.end(), "-") != files.end()) return usage_error("validate", kNoStandardInput);
   int worst = 0;
-  for (const std::string& path : arguments.positional()) {
+  for (const std::string& path : files) {
     const auto scenario = control::load_scenario(path, arguments.text("cluster"));
     if (scenario.ok()) {
       print("{}: ok: {} on {} devices, {} events\n", path,
@@ -34,15 +39,34 @@ int validate(const Arguments& arguments) {
   return worst;
 }
 
+// The folder itself when it is a report; else the reports in it, by name (what several strategies were written to).
+std::vector<fs::path> reports_at(const fs::path& folder) {
+  std::vector<fs::path> reports;
+  std::error_code error;  // a folder that cannot be listed is one that has no reports
+  if (fs::exists(folder / "summary.json", error)) return {folder};
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    if (fs::exists(it->path() / "summary.json", ignored)) reports.push_back(it->path());
+  }
+  std::sort(reports.begin(), reports.end());
+  return reports.empty() ? std::vector<fs::path>{folder} : reports;
+}
+
+// A trailing slash would leave an empty name.
+std::string name_of(const fs::path& folder) {
+  const fs::path normal = folder.lexically_normal();
+  return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
+}
+
 int compare(const Arguments& arguments) {
   std::vector<std::pair<std::string, std::string>> summaries;
   for (const std::string& folder : arguments.positional()) {
-    const auto text = read_file(folder + "/summary.json");
-    if (!text.ok()) return report_error(text.status());
-    // A trailing slash would leave an empty label.
-    std::string label = std::filesystem::path(folder).lexically_normal().filename().string();
-    if (label.empty()) label = std::filesystem::path(folder).lexically_normal().parent_path().filename().string();
-    summaries.emplace_back(label, *text);
+    for (const fs::path& report : reports_at(folder)) {
+      const auto text = read_file((report / "summary.json").string());
+      if (!text.ok()) return report_error(text.status());
+      const bool may_clash = report != folder && arguments.positional().size() > 1;
+      summaries.emplace_back(may_clash ? name_of(folder) + "/" + name_of(report) : name_of(report), *text);
+    }
   }
   const auto table = control::compare_summaries(summaries, arguments.text("format"));
   if (!table.ok()) return report_error(table.status());
@@ -50,18 +74,29 @@ int compare(const Arguments& arguments) {
   return 0;
 }
 
+std::string verdict(int differing, int incomplete) {
+  if (differing > 0) return "digests differ";
+  return incomplete > 0 ? fmt::format("{} missing on one side", incomplete) : "all digests equal";
+}
+
 int replay(const Arguments& arguments) {
   const auto plans = control::replay(arguments.positional().front());
   if (!plans.ok()) return report_error(plans.status());
-  bool same = true;
+  int differing = 0, incomplete = 0;
   Table table({"plan>", "recorded", "replayed", ""});
   for (const control::ReplayedPlan& plan : *plans) {
-    const bool equal = plan.recorded == plan.replayed;
-    same = same && equal;
-    table.row({fmt::format("{:03}", plan.number), plan.recorded, plan.replayed, equal ? "same" : "DIFFERENT"});
+    const bool whole = !plan.recorded.empty() && !plan.replayed.empty();
+    const bool different = whole && plan.recorded != plan.replayed;
+    incomplete += whole ? 0 : 1;
+    differing += different ? 1 : 0;
+    table.row({fmt::format("{:03}", plan.number), plan.recorded.empty() ? "missing" : plan.recorded,
+               plan.replayed.empty() ? "missing" : plan.replayed,
+               different ? "DIFFERENT"
+               : whole   ? "same"
+                         : "MISSING"});
   }
-  print("{}{} plans, {}\n", table.text(), plans->size(), same ? "all digests equal" : "digests differ");
-  return same ? 0 : kExpectationFailed;
+  print("{}{} plans, {}\n", table.text(), plans->size(), verdict(differing, incomplete));
+  return differing + incomplete == 0 ? 0 : kExpectationFailed;
 }
 
 }  // namespace
@@ -86,10 +121,12 @@ Command validate_command() {
 Command compare_command() {
   return {{.name = "compare",
            .summary = "print the reports of several runs side by side",
-           .usage = "scalai compare DIR DIR…",
-           .description = "Each DIR is the --out folder of a run; its summary.json is read.",
+           .usage = "scalai compare DIR…",
+           .description =
+               "Each DIR is the --out folder of a run, or of several strategies: then all of them are shown, by name.\n"
+               "Runs of different scenarios or seeds are noted and get no ratio.",
            .options = {format_option()},
-           .examples = {"scalai compare out/demo/reshard out/demo/tenplex"},
+           .examples = {"scalai compare out/demo", "scalai compare out/demo/reshard out/demo/tenplex"},
            .min_arguments = 1,
            .max_arguments = -1},
           compare};
@@ -99,7 +136,8 @@ Command replay_command() {
   return {{.name = "replay",
            .summary = "feed a run's events through the control loop again and compare plan digests",
            .usage = "scalai replay DIR",
-           .description = "DIR is the --out folder of a run, simulated or executed. Exit code 1 when a digest differs.",
+           .description = "DIR is the --out folder of a run, simulated or executed. Exit code 1 when a digest differs\n"
+                          "or a plan is missing.",
            .options = {},
            .examples = {"scalai replay out/demo/reshard"},
            .min_arguments = 1,

@@ -2,11 +2,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <functional>
+#include <set>
 
 #include "apps/output.h"
 #include "apps/sim_family.h"
@@ -103,6 +106,9 @@ int run_one(const control::Scenario& scenario, const std::string& strategy_name,
     std::fputs(failures.c_str(), stderr);
     code = kExpectationFailed;
   }
+  for (const std::string& event : report->unreached) {
+    fmt::print(stderr, "scalai-sim: warning: {} never happened\n", event);
+  }
   for (const control::JobRecord& job : report->jobs) {
     if (job.state != "failed") continue;
     fmt::print(stderr, "scalai-sim: error: job {}: {}\n", job.name, job.failure);
@@ -154,12 +160,32 @@ int run_several(const std::vector<std::string>& strategies, const Arguments& arg
   return code;
 }
 
+// A run would only notice at its end that its report has no place.
+absl::Status prepare_folder(const std::string& folder) {
+  SCALAI_RETURN_IF_ERROR(make_folders(folder));
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+  return missing(fmt::format("{}: cannot write into this folder: {}", folder, std::strerror(errno)));
+}
+
+// Reports are kept by strategy, so each runs once. "" = no name comes twice.
+std::string repeated(const std::vector<std::string>& names) {
+  std::set<std::string> seen;
+  const auto found =
+      std::find_if(names.begin(), names.end(), [&](const auto& name) { return !seen.insert(name).second; });
+  return found == names.end() ? "" : *found;
+}
+
 int simulate_command(const Arguments& arguments) {
   Options options{.scenario = arguments.positional().front(),
                   .cluster = arguments.text("cluster"),
                   .out = arguments.text("out"),
                   .format = arguments.text("format")};
   options.check = arguments.flag("check");
+  std::vector<std::string> strategies = arguments.list("strategy");
+  if (const std::string name = repeated(strategies); !name.empty()) {
+    return usage_error("sim", fmt::format("--strategy names \"{}\" more than once", name));
+  }
+  if (options.scenario == "-") return usage_error("sim", kNoStandardInput);
   const auto scenario = control::load_scenario(options.scenario, options.cluster);
   if (!scenario.ok()) {
     const std::string message = message_of(scenario.status());
@@ -171,8 +197,11 @@ int simulate_command(const Arguments& arguments) {
   options.network =
       network == "maxmin" || (network == "auto" && large) ? sim::BackendKind::kMaxMin : sim::BackendKind::kSimGrid;
   options.command_line = command_line();
-  std::vector<std::string> strategies = arguments.list("strategy");
   if (strategies.empty()) strategies = {scenario->strategy};
+  if (!options.out.empty()) {
+    const absl::Status prepared = prepare_folder(options.out);
+    if (!prepared.ok()) return report_error(prepared);
+  }
   if (strategies.size() == 1) return run_one(*scenario, strategies.front(), options);
   return run_several(strategies, arguments, options);
 }

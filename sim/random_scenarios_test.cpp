@@ -254,7 +254,7 @@ TEST(RandomScenarios, KeepTheirInvariants) {
     if (::testing::Test::HasFailure()) return;
   }
   // The generator reaches every end that a job can have.
-  EXPECT_TRUE(scenario_count() < 200 || states.size() == 4) << fmt::format("{} states", states.size());
+  EXPECT_TRUE(scenario_count() < 200 || states.size() >= 4) << fmt::format("{} states", states.size());
 }
 
 }  // namespace

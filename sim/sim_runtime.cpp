@@ -204,6 +204,16 @@ void SimRuntime::Impl::apply(const control::Fail& fail, double detect_s) {
 
 void SimRuntime::Impl::apply(const control::Repair& repair) {
   for (const DeviceId device : repair.devices) dead_.erase(device);
+  // A device that comes back tells of its loss, if nobody has noticed yet.
+  for (auto entry = agenda_.begin(); entry != agenda_.end();) {
+    const LossKnown* loss = std::get_if<LossKnown>(&entry->second);
+    const bool back =
+        loss != nullptr && std::any_of(repair.devices.begin(), repair.devices.end(), [&](DeviceId device) {
+          return std::find(loss->devices.begin(), loss->devices.end(), device) != loss->devices.end();
+        });
+    if (back) happen(*loss);
+    entry = back ? agenda_.erase(entry) : std::next(entry);
+  }
   for (const std::string& name : repair.links) {
     down_.erase(link(name));
     set_bandwidth(link(name), 1);

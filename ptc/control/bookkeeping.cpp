@@ -92,6 +92,7 @@ std::string name_of(Mode mode) {
     case Mode::kWaiting: return "waiting";
     case Mode::kComplete: return "complete";
     case Mode::kFailed: return "failed";
+    case Mode::kReconfiguring: return "reconfiguring";
     default: return "running";
   }
 }
@@ -115,6 +116,13 @@ JobRecord closed_record(const Job& job, double at_s) {
   return record;
 }
 
+std::string describe(const When& when) {
+  if (const auto* at = std::get_if<AtTime>(&when)) return fmt::format("at {} s", at->at_s);
+  if (const auto* at = std::get_if<AtStep>(&when)) return fmt::format("at step {}", at->step);
+  const auto& during = std::get<During>(when);
+  return fmt::format("during reconfiguration {} after round {}", during.reconfiguration, during.after_round);
+}
+
 }  // namespace
 
 RunReport Control::Impl::report(double at_s) const {
@@ -125,6 +133,9 @@ RunReport Control::Impl::report(double at_s) const {
   report.plans = plans_;
   report.events = events_;
   report.spans = spans_;
+  for (size_t i = 0; i < fired_.size(); ++i) {
+    if (!fired_[i]) report.unreached.push_back(fmt::format("events[{}] ({})", i, describe(scenario_.events[i].when)));
+  }
   report.memory = memory_;
   for (const Job& job : jobs_) {
     report.jobs.push_back(closed_record(job, at_s));

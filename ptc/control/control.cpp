@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -68,7 +69,10 @@ void Control::Impl::on(const Started&) {
     allocate(job, target->devices);
     auto built = collection::megatron_collection(job.spec->model, job.spec->recipe, job.choice->config, job.devices);
     SCALAI_CHECK(built.ok(), message_of(built.status()));
-    job.state = {.step = 0, .collection = std::make_shared<collection::Collection>(std::move(built).value())};
+    job.state = {.step = 0,
+                 .collection = std::make_shared<collection::Collection>(std::move(built).value()),
+                 .gone = {},
+                 .made_s = now_s_};
     if (job.spec->checkpoint.every_steps > 0) job.checkpoint = job.state;  // the initial state is in storage
     sample_memory(job);
     start_training(job);
@@ -143,17 +147,27 @@ void Control::Impl::on(const DevicesLost& event) {
     const auto repaired = repaired_at_s_.find(device);
     if (repaired == repaired_at_s_.end() || repaired->second < event.failed_at_s) dead_.insert(device);
   }
-  for (Job& job : jobs_) {
-    job.state.gone.insert(lost.begin(), lost.end());
-    for (std::optional<Holding>* snapshot : {&job.checkpoint, &job.redundant}) {
-      if (*snapshot) (*snapshot)->gone.insert(lost.begin(), lost.end());
+  const auto forget = [&](Holding& holding) {
+    for (const DeviceId device : lost) {
+      if (lost_since(device, holding.made_s)) holding.gone.insert(device);
     }
+  };
+  for (Job& job : jobs_) {
+    forget(job.state);
+    if (job.checkpoint) forget(*job.checkpoint);
+    if (job.redundant) forget(*job.redundant);
     std::erase_if(job.in_flight, [&](const auto& entry) {
       const std::vector<DeviceId>& devices = entry.second.second.collection->device_of_rank;
       return std::any_of(devices.begin(), devices.end(), [&](DeviceId device) { return lost.count(device) != 0; });
     });
   }
   for (Job& job : jobs_) lose_devices(job, lost, event.failed_at_s, "lost " + device_list(event.devices));
+}
+
+// A device that has failed and was repaired concerns only what was there before the repair.
+bool Control::Impl::lost_since(DeviceId device, double made_s) const {
+  const auto repaired = repaired_at_s_.find(device);
+  return dead_.count(device) != 0 || repaired == repaired_at_s_.end() || made_s <= repaired->second;
 }
 
 void Control::Impl::on(const UserResize& event) { apply(Resize{.job = event.job, .gpus = event.gpus}); }
@@ -196,6 +210,7 @@ void Control::Impl::apply(const Redeploy& what) {
 }
 
 void Control::Impl::apply(const Fail& what) {
+  for (const DeviceId device : what.devices) repaired_at_s_.erase(device);  // this failure comes after any repair
   commands_.push_back(Inject{.what = what, .detect_s = strategy_.costs.detect_s});
 }
 
@@ -261,11 +276,12 @@ void Control::Impl::stop_at_boundary(Job& job) {
 
 void Control::Impl::lose_devices(Job& job, const std::set<DeviceId>& lost, double failed_at_s,
                                  const std::string& cause) {
-  const auto among = [&](const std::vector<DeviceId>& devices) {
-    return std::any_of(devices.begin(), devices.end(), [&](DeviceId device) { return lost.count(device) != 0; });
+  const auto among = [&](const std::vector<DeviceId>& devices, double made_s) {
+    return std::any_of(devices.begin(), devices.end(),
+                       [&](DeviceId device) { return lost.count(device) != 0 && lost_since(device, made_s); });
   };
   if (job.mode == Mode::kTraining || job.mode == Mode::kStopping) {
-    if (!among(job.devices)) return;
+    if (!among(job.devices, job.state.made_s)) return;
     commands_.push_back(Halt{.job = job.index});
     credit_training(job, job.training.steps_done_at(failed_at_s));
     job.cause = cause;
@@ -273,7 +289,10 @@ void Control::Impl::lose_devices(Job& job, const std::set<DeviceId>& lost, doubl
     begin_reconfiguration(job);
   } else if (job.mode == Mode::kReconfiguring) {
     Underway& underway = *job.underway;
-    if (!among(underway.target.devices) && !among(underway.record.plan->src_devices)) return;
+    // An attempt that a repair has set off began after it, at the same time.
+    const double attempt_s = std::nextafter(underway.attempt_s, std::numeric_limits<double>::infinity());
+    const bool target = among(underway.target.devices, attempt_s);
+    if (!target && !among(underway.record.plan->src_devices, job.state.made_s)) return;
     commands_.push_back(Abort{.job = job.index});
     underway.record.cause += "; " + cause;
     underway.record.phases.aborted += now_s_ - underway.attempt_s;
@@ -334,25 +353,27 @@ double Control::Impl::start_snapshots(Job& job) {
   const int64_t step = job.state.step;
   const CheckpointPolicy& checkpoint = job.spec->checkpoint;
   const RedundancyPolicy& redundancy = job.spec->redundancy;
-  const auto start = [&](bool is_checkpoint, std::vector<BulkFlow> flows) {
+  const auto start = [&](bool is_checkpoint, const auto& make_flows) {
     const bool busy = std::any_of(job.in_flight.begin(), job.in_flight.end(),
                                   [&](const auto& entry) { return entry.second.first == is_checkpoint; });
     if (busy) return false;  // the last one has not arrived: skip this one
     const std::optional<Holding>& last = is_checkpoint ? job.checkpoint : job.redundant;
     if (last && last->step == step && last->collection == job.state.collection) return false;
     const int64_t tag = next_tag_++;
-    job.in_flight[tag] = {is_checkpoint,
-                          Holding{.step = step, .collection = job.state.collection, .gone = job.state.gone}};
+    job.in_flight[tag] = {
+        is_checkpoint,
+        Holding{.step = step, .collection = job.state.collection, .gone = job.state.gone, .made_s = now_s_}};
     commands_.push_back(Background{
-        .job = job.index, .tag = tag, .what = is_checkpoint ? "checkpoint" : "redundancy", .flows = std::move(flows)});
+        .job = job.index, .tag = tag, .what = is_checkpoint ? "checkpoint" : "redundancy", .flows = make_flows()});
     return true;
   };
   bool any = false;
   if (checkpoint.every_steps > 0 && step % checkpoint.every_steps == 0) {
-    any = start(true, checkpoint_flows(*job.state.collection)) || any;
+    any = start(true, [&] { return checkpoint_flows(*job.state.collection); }) || any;
   }
   if (redundancy.copies > 0 && step % redundancy.every_steps == 0) {
-    any = start(false, redundancy_flows(*job.state.collection, scenario_.cluster, redundancy)) || any;
+    const auto flows = [&] { return redundancy_flows(*job.state.collection, scenario_.cluster, redundancy); };
+    any = start(false, flows) || any;
   }
   if (!any) return 0;
   // Training waits while every device copies its state to host memory; the rest goes on in the background.

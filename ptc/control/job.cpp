@@ -127,6 +127,18 @@ struct Copy {
   HostId to;
 };
 
+// Hosts in the order in which copies go to them: home, the job's others in a ring, then the rest of the cluster.
+std::vector<HostId> hosts_after(HostId home, const std::vector<HostId>& of_job, const plan::Cluster& cluster) {
+  const auto at = std::lower_bound(of_job.begin(), of_job.end(), home);
+  std::vector<HostId> ring(at, of_job.end());
+  ring.insert(ring.end(), of_job.begin(), at);
+  for (size_t host = 0; host < cluster.hosts.size(); ++host) {
+    const HostId id(static_cast<int64_t>(host));
+    if (!std::binary_search(of_job.begin(), of_job.end(), id)) ring.push_back(id);
+  }
+  return ring;
+}
+
 std::vector<Copy> copies_of(const collection::Collection& collection, const plan::Cluster& cluster,
                             const RedundancyPolicy& policy) {
   std::vector<HostId> hosts;  // of the job, ascending
@@ -150,11 +162,10 @@ std::vector<Copy> copies_of(const collection::Collection& collection, const plan
         return policy.other_host ? cluster.host_of(device) != home : device != devices.front();
       });
       if (replicated) continue;
-      const auto at = static_cast<size_t>(std::lower_bound(hosts.begin(), hosts.end(), home) - hosts.begin());
-      for (int copy = 0; copy < policy.copies; ++copy) {
-        const size_t next = (at + static_cast<size_t>(copy) + (policy.other_host ? 1 : 0)) % hosts.size();
-        copies.push_back({id, box, devices.front(), hosts[next]});
-      }
+      const std::vector<HostId> ring = hosts_after(home, hosts, cluster);
+      const size_t first = policy.other_host ? 1 : 0;
+      const size_t last = std::min(ring.size(), first + static_cast<size_t>(policy.copies));
+      for (size_t host = first; host < last; ++host) copies.push_back({id, box, devices.front(), ring[host]});
     }
   }
   return copies;

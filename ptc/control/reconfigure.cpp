@@ -212,7 +212,7 @@ void Control::Impl::begin_attempt(Job& job) {
   built->epoch = job.state.collection == nullptr ? 0 : job.state.collection->epoch + 1;
   underway.collection = std::make_shared<collection::Collection>(std::move(built).value());
   if (job.state.collection == nullptr) {  // never ran: its initial state is made where it starts
-    job.state = {.step = 0, .collection = underway.collection};
+    job.state = {.step = 0, .collection = underway.collection, .gone = {}, .made_s = now_s_};
     if (job.spec->checkpoint.every_steps > 0) job.checkpoint = job.state;
   }
   std::shared_ptr<const plan::Plan> first;
@@ -252,7 +252,7 @@ void Control::Impl::commit(Job& job, const PhaseSeconds& phases) {
   record.completed = true;
   record.resumed_s = now_s_;
   job.record.lost_steps += record.rolled_back_steps;
-  job.state = {.step = record.step, .collection = underway.collection, .gone = {}};
+  job.state = {.step = record.step, .collection = underway.collection, .gone = {}, .made_s = now_s_};
   job.choice = underway.target.choice;
   allocate(job, underway.target.devices);
   job.record.reconfigurations.push_back(std::move(record));

@@ -6,6 +6,7 @@
 #include "nlohmann/json.hpp"
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
+#include "ptc/control/internal/scenario_parts.h"
 #include "ptc/control/run.h"
 #include "ptc/plan/plan_io.h"
 
@@ -25,6 +26,22 @@ absl::StatusOr<std::string> strategy_of(const std::string& folder) {
     return invalid(folder + "/summary.json: not a summary of a run (no \"strategy\")");
   }
   return summary["strategy"].get<std::string>();
+}
+
+// The strategy that ran comes from the summary. A scenario may be refused under its name although it ran as an override
+// (checkpoint-restart where no checkpoints are written), never under the default's.
+absl::StatusOr<Scenario> scenario_of(const std::string& folder) {
+  const std::string path = folder + "/scenario.resolved.textproto";
+  SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  const FileReader read = [](const std::string& name) { return read_file(name); };
+  return parse_scenario(internal::with_strategy(text, Scenario{}.strategy), path, read);
+}
+
+absl::StatusOr<std::string> digest_in(const std::string& path) {
+  SCALAI_ASSIGN_OR_RETURN(const std::string bytes, read_file(path));
+  const absl::StatusOr<plan::Plan> plan = plan::parse_plan(bytes);
+  if (!plan.ok()) return invalid(fmt::format("{}: {}", path, message_of(plan.status())));
+  return plan->digest;
 }
 
 // A log may have been edited: everything that the control loop counts on is checked here.
@@ -77,7 +94,7 @@ absl::Status feed(Control& control, const Scenario& scenario, const std::vector<
 
 absl::StatusOr<std::vector<ReplayedPlan>> replay(const std::string& folder) {
   SCALAI_ASSIGN_OR_RETURN(const std::string strategy_name, strategy_of(folder));
-  SCALAI_ASSIGN_OR_RETURN(const Scenario scenario, load_scenario(folder + "/scenario.resolved.textproto"));
+  SCALAI_ASSIGN_OR_RETURN(const Scenario scenario, scenario_of(folder));
   SCALAI_ASSIGN_OR_RETURN(const Strategy strategy, find_strategy(strategy_name, scenario.costs));
   SCALAI_ASSIGN_OR_RETURN(const std::string csv, read_file(folder + "/events.csv"));
   SCALAI_ASSIGN_OR_RETURN(const std::vector<Event> events, parse_events(csv));
@@ -95,9 +112,7 @@ absl::StatusOr<std::vector<ReplayedPlan>> replay(const std::string& folder) {
     ReplayedPlan plan{.number = number};
     if (made) plan.replayed = control.plans()[static_cast<size_t>(number) - 1]->digest;
     if (recorded) {
-      SCALAI_ASSIGN_OR_RETURN(const std::string bytes, read_file(path));
-      SCALAI_ASSIGN_OR_RETURN(const plan::Plan read, plan::parse_plan(bytes));
-      plan.recorded = read.digest;
+      SCALAI_ASSIGN_OR_RETURN(plan.recorded, digest_in(path));
     }
     plans.push_back(std::move(plan));
   }

@@ -8,6 +8,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
 #include "ptc/control/internal/report_files.h"
+#include "ptc/control/internal/scenario_parts.h"
 #include "ptc/control/internal/summary.h"
 #include "ptc/plan/plan_io.h"
 
@@ -51,7 +52,8 @@ absl::Status write_report(const RunReport& report, const Manifest& manifest, con
   for (size_t n = 0; n < report.plans.size(); ++n) {
     SCALAI_RETURN_IF_ERROR(write_file(path_of(plan_file_name(n)), plan::serialize(*report.plans[n])));
   }
-  SCALAI_RETURN_IF_ERROR(write_file(path_of("scenario.resolved.textproto"), report.scenario->resolved_text));
+  SCALAI_RETURN_IF_ERROR(write_file(path_of("scenario.resolved.textproto"),
+                                    internal::with_strategy(report.scenario->resolved_text, report.strategy)));
   SCALAI_RETURN_IF_ERROR(write_file(path_of("events.csv"), events_csv(report)));
   SCALAI_RETURN_IF_ERROR(write_file(path_of("transfers.csv"), transfers_csv(report)));
   SCALAI_RETURN_IF_ERROR(write_file(path_of("devices.csv"), devices_csv(report)));

@@ -30,7 +30,7 @@ struct ReconfigurationRecord {
 
 struct JobRecord {
   std::string name;
-  std::string state;    // "complete", "running", "waiting", "failed"
+  std::string state;    // "complete", "running", "waiting", "reconfiguring", "failed"
   std::string failure;  // why, when failed: tensors and boxes that nobody holds
   int64_t steps = 0;    // net steps done
   int64_t samples = 0;
@@ -66,6 +66,7 @@ struct RunReport {
   std::vector<JobRecord> jobs;
   std::vector<std::shared_ptr<const plan::Plan>> plans;  // in order of making: plans/001.binpb, …
   std::vector<Event> events;                             // every event, in order: enough to replay the run
+  std::vector<std::string> unreached;  // scenario events that never happened: "events[3] (at step 500)"
   std::vector<JobSpan> spans;
   std::vector<MemorySample> memory;
   Recorder recorder;

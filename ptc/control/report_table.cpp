@@ -168,7 +168,8 @@ absl::StatusOr<Comparison> compare(const std::vector<std::pair<std::string, std:
     if (!run.ok()) return invalid(fmt::format("{}: {}", label, message_of(run.status())));
     comparison.labels.push_back(label);
     comparison.runs.push_back(*std::move(run));
-    comparison.same_scenario &= comparison.runs.back().scenario_digest == comparison.runs.front().scenario_digest;
+    const Summary &first = comparison.runs.front(), &last = comparison.runs.back();
+    comparison.same_scenario &= last.scenario_digest == first.scenario_digest && last.seed == first.seed;
   }
   for (const std::string& job : job_names(comparison.runs)) add_rows(job, comparison);
   return comparison;
@@ -189,6 +190,9 @@ std::string shortened(const std::string& label) {
   for (size_t i = letters.size() - kNameColumns + 1; i < letters.size(); ++i) tail += letters[i];
   return tail;
 }
+
+// A person would take the ratio of two different things for a gain.
+bool with_ratio(const Comparison& comparison) { return comparison.runs.size() == 2 && comparison.same_scenario; }
 
 class ComparisonTable {
  public:
@@ -212,7 +216,7 @@ class ComparisonTable {
   static std::vector<std::string> headers(const Comparison& comparison) {
     std::vector<std::string> result = {"run"};
     for (const std::string& label : comparison.labels) result.push_back(shortened(label) + ">");
-    if (comparison.runs.size() == 2) result.emplace_back("ratio>");
+    if (with_ratio(comparison)) result.emplace_back("ratio>");
     return result;
   }
 
@@ -238,7 +242,7 @@ class ComparisonTable {
   }
 
   void finish(std::vector<std::string> cells, std::string ratio) {
-    if (comparison_.runs.size() == 2) cells.push_back(std::move(ratio));
+    if (with_ratio(comparison_)) cells.push_back(std::move(ratio));
     table_.row(std::move(cells));
   }
 
@@ -248,11 +252,11 @@ class ComparisonTable {
 
 std::string note_on_scenarios(const Comparison& comparison) {
   if (comparison.same_scenario) return "";
-  std::string note = "note: these are runs of different scenarios:";
+  std::string note = "note: the runs are of different scenarios:";
   for (size_t i = 0; i < comparison.runs.size(); ++i) {
     const Summary& run = comparison.runs[i];
-    note += fmt::format("{} {} is \"{}\" ({})", i == 0 ? "" : ",", shortened(comparison.labels[i]), run.scenario,
-                        run.scenario_digest.substr(0, 8));
+    note += fmt::format("{} {} is \"{}\" ({}, seed {})", i == 0 ? "" : ",", shortened(comparison.labels[i]),
+                        run.scenario, run.scenario_digest.substr(0, 8), run.seed);
   }
   return printable_text(note) + "\n";
 }

@@ -121,8 +121,22 @@ TEST(Compare, OtherScenariosAreNoted) {
   const auto text =
       compare_summaries({{"a", example_json()}, {"b", changed("/scenario_digest", "ffffffffff")}}, "table");
   ASSERT_TRUE(text.ok()) << text.status();
-  EXPECT_THAT(*text, HasSubstr("note: these are runs of different scenarios: a is \"grow-then-lose\" (01234567), b is "
-                               "\"grow-then-lose\" (ffffffff)\n"));
+  EXPECT_THAT(*text,
+              HasSubstr("note: the runs are of different scenarios: a is \"grow-then-lose\" (01234567, seed "
+                        "18446744073709551615), b is \"grow-then-lose\" (ffffffff, seed 18446744073709551615)\n"));
+  EXPECT_THAT(*text, Not(HasSubstr(" ratio")));
+  EXPECT_THAT(*text, Not(HasSubstr("×")));
+}
+
+TEST(Compare, AnotherSeedIsAnotherScenario) {
+  const Runs runs = {{"a", example_json()}, {"b", changed("/seed", 7)}};
+  const std::string table = compare_summaries(runs, "table").value();
+  EXPECT_THAT(table, HasSubstr("b is \"grow-then-lose\" (01234567, seed 7)\n"));
+  EXPECT_THAT(table, Not(HasSubstr(" ratio")));
+  const Json json = Json::parse(compare_summaries(runs, "json").value());
+  EXPECT_EQ(json["same_scenario"], false);
+  EXPECT_EQ(json["rows"][4]["values"].dump(), "[20.0,20.0]");
+  EXPECT_THAT(compare_summaries(runs, "csv").value(), HasSubstr("gpt,downtime_s,s,20,20,"));
 }
 
 TEST(Compare, AJobThatARunLacksIsADash) {

@@ -1,8 +1,28 @@
 #include "ptc/control/run.h"
 
+#include <fmt/format.h>
+
 #include "ptc/base/status.h"
 
 namespace scalai::control {
+
+namespace {
+
+// Nothing can happen any more: what is not over never will be.
+RunReport stuck(RunReport report) {
+  for (size_t i = 0; i < report.jobs.size(); ++i) {
+    JobRecord& job = report.jobs[i];
+    if (job.state == "complete" || job.state == "failed") continue;
+    job.failure = job.state == "waiting"
+                      ? fmt::format("stuck at step {}: it waits for devices that never come (wants {} GPUs)", job.steps,
+                                    report.scenario->jobs[i].gpus)
+                      : fmt::format("stuck at step {}: its transfer stands still on a link that stays down", job.steps);
+    job.state = "failed";
+  }
+  return report;
+}
+
+}  // namespace
 
 absl::StatusOr<RunReport> run(const Scenario& scenario, const Strategy& strategy, Runtime& runtime,
                               const RunOptions& options) {
@@ -17,7 +37,7 @@ absl::StatusOr<RunReport> run(const Scenario& scenario, const Strategy& strategy
     if (options.progress) options.progress(event.at_s);
     absl::StatusOr<Event> next = runtime.next_event();
     if (!next.ok() && next.status().code() == absl::StatusCode::kFailedPrecondition) {
-      return control.report(event.at_s);  // jobs wait for devices that never come
+      return stuck(control.report(event.at_s));
     }
     SCALAI_RETURN_IF_ERROR(next.status());
     event = std::move(*next);

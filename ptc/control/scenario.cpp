@@ -109,7 +109,7 @@ absl::StatusOr<Scenario> build(Context& context, const std::string& cluster_file
   SCALAI_CHECK(context.cluster.has_value() && context.source.errors() == 0, "a problem was not reported");
   scenario.cluster = *std::move(context.cluster);
   scenario.resolved_text = context.comments + resolved_text_of(scenario, context.message);
-  scenario.digest = digest_of(scenario.resolved_text);
+  scenario.digest = digest_of(with_strategy(scenario.resolved_text, ""));
   return scenario;
 }
 

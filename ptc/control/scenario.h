@@ -123,7 +123,7 @@ struct Scenario {
   int64_t round_bytes = 0;  // 0 = one round
   std::vector<Expectation> expectations;
   std::string resolved_text;  // the scenario with every default and file written out, as textproto
-  std::string digest;         // of resolved_text
+  std::string digest;         // of resolved_text whatever its strategy: runs of several strategies are of one scenario
 };
 
 // Reads, parses (textproto, or JSON when the name ends in ".json" or the first character is '{') and validates a

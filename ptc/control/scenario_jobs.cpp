@@ -8,6 +8,7 @@
 
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
+#include "ptc/base/units.h"
 #include "ptc/control/internal/scenario_configs.h"
 #include "ptc/control/internal/scenario_parts.h"
 #include "ptc/model/catalogue.h"
@@ -31,6 +32,7 @@ class JobBuilder {
   void build_recipe();
   void build_batch();
   void build_configs();
+  void check_memory(const std::string& path, const collection::ParallelConfig& config);
   void build_start();
   void build_devices();
   void check_start_config();
@@ -141,9 +143,26 @@ void JobBuilder::build_configs() {
                     "keep one for each number of GPUs",
                     {{fmt::format("{}.configs[{}].layout", path_, first->second), "the first is here"}});
     }
+    check_memory(path + ".layout", choice->config);
     job_.configs.push_back(*choice);
   }
   configs_ok_ = source_.errors() == before && !source_.broken(at("configs"));
+}
+
+// Refuses what cannot fit whatever the placement: the state spread evenly over all ranks that may hold different parts
+// of it, against the memory of the largest GPU.
+void JobBuilder::check_memory(const std::string& path, const collection::ParallelConfig& config) {
+  if (!model_ok_ || !context_.cluster.has_value()) return;
+  int64_t memory = 0;
+  for (const plan::Host& host : context_.cluster->hosts) memory = std::max(memory, host.gpu.memory_bytes);
+  const int64_t distinct = int64_t{config.tp} * config.pp * config.ep * config.etp;
+  const int64_t parts = config.zero > 0 ? config.world() : std::min<int64_t>(config.world(), distinct);
+  const int64_t share = model::state_bytes(job_.model, job_.recipe, /*per_home=*/false) / parts;
+  if (memory == 0 || share <= memory) return;
+  source_.error(path,
+                fmt::format("the state of {} takes at least {} a device; the largest GPU has {}", job_.model.name,
+                            format_bytes(share), format_bytes(memory)),
+                "cut it over more GPUs (tp, pp, zero), or take a GPU with more memory", {cluster_note(context_)});
 }
 
 void JobBuilder::build_devices() {

@@ -182,9 +182,9 @@ void write_costs(const CostOverride& costs, proto::Costs& out) {
   if (costs.transfer_start_s) out.set_transfer_start(seconds_text(*costs.transfer_start_s));
 }
 
-void write_expectation(const Expectation& expect, proto::Expect& out) {
+void write_expectation(const Expectation& expect, const std::string& own_strategy, proto::Expect& out) {
   out.set_metric(expect.metric);
-  out.set_strategy(expect.strategy);
+  out.set_strategy(expect.strategy.empty() ? own_strategy : expect.strategy);
   if (expect.at_least) out.set_at_least(*expect.at_least);
   if (expect.at_most) out.set_at_most(*expect.at_most);
   if (expect.equals) out.set_equals(*expect.equals);
@@ -212,8 +212,19 @@ std::string resolved_text_of(const Scenario& scenario, const proto::Scenario& me
   out.set_strategy(scenario.strategy);
   for (const CostOverride& costs : scenario.costs) write_costs(costs, *out.add_costs());
   if (scenario.round_bytes > 0) out.mutable_planner()->set_round_bytes(fmt::format("{}B", scenario.round_bytes));
-  for (const Expectation& expect : scenario.expectations) write_expectation(expect, *out.add_expect());
+  for (const Expectation& expect : scenario.expectations) {
+    write_expectation(expect, scenario.strategy, *out.add_expect());
+  }
   return proto::print_textproto(out);
+}
+
+std::string with_strategy(const std::string& resolved_text, const std::string& strategy) {
+  // At the start of a line only the scenario's own fields are printed.
+  static constexpr std::string_view kLineStart = "\nstrategy: \"";
+  const size_t found = resolved_text.find(kLineStart);
+  if (found == std::string::npos) return resolved_text;
+  const size_t name = found + kLineStart.size();
+  return resolved_text.substr(0, name) + strategy + resolved_text.substr(resolved_text.find('"', name));
 }
 
 }  // namespace scalai::control::internal

@@ -279,13 +279,22 @@ TEST(Scenario, EachCheckOfJobs) {
        {"steps: 10", "steps: 10 checkpoint { host_memory_copy: true }", "a copy in host memory needs checkpoints"}});
 }
 
+TEST(Scenario, StateThatFitsNoGpuIsRefused) {
+  expect_said(kSmall,
+              {{"gpt3-125m", "gpt3-13b", "the state of gpt3-13b takes at least"}, {"gpt3-125m", "gpt3-350m", ""}});
+}
+
 TEST(Scenario, EachCheckOfModelsWithExpertsAndGroups) {
-  const std::string llama = replaced(kSmall, "gpt3-125m", "llama3-70b");
+  // Room for any state: what is looked at here is how it is cut.
+  const std::string roomy =
+      replaced(kSmall, "} }\n",
+               "} gpu_kinds { name: \"t4-16g\" memory: \"4TiB\" peak_tflops: 65 memory_bandwidth: \"320GB/s\" } }\n");
+  const std::string llama = replaced(roomy, "gpt3-125m", "llama3-70b");
   expect_said(llama, {{"\"dp4\"", "\"tp4\"", ""}, {"count: 2 gpus: 2", "count: 2 gpus: 8", ""}});
   const std::string wide =
       replaced(replaced(llama, "count: 2 gpus: 2", "count: 4 gpus: 8"), "gpus: 4 steps", "gpus: 16 steps");
   expect_said(wide, {{"\"dp4\"", "\"tp16\"", ""}, {"\"dp4\"", "\"tp16,ep2\"", "ep = 2 needs a model with experts"}});
-  const std::string mixtral = replaced(kSmall, "gpt3-125m", "mixtral-8x7b");
+  const std::string mixtral = replaced(roomy, "gpt3-125m", "mixtral-8x7b");
   expect_said(mixtral, {{"\"dp4\"", "\"dp4,ep4\"", ""},
                         {"gpus: 4 steps: 10 configs { layout: \"dp4\"",
                          "gpus: 3 steps: 10 configs { layout: \"cp3,ep3\"", "ep = 3 does not divide the 8 experts"}});

@@ -19,6 +19,8 @@ inline constexpr size_t kExactHosts = 256;
 // `input.to.device_of_rank` are the devices in rank order: the first of `candidates`. More candidates than ranks leave
 // the choice of survivors free. Hosts that offer fewer candidates than a block has ranks take none; where too few hosts
 // are left, or ranks do not fill blocks evenly, the answer is rank order.
+// Hosts are filled or left: a job that shrinks gives back whole hosts, even where staying on a part of each would move
+// less.
 std::vector<DeviceId> place(const PlannerInput& input, const std::vector<DeviceId>& candidates);
 
 // Rows to distinct columns so that the sum of benefits is greatest; rows <= columns. Result: column of each row.

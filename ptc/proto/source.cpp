@@ -32,7 +32,7 @@ template <class T>
 std::optional<T> value_or_report(Source& source, const std::string& path, const absl::StatusOr<T>& value) {
   if (value.ok()) return *value;
   auto [message, hint] = split_hint(message_of(value.status()));
-  source.error(path, std::move(message), std::move(hint));
+  source.error(path, message, std::move(hint));
   return std::nullopt;
 }
 
@@ -48,7 +48,7 @@ void Source::parse(const std::string& text, google::protobuf::Message& message, 
     parse_textproto(text, message, diagnostics_, places_, max_bytes);
 }
 
-void Source::report(const std::string& path, SourcePlace place, std::string message, std::string hint,
+void Source::report(const std::string& path, SourcePlace place, const std::string& message, std::string hint,
                     const std::vector<Note>& notes) {
   ++errors_;
   if (broken(path)) return;
@@ -61,8 +61,9 @@ void Source::report(const std::string& path, SourcePlace place, std::string mess
   diagnostics_.error(std::move(diagnostic));
 }
 
-void Source::error(const std::string& path, std::string message, std::string hint, const std::vector<Note>& notes) {
-  report(path, places_.value(path), std::move(message), std::move(hint), notes);
+void Source::error(const std::string& path, const std::string& message, std::string hint,
+                   const std::vector<Note>& notes) {
+  report(path, places_.value(path), message, std::move(hint), notes);
 }
 
 void Source::missing(const std::string& path, std::string hint) {
@@ -70,11 +71,11 @@ void Source::missing(const std::string& path, std::string hint) {
 }
 
 void Source::error_inside(const std::string& path, const std::string& value, int position, int length,
-                          std::string message, std::string hint, const std::vector<Note>& notes) {
+                          const std::string& message, std::string hint, const std::vector<Note>& notes) {
   SourcePlace place = places_.value(path);
   const bool written_as_is = place.line > 0 && place.length == static_cast<int>(columns_of(value)) + 2;
   if (written_as_is) place = {place.line, place.column + position, length};
-  report(path, place, std::move(message), std::move(hint), notes);
+  report(path, place, message, std::move(hint), notes);
 }
 
 void Source::error_unknown(const std::string& path, const std::string& what, const std::string& name,

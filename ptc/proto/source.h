@@ -29,12 +29,13 @@ class Source {
   bool broken(const std::string& path) const { return places_.broken(path); }
   bool broken_inside(const std::string& path) const { return places_.broken_inside(path); }
 
-  void error(const std::string& path, std::string message, std::string hint = "", const std::vector<Note>& notes = {});
+  void error(const std::string& path, const std::string& message, std::string hint = "",
+             const std::vector<Note>& notes = {});
   // "x" is missing.
   void missing(const std::string& path, std::string hint = "");
   // Points at characters position … position + length − 1 (from 1) of the text `value` that stands at `path`.
-  void error_inside(const std::string& path, const std::string& value, int position, int length, std::string message,
-                    std::string hint = "", const std::vector<Note>& notes = {});
+  void error_inside(const std::string& path, const std::string& value, int position, int length,
+                    const std::string& message, std::string hint = "", const std::vector<Note>& notes = {});
   // A text that is none of `known`: the nearest one, or all of them, become the hint.
   void error_unknown(const std::string& path, const std::string& what, const std::string& name,
                      const std::vector<std::string>& known);
@@ -54,7 +55,7 @@ class Source {
   std::string render() const { return diagnostics_.render(); }
 
  private:
-  void report(const std::string& path, SourcePlace place, std::string message, std::string hint,
+  void report(const std::string& path, SourcePlace place, const std::string& message, std::string hint,
               const std::vector<Note>& notes);
 
   bool json_;

@@ -49,6 +49,7 @@ class Control::Impl {
   void retarget(Job& job, const std::string& cause, bool forced = false);
   void stop_at_boundary(Job& job);
   void lose_devices(Job& job, const std::set<DeviceId>& lost, double failed_at_s, const std::string& cause);
+  bool lost_since(DeviceId device, double made_s) const;
   void start_training(Job& job, double stall_s = 0);
   double step_seconds(const Job& job) const;
   int64_t next_milestone(const Job& job) const;

@@ -22,6 +22,7 @@ struct Holding {
   int64_t step = 0;
   std::shared_ptr<const collection::Collection> collection;
   std::set<DeviceId> gone;
+  double made_s = 0;
 };
 
 // Where training stands: step from_step + k is done at start_s + k · step_s.
@@ -94,7 +95,7 @@ std::vector<BulkFlow> load_flows(const collection::Collection& to, const plan::C
 std::vector<BulkFlow> checkpoint_flows(const collection::Collection& collection);
 
 // Step-stamped redundant copies: for every box without a replica on another host (or device), `copies` copies in the
-// memory of the following hosts of the job. Where they lie, and the traffic that puts them there.
+// memory of the following hosts of the job, then of the cluster, never at home. Where they lie, and the traffic that puts them there.
 std::vector<collection::ExtraHolder> redundant_copies(const collection::Collection& collection,
                                                       const plan::Cluster& cluster, const RedundancyPolicy& policy);
 std::vector<BulkFlow> redundancy_flows(const collection::Collection& collection, const plan::Cluster& cluster,

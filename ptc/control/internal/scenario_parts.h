@@ -43,6 +43,8 @@ void build_options(Context& context, Scenario& scenario);
 
 // The scenario as text with every default and the cluster written out. `message` gives the names that `scenario` lacks.
 std::string resolved_text_of(const Scenario& scenario, const proto::Scenario& message);
+// A resolved text with another name in its "strategy" line. Nothing else changes: expectations in it name theirs.
+std::string with_strategy(const std::string& resolved_text, const std::string& strategy);
 
 // `name` as seen from the folder of `file_name`.
 std::string beside(const std::string& file_name, const std::string& name);
