@@ -257,6 +257,45 @@ TEST_F(ScenarioRun, ACheckpointUnderWaySlowsAReconfiguration) {
   EXPECT_NEAR(phases(0).transfer, 2 * alone, kRounding + 1e-6);
 }
 
+// Two devices on h0, a job on one of them that may grow to both.
+const std::string kMayGrow =
+    "until: \"100s\"\n" + job_text("a",
+                                   "devices: [0] configs { layout: \"dp1\" step_time: \"1s\" } "
+                                   "configs { layout: \"dp2\" step_time: \"1s\" }");
+
+TEST_F(ScenarioRun, AFailureAfterARepairAtTheSameTimeCounts) {
+  const std::string grow = "events { at: \"60s\" resize { gpus: 2 } }";
+  const std::string fail = "events { at: \"50s\" fail { devices: [1] } }";
+  const std::string repair = "events { at: \"50s\" repair { devices: [1] } }";
+  simulate(kMayGrow + "events { at: \"20s\" fail { devices: [1] } }" + repair + fail + grow);
+  EXPECT_EQ(reconfiguration(0).plan->dst_devices, device_ids({0, 2})) << "device 1 is dead";
+  simulate(kMayGrow + fail + repair + grow);
+  EXPECT_EQ(reconfiguration(0).plan->dst_devices, device_ids({0, 1})) << "device 1 is back";
+}
+
+TEST_F(ScenarioRun, ALossBeforeTheJobTookTheDeviceDoesNotConcernIt) {
+  simulate(kMayGrow +
+           "events { at: \"20s\" fail { devices: [1] } } events { at: \"25s\" repair { devices: [1] } }"
+           "events { at: \"30s\" resize { gpus: 2 } } costs { detect: \"60s\" }");
+  ASSERT_EQ(report_.jobs[0].reconfigurations.size(), 1u);
+  EXPECT_EQ(reconfiguration(0).cause, "resize to 2");
+}
+
+TEST_F(ScenarioRun, ARedundantCopyLiesOnAnotherHostEvenOfTheRestOfTheCluster) {
+  simulate("until: \"100s\"\n" +
+           job_text("a",
+                    "gpus: 1 configs { layout: \"dp1\" step_time: \"1s\" } "
+                    "redundancy { copies: 1 where: OTHER_HOST every_steps: 10 }") +
+           "events { at: \"45s\" fail { hosts: [0] } }");
+  EXPECT_EQ(report_.jobs[0].state, "running") << report_.jobs[0].failure;
+  EXPECT_GE(reconfiguration(0).step, 30);
+}
+
+TEST_F(ScenarioRun, EventsThatNeverHappenAreNamed) {
+  simulate(kMayGrow + "events { at_step { step: 5000 } resize { gpus: 2 } }");
+  EXPECT_THAT(report_.unreached, ElementsAre("events[0] (at step 5000)"));
+}
+
 TEST_F(ScenarioRun, JobsThatWaitForeverEndTheRun) {
   simulate(job_text("a", "devices: [0, 2] steps: 50 configs { layout: \"dp2\" step_time: \"1s\" }") +
            "events { at: \"5s\" fail { devices: [0] } }");
