@@ -65,8 +65,9 @@ std::optional<std::vector<MeshAxis>> build_axes(const proto::MeshDescription& me
   for (int i = 0; i < mesh.axes_size(); ++i) {
     const std::string at = fmt::format("{}.axes[{}]", path, i);
     const proto::AxisDescription& axis = mesh.axes(i);
-    const bool good = is_axis_name(source, at + ".name", axis.name()) & source.at_least(at + ".size", axis.size(), 1);
-    if (!good) continue;
+    const bool name_ok = is_axis_name(source, at + ".name", axis.name());
+    const bool size_ok = source.at_least(at + ".size", axis.size(), 1);
+    if (!name_ok || !size_ok) continue;
     const auto [first, fresh] = names.emplace(axis.name(), at + ".name");
     if (!fresh) {
       source.error(at + ".name", fmt::format("axis \"{}\" is given twice", axis.name()), "",

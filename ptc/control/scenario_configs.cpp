@@ -49,7 +49,7 @@ class ConfigChecker {
 
  private:
   const model::Model& model() const { return job_.model; }
-  void error(const std::string& field, std::string message, std::string hint, Note note);
+  void error(const std::string& field, const std::string& message, std::string hint, Note note);
   Note model_note(const std::string& fact) const;
   bool tp_fits(int tp) const;
   void check_tensor_parallel();
@@ -65,9 +65,9 @@ class ConfigChecker {
   Source& source_;
 };
 
-void ConfigChecker::error(const std::string& field, std::string message, std::string hint, Note note) {
+void ConfigChecker::error(const std::string& field, const std::string& message, std::string hint, Note note) {
   const auto [position, length] = field_place(layout_, field);
-  source_.error_inside(path_, layout_, position, length, std::move(message), std::move(hint), {std::move(note)});
+  source_.error_inside(path_, layout_, position, length, message, std::move(hint), {std::move(note)});
 }
 
 Note ConfigChecker::model_note(const std::string& fact) const {

@@ -107,7 +107,8 @@ std::optional<Box> parse_box(std::string_view text) {
   Box box;
   while (!take(text, ']')) {
     if (box.rank == kMaxRank || (box.rank > 0 && !take(text, ','))) return std::nullopt;
-    const auto dim = static_cast<size_t>(box.rank++);
+    const auto dim = static_cast<size_t>(int{box.rank});
+    ++box.rank;
     if (!take(text, box.lo[dim]) || !take(text, ':') || !take(text, box.hi[dim])) return std::nullopt;
     if (box.lo[dim] < 0 || box.lo[dim] > box.hi[dim]) return std::nullopt;
   }
