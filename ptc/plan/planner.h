@@ -3,8 +3,9 @@
 //
 // For each new piece on its device: what the device already holds as the same box is kept (0 bytes); what it holds as
 // part of another box is copied on the device; what is missing is cut along the holders' boxes and fetched from the
-// nearest class of holder (same host, elsewhere, host-memory copy, storage), evenly over its members. Neighbouring boxes of one pair
-// merge. Deterministic: integers only, ties go to the lowest id.
+// nearest class of holder (same host, elsewhere, host-memory copy, storage), evenly over its members. In place, a box
+// crosses to a host once and is passed on from there (internal/fan_out.h). Neighbouring boxes of one pair merge. Tensors
+// alike are looked at once. Deterministic: integers only, ties go to the lowest id.
 //
 // Options are how strategies differ (DESIGN section 1: a strategy is data).
 
