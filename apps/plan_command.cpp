@@ -28,8 +28,9 @@ using Names = std::vector<std::string>;
 
 // Options of `scalai plan` that say what to plan; `show` and `diff` read plans that are made.
 Names planning_options() {
-  return {"model",   "from",    "to",    "from-devices", "devices",     "fail",  "gpus-per-host",
-          "cluster", "storage", "place", "strategy",     "round-bytes", "check", "out"};
+  return {"model",         "from",    "to",        "from-devices", "devices",  "fail",        "gpus-per-host",
+          "cluster",       "storage", "placement", "spread",       "strategy", "round-bytes", "memory-cap",
+          "derive-params", "check",   "out"};
 }
 
 void refuse(const Arguments& arguments, const Names& options, const std::string& action, Problems& problems) {
@@ -75,7 +76,10 @@ int make(const Arguments& arguments) {
   std::optional<PlanRequest> request = read_plan_request(arguments, problems);
   if (!request) return problems.report();
   const auto begin = std::chrono::steady_clock::now();
-  if (request->options.place) request->to.device_of_rank = place(request->input(), request->candidates);
+  plan::Placement placement{.device_of_rank = request->to.device_of_rank, .spread = {}};
+  if (request->options.placement != plan::PlacementRule::kIdentity)
+    placement = best_placement(request->input(), request->candidates);
+  request->to.device_of_rank = std::move(placement.device_of_rank);
   const auto plan = make_plan(request->input());
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   if (!plan.ok()) return report_error(plan.status());
@@ -83,7 +87,9 @@ int make(const Arguments& arguments) {
                 {.model = request->model,
                  .planning_s = elapsed.count(),
                  .with_links = true,
-                 .hottest_link = hottest_link(*plan, request->input())});
+                 .hottest_link = hottest_link(*plan, request->input()),
+                 .spread_domain = arguments.has("spread") ? arguments.text("spread") : "",
+                 .spread = placement.spread});
 }
 
 // --- show and diff ----------------------------------------------------------------------------------------------------
@@ -156,37 +162,56 @@ int plan_main(const Arguments& arguments) {
 // --- its options ------------------------------------------------------------------------------------------------------
 
 std::vector<OptionSpec> what_to_plan() {
-  return {{.name = "model", .value_name = "NAME", .help = "Catalogue model, or the path of a config.json."},
-          {.name = "from",
-           .value_name = "LAYOUT",
-           .help = "Layout that the state has, as in tp8,pp4,dp2; or a collection file, FILE.textproto."},
-          {.name = "to", .value_name = "LAYOUT", .help = "Layout that it shall get, or a collection file."},
-          {.name = "from-devices", .value_name = "DEVICES", .help = "Old devices in rank order (from 0 if not given)."},
-          {.name = "devices",
-           .value_name = "DEVICES",
-           .help = "New devices in rank order (if not given: the old ones that live, then further ones)."},
-          {.name = "place",
-           .type = ValueType::kFlag,
-           .help = "Choose which of these devices takes which new rank, so that least moves."},
-          {.name = "fail", .value_name = "DEVICES", .help = "Old devices that are lost with what they hold."},
-          {.name = "gpus-per-host",
-           .type = ValueType::kCount,
-           .value_name = "N",
-           .help = "GPUs of each host, 8 if neither this nor a cluster is given."},
-          {.name = "cluster", .value_name = "FILE", .help = "Cluster file that says which device is on which host."},
-          {.name = "storage", .type = ValueType::kFlag, .help = "What nobody holds is read from a checkpoint."}};
+  return {
+      {.name = "model", .value_name = "NAME", .help = "Catalogue model, or the path of a config.json."},
+      {.name = "from",
+       .value_name = "LAYOUT",
+       .help = "Layout that the state has, as in tp8,pp4,dp2; or a collection file, FILE.textproto."},
+      {.name = "to", .value_name = "LAYOUT", .help = "Layout that it shall get, or a collection file."},
+      {.name = "from-devices", .value_name = "DEVICES", .help = "Old devices in rank order (from 0 if not given)."},
+      {.name = "devices",
+       .value_name = "DEVICES",
+       .help = "New devices, in rank order for --placement=identity (if not given: the old ones that live, then "
+               "further ones)."},
+      {.name = "placement",
+       .type = ValueType::kChoice,
+       .value_name = "RULE",
+       .help = "Which of these devices takes which new rank, so that least moves: in rank order, runs of ranks to "
+               "hosts, or any rank anywhere (if not given: hosts; in rank order where a file or the strategy says "
+               "so).",
+       .choices = {"identity", "hosts", "free"}},
+      {.name = "spread",
+       .type = ValueType::kChoice,
+       .value_name = "DOMAIN",
+       .help = "Keep data-parallel replicas of the same state on different hosts or racks, and say what that costs.",
+       .choices = {"host", "rack"}},
+      {.name = "fail", .value_name = "DEVICES", .help = "Old devices that are lost with what they hold."},
+      {.name = "gpus-per-host",
+       .type = ValueType::kCount,
+       .value_name = "N",
+       .help = "GPUs of each host, 8 if neither this nor a cluster is given."},
+      {.name = "cluster", .value_name = "FILE", .help = "Cluster file that says which device is on which host."},
+      {.name = "storage", .type = ValueType::kFlag, .help = "What nobody holds is read from a checkpoint."}};
 }
 
 std::vector<OptionSpec> how_to_plan() {
   return {{.name = "strategy",
            .type = ValueType::kChoice,
            .value_name = "NAME",
-           .help = "Whose rules the planner follows (reshard if not given); where ranks go, --place says.",
+           .help = "Whose rules the planner follows (reshard if not given).",
            .choices = control::strategy_names()},
           {.name = "round-bytes",
            .type = ValueType::kBytes,
            .value_name = "SIZE",
            .help = "Most bytes that a device receives in one round (one round if not given)."},
+          {.name = "memory-cap",
+           .type = ValueType::kBytes,
+           .value_name = "SIZE",
+           .help = "Most memory that a device needs beyond the larger of its old and its new state; the plan goes in "
+                   "rounds that free what is no longer needed."},
+          {.name = "derive-params",
+           .type = ValueType::kFlag,
+           .help = "Cast parameters from their fp32 masters where that saves moving them."},
           {.name = "check", .type = ValueType::kFlag, .help = "Also run the interpreter, which proves the plan."},
           {.name = "explain", .value_name = "TENSOR", .help = "Show where each piece of this tensor comes from."},
           {.name = "out", .value_name = "FILE", .help = "File to write the plan to."},
@@ -224,7 +249,7 @@ Command plan_command() {
            .examples = {"scalai plan --model=llama3-70b --from=tp8,pp4,dp2 --to=tp4,pp8,dp1",
                         "scalai plan --model=gpt3-xl --from=tp2,pp2,dp2 --to=tp2,pp2 --fail=5,7 --storage",
                         "scalai plan --model=gpt3-xl --from=tp4 --to=tp2 --explain=layers.0.attention.qkv.weight",
-                        "scalai plan --model=./config.json --from=dp2 --to=dp6 --place --check --out=plan.binpb",
+                        "scalai plan --model=./config.json --from=dp2 --to=dp6 --spread=host --check --out=plan.binpb",
                         "scalai plan --from=old.textproto --to=new.textproto", "scalai plan show plan.binpb --device=3",
                         "scalai plan diff a.binpb b.binpb"},
            .min_arguments = 0,

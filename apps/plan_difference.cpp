@@ -37,6 +37,12 @@ std::string text_of(const std::vector<DeviceId>& devices) {
   return collection::id_list_of(ids);
 }
 
+int64_t count_of(const Plan& plan) {
+  int64_t count = 0;
+  plan.for_each_operation([&](const Operation&) { ++count; });
+  return count;
+}
+
 std::vector<std::pair<std::string, std::string>> header_of(const Plan& plan) {
   std::vector<std::pair<std::string, std::string>> header = {
       {"digest", plan.digest},
@@ -48,13 +54,15 @@ std::vector<std::pair<std::string, std::string>> header_of(const Plan& plan) {
       {"new devices", text_of(plan.dst_devices)},
       {"tensors", fmt::format("{}", plan.tensors.size())},
       {"rounds", fmt::format("{}", plan.rounds)},
-      {"operations", fmt::format("{}", plan.operations.size())},
+      {"memory cap", plan.memory_cap < 0 ? "none" : fmt::format("{}", plan.memory_cap)},
+      {"operations", fmt::format("{}", count_of(plan))},
       {"missing boxes", fmt::format("{}", plan.missing.size())},
       {"survives host losses", fmt::format("{}", plan.survives_host_losses)},
       {"cross_host at least, any placement", fmt::format("{}", plan.lower_bound_any_placement_cross_host)}};
   plan::ClassBytes bytes = plan.bytes, bound = plan.lower_bound;
-  for (const auto one : {plan::TransferClass::kKept, plan::TransferClass::kSameDevice, plan::TransferClass::kSameHost,
-                         plan::TransferClass::kCrossHost, plan::TransferClass::kFromStorage}) {
+  for (const auto one :
+       {plan::TransferClass::kKept, plan::TransferClass::kSameDevice, plan::TransferClass::kDerived,
+        plan::TransferClass::kSameHost, plan::TransferClass::kCrossHost, plan::TransferClass::kFromStorage}) {
     header.emplace_back(fmt::format("{} bytes", name_of(one)), fmt::format("{}", bytes.of(one)));
     header.emplace_back(fmt::format("{} at least", name_of(one)), fmt::format("{}", bound.of(one)));
   }
@@ -76,21 +84,21 @@ auto key_of(const Operation& operation) {
                   operation.bytes);
 }
 
-bool before(const Operation* a, const Operation* b) { return key_of(*a) < key_of(*b); }
+bool before(const Operation& a, const Operation& b) { return key_of(a) < key_of(b); }
 
-std::map<std::string, std::vector<const Operation*>> by_tensor(const Plan& plan) {
-  std::map<std::string, std::vector<const Operation*>> groups;
-  for (const Operation& operation : plan.operations)
-    groups[plan.tensors[static_cast<size_t>(operation.tensor.value)].name].push_back(&operation);
+std::map<std::string, std::vector<Operation>> by_tensor(const Plan& plan) {
+  std::map<std::string, std::vector<Operation>> groups;
+  plan.for_each_operation(
+      [&](const Operation& operation) { groups[plan.tensor(operation.tensor).name].push_back(operation); });
   for (auto& [name, operations] : groups) std::sort(operations.begin(), operations.end(), before);
   return groups;
 }
 
-Part only_in(const std::vector<const Operation*>& a, const std::vector<const Operation*>& b) {
-  std::vector<const Operation*> rest;
+Part only_in(const std::vector<Operation>& a, const std::vector<Operation>& b) {
+  std::vector<Operation> rest;
   std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(rest), before);
   Part part{.operations = static_cast<int64_t>(rest.size())};
-  for (const Operation* operation : rest) part.bytes += operation->bytes;
+  for (const Operation& operation : rest) part.bytes += operation.bytes;
   return part;
 }
 

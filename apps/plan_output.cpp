@@ -22,23 +22,29 @@ using plan::TransferClass;
 
 constexpr size_t kMaxListedJson = 1000;
 constexpr size_t kMaxListedText = 20;
-constexpr TransferClass kClasses[] = {TransferClass::kKept, TransferClass::kSameDevice, TransferClass::kSameHost,
+constexpr TransferClass kClasses[] = {TransferClass::kKept,      TransferClass::kSameDevice,
+                                      TransferClass::kDerived,   TransferClass::kSameHost,
                                       TransferClass::kCrossHost, TransferClass::kFromStorage};
 
 std::string counted(int64_t count, const std::string& noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-bool moves(const Operation& operation) {
-  return operation.transfer_class != TransferClass::kKept && operation.transfer_class != TransferClass::kSameDevice;
-}
+bool travels(const plan::Leg& leg) { return leg.src != plan::Location::device(leg.dst); }
 
-int64_t transfers(const Plan& plan) { return std::count_if(plan.operations.begin(), plan.operations.end(), moves); }
+int64_t transfers(const Plan& plan) {
+  int64_t count = 0;
+  for (const plan::Instance& instance : plan.instances) {
+    const auto legs = plan.patterns.legs(instance.pattern);
+    count += std::count_if(legs.begin(), legs.end(), travels) * static_cast<int64_t>(plan.tensors_of(instance).size());
+  }
+  return count;
+}
 
 const plan::TensorInfo& tensor_of(const Plan& plan, TensorId id) { return plan.tensors[static_cast<size_t>(id.value)]; }
 
 int64_t bytes_of(const Plan& plan, const plan::Missing& missing) {
-  return missing.box.volume() * tensor::size_of(tensor_of(plan, missing.tensor).dtype);
+  return missing.box.volume() * tensor::size_of(tensor_of(plan, missing.tensor).from_dtype);
 }
 
 ordered_json json_of(const tensor::Box& box) {
@@ -74,7 +80,7 @@ ordered_json infeasible_json(const Plan& plan) {
 
 struct Origin {
   int rank = 0;
-  const Operation* operation = nullptr;
+  Operation operation;
 };
 
 // By new rank and box.
@@ -82,11 +88,11 @@ std::vector<Origin> origins_of(const Plan& plan, const std::string& tensor) {
   std::map<DeviceId, int> ranks;
   for (size_t rank = 0; rank < plan.dst_devices.size(); ++rank) ranks[plan.dst_devices[rank]] = static_cast<int>(rank);
   std::vector<Origin> origins;
-  for (const Operation& operation : plan.operations) {
-    if (tensor_of(plan, operation.tensor).name == tensor) origins.push_back({ranks[operation.dst], &operation});
-  }
+  plan.for_each_operation([&](const Operation& operation) {
+    if (tensor_of(plan, operation.tensor).name == tensor) origins.push_back({ranks[operation.dst], operation});
+  });
   std::stable_sort(origins.begin(), origins.end(), [](const Origin& a, const Origin& b) {
-    return std::tie(a.rank, a.operation->box) < std::tie(b.rank, b.operation->box);
+    return std::tie(a.rank, a.operation.box) < std::tie(b.rank, b.operation.box);
   });
   return origins;
 }
@@ -95,6 +101,7 @@ std::string over(const Operation& operation) {
   switch (operation.transfer_class) {
     case TransferClass::kKept: return "stays in place";
     case TransferClass::kSameDevice: return "copied on the device";
+    case TransferClass::kDerived: return "cast from its master";
     case TransferClass::kSameHost: return "inside the host";
     case TransferClass::kCrossHost: return "over the network";
     case TransferClass::kFromStorage: break;
@@ -105,7 +112,7 @@ std::string over(const Operation& operation) {
 Table explain_table(const Plan& plan, const std::string& tensor) {
   Table table({"rank>", "device", "box", "from", "how", "round>", "bytes>"});
   for (const Origin& origin : origins_of(plan, tensor)) {
-    const Operation& operation = *origin.operation;
+    const Operation& operation = origin.operation;
     table.row({fmt::format("{}", origin.rank), fmt::format("g{}", operation.dst.value), operation.box.str(),
                operation.src.str(), over(operation) + (operation.hop > 0 ? ", passed on" : ""),
                fmt::format("{}", operation.round), fmt::format("{}", operation.bytes)});
@@ -116,7 +123,7 @@ Table explain_table(const Plan& plan, const std::string& tensor) {
 ordered_json explain_json(const Plan& plan, const std::string& tensor) {
   ordered_json list = ordered_json::array();
   for (const Origin& origin : origins_of(plan, tensor)) {
-    const Operation& operation = *origin.operation;
+    const Operation& operation = origin.operation;
     list.push_back({{"rank", origin.rank},
                     {"device", operation.dst.value},
                     {"box", json_of(operation.box)},
@@ -143,6 +150,7 @@ std::string plan_json(const Plan& plan, const PlanFacts& facts, const Shown& sho
   json["tensors"] = plan.tensors.size();
   json["transfers"] = transfers(plan);
   json["rounds"] = plan.rounds;
+  json["memory_cap_bytes"] = plan.memory_cap < 0 ? ordered_json(nullptr) : ordered_json(plan.memory_cap);
   json["bytes"] = json_of(plan.bytes);
   json["lower_bound_bytes"] = json_of(plan.lower_bound);
   json["lower_bound_any_placement"] = {{"cross_host", plan.lower_bound_any_placement_cross_host}};
@@ -157,6 +165,12 @@ std::string plan_json(const Plan& plan, const PlanFacts& facts, const Shown& sho
     json["hottest_link"] = nullptr;
   }
   json["survives_host_losses"] = plan.survives_host_losses;
+  if (!facts.spread_domain.empty()) {
+    json["spread"] = {{"domain", facts.spread_domain},
+                      {"cost_bytes", {{"cross_host", facts.spread.cross_host}, {"moved", facts.spread.moved}}},
+                      {"bytes_in_one_domain", facts.spread.bytes_in_one_domain},
+                      {"bytes_in_one_domain_without", facts.spread.bytes_in_one_domain_without}};
+  }
   json["infeasible"] = infeasible_json(plan);
   json["infeasible_count"] = plan.missing.size();
   if (facts.checked) json["checked"] = true;
@@ -183,12 +197,14 @@ std::string headline(const Plan& plan, const PlanFacts& facts) {
 }
 
 std::string bytes_table(const Plan& plan) {
-  static constexpr const char* kTitles[] = {"stays in place", "copied on its device", "inside hosts", "between hosts",
-                                            "from storage"};
+  static constexpr const char* kTitles[] = {"stays in place", "copied on its device", "cast from masters",
+                                            "inside hosts",   "between hosts",        "from storage"};
   Table table({"state", "plan>", "at least>"});
   ClassBytes bytes = plan.bytes, bound = plan.lower_bound;
-  for (size_t i = 0; i < std::size(kClasses); ++i)
+  for (size_t i = 0; i < std::size(kClasses); ++i) {
+    if (kClasses[i] == TransferClass::kDerived && bytes.derived == 0) continue;
     table.row({kTitles[i], format_bytes(bytes.of(kClasses[i])), format_bytes(bound.of(kClasses[i]))});
+  }
   return table.text();
 }
 
@@ -213,6 +229,11 @@ std::string summary(const Plan& plan, const PlanFacts& facts) {
                       format_bytes(plan.lower_bound_any_placement_cross_host));
   text += fmt::format("the new state         survives the loss of {}\n",
                       plan.survives_host_losses == 0 ? "no host" : "any " + counted(plan.survives_host_losses, "host"));
+  if (facts.spread_domain.empty()) return text;
+  text += fmt::format("replicas apart        cost {} between hosts, {} moved; in one {}: {}, {} without\n",
+                      format_bytes(facts.spread.cross_host), format_bytes(facts.spread.moved), facts.spread_domain,
+                      format_bytes(facts.spread.bytes_in_one_domain),
+                      format_bytes(facts.spread.bytes_in_one_domain_without));
   return text;
 }
 
@@ -231,18 +252,21 @@ std::string plan_text(const Plan& plan, const PlanFacts& facts, const Shown& sho
 }
 
 std::string program_text(const Plan& plan, DeviceId device, const std::string& format) {
-  static constexpr const char* kNames[] = {"keep", "copy", "send", "receive", "load"};
   Table table({"round>", "hop>", "step", "peer", "boxes>", "bytes>"});
   ordered_json steps = ordered_json::array();
   for (const plan::ProgramStep& step : lower(plan, device)) {
-    const std::string name = kNames[static_cast<size_t>(step.kind)];
+    const std::string name(name_of(step.kind));
+    int64_t boxes = 0;
+    for (const int32_t i : step.instances)
+      boxes += static_cast<int64_t>(plan.tensors_of(plan.instances[static_cast<size_t>(i)]).size());
     table.row({fmt::format("{}", step.round), fmt::format("{}", step.hop), name, step.peer.str(),
-               fmt::format("{}", step.operations.size()), fmt::format("{}", step.bytes)});
+               fmt::format("{}", boxes), fmt::format("{}", step.bytes)});
     steps.push_back({{"round", step.round},
                      {"hop", step.hop},
                      {"step", name},
                      {"peer", step.peer.str()},
-                     {"operations", step.operations},
+                     {"boxes", boxes},
+                     {"instances", step.instances},
                      {"bytes", step.bytes}});
   }
   if (format == "csv") return table.csv();

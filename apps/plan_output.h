@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ptc/plan/metrics.h"
+#include "ptc/plan/placement.h"
 #include "ptc/plan/plan.h"
 
 namespace scalai::apps {
@@ -15,6 +16,8 @@ struct PlanFacts {
   std::optional<double> planning_s;
   bool with_links = false;  // the next one was looked for
   std::optional<plan::HottestLink> hottest_link;
+  std::string spread_domain;  // "host", "rack", or "": the next one does not count
+  plan::Placement::Spread spread;
   bool checked = false;
 };
 

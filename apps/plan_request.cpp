@@ -63,9 +63,42 @@ class RequestReader {
     SCALAI_CHECK(strategy.ok(), "the command layer checks choices");
     strategy_ = *strategy;
     request_.options = strategy->planner;
-    request_.options.place = arguments_.flag("place");
-    if (arguments_.has("round-bytes")) request_.options.round_bytes = arguments_.bytes("round-bytes");
+    request_.options.derive_params = arguments_.flag("derive-params");
+    read_placement();
+    read_caps();
     request_.residency.storage = arguments_.flag("storage");
+  }
+
+  // A file of the new state says which device has which rank; the strategies that model other systems, that ranks stay in
+  // order. Where --placement or --spread is given, it decides.
+  void read_placement() {
+    using plan::PlacementRule, plan::SpreadRule;
+    PlacementRule& rule = request_.options.placement;
+    SpreadRule& spread = request_.options.spread;
+    if (is_file(to_)) rule = PlacementRule::kIdentity;
+    if (arguments_.has("spread")) {
+      spread = arguments_.text("spread") == "rack" ? SpreadRule::kRack : SpreadRule::kHost;
+      if (rule == PlacementRule::kIdentity) rule = PlacementRule::kHosts;
+    }
+    if (!arguments_.has("placement")) return;
+    const std::string name = arguments_.text("placement");
+    rule = name == "identity" ? PlacementRule::kIdentity
+           : name == "free"   ? PlacementRule::kFree
+                              : PlacementRule::kHosts;
+    if (rule == PlacementRule::kIdentity && spread != SpreadRule::kNone)
+      problems_.malformed("--spread chooses devices, which --placement=identity forbids");
+  }
+
+  void read_caps() {
+    if (arguments_.has("round-bytes")) request_.options.round_bytes = arguments_.bytes("round-bytes");
+    if (!arguments_.has("memory-cap")) return;
+    request_.options.memory_cap = arguments_.bytes("memory-cap");
+    if (arguments_.has("round-bytes")) problems_.malformed("--round-bytes and --memory-cap exclude each other");
+    if (!request_.options.in_place || request_.options.sources == plan::SourceRule::kStorage)
+      problems_.misfit(
+          fmt::format("--memory-cap: --strategy={} does not work in place; only plans that do keep "
+                      "a cap",
+                      strategy_.name));
   }
 
   bool is_file(const Side& side) const { return arguments_.text(side.option).ends_with(".textproto"); }
@@ -151,7 +184,7 @@ class RequestReader {
     if (from_.config && !arguments_.has("from-devices")) place_from();
     check_count(from_);
     if (failing && from_.devices) fail(*failing);
-    if (to_.config && !arguments_.has("devices") && from_.devices) place_to();
+    if (to_.config && !arguments_.has("devices") && from_.devices) find_candidates();
     check_count(to_);
     if (to_.devices) check_alive();
   }
@@ -164,15 +197,16 @@ class RequestReader {
     for (int device = 0; device < world; ++device) from_.devices->push_back(DeviceId(device));
   }
 
-  // The old devices that live, in order, then further ones.
-  void place_to() {
+  // The old devices that live, in order, then further ones: as many as it takes, and those that a spread may choose from.
+  void find_candidates() {
     const std::set<DeviceId>& lost = request_.residency.lost;
     const std::set<DeviceId> old(from_.devices->begin(), from_.devices->end());
     const auto world = static_cast<size_t>(to_.config->world());
     Devices devices;
     std::copy_if(from_.devices->begin(), from_.devices->end(), std::back_inserter(devices),
                  [&](DeviceId device) { return !lost.contains(device); });
-    for (DeviceId next(0); devices.size() < world && next.value < cluster_devices_; ++next.value) {
+    const size_t wanted = std::max(world, devices_to_spread_over());
+    for (DeviceId next(0); devices.size() < wanted && next.value < cluster_devices_; ++next.value) {
       if (!old.contains(next)) devices.push_back(next);
     }
     if (devices.size() < world)
@@ -180,6 +214,15 @@ class RequestReader {
     request_.candidates = devices;
     devices.resize(world);
     to_.devices = std::move(devices);
+  }
+
+  // All of a cluster; of hosts alike, so many that none has to take more than half of the replicas.
+  size_t devices_to_spread_over() const {
+    if (request_.options.spread == plan::SpreadRule::kNone || to_.config->dp == 1 || gpus_per_host_ == 0) return 0;
+    if (arguments_.has("cluster")) return static_cast<size_t>(cluster_devices_);
+    const int64_t world = to_.config->world(), half = (to_.config->dp + 1) / 2 * (world / to_.config->dp);
+    const int64_t of_host = std::min<int64_t>(gpus_per_host_, half);
+    return static_cast<size_t>((world + of_host - 1) / of_host * gpus_per_host_);
   }
 
   void check_count(const Side& side) {
@@ -214,6 +257,8 @@ class RequestReader {
   void check_strategy() {
     if (request_.options.sources == plan::SourceRule::kStorage && !request_.residency.storage)
       problems_.misfit(fmt::format("--strategy={} reads all state from storage: add --storage", strategy_.name));
+    if (request_.options.spread == plan::SpreadRule::kRack && !has_racks())
+      problems_.misfit("--spread=rack needs a --cluster with racks: rack_hosts, or LEAF_SPINE, whose leaves are racks");
     if (!strategy_.data_parallel_only || !from_.config || !to_.config) return;
     ParallelConfig same = *to_.config;
     same.dp = from_.config->dp;
@@ -222,12 +267,17 @@ class RequestReader {
                                    canonical(*from_.config), canonical(*to_.config)));
   }
 
+  bool has_racks() const {
+    const plan::Cluster& cluster = request_.cluster;
+    return cluster.rack_hosts > 0 || cluster.fabric == plan::FabricKind::kLeafSpine;
+  }
+
   // Without --cluster: as many hosts as the devices need.
   void complete_cluster() {
     if (arguments_.has("cluster") || gpus_per_host_ == 0) return;
     int devices = 0;
-    for (const Side* side : {&from_, &to_}) {
-      for (const DeviceId device : *side->devices) devices = std::max(devices, device.value + 1);
+    for (const Devices* list : {&*from_.devices, &*to_.devices, &request_.candidates}) {
+      for (const DeviceId device : *list) devices = std::max(devices, device.value + 1);
     }
     request_.cluster.name = fmt::format("hosts of {} GPUs", gpus_per_host_);
     for (int first = 0; first < devices; first += gpus_per_host_)

@@ -36,7 +36,7 @@ class Problems {
 struct PlanRequest {
   std::string model;  // name; "" when both sides are files
   collection::Collection from, to;
-  std::vector<DeviceId> candidates;  // what may take new ranks; without --place the first of them do, in order
+  std::vector<DeviceId> candidates;  // what may take new ranks; with --placement=identity the first do, in order
   plan::Cluster cluster;
   collection::Residency residency;
   plan::PlannerOptions options;

@@ -27,12 +27,11 @@ std::vector<FlowRequest> bulk(const std::vector<control::BulkFlow>& flows, const
 std::vector<std::vector<FlowRequest>> rounds_of(const Execute& execute) {
   using Key = std::tuple<TransferClass, Location, Location>;
   std::vector<std::map<Key, int64_t>> bytes(static_cast<size_t>(execute.plan->rounds));
-  for (const plan::Operation& operation : execute.plan->operations) {
-    const Location dst = Location::device(operation.dst);
+  execute.plan->for_each_operation([&](const plan::Operation& operation) {
+    if (operation.transfer_class == TransferClass::kKept || operation.transfer_class == TransferClass::kDerived) return;
     auto& round = bytes[static_cast<size_t>(operation.round)];
-    if (operation.transfer_class == TransferClass::kKept) continue;
-    round[{operation.transfer_class, operation.src, dst}] += operation.bytes;
-  }
+    round[{operation.transfer_class, operation.src, Location::device(operation.dst)}] += operation.bytes;
+  });
   std::vector<std::vector<FlowRequest>> rounds;
   for (const auto& round : bytes) {
     rounds.emplace_back();
@@ -62,8 +61,8 @@ void redirect_to_processes(const Execute& execute, const Platform& platform, std
 
 std::vector<FlowRequest> upload_flows(const Execute& execute, const Platform& platform) {
   std::map<Location, int64_t> bytes;  // by new device: one process a rank
-  for (const plan::Operation& operation : execute.plan->operations)
-    bytes[Location::device(operation.dst)] += operation.bytes;
+  execute.plan->for_each_operation(
+      [&](const plan::Operation& operation) { bytes[Location::device(operation.dst)] += operation.bytes; });
   std::vector<FlowRequest> flows;
   for (const auto& [device, total] : bytes) {
     const Location memory = Location::host_memory(execute.hub.valid() ? execute.hub : platform.host_of(device));
@@ -75,9 +74,9 @@ std::vector<FlowRequest> upload_flows(const Execute& execute, const Platform& pl
 // Kept state that rolls back is copied from the host's memory over PCIe.
 std::vector<FlowRequest> restore_flows(const Execute& execute, const Platform& platform) {
   std::map<Location, int64_t> bytes;
-  for (const plan::Operation& operation : execute.plan->operations) {
+  execute.plan->for_each_operation([&](const plan::Operation& operation) {
     if (operation.transfer_class == TransferClass::kKept) bytes[Location::device(operation.dst)] += operation.bytes;
-  }
+  });
   std::vector<FlowRequest> flows;
   for (const auto& [device, total] : bytes) {
     flows.push_back(
@@ -90,10 +89,10 @@ double verify_seconds(const Execute& execute) {
   if (execute.verify_bytes_per_s <= 0) return 0;
   std::map<DeviceId, int64_t> received;
   int64_t most = 0;
-  for (const plan::Operation& operation : execute.plan->operations) {
-    if (operation.transfer_class == TransferClass::kKept) continue;
-    most = std::max(most, received[operation.dst] += operation.bytes);
-  }
+  execute.plan->for_each_operation([&](const plan::Operation& operation) {
+    if (operation.transfer_class != TransferClass::kKept)
+      most = std::max(most, received[operation.dst] += operation.bytes);
+  });
   return static_cast<double>(most) / execute.verify_bytes_per_s;
 }
 

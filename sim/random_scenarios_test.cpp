@@ -211,7 +211,7 @@ void expect_staged(const control::Command& command) {
   if (execute == nullptr || !execute->upload || execute->stage.empty()) return;
   std::set<plan::Location> stores;
   for (const control::BulkFlow& flow : execute->stage) stores.insert(flow.dst);
-  for (const plan::Operation& operation : execute->plan->operations) {
+  for (const plan::Operation& operation : execute->plan->operations()) {
     if (operation.src.kind != plan::Location::Kind::kHostMemory) continue;
     ASSERT_TRUE(stores.contains(operation.src)) << operation.src.str() << " holds nothing";
   }

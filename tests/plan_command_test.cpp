@@ -222,6 +222,50 @@ TEST_F(PlanCommand, RoundsAndStrategiesReachThePlanner) {
   EXPECT_GT(stored["bytes"]["from_storage"], 0);
 }
 
+TEST_F(PlanCommand, CapsMemoryAndDerivesParameters) {
+  const std::string change = "--model=small.json --from=tp2 --to=dp2 ";
+  const json free = planned(change), capped = planned(change + "--memory-cap=2MiB");
+  EXPECT_EQ(free["memory_cap_bytes"], nullptr);
+  EXPECT_EQ(capped["memory_cap_bytes"], 2 << 20);
+  EXPECT_LE(most(capped["peak_extra_bytes"]), 2 << 20);
+  EXPECT_GT(most(free["peak_extra_bytes"]), 2 << 20);
+  const std::string derived = "--model=small.json --from=dp1 --to=dp2 --precision=bf16 ";
+  EXPECT_EQ(planned(derived)["bytes"]["derived"], 0);
+  EXPECT_GT(planned(derived + "--derive-params")["bytes"]["derived"], 0);
+}
+
+// Any placement rule, and never worse than the stricter one.
+TEST_F(PlanCommand, PlacementRulesAreOrdered) {
+  for (const char* change :
+       {"--from=tp2,pp2,dp2 --to=tp4,dp2", "--from=tp4,pp2 --to=pp4,dp2 --fail=3", "--from=dp6 --to=tp2,pp2"}) {
+    std::vector<int64_t> bytes;
+    for (const char* rule : {"identity", "hosts", "free"}) {
+      const json plan =
+          planned(fmt::format("--model=small.json --gpus-per-host=2 {} --storage --placement={}", change, rule));
+      bytes.push_back(plan["bytes"]["cross_host"]);
+      EXPECT_FALSE(plan.contains("spread"));
+    }
+    EXPECT_TRUE(std::is_sorted(bytes.rbegin(), bytes.rend())) << change;
+  }
+}
+
+TEST_F(PlanCommand, SpreadKeepsReplicasApartAndNamesThePrice) {
+  const std::string change = "--model=small.json --from=dp1 --to=dp2 --gpus-per-host=4";
+  EXPECT_EQ(planned(change)["survives_host_losses"], 0);
+  const json plan = planned(change + " --spread=host");
+  const int64_t model = state_bytes("small.json");
+  EXPECT_EQ(plan["survives_host_losses"], 1);
+  EXPECT_EQ(plan["spread"], (json{{"domain", "host"},
+                                  {"cost_bytes", {{"cross_host", model}, {"moved", 0}}},
+                                  {"bytes_in_one_domain", 0},
+                                  {"bytes_in_one_domain_without", model}}));
+  EXPECT_TRUE(has(scalai("plan " + change + " --spread=host").out, "replicas apart"));
+  write("racks.textproto", std::string(kCluster) + " rack_hosts: 1");
+  const std::string racks = "--model=small.json --from=dp1 --to=dp2 --cluster=racks.textproto --spread=rack";
+  EXPECT_EQ(planned(racks)["spread"]["cost_bytes"]["cross_host"], model);
+  EXPECT_EQ(planned(racks + " --devices=0,1")["spread"]["bytes_in_one_domain"], model) << "one host alone";
+}
+
 // --- known answers ----------------------------------------------------------------------------------------------------
 
 TEST_F(PlanCommand, IdentityMovesNothingAndStrangersGetAll) {
@@ -233,45 +277,47 @@ TEST_F(PlanCommand, IdentityMovesNothingAndStrangersGetAll) {
   EXPECT_EQ(strangers["bytes"]["kept"], 0);
   EXPECT_EQ(moved_bytes(strangers), identity["bytes"]["kept"]);
   const std::string reversed = same + "--devices=7,6,5,4,3,2,1,0";
-  EXPECT_GT(moved_bytes(planned(reversed)), 0);
-  EXPECT_EQ(moved_bytes(planned(reversed + " --place")), 0);
+  EXPECT_GT(moved_bytes(planned(reversed + " --placement=identity")), 0);
+  for (const char* rule : {"", " --placement=hosts", " --placement=free"})
+    EXPECT_EQ(moved_bytes(planned(reversed + rule)), 0) << rule;
 }
 
 TEST_F(PlanCommand, ColumnParallelTp4ToTp2) {
   const std::string tensor = "layers.0.mlp.up.weight";  // [1024, 64]
   const std::string change = "--model=small.json --from=tp4 --to=tp2";
-  EXPECT_EQ(moved(tensor, change), (Sums{{0, 256 * 64}, {1, 512 * 64}}));
+  EXPECT_EQ(moved(tensor, change + " --placement=identity"), (Sums{{0, 256 * 64}, {1, 512 * 64}}));
   EXPECT_EQ(moved(tensor, change + " --devices=0,2"), (Sums{{0, 256 * 64}, {2, 256 * 64}})) << "best placement";
   int64_t placed = 0;
-  for (const auto& [device, elements] : moved(tensor, change + " --place")) placed += elements;
+  for (const auto& [device, elements] : moved(tensor, change)) placed += elements;
   EXPECT_EQ(placed, 512 * 64);
 }
 
 TEST_F(PlanCommand, RowParallelTp2ToTp4) {
-  EXPECT_EQ(moved("layers.0.mlp.down.weight", "--model=small.json --from=tp2 --to=tp4"),
+  EXPECT_EQ(moved("layers.0.mlp.down.weight", "--model=small.json --from=tp2 --to=tp4 --placement=identity"),
             (Sums{{1, 256 * 64}, {2, 256 * 64}, {3, 256 * 64}}));
 }
 
 TEST_F(PlanCommand, PaddingOfTheVocabularyNeverTravels) {
   int64_t rows = 0;
-  for (const auto& [device, elements] : moved("embedding.word.weight", "--model=small.json --from=tp2 --to=tp8"))
+  for (const auto& [device, elements] :
+       moved("embedding.word.weight", "--model=small.json --from=tp2 --to=tp8 --placement=identity"))
     rows += elements / 64;
   EXPECT_EQ(rows, 43857);
 }
 
 TEST_F(PlanCommand, SixteenExpertsEp4ToEp8) {
-  const json plan = planned("--model=experts.json --from=dp4,ep4 --to=dp8,ep8");
+  const json plan = planned("--model=experts.json --from=dp4,ep4 --to=dp8,ep8 --placement=identity");
   const int64_t experts = state_bytes("experts.json", "experts."), all = state_bytes("experts.json");
   EXPECT_EQ(moved_bytes(plan), experts / 16 * 14 + 4 * (all - experts)) << "the rest is new on four devices";
-  const json placed = planned("--model=experts.json --from=dp4,ep4 --to=dp8,ep8 --place");
+  const json placed = planned("--model=experts.json --from=dp4,ep4 --to=dp8,ep8");
   EXPECT_EQ(moved_bytes(placed), experts / 16 * 8 + 4 * (all - experts));
 }
 
 TEST_F(PlanCommand, ShrinkingDataParallelism) {
   const std::string change = "--model=small.json --from=tp2,pp2,dp2 --to=tp2,pp2,dp1 ";
   EXPECT_EQ(moved_bytes(planned(change + "--devices=0,1,4,5")), 0) << "survivors hold it all";
-  EXPECT_EQ(moved_bytes(planned(change + "--place")), 0) << "they are found";
-  const json default_order = planned(change);
+  EXPECT_EQ(moved_bytes(planned(change)), 0) << "they are found";
+  const json default_order = planned(change + "--placement=identity");
   EXPECT_GT(moved_bytes(default_order), 0);
   for (const json& one : default_order["bytes_received"]) {
     const int device = one["device"];
@@ -376,7 +422,10 @@ TEST_F(PlanCommand, MalformedValuesExitWithTwo) {
         "--from=tp2 --to=tp2 --devices=5-3", "--from=tp2 --to=tp2 --from-devices=0,0",
         "--from=tp2 --to=tp2 --gpus-per-host=0", "--from=tp2 --to=tp2 --strategy=magic",
         "--from=tp2 --to=tp2 --round-bytes=7", "--from=tp2 --to=tp2 --devices=0,,1", "--from=tp2 --to=tp2 --device=1",
-        "show", "again", "--from=tp2 --to=tp2 --cluster=pair.textproto --gpus-per-host=4"}) {
+        "show", "again", "--from=tp2 --to=tp2 --cluster=pair.textproto --gpus-per-host=4",
+        "--from=tp2 --to=tp2 --placement=best", "--from=tp2 --to=tp2 --spread=room",
+        "--from=tp2 --to=tp2 --spread=host --placement=identity",
+        "--from=tp2 --to=tp2 --memory-cap=1MiB --round-bytes=1MiB", "--from=tp2 --to=tp2 --memory-cap=much"}) {
     const Outcome outcome = small(words);
     EXPECT_EQ(outcome.code, 2) << words << "\n" << outcome.err;
     EXPECT_EQ(outcome.out, "") << words;
@@ -390,7 +439,9 @@ TEST_F(PlanCommand, WhatDoesNotFitExitsWithThree) {
         "--from=tp2 --to=tp2 --fail=5", "--from=tp2 --to=dp1 --devices=0 --fail=0",
         "--from=tp2 --to=tp8,dp2 --cluster=pair.textproto",
         "--from=tp2 --to=tp2 --devices=7,8 --cluster=pair.textproto", "--from=tp2 --to=tp4 --strategy=dp-only",
-        "--from=tp2 --to=tp2 --strategy=checkpoint-restart", "--from=tp2 --to=tp2 --cluster=small.json"}) {
+        "--from=tp2 --to=tp2 --strategy=checkpoint-restart", "--from=tp2 --to=tp2 --cluster=small.json",
+        "--from=tp2 --to=tp2 --strategy=tenplex --memory-cap=1MiB", "--from=dp2 --to=dp2 --spread=rack",
+        "--from=dp2 --to=dp2 --spread=rack --cluster=pair.textproto"}) {
     const Outcome outcome = small(words);
     EXPECT_EQ(outcome.code, 3) << words << "\n" << outcome.err;
     EXPECT_EQ(outcome.out, "") << words;

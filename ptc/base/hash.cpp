@@ -10,9 +10,16 @@
 
 namespace scalai {
 
+// Values are short: they are gathered before the library sees them.
 struct Hasher::State {
   XXH3_state_t* xxh = XXH3_createState();
+  std::array<unsigned char, 4096> gathered;
+  size_t size = 0;
   ~State() { XXH3_freeState(xxh); }
+  void flush() {
+    XXH3_128bits_update(xxh, gathered.data(), size);
+    size = 0;
+  }
 };
 
 Hasher::Hasher() : state_(std::make_unique<State>()) {
@@ -22,15 +29,15 @@ Hasher::Hasher() : state_(std::make_unique<State>()) {
 Hasher::~Hasher() = default;
 
 Hasher& Hasher::add(int64_t value) {
-  std::array<unsigned char, 8> bytes;
+  if (state_->size + 8 > state_->gathered.size()) state_->flush();
   const auto bits = static_cast<uint64_t>(value);
-  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(bits >> (8 * i));
-  XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size());
+  for (size_t i = 0; i < 8; ++i) state_->gathered[state_->size++] = static_cast<unsigned char>(bits >> (8 * i));
   return *this;
 }
 
 Hasher& Hasher::add(std::string_view text) {
   add(static_cast<int64_t>(text.size()));
+  state_->flush();
   XXH3_128bits_update(state_->xxh, text.data(), text.size());
   return *this;
 }
@@ -38,6 +45,7 @@ Hasher& Hasher::add(std::string_view text) {
 Hasher& Hasher::add_double(double value) { return add(std::bit_cast<int64_t>(value == 0 ? 0.0 : value)); }
 
 std::string Hasher::hex() const {
+  state_->flush();
   const XXH128_hash_t hash = XXH3_128bits_digest(state_->xxh);
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }

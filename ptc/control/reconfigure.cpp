@@ -77,10 +77,9 @@ std::optional<Target> Control::Impl::choose_target(const Job& job) const {
 bool Control::Impl::settled(const Job& job) const {
   const std::optional<Target> target = choose_target(job);
   if (!target || job.forced || target->choice != job.choice) return false;
-  // Where the planner places ranks, only the set of devices is asked for.
-  return strategy_.planner.place ? std::is_permutation(target->devices.begin(), target->devices.end(),
-                                                       job.devices.begin(), job.devices.end())
-                                 : target->devices == job.devices;
+  return strategy_.places() ? std::is_permutation(target->devices.begin(), target->devices.end(), job.devices.begin(),
+                                                  job.devices.end())
+                            : target->devices == job.devices;
 }
 
 // ---- where its state comes from -------------------------------------------------------------------------------------
@@ -218,7 +217,7 @@ void Control::Impl::begin_attempt(Job& job) {
   std::shared_ptr<const plan::Plan> first;
   for (const Source& source : sources(job)) {
     const auto placed = std::make_shared<collection::Collection>(*underway.collection);
-    if (strategy_.planner.place) placed->device_of_rank = place_ranks(job, source, *placed);
+    if (strategy_.places()) placed->device_of_rank = place_ranks(job, source, *placed);
     const std::shared_ptr<const plan::Plan> plan = make_plan(source, *placed);
     if (first == nullptr) first = plan;
     if (!plan->feasible()) continue;

@@ -57,7 +57,7 @@ TEST(Failure, TakesSpareDevices) {
   Driver driver(elastic());
   driver.lose(10.75, {3});
   EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({0, 1, 2, 4}));
-  for (const plan::Operation& operation : driver.only<Execute>().plan->operations) {
+  for (const plan::Operation& operation : driver.only<Execute>().plan->operations()) {
     EXPECT_NE(operation.src, plan::Location::device(DeviceId(3)));
   }
 }

@@ -27,6 +27,7 @@ class ClusterBuilder {
   void build_hosts();
   void add_hosts(const proto::HostGroup& group, const std::string& path);
   void build_fabric();
+  void build_racks();
   void build_storage();
 
   const proto::Cluster& message_;
@@ -176,6 +177,17 @@ void ClusterBuilder::build_fabric() {
   cluster_.backbone_bytes_per_s = rate(path + ".backbone", fabric.backbone(), 0);
 }
 
+void ClusterBuilder::build_racks() {
+  const std::string path = prefix_ + "rack_hosts";
+  if (!source_.given(path)) return;
+  if (cluster_.fabric == plan::FabricKind::kLeafSpine) {
+    source_.error(path, "the racks of a LEAF_SPINE fabric are its leaves", "leave the field out",
+                  {{prefix_ + "fabric.kind", "the fabric's kind"}});
+  } else if (source_.at_least(path, message_.rack_hosts(), 1)) {
+    cluster_.rack_hosts = message_.rack_hosts();
+  }
+}
+
 void ClusterBuilder::build_storage() {
   if (!message_.has_storage()) return;
   const std::string path = prefix_ + "storage";
@@ -196,6 +208,7 @@ std::optional<plan::Cluster> ClusterBuilder::build() {
   build_gpu_kinds();
   build_hosts();
   build_fabric();
+  build_racks();
   build_storage();
   const bool whole = !source_.broken(prefix_.empty() ? "" : prefix_.substr(0, prefix_.size() - 1));
   if (source_.errors() != before || !whole) return std::nullopt;

@@ -91,6 +91,7 @@ void write_cluster(const plan::Cluster& cluster, proto::Cluster& out) {
     write_gpu_kind(host.gpu, out);
   }
   write_fabric(cluster, *out.mutable_fabric());
+  out.set_rack_hosts(cluster.rack_hosts);
   if (cluster.storage_read_bytes_per_s == 0) return;
   out.mutable_storage()->set_read(rate_text(cluster.storage_read_bytes_per_s));
   out.mutable_storage()->set_write(rate_text(cluster.storage_write_bytes_per_s));

@@ -174,6 +174,16 @@ TEST(Scenario, DefaultsAreWrittenOut) {
   }
 }
 
+TEST(Scenario, RacksAreReadAndWrittenOut) {
+  const std::string text = replaced(kSmall, "} }\n", "} rack_hosts: 2 }\n");
+  const absl::StatusOr<Scenario> scenario = parse(text);
+  ASSERT_TRUE(scenario.ok()) << message_of(scenario.status());
+  EXPECT_EQ(scenario->cluster.rack_hosts, 2);
+  EXPECT_EQ(parse(scenario->resolved_text)->cluster.rack_hosts, 2);
+  EXPECT_NE(scenario->digest, parse(kSmall)->digest);
+  EXPECT_NE(problems_of(replaced(text, "rack_hosts: 2", "rack_hosts: -1")).find(":2:"), std::string::npos);
+}
+
 TEST(Scenario, JsonAndTextAreTheSame) {
   const std::string json =
       R"({"name": "small", "cluster": {"hosts": [{"count": 2, "gpus": 2, "gpu": "t4-16g", "nic": "10Gbps"}]},
@@ -243,6 +253,9 @@ TEST(Scenario, EachCheckOfCluster) {
                        {"} }\n", "} fabric { backbone: \"1GB/s\" kind: RAIL } }\n", "\"backbone\" needs kind: STAR"},
                        {"} }\n", "} fabric { kind: RAIL oversubscription: -1 } }\n",
                         "\"oversubscription\" must be greater than 0"},
+                       {"} }\n", "} rack_hosts: 0 }\n", "\"rack_hosts\" must be at least 1, found 0"},
+                       {"} }\n", "} rack_hosts: 1 fabric { kind: LEAF_SPINE leaf_hosts: 1 } }\n",
+                        "the racks of a LEAF_SPINE fabric are its leaves"},
                        {"} }\n", "} storage { write: \"1GB/s\" } }\n", "\"read\" is missing"},
                        {"} }\n", "} schema_version: 3 }\n", "schema version 3"},
                        {"} }\n", "} gpu_kinds { name: \"a\" memory: \"1GB\" } gpu_kinds { name: \"a\" } }\n",

@@ -26,7 +26,7 @@ std::vector<Strategy> make_strategies() {
   return {
       {.name = "reshard",
        .summary = "in place: ranks go where their state is, each device fetches what it lacks from the nearest replica",
-       .planner = {.name = "reshard", .place = true},
+       .planner = {.name = "reshard", .placement = plan::PlacementRule::kHosts},
        .costs = in_place},
       {.name = "tenplex",
        .summary = "as released: stage in host memory, pull everything from data-parallel rank 0, restart, load",

@@ -29,6 +29,10 @@ struct Strategy {
   bool from_checkpoint = false;     // planned changes, too, go back to the last checkpoint
   Costs costs;
 
+  // The planner chooses which device takes which rank: only the set of devices is asked for.
+  bool places() const {
+    return planner.placement != plan::PlacementRule::kIdentity || planner.spread != plan::SpreadRule::kNone;
+  }
   bool staged() const { return !planner.in_place; }  // state goes through host memory: stage, pull, upload, load
 };
 

@@ -1,184 +1,216 @@
 #include "ptc/plan/bounds.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
-#include "ptc/plan/internal/fan_out.h"
-#include "ptc/plan/internal/spread.h"
+#include "ptc/plan/internal/difference.h"
 
 namespace scalai::plan {
 namespace {
 
-using tensor::Box;
-using BoxSet = std::set<Box>;
+using internal::Difference;
+using internal::GroupDifference;
+using internal::Overlap;
+using Hosts = std::vector<HostId>;  // ascending
 
-// Boxes of one tensor by who has them.
-struct Spread {
-  std::map<DeviceId, BoxSet> by_device;
-  std::map<HostId, BoxSet> by_host;
-  BoxSet all;
+Hosts hosts_of(const std::vector<DeviceId>& devices, const Cluster& cluster) {
+  Hosts hosts;
+  for (const DeviceId device : devices) hosts.push_back(cluster.host_of(device));
+  std::sort(hosts.begin(), hosts.end());
+  hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+  return hosts;
+}
+
+template <class T>
+std::vector<T> without(const std::vector<T>& list, const std::vector<T>& others) {
+  std::vector<T> rest;
+  std::set_difference(list.begin(), list.end(), others.begin(), others.end(), std::back_inserter(rest));
+  return rest;
+}
+
+std::vector<DeviceId> sorted(std::vector<DeviceId> devices) {
+  std::sort(devices.begin(), devices.end());
+  return devices;
+}
+
+// How many devices and hosts a part concerns; the same for all parts with the same holders and wanting.
+struct Counts {
+  int64_t local = 0;               // devices that hold and want it
+  int64_t derive = 0;              // of the others: devices whose own master covers it
+  int64_t fetch = 0;               // the rest
+  int64_t fetch_hosts = 0;         // hosts of the rest where nobody holds or derives it
+  bool nowhere_at_target = false;  // somebody holds it, but nobody on a target host
 };
-
-Spread spread_of(internal::Side& side, const Cluster& cluster, TensorId id, const std::set<DeviceId>& lost) {
-  Spread spread;
-  for (const internal::HeldBox& held : side.spread_of(id, lost)) {
-    for (const DeviceId device : held.devices) {
-      spread.by_device[device].insert(held.box);
-      spread.by_host[cluster.host_of(device)].insert(held.box);
-    }
-    spread.all.insert(held.box);
-  }
-  return spread;
-}
-
-// Elements of `box` outside all of `others`.
-int64_t outside(const Box& box, const BoxSet& others) {
-  if (others.count(box) != 0) return 0;
-  std::vector<Box> touching;
-  for (const Box& other : others) {
-    if (intersect(box, other)) touching.push_back(other);
-  }
-  int64_t volume = 0;
-  for (const Box& part : subtract(box, touching)) volume += part.volume();
-  return volume;
-}
-
-int64_t outside(const BoxSet& boxes, const BoxSet& others) {
-  int64_t volume = 0;  // boxes of one collection are equal or disjoint
-  for (const Box& box : boxes) volume += outside(box, others);
-  return volume;
-}
-
-// For each needed box, its elements outside all of `others`. Looks only at those that overlap.
-std::map<Box, int64_t> outside_each(const BoxSet& needed, const BoxSet& others) {
-  std::vector<internal::HeldBox> list;
-  for (const Box& other : others) list.push_back({other, {}});
-  const internal::BoxIndex index(list);
-  std::map<Box, int64_t> result;
-  for (const Box& box : needed) {
-    std::vector<Box> touching;
-    index.overlaps(box, [&](size_t, const Box& common) { touching.push_back(common); });
-    int64_t volume = 0;
-    for (const Box& part : subtract(box, touching)) volume += part.volume();
-    result.emplace(box, volume);
-  }
-  return result;
-}
-
-int64_t sum_of(const BoxSet& boxes, const std::map<Box, int64_t>& values) {
-  int64_t sum = 0;
-  for (const Box& box : boxes) sum += values.at(box);
-  return sum;
-}
-
-int64_t volume_of(const BoxSet& boxes) {
-  int64_t volume = 0;
-  for (const Box& box : boxes) volume += box.volume();
-  return volume;
-}
-
-template <class Key>
-const BoxSet& find_or_empty(const std::map<Key, BoxSet>& map, Key key) {
-  static const BoxSet kEmpty;
-  const auto found = map.find(key);
-  return found == map.end() ? kEmpty : found->second;
-}
 
 class BoundBuilder {
  public:
-  explicit BoundBuilder(const PlannerInput& input) : input_(input), from_(input.from), to_(input.to) {}
+  BoundBuilder(const PlannerInput& input, const Difference& difference)
+      : input_(input),
+        difference_(difference),
+        targets_(hosts_of(input.to.device_of_rank, input.cluster)),
+        is_target_(input.cluster.hosts.size(), false),
+        wanted_of_set_(static_cast<size_t>(difference.new_sets.size()), 0) {
+    for (const HostId host : targets_) is_target_[static_cast<size_t>(host.value)] = true;
+  }
 
   Bounds run() {
     if (input_.to.ranks() == 0) return bounds_;
-    for (const DeviceId device : input_.to.device_of_rank) {
-      needed_by_device_[device] = 0;  // some need nothing
-      targets_.insert(input_.cluster.host_of(device));
+    for (const GroupDifference& group : difference_.groups) {
+      for (const Overlap& overlap : group.overlaps) add(group, overlap);
     }
-    for (const std::vector<TensorId>& group : internal::alike(input_.from, input_.to, input_.residency))
-      add_group(group);
-    ClassBytes& bound = bounds_.given_placement;
-    bound.same_host = moved_ - bound.cross_host;
-    int64_t least = needed_by_device_.begin()->second;
-    for (const auto& [device, bytes] : needed_by_device_) least = std::min(least, bytes);
-    int64_t by_host = 0;
-    for (const HostId host : targets_) by_host += std::max<int64_t>(0, least - held_by_host_[host] - lost_everywhere_);
-    bounds_.any_placement_cross_host = std::max(nowhere_at_target_, by_host);
+    bounds_.given_placement.same_host = moved_ - bounds_.given_placement.cross_host;
+    bounds_.any_placement_cross_host = std::max(nowhere_at_target_, least_by_host());
     return bounds_;
   }
 
  private:
-  // Tensors alike count as one of so many times the size.
-  void add_group(const std::vector<TensorId>& group) {
-    const TensorId id = group.front();
-    const int64_t size =
-        tensor::size_of(input_.to.tensors[static_cast<size_t>(id.value)].dtype) * static_cast<int64_t>(group.size());
-    Spread held = spread_of(from_, input_.cluster, id, input_.residency.lost);
-    const Spread needed = spread_of(to_, input_.cluster, id, {});
-    BoxSet copies;  // of host memory; they may overlap the devices' boxes, subtraction copes
-    for (const collection::ExtraHolder& extra : input_.residency.extra) {
-      if (extra.tensor != id) continue;
-      copies.insert(extra.box);
-      held.by_host[extra.host].insert(extra.box);
+  void add(const GroupDifference& group, const Overlap& overlap) {
+    const auto first = static_cast<size_t>(group.tensors.front().value);
+    const int64_t now = tensor::size_of(input_.to.tensors[first].dtype);
+    const int64_t before = tensor::size_of(input_.from.tensors[first].dtype);
+    const int64_t elements = overlap.box.volume() * static_cast<int64_t>(group.tensors.size());
+    const Counts& counts = counts_of(overlap);
+    ClassBytes& bound = bounds_.given_placement;
+    if (overlap.side != Overlap::Side::kRemote) {
+      const bool keeps = overlap.whole && input_.to.tensors[first].dtype == input_.from.tensors[first].dtype;
+      (keeps ? bound.kept : bound.same_device) += counts.local * elements * now;
     }
-    BoxSet anywhere = held.all;
-    anywhere.insert(copies.begin(), copies.end());
-    const std::map<Box, int64_t> unheld = outside_each(needed.all, anywhere);
-    for (const auto& [device, boxes] : needed.by_device) {
-      add_device(boxes, find_or_empty(held.by_device, device), unheld, device, size);
+    if (overlap.side == Overlap::Side::kLocal) return;
+    const int64_t wire = elements * std::min(now, before);
+    bound.derived += counts.derive * elements * now;
+    const bool held = overlap.holders >= 0 || overlap.copies >= 0;
+    if (held) {
+      moved_ += counts.fetch * wire;
+      bound.cross_host += counts.fetch_hosts * wire;
+    } else {
+      bound.from_storage += counts.fetch * elements * before;
     }
-    for (const auto& [host, boxes] : needed.by_host) {
-      const int64_t missing = outside(boxes, find_or_empty(held.by_host, host));
-      bounds_.given_placement.cross_host += (missing - sum_of(boxes, unheld)) * size;
+    if (difference_.derived_from[first].valid()) return;
+    wanted_of_set_[static_cast<size_t>(overlap.wanting)] += wire;
+    if (counts.nowhere_at_target) nowhere_at_target_ += wire;
+    if (held) {
+      held_by_[{overlap.holders, overlap.copies}] += wire;
+    } else {
+      lost_everywhere_ += wire;
     }
-    BoxSet at_target;
-    for (const HostId host : targets_) {
-      const BoxSet& here = find_or_empty(held.by_host, host);
-      held_by_host_[host] += volume_of(here) * size;
-      at_target.insert(here.begin(), here.end());
-    }
-    const int64_t lost = sum_of(needed.all, unheld);
-    lost_everywhere_ += lost * size;
-    nowhere_at_target_ += (sum_of(needed.all, outside_each(needed.all, at_target)) - lost) * size;
   }
 
-  void add_device(const BoxSet& needed, const BoxSet& held, const std::map<Box, int64_t>& unheld_of, DeviceId device,
-                  int64_t size) {
-    ClassBytes& bound = bounds_.given_placement;
-    for (const Box& box : needed) {
-      const int64_t missing = outside(box, held);
-      const int64_t unheld = unheld_of.at(box);
-      (held.count(box) != 0 ? bound.kept : bound.same_device) += (box.volume() - missing) * size;
-      bound.from_storage += unheld * size;
-      moved_ += (missing - unheld) * size;
-      needed_by_device_[device] += box.volume() * size;
+  const Counts& counts_of(const Overlap& overlap) {
+    const std::array<int32_t, 4> key = {overlap.holders, overlap.wanting, overlap.masters, overlap.copies};
+    const auto [entry, fresh] = counts_.try_emplace(key);
+    if (fresh) entry->second = count(overlap);
+    return entry->second;
+  }
+
+  Hosts holding_hosts(int32_t holders, int32_t copies) const {
+    Hosts hosts = holders >= 0 ? hosts_of(difference_.old_sets[holders], input_.cluster) : Hosts();
+    if (copies >= 0) {
+      const Hosts& more = difference_.copy_hosts[static_cast<size_t>(copies)];
+      hosts.insert(hosts.end(), more.begin(), more.end());
+      std::sort(hosts.begin(), hosts.end());
+      hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
     }
+    return hosts;
+  }
+
+  bool at_target(HostId host) const { return is_target_[static_cast<size_t>(host.value)]; }
+
+  Counts count(const Overlap& overlap) const {
+    if (overlap.holders >= 0 && overlap.masters < 0 && overlap.copies < 0) {
+      const std::vector<DeviceId>& holders = difference_.old_sets[overlap.holders];
+      const std::vector<DeviceId>& wanting = difference_.new_sets[overlap.wanting];
+      if (holders.size() == 1 && wanting.size() == 1) return count(holders.front(), wanting.front());
+    }
+    const std::vector<DeviceId> wanting = sorted(difference_.new_sets[overlap.wanting]);
+    const std::vector<DeviceId> others =
+        overlap.holders >= 0 ? without(wanting, sorted(difference_.old_sets[overlap.holders])) : wanting;
+    const std::vector<DeviceId> fetch =
+        overlap.masters >= 0 ? without(others, sorted(difference_.new_sets[overlap.masters])) : others;
+    const Hosts holding = holding_hosts(overlap.holders, overlap.copies);
+    Hosts lacking = without(hosts_of(fetch, input_.cluster), holding);
+    if (overlap.masters >= 0) lacking = without(lacking, hosts_of(without(others, fetch), input_.cluster));
+    return {.local = static_cast<int64_t>(wanting.size() - others.size()),
+            .derive = static_cast<int64_t>(others.size() - fetch.size()),
+            .fetch = static_cast<int64_t>(fetch.size()),
+            .fetch_hosts = static_cast<int64_t>(lacking.size()),
+            .nowhere_at_target = !holding.empty() && std::none_of(holding.begin(), holding.end(),
+                                                                  [&](HostId host) { return at_target(host); })};
+  }
+
+  // The same for one device on each side, which most shards of a big job have.
+  Counts count(DeviceId holder, DeviceId wanting) const {
+    const HostId from = input_.cluster.host_of(holder), to = input_.cluster.host_of(wanting);
+    return {.local = holder == wanting ? 1 : 0,
+            .derive = 0,
+            .fetch = holder == wanting ? 0 : 1,
+            .fetch_hosts = from == to ? 0 : 1,
+            .nowhere_at_target = !at_target(from)};
+  }
+
+  int64_t least_by_host() const {
+    std::map<DeviceId, int64_t> needed;
+    for (const DeviceId device : input_.to.device_of_rank) needed[device] = 0;  // some need nothing
+    for (int32_t set = 0; set < difference_.new_sets.size(); ++set) {
+      for (const DeviceId device : difference_.new_sets[set])
+        needed[device] += wanted_of_set_[static_cast<size_t>(set)];
+    }
+    int64_t least = needed.begin()->second;
+    for (const auto& [device, bytes] : needed) least = std::min(least, bytes);
+    std::map<HostId, int64_t> held;
+    for (const auto& [who, bytes] : held_by_) {
+      for (const HostId host : holding_hosts(who.first, who.second)) held[host] += bytes;
+    }
+    int64_t sum = 0;
+    for (const HostId host : targets_) sum += std::max<int64_t>(0, least - held[host] - lost_everywhere_);
+    return sum;
   }
 
   const PlannerInput& input_;
-  internal::Side from_, to_;
-  std::set<HostId> targets_;
+  const Difference& difference_;
+  const Hosts targets_;
+  std::vector<bool> is_target_;  // by host
   Bounds bounds_;
   int64_t moved_ = 0;
   int64_t nowhere_at_target_ = 0;
   int64_t lost_everywhere_ = 0;
-  std::map<DeviceId, int64_t> needed_by_device_;
-  std::map<HostId, int64_t> held_by_host_;
+  std::vector<int64_t> wanted_of_set_;                          // bytes, by set of the new side
+  std::map<std::pair<int32_t, int32_t>, int64_t> held_by_;      // bytes, by holders and copies
+  absl::flat_hash_map<std::array<int32_t, 4>, Counts> counts_;  // by holders, wanting, masters, copies
 };
+
+int least_spread(const internal::DeviceSets& sets, const std::vector<int64_t>& bytes, const Cluster& cluster) {
+  size_t least = cluster.hosts.size();
+  for (int32_t set = 0; set < sets.size(); ++set) {
+    if (bytes[static_cast<size_t>(set)] > 0) least = std::min(least, hosts_of(sets[set], cluster).size() - 1);
+  }
+  return static_cast<int>(least);
+}
 
 }  // namespace
 
-Bounds lower_bounds(const PlannerInput& input) { return BoundBuilder(input).run(); }
+Bounds lower_bounds(const PlannerInput& input) { return lower_bounds(input, internal::difference_of(input)); }
+
+Bounds lower_bounds(const PlannerInput& input, const Difference& difference) {
+  return BoundBuilder(input, difference).run();
+}
 
 int survives_host_losses(const collection::Collection& collection, const Cluster& cluster) {
-  auto least = cluster.hosts.size();
   internal::Side side(collection);
-  for (const std::vector<TensorId>& group : internal::alike(collection, collection, {})) {
-    for (const internal::HeldBox& held : side.spread_of(group.front(), {})) {
-      least = std::min(least, internal::by_host(held.devices, cluster).groups.size() - 1);
+  std::vector<int64_t> used;
+  for (const std::vector<TensorId>& group : internal::alike(collection, collection)) {
+    for (const internal::HeldBox& held : side.spread_of(group.front())) {
+      used.resize(std::max(used.size(), static_cast<size_t>(held.set) + 1), 0);
+      used[static_cast<size_t>(held.set)] = 1;
     }
   }
-  return static_cast<int>(least);
+  used.resize(static_cast<size_t>(side.sets().size()), 0);
+  return least_spread(side.sets(), used, cluster);
+}
+
+int survives_host_losses(const Difference& difference, const Cluster& cluster) {
+  return least_spread(difference.new_sets, difference.new_bytes, cluster);
 }
 
 }  // namespace scalai::plan

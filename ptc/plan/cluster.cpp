@@ -122,9 +122,19 @@ int Cluster::device_count() const { return hosts.empty() ? 0 : hosts.back().firs
 HostId Cluster::host_of(DeviceId device) const {
   SCALAI_CHECK(device.value >= 0 && device.value < device_count(),
                fmt::format("device {} of {}", device.value, device_count()));
+  // Where all hosts before it are alike, no search is needed.
+  const auto guess = static_cast<size_t>(device.value / std::max(1, hosts.front().gpus));
+  if (guess < hosts.size() && hosts[guess].first_device <= device.value &&
+      device.value < hosts[guess].first_device + hosts[guess].gpus)
+    return HostId(static_cast<int64_t>(guess));
   const auto after = std::upper_bound(hosts.begin(), hosts.end(), device.value,
                                       [](int value, const Host& host) { return value < host.first_device; });
   return HostId(after - hosts.begin() - 1);
+}
+
+int Cluster::rack_of(HostId host) const {
+  const int hosts_each = fabric == FabricKind::kLeafSpine ? leaf_hosts : rack_hosts;
+  return hosts_each > 0 ? host.value / hosts_each : 0;
 }
 
 int Cluster::local_index(DeviceId device) const {

@@ -42,7 +42,8 @@ struct Cluster {
   std::string name;
   std::vector<Host> hosts;
   FabricKind fabric = FabricKind::kStar;
-  int leaf_hosts = 0;  // kLeafSpine
+  int leaf_hosts = 0;  // kLeafSpine: a leaf is a rack
+  int rack_hosts = 0;  // other fabrics: hosts a rack; 0 = all in one
   double oversubscription = 1;
   double backbone_bytes_per_s = 0;  // kStar
   double storage_read_bytes_per_s = 0;
@@ -50,6 +51,7 @@ struct Cluster {
 
   int device_count() const;
   HostId host_of(DeviceId device) const;
+  int rack_of(HostId host) const;
   int local_index(DeviceId device) const;  // 0 … gpus − 1 on its host
   std::vector<DeviceId> devices_of(HostId host) const;
 };

@@ -69,6 +69,23 @@ TEST(Cluster, DevicesAndHostsOfUnevenHosts) {
   EXPECT_DEATH(cluster.host_of(DeviceId(6)), "device 6 of 6");
 }
 
+TEST(Cluster, RacksAreGivenOrTheLeaves) {
+  Cluster cluster = cluster_of({1, 1, 1, 1, 1});
+  const auto racks = [&] {
+    std::vector<int> list;
+    for (int host = 0; host < 5; ++host) list.push_back(cluster.rack_of(HostId(host)));
+    return list;
+  };
+  EXPECT_EQ(racks(), (std::vector<int>{0, 0, 0, 0, 0}));
+  cluster.rack_hosts = 2;
+  EXPECT_EQ(racks(), (std::vector<int>{0, 0, 1, 1, 2}));
+  cluster.fabric = FabricKind::kRail;
+  EXPECT_EQ(racks(), (std::vector<int>{0, 0, 1, 1, 2}));
+  cluster.fabric = FabricKind::kLeafSpine;
+  cluster.leaf_hosts = 3;
+  EXPECT_EQ(racks(), (std::vector<int>{0, 0, 0, 1, 1}));
+}
+
 TEST(Links, AllKindsInDocumentedOrder) {
   Cluster cluster = cluster_of({1, 1});
   for (Host& host : cluster.hosts) {

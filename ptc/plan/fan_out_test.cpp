@@ -90,7 +90,7 @@ TEST(Spread, AgreesWithWhatEveryRankHolds) {
     const Sizes sizes = random_sizes(random, 16);
     const collection::Collection job = grid_collection(sizes, random_devices(random, sizes.world(), 16));
     const std::set<DeviceId> lost = {job.device_of_rank.front()};
-    Side side(job);
+    Side side(job, lost);
     for (size_t i = 0; i < job.tensors.size(); ++i) {
       std::map<tensor::Box, std::vector<DeviceId>> expected;
       for (int rank = 0; rank < job.ranks(); ++rank) {
@@ -101,8 +101,8 @@ TEST(Spread, AgreesWithWhatEveryRankHolds) {
         }
       }
       std::map<tensor::Box, std::vector<DeviceId>> found;
-      for (const HeldBox& held : side.spread_of(TensorId(static_cast<int64_t>(i)), lost))
-        found[held.box] = held.devices;
+      for (const HeldBox& held : side.spread_of(TensorId(static_cast<int64_t>(i))))
+        found[held.box] = side.sets()[held.set];
       EXPECT_EQ(found, expected);
     }
   }
@@ -115,7 +115,7 @@ TEST(BoxIndex, FindsEveryOverlapInOrder) {
     std::vector<HeldBox> grid;
     const int64_t rows = random.between(1, 9), columns = random.between(1, 9);
     for (int64_t i = 0; i < 20; i += rows) {
-      for (int64_t j = 0; j < 20; j += columns) grid.push_back({tensor::Box({i, j}, {i + rows, j + columns}), {}});
+      for (int64_t j = 0; j < 20; j += columns) grid.push_back({tensor::Box({i, j}, {i + rows, j + columns}), 0});
     }
     const BoxIndex index(grid);
     const int64_t i = random.below(20), j = random.below(20);

@@ -3,145 +3,116 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
-#include <span>
+#include <compare>
+#include <numeric>
 
+#include "ptc/plan/internal/interpreter_device.h"
+#include "ptc/plan/internal/interpreter_groups.h"
+#include "ptc/plan/internal/interpreter_holders.h"
+#include "ptc/plan/internal/interpreter_sample.h"
 #include "ptc/plan/internal/plan_facts.h"
 
 namespace scalai::plan {
 namespace {
 
-using collection::Collection;
+using internal::BoxList;
+using internal::elements_in;
+using internal::Holders;
 using internal::Problems;
 using tensor::Box;
-
-std::optional<Box> common_part(const Box& a, const Box& b) {
-  Box common = a;
-  for (size_t dim = 0; dim < static_cast<size_t>(a.rank); ++dim) {
-    common.lo[dim] = std::max(a.lo[dim], b.lo[dim]);
-    common.hi[dim] = std::min(a.hi[dim], b.hi[dim]);
-    if (common.lo[dim] >= common.hi[dim]) return std::nullopt;
-  }
-  return common;
-}
-
-int64_t elements_in(const Box& box) {
-  int64_t count = 1;
-  for (int dim = 0; dim < box.rank; ++dim) count *= box.extent(dim);
-  return count;
-}
-
-// Elements of `box` in none of `covers`, which may overlap: take out the first that has a part, and go on with what is
-// left around it.
-int64_t uncovered(Box box, std::span<const Box> covers) {
-  std::optional<Box> hit;
-  while (!covers.empty() && !(hit = common_part(box, covers.front()))) covers = covers.subspan(1);
-  if (covers.empty()) return elements_in(box);
-  covers = covers.subspan(1);
-  int64_t count = 0;
-  for (size_t dim = 0; dim < static_cast<size_t>(box.rank); ++dim) {
-    Box below = box;
-    Box above = box;
-    below.hi[dim] = hit->lo[dim];
-    above.lo[dim] = hit->hi[dim];
-    if (below.lo[dim] < below.hi[dim]) count += uncovered(below, covers);
-    if (above.lo[dim] < above.hi[dim]) count += uncovered(above, covers);
-    box.lo[dim] = hit->lo[dim];
-    box.hi[dim] = hit->hi[dim];
-  }
-  return count;
-}
-
-// Elements of `box` in `parts`, which are disjoint.
-int64_t covered(const Box& box, const std::vector<Box>& parts) {
-  int64_t count = 0;
-  for (const Box& part : parts) {
-    if (const auto common = common_part(box, part)) count += elements_in(*common);
-  }
-  return count;
-}
-
-// Two boxes of a sorted list that share elements.
-std::optional<std::pair<Box, Box>> overlap_in(const std::vector<Box>& sorted) {
-  for (size_t i = 0; i < sorted.size(); ++i) {
-    for (size_t j = i + 1; j < sorted.size() && (sorted[i].rank == 0 || sorted[j].lo[0] < sorted[i].hi[0]); ++j) {
-      if (common_part(sorted[i], sorted[j])) return std::pair(sorted[i], sorted[j]);
-    }
-  }
-  return std::nullopt;
-}
 
 void sort_unique(std::vector<Box>& boxes) {
   std::sort(boxes.begin(), boxes.end());
   boxes.erase(std::unique(boxes.begin(), boxes.end()), boxes.end());
 }
 
-bool has(const std::vector<Box>& boxes, const Box& box) {
-  return std::find(boxes.begin(), boxes.end(), box) != boxes.end();
-}
-
 class BoxInterpreter {
  public:
-  BoxInterpreter(const Plan& plan, const InterpreterInput& input)
-      : plan_(plan), input_(input), facts_(plan, input, problems_) {}
+  BoxInterpreter(const Plan& plan, const InterpreterInput& input, const InterpreterOptions& options)
+      : plan_(plan),
+        input_(input),
+        options_(options),
+        facts_(plan, input, problems_),
+        check_(plan, facts_, problems_),
+        from_(input.from, input.residency.lost, input.cluster),
+        to_(input.to, {}, input.cluster),
+        before_(static_cast<size_t>(input.cluster.device_count()), 0),
+        after_(before_) {}
 
-  absl::Status run() {
+  absl::Status run(InterpreterReport& report) {
     if (!problems_.none()) return problems_.status();
-    const size_t tensors = plan_.tensors.size();
-    const auto operations = internal::by_tensor(plan_.operations, tensors);
-    const auto missing = internal::by_tensor(plan_.missing, tensors);
-    const auto extra = internal::by_tensor(input_.residency.extra, tensors);
-    for (size_t i = 0; i < tensors && !problems_.full(); ++i) {
-      tensor_ = TensorId(static_cast<int64_t>(i));
-      load_tensor(missing[i], extra[i]);
-      check_missing();
-      check_operations(operations[i]);
-      check_destinations(operations[i]);
+    instances_ = internal::instances_by_tensor(plan_);
+    missing_of_ = internal::by_tensor(plan_.missing, plan_.tensors.size());
+    copies_of_ = internal::by_tensor(input_.residency.extra, plan_.tensors.size());
+    for (const Instance& instance : plan_.instances) {
+      report.operations +=
+          static_cast<int64_t>(plan_.tensors_of(instance).size() * plan_.patterns.legs(instance.pattern).size());
+    }
+    report.all = report.operations <= options_.most_operations;
+    report.tensors = report.all ? check_each() : check_alike();
+    if (!problems_.full()) check_memory();
+    if (!report.all && !problems_.full()) {
+      const std::vector<DeviceId> devices = internal::draw_devices(plan_, options_.devices, options_.seed);
+      internal::check_devices(plan_, input_, facts_, devices, problems_);
+      report.devices = static_cast<int64_t>(devices.size());
     }
     return problems_.status();
   }
 
  private:
-  // Who holds what of the tensor, by device and by host.
-  void load_tensor(const std::vector<size_t>& missing, const std::vector<size_t>& extra) {
-    held_ = boxes_by_device(input_.from);
-    for (const DeviceId lost : input_.residency.lost) {
-      if (lost.valid() && static_cast<size_t>(lost.value) < held_.size())
-        held_[static_cast<size_t>(lost.value)].clear();
+  // What a device holds or needs of the tensor at hand, or what is done there.
+  struct Event {
+    enum class Kind : int32_t { kHeld, kNeeded, kArrives, kLeaves, kFreed };
+    int32_t device = 0;
+    Kind kind = Kind::kHeld;
+    int32_t at = 0;   // a part, else an instance
+    int32_t leg = 0;  // of the instance
+    friend auto operator<=>(const Event&, const Event&) = default;
+  };
+
+  int64_t check_each() {
+    for (size_t i = 0; i < plan_.tensors.size() && !problems_.full(); ++i) {
+      load(TensorId(static_cast<int64_t>(i)));
+      check_missing();
+      check_tensor(TensorId(static_cast<int64_t>(i)), 1);
     }
-    needed_ = boxes_by_device(input_.to);
-    memory_.assign(input_.cluster.hosts.size(), {});
-    anywhere_.clear();
-    for (const size_t i : extra) {
-      const collection::ExtraHolder& holder = input_.residency.extra[i];
-      memory_[static_cast<size_t>(holder.host.value)].push_back(holder.box);
-      anywhere_.push_back(holder.box);
-    }
-    for (size_t device = 0; device < held_.size(); ++device) {
-      anywhere_.insert(anywhere_.end(), held_[device].begin(), held_[device].end());
-      if (held_[device].empty()) continue;
-      for (size_t host = 0; host < memory_.size(); ++host) {
-        const bool staged = internal::staged_in(plan_, input_.cluster, DeviceId(static_cast<int64_t>(device)),
-                                                HostId(static_cast<int64_t>(host)));
-        if (staged) memory_[host].insert(memory_[host].end(), held_[device].begin(), held_[device].end());
-      }
-    }
-    for (std::vector<Box>& boxes : memory_) sort_unique(boxes);
-    sort_unique(anywhere_);
-    missing_.clear();
-    for (const size_t i : missing) missing_.push_back(plan_.missing[i].box);
-    std::sort(missing_.begin(), missing_.end());
+    return static_cast<int64_t>(plan_.tensors.size());
   }
 
-  std::vector<std::vector<Box>> boxes_by_device(const Collection& collection) const {
-    std::vector<std::vector<Box>> boxes(static_cast<size_t>(input_.cluster.device_count()));
-    for (int rank = 0; rank < collection.ranks(); ++rank) {
-      const DeviceId device = collection.device_of_rank[static_cast<size_t>(rank)];
-      for (const tensor::Piece& piece : collection.pieces(tensor_, LogicalRank(rank)).pieces) {
-        boxes[static_cast<size_t>(device.value)].push_back(piece.box);
+  int64_t check_alike() {
+    const internal::Ways ways(plan_, instances_);
+    int64_t checked = 0;
+    for (const std::vector<TensorId>& group : internal::tensors_alike(plan_, input_)) {
+      if (problems_.full()) break;
+      load(group.front());
+      check_missing();
+      for (const internal::Travellers& travellers : ways.apart(group)) {
+        check_tensor(travellers.first, travellers.count);
+        ++checked;
       }
     }
-    return boxes;
+    return checked;
+  }
+
+  // Where the tensor, and all that are alike, lies.
+  void load(TensorId id) {
+    tensor_ = id;
+    held_ = from_.parts_of(id);
+    needed_ = to_.parts_of(id);
+    missing_.clear();
+    copies_.clear();
+    held_list_.clear();
+    anywhere_.clear();
+    for (const size_t i : missing_of_[static_cast<size_t>(id.value)]) missing_.add(plan_.missing[i].box);
+    for (const Holders::Part& part : held_) {
+      held_list_.add(part.box);
+      anywhere_.add(part.box);
+    }
+    for (const size_t i : copies_of_[static_cast<size_t>(id.value)]) {
+      copies_.push_back(input_.residency.extra[i]);
+      anywhere_.add(copies_.back().box);
+    }
+    for (BoxList* list : {&missing_, &held_list_, &anywhere_}) list->prepare();
   }
 
   void check_missing() {
@@ -149,98 +120,193 @@ class BoxInterpreter {
       problems_.add(fmt::format("tensor {}: {}", facts_.name_of_box(tensor_, box), why));
     };
     std::vector<Box> needed;
-    for (const std::vector<Box>& boxes : needed_) needed.insert(needed.end(), boxes.begin(), boxes.end());
+    for (const Holders::Part& part : needed_) needed.push_back(part.box);
     sort_unique(needed);
-    for (const Box& box : missing_) {
+    BoxList needed_list;
+    for (const Box& box : needed) needed_list.add(box);
+    needed_list.prepare();
+    for (const Box& box : missing_.boxes()) {
       if (input_.residency.storage) wrong(box, "named as missing, but storage has it");
-      if (uncovered(box, anywhere_) != elements_in(box)) wrong(box, "named as missing, but a survivor holds a part");
-      if (uncovered(box, needed) != 0) wrong(box, "named as missing, but nobody needs it");
+      if (anywhere_.uncovered(box) != elements_in(box)) wrong(box, "named as missing, but a survivor holds a part");
+      if (needed_list.uncovered(box) != 0) wrong(box, "named as missing, but nobody needs it");
     }
-    if (const auto twice = overlap_in(missing_)) wrong(twice->second, "named as missing twice");
-    if (input_.residency.storage) return;
+    if (const auto twice = missing_.clash()) wrong(missing_.boxes()[twice->second], "named as missing twice");
+    // What nobody holds of a derived tensor may still be cast from its master.
+    if (input_.residency.storage || plan_.tensor(tensor_).derived_from.valid()) return;
     for (const Box& box : needed) {
-      const bool held = std::binary_search(anywhere_.begin(), anywhere_.end(), box);
-      if (!held && uncovered(box, anywhere_) != covered(box, missing_)) {
+      if (anywhere_.uncovered(box) != missing_.covered(box))
         wrong(box, "what no survivor holds of it is not what is named as missing");
-      }
     }
   }
 
-  void check_operations(const std::vector<size_t>& operations) {
-    std::vector<std::vector<size_t>> arrivals(needed_.size());  // by device
-    for (const size_t i : operations) arrivals[static_cast<size_t>(plan_.operations[i].dst.value)].push_back(i);
-    for (const size_t i : operations) {
-      const Operation& operation = plan_.operations[i];
-      const auto wrong = [&](std::string_view why) {
-        problems_.add(fmt::format("{}: {}", facts_.name_of_operation(i), why));
-      };
-      const std::vector<Box>& needed = needed_[static_cast<size_t>(operation.dst.value)];
-      if (operation.hop > 0) {
-        if (!passed_on(operation, arrivals)) wrong("the source has not received it on an earlier hop");
-      } else if (!source_holds(operation)) {
-        wrong("the source does not hold it in the old epoch");
-      }
-      if (uncovered(operation.box, needed) != 0) wrong("the new collection does not place it there");
-      if (operation.transfer_class != TransferClass::kKept) continue;
-      const bool same =
-          has(needed, operation.box) && has(held_[static_cast<size_t>(operation.dst.value)], operation.box);
-      if (!same) wrong("kept, but not the same box before and after");
+  // One tensor like the one loaded, on all devices; it stands for `count` tensors.
+  void check_tensor(TensorId id, int64_t count) {
+    tensor_ = id;
+    load_events(count);
+    load_master();
+    for (size_t begin = 0, end = 0; begin < events_.size() && !problems_.full(); begin = end) {
+      while (end < events_.size() && events_[end].device == events_[begin].device) ++end;
+      load_device({events_.data() + begin, end - begin});
+      check_.check(one_, missing_);
     }
   }
 
-  // Whether operations of an earlier (round, hop) have brought the whole box to the source.
-  bool passed_on(const Operation& operation, const std::vector<std::vector<size_t>>& arrivals) const {
-    if (operation.src.kind != Location::Kind::kDevice) return false;
-    std::vector<Box> received;
-    for (const size_t i : arrivals[static_cast<size_t>(operation.src.index)]) {
-      const Operation& other = plan_.operations[i];
-      if (std::pair(other.round, other.hop) < std::pair(operation.round, operation.hop)) received.push_back(other.box);
+  void load_events(int64_t count) {
+    events_.clear();
+    const auto add_parts = [&](const std::vector<Holders::Part>& parts, Holders& holders, Event::Kind kind,
+                               int64_t element_bytes, std::vector<int64_t>& memory) {
+      for (size_t i = 0; i < parts.size(); ++i) {
+        for (const DeviceId device : holders.group(parts[i].group).devices) {
+          events_.push_back({device.value, kind, static_cast<int32_t>(i), 0});
+          memory[static_cast<size_t>(device.value)] += elements_in(parts[i].box) * element_bytes * count;
+        }
+      }
+    };
+    add_parts(held_, from_, Event::Kind::kHeld, facts_.old_bytes(tensor_), before_);
+    add_parts(needed_, to_, Event::Kind::kNeeded, facts_.new_bytes(tensor_), after_);
+    for (const int32_t i : instances_[static_cast<size_t>(tensor_.value)]) {
+      const int32_t pattern = plan_.instances[static_cast<size_t>(i)].pattern;
+      int32_t number = 0;
+      for (const Leg& leg : plan_.patterns.legs(pattern)) {
+        events_.push_back({leg.dst.value, Event::Kind::kArrives, i, number});
+        if (internal::is_read(leg)) events_.push_back({leg.src.index, Event::Kind::kLeaves, i, number});
+        if (leg.src.kind != Location::Kind::kDevice) check_store(i, leg);
+        ++number;
+      }
+      for (const DeviceId device : plan_.patterns.frees(pattern))
+        events_.push_back({device.value, Event::Kind::kFreed, i, 0});
     }
-    return uncovered(operation.box, received) == 0;
+    std::sort(events_.begin(), events_.end());
   }
 
-  bool source_holds(const Operation& operation) const {
-    const auto at = static_cast<size_t>(operation.src.index);
-    switch (operation.src.kind) {
-      case Location::Kind::kDevice: return uncovered(operation.box, held_[at]) == 0;
-      case Location::Kind::kHostMemory: return uncovered(operation.box, memory_[at]) == 0;
-      case Location::Kind::kStorage: return input_.residency.storage;
-    }
-    return false;
+  // A source in host memory or storage.
+  void check_store(int32_t instance, const Leg& leg) {
+    const Box& box = plan_.instances[static_cast<size_t>(instance)].box;
+    const bool holds =
+        leg.src.kind == Location::Kind::kStorage ? input_.residency.storage : in_memory(HostId(leg.src.index), box);
+    if (holds) return;
+    problems_.add(fmt::format("{}: the source does not hold it in the old epoch",
+                              facts_.name_of_leg(static_cast<size_t>(instance), tensor_, leg)));
   }
 
-  // Every element of every new box written once or missing. What is written lies inside the new boxes, so that counting
-  // proves it as soon as nothing is written twice.
-  void check_destinations(const std::vector<size_t>& operations) {
-    std::vector<std::vector<Box>> written(needed_.size());
-    for (const size_t i : operations) {
-      written[static_cast<size_t>(plan_.operations[i].dst.value)].push_back(plan_.operations[i].box);
+  bool in_memory(HostId host, const Box& box) const {
+    std::vector<Box> there;
+    held_list_.overlaps(box, [&](size_t i, const Box& common) {
+      if (internal::staged_in(plan_, from_.group(held_[i].group).hosts, host)) there.push_back(common);
+    });
+    for (const collection::ExtraHolder& copy : copies_) {
+      const auto common = copy.host == host ? internal::common_part(copy.box, box) : std::nullopt;
+      if (common) there.push_back(*common);
     }
-    for (size_t device = 0; device < needed_.size(); ++device) {
-      std::sort(written[device].begin(), written[device].end());
-      if (const auto twice = overlap_in(written[device])) {
-        problems_.add(fmt::format("tensor {} and {} are both written on g{}", facts_.name_of_box(tensor_, twice->first),
-                                  twice->second.str(), device));
-      }
-      for (const Box& box : needed_[device]) {
-        if (covered(box, written[device]) + covered(box, missing_) == elements_in(box)) continue;
-        problems_.add(fmt::format("tensor {} is not complete on g{}", facts_.name_of_box(tensor_, box), device));
+    return internal::uncovered(box, there) == 0;
+  }
+
+  // What arrives of the master of the tensor at hand, if anything is derived from it.
+  void load_master() {
+    master_events_.clear();
+    const bool derives = std::any_of(events_.begin(), events_.end(), [&](const Event& event) {
+      return event.kind == Event::Kind::kArrives && use_of(event).leg->transfer_class == TransferClass::kDerived;
+    });
+    if (!derives) return;
+    const TensorId master = plan_.tensor(tensor_).derived_from;
+    for (const int32_t i : instances_[static_cast<size_t>(master.value)]) {
+      int32_t number = 0;
+      for (const Leg& leg : plan_.patterns.legs(plan_.instances[static_cast<size_t>(i)].pattern))
+        master_events_.push_back({leg.dst.value, Event::Kind::kArrives, i, number++});
+    }
+    std::sort(master_events_.begin(), master_events_.end());
+  }
+
+  void load_device(std::span<const Event> events) {
+    one_.clear();
+    one_.tensor = tensor_;
+    one_.device = DeviceId(events.front().device);
+    for (const Event& event : events) {
+      switch (event.kind) {
+        case Event::Kind::kHeld: one_.held.add(held_[static_cast<size_t>(event.at)].box); break;
+        case Event::Kind::kNeeded: one_.needed.add(needed_[static_cast<size_t>(event.at)].box); break;
+        case Event::Kind::kArrives: one_.arrivals.push_back(use_of(event)); break;
+        case Event::Kind::kLeaves: one_.reads.push_back(use_of(event)); break;
+        case Event::Kind::kFreed: one_.frees.push_back(event.at); break;
       }
     }
+    one_.held.prepare();
+    one_.needed.prepare();
+    auto master = std::lower_bound(master_events_.begin(), master_events_.end(), Event{events.front().device});
+    for (; master != master_events_.end() && master->device == events.front().device; ++master)
+      one_.master_arrivals.push_back(use_of(*master));
+  }
+
+  internal::Use use_of(const Event& event) const {
+    const int32_t pattern = plan_.instances[static_cast<size_t>(event.at)].pattern;
+    return {event.at, &plan_.patterns.legs(pattern)[static_cast<size_t>(event.leg)]};
+  }
+
+  // All devices side by side through the rounds: what a round brings comes before what it frees.
+  void check_memory() {
+    std::vector<int64_t> held = before_;
+    std::vector<int64_t> most(held.size());
+    for (size_t i = 0; i < held.size(); ++i) most[i] = std::max(before_[i], after_[i]);
+    const std::vector<int64_t> larger = most;
+    std::vector<size_t> order(plan_.instances.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    const auto round_of = [&](size_t i) { return plan_.instances[i].round; };
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return round_of(a) < round_of(b); });
+    for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+      while (end < order.size() && round_of(order[end]) == round_of(order[begin])) ++end;
+      for (size_t i = begin; i < end; ++i) bring(plan_.instances[order[i]], held, most);
+      for (size_t i = begin; i < end; ++i) free(plan_.instances[order[i]], held);
+    }
+    for (const DeviceMemory& memory : plan_.memory) {
+      const auto at = static_cast<size_t>(memory.device.value);
+      facts_.check_memory(memory.device, before_[at], after_[at], most[at] - larger[at]);
+    }
+  }
+
+  void bring(const Instance& instance, std::vector<int64_t>& held, std::vector<int64_t>& most) const {
+    int64_t bytes = 0;
+    for (const TensorId id : plan_.tensors_of(instance)) bytes += facts_.new_bytes(id) * elements_in(instance.box);
+    for (const Leg& leg : plan_.patterns.legs(instance.pattern)) {
+      if (leg.transfer_class == TransferClass::kKept) continue;
+      const auto at = static_cast<size_t>(leg.dst.value);
+      held[at] += bytes;
+      most[at] = std::max(most[at], held[at]);
+    }
+  }
+
+  void free(const Instance& instance, std::vector<int64_t>& held) const {
+    int64_t bytes = 0;
+    for (const TensorId id : plan_.tensors_of(instance)) bytes += facts_.old_bytes(id) * elements_in(instance.box);
+    for (const DeviceId device : plan_.patterns.frees(instance.pattern))
+      held[static_cast<size_t>(device.value)] -= bytes;
   }
 
   const Plan& plan_;
   const InterpreterInput& input_;
+  const InterpreterOptions& options_;
   Problems problems_;
-  internal::PlanFacts facts_;
+  const internal::PlanFacts facts_;
+  internal::DeviceCheck check_;
+  Holders from_, to_;
+  std::vector<int64_t> before_, after_;                      // bytes by device
+  std::vector<std::vector<int32_t>> instances_;              // by tensor
+  std::vector<std::vector<size_t>> missing_of_, copies_of_;  // by tensor
   TensorId tensor_;
-  std::vector<std::vector<Box>> held_, needed_;  // by device: old boxes of the living, new boxes
-  std::vector<std::vector<Box>> memory_;         // by host: what its memory may be read for
-  std::vector<Box> anywhere_, missing_;
+  std::vector<Holders::Part> held_, needed_;
+  BoxList missing_, held_list_, anywhere_;  // held_list_: as held_
+  std::vector<collection::ExtraHolder> copies_;
+  std::vector<Event> events_, master_events_;  // sorted
+  internal::DeviceCase one_;
 };
 
 }  // namespace
 
-absl::Status interpret(const Plan& plan, const InterpreterInput& input) { return BoxInterpreter(plan, input).run(); }
+absl::Status interpret(const Plan& plan, const InterpreterInput& input, const InterpreterOptions& options,
+                       InterpreterReport* report) {
+  InterpreterReport seen;
+  const absl::Status status = BoxInterpreter(plan, input, options).run(seen);
+  if (report != nullptr) *report = seen;
+  return status;
+}
 
 }  // namespace scalai::plan

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <tuple>
 
 #include "ptc/base/status.h"
 #include "ptc/plan/internal/plan_facts.h"
@@ -135,34 +137,88 @@ std::vector<size_t> elements_of(const Box& box, const tensor::Shape& shape) {
   return elements;
 }
 
+// A leg of an instance, or (no leg) one of its frees.
+struct Step {
+  size_t instance = 0;
+  const Leg* leg = nullptr;
+  DeviceId freed;
+};
+
 class ElementInterpreter {
  public:
   ElementInterpreter(const Plan& plan, const InterpreterInput& input)
-      : plan_(plan), input_(input), facts_(plan, input, problems_) {}
+      : plan_(plan),
+        input_(input),
+        facts_(plan, input, problems_),
+        ledgers_(static_cast<size_t>(input.cluster.device_count())),
+        before_(ledgers_.size(), 0),
+        after_(ledgers_.size(), 0) {}
 
   absl::Status run() {
     if (!problems_.none()) return problems_.status();
     const size_t tensors = plan_.tensors.size();
-    const auto operations = internal::by_tensor(plan_.operations, tensors);
+    const auto instances = internal::instances_by_tensor(plan_);
     const auto missing = internal::by_tensor(plan_.missing, tensors);
     const auto extra = internal::by_tensor(input_.residency.extra, tensors);
-    for (size_t i = 0; i < tensors && !problems_.full(); ++i) {
-      tensor_ = TensorId(static_cast<int64_t>(i));
+    for (const TensorId id : masters_first()) {
+      if (problems_.full()) break;
+      const auto i = static_cast<size_t>(id.value);
+      tensor_ = id;
       shape_ = plan_.tensors[i].shape;
       load_tensor(missing[i], extra[i]);
-      std::vector<size_t> order = operations[i];
-      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-        const Operation& first = plan_.operations[a];
-        const Operation& second = plan_.operations[b];
-        return std::pair(first.round, first.hop) < std::pair(second.round, second.hop);
-      });
-      for (const size_t operation : order) move_elements(operation);
+      check_missing();
+      for (const Step& step : steps_of(instances[i])) step.leg != nullptr ? move_elements(step) : free_elements(step);
       check_result();
+    }
+    for (const DeviceMemory& memory : plan_.memory) {
+      const auto at = static_cast<size_t>(memory.device.value);
+      facts_.check_memory(memory.device, before_[at], after_[at], ledgers_[at].peak_extra(before_[at], after_[at]));
     }
     return problems_.status();
   }
 
  private:
+  using Time = std::pair<int32_t, int32_t>;  // round and hop
+  // By device, of one tensor: which elements are written, and when.
+  struct Written {
+    std::vector<Marks> marks;
+    std::vector<std::vector<Time>> times;
+  };
+
+  std::vector<TensorId> masters_first() {
+    std::vector<TensorId> order;
+    for (const TensorInfo& tensor : plan_.tensors) {
+      if (tensor.derived_from.valid()) masters_[tensor.derived_from];
+    }
+    for (const bool master : {true, false}) {
+      for (size_t i = 0; i < plan_.tensors.size(); ++i) {
+        const TensorId id(static_cast<int64_t>(i));
+        if ((masters_.count(id) != 0) == master) order.push_back(id);
+      }
+    }
+    return order;
+  }
+
+  // In time; what a round frees goes at its end.
+  std::vector<Step> steps_of(const std::vector<int32_t>& instances) const {
+    std::vector<Step> steps;
+    for (const int32_t instance : instances) {
+      const auto at = static_cast<size_t>(instance);
+      const int32_t pattern = plan_.instances[at].pattern;
+      for (const Leg& leg : plan_.patterns.legs(pattern)) steps.push_back({at, &leg, DeviceId()});
+      for (const DeviceId device : plan_.patterns.frees(pattern)) steps.push_back({at, nullptr, device});
+    }
+    const auto key = [&](const Step& step) {
+      return std::tuple(plan_.instances[step.instance].round, step.leg == nullptr,
+                        step.leg == nullptr ? 0 : step.leg->hop);
+    };
+    std::stable_sort(steps.begin(), steps.end(), [&](const Step& a, const Step& b) { return key(a) < key(b); });
+    return steps;
+  }
+
+  const Box& box_of(const Step& step) const { return plan_.instances[step.instance].box; }
+  Time time_of(const Step& step) const { return {plan_.instances[step.instance].round, step.leg->hop}; }
+
   Marks none() const { return Marks(static_cast<size_t>(shape_.elements()), false); }
 
   void mark(Marks& marks, const Box& box) const {
@@ -180,18 +236,21 @@ class ElementInterpreter {
       if (input_.residency.lost.count(DeviceId(static_cast<int64_t>(device))) != 0) held_[device] = none();
     }
     needed_ = marks_by_device(input_.to);
-    written_.assign(devices, none());
-    step_.assign(devices, std::vector<std::pair<int32_t, int32_t>>(static_cast<size_t>(shape_.elements())));
+    kept_.assign(devices, none());
+    written_.marks.assign(devices, none());
+    written_.times.assign(devices, std::vector<Time>(static_cast<size_t>(shape_.elements())));
     memory_.assign(input_.cluster.hosts.size(), none());
     for (const size_t i : extra) {
       mark(memory_[static_cast<size_t>(input_.residency.extra[i].host.value)], input_.residency.extra[i].box);
     }
     for (size_t device = 0; device < devices; ++device) {
+      const HostId own = input_.cluster.host_of(DeviceId(static_cast<int64_t>(device)));
       for (size_t host = 0; host < memory_.size(); ++host) {
-        const bool staged = internal::staged_in(plan_, input_.cluster, DeviceId(static_cast<int64_t>(device)),
-                                                HostId(static_cast<int64_t>(host)));
-        if (staged) unite(memory_[host], held_[device]);
+        if (internal::staged_in(plan_, {&own, 1}, HostId(static_cast<int64_t>(host))))
+          unite(memory_[host], held_[device]);
       }
+      before_[device] += std::count(held_[device].begin(), held_[device].end(), true) * facts_.old_bytes(tensor_);
+      after_[device] += std::count(needed_[device].begin(), needed_[device].end(), true) * facts_.new_bytes(tensor_);
     }
     missing_ = none();
     for (const size_t i : missing) mark(missing_, plan_.missing[i].box);
@@ -207,67 +266,106 @@ class ElementInterpreter {
     return marks;
   }
 
-  void move_elements(size_t index) {
-    const Operation& operation = plan_.operations[index];
-    const auto dst = static_cast<size_t>(operation.dst.value);
-    for (const size_t element : elements_of(operation.box, shape_)) {
+  void move_elements(const Step& step) {
+    const auto dst = static_cast<size_t>(step.leg->dst.value);
+    const bool keeps = step.leg->transfer_class == TransferClass::kKept;
+    for (const size_t element : elements_of(box_of(step), shape_)) {
       const auto wrong = [&](std::string_view why) {
-        problems_.add(fmt::format("{}: element {}: {}", facts_.name_of_operation(index), element, why));
+        problems_.add(
+            fmt::format("{}: element {}: {}", facts_.name_of_leg(step.instance, tensor_, *step.leg), element, why));
       };
-      if (!readable(operation, element)) return wrong("the source does not hold it");
+      if (!readable(step, element)) return wrong("the source does not hold it");
       if (!needed_[dst][element]) return wrong("the new collection does not place it there");
-      if (written_[dst][element]) return wrong("it is written twice");
-      written_[dst][element] = true;
-      step_[dst][element] = std::pair(operation.round, operation.hop);
+      if (written_.marks[dst][element]) return wrong("it is written twice");
+      written_.marks[dst][element] = true;
+      written_.times[dst][element] = time_of(step);
+      kept_[dst][element] = keeps;
     }
+    const int64_t bytes = static_cast<int64_t>(elements_of(box_of(step), shape_).size()) * facts_.new_bytes(tensor_);
+    if (!keeps) ledgers_[dst].brings(time_of(step).first, bytes);
   }
 
-  // Hop 0 reads the old epoch; later hops read what came to the source on an earlier one.
-  bool readable(const Operation& operation, size_t element) const {
-    const Location& src = operation.src;
-    if (operation.hop > 0) {
-      const auto at = static_cast<size_t>(src.index);
-      return src.kind == Location::Kind::kDevice && written_[at][element] &&
-             step_[at][element] < std::pair(operation.round, operation.hop);
-    }
+  // Hop 0 reads the old epoch; later hops read what came to the source before, derived ones what came of the master.
+  bool readable(const Step& step, size_t element) const {
+    const Location& src = step.leg->src;
+    const auto at = static_cast<size_t>(src.index);
+    if (step.leg->transfer_class == TransferClass::kDerived)
+      return came_before(masters_.at(plan_.tensor(tensor_).derived_from), at, element, time_of(step));
+    if (step.leg->hop > 0)
+      return src.kind == Location::Kind::kDevice && came_before(written_, at, element, time_of(step));
     switch (src.kind) {
-      case Location::Kind::kDevice: return held_[static_cast<size_t>(src.index)][element];
-      case Location::Kind::kHostMemory: return memory_[static_cast<size_t>(src.index)][element];
+      case Location::Kind::kDevice: return held_[at][element];
+      case Location::Kind::kHostMemory: return memory_[at][element];
       case Location::Kind::kStorage: return input_.residency.storage;
     }
     return false;
   }
 
-  // Every needed element is written or missing; missing is exactly what is needed and nowhere to be read.
-  void check_result() {
+  static bool came_before(const Written& written, size_t device, size_t element, Time time) {
+    return written.marks[device][element] && written.times[device][element] < time;
+  }
+
+  // From here on nothing reads it there.
+  void free_elements(const Step& step) {
+    const auto device = static_cast<size_t>(step.freed.value);
+    for (const size_t element : elements_of(box_of(step), shape_)) {
+      const auto wrong = [&](std::string_view why) {
+        problems_.add(
+            fmt::format("{}: element {}: {}", facts_.name_of_free(step.instance, tensor_, step.freed), element, why));
+      };
+      if (!held_[device][element]) return wrong("the device does not hold it, or not any more");
+      if (kept_[device][element]) return wrong("the device keeps it");
+      held_[device][element] = false;
+    }
+    const int64_t bytes = static_cast<int64_t>(elements_of(box_of(step), shape_).size()) * facts_.old_bytes(tensor_);
+    ledgers_[device].frees(plan_.instances[step.instance].round, bytes);
+  }
+
+  void wrong_element(size_t element, const std::string& why) {
+    problems_.add(fmt::format("tensor \"{}\" element {}: {}", plan_.tensor(tensor_).name, element, why));
+  }
+
+  // Missing is exactly what is needed and nowhere to be read; of a derived tensor less, where its master makes it.
+  void check_missing() {
+    const bool derived = plan_.tensor(tensor_).derived_from.valid();
     Marks anywhere = input_.residency.storage ? Marks(missing_.size(), true) : none();
     for (const Marks& marks : held_) unite(anywhere, marks);
     for (const Marks& marks : memory_) unite(anywhere, marks);
     Marks needed = none();
     for (const Marks& marks : needed_) unite(needed, marks);
     for (size_t element = 0; element < missing_.size(); ++element) {
-      const auto wrong = [&](const std::string& why) {
-        problems_.add(fmt::format("tensor \"{}\" element {}: {}",
-                                  plan_.tensors[static_cast<size_t>(tensor_.value)].name, element, why));
-      };
-      if (missing_[element] != (needed[element] && !anywhere[element]))
-        wrong("wrongly named, or not named, as missing");
-      for (size_t device = 0; device < needed_.size(); ++device) {
-        if (!needed_[device][element] || missing_[element] || written_[device][element]) continue;
-        wrong(fmt::format("not present on g{}", device));
+      const bool nowhere = needed[element] && !anywhere[element];
+      if (missing_[element] ? !nowhere : nowhere && !derived)
+        wrong_element(element, "wrongly named, or not named, as missing");
+    }
+  }
+
+  // Every needed element is written or missing; under a memory cap nothing of the old epoch is left but what is kept.
+  void check_result() {
+    for (size_t device = 0; device < needed_.size(); ++device) {
+      for (size_t element = 0; element < missing_.size(); ++element) {
+        if (needed_[device][element] && !missing_[element] && !written_.marks[device][element])
+          wrong_element(element, fmt::format("not present on g{}", device));
+        if (plan_.memory_cap >= 0 && held_[device][element] && !kept_[device][element])
+          wrong_element(element, fmt::format("never given back by g{}", device));
       }
     }
+    const auto master = masters_.find(tensor_);
+    if (master != masters_.end()) master->second = std::move(written_);
   }
 
   const Plan& plan_;
   const InterpreterInput& input_;
   Problems problems_;
-  internal::PlanFacts facts_;
+  const internal::PlanFacts facts_;
+  std::vector<internal::MemoryLedger> ledgers_;  // by device
+  std::vector<int64_t> before_, after_;          // bytes by device
+  std::map<TensorId, Written> masters_;          // of tensors that others are derived from
   TensorId tensor_;
   tensor::Shape shape_;
-  std::vector<Marks> held_, needed_, written_;                  // by device
-  std::vector<std::vector<std::pair<int32_t, int32_t>>> step_;  // by device: (round, hop) of each write
-  std::vector<Marks> memory_;                                   // by host: what its memory may be read for
+  std::vector<Marks> held_, needed_, kept_;  // by device; held_ of what is not given back
+  Written written_;
+  std::vector<Marks> memory_;  // by host: what its memory may be read for
   Marks missing_;
 };
 

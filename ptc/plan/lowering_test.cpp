@@ -46,9 +46,9 @@ TEST(Lowering, OneMessageAPeerAndRound) {
   const Plan plan = job.plan();
   const std::vector<ProgramStep> program = lower(plan, DeviceId(4));
   ASSERT_EQ(program.size(), 1u);
-  EXPECT_EQ(program[0].operations.size(), plan.operations.size());
+  EXPECT_EQ(program[0].instances.size(), plan.instances.size());
   EXPECT_EQ(program[0].bytes, plan.bytes.cross_host);
-  EXPECT_TRUE(std::is_sorted(program[0].operations.begin(), program[0].operations.end()));
+  EXPECT_TRUE(std::is_sorted(program[0].instances.begin(), program[0].instances.end()));
 }
 
 TEST(Lowering, HostMemoryIsReceivedFrom) {
@@ -75,29 +75,30 @@ TEST(Lowering, ProgramsOfAllDevicesMakeThePlan) {
     const Plan plan = job.plan();
     using Message = std::tuple<int, int, int, int>;  // round, hop, from, to
     std::map<Message, std::vector<int32_t>> sent, received;
-    std::set<int32_t> done;
+    std::set<std::pair<int32_t, int>> done;  // instance, device
+    size_t legs = 0;
+    for (const Instance& instance : plan.instances) legs += plan.patterns.legs(instance.pattern).size();
+    const Lowering lowering(plan);
     for (int device = 0; device < job.cluster.device_count(); ++device) {
-      const std::vector<ProgramStep> program = lower(plan, DeviceId(device));
+      const std::vector<ProgramStep> program = lowering.program(DeviceId(device));
       EXPECT_TRUE(std::is_sorted(program.begin(), program.end(), [](const ProgramStep& a, const ProgramStep& b) {
         return std::tie(a.round, a.hop, a.kind, a.peer) < std::tie(b.round, b.hop, b.kind, b.peer);
       }));
       for (const ProgramStep& step : program) {
         int64_t bytes = 0;
-        for (const int32_t i : step.operations) {
-          const Operation& operation = plan.operations[static_cast<size_t>(i)];
-          bytes += operation.bytes;
-          EXPECT_EQ(operation.round, step.round);
+        for (const int32_t i : step.instances) {
+          const Instance& instance = plan.instances[static_cast<size_t>(i)];
+          bytes += instance.box.volume() * 4 * static_cast<int64_t>(plan.tensors_of(instance).size());
+          EXPECT_EQ(instance.round, step.round);
           if (step.kind == StepKind::kSend) continue;
-          EXPECT_EQ(operation.dst, DeviceId(device));
-          EXPECT_TRUE(done.insert(i).second);
+          EXPECT_TRUE(done.insert({i, device}).second);
         }
         EXPECT_EQ(bytes, step.bytes);
-        if (step.kind == StepKind::kSend) sent[{step.round, step.hop, device, step.peer.index}] = step.operations;
-        if (step.kind == StepKind::kReceive)
-          received[{step.round, step.hop, step.peer.index, device}] = step.operations;
+        if (step.kind == StepKind::kSend) sent[{step.round, step.hop, device, step.peer.index}] = step.instances;
+        if (step.kind == StepKind::kReceive) received[{step.round, step.hop, step.peer.index, device}] = step.instances;
       }
     }
-    EXPECT_EQ(done.size(), plan.operations.size());
+    EXPECT_EQ(done.size(), legs);
     EXPECT_EQ(sent, received);
   }
 }

@@ -38,14 +38,14 @@ struct LinkLoad {
 
 std::optional<LinkLoad> most_loaded(const Plan& plan, const Places& places) {
   std::map<std::pair<Location, bool>, int64_t> loads;
-  for (const Operation& operation : plan.operations) {
-    if (operation.src.kind == Location::Kind::kStorage) continue;
+  plan.for_each_operation([&](const Operation& operation) {
+    if (operation.src.kind == Location::Kind::kStorage) return;
     const Location src = places.of(operation.src);
     const Location dst = places.of(Location::device(operation.dst));
-    if (src == dst) continue;
+    if (src == dst) return;
     loads[{src, true}] += operation.bytes;
     loads[{dst, false}] += operation.bytes;
-  }
+  });
   const auto most =
       std::max_element(loads.begin(), loads.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == loads.end()) return std::nullopt;
@@ -189,14 +189,12 @@ std::vector<DeviceTraffic> device_traffic(const Plan& plan) {
   for (const std::vector<DeviceId>* side : {&plan.src_devices, &plan.dst_devices}) {
     for (const DeviceId device : *side) traffic[device].device = device;
   }
-  for (const Operation& operation : plan.operations) {
-    if (operation.transfer_class == TransferClass::kKept) continue;
-    DeviceTraffic& dst = traffic[operation.dst];
-    dst.peak_extra += operation.bytes;
-    if (operation.src == Location::device(operation.dst)) continue;
-    dst.received += operation.bytes;
+  plan.for_each_operation([&](const Operation& operation) {
+    if (operation.src == Location::device(operation.dst)) return;
+    traffic[operation.dst].received += operation.bytes;
     if (operation.src.kind == Location::Kind::kDevice) traffic[DeviceId(operation.src.index)].sent += operation.bytes;
-  }
+  });
+  for (const DeviceMemory& memory : plan.memory) traffic[memory.device].peak_extra = memory.peak_extra;
   std::vector<DeviceTraffic> sorted;
   for (const auto& [device, one] : traffic) sorted.push_back(one);
   return sorted;

@@ -13,11 +13,9 @@ namespace scalai::plan {
 
 struct DeviceTraffic {
   DeviceId device;
-  int64_t received = 0;  // from other devices, host memories and storage
-  int64_t sent = 0;      // out of this device's own memory; what a host's memory sends counts for no device
-  // New buffers that exist beside the old state until the plan is committed: received + copied on the device. A kept box
-  // needs no new buffer, and nothing old is freed before.
-  int64_t peak_extra = 0;
+  int64_t received = 0;    // from other devices, host memories and storage
+  int64_t sent = 0;        // out of this device's own memory; what a host's memory sends counts for no device
+  int64_t peak_extra = 0;  // DeviceMemory::peak_extra
 };
 
 // Of every device of both sides, sorted by device.

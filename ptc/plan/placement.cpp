@@ -1,240 +1,213 @@
 #include "ptc/plan/placement.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <numeric>
-#include <tuple>
+#include <optional>
+#include <utility>
 
 #include "ptc/base/status.h"
-#include "ptc/plan/bounds.h"
-#include "ptc/plan/internal/fan_out.h"
-#include "ptc/plan/internal/spread.h"
+#include "ptc/plan/placement_change.h"
+#include "ptc/plan/placement_runs.h"
+#include "ptc/plan/placement_search.h"
 
 namespace scalai::plan {
 namespace {
 
-using internal::HeldBox;
-using Matrix = std::vector<std::vector<int64_t>>;
+using Ranks = std::vector<int32_t>;
 
-// Largest benefits first, each row and column once.
-std::vector<int> greedy_assignment(const Matrix& benefit) {
-  std::vector<std::tuple<int64_t, int, int>> pairs;  // −benefit, row, column
-  for (size_t row = 0; row < benefit.size(); ++row) {
-    for (size_t column = 0; column < benefit[row].size(); ++column) {
-      pairs.emplace_back(-benefit[row][column], static_cast<int>(row), static_cast<int>(column));
-    }
-  }
-  std::sort(pairs.begin(), pairs.end());
-  std::vector<int> column_of(benefit.size(), -1);
-  std::vector<bool> used(benefit.empty() ? 0 : benefit.front().size(), false);
-  for (const auto& [cost, row, column] : pairs) {
-    if (column_of[static_cast<size_t>(row)] >= 0 || used[static_cast<size_t>(column)]) continue;
-    column_of[static_cast<size_t>(row)] = column;
-    used[static_cast<size_t>(column)] = true;
-  }
-  return column_of;
+constexpr size_t kMostRuns = 4096;  // shorter runs are only tried in jobs that have no more of them
+
+bool comparable(const PlannerInput& input) {
+  const bool same = std::equal(input.from.tensors.begin(), input.from.tensors.end(), input.to.tensors.begin(),
+                               input.to.tensors.end(), [](const auto& a, const auto& b) { return a.shape == b.shape; });
+  const auto inside = [&](DeviceId device) { return device.value >= 0 && device.value < input.cluster.device_count(); };
+  return same && std::all_of(input.from.device_of_rank.begin(), input.from.device_of_rank.end(), inside) &&
+         std::all_of(input.to.device_of_rank.begin(), input.to.device_of_rank.end(), inside);
 }
 
-// Shortest augmenting paths with potentials, one row at a time; costs are −benefit. Index 0 is a virtual row or column.
-std::vector<int> exact_assignment(const Matrix& benefit) {
-  const size_t rows = benefit.size(), columns = benefit.front().size();
-  constexpr int64_t kFar = std::numeric_limits<int64_t>::max() / 4;
-  std::vector<int64_t> row_price(rows + 1, 0), column_price(columns + 1, 0);
-  std::vector<size_t> row_of(columns + 1, 0), previous(columns + 1, 0);
-  for (size_t row = 1; row <= rows; ++row) {
-    row_of[0] = row;
-    std::vector<int64_t> distance(columns + 1, kFar);
-    std::vector<bool> done(columns + 1, false);
-    size_t column = 0;
-    do {
-      done[column] = true;
-      const size_t at = row_of[column];
-      int64_t step = kFar;
-      size_t next = 0;
-      for (size_t j = 1; j <= columns; ++j) {
-        if (done[j]) continue;
-        const int64_t reduced = -benefit[at - 1][j - 1] - row_price[at] - column_price[j];
-        if (reduced < distance[j]) {
-          distance[j] = reduced;
-          previous[j] = column;
-        }
-        if (distance[j] < step) {
-          step = distance[j];
-          next = j;
-        }
-      }
-      for (size_t j = 0; j <= columns; ++j) {
-        if (done[j]) {
-          row_price[row_of[j]] += step;
-          column_price[j] -= step;
-        } else {
-          distance[j] -= step;
-        }
-      }
-      column = next;
-    } while (row_of[column] != 0);
-    for (; column != 0; column = previous[column]) row_of[column] = row_of[previous[column]];
+// Hosts in the order of their first candidate.
+std::vector<Site> sites_of(const std::vector<DeviceId>& candidates, const Cluster& cluster) {
+  std::vector<Site> sites;
+  std::map<HostId, size_t> known;
+  for (const DeviceId device : candidates) {
+    const auto [entry, fresh] = known.try_emplace(cluster.host_of(device), sites.size());
+    if (fresh) sites.push_back({{entry->first}, {}});
+    sites[entry->second].devices.push_back(device);
   }
-  std::vector<int> column_of(rows, -1);
-  for (size_t j = 1; j <= columns; ++j) {
-    if (row_of[j] != 0) column_of[row_of[j] - 1] = static_cast<int>(j) - 1;
-  }
-  return column_of;
+  return sites;
 }
 
-// A part of a new box that lies in one old box: which ranks want it, which devices hold it.
-struct Overlap {
-  std::vector<DeviceId> ranks;  // as DeviceId, for DevicesByHost's sake of one list type
-  const std::vector<DeviceId>* devices = nullptr;
-  int64_t bytes = 0;
-  bool whole = false;  // the same box on both sides
-};
+void most_devices_first(std::vector<Site>& sites) {
+  std::stable_sort(sites.begin(), sites.end(),
+                   [](const Site& a, const Site& b) { return a.devices.size() > b.devices.size(); });
+}
 
 class Placer {
-  static constexpr int64_t kStays = 1024;
-
  public:
   Placer(const PlannerInput& input, const std::vector<DeviceId>& candidates)
-      : input_(input), ranks_(static_cast<size_t>(input.to.ranks())), by_rank_(input.to) {
-    hosts_ = internal::by_host(candidates, input.cluster).groups;
-    for (size_t rank = 0; rank < ranks_; ++rank) by_rank_.device_of_rank[rank] = DeviceId(static_cast<int64_t>(rank));
+      : input_(input),
+        change_(input),
+        hosts_(sites_of(candidates, input.cluster)),
+        order_(static_cast<size_t>(change_.ranks())) {
+    std::iota(order_.begin(), order_.end(), 0);
+    try_devices(input.to.device_of_rank);
   }
 
-  // Ranks per host: the most candidates that any host offers, if that fills blocks evenly.
-  bool fits() {
-    size_t most = 0;
-    for (const auto& host : hosts_) most = std::max(most, host.devices.size());
-    block_ = std::min(most, ranks_);
-    if (block_ == 0 || ranks_ % block_ != 0) return false;
-    std::erase_if(hosts_, [&](const auto& host) { return host.devices.size() < block_; });
-    return hosts_.size() >= ranks_ / block_;
-  }
-
-  std::vector<DeviceId> run() {
-    Matrix by_host(ranks_ / block_, std::vector<int64_t>(hosts_.size(), 0));
-    for_each_overlap([&](const Overlap& overlap) {
-      for (const size_t block : blocks_of(overlap.ranks)) {
-        for (const size_t host : hosts_of(*overlap.devices)) by_host[block][host] += overlap.bytes;
-      }
-    });
-    const std::vector<int> host_of_block = best_assignment(by_host);
-
-    block_of_host_.assign(hosts_.size(), -1);
-    for (size_t block = 0; block < host_of_block.size(); ++block) {
-      block_of_host_[static_cast<size_t>(host_of_block[block])] = static_cast<int>(block);
+  Placement run() {
+    if (input_.options.placement != PlacementRule::kIdentity && !order_.empty()) {
+      try_by_host();
+      if (spreads()) try_by_replica();
+      if (input_.options.placement == PlacementRule::kFree) try_freely();
     }
-    std::vector<DeviceId> devices(ranks_);
-    std::vector<Matrix> inside = benefits_inside();
-    for (size_t block = 0; block < host_of_block.size(); ++block) {
-      const std::vector<int> slot = best_assignment(inside[block]);
-      const std::vector<DeviceId>& local = hosts_[static_cast<size_t>(host_of_block[block])].devices;
-      for (size_t i = 0; i < block_; ++i) devices[block * block_ + i] = local[static_cast<size_t>(slot[i])];
-    }
-    return devices;
+    Placement result{.device_of_rank = best_->device_of_rank, .spread = {}};
+    if (!spreads()) return result;
+    const PlacementCost &cost = best_->cost, &without = cheapest_->cost;
+    result.spread = {.cross_host = cost.cross_host - without.cross_host,
+                     .moved = cost.moved - without.moved,
+                     .bytes_in_one_domain = cost.in_one_domain,
+                     .bytes_in_one_domain_without = without.in_one_domain};
+    return result;
   }
 
  private:
-  template <class Visit>
-  void for_each_overlap(Visit visit) {
-    internal::Side from(input_.from), to(by_rank_);
-    for (const std::vector<TensorId>& group : internal::alike(input_.from, input_.to, input_.residency)) {
-      const std::vector<HeldBox> old = from.spread_of(group.front(), input_.residency.lost);
-      const internal::BoxIndex index(old);
-      const int64_t size = tensor::size_of(input_.to.tensors[static_cast<size_t>(group.front().value)].dtype) *
-                           static_cast<int64_t>(group.size());
-      for (const HeldBox& piece : to.spread_of(group.front(), {})) {
-        index.overlaps(piece.box, [&](size_t i, const tensor::Box& common) {
-          Overlap overlap{.ranks = piece.devices,
-                          .devices = &old[i].devices,
-                          .bytes = common.volume() * size,
-                          .whole = old[i].box == piece.box};
-          std::sort(overlap.ranks.begin(), overlap.ranks.end());
-          visit(overlap);
-        });
+  struct Priced {
+    std::vector<DeviceId> device_of_rank;
+    PlacementCost cost;
+  };
+
+  bool spreads() const { return input_.options.spread != SpreadRule::kNone && change_.replicas() > 1; }
+  static PlacementCost bytes_of(PlacementCost cost) {
+    cost.in_one_domain = 0;
+    return cost;
+  }
+
+  void try_devices(std::vector<DeviceId> device_of_rank) {
+    const PlacementCost cost = change_.cost(device_of_rank);
+    if (!cheapest_ || bytes_of(cost) < bytes_of(cheapest_->cost)) cheapest_ = {device_of_rank, cost};
+    if (!best_ || cost < best_->cost) best_ = {std::move(device_of_rank), cost};
+  }
+
+  void try_hosts(const Runs& runs, const Ranks& host_of_run) {
+    Ranks host_of_rank(order_.size());
+    for (size_t r = 0; r < runs.runs.size(); ++r) {
+      for (const int32_t rank : runs.runs[r]) host_of_rank[static_cast<size_t>(rank)] = host_of_run[r];
+    }
+    try_devices(settle(change_, hosts_, host_of_rank));
+  }
+
+  void try_runs(const std::optional<Runs>& runs) {
+    if (!runs) return;
+    auto host_of_run = assign_runs(change_, *runs, hosts_);
+    if (!host_of_run) return;
+    try_hosts(*runs, *host_of_run);
+    const bool shared = std::any_of(runs->places.begin(), runs->places.end(),
+                                    [](const Runs::Place& place) { return place.capacity > 1; });
+    if (!shared) return;
+    improve(change_, *runs, hosts_, *host_of_run);
+    try_hosts(*runs, *host_of_run);
+  }
+
+  void try_by_host() {
+    const Ranks lengths = run_lengths(hosts_, change_.ranks(), change_.tensor_group());
+    const bool alike = std::all_of(hosts_.begin(), hosts_.end(), [&](const Site& host) {
+      return host.devices.size() == static_cast<size_t>(lengths.front());
+    });
+    if (!alike) try_runs(filling_runs(order_, hosts_, change_.ranks(), change_.tensor_group()));
+    for (const int32_t length : lengths) {
+      if (length == lengths.front() || order_.size() / static_cast<size_t>(length) <= kMostRuns)
+        try_runs(equal_runs(order_, hosts_, length));
+    }
+  }
+
+  // A domain that takes no more than all but one of the replicas, or than half of them, never has all of a box.
+  void try_by_replica() {
+    const Ranks order = by_replica(change_);
+    const int32_t replica = change_.ranks() / change_.replicas();
+    const std::vector<Site> domains = domains_of_hosts();
+    for (const int32_t most : {(change_.replicas() - 1) * replica, (change_.replicas() + 1) / 2 * replica}) {
+      const std::optional<Runs> runs = filling_runs(order, domains, most, change_.tensor_group());
+      if (!runs) continue;
+      if (const auto domain_of_run = assign_runs(change_, *runs, domains))
+        try_runs(runs_inside(*runs, domains, *domain_of_run));
+    }
+  }
+
+  std::vector<Site> domains_of_hosts() const {
+    std::map<int, Site> domains;
+    for (const Site& host : hosts_) {
+      Site& domain = domains[change_.domain_of(host.hosts.front())];
+      domain.hosts.push_back(host.hosts.front());
+      domain.devices.insert(domain.devices.end(), host.devices.begin(), host.devices.end());
+    }
+    std::vector<Site> list;
+    for (auto& [id, domain] : domains) list.push_back(std::move(domain));
+    most_devices_first(list);
+    return list;
+  }
+
+  // The run of each domain fills the hosts of that domain.
+  Runs runs_inside(const Runs& runs, const std::vector<Site>& domains, const Ranks& domain_of_run) const {
+    Runs result;
+    for (size_t h = 0; h < hosts_.size(); ++h)
+      result.places.push_back({static_cast<int32_t>(h), static_cast<int32_t>(hosts_[h].devices.size()), 1});
+    for (size_t r = 0; r < runs.runs.size(); ++r) {
+      const Site& domain = domains[static_cast<size_t>(domain_of_run[r])];
+      std::vector<Site> hosts = sites_of(domain.devices, input_.cluster);
+      most_devices_first(hosts);
+      const auto parts = filling_runs(runs.runs[r], hosts, change_.ranks(), change_.tensor_group());
+      SCALAI_CHECK(parts.has_value());
+      for (const Ranks& part : parts->runs) {
+        result.runs.push_back(part);
+        result.domain_of_run.push_back(change_.domain_of(domain.hosts.front()));
       }
     }
+    return result;
   }
 
-  std::vector<size_t> blocks_of(const std::vector<DeviceId>& ranks) const {
-    std::vector<size_t> blocks;
-    for (const DeviceId rank : ranks) blocks.push_back(static_cast<size_t>(rank.value) / block_);
-    std::sort(blocks.begin(), blocks.end());
-    blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
-    return blocks;
-  }
-
-  std::vector<size_t> hosts_of(const std::vector<DeviceId>& devices) const {
-    std::vector<size_t> hosts;
-    for (const auto& group : internal::by_host(devices, input_.cluster).groups) {
-      const auto at = std::lower_bound(hosts_.begin(), hosts_.end(), group.host,
-                                       [](const auto& host, HostId wanted) { return host.host < wanted; });
-      if (at != hosts_.end() && at->host == group.host) hosts.push_back(static_cast<size_t>(at - hosts_.begin()));
+  void try_freely() {
+    if (change_.ranks() <= kMostFreeRanks) {
+      const auto single = equal_runs(order_, hosts_, 1);
+      SCALAI_CHECK(single.has_value());
+      if (change_.tensor_group() > 1) try_runs(single);
+      Ranks host_of_rank = hosts_of(best_->device_of_rank);
+      improve(change_, *single, hosts_, host_of_rank);
+      try_hosts(*single, host_of_rank);
     }
+    if (ways_to_place(change_.ranks(), hosts_, kMostWays) > kMostWays) return;
+    if (spreads()) {
+      if (auto devices = best_of_all_ways(change_, hosts_, best_->cost, /*spread=*/true))
+        try_devices(*std::move(devices));
+    }
+    if (auto devices = best_of_all_ways(change_, hosts_, bytes_of(cheapest_->cost), /*spread=*/false))
+      try_devices(*std::move(devices));
+  }
+
+  Ranks hosts_of(const std::vector<DeviceId>& devices) const {
+    std::map<HostId, int32_t> known;
+    for (size_t h = 0; h < hosts_.size(); ++h) known[hosts_[h].hosts.front()] = static_cast<int32_t>(h);
+    Ranks hosts;
+    for (const DeviceId device : devices) hosts.push_back(known.at(input_.cluster.host_of(device)));
     return hosts;
   }
 
-  // By block: rank inside the block × device of the block's host. What need not move counts far more than whether it can
-  // stay where it is.
-  std::vector<Matrix> benefits_inside() {
-    std::map<DeviceId, std::pair<size_t, size_t>> slot_of;  // candidate device → block, index on its host
-    std::vector<Matrix> inside(ranks_ / block_);
-    for (size_t h = 0; h < hosts_.size(); ++h) {
-      if (block_of_host_[h] < 0) continue;
-      const auto block = static_cast<size_t>(block_of_host_[h]);
-      inside[block].assign(block_, std::vector<int64_t>(hosts_[h].devices.size(), 0));
-      for (size_t i = 0; i < hosts_[h].devices.size(); ++i) slot_of[hosts_[h].devices[i]] = {block, i};
-    }
-    for_each_overlap([&](const Overlap& overlap) {
-      for (const DeviceId device : *overlap.devices) {
-        const auto slot = slot_of.find(device);
-        if (slot == slot_of.end()) continue;
-        const auto [block, index] = slot->second;
-        const auto first = std::lower_bound(overlap.ranks.begin(), overlap.ranks.end(),
-                                            DeviceId(static_cast<int64_t>(block * block_)));
-        for (auto rank = first; rank != overlap.ranks.end() && static_cast<size_t>(rank->value) / block_ == block;
-             ++rank) {
-          inside[block][static_cast<size_t>(rank->value) % block_][index] +=
-              (overlap.whole ? kStays + 1 : kStays) * overlap.bytes;
-        }
-      }
-    });
-    return inside;
-  }
-
   const PlannerInput& input_;
-  const size_t ranks_;
-  collection::Collection by_rank_;                     // the new collection with ranks for devices
-  std::vector<internal::DevicesByHost::Group> hosts_;  // candidates
-  size_t block_ = 0;                                   // ranks a host
-  std::vector<int> block_of_host_;
+  const RankedChange change_;
+  const std::vector<Site> hosts_;
+  Ranks order_;
+  std::optional<Priced> best_;      // by the spread rule, then bytes
+  std::optional<Priced> cheapest_;  // by bytes alone
 };
-
-// What a placement costs: bytes across hosts, then bytes between devices, then bytes copied inside devices.
-std::tuple<int64_t, int64_t, int64_t> cost_of(const PlannerInput& input) {
-  const ClassBytes bound = lower_bounds(input).given_placement;
-  return {bound.cross_host, bound.moved() + bound.from_storage, bound.same_device};
-}
 
 }  // namespace
 
-std::vector<int> best_assignment(const Matrix& benefit) {
-  if (benefit.empty()) return {};
-  SCALAI_CHECK(benefit.size() <= benefit.front().size());
-  return benefit.front().size() <= kExactHosts ? exact_assignment(benefit) : greedy_assignment(benefit);
+Placement best_placement(const PlannerInput& input, const std::vector<DeviceId>& candidates) {
+  if (!comparable(input)) return {.device_of_rank = input.to.device_of_rank, .spread = {}};
+  return Placer(input, candidates).run();
 }
 
 std::vector<DeviceId> place(const PlannerInput& input, const std::vector<DeviceId>& candidates) {
-  Placer placer(input, candidates);
-  if (!placer.fits()) return input.to.device_of_rank;
-  collection::Collection placed = input.to;
-  placed.device_of_rank = placer.run();
-  const PlannerInput other{.from = input.from,
-                           .to = placed,
-                           .cluster = input.cluster,
-                           .residency = input.residency,
-                           .options = input.options};
-  return cost_of(other) < cost_of(input) ? placed.device_of_rank : input.to.device_of_rank;
+  return best_placement(input, candidates).device_of_rank;
 }
 
 }  // namespace scalai::plan

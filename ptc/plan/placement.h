@@ -1,12 +1,22 @@
 #pragma once
-// Placement α′: which device takes which new rank, so that least has to move.
+// Placement α′: which device takes which new rank, so that least has to move: fewest bytes across hosts, then fewest bytes
+// between devices, then fewest copied on a device. The rules (planner.h) say what may be tried:
 //
-// Ranks that follow one another fill a host (tensor-parallel groups stay inside one when they fit), as in rank order.
-// Blocks of ranks go to hosts by an assignment that saves the most bytes from crossing hosts; inside a host, ranks go to
-// devices by an assignment that saves the most bytes from moving at all, then keeps the most in place. Both assignments
-// are exact up to kExactHosts hosts (Kuhn 1955; shortest augmenting paths, O(n^3)) and greedy beyond. The result is
-// compared with rank order by lower_bounds() and is never worse: fewer bytes across hosts, then fewer bytes moved.
-// Deterministic; ties go to the lowest id.
+//   identity  nothing: devices in the order given.
+//   hosts     Runs of ranks that follow one another go to hosts: as long as the largest host takes, or a divisor of that,
+//             or whatever each host takes where hosts are uneven. A tensor-parallel group (the fastest axis) is never
+//             cut while there is another way. So a job may fill hosts or stay on a part of each, whatever moves less.
+//   free      That, and every rank by itself.
+//
+// Which runs sit on which host is an assignment of greatest savings, exact where hosts take one run each, else improved
+// by swaps; inside a host, ranks go to devices by an exact assignment. With `free` all ways to give ranks to hosts are
+// looked at where there are at most kMostWays of them (8 ranks on 4 hosts of 2 have 2,520; 16 on 2 hosts of 8 have
+// 12,870): then no placement on these devices costs less. Beyond, ranks by themselves are tried for jobs of up to
+// kMostFreeRanks. In every case the cheapest of all that was tried wins, so that free <= hosts <= identity.
+//
+// A spread rule comes before the bytes: as little state as possible of which all data-parallel replicas share one domain
+// (host or rack). Ranks are then also tried replica by replica, each domain taking fewer than all replicas of a box.
+// Deterministic; ties go to rank order, then to the longest runs.
 
 #include <vector>
 
@@ -14,16 +24,25 @@
 
 namespace scalai::plan {
 
-inline constexpr size_t kExactHosts = 256;
+inline constexpr int64_t kMostWays = 100'000;
+inline constexpr int kMostFreeRanks = 1024;
+
+struct Placement {
+  std::vector<DeviceId> device_of_rank;
+  // What the spread rule costs beyond the best placement without it, and what it leaves: bytes of state with several
+  // data-parallel replicas, all of them in one domain, with the rule and without.
+  struct Spread {
+    int64_t cross_host = 0, moved = 0;  // moved may be negative where cross_host is not
+    int64_t bytes_in_one_domain = 0, bytes_in_one_domain_without = 0;
+  };
+  Spread spread;
+};
 
 // `input.to.device_of_rank` are the devices in rank order: the first of `candidates`. More candidates than ranks leave
-// the choice of survivors free. Hosts that offer fewer candidates than a block has ranks take none; where too few hosts
-// are left, or ranks do not fill blocks evenly, the answer is rank order.
-// Hosts are filled or left: a job that shrinks gives back whole hosts, even where staying on a part of each would move
-// less.
+// the choice of survivors free. Where the collections do not hold the same tensors, or their devices are outside the
+// cluster, the answer is rank order; make_plan says what is wrong.
+Placement best_placement(const PlannerInput& input, const std::vector<DeviceId>& candidates);
+// Only its devices.
 std::vector<DeviceId> place(const PlannerInput& input, const std::vector<DeviceId>& candidates);
-
-// Rows to distinct columns so that the sum of benefits is greatest; rows <= columns. Result: column of each row.
-std::vector<int> best_assignment(const std::vector<std::vector<int64_t>>& benefit);
 
 }  // namespace scalai::plan

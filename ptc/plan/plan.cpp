@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <tuple>
+
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
 
@@ -20,6 +24,7 @@ std::string_view name_of(TransferClass transfer_class) {
   switch (transfer_class) {
     case TransferClass::kKept: return "kept";
     case TransferClass::kSameDevice: return "same_device";
+    case TransferClass::kDerived: return "derived";
     case TransferClass::kSameHost: return "same_host";
     case TransferClass::kCrossHost: return "cross_host";
     case TransferClass::kFromStorage: break;
@@ -31,11 +36,70 @@ int64_t& ClassBytes::of(TransferClass transfer_class) {
   switch (transfer_class) {
     case TransferClass::kKept: return kept;
     case TransferClass::kSameDevice: return same_device;
+    case TransferClass::kDerived: return derived;
     case TransferClass::kSameHost: return same_host;
     case TransferClass::kCrossHost: return cross_host;
     case TransferClass::kFromStorage: break;
   }
   return from_storage;
+}
+
+int32_t Patterns::add(std::span<const Leg> legs, std::span<const DeviceId> frees) {
+  legs_.insert(legs_.end(), legs.begin(), legs.end());
+  frees_.insert(frees_.end(), frees.begin(), frees.end());
+  leg_ends_.push_back(legs_.size());
+  free_ends_.push_back(frees_.size());
+  return size() - 1;
+}
+
+int64_t TensorInfo::element_bytes(TransferClass transfer_class) const {
+  const int64_t now = tensor::size_of(dtype);
+  const int64_t before = tensor::size_of(from_dtype);
+  switch (transfer_class) {
+    case TransferClass::kSameHost:
+    case TransferClass::kCrossHost: return std::min(now, before);
+    case TransferClass::kFromStorage: return before;
+    default: return now;
+  }
+}
+
+Operation Plan::operation_of(const Instance& instance, TensorId id, const Leg& leg) const {
+  return {.transfer_class = leg.transfer_class,
+          .round = instance.round,
+          .hop = leg.hop,
+          .tensor = id,
+          .box = instance.box,
+          .src = leg.src,
+          .dst = leg.dst,
+          .bytes = instance.box.volume() * tensor(id).element_bytes(leg.transfer_class)};
+}
+
+std::vector<Operation> Plan::operations() const {
+  std::vector<Operation> list;
+  for_each_operation([&](const Operation& operation) { list.push_back(operation); });
+  std::sort(list.begin(), list.end(), [](const Operation& a, const Operation& b) {
+    return std::tie(a.round, a.tensor, a.box, a.dst, a.src) < std::tie(b.round, b.tensor, b.box, b.dst, b.src);
+  });
+  return list;
+}
+
+void Plan::set_operations(const std::vector<Operation>& operations) {
+  std::map<std::tuple<int32_t, TensorId, tensor::Box>, std::vector<Leg>> by_box;
+  bytes = {};
+  for (const Operation& operation : operations) {
+    by_box[{operation.round, operation.tensor, operation.box}].push_back(
+        {operation.transfer_class, operation.hop, operation.src, operation.dst});
+    bytes.of(operation.transfer_class) += operation.bytes;
+  }
+  tensor_sets.clear();
+  patterns = {};
+  instances.clear();
+  for (const auto& [key, legs] : by_box) {
+    const auto& [round, id, box] = key;
+    if (tensor_sets.empty() || tensor_sets.back().front() != id) tensor_sets.push_back({id});
+    instances.push_back({round, patterns.add(legs, {}), static_cast<int32_t>(tensor_sets.size()) - 1, box});
+  }
+  digest = digest_of(*this);
 }
 
 namespace {
@@ -45,13 +109,37 @@ void add_box(Hasher& hasher, const tensor::Box& box) {
   for (size_t dim = 0; dim < static_cast<size_t>(box.rank); ++dim) hasher.add(box.lo[dim]).add(box.hi[dim]);
 }
 
-void add_devices(Hasher& hasher, const std::vector<DeviceId>& devices) {
+void add_devices(Hasher& hasher, std::span<const DeviceId> devices) {
   hasher.add(static_cast<int64_t>(devices.size()));
   for (const DeviceId device : devices) hasher.add(int64_t{device.value});
 }
 
 void add_bytes(Hasher& hasher, const ClassBytes& bytes) {
-  hasher.add(bytes.kept).add(bytes.same_device).add(bytes.same_host).add(bytes.cross_host).add(bytes.from_storage);
+  hasher.add(bytes.kept).add(bytes.same_device).add(bytes.derived);
+  hasher.add(bytes.same_host).add(bytes.cross_host).add(bytes.from_storage);
+}
+
+void add_instances(Hasher& hasher, const Plan& plan) {
+  hasher.add(static_cast<int64_t>(plan.tensor_sets.size()));
+  for (const std::vector<TensorId>& set : plan.tensor_sets) {
+    hasher.add(static_cast<int64_t>(set.size()));
+    for (const TensorId id : set) hasher.add(int64_t{id.value});
+  }
+  hasher.add(int64_t{plan.patterns.size()});
+  for (int32_t pattern = 0; pattern < plan.patterns.size(); ++pattern) {
+    const auto legs = plan.patterns.legs(pattern);
+    hasher.add(static_cast<int64_t>(legs.size()));
+    for (const Leg& leg : legs) {
+      hasher.add(static_cast<int64_t>(leg.transfer_class)).add(int64_t{leg.hop});
+      hasher.add(static_cast<int64_t>(leg.src.kind)).add(int64_t{leg.src.index}).add(int64_t{leg.dst.value});
+    }
+    add_devices(hasher, plan.patterns.frees(pattern));
+  }
+  hasher.add(static_cast<int64_t>(plan.instances.size()));
+  for (const Instance& instance : plan.instances) {
+    hasher.add(int64_t{instance.round}).add(int64_t{instance.pattern}).add(int64_t{instance.tensors});
+    add_box(hasher, instance.box);
+  }
 }
 
 }  // namespace
@@ -61,20 +149,14 @@ std::string digest_of(const Plan& plan) {
   hasher.add("scalai plan").add(int64_t{Plan::kSchemaVersion}).add(plan.planner).add(plan.from).add(plan.to);
   hasher.add(plan.from_epoch).add(plan.to_epoch).add(static_cast<int64_t>(plan.tensors.size()));
   for (const TensorInfo& tensor : plan.tensors) {
-    hasher.add(tensor.name).add(static_cast<int64_t>(tensor.dtype));
+    hasher.add(tensor.name).add(static_cast<int64_t>(tensor.dtype)).add(static_cast<int64_t>(tensor.from_dtype));
+    hasher.add(int64_t{tensor.derived_from.value});
     add_box(hasher, tensor::Box::whole(tensor.shape));
   }
   add_devices(hasher, plan.src_devices);
   add_devices(hasher, plan.dst_devices);
-  hasher.add(int64_t{plan.rounds}).add(static_cast<int64_t>(plan.operations.size()));
-  for (const Operation& operation : plan.operations) {
-    hasher.add(static_cast<int64_t>(operation.transfer_class))
-        .add(int64_t{operation.round})
-        .add(int64_t{operation.hop});
-    hasher.add(int64_t{operation.tensor.value}).add(static_cast<int64_t>(operation.src.kind));
-    hasher.add(int64_t{operation.src.index}).add(int64_t{operation.dst.value}).add(operation.bytes);
-    add_box(hasher, operation.box);
-  }
+  hasher.add(int64_t{plan.rounds}).add(plan.memory_cap);
+  add_instances(hasher, plan);
   hasher.add(static_cast<int64_t>(plan.missing.size()));
   for (const Missing& missing : plan.missing) {
     hasher.add(int64_t{missing.tensor.value});
@@ -83,6 +165,10 @@ std::string digest_of(const Plan& plan) {
   add_bytes(hasher, plan.bytes);
   add_bytes(hasher, plan.lower_bound);
   hasher.add(plan.lower_bound_any_placement_cross_host).add(int64_t{plan.survives_host_losses});
+  hasher.add(static_cast<int64_t>(plan.memory.size()));
+  for (const DeviceMemory& memory : plan.memory) {
+    hasher.add(int64_t{memory.device.value}).add(memory.before).add(memory.after).add(memory.peak_extra);
+  }
   return hasher.hex();
 }
 

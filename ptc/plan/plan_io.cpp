@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <google/protobuf/stubs/logging.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "ptc/base/status.h"
@@ -39,6 +40,7 @@ void add_box(proto::Plan::Boxes& boxes, TensorId tensor, const tensor::Box& box)
 
 void write_bytes(const ClassBytes& bytes, proto::Plan::ClassBytes& out) {
   out.set_kept(bytes.kept);
+  out.set_derived(bytes.derived);
   out.set_same_device(bytes.same_device);
   out.set_same_host(bytes.same_host);
   out.set_cross_host(bytes.cross_host);
@@ -48,112 +50,281 @@ void write_bytes(const ClassBytes& bytes, proto::Plan::ClassBytes& out) {
 ClassBytes read_bytes(const proto::Plan::ClassBytes& in) {
   return {.kept = in.kept(),
           .same_device = in.same_device(),
+          .derived = in.derived(),
           .same_host = in.same_host(),
           .cross_host = in.cross_host(),
           .from_storage = in.from_storage()};
 }
 
-void write_operations(const Plan& plan, proto::Plan::Operations& out) {
-  for (const Operation& operation : plan.operations) {
-    out.add_transfer_class(static_cast<int32_t>(operation.transfer_class));
-    out.add_round(operation.round);
-    out.add_hop(operation.hop);
-    add_box(*out.mutable_boxes(), operation.tensor, operation.box);
-    out.add_src(code_of(operation.src));
-    out.add_dst(operation.dst.value);
+// Runs of numbers with one step between them: a rank set of a regular mesh is few runs.
+class RunWriter {
+ public:
+  explicit RunWriter(proto::Plan::Runs& out) : out_(out) {}
+  void add(int32_t class_and_hop, int32_t src, int32_t dst) {
+    const int last = out_.count_size() - 1;
+    if (open_ && out_.class_and_hop(last) == class_and_hop) {
+      const int32_t count = out_.count(last);
+      const int32_t src_step = src - src_, dst_step = dst - dst_;
+      if (count == 1) {
+        out_.set_src_step(last, src_step);
+        out_.set_dst_step(last, dst_step);
+      }
+      if (out_.src_step(last) == src_step && out_.dst_step(last) == dst_step) {
+        out_.set_count(last, count + 1);
+        src_ = src;
+        dst_ = dst;
+        return;
+      }
+    }
+    out_.add_class_and_hop(class_and_hop);
+    out_.add_src(src);
+    out_.add_dst(dst);
+    out_.add_src_step(0);
+    out_.add_dst_step(0);
+    out_.add_count(1);
+    open_ = true;
+    src_ = src;
+    dst_ = dst;
   }
+  void close() { open_ = false; }  // no run goes on beyond its pattern
+
+ private:
+  proto::Plan::Runs& out_;
+  bool open_ = false;
+  int32_t src_ = 0, dst_ = 0;  // the last of the open run
+};
+
+void write_patterns(const Patterns& patterns, proto::Plan::Patterns& out) {
+  RunWriter legs(*out.mutable_legs()), frees(*out.mutable_frees());
+  for (int32_t pattern = 0; pattern < patterns.size(); ++pattern) {
+    for (const Leg& leg : patterns.legs(pattern))
+      legs.add(static_cast<int32_t>(leg.transfer_class) + kTransferClasses * leg.hop, code_of(leg.src), leg.dst.value);
+    for (const DeviceId device : patterns.frees(pattern)) frees.add(0, 0, device.value);
+    legs.close();
+    frees.close();
+    out.add_leg_count(static_cast<int32_t>(patterns.legs(pattern).size()));
+    out.add_free_count(static_cast<int32_t>(patterns.frees(pattern).size()));
+  }
+  if (out.frees().count_size() == 0) out.clear_frees();  // an empty message could be damaged unseen
+}
+
+void write_instances(const Plan& plan, proto::Plan::Instances& out) {
+  for (const Instance& instance : plan.instances) {
+    out.add_round(instance.round);
+    out.add_pattern(instance.pattern);
+    out.add_tensors(instance.tensors);
+    for (size_t dim = 0; dim < static_cast<size_t>(instance.box.rank); ++dim) {
+      out.add_lo(instance.box.lo[dim]);
+      out.add_hi(instance.box.hi[dim]);
+    }
+  }
+}
+
+absl::StatusOr<tensor::DType> read_dtype(const std::string& tensor, const std::string& name) {
+  const auto dtype = tensor::parse_dtype(name);
+  if (!dtype.ok()) return invalid(fmt::format("plan: tensor \"{}\": {}", tensor, message_of(dtype.status())));
+  return dtype;
 }
 
 absl::Status read_tensors(const proto::Plan& in, Plan& plan) {
   for (const proto::Plan::Tensor& tensor : in.tensors()) {
-    const auto dtype = tensor::parse_dtype(tensor.dtype());
-    if (!dtype.ok()) return invalid(fmt::format("plan: tensor \"{}\": {}", tensor.name(), message_of(dtype.status())));
+    SCALAI_ASSIGN_OR_RETURN(const tensor::DType dtype, read_dtype(tensor.name(), tensor.dtype()));
+    SCALAI_ASSIGN_OR_RETURN(const tensor::DType from_dtype, read_dtype(tensor.name(), tensor.from_dtype()));
     if (tensor.shape_size() > tensor::kMaxRank) {
       return invalid(fmt::format("plan: tensor \"{}\" has {} dimensions, at most {} are possible", tensor.name(),
                                  tensor.shape_size(), tensor::kMaxRank));
     }
     const std::vector<int64_t> extents(tensor.shape().begin(), tensor.shape().end());
-    int64_t bytes = tensor::size_of(*dtype);
+    int64_t bytes = std::max(tensor::size_of(dtype), tensor::size_of(from_dtype));
     for (const int64_t extent : extents) {
       if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) {
         return invalid(fmt::format("plan: tensor \"{}\" has an impossible shape", tensor.name()));
       }
     }
-    plan.tensors.push_back({tensor.name(), *dtype, tensor::Shape(extents)});
+    const TensorId derived_from(int64_t{tensor.derived_from()} - 1);
+    if (derived_from.value < -1 || derived_from.value >= in.tensors_size())
+      return invalid(fmt::format("plan: tensor \"{}\" is derived from tensor {}, which does not exist", tensor.name(),
+                                 derived_from.value));
+    plan.tensors.push_back({tensor.name(), dtype, from_dtype, tensor::Shape(extents), derived_from});
   }
   return absl::OkStatus();
 }
 
-// Takes boxes out of the columns one after the other.
+absl::Status unequal(std::string_view what) {
+  return invalid(fmt::format("plan: columns of unequal length ({})", what));
+}
+
+// Takes boxes out of columns of bounds, one after the other.
 class BoxReader {
  public:
-  BoxReader(const proto::Plan::Boxes& in, const std::vector<TensorInfo>& tensors) : in_(in), tensors_(tensors) {}
+  using Column = google::protobuf::RepeatedField<int64_t>;
+  BoxReader(const Column& lo, const Column& hi, const std::vector<TensorInfo>& tensors)
+      : lo_(lo), hi_(hi), tensors_(tensors) {}
 
-  absl::StatusOr<Missing> next(int index) {
-    const int32_t id = in_.tensor(index);
+  absl::StatusOr<tensor::Box> next(int64_t id) {
     if (id < 0 || static_cast<size_t>(id) >= tensors_.size())
       return invalid(fmt::format("plan: there is no tensor {}", id));
     const TensorInfo& tensor = tensors_[static_cast<size_t>(id)];
     const int rank = tensor.shape.rank();
-    if (in_.lo_size() - at_ < rank || in_.hi_size() - at_ < rank) return unequal();
+    if (lo_.size() - at_ < rank || hi_.size() - at_ < rank) return unequal("the bounds of the boxes");
     tensor::Box box;
     box.rank = static_cast<int8_t>(rank);
     for (int dim = 0; dim < rank; ++dim, ++at_) {
-      const int64_t lo = in_.lo(at_);
-      const int64_t hi = in_.hi(at_);
+      const int64_t lo = lo_[at_];
+      const int64_t hi = hi_[at_];
       if (lo < 0 || lo > hi || hi > tensor.shape[dim]) {
-        return invalid(
-            fmt::format("plan: box {} of tensor \"{}\" is not inside {}", index, tensor.name, tensor.shape.str()));
+        return invalid(fmt::format("plan: a box of tensor \"{}\" is not inside {}", tensor.name, tensor.shape.str()));
       }
       box.lo[static_cast<size_t>(dim)] = lo;
       box.hi[static_cast<size_t>(dim)] = hi;
     }
-    return Missing{TensorId(id), box};
+    return box;
   }
 
-  absl::Status at_end() const { return at_ == in_.lo_size() && at_ == in_.hi_size() ? absl::OkStatus() : unequal(); }
+  absl::Status at_end() const {
+    return at_ == lo_.size() && at_ == hi_.size() ? absl::OkStatus() : unequal("the bounds of the boxes");
+  }
 
  private:
-  static absl::Status unequal() { return invalid("plan: columns of unequal length (the bounds of the boxes)"); }
-
-  const proto::Plan::Boxes& in_;
+  const Column& lo_;
+  const Column& hi_;
   const std::vector<TensorInfo>& tensors_;
   int at_ = 0;
 };
 
-absl::Status read_operations(const proto::Plan::Operations& in, Plan& plan) {
-  const int count = in.transfer_class_size();
-  for (const int other : {in.round_size(), in.boxes().tensor_size(), in.src_size(), in.dst_size(), in.hop_size()}) {
-    if (other != count)
-      return invalid(fmt::format("plan: columns of unequal length ({} and {} operations)", count, other));
-  }
-  BoxReader boxes(in.boxes(), plan.tensors);
-  for (int i = 0; i < count; ++i) {
-    SCALAI_ASSIGN_OR_RETURN(const Missing place, boxes.next(i));
-    const int32_t transfer_class = in.transfer_class(i);
-    if (transfer_class < 0 || transfer_class > static_cast<int32_t>(TransferClass::kFromStorage)) {
-      return invalid(fmt::format("plan: operation {} has class {}, which does not exist", i, transfer_class));
+// Takes numbers out of runs, one after the other.
+class RunReader {
+ public:
+  RunReader(const proto::Plan::Runs& in, bool ids_only) : in_(in), ids_only_(ids_only) {}
+
+  absl::Status check() const {
+    const int count = in_.count_size();
+    for (const int other :
+         {in_.class_and_hop_size(), in_.src_size(), in_.dst_size(), in_.src_step_size(), in_.dst_step_size()}) {
+      if (other != count) return unequal("the runs of the patterns");
     }
-    const int64_t element_bytes = tensor::size_of(plan.tensors[static_cast<size_t>(place.tensor.value)].dtype);
-    plan.operations.push_back({.transfer_class = static_cast<TransferClass>(transfer_class),
-                               .round = in.round(i),
-                               .hop = in.hop(i),
-                               .tensor = place.tensor,
-                               .box = place.box,
-                               .src = location_of(in.src(i)),
-                               .dst = DeviceId(in.dst(i)),
-                               .bytes = place.box.volume() * element_bytes});
+    for (int run = 0; run < count; ++run) {  // one way to write it: damage never goes unseen
+      const bool steps = in_.src_step(run) != 0 || in_.dst_step(run) != 0;
+      if (in_.count(run) < 1 || (in_.count(run) == 1 && steps) ||
+          (ids_only_ && (in_.class_and_hop(run) != 0 || in_.src(run) != 0)))
+        return invalid(fmt::format("plan: run {} of the patterns is not one that we write", run));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Leg> next() {
+    while (run_ < in_.count_size() && at_ >= in_.count(run_)) {
+      ++run_;
+      at_ = 0;
+    }
+    if (run_ >= in_.count_size()) return unequal("the patterns have more legs than their runs");
+    const int64_t code = in_.class_and_hop(run_);
+    const int64_t src = in_.src(run_) + int64_t{at_} * in_.src_step(run_);
+    const int64_t dst = in_.dst(run_) + int64_t{at_} * in_.dst_step(run_);
+    ++at_;
+    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+    if (code < 0 || dst < 0 || dst > kMost || src < -kMost || src > kMost)
+      return invalid("plan: a run of legs leads to devices that do not exist");
+    return Leg{.transfer_class = static_cast<TransferClass>(code % kTransferClasses),
+               .hop = static_cast<int32_t>(code / kTransferClasses),
+               .src = location_of(static_cast<int32_t>(src)),
+               .dst = DeviceId(dst)};
+  }
+
+  absl::Status at_end() const {
+    const bool last = run_ >= in_.count_size() || (run_ == in_.count_size() - 1 && at_ >= in_.count(run_));
+    return last ? absl::OkStatus() : unequal("the runs have more legs than the patterns");
+  }
+
+ private:
+  const proto::Plan::Runs& in_;
+  const bool ids_only_;  // frees: nothing but `dst`
+  int run_ = 0;
+  int32_t at_ = 0;
+};
+
+// A run is a few bytes and may stand for many legs; what a file can make us hold is bounded.
+constexpr int64_t kMostLegs = int64_t{1} << 26;
+
+absl::Status read_patterns(const proto::Plan::Patterns& in, const Plan& plan, Patterns& patterns) {
+  if (in.leg_count_size() != in.free_count_size()) return unequal("the sizes of the patterns");
+  RunReader legs(in.legs(), false), frees(in.frees(), true);
+  SCALAI_RETURN_IF_ERROR(legs.check());
+  SCALAI_RETURN_IF_ERROR(frees.check());
+  int64_t total = 0;
+  for (int i = 0; i < in.leg_count_size(); ++i) {
+    const bool possible = in.leg_count(i) <= static_cast<int64_t>(plan.dst_devices.size()) &&
+                          in.free_count(i) <= static_cast<int64_t>(plan.src_devices.size());
+    if (!possible) return invalid(fmt::format("plan: pattern {} has more legs than devices", i));
+    total += std::max(0, in.leg_count(i)) + std::max(0, in.free_count(i));
+    if (total > kMostLegs) return invalid(fmt::format("plan: more than {} legs", kMostLegs));
+    std::vector<Leg> pattern;
+    for (int leg = 0; leg < in.leg_count(i); ++leg) {
+      SCALAI_ASSIGN_OR_RETURN(pattern.emplace_back(), legs.next());
+    }
+    std::vector<DeviceId> devices;
+    for (int device = 0; device < in.free_count(i); ++device) {
+      SCALAI_ASSIGN_OR_RETURN(const Leg leg, frees.next());
+      devices.push_back(leg.dst);
+    }
+    patterns.add(pattern, devices);
+  }
+  SCALAI_RETURN_IF_ERROR(legs.at_end());
+  return frees.at_end();
+}
+
+absl::Status read_tensor_sets(const proto::Plan& in, Plan& plan) {
+  for (const proto::Plan::TensorSet& set : in.tensor_sets()) {
+    std::vector<TensorId>& tensors = plan.tensor_sets.emplace_back();
+    for (const int32_t id : set.tensor()) {
+      if (id < 0 || static_cast<size_t>(id) >= plan.tensors.size())
+        return invalid(fmt::format("plan: there is no tensor {}", id));
+      if (!tensors.empty() && plan.tensor(tensors.front()).shape != plan.tensors[static_cast<size_t>(id)].shape)
+        return invalid(fmt::format("plan: tensor {} does not have the shape of the others in its set", id));
+      tensors.push_back(TensorId(id));
+    }
+    if (tensors.empty()) return invalid("plan: an empty set of tensors");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status read_instances(const proto::Plan::Instances& in, Plan& plan) {
+  const int count = in.pattern_size();
+  for (const int other : {in.round_size(), in.tensors_size()}) {
+    if (other != count)
+      return invalid(fmt::format("plan: columns of unequal length ({} and {} instances)", count, other));
+  }
+  BoxReader boxes(in.lo(), in.hi(), plan.tensors);
+  for (int i = 0; i < count; ++i) {
+    const int32_t pattern = in.pattern(i), tensors = in.tensors(i);
+    if (pattern < 0 || pattern >= plan.patterns.size())
+      return invalid(fmt::format("plan: instance {} has pattern {}, which does not exist", i, pattern));
+    if (tensors < 0 || static_cast<size_t>(tensors) >= plan.tensor_sets.size())
+      return invalid(fmt::format("plan: instance {} has tensor set {}, which does not exist", i, tensors));
+    const TensorId first = plan.tensor_sets[static_cast<size_t>(tensors)].front();
+    SCALAI_ASSIGN_OR_RETURN(const tensor::Box box, boxes.next(first.value));
+    plan.instances.push_back({in.round(i), pattern, tensors, box});
   }
   return boxes.at_end();
 }
 
 absl::Status read_missing(const proto::Plan::Boxes& in, Plan& plan) {
-  BoxReader boxes(in, plan.tensors);
-  for (int i = 0; i < in.tensor_size(); ++i) {
-    SCALAI_ASSIGN_OR_RETURN(Missing missing, boxes.next(i));
-    plan.missing.push_back(missing);
+  BoxReader boxes(in.lo(), in.hi(), plan.tensors);
+  for (const int32_t id : in.tensor()) {
+    SCALAI_ASSIGN_OR_RETURN(const tensor::Box box, boxes.next(id));
+    plan.missing.push_back({TensorId(id), box});
   }
   return boxes.at_end();
+}
+
+absl::Status read_memory(const proto::Plan::Memory& in, Plan& plan) {
+  const int count = in.device_size();
+  for (const int other : {in.before_size(), in.after_size(), in.peak_extra_size()}) {
+    if (other != count) return unequal("the memory of the devices");
+  }
+  for (int i = 0; i < count; ++i)
+    plan.memory.push_back({DeviceId(in.device(i)), in.before(i), in.after(i), in.peak_extra(i)});
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -170,17 +341,31 @@ std::string serialize(const Plan& plan) {
     proto::Plan::Tensor& entry = *out.add_tensors();
     entry.set_name(tensor.name);
     entry.set_dtype(std::string(tensor::name_of(tensor.dtype)));
+    entry.set_from_dtype(std::string(tensor::name_of(tensor.from_dtype)));
+    entry.set_derived_from(tensor.derived_from.value + 1);
     for (int dim = 0; dim < tensor.shape.rank(); ++dim) entry.add_shape(tensor.shape[dim]);
   }
   for (const DeviceId device : plan.src_devices) out.add_src_devices(device.value);
   for (const DeviceId device : plan.dst_devices) out.add_dst_devices(device.value);
   out.set_rounds(plan.rounds);
-  write_operations(plan, *out.mutable_operations());
+  out.set_memory_cap(plan.memory_cap + 1);
+  for (const std::vector<TensorId>& set : plan.tensor_sets) {
+    proto::Plan::TensorSet& entry = *out.add_tensor_sets();
+    for (const TensorId id : set) entry.add_tensor(id.value);
+  }
+  write_patterns(plan.patterns, *out.mutable_patterns());
+  write_instances(plan, *out.mutable_instances());
   for (const Missing& missing : plan.missing) add_box(*out.mutable_missing(), missing.tensor, missing.box);
   write_bytes(plan.bytes, *out.mutable_bytes());
   write_bytes(plan.lower_bound, *out.mutable_lower_bound());
   out.set_lower_bound_any_placement_cross_host(plan.lower_bound_any_placement_cross_host);
   out.set_survives_host_losses(plan.survives_host_losses);
+  for (const DeviceMemory& memory : plan.memory) {
+    out.mutable_memory()->add_device(memory.device.value);
+    out.mutable_memory()->add_before(memory.before);
+    out.mutable_memory()->add_after(memory.after);
+    out.mutable_memory()->add_peak_extra(memory.peak_extra);
+  }
   out.set_digest(plan.digest);
   return out.SerializeAsString();
 }
@@ -206,7 +391,11 @@ absl::StatusOr<Plan> parse_plan(std::string_view bytes) {
   for (const int32_t device : in.src_devices()) plan.src_devices.push_back(DeviceId(device));
   for (const int32_t device : in.dst_devices()) plan.dst_devices.push_back(DeviceId(device));
   plan.rounds = in.rounds();
-  SCALAI_RETURN_IF_ERROR(read_operations(in.operations(), plan));
+  plan.memory_cap = in.memory_cap() - 1;
+  SCALAI_RETURN_IF_ERROR(read_tensor_sets(in, plan));
+  SCALAI_RETURN_IF_ERROR(read_patterns(in.patterns(), plan, plan.patterns));
+  SCALAI_RETURN_IF_ERROR(read_instances(in.instances(), plan));
+  SCALAI_RETURN_IF_ERROR(read_memory(in.memory(), plan));
   SCALAI_RETURN_IF_ERROR(read_missing(in.missing(), plan));
   plan.bytes = read_bytes(in.bytes());
   plan.lower_bound = read_bytes(in.lower_bound());

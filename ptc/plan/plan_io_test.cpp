@@ -26,7 +26,11 @@ Plan example(bool storage) {
 }
 
 void expect_same(const Plan& a, const Plan& b) {
-  EXPECT_EQ(a.operations, b.operations);
+  EXPECT_EQ(a.instances, b.instances);
+  EXPECT_EQ(a.patterns, b.patterns);
+  EXPECT_EQ(a.tensor_sets, b.tensor_sets);
+  EXPECT_EQ(a.memory, b.memory);
+  EXPECT_EQ(a.operations(), b.operations());
   EXPECT_EQ(a.missing, b.missing);
   EXPECT_EQ(a.tensors, b.tensors);
   EXPECT_EQ(a.src_devices, b.src_devices);
@@ -61,13 +65,13 @@ TEST(PlanIo, HostMemorySourcesSurvive) {
   Case job{.from = replicas({8}, devices({0, 1})), .to = replicas({8}, devices({5, 6}))};
   job.options = {.name = "central", .in_place = false, .hub = HostId(2)};
   const Plan plan = job.plan();
-  ASSERT_EQ(plan.operations.at(0).src, Location::host_memory(HostId(2)));
+  ASSERT_EQ(plan.operations().at(0).src, Location::host_memory(HostId(2)));
   expect_same(plan, parse_plan(serialize(plan)).value());
 }
 
 TEST(PlanIo, AnotherVersionNamesBoth) {
   const std::string bytes = changed(example(true), [](proto::Plan& plan) { plan.set_schema_version(7); });
-  EXPECT_THAT(problem_of(bytes), AllOf(HasSubstr("version 7"), HasSubstr("version 1")));
+  EXPECT_THAT(problem_of(bytes), AllOf(HasSubstr("version 7"), HasSubstr("version 2")));
   EXPECT_THAT(problem_of(""), HasSubstr("version 0"));
 }
 
@@ -75,12 +79,19 @@ TEST(PlanIo, ColumnsOfUnequalLength) {
   const Plan plan = example(false);
   using Change = std::function<void(proto::Plan&)>;
   const std::vector<Change> changes = {
-      [](proto::Plan& p) { p.mutable_operations()->add_round(0); },
-      [](proto::Plan& p) { p.mutable_operations()->mutable_src()->RemoveLast(); },
-      [](proto::Plan& p) { p.mutable_operations()->add_dst(0); },
-      [](proto::Plan& p) { p.mutable_operations()->mutable_boxes()->add_tensor(0); },
-      [](proto::Plan& p) { p.mutable_operations()->mutable_boxes()->mutable_lo()->RemoveLast(); },
-      [](proto::Plan& p) { p.mutable_operations()->mutable_boxes()->add_hi(1); },
+      [](proto::Plan& p) { p.mutable_instances()->add_round(0); },
+      [](proto::Plan& p) { p.mutable_instances()->mutable_tensors()->RemoveLast(); },
+      [](proto::Plan& p) { p.mutable_instances()->add_pattern(0); },
+      [](proto::Plan& p) { p.mutable_instances()->mutable_lo()->RemoveLast(); },
+      [](proto::Plan& p) { p.mutable_instances()->add_hi(1); },
+      [](proto::Plan& p) { p.mutable_patterns()->add_leg_count(0); },
+      [](proto::Plan& p) { p.mutable_patterns()->mutable_legs()->add_src(0); },
+      [](proto::Plan& p) { p.mutable_patterns()->mutable_legs()->mutable_dst_step()->RemoveLast(); },
+      [](proto::Plan& p) {
+        proto::Plan::Runs& legs = *p.mutable_patterns()->mutable_legs();
+        legs.set_count(0, legs.count(0) + 1);
+      },
+      [](proto::Plan& p) { p.mutable_memory()->add_before(0); },
       [](proto::Plan& p) { p.mutable_missing()->add_lo(0); },
   };
   for (size_t i = 0; i < changes.size(); ++i) {
@@ -90,13 +101,24 @@ TEST(PlanIo, ColumnsOfUnequalLength) {
 
 TEST(PlanIo, ValuesOutOfRange) {
   const Plan plan = example(false);
-  EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_operations()->set_transfer_class(0, 5); })),
-              HasSubstr("operation 0 has class 5"));
-  EXPECT_THAT(
-      problem_of(changed(plan, [](proto::Plan& p) { p.mutable_operations()->mutable_boxes()->set_tensor(0, 99); })),
-      HasSubstr("no tensor 99"));
-  EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_operations()->mutable_boxes()->set_hi(0, 99); })),
+  EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_instances()->set_pattern(0, 9999); })),
+              HasSubstr("instance 0 has pattern 9999"));
+  EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_instances()->set_tensors(0, -1); })),
+              HasSubstr("instance 0 has tensor set -1"));
+  EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_tensor_sets(0)->set_tensor(0, 99); })),
+              HasSubstr("no tensor 99"));
+  EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_tensor_sets(0)->clear_tensor(); })),
+              HasSubstr("empty set"));
+  EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_instances()->set_hi(0, 99); })),
               HasSubstr("is not inside"));
+  EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_patterns()->mutable_legs()->set_dst(0, -5); })),
+              HasSubstr("devices that do not exist"));
+  EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_patterns()->mutable_legs()->set_count(0, 0); })),
+              HasSubstr("is not one that we write"));
+  EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_patterns()->set_leg_count(0, 1 << 30); })),
+              HasSubstr("more legs than devices"));
+  EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_tensors(0)->set_derived_from(99); })),
+              HasSubstr("does not exist"));
   EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_tensors(0)->set_dtype("F3"); })),
               HasSubstr("unknown dtype \"F3\""));
   EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_tensors(0)->set_shape(0, -1); })),

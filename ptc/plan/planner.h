@@ -3,9 +3,9 @@
 //
 // For each new piece on its device: what the device already holds as the same box is kept (0 bytes); what it holds as
 // part of another box is copied on the device; what is missing is cut along the holders' boxes and fetched from the
-// nearest class of holder (same host, elsewhere, host-memory copy, storage), evenly over its members. In place, a box
-// crosses to a host once and is passed on from there (internal/fan_out.h). Neighbouring boxes of one pair merge. Tensors
-// alike are looked at once. Deterministic: integers only, ties go to the lowest id.
+// nearest class of holder (same host, same rack, elsewhere, redundant copies alike; then storage), evenly over its
+// members. In place, a box crosses to a host once and is passed on from there (internal/fan_out.h). Neighbouring boxes
+// that go the same way merge. Tensors alike are looked at once. Deterministic: integers only, ties go to the lowest id.
 //
 // Options are how strategies differ (DESIGN section 1: a strategy is data).
 
@@ -22,6 +22,19 @@ enum class SourceRule : uint8_t {
   kStorage,       // everything from shared storage, which the residency must offer (checkpoint-restart)
 };
 
+// Who may take which new rank (placement.h). make_plan takes the new collection's devices as given; whoever makes that
+// collection applies these.
+enum class PlacementRule : uint8_t {
+  kIdentity,  // rank order
+  kHosts,     // runs of ranks fill hosts, as in rank order, so that a tensor-parallel group stays in one
+  kFree,      // any rank on any device
+};
+enum class SpreadRule : uint8_t {
+  kNone,
+  kHost,  // data-parallel replicas of a box on different hosts, as far as there are hosts
+  kRack,  // … in different racks
+};
+
 struct PlannerOptions {
   std::string name = "reshard";
   // In place: what a device holds stays or is copied there, the rest comes straight from other devices. Otherwise every
@@ -30,9 +43,15 @@ struct PlannerOptions {
   bool in_place = true;
   SourceRule sources = SourceRule::kNearest;
   HostId hub;  // valid: all devices stage their state in this host's memory (central)
-  bool place =
-      false;  // whoever makes the new collection lets place() choose α′ (placement.h); make_plan takes it as given
+  PlacementRule placement = PlacementRule::kIdentity;
+  SpreadRule spread = SpreadRule::kNone;
   int64_t round_bytes = 0;  // a device receives at most so much per round (at least one box); 0 = one round
+  // >= 0: no device ever holds more than this beyond the larger of what it held and will hold (DeviceMemory). Boxes are
+  // cut, ordered into rounds and freed early for it. Only in place and not with kStorage; replaces round_bytes.
+  int64_t memory_cap = -1;
+  // A parameter box that is not on its device but whose fp32 master will be is cast from that instead of moved. For
+  // parameters that have a master of the same name and shape and a wider type.
+  bool derive_params = false;
 };
 
 struct PlannerInput {
@@ -43,8 +62,9 @@ struct PlannerInput {
   PlannerOptions options;
 };
 
-// Errors (InvalidArgument): the collections do not hold the same tensors, or a device is outside the cluster. State
-// without a holder is not an error here: it is in Plan::missing, tensor by tensor, box by box.
+// Errors (InvalidArgument): the collections do not hold the same tensors, a dtype change that is not between floating
+// types, a device is outside the cluster, no order keeps the memory cap (with the smallest that works). State without a
+// holder is not an error here: it is in Plan::missing, tensor by tensor, box by box.
 absl::StatusOr<Plan> make_plan(const PlannerInput& input);
 
 }  // namespace scalai::plan

@@ -27,7 +27,7 @@ Case cut_case(tensor::Shape shape, const tensor::Cut& from, int parts, const ten
 std::map<int, int64_t> arrivals(const Plan& plan) {
   std::map<int, int64_t> bytes;
   for (const DeviceId device : plan.dst_devices) bytes[device.value] = 0;
-  for (const Operation& operation : plan.operations) {
+  for (const Operation& operation : plan.operations()) {
     const bool moved =
         operation.transfer_class == TransferClass::kSameHost || operation.transfer_class == TransferClass::kCrossHost;
     if (moved) bytes[operation.dst.value] += operation.bytes;
@@ -37,7 +37,7 @@ std::map<int, int64_t> arrivals(const Plan& plan) {
 
 std::map<std::string, int64_t> departures(const Plan& plan) {
   std::map<std::string, int64_t> bytes;
-  for (const Operation& operation : plan.operations) {
+  for (const Operation& operation : plan.operations()) {
     if (operation.transfer_class != TransferClass::kKept) bytes[operation.src.str()] += operation.bytes;
   }
   return bytes;
@@ -151,18 +151,19 @@ TEST(KnownAnswers, IdentityAndDisjoint) {
 TEST(Planner, NearestHolderFirst) {
   Case job{.from = replicas({8}, devices({0, 4, 9})), .to = replicas({8}, devices({5}))};
   const Plan plan = job.plan();
-  ASSERT_EQ(plan.operations.size(), 1u);
-  EXPECT_EQ(plan.operations[0].src.str(), "g4");
-  EXPECT_EQ(plan.operations[0].transfer_class, TransferClass::kSameHost);
+  ASSERT_EQ(plan.operations().size(), 1u);
+  EXPECT_EQ(plan.operations()[0].src.str(), "g4");
+  EXPECT_EQ(plan.operations()[0].transfer_class, TransferClass::kSameHost);
   job.residency.lost = {DeviceId(4)};
-  EXPECT_EQ(job.plan().operations[0].src.str(), "g0");
+  EXPECT_EQ(job.plan().operations()[0].src.str(), "g0");
 }
 
-TEST(Planner, HostMemoryCopiesComeAfterDevicesAndBeforeStorage) {
+TEST(Planner, HostMemoryCopiesAreHoldersLikeAnyOther) {
   Case job{.from = replicas({8}, devices({0})), .to = replicas({8}, devices({5}))};
   job.residency.extra = {{TensorId(0), Box({0}, {6}), HostId(1)}};
   job.residency.storage = true;
-  EXPECT_EQ(job.plan().bytes, (ClassBytes{.cross_host = 32}));
+  // The copy is on the host that wants it, the device is not.
+  EXPECT_EQ(job.plan().bytes, (ClassBytes{.same_host = 24, .cross_host = 8}));
   job.residency.lost = {DeviceId(0)};
   EXPECT_EQ(job.plan().bytes, (ClassBytes{.same_host = 24, .from_storage = 8}));
 }
@@ -214,11 +215,11 @@ TEST(Planner, NeighboursOfOnePairMerge) {
                           .to = one_tensor({4, 4}, cut_over("x", 1), devices({2, 3}))})
                         .plan();
   std::vector<Box> boxes;
-  for (const Operation& operation : plan.operations) boxes.push_back(operation.box);
+  for (const Operation& operation : plan.operations()) boxes.push_back(operation.box);
   EXPECT_THAT(boxes, ElementsAre(Box({0, 0}, {2, 2}), Box({0, 2}, {1, 4}), Box({1, 2}, {4, 4}), Box({2, 0}, {4, 2})));
 }
 
-TEST(Planner, OperationsAreSortedByRoundTensorBoxAndDestination) {
+TEST(Planner, InstancesAreSortedByRoundTensorBoxAndPattern) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
@@ -227,10 +228,11 @@ TEST(Planner, OperationsAreSortedByRoundTensorBoxAndDestination) {
              .to = grid_collection(to, random_devices(random, to.world(), 16))};
     job.options.round_bytes = seed % 2 == 0 ? 100 : 0;
     const Plan plan = job.plan();
-    EXPECT_TRUE(
-        std::is_sorted(plan.operations.begin(), plan.operations.end(), [](const Operation& a, const Operation& b) {
-          return std::tie(a.round, a.tensor, a.box, a.dst) < std::tie(b.round, b.tensor, b.box, b.dst);
-        }));
+    const auto key = [&](const Instance& instance) {
+      return std::tuple(instance.round, plan.tensors_of(instance).front(), instance.box, instance.pattern);
+    };
+    EXPECT_TRUE(std::is_sorted(plan.instances.begin(), plan.instances.end(),
+                               [&](const Instance& a, const Instance& b) { return key(a) < key(b); }));
   }
 }
 
@@ -240,7 +242,7 @@ TEST(Planner, RoundsBoundWhatADeviceReceives) {
   job.options.round_bytes = 200;
   const Plan plan = job.plan();
   std::map<std::pair<int, int>, std::vector<int64_t>> received;
-  for (const Operation& operation : plan.operations)
+  for (const Operation& operation : plan.operations())
     received[{operation.round, operation.dst.value}].push_back(operation.bytes);
   int last = 0;
   for (const auto& [key, bytes] : received) {
@@ -258,7 +260,7 @@ TEST(Planner, KeptOperationsStayInTheFirstRound) {
   job.options.round_bytes = 50;
   const Plan plan = job.plan();
   EXPECT_GT(plan.rounds, 3);
-  for (const Operation& operation : plan.operations) {
+  for (const Operation& operation : plan.operations()) {
     if (operation.transfer_class == TransferClass::kKept) {
       EXPECT_EQ(operation.round, 0);
     }
@@ -296,14 +298,22 @@ TEST(Planner, DigestCoversEveryPart) {
       [](Plan& p) { p.src_devices[0] = DeviceId(9); },
       [](Plan& p) { p.dst_devices[0] = DeviceId(9); },
       [](Plan& p) { ++p.rounds; },
-      [](Plan& p) { p.operations.pop_back(); },
-      [](Plan& p) { ++p.operations[0].round; },
-      [](Plan& p) { ++p.operations[0].bytes; },
-      [](Plan& p) { ++p.operations[0].box.hi[0]; },
-      [](Plan& p) { p.operations[0].src = Location::storage(); },
-      [](Plan& p) { p.operations[0].dst = DeviceId(9); },
-      [](Plan& p) { p.operations[0].tensor = TensorId(9); },
-      [](Plan& p) { p.operations[0].transfer_class = TransferClass::kFromStorage; },
+      [](Plan& p) { ++p.memory_cap; },
+      [](Plan& p) { p.tensors[0].from_dtype = tensor::DType::kBF16; },
+      [](Plan& p) { p.tensors[0].derived_from = TensorId(1); },
+      [](Plan& p) { p.tensor_sets[0].push_back(TensorId(9)); },
+      [](Plan& p) { p.patterns.add({}, {}); },
+      [](Plan& p) { p.patterns.add(std::vector<Leg>(1), {}); },
+      [](Plan& p) { p.patterns.add({}, p.dst_devices); },
+      [](Plan& p) { p.instances.pop_back(); },
+      [](Plan& p) { ++p.instances[0].round; },
+      [](Plan& p) { ++p.instances[0].pattern; },
+      [](Plan& p) { ++p.instances[0].tensors; },
+      [](Plan& p) { ++p.instances[0].box.hi[0]; },
+      [](Plan& p) { ++p.memory[0].before; },
+      [](Plan& p) { ++p.memory[0].after; },
+      [](Plan& p) { ++p.memory[0].peak_extra; },
+      [](Plan& p) { ++p.bytes.derived; },
       [](Plan& p) {
         p.missing.push_back({TensorId(0), Box({0, 0}, {1, 1})});
       },

@@ -58,16 +58,24 @@ Range part_of(const Cut& cut, int64_t extent, int parts, int index, int64_t* pad
 }
 
 LocalBuffer pieces_of(const Layout& layout, const Shape& shape, const AxisLookup& lookup) {
+  std::vector<AxisPosition> positions;
+  for (const Cut& cut : layout.cuts) positions.push_back(lookup(cut.axis));
+  return pieces_of(layout, shape, positions);
+}
+
+LocalBuffer pieces_of(const Layout& layout, const Shape& shape, std::span<const AxisPosition> positions) {
+  SCALAI_CHECK(positions.size() == layout.cuts.size());
   Box box = Box::whole(shape);
   Box padded = box;  // the same part before clipping: the buffer's extents
   const Cut* flat = nullptr;
-  for (const Cut& cut : layout.cuts) {
+  for (size_t i = 0; i < layout.cuts.size(); ++i) {
+    const Cut& cut = layout.cuts[i];
     if (cut.dim == Cut::kFlat) {
-      flat = &cut;
+      flat = &cut;  // the last one
       continue;
     }
     const auto dim = static_cast<size_t>(cut.dim);
-    const AxisPosition at = lookup(cut.axis);
+    const AxisPosition& at = positions[i];
     int64_t padded_end = 0;
     // A second axis on the same dimension divides what the first one left.
     const Range part = part_of(cut, box.extent(cut.dim), at.size, at.coordinate, &padded_end);
@@ -86,7 +94,7 @@ LocalBuffer pieces_of(const Layout& layout, const Shape& shape, const AxisLookup
     if (!box.empty()) local.pieces.push_back({.box = box, .offset = 0, .strides = buffer.strides()});
     return local;
   }
-  const AxisPosition at = lookup(flat->axis);
+  const AxisPosition& at = positions.back();
   const Range range = part_of(*flat, box.volume(), at.size, at.coordinate, &local.elements);
   local.elements -= range.begin;
   int64_t offset = 0;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,8 @@ struct LocalBuffer {
   int64_t elements = 0;       // buffer size, padding included
 };
 LocalBuffer pieces_of(const Layout& layout, const Shape& shape, const AxisLookup& lookup);
+// The same from the position on each cut's axis, in the order of the cuts.
+LocalBuffer pieces_of(const Layout& layout, const Shape& shape, std::span<const AxisPosition> positions);
 
 // The first thing that the layout cannot mean: dimension out of range, one axis cut twice, a cut after a flat one, an
 // even cut that leaves a rest in some part, explicit bounds that do not rise from 0 to the extent, groups or a bucket

@@ -1,10 +1,11 @@
 #pragma once
-// Sources and fan-out: how a box that some devices hold in the old epoch reaches those that want it.
+// Sources and fan-out: how a box that some devices (or redundant copies in hosts' memory) hold in the old epoch reaches
+// those that want it.
 //
 // In place, a box crosses to a host that lacks it once. Where several hosts (or several devices of one host) want what
 // fewer have, they form chains from the least loaded holders, each passing on to the next, so that nobody sends a box
-// twice over one link. Staged strategies, and those bound to the first replica, pull for every device by itself, as the
-// systems they model do. Ties go to the lowest id.
+// twice over one link. Hosts of a rack that has the box are served inside it. Staged strategies, and those bound to the
+// first replica, pull for every device by itself, as the systems they model do. Ties go to the lowest id.
 
 #include <cstdint>
 #include <vector>
@@ -13,44 +14,44 @@
 
 namespace scalai::plan::internal {
 
-struct Leg {
-  Location src;
-  DeviceId dst;
-  TransferClass transfer_class = TransferClass::kSameHost;
-  int32_t hop = 0;
-};
-
 // Devices by host: hosts ascending, devices in the order given. Also remembers the first device.
 struct DevicesByHost {
   struct Group {
     HostId host;
     std::vector<DeviceId> devices;
+    bool copy = false;  // this host's memory has a redundant copy (holders only)
   };
   std::vector<Group> groups;
   DeviceId first;
   const Group* find(HostId host) const;
 };
-DevicesByHost by_host(const std::vector<DeviceId>& devices, const Cluster& cluster);
+DevicesByHost by_host(const std::vector<DeviceId>& devices, const Cluster& cluster,
+                      const std::vector<HostId>& copies = {});
 
 class FanOut {
  public:
   FanOut(const Cluster& cluster, const PlannerOptions& options);
   // Legs that bring `bytes` from `holders` to `wanting` (disjoint sets, neither empty), sources before those they feed.
   std::vector<Leg> distribute(const DevicesByHost& holders, const DevicesByHost& wanting, int64_t bytes);
+  // The same where one device holds and one wants, in place.
+  Leg direct(DeviceId holder, DeviceId wanting, int64_t bytes);
 
  private:
   using Group = DevicesByHost::Group;
-  void pass_on(std::vector<DeviceId> sources, const std::vector<DeviceId>& wanting, int32_t hop, int64_t bytes);
-  void cross_hosts(const DevicesByHost& holders, std::vector<const Group*> wanting, int64_t bytes);
+  void pass_on(std::vector<Location> sources, const std::vector<DeviceId>& wanting, int32_t hop, int64_t bytes);
+  void cross_racks(const DevicesByHost& holders, const std::vector<const Group*>& wanting, int64_t bytes);
+  void cross_hosts(std::vector<const Group*> sources, std::vector<const Group*> wanting, int64_t bytes);
   void pull_each(const DevicesByHost& holders, const DevicesByHost& wanting, int64_t bytes);
-  DeviceId least_loaded(const std::vector<DeviceId>& devices, const std::vector<int64_t>& load) const;
-  void send(DeviceId src, DeviceId dst, TransferClass transfer_class, int32_t hop, int64_t bytes);
-  int64_t sent(DeviceId device) const { return sent_[static_cast<size_t>(device.value)]; }
+  Location least_loaded(const Group& group);
+  DeviceId least_receiving(const std::vector<DeviceId>& devices) const;
+  void send(Location src, DeviceId dst, TransferClass transfer_class, int32_t hop, int64_t bytes);
+  int64_t& sent(const Location& place);
   int64_t& crossing(HostId host) { return crossing_[static_cast<size_t>(host.value)]; }
 
   const Cluster& cluster_;
   const PlannerOptions& options_;
   std::vector<int64_t> sent_, received_;  // by device
+  std::vector<int64_t> memory_sent_;      // out of each host's memory
   std::vector<int64_t> crossing_;         // out of each host
   std::vector<Leg> legs_;
 };

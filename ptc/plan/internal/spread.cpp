@@ -1,108 +1,183 @@
 #include "ptc/plan/internal/spread.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <map>
 #include <numeric>
-#include <tuple>
+
+#include "ptc/base/status.h"
 
 namespace scalai::plan::internal {
-namespace {
 
 using collection::Collection;
 using collection::LogicalTensor;
 using tensor::Box;
 
-}  // namespace
-
-const std::vector<int>& Side::coordinates(int mesh_index, const std::string& axis) {
-  const auto [entry, fresh] = coordinates_.try_emplace({mesh_index, axis});
-  if (fresh) {
-    const collection::Mesh& mesh = collection_.meshes[static_cast<size_t>(mesh_index)];
-    for (int rank = 0; rank < collection_.ranks(); ++rank)
-      entry->second.push_back(mesh.coordinate(LogicalRank(rank), axis));
+int32_t DeviceSets::intern(std::vector<DeviceId> devices) {
+  size_t hash = devices.size();
+  for (const DeviceId device : devices) hash = hash * 0x9e3779b97f4a7c15U + static_cast<size_t>(device.value);
+  std::vector<int32_t>& candidates = known_[hash];
+  for (const int32_t set : candidates) {
+    if ((*this)[set] == devices) return set;
   }
-  return entry->second;
+  candidates.push_back(size());
+  sets_.push_back(std::move(devices));
+  return candidates.back();
 }
 
-std::vector<HeldBox> Side::spread_of(TensorId id, const std::set<DeviceId>& lost) {
+std::vector<Side::Axis> Side::axes_of(const LogicalTensor& tensor) const {
+  std::vector<Axis> axes;
+  for (const collection::MeshAxis& axis : collection_.meshes[static_cast<size_t>(tensor.mesh)].axes()) {
+    axes.push_back({.size = axis.size});
+    for (const collection::Pin& pin : tensor.pins) {
+      if (pin.axis == axis.name) axes.back().allowed = &pin.coordinates;
+    }
+  }
+  return axes;
+}
+
+std::vector<Side::CutAxes> Side::cuts_of(const LogicalTensor& tensor) const {
+  const auto& axes = collection_.meshes[static_cast<size_t>(tensor.mesh)].axes();
+  std::vector<CutAxes> cuts;
+  for (const tensor::Cut& cut : tensor.layout.cuts) {
+    CutAxes one;
+    const std::vector<std::string> names = tensor::axes_of(cut.axis);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      if (std::find(names.begin(), names.end(), axes[i].name) == names.end()) continue;
+      one.axes.push_back(i);
+      one.size *= axes[i].size;
+    }
+    one.end = one.size;
+    if (cut.rule == tensor::SplitRule::kBucket && cut.bucket >= one.size) {
+      const int64_t share = cut.bucket / one.size;
+      one.begin = static_cast<int>(std::min<int64_t>(cut.start / share, one.size));
+      one.end =
+          static_cast<int>(std::min<int64_t>((cut.start + tensor.shape.elements() + share - 1) / share, one.size));
+    }
+    cuts.push_back(std::move(one));
+  }
+  return cuts;
+}
+
+std::vector<HeldBox> Side::spread_of(TensorId id) {
   const LogicalTensor& tensor = collection_.tensors[static_cast<size_t>(id.value)];
-  const collection::Mesh& mesh = collection_.meshes[static_cast<size_t>(tensor.mesh)];
-  std::vector<const std::vector<int>*> pinned;
-  for (const collection::Pin& pin : tensor.pins) pinned.push_back(&coordinates(tensor.mesh, pin.axis));
-  std::vector<std::pair<const std::vector<int>*, int>> cut;  // coordinates, size of the axis
-  for (const tensor::Cut& one : tensor.layout.cuts) {
-    cut.emplace_back(&coordinates(tensor.mesh, one.axis), mesh.axis_size(one.axis));
-  }
-  const auto holds = [&](size_t rank) {
-    for (size_t i = 0; i < pinned.size(); ++i) {
-      const std::vector<int>& allowed = tensor.pins[i].coordinates;
-      if (!std::binary_search(allowed.begin(), allowed.end(), (*pinned[i])[rank])) return false;
-    }
-    return true;
-  };
-  std::map<int64_t, std::pair<int, std::vector<DeviceId>>> parts;  // part of the layout → first rank, living holders
-  for (int rank = 0; rank < collection_.ranks(); ++rank) {
-    const auto at = static_cast<size_t>(rank);
-    if (!holds(at)) continue;
-    int64_t part = 0;
-    for (const auto& [coordinate, size] : cut) part = part * size + (*coordinate)[at];
-    auto& [first, devices] = parts.try_emplace(part, rank, std::vector<DeviceId>()).first->second;
-    const DeviceId device = collection_.device_of_rank[at];
-    if (lost.empty() || lost.count(device) == 0) devices.push_back(device);
-  }
+  std::vector<Axis> axes = axes_of(tensor);
+  std::vector<tensor::AxisPosition> positions(tensor.layout.cuts.size());
   std::vector<HeldBox> boxes;
-  for (const auto& [part, holders] : parts) {
-    const auto& [first, devices] = holders;
-    if (devices.empty()) continue;
-    for (const tensor::Piece& piece : collection_.pieces(id, LogicalRank(first)).pieces)
-      boxes.push_back({piece.box, devices});
-  }
+  visit_parts(tensor, cuts_of(tensor), 0, axes, positions, boxes);
   std::sort(boxes.begin(), boxes.end(), [](const HeldBox& a, const HeldBox& b) { return a.box < b.box; });
-  // Different parts may hold the same box: one entry.
-  std::vector<HeldBox> distinct;
-  for (HeldBox& held : boxes) {
-    if (!distinct.empty() && distinct.back().box == held.box) {
-      distinct.back().devices.insert(distinct.back().devices.end(), held.devices.begin(), held.devices.end());
-    } else {
-      distinct.push_back(std::move(held));
+  merge_equal(boxes);
+  return boxes;
+}
+
+void Side::visit_parts(const LogicalTensor& tensor, const std::vector<CutAxes>& cuts, size_t cut,
+                       std::vector<Axis>& axes, std::vector<tensor::AxisPosition>& positions,
+                       std::vector<HeldBox>& boxes) {
+  if (cut == cuts.size()) {
+    const tensor::LocalBuffer local = tensor::pieces_of(tensor.layout, tensor.shape, positions);
+    if (local.pieces.empty()) return;
+    const int32_t set = holders_of(axes, tensor.mesh);
+    if (set < 0) return;
+    for (const tensor::Piece& piece : local.pieces) boxes.push_back({piece.box, set});
+    return;
+  }
+  for (int part = cuts[cut].begin; part < cuts[cut].end; ++part) {
+    int rest = part;
+    for (const size_t axis : cuts[cut].axes) {
+      axes[axis].fixed = rest % axes[axis].size;
+      rest /= axes[axis].size;
+    }
+    positions[cut] = {.size = cuts[cut].size, .coordinate = part};
+    visit_parts(tensor, cuts, cut + 1, axes, positions, boxes);
+  }
+  for (const size_t axis : cuts[cut].axes) axes[axis].fixed = -1;
+}
+
+int32_t Side::holders_of(const std::vector<Axis>& axes, int mesh) {
+  key_.clear();
+  const auto add = [&](int value) { key_.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
+  add(mesh);
+  for (const Axis& axis : axes) {
+    const bool pinned = axis.allowed != nullptr;
+    if (pinned && axis.fixed >= 0 && !std::binary_search(axis.allowed->begin(), axis.allowed->end(), axis.fixed))
+      return -1;
+    add(axis.fixed);
+    if (!pinned || axis.fixed >= 0) continue;
+    add(static_cast<int>(axis.allowed->size()));
+    for (const int coordinate : *axis.allowed) add(coordinate);
+  }
+  const auto known = set_of_.find(key_);
+  if (known != set_of_.end()) return known->second;
+  std::vector<DeviceId> devices = devices_of(axes, mesh);
+  const int32_t set = devices.empty() ? -1 : sets_.intern(std::move(devices));
+  set_of_.emplace(key_, set);
+  return set;
+}
+
+// The ranks with these coordinates, ascending, as living devices.
+std::vector<DeviceId> Side::devices_of(const std::vector<Axis>& axes, int mesh) const {
+  std::vector<int> ranks = {0};
+  int stride = collection_.meshes[static_cast<size_t>(mesh)].size();
+  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {  // the slowest first: ranks come out ascending
+    stride /= axis->size;
+    std::vector<int> further;
+    for (const int rank : ranks) {
+      for (int coordinate = 0; coordinate < axis->size; ++coordinate) {
+        if (axis->fixed >= 0 && coordinate != axis->fixed) continue;
+        if (axis->allowed != nullptr && !std::binary_search(axis->allowed->begin(), axis->allowed->end(), coordinate))
+          continue;
+        further.push_back(rank + coordinate * stride);
+      }
+    }
+    ranks = std::move(further);
+  }
+  std::vector<DeviceId> devices;
+  for (const int rank : ranks) {
+    const DeviceId device = collection_.device_of_rank[static_cast<size_t>(rank)];
+    if (lost_.empty() || !lost_.contains(device)) devices.push_back(device);
+  }
+  return devices;
+}
+
+// Different parts may hold the same box: one entry.
+void Side::merge_equal(std::vector<HeldBox>& boxes) {
+  size_t last = 0;
+  for (size_t i = 1; i < boxes.size(); ++i) {
+    if (boxes[last].box != boxes[i].box) {
+      boxes[++last] = boxes[i];
+    } else if (boxes[last].set != boxes[i].set) {
+      std::vector<DeviceId> devices = sets_[boxes[last].set];
+      devices.insert(devices.end(), sets_[boxes[i].set].begin(), sets_[boxes[i].set].end());
+      boxes[last].set = sets_.intern(std::move(devices));
     }
   }
-  return distinct;
+  if (!boxes.empty()) boxes.resize(last + 1);
 }
 
-namespace {
-
-// Everything about a tensor that decides where its boxes go, as a value to compare.
-bool placed_alike(const LogicalTensor& a, const LogicalTensor& b) {
-  return a.shape == b.shape && a.dtype == b.dtype && a.mesh == b.mesh && a.layout == b.layout && a.pins == b.pins;
+std::string placement_key(const LogicalTensor& tensor) {
+  std::string key = fmt::format("{}{}m{}", tensor.shape.str(), name_of(tensor.dtype), tensor.mesh);
+  for (const tensor::Cut& cut : tensor.layout.cuts) {
+    key += fmt::format("|{} {} {} {} {} {} {}", cut.axis, cut.dim, static_cast<int>(cut.rule), cut.multiple, cut.groups,
+                       cut.start, cut.bucket);
+    for (const int64_t bound : cut.bounds) key += fmt::format(",{}", bound);
+  }
+  for (const collection::Pin& pin : tensor.pins) {
+    key += fmt::format("!{}", pin.axis);
+    for (const int coordinate : pin.coordinates) key += fmt::format(",{}", coordinate);
+  }
+  return key;
 }
-
-}  // namespace
 
 std::vector<std::vector<TensorId>> alike(const Collection& from, const Collection& to,
-                                         const collection::Residency& residency) {
-  std::set<TensorId> alone;
-  for (const collection::ExtraHolder& extra : residency.extra) alone.insert(extra.tensor);
+                                         const std::vector<std::string>& own) {
   std::vector<std::vector<TensorId>> groups;
-  // Candidates by shape and dtype; inside, few different placements.
-  std::map<std::tuple<std::string, int>, std::vector<size_t>> by_shape;
+  absl::flat_hash_map<std::string, size_t> known;
   for (size_t i = 0; i < to.tensors.size(); ++i) {
-    const TensorId id(static_cast<int64_t>(i));
-    if (alone.count(id) != 0) {
-      groups.push_back({id});
-      continue;
-    }
-    std::vector<size_t>& candidates = by_shape[{to.tensors[i].shape.str(), static_cast<int>(to.tensors[i].dtype)}];
-    const auto same = std::find_if(candidates.begin(), candidates.end(), [&](size_t group) {
-      const auto first = static_cast<size_t>(groups[group].front().value);
-      return placed_alike(from.tensors[first], from.tensors[i]) && placed_alike(to.tensors[first], to.tensors[i]);
-    });
-    if (same != candidates.end()) {
-      groups[*same].push_back(id);
-    } else {
-      candidates.push_back(groups.size());
-      groups.push_back({id});
-    }
+    std::string key = placement_key(from.tensors[i]) + "/" + placement_key(to.tensors[i]);
+    if (!own.empty()) key += "/" + own[i];
+    const auto [entry, fresh] = known.try_emplace(std::move(key), groups.size());
+    if (fresh) groups.emplace_back();
+    groups[entry->second].push_back(TensorId(static_cast<int64_t>(i)));
   }
   return groups;
 }

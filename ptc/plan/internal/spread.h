@@ -4,40 +4,81 @@
 #include <map>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "ptc/collection/collection.h"
 
 namespace scalai::plan::internal {
 
-// A box and its holders, in rank order.
-struct HeldBox {
-  tensor::Box box;
-  std::vector<DeviceId> devices;
-};
-
-// One side of a change. Keeps each axis' coordinates of all ranks, so that asking for many tensors stays cheap. The
-// collection outlives it.
-class Side {
+// Lists of devices by number: the same list has the same number. A big job has many boxes and few lists.
+class DeviceSets {
  public:
-  explicit Side(const collection::Collection& collection) : collection_(collection) {}
-
-  // Distinct boxes in lexicographic order. Within a valid collection they are disjoint. A box whose holders are all in
-  // `lost` is not there.
-  std::vector<HeldBox> spread_of(TensorId tensor, const std::set<DeviceId>& lost);
+  int32_t intern(std::vector<DeviceId> devices);
+  const std::vector<DeviceId>& operator[](int32_t set) const { return sets_[static_cast<size_t>(set)]; }
+  int32_t size() const { return static_cast<int32_t>(sets_.size()); }
 
  private:
-  const std::vector<int>& coordinates(int mesh, const std::string& axis);  // by rank
-
-  const collection::Collection& collection_;
-  std::map<std::pair<int, std::string>, std::vector<int>> coordinates_;
+  std::vector<std::vector<DeviceId>> sets_;
+  absl::flat_hash_map<size_t, std::vector<int32_t>> known_;  // by the list's hash
 };
 
-// Tensors that have the same shape, dtype, mesh, layout and pins on both sides, so that one plan serves them all; in
-// order of their first member, members in order. Tensors with a redundant copy stand alone.
+// A box and who holds it: a list of devices in rank order.
+struct HeldBox {
+  tensor::Box box;
+  int32_t set = 0;
+};
+
+// One side of a change without the devices in `lost`. Looks only at the parts of a layout, not at all ranks, and knows
+// the holders of each part by its coordinates, so that asking for many tensors stays cheap. The collection outlives it.
+class Side {
+ public:
+  explicit Side(const collection::Collection& collection, std::set<DeviceId> lost = {})
+      : collection_(collection), lost_(std::move(lost)) {}
+
+  // Distinct boxes in lexicographic order. Within a valid collection they are disjoint. A box without living holders is
+  // not there.
+  std::vector<HeldBox> spread_of(TensorId tensor);
+  const DeviceSets& sets() const { return sets_; }
+  DeviceSets take_sets() { return std::move(sets_); }
+
+ private:
+  // What a rank's coordinate on one axis of the mesh may be: all, one of `allowed` (a pin), or the part's.
+  struct Axis {
+    int size = 1;
+    const std::vector<int>* allowed = nullptr;
+    int fixed = -1;
+  };
+  // A cut with its axes (indices into the mesh's) and the parts it may make.
+  struct CutAxes {
+    std::vector<size_t> axes;
+    int size = 1;
+    int begin = 0, end = 1;  // parts that are not known to be empty
+  };
+
+  std::vector<Axis> axes_of(const collection::LogicalTensor& tensor) const;
+  std::vector<CutAxes> cuts_of(const collection::LogicalTensor& tensor) const;
+  void visit_parts(const collection::LogicalTensor& tensor, const std::vector<CutAxes>& cuts, size_t cut,
+                   std::vector<Axis>& axes, std::vector<tensor::AxisPosition>& positions, std::vector<HeldBox>& boxes);
+  int32_t holders_of(const std::vector<Axis>& axes, int mesh);
+  void merge_equal(std::vector<HeldBox>& boxes);
+
+  const collection::Collection& collection_;
+  const std::set<DeviceId> lost_;
+  DeviceSets sets_;
+  std::vector<DeviceId> devices_of(const std::vector<Axis>& axes, int mesh) const;
+
+  absl::flat_hash_map<std::string, int32_t> set_of_;  // coordinates on the mesh's axes → holders, −1 = none
+  std::string key_;                                   // scratch of holders_of
+};
+
+// Tensors that lie alike on both sides, so that one plan serves them all; in order of their first member, members in
+// order. `own` says more of a tensor: only those with the same value are alike.
 std::vector<std::vector<TensorId>> alike(const collection::Collection& from, const collection::Collection& to,
-                                         const collection::Residency& residency);
+                                         const std::vector<std::string>& own = {});
+
+// Everything about a tensor of a collection that decides where its boxes go, as text to compare.
+std::string placement_key(const collection::LogicalTensor& tensor);
 
 // Finds the boxes of a list of disjoint ones that share elements with a given box, without looking at all of them: the
 // list is sorted along the dimension in which it is cut most.

@@ -1,0 +1,19 @@
+#pragma once
+// How long a plan takes, without simulating it: for comparing plans, not for reports (those are the runtimes').
+//
+//   T = Σ over rounds ( (hops + 1) · α + max over links  bytes(link) / bandwidth(link) )        alpha-beta model
+//
+// Links, each direction by itself: the NICs of a host together (bytes between hosts), the GPU link of a device (bytes
+// inside its host), PCIe of a device (from its host's memory, from storage), storage reads of the whole cluster. The hops of a
+// round run as a pipeline, so only their latencies add up. A link without bandwidth costs nothing.
+
+#include "ptc/plan/cluster.h"
+#include "ptc/plan/plan.h"
+
+namespace scalai::plan {
+
+inline constexpr double kMessageLatency_s = 20e-6;  // α: launch and first byte of a send/recv group
+
+double estimate_seconds(const Plan& plan, const Cluster& cluster);
+
+}  // namespace scalai::plan

@@ -1,0 +1,80 @@
+#include "ptc/plan/estimate.h"
+
+#include <gtest/gtest.h>
+
+#include "ptc/collection/megatron.h"
+#include "ptc/model/catalogue.h"
+#include "ptc/plan/test_support.h"
+
+namespace scalai::plan {
+namespace {
+
+// Hosts with 900 GB/s between GPUs, 60 GB/s to the host and 8 NICs of 50 GB/s.
+Cluster rated(int hosts, int gpus) {
+  Cluster cluster = cluster_of(hosts, gpus);
+  for (Host& host : cluster.hosts) {
+    host.gpu_link_bytes_per_s = 450e9;
+    host.pcie_bytes_per_s = 60e9;
+    host.nics = 8;
+    host.nic_bytes_per_s = 50e9;
+  }
+  cluster.storage_read_bytes_per_s = 10e9;
+  return cluster;
+}
+
+TEST(Estimate, TakesTheSlowestLinkOfARound) {
+  Case job{
+      .from = replicas({1 << 20}, devices({0})), .to = replicas({1 << 20}, devices({1, 4, 5})), .cluster = rated(2, 4)};
+  const double bytes = 4 << 20;
+  // Across once and passed on inside: the NIC is fastest here, GPU links carry one box each; two hops.
+  EXPECT_NEAR(estimate_seconds(job.plan(), job.cluster), 2 * kMessageLatency_s + bytes / 400e9, 1e-9);
+  job.residency = {.lost = {DeviceId(0)}, .extra = {}, .storage = true};
+  EXPECT_NEAR(estimate_seconds(job.plan(), job.cluster), kMessageLatency_s + 3 * bytes / 10e9, 1e-9);
+}
+
+TEST(Estimate, NothingMovesInNoTime) {
+  const Case job{.from = replicas({8}, devices({0, 4})), .to = replicas({8}, devices({4, 0})), .cluster = rated(2, 4)};
+  EXPECT_EQ(estimate_seconds(job.plan(), job.cluster), 0);
+}
+
+TEST(Estimate, RoundsAddUp) {
+  Case job{
+      .from = replicas({64, 1024}, devices({0})), .to = replicas({64, 1024}, devices({4})), .cluster = rated(2, 4)};
+  const double once = estimate_seconds(job.plan(), job.cluster);
+  job.to.tensors.push_back(tensor_of("v", {64, 1024}, {}));
+  job.from.tensors.push_back(tensor_of("v", {64, 1024}, {}));
+  job.options.round_bytes = 4 * 64 * 1024;
+  const Plan plan = job.plan();
+  EXPECT_EQ(plan.rounds, 2);
+  EXPECT_NEAR(estimate_seconds(plan, job.cluster), 2 * once, 1e-12);
+}
+
+// The price of a memory cap of one tensor's size: at most a tenth more predicted time.
+TEST(Estimate, ACapOfOneTensorCostsAtMostATenth) {
+  struct Change {
+    const char* model;
+    const char* from;
+    const char* to;
+  };
+  for (const Change& change : {Change{"gpt3-6.7b", "tp4,pp2", "tp2,pp4"}, Change{"gpt3-6.7b", "tp8,pp2", "tp4,pp2,dp2"},
+                               Change{"gpt3-6.7b", "tp4,pp4", "tp8,pp1"}, Change{"llama3-8b", "tp8,pp4", "tp4,pp8"},
+                               Change{"llama3-8b", "tp2,pp4,dp4,zero1", "tp4,pp4,dp2,zero1"}}) {
+    SCOPED_TRACE(testing::Message() << change.model << " " << change.from << " to " << change.to);
+    const model::Model model = model::find_model(change.model).value();
+    const auto side = [&](const char* layout) {
+      const auto config = collection::parse_layout(layout).value();
+      return collection::megatron_collection(model, {.param = tensor::DType::kBF16}, config,
+                                             first_devices(config.world()))
+          .value();
+    };
+    Case job{.from = side(change.from), .to = side(change.to), .cluster = rated(4, 8)};
+    const double free = estimate_seconds(make_plan(job.input()).value(), job.cluster);
+    for (const auto& tensor : job.to.tensors) job.options.memory_cap = std::max(job.options.memory_cap, tensor.bytes());
+    const auto capped = make_plan(job.input());
+    ASSERT_EQ(message_of(capped.status()), "");
+    EXPECT_LE(estimate_seconds(*capped, job.cluster), 1.1 * free) << capped->rounds << " rounds";
+  }
+}
+
+}  // namespace
+}  // namespace scalai::plan
