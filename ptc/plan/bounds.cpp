@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
-#include <set>
+#include <limits>
 
 #include "ptc/plan/internal/difference.h"
 
@@ -71,7 +70,7 @@ class BoundBuilder {
     const int64_t now = tensor::size_of(input_.to.tensors[first].dtype);
     const int64_t before = tensor::size_of(input_.from.tensors[first].dtype);
     const int64_t elements = overlap.box.volume() * static_cast<int64_t>(group.tensors.size());
-    const Counts& counts = counts_of(overlap);
+    const Counts counts = counts_of(overlap);
     ClassBytes& bound = bounds_.given_placement;
     if (overlap.side != Overlap::Side::kRemote) {
       const bool keeps = overlap.whole && input_.to.tensors[first].dtype == input_.from.tensors[first].dtype;
@@ -97,7 +96,12 @@ class BoundBuilder {
     }
   }
 
-  const Counts& counts_of(const Overlap& overlap) {
+  Counts counts_of(const Overlap& overlap) {
+    if (overlap.holders >= 0 && overlap.masters < 0 && overlap.copies < 0) {
+      const std::vector<DeviceId>& holders = difference_.old_sets[overlap.holders];
+      const std::vector<DeviceId>& wanting = difference_.new_sets[overlap.wanting];
+      if (holders.size() == 1 && wanting.size() == 1) return count(holders.front(), wanting.front());
+    }
     const std::array<int32_t, 4> key = {overlap.holders, overlap.wanting, overlap.masters, overlap.copies};
     const auto [entry, fresh] = counts_.try_emplace(key);
     if (fresh) entry->second = count(overlap);
@@ -118,11 +122,6 @@ class BoundBuilder {
   bool at_target(HostId host) const { return is_target_[static_cast<size_t>(host.value)]; }
 
   Counts count(const Overlap& overlap) const {
-    if (overlap.holders >= 0 && overlap.masters < 0 && overlap.copies < 0) {
-      const std::vector<DeviceId>& holders = difference_.old_sets[overlap.holders];
-      const std::vector<DeviceId>& wanting = difference_.new_sets[overlap.wanting];
-      if (holders.size() == 1 && wanting.size() == 1) return count(holders.front(), wanting.front());
-    }
     const std::vector<DeviceId> wanting = sorted(difference_.new_sets[overlap.wanting]);
     const std::vector<DeviceId> others =
         overlap.holders >= 0 ? without(wanting, sorted(difference_.old_sets[overlap.holders])) : wanting;
@@ -150,20 +149,21 @@ class BoundBuilder {
   }
 
   int64_t least_by_host() const {
-    std::map<DeviceId, int64_t> needed;
-    for (const DeviceId device : input_.to.device_of_rank) needed[device] = 0;  // some need nothing
+    std::vector<int64_t> needed(static_cast<size_t>(input_.cluster.device_count()), 0);
     for (int32_t set = 0; set < difference_.new_sets.size(); ++set) {
       for (const DeviceId device : difference_.new_sets[set])
-        needed[device] += wanted_of_set_[static_cast<size_t>(set)];
+        needed[static_cast<size_t>(device.value)] += wanted_of_set_[static_cast<size_t>(set)];
     }
-    int64_t least = needed.begin()->second;
-    for (const auto& [device, bytes] : needed) least = std::min(least, bytes);
-    std::map<HostId, int64_t> held;
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (const DeviceId device : input_.to.device_of_rank)
+      least = std::min(least, needed[static_cast<size_t>(device.value)]);
+    std::vector<int64_t> held(input_.cluster.hosts.size(), 0);
     for (const auto& [who, bytes] : held_by_) {
-      for (const HostId host : holding_hosts(who.first, who.second)) held[host] += bytes;
+      for (const HostId host : holding_hosts(who.first, who.second)) held[static_cast<size_t>(host.value)] += bytes;
     }
     int64_t sum = 0;
-    for (const HostId host : targets_) sum += std::max<int64_t>(0, least - held[host] - lost_everywhere_);
+    for (const HostId host : targets_)
+      sum += std::max<int64_t>(0, least - held[static_cast<size_t>(host.value)] - lost_everywhere_);
     return sum;
   }
 
@@ -175,9 +175,9 @@ class BoundBuilder {
   int64_t moved_ = 0;
   int64_t nowhere_at_target_ = 0;
   int64_t lost_everywhere_ = 0;
-  std::vector<int64_t> wanted_of_set_;                          // bytes, by set of the new side
-  std::map<std::pair<int32_t, int32_t>, int64_t> held_by_;      // bytes, by holders and copies
-  absl::flat_hash_map<std::array<int32_t, 4>, Counts> counts_;  // by holders, wanting, masters, copies
+  std::vector<int64_t> wanted_of_set_;                                 // bytes, by set of the new side
+  absl::flat_hash_map<std::pair<int32_t, int32_t>, int64_t> held_by_;  // bytes, by holders and copies
+  absl::flat_hash_map<std::array<int32_t, 4>, Counts> counts_;         // by holders, wanting, masters, copies
 };
 
 int least_spread(const internal::DeviceSets& sets, const std::vector<int64_t>& bytes, const Cluster& cluster) {

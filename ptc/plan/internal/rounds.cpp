@@ -92,14 +92,13 @@ class MemoryScheduler {
     }
   }
 
+  // The peak; kUnknown when no order with less than kMostInstances was found.
   int64_t run() {
-    const std::vector<Instance> whole = one_by_one(plan_);
-    plan_.instances = whole;
+    const std::vector<Instance> whole = plan_.instances;
     if (const int64_t least = least_for_rounds(); least > plan_.memory_cap) return least;
-    int64_t best = std::numeric_limits<int64_t>::max();
+    int64_t best = kUnknown;
     for (int64_t piece = std::max<int64_t>(plan_.memory_cap / 16, 1); piece > 0; piece /= 4) {
-      plan_.instances = cut_instances(whole, piece);
-      if (static_cast<int64_t>(plan_.instances.size()) > kMostInstances) break;
+      if (!cut_instances(whole, piece)) break;
       by_progress();
       const int64_t peak = greedy(0);
       best = std::min(best, peak);
@@ -111,20 +110,50 @@ class MemoryScheduler {
   }
 
  private:
-  std::vector<Instance> cut_instances(const std::vector<Instance>& whole, int64_t piece) const {
-    std::vector<Instance> cut;
-    for (const Instance& instance : whole) {
-      const auto legs = plan_.patterns.legs(instance.pattern);
-      const int64_t bytes = std::max(new_bytes(plan_, instance), old_bytes(plan_, instance));
-      if (bytes <= piece || std::none_of(legs.begin(), legs.end(), brings)) {
-        cut.push_back(instance);
+  // Into parts of at most so many bytes (or an element of one tensor): by tensors, then by boxes. What only keeps or
+  // frees stays whole.
+  void cut_instance(const Instance& instance, int64_t most_bytes, std::vector<Instance>& parts) {
+    const auto legs = plan_.patterns.legs(instance.pattern);
+    const int64_t bytes = std::max(new_bytes(plan_, instance), old_bytes(plan_, instance));
+    if (bytes <= most_bytes || std::none_of(legs.begin(), legs.end(), brings)) {
+      parts.push_back(instance);
+      return;
+    }
+    const auto count = static_cast<int64_t>(plan_.tensors_of(instance).size());
+    const int64_t each = bytes / count;  // tensors of a set are alike
+    for (const int32_t set : subsets(instance.tensors, std::clamp<int64_t>(most_bytes / each, 1, count))) {
+      if (each <= most_bytes) {
+        parts.push_back({instance.round, instance.pattern, set, instance.box});
         continue;
       }
-      std::vector<Box> parts;
-      cut_to(instance.box, std::max<int64_t>(1, piece / (bytes / instance.box.volume())), parts);
-      for (const Box& part : parts) cut.push_back({0, instance.pattern, instance.tensors, part});
+      std::vector<Box> boxes;
+      cut_to(instance.box, std::max<int64_t>(1, most_bytes / (each / instance.box.volume())), boxes);
+      for (const Box& box : boxes) parts.push_back({instance.round, instance.pattern, set, box});
     }
-    return cut;
+  }
+
+  // A tensor set as sets of so many tensors.
+  const std::vector<int32_t>& subsets(int32_t set, int64_t count) {
+    const auto [entry, fresh] = subsets_.try_emplace({set, count});
+    if (!fresh) return entry->second;
+    const std::vector<TensorId> tensors = plan_.tensor_sets[static_cast<size_t>(set)];
+    for (size_t begin = 0; begin < tensors.size(); begin += static_cast<size_t>(count)) {
+      const size_t end = std::min(begin + static_cast<size_t>(count), tensors.size());
+      entry->second.push_back(static_cast<int32_t>(plan_.tensor_sets.size()));
+      plan_.tensor_sets.emplace_back(tensors.begin() + static_cast<std::ptrdiff_t>(begin),
+                                     tensors.begin() + static_cast<std::ptrdiff_t>(end));
+    }
+    return entry->second;
+  }
+
+  // False if there would be too many.
+  bool cut_instances(const std::vector<Instance>& whole, int64_t piece) {
+    plan_.instances.clear();
+    for (const Instance& instance : whole) {
+      cut_instance(instance, piece, plan_.instances);
+      if (static_cast<int64_t>(plan_.instances.size()) > kMostInstances) return false;
+    }
+    return true;
   }
 
   // A device that holds as much as it may receives at most the cap in a round: the cap under which all is done in
@@ -306,23 +335,18 @@ class MemoryScheduler {
     plan_.instances = whole;
     for_each_arrival([&](size_t, size_t device, int64_t bytes) { brought[device] += bytes; });
     const int64_t most = *std::max_element(brought.begin(), brought.end());
-    int64_t best = std::numeric_limits<int64_t>::max();
+    int64_t best = kUnknown;
     for (int64_t rounds = most / std::max<int64_t>(1, plan_.memory_cap) + 1;
-         rounds * static_cast<int64_t>(whole.size()) <= kMostInstances; rounds *= 2) {
+         rounds <= kMostRounds && rounds * static_cast<int64_t>(whole.size()) <= kMostInstances; rounds *= 2) {
       plan_.instances.clear();
       for (const Instance& instance : whole) {
-        const auto legs = plan_.patterns.legs(instance.pattern);
-        if (std::none_of(legs.begin(), legs.end(), brings)) {
-          plan_.instances.push_back(instance);
-          continue;
-        }
-        const int64_t elements = instance.box.volume();
-        std::vector<Box> parts;
-        cut_to(instance.box, (elements + rounds - 1) / rounds, parts);
-        // Slices spread over all rounds, also when a box has fewer elements than there are rounds.
+        std::vector<Instance> parts;
+        const int64_t bytes = std::max(new_bytes(plan_, instance), old_bytes(plan_, instance));
+        cut_instance(instance, (bytes + rounds - 1) / rounds, parts);
+        // Slices spread over all rounds, also when there are fewer elements than rounds.
         for (size_t i = 0; i < parts.size(); ++i) {
-          const int64_t round = static_cast<int64_t>(i) * rounds / static_cast<int64_t>(parts.size());
-          plan_.instances.push_back({static_cast<int32_t>(round), instance.pattern, instance.tensors, parts[i]});
+          parts[i].round = static_cast<int32_t>(static_cast<int64_t>(i) * rounds / std::ssize(parts));
+          plan_.instances.push_back(parts[i]);
         }
       }
       plan_.rounds = static_cast<int32_t>(rounds);
@@ -333,12 +357,17 @@ class MemoryScheduler {
     return best;
   }
 
+ public:
+  static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+
+ private:
   static constexpr size_t kMostWaiting = 1 << 14;  // instances looked at in vain before a round ends
 
   Plan& plan_;
   const Cluster& cluster_;
   const DeviceIndex index_;
   std::vector<int64_t> limit_, before_;
+  std::map<std::pair<int32_t, int64_t>, std::vector<int32_t>> subsets_;  // by set and size
 };
 
 }  // namespace
@@ -378,7 +407,8 @@ int64_t cap_memory(Plan& plan, const Cluster& cluster) {
     const int64_t need = MemoryScheduler(plan, cluster).run();
     if (need <= plan.memory_cap) return std::exchange(plan.memory_cap, asked);
     // Boxes are cut for the cap: whether it works under this one has to be seen.
-    plan.memory_cap = std::max(need, plan.memory_cap + plan.memory_cap / 4);
+    const int64_t quarter = plan.memory_cap + plan.memory_cap / 4 + 1, twice = 2 * plan.memory_cap + 1;
+    plan.memory_cap = need == MemoryScheduler::kUnknown ? twice : std::max(need, quarter);
     plan.instances = instances;
     plan.tensor_sets = tensor_sets;
   }

@@ -16,13 +16,14 @@ using tensor::Box;
 int32_t DeviceSets::intern(std::vector<DeviceId> devices) {
   size_t hash = devices.size();
   for (const DeviceId device : devices) hash = hash * 0x9e3779b97f4a7c15U + static_cast<size_t>(device.value);
-  std::vector<int32_t>& candidates = known_[hash];
-  for (const int32_t set : candidates) {
+  const auto [entry, fresh] = last_of_.try_emplace(hash, -1);
+  for (int32_t set = entry->second; set >= 0; set = previous_[static_cast<size_t>(set)]) {
     if ((*this)[set] == devices) return set;
   }
-  candidates.push_back(size());
+  previous_.push_back(entry->second);
+  entry->second = size();
   sets_.push_back(std::move(devices));
-  return candidates.back();
+  return entry->second;
 }
 
 std::vector<Side::Axis> Side::axes_of(const LogicalTensor& tensor) const {
@@ -64,6 +65,7 @@ std::vector<HeldBox> Side::spread_of(TensorId id) {
   std::vector<Axis> axes = axes_of(tensor);
   std::vector<tensor::AxisPosition> positions(tensor.layout.cuts.size());
   std::vector<HeldBox> boxes;
+  pins_ = number_of_pins(tensor);
   visit_parts(tensor, cuts_of(tensor), 0, axes, positions, boxes);
   std::sort(boxes.begin(), boxes.end(), [](const HeldBox& a, const HeldBox& b) { return a.box < b.box; });
   merge_equal(boxes);
@@ -93,25 +95,26 @@ void Side::visit_parts(const LogicalTensor& tensor, const std::vector<CutAxes>& 
   for (const size_t axis : cuts[cut].axes) axes[axis].fixed = -1;
 }
 
+int32_t Side::number_of_pins(const LogicalTensor& tensor) {
+  std::vector<std::pair<std::string, std::vector<int>>> pins;
+  for (const collection::Pin& pin : tensor.pins) pins.emplace_back(pin.axis, pin.coordinates);
+  return known_pins_.try_emplace({tensor.mesh, std::move(pins)}, static_cast<int32_t>(known_pins_.size()))
+      .first->second;
+}
+
 int32_t Side::holders_of(const std::vector<Axis>& axes, int mesh) {
-  key_.clear();
-  const auto add = [&](int value) { key_.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
-  add(mesh);
+  int64_t coordinates = 0;
   for (const Axis& axis : axes) {
-    const bool pinned = axis.allowed != nullptr;
-    if (pinned && axis.fixed >= 0 && !std::binary_search(axis.allowed->begin(), axis.allowed->end(), axis.fixed))
+    if (axis.allowed != nullptr && axis.fixed >= 0 &&
+        !std::binary_search(axis.allowed->begin(), axis.allowed->end(), axis.fixed))
       return -1;
-    add(axis.fixed);
-    if (!pinned || axis.fixed >= 0) continue;
-    add(static_cast<int>(axis.allowed->size()));
-    for (const int coordinate : *axis.allowed) add(coordinate);
+    coordinates = coordinates * (axis.size + 1) + axis.fixed + 1;
   }
-  const auto known = set_of_.find(key_);
-  if (known != set_of_.end()) return known->second;
+  const auto [entry, fresh] = set_of_.try_emplace({pins_, coordinates}, -1);
+  if (!fresh) return entry->second;
   std::vector<DeviceId> devices = devices_of(axes, mesh);
-  const int32_t set = devices.empty() ? -1 : sets_.intern(std::move(devices));
-  set_of_.emplace(key_, set);
-  return set;
+  if (!devices.empty()) entry->second = sets_.intern(std::move(devices));
+  return entry->second;
 }
 
 // The ranks with these coordinates, ascending, as living devices.
@@ -120,10 +123,13 @@ std::vector<DeviceId> Side::devices_of(const std::vector<Axis>& axes, int mesh) 
   int stride = collection_.meshes[static_cast<size_t>(mesh)].size();
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {  // the slowest first: ranks come out ascending
     stride /= axis->size;
+    if (axis->fixed >= 0) {  // holders_of() has seen that it is allowed
+      for (int& rank : ranks) rank += axis->fixed * stride;
+      continue;
+    }
     std::vector<int> further;
     for (const int rank : ranks) {
       for (int coordinate = 0; coordinate < axis->size; ++coordinate) {
-        if (axis->fixed >= 0 && coordinate != axis->fixed) continue;
         if (axis->allowed != nullptr && !std::binary_search(axis->allowed->begin(), axis->allowed->end(), coordinate))
           continue;
         further.push_back(rank + coordinate * stride);
@@ -132,6 +138,7 @@ std::vector<DeviceId> Side::devices_of(const std::vector<Axis>& axes, int mesh) 
     ranks = std::move(further);
   }
   std::vector<DeviceId> devices;
+  devices.reserve(ranks.size());
   for (const int rank : ranks) {
     const DeviceId device = collection_.device_of_rank[static_cast<size_t>(rank)];
     if (lost_.empty() || !lost_.contains(device)) devices.push_back(device);

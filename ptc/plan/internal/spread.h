@@ -20,7 +20,8 @@ class DeviceSets {
 
  private:
   std::vector<std::vector<DeviceId>> sets_;
-  absl::flat_hash_map<size_t, std::vector<int32_t>> known_;  // by the list's hash
+  absl::flat_hash_map<size_t, int32_t> last_of_;  // the last list with this hash
+  std::vector<int32_t> previous_;                 // by list: the one before it with the same hash; −1 = none
 };
 
 // A box and who holds it: a list of devices in rank order.
@@ -60,16 +61,20 @@ class Side {
   std::vector<CutAxes> cuts_of(const collection::LogicalTensor& tensor) const;
   void visit_parts(const collection::LogicalTensor& tensor, const std::vector<CutAxes>& cuts, size_t cut,
                    std::vector<Axis>& axes, std::vector<tensor::AxisPosition>& positions, std::vector<HeldBox>& boxes);
+  int32_t number_of_pins(const collection::LogicalTensor& tensor);  // equal pins on the same mesh: equal numbers
   int32_t holders_of(const std::vector<Axis>& axes, int mesh);
+  std::vector<DeviceId> devices_of(const std::vector<Axis>& axes, int mesh) const;
   void merge_equal(std::vector<HeldBox>& boxes);
 
   const collection::Collection& collection_;
   const std::set<DeviceId> lost_;
   DeviceSets sets_;
-  std::vector<DeviceId> devices_of(const std::vector<Axis>& axes, int mesh) const;
 
-  absl::flat_hash_map<std::string, int32_t> set_of_;  // coordinates on the mesh's axes → holders, −1 = none
-  std::string key_;                                   // scratch of holders_of
+  using Pins = std::vector<std::pair<std::string, std::vector<int>>>;
+  std::map<std::pair<int, Pins>, int32_t> known_pins_;  // by mesh and pins
+  int32_t pins_ = 0;                                    // of the tensor at hand
+  // By pins and coordinates on the mesh's axes; −1 = none.
+  absl::flat_hash_map<std::pair<int32_t, int64_t>, int32_t> set_of_;
 };
 
 // Tensors that lie alike on both sides, so that one plan serves them all; in order of their first member, members in
