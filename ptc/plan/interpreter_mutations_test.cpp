@@ -139,6 +139,7 @@ bool leave_out_a_free(Mutant& m) {
   std::vector<DeviceId> frees = frees_of(m.plan, at);
   frees.erase(frees.begin() + m.random.below(static_cast<int64_t>(frees.size())));
   set_pattern(m.plan, at, legs_of(m.plan, at), frees);
+  m.plan.memory_cap *= 4;  // what stays is not to be too much as well
   return true;
 }
 

@@ -3,183 +3,199 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
+#include <array>
 #include <map>
 #include <set>
+
+#include "absl/container/flat_hash_map.h"
+#include "ptc/plan/internal/difference.h"
+#include "ptc/plan/internal/fan_out.h"
+#include "ptc/plan/internal/sharing.h"
 
 namespace scalai::plan {
 namespace {
 
-using tensor::Box;
+using internal::Difference;
+using internal::Exchange;
+using internal::Overlap;
 
-// The ends of links, at one of two levels: hosts, or devices and host memories.
+// Calls visit(leg, bytes) for every leg of every instance; bytes of all its tensors.
+template <class Visit>
+void for_each_leg(const Plan& plan, Visit visit) {
+  for (const Instance& instance : plan.instances) {
+    std::array<int64_t, kTransferClasses> bytes;
+    bytes.fill(-1);
+    for (const Leg& leg : plan.patterns.legs(instance.pattern)) {
+      int64_t& sum = bytes[static_cast<size_t>(leg.transfer_class)];
+      if (sum < 0) {
+        sum = 0;
+        for (const TensorId id : plan.tensors_of(instance)) sum += plan.tensor(id).element_bytes(leg.transfer_class);
+        sum *= instance.box.volume();
+      }
+      visit(leg, sum);
+    }
+  }
+}
+
+// The ends of links, at one of two levels: hosts, or devices and after them host memories.
 class Places {
  public:
-  Places(const Cluster& cluster, bool hosts) : cluster_(cluster), hosts_(hosts) {}
+  Places(const Cluster& cluster, bool hosts) : cluster_(cluster), devices_(cluster.device_count()), hosts_(hosts) {}
 
-  Location of(const Location& location) const {
+  bool hosts() const { return hosts_; }
+  size_t count() const { return cluster_.hosts.size() + static_cast<size_t>(hosts_ ? 0 : devices_); }
+  size_t of(const Location& location) const {
     const bool device = location.kind == Location::Kind::kDevice;
-    return hosts_ && device ? Location::host_memory(cluster_.host_of(DeviceId(location.index))) : location;
+    if (!hosts_) return static_cast<size_t>(device ? location.index : devices_ + location.index);
+    return static_cast<size_t>(device ? cluster_.host_of(DeviceId(location.index)).value : location.index);
   }
-  std::string name_of(const Location& place) const {
-    return hosts_ ? fmt::format("h{}.nic", place.index) : place.str();
+  std::string name_of(size_t place) const {
+    if (hosts_) return fmt::format("h{}.nic", place);
+    const auto index = static_cast<int>(place);
+    return (index < devices_ ? Location::device(DeviceId(index)) : Location::host_memory(HostId(index - devices_)))
+        .str();
   }
 
  private:
   const Cluster& cluster_;
-  bool hosts_;
+  const int devices_;
+  const bool hosts_;
 };
 
 struct LinkLoad {
-  Location place;
+  size_t place = 0;
   bool up = false;
   int64_t bytes = 0;
 };
 
 std::optional<LinkLoad> most_loaded(const Plan& plan, const Places& places) {
-  std::map<std::pair<Location, bool>, int64_t> loads;
-  plan.for_each_operation([&](const Operation& operation) {
-    if (operation.src.kind == Location::Kind::kStorage) return;
-    const Location src = places.of(operation.src);
-    const Location dst = places.of(Location::device(operation.dst));
+  std::vector<int64_t> down(places.count(), 0), up = down;
+  for_each_leg(plan, [&](const Leg& leg, int64_t bytes) {
+    if (leg.src.kind == Location::Kind::kStorage) return;
+    const size_t src = places.of(leg.src), dst = places.of(Location::device(leg.dst));
     if (src == dst) return;
-    loads[{src, true}] += operation.bytes;
-    loads[{dst, false}] += operation.bytes;
+    up[src] += bytes;
+    down[dst] += bytes;
   });
-  const auto most =
-      std::max_element(loads.begin(), loads.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (most == loads.end()) return std::nullopt;
-  return LinkLoad{most->first.first, most->first.second, most->second};
+  LinkLoad most;
+  for (size_t place = 0; place < places.count(); ++place) {
+    if (down[place] > most.bytes) most = {place, false, down[place]};
+    if (up[place] > most.bytes) most = {place, true, up[place]};
+  }
+  return most.bytes > 0 ? std::optional(most) : std::nullopt;
 }
 
-// Tensors that lie alike on both sides: their boxes are the same, so geometry is done once for all of them.
-struct Alike {
-  TensorId first;
-  std::vector<std::pair<Box, HostId>> copies;  // in host memory
-  int64_t element_bytes = 0;                   // sum over the tensors
-};
-
-bool lie_alike(const collection::LogicalTensor& a, const collection::LogicalTensor& b) {
-  return a.shape == b.shape && a.mesh == b.mesh && a.layout == b.layout && a.pins == b.pins;
-}
-
+// What has to go where, gathered from the difference.
 class Optimum {
  public:
-  Optimum(const PlannerInput& input, const Places& places) : input_(input), places_(places) {}
+  Optimum(const PlannerInput& input, const Places& places)
+      : input_(input),
+        places_(places),
+        flat_(without_racks(input.cluster)),
+        fan_out_(flat_, input.options),
+        difference_(internal::difference_of(input)),
+        received_(places.count(), 0),
+        sent_(received_),
+        marked_(static_cast<size_t>(input.cluster.device_count()), false) {}
 
   int64_t run() {
-    for (const Alike& alike : groups()) add(alike);
-    int64_t optimum = 0;
-    for (const auto& [place, bytes] : missing_) optimum = std::max(optimum, bytes);
-    return std::max(optimum, most_to_send());
+    for (const auto& group : difference_.groups) {
+      for (const Overlap& overlap : group.overlaps) count(group, overlap);
+    }
+    for (const auto& [key, bytes] : bytes_) add(key, bytes);
+    internal::Sharing sharing(sent_, *std::max_element(received_.begin(), received_.end()));
+    for (const auto& [exchange, bytes] : shared_) sharing.add({{exchange.first, exchange.second}}, bytes);
+    return sharing.solve();
   }
 
  private:
-  using Set = std::set<Location>;
-  using Boxes = std::map<Box, Set>;
+  using Key = std::array<int32_t, 4>;  // holders, copies, wanting, masters
 
-  const collection::LogicalTensor& old_tensor(TensorId id) const {
-    return input_.from.tensors[static_cast<size_t>(id.value)];
-  }
-  const collection::LogicalTensor& new_tensor(TensorId id) const {
-    return input_.to.tensors[static_cast<size_t>(id.value)];
+  static Cluster without_racks(Cluster cluster) {
+    cluster.fabric = FabricKind::kStar;
+    cluster.rack_hosts = 0;
+    return cluster;
   }
 
-  std::vector<Alike> groups() const {
-    std::vector<std::vector<std::pair<Box, HostId>>> copies(input_.to.tensors.size());
-    for (const collection::ExtraHolder& extra : input_.residency.extra)
-      copies[static_cast<size_t>(extra.tensor.value)].emplace_back(extra.box, extra.host);
-    std::vector<Alike> found;
-    for (size_t i = 0; i < input_.to.tensors.size(); ++i) {
-      const TensorId id(static_cast<int64_t>(i));
-      const auto same = std::find_if(found.begin(), found.end(), [&](const Alike& alike) {
-        return alike.copies == copies[i] && lie_alike(old_tensor(alike.first), old_tensor(id)) &&
-               lie_alike(new_tensor(alike.first), new_tensor(id));
-      });
-      Alike& alike = same != found.end() ? *same : found.emplace_back(Alike{id, copies[i], 0});
-      alike.element_bytes += tensor::size_of(new_tensor(id).dtype);
+  void count(const internal::GroupDifference& group, const Overlap& overlap) {
+    if (overlap.side == Overlap::Side::kLocal || (overlap.holders < 0 && overlap.copies < 0)) return;
+    int64_t bytes = 0;
+    for (const TensorId id : group.tensors) {
+      const auto index = static_cast<size_t>(id.value);
+      bytes +=
+          std::min(tensor::size_of(input_.from.tensors[index].dtype), tensor::size_of(input_.to.tensors[index].dtype));
     }
-    return found;
+    const Key key = {overlap.holders, overlap.copies, overlap.wanting, overlap.masters};
+    const auto [entry, fresh] = number_of_.try_emplace(key, bytes_.size());
+    if (fresh) bytes_.emplace_back(key, 0);
+    bytes_[entry->second].second += bytes * overlap.box.volume();
   }
 
-  // A collection's boxes of a tensor and where they lie. Two of them are equal or disjoint.
-  Boxes boxes_of(const collection::Collection& collection, TensorId id, const std::set<DeviceId>& lost) const {
-    Boxes boxes;
-    for (int rank = 0; rank < collection.ranks(); ++rank) {
-      const DeviceId device = collection.device_of_rank[static_cast<size_t>(rank)];
-      if (lost.contains(device)) continue;
-      for (const tensor::Piece& piece : collection.pieces(id, LogicalRank(rank)).pieces)
-        boxes[piece.box].insert(places_.of(Location::device(device)));
-    }
-    return boxes;
-  }
-
-  // Cuts a box so that each part has one set of holders. Copies in host memory may overlap other holders' boxes.
-  static std::vector<std::pair<Box, Set>> by_holders(const Box& box, const Boxes& holders) {
-    std::vector<std::pair<Box, Set>> parts = {{box, {}}};
-    for (const auto& [held, set] : holders) {
-      if (!intersect(held, box)) continue;
-      std::vector<std::pair<Box, Set>> finer;
-      for (const auto& [part, known] : parts) {
-        for (const Box& rest : subtract(part, held)) finer.emplace_back(rest, known);
-        if (const auto common = intersect(part, held)) {
-          finer.emplace_back(*common, known);
-          finer.back().second.insert(set.begin(), set.end());
-        }
-      }
-      parts = std::move(finer);
-    }
-    return parts;
-  }
-
-  void add(const Alike& alike) {
-    Boxes holders = boxes_of(input_.from, alike.first, input_.residency.lost);
-    for (const auto& [box, host] : alike.copies) holders[box].insert(Location::host_memory(host));
-    for (const auto& [box, wanting] : boxes_of(input_.to, alike.first, {})) {
-      for (const auto& [part, holding] : by_holders(box, holders)) {
-        if (holding.empty()) continue;
-        const int64_t bytes = part.volume() * alike.element_bytes;
-        Set lacking;
-        std::set_difference(wanting.begin(), wanting.end(), holding.begin(), holding.end(),
-                            std::inserter(lacking, lacking.end()));
-        for (const Location& place : lacking) missing_[place] += bytes;
-        if (!lacking.empty()) to_send_[holding] += bytes;
+  void add(const Key& key, int64_t bytes) {
+    const auto [holders, copies, wanting, masters] = key;
+    static const std::vector<DeviceId> kNone;
+    const std::vector<DeviceId>& holding = holders >= 0 ? difference_.old_sets[holders] : kNone;
+    const std::vector<DeviceId> lacking = lacking_of(holding, wanting, masters);
+    if (lacking.empty()) return;
+    const auto holding_by_host =
+        copies >= 0 ? internal::by_host(holding, flat_, difference_.copy_hosts[static_cast<size_t>(copies)])
+                    : internal::by_host(holding, flat_);
+    const auto lacking_by_host = internal::by_host(lacking, flat_);
+    for (Exchange& exchange : fan_out_.exchanges(holding_by_host, lacking_by_host, places_.hosts())) {
+      for (const int32_t place : exchange.wanting) received_[static_cast<size_t>(place)] += bytes;
+      if (exchange.forced()) {
+        sent_[static_cast<size_t>(exchange.holders.front())] += bytes;
+      } else {
+        shared_[{std::move(exchange.holders), std::move(exchange.wanting)}] += bytes;
       }
     }
   }
 
-  int64_t most_to_send() const {
-    std::set<Set> groups;
-    Set all;
-    for (const auto& [set, bytes] : to_send_) {
-      groups.insert(set);
-      all.insert(set.begin(), set.end());
+  // Devices that neither hold nor derive it; on hosts, where nobody derives it.
+  std::vector<DeviceId> lacking_of(const std::vector<DeviceId>& holding, int32_t wanting, int32_t masters) {
+    std::vector<DeviceId> lacking;
+    mark(holding, true);
+    for (const DeviceId device : difference_.new_sets[wanting]) {
+      if (!marked_[static_cast<size_t>(device.value)]) lacking.push_back(device);
     }
-    if (!all.empty()) groups.insert(all);
-    int64_t most = 0;
-    for (const Set& group : groups) {
-      int64_t bytes = 0;
-      for (const auto& [set, part] : to_send_) {
-        if (std::includes(group.begin(), group.end(), set.begin(), set.end())) bytes += part;
-      }
-      const auto members = static_cast<int64_t>(group.size());
-      most = std::max(most, (bytes + members - 1) / members);
+    mark(holding, false);
+    if (masters < 0) return lacking;
+    std::set<size_t> served;
+    mark(difference_.new_sets[masters], true);
+    for (const DeviceId device : lacking) {
+      if (marked_[static_cast<size_t>(device.value)]) served.insert(places_.of(Location::device(device)));
     }
-    return most;
+    mark(difference_.new_sets[masters], false);
+    std::erase_if(lacking, [&](DeviceId device) { return served.contains(places_.of(Location::device(device))); });
+    return lacking;
+  }
+
+  void mark(const std::vector<DeviceId>& devices, bool value) {
+    for (const DeviceId device : devices) marked_[static_cast<size_t>(device.value)] = value;
   }
 
   const PlannerInput& input_;
   const Places& places_;
-  std::map<Location, int64_t> missing_;  // |M(p)|
-  std::map<Set, int64_t> to_send_;       // bytes of elements missing anywhere, by H(x)
+  const Cluster flat_;
+  const internal::FanOut fan_out_;
+  const Difference difference_;
+  std::vector<int64_t> received_, sent_;  // by place; sent where there is no choice
+  std::vector<bool> marked_;              // by device: scratch of lacking_of
+  std::vector<std::pair<Key, int64_t>> bytes_;
+  absl::flat_hash_map<Key, size_t> number_of_;                                       // into bytes_
+  std::map<std::pair<std::vector<int32_t>, std::vector<int32_t>>, int64_t> shared_;  // holders and wanting
 };
 
 std::optional<HottestLink> hottest_at(const Plan& plan, const PlannerInput& input, const Places& places) {
   const std::optional<LinkLoad> load = most_loaded(plan, places);
   if (!load) return std::nullopt;
+  // A plan that could not derive moves everything.
+  PlannerInput as_planned = input;
+  as_planned.options.derive_params = std::any_of(plan.tensors.begin(), plan.tensors.end(),
+                                                 [](const TensorInfo& one) { return one.derived_from.valid(); });
   return HottestLink{.name = places.name_of(load->place) + (load->up ? ".up" : ".down"),
                      .bytes = load->bytes,
-                     .optimum_bytes = Optimum(input, places).run()};
+                     .optimum_bytes = Optimum(as_planned, places).run()};
 }
 
 }  // namespace
@@ -189,10 +205,10 @@ std::vector<DeviceTraffic> device_traffic(const Plan& plan) {
   for (const std::vector<DeviceId>* side : {&plan.src_devices, &plan.dst_devices}) {
     for (const DeviceId device : *side) traffic[device].device = device;
   }
-  plan.for_each_operation([&](const Operation& operation) {
-    if (operation.src == Location::device(operation.dst)) return;
-    traffic[operation.dst].received += operation.bytes;
-    if (operation.src.kind == Location::Kind::kDevice) traffic[DeviceId(operation.src.index)].sent += operation.bytes;
+  for_each_leg(plan, [&](const Leg& leg, int64_t bytes) {
+    if (leg.src == Location::device(leg.dst)) return;
+    traffic[leg.dst].received += bytes;
+    if (leg.src.kind == Location::Kind::kDevice) traffic[DeviceId(leg.src.index)].sent += bytes;
   });
   for (const DeviceMemory& memory : plan.memory) traffic[memory.device].peak_extra = memory.peak_extra;
   std::vector<DeviceTraffic> sorted;

@@ -24,29 +24,31 @@ std::vector<DeviceTraffic> device_traffic(const Plan& plan);
 struct HottestLink {
   std::string name;           // "h3.nic.up": all NICs of a host together; "g5.down", "h1.mem.up": see below
   int64_t bytes = 0;          // that the plan puts on it
-  int64_t optimum_bytes = 0;  // no plan for these collections has a cooler hottest link
+  int64_t optimum_bytes = 0;  // the hottest link of the best plan for these collections, see below
 };
 
 // The link that carries the most bytes (the first by name order of hosts, "down" before "up", on a tie). Links are the
 // hosts' networks for bytes that cross hosts; when none does, the links of devices and host memories. Nothing when no
 // byte moves between places at all (storage is not a place here).
 //
-// The optimum. Places are hosts (or devices); x ranges over elements that some survivor holds.
+// The optimum. Places are hosts (or devices and host memories; these only deal with those of their own host); x ranges
+// over elements that some survivor holds.
 //
-//   M(p)     = elements of new boxes on p that p does not hold          each element once, whatever wants it on p
 //   H(x)     = places that hold x in the old epoch
-//   F(G)     = | { x in some M(p) : H(x) ⊆ G } |                        bytes
-//   optimum  = max( max over p of |M(p)|,  max over G of ⌈F(G) / |G|⌉ )
-//              with G over every set of holders that occurs, and all holders together
+//   W(x)     = places of new boxes with x that do not hold it      each once, whatever wants it there
+//   in(p)    = | { x : p ∈ W(x) } |                                 bytes
+//   F(G)     = Σ over x with H(x) ⊆ G of  1  +  (|W(x)| − 1 if also W(x) ⊆ G)      bytes of x; W(x) not empty
+//   optimum  = max( max over p of in(p),  max over sets of places G of ⌈F(G) / |G|⌉ )
 //
-// It is a lower bound: (in) p does not hold M(p), so all of it arrives over p's link. (out) Let x be counted in F(G). x
-// has to arrive at a place that lacks it. The first time that x leaves any place it leaves one that held it before, a
-// place in H(x) ⊆ G. So the places of G send at least F(G) bytes together and one of them at least its share. Neither
-// step asks what a plan does afterwards, so it holds for plans that pass on what they received, too.
+// It is what the cheapest plans can reach when every byte may take its own way: copies of x leave places in H(x) ∪ W(x)
+// only, |W(x)| of them, the first from a place in H(x); internal/sharing.h says why such shares can be had. The linear
+// program in link_optimum_test.cpp has the same optimum.
 //
-// It speaks of plans that read state where devices hold it, or in their own host's memory. The strategy `central` moves
-// state to its hub before the plan begins, and reading from storage what a device holds avoids the network: such plans
-// may stay below the optimum.
+// It bounds plans that move state from where it was to where it is wanted. One that passes state over places that neither
+// had nor want it moves more bytes, but may have a cooler hottest link. So may the strategy `central`, which moves state
+// to its hub before the plan begins, and plans that read from storage what a device holds. Racks do not count here; the
+// planner serves a rack that holds a box from inside, though its links get hotter. What is derived (derive_params) on a
+// device needs no link to its place.
 std::optional<HottestLink> hottest_link(const Plan& plan, const PlannerInput& input);
 
 }  // namespace scalai::plan

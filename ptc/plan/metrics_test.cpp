@@ -107,10 +107,10 @@ TEST(HottestLink, TensorsThatLieAlikeAddUp) {
 
 // --- properties -------------------------------------------------------------------------------------------------------
 
-// The optimum straight from its definition, element by element, with every set of holders as G.
+// The optimum straight from its definition, element by element, with every set of hosts as G.
 int64_t optimum_by_elements(const PlannerInput& input) {
   std::map<int, int64_t> in;
-  std::map<uint32_t, int64_t> out;  // holders (bits) → bytes
+  std::map<uint32_t, int64_t> out;  // who may send them (bits) → bytes
   for (size_t t = 0; t < input.to.tensors.size(); ++t) {
     const collection::LogicalTensor& tensor = input.to.tensors[t];
     const int64_t size = tensor::size_of(tensor.dtype);
@@ -139,21 +139,18 @@ int64_t optimum_by_elements(const PlannerInput& input) {
       const uint32_t lacking = wanted[e] & ~held[e];
       if (held[e] == 0 || lacking == 0) continue;
       out[held[e]] += size;
+      out[held[e] | lacking] += size * (std::popcount(lacking) - 1);
       for (int host = 0; host < 32; ++host) {
         if ((lacking >> host & 1u) != 0) in[host] += size;
       }
     }
   }
   int64_t most = 0;
-  uint32_t all = 0;
   for (const auto& [host, bytes] : in) most = std::max(most, bytes);
-  for (const auto& [holders, bytes] : out) all |= holders;
-  std::map<uint32_t, int64_t> groups = out;
-  groups[all];
-  for (const auto& [group, unused] : groups) {
+  for (uint32_t group = 1; group < 1u << input.cluster.hosts.size(); ++group) {
     int64_t sum = 0;
-    for (const auto& [holders, bytes] : out) sum += (holders & ~group) == 0 ? bytes : 0;
-    const int64_t members = std::max(1, std::popcount(group));
+    for (const auto& [senders, bytes] : out) sum += (senders & ~group) == 0 ? bytes : 0;
+    const int64_t members = std::popcount(group);
     most = std::max(most, (sum + members - 1) / members);
   }
   return most;

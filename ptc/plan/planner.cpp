@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <tuple>
@@ -13,7 +14,9 @@
 #include "ptc/plan/internal/difference.h"
 #include "ptc/plan/internal/drafts.h"
 #include "ptc/plan/internal/fan_out.h"
+#include "ptc/plan/internal/memory_cap.h"
 #include "ptc/plan/internal/rounds.h"
+#include "ptc/plan/internal/sharing.h"
 
 namespace scalai::plan {
 namespace {
@@ -31,7 +34,6 @@ class Planner {
         difference_(internal::difference_of(input)),
         capped_(input.options.memory_cap >= 0),
         fan_out_(input.cluster, input.options),
-        holders_(static_cast<size_t>(difference_.old_sets.size())),
         holds_(static_cast<size_t>(input.cluster.device_count()), false) {}
 
   absl::StatusOr<Plan> run() {
@@ -41,7 +43,7 @@ class Planner {
       for (const Overlap& overlap : group.overlaps) add_overlap(group, overlap);
     }
     distribute();
-    for (const auto& [devices, box, set] : derived_) emit_derived(devices, box, set);
+    for (const Derived& derived : derived_) emit_derived(derived);
     std::move(drafts_).finish(plan_);
     SCALAI_RETURN_IF_ERROR(make_rounds());
     prove();
@@ -61,6 +63,25 @@ class Planner {
     std::vector<DeviceId> devices;
     std::vector<Leg> copies;      // with a memory cap: copied on the device from the same box, in the same round
     std::vector<DeviceId> frees;  // with a memory cap
+    int32_t flow = -1;            // flows_; −1: nobody is left to receive
+  };
+  // All that goes from the same holders to the same devices.
+  struct Flow {
+    DevicesByHost holders, wanting;
+    int64_t bytes = 0;
+    bool one_holder = false;
+    std::vector<internal::Exchange> exchanges;
+  };
+  struct Draft {
+    Box box;
+    int32_t set = 0, pattern = 0;
+  };
+
+  struct Derived {
+    Box box;
+    int32_t set = 0;
+    std::vector<DeviceId> devices;                         // that cast it
+    std::vector<std::pair<DeviceId, DeviceId>> passed_on;  // from these to neighbours on the same host
   };
 
   const Split& split_of(int32_t holders, int32_t wanting) {
@@ -140,13 +161,30 @@ class Planner {
     return frees;
   }
 
-  // Notes who can derive the box; the others are left.
+  // Notes who can derive the box, and who gets it from one of these on its own host instead of from a holder; the others
+  // are left.
   std::vector<DeviceId> derive(const Overlap& overlap, const std::vector<DeviceId>& devices) {
     const std::vector<DeviceId>& masters = difference_.new_sets[overlap.masters];
     const std::set<DeviceId> able(masters.begin(), masters.end());
-    std::vector<DeviceId> derive, rest;
-    for (const DeviceId device : devices) (able.contains(device) ? derive : rest).push_back(device);
-    if (!derive.empty()) derived_.push_back({std::move(derive), overlap.box, set_});
+    Derived derived{.box = overlap.box, .set = set_};
+    std::map<HostId, std::vector<DeviceId>> by_host;
+    for (const DeviceId device : devices) {
+      if (!able.contains(device)) continue;
+      derived.devices.push_back(device);
+      by_host[input_.cluster.host_of(device)].push_back(device);
+    }
+    std::vector<DeviceId> rest;
+    for (const DeviceId device : devices) {
+      if (able.contains(device)) continue;
+      const auto neighbours = by_host.find(input_.cluster.host_of(device));
+      if (neighbours == by_host.end() || (overlap.holders < 0 && overlap.copies < 0)) {
+        rest.push_back(device);
+        continue;
+      }
+      const std::vector<DeviceId>& senders = neighbours->second;
+      derived.passed_on.emplace_back(senders[derived.passed_on.size() % senders.size()], device);
+    }
+    if (!derived.devices.empty()) derived_.push_back(std::move(derived));
     return rest;
   }
 
@@ -170,60 +208,131 @@ class Planner {
     drafts_.add(wanted.overlap->box, wanted.set, drafts_.pattern(legs));
   }
 
+  // Box by box from the least loaded. Where that leaves a link hotter than it must be, all again in shares.
   void distribute() {
+    const internal::FanOut::Loads before = fan_out_.loads();
+    std::vector<Draft> found;
     for (Wanted& wanted : wanted_) {
-      if (wanted.devices.empty()) {
-        drafts_.add(wanted.overlap->box, wanted.set, drafts_.pattern(wanted.copies, wanted.frees));
-        continue;
-      }
-      const Overlap& overlap = *wanted.overlap;
-      const TensorInfo& tensor = plan_.tensor(wanted.group->tensors.front());
-      const int64_t bytes = overlap.box.volume() * tensor.element_bytes(TransferClass::kCrossHost);
-      const bool one_holder = overlap.copies < 0 && difference_.old_sets[overlap.holders].size() == 1;
-      if (one_holder) {
-        emit(wanted, wanted.set, legs_of(wanted, bytes * static_cast<int64_t>(wanted.group->tensors.size())));
-        continue;
-      }
-      // Each tensor may take another way, so that replicas share the sending.
-      std::map<int32_t, std::vector<TensorId>> by_pattern;
-      for (const TensorId id : wanted.group->tensors) {
-        std::vector<Leg> legs = legs_of(wanted, bytes);
-        legs.insert(legs.begin(), wanted.copies.begin(), wanted.copies.end());
-        by_pattern[drafts_.pattern(legs, wanted.frees)].push_back(id);
-      }
-      for (const auto& [pattern, tensors] : by_pattern) drafts_.add(overlap.box, drafts_.tensors(tensors), pattern);
+      if (!wanted.devices.empty()) wanted.flow = flow_of(wanted);
+      distribute_alone(wanted, found);
+    }
+    if (input_.options.in_place && input_.options.sources == SourceRule::kNearest) share(before, found);
+    for (const Draft& draft : found) drafts_.add(draft.box, draft.set, draft.pattern);
+  }
+
+  void distribute_alone(const Wanted& wanted, std::vector<Draft>& found) {
+    const Box& box = wanted.overlap->box;
+    if (wanted.flow < 0) {
+      found.push_back({box, wanted.set, drafts_.pattern(wanted.copies, wanted.frees)});
+      return;
+    }
+    const Flow& flow = flows_[static_cast<size_t>(wanted.flow)];
+    if (flow.one_holder) {
+      const auto tensors = static_cast<int64_t>(wanted.group->tensors.size());
+      auto legs = fan_out_.distribute(flow.holders, flow.wanting, bytes_of(wanted) * tensors);
+      found.push_back({box, wanted.set, pattern_of(wanted, std::move(legs))});
+      return;
+    }
+    // Each tensor may take another way, so that replicas share the sending.
+    std::map<int32_t, std::vector<TensorId>> by_pattern;
+    for (const TensorId id : wanted.group->tensors)
+      by_pattern[pattern_of(wanted, fan_out_.distribute(flow.holders, flow.wanting, bytes_of(wanted)))].push_back(id);
+    for (const auto& [pattern, tensors] : by_pattern) found.push_back({box, drafts_.tensors(tensors), pattern});
+  }
+
+  void share(const internal::FanOut::Loads& before, std::vector<Draft>& found) {
+    const bool hosts = fan_out_.loads().crosses();
+    const int64_t hottest = fan_out_.loads().hottest(hosts), received = fan_out_.loads().most_received(hosts);
+    if (cool_enough(hottest, received)) return;
+    internal::Sharing sharing(before.by_place(hosts), received);
+    for (Flow& flow : flows_) {
+      flow.exchanges = fan_out_.exchanges(flow.holders, flow.wanting, hosts);
+      sharing.add(flow.exchanges, flow.bytes);
+    }
+    const int64_t least = sharing.solve(internal::kShareTolerance, /*fine=*/capped_);  // each round by itself
+    if (cool_enough(hottest, least)) return;
+    fan_out_.reset(before);
+    found.clear();
+    for (const Wanted& wanted : wanted_) {
+      const bool choice = wanted.flow >= 0 && has_choice(flows_[static_cast<size_t>(wanted.flow)]);
+      choice ? distribute_shared(wanted, sharing, hosts, least, found) : distribute_alone(wanted, found);
     }
   }
 
-  void emit(const Wanted& wanted, int32_t set, std::vector<Leg> legs) {
-    legs.insert(legs.begin(), wanted.copies.begin(), wanted.copies.end());
-    drafts_.add(wanted.overlap->box, set, drafts_.pattern(legs, wanted.frees));
+  static bool cool_enough(int64_t hottest, int64_t least) { return hottest - least <= least / internal::kShareAbove; }
+
+  static bool has_choice(const Flow& flow) {
+    return std::any_of(flow.exchanges.begin(), flow.exchanges.end(),
+                       [](const internal::Exchange& exchange) { return !exchange.forced(); });
   }
 
-  std::vector<Leg> legs_of(const Wanted& wanted, int64_t bytes) {
+  void distribute_shared(const Wanted& wanted, internal::Sharing& sharing, bool hosts, int64_t hottest,
+                         std::vector<Draft>& found) {
+    const Flow& flow = flows_[static_cast<size_t>(wanted.flow)];
+    const Box& box = wanted.overlap->box;
+    const internal::Rows rows = internal::rows_of(box, bytes_of(wanted), hottest);
+    std::map<int32_t, std::vector<TensorId>> whole;
+    for (const TensorId id : wanted.group->tensors) {
+      for (int64_t at = 0; at < rows.count;) {
+        const auto [way, bytes] =
+            sharing.next(static_cast<size_t>(wanted.flow), (rows.count - at) * rows.bytes, rows.bytes);
+        const int32_t pattern = pattern_of(wanted, fan_out_.along(flow.holders, flow.wanting, hosts, *way, bytes));
+        const int64_t end = at + bytes / rows.bytes;
+        if (end - at == rows.count) {
+          whole[pattern].push_back(id);
+        } else {
+          found.push_back({internal::part_of(box, rows, at, end), drafts_.tensors({id}), pattern});
+        }
+        at = end;
+      }
+    }
+    for (const auto& [pattern, tensors] : whole) found.push_back({box, drafts_.tensors(tensors), pattern});
+  }
+
+  int32_t pattern_of(const Wanted& wanted, std::vector<Leg> legs) {
+    legs.insert(legs.begin(), wanted.copies.begin(), wanted.copies.end());
+    return drafts_.pattern(legs, wanted.frees);
+  }
+
+  // Of one tensor.
+  int64_t bytes_of(const Wanted& wanted) const {
+    return wanted.overlap->box.volume() *
+           plan_.tensor(wanted.group->tensors.front()).element_bytes(TransferClass::kCrossHost);
+  }
+
+  int32_t flow_of(const Wanted& wanted) {
     const Overlap& overlap = *wanted.overlap;
-    const DevicesByHost wanting = internal::by_host(wanted.devices, input_.cluster);
-    if (overlap.copies < 0) return fan_out_.distribute(holders_of(overlap.holders), wanting, bytes);
+    const std::array<int32_t, 4> key = {overlap.holders, overlap.copies, overlap.wanting, overlap.masters};
+    const auto [entry, fresh] = flow_of_.try_emplace(key, static_cast<int32_t>(flows_.size()));
+    if (fresh) flows_.push_back(make_flow(wanted));
+    flows_[static_cast<size_t>(entry->second)].bytes +=
+        bytes_of(wanted) * static_cast<int64_t>(wanted.group->tensors.size());
+    return entry->second;
+  }
+
+  Flow make_flow(const Wanted& wanted) const {
+    const Overlap& overlap = *wanted.overlap;
+    std::vector<DeviceId> devices;
+    std::vector<HostId> hosts;
+    if (overlap.holders >= 0) devices = difference_.old_sets[overlap.holders];
     // Strategies that stage or follow the first replica use copies only where no device is left.
     const bool copies_too = input_.options.in_place && input_.options.sources == SourceRule::kNearest;
-    const std::vector<HostId>& hosts = difference_.copy_hosts[static_cast<size_t>(overlap.copies)];
-    if (overlap.holders < 0) return fan_out_.distribute(internal::by_host({}, input_.cluster, hosts), wanting, bytes);
-    if (!copies_too) return fan_out_.distribute(holders_of(overlap.holders), wanting, bytes);
-    return fan_out_.distribute(internal::by_host(difference_.old_sets[overlap.holders], input_.cluster, hosts), wanting,
-                               bytes);
+    if (overlap.copies >= 0 && (devices.empty() || copies_too))
+      hosts = difference_.copy_hosts[static_cast<size_t>(overlap.copies)];
+    return {.holders = internal::by_host(devices, input_.cluster, hosts),
+            .wanting = internal::by_host(wanted.devices, input_.cluster),
+            .bytes = 0,
+            .one_holder = overlap.copies < 0 && devices.size() == 1,
+            .exchanges = {}};
   }
 
-  const DevicesByHost& holders_of(int32_t set) {
-    DevicesByHost& holders = holders_[static_cast<size_t>(set)];
-    if (holders.groups.empty()) holders = internal::by_host(difference_.old_sets[set], input_.cluster);
-    return holders;
-  }
-
-  void emit_derived(const std::vector<DeviceId>& devices, const Box& box, int32_t set) {
+  void emit_derived(const Derived& derived) {
     if (derive_hop_ < 0) derive_hop_ = drafts_.last_hop() + 1;
-    std::vector<Leg> legs = local_legs(devices, TransferClass::kDerived);
-    for (Leg& leg : legs) leg.hop = derive_hop_;
-    drafts_.add(box, set, drafts_.pattern(legs));
+    std::vector<Leg> legs = local_legs(derived.devices, TransferClass::kDerived);
+    for (const auto& [from, to] : derived.passed_on)
+      legs.push_back({.transfer_class = TransferClass::kSameHost, .hop = 1, .src = Location::device(from), .dst = to});
+    for (Leg& leg : legs) leg.hop += derive_hop_;
+    drafts_.add(derived.box, derived.set, drafts_.pattern(legs));
   }
 
   // What is known before anything is planned.
@@ -290,23 +399,18 @@ class Planner {
     plan_.digest = digest_of(plan_);
   }
 
-  struct Derived {
-    std::vector<DeviceId> devices;
-    Box box;
-    int32_t set = 0;
-  };
-
   const PlannerInput& input_;
   const Difference difference_;
   const bool capped_;
   internal::FanOut fan_out_;
   Plan plan_;
   internal::Drafts drafts_;
-  int32_t set_ = 0;                     // tensors of the group at hand
-  std::vector<DevicesByHost> holders_;  // by set of the old side, when asked for
+  int32_t set_ = 0;  // tensors of the group at hand
   absl::flat_hash_map<std::pair<int32_t, int32_t>, Split> splits_;
   std::vector<bool> holds_;  // by device: scratch of split_of
   std::vector<Wanted> wanted_;
+  std::vector<Flow> flows_;
+  absl::flat_hash_map<std::array<int32_t, 4>, int32_t> flow_of_;
   std::vector<Derived> derived_;
   int32_t derive_hop_ = -1;
 };
@@ -341,6 +445,12 @@ absl::Status check_input(const PlannerInput& input) {
       return invalid(
           fmt::format("device {} is not one of the cluster's {}", device.value, input.cluster.device_count()));
     }
+  }
+  for (const collection::ExtraHolder& extra : input.residency.extra) {
+    const auto hosts = std::ssize(input.cluster.hosts);
+    if (extra.host.value >= 0 && extra.host.value < hosts) continue;
+    return invalid(fmt::format("tensor {} {} has a copy on host {}, which is not one of the cluster's {}",
+                               extra.tensor.value, extra.box.str(), extra.host.value, hosts));
   }
   return absl::OkStatus();
 }

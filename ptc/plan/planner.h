@@ -63,7 +63,7 @@ struct PlannerInput {
 };
 
 // Errors (InvalidArgument): the collections do not hold the same tensors, a dtype change that is not between floating
-// types, a device is outside the cluster, no order keeps the memory cap (with the smallest that works). State without a
+// types, a device or a copy's host is outside the cluster, no order keeps the memory cap (with the smallest that works). State without a
 // holder is not an error here: it is in Plan::missing, tensor by tensor, box by box.
 absl::StatusOr<Plan> make_plan(const PlannerInput& input);
 

@@ -355,5 +355,13 @@ TEST(Planner, RefusesCollectionsThatDoNotMatch) {
   EXPECT_THAT(problem_of(outside), HasSubstr("device 16 is not one of the cluster's 16"));
 }
 
+TEST(Planner, RefusesACopyOnAHostThatIsNotThere) {
+  Case job{.from = replicas({8}, devices({0})), .to = replicas({8}, devices({1}))};
+  job.residency.extra = {{TensorId(0), {{0}, {8}}, HostId(4)}};
+  const auto plan = make_plan(job.input());
+  EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(message_of(plan.status()), "tensor 0 [0:8] has a copy on host 4, which is not one of the cluster's 4");
+}
+
 }  // namespace
 }  // namespace scalai::plan

@@ -1,3 +1,4 @@
+#include "ptc/plan/internal/memory_cap.h"
 #include "ptc/plan/internal/rounds.h"
 
 #include <gmock/gmock.h>

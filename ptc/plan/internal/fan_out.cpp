@@ -1,8 +1,10 @@
 #include "ptc/plan/internal/fan_out.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
+#include "absl/container/flat_hash_map.h"
 #include "ptc/base/status.h"
 
 namespace scalai::plan::internal {
@@ -41,13 +43,12 @@ DevicesByHost by_host(const std::vector<DeviceId>& devices, const Cluster& clust
   return result;
 }
 
-FanOut::FanOut(const Cluster& cluster, const PlannerOptions& options)
-    : cluster_(cluster),
-      options_(options),
-      sent_(static_cast<size_t>(cluster.device_count()), 0),
-      received_(sent_),
-      memory_sent_(cluster.hosts.size(), 0),
-      crossing_(cluster.hosts.size(), 0) {}
+FanOut::FanOut(const Cluster& cluster, const PlannerOptions& options) : cluster_(cluster), options_(options) {
+  loads_.sent.assign(static_cast<size_t>(cluster.device_count()), 0);
+  loads_.received = loads_.sent;
+  loads_.memory_sent.assign(cluster.hosts.size(), 0);
+  loads_.crossing = loads_.entering = loads_.memory_sent;
+}
 
 std::vector<Leg> FanOut::distribute(const DevicesByHost& holders, const DevicesByHost& wanting, int64_t bytes) {
   SCALAI_CHECK(!holders.groups.empty());
@@ -56,16 +57,8 @@ std::vector<Leg> FanOut::distribute(const DevicesByHost& holders, const DevicesB
     pull_each(holders, wanting, bytes);
     return std::move(legs_);
   }
-  std::vector<const Group*> across;
-  for (const Group& group : wanting.groups) {
-    const Group* here = holders.find(group.host);
-    if (here != nullptr) {
-      pass_on(sources_of(*here), group.devices, 0, bytes);
-    } else {
-      across.push_back(&group);
-    }
-  }
-  if (!across.empty()) cross_racks(holders, across, bytes);
+  pass_on_inside(holders, wanting, bytes);
+  for (Crossing& crossing : crossings(holders, wanting)) cross_hosts(std::move(crossing), bytes);
   return std::move(legs_);
 }
 
@@ -92,37 +85,46 @@ void FanOut::pass_on(std::vector<Location> sources, const std::vector<DeviceId>&
   }
 }
 
-// Racks with a holder serve themselves; all others are served by all.
-void FanOut::cross_racks(const DevicesByHost& holders, const std::vector<const Group*>& wanting, int64_t bytes) {
-  const auto in_rack = [&](const std::vector<const Group*>& groups, int rack) {
-    std::vector<const Group*> inside;
-    for (const Group* group : groups) {
-      if (cluster_.rack_of(group->host) == rack) inside.push_back(group);
-    }
-    return inside;
-  };
-  std::vector<const Group*> sources, elsewhere;
-  for (const Group& group : holders.groups) sources.push_back(&group);
-  std::vector<int> served;
-  for (const Group* group : wanting) {
-    const int rack = cluster_.rack_of(group->host);
-    if (std::find(served.begin(), served.end(), rack) != served.end()) continue;
-    std::vector<const Group*> near = in_rack(sources, rack);
-    if (near.empty()) {
-      elsewhere.push_back(group);
-      continue;
-    }
-    served.push_back(rack);
-    cross_hosts(std::move(near), in_rack(wanting, rack), bytes);
+// On hosts that hold it already.
+void FanOut::pass_on_inside(const DevicesByHost& holders, const DevicesByHost& wanting, int64_t bytes) {
+  for (const Group& group : wanting.groups) {
+    const Group* here = holders.find(group.host);
+    if (here != nullptr) pass_on(sources_of(*here), group.devices, 0, bytes);
   }
-  if (!elsewhere.empty()) cross_hosts(std::move(sources), std::move(elsewhere), bytes);
+}
+
+// Racks with a holder serve themselves; all others are served by all.
+std::vector<FanOut::Crossing> FanOut::crossings(const DevicesByHost& holders, const DevicesByHost& wanting) const {
+  std::vector<Crossing> found;
+  std::map<int, size_t> of_rack;
+  Crossing elsewhere;
+  for (const Group& group : wanting.groups) {
+    if (holders.find(group.host) != nullptr) continue;
+    const int rack = cluster_.rack_of(group.host);
+    const auto [known, fresh] = of_rack.try_emplace(rack, found.size());
+    if (fresh) {
+      Crossing inside;
+      for (const Group& holder : holders.groups) {
+        if (cluster_.rack_of(holder.host) == rack) inside.sources.push_back(&holder);
+      }
+      found.push_back(std::move(inside));
+    }
+    Crossing& inside = found[known->second];
+    (inside.sources.empty() ? elsewhere : inside).wanting.push_back(&group);
+  }
+  std::erase_if(found, [](const Crossing& crossing) { return crossing.wanting.empty(); });
+  if (elsewhere.wanting.empty()) return found;
+  for (const Group& group : holders.groups) elsewhere.sources.push_back(&group);
+  found.push_back(std::move(elsewhere));
+  return found;
 }
 
 // Chains of hosts, one from each of the source hosts that have sent least. Hosts of one rack follow one another.
-void FanOut::cross_hosts(std::vector<const Group*> sources, std::vector<const Group*> wanting, int64_t bytes) {
+void FanOut::cross_hosts(Crossing hosts, int64_t bytes) {
   const auto less_crossing = [&](const Group* a, const Group* b) {
     return std::pair(crossing(a->host), a->host) < std::pair(crossing(b->host), b->host);
   };
+  auto& [sources, wanting] = hosts;
   const size_t chains = std::min(sources.size(), wanting.size());
   std::partial_sort(sources.begin(), sources.begin() + static_cast<std::ptrdiff_t>(chains), sources.end(),
                     less_crossing);
@@ -131,15 +133,65 @@ void FanOut::cross_hosts(std::vector<const Group*> sources, std::vector<const Gr
   for (size_t chain = 0; chain < chains; ++chain) {
     Location from = least_loaded(*sources[chain]);
     int32_t hop = 0;
-    for (size_t i = chain; i < wanting.size(); i += chains, ++hop) {
-      std::vector<DeviceId> others = wanting[i]->devices;
-      const DeviceId entry = least_receiving(others);
-      std::erase(others, entry);
-      send(from, entry, TransferClass::kCrossHost, hop, bytes);
-      from = Location::device(entry);
-      if (!others.empty()) pass_on({from}, others, hop + 1, bytes);
+    for (size_t i = chain; i < wanting.size(); i += chains, ++hop) from = enter(from, *wanting[i], hop, bytes);
+  }
+}
+
+// Into a host: one device receives and passes on to the others. Returns where it arrived.
+Location FanOut::enter(const Location& from, const Group& wanting, int32_t hop, int64_t bytes) {
+  const DeviceId entry = wanting.devices.size() == 1 ? wanting.devices.front() : least_receiving(wanting.devices);
+  send(from, entry, TransferClass::kCrossHost, hop, bytes);
+  if (wanting.devices.size() > 1) {
+    std::vector<DeviceId> others = wanting.devices;
+    std::erase(others, entry);
+    pass_on({Location::device(entry)}, others, hop + 1, bytes);
+  }
+  return Location::device(entry);
+}
+
+std::vector<Exchange> FanOut::exchanges(const DevicesByHost& holders, const DevicesByHost& wanting, bool hosts) const {
+  std::vector<Exchange> found;
+  if (hosts) {
+    for (const Crossing& crossing : crossings(holders, wanting)) {
+      found.emplace_back();
+      for (const Group* group : crossing.sources) found.back().holders.push_back(group->host.value);
+      for (const Group* group : crossing.wanting) found.back().wanting.push_back(group->host.value);
+    }
+    return found;
+  }
+  for (const Group& group : wanting.groups) {
+    const Group* here = holders.find(group.host);
+    if (here == nullptr) continue;
+    found.emplace_back();
+    for (const DeviceId device : here->devices) found.back().holders.push_back(device.value);
+    for (const DeviceId device : group.devices) found.back().wanting.push_back(device.value);
+    std::sort(found.back().holders.begin(), found.back().holders.end());
+    std::sort(found.back().wanting.begin(), found.back().wanting.end());
+    if (here->copy) found.back().holders.push_back(cluster_.device_count() + group.host.value);
+  }
+  return found;
+}
+
+std::vector<Leg> FanOut::along(const DevicesByHost& holders, const DevicesByHost& wanting, bool hosts,
+                               const std::vector<std::vector<Edge>>& exchanges, int64_t bytes) {
+  legs_.clear();
+  if (hosts) pass_on_inside(holders, wanting, bytes);
+  const int devices = cluster_.device_count();
+  absl::flat_hash_map<int32_t, Location> arrived;  // by host; never iterated
+  for (const std::vector<Edge>& edges : exchanges) {
+    for (const Edge& edge : edges) {
+      if (!hosts) {
+        const Location from = edge.from < devices ? Location::device(DeviceId(edge.from))
+                                                  : Location::host_memory(HostId(edge.from - devices));
+        send(from, DeviceId(edge.to), TransferClass::kSameHost, edge.hop, bytes);
+        continue;
+      }
+      const auto known = arrived.find(edge.from);
+      const Location from = known != arrived.end() ? known->second : least_loaded(*holders.find(HostId(edge.from)));
+      arrived[edge.to] = enter(from, *wanting.find(HostId(edge.to)), edge.hop, bytes);
     }
   }
+  return std::move(legs_);
 }
 
 // Every device for itself: from the first replica, or (staged) from the nearest host's memory.
@@ -169,6 +221,7 @@ void FanOut::pull_each(const DevicesByHost& holders, const DevicesByHost& wantin
 }
 
 Location FanOut::least_loaded(const Group& group) {
+  if (group.devices.size() == 1 && !group.copy) return Location::device(group.devices.front());
   const std::vector<Location> sources = sources_of(group);
   return *std::min_element(sources.begin(), sources.end(), [&](const Location& a, const Location& b) {
     return std::pair(sent(a), a) < std::pair(sent(b), b);
@@ -176,22 +229,49 @@ Location FanOut::least_loaded(const Group& group) {
 }
 
 DeviceId FanOut::least_receiving(const std::vector<DeviceId>& devices) const {
-  return *std::min_element(devices.begin(), devices.end(), [&](DeviceId a, DeviceId b) {
-    return std::pair(received_[static_cast<size_t>(a.value)], a) <
-           std::pair(received_[static_cast<size_t>(b.value)], b);
-  });
+  const auto load = [&](DeviceId device) {
+    return std::pair(loads_.received[static_cast<size_t>(device.value)], device);
+  };
+  return *std::min_element(devices.begin(), devices.end(), [&](DeviceId a, DeviceId b) { return load(a) < load(b); });
 }
 
 int64_t& FanOut::sent(const Location& place) {
-  return (place.kind == Location::Kind::kDevice ? sent_ : memory_sent_)[static_cast<size_t>(place.index)];
+  const bool device = place.kind == Location::Kind::kDevice;
+  return (device ? loads_.sent : loads_.memory_sent)[static_cast<size_t>(place.index)];
 }
 
 void FanOut::send(Location src, DeviceId dst, TransferClass transfer_class, int32_t hop, int64_t bytes) {
   sent(src) += bytes;
-  received_[static_cast<size_t>(dst.value)] += bytes;
-  if (transfer_class == TransferClass::kCrossHost)
-    crossing(src.kind == Location::Kind::kDevice ? cluster_.host_of(DeviceId(src.index)) : HostId(src.index)) += bytes;
+  loads_.received[static_cast<size_t>(dst.value)] += bytes;
+  if (transfer_class == TransferClass::kCrossHost) {
+    const bool device = src.kind == Location::Kind::kDevice;
+    crossing(device ? cluster_.host_of(DeviceId(src.index)) : HostId(src.index)) += bytes;
+    loads_.entering[static_cast<size_t>(cluster_.host_of(dst).value)] += bytes;
+  }
   legs_.push_back({.transfer_class = transfer_class, .hop = hop, .src = src, .dst = dst});
+}
+
+// --- loads ------------------------------------------------------------------------------------------------------------
+
+bool FanOut::Loads::crosses() const {
+  return std::any_of(crossing.begin(), crossing.end(), [](int64_t bytes) { return bytes > 0; });
+}
+
+std::vector<int64_t> FanOut::Loads::by_place(bool hosts) const {
+  if (hosts) return crossing;
+  std::vector<int64_t> loads = sent;
+  loads.insert(loads.end(), memory_sent.begin(), memory_sent.end());
+  return loads;
+}
+
+int64_t FanOut::Loads::most_received(bool hosts) const {
+  const std::vector<int64_t>& loads = hosts ? entering : received;
+  return loads.empty() ? 0 : *std::max_element(loads.begin(), loads.end());
+}
+
+int64_t FanOut::Loads::hottest(bool hosts) const {
+  const std::vector<int64_t> loads = by_place(hosts);
+  return loads.empty() ? 0 : std::max(most_received(hosts), *std::max_element(loads.begin(), loads.end()));
 }
 
 }  // namespace scalai::plan::internal

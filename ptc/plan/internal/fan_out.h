@@ -6,10 +6,14 @@
 // fewer have, they form chains from the least loaded holders, each passing on to the next, so that nobody sends a box
 // twice over one link. Hosts of a rack that has the box are served inside it. Staged strategies, and those bound to the
 // first replica, pull for every device by itself, as the systems they model do. Ties go to the lowest id.
+//
+// Taking the least loaded for box after box is not always best. The planner then asks for the exchanges, shares them
+// (sharing.h) and says who sends; a place may then send a box more than once.
 
 #include <cstdint>
 #include <vector>
 
+#include "ptc/plan/internal/sharing.h"
 #include "ptc/plan/planner.h"
 
 namespace scalai::plan::internal {
@@ -36,23 +40,46 @@ class FanOut {
   // The same where one device holds and one wants, in place.
   Leg direct(DeviceId holder, DeviceId wanting, int64_t bytes);
 
+  // Bytes so far, of plans in place. Places are numbered by host, or devices first and hosts' memories after them.
+  struct Loads {
+    std::vector<int64_t> sent, received;      // by device
+    std::vector<int64_t> memory_sent;         // out of each host's memory
+    std::vector<int64_t> crossing, entering;  // out of and into each host
+    bool crosses() const;
+    std::vector<int64_t> by_place(bool hosts) const;  // what each sends
+    int64_t hottest(bool hosts) const;                // sent or received
+    int64_t most_received(bool hosts) const;
+  };
+  const Loads& loads() const { return loads_; }
+  void reset(Loads loads) { loads_ = std::move(loads); }
+
+  // Between hosts: what crosses them. Between devices: what stays in each host.
+  std::vector<Exchange> exchanges(const DevicesByHost& holders, const DevicesByHost& wanting, bool hosts) const;
+  // As distribute, but the exchanges go along these edges.
+  std::vector<Leg> along(const DevicesByHost& holders, const DevicesByHost& wanting, bool hosts,
+                         const std::vector<std::vector<Edge>>& exchanges, int64_t bytes);
+
  private:
   using Group = DevicesByHost::Group;
+  // Hosts that serve each other.
+  struct Crossing {
+    std::vector<const Group*> sources, wanting;
+  };
   void pass_on(std::vector<Location> sources, const std::vector<DeviceId>& wanting, int32_t hop, int64_t bytes);
-  void cross_racks(const DevicesByHost& holders, const std::vector<const Group*>& wanting, int64_t bytes);
-  void cross_hosts(std::vector<const Group*> sources, std::vector<const Group*> wanting, int64_t bytes);
+  void pass_on_inside(const DevicesByHost& holders, const DevicesByHost& wanting, int64_t bytes);
+  std::vector<Crossing> crossings(const DevicesByHost& holders, const DevicesByHost& wanting) const;
+  void cross_hosts(Crossing crossing, int64_t bytes);
+  Location enter(const Location& from, const Group& wanting, int32_t hop, int64_t bytes);
   void pull_each(const DevicesByHost& holders, const DevicesByHost& wanting, int64_t bytes);
   Location least_loaded(const Group& group);
   DeviceId least_receiving(const std::vector<DeviceId>& devices) const;
   void send(Location src, DeviceId dst, TransferClass transfer_class, int32_t hop, int64_t bytes);
   int64_t& sent(const Location& place);
-  int64_t& crossing(HostId host) { return crossing_[static_cast<size_t>(host.value)]; }
+  int64_t& crossing(HostId host) { return loads_.crossing[static_cast<size_t>(host.value)]; }
 
   const Cluster& cluster_;
   const PlannerOptions& options_;
-  std::vector<int64_t> sent_, received_;  // by device
-  std::vector<int64_t> memory_sent_;      // out of each host's memory
-  std::vector<int64_t> crossing_;         // out of each host
+  Loads loads_;
   std::vector<Leg> legs_;
 };
 

@@ -1,35 +1,36 @@
 #pragma once
-// Rounds: the order in which a plan's instances run, under a cap on what a device receives or on what it holds.
-//
-// The memory cap. Every element of the new state lies in one instance, which brings it to those that lack it, and after
-// whose round those that held the old one and do not keep it give it back. So with
-//
-//   held(d, t) = before(d) − given back + brought,   limit(d) = max(before(d), after(d)) + cap
-//
-// an order is right when held stays within the limit during every round. One always exists as long as boxes can be cut:
-// if every instance is cut into R equal slices and round r takes slice r of each, held(d, t) lies between before(d) and
-// after(d) at the end of every round, and at most brought(d) / R above during one. That order makes many small messages,
-// so whole boxes (up to the cap) are tried first, by progress: the box that ends at the fraction f of what its device
-// receives runs before those that end later. What does not fit waits for a later round. Smaller boxes follow, then the
-// slices, as long as the plan stays below kMostInstances.
+// Rounds: the order in which a plan's instances run, and what devices hold meanwhile.
 
 #include <vector>
 
-#include "ptc/plan/cluster.h"
 #include "ptc/plan/plan.h"
 
 namespace scalai::plan::internal {
 
-inline constexpr int64_t kMostInstances = int64_t{1} << 20;
-inline constexpr int64_t kMostRounds = int64_t{1} << 12;  // a smaller cap than this allows is refused
+// Whether the leg makes new state; what is kept is there already.
+inline bool brings(const Leg& leg) { return leg.transfer_class != TransferClass::kKept; }
+// Of the instance's box over its tensors, as new and as old state.
+int64_t new_bytes(const Plan& plan, const Instance& instance);
+int64_t old_bytes(const Plan& plan, const Instance& instance);
+
+// Devices of both sides by number in a dense list.
+class DeviceIndex {
+ public:
+  explicit DeviceIndex(const std::vector<DeviceMemory>& memory) {
+    for (size_t i = 0; i < memory.size(); ++i) {
+      const auto device = static_cast<size_t>(memory[i].device.value);
+      if (device >= index_.size()) index_.resize(device + 1, 0);
+      index_[device] = i;
+    }
+  }
+  size_t operator[](DeviceId device) const { return index_[static_cast<size_t>(device.value)]; }
+
+ private:
+  std::vector<size_t> index_;
+};
 
 // Assigns rounds so that a device receives at most so much in one (at least one box). Splits instances by tensor.
 void cap_rounds(Plan& plan, int64_t round_bytes);
-
-// Orders instances into rounds under plan.memory_cap, cutting boxes where needed. plan.memory has what each device held
-// before and holds after. Returns the cap, or, when no order was found for it, the next larger one for which
-// there is (within a quarter): the plan then has that order. Rounds are evened out where that makes the plan shorter.
-int64_t cap_memory(Plan& plan, const Cluster& cluster);
 
 // Puts instances with kDerived legs into the last round; with a memory cap into one of their own, when all that is given
 // back is gone. Their hop is beyond all others already.
