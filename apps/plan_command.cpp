@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <utility>
 
 #include "apps/commands.h"
 #include "apps/model_options.h"
@@ -13,6 +14,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
 #include "ptc/control/scenario.h"
+#include "ptc/plan/estimate.h"
 #include "ptc/plan/interpreter.h"
 #include "ptc/plan/placement.h"
 #include "ptc/plan/plan_io.h"
@@ -30,7 +32,7 @@ using Names = std::vector<std::string>;
 Names planning_options() {
   return {"model",         "from",    "to",        "from-devices", "devices",  "fail",        "gpus-per-host",
           "cluster",       "storage", "placement", "spread",       "strategy", "round-bytes", "memory-cap",
-          "derive-params", "check",   "out"};
+          "derive-params", "check",   "out",       "precision",    "optimizer"};
 }
 
 void refuse(const Arguments& arguments, const Names& options, const std::string& action, Problems& problems) {
@@ -58,9 +60,11 @@ int finish(const Arguments& arguments, const PlanRequest& request, const plan::P
     return kInvalid;
   }
   if (arguments.flag("check")) {
-    const absl::Status status = interpret(plan, {request.from, request.to, request.cluster, request.residency});
+    plan::InterpreterReport report;
+    const absl::Status status =
+        interpret(plan, {request.from, request.to, request.cluster, request.residency}, {}, &report);
     if (!status.ok()) return report_check(status);
-    facts.checked = true;
+    facts.check = report;
   }
   if (arguments.has("out")) {
     const absl::Status written = write_file(arguments.text("out"), serialize(plan));
@@ -68,6 +72,18 @@ int finish(const Arguments& arguments, const PlanRequest& request, const plan::P
   }
   print(plan_text(plan, facts, shown));
   return 0;
+}
+
+bool derives(const plan::Plan& plan) {
+  return std::any_of(plan.tensors.begin(), plan.tensors.end(),
+                     [](const plan::TensorInfo& tensor) { return tensor.derived_from.valid(); });
+}
+
+// A cluster file says the rates of links, of storage only where there is one.
+std::optional<double> predicted(const Arguments& arguments, const PlanRequest& request, const plan::Plan& plan) {
+  const bool storage_known = plan.bytes.from_storage == 0 || request.cluster.storage_read_bytes_per_s > 0;
+  if (!arguments.has("cluster") || !plan.feasible() || !storage_known) return std::nullopt;
+  return estimate_seconds(plan, request.cluster);
 }
 
 int make(const Arguments& arguments) {
@@ -83,13 +99,21 @@ int make(const Arguments& arguments) {
   const auto plan = make_plan(request->input());
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   if (!plan.ok()) return report_error(plan.status());
+  if (request->options.derive_params && !derives(*plan)) {
+    problems.misfit(
+        "--derive-params: no parameter has a master of its name and shape in a wider type to be cast from, as "
+        "--precision=bf16 or fp16 with a model keep them");
+    return problems.report();
+  }
   return finish(arguments, *request, *plan,
                 {.model = request->model,
                  .planning_s = elapsed.count(),
                  .with_links = true,
                  .hottest_link = hottest_link(*plan, request->input()),
-                 .spread_domain = arguments.has("spread") ? arguments.text("spread") : "",
-                 .spread = placement.spread});
+                 .spread_domain = arguments.text("spread"),
+                 .spread = placement.spread,
+                 .check = {},
+                 .estimated_s = predicted(arguments, *request, *plan)});
 }
 
 // --- show and diff ----------------------------------------------------------------------------------------------------
@@ -137,10 +161,8 @@ int diff(const Arguments& arguments) {
   problems.status("", a.status());
   problems.status("", b.status());
   if (!problems.empty()) return problems.report();
-  const std::string text = difference_text(*a, *b, arguments.text("format"));
-  print(text);
-  if (text.empty() && arguments.text("format") == "table") print("the same plan: {}\n", a->digest);
-  return text.empty() ? 0 : kDifferent;
+  print(difference_text(*a, *b, arguments.text("format")));
+  return a->digest == b->digest ? 0 : kDifferent;
 }
 
 int plan_main(const Arguments& arguments) {
@@ -166,7 +188,7 @@ std::vector<OptionSpec> what_to_plan() {
       {.name = "model", .value_name = "NAME", .help = "Catalogue model, or the path of a config.json."},
       {.name = "from",
        .value_name = "LAYOUT",
-       .help = "Layout that the state has, as in tp8,pp4,dp2; or a collection file, FILE.textproto."},
+       .help = "Layout that the state has, as in tp8,pp4,dp2; or a collection file, FILE.textproto or .json."},
       {.name = "to", .value_name = "LAYOUT", .help = "Layout that it shall get, or a collection file."},
       {.name = "from-devices", .value_name = "DEVICES", .help = "Old devices in rank order (from 0 if not given)."},
       {.name = "devices",
@@ -190,7 +212,9 @@ std::vector<OptionSpec> what_to_plan() {
        .type = ValueType::kCount,
        .value_name = "N",
        .help = "GPUs of each host, 8 if neither this nor a cluster is given."},
-      {.name = "cluster", .value_name = "FILE", .help = "Cluster file that says which device is on which host."},
+      {.name = "cluster",
+       .value_name = "FILE",
+       .help = "Cluster file that says which device is on which host, and how fast links are."},
       {.name = "storage", .type = ValueType::kFlag, .help = "What nobody holds is read from a checkpoint."}};
 }
 
@@ -221,9 +245,19 @@ std::vector<OptionSpec> how_to_plan() {
            .help = "With show: the program of this device."}};
 }
 
+// Without their defaults, so that it shows whether they are given.
+std::vector<OptionSpec> recipe() {
+  std::vector<OptionSpec> options = recipe_options();
+  for (OptionSpec& option : options) {
+    option.help.pop_back();
+    option.help += fmt::format(" ({} if not given).", std::exchange(option.default_value, ""));
+  }
+  return options;
+}
+
 std::vector<OptionSpec> plan_options() {
   std::vector<OptionSpec> options;
-  for (const auto& part : {what_to_plan(), recipe_options(), how_to_plan()})
+  for (const auto& part : {what_to_plan(), recipe(), how_to_plan()})
     options.insert(options.end(), part.begin(), part.end());
   options.push_back(format_option());
   return options;
@@ -239,7 +273,8 @@ Command plan_command() {
                "Plans how a model's training state gets from one layout onto another, and prints the bytes that stay\n"
                "and move beside the least that any plan must move. DEVICES are numbers and ranges: 0-31,40.\n"
                "State that no living device holds is named, tensor by tensor; then the exit code is 3, unless\n"
-               "--storage offers a checkpoint.\n"
+               "--storage offers a checkpoint. With a cluster file the time of the transfers is predicted. An option\n"
+               "that could change nothing is refused.\n"
                "\n"
                "`show FILE` prints a plan that --out wrote, `show FILE --device=N` the program of one device;\n"
                "`diff A B` says what two plans do differently and exits with 1 when they differ.\n"

@@ -39,7 +39,8 @@ std::string text_of(const std::vector<DeviceId>& devices) {
 
 int64_t count_of(const Plan& plan) {
   int64_t count = 0;
-  plan.for_each_operation([&](const Operation&) { ++count; });
+  for (const plan::Instance& instance : plan.instances)
+    count += std::ssize(plan.tensors_of(instance)) * std::ssize(plan.patterns.legs(instance.pattern));
   return count;
 }
 
@@ -86,12 +87,34 @@ auto key_of(const Operation& operation) {
 
 bool before(const Operation& a, const Operation& b) { return key_of(a) < key_of(b); }
 
-std::map<std::string, std::vector<Operation>> by_tensor(const Plan& plan) {
-  std::map<std::string, std::vector<Operation>> groups;
-  plan.for_each_operation(
-      [&](const Operation& operation) { groups[plan.tensor(operation.tensor).name].push_back(operation); });
-  for (auto& [name, operations] : groups) std::sort(operations.begin(), operations.end(), before);
-  return groups;
+// What works on one tensor. A big plan has few instances and millions of operations: they are written out for one tensor
+// at a time.
+struct Share {
+  TensorId tensor;
+  std::vector<const plan::Instance*> instances;
+};
+
+std::map<std::string, Share> by_tensor(const Plan& plan) {
+  std::map<std::string, Share> shares;
+  for (size_t i = 0; i < plan.tensors.size(); ++i)
+    shares[plan.tensors[i].name].tensor = TensorId(static_cast<int64_t>(i));
+  for (const plan::Instance& instance : plan.instances) {
+    for (const TensorId id : plan.tensors_of(instance)) shares[plan.tensor(id).name].instances.push_back(&instance);
+  }
+  return shares;
+}
+
+std::vector<Operation> operations_of(const Plan& plan, const Share& share) {
+  std::vector<Operation> operations;
+  for (const plan::Instance* instance : share.instances) {
+    for (const plan::Leg& leg : plan.patterns.legs(instance->pattern)) {
+      const int64_t bytes = instance->box.volume() * plan.tensor(share.tensor).element_bytes(leg.transfer_class);
+      operations.push_back(
+          {leg.transfer_class, instance->round, leg.hop, share.tensor, instance->box, leg.src, leg.dst, bytes});
+    }
+  }
+  std::sort(operations.begin(), operations.end(), before);
+  return operations;
 }
 
 Part only_in(const std::vector<Operation>& a, const std::vector<Operation>& b) {
@@ -104,10 +127,11 @@ Part only_in(const std::vector<Operation>& a, const std::vector<Operation>& b) {
 
 std::map<std::string, TensorDifference> tensor_differences(const Plan& a, const Plan& b) {
   auto of_a = by_tensor(a), of_b = by_tensor(b);
-  for (const auto& [name, operations] : of_b) of_a[name];
+  for (const auto& [name, share] : of_b) of_a[name];
   std::map<std::string, TensorDifference> found;
-  for (const auto& [name, operations] : of_a) {
-    const TensorDifference difference = {only_in(operations, of_b[name]), only_in(of_b[name], operations)};
+  for (const auto& [name, share] : of_a) {
+    const std::vector<Operation> in_a = operations_of(a, share), in_b = operations_of(b, of_b[name]);
+    const TensorDifference difference = {only_in(in_a, in_b), only_in(in_b, in_a)};
     if (difference.only_a.operations + difference.only_b.operations > 0) found[name] = difference;
   }
   return found;
@@ -136,7 +160,7 @@ Table tensor_table(const std::map<std::string, TensorDifference>& tensors, size_
 }  // namespace
 
 std::string difference_text(const Plan& a, const Plan& b, const std::string& format) {
-  if (a.digest == b.digest) return "";
+  if (a.digest == b.digest && format == "table") return fmt::format("the same plan: {}\n", a.digest);
   const auto header = header_differences(a, b);
   const auto tensors = tensor_differences(a, b);
   if (format == "json") return difference_json(header, tensors);

@@ -26,8 +26,8 @@ constexpr TransferClass kClasses[] = {TransferClass::kKept,      TransferClass::
                                       TransferClass::kDerived,   TransferClass::kSameHost,
                                       TransferClass::kCrossHost, TransferClass::kFromStorage};
 
-std::string counted(int64_t count, const std::string& noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+std::string counted(int64_t count, const std::string& noun, const std::string& plural = "") {
+  return fmt::format("{} {}", count, count == 1 ? noun : plural.empty() ? noun + "s" : plural);
 }
 
 bool travels(const plan::Leg& leg) { return leg.src != plan::Location::device(leg.dst); }
@@ -41,10 +41,8 @@ int64_t transfers(const Plan& plan) {
   return count;
 }
 
-const plan::TensorInfo& tensor_of(const Plan& plan, TensorId id) { return plan.tensors[static_cast<size_t>(id.value)]; }
-
 int64_t bytes_of(const Plan& plan, const plan::Missing& missing) {
-  return missing.box.volume() * tensor::size_of(tensor_of(plan, missing.tensor).from_dtype);
+  return missing.box.volume() * tensor::size_of(plan.tensor(missing.tensor).from_dtype);
 }
 
 ordered_json json_of(const tensor::Box& box) {
@@ -69,7 +67,7 @@ ordered_json infeasible_json(const Plan& plan) {
   ordered_json list = ordered_json::array();
   for (size_t i = 0; i < std::min(plan.missing.size(), kMaxListedJson); ++i) {
     const plan::Missing& missing = plan.missing[i];
-    list.push_back({{"tensor", tensor_of(plan, missing.tensor).name},
+    list.push_back({{"tensor", plan.tensor(missing.tensor).name},
                     {"box", json_of(missing.box)},
                     {"bytes", bytes_of(plan, missing)}});
   }
@@ -89,7 +87,7 @@ std::vector<Origin> origins_of(const Plan& plan, const std::string& tensor) {
   for (size_t rank = 0; rank < plan.dst_devices.size(); ++rank) ranks[plan.dst_devices[rank]] = static_cast<int>(rank);
   std::vector<Origin> origins;
   plan.for_each_operation([&](const Operation& operation) {
-    if (tensor_of(plan, operation.tensor).name == tensor) origins.push_back({ranks[operation.dst], operation});
+    if (plan.tensor(operation.tensor).name == tensor) origins.push_back({ranks[operation.dst], operation});
   });
   std::stable_sort(origins.begin(), origins.end(), [](const Origin& a, const Origin& b) {
     return std::tie(a.rank, a.operation.box) < std::tie(b.rank, b.operation.box);
@@ -173,7 +171,13 @@ std::string plan_json(const Plan& plan, const PlanFacts& facts, const Shown& sho
   }
   json["infeasible"] = infeasible_json(plan);
   json["infeasible_count"] = plan.missing.size();
-  if (facts.checked) json["checked"] = true;
+  if (facts.estimated_s) json["estimated_s"] = *facts.estimated_s;
+  if (facts.check) {
+    json["check"] = {{"operations", facts.check->operations},
+                     {"tensors", facts.check->tensors},
+                     {"devices", facts.check->devices},
+                     {"all", facts.check->all}};
+  }
   if (!shown.explain.empty()) json["explain"] = explain_json(plan, shown.explain);
   return json.dump(2) + "\n";
 }
@@ -229,6 +233,7 @@ std::string summary(const Plan& plan, const PlanFacts& facts) {
                       format_bytes(plan.lower_bound_any_placement_cross_host));
   text += fmt::format("the new state         survives the loss of {}\n",
                       plan.survives_host_losses == 0 ? "no host" : "any " + counted(plan.survives_host_losses, "host"));
+  if (facts.estimated_s) text += fmt::format("predicted time        {}\n", format_seconds(*facts.estimated_s));
   if (facts.spread_domain.empty()) return text;
   text += fmt::format("replicas apart        cost {} between hosts, {} moved; in one {}: {}, {} without\n",
                       format_bytes(facts.spread.cross_host), format_bytes(facts.spread.moved), facts.spread_domain,
@@ -237,13 +242,21 @@ std::string summary(const Plan& plan, const PlanFacts& facts) {
   return text;
 }
 
+std::string check_text(const plan::InterpreterReport& report) {
+  const std::string tensors = counted(report.tensors, "tensor");
+  return fmt::format("checked: every element right, exactly once ({}; {})\n", counted(report.operations, "operation"),
+                     report.all ? "each of " + tensors + " by itself"
+                                : fmt::format("{} for all that lie alike, and {} alone with every tensor", tensors,
+                                              counted(report.devices, "device")));
+}
+
 }  // namespace
 
 std::string plan_text(const Plan& plan, const PlanFacts& facts, const Shown& shown) {
   if (shown.format == "json") return plan_json(plan, facts, shown);
   if (shown.format == "csv")
     return shown.explain.empty() ? traffic_csv(plan) : explain_table(plan, shown.explain).csv();
-  const std::string checked = facts.checked ? "checked: every element right, exactly once\n" : "";
+  const std::string checked = facts.check ? check_text(*facts.check) : "";
   if (shown.explain.empty()) return summary(plan, facts) + checked;
   const auto info = std::find_if(plan.tensors.begin(), plan.tensors.end(),
                                  [&](const plan::TensorInfo& tensor) { return tensor.name == shown.explain; });
@@ -277,18 +290,18 @@ std::string program_text(const Plan& plan, DeviceId device, const std::string& f
 }
 
 std::string infeasible_text(const Plan& plan) {
-  std::string text;
   int64_t bytes = 0;
-  for (size_t i = 0; i < plan.missing.size(); ++i) {
-    bytes += bytes_of(plan, plan.missing[i]);
-    if (i >= kMaxListedText) continue;
-    text += fmt::format("error: tensor \"{}\" box {} has no surviving holder\n",
-                        tensor_of(plan, plan.missing[i].tensor).name, plan.missing[i].box.str());
+  for (const plan::Missing& missing : plan.missing) bytes += bytes_of(plan, missing);
+  std::string text = fmt::format(
+      "scalai plan: error: no living device holds {} of state ({}); with --storage they come from a checkpoint\n",
+      format_bytes(bytes), counted(static_cast<int64_t>(plan.missing.size()), "box", "boxes"));
+  for (size_t i = 0; i < std::min(plan.missing.size(), kMaxListedText); ++i) {
+    text += fmt::format("  tensor \"{}\" box {} has no surviving holder\n", plan.tensor(plan.missing[i].tensor).name,
+                        plan.missing[i].box.str());
   }
   if (plan.missing.size() > kMaxListedText)
-    text += fmt::format("error: … and {} more boxes\n", plan.missing.size() - kMaxListedText);
-  return text + fmt::format("error: {} of state have no surviving holder; with --storage they come from a checkpoint\n",
-                            format_bytes(bytes));
+    text += fmt::format("  … and {} more boxes\n", plan.missing.size() - kMaxListedText);
+  return text;
 }
 
 }  // namespace scalai::apps

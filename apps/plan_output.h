@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "ptc/plan/interpreter.h"
 #include "ptc/plan/metrics.h"
 #include "ptc/plan/placement.h"
 #include "ptc/plan/plan.h"
@@ -18,7 +19,8 @@ struct PlanFacts {
   std::optional<plan::HottestLink> hottest_link;
   std::string spread_domain;  // "host", "rack", or "": the next one does not count
   plan::Placement::Spread spread;
-  bool checked = false;
+  std::optional<plan::InterpreterReport> check;
+  std::optional<double> estimated_s;  // rates are known
 };
 
 struct Shown {
@@ -32,10 +34,10 @@ std::string plan_text(const plan::Plan& plan, const PlanFacts& facts, const Show
 // One device's program.
 std::string program_text(const plan::Plan& plan, DeviceId device, const std::string& format);
 
-// What the second plan says otherwise than the first; "" when they are equal.
+// What the second plan says otherwise than the first; lists without rows when they are equal.
 std::string difference_text(const plan::Plan& a, const plan::Plan& b, const std::string& format);
 
-// The state that nobody holds, as error lines, at most twenty.
+// The state that nobody holds as one error, which lists at most twenty boxes.
 std::string infeasible_text(const plan::Plan& plan);
 
 }  // namespace scalai::apps

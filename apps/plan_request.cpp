@@ -18,6 +18,7 @@
 #include "ptc/collection/megatron.h"
 #include "ptc/control/scenario.h"
 #include "ptc/control/strategy.h"
+#include "ptc/plan/placement.h"
 
 namespace scalai::apps {
 namespace {
@@ -50,7 +51,9 @@ class RequestReader {
     read_cluster();
     read_devices();
     check_strategy();
-    if (from_.devices && to_.devices) complete_cluster();
+    check_effects();
+    if (problems_.empty()) complete_cluster();
+    if (problems_.empty()) check_copies();
     if (problems_.empty()) build();
     if (!problems_.empty()) return std::nullopt;
     return std::move(request_);
@@ -101,7 +104,10 @@ class RequestReader {
                       strategy_.name));
   }
 
-  bool is_file(const Side& side) const { return arguments_.text(side.option).ends_with(".textproto"); }
+  bool is_file(const Side& side) const {
+    const std::string text = arguments_.text(side.option);
+    return text.ends_with(".textproto") || text.ends_with(".json");
+  }
 
   void read_side(Side& side) {
     const std::string text = arguments_.text(side.option);
@@ -115,9 +121,10 @@ class RequestReader {
     side.config = *config;
   }
 
-  // What the old state's file says of its residency holds beside --fail and --storage.
+  // What the old state's file says of its residency holds beside --fail and --storage; the new state has none yet.
   void read_file(Side& side, const std::string& path) {
-    auto file = collection::load_collection(path);
+    using collection::FileRole;
+    auto file = collection::load_collection(path, &side == &to_ ? FileRole::kPlanned : FileRole::kExists);
     if (!file.ok()) return problems_.file(file.status());
     side.devices = file->collection.device_of_rank;
     side.file = std::move(file->collection);
@@ -130,12 +137,14 @@ class RequestReader {
   }
 
   void read_model() {
-    const bool needless = is_file(from_) && is_file(to_);
-    if (!arguments_.has("model")) {
-      if (!needless) problems_.malformed("--model is missing: say whose state is to move");
+    if (is_file(from_) && is_file(to_)) {
+      for (const char* option : {"model", "precision", "optimizer"}) {
+        if (arguments_.has(option))
+          problems_.misfit(fmt::format("--{}: both sides are files, which say what the state is", option));
+      }
       return;
     }
-    if (needless) return problems_.misfit("--model: both sides are files, which say what the state is");
+    if (!arguments_.has("model")) return problems_.malformed("--model is missing: say whose state is to move");
     const auto model = load_model(arguments_.text("model"));
     if (!model.ok()) return problems_.status("--model: ", model.status());
     model_ = *model;
@@ -168,18 +177,26 @@ class RequestReader {
                                       problem->hint.empty() ? "" : "; ", problem->hint));
       return std::nullopt;
     }
+    Devices devices(ids.begin(), ids.end());
+    check_inside(option, devices);
+    return devices;
+  }
+
+  void check_inside(const std::string& option, const Devices& devices) {
     std::vector<int> outside;
-    std::copy_if(ids.begin(), ids.end(), std::back_inserter(outside), [&](int id) { return id >= cluster_devices_; });
+    for (const DeviceId device : devices) {
+      if (device.value >= cluster_devices_) outside.push_back(device.value);
+    }
     if (!outside.empty())
       problems_.misfit(fmt::format("--{}: the cluster has devices 0-{}, not {}", option, cluster_devices_ - 1,
                                    collection::id_list_of(outside)));
-    return Devices(ids.begin(), ids.end());
   }
 
   void read_devices() {
     const std::optional<Devices> failing = list("fail");
     for (Side* side : {&from_, &to_}) {
       if (!is_file(*side)) side->devices = list(side->devices_option);
+      if (side->file) check_inside(side->option, *side->devices);
     }
     if (from_.config && !arguments_.has("from-devices")) place_from();
     check_count(from_);
@@ -250,8 +267,8 @@ class RequestReader {
       if (request_.residency.lost.contains(device)) dead.push_back(device.value);
     }
     if (!dead.empty())
-      problems_.misfit(fmt::format("--{}: lost devices cannot hold new state: {}", to_.devices_option,
-                                   collection::id_list_of(dead)));
+      problems_.misfit(fmt::format("--{}: lost devices cannot hold new state: {}",
+                                   is_file(to_) ? to_.option : to_.devices_option, collection::id_list_of(dead)));
   }
 
   void check_strategy() {
@@ -259,7 +276,12 @@ class RequestReader {
       problems_.misfit(fmt::format("--strategy={} reads all state from storage: add --storage", strategy_.name));
     if (request_.options.spread == plan::SpreadRule::kRack && !has_racks())
       problems_.misfit("--spread=rack needs a --cluster with racks: rack_hosts, or LEAF_SPINE, whose leaves are racks");
-    if (!strategy_.data_parallel_only || !from_.config || !to_.config) return;
+    if (!strategy_.data_parallel_only) return;
+    if (is_file(from_) || is_file(to_))
+      return problems_.misfit(
+          "--strategy=dp-only: a collection file does not say what else than dp may change; give two "
+          "layouts, or another strategy");
+    if (!from_.config || !to_.config) return;
     ParallelConfig same = *to_.config;
     same.dp = from_.config->dp;
     if (!(same == *from_.config))
@@ -267,32 +289,80 @@ class RequestReader {
                                    canonical(*from_.config), canonical(*to_.config)));
   }
 
+  // What is asked for has to be able to change something.
+  void check_effects() {
+    const std::string spread = arguments_.text("spread");
+    if (!spread.empty() && replicas() == 1)
+      problems_.misfit(
+          fmt::format("--spread={}: the new state has one data-parallel replica, which has nothing to be "
+                      "kept apart from; give --to a larger dp",
+                      spread));
+    if (request_.options.derive_params && !request_.options.in_place)
+      problems_.misfit(fmt::format(
+          "--derive-params: --strategy={} pulls all state out of host memory and casts nothing", strategy_.name));
+    if (request_.options.placement == plan::PlacementRule::kFree && to_.devices &&
+        std::ssize(*to_.devices) > plan::kMostFreeRanks)
+      problems_.misfit(
+          fmt::format("--placement=free tries ranks by themselves up to {} of them, --to has {}; use "
+                      "--placement=hosts",
+                      plan::kMostFreeRanks, to_.devices->size()));
+  }
+
+  // Data-parallel ones of the new state; nothing when that cannot be read.
+  std::optional<int> replicas() const {
+    if (to_.config) return to_.config->dp;
+    if (to_.file) return to_.file->meshes.front().axis_size("dp");
+    return std::nullopt;
+  }
+
   bool has_racks() const {
     const plan::Cluster& cluster = request_.cluster;
     return cluster.rack_hosts > 0 || cluster.fabric == plan::FabricKind::kLeafSpine;
   }
 
-  // Without --cluster: as many hosts as the devices need.
+  // Without --cluster: as many hosts as devices and copies need.
   void complete_cluster() {
-    if (arguments_.has("cluster") || gpus_per_host_ == 0) return;
-    int devices = 0;
+    if (arguments_.has("cluster")) return;
+    int64_t devices = 0;
     for (const Devices* list : {&*from_.devices, &*to_.devices, &request_.candidates}) {
-      for (const DeviceId device : *list) devices = std::max(devices, device.value + 1);
+      for (const DeviceId device : *list) devices = std::max<int64_t>(devices, device.value + 1);
     }
+    for (const collection::ExtraHolder& copy : request_.residency.extra)
+      devices = std::max(devices, (int64_t{copy.host.value} + 1) * gpus_per_host_);
     request_.cluster.name = fmt::format("hosts of {} GPUs", gpus_per_host_);
-    for (int first = 0; first < devices; first += gpus_per_host_)
+    for (int first = 0; first < std::min(devices, kMaxDevices); first += gpus_per_host_)
       request_.cluster.hosts.push_back({.first_device = first, .gpus = gpus_per_host_});
+  }
+
+  void check_copies() {
+    const auto hosts = static_cast<int>(request_.cluster.hosts.size());
+    for (const collection::ExtraHolder& copy : request_.residency.extra) {
+      if (copy.host.value < hosts) continue;
+      const std::string& tensor = from_.file->tensors[static_cast<size_t>(copy.tensor.value)].name;
+      problems_.misfit(fmt::format("--from: tensor \"{}\" box {} has a copy on host {}; the cluster has hosts 0-{}",
+                                   tensor, copy.box.str(), copy.host.value, hosts - 1));
+    }
   }
 
   void build() {
     if (request_.candidates.empty()) request_.candidates = *to_.devices;
     build_side(from_, request_.from);
     build_side(to_, request_.to);
-    request_.to.epoch = request_.from.epoch + 1;
+    check_epoch();
     if (!arguments_.has("explain")) return;
     std::vector<std::string> names;
     for (const collection::LogicalTensor& tensor : request_.to.tensors) names.push_back(tensor.name);
     check_tensor_name(arguments_.text("explain"), names, problems_);
+  }
+
+  // A file of the new state may say its epoch, else it is the next one.
+  void check_epoch() {
+    const int64_t old = request_.from.epoch;
+    int64_t& now = request_.to.epoch;
+    if (now == 0 || !is_file(to_)) now = old + 1;
+    if (now <= old)
+      problems_.misfit(fmt::format("--to: {} is of epoch {}, which must come after the old state's epoch {}",
+                                   arguments_.text("to"), now, old));
   }
 
   void build_side(Side& side, Collection& result) {

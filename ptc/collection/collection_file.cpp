@@ -143,7 +143,10 @@ void build_copy(Context& context, const proto::HostCopy& copy, const std::string
   context.residency.extra.push_back({TensorId(found - tensors.begin()), *box, HostId(copy.host())});
 }
 
-void build_residency(Context& context) {
+void build_residency(Context& context, FileRole role) {
+  if (role == FileRole::kPlanned && context.source.given("residency"))
+    return context.source.error("residency", "a state that is still to be made has no residency",
+                                "who holds what belongs into the file of the old state");
   const proto::ResidencyDescription& message = context.message.residency();
   context.residency.storage = message.storage();
   if (context.source.given("residency.lost")) {
@@ -157,7 +160,7 @@ void build_residency(Context& context) {
 }  // namespace
 }  // namespace internal
 
-absl::StatusOr<CollectionFile> parse_collection(const std::string& text, const std::string& file_name) {
+absl::StatusOr<CollectionFile> parse_collection(const std::string& text, const std::string& file_name, FileRole role) {
   proto::CollectionFile message;
   proto::Source source(file_name, text);
   source.parse(text, message, internal::kMaxFileBytes);
@@ -168,7 +171,7 @@ absl::StatusOr<CollectionFile> parse_collection(const std::string& text, const s
     internal::build_meshes(context);
     internal::build_layouts(context);
     internal::build_tensors(context);
-    internal::build_residency(context);
+    internal::build_residency(context, role);
   }
   if (!source.empty()) return invalid(source.render());
   SCALAI_CHECK(source.errors() == 0, "a problem was not reported");
@@ -176,9 +179,9 @@ absl::StatusOr<CollectionFile> parse_collection(const std::string& text, const s
   return CollectionFile{std::move(context.collection), std::move(context.residency), digest};
 }
 
-absl::StatusOr<CollectionFile> load_collection(const std::string& path) {
+absl::StatusOr<CollectionFile> load_collection(const std::string& path, FileRole role) {
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path, internal::kMaxFileBytes));
-  return parse_collection(text, path);
+  return parse_collection(text, path, role);
 }
 
 }  // namespace scalai::collection

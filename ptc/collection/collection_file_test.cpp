@@ -9,6 +9,7 @@ namespace scalai::collection {
 namespace {
 
 using testing::AllOf;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -37,11 +38,11 @@ Collection example_with(const std::string& tensor) {
 }
 
 TEST(Readme, EveryExampleIsACollection) {
-  EXPECT_EQ(examples().size(), 7u);
+  EXPECT_EQ(examples().size(), 15u);
   for (const std::string& block : examples()) EXPECT_FALSE(read(block).digest.empty());
 }
 
-TEST(Readme, RepeatSpreadAndResidency) {
+TEST(Readme, RepeatAndSpread) {
   const CollectionFile file = read(examples().front());
   const Collection& collection = file.collection;
   EXPECT_EQ(collection.name, "two stages");
@@ -52,9 +53,7 @@ TEST(Readme, RepeatSpreadAndResidency) {
   EXPECT_THAT(boxes_of(collection, "embedding"), ElementsAre("[0:512, 0:64]", "[512:1000, 0:64]", "", ""));
   EXPECT_THAT(boxes_of(collection, "layers.2.up"), ElementsAre("[0:128, 0:64]", "[128:256, 0:64]", "", ""));
   EXPECT_THAT(boxes_of(collection, "layers.3.norm"), ElementsAre("", "", "[0:64]", "[0:64]"));
-  EXPECT_TRUE(file.residency.storage);
-  EXPECT_THAT(file.residency.lost, ElementsAre(DeviceId(9)));
-  EXPECT_THAT(file.residency.extra, ElementsAre(ExtraHolder{TensorId(1), tensor::Box(), HostId(1)}));
+  EXPECT_EQ(file.residency, Residency());
 }
 
 TEST(Readme, TheTwoConventionsForARest) {
@@ -63,12 +62,44 @@ TEST(Readme, TheTwoConventionsForARest) {
   EXPECT_THAT(boxes_of(collection, "balanced"), ElementsAre("[0:3, 0:8]", "[3:6, 0:8]", "[6:8, 0:8]", "[8:10, 0:8]"));
 }
 
-TEST(Readme, AttentionInsideAGroupAndByWholeGroups) {
-  EXPECT_EQ(boxes_of(example_with("layers.0.attention.qkv.weight"), "layers.0.attention.qkv.weight")[1],
-            "[16:32, 0:32]");
+TEST(Readme, ExplicitBoundsBesideAnotherCut) {
+  EXPECT_THAT(boxes_of(example_with("uneven"), "uneven"),
+              ElementsAre("[0:3, 0:4]", "[0:3, 4:8]", "", "", "[3:10, 0:4]", "[3:10, 4:8]"));
+}
+
+TEST(Readme, ThePaddingIsInNoBoxAndATiedEmbeddingHasTwoHomes) {
+  EXPECT_THAT(boxes_of(example_with("vocabulary"), "vocabulary"),
+              ElementsAre("[0:256, 0:64]", "[256:512, 0:64]", "[512:768, 0:64]", "[768:1000, 0:64]"));
+  EXPECT_THAT(boxes_of(example_with("tied"), "tied"),
+              ElementsAre("[0:512, 0:64]", "[512:1000, 0:64]", "", "", "[0:512, 0:64]", "[512:1000, 0:64]"));
+}
+
+TEST(Readme, AttentionByWholeGroupsInsideHeadsAndReplicated) {
+  EXPECT_THAT(boxes_of(example_with("layers.0.attention.qkv.weight"), "layers.0.attention.qkv.weight"),
+              ElementsAre("[0:32, 0:32]", "[32:64, 0:32]"));
+  EXPECT_THAT(boxes_of(example_with("layers.0.attention.qkv.bias"), "layers.0.attention.qkv.bias"),
+              ElementsAre("[0:12]", "[12:24]", "[24:36]", "[36:48]"));
   const Collection vllm = example_with("layers.0.attention.k.weight");
   EXPECT_THAT(boxes_of(vllm, "layers.0.attention.k.weight"),
               ElementsAre("[0:8, 0:32]", "[0:8, 0:32]", "[8:16, 0:32]", "[8:16, 0:32]"));
+}
+
+TEST(Readme, GateAndUpAreTwoTensors) {
+  const Collection collection = example_with("layers.0.mlp.gate.weight");
+  for (const char* half : {"layers.0.mlp.gate.weight", "layers.0.mlp.up.weight"})
+    EXPECT_THAT(boxes_of(collection, half), ElementsAre("[0:704, 0:512]", "[704:1408, 0:512]")) << half;
+}
+
+TEST(Readme, FlatRangesOfWhatIsLeft) {
+  const std::vector<std::string> boxes = boxes_of(example_with("zero.exp_avg"), "zero.exp_avg");
+  ASSERT_EQ(boxes.size(), 8u);
+  EXPECT_EQ(boxes[0], "[0:1, 0:5][1:2, 0:3]");
+  EXPECT_EQ(boxes[1], "[0:1, 5:10][1:2, 5:8]");
+  EXPECT_EQ(boxes[6], "[4:5, 4:5][5:6, 0:5]");
+  const Collection context = example_with("context");
+  EXPECT_THAT(boxes_of(context, "context"), Each("[0:4, 0:8]"));
+  EXPECT_THAT(boxes_of(context, "context.exp_avg"),
+              ElementsAre("[0:1, 0:8]", "[1:2, 0:8]", "[2:3, 0:8]", "[3:4, 0:8]"));
 }
 
 TEST(Readme, BucketsAreSharedOutOverTwoAxes) {
@@ -82,6 +113,21 @@ TEST(Readme, ExpertsByGlobalId) {
   const Collection collection = example_with("layers.1.experts.5.up");
   EXPECT_EQ(collection.tensors.size(), 18u);
   EXPECT_THAT(boxes_of(collection, "layers.1.experts.5.up"), ElementsAre("", "", "[0:256, 0:64]", ""));
+}
+
+TEST(Readme, ResidencyOfTheOldStateAlone) {
+  const std::string text = examples().back();
+  const CollectionFile file = read(text);
+  EXPECT_TRUE(file.residency.storage);
+  EXPECT_THAT(file.residency.lost, ElementsAre(DeviceId(8)));
+  EXPECT_THAT(file.residency.extra, ElementsAre(ExtraHolder{TensorId(0), tensor::Box({4, 0}, {6, 8}), HostId(1)},
+                                                ExtraHolder{TensorId(1), tensor::Box(), HostId(1)}));
+  const absl::Status refused = parse_collection(text, "x.textproto", FileRole::kPlanned).status();
+  EXPECT_EQ(exit_code_of(refused), 3);
+  EXPECT_THAT(message_of(refused),
+              AllOf(HasSubstr("x.textproto:5:1: error:"), HasSubstr("has no residency"), HasSubstr("1 error\n")));
+  const std::string without = text.substr(0, text.find("residency"));
+  EXPECT_EQ(parse_collection(without, "x.textproto", FileRole::kPlanned).value().collection, file.collection);
 }
 
 TEST(CollectionFile, JsonSaysTheSame) {

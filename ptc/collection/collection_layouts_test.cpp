@@ -9,6 +9,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 // A tensor of 10 by 6 with these cuts, on line 3.
 std::string cut_by(const std::string& cuts) {
@@ -65,6 +66,19 @@ TEST(FileCuts, ThatDoNotFitPointAtTheCut) {
               AllOf(HasSubstr("x.textproto:3:76: error"), HasSubstr("the axis is cut twice")));
   EXPECT_THAT(problems_of(cut_by("cuts { axis: 'tp' flat: true } cuts { axis: 'pp' dim: 1 }")),
               HasSubstr("a flat cut must be the last"));
+}
+
+// What bounds leave out, or give away twice, is named as a box.
+TEST(FileCuts, ExplicitBoundsWithAGapOrAnOverlap) {
+  const auto with = [](const std::string& bounds) {
+    return problem_of("axis: 'tp+pp' dim: 0 rule: EXPLICIT bounds: " + bounds);
+  };
+  EXPECT_EQ(with("[0, 3, 3, 4, 10]"), "");
+  EXPECT_THAT(with("[0, 3, 4, 5, 9]"), HasSubstr("hint: no part holds [9:10, 0:6]"));
+  EXPECT_THAT(with("[2, 3, 4, 5, 10]"), HasSubstr("hint: no part holds [0:2, 0:6]"));
+  EXPECT_THAT(with("[0, 5, 4, 8, 10]"), HasSubstr("hint: two parts hold [4:5, 0:6]"));
+  EXPECT_THAT(with("[0, 5, 10]"), AllOf(HasSubstr("in 4 parts"), Not(HasSubstr("hint"))));
+  EXPECT_THAT(with("[-1, 3, 4, 5, 10]"), Not(HasSubstr("hint")));
 }
 
 TEST(FileLayouts, ByName) {

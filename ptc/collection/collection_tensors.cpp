@@ -19,6 +19,35 @@ bool is_variable(const std::string& text) {
   return std::all_of(text.begin(), text.end(), word);
 }
 
+std::string slab(const LogicalTensor& tensor, int dim, int64_t lo, int64_t hi) {
+  tensor::Box box = tensor::Box::whole(tensor.shape);
+  box.lo[static_cast<size_t>(dim)] = lo;
+  box.hi[static_cast<size_t>(dim)] = hi;
+  return box.str();
+}
+
+// The part of the tensor that explicit bounds leave out or give away twice; "" when something else is wrong with them.
+std::string fault_of_bounds(const LogicalTensor& tensor, const tensor::Cut& cut) {
+  const auto cuts_alike = [&](const tensor::Cut& other) { return other.dim == cut.dim; };
+  const auto& cuts = tensor.layout.cuts;
+  if (cut.dim < 0 || cut.dim >= tensor.shape.rank() || std::count_if(cuts.begin(), cuts.end(), cuts_alike) > 1)
+    return "";
+  const int64_t extent = tensor.shape[cut.dim];
+  const std::vector<int64_t>& bounds = cut.bounds;
+  if (bounds.empty() || std::any_of(bounds.begin(), bounds.end(), [&](int64_t at) { return at < 0 || at > extent; }))
+    return "";
+  const auto falls = std::is_sorted_until(bounds.begin(), bounds.end());
+  if (falls != bounds.end()) return fmt::format("two parts hold {}", slab(tensor, cut.dim, *falls, *std::prev(falls)));
+  if (bounds.front() > 0) return fmt::format("no part holds {}", slab(tensor, cut.dim, 0, bounds.front()));
+  if (bounds.back() < extent) return fmt::format("no part holds {}", slab(tensor, cut.dim, bounds.back(), extent));
+  return "";
+}
+
+std::string hint_of(const LogicalTensor& tensor, const tensor::Cut& cut) {
+  if (cut.rule == tensor::SplitRule::kEven) return "an even cut leaves no rest; BALANCED, CEIL and PADDED may";
+  return cut.rule == tensor::SplitRule::kExplicit ? fault_of_bounds(tensor, cut) : "";
+}
+
 // Writes out every tensor of the file.
 class TensorWriter {
  public:
@@ -116,8 +145,7 @@ void TensorWriter::check_layout(const Template& from, const LogicalTensor& tenso
   const tensor::Cut& cut = tensor.layout.cuts[problem->cut];
   const std::string message =
       fmt::format("tensor \"{}\" {}: cut over {}: {}", tensor.name, tensor.shape.str(), cut.axis, problem->message);
-  const std::string hint =
-      cut.rule == tensor::SplitRule::kEven ? "an even cut leaves no rest; BALANCED, CEIL and PADDED may" : "";
+  const std::string hint = hint_of(tensor, cut);
   const std::string cut_path = fmt::format("{}[{}]", from.cuts_path, problem->cut);
   if (from.named) return source_.error(path + ".layout", message, hint, {{cut_path, "the cut is here"}});
   source_.error(cut_path, message, hint);

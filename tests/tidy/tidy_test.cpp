@@ -42,7 +42,7 @@ const std::vector<LibraryRule>& library_rules() {
   static const std::vector<LibraryRule> rules = {
       {"simgrid/", {"sim"}},     {"xbt/", {"sim"}},      {"boost/", {"ptc/base"}}, {"google/protobuf/", {}},
       {"nlohmann/json.hpp", {}}, {"cuda", {"executor"}}, {"nccl.h", {"executor"}}, {"ucp/", {"executor"}},
-      {"grpcpp/", {"executor"}}, {"fuse3/", {"vfs"}},
+      {"grpcpp/", {"executor"}}, {"fuse3/", {"vfs"}},    {"sqlite3.h", {"executor"}},
   };
   return rules;
 }
