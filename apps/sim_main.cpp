@@ -9,6 +9,7 @@
 #include <ctime>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 
 #include "apps/output.h"
@@ -19,6 +20,7 @@
 #include "ptc/base/status.h"
 #include "ptc/control/report.h"
 #include "ptc/control/run.h"
+#include "ptc/model/scaling.h"
 #include "sim/sim_runtime.h"
 
 namespace scalai::apps {
@@ -32,6 +34,7 @@ constexpr int kSimGridDevices = 256;
 struct Options {
   std::string scenario, cluster, out, format;
   sim::BackendKind network = sim::BackendKind::kSimGrid;
+  std::optional<model::Fraction> scale;
   bool check = false;
   std::string command_line;
 };
@@ -143,6 +146,7 @@ int run_several(const std::vector<std::string>& strategies, const Arguments& arg
   std::vector<std::string> passed = {options.scenario, "--network=" + arguments.text("network")};
   if (options.check) passed.push_back("--check");
   if (!options.cluster.empty()) passed.push_back("--cluster=" + options.cluster);
+  if (options.scale) passed.push_back("--scale-model=" + options.scale->str());
   const auto members = run_family(passed, strategies, folder);
   if (!members.ok()) return report_error(members.status());
   int code = 0;
@@ -186,7 +190,12 @@ int simulate_command(const Arguments& arguments) {
     return usage_error("sim", fmt::format("--strategy names \"{}\" more than once", name));
   }
   if (options.scenario == "-") return usage_error("sim", kNoStandardInput);
-  const auto scenario = control::load_scenario(options.scenario, options.cluster);
+  if (arguments.has("scale-model")) {
+    const auto scale = model::parse_fraction(arguments.text("scale-model"));
+    if (!scale.ok()) return usage_error("sim", "--scale-model: " + message_of(scale.status()));
+    options.scale = *scale;
+  }
+  const auto scenario = control::load_scenario(options.scenario, options.cluster, options.scale);
   if (!scenario.ok()) {
     const std::string message = message_of(scenario.status());
     fmt::print(stderr, "{}{}", message, message.ends_with('\n') ? "" : "\n");
@@ -224,6 +233,10 @@ Command sim_command() {
             .value_name = "DIR",
             .help = "Folder for the report (summary.json, CSV files, plans, trace)."},
            {.name = "cluster", .value_name = "FILE", .help = "Cluster file that replaces the scenario's own cluster."},
+           {.name = "scale-model",
+            .value_name = "PART",
+            .help = "Narrower models of the same structure, like 1/8 or 0.125; the scenario's expectations are not "
+                    "checked."},
            {.name = "network",
             .type = ValueType::kChoice,
             .value_name = "SOLVER",

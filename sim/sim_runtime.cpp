@@ -280,6 +280,9 @@ void SimRuntime::Impl::end_stage(int job_index) {
   execution.phases.*stage.phase += network_.now_s() - execution.stage_started_s;
   if (stage.mark >= 0) report(control::RoundDone{job_index, stage.mark});
   if (++execution.current < execution.stages.size()) return begin_stage(job_index);
+  // A commit needs the word of every device of the new epoch: without one it waits until the loss is known.
+  const std::vector<DeviceId>& targets = execution.command.plan->dst_devices;
+  if (std::any_of(targets.begin(), targets.end(), [&](DeviceId device) { return dead_.count(device) != 0; })) return;
   report(control::ExecutionDone{job_index, execution.phases});
   state.execution.reset();
   ++state.execution_generation;

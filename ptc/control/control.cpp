@@ -73,7 +73,7 @@ void Control::Impl::on(const Started&) {
                  .collection = std::make_shared<collection::Collection>(std::move(built).value()),
                  .gone = {},
                  .made_s = now_s_};
-    if (job.spec->checkpoint.every_steps > 0) job.checkpoint = job.state;  // the initial state is in storage
+    if (job.spec->checkpoint.every_steps > 0) job.checkpoint = initial(job.state);  // it is in storage
     sample_memory(job);
     start_training(job);
   }
@@ -271,7 +271,8 @@ void Control::Impl::stop_at_boundary(Job& job) {
                             .from_step = job.training.from_step,
                             .until_step = job.training.until_step,
                             .step_s = job.training.step_s,
-                            .devices = job.devices});
+                            .devices = job.devices,
+                            .collection = job.state.collection});
 }
 
 void Control::Impl::lose_devices(Job& job, const std::set<DeviceId>& lost, double failed_at_s,
@@ -314,7 +315,8 @@ void Control::Impl::start_training(Job& job, double stall_s) {
                             .from_step = job.training.from_step,
                             .until_step = job.training.until_step,
                             .step_s = job.training.step_s,
-                            .devices = job.devices});
+                            .devices = job.devices,
+                            .collection = job.state.collection});
 }
 
 double Control::Impl::step_seconds(const Job& job) const {
@@ -362,9 +364,21 @@ double Control::Impl::start_snapshots(Job& job) {
     const int64_t tag = next_tag_++;
     job.in_flight[tag] = {
         is_checkpoint,
-        Holding{.step = step, .collection = job.state.collection, .gone = job.state.gone, .made_s = now_s_}};
-    commands_.push_back(Background{
-        .job = job.index, .tag = tag, .what = is_checkpoint ? "checkpoint" : "redundancy", .flows = make_flows()});
+        Holding{.step = step,
+                .collection = job.state.collection,
+                .gone = job.state.gone,
+                .made_s = now_s_,
+                .snapshot = tag}};
+    Background copy{.job = job.index,
+                    .tag = tag,
+                    .what = is_checkpoint ? "checkpoint" : "redundancy",
+                    .flows = make_flows(),
+                    .collection = job.state.collection,
+                    .step = step,
+                    .host_copy = !is_checkpoint || checkpoint.host_memory_copy,
+                    .copies = {}};
+    if (!is_checkpoint) copy.copies = redundant_copies(*job.state.collection, scenario_.cluster, redundancy);
+    commands_.push_back(std::move(copy));
     return true;
   };
   bool any = false;

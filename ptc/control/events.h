@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -76,6 +77,7 @@ struct Train {
   int64_t until_step = 0;
   double step_s = 0;
   std::vector<DeviceId> devices;
+  std::shared_ptr<const collection::Collection> collection;  // the state that is trained
 };
 struct Halt {
   int job = 0;
@@ -87,6 +89,11 @@ struct BulkFlow {
   int64_t bytes = 0;
 };
 
+// Which copy of a job's state: 0 the live one, kInitialState the one it began with (its checkpoint of step 0), else the
+// one that the Background command with this tag has made.
+using SnapshotId = int64_t;
+inline constexpr SnapshotId kLiveState = 0, kInitialState = -1;
+
 // Runs a plan through its phases: stage → plan → restart → rounds → verify → load and resume; reports RoundDone and, at
 // the end, ExecutionDone. Durations here are modelled; a real runtime measures its own.
 struct Execute {
@@ -94,7 +101,12 @@ struct Execute {
   int64_t epoch = 0;
   int reconfiguration = 0;  // the job's k-th, from 1
   std::shared_ptr<const plan::Plan> plan;
-  std::vector<BulkFlow> stage, load;  // strategies that go through host memory
+  std::shared_ptr<const collection::Collection> from, to;  // the plan's two sides
+  std::set<DeviceId> gone;                                 // old devices that hold nothing any more
+  std::vector<collection::ExtraHolder> extra;              // redundant copies that still live
+  SnapshotId snapshot = kLiveState;                        // which copy `from` is
+  int64_t step = 0;                                        // that it is of: the job goes on from here
+  std::vector<BulkFlow> stage, load;                       // strategies that go through host memory
   bool upload = false;                // pulled state is written into the target host's memory first
   HostId hub;                         // valid: pulls and uploads all happen on this host
   bool restore = false;               // kept state comes back from the host-memory copy (rollback)
@@ -110,8 +122,12 @@ struct Commit {
 struct Background {
   int job = 0;
   int64_t tag = 0;
-  std::string what;
+  std::string what;  // "checkpoint", "redundancy"
   std::vector<BulkFlow> flows;
+  std::shared_ptr<const collection::Collection> collection;  // what is copied, as it is at this step
+  int64_t step = 0;
+  bool host_copy = false;                       // a copy of each device's part stays in its host's memory
+  std::vector<collection::ExtraHolder> copies;  // redundancy: boxes for other hosts' memory
 };
 struct ArmTimer {
   int64_t timer = 0;

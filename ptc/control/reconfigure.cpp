@@ -151,6 +151,12 @@ Execute Control::Impl::execution(const Job& job, const Source& source, std::shar
                   .epoch = underway.collection->epoch,
                   .reconfiguration = underway.record.index,
                   .plan = std::move(plan),
+                  .from = source.holding.collection,
+                  .to = underway.collection,
+                  .gone = source.residency.lost,
+                  .extra = source.residency.extra,
+                  .snapshot = source.holding.snapshot,
+                  .step = source.holding.step,
                   .restore = source.restore,
                   .plan_s = strategy_.costs.plan_s,
                   .restart_s = strategy_.costs.restart_s,
@@ -212,7 +218,7 @@ void Control::Impl::begin_attempt(Job& job) {
   underway.collection = std::make_shared<collection::Collection>(std::move(built).value());
   if (job.state.collection == nullptr) {  // never ran: its initial state is made where it starts
     job.state = {.step = 0, .collection = underway.collection, .gone = {}, .made_s = now_s_};
-    if (job.spec->checkpoint.every_steps > 0) job.checkpoint = job.state;
+    if (job.spec->checkpoint.every_steps > 0) job.checkpoint = initial(job.state);
   }
   std::shared_ptr<const plan::Plan> first;
   for (const Source& source : sources(job)) {

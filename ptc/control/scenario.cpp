@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "ptc/base/file.h"
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
 #include "ptc/control/internal/scenario_parts.h"
+#include "ptc/model/scaling.h"
 #include "ptc/proto/scenario.pb.h"
 
 namespace scalai::control {
@@ -93,16 +95,47 @@ void check_end(Context& context, const Scenario& scenario) {
   }
 }
 
-absl::StatusOr<Scenario> build(Context& context, const std::string& cluster_file) {
+// `replacement` takes the place of whatever the scenario says.
+void build_scale(Context& context, const std::optional<model::Fraction>& replacement, Scenario& scenario) {
+  Source& source = context.source;
+  if (source.given("scale_model")) {
+    const absl::StatusOr<model::Fraction> own = model::parse_fraction(context.message.scale_model());
+    if (own.ok()) {
+      context.scale = *own;
+    } else {
+      source.error("scale_model", message_of(own.status()));
+    }
+  }
+  if (replacement.has_value()) context.scale = *replacement;
+  scenario.scale_model = context.scale;
+}
+
+// Expectations hold for models of the size that the scenario itself asks for.
+void drop_foreign_expectations(const Context& context, Scenario& scenario) {
+  const absl::StatusOr<model::Fraction> own = model::parse_fraction(context.message.scale_model());
+  if ((own.ok() ? *own : model::Fraction{}) != context.scale) scenario.expectations.clear();
+}
+
+// Rounds are cut by bytes: in proportion, so that a narrower model moves in about as many of them.
+void scale_rounds(const Context& context, Scenario& scenario) {
+  if (scenario.round_bytes == 0 || context.whole_bytes == 0) return;
+  const double ratio = static_cast<double>(context.scaled_bytes) / static_cast<double>(context.whole_bytes);
+  scenario.round_bytes = static_cast<int64_t>(std::ceil(static_cast<double>(scenario.round_bytes) * ratio));
+}
+
+absl::StatusOr<Scenario> build(Context& context, const std::string& cluster_file,
+                               const std::optional<model::Fraction>& scale_model) {
   Scenario scenario;
   const bool readable = !context.source.broken("");
   if (readable) {
     build_head(context, scenario);
     SCALAI_RETURN_IF_ERROR(load_cluster(context, cluster_file));
+    build_scale(context, scale_model, scenario);
     build_jobs(context, scenario);
     check_end(context, scenario);
     build_events(context, scenario);
     build_options(context, scenario);
+    drop_foreign_expectations(context, scenario);
   }
   const std::string problems = context.source.render() + context.other_files;
   if (!problems.empty()) return invalid(problems);
@@ -110,6 +143,8 @@ absl::StatusOr<Scenario> build(Context& context, const std::string& cluster_file
   scenario.cluster = *std::move(context.cluster);
   scenario.resolved_text = context.comments + resolved_text_of(scenario, context.message);
   scenario.digest = digest_of(with_strategy(scenario.resolved_text, ""));
+  // Not before: the text holds what was given, and is scaled again when it is read.
+  scale_rounds(context, scenario);
   return scenario;
 }
 
@@ -125,18 +160,20 @@ absl::StatusOr<plan::Cluster> load_cluster(const std::string& path) {
 }
 
 absl::StatusOr<Scenario> parse_scenario(const std::string& text, const std::string& file_name, const FileReader& read,
-                                        const std::string& cluster_file) {
+                                        const std::string& cluster_file,
+                                        const std::optional<model::Fraction>& scale_model) {
   proto::Scenario message;
   internal::Source source(file_name, text);
   source.parse(text, message);
   internal::Context context{message, source, read, file_name, {}, "", {}, "", ""};
-  return internal::build(context, cluster_file);
+  return internal::build(context, cluster_file, scale_model);
 }
 
-absl::StatusOr<Scenario> load_scenario(const std::string& path, const std::string& cluster_file) {
+absl::StatusOr<Scenario> load_scenario(const std::string& path, const std::string& cluster_file,
+                                       const std::optional<model::Fraction>& scale_model) {
   const FileReader read = [](const std::string& name) { return read_file(name, internal::kMaxFileBytes); };
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read(path));
-  return parse_scenario(text, path, read, cluster_file);
+  return parse_scenario(text, path, read, cluster_file, scale_model);
 }
 
 }  // namespace scalai::control

@@ -13,6 +13,7 @@
 #include "ptc/base/ids.h"
 #include "ptc/collection/layout_name.h"
 #include "ptc/model/model.h"
+#include "ptc/model/scaling.h"
 #include "ptc/plan/cluster.h"
 
 namespace scalai::control {
@@ -35,7 +36,7 @@ struct RedundancyPolicy {
 
 struct JobSpec {
   std::string name;
-  model::Model model;
+  model::Model model;  // scaled by the scenario's scale_model
   model::Recipe recipe;
   int global_batch = 1;
   int micro_batch = 1;
@@ -120,7 +121,8 @@ struct Scenario {
   std::vector<ScenarioEvent> events;  // in file order
   std::string strategy = "reshard";
   std::vector<CostOverride> costs;
-  int64_t round_bytes = 0;  // 0 = one round
+  int64_t round_bytes = 0;      // 0 = one round; in proportion to the scaled models' state
+  model::Fraction scale_model;  // of every job's model (ptc/model/scaling.h); given step times stay the real model's
   std::vector<Expectation> expectations;
   std::string resolved_text;  // the scenario with every default and file written out, as textproto
   std::string digest;         // of resolved_text whatever its strategy: runs of several strategies are of one scenario
@@ -128,8 +130,10 @@ struct Scenario {
 
 // Reads, parses (textproto, or JSON when the name ends in ".json" or the first character is '{') and validates a
 // scenario. On bad input the status message is the rendered list of all problems (several lines, see
-// ptc/base/diagnostics.h). `cluster_file` ("" = none) replaces the scenario's cluster.
-absl::StatusOr<Scenario> load_scenario(const std::string& path, const std::string& cluster_file = "");
+// ptc/base/diagnostics.h). `cluster_file` ("" = none) replaces the scenario's cluster. `scale_model` replaces the
+// scenario's own and, where it differs, drops its expectations: they were written for models of another size.
+absl::StatusOr<Scenario> load_scenario(const std::string& path, const std::string& cluster_file = "",
+                                       const std::optional<model::Fraction>& scale_model = std::nullopt);
 
 // Reads, parses and validates a cluster file (textproto or JSON); on bad input as above.
 absl::StatusOr<plan::Cluster> load_cluster(const std::string& path);
@@ -139,7 +143,8 @@ using FileReader = std::function<absl::StatusOr<std::string>(const std::string& 
 
 // The same for a scenario's text; `file_name` appears in messages, and relative names count from its folder.
 absl::StatusOr<Scenario> parse_scenario(const std::string& text, const std::string& file_name, const FileReader& read,
-                                        const std::string& cluster_file = "");
+                                        const std::string& cluster_file = "",
+                                        const std::optional<model::Fraction>& scale_model = std::nullopt);
 
 // The six strategies a scenario may name, in the order they are documented.
 std::vector<std::string> strategy_names();

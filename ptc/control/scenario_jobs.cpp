@@ -12,6 +12,7 @@
 #include "ptc/control/internal/scenario_configs.h"
 #include "ptc/control/internal/scenario_parts.h"
 #include "ptc/model/catalogue.h"
+#include "ptc/model/scaling.h"
 #include "ptc/proto/scenario.pb.h"
 
 namespace scalai::control::internal {
@@ -32,6 +33,7 @@ class JobBuilder {
   void build_recipe();
   void build_batch();
   void build_configs();
+  void scale_model();
   void check_memory(const std::string& path, const collection::ParallelConfig& config);
   void build_start();
   void build_devices();
@@ -131,6 +133,7 @@ void JobBuilder::build_configs() {
     source_.missing(at("configs"), "give at least one, like configs { layout: \"tp4,pp2,dp2\" }");
   }
   std::map<int, int> config_of_size;
+  std::vector<std::string> paths;
   for (int i = 0; i < message_.configs_size(); ++i) {
     const std::string path = fmt::format("{}.configs[{}]", path_, i);
     const std::optional<ParallelChoice> choice =
@@ -143,10 +146,25 @@ void JobBuilder::build_configs() {
                     "keep one for each number of GPUs",
                     {{fmt::format("{}.configs[{}].layout", path_, first->second), "the first is here"}});
     }
-    check_memory(path + ".layout", choice->config);
+    paths.push_back(path + ".layout");
     job_.configs.push_back(*choice);
   }
+  scale_model();
+  for (size_t i = 0; i < paths.size(); ++i) check_memory(paths[i], job_.configs[i].config);
   configs_ok_ = source_.errors() == before && !source_.broken(at("configs"));
+}
+
+// Only after the configs: they are judged by the sizes of the model that the scenario names.
+void JobBuilder::scale_model() {
+  if (!model_ok_ || context_.scale.whole()) return;
+  model::CutSizes cuts;
+  for (const ParallelChoice& choice : job_.configs) {
+    cuts.tp.push_back(choice.config.tp);
+    cuts.etp.push_back(choice.config.etp);
+  }
+  context_.whole_bytes += model::state_bytes(job_.model, job_.recipe, /*per_home=*/false);
+  job_.model = model::scaled(job_.model, context_.scale, cuts);
+  context_.scaled_bytes += model::state_bytes(job_.model, job_.recipe, /*per_home=*/false);
 }
 
 // Refuses what cannot fit whatever the placement: the state spread evenly over all ranks that may hold different parts

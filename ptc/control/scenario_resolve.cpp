@@ -216,6 +216,7 @@ std::string resolved_text_of(const Scenario& scenario, const proto::Scenario& me
   for (const Expectation& expect : scenario.expectations) {
     write_expectation(expect, scenario.strategy, *out.add_expect());
   }
+  if (!scenario.scale_model.whole()) out.set_scale_model(scenario.scale_model.str());
   return proto::print_textproto(out);
 }
 

@@ -1,5 +1,6 @@
 #include "ptc/control/scenario.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -212,6 +213,45 @@ TEST(Scenario, ClusterFileOfTheCommandLineWins) {
   EXPECT_EQ(parse(kSmall, {}, "elsewhere.textproto").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(Scenario, ScaledModelsKeepTheStructure) {
+  const Scenario given = parse(whole()).value();
+  const Scenario part = parse(whole() + "scale_model: \"0.125\"").value();
+  EXPECT_EQ(part.scale_model, (model::Fraction{1, 8}));
+  EXPECT_EQ(part.jobs[0].model.hidden, given.jobs[0].model.hidden / 8);
+  EXPECT_EQ(part.jobs[0].model.params.size(), given.jobs[0].model.params.size());
+  EXPECT_EQ(part.jobs[1].model.vocab, 125) << "of a config.json too";
+  EXPECT_EQ(part.jobs[0].configs[0].step_s, 1.5) << "of the real model";
+  const double rounds = static_cast<double>(given.round_bytes) / static_cast<double>(part.round_bytes);
+  EXPECT_GT(rounds, 50) << "rounds shrink with the state";
+  EXPECT_LT(rounds, 65);
+  EXPECT_EQ(part.expectations.size(), 3U) << "they are the scenario's own";
+}
+
+TEST(Scenario, ScaledResolvedTextGivesTheSameScenario) {
+  const Scenario part = parse(whole() + "scale_model: \"2/16\"").value();
+  EXPECT_NE(part.resolved_text.find("scale_model: \"1/8\""), std::string::npos);
+  const Scenario again = parse(part.resolved_text).value();
+  EXPECT_EQ(again.resolved_text.substr(again.resolved_text.find("schema_version")),
+            part.resolved_text.substr(part.resolved_text.find("schema_version")));
+  EXPECT_EQ(again.round_bytes, part.round_bytes);
+  EXPECT_EQ(again.jobs[0].model.hidden, part.jobs[0].model.hidden);
+  EXPECT_NE(part.digest, parse(whole())->digest);
+  EXPECT_EQ(parse(whole() + "scale_model: \"1\"")->digest, parse(whole())->digest);
+}
+
+TEST(Scenario, ScaleOfTheCommandLineWins) {
+  const Files files = {{"dir/models/tiny.json", kTiny}};
+  const auto scaled_by = [&](const std::string& more, const model::Fraction& scale) {
+    return parse_scenario(whole() + more, "dir/test.textproto", reader_of(files), "", scale).value();
+  };
+  EXPECT_EQ(scaled_by("", {1, 8}).jobs[0].model.hidden, 256);
+  EXPECT_EQ(scaled_by("scale_model: \"1/2\"", {1, 8}).jobs[0].model.hidden, 256);
+  EXPECT_EQ(scaled_by("scale_model: \"1/2\"", {}).jobs[0].model.hidden, 2048);
+  EXPECT_TRUE(scaled_by("", {1, 8}).expectations.empty()) << "they were written for the real model";
+  EXPECT_EQ(scaled_by("scale_model: \"0.125\"", {1, 8}).expectations.size(), 3U);
+  EXPECT_EQ(scaled_by("", {}).expectations.size(), 3U);
+}
+
 TEST(Scenario, LoadsRelativeToItsFolder) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "scenario_test";
   std::filesystem::create_directories(folder / "models");
@@ -290,6 +330,15 @@ TEST(Scenario, EachCheckOfJobs) {
        {"steps: 10", "steps: 10 redundancy { copies: 2 }", "\"copies\" is 2: that takes 3 hosts, the cluster has 2"},
        {"steps: 10", "steps: 10 redundancy { copies: 1 every_steps: 0 }", "\"every_steps\" must be at least 1"},
        {"steps: 10", "steps: 10 checkpoint { host_memory_copy: true }", "a copy in host memory needs checkpoints"}});
+}
+
+TEST(Scenario, ScalesThatAreNoPartAreRefused) {
+  for (const std::string scale : {"2", "0", "1/0", "-1/8", "x", "", "8/1"}) {
+    const std::string problems = problems_of(fmt::format("scale_model: \"{}\"\n{}", scale, kSmall));
+    EXPECT_NE(problems.find(fmt::format("dir/test.textproto:1:14: error: \"{}\" is not a part of the whole", scale)),
+              std::string::npos)
+        << problems;
+  }
 }
 
 TEST(Scenario, StateThatFitsNoGpuIsRefused) {

@@ -109,6 +109,12 @@ class Control::Impl {
   std::vector<MemorySample> memory_;
 };
 
+// The state that a job begins with, as a checkpoint.
+inline Holding initial(Holding state) {
+  state.snapshot = kInitialState;
+  return state;
+}
+
 // "g3 g8-g11": runs of neighbouring devices.
 std::string device_list(const std::vector<DeviceId>& devices);
 

@@ -23,6 +23,7 @@ struct Holding {
   std::shared_ptr<const collection::Collection> collection;
   std::set<DeviceId> gone;
   double made_s = 0;
+  SnapshotId snapshot = kLiveState;
 };
 
 // Where training stands: step from_step + k is done at start_s + k · step_s.

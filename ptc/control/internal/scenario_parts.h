@@ -31,6 +31,9 @@ struct Context {
   std::vector<char> configs_ok;          // by job: all its configs are good
   std::string other_files;               // rendered problems of files the scenario names
   std::string comments;                  // lines the resolved text starts with: digests of files it does not contain
+  model::Fraction scale;                 // of every job's model
+  int64_t whole_bytes = 0;               // state of all scaled jobs, one replica each: before scaling
+  int64_t scaled_bytes = 0;              // and after
 };
 
 // The cluster at `prefix` ("" or "cluster.") of a file; empty when it has a problem.
