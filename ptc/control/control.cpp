@@ -328,7 +328,7 @@ double Control::Impl::step_seconds(const Job& job) const {
   if (job.choice->step_s > 0) return job.choice->step_s / slowest;
   const plan::GpuKind& gpu =
       scenario_.cluster.hosts[static_cast<size_t>(scenario_.cluster.host_of(job.devices.front()).value)].gpu;
-  return step_time_.step_s({.model = job.spec->model,
+  return step_time_.step_s({.model = job.spec->timed_as ? *job.spec->timed_as : job.spec->model,
                             .config = job.choice->config,
                             .gpu = gpu,
                             .global_batch = job.spec->global_batch,

@@ -87,6 +87,9 @@ std::string summary_json(const RunReport& report);
 // trace.pftrace and manifest.json into `folder` (created; earlier files of a report there are replaced).
 absl::Status write_report(const RunReport& report, const Manifest& manifest, const std::string& folder);
 
+// One event as a line of events.csv, without its end, and such lines back into events.
+std::string event_line(const Event& event);
+absl::StatusOr<std::vector<Event>> parse_event_lines(const std::vector<std::string>& lines);
 // events.csv back into events.
 absl::StatusOr<std::vector<Event>> parse_events(const std::string& csv);
 

@@ -1,6 +1,7 @@
 // The tables of a report as CSV, and events.csv back into events.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -232,6 +233,14 @@ std::string events_csv(const RunReport& report) {
   Table table(event_columns());
   for (const Event& event : report.events) table.row(cells_of(event));
   return table.csv();
+}
+
+std::string event_line(const Event& event) { return fmt::format("{}", fmt::join(cells_of(event), ",")); }
+
+absl::StatusOr<std::vector<Event>> parse_event_lines(const std::vector<std::string>& lines) {
+  std::string csv = fmt::format("{}\n", fmt::join(event_columns(), ","));
+  for (const std::string& line : lines) csv += line + "\n";
+  return parse_events(csv);
 }
 
 absl::StatusOr<std::vector<Event>> parse_events(const std::string& csv) {

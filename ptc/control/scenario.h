@@ -36,7 +36,8 @@ struct RedundancyPolicy {
 
 struct JobSpec {
   std::string name;
-  model::Model model;  // scaled by the scenario's scale_model
+  model::Model model;                    // scaled by the scenario's scale_model
+  std::optional<model::Model> timed_as;  // before that: steps take as long as this one's
   model::Recipe recipe;
   int global_batch = 1;
   int micro_batch = 1;

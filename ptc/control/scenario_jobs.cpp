@@ -163,6 +163,7 @@ void JobBuilder::scale_model() {
     cuts.etp.push_back(choice.config.etp);
   }
   context_.whole_bytes += model::state_bytes(job_.model, job_.recipe, /*per_home=*/false);
+  job_.timed_as = job_.model;
   job_.model = model::scaled(job_.model, context_.scale, cuts);
   context_.scaled_bytes += model::state_bytes(job_.model, job_.recipe, /*per_home=*/false);
 }

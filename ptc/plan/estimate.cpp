@@ -1,7 +1,7 @@
 #include "ptc/plan/estimate.h"
 
 #include <algorithm>
-#include <map>
+#include <numeric>
 #include <vector>
 
 namespace scalai::plan {
@@ -64,11 +64,11 @@ class RoundLoad {
 
 }  // namespace
 
-double estimate_seconds(const Plan& plan, const Cluster& cluster) {
-  std::map<int32_t, std::vector<const Instance*>> rounds;
-  for (const Instance& instance : plan.instances) rounds[instance.round].push_back(&instance);
-  double seconds = 0;
-  for (const auto& [round, instances] : rounds) {
+std::vector<double> round_seconds(const Plan& plan, const Cluster& cluster) {
+  std::vector<std::vector<const Instance*>> rounds(static_cast<size_t>(plan.rounds));
+  for (const Instance& instance : plan.instances) rounds[static_cast<size_t>(instance.round)].push_back(&instance);
+  std::vector<double> seconds;
+  for (const std::vector<const Instance*>& instances : rounds) {
     RoundLoad load(cluster);
     for (const Instance* instance : instances) {
       for (const Leg& leg : plan.patterns.legs(instance->pattern)) {
@@ -78,9 +78,14 @@ double estimate_seconds(const Plan& plan, const Cluster& cluster) {
         load.add(leg, bytes * instance->box.volume());
       }
     }
-    seconds += load.seconds();
+    seconds.push_back(load.seconds());
   }
   return seconds;
+}
+
+double estimate_seconds(const Plan& plan, const Cluster& cluster) {
+  const std::vector<double> seconds = round_seconds(plan, cluster);
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
 }
 
 }  // namespace scalai::plan

@@ -7,6 +7,8 @@
 // inside its host), PCIe of a device (from its host's memory, from storage), storage reads of the whole cluster. The hops of a
 // round run as a pipeline, so only their latencies add up. A link without bandwidth costs nothing.
 
+#include <vector>
+
 #include "ptc/plan/cluster.h"
 #include "ptc/plan/plan.h"
 
@@ -14,6 +16,9 @@ namespace scalai::plan {
 
 inline constexpr double kMessageLatency_s = 20e-6;  // α: launch and first byte of a send/recv group
 
+// By round, rounds without transfers included.
+std::vector<double> round_seconds(const Plan& plan, const Cluster& cluster);
+// Their sum.
 double estimate_seconds(const Plan& plan, const Cluster& cluster);
 
 }  // namespace scalai::plan

@@ -89,6 +89,7 @@ const std::vector<Exception>& untested_exceptions() {
       {"apps/plan_difference.cpp", "`scalai plan diff`; plan_command_test runs it"},
       {"apps/plan_output.cpp", "what `scalai plan` prints; plan_command_test reads it"},
       {"apps/plan_request.cpp", "options of `scalai plan`; plan_command_test runs good and bad ones"},
+      {"apps/run_report.cpp", "what sim and exec have in common; e2e_test runs it"},
       {"apps/scenario_commands.cpp", "commands; diagnostics_test and e2e_test run them"},
       {"apps/sim_family.cpp", "processes of scalai-sim; e2e_test runs them"},
       {"ptc/control/bookkeeping.cpp", "part of control.h; control_test and sim_runtime_test check the records"},

@@ -1,0 +1,78 @@
+#pragma once
+// The workers of a run, as the controller sees them: one a host. Packs commands, unpacks replies, starts and ends workers.
+//
+// Thread rules: call() from any thread; the rest from the thread of the control loop.
+
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "executor/control/controller_end.h"
+#include "ptc/plan/cluster.h"
+
+namespace scalai::proto {
+class CommandBody;
+class ReplyBody;
+}  // namespace scalai::proto
+
+namespace scalai::executor {
+
+struct CrewOptions {
+  int threads = 1;             // of each worker
+  bool force_network = false;  // no shared memory between workers of one machine
+  double deadline_s = 600;     // of any command
+  double join_s = 60;          // a worker joins within this time of its start
+  // Starts or kills the worker of a host; empty: somebody else does, and a worker is asked to leave instead.
+  std::function<absl::Status(HostId)> start_worker, kill_worker;
+};
+
+class Crew {
+ public:
+  // All outlive this.
+  Crew(const plan::Cluster& cluster, ControllerEnd& controller, CrewOptions options);
+
+  // Starts the workers of all hosts, waits for them and tells them about each other.
+  absl::Status start();
+  // For a controller that goes on where another one ended: waits `patience_s` for the workers of these hosts to join
+  // again, sets up those that have and tells them about each other. Others are not living.
+  absl::Status rejoin(const std::set<HostId>& hosts, double patience_s);
+  // What a living worker had of jobs when it joined.
+  std::vector<HeldState> held_by(HostId host) const;
+  // Starts the worker of one host, whose last one is gone. Unavailable: this one is lost, too.
+  absl::Status revive(HostId host);
+  // Its worker is gone, or goes now.
+  absl::Status kill(HostId host);
+  void lost(HostId host) { living_.erase(host); }
+  void found(HostId host) { living_.insert(host); }
+  // A worker's places have changed: everyone is told. Unavailable: it is lost.
+  absl::Status refresh(HostId host);
+  // Tells everyone where everyone's places are.
+  absl::Status introduce();
+
+  const std::set<HostId>& living() const { return living_; }
+  std::set<HostId> living_hosts_of(const std::vector<DeviceId>& devices) const;
+
+  using Calls = std::vector<std::pair<HostId, proto::CommandBody>>;
+  // One reply a call, in order; the first loss or error otherwise.
+  absl::StatusOr<std::vector<proto::ReplyBody>> call(const std::string& what, const Calls& calls);
+  absl::StatusOr<std::vector<proto::ReplyBody>> call(const std::string& what, const std::set<HostId>& hosts,
+                                                     const proto::CommandBody& body);
+
+  // Tells all of these that are connected, however many are lost meanwhile. Errors: what a worker made of it.
+  absl::Status tell(const std::string& what, const std::set<HostId>& hosts, const proto::CommandBody& body);
+
+ private:
+  absl::Status set_up(const std::set<HostId>& hosts);
+
+  const plan::Cluster& cluster_;
+  ControllerEnd& controller_;
+  const CrewOptions options_;
+  std::set<HostId> living_;
+  std::vector<std::string> peers_;  // by host: its Peer, serialized
+};
+
+}  // namespace scalai::executor

@@ -1,0 +1,100 @@
+#include "executor/runtime/crew.h"
+
+#include <gmock/gmock.h>
+
+#include "executor/runtime/test_fleet.h"
+#include "ptc/proto/control.pb.h"
+
+namespace scalai::executor {
+namespace {
+
+using testing::Death;
+using ::testing::ElementsAre;
+using testing::Fleet;
+using ::testing::HasSubstr;
+
+control::Scenario small_scenario() {
+  return *control::testing::scenario_of(std::string(control::testing::kSmallCluster) + "until: \"1s\"\n" +
+                                        control::testing::job_text("a", "gpus: 2 configs { layout: \"tp2\" }"));
+}
+
+class CrewTest : public ::testing::Test {
+ protected:
+  const control::Scenario scenario_ = small_scenario();
+  const plan::Cluster& cluster_ = scenario_.cluster;
+};
+
+// A command that every worker answers.
+proto::CommandBody nothing() {
+  proto::CommandBody body;
+  body.mutable_forget()->set_job(0);
+  body.mutable_forget()->set_version(77);
+  return body;
+}
+
+TEST_F(CrewTest, StartsEveryHostAndKillsAndRevivesOne) {
+  Fleet fleet({.hosts = 4});
+  Crew crew(cluster_, fleet.controller(), fleet.crew_options());
+  ASSERT_TRUE(crew.start().ok());
+  EXPECT_THAT(crew.living(), ElementsAre(HostId(0), HostId(1), HostId(2), HostId(3)));
+  EXPECT_EQ(crew.call("forget", crew.living(), nothing())->size(), 4u);
+
+  ASSERT_TRUE(crew.kill(HostId(2)).ok());
+  EXPECT_THAT(crew.living(), ElementsAre(HostId(0), HostId(1), HostId(3)));
+  EXPECT_THAT(crew.living_hosts_of({DeviceId(5), DeviceId(6), DeviceId(0), DeviceId(1)}),
+              ElementsAre(HostId(0), HostId(3)));
+  EXPECT_TRUE(absl::IsUnavailable(crew.call("forget", {HostId(1), HostId(2)}, nothing()).status()));
+
+  ASSERT_TRUE(crew.revive(HostId(2)).ok());
+  EXPECT_EQ(crew.call("forget", crew.living(), nothing())->size(), 4u);
+}
+
+TEST_F(CrewTest, TellsEveryoneWhereALostPlaceIsNow) {
+  Fleet fleet({.hosts = 4, .network = true});
+  Crew crew(cluster_, fleet.controller(), fleet.crew_options());
+  ASSERT_TRUE(crew.start().ok());
+  EXPECT_TRUE(crew.refresh(HostId(1)).ok());
+}
+
+TEST_F(CrewTest, AWorkerThatCannotBeStartedOrNeverJoinsIsNamed) {
+  Fleet fleet({.hosts = 4});
+  CrewOptions options = fleet.crew_options();
+  options.join_s = 0.2;
+  options.start_worker = [&](HostId host) {
+    return host == HostId(3) ? absl::NotFoundError("no such binary") : fleet.start(host);
+  };
+  Crew refused(cluster_, fleet.controller(), options);
+  EXPECT_EQ(refused.start().message(), "no such binary");
+
+  options.start_worker = [](HostId) { return absl::OkStatus(); };
+  Crew crew(cluster_, fleet.controller(), options);
+  EXPECT_THAT(std::string(crew.start().message()), HasSubstr("3 of 4 workers joined within 0.2 s"));
+  EXPECT_THAT(std::string(crew.revive(HostId(3)).message()), HasSubstr("the worker of h3 did not join within 0.2 s"));
+}
+
+TEST_F(CrewTest, WithoutAStarterWorkersAreAskedToLeave) {
+  Fleet fleet({.hosts = 4});
+  for (int host = 0; host < 4; ++host) ASSERT_TRUE(fleet.start(HostId(host)).ok());
+  CrewOptions options = fleet.crew_options();
+  options.start_worker = options.kill_worker = nullptr;
+  Crew crew(cluster_, fleet.controller(), options);
+  ASSERT_TRUE(crew.start().ok());
+  ASSERT_TRUE(crew.kill(HostId(1)).ok());
+  bool left = false;
+  while (const auto event = fleet.controller().next_event(left ? 0 : 30)) {
+    const auto* lost = std::get_if<WorkerLost>(&*event);
+    if (lost != nullptr && lost->host == 1) left = lost->clean;
+  }
+  EXPECT_TRUE(left);
+}
+
+TEST_F(CrewTest, AnErrorOfAWorkerComesBack) {
+  Fleet fleet({.hosts = 4});
+  Crew crew(cluster_, fleet.controller(), fleet.crew_options());
+  ASSERT_TRUE(crew.start().ok());
+  EXPECT_THAT(std::string(crew.call("nothing", crew.living(), proto::CommandBody()).status().message()),
+              HasSubstr("a command that this worker does not know"));
+}
+
+}  // namespace
+}  // namespace scalai::executor

@@ -1,0 +1,315 @@
+#include "executor/runtime/exec_runtime.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <future>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "executor/runtime/internal/exec_runtime_impl.h"
+#include "ptc/base/status.h"
+
+namespace scalai::executor {
+
+using control::TransferRecord;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr double kLossTimeout_s = 30;  // from a failed transfer to the loss that explains it
+constexpr double kPoll_s = 0.02;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+}  // namespace
+
+// ---- commands -----------------------------------------------------------------------------------------------------
+
+absl::Status ExecRuntime::Impl::perform(const control::Train& train) {
+  JobState& state = job(train.job);
+  state.devices = train.devices;
+  const int64_t generation = ++state.train_generation;
+  SCALAI_CHECK(train.collection != nullptr);
+  const bool broken = any_dead(train.devices);
+  if (broken) return absl::OkStatus();  // the loss will be known soon
+  const absl::Status begun = state.work->begin(*train.collection, train.from_step);
+  SCALAI_RETURN_IF_ERROR(explained(begun));
+  const double end_s = train.start_s + static_cast<double>(train.until_step - train.from_step) * train.step_s;
+  if (begun.ok() && end_s < kForever_s) at(end_s, TrainEnd{train.job, generation, train.until_step});
+  return absl::OkStatus();
+}
+
+absl::Status ExecRuntime::Impl::perform(const control::Execute& execute) {
+  JobState& state = job(execute.job);
+  ++state.execution_generation;
+  state.execution.emplace();
+  state.execution->command = execute;
+  state.execution->stages = stages_of(execute, scenario_.cluster);
+  std::set_difference(dead_.begin(), dead_.end(), unnoticed_.begin(), unnoticed_.end(),
+                      std::inserter(state.execution->known_dead, state.execution->known_dead.end()));
+  begin_stage(execute.job);
+  return absl::OkStatus();
+}
+
+absl::Status ExecRuntime::Impl::perform(const control::Abort& abort) {
+  JobState& state = job(abort.job);
+  ++state.execution_generation;
+  if (!state.execution) return absl::OkStatus();
+  if (state.execution->work.valid()) state.execution->work.wait();
+  const int64_t epoch = state.execution->command.epoch;
+  state.execution.reset();
+  return state.work->forget(epoch);
+}
+
+absl::Status ExecRuntime::Impl::perform(const control::Commit& commit) {
+  if (options_.record_commit) SCALAI_RETURN_IF_ERROR(options_.record_commit(commit));
+  return job(commit.job).work->commit(commit.epoch);
+}
+
+absl::Status ExecRuntime::Impl::perform(const control::Background& background) {
+  // A lost worker of the job makes it void, and training goes on without it; any other one only had copies.
+  absl::Status done = absl::OkStatus();
+  size_t living = 0;
+  do {
+    living = crew_.living().size();
+    done = job(background.job).work->background(background);
+    SCALAI_RETURN_IF_ERROR(explained(done));
+    hear(0);
+  } while (!done.ok() && crew_.living().size() < living && !any_dead(background.collection->device_of_rank));
+  if (!done.ok()) return absl::OkStatus();
+  at(now_s_ + bulk_seconds(background.flows, scenario_.cluster), BackgroundEnd{background.job, background.tag});
+  return absl::OkStatus();
+}
+
+absl::Status ExecRuntime::Impl::perform(const control::Inject& inject) {
+  if (const auto* fail = std::get_if<control::Fail>(&inject.what)) return apply(*fail, inject.detect_s);
+  if (const auto* repair = std::get_if<control::Repair>(&inject.what)) return apply(*repair);
+  return absl::OkStatus();  // a slower link changes durations only, and those are modelled
+}
+
+// A host all of whose devices have failed loses its worker; else the devices lose their memory.
+absl::Status ExecRuntime::Impl::apply(const control::Fail& fail, double detect_s) {
+  std::vector<DeviceId> fresh;
+  for (const DeviceId device : fail.devices) {
+    if (dead_.insert(device).second) fresh.push_back(device);
+  }
+  if (fresh.empty()) return absl::OkStatus();
+  unnoticed_.insert(fresh.begin(), fresh.end());
+  for (JobState& state : jobs_) {
+    if (any_dead(state.devices)) ++state.train_generation;  // its step never ends
+  }
+  std::map<HostId, std::vector<DeviceId>> by_host;
+  for (const DeviceId device : fresh) by_host[scenario_.cluster.host_of(device)].push_back(device);
+  for (const auto& [host, devices] : by_host) {
+    if (!crew_.living().contains(host)) continue;
+    const std::vector<DeviceId> all = scenario_.cluster.devices_of(host);
+    const bool whole = std::all_of(all.begin(), all.end(), [&](DeviceId device) { return dead_.contains(device); });
+    SCALAI_RETURN_IF_ERROR(explained(whole ? crew_.kill(host) : fail_devices(crew_, host, devices)));
+  }
+  at(now_s_ + detect_s, LossKnown{fresh, now_s_});
+  return absl::OkStatus();
+}
+
+absl::Status ExecRuntime::Impl::apply(const control::Repair& repair) {
+  for (const DeviceId device : repair.devices) {
+    dead_.erase(device);
+    for (JobState& state : jobs_) {
+      if (state.execution) state.execution->known_dead.erase(device);
+    }
+  }
+  for (auto entry = agenda_.begin(); entry != agenda_.end();) {
+    const LossKnown* loss = std::get_if<LossKnown>(&entry->second);
+    const bool back =
+        loss != nullptr && std::any_of(repair.devices.begin(), repair.devices.end(), [&](DeviceId device) {
+          return std::find(loss->devices.begin(), loss->devices.end(), device) != loss->devices.end();
+        });
+    if (back) SCALAI_RETURN_IF_ERROR(happen(*loss));
+    entry = back ? agenda_.erase(entry) : std::next(entry);
+  }
+  std::set<HostId> hosts;
+  for (const DeviceId device : repair.devices) hosts.insert(scenario_.cluster.host_of(device));
+  for (const HostId host : hosts) {
+    if (!options_.plan_only && !crew_.living().contains(host)) SCALAI_RETURN_IF_ERROR(explained(crew_.revive(host)));
+  }
+  return absl::OkStatus();
+}
+
+// ---- executions ---------------------------------------------------------------------------------------------------
+
+void ExecRuntime::Impl::begin_stage(int job_index) {
+  JobState& state = job(job_index);
+  Execution& execution = *state.execution;
+  const ModelledStage& stage = execution.stages[execution.current];
+  const double start_s = now_s_;
+  JobWork* work = state.work.get();
+  const control::Execute* command = &execution.command;
+  execution.work = std::async(std::launch::async,
+                              [work, command, stage, start_s] { return work->run_stage(*command, stage, start_s); });
+  at(now_s_ + stage.seconds, StageEnd{job_index, state.execution_generation});
+}
+
+// Waits for the work of a stage whose modelled time is over, and hears of lost workers meanwhile.
+absl::Status ExecRuntime::Impl::happen(const StageEnd& end) {
+  JobState& state = job(end.job);
+  if (!state.execution || state.execution_generation != end.generation || state.execution->broken)
+    return absl::OkStatus();
+  Execution& execution = *state.execution;
+  while (execution.work.wait_for(std::chrono::duration<double>(kPoll_s)) != std::future_status::ready) hear(0);
+  StageOutcome outcome = execution.work.get();
+  for (TransferRecord& record : outcome.transfers) recorder_.transfers.push_back(std::move(record));
+  // Whatever came of it: a device that died in scenario time before the stage's end did not do its part.
+  if (needs_dead(execution)) {
+    execution.broken = true;
+    return absl::OkStatus();
+  }
+  // What a dead device was to send or get never comes, also when the worker was quicker than its death.
+  const ModelledStage& stage = execution.stages[execution.current];
+  const bool moves =
+      stage.what == ModelledStage::What::kRound || (stage.what == ModelledStage::What::kStage && stage.seconds > 0);
+  execution.broken = moves && involves_dead(execution) && outcome.status.ok();
+  if (execution.broken) return absl::OkStatus();
+  if (outcome.status.ok()) return end_stage(end.job, outcome);
+  const Clock::time_point failed_at = Clock::now();
+  const bool loss = absl::IsUnavailable(outcome.status) || absl::IsCancelled(outcome.status);
+  while (loss && !involves_dead(execution) && seconds_since(failed_at) < kLossTimeout_s) hear(kPoll_s);
+  if (!involves_dead(execution) || absl::IsDataLoss(outcome.status)) return outcome.status;
+  execution.broken = true;  // the control loop will hear of the loss and give it up
+  return absl::OkStatus();
+}
+
+// Whether the current stage is, or a commit would be, nothing without a dead device.
+bool ExecRuntime::Impl::needs_dead(const Execution& execution) const {
+  if (dead_.empty()) return false;
+  const plan::Plan& plan = *execution.command.plan;
+  if (any_dead(plan.dst_devices)) return true;
+  const int round = execution.stages[execution.current].round;
+  return std::any_of(plan.instances.begin(), plan.instances.end(), [&](const plan::Instance& instance) {
+    const auto legs = plan.patterns.legs(instance.pattern);
+    return instance.round == round && std::any_of(legs.begin(), legs.end(), [&](const plan::Leg& leg) {
+             return leg.src.kind == plan::Location::Kind::kDevice && dead_.contains(DeviceId(leg.src.index));
+           });
+  });
+}
+
+absl::Status ExecRuntime::Impl::end_stage(int job_index, const StageOutcome& outcome) {
+  JobState& state = job(job_index);
+  Execution& execution = *state.execution;
+  const ModelledStage& stage = execution.stages[execution.current];
+  execution.phases.*stage.phase += outcome.seconds;
+  if (stage.mark > execution.last_mark) report(control::RoundDone{job_index, execution.last_mark = stage.mark});
+  if (++execution.current < execution.stages.size()) {
+    begin_stage(job_index);
+    return absl::OkStatus();
+  }
+  // A commit needs the word of every device of the new epoch.
+  execution.broken = any_dead(execution.command.plan->dst_devices);
+  if (execution.broken) return absl::OkStatus();
+  report(control::ExecutionDone{job_index, execution.phases});
+  state.execution.reset();
+  ++state.execution_generation;
+  return absl::OkStatus();
+}
+
+absl::Status ExecRuntime::Impl::happen(const TrainEnd& end) {
+  JobState& state = job(end.job);
+  if (state.train_generation != end.generation) return absl::OkStatus();
+  SCALAI_RETURN_IF_ERROR(explained(state.work->advance(end.step)));
+  hear(0);
+  if (state.train_generation != end.generation) return absl::OkStatus();  // lost a device meanwhile
+  report(control::StepReached{end.job, end.step});
+  return absl::OkStatus();
+}
+
+// ---- time and what is heard ---------------------------------------------------------------------------------------
+
+void ExecRuntime::Impl::worker_lost(HostId host, const std::string& reason) {
+  if (!crew_.living().contains(host)) return;  // we killed it
+  crew_.lost(host);
+  std::vector<DeviceId> fresh;
+  for (const DeviceId device : scenario_.cluster.devices_of(host)) {
+    if (dead_.insert(device).second) fresh.push_back(device);
+  }
+  fmt::print(stderr, "scalai-exec: lost the worker of h{}: {}\n", host.value, reason);
+  if (fresh.empty()) return;
+  for (JobState& state : jobs_) {
+    if (any_dead(state.devices)) ++state.train_generation;
+  }
+  report(control::DevicesLost{fresh, now_s_});
+}
+
+// A worker could not be reached: ok when it is lost, which the control loop is told then.
+absl::Status ExecRuntime::Impl::explained(const absl::Status& status) {
+  if (!absl::IsUnavailable(status) && !absl::IsCancelled(status)) return status;
+  const Clock::time_point failed_at = Clock::now();
+  while (ready_.empty() && seconds_since(failed_at) < kLossTimeout_s) hear(kPoll_s);
+  return ready_.empty() ? status : absl::OkStatus();
+}
+
+void ExecRuntime::Impl::hear(double timeout_s) {
+  for (std::optional<executor::Event> heard = controller_.next_event(timeout_s); heard;
+       heard = controller_.next_event(0)) {
+    if (const auto* lost = std::get_if<WorkerLost>(&*heard)) worker_lost(HostId(lost->host), lost->reason);
+  }
+}
+
+void ExecRuntime::Impl::wait_until(double scenario_s) {
+  if (options_.time_scale <= 0) return hear(0);
+  while (ready_.empty()) {
+    const double left_s = scenario_s * options_.time_scale - seconds_since(started_);
+    hear(std::clamp(left_s, 0.0, 0.2));
+    if (left_s <= 0) return;
+  }
+}
+
+absl::StatusOr<control::Event> ExecRuntime::Impl::next_event() {
+  if (replaying_ && next_past_ < options_.past.size()) {
+    const control::Event& event = options_.past[next_past_++];
+    note(event);
+    return event;
+  }
+  if (replaying_) SCALAI_RETURN_IF_ERROR(go_live());
+  while (ready_.empty()) {
+    if (agenda_.empty()) {
+      const bool waits = std::any_of(jobs_.begin(), jobs_.end(),
+                                     [](const JobState& job) { return job.execution && job.execution->broken; });
+      hear(0.1);
+      if (!ready_.empty()) break;
+      if (waits) return failed("a transfer failed and no lost worker explains it");
+      return absl::FailedPreconditionError("nothing can happen any more: jobs wait for devices that never come");
+    }
+    const double next_s = agenda_.begin()->first.first;
+    wait_until(next_s);
+    if (!ready_.empty()) break;
+    now_s_ = std::max(now_s_, next_s);
+    const Action action = std::move(agenda_.begin()->second);
+    agenda_.erase(agenda_.begin());
+    SCALAI_RETURN_IF_ERROR(std::visit([this](const auto& what) { return happen(what); }, action));
+  }
+  control::Event event = std::move(ready_.front());
+  ready_.pop_front();
+  if (options_.record_event) SCALAI_RETURN_IF_ERROR(options_.record_event(event));
+  return event;
+}
+
+ExecRuntime::ExecRuntime(const control::Scenario& scenario, ControllerEnd& controller, Crew& crew,
+                         control::Recorder& recorder, ExecOptions options)
+    : impl_(std::make_unique<Impl>(scenario, controller, crew, recorder, std::move(options))) {}
+ExecRuntime::~ExecRuntime() = default;
+absl::Status ExecRuntime::perform(const control::Command& command) {
+  if (impl_->replaying()) {
+    impl_->note(command);
+    return absl::OkStatus();
+  }
+  return std::visit([this](const auto& what) { return impl_->perform(what); }, command);
+}
+absl::StatusOr<control::Event> ExecRuntime::next_event() { return impl_->next_event(); }
+int64_t ExecRuntime::bytes_verified() const { return impl_->bytes_verified(); }
+
+}  // namespace scalai::executor

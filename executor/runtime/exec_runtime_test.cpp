@@ -1,0 +1,273 @@
+#include "executor/runtime/exec_runtime.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "executor/runtime/job_work.h"
+#include "executor/runtime/test_fleet.h"
+
+namespace scalai::executor {
+namespace {
+
+using control::RunReport;
+using control::Scenario;
+using control::testing::job_text;
+using control::testing::kSmallCluster;
+using testing::Death;
+using testing::digests;
+using testing::event_times;
+using testing::execute;
+using testing::expect_replayable;
+using testing::Folder;
+using ::testing::HasSubstr;
+using testing::Ran;
+
+constexpr const char* kCosts = "costs { restart: \"2s\" communicator: \"1s\" detect: \"3s\" }\n";
+
+Scenario scenario_of(const std::string& text) {
+  auto scenario = control::testing::scenario_of(text);
+  SCALAI_CHECK(scenario.ok(), message_of(scenario.status()));
+  return *std::move(scenario);
+}
+
+// Grows, moves, loses a host (in mid-reconfiguration), gets it back; checkpoints and copies all along.
+std::string eventful(const std::string& more = "") {
+  return std::string(kSmallCluster) + "until: \"150s\"\n" + kCosts + "planner { round_bytes: \"200kB\" }\n" +
+         job_text("a",
+                  "gpus: 4 configs { layout: \"tp2,dp2\" step_time: \"1s\" } configs { layout: \"tp2,pp2,dp2\" "
+                  "step_time: \"600ms\" } configs { layout: \"tp2\" step_time: \"2s\" } "
+                  "checkpoint { every_steps: 20 host_memory_copy: true } "
+                  "redundancy { copies: 1 where: OTHER_HOST every_steps: 15 }") +
+         more +
+         "events { at: \"10s\" resize { gpus: 8 } }\n"
+         "events { at: \"30s\" resize { gpus: 4 } }\n"
+         "events { at: \"50s\" redeploy { devices: [4, 5, 6, 7] } }\n"
+         "events { during { reconfiguration: 3 after_round: 1 } fail { hosts: [2] } }\n"
+         "events { at: \"80s\" repair { hosts: [2] } }\n"
+         "events { at: \"100s\" resize { gpus: 8 } }\n"
+         "events { at: \"120s\" fail { devices: [3] } }\n";
+}
+
+void expect_running(const RunReport& report) {
+  for (const control::JobRecord& job : report.jobs) EXPECT_EQ(job.state, "running") << job.name << job.failure;
+}
+
+// ---- whole runs -----------------------------------------------------------------------------------------------------
+
+class EveryStrategy : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EveryStrategy, GoesThroughEverythingVerifiedAndTheSameTwice) {
+  const Scenario scenario = scenario_of(eventful());
+  const Folder folder, again_folder;
+  const Ran ran = execute(scenario, GetParam(), folder.path());
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  expect_running(*ran.report);
+  EXPECT_GT(ran.bytes_verified, 0);
+  EXPECT_GE(ran.report->plans.size(), GetParam() == "dp-only" ? 1u : 5u);
+  expect_replayable(*ran.report, folder.path());
+
+  const Ran again = execute(scenario, GetParam(), again_folder.path());
+  ASSERT_TRUE(again.report.ok()) << again.report.status();
+  EXPECT_EQ(digests(*again.report), digests(*ran.report));
+  EXPECT_EQ(event_times(*again.report), event_times(*ran.report));
+}
+
+TEST_P(EveryStrategy, MovesTheSameThroughTransports) {
+  const Scenario scenario = scenario_of(eventful());
+  const Folder folder, network_folder;
+  const Ran ran = execute(scenario, GetParam(), folder.path());
+  const Ran network = execute(scenario, GetParam(), network_folder.path(), {.network = true});
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  ASSERT_TRUE(network.report.ok()) << network.report.status();
+  EXPECT_EQ(digests(*network.report), digests(*ran.report));
+  EXPECT_GT(network.bytes_verified, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, EveryStrategy, ::testing::ValuesIn(control::strategy_names()),
+                         [](const auto& strategy) {
+                           std::string name = strategy.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(ExecRuntime, RecordsWhatWasMovedAndHowLongItTook) {
+  const Scenario scenario = scenario_of(eventful());
+  const Folder folder;
+  const Ran ran = execute(scenario, "reshard", folder.path());
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  const control::ReconfigurationRecord& first = ran.report->jobs[0].reconfigurations.at(0);
+  int64_t moved = 0, planned = 0;
+  for (const control::TransferRecord& record : ran.report->recorder.transfers) {
+    EXPECT_LE(record.start_s, record.end_s);
+    EXPECT_GE(record.round, 1);
+    if (record.reconfiguration == first.index) moved += record.bytes;
+  }
+  for (const plan::Operation& operation : first.plan->operations())
+    planned += operation.transfer_class == plan::TransferClass::kKept ? 0 : operation.bytes;
+  EXPECT_GT(planned, 0);
+  EXPECT_EQ(moved, planned);
+  EXPECT_GT(first.phases.transfer, 0) << "measured";
+}
+
+TEST(ExecRuntime, WhatIsNotVerifiedIsNotCounted) {
+  const Scenario scenario = scenario_of(eventful());
+  int64_t bytes[3];
+  const VerifyMode modes[] = {VerifyMode::kFull, VerifyMode::kSample, VerifyMode::kNone};
+  for (int i = 0; i < 3; ++i) {
+    const Folder folder;
+    const Ran ran = execute(scenario, "reshard", folder.path(), {}, {.folder = "", .verify = modes[i]});
+    ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+    bytes[i] = ran.bytes_verified;
+  }
+  EXPECT_GT(bytes[0], bytes[1]);
+  EXPECT_GT(bytes[1], 0);
+  EXPECT_EQ(bytes[2], 0);
+}
+
+TEST(ExecRuntime, WrongStateEndsTheRunAndIsNamed) {
+  const Scenario scenario = scenario_of(eventful());
+  for (const std::string what : {"advance", "round"}) {
+    const Folder folder;
+    const auto swallow = [&](int32_t host, const std::string& name) { return host == 1 && name == what; };
+    const Ran ran = execute(scenario, "reshard", folder.path(), {.swallow = swallow});
+    EXPECT_EQ(ran.report.status().code(), absl::StatusCode::kDataLoss) << what << ran.report.status();
+    EXPECT_THAT(std::string(ran.report.status().message()), HasSubstr("tensor \"")) << what;
+    EXPECT_THAT(std::string(ran.report.status().message()), HasSubstr("g2")) << what;
+  }
+}
+
+TEST(ExecRuntime, RecordsComeBeforeDeedsAndTheirErrorsEndTheRun) {
+  const Scenario scenario = scenario_of(eventful());
+  const Folder folder;
+  size_t events = 0;
+  std::vector<int64_t> recorded;
+  ExecOptions options;
+  options.record_event = [&](const control::Event&) {
+    ++events;
+    return absl::OkStatus();
+  };
+  options.record_commit = [&](const control::Commit& commit) {
+    recorded.push_back(commit.epoch);
+    return recorded.size() < 3 ? absl::OkStatus() : absl::ResourceExhaustedError("the disk is full");
+  };
+  int commits = 0;
+  const auto count = [&](int32_t host, const std::string& what) {
+    commits += host == 0 && what == "commit" ? 1 : 0;
+    return false;
+  };
+  const Ran ran = execute(scenario, "reshard", folder.path(), {.swallow = count}, std::move(options));
+  EXPECT_EQ(ran.report.status().message(), "the disk is full");
+  EXPECT_EQ(recorded.size(), 3u);
+  EXPECT_TRUE(std::is_sorted(recorded.begin(), recorded.end()));
+  EXPECT_EQ(commits, 2) << "the third was never told";
+  EXPECT_GT(events, 3u);
+}
+
+TEST(ExecRuntime, AJobThatWaitsForeverIsSaidToBeStuck) {
+  const std::string text = std::string(kSmallCluster) + kCosts +
+                           job_text("a",
+                                    "gpus: 8 steps: 50 configs { layout: \"tp2,dp4\" step_time: \"1s\" } "
+                                    "checkpoint { every_steps: 5 }") +
+                           "events { at: \"10s\" fail { hosts: [3] } }\n";
+  const Scenario scenario = scenario_of(text);
+  const Folder folder;
+  const Ran ran = execute(scenario, "reshard", folder.path());
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_EQ(ran.report->jobs[0].state, "failed");
+  EXPECT_THAT(ran.report->jobs[0].failure, HasSubstr("waits for devices that never come"));
+}
+
+TEST(ExecRuntime, RepairBeforeTheLossIsKnownBringsBackAnEmptyHost) {
+  const std::string text = std::string(kSmallCluster) + "until: \"60s\"\n" + kCosts +
+                           job_text("a",
+                                    "gpus: 4 configs { layout: \"tp2,dp2\" step_time: \"1s\" } "
+                                    "configs { layout: \"tp2\" step_time: \"2s\" }") +
+                           "events { at: \"20500ms\" fail { hosts: [1] } }\n"
+                           "events { at: \"21500ms\" repair { hosts: [1] } }\n";
+  const Scenario scenario = scenario_of(text);
+  for (const std::string& strategy : control::strategy_names()) {
+    if (strategy == "checkpoint-restart") continue;
+    const Folder folder;
+    const Ran ran = execute(scenario, strategy, folder.path());
+    ASSERT_TRUE(ran.report.ok()) << strategy << ran.report.status();
+    expect_running(*ran.report);
+    expect_replayable(*ran.report, folder.path());
+  }
+}
+
+// ---- deaths that nobody asked for -----------------------------------------------------------------------------------
+
+// Grows and shrinks, with checkpoints and copies; every host has a replica elsewhere.
+std::string short_one() {
+  return std::string(kSmallCluster) + "until: \"50s\"\n" + kCosts +
+         job_text("a",
+                  "gpus: 4 configs { layout: \"tp2,dp2\" step_time: \"1s\" } configs { layout: \"tp2,dp4\" "
+                  "step_time: \"600ms\" } configs { layout: \"tp2\" step_time: \"2s\" } "
+                  "checkpoint { every_steps: 12 } redundancy { copies: 1 where: OTHER_HOST every_steps: 9 }") +
+         "events { at: \"10s\" resize { gpus: 8 } }\n"
+         "events { at: \"30s\" redeploy { devices: [4, 5, 0, 1] } }\n";
+}
+
+struct Mortal {
+  std::string strategy, what;
+  int most;  // its n-th command of the name, n up to this
+};
+
+TEST(ExecRuntime, GoesOnFromSurvivorsWhereverAWorkerDies) {
+  const Scenario scenario = scenario_of(short_one());
+  const std::vector<Mortal> mortals = {
+      {"reshard", "create", 1},
+
+      {"reshard", "advance", 3},     {"reshard", "prepare", 2},          {"reshard", "round", 2},
+      {"reshard", "verify", 2},      {"reshard", "commit", 2},           {"reshard", "copy", 2},
+      {"reshard", "write", 2},       {"reshard", "forget", 2},           {"tenplex", "stage", 2},
+      {"tenplex", "round", 1},       {"checkpoint-restart", "round", 1}, {"checkpoint-restart", "prepare", 2},
+      {"full-migration", "stage", 1}};
+  for (const auto& [strategy, what, most] : mortals) {
+    int deaths = 0;
+    for (int n = 0; n < 2 * most; ++n) {
+      const Death death{.host = n % 2, .what = what, .nth = n / 2 + 1, .after = n % 2 == 1};
+      SCOPED_TRACE(fmt::format("{}: h{} dies {} {} {}", strategy, death.host, death.after ? "after" : "before", what,
+                               death.nth));
+      const Folder folder;
+      const Ran ran = execute(scenario, strategy, folder.path(), {.deaths = {death}});
+      ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+      deaths += ran.deaths;
+      expect_running(*ran.report);
+      expect_replayable(*ran.report, folder.path());
+    }
+    EXPECT_GT(deaths, 0) << strategy << " " << what;
+  }
+}
+
+TEST(ExecRuntime, GoesOnWhenAWorkerDiesBeforeTheFirstCommand) {
+  const Scenario scenario = scenario_of(short_one());
+  const Folder folder;
+  const Ran ran = execute(scenario, "reshard", folder.path(), {.dead_at_start = 1});
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  expect_running(*ran.report);
+  expect_replayable(*ran.report, folder.path());
+}
+
+TEST(ExecRuntime, AHostThatOnlyKeepsCopiesMayDieWhileItGetsThem) {
+  const std::string text = std::string(kSmallCluster) + "until: \"60s\"\n" + kCosts +
+                           job_text("a",
+                                    "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" } "
+                                    "redundancy { copies: 2 where: OTHER_HOST every_steps: 10 }") +
+                           "events { at: \"35s\" fail { devices: [0] } }\n";
+  const Scenario scenario = scenario_of(text);
+  for (const bool after : {false, true}) {
+    const Folder folder;
+    const Ran ran = execute(scenario, "reshard", folder.path(),
+                            {.deaths = {{.host = 1, .what = "copy", .nth = 2, .after = after}}});
+    ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+    EXPECT_EQ(ran.deaths, 1);
+    ASSERT_EQ(ran.report->jobs[0].reconfigurations.size(), 1u);
+    EXPECT_EQ(ran.report->jobs[0].reconfigurations[0].step, 30) << "the third copy is on h2";
+    expect_replayable(*ran.report, folder.path());
+  }
+}
+
+}  // namespace
+}  // namespace scalai::executor

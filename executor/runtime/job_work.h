@@ -1,0 +1,92 @@
+#pragma once
+// What one job means to the workers: its state's versions, the stages of its executions, its snapshots and checkpoints.
+// Every function waits until the workers have done it. One thread at a time.
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "executor/runtime/crew.h"
+#include "executor/runtime/modelled.h"
+#include "ptc/control/runtime.h"
+
+namespace scalai::executor {
+
+struct ExecOptions;
+
+// How the work of a stage went.
+struct StageOutcome {
+  absl::Status status;
+  double seconds = 0;
+  std::vector<control::TransferRecord> transfers;
+};
+
+class JobWork {
+ public:
+  // All outlive this.
+  JobWork(int job, const control::Scenario& scenario, Crew& crew, const ExecOptions& options)
+      : job_(job), scenario_(scenario), crew_(crew), options_(options) {}
+
+  // The job trains on this collection from this step: makes its state, if it has none.
+  absl::Status begin(const collection::Collection& collection, int64_t step);
+  // Its state becomes that of this step. Devices that are `gone` hold nothing of it, even when they are back.
+  absl::Status advance(int64_t step, const std::set<DeviceId>& gone = {});
+  // `start_s`: scenario time at which the stage began.
+  StageOutcome run_stage(const control::Execute& execute, const ModelledStage& stage, double start_s);
+  absl::Status commit(int64_t epoch);
+  absl::Status forget(int64_t version);
+  // Makes the copy or the checkpoint.
+  absl::Status background(const control::Background& background);
+  // It counts now: the one before it is forgotten.
+  absl::Status background_done(int64_t tag);
+  int64_t bytes_verified() const { return bytes_verified_; }
+
+  // The same as far as this controller knows of it: what an earlier one has done already.
+  void note_begin(std::shared_ptr<const collection::Collection> collection, int64_t step);
+  void note_step(int64_t step) { step_ = step; }
+  void note_execute(const control::Execute& execute);
+  void note_commit();
+  void note_background(const control::Background& background);
+  void note_background_done(int64_t tag);
+  // Whether the worker of this host must hold something of the committed epoch.
+  bool needs(HostId host) const;
+  int64_t epoch() const { return state_ == nullptr ? -1 : state_->epoch; }
+  // Workers drop all but the committed epoch and bring it to the step it is of.
+  absl::Status resume();
+
+ private:
+  const control::JobSpec& spec() const { return scenario_.jobs[static_cast<size_t>(job_)]; }
+  absl::Status stage(const control::Execute& execute);
+  absl::Status prepare(const control::Execute& execute);
+  absl::Status round(const control::Execute& execute, int round, double start_s,
+                     std::vector<control::TransferRecord>& transfers);
+  absl::Status verify(const control::Execute& execute);
+  absl::Status write_checkpoint(const control::Background& background);
+  absl::Status copy_to_hosts(const collection::Collection& collection, int64_t version, bool own_devices,
+                             const std::vector<collection::ExtraHolder>& copies);
+  std::string checkpoint_folder() const;
+
+  const int job_;
+  const control::Scenario& scenario_;
+  Crew& crew_;
+  const ExecOptions& options_;
+  std::shared_ptr<const collection::Collection> state_;  // of the committed epoch
+  std::shared_ptr<const collection::Collection> next_;   // of the one under way
+  int64_t step_ = 0;                                     // of the live state
+  int64_t next_step_ = 0;
+  struct Snapshot {
+    bool is_checkpoint = false;
+    bool in_memory = false;
+    std::string folder;  // of a checkpoint
+  };
+  std::map<int64_t, Snapshot> snapshots_;  // by tag
+  std::atomic<int64_t> bytes_verified_ = 0;
+};
+
+// These devices of one host lose what they hold; everybody is told where their new memory is.
+absl::Status fail_devices(Crew& crew, HostId host, const std::vector<DeviceId>& devices);
+
+}  // namespace scalai::executor

@@ -1,0 +1,42 @@
+#pragma once
+// What a peer is answered with: bytes that the transport sends in chunks, gathering each chunk only when it is about to
+// leave, so that packing overlaps with the wire. A value; copies share the memory's owner.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "executor/transport/internal/span_list.h"
+
+namespace scalai::executor {
+
+class Payload {
+ public:
+  Payload() = default;  // no bytes
+
+  static Payload owned(std::string bytes);
+  // The parts in order. Their memory stays valid and unchanged while `owner` lives; the transport keeps it until the
+  // last byte has been sent or the answer is given up (the peer died, or stopped waiting).
+  static Payload of(std::vector<std::span<const std::byte>> parts, std::shared_ptr<const void> owner);
+  // `fill(offset, out)` writes bytes [offset, offset + out.size()) into `out`. It is called once for every byte, in
+  // order of offset, by one thread at a time that is not the handler's, and must not block for long.
+  using Fill = std::function<void(int64_t offset, std::span<std::byte> out)>;
+  static Payload produced(int64_t bytes, Fill fill);
+
+  int64_t bytes() const { return fill_ ? produced_bytes_ : parts_.bytes(); }
+  // For transports. The bytes where they lie, when they lie in one piece; else empty.
+  std::span<const std::byte> in_place(int64_t offset, int64_t bytes) const;
+  void gather(int64_t offset, std::span<std::byte> out) const;
+
+ private:
+  internal::SpanList<const std::byte> parts_;
+  std::shared_ptr<const void> owner_;
+  Fill fill_;
+  int64_t produced_bytes_ = 0;
+};
+
+}  // namespace scalai::executor

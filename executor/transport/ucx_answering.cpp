@@ -1,0 +1,163 @@
+#include "executor/transport/internal/ucx_answering.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ptc/base/status.h"
+
+namespace scalai::executor::internal {
+namespace {
+
+// Gathered chunks that are kept for the next ones.
+constexpr size_t kMostFreeBuffers = 16;
+
+}  // namespace
+
+UcxAnswering::UcxAnswering(UcxEndpoints& endpoints, AnswerHandler handler, UcxOptions options, Post post)
+    : endpoints_(endpoints), handler_(std::move(handler)), options_(std::move(options)), post_(std::move(post)) {}
+
+void UcxAnswering::asked(const AskHeader& header, std::string_view body) {
+  const auto address_bytes = static_cast<size_t>(header.address_bytes);
+  if (address_bytes > body.size()) return;
+  waiting_.push_back({.address = std::string(body.substr(0, address_bytes)),
+                      .request = std::string(body.substr(address_bytes)),
+                      .fetch = header.fetch,
+                      .connection = header.connection});
+}
+
+void UcxAnswering::cancelled(const CancelHeader& header, std::string_view body) {
+  waiting_.push_back(
+      {.address = std::string(body), .request = "", .fetch = header.fetch, .connection = 0, .cancel = true});
+}
+
+bool UcxAnswering::serve() {
+  const bool any = !waiting_.empty();
+  for (const Asked& asked : std::exchange(waiting_, {})) {
+    if (!asked.cancel) {
+      serve_one(asked);
+    } else if (const auto found = answers_.find({asked.address, asked.fetch}); found != answers_.end()) {
+      found->second->given_up = true;
+      answers_.erase(found);
+    }
+  }
+  return any;
+}
+
+void UcxAnswering::serve_one(const Asked& asked) {
+  // Asked over a connection that broke since: a new one would reach a peer that closes, or has gone on without us.
+  const auto broken = broken_.find(asked.address);
+  if (broken != broken_.end() && asked.connection <= broken->second) return;
+  const absl::StatusOr<EndpointPtr> endpoint = endpoints_.open(asked.address);
+  if (!endpoint.ok()) return;  // nobody to tell: the asker sees its connection break, or its deadline
+  (*endpoint)->last_asker = std::max((*endpoint)->last_asker, asked.connection);
+  if (asked.fetch == 0) return;  // a greeting
+  absl::StatusOr<Payload> payload = handler_(asked.request);
+  if (!payload.ok()) {
+    send_error(*endpoint, asked.fetch, payload.status());
+    return;
+  }
+  const auto answer = std::make_shared<Answer>();
+  answer->endpoint = *endpoint;
+  answer->fetch = asked.fetch;
+  answer->payload = *std::move(payload);
+  answers_[{asked.address, asked.fetch}] = answer;
+  if (answer->payload.bytes() == 0) {
+    ++answer->in_flight;
+    send_chunk(answer, 0, {}, nullptr);
+  } else {
+    send_more(answer);
+  }
+}
+
+void UcxAnswering::send_error(const EndpointPtr& endpoint, uint64_t fetch, const absl::Status& status) {
+  const auto text = std::make_shared<const std::string>(message_of(status));
+  UcxMessage message;
+  message.id = AnswerHeader::kId;
+  message.set_header(AnswerHeader{.fetch = fetch, .code = static_cast<int64_t>(status.code())});
+  message.body = std::as_bytes(std::span(text->data(), text->size()));
+  message.body_owner = text;
+  message.eager = true;
+  endpoints_.send(endpoint, std::move(message));
+}
+
+void UcxAnswering::send_more(const AnswerPtr& answer) {
+  // A chunk that leaves at once comes back here through chunk_left().
+  if (answer->sending) return;
+  answer->sending = true;
+  const int64_t total = answer->payload.bytes();
+  while (!answer->given_up && answer->next < total && answer->in_flight < options_.chunks_in_flight) {
+    const int64_t offset = answer->next;
+    const int64_t bytes = std::min(options_.chunk_bytes, total - offset);
+    answer->next += bytes;
+    ++answer->in_flight;
+    if (const auto chunk = answer->payload.in_place(offset, bytes); !chunk.empty()) {
+      send_chunk(answer, offset, chunk, nullptr);
+    } else {
+      gather(answer, offset, bytes);
+    }
+  }
+  answer->sending = false;
+}
+
+void UcxAnswering::gather(const AnswerPtr& answer, int64_t offset, int64_t bytes) {
+  // Tasks are copyable functions, so the buffer travels in a shared holder.
+  const auto buffer = std::make_shared<Buffer>(take_buffer());
+  gatherer_.add([this, answer, offset, bytes, buffer] {
+    const std::span<std::byte> out(buffer->get(), static_cast<size_t>(bytes));
+    answer->payload.gather(offset, out);
+    post_([this, answer, offset, out, buffer] { send_chunk(answer, offset, out, std::move(*buffer)); });
+  });
+}
+
+void UcxAnswering::send_chunk(const AnswerPtr& answer, int64_t offset, std::span<const std::byte> chunk,
+                              Buffer gathered) {
+  if (answer->given_up) {
+    chunk_left(answer, /*ok=*/false);
+    return;
+  }
+  UcxMessage message;
+  message.id = AnswerHeader::kId;
+  message.set_header(AnswerHeader{.fetch = answer->fetch, .offset = offset, .total = answer->payload.bytes()});
+  message.body = chunk;
+  const auto buffer = std::make_shared<Buffer>(std::move(gathered));
+  message.sent = [this, answer, buffer](bool ok) {
+    if (*buffer && free_buffers_.size() < kMostFreeBuffers) free_buffers_.push_back(std::move(*buffer));
+    chunk_left(answer, ok);
+  };
+  endpoints_.send(answer->endpoint, std::move(message));
+}
+
+void UcxAnswering::chunk_left(const AnswerPtr& answer, bool ok) {
+  --answer->in_flight;
+  if (!ok) answer->given_up = true;
+  const bool over = answer->given_up || answer->next == answer->payload.bytes();
+  if (!over) {
+    send_more(answer);
+  } else if (answer->in_flight == 0) {
+    answers_.erase({answer->endpoint->address, answer->fetch});
+  }
+}
+
+UcxAnswering::Buffer UcxAnswering::take_buffer() {
+  if (free_buffers_.empty())
+    return std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(options_.chunk_bytes));
+  Buffer buffer = std::move(free_buffers_.back());
+  free_buffers_.pop_back();
+  return buffer;
+}
+
+void UcxAnswering::lost(const EndpointPtr& endpoint) {
+  if (endpoint->last_asker > 0) broken_[endpoint->address] = endpoint->last_asker;
+  std::erase_if(answers_, [&](const auto& entry) {
+    if (entry.second->endpoint != endpoint) return false;
+    entry.second->given_up = true;
+    return true;
+  });
+}
+
+void UcxAnswering::stop() {
+  gatherer_.stop();
+  for (const auto& [key, answer] : answers_) answer->given_up = true;
+}
+
+}  // namespace scalai::executor::internal

@@ -1,0 +1,295 @@
+#include "executor/worker/execution.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "executor/state/content.h"
+#include "executor/state/copy.h"
+#include "ptc/base/status.h"
+
+namespace scalai::executor {
+
+using plan::ProgramStep;
+using plan::StepKind;
+using plan::TransferClass;
+
+absl::Status run_parallel(size_t count, int threads, const std::function<absl::Status(size_t)>& work) {
+  std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  absl::Status first = absl::OkStatus();
+  const auto serve = [&] {
+    for (size_t i = next++; i < count; i = next++) {
+      const absl::Status status = work(i);
+      if (status.ok()) continue;
+      next = count;
+      const std::lock_guard lock(mutex);
+      if (first.ok()) first = status;
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (size_t i = 1; i < std::min(count, static_cast<size_t>(std::max(1, threads))); ++i) helpers.emplace_back(serve);
+  serve();
+  for (std::thread& helper : helpers) helper.join();
+  return first;
+}
+
+namespace {
+
+// A buffer for each part of the box that is not there yet.
+absl::Status add_rest(Store& store, const VersionKey& key, TensorId tensor, const Box& box, DType dtype) {
+  std::vector<Box> there;
+  for (const Piece& piece : store.find(key, tensor, box)) there.push_back(piece.part);
+  for (const Box& part : tensor::subtract(box, there))
+    SCALAI_RETURN_IF_ERROR(store.add(key, tensor, part, dtype).status());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Execution>> Execution::prepare(Places& places, plan::Plan plan,
+                                                              collection::Collection to, ExecutionOptions options) {
+  std::unique_ptr<Execution> execution(new Execution(places, std::move(plan), std::move(to), std::move(options)));
+  SCALAI_RETURN_IF_ERROR(execution->check());
+  SCALAI_RETURN_IF_ERROR(execution->open_checkpoint());
+  for (const DeviceId device : places.devices())
+    execution->programs_.push_back({device, execution->lowering_.program(device)});
+  const auto prepare_one = [&](size_t i) {
+    const Program& program = execution->programs_[i];
+    SCALAI_RETURN_IF_ERROR(execution->take_over(program));
+    if (execution->plan_.memory_cap < 0) SCALAI_RETURN_IF_ERROR(execution->make_room(program));
+    return execution->publish(program.device);
+  };
+  SCALAI_RETURN_IF_ERROR(run_parallel(execution->programs_.size(), execution->options_.threads, prepare_one));
+  return execution;
+}
+
+// A plan and a collection may each be well-formed and yet not belong together, or to this cluster.
+absl::Status Execution::check() const {
+  if (!plan_.feasible()) return invalid("the plan is not feasible: it misses state that nobody holds");
+  if (options_.to_version == options_.device_version)
+    return invalid(fmt::format("version {} cannot be made from itself", options_.to_version));
+  if (plan_.dst_devices != to_.device_of_rank || plan_.tensors.size() != to_.tensors.size())
+    return invalid(fmt::format("the plan to \"{}\" does not lead to collection \"{}\"", plan_.to, to_.name));
+  for (size_t i = 0; i < to_.tensors.size(); ++i) {
+    const collection::LogicalTensor& is = to_.tensors[i];
+    const plan::TensorInfo& planned = plan_.tensors[i];
+    if (is.name != planned.name || is.dtype != planned.dtype || is.shape != planned.shape)
+      return invalid(
+          fmt::format("tensor {} is \"{}\" in the collection and \"{}\" in the plan, or of another type or shape", i,
+                      is.name, planned.name));
+  }
+  const auto outside = [](const Location& place) {
+    return invalid(fmt::format("{} is in the plan, but not in the cluster", place.str()));
+  };
+  for (const DeviceId device : plan_.dst_devices) {
+    if (!places_.in_cluster(Location::device(device))) return outside(Location::device(device));
+  }
+  for (int32_t pattern = 0; pattern < plan_.patterns.size(); ++pattern) {
+    for (const plan::Leg& leg : plan_.patterns.legs(pattern)) {
+      const bool from_storage = leg.transfer_class == TransferClass::kFromStorage;
+      if (from_storage != (leg.src.kind == Location::Kind::kStorage) || (!from_storage && !places_.in_cluster(leg.src)))
+        return outside(leg.src);
+      if (!places_.in_cluster(Location::device(leg.dst))) return outside(Location::device(leg.dst));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Execution::open_checkpoint() {
+  if (options_.checkpoint.empty()) return absl::OkStatus();
+  SCALAI_ASSIGN_OR_RETURN(checkpoint::Reader reader, checkpoint::Reader::open(options_.checkpoint));
+  checkpoint_.emplace(std::move(reader));
+  return absl::OkStatus();
+}
+
+// Kept boxes stay where they are.
+absl::Status Execution::take_over(const Program& program) {
+  Store& store = *places_.own(Location::device(program.device));
+  store.drop(key(options_.to_version));  // of an attempt before
+  if (options_.restore) return absl::OkStatus();
+  for (const ProgramStep& step : program.steps) {
+    if (step.kind != StepKind::kKeep) continue;
+    for (const int32_t index : step.instances) {
+      const plan::Instance& instance = plan_.instances[static_cast<size_t>(index)];
+      for (const TensorId tensor : plan_.tensors_of(instance))
+        SCALAI_RETURN_IF_ERROR(store.keep(key(options_.device_version), options_.to_version, tensor, instance.box));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// For whole pieces of the new epoch, as far as they are not kept.
+absl::Status Execution::make_room(const Program& program) {
+  Store& store = *places_.own(Location::device(program.device));
+  const auto rank = std::find(to_.device_of_rank.begin(), to_.device_of_rank.end(), program.device);
+  if (rank == to_.device_of_rank.end()) return absl::OkStatus();
+  const LogicalRank logical(rank - to_.device_of_rank.begin());
+  for (size_t i = 0; i < to_.tensors.size(); ++i) {
+    const TensorId tensor(static_cast<int64_t>(i));
+    for (const tensor::Piece& piece : to_.pieces(tensor, logical).pieces)
+      SCALAI_RETURN_IF_ERROR(add_rest(store, key(options_.to_version), tensor, piece.box, to_.tensors[i].dtype));
+  }
+  return absl::OkStatus();
+}
+
+// For what arrives in the round: under a cap the plan counts no more.
+absl::Status Execution::make_room_for(const Program& program, int32_t round) {
+  Store& store = *places_.own(Location::device(program.device));
+  std::map<TensorId, std::vector<Box>> arriving;
+  for (const ProgramStep& step : program.steps) {
+    if (step.round != round || step.kind == StepKind::kSend || step.kind == StepKind::kFree) continue;
+    for (const int32_t index : step.instances) {
+      const plan::Instance& instance = plan_.instances[static_cast<size_t>(index)];
+      for (const TensorId tensor : plan_.tensors_of(instance)) arriving[tensor].push_back(instance.box);
+    }
+  }
+  for (auto& [tensor, boxes] : arriving) {
+    for (const Box& box : tensor::merge(std::move(boxes)))
+      SCALAI_RETURN_IF_ERROR(add_rest(store, key(options_.to_version), tensor, box, plan_.tensor(tensor).dtype));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Execution::publish(DeviceId device) {
+  Store& store = *places_.own(Location::device(device));
+  const bool empty = store.pieces(key(options_.to_version)).empty();
+  return empty ? absl::OkStatus() : store.publish(key(options_.to_version));
+}
+
+// That a round begins proves that every worker is done with those before, so that nobody reads what they free.
+absl::Status Execution::begin(int32_t round) {
+  if (round < 0 || round >= plan_.rounds)
+    return invalid(fmt::format("there is no round {}: the plan has {}", round, plan_.rounds));
+  if (round < begun_)
+    return absl::FailedPreconditionError(fmt::format("round {} cannot come after round {}", round, begun_));
+  const auto begin_next = [&](size_t i) {
+    const Program& program = programs_[i];
+    for (const ProgramStep& step : program.steps) {
+      if (step.kind == StepKind::kFree && step.round == begun_) SCALAI_RETURN_IF_ERROR(give_back(program.device, step));
+    }
+    SCALAI_RETURN_IF_ERROR(make_room_for(program, begun_ + 1));
+    return publish(program.device);
+  };
+  for (; plan_.memory_cap >= 0 && begun_ < round; ++begun_)
+    SCALAI_RETURN_IF_ERROR(run_parallel(programs_.size(), options_.threads, begin_next));
+  begun_ = round;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Moved>> Execution::run(int32_t round, int32_t hop) {
+  SCALAI_RETURN_IF_ERROR(begin(round));
+  struct Task {
+    DeviceId device;
+    const ProgramStep* step;
+  };
+  std::vector<Task> tasks;
+  for (const Program& program : programs_) {
+    for (const ProgramStep& step : program.steps) {
+      const bool keeps = step.kind == StepKind::kKeep && !options_.restore;
+      const bool passive = keeps || step.kind == StepKind::kSend || step.kind == StepKind::kFree;
+      if (step.round == round && step.hop == hop && !passive) tasks.push_back({program.device, &step});
+    }
+  }
+  const auto began = std::chrono::steady_clock::now();
+  const auto now_s = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(); };
+  std::vector<Moved> list(tasks.size());
+  const auto run_task = [&](size_t i) {
+    const auto [device, step] = tasks[i];
+    list[i] = moved(device, *step);
+    list[i].start_s = now_s();
+    absl::Status status = run_step(device, *step);
+    list[i].end_s = now_s();
+    return status;
+  };
+  SCALAI_RETURN_IF_ERROR(run_parallel(tasks.size(), options_.threads, run_task));
+  std::erase_if(list, [](const Moved& one) { return one.bytes == 0; });
+  return list;
+}
+
+Moved Execution::moved(DeviceId device, const ProgramStep& step) const {
+  Moved moved{.src = step.peer, .dst = device, .bytes = step.bytes};
+  if (step.kind == StepKind::kLoad) {
+    moved.src = Location::storage();
+    moved.transfer_class = TransferClass::kFromStorage;
+  } else if (step.kind == StepKind::kDerive) {
+    moved.transfer_class = TransferClass::kDerived;
+  } else if (step.kind == StepKind::kReceive) {
+    const bool same_host = places_.host_of(step.peer) == places_.host();
+    moved.transfer_class = same_host ? TransferClass::kSameHost : TransferClass::kCrossHost;
+  }
+  return moved;
+}
+
+absl::Status Execution::run_step(DeviceId device, const ProgramStep& step) {
+  const Store& store = *places_.own(Location::device(device));
+  for (const int32_t index : step.instances) {
+    const plan::Instance& instance = plan_.instances[static_cast<size_t>(index)];
+    for (const TensorId tensor : plan_.tensors_of(instance)) {
+      const std::vector<Piece> room = store.find(key(options_.to_version), tensor, instance.box);
+      if (!cover(room, instance.box))
+        return failed(fmt::format("g{} has no room for tensor \"{}\" {}", device.value, plan_.tensor(tensor).name,
+                                  instance.box.str()));
+      for (const Piece& piece : room)
+        SCALAI_RETURN_IF_ERROR(bring(device, step, tensor, piece.part, store.target(piece)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Execution::bring(DeviceId device, const ProgramStep& step, TensorId tensor, const Box& box,
+                              const Target& dst) {
+  const Location self = Location::device(device);
+  switch (step.kind) {
+    case StepKind::kLoad: return load(tensor, box, dst);
+    case StepKind::kDerive:
+      return places_.read(self, key(options_.to_version), plan_.tensor(tensor).derived_from, box, dst);
+    default: break;
+  }
+  const Location src = step.kind == StepKind::kReceive ? step.peer : self;
+  if (step.hop > 0) return places_.read(src, key(options_.to_version), tensor, box, dst);
+  if (src.kind == Location::Kind::kHostMemory) return places_.read(src, key(options_.host_version), tensor, box, dst);
+  if (options_.restore)
+    return places_.read(Location::host_memory(places_.host_of(src)), key(options_.host_version), tensor, box, dst);
+  return places_.read(src, key(options_.device_version), tensor, box, dst);
+}
+
+absl::Status Execution::load(TensorId tensor, const Box& box, const Target& dst) {
+  const plan::TensorInfo& info = plan_.tensor(tensor);
+  const DType dtype = info.from_dtype;
+  if (!checkpoint_) {
+    const Content content{ContentKey::of(info.name, options_.name), info.shape, options_.step};
+    fill_box(content, box, dst);
+    return absl::OkStatus();
+  }
+  const std::optional<TensorId> stored = checkpoint_->find(info.name);
+  if (!stored) return invalid(fmt::format("{}: no tensor \"{}\"", checkpoint_->folder(), info.name));
+  const collection::LogicalTensor& there = checkpoint_->collection().tensors[static_cast<size_t>(stored->value)];
+  if (there.shape != info.shape || there.dtype != dtype)
+    return invalid(fmt::format("{}: tensor \"{}\" has another shape or type than the plan says", checkpoint_->folder(),
+                               info.name));
+  std::vector<std::byte> bytes(static_cast<size_t>(packed_bytes(box, dtype)));
+  SCALAI_RETURN_IF_ERROR(checkpoint_->read(*stored, box, bytes));
+  unpack_box(box, dtype, bytes.data(), dst);
+  return absl::OkStatus();
+}
+
+absl::Status Execution::give_back(DeviceId device, const ProgramStep& step) {
+  Store& store = *places_.own(Location::device(device));
+  std::vector<TensorBox> boxes;
+  for (const int32_t index : step.instances) {
+    const plan::Instance& instance = plan_.instances[static_cast<size_t>(index)];
+    for (const TensorId tensor : plan_.tensors_of(instance)) {
+      // A rollback does not read devices, which may have lost their state.
+      if (options_.restore && !store.holds_all(key(options_.device_version), tensor, instance.box)) continue;
+      boxes.push_back({tensor, instance.box});
+    }
+  }
+  return store.give_back(key(options_.device_version), boxes);
+}
+
+}  // namespace scalai::executor

@@ -1,0 +1,296 @@
+#include "executor/worker/places.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <limits>
+#include <thread>
+
+#include "executor/state/convert.h"
+#include "executor/state/copy.h"
+#include "ptc/base/status.h"
+#include "ptc/proto/control.pb.h"
+
+namespace scalai::executor {
+namespace {
+
+constexpr int kMostTries = 1000;   // of a read that the owner's changes to other things disturb
+constexpr int kPatientTries = 10;  // then with a pause before each
+constexpr int kMostDevicesOfHost = 1024;
+constexpr double kFetchTimeout_s = 60;
+constexpr int64_t kFetchBytes = int64_t{8} << 20;
+
+std::optional<int32_t> number_in(std::string_view text) {
+  int32_t number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size() && number >= 0;
+  return whole ? std::optional(number) : std::nullopt;
+}
+
+absl::Status not_held(const Location& place, const VersionKey& version, TensorId tensor, const Box& box) {
+  return absl::NotFoundError(fmt::format("{} does not hold tensor {} {} of job {} version {}", place.str(),
+                                         tensor.value, box.str(), version.job, version.version));
+}
+
+// Pieces that were found for a box, one of them after the other.
+absl::Status copy_pieces(const Location& place, const VersionKey& version, TensorId tensor, const Box& box,
+                         std::span<const Piece> found, const std::byte* base, const Target& dst) {
+  if (!cover(found, box)) return not_held(place, version, tensor, box);
+  for (const Piece& piece : found) {
+    if (!convertible(piece.dtype, dst.dtype))
+      return invalid(fmt::format("{} holds tensor {} as {}, which is not cast to {}", place.str(), tensor.value,
+                                 tensor::name_of(piece.dtype), tensor::name_of(dst.dtype)));
+    copy_box(piece.part, piece.source(base), dst);
+  }
+  return absl::OkStatus();
+}
+
+// The first part of a box that is worth a request of its own: at most so many elements, at least a row.
+Box first_part(const Box& box, int64_t elements) {
+  Box part = box;
+  for (size_t dim = 0; dim < static_cast<size_t>(box.rank) && part.volume() > elements; ++dim) {
+    const int64_t row = part.volume() / part.extent(static_cast<int>(dim));
+    part.hi[dim] = part.lo[dim] + std::max<int64_t>(1, elements / row);
+  }
+  return part;
+}
+
+}  // namespace
+
+absl::StatusOr<Box> box_of(const proto::TensorBox& in) {
+  if (in.lo_size() != in.hi_size() || in.lo_size() > tensor::kMaxRank)
+    return invalid(fmt::format("a box of {} and {} bounds", in.lo_size(), in.hi_size()));
+  Box box;
+  box.rank = static_cast<int8_t>(in.lo_size());
+  int64_t elements = std::numeric_limits<int16_t>::max();  // room for the size of an element, and more
+  for (int dim = 0; dim < box.rank; ++dim) {
+    const int64_t lo = in.lo(dim), hi = in.hi(dim);
+    if (lo < 0 || hi < lo || __builtin_mul_overflow(elements, std::max<int64_t>(1, hi - lo), &elements))
+      return invalid(fmt::format("a box with the bounds {} to {} in dimension {}", lo, hi, dim));
+    box.lo[static_cast<size_t>(dim)] = lo;
+    box.hi[static_cast<size_t>(dim)] = hi;
+  }
+  return box;
+}
+
+absl::StatusOr<DType> dtype_of(const proto::TensorBox& box) {
+  if (box.dtype() < 0 || box.dtype() > static_cast<int>(DType::kU64))
+    return invalid(fmt::format("there is no element type {}", box.dtype()));
+  return static_cast<DType>(box.dtype());
+}
+
+std::optional<Location> parse_place(std::string_view text) {
+  if (text == "storage") return Location::storage();
+  const bool memory = text.ends_with(".mem");
+  if (memory) text.remove_suffix(4);
+  if (text.size() < 2 || text.front() != (memory ? 'h' : 'g')) return std::nullopt;
+  const std::optional<int32_t> number = number_in(text.substr(1));
+  if (!number) return std::nullopt;
+  return memory ? Location::host_memory(HostId(*number)) : Location::device(DeviceId(*number));
+}
+
+absl::Status Places::setup(const std::vector<int>& gpus_of_host) {
+  const bool sane = std::all_of(gpus_of_host.begin(), gpus_of_host.end(),
+                                [](int gpus) { return gpus >= 0 && gpus <= kMostDevicesOfHost; });
+  if (!sane || host_.value < 0 || static_cast<size_t>(host_.value) >= gpus_of_host.size())
+    return invalid(fmt::format("a cluster of {} hosts that host {} is not in, or with impossible numbers of devices",
+                               gpus_of_host.size(), host_.value));
+  host_of_device_.clear();
+  hosts_ = static_cast<int32_t>(gpus_of_host.size());
+  devices_.clear();
+  for (size_t host = 0; host < gpus_of_host.size(); ++host) {
+    for (int i = 0; i < gpus_of_host[host]; ++i) {
+      const DeviceId device(static_cast<int64_t>(host_of_device_.size()));
+      host_of_device_.push_back(HostId(static_cast<int64_t>(host)));
+      if (HostId(static_cast<int64_t>(host)) == host_) devices_.push_back(device);
+    }
+  }
+  std::vector<Location> wanted = {Location::host_memory(host_)};
+  for (const DeviceId device : devices_) wanted.push_back(Location::device(device));
+  for (const Location& place : wanted) {
+    if (own(place) == nullptr) SCALAI_RETURN_IF_ERROR(fail(place));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Places::fail(const Location& place) {
+  SegmentOptions options = segments_;
+  options.name = place.str();
+  SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<Store> store, Store::create(options));
+  const std::lock_guard lock(own_mutex_);
+  own_[place] = std::move(store);
+  return absl::OkStatus();
+}
+
+absl::Status Places::peers(const std::vector<WorkerJoined>& workers, bool force_network) {
+  std::map<Location, std::shared_ptr<Remote>> remote;
+  std::set<HostId> networked;
+  for (const WorkerJoined& worker : workers) {
+    if (HostId(worker.host) == host_) continue;
+    const std::vector<WorkerPlace>& places = worker.hello.places;
+    if (force_network || std::any_of(places.begin(), places.end(), [](const auto& place) { return place.fd < 0; })) {
+      if (transport_ == nullptr) return missing("this worker was built without UCX: it reaches no other machine");
+      SCALAI_RETURN_IF_ERROR(transport_->connect(HostId(worker.host), worker.hello.transport_address));
+      networked.insert(HostId(worker.host));
+      continue;
+    }
+    for (const WorkerPlace& one : places) {
+      const std::optional<Location> place = parse_place(one.place);
+      if (!place) return invalid(fmt::format("worker {} names a place \"{}\"", worker.host, one.place));
+      auto entry = std::make_shared<Remote>();
+      entry->address = {.pid = static_cast<int32_t>(one.pid), .fd = one.fd};
+      std::from_chars(one.address.data(), one.address.data() + one.address.size(), entry->address.token);
+      const auto known = remote_.find(*place);
+      const bool same = known != remote_.end() && known->second->address == entry->address;
+      remote[*place] = same ? known->second : std::move(entry);
+    }
+  }
+  remote_ = std::move(remote);
+  networked_ = std::move(networked);
+  return absl::OkStatus();
+}
+
+std::vector<WorkerPlace> Places::addresses() const {
+  std::vector<WorkerPlace> list;
+  const std::lock_guard lock(own_mutex_);
+  for (const auto& [place, store] : own_) {
+    const SegmentAddress address = store->address();
+    list.push_back(
+        {.place = place.str(), .pid = address.pid, .fd = address.fd, .address = std::to_string(address.token)});
+  }
+  return list;
+}
+
+bool Places::in_cluster(const Location& place) const {
+  if (place.kind == Location::Kind::kStorage || place.index < 0) return false;
+  const bool memory = place.kind == Location::Kind::kHostMemory;
+  return static_cast<size_t>(place.index) < (memory ? static_cast<size_t>(hosts_) : host_of_device_.size());
+}
+
+HostId Places::host_of(const Location& place) const {
+  SCALAI_CHECK(in_cluster(place), place.str());
+  if (place.kind == Location::Kind::kHostMemory) return HostId(place.index);
+  return host_of_device_[static_cast<size_t>(place.index)];
+}
+
+std::shared_ptr<Store> Places::shared(const Location& place) const {
+  const std::lock_guard lock(own_mutex_);
+  const auto found = own_.find(place);
+  return found == own_.end() ? nullptr : found->second;
+}
+
+Store* Places::own(const Location& place) const { return shared(place).get(); }
+
+std::vector<Store*> Places::stores() const {
+  std::vector<Store*> list;
+  const std::lock_guard lock(own_mutex_);
+  for (const auto& [place, store] : own_) list.push_back(store.get());
+  return list;
+}
+
+absl::Status Places::read(const Location& place, const VersionKey& version, TensorId tensor, const Box& box,
+                          const Target& dst) {
+  if (const Store* store = own(place)) {
+    const std::vector<Piece> found = store->find(version, tensor, box);
+    return copy_pieces(place, version, tensor, box, found, store->base(), dst);
+  }
+  const auto remote = remote_.find(place);
+  if (remote != remote_.end()) return read_segment(place, *remote->second, version, tensor, box, dst);
+  return read_network(place, version, tensor, box, dst);
+}
+
+absl::Status Places::read_segment(const Location& place, Remote& remote, const VersionKey& version, TensorId tensor,
+                                  const Box& box, const Target& dst) {
+  {
+    const std::lock_guard lock(remote.mutex);
+    if (remote.segment == nullptr) {
+      SCALAI_ASSIGN_OR_RETURN(PeerSegment opened, PeerSegment::open(remote.address));
+      remote.segment = std::make_unique<PeerSegment>(std::move(opened));
+    }
+  }
+  const PeerSegment& segment = *remote.segment;
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    if (!segment.alive()) return absl::UnavailableError(fmt::format("the worker that had {} is gone", place.str()));
+    if (tries >= kPatientTries) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const uint64_t epoch = segment.epoch();
+    std::shared_ptr<const Directory> directory;
+    {
+      const std::lock_guard lock(remote.mutex);
+      if (remote.directory_epoch == epoch) directory = remote.directory;
+    }
+    std::vector<Piece> found;
+    if (directory != nullptr) found = directory->find(version, tensor, box);
+    if (directory == nullptr || !cover(found, box)) {
+      SCALAI_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, segment.directory());
+      SCALAI_ASSIGN_OR_RETURN(Directory parsed, Directory::parse(bytes, segment.capacity()));
+      const std::lock_guard lock(remote.mutex);
+      directory = remote.directory = std::make_shared<const Directory>(std::move(parsed));
+      remote.directory_epoch = epoch;
+      found = directory->find(version, tensor, box);
+    }
+    SCALAI_RETURN_IF_ERROR(copy_pieces(place, version, tensor, box, found, segment.base(), dst));
+    if (segment.still_valid(epoch)) return absl::OkStatus();
+  }
+  return absl::UnavailableError(fmt::format("{} changes too often to be read", place.str()));
+}
+
+absl::Status Places::read_network(const Location& place, const VersionKey& version, TensorId tensor, const Box& box,
+                                  const Target& dst) {
+  if (!in_cluster(place)) return absl::NotFoundError(fmt::format("{} is not a place of this cluster", place.str()));
+  const HostId host = host_of(place);
+  if (!networked_.contains(host))
+    return absl::UnavailableError(fmt::format("nobody has said how {} is reached", place.str()));
+  const int64_t elements = std::max<int64_t>(1, kFetchBytes / tensor::size_of(dst.dtype));
+  std::vector<Box> left = {box};
+  std::vector<std::byte> packed;
+  while (!left.empty()) {
+    const Box whole = left.back();
+    left.pop_back();
+    const Box part = first_part(whole, elements);
+    if (part != whole) {
+      for (const Box& rest : subtract(whole, part)) left.push_back(rest);
+    }
+    proto::FetchRequest request;
+    request.set_place(place.str());
+    request.set_job(version.job);
+    request.set_version(version.version);
+    request.mutable_box()->set_tensor(tensor.value);
+    request.mutable_box()->set_dtype(static_cast<int>(dst.dtype));
+    for (size_t dim = 0; dim < static_cast<size_t>(part.rank); ++dim) {
+      request.mutable_box()->add_lo(part.lo[dim]);
+      request.mutable_box()->add_hi(part.hi[dim]);
+    }
+    packed.resize(static_cast<size_t>(packed_bytes(part, dst.dtype)));
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration_cast<Deadline::duration>(
+                                                                 std::chrono::duration<double>(kFetchTimeout_s));
+    SCALAI_RETURN_IF_ERROR(
+        transport_->fetch(host, request.SerializeAsString(), std::span<std::byte>(packed), deadline));
+    unpack_box(part, dst.dtype, packed.data(), dst);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Payload> Places::answer(std::string_view bytes) const {
+  proto::FetchRequest request;
+  if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    return invalid("a peer asked in a way that is not understood");
+  const std::optional<Location> place = parse_place(request.place());
+  const std::shared_ptr<Store> store = place ? shared(*place) : nullptr;
+  if (store == nullptr) return absl::NotFoundError(fmt::format("{} is not a place of this worker", request.place()));
+  SCALAI_ASSIGN_OR_RETURN(const Box box, box_of(request.box()));
+  SCALAI_ASSIGN_OR_RETURN(const DType dtype, dtype_of(request.box()));
+  const VersionKey version{request.job(), request.version()};
+  const TensorId tensor(request.box().tensor());
+  const std::vector<Piece> found = store->find(version, tensor, box);
+  if (!cover(found, box)) return not_held(*place, version, tensor, box);  // before memory is taken for it
+  std::string packed(static_cast<size_t>(packed_bytes(box, dtype)), '\0');
+  const Target out{box, dtype, reinterpret_cast<std::byte*>(packed.data())};
+  SCALAI_RETURN_IF_ERROR(copy_pieces(*place, version, tensor, box, found, store->base(), out));
+  if (store->find(version, tensor, box) != found)
+    return absl::UnavailableError(fmt::format("{} changed while it was read", place->str()));
+  return Payload::owned(std::move(packed));
+}
+
+}  // namespace scalai::executor

@@ -1,0 +1,341 @@
+#include "executor/worker/places.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "executor/state/copy.h"
+#include "executor/state/test_support.h"
+#include "executor/transport/loopback_transport.h"
+#include "ptc/proto/control.pb.h"
+
+namespace scalai::executor {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr VersionKey kVersion{.job = 1, .version = 5};
+constexpr TensorId kTensor(0);
+const Location kFirst = Location::device(DeviceId(0));
+const SegmentOptions kSegments{.capacity = int64_t{1} << 30, .leave_free = 0};
+
+TEST(Place, NamesReadBack) {
+  for (const Location& place : {Location::device(DeviceId(0)), Location::device(DeviceId(123)), Location::storage(),
+                                Location::host_memory(HostId(0)), Location::host_memory(HostId(77))})
+    EXPECT_EQ(parse_place(place.str()), place) << place.str();
+}
+
+TEST(Place, OtherNamesAreRefused) {
+  for (const std::string text : {"", "g", "h", "h1", ".mem", "h.mem", "g1.mem", "g-1", "g1x", "g 1", "x1", "Storage",
+                                 "g99999999999", "h1.memory", "g1 "})
+    EXPECT_EQ(parse_place(text), std::nullopt) << text;
+}
+
+TEST(TensorBoxMessage, WhatIsNoBoxIsRefused) {
+  const auto message = [](std::vector<int64_t> lo, std::vector<int64_t> hi) {
+    proto::TensorBox box;
+    for (const int64_t bound : lo) box.add_lo(bound);
+    for (const int64_t bound : hi) box.add_hi(bound);
+    return box_of(box);
+  };
+  EXPECT_EQ(value_or_die(message({}, {})), Box({}, {}));
+  EXPECT_EQ(value_or_die(message({1, 0}, {4, 7})), Box({1, 0}, {4, 7}));
+  EXPECT_FALSE(message({1}, {}).ok());
+  EXPECT_FALSE(message({0, 0, 0, 0, 0, 0}, {1, 1, 1, 1, 1, 1}).ok());
+  EXPECT_FALSE(message({-1}, {3}).ok());
+  EXPECT_FALSE(message({4}, {3}).ok());
+  EXPECT_FALSE(message({0, 0}, {int64_t{1} << 40, int64_t{1} << 40}).ok());
+  proto::TensorBox box;
+  box.set_dtype(99);
+  EXPECT_FALSE(dtype_of(box).ok());
+  box.set_dtype(-1);
+  EXPECT_FALSE(dtype_of(box).ok());
+}
+
+// Two hosts of one device each: `owner` is host 0, `reader` host 1.
+class TwoHosts : public testing::Test {
+ protected:
+  TwoHosts() {
+    EXPECT_OK(owner_.setup({1, 1}));
+    EXPECT_OK(reader_.setup({1, 1}));
+  }
+  ~TwoHosts() override {
+    transport_.close();
+    reader_transport_.close();
+  }
+
+  WorkerJoined owner() const {
+    WorkerJoined joined{.host = 0, .hello = {}};
+    joined.hello.places = owner_.addresses();
+    joined.hello.transport_address = transport_.address();
+    return joined;
+  }
+  void meet(bool force_network) { ASSERT_OK(reader_.peers({owner()}, force_network)); }
+
+  // Random bytes on the owner's device.
+  std::vector<std::byte> hold(const Box& box, DType dtype, uint64_t seed, const VersionKey& version = kVersion) {
+    Random random(seed);
+    std::vector<std::byte> bytes = random_bytes(random, packed_bytes(box, dtype));
+    Store& store = *owner_.own(kFirst);
+    const Target target = value_or_die(store.add(version, kTensor, box, dtype));
+    std::copy(bytes.begin(), bytes.end(), target.data);
+    EXPECT_OK(store.publish(version));
+    return bytes;
+  }
+  absl::Status read(const Box& box, DType dtype, std::vector<std::byte>& into, const VersionKey& version = kVersion) {
+    into.assign(static_cast<size_t>(packed_bytes(box, dtype)), std::byte{0});
+    return reader_.read(kFirst, version, kTensor, box, {box, dtype, into.data()});
+  }
+
+  Places* answering_ = &owner_;
+  std::atomic<int> asked_ = 0;
+  LoopbackNetwork network_;
+  LoopbackTransport transport_{network_, [this](std::string_view request) {
+                                 ++asked_;
+                                 return answering_->answer(request);
+                               }};
+  LoopbackTransport reader_transport_{network_, [](std::string_view) { return absl::UnimplementedError("asks only"); }};
+  Places owner_{HostId(0), kSegments, nullptr};
+  Places reader_{HostId(1), kSegments, &reader_transport_};
+};
+
+TEST_F(TwoHosts, EachHasItsOwnPlaces) {
+  EXPECT_EQ(owner_.devices(), std::vector<DeviceId>{DeviceId(0)});
+  EXPECT_EQ(reader_.devices(), std::vector<DeviceId>{DeviceId(1)});
+  EXPECT_NE(owner_.own(Location::host_memory(HostId(0))), nullptr);
+  EXPECT_EQ(owner_.own(Location::device(DeviceId(1))), nullptr);
+  EXPECT_EQ(owner_.stores().size(), 2u);
+  EXPECT_EQ(owner_.host_of(Location::device(DeviceId(1))), HostId(1));
+  EXPECT_TRUE(owner_.in_cluster(Location::host_memory(HostId(1))));
+  EXPECT_FALSE(owner_.in_cluster(Location::host_memory(HostId(2))));
+  EXPECT_FALSE(owner_.in_cluster(Location::device(DeviceId(2))));
+  EXPECT_FALSE(owner_.in_cluster(Location::storage()));
+  for (const WorkerPlace& place : owner_.addresses()) EXPECT_EQ(place.pid, getpid()) << place.place;
+}
+
+TEST_F(TwoHosts, SetupAgainKeepsStoresAndRefusesNonsense) {
+  const Store* before = owner_.own(kFirst);
+  ASSERT_OK(owner_.setup({1, 1}));
+  EXPECT_EQ(owner_.own(kFirst), before);
+  EXPECT_FALSE(reader_.setup({1}).ok()) << "host 1 is not in a cluster of one";
+  EXPECT_FALSE(reader_.setup({1, -1}).ok());
+  EXPECT_FALSE(reader_.setup({1, 1 << 30}).ok());
+}
+
+TEST_F(TwoHosts, ReadFromTheOwnStore) {
+  const Box box({0, 0}, {6, 10}), part({1, 2}, {5, 9});
+  const std::vector<std::byte> all = hold(box, DType::kF32, 1);
+  std::vector<std::byte> got(static_cast<size_t>(packed_bytes(part, DType::kF32))), expected(got.size());
+  ASSERT_OK(owner_.read(kFirst, kVersion, kTensor, part, {part, DType::kF32, got.data()}));
+  pack_box(part, {box, DType::kF32, all.data()}, DType::kF32, expected.data());
+  EXPECT_EQ(got, expected);
+}
+
+TEST_F(TwoHosts, ReadFromASegmentAndOverTheNetwork) {
+  const Box box({0, 0, 0}, {5, 7, 9});
+  const std::vector<std::byte> all = hold(box, DType::kBF16, 2);
+  for (const bool network : {false, true}) {
+    meet(network);
+    Random random(3);
+    asked_ = 0;
+    for (int i = 0; i < 50; ++i) {
+      const Box part = random_box(random, box);
+      SCOPED_TRACE(part.str());
+      std::vector<std::byte> got, expected(static_cast<size_t>(packed_bytes(part, DType::kBF16)));
+      ASSERT_OK(read(part, DType::kBF16, got));
+      pack_box(part, {box, DType::kBF16, all.data()}, DType::kBF16, expected.data());
+      ASSERT_EQ(got, expected);
+    }
+    EXPECT_EQ(asked_, network ? 50 : 0);
+  }
+}
+
+TEST_F(TwoHosts, ABoxInSeveralBuffersIsPutTogether) {
+  const std::vector<std::byte> left = hold(Box({0}, {10}), DType::kU8, 4);
+  const std::vector<std::byte> right = hold(Box({10}, {25}), DType::kU8, 5);
+  std::vector<std::byte> expected(left.begin() + 5, left.end());
+  expected.insert(expected.end(), right.begin(), right.begin() + 10);
+  for (const bool network : {false, true}) {
+    meet(network);
+    std::vector<std::byte> got;
+    ASSERT_OK(read(Box({5}, {20}), DType::kU8, got));
+    EXPECT_EQ(got, expected);
+  }
+}
+
+// The reader's type decides, wherever the bytes come from.
+TEST_F(TwoHosts, ReadingCasts) {
+  const Box box({0}, {3});
+  const std::array<float, 3> values = {1.0F, -2.5F, 3.0000001F};
+  const Target target = value_or_die(owner_.own(kFirst)->add(kVersion, kTensor, box, DType::kF32));
+  std::memcpy(target.data, values.data(), sizeof values);
+  ASSERT_OK(owner_.own(kFirst)->publish(kVersion));
+  for (const bool network : {false, true}) {
+    meet(network);
+    std::vector<std::byte> got;
+    ASSERT_OK(read(box, DType::kF64, got));
+    for (size_t i = 0; i < values.size(); ++i) {
+      double value = 0;
+      std::memcpy(&value, got.data() + i * sizeof value, sizeof value);
+      EXPECT_EQ(value, static_cast<double>(values[i]));
+    }
+    EXPECT_TRUE(absl::IsInvalidArgument(read(box, DType::kI32, got)));
+  }
+}
+
+// A request asks for at most 8 MiB: rows of a matrix, parts of a row that is longer, and a rest.
+TEST_F(TwoHosts, LargeBoxesComeInParts) {
+  meet(true);
+  int64_t version = 100;
+  struct Shape {
+    Box box;
+    int requests;
+  };
+  for (const auto& [box, requests] : {Shape{Box({0, 0}, {20, 1 << 20}), 3}, Shape{Box({0, 0}, {2, 9 << 20}), 4},
+                                      Shape{Box({0}, {8 << 20}), 1}, Shape{Box({0}, {(8 << 20) + 1}), 2}}) {
+    SCOPED_TRACE(box.str());
+    const VersionKey key{1, version++};
+    const std::vector<std::byte> all = hold(box, DType::kU8, static_cast<uint64_t>(version), key);
+    asked_ = 0;
+    std::vector<std::byte> got;
+    ASSERT_OK(read(box, DType::kU8, got, key));
+    EXPECT_TRUE(got == all);
+    EXPECT_EQ(asked_, requests);
+    owner_.own(kFirst)->drop(key);
+  }
+}
+
+TEST_F(TwoHosts, WhatIsNotHeldIsNotFound) {
+  (void)hold(Box({0}, {10}), DType::kU8, 6);
+  for (const bool network : {false, true}) {
+    SCOPED_TRACE(network ? "network" : "segment");
+    meet(network);
+    std::vector<std::byte> got;
+    EXPECT_TRUE(absl::IsNotFound(read(Box({0}, {10}), DType::kU8, got, {1, 6}))) << "version";
+    EXPECT_TRUE(absl::IsNotFound(read(Box({0}, {10}), DType::kU8, got, {2, 5}))) << "job";
+    const absl::Status more = read(Box({5}, {11}), DType::kU8, got);
+    EXPECT_TRUE(absl::IsNotFound(more)) << more;
+    EXPECT_THAT(message_of(more), HasSubstr("g0 does not hold tensor 0 [5:11] of job 1 version 5"));
+    EXPECT_TRUE(absl::IsNotFound(read(Box({5, 0}, {6, 1}), DType::kU8, got))) << "rank";
+    const Location nowhere = Location::device(DeviceId(9));
+    const Box box({0}, {10});
+    EXPECT_TRUE(absl::IsNotFound(reader_.read(nowhere, kVersion, kTensor, box, {box, DType::kU8, got.data()})));
+  }
+}
+
+// A version that went and came again lies elsewhere: what was known of it must not be used.
+TEST_F(TwoHosts, ARemadeVersionIsReadWhereItLiesNow) {
+  meet(false);
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    const Box box({0}, {5000});
+    const std::vector<std::byte> first = hold(box, DType::kU8, seed);
+    std::vector<std::byte> got;
+    ASSERT_OK(read(box, DType::kU8, got));
+    ASSERT_EQ(got, first);
+    Store& store = *owner_.own(kFirst);
+    store.drop(kVersion);
+    (void)hold(box, DType::kU8, seed + 100, {1, 77});  // where the first was
+    const std::vector<std::byte> second = hold(box, DType::kU8, seed + 200);
+    ASSERT_OK(read(box, DType::kU8, got));
+    ASSERT_EQ(got, second);
+    store.drop(kVersion);
+    store.drop({1, 77});
+  }
+}
+
+TEST_F(TwoHosts, AFailedPlaceIsANewOne) {
+  const Box box({0}, {100});
+  (void)hold(box, DType::kU8, 7);
+  meet(false);
+  std::vector<std::byte> got;
+  ASSERT_OK(read(box, DType::kU8, got));
+  const SegmentAddress before = owner_.own(kFirst)->address();
+  ASSERT_OK(owner_.fail(kFirst));
+  EXPECT_FALSE(owner_.own(kFirst)->address() == before);
+  EXPECT_TRUE(absl::IsNotFound(owner_.read(kFirst, kVersion, kTensor, box, {box, DType::kU8, got.data()})));
+  meet(false);
+  EXPECT_TRUE(absl::IsNotFound(read(box, DType::kU8, got)));
+  const std::vector<std::byte> anew = hold(box, DType::kU8, 8);
+  ASSERT_OK(read(box, DType::kU8, got));
+  EXPECT_EQ(got, anew);
+}
+
+TEST_F(TwoHosts, PeersForgets) {
+  const Box box({0}, {100});
+  (void)hold(box, DType::kU8, 9);
+  std::vector<std::byte> got;
+  EXPECT_TRUE(absl::IsUnavailable(read(box, DType::kU8, got))) << "nobody was named yet";
+  for (const bool network : {false, true}) {
+    meet(network);
+    ASSERT_OK(read(box, DType::kU8, got));
+    ASSERT_OK(reader_.peers({}, network));
+    EXPECT_TRUE(absl::IsUnavailable(read(box, DType::kU8, got)));
+  }
+}
+
+TEST_F(TwoHosts, PeersRefuses) {
+  WorkerJoined odd = owner();
+  odd.hello.places.front().place = "h0.memory";
+  EXPECT_TRUE(absl::IsInvalidArgument(reader_.peers({odd}, false)));
+  Places alone(HostId(1), kSegments, nullptr);
+  ASSERT_OK(alone.setup({1, 1}));
+  EXPECT_FALSE(alone.peers({owner()}, true).ok()) << "it has no transport";
+  WorkerJoined far = owner();
+  for (WorkerPlace& place : far.hello.places) place.fd = -1;
+  EXPECT_FALSE(alone.peers({far}, false).ok());
+  (void)hold(Box({0}, {10}), DType::kU8, 10);
+  ASSERT_OK(reader_.peers({far}, false));
+  std::vector<std::byte> got;
+  EXPECT_OK(read(Box({0}, {10}), DType::kU8, got));
+  EXPECT_EQ(asked_, 1) << "without a descriptor it goes through the transport";
+}
+
+TEST_F(TwoHosts, AStrangeRequestIsAnsweredWithAnError) {
+  (void)hold(Box({0}, {10}), DType::kU8, 11);
+  EXPECT_FALSE(owner_.answer("\xff\xff\xff").ok());
+  EXPECT_FALSE(owner_.answer("").ok());
+  proto::FetchRequest request;
+  request.set_place("g1");
+  EXPECT_TRUE(absl::IsNotFound(owner_.answer(request.SerializeAsString()).status()));
+  request.set_place("g0");
+  for (int i = 0; i < 300; ++i) {
+    request.mutable_box()->add_lo(0);
+    request.mutable_box()->add_hi(1);
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(owner_.answer(request.SerializeAsString()).status()));
+}
+
+// The transport's thread answers while the place fails again and again: whole answers or errors, never torn memory.
+TEST_F(TwoHosts, AnswersWhileThePlaceFails) {
+  meet(true);
+  const Box box({0}, {1 << 20});
+  std::atomic<bool> done = false;
+  std::atomic<int> torn = 0;
+  std::thread asking([&] {
+    std::vector<std::byte> got;
+    while (!done) {
+      if (!read(box, DType::kU8, got).ok()) continue;
+      if (std::any_of(got.begin(), got.end(), [&](std::byte byte) { return byte != got.front(); })) ++torn;
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_OK(owner_.fail(kFirst));
+    Store& store = *owner_.own(kFirst);
+    const Target target = value_or_die(store.add({1, 0}, kTensor, box, DType::kU8));
+    std::fill_n(target.data, box.volume(), static_cast<std::byte>(i));
+    ASSERT_OK(store.keep({1, 0}, kVersion.version, kTensor, box));
+    ASSERT_OK(store.publish(kVersion));
+  }
+  done = true;
+  asking.join();
+  EXPECT_EQ(torn, 0);
+}
+
+}  // namespace
+}  // namespace scalai::executor

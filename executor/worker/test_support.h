@@ -1,0 +1,100 @@
+#pragma once
+// A small cluster of this folder's tests: a Worker for each host, all in one process, driven by the messages that the
+// controller sends. Every command is sent twice when `twice` is set: the second reply must say the same.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "executor/state/test_support.h"
+#include "executor/transport/loopback_transport.h"
+#include "executor/worker/worker.h"
+#include "ptc/collection/collection.h"
+#include "ptc/plan/test_support.h"
+
+namespace scalai::proto {
+class CommandBody;
+class ReplyBody;
+class TensorBox;
+}  // namespace scalai::proto
+
+namespace scalai::executor {
+
+using collection::Collection;
+using proto::CommandBody;
+using proto::ReplyBody;
+
+inline constexpr int32_t kJob = 3;
+inline constexpr int64_t kSnapshot = (int64_t{1} << 40) + 1;
+
+std::string text_of(const Collection& side);
+
+void set_box(const Box& box, TensorId tensor, DType dtype, proto::TensorBox& out);
+
+// The last hop of a round; -1 for a round without instances.
+int32_t last_hop_of(const plan::Plan& plan, int32_t round);
+
+// A prepare command for a plan between two epochs.
+CommandBody prepare_body(const plan::Plan& plan, const Collection& to, int64_t step);
+
+CommandBody round_body(int64_t to_version, int32_t round, int32_t hop);
+
+struct SmallClusterOptions {
+  int hosts = 2, gpus = 2;
+  bool force_network = false;
+  bool twice = false;
+  int64_t limit = int64_t{1} << 30;  // of each place
+};
+
+class SmallCluster {
+ public:
+  explicit SmallCluster(const SmallClusterOptions& options = {});
+  // Nobody answers while workers go.
+  ~SmallCluster();
+
+  // Setup and peers, as after a change of some worker's places.
+  void introduce();
+
+  absl::StatusOr<ReplyBody> call(int host, const CommandBody& body);
+  ReplyBody ask(int host, const CommandBody& body);
+  std::vector<ReplyBody> ask_all(const CommandBody& body);
+
+  void create(const Collection& side, int64_t step);
+  void advance(const Collection& side, int64_t step);
+  // Every round and hop, each on all workers before the next begins. Bytes by class.
+  plan::ClassBytes run_rounds(const plan::Plan& plan, int64_t to_version);
+  plan::ClassBytes change(const plan::Plan& plan, const Collection& to, int64_t step);
+  // What is wrong, a line each; also that as many bytes were looked at as the collection has.
+  std::vector<std::string> verify(const Collection& side, int64_t step);
+  void commit(int64_t version);
+  void forget(int64_t version);
+  // All of each device's pieces into one host's memory: its own host's, or the hub's.
+  void stage(const Collection& from, HostId hub, int64_t to_version, const std::set<DeviceId>& lost = {});
+  // What each host's devices hold, into its memory.
+  void snapshot(const Collection& from, int64_t to_version);
+  void lose(const std::vector<int>& devices);
+
+  Worker& worker(int host) { return *workers_[static_cast<size_t>(host)]; }
+  Store& store(const Location& place);
+  // How often somebody asked through the transport.
+  int fetches() const { return fetches_; }
+
+  static int64_t bytes_of(const Collection& side);
+
+ private:
+  static int64_t packed_bytes_of(const Box& box, DType dtype) { return box.volume() * tensor::size_of(dtype); }
+  static std::string timeless(ReplyBody reply);
+
+  const SmallClusterOptions options_;
+  LoopbackNetwork network_;
+  std::vector<std::unique_ptr<LoopbackTransport>> transports_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::atomic<int> fetches_ = 0;
+};
+
+}  // namespace scalai::executor

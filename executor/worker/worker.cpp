@@ -1,0 +1,427 @@
+#include "executor/worker/worker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "executor/state/content.h"
+#include "executor/state/copy.h"
+#include "ptc/base/random.h"
+#include "ptc/base/status.h"
+#include "ptc/collection/collection_file.h"
+#include "ptc/plan/plan_io.h"
+#include "ptc/proto/control.pb.h"
+
+namespace scalai::executor {
+
+using proto::CommandBody;
+using proto::ReplyBody;
+
+constexpr size_t kMostMismatches = 20;  // told one by one
+
+struct Worker::Job {
+  std::string name;
+  std::map<int64_t, collection::Collection> collections;  // by version on devices
+  std::unique_ptr<Execution> execution;
+};
+
+namespace {
+
+absl::StatusOr<collection::Collection> collection_of(const std::string& text) {
+  SCALAI_ASSIGN_OR_RETURN(collection::CollectionFile file, collection::parse_collection(text, "collection"));
+  return std::move(file.collection);
+}
+
+std::optional<LogicalRank> rank_of(const collection::Collection& side, DeviceId device) {
+  const auto found = std::find(side.device_of_rank.begin(), side.device_of_rank.end(), device);
+  if (found == side.device_of_rank.end()) return std::nullopt;
+  return LogicalRank(found - side.device_of_rank.begin());
+}
+
+// One row of a piece, anywhere: what a sample looks at.
+Box row_of(const Box& box, Random& random) {
+  Box row = box;
+  for (size_t dim = 0; dim + 1 < static_cast<size_t>(box.rank); ++dim) {
+    row.lo[dim] = random.between(box.lo[dim], box.hi[dim] - 1);
+    row.hi[dim] = row.lo[dim] + 1;
+  }
+  return row;
+}
+
+}  // namespace
+
+// One command.
+class Worker::Handling {
+ public:
+  explicit Handling(Worker& worker) : worker_(worker), places_(worker.places_) {}
+
+  absl::Status run(const CommandBody& body) {
+    const auto what = body.what_case();
+    const bool needs_places =
+        what != CommandBody::WHAT_NOT_SET && what != CommandBody::kSetup && what != CommandBody::kExit;
+    if (needs_places && host_store() == nullptr)
+      return absl::FailedPreconditionError("this worker has not been set up yet");
+    switch (what) {
+      case CommandBody::kSetup: return setup(body.setup());
+      case CommandBody::kPeers: return peers(body.peers());
+      case CommandBody::kCreate: return create(body.create());
+      case CommandBody::kAdvance: return advance(body.advance());
+      case CommandBody::kCopy: return copy(body.copy());
+      case CommandBody::kPrepare: return prepare(body.prepare());
+      case CommandBody::kRound: return round(body.round());
+      case CommandBody::kVerify: return verify(body.verify());
+      case CommandBody::kCommit: return commit(body.commit());
+      case CommandBody::kForget: return forget(body.forget());
+      case CommandBody::kFail: return fail(body.fail());
+      case CommandBody::kWrite: return write(body.write());
+      case CommandBody::kExit: last_ = true; return absl::OkStatus();
+      case CommandBody::WHAT_NOT_SET: break;
+    }
+    return invalid("a command that this worker does not know");
+  }
+
+  ReplyBody reply;
+  bool last() const { return last_; }
+
+ private:
+  // Null: this worker has never heard of the job.
+  Job* known_job(int32_t index) {
+    const auto found = worker_.jobs_.find(index);
+    return found == worker_.jobs_.end() ? nullptr : found->second.get();
+  }
+  // What a job holds of the version on devices, by collection; null: it does not.
+  static const collection::Collection* side_of(const Job* job, int64_t version) {
+    if (job == nullptr) return nullptr;
+    const auto found = job->collections.find(version);
+    return found == job->collections.end() ? nullptr : &found->second;
+  }
+  Job& job(int32_t index) {
+    std::unique_ptr<Job>& entry = worker_.jobs_[index];
+    if (entry == nullptr) entry = std::make_unique<Job>();
+    return *entry;
+  }
+  void note_held(const VersionKey& key, int64_t step) {
+    const std::lock_guard lock(worker_.mutex_);
+    worker_.held_[key] = step;
+  }
+  void note_gone(const VersionKey& key) {
+    const std::lock_guard lock(worker_.mutex_);
+    worker_.held_.erase(key);
+  }
+  Store& store_of(DeviceId device) { return *places_.own(Location::device(device)); }
+  Store* host_store() { return places_.own(Location::host_memory(places_.host())); }
+  absl::Status on_devices(const std::function<absl::Status(DeviceId)>& work) {
+    const std::vector<DeviceId>& devices = places_.devices();
+    return run_parallel(devices.size(), worker_.threads_, [&](size_t i) { return work(devices[i]); });
+  }
+
+  absl::Status setup(const CommandBody::Setup& setup) {
+    worker_.threads_ = std::max(1, setup.threads());
+    SCALAI_RETURN_IF_ERROR(places_.setup({setup.gpus_of_host().begin(), setup.gpus_of_host().end()}));
+    for (const WorkerPlace& place : places_.addresses()) {
+      proto::WorkerPlace& out = *reply.add_places();
+      out.set_place(place.place);
+      out.set_pid(place.pid);
+      out.set_fd(place.fd);
+      out.set_address(place.address);
+    }
+    worker_.force_network_ = setup.force_network();
+    return absl::OkStatus();
+  }
+
+  absl::Status peers(const CommandBody::Peers& peers) {
+    std::vector<WorkerJoined> list;
+    for (const proto::Peer& peer : peers.peers()) {
+      WorkerJoined& one = list.emplace_back();
+      one.host = peer.host();
+      one.hello.transport_address = peer.transport_address();
+      for (const proto::WorkerPlace& place : peer.places())
+        one.hello.places.push_back(
+            {.place = place.place(), .pid = place.pid(), .fd = place.fd(), .address = place.address()});
+    }
+    return places_.peers(list, worker_.force_network_);
+  }
+
+  absl::Status create(const CommandBody::Create& create) {
+    SCALAI_ASSIGN_OR_RETURN(const collection::Collection side, collection_of(create.collection()));
+    Job& job = this->job(create.job());
+    job.name = create.name();
+    const VersionKey key{create.job(), create.version()};
+    const auto make = [&](DeviceId device) -> absl::Status {
+      Store& store = store_of(device);
+      store.drop(key);
+      const std::optional<LogicalRank> rank = rank_of(side, device);
+      if (!rank) return absl::OkStatus();
+      for (size_t i = 0; i < side.tensors.size(); ++i) {
+        const TensorId tensor(static_cast<int64_t>(i));
+        for (const tensor::Piece& piece : side.pieces(tensor, *rank).pieces)
+          SCALAI_RETURN_IF_ERROR(store.add(key, tensor, piece.box, side.tensors[i].dtype).status());
+      }
+      if (store.pieces(key).empty()) return absl::OkStatus();
+      fill(store, key, job.name, side, create.step());
+      return store.publish(key);
+    };
+    SCALAI_RETURN_IF_ERROR(on_devices(make));
+    job.collections[create.version()] = side;
+    note_held(key, create.step());
+    return absl::OkStatus();
+  }
+
+  static void fill(Store& store, const VersionKey& key, const std::string& name, const collection::Collection& side,
+                   int64_t step) {
+    for (const auto& [tensor, pieces] : store.pieces(key)) {
+      const collection::LogicalTensor& what = side.tensors[static_cast<size_t>(tensor.value)];
+      const Content content{ContentKey::of(what.name, name), what.shape, step};
+      for (const Piece& piece : pieces) fill_box(content, piece.part, store.target(piece));
+    }
+  }
+
+  absl::Status advance(const CommandBody::Advance& advance) {
+    const Job* job = known_job(advance.job());
+    const collection::Collection* side = side_of(job, advance.version());
+    if (side == nullptr) return not_held(advance.job(), advance.version());
+    const VersionKey key{advance.job(), advance.version()};
+    SCALAI_RETURN_IF_ERROR(on_devices([&](DeviceId device) {
+      Store& store = store_of(device);
+      store.begin_rewrite();
+      fill(store, key, job->name, *side, advance.step());
+      store.end_rewrite();
+      return absl::OkStatus();
+    }));
+    note_held(key, advance.step());
+    return absl::OkStatus();
+  }
+
+  static absl::Status not_held(int32_t job, int64_t version) {
+    return absl::NotFoundError(fmt::format("this worker holds no version {} of job {}", version, job));
+  }
+
+  absl::Status copy(const CommandBody::Copy& copy) {
+    Store& store = *host_store();
+    const VersionKey from{copy.job(), copy.from_version()}, to{copy.job(), copy.to_version()};
+    if (from == to) return invalid(fmt::format("version {} cannot be copied onto itself", from.version));
+    store.drop(to);
+    if (copy.own_devices()) {
+      for (const DeviceId device : places_.devices()) {
+        for (const auto& [tensor, pieces] : store_of(device).pieces(from)) {
+          for (const Piece& piece : pieces)
+            SCALAI_RETURN_IF_ERROR(copy_box_in(Location::device(device), from, to, tensor, piece.part, piece.dtype));
+        }
+      }
+    }
+    for (const CommandBody::Copy::From& source : copy.from()) {
+      const std::optional<Location> place = parse_place(source.place());
+      if (!place || !places_.in_cluster(*place))
+        return invalid(fmt::format("\"{}\" is no place of the cluster", source.place()));
+      const Location src = copy.from_host_memory() ? Location::host_memory(places_.host_of(*place)) : *place;
+      for (const proto::TensorBox& one : source.boxes()) {
+        SCALAI_ASSIGN_OR_RETURN(const Box box, box_of(one));
+        SCALAI_ASSIGN_OR_RETURN(const DType dtype, dtype_of(one));
+        SCALAI_RETURN_IF_ERROR(copy_box_in(src, from, to, TensorId(one.tensor()), box, dtype));
+      }
+    }
+    if (store.pieces(to).empty()) return absl::OkStatus();
+    return store.publish(to);
+  }
+
+  // What of the box is not there yet.
+  absl::Status copy_box_in(const Location& src, const VersionKey& from, const VersionKey& to, TensorId tensor,
+                           const Box& box, DType dtype) {
+    Store& store = *host_store();
+    std::vector<Box> there;
+    for (const Piece& piece : store.find(to, tensor, box)) there.push_back(piece.part);
+    for (const Box& part : subtract(box, there)) {
+      SCALAI_ASSIGN_OR_RETURN(const Target target, store.add(to, tensor, part, dtype));
+      SCALAI_RETURN_IF_ERROR(places_.read(src, from, tensor, part, target));
+      reply.set_bytes(reply.bytes() + packed_bytes(part, dtype));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status prepare(const CommandBody::Prepare& prepare) {
+    SCALAI_ASSIGN_OR_RETURN(plan::Plan plan, plan::parse_plan(prepare.plan()));
+    SCALAI_ASSIGN_OR_RETURN(collection::Collection to, collection_of(prepare.to_collection()));
+    Job& job = this->job(prepare.job());
+    job.name = prepare.name();
+    job.execution.reset();
+    if (prepare.to_version() != prepare.device_version()) job.collections.erase(prepare.to_version());
+    ExecutionOptions options{.job = prepare.job(),
+                             .name = prepare.name(),
+                             .to_version = prepare.to_version(),
+                             .device_version = prepare.device_version(),
+                             .host_version = prepare.host_version(),
+                             .restore = prepare.restore(),
+                             .step = prepare.step(),
+                             .checkpoint = prepare.checkpoint(),
+                             .threads = worker_.threads_};
+    SCALAI_ASSIGN_OR_RETURN(job.execution, Execution::prepare(places_, std::move(plan), to, std::move(options)));
+    job.collections[prepare.to_version()] = std::move(to);
+    return absl::OkStatus();
+  }
+
+  absl::Status round(const CommandBody::Round& round) {
+    const Job* job = known_job(round.job());
+    if (job == nullptr || job->execution == nullptr || job->execution->to_version() != round.to_version())
+      return absl::FailedPreconditionError(
+          fmt::format("no plan of job {} to version {} was prepared", round.job(), round.to_version()));
+    SCALAI_ASSIGN_OR_RETURN(const std::vector<Moved> moved, job->execution->run(round.round(), round.hop()));
+    for (const Moved& one : moved) {
+      proto::TransferRecord& out = *reply.add_transfers();
+      out.set_src(one.src.str());
+      out.set_dst(Location::device(one.dst).str());
+      out.set_transfer_class(static_cast<int>(one.transfer_class));
+      out.set_bytes(one.bytes);
+      out.set_start_s(one.start_s);
+      out.set_end_s(one.end_s);
+      out.set_round(round.round());
+      out.set_hop(round.hop());
+    }
+    return absl::OkStatus();
+  }
+
+  // What a device's check came to.
+  struct Checked {
+    int64_t bytes = 0;
+    std::vector<std::string> wrong;  // a line a piece
+  };
+
+  absl::Status verify(const CommandBody::Verify& verify) {
+    const Job* job = known_job(verify.job());
+    const collection::Collection* side = side_of(job, verify.version());
+    if (side == nullptr) return not_held(verify.job(), verify.version());
+    const std::vector<DeviceId>& devices = places_.devices();
+    std::vector<Checked> checked(devices.size());
+    SCALAI_RETURN_IF_ERROR(run_parallel(devices.size(), worker_.threads_, [&](size_t i) {
+      checked[i] = check_device(devices[i], verify, *job, *side);
+      return absl::OkStatus();
+    }));
+    for (const Checked& one : checked) {
+      reply.set_bytes(reply.bytes() + one.bytes);
+      reply.set_mismatch_count(reply.mismatch_count() + static_cast<int64_t>(one.wrong.size()));
+      for (const std::string& line : one.wrong) {
+        if (static_cast<size_t>(reply.mismatches_size()) < kMostMismatches) reply.add_mismatches(line);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // All that the collection puts on the device must be there, and right.
+  Checked check_device(DeviceId device, const CommandBody::Verify& verify, const Job& job,
+                       const collection::Collection& side) {
+    Checked checked;
+    const std::optional<LogicalRank> rank = rank_of(side, device);
+    if (!rank) return checked;
+    const Store& store = store_of(device);
+    const VersionKey key{verify.job(), verify.version()};
+    Random random(static_cast<uint64_t>(verify.step()) * 1000003 + static_cast<uint64_t>(device.value));
+    for (size_t i = 0; i < side.tensors.size(); ++i) {
+      const TensorId tensor(static_cast<int64_t>(i));
+      const collection::LogicalTensor& what = side.tensors[i];
+      const Content content{ContentKey::of(what.name, job.name), what.shape, verify.step()};
+      for (const tensor::Piece& wanted : side.pieces(tensor, *rank).pieces) {
+        const std::vector<Piece> found = store.find(key, tensor, wanted.box);
+        if (!cover(found, wanted.box))
+          checked.wrong.push_back(
+              fmt::format("g{}: tensor \"{}\" {} is not all there", device.value, what.name, wanted.box.str()));
+        for (const Piece& piece : found) {
+          if (verify.mode() == proto::VERIFY_NONE) continue;
+          const Box part = verify.mode() == proto::VERIFY_SAMPLE ? row_of(piece.part, random) : piece.part;
+          checked.bytes += packed_bytes(part, piece.dtype);
+          if (const auto wrong = check_box(content, part, piece.source(store.base())))
+            checked.wrong.push_back(fmt::format("g{}: tensor \"{}\" {}", device.value, what.name, wrong->str()));
+        }
+      }
+    }
+    return checked;
+  }
+
+  absl::Status commit(const CommandBody::Commit& commit) {
+    Job& job = this->job(commit.job());
+    const int64_t step = job.execution == nullptr ? -1 : job.execution->step();
+    job.execution.reset();
+    for (const DeviceId device : places_.devices()) {
+      for (const VersionKey& key : store_of(device).versions()) {
+        if (key.job == commit.job() && key.version != commit.version()) store_of(device).drop(key);
+      }
+    }
+    host_store()->drop({commit.job(), kStagedVersion});
+    std::erase_if(job.collections, [&](const auto& entry) { return entry.first != commit.version(); });
+    const std::lock_guard lock(worker_.mutex_);
+    const VersionKey key{commit.job(), commit.version()};
+    if (step >= 0) worker_.held_[key] = step;
+    std::erase_if(worker_.held_, [&](const auto& entry) { return entry.first.job == key.job && entry.first != key; });
+    return absl::OkStatus();
+  }
+
+  absl::Status forget(const CommandBody::Forget& forget) {
+    const VersionKey key{forget.job(), forget.version()};
+    Job& job = this->job(forget.job());
+    if (job.execution != nullptr && job.execution->to_version() == forget.version()) job.execution.reset();
+    for (Store* store : places_.stores()) store->drop(key);
+    job.collections.erase(forget.version());
+    note_gone(key);
+    return absl::OkStatus();
+  }
+
+  absl::Status fail(const CommandBody::Fail& fail) {
+    for (const std::string& name : fail.places()) {
+      const std::optional<Location> place = parse_place(name);
+      if (!place || places_.own(*place) == nullptr)
+        return invalid(fmt::format("{} is not a place of this worker", name));
+      SCALAI_RETURN_IF_ERROR(places_.fail(*place));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status write(const CommandBody::Write& write) {
+    SCALAI_ASSIGN_OR_RETURN(const collection::Collection side, collection_of(write.collection()));
+    SCALAI_ASSIGN_OR_RETURN(const checkpoint::Writer writer,
+                            checkpoint::Writer::join(write.folder(), side, {write.name(), write.step()}));
+    const VersionKey key{write.job(), write.version()};
+    std::vector<std::byte> bytes;
+    for (const int rank : write.ranks()) {
+      if (rank < 0 || rank >= side.ranks()) return invalid(fmt::format("there is no rank {}", rank));
+      const Location place = Location::device(side.device_of_rank[static_cast<size_t>(rank)]);
+      const auto provide = [&](TensorId tensor, const Box& box) -> absl::StatusOr<std::span<const std::byte>> {
+        const DType dtype = side.tensors[static_cast<size_t>(tensor.value)].dtype;
+        bytes.resize(static_cast<size_t>(packed_bytes(box, dtype)));
+        SCALAI_RETURN_IF_ERROR(places_.read(place, key, tensor, box, {box, dtype, bytes.data()}));
+        return std::span<const std::byte>(bytes);
+      };
+      SCALAI_ASSIGN_OR_RETURN(std::string part, writer.write_rank(LogicalRank(rank), provide));
+      reply.add_parts(std::move(part));
+      reply.set_bytes(reply.bytes() + writer.state_bytes(LogicalRank(rank)));
+    }
+    return absl::OkStatus();
+  }
+
+  Worker& worker_;
+  Places& places_;
+  bool last_ = false;
+};
+
+Worker::Worker(Options options) : places_(options.host, options.segments, options.transport) {}
+Worker::~Worker() = default;
+
+std::vector<HeldState> Worker::held() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<HeldState> list;
+  for (const auto& [key, step] : held_) list.push_back({key.job, key.version, step});
+  return list;
+}
+
+Reply Worker::handle(const Command& command) {
+  CommandBody body;
+  Reply reply;
+  if (!body.ParseFromString(command.body)) {
+    reply.status = invalid("a command that cannot be read");
+    return reply;
+  }
+  Handling handling(*this);
+  reply.status = handling.run(body);
+  reply.body = handling.reply.SerializeAsString();
+  reply.last = handling.last();
+  return reply;
+}
+
+}  // namespace scalai::executor

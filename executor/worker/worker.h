@@ -1,0 +1,51 @@
+#pragma once
+// A worker: owns the devices of one host and does what the controller says. Everything it does is one command, and
+// every command may come twice.
+//
+//   Command (CommandBody) ──► handle ──► Places (stores, peers), Execution (a plan under way), checkpoint files
+//                                   ──► Reply (ReplyBody)
+//
+// Versions: an epoch of a job on devices; in the host's memory snapshots, under their numbers, and what is staged.
+// One thread; the transport answers others meanwhile.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "executor/control/messages.h"
+#include "executor/worker/execution.h"
+#include "executor/worker/places.h"
+
+namespace scalai::executor {
+
+// In a host's memory: what a plan of a staged strategy reads.
+inline constexpr int64_t kStagedVersion = -2;
+
+class Worker {
+ public:
+  struct Options {
+    HostId host;
+    SegmentOptions segments;
+    PeerTransport* transport = nullptr;  // to other machines; outlives the worker
+  };
+  explicit Worker(Options options);
+  ~Worker();
+
+  Reply handle(const Command& command);
+  // For Hello: what is held, also of jobs and epochs that a later controller will not want.
+  std::vector<HeldState> held() const;
+  const Places& places() const { return places_; }
+
+ private:
+  struct Job;
+  class Handling;
+  Places places_;
+  int threads_ = 1;
+  bool force_network_ = false;
+  std::map<int32_t, std::unique_ptr<Job>> jobs_;
+  mutable std::mutex mutex_;            // guards held_
+  std::map<VersionKey, int64_t> held_;  // step by version
+};
+
+}  // namespace scalai::executor

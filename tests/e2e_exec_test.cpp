@@ -1,0 +1,246 @@
+// `scalai exec` as people run it: the same plans as `scalai sim` on real bytes in real processes, which end with the run.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/end_to_end.h"
+
+namespace scalai::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kPatience_s = 60;
+
+bool eventually(const std::function<bool()>& holds) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(kPatience_s);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+// By process: its command line, blanks between arguments, and the file its stderr goes to.
+struct Running {
+  std::string words, log;
+};
+std::map<pid_t, Running> processes() {
+  std::map<pid_t, Running> found;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc", ignored)) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::string words = read_all(entry.path() / "cmdline");
+    std::replace(words.begin(), words.end(), '\0', ' ');
+    std::error_code gone;
+    found[std::stoi(name)] = {words, fs::read_symlink(entry.path() / "fd/2", gone).string()};
+  }
+  return found;
+}
+
+std::map<std::string, std::string> files_of(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    files[entry.path().filename()] = read_all(entry.path());
+  }
+  return files;
+}
+
+class Exec : public EndToEnd {
+ protected:
+  void TearDown() override {
+    for (const auto& [pid, process] : processes()) {
+      const bool ours =
+          process.log.rfind(folder_.string(), 0) == 0 && process.words.find("worker") != std::string::npos;
+      EXPECT_FALSE(ours) << "left behind: " << process.words;
+      if (ours) kill(pid, SIGKILL);
+    }
+    for (const fs::directory_entry& entry : fs::directory_iterator("/dev/shm")) {
+      EXPECT_EQ(entry.path().filename().string().find("scalai"), std::string::npos) << entry.path();
+    }
+    EndToEnd::TearDown();
+  }
+
+  Outcome exec(const std::string& scenario, const std::string& words) const {
+    return scalai(fmt::format("exec '{}' --out='{}' {}", scenario, path("exec"), words));
+  }
+  void expect_replayable() const {
+    const Outcome replay = scalai(fmt::format("replay '{}'", path("exec")));
+    EXPECT_EQ(replay.code, 0) << replay.err;
+    EXPECT_THAT(replay.out, HasSubstr("all digests equal"));
+  }
+  // The worker of a host, once it is there.
+  pid_t worker(int host) const {
+    pid_t found = -1;
+    EXPECT_TRUE(eventually([&] {
+      const std::string address = read_all(folder_ / "exec/address");
+      if (address.empty()) return false;
+      const std::string words = fmt::format("--controller={} --host={} ", address, host);
+      for (const auto& [pid, process] : processes()) {
+        if (process.words.find(words) != std::string::npos) found = pid;
+      }
+      return found > 0;
+    }));
+    return found;
+  }
+  // Two hosts with a replica each; checkpoints of every fifth step.
+  std::string replicated_scenario() const {
+    const std::string file = path("replicated.textproto");
+    write_all(file, R"(schema_version: 1
+name: "replicated"
+until: "60s"
+cluster { name: "two" hosts { count: 2 gpus: 2 gpu: "a100-40g" nic: "100Gbps" } storage { read: "1GB/s" write: "1GB/s" } }
+jobs { name: "a" model: "gpt2" global_batch: 8 gpus: 4 checkpoint { every_steps: 5 }
+       configs { layout: "tp2,dp2" step_time: "1s" } configs { layout: "tp2" step_time: "2s" } }
+events { at: "50s" redeploy { hosts: 0 } }
+)");
+    return file;
+  }
+};
+
+// ---- the same plans as the simulator --------------------------------------------------------------------------------
+
+struct Case {
+  std::string scenario, scale, strategy;
+};
+
+TEST_F(Exec, MakesThePlansOfTheSimulatorAndVerifiesEveryByte) {
+  const std::vector<Case> cases = {{"identity", "1/16", "reshard"},
+                                   {"redeploy-gpt3-1.3b", "1/16", "reshard"},
+                                   {"redeploy-gpt3-1.3b", "1/16", "tenplex"},
+                                   {"redeploy-gpt3-1.3b", "1/16", "central"},
+                                   {"redeploy-gpt3-1.3b", "1/16", "full-migration"},
+                                   {"scale-out-dp-gpt3-1.3b", "1/16", "reshard"},
+                                   {"scale-out-pp-gpt3-1.3b", "1/16", "reshard"},
+                                   {"elastic-gpt3-xl", "1/32", "reshard"}};
+  for (const auto& [scenario, scale, strategy] : cases) {
+    SCOPED_TRACE(scenario + " " + strategy);
+    const std::string words = fmt::format("--scale-model={} --strategy={}", scale, strategy);
+    const Outcome simulated = scalai(fmt::format("sim {} {} --out='{}'", scenario_file(scenario), words, path("sim")));
+    ASSERT_EQ(simulated.code, 0) << simulated.err;
+    const Outcome run = exec(scenario_file(scenario), words);
+    ASSERT_EQ(run.code, 0) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("verified "));
+    EXPECT_THAT(run.err, ::testing::Not(HasSubstr("verified 0 bytes")));
+    EXPECT_EQ(nlohmann::json::parse(summary("exec")).at("runtime"), "exec");
+    const auto plans = files_of(folder_ / "exec/plans");
+    EXPECT_FALSE(plans.empty());
+    EXPECT_TRUE(plans == files_of(folder_ / "sim/plans"));
+    expect_replayable();
+  }
+}
+
+// ---- workers from outside, and death --------------------------------------------------------------------------------
+
+TEST_F(Exec, SurvivesAWorkerKilledFromOutside) {
+  Outcome run;
+  std::thread controller([&] { run = exec(replicated_scenario(), "--scale-model=1/16 --time-scale=50ms"); });
+  const pid_t victim = worker(1);
+  EXPECT_TRUE(eventually([&] { return fs::exists(folder_ / "exec/checkpoints"); })) << "training has begun";
+  if (victim > 0) kill(victim, SIGKILL);
+  controller.join();
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("lost the worker of h1"));
+  const nlohmann::json job = nlohmann::json::parse(summary("exec")).at("jobs")[0];
+  EXPECT_THAT(job.at("reconfigurations")[0].at("cause").get<std::string>(), HasSubstr("lost g2"));
+  expect_replayable();
+}
+
+TEST_F(Exec, WorkersMayBeStartedByOthers) {
+  Outcome run;
+  std::thread controller([&] { run = exec(scenario_file("identity"), "--scale-model=1/32 --no-workers"); });
+  EXPECT_TRUE(eventually([&] { return !read_all(folder_ / "exec/address").empty(); }));
+  const std::string words =
+      fmt::format("'{}/scalai' exec worker --controller={}", kPrograms.string(), read_all(folder_ / "exec/address"));
+  const auto run_here = [&](const std::string& command) { return WEXITSTATUS(std::system(command.c_str())); };
+  write_all(path("wrong"), "not-the-token-of-this-run");
+  fs::permissions(path("wrong"), fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_THAT(run_here(fmt::format("{} --token-file='{}' 2>'{}'", words, path("wrong"), path("refused"))),
+              ::testing::AnyOf(4, 5));
+  const std::string refused = read_all(path("refused"));
+  EXPECT_THAT(refused, HasSubstr("token"));
+  EXPECT_EQ(std::count(refused.begin(), refused.end(), '\n'), 1) << refused;
+  EXPECT_EQ(run_here(fmt::format("for i in 1 2 3 4; do {} --token-file='{}' 2>>'{}' & done; wait", words,
+                                 path("exec/token"), path("workers"))),
+            0);
+  controller.join();
+  EXPECT_EQ(run.code, 0) << run.err << read_all(path("workers"));
+  EXPECT_THAT(run.err, HasSubstr("waiting for 4 workers"));
+  EXPECT_EQ(read_all(path("workers")), "");
+  expect_replayable();
+}
+
+// ---- bad input ------------------------------------------------------------------------------------------------------
+
+void expect_one_line(const Outcome& run, int code, const std::string& part) {
+  EXPECT_EQ(run.code, code) << run.err;
+  EXPECT_EQ(run.out, "");
+  EXPECT_THAT(run.err, HasSubstr(part));
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), code == 2 ? 2 : 1) << run.err;
+}
+
+TEST_F(Exec, ABadCommandLineIsTwo) {
+  const std::string file = scenario_file("identity");
+  expect_one_line(scalai("exec " + file), 2, "--out=DIR is needed");
+  expect_one_line(exec(file, "--stratgy=reshard"), 2, "unknown option --stratgy; did you mean --strategy?");
+  expect_one_line(exec(file, "--verify=all"), 2, "--verify");
+  expect_one_line(exec(file, "--scale-model=3"), 2, "\"3\" is not a part of the whole");
+  EXPECT_FALSE(fs::exists(path("exec"))) << "nothing is left behind";
+}
+
+TEST_F(Exec, BadScenariosAndFoldersAreNamedBeforeAnythingRuns) {
+  const Outcome broken = exec(small_scenario("evnts { }\n"), "");
+  EXPECT_EQ(broken.code, 3);
+  EXPECT_THAT(broken.err, HasSubstr("small.textproto:7:1: error:"));
+  expect_one_line(exec(path("none.textproto"), ""), 4, "none.textproto: cannot open");
+  write_all(path("file"), "x");
+  const std::string identity = scenario_file("identity");
+  expect_one_line(scalai(fmt::format("exec {} --out='{}'", identity, path("file/in"))), 4, "cannot create folder");
+  EXPECT_FALSE(fs::exists(path("exec")));
+}
+
+TEST_F(Exec, AnAddressThatCannotBeListenedOnIsNamed) {
+  const std::string small = small_scenario("");
+  expect_one_line(exec(small, "--scale-model=1/16 --listen=nowhere"), 3, "'nowhere' is not HOST:PORT");
+  Outcome first;
+  std::thread other([&] { first = exec(scenario_file("identity"), "--scale-model=1/32 --no-workers"); });
+  EXPECT_TRUE(eventually([&] { return !read_all(folder_ / "exec/address").empty(); }));
+  const std::string address = read_all(folder_ / "exec/address");
+  const std::string command = fmt::format("'{}/scalai' exec '{}' --scale-model=1/16 --listen={} --out='{}' 2>'{}'",
+                                          kPrograms.string(), small, address, path("second"), path("second.err"));
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 4);
+  EXPECT_THAT(read_all(path("second.err")), HasSubstr("cannot listen on " + address));
+  const std::string workers = fmt::format(
+      "for i in 1 2 3 4; do '{}/scalai' exec worker --controller={} --token-file='{}' 2>/dev/null & done; wait",
+      kPrograms.string(), address, path("exec/token"));
+  EXPECT_EQ(std::system(workers.c_str()), 0);
+  other.join();
+  EXPECT_EQ(first.code, 0) << first.err;
+}
+
+TEST_F(Exec, AWorkerSaysWhyItCannotJoin) {
+  const std::string words = "exec worker --controller=127.0.0.1:1 --connect-timeout=300ms";
+  const auto with_token = [&](const std::string& token, fs::perms mode) {
+    write_all(path("token"), token);
+    fs::permissions(path("token"), mode);
+    return scalai(fmt::format("{} --token-file='{}'", words, path("token")));
+  };
+  const fs::perms ours = fs::perms::owner_read | fs::perms::owner_write;
+  expect_one_line(shell(fmt::format("env -u SCALAI_TOKEN '{}/scalai' {}", kPrograms.string(), words)), 4,
+                  "no token: set SCALAI_TOKEN or name a token file");
+  expect_one_line(with_token("0123456789abcdef", ours), 4, "no controller at 127.0.0.1:1 within 0.3 s");
+  expect_one_line(with_token("short", ours), 3, "a token has 16 to 512 characters, not 5");
+  expect_one_line(with_token("0123456789abcdef", ours | fs::perms::others_read), 4, "chmod 600");
+}
+
+}  // namespace
+}  // namespace scalai::testing
