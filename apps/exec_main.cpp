@@ -49,6 +49,7 @@ absl::StatusOr<std::unique_ptr<ex::PeerTransport>> make_transport(bool wanted,
 }
 
 int worker_command(const Arguments& arguments) {
+  if (!arguments.has("controller")) return usage_error("exec worker", "--controller=HOST:PORT is needed");
   const auto token = ex::read_token(arguments.text("token-file"));
   if (!token.ok()) return report_error(token.status());
   const int64_t host = arguments.has("host") ? arguments.count("host") : -1;

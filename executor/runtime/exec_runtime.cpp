@@ -169,12 +169,6 @@ absl::Status ExecRuntime::Impl::happen(const StageEnd& end) {
     execution.broken = true;
     return absl::OkStatus();
   }
-  // What a dead device was to send or get never comes, also when the worker was quicker than its death.
-  const ModelledStage& stage = execution.stages[execution.current];
-  const bool moves =
-      stage.what == ModelledStage::What::kRound || (stage.what == ModelledStage::What::kStage && stage.seconds > 0);
-  execution.broken = moves && involves_dead(execution) && outcome.status.ok();
-  if (execution.broken) return absl::OkStatus();
   if (outcome.status.ok()) return end_stage(end.job, outcome);
   const Clock::time_point failed_at = Clock::now();
   const bool loss = absl::IsUnavailable(outcome.status) || absl::IsCancelled(outcome.status);

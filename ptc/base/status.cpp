@@ -21,7 +21,8 @@ int exit_code_of(const absl::Status& status) {
     case absl::StatusCode::kInvalidArgument: return 3;
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kPermissionDenied: return 4;
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated: return 4;
     case absl::StatusCode::kInternal: return 70;
     default: return 5;
   }
