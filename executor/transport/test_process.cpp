@@ -175,6 +175,12 @@ TestProcess::~TestProcess() {
   std::fclose(out_);
 }
 
+void TestProcess::freeze() const {
+  signal(SIGSTOP);
+  int status = 0;
+  SCALAI_CHECK(::waitpid(pid_, &status, WUNTRACED) == pid_ && WIFSTOPPED(status), "the test's process did not stop");
+}
+
 int TestProcess::end() {
   std::fclose(in_);
   in_ = nullptr;

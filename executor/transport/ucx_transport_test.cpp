@@ -188,7 +188,7 @@ TEST_F(UcxTransportTest, AFrozenPeerIsLeftAtTheDeadlineAndCanBeReconnected) {
     });
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  peer_->signal(SIGSTOP);
+  peer_->freeze();
   for (std::thread& caller : callers) caller.join();
   peer_->signal(SIGCONT);
   ASSERT_EQ(transport_->connect(kPeer, peer_->address()), absl::OkStatus());
@@ -225,7 +225,7 @@ TEST_F(UcxTransportTest, ClosesInAnyState) {
   auto frozen = std::make_unique<TestProcess>();
   auto transport = make_transport();
   ASSERT_EQ(transport->connect(kPeer, frozen->address()), absl::OkStatus());
-  frozen->signal(SIGSTOP);
+  frozen->freeze();
   std::vector<std::byte> into(8);
   std::thread caller(
       [&] { EXPECT_EQ(transport->fetch(kPeer, "owned 1 8", into, patient()).code(), absl::StatusCode::kCancelled); });
