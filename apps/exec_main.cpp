@@ -67,7 +67,7 @@ int worker_command(const Arguments& arguments) {
   if (!transport.ok()) return report_error(transport.status());
   if (*transport != nullptr) options.hello.transport_address = (*transport)->address();
   options.refresh = [&](ex::Hello& hello) {
-    if (worker != nullptr) hello.held = worker->held();
+    if (worker != nullptr) worker->introduce(hello);
   };
   auto session = ex::WorkerSession::connect(options);
   if (!session.ok()) return report_error(session.status());
@@ -136,26 +136,20 @@ absl::StatusOr<control::RunReport> run_scenario(const control::Scenario& scenari
                                                 ex::Journal* journal) {
   control::Recorder recorder;
   std::vector<control::Event> past;
-  std::function<absl::Status(const control::Event&)> recorded;
-  std::function<absl::Status(const control::Commit&)> committed;
+  std::unique_ptr<ex::RunLog> log;
   if (journal != nullptr) {
     SCALAI_ASSIGN_OR_RETURN(const std::vector<std::string> lines, journal->events());
     SCALAI_ASSIGN_OR_RETURN(past, control::parse_event_lines(lines));
-    recorded = [&](const control::Event& event) { return journal->append_event(control::event_line(event)).status(); };
-    committed = [&](const control::Commit& commit) -> absl::Status {
-      SCALAI_ASSIGN_OR_RETURN(const int64_t id, journal->begin_transaction({commit.job, commit.epoch, ""}));
-      return journal->commit(id);
-    };
+    log = ex::log_to(*journal);
   }
   ex::ExecRuntime runtime(scenario, controller, crew, recorder,
                           {.folder = options.run.out,
                            .verify = options.verify,
                            .time_scale = options.time_scale,
                            .plan_only = options.plan_only,
+                           .log = log.get(),
                            .resume = options.resume,
-                           .past = past,
-                           .record_event = recorded,
-                           .record_commit = committed});
+                           .past = past});
   Progress progress("executing " + strategy.name);
   const auto show = [&](double at_s) {
     progress.update(scenario.until_s ? at_s / *scenario.until_s : 0, fmt::format("at {:.0f} s", at_s));

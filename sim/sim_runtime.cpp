@@ -33,6 +33,7 @@ class SimRuntime::Impl {
   void perform(const control::Abort& abort);
   void perform(const control::Commit&) {}
   void perform(const control::Background& background);
+  void perform(const control::Forget&) {}
   void perform(const control::ArmTimer& timer);
   void perform(const control::Inject& inject);
   void perform(const control::Stop&) {}

@@ -80,12 +80,14 @@ using CommandHandler = std::function<Reply(const Command&)>;
 struct WorkerJoined {
   int32_t host = -1;
   Hello hello;
+  int64_t session = 0;  // another one each time a worker joins
 };
 // The connection is gone; the worker may be too. It may join again.
 struct WorkerLost {
   int32_t host = -1;
   std::string reason;
   bool clean = false;  // it said goodbye
+  int64_t session = 0;
 };
 // Outcome of one send(): the worker's reply, or why there is none (as for ControllerEnd::call_all).
 struct CommandDone {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
@@ -13,8 +14,14 @@ namespace scalai::executor {
 using proto::CommandBody;
 using proto::ReplyBody;
 
+constexpr double kLeaving_s = 10;  // a worker that was told to leave has left by then
+
 Crew::Crew(const plan::Cluster& cluster, ControllerEnd& controller, CrewOptions options)
-    : cluster_(cluster), controller_(controller), options_(std::move(options)), peers_(cluster.hosts.size()) {}
+    : cluster_(cluster),
+      controller_(controller),
+      options_(std::move(options)),
+      peers_(cluster.hosts.size()),
+      sessions_(cluster.hosts.size()) {}
 
 absl::Status Crew::start() {
   std::set<HostId> hosts;
@@ -23,58 +30,70 @@ absl::Status Crew::start() {
     if (options_.start_worker) SCALAI_RETURN_IF_ERROR(options_.start_worker(host));
   }
   SCALAI_RETURN_IF_ERROR(controller_.wait_for_workers(static_cast<int32_t>(hosts.size()), options_.join_s));
-  living_ = hosts;
+  for (const HostId host : hosts) found(host);
   SCALAI_RETURN_IF_ERROR(set_up(hosts));
   return introduce();
 }
 
+std::set<HostId> Crew::connected() const {
+  std::set<HostId> hosts;
+  for (const WorkerJoined& worker : controller_.workers()) hosts.insert(HostId(worker.host));
+  return hosts;
+}
+
+bool Crew::eventually(const std::function<bool(const std::set<HostId>&)>& wanted, double patience_s) const {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s);
+  while (!wanted(connected())) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
 absl::Status Crew::rejoin(const std::set<HostId>& hosts, double patience_s) {
-  const auto joined = controller_.wait_for_workers(static_cast<int32_t>(hosts.size()), patience_s);
-  if (!joined.ok() && !absl::IsDeadlineExceeded(joined)) return joined;
+  const auto all = [&](const std::set<HostId>& joined) {
+    return std::includes(joined.begin(), joined.end(), hosts.begin(), hosts.end());
+  };
+  (void)eventually(all, patience_s);
   // A host that is to be dead may have a worker yet: the earlier controller did not come to kill it.
-  std::set<HostId> doomed;
-  living_.clear();
-  for (const WorkerJoined& worker : controller_.workers())
-    (hosts.contains(HostId(worker.host)) ? living_ : doomed).insert(HostId(worker.host));
-  CommandBody leave;
-  leave.mutable_exit();
-  SCALAI_RETURN_IF_ERROR(tell("exit", doomed, leave));
-  SCALAI_RETURN_IF_ERROR(set_up(living_));
+  std::set<HostId> joined, doomed;
+  for (const HostId host : connected()) (hosts.contains(host) ? joined : doomed).insert(host);
+  for (const HostId host : doomed) SCALAI_RETURN_IF_ERROR(kill(host));
+  for (const HostId host : joined) found(host);
+  SCALAI_RETURN_IF_ERROR(set_up(joined));
   return introduce();
 }
 
-std::vector<HeldState> Crew::held_by(HostId host) const {
+Hello Crew::hello_of(HostId host) const {
   for (const WorkerJoined& worker : controller_.workers()) {
-    if (worker.host == host.value) return worker.hello.held;
+    if (worker.host == host.value) return worker.hello;
   }
   return {};
 }
 
 absl::Status Crew::revive(HostId host) {
   if (options_.start_worker) SCALAI_RETURN_IF_ERROR(options_.start_worker(host));
-  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.join_s);
-  const auto joined = [&] {
-    const std::vector<WorkerJoined> workers = controller_.workers();
-    return std::any_of(workers.begin(), workers.end(), [&](const auto& worker) { return worker.host == host.value; });
-  };
-  while (!joined()) {
-    if (std::chrono::steady_clock::now() > until)
-      return failed(fmt::format("the worker of h{} did not join within {} s", host.value, options_.join_s));
-    (void)controller_.wait_for_workers(static_cast<int32_t>(living_.size()) + 1, 0.2);
-  }
-  living_.insert(host);
+  if (!eventually([&](const std::set<HostId>& joined) { return joined.contains(host); }, options_.join_s))
+    return failed(fmt::format("the worker of h{} did not join within {} s", host.value, options_.join_s));
+  found(host);
   SCALAI_RETURN_IF_ERROR(set_up({host}));
   return introduce();
 }
 
 absl::Status Crew::kill(HostId host) {
-  living_.erase(host);
-  if (options_.kill_worker && options_.kill_worker(host).ok()) return absl::OkStatus();
-  CommandBody body;
-  body.mutable_exit();
-  controller_.send(host.value, {.what = "exit", .body = body.SerializeAsString()}, options_.deadline_s);
+  lost(host);
+  const bool killed = options_.kill_worker && options_.kill_worker(host).ok();
+  if (!killed) {
+    CommandBody body;
+    body.mutable_exit();
+    controller_.send(host.value, {.what = "exit", .body = body.SerializeAsString()}, options_.deadline_s);
+    (void)eventually([&](const std::set<HostId>& joined) { return !joined.contains(host); }, kLeaving_s);
+  }
+  controller_.cut(host.value, "its host has failed");
   return absl::OkStatus();
 }
+
+bool Crew::is_ours(const WorkerLost& lost) const { return lost.session == sessions_[static_cast<size_t>(lost.host)]; }
 
 absl::Status Crew::refresh(HostId host) {
   SCALAI_RETURN_IF_ERROR(set_up({host}));
@@ -86,8 +105,11 @@ absl::Status Crew::set_up(const std::set<HostId>& hosts) {
   for (const plan::Host& host : cluster_.hosts) body.mutable_setup()->add_gpus_of_host(host.gpus);
   body.mutable_setup()->set_threads(options_.threads);
   body.mutable_setup()->set_force_network(options_.force_network);
-  SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, call("setup", hosts, body));
   const std::vector<WorkerJoined> workers = controller_.workers();
+  for (const WorkerJoined& worker : workers) {
+    if (hosts.contains(HostId(worker.host))) sessions_[static_cast<size_t>(worker.host)] = worker.session;
+  }
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, call("setup", hosts, body));
   size_t i = 0;
   for (const HostId host : hosts) {
     proto::Peer peer;
@@ -103,29 +125,29 @@ absl::Status Crew::set_up(const std::set<HostId>& hosts) {
 
 absl::Status Crew::introduce() {
   CommandBody body;
-  for (const HostId host : living_)
+  const std::set<HostId> hosts = living();
+  for (const HostId host : hosts)
     SCALAI_CHECK(body.mutable_peers()->add_peers()->ParseFromString(peers_[static_cast<size_t>(host.value)]));
-  return tell("peers", living_, body);
+  return tell("peers", hosts, body);
 }
 
 absl::Status Crew::tell(const std::string& what, const std::set<HostId>& hosts, const CommandBody& body) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.deadline_s);
   for (;;) {
-    std::set<HostId> connected;
-    for (const WorkerJoined& worker : controller_.workers()) {
-      if (hosts.contains(HostId(worker.host))) connected.insert(HostId(worker.host));
-    }
-    const absl::Status told = call(what, connected, body).status();
+    std::set<HostId> reached = connected();
+    std::erase_if(reached, [&](HostId host) { return !hosts.contains(host); });
+    const absl::Status told = call(what, reached, body).status();
     const bool lost = absl::IsUnavailable(told) || absl::IsCancelled(told);
     if (!lost || std::chrono::steady_clock::now() > until) return told;
   }
 }
 
 std::set<HostId> Crew::living_hosts_of(const std::vector<DeviceId>& devices) const {
+  const std::set<HostId> living = this->living();
   std::set<HostId> hosts;
   for (const DeviceId device : devices) {
     const HostId host = cluster_.host_of(device);
-    if (living_.contains(host)) hosts.insert(host);
+    if (living.contains(host)) hosts.insert(host);
   }
   return hosts;
 }

@@ -1,9 +1,10 @@
 #pragma once
 // The workers of a run, as the controller sees them: one a host. Packs commands, unpacks replies, starts and ends workers.
 //
-// Thread rules: call() from any thread; the rest from the thread of the control loop.
+// Thread rules: call(), living() and living_hosts_of() from any thread; the rest from the thread of the control loop.
 
 #include <functional>
+#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -40,20 +41,31 @@ class Crew {
   // For a controller that goes on where another one ended: waits `patience_s` for the workers of these hosts to join
   // again, sets up those that have and tells them about each other. Others are not living.
   absl::Status rejoin(const std::set<HostId>& hosts, double patience_s);
-  // What a living worker had of jobs when it joined.
-  std::vector<HeldState> held_by(HostId host) const;
+  // What a worker said of itself when it joined; nothing when it is not connected.
+  Hello hello_of(HostId host) const;
   // Starts the worker of one host, whose last one is gone. Unavailable: this one is lost, too.
   absl::Status revive(HostId host);
   // Its worker is gone, or goes now.
   absl::Status kill(HostId host);
-  void lost(HostId host) { living_.erase(host); }
-  void found(HostId host) { living_.insert(host); }
+  void lost(HostId host) {
+    const std::lock_guard lock(mutex_);
+    living_.erase(host);
+  }
+  void found(HostId host) {
+    const std::lock_guard lock(mutex_);
+    living_.insert(host);
+  }
   // A worker's places have changed: everyone is told. Unavailable: it is lost.
   absl::Status refresh(HostId host);
+  // Whether it is the worker that lives, not one before it.
+  bool is_ours(const WorkerLost& lost) const;
   // Tells everyone where everyone's places are.
   absl::Status introduce();
 
-  const std::set<HostId>& living() const { return living_; }
+  std::set<HostId> living() const {
+    const std::lock_guard lock(mutex_);
+    return living_;
+  }
   std::set<HostId> living_hosts_of(const std::vector<DeviceId>& devices) const;
 
   using Calls = std::vector<std::pair<HostId, proto::CommandBody>>;
@@ -67,12 +79,17 @@ class Crew {
 
  private:
   absl::Status set_up(const std::set<HostId>& hosts);
+  std::set<HostId> connected() const;
+  // Whether the connected workers came to be as wanted within the time.
+  bool eventually(const std::function<bool(const std::set<HostId>&)>& wanted, double patience_s) const;
 
   const plan::Cluster& cluster_;
   ControllerEnd& controller_;
   const CrewOptions options_;
+  mutable std::mutex mutex_;  // guards living_
   std::set<HostId> living_;
   std::vector<std::string> peers_;  // by host: its Peer, serialized
+  std::vector<int64_t> sessions_;   // by host: of the worker that was set up last
 };
 
 }  // namespace scalai::executor

@@ -32,28 +32,37 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 // ---- commands -----------------------------------------------------------------------------------------------------
 
-absl::Status ExecRuntime::Impl::perform(const control::Train& train) {
+bool ExecRuntime::Impl::take_up(const control::Train& train) {
+  SCALAI_CHECK(train.collection != nullptr);
   JobState& state = job(train.job);
   state.devices = train.devices;
   const int64_t generation = ++state.train_generation;
-  SCALAI_CHECK(train.collection != nullptr);
-  const bool broken = any_dead(train.devices);
-  if (broken) return absl::OkStatus();  // the loss will be known soon
-  const absl::Status begun = state.work->begin(*train.collection, train.from_step);
-  SCALAI_RETURN_IF_ERROR(explained(begun));
+  if (any_dead(train.devices)) return false;
   const double end_s = train.start_s + static_cast<double>(train.until_step - train.from_step) * train.step_s;
-  if (begun.ok() && end_s < kForever_s) at(end_s, TrainEnd{train.job, generation, train.until_step});
-  return absl::OkStatus();
+  if (end_s < kForever_s) at(end_s, TrainEnd{train.job, generation, train.until_step});
+  return true;
 }
 
-absl::Status ExecRuntime::Impl::perform(const control::Execute& execute) {
+absl::Status ExecRuntime::Impl::perform(const control::Train& train) {
+  if (!take_up(train)) return absl::OkStatus();
+  // A loss meanwhile makes the step never end.
+  return explained(job(train.job).work->begin(*train.collection, train.from_step));
+}
+
+void ExecRuntime::Impl::take_up(const control::Execute& execute) {
   JobState& state = job(execute.job);
   ++state.execution_generation;
   state.execution.emplace();
   state.execution->command = execute;
   state.execution->stages = stages_of(execute, scenario_.cluster);
+  state.execution->until_s = now_s_;
   std::set_difference(dead_.begin(), dead_.end(), unnoticed_.begin(), unnoticed_.end(),
                       std::inserter(state.execution->known_dead, state.execution->known_dead.end()));
+}
+
+absl::Status ExecRuntime::Impl::perform(const control::Execute& execute) {
+  if (options_.log != nullptr) SCALAI_RETURN_IF_ERROR(options_.log->execute(execute));
+  take_up(execute);
   begin_stage(execute.job);
   return absl::OkStatus();
 }
@@ -65,12 +74,15 @@ absl::Status ExecRuntime::Impl::perform(const control::Abort& abort) {
   if (state.execution->work.valid()) state.execution->work.wait();
   const int64_t epoch = state.execution->command.epoch;
   state.execution.reset();
+  if (options_.log != nullptr) SCALAI_RETURN_IF_ERROR(options_.log->abort(abort.job));
   return state.work->forget(epoch);
 }
 
 absl::Status ExecRuntime::Impl::perform(const control::Commit& commit) {
-  if (options_.record_commit) SCALAI_RETURN_IF_ERROR(options_.record_commit(commit));
-  return job(commit.job).work->commit(commit.epoch);
+  if (options_.log != nullptr) SCALAI_RETURN_IF_ERROR(options_.log->commit(commit));
+  job(commit.job).gone.clear();
+  SCALAI_RETURN_IF_ERROR(job(commit.job).work->commit(commit.epoch));
+  return options_.log != nullptr ? options_.log->freed(commit.job) : absl::OkStatus();
 }
 
 absl::Status ExecRuntime::Impl::perform(const control::Background& background) {
@@ -84,7 +96,7 @@ absl::Status ExecRuntime::Impl::perform(const control::Background& background) {
     hear(0);
   } while (!done.ok() && crew_.living().size() < living && !any_dead(background.collection->device_of_rank));
   if (!done.ok()) return absl::OkStatus();
-  at(now_s_ + bulk_seconds(background.flows, scenario_.cluster), BackgroundEnd{background.job, background.tag});
+  take_up(background);
   return absl::OkStatus();
 }
 
@@ -94,17 +106,47 @@ absl::Status ExecRuntime::Impl::perform(const control::Inject& inject) {
   return absl::OkStatus();  // a slower link changes durations only, and those are modelled
 }
 
-// A host all of whose devices have failed loses its worker; else the devices lose their memory.
-absl::Status ExecRuntime::Impl::apply(const control::Fail& fail, double detect_s) {
+std::vector<DeviceId> ExecRuntime::Impl::die(const std::vector<DeviceId>& devices) {
   std::vector<DeviceId> fresh;
-  for (const DeviceId device : fail.devices) {
+  for (const DeviceId device : devices) {
     if (dead_.insert(device).second) fresh.push_back(device);
   }
+  for (JobState& state : jobs_) {
+    state.gone.insert(fresh.begin(), fresh.end());
+    if (!fresh.empty() && any_dead(state.devices)) ++state.train_generation;
+  }
+  return fresh;
+}
+
+void ExecRuntime::Impl::live_again(const std::vector<DeviceId>& devices) {
+  for (const DeviceId device : devices) {
+    dead_.erase(device);
+    for (JobState& state : jobs_) {
+      if (state.execution) state.execution->known_dead.erase(device);
+    }
+  }
+}
+
+// Losses of these devices that are not known yet: no longer on the agenda.
+std::vector<ExecRuntime::Impl::LossKnown> ExecRuntime::Impl::take_losses(const std::vector<DeviceId>& devices) {
+  std::vector<LossKnown> taken;
+  disarm([&](const Action& action) {
+    const LossKnown* loss = std::get_if<LossKnown>(&action);
+    const bool one_of_them =
+        loss != nullptr && std::any_of(devices.begin(), devices.end(), [&](DeviceId device) {
+          return std::find(loss->devices.begin(), loss->devices.end(), device) != loss->devices.end();
+        });
+    if (one_of_them) taken.push_back(*loss);
+    return one_of_them;
+  });
+  return taken;
+}
+
+// A host all of whose devices have failed loses its worker; else the devices lose their memory.
+absl::Status ExecRuntime::Impl::apply(const control::Fail& fail, double detect_s) {
+  const std::vector<DeviceId> fresh = die(fail.devices);
   if (fresh.empty()) return absl::OkStatus();
   unnoticed_.insert(fresh.begin(), fresh.end());
-  for (JobState& state : jobs_) {
-    if (any_dead(state.devices)) ++state.train_generation;  // its step never ends
-  }
   std::map<HostId, std::vector<DeviceId>> by_host;
   for (const DeviceId device : fresh) by_host[scenario_.cluster.host_of(device)].push_back(device);
   for (const auto& [host, devices] : by_host) {
@@ -118,25 +160,13 @@ absl::Status ExecRuntime::Impl::apply(const control::Fail& fail, double detect_s
 }
 
 absl::Status ExecRuntime::Impl::apply(const control::Repair& repair) {
-  for (const DeviceId device : repair.devices) {
-    dead_.erase(device);
-    for (JobState& state : jobs_) {
-      if (state.execution) state.execution->known_dead.erase(device);
-    }
-  }
-  for (auto entry = agenda_.begin(); entry != agenda_.end();) {
-    const LossKnown* loss = std::get_if<LossKnown>(&entry->second);
-    const bool back =
-        loss != nullptr && std::any_of(repair.devices.begin(), repair.devices.end(), [&](DeviceId device) {
-          return std::find(loss->devices.begin(), loss->devices.end(), device) != loss->devices.end();
-        });
-    if (back) SCALAI_RETURN_IF_ERROR(happen(*loss));
-    entry = back ? agenda_.erase(entry) : std::next(entry);
-  }
+  live_again(repair.devices);
+  for (const LossKnown& loss : take_losses(repair.devices)) SCALAI_RETURN_IF_ERROR(happen(loss));
   std::set<HostId> hosts;
   for (const DeviceId device : repair.devices) hosts.insert(scenario_.cluster.host_of(device));
   for (const HostId host : hosts) {
-    if (!options_.plan_only && !crew_.living().contains(host)) SCALAI_RETURN_IF_ERROR(explained(crew_.revive(host)));
+    if (options_.plan_only || crew_.living().contains(host)) continue;
+    SCALAI_RETURN_IF_ERROR(explained(crew_.revive(host)));
   }
   return absl::OkStatus();
 }
@@ -152,7 +182,8 @@ void ExecRuntime::Impl::begin_stage(int job_index) {
   const control::Execute* command = &execution.command;
   execution.work = std::async(std::launch::async,
                               [work, command, stage, start_s] { return work->run_stage(*command, stage, start_s); });
-  at(now_s_ + stage.seconds, StageEnd{job_index, state.execution_generation});
+  execution.until_s += stage.seconds;
+  at(execution.until_s, StageEnd{job_index, state.execution_generation});
 }
 
 // Waits for the work of a stage whose modelled time is over, and hears of lost workers meanwhile.
@@ -226,30 +257,27 @@ absl::Status ExecRuntime::Impl::happen(const TrainEnd& end) {
 void ExecRuntime::Impl::worker_lost(HostId host, const std::string& reason) {
   if (!crew_.living().contains(host)) return;  // we killed it
   crew_.lost(host);
-  std::vector<DeviceId> fresh;
-  for (const DeviceId device : scenario_.cluster.devices_of(host)) {
-    if (dead_.insert(device).second) fresh.push_back(device);
-  }
+  ++losses_;
+  const std::vector<DeviceId> fresh = die(scenario_.cluster.devices_of(host));
   fmt::print(stderr, "scalai-exec: lost the worker of h{}: {}\n", host.value, reason);
   if (fresh.empty()) return;
-  for (JobState& state : jobs_) {
-    if (any_dead(state.devices)) ++state.train_generation;
-  }
   report(control::DevicesLost{fresh, now_s_});
 }
 
-// A worker could not be reached: ok when it is lost, which the control loop is told then.
+// A worker could not be reached: ok when one is lost, which the control loop is told then.
 absl::Status ExecRuntime::Impl::explained(const absl::Status& status) {
   if (!absl::IsUnavailable(status) && !absl::IsCancelled(status)) return status;
   const Clock::time_point failed_at = Clock::now();
-  while (ready_.empty() && seconds_since(failed_at) < kLossTimeout_s) hear(kPoll_s);
-  return ready_.empty() ? status : absl::OkStatus();
+  const int64_t before = losses_;
+  while (losses_ == before && seconds_since(failed_at) < kLossTimeout_s) hear(kPoll_s);
+  return losses_ == before ? status : absl::OkStatus();
 }
 
 void ExecRuntime::Impl::hear(double timeout_s) {
   for (std::optional<executor::Event> heard = controller_.next_event(timeout_s); heard;
        heard = controller_.next_event(0)) {
-    if (const auto* lost = std::get_if<WorkerLost>(&*heard)) worker_lost(HostId(lost->host), lost->reason);
+    const auto* lost = std::get_if<WorkerLost>(&*heard);
+    if (lost != nullptr && crew_.is_ours(*lost)) worker_lost(HostId(lost->host), lost->reason);
   }
 }
 
@@ -262,13 +290,26 @@ void ExecRuntime::Impl::wait_until(double scenario_s) {
   }
 }
 
+absl::Status ExecRuntime::Impl::do_or_note(const control::Command& command) {
+  if (replaying_ && !past_is_over()) {
+    note(command);
+    return absl::OkStatus();
+  }
+  SCALAI_RETURN_IF_ERROR(go_live());
+  // A worker that the command kills has not been lost.
+  if (!std::holds_alternative<control::Inject>(command)) SCALAI_RETURN_IF_ERROR(judge_workers());
+  return std::visit([this](const auto& what) { return perform(what); }, command);
+}
+
 absl::StatusOr<control::Event> ExecRuntime::Impl::next_event() {
-  if (replaying_ && next_past_ < options_.past.size()) {
+  if (replaying_ && !past_is_over()) {
     const control::Event& event = options_.past[next_past_++];
     note(event);
     return event;
   }
-  if (replaying_) SCALAI_RETURN_IF_ERROR(go_live());
+  SCALAI_RETURN_IF_ERROR(go_live());
+  SCALAI_RETURN_IF_ERROR(judge_workers());
+  SCALAI_RETURN_IF_ERROR(begin_again());
   while (ready_.empty()) {
     if (agenda_.empty()) {
       const bool waits = std::any_of(jobs_.begin(), jobs_.end(),
@@ -288,7 +329,7 @@ absl::StatusOr<control::Event> ExecRuntime::Impl::next_event() {
   }
   control::Event event = std::move(ready_.front());
   ready_.pop_front();
-  if (options_.record_event) SCALAI_RETURN_IF_ERROR(options_.record_event(event));
+  if (options_.log != nullptr) SCALAI_RETURN_IF_ERROR(options_.log->event(event));
   return event;
 }
 
@@ -296,13 +337,7 @@ ExecRuntime::ExecRuntime(const control::Scenario& scenario, ControllerEnd& contr
                          control::Recorder& recorder, ExecOptions options)
     : impl_(std::make_unique<Impl>(scenario, controller, crew, recorder, std::move(options))) {}
 ExecRuntime::~ExecRuntime() = default;
-absl::Status ExecRuntime::perform(const control::Command& command) {
-  if (impl_->replaying()) {
-    impl_->note(command);
-    return absl::OkStatus();
-  }
-  return std::visit([this](const auto& what) { return impl_->perform(what); }, command);
-}
+absl::Status ExecRuntime::perform(const control::Command& command) { return impl_->do_or_note(command); }
 absl::StatusOr<control::Event> ExecRuntime::next_event() { return impl_->next_event(); }
 int64_t ExecRuntime::bytes_verified() const { return impl_->bytes_verified(); }
 

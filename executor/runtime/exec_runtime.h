@@ -11,13 +11,13 @@
 //
 // One thread, but for the work of one stage at a time, which runs on a thread of its own.
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "executor/control/controller_end.h"
 #include "executor/runtime/crew.h"
+#include "executor/runtime/run_log.h"
 #include "ptc/control/runtime.h"
 
 namespace scalai::executor {
@@ -29,15 +29,13 @@ struct ExecOptions {
   VerifyMode verify = VerifyMode::kFull;
   double time_scale = 0;
   bool plan_only = false;  // no workers: plans are made, nothing moves (the crew has not started)
-  // This controller goes on where another one ended. `past`: its events, Started left out: they are told again first, and what was done about
-  // them is taken as done. Then the workers that join again go on, and those that do not are lost.
+  RunLog* log = nullptr;   // outlives the runtime; null: nothing is written down
+  // This controller goes on where another one ended. `past`: its events, Started left out. They are told again first, and
+  // what was done about them is taken as done. Then the workers that join again within `rejoin_s` go on, and those that do
+  // not are lost.
   bool resume = false;
   std::vector<control::Event> past;
   double rejoin_s = 10;
-  // Called with every event before the control loop hears of it, and with every commit before workers do; an error ends
-  // the run.
-  std::function<absl::Status(const control::Event&)> record_event;
-  std::function<absl::Status(const control::Commit&)> record_commit;
 };
 
 class ExecRuntime : public control::Runtime {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <iterator>
 
 #include "executor/runtime/internal/exec_runtime_impl.h"
 #include "ptc/base/status.h"
@@ -8,43 +7,35 @@ namespace scalai::executor {
 
 void ExecRuntime::Impl::note(const control::Command& command) {
   if (const auto* train = std::get_if<control::Train>(&command)) {
-    JobState& state = job(train->job);
-    state.devices = train->devices;
-    const int64_t generation = ++state.train_generation;
-    state.work->note_begin(train->collection, train->from_step);
-    const double end_s = train->start_s + static_cast<double>(train->until_step - train->from_step) * train->step_s;
-    if (end_s < kForever_s) at(end_s, TrainEnd{train->job, generation, train->until_step});
+    (void)take_up(*train);
+    job(train->job).work->note_begin(train->collection, train->from_step);
   } else if (const auto* halt = std::get_if<control::Halt>(&command)) {
     ++job(halt->job).train_generation;
   } else if (const auto* execute = std::get_if<control::Execute>(&command)) {
-    JobState& state = job(execute->job);
-    ++state.execution_generation;
-    state.execution.emplace();
-    state.execution->command = *execute;
-    state.execution->stages = stages_of(*execute, scenario_.cluster);
-    std::set_difference(dead_.begin(), dead_.end(), unnoticed_.begin(), unnoticed_.end(),
-                        std::inserter(state.execution->known_dead, state.execution->known_dead.end()));
-    state.work->note_execute(*execute);
+    take_up(*execute);
+    job(execute->job).work->note_execute(*execute);
   } else if (const auto* abort = std::get_if<control::Abort>(&command)) {
     ++job(abort->job).execution_generation;
     job(abort->job).execution.reset();
   } else if (const auto* commit = std::get_if<control::Commit>(&command)) {
+    job(commit->job).gone.clear();
     job(commit->job).work->note_commit();
   } else if (const auto* background = std::get_if<control::Background>(&command)) {
+    take_up(*background);
     job(background->job).work->note_background(*background);
-    backgrounds_.emplace(background->tag, *background);
+  } else if (const auto* forget = std::get_if<control::Forget>(&command)) {
+    job(forget->job).work->note_forget(forget->snapshot);
   } else if (const auto* timer = std::get_if<control::ArmTimer>(&command)) {
     at(timer->at_s, TimerEnd{timer->timer});
   } else if (const auto* inject = std::get_if<control::Inject>(&command)) {
     if (const auto* fail = std::get_if<control::Fail>(&inject->what)) {
-      std::vector<DeviceId> fresh;
-      for (const DeviceId device : fail->devices) {
-        if (dead_.insert(device).second) fresh.push_back(device);
-      }
+      const std::vector<DeviceId> fresh = die(fail->devices);
       unnoticed_.insert(fresh.begin(), fresh.end());
       if (!fresh.empty()) at(now_s_ + inject->detect_s, LossKnown{fresh, now_s_});
     } else if (const auto* repair = std::get_if<control::Repair>(&inject->what)) {
-      for (const DeviceId device : repair->devices) dead_.erase(device);
+      live_again(repair->devices);
+      // Losses that were not known yet were told at once.
+      for (const LossKnown& loss : take_losses(repair->devices)) at(now_s_, loss);
     }
   }
 }
@@ -64,57 +55,77 @@ void ExecRuntime::Impl::note(const control::Event& event) {
     job(done->job).execution.reset();
     ++job(done->job).execution_generation;
   } else if (const auto* copied = std::get_if<control::BackgroundDone>(&event.body)) {
-    backgrounds_.erase(copied->tag);
-    job(copied->job).work->note_background_done(copied->tag);
+    disarm([&](const Action& action) {
+      const auto* end = std::get_if<BackgroundEnd>(&action);
+      return end != nullptr && end->tag == copied->tag;
+    });
   } else if (const auto* timer = std::get_if<control::TimerFired>(&event.body)) {
     disarm([&](const Action& action) {
       const auto* end = std::get_if<TimerEnd>(&action);
       return end != nullptr && end->timer == timer->timer;
     });
   } else if (const auto* lost = std::get_if<control::DevicesLost>(&event.body)) {
+    const size_t armed = agenda_.size();
     disarm([&](const Action& action) {
       const auto* known = std::get_if<LossKnown>(&action);
       return known != nullptr && known->devices == lost->devices;
     });
-    for (const DeviceId device : lost->devices) {
-      dead_.insert(device);
-      if (const auto found = unnoticed_.find(device); found != unnoticed_.end()) unnoticed_.erase(found);
+    const bool of_the_scenario = agenda_.size() < armed;  // dead since then, or repaired meanwhile
+    if (!of_the_scenario) {
+      (void)die(lost->devices);
+      return;
     }
+    for (const DeviceId device : lost->devices) unnoticed_.erase(unnoticed_.find(device));
   }
 }
 
-// Finds the workers, drops what they hold of epochs that do not count, and begins anew what was under way.
+// Finds the workers that have outlived the earlier controller.
 absl::Status ExecRuntime::Impl::go_live() {
-  replaying_ = false;
-  std::set<HostId> expected;
+  if (!std::exchange(replaying_, false)) return absl::OkStatus();
+  to_begin_again_ = true;
   for (size_t i = 0; i < scenario_.cluster.hosts.size(); ++i) {
     const HostId host(static_cast<int64_t>(i));
     const std::vector<DeviceId> devices = scenario_.cluster.devices_of(host);
     if (!std::all_of(devices.begin(), devices.end(), [&](DeviceId device) { return dead_.contains(device); }))
-      expected.insert(host);
+      unjudged_.insert(host);
   }
-  SCALAI_RETURN_IF_ERROR(crew_.rejoin(expected, options_.rejoin_s));
-  for (const HostId host : expected) {
-    const std::vector<HeldState> held = crew_.living().contains(host) ? crew_.held_by(host) : std::vector<HeldState>();
-    const bool complete = std::all_of(jobs_.begin(), jobs_.end(), [&](const JobState& state) {
-      const auto index = static_cast<int32_t>(&state - jobs_.data());
-      return !state.work->needs(host) || std::any_of(held.begin(), held.end(), [&](const HeldState& one) {
-        return one.job == index && one.version == state.work->epoch();
-      });
-    });
+  for (JobState& state : jobs_) state.work->resume();
+  return crew_.rejoin(unjudged_, options_.rejoin_s);
+}
+
+// Workers that did not come back, or came back as new ones, are lost. Before anything has happened, nothing can be.
+absl::Status ExecRuntime::Impl::judge_workers() {
+  for (const HostId host : std::exchange(unjudged_, {})) {
     const bool joined = crew_.living().contains(host);
-    if (joined && complete) continue;
-    const std::string why = joined ? "it has not the state it had" : "it did not join again";
+    if (past_is_over() && options_.past.empty()) {
+      if (!joined) SCALAI_RETURN_IF_ERROR(explained(crew_.revive(host)));
+      continue;
+    }
+    const std::vector<DeviceId> own = scenario_.cluster.devices_of(host);
+    if (std::all_of(own.begin(), own.end(), [&](DeviceId device) { return dead_.contains(device); })) continue;
+    const Hello hello = crew_.hello_of(host);
+    const bool whole = !hello.places.empty() && std::all_of(jobs_.begin(), jobs_.end(), [&](const JobState& state) {
+      const std::vector<DeviceId> devices = state.work->devices();
+      return state.work->held_in(hello) || std::none_of(devices.begin(), devices.end(), [&](DeviceId device) {
+               return scenario_.cluster.host_of(device) == host && !state.gone.contains(device);
+             });
+    });
+    if (joined && whole) continue;
     crew_.found(host);  // so that it can be lost
-    worker_lost(host, why);
+    worker_lost(host, joined ? "it has not the state it had" : "it did not join again");
     if (joined) SCALAI_RETURN_IF_ERROR(crew_.kill(host));
   }
-  for (JobState& state : jobs_) SCALAI_RETURN_IF_ERROR(state.work->resume());
-  for (const auto& [tag, background] : std::exchange(backgrounds_, {})) {
-    if (!any_dead(background.collection->device_of_rank)) SCALAI_RETURN_IF_ERROR(perform(background));
-  }
+  return absl::OkStatus();
+}
+
+// Executions under way: what has arrived is dropped, and all of it runs again, by the old clock.
+absl::Status ExecRuntime::Impl::begin_again() {
+  if (!std::exchange(to_begin_again_, false)) return absl::OkStatus();
   for (size_t i = 0; i < jobs_.size(); ++i) {
-    if (jobs_[i].execution) begin_stage(static_cast<int>(i));
+    const std::optional<Execution>& execution = jobs_[i].execution;
+    if (!execution || execution->work.valid()) continue;
+    SCALAI_RETURN_IF_ERROR(jobs_[i].work->forget(execution->command.epoch));
+    begin_stage(static_cast<int>(i));
   }
   return absl::OkStatus();
 }

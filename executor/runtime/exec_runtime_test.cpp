@@ -137,20 +137,28 @@ TEST(ExecRuntime, WrongStateEndsTheRunAndIsNamed) {
   }
 }
 
+// Counts, and fails the third commit.
+class FullLog : public RunLog {
+ public:
+  absl::Status event(const control::Event&) override { return ++events, absl::OkStatus(); }
+  absl::Status execute(const control::Execute&) override { return absl::OkStatus(); }
+  absl::Status abort(int) override { return absl::OkStatus(); }
+  absl::Status commit(const control::Commit& commit) override {
+    commits.push_back(commit.epoch);
+    return commits.size() < 3 ? absl::OkStatus() : absl::ResourceExhaustedError("the disk is full");
+  }
+  absl::Status freed(int) override { return absl::OkStatus(); }
+
+  size_t events = 0;
+  std::vector<int64_t> commits;
+};
+
 TEST(ExecRuntime, RecordsComeBeforeDeedsAndTheirErrorsEndTheRun) {
   const Scenario scenario = scenario_of(eventful());
   const Folder folder;
-  size_t events = 0;
-  std::vector<int64_t> recorded;
+  FullLog log;
   ExecOptions options;
-  options.record_event = [&](const control::Event&) {
-    ++events;
-    return absl::OkStatus();
-  };
-  options.record_commit = [&](const control::Commit& commit) {
-    recorded.push_back(commit.epoch);
-    return recorded.size() < 3 ? absl::OkStatus() : absl::ResourceExhaustedError("the disk is full");
-  };
+  options.log = &log;
   int commits = 0;
   const auto count = [&](int32_t host, const std::string& what) {
     commits += host == 0 && what == "commit" ? 1 : 0;
@@ -158,10 +166,10 @@ TEST(ExecRuntime, RecordsComeBeforeDeedsAndTheirErrorsEndTheRun) {
   };
   const Ran ran = execute(scenario, "reshard", folder.path(), {.swallow = count}, std::move(options));
   EXPECT_EQ(ran.report.status().message(), "the disk is full");
-  EXPECT_EQ(recorded.size(), 3u);
-  EXPECT_TRUE(std::is_sorted(recorded.begin(), recorded.end()));
+  EXPECT_EQ(log.commits.size(), 3u);
+  EXPECT_TRUE(std::is_sorted(log.commits.begin(), log.commits.end()));
   EXPECT_EQ(commits, 2) << "the third was never told";
-  EXPECT_GT(events, 3u);
+  EXPECT_GT(log.events, 3u);
 }
 
 TEST(ExecRuntime, AJobThatWaitsForeverIsSaidToBeStuck) {
@@ -194,6 +202,31 @@ TEST(ExecRuntime, RepairBeforeTheLossIsKnownBringsBackAnEmptyHost) {
     expect_running(*ran.report);
     expect_replayable(*ran.report, folder.path());
   }
+}
+
+// The second checkpoint is on its way to a slow storage when a device of it is lost: the first one counts on.
+TEST(ExecRuntime, ACheckpointThatNeverCountsLeavesTheOneBeforeIt) {
+  std::string text = std::string(kSmallCluster) + "until: \"40s\"\ncosts { restart: \"4s\" detect: \"1s\" }\n" +
+                     job_text("a",
+                              "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" } "
+                              "checkpoint { every_steps: 10 host_memory_copy: true }") +
+                     "events { at: \"21s\" fail { devices: [1] } }\n";
+  const std::string fast = "write: \"1GB/s\"";
+  text.replace(text.find(fast), fast.size(), "write: \"1MB/s\"");
+  const Scenario scenario = scenario_of(text);
+  const Folder folder;
+  const Ran ran = execute(scenario, "reshard", folder.path());
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  expect_running(*ran.report);
+  ASSERT_EQ(ran.report->jobs[0].reconfigurations.size(), 1u);
+  EXPECT_EQ(ran.report->jobs[0].reconfigurations[0].step, 10);
+  double second_done_s = 0;
+  for (const control::Event& event : ran.report->events) {
+    const auto* done = std::get_if<control::BackgroundDone>(&event.body);
+    if (done != nullptr && done->tag == 2) second_done_s = event.at_s;
+  }
+  EXPECT_GT(second_done_s, 22) << "after the loss is known";
+  EXPECT_LT(second_done_s, 26) << "before the state is read";
 }
 
 // ---- deaths that nobody asked for -----------------------------------------------------------------------------------

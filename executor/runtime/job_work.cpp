@@ -62,8 +62,10 @@ absl::Status JobWork::begin(const Collection& collection, int64_t step) {
   const std::set<HostId> hosts = crew_.living_hosts_of(collection.device_of_rank);
   SCALAI_RETURN_IF_ERROR(crew_.call("create", hosts, body).status());
   // The initial state counts as a checkpoint, and so does the copy that checkpoints leave in hosts' memories.
-  if (spec().checkpoint.every_steps > 0 && spec().checkpoint.host_memory_copy)
+  if (spec().checkpoint.every_steps > 0 && spec().checkpoint.host_memory_copy) {
+    snapshots_[control::kInitialState].in_memory = true;
     SCALAI_RETURN_IF_ERROR(copy_to_hosts(collection, version_of(control::kInitialState), true, {}));
+  }
   state_ = std::make_shared<const Collection>(collection);
   step_ = step;
   return absl::OkStatus();
@@ -239,13 +241,11 @@ absl::Status JobWork::forget(int64_t version) {
 
 absl::Status JobWork::background(const control::Background& background) {
   if (options_.plan_only) return absl::OkStatus();
-  const bool is_checkpoint = background.what == "checkpoint";
-  Snapshot& snapshot = snapshots_[background.tag];
-  snapshot = {.is_checkpoint = is_checkpoint, .in_memory = background.host_copy, .folder = ""};
+  snapshots_[background.tag] = snapshot_of(background);
   SCALAI_RETURN_IF_ERROR(advance(background.step));
   if (background.host_copy)
     SCALAI_RETURN_IF_ERROR(copy_to_hosts(*background.collection, version_of(background.tag), true, background.copies));
-  return is_checkpoint ? write_checkpoint(background) : absl::OkStatus();
+  return snapshots_[background.tag].folder.empty() ? absl::OkStatus() : write_checkpoint(background);
 }
 
 absl::Status JobWork::copy_to_hosts(const Collection& collection, int64_t version, bool own_devices,
@@ -286,13 +286,10 @@ absl::Status JobWork::copy_to_hosts(const Collection& collection, int64_t versio
   return crew_.call("copy", calls).status();
 }
 
-std::string JobWork::checkpoint_folder() const { return options_.folder + "/checkpoints/" + spec().name; }
-
 absl::Status JobWork::write_checkpoint(const control::Background& background) {
   const Collection& side = *background.collection;
-  const std::string folder = checkpoint::step_folder(checkpoint_folder(), background.step);
-  SCALAI_ASSIGN_OR_RETURN(checkpoint::Writer writer,
-                          checkpoint::Writer::begin(folder, side, {spec().name, background.step}));
+  SCALAI_ASSIGN_OR_RETURN(checkpoint::Writer writer, checkpoint::Writer::begin(snapshots_[background.tag].folder, side,
+                                                                               {spec().name, background.step}));
   std::map<HostId, CommandBody> bodies;
   for (int rank = 0; rank < side.ranks(); ++rank) {
     if (!writer.has_file(LogicalRank(rank))) continue;
@@ -314,25 +311,26 @@ absl::Status JobWork::write_checkpoint(const control::Background& background) {
   SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, crew_.call("write", calls));
   std::vector<std::string> parts;
   for (const ReplyBody& reply : replies) parts.insert(parts.end(), reply.parts().begin(), reply.parts().end());
-  SCALAI_RETURN_IF_ERROR(writer.finish(parts));
-  snapshots_[background.tag].folder = folder;
-  return absl::OkStatus();
+  return writer.finish(parts);
 }
 
-// Only the last checkpoint is ever gone back to.
-absl::Status JobWork::background_done(int64_t tag) {
-  const auto found = snapshots_.find(tag);
+absl::Status JobWork::forget_snapshot(control::SnapshotId snapshot) {
+  const auto found = snapshots_.find(snapshot);
   if (found == snapshots_.end()) return absl::OkStatus();
-  for (auto older = snapshots_.begin(); older != found;) {
-    const bool same_kind = older->second.is_checkpoint == found->second.is_checkpoint;
-    if (same_kind && older->second.in_memory) SCALAI_RETURN_IF_ERROR(forget(version_of(older->first)));
-    if (same_kind && older->second.folder != found->second.folder) {
-      std::error_code ignored;  // what stays is only in the way
-      if (!older->second.folder.empty()) std::filesystem::remove_all(older->second.folder, ignored);
-    }
-    older = same_kind ? snapshots_.erase(older) : std::next(older);
-  }
-  return absl::OkStatus();
+  const Snapshot gone = std::move(found->second);
+  snapshots_.erase(found);
+  // The same step may have been written again since.
+  const bool again = std::any_of(snapshots_.begin(), snapshots_.end(),
+                                 [&](const auto& entry) { return entry.second.folder == gone.folder; });
+  std::error_code ignored;  // what stays is only in the way
+  if (!gone.folder.empty() && !again) std::filesystem::remove_all(gone.folder, ignored);
+  return gone.in_memory ? forget(version_of(snapshot)) : absl::OkStatus();
+}
+
+JobWork::Snapshot JobWork::snapshot_of(const control::Background& background) const {
+  const std::string folder = options_.folder + "/checkpoints/" + spec().name;
+  return {.in_memory = background.host_copy,
+          .folder = background.what == "checkpoint" ? checkpoint::step_folder(folder, background.step) : ""};
 }
 
 // ---- going on after an earlier controller ---------------------------------------------------------------------------
@@ -341,6 +339,8 @@ void JobWork::note_begin(std::shared_ptr<const Collection> collection, int64_t s
   if (state_ != nullptr && state_->epoch == collection->epoch) return;
   state_ = std::move(collection);
   step_ = step;
+  if (spec().checkpoint.every_steps > 0 && spec().checkpoint.host_memory_copy)
+    snapshots_[control::kInitialState].in_memory = true;
 }
 
 void JobWork::note_execute(const control::Execute& execute) {
@@ -356,40 +356,15 @@ void JobWork::note_commit() {
 }
 
 void JobWork::note_background(const control::Background& background) {
-  const bool is_checkpoint = background.what == "checkpoint";
   step_ = background.step;
-  snapshots_[background.tag] = {
-      .is_checkpoint = is_checkpoint,
-      .in_memory = background.host_copy,
-      .folder = is_checkpoint ? checkpoint::step_folder(checkpoint_folder(), background.step) : ""};
+  snapshots_[background.tag] = snapshot_of(background);
 }
 
-void JobWork::note_background_done(int64_t tag) {
-  const auto found = snapshots_.find(tag);
-  if (found == snapshots_.end()) return;
-  std::erase_if(snapshots_, [&, kind = found->second.is_checkpoint](const auto& entry) {
-    return entry.first < tag && entry.second.is_checkpoint == kind;
+bool JobWork::held_in(const Hello& hello) const {
+  return std::any_of(hello.held.begin(), hello.held.end(), [&](const HeldState& one) {
+    return one.job == job_ &&
+           ((state_ != nullptr && one.version == state_->epoch) || (next_ != nullptr && one.version == next_->epoch));
   });
-}
-
-bool JobWork::needs(HostId host) const {
-  if (state_ == nullptr) return false;
-  return std::any_of(state_->device_of_rank.begin(), state_->device_of_rank.end(),
-                     [&](DeviceId device) { return scenario_.cluster.host_of(device) == host; });
-}
-
-absl::Status JobWork::resume() {
-  if (state_ == nullptr) return absl::OkStatus();
-  const std::set<HostId> hosts = crew_.living_hosts_of(state_->device_of_rank);
-  CommandBody body;
-  body.mutable_commit()->set_job(job_);
-  body.mutable_commit()->set_version(state_->epoch);
-  SCALAI_RETURN_IF_ERROR(crew_.tell("commit", crew_.living(), body));
-  CommandBody::Advance& advance = *body.mutable_advance();
-  advance.set_job(job_);
-  advance.set_version(state_->epoch);
-  advance.set_step(step_);
-  return crew_.tell("advance", hosts, body);
 }
 
 }  // namespace scalai::executor

@@ -40,8 +40,7 @@ class JobWork {
   absl::Status forget(int64_t version);
   // Makes the copy or the checkpoint.
   absl::Status background(const control::Background& background);
-  // It counts now: the one before it is forgotten.
-  absl::Status background_done(int64_t tag);
+  absl::Status forget_snapshot(control::SnapshotId snapshot);
   int64_t bytes_verified() const { return bytes_verified_; }
 
   // The same as far as this controller knows of it: what an earlier one has done already.
@@ -50,12 +49,13 @@ class JobWork {
   void note_execute(const control::Execute& execute);
   void note_commit();
   void note_background(const control::Background& background);
-  void note_background_done(int64_t tag);
-  // Whether the worker of this host must hold something of the committed epoch.
-  bool needs(HostId host) const;
-  int64_t epoch() const { return state_ == nullptr ? -1 : state_->epoch; }
-  // Workers drop all but the committed epoch and bring it to the step it is of.
-  absl::Status resume();
+  void note_forget(control::SnapshotId snapshot) { snapshots_.erase(snapshot); }
+  // Devices of the committed epoch; none before the first.
+  std::vector<DeviceId> devices() const { return state_ == nullptr ? std::vector<DeviceId>() : state_->device_of_rank; }
+  // Whether a worker that says this of itself has its part of the committed epoch, or of the one about to be.
+  bool held_in(const Hello& hello) const;
+  // Nobody knows what step the earlier controller has brought the workers to.
+  void resume() { step_ = -1; }
 
  private:
   const control::JobSpec& spec() const { return scenario_.jobs[static_cast<size_t>(job_)]; }
@@ -78,11 +78,11 @@ class JobWork {
   int64_t step_ = 0;                                     // of the live state
   int64_t next_step_ = 0;
   struct Snapshot {
-    bool is_checkpoint = false;
     bool in_memory = false;
     std::string folder;  // of a checkpoint
   };
-  std::map<int64_t, Snapshot> snapshots_;  // by tag
+  Snapshot snapshot_of(const control::Background& background) const;
+  std::map<control::SnapshotId, Snapshot> snapshots_;
   std::atomic<int64_t> bytes_verified_ = 0;
 };
 

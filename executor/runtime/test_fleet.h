@@ -60,6 +60,11 @@ class Fleet {
   Fleet& operator=(const Fleet&) = delete;
 
   ControllerEnd& controller() { return *controller_; }
+  // The controller dies; workers join the next one.
+  void replace_controller() {
+    controller_.reset();
+    controller_ = network_.start({.epoch = ++epoch_, .hosts = options_.hosts}, kToken).value();
+  }
   int deaths() const { return deaths_; }  // that nobody asked for
   CrewOptions crew_options() {
     return {.force_network = options_.network,
@@ -82,7 +87,10 @@ class Fleet {
     options.hello.transport_address = one->transport->address();
     options.log = [](const std::string&) {};
     // A dead one does not come back.
-    options.refresh = [one](Hello& hello) { hello.protocol_version = one->dead ? -1 : hello.protocol_version; };
+    options.refresh = [one](Hello& hello) {
+      hello.protocol_version = one->dead ? -1 : hello.protocol_version;
+      one->worker->introduce(hello);
+    };
     SCALAI_ASSIGN_OR_RETURN(one->end, network_.connect(std::move(options)));
     one->thread = std::thread([this, one, host] {
       (void)one->end->run(
@@ -150,6 +158,7 @@ class Fleet {
   LoopbackNetwork loopback_;
   std::unique_ptr<ControllerEnd> controller_;
   std::atomic<int> deaths_ = 0;
+  int64_t epoch_ = 1;
   std::map<int64_t, std::unique_ptr<Member>> members_;
 };
 

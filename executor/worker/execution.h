@@ -57,7 +57,6 @@ class Execution {
   absl::StatusOr<std::vector<Moved>> run(int32_t round, int32_t hop);
 
   int64_t to_version() const { return options_.to_version; }
-  int64_t step() const { return options_.step; }
 
  private:
   Execution(Places& places, plan::Plan plan, collection::Collection to, ExecutionOptions options)

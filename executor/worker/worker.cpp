@@ -118,7 +118,8 @@ class Worker::Handling {
   absl::Status setup(const CommandBody::Setup& setup) {
     worker_.threads_ = std::max(1, setup.threads());
     SCALAI_RETURN_IF_ERROR(places_.setup({setup.gpus_of_host().begin(), setup.gpus_of_host().end()}));
-    for (const WorkerPlace& place : places_.addresses()) {
+    const std::vector<WorkerPlace> own = places_.addresses();
+    for (const WorkerPlace& place : own) {
       proto::WorkerPlace& out = *reply.add_places();
       out.set_place(place.place);
       out.set_pid(place.pid);
@@ -126,6 +127,8 @@ class Worker::Handling {
       out.set_address(place.address);
     }
     worker_.force_network_ = setup.force_network();
+    const std::lock_guard lock(worker_.mutex_);
+    worker_.own_places_ = own;
     return absl::OkStatus();
   }
 
@@ -256,6 +259,7 @@ class Worker::Handling {
                              .threads = worker_.threads_};
     SCALAI_ASSIGN_OR_RETURN(job.execution, Execution::prepare(places_, std::move(plan), to, std::move(options)));
     job.collections[prepare.to_version()] = std::move(to);
+    note_held({prepare.job(), prepare.to_version()}, prepare.step());
     return absl::OkStatus();
   }
 
@@ -337,7 +341,6 @@ class Worker::Handling {
 
   absl::Status commit(const CommandBody::Commit& commit) {
     Job& job = this->job(commit.job());
-    const int64_t step = job.execution == nullptr ? -1 : job.execution->step();
     job.execution.reset();
     for (const DeviceId device : places_.devices()) {
       for (const VersionKey& key : store_of(device).versions()) {
@@ -347,9 +350,9 @@ class Worker::Handling {
     host_store()->drop({commit.job(), kStagedVersion});
     std::erase_if(job.collections, [&](const auto& entry) { return entry.first != commit.version(); });
     const std::lock_guard lock(worker_.mutex_);
-    const VersionKey key{commit.job(), commit.version()};
-    if (step >= 0) worker_.held_[key] = step;
-    std::erase_if(worker_.held_, [&](const auto& entry) { return entry.first.job == key.job && entry.first != key; });
+    std::erase_if(worker_.held_, [&](const auto& entry) {
+      return entry.first.job == commit.job() && entry.first.version != commit.version();
+    });
     return absl::OkStatus();
   }
 
@@ -403,11 +406,11 @@ class Worker::Handling {
 Worker::Worker(Options options) : places_(options.host, options.segments, options.transport) {}
 Worker::~Worker() = default;
 
-std::vector<HeldState> Worker::held() const {
+void Worker::introduce(Hello& hello) const {
   const std::lock_guard lock(mutex_);
-  std::vector<HeldState> list;
-  for (const auto& [key, step] : held_) list.push_back({key.job, key.version, step});
-  return list;
+  hello.places = own_places_;
+  hello.held.clear();
+  for (const auto& [key, step] : held_) hello.held.push_back({key.job, key.version, step});
 }
 
 Reply Worker::handle(const Command& command) {

@@ -33,8 +33,9 @@ class Worker {
   ~Worker();
 
   Reply handle(const Command& command);
-  // For Hello: what is held, also of jobs and epochs that a later controller will not want.
-  std::vector<HeldState> held() const;
+  // What a controller that this worker joins should know: its places, once they are set up, and the epochs that it holds
+  // or has prepared to hold. From any thread.
+  void introduce(Hello& hello) const;
   const Places& places() const { return places_; }
 
  private:
@@ -44,7 +45,8 @@ class Worker {
   int threads_ = 1;
   bool force_network_ = false;
   std::map<int32_t, std::unique_ptr<Job>> jobs_;
-  mutable std::mutex mutex_;            // guards held_
+  mutable std::mutex mutex_;  // guards what follows
+  std::vector<WorkerPlace> own_places_;
   std::map<VersionKey, int64_t> held_;  // step by version
 };
 

@@ -32,7 +32,11 @@ Collection at_epoch(Collection side, int64_t epoch) {
   return side;
 }
 
-std::vector<HeldState> held_by(SmallCluster& cluster, int host) { return cluster.worker(host).held(); }
+std::vector<HeldState> held_by(SmallCluster& cluster, int host) {
+  Hello hello;
+  cluster.worker(host).introduce(hello);
+  return hello.held;
+}
 
 // Flips a bit of the element that is first in the device's piece of the tensor.
 void flip(SmallCluster& cluster, DeviceId device, const VersionKey& key, TensorId tensor) {

@@ -122,7 +122,9 @@ void Control::Impl::on(const BackgroundDone& event) {
   const auto found = job.in_flight.find(event.tag);
   if (found == job.in_flight.end()) return;  // a device of it was lost on the way
   auto& [is_checkpoint, holding] = found->second;
-  (is_checkpoint ? job.checkpoint : job.redundant) = std::move(holding);
+  std::optional<Holding>& last = is_checkpoint ? job.checkpoint : job.redundant;
+  if (last) commands_.push_back(Forget{job.index, last->snapshot});
+  last = std::move(holding);
   job.in_flight.erase(found);
 }
 
@@ -156,12 +158,20 @@ void Control::Impl::on(const DevicesLost& event) {
     forget(job.state);
     if (job.checkpoint) forget(*job.checkpoint);
     if (job.redundant) forget(*job.redundant);
-    std::erase_if(job.in_flight, [&](const auto& entry) {
-      const std::vector<DeviceId>& devices = entry.second.second.collection->device_of_rank;
+    drop_in_flight(job, [&](const Holding& holding) {
+      const std::vector<DeviceId>& devices = holding.collection->device_of_rank;
       return std::any_of(devices.begin(), devices.end(), [&](DeviceId device) { return lost.count(device) != 0; });
     });
   }
   for (Job& job : jobs_) lose_devices(job, lost, event.failed_at_s, "lost " + device_list(event.devices));
+}
+
+void Control::Impl::drop_in_flight(Job& job, const std::function<bool(const Holding&)>& worthless) {
+  std::erase_if(job.in_flight, [&](const auto& entry) {
+    if (!worthless(entry.second.second)) return false;
+    commands_.push_back(Forget{job.index, entry.first});
+    return true;
+  });
 }
 
 // A device that has failed and was repaired concerns only what was there before the repair.
@@ -362,13 +372,11 @@ double Control::Impl::start_snapshots(Job& job) {
     const std::optional<Holding>& last = is_checkpoint ? job.checkpoint : job.redundant;
     if (last && last->step == step && last->collection == job.state.collection) return false;
     const int64_t tag = next_tag_++;
-    job.in_flight[tag] = {
-        is_checkpoint,
-        Holding{.step = step,
-                .collection = job.state.collection,
-                .gone = job.state.gone,
-                .made_s = now_s_,
-                .snapshot = tag}};
+    job.in_flight[tag] = {is_checkpoint, Holding{.step = step,
+                                                 .collection = job.state.collection,
+                                                 .gone = job.state.gone,
+                                                 .made_s = now_s_,
+                                                 .snapshot = tag}};
     Background copy{.job = job.index,
                     .tag = tag,
                     .what = is_checkpoint ? "checkpoint" : "redundancy",

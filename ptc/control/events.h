@@ -107,9 +107,9 @@ struct Execute {
   SnapshotId snapshot = kLiveState;                        // which copy `from` is
   int64_t step = 0;                                        // that it is of: the job goes on from here
   std::vector<BulkFlow> stage, load;                       // strategies that go through host memory
-  bool upload = false;                // pulled state is written into the target host's memory first
-  HostId hub;                         // valid: pulls and uploads all happen on this host
-  bool restore = false;               // kept state comes back from the host-memory copy (rollback)
+  bool upload = false;   // pulled state is written into the target host's memory first
+  HostId hub;            // valid: pulls and uploads all happen on this host
+  bool restore = false;  // kept state comes back from the host-memory copy (rollback)
   double plan_s = 0, restart_s = 0, verify_bytes_per_s = 0, resume_s = 0, transfer_start_s = 0;
 };
 struct Abort {
@@ -129,6 +129,10 @@ struct Background {
   bool host_copy = false;                       // a copy of each device's part stays in its host's memory
   std::vector<collection::ExtraHolder> copies;  // redundancy: boxes for other hosts' memory
 };
+struct Forget {
+  int job = 0;
+  SnapshotId snapshot = kInitialState;
+};  // nobody goes back to this copy any more: another one counts now, or it never came to count
 struct ArmTimer {
   int64_t timer = 0;
   double at_s = 0;
@@ -139,6 +143,6 @@ struct Inject {
 };               // make it physically so: Fail, Repair or Degrade
 struct Stop {};  // the scenario is over
 
-using Command = std::variant<Train, Halt, Execute, Abort, Commit, Background, ArmTimer, Inject, Stop>;
+using Command = std::variant<Train, Halt, Execute, Abort, Commit, Background, Forget, ArmTimer, Inject, Stop>;
 
 }  // namespace scalai::control

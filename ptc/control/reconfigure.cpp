@@ -234,7 +234,7 @@ void Control::Impl::begin_attempt(Job& job) {
     underway.record.step = source.holding.step;
     underway.record.rolled_back_steps = job.state.step - source.holding.step;
     // Snapshots under way of steps that are now run again belong to a past that did not happen.
-    std::erase_if(job.in_flight, [&](const auto& entry) { return entry.second.second.step > source.holding.step; });
+    drop_in_flight(job, [&](const Holding& holding) { return holding.step > source.holding.step; });
     job.mode = Mode::kReconfiguring;
     sample_memory(job);
     commands_.push_back(execution(job, source, plan));

@@ -271,6 +271,20 @@ TEST(LostState, TheNewestSnapshotWins) {
   EXPECT_EQ(driver.reconfiguration(0).step, 4);
 }
 
+TEST(LostState, CopiesThatNobodyGoesBackToAreForgotten) {
+  Driver driver(sharded("checkpoint { every_steps: 4 }"));
+  driver.feed(4, StepReached{0, 4});
+  const int64_t first = driver.only<Background>().tag;
+  driver.feed(5, BackgroundDone{0, first});
+  EXPECT_EQ(driver.only<Forget>().snapshot, kInitialState) << "the first one counts";
+  driver.feed(8.5, StepReached{0, 8});
+  const int64_t second = driver.only<Background>().tag;
+  EXPECT_TRUE(driver.none<Forget>());
+  driver.lose(9, {2});
+  EXPECT_EQ(driver.only<Forget>().snapshot, second) << "its source is lost";
+  EXPECT_TRUE(driver.feed(20, BackgroundDone{0, second}).empty());
+}
+
 // ---- coming back ----------------------------------------------------------------------------------------------------
 
 TEST(Repair, GrowsBack) {

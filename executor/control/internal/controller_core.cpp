@@ -84,10 +84,10 @@ std::optional<Refusal> ControllerCore::join(const Greeting& greeting, const std:
                         .missed_heartbeats = options_.missed_heartbeats,
                         .max_message_bytes = options_.max_message_bytes});
   Member& member = members_[host];
-  member = {greeting, link};
+  member = {greeting, link, ++last_session_};
   member.greeting.hello.host = host;
   used_hosts_.insert(host);
-  events_.push_back(WorkerJoined{.host = host, .hello = member.greeting.hello});
+  events_.push_back(WorkerJoined{.host = host, .hello = member.greeting.hello, .session = member.session});
   if (dismissed_.has_value()) link->goodbye(*dismissed_);
   changed_.notify_all();
   return std::nullopt;
@@ -97,9 +97,9 @@ void ControllerCore::remove(int32_t host, const std::string& reason, bool clean)
   const auto member = members_.find(host);
   SCALAI_CHECK(member != members_.end());
   member->second.link->close(reason, clean);
+  events_.push_back(WorkerLost{.host = host, .reason = reason, .clean = clean, .session = member->second.session});
   members_.erase(member);
   if (!clean) ++losses_[host];
-  events_.push_back(WorkerLost{.host = host, .reason = reason, .clean = clean});
   std::vector<std::pair<int64_t, std::string>> unanswered;
   for (const auto& [id, pending] : pending_) {
     if (pending.host == host && !pending.result.has_value()) unanswered.emplace_back(id, pending.what);
@@ -136,7 +136,8 @@ void ControllerCore::dismiss(const std::string& reason, double timeout_s) {
 std::vector<WorkerJoined> ControllerCore::workers() const {
   const Lock lock(mutex_);
   std::vector<WorkerJoined> joined;
-  for (const auto& [host, member] : members_) joined.push_back({.host = host, .hello = member.greeting.hello});
+  for (const auto& [host, member] : members_)
+    joined.push_back({.host = host, .hello = member.greeting.hello, .session = member.session});
   return joined;
 }
 

@@ -81,6 +81,7 @@ class ControllerCore : public ControllerEnd {
   struct Member {
     Greeting greeting;
     std::shared_ptr<Link> link;
+    int64_t session = 0;
   };
   struct Pending {
     int32_t host = -1;
@@ -112,6 +113,7 @@ class ControllerCore : public ControllerEnd {
   std::map<int64_t, Pending> pending_;
   std::deque<Event> events_;
   int64_t next_id_ = 1;
+  int64_t last_session_ = 0;
   std::optional<std::string> dismissed_;  // why; whoever joins from now on is told too
 };
 

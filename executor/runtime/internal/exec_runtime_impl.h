@@ -38,6 +38,16 @@ class ExecRuntime::Impl {
       jobs_.push_back({.work = std::make_unique<JobWork>(static_cast<int>(i), scenario, crew, options_)});
   }
 
+  // Does what the command says, or takes it as done when an earlier controller has.
+  absl::Status do_or_note(const control::Command& command);
+  absl::StatusOr<control::Event> next_event();
+  int64_t bytes_verified() const {
+    int64_t bytes = 0;
+    for (const JobState& job : jobs_) bytes += job.work->bytes_verified();
+    return bytes;
+  }
+
+ private:
   absl::Status perform(const control::Train& train);
   absl::Status perform(const control::Halt& halt) {
     ++job(halt.job).train_generation;
@@ -47,6 +57,7 @@ class ExecRuntime::Impl {
   absl::Status perform(const control::Abort& abort);
   absl::Status perform(const control::Commit& commit);
   absl::Status perform(const control::Background& background);
+  absl::Status perform(const control::Forget& forget) { return job(forget.job).work->forget_snapshot(forget.snapshot); }
   absl::Status perform(const control::ArmTimer& timer) {
     at(timer.at_s, TimerEnd{timer.timer});
     return absl::OkStatus();
@@ -54,16 +65,6 @@ class ExecRuntime::Impl {
   absl::Status perform(const control::Inject& inject);
   absl::Status perform(const control::Stop&) { return absl::OkStatus(); }
 
-  absl::StatusOr<control::Event> next_event();
-  bool replaying() const { return replaying_; }
-  void note(const control::Command& command);
-  int64_t bytes_verified() const {
-    int64_t bytes = 0;
-    for (const JobState& job : jobs_) bytes += job.work->bytes_verified();
-    return bytes;
-  }
-
- private:
   struct TrainEnd {
     int job;
     int64_t generation;
@@ -90,6 +91,7 @@ class ExecRuntime::Impl {
     control::Execute command;
     std::vector<ModelledStage> stages;
     size_t current = 0;
+    double until_s = 0;              // modelled end of the stages so far
     std::future<StageOutcome> work;  // of the current stage
     control::PhaseSeconds phases;    // as measured
     std::set<DeviceId> known_dead;   // to the control loop, when it made the plan
@@ -100,6 +102,7 @@ class ExecRuntime::Impl {
     std::unique_ptr<JobWork> work;
     int64_t train_generation = 0;
     std::vector<DeviceId> devices;  // of the Train command
+    std::set<DeviceId> gone;        // have failed since the epoch was committed: what they held of it is lost
     int64_t execution_generation = 0;
     std::optional<Execution> execution;
   };
@@ -112,7 +115,7 @@ class ExecRuntime::Impl {
   absl::Status happen(const StageEnd& end);
   absl::Status happen(const BackgroundEnd& end) {
     report(control::BackgroundDone{end.job, end.tag});
-    return job(end.job).work->background_done(end.tag);
+    return absl::OkStatus();
   }
   absl::Status happen(const LossKnown& loss) {
     for (const DeviceId device : loss.devices) unnoticed_.erase(unnoticed_.find(device));
@@ -124,14 +127,30 @@ class ExecRuntime::Impl {
     return absl::OkStatus();
   }
 
+  // Returns those that lived until now; their jobs' steps under way never end.
+  std::vector<DeviceId> die(const std::vector<DeviceId>& devices);
+  void live_again(const std::vector<DeviceId>& devices);
+  void take_up(const control::Execute& execute);  // without beginning it
+  // Ends with TrainEnd unless a device is dead: then the loss will be known soon.
+  bool take_up(const control::Train& train);
+  void take_up(const control::Background& background) {
+    at(now_s_ + bulk_seconds(background.flows, scenario_.cluster), BackgroundEnd{background.job, background.tag});
+  }
+  std::vector<LossKnown> take_losses(const std::vector<DeviceId>& devices);
   absl::Status apply(const control::Fail& fail, double detect_s);
   absl::Status apply(const control::Repair& repair);
   void begin_stage(int job_index);
   absl::Status end_stage(int job_index, const StageOutcome& outcome);
   absl::Status explained(const absl::Status& status);
   void hear(double timeout_s);
+  // What is written down of an earlier controller has been done, but for what its last event led to: that is done again,
+  // whatever came of it.
+  bool past_is_over() const { return next_past_ == options_.past.size(); }
+  void note(const control::Command& command);
   void note(const control::Event& event);
   absl::Status go_live();
+  absl::Status judge_workers();
+  absl::Status begin_again();
   template <class Match>
   void disarm(Match match) {
     std::erase_if(agenda_, [&](const auto& entry) { return match(entry.second); });
@@ -164,10 +183,13 @@ class ExecRuntime::Impl {
   int64_t sequence_ = 0;
   std::deque<control::Event> ready_;
   std::set<DeviceId> dead_;
-  bool replaying_ = false;  // tells events of an earlier controller
-  size_t next_past_ = 0;
-  std::map<int64_t, control::Background> backgrounds_;  // of an earlier controller, not done
+  int64_t losses_ = 0;                 // workers lost so far
   std::multiset<DeviceId> unnoticed_;  // the scenario's failures that the control loop does not know of
+  // Going on after an earlier controller:
+  bool replaying_ = false;  // tells its events
+  size_t next_past_ = 0;
+  std::set<HostId> unjudged_;  // hosts that should have workers, perhaps with state
+  bool to_begin_again_ = false;
 };
 
 }  // namespace scalai::executor

@@ -74,6 +74,7 @@ inline std::string text_of(const Command& command) {
     std::string operator()(const Background& b) const {
       return fmt::format("background {} {} {}{}", b.job, b.tag, b.what, flows(b.flows));
     }
+    std::string operator()(const Forget& f) const { return fmt::format("forget {} {}", f.job, f.snapshot); }
     std::string operator()(const ArmTimer& t) const { return fmt::format("arm {} {}", t.timer, t.at_s); }
     std::string operator()(const Inject& i) const { return fmt::format("inject {} {}", i.what.index(), i.detect_s); }
     std::string operator()(const Stop&) const { return "stop"; }

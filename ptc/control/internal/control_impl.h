@@ -4,6 +4,7 @@
 //   reconfigure.cpp  where a job goes, where its state comes from, attempts and commits
 //   bookkeeping.cpp  records for the report
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -50,6 +51,7 @@ class Control::Impl {
   void stop_at_boundary(Job& job);
   void lose_devices(Job& job, const std::set<DeviceId>& lost, double failed_at_s, const std::string& cause);
   bool lost_since(DeviceId device, double made_s) const;
+  void drop_in_flight(Job& job, const std::function<bool(const Holding&)>& worthless);
   void start_training(Job& job, double stall_s = 0);
   double step_seconds(const Job& job) const;
   int64_t next_milestone(const Job& job) const;

@@ -1,0 +1,49 @@
+#include "executor/runtime/run_log.h"
+
+#include "executor/journal/journal.h"
+#include "ptc/base/status.h"
+#include "ptc/control/report.h"
+
+namespace scalai::executor {
+namespace {
+
+class JournalLog : public RunLog {
+ public:
+  explicit JournalLog(Journal& journal) : journal_(journal) {}
+
+  absl::Status event(const control::Event& event) override {
+    return journal_.append_event(control::event_line(event)).status();
+  }
+
+  absl::Status execute(const control::Execute& execute) override {
+    SCALAI_RETURN_IF_ERROR(abort(execute.job));  // the same, of an earlier controller
+    return journal_.begin_transaction({execute.job, execute.epoch, execute.plan->digest}).status();
+  }
+
+  absl::Status abort(int job) override {
+    SCALAI_ASSIGN_OR_RETURN(const JobRecord record, journal_.job(job));
+    return record.prepared ? journal_.abort(record.prepared->id) : absl::OkStatus();
+  }
+
+  absl::Status commit(const control::Commit& commit) override {
+    SCALAI_ASSIGN_OR_RETURN(const JobRecord record, journal_.job(commit.job));
+    if (record.committed && record.committed->epoch == commit.epoch) return absl::OkStatus();
+    SCALAI_CHECK(record.prepared && record.prepared->epoch == commit.epoch);
+    return journal_.commit(record.prepared->id);
+  }
+
+  absl::Status freed(int job) override {
+    SCALAI_ASSIGN_OR_RETURN(const JobRecord record, journal_.job(job));
+    const bool open = record.committed && record.committed->state == TransactionState::kCommitted;
+    return open ? journal_.freed(record.committed->id) : absl::OkStatus();
+  }
+
+ private:
+  Journal& journal_;
+};
+
+}  // namespace
+
+std::unique_ptr<RunLog> log_to(Journal& journal) { return std::make_unique<JournalLog>(journal); }
+
+}  // namespace scalai::executor
