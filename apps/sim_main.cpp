@@ -35,10 +35,10 @@ absl::StatusOr<control::RunReport> simulate(const control::Scenario& scenario, c
   const absl::Status status = sim::with_backend(options.network, platform.spec(), [&](sim::NetworkBackend& backend) {
     control::Recorder recorder;
     sim::SimRuntime runtime(scenario.cluster, platform, backend, recorder);
-    const auto show = [&](double at_s) {
+    const auto show = [&](double at_s, const control::Control&) {
       progress.update(scenario.until_s ? at_s / *scenario.until_s : 0, fmt::format("at {:.0f} s", at_s));
     };
-    report = control::run(scenario, strategy, runtime, {.check_plans = options.check, .progress = show});
+    report = control::run(scenario, strategy, runtime, {.check_plans = options.check, .watch = show});
     runtime.close();
     if (report.ok()) report->recorder = std::move(recorder);
   });

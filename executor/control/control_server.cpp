@@ -198,19 +198,15 @@ class CtlService final : public proto::Ctl::Service {
  public:
   CtlService(CtlHandler handler, Guard& guard) : handler_(std::move(handler)), guard_(guard) {}
 
-  grpc::Status Status(grpc::ServerContext* context, const proto::CtlStatus* request, proto::CtlReply* reply) override {
-    return answer(*context, {.kind = CtlRequest::Kind::kStatus, .job = request->job()}, *reply);
+  grpc::Status Status(grpc::ServerContext* context, const proto::CtlStatus*, proto::CtlReply* reply) override {
+    return answer(*context, {.kind = CtlRequest::Kind::kStatus}, *reply);
   }
   grpc::Status Resize(grpc::ServerContext* context, const proto::CtlResize* request, proto::CtlReply* reply) override {
-    return answer(*context,
-                  {.kind = CtlRequest::Kind::kResize,
-                   .job = request->job(),
-                   .devices = request->devices(),
-                   .layout = request->layout()},
+    return answer(*context, {.kind = CtlRequest::Kind::kResize, .job = request->job(), .gpus = request->gpus()},
                   *reply);
   }
   grpc::Status Drain(grpc::ServerContext* context, const proto::CtlDrain* request, proto::CtlReply* reply) override {
-    return answer(*context, {.kind = CtlRequest::Kind::kDrain, .job = request->job(), .host = request->host()}, *reply);
+    return answer(*context, {.kind = CtlRequest::Kind::kDrain, .host = request->host()}, *reply);
   }
 
  private:

@@ -16,19 +16,16 @@ grpc::Status call(proto::Ctl::Stub& stub, grpc::ClientContext& context, const Ct
   switch (request.kind) {
     case CtlRequest::Kind::kStatus: {
       proto::CtlStatus message;
-      message.set_job(request.job);
       return stub.Status(&context, message, &reply);
     }
     case CtlRequest::Kind::kResize: {
       proto::CtlResize message;
       message.set_job(request.job);
-      message.set_devices(request.devices);
-      message.set_layout(request.layout);
+      message.set_gpus(request.gpus);
       return stub.Resize(&context, message, &reply);
     }
     case CtlRequest::Kind::kDrain: {
       proto::CtlDrain message;
-      message.set_job(request.job);
       message.set_host(request.host);
       return stub.Drain(&context, message, &reply);
     }

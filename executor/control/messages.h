@@ -105,10 +105,9 @@ using Event = std::variant<WorkerJoined, WorkerLost, CommandDone, Note>;
 struct CtlRequest {
   enum class Kind { kStatus, kResize, kDrain };
   Kind kind = Kind::kStatus;
-  int32_t job = -1;     // -1 = all
-  int32_t devices = 0;  // kResize: how many, or
-  std::string layout;   // kResize: which
-  int32_t host = -1;    // kDrain: -1 = the whole run
+  std::string job;    // kResize: "" = the only one
+  int32_t gpus = 0;   // kResize
+  int32_t host = -1;  // kDrain: -1 = the whole run
 };
 // Called on a thread of its own; the text is for the person who asked.
 using CtlHandler = std::function<absl::StatusOr<std::string>(const CtlRequest&)>;

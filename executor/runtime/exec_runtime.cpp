@@ -279,14 +279,17 @@ void ExecRuntime::Impl::hear(double timeout_s) {
     const auto* lost = std::get_if<WorkerLost>(&*heard);
     if (lost != nullptr && crew_.is_ours(*lost)) worker_lost(HostId(lost->host), lost->reason);
   }
+  if (options_.requests == nullptr) return;
+  for (control::EventBody& request : options_.requests->take()) report(std::move(request));
 }
 
 void ExecRuntime::Impl::wait_until(double scenario_s) {
   if (options_.time_scale <= 0) return hear(0);
   while (ready_.empty()) {
-    const double left_s = scenario_s * options_.time_scale - seconds_since(started_);
-    hear(std::clamp(left_s, 0.0, 0.2));
-    if (left_s <= 0) return;
+    const double elapsed_s = seconds_since(started_) / options_.time_scale;
+    now_s_ = std::max(now_s_, std::min(elapsed_s, scenario_s));  // when what is heard of comes
+    hear(std::clamp((scenario_s - elapsed_s) * options_.time_scale, 0.0, 0.2));
+    if (elapsed_s >= scenario_s) return;
   }
 }
 

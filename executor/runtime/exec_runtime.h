@@ -17,6 +17,7 @@
 
 #include "executor/control/controller_end.h"
 #include "executor/runtime/crew.h"
+#include "executor/runtime/live_requests.h"
 #include "executor/runtime/run_log.h"
 #include "ptc/control/runtime.h"
 
@@ -28,8 +29,9 @@ struct ExecOptions {
   std::string folder;  // of the run: checkpoints are written there
   VerifyMode verify = VerifyMode::kFull;
   double time_scale = 0;
-  bool plan_only = false;  // no workers: plans are made, nothing moves (the crew has not started)
-  RunLog* log = nullptr;   // outlives the runtime; null: nothing is written down
+  bool plan_only = false;            // no workers: plans are made, nothing moves (the crew has not started)
+  RunLog* log = nullptr;             // outlives the runtime; null: nothing is written down
+  LiveRequests* requests = nullptr;  // outlives the runtime; whoever adds one wakes the controller with a note
   // This controller goes on where another one ended. `past`: its events, Started left out. They are told again first, and
   // what was done about them is taken as done. Then the workers that join again within `rejoin_s` go on, and those that do
   // not are lost.

@@ -229,6 +229,35 @@ TEST(ExecRuntime, ACheckpointThatNeverCountsLeavesTheOneBeforeIt) {
   EXPECT_LT(second_done_s, 26) << "before the state is read";
 }
 
+// A person asks for another size, then for the end: the state of the end is in the last checkpoint.
+TEST(ExecRuntime, RequestsFromOutsideAreEventsAndAStopLeavesACheckpoint) {
+  const Scenario scenario =
+      scenario_of(std::string(kSmallCluster) + "until: \"1000s\"\n" +
+                  job_text("a",
+                           "gpus: 4 configs { layout: \"tp2,dp2\" step_time: \"1s\" } "
+                           "configs { layout: \"tp2,pp2,dp2\" step_time: \"1s\" } redundancy { copies: 1 where: "
+                           "OTHER_HOST every_steps: 5 }"));
+  const Folder folder;
+  LiveRequests requests;
+  requests.add(control::UserResize{.job = 0, .gpus = 8});
+  int copies = 0;
+  const auto ask = [&](int32_t host, const std::string& what) {
+    if (host == 0 && what == "copy" && ++copies == 3) requests.add(control::UserStop{});
+    return false;
+  };
+  ExecOptions options;
+  options.requests = &requests;
+  const Ran ran = execute(scenario, "reshard", folder.path(), {.swallow = ask}, std::move(options));
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  const control::JobRecord& job = ran.report->jobs[0];
+  EXPECT_EQ(job.state, "stopped");
+  EXPECT_EQ(job.reconfigurations.size(), 1u);
+  EXPECT_LT(ran.report->end_s, 100);
+  EXPECT_EQ(job.steps, 10) << "the boundary at which the third copy was made";
+  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/checkpoints/a/step_00000010"));
+  expect_replayable(*ran.report, folder.path());
+}
+
 // ---- deaths that nobody asked for -----------------------------------------------------------------------------------
 
 // Grows and shrinks, with checkpoints and copies; every host has a replica elsewhere.

@@ -92,6 +92,7 @@ std::string name_of(Mode mode) {
     case Mode::kWaiting: return "waiting";
     case Mode::kComplete: return "complete";
     case Mode::kFailed: return "failed";
+    case Mode::kStopped: return "stopped";
     case Mode::kReconfiguring: return "reconfiguring";
     default: return "running";
   }
@@ -124,6 +125,20 @@ std::string describe(const When& when) {
 }
 
 }  // namespace
+
+std::vector<JobStatus> Control::Impl::status(double at_s) const {
+  std::vector<JobStatus> list;
+  for (const Job& job : jobs_) {
+    const bool training = job.mode == Mode::kTraining || job.mode == Mode::kStopping;
+    list.push_back({.name = job.spec->name,
+                    .state = name_of(job.mode),
+                    .step = training ? job.training.steps_done_at(at_s) : job.state.step,
+                    .layout = job.choice == nullptr ? "" : collection::canonical(job.choice->config),
+                    .gpus = static_cast<int>(job.devices.size()),
+                    .reconfigurations = static_cast<int>(job.record.reconfigurations.size())});
+  }
+  return list;
+}
 
 RunReport Control::Impl::report(double at_s) const {
   RunReport report;

@@ -19,6 +19,7 @@ Control::Control(const Scenario& scenario, Strategy strategy, const parallel::St
 Control::~Control() = default;
 std::vector<Command> Control::step(const Event& event) { return impl_->step(event); }
 RunReport Control::report(double at_s) const { return impl_->report(at_s); }
+std::vector<JobStatus> Control::status(double at_s) const { return impl_->status(at_s); }
 const std::vector<std::shared_ptr<const plan::Plan>>& Control::plans() const { return impl_->plans(); }
 
 Control::Impl::Impl(const Scenario& scenario, Strategy strategy, const parallel::StepTimeModel& step_time,
@@ -89,6 +90,7 @@ void Control::Impl::on(const StepReached& event) {
   job.training.until_step = event.step;  // at a boundary: nothing runs until the next Train
   fire_reached(job);
   if (job.spec->steps > 0 && event.step >= job.spec->steps) return complete(job);
+  if (stopping_) return start_last_copy(job);
   const double stall_s = start_snapshots(job);
   if (job.mode == Mode::kStopping && !settled(job)) return begin_reconfiguration(job);
   job.mode = Mode::kTraining;  // also when what was asked for has been taken back
@@ -126,6 +128,7 @@ void Control::Impl::on(const BackgroundDone& event) {
   if (last) commands_.push_back(Forget{job.index, last->snapshot});
   last = std::move(holding);
   job.in_flight.erase(found);
+  if (job.last_copy == event.tag) stop(job);
 }
 
 void Control::Impl::on(const TimerFired& event) {
@@ -178,6 +181,19 @@ void Control::Impl::drop_in_flight(Job& job, const std::function<bool(const Hold
 bool Control::Impl::lost_since(DeviceId device, double made_s) const {
   const auto repaired = repaired_at_s_.find(device);
   return dead_.count(device) != 0 || repaired == repaired_at_s_.end() || made_s <= repaired->second;
+}
+
+void Control::Impl::on(const UserDrain& event) {
+  draining_.insert(event.devices.begin(), event.devices.end());
+  for (Job& job : jobs_) retarget(job, "drain of " + device_list(event.devices));
+}
+
+void Control::Impl::on(const UserStop&) {
+  stopping_ = true;
+  for (Job& job : jobs_) {
+    if (job.mode == Mode::kTraining) stop_at_boundary(job);
+    if (job.mode == Mode::kWaiting) stop(job);
+  }
 }
 
 void Control::Impl::on(const UserResize& event) { apply(Resize{.job = event.job, .gpus = event.gpus}); }
@@ -365,37 +381,21 @@ double Control::Impl::start_snapshots(Job& job) {
   const int64_t step = job.state.step;
   const CheckpointPolicy& checkpoint = job.spec->checkpoint;
   const RedundancyPolicy& redundancy = job.spec->redundancy;
-  const auto start = [&](bool is_checkpoint, const auto& make_flows) {
+  const auto start = [&](bool is_checkpoint) {
     const bool busy = std::any_of(job.in_flight.begin(), job.in_flight.end(),
                                   [&](const auto& entry) { return entry.second.first == is_checkpoint; });
     if (busy) return false;  // the last one has not arrived: skip this one
     const std::optional<Holding>& last = is_checkpoint ? job.checkpoint : job.redundant;
     if (last && last->step == step && last->collection == job.state.collection) return false;
-    const int64_t tag = next_tag_++;
-    job.in_flight[tag] = {is_checkpoint, Holding{.step = step,
-                                                 .collection = job.state.collection,
-                                                 .gone = job.state.gone,
-                                                 .made_s = now_s_,
-                                                 .snapshot = tag}};
-    Background copy{.job = job.index,
-                    .tag = tag,
-                    .what = is_checkpoint ? "checkpoint" : "redundancy",
-                    .flows = make_flows(),
-                    .collection = job.state.collection,
-                    .step = step,
-                    .host_copy = !is_checkpoint || checkpoint.host_memory_copy,
-                    .copies = {}};
-    if (!is_checkpoint) copy.copies = redundant_copies(*job.state.collection, scenario_.cluster, redundancy);
-    commands_.push_back(std::move(copy));
+    start_snapshot(job, is_checkpoint);
     return true;
   };
   bool any = false;
   if (checkpoint.every_steps > 0 && step % checkpoint.every_steps == 0) {
-    any = start(true, [&] { return checkpoint_flows(*job.state.collection); }) || any;
+    any = start(true) || any;
   }
   if (redundancy.copies > 0 && step % redundancy.every_steps == 0) {
-    const auto flows = [&] { return redundancy_flows(*job.state.collection, scenario_.cluster, redundancy); };
-    any = start(false, flows) || any;
+    any = start(false) || any;
   }
   if (!any) return 0;
   // Training waits while every device copies its state to host memory; the rest goes on in the background.
@@ -407,6 +407,43 @@ double Control::Impl::start_snapshots(Job& job) {
     if (rate > 0) stall_s = std::max(stall_s, static_cast<double>(bytes[rank]) / rate);
   }
   return stall_s;
+}
+
+int64_t Control::Impl::start_snapshot(Job& job, bool is_checkpoint) {
+  const collection::Collection& state = *job.state.collection;
+  const RedundancyPolicy& redundancy = job.spec->redundancy;
+  const int64_t tag = next_tag_++;
+  job.in_flight[tag] = {is_checkpoint, Holding{.step = job.state.step,
+                                               .collection = job.state.collection,
+                                               .gone = job.state.gone,
+                                               .made_s = now_s_,
+                                               .snapshot = tag}};
+  Background copy{
+      .job = job.index,
+      .tag = tag,
+      .what = is_checkpoint ? "checkpoint" : "redundancy",
+      .flows = is_checkpoint ? checkpoint_flows(state) : redundancy_flows(state, scenario_.cluster, redundancy),
+      .collection = job.state.collection,
+      .step = job.state.step,
+      .host_copy = !is_checkpoint || job.spec->checkpoint.host_memory_copy,
+      .copies = {}};
+  if (!is_checkpoint) copy.copies = redundant_copies(state, scenario_.cluster, redundancy);
+  commands_.push_back(std::move(copy));
+  return tag;
+}
+
+// The run is to end: the job stands at this boundary until its state is written. A loss meanwhile leads through a
+// reconfiguration back here.
+void Control::Impl::start_last_copy(Job& job) {
+  job.mode = Mode::kStopping;
+  job.last_copy = start_snapshot(job, /*is_checkpoint=*/true);
+}
+
+void Control::Impl::stop(Job& job) {
+  end_span(job, job.mode == Mode::kWaiting ? "waiting" : "train", now_s_);
+  job.mode = Mode::kStopped;
+  job.record.wall_s = now_s_;
+  stop_if_over();
 }
 
 void Control::Impl::complete(Job& job) {

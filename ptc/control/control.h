@@ -8,6 +8,7 @@
 // One thread.
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ptc/control/events.h"
@@ -16,6 +17,16 @@
 #include "ptc/parallel/step_time.h"
 
 namespace scalai::control {
+
+// For whoever watches a run.
+struct JobStatus {
+  std::string name;
+  std::string state;         // as in JobRecord
+  int64_t step = 0;          // done
+  std::string layout;        // of the epoch that holds; "" before the first
+  int gpus = 0;              // allocated
+  int reconfigurations = 0;  // committed
+};
 
 class Control {
  public:
@@ -33,6 +44,8 @@ class Control {
 
   // Everything known at `at_s`; jobs that train are credited with the whole steps done by then.
   RunReport report(double at_s) const;
+  // Where the jobs stand at `at_s`, in little time.
+  std::vector<JobStatus> status(double at_s) const;
   // Plans made so far, in order.
   const std::vector<std::shared_ptr<const plan::Plan>>& plans() const;
 

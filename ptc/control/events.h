@@ -58,10 +58,14 @@ struct DevicesLost {
 struct UserResize {
   int job = 0;
   int gpus = 0;
-};  // a live request, outside the scenario's script
+};  // a live request, outside the scenario's script, like the two that follow
+struct UserDrain {
+  std::vector<DeviceId> devices;
+};                   // jobs leave these, which are not used again until they are repaired
+struct UserStop {};  // every job writes a checkpoint at its next step boundary, then the run is over
 
-using EventBody =
-    std::variant<Started, StepReached, RoundDone, ExecutionDone, BackgroundDone, TimerFired, DevicesLost, UserResize>;
+using EventBody = std::variant<Started, StepReached, RoundDone, ExecutionDone, BackgroundDone, TimerFired, DevicesLost,
+                               UserResize, UserDrain, UserStop>;
 struct Event {
   double at_s = 0;
   EventBody body;

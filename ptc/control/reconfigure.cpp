@@ -264,6 +264,10 @@ void Control::Impl::commit(Job& job, const PhaseSeconds& phases) {
   commands_.push_back(Commit{.job = job.index, .epoch = underway.collection->epoch});
   sample_memory(job);
   job.span_since_s = now_s_;
+  if (stopping_) {
+    job.training = {.start_s = now_s_, .from_step = job.state.step, .until_step = job.state.step, .step_s = 0};
+    return start_last_copy(job);
+  }
   if (std::exchange(job.change_asked, false) && !settled(job)) return begin_reconfiguration(job);
   start_training(job);
 }
@@ -281,6 +285,7 @@ void Control::Impl::wait(Job& job) {
   if (jobs_.size() == 1) given = usable_devices(job);
   given.resize(std::min(given.size(), static_cast<size_t>(job.wanted_gpus)));
   allocate(job, std::move(given));
+  if (stopping_) stop(job);
 }
 
 namespace {

@@ -285,6 +285,79 @@ TEST(LostState, CopiesThatNobodyGoesBackToAreForgotten) {
   EXPECT_TRUE(driver.feed(20, BackgroundDone{0, second}).empty());
 }
 
+// ---- requests from outside ------------------------------------------------------------------------------------------
+
+TEST(UserStop, WritesACheckpointAtTheNextBoundaryAndIsOver) {
+  Driver driver(elastic());
+  driver.feed(3.5, UserStop{});
+  EXPECT_EQ(driver.only<Train>().until_step, 4);
+  driver.feed(4, StepReached{0, 4});
+  const Background last = driver.only<Background>();
+  EXPECT_EQ(last.what, "checkpoint");
+  EXPECT_EQ(last.step, 4);
+  EXPECT_TRUE(driver.none<Train>());
+  EXPECT_EQ(driver.job().state, "running");
+  driver.feed(6, BackgroundDone{0, last.tag});
+  driver.only<Stop>();
+  EXPECT_EQ(driver.job().state, "stopped");
+  EXPECT_EQ(driver.job().steps, 4);
+  EXPECT_EQ(driver.job().wall_s, 6);
+}
+
+TEST(UserStop, LetsAReconfigurationEndAndSurvivesALoss) {
+  Driver driver(elastic());
+  driver.lose(3.5, {3}, 0.5);
+  driver.only<Execute>();
+  EXPECT_TRUE(driver.feed(5, UserStop{}).empty());
+  driver.done(6);
+  driver.only<Commit>();
+  const int64_t tag = driver.only<Background>().tag;
+  driver.lose(6.5, {0}, 0.5);
+  EXPECT_EQ(driver.only<Forget>().snapshot, tag);
+  EXPECT_TRUE(driver.only<Execute>().plan->feasible());
+  EXPECT_TRUE(driver.feed(8, BackgroundDone{0, tag}).empty());
+  driver.done(20);
+  driver.feed(22, BackgroundDone{0, driver.only<Background>().tag});
+  driver.only<Stop>();
+  EXPECT_EQ(driver.job().state, "stopped");
+  EXPECT_EQ(driver.log_again(), driver.log());
+}
+
+TEST(UserStop, JobsThatWaitHaveNothingToWrite) {
+  Driver driver("until: \"1000s\"\n" + job_text("a", "devices: [0, 2] configs { layout: \"tp2\" step_time: \"1s\" }"));
+  driver.lose(5, {2});
+  ASSERT_EQ(driver.job().state, "waiting");
+  driver.feed(11, UserStop{});
+  driver.only<Stop>();
+  EXPECT_EQ(driver.job().state, "stopped");
+  Driver waiting(elastic() + job_text("b", "gpus: 8 configs { layout: \"tp4,dp2\" step_time: \"1s\" }"));
+  ASSERT_EQ(waiting.job(1).state, "waiting");
+  waiting.feed(1, UserStop{});
+  EXPECT_EQ(waiting.job(1).state, "stopped");
+  waiting.feed(1.5, StepReached{0, 1});
+  waiting.feed(2, BackgroundDone{0, waiting.only<Background>().tag});
+  waiting.only<Stop>();
+}
+
+TEST(UserDrain, JobsLeaveTheHostAndDoNotComeBack) {
+  Driver driver(elastic());
+  driver.feed(3.5, UserDrain{device_ids({2, 3})});
+  driver.feed(4, StepReached{0, 4});
+  EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({0, 1, 4, 5}));
+  driver.done(10);
+  driver.feed(20.5, UserResize{0, 2});
+  driver.feed(21, StepReached{0, 15});
+  driver.done(25);
+  driver.feed(30.5, UserResize{0, 4});
+  driver.feed(33, StepReached{0, 19});
+  for (const DeviceId device : driver.only<Execute>().plan->dst_devices)
+    EXPECT_TRUE(device != DeviceId(2) && device != DeviceId(3));
+  const std::vector<JobStatus> status = driver.control().status(33);
+  EXPECT_EQ(status[0].state, "reconfiguring");
+  EXPECT_EQ(status[0].layout, "tp2");
+  EXPECT_EQ(status[0].reconfigurations, 2);
+}
+
 // ---- coming back ----------------------------------------------------------------------------------------------------
 
 TEST(Repair, GrowsBack) {

@@ -30,7 +30,7 @@ struct ReconfigurationRecord {
 
 struct JobRecord {
   std::string name;
-  std::string state;    // "complete", "running", "waiting", "reconfiguring", "failed"
+  std::string state;    // "complete", "running", "waiting", "reconfiguring", "failed", "stopped" (on request)
   std::string failure;  // why, when failed: tensors and boxes that nobody holds
   int64_t steps = 0;    // net steps done
   int64_t samples = 0;

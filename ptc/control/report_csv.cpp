@@ -30,8 +30,8 @@ const std::vector<std::string>& event_columns() {
 }
 
 // In the order of EventBody.
-constexpr std::array kEventNames = {"started",         "step_reached", "round_done",   "execution_done",
-                                    "background_done", "timer_fired",  "devices_lost", "user_resize"};
+constexpr std::array kEventNames = {"started",     "step_reached", "round_done",  "execution_done", "background_done",
+                                    "timer_fired", "devices_lost", "user_resize", "user_drain",     "user_stop"};
 static_assert(kEventNames.size() == std::variant_size_v<EventBody>);
 
 template <class Row, class E>

@@ -64,7 +64,7 @@ PhaseSeconds random_phases(Random& random) {
 EventBody random_body(Random& random) {
   const auto small = [&] { return static_cast<int>(random.below(1000)); };
   const auto any = [&] { return static_cast<int64_t>(random.next()); };
-  switch (random.below(8)) {
+  switch (random.below(10)) {
     case 0: return Started{};
     case 1: return StepReached{small(), any()};
     case 2: return RoundDone{small(), small()};
@@ -72,6 +72,8 @@ EventBody random_body(Random& random) {
     case 4: return BackgroundDone{small(), any()};
     case 5: return TimerFired{any()};
     case 6: return DevicesLost{random_devices(random), random_double(random)};
+    case 7: return UserDrain{random_devices(random)};
+    case 8: return UserStop{};
     default: return UserResize{small(), small()};
   }
 }
@@ -97,6 +99,8 @@ struct SameBody {
     return a.devices == b.devices && same(a.failed_at_s, b.failed_at_s);
   }
   bool operator()(const UserResize& a, const UserResize& b) const { return a.job == b.job && a.gpus == b.gpus; }
+  bool operator()(const UserDrain& a, const UserDrain& b) const { return a.devices == b.devices; }
+  bool operator()(const UserStop&, const UserStop&) const { return true; }
   template <class A, class B>
   bool operator()(const A&, const B&) const {
     return false;

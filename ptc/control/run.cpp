@@ -12,7 +12,7 @@ namespace {
 RunReport stuck(RunReport report) {
   for (size_t i = 0; i < report.jobs.size(); ++i) {
     JobRecord& job = report.jobs[i];
-    if (job.state == "complete" || job.state == "failed") continue;
+    if (job.state == "complete" || job.state == "failed" || job.state == "stopped") continue;
     job.failure = job.state == "waiting"
                       ? fmt::format("stuck at step {}: it waits for devices that never come (wants {} GPUs)", job.steps,
                                     report.scenario->jobs[i].gpus)
@@ -34,7 +34,7 @@ absl::StatusOr<RunReport> run(const Scenario& scenario, const Strategy& strategy
       if (std::holds_alternative<Stop>(command)) return control.report(event.at_s);
       SCALAI_RETURN_IF_ERROR(runtime.perform(command));
     }
-    if (options.progress) options.progress(event.at_s);
+    if (options.watch) options.watch(event.at_s, control);
     absl::StatusOr<Event> next = runtime.next_event();
     if (!next.ok() && next.status().code() == absl::StatusCode::kFailedPrecondition) {
       return stuck(control.report(event.at_s));

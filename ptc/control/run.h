@@ -14,8 +14,9 @@ namespace scalai::control {
 // Feeds events to the control loop and commands to the runtime until the scenario is over. Errors are the runtime's;
 // a job that fails is not an error here but in its record.
 struct RunOptions {
-  bool check_plans = false;                   // see Control
-  std::function<void(double at_s)> progress;  // hears of each event's time; may be empty
+  bool check_plans = false;  // see Control
+  // Called after each event; may be empty.
+  std::function<void(double at_s, const Control&)> watch;
 };
 absl::StatusOr<RunReport> run(const Scenario& scenario, const Strategy& strategy, Runtime& runtime,
                               const RunOptions& options = {});

@@ -175,7 +175,7 @@ class ExecRuntime::Impl {
   Crew& crew_;
   control::Recorder& recorder_;
   const ExecOptions options_;
-  const std::chrono::steady_clock::time_point started_;
+  std::chrono::steady_clock::time_point started_;  // real time of scenario time 0
 
   double now_s_ = 0;
   std::vector<JobState> jobs_;

@@ -23,6 +23,7 @@ class Control::Impl {
 
   std::vector<Command> step(const Event& event);
   RunReport report(double at_s) const;
+  std::vector<JobStatus> status(double at_s) const;
   const std::vector<std::shared_ptr<const plan::Plan>>& plans() const { return plans_; }
 
  private:
@@ -35,6 +36,8 @@ class Control::Impl {
   void on(const TimerFired& event);
   void on(const DevicesLost& event);
   void on(const UserResize& event);
+  void on(const UserDrain& event);
+  void on(const UserStop& event);
 
   void arm(double at_s, int event);   // event index, or one of the constants below
   void fire(size_t event);            // the scenario's event of this index happens now
@@ -55,6 +58,9 @@ class Control::Impl {
   void start_training(Job& job, double stall_s = 0);
   double step_seconds(const Job& job) const;
   int64_t next_milestone(const Job& job) const;
+  int64_t start_snapshot(Job& job, bool is_checkpoint);
+  void start_last_copy(Job& job);
+  void stop(Job& job);
   double start_snapshots(Job& job);  // due ones; returns how long training stalls for them
   void complete(Job& job);
   void stop_if_over();
@@ -103,7 +109,8 @@ class Control::Impl {
   std::vector<std::pair<int, bool>> timers_;  // by timer id: scenario event (or kUntil), deadline of a preemption
   int64_t next_tag_ = 1;
   bool over_ = false;
-  std::string freed_by_;  // a job that has left devices during this event; "" = none
+  bool stopping_ = false;  // UserStop came
+  std::string freed_by_;   // a job that has left devices during this event; "" = none
 
   std::vector<std::shared_ptr<const plan::Plan>> plans_;
   std::vector<Event> events_;

@@ -51,7 +51,7 @@ struct Underway {
   double attempt_s = 0;                                      // when the attempt under way began
 };
 
-enum class Mode { kWaiting, kTraining, kStopping, kReconfiguring, kComplete, kFailed };
+enum class Mode { kWaiting, kTraining, kStopping, kReconfiguring, kComplete, kFailed, kStopped };
 
 struct Job {
   int index = 0;
@@ -73,6 +73,7 @@ struct Job {
   Holding state;  // the committed epoch
   std::optional<Holding> checkpoint, redundant;
   std::map<int64_t, std::pair<bool, Holding>> in_flight;  // by Background tag; true = checkpoint, false = redundancy
+  std::optional<int64_t> last_copy;                       // its Background tag, once the run is to end
   Training training;
   std::optional<Underway> underway;
 
@@ -80,7 +81,7 @@ struct Job {
   double allocated_since_s = 0;
   double span_since_s = 0;
 
-  bool over() const { return mode == Mode::kComplete || mode == Mode::kFailed; }
+  bool over() const { return mode == Mode::kComplete || mode == Mode::kFailed || mode == Mode::kStopped; }
 };
 
 // Bytes of state on each device under a collection (padding included), in rank order.

@@ -1,0 +1,335 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+
+#include "apps/exec_commands.h"
+#include "apps/exec_session.h"
+#include "apps/exec_steering.h"
+#include "apps/output.h"
+#include "apps/run_folder.h"
+#include "apps/run_report.h"
+#include "executor/control/inline_control.h"
+#include "executor/control/token.h"
+#include "executor/runtime/exec_runtime.h"
+#include "executor/state/available_memory.h"
+#include "ptc/base/file.h"
+#include "ptc/base/progress.h"
+#include "ptc/base/status.h"
+#include "ptc/base/units.h"
+#include "ptc/collection/megatron.h"
+#include "ptc/control/run.h"
+
+namespace scalai::apps {
+namespace {
+
+namespace ex = scalai::executor;
+
+struct Options {
+  RunOptions run;
+  HowRun how;
+  std::string listen;
+  bool plan_only = false;
+  bool resume = false;
+};
+
+ex::VerifyMode verify_mode(const std::string& name) {
+  if (name == "full") return ex::VerifyMode::kFull;
+  return name == "sample" ? ex::VerifyMode::kSample : ex::VerifyMode::kNone;
+}
+
+absl::StatusOr<control::RunReport> run_scenario(const control::Scenario& scenario, const control::Strategy& strategy,
+                                                const Options& options, ex::ControllerEnd& controller, ex::Crew& crew,
+                                                Steering& steering, ex::Journal* journal) {
+  control::Recorder recorder;
+  std::vector<control::Event> past;
+  std::unique_ptr<ex::RunLog> log;
+  if (journal != nullptr) {
+    SCALAI_ASSIGN_OR_RETURN(const std::vector<std::string> lines, journal->events());
+    SCALAI_ASSIGN_OR_RETURN(past, control::parse_event_lines(lines));
+    log = ex::log_to(*journal);
+  }
+  ex::ExecRuntime runtime(scenario, controller, crew, recorder,
+                          {.folder = options.run.out,
+                           .verify = verify_mode(options.how.verify),
+                           .time_scale = options.how.time_scale,
+                           .plan_only = options.plan_only,
+                           .log = log.get(),
+                           .requests = &steering.requests(),
+                           .resume = options.resume,
+                           .past = std::move(past)});
+  Progress progress("executing " + strategy.name);
+  const auto watch = [&](double at_s, const control::Control& control) {
+    steering.watch(at_s, control);
+    progress.update(scenario.until_s ? at_s / *scenario.until_s : 0, fmt::format("at {:.0f} s", at_s));
+  };
+  steering.begin(controller);
+  auto ran = control::run(scenario, strategy, runtime, {.check_plans = options.run.check, .watch = watch});
+  steering.end();
+  SCALAI_ASSIGN_OR_RETURN(control::RunReport report, std::move(ran));
+  report.runtime = "exec";
+  report.recorder = std::move(recorder);
+  if (!options.plan_only) fmt::print(stderr, "verified {} bytes of state\n", runtime.bytes_verified());
+  return report;
+}
+
+// No workers: the plans alone.
+absl::StatusOr<control::RunReport> plan_only(const control::Scenario& scenario, const control::Strategy& strategy,
+                                             const Options& options) {
+  ex::InlineControl nobody({}, 1);
+  ex::Crew crew(scenario.cluster, nobody.controller(), {});
+  Steering steering(scenario, strategy.name);
+  return run_scenario(scenario, strategy, options, nobody.controller(), crew, steering, nullptr);
+}
+
+int64_t bytes_on_devices(const control::JobSpec& job, const collection::ParallelConfig& config) {
+  std::vector<DeviceId> devices;
+  for (int i = 0; i < config.world(); ++i) devices.push_back(DeviceId(i));
+  const auto side = collection::megatron_collection(job.model, job.recipe, config, devices);
+  SCALAI_CHECK(side.ok(), message_of(side.status()));
+  int64_t bytes = 0;
+  for (int rank = 0; rank < side->ranks(); ++rank) {
+    for (size_t i = 0; i < side->tensors.size(); ++i) {
+      for (const tensor::Piece& piece : side->pieces(TensorId(static_cast<int64_t>(i)), LogicalRank(rank)).pieces)
+        bytes += piece.box.volume() * tensor::size_of(side->tensors[i].dtype);
+    }
+  }
+  return bytes;
+}
+
+// Local workers share this machine's memory: the old and the new state, and their copies in hosts' memories.
+absl::Status check_memory(const control::Scenario& scenario) {
+  int64_t needed = 0;
+  for (const control::JobSpec& job : scenario.jobs) {
+    int64_t most = 0;
+    for (const control::ParallelChoice& choice : job.configs)
+      most = std::max(most, bytes_on_devices(job, choice.config));
+    const bool copies = job.checkpoint.host_memory_copy || job.redundancy.copies > 0;
+    needed += most * (copies ? 4 : 2);
+  }
+  const int64_t available = ex::available_memory();
+  if (needed <= available) return absl::OkStatus();
+  return missing(
+      fmt::format("the workers need up to {} of memory, this machine has {} left; make the models narrower "
+                  "with --scale-model, or start workers on other machines (--no-workers)",
+                  format_bytes(needed), format_bytes(available)));
+}
+
+// The first one drains the run; the second one leaves at once, as a kill would. Before the run there is nothing to save.
+void on_signal(Steering& steering, const RunFolder& folder, int times) {
+  const Steering::Phase phase = steering.phase();
+  if (phase == Steering::Phase::kAfter) return;  // the report is on its way
+  if (phase == Steering::Phase::kDuring && times == 1) {
+    fmt::print(stderr,
+               "scalai-exec: every job writes a checkpoint at its next step boundary, then the run ends; once more to "
+               "leave at once (then: scalai exec --resume={})\n",
+               folder.path());
+    return steering.stop();
+  }
+  if (phase == Steering::Phase::kBefore) folder.end();
+  std::_Exit(128 + SIGTERM);
+}
+
+absl::StatusOr<std::unique_ptr<Session>> start_session(const control::Scenario& scenario, const Options& options,
+                                                       const RunFolder& folder, Steering& steering,
+                                                       const std::string& address, const std::string& token,
+                                                       int64_t epoch) {
+  const HowRun& how = options.how;
+  return Session::start(scenario.cluster,
+                        {.server = {.bind_address = address,
+                                    .token = token,
+                                    .certificate_file = how.certificate_file,
+                                    .key_file = how.key_file,
+                                    .controller = {.run_id = folder.path(), .epoch = epoch},
+                                    .on_ctl = [&](const ex::CtlRequest& request) { return steering.answer(request); }},
+                         .log_folder = folder.workers(),
+                         .local = how.local_workers,
+                         .network = how.network,
+                         .orphan_timeout_s = how.orphan_timeout_s});
+}
+
+// Where the journal cannot be written, or the disk is full, state is worth more than an end in order.
+bool can_be_gone_on_with(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) || absl::IsAborted(status);
+}
+
+absl::StatusOr<control::RunReport> run_in_session(const control::Scenario& scenario, const control::Strategy& strategy,
+                                                  const Options& options, const RunFolder& folder, Steering& steering,
+                                                  Session& session, ex::Journal& journal) {
+  absl::Status ready = options.resume ? absl::OkStatus() : session.crew().start();
+  absl::StatusOr<control::RunReport> report =
+      ready.ok() ? run_scenario(scenario, strategy, options, session.controller(), session.crew(), steering, &journal)
+                 : ready;
+  if (can_be_gone_on_with(report.status())) {
+    return absl::Status(report.status().code(),
+                        fmt::format("{}\nworkers keep their state for {} s: mend that and go on with\n"
+                                    "  scalai exec --resume={}",
+                                    message_of(report.status()), options.how.orphan_timeout_s, folder.path()));
+  }
+  session.dismiss();
+  folder.end();
+  return report;
+}
+
+absl::StatusOr<control::RunReport> execute(const control::Scenario& scenario, const control::Strategy& strategy,
+                                           const Options& options) {
+  if (options.plan_only) return plan_only(scenario, strategy, options);
+  const RunFolder folder(options.run.out);
+  SCALAI_RETURN_IF_ERROR(folder.check_free());
+  if (options.how.local_workers) SCALAI_RETURN_IF_ERROR(check_memory(scenario));
+  SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());
+  Steering steering(scenario, strategy.name);
+  const SignalWatch signals([&](int times) { on_signal(steering, folder, times); });
+  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                          start_session(scenario, options, folder, steering, options.listen, token, 1));
+  const std::string address = session->controller().address();
+  SCALAI_ASSIGN_OR_RETURN(ex::Journal journal, folder.begin({.scenario_text = scenario.resolved_text,
+                                                             .scenario_digest = scenario.digest,
+                                                             .strategy = strategy.name,
+                                                             .run_id = folder.path()},
+                                                            options.how, token, address));
+  if (!options.how.local_workers) {
+    fmt::print(stderr,
+               "waiting for {} workers; on each host, with SCALAI_TOKEN from {}/token:\n"
+               "  scalai exec worker --controller={}{}\n",
+               scenario.cluster.hosts.size(), folder.path(), address, options.how.network ? " --transport=ucx" : "");
+  }
+  return run_in_session(scenario, strategy, options, folder, steering, *session, journal);
+}
+
+absl::StatusOr<control::RunReport> go_on(const control::Scenario& scenario, const control::Strategy& strategy,
+                                         const Options& options, ex::Journal& journal) {
+  const RunFolder folder(options.run.out);
+  SCALAI_ASSIGN_OR_RETURN(const std::string address, folder.address());
+  SCALAI_ASSIGN_OR_RETURN(const std::string token, folder.token());
+  Steering steering(scenario, strategy.name);
+  const SignalWatch signals([&](int times) { on_signal(steering, folder, times); });
+  SCALAI_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Session> session,
+      start_session(scenario, options, folder, steering, address, token, journal.controller_epoch()));
+  return run_in_session(scenario, strategy, options, folder, steering, *session, journal);
+}
+
+int resume_command(const Arguments& arguments) {
+  Options options{.resume = true};
+  options.run.out = arguments.text("resume");
+  options.run.format = arguments.text("format");
+  const RunFolder folder(options.run.out);
+  if (const auto address = folder.address(); !address.ok()) return report_error(address.status());
+  auto how = folder.how();
+  if (!how.ok()) return report_error(how.status());
+  options.how = *std::move(how);
+  auto journal = ex::Journal::open(options.run.out + "/journal.db");
+  if (!journal.ok()) return report_error(journal.status());
+  const control::FileReader read = [](const std::string& name) { return read_file(name); };
+  const auto scenario = control::parse_scenario(journal->run().scenario_text, options.run.out + "/journal.db", read);
+  if (!scenario.ok()) return report_error(scenario.status());
+  return run_one("scalai-exec", *scenario, journal->run().strategy, options.run,
+                 [&](const control::Strategy& one) { return go_on(*scenario, one, options, *journal); });
+}
+
+int run_command(const Arguments& arguments) {
+  const bool resume = arguments.has("resume");
+  if (resume != arguments.positional().empty())
+    return usage_error("exec", resume ? "--resume takes no scenario: the run has its own" : "which scenario?");
+  if (resume) return resume_command(arguments);
+  const auto common = run_options(arguments);
+  if (!common.ok()) return usage_error("exec", message_of(common.status()));
+  Options options{.run = *common,
+                  .how = {.local_workers = !arguments.flag("no-workers"),
+                          .network = arguments.text("transport") == "ucx",
+                          .verify = arguments.text("verify"),
+                          .time_scale = arguments.has("time-scale") ? arguments.seconds("time-scale") : 0,
+                          .orphan_timeout_s = arguments.seconds("orphan-timeout"),
+                          .certificate_file = arguments.text("certificate"),
+                          .key_file = arguments.text("key")},
+                  .listen = arguments.text("listen"),
+                  .plan_only = arguments.flag("plan-only")};
+  if (options.run.out.empty()) return usage_error("exec", "--out=DIR is needed: checkpoints and worker logs go there");
+  if (options.how.certificate_file.empty() != options.how.key_file.empty())
+    return usage_error("exec", "--certificate and --key go together");
+  int exit_code = 0;
+  const std::optional<control::Scenario> scenario = load(options.run, exit_code);
+  if (!scenario) return exit_code;
+  const absl::Status prepared = prepare_folder(options.run.out);
+  if (!prepared.ok()) return report_error(prepared);
+  const std::string strategy = arguments.has("strategy") ? arguments.text("strategy") : scenario->strategy;
+  return run_one("scalai-exec", *scenario, strategy, options.run,
+                 [&](const control::Strategy& one) { return execute(*scenario, one, options); });
+}
+
+std::vector<OptionSpec> option_specs() {
+  std::vector<OptionSpec> options = {{.name = "strategy",
+                                      .type = ValueType::kChoice,
+                                      .value_name = "NAME",
+                                      .help = "Strategy to run; without it the scenario's own.",
+                                      .choices = control::strategy_names()}};
+  const std::vector<OptionSpec> common = run_option_specs();
+  options.insert(options.end(), common.begin(), common.end());
+  const std::vector<OptionSpec> own = {
+      {.name = "verify",
+       .type = ValueType::kChoice,
+       .value_name = "MODE",
+       .help = "What is compared with what it should be after each reconfiguration.",
+       .default_value = "full",
+       .choices = {"full", "sample", "none"}},
+      {.name = "time-scale",
+       .type = ValueType::kSeconds,
+       .value_name = "TIME",
+       .help = "Real time that passes for a second of the scenario; without it none does."},
+      {.name = "transport",
+       .type = ValueType::kChoice,
+       .value_name = "HOW",
+       .help = "How state travels between workers: shared memory on this machine, or UCX.",
+       .default_value = "shared-memory",
+       .choices = {"shared-memory", "ucx"}},
+      {.name = "plan-only",
+       .type = ValueType::kFlag,
+       .help = "Make the plans that the run would make, and move nothing."},
+      {.name = "resume",
+       .value_name = "DIR",
+       .help = "Go on, as it was started, with the run in this --out folder, whose controller has died."},
+      {.name = "orphan-timeout",
+       .type = ValueType::kSeconds,
+       .value_name = "TIME",
+       .help = "How long workers started here keep their state without a controller.",
+       .default_value = "60s"},
+      {.name = "no-workers", .type = ValueType::kFlag, .help = "Start no workers; wait until they join."},
+      {.name = "listen",
+       .value_name = "HOST:PORT",
+       .help = "Where workers reach the controller; port 0 is any free one.",
+       .default_value = "127.0.0.1:0"},
+      {.name = "certificate",
+       .value_name = "FILE",
+       .help = "The controller's certificate (PEM), for TLS; workers get it with --ca-file."},
+      {.name = "key", .value_name = "FILE", .help = "The certificate's private key (PEM)."}};
+  options.insert(options.end(), own.begin(), own.end());
+  return options;
+}
+
+}  // namespace
+
+Command exec_run_command() {
+  return {{.name = "scalai-exec",
+           .summary = "run a scenario for real, on worker processes",
+           .usage = "scalai exec SCENARIO --out=DIR [--scale-model=1/8]\n"
+                    "       scalai exec --resume=DIR\n"
+                    "       scalai exec worker|ctl --help",
+           .description =
+               "Runs the scenario's jobs, events and reconfigurations on worker processes, one a host, that hold real "
+               "bytes in\n"
+               "host memory. Every byte is checked after each reconfiguration; a failed host's worker is killed. Plans "
+               "are those\n"
+               "of `scalai sim`.",
+           .options = option_specs(),
+           .examples = {"scalai exec scenarios/redeploy-gpt3-1.3b.textproto --scale-model=1/8 --out=out/exec",
+                        "scalai exec --resume=out/exec"},
+           .min_arguments = 0,
+           .max_arguments = 1},
+          run_command};
+}
+
+}  // namespace scalai::apps

@@ -1,0 +1,41 @@
+#pragma once
+// A controller and its workers: what every command that moves real state starts and ends.
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "executor/control/control_server.h"
+#include "executor/control/process.h"
+#include "executor/runtime/crew.h"
+
+namespace scalai::apps {
+
+struct SessionOptions {
+  executor::ServerOptions server;  // address, token, certificate, epoch, on_ctl; the number of hosts is filled in
+  std::string log_folder;          // of local workers
+  bool local = true;               // start the workers on this machine; else wait for those that others start
+  bool network = false;            // state travels over the network also between workers of one machine
+  double orphan_timeout_s = 60;    // of local workers
+};
+
+class Session {
+ public:
+  // Binds the address and makes the crew, which has not started. The cluster outlives this.
+  static absl::StatusOr<std::unique_ptr<Session>> start(const plan::Cluster& cluster, SessionOptions options);
+  // Workers are left to themselves, as after a crash; see dismiss().
+  ~Session() = default;
+
+  executor::ControllerEnd& controller() { return *controller_; }
+  executor::Crew& crew() { return *crew_; }
+  // The end: workers leave, and the processes that were started are gone.
+  void dismiss();
+
+ private:
+  explicit Session(const std::string& log_folder) : spawner_(log_folder) {}
+  executor::Spawner spawner_;
+  std::unique_ptr<executor::ControllerEnd> controller_;
+  std::unique_ptr<executor::Crew> crew_;
+};
+
+}  // namespace scalai::apps
