@@ -330,13 +330,6 @@ TEST(UserStop, JobsThatWaitHaveNothingToWrite) {
   driver.feed(11, UserStop{});
   driver.only<Stop>();
   EXPECT_EQ(driver.job().state, "stopped");
-  Driver waiting(elastic() + job_text("b", "gpus: 8 configs { layout: \"tp4,dp2\" step_time: \"1s\" }"));
-  ASSERT_EQ(waiting.job(1).state, "waiting");
-  waiting.feed(1, UserStop{});
-  EXPECT_EQ(waiting.job(1).state, "stopped");
-  waiting.feed(1.5, StepReached{0, 1});
-  waiting.feed(2, BackgroundDone{0, waiting.only<Background>().tag});
-  waiting.only<Stop>();
 }
 
 TEST(UserDrain, JobsLeaveTheHostAndDoNotComeBack) {
