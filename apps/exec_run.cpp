@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "apps/exec_commands.h"
+#include "apps/exec_limits.h"
 #include "apps/exec_session.h"
 #include "apps/exec_steering.h"
 #include "apps/output.h"
@@ -15,12 +16,9 @@
 #include "executor/control/inline_control.h"
 #include "executor/control/token.h"
 #include "executor/runtime/exec_runtime.h"
-#include "executor/state/available_memory.h"
 #include "ptc/base/file.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/status.h"
-#include "ptc/base/units.h"
-#include "ptc/collection/megatron.h"
 #include "ptc/control/run.h"
 
 namespace scalai::apps {
@@ -85,39 +83,6 @@ absl::StatusOr<control::RunReport> plan_only(const control::Scenario& scenario, 
   return run_scenario(scenario, strategy, options, nobody.controller(), crew, steering, nullptr);
 }
 
-int64_t bytes_on_devices(const control::JobSpec& job, const collection::ParallelConfig& config) {
-  std::vector<DeviceId> devices;
-  for (int i = 0; i < config.world(); ++i) devices.push_back(DeviceId(i));
-  const auto side = collection::megatron_collection(job.model, job.recipe, config, devices);
-  SCALAI_CHECK(side.ok(), message_of(side.status()));
-  int64_t bytes = 0;
-  for (int rank = 0; rank < side->ranks(); ++rank) {
-    for (size_t i = 0; i < side->tensors.size(); ++i) {
-      for (const tensor::Piece& piece : side->pieces(TensorId(static_cast<int64_t>(i)), LogicalRank(rank)).pieces)
-        bytes += piece.box.volume() * tensor::size_of(side->tensors[i].dtype);
-    }
-  }
-  return bytes;
-}
-
-// Local workers share this machine's memory: the old and the new state, and their copies in hosts' memories.
-absl::Status check_memory(const control::Scenario& scenario) {
-  int64_t needed = 0;
-  for (const control::JobSpec& job : scenario.jobs) {
-    int64_t most = 0;
-    for (const control::ParallelChoice& choice : job.configs)
-      most = std::max(most, bytes_on_devices(job, choice.config));
-    const bool copies = job.checkpoint.host_memory_copy || job.redundancy.copies > 0;
-    needed += most * (copies ? 4 : 2);
-  }
-  const int64_t available = ex::available_memory();
-  if (needed <= available) return absl::OkStatus();
-  return missing(
-      fmt::format("the workers need up to {} of memory, this machine has {} left; make the models narrower "
-                  "with --scale-model, or start workers on other machines (--no-workers)",
-                  format_bytes(needed), format_bytes(available)));
-}
-
 // The first one drains the run; the second one leaves at once, as a kill would. Before the run there is nothing to save.
 void on_signal(Steering& steering, const RunFolder& folder, int times) {
   const Steering::Phase phase = steering.phase();
@@ -179,7 +144,7 @@ absl::StatusOr<control::RunReport> execute(const control::Scenario& scenario, co
   if (options.plan_only) return plan_only(scenario, strategy, options);
   const RunFolder folder(options.run.out);
   SCALAI_RETURN_IF_ERROR(folder.check_free());
-  if (options.how.local_workers) SCALAI_RETURN_IF_ERROR(check_memory(scenario));
+  if (options.how.local_workers) SCALAI_RETURN_IF_ERROR(check_limits(scenario, options.how.network, folder.path()));
   SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());
   Steering steering(scenario, strategy.name);
   const SignalWatch signals([&](int times) { on_signal(steering, folder, times); });
