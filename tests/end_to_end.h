@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -77,7 +78,9 @@ class EndToEnd : public ::testing::Test {
     return shell(fmt::format("'{}/scalai' {}", kPrograms.string(), words));
   }
   Outcome shell(const std::string& command) const {
-    const fs::path out = folder_ / "stdout", err = folder_ / "stderr";
+    static std::atomic<int> count = 0;  // several may run at once
+    const std::string number = std::to_string(++count);
+    const fs::path out = folder_ / ("stdout" + number), err = folder_ / ("stderr" + number);
     const int status =
         std::system(fmt::format("{{ {} ; }} >'{}' 2>'{}' </dev/null", command, out.string(), err.string()).c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_all(out), without_sanitizer_notes(read_all(err))};

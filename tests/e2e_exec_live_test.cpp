@@ -1,0 +1,120 @@
+// A run that goes on: people steer it, disks fill up, checkpoints rot.
+
+#include <sys/mount.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/exec_end_to_end.h"
+
+namespace scalai::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ExecLive : public Exec {
+ protected:
+  Outcome ctl(const std::string& words) const {
+    return scalai(fmt::format("exec ctl {} --run='{}'", words, path("exec")));
+  }
+  nlohmann::json status() const {
+    const Outcome answer = ctl("status --format=json");
+    return answer.code == 0 ? nlohmann::json::parse(answer.out).at("jobs") : nlohmann::json::array();
+  }
+  // Every shard on one host only; one checkpoint, then the second host fails.
+  std::string restored_scenario() const {
+    const std::string file = path("restored.textproto");
+    write_all(file, R"(schema_version: 1
+name: "restored"
+until: "130s"
+cluster { name: "three" hosts { count: 3 gpus: 1 gpu: "a100-40g" nic: "100Gbps" } storage { read: "1GB/s" write: "1GB/s" } }
+jobs { name: "a" model: "gpt2" global_batch: 8 gpus: 2 checkpoint { every_steps: 60 }
+       configs { layout: "tp2" step_time: "1s" } }
+events { at: "115s" fail { hosts: 1 } }
+)");
+    return file;
+  }
+};
+
+TEST_F(ExecLive, CtlAsksAndSteersAndSigtermDrains) {
+  Outcome run;
+  std::thread controller([&] { run = exec(replicated_scenario(), "--scale-model=1/16 --time-scale=500ms"); });
+  EXPECT_TRUE(eventually([&] { return !status().empty(); }));
+  expect_one_line(ctl("resize --gpus=1"), 3, "job a has no configuration for 1 GPUs: it has for 4, 2");
+  expect_one_line(ctl("drain --host=2"), 3, "there is no host 2");
+  EXPECT_EQ(ctl("resize --gpus=2").code, 0);
+  EXPECT_TRUE(eventually([&] {
+    const nlohmann::json jobs = status();
+    return !jobs.empty() && jobs[0].at("gpus") == 2 && jobs[0].at("state") == "running";
+  }));
+  EXPECT_THAT(ctl("status").out, HasSubstr("tp2"));
+  const pid_t pid = this->controller();
+  EXPECT_GT(pid, 0);
+  if (pid > 0) kill(pid, SIGTERM);
+  controller.join();
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("every job writes a checkpoint"));
+  const nlohmann::json job = nlohmann::json::parse(summary("exec")).at("jobs")[0];
+  EXPECT_EQ(job.at("state"), "stopped");
+  EXPECT_TRUE(fs::exists(path(fmt::format("exec/checkpoints/a/step_{:08}", job.at("steps").get<int>()))));
+  expect_replayable();
+  expect_one_line(ctl("status"), 4, "no run is going on");
+}
+
+TEST_F(ExecLive, ASecondRunIsNotStartedInTheFolderOfOneThatGoesOn) {
+  Outcome run;
+  std::thread controller([&] { run = exec(replicated_scenario(), "--scale-model=1/16 --time-scale=30ms"); });
+  EXPECT_TRUE(eventually([&] { return !status().empty(); }));
+  expect_one_line(exec(replicated_scenario(), "--scale-model=1/16"), 4, "a run is going on in");
+  const pid_t pid = this->controller();
+  if (pid > 0) kill(pid, SIGKILL);
+  controller.join();
+  expect_one_line(exec(replicated_scenario(), "--scale-model=1/16"), 4, "was cut off: go on with it");
+  const Outcome resumed = scalai(fmt::format("exec --resume='{}'", path("exec")));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  expect_replayable();
+}
+
+TEST_F(ExecLive, AFullDiskEndsTheRunAndAnotherControllerGoesOn) {
+  const std::string disk = path("disk");
+  fs::create_directory(disk);
+  if (mount("scalai", disk.c_str(), "tmpfs", 0, "size=40m") != 0)
+    GTEST_SKIP() << "cannot mount a small file system: " << std::strerror(errno);
+  Outcome run;
+  const std::string out = disk + "/run";
+  std::thread controller([&] {
+    run = scalai(fmt::format("exec '{}' --out='{}' --scale-model=1/16 --time-scale=50ms", restored_scenario(), out));
+  });
+  EXPECT_TRUE(eventually([&] { return fs::exists(out + "/address"); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  shell(fmt::format("cat /dev/zero > '{}/filler' || true", disk));
+  controller.join();
+  EXPECT_EQ(run.code, 5) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("disk is full"));
+  EXPECT_THAT(run.err, HasSubstr("scalai exec --resume=" + out));
+  fs::remove(disk + "/filler");
+  const Outcome resumed = scalai(fmt::format("exec --resume='{}'", out));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(scalai(fmt::format("replay '{}'", out)).out, HasSubstr("all digests equal"));
+  EXPECT_EQ(umount2(disk.c_str(), MNT_DETACH), 0);
+}
+
+TEST_F(ExecLive, ACheckpointThatHasRottedIsNamed) {
+  Outcome run;
+  std::thread controller([&] { run = exec(restored_scenario(), "--scale-model=1/16 --time-scale=50ms"); });
+  const fs::path folder = path("exec/checkpoints/a/step_00000060");
+  EXPECT_TRUE(eventually([&] { return fs::exists(folder); }));
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-1, std::ios::end);
+    file.put('\x55');
+  }
+  controller.join();
+  EXPECT_EQ(run.code, 3) << run.err;
+  EXPECT_THAT(run.err, HasSubstr(".safetensors"));
+  EXPECT_THAT(run.err, HasSubstr("tensor \""));
+}
+
+}  // namespace
+}  // namespace scalai::testing
