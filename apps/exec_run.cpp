@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -16,9 +17,11 @@
 #include "executor/control/inline_control.h"
 #include "executor/control/token.h"
 #include "executor/runtime/exec_runtime.h"
+#include "executor/worker/state_source.h"
 #include "ptc/base/file.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/status.h"
+#include "ptc/collection/megatron.h"
 #include "ptc/control/run.h"
 
 namespace scalai::apps {
@@ -39,6 +42,15 @@ ex::VerifyMode verify_mode(const std::string& name) {
   return name == "sample" ? ex::VerifyMode::kSample : ex::VerifyMode::kNone;
 }
 
+std::map<int, std::string> states_by_index(const control::Scenario& scenario, const HowRun& how) {
+  std::map<int, std::string> states;
+  for (size_t i = 0; i < scenario.jobs.size(); ++i) {
+    const auto found = how.states.find(scenario.jobs[i].name);
+    if (found != how.states.end()) states[static_cast<int>(i)] = found->second;
+  }
+  return states;
+}
+
 absl::StatusOr<control::RunReport> run_scenario(const control::Scenario& scenario, const control::Strategy& strategy,
                                                 const Options& options, ex::ControllerEnd& controller, ex::Crew& crew,
                                                 Steering& steering, ex::Journal* journal) {
@@ -56,6 +68,7 @@ absl::StatusOr<control::RunReport> run_scenario(const control::Scenario& scenari
                            .time_scale = options.how.time_scale,
                            .plan_only = options.plan_only,
                            .log = log.get(),
+                           .states = states_by_index(scenario, options.how),
                            .requests = &steering.requests(),
                            .resume = options.resume,
                            .past = std::move(past)});
@@ -81,6 +94,32 @@ absl::StatusOr<control::RunReport> plan_only(const control::Scenario& scenario, 
   ex::Crew crew(scenario.cluster, nobody.controller(), {});
   Steering steering(scenario, strategy.name);
   return run_scenario(scenario, strategy, options, nobody.controller(), crew, steering, nullptr);
+}
+
+// --state: PATH, or JOB=PATH for each of several jobs. Workers read these files, so their paths are made absolute.
+absl::StatusOr<std::map<std::string, std::string>> states_of(const control::Scenario& scenario,
+                                                             const std::vector<std::string>& words) {
+  std::map<std::string, std::string> states;
+  for (const std::string& word : words) {
+    const auto named = std::find_if(scenario.jobs.begin(), scenario.jobs.end(),
+                                    [&](const control::JobSpec& job) { return word.starts_with(job.name + "="); });
+    if (named == scenario.jobs.end() && scenario.jobs.size() > 1)
+      return invalid(fmt::format("--state={}: which of the {} jobs? (JOB=PATH)", word, scenario.jobs.size()));
+    const control::JobSpec& job = named == scenario.jobs.end() ? scenario.jobs.front() : *named;
+    const std::string path = named == scenario.jobs.end() ? word : word.substr(job.name.size() + 1);
+    const std::string absolute = std::filesystem::absolute(path).string();
+    SCALAI_ASSIGN_OR_RETURN(const auto source, ex::StateSource::open(job.name, absolute));
+    std::vector<DeviceId> devices;
+    for (int i = 0; i < job.configs.front().config.world(); ++i) devices.push_back(DeviceId(i));
+    SCALAI_ASSIGN_OR_RETURN(
+        const collection::Collection side,
+        collection::megatron_collection(job.model, job.recipe, job.configs.front().config, devices));
+    SCALAI_ASSIGN_OR_RETURN(const size_t real, source->match(side));
+    fmt::print(stderr, "job {}: {} of {} tensors come from {}, the others are generated\n", job.name, real,
+               side.tensors.size(), path);
+    if (!states.emplace(job.name, absolute).second) return invalid(fmt::format("two states of job {}", job.name));
+  }
+  return states;
 }
 
 // The first one drains the run; the second one leaves at once, as a kill would. Before the run there is nothing to save.
@@ -219,6 +258,9 @@ int run_command(const Arguments& arguments) {
   int exit_code = 0;
   const std::optional<control::Scenario> scenario = load(options.run, exit_code);
   if (!scenario) return exit_code;
+  auto states = states_of(*scenario, arguments.list("state"));
+  if (!states.ok()) return report_error(states.status());
+  options.how.states = *std::move(states);
   const absl::Status prepared = prepare_folder(options.run.out);
   if (!prepared.ok()) return report_error(prepared);
   const std::string strategy = arguments.has("strategy") ? arguments.text("strategy") : scenario->strategy;
@@ -241,6 +283,12 @@ std::vector<OptionSpec> option_specs() {
        .help = "What is compared with what it should be after each reconfiguration.",
        .default_value = "full",
        .choices = {"full", "sample", "none"}},
+      {.name = "state",
+       .type = ValueType::kList,
+       .value_name = "[JOB=]PATH",
+       .help =
+           "Real state of a job: a safetensors file, a folder of them, or a checkpoint; tensors by name, the rest is "
+           "generated."},
       {.name = "time-scale",
        .type = ValueType::kSeconds,
        .value_name = "TIME",

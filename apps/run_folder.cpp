@@ -36,7 +36,8 @@ absl::StatusOr<ex::Journal> RunFolder::begin(const ex::RunFacts& facts, const Ho
                                {"time_scale", how.time_scale},
                                {"certificate", how.certificate_file},
                                {"key", how.key_file},
-                               {"orphan_timeout_s", how.orphan_timeout_s}};
+                               {"orphan_timeout_s", how.orphan_timeout_s},
+                               {"states", how.states}};
   SCALAI_RETURN_IF_ERROR(write_file(file("run.json"), json.dump(2) + "\n"));
   SCALAI_RETURN_IF_ERROR(ex::write_token(file("token"), token));
   SCALAI_ASSIGN_OR_RETURN(ex::Journal journal, ex::Journal::create(file("journal.db"), facts));
@@ -54,7 +55,8 @@ absl::StatusOr<HowRun> RunFolder::how() const {
                   .time_scale = json.at("time_scale"),
                   .orphan_timeout_s = json.at("orphan_timeout_s"),
                   .certificate_file = json.at("certificate"),
-                  .key_file = json.at("key")};
+                  .key_file = json.at("key"),
+                  .states = json.at("states")};
   } catch (const nlohmann::json::exception& error) {
     return invalid(fmt::format("{}: {}", file("run.json"), error.what()));
   }

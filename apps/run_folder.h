@@ -6,6 +6,7 @@
 //
 // An end in order removes address and token: a folder that has an address is of a run that goes on or was cut off.
 
+#include <map>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -21,6 +22,7 @@ struct HowRun {
   double time_scale = 0;
   double orphan_timeout_s = 60;
   std::string certificate_file, key_file;
+  std::map<std::string, std::string> states;  // file or folder of a real state, by job
 };
 
 class RunFolder {

@@ -52,7 +52,8 @@ TEST_F(RunFolderTest, HowItWasStartedReadsBack) {
                    .time_scale = 0.25,
                    .orphan_timeout_s = 7,
                    .certificate_file = "c.pem",
-                   .key_file = "k.pem"};
+                   .key_file = "k.pem",
+                   .states = {{"a", "/x"}}};
   const RunFolder folder(path_);
   ASSERT_TRUE(folder.begin({}, how, token_, "127.0.0.1:7").ok());
   const auto read = folder.how();
@@ -64,6 +65,7 @@ TEST_F(RunFolderTest, HowItWasStartedReadsBack) {
   EXPECT_EQ(read->orphan_timeout_s, 7);
   EXPECT_EQ(read->certificate_file, "c.pem");
   EXPECT_EQ(read->key_file, "k.pem");
+  EXPECT_EQ(read->states, how.states);
   EXPECT_EQ(folder.token().value(), token_);
   EXPECT_EQ(folder.address().value(), "127.0.0.1:7");
   ASSERT_TRUE(write_file(path_ + "/run.json", "{\"network\": 3}").ok());

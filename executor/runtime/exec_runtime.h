@@ -11,6 +11,7 @@
 //
 // One thread, but for the work of one stage at a time, which runs on a thread of its own.
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,9 +30,10 @@ struct ExecOptions {
   std::string folder;  // of the run: checkpoints are written there
   VerifyMode verify = VerifyMode::kFull;
   double time_scale = 0;
-  bool plan_only = false;            // no workers: plans are made, nothing moves (the crew has not started)
-  RunLog* log = nullptr;             // outlives the runtime; null: nothing is written down
-  LiveRequests* requests = nullptr;  // outlives the runtime; whoever adds one wakes the controller with a note
+  bool plan_only = false;             // no workers: plans are made, nothing moves (the crew has not started)
+  RunLog* log = nullptr;              // outlives the runtime; null: nothing is written down
+  std::map<int, std::string> states;  // by job: file or folder of its real state (executor/worker/state_source.h)
+  LiveRequests* requests = nullptr;   // outlives the runtime; whoever adds one wakes the controller with a note
   // This controller goes on where another one ended. `past`: its events, Started left out. They are told again first, and
   // what was done about them is taken as done. Then the workers that join again within `rejoin_s` go on, and those that do
   // not are lost.

@@ -59,6 +59,7 @@ absl::Status JobWork::begin(const Collection& collection, int64_t step) {
   create.set_version(collection.epoch);
   create.set_step(step);
   create.set_collection(text_of(collection));
+  create.set_state(state_path());
   const std::set<HostId> hosts = crew_.living_hosts_of(collection.device_of_rank);
   SCALAI_RETURN_IF_ERROR(crew_.call("create", hosts, body).status());
   // The initial state counts as a checkpoint, and so does the copy that checkpoints leave in hosts' memories.
@@ -153,6 +154,7 @@ absl::Status JobWork::prepare(const control::Execute& execute) {
   prepare.set_step(execute.step);
   prepare.set_plan(plan::serialize(*execute.plan));
   prepare.set_to_collection(text_of(*execute.to));
+  prepare.set_state(state_path());
   const auto snapshot = snapshots_.find(execute.snapshot);
   if (snapshot != snapshots_.end()) prepare.set_checkpoint(snapshot->second.folder);
   next_ = execute.to;
@@ -235,6 +237,11 @@ absl::Status JobWork::forget(int64_t version) {
   body.mutable_forget()->set_job(job_);
   body.mutable_forget()->set_version(version);
   return crew_.tell("forget", crew_.living(), body);
+}
+
+std::string JobWork::state_path() const {
+  const auto found = options_.states.find(job_);
+  return found == options_.states.end() ? "" : found->second;
 }
 
 // ---- snapshots ----------------------------------------------------------------------------------------------------

@@ -64,6 +64,7 @@ class JobWork {
   absl::Status round(const control::Execute& execute, int round, double start_s,
                      std::vector<control::TransferRecord>& transfers);
   absl::Status verify(const control::Execute& execute);
+  std::string state_path() const;
   absl::Status write_checkpoint(const control::Background& background);
   absl::Status copy_to_hosts(const collection::Collection& collection, int64_t version, bool own_devices,
                              const std::vector<collection::ExtraHolder>& copies);

@@ -261,11 +261,7 @@ absl::Status Execution::bring(DeviceId device, const ProgramStep& step, TensorId
 absl::Status Execution::load(TensorId tensor, const Box& box, const Target& dst) {
   const plan::TensorInfo& info = plan_.tensor(tensor);
   const DType dtype = info.from_dtype;
-  if (!checkpoint_) {
-    const Content content{ContentKey::of(info.name, options_.name), info.shape, options_.step};
-    fill_box(content, box, dst);
-    return absl::OkStatus();
-  }
+  if (!checkpoint_) return options_.content->fill(info.name, info.shape, options_.step, box, dst);
   const std::optional<TensorId> stored = checkpoint_->find(info.name);
   if (!stored) return invalid(fmt::format("{}: no tensor \"{}\"", checkpoint_->folder(), info.name));
   const collection::LogicalTensor& there = checkpoint_->collection().tensors[static_cast<size_t>(stored->value)];

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "executor/worker/places.h"
+#include "executor/worker/state_source.h"
 #include "ptc/checkpoint/job_checkpoint.h"
 #include "ptc/collection/collection.h"
 #include "ptc/plan/lowering.h"
@@ -24,7 +25,7 @@ namespace scalai::executor {
 
 struct ExecutionOptions {
   int32_t job = 0;
-  std::string name;  // of the job, for content
+  std::shared_ptr<const StateSource> content;  // of the job
   int64_t to_version = 0;
   int64_t device_version = 0;  // hop 0 reads devices for it
   int64_t host_version = 0;    // … and hosts' memories

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "executor/state/content.h"
 #include "executor/state/copy.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
@@ -20,7 +19,8 @@ using proto::ReplyBody;
 constexpr size_t kMostMismatches = 20;  // told one by one
 
 struct Worker::Job {
-  std::string name;
+  std::string name, state;  // path of its real state
+  std::shared_ptr<const StateSource> content;
   std::map<int64_t, collection::Collection> collections;  // by version on devices
   std::unique_ptr<Execution> execution;
 };
@@ -148,7 +148,8 @@ class Worker::Handling {
   absl::Status create(const CommandBody::Create& create) {
     SCALAI_ASSIGN_OR_RETURN(const collection::Collection side, collection_of(create.collection()));
     Job& job = this->job(create.job());
-    job.name = create.name();
+    SCALAI_RETURN_IF_ERROR(know(job, create.name(), create.state()));
+    SCALAI_RETURN_IF_ERROR(job.content->match(side).status());
     const VersionKey key{create.job(), create.version()};
     const auto make = [&](DeviceId device) -> absl::Status {
       Store& store = store_of(device);
@@ -161,7 +162,7 @@ class Worker::Handling {
           SCALAI_RETURN_IF_ERROR(store.add(key, tensor, piece.box, side.tensors[i].dtype).status());
       }
       if (store.pieces(key).empty()) return absl::OkStatus();
-      fill(store, key, job.name, side, create.step());
+      SCALAI_RETURN_IF_ERROR(fill(store, key, *job.content, side, create.step(), /*real=*/true));
       return store.publish(key);
     };
     SCALAI_RETURN_IF_ERROR(on_devices(make));
@@ -170,13 +171,25 @@ class Worker::Handling {
     return absl::OkStatus();
   }
 
-  static void fill(Store& store, const VersionKey& key, const std::string& name, const collection::Collection& side,
-                   int64_t step) {
+  // Training leaves what is real as it is.
+  static absl::Status fill(Store& store, const VersionKey& key, const StateSource& content,
+                           const collection::Collection& side, int64_t step, bool real) {
     for (const auto& [tensor, pieces] : store.pieces(key)) {
       const collection::LogicalTensor& what = side.tensors[static_cast<size_t>(tensor.value)];
-      const Content content{ContentKey::of(what.name, name), what.shape, step};
-      for (const Piece& piece : pieces) fill_box(content, piece.part, store.target(piece));
+      if (!real && content.is_real(what.name)) continue;
+      for (const Piece& piece : pieces)
+        SCALAI_RETURN_IF_ERROR(content.fill(what.name, what.shape, step, piece.part, store.target(piece)));
     }
+    return absl::OkStatus();
+  }
+
+  // The job's name and where its real state lies come with every command that makes state.
+  static absl::Status know(Job& job, const std::string& name, const std::string& state) {
+    if (job.content != nullptr && job.name == name && job.state == state) return absl::OkStatus();
+    SCALAI_ASSIGN_OR_RETURN(job.content, StateSource::open(name, state));
+    job.name = name;
+    job.state = state;
+    return absl::OkStatus();
   }
 
   absl::Status advance(const CommandBody::Advance& advance) {
@@ -187,9 +200,9 @@ class Worker::Handling {
     SCALAI_RETURN_IF_ERROR(on_devices([&](DeviceId device) {
       Store& store = store_of(device);
       store.begin_rewrite();
-      fill(store, key, job->name, *side, advance.step());
+      const absl::Status filled = fill(store, key, *job->content, *side, advance.step(), /*real=*/false);
       store.end_rewrite();
-      return absl::OkStatus();
+      return filled;
     }));
     note_held(key, advance.step());
     return absl::OkStatus();
@@ -245,11 +258,11 @@ class Worker::Handling {
     SCALAI_ASSIGN_OR_RETURN(plan::Plan plan, plan::parse_plan(prepare.plan()));
     SCALAI_ASSIGN_OR_RETURN(collection::Collection to, collection_of(prepare.to_collection()));
     Job& job = this->job(prepare.job());
-    job.name = prepare.name();
+    SCALAI_RETURN_IF_ERROR(know(job, prepare.name(), prepare.state()));
     job.execution.reset();
     if (prepare.to_version() != prepare.device_version()) job.collections.erase(prepare.to_version());
     ExecutionOptions options{.job = prepare.job(),
-                             .name = prepare.name(),
+                             .content = job.content,
                              .to_version = prepare.to_version(),
                              .device_version = prepare.device_version(),
                              .host_version = prepare.host_version(),
@@ -295,8 +308,8 @@ class Worker::Handling {
     if (side == nullptr) return not_held(verify.job(), verify.version());
     const std::vector<DeviceId>& devices = places_.devices();
     std::vector<Checked> checked(devices.size());
-    SCALAI_RETURN_IF_ERROR(run_parallel(devices.size(), worker_.threads_, [&](size_t i) {
-      checked[i] = check_device(devices[i], verify, *job, *side);
+    SCALAI_RETURN_IF_ERROR(run_parallel(devices.size(), worker_.threads_, [&](size_t i) -> absl::Status {
+      SCALAI_ASSIGN_OR_RETURN(checked[i], check_device(devices[i], verify, *job, *side));
       return absl::OkStatus();
     }));
     for (const Checked& one : checked) {
@@ -310,8 +323,8 @@ class Worker::Handling {
   }
 
   // All that the collection puts on the device must be there, and right.
-  Checked check_device(DeviceId device, const CommandBody::Verify& verify, const Job& job,
-                       const collection::Collection& side) {
+  absl::StatusOr<Checked> check_device(DeviceId device, const CommandBody::Verify& verify, const Job& job,
+                                       const collection::Collection& side) {
     Checked checked;
     const std::optional<LogicalRank> rank = rank_of(side, device);
     if (!rank) return checked;
@@ -321,7 +334,6 @@ class Worker::Handling {
     for (size_t i = 0; i < side.tensors.size(); ++i) {
       const TensorId tensor(static_cast<int64_t>(i));
       const collection::LogicalTensor& what = side.tensors[i];
-      const Content content{ContentKey::of(what.name, job.name), what.shape, verify.step()};
       for (const tensor::Piece& wanted : side.pieces(tensor, *rank).pieces) {
         const std::vector<Piece> found = store.find(key, tensor, wanted.box);
         if (!cover(found, wanted.box))
@@ -331,8 +343,10 @@ class Worker::Handling {
           if (verify.mode() == proto::VERIFY_NONE) continue;
           const Box part = verify.mode() == proto::VERIFY_SAMPLE ? row_of(piece.part, random) : piece.part;
           checked.bytes += packed_bytes(part, piece.dtype);
-          if (const auto wrong = check_box(content, part, piece.source(store.base())))
-            checked.wrong.push_back(fmt::format("g{}: tensor \"{}\" {}", device.value, what.name, wrong->str()));
+          SCALAI_ASSIGN_OR_RETURN(
+              const std::optional<std::string> wrong,
+              job.content->check(what.name, what.shape, verify.step(), part, piece.source(store.base())));
+          if (wrong) checked.wrong.push_back(fmt::format("g{}: tensor \"{}\" {}", device.value, what.name, *wrong));
         }
       }
     }

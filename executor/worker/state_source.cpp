@@ -1,0 +1,198 @@
+#include "executor/worker/state_source.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "executor/state/content.h"
+#include "executor/state/copy.h"
+#include "ptc/base/status.h"
+#include "ptc/checkpoint/job_checkpoint.h"
+#include "ptc/checkpoint/safetensors.h"
+
+namespace scalai::executor {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<int64_t> extents_of(const tensor::Shape& shape) {
+  std::vector<int64_t> extents;
+  for (int dim = 0; dim < shape.rank(); ++dim) extents.push_back(shape[dim]);
+  return extents;
+}
+
+// Calls visit(first element, elements) for the parts of the box that are dense in a tensor of this shape, in the box's
+// row-major order.
+absl::Status for_each_run(const Box& box, const std::vector<int64_t>& shape,
+                          const std::function<absl::Status(int64_t, int64_t)>& visit) {
+  const auto rank = static_cast<size_t>(box.rank);
+  size_t whole = rank;  // dimensions from here on are taken whole, so that a run goes on over them
+  while (whole > 0 && box.lo[whole - 1] == 0 && box.hi[whole - 1] == shape[whole - 1]) --whole;
+  const size_t last = whole == 0 ? 0 : whole - 1;  // the dimension along which a run lies
+  std::vector<int64_t> stride(rank, 1);
+  for (size_t dim = rank; dim-- > 1;) stride[dim - 1] = stride[dim] * shape[dim];
+  if (rank == 0) return visit(0, 1);
+  std::vector<int64_t> at(box.lo.begin(), box.lo.begin() + box.rank);
+  const int64_t run = (box.hi[last] - box.lo[last]) * stride[last];
+  for (;;) {
+    int64_t first = 0;
+    for (size_t dim = 0; dim < rank; ++dim) first += at[dim] * stride[dim];
+    SCALAI_RETURN_IF_ERROR(visit(first, run));
+    size_t dim = last;
+    while (dim-- > 0 && ++at[dim] == box.hi[dim]) at[dim] = box.lo[dim];
+    if (dim == SIZE_MAX) return absl::OkStatus();
+  }
+}
+
+}  // namespace
+
+struct StateSource::Files {
+  struct Stored {
+    std::string file;
+    std::vector<int64_t> shape;
+    DType dtype = DType::kF32;
+    const checkpoint::SafetensorsFile* safetensors = nullptr;  // or of the checkpoint
+    const checkpoint::StoredTensor* tensor = nullptr;
+    TensorId id;
+  };
+  std::string path;
+  std::vector<std::unique_ptr<checkpoint::SafetensorsFile>> safetensors;
+  std::unique_ptr<checkpoint::Reader> checkpoint;
+  std::map<std::string, Stored> tensors;
+
+  const Stored* find(const std::string& name) const {
+    const auto found = tensors.find(name);
+    return found == tensors.end() ? nullptr : &found->second;
+  }
+  absl::Status add_file(const std::string& file);
+  absl::Status add_checkpoint();
+  absl::Status read(const Stored& stored, const Box& box, std::vector<std::byte>& bytes) const;
+};
+
+absl::Status StateSource::Files::add_file(const std::string& file) {
+  SCALAI_ASSIGN_OR_RETURN(checkpoint::SafetensorsFile opened, checkpoint::SafetensorsFile::open(file));
+  safetensors.push_back(std::make_unique<checkpoint::SafetensorsFile>(std::move(opened)));
+  const checkpoint::SafetensorsFile& added = *safetensors.back();
+  for (const checkpoint::StoredTensor& tensor : added.header().tensors) {
+    const auto [other, fresh] =
+        tensors.insert({tensor.name, {file, tensor.shape, tensor.dtype, &added, &tensor, TensorId()}});
+    if (!fresh) return invalid(fmt::format("tensor \"{}\" is in {} and in {}", tensor.name, other->second.file, file));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StateSource::Files::add_checkpoint() {
+  SCALAI_ASSIGN_OR_RETURN(checkpoint::Reader opened, checkpoint::Reader::open(path));
+  checkpoint = std::make_unique<checkpoint::Reader>(std::move(opened));
+  const std::vector<collection::LogicalTensor>& list = checkpoint->collection().tensors;
+  for (size_t i = 0; i < list.size(); ++i) {
+    tensors.insert(
+        {list[i].name,
+         {path, extents_of(list[i].shape), list[i].dtype, nullptr, nullptr, TensorId(static_cast<int64_t>(i))}});
+  }
+  return absl::OkStatus();
+}
+
+// Dense and row-major, in the dtype that is stored.
+absl::Status StateSource::Files::read(const Stored& stored, const Box& box, std::vector<std::byte>& bytes) const {
+  bytes.resize(static_cast<size_t>(packed_bytes(box, stored.dtype)));
+  if (stored.safetensors == nullptr) return checkpoint->read(stored.id, box, bytes);
+  const auto size = static_cast<int64_t>(tensor::size_of(stored.dtype));
+  size_t done = 0;
+  return for_each_run(box, stored.shape, [&](int64_t first, int64_t elements) {
+    const auto part = std::span(bytes).subspan(done, static_cast<size_t>(elements * size));
+    done += part.size();
+    return stored.safetensors->read(*stored.tensor, first * size, part);
+  });
+}
+
+StateSource::StateSource(std::string job, std::unique_ptr<Files> files)
+    : job_(std::move(job)), files_(std::move(files)) {}
+StateSource::~StateSource() = default;
+
+absl::StatusOr<std::shared_ptr<const StateSource>> StateSource::open(const std::string& job, const std::string& path) {
+  std::unique_ptr<Files> files;
+  if (!path.empty()) {
+    files = std::make_unique<Files>();
+    files->path = path;
+    if (fs::exists(path + "/manifest.json")) {
+      SCALAI_RETURN_IF_ERROR(files->add_checkpoint());
+    } else if (fs::is_directory(path)) {
+      std::vector<std::string> names;
+      for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+        if (entry.path().extension() == ".safetensors") names.push_back(entry.path().string());
+      }
+      std::sort(names.begin(), names.end());
+      if (names.empty()) return missing(fmt::format("{}: no .safetensors file in this folder", path));
+      for (const std::string& name : names) SCALAI_RETURN_IF_ERROR(files->add_file(name));
+    } else {
+      SCALAI_RETURN_IF_ERROR(files->add_file(path));
+    }
+  }
+  return std::shared_ptr<const StateSource>(new StateSource(job, std::move(files)));
+}
+
+absl::StatusOr<size_t> StateSource::match(const collection::Collection& collection) const {
+  size_t real = 0;
+  std::string problems;
+  if (files_ == nullptr) return real;
+  for (const collection::LogicalTensor& tensor : collection.tensors) {
+    const Files::Stored* stored = files_->find(tensor.name);
+    if (stored == nullptr) continue;
+    ++real;
+    const std::vector<int64_t> shape = extents_of(tensor.shape);
+    if (shape == stored->shape) continue;
+    problems += fmt::format("{}{}: tensor \"{}\" has shape [{}], the job's has [{}]", problems.empty() ? "" : "\n",
+                            stored->file, tensor.name, fmt::join(stored->shape, ", "), fmt::join(shape, ", "));
+  }
+  if (!problems.empty()) return invalid(problems);
+  if (real == 0 && !collection.tensors.empty())
+    return invalid(fmt::format("{}: none of the tensors of job {} is there (the first is \"{}\")", files_->path, job_,
+                               collection.tensors.front().name));
+  return real;
+}
+
+bool StateSource::is_real(const std::string& tensor) const {
+  return files_ != nullptr && files_->find(tensor) != nullptr;
+}
+
+absl::Status StateSource::fill(const std::string& tensor, const tensor::Shape& shape, int64_t step, const Box& part,
+                               const Target& dst) const {
+  const Files::Stored* stored = files_ == nullptr ? nullptr : files_->find(tensor);
+  if (stored == nullptr) {
+    fill_box(Content{ContentKey::of(tensor, job_), shape, step}, part, dst);
+    return absl::OkStatus();
+  }
+  if (part.volume() == 0) return absl::OkStatus();
+  std::vector<std::byte> bytes;
+  SCALAI_RETURN_IF_ERROR(files_->read(*stored, part, bytes));
+  unpack_box(part, stored->dtype, bytes.data(), dst);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<std::string>> StateSource::check(const std::string& tensor, const tensor::Shape& shape,
+                                                              int64_t step, const Box& part, const Source& src) const {
+  const Files::Stored* stored = files_ == nullptr ? nullptr : files_->find(tensor);
+  if (stored == nullptr) {
+    const auto wrong = check_box(Content{ContentKey::of(tensor, job_), shape, step}, part, src);
+    return wrong ? std::optional<std::string>(wrong->str()) : std::nullopt;
+  }
+  if (part.volume() == 0) return std::nullopt;
+  std::vector<std::byte> expected(static_cast<size_t>(packed_bytes(part, src.dtype))), found(expected.size());
+  SCALAI_RETURN_IF_ERROR(fill(tensor, shape, step, part, {part, src.dtype, expected.data()}));
+  pack_box(part, src, src.dtype, found.data());
+  const auto differs = std::mismatch(expected.begin(), expected.end(), found.begin()).first;
+  if (differs == expected.end()) return std::nullopt;
+  const auto element = (differs - expected.begin()) / static_cast<int64_t>(tensor::size_of(src.dtype));
+  return fmt::format("box {}: element {} of it is not what {} has", part.str(), element, stored->file);
+}
+
+}  // namespace scalai::executor
