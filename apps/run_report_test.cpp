@@ -66,6 +66,16 @@ TEST_F(RunReportTest, OptionsAreReadAndRefused) {
   EXPECT_THAT(message_of(options({"-"}).status()), HasSubstr("standard input is not read here"));
 }
 
+TEST_F(RunReportTest, AnExecutedRunIsNotHeldToDurationsOfTheModel) {
+  CaptureStdout();
+  CaptureStderr();
+  EXPECT_EQ(run("reshard", "", false, "expect { metric: \"/jobs/0/reconfigurations/0/phases_s/transfer\" equals: 0 }"),
+            0);
+  EXPECT_EQ(run("reshard", "", false, "expect { metric: \"/jobs/0/steps\" equals: 7 }"), 1);
+  EXPECT_THAT(GetCapturedStderr(), HasSubstr("/jobs/0/steps is 0, expected exactly 7"));
+  GetCapturedStdout();
+}
+
 TEST_F(RunReportTest, LoadingSaysWhatIsWrongAndHowItEnds) {
   int code = 0;
   CaptureStderr();

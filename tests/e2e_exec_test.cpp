@@ -12,22 +12,19 @@ using ::testing::HasSubstr;
 
 // ---- the same plans as the simulator --------------------------------------------------------------------------------
 
-struct Case {
-  std::string scenario, scale, strategy;
-};
+void expect_same_plans(const std::map<std::string, std::string>& executed,
+                       const std::map<std::string, std::string>& simulated) {
+  EXPECT_FALSE(executed.empty());
+  EXPECT_TRUE(executed == simulated);
+}
 
 TEST_F(Exec, MakesThePlansOfTheSimulatorAndVerifiesEveryByte) {
-  const std::vector<Case> cases = {{"identity", "1/16", "reshard"},
-                                   {"redeploy-gpt3-1.3b", "1/16", "reshard"},
-                                   {"redeploy-gpt3-1.3b", "1/16", "tenplex"},
-                                   {"redeploy-gpt3-1.3b", "1/16", "central"},
-                                   {"redeploy-gpt3-1.3b", "1/16", "full-migration"},
-                                   {"scale-out-dp-gpt3-1.3b", "1/16", "reshard"},
-                                   {"scale-out-pp-gpt3-1.3b", "1/16", "reshard"},
-                                   {"elastic-gpt3-xl", "1/32", "reshard"}};
-  for (const auto& [scenario, scale, strategy] : cases) {
+  std::vector<std::pair<std::string, std::string>> cases = {
+      {"redeploy-gpt3-1.3b", "tenplex"}, {"redeploy-gpt3-1.3b", "central"}, {"redeploy-gpt3-1.3b", "full-migration"}};
+  for (const std::string& name : scenario_names()) cases.emplace_back(name, "reshard");
+  for (const auto& [scenario, strategy] : cases) {
     SCOPED_TRACE(scenario + " " + strategy);
-    const std::string words = fmt::format("--scale-model={} --strategy={}", scale, strategy);
+    const std::string words = fmt::format("--scale-model=1/32 --strategy={}", strategy);
     const Outcome simulated = scalai(fmt::format("sim {} {} --out='{}'", scenario_file(scenario), words, path("sim")));
     ASSERT_EQ(simulated.code, 0) << simulated.err;
     const Outcome run = exec(scenario_file(scenario), words);
@@ -35,10 +32,22 @@ TEST_F(Exec, MakesThePlansOfTheSimulatorAndVerifiesEveryByte) {
     EXPECT_THAT(run.err, HasSubstr("verified "));
     EXPECT_THAT(run.err, ::testing::Not(HasSubstr("verified 0 bytes")));
     EXPECT_EQ(nlohmann::json::parse(summary("exec")).at("runtime"), "exec");
-    const auto plans = files_of(folder_ / "exec/plans");
-    EXPECT_FALSE(plans.empty());
-    EXPECT_TRUE(plans == files_of(folder_ / "sim/plans"));
+    expect_same_plans(files_of(folder_ / "exec/plans"), files_of(folder_ / "sim/plans"));
     expect_replayable();
+    fs::remove_all(path("sim"));
+    fs::remove_all(path("exec"));
+  }
+}
+
+TEST_F(Exec, MakesTheSamePlansOfFullSizeModelsWithoutWorkers) {
+  for (const std::string& scenario : scenario_names()) {
+    SCOPED_TRACE(scenario);
+    ASSERT_EQ(scalai(fmt::format("sim {} --out='{}'", scenario_file(scenario), path("sim"))).code, 0);
+    const Outcome planned = exec(scenario_file(scenario), "--plan-only");
+    ASSERT_EQ(planned.code, 0) << planned.err;
+    expect_same_plans(files_of(folder_ / "exec/plans"), files_of(folder_ / "sim/plans"));
+    fs::remove_all(path("sim"));
+    fs::remove_all(path("exec"));
   }
 }
 
