@@ -303,6 +303,36 @@ TEST(ExecRuntime, GoesOnFromSurvivorsWhereverAWorkerDies) {
   }
 }
 
+// Of a plan of many rounds a receiver dies after each of them: the rest of it goes elsewhere, and nothing is lost.
+TEST(ExecRuntime, AReceiverDiesAfterAnyOfItsRounds) {
+  const Scenario scenario =
+      scenario_of(std::string(kSmallCluster) + "until: \"60s\"\n" + kCosts + "planner { round_bytes: \"150kB\" }\n" +
+                  job_text("a",
+                           "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" } configs { layout: \"tp2,pp2\" "
+                           "step_time: \"1s\" }") +
+                  "events { at: \"10s\" resize { gpus: 4 } }\n");
+  int rounds = 0;
+  const auto count = [&](int32_t host, const std::string& what) {
+    rounds += host == 1 && what == "round" ? 1 : 0;
+    return false;
+  };
+  const Folder whole_folder;
+  const Ran whole = execute(scenario, "reshard", whole_folder.path(), {.swallow = count});
+  ASSERT_TRUE(whole.report.ok()) << whole.report.status();
+  ASSERT_GE(rounds, 5);
+  for (int nth = 1; nth <= rounds; ++nth) {
+    SCOPED_TRACE(fmt::format("after round {} of {}", nth, rounds));
+    const Folder folder;
+    const Ran ran = execute(scenario, "reshard", folder.path(),
+                            {.deaths = {{.host = 1, .what = "round", .nth = nth, .after = true}}});
+    ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+    EXPECT_EQ(ran.deaths, 1);
+    expect_running(*ran.report);
+    EXPECT_EQ(ran.report->jobs[0].lost_steps, 0) << "the old epoch was complete";
+    expect_replayable(*ran.report, folder.path());
+  }
+}
+
 TEST(ExecRuntime, GoesOnWhenAWorkerDiesBeforeTheFirstCommand) {
   const Scenario scenario = scenario_of(short_one());
   const Folder folder;

@@ -412,24 +412,39 @@ double Control::Impl::start_snapshots(Job& job) {
 int64_t Control::Impl::start_snapshot(Job& job, bool is_checkpoint) {
   const collection::Collection& state = *job.state.collection;
   const RedundancyPolicy& redundancy = job.spec->redundancy;
+  const std::set<HostId> down = hosts_down();
   const int64_t tag = next_tag_++;
+  std::vector<collection::ExtraHolder> copies;
+  if (!is_checkpoint) copies = redundant_copies(state, scenario_.cluster, redundancy, down);
   job.in_flight[tag] = {is_checkpoint, Holding{.step = job.state.step,
                                                .collection = job.state.collection,
                                                .gone = job.state.gone,
                                                .made_s = now_s_,
-                                               .snapshot = tag}};
+                                               .snapshot = tag,
+                                               .copies = copies}};
   Background copy{
       .job = job.index,
       .tag = tag,
       .what = is_checkpoint ? "checkpoint" : "redundancy",
-      .flows = is_checkpoint ? checkpoint_flows(state) : redundancy_flows(state, scenario_.cluster, redundancy),
+      .flows = is_checkpoint ? checkpoint_flows(state) : redundancy_flows(state, scenario_.cluster, redundancy, down),
       .collection = job.state.collection,
       .step = job.state.step,
       .host_copy = !is_checkpoint || job.spec->checkpoint.host_memory_copy,
-      .copies = {}};
-  if (!is_checkpoint) copy.copies = redundant_copies(state, scenario_.cluster, redundancy);
+      .copies = std::move(copies)};
   commands_.push_back(std::move(copy));
   return tag;
+}
+
+// With all their devices they have lost their memory.
+std::set<HostId> Control::Impl::hosts_down() const {
+  std::set<HostId> down;
+  for (const DeviceId device : dead_) {
+    const HostId host = scenario_.cluster.host_of(device);
+    const std::vector<DeviceId> devices = scenario_.cluster.devices_of(host);
+    if (std::all_of(devices.begin(), devices.end(), [&](DeviceId one) { return dead_.count(one) != 0; }))
+      down.insert(host);
+  }
+  return down;
 }
 
 // The run is to end: the job stands at this boundary until its state is written. A loss meanwhile leads through a

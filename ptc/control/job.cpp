@@ -128,19 +128,20 @@ struct Copy {
 };
 
 // Hosts in the order in which copies go to them: home, the job's others in a ring, then the rest of the cluster.
-std::vector<HostId> hosts_after(HostId home, const std::vector<HostId>& of_job, const plan::Cluster& cluster) {
+std::vector<HostId> hosts_after(HostId home, const std::vector<HostId>& of_job, const plan::Cluster& cluster,
+                                const std::set<HostId>& down) {
   const auto at = std::lower_bound(of_job.begin(), of_job.end(), home);
   std::vector<HostId> ring(at, of_job.end());
   ring.insert(ring.end(), of_job.begin(), at);
   for (size_t host = 0; host < cluster.hosts.size(); ++host) {
     const HostId id(static_cast<int64_t>(host));
-    if (!std::binary_search(of_job.begin(), of_job.end(), id)) ring.push_back(id);
+    if (!std::binary_search(of_job.begin(), of_job.end(), id) && down.count(id) == 0) ring.push_back(id);
   }
   return ring;
 }
 
 std::vector<Copy> copies_of(const collection::Collection& collection, const plan::Cluster& cluster,
-                            const RedundancyPolicy& policy) {
+                            const RedundancyPolicy& policy, const std::set<HostId>& down) {
   std::vector<HostId> hosts;  // of the job, ascending
   for (const DeviceId device : collection.device_of_rank) hosts.push_back(cluster.host_of(device));
   std::sort(hosts.begin(), hosts.end());
@@ -162,7 +163,7 @@ std::vector<Copy> copies_of(const collection::Collection& collection, const plan
         return policy.other_host ? cluster.host_of(device) != home : device != devices.front();
       });
       if (replicated) continue;
-      const std::vector<HostId> ring = hosts_after(home, hosts, cluster);
+      const std::vector<HostId> ring = hosts_after(home, hosts, cluster, down);
       const size_t first = policy.other_host ? 1 : 0;
       const size_t last = std::min(ring.size(), first + static_cast<size_t>(policy.copies));
       for (size_t host = first; host < last; ++host) copies.push_back({id, box, devices.front(), ring[host]});
@@ -174,16 +175,18 @@ std::vector<Copy> copies_of(const collection::Collection& collection, const plan
 }  // namespace
 
 std::vector<collection::ExtraHolder> redundant_copies(const collection::Collection& collection,
-                                                      const plan::Cluster& cluster, const RedundancyPolicy& policy) {
+                                                      const plan::Cluster& cluster, const RedundancyPolicy& policy,
+                                                      const std::set<HostId>& down) {
   std::vector<collection::ExtraHolder> holders;
-  for (const Copy& copy : copies_of(collection, cluster, policy)) holders.push_back({copy.tensor, copy.box, copy.to});
+  for (const Copy& copy : copies_of(collection, cluster, policy, down))
+    holders.push_back({copy.tensor, copy.box, copy.to});
   return holders;
 }
 
 std::vector<BulkFlow> redundancy_flows(const collection::Collection& collection, const plan::Cluster& cluster,
-                                       const RedundancyPolicy& policy) {
+                                       const RedundancyPolicy& policy, const std::set<HostId>& down) {
   std::map<std::pair<plan::Location, plan::Location>, int64_t> flows;
-  for (const Copy& copy : copies_of(collection, cluster, policy)) {
+  for (const Copy& copy : copies_of(collection, cluster, policy, down)) {
     const int64_t size = tensor::size_of(collection.tensors[static_cast<size_t>(copy.tensor.value)].dtype);
     add_flow(flows, plan::Location::device(copy.from), plan::Location::host_memory(copy.to), copy.box.volume() * size);
   }

@@ -91,7 +91,7 @@ std::vector<Control::Impl::Source> Control::Impl::sources(const Job& job) const 
     if (job.redundant) {
       const Holding& copy = *job.redundant;
       collection::Residency residency{.lost = copy.gone};
-      for (const auto& extra : redundant_copies(*copy.collection, scenario_.cluster, job.spec->redundancy)) {
+      for (const collection::ExtraHolder& extra : copy.copies) {
         const std::vector<DeviceId> devices = scenario_.cluster.devices_of(extra.host);
         const bool host_lives =
             std::any_of(devices.begin(), devices.end(), [&](DeviceId device) { return copy.gone.count(device) == 0; });

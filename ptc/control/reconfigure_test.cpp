@@ -237,6 +237,25 @@ TEST(LostState, ARedundantCopyOnAnotherHostSavesAShardedOptimizer) {
   }
 }
 
+// h1 is dead when the copies of what h0 holds are made, so they go to h2.
+TEST(LostState, ACopyIsSoughtWhereItWasPut) {
+  Driver driver(
+      "until: \"1000s\"\n" +
+      job_text("a", "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" } redundancy { copies: 1 every_steps: 3 }"));
+  driver.lose(0.5, {2, 3}, 0.25);
+  driver.feed(3, StepReached{0, 3});
+  driver.feed(3.5, BackgroundDone{0, driver.only<Background>().tag});
+  driver.lose(4.75, {0, 1});
+  ASSERT_EQ(driver.job().state, "reconfiguring") << driver.job().failure;
+  int64_t from_memory = 0;
+  for (const plan::Operation& operation : driver.only<Execute>().plan->operations()) {
+    if (operation.src.kind != plan::Location::Kind::kHostMemory) continue;
+    ++from_memory;
+    EXPECT_EQ(operation.src, plan::Location::host_memory(HostId(2)));
+  }
+  EXPECT_GT(from_memory, 0);
+}
+
 TEST(LostState, ASnapshotUnderWayIsWorthlessWhenItsSourceDies) {
   Driver driver(sharded("checkpoint { every_steps: 4 }"));
   driver.feed(4, StepReached{0, 4});

@@ -59,6 +59,7 @@ class Control::Impl {
   double step_seconds(const Job& job) const;
   int64_t next_milestone(const Job& job) const;
   int64_t start_snapshot(Job& job, bool is_checkpoint);
+  std::set<HostId> hosts_down() const;
   void start_last_copy(Job& job);
   void stop(Job& job);
   double start_snapshots(Job& job);  // due ones; returns how long training stalls for them

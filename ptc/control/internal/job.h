@@ -24,6 +24,7 @@ struct Holding {
   std::set<DeviceId> gone;
   double made_s = 0;
   SnapshotId snapshot = kLiveState;
+  std::vector<collection::ExtraHolder> copies;  // redundant ones, where they were put
 };
 
 // Where training stands: step from_step + k is done at start_s + k · step_s.
@@ -97,10 +98,12 @@ std::vector<BulkFlow> load_flows(const collection::Collection& to, const plan::C
 std::vector<BulkFlow> checkpoint_flows(const collection::Collection& collection);
 
 // Step-stamped redundant copies: for every box without a replica on another host (or device), `copies` copies in the
-// memory of the following hosts of the job, then of the cluster, never at home. Where they lie, and the traffic that puts them there.
+// memory of the following hosts of the job, then of the cluster, never at home or on
+// hosts that are down. Where they lie, and the traffic that puts them there.
 std::vector<collection::ExtraHolder> redundant_copies(const collection::Collection& collection,
-                                                      const plan::Cluster& cluster, const RedundancyPolicy& policy);
+                                                      const plan::Cluster& cluster, const RedundancyPolicy& policy,
+                                                      const std::set<HostId>& down);
 std::vector<BulkFlow> redundancy_flows(const collection::Collection& collection, const plan::Cluster& cluster,
-                                       const RedundancyPolicy& policy);
+                                       const RedundancyPolicy& policy, const std::set<HostId>& down);
 
 }  // namespace scalai::control
