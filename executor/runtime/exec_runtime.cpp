@@ -15,6 +15,7 @@
 
 #include "executor/runtime/internal/exec_runtime_impl.h"
 #include "ptc/base/status.h"
+#include "ptc/plan/estimate.h"
 
 namespace scalai::executor {
 
@@ -63,8 +64,7 @@ void ExecRuntime::Impl::take_up(const control::Execute& execute) {
 absl::Status ExecRuntime::Impl::perform(const control::Execute& execute) {
   if (options_.log != nullptr) SCALAI_RETURN_IF_ERROR(options_.log->execute(execute));
   take_up(execute);
-  begin_stage(execute.job);
-  return absl::OkStatus();
+  return begin_stage(execute.job);
 }
 
 absl::Status ExecRuntime::Impl::perform(const control::Abort& abort) {
@@ -173,10 +173,12 @@ absl::Status ExecRuntime::Impl::apply(const control::Repair& repair) {
 
 // ---- executions ---------------------------------------------------------------------------------------------------
 
-void ExecRuntime::Impl::begin_stage(int job_index) {
+absl::Status ExecRuntime::Impl::begin_stage(int job_index) {
   JobState& state = job(job_index);
   Execution& execution = *state.execution;
   const ModelledStage& stage = execution.stages[execution.current];
+  if (options_.log != nullptr && stage.round > 0 && plan::frees_early(*execution.command.plan))
+    SCALAI_RETURN_IF_ERROR(options_.log->round(job_index, stage.round + 1));
   const double start_s = now_s_;
   JobWork* work = state.work.get();
   const control::Execute* command = &execution.command;
@@ -184,6 +186,7 @@ void ExecRuntime::Impl::begin_stage(int job_index) {
                               [work, command, stage, start_s] { return work->run_stage(*command, stage, start_s); });
   execution.until_s += stage.seconds;
   at(execution.until_s, StageEnd{job_index, state.execution_generation});
+  return absl::OkStatus();
 }
 
 // Waits for the work of a stage whose modelled time is over, and hears of lost workers meanwhile.
@@ -229,10 +232,7 @@ absl::Status ExecRuntime::Impl::end_stage(int job_index, const StageOutcome& out
   const ModelledStage& stage = execution.stages[execution.current];
   execution.phases.*stage.phase += outcome.seconds;
   if (stage.mark > execution.last_mark) report(control::RoundDone{job_index, execution.last_mark = stage.mark});
-  if (++execution.current < execution.stages.size()) {
-    begin_stage(job_index);
-    return absl::OkStatus();
-  }
+  if (++execution.current < execution.stages.size()) return begin_stage(job_index);
   // A commit needs the word of every device of the new epoch.
   execution.broken = any_dead(execution.command.plan->dst_devices);
   if (execution.broken) return absl::OkStatus();

@@ -120,16 +120,34 @@ absl::Status ExecRuntime::Impl::judge_workers() {
   return absl::OkStatus();
 }
 
-// Executions under way: what has arrived is dropped, and all of it runs again, by the old clock.
 absl::Status ExecRuntime::Impl::begin_again() {
   if (!std::exchange(to_begin_again_, false)) return absl::OkStatus();
   for (size_t i = 0; i < jobs_.size(); ++i) {
-    const std::optional<Execution>& execution = jobs_[i].execution;
-    if (!execution || execution->work.valid()) continue;
-    SCALAI_RETURN_IF_ERROR(jobs_[i].work->forget(execution->command.epoch));
-    begin_stage(static_cast<int>(i));
+    if (jobs_[i].execution && !jobs_[i].execution->work.valid())
+      SCALAI_RETURN_IF_ERROR(begin_again(static_cast<int>(i)));
   }
   return absl::OkStatus();
+}
+
+// An execution under way, by the old clock: what has arrived is dropped and all of it runs again, unless it has given up
+// old state. Then it goes on with the round that had begun, for which workers are prepared.
+absl::Status ExecRuntime::Impl::begin_again(int job_index) {
+  JobState& state = job(job_index);
+  Execution& execution = *state.execution;
+  int begun = 0;
+  if (options_.log != nullptr) {
+    SCALAI_ASSIGN_OR_RETURN(begun, options_.log->last_round(job_index));
+  }
+  if (begun == 0) {
+    SCALAI_RETURN_IF_ERROR(state.work->forget(execution.command.epoch));
+    return begin_stage(job_index);
+  }
+  while (execution.stages[execution.current].round + 1 != begun) {
+    const ModelledStage& done = execution.stages[execution.current++];
+    execution.until_s += done.seconds;
+    if (done.mark > execution.last_mark) report(control::RoundDone{job_index, execution.last_mark = done.mark});
+  }
+  return begin_stage(job_index);
 }
 
 }  // namespace scalai::executor

@@ -40,6 +40,10 @@ class MortalLog : public RunLog {
   absl::Status execute(const control::Execute& execute) override {
     return mortal([&] { return log_->execute(execute); });
   }
+  absl::Status round(int job, int round) override {
+    return mortal([&] { return log_->round(job, round); });
+  }
+  absl::StatusOr<int> last_round(int job) const override { return log_->last_round(job); }
   absl::Status abort(int job) override {
     return mortal([&] { return log_->abort(job); });
   }
@@ -74,7 +78,7 @@ struct Lives {
 
 class Resume : public ::testing::Test {
  protected:
-  Resume() : scenario_(control::testing::scenario_of(eventful()).value()) {}
+  explicit Resume(const std::string& text = eventful()) : scenario_(control::testing::scenario_of(text).value()) {}
 
   absl::StatusOr<control::RunReport> run(Fleet& fleet, Crew& crew, ExecOptions options) {
     control::Recorder recorder;
@@ -110,27 +114,44 @@ class Resume : public ::testing::Test {
     return result;
   }
 
+  // Every `stride`-th record, before and after it in turn.
+  void expect_the_same_plans_wherever_it_dies(int stride, size_t plans) {
+    const Lives whole = run_twice(0, false);
+    ASSERT_TRUE(whole.report.ok()) << whole.report.status();
+    const std::vector<std::string> expected = digests(*whole.report);
+    ASSERT_GE(expected.size(), plans);
+    int deaths = 0;
+    for (int nth = 2;; nth += stride) {
+      SCOPED_TRACE(::testing::Message() << "died around record " << nth);
+      const Lives resumed = run_twice(nth, nth % 2 == 0);
+      if (!resumed.died) break;
+      ++deaths;
+      ASSERT_TRUE(resumed.report.ok()) << resumed.report.status();
+      EXPECT_EQ(digests(*resumed.report), expected);
+      EXPECT_EQ(resumed.report->jobs[0].state, "running") << resumed.report->jobs[0].failure;
+      EXPECT_EQ(resumed.report->jobs[0].steps, whole.report->jobs[0].steps);
+    }
+    EXPECT_GE(deaths, 8);
+  }
+
   const control::Scenario scenario_;
 };
 
-TEST_F(Resume, MakesTheSamePlansWhereverTheControllerDies) {
-  const Lives whole = run_twice(0, false);
-  ASSERT_TRUE(whole.report.ok()) << whole.report.status();
-  const std::vector<std::string> expected = digests(*whole.report);
-  ASSERT_GE(expected.size(), 5u);
-  int deaths = 0;
-  for (int nth = 2;; nth += 5) {
-    SCOPED_TRACE(::testing::Message() << "died around record " << nth);
-    const Lives resumed = run_twice(nth, nth % 2 == 0);
-    if (!resumed.died) break;
-    ++deaths;
-    ASSERT_TRUE(resumed.report.ok()) << resumed.report.status();
-    EXPECT_EQ(digests(*resumed.report), expected);
-    EXPECT_EQ(resumed.report->jobs[0].state, "running") << resumed.report->jobs[0].failure;
-    EXPECT_EQ(resumed.report->jobs[0].steps, whole.report->jobs[0].steps);
-  }
-  EXPECT_GT(deaths, 10);
-}
+TEST_F(Resume, MakesTheSamePlansWhereverTheControllerDies) { expect_the_same_plans_wherever_it_dies(5, 5); }
+
+// Rounds that have given up old state are gone on with.
+class CappedResume : public Resume {
+ protected:
+  CappedResume()
+      : Resume(std::string(kSmallCluster) +
+               "until: \"30s\"\ncosts { restart: \"2s\" }\nplanner { memory_cap: \"60kB\" }\n" +
+               job_text("a",
+                        "gpus: 4 configs { layout: \"tp4\" step_time: \"1s\" } configs { layout: \"tp2\" step_time: "
+                        "\"1s\" } checkpoint { every_steps: 20 }") +
+               "events { at: \"10s\" resize { gpus: 2 } }\n") {}
+};
+
+TEST_F(CappedResume, GoesOnWithTheRoundThatHadBegun) { expect_the_same_plans_wherever_it_dies(1, 1); }
 
 }  // namespace
 }  // namespace scalai::executor

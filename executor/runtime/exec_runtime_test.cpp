@@ -6,6 +6,7 @@
 
 #include "executor/runtime/job_work.h"
 #include "executor/runtime/test_fleet.h"
+#include "ptc/plan/estimate.h"
 
 namespace scalai::executor {
 namespace {
@@ -142,6 +143,8 @@ class FullLog : public RunLog {
  public:
   absl::Status event(const control::Event&) override { return ++events, absl::OkStatus(); }
   absl::Status execute(const control::Execute&) override { return absl::OkStatus(); }
+  absl::Status round(int, int) override { return absl::OkStatus(); }
+  absl::StatusOr<int> last_round(int) const override { return 0; }
   absl::Status abort(int) override { return absl::OkStatus(); }
   absl::Status commit(const control::Commit& commit) override {
     commits.push_back(commit.epoch);
@@ -329,6 +332,40 @@ TEST(ExecRuntime, AReceiverDiesAfterAnyOfItsRounds) {
     EXPECT_EQ(ran.deaths, 1);
     expect_running(*ran.report);
     EXPECT_EQ(ran.report->jobs[0].lost_steps, 0) << "the old epoch was complete";
+    expect_replayable(*ran.report, folder.path());
+  }
+}
+
+// Under a memory cap old state goes from the second round on: then a death leads back to the checkpoint, before it to the
+// old epoch.
+TEST(ExecRuntime, UnderAMemoryCapADeathLeadsBackToWhatCoversIt) {
+  const Scenario scenario = scenario_of(
+      std::string(kSmallCluster) + "until: \"60s\"\n" + kCosts + "planner { memory_cap: \"60kB\" }\n" +
+      job_text(
+          "a",
+          "gpus: 8 configs { layout: \"tp4,dp2\" step_time: \"1s\" } configs { layout: \"tp2,dp2\" step_time: \"1s\" } "
+          "checkpoint { every_steps: 4 host_memory_copy: true }") +
+      "events { at: \"10s\" resize { gpus: 4 } }\n");
+  int rounds = 0;
+  const auto count = [&](int32_t host, const std::string& what) {
+    rounds += host == 0 && what == "round" ? 1 : 0;
+    return false;
+  };
+  const Folder whole_folder;
+  const Ran whole = execute(scenario, "reshard", whole_folder.path(), {.swallow = count});
+  ASSERT_TRUE(whole.report.ok()) << whole.report.status();
+  expect_running(*whole.report);
+  ASSERT_TRUE(plan::frees_early(*whole.report->plans[0]));
+  ASSERT_GE(rounds, 4);
+  EXPECT_EQ(whole.report->jobs[0].lost_steps, 0);
+  for (int nth = 1; nth <= rounds; nth += nth < 4 ? 1 : 5) {
+    SCOPED_TRACE(fmt::format("in round {} of {}", nth, rounds));
+    const Folder folder;
+    const Ran ran = execute(scenario, "reshard", folder.path(), {.deaths = {{.host = 0, .what = "round", .nth = nth}}});
+    ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+    EXPECT_EQ(ran.deaths, 1);
+    expect_running(*ran.report);
+    EXPECT_EQ(ran.report->jobs[0].lost_steps > 0, nth > 1) << "other hosts had replicas of the old epoch";
     expect_replayable(*ran.report, folder.path());
   }
 }

@@ -20,6 +20,20 @@ class JournalLog : public RunLog {
     return journal_.begin_transaction({execute.job, execute.epoch, execute.plan->digest}).status();
   }
 
+  absl::Status round(int job, int round) override {
+    SCALAI_ASSIGN_OR_RETURN(const int last, last_round(job));
+    if (last >= round) return absl::OkStatus();
+    SCALAI_ASSIGN_OR_RETURN(const JobRecord record, journal_.job(job));
+    return journal_.record_round({record.prepared->id, round, "boxes that the plan frees in earlier rounds"});
+  }
+
+  absl::StatusOr<int> last_round(int job) const override {
+    SCALAI_ASSIGN_OR_RETURN(const JobRecord record, journal_.job(job));
+    if (!record.prepared) return 0;
+    SCALAI_ASSIGN_OR_RETURN(const std::vector<Round> rounds, journal_.rounds_of(record.prepared->id));
+    return rounds.empty() ? 0 : rounds.back().round;
+  }
+
   absl::Status abort(int job) override {
     SCALAI_ASSIGN_OR_RETURN(const JobRecord record, journal_.job(job));
     return record.prepared ? journal_.abort(record.prepared->id) : absl::OkStatus();

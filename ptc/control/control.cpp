@@ -10,6 +10,7 @@
 #include "ptc/base/status.h"
 #include "ptc/collection/megatron.h"
 #include "ptc/control/internal/control_impl.h"
+#include "ptc/plan/estimate.h"
 
 namespace scalai::control {
 
@@ -98,8 +99,9 @@ void Control::Impl::on(const StepReached& event) {
 }
 
 void Control::Impl::on(const RoundDone& event) {
-  const Job& job = jobs_[static_cast<size_t>(event.job)];
+  Job& job = jobs_[static_cast<size_t>(event.job)];
   if (!job.underway) return;
+  job.underway->torn = job.underway->torn || (event.round > 0 && plan::frees_early(*job.underway->record.plan));
   const int reconfiguration = job.underway->record.index;
   for (size_t i = 0; i < scenario_.events.size(); ++i) {
     const auto* during = std::get_if<During>(&scenario_.events[i].when);
@@ -321,6 +323,10 @@ void Control::Impl::lose_devices(Job& job, const std::set<DeviceId>& lost, doubl
     const bool target = among(underway.target.devices, attempt_s);
     if (!target && !among(underway.record.plan->src_devices, job.state.made_s)) return;
     commands_.push_back(Abort{.job = job.index});
+    if (std::exchange(underway.torn, false)) {
+      const std::vector<DeviceId>& held = job.state.collection->device_of_rank;
+      job.state.gone.insert(held.begin(), held.end());
+    }
     underway.record.cause += "; " + cause;
     underway.record.phases.aborted += now_s_ - underway.attempt_s;
     ++underway.record.aborted_attempts;

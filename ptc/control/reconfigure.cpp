@@ -127,15 +127,18 @@ std::vector<DeviceId> Control::Impl::place_ranks(const Job& job, const Source& s
                      usable_devices(job));
 }
 
-std::shared_ptr<const plan::Plan> Control::Impl::make_plan(const Source& source, const collection::Collection& to) {
+absl::StatusOr<std::shared_ptr<const plan::Plan>> Control::Impl::make_plan(const Source& source,
+                                                                           const collection::Collection& to) {
   plan::PlannerOptions options = strategy_.planner;
   options.round_bytes = scenario_.round_bytes;
+  // A rollback finds devices with state that is of no use; what it brings comes beside that.
+  if (source.holding.snapshot == kLiveState && strategy_.caps_memory()) options.memory_cap = scenario_.memory_cap;
   auto made = plan::make_plan({.from = *source.holding.collection,
                                .to = to,
                                .cluster = scenario_.cluster,
                                .residency = source.residency,
                                .options = options});
-  SCALAI_CHECK(made.ok(), message_of(made.status()));
+  if (!made.ok()) return made.status();
   if (check_plans_) {
     const absl::Status verdict = plan::interpret(
         *made,
@@ -177,6 +180,26 @@ Execute Control::Impl::execution(const Job& job, const Source& source, std::shar
   }
   return execute;
 }
+
+namespace {
+
+std::string describe_missing(const plan::Plan& plan) {
+  constexpr size_t kNamed = 5;
+  int64_t bytes = 0;
+  for (const plan::Missing& missing : plan.missing) {
+    bytes += missing.box.volume() * tensor::size_of(plan.tensors[static_cast<size_t>(missing.tensor.value)].dtype);
+  }
+  std::string text =
+      fmt::format("no surviving holder and no checkpoint for {} boxes ({} bytes):", plan.missing.size(), bytes);
+  for (size_t i = 0; i < std::min(kNamed, plan.missing.size()); ++i) {
+    const plan::Missing& missing = plan.missing[i];
+    text += fmt::format(" tensor \"{}\" {}", plan.tensors[static_cast<size_t>(missing.tensor.value)].name,
+                        missing.box.str());
+  }
+  return text;
+}
+
+}  // namespace
 
 // ---- attempts and commits -------------------------------------------------------------------------------------------
 
@@ -224,7 +247,9 @@ void Control::Impl::begin_attempt(Job& job) {
   for (const Source& source : sources(job)) {
     const auto placed = std::make_shared<collection::Collection>(*underway.collection);
     if (strategy_.places()) placed->device_of_rank = place_ranks(job, source, *placed);
-    const std::shared_ptr<const plan::Plan> plan = make_plan(source, *placed);
+    const auto made = make_plan(source, *placed);
+    if (!made.ok()) return fail(job, message_of(made.status()));
+    const std::shared_ptr<const plan::Plan>& plan = *made;
     if (first == nullptr) first = plan;
     if (!plan->feasible()) continue;
     underway.collection = placed;
@@ -240,7 +265,8 @@ void Control::Impl::begin_attempt(Job& job) {
     commands_.push_back(execution(job, source, plan));
     return;
   }
-  fail(job, first.get());
+  fail(job, first == nullptr ? "the strategy restarts from checkpoints, and none was ever completed"
+                             : describe_missing(*first));
 }
 
 void Control::Impl::commit(Job& job, const PhaseSeconds& phases) {
@@ -288,29 +314,8 @@ void Control::Impl::wait(Job& job) {
   if (stopping_) stop(job);
 }
 
-namespace {
-
-std::string describe_missing(const plan::Plan& plan) {
-  constexpr size_t kNamed = 5;
-  int64_t bytes = 0;
-  for (const plan::Missing& missing : plan.missing) {
-    bytes += missing.box.volume() * tensor::size_of(plan.tensors[static_cast<size_t>(missing.tensor.value)].dtype);
-  }
-  std::string text =
-      fmt::format("no surviving holder and no checkpoint for {} boxes ({} bytes):", plan.missing.size(), bytes);
-  for (size_t i = 0; i < std::min(kNamed, plan.missing.size()); ++i) {
-    const plan::Missing& missing = plan.missing[i];
-    text += fmt::format(" tensor \"{}\" {}", plan.tensors[static_cast<size_t>(missing.tensor.value)].name,
-                        missing.box.str());
-  }
-  return text;
-}
-
-}  // namespace
-
-void Control::Impl::fail(Job& job, const plan::Plan* plan) {
-  job.record.failure =
-      plan == nullptr ? "the strategy restarts from checkpoints, and none was ever completed" : describe_missing(*plan);
+void Control::Impl::fail(Job& job, std::string why) {
+  job.record.failure = std::move(why);
   job.record.reconfigurations.push_back(job.underway->record);
   job.underway.reset();
   job.mode = Mode::kFailed;

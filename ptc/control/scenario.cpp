@@ -118,9 +118,11 @@ void drop_foreign_expectations(const Context& context, Scenario& scenario) {
 
 // Rounds are cut by bytes: in proportion, so that a narrower model moves in about as many of them.
 void scale_rounds(const Context& context, Scenario& scenario) {
-  if (scenario.round_bytes == 0 || context.whole_bytes == 0) return;
+  if (context.whole_bytes == 0) return;
   const double ratio = static_cast<double>(context.scaled_bytes) / static_cast<double>(context.whole_bytes);
-  scenario.round_bytes = static_cast<int64_t>(std::ceil(static_cast<double>(scenario.round_bytes) * ratio));
+  for (int64_t* bytes : {&scenario.round_bytes, &scenario.memory_cap}) {
+    if (*bytes > 0) *bytes = static_cast<int64_t>(std::ceil(static_cast<double>(*bytes) * ratio));
+  }
 }
 
 absl::StatusOr<Scenario> build(Context& context, const std::string& cluster_file,

@@ -123,6 +123,7 @@ struct Scenario {
   std::string strategy = "reshard";
   std::vector<CostOverride> costs;
   int64_t round_bytes = 0;      // 0 = one round; in proportion to the scaled models' state
+  int64_t memory_cap = -1;      // bytes a device beyond the larger of old and new state, in proportion too; −1 = none
   model::Fraction scale_model;  // of every job's model (ptc/model/scaling.h); given step times stay the real model's
   std::vector<Expectation> expectations;
   std::string resolved_text;  // the scenario with every default and file written out, as textproto

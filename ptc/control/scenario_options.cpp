@@ -109,6 +109,18 @@ Expectation build_expectation(Source& source, const proto::Expect& given, const 
   return expect;
 }
 
+// A capped plan gives up old state before the new one is whole: a failure then must not be the end of the job.
+void check_cover(Context& context, const Scenario& scenario) {
+  for (const JobSpec& job : scenario.jobs) {
+    if (job.checkpoint.every_steps > 0 || job.redundancy.copies > 0) continue;
+    context.source.error("planner.memory_cap",
+                         fmt::format("under a cap old state goes before the new state is whole, and job \"{}\" has "
+                                     "nothing that covers a failure meanwhile",
+                                     job.name),
+                         "give it checkpoint { every_steps: … } or redundancy { copies: 1 … }");
+  }
+}
+
 }  // namespace
 
 void build_options(Context& context, Scenario& scenario) {
@@ -121,6 +133,12 @@ void build_options(Context& context, Scenario& scenario) {
     scenario.round_bytes = source.bytes("planner.round_bytes", context.message.planner().round_bytes()).value_or(1);
     if (scenario.round_bytes == 0)
       source.error("planner.round_bytes", "a round of 0 bytes would move nothing", "leave the field out for one round");
+  }
+  if (source.given("planner.memory_cap")) {
+    scenario.memory_cap = source.bytes("planner.memory_cap", context.message.planner().memory_cap()).value_or(0);
+    if (scenario.round_bytes > 0)
+      source.error("planner.memory_cap", "the cap makes rounds of its own", "leave round_bytes out");
+    check_cover(context, scenario);
   }
   for (int i = 0; i < context.message.expect_size(); ++i) {
     scenario.expectations.push_back(build_expectation(source, context.message.expect(i), fmt::format("expect[{}]", i)));

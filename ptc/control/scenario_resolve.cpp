@@ -213,6 +213,7 @@ std::string resolved_text_of(const Scenario& scenario, const proto::Scenario& me
   out.set_strategy(scenario.strategy);
   for (const CostOverride& costs : scenario.costs) write_costs(costs, *out.add_costs());
   if (scenario.round_bytes > 0) out.mutable_planner()->set_round_bytes(fmt::format("{}B", scenario.round_bytes));
+  if (scenario.memory_cap >= 0) out.mutable_planner()->set_memory_cap(fmt::format("{}B", scenario.memory_cap));
   for (const Expectation& expect : scenario.expectations) {
     write_expectation(expect, scenario.strategy, *out.add_expect());
   }

@@ -213,6 +213,21 @@ TEST(Scenario, ClusterFileOfTheCommandLineWins) {
   EXPECT_EQ(parse(kSmall, {}, "elsewhere.textproto").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(Scenario, AMemoryCapNeedsSomethingThatCoversAFailure) {
+  const std::string text = std::string(kSmall) + "planner { memory_cap: \"1MB\" }\n";
+  EXPECT_NE(problems_of(text).find("job \"j\" has nothing that covers a failure meanwhile"), std::string::npos)
+      << problems_of(text);
+  const std::string covered = replaced(text, "jobs {", "jobs { checkpoint { every_steps: 5 } ");
+  const auto scenario = parse(covered);
+  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  EXPECT_EQ(scenario->memory_cap, 1'000'000);
+  EXPECT_EQ(parse(scenario->resolved_text)->memory_cap, 1'000'000);
+  EXPECT_LT(parse(covered + "scale_model: \"1/8\"")->memory_cap, 100'000) << "in proportion to the state";
+  EXPECT_EQ(parse(kSmall)->memory_cap, -1);
+  const std::string both = replaced(covered, "planner {", "planner { round_bytes: \"1MB\" ");
+  EXPECT_NE(problems_of(both).find("the cap makes rounds of its own"), std::string::npos) << problems_of(both);
+}
+
 TEST(Scenario, ScaledModelsKeepTheStructure) {
   const Scenario given = parse(whole()).value();
   const Scenario part = parse(whole() + "scale_model: \"0.125\"").value();

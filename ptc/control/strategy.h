@@ -33,6 +33,8 @@ struct Strategy {
   bool places() const {
     return planner.placement != plan::PlacementRule::kIdentity || planner.spread != plan::SpreadRule::kNone;
   }
+  // Knows how to keep a cap: state goes from device to device, not by way of hosts or storage.
+  bool caps_memory() const { return planner.in_place && planner.sources != plan::SourceRule::kStorage; }
   bool staged() const { return !planner.in_place; }  // state goes through host memory: stage, pull, upload, load
 };
 

@@ -88,4 +88,11 @@ double estimate_seconds(const Plan& plan, const Cluster& cluster) {
   return std::accumulate(seconds.begin(), seconds.end(), 0.0);
 }
 
+bool frees_early(const Plan& plan) {
+  for (int32_t pattern = 0; pattern < plan.patterns.size(); ++pattern) {
+    if (!plan.patterns.frees(pattern).empty()) return true;
+  }
+  return false;
+}
+
 }  // namespace scalai::plan

@@ -21,4 +21,7 @@ std::vector<double> round_seconds(const Plan& plan, const Cluster& cluster);
 // Their sum.
 double estimate_seconds(const Plan& plan, const Cluster& cluster);
 
+// Whether old state goes before the plan is committed: from its second round on, under a memory cap.
+bool frees_early(const Plan& plan);
+
 }  // namespace scalai::plan

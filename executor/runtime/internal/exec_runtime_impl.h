@@ -139,7 +139,8 @@ class ExecRuntime::Impl {
   std::vector<LossKnown> take_losses(const std::vector<DeviceId>& devices);
   absl::Status apply(const control::Fail& fail, double detect_s);
   absl::Status apply(const control::Repair& repair);
-  void begin_stage(int job_index);
+  absl::Status begin_stage(int job_index);
+  absl::Status begin_again(int job_index);
   absl::Status end_stage(int job_index, const StageOutcome& outcome);
   absl::Status explained(const absl::Status& status);
   void hear(double timeout_s);

@@ -81,11 +81,12 @@ class Control::Impl {
   void begin_attempt(Job& job);
   bool settled(const Job& job) const;  // it has what it wants
   std::vector<DeviceId> place_ranks(const Job& job, const Source& source, const collection::Collection& to) const;
-  std::shared_ptr<const plan::Plan> make_plan(const Source& source, const collection::Collection& to);
+  // Error: no order keeps the memory cap.
+  absl::StatusOr<std::shared_ptr<const plan::Plan>> make_plan(const Source& source, const collection::Collection& to);
   Execute execution(const Job& job, const Source& source, std::shared_ptr<const plan::Plan> plan) const;
   void commit(Job& job, const PhaseSeconds& phases);
   void wait(Job& job);
-  void fail(Job& job, const plan::Plan* plan);  // null: there was no source to plan from
+  void fail(Job& job, std::string why);
 
   // ---- bookkeeping.cpp ------------------------------------------------------------------------------------------
   void allocate(Job& job, std::vector<DeviceId> devices);  // closes the books on the old ones

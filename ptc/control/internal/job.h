@@ -50,6 +50,7 @@ struct Underway {
   Target target;
   std::shared_ptr<const collection::Collection> collection;  // of the new epoch
   double attempt_s = 0;                                      // when the attempt under way began
+  bool torn = false;  // the attempt has given up old state, under a memory cap: only its end makes the job whole
 };
 
 enum class Mode { kWaiting, kTraining, kStopping, kReconfiguring, kComplete, kFailed, kStopped };
