@@ -7,7 +7,9 @@
 int main(int argc, char** argv) {
   using namespace scalai::apps;
   const std::map<std::string, scalai::Command (*)()> others = {{"worker", exec_worker_command},
-                                                               {"ctl", exec_ctl_command}};
+                                                               {"ctl", exec_ctl_command},
+                                                               {"bench", exec_bench_command},
+                                                               {"calibrate", exec_calibrate_command}};
   const auto other = argc > 1 ? others.find(argv[1]) : others.end();
   const bool is_other = other != others.end();
   const scalai::Program program{.name = is_other ? "scalai-exec " + other->first : "scalai-exec",

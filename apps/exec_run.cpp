@@ -330,7 +330,7 @@ Command exec_run_command() {
            .summary = "run a scenario for real, on worker processes",
            .usage = "scalai exec SCENARIO --out=DIR [--scale-model=1/8]\n"
                     "       scalai exec --resume=DIR\n"
-                    "       scalai exec worker|ctl --help",
+                    "       scalai exec worker|ctl|bench|calibrate --help",
            .description =
                "Runs the scenario's jobs, events and reconfigurations on worker processes, one a host, that hold real "
                "bytes in\n"

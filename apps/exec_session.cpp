@@ -34,8 +34,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::start(const plan::Cluster& clu
   options.server.controller.hosts = hosts;
   std::unique_ptr<Session> session(new Session(options.log_folder));
   SCALAI_ASSIGN_OR_RETURN(session->controller_, ex::ControlServer::start(options.server));
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  ex::CrewOptions crew{.threads = std::max(1, cores / std::max(1, hosts)), .force_network = options.network};
+  // Workers of one machine share its cores; threads that wait for the network take none. Elsewhere workers decide.
+  const int share = static_cast<int>(std::thread::hardware_concurrency()) / std::max(1, hosts);
+  const int threads = options.local ? std::max(options.network ? 4 : 1, share) : 0;
+  ex::CrewOptions crew{.threads = threads, .force_network = options.network};
   if (options.local) {
     ex::Spawner* spawner = &session->spawner_;
     const std::string address = session->controller_->address();

@@ -119,17 +119,20 @@ Command validate_command() {
 }
 
 Command compare_command() {
-  return {{.name = "compare",
-           .summary = "print the reports of several runs side by side",
-           .usage = "scalai compare DIR…",
-           .description =
-               "Each DIR is the --out folder of a run, or of several strategies: then all of them are shown, by name.\n"
-               "Runs of different scenarios or seeds are noted and get no ratio.",
-           .options = {format_option()},
-           .examples = {"scalai compare out/demo", "scalai compare out/demo/reshard out/demo/tenplex"},
-           .min_arguments = 1,
-           .max_arguments = -1},
-          compare};
+  return {
+      {.name = "compare",
+       .summary = "print the reports of several runs side by side",
+       .usage = "scalai compare DIR…",
+       .description =
+           "Each DIR is the --out folder of a run, or of several strategies: then all of them are shown, by name.\n"
+           "Runs of different scenarios or seeds are noted and get no ratio. Two runs of one scenario, one simulated\n"
+           "and one executed, are also compared by reconfiguration and phase: predicted, measured, relative error.",
+       .options = {format_option()},
+       .examples = {"scalai compare out/demo", "scalai compare out/demo/reshard out/demo/tenplex",
+                    "scalai compare out/sim out/exec"},
+       .min_arguments = 1,
+       .max_arguments = -1},
+      compare};
 }
 
 Command replay_command() {

@@ -23,7 +23,7 @@ class ReplyBody;
 namespace scalai::executor {
 
 struct CrewOptions {
-  int threads = 1;             // of each worker
+  int threads = 1;             // of each worker; 0: it decides
   bool force_network = false;  // no shared memory between workers of one machine
   double deadline_s = 600;     // of any command
   double join_s = 60;          // a worker joins within this time of its start

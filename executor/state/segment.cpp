@@ -212,6 +212,8 @@ absl::StatusOr<uint64_t> Segment::allocate(int64_t bytes) {
       return status;
     }
   }
+  // A fault a page in the middle of a transfer would take longer than the copy. An older kernel refuses: then it does.
+  (void)::madvise(mapping_->base + offset, static_cast<size_t>(size), MADV_POPULATE_WRITE);
   allocations_[offset].bytes = size;
   in_use_ += size;
   peak_ = std::max(peak_, in_use_);

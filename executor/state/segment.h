@@ -49,7 +49,8 @@ class Segment {
   Segment& operator=(Segment&&) noexcept;
   ~Segment();
 
-  // Commits whole pages, filled with zeros, and returns their offset. bytes > 0. ResourceExhausted, with numbers, when
+  // Commits whole pages, filled with zeros, and returns their offset. bytes > 0. They are in this process's page tables,
+  // where the kernel can do that (Linux 5.14): writing them does not fault. ResourceExhausted, with numbers, when
   // the limit, the machine's (or the control group's) memory or the virtual space does not suffice; nothing has changed
   // then.
   absl::StatusOr<uint64_t> allocate(int64_t bytes);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -51,6 +52,25 @@ TEST(Segment, MemoryComesAndGoesWithBuffers) {
   segment.free(again);
   segment.free(b);
   EXPECT_EQ(data_committed(segment), 0);
+}
+
+TEST(Segment, WritingWhatIsAllocatedDoesNotFault) {
+  const auto faults = [] {
+    rusage usage{};
+    SCALAI_CHECK(::getrusage(RUSAGE_SELF, &usage) == 0);
+    return usage.ru_minflt;
+  };
+  void* probe = ::mmap(nullptr, static_cast<size_t>(kPage), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(probe, MAP_FAILED);
+  const bool can_populate = ::madvise(probe, static_cast<size_t>(kPage), MADV_POPULATE_WRITE) == 0;
+  ::munmap(probe, static_cast<size_t>(kPage));
+  if (!can_populate) GTEST_SKIP() << "this kernel does not enter pages into page tables ahead (Linux 5.14)";
+  Segment segment = segment_of();
+  constexpr int64_t kPages = 4096;
+  const uint64_t offset = value_or_die(segment.allocate(kPages * kPage));
+  const auto before = faults();
+  for (int64_t page = 0; page < kPages; ++page) segment.data(offset)[page * kPage] = std::byte{1};
+  EXPECT_LT(faults() - before, kPages / 8);
 }
 
 TEST(Segment, GivesBackWholePagesOfAPart) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "executor/state/copy.h"
 #include "ptc/base/random.h"
@@ -116,7 +117,8 @@ class Worker::Handling {
   }
 
   absl::Status setup(const CommandBody::Setup& setup) {
-    worker_.threads_ = std::max(1, setup.threads());
+    const int cores = static_cast<int>(std::thread::hardware_concurrency());
+    worker_.threads_ = setup.threads() > 0 ? setup.threads() : std::clamp(cores, 4, 16);
     SCALAI_RETURN_IF_ERROR(places_.setup({setup.gpus_of_host().begin(), setup.gpus_of_host().end()}));
     const std::vector<WorkerPlace> own = places_.addresses();
     for (const WorkerPlace& place : own) {

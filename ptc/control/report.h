@@ -96,7 +96,8 @@ absl::StatusOr<std::vector<Event>> parse_events(const std::string& csv);
 // The table a person reads in ten seconds: per job one line, then per reconfiguration one line.
 std::string summary_table(const std::string& summary_json_text);
 
-// Several summaries side by side, one column a run; labels name the columns. `format`: "table", "csv" or "json".
+// Several summaries side by side, one column a run; labels name the columns. `format`: "table", "csv" or "json". For a
+// simulated and an executed run of one scenario, table and JSON go on with what was predicted and what was measured.
 absl::StatusOr<std::string> compare_summaries(const std::vector<std::pair<std::string, std::string>>& label_and_json,
                                               const std::string& format);
 

@@ -314,6 +314,34 @@ std::string manifest_json(const Manifest& manifest) {
   return text_of(json);
 }
 
+namespace {
+
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+Json prediction_json(const Prediction& prediction) {
+  Json changes = Json::array();
+  for (const PredictedChange& change : prediction.changes) {
+    Json phases = Json::array();
+    for (const PhasePrediction& phase : change.phases) {
+      phases.push_back({{"phase", phase.phase},
+                        {"predicted_s", phase.predicted_s},
+                        {"measured_s", or_null(phase.measured_s)},
+                        {"error", or_null(phase.error)}});
+    }
+    changes.push_back({{"job", change.job},
+                       {"index", change.index},
+                       {"from", change.from},
+                       {"to", change.to},
+                       {"same_plan", change.same_plan},
+                       {"phases", std::move(phases)}});
+  }
+  return {{"transfer_error_median", or_null(prediction.transfer_error_median)},
+          {"transfers", prediction.transfers},
+          {"reconfigurations", std::move(changes)}};
+}
+
+}  // namespace
+
 std::string comparison_json(const Comparison& comparison) {
   Json json;
   json["same_scenario"] = comparison.same_scenario;
@@ -327,7 +355,6 @@ std::string comparison_json(const Comparison& comparison) {
                             {"strategy", run.strategy},
                             {"runtime", run.runtime}});
   }
-  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
   json["rows"] = Json::array();
   for (const ComparisonRow& row : comparison.rows) {
     Json values = Json::array();
@@ -336,6 +363,7 @@ std::string comparison_json(const Comparison& comparison) {
     if (comparison.runs.size() == 2) line["ratio"] = or_null(row.ratio);
     json["rows"].push_back(std::move(line));
   }
+  if (comparison.prediction) json["prediction"] = prediction_json(*comparison.prediction);
   return text_of(json);
 }
 

@@ -172,6 +172,7 @@ absl::StatusOr<Comparison> compare(const std::vector<std::pair<std::string, std:
     comparison.same_scenario &= last.scenario_digest == first.scenario_digest && last.seed == first.seed;
   }
   for (const std::string& job : job_names(comparison.runs)) add_rows(job, comparison);
+  comparison.prediction = prediction_of(comparison.runs);
   return comparison;
 }
 
@@ -300,7 +301,10 @@ absl::StatusOr<std::string> compare_summaries(const std::vector<std::pair<std::s
   SCALAI_ASSIGN_OR_RETURN(const Comparison comparison, compare(label_and_json));
   if (format == "json") return comparison_json(comparison);
   if (format == "csv") return comparison_csv(comparison);
-  if (format == "table") return ComparisonTable(comparison).text() + note_on_scenarios(comparison);
+  if (format == "table") {
+    const std::string prediction = comparison.prediction ? "\n" + prediction_table(*comparison.prediction) : "";
+    return ComparisonTable(comparison).text() + note_on_scenarios(comparison) + prediction;
+  }
   return invalid(fmt::format("unknown format \"{}\"; one of table, csv, json", clipped(format, 40)));
 }
 

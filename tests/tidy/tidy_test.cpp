@@ -40,8 +40,8 @@ const std::vector<FolderRule>& folder_rules() {
 
 const std::vector<LibraryRule>& library_rules() {
   static const std::vector<LibraryRule> rules = {
-      {"simgrid/", {"sim"}},     {"xbt/", {"sim"}},      {"boost/", {"ptc/base"}}, {"google/protobuf/", {}},
-      {"nlohmann/json.hpp", {}}, {"cuda", {"executor"}}, {"nccl.h", {"executor"}}, {"ucp/", {"executor"}},
+      {"simgrid/", {"sim"}},     {"xbt/", {"sim"}},      {"boost/", {"ptc/base"}},    {"google/protobuf/", {}},
+      {"nlohmann/json.hpp", {}}, {"cuda", {"executor"}}, {"nccl.h", {"executor"}},    {"ucp/", {"executor"}},
       {"grpcpp/", {"executor"}}, {"fuse3/", {"vfs"}},    {"sqlite3.h", {"executor"}},
   };
   return rules;
@@ -89,10 +89,17 @@ const std::vector<Exception>& untested_exceptions() {
       {"apps/plan_difference.cpp", "`scalai plan diff`; plan_command_test runs it"},
       {"apps/plan_output.cpp", "what `scalai plan` prints; plan_command_test reads it"},
       {"apps/plan_request.cpp", "options of `scalai plan`; plan_command_test runs good and bad ones"},
+      {"apps/exec_bench.cpp", "a command; exec_bench_test runs it"},
+      {"apps/exec_calibrate.cpp", "a command; exec_calibrate_test runs it"},
+      {"apps/exec_ctl.cpp", "a command; e2e_exec_live_test runs it"},
+      {"apps/exec_run.cpp", "a command; e2e_exec_test runs it"},
+      {"apps/exec_worker.cpp", "a process of its own; e2e_exec_test starts it, well and badly"},
+      {"apps/exec_session.cpp", "controller and workers; e2e_exec_test starts them"},
       {"apps/run_report.cpp", "what sim and exec have in common; e2e_test runs it"},
       {"apps/scenario_commands.cpp", "commands; diagnostics_test and e2e_test run them"},
       {"apps/sim_family.cpp", "processes of scalai-sim; e2e_test runs them"},
       {"ptc/control/bookkeeping.cpp", "part of control.h; control_test and sim_runtime_test check the records"},
+      {"ptc/control/snapshots.cpp", "part of control.h; reconfigure_test"},
       {"ptc/control/replay.cpp", "e2e_test replays reports, true and altered"},
       {"ptc/control/run.cpp", "the loop of every test in sim_runtime_test"},
       {"ptc/plan/internal/plan_facts.cpp", "facts the interpreters share; interpreter_test"},

@@ -1,7 +1,8 @@
 #pragma once
-// The control loop's state and its handlers, spread over three sources by what they decide:
+// The control loop's state and its handlers, spread over four sources by what they decide:
 //   control.cpp      events, the scenario's script, training
 //   reconfigure.cpp  where a job goes, where its state comes from, attempts and commits
+//   snapshots.cpp    copies of a job's state
 //   bookkeeping.cpp  records for the report
 
 #include <functional>
@@ -54,17 +55,19 @@ class Control::Impl {
   void stop_at_boundary(Job& job);
   void lose_devices(Job& job, const std::set<DeviceId>& lost, double failed_at_s, const std::string& cause);
   bool lost_since(DeviceId device, double made_s) const;
-  void drop_in_flight(Job& job, const std::function<bool(const Holding&)>& worthless);
   void start_training(Job& job, double stall_s = 0);
   double step_seconds(const Job& job) const;
-  int64_t next_milestone(const Job& job) const;
-  int64_t start_snapshot(Job& job, bool is_checkpoint);
-  std::set<HostId> hosts_down() const;
-  void start_last_copy(Job& job);
   void stop(Job& job);
-  double start_snapshots(Job& job);  // due ones; returns how long training stalls for them
   void complete(Job& job);
   void stop_if_over();
+
+  // ---- snapshots.cpp --------------------------------------------------------------------------------------------
+  int64_t next_milestone(const Job& job) const;
+  double start_snapshots(Job& job);  // due ones; returns how long training stalls for them
+  int64_t start_snapshot(Job& job, bool is_checkpoint);
+  void start_last_copy(Job& job);
+  std::set<HostId> hosts_down() const;
+  void drop_in_flight(Job& job, const std::function<bool(const Holding&)>& worthless);
 
   // ---- reconfigure.cpp ------------------------------------------------------------------------------------------
   // A complete copy of the job's state to plan from.

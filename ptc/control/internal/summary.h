@@ -85,13 +85,38 @@ struct ComparisonRow {
   std::vector<std::optional<double>> values;
   std::optional<double> ratio;  // second run / first, when there are just two
 };
+
+// A phase as the simulator predicted it and as the executor measured it.
+struct PhasePrediction {
+  const char* phase = "";  // key of phases_s
+  double predicted_s = 0;
+  std::optional<double> measured_s;  // nothing: workers did nothing for it, so that its time is modelled in both runs
+  std::optional<double> error;       // (predicted − measured) / measured
+};
+struct PredictedChange {
+  std::string job, from, to;
+  int64_t index = 0;
+  bool same_plan = false;  // only then it counts in the median
+  std::vector<PhasePrediction> phases;
+};
+struct Prediction {
+  std::vector<PredictedChange> changes;         // that both runs completed
+  int64_t transfers = 0;                        // of these with the same plan and bytes that move
+  std::optional<double> transfer_error_median;  // of the errors' absolute values; nothing without transfers
+};
+// Exactly two runs of one scenario with one strategy, one simulated and one executed, in any order; else nothing.
+std::optional<Prediction> prediction_of(const std::vector<Summary>& runs);
+// For people: a line a phase, then the median.
+std::string prediction_table(const Prediction& prediction);
+
 struct Comparison {
   std::vector<std::string> labels;
   std::vector<Summary> runs;
   bool same_scenario = true;
   std::vector<ComparisonRow> rows;
+  std::optional<Prediction> prediction;
 };
-// Values in base units; "ratio" only for two runs.
+// Values in base units; "ratio" only for two runs, "prediction" only where there is one.
 std::string comparison_json(const Comparison& comparison);
 
 }  // namespace scalai::control

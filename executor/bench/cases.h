@@ -1,0 +1,48 @@
+#pragma once
+// What is measured: changes of a job's state between two collections, each device on a host of its own. Pure functions.
+//
+//   row-column  one F32 matrix, cut by rows, then by columns, on the same N devices
+//   tp, pp, dp  gpt2 with optimizer state: that degree doubles, from N/2 devices to N (tp stops at 4, which is what its
+//               12 heads allow, pp at 8; the rest are replicas)
+//   redeploy    gpt2 goes from the first N/2 devices to the others, with the same layout
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ptc/collection/collection.h"
+#include "ptc/model/scaling.h"
+#include "ptc/plan/cluster.h"
+
+namespace scalai::executor::bench {
+
+inline constexpr int kMostDevices = 64;
+
+struct Case {
+  std::string name;
+  int devices = 0;                  // N: hosts of the cluster
+  collection::Collection from, to;  // epochs 1 and 2
+  int64_t state_bytes = 0;          // of the logical tensors, each once
+  int64_t rows = 0, columns = 0;    // row-column only
+};
+
+std::vector<std::string> case_names();
+
+struct CaseOptions {
+  std::vector<std::string> names;  // of case_names()
+  std::vector<int> devices = {2, 4, 8};
+  int64_t bytes = int64_t{1} << 30;  // of row-column's matrix
+  model::Fraction scale_model;       // of gpt2
+};
+// By name in the order given, then by devices. Errors (InvalidArgument): an unknown name, a number of devices that is no
+// power of two from 2 to kMostDevices, a matrix with fewer rows or columns than devices.
+absl::StatusOr<std::vector<Case>> make_cases(const CaseOptions& options);
+
+// So many hosts with a device each, and no rates.
+plan::Cluster cluster_of(int devices);
+
+// What devices hold of a collection, all together: replicas count each time.
+int64_t bytes_on_devices(const collection::Collection& side);
+
+}  // namespace scalai::executor::bench

@@ -1,0 +1,134 @@
+#include "executor/bench/driver.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "ptc/base/status.h"
+#include "ptc/collection/collection_file.h"
+#include "ptc/plan/plan_io.h"
+#include "ptc/proto/control.pb.h"
+
+namespace scalai::executor::bench {
+namespace {
+
+using proto::CommandBody;
+using proto::ReplyBody;
+
+constexpr int kJob = 0;
+constexpr int64_t kStep = 1000;
+constexpr const char* kName = "bench";
+
+double seconds_since(std::chrono::steady_clock::time_point began) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+class CaseRun {
+ public:
+  CaseRun(Crew& crew, const Case& one, const plan::Plan& plan) : crew_(crew), case_(one), plan_(plan) {}
+
+  absl::Status create() {
+    CommandBody body;
+    CommandBody::Create& create = *body.mutable_create();
+    create.set_job(kJob);
+    create.set_name(kName);
+    create.set_version(case_.from.epoch);
+    create.set_step(kStep);
+    create.set_collection(collection::collection_text(case_.from, {}));
+    return crew_.call("create", crew_.living_hosts_of(case_.from.device_of_rank), body).status();
+  }
+
+  absl::Status prepare() {
+    CommandBody body;
+    CommandBody::Prepare& prepare = *body.mutable_prepare();
+    prepare.set_job(kJob);
+    prepare.set_name(kName);
+    prepare.set_to_version(case_.to.epoch);
+    prepare.set_device_version(case_.from.epoch);
+    prepare.set_step(kStep);
+    prepare.set_plan(plan::serialize(plan_));
+    prepare.set_to_collection(collection::collection_text(case_.to, {}));
+    std::vector<DeviceId> devices = plan_.dst_devices;
+    devices.insert(devices.end(), plan_.src_devices.begin(), plan_.src_devices.end());
+    return crew_.call("prepare", crew_.living_hosts_of(devices), body).status();
+  }
+
+  absl::Status transfer() {
+    for (int round = 0; round < plan_.rounds; ++round) {
+      for (int hop = 0; hop <= last_hop(round); ++hop) {
+        CommandBody body;
+        body.mutable_round()->set_job(kJob);
+        body.mutable_round()->set_to_version(case_.to.epoch);
+        body.mutable_round()->set_round(round);
+        body.mutable_round()->set_hop(hop);
+        SCALAI_RETURN_IF_ERROR(crew_.call("round", crew_.living_hosts_of(plan_.dst_devices), body).status());
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status verify(Runs& runs) {
+    CommandBody body;
+    CommandBody::Verify& verify = *body.mutable_verify();
+    verify.set_job(kJob);
+    verify.set_version(case_.to.epoch);
+    verify.set_step(kStep);
+    verify.set_mode(proto::VERIFY_FULL);
+    SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies,
+                            crew_.call("verify", crew_.living_hosts_of(plan_.dst_devices), body));
+    for (const ReplyBody& reply : replies) {
+      runs.errors += reply.mismatch_count();
+      if (runs.first_error.empty() && reply.mismatches_size() > 0) runs.first_error = reply.mismatches(0);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status forget(int64_t version) {
+    CommandBody body;
+    body.mutable_forget()->set_job(kJob);
+    body.mutable_forget()->set_version(version);
+    return crew_.tell("forget", crew_.living(), body);
+  }
+
+ private:
+  int last_hop(int round) const {
+    int32_t last = 0;
+    for (const plan::Instance& instance : plan_.instances) {
+      if (instance.round != round) continue;
+      for (const plan::Leg& leg : plan_.patterns.legs(instance.pattern)) last = std::max(last, leg.hop);
+    }
+    return last;
+  }
+
+  Crew& crew_;
+  const Case& case_;
+  const plan::Plan& plan_;
+};
+
+}  // namespace
+
+absl::StatusOr<Runs> run_case(Crew& crew, const Case& one, const plan::Plan& plan, int repetitions) {
+  SCALAI_CHECK(repetitions >= 1);
+  Runs runs;
+  CaseRun run(crew, one, plan);
+  SCALAI_RETURN_IF_ERROR(run.create());
+  for (int i = 0; i <= repetitions; ++i) {
+    auto began = std::chrono::steady_clock::now();
+    SCALAI_RETURN_IF_ERROR(run.prepare());
+    const double prepare_s = seconds_since(began);
+    began = std::chrono::steady_clock::now();
+    SCALAI_RETURN_IF_ERROR(run.transfer());
+    const double transfer_s = seconds_since(began);
+    SCALAI_RETURN_IF_ERROR(run.verify(runs));
+    SCALAI_RETURN_IF_ERROR(run.forget(one.to.epoch));
+    if (i == 0) {
+      runs.first_s = transfer_s;
+    } else {
+      runs.transfer_s.push_back(transfer_s);
+      runs.prepare_s.push_back(prepare_s);
+    }
+  }
+  SCALAI_RETURN_IF_ERROR(run.forget(one.from.epoch));
+  return runs;
+}
+
+}  // namespace scalai::executor::bench
