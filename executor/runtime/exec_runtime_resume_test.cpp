@@ -109,7 +109,8 @@ class Resume : public ::testing::Test {
                          .log = log.get(),
                          .resume = true,
                          .past = control::parse_event_lines(journal.events().value()).value()});
-    for (const Transaction& one : journal.transactions().value())
+    const std::vector<Transaction> transactions = journal.transactions().value();
+    for (const Transaction& one : transactions)
       EXPECT_TRUE(one.state == TransactionState::kFreed || one.state == TransactionState::kAborted) << one.id;
     return result;
   }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "executor/runtime/job_work.h"
 #include "executor/runtime/test_fleet.h"
@@ -162,7 +163,7 @@ TEST(ExecRuntime, RecordsComeBeforeDeedsAndTheirErrorsEndTheRun) {
   FullLog log;
   ExecOptions options;
   options.log = &log;
-  int commits = 0;
+  std::atomic<int> commits = 0;
   const auto count = [&](int32_t host, const std::string& what) {
     commits += host == 0 && what == "commit" ? 1 : 0;
     return false;
@@ -243,7 +244,7 @@ TEST(ExecRuntime, RequestsFromOutsideAreEventsAndAStopLeavesACheckpoint) {
   const Folder folder;
   LiveRequests requests;
   requests.add(control::UserResize{.job = 0, .gpus = 8});
-  int copies = 0;
+  std::atomic<int> copies = 0;
   const auto ask = [&](int32_t host, const std::string& what) {
     if (host == 0 && what == "copy" && ++copies == 3) requests.add(control::UserStop{});
     return false;
@@ -314,7 +315,7 @@ TEST(ExecRuntime, AReceiverDiesAfterAnyOfItsRounds) {
                            "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" } configs { layout: \"tp2,pp2\" "
                            "step_time: \"1s\" }") +
                   "events { at: \"10s\" resize { gpus: 4 } }\n");
-  int rounds = 0;
+  std::atomic<int> rounds = 0;
   const auto count = [&](int32_t host, const std::string& what) {
     rounds += host == 1 && what == "round" ? 1 : 0;
     return false;
@@ -346,7 +347,7 @@ TEST(ExecRuntime, UnderAMemoryCapADeathLeadsBackToWhatCoversIt) {
           "gpus: 8 configs { layout: \"tp4,dp2\" step_time: \"1s\" } configs { layout: \"tp2,dp2\" step_time: \"1s\" } "
           "checkpoint { every_steps: 4 host_memory_copy: true }") +
       "events { at: \"10s\" resize { gpus: 4 } }\n");
-  int rounds = 0;
+  std::atomic<int> rounds = 0;
   const auto count = [&](int32_t host, const std::string& what) {
     rounds += host == 0 && what == "round" ? 1 : 0;
     return false;

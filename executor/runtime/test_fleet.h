@@ -80,8 +80,8 @@ class Fleet {
     members_.erase(host.value);
     one->transport = std::make_unique<LoopbackTransport>(
         loopback_, [one](std::string_view request) { return one->worker->places().answer(request); });
-    one->worker =
-        std::make_unique<Worker>(Worker::Options{.host = host, .segments = {}, .transport = one->transport.get()});
+    one->worker = std::make_unique<Worker>(
+        Worker::Options{.host = host, .segments = {.capacity = int64_t{1} << 30}, .transport = one->transport.get()});
     WorkerOptions options{.token = kToken};
     options.hello.host = static_cast<int32_t>(host.value);
     options.hello.transport_address = one->transport->address();
