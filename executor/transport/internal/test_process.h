@@ -33,7 +33,7 @@ class TestProcess {
   const std::string& address() const { return address_; }
   void signal(int number) const { ::kill(pid_, number); }
   void freeze() const;  // SIGSTOP, and waits until all its threads stand still
-  int end();  // lets it close its transport and leave; its exit code
+  int end();            // lets it close its transport and leave; its exit code
 
   void connect(int peer, const std::string& address);
   // Fetches `count` random pieces from each connected peer, all peers at once.
