@@ -86,6 +86,7 @@ absl::Status ExecRuntime::Impl::perform(const control::Commit& commit) {
 }
 
 absl::Status ExecRuntime::Impl::perform(const control::Background& background) {
+  if (any_dead(background.collection->device_of_rank)) return absl::OkStatus();  // the loss makes it void
   // A lost worker of the job makes it void, and training goes on without it; any other one only had copies.
   absl::Status done = absl::OkStatus();
   size_t living = 0;

@@ -38,6 +38,7 @@ enum class Victim { kWorker, kController, kBoth };
 // Processes of the run: their command line names the controller's address.
 std::vector<pid_t> workers_of(const std::string& address) {
   std::vector<pid_t> pids;
+  if (address.empty()) return pids;  // the run is over; every worker of the machine would match
   for (const auto& entry : fs::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     pid_t pid = 0;
