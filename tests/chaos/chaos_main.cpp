@@ -25,7 +25,9 @@ namespace fs = std::filesystem;
 using executor::Process;
 
 constexpr std::string_view kUsage =
-    "usage: exec_chaos --bin=DIR [--runs=N] [--seed=S]   N runs (20) from seed S (1), with the executables in DIR\n";
+    "usage: exec_chaos --bin=DIR [--runs=N] [--seed=S] [--victims=K]   N runs (20) from seed S (1), with the "
+    "executables "
+    "in DIR; K = 1 kills workers only, 2 also controllers, 3 (default) also both\n";
 constexpr double kDeadline_s = 120;    // of a whole run, on a busy machine
 constexpr double kLongestDelay_s = 4;  // until the kill: about as long as an undisturbed run takes
 
@@ -34,6 +36,7 @@ struct Totals {
 };
 
 enum class Victim { kWorker, kController, kBoth };
+int64_t victims = 3;  // the first so many of these
 
 // Processes of the run: their command line names the controller's address.
 std::vector<pid_t> workers_of(const std::string& address) {
@@ -68,7 +71,7 @@ class Run {
     auto controller =
         start({SCALAI_SOURCE_DIR "/tests/chaos/chaos.textproto", "--scale-model=1/16", "--out=" + folder_.string()});
     if (!controller.ok()) return fail(message_of(controller.status()));
-    const auto victim = static_cast<Victim>(random_.below(3));
+    const auto victim = static_cast<Victim>(random_.below(victims));
     const double delay_s = 0.001 * static_cast<double>(random_.below(static_cast<int64_t>(kLongestDelay_s * 1000)));
     what_ = fmt::format("{} after {:.3f} s",
                         victim == Victim::kWorker       ? "a worker"
@@ -164,7 +167,7 @@ int run(int argc, char** argv) {
     };
     if (argument.starts_with("--bin=")) {
       bin = argument.substr(6);
-    } else if (!number("--runs=", runs) && !number("--seed=", seed)) {
+    } else if (!number("--runs=", runs) && !number("--seed=", seed) && !number("--victims=", victims)) {
       fmt::print(stderr, "{}", kUsage);
       return 2;
     }
