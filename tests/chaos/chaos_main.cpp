@@ -36,7 +36,7 @@ struct Totals {
 };
 
 enum class Victim { kWorker, kController, kBoth };
-int64_t victims = 3;  // the first so many of these
+uint64_t victims = 3;  // the first so many of these
 
 // Processes of the run: their command line names the controller's address.
 std::vector<pid_t> workers_of(const std::string& address) {
@@ -71,7 +71,7 @@ class Run {
     auto controller =
         start({SCALAI_SOURCE_DIR "/tests/chaos/chaos.textproto", "--scale-model=1/16", "--out=" + folder_.string()});
     if (!controller.ok()) return fail(message_of(controller.status()));
-    const auto victim = static_cast<Victim>(random_.below(victims));
+    const auto victim = static_cast<Victim>(random_.below(static_cast<int64_t>(victims)));
     const double delay_s = 0.001 * static_cast<double>(random_.below(static_cast<int64_t>(kLongestDelay_s * 1000)));
     what_ = fmt::format("{} after {:.3f} s",
                         victim == Victim::kWorker       ? "a worker"
