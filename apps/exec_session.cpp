@@ -29,6 +29,15 @@ ex::ProcessOptions worker_process(const SessionOptions& options, const std::stri
 
 }  // namespace
 
+OptionSpec transport_option(std::string help) {
+  return {.name = "transport",
+          .type = ValueType::kChoice,
+          .value_name = "HOW",
+          .help = std::move(help),
+          .default_value = "shared-memory",
+          .choices = {"shared-memory", "ucx"}};
+}
+
 absl::StatusOr<std::unique_ptr<Session>> Session::start(const plan::Cluster& cluster, SessionOptions options) {
   const int hosts = static_cast<int>(cluster.hosts.size());
   options.server.controller.hosts = hosts;
@@ -42,13 +51,20 @@ absl::StatusOr<std::unique_ptr<Session>> Session::start(const plan::Cluster& clu
     ex::Spawner* spawner = &session->spawner_;
     const std::string address = session->controller_->address();
     crew.start_worker = [spawner, options, address](HostId host) {
-      (void)spawner->reap();
+      (void)spawner->kill(static_cast<int32_t>(host.value));  // one that has lost its connection
+      (void)spawner->wait(static_cast<int32_t>(host.value), 10);
       return spawner->start(static_cast<int32_t>(host.value), worker_process(options, address, host));
     };
     crew.kill_worker = [spawner](HostId host) {
       const absl::Status killed = spawner->kill(static_cast<int32_t>(host.value));
       (void)spawner->wait(static_cast<int32_t>(host.value), 10);
       return killed;
+    };
+    crew.ended_workers = [spawner] {
+      std::vector<std::pair<HostId, std::string>> ended;
+      for (const auto& [host, end] : spawner->reap())
+        ended.emplace_back(HostId(host), fmt::format("{}, see {}", end.str(), spawner->log_file(host)));
+      return ended;
     };
   }
   session->crew_ = std::make_unique<ex::Crew>(cluster, *session->controller_, std::move(crew));

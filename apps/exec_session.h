@@ -8,6 +8,7 @@
 #include "executor/control/control_server.h"
 #include "executor/control/process.h"
 #include "executor/runtime/crew.h"
+#include "ptc/base/command.h"
 
 namespace scalai::apps {
 
@@ -18,6 +19,10 @@ struct SessionOptions {
   bool network = false;            // state travels over the network also between workers of one machine
   double orphan_timeout_s = 60;    // of local workers
 };
+
+// --transport=shared-memory|ucx, of every command that moves state.
+OptionSpec transport_option(
+    std::string help = "How state travels between workers: shared memory on this machine, or UCX.");
 
 class Session {
  public:

@@ -1,4 +1,5 @@
 #include "apps/exec_commands.h"
+#include "apps/exec_session.h"
 #include "apps/output.h"
 #include "executor/control/token.h"
 #include "executor/control/worker_session.h"
@@ -75,12 +76,7 @@ Command exec_worker_command() {
                    {.name = "ca-file",
                     .value_name = "FILE",
                     .help = "Certificates that may have signed the controller's (PEM): TLS."},
-                   {.name = "transport",
-                    .type = ValueType::kChoice,
-                    .value_name = "HOW",
-                    .help = "As given to the controller: shared memory reaches workers of this machine only.",
-                    .default_value = "shared-memory",
-                    .choices = {"shared-memory", "ucx"}},
+                   transport_option("As given to the controller: shared memory reaches workers of this machine only."),
                    {.name = "connect-timeout",
                     .type = ValueType::kSeconds,
                     .value_name = "TIME",

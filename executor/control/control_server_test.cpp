@@ -10,8 +10,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <mutex>
+#include <thread>
 
 #include "executor/control/ctl.h"
 #include "executor/control/internal/bind_address.h"
@@ -221,8 +223,11 @@ TEST_F(ServerTest, AKilledWorkerIsLostAtOnce) {
   start(options());
   spawn(0, "--as-worker", server_->address());
   spawn(1, "--as-worker", server_->address());
-  ASSERT_TRUE(server_->wait_for_workers(2, kPatience_s).ok()) << log_of(0);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(kPatience_s);
+  while (server_->workers().size() < 2 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   const std::vector<WorkerJoined> workers = server_->workers();
+  ASSERT_THAT(workers, SizeIs(2)) << log_of(0);
   const auto echoed = server_->call_all({{0, {.what = "echo", .body = "a"}}, {1, {.what = "echo"}}}, kPatience_s);
   ASSERT_TRUE(first_error(echoed).ok()) << first_error(echoed);
   const int64_t id = server_->send(0, {.what = "sleep"}, 10 * kPatience_s);

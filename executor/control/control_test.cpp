@@ -61,7 +61,6 @@ TEST_P(Control, GivesHostsTheLowestFreeIndex) {
   EXPECT_EQ(first->host(), 0);
   EXPECT_EQ(second->host(), 1);
   EXPECT_EQ(third->host(), 2);
-  EXPECT_TRUE(controller().wait_for_workers(3, kPatience_s).ok());
   EXPECT_EQ(controller().workers().size(), 3u);
 }
 
@@ -141,14 +140,6 @@ TEST_P(Control, NobodyThereIsSaidWithTheAddress) {
   const absl::Status status = rig_->connect(options).status();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(message_of(status), HasSubstr("no controller at " + address));
-}
-
-TEST_P(Control, WaitingForWorkersHasADeadline) {
-  start();
-  const auto only = worker();
-  const absl::Status status = controller().wait_for_workers(2, 0.05);
-  EXPECT_TRUE(absl::IsDeadlineExceeded(status));
-  EXPECT_THAT(message_of(status), HasSubstr("1 of 2 workers"));
 }
 
 // --- commands --------------------------------------------------------------------------------------------------------

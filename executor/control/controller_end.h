@@ -41,8 +41,6 @@ class ControllerEnd {
   virtual std::string address() const = 0;  // what a worker connects to
   virtual int64_t epoch() const = 0;
   virtual std::vector<WorkerJoined> workers() const = 0;  // connected now, by host
-  // Ok when `count` workers are connected. DeadlineExceeded: how many are. Events stay in the queue.
-  virtual absl::Status wait_for_workers(int32_t count, double timeout_s) = 0;
 
   // The next event, in the order they happened; nullopt after `timeout_s`.
   virtual std::optional<Event> next_event(double timeout_s) = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <thread>
 
 #include "ptc/base/status.h"
@@ -15,6 +16,7 @@ using proto::CommandBody;
 using proto::ReplyBody;
 
 constexpr double kLeaving_s = 10;  // a worker that was told to leave has left by then
+constexpr int kStarts = 3;         // of a worker that does not stay
 
 Crew::Crew(const plan::Cluster& cluster, ControllerEnd& controller, CrewOptions options)
     : cluster_(cluster),
@@ -26,13 +28,46 @@ Crew::Crew(const plan::Cluster& cluster, ControllerEnd& controller, CrewOptions 
 absl::Status Crew::start() {
   std::set<HostId> hosts;
   for (size_t i = 0; i < cluster_.hosts.size(); ++i) hosts.insert(HostId(static_cast<int64_t>(i)));
-  for (const HostId host : hosts) {
-    if (options_.start_worker) SCALAI_RETURN_IF_ERROR(options_.start_worker(host));
+  absl::Status done = absl::OkStatus();
+  for (int start = 0; start < kStarts; ++start) {
+    SCALAI_RETURN_IF_ERROR(gather(hosts));
+    for (const HostId host : hosts) found(host);
+    done = set_up(hosts);
+    if (!absl::IsUnavailable(done) && !absl::IsCancelled(done)) break;
   }
-  SCALAI_RETURN_IF_ERROR(controller_.wait_for_workers(static_cast<int32_t>(hosts.size()), options_.join_s));
-  for (const HostId host : hosts) found(host);
-  SCALAI_RETURN_IF_ERROR(set_up(hosts));
+  SCALAI_RETURN_IF_ERROR(done);
   return introduce();
+}
+
+absl::Status Crew::gather(const std::set<HostId>& hosts) {
+  std::map<HostId, int> starts;
+  std::map<HostId, std::string> ended;
+  const auto missing = [&] {
+    std::set<HostId> left = hosts;
+    for (const HostId host : connected()) left.erase(host);
+    return left;
+  };
+  for (const HostId host : missing()) ended[host] = "";
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.join_s);
+  for (std::set<HostId> left = missing(); !left.empty(); left = missing()) {
+    if (options_.ended_workers) {
+      for (auto& [host, how] : options_.ended_workers()) ended[host] = std::move(how);
+    }
+    for (const HostId host : left) {
+      const auto gone = ended.extract(host);
+      if (gone.empty() || !options_.start_worker) continue;
+      if (++starts[host] > kStarts)
+        return failed(fmt::format("the worker of h{} ends before it has joined: {}", host.value, gone.mapped()));
+      SCALAI_RETURN_IF_ERROR(options_.start_worker(host));
+    }
+    if (std::chrono::steady_clock::now() > until) {
+      return absl::DeadlineExceededError(fmt::format("{} of {} workers joined within {} s; that of h{} did not",
+                                                     hosts.size() - left.size(), hosts.size(), options_.join_s,
+                                                     left.begin()->value));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return absl::OkStatus();
 }
 
 std::set<HostId> Crew::connected() const {
@@ -72,9 +107,7 @@ Hello Crew::hello_of(HostId host) const {
 }
 
 absl::Status Crew::revive(HostId host) {
-  if (options_.start_worker) SCALAI_RETURN_IF_ERROR(options_.start_worker(host));
-  if (!eventually([&](const std::set<HostId>& joined) { return joined.contains(host); }, options_.join_s))
-    return failed(fmt::format("the worker of h{} did not join within {} s", host.value, options_.join_s));
+  SCALAI_RETURN_IF_ERROR(gather({host}));
   found(host);
   SCALAI_RETURN_IF_ERROR(set_up({host}));
   return introduce();

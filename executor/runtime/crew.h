@@ -29,6 +29,8 @@ struct CrewOptions {
   double join_s = 60;          // a worker joins within this time of its start
   // Starts or kills the worker of a host; empty: somebody else does, and a worker is asked to leave instead.
   std::function<absl::Status(HostId)> start_worker, kill_worker;
+  // Workers that were started here and have ended since the last call, and how ("exit code 3, see FILE").
+  std::function<std::vector<std::pair<HostId, std::string>>()> ended_workers;
 };
 
 class Crew {
@@ -36,7 +38,8 @@ class Crew {
   // All outlive this.
   Crew(const plan::Cluster& cluster, ControllerEnd& controller, CrewOptions options);
 
-  // Starts the workers of all hosts, waits for them and tells them about each other.
+  // Starts the workers of all hosts, waits for them and tells them about each other. A worker that is lost
+  // meanwhile had nothing yet: the next one takes its place, and only after some is that an error.
   absl::Status start();
   // For a controller that goes on where another one ended: waits `patience_s` for the workers of these hosts to join
   // again, sets up those that have and tells them about each other. Others are not living.
@@ -78,6 +81,8 @@ class Crew {
   absl::Status tell(const std::string& what, const std::set<HostId>& hosts, const proto::CommandBody& body);
 
  private:
+  // Starts the workers of these hosts that are not connected, and waits for all of them.
+  absl::Status gather(const std::set<HostId>& hosts);
   absl::Status set_up(const std::set<HostId>& hosts);
   std::set<HostId> connected() const;
   // Whether the connected workers came to be as wanted within the time.

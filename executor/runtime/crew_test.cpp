@@ -69,7 +69,41 @@ TEST_F(CrewTest, AWorkerThatCannotBeStartedOrNeverJoinsIsNamed) {
   options.start_worker = [](HostId) { return absl::OkStatus(); };
   Crew crew(cluster_, fleet.controller(), options);
   EXPECT_THAT(std::string(crew.start().message()), HasSubstr("3 of 4 workers joined within 0.2 s"));
-  EXPECT_THAT(std::string(crew.revive(HostId(3)).message()), HasSubstr("the worker of h3 did not join within 0.2 s"));
+  EXPECT_THAT(std::string(crew.revive(HostId(3)).message()),
+              HasSubstr("0 of 1 workers joined within 0.2 s; that of h3"));
+}
+
+TEST_F(CrewTest, AWorkerThatIsLostBeforeTheRunIsStartedAgain) {
+  Fleet fleet({.hosts = 4, .deaths = {{.host = 2, .what = "setup"}}});
+  Crew crew(cluster_, fleet.controller(), fleet.crew_options());
+  ASSERT_TRUE(crew.start().ok());
+  EXPECT_EQ(fleet.deaths(), 1);
+  EXPECT_EQ(crew.call("forget", crew.living(), nothing())->size(), 4u);
+}
+
+TEST_F(CrewTest, AWorkerThatEndsBeforeItJoinsIsStartedAgainAndThenNamed) {
+  for (const int ends : {2, 3}) {
+    Fleet fleet({.hosts = 4});
+    CrewOptions options = fleet.crew_options();
+    int starts = 0;
+    bool ended = false;
+    options.start_worker = [&](HostId host) {
+      if (host == HostId(3) && starts++ < ends) {
+        ended = true;
+        return absl::OkStatus();
+      }
+      return fleet.start(host);
+    };
+    options.ended_workers = [&] {
+      std::vector<std::pair<HostId, std::string>> list;
+      if (std::exchange(ended, false)) list.emplace_back(HostId(3), "exit code 127");
+      return list;
+    };
+    Crew crew(cluster_, fleet.controller(), options);
+    const absl::Status status = crew.start();
+    EXPECT_EQ(status.message(), ends < 3 ? "" : "the worker of h3 ends before it has joined: exit code 127");
+    EXPECT_EQ(starts, 3);
+  }
 }
 
 TEST_F(CrewTest, WithoutAStarterWorkersAreAskedToLeave) {

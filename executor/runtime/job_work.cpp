@@ -74,8 +74,8 @@ absl::Status JobWork::begin(const Collection& collection, int64_t step) {
 
 absl::Status JobWork::advance(int64_t step, const std::set<DeviceId>& gone) {
   SCALAI_CHECK(state_ != nullptr);
-  if (step == step_) return absl::OkStatus();
-  step_ = -1;  // until all have done it
+  if (step == step_ && step_known_) return absl::OkStatus();
+  step_known_ = false;  // until all have done it
   CommandBody body;
   CommandBody::Advance& advance = *body.mutable_advance();
   advance.set_job(job_);
@@ -87,6 +87,7 @@ absl::Status JobWork::advance(int64_t step, const std::set<DeviceId>& gone) {
   }
   SCALAI_RETURN_IF_ERROR(crew_.call("advance", crew_.living_hosts_of(holders), body).status());
   step_ = step;
+  step_known_ = true;
   return absl::OkStatus();
 }
 

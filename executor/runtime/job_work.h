@@ -54,8 +54,8 @@ class JobWork {
   std::vector<DeviceId> devices() const { return state_ == nullptr ? std::vector<DeviceId>() : state_->device_of_rank; }
   // Whether a worker that says this of itself has its part of the committed epoch, or of the one about to be.
   bool held_in(const Hello& hello) const;
-  // Nobody knows what step the earlier controller has brought the workers to.
-  void resume() { step_ = -1; }
+  // Nobody knows what step the earlier controller has brought the workers to: they are told, whatever this one notes.
+  void resume() { step_known_ = false; }
 
  private:
   const control::JobSpec& spec() const { return scenario_.jobs[static_cast<size_t>(job_)]; }
@@ -78,6 +78,7 @@ class JobWork {
   std::shared_ptr<const collection::Collection> next_;   // of the one under way
   int64_t step_ = 0;                                     // of the live state
   int64_t next_step_ = 0;
+  bool step_known_ = true;  // all workers hold the live state at step_
   struct Snapshot {
     bool in_memory = false;
     std::string folder;  // of a checkpoint

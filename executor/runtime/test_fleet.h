@@ -28,7 +28,7 @@ namespace scalai::executor::testing {
 
 inline constexpr const char* kToken = "0123456789abcdef-test";
 
-// The worker of a host dies around its n-th command of a name.
+// The worker of a host dies around the n-th command of a name, counted over all workers that the host has had.
 struct Death {
   int32_t host = 0;
   std::string what;
@@ -116,7 +116,6 @@ class Fleet {
     std::unique_ptr<Worker> worker;
     std::unique_ptr<WorkerEnd> end;
     std::atomic<bool> dead = false;
-    std::map<std::string, int> seen;
     std::thread thread;
     ~Member() {
       if (end != nullptr) end->stop("the test is over");
@@ -127,7 +126,10 @@ class Fleet {
 
   // On the worker's thread.
   Reply handle(Member& member, int32_t host, const Command& command) {
-    const int nth = ++member.seen[command.what];
+    const int nth = [&] {
+      const std::lock_guard lock(mutex_);
+      return ++seen_[{host, command.what}];
+    }();
     const auto dies = [&](bool after) {
       for (const Death& death : options_.deaths) {
         if (death.host == host && death.what == command.what && death.nth == nth && death.after == after) return true;
@@ -158,6 +160,8 @@ class Fleet {
   LoopbackNetwork loopback_;
   std::unique_ptr<ControllerEnd> controller_;
   std::atomic<int> deaths_ = 0;
+  std::mutex mutex_;  // guards seen_
+  std::map<std::pair<int32_t, std::string>, int> seen_;
   int64_t epoch_ = 1;
   std::map<int64_t, std::unique_ptr<Member>> members_;
 };

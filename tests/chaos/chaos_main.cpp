@@ -25,18 +25,19 @@ namespace fs = std::filesystem;
 using executor::Process;
 
 constexpr std::string_view kUsage =
-    "usage: exec_chaos --bin=DIR [--runs=N] [--seed=S] [--victims=K]   N runs (20) from seed S (1), with the "
-    "executables "
-    "in DIR; K = 1 kills workers only, 2 also controllers, 3 (default) also both\n";
-constexpr double kDeadline_s = 120;    // of a whole run, on a busy machine
-constexpr double kLongestDelay_s = 4;  // until the kill: about as long as an undisturbed run takes
+    "usage: exec_chaos --bin=DIR [--runs=N] [--seed=S] [--victims=K] [--within-ms=T]\n"
+    "N runs (20) from seed S (1), with the executables in DIR; K = 1 kills workers only, 2 also controllers, 3 "
+    "(default) "
+    "also both; each after at most T ms (3000, about as long as an undisturbed run takes)\n";
+constexpr double kDeadline_s = 120;  // of a whole run, on a busy machine
 
 struct Totals {
   int runs = 0, resumed = 0, controllers = 0, workers = 0, both = 0, not_begun = 0, over = 0;
 };
 
 enum class Victim { kWorker, kController, kBoth };
-uint64_t victims = 3;  // the first so many of these
+uint64_t victims = 3;       // the first so many of these
+uint64_t within_ms = 3000;  // of the start: the kill
 
 // Processes of the run: their command line names the controller's address.
 std::vector<pid_t> workers_of(const std::string& address) {
@@ -72,7 +73,7 @@ class Run {
         start({SCALAI_SOURCE_DIR "/tests/chaos/chaos.textproto", "--scale-model=1/16", "--out=" + folder_.string()});
     if (!controller.ok()) return fail(message_of(controller.status()));
     const auto victim = static_cast<Victim>(random_.below(static_cast<int64_t>(victims)));
-    const double delay_s = 0.001 * static_cast<double>(random_.below(static_cast<int64_t>(kLongestDelay_s * 1000)));
+    const double delay_s = 0.001 * static_cast<double>(random_.below(static_cast<int64_t>(within_ms)));
     what_ = fmt::format("{} after {:.3f} s",
                         victim == Victim::kWorker       ? "a worker"
                         : victim == Victim::kController ? "the controller"
@@ -167,12 +168,13 @@ int run(int argc, char** argv) {
     };
     if (argument.starts_with("--bin=")) {
       bin = argument.substr(6);
-    } else if (!number("--runs=", runs) && !number("--seed=", seed) && !number("--victims=", victims)) {
+    } else if (!number("--runs=", runs) && !number("--seed=", seed) && !number("--victims=", victims) &&
+               !number("--within-ms=", within_ms)) {
       fmt::print(stderr, "{}", kUsage);
       return 2;
     }
   }
-  if (bin.empty()) {
+  if (bin.empty() || victims < 1 || victims > 3 || within_ms == 0) {
     fmt::print(stderr, "{}", kUsage);
     return 2;
   }

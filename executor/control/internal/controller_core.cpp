@@ -141,15 +141,6 @@ std::vector<WorkerJoined> ControllerCore::workers() const {
   return joined;
 }
 
-absl::Status ControllerCore::wait_for_workers(int32_t count, double timeout_s) {
-  Lock lock(mutex_);
-  const TimePoint until = now() + seconds(timeout_s);
-  while (static_cast<int32_t>(members_.size()) < count && now() < until) wait(lock, until);
-  if (static_cast<int32_t>(members_.size()) >= count) return absl::OkStatus();
-  return absl::DeadlineExceededError(
-      fmt::format("{} of {} workers joined within {} s", members_.size(), count, timeout_s));
-}
-
 // --- events ----------------------------------------------------------------------------------------------------------
 
 std::optional<Event> ControllerCore::next_event(double timeout_s) {

@@ -62,7 +62,6 @@ class ControllerCore : public ControllerEnd {
   // --- ControllerEnd -------------------------------------------------------------------------------------------------
   int64_t epoch() const override { return options_.epoch; }
   std::vector<WorkerJoined> workers() const override;
-  absl::Status wait_for_workers(int32_t count, double timeout_s) override;
   std::optional<Event> next_event(double timeout_s) override;
   void notify(std::string text) override;
   int64_t send(int32_t host, Command command, double deadline_s) override;
