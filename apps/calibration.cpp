@@ -120,6 +120,7 @@ absl::StatusOr<Calibration> calibrate(std::span<const Measured> measured) {
   const auto write = fit_of(measured, "write"), read = fit_of(measured, "read");
   result.write_bytes_per_s = rate_of(write);
   result.read_bytes_per_s = rate_of(read);
+  result.allocate_bytes_per_s = rate_of(fit_of(measured, "prepare"));
   if (result.pair && result.together) {
     result.transfer_start_s = (result.pair->latency_s + result.together->latency_s) / 2;
     return result;
@@ -130,7 +131,10 @@ absl::StatusOr<Calibration> calibrate(std::span<const Measured> measured) {
 }
 
 std::string costs_text(const Calibration& calibration) {
-  return fmt::format("costs {{ transfer_start: \"{:.3f}ms\" }}\n", 1e3 * calibration.transfer_start_s);
+  std::string text = fmt::format("costs {{ transfer_start: \"{:.3f}ms\"", 1e3 * calibration.transfer_start_s);
+  if (calibration.allocate_bytes_per_s > 0)
+    text += fmt::format(" allocate_rate: {}", bandwidth(calibration.allocate_bytes_per_s));
+  return text + " }\n";
 }
 
 std::string cluster_text(const CalibratedMachine& machine, const Calibration& calibration,

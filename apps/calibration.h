@@ -15,6 +15,7 @@
 //   same host   all devices of one host pull inside it gpu_link: each one's share
 //   same device two devices copy on themselves         gpu_kinds.memory_bandwidth: a copy reads and writes
 //   write, read a checkpoint                           storage
+//   prepare     all workers make room at the same time costs.allocate_rate of scenarios
 //
 // Of what hosts share on one machine (cores, the memory bus) the model has only the backbone, which transfers between
 // hosts cross: transfers inside many hosts at a time take longer than it says. What a plan costs before its first byte
@@ -49,9 +50,9 @@ absl::StatusOr<LineFit> fit_line(std::span<const Timing> timings);
 
 // One plan, timed several times.
 struct Measured {
-  std::string series;  // "pair", "together", "same host", "same device", "write", "read"
+  std::string series;  // "pair", "together", "same host", "same device", "write", "read", "prepare"
   std::string plan;    // for people: "h0 to h1"
-  int64_t bytes = 0;   // that the plan moves
+  int64_t bytes = 0;   // that the plan moves; prepare: that a device takes
   std::vector<double> seconds;
 };
 // The medians of a series, one entry a size, over all plans of it that move so many bytes; rising.
@@ -68,6 +69,7 @@ struct CalibratedMachine {
 struct Calibration {
   std::optional<LineFit> pair, together, same_host, same_device;
   double write_bytes_per_s = 0, read_bytes_per_s = 0;  // 0 = not measured
+  double allocate_bytes_per_s = 0;                     // of each device, all at the same time; 0 = not measured
   double transfer_start_s = 0;  // mean latency of pair and together, or that of the transfers inside a host
 };
 // Errors: no series between or inside hosts.

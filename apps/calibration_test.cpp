@@ -192,6 +192,10 @@ TEST(Calibrate, NeedsTransfersBetweenOrInsideHosts) {
 TEST(CostsText, IsWhatScenariosTake) {
   EXPECT_EQ(costs_text({.pair = {}, .together = {}, .same_host = {}, .same_device = {}, .transfer_start_s = 0.0215}),
             "costs { transfer_start: \"21.500ms\" }\n");
+  std::vector<Measured> measured = four_hosts_of_two();
+  add(measured, "prepare", 0.1, 5e8);
+  EXPECT_EQ(costs_text(*calibrate(measured)),
+            "costs { transfer_start: \"20.000ms\" allocate_rate: \"500.000MB/s\" }\n");
 }
 
 }  // namespace

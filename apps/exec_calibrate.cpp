@@ -24,6 +24,7 @@
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
 #include "ptc/control/scenario.h"
+#include "ptc/plan/estimate.h"
 #include "ptc/plan/planner.h"
 
 namespace scalai::apps {
@@ -107,13 +108,13 @@ class Stopwatch {
     options_.folder = folder;
   }
 
-  // Adds one time to `measured`. Nothing is committed.
-  absl::Status run(const CalibrationPlan& one, Measured& measured) {
+  // Adds one time to each. Nothing is committed.
+  absl::Status run(const CalibrationPlan& one, Measured& prepared, Measured& moved) {
     ex::JobWork work(0, scenario_, crew_, options_);
     control::Execute execute = begin(one);
     SCALAI_ASSIGN_OR_RETURN(plan::Plan plan, plan::make_plan({*execute.from, *execute.to, scenario_.cluster, {}, {}}));
     SCALAI_RETURN_IF_ERROR(work.begin(*execute.from, 0));
-    SCALAI_RETURN_IF_ERROR(time(work, std::move(plan), execute, measured));
+    SCALAI_RETURN_IF_ERROR(time(work, std::move(plan), execute, prepared, moved));
     return work.forget(execute.from->epoch);
   }
 
@@ -133,7 +134,8 @@ class Stopwatch {
         {.tag = execute.snapshot, .what = "checkpoint", .flows = {}, .collection = execute.from, .copies = {}}));
     written.seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
     written.bytes = plan.bytes.from_storage;
-    SCALAI_RETURN_IF_ERROR(time(work, std::move(plan), execute, read));
+    Measured prepared;
+    SCALAI_RETURN_IF_ERROR(time(work, std::move(plan), execute, prepared, read));
     return work.forget(execute.from->epoch);
   }
 
@@ -154,22 +156,28 @@ class Stopwatch {
             .load = {}};
   }
 
-  absl::Status time(ex::JobWork& work, plan::Plan plan, control::Execute& execute, Measured& measured) const {
+  absl::Status time(ex::JobWork& work, plan::Plan plan, control::Execute& execute, Measured& prepared,
+                    Measured& moved) const {
     using What = ex::ModelledStage::What;
     plan.from_epoch = execute.from->epoch;
     plan.to_epoch = execute.to->epoch;
-    measured.bytes = bytes_of(plan, measured.series);
+    prepared.bytes = plan::most_allocated_bytes(plan);
+    moved.bytes = bytes_of(plan, moved.series);
     const int rounds = plan.rounds;
     execute.plan = std::make_shared<const plan::Plan>(std::move(plan));
-    double seconds = 0;
+    double transfer_s = 0;
     for (int round = -1; round < rounds; ++round) {
       const ex::ModelledStage stage{round < 0 ? What::kPrepare : What::kRound, &control::PhaseSeconds::transfer, 0,
                                     round, round + 1};
       const ex::StageOutcome outcome = work.run_stage(execute, stage, 0);
       SCALAI_RETURN_IF_ERROR(outcome.status);
-      seconds += outcome.seconds;
+      if (round < 0) {
+        prepared.seconds.push_back(outcome.seconds);
+      } else {
+        transfer_s += outcome.seconds;
+      }
     }
-    measured.seconds.push_back(seconds);
+    moved.seconds.push_back(transfer_s);
     return work.forget(execute.epoch);
   }
 
@@ -187,20 +195,27 @@ absl::StatusOr<std::vector<Measured>> measure(const plan::Cluster& cluster, ex::
   const std::vector<CalibrationPlan> plans = plans_of(cluster, options);
   const CalibrationPlan storage = storage_plan(cluster, options.bytes / kSizeFactor);
   std::vector<Measured> measured;
-  for (const CalibrationPlan& plan : plans) measured.push_back({plan.series, plan.name, 0, {}});
+  std::vector<Measured> prepared;
+  for (const CalibrationPlan& plan : plans) {
+    measured.push_back({plan.series, plan.name, 0, {}});
+    prepared.push_back({"prepare", plan.name, 0, {}});
+  }
   Measured written{"write", "all devices to storage", 0, {}}, read{storage.series, storage.name, 0, {}};
   Stopwatch stopwatch(cluster, crew, folder);
   Progress progress("measuring");
-  Measured warm_up = measured.front();
-  SCALAI_RETURN_IF_ERROR(stopwatch.run(plans.front(), warm_up));
+  Measured cold_room = prepared.front(), cold = measured.front();
+  SCALAI_RETURN_IF_ERROR(stopwatch.run(plans.front(), cold_room, cold));
   for (int repetition = 0; repetition < options.repetitions; ++repetition) {
     progress.update(static_cast<double>(repetition) / options.repetitions,
                     fmt::format("{} of {}", repetition + 1, options.repetitions));
-    for (size_t i = 0; i < plans.size(); ++i) SCALAI_RETURN_IF_ERROR(stopwatch.run(plans[i], measured[i]));
+    for (size_t i = 0; i < plans.size(); ++i) SCALAI_RETURN_IF_ERROR(stopwatch.run(plans[i], prepared[i], measured[i]));
     SCALAI_RETURN_IF_ERROR(stopwatch.run_storage(storage, written, read));
   }
   measured.push_back(std::move(written));
   measured.push_back(std::move(read));
+  for (size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].series == "together") measured.push_back(std::move(prepared[i]));
+  }
   return measured;
 }
 
@@ -266,6 +281,7 @@ void print_fits(const Calibration& calibration) {
   row("all hosts together", calibration.together);
   row("inside a host", calibration.same_host);
   row("inside two devices", calibration.same_device);
+  table.row({"memory of each device", "", format_bandwidth(calibration.allocate_bytes_per_s), ""});
   table.row({"storage, write", "", format_bandwidth(calibration.write_bytes_per_s), ""});
   table.row({"storage, read", "", format_bandwidth(calibration.read_bytes_per_s), ""});
   print(table.text());

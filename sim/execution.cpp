@@ -4,6 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "ptc/plan/estimate.h"
+
 namespace scalai::sim {
 namespace {
 
@@ -109,7 +111,8 @@ std::vector<Stage> stages_of(const Execute& execute, const Platform& platform) {
   stages.push_back({.phase = &PhaseSeconds::stop, .what = "stage", .flows = bulk(execute.stage, platform)});
   stages.push_back({.phase = &PhaseSeconds::plan, .wait_s = execute.plan_s});
   stages.push_back({.phase = &PhaseSeconds::restart, .wait_s = execute.restart_s});
-  stages.push_back({.phase = &PhaseSeconds::transfer, .mark = 0});
+  const double allocate_s = plan::allocate_seconds(*execute.plan, execute.allocate_bytes_per_s);
+  stages.push_back({.phase = &PhaseSeconds::prepare, .wait_s = allocate_s, .mark = 0});
   if (execute.restore) {
     stages.push_back({.phase = &PhaseSeconds::transfer, .what = "restore", .flows = restore_flows(execute, platform)});
   }

@@ -25,7 +25,7 @@ struct Stage {
   int mark = -1;  // RoundDone to report when the stage ends
 };
 
-// The phases of DESIGN section 3's reconfiguration, in order: stage → plan → restart → rounds → verify → load, resume.
+// The phases of DESIGN section 3's reconfiguration, in order: stage → plan → restart → prepare → rounds → verify → load, resume.
 std::vector<Stage> stages_of(const control::Execute& execute, const Platform& platform);
 
 plan::TransferClass class_of(const Platform& platform, plan::Location src, plan::Location dst);

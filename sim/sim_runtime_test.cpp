@@ -195,10 +195,12 @@ const std::string kMove = "events { at: \"10s\" redeploy { devices: [2] } }\n";
 
 TEST_F(ScenarioRun, ARedeployOverOneNicTakesItsBytesOverItsRate) {
   simulate(kOneGpu + kMove +
-           "costs { transfer_start: \"2s\" communicator: \"3s\" plan: \"4s\" verify_rate: \"1MB/s\" }");
+           "costs { transfer_start: \"2s\" communicator: \"3s\" plan: \"4s\" verify_rate: \"1MB/s\" "
+           "allocate_rate: \"2MB/s\" }");
   const double bytes = static_cast<double>(reconfiguration(0).plan->bytes.cross_host);
   EXPECT_GT(bytes, 3e6);
   EXPECT_NEAR(phases(0).transfer, 2 + bytes / 1e9, kRounding);
+  EXPECT_NEAR(phases(0).prepare, bytes / 2e6, kRounding);
   EXPECT_NEAR(phases(0).verify, bytes / 1e6, kRounding);
   EXPECT_EQ(phases(0).plan, 4);
   EXPECT_NEAR(phases(0).resume, 3, kRounding);

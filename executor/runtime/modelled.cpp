@@ -45,7 +45,8 @@ std::vector<ModelledStage> stages_of(const control::Execute& execute, const plan
       {What::kStage, &PhaseSeconds::stop, bulk_seconds(execute.stage, cluster)},
       {What::kPlan, &PhaseSeconds::plan, execute.plan_s},
       {What::kRestart, &PhaseSeconds::restart, execute.restart_s},
-      {What::kPrepare, &PhaseSeconds::transfer, 0, -1, 0},
+      {What::kPrepare, &PhaseSeconds::prepare, plan::allocate_seconds(*execute.plan, execute.allocate_bytes_per_s), -1,
+       0},
   };
   const std::vector<double> rounds = plan::round_seconds(*execute.plan, cluster);
   for (size_t round = 0; round < rounds.size(); ++round) {

@@ -70,6 +70,7 @@ TEST(StagesOf, AreInOrderAndSumUpToTheEstimate) {
   execute.plan_s = 2;
   execute.restart_s = 3;
   execute.resume_s = 5;
+  execute.allocate_bytes_per_s = 2e6;
   execute.verify_bytes_per_s = 1e6;
   execute.transfer_start_s = 0.25;
   execute.stage = {{gpu(0), memory(0), 2 * kGB}};
@@ -89,6 +90,8 @@ TEST(StagesOf, AreInOrderAndSumUpToTheEstimate) {
   EXPECT_DOUBLE_EQ(phases.stop, 1);
   EXPECT_DOUBLE_EQ(phases.plan, 2);
   EXPECT_DOUBLE_EQ(phases.restart, 3);
+  EXPECT_DOUBLE_EQ(phases.prepare, plan::allocate_seconds(*execute.plan, 2e6));
+  EXPECT_GT(phases.prepare, 0);
   EXPECT_DOUBLE_EQ(phases.transfer, transfer_s);
   EXPECT_DOUBLE_EQ(phases.verify, static_cast<double>(largest) / 1e6);
   EXPECT_DOUBLE_EQ(phases.resume, 7);

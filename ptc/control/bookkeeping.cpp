@@ -45,9 +45,10 @@ void Control::Impl::end_span(Job& job, const std::string& what, double end_s) {
 
 void Control::Impl::record_phase_spans(const Job& job, const PhaseSeconds& phases,
                                        const std::vector<DeviceId>& devices) {
-  const std::array<std::pair<const char*, double>, 6> parts = {{{"stage", phases.stop},
+  const std::array<std::pair<const char*, double>, 7> parts = {{{"stage", phases.stop},
                                                                 {"plan", phases.plan},
                                                                 {"restart", phases.restart},
+                                                                {"prepare", phases.prepare},
                                                                 {"transfer", phases.transfer},
                                                                 {"verify", phases.verify},
                                                                 {"resume", phases.resume}}};

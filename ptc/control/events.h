@@ -23,11 +23,12 @@ struct PhaseSeconds {
   double stop = 0;    // request → step boundary, plus staging the state where the strategy does that
   double plan = 0;
   double restart = 0;   // processes, containers, framework
+  double prepare = 0;   // memory for the new state
   double transfer = 0;  // moving state: the plan's rounds
   double verify = 0;
   double resume = 0;   // communicators, loading staged state
   double aborted = 0;  // attempts that a failure cut short
-  double total() const { return detect + stop + plan + restart + transfer + verify + resume + aborted; }
+  double total() const { return detect + stop + plan + restart + prepare + transfer + verify + resume + aborted; }
 };
 
 // ---- events ---------------------------------------------------------------------------------------------------------
@@ -114,7 +115,8 @@ struct Execute {
   bool upload = false;   // pulled state is written into the target host's memory first
   HostId hub;            // valid: pulls and uploads all happen on this host
   bool restore = false;  // kept state comes back from the host-memory copy (rollback)
-  double plan_s = 0, restart_s = 0, verify_bytes_per_s = 0, resume_s = 0, transfer_start_s = 0;
+  double plan_s = 0, restart_s = 0, allocate_bytes_per_s = 0, verify_bytes_per_s = 0, resume_s = 0,
+         transfer_start_s = 0;
 };
 struct Abort {
   int job = 0;

@@ -163,6 +163,7 @@ Execute Control::Impl::execution(const Job& job, const Source& source, std::shar
                   .restore = source.restore,
                   .plan_s = strategy_.costs.plan_s,
                   .restart_s = strategy_.costs.restart_s,
+                  .allocate_bytes_per_s = strategy_.costs.allocate_bytes_per_s,
                   .verify_bytes_per_s = strategy_.costs.verify_bytes_per_s,
                   .resume_s = communicator_s(strategy_.costs, underway.collection->ranks()),
                   .transfer_start_s = strategy_.costs.transfer_start_s};
@@ -277,6 +278,7 @@ void Control::Impl::commit(Job& job, const PhaseSeconds& phases) {
   record.phases.stop += phases.stop;
   record.phases.plan += phases.plan;
   record.phases.restart += phases.restart;
+  record.phases.prepare += phases.prepare;
   record.phases.transfer += phases.transfer;
   record.phases.verify += phases.verify;
   record.phases.resume += phases.resume;

@@ -23,9 +23,10 @@ namespace {
 // writing and reading both go through it.
 
 const std::vector<std::string>& event_columns() {
-  static const std::vector<std::string> columns = {
-      "at_s",        "event",    "job",    "step",   "round",     "tag",        "timer",    "gpus",     "devices",
-      "failed_at_s", "detect_s", "stop_s", "plan_s", "restart_s", "transfer_s", "verify_s", "resume_s", "aborted_s"};
+  static const std::vector<std::string> columns = {"at_s",       "event",    "job",      "step",      "round",
+                                                   "tag",        "timer",    "gpus",     "devices",   "failed_at_s",
+                                                   "detect_s",   "stop_s",   "plan_s",   "restart_s", "prepare_s",
+                                                   "transfer_s", "verify_s", "resume_s", "aborted_s"};
   return columns;
 }
 
@@ -50,6 +51,7 @@ void fields(Row&& row, E& event) {
     row("stop_s", event.phases.stop);
     row("plan_s", event.phases.plan);
     row("restart_s", event.phases.restart);
+    row("prepare_s", event.phases.prepare);
     row("transfer_s", event.phases.transfer);
     row("verify_s", event.phases.verify);
     row("resume_s", event.phases.resume);

@@ -22,6 +22,7 @@ void add(PhaseSeconds& sum, const PhaseSeconds& phases) {
   sum.stop += phases.stop;
   sum.plan += phases.plan;
   sum.restart += phases.restart;
+  sum.prepare += phases.prepare;
   sum.transfer += phases.transfer;
   sum.verify += phases.verify;
   sum.resume += phases.resume;

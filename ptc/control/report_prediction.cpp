@@ -21,9 +21,10 @@ struct Phase {
   const char* name;
   double PhaseSeconds::*seconds;
 };
-constexpr Phase kPhases[] = {{"stop", &PhaseSeconds::stop},       {"plan", &PhaseSeconds::plan},
-                             {"restart", &PhaseSeconds::restart}, {"transfer", &PhaseSeconds::transfer},
-                             {"verify", &PhaseSeconds::verify},   {"resume", &PhaseSeconds::resume}};
+constexpr Phase kPhases[] = {{"stop", &PhaseSeconds::stop},         {"plan", &PhaseSeconds::plan},
+                             {"restart", &PhaseSeconds::restart},   {"prepare", &PhaseSeconds::prepare},
+                             {"transfer", &PhaseSeconds::transfer}, {"verify", &PhaseSeconds::verify},
+                             {"resume", &PhaseSeconds::resume}};
 
 PhasePrediction compare_phase(const Phase& phase, const PhaseSeconds& simulated, const PhaseSeconds& executed) {
   PhasePrediction result{.phase = phase.name, .predicted_s = simulated.*phase.seconds, .measured_s = {}, .error = {}};

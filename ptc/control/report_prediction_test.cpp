@@ -165,10 +165,10 @@ TEST(Prediction, IsInTheJson) {
   EXPECT_EQ(change.at("job"), "gpt");
   std::vector<std::string> phases;
   for (const Json& phase : change.at("phases")) phases.push_back(phase.at("phase"));
-  EXPECT_THAT(phases, ElementsAre("stop", "plan", "restart", "transfer", "verify", "resume"));
-  EXPECT_EQ(change.at("phases")[3].at("measured_s"), 2);
-  EXPECT_EQ(change.at("phases")[3].at("error"), -0.5);
-  EXPECT_TRUE(change.at("phases")[4].at("measured_s").is_null());
+  EXPECT_THAT(phases, ElementsAre("stop", "plan", "restart", "prepare", "transfer", "verify", "resume"));
+  EXPECT_EQ(change.at("phases")[4].at("measured_s"), 2);
+  EXPECT_EQ(change.at("phases")[4].at("error"), -0.5);
+  EXPECT_TRUE(change.at("phases")[5].at("measured_s").is_null());
   const auto two = compare_summaries({{"a", example_run("sim", 1)}, {"b", example_run("sim", 2)}}, "json");
   EXPECT_FALSE(Json::parse(*two).contains("prediction"));
 }

@@ -36,6 +36,7 @@ void fields(Io& io, PhaseSeconds& phases) {
   io("stop", phases.stop);
   io("plan", phases.plan);
   io("restart", phases.restart);
+  io("prepare", phases.prepare);
   io("transfer", phases.transfer);
   io("verify", phases.verify);
   io("resume", phases.resume);

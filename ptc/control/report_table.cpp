@@ -113,6 +113,7 @@ constexpr Metric kMetrics[] = {
     {"phase_stop_s", "  stop", "s", true, [](const JobSummary& j) { return j.totals.phases_s.stop; }},
     {"phase_plan_s", "  plan", "s", true, [](const JobSummary& j) { return j.totals.phases_s.plan; }},
     {"phase_restart_s", "  restart", "s", true, [](const JobSummary& j) { return j.totals.phases_s.restart; }},
+    {"phase_prepare_s", "  prepare", "s", true, [](const JobSummary& j) { return j.totals.phases_s.prepare; }},
     {"phase_transfer_s", "  transfer", "s", true, [](const JobSummary& j) { return j.totals.phases_s.transfer; }},
     {"phase_verify_s", "  verify", "s", true, [](const JobSummary& j) { return j.totals.phases_s.verify; }},
     {"phase_resume_s", "  resume", "s", true, [](const JobSummary& j) { return j.totals.phases_s.resume; }},

@@ -54,8 +54,8 @@ std::vector<DeviceId> random_devices(Random& random) {
 
 PhaseSeconds random_phases(Random& random) {
   PhaseSeconds phases;
-  for (double* seconds : {&phases.detect, &phases.stop, &phases.plan, &phases.restart, &phases.transfer, &phases.verify,
-                          &phases.resume, &phases.aborted}) {
+  for (double* seconds : {&phases.detect, &phases.stop, &phases.plan, &phases.restart, &phases.prepare,
+                          &phases.transfer, &phases.verify, &phases.resume, &phases.aborted}) {
     *seconds = random_double(random);
   }
   return phases;
@@ -82,8 +82,8 @@ bool same(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_ca
 
 bool same(const PhaseSeconds& a, const PhaseSeconds& b) {
   return same(a.detect, b.detect) && same(a.stop, b.stop) && same(a.plan, b.plan) && same(a.restart, b.restart) &&
-         same(a.transfer, b.transfer) && same(a.verify, b.verify) && same(a.resume, b.resume) &&
-         same(a.aborted, b.aborted);
+         same(a.prepare, b.prepare) && same(a.transfer, b.transfer) && same(a.verify, b.verify) &&
+         same(a.resume, b.resume) && same(a.aborted, b.aborted);
 }
 
 struct SameBody {

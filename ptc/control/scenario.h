@@ -102,7 +102,8 @@ struct ScenarioEvent {
 // Overrides of a strategy's cost preset; absent = the preset.
 struct CostOverride {
   std::string strategy;  // "" = all
-  std::optional<double> detect_s, plan_s, restart_s, verify_bytes_per_s, communicator_s, transfer_start_s;
+  std::optional<double> detect_s, plan_s, restart_s, allocate_bytes_per_s, verify_bytes_per_s, communicator_s,
+      transfer_start_s;
 };
 
 struct Expectation {

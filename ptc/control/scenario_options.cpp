@@ -56,10 +56,14 @@ void build_costs(Context& context, Scenario& scenario) {
     costs.restart_s = seconds(".restart", given.restart());
     costs.communicator_s = seconds(".communicator", given.communicator());
     costs.transfer_start_s = seconds(".transfer_start", given.transfer_start());
-    if (source.given(path + ".verify_rate"))
-      costs.verify_bytes_per_s = source.bandwidth(path + ".verify_rate", given.verify_rate());
-    if (costs.verify_bytes_per_s == 0.0)
-      source.error(path + ".verify_rate", "at a rate of 0 verifying would never end");
+    const auto rate = [&](const std::string& field, const std::string& text, const char* what) {
+      std::optional<double> bytes_per_s;
+      if (source.given(path + field)) bytes_per_s = source.bandwidth(path + field, text);
+      if (bytes_per_s == 0.0) source.error(path + field, fmt::format("at a rate of 0 {} would never end", what));
+      return bytes_per_s;
+    };
+    costs.allocate_bytes_per_s = rate(".allocate_rate", given.allocate_rate(), "allocating");
+    costs.verify_bytes_per_s = rate(".verify_rate", given.verify_rate(), "verifying");
     scenario.costs.push_back(std::move(costs));
   }
 }

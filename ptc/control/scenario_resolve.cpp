@@ -178,6 +178,7 @@ void write_costs(const CostOverride& costs, proto::Costs& out) {
   if (costs.detect_s) out.set_detect(seconds_text(*costs.detect_s));
   if (costs.plan_s) out.set_plan(seconds_text(*costs.plan_s));
   if (costs.restart_s) out.set_restart(seconds_text(*costs.restart_s));
+  if (costs.allocate_bytes_per_s) out.set_allocate_rate(rate_text(*costs.allocate_bytes_per_s));
   if (costs.verify_bytes_per_s) out.set_verify_rate(rate_text(*costs.verify_bytes_per_s));
   if (costs.communicator_s) out.set_communicator(seconds_text(*costs.communicator_s));
   if (costs.transfer_start_s) out.set_transfer_start(seconds_text(*costs.transfer_start_s));

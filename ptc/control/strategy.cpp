@@ -57,6 +57,7 @@ void apply(const CostOverride& change, Costs& costs) {
   costs.detect_s = change.detect_s.value_or(costs.detect_s);
   costs.plan_s = change.plan_s.value_or(costs.plan_s);
   costs.restart_s = change.restart_s.value_or(costs.restart_s);
+  costs.allocate_bytes_per_s = change.allocate_bytes_per_s.value_or(costs.allocate_bytes_per_s);
   costs.verify_bytes_per_s = change.verify_bytes_per_s.value_or(costs.verify_bytes_per_s);
   costs.communicator_s = change.communicator_s.value_or(costs.communicator_s);
   costs.transfer_start_s = change.transfer_start_s.value_or(costs.transfer_start_s);

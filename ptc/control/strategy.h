@@ -13,12 +13,13 @@
 namespace scalai::control {
 
 struct Costs {
-  double detect_s = 0;            // failure → known
-  double plan_s = 0;              // modelled planning time
-  double restart_s = 0;           // processes, containers, framework, model construction
-  double verify_bytes_per_s = 0;  // received bytes, per device; 0 = no check
-  double communicator_s = -1;     // < 0: the default below
-  double transfer_start_s = 0;    // alpha of each transfer phase
+  double detect_s = 0;              // failure → known
+  double plan_s = 0;                // modelled planning time
+  double restart_s = 0;             // processes, containers, framework, model construction
+  double allocate_bytes_per_s = 0;  // memory for new state, per device; 0 = there at once
+  double verify_bytes_per_s = 0;    // received bytes, per device; 0 = no check
+  double communicator_s = -1;       // < 0: the default below
+  double transfer_start_s = 0;      // alpha of each transfer phase
 };
 
 struct Strategy {

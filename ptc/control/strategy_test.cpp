@@ -56,10 +56,14 @@ TEST(Strategy, OverridesOfAllComeBeforeThoseOfOneWhateverTheirOrder) {
 
 TEST(Strategy, AnOverrideChangesOnlyWhatItNames) {
   const Costs preset = strategy("reshard").costs;
-  const Costs changed =
-      strategy("reshard", {{.detect_s = 1.5, .verify_bytes_per_s = 2e9, .communicator_s = 0, .transfer_start_s = 0.25}})
-          .costs;
+  const Costs changed = strategy("reshard", {{.detect_s = 1.5,
+                                              .allocate_bytes_per_s = 3e9,
+                                              .verify_bytes_per_s = 2e9,
+                                              .communicator_s = 0,
+                                              .transfer_start_s = 0.25}})
+                            .costs;
   EXPECT_EQ(changed.detect_s, 1.5);
+  EXPECT_EQ(changed.allocate_bytes_per_s, 3e9);
   EXPECT_EQ(changed.verify_bytes_per_s, 2e9);
   EXPECT_EQ(changed.communicator_s, 0);
   EXPECT_EQ(changed.transfer_start_s, 0.25);

@@ -88,6 +88,17 @@ double estimate_seconds(const Plan& plan, const Cluster& cluster) {
   return std::accumulate(seconds.begin(), seconds.end(), 0.0);
 }
 
+int64_t most_allocated_bytes(const Plan& plan) {
+  int64_t most = 0;
+  for (const DeviceMemory& memory : plan.memory)
+    most = std::max(most, std::max(memory.before, memory.after) + memory.peak_extra - memory.before);
+  return most;
+}
+
+double allocate_seconds(const Plan& plan, double bytes_per_s) {
+  return bytes_per_s > 0 ? static_cast<double>(most_allocated_bytes(plan)) / bytes_per_s : 0;
+}
+
 bool frees_early(const Plan& plan) {
   for (int32_t pattern = 0; pattern < plan.patterns.size(); ++pattern) {
     if (!plan.patterns.frees(pattern).empty()) return true;

@@ -21,6 +21,10 @@ std::vector<double> round_seconds(const Plan& plan, const Cluster& cluster);
 // Their sum.
 double estimate_seconds(const Plan& plan, const Cluster& cluster);
 
+// The most that a device has to take beyond its old state, and how long that takes at a rate; 0 = no time.
+int64_t most_allocated_bytes(const Plan& plan);
+double allocate_seconds(const Plan& plan, double bytes_per_s);
+
 // Whether old state goes before the plan is committed: from its second round on, under a memory cap.
 bool frees_early(const Plan& plan);
 

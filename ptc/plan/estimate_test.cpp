@@ -49,6 +49,15 @@ TEST(Estimate, RoundsAddUp) {
   EXPECT_NEAR(estimate_seconds(plan, job.cluster), 2 * once, 1e-12);
 }
 
+TEST(Estimate, RoomIsMadeForWhatIsNewOnTheBusiestDevice) {
+  Case job{.from = replicas({8, 4}, devices({0, 1})), .to = replicas({8, 4}, devices({0, 4})), .cluster = rated(2, 4)};
+  EXPECT_EQ(most_allocated_bytes(job.plan()), 8 * 4 * 4) << "g4 takes all of it, g0 nothing";
+  EXPECT_DOUBLE_EQ(allocate_seconds(job.plan(), 1e3), 0.128);
+  EXPECT_EQ(allocate_seconds(job.plan(), 0), 0) << "no rate, no time";
+  job.to = job.from;
+  EXPECT_EQ(most_allocated_bytes(job.plan()), 0);
+}
+
 // The price of a memory cap of one tensor's size: at most a tenth more predicted time.
 TEST(Estimate, ACapOfOneTensorCostsAtMostATenth) {
   struct Change {

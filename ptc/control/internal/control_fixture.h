@@ -66,8 +66,8 @@ inline std::string text_of(const Command& command) {
     std::string operator()(const Halt& h) const { return fmt::format("halt {}", h.job); }
     std::string operator()(const Execute& e) const {
       return fmt::format("execute {} epoch {} {} {} restore {} costs {} {} {} {} {}{}{}", e.job, e.epoch,
-                         e.reconfiguration, e.plan->digest, e.restore, e.plan_s, e.restart_s, e.verify_bytes_per_s,
-                         e.resume_s, e.transfer_start_s, flows(e.stage), flows(e.load));
+                         e.reconfiguration, e.plan->digest, e.restore, e.plan_s, e.restart_s, e.allocate_bytes_per_s,
+                         e.verify_bytes_per_s, e.resume_s, e.transfer_start_s, flows(e.stage), flows(e.load));
     }
     std::string operator()(const Abort& a) const { return fmt::format("abort {}", a.job); }
     std::string operator()(const Commit& c) const { return fmt::format("commit {} {}", c.job, c.epoch); }
