@@ -142,6 +142,8 @@ std::string cluster_text(const CalibratedMachine& machine, const Calibration& ca
   const double copy = rate_of(calibration.same_device) / 2;
   const double link = rate_of(calibration.same_host) / machine.gpus;
   const double nic = rate_of(calibration.pair);
+  const double host = std::max({nic, copy, rate_of(calibration.same_host)});
+  const double machine_copy = std::max(host, calibration.together ? rate_of(calibration.together) : 2 * copy);
   // Transfers between hosts cross it too, where it must not be what limits them.
   const double pcie = std::max({nic, link, copy});
   std::string text = comments(machine, calibration, measured);
@@ -153,9 +155,7 @@ std::string cluster_text(const CalibratedMachine& machine, const Calibration& ca
       bandwidth(pcie));
   text += fmt::format("hosts {{\n  count: {}\n  gpus: {}\n  gpu: \"host-memory\"\n", machine.hosts, machine.gpus);
   if (nic > 0) text += fmt::format("  nic: {}\n", bandwidth(nic));
-  text += "}\n";
-  if (calibration.together)
-    text += fmt::format("fabric {{ kind: STAR backbone: {} }}\n", bandwidth(rate_of(calibration.together)));
+  text += fmt::format("  copy: {}\n}}\nmachine_copy: {}\n", bandwidth(host), bandwidth(machine_copy));
   if (calibration.read_bytes_per_s > 0 && calibration.write_bytes_per_s > 0) {
     text += fmt::format("storage {{ read: {} write: {} }}\n", bandwidth(calibration.read_bytes_per_s),
                         bandwidth(calibration.write_bytes_per_s));

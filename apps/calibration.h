@@ -11,15 +11,14 @@
 // What a series sets in the file:
 //
 //   pair        one worker pulls from one other        nic
-//   together    all workers pull at the same time      fabric.backbone: what all transfers between hosts share
+//   together    all workers pull at the same time      machine_copy: what all hosts copy together
 //   same host   all devices of one host pull inside it gpu_link: each one's share
 //   same device two devices copy on themselves         gpu_kinds.memory_bandwidth: a copy reads and writes
+//   the fastest of these three, of one worker          hosts.copy: a worker does one thing after another
 //   write, read a checkpoint                           storage
 //   prepare     all workers make room at the same time costs.allocate_rate of scenarios
 //
-// Of what hosts share on one machine (cores, the memory bus) the model has only the backbone, which transfers between
-// hosts cross: transfers inside many hosts at a time take longer than it says. What a plan costs before its first byte
-// is no property of a link: it is the scenario's transfer_start.
+// What a plan costs before its first byte is no property of a link: it is the scenario's transfer_start.
 
 #include <cstdint>
 #include <optional>

@@ -15,18 +15,19 @@ using collection::LogicalTensor;
 using collection::Mesh;
 using collection::MeshAxis;
 
-constexpr int64_t kColumnsOfPart = 128;
+constexpr int64_t kColumnsOfPart = 1024;  // a slice of a row is 4 KiB, as in models of a few billion parameters
 constexpr int64_t kElementBytes = 4;
 
-// Tensors that can be cut into as many parts by rows as by columns. A part of each has `bytes` / `count`.
-std::vector<LogicalTensor> tensors(int parts, int64_t bytes, int count = kCalibrationBoxes) {
+// Tensors that can be cut into as many parts by rows as by columns, and into so many groups by rows before. A part of each
+// has `bytes` / `count`.
+std::vector<LogicalTensor> tensors(int parts, int64_t bytes, int count = kCalibrationBoxes, int groups = 1) {
   const int64_t columns = kColumnsOfPart * parts;
   const int64_t rows = std::max<int64_t>(1, bytes / (count * kElementBytes * columns));
   std::vector<LogicalTensor> list;
   for (int i = 0; i < count; ++i) {
     LogicalTensor& tensor = list.emplace_back();
     tensor.name = fmt::format("layers.{}.part.{}", i / 32, i % 32);
-    tensor.shape = tensor::Shape{rows * parts, columns};
+    tensor.shape = tensor::Shape{rows * parts * groups, columns};
   }
   return list;
 }
@@ -81,11 +82,19 @@ CalibrationPlan shift_plan(const plan::Cluster& cluster, int64_t bytes) {
 }
 
 CalibrationPlan exchange_plan(const plan::Cluster& cluster, int64_t bytes) {
-  const std::vector<DeviceId> devices = first_devices(cluster);
-  const int parts = static_cast<int>(devices.size());
-  const std::vector<LogicalTensor> list = tensors(parts, bytes, std::max(1, kCalibrationBoxes / parts));
-  return {"together", "each host to all others", cut(list, {{"part", parts}}, 0, devices),
-          cut(list, {{"part", parts}}, 1, devices)};
+  std::vector<DeviceId> devices = first_devices(cluster);
+  devices.resize(devices.size() / 2 * 2);
+  const int pairs = static_cast<int>(devices.size()) / 2;
+  const std::vector<LogicalTensor> list =
+      tensors(2, bytes, kCalibrationBoxes / 2, pairs);  // a box of its own and one of the other
+  const std::vector<MeshAxis> axes = {{"pair", pairs}, {"part", 2}};
+  const auto side = [&](int dim) {
+    Collection collection = cut(list, axes, dim, devices);
+    for (LogicalTensor& tensor : collection.tensors)
+      tensor.layout.cuts.insert(tensor.layout.cuts.begin(), {.axis = "pair", .dim = 0, .bounds = {}});
+    return collection;
+  };
+  return {"together", "each host and its neighbour half of theirs", side(0), side(1)};
 }
 
 CalibrationPlan same_host_plan(const plan::Cluster& cluster, int64_t bytes) {

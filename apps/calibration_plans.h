@@ -24,7 +24,8 @@ struct CalibrationPlan {
 CalibrationPlan pair_plan(const plan::Cluster& cluster, HostId from, HostId to, int64_t bytes);
 // Each host's first device gets all of the one before. At least two hosts, as for the next.
 CalibrationPlan shift_plan(const plan::Cluster& cluster, int64_t bytes);
-// Rows over the hosts' first devices become columns: each gets a part of each other's.
+// Two hosts each: rows over their first devices become columns, as where tensor parallelism changes. Each copies half of
+// its own and gets half of the other's. A host without a neighbour does nothing.
 CalibrationPlan exchange_plan(const plan::Cluster& cluster, int64_t bytes);
 // Each device of the first host gets all of the one before it. At least two devices a host.
 CalibrationPlan same_host_plan(const plan::Cluster& cluster, int64_t bytes);

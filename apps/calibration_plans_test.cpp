@@ -65,12 +65,12 @@ TEST(CalibrationPlans, AShiftMovesAllToTheNextHost) {
   }
 }
 
-TEST(CalibrationPlans, AnExchangeGivesEachHostAPartOfEachOther) {
+TEST(CalibrationPlans, AnExchangeIsOfTwoHostsEach) {
   for (const auto& [hosts, gpus] : kShapes) {
     const plan::Cluster cluster = cluster_of(hosts, gpus);
     const plan::Plan plan = plan_of(exchange_plan(cluster, kBytes), cluster);
-    EXPECT_EQ(plan.bytes.cross_host, (hosts - 1) * kBytes);
-    EXPECT_EQ(plan.bytes.same_device, kBytes);
+    EXPECT_EQ(plan.bytes.cross_host, hosts / 2 * kBytes);
+    EXPECT_EQ(plan.bytes.same_device, hosts / 2 * kBytes);
     EXPECT_EQ(plan.bytes.same_host, 0);
   }
 }
@@ -108,7 +108,7 @@ TEST(CalibrationPlans, StorageHasTheStateOfAllDevices) {
 TEST(CalibrationPlans, TheLeastIsARowATensorOnEachDevice) {
   const plan::Cluster cluster = cluster_of(4, 1);
   const plan::Plan plan = plan_of(exchange_plan(cluster, 1), cluster);
-  EXPECT_EQ(plan.bytes.cross_host, 3 * int64_t{kCalibrationBoxes / 4} * 4 * 128 * 4);
+  EXPECT_EQ(plan.bytes.cross_host, 4 * int64_t{kCalibrationBoxes / 2} * 1024 * 4);
 }
 
 }  // namespace

@@ -95,6 +95,7 @@ std::vector<CalibrationPlan> plans_of(const plan::Cluster& cluster, const Option
 int64_t bytes_of(const plan::Plan& plan, const std::string& series) {
   if (series == "same host") return plan.bytes.same_host;
   if (series == "same device") return plan.bytes.same_device;
+  if (series == "together") return plan.bytes.cross_host + plan.bytes.same_device;
   return series == "read" ? plan.bytes.from_storage : plan.bytes.cross_host;
 }
 

@@ -49,6 +49,11 @@ void Platform::append(std::vector<int>& links, const std::string& name) const {
   if (const int index = link(name); index >= 0) links.push_back(index);
 }
 
+void Platform::append_copies(std::vector<int>& links, int host) const {
+  append(links, fmt::format("h{}.copy", host));
+  append(links, "machine.copy");
+}
+
 void Platform::add_endpoint(Place place, int index, Reach reach, std::vector<int> up, std::vector<int> down) {
   endpoint_index_[{place, index, reach}] = static_cast<int>(spec_.endpoints.size());
   const std::string name = fmt::format("e{}.{}.{}", static_cast<int>(place), index, static_cast<int>(reach));
@@ -63,15 +68,18 @@ std::string Platform::uplink_of(int host, int nic) const {
 void Platform::add_device_endpoints(int host, int local) {
   const int device = cluster_.hosts[static_cast<size_t>(host)].first_device + local;
   const std::string gpu = fmt::format("h{}.g{}", host, local);
-  std::vector<int> up, down, pcie_up, pcie_down, copy;
+  std::vector<int> up, down, pcie_up, pcie_down, copy, copied;
   append(up, gpu + ".up");
   append(down, gpu + ".down");
+  append_copies(down, host);
   add_endpoint(Place::kDevice, device, Reach::kLocal, up, down);
   append(pcie_up, gpu + ".pcie.up");
   append(pcie_down, gpu + ".pcie.down");
+  append_copies(pcie_down, host);
   add_endpoint(Place::kDevicePcie, device, Reach::kLocal, pcie_up, pcie_down);
   append(copy, copy_link(host, local));
-  add_endpoint(Place::kDeviceCopy, device, Reach::kLocal, copy, {});
+  append_copies(copied, host);
+  add_endpoint(Place::kDeviceCopy, device, Reach::kLocal, copy, copied);
   const int nic = nic_of(Location::device(DeviceId(device)));
   for (const Reach reach : {Reach::kSwitch, Reach::kSpine}) {
     std::vector<int> out = pcie_up, in;
@@ -92,6 +100,7 @@ void Platform::add_host_endpoints(int host) {
       append(serve, fmt::format("h{}.store.serve", host));
       append(ingest, fmt::format("h{}.store.ingest", host));
     }
+    append_copies(ingest, host);
     add_endpoint(place, host, Reach::kLocal, serve, ingest);
     for (const Reach reach : {Reach::kSwitch, Reach::kSpine}) {
       std::vector<int> out = serve, in;

@@ -7,6 +7,9 @@
 //   other host         gA.pcie.up → nic.up → [leaf|rail up → leaf|rail down | fabric] → nic.down → gB.pcie.down
 //   storage            storage.read → … → nic.down → gB.pcie.down, and back to storage.write
 //
+// Where devices are emulated in host memory, all that arrives at a host or is copied on its devices ends with hN.copy, and
+// machine.copy where hosts are processes of one machine.
+//
 // Each place is one endpoint per reach (local, same switch, across the spine), so that every route is the source's `up`
 // links followed by the destination's `down` links. Links with unlimited bandwidth do not exist. A host's memory and
 // processes use its first NIC, a GPU the NIC of its share.
@@ -43,7 +46,8 @@ class Platform {
   void add_device_endpoints(int host, int local);
   void add_host_endpoints(int host);
   void append(std::vector<int>& links, const std::string& name) const;  // if it exists
-  std::string uplink_of(int host, int nic) const;                       // "leaf0", "rail1" or ""
+  void append_copies(std::vector<int>& links, int host) const;
+  std::string uplink_of(int host, int nic) const;  // "leaf0", "rail1" or ""
   int nic_of(plan::Location place) const;
   Reach reach_of(plan::Location src, plan::Location dst) const;
   int endpoint(plan::Location location, bool process, bool same_device, bool to_host, Reach reach) const;

@@ -97,6 +97,20 @@ TEST_F(PlatformTest, ABackboneIsCrossedOnceInAnyDirection) {
   EXPECT_THAT(route(gpu(0), gpu(1)), ElementsAre("h0.g0.up", "h0.g1.down"));
 }
 
+TEST_F(PlatformTest, EmulatedDevicesEndWithWhatTheirHostAndMachineCopy) {
+  cluster_ = cluster_of(plan::FabricKind::kStar);
+  cluster_.hosts[1].copy_bytes_per_s = 3e9;
+  cluster_.machine_copy_bytes_per_s = 5e9;
+  platform_ = std::make_unique<Platform>(cluster_);
+  EXPECT_THAT(route(gpu(5), gpu(5)), ElementsAre("h1.g1.copy", "h1.copy", "machine.copy"));
+  EXPECT_THAT(route(gpu(4), gpu(5)), ElementsAre("h1.g0.up", "h1.g1.down", "h1.copy", "machine.copy"));
+  EXPECT_THAT(route(gpu(4), gpu(0)),
+              ElementsAre("h1.g0.pcie.up", "h1.nic0.up", "h0.nic0.down", "h0.g0.pcie.down", "machine.copy"));
+  EXPECT_THAT(route(memory(1), gpu(5), true), ElementsAre("h1.g1.pcie.down", "h1.copy", "machine.copy"));
+  EXPECT_THAT(route(memory(1), memory(1), true), ElementsAre("h1.store.ingest", "h1.copy", "machine.copy"));
+  EXPECT_THAT(route(gpu(4), Location::storage()), ElementsAre("h1.g0.pcie.up", "h1.nic0.up", "storage.write"));
+}
+
 TEST_F(PlatformTest, LeafAndSpine) {
   build(plan::FabricKind::kLeafSpine);
   EXPECT_THAT(route(gpu(0), gpu(4)), ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "h1.nic0.down", "h1.g0.pcie.down"));

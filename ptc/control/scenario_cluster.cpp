@@ -128,6 +128,7 @@ void ClusterBuilder::add_hosts(const proto::HostGroup& group, const std::string&
   host.nic_bytes_per_s = rate(path + ".nic", group.nic(), 0);
   host.store_serve_bytes_per_s = rate(path + ".store_serve", group.store_serve(), 0);
   host.store_ingest_bytes_per_s = rate(path + ".store_ingest", group.store_ingest(), 0);
+  host.copy_bytes_per_s = rate(path + ".copy", group.copy(), 0);
   if (!counts_ok) return;
   if (host.gpus % nics != 0) {
     source_.error(path + (source_.given(path + ".nics") ? ".nics" : ".gpus"),
@@ -210,6 +211,7 @@ std::optional<plan::Cluster> ClusterBuilder::build() {
   build_fabric();
   build_racks();
   build_storage();
+  cluster_.machine_copy_bytes_per_s = rate(prefix_ + "machine_copy", message_.machine_copy(), 0);
   const bool whole = !source_.broken(prefix_.empty() ? "" : prefix_.substr(0, prefix_.size() - 1));
   if (source_.errors() != before || !whole) return std::nullopt;
   return std::move(cluster_);

@@ -37,7 +37,7 @@ bool same_host(const plan::Host& a, const plan::Host& b) {
   return a.gpus == b.gpus && same_kind(a.gpu, b.gpu) && a.gpu_link_bytes_per_s == b.gpu_link_bytes_per_s &&
          a.pcie_bytes_per_s == b.pcie_bytes_per_s && a.nics == b.nics && a.nic_bytes_per_s == b.nic_bytes_per_s &&
          a.store_serve_bytes_per_s == b.store_serve_bytes_per_s &&
-         a.store_ingest_bytes_per_s == b.store_ingest_bytes_per_s;
+         a.store_ingest_bytes_per_s == b.store_ingest_bytes_per_s && a.copy_bytes_per_s == b.copy_bytes_per_s;
 }
 
 void write_gpu_kind(const plan::GpuKind& kind, proto::Cluster& cluster) {
@@ -65,6 +65,7 @@ void write_host(const plan::Host& host, proto::HostGroup& out) {
   if (host.nic_bytes_per_s > 0) out.set_nic(rate_text(host.nic_bytes_per_s));
   if (host.store_serve_bytes_per_s > 0) out.set_store_serve(rate_text(host.store_serve_bytes_per_s));
   if (host.store_ingest_bytes_per_s > 0) out.set_store_ingest(rate_text(host.store_ingest_bytes_per_s));
+  if (host.copy_bytes_per_s > 0) out.set_copy(rate_text(host.copy_bytes_per_s));
 }
 
 void write_fabric(const plan::Cluster& cluster, proto::Fabric& out) {
@@ -92,6 +93,7 @@ void write_cluster(const plan::Cluster& cluster, proto::Cluster& out) {
   }
   write_fabric(cluster, *out.mutable_fabric());
   out.set_rack_hosts(cluster.rack_hosts);
+  if (cluster.machine_copy_bytes_per_s > 0) out.set_machine_copy(rate_text(cluster.machine_copy_bytes_per_s));
   if (cluster.storage_read_bytes_per_s == 0) return;
   out.mutable_storage()->set_read(rate_text(cluster.storage_read_bytes_per_s));
   out.mutable_storage()->set_write(rate_text(cluster.storage_write_bytes_per_s));

@@ -18,11 +18,12 @@ constexpr const char* kWhole = R"(
 name: "whole" description: "every field" seed: 18446744073709551615 until: "1h"
 cluster {
   name: "mixed"
-  hosts { count: 2 gpus: 4 gpu: "a100-80g" nics: 2 nic: "100Gbps" store_serve: "3GiB/s" store_ingest: "2.5GB/s" }
+  hosts { count: 2 gpus: 4 gpu: "a100-80g" nics: 2 nic: "100Gbps" store_serve: "3GiB/s" store_ingest: "2.5GB/s" copy: "2GB/s" }
   hosts { gpus: 4 gpu: "mine" gpu_link: "0.1TB/s" pcie: "12GB/s" nic: "25Gbps" }
   hosts { gpus: 4 gpu: "h100-80g" nic: "0.3Gbps" }
   fabric { kind: LEAF_SPINE leaf_hosts: 2 oversubscription: 1.5 }
   storage { read: "10GB/s" write: "3GB/s" }
+  machine_copy: "7GB/s"
   gpu_kinds { name: "mine" memory: "24GiB" peak_tflops: 70.3 memory_bandwidth: "0.7TB/s" pcie: "16GB/s" }
   gpu_kinds { name: "h100-80g" peak_tflops: 800 }
 }
@@ -97,6 +98,8 @@ TEST(Scenario, EveryFieldIsResolved) {
   EXPECT_EQ(scenario->until_s, 3600);
   EXPECT_EQ(scenario->cluster.device_count(), 16);
   EXPECT_EQ(scenario->cluster.hosts[1].store_serve_bytes_per_s, 3.0 * (1 << 30));
+  EXPECT_EQ(scenario->cluster.hosts[1].copy_bytes_per_s, 2e9);
+  EXPECT_EQ(scenario->cluster.machine_copy_bytes_per_s, 7e9);
   EXPECT_EQ(scenario->cluster.hosts[2].gpu.link_bytes_per_s, 16e9) << "peers over PCIe";
   EXPECT_EQ(scenario->cluster.hosts[2].gpu_link_bytes_per_s, 100e9);
   EXPECT_EQ(scenario->cluster.hosts[3].gpu.peak_flops, 800e12) << "overridden";

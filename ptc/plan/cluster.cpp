@@ -171,6 +171,11 @@ std::vector<NamedLink> links_of(const Cluster& cluster) {
     add_pair(links, fmt::format("h{}.store", h), cluster.hosts[h].store_serve_bytes_per_s,
              cluster.hosts[h].store_ingest_bytes_per_s, {"serve", "ingest"});
   }
+  const auto add = [&](const std::string& name, double bandwidth) {
+    if (bandwidth > 0) links.push_back({name, bandwidth});
+  };
+  for (size_t h = 0; h < cluster.hosts.size(); ++h) add(fmt::format("h{}.copy", h), cluster.hosts[h].copy_bytes_per_s);
+  add("machine.copy", cluster.machine_copy_bytes_per_s);
   return links;
 }
 

@@ -34,6 +34,7 @@ struct Host {
   double nic_bytes_per_s = 0;
   double store_serve_bytes_per_s = 0;
   double store_ingest_bytes_per_s = 0;
+  double copy_bytes_per_s = 0;  // emulated devices: everything that arrives at the host, or is copied on its devices
 };
 
 enum class FabricKind : uint8_t { kStar, kLeafSpine, kRail };
@@ -48,6 +49,7 @@ struct Cluster {
   double backbone_bytes_per_s = 0;  // kStar
   double storage_read_bytes_per_s = 0;
   double storage_write_bytes_per_s = 0;
+  double machine_copy_bytes_per_s = 0;  // emulated hosts, on one machine: everything that arrives anywhere
 
   int device_count() const;
   HostId host_of(DeviceId device) const;
@@ -57,7 +59,8 @@ struct Cluster {
 };
 
 // Names of the links a scenario may fail or degrade, in order: "h0.g1.up|down" (GPU link), "h0.g1.pcie.up|down",
-// "h0.nic0.up|down", "leaf0.up|down", "rail0.up|down", "fabric", "storage.read|write", "h0.store.serve|ingest".
+// "h0.nic0.up|down", "leaf0.up|down", "rail0.up|down", "fabric", "storage.read|write", "h0.store.serve|ingest", "h0.copy",
+// "machine.copy".
 // Links with unlimited bandwidth do not exist.
 struct NamedLink {
   std::string name;

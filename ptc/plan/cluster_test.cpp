@@ -93,15 +93,17 @@ TEST(Links, AllKindsInDocumentedOrder) {
     host.pcie_bytes_per_s = 20;
     host.store_serve_bytes_per_s = 5;
     host.store_ingest_bytes_per_s = 4;
+    host.copy_bytes_per_s = 3;
   }
   cluster.backbone_bytes_per_s = 7;
   cluster.storage_read_bytes_per_s = 2;
   cluster.storage_write_bytes_per_s = 1;
-  const std::vector<std::string> expected = {"h0.g0.up",        "h0.g0.down",      "h1.g0.up",       "h1.g0.down",
-                                             "h0.g0.pcie.up",   "h0.g0.pcie.down", "h1.g0.pcie.up",  "h1.g0.pcie.down",
-                                             "h0.nic0.up",      "h0.nic0.down",    "h1.nic0.up",     "h1.nic0.down",
-                                             "fabric",          "storage.read",    "storage.write",  "h0.store.serve",
-                                             "h0.store.ingest", "h1.store.serve",  "h1.store.ingest"};
+  cluster.machine_copy_bytes_per_s = 9;
+  const std::vector<std::string> expected = {
+      "h0.g0.up",        "h0.g0.down",      "h1.g0.up",      "h1.g0.down",     "h0.g0.pcie.up",   "h0.g0.pcie.down",
+      "h1.g0.pcie.up",   "h1.g0.pcie.down", "h0.nic0.up",    "h0.nic0.down",   "h1.nic0.up",      "h1.nic0.down",
+      "fabric",          "storage.read",    "storage.write", "h0.store.serve", "h0.store.ingest", "h1.store.serve",
+      "h1.store.ingest", "h0.copy",         "h1.copy",       "machine.copy"};
   EXPECT_EQ(names_of(cluster), expected);
   EXPECT_EQ(bandwidth_of(cluster, "h1.g0.pcie.down"), 20);
   EXPECT_EQ(bandwidth_of(cluster, "storage.write"), 1);

@@ -14,9 +14,14 @@ class RoundLoad {
       : cluster_(cluster),
         nic_(cluster.hosts.size() * 2, 0),
         link_(static_cast<size_t>(cluster.device_count()) * 2, 0),
-        pcie_(static_cast<size_t>(cluster.device_count()), 0) {}
+        pcie_(static_cast<size_t>(cluster.device_count()), 0),
+        copy_(cluster.hosts.size(), 0) {}
 
   void add(const Leg& leg, int64_t bytes) {
+    if (leg.transfer_class == TransferClass::kKept || leg.transfer_class == TransferClass::kDerived) return;
+    copy_[static_cast<size_t>(cluster_.host_of(leg.dst).value)] += bytes;
+    copied_ += bytes;
+    if (leg.transfer_class == TransferClass::kSameDevice) return;
     hops_ = std::max(hops_, leg.hop + 1);
     const auto dst = static_cast<size_t>(leg.dst.value);
     const bool memory = leg.src.kind == Location::Kind::kHostMemory;
@@ -36,9 +41,11 @@ class RoundLoad {
   }
 
   double seconds() const {
-    double longest = time(storage_, cluster_.storage_read_bytes_per_s);
+    double longest =
+        std::max(time(storage_, cluster_.storage_read_bytes_per_s), time(copied_, cluster_.machine_copy_bytes_per_s));
     for (size_t host = 0; host < cluster_.hosts.size(); ++host) {
       const Host& one = cluster_.hosts[host];
+      longest = std::max(longest, time(copy_[host], one.copy_bytes_per_s));
       for (const size_t end : {host * 2, host * 2 + 1})
         longest = std::max(longest, time(nic_[end], one.nics * one.nic_bytes_per_s));
       for (int i = 0; i < one.gpus; ++i) {
@@ -57,8 +64,8 @@ class RoundLoad {
   }
 
   const Cluster& cluster_;
-  std::vector<int64_t> nic_, link_, pcie_;  // by host or device; up, down
-  int64_t storage_ = 0;
+  std::vector<int64_t> nic_, link_, pcie_, copy_;  // by host or device; up, down
+  int64_t storage_ = 0, copied_ = 0;
   int32_t hops_ = 0;
 };
 
@@ -72,7 +79,6 @@ std::vector<double> round_seconds(const Plan& plan, const Cluster& cluster) {
     RoundLoad load(cluster);
     for (const Instance* instance : instances) {
       for (const Leg& leg : plan.patterns.legs(instance->pattern)) {
-        if (leg.src == Location::device(leg.dst)) continue;
         int64_t bytes = 0;
         for (const TensorId id : plan.tensors_of(*instance)) bytes += plan.tensor(id).element_bytes(leg.transfer_class);
         load.add(leg, bytes * instance->box.volume());

@@ -4,7 +4,8 @@
 //   T = Σ over rounds ( (hops + 1) · α + max over links  bytes(link) / bandwidth(link) )        alpha-beta model
 //
 // Links, each direction by itself: the NICs of a host together (bytes between hosts), the GPU link of a device (bytes
-// inside its host), PCIe of a device (from its host's memory, from storage), storage reads of the whole cluster. The hops of a
+// inside its host), PCIe of a device (from its host's memory, from storage), storage reads of the whole cluster; where devices are emulated, what a host
+// copies into all of its devices, and all hosts together. The hops of a
 // round run as a pipeline, so only their latencies add up. A link without bandwidth costs nothing.
 
 #include <vector>

@@ -49,6 +49,17 @@ TEST(Estimate, RoundsAddUp) {
   EXPECT_NEAR(estimate_seconds(plan, job.cluster), 2 * once, 1e-12);
 }
 
+TEST(Estimate, EmulatedDevicesShareWhatTheirHostCopies) {
+  Case job{.from = replicas({8, 4}, devices({0, 1})), .to = replicas({8, 4}, devices({2, 3})), .cluster = rated(1, 4)};
+  const double bytes = 2 * 8 * 4 * 4;
+  job.cluster.hosts[0].copy_bytes_per_s = 1e3;
+  EXPECT_NEAR(estimate_seconds(job.plan(), job.cluster), kMessageLatency_s + bytes / 1e3, 1e-9);
+  job.cluster.machine_copy_bytes_per_s = 500;
+  EXPECT_NEAR(estimate_seconds(job.plan(), job.cluster), kMessageLatency_s + bytes / 500, 1e-9);
+  job.to = job.from;
+  EXPECT_EQ(estimate_seconds(job.plan(), job.cluster), 0) << "what is kept is not copied";
+}
+
 TEST(Estimate, RoomIsMadeForWhatIsNewOnTheBusiestDevice) {
   Case job{.from = replicas({8, 4}, devices({0, 1})), .to = replicas({8, 4}, devices({0, 4})), .cluster = rated(2, 4)};
   EXPECT_EQ(most_allocated_bytes(job.plan()), 8 * 4 * 4) << "g4 takes all of it, g0 nothing";
