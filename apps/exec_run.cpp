@@ -122,8 +122,8 @@ absl::StatusOr<std::map<std::string, std::string>> states_of(const control::Scen
   return states;
 }
 
-// The first one drains the run; the second one leaves at once, as a kill would. Before the run there is nothing to save.
-void on_signal(Steering& steering, const RunFolder& folder, int times) {
+// The first one drains the run; the second one leaves at once, as a kill would. Before a new run there is nothing to save.
+void on_signal(Steering& steering, const RunFolder& folder, bool resume, int times) {
   const Steering::Phase phase = steering.phase();
   if (phase == Steering::Phase::kAfter) return;  // the report is on its way
   if (phase == Steering::Phase::kDuring && times == 1) {
@@ -133,7 +133,7 @@ void on_signal(Steering& steering, const RunFolder& folder, int times) {
                folder.path());
     return steering.stop();
   }
-  if (phase == Steering::Phase::kBefore) folder.end();
+  if (phase == Steering::Phase::kBefore && !resume) folder.end();
   std::_Exit(128 + SIGTERM);
 }
 
@@ -155,9 +155,11 @@ absl::StatusOr<std::unique_ptr<Session>> start_session(const control::Scenario& 
                          .orphan_timeout_s = how.orphan_timeout_s});
 }
 
-// Where the journal cannot be written, or the disk is full, state is worth more than an end in order.
+// Where the journal cannot be written, the disk is full or a worker does not answer, state is worth more than an end in
+// order.
 bool can_be_gone_on_with(const absl::Status& status) {
-  return absl::IsResourceExhausted(status) || absl::IsAborted(status);
+  return absl::IsResourceExhausted(status) || absl::IsAborted(status) || absl::IsUnavailable(status) ||
+         absl::IsCancelled(status) || absl::IsDeadlineExceeded(status);
 }
 
 absl::StatusOr<control::RunReport> run_in_session(const control::Scenario& scenario, const control::Strategy& strategy,
@@ -167,14 +169,14 @@ absl::StatusOr<control::RunReport> run_in_session(const control::Scenario& scena
   absl::StatusOr<control::RunReport> report =
       ready.ok() ? run_scenario(scenario, strategy, options, session.controller(), session.crew(), steering, &journal)
                  : ready;
-  if (can_be_gone_on_with(report.status())) {
+  if (ready.ok() && can_be_gone_on_with(report.status())) {
     return absl::Status(report.status().code(),
                         fmt::format("{}\nworkers keep their state for {} s: mend that and go on with\n"
                                     "  scalai exec --resume={}",
                                     message_of(report.status()), options.how.orphan_timeout_s, folder.path()));
   }
   session.dismiss();
-  folder.end();
+  if (!report.ok()) folder.end();  // else when the report is written
   return report;
 }
 
@@ -186,7 +188,7 @@ absl::StatusOr<control::RunReport> execute(const control::Scenario& scenario, co
   if (options.how.local_workers) SCALAI_RETURN_IF_ERROR(check_limits(scenario, options.how.network, folder.path()));
   SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());
   Steering steering(scenario, strategy.name);
-  const SignalWatch signals([&](int times) { on_signal(steering, folder, times); });
+  const SignalWatch signals([&](int times) { on_signal(steering, folder, false, times); });
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           start_session(scenario, options, folder, steering, options.listen, token, 1));
   const std::string address = session->controller().address();
@@ -210,7 +212,7 @@ absl::StatusOr<control::RunReport> go_on(const control::Scenario& scenario, cons
   SCALAI_ASSIGN_OR_RETURN(const std::string address, folder.address());
   SCALAI_ASSIGN_OR_RETURN(const std::string token, folder.token());
   Steering steering(scenario, strategy.name);
-  const SignalWatch signals([&](int times) { on_signal(steering, folder, times); });
+  const SignalWatch signals([&](int times) { on_signal(steering, folder, true, times); });
   SCALAI_ASSIGN_OR_RETURN(
       const std::unique_ptr<Session> session,
       start_session(scenario, options, folder, steering, address, token, journal.controller_epoch()));
@@ -231,8 +233,9 @@ int resume_command(const Arguments& arguments) {
   const control::FileReader read = [](const std::string& name) { return read_file(name); };
   const auto scenario = control::parse_scenario(journal->run().scenario_text, options.run.out + "/journal.db", read);
   if (!scenario.ok()) return report_error(scenario.status());
-  return run_one("scalai-exec", *scenario, journal->run().strategy, options.run,
-                 [&](const control::Strategy& one) { return go_on(*scenario, one, options, *journal); });
+  return run_one(
+      "scalai-exec", *scenario, journal->run().strategy, options.run,
+      [&](const control::Strategy& one) { return go_on(*scenario, one, options, *journal); }, [&] { folder.end(); });
 }
 
 int run_command(const Arguments& arguments) {
@@ -264,8 +267,12 @@ int run_command(const Arguments& arguments) {
   const absl::Status prepared = prepare_folder(options.run.out);
   if (!prepared.ok()) return report_error(prepared);
   const std::string strategy = arguments.has("strategy") ? arguments.text("strategy") : scenario->strategy;
-  return run_one("scalai-exec", *scenario, strategy, options.run,
-                 [&](const control::Strategy& one) { return execute(*scenario, one, options); });
+  return run_one(
+      "scalai-exec", *scenario, strategy, options.run,
+      [&](const control::Strategy& one) { return execute(*scenario, one, options); },
+      [&] {
+        if (!options.plan_only) RunFolder(options.run.out).end();
+      });
 }
 
 std::vector<OptionSpec> option_specs() {

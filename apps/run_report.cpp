@@ -104,7 +104,7 @@ absl::Status prepare_folder(const std::string& folder) {
 }
 
 int run_one(const std::string& program, const control::Scenario& scenario, const std::string& strategy_name,
-            const RunOptions& options, const Run& run) {
+            const RunOptions& options, const Run& run, const std::function<void()>& written) {
   const auto started = std::chrono::steady_clock::now();
   control::Manifest manifest{.command_line = command_line(), .revision = SCALAI_REVISION, .started_at = now_rfc3339()};
   const auto strategy = control::find_strategy(strategy_name, scenario.costs);
@@ -115,9 +115,10 @@ int run_one(const std::string& program, const control::Scenario& scenario, const
 
   const std::string summary = control::summary_json(*report);
   if (!options.out.empty()) {
-    const absl::Status written = control::write_report(*report, manifest, options.out);
-    if (!written.ok()) return report_error(written);
+    const absl::Status done = control::write_report(*report, manifest, options.out);
+    if (!done.ok()) return report_error(done);
   }
+  if (written) written();
   print_summary(summary, strategy_name, options.format);
   int code = 0;
   const std::string failures = control::failed_expectations(

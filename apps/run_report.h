@@ -30,8 +30,9 @@ std::optional<control::Scenario> load(const RunOptions& options, int& exit_code)
 absl::Status prepare_folder(const std::string& folder);
 
 // Runs one strategy, writes and prints the report; the process's exit code. `program`: "scalai-sim".
+// `written`, if any, is called when the report is there.
 using Run = std::function<absl::StatusOr<control::RunReport>(const control::Strategy&)>;
 int run_one(const std::string& program, const control::Scenario& scenario, const std::string& strategy,
-            const RunOptions& options, const Run& run);
+            const RunOptions& options, const Run& run, const std::function<void()>& written = {});
 
 }  // namespace scalai::apps

@@ -91,11 +91,19 @@ absl::Status Crew::rejoin(const std::set<HostId>& hosts, double patience_s) {
   };
   (void)eventually(all, patience_s);
   // A host that is to be dead may have a worker yet: the earlier controller did not come to kill it.
-  std::set<HostId> joined, doomed;
-  for (const HostId host : connected()) (hosts.contains(host) ? joined : doomed).insert(host);
-  for (const HostId host : doomed) SCALAI_RETURN_IF_ERROR(kill(host));
-  for (const HostId host : joined) found(host);
-  SCALAI_RETURN_IF_ERROR(set_up(joined));
+  for (const HostId host : connected()) {
+    if (!hosts.contains(host)) SCALAI_RETURN_IF_ERROR(kill(host));
+  }
+  // Some may be lost meanwhile: the rest is what there is.
+  absl::Status done = absl::OkStatus();
+  for (size_t tries = 0; tries <= hosts.size(); ++tries) {
+    std::set<HostId> joined = connected();
+    std::erase_if(joined, [&](HostId host) { return !hosts.contains(host); });
+    for (const HostId host : hosts) joined.contains(host) ? found(host) : lost(host);
+    done = set_up(joined);
+    if (!absl::IsUnavailable(done) && !absl::IsCancelled(done)) break;
+  }
+  SCALAI_RETURN_IF_ERROR(done);
   return introduce();
 }
 
@@ -158,11 +166,14 @@ absl::Status Crew::set_up(const std::set<HostId>& hosts) {
 
 absl::Status Crew::introduce() {
   CommandBody body;
+  introduced_ = living();
   const std::set<HostId> hosts = living();
   for (const HostId host : hosts)
     SCALAI_CHECK(body.mutable_peers()->add_peers()->ParseFromString(peers_[static_cast<size_t>(host.value)]));
   return tell("peers", hosts, body);
 }
+
+absl::Status Crew::let_go_of_the_lost() { return living() == introduced_ ? absl::OkStatus() : introduce(); }
 
 absl::Status Crew::tell(const std::string& what, const std::set<HostId>& hosts, const CommandBody& body) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.deadline_s);

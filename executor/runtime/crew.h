@@ -64,6 +64,8 @@ class Crew {
   bool is_ours(const WorkerLost& lost) const;
   // Tells everyone where everyone's places are.
   absl::Status introduce();
+  // The same, when workers have been lost since: what is mapped of their memory is the machine's again only then.
+  absl::Status let_go_of_the_lost();
 
   std::set<HostId> living() const {
     const std::lock_guard lock(mutex_);
@@ -95,6 +97,7 @@ class Crew {
   std::set<HostId> living_;
   std::vector<std::string> peers_;  // by host: its Peer, serialized
   std::vector<int64_t> sessions_;   // by host: of the worker that was set up last
+  std::set<HostId> introduced_;     // who lived when everyone was told last
 };
 
 }  // namespace scalai::executor

@@ -106,6 +106,21 @@ TEST_F(CrewTest, AWorkerThatEndsBeforeItJoinsIsStartedAgainAndThenNamed) {
   }
 }
 
+TEST_F(CrewTest, AWorkerThatIsLostWhileTheOthersJoinAnotherControllerIsMissing) {
+  Fleet fleet({.hosts = 4, .deaths = {{.host = 2, .what = "setup", .nth = 2}}});
+  {
+    Crew crew(cluster_, fleet.controller(), fleet.crew_options());
+    ASSERT_TRUE(crew.start().ok());
+  }
+  fleet.replace_controller();
+  Crew crew(cluster_, fleet.controller(), fleet.crew_options());
+  const absl::Status status = crew.rejoin({HostId(0), HostId(1), HostId(2), HostId(3)}, 10);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(fleet.deaths(), 1);
+  EXPECT_THAT(crew.living(), ElementsAre(HostId(0), HostId(1), HostId(3)));
+  EXPECT_EQ(crew.call("forget", crew.living(), nothing())->size(), 3u);
+}
+
 TEST_F(CrewTest, WithoutAStarterWorkersAreAskedToLeave) {
   Fleet fleet({.hosts = 4});
   for (int host = 0; host < 4; ++host) ASSERT_TRUE(fleet.start(HostId(host)).ok());

@@ -63,6 +63,7 @@ void ExecRuntime::Impl::take_up(const control::Execute& execute) {
 
 absl::Status ExecRuntime::Impl::perform(const control::Execute& execute) {
   if (options_.log != nullptr) SCALAI_RETURN_IF_ERROR(options_.log->execute(execute));
+  SCALAI_RETURN_IF_ERROR(crew_.let_go_of_the_lost());
   take_up(execute);
   return begin_stage(execute.job);
 }
@@ -197,6 +198,11 @@ absl::Status ExecRuntime::Impl::happen(const StageEnd& end) {
     return absl::OkStatus();
   Execution& execution = *state.execution;
   while (execution.work.wait_for(std::chrono::duration<double>(kPoll_s)) != std::future_status::ready) hear(0);
+  // What was heard came first: the control loop may give up this execution, of which nothing may go on then.
+  if (!ready_.empty()) {
+    at(now_s_, end);
+    return absl::OkStatus();
+  }
   StageOutcome outcome = execution.work.get();
   for (TransferRecord& record : outcome.transfers) recorder_.transfers.push_back(std::move(record));
   // Whatever came of it: a device that died in scenario time before the stage's end did not do its part.

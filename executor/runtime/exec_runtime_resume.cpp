@@ -50,6 +50,7 @@ void ExecRuntime::Impl::note(const control::Event& event) {
     job(step->job).work->note_step(step->step);
   } else if (const auto* round = std::get_if<control::RoundDone>(&event.body)) {
     JobState& state = job(round->job);
+    state.work->note_staged();
     if (state.execution) state.execution->last_mark = round->round;
   } else if (const auto* done = std::get_if<control::ExecutionDone>(&event.body)) {
     job(done->job).execution.reset();
@@ -71,6 +72,7 @@ void ExecRuntime::Impl::note(const control::Event& event) {
       return known != nullptr && known->devices == lost->devices;
     });
     const bool of_the_scenario = agenda_.size() < armed;  // dead since then, or repaired meanwhile
+    for (JobState& state : jobs_) state.work->note_loss(lost->devices);
     if (!of_the_scenario) {
       (void)die(lost->devices);
       return;
@@ -91,8 +93,27 @@ absl::Status ExecRuntime::Impl::go_live() {
     if (!std::all_of(devices.begin(), devices.end(), [&](DeviceId device) { return dead_.contains(device); }))
       unjudged_.insert(host);
   }
-  for (JobState& state : jobs_) state.work->resume();
+  for (size_t i = 0; i < jobs_.size(); ++i) {
+    jobs_[i].work->resume();
+    SCALAI_RETURN_IF_ERROR(catch_up(static_cast<int>(i)));
+  }
   return crew_.rejoin(unjudged_, options_.rejoin_s);
+}
+
+// The rounds that an execution has behind it, by the journal, and the control loop may not have heard of yet: before it
+// hears of anything else.
+absl::Status ExecRuntime::Impl::catch_up(int job_index) {
+  JobState& state = job(job_index);
+  if (!state.execution || options_.log == nullptr) return absl::OkStatus();
+  Execution& execution = *state.execution;
+  SCALAI_ASSIGN_OR_RETURN(const int begun, options_.log->last_round(job_index));
+  if (begun == 0) return absl::OkStatus();
+  while (execution.stages[execution.current].round + 1 != begun) {
+    const ModelledStage& done = execution.stages[execution.current++];
+    execution.until_s += done.seconds;
+    if (done.mark > execution.last_mark) report(control::RoundDone{job_index, execution.last_mark = done.mark});
+  }
+  return absl::OkStatus();
 }
 
 // Workers that did not come back, or came back as new ones, are lost. Before anything has happened, nothing can be.
@@ -132,21 +153,8 @@ absl::Status ExecRuntime::Impl::begin_again() {
 // An execution under way, by the old clock: what has arrived is dropped and all of it runs again, unless it has given up
 // old state. Then it goes on with the round that had begun, for which workers are prepared.
 absl::Status ExecRuntime::Impl::begin_again(int job_index) {
-  JobState& state = job(job_index);
-  Execution& execution = *state.execution;
-  int begun = 0;
-  if (options_.log != nullptr) {
-    SCALAI_ASSIGN_OR_RETURN(begun, options_.log->last_round(job_index));
-  }
-  if (begun == 0) {
-    SCALAI_RETURN_IF_ERROR(state.work->forget(execution.command.epoch));
-    return begin_stage(job_index);
-  }
-  while (execution.stages[execution.current].round + 1 != begun) {
-    const ModelledStage& done = execution.stages[execution.current++];
-    execution.until_s += done.seconds;
-    if (done.mark > execution.last_mark) report(control::RoundDone{job_index, execution.last_mark = done.mark});
-  }
+  const JobState& state = job(job_index);
+  if (state.execution->current == 0) SCALAI_RETURN_IF_ERROR(state.work->forget(state.execution->command.epoch));
   return begin_stage(job_index);
 }
 

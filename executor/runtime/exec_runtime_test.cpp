@@ -371,6 +371,41 @@ TEST(ExecRuntime, UnderAMemoryCapADeathLeadsBackToWhatCoversIt) {
   }
 }
 
+// Another host dies while a round runs on this one. When nobody needs it in that round, the next one gives up old state.
+TEST(ExecRuntime, ALossThatIsHeardOfInARoundComesBeforeWhatFollowsTheRound) {
+  const Scenario scenario =
+      scenario_of(std::string(kSmallCluster) + "until: \"60s\"\n" + kCosts + "planner { memory_cap: \"60kB\" }\n" +
+                  job_text("a",
+                           "gpus: 8 configs { layout: \"tp2,dp4\" step_time: \"1s\" } "
+                           "configs { layout: \"pp2\" step_time: \"1s\" } "
+                           "checkpoint { every_steps: 4 host_memory_copy: true }") +
+                  "events { at: \"10s\" resize { gpus: 2 } }\n");
+  for (int nth = 1; nth <= 3; ++nth) {
+    SCOPED_TRACE(fmt::format("h2 dies in round {}", nth));
+    const Folder folder;
+    const Ran ran = execute(scenario, "reshard", folder.path(),
+                            {.deaths = {{.host = 0, .what = "round", .nth = nth, .victim = 2}}});
+    ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+    EXPECT_EQ(ran.deaths, 1);
+    ASSERT_TRUE(plan::frees_early(*ran.report->plans[0]));
+    expect_running(*ran.report);
+    expect_replayable(*ran.report, folder.path());
+  }
+}
+
+TEST(ExecRuntime, AJobThatWaitsBeginsWhenThereIsRoom) {
+  const std::string text = std::string(kSmallCluster) + "until: \"60s\"\n" + kCosts +
+                           job_text("a", "gpus: 4 configs { layout: \"tp2,dp2\" step_time: \"1s\" }") +
+                           job_text("b", "devices: [2, 3] configs { layout: \"tp2\" step_time: \"1s\" }") +
+                           "events { at: \"20s\" redeploy { job: \"a\" devices: [4, 5, 6, 7] } }\n";
+  const Scenario scenario = scenario_of(text);
+  const Folder folder;
+  const Ran ran = execute(scenario, "reshard", folder.path());
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_GT(ran.report->jobs[1].steps, 10);
+  expect_replayable(*ran.report, folder.path());
+}
+
 TEST(ExecRuntime, GoesOnWhenAWorkerDiesBeforeTheFirstCommand) {
   const Scenario scenario = scenario_of(short_one());
   const Folder folder;

@@ -64,7 +64,7 @@ absl::Status JobWork::begin(const Collection& collection, int64_t step) {
   SCALAI_RETURN_IF_ERROR(crew_.call("create", hosts, body).status());
   // The initial state counts as a checkpoint, and so does the copy that checkpoints leave in hosts' memories.
   if (spec().checkpoint.every_steps > 0 && spec().checkpoint.host_memory_copy) {
-    snapshots_[control::kInitialState].in_memory = true;
+    add_snapshot(control::kInitialState, {.in_memory = true, .folder = ""});
     SCALAI_RETURN_IF_ERROR(copy_to_hosts(collection, version_of(control::kInitialState), true, {}));
   }
   state_ = std::make_shared<const Collection>(collection);
@@ -156,8 +156,11 @@ absl::Status JobWork::prepare(const control::Execute& execute) {
   prepare.set_plan(plan::serialize(*execute.plan));
   prepare.set_to_collection(text_of(*execute.to));
   prepare.set_state(state_path());
-  const auto snapshot = snapshots_.find(execute.snapshot);
-  if (snapshot != snapshots_.end()) prepare.set_checkpoint(snapshot->second.folder);
+  {
+    const std::lock_guard lock(snapshots_mutex_);
+    const auto snapshot = snapshots_.find(execute.snapshot);
+    if (snapshot != snapshots_.end()) prepare.set_checkpoint(snapshot->second.folder);
+  }
   next_ = execute.to;
   next_step_ = execute.step;
   std::vector<DeviceId> devices = execute.plan->dst_devices;
@@ -249,11 +252,12 @@ std::string JobWork::state_path() const {
 
 absl::Status JobWork::background(const control::Background& background) {
   if (options_.plan_only) return absl::OkStatus();
-  snapshots_[background.tag] = snapshot_of(background);
+  const Snapshot snapshot = snapshot_of(background);
+  add_snapshot(background.tag, snapshot);
   SCALAI_RETURN_IF_ERROR(advance(background.step));
   if (background.host_copy)
     SCALAI_RETURN_IF_ERROR(copy_to_hosts(*background.collection, version_of(background.tag), true, background.copies));
-  return snapshots_[background.tag].folder.empty() ? absl::OkStatus() : write_checkpoint(background);
+  return snapshot.folder.empty() ? absl::OkStatus() : write_checkpoint(background, snapshot.folder);
 }
 
 absl::Status JobWork::copy_to_hosts(const Collection& collection, int64_t version, bool own_devices,
@@ -294,10 +298,10 @@ absl::Status JobWork::copy_to_hosts(const Collection& collection, int64_t versio
   return crew_.call("copy", calls).status();
 }
 
-absl::Status JobWork::write_checkpoint(const control::Background& background) {
+absl::Status JobWork::write_checkpoint(const control::Background& background, const std::string& folder) {
   const Collection& side = *background.collection;
-  SCALAI_ASSIGN_OR_RETURN(checkpoint::Writer writer, checkpoint::Writer::begin(snapshots_[background.tag].folder, side,
-                                                                               {spec().name, background.step}));
+  SCALAI_ASSIGN_OR_RETURN(checkpoint::Writer writer,
+                          checkpoint::Writer::begin(folder, side, {spec().name, background.step}));
   std::map<HostId, CommandBody> bodies;
   for (int rank = 0; rank < side.ranks(); ++rank) {
     if (!writer.has_file(LogicalRank(rank))) continue;
@@ -323,13 +327,17 @@ absl::Status JobWork::write_checkpoint(const control::Background& background) {
 }
 
 absl::Status JobWork::forget_snapshot(control::SnapshotId snapshot) {
-  const auto found = snapshots_.find(snapshot);
-  if (found == snapshots_.end()) return absl::OkStatus();
-  const Snapshot gone = std::move(found->second);
-  snapshots_.erase(found);
-  // The same step may have been written again since.
-  const bool again = std::any_of(snapshots_.begin(), snapshots_.end(),
-                                 [&](const auto& entry) { return entry.second.folder == gone.folder; });
+  Snapshot gone;
+  bool again = false;  // the same step has been written since
+  {
+    const std::lock_guard lock(snapshots_mutex_);
+    const auto found = snapshots_.find(snapshot);
+    if (found == snapshots_.end()) return absl::OkStatus();
+    gone = std::move(found->second);
+    snapshots_.erase(found);
+    again = std::any_of(snapshots_.begin(), snapshots_.end(),
+                        [&](const auto& entry) { return entry.second.folder == gone.folder; });
+  }
   std::error_code ignored;  // what stays is only in the way
   if (!gone.folder.empty() && !again) std::filesystem::remove_all(gone.folder, ignored);
   return gone.in_memory ? forget(version_of(snapshot)) : absl::OkStatus();
@@ -341,6 +349,11 @@ JobWork::Snapshot JobWork::snapshot_of(const control::Background& background) co
           .folder = background.what == "checkpoint" ? checkpoint::step_folder(folder, background.step) : ""};
 }
 
+void JobWork::add_snapshot(control::SnapshotId id, Snapshot snapshot) {
+  const std::lock_guard lock(snapshots_mutex_);
+  snapshots_[id] = std::move(snapshot);
+}
+
 // ---- going on after an earlier controller ---------------------------------------------------------------------------
 
 void JobWork::note_begin(std::shared_ptr<const Collection> collection, int64_t step) {
@@ -348,13 +361,32 @@ void JobWork::note_begin(std::shared_ptr<const Collection> collection, int64_t s
   state_ = std::move(collection);
   step_ = step;
   if (spec().checkpoint.every_steps > 0 && spec().checkpoint.host_memory_copy)
-    snapshots_[control::kInitialState].in_memory = true;
+    add_snapshot(control::kInitialState, {.in_memory = true, .folder = ""});
 }
 
 void JobWork::note_execute(const control::Execute& execute) {
-  if (state_ == nullptr && execute.snapshot == control::kLiveState) note_begin(execute.from, execute.step);
+  from_ = execute.from;
   next_ = execute.to;
   next_step_ = execute.step;
+}
+
+// The stage before it makes the initial state, where it is not there.
+void JobWork::note_staged() {
+  if (state_ == nullptr && from_ != nullptr) note_begin(from_, next_step_);
+  made_ = true;
+}
+
+void JobWork::note_loss(const std::vector<DeviceId>& devices) {
+  const std::vector<DeviceId> own = this->devices();
+  const bool involved = std::any_of(own.begin(), own.end(), [&](DeviceId device) {
+    return std::find(devices.begin(), devices.end(), device) != devices.end();
+  });
+  if (involved && !made_) state_ = nullptr;
+}
+
+void JobWork::note_forget(control::SnapshotId snapshot) {
+  const std::lock_guard lock(snapshots_mutex_);
+  snapshots_.erase(snapshot);
 }
 
 void JobWork::note_commit() {
@@ -364,8 +396,8 @@ void JobWork::note_commit() {
 }
 
 void JobWork::note_background(const control::Background& background) {
-  step_ = background.step;
-  snapshots_[background.tag] = snapshot_of(background);
+  note_step(background.step);
+  add_snapshot(background.tag, snapshot_of(background));
 }
 
 bool JobWork::held_in(const Hello& hello) const {

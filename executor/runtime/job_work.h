@@ -1,10 +1,14 @@
 #pragma once
 // What one job means to the workers: its state's versions, the stages of its executions, its snapshots and checkpoints.
-// Every function waits until the workers have done it. One thread at a time.
+// Every function waits until the workers have done it.
+//
+// Thread rules: run_stage() by one thread at a time, beside it background() and forget_snapshot() by another; nothing else
+// beside anything.
 
 #include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -45,11 +49,17 @@ class JobWork {
 
   // The same as far as this controller knows of it: what an earlier one has done already.
   void note_begin(std::shared_ptr<const collection::Collection> collection, int64_t step);
-  void note_step(int64_t step) { step_ = step; }
+  void note_step(int64_t step) {
+    step_ = step;
+    made_ = true;
+  }
   void note_execute(const control::Execute& execute);
+  void note_staged();  // of the execution that was noted last
   void note_commit();
+  // The initial state may not have come to be everywhere: it is made again.
+  void note_loss(const std::vector<DeviceId>& devices);
   void note_background(const control::Background& background);
-  void note_forget(control::SnapshotId snapshot) { snapshots_.erase(snapshot); }
+  void note_forget(control::SnapshotId snapshot);
   // Devices of the committed epoch; none before the first.
   std::vector<DeviceId> devices() const { return state_ == nullptr ? std::vector<DeviceId>() : state_->device_of_rank; }
   // Whether a worker that says this of itself has its part of the committed epoch, or of the one about to be.
@@ -65,7 +75,7 @@ class JobWork {
                      std::vector<control::TransferRecord>& transfers);
   absl::Status verify(const control::Execute& execute);
   std::string state_path() const;
-  absl::Status write_checkpoint(const control::Background& background);
+  absl::Status write_checkpoint(const control::Background& background, const std::string& folder);
   absl::Status copy_to_hosts(const collection::Collection& collection, int64_t version, bool own_devices,
                              const std::vector<collection::ExtraHolder>& copies);
   std::string checkpoint_folder() const;
@@ -75,15 +85,19 @@ class JobWork {
   Crew& crew_;
   const ExecOptions& options_;
   std::shared_ptr<const collection::Collection> state_;  // of the committed epoch
+  std::shared_ptr<const collection::Collection> from_;   // where the one under way begins, as noted
   std::shared_ptr<const collection::Collection> next_;   // of the one under way
   int64_t step_ = 0;                                     // of the live state
   int64_t next_step_ = 0;
   bool step_known_ = true;  // all workers hold the live state at step_
+  bool made_ = false;       // an earlier controller's initial state was there, going by what came after
   struct Snapshot {
     bool in_memory = false;
     std::string folder;  // of a checkpoint
   };
   Snapshot snapshot_of(const control::Background& background) const;
+  void add_snapshot(control::SnapshotId id, Snapshot snapshot);
+  mutable std::mutex snapshots_mutex_;  // a stage runs beside the control loop
   std::map<control::SnapshotId, Snapshot> snapshots_;
   std::atomic<int64_t> bytes_verified_ = 0;
 };

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -33,7 +34,8 @@ struct Death {
   int32_t host = 0;
   std::string what;
   int nth = 1;
-  bool after = false;  // the command was run, its reply is lost
+  bool after = false;   // the command was run, its reply is lost
+  int32_t victim = -1;  // another host's worker dies instead; this one runs the command when that is known
 };
 
 // Stands between the controller and a worker: true = the command is answered without being run.
@@ -77,7 +79,7 @@ class Fleet {
   absl::Status start(HostId host) {
     auto member = std::make_unique<Member>();
     Member* one = member.get();
-    members_.erase(host.value);
+    take(host);
     one->transport = std::make_unique<LoopbackTransport>(
         loopback_, [one](std::string_view request) { return one->worker->places().answer(request); });
     one->worker = std::make_unique<Worker>(
@@ -96,6 +98,7 @@ class Fleet {
       (void)one->end->run(
           [&](const Command& command) { return handle(*one, static_cast<int32_t>(host.value), command); });
     });
+    const std::lock_guard lock(mutex_);
     members_[host.value] = std::move(member);
     return absl::OkStatus();
   }
@@ -105,8 +108,8 @@ class Fleet {
   }
 
   absl::Status kill(HostId host) {
-    die(*members_.at(host.value), static_cast<int32_t>(host.value));
-    members_.erase(host.value);
+    const std::unique_ptr<Member> member = take(host);
+    die(*member, static_cast<int32_t>(host.value));
     return absl::OkStatus();
   }
 
@@ -124,26 +127,43 @@ class Fleet {
     }
   };
 
+  // Null: none was started.
+  std::unique_ptr<Member> take(HostId host) {
+    const std::lock_guard lock(mutex_);
+    const auto found = members_.find(host.value);
+    if (found == members_.end()) return nullptr;
+    std::unique_ptr<Member> member = std::move(found->second);
+    members_.erase(found);
+    return member;
+  }
+
   // On the worker's thread.
   Reply handle(Member& member, int32_t host, const Command& command) {
     const int nth = [&] {
       const std::lock_guard lock(mutex_);
       return ++seen_[{host, command.what}];
     }();
-    const auto dies = [&](bool after) {
+    const auto dies = [&](bool after) -> const Death* {
       for (const Death& death : options_.deaths) {
-        if (death.host == host && death.what == command.what && death.nth == nth && death.after == after) return true;
+        if (death.host == host && death.what == command.what && death.nth == nth && death.after == after) return &death;
       }
-      return false;
+      return nullptr;
     };
-    if (dies(false)) {
+    if (const Death* death = dies(false)) {
       ++deaths_;
-      die(member, host);
-      return {};
+      if (death->victim < 0) {
+        die(member, host);
+        return {};
+      }
+      {
+        const std::lock_guard lock(mutex_);
+        die(*members_.at(death->victim), death->victim);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     Reply reply;
     if (!options_.swallow || !options_.swallow(host, command.what)) reply = member.worker->handle(command);
-    if (dies(true)) {
+    if (dies(true) != nullptr) {
       ++deaths_;
       die(member, host);
     }
@@ -160,7 +180,7 @@ class Fleet {
   LoopbackNetwork loopback_;
   std::unique_ptr<ControllerEnd> controller_;
   std::atomic<int> deaths_ = 0;
-  std::mutex mutex_;  // guards seen_
+  std::mutex mutex_;  // guards seen_, members_
   std::map<std::pair<int32_t, std::string>, int> seen_;
   int64_t epoch_ = 1;
   std::map<int64_t, std::unique_ptr<Member>> members_;

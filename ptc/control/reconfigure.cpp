@@ -238,12 +238,14 @@ void Control::Impl::begin_attempt(Job& job) {
   auto built =
       collection::megatron_collection(job.spec->model, job.spec->recipe, target->choice->config, target->devices);
   SCALAI_CHECK(built.ok(), message_of(built.status()));
-  built->epoch = job.state.collection == nullptr ? 0 : job.state.collection->epoch + 1;
-  underway.collection = std::make_shared<collection::Collection>(std::move(built).value());
   if (job.state.collection == nullptr) {  // never ran: its initial state is made where it starts
-    job.state = {.step = 0, .collection = underway.collection, .gone = {}, .made_s = now_s_};
+    built->epoch = 0;
+    job.state = {
+        .step = 0, .collection = std::make_shared<const collection::Collection>(*built), .gone = {}, .made_s = now_s_};
     if (job.spec->checkpoint.every_steps > 0) job.checkpoint = initial(job.state);
   }
+  built->epoch = job.state.collection->epoch + 1;
+  underway.collection = std::make_shared<collection::Collection>(std::move(built).value());
   std::shared_ptr<const plan::Plan> first;
   for (const Source& source : sources(job)) {
     const auto placed = std::make_shared<collection::Collection>(*underway.collection);

@@ -140,6 +140,7 @@ class ExecRuntime::Impl {
   absl::Status apply(const control::Fail& fail, double detect_s);
   absl::Status apply(const control::Repair& repair);
   absl::Status begin_stage(int job_index);
+  absl::Status catch_up(int job_index);
   absl::Status begin_again(int job_index);
   absl::Status end_stage(int job_index, const StageOutcome& outcome);
   absl::Status explained(const absl::Status& status);
