@@ -200,8 +200,9 @@ absl::StatusOr<control::RunReport> execute(const control::Scenario& scenario, co
   if (!options.how.local_workers) {
     fmt::print(stderr,
                "waiting for {} workers; on each host, with SCALAI_TOKEN from {}/token:\n"
-               "  scalai exec worker --controller={}{}\n",
-               scenario.cluster.hosts.size(), folder.path(), address, options.how.network ? " --transport=ucx" : "");
+               "  scalai exec worker --controller={}{}{}\n",
+               scenario.cluster.hosts.size(), folder.path(), address, options.how.network ? " --transport=ucx" : "",
+               options.how.certificate_file.empty() ? "" : " --ca-file=FILE");
   }
   return run_in_session(scenario, strategy, options, folder, steering, *session, journal);
 }

@@ -121,6 +121,22 @@ TEST_F(CrewTest, AWorkerThatIsLostWhileTheOthersJoinAnotherControllerIsMissing) 
   EXPECT_EQ(crew.call("forget", crew.living(), nothing())->size(), 3u);
 }
 
+TEST_F(CrewTest, SurvivorsAreToldOnceToLetGoOfTheLost) {
+  std::atomic<int> told = 0;
+  Fleet fleet({.hosts = 4, .swallow = [&](int32_t, const std::string& what) {
+                 told += what == "peers" ? 1 : 0;
+                 return false;
+               }});
+  Crew crew(cluster_, fleet.controller(), fleet.crew_options());
+  ASSERT_TRUE(crew.start().ok());
+  ASSERT_TRUE(crew.let_go_of_the_lost().ok());
+  EXPECT_EQ(told, 4) << "at the start";
+  ASSERT_TRUE(crew.kill(HostId(3)).ok());
+  ASSERT_TRUE(crew.let_go_of_the_lost().ok());
+  ASSERT_TRUE(crew.let_go_of_the_lost().ok());
+  EXPECT_EQ(told, 4 + 3);
+}
+
 TEST_F(CrewTest, WithoutAStarterWorkersAreAskedToLeave) {
   Fleet fleet({.hosts = 4});
   for (int host = 0; host < 4; ++host) ASSERT_TRUE(fleet.start(HostId(host)).ok());

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <limits>
 #include <utility>
 
 #include "ptc/base/status.h"

@@ -1,5 +1,5 @@
-#include "ptc/plan/internal/memory_cap.h"
 #include "ptc/plan/internal/rounds.h"
+#include "ptc/plan/internal/memory_cap.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
