@@ -209,7 +209,8 @@ void ControllerCore::replied(const Link* link, Reply reply) {
   if (found == pending_.end() || found->second.result.has_value()) return;
   const auto member = members_.find(found->second.host);
   if (reply.controller_epoch != options_.epoch || member == members_.end() || member->second.link.get() != link) return;
-  complete(reply.id, std::move(reply));
+  const int64_t id = reply.id;
+  complete(id, std::move(reply));
 }
 
 void ControllerCore::expire() {
