@@ -14,7 +14,7 @@
 //   together    all workers pull at the same time      machine_copy: what all hosts copy together
 //   same host   all devices of one host pull inside it gpu_link: each one's share
 //   same device two devices copy on themselves         gpu_kinds.memory_bandwidth: a copy reads and writes
-//   the fastest of these three, of one worker          hosts.copy: a worker does one thing after another
+//   the fastest of pair, same host, same device (one)  hosts.copy: a worker does one thing after another
 //   write, read a checkpoint                           storage
 //   prepare     all workers make room at the same time costs.allocate_rate of scenarios
 //

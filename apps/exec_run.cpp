@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "apps/exec_commands.h"
 #include "apps/exec_limits.h"
@@ -220,6 +221,28 @@ absl::StatusOr<control::RunReport> go_on(const control::Scenario& scenario, cons
   return run_in_session(scenario, strategy, options, folder, steering, *session, journal);
 }
 
+// The folder is that of a run that is over only when the report is in it.
+int run_to_its_report(const control::Scenario& scenario, const std::string& strategy, const Options& options,
+                      const Run& run) {
+  bool over = false;
+  const auto noted = [&](const control::Strategy& one) {
+    absl::StatusOr<control::RunReport> report = run(one);
+    over = report.ok() && !options.plan_only;
+    return report;
+  };
+  const auto written = [&] {
+    if (std::exchange(over, false)) RunFolder(options.run.out).end();
+  };
+  const int code = run_one("scalai-exec", scenario, strategy, options.run, noted, written);
+  if (over) {
+    fmt::print(stderr,
+               "the run is over, and all of it is in its journal: mend that, and this writes the report\n"
+               "  scalai exec --resume={}\n",
+               options.run.out);
+  }
+  return code;
+}
+
 int resume_command(const Arguments& arguments) {
   Options options{.resume = true};
   options.run.out = arguments.text("resume");
@@ -234,9 +257,8 @@ int resume_command(const Arguments& arguments) {
   const control::FileReader read = [](const std::string& name) { return read_file(name); };
   const auto scenario = control::parse_scenario(journal->run().scenario_text, options.run.out + "/journal.db", read);
   if (!scenario.ok()) return report_error(scenario.status());
-  return run_one(
-      "scalai-exec", *scenario, journal->run().strategy, options.run,
-      [&](const control::Strategy& one) { return go_on(*scenario, one, options, *journal); }, [&] { folder.end(); });
+  return run_to_its_report(*scenario, journal->run().strategy, options,
+                           [&](const control::Strategy& one) { return go_on(*scenario, one, options, *journal); });
 }
 
 int run_command(const Arguments& arguments) {
@@ -268,12 +290,8 @@ int run_command(const Arguments& arguments) {
   const absl::Status prepared = prepare_folder(options.run.out);
   if (!prepared.ok()) return report_error(prepared);
   const std::string strategy = arguments.has("strategy") ? arguments.text("strategy") : scenario->strategy;
-  return run_one(
-      "scalai-exec", *scenario, strategy, options.run,
-      [&](const control::Strategy& one) { return execute(*scenario, one, options); },
-      [&] {
-        if (!options.plan_only) RunFolder(options.run.out).end();
-      });
+  return run_to_its_report(*scenario, strategy, options,
+                           [&](const control::Strategy& one) { return execute(*scenario, one, options); });
 }
 
 std::vector<OptionSpec> option_specs() {

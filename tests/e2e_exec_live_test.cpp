@@ -99,6 +99,21 @@ TEST_F(ExecLive, AFullDiskEndsTheRunAndAnotherControllerGoesOn) {
   EXPECT_EQ(umount2(disk.c_str(), MNT_DETACH), 0);
 }
 
+TEST_F(ExecLive, AReportThatCannotBeWrittenIsWrittenLater) {
+  Outcome run;
+  std::thread controller([&] { run = exec(restored_scenario(), "--scale-model=1/16 --time-scale=10ms"); });
+  EXPECT_TRUE(eventually([&] { return fs::exists(path("exec/address")); }));
+  fs::create_directories(path("exec/summary.json/in the way"));
+  controller.join();
+  EXPECT_THAT(run.err, HasSubstr("scalai exec --resume=" + path("exec")));
+  EXPECT_EQ(run.code, 4) << run.err;
+  fs::remove_all(path("exec/summary.json"));
+  const Outcome resumed = scalai(fmt::format("exec --resume='{}'", path("exec")));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_FALSE(fs::exists(path("exec/address")));
+  expect_replayable();
+}
+
 TEST_F(ExecLive, ACheckpointThatHasRottedIsNamed) {
   Outcome run;
   std::thread controller([&] { run = exec(restored_scenario(), "--scale-model=1/16 --time-scale=50ms"); });
