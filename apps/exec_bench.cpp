@@ -4,12 +4,14 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/exec_commands.h"
+#include "apps/exec_device_bench.h"
 #include "apps/exec_session.h"
 #include "apps/output.h"
 #include "executor/bench/cases.h"
@@ -34,6 +36,7 @@ namespace fs = std::filesystem;
 
 struct Options {
   bench::CaseOptions cases;
+  DeviceBenchOptions devices;  // what is not of workers, but of devices themselves
   int repetitions = 5;
   std::string transport;
   std::string alltoallw;
@@ -79,7 +82,7 @@ absl::StatusOr<bench::Runs> run_on_workers(const bench::Case& one, const plan::P
       Session::start(
           cluster, {.server = {.bind_address = "127.0.0.1:0", .token = token, .controller = {.run_id = options.folder}},
                     .log_folder = options.folder,
-                    .network = options.transport == "ucx"}));
+                    .state = {.transport = options.transport}}));
   const absl::Status ready = session->crew().start();
   absl::StatusOr<bench::Runs> runs =
       ready.ok() ? bench::run_case(session->crew(), one, plan, options.repetitions) : ready;
@@ -148,10 +151,24 @@ absl::StatusOr<bench::Measurement> measure(const bench::Case& one, const Options
 }
 
 absl::StatusOr<Options> read_options(const Arguments& arguments) {
-  Options options{.cases = {.names = arguments.list("cases"), .devices = {}, .bytes = arguments.bytes("bytes")},
+  const std::string backend = arguments.text("backend");
+  const int64_t bytes = arguments.has("bytes") ? arguments.bytes("bytes") : 0;
+  Options options{.cases = {.names = {}, .devices = {}, .bytes = bytes > 0 ? bytes : int64_t{1} << 30},
+                  .devices = {.models = arguments.list("models"),
+                              .bytes = bytes,
+                              .state = {.backend = backend, .nccl = arguments.text("nccl")}},
                   .repetitions = static_cast<int>(arguments.count("repetitions")),
                   .transport = arguments.text("transport"),
                   .alltoallw = arguments.text("alltoallw")};
+  const std::vector<std::string> of_devices = device_case_names();
+  std::vector<std::string> names = arguments.list("cases");
+  if (names.empty()) names = backend == "cuda" ? of_devices : bench::case_names();
+  for (std::string& name : names) {
+    const bool is_device = std::find(of_devices.begin(), of_devices.end(), name) != of_devices.end();
+    if (!is_device && backend == "cuda")
+      return invalid(fmt::format("{} is measured on workers in host memory: --backend=host", name));
+    (is_device ? options.devices.cases : options.cases.names).push_back(std::move(name));
+  }
   for (const std::string& text : arguments.list("devices")) {
     int devices = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), devices);
@@ -161,6 +178,8 @@ absl::StatusOr<Options> read_options(const Arguments& arguments) {
   }
   if (options.repetitions < 1 || options.repetitions > 10'000) return invalid("--repetitions is 1 to 10000");
   SCALAI_ASSIGN_OR_RETURN(options.cases.scale_model, model::parse_fraction(arguments.text("scale-model")));
+  options.devices.scale_model = options.cases.scale_model;
+  options.devices.repetitions = options.repetitions;
   std::error_code ignored;
   if (options.alltoallw.empty())
     options.alltoallw = fs::read_symlink("/proc/self/exe", ignored).replace_filename("alltoallw_bench").string();
@@ -174,9 +193,8 @@ int bench_command(const Arguments& arguments) {
   if (!cases.ok()) return usage_error("exec bench", message_of(cases.status()));
   const auto folder = Folder::make(arguments.text("out"));
   if (!folder.ok()) return report_error(folder.status());
-  options->folder = (*folder)->path();
+  options->folder = options->devices.folder = (*folder)->path();
   std::vector<bench::Measurement> list;
-  int64_t errors = 0;
   {
     Progress progress("measuring");
     for (const bench::Case& one : *cases) {
@@ -184,53 +202,72 @@ int bench_command(const Arguments& arguments) {
                       fmt::format("{} at {} devices", one.name, one.devices));
       auto measured = measure(one, *options);
       if (!measured.ok()) return report_error(measured.status());
-      errors += measured->errors;
       list.push_back(*std::move(measured));
     }
+    const auto note = [&](const std::string& what) { progress.update(0, what); };
+    auto measured = measure_devices(options->devices, note);
+    if (!measured.ok()) return report_error(measured.status());
+    std::move(measured->begin(), measured->end(), std::back_inserter(list));
   }
+  int64_t errors = 0;
+  for (const bench::Measurement& one : list) errors += one.errors;
   print(arguments.text("format") == "json" ? bench::json_text(list) : bench::table_text(list));
   if (errors == 0) return 0;
   return report_error(failed(fmt::format("{} pieces of state were not what they should be", errors)));
 }
 
 std::vector<OptionSpec> option_specs() {
-  const std::vector<std::string> names = bench::case_names();
-  return {{.name = "cases",
-           .type = ValueType::kList,
-           .value_name = "NAMES",
-           .help = "What to measure.",
-           .default_value = "row-column,tp,pp,dp,redeploy",
-           .choices = names},
-          {.name = "devices",
-           .type = ValueType::kList,
-           .value_name = "NUMBERS",
-           .help = "Each case with so many devices, each device a worker process: powers of two.",
-           .default_value = "2,4,8"},
-          {.name = "bytes",
-           .type = ValueType::kBytes,
-           .value_name = "BYTES",
-           .help = "Size of row-column's matrix.",
-           .default_value = "1GiB"},
-          {.name = "scale-model",
-           .value_name = "PART",
-           .help = "Make gpt2 narrower, as `scalai exec` does.",
-           .default_value = "1"},
-          {.name = "repetitions",
-           .type = ValueType::kCount,
-           .value_name = "N",
-           .help = "Times that count, besides a first one that does not; their median is shown.",
-           .default_value = "5"},
-          transport_option(),
-          {.name = "alltoallw",
-           .value_name = "FILE",
-           .help = "The program alltoallw_bench, run by mpirun; without it the one beside this executable, if there."},
-          {.name = "out", .value_name = "DIR", .help = "Keep the workers' logs here."},
-          {.name = "format",
-           .type = ValueType::kChoice,
-           .value_name = "FORMAT",
-           .help = "How the result is printed.",
-           .default_value = "table",
-           .choices = {"table", "json"}}};
+  std::vector<std::string> names = bench::case_names();
+  for (std::string& name : device_case_names()) names.push_back(std::move(name));
+  return {
+      {.name = "cases",
+       .type = ValueType::kList,
+       .value_name = "NAMES",
+       .help = "What to measure: row-column to redeploy on workers, the others on devices themselves. Without it "
+               "the former, with --backend=cuda the latter.",
+       .choices = names},
+      {.name = "devices",
+       .type = ValueType::kList,
+       .value_name = "NUMBERS",
+       .help = "Each case with so many devices, each device a worker process: powers of two.",
+       .default_value = "2,4,8"},
+      {.name = "bytes",
+       .type = ValueType::kBytes,
+       .value_name = "BYTES",
+       .help = "Size of row-column's matrix and of nccl's message (1 GiB without it), and of what a layout's case "
+               "copies (4 GiB on a GPU, 256 MiB in host memory)."},
+      {.name = "models",
+       .type = ValueType::kList,
+       .value_name = "NAMES",
+       .help = "Of layouts and reconfigurations; without it llama3-8b and gpt3-6.7b for layouts, gpt3-xl (1.3 B) and "
+               "gpt3-6.7b for reconfigurations."},
+      {.name = "backend",
+       .type = ValueType::kChoice,
+       .value_name = "WHERE",
+       .help = "Where the devices of layouts, nccl and reconfigure are: in host memory, or on GPUs.",
+       .default_value = "host",
+       .choices = {"host", "cuda"}},
+      {.name = "nccl", .value_name = "FILE", .help = "NCCL's library; without it libnccl.so.2 as the loader finds it."},
+      {.name = "scale-model",
+       .value_name = "PART",
+       .help = "Make gpt2 and reconfigured models narrower, as `scalai exec` does.",
+       .default_value = "1"},
+      {.name = "repetitions",
+       .type = ValueType::kCount,
+       .value_name = "N",
+       .help = "Times that count, besides a first one that does not; their median is shown.",
+       .default_value = "5"},
+      transport_option(),
+      {.name = "alltoallw",
+       .value_name = "FILE",
+       .help = "The program alltoallw_bench, run by mpirun; without it the one beside this executable, if there."},
+      {.name = "out", .value_name = "DIR", .help = "Keep the workers' logs here."},
+      {.name = "format",
+       .type = ValueType::kChoice,
+       .value_name = "FORMAT",
+       .help = "How the result is printed.",
+       .default_value = "table",
+       .choices = {"table", "json"}}};
 }
 
 }  // namespace
@@ -244,7 +281,9 @@ Command exec_bench_command() {
            "Starts a worker process for each device, makes a state, plans a change of it and runs the plan several\n"
            "times; every element is checked each time. Beside each time stands what a yardstick took for the same\n"
            "bytes in the same run: memcpy of what the busiest device receives, MPI_Alltoallw for row-column, and\n"
-           "ucx_perftest with --transport=ucx, where they are installed. Ratios below 1 are in our favour.",
+           "ucx_perftest with --transport=ucx, where they are installed. Ratios below 1 are in our favour.\n"
+           "Layouts are copied on one device, split and merged, and held against the device's own copies; nccl sends\n"
+           "between all GPUs here; reconfigure takes models with full optimizer state from 8 devices to 4 and back.",
        .options = option_specs(),
        .examples = {"scalai exec bench --cases=row-column --devices=2,4",
                     "scalai exec bench --cases=tp,redeploy --scale-model=1/4 --format=json"}},

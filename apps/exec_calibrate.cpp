@@ -238,7 +238,7 @@ absl::StatusOr<std::vector<Measured>> measure_on_workers(const Options& options)
                                                               .on_ctl = {},
                                                               .log = {}},
                                                    .log_folder = scratch.path(),
-                                                   .network = options.network,
+                                                   .state = {.transport = options.network ? "ucx" : "shared-memory"},
                                                    .orphan_timeout_s = kOrphanTimeout_s}));
   auto measured = measure(cluster, session->crew(), options, scratch.path());
   session->dismiss();

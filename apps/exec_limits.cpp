@@ -42,14 +42,14 @@ bool has_rdma() {
 
 }  // namespace
 
-Needs needs_of(const control::Scenario& scenario, bool network) {
+Needs needs_of(const control::Scenario& scenario, bool network, bool on_gpus) {
   Needs needs{.locked_memory = network && has_rdma()};
   for (const control::JobSpec& job : scenario.jobs) {
     int64_t most = 0;
     for (const control::ParallelChoice& choice : job.configs)
       most = std::max(most, bytes_on_devices(job, choice.config));
     const bool copies = job.checkpoint.host_memory_copy || job.redundancy.copies > 0;
-    needs.memory += most * (copies ? 4 : 2);
+    needs.memory += most * ((copies ? 2 : 0) + (on_gpus ? 0 : 2));
     if (job.checkpoint.every_steps > 0) needs.disk += 2 * most;
   }
   const int64_t places = scenario.cluster.device_count() + static_cast<int64_t>(scenario.cluster.hosts.size());
@@ -94,8 +94,8 @@ std::vector<std::string> shortages(const Needs& needs, const Limits& limits, con
   return lines;
 }
 
-absl::Status check_limits(const control::Scenario& scenario, bool network, const std::string& folder) {
-  const std::vector<std::string> lines = shortages(needs_of(scenario, network), limits_of(folder), folder);
+absl::Status check_limits(const control::Scenario& scenario, bool network, bool on_gpus, const std::string& folder) {
+  const std::vector<std::string> lines = shortages(needs_of(scenario, network, on_gpus), limits_of(folder), folder);
   return lines.empty() ? absl::OkStatus() : missing(fmt::format("{}", fmt::join(lines, "\n")));
 }
 

@@ -22,13 +22,14 @@ struct Limits {
   bool locked_memory = true;  // network devices may lock as much as they want
 };
 
-Needs needs_of(const control::Scenario& scenario, bool network);
+// `on_gpus`: devices' state is not in this machine's memory.
+Needs needs_of(const control::Scenario& scenario, bool network, bool on_gpus = false);
 // Of this process and the folder's file system. Open files are raised to what the system lets us have.
 Limits limits_of(const std::string& folder);
 // One line for everything that does not fit: which, how much, what helps. Empty: all fits.
 std::vector<std::string> shortages(const Needs& needs, const Limits& limits, const std::string& folder);
 
 // NotFound with these lines.
-absl::Status check_limits(const control::Scenario& scenario, bool network, const std::string& folder);
+absl::Status check_limits(const control::Scenario& scenario, bool network, bool on_gpus, const std::string& folder);
 
 }  // namespace scalai::apps

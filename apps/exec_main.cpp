@@ -9,7 +9,8 @@ int main(int argc, char** argv) {
   const std::map<std::string, scalai::Command (*)()> others = {{"worker", exec_worker_command},
                                                                {"ctl", exec_ctl_command},
                                                                {"bench", exec_bench_command},
-                                                               {"calibrate", exec_calibrate_command}};
+                                                               {"calibrate", exec_calibrate_command},
+                                                               {"doctor", exec_doctor_command}};
   const auto other = argc > 1 ? others.find(argv[1]) : others.end();
   const bool is_other = other != others.end();
   const scalai::Program program{.name = is_other ? "scalai-exec " + other->first : "scalai-exec",

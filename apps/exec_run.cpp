@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <csignal>
@@ -152,7 +153,7 @@ absl::StatusOr<std::unique_ptr<Session>> start_session(const control::Scenario& 
                                     .on_ctl = [&](const ex::CtlRequest& request) { return steering.answer(request); }},
                          .log_folder = folder.workers(),
                          .local = how.local_workers,
-                         .network = how.network,
+                         .state = how.state,
                          .orphan_timeout_s = how.orphan_timeout_s});
 }
 
@@ -186,7 +187,11 @@ absl::StatusOr<control::RunReport> execute(const control::Scenario& scenario, co
   if (options.plan_only) return plan_only(scenario, strategy, options);
   const RunFolder folder(options.run.out);
   SCALAI_RETURN_IF_ERROR(folder.check_free());
-  if (options.how.local_workers) SCALAI_RETURN_IF_ERROR(check_limits(scenario, options.how.network, folder.path()));
+  if (options.how.local_workers) {
+    const StateOptions& state = options.how.state;
+    SCALAI_RETURN_IF_ERROR(check_here(state, static_cast<int>(scenario.cluster.device_count())));
+    SCALAI_RETURN_IF_ERROR(check_limits(scenario, state.network(), state.on_gpus(), folder.path()));
+  }
   SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());
   Steering steering(scenario, strategy.name);
   const SignalWatch signals([&](int times) { on_signal(steering, folder, false, times); });
@@ -201,8 +206,8 @@ absl::StatusOr<control::RunReport> execute(const control::Scenario& scenario, co
   if (!options.how.local_workers) {
     fmt::print(stderr,
                "waiting for {} workers; on each host, with SCALAI_TOKEN from {}/token:\n"
-               "  scalai exec worker --controller={}{}{}\n",
-               scenario.cluster.hosts.size(), folder.path(), address, options.how.network ? " --transport=ucx" : "",
+               "  scalai exec worker --controller={} {}{}\n",
+               scenario.cluster.hosts.size(), folder.path(), address, fmt::join(words_of(options.how.state), " "),
                options.how.certificate_file.empty() ? "" : " --ca-file=FILE");
   }
   return run_in_session(scenario, strategy, options, folder, steering, *session, journal);
@@ -268,9 +273,11 @@ int run_command(const Arguments& arguments) {
   if (resume) return resume_command(arguments);
   const auto common = run_options(arguments);
   if (!common.ok()) return usage_error("exec", message_of(common.status()));
+  const auto state = read_state_options(arguments);
+  if (!state.ok()) return usage_error("exec", message_of(state.status()));
   Options options{.run = *common,
                   .how = {.local_workers = !arguments.flag("no-workers"),
-                          .network = arguments.text("transport") == "ucx",
+                          .state = *state,
                           .verify = arguments.text("verify"),
                           .time_scale = arguments.has("time-scale") ? arguments.seconds("time-scale") : 0,
                           .orphan_timeout_s = arguments.seconds("orphan-timeout"),
@@ -319,7 +326,6 @@ std::vector<OptionSpec> option_specs() {
        .type = ValueType::kSeconds,
        .value_name = "TIME",
        .help = "Real time that passes for a second of the scenario; without it none does."},
-      transport_option(),
       {.name = "plan-only",
        .type = ValueType::kFlag,
        .help = "Make the plans that the run would make, and move nothing."},
@@ -341,6 +347,8 @@ std::vector<OptionSpec> option_specs() {
        .help = "The controller's certificate (PEM), for TLS; workers get it with --ca-file."},
       {.name = "key", .value_name = "FILE", .help = "The certificate's private key (PEM)."}};
   options.insert(options.end(), own.begin(), own.end());
+  const std::vector<OptionSpec> state = state_option_specs();
+  options.insert(options.end(), state.begin(), state.end());
   return options;
 }
 
@@ -355,7 +363,8 @@ Command exec_run_command() {
            .description =
                "Runs the scenario's jobs, events and reconfigurations on worker processes, one a host, that hold real "
                "bytes in\n"
-               "host memory. Every byte is checked after each reconfiguration; a failed host's worker is killed. Plans "
+               "host memory or, with --backend=cuda, on GPUs. Every byte is checked after each reconfiguration; a "
+               "failed host's worker is killed. Plans "
                "are those\n"
                "of `scalai sim`.",
            .options = option_specs(),

@@ -1,8 +1,11 @@
 #include "apps/exec_session.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <numeric>
 #include <thread>
 
 #include "executor/control/token.h"
@@ -14,26 +17,87 @@ namespace ex = scalai::executor;
 
 namespace {
 
-ex::ProcessOptions worker_process(const SessionOptions& options, const std::string& address, HostId host) {
-  ex::ProcessOptions process{
-      .binary = "/proc/self/exe",
-      .arguments = {"scalai-exec", "worker", "--controller=" + address, fmt::format("--host={}", host.value),
-                    options.network ? "--transport=ucx" : "--transport=shared-memory",
-                    fmt::format("--orphan-timeout={}s", options.orphan_timeout_s)},
-      .environment = {{ex::kTokenVariable, options.server.token}},
-      .log_file = ""};
+ex::ProcessOptions worker_process(const SessionOptions& options, const std::string& address, const std::string& hosts) {
+  ex::ProcessOptions process{.binary = "/proc/self/exe",
+                             .arguments = {"scalai-exec", "worker", "--controller=" + address, "--host=" + hosts,
+                                           fmt::format("--orphan-timeout={}s", options.orphan_timeout_s)},
+                             .environment = {{ex::kTokenVariable, options.server.token}},
+                             .log_file = ""};
+  for (std::string& word : words_of(options.state)) process.arguments.push_back(std::move(word));
   if (!options.server.certificate_file.empty())
     process.arguments.push_back("--ca-file=" + options.server.certificate_file);
   return process;
 }
 
+// The GPUs of each host's worker, as CUDA_VISIBLE_DEVICES: NCCL wants each rank to have one of its own.
+std::vector<std::string> visible_gpus(const plan::Cluster& cluster, int devices_per_gpu) {
+  std::vector<std::string> visible;
+  int next = 0;
+  for (const plan::Host& host : cluster.hosts) {
+    std::vector<int> own(static_cast<size_t>((host.gpus + devices_per_gpu - 1) / devices_per_gpu));
+    std::iota(own.begin(), own.end(), next);
+    next += static_cast<int>(own.size());
+    visible.push_back(fmt::format("{}", fmt::join(own, ",")));
+  }
+  return visible;
+}
+
+// A process a host.
+void start_processes(ex::Spawner& spawner, const SessionOptions& options, const std::string& address,
+                     const plan::Cluster& cluster, ex::CrewOptions& crew) {
+  std::vector<std::string> visible;
+  if (options.state.on_gpus() && std::getenv("CUDA_VISIBLE_DEVICES") == nullptr)
+    visible = visible_gpus(cluster, options.state.devices_per_gpu);
+  crew.start_worker = [&spawner, options, address, visible](HostId host) {
+    (void)spawner.kill(static_cast<int32_t>(host.value));  // one that has lost its connection
+    (void)spawner.wait(static_cast<int32_t>(host.value), 10);
+    ex::ProcessOptions process = worker_process(options, address, std::to_string(host.value));
+    if (!visible.empty())
+      process.environment.emplace_back("CUDA_VISIBLE_DEVICES", visible[static_cast<size_t>(host.value)]);
+    return spawner.start(static_cast<int32_t>(host.value), std::move(process));
+  };
+  crew.kill_worker = [&spawner](HostId host) {
+    const absl::Status killed = spawner.kill(static_cast<int32_t>(host.value));
+    (void)spawner.wait(static_cast<int32_t>(host.value), 10);
+    return killed;
+  };
+  crew.ended_workers = [&spawner] {
+    std::vector<std::pair<HostId, std::string>> ended;
+    for (const auto& [host, end] : spawner.reap())
+      ended.emplace_back(HostId(host), fmt::format("{}, see {}", end.str(), spawner.log_file(host)));
+    return ended;
+  };
+}
+
+// One process for all hosts, which share this machine's GPUs. A host that fails is told to go; its worker comes back by
+// itself, with nothing.
+void start_one_process(ex::Spawner& spawner, const SessionOptions& options, const std::string& address, int hosts,
+                       ex::CrewOptions& crew) {
+  std::vector<int> all(static_cast<size_t>(hosts));
+  std::iota(all.begin(), all.end(), 0);
+  const auto running = std::make_shared<bool>(false);
+  crew.start_worker = [&spawner, running, options, address, list = fmt::format("{}", fmt::join(all, ","))](HostId) {
+    if (std::exchange(*running, true)) return absl::OkStatus();
+    return spawner.start(0, worker_process(options, address, list));
+  };
+  crew.ended_workers = [&spawner, running, hosts] {
+    std::vector<std::pair<HostId, std::string>> ended;
+    for (const auto& [process, end] : spawner.reap()) {
+      *running = false;
+      for (int host = 0; host < hosts; ++host)
+        ended.emplace_back(HostId(host), fmt::format("{}, see {}", end.str(), spawner.log_file(process)));
+    }
+    return ended;
+  };
+}
+
 }  // namespace
 
-OptionSpec transport_option(std::string help) {
+OptionSpec transport_option() {
   return {.name = "transport",
           .type = ValueType::kChoice,
           .value_name = "HOW",
-          .help = std::move(help),
+          .help = "How state travels between workers: shared memory on this machine, or UCX.",
           .default_value = "shared-memory",
           .choices = {"shared-memory", "ucx"}};
 }
@@ -45,27 +109,15 @@ absl::StatusOr<std::unique_ptr<Session>> Session::start(const plan::Cluster& clu
   SCALAI_ASSIGN_OR_RETURN(session->controller_, ex::ControlServer::start(options.server));
   // Workers of one machine share its cores; threads that wait for the network take none. Elsewhere workers decide.
   const int share = static_cast<int>(std::thread::hardware_concurrency()) / std::max(1, hosts);
-  const int threads = options.local ? std::max(options.network ? 4 : 1, share) : 0;
-  ex::CrewOptions crew{.threads = threads, .force_network = options.network};
-  if (options.local) {
-    ex::Spawner* spawner = &session->spawner_;
-    const std::string address = session->controller_->address();
-    crew.start_worker = [spawner, options, address](HostId host) {
-      (void)spawner->kill(static_cast<int32_t>(host.value));  // one that has lost its connection
-      (void)spawner->wait(static_cast<int32_t>(host.value), 10);
-      return spawner->start(static_cast<int32_t>(host.value), worker_process(options, address, host));
-    };
-    crew.kill_worker = [spawner](HostId host) {
-      const absl::Status killed = spawner->kill(static_cast<int32_t>(host.value));
-      (void)spawner->wait(static_cast<int32_t>(host.value), 10);
-      return killed;
-    };
-    crew.ended_workers = [spawner] {
-      std::vector<std::pair<HostId, std::string>> ended;
-      for (const auto& [host, end] : spawner->reap())
-        ended.emplace_back(HostId(host), fmt::format("{}, see {}", end.str(), spawner->log_file(host)));
-      return ended;
-    };
+  const bool one_process = options.local && options.state.on_gpus() && !options.state.with_nccl();
+  const int least = options.state.network() ? 4 : 1;
+  const int threads = options.local && !one_process ? std::max(least, share) : 0;
+  ex::CrewOptions crew{.threads = threads, .force_network = options.state.network(), .nccl = options.state.with_nccl()};
+  const std::string address = session->controller_->address();
+  if (one_process) {
+    start_one_process(session->spawner_, options, address, hosts, crew);
+  } else if (options.local) {
+    start_processes(session->spawner_, options, address, cluster, crew);
   }
   session->crew_ = std::make_unique<ex::Crew>(cluster, *session->controller_, std::move(crew));
   return session;

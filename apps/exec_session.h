@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "apps/state_options.h"
 #include "executor/control/control_server.h"
 #include "executor/control/process.h"
 #include "executor/runtime/crew.h"
@@ -16,13 +17,12 @@ struct SessionOptions {
   executor::ServerOptions server;  // address, token, certificate, epoch, on_ctl; the number of hosts is filled in
   std::string log_folder;          // of local workers
   bool local = true;               // start the workers on this machine; else wait for those that others start
-  bool network = false;            // state travels over the network also between workers of one machine
+  StateOptions state;              // how workers keep and move state
   double orphan_timeout_s = 60;    // of local workers
 };
 
-// --transport=shared-memory|ucx, of every command that moves state.
-OptionSpec transport_option(
-    std::string help = "How state travels between workers: shared memory on this machine, or UCX.");
+// --transport=shared-memory|ucx, of commands that measure state in host memory.
+OptionSpec transport_option();
 
 class Session {
  public:

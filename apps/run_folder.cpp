@@ -31,7 +31,12 @@ absl::StatusOr<ex::Journal> RunFolder::begin(const ex::RunFacts& facts, const Ho
   for (const char* name : {"checkpoints", "workers"}) std::filesystem::remove_all(file(name), ignored);
   SCALAI_RETURN_IF_ERROR(make_folders(workers()));
   const nlohmann::json json = {{"local_workers", how.local_workers},
-                               {"network", how.network},
+                               {"transport", how.state.transport},
+                               {"backend", how.state.backend},
+                               {"devices_per_gpu", how.state.devices_per_gpu},
+                               {"nccl", how.state.nccl},
+                               {"memory_cap", how.state.memory_cap},
+                               {"host_overflow", how.state.host_overflow},
                                {"verify", how.verify},
                                {"time_scale", how.time_scale},
                                {"certificate", how.certificate_file},
@@ -50,7 +55,12 @@ absl::StatusOr<HowRun> RunFolder::how() const {
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   try {
     return HowRun{.local_workers = json.at("local_workers"),
-                  .network = json.at("network"),
+                  .state = {.transport = json.at("transport"),
+                            .backend = json.at("backend"),
+                            .devices_per_gpu = json.at("devices_per_gpu"),
+                            .nccl = json.at("nccl"),
+                            .memory_cap = json.at("memory_cap"),
+                            .host_overflow = json.at("host_overflow")},
                   .verify = json.at("verify"),
                   .time_scale = json.at("time_scale"),
                   .orphan_timeout_s = json.at("orphan_timeout_s"),

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "apps/state_options.h"
 #include "executor/journal/journal.h"
 
 namespace scalai::apps {
@@ -17,7 +18,7 @@ namespace scalai::apps {
 // How a run was started; going on with it keeps to that.
 struct HowRun {
   bool local_workers = true;
-  bool network = false;
+  StateOptions state;
   std::string verify = "full";
   double time_scale = 0;
   double orphan_timeout_s = 60;

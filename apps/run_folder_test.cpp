@@ -47,7 +47,12 @@ TEST_F(RunFolderTest, ARunThatGoesOnOrWasCutOffIsNotWrittenOver) {
 
 TEST_F(RunFolderTest, HowItWasStartedReadsBack) {
   const HowRun how{.local_workers = false,
-                   .network = true,
+                   .state = {.transport = "nccl",
+                             .backend = "cuda",
+                             .devices_per_gpu = 8,
+                             .nccl = "/lib/x.so",
+                             .memory_cap = int64_t{5} << 33,
+                             .host_overflow = 4097},
                    .verify = "sample",
                    .time_scale = 0.25,
                    .orphan_timeout_s = 7,
@@ -59,7 +64,7 @@ TEST_F(RunFolderTest, HowItWasStartedReadsBack) {
   const auto read = folder.how();
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_FALSE(read->local_workers);
-  EXPECT_TRUE(read->network);
+  EXPECT_EQ(words_of(read->state), words_of(how.state));
   EXPECT_EQ(read->verify, "sample");
   EXPECT_EQ(read->time_scale, 0.25);
   EXPECT_EQ(read->orphan_timeout_s, 7);
@@ -68,7 +73,7 @@ TEST_F(RunFolderTest, HowItWasStartedReadsBack) {
   EXPECT_EQ(read->states, how.states);
   EXPECT_EQ(folder.token().value(), token_);
   EXPECT_EQ(folder.address().value(), "127.0.0.1:7");
-  ASSERT_TRUE(write_file(path_ + "/run.json", "{\"network\": 3}").ok());
+  ASSERT_TRUE(write_file(path_ + "/run.json", "{\"local_workers\": 3}").ok());
   EXPECT_TRUE(absl::IsInvalidArgument(folder.how().status())) << folder.how().status();
 }
 

@@ -21,16 +21,19 @@ if(SCALAI_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 add_library(scalai_flags INTERFACE)
+set(_cxx "$<COMPILE_LANGUAGE:CXX>")  # nvcc has warnings of its own: scalai_cuda_library
 target_compile_options(scalai_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
+  $<${_cxx}:-Wall> $<${_cxx}:-Wextra> $<${_cxx}:-Wpedantic> $<${_cxx}:-Wshadow> $<${_cxx}:-Wnon-virtual-dtor>
+  $<${_cxx}:-Woverloaded-virtual>
   # Debian's absl is compiled as C++14 and its headers warn in newer modes.
-  -Wno-missing-field-initializers
+  $<${_cxx}:-Wno-missing-field-initializers>
   # GCC 12 reports both in optimised code of std::variant and std::string that is right (GCC bugs 105562, 105651).
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
-  $<$<BOOL:${SCALAI_WERROR}>:-Werror>)
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>
+  $<$<AND:${_cxx},$<BOOL:${SCALAI_WERROR}>>:-Werror>)
 target_include_directories(scalai_flags INTERFACE "${CMAKE_SOURCE_DIR}")
 if(SCALAI_SANITIZE)
-  add_compile_options(-fsanitize=${SCALAI_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_compile_options($<${_cxx}:-fsanitize=${SCALAI_SANITIZE}> $<${_cxx}:-fno-omit-frame-pointer>
+                      $<${_cxx}:-fno-sanitize-recover=all>)
   add_link_options(-fsanitize=${SCALAI_SANITIZE})
 endif()
 if(SCALAI_FUZZERS)
@@ -38,10 +41,10 @@ if(SCALAI_FUZZERS)
     message(FATAL_ERROR "SCALAI_FUZZERS needs clang (the preset fuzz chooses it), not ${CMAKE_CXX_COMPILER_ID}")
   endif()
   # Every object reports its coverage; only the fuzzers themselves get libFuzzer's main.
-  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_compile_options($<${_cxx}:-fsanitize=fuzzer-no-link>)
   add_link_options(-fsanitize=fuzzer-no-link)
 endif()
 if(SCALAI_COVERAGE)
-  add_compile_options(--coverage)
+  add_compile_options($<${_cxx}:--coverage>)
   add_link_options(--coverage)
 endif()

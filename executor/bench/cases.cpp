@@ -119,8 +119,39 @@ absl::StatusOr<std::vector<Case>> make_cases(const CaseOptions& options) {
   return cases;
 }
 
-plan::Cluster cluster_of(int devices) {
+absl::StatusOr<std::vector<Case>> make_reconfigurations(const std::vector<std::string>& models,
+                                                        const model::Fraction& scale) {
+  constexpr int kWide = 8, kNarrow = 4;
+  std::vector<Case> cases;
+  for (const std::string& name : models) {
+    SCALAI_ASSIGN_OR_RETURN(const model::Model whole, model::find_model(name));
+    const model::Model model = model::scaled(whole, scale);
+    SCALAI_ASSIGN_OR_RETURN(
+        const Collection wide,
+        collection::megatron_collection(model, model::Recipe{}, {.tp = 4, .pp = 2}, devices_from(0, kWide)));
+    SCALAI_ASSIGN_OR_RETURN(
+        const Collection narrow,
+        collection::megatron_collection(model, model::Recipe{}, {.tp = 2, .pp = 2}, devices_from(0, kNarrow)));
+    for (const bool shrinks : {true, false}) {
+      Case one{.name = fmt::format("{} {}", name, shrinks ? "8→4" : "4→8"),
+               .devices = kWide,
+               .from = shrinks ? wide : narrow,
+               .to = shrinks ? narrow : wide};
+      one.from.epoch = shrinks ? 1 : 2;
+      one.to.epoch = shrinks ? 2 : 1;
+      for (const collection::LogicalTensor& tensor : one.from.tensors) one.state_bytes += tensor.bytes();
+      cases.push_back(std::move(one));
+    }
+  }
+  return cases;
+}
+
+plan::Cluster cluster_of(int devices, bool one_host) {
   plan::Cluster cluster{.name = "bench"};
+  if (one_host) {
+    cluster.hosts.push_back({.first_device = 0, .gpus = devices});
+    return cluster;
+  }
   for (int i = 0; i < devices; ++i) cluster.hosts.push_back({.first_device = i, .gpus = 1});
   return cluster;
 }

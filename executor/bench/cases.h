@@ -5,6 +5,9 @@
 //   tp, pp, dp  gpt2 with optimizer state: that degree doubles, from N/2 devices to N (tp stops at 4, which is what its
 //               12 heads allow, pp at 8; the rest are replicas)
 //   redeploy    gpt2 goes from the first N/2 devices to the others, with the same layout
+//
+// and, for GPUs, a whole reconfiguration of a model with full optimizer state on one host:
+//   8→4, 4→8    tp 4 pp 2 to tp 2 pp 2 on the first four devices, and back
 
 #include <cstdint>
 #include <string>
@@ -39,8 +42,12 @@ struct CaseOptions {
 // power of two from 2 to kMostDevices, a matrix with fewer rows or columns than devices.
 absl::StatusOr<std::vector<Case>> make_cases(const CaseOptions& options);
 
-// So many hosts with a device each, and no rates.
-plan::Cluster cluster_of(int devices);
+// 8→4 and 4→8 of each model, made narrower. Error (InvalidArgument): no such model.
+absl::StatusOr<std::vector<Case>> make_reconfigurations(const std::vector<std::string>& models,
+                                                        const model::Fraction& scale);
+
+// So many hosts with a device each, or one host with all of them, and no rates.
+plan::Cluster cluster_of(int devices, bool one_host = false);
 
 // What devices hold of a collection, all together: replicas count each time.
 int64_t bytes_on_devices(const collection::Collection& side);

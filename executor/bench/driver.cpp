@@ -82,6 +82,33 @@ class CaseRun {
     return absl::OkStatus();
   }
 
+  absl::Status commit() {
+    CommandBody body;
+    body.mutable_commit()->set_job(kJob);
+    body.mutable_commit()->set_version(case_.to.epoch);
+    return crew_.tell("commit", crew_.living(), body);
+  }
+
+  // One time; `counts`: it is not the first one, in which mappings are new.
+  absl::Status once(Runs& runs, bool counts) {
+    auto began = std::chrono::steady_clock::now();
+    SCALAI_RETURN_IF_ERROR(prepare());
+    const double prepare_s = seconds_since(began);
+    began = std::chrono::steady_clock::now();
+    SCALAI_RETURN_IF_ERROR(transfer());
+    const double transfer_s = seconds_since(began);
+    began = std::chrono::steady_clock::now();
+    SCALAI_RETURN_IF_ERROR(verify(runs));
+    if (!counts) {
+      runs.first_s = transfer_s;
+      return absl::OkStatus();
+    }
+    runs.verify_s.push_back(seconds_since(began));
+    runs.transfer_s.push_back(transfer_s);
+    runs.prepare_s.push_back(prepare_s);
+    return absl::OkStatus();
+  }
+
   absl::Status forget(int64_t version) {
     CommandBody body;
     body.mutable_forget()->set_job(kJob);
@@ -112,22 +139,27 @@ absl::StatusOr<Runs> run_case(Crew& crew, const Case& one, const plan::Plan& pla
   CaseRun run(crew, one, plan);
   SCALAI_RETURN_IF_ERROR(run.create());
   for (int i = 0; i <= repetitions; ++i) {
-    auto began = std::chrono::steady_clock::now();
-    SCALAI_RETURN_IF_ERROR(run.prepare());
-    const double prepare_s = seconds_since(began);
-    began = std::chrono::steady_clock::now();
-    SCALAI_RETURN_IF_ERROR(run.transfer());
-    const double transfer_s = seconds_since(began);
-    SCALAI_RETURN_IF_ERROR(run.verify(runs));
+    SCALAI_RETURN_IF_ERROR(run.once(runs, i > 0));
     SCALAI_RETURN_IF_ERROR(run.forget(one.to.epoch));
-    if (i == 0) {
-      runs.first_s = transfer_s;
-    } else {
-      runs.transfer_s.push_back(transfer_s);
-      runs.prepare_s.push_back(prepare_s);
-    }
   }
   SCALAI_RETURN_IF_ERROR(run.forget(one.from.epoch));
+  return runs;
+}
+
+absl::StatusOr<std::pair<Runs, Runs>> run_there_and_back(Crew& crew, const Case& there, const plan::Plan& plan_there,
+                                                         const Case& back, const plan::Plan& plan_back,
+                                                         int repetitions) {
+  SCALAI_CHECK(repetitions >= 1 && there.to.epoch == back.from.epoch && back.to.epoch == there.from.epoch);
+  std::pair<Runs, Runs> runs;
+  CaseRun out(crew, there, plan_there), home(crew, back, plan_back);
+  SCALAI_RETURN_IF_ERROR(out.create());
+  for (int i = 0; i <= repetitions; ++i) {
+    SCALAI_RETURN_IF_ERROR(out.once(runs.first, i > 0));
+    SCALAI_RETURN_IF_ERROR(out.commit());
+    SCALAI_RETURN_IF_ERROR(home.once(runs.second, i > 0));
+    SCALAI_RETURN_IF_ERROR(home.commit());
+  }
+  SCALAI_RETURN_IF_ERROR(home.forget(back.to.epoch));
   return runs;
 }
 

@@ -23,6 +23,7 @@ struct WorkerPlace {
   int64_t pid = 0;
   int32_t fd = -1;
   std::string address;
+  int32_t gpu = -1;  // of its host; places of one GPU share it
 };
 
 // What a worker still has of a job.

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -85,6 +86,11 @@ absl::Status log_can_be_written(const std::string& file) {
 }
 
 }  // namespace
+
+std::string machine_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
 
 std::string ProcessEnd::str() const {
   return signal == 0 ? fmt::format("exit code {}", code)

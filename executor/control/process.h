@@ -16,6 +16,9 @@
 
 namespace scalai::executor {
 
+// Of this machine, as it calls itself; "unknown" when it does not say.
+std::string machine_name();
+
 struct ProcessOptions {
   std::string binary = "/proc/self/exe";
   std::vector<std::string> arguments;                            // argv, from argv[0] on

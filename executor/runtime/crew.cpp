@@ -16,6 +16,7 @@ using proto::CommandBody;
 using proto::ReplyBody;
 
 constexpr double kLeaving_s = 10;  // a worker that was told to leave has left by then
+constexpr double kJoin_s = 60;     // GPUs have connected by then
 constexpr int kStarts = 3;         // of a worker that does not stay
 
 Crew::Crew(const plan::Cluster& cluster, ControllerEnd& controller, CrewOptions options)
@@ -157,7 +158,9 @@ absl::Status Crew::set_up(const std::set<HostId>& hosts) {
     peer.set_host(host.value);
     *peer.mutable_places() = replies[i++].places();
     for (const WorkerJoined& worker : workers) {
-      if (worker.host == host.value) peer.set_transport_address(worker.hello.transport_address);
+      if (worker.host != host.value) continue;
+      peer.set_transport_address(worker.hello.transport_address);
+      peer.set_host_name(worker.hello.host_name);
     }
     peers_[static_cast<size_t>(host.value)] = peer.SerializeAsString();
   }
@@ -165,12 +168,32 @@ absl::Status Crew::set_up(const std::set<HostId>& hosts) {
 }
 
 absl::Status Crew::introduce() {
-  CommandBody body;
   introduced_ = living();
-  const std::set<HostId> hosts = living();
-  for (const HostId host : hosts)
-    SCALAI_CHECK(body.mutable_peers()->add_peers()->ParseFromString(peers_[static_cast<size_t>(host.value)]));
-  return tell("peers", hosts, body);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.deadline_s);
+  for (;;) {
+    std::set<HostId> hosts = connected();
+    std::erase_if(hosts, [&](HostId host) { return !introduced_.contains(host); });
+    CommandBody body;
+    for (const HostId host : hosts)
+      SCALAI_CHECK(body.mutable_peers()->add_peers()->ParseFromString(peers_[static_cast<size_t>(host.value)]));
+    absl::Status told = call("peers", hosts, body).status();
+    if (told.ok() && options_.nccl) told = join(hosts);
+    const bool lost = absl::IsUnavailable(told) || absl::IsCancelled(told) || absl::IsDeadlineExceeded(told);
+    if (!lost || std::chrono::steady_clock::now() > until) return told;
+  }
+}
+
+// Unless all of them have joined already.
+absl::Status Crew::join(const std::set<HostId>& hosts) {
+  CommandBody body;
+  body.mutable_join();
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, call("join", hosts, body));
+  const auto fresh =
+      std::find_if(replies.begin(), replies.end(), [](const ReplyBody& reply) { return !reply.unique_id().empty(); });
+  if (fresh == replies.end()) return absl::OkStatus();
+  body.mutable_join()->set_unique_id(fresh->unique_id());
+  body.mutable_join()->set_timeout_s(kJoin_s);
+  return call("join", hosts, body).status();
 }
 
 absl::Status Crew::let_go_of_the_lost() { return living() == introduced_ ? absl::OkStatus() : introduce(); }

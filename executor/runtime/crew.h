@@ -25,6 +25,7 @@ namespace scalai::executor {
 struct CrewOptions {
   int threads = 1;             // of each worker; 0: it decides
   bool force_network = false;  // no shared memory between workers of one machine
+  bool nccl = false;           // workers' GPUs are ranks of one communicator
   double deadline_s = 600;     // of any command
   double join_s = 60;          // a worker joins within this time of its start
   // Starts or kills the worker of a host; empty: somebody else does, and a worker is asked to leave instead.
@@ -72,6 +73,8 @@ class Crew {
     return living_;
   }
   std::set<HostId> living_hosts_of(const std::vector<DeviceId>& devices) const;
+  // Whether who has state sends it: it takes part in rounds, too.
+  bool holders_send() const { return options_.nccl; }
 
   using Calls = std::vector<std::pair<HostId, proto::CommandBody>>;
   // One reply a call, in order; the first loss or error otherwise.
@@ -86,6 +89,7 @@ class Crew {
   // Starts the workers of these hosts that are not connected, and waits for all of them.
   absl::Status gather(const std::set<HostId>& hosts);
   absl::Status set_up(const std::set<HostId>& hosts);
+  absl::Status join(const std::set<HostId>& hosts);
   std::set<HostId> connected() const;
   // Whether the connected workers came to be as wanted within the time.
   bool eventually(const std::function<bool(const std::set<HostId>&)>& wanted, double patience_s) const;

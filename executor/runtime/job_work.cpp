@@ -175,6 +175,9 @@ absl::Status JobWork::round(const control::Execute& execute, int round, double s
     if (instance.round != round) continue;
     for (const plan::Leg& leg : execute.plan->patterns.legs(instance.pattern)) last_hop = std::max(last_hop, leg.hop);
   }
+  std::vector<DeviceId> devices = execute.plan->dst_devices;
+  if (crew_.holders_send())
+    devices.insert(devices.end(), execute.plan->src_devices.begin(), execute.plan->src_devices.end());
   const auto began = std::chrono::steady_clock::now();
   for (int32_t hop = 0; hop <= last_hop; ++hop) {
     CommandBody body;
@@ -184,7 +187,7 @@ absl::Status JobWork::round(const control::Execute& execute, int round, double s
     body.mutable_round()->set_hop(hop);
     const double hop_s = start_s + std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies,
-                            crew_.call("round", crew_.living_hosts_of(execute.plan->dst_devices), body));
+                            crew_.call("round", crew_.living_hosts_of(devices), body));
     for (const ReplyBody& reply : replies) {
       for (const proto::TransferRecord& record : reply.transfers()) {
         transfers.push_back({.job = job_,

@@ -10,6 +10,7 @@
 
 #include "executor/state/convert.h"
 #include "executor/state/internal/codec.h"
+#include "executor/state/internal/content_mix.h"
 #include "executor/state/internal/runs.h"
 #include "ptc/base/status.h"
 
@@ -18,64 +19,14 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "content and hashes are defined on little-endian bytes");
 
 using internal::for_each_run;
+using internal::kBlock;
+using internal::kBlockBits;
 using internal::Runs;
+using internal::Words;
 
-constexpr int64_t kBlockBits = 16;
-constexpr int64_t kBlock = int64_t{1} << kBlockBits;
 // Elements made at a time where they are compared, hashed or rounded twice: they stay in the first-level cache.
 constexpr int64_t kChunk = 2048;
 using Chunk = std::array<std::byte, kChunk * 8>;
-
-// The finaliser of SplitMix64 (Steele, Lea and Flood 2014).
-uint64_t mix64(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-struct Words {
-  uint32_t first;
-  uint32_t second;
-};
-// (u, v) of the header; the seed mixes key and step.
-Words words_of(uint64_t seed, int64_t block) {
-  const uint64_t z = mix64(seed + static_cast<uint64_t>(block) * 0x9e3779b97f4a7c15u);
-  return {static_cast<uint32_t>(z), static_cast<uint32_t>(z >> 32)};
-}
-uint64_t seed_of(const Content& content) {
-  return mix64(content.key.value ^ mix64(static_cast<uint64_t>(content.step) + 0x632be59bd9b4e019u));
-}
-
-// Multipliers and shifts of the integer hash "lowbias32" (Wellons 2018), with v added between its rounds.
-uint32_t mix32(Words words, uint32_t i) {
-  uint32_t x = words.first + i * 0x9e3779b9u;
-  x = (x ^ (x >> 16)) * 0x7feb352du;
-  x = ((x ^ (x >> 15)) + words.second) * 0x846ca68bu;
-  return x ^ (x >> 16);
-}
-
-template <class Codec>
-struct FloatElement {
-  using Stored = typename Codec::Stored;
-  static Stored of(Words words, uint32_t i) {
-    return Codec::narrow(static_cast<float>(static_cast<int32_t>(mix32(words, i))) * 0x1p-31f);
-  }
-};
-template <class StoredType>
-struct WordElement {
-  using Stored = StoredType;
-  static Stored of(Words words, uint32_t i) { return static_cast<Stored>(mix32(words, i)); }
-};
-struct BoolElement {
-  using Stored = uint8_t;
-  static Stored of(Words words, uint32_t i) { return static_cast<Stored>(mix32(words, i) >> 31); }
-};
-struct LongElement {
-  using Stored = uint64_t;
-  static Stored of(Words words, uint32_t i) {
-    return (uint64_t{mix32(words, i)} << 32) | mix32({words.second, words.first}, i);
-  }
-};
 
 // `count` elements of one block, from its element `first` on.
 template <class Element>
@@ -106,20 +57,15 @@ FillBlock best_fill() {
 
 FillBlock filler_of(DType dtype) {
   FillBlock fill = nullptr;
-  if (internal::with_codec(dtype, [&](auto codec) { fill = best_fill<FloatElement<decltype(codec)>>(); })) return fill;
-  if (dtype == DType::kBool) return best_fill<BoolElement>();
-  switch (tensor::size_of(dtype)) {
-    case 1: return best_fill<WordElement<uint8_t>>();
-    case 2: return best_fill<WordElement<uint16_t>>();
-    case 4: return best_fill<WordElement<uint32_t>>();
-    default: return best_fill<LongElement>();
-  }
+  internal::with_element(dtype, [&](auto element) { fill = best_fill<decltype(element)>(); });
+  return fill;
 }
 
 // Makes elements of consecutive global indices in one type.
 class Maker {
  public:
-  Maker(const Content& content, DType dtype) : seed_(seed_of(content)), dtype_(dtype), via_(dtype) {
+  Maker(const Content& content, DType dtype)
+      : seed_(internal::seed_of(content.key.value, content.step)), dtype_(dtype), via_(dtype) {
     if (content.via && *content.via != dtype && convertible(*content.via, dtype)) via_ = *content.via;
     fill_ = filler_of(via_ == dtype ? dtype : DType::kF32);
   }
@@ -143,7 +89,7 @@ class Maker {
     while (count > 0) {
       const int64_t first = index & (kBlock - 1);
       const int64_t n = std::min(count, kBlock - first);
-      fill_(words_of(seed_, index >> kBlockBits), static_cast<uint32_t>(first), n, dst);
+      fill_(internal::words_of(seed_, index >> kBlockBits), static_cast<uint32_t>(first), n, dst);
       index += n;
       count -= n;
       dst += n * bytes;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include "executor/state/available_memory.h"
 #include "executor/state/internal/fence.h"
@@ -128,47 +129,18 @@ absl::StatusOr<Segment> Segment::create(const SegmentOptions& options) {
 }
 
 Segment::Segment(std::unique_ptr<Mapping> mapping) : mapping_(std::move(mapping)) {
-  return_space(static_cast<uint64_t>(page_bytes()), mapping_->capacity - page_bytes());
+  space_.give(static_cast<uint64_t>(page_bytes()), mapping_->capacity - page_bytes());
 }
 Segment::Segment(Segment&&) noexcept = default;
 Segment& Segment::operator=(Segment&&) noexcept = default;
 Segment::~Segment() = default;
 
-// --- virtual space: best fit -------------------------------------------------------------------------------------
-
 absl::StatusOr<uint64_t> Segment::take_space(int64_t bytes) {
-  const auto fit = space_by_size_.lower_bound({static_cast<uint64_t>(bytes), 0});
-  if (fit == space_by_size_.end()) {
-    return exhausted(
-        fmt::format("{} do not fit in the {} of a state segment, of which {} are used; give it more capacity",
-                    format_bytes(bytes), format_bytes(mapping_->capacity), format_bytes(in_use_)));
-  }
-  const auto [size, begin] = *fit;
-  space_by_size_.erase(fit);
-  space_.erase(begin);
-  const uint64_t rest = size - static_cast<uint64_t>(bytes);
-  if (rest > 0) return_space(begin + static_cast<uint64_t>(bytes), static_cast<int64_t>(rest));
-  return begin;
-}
-
-void Segment::return_space(uint64_t offset, int64_t bytes) {
-  uint64_t begin = offset;
-  uint64_t end = offset + static_cast<uint64_t>(bytes);
-  const auto drop = [&](std::map<uint64_t, uint64_t>::iterator at) {
-    space_by_size_.erase({at->second - at->first, at->first});
-    return space_.erase(at);
-  };
-  auto next = space_.lower_bound(begin);
-  if (next != space_.end() && next->first == end) {
-    end = next->second;
-    next = drop(next);
-  }
-  if (next != space_.begin() && std::prev(next)->second == begin) {
-    begin = std::prev(next)->first;
-    drop(std::prev(next));
-  }
-  space_[begin] = end;
-  space_by_size_.insert({end - begin, begin});
+  const std::optional<uint64_t> offset = space_.take(bytes);
+  if (offset) return *offset;
+  return exhausted(
+      fmt::format("{} do not fit in the {} of a state segment, of which {} are used; give it more capacity",
+                  format_bytes(bytes), format_bytes(mapping_->capacity), format_bytes(in_use_)));
 }
 
 // --- memory ------------------------------------------------------------------------------------------------------
@@ -188,12 +160,15 @@ absl::Status Segment::room_for(int64_t bytes) {
   return {};
 }
 
+absl::Status Segment::reserve(int64_t bytes) {
+  if (bytes <= options_.limit - in_use_) return {};
+  return exhausted(fmt::format("{} more do not fit: {} of this place's {} are used", format_bytes(bytes),
+                               format_bytes(in_use_), format_bytes(options_.limit)));
+}
+
 absl::StatusOr<uint64_t> Segment::allocate(int64_t bytes) {
   SCALAI_CHECK(bytes > 0);
-  if (bytes > options_.limit - in_use_) {
-    return exhausted(fmt::format("{} more do not fit: {} of this place's {} are used", format_bytes(bytes),
-                                 format_bytes(in_use_), format_bytes(options_.limit)));
-  }
+  SCALAI_RETURN_IF_ERROR(reserve(bytes));
   const int64_t size = whole_pages(bytes);
   SCALAI_ASSIGN_OR_RETURN(const uint64_t offset, take_space(size));
   for (int64_t done = 0; done < size; done += kStep) {
@@ -208,7 +183,7 @@ absl::StatusOr<uint64_t> Segment::allocate(int64_t bytes) {
     }
     if (!status.ok()) {
       punch(offset, offset + static_cast<uint64_t>(size));
-      return_space(offset, size);
+      space_.give(offset, size);
       return status;
     }
   }
@@ -235,7 +210,7 @@ void Segment::free(uint64_t offset) {
   in_use_ -= bytes;
   for (const auto& [begin, end] : found->second.returned) in_use_ += static_cast<int64_t>(end - begin);
   allocations_.erase(found);
-  return_space(offset, bytes);
+  space_.give(offset, bytes);
 }
 
 int64_t Segment::free_range(uint64_t offset, int64_t bytes) {
@@ -247,22 +222,14 @@ int64_t Segment::free_range(uint64_t offset, int64_t bytes) {
   const uint64_t end = offset + static_cast<uint64_t>(bytes);
   SCALAI_CHECK(end <= found->first + static_cast<uint64_t>(allocation.bytes), fmt::format("{} to {}", offset, end));
   const auto page = static_cast<uint64_t>(page_bytes());
-  uint64_t first = (offset + page - 1) / page * page;
-  uint64_t last = end / page * page;
+  const uint64_t first = (offset + page - 1) / page * page;
+  const uint64_t last = end / page * page;
   if (first >= last) return 0;
   punch(first, last);
-  // Takes in all ranges that touch this one.
-  int64_t before = 0;
-  auto at = allocation.returned.upper_bound(first);
-  if (at != allocation.returned.begin() && std::prev(at)->second >= first) --at;
-  while (at != allocation.returned.end() && at->first <= last) {
-    before += static_cast<int64_t>(at->second - at->first);
-    first = std::min(first, at->first);
-    last = std::max(last, at->second);
-    at = allocation.returned.erase(at);
+  int64_t gained = 0;
+  for (const auto& [from, to] : internal::add_range(allocation.returned, first, last)) {
+    gained += static_cast<int64_t>(to - from);
   }
-  allocation.returned[first] = last;
-  const int64_t gained = static_cast<int64_t>(last - first) - before;
   in_use_ -= gained;
   return gained;
 }

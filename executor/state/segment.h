@@ -16,82 +16,76 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "executor/state/internal/free_space.h"
+#include "executor/state/memory.h"
 
 namespace scalai::executor {
-
-// How another process of the machine finds a segment; plain numbers, to be sent over the control plane.
-struct SegmentAddress {
-  int32_t pid = 0;
-  int32_t fd = -1;
-  uint64_t token = 0;  // random: proves that pid and fd still mean this segment
-  friend bool operator==(const SegmentAddress&, const SegmentAddress&) = default;
-};
 
 struct SegmentOptions {
   std::string name = "state";               // shown in /proc/PID/fd and /proc/PID/maps
   int64_t capacity = int64_t{256} << 30;    // bytes of virtual space
   int64_t limit = int64_t{1} << 62;         // bytes of memory this place may use: an emulated device's memory
   int64_t leave_free = int64_t{512} << 20;  // bytes of the machine's memory that are never taken
+  int64_t host_overflow = 0;  // bytes of pinned host memory that a GPU's place may use when its own does not suffice
 };
 
-class Segment {
+class Segment : public Memory {
  public:
   // Errors: ResourceExhausted (virtual space, file size limit, open files) or Unavailable (no memfd), with what to do.
   static absl::StatusOr<Segment> create(const SegmentOptions& options);
   Segment(Segment&&) noexcept;
   Segment& operator=(Segment&&) noexcept;
-  ~Segment();
+  ~Segment() override;
 
   // Commits whole pages, filled with zeros, and returns their offset. bytes > 0. They are in this process's page tables,
   // where the kernel can do that (Linux 5.14): writing them does not fault. ResourceExhausted, with numbers, when
   // the limit, the machine's (or the control group's) memory or the virtual space does not suffice; nothing has changed
   // then.
-  absl::StatusOr<uint64_t> allocate(int64_t bytes);
+  absl::StatusOr<uint64_t> allocate(int64_t bytes) override;
+  // Looks only: memory is the machine's until allocate() takes it.
+  absl::Status reserve(int64_t bytes) override;
   // Gives memory back to the machine at once. `offset` is one that allocate returned (CHECK).
-  void free(uint64_t offset);
+  void free(uint64_t offset) override;
   // Gives back the whole pages inside [offset, offset + bytes), a part of one allocation (CHECK); they read as zeros
   // afterwards. What is given back already stays so. Returns the bytes that this call gave back.
-  int64_t free_range(uint64_t offset, int64_t bytes);
+  int64_t free_range(uint64_t offset, int64_t bytes) override;
 
   // Replaces the directory. Needs memory only when it has outgrown its pages (ResourceExhausted: the old one stays).
-  absl::Status publish(std::span<const std::byte> directory);
+  absl::Status publish(std::span<const std::byte> directory) override;
   // Between a directory that no longer names some bytes and free() of them.
-  void raise_epoch();
+  void raise_epoch() override;
   // Around rewriting bytes that readers may know of. Pairs may nest and overlap; the epoch is odd inside.
-  void begin_rewrite();
-  void end_rewrite();  // CHECK: begun
+  void begin_rewrite() override;
+  void end_rewrite() override;  // CHECK: begun
   uint64_t epoch() const;
 
-  std::byte* data(uint64_t offset) const;  // writable; CHECK: inside the segment
-  SegmentAddress address() const;
-  int64_t bytes_in_use() const;  // committed now, directory included, header page not
-  int64_t bytes_peak() const;
+  std::byte* data(uint64_t offset) const override;  // writable; CHECK: inside the segment
+  SegmentAddress address() const override;
+  int64_t bytes_in_use() const override;  // committed now, directory included, header page not
+  int64_t bytes_peak() const override;
   static int64_t page_bytes();
+  int64_t grain_bytes() const override { return page_bytes(); }
 
  private:
   struct Mapping;
   struct Allocation {
-    int64_t bytes = 0;                      // whole pages
-    std::map<uint64_t, uint64_t> returned;  // [begin, end) of pages given back early, disjoint
+    int64_t bytes = 0;          // whole pages
+    internal::Ranges returned;  // pages given back early
   };
   explicit Segment(std::unique_ptr<Mapping> mapping);
   absl::StatusOr<uint64_t> take_space(int64_t bytes);
-  void return_space(uint64_t offset, int64_t bytes);
   absl::Status room_for(int64_t bytes);
   void punch(uint64_t begin, uint64_t end);
 
   SegmentOptions options_;
   std::unique_ptr<Mapping> mapping_;
   std::map<uint64_t, Allocation> allocations_;
-  std::map<uint64_t, uint64_t> space_;                     // free virtual space: begin → end
-  std::set<std::pair<uint64_t, uint64_t>> space_by_size_;  // the same: (bytes, begin)
+  internal::FreeSpace space_;  // free virtual space
   int64_t in_use_ = 0;
   int64_t peak_ = 0;
   int rewrites_ = 0;

@@ -48,7 +48,7 @@ std::span<const Piece> pieces_of(const Directory& directory, const VersionKey& k
 
 absl::StatusOr<std::unique_ptr<Store>> Store::create(const SegmentOptions& options) {
   SCALAI_ASSIGN_OR_RETURN(Segment segment, Segment::create(options));
-  return std::unique_ptr<Store>(new Store(std::move(segment)));
+  return std::make_unique<Store>(std::make_unique<Segment>(std::move(segment)));
 }
 
 // --- what is held ----------------------------------------------------------------------------------------------------
@@ -78,11 +78,11 @@ absl::StatusOr<Target> Store::add(const VersionKey& key, TensorId tensor, const 
   if (box.empty()) return invalid(str(key, tensor, box) + " is empty");
   SCALAI_RETURN_IF_ERROR(check_free(key, tensor, box));
   const int64_t bytes = box.volume() * tensor::size_of(dtype);
-  SCALAI_ASSIGN_OR_RETURN(const uint64_t offset, segment_.allocate(bytes));
+  SCALAI_ASSIGN_OR_RETURN(const uint64_t offset, memory_->allocate(bytes));
   buffers_[offset] = Buffer{box, dtype, {}, bytes, {}};
   live_bytes_ += bytes;
   add_piece(key, tensor, Piece{box, box, offset, dtype});
-  return Target{box, dtype, segment_.data(offset)};
+  return Target{box, dtype, memory_->data(offset)};
 }
 
 absl::Status Store::keep(const VersionKey& from, int64_t to, TensorId tensor, const Box& box) {
@@ -121,17 +121,17 @@ std::vector<VersionKey> Store::versions() const {
 Target Store::target(const Piece& piece) const {
   const std::lock_guard lock(mutex_);
   SCALAI_CHECK(buffers_.contains(piece.offset), piece.box.str());
-  return {piece.box, piece.dtype, segment_.data(piece.offset)};
+  return {piece.box, piece.dtype, memory_->data(piece.offset)};
 }
 
 void Store::begin_rewrite() {
   const std::lock_guard lock(mutex_);
-  segment_.begin_rewrite();
+  memory_->begin_rewrite();
 }
 
 void Store::end_rewrite() {
   const std::lock_guard lock(mutex_);
-  segment_.end_rewrite();
+  memory_->end_rewrite();
 }
 
 // --- what peers see, and freeing ---------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ absl::Status Store::publish(const VersionKey& key) {
   }
   Directory next = published_;
   next.edit(key) = version->second;
-  SCALAI_RETURN_IF_ERROR(segment_.publish(next.encode()));
+  SCALAI_RETURN_IF_ERROR(memory_->publish(next.encode()));
   published_ = std::move(next);
   return {};
 }
@@ -155,9 +155,9 @@ void Store::drop(const VersionKey& key) {
   if (version == held_.versions().end()) return;
   if (published_.contains(key)) {
     published_.erase(key);
-    const absl::Status status = segment_.publish(published_.encode());
+    const absl::Status status = memory_->publish(published_.encode());
     SCALAI_CHECK(status.ok(), "a smaller directory needs no memory: " + message_of(status));
-    segment_.raise_epoch();
+    memory_->raise_epoch();
   }
   const TensorPieces gone = version->second;
   held_.erase(key);
@@ -180,9 +180,9 @@ absl::Status Store::give_back(const VersionKey& key, std::span<const TensorBox> 
     if (!overlapping(seen, box).empty()) set_pieces(next, key, tensor, without(seen, box));
   }
   if (next.versions() != published_.versions()) {
-    SCALAI_RETURN_IF_ERROR(segment_.publish(next.encode()));
+    SCALAI_RETURN_IF_ERROR(memory_->publish(next.encode()));
     published_ = std::move(next);
-    segment_.raise_epoch();
+    memory_->raise_epoch();
   }
   for (auto& [tensor, pieces] : left) set_pieces(held_, key, tensor, std::move(pieces));
   for (const auto& [tensor, pieces] : removed) forget(key, tensor, pieces);
@@ -203,7 +203,7 @@ void Store::forget(const VersionKey& key, TensorId tensor, std::span<const Piece
     if (!uses(key, tensor, piece.offset)) std::erase(buffer.users, std::pair(key, tensor));
     if (buffer.users.empty()) {
       live_bytes_ -= buffer.live_bytes;
-      segment_.free(piece.offset);
+      memory_->free(piece.offset);
       buffers_.erase(found);
       continue;
     }
@@ -220,7 +220,7 @@ void Store::forget(const VersionKey& key, TensorId tensor, std::span<const Piece
 // Counts dead bytes page by page; a page without live ones goes back, together with its neighbours of this box.
 void Store::release(uint64_t offset, Buffer& buffer, const Box& dead) {
   const int64_t element = tensor::size_of(buffer.dtype);
-  const int64_t page = Segment::page_bytes();
+  const int64_t page = memory_->grain_bytes();
   if (buffer.live_in_page.empty()) {
     buffer.live_in_page.assign(static_cast<size_t>((buffer.live_bytes + page - 1) / page), static_cast<int32_t>(page));
     if (const int64_t rest = buffer.live_bytes % page; rest > 0)
@@ -229,7 +229,7 @@ void Store::release(uint64_t offset, Buffer& buffer, const Box& dead) {
   int64_t begin = -1;  // pages [begin, end) are to go back
   int64_t end = -1;
   const auto flush = [&] {
-    if (begin < end) segment_.free_range(offset + static_cast<uint64_t>(begin * page), (end - begin) * page);
+    if (begin < end) memory_->free_range(offset + static_cast<uint64_t>(begin * page), (end - begin) * page);
   };
   const internal::Runs runs = internal::runs_of(dead, buffer.box, buffer.box);
   internal::for_each_run(runs, [&](int64_t first, int64_t) {
@@ -257,19 +257,27 @@ void Store::release(uint64_t offset, Buffer& buffer, const Box& dead) {
 
 // --- counts ----------------------------------------------------------------------------------------------------------
 
+absl::Status Store::reserve(int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  return memory_->reserve(bytes);
+}
+absl::Status Store::settle() {
+  const std::lock_guard lock(mutex_);
+  return memory_->settle();
+}
 int64_t Store::bytes_held() const {
   const std::lock_guard lock(mutex_);
   return live_bytes_;
 }
 int64_t Store::bytes_in_use() const {
   const std::lock_guard lock(mutex_);
-  return segment_.bytes_in_use();
+  return memory_->bytes_in_use();
 }
 int64_t Store::bytes_peak() const {
   const std::lock_guard lock(mutex_);
-  return segment_.bytes_peak();
+  return memory_->bytes_peak();
 }
-SegmentAddress Store::address() const { return segment_.address(); }
-const std::byte* Store::base() const { return segment_.data(0); }
+SegmentAddress Store::address() const { return memory_->address(); }
+const std::byte* Store::base() const { return memory_->data(0); }
 
 }  // namespace scalai::executor

@@ -1,5 +1,5 @@
 #pragma once
-// Store: what one place, a device or a host's memory, holds of the state of jobs. It owns the place's segment.
+// Store: what one place, a device or a host's memory, holds of the state of jobs. It owns the place's memory.
 //
 //   add, keep (from the version before) → fill → publish → read by peers → drop
 //
@@ -8,7 +8,7 @@
 // disjoint.
 //
 // Peers see a version from publish(version) on, and in the state of the last publish: drop and give_back take it, or
-// parts of it, out of their sight, raise the segment's epoch and only then free memory (segment.h).
+// parts of it, out of their sight, raise the memory's epoch and only then free memory (segment.h).
 //
 // Thread rules: any thread, all at once; a lock is held inside. It does not cover the bytes of buffers: who copies from
 // or into one sees to it that its version is not dropped meanwhile.
@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "executor/state/directory.h"
+#include "executor/state/memory.h"
 #include "executor/state/segment.h"
 #include "executor/state/view.h"
 
@@ -36,10 +37,11 @@ struct TensorBox {
 
 class Store {
  public:
-  // Errors of Segment::create.
+  // In a segment of its own. Errors of Segment::create.
   static absl::StatusOr<std::unique_ptr<Store>> create(const SegmentOptions& options);
+  explicit Store(std::unique_ptr<Memory> memory) : memory_(std::move(memory)) {}
 
-  // A new buffer of zeros. Errors: ResourceExhausted (Segment::allocate), InvalidArgument (an empty box, or one that
+  // A new buffer of zeros. Errors: ResourceExhausted (Memory::allocate), InvalidArgument (an empty box, or one that
   // overlaps what this version holds of the tensor). Nothing has changed then.
   absl::StatusOr<Target> add(const VersionKey& key, TensorId tensor, const Box& box, DType dtype);
   // Makes `box`, wherever it lies in the buffers of `from`, known under version `to` of the same job, without a copy.
@@ -67,6 +69,11 @@ class Store {
   // ResourceExhausted (no memory for the directory, which has more pieces now). Nothing has changed then.
   absl::Status give_back(const VersionKey& key, std::span<const TensorBox> boxes);
 
+  // Memory for so many bytes more. Error: ResourceExhausted (Memory::reserve).
+  absl::Status reserve(int64_t bytes);
+  // Memory::settle: nobody reads or writes what is held meanwhile.
+  absl::Status settle();
+
   int64_t bytes_held() const;      // of elements that some version can read
   int64_t bytes_in_use() const;    // of memory: whole pages, and the directory
   int64_t bytes_peak() const;      // the most that bytes_in_use() has been
@@ -81,8 +88,6 @@ class Store {
     int64_t live_bytes = 0;
     std::vector<int32_t> live_in_page;  // empty until a part of the buffer is dead
   };
-  explicit Store(Segment segment) : segment_(std::move(segment)) {}
-
   absl::Status check_free(const VersionKey& key, TensorId tensor, const Box& box) const;
   void add_piece(const VersionKey& key, TensorId tensor, const Piece& piece);
   bool uses(const VersionKey& key, TensorId tensor, uint64_t offset) const;
@@ -90,7 +95,7 @@ class Store {
   void release(uint64_t offset, Buffer& buffer, const Box& dead);
 
   mutable std::mutex mutex_;
-  Segment segment_;
+  std::unique_ptr<Memory> memory_;
   Directory held_;                                // all versions
   Directory published_;                           // those that peers see
   std::unordered_map<uint64_t, Buffer> buffers_;  // by offset

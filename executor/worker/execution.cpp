@@ -61,10 +61,15 @@ absl::StatusOr<std::unique_ptr<Execution>> Execution::prepare(Places& places, pl
   const auto prepare_one = [&](size_t i) {
     const Program& program = execution->programs_[i];
     SCALAI_RETURN_IF_ERROR(execution->take_over(program));
-    if (execution->plan_.memory_cap < 0) SCALAI_RETURN_IF_ERROR(execution->make_room(program));
+    if (execution->plan_.memory_cap < 0) {
+      SCALAI_RETURN_IF_ERROR(execution->make_room(program));
+    } else {
+      SCALAI_RETURN_IF_ERROR(execution->reserve(program.device));
+    }
     return execution->publish(program.device);
   };
   SCALAI_RETURN_IF_ERROR(run_parallel(execution->programs_.size(), execution->options_.threads, prepare_one));
+  SCALAI_RETURN_IF_ERROR(execution->reserve_messages());
   return execution;
 }
 
@@ -121,6 +126,23 @@ absl::Status Execution::take_over(const Program& program) {
     }
   }
   return absl::OkStatus();
+}
+
+// What the rounds will need at most, as the plan counts it. Devices that share a GPU share its memory: what some give back
+// others take, and together they do not need what each needs at most.
+absl::Status Execution::reserve(DeviceId device) {
+  const std::map<DeviceId, Places::Gpu>& gpus = places_.gpus();
+  const auto own = gpus.find(device);
+  const bool shares = own != gpus.end() && std::any_of(gpus.begin(), gpus.end(), [&](const auto& entry) {
+                        return entry.first != device && entry.second == own->second;
+                      });
+  if (shares) return absl::OkStatus();
+  Store& store = *places_.own(Location::device(device));
+  const auto memory = std::find_if(plan_.memory.begin(), plan_.memory.end(),
+                                   [&](const plan::DeviceMemory& one) { return one.device == device; });
+  if (memory == plan_.memory.end()) return absl::OkStatus();
+  const int64_t more = std::max(memory->before, memory->after) + memory->peak_extra - memory->before;
+  return store.reserve(std::max<int64_t>(0, more));
 }
 
 // For whole pieces of the new epoch, as far as they are not kept.
@@ -187,12 +209,17 @@ absl::StatusOr<std::vector<Moved>> Execution::run(int32_t round, int32_t hop) {
     DeviceId device;
     const ProgramStep* step;
   };
-  std::vector<Task> tasks;
+  std::vector<Task> tasks, carried;
   for (const Program& program : programs_) {
     for (const ProgramStep& step : program.steps) {
+      if (step.round != round || step.hop != hop) continue;
       const bool keeps = step.kind == StepKind::kKeep && !options_.restore;
       const bool passive = keeps || step.kind == StepKind::kSend || step.kind == StepKind::kFree;
-      if (step.round == round && step.hop == hop && !passive) tasks.push_back({program.device, &step});
+      if (is_carried(program.device, step)) {
+        carried.push_back({program.device, &step});
+      } else if (!passive) {
+        tasks.push_back({program.device, &step});
+      }
     }
   }
   const auto began = std::chrono::steady_clock::now();
@@ -206,7 +233,24 @@ absl::StatusOr<std::vector<Moved>> Execution::run(int32_t round, int32_t hop) {
     list[i].end_s = now_s();
     return status;
   };
-  SCALAI_RETURN_IF_ERROR(run_parallel(tasks.size(), options_.threads, run_task));
+  absl::Status exchanged = absl::OkStatus();
+  std::thread exchanging;
+  double exchanged_s = 0;
+  if (!carried.empty()) {
+    exchanging = std::thread([&] {
+      exchanged = exchange(round, hop);
+      exchanged_s = now_s();
+    });
+  }
+  const absl::Status copied = run_parallel(tasks.size(), options_.threads, run_task);
+  if (exchanging.joinable()) exchanging.join();
+  SCALAI_RETURN_IF_ERROR(copied);
+  SCALAI_RETURN_IF_ERROR(exchanged);
+  for (const auto& [device, step] : carried) {
+    if (step->kind != StepKind::kReceive) continue;
+    list.push_back(moved(device, *step));
+    list.back().end_s = exchanged_s;
+  }
   std::erase_if(list, [](const Moved& one) { return one.bytes == 0; });
   return list;
 }
@@ -227,6 +271,7 @@ Moved Execution::moved(DeviceId device, const ProgramStep& step) const {
 
 absl::Status Execution::run_step(DeviceId device, const ProgramStep& step) {
   const Store& store = *places_.own(Location::device(device));
+  Batch batch;
   for (const int32_t index : step.instances) {
     const plan::Instance& instance = plan_.instances[static_cast<size_t>(index)];
     for (const TensorId tensor : plan_.tensors_of(instance)) {
@@ -235,33 +280,103 @@ absl::Status Execution::run_step(DeviceId device, const ProgramStep& step) {
         return failed(fmt::format("g{} has no room for tensor \"{}\" {}", device.value, plan_.tensor(tensor).name,
                                   instance.box.str()));
       for (const Piece& piece : room)
-        SCALAI_RETURN_IF_ERROR(bring(device, step, tensor, piece.part, store.target(piece)));
+        SCALAI_RETURN_IF_ERROR(bring(device, step, tensor, piece.part, store.target(piece), batch));
     }
   }
-  return absl::OkStatus();
+  if (!batch.parts.empty())
+    SCALAI_RETURN_IF_ERROR(options_.content->fill(places_.backend(), options_.step, batch.parts, batch.targets));
+  return places_.backend().copy(batch.copies);
 }
 
 absl::Status Execution::bring(DeviceId device, const ProgramStep& step, TensorId tensor, const Box& box,
-                              const Target& dst) {
+                              const Target& dst, Batch& batch) {
   const Location self = Location::device(device);
-  switch (step.kind) {
-    case StepKind::kLoad: return load(tensor, box, dst);
-    case StepKind::kDerive:
-      return places_.read(self, key(options_.to_version), plan_.tensor(tensor).derived_from, box, dst);
-    default: break;
-  }
-  const Location src = step.kind == StepKind::kReceive ? step.peer : self;
-  if (step.hop > 0) return places_.read(src, key(options_.to_version), tensor, box, dst);
-  if (src.kind == Location::Kind::kHostMemory) return places_.read(src, key(options_.host_version), tensor, box, dst);
-  if (options_.restore)
-    return places_.read(Location::host_memory(places_.host_of(src)), key(options_.host_version), tensor, box, dst);
-  return places_.read(src, key(options_.device_version), tensor, box, dst);
+  if (step.kind == StepKind::kLoad) return load(tensor, box, dst, batch);
+  if (step.kind == StepKind::kDerive)
+    return places_.gather(self, key(options_.to_version), plan_.tensor(tensor).derived_from, box, dst, batch.copies);
+  const auto [src, version] = source_of(step, step.kind == StepKind::kReceive ? step.peer : self);
+  return places_.gather(src, version, tensor, box, dst, batch.copies);
 }
 
-absl::Status Execution::load(TensorId tensor, const Box& box, const Target& dst) {
+// Where a step that reads a place finds it.
+std::pair<Location, VersionKey> Execution::source_of(const ProgramStep& step, const Location& place) const {
+  if (step.hop > 0) return {place, key(options_.to_version)};
+  if (place.kind == Location::Kind::kHostMemory) return {place, key(options_.host_version)};
+  if (options_.restore) return {Location::host_memory(places_.host_of(place)), key(options_.host_version)};
+  return {place, key(options_.device_version)};
+}
+
+// What lies in a host's memory is read there.
+bool Execution::is_carried(DeviceId device, const ProgramStep& step) const {
+  const bool travels = step.kind == StepKind::kSend || step.kind == StepKind::kReceive;
+  if (!travels || options_.exchange == nullptr || step.peer.kind != Location::Kind::kDevice) return false;
+  if (options_.restore && step.hop == 0) return false;
+  return options_.exchange->carries(device, DeviceId(step.peer.index));
+}
+
+// The same boxes in the same order and types on both ends.
+absl::StatusOr<DeviceMessage> Execution::message_of(DeviceId device, const ProgramStep& step) const {
+  const bool sends = step.kind == StepKind::kSend;
+  const DeviceId peer(step.peer.index);
+  DeviceMessage message{sends ? device : peer, sends ? peer : device, {}};
+  const Store& store = *places_.own(Location::device(device));
+  const VersionKey version = sends ? source_of(step, Location::device(device)).second : key(options_.to_version);
+  for (const int32_t index : step.instances) {
+    const plan::Instance& instance = plan_.instances[static_cast<size_t>(index)];
+    for (const TensorId tensor : plan_.tensors_of(instance)) {
+      const plan::TensorInfo& info = plan_.tensor(tensor);
+      // The narrower of the two travels; on later hops all is new.
+      const bool old_type = step.hop == 0 && tensor::size_of(info.from_dtype) <= tensor::size_of(info.dtype);
+      WireBox box{instance.box, old_type ? info.from_dtype : info.dtype, {}};
+      const std::vector<Piece> pieces = store.find(version, tensor, instance.box);
+      if (!cover(pieces, instance.box))
+        return failed(fmt::format("g{} does not hold tensor \"{}\" {} of version {}", device.value, info.name,
+                                  instance.box.str(), version.version));
+      for (const Piece& piece : pieces) box.held.push_back({piece.part, store.target(piece)});
+      message.boxes.push_back(std::move(box));
+    }
+  }
+  return message;
+}
+
+absl::Status Execution::exchange(int32_t round, int32_t hop) {
+  std::vector<DeviceMessage> sends, receives;
+  for (const Program& program : programs_) {
+    for (const ProgramStep& step : program.steps) {
+      if (step.round != round || step.hop != hop || !is_carried(program.device, step)) continue;
+      absl::StatusOr<DeviceMessage> message = message_of(program.device, step);
+      if (!message.ok()) {
+        options_.exchange->abort();
+        return message.status();
+      }
+      (step.kind == StepKind::kSend ? sends : receives).push_back(*std::move(message));
+    }
+  }
+  return options_.exchange->run(std::move(sends), std::move(receives), [this] { return places_.neighbours_live(); });
+}
+
+// For the hop with most of them.
+absl::Status Execution::reserve_messages() {
+  if (options_.exchange == nullptr) return absl::OkStatus();
+  std::map<DeviceId, size_t> most;
+  for (const Program& program : programs_) {
+    std::map<std::pair<int32_t, int32_t>, size_t> messages;
+    for (const ProgramStep& step : program.steps) {
+      if (!is_carried(program.device, step)) continue;
+      most[program.device] = std::max(most[program.device], ++messages[{step.round, step.hop}]);
+    }
+  }
+  return options_.exchange->reserve(most);
+}
+
+absl::Status Execution::load(TensorId tensor, const Box& box, const Target& dst, Batch& batch) {
   const plan::TensorInfo& info = plan_.tensor(tensor);
   const DType dtype = info.from_dtype;
-  if (!checkpoint_) return options_.content->fill(info.name, info.shape, options_.step, box, dst);
+  if (!checkpoint_) {
+    batch.parts.push_back({info.name, info.shape, box});
+    batch.targets.push_back(dst);
+    return absl::OkStatus();
+  }
   const std::optional<TensorId> stored = checkpoint_->find(info.name);
   if (!stored) return invalid(fmt::format("{}: no tensor \"{}\"", checkpoint_->folder(), info.name));
   const collection::LogicalTensor& there = checkpoint_->collection().tensors[static_cast<size_t>(stored->value)];
@@ -270,8 +385,8 @@ absl::Status Execution::load(TensorId tensor, const Box& box, const Target& dst)
                                info.name));
   std::vector<std::byte> bytes(static_cast<size_t>(packed_bytes(box, dtype)));
   SCALAI_RETURN_IF_ERROR(checkpoint_->read(*stored, box, bytes));
-  unpack_box(box, dtype, bytes.data(), dst);
-  return absl::OkStatus();
+  const BoxCopy unpack{box, {box, dtype, bytes.data()}, dst};
+  return places_.backend().copy({&unpack, 1});
 }
 
 absl::Status Execution::give_back(DeviceId device, const ProgramStep& step) {

@@ -13,8 +13,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "executor/worker/exchange.h"
 #include "executor/worker/places.h"
 #include "executor/worker/state_source.h"
 #include "ptc/checkpoint/job_checkpoint.h"
@@ -31,7 +33,8 @@ struct ExecutionOptions {
   int64_t host_version = 0;    // … and hosts' memories
   bool restore = false;        // devices are read from their host's memory, for host_version
   int64_t step = 0;
-  std::string checkpoint;  // folder of what comes from storage; empty: the content of `step`
+  std::string checkpoint;        // folder of what comes from storage; empty: the content of `step`
+  Exchange* exchange = nullptr;  // carries what goes between GPUs of different workers; null: receivers pull all
   int threads = 1;
 };
 
@@ -71,14 +74,27 @@ class Execution {
   absl::Status open_checkpoint();
   absl::Status take_over(const Program& program);
   absl::Status make_room(const Program& program);
+  absl::Status reserve(DeviceId device);
   absl::Status make_room_for(const Program& program, int32_t round);
   absl::Status publish(DeviceId device);
   absl::Status begin(int32_t round);
   Moved moved(DeviceId device, const plan::ProgramStep& step) const;
+  // What a step does, to be done at once.
+  struct Batch {
+    std::vector<BoxCopy> copies;
+    std::vector<StatePart> parts;  // made by the closed form, into …
+    std::vector<Target> targets;
+  };
   absl::Status run_step(DeviceId device, const plan::ProgramStep& step);
-  absl::Status bring(DeviceId device, const plan::ProgramStep& step, TensorId tensor, const Box& box,
-                     const Target& dst);
-  absl::Status load(TensorId tensor, const Box& box, const Target& dst);
+  absl::Status bring(DeviceId device, const plan::ProgramStep& step, TensorId tensor, const Box& box, const Target& dst,
+                     Batch& batch);
+  // The steps of a hop that go by the exchange.
+  bool is_carried(DeviceId device, const plan::ProgramStep& step) const;
+  absl::StatusOr<DeviceMessage> message_of(DeviceId device, const plan::ProgramStep& step) const;
+  absl::Status exchange(int32_t round, int32_t hop);
+  absl::Status reserve_messages();
+  absl::Status load(TensorId tensor, const Box& box, const Target& dst, Batch& batch);
+  std::pair<Location, VersionKey> source_of(const plan::ProgramStep& step, const Location& place) const;
   absl::Status give_back(DeviceId device, const plan::ProgramStep& step);
   VersionKey key(int64_t version) const { return {options_.job, version}; }
 

@@ -101,7 +101,9 @@ TEST_P(RandomChanges, EndWithTheRightState) {
     SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << kWays[static_cast<size_t>(way)]);
     Random random(seed * 977 + static_cast<uint64_t>(way));
     const bool with_masters = way == Way::kDerived || random.below(2) == 0;
-    SmallCluster cluster({.force_network = random.below(2) == 0});
+    const auto reach = static_cast<Reach>(seed % 5);
+    SCOPED_TRACE(testing::Message() << "reach " << static_cast<int>(reach));
+    SmallCluster cluster({.reach = reach});
     Collection now;
     for (int64_t i = 0; i < 3; ++i) {
       const Change change = random_change(random, way, i == 0 ? nullptr : &now, with_masters);
@@ -118,6 +120,9 @@ TEST_P(RandomChanges, EndWithTheRightState) {
       done += way == Way::kDerived ? bytes.derived : bytes.moved() + bytes.from_storage;
       for (const plan::Instance& instance : change.plan.instances)
         freed += static_cast<int64_t>(change.plan.patterns.frees(instance.pattern).size());
+    }
+    if (cluster.has_nccl() && way != Way::kStaged && way != Way::kHub) {
+      EXPECT_EQ(cluster.fetches(), 0) << "nothing went another way";
     }
     if (HasFailure()) return;
   }

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <limits>
 #include <thread>
 
+#include "executor/control/process.h"
 #include "executor/state/convert.h"
 #include "executor/state/copy.h"
 #include "ptc/base/status.h"
@@ -34,15 +36,16 @@ absl::Status not_held(const Location& place, const VersionKey& version, TensorId
                                          tensor.value, box.str(), version.job, version.version));
 }
 
-// Pieces that were found for a box, one of them after the other.
-absl::Status copy_pieces(const Location& place, const VersionKey& version, TensorId tensor, const Box& box,
-                         std::span<const Piece> found, const std::byte* base, const Target& dst) {
+// Copies of pieces that were found for a box.
+absl::Status add_copies(const Location& place, const VersionKey& version, TensorId tensor, const Box& box,
+                        std::span<const Piece> found, const std::byte* base, const Target& dst,
+                        std::vector<BoxCopy>& batch) {
   if (!cover(found, box)) return not_held(place, version, tensor, box);
   for (const Piece& piece : found) {
     if (!convertible(piece.dtype, dst.dtype))
       return invalid(fmt::format("{} holds tensor {} as {}, which is not cast to {}", place.str(), tensor.value,
                                  tensor::name_of(piece.dtype), tensor::name_of(dst.dtype)));
-    copy_box(piece.part, piece.source(base), dst);
+    batch.push_back({piece.part, piece.source(base), dst});
   }
   return absl::OkStatus();
 }
@@ -100,6 +103,12 @@ absl::Status Places::setup(const std::vector<int>& gpus_of_host) {
   host_of_device_.clear();
   hosts_ = static_cast<int32_t>(gpus_of_host.size());
   devices_.clear();
+  first_device_ = 0;
+  for (const HostId host : hosts_here_) {
+    if (host == host_) break;
+    if (static_cast<size_t>(host.value) < gpus_of_host.size())
+      first_device_ += gpus_of_host[static_cast<size_t>(host.value)];
+  }
   for (size_t host = 0; host < gpus_of_host.size(); ++host) {
     for (int i = 0; i < gpus_of_host[host]; ++i) {
       const DeviceId device(static_cast<int64_t>(host_of_device_.size()));
@@ -118,27 +127,54 @@ absl::Status Places::setup(const std::vector<int>& gpus_of_host) {
 absl::Status Places::fail(const Location& place) {
   SegmentOptions options = segments_;
   options.name = place.str();
-  SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<Store> store, Store::create(options));
+  std::shared_ptr<Store> store;
+  if (place.kind == Location::Kind::kDevice) {
+    options.limit = std::min(options.limit, device_limit_);
+    const auto device = std::find(devices_.begin(), devices_.end(), DeviceId(place.index)) - devices_.begin();
+    SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<Memory> memory,
+                            backend_.memory_of_device(first_device_ + static_cast<int>(device), options));
+    store = std::make_shared<Store>(std::move(memory));
+  } else {
+    SCALAI_ASSIGN_OR_RETURN(store, Store::create(options));
+  }
+  locals_->put(place, store);
   const std::lock_guard lock(own_mutex_);
   own_[place] = std::move(store);
   return absl::OkStatus();
 }
 
+Places::~Places() {
+  for (const auto& [place, store] : own_) locals_->remove(place, store.get());
+}
+
 absl::Status Places::peers(const std::vector<WorkerJoined>& workers, bool force_network) {
   std::map<Location, std::shared_ptr<Remote>> remote;
   std::set<HostId> networked;
+  std::map<DeviceId, Gpu> gpus;
   for (const WorkerJoined& worker : workers) {
-    if (HostId(worker.host) == host_) continue;
     const std::vector<WorkerPlace>& places = worker.hello.places;
-    if (force_network || std::any_of(places.begin(), places.end(), [](const auto& place) { return place.fd < 0; })) {
-      if (transport_ == nullptr) return missing("this worker was built without UCX: it reaches no other machine");
-      SCALAI_RETURN_IF_ERROR(transport_->connect(HostId(worker.host), worker.hello.transport_address));
-      networked.insert(HostId(worker.host));
-      continue;
+    const bool here = !force_network && (worker.hello.host_name.empty() || worker.hello.host_name == machine_name());
+    const auto mapped = [&](const WorkerPlace& one) {
+      const std::optional<Location> place = parse_place(one.place);
+      return here && (one.fd >= 0 || (place && locals_->find(*place) != nullptr));
+    };
+    const bool gpus_only = here && std::all_of(places.begin(), places.end(),
+                                               [&](const WorkerPlace& one) { return mapped(one) || one.gpu >= 0; });
+    const bool all_mapped = std::all_of(places.begin(), places.end(), mapped);
+    if (HostId(worker.host) != host_ && !all_mapped) {
+      if (transport_ != nullptr) {
+        SCALAI_RETURN_IF_ERROR(transport_->connect(HostId(worker.host), worker.hello.transport_address));
+        networked.insert(HostId(worker.host));
+      } else if (!gpus_only) {
+        return missing("this worker was built or started without UCX: it reaches no other machine");
+      }
     }
     for (const WorkerPlace& one : places) {
       const std::optional<Location> place = parse_place(one.place);
       if (!place) return invalid(fmt::format("worker {} names a place \"{}\"", worker.host, one.place));
+      if (one.gpu >= 0 && place->kind == Location::Kind::kDevice)
+        gpus[DeviceId(place->index)] = {HostId(worker.host), one.gpu};
+      if (HostId(worker.host) == host_ || !mapped(one) || one.fd < 0) continue;
       auto entry = std::make_shared<Remote>();
       entry->address = {.pid = static_cast<int32_t>(one.pid), .fd = one.fd};
       std::from_chars(one.address.data(), one.address.data() + one.address.size(), entry->address.token);
@@ -149,6 +185,7 @@ absl::Status Places::peers(const std::vector<WorkerJoined>& workers, bool force_
   }
   remote_ = std::move(remote);
   networked_ = std::move(networked);
+  gpus_ = std::move(gpus);
   return absl::OkStatus();
 }
 
@@ -157,8 +194,16 @@ std::vector<WorkerPlace> Places::addresses() const {
   const std::lock_guard lock(own_mutex_);
   for (const auto& [place, store] : own_) {
     const SegmentAddress address = store->address();
-    list.push_back(
-        {.place = place.str(), .pid = address.pid, .fd = address.fd, .address = std::to_string(address.token)});
+    int gpu = -1;
+    if (place.kind == Location::Kind::kDevice) {
+      const auto number = std::find(devices_.begin(), devices_.end(), DeviceId(place.index)) - devices_.begin();
+      gpu = backend_.gpu_of_device(first_device_ + static_cast<int>(number));
+    }
+    list.push_back({.place = place.str(),
+                    .pid = ::getpid(),
+                    .fd = address.fd,
+                    .address = std::to_string(address.token),
+                    .gpu = gpu});
   }
   return list;
 }
@@ -192,25 +237,49 @@ std::vector<Store*> Places::stores() const {
 
 absl::Status Places::read(const Location& place, const VersionKey& version, TensorId tensor, const Box& box,
                           const Target& dst) {
-  if (const Store* store = own(place)) {
+  std::vector<BoxCopy> batch;
+  SCALAI_RETURN_IF_ERROR(gather(place, version, tensor, box, dst, batch));
+  return backend_.copy(batch);
+}
+
+absl::Status Places::gather(const Location& place, const VersionKey& version, TensorId tensor, const Box& box,
+                            const Target& dst, std::vector<BoxCopy>& batch) {
+  std::shared_ptr<const Store> store = shared(place);
+  if (store == nullptr && in_process(place)) store = locals_->find(place);
+  if (store != nullptr) {
     const std::vector<Piece> found = store->find(version, tensor, box);
-    return copy_pieces(place, version, tensor, box, found, store->base(), dst);
+    return add_copies(place, version, tensor, box, found, store->base(), dst, batch);
   }
   const auto remote = remote_.find(place);
   if (remote != remote_.end()) return read_segment(place, *remote->second, version, tensor, box, dst);
   return read_network(place, version, tensor, box, dst);
 }
 
+absl::StatusOr<PeerSegment*> Places::opened(Remote& remote) {
+  const std::lock_guard lock(remote.mutex);
+  if (remote.segment == nullptr) {
+    SCALAI_ASSIGN_OR_RETURN(PeerSegment opened, PeerSegment::open(remote.address));
+    remote.segment = std::make_unique<PeerSegment>(std::move(opened));
+  }
+  return remote.segment.get();
+}
+
+// Workers of one process may be told to read each other as if they were far away.
+bool Places::in_process(const Location& place) const {
+  return in_cluster(place) && !networked_.contains(host_of(place));
+}
+
+bool Places::neighbours_live() const {
+  return std::all_of(remote_.begin(), remote_.end(), [](const auto& entry) {
+    const absl::StatusOr<PeerSegment*> segment = opened(*entry.second);
+    return segment.ok() && (*segment)->alive();
+  });
+}
+
 absl::Status Places::read_segment(const Location& place, Remote& remote, const VersionKey& version, TensorId tensor,
                                   const Box& box, const Target& dst) {
-  {
-    const std::lock_guard lock(remote.mutex);
-    if (remote.segment == nullptr) {
-      SCALAI_ASSIGN_OR_RETURN(PeerSegment opened, PeerSegment::open(remote.address));
-      remote.segment = std::make_unique<PeerSegment>(std::move(opened));
-    }
-  }
-  const PeerSegment& segment = *remote.segment;
+  SCALAI_ASSIGN_OR_RETURN(const PeerSegment* const open, opened(remote));
+  const PeerSegment& segment = *open;
   for (int tries = 0; tries < kMostTries; ++tries) {
     if (!segment.alive()) return absl::UnavailableError(fmt::format("the worker that had {} is gone", place.str()));
     if (tries >= kPatientTries) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -230,7 +299,9 @@ absl::Status Places::read_segment(const Location& place, Remote& remote, const V
       remote.directory_epoch = epoch;
       found = directory->find(version, tensor, box);
     }
-    SCALAI_RETURN_IF_ERROR(copy_pieces(place, version, tensor, box, found, segment.base(), dst));
+    std::vector<BoxCopy> batch;
+    SCALAI_RETURN_IF_ERROR(add_copies(place, version, tensor, box, found, segment.base(), dst, batch));
+    SCALAI_RETURN_IF_ERROR(backend_.copy(batch));
     if (segment.still_valid(epoch)) return absl::OkStatus();
   }
   return absl::UnavailableError(fmt::format("{} changes too often to be read", place.str()));
@@ -240,6 +311,8 @@ absl::Status Places::read_network(const Location& place, const VersionKey& versi
                                   const Target& dst) {
   if (!in_cluster(place)) return absl::NotFoundError(fmt::format("{} is not a place of this cluster", place.str()));
   const HostId host = host_of(place);
+  if (!networked_.contains(host) && place.kind == Location::Kind::kDevice && gpus_.contains(DeviceId(place.index)))
+    return missing(fmt::format("{} is on a GPU of another process: --transport=nccl, or ucx, reaches it", place.str()));
   if (!networked_.contains(host))
     return absl::UnavailableError(fmt::format("nobody has said how {} is reached", place.str()));
   const int64_t elements = std::max<int64_t>(1, kFetchBytes / tensor::size_of(dst.dtype));
@@ -267,7 +340,8 @@ absl::Status Places::read_network(const Location& place, const VersionKey& versi
                                                                  std::chrono::duration<double>(kFetchTimeout_s));
     SCALAI_RETURN_IF_ERROR(
         transport_->fetch(host, request.SerializeAsString(), std::span<std::byte>(packed), deadline));
-    unpack_box(part, dst.dtype, packed.data(), dst);
+    const BoxCopy unpack{part, {part, dst.dtype, packed.data()}, dst};
+    SCALAI_RETURN_IF_ERROR(backend_.copy({&unpack, 1}));
   }
   return absl::OkStatus();
 }
@@ -287,7 +361,9 @@ absl::StatusOr<Payload> Places::answer(std::string_view bytes) const {
   if (!cover(found, box)) return not_held(*place, version, tensor, box);  // before memory is taken for it
   std::string packed(static_cast<size_t>(packed_bytes(box, dtype)), '\0');
   const Target out{box, dtype, reinterpret_cast<std::byte*>(packed.data())};
-  SCALAI_RETURN_IF_ERROR(copy_pieces(*place, version, tensor, box, found, store->base(), out));
+  std::vector<BoxCopy> batch;
+  SCALAI_RETURN_IF_ERROR(add_copies(*place, version, tensor, box, found, store->base(), out, batch));
+  SCALAI_RETURN_IF_ERROR(backend_.copy(batch));
   if (store->find(version, tensor, box) != found)
     return absl::UnavailableError(fmt::format("{} changed while it was read", place->str()));
   return Payload::owned(std::move(packed));

@@ -100,8 +100,10 @@ class TwoHosts : public testing::Test {
                                  return answering_->answer(request);
                                }};
   LoopbackTransport reader_transport_{network_, [](std::string_view) { return absl::UnimplementedError("asks only"); }};
-  Places owner_{HostId(0), kSegments, nullptr};
-  Places reader_{HostId(1), kSegments, &reader_transport_};
+  std::unique_ptr<Backend> backend_ = make_host_backend();
+  Places owner_{{.host = HostId(0), .segments = kSegments, .backend = backend_.get()}};
+  Places reader_{
+      {.host = HostId(1), .segments = kSegments, .backend = backend_.get(), .transport = &reader_transport_}};
 };
 
 TEST_F(TwoHosts, EachHasItsOwnPlaces) {
@@ -279,11 +281,18 @@ TEST_F(TwoHosts, PeersForgets) {
   }
 }
 
+TEST_F(TwoHosts, ALimitOfDevicesIsNotOneOfHosts) {
+  Places places({.host = HostId(0), .segments = kSegments, .device_limit = 1 << 20, .backend = backend_.get()});
+  ASSERT_OK(places.setup({1}));
+  EXPECT_TRUE(absl::IsResourceExhausted(places.own(Location::device(DeviceId(0)))->reserve(2 << 20)));
+  EXPECT_OK(places.own(Location::host_memory(HostId(0)))->reserve(2 << 20));
+}
+
 TEST_F(TwoHosts, PeersRefuses) {
   WorkerJoined odd = owner();
   odd.hello.places.front().place = "h0.memory";
   EXPECT_TRUE(absl::IsInvalidArgument(reader_.peers({odd}, false)));
-  Places alone(HostId(1), kSegments, nullptr);
+  Places alone({.host = HostId(1), .segments = kSegments, .backend = backend_.get()});
   ASSERT_OK(alone.setup({1, 1}));
   EXPECT_FALSE(alone.peers({owner()}, true).ok()) << "it has no transport";
   WorkerJoined far = owner();

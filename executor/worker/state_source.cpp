@@ -13,6 +13,7 @@
 
 #include "executor/state/content.h"
 #include "executor/state/copy.h"
+#include "executor/state/digest.h"
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/job_checkpoint.h"
 #include "ptc/checkpoint/safetensors.h"
@@ -164,35 +165,68 @@ bool StateSource::is_real(const std::string& tensor) const {
   return files_ != nullptr && files_->find(tensor) != nullptr;
 }
 
-absl::Status StateSource::fill(const std::string& tensor, const tensor::Shape& shape, int64_t step, const Box& part,
-                               const Target& dst) const {
-  const Files::Stored* stored = files_ == nullptr ? nullptr : files_->find(tensor);
-  if (stored == nullptr) {
-    fill_box(Content{ContentKey::of(tensor, job_), shape, step}, part, dst);
-    return absl::OkStatus();
-  }
-  if (part.volume() == 0) return absl::OkStatus();
+absl::Status StateSource::fill(Backend& backend, int64_t step, std::span<const StatePart> parts,
+                               std::span<const Target> targets) const {
+  SCALAI_CHECK(parts.size() == targets.size());
+  std::vector<BoxFill> generated;
   std::vector<std::byte> bytes;
-  SCALAI_RETURN_IF_ERROR(files_->read(*stored, part, bytes));
-  unpack_box(part, stored->dtype, bytes.data(), dst);
-  return absl::OkStatus();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const StatePart& one = parts[i];
+    const std::string name(one.tensor);
+    const Files::Stored* stored = files_ == nullptr ? nullptr : files_->find(name);
+    if (stored == nullptr) {
+      generated.push_back({Content{ContentKey::of(name, job_), one.shape, step}, one.part, targets[i]});
+    } else if (one.part.volume() > 0) {
+      SCALAI_RETURN_IF_ERROR(files_->read(*stored, one.part, bytes));
+      const BoxCopy unpack{one.part, {one.part, stored->dtype, bytes.data()}, targets[i]};
+      SCALAI_RETURN_IF_ERROR(backend.copy({&unpack, 1}));
+    }
+  }
+  return backend.fill(generated);
 }
 
-absl::StatusOr<std::optional<std::string>> StateSource::check(const std::string& tensor, const tensor::Shape& shape,
-                                                              int64_t step, const Box& part, const Source& src) const {
-  const Files::Stored* stored = files_ == nullptr ? nullptr : files_->find(tensor);
-  if (stored == nullptr) {
-    const auto wrong = check_box(Content{ContentKey::of(tensor, job_), shape, step}, part, src);
-    return wrong ? std::optional<std::string>(wrong->str()) : std::nullopt;
+absl::StatusOr<std::vector<std::optional<std::string>>> StateSource::check(Backend& backend, int64_t step,
+                                                                           std::span<const StatePart> parts,
+                                                                           std::span<const Source> sources) const {
+  SCALAI_CHECK(parts.size() == sources.size());
+  std::vector<std::optional<std::string>> wrong(parts.size());
+  std::vector<BoxCheck> generated;
+  std::vector<size_t> index;  // of each of these
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const StatePart& one = parts[i];
+    if (is_real(std::string(one.tensor))) {
+      SCALAI_ASSIGN_OR_RETURN(wrong[i], check_real(backend, one, sources[i]));
+    } else {
+      generated.push_back({Content{ContentKey::of(one.tensor, job_), one.shape, step}, one.part, sources[i]});
+      index.push_back(i);
+    }
   }
-  if (part.volume() == 0) return std::nullopt;
-  std::vector<std::byte> expected(static_cast<size_t>(packed_bytes(part, src.dtype))), found(expected.size());
-  SCALAI_RETURN_IF_ERROR(fill(tensor, shape, step, part, {part, src.dtype, expected.data()}));
-  pack_box(part, src, src.dtype, found.data());
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<std::optional<Mismatch>> found, backend.check(generated));
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (found[i]) wrong[index[i]] = found[i]->str();
+  }
+  return wrong;
+}
+
+// By digest, so that state is fetched from a GPU only when it is wrong.
+absl::StatusOr<std::optional<std::string>> StateSource::check_real(Backend& backend, const StatePart& one,
+                                                                   const Source& src) const {
+  if (one.part.volume() == 0) return std::nullopt;
+  const Files::Stored& stored = *files_->find(std::string(one.tensor));
+  std::vector<std::byte> there;
+  SCALAI_RETURN_IF_ERROR(files_->read(stored, one.part, there));
+  std::vector<std::byte> expected(static_cast<size_t>(packed_bytes(one.part, src.dtype)));
+  unpack_box(one.part, stored.dtype, there.data(), {one.part, src.dtype, expected.data()});
+  const BoxHash box{one.part, src};
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<uint64_t> digest, backend.hash({&box, 1}));
+  if (digest.front() == box_digest({one.part, src.dtype, expected.data()}, one.part)) return std::nullopt;
+  std::vector<std::byte> found(expected.size());
+  const BoxCopy fetch{one.part, src, {one.part, src.dtype, found.data()}};
+  SCALAI_RETURN_IF_ERROR(backend.copy({&fetch, 1}));
   const auto differs = std::mismatch(expected.begin(), expected.end(), found.begin()).first;
-  if (differs == expected.end()) return std::nullopt;
+  if (differs == expected.end()) return fmt::format("box {}: its digest is wrong", one.part.str());
   const auto element = (differs - expected.begin()) / static_cast<int64_t>(tensor::size_of(src.dtype));
-  return fmt::format("box {}: element {} of it is not what {} has", part.str(), element, stored->file);
+  return fmt::format("box {}: element {} of it is not what {} has", one.part.str(), element, stored.file);
 }
 
 }  // namespace scalai::executor

@@ -10,14 +10,25 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "executor/device/backend.h"
 #include "executor/state/view.h"
 #include "ptc/collection/collection.h"
 
 namespace scalai::executor {
+
+// Of a logical tensor.
+struct StatePart {
+  std::string_view tensor;
+  tensor::Shape shape;
+  Box part;
+};
 
 class StateSource {
  public:
@@ -30,17 +41,20 @@ class StateSource {
   absl::StatusOr<size_t> match(const collection::Collection& collection) const;
   bool is_real(const std::string& tensor) const;
 
-  // Writes `part` of the tensor as it is at `step` into its place in `dst`, whose dtype is the one asked for. Errors: the
-  // files'.
-  absl::Status fill(const std::string& tensor, const tensor::Shape& shape, int64_t step, const Box& part,
-                    const Target& dst) const;
-  // Compares `part` of `src` with that, bit by bit; what is wrong first, if anything is.
-  absl::StatusOr<std::optional<std::string>> check(const std::string& tensor, const tensor::Shape& shape, int64_t step,
-                                                   const Box& part, const Source& src) const;
+  // Writes parts as they are at `step` into their places in memory of the back end; the dtypes there are the ones asked
+  // for. One target a part. Errors: the files', the back end's.
+  absl::Status fill(Backend& backend, int64_t step, std::span<const StatePart> parts,
+                    std::span<const Target> targets) const;
+  // Compares what is there with that, bit by bit: what is wrong first, if anything is, an entry a part.
+  absl::StatusOr<std::vector<std::optional<std::string>>> check(Backend& backend, int64_t step,
+                                                                std::span<const StatePart> parts,
+                                                                std::span<const Source> sources) const;
 
  private:
   struct Files;
   StateSource(std::string job, std::unique_ptr<Files> files);
+  absl::StatusOr<std::optional<std::string>> check_real(Backend& backend, const StatePart& part,
+                                                        const Source& src) const;
   const std::string job_;
   const std::unique_ptr<Files> files_;  // null: no real state
 };

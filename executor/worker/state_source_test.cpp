@@ -29,6 +29,19 @@ std::vector<float> numbers(int64_t count) {
   return list;
 }
 
+absl::Status fill(const StateSource& source, std::string_view tensor, const Shape& shape, int64_t step, const Box& part,
+                  const Target& dst) {
+  const StatePart one{tensor, shape, part};
+  return source.fill(*make_host_backend(), step, {&one, 1}, {&dst, 1});
+}
+
+absl::StatusOr<std::optional<std::string>> check(const StateSource& source, std::string_view tensor, const Shape& shape,
+                                                 int64_t step, const Box& part, const Source& src) {
+  const StatePart one{tensor, shape, part};
+  SCALAI_ASSIGN_OR_RETURN(const auto wrong, source.check(*make_host_backend(), step, {&one, 1}, {&src, 1}));
+  return wrong.front();
+}
+
 class StateSourceTest : public ::testing::Test {
  protected:
   StateSourceTest() {
@@ -82,11 +95,11 @@ TEST_F(StateSourceTest, AnyBoxOfAnyShapeComesFromTheFile) {
       const Source memory{whole, tensor::DType::kF32, reinterpret_cast<const std::byte*>(all.data())};
       copy_box(part, memory, {part, tensor::DType::kF32, reinterpret_cast<std::byte*>(expected.data())});
       const Target target{part, tensor::DType::kF32, reinterpret_cast<std::byte*>(found.data())};
-      ASSERT_TRUE(source->fill(tensors[i].name, shape, 3, part, target).ok());
+      ASSERT_TRUE(fill(*source, tensors[i].name, shape, 3, part, target).ok());
       ASSERT_EQ(found, expected) << part.str() << " of " << shape.str();
-      EXPECT_EQ(source->check(tensors[i].name, shape, 9, part, target.source()).value(), std::nullopt);
+      EXPECT_EQ(check(*source, tensors[i].name, shape, 9, part, target.source()).value(), std::nullopt);
       found.back() += 1;
-      const auto wrong = source->check(tensors[i].name, shape, 9, part, target.source());
+      const auto wrong = check(*source, tensors[i].name, shape, 9, part, target.source());
       ASSERT_TRUE(wrong.ok() && wrong->has_value());
       EXPECT_THAT(**wrong, HasSubstr(fmt::format("element {} of it is not what", part.volume() - 1)));
     }
@@ -98,9 +111,9 @@ TEST_F(StateSourceTest, TypesAreConverted) {
   const auto source = open("/a.safetensors");
   std::array<uint16_t, 4> found{};
   const Target target{Box({0}, {4}), tensor::DType::kBF16, reinterpret_cast<std::byte*>(found.data())};
-  ASSERT_TRUE(source->fill("w", Shape{4}, 0, target.box, target).ok());
+  ASSERT_TRUE(fill(*source, "w", Shape{4}, 0, target.box, target).ok());
   EXPECT_THAT(found, ::testing::ElementsAre(0, 0x3f80, 0x4000, 0x4040)) << "0, 1, 2, 3";
-  EXPECT_EQ(source->check("w", Shape{4}, 0, target.box, target.source()).value(), std::nullopt);
+  EXPECT_EQ(check(*source, "w", Shape{4}, 0, target.box, target.source()).value(), std::nullopt);
 }
 
 TEST_F(StateSourceTest, WhatTheFilesLackHasTheClosedForm) {
@@ -112,10 +125,10 @@ TEST_F(StateSourceTest, WhatTheFilesLackHasTheClosedForm) {
     const Target target{box, tensor::DType::kF32, reinterpret_cast<std::byte*>(found.data())};
     fill_box(Content{ContentKey::of("v", "a"), Shape{5}, 7}, box,
              {box, tensor::DType::kF32, reinterpret_cast<std::byte*>(expected.data())});
-    ASSERT_TRUE(source->fill("v", Shape{5}, 7, box, target).ok());
+    ASSERT_TRUE(fill(*source, "v", Shape{5}, 7, box, target).ok());
     EXPECT_EQ(found, expected);
-    EXPECT_EQ(source->check("v", Shape{5}, 7, box, target.source()).value(), std::nullopt);
-    EXPECT_NE(source->check("v", Shape{5}, 8, box, target.source()).value(), std::nullopt);
+    EXPECT_EQ(check(*source, "v", Shape{5}, 7, box, target.source()).value(), std::nullopt);
+    EXPECT_NE(check(*source, "v", Shape{5}, 8, box, target.source()).value(), std::nullopt);
   }
 }
 
@@ -127,7 +140,7 @@ TEST_F(StateSourceTest, ACheckpointIsAState) {
   const auto provide = [&](TensorId id, const Box& box) -> absl::StatusOr<std::span<const std::byte>> {
     const collection::LogicalTensor& what = side.tensors[static_cast<size_t>(id.value)];
     bytes.resize(static_cast<size_t>(packed_bytes(box, what.dtype)));
-    SCALAI_RETURN_IF_ERROR(closed->fill(what.name, what.shape, 5, box, {box, what.dtype, bytes.data()}));
+    SCALAI_RETURN_IF_ERROR(fill(*closed, what.name, what.shape, 5, box, {box, what.dtype, bytes.data()}));
     return std::span<const std::byte>(bytes);
   };
   checkpoint::Writer writer = checkpoint::Writer::begin(folder, side, {"a", 5}).value();
@@ -144,8 +157,8 @@ TEST_F(StateSourceTest, ACheckpointIsAState) {
     for (int dim = 0; dim < what.shape.rank(); ++dim) whole.hi[static_cast<size_t>(dim)] = what.shape[dim];
     bytes.resize(static_cast<size_t>(packed_bytes(whole, what.dtype)));
     const Target target{whole, what.dtype, bytes.data()};
-    ASSERT_TRUE(closed->fill(what.name, what.shape, 5, whole, target).ok());
-    EXPECT_EQ(source->check(what.name, what.shape, 99, whole, target.source()).value(), std::nullopt) << what.name;
+    ASSERT_TRUE(fill(*closed, what.name, what.shape, 5, whole, target).ok());
+    EXPECT_EQ(check(*source, what.name, what.shape, 99, whole, target.source()).value(), std::nullopt) << what.name;
   }
 }
 

@@ -1,7 +1,10 @@
 #include "executor/worker/test_support.h"
 
 #include <algorithm>
+#include <thread>
 
+#include "executor/nccl/library.h"
+#include "ptc/base/status.h"
 #include "ptc/collection/collection_file.h"
 #include "ptc/plan/plan_io.h"
 #include "ptc/proto/control.pb.h"
@@ -51,8 +54,19 @@ CommandBody round_body(int64_t to_version, int32_t round, int32_t hop) {
   return body;
 }
 
+const NcclLibrary& fake_nccl() {
+  static const NcclLibrary library = NcclLibrary::open(FAKE_NCCL_LIBRARY).value();
+  return library;
+}
+
 SmallCluster::SmallCluster(const SmallClusterOptions& options) : options_(options) {
+  const bool one_process = options.reach == Reach::kOneProcess;
+  if (has_nccl() || one_process)
+    backend_ = make_host_backend({.devices_per_gpu = options.reach == Reach::kNcclOnePerDevice ? 1 : options.gpus});
+  if (one_process) locals_ = std::make_shared<LocalStores>();
   workers_.resize(static_cast<size_t>(options.hosts));
+  std::vector<HostId> all;
+  for (int host = 0; host < options.hosts; ++host) all.push_back(HostId(host));
   for (int host = 0; host < options.hosts; ++host) {
     const auto at = static_cast<size_t>(host);
     transports_.push_back(std::make_unique<LoopbackTransport>(network_, [this, at](std::string_view request) {
@@ -62,7 +76,11 @@ SmallCluster::SmallCluster(const SmallClusterOptions& options) : options_(option
     workers_[at] = std::make_unique<Worker>(
         Worker::Options{.host = HostId(host),
                         .segments = {.capacity = int64_t{1} << 32, .limit = options.limit, .leave_free = 0},
-                        .transport = transports_.back().get()});
+                        .backend = backend_,
+                        .hosts_here = one_process ? all : std::vector<HostId>{},
+                        .locals = locals_,
+                        .transport = one_process ? nullptr : transports_.back().get(),
+                        .nccl = has_nccl() ? std::optional(fake_nccl().api()) : std::nullopt});
   }
   introduce();
 }
@@ -75,7 +93,7 @@ void SmallCluster::introduce() {
   CommandBody setup, peers;
   for (int host = 0; host < options_.hosts; ++host) setup.mutable_setup()->add_gpus_of_host(options_.gpus);
   setup.mutable_setup()->set_threads(2);
-  setup.mutable_setup()->set_force_network(options_.force_network);
+  setup.mutable_setup()->set_force_network(options_.reach == Reach::kNetwork);
   for (int host = 0; host < options_.hosts; ++host) {
     proto::Peer& peer = *peers.mutable_peers()->add_peers();
     peer.set_host(host);
@@ -83,6 +101,14 @@ void SmallCluster::introduce() {
     peer.set_transport_address(transports_[static_cast<size_t>(host)]->address());
   }
   ask_all(peers);
+  if (!has_nccl()) return;
+  CommandBody join;
+  join.mutable_join();
+  const ReplyBody first = ask(0, join);
+  if (first.unique_id().empty()) return;
+  join.mutable_join()->set_unique_id(first.unique_id());
+  join.mutable_join()->set_timeout_s(20);
+  ask_all(join);
 }
 
 absl::StatusOr<ReplyBody> SmallCluster::call(int host, const CommandBody& body) {
@@ -108,8 +134,11 @@ ReplyBody SmallCluster::ask(int host, const CommandBody& body) {
 }
 
 std::vector<ReplyBody> SmallCluster::ask_all(const CommandBody& body) {
-  std::vector<ReplyBody> replies;
-  for (int host = 0; host < options_.hosts; ++host) replies.push_back(ask(host, body));
+  std::vector<ReplyBody> replies(static_cast<size_t>(options_.hosts));
+  std::vector<std::thread> threads;
+  for (int host = 0; host < options_.hosts; ++host)
+    threads.emplace_back([&, host] { replies[static_cast<size_t>(host)] = ask(host, body); });
+  for (std::thread& thread : threads) thread.join();
   return replies;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "executor/nccl/library.h"
 #include "executor/state/test_support.h"
 #include "executor/transport/loopback_transport.h"
 #include "executor/worker/worker.h"
@@ -32,6 +33,9 @@ using proto::ReplyBody;
 inline constexpr int32_t kJob = 3;
 inline constexpr int64_t kSnapshot = (int64_t{1} << 40) + 1;
 
+// The library that stands in for NCCL.
+const NcclLibrary& fake_nccl();
+
 std::string text_of(const Collection& side);
 
 void set_box(const Box& box, TensorId tensor, DType dtype, proto::TensorBox& out);
@@ -44,9 +48,13 @@ CommandBody prepare_body(const plan::Plan& plan, const Collection& to, int64_t s
 
 CommandBody round_body(int64_t to_version, int32_t round, int32_t hop);
 
+// How workers come by each other's state: from segments, over the transport; over NCCL (a library that stands in for it,
+// one rank a host, or one a device); or all in one process.
+enum class Reach { kSegments, kNetwork, kNccl, kNcclOnePerDevice, kOneProcess };
+
 struct SmallClusterOptions {
   int hosts = 2, gpus = 2;
-  bool force_network = false;
+  Reach reach = Reach::kSegments;
   bool twice = false;
   int64_t limit = int64_t{1} << 30;  // of each place
 };
@@ -59,10 +67,11 @@ class SmallCluster {
 
   // Setup and peers, as after a change of some worker's places.
   void introduce();
+  bool has_nccl() const { return options_.reach == Reach::kNccl || options_.reach == Reach::kNcclOnePerDevice; }
 
   absl::StatusOr<ReplyBody> call(int host, const CommandBody& body);
   ReplyBody ask(int host, const CommandBody& body);
-  std::vector<ReplyBody> ask_all(const CommandBody& body);
+  std::vector<ReplyBody> ask_all(const CommandBody& body);  // at the same time
 
   void create(const Collection& side, int64_t step);
   void advance(const Collection& side, int64_t step);
@@ -93,6 +102,8 @@ class SmallCluster {
   const SmallClusterOptions options_;
   LoopbackNetwork network_;
   std::vector<std::unique_ptr<LoopbackTransport>> transports_;
+  std::shared_ptr<Backend> backend_;
+  std::shared_ptr<LocalStores> locals_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::atomic<int> fetches_ = 0;
 };

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
+#include <shared_mutex>
 #include <thread>
 
 #include "executor/state/copy.h"
-#include "ptc/base/random.h"
+#include "executor/worker/device_state.h"
 #include "ptc/base/status.h"
 #include "ptc/collection/collection_file.h"
 #include "ptc/plan/plan_io.h"
@@ -33,20 +35,17 @@ absl::StatusOr<collection::Collection> collection_of(const std::string& text) {
   return std::move(file.collection);
 }
 
-std::optional<LogicalRank> rank_of(const collection::Collection& side, DeviceId device) {
-  const auto found = std::find(side.device_of_rank.begin(), side.device_of_rank.end(), device);
-  if (found == side.device_of_rank.end()) return std::nullopt;
-  return LogicalRank(found - side.device_of_rank.begin());
-}
-
-// One row of a piece, anywhere: what a sample looks at.
-Box row_of(const Box& box, Random& random) {
-  Box row = box;
-  for (size_t dim = 0; dim + 1 < static_cast<size_t>(box.rank); ++dim) {
-    row.lo[dim] = random.between(box.lo[dim], box.hi[dim] - 1);
-    row.hi[dim] = row.lo[dim] + 1;
+// … of other workers' state, and frees nothing that they may read.
+bool only_reads(const CommandBody& body) {
+  switch (body.what_case()) {
+    case CommandBody::kAdvance:
+    case CommandBody::kCopy:
+    case CommandBody::kRound:
+    case CommandBody::kVerify:
+    case CommandBody::kWrite:
+    case CommandBody::kJoin: return true;
+    default: return false;
   }
-  return row;
 }
 
 }  // namespace
@@ -75,6 +74,7 @@ class Worker::Handling {
       case CommandBody::kForget: return forget(body.forget());
       case CommandBody::kFail: return fail(body.fail());
       case CommandBody::kWrite: return write(body.write());
+      case CommandBody::kJoin: return join(body.join());
       case CommandBody::kExit: last_ = true; return absl::OkStatus();
       case CommandBody::WHAT_NOT_SET: break;
     }
@@ -127,6 +127,7 @@ class Worker::Handling {
       out.set_pid(place.pid);
       out.set_fd(place.fd);
       out.set_address(place.address);
+      out.set_gpu(place.gpu + 1);
     }
     worker_.force_network_ = setup.force_network();
     const std::lock_guard lock(worker_.mutex_);
@@ -140,11 +141,25 @@ class Worker::Handling {
       WorkerJoined& one = list.emplace_back();
       one.host = peer.host();
       one.hello.transport_address = peer.transport_address();
+      one.hello.host_name = peer.host_name();
       for (const proto::WorkerPlace& place : peer.places())
-        one.hello.places.push_back(
-            {.place = place.place(), .pid = place.pid(), .fd = place.fd(), .address = place.address()});
+        one.hello.places.push_back({.place = place.place(),
+                                    .pid = place.pid(),
+                                    .fd = place.fd(),
+                                    .address = place.address(),
+                                    .gpu = place.gpu() - 1});
     }
     return places_.peers(list, worker_.force_network_);
+  }
+
+  absl::Status join(const CommandBody::Join& join) {
+    Exchange* const exchange = worker_.exchange_.get();
+    if (exchange == nullptr) return missing("this worker was started without NCCL (--transport=nccl)");
+    if (!join.unique_id().empty())
+      return exchange->join(places_.gpus(), places_.host(), join.unique_id(), join.timeout_s());
+    if (exchange->joined(places_.gpus())) return absl::OkStatus();
+    SCALAI_ASSIGN_OR_RETURN(*reply.mutable_unique_id(), exchange->make_unique_id());
+    return absl::OkStatus();
   }
 
   absl::Status create(const CommandBody::Create& create) {
@@ -164,24 +179,13 @@ class Worker::Handling {
           SCALAI_RETURN_IF_ERROR(store.add(key, tensor, piece.box, side.tensors[i].dtype).status());
       }
       if (store.pieces(key).empty()) return absl::OkStatus();
-      SCALAI_RETURN_IF_ERROR(fill(store, key, *job.content, side, create.step(), /*real=*/true));
+      SCALAI_RETURN_IF_ERROR(
+          fill_version(places_.backend(), store, key, *job.content, side, create.step(), /*real=*/true));
       return store.publish(key);
     };
     SCALAI_RETURN_IF_ERROR(on_devices(make));
     job.collections[create.version()] = side;
     note_held(key, create.step());
-    return absl::OkStatus();
-  }
-
-  // Training leaves what is real as it is.
-  static absl::Status fill(Store& store, const VersionKey& key, const StateSource& content,
-                           const collection::Collection& side, int64_t step, bool real) {
-    for (const auto& [tensor, pieces] : store.pieces(key)) {
-      const collection::LogicalTensor& what = side.tensors[static_cast<size_t>(tensor.value)];
-      if (!real && content.is_real(what.name)) continue;
-      for (const Piece& piece : pieces)
-        SCALAI_RETURN_IF_ERROR(content.fill(what.name, what.shape, step, piece.part, store.target(piece)));
-    }
     return absl::OkStatus();
   }
 
@@ -202,7 +206,8 @@ class Worker::Handling {
     SCALAI_RETURN_IF_ERROR(on_devices([&](DeviceId device) {
       Store& store = store_of(device);
       store.begin_rewrite();
-      const absl::Status filled = fill(store, key, *job->content, *side, advance.step(), /*real=*/false);
+      const absl::Status filled =
+          fill_version(places_.backend(), store, key, *job->content, *side, advance.step(), /*real=*/false);
       store.end_rewrite();
       return filled;
     }));
@@ -219,11 +224,13 @@ class Worker::Handling {
     const VersionKey from{copy.job(), copy.from_version()}, to{copy.job(), copy.to_version()};
     if (from == to) return invalid(fmt::format("version {} cannot be copied onto itself", from.version));
     store.drop(to);
+    std::vector<BoxCopy> batch;
     if (copy.own_devices()) {
       for (const DeviceId device : places_.devices()) {
         for (const auto& [tensor, pieces] : store_of(device).pieces(from)) {
           for (const Piece& piece : pieces)
-            SCALAI_RETURN_IF_ERROR(copy_box_in(Location::device(device), from, to, tensor, piece.part, piece.dtype));
+            SCALAI_RETURN_IF_ERROR(
+                copy_box_in(Location::device(device), from, to, tensor, piece.part, piece.dtype, batch));
         }
       }
     }
@@ -235,22 +242,23 @@ class Worker::Handling {
       for (const proto::TensorBox& one : source.boxes()) {
         SCALAI_ASSIGN_OR_RETURN(const Box box, box_of(one));
         SCALAI_ASSIGN_OR_RETURN(const DType dtype, dtype_of(one));
-        SCALAI_RETURN_IF_ERROR(copy_box_in(src, from, to, TensorId(one.tensor()), box, dtype));
+        SCALAI_RETURN_IF_ERROR(copy_box_in(src, from, to, TensorId(one.tensor()), box, dtype, batch));
       }
     }
+    SCALAI_RETURN_IF_ERROR(places_.backend().copy(batch));
     if (store.pieces(to).empty()) return absl::OkStatus();
     return store.publish(to);
   }
 
   // What of the box is not there yet.
   absl::Status copy_box_in(const Location& src, const VersionKey& from, const VersionKey& to, TensorId tensor,
-                           const Box& box, DType dtype) {
+                           const Box& box, DType dtype, std::vector<BoxCopy>& batch) {
     Store& store = *host_store();
     std::vector<Box> there;
     for (const Piece& piece : store.find(to, tensor, box)) there.push_back(piece.part);
     for (const Box& part : subtract(box, there)) {
       SCALAI_ASSIGN_OR_RETURN(const Target target, store.add(to, tensor, part, dtype));
-      SCALAI_RETURN_IF_ERROR(places_.read(src, from, tensor, part, target));
+      SCALAI_RETURN_IF_ERROR(places_.gather(src, from, tensor, part, target, batch));
       reply.set_bytes(reply.bytes() + packed_bytes(part, dtype));
     }
     return absl::OkStatus();
@@ -271,6 +279,7 @@ class Worker::Handling {
                              .restore = prepare.restore(),
                              .step = prepare.step(),
                              .checkpoint = prepare.checkpoint(),
+                             .exchange = worker_.exchange_.get(),
                              .threads = worker_.threads_};
     SCALAI_ASSIGN_OR_RETURN(job.execution, Execution::prepare(places_, std::move(plan), to, std::move(options)));
     job.collections[prepare.to_version()] = std::move(to);
@@ -298,12 +307,6 @@ class Worker::Handling {
     return absl::OkStatus();
   }
 
-  // What a device's check came to.
-  struct Checked {
-    int64_t bytes = 0;
-    std::vector<std::string> wrong;  // a line a piece
-  };
-
   absl::Status verify(const CommandBody::Verify& verify) {
     const Job* job = known_job(verify.job());
     const collection::Collection* side = side_of(job, verify.version());
@@ -311,7 +314,11 @@ class Worker::Handling {
     const std::vector<DeviceId>& devices = places_.devices();
     std::vector<Checked> checked(devices.size());
     SCALAI_RETURN_IF_ERROR(run_parallel(devices.size(), worker_.threads_, [&](size_t i) -> absl::Status {
-      SCALAI_ASSIGN_OR_RETURN(checked[i], check_device(devices[i], verify, *job, *side));
+      const CheckDepth depth = verify.mode() == proto::VERIFY_NONE     ? CheckDepth::kThere
+                               : verify.mode() == proto::VERIFY_SAMPLE ? CheckDepth::kSample
+                                                                       : CheckDepth::kFull;
+      SCALAI_ASSIGN_OR_RETURN(checked[i], check_version(places_, devices[i], {verify.job(), verify.version()},
+                                                        *job->content, *side, verify.step(), depth));
       return absl::OkStatus();
     }));
     for (const Checked& one : checked) {
@@ -324,37 +331,6 @@ class Worker::Handling {
     return absl::OkStatus();
   }
 
-  // All that the collection puts on the device must be there, and right.
-  absl::StatusOr<Checked> check_device(DeviceId device, const CommandBody::Verify& verify, const Job& job,
-                                       const collection::Collection& side) {
-    Checked checked;
-    const std::optional<LogicalRank> rank = rank_of(side, device);
-    if (!rank) return checked;
-    const Store& store = store_of(device);
-    const VersionKey key{verify.job(), verify.version()};
-    Random random(static_cast<uint64_t>(verify.step()) * 1000003 + static_cast<uint64_t>(device.value));
-    for (size_t i = 0; i < side.tensors.size(); ++i) {
-      const TensorId tensor(static_cast<int64_t>(i));
-      const collection::LogicalTensor& what = side.tensors[i];
-      for (const tensor::Piece& wanted : side.pieces(tensor, *rank).pieces) {
-        const std::vector<Piece> found = store.find(key, tensor, wanted.box);
-        if (!cover(found, wanted.box))
-          checked.wrong.push_back(
-              fmt::format("g{}: tensor \"{}\" {} is not all there", device.value, what.name, wanted.box.str()));
-        for (const Piece& piece : found) {
-          if (verify.mode() == proto::VERIFY_NONE) continue;
-          const Box part = verify.mode() == proto::VERIFY_SAMPLE ? row_of(piece.part, random) : piece.part;
-          checked.bytes += packed_bytes(part, piece.dtype);
-          SCALAI_ASSIGN_OR_RETURN(
-              const std::optional<std::string> wrong,
-              job.content->check(what.name, what.shape, verify.step(), part, piece.source(store.base())));
-          if (wrong) checked.wrong.push_back(fmt::format("g{}: tensor \"{}\" {}", device.value, what.name, *wrong));
-        }
-      }
-    }
-    return checked;
-  }
-
   absl::Status commit(const CommandBody::Commit& commit) {
     Job& job = this->job(commit.job());
     job.execution.reset();
@@ -363,6 +339,7 @@ class Worker::Handling {
         if (key.job == commit.job() && key.version != commit.version()) store_of(device).drop(key);
       }
     }
+    use_freed_memory();
     host_store()->drop({commit.job(), kStagedVersion});
     std::erase_if(job.collections, [&](const auto& entry) { return entry.first != commit.version(); });
     const std::lock_guard lock(worker_.mutex_);
@@ -372,11 +349,25 @@ class Worker::Handling {
     return absl::OkStatus();
   }
 
+  // State that overflowed to the host goes to its device, first into what that one has in reserve, then into what others on
+  // the card have given back. Neither can undo a commit: what is not moved is right where it is, and the next commit
+  // tries again. What another job's plan has reserved stays.
+  void use_freed_memory() {
+    const bool planned = std::any_of(worker_.jobs_.begin(), worker_.jobs_.end(),
+                                     [](const auto& entry) { return entry.second->execution != nullptr; });
+    for (const DeviceId device : places_.devices()) {
+      (void)store_of(device).settle();
+      if (!planned) (void)store_of(device).reserve(0);
+    }
+    for (const DeviceId device : places_.devices()) (void)store_of(device).settle();
+  }
+
   absl::Status forget(const CommandBody::Forget& forget) {
     const VersionKey key{forget.job(), forget.version()};
     Job& job = this->job(forget.job());
     if (job.execution != nullptr && job.execution->to_version() == forget.version()) job.execution.reset();
     for (Store* store : places_.stores()) store->drop(key);
+    use_freed_memory();
     job.collections.erase(forget.version());
     note_gone(key);
     return absl::OkStatus();
@@ -419,7 +410,19 @@ class Worker::Handling {
   bool last_ = false;
 };
 
-Worker::Worker(Options options) : places_(options.host, options.segments, options.transport) {}
+Worker::Worker(Options options)
+    : backend_(options.backend ? options.backend : make_host_backend()),
+      locals_(options.locals ? options.locals : std::make_shared<LocalStores>()),
+      places_({.host = options.host,
+               .segments = options.segments,
+               .device_limit = options.device_limit,
+               .backend = backend_.get(),
+               .hosts_here = options.hosts_here,
+               .transport = options.transport,
+               .locals = locals_}) {
+  if (options.nccl)
+    exchange_ = std::make_unique<Exchange>(Exchange::Options{.api = *options.nccl, .backend = backend_.get()});
+}
 Worker::~Worker() = default;
 
 void Worker::introduce(Hello& hello) const {
@@ -437,7 +440,17 @@ Reply Worker::handle(const Command& command) {
     return reply;
   }
   Handling handling(*this);
-  reply.status = handling.run(body);
+  {
+    // While others of this process may be read nothing is freed, and the other way round.
+    std::shared_lock reading(locals_->in_use(), std::defer_lock);
+    std::unique_lock changing(locals_->in_use(), std::defer_lock);
+    if (only_reads(body)) {
+      reading.lock();
+    } else {
+      changing.lock();
+    }
+    reply.status = handling.run(body);
+  }
   reply.body = handling.reply.SerializeAsString();
   reply.last = handling.last();
   return reply;

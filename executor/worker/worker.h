@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "executor/control/messages.h"
@@ -26,8 +27,13 @@ class Worker {
  public:
   struct Options {
     HostId host;
-    SegmentOptions segments;
-    PeerTransport* transport = nullptr;  // to other machines; outlives the worker
+    SegmentOptions segments;                        // of each place
+    int64_t device_limit = SegmentOptions{}.limit;  // of a device's own memory, where that is less
+    std::shared_ptr<Backend> backend;               // what its devices are; null: the host's memory
+    std::vector<HostId> hosts_here{};               // that share it, in this order; empty: this one alone
+    std::shared_ptr<LocalStores> locals;            // of all workers of this process; null: there are no others
+    PeerTransport* transport = nullptr;             // to other machines; outlives the worker
+    std::optional<NcclApi> nccl{};                  // carries what goes between GPUs of workers; none: they pull
   };
   explicit Worker(Options options);
   ~Worker();
@@ -41,7 +47,10 @@ class Worker {
  private:
   struct Job;
   class Handling;
+  const std::shared_ptr<Backend> backend_;
+  const std::shared_ptr<LocalStores> locals_;
   Places places_;
+  std::unique_ptr<Exchange> exchange_;
   int threads_ = 1;
   bool force_network_ = false;
   std::map<int32_t, std::unique_ptr<Job>> jobs_;

@@ -169,7 +169,7 @@ TEST(Worker, CommitForgetsAllOthersOfTheJobOnly) {
 // A rollback: devices fail, and those that did not have trained on; all is read from the copy in hosts' memories.
 TEST(Worker, RestoreFromHostMemory) {
   for (const bool network : {false, true}) {
-    SmallCluster cluster({.force_network = network});
+    SmallCluster cluster({.reach = network ? Reach::kNetwork : Reach::kSegments});
     plan::Case job = shrinking();
     job.from = at_epoch(plan::grid_collection({.tp = 4}, plan::devices({0, 1, 2, 3})), 4);
     cluster.create(job.from, 10);

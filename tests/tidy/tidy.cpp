@@ -86,7 +86,9 @@ std::string problem_with_library(const File& file, const std::string& include,
     return fmt::format("{} in a header; only .cpp files may", include);
   for (const LibraryRule& rule : libraries) {
     if (!starts_with(include, rule.prefix)) continue;
-    if (is_header(file)) return fmt::format("{} in a header; only .cpp files may", include);
+    const bool is_private = std::any_of(rule.private_folders.begin(), rule.private_folders.end(),
+                                        [&](const std::string& folder) { return lies_in(file.path, folder); });
+    if (is_header(file) && !is_private) return fmt::format("{} in a header; only .cpp files may", include);
     const bool allowed = rule.folders.empty() || std::any_of(rule.folders.begin(), rule.folders.end(),
                                                              [&](const auto& f) { return lies_in(file.path, f); });
     if (!allowed) return fmt::format("{} belongs behind {}", include, fmt::join(rule.folders, ", "));

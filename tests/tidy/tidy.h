@@ -33,10 +33,11 @@ struct FolderRule {
   std::vector<std::string> may_use;  // folders; what these may use may be used too; "*" = everything of ours
 };
 
-// A library behind an adapter: its headers never stand in a header of ours.
+// A library behind an adapter: its headers never stand in a header of ours, but for private ones.
 struct LibraryRule {
-  std::string prefix;                // of the include, e.g. "simgrid/"
-  std::vector<std::string> folders;  // whose .cpp files may include it; empty = all
+  std::string prefix;                             // of the include, e.g. "simgrid/"
+  std::vector<std::string> folders;               // whose .cpp files may include it; empty = all
+  std::vector<std::string> private_folders = {};  // whose headers may, too
 };
 
 std::vector<Finding> include_direction(const std::vector<File>& files, const std::vector<FolderRule>& folders,

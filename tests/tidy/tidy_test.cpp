@@ -40,9 +40,12 @@ const std::vector<FolderRule>& folder_rules() {
 
 const std::vector<LibraryRule>& library_rules() {
   static const std::vector<LibraryRule> rules = {
-      {"simgrid/", {"sim"}},     {"xbt/", {"sim"}},      {"boost/", {"ptc/base"}},    {"google/protobuf/", {}},
-      {"nlohmann/json.hpp", {}}, {"cuda", {"executor"}}, {"nccl.h", {"executor"}},    {"ucp/", {"executor"}},
-      {"grpcpp/", {"executor"}}, {"fuse3/", {"vfs"}},    {"sqlite3.h", {"executor"}},
+      {"simgrid/", {"sim"}},       {"xbt/", {"sim"}},
+      {"boost/", {"ptc/base"}},    {"google/protobuf/", {}},
+      {"nlohmann/json.hpp", {}},   {"cuda", {"executor"}, {"executor/cuda/internal", "executor/cuda/kernels"}},
+      {"nccl.h", {"executor"}},    {"ucp/", {"executor"}},
+      {"grpcpp/", {"executor"}},   {"fuse3/", {"vfs"}},
+      {"sqlite3.h", {"executor"}},
   };
   return rules;
 }

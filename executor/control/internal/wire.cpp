@@ -25,6 +25,7 @@ proto::Hello pack(const Greeting& greeting) {
     packed->set_pid(place.pid);
     packed->set_fd(place.fd);
     packed->set_address(place.address);
+    packed->set_gpu(place.gpu + 1);
   }
   message.set_transport_address(hello.transport_address);
   for (const HeldState& held : hello.held) {
@@ -48,7 +49,7 @@ Greeting unpack(const proto::Hello& message) {
   hello.host_name = message.host_name();
   hello.pid = message.pid();
   for (const proto::WorkerPlace& place : message.places()) {
-    hello.places.push_back({place.place(), place.pid(), place.fd(), place.address()});
+    hello.places.push_back({place.place(), place.pid(), place.fd(), place.address(), place.gpu() - 1});
   }
   hello.transport_address = message.transport_address();
   for (const proto::HeldState& held : message.held()) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <random>
 
+#include "executor/control/process.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor::internal {
@@ -15,11 +16,6 @@ namespace {
 uint64_t random_instance() {
   std::random_device device;
   return (static_cast<uint64_t>(device()) << 32) | device();
-}
-
-std::string machine_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
 void log_to_stderr(const std::string& line) { fmt::print(stderr, "scalai: worker: {}\n", line); }

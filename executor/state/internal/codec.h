@@ -7,13 +7,14 @@
 #include <cstdint>
 #include <cstring>
 
+#include "executor/state/internal/host_device.h"
 #include "ptc/tensor/dtype.h"
 
 namespace scalai::executor::internal {
 
 // condition ? yes : no, as masks: a conditional expression becomes a branch around the floating-point operation, which
 // keeps GCC from using vectors.
-constexpr uint32_t choose(bool condition, uint32_t yes, uint32_t no) {
+SCALAI_HOST_DEVICE constexpr uint32_t choose(bool condition, uint32_t yes, uint32_t no) {
   const uint32_t mask = 0u - static_cast<uint32_t>(condition);
   return (yes & mask) | (no & ~mask);
 }
@@ -35,7 +36,7 @@ struct Format {
   // A float32 whose last bit is worth the smallest subnormal of this type: adding it makes the hardware round there.
   static constexpr uint32_t kMagic = (127 - kBias + 1 + 23 - M) << 23;
 
-  static uint32_t narrow(uint32_t bits) {
+  SCALAI_HOST_DEVICE static uint32_t narrow(uint32_t bits) {
     const uint32_t magnitude = bits & 0x7fffffffu;
     const uint32_t half = (1u << (kShift - 1)) - 1 + ((magnitude >> kShift) & 1u);
     const uint32_t normal = (magnitude - kRebias + half) >> kShift;
@@ -46,7 +47,7 @@ struct Format {
     code = choose(magnitude > 0x7f800000u, kNan, code);
     return ((bits >> 31) << (E + M)) | code;
   }
-  static uint32_t widen(uint32_t code) {
+  SCALAI_HOST_DEVICE static uint32_t widen(uint32_t code) {
     const uint32_t magnitude = code & kTop;
     const auto scale = std::bit_cast<float>((254u - kBias) << 23);  // 2^(127 − bias)
     const float value = std::bit_cast<float>(magnitude << kShift) * scale;
@@ -60,8 +61,10 @@ struct Format {
 template <class StoredType, class FormatType>
 struct SmallFloat {
   using Stored = StoredType;
-  static float widen(Stored code) { return std::bit_cast<float>(FormatType::widen(code)); }
-  static Stored narrow(float value) { return static_cast<Stored>(FormatType::narrow(std::bit_cast<uint32_t>(value))); }
+  SCALAI_HOST_DEVICE static float widen(Stored code) { return std::bit_cast<float>(FormatType::widen(code)); }
+  SCALAI_HOST_DEVICE static Stored narrow(float value) {
+    return static_cast<Stored>(FormatType::narrow(std::bit_cast<uint32_t>(value)));
+  }
 };
 using F8E4M3 = SmallFloat<uint8_t, Format<4, 3, false>>;
 using F8E5M2 = SmallFloat<uint8_t, Format<5, 2, true>>;
@@ -69,8 +72,8 @@ using F16 = SmallFloat<uint16_t, Format<5, 10, true>>;
 
 struct BF16 {
   using Stored = uint16_t;
-  static float widen(Stored code) { return std::bit_cast<float>(static_cast<uint32_t>(code) << 16); }
-  static Stored narrow(float value) {
+  SCALAI_HOST_DEVICE static float widen(Stored code) { return std::bit_cast<float>(static_cast<uint32_t>(code) << 16); }
+  SCALAI_HOST_DEVICE static Stored narrow(float value) {
     const auto bits = std::bit_cast<uint32_t>(value);
     const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     const uint32_t quiet = (bits >> 16) | 0x40u;  // a NaN stays one
@@ -79,18 +82,42 @@ struct BF16 {
 };
 struct F32 {
   using Stored = float;
-  static float widen(Stored value) { return value; }
-  static Stored narrow(float value) { return value; }
+  SCALAI_HOST_DEVICE static float widen(Stored value) { return value; }
+  SCALAI_HOST_DEVICE static Stored narrow(float value) { return value; }
 };
+
+// The quiet NaN that a processor makes of a NaN when it changes its width: sign and the upper bits of the payload stay.
+SCALAI_HOST_DEVICE inline float quiet_float(uint64_t nan) {
+  const auto payload = static_cast<uint32_t>(nan >> 29) & 0x7fffffu;
+  return std::bit_cast<float>((static_cast<uint32_t>(nan >> 32) & 0x80000000u) | 0x7fc00000u | payload);
+}
+SCALAI_HOST_DEVICE inline double quiet_double(uint32_t nan) {
+  const uint64_t sign = uint64_t{nan & 0x80000000u} << 32;
+  return std::bit_cast<double>(sign | 0x7ff8000000000000u | (uint64_t{nan & 0x7fffffu} << 29));
+}
+// To nearest, and exact. A GPU has one NaN only for its results.
+SCALAI_HOST_DEVICE inline float float_of(double value) {
+#if defined(__CUDA_ARCH__)
+  if (value != value) return quiet_float(std::bit_cast<uint64_t>(value));
+#endif
+  return static_cast<float>(value);
+}
+SCALAI_HOST_DEVICE inline double double_of(float value) {
+#if defined(__CUDA_ARCH__)
+  if (value != value) return quiet_double(std::bit_cast<uint32_t>(value));
+#endif
+  return value;
+}
+
 struct F64 {
   using Stored = double;
-  static Stored narrow(float value) { return value; }
+  SCALAI_HOST_DEVICE static Stored narrow(float value) { return double_of(value); }
 };
 
 // Rounded to odd: rounding the result again, to nearest in a type with at least two mantissa bits fewer, is the same as
 // rounding once (Boldo and Melquiond 2008, Emulation of FMA and Correctly Rounded Sums).
-inline float to_odd(double value) {
-  const auto near = static_cast<float>(value);
+SCALAI_HOST_DEVICE inline float to_odd(double value) {
+  const float near = float_of(value);
   const auto bits = std::bit_cast<uint32_t>(near);
   const bool even_and_inexact = static_cast<double>(near) != value && (bits & 1u) == 0 && !std::isnan(value);
   if (!even_and_inexact) return near;
@@ -111,7 +138,7 @@ void store(std::byte* at, T value) {
 
 // Calls visit with the codec of a floating type; false for any other type.
 template <class Visit>
-bool with_codec(tensor::DType dtype, Visit visit) {
+SCALAI_HOST_DEVICE SCALAI_ALWAYS_INLINE bool with_codec(tensor::DType dtype, Visit visit) {
   switch (dtype) {
     case tensor::DType::kF8E4M3: visit(F8E4M3{}); return true;
     case tensor::DType::kF8E5M2: visit(F8E5M2{}); return true;

@@ -1,0 +1,23 @@
+#pragma once
+// Times a back end on copy works: the copies, as one batch; then what checking them costs. The rows are Measurements
+// (measurement.h) of one device:
+//
+//   qkv merge llama3-8b     copies; state and moved: bytes copied; bus: read and written
+//   … check                 every element against its closed form
+//   … digest                box_digest of every new piece
+//
+// On a GPU the yardsticks are CUDA's own copies; on the host memcpy. One thread.
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/bench/copy_work.h"
+#include "executor/bench/measurement.h"
+
+namespace scalai::executor::bench {
+
+// repetitions >= 1 (CHECK), besides a first time that does not count. Errors: the back end's; ResourceExhausted: the
+// work does not fit on the device.
+absl::StatusOr<std::vector<Measurement>> measure_copies(Backend& backend, const CopyWork& work, int repetitions);
+
+}  // namespace scalai::executor::bench

@@ -1,0 +1,182 @@
+#include "executor/bench/link_bench.h"
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <thread>
+
+#include "executor/exchange/channel.h"
+#include "ptc/base/status.h"
+
+namespace scalai::executor::bench {
+namespace {
+
+constexpr double kJoin_s = 120;
+
+Deadline in(double seconds) {
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(seconds));
+}
+
+// What one rank sends and receives: `part` of a matrix.
+struct Buffers {
+  std::unique_ptr<Memory> memory;
+  Target out, in;
+};
+
+// A matrix of 4096 columns, of which the first half travels as a strided box.
+struct Shape {
+  int64_t rows = 0;
+  Box whole, columns;
+  explicit Shape(int64_t bytes) : rows(std::max<int64_t>(1, bytes / (4096 * 4))) {
+    whole = Box({0, 0}, {rows, 4096});
+    columns = Box({0, 0}, {rows, 2048});
+  }
+};
+
+Content content_of(int rank, const Shape& shape) { return {{static_cast<uint64_t>(rank) + 1}, {shape.rows, 4096}, 1}; }
+
+absl::StatusOr<Buffers> make_buffers(Backend& backend, int rank, const Shape& shape) {
+  const int64_t bytes = shape.whole.volume() * 4;
+  Buffers buffers;
+  SCALAI_ASSIGN_OR_RETURN(buffers.memory,
+                          backend.memory_of_device(rank, {.name = "bench", .capacity = 4 * bytes + (64 << 20)}));
+  for (Target* target : {&buffers.out, &buffers.in}) {
+    SCALAI_ASSIGN_OR_RETURN(const uint64_t offset, buffers.memory->allocate(bytes));
+    *target = {shape.whole, DType::kF32, buffers.memory->data(offset)};
+  }
+  const BoxFill fill{content_of(rank, shape), shape.whole, buffers.out};
+  SCALAI_RETURN_IF_ERROR(backend.fill({&fill, 1}));
+  return buffers;
+}
+
+// One rank, on a thread of its own.
+class Rank {
+ public:
+  Rank(Backend& backend, Channel& channel, std::shared_ptr<Communicator> communicator, Queue& queue, Buffers& buffers,
+       const Shape& shape)
+      : backend_(backend),
+        channel_(channel),
+        communicator_(std::move(communicator)),
+        queue_(queue),
+        buffers_(buffers),
+        shape_(shape) {}
+
+  int next() const { return (communicator_->rank() + 1) % communicator_->size(); }
+  int previous() const { return (communicator_->rank() + communicator_->size() - 1) % communicator_->size(); }
+
+  absl::Status plain() {
+    const auto bytes = static_cast<size_t>(shape_.whole.volume() * 4);
+    SCALAI_RETURN_IF_ERROR(communicator_->start_group());
+    SCALAI_RETURN_IF_ERROR(communicator_->send(next(), buffers_.out.data, bytes, queue_.stream()));
+    SCALAI_RETURN_IF_ERROR(communicator_->receive(previous(), buffers_.in.data, bytes, queue_.stream()));
+    SCALAI_RETURN_IF_ERROR(communicator_->end_group(in(kJoin_s)));
+    SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Mark> end, queue_.mark());
+    return communicator_->watch([&] { return end->passed(); }, in(kJoin_s));
+  }
+  absl::Status by_channel(const Box& part) {
+    const std::vector<Traffic> sends = {{next(), {{part, DType::kF32, {{part, buffers_.out}}}}}};
+    const std::vector<Traffic> receives = {{previous(), {{part, DType::kF32, {{part, buffers_.in}}}}}};
+    return channel_.run(sends, receives);
+  }
+  // What has arrived; and makes it something else.
+  absl::StatusOr<int64_t> check(const Box& part) {
+    const BoxCheck check{content_of(previous(), shape_), part, buffers_.in.source()};
+    SCALAI_ASSIGN_OR_RETURN(const auto wrong, backend_.check({&check, 1}));
+    const BoxFill spoil{content_of(999, shape_), shape_.whole, buffers_.in};
+    SCALAI_RETURN_IF_ERROR(backend_.fill({&spoil, 1}));
+    return wrong.front() ? 1 : 0;
+  }
+
+ private:
+  Backend& backend_;
+  Channel& channel_;
+  const std::shared_ptr<Communicator> communicator_;
+  Queue& queue_;
+  Buffers& buffers_;
+  const Shape& shape_;
+};
+
+struct Row {
+  std::string name;
+  int64_t bytes = 0;  // that a rank sends
+  std::function<absl::Status(Rank&)> work;
+  Box part;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<Measurement>> measure_links(Backend& backend, const NcclApi& api,
+                                                       const LinkOptions& options) {
+  const Shape shape(options.bytes);
+  const int64_t bytes = shape.whole.volume() * 4;
+  const std::vector<Row> rows = {
+      {"nccl", bytes, [](Rank& rank) { return rank.plain(); }, shape.whole},
+      {"nccl dense", bytes, [&](Rank& rank) { return rank.by_channel(shape.whole); }, shape.whole},
+      {"nccl strided", bytes / 2, [&](Rank& rank) { return rank.by_channel(shape.columns); }, shape.columns}};
+  std::vector<Measurement> list;
+  for (const Row& row : rows)
+    list.push_back({.name = row.name,
+                    .devices = options.ranks,
+                    .transport = "nccl",
+                    .state_bytes = row.bytes * options.ranks,
+                    .moved_bytes = row.bytes * options.ranks,
+                    .busiest_bytes = row.bytes,
+                    .busiest_received = row.bytes});
+
+  SCALAI_ASSIGN_OR_RETURN(const NcclUniqueId id, make_unique_id(api));
+  std::vector<int> ranks(static_cast<size_t>(options.ranks));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  SCALAI_ASSIGN_OR_RETURN(
+      std::vector<Communicator> communicators,
+      Communicator::join_several(
+          api, {.id = id, .size = options.ranks}, ranks, [&](int n) { return backend.make_current(n); }, in(kJoin_s)));
+
+  std::barrier together(options.ranks);
+  std::vector<absl::Status> ends(ranks.size());
+  std::atomic<bool> over = false;  // after an error of somebody
+  const auto serve = [&](size_t n) -> absl::Status {
+    const auto communicator = std::make_shared<Communicator>(std::move(communicators[n]));
+    const int rank_number = static_cast<int>(n);
+    SCALAI_ASSIGN_OR_RETURN(const auto channel,
+                            Channel::create(backend, rank_number, communicator, {.chunk_bytes = options.chunk_bytes}));
+    SCALAI_RETURN_IF_ERROR(channel->reserve(2));
+    SCALAI_ASSIGN_OR_RETURN(const auto queue, backend.queue(rank_number));
+    SCALAI_ASSIGN_OR_RETURN(Buffers buffers, make_buffers(backend, rank_number, shape));
+    Rank rank(backend, *channel, communicator, *queue, buffers, shape);
+    for (size_t row = 0; row < rows.size(); ++row) {
+      for (int i = 0; i <= options.repetitions; ++i) {
+        together.arrive_and_wait();
+        if (over) return absl::OkStatus();
+        const auto began = std::chrono::steady_clock::now();
+        SCALAI_RETURN_IF_ERROR(rows[row].work(rank));
+        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+        if (n == 0 && i > 0) list[row].transfer_s.push_back(seconds);
+        SCALAI_ASSIGN_OR_RETURN(const int64_t wrong, rank.check(rows[row].part));
+        if (n == 0) list[row].errors += wrong;
+      }
+    }
+    return absl::OkStatus();
+  };
+  std::vector<std::thread> threads;
+  for (size_t n = 0; n < ranks.size(); ++n) {
+    threads.emplace_back([&, n] {
+      ends[n] = serve(n);
+      if (ends[n].ok()) return;
+      over = true;
+      together.arrive_and_drop();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& end : ends) SCALAI_RETURN_IF_ERROR(end);
+  // By bytes: half as many are to take half as long.
+  const double plain_s = list[0].seconds();
+  list[1].yardsticks = {{"nccl", plain_s}};
+  list[2].yardsticks = {{"nccl, as many bytes", plain_s / 2}};
+  return list;
+}
+
+}  // namespace scalai::executor::bench

@@ -1,0 +1,28 @@
+#pragma once
+// Times what NCCL carries between the GPUs of this process, each a rank: every rank sends to the next one and receives
+// from the one before (with one GPU, from itself).
+//
+//   nccl            one large dense message, a send and a receive in one group: the yardstick of the others
+//   nccl dense      the same message through a Channel, in chunks from and to where it lies
+//   nccl strided    columns of a matrix through a Channel: packed, carried, unpacked
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/bench/measurement.h"
+#include "executor/device/backend.h"
+#include "executor/nccl/nccl_api.h"
+
+namespace scalai::executor::bench {
+
+struct LinkOptions {
+  int ranks = 1;  // devices 0 … ranks − 1 of the back end, each on a GPU of its own
+  int64_t bytes = int64_t{1} << 30;
+  int64_t chunk_bytes = int64_t{4} << 20;
+  int repetitions = 5;  // besides a first one that does not count
+};
+// Errors: those of NCCL and of the back end. A row's errors are elements that did not arrive as they were.
+absl::StatusOr<std::vector<Measurement>> measure_links(Backend& backend, const NcclApi& api,
+                                                       const LinkOptions& options);
+
+}  // namespace scalai::executor::bench

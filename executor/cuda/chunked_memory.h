@@ -1,0 +1,160 @@
+#pragma once
+// ChunkedMemory: the state of one device in memory that comes in chunks. Addresses are reserved at once, as far as the
+// options' capacity goes, and handed out by best fit at a grain of 4 KiB. A chunk (2 MiB on today's GPUs) is mapped when
+// the first grain in it is taken and unmapped when the last one goes: so early frees of a plan's rounds give memory back
+// although the buffers around them live on.
+//
+// reserve() takes chunks before they are needed. From then on chunks that become free are kept for this memory, as many
+// as it had at that moment in all; so work between reserve(n) and reserve(0) takes no memory from the driver and gives
+// none back.
+//
+// Where the GPU's memory, or the options' limit on it, does not suffice, chunks come from pinned host memory, up to the
+// options' host_overflow: at addresses of the same range, so nobody above sees a difference but in speed. settle() moves
+// them to the GPU when it has room.
+//
+// Thread rules: those of Memory.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "executor/state/internal/free_space.h"
+#include "executor/state/memory.h"
+#include "executor/state/segment.h"
+
+namespace scalai::executor::cuda {
+
+// Where chunks come from: a GPU (cuda_memory.h), or host memory in tests. One thread at a time. What is still mapped or
+// acquired when it dies goes back.
+class ChunkSource {
+ public:
+  using Chunk = uint64_t;  // memory without an address
+  enum class Where : uint8_t { kDevice, kHost };
+  struct Move {
+    int64_t slot = 0;
+    Chunk to = 0;
+  };
+  static constexpr size_t kMostMoves = 64;  // at once
+
+  virtual ~ChunkSource() = default;
+  virtual std::string name() const = 0;  // for people: "GPU 0"
+  virtual int64_t chunk_bytes() const = 0;
+  // Called once, with whole chunks.
+  virtual absl::StatusOr<std::byte*> reserve_addresses(int64_t bytes) = 0;
+
+  virtual absl::StatusOr<int64_t> bytes_free(Where where) const = 0;  // for all users of the memory together
+  // ResourceExhausted: there is none. NotFound: the driver has no chunks of host memory.
+  virtual absl::StatusOr<Chunk> acquire(Where where) = 0;
+  virtual void release(Chunk chunk) = 0;  // not mapped
+
+  // Makes chunks readable and writable, one after the other from the n-th chunk of the addresses on. Their content is
+  // whatever it was. An error leaves none of them mapped.
+  virtual absl::Status map(int64_t first, std::span<const Chunk> chunks) = 0;
+  virtual void unmap(int64_t first, int64_t count) = 0;  // all of them mapped
+  // Puts acquired chunks in the place of mapped ones, with their content; those are not mapped any more. At most
+  // kMostMoves. Nobody reads or writes the slots meanwhile. An error leaves all as it was.
+  virtual absl::Status move(std::span<const Move> moves) = 0;
+  // Mapped bytes become zeros before this returns.
+  virtual absl::Status clear(std::byte* begin, int64_t bytes) = 0;
+};
+
+class ChunkedMemory final : public Memory {
+ public:
+  static constexpr int64_t kGrain = 4096;
+
+  // Of the options, name means nothing here; limit is on the device's own memory; leave_free is what stays free of the
+  // source's memory, and of the machine's. Errors of reserve_addresses and, where there is to be overflow, of a first
+  // chunk of host memory.
+  static absl::StatusOr<std::unique_ptr<ChunkedMemory>> create(std::unique_ptr<ChunkSource> source,
+                                                               const SegmentOptions& options);
+  ~ChunkedMemory() override;
+
+  // `bytes`: the sum of what will be allocated, each rounded up to grains. Where the free addresses are in pieces,
+  // allocations may touch more chunks than that needs; those are taken when it happens. 0 gives back all that is not
+  // in use.
+  absl::Status reserve(int64_t bytes) override;
+  absl::StatusOr<uint64_t> allocate(int64_t bytes) override;
+  void free(uint64_t offset) override;
+  int64_t free_range(uint64_t offset, int64_t bytes) override;
+  // Errors of the driver: what has not been moved stays on the host.
+  absl::Status settle() override;
+  int64_t grain_bytes() const override { return kGrain; }
+
+  // Nobody maps this memory.
+  absl::Status publish(std::span<const std::byte>) override { return {}; }
+  void raise_epoch() override {}
+  void begin_rewrite() override {}
+  void end_rewrite() override {}
+  SegmentAddress address() const override { return {}; }
+
+  std::byte* data(uint64_t offset) const override;
+  int64_t bytes_in_use() const override { return in_use_; }  // grains
+  int64_t bytes_peak() const override { return peak_; }
+  int64_t bytes_held() const;  // chunks, on the device and on the host: mapped, or kept for later
+  int64_t bytes_on_host() const { return acquired_[1] * chunk_bytes_; }  // of bytes_held()
+  int64_t capacity() const { return capacity_; }
+
+ private:
+  using Where = ChunkSource::Where;
+  struct Held {
+    ChunkSource::Chunk chunk = 0;
+    Where where = Where::kDevice;
+  };
+  struct Slot {  // a chunk's worth of addresses
+    Held held;
+    int32_t grains = 0;  // in use; 0: nothing is mapped
+  };
+  struct Split {  // chunks
+    int64_t on_device = 0;
+    int64_t on_host = 0;
+  };
+  struct Allocation {
+    int64_t bytes = 0;
+    internal::Ranges returned;  // grains given back early
+  };
+  ChunkedMemory(std::unique_ptr<ChunkSource> source, const SegmentOptions& options);
+
+  absl::Status try_host();
+  absl::Status within_limit(int64_t bytes) const;
+  absl::StatusOr<int64_t> source_room(Where where) const;
+  absl::StatusOr<int64_t> device_room(int64_t bytes) const;
+  absl::StatusOr<int64_t> host_room() const;
+  absl::StatusOr<Split> split(int64_t chunks, int64_t bytes) const;
+  absl::Status acquire_one(Where where);
+  absl::Status acquire_spare(int64_t chunks, int64_t bytes);
+  void put_spare(const Held& held);
+  void trim_spare();
+  absl::StatusOr<size_t> move_some(std::span<const int64_t> slots);
+  absl::Status map_slots(int64_t first, int64_t count);
+  void unmap_slots(int64_t first, int64_t count);
+  absl::Status commit(uint64_t begin, uint64_t end);
+  void uncommit(uint64_t begin, uint64_t end);
+  template <class Visit>
+  void for_each_slot(uint64_t begin, uint64_t end, Visit visit) const;
+
+  std::unique_ptr<ChunkSource> source_;
+  SegmentOptions options_;
+  int64_t chunk_bytes_ = 0;
+  int64_t capacity_ = 0;
+  std::byte* base_ = nullptr;
+  internal::FreeSpace space_;
+  std::map<uint64_t, Allocation> allocations_;
+  std::vector<Slot> slots_;
+  std::deque<Held> spare_;             // acquired, not mapped: those of the host first, taken from the back
+  std::array<int64_t, 2> acquired_{};  // chunks, by Where
+  int64_t spare_on_device_ = 0;
+  int64_t kept_ = 0;  // so many chunks, mapped ones included, do not go back to the source
+  int64_t in_use_ = 0;
+  int64_t peak_ = 0;
+};
+
+}  // namespace scalai::executor::cuda

@@ -1,0 +1,209 @@
+#pragma once
+// What the kernels work on: boxes as plain descriptors ("pieces"), and each batch of pieces cut into tiles of about equal
+// bytes, so that one launch does thousands of boxes and every block of the grid gets the same work. Host code without
+// CUDA; the kernels read the same structs.
+//
+//   boxes ──► make_…_batch ──► Pieces (host) ──► write_upload ──► device memory ──► Work ──► launch_… (kernels.h)
+//
+// Nothing here touches the memory that the boxes lie in. Pure functions: any thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "executor/cuda/kernels/fast_division.h"
+#include "executor/device/backend.h"
+
+namespace scalai::executor::kernels {
+
+// --- the grid --------------------------------------------------------------------------------------------------------
+inline constexpr uint32_t kThreads = 256;      // of a block
+inline constexpr uint32_t kBlocksPerSm = 4;    // with at most 64 registers a thread (65536 in an SM)
+inline constexpr uint32_t kTileBytes = 32768;  // at most, of what is written (or read, where nothing is written)
+inline constexpr uint32_t kTileUnits = 8192;   // at most: small units take longer than their bytes
+
+// Blocks of a launch: as many as run at a time, or one a tile when there are fewer. Each takes every blocks-th tile.
+uint32_t blocks_for(uint32_t tiles, int multiprocessors);
+
+// --- pieces ----------------------------------------------------------------------------------------------------------
+inline constexpr uint32_t kMaxLoops = tensor::kMaxRank - 1;  // the last dimension is in the run
+inline constexpr uint32_t kMaxRows = 1u << 30;               // of a piece; larger parts are several pieces
+
+// The rows of a piece: runs that are contiguous in two arrays a and b, and loops over them. Innermost loop first; those
+// that are not there have step 0.
+struct Nest {
+  int64_t step_a[kMaxLoops] = {};
+  int64_t step_b[kMaxLoops] = {};
+  FastDivision count[kMaxLoops - 1];  // the outermost loop takes what is left
+  uint32_t loops = 0;
+  uint32_t rows = 1;
+};
+
+// How rows are cut into tiles: a tile is some whole rows, or a segment of one row.
+struct Cut {
+  uint32_t rows_per_tile = 1;  // 1 when a row has several tiles
+  uint32_t segment = 0;        // units of a row in a tile; the last segment of a row may have fewer
+  FastDivision tiles_per_row;  // 1 when a tile has whole rows
+  FastDivision units_per_row;  // divides inside a tile; gives 0 where a row has several tiles
+  uint64_t row_units = 0;      // units of a row
+};
+
+// How bytes move.
+enum class Move : uint32_t {
+  kUnits1,  // units of so many bytes, to which both sides and all steps are aligned
+  kUnits2,
+  kUnits4,
+  kUnits8,
+  kUnits16,
+  kShift  // any alignment: the units are the 16-byte granules of the destination that a row touches
+};
+
+// Steps are in bytes. `src` null: zeros are written. kShift reads all of a 16-byte granule that has a byte of the source
+// in it, and no other; it writes nothing but the row.
+struct alignas(16) CopyPiece {
+  const std::byte* src = nullptr;
+  std::byte* dst = nullptr;
+  Nest nest;  // a: src, b: dst
+  Cut cut;
+  uint64_t run = 0;  // bytes
+  Move move = Move::kUnits1;
+};
+
+// Elements that change their type, a unit is `vector` of them: 4 where both sides are aligned to so many elements of
+// their type, 1, or 0 for single elements at addresses that are no multiple of their size. Steps are in bytes.
+struct alignas(16) CastPiece {
+  const std::byte* src = nullptr;
+  std::byte* dst = nullptr;
+  Nest nest;  // a: src, b: dst
+  Cut cut;
+  uint32_t unit_src = 0;  // bytes of a unit
+  uint32_t unit_dst = 0;
+  DType from = DType::kF32;
+  DType to = DType::kF32;
+  uint32_t vector = 1;
+};
+
+// Elements that are to hold content. A unit has `vector` elements: of 16 bytes, or 1 and 0 as above. Fill writes to
+// `data`. Check only reads, always 16 bytes of elements, at any address, and as many as there are at the end of a row.
+struct alignas(16) ContentPiece {
+  std::byte* data = nullptr;
+  int64_t index = 0;  // global index of the first element
+  Nest nest;          // a: index in elements, b: bytes in memory
+  Cut cut;
+  uint64_t run = 0;   // elements
+  uint64_t seed = 0;  // of key and step (executor/state/internal/content_mix.h)
+  DType dtype = DType::kF32;
+  DType via = DType::kF32;  // `dtype` where the content has none
+  uint32_t vector = 1;
+  uint32_t result = 0;  // whose CheckResult
+};
+
+// Leaves of the digest (executor/state/digest.h) of a part; a unit is a leaf. Reads whole granules as kShift does.
+struct alignas(16) DigestPiece {
+  const std::byte* src = nullptr;
+  Nest nest;  // a: bytes in src; b: unused
+  uint64_t run = 0;
+  FastDivision run_division;  // by run, when the part has at most kMaxDividend bytes
+  uint64_t bytes = 0;         // of the whole part
+  uint64_t leaves = 0;
+  uint32_t result = 0;  // whose sum
+};
+
+// The wrong elements of one check: how many, and the least global index. Begins as it is here.
+struct CheckResult {
+  uint64_t wrong = 0;
+  uint64_t first = std::numeric_limits<uint64_t>::max();
+};
+
+// --- how a part is cut (make_…_batch does it) ------------------------------------------------------------------------
+// Rows of `row_units` units each, as tiles of at most kTileBytes and kTileUnits.
+struct Tiling {
+  Cut cut;
+  uint64_t tiles = 0;
+};
+Tiling tiling_of(uint64_t row_units, uint32_t rows, uint32_t unit_bytes);
+// The best way for runs of so many bytes; `alignment` (1, 2, … 16) divides all addresses and the run.
+Move move_of(uint32_t alignment, uint64_t run);
+
+// --- batches ---------------------------------------------------------------------------------------------------------
+// Piece i has the tiles first_tile[i] … first_tile[i + 1] − 1.
+template <class Piece>
+struct Pieces {
+  std::vector<Piece> pieces;
+  std::vector<uint32_t> first_tile = {0};
+  bool empty() const { return pieces.empty(); }
+  uint32_t tiles() const { return first_tile.back(); }
+};
+
+// A batch where a kernel can read it.
+template <class Piece>
+struct Work {
+  const Piece* pieces = nullptr;
+  const uint32_t* first_tile = nullptr;
+  uint32_t count = 0;
+  uint32_t tiles = 0;
+};
+
+// Elements that get zero.
+struct BoxZero {
+  Box part;
+  Target dst;
+};
+
+// Each list is for one kernel; either may be empty.
+struct CopyBatch {
+  Pieces<CopyPiece> moves;
+  Pieces<CastPiece> casts;
+};
+struct CheckBatch {
+  Pieces<ContentPiece> pieces;
+  size_t results = 0;  // one a check
+};
+struct DigestBatch {
+  Pieces<DigestPiece> pieces;
+  std::vector<uint64_t> bytes;  // one a box: for digest_of_sum
+};
+
+// CHECKs what copy.h and content.h check, and that a batch has fewer than 2^31 tiles. What is read in one batch is not
+// written in it. Empty parts make no piece.
+CopyBatch make_copy_batch(std::span<const BoxCopy> copies, std::span<const BoxZero> zeros = {});
+Pieces<ContentPiece> make_fill_batch(std::span<const BoxFill> fills);
+CheckBatch make_check_batch(std::span<const BoxCheck> checks);
+// CHECKs also that a part has at most kMaxRows rows that are not contiguous.
+DigestBatch make_hash_batch(std::span<const BoxHash> boxes);
+
+// --- results ---------------------------------------------------------------------------------------------------------
+// The one-element box at a global index, and where it lies in `src`: what a check's least wrong index is read by. With
+// these bytes check_box (content.h) gives the Mismatch.
+Box element_box(const tensor::Shape& shape, int64_t index);
+const std::byte* element_address(const Source& src, const Box& element);
+
+// box_digest from the sum of the leaves.
+uint64_t digest_of_sum(uint64_t sum, uint64_t bytes);
+
+// --- upload ----------------------------------------------------------------------------------------------------------
+// Pieces and then first tiles in one array of bytes. It is to lie at a multiple of 16; the size is a multiple of 16, so
+// that several batches follow each other.
+template <class Piece>
+size_t upload_bytes(const Pieces<Piece>& batch) {
+  const size_t tiles = batch.first_tile.size() * sizeof(uint32_t);
+  return batch.pieces.size() * sizeof(Piece) + (tiles + 15) / 16 * 16;
+}
+template <class Piece>
+void write_upload(const Pieces<Piece>& batch, std::byte* to) {
+  const size_t pieces = batch.pieces.size() * sizeof(Piece);
+  if (pieces > 0) std::memcpy(to, batch.pieces.data(), pieces);
+  std::memcpy(to + pieces, batch.first_tile.data(), batch.first_tile.size() * sizeof(uint32_t));
+}
+// The batch once these bytes lie at `at` (an address of the device, which is not read here).
+template <class Piece>
+Work<Piece> work_at(const Pieces<Piece>& batch, const std::byte* at) {
+  const std::byte* tiles = at + batch.pieces.size() * sizeof(Piece);
+  return {reinterpret_cast<const Piece*>(at), reinterpret_cast<const uint32_t*>(tiles),
+          static_cast<uint32_t>(batch.pieces.size()), batch.tiles()};
+}
+
+}  // namespace scalai::executor::kernels

@@ -1,0 +1,59 @@
+#pragma once
+// Cases that the kernels' tests share: those that run the cores on the host and those on a GPU. Each case has its own
+// place in an array of bytes, with other bytes around that nobody may write.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "executor/cuda/kernels/batch.h"
+#include "ptc/base/random.h"
+
+namespace scalai::executor::kernels {
+
+// Places are offsets in an array that begins at a multiple of 16.
+struct CopyCase {
+  Box part;
+  Box src_box;
+  Box dst_box;
+  DType src_type = DType::kU8;
+  DType dst_type = DType::kU8;
+  bool zero = false;
+  int64_t src_at = 0;
+  int64_t dst_at = 0;
+  std::string str() const;
+};
+struct CopyCases {
+  std::string name;
+  std::vector<CopyCase> cases;
+  int64_t src_bytes = 0;
+  int64_t dst_bytes = 0;
+};
+std::vector<BoxCopy> copies_of(const CopyCases& cases, const std::byte* src, std::byte* dst);
+std::vector<BoxZero> zeros_of(const CopyCases& cases, std::byte* dst);
+
+// Every conversion at aligned and other places, every length of a run up to 300 bytes at every alignment, random parts
+// of every rank and type, and layouts of real jobs (small). What depends on a seed has it in its name.
+std::vector<CopyCases> copy_cases(uint64_t seed);
+
+struct ContentCase {
+  Content content;
+  Box part;
+  Box box;
+  DType dtype = DType::kF32;
+  int64_t at = 0;
+  std::string str() const;
+};
+struct ContentCases {
+  std::string name;
+  std::vector<ContentCase> cases;
+  int64_t bytes = 0;
+};
+// Every type, with and without each `via`, at every alignment; boxes of every rank; indices around and above 2^16·k.
+std::vector<ContentCases> content_cases(uint64_t seed);
+
+// Random bytes: all kinds of numbers, infinities and NaN, for every type.
+std::vector<std::byte> bytes_for_cases(Random& random, int64_t count);
+
+}  // namespace scalai::executor::kernels

@@ -1,0 +1,169 @@
+// The kernels on a GPU, with the cases that cores_test.cpp runs on the host; skipped, with the reason, where no GPU is.
+
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "executor/cuda/kernels/cases.h"
+#include "executor/cuda/kernels/kernels.h"
+#include "executor/state/copy.h"
+#include "executor/state/digest.h"
+
+namespace scalai::executor::kernels {
+namespace {
+
+constexpr uint64_t kSeed = 11;
+
+#define ASSERT_CUDA(expression)                                                      \
+  do {                                                                               \
+    const cudaError_t said = (expression);                                           \
+    ASSERT_EQ(said, cudaSuccess) << #expression << ": " << cudaGetErrorString(said); \
+  } while (false)
+
+// Memory of the device; the size is rounded up to granules.
+class DeviceArray {
+ public:
+  explicit DeviceArray(size_t size) {
+    if (cudaMalloc(&data_, (std::max<size_t>(size, 1) + 15) / 16 * 16) != cudaSuccess) data_ = nullptr;
+  }
+  explicit DeviceArray(const std::vector<std::byte>& from) : DeviceArray(from.size()) {
+    EXPECT_EQ(cudaMemcpy(data_, from.data(), from.size(), cudaMemcpyDefault), cudaSuccess);
+  }
+  ~DeviceArray() { cudaFree(data_); }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  void* data_ = nullptr;
+};
+
+class KernelsOnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    int devices = 0;
+    const cudaError_t seen = cudaGetDeviceCount(&devices);
+    if (seen != cudaSuccess) GTEST_SKIP() << "no GPU: cudaGetDeviceCount says \"" << cudaGetErrorString(seen) << "\"";
+    if (devices == 0) GTEST_SKIP() << "no GPU: cudaGetDeviceCount finds none";
+    ASSERT_CUDA(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, 0));
+  }
+
+  // Uploads the batch, calls launch(work, blocks) and waits.
+  template <class Piece, class Launch>
+  void run(const Pieces<Piece>& batch, Launch launch) const {
+    std::vector<std::byte> upload(upload_bytes(batch));
+    write_upload(batch, upload.data());
+    const DeviceArray on_device(upload);
+    ASSERT_CUDA(launch(work_at(batch, on_device.data()), blocks_for(batch.tiles(), multiprocessors_)));
+    ASSERT_CUDA(cudaDeviceSynchronize());
+  }
+
+  int multiprocessors_ = 0;
+};
+
+std::vector<std::byte> downloaded(const DeviceArray& array, size_t size) {
+  std::vector<std::byte> bytes(size);
+  EXPECT_EQ(cudaMemcpy(bytes.data(), array.data(), size, cudaMemcpyDefault), cudaSuccess);
+  return bytes;
+}
+
+TEST_F(KernelsOnGpu, CopyLikeCopyBox) {
+  Random random(kSeed);
+  for (const CopyCases& cases : copy_cases(kSeed)) {
+    const std::vector<std::byte> src = bytes_for_cases(random, cases.src_bytes);
+    std::vector<std::byte> expected = bytes_for_cases(random, cases.dst_bytes);
+    const DeviceArray src_there(src);
+    const DeviceArray dst_there(expected);
+    for (const CopyCase& one : cases.cases) {
+      const Target dst{one.dst_box, one.dst_type, expected.data() + one.dst_at};
+      const std::vector<std::byte> zeros(static_cast<size_t>(packed_bytes(one.part, one.dst_type)));
+      if (one.zero) {
+        unpack_box(one.part, one.dst_type, zeros.data(), dst);
+      } else {
+        copy_box(one.part, {one.src_box, one.src_type, src.data() + one.src_at}, dst);
+      }
+    }
+    const CopyBatch batch =
+        make_copy_batch(copies_of(cases, src_there.data(), dst_there.data()), zeros_of(cases, dst_there.data()));
+    run(batch.moves, [](const auto& work, uint32_t blocks) { return launch_copy(work, blocks, nullptr); });
+    run(batch.casts, [](const auto& work, uint32_t blocks) { return launch_cast(work, blocks, nullptr); });
+    const std::vector<std::byte> seen = downloaded(dst_there, expected.size());
+    const auto wrong = std::mismatch(seen.begin(), seen.end(), expected.begin()).first - seen.begin();
+    for (const CopyCase& one : cases.cases) {  // names the case
+      if (wrong < one.dst_at - 48 || wrong >= one.dst_at + one.dst_box.volume() * 8 + 48) continue;
+      ASSERT_EQ(wrong, static_cast<int64_t>(seen.size())) << cases.name << ": " << one.str();
+    }
+    ASSERT_EQ(wrong, static_cast<int64_t>(seen.size())) << cases.name;
+  }
+}
+
+TEST_F(KernelsOnGpu, FillAndCheckLikeTheHost) {
+  Random random(kSeed);
+  for (const ContentCases& cases : content_cases(kSeed)) {
+    std::vector<std::byte> expected = bytes_for_cases(random, cases.bytes);
+    const DeviceArray there(expected);
+    std::vector<BoxFill> fills;
+    for (const ContentCase& one : cases.cases) {
+      fill_box(one.content, one.part, {one.box, one.dtype, expected.data() + one.at});
+      fills.push_back({one.content, one.part, {one.box, one.dtype, there.data() + one.at}});
+    }
+    run(make_fill_batch(fills), [](const auto& work, uint32_t blocks) { return launch_fill(work, blocks, nullptr); });
+    ASSERT_TRUE(downloaded(there, expected.size()) == expected) << cases.name;
+
+    for (size_t i = 0; i < expected.size() / 300; ++i) expected[random.below(expected.size())] ^= std::byte{0x10};
+    ASSERT_CUDA(cudaMemcpy(there.data(), expected.data(), expected.size(), cudaMemcpyDefault));
+    std::vector<BoxCheck> checks;
+    for (const BoxFill& fill : fills) checks.push_back({fill.content, fill.part, fill.dst.source()});
+    const CheckBatch batch = make_check_batch(checks);
+    std::vector<CheckResult> results(batch.results);
+    const DeviceArray results_there(results.size() * sizeof(CheckResult));
+    ASSERT_CUDA(
+        cudaMemcpy(results_there.data(), results.data(), results.size() * sizeof(CheckResult), cudaMemcpyDefault));
+    run(batch.pieces, [&](const auto& work, uint32_t blocks) {
+      return launch_check(work, reinterpret_cast<CheckResult*>(results_there.data()), blocks, nullptr);
+    });
+    ASSERT_CUDA(
+        cudaMemcpy(results.data(), results_there.data(), results.size() * sizeof(CheckResult), cudaMemcpyDefault));
+    for (size_t i = 0; i < checks.size(); ++i) {
+      const ContentCase& one = cases.cases[i];
+      const Source here{one.box, one.dtype, expected.data() + one.at};
+      const std::optional<Mismatch> mismatch = check_box(one.content, one.part, here);
+      ASSERT_EQ(results[i].wrong > 0, mismatch.has_value()) << one.str();
+      if (!mismatch) continue;
+      const Box element = element_box(one.content.shape, static_cast<int64_t>(results[i].first));
+      ASSERT_EQ(check_box(one.content, element, {element, one.dtype, element_address(here, element)})->str(),
+                mismatch->str());
+    }
+  }
+}
+
+TEST_F(KernelsOnGpu, DigestLikeBoxDigest) {
+  Random random(kSeed);
+  for (const CopyCases& cases : copy_cases(kSeed)) {
+    const std::vector<std::byte> src = bytes_for_cases(random, cases.src_bytes);
+    const DeviceArray there(src);
+    std::vector<BoxHash> boxes;
+    std::vector<uint64_t> expected;
+    for (const CopyCase& one : cases.cases) {
+      if (one.zero) continue;
+      boxes.push_back({one.part, {one.src_box, one.src_type, there.data() + one.src_at}});
+      expected.push_back(box_digest({one.src_box, one.src_type, src.data() + one.src_at}, one.part));
+    }
+    const DigestBatch batch = make_hash_batch(boxes);
+    std::vector<uint64_t> sums(batch.bytes.size());
+    const DeviceArray sums_there(sums.size() * 8);
+    ASSERT_CUDA(cudaMemset(sums_there.data(), 0, sums.size() * 8));
+    run(batch.pieces, [&](const auto& work, uint32_t blocks) {
+      return launch_digest(work, reinterpret_cast<uint64_t*>(sums_there.data()), blocks, nullptr);
+    });
+    ASSERT_CUDA(cudaMemcpy(sums.data(), sums_there.data(), sums.size() * 8, cudaMemcpyDefault));
+    for (size_t i = 0; i < boxes.size(); ++i) {
+      ASSERT_EQ(digest_of_sum(sums[i], batch.bytes[i]), expected[i]) << cases.name << ": " << boxes[i].part.str();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace scalai::executor::kernels

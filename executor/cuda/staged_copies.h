@@ -1,0 +1,75 @@
+#pragma once
+// Copies that no kernel can do in one go, in chunks through the halves of lanes (lane.h). Templates, so that tests run
+// them on lanes whose streams are simulated, with each order of things that the waits allow.
+
+#include <cstddef>
+#include <span>
+
+#include "absl/status/status.h"
+#include "executor/cuda/stage_plan.h"
+#include "executor/device/backend.h"
+#include "executor/state/copy.h"
+#include "ptc/base/status.h"
+
+namespace scalai::executor::cuda {
+
+// The CPU packs a chunk while the kernel unpacks the one before.
+template <class Lane>
+absl::Status copy_up(Lane& lane, std::span<const BoxCopy> copies) {
+  if (copies.empty()) return {};
+  const auto chunks = plan_chunks(copies, chunk_bytes_for(copies, lane.half(0).host.bytes()));
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    auto& half = lane.half(i);
+    SCALAI_RETURN_IF_ERROR(half.busy.wait());
+    for (const BoxCopy& one : into_stage(copies, chunks[i], half.host.data())) copy_box(one.part, one.src, one.dst);
+    SCALAI_RETURN_IF_ERROR(lane.copy(out_of_stage(copies, chunks[i], half.host.data())));
+    SCALAI_RETURN_IF_ERROR(half.busy.record(lane.stream()));
+  }
+  return lane.finish();
+}
+
+// The CPU unpacks a chunk while the kernel packs the next one.
+template <class Lane>
+absl::Status copy_down(Lane& lane, std::span<const BoxCopy> copies) {
+  if (copies.empty()) return {};
+  const auto chunks = plan_chunks(copies, chunk_bytes_for(copies, lane.half(0).host.bytes()));
+  for (size_t i = 0; i <= chunks.size(); ++i) {
+    if (i < chunks.size()) {
+      auto& half = lane.half(i);
+      SCALAI_RETURN_IF_ERROR(half.busy.wait());
+      SCALAI_RETURN_IF_ERROR(lane.copy(into_stage(copies, chunks[i], half.host.data())));
+      SCALAI_RETURN_IF_ERROR(half.busy.record(lane.stream()));
+    }
+    if (i == 0) continue;
+    auto& before = lane.half(i - 1);
+    SCALAI_RETURN_IF_ERROR(before.busy.wait());
+    for (const BoxCopy& one : out_of_stage(copies, chunks[i - 1], before.host.data())) {
+      copy_box(one.part, one.src, one.dst);
+    }
+  }
+  return {};
+}
+
+// Packed on one GPU, copied over by the driver, unpacked on the other. Returns at once.
+template <class Lane>
+absl::Status copy_far(Lane& from, Lane& to, std::span<const BoxCopy> copies) {
+  const auto chunks = plan_chunks(copies, chunk_bytes_for(copies, from.half(0).out.bytes()));
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    auto& leaving = from.half(i);
+    auto& arriving = to.half(i);
+    // Until the chunk before the last is unpacked, its bytes may still be on their way.
+    SCALAI_RETURN_IF_ERROR(from.stream().wait(arriving.busy));
+    SCALAI_RETURN_IF_ERROR(from.copy(into_stage(copies, chunks[i], leaving.out.data())));
+    SCALAI_RETURN_IF_ERROR(leaving.filled.record(from.stream()));
+    SCALAI_RETURN_IF_ERROR(to.stream().wait(leaving.filled));
+    SCALAI_RETURN_IF_ERROR(to.stream().copy_between_gpus(arriving.in.data(), to.gpu(), leaving.out.data(), from.gpu(),
+                                                         bytes_of(chunks[i])));
+    SCALAI_RETURN_IF_ERROR(to.copy(out_of_stage(copies, chunks[i], arriving.in.data())));
+    SCALAI_RETURN_IF_ERROR(arriving.busy.record(to.stream()));
+  }
+  // Another GPU may be next to get something through the same buffers of `from`.
+  for (const size_t i : {0, 1}) SCALAI_RETURN_IF_ERROR(from.stream().wait(to.half(i).busy));
+  return {};
+}
+
+}  // namespace scalai::executor::cuda

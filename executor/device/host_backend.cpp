@@ -1,0 +1,109 @@
+// Devices in host memory: every batch is a loop over its boxes.
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "executor/device/backend.h"
+#include "executor/state/copy.h"
+#include "executor/state/digest.h"
+#include "ptc/base/status.h"
+
+namespace scalai::executor {
+namespace {
+
+class HostMark final : public Mark {
+ public:
+  absl::StatusOr<bool> passed() const override { return true; }
+};
+
+// Does at once what is put in.
+class HostQueue final : public Queue {
+ public:
+  absl::Status copy(std::span<const BoxCopy> copies) override {
+    for (const BoxCopy& one : copies) copy_box(one.part, one.src, one.dst);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::unique_ptr<Mark>> mark() override { return std::make_unique<HostMark>(); }
+  absl::Status wait(const Mark&) override { return absl::OkStatus(); }
+  void* stream() const override { return nullptr; }
+};
+
+class HostStaging final : public Staging {
+ public:
+  explicit HostStaging(int64_t bytes) : bytes_(static_cast<size_t>(bytes)) {}
+  std::byte* data() const override { return bytes_.data(); }
+  int64_t bytes() const override { return static_cast<int64_t>(bytes_.size()); }
+
+ private:
+  mutable std::vector<std::byte> bytes_;
+};
+
+// Others cannot map it, as little as a GPU's.
+class PrivateSegment final : public Segment {
+ public:
+  explicit PrivateSegment(Segment segment) : Segment(std::move(segment)) {}
+  SegmentAddress address() const override { return {}; }
+};
+
+class HostBackend final : public Backend {
+ public:
+  explicit HostBackend(const HostBackendOptions& options) : options_(options) {}
+  std::string name() const override { return "host"; }
+
+  absl::StatusOr<std::unique_ptr<Memory>> memory_of_device(int, const SegmentOptions& options) override {
+    SCALAI_ASSIGN_OR_RETURN(Segment segment, Segment::create(options));
+    if (options_.devices_per_gpu > 0) return std::make_unique<PrivateSegment>(std::move(segment));
+    return std::make_unique<Segment>(std::move(segment));
+  }
+  int gpu_of_device(int device) const override {
+    return options_.devices_per_gpu > 0 ? device / options_.devices_per_gpu : -1;
+  }
+
+  absl::Status copy(std::span<const BoxCopy> copies) override {
+    each(copies.size(), [&](size_t i) { copy_box(copies[i].part, copies[i].src, copies[i].dst); });
+    return absl::OkStatus();
+  }
+  absl::Status fill(std::span<const BoxFill> fills) override {
+    each(fills.size(), [&](size_t i) { fill_box(fills[i].content, fills[i].part, fills[i].dst); });
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<std::optional<Mismatch>>> check(std::span<const BoxCheck> checks) override {
+    std::vector<std::optional<Mismatch>> found(checks.size());
+    each(checks.size(), [&](size_t i) { found[i] = check_box(checks[i].content, checks[i].part, checks[i].src); });
+    return found;
+  }
+  absl::StatusOr<std::vector<uint64_t>> hash(std::span<const BoxHash> boxes) override {
+    std::vector<uint64_t> digests(boxes.size());
+    each(boxes.size(), [&](size_t i) { digests[i] = box_digest(boxes[i].src, boxes[i].part); });
+    return digests;
+  }
+
+  absl::StatusOr<std::unique_ptr<Queue>> queue(int) override { return std::make_unique<HostQueue>(); }
+  absl::StatusOr<std::unique_ptr<Staging>> staging(int, int64_t bytes) override {
+    return std::make_unique<HostStaging>(bytes);
+  }
+
+ private:
+  void each(size_t count, const std::function<void(size_t)>& work) const {
+    std::atomic<size_t> next = 0;
+    const auto serve = [&] {
+      for (size_t i = next++; i < count; i = next++) work(i);
+    };
+    std::vector<std::thread> helpers;
+    for (size_t i = 1; i < std::min(count, static_cast<size_t>(options_.threads)); ++i) helpers.emplace_back(serve);
+    serve();
+    for (std::thread& helper : helpers) helper.join();
+  }
+
+  const HostBackendOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_host_backend(const HostBackendOptions& options) {
+  return std::make_unique<HostBackend>(options);
+}
+
+}  // namespace scalai::executor

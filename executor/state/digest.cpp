@@ -1,0 +1,77 @@
+#include "executor/state/digest.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "executor/state/internal/digest_mix.h"
+#include "executor/state/internal/runs.h"
+
+namespace scalai::executor {
+namespace {
+static_assert(std::endian::native == std::endian::little, "digests are defined on little-endian bytes");
+
+using internal::kLeafBytes;
+using internal::Leaf;
+
+// Takes bytes in order, however they come.
+class Digest {
+ public:
+  void take(const std::byte* data, int64_t count) {
+    bytes_ += static_cast<uint64_t>(count);
+    while (count > 0) {
+      if (held_ == 0 && count >= kLeafBytes) {
+        add_leaf(data);
+        data += kLeafBytes;
+        count -= kLeafBytes;
+        continue;
+      }
+      const auto n = std::min<int64_t>(count, kLeafBytes - held_);
+      std::memcpy(leaf_.data() + held_, data, static_cast<size_t>(n));
+      held_ += n;
+      data += n;
+      count -= n;
+      if (held_ == kLeafBytes) flush();
+    }
+  }
+  uint64_t finish() {
+    if (held_ > 0) flush();
+    return internal::digest_of_leaves(sum_, bytes_);
+  }
+
+ private:
+  void flush() {
+    std::fill(leaf_.begin() + held_, leaf_.end(), std::byte{0});
+    add_leaf(leaf_.data());
+    held_ = 0;
+  }
+  void add_leaf(const std::byte* data) {
+    Leaf leaf(leaves_++);
+    std::array<uint64_t, kLeafBytes / 8> words;
+    std::memcpy(words.data(), data, kLeafBytes);
+    for (uint32_t j = 0; j < words.size(); ++j) leaf.take(j % 4, words[j]);
+    sum_ += leaf.end();
+  }
+
+  std::array<std::byte, kLeafBytes> leaf_{};
+  int64_t held_ = 0;
+  uint64_t leaves_ = 0;
+  uint64_t bytes_ = 0;
+  uint64_t sum_ = 0;
+};
+}  // namespace
+
+uint64_t box_digest(const Source& src, const Box& part) {
+  Digest digest;
+  if (part.empty()) return digest.finish();
+  const int64_t bytes = tensor::size_of(src.dtype);
+  const internal::Runs runs = internal::runs_of(part, src.box, src.box);
+  internal::for_each_run(runs, [&](int64_t offset, int64_t) {
+    digest.take(src.data + offset * bytes, runs.length * bytes);
+    return true;
+  });
+  return digest.finish();
+}
+
+}  // namespace scalai::executor

@@ -1,0 +1,126 @@
+#include "executor/state/digest.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "executor/state/copy.h"
+#include "executor/state/test_support.h"
+
+namespace scalai::executor {
+namespace {
+using tensor::Shape;
+
+constexpr uint64_t kP1 = 11400714785074694791u;
+constexpr uint64_t kP2 = 14029467366897019727u;
+constexpr uint64_t kP3 = 1609587929392839161u;
+constexpr uint64_t kP4 = 9650029242287828579u;
+
+uint64_t rotl(uint64_t x, int by) { return (x << by) | (x >> (64 - by)); }
+uint64_t avalanche(uint64_t x) {
+  x ^= x >> 33;
+  x *= kP2;
+  x ^= x >> 29;
+  x *= kP3;
+  x ^= x >> 32;
+  return x;
+}
+
+// The formula of the header over dense bytes.
+uint64_t reference(std::vector<std::byte> bytes) {
+  const uint64_t length = bytes.size();
+  bytes.resize((bytes.size() + 127) / 128 * 128);
+  uint64_t sum = 0;
+  for (uint64_t i = 0; i < bytes.size() / 128; ++i) {
+    uint64_t words[16];
+    std::memcpy(words, bytes.data() + i * 128, 128);
+    uint64_t a[4];
+    for (uint64_t k = 0; k < 4; ++k) {
+      a[k] = i * kP2 + k * kP3;
+      for (uint64_t j = k; j < 16; j += 4) a[k] = rotl(a[k] + words[j] * kP2, 31) * kP1;
+    }
+    sum += avalanche(rotl(a[0], 1) + rotl(a[1], 7) + rotl(a[2], 12) + rotl(a[3], 18) + i * kP4);
+  }
+  return avalanche(sum + length * kP3);
+}
+
+std::vector<std::byte> packed(const Box& part, const Source& src) {
+  std::vector<std::byte> bytes(static_cast<size_t>(packed_bytes(part, src.dtype)));
+  if (!part.empty()) pack_box(part, src, src.dtype, bytes.data());
+  return bytes;
+}
+
+TEST(Digest, EveryLengthByTheFormula) {
+  Random random(1);
+  const std::vector<std::byte> bytes = random_bytes(random, 700);
+  for (int64_t length = 0; length <= 700; ++length) {
+    const Box box({0}, {length});
+    const Source src{box, DType::kU8, bytes.data()};
+    ASSERT_EQ(box_digest(src, box), reference(packed(box, src))) << length;
+  }
+}
+
+TEST(Digest, PartsOfEveryRankAndType) {
+  const uint64_t seed = 2;
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  Random random(seed);
+  for (int i = 0; i < 2000; ++i) {
+    Box whole;
+    whole.rank = static_cast<int8_t>(random.between(0, tensor::kMaxRank));
+    for (size_t d = 0; d < static_cast<size_t>(whole.rank); ++d) {
+      whole.hi[d] = random.between(1, whole.rank > 3 ? 6 : 30);
+    }
+    const auto dtype = static_cast<DType>(random.below(15));
+    const std::vector<std::byte> bytes = random_bytes(random, whole.volume() * tensor::size_of(dtype));
+    const Source src{whole, dtype, bytes.data()};
+    const Box part = random_box(random, whole);
+    ASSERT_EQ(box_digest(src, part), reference(packed(part, src))) << part.str() << " in " << whole.str();
+  }
+}
+
+// What corruption looks like: one bit, two words or two leaves exchanged, zeros at the end.
+TEST(Digest, TellsNearlyEqualBytesApart) {
+  Random random(3);
+  const std::vector<std::byte> bytes = random_bytes(random, 512);
+  const auto digest = [](const std::vector<std::byte>& of) {
+    const Box box({0}, {static_cast<int64_t>(of.size())});
+    return box_digest({box, DType::kU8, of.data()}, box);
+  };
+  std::set<uint64_t> seen{digest(bytes)};
+  for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    std::vector<std::byte> other = bytes;
+    other[bit / 8] ^= std::byte{1} << (bit % 8);
+    EXPECT_TRUE(seen.insert(digest(other)).second) << bit;
+  }
+  const auto exchanged = [&](size_t size, size_t a, size_t b) {
+    std::vector<std::byte> other = bytes;
+    std::swap_ranges(other.begin() + static_cast<int64_t>(a * size),
+                     other.begin() + static_cast<int64_t>((a + 1) * size),
+                     other.begin() + static_cast<int64_t>(b * size));
+    return digest(other);
+  };
+  for (size_t b = 0; b < 4; ++b) {
+    for (size_t a = 0; a < b; ++a) EXPECT_TRUE(seen.insert(exchanged(128, a, b)).second) << a << " " << b;
+  }
+  for (size_t b = 0; b < 64; ++b) {
+    for (size_t a = 0; a < b; ++a) EXPECT_TRUE(seen.insert(exchanged(8, a, b)).second) << a << " " << b;
+  }
+  std::vector<std::byte> longer = bytes;
+  for (int i = 0; i < 200; ++i) {
+    longer.push_back(std::byte{0});
+    EXPECT_TRUE(seen.insert(digest(longer)).second) << longer.size();
+  }
+}
+
+// The value is part of what peers agree on: it never changes.
+TEST(Digest, Golden) {
+  std::vector<std::byte> bytes(1000);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7);
+  const Box box({0}, {1000});
+  EXPECT_EQ(box_digest({box, DType::kU8, bytes.data()}, box), 9423988094436586473u);
+  EXPECT_EQ(box_digest({box, DType::kU8, nullptr}, Box({0}, {0})), 0u);
+}
+
+}  // namespace
+}  // namespace scalai::executor

@@ -1,0 +1,125 @@
+#include "executor/worker/exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "ptc/base/status.h"
+
+namespace scalai::executor {
+
+absl::StatusOr<std::string> Exchange::make_unique_id() const {
+  SCALAI_ASSIGN_OR_RETURN(const NcclUniqueId id, executor::make_unique_id(options_.api));
+  return bytes_of(id);
+}
+
+bool Exchange::joined(const std::map<DeviceId, Places::Gpu>& gpus) const {
+  return gpus == gpus_ && !own_.empty() &&
+         std::all_of(own_.begin(), own_.end(), [](const Own& one) { return one.channel->communicator().healthy(); });
+}
+
+absl::Status Exchange::join(const std::map<DeviceId, Places::Gpu>& gpus, HostId own, const std::string& unique_id,
+                            double timeout_s) {
+  SCALAI_ASSIGN_OR_RETURN(const NcclUniqueId id, unique_id_of(unique_id));
+  own_.clear();
+  host_ = own;
+  gpus_ = gpus;
+  ranks_.clear();
+  for (const auto& [device, gpu] : gpus) ranks_[gpu];
+  int next = 0;
+  for (auto& [gpu, rank] : ranks_) rank = next++;
+  std::vector<int> own_ranks;
+  std::vector<Own> mine;
+  int offset = 0;  // of a device among this worker's
+  std::vector<int> numbers;
+  for (const auto& [device, gpu] : gpus) {
+    if (gpu.host != own) continue;
+    const int number = offset++;
+    const int rank = ranks_.at(gpu);
+    if (std::find(own_ranks.begin(), own_ranks.end(), rank) != own_ranks.end()) continue;
+    own_ranks.push_back(rank);
+    numbers.push_back(number);
+    mine.push_back({rank, device, nullptr});
+  }
+  if (mine.empty()) return absl::OkStatus();
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(timeout_s));
+  const auto set_device = [&](int n) { return options_.backend->make_current(numbers[static_cast<size_t>(n)]); };
+  SCALAI_ASSIGN_OR_RETURN(std::vector<Communicator> communicators,
+                          Communicator::join_several(options_.api, {.id = id, .size = static_cast<int>(ranks_.size())},
+                                                     own_ranks, set_device, until));
+  for (size_t i = 0; i < mine.size(); ++i) {
+    ChannelOptions channel = options_.channel;
+    channel.peers_live = [this] { return !peers_live_ || peers_live_(); };
+    SCALAI_ASSIGN_OR_RETURN(
+        mine[i].channel,
+        Channel::create(*options_.backend, numbers[i], std::make_shared<Communicator>(std::move(communicators[i])),
+                        std::move(channel)));
+  }
+  own_ = std::move(mine);
+  return absl::OkStatus();
+}
+
+bool Exchange::carries(DeviceId a, DeviceId b) const {
+  const auto first = gpus_.find(a), second = gpus_.find(b);
+  return first != gpus_.end() && second != gpus_.end() && first->second.host != second->second.host;
+}
+
+Exchange::Own& Exchange::own_of(DeviceId device) {
+  const int rank = rank_of(device);
+  const auto found = std::find_if(own_.begin(), own_.end(), [&](const Own& one) { return one.rank == rank; });
+  SCALAI_CHECK(found != own_.end(), fmt::format("g{} is not ours", device.value));
+  return *found;
+}
+
+absl::Status Exchange::reserve(const std::map<DeviceId, size_t>& messages) {
+  std::map<int, size_t> wanted;
+  for (const auto& [device, count] : messages) wanted[rank_of(device)] += count;
+  for (Own& one : own_) SCALAI_RETURN_IF_ERROR(one.channel->reserve(wanted[one.rank]));
+  return absl::OkStatus();
+}
+
+// One message a peer, its devices' one after the other: in the order of (source, destination), as the peer does it.
+std::vector<Traffic> Exchange::by_rank(std::vector<DeviceMessage>& messages, int rank, bool sending) const {
+  std::sort(messages.begin(), messages.end(), [](const DeviceMessage& a, const DeviceMessage& b) {
+    return std::pair(a.src, a.dst) < std::pair(b.src, b.dst);
+  });
+  std::map<int, std::vector<WireBox>> boxes;
+  for (DeviceMessage& message : messages) {
+    if (rank_of(sending ? message.src : message.dst) != rank) continue;
+    std::vector<WireBox>& list = boxes[rank_of(sending ? message.dst : message.src)];
+    std::move(message.boxes.begin(), message.boxes.end(), std::back_inserter(list));
+  }
+  std::vector<Traffic> traffic;
+  for (auto& [peer, list] : boxes) traffic.push_back({peer, std::move(list)});
+  return traffic;
+}
+
+absl::Status Exchange::run(std::vector<DeviceMessage> sends, std::vector<DeviceMessage> receives,
+                           const std::function<bool()>& peers_live) {
+  peers_live_ = peers_live;
+  std::vector<absl::Status> done(own_.size());
+  std::vector<std::vector<Traffic>> out(own_.size()), in(own_.size());
+  for (size_t i = 0; i < own_.size(); ++i) {
+    out[i] = by_rank(sends, own_[i].rank, true);
+    in[i] = by_rank(receives, own_[i].rank, false);
+  }
+  const auto serve = [&](size_t i) {
+    done[i] = own_[i].channel->run(out[i], in[i]);
+    if (!done[i].ok()) abort();  // the others wait for peers that wait for this one
+  };
+  std::vector<std::thread> helpers;
+  for (size_t i = 1; i < own_.size(); ++i) helpers.emplace_back(serve, i);
+  if (!own_.empty()) serve(0);
+  for (std::thread& helper : helpers) helper.join();
+  peers_live_ = nullptr;
+  for (const absl::Status& status : done) SCALAI_RETURN_IF_ERROR(status);
+  return absl::OkStatus();
+}
+
+void Exchange::abort() {
+  for (Own& one : own_) one.channel->abort();
+}
+
+}  // namespace scalai::executor
