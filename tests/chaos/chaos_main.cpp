@@ -25,10 +25,12 @@ namespace fs = std::filesystem;
 using executor::Process;
 
 constexpr std::string_view kUsage =
-    "usage: exec_chaos --bin=DIR [--runs=N] [--seed=S] [--victims=K] [--within-ms=T]\n"
+    "usage: exec_chaos --bin=DIR [--runs=N] [--seed=S] [--victims=K] [--within-ms=T] [--nccl=FILE]\n"
     "N runs (20) from seed S (1), with the executables in DIR; K = 1 kills workers only, 2 also controllers, 3 "
     "(default) "
-    "also both; each after at most T ms (3000, about as long as an undisturbed run takes)\n";
+    "also both; each after at most T ms (3000, about as long as an undisturbed run takes). With a library that stands "
+    "in "
+    "for NCCL state travels over that.\n";
 constexpr double kDeadline_s = 120;  // of a whole run, on a busy machine
 
 struct Totals {
@@ -38,6 +40,7 @@ struct Totals {
 enum class Victim { kWorker, kController, kBoth };
 uint64_t victims = 3;       // the first so many of these
 uint64_t within_ms = 3000;  // of the start: the kill
+std::string nccl;           // library to give to the runs; empty: state is shared
 
 // Processes of the run: their command line names the controller's address.
 std::vector<pid_t> workers_of(const std::string& address) {
@@ -69,8 +72,10 @@ class Run {
   // What went wrong; "" = nothing.
   std::string play(Totals& totals) {
     fs::create_directories(folder_);
-    auto controller =
-        start({SCALAI_SOURCE_DIR "/tests/chaos/chaos.textproto", "--scale-model=1/16", "--out=" + folder_.string()});
+    std::vector<std::string> words = {SCALAI_SOURCE_DIR "/tests/chaos/chaos.textproto", "--scale-model=1/16",
+                                      "--out=" + folder_.string()};
+    if (!nccl.empty()) words.insert(words.end(), {"--transport=nccl", "--nccl=" + nccl});
+    auto controller = start(words);
     if (!controller.ok()) return fail(message_of(controller.status()));
     const auto victim = static_cast<Victim>(random_.below(static_cast<int64_t>(victims)));
     const double delay_s = 0.001 * static_cast<double>(random_.below(static_cast<int64_t>(within_ms)));
@@ -168,6 +173,8 @@ int run(int argc, char** argv) {
     };
     if (argument.starts_with("--bin=")) {
       bin = argument.substr(6);
+    } else if (argument.starts_with("--nccl=")) {
+      nccl = argument.substr(7);
     } else if (!number("--runs=", runs) && !number("--seed=", seed) && !number("--victims=", victims) &&
                !number("--within-ms=", within_ms)) {
       fmt::print(stderr, "{}", kUsage);
