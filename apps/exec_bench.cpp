@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -195,6 +194,7 @@ int bench_command(const Arguments& arguments) {
   if (!folder.ok()) return report_error(folder.status());
   options->folder = options->devices.folder = (*folder)->path();
   std::vector<bench::Measurement> list;
+  absl::Status ended;
   {
     Progress progress("measuring");
     for (const bench::Case& one : *cases) {
@@ -205,14 +205,13 @@ int bench_command(const Arguments& arguments) {
       list.push_back(*std::move(measured));
     }
     const auto note = [&](const std::string& what) { progress.update(0, what); };
-    auto measured = measure_devices(options->devices, note);
-    if (!measured.ok()) return report_error(measured.status());
-    std::move(measured->begin(), measured->end(), std::back_inserter(list));
+    ended = measure_devices(options->devices, note, list);
   }
+  if (list.empty() && !ended.ok()) return report_error(ended);
   int64_t errors = 0;
   for (const bench::Measurement& one : list) errors += one.errors;
   print(arguments.text("format") == "json" ? bench::json_text(list) : bench::table_text(list));
-  if (errors == 0) return 0;
+  if (errors == 0) return report_error(ended);
   return report_error(failed(fmt::format("{} pieces of state were not what they should be", errors)));
 }
 

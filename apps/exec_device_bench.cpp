@@ -118,8 +118,13 @@ Measurement row_of(const bench::Case& one, const plan::Plan& plan, const bench::
   }
   if (!state.on_gpus()) {
     row.yardsticks.push_back({"memcpy", bench::memcpy_seconds(row.moved_bytes, repetitions)});
-  } else if (const auto copy = ex::cuda::device_copy_seconds(0, row.moved_bytes, repetitions); copy.ok()) {
-    row.yardsticks.push_back({"cudaMemcpyAsync", *copy});
+  } else if (row.moved_bytes > 0) {
+    // By a part where all of it would not fit beside the state.
+    const int64_t bytes = std::min(row.moved_bytes, int64_t{4} << 30);
+    const auto copy = ex::cuda::device_copy_seconds(0, bytes, repetitions);
+    const double share = static_cast<double>(row.moved_bytes) / static_cast<double>(bytes);
+    row.yardsticks.push_back({"cudaMemcpyAsync", copy.ok() ? *copy * share : 0});
+    if (!copy.ok()) fmt::print(stderr, "scalai exec bench: cudaMemcpyAsync: {}\n", message_of(copy.status()));
   }
   return row;
 }
@@ -180,24 +185,34 @@ std::vector<std::string> device_case_names() {
   return names;
 }
 
-absl::StatusOr<std::vector<Measurement>> measure_devices(const DeviceBenchOptions& options,
-                                                         const std::function<void(const std::string&)>& note) {
-  SCALAI_ASSIGN_OR_RETURN(std::vector<Measurement> list, measure_layouts(options, note));
+absl::Status measure_devices(const DeviceBenchOptions& options, const std::function<void(const std::string&)>& note,
+                             std::vector<Measurement>& list) {
+  absl::Status lacking;
+  const auto add = [&](const absl::StatusOr<std::vector<Measurement>>& rows) {
+    if (rows.ok()) {
+      list.insert(list.end(), rows->begin(), rows->end());
+    } else if (absl::IsNotFound(rows.status())) {
+      fmt::print(stderr, "scalai exec bench: left out: {}\n", message_of(rows.status()));
+      if (lacking.ok()) lacking = rows.status();
+    } else {
+      return rows.status();
+    }
+    return absl::OkStatus();
+  };
+  SCALAI_RETURN_IF_ERROR(add(measure_layouts(options, note)));
   if (wants(options, "nccl")) {
     note("nccl");
-    SCALAI_ASSIGN_OR_RETURN(const std::vector<Measurement> rows, measure_nccl(options));
-    list.insert(list.end(), rows.begin(), rows.end());
+    SCALAI_RETURN_IF_ERROR(add(measure_nccl(options)));
   }
-  if (!wants(options, "reconfigure")) return list;
+  if (!wants(options, "reconfigure")) return lacking;
   SCALAI_ASSIGN_OR_RETURN(
       const std::vector<bench::Case> cases,
       bench::make_reconfigurations(options.models.empty() ? whole_models() : options.models, options.scale_model));
   for (size_t i = 0; i + 1 < cases.size(); i += 2) {
     note(cases[i].name);
-    SCALAI_ASSIGN_OR_RETURN(const std::vector<Measurement> rows, measure_model(cases[i], cases[i + 1], options));
-    list.insert(list.end(), rows.begin(), rows.end());
+    SCALAI_RETURN_IF_ERROR(add(measure_model(cases[i], cases[i + 1], options)));
   }
-  return list;
+  return lacking;
 }
 
 }  // namespace scalai::apps

@@ -25,8 +25,10 @@ struct DeviceBenchOptions {
 
 std::vector<std::string> device_case_names();
 
-// `note` is told what comes next. Errors: those of the back end, of NCCL, of the workers; InvalidArgument (no such model).
-absl::StatusOr<std::vector<executor::bench::Measurement>> measure_devices(
-    const DeviceBenchOptions& options, const std::function<void(const std::string&)>& note);
+// Adds rows to `list`. `note` is told what comes next. What is not here, NCCL or room for a model, is told on stderr and
+// left out, and is the error in the end (NotFound). Errors that end it: those of the back end, of NCCL, of the workers;
+// InvalidArgument (no such model).
+absl::Status measure_devices(const DeviceBenchOptions& options, const std::function<void(const std::string&)>& note,
+                             std::vector<executor::bench::Measurement>& list);
 
 }  // namespace scalai::apps

@@ -189,7 +189,9 @@ absl::StatusOr<control::RunReport> execute(const control::Scenario& scenario, co
   SCALAI_RETURN_IF_ERROR(folder.check_free());
   if (options.how.local_workers) {
     const StateOptions& state = options.how.state;
-    SCALAI_RETURN_IF_ERROR(check_here(state, static_cast<int>(scenario.cluster.device_count())));
+    std::vector<int> devices;
+    for (const plan::Host& host : scenario.cluster.hosts) devices.push_back(host.gpus);
+    SCALAI_RETURN_IF_ERROR(check_here(state, devices));
     SCALAI_RETURN_IF_ERROR(check_limits(scenario, state.network(), state.on_gpus(), folder.path()));
   }
   SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <thread>
 
+#include "absl/strings/str_split.h"
 #include "executor/control/token.h"
 #include "ptc/base/status.h"
 
@@ -29,14 +30,19 @@ ex::ProcessOptions worker_process(const SessionOptions& options, const std::stri
   return process;
 }
 
-// The GPUs of each host's worker, as CUDA_VISIBLE_DEVICES: NCCL wants each rank to have one of its own.
-std::vector<std::string> visible_gpus(const plan::Cluster& cluster, int devices_per_gpu) {
+// The GPUs of each host's worker, as CUDA_VISIBLE_DEVICES: NCCL wants each rank to have one of its own. `ours`: the
+// variable as this process has it, which may name some of the machine's only; null: all.
+std::vector<std::string> visible_gpus(const plan::Cluster& cluster, int devices_per_gpu, const char* ours) {
+  const std::vector<std::string> names =
+      ours == nullptr ? std::vector<std::string>() : absl::StrSplit(ours, ',', absl::SkipEmpty());
   std::vector<std::string> visible;
-  int next = 0;
+  size_t next = 0;
   for (const plan::Host& host : cluster.hosts) {
-    std::vector<int> own(static_cast<size_t>((host.gpus + devices_per_gpu - 1) / devices_per_gpu));
-    std::iota(own.begin(), own.end(), next);
-    next += static_cast<int>(own.size());
+    std::vector<std::string> own(static_cast<size_t>((host.gpus + devices_per_gpu - 1) / devices_per_gpu));
+    for (std::string& gpu : own) {
+      gpu = next < names.size() ? names[next] : std::to_string(next);
+      ++next;
+    }
     visible.push_back(fmt::format("{}", fmt::join(own, ",")));
   }
   return visible;
@@ -46,8 +52,8 @@ std::vector<std::string> visible_gpus(const plan::Cluster& cluster, int devices_
 void start_processes(ex::Spawner& spawner, const SessionOptions& options, const std::string& address,
                      const plan::Cluster& cluster, ex::CrewOptions& crew) {
   std::vector<std::string> visible;
-  if (options.state.on_gpus() && std::getenv("CUDA_VISIBLE_DEVICES") == nullptr)
-    visible = visible_gpus(cluster, options.state.devices_per_gpu);
+  if (options.state.on_gpus())
+    visible = visible_gpus(cluster, options.state.devices_per_gpu, std::getenv("CUDA_VISIBLE_DEVICES"));
   crew.start_worker = [&spawner, options, address, visible](HostId host) {
     (void)spawner.kill(static_cast<int32_t>(host.value));  // one that has lost its connection
     (void)spawner.wait(static_cast<int32_t>(host.value), 10);

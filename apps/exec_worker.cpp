@@ -103,14 +103,17 @@ absl::StatusOr<std::vector<HostId>> hosts_of(const Arguments& arguments) {
 }
 
 constexpr auto kComeBack = std::chrono::seconds(1);  // the controller has seen a worker go by then
+constexpr int kMostFailures = 3;                     // of one of several workers, which is begun anew after each
 
 int serve_all(const Shared& shared) {
   std::vector<absl::Status> ends(shared.hosts.size());
   const auto serve_one = [&](size_t i) {
-    for (;;) {
+    for (int failures = 0; failures < kMostFailures;) {
       const absl::StatusOr<bool> told_to_go = serve(shared, static_cast<int32_t>(shared.hosts[i].value));
       ends[i] = told_to_go.status();
-      if (!told_to_go.ok() || !*told_to_go || ends.size() == 1) return;
+      if (ends.size() == 1 || absl::IsUnavailable(ends[i])) return;  // there is no controller any more
+      if (told_to_go.ok() && !*told_to_go) return;
+      failures += told_to_go.ok() ? 0 : 1;
       std::this_thread::sleep_for(kComeBack);
     }
   };

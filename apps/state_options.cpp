@@ -69,16 +69,23 @@ std::vector<std::string> words_of(const StateOptions& options) {
   return words;
 }
 
-absl::Status check_here(const StateOptions& options, int devices) {
+absl::Status check_here(const StateOptions& options, const std::vector<int>& devices_of_hosts) {
   SCALAI_RETURN_IF_ERROR(open_nccl(options).status());
   if (!options.on_gpus()) return absl::OkStatus();
   SCALAI_ASSIGN_OR_RETURN(const ex::cuda::GpuReport report, ex::cuda::gpu_report());
-  const auto room = static_cast<int>(report.gpus.size()) * options.devices_per_gpu;
-  if (devices <= room) return absl::OkStatus();
+  const auto gpus_for = [&](int devices) { return (devices + options.devices_per_gpu - 1) / options.devices_per_gpu; };
+  int devices = 0, apart = 0;
+  for (const int of_host : devices_of_hosts) {
+    devices += of_host;
+    apart += gpus_for(of_host);
+  }
+  const int needed = options.with_nccl() ? apart : gpus_for(devices);  // with NCCL hosts share no GPU
+  const auto there = static_cast<int>(report.gpus.size());
+  if (needed <= there) return absl::OkStatus();
   return missing(
-      fmt::format("{} devices on {} GPUs, {} on each, do not go: give --devices-per-gpu={} or more", devices,
-                  report.gpus.size(), options.devices_per_gpu,
-                  (devices + static_cast<int>(report.gpus.size()) - 1) / static_cast<int>(report.gpus.size())));
+      fmt::format("{} devices of {} hosts, {} on a GPU, need {} GPUs, and {} are here: give "
+                  "--devices-per-gpu a larger number, or take a smaller scenario",
+                  devices, devices_of_hosts.size(), options.devices_per_gpu, needed, there));
 }
 
 absl::StatusOr<std::shared_ptr<ex::Backend>> make_backend(const StateOptions& options) {

@@ -38,8 +38,8 @@ absl::StatusOr<StateOptions> read_state_options(const Arguments& arguments);
 // The same as words.
 std::vector<std::string> words_of(const StateOptions& options);
 
-// NotFound, with what to do: GPUs for so many devices, or NCCL, are asked for and not here.
-absl::Status check_here(const StateOptions& options, int devices);
+// NotFound, with what to do: GPUs for the devices of these hosts, or NCCL, are asked for and not here.
+absl::Status check_here(const StateOptions& options, const std::vector<int>& devices_of_hosts);
 // What devices of this process are. Errors: those of the CUDA back end.
 absl::StatusOr<std::shared_ptr<executor::Backend>> make_backend(const StateOptions& options);
 // NCCL's functions when they are wanted. NotFound: there is no such library.

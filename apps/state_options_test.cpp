@@ -41,10 +41,10 @@ TEST(StateOptions, MemoryOfDevices) {
 }
 
 TEST(StateOptions, WhatIsAskedForMustBeHere) {
-  EXPECT_TRUE(check_here({}, 1000).ok());
-  EXPECT_TRUE(absl::IsNotFound(check_here({.transport = "nccl", .nccl = "/no/such.so"}, 1)));
+  EXPECT_TRUE(check_here({}, {1000}).ok());
+  EXPECT_TRUE(absl::IsNotFound(check_here({.transport = "nccl", .nccl = "/no/such.so"}, {1})));
   const auto report = executor::cuda::gpu_report();
-  const absl::Status on_gpus = check_here({.backend = "cuda", .devices_per_gpu = 2}, 3);
+  const absl::Status on_gpus = check_here({.backend = "cuda", .devices_per_gpu = 2}, {2, 1});
   if (!report.ok()) {
     EXPECT_EQ(on_gpus, report.status());
     EXPECT_TRUE(absl::IsNotFound(make_backend({.backend = "cuda"}).status()));

@@ -136,6 +136,7 @@ absl::StatusOr<std::vector<Measurement>> measure_links(Backend& backend, const N
           api, {.id = id, .size = options.ranks}, ranks, [&](int n) { return backend.make_current(n); }, in(kJoin_s)));
 
   std::barrier together(options.ranks);
+  std::vector<std::atomic<int64_t>> errors(rows.size());
   std::vector<absl::Status> ends(ranks.size());
   std::atomic<bool> over = false;  // after an error of somebody
   const auto serve = [&](size_t n) -> absl::Status {
@@ -156,7 +157,7 @@ absl::StatusOr<std::vector<Measurement>> measure_links(Backend& backend, const N
         const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
         if (n == 0 && i > 0) list[row].transfer_s.push_back(seconds);
         SCALAI_ASSIGN_OR_RETURN(const int64_t wrong, rank.check(rows[row].part));
-        if (n == 0) list[row].errors += wrong;
+        errors[row] += wrong;
       }
     }
     return absl::OkStatus();
@@ -165,13 +166,13 @@ absl::StatusOr<std::vector<Measurement>> measure_links(Backend& backend, const N
   for (size_t n = 0; n < ranks.size(); ++n) {
     threads.emplace_back([&, n] {
       ends[n] = serve(n);
-      if (ends[n].ok()) return;
-      over = true;
-      together.arrive_and_drop();
+      if (!ends[n].ok()) over = true;
+      together.arrive_and_drop();  // nobody waits for one who has left
     });
   }
   for (std::thread& thread : threads) thread.join();
   for (const absl::Status& end : ends) SCALAI_RETURN_IF_ERROR(end);
+  for (size_t row = 0; row < rows.size(); ++row) list[row].errors = errors[row];
   // By bytes: half as many are to take half as long.
   const double plain_s = list[0].seconds();
   list[1].yardsticks = {{"nccl", plain_s}};

@@ -217,6 +217,12 @@ class CudaBackend final : public Backend {
   }
 
   absl::StatusOr<std::unique_ptr<Memory>> memory_of_device(int device, const SegmentOptions& options) override {
+    if (device < 0 || device >= world_->options.devices) {
+      return missing(
+          fmt::format("this process's GPUs have room for {} devices, {} on each, and the scenario wants more "
+                      "here: give --devices-per-gpu a larger number, or more GPUs",
+                      world_->options.devices, world_->options.devices_per_gpu));
+    }
     const int gpu = gpu_of_device(device);
     std::vector<int> reached_by;
     for (int other = 0; other < static_cast<int>(world_->gpus.size()); ++other) {

@@ -74,10 +74,12 @@ std::byte* Channel::staged(const Message& message, size_t chunk) const {
   return staging_->data() + static_cast<int64_t>(slot) * options_.chunk_bytes;
 }
 
-Deadline Channel::deadline() const { return in(options_.stall_s); }
+Deadline Channel::deadline() const { return in(moving_ ? options_.stall_s : options_.begin_s); }
 
 absl::Status Channel::wait_for(const Mark& mark) {
-  return communicator_->watch([&] { return mark.passed(); }, deadline());
+  SCALAI_RETURN_IF_ERROR(communicator_->watch([&] { return mark.passed(); }, deadline()));
+  moving_ = true;
+  return absl::OkStatus();
 }
 
 absl::Status Channel::run(std::span<const Traffic> sends, std::span<const Traffic> receives) {
@@ -95,6 +97,7 @@ absl::Status Channel::run(std::span<const Traffic> sends, std::span<const Traffi
   };
   const std::vector<Message> outgoing = messages_of(sends), incoming = messages_of(receives);
   absl::Status done;
+  moving_ = false;
   {
     const PeerWatch watch(options_.peers_live, [this] { communicator_->abort(); });
     done = run_pipeline(outgoing, incoming);
@@ -102,7 +105,7 @@ absl::Status Channel::run(std::span<const Traffic> sends, std::span<const Traffi
   }
   if (done.ok()) return done;
   communicator_->abort();
-  drain();
+  if (!drain()) return failed(fmt::format("{}; and the GPU does not finish what it had begun", message_of(done)));
   // Whoever has failed first, all others see a peer that is gone.
   const bool of_ours = absl::IsResourceExhausted(done) || absl::IsInvalidArgument(done);
   return of_ours ? done
@@ -171,16 +174,19 @@ absl::Status Channel::step(size_t chunk, const std::vector<Message>& sends, cons
 }
 
 // What has begun comes to its end: then nobody uses the messages' memory.
-void Channel::drain() {
+bool Channel::drain() {
   const Deadline until = in(kDrain_s);
   for (const std::unique_ptr<Queue>* queue : {&pack_, &wire_, &unpack_}) {
     const absl::StatusOr<std::unique_ptr<Mark>> end = (*queue)->mark();
-    while (end.ok() && std::chrono::steady_clock::now() < until) {
+    for (;;) {
+      if (!end.ok()) break;  // the GPU is broken: nothing runs on it
       const absl::StatusOr<bool> passed = (*end)->passed();
       if (!passed.ok() || *passed) break;
+      if (std::chrono::steady_clock::now() > until) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
+  return true;
 }
 
 }  // namespace scalai::executor

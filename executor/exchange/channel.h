@@ -30,7 +30,8 @@ struct Traffic {
 
 struct ChannelOptions {
   int64_t chunk_bytes = int64_t{4} << 20;  // the same on all ranks
-  double stall_s = 30;                     // without any progress: a peer hangs
+  double stall_s = 30;                     // without any progress once it has begun: a peer hangs
+  double begin_s = 600;                    // a peer may have other work before
   // Whether those we can see live; asked every few milliseconds while waiting. Empty: all do.
   std::function<bool()> peers_live;
 };
@@ -51,6 +52,7 @@ class Channel {
   // aborted, nobody writes to the memory of the messages any more, and what was to arrive may be anything:
   //   Unavailable         a peer is gone, or does not answer; or that was so in an earlier run
   //   ResourceExhausted   no memory for so many messages
+  //   Aborted             what had begun does not come to its end: this process is to be given up
   absl::Status run(std::span<const Traffic> sends, std::span<const Traffic> receives);
 
   const Communicator& communicator() const { return *communicator_; }
@@ -74,7 +76,7 @@ class Channel {
                     std::vector<Moments>& moments);
   absl::Status wait_for(const Mark& mark);
   std::byte* staged(const Message& message, size_t chunk) const;
-  void drain();
+  bool drain();
   Deadline deadline() const;
 
   Backend& backend_;
@@ -84,6 +86,7 @@ class Channel {
   std::unique_ptr<Queue> pack_, wire_, unpack_;
   std::unique_ptr<Staging> staging_;
   size_t messages_ = 0;  // that staging_ has room for
+  bool moving_ = false;  // the run under way has sent or received something
 };
 
 }  // namespace scalai::executor

@@ -129,7 +129,7 @@ TEST(Channel, ALostPeerIsAnErrorForAll) {
 
 TEST(Channel, APeerThatStandsStillIsGivenUp) {
   std::atomic<bool> given_up = false;
-  on_ranks(2, {.chunk_bytes = 4096, .stall_s = 0.3}, [&](int rank, Channel& channel) {
+  on_ranks(2, {.chunk_bytes = 4096, .stall_s = 0.3, .begin_s = 0.3}, [&](int rank, Channel& channel) {
     if (rank == 1) {
       while (!given_up) std::this_thread::sleep_for(std::chrono::milliseconds(10));
       return;

@@ -98,6 +98,8 @@ std::vector<Traffic> Exchange::by_rank(std::vector<DeviceMessage>& messages, int
 
 absl::Status Exchange::run(std::vector<DeviceMessage> sends, std::vector<DeviceMessage> receives,
                            const std::function<bool()>& peers_live) {
+  if (own_.empty() && !(sends.empty() && receives.empty()))
+    return absl::UnavailableError("this worker's GPUs are not joined with the others'");
   peers_live_ = peers_live;
   std::vector<absl::Status> done(own_.size());
   std::vector<std::vector<Traffic>> out(own_.size()), in(own_.size());

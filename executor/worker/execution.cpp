@@ -131,12 +131,7 @@ absl::Status Execution::take_over(const Program& program) {
 // What the rounds will need at most, as the plan counts it. Devices that share a GPU share its memory: what some give back
 // others take, and together they do not need what each needs at most.
 absl::Status Execution::reserve(DeviceId device) {
-  const std::map<DeviceId, Places::Gpu>& gpus = places_.gpus();
-  const auto own = gpus.find(device);
-  const bool shares = own != gpus.end() && std::any_of(gpus.begin(), gpus.end(), [&](const auto& entry) {
-                        return entry.first != device && entry.second == own->second;
-                      });
-  if (shares) return absl::OkStatus();
+  if (places_.shares_gpu(device)) return absl::OkStatus();
   Store& store = *places_.own(Location::device(device));
   const auto memory = std::find_if(plan_.memory.begin(), plan_.memory.end(),
                                    [&](const plan::DeviceMemory& one) { return one.device == device; });

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <chrono>
 #include <limits>
+#include <mutex>
+#include <shared_mutex>
 #include <thread>
 
 #include "executor/control/process.h"
@@ -144,7 +146,9 @@ absl::Status Places::fail(const Location& place) {
 }
 
 Places::~Places() {
+  const std::unique_lock alone(locals_->in_use());  // nobody of this process reads what goes
   for (const auto& [place, store] : own_) locals_->remove(place, store.get());
+  own_.clear();
 }
 
 absl::Status Places::peers(const std::vector<WorkerJoined>& workers, bool force_network) {
@@ -267,6 +271,16 @@ absl::StatusOr<PeerSegment*> Places::opened(Remote& remote) {
 // Workers of one process may be told to read each other as if they were far away.
 bool Places::in_process(const Location& place) const {
   return in_cluster(place) && !networked_.contains(host_of(place));
+}
+
+bool Places::shares_gpu(DeviceId device) const {
+  const auto own = gpus_.find(device);
+  return own != gpus_.end() && std::any_of(gpus_.begin(), gpus_.end(), [&](const auto& entry) {
+           const HostId host = entry.second.host;
+           const bool here =
+               host == own->second.host || std::find(hosts_here_.begin(), hosts_here_.end(), host) != hosts_here_.end();
+           return here && entry.first != device && entry.second.number == own->second.number;
+         });
 }
 
 bool Places::neighbours_live() const {

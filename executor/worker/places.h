@@ -83,6 +83,8 @@ class Places {
     friend auto operator<=>(const Gpu&, const Gpu&) = default;
   };
   const std::map<DeviceId, Gpu>& gpus() const { return gpus_; }
+  // Whether another device of this process is on the same GPU.
+  bool shares_gpu(DeviceId device) const;
 
   HostId host() const { return host_; }
   Backend& backend() const { return backend_; }
