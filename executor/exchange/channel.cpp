@@ -25,14 +25,14 @@ Deadline in(double seconds) {
 // notice, and whoever waits in it looks at nothing else.
 class PeerWatch {
  public:
-  PeerWatch(const std::function<bool()>& live, const std::function<void()>& give_up) {
-    if (!live) return;
-    thread_ = std::jthread([this, live, give_up](const std::stop_token& stop) {
+  PeerWatch(const std::function<bool()>& live, const std::function<bool()>& stuck,
+            const std::function<void()>& give_up) {
+    thread_ = std::jthread([this, live, stuck, give_up](const std::stop_token& stop) {
       std::mutex mutex;
       std::unique_lock lock(mutex);
       while (!over_.wait_for(lock, stop, kLook, [&] { return stop.stop_requested(); })) {
         if (stop.stop_requested()) return;
-        if (live()) continue;
+        if ((!live || live()) && !stuck()) continue;
         lost_ = true;
         return give_up();
       }
@@ -74,11 +74,11 @@ std::byte* Channel::staged(const Message& message, size_t chunk) const {
   return staging_->data() + static_cast<int64_t>(slot) * options_.chunk_bytes;
 }
 
-Deadline Channel::deadline() const { return in(moving_ ? options_.stall_s : options_.begin_s); }
+Deadline Channel::deadline() const { return in(progress_ > 0 ? options_.stall_s : options_.begin_s); }
 
 absl::Status Channel::wait_for(const Mark& mark) {
   SCALAI_RETURN_IF_ERROR(communicator_->watch([&] { return mark.passed(); }, deadline()));
-  moving_ = true;
+  ++progress_;
   return absl::OkStatus();
 }
 
@@ -96,12 +96,19 @@ absl::Status Channel::run(std::span<const Traffic> sends, std::span<const Traffi
     return messages;
   };
   const std::vector<Message> outgoing = messages_of(sends), incoming = messages_of(receives);
+  progress_ = 0;
   absl::Status done;
-  moving_ = false;
   {
-    const PeerWatch watch(options_.peers_live, [this] { communicator_->abort(); });
+    // A queue that is full waits for the GPU, and so for a peer, without a deadline of its own.
+    const auto stuck = [this, seen = progress_.load(), since = std::chrono::steady_clock::now()]() mutable {
+      const int64_t now = progress_;
+      if (std::exchange(seen, now) != now) since = std::chrono::steady_clock::now();
+      const double limit_s = 2 * (now > 0 ? options_.stall_s : options_.begin_s);
+      return std::chrono::steady_clock::now() - since > std::chrono::duration<double>(limit_s);
+    };
+    const PeerWatch watch(options_.peers_live, stuck, [this] { communicator_->abort(); });
     done = run_pipeline(outgoing, incoming);
-    if (watch.lost()) done = absl::UnavailableError("a peer's process is gone");
+    if (watch.lost()) done = absl::UnavailableError("a peer's process is gone, or stands still");
   }
   if (done.ok()) return done;
   communicator_->abort();

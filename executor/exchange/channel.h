@@ -12,6 +12,7 @@
 //
 // One thread.
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
@@ -85,8 +86,8 @@ class Channel {
   const ChannelOptions options_;
   std::unique_ptr<Queue> pack_, wire_, unpack_;
   std::unique_ptr<Staging> staging_;
-  size_t messages_ = 0;  // that staging_ has room for
-  bool moving_ = false;  // the run under way has sent or received something
+  size_t messages_ = 0;                // that staging_ has room for
+  std::atomic<int64_t> progress_ = 0;  // of the run under way: moments that have passed
 };
 
 }  // namespace scalai::executor
