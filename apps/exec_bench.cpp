@@ -17,7 +17,6 @@
 #include "executor/bench/driver.h"
 #include "executor/bench/measurement.h"
 #include "executor/bench/yardsticks.h"
-#include "executor/control/token.h"
 #include "executor/state/available_memory.h"
 #include "ptc/base/file.h"
 #include "ptc/base/progress.h"
@@ -75,13 +74,8 @@ class Folder {
 
 absl::StatusOr<bench::Runs> run_on_workers(const bench::Case& one, const plan::Plan& plan, const Options& options) {
   const plan::Cluster cluster = bench::cluster_of(one.devices);
-  SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());
-  SCALAI_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Session> session,
-      Session::start(
-          cluster, {.server = {.bind_address = "127.0.0.1:0", .token = token, .controller = {.run_id = options.folder}},
-                    .log_folder = options.folder,
-                    .state = {.transport = options.transport}}));
+  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                          Session::start_measuring(cluster, {.transport = options.transport}, options.folder));
   const absl::Status ready = session->crew().start();
   absl::StatusOr<bench::Runs> runs =
       ready.ok() ? bench::run_case(session->crew(), one, plan, options.repetitions) : ready;

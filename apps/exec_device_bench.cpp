@@ -11,7 +11,6 @@
 #include "executor/bench/driver.h"
 #include "executor/bench/link_bench.h"
 #include "executor/bench/yardsticks.h"
-#include "executor/control/token.h"
 #include "executor/cuda/topology.h"
 #include "executor/cuda/yardsticks.h"
 #include "executor/nccl/library.h"
@@ -156,13 +155,8 @@ absl::StatusOr<std::vector<Measurement>> measure_model(const bench::Case& there,
     how.devices_per_gpu = std::max(how.devices_per_gpu, (kDevices + gpus - 1) / gpus);
   }
   const plan::Cluster cluster = bench::cluster_of(kDevices, true);
-  SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());
-  SCALAI_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Session> session,
-      Session::start(
-          cluster, {.server = {.bind_address = "127.0.0.1:0", .token = token, .controller = {.run_id = options.folder}},
-                    .log_folder = options.folder,
-                    .state = how}));
+  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                          Session::start_measuring(cluster, how, options.folder));
   const absl::Status ready = session->crew().start();
   absl::StatusOr<std::pair<bench::Runs, bench::Runs>> runs =
       ready.ok() ? bench::run_there_and_back(session->crew(), there, plan_there, back, plan_back, options.repetitions)

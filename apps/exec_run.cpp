@@ -361,7 +361,7 @@ Command exec_run_command() {
            .summary = "run a scenario for real, on worker processes",
            .usage = "scalai exec SCENARIO --out=DIR [--scale-model=1/8]\n"
                     "       scalai exec --resume=DIR\n"
-                    "       scalai exec worker|ctl|bench|calibrate --help",
+                    "       scalai exec worker|ctl|bench|calibrate|doctor --help",
            .description =
                "Runs the scenario's jobs, events and reconfigurations on worker processes, one a host, that hold real "
                "bytes in\n"
@@ -371,6 +371,7 @@ Command exec_run_command() {
                "of `scalai sim`.",
            .options = option_specs(),
            .examples = {"scalai exec scenarios/redeploy-gpt3-1.3b.textproto --scale-model=1/8 --out=out/exec",
+                        "scalai exec my.textproto --out=out/gpu --backend=cuda --devices-per-gpu=8",
                         "scalai exec --resume=out/exec"},
            .min_arguments = 0,
            .max_arguments = 1},

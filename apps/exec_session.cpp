@@ -129,6 +129,15 @@ absl::StatusOr<std::unique_ptr<Session>> Session::start(const plan::Cluster& clu
   return session;
 }
 
+absl::StatusOr<std::unique_ptr<Session>> Session::start_measuring(const plan::Cluster& cluster, StateOptions state,
+                                                                  const std::string& log_folder) {
+  SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());
+  return start(cluster,
+               {.server = {.bind_address = "127.0.0.1:0", .token = token, .controller = {.run_id = log_folder}},
+                .log_folder = log_folder,
+                .state = std::move(state)});
+}
+
 void Session::dismiss() {
   controller_->dismiss("the run is over", 10);
   (void)spawner_.end_all(5);

@@ -28,6 +28,9 @@ class Session {
  public:
   // Binds the address and makes the crew, which has not started. The cluster outlives this.
   static absl::StatusOr<std::unique_ptr<Session>> start(const plan::Cluster& cluster, SessionOptions options);
+  // For a measurement: with local workers, a secret of its own, and nobody who asks or steers.
+  static absl::StatusOr<std::unique_ptr<Session>> start_measuring(const plan::Cluster& cluster, StateOptions state,
+                                                                  const std::string& log_folder);
   // Workers are left to themselves, as after a crash; see dismiss().
   ~Session() = default;
 

@@ -54,13 +54,16 @@ absl::StatusOr<HowRun> RunFolder::how() const {
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(file("run.json")));
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   try {
+    // A run begun before there were GPUs says only whether it used the network.
+    const std::string transport = json.contains("network") && json.at("network") ? "ucx" : "shared-memory";
+    const StateOptions plain;
     return HowRun{.local_workers = json.at("local_workers"),
-                  .state = {.transport = json.at("transport"),
-                            .backend = json.at("backend"),
-                            .devices_per_gpu = json.at("devices_per_gpu"),
-                            .nccl = json.at("nccl"),
-                            .memory_cap = json.at("memory_cap"),
-                            .host_overflow = json.at("host_overflow")},
+                  .state = {.transport = json.value("transport", transport),
+                            .backend = json.value("backend", plain.backend),
+                            .devices_per_gpu = json.value("devices_per_gpu", plain.devices_per_gpu),
+                            .nccl = json.value("nccl", plain.nccl),
+                            .memory_cap = json.value("memory_cap", plain.memory_cap),
+                            .host_overflow = json.value("host_overflow", plain.host_overflow)},
                   .verify = json.at("verify"),
                   .time_scale = json.at("time_scale"),
                   .orphan_timeout_s = json.at("orphan_timeout_s"),

@@ -77,6 +77,21 @@ TEST_F(RunFolderTest, HowItWasStartedReadsBack) {
   EXPECT_TRUE(absl::IsInvalidArgument(folder.how().status())) << folder.how().status();
 }
 
+TEST_F(RunFolderTest, ARunOfAnOlderVersionReadsBack) {
+  for (const bool network : {false, true}) {
+    const std::string json =
+        std::string(R"({"local_workers": true, "verify": "full", "time_scale": 0, "certificate": "",
+      "key": "", "orphan_timeout_s": 60, "states": {}, "network": )") +
+        (network ? "true}" : "false}");
+    ASSERT_TRUE(write_file(path_ + "/run.json", json).ok());
+    const auto read = RunFolder(path_).how();
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->state.transport, network ? "ucx" : "shared-memory");
+    EXPECT_EQ(read->state.backend, "host");
+    EXPECT_EQ(read->state.devices_per_gpu, 1);
+  }
+}
+
 TEST_F(RunFolderTest, ANewRunRemovesWhatTheLastOneLeft) {
   const RunFolder folder(path_);
   ASSERT_TRUE(folder.begin({.run_id = "one"}, {}, token_, "a:1").ok());
