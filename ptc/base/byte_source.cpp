@@ -1,0 +1,91 @@
+#include "ptc/base/byte_source.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "ptc/base/status.h"
+
+namespace scalai {
+namespace {
+
+// What tells one content of a file from the next.
+struct Version {
+  int64_t bytes = 0;
+  int64_t modified_s = 0;
+  int64_t modified_ns = 0;
+  friend bool operator==(const Version&, const Version&) = default;
+};
+
+Version version_of(const struct stat& status) {
+  return {status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+}
+
+class FileSource final : public ByteSource {
+ public:
+  FileSource(std::string path, int fd, Version version) : path_(std::move(path)), fd_(fd), version_(version) {}
+  ~FileSource() override { ::close(fd_); }
+  FileSource(const FileSource&) = delete;
+  FileSource& operator=(const FileSource&) = delete;
+
+  const std::string& name() const override { return path_; }
+  int64_t size() const override { return version_.bytes; }
+  absl::Status read(int64_t offset, std::span<std::byte> dst) const override;
+
+ private:
+  absl::Status check_version() const;
+
+  std::string path_;
+  int fd_;
+  Version version_;
+};
+
+absl::Status FileSource::check_version() const {
+  struct stat now = {};
+  if (::fstat(fd_, &now) != 0) return failed(fmt::format("{}: {}", path_, std::strerror(errno)));
+  if (version_of(now) == version_) return absl::OkStatus();
+  if (now.st_size < version_.bytes) {
+    return invalid(fmt::format("{}: was cut to {} of its {} bytes while in use", path_, now.st_size, version_.bytes));
+  }
+  return invalid(fmt::format("{}: was changed while in use", path_));
+}
+
+absl::Status FileSource::read(int64_t offset, std::span<std::byte> dst) const {
+  SCALAI_CHECK(offset >= 0 && offset <= version_.bytes, path_);
+  SCALAI_CHECK(static_cast<int64_t>(dst.size()) <= version_.bytes - offset, path_);
+  size_t done = 0;
+  while (done < dst.size()) {
+    const ssize_t got = ::pread(fd_, dst.data() + done, dst.size() - done, offset + static_cast<int64_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failed(fmt::format("{}: reading at {}: {}", path_, offset, std::strerror(errno)));
+    if (got == 0) break;  // shorter than it was
+    done += static_cast<size_t>(got);
+  }
+  SCALAI_RETURN_IF_ERROR(check_version());
+  return done == dst.size() ? absl::OkStatus() : failed(fmt::format("{}: ended at {}", path_, offset));
+}
+
+}  // namespace
+
+absl::StatusOr<ByteSourcePtr> open_file_source(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return missing(fmt::format("{}: {}", path, std::strerror(errno)));
+  struct stat status = {};
+  const bool known = ::fstat(fd, &status) == 0;
+  const int error = errno;
+  if (known && S_ISREG(status.st_mode)) return std::make_shared<FileSource>(path, fd, version_of(status));
+  ::close(fd);
+  return missing(fmt::format("{}: {}", path, known ? "is not a regular file" : std::strerror(error)));
+}
+
+absl::StatusOr<std::string> read_all(const ByteSource& source) {
+  std::string bytes(static_cast<size_t>(source.size()), '\0');
+  SCALAI_RETURN_IF_ERROR(source.read(0, std::as_writable_bytes(std::span(bytes))));
+  return bytes;
+}
+
+}  // namespace scalai

@@ -1,0 +1,39 @@
+#pragma once
+// Bytes of known size that can be read anywhere: a local file, ranges of a remote one, or a file that is put together
+// while it is read. Immutable as seen by readers: what was changed or cut underneath is an error, never other bytes. Safe
+// from several threads.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace scalai {
+
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  virtual const std::string& name() const = 0;  // for messages: a path, an address
+  virtual int64_t size() const = 0;
+  // Bytes [offset, offset + dst.size()), which lie inside (CHECK). Errors name the source and leave nothing usable in dst.
+  // InvalidArgument: what lies underneath was cut or changed, or is damaged; Aborted: the read failed.
+  virtual absl::Status read(int64_t offset, std::span<std::byte> dst) const = 0;
+};
+using ByteSourcePtr = std::shared_ptr<const ByteSource>;
+
+// A regular file, kept open and read by pread. Each read checks afterwards that size and time of modification are those
+// of the opening, so bytes of a file that was overwritten meanwhile do not get through. NotFound: it cannot be opened.
+absl::StatusOr<ByteSourcePtr> open_file_source(const std::string& path);
+
+// Opens what a path or an address names.
+using SourceOpener = std::function<absl::StatusOr<ByteSourcePtr>(const std::string& location)>;
+
+// For small files: all of it.
+absl::StatusOr<std::string> read_all(const ByteSource& source);
+
+}  // namespace scalai

@@ -1,0 +1,75 @@
+#include "ptc/base/byte_source.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "ptc/base/status.h"
+
+namespace scalai {
+namespace {
+
+using testing::HasSubstr;
+
+class ByteSourceTest : public testing::Test {
+ protected:
+  ByteSourceTest() {
+    std::string pattern = testing::TempDir() + "scalai-bytes-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+    write("0123456789");
+  }
+  ~ByteSourceTest() override { std::filesystem::remove_all(folder_); }
+  std::string path() const { return folder_ + "/bytes"; }
+  void write(const std::string& text) const { std::ofstream(path()) << text; }
+
+  std::string folder_;
+};
+
+std::string read(const ByteSource& source, int64_t offset, size_t bytes) {
+  std::string text(bytes, '?');
+  const absl::Status status = source.read(offset, std::as_writable_bytes(std::span(text)));
+  return status.ok() ? text : message_of(status);
+}
+
+TEST_F(ByteSourceTest, ReadsAnywhere) {
+  const absl::StatusOr<ByteSourcePtr> source = open_file_source(path());
+  ASSERT_TRUE(source.ok());
+  EXPECT_EQ((*source)->size(), 10);
+  EXPECT_EQ((*source)->name(), path());
+  EXPECT_EQ(read(**source, 3, 4), "3456");
+  EXPECT_EQ(read(**source, 10, 0), "");
+  EXPECT_EQ(*read_all(**source), "0123456789");
+}
+
+TEST_F(ByteSourceTest, ARemovedFileCanStillBeRead) {
+  const absl::StatusOr<ByteSourcePtr> source = open_file_source(path());
+  std::filesystem::remove(path());
+  EXPECT_EQ(read(**source, 0, 10), "0123456789");
+}
+
+TEST_F(ByteSourceTest, ACutOrChangedFileIsAnErrorAndNotOtherBytes) {
+  const absl::StatusOr<ByteSourcePtr> cut = open_file_source(path());
+  std::filesystem::resize_file(path(), 5);
+  EXPECT_THAT(read(**cut, 0, 10), HasSubstr("was cut to 5 of its 10 bytes"));
+  EXPECT_THAT(read(**cut, 0, 2), HasSubstr("was cut"));
+
+  write("abcdefghij");
+  const absl::StatusOr<ByteSourcePtr> changed = open_file_source(path());
+  write("ABCDEFGHIJ");
+  const timespec later[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, {.tv_sec = 2'000'000'000, .tv_nsec = 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path().c_str(), later, 0), 0);
+  EXPECT_THAT(read(**changed, 0, 10), HasSubstr("was changed while in use"));
+}
+
+TEST_F(ByteSourceTest, WhatIsNoFileIsMissing) {
+  EXPECT_TRUE(absl::IsNotFound(open_file_source(folder_).status()));
+  EXPECT_TRUE(absl::IsNotFound(open_file_source(folder_ + "/no").status()));
+}
+
+}  // namespace
+}  // namespace scalai
