@@ -19,6 +19,7 @@
 #include "executor/control/inline_control.h"
 #include "executor/control/token.h"
 #include "executor/runtime/exec_runtime.h"
+#include "executor/worker/sample_reading.h"
 #include "executor/worker/state_source.h"
 #include "ptc/base/file.h"
 #include "ptc/base/progress.h"
@@ -44,13 +45,14 @@ ex::VerifyMode verify_mode(const std::string& name) {
   return name == "sample" ? ex::VerifyMode::kSample : ex::VerifyMode::kNone;
 }
 
-std::map<int, std::string> states_by_index(const control::Scenario& scenario, const HowRun& how) {
-  std::map<int, std::string> states;
+std::map<int, std::string> by_index(const control::Scenario& scenario,
+                                    const std::map<std::string, std::string>& paths) {
+  std::map<int, std::string> result;
   for (size_t i = 0; i < scenario.jobs.size(); ++i) {
-    const auto found = how.states.find(scenario.jobs[i].name);
-    if (found != how.states.end()) states[static_cast<int>(i)] = found->second;
+    const auto found = paths.find(scenario.jobs[i].name);
+    if (found != paths.end()) result[static_cast<int>(i)] = found->second;
   }
-  return states;
+  return result;
 }
 
 absl::StatusOr<control::RunReport> run_scenario(const control::Scenario& scenario, const control::Strategy& strategy,
@@ -70,7 +72,8 @@ absl::StatusOr<control::RunReport> run_scenario(const control::Scenario& scenari
                            .time_scale = options.how.time_scale,
                            .plan_only = options.plan_only,
                            .log = log.get(),
-                           .states = states_by_index(scenario, options.how),
+                           .states = by_index(scenario, options.how.states),
+                           .datasets = by_index(scenario, options.how.datasets),
                            .requests = &steering.requests(),
                            .resume = options.resume,
                            .past = std::move(past)});
@@ -80,7 +83,8 @@ absl::StatusOr<control::RunReport> run_scenario(const control::Scenario& scenari
     progress.update(scenario.until_s ? at_s / *scenario.until_s : 0, fmt::format("at {:.0f} s", at_s));
   };
   steering.begin(controller);
-  auto ran = control::run(scenario, strategy, runtime, {.check_plans = options.run.check, .watch = watch});
+  auto ran = control::run(scenario, strategy, runtime,
+                          {.check_plans = options.run.check, .reads_samples = !options.plan_only, .watch = watch});
   steering.end();
   SCALAI_ASSIGN_OR_RETURN(control::RunReport report, std::move(ran));
   report.runtime = "exec";
@@ -122,6 +126,18 @@ absl::StatusOr<std::map<std::string, std::string>> states_of(const control::Scen
     if (!states.emplace(job.name, absolute).second) return invalid(fmt::format("two states of job {}", job.name));
   }
   return states;
+}
+
+// Workers open the indices too, so they get paths that hold anywhere on the machine.
+absl::StatusOr<std::map<std::string, std::string>> datasets_of(const control::Scenario& scenario) {
+  std::map<std::string, std::string> datasets;
+  for (const control::JobSpec& job : scenario.jobs) {
+    if (!job.dataset || job.dataset->index.empty()) continue;
+    const std::string path = std::filesystem::absolute(job.dataset->index_path).lexically_normal().string();
+    SCALAI_RETURN_IF_ERROR(ex::SampleReading::open(data::state_text(job.dataset->state), path).status());
+    datasets.emplace(job.name, path);
+  }
+  return datasets;
 }
 
 // The first one drains the run; the second one leaves at once, as a kill would. Before a new run there is nothing to save.
@@ -296,6 +312,11 @@ int run_command(const Arguments& arguments) {
   auto states = states_of(*scenario, arguments.list("state"));
   if (!states.ok()) return report_error(states.status());
   options.how.states = *std::move(states);
+  if (!options.plan_only) {
+    auto datasets = datasets_of(*scenario);
+    if (!datasets.ok()) return report_error(datasets.status());
+    options.how.datasets = *std::move(datasets);
+  }
   const absl::Status prepared = prepare_folder(options.run.out);
   if (!prepared.ok()) return report_error(prepared);
   const std::string strategy = arguments.has("strategy") ? arguments.text("strategy") : scenario->strategy;
@@ -321,9 +342,9 @@ std::vector<OptionSpec> option_specs() {
       {.name = "state",
        .type = ValueType::kList,
        .value_name = "[JOB=]PATH",
-       .help =
-           "Real state of a job: a safetensors file, a folder of them, or a checkpoint; tensors by name, the rest is "
-           "generated."},
+       .help = "Real state of a job: a safetensors file, a folder of them, or a checkpoint (a job's, one of `scalai "
+               "reshard`, "
+               "a Hugging Face folder); tensors by name, the rest is generated."},
       {.name = "time-scale",
        .type = ValueType::kSeconds,
        .value_name = "TIME",

@@ -42,7 +42,8 @@ absl::StatusOr<ex::Journal> RunFolder::begin(const ex::RunFacts& facts, const Ho
                                {"certificate", how.certificate_file},
                                {"key", how.key_file},
                                {"orphan_timeout_s", how.orphan_timeout_s},
-                               {"states", how.states}};
+                               {"states", how.states},
+                               {"datasets", how.datasets}};
   SCALAI_RETURN_IF_ERROR(write_file(file("run.json"), json.dump(2) + "\n"));
   SCALAI_RETURN_IF_ERROR(ex::write_token(file("token"), token));
   SCALAI_ASSIGN_OR_RETURN(ex::Journal journal, ex::Journal::create(file("journal.db"), facts));
@@ -57,6 +58,7 @@ absl::StatusOr<HowRun> RunFolder::how() const {
     // A run begun before there were GPUs says only whether it used the network.
     const std::string transport = json.contains("network") && json.at("network") ? "ucx" : "shared-memory";
     const StateOptions plain;
+    const std::map<std::string, std::string> plain_paths;
     return HowRun{.local_workers = json.at("local_workers"),
                   .state = {.transport = json.value("transport", transport),
                             .backend = json.value("backend", plain.backend),
@@ -69,7 +71,8 @@ absl::StatusOr<HowRun> RunFolder::how() const {
                   .orphan_timeout_s = json.at("orphan_timeout_s"),
                   .certificate_file = json.at("certificate"),
                   .key_file = json.at("key"),
-                  .states = json.at("states")};
+                  .states = json.at("states"),
+                  .datasets = json.value("datasets", plain_paths)};
   } catch (const nlohmann::json::exception& error) {
     return invalid(fmt::format("{}: {}", file("run.json"), error.what()));
   }

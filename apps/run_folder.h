@@ -23,7 +23,8 @@ struct HowRun {
   double time_scale = 0;
   double orphan_timeout_s = 60;
   std::string certificate_file, key_file;
-  std::map<std::string, std::string> states;  // file or folder of a real state, by job
+  std::map<std::string, std::string> states;    // file or folder of a real state, by job
+  std::map<std::string, std::string> datasets;  // index file, by job
 };
 
 class RunFolder {

@@ -72,7 +72,7 @@ else()
   scalai_note(CUDA no "switched off (SCALAI_CUDA=OFF)")
 endif()
 
-# --- what else the real runtime and the file system will use; looked for so that one table says it all ----
+# --- what else the real runtime will use; looked for so that one table says it all ----------------------
 find_path(NCCL_INCLUDE_DIR nccl.h PATHS /usr/local/cuda/include)
 if(NCCL_INCLUDE_DIR)
   scalai_note(NCCL yes "${NCCL_INCLUDE_DIR}")
@@ -98,11 +98,14 @@ else()
   set(SCALAI_WITH_UCX OFF)
   scalai_note(UCX no "scalai-exec works on one machine only (Debian: libucx-dev)")
 endif()
-pkg_check_modules(FUSE QUIET fuse3)
+# --- the file system -----------------------------------------------------------------------------------
+pkg_check_modules(FUSE QUIET IMPORTED_TARGET fuse3>=3.13)
 if(FUSE_FOUND)
-  scalai_note(libfuse3 yes "${FUSE_VERSION}")
+  set(SCALAI_WITH_FUSE ON)
+  scalai_note(libfuse3 yes "${FUSE_VERSION}: builds scalai-fs")
 else()
-  scalai_note(libfuse3 no "no fuse3.pc")
+  set(SCALAI_WITH_FUSE OFF)
+  scalai_note(libfuse3 no "or older than 3.13: scalai-fs is not built (Debian: libfuse3-dev)")
 endif()
 
 function(scalai_print_summary)

@@ -29,6 +29,7 @@ class SimRuntime::Impl {
 
   void perform(const control::Train& train);
   void perform(const control::Halt& halt) { ++job(halt.job).train_generation; }
+  void perform(const control::Read&) {}  // nothing is read, and control::run() has been told so
   void perform(const control::Execute& execute);
   void perform(const control::Abort& abort);
   void perform(const control::Commit&) {}

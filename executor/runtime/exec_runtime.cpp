@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "executor/runtime/internal/exec_runtime_impl.h"
+#include "executor/runtime/sample_work.h"
 #include "ptc/base/status.h"
 #include "ptc/plan/estimate.h"
 
@@ -259,6 +260,24 @@ absl::Status ExecRuntime::Impl::happen(const TrainEnd& end) {
   return absl::OkStatus();
 }
 
+// All that is to be read. A worker that is lost meanwhile leaves it to the others; when none lives it has to wait.
+absl::Status ExecRuntime::Impl::read_samples() {
+  for (size_t i = 0; i < jobs_.size(); ++i) {
+    std::deque<control::Read>& unread = jobs_[i].unread;
+    while (!unread.empty() && !crew_.living().empty()) {
+      const auto index = options_.datasets.find(static_cast<int>(i));
+      absl::StatusOr<control::SamplesRead> read = scalai::executor::read_samples(
+          scenario_, crew_, index != options_.datasets.end() ? index->second : scenario_.jobs[i].dataset->index_path,
+          unread.front());
+      SCALAI_RETURN_IF_ERROR(explained(read.status()));
+      if (!read.ok()) continue;
+      unread.pop_front();
+      report(*std::move(read));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // ---- time and what is heard ---------------------------------------------------------------------------------------
 
 void ExecRuntime::Impl::worker_lost(HostId host, const std::string& reason) {
@@ -320,6 +339,7 @@ absl::StatusOr<control::Event> ExecRuntime::Impl::next_event() {
   SCALAI_RETURN_IF_ERROR(go_live());
   SCALAI_RETURN_IF_ERROR(judge_workers());
   SCALAI_RETURN_IF_ERROR(begin_again());
+  SCALAI_RETURN_IF_ERROR(read_samples());
   while (ready_.empty()) {
     if (agenda_.empty()) {
       const bool waits = std::any_of(jobs_.begin(), jobs_.end(),

@@ -30,10 +30,11 @@ struct ExecOptions {
   std::string folder;  // of the run: checkpoints are written there
   VerifyMode verify = VerifyMode::kFull;
   double time_scale = 0;
-  bool plan_only = false;             // no workers: plans are made, nothing moves (the crew has not started)
-  RunLog* log = nullptr;              // outlives the runtime; null: nothing is written down
-  std::map<int, std::string> states;  // by job: file or folder of its real state (executor/worker/state_source.h)
-  LiveRequests* requests = nullptr;   // outlives the runtime; whoever adds one wakes the controller with a note
+  bool plan_only = false;               // no workers: plans are made, nothing moves (the crew has not started)
+  RunLog* log = nullptr;                // outlives the runtime; null: nothing is written down
+  std::map<int, std::string> states;    // by job: file or folder of its real state (executor/worker/state_source.h)
+  std::map<int, std::string> datasets;  // by job: its index file, as workers find it; else the scenario's index_path
+  LiveRequests* requests = nullptr;     // outlives the runtime; whoever adds one wakes the controller with a note
   // This controller goes on where another one ended. `past`: its events, Started left out. They are told again first, and
   // what was done about them is taken as done. Then the workers that join again within `rejoin_s` go on, and those that do
   // not are lost.

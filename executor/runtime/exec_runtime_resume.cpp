@@ -11,6 +11,8 @@ void ExecRuntime::Impl::note(const control::Command& command) {
     job(train->job).work->note_begin(train->collection, train->from_step);
   } else if (const auto* halt = std::get_if<control::Halt>(&command)) {
     ++job(halt->job).train_generation;
+  } else if (const auto* read = std::get_if<control::Read>(&command)) {
+    job(read->job).unread.push_back(*read);
   } else if (const auto* execute = std::get_if<control::Execute>(&command)) {
     take_up(*execute);
     job(execute->job).work->note_execute(*execute);
@@ -65,6 +67,9 @@ void ExecRuntime::Impl::note(const control::Event& event) {
       const auto* end = std::get_if<TimerEnd>(&action);
       return end != nullptr && end->timer == timer->timer;
     });
+  } else if (const auto* samples = std::get_if<control::SamplesRead>(&event.body)) {
+    std::deque<control::Read>& unread = job(samples->job).unread;
+    if (!unread.empty()) unread.pop_front();
   } else if (const auto* lost = std::get_if<control::DevicesLost>(&event.body)) {
     const size_t armed = agenda_.size();
     disarm([&](const Action& action) {

@@ -20,7 +20,7 @@ std::string eventful() {
          job_text("a",
                   "gpus: 4 configs { layout: \"tp2,dp2\" step_time: \"1s\" } configs { layout: \"tp2,pp2,dp2\" "
                   "step_time: \"600ms\" } configs { layout: \"tp2\" step_time: \"2s\" } "
-                  "checkpoint { every_steps: 20 host_memory_copy: true }") +
+                  "checkpoint { every_steps: 20 host_memory_copy: true } dataset { samples: 37 }") +
          "events { at: \"10s\" resize { gpus: 8 } }\n"
          "events { at: \"30s\" redeploy { devices: [4, 5, 6, 7] } }\n"
          "events { during { reconfiguration: 2 after_round: 0 } fail { hosts: [2] } }\n"
@@ -83,7 +83,8 @@ class Resume : public ::testing::Test {
   absl::StatusOr<control::RunReport> run(Fleet& fleet, Crew& crew, ExecOptions options) {
     control::Recorder recorder;
     ExecRuntime runtime(scenario_, fleet.controller(), crew, recorder, std::move(options));
-    return control::run(scenario_, control::find_strategy("reshard", scenario_.costs).value(), runtime);
+    return control::run(scenario_, control::find_strategy("reshard", scenario_.costs).value(), runtime,
+                        {.reads_samples = true});
   }
 
   // Dies around the n-th record, and goes on.
@@ -123,6 +124,16 @@ class Resume : public ::testing::Test {
     return result;
   }
 
+  // A dataset, if there is one, has been read exactly once, by both controllers together.
+  static void expect_the_same_reading(const control::RunReport& resumed, const control::RunReport& whole) {
+    const std::optional<control::DatasetRecord>& one = resumed.jobs[0].dataset;
+    ASSERT_EQ(one.has_value(), whole.jobs[0].dataset.has_value());
+    if (!one.has_value()) return;
+    EXPECT_EQ(one->exactly_once, true);
+    EXPECT_EQ(one->samples_read, whole.jobs[0].dataset->samples_read);
+    EXPECT_EQ(one->samples_again, whole.jobs[0].dataset->samples_again);
+  }
+
   // Every `stride`-th record, before and after it in turn.
   void expect_the_same_plans_wherever_it_dies(int stride, size_t plans) {
     const Lives whole = run_twice(0, false);
@@ -139,6 +150,7 @@ class Resume : public ::testing::Test {
       EXPECT_EQ(digests(*resumed.report), expected);
       EXPECT_EQ(resumed.report->jobs[0].state, "running") << resumed.report->jobs[0].failure;
       EXPECT_EQ(resumed.report->jobs[0].steps, whole.report->jobs[0].steps);
+      expect_the_same_reading(*resumed.report, *whole.report);
     }
     EXPECT_GE(deaths, 8);
   }

@@ -11,6 +11,7 @@
 #include "executor/worker/places.h"
 #include "executor/worker/worker.h"
 #include "ptc/base/status.h"
+#include "ptc/checkpoint/family.h"
 #include "ptc/checkpoint/job_checkpoint.h"
 #include "ptc/collection/collection_file.h"
 #include "ptc/plan/plan_io.h"
@@ -31,6 +32,14 @@ int64_t version_of(control::SnapshotId snapshot) {
 }
 
 std::string text_of(const Collection& collection) { return collection::collection_text(collection, {}); }
+
+// So that a checkpoint says whose state it is; empty: a model without a family (ptc/checkpoint/families).
+std::string model_text(const model::Model& model) {
+  const auto family = checkpoint::Families::built_in().of_model(model);
+  if (!family.ok()) return "";
+  const auto sizes = family->sizes_of_model(model);
+  return sizes.ok() ? checkpoint::model_file_text({family->name(), model.name, *sizes}) : "";
+}
 
 void set_box(const tensor::Box& box, TensorId tensor, tensor::DType dtype, proto::TensorBox& out) {
   out.set_tensor(tensor.value);
@@ -323,6 +332,8 @@ absl::Status JobWork::write_checkpoint(const control::Background& background, co
     write.set_collection(text_of(side));
     calls.emplace_back(host, std::move(body));
   }
+  const std::string model = model_text(spec().model);
+  if (!model.empty()) SCALAI_RETURN_IF_ERROR(writer.add_file(std::string(checkpoint::kModelFileName), model));
   SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, crew_.call("write", calls));
   std::vector<std::string> parts;
   for (const ReplyBody& reply : replies) parts.insert(parts.end(), reply.parts().begin(), reply.parts().end());

@@ -228,8 +228,8 @@ inline Ran execute(const control::Scenario& scenario, const std::string& strateg
   control::Recorder recorder;
   options.folder = folder;
   ExecRuntime runtime(scenario, fleet.controller(), crew, recorder, std::move(options));
-  ran.report =
-      control::run(scenario, control::find_strategy(strategy, scenario.costs).value(), runtime, {.check_plans = true});
+  ran.report = control::run(scenario, control::find_strategy(strategy, scenario.costs).value(), runtime,
+                            {.check_plans = true, .reads_samples = true});
   if (ran.report.ok()) {
     ran.report->runtime = "exec";
     ran.report->recorder = std::move(recorder);

@@ -15,7 +15,7 @@
 #include "executor/state/copy.h"
 #include "executor/state/digest.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/job_checkpoint.h"
+#include "ptc/checkpoint/checkpoint.h"
 #include "ptc/checkpoint/safetensors.h"
 
 namespace scalai::executor {
@@ -62,11 +62,11 @@ struct StateSource::Files {
     DType dtype = DType::kF32;
     const checkpoint::SafetensorsFile* safetensors = nullptr;  // or of the checkpoint
     const checkpoint::StoredTensor* tensor = nullptr;
-    TensorId id;
+    size_t number = 0;  // in the checkpoint's tensors
   };
   std::string path;
   std::vector<std::unique_ptr<checkpoint::SafetensorsFile>> safetensors;
-  std::unique_ptr<checkpoint::Reader> checkpoint;
+  std::shared_ptr<const checkpoint::Checkpoint> checkpoint;
   std::map<std::string, Stored> tensors;
 
   const Stored* find(const std::string& name) const {
@@ -83,29 +83,24 @@ absl::Status StateSource::Files::add_file(const std::string& file) {
   safetensors.push_back(std::make_unique<checkpoint::SafetensorsFile>(std::move(opened)));
   const checkpoint::SafetensorsFile& added = *safetensors.back();
   for (const checkpoint::StoredTensor& tensor : added.header().tensors) {
-    const auto [other, fresh] =
-        tensors.insert({tensor.name, {file, tensor.shape, tensor.dtype, &added, &tensor, TensorId()}});
+    const auto [other, fresh] = tensors.insert({tensor.name, {file, tensor.shape, tensor.dtype, &added, &tensor}});
     if (!fresh) return invalid(fmt::format("tensor \"{}\" is in {} and in {}", tensor.name, other->second.file, file));
   }
   return absl::OkStatus();
 }
 
 absl::Status StateSource::Files::add_checkpoint() {
-  SCALAI_ASSIGN_OR_RETURN(checkpoint::Reader opened, checkpoint::Reader::open(path));
-  checkpoint = std::make_unique<checkpoint::Reader>(std::move(opened));
-  const std::vector<collection::LogicalTensor>& list = checkpoint->collection().tensors;
-  for (size_t i = 0; i < list.size(); ++i) {
-    tensors.insert(
-        {list[i].name,
-         {path, extents_of(list[i].shape), list[i].dtype, nullptr, nullptr, TensorId(static_cast<int64_t>(i))}});
-  }
+  SCALAI_ASSIGN_OR_RETURN(checkpoint, checkpoint::Checkpoint::open(path));
+  const std::vector<checkpoint::LogicalState>& list = checkpoint->tensors();
+  for (size_t i = 0; i < list.size(); ++i)
+    tensors.insert({list[i].name, {path, extents_of(list[i].shape), list[i].dtype, nullptr, nullptr, i}});
   return absl::OkStatus();
 }
 
 // Dense and row-major, in the dtype that is stored.
 absl::Status StateSource::Files::read(const Stored& stored, const Box& box, std::vector<std::byte>& bytes) const {
   bytes.resize(static_cast<size_t>(packed_bytes(box, stored.dtype)));
-  if (stored.safetensors == nullptr) return checkpoint->read(stored.id, box, bytes);
+  if (stored.safetensors == nullptr) return checkpoint->read(stored.number, box, bytes);
   const auto size = static_cast<int64_t>(tensor::size_of(stored.dtype));
   size_t done = 0;
   return for_each_run(box, stored.shape, [&](int64_t first, int64_t elements) {
@@ -124,7 +119,7 @@ absl::StatusOr<std::shared_ptr<const StateSource>> StateSource::open(const std::
   if (!path.empty()) {
     files = std::make_unique<Files>();
     files->path = path;
-    if (fs::exists(path + "/manifest.json")) {
+    if (fs::exists(path + "/manifest.json") || fs::exists(path + "/config.json")) {
       SCALAI_RETURN_IF_ERROR(files->add_checkpoint());
     } else if (fs::is_directory(path)) {
       std::vector<std::string> names;

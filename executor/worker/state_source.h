@@ -2,8 +2,9 @@
 // What a job's state should be, anywhere and at any step: the closed form (executor/state/content.h), or for tensors that
 // a real state has, what lies in its files. Training is emulated, so a real tensor stays what it is.
 //
-// A real state is a safetensors file, a folder of such files, or a checkpoint (ptc/checkpoint). Tensors are matched by
-// name; their shapes must be the job's, their types are converted.
+// A real state is a safetensors file, a folder of such files, or any checkpoint that says what it is
+// (ptc/checkpoint/checkpoint.h): a job's, one that `scalai reshard` wrote in whatever layout, a Hugging Face folder. Tensors
+// are matched by their logical names; their shapes must be the job's, their types are converted.
 //
 // Values behind const functions: safe from several threads.
 

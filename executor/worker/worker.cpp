@@ -9,6 +9,7 @@
 
 #include "executor/state/copy.h"
 #include "executor/worker/device_state.h"
+#include "executor/worker/sample_reading.h"
 #include "ptc/base/status.h"
 #include "ptc/collection/collection_file.h"
 #include "ptc/plan/plan_io.h"
@@ -26,6 +27,7 @@ struct Worker::Job {
   std::shared_ptr<const StateSource> content;
   std::map<int64_t, collection::Collection> collections;  // by version on devices
   std::unique_ptr<Execution> execution;
+  OpenSamples samples;
 };
 
 namespace {
@@ -43,6 +45,7 @@ bool only_reads(const CommandBody& body) {
     case CommandBody::kRound:
     case CommandBody::kVerify:
     case CommandBody::kWrite:
+    case CommandBody::kRead:
     case CommandBody::kJoin: return true;
     default: return false;
   }
@@ -74,6 +77,7 @@ class Worker::Handling {
       case CommandBody::kForget: return forget(body.forget());
       case CommandBody::kFail: return fail(body.fail());
       case CommandBody::kWrite: return write(body.write());
+      case CommandBody::kRead: return read(body.read());
       case CommandBody::kJoin: return join(body.join());
       case CommandBody::kExit: last_ = true; return absl::OkStatus();
       case CommandBody::WHAT_NOT_SET: break;
@@ -401,6 +405,23 @@ class Worker::Handling {
       SCALAI_ASSIGN_OR_RETURN(std::string part, writer.write_rank(LogicalRank(rank), provide));
       reply.add_parts(std::move(part));
       reply.set_bytes(reply.bytes() + writer.state_bytes(LogicalRank(rank)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status read(const CommandBody::Read& read) {
+    Job& job = this->job(read.job());
+    SCALAI_ASSIGN_OR_RETURN(const SampleReading* samples, job.samples.of(read.dataset(), read.index()));
+    const std::vector<int> ranks(read.ranks().begin(), read.ranks().end());
+    SCALAI_ASSIGN_OR_RETURN(const std::vector<SampleReading::Account> accounts,
+                            samples->read(read.from_step(), read.until_step(), read.dp(), ranks, worker_.threads_));
+    for (size_t i = 0; i < accounts.size(); ++i) {
+      proto::SampleAccount& out = *reply.add_accounts();
+      out.set_rank(ranks[i]);
+      out.set_samples(accounts[i].read.samples);
+      out.set_sum_low(accounts[i].read.sum_low);
+      out.set_sum_high(accounts[i].read.sum_high);
+      out.set_bytes(accounts[i].bytes);
     }
     return absl::OkStatus();
   }

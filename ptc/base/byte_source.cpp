@@ -73,7 +73,11 @@ absl::Status FileSource::read(int64_t offset, std::span<std::byte> dst) const {
 
 absl::StatusOr<ByteSourcePtr> open_file_source(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return missing(fmt::format("{}: {}", path, std::strerror(errno)));
+  if (fd < 0) {
+    const int error = errno;
+    const std::string message = fmt::format("{}: {}", path, std::strerror(error));
+    return error == EACCES ? absl::PermissionDeniedError(message) : missing(message);
+  }
   struct stat status = {};
   const bool known = ::fstat(fd, &status) == 0;
   const int error = errno;

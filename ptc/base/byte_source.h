@@ -27,7 +27,8 @@ class ByteSource {
 using ByteSourcePtr = std::shared_ptr<const ByteSource>;
 
 // A regular file, kept open and read by pread. Each read checks afterwards that size and time of modification are those
-// of the opening, so bytes of a file that was overwritten meanwhile do not get through. NotFound: it cannot be opened.
+// of the opening, so bytes of a file that was overwritten meanwhile do not get through. NotFound: it cannot be opened;
+// PermissionDenied: there is no right to.
 absl::StatusOr<ByteSourcePtr> open_file_source(const std::string& path);
 
 // Opens what a path or an address names.

@@ -5,6 +5,7 @@
 //     rank_000.safetensors     what rank 0 is the first holder of; a rank that is first of nothing has no file
 //     rank_003.safetensors
 //     collection.textproto     which tensors there are and how they are cut (ptc/collection/collection_file.h)
+//     model.textproto          perhaps: which model's state it is (family.h), and other small files
 //     manifest.json            job, step, epoch, digest of the collection; of each file its size and checksum (XXH3 with
 //                              128 bits), of each box in it the tensor, the box and its checksum
 //
@@ -27,6 +28,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -71,6 +73,11 @@ class Writer {
   // the rank has no file. Asks the provider once for each box. On an error the file is removed.
   absl::StatusOr<std::string> write_rank(LogicalRank rank, const Provider& provider) const;
 
+  // Puts a small file beside those of the ranks (model.textproto); on disk when this returns, and named in the manifest.
+  // Only on what begin() made (CHECK), from one thread, before finish(). InvalidArgument: not a plain name, one that the
+  // format uses, or there already.
+  absl::Status add_file(const std::string& name, std::string_view text);
+
   // Makes the checkpoint of these parts, one of every rank that has a file, in any order; empty ones count for nothing.
   // Replaces a checkpoint that is already there at one stroke (Unimplemented: the file system cannot; remove it first).
   // InvalidArgument: a part is missing, there twice or not of this checkpoint, or its file is not there. On an error
@@ -106,7 +113,7 @@ class Reader {
   // and tensor and leave nothing usable in dst.
   absl::Status read(TensorId tensor, const tensor::Box& box, std::span<std::byte> dst) const;
 
-  // Reads everything and compares every checksum, of boxes and of whole files. InvalidArgument: all damage found, a line
+  // Reads everything and compares every checksum, of boxes, of whole files and of the small ones beside them. InvalidArgument: all damage found, a line
   // each.
   absl::Status verify() const;
 

@@ -262,6 +262,15 @@ absl::Status Reader::read(TensorId id, const tensor::Box& box, std::span<std::by
 absl::Status Reader::verify() const {
   std::vector<std::string> problems;
   for (const OpenFile& open : state_->files) state_->verify_file(open, problems);
+  for (const TextRecord& text : state_->manifest.texts) {
+    const std::string path = state_->folder + "/" + text.name;
+    const absl::StatusOr<std::string> bytes = read_file(path);
+    if (!bytes.ok()) {
+      problems.push_back(message_of(bytes.status()));
+    } else if (Checksum().add(bytes_of(*bytes)).hex() != text.checksum) {
+      problems.push_back(message_of(checksum_differs(path)));
+    }
+  }
   return problems.empty() ? absl::OkStatus() : invalid(fmt::format("{}", fmt::join(problems, "\n")));
 }
 

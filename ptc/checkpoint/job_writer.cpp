@@ -12,6 +12,7 @@
 
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
 #include "ptc/checkpoint/internal/checksum.h"
 #include "ptc/checkpoint/internal/files.h"
 #include "ptc/checkpoint/internal/manifest.h"
@@ -24,33 +25,6 @@ namespace {
 
 // Small enough that the bytes are still in the cache when they are written after they were summed.
 constexpr size_t kChunkBytes = size_t{1} << 18;
-
-struct BoxInFile {
-  OwnedBox owned;
-  std::string key;
-};
-
-std::vector<BoxInFile> boxes_in_file(const collection::Collection& collection, const std::vector<OwnedBox>& owned) {
-  std::vector<BoxInFile> boxes;
-  for (size_t i = 0; i < owned.size();) {
-    const TensorId id = owned[i].tensor;
-    const std::string& name = collection.tensors[static_cast<size_t>(id.value)].name;
-    const size_t begin = i;
-    while (i < owned.size() && owned[i].tensor == id) ++i;
-    // A name with "#" is always numbered, so that no two keys are alike.
-    const bool plain = i - begin == 1 && name.find('#') == std::string::npos;
-    for (size_t k = begin; k < i; ++k) {
-      boxes.push_back({owned[k], plain ? name : fmt::format("{}#{}", name, k - begin)});
-    }
-  }
-  return boxes;
-}
-
-std::vector<int64_t> extents_of(const tensor::Box& box) {
-  std::vector<int64_t> extents;
-  for (int dim = 0; dim < box.rank; ++dim) extents.push_back(box.extent(dim));
-  return extents;
-}
 
 absl::Status append_summed(OutputFile& file, std::span<const std::byte> bytes, Checksum& of_box, Checksum& of_file) {
   while (!bytes.empty()) {
@@ -71,11 +45,6 @@ absl::StatusOr<std::string> make_temporary(const std::string& folder) {
     const std::string message = fmt::format("{}: cannot create folder: {}", path, std::strerror(errno));
     return errno == ENOSPC || errno == EDQUOT ? absl::ResourceExhaustedError(message) : missing(message);
   }
-}
-
-void remove_folder(const std::string& path) {
-  std::error_code ignored;  // what is left of it is a temporary, which clean() removes
-  std::filesystem::remove_all(path, ignored);
 }
 
 }  // namespace
@@ -102,7 +71,6 @@ struct Writer::State {
   absl::Status describe(const collection::Collection& of, const Stamp& stamp);
   absl::StatusOr<EncodedHeader> encode(const std::vector<BoxInFile>& boxes, int rank) const;
   absl::StatusOr<Manifest> join_parts(std::span<const std::string> parts) const;
-  absl::Status publish();
 };
 
 absl::Status Writer::State::describe(const collection::Collection& of, const Stamp& stamp) {
@@ -202,6 +170,7 @@ absl::StatusOr<Manifest> Writer::State::join_parts(std::span<const std::string> 
     if (!part.ok() || part->files.size() != 1) return invalid(fmt::format("{}: a part is not readable", folder));
     FileRecord file = std::move(part->files.front());
     part->files.clear();
+    part->texts = manifest.texts;  // only who began the checkpoint knows of them
     if (*part != manifest) {
       return invalid(fmt::format("{}: the part of rank {} is of job \"{}\", step {}, epoch {}, not of this checkpoint",
                                  folder, file.rank, part->job, part->step, part->epoch));
@@ -226,26 +195,16 @@ absl::StatusOr<Manifest> Writer::State::join_parts(std::span<const std::string> 
   return whole;
 }
 
-// Renames the temporary folder. One that is there already changes places with it, so that at any moment one of the two
-// has the name.
-absl::Status Writer::State::publish() {
-  bool replaced = false;
-  int result = ::rename(temporary.c_str(), folder.c_str());
-  if (result != 0 && (errno == ENOTEMPTY || errno == EEXIST)) {
-    result = ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE);
-    if (result != 0 && (errno == EINVAL || errno == ENOSYS)) {
-      return absl::UnimplementedError(fmt::format(
-          "{}: is there, and its file system cannot replace a folder at one stroke; remove it first", folder));
-    }
-    replaced = result == 0;
+absl::Status Writer::add_file(const std::string& name, std::string_view text) {
+  SCALAI_CHECK(state_->owns_temporary, "only what begin() made");
+  std::vector<TextRecord>& texts = state_->manifest.texts;
+  const auto same = [&](const TextRecord& record) { return record.name == name; };
+  if (!is_text_name(name) || std::any_of(texts.begin(), texts.end(), same)) {
+    return invalid(fmt::format("\"{}\" cannot be the name of a file in a checkpoint", clipped(name, 120)));
   }
-  if (result != 0) {
-    const std::string message = fmt::format("{}: cannot rename to {}: {}", temporary, folder, std::strerror(errno));
-    return errno == ENOSPC || errno == EDQUOT ? absl::ResourceExhaustedError(message) : failed(message);
-  }
-  owns_temporary = false;
-  SCALAI_RETURN_IF_ERROR(sync_folder(parent_of(folder)));
-  if (replaced) remove_folder(temporary);
+  SCALAI_RETURN_IF_ERROR(write_synced(state_->temporary + "/" + name, text));
+  texts.push_back({name, static_cast<int64_t>(text.size()), Checksum().add(bytes_of(text)).hex()});
+  std::sort(texts.begin(), texts.end(), [](const TextRecord& x, const TextRecord& y) { return x.name < y.name; });
   return absl::OkStatus();
 }
 
@@ -254,7 +213,10 @@ absl::Status Writer::finish(std::span<const std::string> parts) {
   SCALAI_ASSIGN_OR_RETURN(const Manifest manifest, state_->join_parts(parts));
   SCALAI_RETURN_IF_ERROR(write_synced(state_->temporary + "/" + kManifestName, manifest_text(manifest)));
   SCALAI_RETURN_IF_ERROR(sync_folder(state_->temporary));
-  return state_->publish();
+  state_->owns_temporary = false;
+  const absl::Status published = publish_folder(state_->temporary, state_->folder);
+  state_->owns_temporary = !published.ok();
+  return published;
 }
 
 }  // namespace scalai::checkpoint

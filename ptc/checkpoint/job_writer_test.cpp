@@ -255,5 +255,22 @@ TEST_F(WriterTest, AFullDiskAtAnyPointLeavesNothing) {
   }
 }
 
+TEST_F(WriterTest, SmallFilesGoAlongAndAreVerified) {
+  {
+    Writer writer = begin("c", {"job", 12});
+    ASSERT_TRUE(writer.add_file("model.textproto", "family: \"gpt\"").ok());
+    for (const char* name :
+         {"model.textproto", "manifest.json", "collection.textproto", "rank_000.safetensors", "../x", ""}) {
+      EXPECT_TRUE(absl::IsInvalidArgument(writer.add_file(name, "x"))) << name;
+    }
+    ASSERT_TRUE(writer.finish(parts_of(writer)).ok());
+  }
+  const absl::StatusOr<Reader> reader = Reader::open(path("c"));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_TRUE(reader->verify().ok());
+  damage(path("c/model.textproto"), 3);
+  EXPECT_THAT(message_of(reader->verify()), HasSubstr("model.textproto: the bytes do not have the checksum"));
+}
+
 }  // namespace
 }  // namespace scalai::checkpoint

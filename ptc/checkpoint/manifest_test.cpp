@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ptc/base/status.h"
+#include "ptc/checkpoint/internal/json_fields.h"
 #include "ptc/checkpoint/internal/test_job.h"
 
 namespace scalai::checkpoint {

@@ -24,7 +24,33 @@ absl::Status not_safetensors(const std::string& path, const std::string& what) {
   return invalid(fmt::format("{}: not a safetensors file: {}", path, what));
 }
 
+using ReadAt = std::function<absl::Status(int64_t offset, std::span<std::byte> dst)>;
+
+absl::StatusOr<SafetensorsHeader> read_header(const std::string& path, int64_t file_bytes, const ReadAt& read_at) {
+  if (file_bytes < 8) return not_safetensors(path, fmt::format("it has only {} bytes", file_bytes));
+  std::array<std::byte, 8> prefix{};
+  SCALAI_RETURN_IF_ERROR(read_at(0, prefix));
+  uint64_t length = 0;
+  for (size_t i = 0; i < 8; ++i) length |= std::to_integer<uint64_t>(prefix[i]) << (8 * i);
+  if (length > static_cast<uint64_t>(kMaxHeaderBytes)) {
+    return not_safetensors(path, fmt::format("a header of {} bytes; the format allows {}", length, kMaxHeaderBytes));
+  }
+  if (static_cast<int64_t>(length) > file_bytes - 8) {
+    return not_safetensors(path, fmt::format("a header of {} bytes in a file of {}", length, file_bytes));
+  }
+  std::string json(static_cast<size_t>(length), '\0');
+  SCALAI_RETURN_IF_ERROR(read_at(8, std::as_writable_bytes(std::span(json))));
+  absl::StatusOr<SafetensorsHeader> header = parse_safetensors_header(json, file_bytes);
+  if (!header.ok()) return with_file(path, header.status());
+  return header;
+}
+
 }  // namespace
+
+absl::StatusOr<SafetensorsHeader> read_safetensors_header(const ByteSource& source) {
+  return read_header(source.name(), source.size(),
+                     [&](int64_t offset, std::span<std::byte> dst) { return source.read(offset, dst); });
+}
 
 absl::Status write_safetensors(const std::string& path, std::vector<TensorSpec> tensors,
                                std::map<std::string, std::string> metadata, const TensorSource& source) {
@@ -54,25 +80,11 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
   file.fd_ = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.fd_.get() < 0) return missing(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
   SCALAI_ASSIGN_OR_RETURN(file.version_, version_of(file.fd_.get(), path));
-  const int64_t file_bytes = file.version_.bytes;
-  if (file_bytes < 8) return not_safetensors(path, fmt::format("it has only {} bytes", file_bytes));
-  std::array<std::byte, 8> prefix{};
-  if (const absl::Status status = file.read_at(0, prefix); !status.ok()) return with_file(path, status);
-  uint64_t length = 0;
-  for (size_t i = 0; i < 8; ++i) length |= std::to_integer<uint64_t>(prefix[i]) << (8 * i);
-  if (length > static_cast<uint64_t>(kMaxHeaderBytes)) {
-    return not_safetensors(path, fmt::format("a header of {} bytes; the format allows {}", length, kMaxHeaderBytes));
-  }
-  if (static_cast<int64_t>(length) > file_bytes - 8) {
-    return not_safetensors(path, fmt::format("a header of {} bytes in a file of {}", length, file_bytes));
-  }
-  std::string json(static_cast<size_t>(length), '\0');
-  if (const absl::Status status = file.read_at(8, std::as_writable_bytes(std::span(json))); !status.ok()) {
-    return with_file(path, status);
-  }
-  absl::StatusOr<SafetensorsHeader> header = parse_safetensors_header(json, file_bytes);
-  if (!header.ok()) return with_file(path, header.status());
-  file.header_ = *std::move(header);
+  const auto read = [&](int64_t offset, std::span<std::byte> dst) {
+    const absl::Status status = file.read_at(offset, dst);
+    return status.ok() ? status : with_file(path, status);
+  };
+  SCALAI_ASSIGN_OR_RETURN(file.header_, read_header(path, file.version_.bytes, read));
   for (size_t i = 0; i < file.header_.tensors.size(); ++i) file.index_[file.header_.tensors[i].name] = i;
   return file;
 }

@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "ptc/base/byte_source.h"
 #include "ptc/checkpoint/internal/files.h"
 #include "ptc/tensor/dtype.h"
 
@@ -46,6 +47,10 @@ struct SafetensorsHeader {
 
 // The JSON of a file of that size. Errors (InvalidArgument) name the tensor; the caller adds the file.
 absl::StatusOr<SafetensorsHeader> parse_safetensors_header(std::string_view json, int64_t file_bytes);
+
+// The header of a file from wherever its bytes come. Errors name the source; InvalidArgument: it is not what the format
+// says.
+absl::StatusOr<SafetensorsHeader> read_safetensors_header(const ByteSource& source);
 
 struct TensorSpec {
   std::string name;

@@ -32,10 +32,38 @@ void Control::Impl::allocate(Job& job, std::vector<DeviceId> devices) {
 
 void Control::Impl::credit_training(Job& job, int64_t steps_done) {
   const int64_t steps = steps_done - job.training.from_step;
+  if (job.ledger && steps > 0) {
+    job.ledger->done(steps_done, job.choice->config.dp);
+    if (job.ledger->awaits())
+      commands_.push_back(Read{job.index, job.training.from_step, steps_done, job.state.collection});
+  }
   job.record.training_s += static_cast<double>(steps) * job.training.step_s;
   job.state.step = steps_done;
   job.training.from_step = steps_done;
   job.training.start_s = now_s_;
+}
+
+void Control::Impl::misread(Job& job, std::string what) {
+  job.record.failure = std::move(what);
+  if (job.over()) {
+    job.mode = Mode::kFailed;
+    return;
+  }
+  if (job.mode == Mode::kTraining || job.mode == Mode::kStopping) {
+    commands_.push_back(Halt{.job = job.index});
+    end_span(job, "train", now_s_);
+  } else if (job.mode == Mode::kWaiting) {
+    end_span(job, "waiting", now_s_);
+  } else {
+    commands_.push_back(Abort{.job = job.index});
+    job.record.reconfigurations.push_back(job.underway->record);
+    job.underway.reset();
+  }
+  drop_in_flight(job, [](const Holding&) { return true; });
+  job.mode = Mode::kFailed;
+  job.record.wall_s = now_s_;
+  allocate(job, {});
+  stop_if_over();
 }
 
 void Control::Impl::end_span(Job& job, const std::string& what, double end_s) {
@@ -99,6 +127,14 @@ std::string name_of(Mode mode) {
   }
 }
 
+// A run may be over, because nothing can happen any more, before all samples have been read: that is no proof.
+void add_dataset(const Job& job, JobRecord& record) {
+  record.dataset = job.ledger->record(record.steps);
+  if (!job.ledger->awaits() || !job.over() || !record.failure.empty()) return;
+  record.failure = fmt::format("the samples of {} were never read", job.ledger->first_awaited());
+  record.state = name_of(Mode::kFailed);
+}
+
 // What a job would look like if the run ended at `at_s`.
 JobRecord closed_record(const Job& job, double at_s) {
   JobRecord record = job.record;
@@ -110,7 +146,8 @@ JobRecord closed_record(const Job& job, double at_s) {
   if (job.underway) record.reconfigurations.push_back(job.underway->record);
   record.state = name_of(job.mode);
   record.steps = steps;
-  record.samples = steps * job.spec->global_batch;
+  record.samples = job.ledger ? job.ledger->samples_before(steps) : steps * job.spec->global_batch;
+  if (job.ledger) add_dataset(job, record);
   if (!job.over()) record.wall_s = at_s;
   record.downtime_s = record.wall_s - record.training_s;
   record.goodput_samples_per_s = record.wall_s > 0 ? static_cast<double>(record.samples) / record.wall_s : 0;

@@ -15,8 +15,8 @@
 namespace scalai::control {
 
 Control::Control(const Scenario& scenario, Strategy strategy, const parallel::StepTimeModel& step_time,
-                 bool check_plans)
-    : impl_(std::make_unique<Impl>(scenario, std::move(strategy), step_time, check_plans)) {}
+                 const ControlOptions& options)
+    : impl_(std::make_unique<Impl>(scenario, std::move(strategy), step_time, options)) {}
 Control::~Control() = default;
 std::vector<Command> Control::step(const Event& event) { return impl_->step(event); }
 RunReport Control::report(double at_s) const { return impl_->report(at_s); }
@@ -24,11 +24,11 @@ std::vector<JobStatus> Control::status(double at_s) const { return impl_->status
 const std::vector<std::shared_ptr<const plan::Plan>>& Control::plans() const { return impl_->plans(); }
 
 Control::Impl::Impl(const Scenario& scenario, Strategy strategy, const parallel::StepTimeModel& step_time,
-                    bool check_plans)
+                    const ControlOptions& options)
     : scenario_(scenario),
       strategy_(std::move(strategy)),
       step_time_(step_time),
-      check_plans_(check_plans),
+      options_(options),
       fired_(scenario.events.size(), false) {
   for (size_t i = 0; i < scenario.jobs.size(); ++i) {
     Job job;
@@ -37,6 +37,7 @@ Control::Impl::Impl(const Scenario& scenario, Strategy strategy, const parallel:
     job.wanted_gpus = job.spec->gpus;
     job.wanted_devices = job.spec->devices;
     job.record.name = job.spec->name;
+    if (job.spec->dataset) job.ledger.emplace(job.spec->dataset->state, options.reads_samples);
     jobs_.push_back(std::move(job));
   }
 }
@@ -47,8 +48,9 @@ std::vector<Command> Control::Impl::step(const Event& event) {
   commands_.clear();
   if (over_) return {};
   events_.push_back(event);
+  if (ending_ && !std::holds_alternative<SamplesRead>(event.body)) return {};
   std::visit([this](const auto& body) { on(body); }, event.body);
-  while (!freed_by_.empty() && !over_) {  // devices that a job has left may be what another wants
+  while (!freed_by_.empty() && !ending_) {  // devices that a job has left may be what another wants
     const std::string name = std::exchange(freed_by_, {});
     for (Job& job : jobs_) {
       retarget(job, "devices of " + name + " are free");
@@ -136,8 +138,11 @@ void Control::Impl::on(const BackgroundDone& event) {
 void Control::Impl::on(const TimerFired& event) {
   const auto [index, deadline] = timers_.at(static_cast<size_t>(event.timer));
   if (index == kUntil) {
-    over_ = true;
-    commands_.push_back(Stop{});
+    for (Job& job : jobs_) {
+      const bool training = job.mode == Mode::kTraining || job.mode == Mode::kStopping;
+      if (job.ledger && training) credit_training(job, job.training.steps_done_at(now_s_));
+    }
+    end();
   } else if (deadline) {
     // A repair before the deadline has taken the notice back.
     Fail fail{.devices = std::get<Preempt>(scenario_.events[static_cast<size_t>(index)].what).devices, .links = {}};
@@ -188,6 +193,14 @@ void Control::Impl::on(const UserStop&) {
     if (job.mode == Mode::kTraining) stop_at_boundary(job);
     if (job.mode == Mode::kWaiting) stop(job);
   }
+}
+
+void Control::Impl::on(const SamplesRead& event) {
+  Job& job = jobs_[static_cast<size_t>(event.job)];
+  if (!job.ledger) return;
+  const absl::Status fits = job.ledger->account(event);
+  if (!fits.ok()) misread(job, message_of(fits));
+  if (ending_) end();
 }
 
 void Control::Impl::on(const UserResize& event) { apply(Resize{.job = event.job, .gpus = event.gpus}); }
@@ -377,9 +390,14 @@ void Control::Impl::complete(Job& job) {
 }
 
 void Control::Impl::stop_if_over() {
-  if (!std::all_of(jobs_.begin(), jobs_.end(), [](const Job& job) { return job.over(); })) return;
-  over_ = true;
-  commands_.push_back(Stop{});
+  if (std::all_of(jobs_.begin(), jobs_.end(), [](const Job& job) { return job.over(); })) end();
+}
+
+void Control::Impl::end() {
+  if (over_) return;
+  ending_ = true;
+  over_ = std::none_of(jobs_.begin(), jobs_.end(), [](const Job& job) { return job.ledger && job.ledger->awaits(); });
+  if (over_) commands_.push_back(Stop{});
 }
 
 }  // namespace scalai::control

@@ -28,13 +28,19 @@ struct JobStatus {
   int reconfigurations = 0;  // committed
 };
 
+struct ControlOptions {
+  // Every plan goes through the interpreter (ptc/plan/interpreter.h) before it is used; one that it refuses is a bug (CHECK).
+  bool check_plans = false;
+  // The runtime answers Read with SamplesRead. Then the run ends only when all samples that were to be read have been, and
+  // a job whose samples do not add up fails.
+  bool reads_samples = false;
+};
+
 class Control {
  public:
   // The scenario outlives the control loop.
-  // `check_plans`: every plan goes through the interpreter (ptc/plan/interpreter.h) before it is used; a plan that it
-  // refuses is a bug (CHECK).
   Control(const Scenario& scenario, Strategy strategy, const parallel::StepTimeModel& step_time,
-          bool check_plans = false);
+          const ControlOptions& options = {});
   ~Control();
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;

@@ -12,6 +12,7 @@
 
 #include "ptc/base/ids.h"
 #include "ptc/control/scenario.h"
+#include "ptc/data/account.h"
 #include "ptc/plan/plan.h"
 
 namespace scalai::control {
@@ -64,9 +65,15 @@ struct UserDrain {
   std::vector<DeviceId> devices;
 };                   // jobs leave these, which are not used again until they are repaired
 struct UserStop {};  // every job writes a checkpoint at its next step boundary, then the run is over
+struct SamplesRead {
+  int job = 0;
+  int64_t from_step = 0, step = 0;            // of the steps [from_step, step)
+  std::vector<data::SampleAccount> accounts;  // by data-parallel rank
+  int64_t bytes = 0;                          // that were read for them
+};                                            // a Read command came to its end
 
 using EventBody = std::variant<Started, StepReached, RoundDone, ExecutionDone, BackgroundDone, TimerFired, DevicesLost,
-                               UserResize, UserDrain, UserStop>;
+                               UserResize, UserDrain, UserStop, SamplesRead>;
 struct Event {
   double at_s = 0;
   EventBody body;
@@ -87,6 +94,13 @@ struct Train {
 struct Halt {
   int job = 0;
 };  // stop now; the step under way is lost
+// These steps are done: what each data-parallel rank read in them is read now, where the runtime reads samples. Ends with
+// SamplesRead, those of one job in the order of the commands.
+struct Read {
+  int job = 0;
+  int64_t from_step = 0, until_step = 0;
+  std::shared_ptr<const collection::Collection> collection;  // the state that was trained: who was which rank
+};
 
 // A bulk transfer between two places, outside a plan: staging, loading, checkpoints, redundant copies.
 struct BulkFlow {
@@ -149,6 +163,6 @@ struct Inject {
 };               // make it physically so: Fail, Repair or Degrade
 struct Stop {};  // the scenario is over
 
-using Command = std::variant<Train, Halt, Execute, Abort, Commit, Background, Forget, ArmTimer, Inject, Stop>;
+using Command = std::variant<Train, Halt, Read, Execute, Abort, Commit, Background, Forget, ArmTimer, Inject, Stop>;
 
 }  // namespace scalai::control

@@ -139,7 +139,7 @@ absl::StatusOr<std::shared_ptr<const plan::Plan>> Control::Impl::make_plan(const
                                .residency = source.residency,
                                .options = options});
   if (!made.ok()) return made.status();
-  if (check_plans_) {
+  if (options_.check_plans) {
     const absl::Status verdict = plan::interpret(
         *made,
         {.from = *source.holding.collection, .to = to, .cluster = scenario_.cluster, .residency = source.residency});
@@ -287,6 +287,7 @@ void Control::Impl::commit(Job& job, const PhaseSeconds& phases) {
   record.completed = true;
   record.resumed_s = now_s_;
   job.record.lost_steps += record.rolled_back_steps;
+  if (job.ledger) job.ledger->roll_back(record.step);
   job.state = {.step = record.step, .collection = underway.collection, .gone = {}, .made_s = now_s_};
   job.choice = underway.target.choice;
   allocate(job, underway.target.devices);

@@ -58,6 +58,9 @@ absl::Status check(const Event& event, double last_s, const Scenario& scenario, 
         if constexpr (requires { body.step; }) {
           if (body.step < 0 || body.step > kMostSteps) return outside("step", body.step);
         }
+        if constexpr (requires { body.from_step; }) {
+          if (body.from_step < 0 || body.from_step > body.step) return outside("step", body.from_step);
+        }
         if constexpr (requires { body.gpus; }) {
           if (body.gpus < 0) return outside("number of GPUs", body.gpus);
         }
@@ -100,7 +103,9 @@ absl::StatusOr<std::vector<ReplayedPlan>> replay(const std::string& folder) {
   SCALAI_ASSIGN_OR_RETURN(const std::vector<Event> events, parse_events(csv));
 
   const parallel::AnalyticStepTime step_time;
-  Control control(scenario, strategy, step_time);
+  const bool reads = std::any_of(events.begin(), events.end(),
+                                 [](const Event& event) { return std::holds_alternative<SamplesRead>(event.body); });
+  Control control(scenario, strategy, step_time, {.reads_samples = reads});
   SCALAI_RETURN_IF_ERROR(feed(control, scenario, events, folder + "/events.csv"));
 
   std::vector<ReplayedPlan> plans;

@@ -3,6 +3,7 @@
 // it into files; ptc/control/README.md documents every column.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ptc/control/runtime.h"
+#include "ptc/control/sample_ledger.h"
 
 namespace scalai::control {
 
@@ -40,6 +42,7 @@ struct JobRecord {
   int64_t lost_steps = 0;            // steps done that had to be run again
   double goodput_samples_per_s = 0;  // samples / wall_s
   double gpu_hours = 0;              // of allocated devices
+  std::optional<DatasetRecord> dataset;
   std::vector<ReconfigurationRecord> reconfigurations;
 };
 

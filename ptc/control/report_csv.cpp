@@ -23,17 +23,30 @@ namespace {
 // writing and reading both go through it.
 
 const std::vector<std::string>& event_columns() {
-  static const std::vector<std::string> columns = {"at_s",       "event",    "job",      "step",      "round",
-                                                   "tag",        "timer",    "gpus",     "devices",   "failed_at_s",
-                                                   "detect_s",   "stop_s",   "plan_s",   "restart_s", "prepare_s",
-                                                   "transfer_s", "verify_s", "resume_s", "aborted_s"};
+  static const std::vector<std::string> columns = {
+      "at_s",     "event",       "job",       "step",      "round",   "tag",       "timer",     "gpus",
+      "devices",  "failed_at_s", "detect_s",  "stop_s",    "plan_s",  "restart_s", "prepare_s", "transfer_s",
+      "verify_s", "resume_s",    "aborted_s", "from_step", "samples", "sums",      "bytes"};
   return columns;
 }
+// Logs from before jobs had datasets end with this column.
+constexpr std::string_view kLastOldColumn = "aborted_s";
 
 // In the order of EventBody.
-constexpr std::array kEventNames = {"started",     "step_reached", "round_done",  "execution_done", "background_done",
-                                    "timer_fired", "devices_lost", "user_resize", "user_drain",     "user_stop"};
+constexpr std::array kEventNames = {"started",         "step_reached", "round_done",   "execution_done",
+                                    "background_done", "timer_fired",  "devices_lost", "user_resize",
+                                    "user_drain",      "user_stop",    "samples_read"};
 static_assert(kEventNames.size() == std::variant_size_v<EventBody>);
+
+// Two columns of one list: samples by rank, and sums.
+template <class Accounts>
+struct Counts {
+  Accounts& accounts;
+};
+template <class Accounts>
+struct Sums {
+  Accounts& accounts;
+};
 
 template <class Row, class E>
 void fields(Row&& row, E& event) {
@@ -46,6 +59,12 @@ void fields(Row&& row, E& event) {
   if constexpr (requires { event.gpus; }) row("gpus", event.gpus);
   if constexpr (requires { event.devices; }) row("devices", event.devices);
   if constexpr (requires { event.failed_at_s; }) row("failed_at_s", event.failed_at_s);
+  if constexpr (std::is_same_v<Body, SamplesRead>) {
+    row("from_step", event.from_step);
+    row("samples", Counts<std::remove_reference_t<decltype((event.accounts))>>{event.accounts});
+    row("sums", Sums<std::remove_reference_t<decltype((event.accounts))>>{event.accounts});
+    row("bytes", event.bytes);
+  }
   if constexpr (std::is_same_v<Body, ExecutionDone>) {
     row("detect_s", event.phases.detect);
     row("stop_s", event.phases.stop);
@@ -75,6 +94,21 @@ std::string cell_of(const std::vector<DeviceId>& devices) {
   return text;
 }
 
+template <class Accounts>
+std::string cell_of(const Counts<Accounts>& counts) {
+  std::string text;
+  for (const data::SampleAccount& one : counts.accounts)
+    text += fmt::format("{}{}", text.empty() ? "" : " ", one.samples);
+  return text;
+}
+template <class Accounts>
+std::string cell_of(const Sums<Accounts>& sums) {
+  std::string text;
+  for (const data::SampleAccount& one : sums.accounts)
+    text += fmt::format("{}{:016x}{:016x}", text.empty() ? "" : " ", one.sum_high, one.sum_low);
+  return text;
+}
+
 std::vector<std::string> cells_of(const Event& event) {
   std::vector<std::string> cells(event_columns().size());
   const auto write = [&](std::string_view column, const auto& value) { cells[column_of(column)] = cell_of(value); };
@@ -85,6 +119,7 @@ std::vector<std::string> cells_of(const Event& event) {
 }
 
 template <class Number>
+requires std::is_arithmetic_v<Number>
 bool parse_cell(std::string_view text, Number& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc{} && end == text.data() + text.size();
@@ -94,11 +129,42 @@ bool parse_cell(std::string_view text, double& value) {
   return parse_cell<double>(text, value) && std::isfinite(value);
 }
 
+// The first of several words, which is taken off.
+std::string_view next_word(std::string_view& text) {
+  const std::string_view word = text.substr(0, text.find(' '));
+  text.remove_prefix(std::min(word.size() + 1, text.size()));
+  return word;
+}
+
+using Accounts = std::vector<data::SampleAccount>;
+
+bool parse_cell(std::string_view text, const Counts<Accounts>& counts) {
+  counts.accounts.clear();
+  while (!text.empty()) {
+    const std::string_view word = next_word(text);
+    if (!parse_cell(word, counts.accounts.emplace_back().samples)) return false;
+  }
+  return true;
+}
+
+// After the column before it: as many.
+bool parse_cell(std::string_view text, const Sums<Accounts>& sums) {
+  const auto half = [](std::string_view digits, uint64_t& value) {
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+    return error == std::errc{} && end == digits.data() + digits.size();
+  };
+  for (data::SampleAccount& one : sums.accounts) {
+    const std::string_view word = next_word(text);
+    if (word.size() != 32 || !half(word.substr(0, 16), one.sum_high) || !half(word.substr(16), one.sum_low))
+      return false;
+  }
+  return text.empty();
+}
+
 bool parse_cell(std::string_view text, std::vector<DeviceId>& devices) {
   devices.clear();
   while (!text.empty()) {
-    const std::string_view name = text.substr(0, text.find(' '));
-    text.remove_prefix(std::min(name.size() + 1, text.size()));
+    const std::string_view name = next_word(text);
     int32_t index = 0;
     if (!name.starts_with('g') || !parse_cell(name.substr(1), index) || index < 0) return false;
     devices.emplace_back(index);
@@ -112,7 +178,7 @@ class RowReader {
   RowReader(size_t line, std::vector<std::string> cells) : line_(line), cells_(std::move(cells)) {}
 
   template <class Value>
-  void operator()(std::string_view column, Value& value) {
+  void operator()(std::string_view column, Value&& value) {
     std::string& cell = cells_[column_of(column)];
     if (!parse_cell(cell, value)) problem(column, cell, "is not what this column holds");
     cell.clear();
@@ -249,12 +315,17 @@ absl::StatusOr<std::vector<Event>> parse_events(const std::string& csv) {
   std::vector<std::string> lines = split(csv, '\n');
   if (!lines.back().empty()) return invalid("events.csv does not end with a complete line: it was cut off");
   lines.pop_back();
-  if (lines.empty() || split(lines[0], ',') != event_columns()) {
+  const size_t old_columns = column_of(kLastOldColumn) + 1;
+  std::vector<std::string> header = lines.empty() ? std::vector<std::string>() : split(lines[0], ',');
+  if (header.size() == old_columns)
+    header.insert(header.end(), event_columns().begin() + static_cast<ptrdiff_t>(old_columns), event_columns().end());
+  if (header != event_columns()) {
     return invalid("events.csv does not start with the columns of this version's log of events");
   }
   std::vector<Event> events;
   for (size_t i = 1; i < lines.size(); ++i) {
     std::vector<std::string> cells = split(lines[i], ',');
+    if (cells.size() == old_columns) cells.resize(event_columns().size());
     if (cells.size() != event_columns().size()) {
       return invalid(fmt::format("events.csv, line {}: {} cells where there are {} columns", i + 1, cells.size(),
                                  event_columns().size()));

@@ -80,8 +80,25 @@ JobTotals totals_of(const std::vector<ReconfigurationSummary>& reconfigurations)
   return totals;
 }
 
-JobSummary summarize(const RunReport& report, const JobRecord& record) {
+DatasetSummary summarize(const data::State& state, const DatasetRecord& record) {
+  return {.index = state.index,
+          .samples = record.samples,
+          .sequence = state.sequence,
+          .seed = state.seed,
+          .shuffle = state.shuffle,
+          .drop_last = state.drop_last,
+          .pass = record.pass,
+          .consumed = record.consumed,
+          .samples_read = record.samples_read,
+          .bytes_read = record.bytes_read,
+          .steps_read_again = record.steps_again,
+          .samples_read_again = record.samples_again,
+          .exactly_once = record.exactly_once};
+}
+
+JobSummary summarize(const RunReport& report, const JobRecord& record, const JobSpec& spec) {
   JobSummary result;
+  if (record.dataset && spec.dataset) result.dataset = summarize(spec.dataset->state, *record.dataset);
   result.name = record.name;
   result.state = record.state;
   result.failure = record.failure;
@@ -113,7 +130,8 @@ Summary summarize(const RunReport& report) {
   result.strategy = report.strategy;
   result.runtime = report.runtime;
   result.end_s = report.end_s;
-  for (const JobRecord& job : report.jobs) result.jobs.push_back(summarize(report, job));
+  for (size_t i = 0; i < report.jobs.size(); ++i)
+    result.jobs.push_back(summarize(report, report.jobs[i], report.scenario->jobs.at(i)));
   for (const TransferRecord& transfer : report.recorder.transfers) {
     JobTotals& totals = result.jobs.at(static_cast<size_t>(transfer.job)).totals;
     if (transfer.status == "done") totals.transferred_bytes.of(transfer.transfer_class) += transfer.bytes;

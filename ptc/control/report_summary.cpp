@@ -80,6 +80,23 @@ void fields(Io& io, JobTotals& totals) {
 }
 
 template <class Io>
+void fields(Io& io, DatasetSummary& dataset) {
+  io("index", dataset.index);
+  io("samples", dataset.samples);
+  io("sequence", dataset.sequence);
+  io("seed", dataset.seed);
+  io("shuffle", dataset.shuffle);
+  io("drop_last", dataset.drop_last);
+  io("pass", dataset.pass);
+  io("consumed", dataset.consumed);
+  io("samples_read", dataset.samples_read);
+  io("bytes_read", dataset.bytes_read);
+  io("steps_read_again", dataset.steps_read_again);
+  io("samples_read_again", dataset.samples_read_again);
+  io("exactly_once", dataset.exactly_once);
+}
+
+template <class Io>
 void fields(Io& io, JobSummary& job) {
   io("name", job.name);
   io("state", job.state);
@@ -92,6 +109,7 @@ void fields(Io& io, JobSummary& job) {
   io("lost_steps", job.lost_steps);
   io("goodput_samples_per_s", job.goodput_samples_per_s);
   io("gpu_hours", job.gpu_hours);
+  io.optional("dataset", job.dataset);
   io("totals", job.totals);
   io("reconfigurations", job.reconfigurations);
 }
@@ -122,6 +140,11 @@ class Writer {
   void operator()(const char* key, Value& value) {
     json_[key] = json_of(key, value);
   }
+  // A key that is not there when the value is not.
+  template <class Value>
+  void optional(const char* key, std::optional<Value>& value) {
+    if (value) (*this)(key, *value);
+  }
 
  private:
   // By reference, so that none of these loses to the general object below.
@@ -129,7 +152,8 @@ class Writer {
     SCALAI_CHECK(std::isfinite(value), key);
     return value;
   }
-  static Json json_of(const char* key, std::optional<double>& value) {
+  template <class Value>
+  static Json json_of(const char* key, std::optional<Value>& value) {
     return value ? json_of(key, *value) : Json(nullptr);
   }
   static Json json_of(const char*, bool& value) { return value; }
@@ -163,6 +187,10 @@ class Reader {
     if (found == json_.end()) return problem(path, "is missing");
     read(*found, path, value);
   }
+  template <class Value>
+  void optional(const char* key, std::optional<Value>& value) {
+    if (json_.contains(key)) (*this)(key, value.emplace());
+  }
 
  private:
   void problem(const std::string& path, std::string_view what) {
@@ -173,7 +201,8 @@ class Reader {
     if (!json.is_number()) return problem(path, "is not a number");
     value = json.get<double>();
   }
-  void read(const Json& json, const std::string& path, std::optional<double>& value) {
+  template <class Value>
+  void read(const Json& json, const std::string& path, std::optional<Value>& value) {
     if (json.is_null()) return value.reset();
     read(json, path, value.emplace());
   }

@@ -36,6 +36,26 @@ std::string job_table(const Summary& summary) {
   return table.text();
 }
 
+// One line a job that has a dataset.
+std::string dataset_lines(const Summary& summary) {
+  std::string text;
+  for (const JobSummary& job : summary.jobs) {
+    if (!job.dataset) continue;
+    const DatasetSummary& data = *job.dataset;
+    text += fmt::format("{}: dataset of {} samples, at {} of pass {}; ", clipped(job.name, kNameColumns), data.samples,
+                        data.consumed, data.pass);
+    text += data.samples_read ? fmt::format("{} samples read", *data.samples_read) : "nothing was read in this run";
+    if (data.bytes_read.value_or(0) > 0) text += fmt::format(" ({})", format_bytes(*data.bytes_read));
+    if (data.steps_read_again > 0) {
+      text += fmt::format("; {} steps ({} samples) {} again after rollbacks", data.steps_read_again,
+                          data.samples_read_again, data.samples_read ? "read" : "to be read");
+    }
+    if (data.exactly_once) text += *data.exactly_once ? "; exactly once" : "; NOT exactly once";
+    text += "\n";
+  }
+  return text;
+}
+
 std::string change_of(const ReconfigurationSummary& r) {
   return clipped(r.from, kNameColumns) + " → " + clipped(r.to, kNameColumns);
 }
@@ -287,7 +307,7 @@ std::string summary_table(const std::string& summary_json_text) {
   std::string text = fmt::format("scenario {}  strategy {}  runtime {}  seed {}  end {}\n\n",
                                  printable_text(summary.scenario), printable_text(summary.strategy),
                                  printable_text(summary.runtime), summary.seed, moment(summary.end_s));
-  text += job_table(summary);
+  text += job_table(summary) + dataset_lines(summary);
   bool any = false;
   for (const JobSummary& job : summary.jobs) {
     any |= !job.reconfigurations.empty();

@@ -61,10 +61,24 @@ PhaseSeconds random_phases(Random& random) {
   return phases;
 }
 
+SamplesRead random_reading(Random& random) {
+  SamplesRead read{.job = static_cast<int>(random.below(1000)),
+                   .from_step = static_cast<int64_t>(random.next()),
+                   .step = static_cast<int64_t>(random.next()),
+                   .bytes = static_cast<int64_t>(random.next())};
+  for (int64_t n = random.below(5); n > 0; --n) {
+    data::SampleAccount& account = read.accounts.emplace_back();
+    account.samples = static_cast<int64_t>(random.next());
+    account.sum_low = random.next() >> random.below(64);
+    account.sum_high = random.next() >> random.below(64);
+  }
+  return read;
+}
+
 EventBody random_body(Random& random) {
   const auto small = [&] { return static_cast<int>(random.below(1000)); };
   const auto any = [&] { return static_cast<int64_t>(random.next()); };
-  switch (random.below(10)) {
+  switch (random.below(11)) {
     case 0: return Started{};
     case 1: return StepReached{small(), any()};
     case 2: return RoundDone{small(), small()};
@@ -74,6 +88,7 @@ EventBody random_body(Random& random) {
     case 6: return DevicesLost{random_devices(random), random_double(random)};
     case 7: return UserDrain{random_devices(random)};
     case 8: return UserStop{};
+    case 9: return random_reading(random);
     default: return UserResize{small(), small()};
   }
 }
@@ -101,6 +116,10 @@ struct SameBody {
   bool operator()(const UserResize& a, const UserResize& b) const { return a.job == b.job && a.gpus == b.gpus; }
   bool operator()(const UserDrain& a, const UserDrain& b) const { return a.devices == b.devices; }
   bool operator()(const UserStop&, const UserStop&) const { return true; }
+  bool operator()(const SamplesRead& a, const SamplesRead& b) const {
+    return a.job == b.job && a.from_step == b.from_step && a.step == b.step && a.accounts == b.accounts &&
+           a.bytes == b.bytes;
+  }
   template <class A, class B>
   bool operator()(const A&, const B&) const {
     return false;
@@ -148,6 +167,37 @@ TEST_F(ReportTest, EventsThatAreNotOursAreRefusedWithTheirPlace) {
   EXPECT_THAT(message(with("g2 g3", "g2 h3")), HasSubstr("line 5, column devices: \"g2 h3\""));
   EXPECT_THAT(message(with("g2 g3", "g2,g3")), HasSubstr("cells"));
   EXPECT_THAT(message(with("step_reached,0", "step_reached,99999999999")), HasSubstr("column job"));
+}
+
+TEST_F(ReportTest, AccountsThatAreNotOursAreRefused) {
+  const data::SampleAccount one{.samples = 3, .sum_low = 4, .sum_high = 5};
+  report_.events = {{1, SamplesRead{.job = 0, .from_step = 2, .step = 6, .accounts = {one, one}, .bytes = 7}}};
+  const std::string good = events_csv(report_);
+  const std::string sum = "00000000000000050000000000000004";
+  EXPECT_THAT(good, HasSubstr(",2,3 3," + sum + " " + sum + ",7\n"));
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    std::string csv = good;
+    EXPECT_FALSE(parse_events(csv.replace(csv.rfind(from), from.size(), to)).ok()) << csv;
+  };
+  refused(sum, sum + " " + sum);
+  refused(" " + sum, "");
+  refused(sum, sum.substr(1));
+  refused(sum, "g" + sum.substr(1));
+  refused("3 3", "3 x");
+}
+
+// A log from before jobs had datasets.
+TEST_F(ReportTest, EventsOfAnEarlierVersionAreRead) {
+  std::string old;
+  std::istringstream lines(events_csv(report_));
+  for (std::string line; std::getline(lines, line);) {
+    for (int column = 0; column < 4; ++column) line.resize(line.rfind(','));
+    old += line + "\n";
+  }
+  EXPECT_THAT(old, HasSubstr("aborted_s\n"));
+  const auto events = parse_events(old);
+  ASSERT_TRUE(events.ok()) << events.status();
+  EXPECT_EQ(events->size(), report_.events.size());
 }
 
 // A damaged log is refused or read, never a crash or a hang.
@@ -364,7 +414,50 @@ void collect_keys(const Json& json, std::vector<std::string>& keys) {
   }
 }
 
-TEST_F(ReportTest, ReadmeNamesEveryColumnAndKey) {
+// ---- datasets -------------------------------------------------------------------------------------------------------
+class DatasetReport : public ReportTest {
+ protected:
+  DatasetReport() {
+    scenario_.jobs[0].dataset = DatasetSpec{.state = {.samples = 500, .seed = 9, .global_batch = 32}};
+    report_.jobs[0].dataset = DatasetRecord{.samples = 500,
+                                            .pass = 6,
+                                            .consumed = 200,
+                                            .samples_read = 3296,
+                                            .bytes_read = 5000,
+                                            .steps_again = 3,
+                                            .samples_again = 96,
+                                            .exactly_once = true};
+  }
+};
+
+TEST_F(DatasetReport, IsInTheSummaryOfAJobThatHasOne) {
+  const Json json = Json::parse(summary_json(report_));
+  EXPECT_EQ(json.at("jobs")[0].at("dataset"),
+            Json::parse(R"({"index": "", "samples": 500, "sequence": 0, "seed": 9, "shuffle": true, "drop_last": false,
+                            "pass": 6, "consumed": 200, "samples_read": 3296, "bytes_read": 5000,
+                            "steps_read_again": 3, "samples_read_again": 96, "exactly_once": true})"));
+  EXPECT_FALSE(json.at("jobs")[1].contains("dataset"));
+  EXPECT_THAT(
+      summary_table(summary_json(report_)),
+      HasSubstr("gpt: dataset of 500 samples, at 200 of pass 6; 3296 samples read (5.00 kB); 3 steps (96 samples) "
+                "read again after rollbacks; exactly once\n"));
+}
+
+TEST_F(DatasetReport, SaysWhenNothingWasRead) {
+  report_.jobs[0].dataset = DatasetRecord{.samples = 500, .pass = 6, .consumed = 200};
+  const std::string summary = summary_json(report_);
+  const Json json = Json::parse(summary);
+  EXPECT_TRUE(json.at("jobs")[0].at("dataset").at("samples_read").is_null());
+  EXPECT_TRUE(json.at("jobs")[0].at("dataset").at("exactly_once").is_null());
+  EXPECT_THAT(summary_table(summary), HasSubstr("pass 6; nothing was read in this run\n"));
+}
+
+TEST_F(DatasetReport, SaysWhenItIsNotExactlyOnce) {
+  report_.jobs[0].dataset->exactly_once = false;
+  EXPECT_THAT(summary_table(summary_json(report_)), HasSubstr("; NOT exactly once\n"));
+}
+
+TEST_F(DatasetReport, ReadmeNamesEveryColumnAndKey) {
   const auto readme = read_file(std::string(SCALAI_SOURCE_DIR) + "/ptc/control/README.md");
   ASSERT_TRUE(readme.ok()) << readme.status();
   std::vector<std::string> names;

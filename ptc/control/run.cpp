@@ -27,7 +27,8 @@ RunReport stuck(RunReport report) {
 absl::StatusOr<RunReport> run(const Scenario& scenario, const Strategy& strategy, Runtime& runtime,
                               const RunOptions& options) {
   const parallel::AnalyticStepTime step_time;
-  Control control(scenario, strategy, step_time, options.check_plans);
+  Control control(scenario, strategy, step_time,
+                  {.check_plans = options.check_plans, .reads_samples = options.reads_samples});
   Event event{.at_s = 0, .body = Started{}};
   while (true) {
     for (const Command& command : control.step(event)) {

@@ -14,7 +14,7 @@ namespace scalai::control {
 // Feeds events to the control loop and commands to the runtime until the scenario is over. Errors are the runtime's;
 // a job that fails is not an error here but in its record.
 struct RunOptions {
-  bool check_plans = false;  // see Control
+  bool check_plans = false, reads_samples = false;  // see ControlOptions
   // Called after each event; may be empty.
   std::function<void(double at_s, const Control&)> watch;
 };

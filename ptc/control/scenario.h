@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "ptc/base/ids.h"
 #include "ptc/collection/layout_name.h"
+#include "ptc/data/state.h"
 #include "ptc/model/model.h"
 #include "ptc/model/scaling.h"
 #include "ptc/plan/cluster.h"
@@ -34,6 +35,13 @@ struct RedundancyPolicy {
   int64_t every_steps = 1;
 };
 
+// What a job reads.
+struct DatasetSpec {
+  data::State state;       // before step 0
+  std::string index;       // file as the scenario names it; "" = samples have no content
+  std::string index_path;  // the same as seen from where this process runs
+};
+
 struct JobSpec {
   std::string name;
   model::Model model;                    // scaled by the scenario's scale_model
@@ -48,6 +56,7 @@ struct JobSpec {
   int64_t steps = 0;                    // 0 = until the scenario ends
   CheckpointPolicy checkpoint;
   RedundancyPolicy redundancy;
+  std::optional<DatasetSpec> dataset;
 };
 
 // When an event happens; exactly one alternative.

@@ -142,7 +142,8 @@ void ConfigChecker::check_experts() {
 
 void ConfigChecker::check_batch() {
   const int64_t share = int64_t{config_.dp} * job_.micro_batch;
-  if (job_.global_batch % share != 0) {
+  // A dataset's batches go by the rule of ptc/data/share.h, whatever dp is.
+  if (job_.global_batch % share != 0 && !source_.given(job_path_ + ".dataset")) {
     error("dp", fmt::format("a global batch of {} is no multiple of dp x micro_batch = {}", job_.global_batch, share),
           "", {job_path_ + ".global_batch", "the global batch is here"});
   }

@@ -10,6 +10,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 #include "ptc/control/internal/scenario_configs.h"
+#include "ptc/control/internal/scenario_dataset.h"
 #include "ptc/control/internal/scenario_parts.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/model/scaling.h"
@@ -20,8 +21,12 @@ namespace {
 
 class JobBuilder {
  public:
-  JobBuilder(Context& context, const proto::Job& message, int index)
-      : context_(context), source_(context.source), message_(message), path_(fmt::format("jobs[{}]", index)) {}
+  JobBuilder(Context& context, const proto::Job& message, int index, uint64_t seed)
+      : context_(context),
+        source_(context.source),
+        message_(message),
+        path_(fmt::format("jobs[{}]", index)),
+        seed_(seed) {}
 
   JobSpec build();
   bool configs_ok() const { return configs_ok_; }
@@ -45,6 +50,7 @@ class JobBuilder {
   Source& source_;
   const proto::Job& message_;
   const std::string path_;
+  const uint64_t seed_;  // the scenario's
   JobSpec job_;
   bool model_ok_ = false;
   bool configs_ok_ = true;
@@ -268,6 +274,9 @@ void JobBuilder::build_policies() {
     source_.error(at("checkpoint.host_memory_copy"), "a copy in host memory needs checkpoints: every_steps > 0");
   }
   if (message_.has_redundancy()) build_redundancy();
+  if (message_.has_dataset()) {
+    job_.dataset = build_dataset(message_.dataset(), at("dataset"), job_.global_batch, seed_, context_);
+  }
 }
 
 JobSpec JobBuilder::build() {
@@ -323,7 +332,7 @@ void check_sharing(Context& context, const Scenario& scenario) {
 void build_jobs(Context& context, Scenario& scenario) {
   if (context.message.jobs_size() == 0) context.source.missing("jobs", "a scenario needs at least one job");
   for (int j = 0; j < context.message.jobs_size(); ++j) {
-    JobBuilder builder(context, context.message.jobs(j), j);
+    JobBuilder builder(context, context.message.jobs(j), j, scenario.seed);
     scenario.jobs.push_back(builder.build());
     context.configs_ok.push_back(builder.configs_ok());
   }

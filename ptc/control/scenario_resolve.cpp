@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ptc/base/units.h"
+#include "ptc/control/internal/scenario_dataset.h"
 #include "ptc/control/internal/scenario_parts.h"
 #include "ptc/proto/scenario.pb.h"
 
@@ -122,6 +123,7 @@ void write_job(const JobSpec& job, const proto::Job& given, proto::Job& out) {
   out.mutable_redundancy()->set_where(job.redundancy.other_host ? proto::Redundancy::OTHER_HOST
                                                                 : proto::Redundancy::OTHER_DEVICE);
   out.mutable_redundancy()->set_every_steps(job.redundancy.every_steps);
+  if (job.dataset) write_dataset(*job.dataset, out);
 }
 
 class EventWriter {

@@ -53,6 +53,10 @@ class ExecRuntime::Impl {
     ++job(halt.job).train_generation;
     return absl::OkStatus();
   }
+  absl::Status perform(const control::Read& read) {
+    job(read.job).unread.push_back(read);
+    return read_samples();
+  }
   absl::Status perform(const control::Execute& execute);
   absl::Status perform(const control::Abort& abort);
   absl::Status perform(const control::Commit& commit);
@@ -105,6 +109,7 @@ class ExecRuntime::Impl {
     std::set<DeviceId> gone;        // have failed since the epoch was committed: what they held of it is lost
     int64_t execution_generation = 0;
     std::optional<Execution> execution;
+    std::deque<control::Read> unread;  // what the control loop waits for
   };
 
   JobState& job(int index) { return jobs_[static_cast<size_t>(index)]; }
@@ -143,6 +148,7 @@ class ExecRuntime::Impl {
   absl::Status catch_up(int job_index);
   absl::Status begin_again(int job_index);
   absl::Status end_stage(int job_index, const StageOutcome& outcome);
+  absl::Status read_samples();
   absl::Status explained(const absl::Status& status);
   void hear(double timeout_s);
   // What is written down of an earlier controller has been done, but for what its last event led to: that is done again,

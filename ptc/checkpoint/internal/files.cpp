@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/internal/checksum.h"
@@ -86,6 +88,28 @@ absl::Status make_synced_folders(const std::string& path) {
   if (error == EEXIST && ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return absl::OkStatus();
   if (error == ENOSPC || error == EDQUOT) return write_error("cannot create folder", path, error);
   return missing(fmt::format("{}: cannot create folder: {}", path, std::strerror(error)));
+}
+
+void remove_folder(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
+absl::Status publish_folder(const std::string& temporary, const std::string& folder) {
+  bool replaced = false;
+  int result = ::rename(temporary.c_str(), folder.c_str());
+  if (result != 0 && (errno == ENOTEMPTY || errno == EEXIST)) {
+    result = ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE);
+    if (result != 0 && (errno == EINVAL || errno == ENOSYS)) {
+      return absl::UnimplementedError(fmt::format(
+          "{}: is there, and its file system cannot replace a folder at one stroke; remove it first", folder));
+    }
+    replaced = result == 0;
+  }
+  if (result != 0) return write_error(fmt::format("cannot rename to {}", folder), temporary, errno);
+  SCALAI_RETURN_IF_ERROR(sync_folder(parent_of(folder)));
+  if (replaced) remove_folder(temporary);
+  return absl::OkStatus();
 }
 
 std::string parent_of(const std::string& path) {

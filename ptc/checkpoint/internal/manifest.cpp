@@ -8,10 +8,12 @@
 #include <set>
 
 #include "ptc/base/status.h"
+#include "ptc/checkpoint/internal/json_fields.h"
 
 namespace scalai::checkpoint {
 namespace {
 
+using internal::Fields;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
@@ -38,50 +40,11 @@ ordered_json manifest_json(const Manifest& manifest) {
   value["collection"] = manifest.collection_digest;
   value["files"] = ordered_json::array();
   for (const FileRecord& file : manifest.files) value["files"].push_back(file_json(file));
+  for (const TextRecord& text : manifest.texts) {  // absent when there is none: as it always was
+    value["texts"].push_back({{"name", text.name}, {"bytes", text.bytes}, {"xxh3_128", text.checksum}});
+  }
   return value;
 }
-
-// Reads fields and remembers the first problem, so that callers need not ask after each.
-class Fields {
- public:
-  std::string problem;
-
-  const json* find(const json& object, const char* name) {
-    const auto found = object.is_object() ? object.find(name) : object.end();
-    if (object.is_object() && found != object.end()) return &*found;
-    refuse(name, "is missing");
-    return nullptr;
-  }
-  std::string text(const json& object, const char* name) {
-    const json* value = find(object, name);
-    if (value != nullptr && !value->is_string()) refuse(name, "is not a string");
-    return value != nullptr && value->is_string() ? value->get<std::string>() : "";
-  }
-  int64_t number(const json& object, const char* name, int64_t limit = std::numeric_limits<int64_t>::max()) {
-    const json* value = find(object, name);
-    const bool fits =
-        value != nullptr && value->is_number_unsigned() && value->get<uint64_t>() <= static_cast<uint64_t>(limit);
-    if (value != nullptr && !fits) refuse(name, "is not a whole number in range");
-    return fits ? value->get<int64_t>() : 0;
-  }
-  std::string checksum(const json& object) {
-    const std::string sum = text(object, "xxh3_128");
-    if (sum.size() != 32 || sum.find_first_not_of("0123456789abcdef") != std::string::npos) {
-      refuse("xxh3_128", "is not a checksum");
-    }
-    return sum;
-  }
-  // An empty one where there is none.
-  const json& list(const json& object, const char* name) {
-    static const json kNone = json::array();
-    const json* value = find(object, name);
-    if (value != nullptr && !value->is_array()) refuse(name, "is not a list");
-    return value != nullptr && value->is_array() ? *value : kNone;
-  }
-  void refuse(const char* name, const char* what) {
-    if (problem.empty()) problem = fmt::format("\"{}\" {}", name, what);
-  }
-};
 
 BoxRecord read_box(Fields& fields, const json& value) {
   BoxRecord record;
@@ -96,12 +59,7 @@ BoxRecord read_box(Fields& fields, const json& value) {
 
 FileRecord read_file_record(Fields& fields, const json& value) {
   FileRecord record;
-  record.name = fields.text(value, "name");
-  // It becomes part of a path.
-  if (record.name.empty() || record.name.front() == '.' || record.name.find('/') != std::string::npos ||
-      record.name.find('\0') != std::string::npos) {
-    fields.refuse("name", "is not the name of a file");
-  }
+  record.name = fields.file_name(value);
   record.rank = static_cast<int>(fields.number(value, "rank", std::numeric_limits<int>::max()));
   record.bytes = fields.number(value, "bytes");
   record.checksum = fields.checksum(value);
@@ -134,6 +92,11 @@ absl::StatusOr<Manifest> parse_manifest(const std::string& text) {
   manifest.epoch = fields.number(document, "epoch");
   manifest.collection_digest = fields.text(document, "collection");
   for (const json& file : fields.list(document, "files")) manifest.files.push_back(read_file_record(fields, file));
+  if (document.contains("texts")) {
+    for (const json& entry : fields.list(document, "texts")) {
+      manifest.texts.push_back(fields.text_record(entry));
+    }
+  }
   if (!fields.problem.empty()) return invalid(fields.problem);
   return manifest;
 }
@@ -153,6 +116,36 @@ std::vector<std::vector<OwnedBox>> owned_boxes(const collection::Collection& col
     }
   }
   return owned;
+}
+
+std::vector<BoxInFile> boxes_in_file(const collection::Collection& collection, const std::vector<OwnedBox>& owned) {
+  std::vector<BoxInFile> boxes;
+  for (size_t i = 0; i < owned.size();) {
+    const TensorId id = owned[i].tensor;
+    const std::string& name = collection.tensors[static_cast<size_t>(id.value)].name;
+    const size_t begin = i;
+    while (i < owned.size() && owned[i].tensor == id) ++i;
+    // A name with "#" is always numbered, so that no two keys are alike.
+    const bool plain = i - begin == 1 && name.find('#') == std::string::npos;
+    for (size_t k = begin; k < i; ++k) {
+      boxes.push_back({owned[k], plain ? name : fmt::format("{}#{}", name, k - begin)});
+    }
+  }
+  return boxes;
+}
+
+std::vector<int64_t> extents_of(const tensor::Box& box) {
+  std::vector<int64_t> extents;
+  for (int dim = 0; dim < box.rank; ++dim) extents.push_back(box.extent(dim));
+  return extents;
+}
+
+bool is_text_name(const std::string& name) {
+  constexpr std::string_view kTensors = ".safetensors";
+  const bool plain = !name.empty() && name.front() != '.' && name.find('/') == std::string::npos &&
+                     name.find('\0') == std::string::npos;
+  const bool tensors = name.size() >= kTensors.size() && name.ends_with(kTensors);
+  return plain && !tensors && name != kManifestName && name != kCollectionName;
 }
 
 std::string rank_file_name(int rank) { return fmt::format("rank_{:03}.safetensors", rank); }

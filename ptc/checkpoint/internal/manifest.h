@@ -34,12 +34,21 @@ struct FileRecord {
   friend bool operator==(const FileRecord&, const FileRecord&) = default;
 };
 
+// A small file that goes with the checkpoint, such as model.textproto.
+struct TextRecord {
+  std::string name;
+  int64_t bytes = 0;
+  std::string checksum;
+  friend bool operator==(const TextRecord&, const TextRecord&) = default;
+};
+
 struct Manifest {
   std::string job;
   int64_t step = 0;
   int64_t epoch = 0;
   std::string collection_digest;
   std::vector<FileRecord> files;  // by rank
+  std::vector<TextRecord> texts;  // by name
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
@@ -57,6 +66,15 @@ struct OwnedBox {
   tensor::Box box;
 };
 std::vector<std::vector<OwnedBox>> owned_boxes(const collection::Collection& collection);
+// Under which keys they lie in the rank's file.
+struct BoxInFile {
+  OwnedBox owned;
+  std::string key;
+};
+std::vector<BoxInFile> boxes_in_file(const collection::Collection& collection, const std::vector<OwnedBox>& owned);
+std::vector<int64_t> extents_of(const tensor::Box& box);
+// Whether a file of that name may lie beside the ranks' files: a plain name that the format does not use itself.
+bool is_text_name(const std::string& name);
 
 // "rank_003.safetensors".
 std::string rank_file_name(int rank);

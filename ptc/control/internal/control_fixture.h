@@ -64,6 +64,9 @@ inline std::string text_of(const Command& command) {
                          names(t.devices));
     }
     std::string operator()(const Halt& h) const { return fmt::format("halt {}", h.job); }
+    std::string operator()(const Read& r) const {
+      return fmt::format("read {} {}-{}", r.job, r.from_step, r.until_step);
+    }
     std::string operator()(const Execute& e) const {
       return fmt::format("execute {} epoch {} {} {} restore {} costs {} {} {} {} {}{}{}", e.job, e.epoch,
                          e.reconfiguration, e.plan->digest, e.restore, e.plan_s, e.restart_s, e.allocate_bytes_per_s,
@@ -95,12 +98,14 @@ std::vector<C> all_of(const std::vector<Command>& commands) {
 // A control loop on a scenario of its own. Timers are numbered in the order they are armed.
 class Driver {
  public:
-  explicit Driver(const std::string& text, const std::string& strategy = "reshard") {
+  explicit Driver(const std::string& text, const std::string& strategy = "reshard", bool reads_samples = false)
+      : reads_samples_(reads_samples) {
     absl::StatusOr<Scenario> scenario = scenario_of(kSmallCluster + text);
     SCALAI_CHECK(scenario.ok(), message_of(scenario.status()));
     scenario_ = std::make_unique<Scenario>(*std::move(scenario));
     strategy_ = find_strategy(strategy, scenario_->costs).value();
-    control_ = std::make_unique<Control>(*scenario_, strategy_, step_time_, /*check_plans=*/true);
+    control_ = std::make_unique<Control>(*scenario_, strategy_, step_time_,
+                                         ControlOptions{.check_plans = true, .reads_samples = reads_samples});
     feed(0, Started{});
   }
 
@@ -145,7 +150,7 @@ class Driver {
 
   // The same events through a control loop of its own.
   std::vector<std::string> log_again() const {
-    Control fresh(*scenario_, strategy_, step_time_);
+    Control fresh(*scenario_, strategy_, step_time_, {.reads_samples = reads_samples_});
     std::vector<std::string> lines;
     for (const Event& event : events_) {
       for (const Command& command : fresh.step(event))
@@ -155,6 +160,7 @@ class Driver {
   }
 
  private:
+  const bool reads_samples_;
   parallel::AnalyticStepTime step_time_;
   std::unique_ptr<Scenario> scenario_;
   Strategy strategy_;

@@ -3,7 +3,7 @@
 //   control.cpp      events, the scenario's script, training
 //   reconfigure.cpp  where a job goes, where its state comes from, attempts and commits
 //   snapshots.cpp    copies of a job's state
-//   bookkeeping.cpp  records for the report
+//   bookkeeping.cpp  records for the report, the dataset's books
 
 #include <functional>
 #include <map>
@@ -20,7 +20,8 @@ namespace scalai::control {
 
 class Control::Impl {
  public:
-  Impl(const Scenario& scenario, Strategy strategy, const parallel::StepTimeModel& step_time, bool check_plans);
+  Impl(const Scenario& scenario, Strategy strategy, const parallel::StepTimeModel& step_time,
+       const ControlOptions& options);
 
   std::vector<Command> step(const Event& event);
   RunReport report(double at_s) const;
@@ -39,6 +40,7 @@ class Control::Impl {
   void on(const UserResize& event);
   void on(const UserDrain& event);
   void on(const UserStop& event);
+  void on(const SamplesRead& event);
 
   void arm(double at_s, int event);   // event index, or one of the constants below
   void fire(size_t event);            // the scenario's event of this index happens now
@@ -60,6 +62,7 @@ class Control::Impl {
   void stop(Job& job);
   void complete(Job& job);
   void stop_if_over();
+  void end();  // the run is over as soon as all that was done is accounted for
 
   // ---- snapshots.cpp --------------------------------------------------------------------------------------------
   int64_t next_milestone(const Job& job) const;
@@ -97,11 +100,12 @@ class Control::Impl {
   void end_span(Job& job, const std::string& what, double end_s);
   void record_phase_spans(const Job& job, const PhaseSeconds& phases, const std::vector<DeviceId>& devices);
   void sample_memory(const Job& job);
+  void misread(Job& job, std::string what);  // what was read does not fit: the job has failed
 
   const Scenario& scenario_;
   const Strategy strategy_;
   const parallel::StepTimeModel& step_time_;
-  const bool check_plans_;
+  const ControlOptions options_;
 
   double now_s_ = 0;
   std::vector<Command> commands_;  // answer to the event at hand
@@ -113,6 +117,7 @@ class Control::Impl {
   static constexpr int kUntil = -1;
   std::vector<std::pair<int, bool>> timers_;  // by timer id: scenario event (or kUntil), deadline of a preemption
   int64_t next_tag_ = 1;
+  bool ending_ = false;  // only accounts of samples are waited for
   bool over_ = false;
   bool stopping_ = false;  // UserStop came
   std::string freed_by_;   // a job that has left devices during this event; "" = none

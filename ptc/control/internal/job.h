@@ -12,6 +12,7 @@
 
 #include "ptc/collection/collection.h"
 #include "ptc/control/report.h"
+#include "ptc/control/sample_ledger.h"
 #include "ptc/control/strategy.h"
 
 namespace scalai::control {
@@ -78,6 +79,7 @@ struct Job {
   std::optional<int64_t> last_copy;                       // its Background tag, once the run is to end
   Training training;
   std::optional<Underway> underway;
+  std::optional<SampleLedger> ledger;  // of its dataset, if it has one
 
   JobRecord record;
   double allocated_since_s = 0;

@@ -44,12 +44,25 @@ struct JobTotals {
   plan::ClassBytes transferred_bytes;  // all transfers that were done, whatever for
 };
 
+// What a job has read; null numbers: this run read nothing.
+struct DatasetSummary {
+  std::string index;  // digest; "" = samples without content
+  int64_t samples = 0, sequence = 0;
+  uint64_t seed = 0;
+  bool shuffle = false, drop_last = false;
+  int64_t pass = 0, consumed = 0;  // where the job stands
+  std::optional<int64_t> samples_read, bytes_read;
+  int64_t steps_read_again = 0, samples_read_again = 0;
+  std::optional<bool> exactly_once;
+};
+
 struct JobSummary {
   std::string name, state, failure;
   int64_t steps = 0, samples = 0;
   double wall_s = 0, training_s = 0, downtime_s = 0;
   int64_t lost_steps = 0;
   double goodput_samples_per_s = 0, gpu_hours = 0;
+  std::optional<DatasetSummary> dataset;  // the key is there only for a job that has one
   JobTotals totals;
   std::vector<ReconfigurationSummary> reconfigurations;
 };

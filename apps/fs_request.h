@@ -1,0 +1,38 @@
+#pragma once
+// What `scalai fs mount` is asked: its options, read and checked as a whole, before anything is mounted. All problems are
+// reported.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ptc/base/command.h"
+#include "ptc/checkpoint/checkpoint.h"
+#include "vfs/dataset_tree.h"
+#include "vfs/server.h"
+
+namespace scalai::apps {
+
+struct FsRequest {
+  vfs::ServerOptions server;
+  std::shared_ptr<const checkpoint::Checkpoint> checkpoint;  // nullptr: none
+  std::unique_ptr<vfs::DatasetTree> datasets;                // nullptr: none
+
+  // "a checkpoint and 2 datasets"
+  std::string what() const;
+  std::shared_ptr<vfs::Directory> root() const;
+};
+
+std::vector<OptionSpec> fs_mount_options();
+
+struct FsRefusal {
+  std::string text;  // lines for stderr
+  int code = 0;      // exit code
+};
+
+// The request, or nullopt and all that is wrong with it. Removes dead mounts of ours at the place where it shall be
+// mounted, and makes nothing else.
+std::optional<FsRequest> read_fs_request(const Arguments& arguments, FsRefusal& refusal);
+
+}  // namespace scalai::apps

@@ -1,0 +1,207 @@
+#include "ptc/checkpoint/checkpoint.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "ptc/checkpoint/internal/known_model.h"
+#include "ptc/checkpoint/internal/manifest.h"
+#include "ptc/checkpoint/internal/opened.h"
+#include "ptc/checkpoint/internal/test_model.h"
+#include "ptc/checkpoint/reshard.h"
+
+namespace scalai::checkpoint {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class CheckpointTest : public FolderTest {
+ protected:
+  std::shared_ptr<const Checkpoint> open(const std::string& name, const OpenOptions& options = {}) const {
+    auto opened = Checkpoint::open(path(name), options);
+    SCALAI_CHECK(opened.ok(), message_of(opened.status()));
+    return *opened;
+  }
+  std::string refusal(const std::string& name, const OpenOptions& options = {}) const {
+    const auto opened = Checkpoint::open(path(name), options);
+    return opened.ok() ? "accepted" : message_of(opened.status());
+  }
+  // What reshard makes of it, without the files that describe it when `bare`.
+  void reshard_to(const std::string& from, const std::string& to, const std::string& view_name, bool bare = false) {
+    const auto view = View::make(open(from), view_name);
+    ASSERT_TRUE(view.ok()) << view.status();
+    const ReshardOptions options{.target = path(to), .progress = {}};
+    const auto plan = plan_reshard(**view, options);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    ASSERT_TRUE(reshard(**view, *plan, options).ok());
+    if (!bare) return;
+    for (const char* name : {"manifest.json", "collection.textproto", "model.textproto", "config.json"}) {
+      fs::remove(path(to) + "/" + name);
+    }
+  }
+  static std::vector<std::byte> bytes(const Checkpoint& checkpoint, size_t tensor, const tensor::Box& box) {
+    std::vector<std::byte> read(
+        static_cast<size_t>(box.volume() * tensor::size_of(checkpoint.tensors()[tensor].dtype)));
+    const absl::Status status = checkpoint.read(tensor, box, read);
+    EXPECT_TRUE(status.ok()) << status;
+    return read;
+  }
+  static void expect_same_state(const Checkpoint& a, const Checkpoint& b, uint64_t seed) {
+    ASSERT_EQ(a.tensors(), b.tensors());
+    Random random(seed);
+    for (size_t i = 0; i < a.tensors().size(); ++i) {
+      const tensor::Shape& shape = a.tensors()[i].shape;
+      EXPECT_EQ(bytes(a, i, tensor::Box::whole(shape)), bytes(b, i, tensor::Box::whole(shape))) << a.tensors()[i].name;
+      const tensor::Box box = random_box(random, shape);
+      EXPECT_EQ(bytes(a, i, box), bytes(b, i, box)) << a.tensors()[i].name << " " << box.str();
+    }
+  }
+};
+
+TEST_F(CheckpointTest, AJobsCheckpointGivesEveryBox) {
+  const collection::Collection collection = sample_collection();
+  ASSERT_TRUE(write_checkpoint(path("job"), collection, {"job", 12}).ok());
+  const auto opened = open("job");
+  EXPECT_EQ(opened->info().kind, CheckpointKind::kJob);
+  EXPECT_EQ(opened->info().step, 12);
+  EXPECT_EQ(opened->info().epoch, 5);
+  ASSERT_EQ(opened->tensors().size(), collection.tensors.size());
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Random random(seed);
+    const auto i = static_cast<size_t>(random.below(static_cast<int64_t>(collection.tensors.size())));
+    const tensor::Box box = random_box(random, collection.tensors[i].shape);
+    EXPECT_EQ(bytes(*opened, i, box), content_of(collection.tensors[i], TensorId(static_cast<int64_t>(i)), box));
+  }
+  EXPECT_TRUE(opened->verify({.threads = 2, .progress = {}}).ok());
+}
+
+TEST_F(CheckpointTest, FilesOfOthersAreReadWithWhatIsTold) {
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  const auto whole = open("hf");
+  EXPECT_EQ(whole->info().kind, CheckpointKind::kHuggingFace);
+  for (const char* layout : {"tp4,pp2", "tp2,dp2", "pp2,vpp2"}) {
+    SCOPED_TRACE(layout);
+    const std::string name = fmt::format("ranks-{}", layout);
+    reshard_to("hf", name, layout, /*bare=*/true);
+    EXPECT_THAT(refusal(name), HasSubstr("--from=LAYOUT"));
+    EXPECT_THAT(refusal(name, {.from = layout}), HasSubstr("--config=FILE or --model=NAME"));
+    const auto ranks = open(name, {.from = layout, .config = path("hf/config.json")});
+    EXPECT_EQ(ranks->info().kind, CheckpointKind::kRanks);
+    expect_same_state(*whole, *ranks, 1);
+    EXPECT_TRUE(ranks->verify({}).ok());
+  }
+  EXPECT_THAT(refusal("ranks-tp4,pp2", {.from = "tp4,pp4", .config = path("hf/config.json")}),
+              HasSubstr("8 rank files, but tp4,pp4 has 16 ranks"));
+  // Another cut of as many ranks has other shapes.
+  EXPECT_NE(refusal("ranks-tp4,pp2", {.from = "tp2,pp4", .config = path("hf/config.json")}), "accepted");
+}
+
+TEST_F(CheckpointTest, AFolderThatReshardWroteDescribesItself) {
+  write_hugging_face(path("hf"), mixtral_config());
+  reshard_to("hf", "arranged", "tp2-pp2-dp2-ep2");
+  const auto arranged = open("arranged");
+  EXPECT_EQ(arranged->info().kind, CheckpointKind::kArranged);
+  EXPECT_EQ(arranged->info().layout, "tp2,pp2,dp2,ep2");
+  expect_same_state(*open("hf"), *arranged, 2);
+  EXPECT_THAT(refusal("arranged", {.from = "tp2"}), HasSubstr("do not apply"));
+}
+
+TEST_F(CheckpointTest, APlainFileStandsForItself) {
+  write_hugging_face(path("hf"), llama_config(4, 4));
+  const auto plain = Checkpoint::open(path("hf/model.safetensors"));
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_EQ((*plain)->info().kind, CheckpointKind::kPlain);
+  EXPECT_TRUE((*plain)->find("model.embed_tokens.weight").has_value());
+}
+
+TEST_F(CheckpointTest, AllThatIsWrongIsSaidAtOnce) {
+  write_hugging_face(path("hf"), llama_config(8, 2), {.shard_bytes = 40'000, .prefix = {}});
+  ASSERT_GT(open("hf")->files().size(), 2u);
+  const std::string index = path("hf/") + std::string(kIndexFileName);
+  std::string text = text_of(index);
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    const size_t at = text.find(from);
+    SCALAI_CHECK(at != std::string::npos, from);
+    text.replace(at, from.size(), to);
+  };
+  replace("\"lm_head.weight\"", "\"no_head.weight\"");
+  replace("\"model.norm.weight\": \"model-0000", "\"model.norm.weight\": \"model-1000");
+  write_text(index, text);
+  EXPECT_THAT(refusal("hf"), HasSubstr("model-1000"));  // a file that is not there
+  replace("model-1000", "model-0000");
+  write_text(index, text);
+  EXPECT_THAT(refusal("hf"), HasSubstr("\"lm_head.weight\" is in"));
+  EXPECT_THAT(refusal("hf"), HasSubstr("\"no_head.weight\" is not in"));
+  EXPECT_THAT(refusal("nothing"), HasSubstr("no such folder"));
+  fs::create_directories(path("empty"));
+  EXPECT_THAT(refusal("empty"), HasSubstr("no checkpoint: neither manifest.json"));
+}
+
+TEST_F(CheckpointTest, ManifestsThatDoNotFitTheFilesAreRefused) {
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  reshard_to("hf", "arranged", "tp2-dp2");
+  const std::string manifest = path("arranged/manifest.json");
+  const std::string good = text_of(manifest);
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const size_t at = text.find(from);
+    SCALAI_CHECK(at != std::string::npos, from);
+    text.replace(at, from.size(), to);
+    write_text(manifest, text);
+    return refusal("arranged");
+  };
+  EXPECT_EQ(with("arranged", "arranged"), "accepted");
+  EXPECT_THAT(with("\"kind\": \"arranged\"", "\"kind\": \"strange\""), HasSubstr("does not know"));
+  EXPECT_THAT(with("\"schema_version\": 2", "\"schema_version\": 3"), HasSubstr("reads version 2"));
+  // The box of one tensor-parallel rank: the other ranks' no longer cover.
+  EXPECT_THAT(with("[0:512, 0:32]", "[0:511, 0:32]"), HasSubstr("overlaps"));
+  EXPECT_THAT(with("[0:512, 0:32]", "[0:513, 0:32]"), HasSubstr("too few"));
+  EXPECT_THAT(with("[0:512, 0:32]", "[0:512, 0:33]"), HasSubstr("is not in"));
+}
+
+TEST_F(CheckpointTest, VerifyFindsDamageByFileTensorAndBox) {
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  reshard_to("hf", "arranged", "tp2-dp2");
+  reshard_to("hf", "bare", "tp2-dp2", /*bare=*/true);
+  EXPECT_TRUE(open("arranged")->verify({.threads = 2, .progress = {}}).ok());
+  const int64_t end = static_cast<int64_t>(fs::file_size(path("arranged/rank_001.safetensors")));
+  damage(path("arranged/rank_001.safetensors"), end - 1);
+  damage(path("arranged/rank_002.safetensors"), end - 1);
+  damage(path("arranged/config.json"), 3);
+  auto opened = Checkpoint::open(path("arranged"));
+  if (!opened.ok()) {  // the damaged config.json may not even parse
+    EXPECT_THAT(message_of(opened.status()), HasSubstr("config.json"));
+    damage(path("arranged/config.json"), 3);
+    opened = Checkpoint::open(path("arranged"));
+  }
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const absl::Status status = (*opened)->verify({.threads = 2, .progress = {}});
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(message_of(status), HasSubstr("rank_001.safetensors: tensor \""));
+  EXPECT_THAT(message_of(status), HasSubstr("rank_002.safetensors: tensor \""));
+  EXPECT_THAT(message_of(status), HasSubstr("box ["));
+  // Without checksums, copies are what can be compared: rank 2 holds what rank 0 holds.
+  const OpenOptions told{.from = "tp2,dp2", .config = path("hf/config.json")};
+  EXPECT_TRUE(open("bare", told)->verify({}).ok());
+  damage(path("bare/rank_002.safetensors"), end - 1);
+  EXPECT_THAT(message_of(open("bare", told)->verify({})), HasSubstr("copies of the same state have to be equal"));
+}
+
+TEST_F(CheckpointTest, AChangedFileIsAnErrorThatNamesTensorAndFile) {
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  const auto opened = open("hf");
+  fs::resize_file(path("hf/model.safetensors"), 3000);
+  std::vector<std::byte> to(64);
+  const size_t tensor = *opened->find("layers.3.mlp.up.weight");
+  const absl::Status status = opened->read(tensor, tensor::Box({0, 0}, {1, 32}), to);
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(message_of(status), HasSubstr("layers.3.mlp.up.weight"));
+  EXPECT_THAT(message_of(status), HasSubstr("model.safetensors"));
+}
+
+}  // namespace
+}  // namespace scalai::checkpoint

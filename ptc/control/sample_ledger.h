@@ -1,0 +1,85 @@
+#pragma once
+// The books of one job's dataset: which steps were done, what was read for them, and what had to be read again after a
+// rollback. It proves that in committed history every position of every pass is read exactly once:
+//
+//   done ──► awaited ◄── account: each data-parallel rank's sum against our own reckoning, in global order
+//   roll_back ──► steps after it are no history any more: what was read for them is read again
+//
+// History is one unbroken run of steps by construction, each step's batch is reckoned here by walking from the step before
+// it, and every account of it has to fit; so the proof does not rest on how ranks find their samples (ptc/data/share.h).
+// Without `reads` nobody reads: steps are only counted, in closed form.
+//
+// One thread.
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ptc/control/events.h"
+#include "ptc/data/order.h"
+#include "ptc/data/state.h"
+
+namespace scalai::control {
+
+// What the report says of it.
+struct DatasetRecord {
+  int64_t samples = 0;                         // of the dataset
+  int64_t pass = 0;                            // that the next step reads, from 0
+  int64_t consumed = 0;                        // positions of it that are behind
+  std::optional<int64_t> samples_read;         // in all, those read again included; nothing: nobody reads
+  std::optional<int64_t> bytes_read;           // of them
+  int64_t steps_again = 0, samples_again = 0;  // read once more after rollbacks
+  std::optional<bool> exactly_once;            // every position up to the last step, in committed history
+};
+
+class SampleLedger {
+ public:
+  // `state` is that before step 0.
+  SampleLedger(const data::State& state, bool reads);
+
+  // Up to this step, which is not before the last one (CHECK), all is done with so many data-parallel ranks.
+  void done(int64_t until_step, int dp);
+  // The job goes on from this step, which has been reached (CHECK).
+  void roll_back(int64_t step);
+  // Accounts come in the order of done(). DataLoss: they do not fit; names steps, ranks, and counts expected and found.
+  // Afterwards nothing is awaited any more and the proof has failed.
+  absl::Status account(const SamplesRead& read);
+
+  // Steps that are done and not accounted for; nothing is awaited after an account that did not fit.
+  bool awaits() const { return !awaited_.empty(); }
+  // "steps 5 to 9": the first that are awaited.
+  std::string first_awaited() const;
+  // In the first so many steps.
+  int64_t samples_before(int64_t step) const;
+  // As it is after so many steps; steps that were not told to be done have not been read.
+  DatasetRecord record(int64_t step) const;
+
+ private:
+  struct Awaited {
+    int64_t from_step, until_step;
+    int dp;
+  };
+  // Where a step begins: of our own walk.
+  struct Place {
+    int64_t step = 0, pass = 0, position = 0;
+  };
+  int64_t batch_at(const Place& place) const;
+  void walk(Place& place, int64_t step) const;
+  std::vector<data::SampleAccount> reckon(const Awaited& steps);
+  absl::Status compare(const SamplesRead& read);
+
+  const data::State state_;
+  const data::Steps steps_;
+  const data::Order order_;
+  const bool reads_;
+  int64_t next_step_ = 0;
+  std::deque<Awaited> awaited_;
+  std::vector<Place> places_ = {{}};  // where accounts began, rising
+  bool broken_ = false;
+  int64_t samples_read_ = 0, bytes_read_ = 0, steps_again_ = 0, samples_again_ = 0;
+};
+
+}  // namespace scalai::control

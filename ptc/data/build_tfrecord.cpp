@@ -1,0 +1,71 @@
+// TFRecord: u64 length, u32 masked CRC-32C of these 8 bytes, the data, u32 masked CRC-32C of the data; nothing else.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "ptc/base/status.h"
+#include "ptc/data/crc32c.h"
+#include "ptc/data/internal/builders.h"
+
+namespace scalai::data {
+namespace {
+
+constexpr int64_t kHead = 12, kTail = 4;
+
+template <class T>
+T number_in(std::span<const std::byte> bytes, size_t at = 0) {
+  T value = 0;
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
+}
+
+// One record from where the scanner stands; an error without its place.
+absl::Status pass_record(Scanner& scanner) {
+  if (scanner.remaining() < kHead + kTail) {
+    return invalid(fmt::format("{} bytes are left, too few for a record: the file was cut", scanner.remaining()));
+  }
+  SCALAI_ASSIGN_OR_RETURN(const auto head, scanner.take(kHead));
+  const auto length = number_in<uint64_t>(head);
+  if (number_in<uint32_t>(head, 8) != masked(crc32c(head.first(8)))) {
+    const bool gzip = head[0] == std::byte{0x1f} && head[1] == std::byte{0x8b};
+    return invalid(gzip ? "the checksum of its length does not fit: this looks compressed (gzip); uncompress it"
+                        : "the checksum of its length does not fit: damaged, or no TFRecord file");
+  }
+  if (length > static_cast<uint64_t>(scanner.remaining() - kTail)) {
+    return invalid(fmt::format("its data have {} bytes, and {} are left: the file was cut", length,
+                               std::max<int64_t>(0, scanner.remaining() - kTail)));
+  }
+  uint32_t crc = 0;
+  for (auto left = static_cast<int64_t>(length); left > 0;) {
+    SCALAI_ASSIGN_OR_RETURN(const auto bytes, scanner.take(std::min(left, scanner.most())));
+    crc = crc32c(bytes, crc);
+    left -= static_cast<int64_t>(bytes.size());
+  }
+  SCALAI_ASSIGN_OR_RETURN(const auto tail, scanner.take(kTail));
+  return number_in<uint32_t>(tail) == masked(crc) ? absl::OkStatus()
+                                                  : invalid("the checksum of its data does not fit: damaged");
+}
+
+}  // namespace
+
+absl::Status index_tfrecord(Building& building, IndexWriter& writer) {
+  for (size_t i = 0; i < building.files(); ++i) {
+    SCALAI_ASSIGN_OR_RETURN(ByteSourcePtr source, building.open(i));
+    Scanner scanner(std::move(source));
+    scanner.watch([&](int64_t position) { building.progress(i, position); });
+    for (int64_t record = 0; scanner.remaining() > 0; ++record) {
+      const int64_t at = scanner.position();
+      SCALAI_RETURN_IF_ERROR(writer.add(0, building.begin_of(i) + at));
+      if (const absl::Status status = pass_record(scanner); !status.ok()) {
+        return absl::Status(status.code(), fmt::format("{}: record {} at byte {}: {}", building.path(i), record, at,
+                                                       message_of(status)));
+      }
+      ++building.header.documents;
+    }
+  }
+  return writer.add(0, building.header.data_bytes());
+}
+
+}  // namespace scalai::data

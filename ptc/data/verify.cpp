@@ -1,0 +1,54 @@
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "ptc/base/status.h"
+#include "ptc/data/index.h"
+#include "ptc/data/internal/index_format.h"
+
+namespace scalai::data {
+
+// What holds for each document beside lying inside a file: where it may begin and how long it may be.
+absl::Status Index::verify_order() const {
+  const bool dense = format() != Format::kTar;
+  int64_t behind = 0;  // in all files one after the other
+  for (int64_t i = 0; i < documents(); ++i) {
+    SCALAI_ASSIGN_OR_RETURN(const Extent extent, document(i));
+    const int64_t begin = file_begins_[static_cast<size_t>(extent.file)] + extent.offset;
+    if (dense ? begin != behind : begin < behind) return damaged(i);
+    if (format() == Format::kTfRecord && extent.bytes < 16) return damaged(i);
+    if (format() == Format::kTar && (extent.bytes < 512 || extent.bytes % 512 != 0 || extent.offset % 512 != 0)) {
+      return damaged(i);
+    }
+    behind = begin + extent.bytes;
+  }
+  return dense && behind != bytes() ? damaged(documents() - 1) : absl::OkStatus();
+}
+
+absl::Status Index::verify_sequences() const {
+  if (column(0, 0) != 0 || column(0, documents()) != sequences()) return damaged(0);
+  if (column(1, 0) != 0 || column(1, sequences()) != tokens()) return damaged(0);
+  std::vector<int32_t> lengths;
+  for (int64_t i = 0; i < documents(); ++i) {
+    lengths.clear();
+    SCALAI_RETURN_IF_ERROR(sequence_lengths(i, lengths));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Index::verify() const {
+  for (int i = 0; i < columns_of(format()); ++i) {
+    const std::string_view bytes(reinterpret_cast<const char*>(map_) + column_begin(i),
+                                 static_cast<size_t>(8 * rows_of(*header_, i)));
+    if (checksum_of(bytes) != header_->checksums[static_cast<size_t>(i)]) {
+      return invalid(
+          fmt::format("{}: the checksum of column {} does not fit: the index is damaged; build it again with "
+                      "`scalai data index`",
+                      path_, i));
+    }
+  }
+  if (format() == Format::kMegatron) SCALAI_RETURN_IF_ERROR(verify_sequences());
+  return verify_order();
+}
+
+}  // namespace scalai::data

@@ -1,0 +1,119 @@
+// `scalai reshard` and `scalai checkpoint` as their users run them: the real program on tiny models.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ptc/checkpoint/internal/test_model.h"
+
+namespace scalai::checkpoint {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+struct Outcome {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+class ReshardCommand : public FolderTest {
+ protected:
+  // Words with {} for the folder of the test.
+  Outcome scalai(std::string words) const {
+    for (size_t at = words.find("{}"); at != std::string::npos; at = words.find("{}")) words.replace(at, 2, folder_);
+    const std::string command =
+        fmt::format("{}/bin/scalai {} > {}/stdout 2> {}/stderr", SCALAI_BINARY_DIR, words, folder_, folder_);
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(path("stdout")), text_of(path("stderr"))};
+  }
+};
+
+TEST_F(ReshardCommand, ThereAndBackWithVerify) {
+  write_hugging_face(path("hf"), gpt2_config());
+  EXPECT_EQ(scalai("reshard {}/hf {}/a --to=tp4,pp2 --verify").code, 0);
+  EXPECT_EQ(scalai("reshard {}/a {}/b --to=tp2,pp1").code, 0);
+  const Outcome back = scalai("reshard {}/b {}/c --to=hf --verify --format=json");
+  EXPECT_EQ(back.code, 0) << back.err;
+  EXPECT_EQ(json::parse(back.out)["verified"], true);
+  EXPECT_TRUE(text_of(path("hf/model.safetensors")) == text_of(path("c/model.safetensors")));
+  const Outcome verified = scalai("checkpoint verify {}/a");
+  EXPECT_EQ(verified.code, 0) << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr("all checksums are right"));
+  damage(path("a/rank_005.safetensors"),
+         static_cast<int64_t>(std::filesystem::file_size(path("a/rank_005.safetensors"))) - 1);
+  const Outcome damaged = scalai("checkpoint verify {}/a");
+  EXPECT_EQ(damaged.code, 3);
+  EXPECT_THAT(damaged.err, HasSubstr("rank_005.safetensors: tensor \""));
+  // A damaged source does not become a target that looks sound.
+  const Outcome shown = scalai("checkpoint show {}/a --format=json");
+  EXPECT_EQ(shown.code, 0);
+  const json info = json::parse(shown.out);
+  EXPECT_EQ(info["kind"], "arranged");
+  EXPECT_EQ(info["layout"], "tp4,pp2");
+  EXPECT_EQ(info["naming"], "megatron");
+}
+
+TEST_F(ReshardCommand, DryRunWritesNothing) {
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  const Outcome plan = scalai("reshard {}/hf {}/out --to=tp4,pp2 --dry-run --format=json");
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  const json planned = json::parse(plan.out);
+  EXPECT_EQ(planned["naming"], "megatron");
+  EXPECT_EQ(planned["plan"].size(), 11u);  // 8 ranks, and config, collection and model
+  EXPECT_LE(planned["peak_memory_bytes"].get<int64_t>(), int64_t{1} << 30);
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+  EXPECT_FALSE(std::filesystem::exists(path("out.partial")));
+  EXPECT_THAT(scalai("reshard {}/hf {}/out --to=tp4,pp2 --dry-run").out, HasSubstr("smallest run"));
+}
+
+TEST_F(ReshardCommand, BadInputHasItsExitCodeAndSaysWhatToDo) {
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  const auto expect = [&](const std::string& words, int code, const std::string& message) {
+    const Outcome outcome = scalai(words);
+    EXPECT_EQ(outcome.code, code) << words << "\n" << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(message)) << words;
+    EXPECT_FALSE(std::filesystem::exists(path("out"))) << words;
+  };
+  expect("reshard {}/hf {}/out", 2, "--to");
+  expect("reshard {}/hf {}/out --to=tp3", 3, "tp3 does not divide");
+  expect("reshard {}/hf {}/out --to=tq3", 3, "--to");
+  expect("reshard {}/nothing {}/out --to=tp2", 4, "no such folder");
+  expect("reshard {}/hf {}/out --to=tp2 --memory-cap=1MiB", 3, "at least");
+  expect("reshard {}/hf {}/out --to=tp2 --threads=0", 2, "--threads=0");
+  expect("checkpoint show {}/hf/config.json", 4, "no such folder");
+  expect("checkpoint frobnicate {}/hf", 2, "unknown word");
+  ASSERT_EQ(scalai("reshard {}/hf {}/there --to=tp2").code, 0);
+  expect("reshard {}/hf {}/there --to=tp2", 3, "--force");
+  EXPECT_EQ(scalai("reshard {}/hf {}/there --to=tp4 --force").code, 0);
+}
+
+TEST_F(ReshardCommand, OptimizerStateGoesAlongAndIsLeftOutOfHuggingFace) {
+  ASSERT_TRUE(write_checkpoint(path("job"), sample_collection(), {"job", 12}).ok());
+  const Outcome shown = scalai("checkpoint show {}/job");
+  EXPECT_EQ(shown.code, 0);
+  EXPECT_THAT(shown.out, HasSubstr("kind job"));
+  EXPECT_EQ(scalai("checkpoint verify {}/job").code, 0);
+  EXPECT_THAT(scalai("reshard {}/job {}/out --to=tp2").err, HasSubstr("--model=NAME"));
+  // The same state, uncut, as a collection file says it.
+  write_text(path("one.textproto"), R"(
+    schema_version: 1 name: "one" meshes { axes { name: "tp" size: 1 } } devices: "0"
+    tensors { name: "w" dtype: "BF16" shape: [8, 6] }
+    tensors { name: "columns" dtype: "F32" shape: [5, 9] }
+    tensors { name: "tied" dtype: "F16" shape: [7] }
+    tensors { name: "flat" dtype: "F32" shape: [3, 5, 7] kind: EXP_AVG }
+    tensors { name: "flat#0" dtype: "U8" shape: [3] }
+    tensors { name: "few" dtype: "I16" shape: [1, 4] }
+    tensors { name: "none" dtype: "F64" shape: [0, 4] }
+    tensors { name: "step" dtype: "I64" kind: SCALAR })");
+  const Outcome resharded = scalai("reshard {}/job {}/out --to={}/one.textproto --verify");
+  EXPECT_EQ(resharded.code, 0) << resharded.err;
+  EXPECT_EQ(scalai("checkpoint verify {}/out").code, 0);
+}
+
+}  // namespace
+}  // namespace scalai::checkpoint

@@ -1,0 +1,78 @@
+#include "vfs/folder.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "ptc/base/status.h"
+#include "vfs/fake_tree.h"
+
+namespace scalai::vfs {
+namespace {
+
+std::vector<std::string> names_of(Directory& directory) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < directory.entries(); ++i) names.push_back(directory.entry(i).name);
+  return names;
+}
+
+TEST(FixedFolder, FindsAndListsItsChildren) {
+  const auto link = std::make_shared<SwitchedLink>("a");
+  FixedFolder folder({{"b", fake_file(1, 10)}, {"a", std::shared_ptr<Link>(link)}});
+  EXPECT_EQ(names_of(folder), (std::vector<std::string>{"b", "a"}));
+  EXPECT_EQ(folder.entry(1).kind, Kind::kLink);
+  EXPECT_TRUE(folder.fixed());
+  ASSERT_TRUE(folder.find("b").ok());
+  EXPECT_EQ(kind_of(*folder.find("b")), Kind::kFile);
+  EXPECT_EQ(folder.find("c").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(message_of(folder.find("c").status()), "");
+}
+
+TEST(GrowingFolder, MakesEachChildOnceAndListsItFromThenOn) {
+  int made = 0;
+  GrowingFolder folder([&](const std::string& name) -> absl::StatusOr<Node> {
+    if (name == "bad") return invalid("does not fit");
+    ++made;
+    return fake_file(1, 10);
+  });
+  EXPECT_EQ(folder.entries(), 0);
+  folder.add("first", fake_file(2, 20));
+  ASSERT_TRUE(folder.find("tp4").ok());
+  ASSERT_TRUE(folder.find("tp2").ok());
+  const auto again = folder.find("tp4");
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(made, 2);
+  EXPECT_EQ(message_of(folder.find("bad").status()), "does not fit");
+  EXPECT_EQ(names_of(folder), (std::vector<std::string>{"first", "tp4", "tp2"}));
+  EXPECT_FALSE(folder.fixed());
+}
+
+TEST(GrowingFolder, ListsWhileAChildIsMade) {
+  std::atomic<bool> go = false;
+  std::atomic<int> made = 0;
+  GrowingFolder folder([&](const std::string&) -> absl::StatusOr<Node> {
+    while (!go) std::this_thread::yield();
+    ++made;
+    return fake_file(1, 10);
+  });
+  folder.add("there", fake_file(2, 20));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { EXPECT_TRUE(folder.find("slow").ok()); });
+  EXPECT_EQ(folder.entries(), 1);
+  EXPECT_TRUE(folder.find("there").ok());
+  go = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(made, 1);
+  EXPECT_EQ(folder.entries(), 2);
+}
+
+TEST(SwitchedLink, ShowsTheLastTarget) {
+  SwitchedLink link("dp4/step-0");
+  EXPECT_EQ(link.target(), "dp4/step-0");
+  link.set("dp6/step-1234");
+  EXPECT_EQ(link.target(), "dp6/step-1234");
+}
+
+}  // namespace
+}  // namespace scalai::vfs
