@@ -12,8 +12,5 @@ Command compare_command();     // reports side by side
 Command replay_command();      // a report's events through the control loop again
 Command reshard_command();     // a checkpoint in another layout
 Command checkpoint_command();  // shows and verifies checkpoints
-Command data_command();        // datasets: a row of the overview, the commands are run_data_program's
-
-int run_data_program(int argc, char** argv);  // argv[0] is "data"
 
 }  // namespace scalai::apps

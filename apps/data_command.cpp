@@ -5,7 +5,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "apps/commands.h"
 #include "apps/output.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/status.h"
@@ -50,8 +49,11 @@ int index(const Arguments& arguments) {
     return usage_error("data index", format == data::Format::kFixed ? "--kind=fixed needs --record-bytes=N"
                                                                     : "--record-bytes is for --kind=fixed");
   }
+  const absl::StatusOr<SourceOpener> opener = data_opener();
+  if (!opener.ok()) return report_error(opener.status());
   Progress progress("indexing");
-  data::BuildRequest request{.format = format, .files = arguments.positional(), .out = arguments.text("out")};
+  data::BuildRequest request{
+      .format = format, .files = arguments.positional(), .out = arguments.text("out"), .opener = *opener};
   if (arguments.has("record-bytes")) request.record_bytes = arguments.count("record-bytes");
   request.progress = [&](double fraction, std::string_view detail) { progress.update(fraction, detail); };
   const auto built = data::build_index(request);
@@ -60,7 +62,9 @@ int index(const Arguments& arguments) {
   return 0;
 }
 
-Command index_command() {
+}  // namespace
+
+Command data_index_command() {
   return {
       {.name = "index",
        .summary = "find the documents of data files",
@@ -69,7 +73,7 @@ Command index_command() {
            "Reads data files once and writes where each document lies. Documents are numbered through all files in "
            "the\n"
            "order given. The files stay where they are; one that changes afterwards is refused until it is indexed\n"
-           "again.\n\n"
+           "again. A FILE may be an http:// or https:// address on a server that gives ranges.\n\n"
            "  megatron  NAME.bin with NAME.idx beside it (either name, or NAME): documents of token sequences\n"
            "  tfrecord  uncompressed records; all checksums are checked\n"
            "  tar       uncompressed WebDataset shards: members up to the first dot of their names are a sample\n"
@@ -92,29 +96,6 @@ Command index_command() {
        .min_arguments = 1,
        .max_arguments = -1},
       index};
-}
-
-}  // namespace
-
-// `scalai data` is a program of its own with two commands; here it stands in the overview and has its help.
-Command data_command() {
-  return {{.name = "data",
-           .summary = "index a dataset; show which rank reads what",
-           .usage = "scalai data index|show …",
-           .description = "index  find the documents of data files (scalai data help index)\n"
-                          "show   which rank reads which samples, and where they lie (scalai data help show)",
-           .examples = {"scalai data index --kind=tfrecord train-*.tfrecord --out=train.index",
-                        "scalai data show train.index --dp=4 --global-batch=512 --step=1200"},
-           .min_arguments = 1,
-           .max_arguments = -1},
-          [](const Arguments&) { return usage_error("data", "index or show comes first"); }};
-}
-
-int run_data_program(int argc, char** argv) {
-  const Program program{.name = "scalai data",
-                        .summary = "Indexes a dataset, and shows which data-parallel rank reads what.",
-                        .commands = {index_command(), data_show_command()}};
-  return run_program(program, argc, argv);
 }
 
 }  // namespace scalai::apps

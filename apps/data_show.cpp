@@ -191,7 +191,8 @@ int show_shares(const Asked& asked, const std::string& format) {
 // The index with its checksums, each data file as it was indexed, and each TFRecord's checksums.
 absl::Status check(const std::shared_ptr<const Samples>& samples) {
   SCALAI_RETURN_IF_ERROR(samples->index().verify());
-  const data::Reader reader(samples, open_file_source, {.check_crc = true});
+  SCALAI_ASSIGN_OR_RETURN(SourceOpener opener, data_opener());
+  const data::Reader reader(samples, std::move(opener), {.check_crc = true});
   for (size_t i = 0; i < samples->index().files().size(); ++i) {
     SCALAI_RETURN_IF_ERROR(reader.files().source(static_cast<int>(i)).status());
   }

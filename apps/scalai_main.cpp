@@ -1,5 +1,4 @@
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "apps/commands.h"
@@ -20,14 +19,14 @@ std::vector<char*> words_of(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string_view(argv[1]) == "data") return scalai::apps::run_data_program(argc - 1, argv + 1);
   const scalai::Program program{
       .name = "scalai",
       .summary = "Plans, simulates and executes reconfigurations of deep-learning jobs.",
       .commands = {scalai::apps::validate_command(), scalai::apps::models_command(), scalai::apps::plan_command(),
                    scalai::apps::compare_command(), scalai::apps::replay_command(), scalai::apps::reshard_command(),
-                   scalai::apps::checkpoint_command(), scalai::apps::data_command()},
-      .external = {{"doctor", "say what this machine has for runs on GPUs and between machines"},
+                   scalai::apps::checkpoint_command()},
+      .external = {{"data", "index a dataset, show which rank reads what"},
+                   {"doctor", "say what this machine has for runs on GPUs and between machines"},
                    {"exec", "run a scenario for real, on worker processes"},
                    {"fs", "show checkpoints in any layout, and datasets by rank, as files"},
                    {"sim", "run a scenario in virtual time on a modelled cluster"}},

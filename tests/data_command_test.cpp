@@ -154,7 +154,7 @@ TEST_F(DataCommand, WhatCannotBeIsRefused) {
 
 TEST_F(DataCommand, HelpIsThere) {
   EXPECT_TRUE(has(scalai("--help").out, "data"));
-  EXPECT_TRUE(has(scalai("help data").out, "scalai data index|show"));
+  EXPECT_TRUE(has(scalai("help data").out, "which rank reads what"));
   EXPECT_TRUE(has(data("--help").out, "show"));
   EXPECT_TRUE(has(data("index --help").out, "--record-bytes=N"));
   EXPECT_TRUE(has(data("help show").out, "--global-batch=N"));

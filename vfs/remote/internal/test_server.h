@@ -20,10 +20,12 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "ptc/base/random.h"
 
 namespace scalai::vfs {
