@@ -14,8 +14,7 @@ absl::Status at(const std::string& place, const absl::Status& status) {
 }
 
 absl::StatusOr<KnownModel> with_family(const Families& families, const Family& family, ModelFile file) {
-  absl::StatusOr<model::Model> model =
-      family.build_model(file.sizes, file.name.empty() ? "the " + family.name() + " model" : file.name);
+  absl::StatusOr<model::Model> model = family.build_model(file.sizes, file.name.empty() ? family.name() : file.name);
   if (!model.ok()) return model.status();
   KnownModel known{*std::move(model), family, std::move(file), families.is_built_in(family)};
   return known;
