@@ -67,7 +67,7 @@ void show_json(const Checkpoint& checkpoint) {
                                {"kind", model::name_of(state.kind)},
                                {"bytes", bytes_of(state)}});
   }
-  print("{}\n", json.dump(2));
+  print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 void show_table(const Checkpoint& checkpoint) {
@@ -122,7 +122,7 @@ int verify(const Checkpoint& checkpoint, const std::string& format) {
                                 {"files", checkpoint.files().size()},
                                 {"bytes", bytes},
                                 {"checksums", summed}})
-                      .dump(2));
+                      .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return 0;
   }
   print("{}: valid: {} files, {}; {}\n", checkpoint.info().path, checkpoint.files().size(), format_bytes(bytes),

@@ -28,7 +28,7 @@ void print_summary(const data::BuildRequest& request, const data::BuildSummary& 
         {"index", request.out},          {"digest", built.digest},           {"kind", name_of(request.format)},
         {"files", request.files.size()}, {"documents", built.documents},     {"tokens", built.tokens},
         {"bytes", built.bytes},          {"index_bytes", built.index_bytes}, {"members_left_out", built.left_out}};
-    print("{}\n", json.dump(2));
+    print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
   print("{}: {} documents in {} {} file{}, {}\ndigest {}, index of {}\n", request.out, built.documents,

@@ -9,6 +9,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
+#include "ptc/data/data_files.h"
 #include "ptc/data/order.h"
 #include "ptc/data/reader.h"
 #include "ptc/data/share.h"
@@ -26,6 +27,7 @@ using data::Steps;
 using nlohmann::ordered_json;
 
 constexpr int64_t kIdsInTable = 8;
+constexpr int64_t kMostShown = 1 << 22;  // samples, all of which are in memory before the first is printed
 
 // What is asked for, put together.
 struct Asked {
@@ -79,7 +81,7 @@ ordered_json json_of(const Samples& samples) {
   const Index& index = samples.index();
   ordered_json files = ordered_json::array();
   for (const data::DataFile& file : index.files())
-    files.push_back({{"location", file.location}, {"bytes", file.bytes}});
+    files.push_back({{"location", data::shown_location(file.location)}, {"bytes", file.bytes}});
   return {{"index", index.path()},
           {"digest", index.digest()},
           {"kind", name_of(index.format())},
@@ -94,10 +96,12 @@ ordered_json json_of(const Samples& samples) {
 
 void show_index(const Samples& samples, const std::string& format) {
   const Index& index = samples.index();
-  if (format == "json") return print("{}\n", json_of(samples).dump(2));
+  if (format == "json")
+    return print("{}\n", json_of(samples).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   Table files({"file>", "location", "bytes>"});
   for (size_t i = 0; i < index.files().size(); ++i) {
-    files.row({std::to_string(i), index.files()[i].location, std::to_string(index.files()[i].bytes)});
+    files.row(
+        {std::to_string(i), data::shown_location(index.files()[i].location), std::to_string(index.files()[i].bytes)});
   }
   if (format == "csv") return print(files.csv());
   print("{}: {} {} documents, {}\ndigest {}\n", index.path(), index.documents(), name_of(index.format()),
@@ -172,7 +176,7 @@ int show_shares(const Asked& asked, const std::string& format) {
     json["state"] = ordered_json::parse(state_text(at));
     json["dp"] = asked.dp;
     json["reads"] = reads;
-    print("{}\n", json.dump(2));
+    print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return 0;
   }
   const Table table = one_rank ? table_of_samples(*shares) : table_of_ranks(*shares, format == "csv");
@@ -229,6 +233,14 @@ std::string problem_with(const Arguments& arguments) {
   return "";
 }
 
+absl::Status check_size(const Asked& asked) {
+  const int64_t batch = std::min(asked.state.global_batch, asked.state.samples);
+  const int64_t a_step = asked.rank >= 0 ? batch / asked.dp + 1 : std::max(batch, int64_t{asked.dp});
+  if (asked.steps <= kMostShown / a_step) return absl::OkStatus();
+  return invalid(
+      fmt::format("{} steps are more than {} samples; ask for fewer steps or for one rank", asked.steps, kMostShown));
+}
+
 Asked asked_of(const Arguments& arguments, std::shared_ptr<const Samples> samples) {
   Asked asked{.samples = std::move(samples)};
   asked.state = {.index = asked.samples->index().digest(),
@@ -263,6 +275,7 @@ int show(const Arguments& arguments) {
   }
   const Asked asked = asked_of(arguments, *samples);
   if (const absl::Status status = validate(asked.state); !status.ok()) return report_error(status);
+  if (const absl::Status status = check_size(asked); !status.ok()) return report_error(status);
   return show_shares(asked, arguments.text("format"));
 }
 

@@ -11,6 +11,7 @@
 
 #include "apps/exec_commands.h"
 #include "apps/exec_limits.h"
+#include "apps/exec_mounts.h"
 #include "apps/exec_session.h"
 #include "apps/exec_steering.h"
 #include "apps/output.h"
@@ -31,6 +32,8 @@ namespace scalai::apps {
 namespace {
 
 namespace ex = scalai::executor;
+
+const std::map<std::string, std::string> kNone;
 
 struct Options {
   RunOptions run;
@@ -58,6 +61,7 @@ std::map<int, std::string> by_index(const control::Scenario& scenario,
 absl::StatusOr<control::RunReport> run_scenario(const control::Scenario& scenario, const control::Strategy& strategy,
                                                 const Options& options, ex::ControllerEnd& controller, ex::Crew& crew,
                                                 Steering& steering, ex::Journal* journal) {
+  FollowedMounts mounts(by_index(scenario, options.plan_only ? kNone : options.how.mounts));
   control::Recorder recorder;
   std::vector<control::Event> past;
   std::unique_ptr<ex::RunLog> log;
@@ -74,6 +78,7 @@ absl::StatusOr<control::RunReport> run_scenario(const control::Scenario& scenari
                            .log = log.get(),
                            .states = by_index(scenario, options.how.states),
                            .datasets = by_index(scenario, options.how.datasets),
+                           .on_layout = [&](int job, int dp, int64_t step) { mounts.follow(job, dp, step); },
                            .requests = &steering.requests(),
                            .resume = options.resume,
                            .past = std::move(past)});
@@ -138,6 +143,23 @@ absl::StatusOr<std::map<std::string, std::string>> datasets_of(const control::Sc
     datasets.emplace(job.name, path);
   }
   return datasets;
+}
+
+// --mount: DIR, or JOB=DIR for each of several jobs.
+absl::StatusOr<std::map<std::string, std::string>> mounts_of(const control::Scenario& scenario,
+                                                             const std::vector<std::string>& words) {
+  std::map<std::string, std::string> mounts;
+  for (const std::string& word : words) {
+    const auto named = std::find_if(scenario.jobs.begin(), scenario.jobs.end(),
+                                    [&](const control::JobSpec& job) { return word.starts_with(job.name + "="); });
+    if (named == scenario.jobs.end() && scenario.jobs.size() > 1)
+      return invalid(fmt::format("--mount={}: of which of the {} jobs? (JOB=DIR)", word, scenario.jobs.size()));
+    const control::JobSpec& job = named == scenario.jobs.end() ? scenario.jobs.front() : *named;
+    const std::string path = named == scenario.jobs.end() ? word : word.substr(job.name.size() + 1);
+    if (!mounts.emplace(job.name, std::filesystem::absolute(path).string()).second)
+      return invalid(fmt::format("--mount: two mounts of job {}", job.name));
+  }
+  return mounts;
 }
 
 // The first one drains the run; the second one leaves at once, as a kill would. Before a new run there is nothing to save.
@@ -312,6 +334,9 @@ int run_command(const Arguments& arguments) {
   auto states = states_of(*scenario, arguments.list("state"));
   if (!states.ok()) return report_error(states.status());
   options.how.states = *std::move(states);
+  auto mounts = mounts_of(*scenario, arguments.list("mount"));
+  if (!mounts.ok()) return report_error(mounts.status());
+  options.how.mounts = *std::move(mounts);
   if (!options.plan_only) {
     auto datasets = datasets_of(*scenario);
     if (!datasets.ok()) return report_error(datasets.status());
@@ -345,6 +370,11 @@ std::vector<OptionSpec> option_specs() {
        .help = "Real state of a job: a safetensors file, a folder of them, or a checkpoint (a job's, one of `scalai "
                "reshard`, "
                "a Hugging Face folder); tensors by name, the rest is generated."},
+      {.name = "mount",
+       .type = ValueType::kList,
+       .value_name = "[JOB=]DIR",
+       .help = "A mount of `scalai fs` whose dataset/current is to point where a job reads: its data-parallel degree "
+               "and the step at which it took that up."},
       {.name = "time-scale",
        .type = ValueType::kSeconds,
        .value_name = "TIME",

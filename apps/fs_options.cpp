@@ -56,8 +56,12 @@ std::vector<OptionSpec> dataset_part() {
 
 std::vector<OptionSpec> server_part() {
   return {
-      {.name = "daemonize", .type = ValueType::kFlag, .help = "Go into the background once the mount answers."},
-      {.name = "log", .value_name = "FILE", .help = "File for messages, in place of stderr."},
+      {.name = "daemonize",
+       .type = ValueType::kFlag,
+       .help = "Go into the background once the mount answers; needs --log."},
+      {.name = "log",
+       .value_name = "FILE",
+       .help = "File for messages, in place of stderr; with --daemonize it is needed."},
       {.name = "allow-other",
        .type = ValueType::kFlag,
        .help = "Let other users read, too (not root: needs user_allow_other in /etc/fuse.conf)."},

@@ -73,6 +73,8 @@ void read_server(const Arguments& arguments, Problems& problems, vfs::ServerOpti
   } else {
     problems.status("", directory.status());
   }
+  if (arguments.flag("daemonize") && !arguments.has("log"))
+    problems.malformed("--daemonize needs --log=FILE: in the background nobody sees what goes wrong");
   server.allow_other = arguments.flag("allow-other");
   const std::string reads = arguments.text("reads");
   server.reads = reads == "direct"   ? vfs::ReadPath::kDirect

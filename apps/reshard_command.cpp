@@ -93,9 +93,21 @@ ordered_json head_json(const View& view, const ReshardOptions& options, const Re
           {"bytes", plan.bytes_total}};
 }
 
-std::string notes_text(const View& view) {
+std::vector<std::string> notes_of(const View& view, const ReshardOptions& options) {
+  std::vector<std::string> notes = view.notes();
+  const std::vector<checkpoint::CheckpointFile>& files = view.checkpoint().files();
+  const bool has_checksums =
+      std::any_of(files.begin(), files.end(), [](const auto& file) { return !file.checksum.empty(); });
+  if (has_checksums && !options.verify) {
+    notes.push_back(
+        "the source was not compared with its own checksums, so damage in it would go along; --verify compares them");
+  }
+  return notes;
+}
+
+std::string notes_text(const View& view, const ReshardOptions& options) {
   std::string text;
-  for (const std::string& note : view.notes()) text += fmt::format("note: {}\n", note);
+  for (const std::string& note : notes_of(view, options)) text += fmt::format("note: {}\n", note);
   return text;
 }
 
@@ -112,7 +124,7 @@ void print_plan(const View& view, const ReshardOptions& options, const ReshardPl
     json["threads"] = plan.threads;
     json["chunk_bytes"] = plan.chunk_bytes;
     json["peak_memory_bytes"] = plan.peak_memory_bytes;
-    json["notes"] = view.notes();
+    json["notes"] = notes_of(view, options);
     for (const PlannedFile& file : plan.files) {
       json["plan"].push_back({{"file", file.name},
                               {"bytes", file.bytes},
@@ -121,7 +133,7 @@ void print_plan(const View& view, const ReshardOptions& options, const ReshardPl
                               {"smallest_run_bytes", file.smallest_run},
                               {"padding_bytes", file.padding_bytes}});
     }
-    print("{}\n", json.dump(2));
+    print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
   Table table({"file", "bytes>", "from files>", "runs>", "smallest run>", "padding>"});
@@ -134,7 +146,7 @@ void print_plan(const View& view, const ReshardOptions& options, const ReshardPl
   print("{}\n{} files, {} ({} bytes) to {}; {} runs, {} of padding\n", table.text(), plan.files.size(),
         format_bytes(plan.bytes_total), plan.bytes_total, options.target, runs, format_bytes(padding));
   print("{} threads with chunks of {}, at most {} of memory\n{}", plan.threads, format_bytes(plan.chunk_bytes),
-        format_bytes(plan.peak_memory_bytes), notes_text(view));
+        format_bytes(plan.peak_memory_bytes), notes_text(view, options));
 }
 
 void print_result(const View& view, const ReshardOptions& options, const ReshardPlan& plan,
@@ -143,22 +155,23 @@ void print_result(const View& view, const ReshardOptions& options, const Reshard
     ordered_json json = head_json(view, options, plan);
     json["bytes_written"] = result.bytes_written;
     json["seconds"] = seconds;
-    json["verified"] = options.verify && !result.was_complete;
+    json["verified"] = options.verify;
     json["was_complete"] = result.was_complete;
-    json["notes"] = view.notes();
-    print("{}\n", json.dump(2));
+    json["notes"] = notes_of(view, options);
+    print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
   if (result.was_complete) {
-    print("{}: an earlier run had finished it: {} files, {}\n{}", options.target, result.files,
-          format_bytes(result.bytes_total), notes_text(view));
+    print("{}: an earlier run had finished it: {} files, {}{}\n{}", options.target, result.files,
+          format_bytes(result.bytes_total), options.verify ? "; read back and equal to the source" : "",
+          notes_text(view, options));
     return;
   }
   const int64_t before = result.bytes_total - result.bytes_written;
   print("{}: {} files, {} as {} in {}{}{}\n{}", options.target, result.files, format_bytes(result.bytes_total),
         view.name(), format_seconds(seconds),
         before > 0 ? fmt::format(", of which an earlier run wrote {}", format_bytes(before)) : "",
-        options.verify ? "; read back and equal to the source" : "", notes_text(view));
+        options.verify ? "; read back and equal to the source" : "", notes_text(view, options));
 }
 
 int reshard(const Arguments& arguments) {
@@ -216,9 +229,13 @@ std::vector<OptionSpec> reshard_options() {
        .help = "With hf: most bytes of tensors in a file of several (5GB if not given)."},
       {.name = "verify",
        .type = ValueType::kFlag,
-       .help = "Read DST back before it gets its name: compare checksums, and all state with SRC."},
+       .help =
+           "Compare SRC with its own checksums first, and read DST back before it gets its name: compare checksums, "
+           "and all state with SRC."},
       {.name = "dry-run", .type = ValueType::kFlag, .help = "Print the plan and write nothing."},
-      {.name = "force", .type = ValueType::kFlag, .help = "Replace what is at DST, at one stroke."},
+      {.name = "force",
+       .type = ValueType::kFlag,
+       .help = "Replace the checkpoint at DST, at one stroke; nothing else is replaced."},
       {.name = "restart",
        .type = ValueType::kFlag,
        .help = "Remove what an earlier run that did not finish has left, and begin anew."},

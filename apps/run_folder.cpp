@@ -43,7 +43,8 @@ absl::StatusOr<ex::Journal> RunFolder::begin(const ex::RunFacts& facts, const Ho
                                {"key", how.key_file},
                                {"orphan_timeout_s", how.orphan_timeout_s},
                                {"states", how.states},
-                               {"datasets", how.datasets}};
+                               {"datasets", how.datasets},
+                               {"mounts", how.mounts}};
   SCALAI_RETURN_IF_ERROR(write_file(file("run.json"), json.dump(2) + "\n"));
   SCALAI_RETURN_IF_ERROR(ex::write_token(file("token"), token));
   SCALAI_ASSIGN_OR_RETURN(ex::Journal journal, ex::Journal::create(file("journal.db"), facts));
@@ -72,7 +73,8 @@ absl::StatusOr<HowRun> RunFolder::how() const {
                   .certificate_file = json.at("certificate"),
                   .key_file = json.at("key"),
                   .states = json.at("states"),
-                  .datasets = json.value("datasets", plain_paths)};
+                  .datasets = json.value("datasets", plain_paths),
+                  .mounts = json.value("mounts", plain_paths)};
   } catch (const nlohmann::json::exception& error) {
     return invalid(fmt::format("{}: {}", file("run.json"), error.what()));
   }

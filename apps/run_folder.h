@@ -25,6 +25,7 @@ struct HowRun {
   std::string certificate_file, key_file;
   std::map<std::string, std::string> states;    // file or folder of a real state, by job
   std::map<std::string, std::string> datasets;  // index file, by job
+  std::map<std::string, std::string> mounts;    // of `scalai fs`, whose dataset/current follows the job, by job
 };
 
 class RunFolder {

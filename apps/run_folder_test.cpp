@@ -58,7 +58,8 @@ TEST_F(RunFolderTest, HowItWasStartedReadsBack) {
                    .orphan_timeout_s = 7,
                    .certificate_file = "c.pem",
                    .key_file = "k.pem",
-                   .states = {{"a", "/x"}}};
+                   .states = {{"a", "/x"}},
+                   .mounts = {{"a", "/m"}}};
   const RunFolder folder(path_);
   ASSERT_TRUE(folder.begin({}, how, token_, "127.0.0.1:7").ok());
   const auto read = folder.how();
@@ -71,6 +72,7 @@ TEST_F(RunFolderTest, HowItWasStartedReadsBack) {
   EXPECT_EQ(read->certificate_file, "c.pem");
   EXPECT_EQ(read->key_file, "k.pem");
   EXPECT_EQ(read->states, how.states);
+  EXPECT_EQ(read->mounts, how.mounts);
   EXPECT_EQ(folder.token().value(), token_);
   EXPECT_EQ(folder.address().value(), "127.0.0.1:7");
   ASSERT_TRUE(write_file(path_ + "/run.json", "{\"local_workers\": 3}").ok());

@@ -146,6 +146,8 @@ TEST_F(DataCommand, WhatCannotBeIsRefused) {
   expect_refused("show f.index --dp=4 --global-batch=200 --drop-last", 3, "has no batch of 200");
   expect_refused("show f.index --dp=4 --global-batch=4 --rank=4", 2, "--rank must be less");
   expect_refused("show f.index --dp=4 --global-batch=4 --steps=0", 2, "--steps takes 1");
+  expect_refused("show f.index --dp=4 --global-batch=4 --steps=1099511627776", 3, "ask for fewer steps");
+  expect_refused("show f.index --dp=16777216 --global-batch=4", 3, "ask for fewer steps or for one rank");
   expect_refused("show f.index --sequence=8", 3, "has no tokens");
   EXPECT_FALSE(fs::exists(folder_ / "x"));
   write("r", test::record_bytes("One") + test::record_bytes("three"));

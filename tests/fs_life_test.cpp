@@ -139,6 +139,11 @@ TEST_F(FsLifeTest, AllThatIsWrongIsSaidAtOnce) {
   EXPECT_EQ(full.code, 3);
   EXPECT_THAT(full.err, HasSubstr("is not empty"));
   EXPECT_EQ(scalai("fs mount " + path("hf")).code, 2);
+  fs::create_directory(path("m"));
+  const Outcome silent = scalai(fmt::format("fs mount {} {} --daemonize", path("m"), checkpoint()));
+  EXPECT_EQ(silent.code, 2) << "nobody would see the messages";
+  EXPECT_THAT(silent.err, HasSubstr("--log"));
+  EXPECT_FALSE(is_mounted("m"));
   EXPECT_EQ(unmount("hf").code, 4);
 }
 

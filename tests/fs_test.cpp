@@ -59,7 +59,7 @@ TEST_F(FsTest, IsWhatReshardWrites) {
 TEST_F(FsTest, WhatDoesNotFitIsNotThere) {
   ASSERT_EQ(mount("m", "--checkpoint=" + path("hf")).code, 0);
   const std::vector<std::pair<std::string, std::string>> bad = {
-      {"tp3", "8 attention heads"}, {"pp5", "layers"}, {"nonsense", "nonsense"}};
+      {"tp3", "8 attention heads"}, {"pp5", "layers"}, {"nonsense", "nonsense"}, {"tp1-pp1-dp16777216", "at most"}};
   for (const auto& [name, why] : bad) {
     OpenedFile file(path("m/views/" + name));
     EXPECT_FALSE(file.ok());

@@ -50,6 +50,11 @@ TEST_F(ReshardCommand, ThereAndBackWithVerify) {
   EXPECT_EQ(damaged.code, 3);
   EXPECT_THAT(damaged.err, HasSubstr("rank_005.safetensors: tensor \""));
   // A damaged source does not become a target that looks sound.
+  const Outcome copied = scalai("reshard {}/a {}/d --to=hf --verify");
+  EXPECT_EQ(copied.code, 3);
+  EXPECT_THAT(copied.err, HasSubstr("The source is damaged"));
+  EXPECT_FALSE(std::filesystem::exists(path("d")));
+  EXPECT_THAT(scalai("reshard {}/a {}/d --to=hf").out, HasSubstr("not compared with its own checksums"));
   const Outcome shown = scalai("checkpoint show {}/a --format=json");
   EXPECT_EQ(shown.code, 0);
   const json info = json::parse(shown.out);
@@ -90,6 +95,8 @@ TEST_F(ReshardCommand, BadInputHasItsExitCodeAndSaysWhatToDo) {
   ASSERT_EQ(scalai("reshard {}/hf {}/there --to=tp2").code, 0);
   expect("reshard {}/hf {}/there --to=tp2", 3, "--force");
   EXPECT_EQ(scalai("reshard {}/hf {}/there --to=tp4 --force").code, 0);
+  expect("reshard {}/there {} --to=tp4 --force", 3, "the source is read from it");
+  expect("reshard {}/hf {}/hf --to=tp4 --force", 3, "the source is read from it");
 }
 
 TEST_F(ReshardCommand, OptimizerStateGoesAlongAndIsLeftOutOfHuggingFace) {

@@ -1,5 +1,8 @@
 #include "vfs/checkpoint_tree.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -51,17 +54,32 @@ class ViewFolder final : public Directory {
   std::shared_ptr<const View> view_;
 };
 
+// Anybody who may read may ask for any name, so what one name costs has a bound; `scalai reshard` has none.
+constexpr int64_t kMostRanks = 65'536;
+constexpr int64_t kMostRankTensors = 10'000'000;
+constexpr size_t kViewsKept = 32;  // beside those that kernels hold
+
+absl::Status check_cost(const Checkpoint& checkpoint, const checkpoint::ViewSpec& spec) {
+  if (!spec.layout.has_value()) return absl::OkStatus();
+  const auto tensors = static_cast<int64_t>(std::max<size_t>(checkpoint.tensors().size(), 1));
+  const int64_t most = std::min(kMostRanks, kMostRankTensors / tensors);
+  if (spec.layout->world() <= most) return absl::OkStatus();
+  return invalid(fmt::format("{} ranks; views of this checkpoint have at most {}", spec.layout->world(), most));
+}
+
 absl::StatusOr<Node> make_view(const std::shared_ptr<const Checkpoint>& checkpoint, const std::string& name) {
   if (name.empty() || name.front() == '.') return missing("");  // what shells and desktops look for everywhere
-  SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<const View> view, View::make(checkpoint, name));
+  SCALAI_ASSIGN_OR_RETURN(checkpoint::ViewSpec spec, checkpoint::parse_view_name(name));
+  SCALAI_RETURN_IF_ERROR(check_cost(*checkpoint, spec));
+  SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<const View> view, View::make(checkpoint, std::move(spec)));
   return Node(std::shared_ptr<Directory>(std::make_shared<ViewFolder>(std::move(view))));
 }
 
 }  // namespace
 
 std::shared_ptr<Directory> views_directory(std::shared_ptr<const Checkpoint> checkpoint) {
-  auto views =
-      std::make_shared<GrowingFolder>([checkpoint](const std::string& name) { return make_view(checkpoint, name); });
+  auto views = std::make_shared<GrowingFolder>(
+      [checkpoint](const std::string& name) { return make_view(checkpoint, name); }, kViewsKept);
   (void)views->find("hf");  // listed from the start when it can be
   return views;
 }

@@ -16,6 +16,10 @@ namespace {
 
 using DatasetPtr = std::shared_ptr<const Dataset>;
 
+// Kept and listed. All follow from their names, so others are made when they are asked for again.
+constexpr size_t kStepsListed = 1000;  // of a dp
+constexpr size_t kDpsListed = 100;
+
 // N of "PREFIXN" without leading zeros; nullopt: another name.
 std::optional<int64_t> number_after(std::string_view prefix, const std::string& name) {
   if (name.compare(0, prefix.size(), prefix) != 0) return std::nullopt;
@@ -117,7 +121,7 @@ absl::StatusOr<Node> make_dp(const DatasetPtr& dataset, const std::string& name)
   if (!dp.has_value()) return missing("");
   SCALAI_RETURN_IF_ERROR(check_dp(*dp));
   return Node(std::shared_ptr<Directory>(std::make_shared<GrowingFolder>(
-      [dataset, number = *dp](const std::string& step) { return make_step(dataset, number, step); })));
+      [dataset, number = *dp](const std::string& step) { return make_step(dataset, number, step); }, kStepsListed)));
 }
 
 }  // namespace
@@ -128,7 +132,7 @@ DatasetTree::DatasetTree(std::vector<Dataset> datasets) {
   for (Dataset& dataset : datasets) {
     datasets_.push_back(std::make_shared<const Dataset>(std::move(dataset)));
     folders_.push_back(std::make_shared<GrowingFolder>(
-        [one = datasets_.back()](const std::string& name) { return make_dp(one, name); }));
+        [one = datasets_.back()](const std::string& name) { return make_dp(one, name); }, kDpsListed));
     named.emplace_back(datasets_.back()->name, Node(std::shared_ptr<Directory>(folders_.back())));
   }
   root_ = folders_.front();

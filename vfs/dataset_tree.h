@@ -5,8 +5,8 @@
 //   dataset/current → dp4/step-1200                   what the job reads now; there once somebody has said so
 //
 // With several datasets each lies in a folder of its name: dataset/NAME/dp4/…; they follow the same job, so one switch is
-// for all of them. dpN and step-S come into being when they are looked up, and are listed from then on. Safe from several
-// threads.
+// for all of them. dpN and step-S come into being when they are looked up; the last 100 of the former and, in each, the last
+// 1,000 of the latter are listed. Safe from several threads.
 
 #include <cstdint>
 #include <memory>

@@ -101,6 +101,17 @@ TEST_F(DatasetTreeTest, ShowsWhatARankReads) {
   EXPECT_THAT(names_in(tree.directory()), ElementsAre("dp4"));
 }
 
+TEST_F(DatasetTreeTest, ListsTheLastStepsOnly) {
+  DatasetTree tree({dataset("a")});
+  const auto dp = walk(tree.directory(), {"dp4"});
+  ASSERT_TRUE(dp.ok());
+  Directory& steps = *std::get<std::shared_ptr<Directory>>(*dp);
+  for (int i = 0; i < 3000; ++i) ASSERT_TRUE(steps.find(fmt::format("step-{}", i)).ok());
+  EXPECT_EQ(steps.entry(steps.listed_from(0)).name, "step-2000");
+  EXPECT_EQ(steps.entries(), 3000);
+  EXPECT_TRUE(steps.find("step-0").ok()) << "what is not listed is there all the same";
+}
+
 TEST_F(DatasetTreeTest, FindsNoOtherNames) {
   DatasetTree tree({dataset("a")});
   for (const char* name : {"dp", "dp04", "dp-1", "dp4x", "xdp4", ".git", "step-0", "current"}) {

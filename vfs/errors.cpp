@@ -11,6 +11,7 @@ int errno_of_find(const absl::Status& status) {
     case absl::StatusCode::kUnimplemented:
     case absl::StatusCode::kOutOfRange: return ENOENT;
     case absl::StatusCode::kPermissionDenied: return EACCES;
+    case absl::StatusCode::kResourceExhausted: return ENOMEM;
     default: return EIO;
   }
 }

@@ -14,6 +14,7 @@ TEST(Errors, OfNamesThatAreLookedFor) {
   EXPECT_EQ(errno_of_find(invalid("tp3 does not divide 8 heads")), ENOENT);
   EXPECT_EQ(errno_of_find(absl::PermissionDeniedError("")), EACCES);
   EXPECT_EQ(errno_of_find(failed("read failed")), EIO);
+  EXPECT_EQ(errno_of_find(absl::ResourceExhaustedError("")), ENOMEM);
   EXPECT_EQ(errno_of_find(absl::InternalError("")), EIO);
 }
 

@@ -1,5 +1,7 @@
 #include "vfs/folder.h"
 
+#include <new>
+
 #include "ptc/base/status.h"
 
 namespace scalai::vfs {
@@ -21,37 +23,67 @@ Entry FixedFolder::entry(int64_t index) {
   return {child.first, kind_of(child.second)};
 }
 
-void GrowingFolder::add(const std::string& name, Node node) {
-  const std::lock_guard lock(looking_);
-  if (!by_name_.emplace(name, children_.size()).second) return;
-  children_.emplace_back(name, std::move(node));
+void GrowingFolder::insert(const std::string& name, Node node, bool kept) {
+  if (!by_name_.emplace(name, next_).second) return;
+  children_.emplace(next_++, Child{name, std::move(node), kept});
+  if (kept || ++droppable_ <= most_) return;
+  auto oldest = children_.begin();
+  while (oldest->second.kept) ++oldest;
+  by_name_.erase(oldest->second.name);
+  children_.erase(oldest);
+  --droppable_;
 }
 
-absl::StatusOr<Node> GrowingFolder::known(const std::string& name) {
-  const std::lock_guard lock(looking_);
-  const auto found = by_name_.find(name);
-  if (found == by_name_.end()) return missing("");
-  return children_[found->second].second;
+void GrowingFolder::add(const std::string& name, Node node) {
+  const std::lock_guard lock(mutex_);
+  insert(name, std::move(node), /*kept=*/true);
+}
+
+absl::StatusOr<Node> GrowingFolder::make(const std::string& name) const {
+  try {
+    return maker_(name);
+  } catch (const std::bad_alloc&) {  // others wait for us: they must hear of it
+    return absl::ResourceExhaustedError("there is not enough memory for it");
+  }
 }
 
 absl::StatusOr<Node> GrowingFolder::find(const std::string& name) {
-  if (auto node = known(name); node.ok()) return node;
-  const std::lock_guard lock(making_);
-  if (auto node = known(name); node.ok()) return node;  // made while we waited
-  SCALAI_ASSIGN_OR_RETURN(Node made, maker_(name));
-  add(name, made);
+  std::unique_lock lock(mutex_);
+  if (const auto known = by_name_.find(name); known != by_name_.end()) return children_.at(known->second).node;
+  const auto [place, first] = making_.try_emplace(name);
+  if (first) place->second = std::make_shared<Making>();
+  const std::shared_ptr<Making> making = place->second;
+  if (!first) {
+    made_.wait(lock, [&] { return making->done; });
+    return making->result;
+  }
+  lock.unlock();
+  absl::StatusOr<Node> made = make(name);
+  lock.lock();
+  if (made.ok()) insert(name, *made, /*kept=*/false);
+  making->result = made;
+  making->done = true;
+  making_.erase(name);
+  made_.notify_all();
   return made;
 }
 
 int64_t GrowingFolder::entries() {
-  const std::lock_guard lock(looking_);
-  return static_cast<int64_t>(children_.size());
+  const std::lock_guard lock(mutex_);
+  return next_;
+}
+
+int64_t GrowingFolder::listed_from(int64_t index) {
+  const std::lock_guard lock(mutex_);
+  const auto found = children_.lower_bound(index);
+  return found == children_.end() ? next_ : found->first;
 }
 
 Entry GrowingFolder::entry(int64_t index) {
-  const std::lock_guard lock(looking_);
-  const auto& child = children_.at(static_cast<size_t>(index));
-  return {child.first, kind_of(child.second)};
+  const std::lock_guard lock(mutex_);
+  const auto found = children_.find(index);
+  if (found == children_.end()) return {};
+  return {found->second.name, kind_of(found->second.node)};
 }
 
 std::string SwitchedLink::target() {

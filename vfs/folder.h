@@ -1,7 +1,10 @@
 #pragma once
 // Directories made of parts: one with given children, and one whose children are made when first asked for.
 
+#include <condition_variable>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,27 +32,45 @@ class FixedFolder final : public Directory {
   std::map<std::string, size_t> by_name_;
 };
 
-// Lists what was found so far, in the order in which it was first asked for. What was made is kept.
+// Lists what was found lately, in the order in which it was asked for. The last `most` children that were made are kept,
+// so memory does not follow how many names were ever asked for; one that was dropped is made anew, the same again.
 class GrowingFolder final : public Directory {
  public:
-  // Makes the child of that name; errors as of Directory::find, not remembered. Called by one thread at a time.
+  // Makes the child of that name; errors as of Directory::find, not remembered. Called by several threads at once, for
+  // different names.
   using Maker = std::function<absl::StatusOr<Node>(const std::string& name)>;
-  explicit GrowingFolder(Maker maker) : maker_(std::move(maker)) {}
-  // A child that is there before anybody asks, when `name` is new.
+  explicit GrowingFolder(Maker maker, size_t most = std::numeric_limits<size_t>::max())
+      : maker_(std::move(maker)), most_(most) {}
+  // A child that is there before anybody asks, when `name` is new; never dropped.
   void add(const std::string& name, Node node);
 
   absl::StatusOr<Node> find(const std::string& name) override;
   int64_t entries() override;
+  int64_t listed_from(int64_t index) override;
   Entry entry(int64_t index) override;
 
  private:
-  absl::StatusOr<Node> known(const std::string& name);
+  struct Making {
+    bool done = false;
+    absl::StatusOr<Node> result = absl::UnknownError("");
+  };
+  struct Child {
+    std::string name;
+    Node node;
+    bool kept = false;  // never dropped
+  };
+  absl::StatusOr<Node> make(const std::string& name) const;
+  void insert(const std::string& name, Node node, bool kept);  // under mutex_
 
   Maker maker_;
-  std::mutex making_;   // held while the maker works: listing goes on meanwhile
-  std::mutex looking_;  // guards what follows
-  std::vector<std::pair<std::string, Node>> children_;
-  std::map<std::string, size_t> by_name_;
+  size_t most_;
+  std::mutex mutex_;  // not held while the maker works
+  std::condition_variable made_;
+  std::map<std::string, std::shared_ptr<Making>> making_;  // whoever asks for the same name waits
+  std::map<int64_t, Child> children_;                      // by number in listings
+  std::map<std::string, int64_t> by_name_;
+  int64_t next_ = 0;
+  size_t droppable_ = 0;
 };
 
 // A source as a file.

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <new>
 #include <thread>
 
 #include "ptc/base/status.h"
@@ -65,6 +67,44 @@ TEST(GrowingFolder, ListsWhileAChildIsMade) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(made, 1);
   EXPECT_EQ(folder.entries(), 2);
+}
+
+TEST(GrowingFolder, DropsTheOldestAndKeepsWhatWasAdded) {
+  int made = 0;
+  GrowingFolder folder(
+      [&](const std::string&) -> absl::StatusOr<Node> {
+        ++made;
+        return fake_file(1, 10);
+      },
+      /*most=*/2);
+  for (const char* name : {"a", "b"}) ASSERT_TRUE(folder.find(name).ok());
+  folder.add("current", fake_file(2, 20));
+  for (const char* name : {"c", "d", "e"}) ASSERT_TRUE(folder.find(name).ok());
+  std::vector<std::string> listed;
+  for (int64_t i = folder.listed_from(0); i < folder.entries(); i = folder.listed_from(i + 1))
+    listed.push_back(folder.entry(i).name);
+  EXPECT_EQ(listed, (std::vector<std::string>{"current", "d", "e"}));
+  EXPECT_EQ(folder.entry(0).name, "") << "it went";
+  EXPECT_TRUE(folder.find("a").ok());
+  EXPECT_EQ(made, 6) << "made anew";
+}
+
+TEST(GrowingFolder, OneSlowChildHoldsUpNoOther) {
+  std::atomic<bool> go = false;
+  GrowingFolder folder([&](const std::string& name) -> absl::StatusOr<Node> {
+    for (int i = 0; name == "slow" && i < 5000 && !go; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (name == "slow" && !go) return failed("the other one had to wait");
+    return fake_file(1, 10);
+  });
+  std::thread slow([&] { EXPECT_TRUE(folder.find("slow").ok()); });
+  EXPECT_TRUE(folder.find("fast").ok());
+  go = true;
+  slow.join();
+}
+
+TEST(GrowingFolder, TooLittleMemoryIsAnError) {
+  GrowingFolder folder([](const std::string&) -> absl::StatusOr<Node> { throw std::bad_alloc(); });
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(folder.find("huge").status().code(), absl::StatusCode::kResourceExhausted);
 }
 
 TEST(SwitchedLink, ShowsTheLastTarget) {

@@ -38,13 +38,31 @@ void Log::tell_repeated(Recent& recent) const {
   recent.repeated = 0;
 }
 
-void Log::line(const std::string& text) {
+void Log::tell_left_out() {
+  if (left_out_ > 0) write_line(fmt::format("{} more lines about other names were left out", left_out_));
+  left_out_ = 0;
+}
+
+bool Log::within_limit() {
+  const auto now = std::chrono::steady_clock::now();
+  if (limited_ == 0 || now - minute_ >= std::chrono::minutes(1)) {
+    tell_left_out();
+    minute_ = now;
+    limited_ = 0;
+  }
+  if (++limited_ <= kLimitedLines) return true;
+  ++left_out_;
+  return false;
+}
+
+void Log::line(const std::string& text, LogRate rate) {
   const std::lock_guard lock(mutex_);
   const auto same = std::find_if(recent_.begin(), recent_.end(), [&](const Recent& one) { return one.text == text; });
   if (same != recent_.end()) {
     ++same->repeated;
     return;
   }
+  if (rate == LogRate::kLimited && !within_limit()) return;
   tell_repeated(recent_[next_]);
   recent_[next_] = {text, 0};
   next_ = (next_ + 1) % kRemembered;
@@ -53,6 +71,7 @@ void Log::line(const std::string& text) {
 
 void Log::flush() {
   const std::lock_guard lock(mutex_);
+  tell_left_out();
   for (Recent& recent : recent_) {
     tell_repeated(recent);
     recent.text.clear();

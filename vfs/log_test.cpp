@@ -44,6 +44,21 @@ TEST(Log, CountsWhatIsSaidAgain) {
                                                                                               << text;
 }
 
+TEST(Log, LimitsWhatAnybodyMayCause) {
+  const std::string path = new_path("limited");
+  {
+    auto log = Log::to_file(path);
+    ASSERT_TRUE(log.ok());
+    for (int i = 0; i < 1000; ++i) log->line(fmt::format("step-{}: none", i), LogRate::kLimited);
+    log->line("a.bin: was cut");
+  }
+  const std::string text = *read_file(path);
+  EXPECT_NE(text.find("step-59: none"), std::string::npos);
+  EXPECT_EQ(text.find("step-60: none"), std::string::npos);
+  EXPECT_NE(text.find("a.bin: was cut"), std::string::npos);
+  EXPECT_NE(text.find("940 more lines"), std::string::npos) << text;
+}
+
 TEST(Log, NeedsAFileThatCanBeOpened) {
   EXPECT_EQ(Log::to_file("/nowhere/at/all").status().code(), absl::StatusCode::kNotFound);
 }

@@ -6,6 +6,7 @@
 #include <fuse3/fuse_lowlevel.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -77,6 +78,34 @@ std::string mount_words(const ServerOptions& options) {
                      options.allow_other ? ",allow_other" : "");
 }
 
+// Held while we mount: two servers at one folder would hide each other.
+class FolderLock {
+ public:
+  FolderLock() = default;
+  ~FolderLock() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+  absl::Status take(const std::string& directory) {
+    SCALAI_RETURN_IF_ERROR(check_free(directory));
+    fd_ = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd_ < 0) return missing(fmt::format("{}: {}", directory, std::strerror(errno)));
+    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0)
+      return invalid(fmt::format("{}: another process is mounting there right now", directory));
+    return check_free(directory);  // whoever held the lock before us may have mounted
+  }
+
+ private:
+  static absl::Status check_free(const std::string& directory) {
+    const auto there = mount_at(directory);
+    if (!there || !there->ours()) return absl::OkStatus();
+    return invalid(fmt::format("{0}: is mounted by scalai fs already; `scalai fs unmount {0}` ends that", directory));
+  }
+  int fd_ = -1;
+};
+
 }  // namespace
 
 struct Server::State {
@@ -88,14 +117,15 @@ struct Server::State {
   absl::Status open_session();
   absl::Status start_threads();
   absl::Status check_answer();
+  bool seen() const;
   bool stop(double patience_s);
   bool join(double patience_s);
 
   ServerOptions options;
   FileSystem system;
   fuse_session* session = nullptr;
-  bool mounted = false;
-  int ended = -1;  // eventfd
+  std::string device;  // of our mount, as mount tables have it; empty: nothing was mounted
+  int ended = -1;      // eventfd
   std::atomic<int> running = 0;
   std::vector<std::thread> threads;
 };
@@ -132,7 +162,9 @@ absl::Status Server::State::open_session() {
                                options.directory, errno != 0 ? ": " : "", errno != 0 ? std::strerror(errno) : "",
                                options.allow_other ? ", and user_allow_other in /etc/fuse.conf" : ""));
   }
-  mounted = true;
+  const auto mount = mount_at(options.directory);
+  if (!mount || !mount->ours()) return failed(fmt::format("{}: another mount hides ours", options.directory));
+  device = mount->device;
   const fuse_custom_io io = {.writev = send, .read = receive, .splice_receive = nullptr, .splice_send = nullptr};
   const int error = fuse_session_custom_io(session, &io, fuse_session_fd(session));
   return error == 0 ? absl::OkStatus() : failed(fmt::format("libfuse: {}", std::strerror(std::abs(error))));
@@ -161,7 +193,7 @@ absl::Status Server::State::check_answer() {
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   const auto mount = mount_at(options.directory);
-  if (!mount || !mount->ours()) return failed(fmt::format("{}: another mount hides ours", options.directory));
+  if (!mount || mount->device != device) return failed(fmt::format("{}: another mount hides ours", options.directory));
   raise_read_ahead(*mount, kReadAheadKib);
   return absl::OkStatus();
 }
@@ -179,14 +211,23 @@ bool Server::State::join(double patience_s) {
   return true;
 }
 
+// What lies at the folder is our mount. Mounts end by path, so when somebody has detached ours and mounted another one
+// there, that one must stay.
+bool Server::State::seen() const {
+  if (device.empty()) return false;
+  const auto mount = mount_at(options.directory);
+  return mount && mount->device == device;
+}
+
 bool Server::State::stop(double patience_s) {
   if (session == nullptr) return true;
   fuse_session_exit(session);
   if (!join(patience_s)) {
-    if (mounted) (void)unmount(options.directory, /*force=*/true);
+    if (seen()) (void)unmount(options.directory, /*force=*/true);
     return false;
   }
-  if (mounted) fuse_session_unmount(session);  // lets go of the device first, so nobody waits for an answer any more
+  // Lets go of the device first, so nobody waits for an answer any more; without it fuse_session_destroy closes the device.
+  if (seen()) fuse_session_unmount(session);
   fuse_session_destroy(session);
   session = nullptr;
   return true;
@@ -217,6 +258,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::mount(std::shared_ptr<Directory>
   state.system.wants_mapped_direct = options.reads != ReadPath::kCached;
   state.ended = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (state.ended < 0) return failed(fmt::format("eventfd: {}", std::strerror(errno)));
+  FolderLock lock;
+  SCALAI_RETURN_IF_ERROR(lock.take(options.directory));
   SCALAI_RETURN_IF_ERROR(state.open_session());
   SCALAI_RETURN_IF_ERROR(state.start_threads());
   SCALAI_RETURN_IF_ERROR(state.check_answer());

@@ -40,6 +40,7 @@ class Server {
   // Mounts and starts the threads; returns when the kernel and they have agreed. Nobody in this process may touch files of
   // the mount afterwards: killed in the middle of that, the process would wait for itself for ever. Installs a handler for SIGURG in this process, which
   // does nothing but wake threads. `log` outlives the server. NotFound: no /dev/fuse, or no right to mount.
+  // InvalidArgument: one of ours is mounted there already, or another process is mounting there.
   static absl::StatusOr<std::unique_ptr<Server>> mount(std::shared_ptr<Directory> root, const ServerOptions& options,
                                                        Log& log, ControlHandler control);
   ~Server();  // stops
@@ -48,7 +49,7 @@ class Server {
 
   // Readable (poll) once nothing is mounted any more, whoever unmounted it.
   int ended() const;
-  // Unmounts, also under open files, whose readers get errors from then on, and ends the threads. False: after
+  // Unmounts (never a mount that somebody else has put there meanwhile), also under open files, whose readers get errors from then on, and ends the threads. False: after
   // `patience_s` a thread was still in a source; the mount is gone, and all that is left to do is to end the process
   // without destructors.
   bool stop(double patience_s);

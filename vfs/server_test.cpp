@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <random>
 #include <thread>
 #include <vector>
@@ -298,6 +300,62 @@ TEST_P(ServerTest, NoticesThatOthersUnmount) {
   EXPECT_TRUE(gone.ok()) << message_of(gone);
   EXPECT_EQ(::poll(&ended, 1, 5000), 1);
   EXPECT_TRUE(server_->stop(1));
+}
+
+TEST_P(ServerTest, EndsOnlyItsOwnMount) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can detach a mount";
+  MOUNT_OR_SKIP();
+  const int fd = ::open(path("data").c_str(), O_RDONLY);  // keeps the first mount alive
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(::umount2(mount_.c_str(), MNT_DETACH), 0);
+  std::unique_ptr<Server> first = std::move(server_);
+  ASSERT_TRUE(mount());
+  EXPECT_TRUE(first->stop(/*patience_s=*/5));
+  EXPECT_TRUE(mount_at(mount_).has_value()) << "the mount of another server is gone";
+  EXPECT_EQ(*ask(mount_, "repartition dp=6"), "heard repartition dp=6");
+  ::close(fd);
+}
+
+TEST_P(ServerTest, MountsOnceAtAFolder) {
+  MOUNT_OR_SKIP();
+  const auto second = Server::mount(std::make_shared<FixedFolder>(children_), {.directory = mount_, .threads = 1},
+                                    *log_, [](const std::string&) { return std::string(); });
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(message_of(second.status()), HasSubstr("already"));
+  EXPECT_EQ(*ask(mount_, "a"), "heard a");
+}
+
+TEST_P(ServerTest, OfSeveralThatMountAtOnceOneDoes) {
+  MOUNT_OR_SKIP();
+  server_.reset();
+  std::vector<std::unique_ptr<Server>> servers(4);
+  std::vector<std::thread> threads;
+  for (auto& one : servers) {
+    threads.emplace_back([&] {
+      auto made = Server::mount(std::make_shared<FixedFolder>(children_), {.directory = mount_, .threads = 1}, *log_,
+                                [](const std::string&) { return std::string(); });
+      if (made.ok()) one = std::move(*made);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(std::count(servers.begin(), servers.end(), nullptr), 3);
+}
+
+// Whose names cost more memory than there is.
+class HugeFolder final : public Directory {
+ public:
+  absl::StatusOr<Node> find(const std::string&) override { throw std::bad_alloc(); }
+  int64_t entries() override { return 0; }
+  Entry entry(int64_t) override { return {}; }
+};
+
+TEST_P(ServerTest, OutOfMemoryIsAnError) {
+  children_.emplace_back("huge", folder_node(std::make_shared<HugeFolder>()));
+  MOUNT_OR_SKIP();
+  struct stat status = {};
+  EXPECT_EQ(::stat(path("huge/a").c_str(), &status), -1);
+  EXPECT_EQ(errno, ENOMEM);
+  EXPECT_EQ(::stat(path("data").c_str(), &status), 0) << "the server lives on";
 }
 
 INSTANTIATE_TEST_SUITE_P(ReadPaths, ServerTest,

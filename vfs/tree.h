@@ -47,10 +47,12 @@ class Directory {
   // What goes by that name, made now if need be. The caller asks once for each name that the kernel does not hold.
   // NotFound with an empty message: there is nothing; other errors are logged, too, since they say why.
   virtual absl::StatusOr<Node> find(const std::string& name) = 0;
-  // What a listing shows, by number. It may grow at its end between calls and changes in no other way. It need not hold
-  // all that can be found.
+  // What a listing shows, by number. It may grow at its end between calls; entries may go, the others keep their numbers.
+  // It need not hold all that can be found.
   virtual int64_t entries() = 0;
-  virtual Entry entry(int64_t index) = 0;  // index in [0, entries())
+  // The first number from `index` on that still has an entry; entries() or more: none.
+  virtual int64_t listed_from(int64_t index) { return index; }
+  virtual Entry entry(int64_t index) = 0;  // index in [0, entries()); without a name when it is gone
   // The listing never grows, so that kernels may keep it.
   virtual bool fixed() { return false; }
   // Finding an entry and its size costs next to nothing, so a listing may tell attributes along with names.

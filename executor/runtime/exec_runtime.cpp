@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "executor/runtime/internal/exec_runtime_impl.h"
 #include "executor/runtime/sample_work.h"
@@ -38,11 +39,21 @@ bool ExecRuntime::Impl::take_up(const control::Train& train) {
   SCALAI_CHECK(train.collection != nullptr);
   JobState& state = job(train.job);
   state.devices = train.devices;
+  if (std::exchange(state.new_layout, false)) {
+    state.dp = static_cast<int>(train.collection->meshes.front().axis_size("dp"));
+    state.layout_step = train.from_step;
+    if (!replaying_) tell_layout(train.job);
+  }
   const int64_t generation = ++state.train_generation;
   if (any_dead(train.devices)) return false;
   const double end_s = train.start_s + static_cast<double>(train.until_step - train.from_step) * train.step_s;
   if (end_s < kForever_s) at(end_s, TrainEnd{train.job, generation, train.until_step});
   return true;
+}
+
+void ExecRuntime::Impl::tell_layout(int job_index) {
+  const JobState& state = job(job_index);
+  if (options_.on_layout && state.dp > 0) options_.on_layout(job_index, state.dp, state.layout_step);
 }
 
 absl::Status ExecRuntime::Impl::perform(const control::Train& train) {
@@ -83,6 +94,7 @@ absl::Status ExecRuntime::Impl::perform(const control::Abort& abort) {
 absl::Status ExecRuntime::Impl::perform(const control::Commit& commit) {
   if (options_.log != nullptr) SCALAI_RETURN_IF_ERROR(options_.log->commit(commit));
   job(commit.job).gone.clear();
+  job(commit.job).new_layout = true;
   SCALAI_RETURN_IF_ERROR(job(commit.job).work->commit(commit.epoch));
   return options_.log != nullptr ? options_.log->freed(commit.job) : absl::OkStatus();
 }

@@ -11,6 +11,7 @@
 //
 // One thread, but for the work of one stage at a time, which runs on a thread of its own.
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -34,7 +35,11 @@ struct ExecOptions {
   RunLog* log = nullptr;                // outlives the runtime; null: nothing is written down
   std::map<int, std::string> states;    // by job: file or folder of its real state (executor/worker/state_source.h)
   std::map<int, std::string> datasets;  // by job: its index file, as workers find it; else the scenario's index_path
-  LiveRequests* requests = nullptr;     // outlives the runtime; whoever adds one wakes the controller with a note
+  // A job begins to train in a layout with that data-parallel degree, from that step on: at the start, after each
+  // commit, and once more when another controller takes over. In the thread of the runtime, which waits. Empty: nobody
+  // wants to know.
+  std::function<void(int job, int dp, int64_t step)> on_layout;
+  LiveRequests* requests = nullptr;  // outlives the runtime; whoever adds one wakes the controller with a note
   // This controller goes on where another one ended. `past`: its events, Started left out. They are told again first, and
   // what was done about them is taken as done. Then the workers that join again within `rejoin_s` go on, and those that do
   // not are lost.

@@ -21,6 +21,7 @@ void ExecRuntime::Impl::note(const control::Command& command) {
     job(abort->job).execution.reset();
   } else if (const auto* commit = std::get_if<control::Commit>(&command)) {
     job(commit->job).gone.clear();
+    job(commit->job).new_layout = true;
     job(commit->job).work->note_commit();
   } else if (const auto* background = std::get_if<control::Background>(&command)) {
     take_up(*background);
@@ -100,6 +101,7 @@ absl::Status ExecRuntime::Impl::go_live() {
   }
   for (size_t i = 0; i < jobs_.size(); ++i) {
     jobs_[i].work->resume();
+    tell_layout(static_cast<int>(i));  // whoever should have heard of it may not have
     SCALAI_RETURN_IF_ERROR(catch_up(static_cast<int>(i)));
   }
   return crew_.rejoin(unjudged_, options_.rejoin_s);

@@ -16,7 +16,10 @@ using proto::ReplyBody;
 
 namespace {
 
-constexpr int64_t kSamplesACommand = int64_t{1} << 22;  // about: a command ends well before its deadline
+// About: a command ends well before its deadline. How long samples are shows in what was read so far.
+constexpr int64_t kSamplesACommand = int64_t{1} << 22;
+constexpr int64_t kBytesACommand = int64_t{4} << 30;
+constexpr int64_t kSamplesAtFirst = 1024;  // of which nothing is known
 
 // By data-parallel rank: the device of its first rank, which reads for all of them.
 std::vector<DeviceId> readers_of(const collection::Collection& side) {
@@ -53,6 +56,19 @@ absl::Status add_accounts(const ReplyBody& reply, control::SamplesRead& done) {
   return absl::OkStatus();
 }
 
+// Steps of the next command, when so much is read.
+int64_t steps_of_a_command(const control::SamplesRead& done, bool content, int64_t batch) {
+  int64_t samples = 0;
+  for (const data::SampleAccount& account : done.accounts) samples += account.samples;
+  int64_t most = kSamplesACommand;
+  if (content && samples == 0) most = kSamplesAtFirst;
+  if (done.bytes > 0 && samples > 0) {
+    const double mean = static_cast<double>(done.bytes) / static_cast<double>(samples);
+    most = std::min(most, static_cast<int64_t>(static_cast<double>(kBytesACommand) / mean));
+  }
+  return std::max<int64_t>(1, most / batch);
+}
+
 }  // namespace
 
 absl::StatusOr<control::SamplesRead> read_samples(const control::Scenario& scenario, Crew& crew,
@@ -66,8 +82,8 @@ absl::StatusOr<control::SamplesRead> read_samples(const control::Scenario& scena
   std::map<HostId, CommandBody> bodies = bodies_of(readers, living, scenario.cluster);
   control::SamplesRead done{.job = read.job, .from_step = read.from_step, .step = read.until_step};
   done.accounts.resize(readers.size());
-  const int64_t steps = std::max<int64_t>(1, kSamplesACommand / job.global_batch);
-  for (int64_t step = read.from_step; step < read.until_step; step += steps) {
+  for (int64_t step = read.from_step, steps = 0; step < read.until_step; step += steps) {
+    steps = steps_of_a_command(done, !index.empty(), job.global_batch);
     Crew::Calls calls;
     for (auto& [host, body] : bodies) {
       CommandBody::Read& part = *body.mutable_read();

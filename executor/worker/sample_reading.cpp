@@ -7,10 +7,22 @@
 
 #include "executor/worker/execution.h"
 #include "ptc/base/status.h"
+#include "ptc/data/data_files.h"
 
 namespace scalai::executor {
 
+namespace {
+
 constexpr int64_t kPart = 1 << 15;  // samples at a time
+
+// An address's server: what else it has may be secret.
+std::string without_secrets(const std::string& url) {
+  const std::string host = url.substr(0, url.find_first_of("/?#", url.find("://") + 3));
+  const size_t at = host.rfind('@');
+  return at == std::string::npos ? host : host.substr(0, host.find("://") + 3) + host.substr(at + 1);
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<const SampleReading>> SampleReading::open(const std::string& state,
                                                                          const std::string& index) {
@@ -18,6 +30,13 @@ absl::StatusOr<std::unique_ptr<const SampleReading>> SampleReading::open(const s
   std::unique_ptr<SampleReading> reading(new SampleReading(parsed));
   if (index.empty()) return reading;
   SCALAI_ASSIGN_OR_RETURN(const std::shared_ptr<const data::Index> opened, data::Index::open(index));
+  for (const data::DataFile& file : opened->files()) {
+    if (data::is_local(file.location)) continue;
+    return invalid(
+        fmt::format("{}: its data lie on a server ({}): workers read local files only; copy them and index "
+                    "the copies",
+                    index, without_secrets(file.location)));
+  }
   SCALAI_ASSIGN_OR_RETURN(const std::shared_ptr<const data::Samples> samples,
                           data::Samples::make(opened, parsed.sequence));
   if (opened->digest() != parsed.index || samples->count() != parsed.samples)

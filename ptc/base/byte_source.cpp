@@ -25,15 +25,23 @@ Version version_of(const struct stat& status) {
   return {status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
+// Time of change is not among what reads compare: it also moves when a file is linked or renamed.
+std::string identity_of(const struct stat& status) {
+  return fmt::format("{}:{} {} {}.{:09} {}.{:09}", status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
+                     status.st_mtim.tv_nsec, status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
+}
+
 class FileSource final : public ByteSource {
  public:
-  FileSource(std::string path, int fd, Version version) : path_(std::move(path)), fd_(fd), version_(version) {}
+  FileSource(std::string path, int fd, const struct stat& status)
+      : path_(std::move(path)), fd_(fd), version_(version_of(status)), identity_(identity_of(status)) {}
   ~FileSource() override { ::close(fd_); }
   FileSource(const FileSource&) = delete;
   FileSource& operator=(const FileSource&) = delete;
 
   const std::string& name() const override { return path_; }
   int64_t size() const override { return version_.bytes; }
+  std::string version() const override { return identity_; }
   absl::Status read(int64_t offset, std::span<std::byte> dst) const override;
 
  private:
@@ -42,6 +50,7 @@ class FileSource final : public ByteSource {
   std::string path_;
   int fd_;
   Version version_;
+  std::string identity_;
 };
 
 absl::Status FileSource::check_version() const {
@@ -72,7 +81,8 @@ absl::Status FileSource::read(int64_t offset, std::span<std::byte> dst) const {
 }  // namespace
 
 absl::StatusOr<ByteSourcePtr> open_file_source(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK, opening a pipe waits for somebody to write; of regular files it changes nothing.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     const int error = errno;
     const std::string message = fmt::format("{}: {}", path, std::strerror(error));
@@ -81,7 +91,7 @@ absl::StatusOr<ByteSourcePtr> open_file_source(const std::string& path) {
   struct stat status = {};
   const bool known = ::fstat(fd, &status) == 0;
   const int error = errno;
-  if (known && S_ISREG(status.st_mode)) return std::make_shared<FileSource>(path, fd, version_of(status));
+  if (known && S_ISREG(status.st_mode)) return std::make_shared<FileSource>(path, fd, status);
   ::close(fd);
   return missing(fmt::format("{}: {}", path, known ? "is not a regular file" : std::strerror(error)));
 }

@@ -66,9 +66,23 @@ TEST_F(ByteSourceTest, ACutOrChangedFileIsAnErrorAndNotOtherBytes) {
   EXPECT_THAT(read(**changed, 0, 10), HasSubstr("was changed while in use"));
 }
 
+TEST_F(ByteSourceTest, AnotherContentHasAnotherVersionWhateverItsTimes) {
+  struct stat before = {};
+  ASSERT_EQ(::stat(path().c_str(), &before), 0);
+  const std::string first = (*open_file_source(path()))->version();
+  EXPECT_EQ((*open_file_source(path()))->version(), first);
+  ::usleep(20'000);  // a tick of the clock that the file system stamps with
+  write("9876543210");
+  const timespec times[2] = {before.st_atim, before.st_mtim};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path().c_str(), times, 0), 0);
+  EXPECT_NE((*open_file_source(path()))->version(), first);
+}
+
 TEST_F(ByteSourceTest, WhatIsNoFileIsMissing) {
   EXPECT_TRUE(absl::IsNotFound(open_file_source(folder_).status()));
   EXPECT_TRUE(absl::IsNotFound(open_file_source(folder_ + "/no").status()));
+  ASSERT_EQ(::mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
+  EXPECT_TRUE(absl::IsNotFound(open_file_source(folder_ + "/pipe").status()));  // and does not wait for a writer
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
 #include "ptc/checkpoint/internal/naming_state.h"
 #include "ptc/checkpoint/internal/whole_place.h"
 
@@ -70,11 +71,11 @@ absl::StatusOr<Place> whole_place(const Naming::State& naming, std::span<const L
     const StateName split = split_name(state.name, state.kind);
     const auto param = naming.params.find(split.param);
     if (param != naming.params.end() && naming.model.params[param->second].shape != state.shape)
-      return invalid(fmt::format("tensor \"{}\" is {}, in family \"{}\" with these sizes {}", state.name,
+      return invalid(fmt::format("tensor \"{}\" is {}, in family \"{}\" with these sizes {}", clipped(state.name, 120),
                                  state.shape.str(), naming.family->name(),
                                  naming.model.params[param->second].shape.str()));
     if (!place.held.emplace(state.name, HeldTensor{.part = whole_part(state), .kind = state.kind}).second)
-      return invalid(fmt::format("tensor \"{}\" is given twice", state.name));
+      return invalid(fmt::format("tensor \"{}\" is given twice", clipped(state.name, 120)));
     place.order.push_back(state.name);
   }
   return place;
@@ -91,7 +92,8 @@ int64_t bytes_of(const ArrangedTensor& tensor) {
 absl::Status check_names(const std::vector<ArrangedTensor>& tensors) {
   std::set<std::string> names;
   for (const ArrangedTensor& tensor : tensors) {
-    if (!names.insert(tensor.name).second) return invalid(fmt::format("two tensors are named \"{}\"", tensor.name));
+    if (!names.insert(tensor.name).second)
+      return invalid(fmt::format("two tensors are named \"{}\"", clipped(tensor.name, 120)));
   }
   return absl::OkStatus();
 }
@@ -100,7 +102,7 @@ absl::StatusOr<std::string> chosen_prefix(const Naming& naming, const WholeOptio
   const std::vector<std::string>& known = naming.prefixes();
   if (!options.prefix) return known.front();
   if (std::find(known.begin(), known.end(), *options.prefix) != known.end()) return *options.prefix;
-  return invalid(fmt::format("naming \"{}\" has no prefix \"{}\"", naming.name(), *options.prefix));
+  return invalid(fmt::format("naming \"{}\" has no prefix \"{}\"", naming.name(), clipped(*options.prefix, 120)));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -115,6 +116,9 @@ struct FoundFile {
 struct FoundState {
   std::vector<LogicalState> states;  // in the order of the model or collection; dtypes are those that are stored
   std::vector<ArrangedFile> files;   // as given, each with its tensors in the order found, without the ignored ones
+  // By file: names of tensors that only repeat another one (the head of a tied model that was stored all the same). What
+  // they hold is read from the other; they have to be equal to it.
+  std::vector<std::set<std::string>> aliases;
   std::string prefix;                // that the names have; empty when there is none or no one prefix
   std::vector<std::string> ignored;  // "FILE: NAME" of what the naming says to ignore
 };

@@ -9,6 +9,7 @@
 
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
 #include "ptc/checkpoint/arrange.h"
 #include "ptc/checkpoint/internal/naming_state.h"
 #include "ptc/checkpoint/internal/whole_place.h"
@@ -21,6 +22,9 @@ using internal::StoredInstance;
 using tensor::DType;
 
 constexpr size_t kMaxProblems = 50;
+
+// Names come from files: printable, and not too long for a line.
+std::string shown(const std::string& name) { return clipped(name, 120); }
 
 class Problems {
  public:
@@ -64,8 +68,8 @@ class Matcher {
       for (const FoundTensor& tensor : files[i].tensors) {
         const auto [first, fresh] = found_.emplace(tensor.name, Found{i, &tensor});
         if (!fresh)
-          problems.add(
-              fmt::format("\"{}\" is in {} and in {}", tensor.name, files[first->second.file].name, files[i].name));
+          problems.add(fmt::format("\"{}\" is in {} and in {}", shown(tensor.name),
+                                   shown(files[first->second.file].name), shown(files[i].name)));
       }
     }
   }
@@ -84,11 +88,11 @@ class Matcher {
       if (result) {
         found->second.used = true;
         problems_.add(fmt::format("{}: \"{}\" and \"{}\" are the same tensor under two names", name_of(found->second),
-                                  result->tensor->name, found->first));
+                                  shown(result->tensor->name), shown(found->first)));
         return;
       }
       if (found->second.used) {
-        problems_.add(fmt::format("{}: \"{}\" could be two tensors", name_of(found->second), found->first));
+        problems_.add(fmt::format("{}: \"{}\" could be two tensors", name_of(found->second), shown(found->first)));
         return;
       }
       found->second.used = true;
@@ -113,14 +117,14 @@ class Matcher {
           continue;
         }
         most_layers = std::max(most_layers, layer_of(tensor.name) + 1);
-        problems_.add(
-            fmt::format("{}: \"{}\" [{}] is not expected", file.name, tensor.name, fmt::join(tensor.shape, ", ")));
+        problems_.add(fmt::format("{}: \"{}\" [{}] is not expected", shown(file.name), shown(tensor.name),
+                                  fmt::join(tensor.shape, ", ")));
       }
     }
   }
 
  private:
-  const std::string& name_of(const Found& found) const { return files_[found.file].name; }
+  std::string name_of(const Found& found) const { return shown(files_[found.file].name); }
 
   // The name with what may stand before it taken away.
   std::vector<std::string> stripped(const std::string& name) const {
@@ -185,6 +189,7 @@ class StateReader {
   StateReader(const Naming::State& naming, std::span<const FoundFile> files, Problems& problems)
       : naming_(naming), problems_(problems) {
     for (const FoundFile& file : files) result_.files.push_back({.name = file.name, .metadata = {}, .tensors = {}});
+    result_.aliases.resize(files.size());
   }
 
   // Takes over an instance as it was found. `expected`: its dtype is the one that has to be there.
@@ -193,10 +198,10 @@ class StateReader {
     ArrangedTensor tensor = instance.tensor;
     const FoundTensor& found = *match.tensor;
     if (found.shape != tensor.shape)
-      return problems_.add(fmt::format("{}: \"{}\" is {}, expected {}{}", file.name, found.name, text_of(found.shape),
-                                       text_of(tensor.shape), shape_hint(instance, found.shape)));
+      return problems_.add(fmt::format("{}: \"{}\" is {}, expected {}{}", shown(file.name), shown(found.name),
+                                       text_of(found.shape), text_of(tensor.shape), shape_hint(instance, found.shape)));
     if (expected && found.dtype != tensor.dtype)
-      return problems_.add(fmt::format("{}: \"{}\" is {}, expected {}", file.name, found.name,
+      return problems_.add(fmt::format("{}: \"{}\" is {}, expected {}", shown(file.name), shown(found.name),
                                        tensor::name_of(found.dtype), tensor::name_of(tensor.dtype)));
     tensor.name = found.name;
     tensor.dtype = found.dtype;
@@ -204,6 +209,7 @@ class StateReader {
     for (const PlacedPiece& piece : tensor.pieces) parts.insert(piece.logical);
     for (const std::string& part : parts) add_dtype(part, found, file.name);
     if (!instance.without_prefix) prefixes_.insert(match.prefix);
+    if (instance.alias) result_.aliases[match.file].insert(found.name);
     file.tensors.push_back(std::move(tensor));
   }
 
@@ -230,11 +236,12 @@ class StateReader {
   };
 
   void add_dtype(const std::string& logical, const FoundTensor& found, const std::string& file) {
-    const auto [first, fresh] = dtypes_.emplace(logical, Seen{found.dtype, fmt::format("{}: {}", file, found.name)});
+    const auto [first, fresh] =
+        dtypes_.emplace(logical, Seen{found.dtype, fmt::format("{}: {}", shown(file), shown(found.name))});
     if (fresh || first->second.dtype == found.dtype) return;
-    problems_.add(fmt::format("tensor \"{}\" is {} in \"{}\" and {} in \"{}: {}\"", logical,
+    problems_.add(fmt::format("tensor \"{}\" is {} in \"{}\" and {} in \"{}: {}\"", shown(logical),
                               tensor::name_of(first->second.dtype), first->second.where, tensor::name_of(found.dtype),
-                              file, found.name));
+                              shown(file), shown(found.name)));
   }
 
   static void sort_as_found(const FoundFile& file, std::vector<ArrangedTensor>& tensors) {
@@ -277,7 +284,7 @@ absl::StatusOr<FoundState> read_whole(const Naming& naming, std::span<const Foun
       if (instance.layer >= 0) layers.insert(instance.layer);
       reader.take(instance, *match, /*expected=*/false);
     } else if (!instance.alias) {
-      problems.add(fmt::format("\"{}\" {} is missing", instance.tensor.name, text_of(instance.tensor.shape)));
+      problems.add(fmt::format("\"{}\" {} is missing", shown(instance.tensor.name), text_of(instance.tensor.shape)));
     }
   }
   if (reader.empty()) problems.headline(fmt::format("no tensor has a name of naming \"{}\"", naming.name()));
@@ -339,9 +346,9 @@ absl::StatusOr<FoundState> read_ranks(const Naming& naming, const collection::Co
         groups.insert(instance.group);
         reader.take(instance, *match, expect == Expect::kAll);
       } else if (!instance.alias) {
-        missing.push_back(
-            {instance.group, fmt::format("{}: \"{}\" {} is missing", files[file].name,
-                                         instance.chunk + instance.tensor.name, text_of(instance.tensor.shape))});
+        missing.push_back({instance.group,
+                           fmt::format("{}: \"{}\" {} is missing", shown(files[file].name),
+                                       shown(instance.chunk + instance.tensor.name), text_of(instance.tensor.shape))});
       }
     }
     matcher.finish(reader.ignored(), most_layers);

@@ -9,8 +9,9 @@
 //
 //   files ─► headers ─► arrangement (pieces of logical tensors) ─► index by logical tensor ─► read(tensor, box)
 //
-// Opening reads headers, never state, and is strict: what is missing, unexpected, of another shape, or overlaps is
-// refused, all problems at once. Boxes that several files hold (norms on every tensor-parallel rank, both homes of a tied
+// Opening reads headers and is strict: what is missing, unexpected, of another shape, or overlaps is refused, all
+// problems at once. It reads state in one case only: a tensor that repeats another (the stored head of a tied model) has to
+// be equal to it. Boxes that several files hold (norms on every tensor-parallel rank, both homes of a tied
 // embedding) are replicas: one is read, verify() compares them. Immutable and safe from several threads; keeps its files
 // open.
 
@@ -58,6 +59,8 @@ struct CheckpointInfo {
   std::string config;  // text of config.json; empty: none
   // What Hugging Face's names began with ("transformer."), so that going back to them gives the same; absent: unknown.
   std::optional<std::string> hf_prefix;
+  // Names in a local folder that say nothing of the state and are not taken along (tokenizer.json), sorted.
+  std::vector<std::string> others;
 };
 
 // The model whose state it is, where files or options say so.
@@ -92,7 +95,8 @@ class Checkpoint {
   std::optional<size_t> find(const std::string& tensor) const;  // index in tensors()
   const std::vector<CheckpointFile>& files() const;
   int64_t state_bytes() const;  // of all tensors, each once
-  // Of names, sizes and times of the files and of what they hold: another one is another checkpoint.
+  // Of the files' names, versions (ByteSource::version) and headers and of what lies where in them: another one is another
+  // checkpoint.
   const std::string& identity() const;
   int64_t memory_bytes() const;  // about what this object takes
 

@@ -118,10 +118,11 @@ class Verifier {
     }
   }
 
-  // Every replica of one tensor against what is read of it.
-  void replicas(size_t tensor) const {
+  // Every replica of one tensor against what is read of it; or only those that aliases are.
+  void replicas(size_t tensor, bool aliases_only = false) const {
     const PieceIndex& index = index_[tensor];
     for (const Replica& replica : index.replicas()) {
+      if (aliases_only && !replica.copy.alias) continue;
       const SourcePiece& first = index.pieces()[replica.of];
       const int64_t most = std::max<int64_t>(1, kChunkBytes / tensor::size_of(opened_.states[tensor].dtype));
       const absl::Status status = for_each_chunk(
@@ -161,6 +162,15 @@ class Verifier {
 };
 
 }  // namespace internal
+
+absl::Status Checkpoint::State::check_aliases() const {
+  Findings findings;
+  const internal::Verifier verifier(opened, index, findings);
+  for (size_t i = 0; i < index.size(); ++i) verifier.replicas(i, /*aliases_only=*/true);
+  ProblemList problems;
+  for (auto& [work, problem] : findings.problems) problems.add(std::move(problem));
+  return problems.status();
+}
 
 absl::Status Checkpoint::verify(const VerifyOptions& options) const {
   const internal::Opened& opened = state_->opened;

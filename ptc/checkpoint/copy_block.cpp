@@ -119,8 +119,9 @@ CopyBlock block_of(uint32_t file, PieceAt src, PieceAt dst, const tensor::Box& c
   std::array<Dim, CopyBlock::kMaxDims> dims;
   const auto rank = static_cast<size_t>(common.rank);
   for (size_t d = 0; d < rank; ++d) {
-    dims[d] = {common.extent(static_cast<int>(d)), src.piece.strides[d] * element_bytes,
-               dst.piece.strides[d] * element_bytes};
+    const int64_t extent = common.extent(static_cast<int>(d));
+    if (extent == 1) continue;  // takes no step, however long the piece says that one is
+    dims[d] = {extent, src.piece.strides[d] * element_bytes, dst.piece.strides[d] * element_bytes};
   }
   std::stable_sort(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(rank),
                    [](const Dim& a, const Dim& b) { return a.dst > b.dst; });

@@ -78,7 +78,8 @@ absl::Status check_file(const OpenFile& open, const Manifest& manifest) {
 
 absl::Status check_box(const OpenFile& open, const BoxRecord& box, const collection::LogicalTensor& tensor) {
   const StoredTensor* stored = open.file.find(box.key);
-  if (stored == nullptr) return invalid(fmt::format("{}: is not in the file as \"{}\"", place(open, box), box.key));
+  if (stored == nullptr)
+    return invalid(fmt::format("{}: is not in the file as \"{}\"", place(open, box), clipped(box.key, 120)));
   const auto& metadata = open.file.header().metadata;
   const auto named = metadata.find(box_metadata_key(box.key));
   bool same = stored->dtype == tensor.dtype && static_cast<int>(stored->shape.size()) == box.box.rank &&
@@ -155,6 +156,7 @@ absl::Status Reader::State::index_boxes() {
   boxes.resize(collection.tensors.size());
   size_t number = 0;
   for (size_t f = 0; f < files.size(); ++f) {
+    std::set<std::string_view> keys;
     for (const BoxRecord& box : files[f].record.boxes) {
       const auto found = tensor_of_name.find(box.tensor);
       const auto id = found == tensor_of_name.end() ? 0 : static_cast<size_t>(found->second.value);
@@ -162,6 +164,9 @@ absl::Status Reader::State::index_boxes() {
         return invalid(fmt::format("{}: the collection has no such box, or it is there twice", place(files[f], box)));
       }
       SCALAI_RETURN_IF_ERROR(check_box(files[f], box, collection.tensors[id]));
+      if (!keys.insert(box.key).second) {  // one stored tensor for two boxes, which it fits both
+        return invalid(fmt::format("{}: the manifest has \"{}\" twice", place(files[f], box), clipped(box.key, 120)));
+      }
       boxes[id].push_back({f, *files[f].file.find(box.key), box.box, box.checksum, number++});
     }
   }

@@ -231,5 +231,18 @@ TEST_F(ReaderTest, OpenRefusesMissingFiles) {
   EXPECT_THAT(refusal(), HasSubstr("rank_001.safetensors: cannot open"));
 }
 
+// Two tensors that are alike, so that one stored tensor fits both.
+TEST_F(ReaderTest, RefusesAKeyThatIsThereTwice) {
+  const auto alike = collection::parse_collection(
+      R"(schema_version: 1 name: "x" meshes { name: "m" axes { name: "dp" size: 1 } } devices: "0"
+         tensors { name: "a" dtype: "BF16" shape: [4] } tensors { name: "b" dtype: "BF16" shape: [4] })",
+      "x", collection::FileRole::kPlanned);
+  ASSERT_TRUE(alike.ok()) << alike.status();
+  ASSERT_TRUE(write_checkpoint(path("c"), alike->collection, {"job", 1}).ok());
+  EXPECT_EQ(refusal(), "accepted");
+  edit("manifest.json", "\"key\": \"b\"", "\"key\": \"a\"");
+  EXPECT_THAT(refusal(), HasSubstr("tensor \"b\" box [0:4]: the manifest has \"a\" twice"));
+}
+
 }  // namespace
 }  // namespace scalai::checkpoint

@@ -60,6 +60,18 @@ TEST(PieceIndex, FindsEveryPieceThatABoxTouches) {
   }
 }
 
+TEST(PieceIndex, KeepsWhatIsNoAlias) {
+  PieceIndex index;
+  const Box box({0}, {4});
+  index.add({.file = 1, .tensor = 0, .piece = {.box = box, .offset = 0, .strides = {1}}, .alias = true});
+  index.add(piece(box, 2));
+  index.add(piece(box, 3));
+  EXPECT_TRUE(index.finish({4}).empty());
+  ASSERT_EQ(index.replicas().size(), 2u);
+  EXPECT_EQ(index.pieces()[0].file, 2u);
+  EXPECT_EQ(index.replicas()[1].copy.file, 1u);
+}
+
 TEST(PieceIndex, NamesGapsAndOverlaps) {
   PieceIndex gap;
   gap.add(piece(Box({0, 0}, {4, 8})));

@@ -18,43 +18,31 @@
 #include "ptc/checkpoint/internal/files.h"
 #include "ptc/checkpoint/internal/manifest.h"
 #include "ptc/checkpoint/internal/parallel.h"
+#include "ptc/checkpoint/internal/reshard_places.h"
 #include "ptc/checkpoint/internal/reshard_writer.h"
 
 namespace scalai::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
+using internal::is_there;
 using internal::Journal;
+using internal::ReshardPlaces;
 
 constexpr int64_t kCompareBytes = int64_t{1} << 20;
 
-struct Places {
-  std::string target;
-  std::string partial;
-  std::string journal;
-};
-
-Places places_of(const ReshardOptions& options) {
-  const std::string target = without_trailing_slash(options.target);
-  return {target, target + ".partial", target + ".partial.journal"};
-}
-
 // What is written, so that nothing is gone on with that is something else.
 std::string job_of(const View& view, const ReshardPlan& plan) {
+  const CheckpointInfo& info = view.checkpoint().info();
   Hasher hasher;
-  hasher.add(view.checkpoint().identity()).add(view.name()).add(view.spec().naming);
+  hasher.add(view.checkpoint().identity())
+      .add(info.job)
+      .add(info.step)
+      .add(info.epoch)
+      .add(info.hf_prefix.value_or(""));
+  hasher.add(view.name()).add(view.spec().naming).add(plan.content);
   for (const PlannedFile& file : plan.files) hasher.add(file.name).add(file.bytes);
   return hasher.hex();
-}
-
-bool is_there(const std::string& path) {
-  struct stat status {};
-  return ::lstat(path.c_str(), &status) == 0;
-}
-
-bool is_empty_folder(const std::string& path) {
-  std::error_code error;
-  return fs::is_directory(path, error) && fs::is_empty(path, error);
 }
 
 std::string checksum_of_manifest(const std::string& folder) {
@@ -63,7 +51,7 @@ std::string checksum_of_manifest(const std::string& folder) {
 }
 
 // Before anything is written: what this run still needs against what the disk has.
-absl::Status check_room(const Places& places, const ReshardPlan& plan) {
+absl::Status check_room(const ReshardPlaces& places, const ReshardPlan& plan) {
   struct statvfs disk {};
   if (::statvfs(places.partial.c_str(), &disk) != 0) return absl::OkStatus();
   int64_t needed = plan.bytes_total;
@@ -133,15 +121,15 @@ absl::Status verify_folder(const View& view, const ReshardPlan& plan, const Resh
 class Run {
  public:
   Run(const View& view, const ReshardPlan& plan, const ReshardOptions& options)
-      : view_(view), plan_(plan), options_(options), places_(places_of(options)) {}
+      : view_(view), plan_(plan), options_(options), places_(internal::places_of(options.target)) {}
 
   absl::StatusOr<ReshardResult> run() {
     result_.files = static_cast<int64_t>(plan_.files.size());
     result_.bytes_total = plan_.bytes_total;
-    SCALAI_RETURN_IF_ERROR(make_synced_folders(parent_of(places_.target)));
+    SCALAI_RETURN_IF_ERROR(internal::check_apart(places_, view_.checkpoint()));
     // Without a journal nobody has begun here, and nobody else may while this one is open.
-    const bool alone = !is_there(places_.journal);
-    if (alone) SCALAI_RETURN_IF_ERROR(check_target());
+    if (!is_there(places_.journal)) SCALAI_RETURN_IF_ERROR(check_target());
+    SCALAI_RETURN_IF_ERROR(make_synced_folders(parent_of(places_.target)));
     SCALAI_ASSIGN_OR_RETURN(journal_, Journal::open(places_.journal, job_of(view_, plan_), options_.restart));
     if (journal_->publishing()) {
       SCALAI_ASSIGN_OR_RETURN(const bool complete, finish_publishing());
@@ -149,7 +137,7 @@ class Run {
     }
     const absl::Status prepared = prepare();
     if (!prepared.ok()) {
-      if (alone && !is_there(places_.partial)) (void)journal_->remove();
+      tidy_up();
       return prepared;
     }
     internal::ReshardWriter writer(view_, plan_, options_, places_.partial, *journal_);
@@ -162,37 +150,64 @@ class Run {
   }
 
  private:
-  absl::Status check_target() const {
-    std::error_code error;
-    if (is_there(places_.target) && !fs::is_directory(places_.target, error)) {
-      return invalid(fmt::format("{}: is there and not a folder", places_.target));
-    }
-    if (options_.force || !is_there(places_.target) || is_empty_folder(places_.target)) return absl::OkStatus();
-    return invalid(fmt::format("{}: is there already; --force replaces it", places_.target));
-  }
+  absl::Status check_target() const { return internal::check_target(places_, options_.force); }
+  bool begun() const { return !journal_->done().empty() || !journal_->begun().empty(); }
 
-  absl::Status prepare() const {
+  absl::Status prepare() {
     SCALAI_RETURN_IF_ERROR(check_target());
-    const bool begun = !journal_->done().empty() || !journal_->begun().empty();
-    if (is_there(places_.partial) && !begun) {
-      const bool ours = options_.restart || is_empty_folder(places_.partial) || made_here();
-      if (!ours) {
-        return invalid(
-            fmt::format("{}: is there, and no journal says what it is; --restart removes it", places_.partial));
-      }
-      remove_folder(places_.partial);
-    }
+    if (is_there(places_.partial)) SCALAI_RETURN_IF_ERROR(take_over());
+    if (options_.verify) SCALAI_RETURN_IF_ERROR(verify_source());
     SCALAI_RETURN_IF_ERROR(make_synced_folders(places_.partial));
-    return check_room(places_, plan_);
+    SCALAI_RETURN_IF_ERROR(check_room(places_, plan_));
+    return journal_->begin();
   }
 
-  // A run that was killed before its first sync point leaves files of the view and nothing else.
-  bool made_here() const {
+  // DST.partial is gone on with, or is an earlier run's and is removed, or is somebody else's.
+  absl::Status take_over() const {
     std::error_code error;
-    for (fs::directory_iterator it(places_.partial, error), end; !error && it != end; it.increment(error)) {
-      if (!view_.find(it->path().filename().string())) return false;
+    if (!fs::is_directory(fs::symlink_status(places_.partial, error))) {
+      return invalid(fmt::format("{}: is there and not a folder; move it away", places_.partial));
     }
-    return !error;
+    const std::optional<std::string> foreign = internal::foreign_entry(places_.partial, [&](const std::string& name) {
+      return name == kManifestName || view_.find(name).has_value();
+    });
+    if (begun()) {
+      if (!foreign) return absl::OkStatus();
+      return invalid(
+          fmt::format("{}: has \"{}\", which is not of what is written there; move it away, or --restart "
+                      "removes all of it",
+                      places_.partial, clipped(*foreign, 120)));
+    }
+    // A run that was killed before its first sync point leaves a journal that says nothing, and files of the view.
+    const bool ours = journal_->was_there() ? options_.restart || !foreign : options_.restart && !foreign;
+    if (ours || internal::is_empty_folder(places_.partial)) {
+      remove_folder(places_.partial);
+      return absl::OkStatus();
+    }
+    if (!foreign) {
+      return invalid(
+          fmt::format("{}: is there, and no journal says what it is; --restart removes it", places_.partial));
+    }
+    return invalid(fmt::format("{}: is there with \"{}\", and no journal says what it is; move it away",
+                               places_.partial, clipped(*foreign, 120)));
+  }
+
+  // What this run has made before it wrote anything.
+  void tidy_up() const {
+    if (begun()) return;
+    std::error_code ignored;
+    if (internal::is_empty_folder(places_.partial)) fs::remove(places_.partial, ignored);
+    if (!journal_->was_there() || !is_there(places_.partial)) (void)journal_->remove();
+  }
+
+  // What is damaged already would be compared with itself afterwards.
+  absl::Status verify_source() const {
+    const absl::Status status =
+        view_.checkpoint().verify({.threads = plan_.threads, .progress = [&](int64_t done, int64_t all) {
+                                     if (options_.progress) options_.progress({"checking", done, all, done});
+                                   }});
+    return absl::IsInvalidArgument(status) ? invalid(fmt::format("{}\nThe source is damaged", message_of(status)))
+                                           : status;
   }
 
   absl::Status resumable(const absl::Status& status) const {
@@ -208,31 +223,56 @@ class Run {
     const absl::Status same =
         options_.verify ? verify_folder(view_, plan_, options_, places_.partial) : absl::OkStatus();
     if (absl::IsInvalidArgument(same)) {
-      return invalid(fmt::format("{}\nWhat was written is damaged; --restart writes it anew", message_of(same)));
+      // Without --verify the same command must not find it done.
+      SCALAI_RETURN_IF_ERROR(journal_->forget());
+      return invalid(fmt::format("{}\nWhat was written is damaged; the same command writes it anew", message_of(same)));
     }
     SCALAI_RETURN_IF_ERROR(same);
     SCALAI_RETURN_IF_ERROR(check_target());
     SCALAI_RETURN_IF_ERROR(journal_->publish(Checksum().add(bytes_of(manifest)).hex()));
-    SCALAI_RETURN_IF_ERROR(publish_folder(places_.partial, places_.target));
+    const Existing existing = options_.force ? Existing::kReplaced : Existing::kRefused;
+    SCALAI_RETURN_IF_ERROR(publish_folder(places_.partial, places_.target, existing));
     return journal_->remove();
   }
 
-  // A run was killed around the rename: true when DST is what it was to be. What lies in DST.partial then is what DST was
-  // before.
+  // A run was killed around the rename. Which folder has the manifest that was to be published tells whether it happened:
+  // if DST.partial still has it, no; if only DST has it, yes, and DST.partial is what DST was before.
   absl::StatusOr<bool> finish_publishing() {
-    if (checksum_of_manifest(places_.target) == *journal_->publishing()) {
-      remove_folder(places_.partial);
-      SCALAI_RETURN_IF_ERROR(journal_->remove());
-      result_.was_complete = true;
-      return true;
+    const std::string published = *journal_->publishing();
+    if (checksum_of_manifest(places_.partial) == published) {
+      SCALAI_RETURN_IF_ERROR(journal_->withdraw());
+      return false;
     }
-    return false;
+    if (checksum_of_manifest(places_.target) != published) {
+      if (is_there(places_.partial)) {
+        return invalid(
+            fmt::format("{}: an earlier run was about to give {} its name, and neither is what it wrote; "
+                        "--restart removes the former and begins anew",
+                        places_.partial, places_.target));
+      }
+      SCALAI_RETURN_IF_ERROR(journal_->forget());
+      return false;
+    }
+    if (options_.verify) {
+      const absl::Status same = verify_folder(view_, plan_, options_, places_.target);
+      if (absl::IsInvalidArgument(same)) {
+        return invalid(
+            fmt::format("{}\nAn earlier run had finished it, and it is damaged; --force --restart writes it "
+                        "anew",
+                        message_of(same)));
+      }
+      SCALAI_RETURN_IF_ERROR(same);
+    }
+    remove_folder(places_.partial);
+    SCALAI_RETURN_IF_ERROR(journal_->remove());
+    result_.was_complete = true;
+    return true;
   }
 
   const View& view_;
   const ReshardPlan& plan_;
   const ReshardOptions& options_;
-  const Places places_;
+  const ReshardPlaces places_;
   std::unique_ptr<Journal> journal_;
   ReshardResult result_;
 };

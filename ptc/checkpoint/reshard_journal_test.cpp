@@ -59,6 +59,39 @@ TEST_F(JournalTest, ALineThatWasCutShortIsNotThere) {
   }
 }
 
+TEST_F(JournalTest, AFileOfAnotherKindStays) {
+  for (const std::string text : {"my notes\n", "my notes", "{\"job\": 1, \"schema_version\": 1}\n"}) {
+    write_text(path("journal"), text);
+    for (const bool restart : {false, true}) {
+      EXPECT_THAT(message_of(Journal::open(path("journal"), "job", restart).status()), HasSubstr("no journal"));
+    }
+    EXPECT_EQ(text_of(path("journal")), text);
+  }
+  std::filesystem::remove(path("journal"));
+  std::filesystem::create_symlink(path("elsewhere"), path("journal"));
+  EXPECT_THAT(message_of(Journal::open(path("journal"), "job", false).status()), HasSubstr("symbolic link"));
+}
+
+TEST_F(JournalTest, ForgetsAndWithdraws) {
+  {
+    const auto journal = open();
+    EXPECT_FALSE(journal->was_there());
+    EXPECT_TRUE(journal->file_done(0, {"aa", {}}).ok());
+    EXPECT_TRUE(journal->publish("bb").ok());
+  }
+  {
+    const auto journal = open();
+    EXPECT_TRUE(journal->was_there());
+    EXPECT_EQ(journal->publishing(), "bb");
+    EXPECT_TRUE(journal->withdraw().ok());
+  }
+  EXPECT_FALSE(open()->publishing().has_value());
+  EXPECT_EQ(open()->done().size(), 1u);
+  EXPECT_TRUE(open()->forget().ok());
+  EXPECT_TRUE(open()->done().empty());
+  EXPECT_TRUE(open()->was_there());
+}
+
 TEST_F(JournalTest, OfAnotherJobIsRefusedUnlessRestarted) {
   EXPECT_TRUE(open()->file_done(0, {"aa", {}}).ok());
   EXPECT_THAT(message_of(Journal::open(path("journal"), "other", false).status()), HasSubstr("--restart"));

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
 #include "ptc/checkpoint/internal/known_model.h"
 #include "ptc/checkpoint/internal/view_layout.h"
 #include "ptc/checkpoint/internal/view_state.h"
@@ -145,6 +146,15 @@ ArrangedFile View::State::arrange_job(size_t rank) const {
 }
 
 void View::State::describe() {
+  if (const std::vector<std::string>& others = checkpoint->info().others; !others.empty()) {
+    constexpr size_t kMost = 8;
+    std::string names;
+    for (size_t i = 0; i < std::min(kMost, others.size()); ++i) {
+      names += fmt::format("{}{}", i > 0 ? ", " : "", clipped(others[i], 80));
+    }
+    if (others.size() > kMost) names += fmt::format(" and {} more", others.size() - kMost);
+    notes.push_back(fmt::format("left out, for they are no state: {}; copy what you need", names));
+  }
   const bool hugging_face = spec.naming == "hf" && !collection;
   const std::string& config = checkpoint->info().config;
   if (!config.empty()) files.push_back({internal::kConfigFileName, config});

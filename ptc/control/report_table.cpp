@@ -51,6 +51,8 @@ std::string dataset_lines(const Summary& summary) {
                           data.samples_read_again, data.samples_read ? "read" : "to be read");
     }
     if (data.exactly_once) text += *data.exactly_once ? "; exactly once" : "; NOT exactly once";
+    if (data.exactly_once.value_or(false) && data.drop_last)
+      text += ", but for the short batch that each pass leaves out (drop_last)";
     text += "\n";
   }
   return text;

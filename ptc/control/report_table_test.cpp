@@ -165,6 +165,15 @@ TEST(Compare, JsonHasTheSame) {
   EXPECT_EQ(row.dump(), R"({"job":"gpt","metric":"downtime_s","unit":"s","values":[20.0,50.0],"ratio":2.5})");
 }
 
+TEST(SummaryTable, ExactlyOnceSaysWhatDropLastLeavesOut) {
+  Scenario scenario = testing::example_scenario();
+  scenario.jobs[0].dataset = DatasetSpec{.state = {.samples = 500, .drop_last = true, .global_batch = 32}};
+  RunReport report = testing::example_report(scenario);
+  report.jobs[0].dataset = DatasetRecord{.samples = 500, .samples_read = 480, .exactly_once = true};
+  EXPECT_THAT(summary_table(summary_json(report)),
+              HasSubstr("; exactly once, but for the short batch that each pass leaves out (drop_last)\n"));
+}
+
 TEST(Compare, WhatCannotBeComparedIsRefused) {
   const auto message = [](const Runs& runs, const std::string& format) {
     return message_of(compare_summaries(runs, format).status());

@@ -94,7 +94,7 @@ void SampleLedger::walk(Place& place, int64_t step) const {
 
 // What each rank reads: all positions of each batch, handed out in their order to rank 0, 1, …, the first ranks of a batch
 // that dp does not divide getting one more.
-std::vector<data::SampleAccount> SampleLedger::reckon(const Awaited& steps) {
+absl::StatusOr<std::vector<data::SampleAccount>> SampleLedger::reckon(const Awaited& steps) {
   while (places_.back().step > steps.from_step) places_.pop_back();  // a rollback went behind it
   Place place = places_.back();
   walk(place, steps.from_step);
@@ -105,8 +105,15 @@ std::vector<data::SampleAccount> SampleLedger::reckon(const Awaited& steps) {
     int64_t position = place.position;
     for (int rank = 0; rank < steps.dp; ++rank) {
       const int64_t share = batch / steps.dp + (rank < batch % steps.dp ? 1 : 0);
-      for (const int64_t end = position + share; position < end; ++position)
-        ranks[static_cast<size_t>(rank)].add(place.pass, position, order_.at(place.pass, position));
+      for (const int64_t end = position + share; position < end; ++position) {
+        const int64_t sample = order_.at(place.pass, position);
+        if (order_.position_of(place.pass, sample) != position) {
+          return absl::DataLossError(
+              fmt::format("the order of pass {} is none: sample {} at position {} is not found there", place.pass,
+                          sample, position));
+        }
+        ranks[static_cast<size_t>(rank)].add(place.pass, position, sample);
+      }
     }
     walk(place, place.step + 1);
   }
@@ -123,7 +130,7 @@ absl::Status SampleLedger::compare(const SamplesRead& read) {
   if (read.from_step != awaited.from_step || read.step != awaited.until_step ||
       read.accounts.size() != static_cast<size_t>(awaited.dp))
     return absl::DataLossError(fmt::format("the samples of {} were read, not those of {}", found, expected));
-  const std::vector<data::SampleAccount> reckoned = reckon(awaited);
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<data::SampleAccount> reckoned, reckon(awaited));
   std::string problems;
   size_t wrong = 0;
   for (size_t rank = 0; rank < reckoned.size(); ++rank) {

@@ -7,6 +7,9 @@
 //
 // History is one unbroken run of steps by construction, each step's batch is reckoned here by walking from the step before
 // it, and every account of it has to fit; so the proof does not rest on how ranks find their samples (ptc/data/share.h).
+// Of each sample the order's inverse has to lead back to its position, so no two positions have one sample. What is proved
+// are the ids; that an id stands for the right bytes is up to the checksums of the index (ptc/data/index.h) and of the
+// records.
 // Without `reads` nobody reads: steps are only counted, in closed form.
 //
 // One thread.
@@ -18,6 +21,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "ptc/control/events.h"
 #include "ptc/data/order.h"
 #include "ptc/data/state.h"
@@ -68,7 +72,7 @@ class SampleLedger {
   };
   int64_t batch_at(const Place& place) const;
   void walk(Place& place, int64_t step) const;
-  std::vector<data::SampleAccount> reckon(const Awaited& steps);
+  absl::StatusOr<std::vector<data::SampleAccount>> reckon(const Awaited& steps);
   absl::Status compare(const SamplesRead& read);
 
   const data::State state_;

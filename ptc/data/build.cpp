@@ -39,6 +39,12 @@ absl::Status check_request(const BuildRequest& request, const std::vector<std::s
   }
   std::set<std::string> seen;
   for (const std::string& path : paths) {
+    if (has_user_info(path)) {
+      return invalid(
+          fmt::format("{}: an address with a user or password would lie open in the index; put them into "
+                      "~/.netrc",
+                      shown_location(path)));
+    }
     const std::string normal = is_local(path) ? fs::path(path).lexically_normal().string() : path;
     if (!seen.insert(normal).second) return invalid(fmt::format("{}: is given twice", path));
     std::error_code error;
@@ -127,7 +133,7 @@ absl::StatusOr<BuildSummary> build_index(const BuildRequest& request) {
   building.summary.digest = header.digest();
   building.summary.documents = header.documents;
   building.summary.bytes = header.data_bytes();
-  building.summary.index_bytes = column_offset(header, columns_of(header.format));
+  building.summary.index_bytes = sums_offset(header, columns_of(header.format));
   building.summary.tokens = header.tokens;
   return building.summary;
 }

@@ -9,7 +9,7 @@
 //   kTar        uncompressed ustar with pax or GNU long names. A sample is the members that share a key, the path up to
 //               the first dot of its last component. They must be neighbours and no other sample, in any of the files,
 //               may have that key (a view may put any two side by side). Directories and members without a dot belong to
-//               no sample and are counted in `left_out`; links, devices and sparse files are refused. While it is built,
+//               no sample, must not lie between members of one, and are counted in `left_out`; links, devices and sparse files are refused. While it is built,
 //               16 bytes a sample lie beside `out`.
 //   kFixed      record_bytes each; a file's size must be a multiple.
 

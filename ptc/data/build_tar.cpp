@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <optional>
 #include <set>
 
 #include "ptc/base/status.h"
@@ -30,9 +31,14 @@ class Sampler {
         member.regular ? sample_key(member.name, &extension) : std::optional<std::string_view>();
     if (!key) {
       ++building_.summary.left_out;
+      if (open_ && !between_) between_ = member.begin;
       return absl::OkStatus();
     }
     if (!open_ || *key != key_) SCALAI_RETURN_IF_ERROR(begin(file, member, *key));
+    if (between_) {
+      return invalid(fmt::format("{}: byte {}: a member that belongs to no sample lies between those of sample {}",
+                                 building_.path(file), *between_, shown(key_)));
+    }
     if (!extensions_.insert(std::string(extension)).second) {
       return invalid(fmt::format("{}: byte {}: sample {} has two members {}", building_.path(file), member.begin,
                                  shown(key_), shown(member.name)));
@@ -55,6 +61,7 @@ class Sampler {
     open_ = true;
     key_ = key;
     extensions_.clear();
+    between_.reset();
     begin_ = building_.begin_of(file) + member.begin;
     return absl::OkStatus();
   }
@@ -67,6 +74,7 @@ class Sampler {
   std::set<std::string> extensions_;
   int64_t begin_ = 0;
   int64_t end_ = 0;
+  std::optional<int64_t> between_;  // the first member without a key behind the sample under way
 };
 
 absl::Status index_file(Building& building, size_t file, Sampler& sampler) {

@@ -18,22 +18,37 @@ constexpr int64_t kEdgeBytes = 65536;
 absl::Status check_unchanged(const DataFile& file, const ByteSource& source) {
   constexpr const char* kHint = "build the index again with `scalai data index`";
   if (source.size() != file.bytes) {
-    return invalid(fmt::format("{}: has {} bytes and had {} when it was indexed; {}", file.location, source.size(),
-                               file.bytes, kHint));
+    return invalid(fmt::format("{}: has {} bytes and had {} when it was indexed; {}", shown_location(file.location),
+                               source.size(), file.bytes, kHint));
   }
   SCALAI_ASSIGN_OR_RETURN(const int64_t modified_ns, modified_ns_of(file.location));
   if (modified_ns != file.modified_ns) {
-    return invalid(fmt::format("{}: was written since it was indexed; {}", file.location, kHint));
+    return invalid(fmt::format("{}: was written since it was indexed; {}", shown_location(file.location), kHint));
   }
-  if (is_local(file.location)) return absl::OkStatus();
   SCALAI_ASSIGN_OR_RETURN(const std::string edges, edges_of(source));
   if (edges == file.edges) return absl::OkStatus();
-  return invalid(fmt::format("{}: begins or ends otherwise than when it was indexed; {}", file.location, kHint));
+  return invalid(
+      fmt::format("{}: begins or ends otherwise than when it was indexed; {}", shown_location(file.location), kHint));
 }
 
 }  // namespace
 
 bool is_local(const std::string& location) { return location.find("://") == std::string::npos; }
+
+bool has_user_info(const std::string& location) {
+  if (is_local(location)) return false;
+  const size_t host = location.find("://") + 3;
+  return location.substr(host, location.find_first_of("/?#", host) - host).find('@') != std::string::npos;
+}
+
+std::string shown_location(const std::string& location) {
+  if (is_local(location)) return location;
+  const size_t host = location.find("://") + 3;
+  const size_t path = std::min(location.find_first_of("/?#", host), location.size());
+  const size_t at = location.rfind('@', path);
+  const size_t from = at != std::string::npos && at >= host && at < path ? at + 1 : host;
+  return location.substr(0, host) + location.substr(from, location.find_first_of("?#", from) - from);
+}
 
 absl::StatusOr<int64_t> modified_ns_of(const std::string& location) {
   if (!is_local(location)) return 0;

@@ -1,6 +1,6 @@
 #pragma once
 // The data files of an index, opened when they are first asked for. A file that is not what was indexed any more (size,
-// time of modification, and for remote ones the digest of its edges) is refused. At most a given number is kept open;
+// time of modification, digest of its edges) is refused. At most a given number is kept open;
 // what was handed out stays usable. Owns nothing but the open files. Safe from several threads.
 
 #include <cstdint>
@@ -46,6 +46,10 @@ class DataFiles {
 
 // A path and not an address.
 bool is_local(const std::string& location);
+// An address with a user or a password before the host, which an index must not hold: others read it.
+bool has_user_info(const std::string& location);
+// For messages: an address without user, password, and query, which may be a secret too.
+std::string shown_location(const std::string& location);
 // When a local file was last written, in ns since 1970; 0 for an address. NotFound: there is no such file.
 absl::StatusOr<int64_t> modified_ns_of(const std::string& location);
 // Digest of a file's first and last 64 KiB.

@@ -116,6 +116,17 @@ TEST_F(Files, AChangedOneIsRefusedByName) {
   EXPECT_TRUE(DataFiles(index_, open_file_source).source(0).ok());
 }
 
+// Rewritten, and its time put back.
+TEST_F(Files, OneWithOtherEdgesIsRefusedWhateverItsTime) {
+  struct stat before {};
+  ASSERT_EQ(::stat(paths_[1].c_str(), &before), 0);
+  folder_.write("b", std::string(40, 'B'));
+  const timespec times[2] = {before.st_atim, before.st_mtim};
+  ASSERT_EQ(::utimensat(AT_FDCWD, paths_[1].c_str(), times, 0), 0);
+  const auto source = DataFiles(index_, open_file_source).source(1);
+  EXPECT_THAT(message_of(source.status()), HasSubstr(paths_[1] + ": begins or ends otherwise"));
+}
+
 TEST_F(Files, OneThatIsChangedWhileOpenIsRefused) {
   const DataFiles files(index_, open_file_source);
   std::string bytes(10, '?');
@@ -167,6 +178,21 @@ TEST_F(Files, RelativeLocationsAreThoseOfTheIndex) {
   const DataFiles files(index, open_file_source);
   EXPECT_TRUE(files.source(0).ok()) << files.source(0).status();
   EXPECT_TRUE(files.source(1).ok()) << files.source(1).status();
+}
+
+TEST_F(Files, AddressesWithAPasswordAreNotIndexed) {
+  const auto built = build({"http://bob:SECRET@host/data?key=SECRET"}, open_file_source);
+  EXPECT_THAT(message_of(built.status()), HasSubstr("http://host/data: an address with a user or password"));
+  EXPECT_THAT(message_of(built.status()), testing::Not(HasSubstr("SECRET")));
+}
+
+TEST(ShownLocation, HasNoSecrets) {
+  EXPECT_EQ(shown_location("http://bob:p@ss@host:80/a@b?key=x#y"), "http://host:80/a@b");
+  EXPECT_EQ(shown_location("https://host?key=x@y"), "https://host");
+  EXPECT_EQ(shown_location("a@b?c"), "a@b?c");
+  EXPECT_FALSE(has_user_info("http://host/a@b"));
+  EXPECT_FALSE(has_user_info("http://host?x@y"));
+  EXPECT_TRUE(has_user_info("http://bob@host"));
 }
 
 TEST(IsLocal, TellsPathsFromAddresses) {

@@ -1,43 +1,25 @@
 #include "ptc/data/index.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 
 #include "ptc/base/byte_source.h"
 #include "ptc/base/status.h"
 #include "ptc/data/data_files.h"
+#include "ptc/data/internal/index_columns.h"
 #include "ptc/data/internal/index_format.h"
 
 namespace scalai::data {
 namespace {
 
+constexpr int64_t kRowsARead = 4096;
+
 absl::Status named(const std::string& path, const absl::Status& status) {
   return absl::Status(status.code(), fmt::format("{}: {}", path, message_of(status)));
 }
-
-// Closed when it goes: a mapping outlives its descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 absl::StatusOr<IndexHeader> read_header(const ByteSource& source) {
   std::string bytes(static_cast<size_t>(std::min(source.size(), kFixedHeaderBytes)), '\0');
@@ -58,9 +40,7 @@ absl::StatusOr<IndexHeader> read_header(const ByteSource& source) {
 
 Index::Index() = default;
 
-Index::~Index() {
-  if (map_ != nullptr) ::munmap(const_cast<unsigned char*>(map_), map_bytes_);
-}
+Index::~Index() = default;
 
 absl::StatusOr<std::shared_ptr<const Index>> Index::open(const std::string& path) {
   SCALAI_ASSIGN_OR_RETURN(const ByteSourcePtr source, open_file_source(path));
@@ -69,20 +49,13 @@ absl::StatusOr<std::shared_ptr<const Index>> Index::open(const std::string& path
   std::shared_ptr<Index> index(new Index);
   index->path_ = path;
   index->digest_ = header.digest();
-  index->header_bytes_ = header_bytes_of(header);  // before locations, which count, are resolved
+  // Before locations, whose lengths count, are resolved.
+  SCALAI_ASSIGN_OR_RETURN(index->columns_, IndexColumns::open(source, header));
   index->file_begins_ = {0};
   for (DataFile& file : header.files) {
     if (is_local(file.location)) file.location = (folder / file.location).lexically_normal().string();
     index->file_begins_.push_back(index->file_begins_.back() + file.bytes);
   }
-  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat info {};
-  if (fd.get() < 0 || ::fstat(fd.get(), &info) != 0) return missing(fmt::format("{}: {}", path, std::strerror(errno)));
-  if (info.st_size != source->size()) return invalid(fmt::format("{}: was changed while it was opened", path));
-  index->map_bytes_ = static_cast<size_t>(info.st_size);
-  void* map = ::mmap(nullptr, index->map_bytes_, PROT_READ, MAP_SHARED, fd.get(), 0);
-  if (map == MAP_FAILED) return failed(fmt::format("{}: cannot be mapped: {}", path, std::strerror(errno)));
-  index->map_ = static_cast<const unsigned char*>(map);
   index->header_ = std::make_unique<const IndexHeader>(std::move(header));
   return std::shared_ptr<const Index>(index);
 }
@@ -97,13 +70,16 @@ int64_t Index::token_bytes() const { return header_->token_bytes(); }
 int64_t Index::tokens() const { return header_->tokens; }
 int64_t Index::sequences() const { return header_->sequences; }
 
-int64_t Index::column_begin(int number) const { return header_bytes_ + (number == 0 ? 0 : 8 * rows_of(*header_, 0)); }
-
-int64_t Index::column(int number, int64_t row) const {
-  SCALAI_CHECK(row >= 0 && row < rows_of(*header_, number));
+absl::StatusOr<int64_t> Index::row(int column, int64_t row) const {
   int64_t value = 0;
-  std::memcpy(&value, map_ + column_begin(number) + 8 * row, sizeof value);
+  SCALAI_RETURN_IF_ERROR(columns_->read(column, row, {&value, 1}));
   return value;
+}
+
+absl::StatusOr<Index::Pair> Index::rows(int column, int64_t row) const {
+  int64_t values[2] = {};
+  SCALAI_RETURN_IF_ERROR(columns_->read(column, row, values));
+  return Pair{values[0], values[1]};
 }
 
 absl::Status Index::damaged(int64_t i) const {
@@ -120,26 +96,33 @@ absl::StatusOr<Extent> Index::within_file(int64_t i, int64_t begin, int64_t end)
   return Extent{static_cast<int>(file), begin - file_begins_[file], end - begin};
 }
 
-absl::StatusOr<Index::Sequences> Index::sequences_of(int64_t i) const {
-  const Sequences found{column(0, i), column(0, i + 1)};
+absl::StatusOr<Index::Pair> Index::sequences_of(int64_t i) const {
+  SCALAI_ASSIGN_OR_RETURN(const Pair found, rows(0, i));
   const bool inside = found.begin >= 0 && found.end >= found.begin && found.end <= sequences();
-  return inside ? absl::StatusOr<Sequences>(found) : damaged(i);
+  return inside ? absl::StatusOr<Pair>(found) : damaged(i);
+}
+
+// Where it lies in all data files one after the other, as the index says.
+absl::StatusOr<Index::Pair> Index::place_of(int64_t i) const {
+  switch (format()) {
+    case Format::kMegatron: {
+      SCALAI_ASSIGN_OR_RETURN(const Pair found, sequences_of(i));
+      SCALAI_ASSIGN_OR_RETURN(const int64_t begin, row(1, found.begin));
+      SCALAI_ASSIGN_OR_RETURN(const int64_t end, row(1, found.end));
+      if (begin < 0 || begin > tokens() || end < 0 || end > tokens()) return damaged(i);
+      return Pair{begin * token_bytes(), end * token_bytes()};
+    }
+    case Format::kTfRecord: return rows(0, i);
+    case Format::kTar: return rows(0, 2 * i);
+    case Format::kFixed: break;
+  }
+  return Pair{i * record_bytes(), (i + 1) * record_bytes()};
 }
 
 absl::StatusOr<Extent> Index::document(int64_t i) const {
   SCALAI_CHECK(i >= 0 && i < documents());
-  switch (format()) {
-    case Format::kMegatron: {
-      SCALAI_ASSIGN_OR_RETURN(const Sequences found, sequences_of(i));
-      const int64_t begin = column(1, found.begin), end = column(1, found.end);
-      if (begin < 0 || begin > tokens() || end < 0 || end > tokens()) return damaged(i);
-      return within_file(i, begin * token_bytes(), end * token_bytes());
-    }
-    case Format::kTfRecord: return within_file(i, column(0, i), column(0, i + 1));
-    case Format::kTar: return within_file(i, column(0, 2 * i), column(0, 2 * i + 1));
-    case Format::kFixed: break;
-  }
-  return within_file(i, i * record_bytes(), (i + 1) * record_bytes());
+  SCALAI_ASSIGN_OR_RETURN(const Pair place, place_of(i));
+  return within_file(i, place.begin, place.end);
 }
 
 void Index::extents_of(int64_t begin, int64_t bytes, std::vector<Extent>& extents) const {
@@ -157,12 +140,18 @@ void Index::extents_of(int64_t begin, int64_t bytes, std::vector<Extent>& extent
 absl::Status Index::sequence_lengths(int64_t i, std::vector<int32_t>& lengths) const {
   SCALAI_CHECK(i >= 0 && i < documents());
   if (format() != Format::kMegatron) return absl::OkStatus();
-  SCALAI_ASSIGN_OR_RETURN(const Sequences found, sequences_of(i));
-  for (int64_t s = found.begin; s < found.end; ++s) {
-    int64_t length = 0;
-    if (__builtin_sub_overflow(column(1, s + 1), column(1, s), &length)) return damaged(i);
-    if (length < 0 || length > std::numeric_limits<int32_t>::max()) return damaged(i);
-    lengths.push_back(static_cast<int32_t>(length));
+  SCALAI_ASSIGN_OR_RETURN(const Pair found, sequences_of(i));
+  std::vector<int64_t> ends;
+  for (int64_t first = found.begin; first < found.end; first += kRowsARead) {
+    const int64_t count = std::min(kRowsARead, found.end - first);
+    ends.resize(static_cast<size_t>(count + 1));
+    SCALAI_RETURN_IF_ERROR(columns_->read(1, first, ends));
+    for (size_t s = 0; s < static_cast<size_t>(count); ++s) {
+      int64_t length = 0;
+      if (__builtin_sub_overflow(ends[s + 1], ends[s], &length)) return damaged(i);
+      if (length < 0 || length > std::numeric_limits<int32_t>::max()) return damaged(i);
+      lengths.push_back(static_cast<int32_t>(length));
+    }
   }
   return absl::OkStatus();
 }

@@ -1,7 +1,7 @@
 #pragma once
 // The index of a dataset: which bytes of which data files are document 0, 1, 2, … It is one immutable file of ours,
-// built once by build.h and mapped, so that opening costs the same for 10^8 documents as for ten: nothing is done a
-// document. Safe from several threads.
+// built once by build.h and read where it is asked, so that opening costs the same for 10^8 documents as for ten: nothing
+// is done a document. Safe from several threads.
 //
 // A document is
 //   kMegatron   a document of Megatron's .bin, told by its .idx: one or more sequences of tokens
@@ -11,10 +11,11 @@
 // always one range of one file. Documents are numbered through all data files in the order given when the index was
 // built.
 //
-// A file of a later schema is refused, and so is one that was cut or whose header was altered. The columns behind the
-// header are not read through at opening: what is looked up is held against the files' sizes, so damage there is an
-// error or another range of a data file, never a crash; verify() finds any. We replace an index by rename, so a mapped
-// one stays whole; whoever cuts it in place ends the processes that use it (SIGBUS).
+// A file of another schema is refused, and so is one that was cut or whose header was altered. The columns behind the
+// header are not read through at opening: each 1 MiB of them has a checksum and is checked when it is first touched, and
+// what is looked up is held against the files' sizes, so damage there is an error, never another document. We replace an
+// index by rename, so an open one stays whole; one that is cut or overwritten in place is an error at the next look-up
+// that reads.
 
 #include <cstdint>
 #include <memory>
@@ -49,6 +50,7 @@ struct DataFile {
 };
 
 struct IndexHeader;
+class IndexColumns;
 
 class Index {
  public:
@@ -67,7 +69,8 @@ class Index {
   int64_t documents() const;
   int64_t bytes() const;  // of all data files
 
-  // Where document i in [0, documents()) (CHECK) lies. InvalidArgument: the index is damaged.
+  // Where document i in [0, documents()) (CHECK) lies. InvalidArgument: the index is damaged, or was cut or changed since
+  // it was opened; Aborted: it cannot be read.
   absl::StatusOr<Extent> document(int64_t i) const;
   // Bytes [begin, begin + bytes) of all data files one after the other, cut where files meet, appended to `extents`.
   // They lie inside (CHECK).
@@ -81,22 +84,23 @@ class Index {
   int64_t token_bytes() const;  // of that dtype
   int64_t tokens() const;       // of all documents
   int64_t sequences() const;    // of all documents
-  // Tokens of each sequence of document i (CHECK), in order, appended to `lengths`. InvalidArgument: damaged.
+  // Tokens of each sequence of document i (CHECK), in order, appended to `lengths`. Errors as of document().
   absl::Status sequence_lengths(int64_t i, std::vector<int32_t>& lengths) const;
 
-  // Reads the whole index and checks it: checksums of all columns, and that the documents lie in order inside the
+  // Reads the whole index and checks it: checksums of all blocks, and that the documents lie in order inside the
   // files. InvalidArgument names the first document that is wrong.
   absl::Status verify() const;
 
  private:
-  struct Sequences {
+  struct Pair {
     int64_t begin = 0;
     int64_t end = 0;
   };
   Index();
-  int64_t column_begin(int number) const;
-  int64_t column(int number, int64_t row) const;
-  absl::StatusOr<Sequences> sequences_of(int64_t i) const;
+  absl::StatusOr<int64_t> row(int column, int64_t row) const;
+  absl::StatusOr<Pair> rows(int column, int64_t row) const;  // this one and the next
+  absl::StatusOr<Pair> sequences_of(int64_t i) const;
+  absl::StatusOr<Pair> place_of(int64_t i) const;
   absl::StatusOr<Extent> within_file(int64_t i, int64_t begin, int64_t end) const;
   absl::Status verify_sequences() const;
   absl::Status verify_order() const;
@@ -106,9 +110,7 @@ class Index {
   std::string digest_;
   std::unique_ptr<const IndexHeader> header_;
   std::vector<int64_t> file_begins_;  // of each data file in all of them one after the other, and the end
-  const unsigned char* map_ = nullptr;
-  size_t map_bytes_ = 0;
-  int64_t header_bytes_ = 0;
+  std::unique_ptr<const IndexColumns> columns_;
 };
 
 }  // namespace scalai::data

@@ -9,6 +9,7 @@
 #include "ptc/base/status.h"
 #include "ptc/data/build.h"
 #include "ptc/data/data_files.h"
+#include "ptc/data/internal/index_columns.h"
 #include "ptc/data/internal/index_format.h"
 #include "ptc/data/internal/index_writer.h"
 #include "ptc/data/internal/test_data.h"
@@ -45,6 +46,13 @@ class IndexFile : public testing::Test {
     IndexHeader header = parse_header(bytes_.substr(0, static_cast<size_t>(header_bytes()))).value();
     alter(header);
     rewrite(encode_header(header) + bytes_.substr(static_cast<size_t>(header_bytes())));
+  }
+  // With the column as rewrite_row left it and checksums that fit.
+  void repair() const {
+    IndexHeader header = parse_header(bytes_.substr(0, static_cast<size_t>(header_bytes()))).value();
+    const std::string column = folder_.read("x.index").substr(static_cast<size_t>(header_bytes()), 4 * 8);
+    header.checksums = {checksum_of(block_sums_of(column))};
+    rewrite(encode_header(header) + column + block_sums_of(column));
   }
   // With another number in a row of the column.
   void rewrite_row(int row, int64_t value) const {
@@ -98,29 +106,30 @@ TEST_F(IndexFile, EveryCutIsRefused) {
   EXPECT_THAT(refusal(), HasSubstr("says that it has"));
 }
 
-// The header's bytes are covered by its checksum; the columns' by verify().
+// The header's and the table's bytes are covered by checksums at opening; the columns' at the first look-up.
 TEST_F(IndexFile, EveryFlippedBitIsFound) {
   for (size_t at = 0; at < bytes_.size(); ++at) {
     std::string bytes = bytes_;
     bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
     rewrite(bytes);
     const auto index = Index::open(path());
-    if (static_cast<int64_t>(at) < header_bytes()) {
+    if (static_cast<int64_t>(at) < header_bytes() || at >= bytes_.size() - kBlockSumBytes) {
       EXPECT_FALSE(index.ok()) << at;
       EXPECT_EQ(exit_code_of(index.status()), 3);
     } else {
       ASSERT_TRUE(index.ok()) << index.status();
-      EXPECT_THAT(message_of((*index)->verify()), HasSubstr("the checksum of column 0 does not fit"));
-      for (int64_t i = 0; i < 3; ++i) (void)(*index)->document(i);
+      const std::string expected = path() + ": the checksum of block 0 of column 0 does not fit";
+      EXPECT_THAT(message_of((*index)->verify()), HasSubstr(expected));
+      for (int64_t i = 0; i < 3; ++i) EXPECT_THAT(message_of((*index)->document(i).status()), HasSubstr(expected));
     }
   }
 }
 
 TEST_F(IndexFile, OtherSchemasAreRefusedWithBothVersions) {
   std::string bytes = bytes_;
-  bytes[8] = 2;
+  bytes[8] = 1;
   rewrite(bytes);
-  EXPECT_THAT(refusal(), HasSubstr("has schema version 2, and this program reads 1"));
+  EXPECT_THAT(refusal(), HasSubstr("has schema version 1, and this program reads 2"));
   rewrite("SCALAIDY" + bytes_.substr(8));
   EXPECT_THAT(refusal(), HasSubstr("is no index"));
 }
@@ -185,6 +194,7 @@ TEST(IndexFormat, NumbersThatDoNotFitEachOtherAreRefused) {
 TEST_F(IndexFile, RowsThatPointNowhereAreErrorsAndNotCrashes) {
   for (const int64_t value : {int64_t{-1}, int64_t{41}, int64_t{64}, INT64_MAX, INT64_MIN}) {
     rewrite_row(1, value);
+    repair();
     const auto index = Index::open(path()).value();
     const bool any_wrong = !index->document(0).ok() || !index->document(1).ok();
     EXPECT_TRUE(any_wrong) << value;
@@ -197,10 +207,7 @@ TEST_F(IndexFile, RowsThatPointNowhereAreErrorsAndNotCrashes) {
 TEST_F(IndexFile, VerifyFindsRowsOutOfOrderBehindAFittingChecksum) {
   for (const auto& [row, value] : std::vector<std::pair<int, int64_t>>{{0, 1}, {1, 3}, {1, 38}, {2, 41}, {3, 62}}) {
     rewrite_row(row, value);
-    const std::string column = folder_.read("x.index").substr(static_cast<size_t>(header_bytes()));
-    IndexHeader header = parse_header(bytes_.substr(0, static_cast<size_t>(header_bytes()))).value();
-    header.checksums = {checksum_of(column)};
-    rewrite(encode_header(header) + column);
+    repair();
     const auto index = Index::open(path());
     ASSERT_TRUE(index.ok()) << index.status();
     EXPECT_THAT(message_of((*index)->verify()), HasSubstr("the index is damaged")) << row;
@@ -221,11 +228,67 @@ TEST_F(IndexFile, LookupsOutsideAreBugs) {
 }
 
 // An index that was replaced while one holds the old one.
-TEST_F(IndexFile, AMappedIndexStaysWholeWhenItIsBuiltAnew) {
+TEST_F(IndexFile, AnOpenIndexStaysWholeWhenItIsBuiltAnew) {
   const auto index = Index::open(path()).value();
   ASSERT_TRUE(build_index({.format = Format::kTfRecord, .files = {folder_.path("b")}, .out = path()}).ok());
   EXPECT_EQ(index->document(1).value(), (Extent{0, 19, 21}));
   EXPECT_EQ(Index::open(path()).value()->documents(), 1);
+}
+
+// Overwritten or cut in place it ends nobody's process, and gives nobody other documents.
+TEST_F(IndexFile, OneThatIsCutOrOverwrittenInPlaceIsAnError) {
+  const auto cut = Index::open(path()).value();
+  std::filesystem::resize_file(path(), static_cast<uintmax_t>(header_bytes()));
+  EXPECT_THAT(message_of(cut->document(1).status()), HasSubstr("was cut to"));
+  rewrite(bytes_);
+  const auto overwritten = Index::open(path()).value();
+  rewrite_row(1, 20);
+  EXPECT_FALSE(overwritten->document(1).ok());
+  EXPECT_FALSE(overwritten->verify().ok());
+}
+
+// Rows in more blocks than are kept, in order and at random.
+class LargeIndex : public testing::Test {
+ protected:
+  static constexpr int64_t kRowsABlock = kBlockBytes / 8, kDocuments = 20 * kRowsABlock + 5;
+  LargeIndex() {
+    header_.files = {{.location = "/f", .bytes = 16 * kDocuments, .modified_ns = 1, .edges = std::string(32, '0')}};
+    IndexWriter writer = IndexWriter::create(path(), header_).value();
+    for (int64_t i = 0; i <= kDocuments; ++i) EXPECT_TRUE(writer.add(0, 16 * i).ok());
+    EXPECT_EQ(writer.row(0, 5).value(), 80);
+    EXPECT_TRUE(writer.finish(header_).ok());
+  }
+  std::string path() const { return folder_.path("large.index"); }
+
+  test::TempFolder folder_;
+  IndexHeader header_{.format = Format::kTfRecord, .documents = kDocuments};
+};
+
+TEST_F(LargeIndex, IsReadInOrderAndAtRandom) {
+  const auto index = Index::open(path()).value();
+  EXPECT_TRUE(index->verify().ok()) << index->verify();
+  for (int64_t k = 0; k < 20'000; ++k) {
+    const int64_t i = k * 7919 % kDocuments;
+    ASSERT_EQ(index->document(i).value(), (Extent{0, 16 * i, 16})) << i;
+  }
+  for (int64_t i = kRowsABlock - 3; i < kRowsABlock + 100; ++i) {
+    ASSERT_EQ(index->document(i).value(), (Extent{0, 16 * i, 16})) << i;
+  }
+}
+
+// The row of document 5 of block 12 over that of document 6: lies inside the file, in order even.
+TEST_F(LargeIndex, ARowOverAnotherIsAnErrorInItsBlockAlone) {
+  std::string bytes = folder_.read("large.index");
+  const auto row = static_cast<size_t>(column_offset(header_, 0) + 8 * (12 * kRowsABlock + 5));
+  bytes.replace(row + 8, 8, bytes.substr(row, 8));
+  folder_.write("large.index", bytes);
+  const auto index = Index::open(path()).value();
+  for (const int64_t i : {12 * kRowsABlock + 6, 12 * kRowsABlock + 100, 12 * kRowsABlock - 1}) {
+    EXPECT_THAT(message_of(index->document(i).status()), HasSubstr("checksum of block 12 of column 0")) << i;
+  }
+  EXPECT_EQ(index->document(12 * kRowsABlock - 2).value().bytes, 16);
+  EXPECT_EQ(index->document(13 * kRowsABlock).value().bytes, 16);
+  EXPECT_FALSE(index->verify().ok());
 }
 
 // A sparse file of 10^8 rows: opening it must read none of them. The bar is 10 ms; ten times that still tells it from
@@ -234,9 +297,15 @@ TEST(Index, OpeningDoesNotDependOnTheNumberOfDocuments) {
   const test::TempFolder folder;
   IndexHeader header{.format = Format::kTfRecord, .documents = 100'000'000};
   header.files = {{.location = "/none", .bytes = 4'000'000'000, .modified_ns = 1, .edges = std::string(32, '0')}};
-  header.checksums = {std::string(32, '0')};
+  const std::string full = block_sum_of(std::string(kBlockBytes, '\0'));
+  const std::string last = block_sum_of(std::string(static_cast<size_t>(8 * 100'000'001 % kBlockBytes), '\0'));
+  std::string sums;
+  for (int64_t i = 1; i < blocks_of(header, 0); ++i) sums += full;
+  sums += last;
+  header.checksums = {checksum_of(sums)};
   folder.write("big.index", encode_header(header));
-  std::filesystem::resize_file(folder.path("big.index"), static_cast<uintmax_t>(column_offset(header, 1)));
+  std::filesystem::resize_file(folder.path("big.index"), static_cast<uintmax_t>(sums_offset(header, 0)));
+  std::ofstream(folder.path("big.index"), std::ios::binary | std::ios::app) << sums;
   double best_s = 1;
   for (int i = 0; i < 5; ++i) {
     const auto begin = std::chrono::steady_clock::now();

@@ -59,8 +59,8 @@ absl::StatusOr<std::string> Reader::read(int64_t i) const {
   if (!options_.check_crc || samples_->index().format() != Format::kTfRecord) return bytes;
   if (const absl::Status status = check_record(bytes); !status.ok()) {
     const std::string& file = samples_->index().files()[static_cast<size_t>(extents.front().file)].location;
-    return invalid(fmt::format("{}: record at byte {} ({}): {}", file, extents.front().offset, samples_->name(i),
-                               message_of(status)));
+    return invalid(fmt::format("{}: record at byte {} ({}): {}", shown_location(file), extents.front().offset,
+                               samples_->name(i), message_of(status)));
   }
   return bytes;
 }

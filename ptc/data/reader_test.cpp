@@ -51,9 +51,10 @@ TEST_F(Reading, DocumentsAsTheyLie) {
   EXPECT_EQ(tar.read(0).value(), first);
 }
 
-// Damage that leaves size and time as they were: only the checksums tell.
+// Damage that leaves size, time and edges as they were: only the checksums tell.
 TEST_F(Reading, ChecksumsAreHeldAgainstTheBytesWhenAsked) {
-  const std::string bytes = test::record_bytes("first") + test::record_bytes("second");
+  const std::string edge = test::record_bytes(std::string(70'000, 'e'));
+  const std::string bytes = edge + test::record_bytes("first") + test::record_bytes("second") + edge;
   const std::string path = folder_.write("r", bytes);
   const auto all = samples({.format = Format::kTfRecord, .files = {path}});
   const auto time = std::filesystem::last_write_time(path);
@@ -63,14 +64,14 @@ TEST_F(Reading, ChecksumsAreHeldAgainstTheBytesWhenAsked) {
                                                    {35, "the checksum of its data does not fit"},
                                                    {42, "the checksum of its data does not fit"}}) {
     std::string damaged = bytes;
-    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    damaged[edge.size() + at] = static_cast<char>(damaged[edge.size() + at] ^ 1);
     folder_.write("r", damaged);
     std::filesystem::last_write_time(path, time);
-    EXPECT_TRUE(Reader(all, open_file_source).read(1).ok());
+    EXPECT_TRUE(Reader(all, open_file_source).read(2).ok());
     const Reader checking(all, open_file_source, {.check_crc = true});
-    EXPECT_TRUE(checking.read(0).ok());
-    EXPECT_EQ(message_of(checking.read(1).status()), path + ": record at byte 21 (document 1): " + message);
-    EXPECT_EQ(exit_code_of(checking.read(1).status()), 3);
+    EXPECT_TRUE(checking.read(1).ok());
+    EXPECT_EQ(message_of(checking.read(2).status()), path + ": record at byte 70037 (document 2): " + message);
+    EXPECT_EQ(exit_code_of(checking.read(2).status()), 3);
   }
 }
 

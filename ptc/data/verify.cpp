@@ -1,9 +1,6 @@
-#include <fmt/format.h>
-
-#include <limits>
-
 #include "ptc/base/status.h"
 #include "ptc/data/index.h"
+#include "ptc/data/internal/index_columns.h"
 #include "ptc/data/internal/index_format.h"
 
 namespace scalai::data {
@@ -26,8 +23,12 @@ absl::Status Index::verify_order() const {
 }
 
 absl::Status Index::verify_sequences() const {
-  if (column(0, 0) != 0 || column(0, documents()) != sequences()) return damaged(0);
-  if (column(1, 0) != 0 || column(1, sequences()) != tokens()) return damaged(0);
+  SCALAI_ASSIGN_OR_RETURN(const int64_t first_sequence, row(0, 0));
+  SCALAI_ASSIGN_OR_RETURN(const int64_t end_of_sequences, row(0, documents()));
+  SCALAI_ASSIGN_OR_RETURN(const int64_t first_token, row(1, 0));
+  SCALAI_ASSIGN_OR_RETURN(const int64_t end_of_tokens, row(1, sequences()));
+  if (first_sequence != 0 || end_of_sequences != sequences()) return damaged(0);
+  if (first_token != 0 || end_of_tokens != tokens()) return damaged(0);
   std::vector<int32_t> lengths;
   for (int64_t i = 0; i < documents(); ++i) {
     lengths.clear();
@@ -37,16 +38,7 @@ absl::Status Index::verify_sequences() const {
 }
 
 absl::Status Index::verify() const {
-  for (int i = 0; i < columns_of(format()); ++i) {
-    const std::string_view bytes(reinterpret_cast<const char*>(map_) + column_begin(i),
-                                 static_cast<size_t>(8 * rows_of(*header_, i)));
-    if (checksum_of(bytes) != header_->checksums[static_cast<size_t>(i)]) {
-      return invalid(
-          fmt::format("{}: the checksum of column {} does not fit: the index is damaged; build it again with "
-                      "`scalai data index`",
-                      path_, i));
-    }
-  }
+  SCALAI_RETURN_IF_ERROR(columns_->check_all());
   if (format() == Format::kMegatron) SCALAI_RETURN_IF_ERROR(verify_sequences());
   return verify_order();
 }

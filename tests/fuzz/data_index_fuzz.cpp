@@ -15,6 +15,23 @@ namespace {
 
 using namespace scalai;
 
+// With the columns' checksums made to fit, where the header is one.
+std::string with_block_sums(const std::string& bytes, size_t header_bytes) {
+  auto header = data::parse_header(bytes.substr(0, header_bytes));
+  if (!header.ok()) return bytes;
+  std::string sums;
+  for (int i = 0; i < data::columns_of(header->format); ++i) {
+    const auto begin = static_cast<size_t>(data::column_offset(*header, i));
+    const std::string_view column =
+        std::string_view(bytes).substr(begin, static_cast<size_t>(8 * data::rows_of(*header, i)));
+    const std::string of_column = data::block_sums_of(column);
+    header->checksums[static_cast<size_t>(i)] = data::checksum_of(of_column);
+    sums += of_column;
+  }
+  const auto rows_end = static_cast<size_t>(data::sums_offset(*header, 0));
+  return data::encode_header(*header) + bytes.substr(header_bytes, rows_end - header_bytes) + sums;
+}
+
 // With the header's sizes and checksum made to fit, or no input would ever get past them.
 std::string repaired(std::string bytes) {
   const auto sizes = data::parse_sizes(bytes);
@@ -23,7 +40,8 @@ std::string repaired(std::string bytes) {
   const auto covered = static_cast<size_t>(header_bytes) - 32;
   const auto file_bytes = static_cast<int64_t>(bytes.size());
   std::memcpy(bytes.data() + 24, &file_bytes, sizeof file_bytes);
-  return bytes.replace(covered, 32, data::checksum_of(std::string_view(bytes).substr(0, covered)));
+  bytes.replace(covered, 32, data::checksum_of(std::string_view(bytes).substr(0, covered)));
+  return with_block_sums(bytes, static_cast<size_t>(header_bytes));
 }
 
 void try_index(const std::string& bytes) {
@@ -91,7 +109,8 @@ void try_header(const std::string& bytes) {
   const int64_t columns = data::column_offset(header, data::columns_of(header.format)) - data::header_bytes_of(header);
   std::string rows = numbers.rest();
   rows.resize(static_cast<size_t>(columns), '\0');
-  try_index(data::encode_header(header) + rows);
+  const int64_t sums = data::sums_offset(header, data::columns_of(header.format)) - data::sums_offset(header, 0);
+  try_index(data::encode_header(header) + rows + std::string(static_cast<size_t>(sums), '\0'));
 }
 
 // Of all blocks that look like headers.

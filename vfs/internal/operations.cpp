@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -34,13 +35,14 @@ struct OpenFile {
 FileSystem& system_of(fuse_req_t request) { return *static_cast<FileSystem*>(fuse_req_userdata(request)); }
 
 // Counts and logs what failed, and tells the kernel.
-void refuse(fuse_req_t request, const std::string& path, const absl::Status& status, int error) {
+void refuse(fuse_req_t request, const std::string& path, const absl::Status& status, int error,
+            LogRate rate = LogRate::kAll) {
   FileSystem& system = system_of(request);
   std::string why = message_of(status);
   if (!why.empty()) {
     ++system.statistics.errors;
     for (size_t end = why.find('\n'); end != std::string::npos; end = why.find('\n', end)) why.replace(end, 1, "; ");
-    system.log.line(fmt::format("{}: {}", path, why));
+    system.log.line(fmt::format("{}: {}", path, why), rate);
   }
   fuse_reply_err(request, error);
 }
@@ -125,7 +127,7 @@ void look_up(fuse_req_t request, fuse_ino_t parent_id, const char* name) {
   if (directory == nullptr) return;
   const std::string path = path_of(parent->path, name);
   const auto known = find_child(system, *parent, *directory, name);
-  if (!known.ok()) return refuse(request, path, known.status(), errno_of_find(known.status()));
+  if (!known.ok()) return refuse(request, path, known.status(), errno_of_find(known.status()), LogRate::kLimited);
   const auto entry = entry_of(system, **known);
   if (!entry.ok()) return refuse(request, path, entry.status(), errno_of_read(entry.status()));
   if (fuse_reply_entry(request, &*entry) != 0) system.nodes.forget((*known)->id, 1);  // whoever asked is gone
@@ -190,7 +192,8 @@ class Listing {
   void fill(off_t from) {
     const off_t end = directory_.entries() + kDots;
     for (off_t at = std::max<off_t>(from, 0); at < end; ++at) {
-      if (!(at < kDots ? add_dots(at) : add_entry(at))) break;
+      if (at >= kDots) at = directory_.listed_from(at - kDots) + kDots;
+      if (at >= end || !(at < kDots ? add_dots(at) : add_entry(at))) break;
     }
     fuse_reply_buf(request_, buffer_.data(), used_);
   }
@@ -200,6 +203,7 @@ class Listing {
 
   bool add_entry(off_t at) {
     const Entry shown = directory_.entry(at - kDots);
+    if (shown.name.empty()) return true;  // went meanwhile
     fuse_entry_param entry = named(inode_of(path_of(parent_.path, shown.name)), shown.kind);
     if (plus_ && directory_.quick()) {
       // What cannot be looked at is listed all the same, and says why when it is asked for itself.
@@ -335,25 +339,39 @@ void negotiate(void*, fuse_conn_info* connection) {
   connection->congestion_threshold = 48;
 }
 
+// An operation that runs out of memory refuses its request; the server lives on. All of them answer as the last thing.
+template <auto kOperation>
+struct Guarded;
+template <typename... Rest, void (*kOperation)(fuse_req_t, Rest...)>
+struct Guarded<kOperation> {
+  static void run(fuse_req_t request, Rest... rest) {
+    try {
+      kOperation(request, rest...);
+    } catch (const std::bad_alloc&) {
+      fuse_reply_err(request, ENOMEM);
+    }
+  }
+};
+
 }  // namespace
 
 const fuse_lowlevel_ops& operations() {
   static const fuse_lowlevel_ops all = [] {
     fuse_lowlevel_ops made = {};
     made.init = negotiate;
-    made.lookup = look_up;
+    made.lookup = Guarded<look_up>::run;
     made.forget = forget;
     made.forget_multi = forget_many;
-    made.getattr = get_attributes;
-    made.readlink = read_link;
-    made.statfs = stat_file_system;
-    made.opendir = open_directory;
-    made.readdir = read_directory;
-    made.readdirplus = read_directory_plus;
-    made.open = open_file;
-    made.read = read_file;
+    made.getattr = Guarded<get_attributes>::run;
+    made.readlink = Guarded<read_link>::run;
+    made.statfs = Guarded<stat_file_system>::run;
+    made.opendir = Guarded<open_directory>::run;
+    made.readdir = Guarded<read_directory>::run;
+    made.readdirplus = Guarded<read_directory_plus>::run;
+    made.open = Guarded<open_file>::run;
+    made.read = Guarded<read_file>::run;
     made.release = release_file;
-    made.ioctl = control;
+    made.ioctl = Guarded<control>::run;
     return made;
   }();
   return all;

@@ -27,6 +27,8 @@ namespace fs = std::filesystem;
 constexpr const char* kFolder = "scalai-blocks-1";  // the number is the version of the form
 constexpr uint64_t kMagic = 0x31424b4c49414353;     // "SCAILKB1", little endian
 constexpr auto kLockPatience = std::chrono::seconds(2);
+// Not waited for so long after a wait that was in vain: else a holder that hangs would slow down every block.
+constexpr auto kLockPause = std::chrono::seconds(30);
 constexpr int64_t kDirty = -1;  // in the lock file: somebody did not finish
 
 struct BlockHeader {
@@ -131,12 +133,17 @@ void remove_unfinished(const fs::path& folder) {
 class BlockCache::Lock {
  public:
   explicit Lock(BlockCache& cache) : cache_(cache), guard_(cache.mutex_) {
-    const auto until = std::chrono::steady_clock::now() + kLockPatience;
+    const auto now = std::chrono::steady_clock::now();
+    const auto until = now < cache.no_wait_before_ ? now : now + kLockPatience;
     while (!(held_ = ::flock(cache.lock_fd_, LOCK_EX | LOCK_NB) == 0)) {
       if (errno != EWOULDBLOCK && errno != EINTR) return;
-      if (std::chrono::steady_clock::now() > until) return;  // a holder that was stopped must not stop us
+      if (std::chrono::steady_clock::now() >= until) {  // a holder that was stopped must not stop us
+        if (until > now) cache.no_wait_before_ = until + kLockPause;
+        return;
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+    cache.no_wait_before_ = {};
     if (::pread(cache.lock_fd_, &bytes_, sizeof(bytes_), 0) != sizeof(bytes_)) bytes_ = kDirty;
     write(kDirty);
   }

@@ -11,6 +11,7 @@
 // Safe from several threads.
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -63,7 +64,8 @@ class BlockCache {
   const std::string folder_;
   const int64_t bytes_limit_;
   int lock_fd_ = -1;
-  std::mutex mutex_;  // flock keeps processes apart, not the threads of one
+  std::mutex mutex_;                                      // flock keeps processes apart, not the threads of one
+  std::chrono::steady_clock::time_point no_wait_before_;  // for the lock: its holder hung; under mutex_
   std::atomic<int64_t> next_name_ = 0;
   CacheCounts counts_;
 };

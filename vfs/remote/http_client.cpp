@@ -120,12 +120,14 @@ bool may_pass(CURLcode code) {
   }
 }
 
-long milliseconds(double seconds) { return static_cast<long>(seconds * 1000); }
+// At least one: 0 is no limit at all for libcurl.
+long milliseconds(double seconds) { return std::max(1L, static_cast<long>(seconds * 1000)); }
 
-void set_limits(CURL* handle, const HttpOptions& options, bool encrypted) {
+void set_limits(CURL* handle, const HttpOptions& options, double timeout_s, bool encrypted) {
+  const double most_s = timeout_s > 0 ? std::min(timeout_s, options.request_timeout_s) : options.request_timeout_s;
   curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);  // several threads
-  curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(options.connect_timeout_s));
-  curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, milliseconds(options.request_timeout_s));
+  curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(std::min(options.connect_timeout_s, most_s)));
+  curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, milliseconds(most_s));
   curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(options.stall_timeout_s)));
   curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L);
@@ -193,7 +195,7 @@ HttpOutcome HttpClient::get(const HttpRequest& request) const {
   transfer.handle = handle.get();
   const std::string range = fmt::format("{}-{}", request.offset, request.offset + request.bytes - 1);
   const HeaderList headers = headers_of(request);
-  set_limits(handle.get(), options_, lower(request.url.substr(0, 6)) == "https:");
+  set_limits(handle.get(), options_, request.timeout_s, lower(request.url.substr(0, 6)) == "https:");
   curl_easy_setopt(handle.get(), CURLOPT_URL, request.url.c_str());
   curl_easy_setopt(handle.get(), CURLOPT_USERAGENT, "scalai");
   curl_easy_setopt(handle.get(), CURLOPT_RANGE, range.c_str());

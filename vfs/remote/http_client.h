@@ -47,6 +47,7 @@ struct HttpRequest {
   std::string url;
   int64_t offset = 0, bytes = 0;  // the range; bytes > 0
   std::string if_range;           // an ETag or a date; empty: not sent
+  double timeout_s = 0;           // of this one; 0: the client's request_timeout_s, which also bounds it
   // Called once before any of the body; an error ends the request, which then returns it.
   std::function<absl::Status(const HttpHead&)> on_head;
   std::function<absl::Status(std::span<const std::byte>)> on_bytes;

@@ -15,6 +15,8 @@
 namespace scalai::vfs {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 // Only a strong ETag may stand in If-Range; a date may (RFC 9110, 13.1.5).
 std::string if_range_of(const RemoteVersion& version) {
   if (!version.etag.empty() && version.etag.substr(0, 2) != "W/") return version.etag;
@@ -100,23 +102,41 @@ absl::Status check_first(const std::string& name, const HttpHead& head, RemoteVe
   return absl::OkStatus();
 }
 
-// One request after the other until one succeeds or none is worth while.
-absl::Status with_retries(const RequestContext& context, const std::function<HttpOutcome()>& attempt) {
+struct Attempt {
+  HttpOutcome outcome;
+  bool progress = false;  // it brought bytes
+  bool whole = false;     // the server ended the answer in order, though it is not all that was asked for
+};
+
+absl::Status given_up(const HttpOutcome& outcome, std::string why) {
+  if (outcome.head.retry_after_s)
+    why += fmt::format(", the server asks to wait {}", format_seconds(*outcome.head.retry_after_s));
+  return failed(message_of(outcome.status) + why);
+}
+
+double seconds_until(Clock::time_point time) { return std::chrono::duration<double>(time - Clock::now()).count(); }
+
+// One request after the other until one succeeds or none is worth while. An attempt gets how long it may take; 0: as
+// long as the client lets it.
+absl::Status with_retries(const RequestContext& context, const Deadline& deadline,
+                          const std::function<Attempt(double)>& attempt) {
   Backoff backoff(context.retry, context.next_seed++);
+  const auto too_late = [&](double wait_s) { return deadline && seconds_until(*deadline) <= wait_s; };
   for (;;) {
     ++context.counts.requests;
-    const HttpOutcome outcome = attempt();
+    const auto [outcome, progress, whole] = attempt(deadline ? std::max(seconds_until(*deadline), 0.001) : 0);
     if (outcome.status.code() != absl::StatusCode::kUnavailable) return outcome.status;
-    const std::optional<double> wait_s = backoff.next_wait(outcome.head.retry_after_s);
-    if (!wait_s) {
-      std::string why = fmt::format("; tried {} times", backoff.attempts());
-      if (outcome.head.retry_after_s) {
-        why += fmt::format(", the server asks to wait {}", format_seconds(*outcome.head.retry_after_s));
-      }
-      return failed(message_of(outcome.status) + why);
+    if (progress) backoff = Backoff(context.retry, context.next_seed++);
+    double wait_s = 0;
+    if (!progress || !whole) {
+      const std::optional<double> wait = backoff.next_wait(outcome.head.retry_after_s);
+      if (!wait) return given_up(outcome, fmt::format("; tried {} times", backoff.attempts()));
+      wait_s = *wait;
     }
+    if (too_late(wait_s))
+      return given_up(outcome, fmt::format("; a read has at most {}", format_seconds(context.retry.total_s)));
     ++context.counts.retries;
-    context.wait(*wait_s);
+    if (wait_s > 0) context.wait(wait_s);
   }
 }
 
@@ -131,6 +151,11 @@ uint64_t seed_of(const RetryPolicy& policy) {
 RequestContext::RequestContext(HttpOptions http, RetryPolicy policy)
     : client(http), retry(std::move(policy)), next_seed(seed_of(retry)) {}
 
+Deadline RequestContext::deadline() const {
+  if (retry.total_s <= 0) return std::nullopt;
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(retry.total_s));
+}
+
 void RequestContext::wait(double seconds) const {
   if (retry.sleep) return retry.sleep(seconds);
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
@@ -143,11 +168,14 @@ absl::StatusOr<RangeReader> RangeReader::open(std::shared_ptr<const RequestConte
   request.bytes = 1;
   request.on_head = [&](const HttpHead& head) { return check_first(reader.name_, head, reader.version_); };
   request.on_bytes = [](std::span<const std::byte>) { return absl::OkStatus(); };
-  SCALAI_RETURN_IF_ERROR(with_retries(*reader.context_, [&] { return reader.context_->client.get(request); }));
+  SCALAI_RETURN_IF_ERROR(with_retries(*reader.context_, reader.deadline(), [&](double timeout_s) {
+    request.timeout_s = timeout_s;
+    return Attempt{.outcome = reader.context_->client.get(request)};
+  }));
   return reader;
 }
 
-absl::Status RangeReader::read(int64_t offset, std::span<std::byte> dst) const {
+absl::Status RangeReader::read(int64_t offset, std::span<std::byte> dst, Deadline deadline) const {
   SCALAI_CHECK(offset >= 0 && offset <= version_.bytes, name_);
   SCALAI_CHECK(static_cast<int64_t>(dst.size()) <= version_.bytes - offset, name_);
   if (dst.empty()) return absl::OkStatus();
@@ -163,17 +191,20 @@ absl::Status RangeReader::read(int64_t offset, std::span<std::byte> dst) const {
     done += bytes.size();
     return absl::OkStatus();
   };
-  const absl::Status status = with_retries(*context_, [&] {
+  const absl::Status status = with_retries(*context_, deadline, [&](double timeout_s) {
+    const size_t before = done;
+    request.timeout_s = timeout_s;
     request.offset = offset + static_cast<int64_t>(done);
     request.bytes = static_cast<int64_t>(dst.size() - done);
     HttpOutcome outcome = context_->client.get(request);
+    const bool whole = outcome.status.ok();
     const bool all = done == dst.size();  // then a connection that breaks afterwards does no harm
     if (all && outcome.status.code() == absl::StatusCode::kUnavailable) outcome.status = absl::OkStatus();
     if (!all && outcome.status.ok()) {
       outcome.status = absl::UnavailableError(fmt::format("{}: the answer ended at byte {} of {}", name_,
                                                           offset + static_cast<int64_t>(done), version_.bytes));
     }
-    return outcome;
+    return Attempt{std::move(outcome), done > before, whole};
   });
   if (status.ok()) context_->counts.bytes += static_cast<int64_t>(dst.size());
   return status;

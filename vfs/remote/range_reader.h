@@ -3,9 +3,11 @@
 // demanded of every answer, so bytes of two versions of the file never mix. Safe from several threads.
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -23,10 +25,14 @@ struct RequestCounts {
   std::atomic<int64_t> bytes = 0;     // of bodies that were used
 };
 
+// Until when a read may go on; nothing: as long as it takes.
+using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+
 // What several files have in common.
 struct RequestContext {
   RequestContext(HttpOptions http, RetryPolicy policy);
   void wait(double seconds) const;
+  Deadline deadline() const;  // of a read that begins now
 
   HttpClient client;
   RetryPolicy retry;
@@ -54,8 +60,11 @@ class RangeReader {
   const RemoteVersion& version() const { return version_; }
 
   // Bytes [offset, offset + dst.size()), inside the file (CHECK), by one request, or more when answers are cut: the
-  // next attempt asks for what is missing. InvalidArgument: the file is not what it was; Aborted: all attempts failed.
-  absl::Status read(int64_t offset, std::span<std::byte> dst) const;
+  // next attempt asks for what is missing. Attempts are counted from the last one that brought bytes. InvalidArgument:
+  // the file is not what it was; Aborted: all attempts failed, or the deadline has passed.
+  absl::Status read(int64_t offset, std::span<std::byte> dst, Deadline deadline) const;
+  absl::Status read(int64_t offset, std::span<std::byte> dst) const { return read(offset, dst, context_->deadline()); }
+  Deadline deadline() const { return context_->deadline(); }
 
  private:
   RangeReader(std::shared_ptr<const RequestContext> context, std::string url)

@@ -112,6 +112,42 @@ TEST_F(RangeReaderTest, GoesOnWhereAnAnswerWasCut) {
   }
 }
 
+TEST_F(RangeReaderTest, AttemptsThatBringBytesDoNotCount) {
+  const RangeReader reader = open();
+  next_requests(100, {.most = 1000});
+  EXPECT_TRUE(read(reader, 50, 20'000).ok());
+  EXPECT_EQ(server_.requests().size(), 21u);
+  EXPECT_EQ(waits_.size(), 0u) << "a short answer that ended in order is no reason to wait";
+  const int64_t before = context_->counts.retries;
+  next_requests(10, {.cut_after = 1000});
+  EXPECT_TRUE(read(reader, 50, 20'000).ok());
+  EXPECT_EQ(context_->counts.retries - before, 10);
+  ASSERT_EQ(waits_.size(), 10u);
+  for (const double wait_s : waits_) EXPECT_LT(wait_s, 0.5) << "each is the first wait";
+  next_requests(100, {.status = 500});
+  expect_error(read(reader, 0, 10), absl::StatusCode::kAborted, "tried 4 times");
+}
+
+TEST_F(RangeReaderTest, AReadHasATimeAllInAll) {
+  RetryPolicy policy{.attempts = 1000, .first_wait_s = 0.01, .longest_wait_s = 0.01, .total_s = 0.3};
+  context_ = context(policy);
+  context_->retry.sleep = nullptr;
+  const auto seconds_of = [&](const RangeReader& reader, const std::string& part) {
+    const auto start = std::chrono::steady_clock::now();
+    expect_error(read(reader, 0, 10), absl::StatusCode::kAborted, part);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  const RangeReader reader = open();
+  next_requests(1000, {.stall_s = 5});  // one attempt
+  EXPECT_LT(seconds_of(reader, "at most 300 ms"), 0.9);
+  next_requests(1000, {.status = 503});  // many
+  const double seconds = seconds_of(reader, "answered 503; a read has at most 300 ms");
+  EXPECT_GE(seconds, 0.2);
+  EXPECT_LT(seconds, 0.9);
+  next_requests(1, {.status = 429, .headers = "Retry-After: 1\r\n"});
+  EXPECT_LT(seconds_of(reader, "asks to wait"), 0.2) << "there is no time to wait for that";
+}
+
 TEST_F(RangeReaderTest, GivesUpAfterAllAttempts) {
   const RangeReader reader = open();
   next_requests(100, {.status = 500});

@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -40,12 +41,14 @@ class RemoteImpl final : public Remote {
   const RemoteOptions& options() const { return options_; }
   BlockTable& table() const { return table_; }
   BlockCache* cache() const { return cache_.get(); }
+  int64_t count_unversioned() const { return ++unversioned_; }
 
  private:
   const RemoteOptions options_;
   const std::shared_ptr<const RequestContext> context_;
   mutable BlockTable table_;
   const std::unique_ptr<BlockCache> cache_;
+  mutable std::atomic<int64_t> unversioned_ = 0;
 };
 
 class RemoteSource final : public ByteSource {
@@ -55,6 +58,10 @@ class RemoteSource final : public ByteSource {
     const RemoteVersion& version = reader_.version();
     Hasher hasher;
     hasher.add(without_user(reader_.url())).add(version.bytes).add(version.etag).add(version.last_modified);
+    // Without either nobody can tell whether it is still the same file: what is kept is kept for this source alone.
+    const bool unversioned = version.etag.empty() && version.last_modified.empty();
+    if (unversioned) hasher.add(remote_->count_unversioned());
+    cache_ = unversioned ? nullptr : remote_->cache();
     file_ = hasher.add(remote_->options().block_bytes).hex();
   }
 
@@ -73,11 +80,12 @@ class RemoteSource final : public ByteSource {
   void fetch_missing(int64_t first, const std::vector<BlockTable::Claim>& claims) const;
   int64_t blocks_ahead(int64_t first, int64_t last) const;
   void read_ahead(Run& run, int64_t most) const;
-  void fetch(const Run& run) const;
+  absl::Status fetch(const Run& run, const Deadline& deadline) const;
 
   const std::shared_ptr<const RemoteImpl> remote_;
   const RangeReader reader_;
-  std::string file_;  // names this version in memory and on disk
+  std::string file_;             // names this version in memory and on disk
+  BlockCache* cache_ = nullptr;  // of remote_; null: not on disk
   mutable std::mutex mutex_;
   mutable int64_t next_ = 0;   // the block after the last one fetched
   mutable int64_t ahead_ = 0;  // blocks fetched ahead the last time
@@ -116,8 +124,8 @@ absl::Status RemoteSource::read_window(int64_t offset, std::span<std::byte> dst)
 }
 
 bool RemoteSource::from_disk(int64_t block, const BlockTable::Claim& claim) const {
-  if (remote_->cache() == nullptr) return false;
-  std::optional<std::vector<std::byte>> found = remote_->cache()->get(key_of(block), bytes_of(block));
+  if (cache_ == nullptr) return false;
+  std::optional<std::vector<std::byte>> found = cache_->get(key_of(block), bytes_of(block));
   if (!found) return false;
   remote_->table().complete(claim, std::make_shared<const std::vector<std::byte>>(std::move(*found)));
   return true;
@@ -135,7 +143,15 @@ void RemoteSource::fetch_missing(int64_t first, const std::vector<BlockTable::Cl
   const int64_t last = first + static_cast<int64_t>(claims.size());
   const int64_t ahead = blocks_ahead(runs.front().first, last);
   if (runs.back().last() == last) read_ahead(runs.back(), ahead);
-  for (const Run& run : runs) fetch(run);
+  const Deadline deadline = reader_.deadline();  // of all of them together
+  absl::Status status;
+  for (const Run& run : runs) {
+    if (status.ok()) {
+      status = fetch(run, deadline);
+    } else {
+      for (const BlockTable::Claim& claim : run.claims) remote_->table().complete(claim, status);
+    }
+  }
 }
 
 // How far to read ahead: twice as far each time that a reader goes on where the last fetch ended.
@@ -155,10 +171,10 @@ void RemoteSource::read_ahead(Run& run, int64_t most) const {
   }
 }
 
-void RemoteSource::fetch(const Run& run) const {
+absl::Status RemoteSource::fetch(const Run& run, const Deadline& deadline) const {
   const int64_t begin = run.first * block_bytes();
   std::vector<std::byte> bytes(static_cast<size_t>(std::min(run.last() * block_bytes(), size()) - begin));
-  const absl::Status status = reader_.read(begin, bytes);
+  const absl::Status status = reader_.read(begin, bytes, deadline);
   for (size_t i = 0; i < run.claims.size(); ++i) {
     if (!status.ok()) {
       remote_->table().complete(run.claims[i], status);
@@ -168,8 +184,9 @@ void RemoteSource::fetch(const Run& run) const {
     const auto* data = bytes.data() + (block * block_bytes() - begin);
     auto copy = std::make_shared<const std::vector<std::byte>>(data, data + bytes_of(block));
     remote_->table().complete(run.claims[i], copy);
-    if (remote_->cache() != nullptr) remote_->cache()->put(key_of(block), *copy);
+    if (cache_ != nullptr) cache_->put(key_of(block), *copy);
   }
+  return status;
 }
 
 absl::StatusOr<ByteSourcePtr> RemoteImpl::open(const std::string& url) const {
@@ -182,7 +199,8 @@ absl::StatusOr<ByteSourcePtr> RemoteImpl::open(const std::string& url) const {
 RemoteStatistics RemoteImpl::statistics() const {
   RemoteStatistics all = {.requests = context_->counts.requests,
                           .retries = context_->counts.retries,
-                          .bytes_fetched = context_->counts.bytes};
+                          .bytes_fetched = context_->counts.bytes,
+                          .unversioned = unversioned_};
   if (cache_ != nullptr) {
     const CacheCounts& counts = cache_->counts();
     all.disk_hits = counts.hits;
@@ -200,8 +218,8 @@ absl::Status check(const RemoteOptions& options) {
         fmt::format("blocks of remote files have 4 KiB to 64 MiB, not {}", format_bytes(options.block_bytes)));
   }
   if (options.memory_bytes < 0 || options.cache_bytes < 0 || options.most_request_bytes < 0 ||
-      options.read_ahead_bytes < 0 || options.retry.attempts < 1) {
-    return invalid("remote files: sizes are at least 0, attempts at least 1");
+      options.read_ahead_bytes < 0 || options.retry.attempts < 1 || options.retry.total_s < 0) {
+    return invalid("remote files: sizes and times are at least 0, attempts at least 1");
   }
   return absl::OkStatus();
 }

@@ -33,6 +33,7 @@ struct RemoteOptions {
 struct RemoteStatistics {
   int64_t requests = 0, retries = 0;  // GETs sent, and how many of them because one before had failed
   int64_t bytes_fetched = 0;
+  int64_t unversioned = 0;  // sources opened whose server gives neither ETag nor date: nothing of them stays on disk
   int64_t disk_hits = 0, disk_damaged = 0, disk_stored = 0, disk_not_stored = 0, disk_evicted = 0;  // blocks
 };
 

@@ -167,6 +167,37 @@ TEST_F(RemoteSourceTest, TheNextProcessReadsFromDisk) {
   EXPECT_EQ(remote->statistics().bytes_fetched, 0);
 }
 
+// A server that tells neither ETag nor date may have another file tomorrow.
+TEST_F(RemoteSourceTest, WithoutAVersionNothingOutlivesTheSource) {
+  options_.cache_folder = folder_;
+  server_.set_file(file_, "");
+  const std::shared_ptr<Remote> remote = make();
+  EXPECT_TRUE(read(open(remote), 0, kBytes).ok());
+  EXPECT_EQ(remote->statistics().unversioned, 1);
+  EXPECT_EQ(remote->statistics().disk_stored, 0);
+  file_ = random_bytes(kBytes, 99);
+  server_.set_file(file_, "");
+  EXPECT_TRUE(read(open(remote), 0, kBytes).ok()) << "read() compares";
+  EXPECT_TRUE(read(open(make()), 0, kBytes).ok());
+  server_.set_last_modified("Sun, 22 Nov 2026 05:00:00 GMT");
+  const std::shared_ptr<Remote> dated = make();
+  EXPECT_TRUE(read(open(dated), 0, kBytes).ok());
+  EXPECT_EQ(dated->statistics().unversioned, 0);
+  EXPECT_GT(dated->statistics().disk_stored, 0);
+}
+
+TEST_F(RemoteSourceTest, AStalledServerEndsAReadOfManyRangesOnce) {
+  options_.retry = {.attempts = 1000, .first_wait_s = 0.01, .longest_wait_s = 0.01, .total_s = 0.3};
+  const ByteSourcePtr source = open(make());
+  for (const int64_t block : {1, 3, 5, 7}) EXPECT_TRUE(read(source, block * kBlock, kBlock).ok());
+  server_.set_faults([](const Request&) { return Fault{.stall_s = 5}; });
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(read(source, 0, 8 * kBlock).code(), absl::StatusCode::kAborted);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(900));
+  server_.set_faults([](const Request&) { return Fault{}; });
+  EXPECT_TRUE(read(source, 0, 8 * kBlock).ok());
+}
+
 TEST_F(RemoteSourceTest, ADamagedBlockIsFetchedAgain) {
   options_.cache_folder = folder_;
   EXPECT_TRUE(read(open(make()), 0, kBytes).ok());

@@ -15,6 +15,7 @@ struct RetryPolicy {
   double first_wait_s = 0.2;                  // before the second attempt; doubles from there
   double longest_wait_s = 10;                 // of a wait that we choose
   double longest_retry_after_s = 60;          // a server that asks for more is given up at once
+  double total_s = 60;                        // of one read, over all attempts and waits; 0: no bound
   uint64_t jitter_seed = 0;                   // 0: another one in each process
   std::function<void(double seconds)> sleep;  // empty: the thread sleeps
 };

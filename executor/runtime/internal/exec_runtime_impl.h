@@ -110,6 +110,9 @@ class ExecRuntime::Impl {
     int64_t execution_generation = 0;
     std::optional<Execution> execution;
     std::deque<control::Read> unread;  // what the control loop waits for
+    bool new_layout = true;            // the next Train is the first one in it
+    int dp = 0;                        // of the layout that is trained; 0: none yet
+    int64_t layout_step = 0;           // at which it began
   };
 
   JobState& job(int index) { return jobs_[static_cast<size_t>(index)]; }
@@ -141,6 +144,7 @@ class ExecRuntime::Impl {
   void take_up(const control::Background& background) {
     at(now_s_ + bulk_seconds(background.flows, scenario_.cluster), BackgroundEnd{background.job, background.tag});
   }
+  void tell_layout(int job_index);
   std::vector<LossKnown> take_losses(const std::vector<DeviceId>& devices);
   absl::Status apply(const control::Fail& fail, double detect_s);
   absl::Status apply(const control::Repair& repair);

@@ -20,6 +20,8 @@ struct Checkpoint::State {
   int64_t memory_bytes = 0;
 
   absl::Status build();
+  // Tensors that only repeat others are equal to them: one of the two is read, and nobody would see the other. Reads them.
+  absl::Status check_aliases() const;
   const internal::OpenedTensor& stored(const internal::SourcePiece& piece) const {
     return opened.files[piece.file].tensors[piece.tensor];
   }
@@ -28,7 +30,7 @@ struct Checkpoint::State {
  private:
   void index_file(size_t file, internal::ProblemList& problems);
   std::string problem_of(const PlacedPiece& placed, const internal::OpenedTensor& stored) const;
-  void identify();
+  absl::Status identify();
 };
 
 }  // namespace scalai::checkpoint

@@ -95,10 +95,11 @@ void remove_folder(const std::string& path) {
   std::filesystem::remove_all(path, ignored);
 }
 
-absl::Status publish_folder(const std::string& temporary, const std::string& folder) {
+absl::Status publish_folder(const std::string& temporary, const std::string& folder, Existing existing) {
   bool replaced = false;
   int result = ::rename(temporary.c_str(), folder.c_str());
   if (result != 0 && (errno == ENOTEMPTY || errno == EEXIST)) {
+    if (existing == Existing::kRefused) return invalid(fmt::format("{}: is there already", folder));
     result = ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE);
     if (result != 0 && (errno == EINVAL || errno == ENOSYS)) {
       return absl::UnimplementedError(fmt::format(

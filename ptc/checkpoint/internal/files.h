@@ -59,10 +59,13 @@ absl::Status sync_folder(const std::string& path);
 // Creates the folder and its parents, durably.
 absl::Status make_synced_folders(const std::string& path);
 
-// Gives a folder, whose content is on disk, the name that it shall have; durable when this returns. A folder that has the
-// name changes places with it, so that at any moment one of the two has it, and is then removed. On an error nothing has
-// changed. Unimplemented: the file system cannot exchange folders.
-absl::Status publish_folder(const std::string& temporary, const std::string& folder);
+// Gives a folder, whose content is on disk, the name that it shall have; durable when this returns. An empty folder of the
+// name gives way. Another one is InvalidArgument, or, if it is to be replaced, changes places with it, so that at any
+// moment one of the two has the name, and is then removed. On an error nothing has changed. Unimplemented: the file system
+// cannot exchange folders.
+enum class Existing : uint8_t { kRefused, kReplaced };
+absl::Status publish_folder(const std::string& temporary, const std::string& folder,
+                            Existing existing = Existing::kReplaced);
 // What cannot be removed stays: it has a temporary name.
 void remove_folder(const std::string& path);
 

@@ -4,6 +4,7 @@
 
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
+#include "ptc/checkpoint/internal/opened_folder.h"
 #include "ptc/model/catalogue.h"
 
 namespace scalai::checkpoint::internal {
@@ -67,7 +68,7 @@ absl::StatusOr<std::optional<KnownModel>> known_model(const OpenOptions& options
     known = of_catalogue(families, options.model);
     if (!known.ok()) return known.status();
   } else if (!options.config.empty()) {
-    SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(options.config));
+    SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(options.config, kMostConfigBytes));
     known = of_config(families, text);
     place = options.config;
   } else if (!hints.model_file.empty()) {

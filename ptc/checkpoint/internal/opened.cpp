@@ -7,12 +7,14 @@
 #include <map>
 #include <set>
 
+#include "ptc/base/file.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/arrange.h"
 #include "ptc/checkpoint/internal/arranged_manifest.h"
 #include "ptc/checkpoint/internal/files.h"
 #include "ptc/checkpoint/internal/known_model.h"
+#include "ptc/checkpoint/internal/opened_folder.h"
 #include "ptc/checkpoint/job_checkpoint.h"
 #include "ptc/checkpoint/safetensors.h"
 #include "ptc/collection/megatron.h"
@@ -20,40 +22,11 @@
 namespace scalai::checkpoint::internal {
 namespace {
 
-constexpr const char* kWholeName = "model.safetensors";
-constexpr std::string_view kExtension = ".safetensors";
 constexpr size_t kMostProblems = 50;
 
 absl::Status at(const std::string& place, const absl::Status& status) {
   return absl::Status(status.code(), fmt::format("{}: {}", place, message_of(status)));
 }
-
-// One folder of a checkpoint, wherever it is.
-class Folder {
- public:
-  Folder(std::string path, const OpenOptions& options) : path_(std::move(path)), options_(options) {}
-
-  const std::string& path() const { return path_; }
-  const OpenOptions& options() const { return options_; }
-  std::string path_of(const std::string& name) const { return path_ + "/" + name; }
-
-  absl::StatusOr<ByteSourcePtr> source(const std::string& name) const {
-    return options_.opener ? options_.opener(path_of(name)) : open_file_source(path_of(name));
-  }
-  // Empty when there is no such file.
-  absl::StatusOr<std::string> text(const std::string& name) const {
-    constexpr int64_t kMost = int64_t{1} << 31;
-    const absl::StatusOr<ByteSourcePtr> found = source(name);
-    if (absl::IsNotFound(found.status())) return std::string();
-    if (!found.ok()) return found.status();
-    if ((*found)->size() > kMost) return invalid(fmt::format("{}: has {} bytes", path_of(name), (*found)->size()));
-    return read_all(**found);
-  }
-
- private:
-  std::string path_;
-  const OpenOptions& options_;
-};
 
 // A safetensors file with its tensors, none of which has pieces yet. `found` gets the same for the naming.
 absl::StatusOr<OpenedFile> open_tensors(const Folder& folder, const std::string& name, FoundFile* found) {
@@ -74,28 +47,45 @@ absl::StatusOr<OpenedFile> open_tensors(const Folder& folder, const std::string&
   return file;
 }
 
-absl::Status open_all(const Folder& folder, const std::vector<std::string>& names, Opened& opened,
-                      std::vector<FoundFile>& found) {
+using WeightMap = std::vector<std::pair<std::string, std::string>>;  // file by tensor, as an index has it
+
+// Who says that there is such a file; empty: nobody.
+std::string said_by(const WeightMap& weight_map, const std::string& file) {
+  const auto entry =
+      std::find_if(weight_map.begin(), weight_map.end(), [&](const auto& e) { return e.second == file; });
+  if (entry == weight_map.end()) return "";
+  return fmt::format(", which {} says holds \"{}\"", kIndexFileName, clipped(entry->first, 120));
+}
+
+absl::Status open_all(const Folder& folder, const std::vector<std::string>& names, const WeightMap& weight_map,
+                      Opened& opened, std::vector<FoundFile>& found) {
   ProblemList problems;
+  bool only_missing = true;
   for (const std::string& name : names) {
     FoundFile in_file;
     absl::StatusOr<OpenedFile> file = open_tensors(folder, name, &in_file);
-    if (!file.ok() && !absl::IsInvalidArgument(file.status())) return file.status();
+    const bool is_missing = absl::IsNotFound(file.status());
+    if (!file.ok() && !is_missing && !absl::IsInvalidArgument(file.status())) return file.status();
     if (!file.ok()) {
-      problems.add(message_of(file.status()));
+      problems.add(message_of(file.status()) + (is_missing ? said_by(weight_map, name) : ""));
+      only_missing = only_missing && is_missing;
       continue;
     }
     opened.files.push_back(*std::move(file));
     found.push_back(std::move(in_file));
   }
-  return problems.status();
+  const absl::Status status = problems.status();
+  return status.ok() || !only_missing ? status : missing(message_of(status));
 }
 
 // Pieces of what a naming found to the tensors of the files.
 void take_pieces(FoundState&& state, Opened& opened) {
   for (size_t f = 0; f < state.files.size(); ++f) {
     std::map<std::string, std::vector<PlacedPiece>*> by_name;
-    for (OpenedTensor& tensor : opened.files[f].tensors) by_name[tensor.name] = &tensor.pieces;
+    for (OpenedTensor& tensor : opened.files[f].tensors) {
+      by_name[tensor.name] = &tensor.pieces;
+      tensor.alias = state.aliases[f].count(tensor.name) != 0;
+    }
     for (ArrangedTensor& tensor : state.files[f].tensors) *by_name.at(tensor.name) = std::move(tensor.pieces);
   }
   opened.states = std::move(state.states);
@@ -104,14 +94,16 @@ void take_pieces(FoundState&& state, Opened& opened) {
 absl::Status take_model(const Folder& folder, Opened& opened) {
   ModelHints hints;
   hints.place = folder.path();
-  SCALAI_ASSIGN_OR_RETURN(hints.model_file, folder.text(std::string(kModelFileName)));
-  SCALAI_ASSIGN_OR_RETURN(hints.family_file, folder.text(kFamilyFileName));
-  SCALAI_ASSIGN_OR_RETURN(hints.config, folder.text(kConfigFileName));
+  for (const auto& [name, text] : {std::pair(std::string(kModelFileName), &hints.model_file),
+                                   std::pair(std::string(kFamilyFileName), &hints.family_file),
+                                   std::pair(std::string(kConfigFileName), &hints.config)}) {
+    SCALAI_ASSIGN_OR_RETURN(std::optional<std::string> found, folder.text(name, kMostConfigBytes));
+    if (found) *text = *std::move(found);
+  }
   SCALAI_ASSIGN_OR_RETURN(opened.model, known_model(folder.options(), hints));
   opened.info.config = std::move(hints.config);
   if (opened.info.config.empty() && !folder.options().config.empty()) {
-    SCALAI_ASSIGN_OR_RETURN(const ByteSourcePtr config, open_file_source(folder.options().config));
-    SCALAI_ASSIGN_OR_RETURN(opened.info.config, read_all(*config));
+    SCALAI_ASSIGN_OR_RETURN(opened.info.config, read_file(folder.options().config, kMostConfigBytes));
   }
   return absl::OkStatus();
 }
@@ -140,7 +132,12 @@ absl::StatusOr<Opened> open_job(const Folder& folder, const std::string& manifes
     std::map<std::string, const BoxRecord*> by_key;
     for (const BoxRecord& box : record.boxes) by_key[box.key] = &box;
     for (OpenedTensor& tensor : file.tensors) {
-      const BoxRecord& box = *by_key.at(tensor.name);
+      const auto found = by_key.find(tensor.name);
+      if (found == by_key.end()) {
+        return invalid(
+            fmt::format("{}: tensor \"{}\" is not in the manifest", file.source->name(), clipped(tensor.name, 120)));
+      }
+      const BoxRecord& box = *found->second;
       tensor.checksum = box.checksum;
       tensor.pieces = {{box.tensor, {.box = box.box, .offset = 0, .strides = box.box.shape().strides()}}};
     }
@@ -207,8 +204,7 @@ absl::StatusOr<Opened> open_arranged(const Folder& folder, const std::string& ma
 // --- files of others --------------------------------------------------------------------------------------------------
 
 // Every tensor is in the file that the index says, and no other.
-absl::Status check_index(const std::string& path, const std::vector<std::pair<std::string, std::string>>& weight_map,
-                         const std::vector<FoundFile>& found) {
+absl::Status check_index(const std::string& path, const WeightMap& weight_map, const std::vector<FoundFile>& found) {
   std::map<std::string, std::string> expected(weight_map.begin(), weight_map.end());
   ProblemList problems;
   for (const FoundFile& file : found) {
@@ -216,13 +212,13 @@ absl::Status check_index(const std::string& path, const std::vector<std::pair<st
       const auto entry = expected.find(tensor.name);
       if (entry == expected.end() || entry->second != file.name) {
         problems.add(fmt::format("{}: tensor \"{}\" is in {}, which the index does not say", path,
-                                 clipped(tensor.name, 120), file.name));
+                                 clipped(tensor.name, 120), clipped(file.name, 120)));
       }
       if (entry != expected.end() && entry->second == file.name) expected.erase(entry);
     }
   }
   for (const auto& [tensor, file] : expected) {
-    problems.add(fmt::format("{}: tensor \"{}\" is not in {}", path, clipped(tensor, 120), file));
+    problems.add(fmt::format("{}: tensor \"{}\" is not in {}", path, clipped(tensor, 120), clipped(file, 120)));
   }
   return problems.status();
 }
@@ -241,26 +237,33 @@ absl::StatusOr<Naming> naming_of(const Folder& folder, const Opened& opened, con
   return naming.ok() ? naming : at(folder.path(), naming.status());
 }
 
-absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::string& index, const std::string& single) {
+absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::optional<std::string>& index,
+                                         const std::string& single) {
   Opened opened;
   opened.info.kind = CheckpointKind::kHuggingFace;
   opened.info.naming = "hf";
-  std::vector<std::pair<std::string, std::string>> weight_map;
+  WeightMap weight_map;
   std::vector<std::string> names = {single};
   const std::string index_path = folder.path_of(std::string(kIndexFileName));
-  if (!index.empty()) {
-    auto parsed = parse_weight_map(index);
+  if (index) {
+    auto parsed = parse_weight_map(*index);
     if (!parsed.ok()) return at(index_path, parsed.status());
     weight_map = *std::move(parsed);
     std::set<std::string> files;
     for (const auto& entry : weight_map) files.insert(entry.second);
     names = std::vector<std::string>(files.begin(), files.end());
+    const std::vector<std::string> there = folder.tensor_files();
+    if (files.count(single) == 0 && std::find(there.begin(), there.end(), single) != there.end()) {
+      return invalid(
+          fmt::format("{}: there are both {} and {}, which does not name it; which of them is the checkpoint?",
+                      folder.path(), single, kIndexFileName));
+    }
   }
   SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
   SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, "hf"));
   std::vector<FoundFile> found;
-  SCALAI_RETURN_IF_ERROR(open_all(folder, names, opened, found));
-  if (!index.empty()) SCALAI_RETURN_IF_ERROR(check_index(index_path, weight_map, found));
+  SCALAI_RETURN_IF_ERROR(open_all(folder, names, weight_map, opened, found));
+  if (index) SCALAI_RETURN_IF_ERROR(check_index(index_path, weight_map, found));
   absl::StatusOr<FoundState> state = read_whole(naming, found);
   if (!state.ok()) return at(folder.path(), state.status());
   opened.info.hf_prefix = state->prefix;
@@ -299,7 +302,7 @@ absl::StatusOr<Opened> open_ranks(const Folder& folder, const std::vector<std::s
   auto collection = collection::megatron_collection(opened.model->model, {}, *config, std::move(devices));
   if (!collection.ok()) return at("--from", collection.status());
   std::vector<FoundFile> found;
-  SCALAI_RETURN_IF_ERROR(open_all(folder, names, opened, found));
+  SCALAI_RETURN_IF_ERROR(open_all(folder, names, {}, opened, found));
   absl::StatusOr<FoundState> state = read_ranks(naming, *collection, found, Expect::kFound);
   if (!state.ok()) return at(folder.path(), state.status());
   take_pieces(*std::move(state), opened);
@@ -313,7 +316,7 @@ absl::StatusOr<Opened> open_plain(const Folder& folder, const std::vector<std::s
   opened.info.naming = "logical";
   SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
   std::vector<FoundFile> found;
-  SCALAI_RETURN_IF_ERROR(open_all(folder, names, opened, found));
+  SCALAI_RETURN_IF_ERROR(open_all(folder, names, {}, opened, found));
   ProblemList problems;
   std::set<std::string> seen;
   for (size_t f = 0; f < found.size(); ++f) {
@@ -338,25 +341,6 @@ absl::StatusOr<Opened> open_plain(const Folder& folder, const std::vector<std::s
 
 // --- which of them ----------------------------------------------------------------------------------------------------
 
-// Names in a local folder that end in ".safetensors", sorted.
-std::vector<std::string> tensor_files_in(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    std::string name = it->path().filename().string();
-    if (name.ends_with(kExtension) && name.front() != '.') names.push_back(std::move(name));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-bool is_rank_file(const std::string& name) {
-  constexpr std::string_view kPrefix = "rank_";
-  if (!name.starts_with(kPrefix) || !name.ends_with(kExtension)) return false;
-  const std::string digits = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kExtension.size());
-  return !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
-}
-
 absl::Status check_told(const Folder& folder) {
   const OpenOptions& options = folder.options();
   if (options.from.empty() && options.names.empty()) return absl::OkStatus();
@@ -364,10 +348,22 @@ absl::Status check_told(const Folder& folder) {
       fmt::format("{}: its manifest.json says how it is laid out; --from and --names do not apply", folder.path()));
 }
 
+// Others, too, have files of this name. A damaged one of ours is not told from these.
+bool is_ours(const std::string& manifest) {
+  const absl::StatusOr<std::string> kind = manifest_kind(manifest);
+  return kind.ok() && (*kind == kArrangedKind || (kind->empty() && parse_manifest(manifest).ok()));
+}
+
 absl::StatusOr<Opened> open_manifest(const Folder& folder, const std::string& manifest) {
   SCALAI_RETURN_IF_ERROR(check_told(folder));
   const absl::StatusOr<std::string> kind = manifest_kind(manifest);
-  if (!kind.ok()) return at(folder.path_of(kManifestName), kind.status());
+  const absl::Status problem = !kind.ok()      ? kind.status()
+                               : kind->empty() ? parse_manifest(manifest).status()
+                                               : absl::OkStatus();
+  if (!problem.ok()) {
+    return invalid(fmt::format("{}: {} (if it is not of this checkpoint, --names=hf leaves it aside)",
+                               folder.path_of(kManifestName), message_of(problem)));
+  }
   if (kind->empty()) return open_job(folder, manifest);
   if (*kind == kArrangedKind) return open_arranged(folder, manifest);
   return invalid(fmt::format("{}: a checkpoint of kind \"{}\", which this program does not know",
@@ -375,10 +371,10 @@ absl::StatusOr<Opened> open_manifest(const Folder& folder, const std::string& ma
 }
 
 absl::StatusOr<Opened> open_folder(const Folder& folder) {
-  SCALAI_ASSIGN_OR_RETURN(const std::string manifest, folder.text(kManifestName));
-  if (!manifest.empty()) return open_manifest(folder, manifest);
   const std::string& names = folder.options().names;
-  const std::vector<std::string> files = tensor_files_in(folder.path());
+  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> manifest, folder.text(kManifestName, kMostManifestBytes));
+  if (manifest && (names != "hf" || is_ours(*manifest))) return open_manifest(folder, *manifest);
+  const std::vector<std::string> files = folder.tensor_files();
   const bool ranks = !files.empty() && std::all_of(files.begin(), files.end(), is_rank_file);
   if (ranks) {
     std::vector<std::string> sorted = files;
@@ -391,9 +387,10 @@ absl::StatusOr<Opened> open_folder(const Folder& folder) {
   if (!names.empty() && names != "hf") {
     return invalid(fmt::format("{}: no rank files for --names={}", folder.path(), names));
   }
-  SCALAI_ASSIGN_OR_RETURN(const std::string index, folder.text(std::string(kIndexFileName)));
-  const bool single = std::find(files.begin(), files.end(), kWholeName) != files.end() || folder.options().opener;
-  if (!index.empty() || single) return open_hugging_face(folder, index, kWholeName);
+  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> index,
+                          folder.text(std::string(kIndexFileName), kMostManifestBytes));
+  const bool single = std::find(files.begin(), files.end(), kWholeName) != files.end() || !folder.local();
+  if (index || single) return open_hugging_face(folder, index, kWholeName);
   return missing(fmt::format("{}: no checkpoint: neither manifest.json, {}, {} nor rank_000.safetensors is there",
                              folder.path(), kWholeName, kIndexFileName));
 }
@@ -417,18 +414,24 @@ absl::Status ProblemList::status() const {
 
 absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& options) {
   const std::string clean = without_trailing_slash(path);
-  const bool is_file = clean.ends_with(kExtension) && (options.opener || !std::filesystem::is_directory(clean));
+  std::error_code error;  // a path that is too long, or a circle of links, is no folder either
+  const bool is_folder = options.opener || std::filesystem::is_directory(clean, error);
+  const bool is_file = clean.ends_with(kTensorsExtension) && (options.opener || !is_folder);
   absl::StatusOr<Opened> opened = absl::InternalError("");
   if (is_file) {
     const size_t slash = clean.rfind('/');
     const Folder folder(slash == std::string::npos ? "." : clean.substr(0, slash), options);
     const std::string name = slash == std::string::npos ? clean : clean.substr(slash + 1);
-    opened = options.names == "hf" ? open_hugging_face(folder, "", name) : open_plain(folder, {name});
+    opened = options.names == "hf" ? open_hugging_face(folder, std::nullopt, name) : open_plain(folder, {name});
   } else {
-    if (!options.opener && !std::filesystem::is_directory(clean)) {
-      return missing(fmt::format("{}: no such folder", clean));
+    if (!is_folder) return missing(fmt::format("{}: no such folder", clean));
+    const Folder folder(clean, options);
+    opened = open_folder(folder);
+    if (opened.ok() && opened->info.kind != CheckpointKind::kJob) {
+      std::vector<std::string> taken;
+      for (const OpenedFile& file : opened->files) taken.push_back(file.name);
+      opened->info.others = folder.others(taken);
     }
-    opened = open_folder(Folder(clean, options));
   }
   if (opened.ok()) opened->info.path = clean;
   return opened;

@@ -20,6 +20,7 @@ struct OpenedTensor {
   int64_t offset = 0;  // of its first byte in the file
   int64_t elements = 0;
   std::string checksum;  // empty: unknown
+  bool alias = false;    // only repeats another one (FoundState::aliases)
   std::vector<PlacedPiece> pieces;
 };
 

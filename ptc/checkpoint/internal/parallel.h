@@ -4,11 +4,23 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <thread>
 #include <vector>
 
 namespace scalai::checkpoint::internal {
+
+// Starts `count` threads with the same work, or as many as the system has room for: who calls goes on with these.
+inline std::vector<std::thread> start_threads(size_t count, const std::function<void()>& work) {
+  std::vector<std::thread> threads;
+  try {
+    threads.reserve(count);
+    while (threads.size() < count) threads.emplace_back(work);
+  } catch (const std::exception&) {
+  }
+  return threads;
+}
 
 // work(i) for all i below `count`, in order of beginning; returns when all are done. Nothing may throw.
 inline void parallel_for(int threads, size_t count, const std::function<void(size_t)>& work) {
@@ -16,8 +28,8 @@ inline void parallel_for(int threads, size_t count, const std::function<void(siz
   const auto run = [&] {
     for (size_t i = next++; i < count; i = next++) work(i);
   };
-  std::vector<std::thread> others;
-  for (size_t t = 1; t < std::min(static_cast<size_t>(std::max(threads, 1)), count); ++t) others.emplace_back(run);
+  const size_t most = std::min(static_cast<size_t>(std::max(threads, 1)), count);
+  std::vector<std::thread> others = start_threads(most > 1 ? most - 1 : 0, run);
   run();
   for (std::thread& thread : others) thread.join();
 }

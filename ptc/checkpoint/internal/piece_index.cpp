@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace scalai::checkpoint::internal {
 namespace {
@@ -35,8 +36,9 @@ std::vector<PieceIndex::Problem> PieceIndex::overlaps() const {
 
 std::vector<PieceIndex::Problem> PieceIndex::finish(const tensor::Shape& shape) {
   std::erase_if(pieces_, [](const SourcePiece& piece) { return piece.piece.box.empty(); });
-  std::stable_sort(pieces_.begin(), pieces_.end(),
-                   [](const SourcePiece& a, const SourcePiece& b) { return a.piece.box < b.piece.box; });
+  std::stable_sort(pieces_.begin(), pieces_.end(), [](const SourcePiece& a, const SourcePiece& b) {
+    return a.piece.box == b.piece.box ? a.alias < b.alias : a.piece.box < b.piece.box;
+  });
   std::vector<SourcePiece> kept;
   int64_t volume = 0;
   for (SourcePiece& piece : pieces_) {
@@ -44,7 +46,8 @@ std::vector<PieceIndex::Problem> PieceIndex::finish(const tensor::Shape& shape) 
       replicas_.push_back({std::move(piece), static_cast<uint32_t>(kept.size() - 1)});
       continue;
     }
-    volume += piece.piece.box.volume();
+    // Beyond the largest number, boxes of one tensor overlap, which is said below.
+    if (__builtin_add_overflow(volume, piece.piece.box.volume(), &volume)) volume = std::numeric_limits<int64_t>::max();
     kept.push_back(std::move(piece));
   }
   pieces_ = std::move(kept);

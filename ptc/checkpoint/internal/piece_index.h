@@ -1,6 +1,6 @@
 #pragma once
-// Which stored tensor holds which box of one logical tensor. The first holder of a box is read, the others are replicas of
-// it; boxes that are not the same do not overlap.
+// Which stored tensor holds which box of one logical tensor. The first holder of a box that is no alias is read, the others
+// are replicas of it; boxes that are not the same do not overlap.
 
 #include <cstdint>
 #include <optional>
@@ -15,6 +15,7 @@ struct SourcePiece {
   uint32_t file = 0;
   uint32_t tensor = 0;  // in the file
   tensor::Piece piece;  // offset and strides in elements of that tensor
+  bool alias = false;   // of a tensor that only repeats another: a replica if anything else holds the box
 };
 struct Replica {
   SourcePiece copy;

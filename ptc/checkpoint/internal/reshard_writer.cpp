@@ -2,17 +2,17 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <thread>
+#include <new>
 
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/internal/checksum.h"
 #include "ptc/checkpoint/internal/file_image.h"
+#include "ptc/checkpoint/internal/parallel.h"
 
 namespace scalai::checkpoint::internal {
 namespace {
@@ -31,12 +31,6 @@ absl::Status write_at(int fd, const std::string& path, int64_t offset, std::span
     offset += n;
   }
   return absl::OkStatus();
-}
-
-// Not so after a loss of power that took the folder's entry.
-bool has_size(const std::string& path, int64_t bytes) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && status.st_size == bytes;
 }
 
 // The checksums of a file and of its tensors, of bytes that come in order.
@@ -112,7 +106,13 @@ struct ReshardWriter::Target {
 
 ReshardWriter::ReshardWriter(const View& view, const ReshardPlan& plan, const ReshardOptions& options,
                              std::string folder, Journal& journal)
-    : view_(view), plan_(plan), options_(options), folder_(std::move(folder)), journal_(journal), sums_(view.files()) {}
+    : view_(view),
+      plan_(plan),
+      options_(options),
+      folder_(std::move(folder)),
+      journal_(journal),
+      sums_(view.files()),
+      kept_(view.files()) {}
 ReshardWriter::~ReshardWriter() = default;
 
 void ReshardWriter::fail(const absl::Status& status) {
@@ -143,6 +143,43 @@ absl::Status ReshardWriter::go_on(Target& target, const SyncPoint& point) {
   return absl::OkStatus();
 }
 
+// Whether a file that the journal calls done still is: sums all of it. A loss of power may have taken its entry in the
+// folder, and anybody may have changed it since.
+absl::StatusOr<bool> ReshardWriter::is_still_done(size_t file, const FileSums& sums) {
+  std::shared_ptr<const FileImage> image;
+  if (view_.is_safetensors(file)) {
+    SCALAI_ASSIGN_OR_RETURN(image, view_.image(file));
+  }
+  const absl::StatusOr<ByteSourcePtr> written = open_file_source(folder_ + "/" + view_.file_name(file));
+  if (!written.ok() || (*written)->size() != plan_.files[file].bytes) return false;
+  Summer summer(image);
+  std::vector<std::byte> buffer(static_cast<size_t>(plan_.chunk_bytes));
+  for (int64_t at = 0; at < (*written)->size() && !stop_; at += plan_.chunk_bytes) {
+    const int64_t left = (*written)->size() - at;
+    const auto chunk = std::span(buffer).first(static_cast<size_t>(std::min(plan_.chunk_bytes, left)));
+    if (!(*written)->read(at, chunk).ok()) return false;
+    summer.add(chunk);
+  }
+  if (summer.hex() != sums.file) return false;
+  sums_[file] = std::move(summer).sums();
+  return true;
+}
+
+absl::Status ReshardWriter::check_done() {
+  std::vector<size_t> files;
+  for (const auto& [file, sums] : journal_.done()) {
+    if (file < view_.files()) files.push_back(file);
+  }
+  parallel_for(plan_.threads, files.size(), [&](size_t i) {
+    const size_t file = files[i];
+    const absl::StatusOr<bool> same = is_still_done(file, journal_.done().at(file));
+    if (!same.ok()) return fail(same.status());
+    kept_[file] = *same ? 1 : 0;
+    if (*same) advance(plan_.files[file].bytes, false);
+  });
+  return first_error_;
+}
+
 absl::StatusOr<std::shared_ptr<ReshardWriter::Target>> ReshardWriter::begin(size_t file) {
   std::shared_ptr<const FileImage> image;
   ByteSourcePtr source;
@@ -162,7 +199,7 @@ absl::StatusOr<std::shared_ptr<ReshardWriter::Target>> ReshardWriter::begin(size
       target = std::make_shared<Target>(file, path, source, image);
     }
   }
-  target->fd = FileDescriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  target->fd = FileDescriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (target->fd.get() < 0) return write_error(path, "cannot create");
   // A full disk shows here where the file system can reserve space, else at the write that does not fit.
   if (size > 0 && ::fallocate(target->fd.get(), 0, 0, size) != 0 &&
@@ -179,12 +216,7 @@ absl::StatusOr<std::optional<ReshardWriter::Chunk>> ReshardWriter::next() {
   while (!current_ || current_->next == current_->source->size()) {
     if (stop_ || next_file_ == view_.files()) return std::optional<Chunk>();
     const size_t file = next_file_++;
-    const auto done = journal_.done().find(file);
-    if (done != journal_.done().end() && has_size(folder_ + "/" + view_.file_name(file), plan_.files[file].bytes)) {
-      sums_[file] = done->second;
-      advance(plan_.files[file].bytes, false);
-      continue;
-    }
+    if (kept_[file] != 0) continue;
     SCALAI_ASSIGN_OR_RETURN(current_, begin(file));
     // Nothing is left to write: it is empty, or a run was killed right before it said that the file is done.
     if (current_->next == current_->source->size()) SCALAI_RETURN_IF_ERROR(finish_part(*current_, current_->next));
@@ -233,7 +265,10 @@ absl::Status ReshardWriter::copy(const Chunk& chunk, std::span<std::byte> buffer
 }
 
 void ReshardWriter::work() {
-  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(plan_.chunk_bytes));
+  const std::unique_ptr<std::byte[]> buffer(new (std::nothrow) std::byte[static_cast<size_t>(plan_.chunk_bytes)]);
+  // Others may have had more luck; run() tells when none had.
+  if (!buffer) return;
+  worked_ = true;
   while (!stop_) {
     absl::StatusOr<std::optional<Chunk>> chunk = next();
     if (!chunk.ok()) return fail(chunk.status());
@@ -248,10 +283,11 @@ void ReshardWriter::work() {
 }
 
 absl::Status ReshardWriter::run() {
-  std::vector<std::thread> others;
-  for (int t = 1; t < plan_.threads; ++t) others.emplace_back([this] { work(); });
+  SCALAI_RETURN_IF_ERROR(check_done());
+  std::vector<std::thread> others = start_threads(static_cast<size_t>(plan_.threads - 1), [this] { work(); });
   work();
   for (std::thread& thread : others) thread.join();
+  if (!worked_) return failed(fmt::format("{}: no memory for a chunk of {} bytes", folder_, plan_.chunk_bytes));
   return first_error_;
 }
 

@@ -27,7 +27,7 @@ class ReshardWriter {
                 Journal& journal);
   ~ReshardWriter();
 
-  // Writes what the journal does not have. The first error stops all threads.
+  // Writes what the journal does not have, or what is no longer as it says. The first error stops all threads.
   absl::Status run();
 
   const std::vector<FileSums>& sums() const { return sums_; }  // by file of the view, after run()
@@ -42,6 +42,8 @@ class ReshardWriter {
   };
 
   void work();
+  absl::Status check_done();
+  absl::StatusOr<bool> is_still_done(size_t file, const FileSums& sums);
   absl::StatusOr<std::optional<Chunk>> next();
   absl::StatusOr<std::shared_ptr<Target>> begin(size_t file);
   absl::Status go_on(Target& target, const SyncPoint& point);
@@ -56,6 +58,7 @@ class ReshardWriter {
   const std::string folder_;
   Journal& journal_;
   std::vector<FileSums> sums_;
+  std::vector<uint8_t> kept_;  // by file: an earlier run has done it, and it still is what it was
 
   std::mutex next_mutex_;  // for the two below
   size_t next_file_ = 0;
@@ -64,6 +67,7 @@ class ReshardWriter {
   std::mutex mutex_;  // for first_error_ and progress
   absl::Status first_error_;
   std::atomic<bool> stop_ = false;
+  std::atomic<bool> worked_ = false;  // some thread had the memory to
   std::atomic<int64_t> written_ = 0;
   int64_t done_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -147,12 +148,22 @@ int64_t column_offset(const IndexHeader& header, int column) {
   return offset;
 }
 
+int64_t blocks_of(const IndexHeader& header, int column) {
+  return (8 * rows_of(header, column) + kBlockBytes - 1) / kBlockBytes;
+}
+
+int64_t sums_offset(const IndexHeader& header, int column) {
+  int64_t offset = column_offset(header, columns_of(header.format));
+  for (int before = 0; before < column; ++before) offset += kBlockSumBytes * blocks_of(header, before);
+  return offset;
+}
+
 std::string encode_header(const IndexHeader& header) {
   std::string out(kMagic);
   put(out, kIndexSchemaVersion);
   put(out, static_cast<uint32_t>(header.format));
   put(out, header_bytes_of(header));
-  put(out, column_offset(header, columns_of(header.format)));
+  put(out, sums_offset(header, columns_of(header.format)));
   put(out, header.documents);
   put(out, header.record_bytes);
   put(out, int64_t{header.dtype_code});
@@ -224,14 +235,31 @@ absl::StatusOr<IndexHeader> parse_header(std::string_view bytes) {
   for (int i = 0; i < columns_of(header.format); ++i) header.checksums.emplace_back(decoder.take(kDigestBytes));
   if (!decoder.ok() || decoder.rest().size() >= 8) return broken("its parts do not fit its size");
   SCALAI_RETURN_IF_ERROR(check_numbers(header));
-  if (column_offset(header, columns_of(header.format)) != sizes.file_bytes)
-    return broken("its counts do not fit its size");
+  const int64_t file_bytes = sums_offset(header, columns_of(header.format));
+  if (file_bytes != sizes.file_bytes) return broken("its counts do not fit its size");
+  if (file_bytes - sums_offset(header, 0) > kMostSumsBytes) return broken("more rows than can be");
   return header;
 }
 
 std::string checksum_of(std::string_view bytes) {
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+std::string block_sum_of(std::string_view block) {
+  const XXH128_hash_t hash = XXH3_128bits(block.data(), block.size());
+  std::string sum;
+  put(sum, uint64_t{hash.high64});
+  put(sum, uint64_t{hash.low64});
+  return sum;
+}
+
+std::string block_sums_of(std::string_view column) {
+  std::string sums;
+  for (; !column.empty(); column.remove_prefix(std::min(column.size(), static_cast<size_t>(kBlockBytes)))) {
+    sums += block_sum_of(column.substr(0, static_cast<size_t>(kBlockBytes)));
+  }
+  return sums;
 }
 
 }  // namespace scalai::data

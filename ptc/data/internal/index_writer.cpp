@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -93,7 +94,13 @@ absl::Status ColumnWriter::add(int64_t value) {
 }
 
 absl::Status ColumnWriter::flush() {
-  XXH3_128bits_update(hash_->xxh, buffer_.data(), buffer_.size());
+  for (std::string_view rest = buffer_; !rest.empty();) {
+    const size_t here = std::min(rest.size(), static_cast<size_t>(kBlockBytes - hashed_));
+    XXH3_128bits_update(hash_->xxh, rest.data(), here);
+    hashed_ += static_cast<int64_t>(here);
+    rest.remove_prefix(here);
+    if (hashed_ == kBlockBytes) end_block();
+  }
   SCALAI_RETURN_IF_ERROR(file_->write(offset_, buffer_));
   offset_ += static_cast<int64_t>(buffer_.size());
   buffer_.clear();
@@ -106,10 +113,20 @@ absl::StatusOr<int64_t> ColumnWriter::row(int64_t row) {
   return file_->read_number(begin_ + 8 * row);
 }
 
-std::string ColumnWriter::checksum() const {
-  SCALAI_CHECK(buffer_.empty());
+// As block_sum_of, of what came in parts.
+void ColumnWriter::end_block() {
   const XXH128_hash_t hash = XXH3_128bits_digest(hash_->xxh);
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+  for (const uint64_t half : {uint64_t{hash.high64}, uint64_t{hash.low64}}) {
+    sums_.append(reinterpret_cast<const char*>(&half), sizeof half);
+  }
+  XXH3_128bits_reset(hash_->xxh);
+  hashed_ = 0;
+}
+
+absl::StatusOr<std::string> ColumnWriter::finish() {
+  SCALAI_RETURN_IF_ERROR(flush());
+  if (hashed_ > 0) end_block();
+  return sums_;
 }
 
 absl::StatusOr<IndexWriter> IndexWriter::create(const std::string& out, const IndexHeader& header) {
@@ -129,8 +146,9 @@ absl::Status IndexWriter::finish(IndexHeader& header) {
   header.checksums.clear();
   for (size_t i = 0; i < columns_.size(); ++i) {
     SCALAI_CHECK(columns_[i].rows() == rows_of(header, static_cast<int>(i)));
-    SCALAI_RETURN_IF_ERROR(columns_[i].flush());
-    header.checksums.push_back(columns_[i].checksum());
+    SCALAI_ASSIGN_OR_RETURN(const std::string sums, columns_[i].finish());
+    header.checksums.push_back(checksum_of(sums));
+    SCALAI_RETURN_IF_ERROR(file_->write(sums_offset(header, static_cast<int>(i)), sums));
   }
   SCALAI_RETURN_IF_ERROR(file_->write(0, encode_header(header)));
   return file_->publish(out_);

@@ -36,7 +36,7 @@ class TemporaryFile {
   int fd_ = -1;
 };
 
-// A column of a file under way, and the checksum of what it holds.
+// A column of a file under way, and the checksums of its blocks.
 class ColumnWriter {
  public:
   ColumnWriter(TemporaryFile& file, int64_t offset);
@@ -48,16 +48,20 @@ class ColumnWriter {
   absl::Status flush();
   int64_t rows() const { return rows_; }
   absl::StatusOr<int64_t> row(int64_t row);
-  std::string checksum() const;  // of all rows, after flush()
+  // Ends the last block; nothing is added afterwards. The checksums of all.
+  absl::StatusOr<std::string> finish();
 
  private:
   struct Hash;
+  void end_block();
   TemporaryFile* file_;
   int64_t begin_;
   int64_t offset_;  // of the next flush
   int64_t rows_ = 0;
   std::string buffer_;
-  std::unique_ptr<Hash> hash_;
+  std::unique_ptr<Hash> hash_;  // of the block under way
+  int64_t hashed_ = 0;          // bytes of it
+  std::string sums_;
 };
 
 class IndexWriter {

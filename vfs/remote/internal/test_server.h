@@ -51,6 +51,7 @@ class TestServer {
     int status = 0;             // this instead, with no body
     std::string headers;        // added, each with \r\n
     int64_t cut_after = -1;     // bytes of the body, then the connection is closed
+    int64_t most = 0;           // bytes of a range, which is served in order but short
     bool close = false;         // at once, without a word
     bool ignore_range = false;  // 200 and all of the file
     bool no_length = false;     // neither Content-Length nor the rest: the end is the end of the connection
@@ -203,6 +204,7 @@ class TestServer {
       }
       first = request.first + fault.shift;
       end = std::min(request.last + 1 + fault.shift, size);
+      if (fault.most > 0) end = std::min(end, first + fault.most);
       const std::string range = fmt::format("bytes {}-{}/{}", first, end - 1, size);
       head += "Content-Range: " + (fault.content_range.empty() ? range : fault.content_range) + "\r\n";
       head = "HTTP/1.1 206 Part\r\n" + head;
