@@ -33,6 +33,19 @@ int64_t bytes_on_devices(const control::JobSpec& job, const collection::Parallel
   return bytes;
 }
 
+// How many times its state a job that chooses may take at most: with more GPUs than at first, more replicas.
+int64_t growth_of(const control::Scenario& scenario, size_t index) {
+  const control::JobSpec& job = scenario.jobs[index];
+  if (!job.choose) return 1;
+  int most = job.gpus;
+  for (const control::ScenarioEvent& event : scenario.events) {
+    const auto* resize = std::get_if<control::Resize>(&event.what);
+    if (resize != nullptr && resize->job == static_cast<int>(index)) most = std::max(most, resize->gpus);
+  }
+  const int first = job.configs.front().config.world();
+  return (most + first - 1) / first;
+}
+
 // A card that reads and writes memory by itself needs it locked.
 bool has_rdma() {
   std::error_code none;
@@ -44,10 +57,12 @@ bool has_rdma() {
 
 Needs needs_of(const control::Scenario& scenario, bool network, bool on_gpus) {
   Needs needs{.locked_memory = network && has_rdma()};
-  for (const control::JobSpec& job : scenario.jobs) {
+  for (size_t i = 0; i < scenario.jobs.size(); ++i) {
+    const control::JobSpec& job = scenario.jobs[i];
     int64_t most = 0;
     for (const control::ParallelChoice& choice : job.configs)
       most = std::max(most, bytes_on_devices(job, choice.config));
+    most *= growth_of(scenario, i);
     const bool copies = job.checkpoint.host_memory_copy || job.redundancy.copies > 0;
     needs.memory += most * ((copies ? 2 : 0) + (on_gpus ? 0 : 2));
     if (job.checkpoint.every_steps > 0) needs.disk += 2 * most;

@@ -33,6 +33,18 @@ TEST(ExecLimits, TheLargestConfigurationCountsTwiceAndCopiesCountToo) {
   EXPECT_EQ(saved.open_files, 2 * (8 + 4) + 64);
 }
 
+TEST(ExecLimits, AJobThatChoosesMayGrowByItsResizes) {
+  const auto choosing = [](const std::string& more) {
+    return control::testing::scenario_of(std::string(kSmallCluster) + "until: \"1h\"\n" +
+                                         job_text("a", "gpus: 2 parallel: choose search { pins: \"tp2,pp1,cp1\" } ") +
+                                         more)
+        .value();
+  };
+  const Needs small = needs_of(choosing(""), false);
+  EXPECT_GT(small.memory, 1'000'000);
+  EXPECT_EQ(needs_of(choosing("events { at: \"1s\" resize { gpus: 8 } }"), false).memory, 4 * small.memory);
+}
+
 TEST(ExecLimits, EveryShortageIsALineOfItsOwn) {
   const Needs needs{.memory = 3'000'000'000, .disk = 2'000'000'000, .open_files = 500, .locked_memory = true};
   EXPECT_THAT(shortages(needs, {.memory = 4'000'000'000, .disk = 4'000'000'000, .open_files = 500}, "out"), IsEmpty());

@@ -27,6 +27,7 @@
 #include "ptc/base/status.h"
 #include "ptc/collection/megatron.h"
 #include "ptc/control/run.h"
+#include "sim/simulated_step_time.h"
 
 namespace scalai::apps {
 namespace {
@@ -88,8 +89,10 @@ absl::StatusOr<control::RunReport> run_scenario(const control::Scenario& scenari
     progress.update(scenario.until_s ? at_s / *scenario.until_s : 0, fmt::format("at {:.0f} s", at_s));
   };
   steering.begin(controller);
-  auto ran = control::run(scenario, strategy, runtime,
-                          {.check_plans = options.run.check, .reads_samples = !options.plan_only, .watch = watch});
+  const sim::SimulatedStepTime simulated;
+  auto ran = control::run(
+      scenario, strategy, runtime,
+      {.check_plans = options.run.check, .reads_samples = !options.plan_only, .simulated = &simulated, .watch = watch});
   steering.end();
   SCALAI_ASSIGN_OR_RETURN(control::RunReport report, std::move(ran));
   report.runtime = "exec";

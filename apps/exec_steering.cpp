@@ -75,9 +75,12 @@ absl::StatusOr<control::EventBody> Steering::resize(const ex::CtlRequest& reques
   if (request.job.empty() && jobs.size() > 1) return invalid(fmt::format("which of the {} jobs?", jobs.size()));
   if (!request.job.empty() && named == jobs.end()) return invalid(fmt::format("there is no job \"{}\"", request.job));
   const control::JobSpec& job = request.job.empty() ? jobs.front() : *named;
+  if (job.choose && request.gpus < 1)
+    return invalid(fmt::format("job {} needs at least one GPU, not {}: use 1 to {}", job.name, request.gpus,
+                               scenario_.cluster.device_count()));
   std::string sizes;
-  bool fits = false;
-  for (const control::ParallelChoice& choice : job.configs) {
+  bool fits = job.choose.has_value() && request.gpus > 0;      // what is best on so many is found when it is asked for
+  for (const control::ParallelChoice& choice : job.configs) {  // with `parallel: choose`, what it began with
     sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", choice.config.world());
     fits = fits || choice.config.world() <= request.gpus;
   }

@@ -64,6 +64,17 @@ TEST_F(SteeringTest, WhatCannotBeIsRefusedWithTheReason) {
   EXPECT_TRUE(steering_.requests().take().empty());
 }
 
+TEST(SteeringChoice, AJobThatChoosesMayBeGivenAnyNumber) {
+  const Driver driver("until: \"9s\"\n" + job_text("a", "gpus: 4 parallel: choose"));
+  executor::InlineControl nobody({}, 1);
+  Steering steering(driver.scenario(), "reshard");
+  steering.begin(nobody.controller());
+  EXPECT_TRUE(steering.answer({.kind = Kind::kResize, .gpus = 7}).ok());
+  EXPECT_EQ(message_of(steering.answer({.kind = Kind::kResize, .gpus = 0}).status()),
+            "job a needs at least one GPU, not 0: use 1 to 8");
+  EXPECT_FALSE(steering.answer({.kind = Kind::kResize, .gpus = 9}).ok());
+}
+
 TEST_F(SteeringTest, StatusIsWhatTheControlLoopKnows) {
   steering_.begin(nobody_.controller());
   Driver driver("until: \"9s\"\n" + job_text("a", "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" }"));

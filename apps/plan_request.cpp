@@ -4,10 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <set>
-#include <sstream>
 
 #include "apps/model_options.h"
 #include "ptc/base/diagnostics.h"
@@ -387,32 +385,6 @@ class RequestReader {
 };
 
 }  // namespace
-
-void Problems::add(int code, const std::string& text) {
-  text_ += fmt::format("scalai plan: error: {}\n", text);
-  note(code);
-}
-
-void Problems::note(int code) {
-  if (code_ == 0 || code == kMalformed) code_ = code;
-}
-
-void Problems::status(const std::string& prefix, const absl::Status& status) {
-  std::istringstream lines(message_of(status));
-  for (std::string line; std::getline(lines, line);) add(exit_code_of(status), prefix + line);
-}
-
-void Problems::file(const absl::Status& status) {
-  if (message_of(status).find('\n') == std::string::npos) return this->status("", status);
-  text_ += message_of(status);
-  note(exit_code_of(status));
-}
-
-int Problems::report() const {
-  std::fputs(text_.c_str(), stderr);
-  if (code_ == kMalformed) std::fputs("Try 'scalai plan --help'.\n", stderr);
-  return code_;
-}
 
 std::optional<PlanRequest> read_plan_request(const Arguments& arguments, Problems& problems) {
   return RequestReader(arguments, problems).run();

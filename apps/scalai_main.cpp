@@ -22,9 +22,10 @@ int main(int argc, char** argv) {
   const scalai::Program program{
       .name = "scalai",
       .summary = "Plans, simulates and executes reconfigurations of deep-learning jobs.",
-      .commands = {scalai::apps::validate_command(), scalai::apps::models_command(), scalai::apps::plan_command(),
-                   scalai::apps::compare_command(), scalai::apps::replay_command(), scalai::apps::reshard_command(),
-                   scalai::apps::checkpoint_command()},
+      .commands = {scalai::apps::validate_command(), scalai::apps::models_command(), scalai::apps::machines_command(),
+                   scalai::apps::plan_command(), scalai::apps::parallelize_command(), scalai::apps::compare_command(),
+                   scalai::apps::replay_command(), scalai::apps::reshard_command(), scalai::apps::checkpoint_command(),
+                   scalai::apps::validate_model_command()},
       .external = {{"data", "index a dataset, show which rank reads what"},
                    {"doctor", "say what this machine has for runs on GPUs and between machines"},
                    {"exec", "run a scenario for real, on worker processes"},

@@ -12,6 +12,7 @@
 #include "ptc/base/table.h"
 #include "ptc/control/report.h"
 #include "ptc/control/run.h"
+#include "sim/simulated_step_time.h"
 
 namespace scalai::apps {
 namespace {
@@ -80,7 +81,8 @@ std::string verdict(int differing, int incomplete) {
 }
 
 int replay(const Arguments& arguments) {
-  const auto plans = control::replay(arguments.positional().front());
+  const sim::SimulatedStepTime simulated;
+  const auto plans = control::replay(arguments.positional().front(), &simulated);
   if (!plans.ok()) return report_error(plans.status());
   int differing = 0, incomplete = 0;
   Table table({"plan>", "recorded", "replayed", ""});

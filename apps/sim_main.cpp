@@ -16,6 +16,7 @@
 #include "ptc/control/report.h"
 #include "ptc/control/run.h"
 #include "sim/sim_runtime.h"
+#include "sim/simulated_step_time.h"
 
 namespace scalai::apps {
 namespace {
@@ -30,6 +31,7 @@ struct Options : RunOptions {
 absl::StatusOr<control::RunReport> simulate(const control::Scenario& scenario, const control::Strategy& strategy,
                                             const Options& options) {
   const sim::Platform platform(scenario.cluster);
+  const sim::SimulatedStepTime simulated;
   absl::StatusOr<control::RunReport> report = absl::InternalError("the simulation did not run");
   Progress progress("simulating " + strategy.name);
   const absl::Status status = sim::with_backend(options.network, platform.spec(), [&](sim::NetworkBackend& backend) {
@@ -38,7 +40,8 @@ absl::StatusOr<control::RunReport> simulate(const control::Scenario& scenario, c
     const auto show = [&](double at_s, const control::Control&) {
       progress.update(scenario.until_s ? at_s / *scenario.until_s : 0, fmt::format("at {:.0f} s", at_s));
     };
-    report = control::run(scenario, strategy, runtime, {.check_plans = options.check, .watch = show});
+    report = control::run(scenario, strategy, runtime,
+                          {.check_plans = options.check, .simulated = &simulated, .watch = show});
     runtime.close();
     if (report.ok()) report->recorder = std::move(recorder);
   });

@@ -14,10 +14,18 @@ std::vector<int> distinct_sorted(std::vector<int> links) {
   return links;
 }
 
-std::vector<int> route_between(const EndpointSpec& src, const EndpointSpec& dst) {
+// Distinct links and what a flow weighs on each; no weights where all are 1.
+std::pair<std::vector<int>, std::vector<int64_t>> route_between(const EndpointSpec& src, const EndpointSpec& dst) {
   std::vector<int> links = src.up;
   links.insert(links.end(), dst.down.begin(), dst.down.end());
-  return distinct_sorted(std::move(links));
+  links = distinct_sorted(std::move(links));
+  if (src.up_weights.empty()) return {std::move(links), {}};
+  std::vector<int64_t> weights(links.size(), 1);
+  for (size_t i = 0; i < src.up.size(); ++i) {
+    const auto at = std::lower_bound(links.begin(), links.end(), src.up[i]);
+    weights[static_cast<size_t>(at - links.begin())] = src.up_weights[i];
+  }
+  return {std::move(links), std::move(weights)};
 }
 
 std::vector<double> capacities_of(const NetworkSpec& spec) {
@@ -36,12 +44,14 @@ FairShares::FairShares(std::vector<double> capacities) : links_(capacities.size(
   for (size_t i = 0; i < capacities.size(); ++i) links_[i].capacity = capacities[i];
 }
 
-int FairShares::add_class(const std::vector<int>& links) {
-  SCALAI_CHECK(!links.empty());
+int FairShares::add_class(const std::vector<int>& links, const std::vector<int64_t>& weights) {
+  SCALAI_CHECK(!links.empty() && (weights.empty() || weights.size() == links.size()));
   Class added;
   added.first_slot = static_cast<int>(slot_links_.size());
   added.links = static_cast<int>(links.size());
   slot_links_.insert(slot_links_.end(), links.begin(), links.end());
+  slot_weights_.insert(slot_weights_.end(), weights.begin(), weights.end());
+  slot_weights_.resize(slot_links_.size(), 1);
   slot_positions_.resize(slot_links_.size());
   classes_.push_back(added);
   return static_cast<int>(classes_.size()) - 1;
@@ -50,6 +60,20 @@ int FairShares::add_class(const std::vector<int>& links) {
 std::span<const int> FairShares::links(int class_id) const {
   const Class& c = classes_[class_id];
   return {slot_links_.data() + c.first_slot, static_cast<size_t>(c.links)};
+}
+
+std::span<const int64_t> FairShares::weights(int class_id) const {
+  const Class& c = classes_[class_id];
+  return {slot_weights_.data() + c.first_slot, static_cast<size_t>(c.links)};
+}
+
+double FairShares::load(int link) const {
+  double total = 0;
+  for (const Member& member : links_[link].members) {
+    const Class& c = classes_[member.class_id];
+    total += static_cast<double>(c.flows * slot_weights_[c.first_slot + member.slot]) * c.rate;
+  }
+  return total;
 }
 
 std::vector<int> FairShares::classes_on(int link) const {
@@ -151,18 +175,20 @@ void FairShares::affect(int link_id) {
   link.affected_in = sweep_;
   link.free = link.capacity;
   link.unsettled = 0;
-  for (const Member& member : link.members) take_member(link, member.class_id);
+  for (const Member& member : link.members) take_member(link, member);
   if (link.unsettled > 0) push({.level = saturation_level(link), .id = link_id});
 }
 
-void FairShares::take_member(Link& link, int class_id) {
+void FairShares::take_member(Link& link, Member member) {
+  const int class_id = member.class_id;
   Class& c = classes_[class_id];
+  const int64_t weight = c.flows * slot_weights_[c.first_slot + member.slot];
   if (c.settled_in != sweep_ && c.rate < level_) c.settled_in = sweep_;
   if (c.settled_in == sweep_) {
-    link.free -= static_cast<double>(c.flows) * c.rate;
+    link.free -= static_cast<double>(weight) * c.rate;
     return;
   }
-  link.unsettled += c.flows;
+  link.unsettled += weight;
   if (c.queued_in == sweep_ || c.rate == kNoRate) return;
   c.queued_in = sweep_;
   push({.level = c.rate, .id = ~class_id});
@@ -200,11 +226,13 @@ void FairShares::settle(int class_id, double rate, int bottleneck) {
   c.rate = rate;
   c.bottleneck = bottleneck;
   c.settled_in = sweep_;
-  for (int link_id : links(class_id)) {
+  for (int slot = c.first_slot; slot < c.first_slot + c.links; ++slot) {
+    const int link_id = slot_links_[slot];
     Link& link = links_[link_id];
     if (is_affected(link_id)) {
-      link.free -= static_cast<double>(c.flows) * rate;
-      link.unsettled -= c.flows;
+      const int64_t weight = c.flows * slot_weights_[slot];
+      link.free -= static_cast<double>(weight) * rate;
+      link.unsettled -= weight;
     } else if (changed) {
       affect(link_id);
     }
@@ -225,7 +253,11 @@ std::vector<double> maxmin_rates(std::span<const double> capacities, std::span<c
 }
 
 MaxMinBackend::MaxMinBackend(const NetworkSpec& spec)
-    : spec_(spec), shares_(capacities_of(spec)), link_down_(spec.links.size(), false) {}
+    : spec_(spec),
+      shares_(capacities_of(spec)),
+      link_down_(spec.links.size(), false),
+      told_rates_(spec.links.size(), 0),
+      noted_(spec.links.size(), false) {}
 
 bool MaxMinBackend::later(const Target& a, const Target& b) {
   return a.service_bytes != b.service_bytes ? a.service_bytes > b.service_bytes : a.flow > b.flow;
@@ -251,11 +283,11 @@ int MaxMinBackend::class_between(int src_endpoint, int dst_endpoint) {
   SCALAI_CHECK(src_endpoint >= 0 && src_endpoint < endpoints && dst_endpoint >= 0 && dst_endpoint < endpoints);
   const auto [pair, is_new_pair] = class_of_pair_.try_emplace(src_endpoint * endpoints + dst_endpoint, -1);
   if (!is_new_pair) return pair->second;
-  std::vector<int> route = route_between(spec_.endpoints[src_endpoint], spec_.endpoints[dst_endpoint]);
-  if (route.empty()) return -1;
+  auto route = route_between(spec_.endpoints[src_endpoint], spec_.endpoints[dst_endpoint]);
+  if (route.first.empty()) return -1;
   const auto [known, is_new_route] = class_of_route_.try_emplace(std::move(route), -1);
   if (is_new_route) {
-    known->second = shares_.add_class(known->first);
+    known->second = shares_.add_class(known->first.first, known->first.second);
     services_.emplace_back();
   }
   return pair->second = known->second;
@@ -276,12 +308,25 @@ void MaxMinBackend::enter(int class_id, FlowId flow, double bytes) {
   service.targets.push_back({.service_bytes = service.bytes + bytes, .flow = flow});
   std::push_heap(service.targets.begin(), service.targets.end(), later);
   class_of_flow_[flow] = class_id;
-  shares_.set_count(class_id, shares_.count(class_id) + 1);
+  set_count(class_id, shares_.count(class_id) + 1);
   touched_.push_back(class_id);
 }
 
+void MaxMinBackend::set_count(int class_id, int64_t flows) {
+  shares_.set_count(class_id, flows);
+  note_links(class_id);
+}
+
+void MaxMinBackend::note_links(int class_id) {
+  for (const int link : shares_.links(class_id)) {
+    if (noted_[link]) continue;
+    noted_[link] = true;
+    noted_links_.push_back(link);
+  }
+}
+
 void MaxMinBackend::leave(int class_id, int64_t flows) {
-  shares_.set_count(class_id, shares_.count(class_id) - flows);
+  set_count(class_id, shares_.count(class_id) - flows);
   if (shares_.count(class_id) == 0) {
     set_active(class_id, false);
   } else {
@@ -346,6 +391,7 @@ void MaxMinBackend::update_rates() {
   for (int class_id : shares_.update()) {
     serve_until_now(class_id);
     services_[class_id].rate = shares_.rate(class_id);
+    note_links(class_id);
     touched_.push_back(class_id);
   }
   for (int class_id : touched_) update_end_date(class_id);
@@ -412,12 +458,22 @@ std::vector<FlowEnd> MaxMinBackend::take_pending() {
 
 std::vector<double> MaxMinBackend::link_rates() {
   update_rates();
-  std::vector<double> rates(spec_.links.size(), 0);
-  for (int class_id : active_) {
-    const double bytes_per_s = static_cast<double>(shares_.count(class_id)) * shares_.rate(class_id);
-    for (int link : shares_.links(class_id)) rates[link] += bytes_per_s;
-  }
+  std::vector<double> rates;
+  for (size_t link = 0; link < spec_.links.size(); ++link) rates.push_back(shares_.load(static_cast<int>(link)));
   return rates;
+}
+
+std::vector<LinkRate> MaxMinBackend::changed_link_rates() {
+  update_rates();
+  std::sort(noted_links_.begin(), noted_links_.end());
+  std::vector<LinkRate> changed;
+  for (const int link : noted_links_) {
+    noted_[link] = false;
+    const double rate = shares_.load(link);
+    if (std::exchange(told_rates_[link], rate) != rate) changed.push_back({.link = link, .bytes_per_s = rate});
+  }
+  noted_links_.clear();
+  return changed;
 }
 
 }  // namespace scalai::sim

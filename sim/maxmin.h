@@ -28,8 +28,9 @@ class FairShares {
  public:
   explicit FairShares(std::vector<double> capacities);
 
-  // Adds a class of 0 flows over these distinct links (at least one); classes count up from 0.
-  int add_class(const std::vector<int>& links);
+  // Adds a class of 0 flows over these distinct links (at least one); classes count up from 0. A flow uses so many times
+  // its rate on each (weights: empty = once).
+  int add_class(const std::vector<int>& links, const std::vector<int64_t>& weights = {});
   void set_count(int class_id, int64_t flows);
   void set_capacity(int link, double bytes_per_s);
 
@@ -41,6 +42,9 @@ class FairShares {
   double rate(int class_id) const { return classes_[class_id].rate; }
   int64_t count(int class_id) const { return classes_[class_id].flows; }
   std::span<const int> links(int class_id) const;
+  std::span<const int64_t> weights(int class_id) const;
+  // The total rate on a link as of the last update.
+  double load(int link) const;
   // The classes with flows on a link, in no particular order.
   std::vector<int> classes_on(int link) const;
 
@@ -54,7 +58,7 @@ class FairShares {
   struct Link {
     double capacity = 0;
     double free = 0;              // capacity that no settled class uses (affected links only)
-    int64_t unsettled = 0;        // flows whose rate this sweep has still to find (affected links only)
+    int64_t unsettled = 0;        // weight of flows whose rate this sweep has still to find (affected links only)
     int64_t affected_in = 0;      // last sweep that affected the link
     bool changed = false;         // since the last update
     std::vector<Member> members;  // classes with flows
@@ -83,14 +87,15 @@ class FairShares {
   void push(Event event);
   Event pop();
   void affect(int link);
-  void take_member(Link& link, int class_id);
+  void take_member(Link& link, Member member);
   void reach_saturation(int link, double level);
   void reach_old_rate(int class_id);
   void settle(int class_id, double rate, int bottleneck);
 
   std::vector<Link> links_;
   std::vector<Class> classes_;
-  std::vector<int> slot_links_;      // the links of all classes, one after the other
+  std::vector<int> slot_links_;  // the links of all classes, one after the other
+  std::vector<int64_t> slot_weights_;
   std::vector<int> slot_positions_;  // where the class stands among that link's members
   std::vector<int> changed_links_;
   std::vector<int> changed_classes_;
@@ -109,6 +114,8 @@ class MaxMinBackend final : public NetworkBackend {
   void set_bandwidth(int link, double bytes_per_s) override;
   std::vector<FlowEnd> advance_to(double until_s) override;
   std::vector<double> link_rates() override;
+  // Costs what has changed, not all links.
+  std::vector<LinkRate> changed_link_rates() override;
 
  private:
   static constexpr int kEnded = -1;
@@ -136,6 +143,8 @@ class MaxMinBackend final : public NetworkBackend {
   void serve_until_now(int class_id);
   void set_active(int class_id, bool active);
   void update_rates();
+  void set_count(int class_id, int64_t flows);
+  void note_links(int class_id);
   void update_end_date(int class_id);
   void drop_cancelled(Service& service);
   void end_due_flows(int class_id, double limit_s);
@@ -147,12 +156,15 @@ class MaxMinBackend final : public NetworkBackend {
   std::vector<bool> link_down_;
   std::vector<int> class_of_flow_;  // by flow id; kEnded or kPending otherwise
   std::vector<Service> services_;   // by class
-  std::map<std::vector<int>, int> class_of_route_;
+  std::map<std::pair<std::vector<int>, std::vector<int64_t>>, int> class_of_route_;
   std::unordered_map<int64_t, int> class_of_pair_;  // source endpoint * endpoints + destination endpoint
   std::vector<int> active_;                         // classes with flows
   std::vector<double> end_dates_;                   // when the first flow of each ends
   std::vector<int> touched_;                        // classes whose end date is to be computed again
   std::vector<FlowEnd> pending_;                    // ended, to be reported
+  std::vector<double> told_rates_;                  // by link, at the last changed_link_rates()
+  std::vector<bool> noted_;                         // by link: in noted_links_
+  std::vector<int> noted_links_;                    // on which something has changed since then
 };
 
 }  // namespace scalai::sim

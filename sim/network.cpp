@@ -1,13 +1,12 @@
 #include "sim/network.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "ptc/base/status.h"
-#include "sim/maxmin.h"
-#include "sim/simgrid_backend.h"
 
 namespace scalai::sim {
 namespace {
@@ -33,6 +32,15 @@ absl::Status check_route(const NetworkSpec& spec, const EndpointSpec& endpoint, 
   return absl::OkStatus();
 }
 
+absl::Status check_weights(const EndpointSpec& endpoint) {
+  if (endpoint.up_weights.empty()) return absl::OkStatus();
+  const bool positive =
+      std::all_of(endpoint.up_weights.begin(), endpoint.up_weights.end(), [](int64_t weight) { return weight > 0; });
+  if (positive && endpoint.up_weights.size() == endpoint.up.size()) return absl::OkStatus();
+  return invalid(
+      fmt::format("endpoint '{}' has {} links up; give each a positive weight", endpoint.name, endpoint.up.size()));
+}
+
 absl::Status check_endpoints(const NetworkSpec& spec) {
   std::set<std::string> names;
   for (const EndpointSpec& endpoint : spec.endpoints) {
@@ -41,19 +49,28 @@ absl::Status check_endpoints(const NetworkSpec& spec) {
     }
     SCALAI_RETURN_IF_ERROR(check_route(spec, endpoint, endpoint.up));
     SCALAI_RETURN_IF_ERROR(check_route(spec, endpoint, endpoint.down));
+    SCALAI_RETURN_IF_ERROR(check_weights(endpoint));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status with_backend(BackendKind kind, const NetworkSpec& spec, const std::function<void(NetworkBackend&)>& body) {
+std::vector<LinkRate> NetworkBackend::changed_link_rates() {
+  const std::vector<double> rates = link_rates();
+  told_rates_.resize(rates.size(), 0);
+  std::vector<LinkRate> changed;
+  for (size_t link = 0; link < rates.size(); ++link) {
+    if (rates[link] != told_rates_[link])
+      changed.push_back({.link = static_cast<int>(link), .bytes_per_s = rates[link]});
+  }
+  told_rates_ = rates;
+  return changed;
+}
+
+absl::Status check_network(const NetworkSpec& spec) {
   SCALAI_RETURN_IF_ERROR(check_links(spec));
-  SCALAI_RETURN_IF_ERROR(check_endpoints(spec));
-  if (kind == BackendKind::kSimGrid) return with_simgrid(spec, body);
-  MaxMinBackend backend(spec);
-  body(backend);
-  return absl::OkStatus();
+  return check_endpoints(spec);
 }
 
 }  // namespace scalai::sim

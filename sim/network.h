@@ -25,6 +25,9 @@ struct EndpointSpec {
   std::string name;       // unique
   std::vector<int> up;    // links a flow from here takes, in order; indices into NetworkSpec::links
   std::vector<int> down;  // links a flow to here takes, in order
+  // A flow from here uses so many times its rate on each of its up links: it stands for flows that have the same rate
+  // for reasons of symmetry. Empty = once. Only our solver takes this.
+  std::vector<int64_t> up_weights = {};
 };
 
 struct NetworkSpec {
@@ -38,6 +41,12 @@ struct FlowEnd {
   FlowId flow = 0;
   double at_s = 0;
   bool failed = false;  // a link on its route is down
+};
+
+struct LinkRate {
+  int link = 0;
+  double bytes_per_s = 0;
+  friend bool operator==(const LinkRate&, const LinkRate&) = default;
 };
 
 class NetworkBackend {
@@ -56,11 +65,19 @@ class NetworkBackend {
   virtual std::vector<FlowEnd> advance_to(double until_s) = 0;
   // Total rate on each link now, bytes/s, indexed like NetworkSpec::links.
   virtual std::vector<double> link_rates() = 0;
+  // Links whose total rate is another one than at the last call (0 before the first), with it; by index.
+  virtual std::vector<LinkRate> changed_link_rates();
+
+ private:
+  std::vector<double> told_rates_;
 };
+
+// What is wrong with links and endpoints: names, rates, indices, weights.
+absl::Status check_network(const NetworkSpec& spec);
 
 enum class BackendKind { kSimGrid, kMaxMin };
 
-// Builds the back end and calls `body` with it; returns when body returns. With SimGrid, body runs inside an actor, and
+// In scalai_sim_lib, which has SimGrid. Builds the back end and calls `body` with it; returns when body returns. With SimGrid, body runs inside an actor, and
 // a process can do this once (SimGrid's engine is a singleton): a second call is a FailedPrecondition error.
 absl::Status with_backend(BackendKind kind, const NetworkSpec& spec, const std::function<void(NetworkBackend&)>& body);
 

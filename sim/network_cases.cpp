@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <random>
 #include <set>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "ptc/base/status.h"
 
 namespace scalai::sim {
 namespace {
@@ -161,6 +164,15 @@ class Player {
 
   void measure_load() {
     const std::vector<double> rates = backend_.link_rates();
+    for (const LinkRate& changed : backend_.changed_link_rates()) {
+      const auto known = told_.find(changed.link);
+      SCALAI_CHECK(changed.bytes_per_s != (known == told_.end() ? 0 : known->second), "told, and had not changed");
+      told_[changed.link] = changed.bytes_per_s;
+    }
+    for (size_t link = 0; link < rates.size(); ++link) {
+      const auto known = told_.find(static_cast<int>(link));
+      SCALAI_CHECK(rates[link] == (known == told_.end() ? 0 : known->second), "changed, and was not told");
+    }
     for (size_t i = 0; i < capacities_.size(); ++i) {
       const double rate = rates[offset_.first_link + i];
       if (rate > 0) replay_.worst_load = std::max(replay_.worst_load, rate / capacities_[i]);
@@ -175,6 +187,7 @@ class Player {
   size_t ended_ = 0;
   std::set<int> cancelled_;
   std::vector<double> capacities_;
+  std::map<int, double> told_;  // by link
   Replay replay_;
 };
 

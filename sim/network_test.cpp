@@ -4,9 +4,12 @@
 #include <random>
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ptc/base/random.h"
 #include "ptc/base/status.h"
+#include "sim/maxmin.h"
 #include "sim/network_cases.h"
 
 namespace scalai::sim {
@@ -130,6 +133,86 @@ TEST(MaxMin, AFailureThatWasNotReportedYetCanBeCancelled) {
   });
 }
 
+// --- weights: flows that stand for others -----------------------------------------------------------------------------
+
+// `groups` of sources alike: each source has its own link and shares one with its group, all share one more. As it is,
+// and with one source a group that weighs as much as all.
+struct Alike {
+  NetworkSpec whole, folded;
+  std::vector<int> sources_in_group;
+};
+
+Alike random_alike(Random& random, int groups) {
+  Alike made;
+  const auto add_link = [&](const std::string& name, double bandwidth, bool also_folded) {
+    made.whole.links.push_back({name, bandwidth});
+    if (also_folded) made.folded.links.push_back({name, bandwidth});
+  };
+  add_link("all", static_cast<double>(random.between(20, 200)), true);
+  for (int g = 0; g < groups; ++g) {
+    const int count = static_cast<int>(random.between(1, 5));
+    const double own = static_cast<double>(random.between(5, 50));
+    made.sources_in_group.push_back(count);
+    add_link(fmt::format("group{}", g), static_cast<double>(random.between(10, 100)), true);
+    const int shared = static_cast<int>(made.whole.links.size()) - 1;
+    const int folded_shared = static_cast<int>(made.folded.links.size()) - 1;
+    for (int i = 0; i < count; ++i) {
+      add_link(fmt::format("own{}.{}", g, i), own, i == 0);
+      const int own_link = static_cast<int>(made.whole.links.size()) - 1;
+      made.whole.endpoints.push_back({fmt::format("{}.{}", g, i), {own_link, shared, 0}, {}});
+    }
+    const int folded_own = static_cast<int>(made.folded.links.size()) - 1;
+    made.folded.endpoints.push_back({fmt::format("{}", g), {folded_own, folded_shared, 0}, {}, {1, count, count}});
+  }
+  made.whole.endpoints.push_back({"end", {}, {}});
+  made.folded.endpoints.push_back({"end", {}, {}});
+  return made;
+}
+
+// When each group's flows end.
+std::vector<double> ends_of_groups(const NetworkSpec& network, const std::vector<int>& flows_in_group,
+                                   const std::vector<double>& bytes) {
+  std::vector<double> ends(flows_in_group.size(), -1);
+  MaxMinBackend backend(network);
+  std::vector<size_t> group_of;
+  const int end = static_cast<int>(network.endpoints.size()) - 1;
+  for (size_t g = 0; g < flows_in_group.size(); ++g) {
+    for (int i = 0; i < flows_in_group[g]; ++i) {
+      backend.start(static_cast<int>(group_of.size()), end, bytes[g]);
+      group_of.push_back(g);
+    }
+  }
+  for (size_t left = group_of.size(); left > 0;) {
+    for (const FlowEnd& flow : backend.advance_to(kForever)) {
+      ends[group_of[static_cast<size_t>(flow.flow)]] = flow.at_s;
+      --left;
+    }
+  }
+  return ends;
+}
+
+TEST(MaxMin, AFlowWithWeightsIsAsManyAlike) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Random random(seed);
+    const int groups = static_cast<int>(random.between(1, 6));
+    const Alike alike = random_alike(random, groups);
+    std::vector<double> bytes;
+    for (int g = 0; g < groups; ++g) bytes.push_back(static_cast<double>(random.between(1, 1000)));
+    const std::vector<double> whole = ends_of_groups(alike.whole, alike.sources_in_group, bytes);
+    const std::vector<double> folded = ends_of_groups(alike.folded, std::vector<int>(whole.size(), 1), bytes);
+    for (size_t g = 0; g < whole.size(); ++g) ASSERT_NEAR(folded[g] / whole[g], 1, 1e-9) << "group " << g;
+  }
+}
+
+TEST(MaxMin, LinkRatesCountWeights) {
+  const NetworkSpec network = {.links = {{"own", 10}, {"shared", 24}},
+                               .endpoints = {{"a", {0, 1}, {}, {1, 4}}, {"end", {}, {}}}};
+  MaxMinBackend backend(network);
+  backend.start(0, 1, 100);
+  EXPECT_THAT(backend.link_rates(), ::testing::ElementsAre(6, 24));
+}
+
 TEST(WithBackend, RejectsBadNetworks) {
   const auto nothing = [](NetworkBackend&) { FAIL() << "ran on a bad network"; };
   NetworkSpec repeated = one_link();
@@ -138,7 +221,11 @@ TEST(WithBackend, RejectsBadNetworks) {
   still.links[0].bandwidth_bytes_per_s = 0;
   NetworkSpec unknown = one_link();
   unknown.endpoints[0].down = {1};
-  for (const NetworkSpec& spec : {repeated, still, unknown}) {
+  NetworkSpec unweighted = one_link();
+  unweighted.endpoints[0].up_weights = {1, 2};
+  NetworkSpec weightless = one_link();
+  weightless.endpoints[0].up_weights = {0};
+  for (const NetworkSpec& spec : {repeated, still, unknown, unweighted, weightless}) {
     const absl::Status status = with_backend(BackendKind::kMaxMin, spec, nothing);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << message_of(status);
   }

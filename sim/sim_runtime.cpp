@@ -22,7 +22,6 @@ class SimRuntime::Impl {
       : cluster_(cluster), platform_(platform), network_(network), recorder_(recorder) {
     for (const LinkSpec& link : platform.spec().links)
       recorder.links.push_back({link.name, link.bandwidth_bytes_per_s});
-    last_rates_.assign(recorder.links.size(), 0);
     nominal_.reserve(recorder.links.size());
     for (const plan::NamedLink& link : recorder.links) nominal_.push_back(link.bandwidth_bytes_per_s);
   }
@@ -123,7 +122,7 @@ class SimRuntime::Impl {
   std::set<DeviceId> dead_;
   std::multiset<DeviceId> unnoticed_;  // lost, whether repaired since or not, and the loss not yet known
   std::set<int> down_;                 // links
-  std::vector<double> nominal_, last_rates_;
+  std::vector<double> nominal_;
   bool rates_changed_ = false;
 };
 
@@ -366,11 +365,8 @@ void SimRuntime::Impl::drop_flows(const std::function<bool(const ActiveFlow&)>& 
 
 void SimRuntime::Impl::sample_links() {
   rates_changed_ = false;
-  const std::vector<double> rates = network_.link_rates();
-  for (size_t link = 0; link < rates.size(); ++link) {
-    if (rates[link] == last_rates_[link]) continue;
-    recorder_.link_samples.push_back({network_.now_s(), static_cast<int>(link), rates[link]});
-    last_rates_[link] = rates[link];
+  for (const LinkRate& changed : network_.changed_link_rates()) {
+    recorder_.link_samples.push_back({network_.now_s(), changed.link, changed.bytes_per_s});
   }
 }
 
@@ -382,7 +378,9 @@ void SimRuntime::Impl::happen(const TrainEnd& end) {
 
 absl::StatusOr<Event> SimRuntime::Impl::next_event() {
   while (ready_.empty()) {
-    if (rates_changed_) sample_links();
+    // Once for all that happens at one time.
+    const bool all_has_happened = agenda_.empty() || agenda_.begin()->first.first > network_.now_s();
+    if (rates_changed_ && all_has_happened) sample_links();
     if (agenda_.empty() && flows_.empty()) {
       return absl::FailedPreconditionError("nothing can happen any more: jobs wait for devices that never come");
     }

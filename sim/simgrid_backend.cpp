@@ -21,6 +21,7 @@
 #endif
 
 #include "ptc/base/status.h"
+#include "sim/maxmin.h"
 
 namespace sg4 = simgrid::s4u;
 
@@ -315,6 +316,10 @@ void run(sg4::Engine& engine, const NetworkSpec& spec, const std::function<void(
 }  // namespace
 
 absl::Status with_simgrid(const NetworkSpec& spec, const std::function<void(NetworkBackend&)>& body) {
+  for (const EndpointSpec& endpoint : spec.endpoints) {
+    if (endpoint.up_weights.empty()) continue;
+    return invalid(fmt::format("endpoint '{}' has weights, which SimGrid cannot take; use our solver", endpoint.name));
+  }
   if (sg4::Engine::has_instance()) {
     return absl::FailedPreconditionError("SimGrid can run once in a process; start another process for another run");
   }
@@ -325,6 +330,14 @@ absl::Status with_simgrid(const NetworkSpec& spec, const std::function<void(Netw
     status = failed(fmt::format("SimGrid rejected the network: {}", error.what()));
   }
   return status;
+}
+
+absl::Status with_backend(BackendKind kind, const NetworkSpec& spec, const std::function<void(NetworkBackend&)>& body) {
+  SCALAI_RETURN_IF_ERROR(check_network(spec));
+  if (kind == BackendKind::kSimGrid) return with_simgrid(spec, body);
+  MaxMinBackend backend(spec);
+  body(backend);
+  return absl::OkStatus();
 }
 
 }  // namespace scalai::sim

@@ -83,7 +83,7 @@ absl::StatusOr<control::SamplesRead> read_samples(const control::Scenario& scena
   control::SamplesRead done{.job = read.job, .from_step = read.from_step, .step = read.until_step};
   done.accounts.resize(readers.size());
   for (int64_t step = read.from_step, steps = 0; step < read.until_step; step += steps) {
-    steps = steps_of_a_command(done, !index.empty(), job.global_batch);
+    steps = steps_of_a_command(done, !index.empty(), job.training.global_batch);
     Crew::Calls calls;
     for (auto& [host, body] : bodies) {
       CommandBody::Read& part = *body.mutable_read();

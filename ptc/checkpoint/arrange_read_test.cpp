@@ -146,6 +146,7 @@ TEST(ArrangeRead, RanksAsTheyWereArranged) {
   const std::vector<std::pair<Tiny, ParallelConfig>> cases = {
       {{}, {.tp = 4, .pp = 2, .dp = 2, .zero = 1}},
       {{.tied = true}, {.tp = 2, .pp = 2, .vpp = 2}},
+      {{.previous = true}, {.tp = 2, .pp = 2, .dp = 2, .zero = 1}},
       {{.family = "mixtral", .experts = 4}, {.tp = 2, .pp = 2, .dp = 2, .ep = 4, .zero = 1}},
       {{.family = "gpt", .kv_heads = 4, .tied = true}, {.tp = 2, .pp = 3, .zero = 0}}};
   for (const auto& [tiny, config] : cases) {
@@ -160,6 +161,16 @@ TEST(ArrangeRead, RanksAsTheyWereArranged) {
         EXPECT_EQ(with_states(collection, read->states), collection);
       }
     }
+  }
+}
+
+TEST(ArrangeRead, APreviousVersionHasItsParametersNameAndASuffix) {
+  const Tiny tiny{.layers = 1, .previous = true};
+  for (const auto& [naming, name] : {std::pair("megatron", "decoder.final_layernorm.weight.previous"),
+                                     std::pair("logical", "final_norm.weight.previous")}) {
+    std::vector<FoundFile> files =
+        found_in(rank_files(tiny, naming == std::string("logical") ? Naming::logical() : naming_of(tiny, naming), {}));
+    EXPECT_EQ(tensor_named(files, name).dtype, DType::kF16);
   }
 }
 

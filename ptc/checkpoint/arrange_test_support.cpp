@@ -53,7 +53,7 @@ std::vector<LogicalState> states_of(const model::Model& model) {
 collection::Collection collection_of(const Tiny& tiny, const collection::ParallelConfig& config) {
   std::vector<DeviceId> devices;
   for (int i = 0; i < config.world(); ++i) devices.emplace_back(i);
-  auto collection = collection::megatron_collection(model_of(tiny), {}, config, devices);
+  auto collection = collection::megatron_collection(model_of(tiny), {.previous = tiny.previous}, config, devices);
   SCALAI_CHECK(collection.ok(), message_of(collection.status()));
   return *collection;
 }

@@ -29,7 +29,8 @@ struct Tiny {
   int64_t sequence = 8;
   int experts = 0;
   bool tied = false;
-  bool bias = false;  // of llama
+  bool bias = false;      // of llama
+  bool previous = false;  // a second version of the parameters (PipeDream-2BW)
 
   bool gpt() const { return family == "gpt"; }
   int queries() const { return heads / kv_heads; }

@@ -47,6 +47,16 @@ TEST(ArrangedManifest, ReadsBackWhatItWrote) {
   EXPECT_EQ(*manifest_kind("{}"), "");
 }
 
+TEST(ArrangedManifest, EveryKindOfStateComesBack) {
+  for (int kind = 0; kind <= static_cast<int>(model::StateKind::kPrevious); ++kind) {
+    ArrangedManifest manifest = sample();
+    manifest.states[0].kind = static_cast<model::StateKind>(kind);
+    const auto again = parse_arranged_manifest(arranged_manifest_text(manifest));
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->states[0].kind, manifest.states[0].kind);
+  }
+}
+
 TEST(ArrangedManifest, RefusesWhatItDoesNotUnderstand) {
   EXPECT_THAT(refusal("\"schema_version\": 2", "\"schema_version\": 9"), HasSubstr("version 9"));
   EXPECT_THAT(refusal("\"BF16\"", "\"BF17\""), HasSubstr("dtype"));

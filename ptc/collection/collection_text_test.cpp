@@ -84,7 +84,7 @@ class Generator {
     LogicalTensor result{.name = "t" + std::to_string(index) + " \"é\"",
                          .dtype = static_cast<tensor::DType>(pick(15)),
                          .shape = {1 + pick(12), 1 + pick(6)},
-                         .kind = static_cast<model::StateKind>(pick(8)),
+                         .kind = static_cast<model::StateKind>(pick(9)),
                          .mesh = pick(3)};
     const Mesh& mesh = collection.meshes[static_cast<size_t>(result.mesh)];
     std::vector<std::string> axes = {mesh.axes()[0].name};

@@ -39,9 +39,10 @@ class LayoutParser {
  public:
   explicit LayoutParser(std::string_view text) : text_(text) {}
 
-  // The first problem, or nothing and `config()` is the layout.
-  std::optional<LayoutProblem> parse();
+  // The first problem, or nothing and `config()` is the layout. `whole`: what is not named is 1.
+  std::optional<LayoutProblem> parse(bool whole);
   const ParallelConfig& config() const { return config_; }
+  std::set<std::string, std::less<>> named() const;
 
  private:
   struct Span {
@@ -61,7 +62,7 @@ class LayoutParser {
   Result parse_order(size_t begin);
   Result parse_stages();
   Result parse_separator();
-  Result check_sizes() const;
+  Result check_sizes(bool whole) const;
   Span span_of(const std::string& field) const;
 
   std::string_view text_;
@@ -85,11 +86,11 @@ std::string_view LayoutParser::take(bool (*wanted)(char)) {
   return text_.substr(begin, at_ - begin);
 }
 
-LayoutParser::Result LayoutParser::parse() {
+LayoutParser::Result LayoutParser::parse(bool whole) {
   if (text_.empty()) return problem({}, "the layout is empty", "write for example \"tp4,pp2,dp2\"");
   while (true) {
     if (Result bad = parse_field()) return bad;
-    if (at_ == text_.size()) return check_sizes();
+    if (at_ == text_.size()) return check_sizes(whole);
     if (Result bad = parse_separator()) return bad;
   }
 }
@@ -207,7 +208,7 @@ LayoutParser::Span LayoutParser::span_of(const std::string& field) const {
   return found == fields_.end() ? Span{0, text_.size()} : found->second;
 }
 
-LayoutParser::Result LayoutParser::check_sizes() const {
+LayoutParser::Result LayoutParser::check_sizes(bool whole) const {
   int64_t world = 1;
   for (const int size : {config_.tp, config_.cp, config_.dp, config_.pp}) {
     world *= size;
@@ -217,7 +218,7 @@ LayoutParser::Result LayoutParser::check_sizes() const {
   }
   const int64_t expert_ranks = int64_t{config_.etp} * config_.ep;
   const int64_t stage_ranks = world / config_.pp;
-  if (stage_ranks % expert_ranks != 0) {
+  if (whole && stage_ranks % expert_ranks != 0) {
     return problem(span_of(config_.ep > 1 ? "ep" : "etp"),
                    fmt::format("etp x ep = {} must divide the {} ranks of a pipeline stage (tp x cp x dp)",
                                expert_ranks, stage_ranks));
@@ -230,15 +231,34 @@ LayoutParser::Result LayoutParser::check_sizes() const {
   return {};
 }
 
+std::set<std::string, std::less<>> LayoutParser::named() const {
+  std::set<std::string, std::less<>> names;
+  for (const auto& [name, span] : fields_) names.insert(name);
+  return names;
+}
+
+absl::Status status_of(std::string_view text, const LayoutProblem& bad) {
+  const std::string hint = bad.hint.empty() ? "" : fmt::format("; {}", bad.hint);
+  return invalid(
+      fmt::format("layout \"{}\": at character {}: {}{}", clipped(text, 80), bad.position, bad.message, hint));
+}
+
 }  // namespace
 
 absl::StatusOr<ParallelConfig> parse_layout(std::string_view text, LayoutProblem* problem) {
   LayoutParser parser(text);
-  std::optional<LayoutProblem> bad = parser.parse();
+  std::optional<LayoutProblem> bad = parser.parse(/*whole=*/true);
   if (!bad) return parser.config();
-  const std::string hint = bad->hint.empty() ? "" : fmt::format("; {}", bad->hint);
-  absl::Status status = invalid(
-      fmt::format("layout \"{}\": at character {}: {}{}", clipped(text, 80), bad->position, bad->message, hint));
+  absl::Status status = status_of(text, *bad);
+  if (problem != nullptr) *problem = std::move(*bad);
+  return status;
+}
+
+absl::StatusOr<LayoutFields> parse_layout_fields(std::string_view text, LayoutProblem* problem) {
+  LayoutParser parser(text);
+  std::optional<LayoutProblem> bad = parser.parse(/*whole=*/false);
+  if (!bad) return LayoutFields{parser.config(), parser.named()};
+  absl::Status status = status_of(text, *bad);
   if (problem != nullptr) *problem = std::move(*bad);
   return status;
 }

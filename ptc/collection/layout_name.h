@@ -10,6 +10,7 @@
 // (file names) `order=` must come last. Each field at most once, in any order; canonical() prints the order above and
 // leaves out what is default.
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,14 @@ struct LayoutProblem {
 // Errors say which field and give its position ("at character 4: …"). Checks what needs no model: sizes >= 1, world
 // fits 2^24, etp·ep divides tp·cp·dp, stages has pp·vpp entries. On an error `problem` (may be null) gets its parts.
 absl::StatusOr<ParallelConfig> parse_layout(std::string_view text, LayoutProblem* problem = nullptr);
+
+// Some fields of a layout, for whoever leaves the others open: "tp8,ep4". As above, but what is not named need not fit:
+// etp·ep is not held against the other axes.
+struct LayoutFields {
+  ParallelConfig config;
+  std::set<std::string, std::less<>> named;  // "tp", "order", …
+};
+absl::StatusOr<LayoutFields> parse_layout_fields(std::string_view text, LayoutProblem* problem = nullptr);
 
 std::string canonical(const ParallelConfig& config, char separator = ',');
 

@@ -34,6 +34,15 @@ TEST(LayoutName, OrderAndStages) {
   EXPECT_EQ(canonical(config, '-'), "tp2-pp2-dp2-stages=3:5-order=tp-pp-dp-cp");
 }
 
+TEST(LayoutName, FieldsAloneNeedNotFitWhatIsLeftOpen) {
+  const LayoutFields fields = parse_layout_fields("ep4,tp1").value();
+  EXPECT_EQ(fields.config.ep, 4);
+  EXPECT_EQ(fields.named, (std::set<std::string, std::less<>>{"ep", "tp"}));
+  EXPECT_FALSE(parse_layout("ep4,tp1").ok());
+  EXPECT_FALSE(parse_layout_fields("ep4,ep2").ok());
+  EXPECT_FALSE(parse_layout_fields("stages=3:5").ok());  // pp is one of those that say how many
+}
+
 TEST(LayoutName, CanonicalLeavesOutDefaults) {
   EXPECT_EQ(canonical(parsed("zero0,tp1,dp4,order=tp-cp-dp-pp,cp1")), "dp4");
   EXPECT_EQ(canonical(ParallelConfig{}), "tp1");

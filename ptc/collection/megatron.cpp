@@ -16,17 +16,7 @@ constexpr int kDenseMesh = 0;
 constexpr int kExpertMesh = 1;
 constexpr int64_t kVocabMultiple = 128;  // Megatron's make-vocab-size-divisible-by
 
-std::vector<Mesh> meshes_of(const ParallelConfig& config) {
-  const auto size_of = [&](const std::string& axis) {
-    return axis == "tp" ? config.tp : axis == "cp" ? config.cp : axis == "dp" ? config.dp : config.pp;
-  };
-  std::vector<MeshAxis> dense;
-  for (const std::string& axis : config.order) dense.push_back({axis, size_of(axis)});
-  // The expert mesh runs over the same ranks: where pp is slowest (Megatron's order) a stage's ranks are contiguous.
-  std::vector<MeshAxis> expert = {{"etp", config.etp}, {"ep", config.ep}, {"edp", config.edp()}};
-  expert.insert(config.order.front() == "pp" ? expert.begin() : expert.end(), {"pp", config.pp});
-  return {Mesh(dense), Mesh(expert)};
-}
+std::vector<Mesh> meshes_of(const ParallelConfig& config) { return {dense_mesh(config), expert_mesh(config)}; }
 
 // Model chunk (virtual stage) of every layer; chunk v lies on stage v mod pp.
 std::vector<int> chunk_of_layers(const ParallelConfig& config, int layers) {
@@ -62,7 +52,8 @@ bool sharded_by_zero(model::StateKind kind, int zero) {
     case model::StateKind::kExpAvg:
     case model::StateKind::kExpAvgSq:
     case model::StateKind::kMomentum: return zero >= 1;
-    case model::StateKind::kParam: return zero >= 3;
+    case model::StateKind::kParam:
+    case model::StateKind::kPrevious: return zero >= 3;
     default: return false;
   }
 }
@@ -134,6 +125,21 @@ std::string uneven_cut(const model::Model& model, const ParallelConfig& config) 
 }
 
 }  // namespace
+
+Mesh dense_mesh(const ParallelConfig& config) {
+  const auto size_of = [&](const std::string& axis) {
+    return axis == "tp" ? config.tp : axis == "cp" ? config.cp : axis == "dp" ? config.dp : config.pp;
+  };
+  std::vector<MeshAxis> axes;
+  for (const std::string& axis : config.order) axes.push_back({axis, size_of(axis)});
+  return Mesh(axes);
+}
+
+Mesh expert_mesh(const ParallelConfig& config) {
+  std::vector<MeshAxis> axes = {{"etp", config.etp}, {"ep", config.ep}, {"edp", config.edp()}};
+  axes.insert(config.order.front() == "pp" ? axes.begin() : axes.end(), {"pp", config.pp});
+  return Mesh(axes);
+}
 
 absl::Status check_fit(const model::Model& model, const ParallelConfig& config) {
   std::string problems;

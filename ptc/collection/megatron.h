@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "ptc/collection/collection.h"
 #include "ptc/collection/layout_name.h"
+#include "ptc/collection/mesh.h"
 #include "ptc/model/model.h"
 
 namespace scalai::collection {
@@ -27,6 +28,11 @@ struct MegatronOptions {
   bool pad_to_64k = false;      // bucket ends also at multiples of 2^16 elements
   int64_t bucket_elements = 0;  // a bucket is closed when it has so many; 0 = one bucket a buffer
 };
+
+// The two meshes of a job's ranks: tp, cp, dp, pp in the configuration's order, and etp, ep, edp and pp over the same
+// ranks: where pp is slowest (Megatron's order) a stage's ranks are contiguous.
+Mesh dense_mesh(const ParallelConfig& config);
+Mesh expert_mesh(const ParallelConfig& config);
 
 // Devices in rank order; as many as config.world(). Errors: what does not divide, more stages than layers, ep for a
 // model without experts.

@@ -132,6 +132,30 @@ TEST(Megatron, ZeroShardsOptimizerThenParameters) {
   EXPECT_EQ(distinct(build({.dp = 2, .cp = 2, .zero = 1}), "layers.0.up.exp_avg"), 2u);
 }
 
+TEST(Megatron, APreviousVersionLiesWhereItsParameterDoes) {
+  for (const ParallelConfig& config :
+       {ParallelConfig{.tp = 2, .pp = 2, .dp = 2}, ParallelConfig{.tp = 2, .dp = 2, .ep = 2, .zero = 1},
+        ParallelConfig{.dp = 4, .zero = 3}}) {
+    const model::Recipe recipe = {.param = tensor::DType::kBF16, .previous = true};
+    const int experts = config.ep > 1 ? 4 : 0;
+    const auto built = megatron_collection(small_model(experts), recipe, config, devices(config.world()));
+    ASSERT_TRUE(built.ok()) << message_of(built.status());
+    EXPECT_EQ(message_of(validate(*built)), "");
+    int found = 0;
+    for (const LogicalTensor& tensor : built->tensors) {
+      if (tensor.kind != model::StateKind::kPrevious) continue;
+      ++found;
+      const std::string param = tensor.name.substr(0, tensor.name.size() - std::string(".previous").size());
+      for (int rank = 0; rank < built->ranks(); ++rank) {
+        EXPECT_EQ(built->pieces(find(*built, tensor.name), LogicalRank(rank)).pieces,
+                  built->pieces(find(*built, param), LogicalRank(rank)).pieces)
+            << tensor.name << " " << canonical(config);
+      }
+    }
+    EXPECT_EQ(found, static_cast<int>(small_model(experts).params.size()));
+  }
+}
+
 TEST(Megatron, ExpertsGoByGlobalId) {
   const Collection collection = build({.dp = 4, .ep = 2}, 4);
   EXPECT_THAT(holders(collection, "layers.0.expert1"), ElementsAre(0, 2));

@@ -37,7 +37,7 @@ void Control::Impl::credit_training(Job& job, int64_t steps_done) {
     if (job.ledger->awaits())
       commands_.push_back(Read{job.index, job.training.from_step, steps_done, job.state.collection});
   }
-  job.record.training_s += static_cast<double>(steps) * job.training.step_s;
+  if (steps > 0) job.record.training_s += static_cast<double>(steps) * job.training.step_s;  // it may stand still
   job.state.step = steps_done;
   job.training.from_step = steps_done;
   job.training.start_s = now_s_;
@@ -141,12 +141,13 @@ JobRecord closed_record(const Job& job, double at_s) {
   int64_t steps = job.state.step;
   if (job.mode == Mode::kTraining || job.mode == Mode::kStopping) {
     steps = job.training.steps_done_at(at_s);
-    record.training_s += static_cast<double>(steps - job.training.from_step) * job.training.step_s;
+    const int64_t more = steps - job.training.from_step;
+    if (more > 0) record.training_s += static_cast<double>(more) * job.training.step_s;
   }
   if (job.underway) record.reconfigurations.push_back(job.underway->record);
   record.state = name_of(job.mode);
   record.steps = steps;
-  record.samples = job.ledger ? job.ledger->samples_before(steps) : steps * job.spec->global_batch;
+  record.samples = job.ledger ? job.ledger->samples_before(steps) : steps * job.spec->training.global_batch;
   if (job.ledger) add_dataset(job, record);
   if (!job.over()) record.wall_s = at_s;
   record.downtime_s = record.wall_s - record.training_s;

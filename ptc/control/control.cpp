@@ -29,6 +29,7 @@ Control::Impl::Impl(const Scenario& scenario, Strategy strategy, const parallel:
       strategy_(std::move(strategy)),
       step_time_(step_time),
       options_(options),
+      chooser_(scenario.cluster),
       fired_(scenario.events.size(), false) {
   for (size_t i = 0; i < scenario.jobs.size(); ++i) {
     Job job;
@@ -56,6 +57,7 @@ std::vector<Command> Control::Impl::step(const Event& event) {
       retarget(job, "devices of " + name + " are free");
     }
   }
+  keep_pace();
   return std::move(commands_);
 }
 
@@ -79,7 +81,10 @@ void Control::Impl::on(const Started&) {
                  .made_s = now_s_};
     if (job.spec->checkpoint.every_steps > 0) job.checkpoint = initial(job.state);  // it is in storage
     sample_memory(job);
-    start_training(job);
+    job.mode = Mode::kTraining;
+  }
+  for (Job& job : jobs_) {  // not before all of them are there: they may slow each other
+    if (job.mode == Mode::kTraining) start_training(job);
   }
   for (size_t i = 0; i < scenario_.events.size(); ++i) {
     if (const auto* at = std::get_if<AtTime>(&scenario_.events[i].when)) arm(at->at_s, static_cast<int>(i));
@@ -244,6 +249,7 @@ void Control::Impl::apply(const Redeploy& what) {
 
 void Control::Impl::apply(const Fail& what) {
   for (const DeviceId device : what.devices) repaired_at_s_.erase(device);  // this failure comes after any repair
+  for (const std::string& link : what.links) links_[link] = 0;
   commands_.push_back(Inject{.what = what, .detect_s = strategy_.costs.detect_s});
 }
 
@@ -255,17 +261,26 @@ void Control::Impl::apply(const Repair& what) {
     speed_.erase(device);
     repaired_at_s_[device] = now_s_;
   }
+  for (const std::string& link : what.links) links_.erase(link);
   if (what.devices.empty()) return;
   for (Job& job : jobs_) retarget(job, "repair of " + device_list(what.devices));
 }
 
-void Control::Impl::apply(const Degrade& what) {
+void Control::Impl::apply(const Degrade& event) {
+  Degrade what = event;
+  std::erase_if(what.links, [&](const std::string& link) {  // only a repair brings back what is down
+    const auto now = links_.find(link);
+    return now != links_.end() && now->second == 0;
+  });
   commands_.push_back(Inject{.what = what, .detect_s = 0});
-  for (const DeviceId device : what.devices) speed_[device] = what.factor;
-  for (Job& job : jobs_) {
-    // The step under way ends as it began; the next one runs at the new speed.
-    if (job.mode == Mode::kTraining && job.training.step_s != step_seconds(job)) stop_at_boundary(job);
-  }
+  const auto note = [&](auto& shares, const auto& name) {
+    if (what.factor == 1)
+      shares.erase(name);
+    else
+      shares[name] = what.factor;
+  };
+  for (const DeviceId device : what.devices) note(speed_, device);
+  for (const std::string& link : what.links) note(links_, link);
 }
 
 void Control::Impl::apply(const Preempt& what) {
@@ -293,19 +308,6 @@ void Control::Impl::retarget(Job& job, const std::string& cause, bool forced) {
   if (job.mode == Mode::kWaiting) return begin_reconfiguration(job);
   job.mode = Mode::kStopping;
   stop_at_boundary(job);
-}
-
-void Control::Impl::stop_at_boundary(Job& job) {
-  // At a boundary already (inside its StepReached): the caller goes on from there.
-  if (job.training.until_step == job.training.from_step) return;
-  job.training.until_step = job.training.next_boundary_after(now_s_);
-  commands_.push_back(Train{.job = job.index,
-                            .start_s = job.training.start_s,
-                            .from_step = job.training.from_step,
-                            .until_step = job.training.until_step,
-                            .step_s = job.training.step_s,
-                            .devices = job.devices,
-                            .collection = job.state.collection});
 }
 
 void Control::Impl::lose_devices(Job& job, const std::set<DeviceId>& lost, double failed_at_s,
@@ -340,43 +342,10 @@ void Control::Impl::lose_devices(Job& job, const std::set<DeviceId>& lost, doubl
   }
 }
 
-void Control::Impl::start_training(Job& job, double stall_s) {
-  if (job.mode != Mode::kTraining) job.span_since_s = now_s_;
-  job.mode = Mode::kTraining;
-  job.training = {.start_s = now_s_ + stall_s,
-                  .from_step = job.state.step,
-                  .until_step = next_milestone(job),
-                  .step_s = step_seconds(job)};
-  commands_.push_back(Train{.job = job.index,
-                            .start_s = job.training.start_s,
-                            .from_step = job.training.from_step,
-                            .until_step = job.training.until_step,
-                            .step_s = job.training.step_s,
-                            .devices = job.devices,
-                            .collection = job.state.collection});
-}
-
-double Control::Impl::step_seconds(const Job& job) const {
-  double slowest = 1;
-  for (const DeviceId device : job.devices) {
-    const auto found = speed_.find(device);
-    if (found != speed_.end()) slowest = std::min(slowest, found->second);
-  }
-  if (job.choice->step_s > 0) return job.choice->step_s / slowest;
-  const plan::GpuKind& gpu =
-      scenario_.cluster.hosts[static_cast<size_t>(scenario_.cluster.host_of(job.devices.front()).value)].gpu;
-  return step_time_.step_s({.model = job.spec->timed_as ? *job.spec->timed_as : job.spec->model,
-                            .config = job.choice->config,
-                            .gpu = gpu,
-                            .global_batch = job.spec->global_batch,
-                            .micro_batch = job.spec->micro_batch,
-                            .sequence = job.spec->sequence}) /
-         slowest;
-}
-
 void Control::Impl::stop(Job& job) {
   end_span(job, job.mode == Mode::kWaiting ? "waiting" : "train", now_s_);
   job.mode = Mode::kStopped;
+  job.record.failure.clear();  // what it waited for
   job.record.wall_s = now_s_;
   stop_if_over();
 }

@@ -14,7 +14,7 @@
 #include "ptc/control/events.h"
 #include "ptc/control/report.h"
 #include "ptc/control/strategy.h"
-#include "ptc/parallel/step_time.h"
+#include "ptc/parallel/step_time_model.h"
 
 namespace scalai::control {
 

@@ -41,12 +41,39 @@ int64_t Training::next_boundary_after(double at_s) const {
   return std::min(until_step, from_step + static_cast<int64_t>(std::min(steps, 9e15)));
 }
 
+namespace {
+
+// Tensors that all ranks hold alike: layers of a stage, states of an optimizer.
+struct Alike {
+  TensorId first;
+  int64_t tensors = 0;
+};
+
+std::vector<Alike> alike_tensors(const collection::Collection& collection) {
+  const auto same = [](const collection::LogicalTensor& a, const collection::LogicalTensor& b) {
+    return a.shape == b.shape && a.dtype == b.dtype && a.mesh == b.mesh && a.pins == b.pins && a.layout == b.layout;
+  };
+  std::vector<Alike> found;
+  for (size_t i = 0; i < collection.tensors.size(); ++i) {
+    const auto known = std::find_if(found.begin(), found.end(), [&](const Alike& alike) {
+      return same(collection.tensors[static_cast<size_t>(alike.first.value)], collection.tensors[i]);
+    });
+    if (known != found.end()) {
+      ++known->tensors;
+    } else {
+      found.push_back({TensorId(static_cast<int64_t>(i)), 1});
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
 std::vector<int64_t> state_bytes_of_ranks(const collection::Collection& collection) {
   std::vector<int64_t> bytes(static_cast<size_t>(collection.ranks()), 0);
-  for (size_t i = 0; i < collection.tensors.size(); ++i) {
+  for (const Alike& alike : alike_tensors(collection)) {
     for (int rank = 0; rank < collection.ranks(); ++rank) {
-      bytes[static_cast<size_t>(rank)] +=
-          buffer_bytes(collection, TensorId(static_cast<int64_t>(i)), LogicalRank(rank));
+      bytes[static_cast<size_t>(rank)] += alike.tensors * buffer_bytes(collection, alike.first, LogicalRank(rank));
     }
   }
   return bytes;

@@ -14,72 +14,52 @@ namespace scalai::control {
 
 // ---- where a job goes -----------------------------------------------------------------------------------------------
 
-std::vector<DeviceId> Control::Impl::usable_devices(const Job& job) const {
+namespace {
+
+// A job that waits without devices would best go back to where its state was.
+const std::vector<DeviceId>& own_devices(const Job& job) {
+  const bool homeless = job.devices.empty() && job.state.collection != nullptr;
+  return homeless ? job.state.collection->device_of_rank : job.devices;
+}
+
+}  // namespace
+
+std::vector<DeviceId> Control::Impl::free_devices(const Job& job) const {
   std::set<DeviceId> taken = dead_;
   taken.insert(draining_.begin(), draining_.end());
+  const bool beginning = events_.size() == 1;  // nobody is given what another one names
   for (const Job& other : jobs_) {
     if (other.index == job.index) continue;
     taken.insert(other.devices.begin(), other.devices.end());
+    if (beginning) taken.insert(other.wanted_devices.begin(), other.wanted_devices.end());
     if (other.underway) taken.insert(other.underway->target.devices.begin(), other.underway->target.devices.end());
   }
-  const auto free = [&](DeviceId device) { return taken.count(device) == 0; };
-  std::vector<DeviceId> usable;
-  // A job that waits without devices would best go back to where its state was.
-  const bool homeless = job.devices.empty() && job.state.collection != nullptr;
-  const std::vector<DeviceId>& held = homeless ? job.state.collection->device_of_rank : job.devices;
-  const std::vector<DeviceId>& first = job.wanted_devices.empty() ? held : job.wanted_devices;
-  std::copy_if(first.begin(), first.end(), std::back_inserter(usable), free);
-  if (!job.wanted_devices.empty()) return usable;
-  const size_t had = usable.size();
-  const std::set<DeviceId> mine(usable.begin(), usable.end());
-  for (int i = 0; i < scenario_.cluster.device_count() && static_cast<int>(usable.size()) < job.wanted_gpus; ++i) {
-    if (free(DeviceId(i)) && mine.count(DeviceId(i)) == 0) usable.push_back(DeviceId(i));
+  const auto is_free = [&](DeviceId device) { return taken.count(device) == 0; };
+  std::vector<DeviceId> free;
+  const std::vector<DeviceId>& first = job.wanted_devices.empty() ? own_devices(job) : job.wanted_devices;
+  std::copy_if(first.begin(), first.end(), std::back_inserter(free), is_free);
+  if (!job.wanted_devices.empty()) return free;
+  const std::set<DeviceId> mine(free.begin(), free.end());
+  for (int i = 0; i < scenario_.cluster.device_count(); ++i) {
+    if (is_free(DeviceId(i)) && mine.count(DeviceId(i)) == 0) free.emplace_back(i);
   }
+  return free;
+}
+
+std::vector<DeviceId> Control::Impl::usable_devices(const Job& job) const {
+  std::vector<DeviceId> usable = free_devices(job);
+  const bool named = !job.wanted_devices.empty();
+  if (job.spec->choose) {
+    return devices_to_use(usable, job.wanted_gpus, named, scenario_.cluster, job.spec->training.precision.math, speed_);
+  }
+  if (named) return usable;
+  const std::set<DeviceId> own(own_devices(job).begin(), own_devices(job).end());
+  const auto had = static_cast<size_t>(
+      std::count_if(usable.begin(), usable.end(), [&](DeviceId device) { return own.count(device) != 0; }));
+  usable.resize(std::min(usable.size(), std::max(had, static_cast<size_t>(std::max(0, job.wanted_gpus)))));
   // Hosts fill up in rank order; a job that only shrinks keeps its order.
   if (usable.size() > had) std::sort(usable.begin(), usable.end());
   return usable;
-}
-
-const ParallelChoice* Control::Impl::choose_configuration(const Job& job, int gpus) const {
-  const collection::ParallelConfig* first = nullptr;  // the configuration the job starts with
-  for (const ParallelChoice& choice : job.spec->configs) {
-    if (choice.config.world() == job.spec->gpus) first = &choice.config;
-  }
-  const auto allowed = [&](const collection::ParallelConfig& config) {
-    if (!strategy_.data_parallel_only || first == nullptr) return true;
-    return config.tp == first->tp && config.pp == first->pp && config.cp == first->cp && config.ep == first->ep &&
-           config.vpp == first->vpp;
-  };
-  const ParallelChoice* best = nullptr;
-  for (const ParallelChoice& choice : job.spec->configs) {
-    if (choice.config.world() > gpus || !allowed(choice.config)) continue;
-    if (best == nullptr || choice.config.world() > best->config.world()) best = &choice;
-  }
-  return best;
-}
-
-std::optional<Target> Control::Impl::choose_target(const Job& job) const {
-  std::vector<DeviceId> usable = usable_devices(job);
-  const int gpus = std::min(job.wanted_gpus, static_cast<int>(usable.size()));
-  const ParallelChoice* choice = choose_configuration(job, gpus);
-  if (choice == nullptr) return std::nullopt;
-  // More devices than before, but not enough for a larger configuration: no reason to move.
-  const bool same_size = choice == job.choice && job.wanted_devices.empty() &&
-                         job.devices.size() == static_cast<size_t>(choice->config.world());
-  const bool all_usable = std::all_of(job.devices.begin(), job.devices.end(), [&](DeviceId device) {
-    return std::find(usable.begin(), usable.end(), device) != usable.end();
-  });
-  if (same_size && all_usable) return Target{choice, job.devices};
-  usable.resize(static_cast<size_t>(choice->config.world()));
-  return Target{choice, std::move(usable)};
-}
-
-bool Control::Impl::settled(const Job& job) const {
-  const std::optional<Target> target = choose_target(job);
-  if (!target || job.forced || target->choice != job.choice) return false;
-  return strategy_.places() ? std::is_permutation(target->devices.begin(), target->devices.end(), job.devices.begin(),
-                                                  job.devices.end())
-                            : target->devices == job.devices;
 }
 
 // ---- where its state comes from -------------------------------------------------------------------------------------
@@ -116,19 +96,26 @@ std::vector<Control::Impl::Source> Control::Impl::sources(const Job& job) const 
   return list;
 }
 
-// All devices the job may use are candidates: a job that shrinks chooses its survivors.
-std::vector<DeviceId> Control::Impl::place_ranks(const Job& job, const Source& source,
-                                                 const collection::Collection& to) const {
-  return plan::place({.from = *source.holding.collection,
-                      .to = to,
-                      .cluster = scenario_.cluster,
-                      .residency = source.residency,
-                      .options = strategy_.planner},
-                     usable_devices(job));
+// All devices the job may use are candidates: a job that shrinks chooses its survivors. A configuration that was chosen
+// would not be the best elsewhere than where it was priced, nor in an order that makes it slower.
+std::vector<DeviceId> Control::Impl::place_ranks(const Job& job, const Source& source, const collection::Collection& to,
+                                                 const ParallelChoice& choice) const {
+  const std::vector<DeviceId>& in_order = to.device_of_rank;
+  const std::vector<DeviceId> placed = plan::place({.from = *source.holding.collection,
+                                                    .to = to,
+                                                    .cluster = scenario_.cluster,
+                                                    .residency = source.residency,
+                                                    .options = strategy_.planner},
+                                                   job.spec->choose ? in_order : usable_devices(job));
+  if (!job.spec->choose || placed == in_order) return placed;
+  const double priced_s = priced(job, choice, hardware_on(job, choice, in_order)).step_s;
+  const double placed_s = priced(job, choice, hardware_on(job, choice, placed)).step_s;
+  constexpr double kEqual = 1e-9;
+  return placed_s > priced_s * (1 + kEqual) ? in_order : placed;
 }
 
 absl::StatusOr<std::shared_ptr<const plan::Plan>> Control::Impl::make_plan(const Source& source,
-                                                                           const collection::Collection& to) {
+                                                                           const collection::Collection& to) const {
   plan::PlannerOptions options = strategy_.planner;
   options.round_bytes = scenario_.round_bytes;
   // A rollback finds devices with state that is of no use; what it brings comes beside that.
@@ -229,6 +216,7 @@ void Control::Impl::begin_reconfiguration(Job& job) {
 void Control::Impl::begin_attempt(Job& job) {
   const std::optional<Target> target = choose_target(job);
   if (!target) return wait(job);
+  job.record.failure.clear();
   Underway& underway = *job.underway;
   underway.target = *target;
   underway.attempt_s = now_s_;
@@ -249,7 +237,7 @@ void Control::Impl::begin_attempt(Job& job) {
   std::shared_ptr<const plan::Plan> first;
   for (const Source& source : sources(job)) {
     const auto placed = std::make_shared<collection::Collection>(*underway.collection);
-    if (strategy_.places()) placed->device_of_rank = place_ranks(job, source, *placed);
+    if (strategy_.places()) placed->device_of_rank = place_ranks(job, source, *placed, *target->choice);
     const auto made = make_plan(source, *placed);
     if (!made.ok()) return fail(job, message_of(made.status()));
     const std::shared_ptr<const plan::Plan>& plan = *made;
@@ -309,6 +297,7 @@ void Control::Impl::wait(Job& job) {
   }
   job.underway.reset();
   job.mode = Mode::kWaiting;
+  if (job.spec->choose) job.record.failure = no_fit_[job.index];
   job.span_since_s = now_s_;
   // Its state stays in the memory of the old hosts. What it was given and cannot use stays allocated, unless other jobs
   // may need it: two that wait for more could hold each other's devices for ever.

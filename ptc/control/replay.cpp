@@ -95,17 +95,18 @@ absl::Status feed(Control& control, const Scenario& scenario, const std::vector<
 
 }  // namespace
 
-absl::StatusOr<std::vector<ReplayedPlan>> replay(const std::string& folder) {
+absl::StatusOr<std::vector<ReplayedPlan>> replay(const std::string& folder, const parallel::StepTimeModel* simulated) {
   SCALAI_ASSIGN_OR_RETURN(const std::string strategy_name, strategy_of(folder));
   SCALAI_ASSIGN_OR_RETURN(const Scenario scenario, scenario_of(folder));
   SCALAI_ASSIGN_OR_RETURN(const Strategy strategy, find_strategy(strategy_name, scenario.costs));
   SCALAI_ASSIGN_OR_RETURN(const std::string csv, read_file(folder + "/events.csv"));
   SCALAI_ASSIGN_OR_RETURN(const std::vector<Event> events, parse_events(csv));
 
-  const parallel::AnalyticStepTime step_time;
+  const parallel::AnalyticStepTime analytic;
+  SCALAI_ASSIGN_OR_RETURN(const parallel::StepTimeModel* const step_time, step_times_of(scenario, analytic, simulated));
   const bool reads = std::any_of(events.begin(), events.end(),
                                  [](const Event& event) { return std::holds_alternative<SamplesRead>(event.body); });
-  Control control(scenario, strategy, step_time, {.reads_samples = reads});
+  Control control(scenario, strategy, *step_time, {.reads_samples = reads});
   SCALAI_RETURN_IF_ERROR(feed(control, scenario, events, folder + "/events.csv"));
 
   std::vector<ReplayedPlan> plans;

@@ -30,10 +30,27 @@ struct ReconfigurationRecord {
   PhaseSeconds phases;
 };
 
+// What a job trained as, from one moment until the next entry (or an end of training).
+struct ConfigurationRecord {
+  double since_s = 0;
+  std::string layout;
+  int gpus = 0;
+  int micro_batch = 1;
+  std::string recompute;         // "none", "selective", "full"
+  std::optional<double> step_s;  // nothing: it stands still on a link that is down
+  std::optional<double> mfu;  // model FLOPs utilisation (ptc/parallel/step_time.h); nothing: as above, or peak unknown
+  bool computed = true;       // step_s comes from a model, not from the scenario
+
+  bool same_but_time(const ConfigurationRecord& other) const {
+    return layout == other.layout && micro_batch == other.micro_batch && recompute == other.recompute &&
+           step_s == other.step_s;
+  }
+};
+
 struct JobRecord {
   std::string name;
   std::string state;    // "complete", "running", "waiting", "reconfiguring", "failed", "stopped" (on request)
-  std::string failure;  // why, when failed: tensors and boxes that nobody holds
+  std::string failure;  // why, when failed: tensors and boxes that nobody holds; when waiting: why nothing fits
   int64_t steps = 0;    // net steps done
   int64_t samples = 0;
   double wall_s = 0;                 // from 0 to completion or the end of the scenario
@@ -43,6 +60,7 @@ struct JobRecord {
   double goodput_samples_per_s = 0;  // samples / wall_s
   double gpu_hours = 0;              // of allocated devices
   std::optional<DatasetRecord> dataset;
+  std::vector<ConfigurationRecord> configurations;
   std::vector<ReconfigurationRecord> reconfigurations;
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ptc/base/status.h"
 #include "ptc/base/version.h"
 #include "ptc/control/internal/summary.h"
@@ -96,8 +98,27 @@ DatasetSummary summarize(const data::State& state, const DatasetRecord& record) 
           .exactly_once = record.exactly_once};
 }
 
+// Where a scenario gives all step times there is nothing to tell.
+std::optional<std::vector<ConfigurationSummary>> summarize(const std::vector<ConfigurationRecord>& records) {
+  const bool computed =
+      std::any_of(records.begin(), records.end(), [](const ConfigurationRecord& record) { return record.computed; });
+  if (!computed) return std::nullopt;
+  std::vector<ConfigurationSummary> list;
+  for (const ConfigurationRecord& record : records) {
+    list.push_back({.since_s = record.since_s,
+                    .layout = record.layout,
+                    .gpus = record.gpus,
+                    .micro_batch = record.micro_batch,
+                    .recompute = record.recompute,
+                    .step_s = record.step_s,
+                    .mfu = record.mfu});
+  }
+  return list;
+}
+
 JobSummary summarize(const RunReport& report, const JobRecord& record, const JobSpec& spec) {
   JobSummary result;
+  result.configurations = summarize(record.configurations);
   if (record.dataset && spec.dataset) result.dataset = summarize(spec.dataset->state, *record.dataset);
   result.name = record.name;
   result.state = record.state;

@@ -97,6 +97,17 @@ void fields(Io& io, DatasetSummary& dataset) {
 }
 
 template <class Io>
+void fields(Io& io, ConfigurationSummary& configuration) {
+  io("since_s", configuration.since_s);
+  io("layout", configuration.layout);
+  io("gpus", configuration.gpus);
+  io("micro_batch", configuration.micro_batch);
+  io("recompute", configuration.recompute);
+  io("step_s", configuration.step_s);
+  io("mfu", configuration.mfu);
+}
+
+template <class Io>
 void fields(Io& io, JobSummary& job) {
   io("name", job.name);
   io("state", job.state);
@@ -110,6 +121,7 @@ void fields(Io& io, JobSummary& job) {
   io("goodput_samples_per_s", job.goodput_samples_per_s);
   io("gpu_hours", job.gpu_hours);
   io.optional("dataset", job.dataset);
+  io.optional("configurations", job.configurations);
   io("totals", job.totals);
   io("reconfigurations", job.reconfigurations);
 }

@@ -58,6 +58,30 @@ std::string dataset_lines(const Summary& summary) {
   return text;
 }
 
+// What jobs trained as, where step times were computed.
+std::string configuration_table(const Summary& summary) {
+  const bool several = summary.jobs.size() > 1;
+  std::vector<std::string> headers = {"from>", "trains as", "GPUs>", "micro-batch>", "recompute", "step>", "MFU>"};
+  if (several) headers.insert(headers.begin(), "job");
+  Table table(std::move(headers));
+  bool any = false;
+  for (const JobSummary& job : summary.jobs) {
+    for (const ConfigurationSummary& c : job.configurations.value_or(std::vector<ConfigurationSummary>{})) {
+      any = true;
+      std::vector<std::string> cells = {moment(c.since_s),
+                                        clipped(c.layout, kNameColumns),
+                                        std::to_string(c.gpus),
+                                        std::to_string(c.micro_batch),
+                                        clipped(c.recompute, kNameColumns),
+                                        c.step_s ? format_seconds(*c.step_s) : "stands still",
+                                        c.mfu ? fmt::format("{:.1f} %", 100 * *c.mfu) : "–"};
+      if (several) cells.insert(cells.begin(), clipped(job.name, kNameColumns));
+      table.row(std::move(cells));
+    }
+  }
+  return any ? "\n" + table.text() : "";
+}
+
 std::string change_of(const ReconfigurationSummary& r) {
   return clipped(r.from, kNameColumns) + " → " + clipped(r.to, kNameColumns);
 }
@@ -313,8 +337,10 @@ std::string summary_table(const std::string& summary_json_text) {
   bool any = false;
   for (const JobSummary& job : summary.jobs) {
     any |= !job.reconfigurations.empty();
-    if (!job.failure.empty()) text += printable_text(fmt::format("{} failed: {}", job.name, job.failure)) + "\n";
+    const char* what = job.state == "waiting" ? "waits" : "failed";
+    if (!job.failure.empty()) text += printable_text(fmt::format("{} {}: {}", job.name, what, job.failure)) + "\n";
   }
+  text += configuration_table(summary);
   return any ? text + "\n" + reconfiguration_table(summary) : text + "\nno reconfigurations\n";
 }
 

@@ -13,10 +13,13 @@ RunReport stuck(RunReport report) {
   for (size_t i = 0; i < report.jobs.size(); ++i) {
     JobRecord& job = report.jobs[i];
     if (job.state == "complete" || job.state == "failed" || job.state == "stopped") continue;
-    job.failure = job.state == "waiting"
-                      ? fmt::format("stuck at step {}: it waits for devices that never come (wants {} GPUs)", job.steps,
-                                    report.scenario->jobs[i].gpus)
-                      : fmt::format("stuck at step {}: its transfer stands still on a link that stays down", job.steps);
+    if (job.state == "waiting") {
+      job.failure = fmt::format("stuck at step {}: it waits for devices that never come (wants {} GPUs){}", job.steps,
+                                report.scenario->jobs[i].gpus, job.failure.empty() ? "" : "; " + job.failure);
+    } else {
+      job.failure = fmt::format("stuck at step {}: {} stands still on a link that stays down", job.steps,
+                                job.state == "running" ? "training" : "its transfer");
+    }
     job.state = "failed";
   }
   return report;
@@ -24,10 +27,20 @@ RunReport stuck(RunReport report) {
 
 }  // namespace
 
+absl::StatusOr<const parallel::StepTimeModel*> step_times_of(const Scenario& scenario,
+                                                             const parallel::StepTimeModel& analytic,
+                                                             const parallel::StepTimeModel* simulated) {
+  if (scenario.compute == Compute::kAnalytic) return &analytic;
+  if (simulated == nullptr) return missing("this scenario says compute: SIMULATED, and steps cannot be simulated here");
+  return simulated;
+}
+
 absl::StatusOr<RunReport> run(const Scenario& scenario, const Strategy& strategy, Runtime& runtime,
                               const RunOptions& options) {
-  const parallel::AnalyticStepTime step_time;
-  Control control(scenario, strategy, step_time,
+  const parallel::AnalyticStepTime analytic;
+  SCALAI_ASSIGN_OR_RETURN(const parallel::StepTimeModel* const step_time,
+                          step_times_of(scenario, analytic, options.simulated));
+  Control control(scenario, strategy, *step_time,
                   {.check_plans = options.check_plans, .reads_samples = options.reads_samples});
   Event event{.at_s = 0, .body = Started{}};
   while (true) {

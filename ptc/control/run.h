@@ -15,6 +15,8 @@ namespace scalai::control {
 // a job that fails is not an error here but in its record.
 struct RunOptions {
   bool check_plans = false, reads_samples = false;  // see ControlOptions
+  // For scenarios that say `compute: SIMULATED` (sim/simulated_step_time.h); null: they are refused. Outlives the run.
+  const parallel::StepTimeModel* simulated = nullptr;
   // Called after each event; may be empty.
   std::function<void(double at_s, const Control&)> watch;
 };
@@ -27,7 +29,13 @@ struct ReplayedPlan {
 };
 
 // Feeds the events of the report in `folder` through the control loop again and compares plan digests. Errors: not a
-// report folder, an unreadable log.
-absl::StatusOr<std::vector<ReplayedPlan>> replay(const std::string& folder);
+// report folder, an unreadable log. `simulated` as in RunOptions.
+absl::StatusOr<std::vector<ReplayedPlan>> replay(const std::string& folder,
+                                                 const parallel::StepTimeModel* simulated = nullptr);
+
+// Where a scenario's step times come from: `analytic`, or `simulated`. Error: that is null and needed.
+absl::StatusOr<const parallel::StepTimeModel*> step_times_of(const Scenario& scenario,
+                                                             const parallel::StepTimeModel& analytic,
+                                                             const parallel::StepTimeModel* simulated);
 
 }  // namespace scalai::control

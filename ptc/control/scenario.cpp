@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <sstream>
 
 #include "ptc/base/file.h"
 #include "ptc/base/hash.h"
@@ -17,6 +18,12 @@ namespace internal {
 
 std::string beside(const std::string& file_name, const std::string& name) {
   return (std::filesystem::path(file_name).parent_path() / name).string();
+}
+
+void report_lines(Source& source, const std::string& path, const std::string& text, const std::string& hint,
+                  const std::vector<Note>& notes) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) source.error(path, line, hint, notes);
 }
 
 Note cluster_note(const Context& context) {
@@ -79,6 +86,7 @@ void build_head(Context& context, Scenario& scenario) {
   if (source.is_name("name", message.name())) scenario.name = message.name();
   scenario.description = message.description();
   scenario.seed = message.seed();
+  if (message.compute() == proto::Scenario::SIMULATED) scenario.compute = Compute::kSimulated;
   if (!source.given("until")) return;
   scenario.until_s = source.seconds("until", message.until());
   if (scenario.until_s == 0.0) source.error("until", "the scenario ends before anything can happen");

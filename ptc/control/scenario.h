@@ -15,13 +15,33 @@
 #include "ptc/data/state.h"
 #include "ptc/model/model.h"
 #include "ptc/model/scaling.h"
+#include "ptc/parallel/search.h"
+#include "ptc/parallel/training.h"
 #include "ptc/plan/cluster.h"
 
 namespace scalai::control {
 
+// One configuration of a job.
 struct ParallelChoice {
   collection::ParallelConfig config;
   double step_s = 0;  // seconds per step; 0 = ask the step-time model
+  std::optional<parallel::Training>
+      training;  // a chosen one has its own micro-batch and recomputation; absent = the job's
+  friend bool operator==(const ParallelChoice& a, const ParallelChoice& b) {
+    const auto own = [](const std::optional<parallel::Training>& t) {
+      return t ? std::pair(t->micro_batch, static_cast<int>(t->recompute)) : std::pair(0, 0);
+    };
+    return a.config == b.config && a.step_s == b.step_s && own(a.training) == own(b.training);
+  }
+};
+
+// `parallel: choose`: how the control loop looks for a configuration at each event.
+struct ChoosePolicy {
+  parallel::Objective objective = parallel::Objective::kThroughput;
+  parallel::Pins pins;      // given micro_batch and recompute among them
+  std::string pins_text;    // their layout name, canonical; "" = none
+  double horizon_s = 3600;  // pay-off: how long a configuration is thought to last
+  std::vector<int> micro_batches = {1, 2, 4, 8, 16};
 };
 
 struct CheckpointPolicy {
@@ -44,16 +64,18 @@ struct DatasetSpec {
 
 struct JobSpec {
   std::string name;
-  model::Model model;                    // scaled by the scenario's scale_model
-  std::optional<model::Model> timed_as;  // before that: steps take as long as this one's
+  model::Model model;          // scaled by the scenario's scale_model
+  parallel::ModelShape shape;  // before that: steps take as long as this one's, and choices are made for it
+  double state_ratio = 1;      // its state's bytes over those of `model`
   model::Recipe recipe;
-  int global_batch = 1;
-  int micro_batch = 1;
-  int sequence = 0;
-  int gpus = 0;                         // wanted at the start
-  std::vector<DeviceId> devices;        // or exactly these, in rank order (then gpus = devices.size())
-  std::vector<ParallelChoice> configs;  // at least one; distinct GPU counts
-  int64_t steps = 0;                    // 0 = until the scenario ends
+  parallel::Training training;
+  int gpus = 0;                   // wanted at the start
+  std::vector<DeviceId> devices;  // or exactly these, in rank order (then gpus = devices.size())
+  // Listed: at least one, distinct GPU counts. With `choose` just one: what the job starts with when it gets the GPUs it
+  // asks for.
+  std::vector<ParallelChoice> configs;
+  std::optional<ChoosePolicy> choose;
+  int64_t steps = 0;  // 0 = until the scenario ends
   CheckpointPolicy checkpoint;
   RedundancyPolicy redundancy;
   std::optional<DatasetSpec> dataset;
@@ -122,6 +144,9 @@ struct Expectation {
   std::optional<std::string> is;
 };
 
+// Where step times come from that a scenario does not give.
+enum class Compute : uint8_t { kAnalytic, kSimulated };
+
 struct Scenario {
   std::string name;
   std::string description;
@@ -131,6 +156,7 @@ struct Scenario {
   std::vector<JobSpec> jobs;
   std::vector<ScenarioEvent> events;  // in file order
   std::string strategy = "reshard";
+  Compute compute = Compute::kAnalytic;
   std::vector<CostOverride> costs;
   int64_t round_bytes = 0;      // 0 = one round; in proportion to the scaled models' state
   int64_t memory_cap = -1;      // bytes a device beyond the larger of old and new state, in proportion too; −1 = none

@@ -2,7 +2,9 @@
 
 #include <cmath>
 
+#include "ptc/base/utf8.h"
 #include "ptc/control/internal/scenario_parts.h"
+#include "ptc/plan/catalogue.h"
 #include "ptc/proto/cluster.pb.h"
 
 namespace scalai::control::internal {
@@ -20,11 +22,18 @@ class ClusterBuilder {
  private:
   double rate(const std::string& path, const std::string& text, double fallback);
   double positive(const std::string& path, double value, double fallback);
+  double share(const std::string& path, double value, double fallback);
+  void unknown(const std::string& path, const std::string& what, const std::string& name,
+               const std::vector<std::string>& known);
   void build_gpu_kinds();
   void build_gpu_kind(const proto::GpuKind& given, const std::string& path);
+  void build_rates(const proto::GpuKind& given, const std::string& path, plan::GpuKind& kind);
   const plan::GpuKind* find_kind(const std::string& name) const;
   std::vector<std::string> kind_names() const;
   void build_hosts();
+  plan::Host host_of(const proto::HostGroup& group, const std::string& path);
+  void build_gpus(const proto::HostGroup& group, const std::string& path, const plan::HostKind* known,
+                  plan::Host& host);
   void add_hosts(const proto::HostGroup& group, const std::string& path);
   void build_fabric();
   void build_racks();
@@ -54,6 +63,18 @@ double ClusterBuilder::positive(const std::string& path, double value, double fa
   return fallback;
 }
 
+double ClusterBuilder::share(const std::string& path, double value, double fallback) {
+  const double found = positive(path, value, fallback);
+  if (found <= 1) return found;
+  source_.error(path, fmt::format("\"{}\" is a share of the peak: at most 1, found {}", field_of(path), value));
+  return fallback;
+}
+
+void ClusterBuilder::unknown(const std::string& path, const std::string& what, const std::string& name,
+                             const std::vector<std::string>& known) {
+  source_.error(path, fmt::format("unknown {} \"{}\"", what, clipped(name, 60)), plan::hint_for_unknown(name, known));
+}
+
 const plan::GpuKind* ClusterBuilder::find_kind(const std::string& name) const {
   for (const plan::GpuKind& kind : gpu_kinds_) {
     if (kind.name == name) return &kind;
@@ -79,6 +100,7 @@ void ClusterBuilder::build_gpu_kind(const proto::GpuKind& given, const std::stri
   kind.pcie_bytes_per_s = rate(path + ".pcie", given.pcie(), kind.pcie_bytes_per_s);
   kind.link_bytes_per_s =
       rate(path + ".link", given.link(), built_in != nullptr ? kind.link_bytes_per_s : kind.pcie_bytes_per_s);
+  build_rates(given, path, kind);
   const auto need = [&](const std::string& field, bool there) {
     if (!there && !source_.given(path + field)) source_.missing(path + field);
   };
@@ -88,6 +110,25 @@ void ClusterBuilder::build_gpu_kind(const proto::GpuKind& given, const std::stri
   need(".memory_bandwidth", kind.memory_bandwidth_bytes_per_s > 0);
   need(".pcie", kind.pcie_bytes_per_s > 0);
   gpu_kinds_.push_back(std::move(kind));
+}
+
+// What only the cost models ask for; all of it may be absent.
+void ClusterBuilder::build_rates(const proto::GpuKind& given, const std::string& path, plan::GpuKind& kind) {
+  kind.peak_flops_fp8 = positive(path + ".peak_tflops_fp8", given.peak_tflops_fp8() * 1e12, kind.peak_flops_fp8);
+  kind.peak_flops_tf32 = positive(path + ".peak_tflops_tf32", given.peak_tflops_tf32() * 1e12, kind.peak_flops_tf32);
+  kind.peak_flops_fp32 = positive(path + ".peak_tflops_fp32", given.peak_tflops_fp32() * 1e12, kind.peak_flops_fp32);
+  kind.power_w = positive(path + ".power_w", given.power_w(), kind.power_w);
+  if (source_.given(path + ".multiprocessors") &&
+      source_.at_least(path + ".multiprocessors", given.multiprocessors(), 1)) {
+    kind.multiprocessors = given.multiprocessors();
+  }
+  if (source_.given(path + ".in_switch_reduction")) kind.in_switch_reduction = given.in_switch_reduction();
+  kind.matrix_efficiency = share(path + ".matrix_efficiency", given.matrix_efficiency(), kind.matrix_efficiency);
+  kind.matrix_efficiency_fp8 =
+      share(path + ".matrix_efficiency_fp8", given.matrix_efficiency_fp8(), kind.matrix_efficiency_fp8);
+  kind.memory_efficiency = share(path + ".memory_efficiency", given.memory_efficiency(), kind.memory_efficiency);
+  kind.link_efficiency = share(path + ".link_efficiency", given.link_efficiency(), kind.link_efficiency);
+  kind.network_efficiency = share(path + ".network_efficiency", given.network_efficiency(), kind.network_efficiency);
 }
 
 void ClusterBuilder::build_gpu_kinds() {
@@ -105,35 +146,59 @@ void ClusterBuilder::build_gpu_kinds() {
   }
 }
 
-void ClusterBuilder::add_hosts(const proto::HostGroup& group, const std::string& path) {
-  const int count = source_.given(path + ".count") ? group.count() : 1;
-  const int nics = source_.given(path + ".nics") ? group.nics() : 1;
-  // All are judged, so that all are reported.
-  const bool count_ok = source_.at_least(path + ".count", count, 1);
-  const bool gpus_ok = source_.at_least(path + ".gpus", group.gpus(), 1);
-  const bool nics_ok = source_.at_least(path + ".nics", nics, 1);
-  const bool counts_ok = count_ok && gpus_ok && nics_ok;
-  const plan::GpuKind* kind = find_kind(group.gpu());
-  if (group.gpu().empty()) {
+// The GPUs of a host and their links: what is given, else the known host's.
+void ClusterBuilder::build_gpus(const proto::HostGroup& group, const std::string& path, const plan::HostKind* known,
+                                plan::Host& host) {
+  const bool own = known != nullptr && !source_.given(path + ".gpu");
+  const std::string name = own ? known->host.gpu.name : group.gpu();
+  if (const plan::GpuKind* kind = find_kind(name)) {
+    host.gpu = *kind;
+  } else if (!name.empty()) {
+    unknown(path + ".gpu", "GPU kind", name, kind_names());
+  } else if (!source_.given(path + ".kind")) {
     source_.missing(path + ".gpu", "write it like gpu: \"a100-80g\"");
-  } else if (kind == nullptr) {
-    source_.error_unknown(path + ".gpu", "GPU kind", group.gpu(), kind_names());
   }
-  plan::Host host;
-  host.gpus = group.gpus();
-  host.nics = nics;
-  if (kind != nullptr) host.gpu = *kind;
+  // A known host's processors may be slower than its GPUs' connectors.
+  const bool own_pcie = own && known->host.pcie_bytes_per_s != known->host.gpu.pcie_bytes_per_s;
+  const double pcie = own_pcie ? known->host.pcie_bytes_per_s : host.gpu.pcie_bytes_per_s;
   host.gpu_link_bytes_per_s = rate(path + ".gpu_link", group.gpu_link(), host.gpu.link_bytes_per_s);
-  host.pcie_bytes_per_s = rate(path + ".pcie", group.pcie(), host.gpu.pcie_bytes_per_s);
-  host.nic_bytes_per_s = rate(path + ".nic", group.nic(), 0);
+  host.pcie_bytes_per_s = rate(path + ".pcie", group.pcie(), pcie);
+}
+
+// What is not given is the kind's. A host of 0 GPUs has something wrong with its numbers.
+plan::Host ClusterBuilder::host_of(const proto::HostGroup& group, const std::string& path) {
+  const bool has_kind = source_.given(path + ".kind");
+  const plan::HostKind* known = has_kind ? plan::find_host_kind(group.kind()) : nullptr;
+  if (has_kind && known == nullptr) unknown(path + ".kind", "host kind", group.kind(), plan::host_kind_names());
+  plan::Host host;
+  if (known != nullptr) host = known->host;
+  if (source_.given(path + ".gpus") || !has_kind) {
+    host.gpus = source_.at_least(path + ".gpus", group.gpus(), 1) ? group.gpus() : 0;
+  }
+  bool nics_ok = true;
+  if (source_.given(path + ".nics")) {
+    nics_ok = source_.at_least(path + ".nics", group.nics(), 1);
+    if (nics_ok) host.nics = group.nics();
+  }
+  build_gpus(group, path, known, host);
+  host.nic_bytes_per_s = rate(path + ".nic", group.nic(), host.nic_bytes_per_s);
   host.store_serve_bytes_per_s = rate(path + ".store_serve", group.store_serve(), 0);
   host.store_ingest_bytes_per_s = rate(path + ".store_ingest", group.store_ingest(), 0);
   host.copy_bytes_per_s = rate(path + ".copy", group.copy(), 0);
-  if (!counts_ok) return;
-  if (host.gpus % nics != 0) {
+  host.price_per_hour = positive(path + ".price_per_hour", group.price_per_hour(), host.price_per_hour);
+  if (nics_ok && host.gpus % host.nics != 0) {
     source_.error(path + (source_.given(path + ".nics") ? ".nics" : ".gpus"),
-                  fmt::format("{} network cards cannot be shared evenly by {} GPUs", nics, host.gpus));
+                  fmt::format("{} network cards cannot be shared evenly by {} GPUs", host.nics, host.gpus));
   }
+  if (!nics_ok) host.gpus = 0;
+  return host;
+}
+
+void ClusterBuilder::add_hosts(const proto::HostGroup& group, const std::string& path) {
+  const int count = source_.given(path + ".count") ? group.count() : 1;
+  const bool count_ok = source_.at_least(path + ".count", count, 1);
+  plan::Host host = host_of(group, path);  // judged in any case, so that all problems are reported
+  if (!count_ok || host.gpus == 0) return;
   if (cluster_.device_count() + int64_t{count} * host.gpus > kMaxGpus) {
     source_.error(path, fmt::format("the cluster has more than {} GPUs", kMaxGpus));
     return;
@@ -149,8 +214,11 @@ void ClusterBuilder::build_hosts() {
   for (int i = 0; i < message_.hosts_size(); ++i) add_hosts(message_.hosts(i), fmt::format("{}hosts[{}]", prefix_, i));
   if (cluster_.hosts.size() < 2) return;
   for (int i = 0; i < message_.hosts_size(); ++i) {
-    const std::string path = fmt::format("{}hosts[{}].nic", prefix_, i);
-    if (!source_.given(path)) source_.missing(path, "a cluster of several hosts needs it, like nic: \"100Gbps\"");
+    const std::string path = fmt::format("{}hosts[{}]", prefix_, i);
+    const plan::HostKind* known = plan::find_host_kind(message_.hosts(i).kind());
+    const bool filled_in = source_.given(path + ".kind") && (known == nullptr || known->host.nic_bytes_per_s > 0);
+    if (source_.given(path + ".nic") || filled_in) continue;
+    source_.missing(path + ".nic", "a cluster of several hosts needs it, like nic: \"100Gbps\"");
   }
 }
 

@@ -6,6 +6,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ptc/base/status.h"
+#include "ptc/base/units.h"
+#include "ptc/control/internal/scenario_parts.h"
+#include "ptc/parallel/memory.h"
 #include "ptc/proto/scenario.pb.h"
 
 namespace scalai::control::internal {
@@ -45,6 +49,7 @@ class ConfigChecker {
     check_pipeline();
     check_experts();
     check_batch();
+    check_schedule();
   }
 
  private:
@@ -56,6 +61,7 @@ class ConfigChecker {
   void check_pipeline();
   void check_experts();
   void check_batch();
+  void check_schedule();
 
   const ParallelConfig& config_;
   const std::string& layout_;
@@ -141,19 +147,50 @@ void ConfigChecker::check_experts() {
 }
 
 void ConfigChecker::check_batch() {
-  const int64_t share = int64_t{config_.dp} * job_.micro_batch;
+  const int64_t share = int64_t{config_.dp} * job_.training.micro_batch;
   // A dataset's batches go by the rule of ptc/data/share.h, whatever dp is.
-  if (job_.global_batch % share != 0 && !source_.given(job_path_ + ".dataset")) {
-    error("dp", fmt::format("a global batch of {} is no multiple of dp x micro_batch = {}", job_.global_batch, share),
-          "", {job_path_ + ".global_batch", "the global batch is here"});
+  if (job_.training.global_batch % share != 0 && !source_.given(job_path_ + ".dataset")) {
+    error(
+        "dp",
+        fmt::format("a global batch of {} is no multiple of dp x micro_batch = {}", job_.training.global_batch, share),
+        "", {job_path_ + ".global_batch", "the global batch is here"});
   }
-  if (job_.sequence % config_.cp != 0) {
-    error("cp", fmt::format("cp = {} does not divide the sequence of {} tokens", config_.cp, job_.sequence), "",
-          {job_path_ + ".sequence", "the sequence length belongs to this job"});
+  if (job_.training.sequence % config_.cp != 0) {
+    error("cp", fmt::format("cp = {} does not divide the sequence of {} tokens", config_.cp, job_.training.sequence),
+          "", {job_path_ + ".sequence", "the sequence length belongs to this job"});
+  }
+}
+
+// PipeDream-2BW keeps whole weights of two steps on every stage and never flushes.
+void ConfigChecker::check_schedule() {
+  if (job_.training.schedule == parallel::Schedule::kOneFOneB) return;
+  const std::string name(parallel::name_of(job_.training.schedule));
+  const Note note = {job_path_ + ".schedule", "the schedule is chosen here"};
+  if (config_.vpp > 1) error("vpp", fmt::format("schedule {} does not interleave: vpp must be 1", name), "", note);
+  if (job_.training.schedule == parallel::Schedule::kTwoBW && config_.zero == 3) {
+    error("zero", "schedule 2bw keeps two whole versions of the weights, ZeRO-3 none", "zero can be 0, 1, 2", note);
   }
 }
 
 }  // namespace
+
+void check_training_memory(const parallel::Workload& workload, int64_t memory_bytes, const std::string& path, Note note,
+                           Source& source) {
+  const parallel::MemoryEstimate needed = parallel::memory_of(workload);
+  if (needed.bytes() <= static_cast<double>(memory_bytes)) return;
+  const parallel::StageMemory& worst = needed.worst();
+  const auto largest = std::max_element(worst.terms.begin(), worst.terms.end(),
+                                        [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  const auto text = [](double bytes) { return format_bytes(static_cast<int64_t>(bytes)); };
+  source.error(
+      path,
+      fmt::format("training {} takes {} on a GPU of stage {}, most of it {} ({}); the largest GPU has {}",
+                  workload.model.name, text(needed.bytes()), worst.stage, largest->name, text(largest->bytes),
+                  format_bytes(memory_bytes)),
+      "cut it over more GPUs (tp, pp, zero), compute activations again (recompute: \"selective\" or \"full\"), "
+      "or give a step_time: then only the state is counted",
+      {std::move(note)});
+}
 
 std::optional<ParallelChoice> build_config(const proto::ParallelChoice& message, const std::string& path,
                                            const std::string& job_path, const JobSpec* job, Source& source) {
@@ -176,7 +213,13 @@ std::optional<ParallelChoice> build_config(const proto::ParallelChoice& message,
     if (choice.step_s <= 0) source.error(path + ".step_time", "a step takes longer than 0");
   }
   if (source.errors() != before) return std::nullopt;
-  return choice;
+  if (job == nullptr || choice.step_s > 0) return choice;
+  // What only the step-time model minds.
+  const absl::Status priced = parallel::check_workload({job->shape, choice.config, job->training});
+  if (priced.ok() || job->training.global_batch == 0) return choice;
+  report_lines(source, layout_path, message_of(priced),
+               "no step time can be computed: give one, like step_time: \"2s\"", {});
+  return std::nullopt;
 }
 
 }  // namespace scalai::control::internal

@@ -41,6 +41,10 @@ class EventBuilder {
   std::vector<std::string> known_links(const std::string& path, const Texts& names);
   void need_target(const std::string& path, bool any, const std::string& what);
   bool cluster_known() const { return context_.cluster.has_value(); }
+  // Its configurations are known, all of them; one that is to be found may be of any size.
+  bool lists_configs(int job) const {
+    return context_.configs_ok[static_cast<size_t>(job)] != 0 && !scenario_.jobs[static_cast<size_t>(job)].choose;
+  }
 
   Context& context_;
   Source& source_;
@@ -190,7 +194,7 @@ What EventBuilder::build_resize() {
   if (cluster_known() && gpus > context_.cluster->device_count()) {
     source_.error(path + ".gpus", fmt::format("a resize to {} GPUs goes beyond the cluster", gpus), "",
                   {cluster_note(context_)});
-  } else if (job.has_value() && context_.configs_ok[static_cast<size_t>(*job)] != 0) {
+  } else if (job.has_value() && lists_configs(*job)) {
     const JobSpec& spec = scenario_.jobs[static_cast<size_t>(*job)];
     int smallest = spec.configs.front().config.world();
     for (const ParallelChoice& choice : spec.configs) smallest = std::min(smallest, choice.config.world());
@@ -209,7 +213,7 @@ What EventBuilder::build_redeploy() {
   const int before = source_.errors();
   Redeploy redeploy{job.value_or(0), expand(path, given.hosts(), given.devices())};
   need_target(path, given.hosts_size() + given.devices_size() > 0, "hosts or devices");
-  const bool comparable = cluster_known() && job.has_value() && context_.configs_ok[static_cast<size_t>(*job)] != 0;
+  const bool comparable = cluster_known() && job.has_value() && lists_configs(*job);
   if (!comparable || source_.errors() != before) return redeploy;
   const JobSpec& spec = scenario_.jobs[static_cast<size_t>(*job)];
   std::vector<int> sizes;

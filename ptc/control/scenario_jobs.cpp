@@ -9,9 +9,11 @@
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
+#include "ptc/control/internal/chooser.h"
 #include "ptc/control/internal/scenario_configs.h"
 #include "ptc/control/internal/scenario_dataset.h"
 #include "ptc/control/internal/scenario_parts.h"
+#include "ptc/control/internal/scenario_training.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/model/scaling.h"
 #include "ptc/proto/scenario.pb.h"
@@ -26,20 +28,25 @@ class JobBuilder {
         source_(context.source),
         message_(message),
         path_(fmt::format("jobs[{}]", index)),
-        seed_(seed) {}
+        seed_(seed),
+        errors_before_(context.source.errors()) {}
 
   JobSpec build();
   bool configs_ok() const { return configs_ok_; }
 
  private:
   std::string at(const std::string& field) const { return path_ + "." + field; }
+  bool chooses() const { return message_.parallel() == proto::Job::choose; }
   void build_model();
   void import_model();
-  void build_recipe();
-  void build_batch();
   void build_configs();
+  void find_first_config();
+  std::vector<DeviceId> devices_left() const;
+  void give_devices();
+  bool named_elsewhere(int device) const;
   void scale_model();
-  void check_memory(const std::string& path, const collection::ParallelConfig& config);
+  model::CutSizes cuts() const;
+  void check_memory(const std::string& path, const ParallelChoice& choice);
   void build_start();
   void build_devices();
   void check_start_config();
@@ -52,6 +59,7 @@ class JobBuilder {
   const std::string path_;
   const uint64_t seed_;  // the scenario's
   JobSpec job_;
+  int errors_before_ = 0;  // of others
   bool model_ok_ = false;
   bool configs_ok_ = true;
 };
@@ -100,43 +108,16 @@ void JobBuilder::build_model() {
   }
 }
 
-void JobBuilder::build_recipe() {
-  const std::map<std::string, tensor::DType> precisions = {
-      {"fp16", tensor::DType::kF16}, {"bf16", tensor::DType::kBF16}, {"fp32", tensor::DType::kF32}};
-  const std::map<std::string, model::Optimizer> optimizers = {{"adam", model::Optimizer::kAdam},
-                                                              {"sgd", model::Optimizer::kSgdMomentum}};
-  const auto choose = [&](const std::string& field, const std::string& name, const auto& choices, auto& chosen) {
-    if (!source_.given(at(field))) return;
-    if (const auto choice = choices.find(name); choice != choices.end()) {
-      chosen = choice->second;
-      return;
-    }
-    std::vector<std::string> names;
-    for (const auto& choice : choices) names.push_back(choice.first);
-    source_.error_unknown(at(field), field, name, names);
-  };
-  choose("precision", message_.precision(), precisions, job_.recipe.param);
-  choose("optimizer", message_.optimizer(), optimizers, job_.recipe.optimizer);
-}
-
-void JobBuilder::build_batch() {
-  const bool batch_ok = source_.at_least(at("global_batch"), message_.global_batch(), 1);
-  job_.global_batch = batch_ok ? message_.global_batch() : 0;  // 0 divides by everything: no second complaint
-  const int micro_batch = source_.given(at("micro_batch")) ? message_.micro_batch() : 1;
-  if (source_.at_least(at("micro_batch"), micro_batch, 1)) job_.micro_batch = micro_batch;
-  job_.sequence = static_cast<int>(job_.model.sequence);
-  if (!source_.given(at("sequence")) || !source_.at_least(at("sequence"), message_.sequence(), 1)) return;
-  job_.sequence = message_.sequence();
-  if (model_ok_ && job_.sequence > job_.model.sequence) {
-    source_.error(at("sequence"), fmt::format("a sequence of {} is longer than {} takes ({})", job_.sequence,
-                                              job_.model.name, job_.model.sequence));
-  }
-}
-
 void JobBuilder::build_configs() {
+  if (chooses()) {
+    configs_ok_ = job_.choose.has_value();
+    return;
+  }
   const int before = source_.errors();
   if (message_.configs_size() == 0) {
-    source_.missing(at("configs"), "give at least one, like configs { layout: \"tp4,pp2,dp2\" }");
+    source_.missing(
+        at("configs"),
+        "give at least one, like configs { layout: \"tp4,pp2,dp2\" }, or have it computed: parallel: choose");
   }
   std::map<int, int> config_of_size;
   std::vector<std::string> paths;
@@ -156,38 +137,111 @@ void JobBuilder::build_configs() {
     job_.configs.push_back(*choice);
   }
   scale_model();
-  for (size_t i = 0; i < paths.size(); ++i) check_memory(paths[i], job_.configs[i].config);
+  for (size_t i = 0; i < paths.size(); ++i) check_memory(paths[i], job_.configs[i]);
   configs_ok_ = source_.errors() == before && !source_.broken(at("configs"));
 }
 
-// Only after the configs: they are judged by the sizes of the model that the scenario names.
-void JobBuilder::scale_model() {
-  if (!model_ok_ || context_.scale.whole()) return;
+// What the model may be cut into. Where configurations are computed that is whatever fits the model and a host.
+model::CutSizes JobBuilder::cuts() const {
   model::CutSizes cuts;
   for (const ParallelChoice& choice : job_.configs) {
     cuts.tp.push_back(choice.config.tp);
     cuts.etp.push_back(choice.config.etp);
   }
-  context_.whole_bytes += model::state_bytes(job_.model, job_.recipe, /*per_home=*/false);
-  job_.timed_as = job_.model;
-  job_.model = model::scaled(job_.model, context_.scale, cuts);
-  context_.scaled_bytes += model::state_bytes(job_.model, job_.recipe, /*per_home=*/false);
+  if (!chooses() || !context_.cluster.has_value()) return cuts;
+  int most = 1;
+  for (const plan::Host& host : context_.cluster->hosts) most = std::max(most, host.gpus);
+  for (int parts = 1; parts <= most; ++parts) {
+    if (job_.model.heads > 0 && job_.model.heads % parts == 0 && job_.model.hidden % parts == 0)
+      cuts.tp.push_back(parts);
+    if (job_.model.experts > 0 && job_.model.ffn % parts == 0) cuts.etp.push_back(parts);
+  }
+  return cuts;
 }
 
-// Refuses what cannot fit whatever the placement: the state spread evenly over all ranks that may hold different parts
-// of it, against the memory of the largest GPU.
-void JobBuilder::check_memory(const std::string& path, const collection::ParallelConfig& config) {
+// Only after the configs: they are judged by the sizes of the model that the scenario names.
+void JobBuilder::scale_model() {
+  if (!model_ok_ || context_.scale.whole()) return;
+  const int64_t whole = model::state_bytes(job_.model, job_.recipe, /*per_home=*/false);
+  job_.model = model::scaled(job_.model, context_.scale, cuts());
+  const int64_t scaled = model::state_bytes(job_.model, job_.recipe, /*per_home=*/false);
+  job_.state_ratio = static_cast<double>(whole) / static_cast<double>(scaled);
+  context_.whole_bytes += whole;
+  context_.scaled_bytes += scaled;
+}
+
+// Refuses what cannot fit. Where the scenario gives the step time, or the model is narrower than the one that is timed, only
+// the state counts, spread evenly over all ranks that may hold different parts of it; else all that training needs.
+void JobBuilder::check_memory(const std::string& path, const ParallelChoice& choice) {
   if (!model_ok_ || !context_.cluster.has_value()) return;
+  const collection::ParallelConfig& config = choice.config;
   int64_t memory = 0;
   for (const plan::Host& host : context_.cluster->hosts) memory = std::max(memory, host.gpu.memory_bytes);
   const int64_t distinct = int64_t{config.tp} * config.pp * config.ep * config.etp;
   const int64_t parts = config.zero > 0 ? config.world() : std::min<int64_t>(config.world(), distinct);
   const int64_t share = model::state_bytes(job_.model, job_.recipe, /*per_home=*/false) / parts;
-  if (memory == 0 || share <= memory) return;
-  source_.error(path,
-                fmt::format("the state of {} takes at least {} a device; the largest GPU has {}", job_.model.name,
-                            format_bytes(share), format_bytes(memory)),
-                "cut it over more GPUs (tp, pp, zero), or take a GPU with more memory", {cluster_note(context_)});
+  if (memory == 0) return;
+  if (share > memory) {
+    source_.error(path,
+                  fmt::format("the state of {} takes at least {} a device; the largest GPU has {}", job_.model.name,
+                              format_bytes(share), format_bytes(memory)),
+                  "cut it over more GPUs (tp, pp, zero), or take a GPU with more memory", {cluster_note(context_)});
+    return;
+  }
+  const bool timed = choice.step_s > 0 || !context_.scale.whole();
+  if (timed || !parallel::check_workload({job_.shape, config, job_.training}).ok()) return;
+  check_training_memory({job_.shape, config, job_.training}, memory, path, cluster_note(context_), source_);
+}
+
+// What a job in this place may begin with: neither given to one before it nor named by another.
+std::vector<DeviceId> JobBuilder::devices_left() const {
+  std::vector<DeviceId> left;
+  for (int i = 0; i < context_.cluster->device_count(); ++i) {
+    if (!named_elsewhere(i) && context_.given.count(DeviceId(i)) == 0) left.emplace_back(i);
+  }
+  return left;
+}
+
+// A job with a list begins on as many devices as it asks for.
+void JobBuilder::give_devices() {
+  if (!context_.cluster.has_value() || job_.gpus < 1) return;
+  std::vector<DeviceId> taken = job_.devices.empty() ? devices_left() : job_.devices;
+  taken.resize(std::min(taken.size(), static_cast<size_t>(job_.gpus)));
+  context_.given.insert(taken.begin(), taken.end());
+}
+
+// What it starts with, on what the jobs before it leave.
+void JobBuilder::find_first_config() {
+  const bool startable = job_.choose.has_value() && model_ok_ && context_.cluster.has_value() && job_.gpus > 0 &&
+                         job_.training.global_batch > 0 && source_.errors() == errors_before_;
+  if (startable) {
+    const plan::Cluster& cluster = *context_.cluster;
+    const parallel::Math math = job_.training.precision.math;
+    const std::map<DeviceId, double> nominal;
+    const bool named = !job_.devices.empty();
+    const std::vector<DeviceId> devices =
+        devices_to_use(named ? job_.devices : devices_left(), job_.gpus, named, cluster, math, nominal);
+    const absl::StatusOr<Chooser::Choice> choice =
+        Chooser(cluster).best({.job = job_, .devices = devices, .speed = nominal});
+    if (choice.ok()) {
+      job_.configs.push_back(*choice);
+      const std::vector<DeviceId> taken = devices_for(choice->config, devices, cluster, math);
+      context_.given.insert(taken.begin(), taken.end());
+    } else {
+      report_lines(source_, at(message_.devices_size() > 0 ? "devices" : "gpus"), message_of(choice.status()), "",
+                   {cluster_note(context_)});
+    }
+  }
+  scale_model();
+  configs_ok_ = !job_.configs.empty();
+}
+
+bool JobBuilder::named_elsewhere(int device) const {
+  for (const proto::Job& job : context_.message.jobs()) {
+    if (&job == &message_) continue;
+    if (std::find(job.devices().begin(), job.devices().end(), device) != job.devices().end()) return true;
+  }
+  return false;
 }
 
 void JobBuilder::build_devices() {
@@ -211,7 +265,7 @@ void JobBuilder::build_devices() {
 }
 
 void JobBuilder::check_start_config() {
-  if (!configs_ok_ || job_.gpus < 1) return;
+  if (!configs_ok_ || job_.gpus < 1 || chooses()) return;
   std::vector<int> sizes;
   for (const ParallelChoice& choice : job_.configs) sizes.push_back(choice.config.world());
   if (std::find(sizes.begin(), sizes.end(), job_.gpus) != sizes.end()) return;
@@ -275,17 +329,23 @@ void JobBuilder::build_policies() {
   }
   if (message_.has_redundancy()) build_redundancy();
   if (message_.has_dataset()) {
-    job_.dataset = build_dataset(message_.dataset(), at("dataset"), job_.global_batch, seed_, context_);
+    job_.dataset = build_dataset(message_.dataset(), at("dataset"), job_.training.global_batch, seed_, context_);
   }
 }
 
 JobSpec JobBuilder::build() {
   if (source_.is_name(at("name"), message_.name())) job_.name = message_.name();
   build_model();
-  build_recipe();
-  build_batch();
+  if (model_ok_) job_.shape = parallel::shape_of(job_.model);
+  build_training(message_, path_, model_ok_, job_, source_);
+  job_.choose = build_choose(message_, path_, source_);
   build_configs();
   build_start();
+  if (chooses()) {
+    find_first_config();
+  } else {
+    give_devices();
+  }
   build_policies();
   return std::move(job_);
 }

@@ -5,6 +5,8 @@
 #include "ptc/base/units.h"
 #include "ptc/control/internal/scenario_dataset.h"
 #include "ptc/control/internal/scenario_parts.h"
+#include "ptc/control/internal/scenario_training.h"
+#include "ptc/plan/catalogue.h"
 #include "ptc/proto/scenario.pb.h"
 
 namespace scalai::control::internal {
@@ -17,7 +19,6 @@ std::string plain(double value, std::string_view unit) {
   return fmt::format("{}{}", text, unit);
 }
 std::string rate_text(double bytes_per_s) { return plain(bytes_per_s, "B/s"); }
-std::string seconds_text(double seconds) { return plain(seconds, "s"); }
 
 // The number of TFLOPS that multiplies back to exactly `flops`.
 double tflops_of(double flops) {
@@ -28,17 +29,27 @@ double tflops_of(double flops) {
   return near;
 }
 
-bool same_kind(const plan::GpuKind& a, const plan::GpuKind& b) {
-  return a.name == b.name && a.memory_bytes == b.memory_bytes && a.peak_flops == b.peak_flops &&
-         a.memory_bandwidth_bytes_per_s == b.memory_bandwidth_bytes_per_s && a.link_bytes_per_s == b.link_bytes_per_s &&
-         a.pcie_bytes_per_s == b.pcie_bytes_per_s;
-}
-
 bool same_host(const plan::Host& a, const plan::Host& b) {
-  return a.gpus == b.gpus && same_kind(a.gpu, b.gpu) && a.gpu_link_bytes_per_s == b.gpu_link_bytes_per_s &&
+  return a.gpus == b.gpus && a.gpu == b.gpu && a.gpu_link_bytes_per_s == b.gpu_link_bytes_per_s &&
          a.pcie_bytes_per_s == b.pcie_bytes_per_s && a.nics == b.nics && a.nic_bytes_per_s == b.nic_bytes_per_s &&
          a.store_serve_bytes_per_s == b.store_serve_bytes_per_s &&
-         a.store_ingest_bytes_per_s == b.store_ingest_bytes_per_s && a.copy_bytes_per_s == b.copy_bytes_per_s;
+         a.store_ingest_bytes_per_s == b.store_ingest_bytes_per_s && a.copy_bytes_per_s == b.copy_bytes_per_s &&
+         a.kind == b.kind && a.price_per_hour == b.price_per_hour;
+}
+
+// What is 0 is unknown, and absent when read back.
+void write_rates(const plan::GpuKind& kind, proto::GpuKind& out) {
+  if (kind.peak_flops_fp8 > 0) out.set_peak_tflops_fp8(tflops_of(kind.peak_flops_fp8));
+  if (kind.peak_flops_tf32 > 0) out.set_peak_tflops_tf32(tflops_of(kind.peak_flops_tf32));
+  if (kind.peak_flops_fp32 > 0) out.set_peak_tflops_fp32(tflops_of(kind.peak_flops_fp32));
+  if (kind.power_w > 0) out.set_power_w(kind.power_w);
+  if (kind.multiprocessors > 0) out.set_multiprocessors(kind.multiprocessors);
+  out.set_in_switch_reduction(kind.in_switch_reduction);
+  if (kind.matrix_efficiency > 0) out.set_matrix_efficiency(kind.matrix_efficiency);
+  if (kind.matrix_efficiency_fp8 > 0) out.set_matrix_efficiency_fp8(kind.matrix_efficiency_fp8);
+  if (kind.memory_efficiency > 0) out.set_memory_efficiency(kind.memory_efficiency);
+  if (kind.link_efficiency > 0) out.set_link_efficiency(kind.link_efficiency);
+  if (kind.network_efficiency > 0) out.set_network_efficiency(kind.network_efficiency);
 }
 
 void write_gpu_kind(const plan::GpuKind& kind, proto::Cluster& cluster) {
@@ -46,7 +57,7 @@ void write_gpu_kind(const plan::GpuKind& kind, proto::Cluster& cluster) {
     if (known.name() == kind.name) return;
   }
   const plan::GpuKind* built_in = plan::find_gpu_kind(kind.name);
-  if (built_in != nullptr && same_kind(*built_in, kind)) return;
+  if (built_in != nullptr && *built_in == kind) return;
   proto::GpuKind& out = *cluster.add_gpu_kinds();
   out.set_name(kind.name);
   out.set_memory(fmt::format("{}B", kind.memory_bytes));
@@ -54,6 +65,7 @@ void write_gpu_kind(const plan::GpuKind& kind, proto::Cluster& cluster) {
   out.set_memory_bandwidth(rate_text(kind.memory_bandwidth_bytes_per_s));
   out.set_link(rate_text(kind.link_bytes_per_s));
   out.set_pcie(rate_text(kind.pcie_bytes_per_s));
+  write_rates(kind, out);
 }
 
 void write_host(const plan::Host& host, proto::HostGroup& out) {
@@ -67,6 +79,8 @@ void write_host(const plan::Host& host, proto::HostGroup& out) {
   if (host.store_serve_bytes_per_s > 0) out.set_store_serve(rate_text(host.store_serve_bytes_per_s));
   if (host.store_ingest_bytes_per_s > 0) out.set_store_ingest(rate_text(host.store_ingest_bytes_per_s));
   if (host.copy_bytes_per_s > 0) out.set_copy(rate_text(host.copy_bytes_per_s));
+  out.set_kind(host.kind);
+  if (host.price_per_hour > 0) out.set_price_per_hour(host.price_per_hour);
 }
 
 void write_fabric(const plan::Cluster& cluster, proto::Fabric& out) {
@@ -104,14 +118,10 @@ void write_job(const JobSpec& job, const proto::Job& given, proto::Job& out) {
   out.set_name(job.name);
   out.set_model(given.model());
   out.set_model_config(given.model_config());
-  out.set_precision(given.precision().empty() ? "fp16" : given.precision());
-  out.set_optimizer(given.optimizer().empty() ? "adam" : given.optimizer());
-  out.set_global_batch(job.global_batch);
-  out.set_micro_batch(job.micro_batch);
-  out.set_sequence(job.sequence);
+  write_training(job, given, out);
   if (job.devices.empty()) out.set_gpus(job.gpus);
   for (const DeviceId device : job.devices) out.add_devices(device.value);
-  for (const ParallelChoice& choice : job.configs) {
+  for (const ParallelChoice& choice : job.choose ? std::vector<ParallelChoice>{} : job.configs) {
     proto::ParallelChoice& config = *out.add_configs();
     config.set_layout(collection::canonical(choice.config));
     if (choice.step_s > 0) config.set_step_time(seconds_text(choice.step_s));
@@ -199,6 +209,8 @@ void write_expectation(const Expectation& expect, const std::string& own_strateg
 
 }  // namespace
 
+std::string seconds_text(double seconds) { return plain(seconds, "s"); }
+
 std::string resolved_text_of(const Scenario& scenario, const proto::Scenario& message) {
   proto::Scenario out;
   out.set_schema_version(1);
@@ -222,6 +234,7 @@ std::string resolved_text_of(const Scenario& scenario, const proto::Scenario& me
   for (const Expectation& expect : scenario.expectations) {
     write_expectation(expect, scenario.strategy, *out.add_expect());
   }
+  if (scenario.compute == Compute::kSimulated) out.set_compute(proto::Scenario::SIMULATED);
   if (!scenario.scale_model.whole()) out.set_scale_model(scenario.scale_model.str());
   return proto::print_textproto(out);
 }

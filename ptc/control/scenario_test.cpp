@@ -112,8 +112,8 @@ TEST(Scenario, EveryFieldIsResolved) {
   EXPECT_EQ(big.configs[1].config.stages, (std::vector<int>{10, 14}));
   EXPECT_FALSE(big.redundancy.other_host);
   EXPECT_EQ(scenario->jobs[1].model.name, "tiny");
-  EXPECT_EQ(scenario->jobs[1].sequence, 128);
-  EXPECT_EQ(scenario->jobs[1].micro_batch, 1);
+  EXPECT_EQ(scenario->jobs[1].training.sequence, 128);
+  EXPECT_EQ(scenario->jobs[1].training.micro_batch, 1);
   const auto& fail = std::get<Fail>(scenario->events[0].what);
   EXPECT_EQ(fail.devices, devices({4, 5, 6, 7, 2}));
   EXPECT_EQ(fail.links, (std::vector<std::string>{"leaf0.up", "h0.store.serve"}));
@@ -168,8 +168,8 @@ TEST(Scenario, DefaultsAreWrittenOut) {
   ASSERT_TRUE(scenario.ok()) << message_of(scenario.status());
   EXPECT_EQ(scenario->strategy, "reshard");
   EXPECT_EQ(scenario->jobs[0].recipe.param, tensor::DType::kF16);
-  EXPECT_EQ(scenario->jobs[0].micro_batch, 1);
-  EXPECT_EQ(scenario->jobs[0].sequence, scenario->jobs[0].model.sequence);
+  EXPECT_EQ(scenario->jobs[0].training.micro_batch, 1);
+  EXPECT_EQ(scenario->jobs[0].training.sequence, scenario->jobs[0].model.sequence);
   EXPECT_EQ(scenario->jobs[0].redundancy.every_steps, 1);
   EXPECT_FALSE(scenario->until_s.has_value());
   for (const std::string text :

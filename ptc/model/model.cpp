@@ -20,6 +20,7 @@ int64_t bytes_of(const StateTensor& state) { return state.shape.elements() * ten
 std::vector<StateKind> kinds_of(const Param& param, const Recipe& recipe) {
   if (param.buffer) return {StateKind::kBuffer};
   std::vector<StateKind> kinds = {StateKind::kParam};
+  if (recipe.previous) kinds.push_back(StateKind::kPrevious);
   if (recipe.master && recipe.param != DType::kF32) kinds.push_back(StateKind::kMaster);
   if (recipe.optimizer == Optimizer::kSgdMomentum) {
     kinds.push_back(StateKind::kMomentum);
@@ -30,7 +31,7 @@ std::vector<StateKind> kinds_of(const Param& param, const Recipe& recipe) {
 }
 
 DType dtype_of(const Param& param, StateKind kind, const Recipe& recipe) {
-  if (kind == StateKind::kParam) return recipe.param;
+  if (kind == StateKind::kParam || kind == StateKind::kPrevious) return recipe.param;
   return kind == StateKind::kBuffer && param.shape.rank() == 0 ? DType::kI64 : DType::kF32;
 }
 
@@ -47,8 +48,8 @@ StateTensor state_of(const Model& model, size_t index, StateKind kind, const Rec
 }  // namespace
 
 std::string_view name_of(StateKind kind) {
-  static constexpr std::array<std::string_view, 8> kNames = {"param",    "master", "exp_avg", "exp_avg_sq",
-                                                             "momentum", "buffer", "rng",     "scalar"};
+  static constexpr std::array<std::string_view, 9> kNames = {"param",    "master", "exp_avg", "exp_avg_sq",
+                                                             "momentum", "buffer", "rng",     "scalar", "previous"};
   return kNames.at(static_cast<size_t>(kind));
 }
 

@@ -13,7 +13,7 @@
 namespace scalai::model {
 
 // What a logical tensor of the job state is.
-enum class StateKind : uint8_t { kParam, kMaster, kExpAvg, kExpAvgSq, kMomentum, kBuffer, kRng, kScalar };
+enum class StateKind : uint8_t { kParam, kMaster, kExpAvg, kExpAvgSq, kMomentum, kBuffer, kRng, kScalar, kPrevious };
 std::string_view name_of(StateKind kind);  // "param", "master", "exp_avg", "exp_avg_sq", "momentum", …
 
 // How tensor parallelism cuts a parameter (Shoeybi et al. 2019, Megatron-LM).
@@ -44,6 +44,7 @@ struct Recipe {
   tensor::DType param = tensor::DType::kF16;  // kF16, kBF16 or kF32
   bool master = true;                         // fp32 master copy (mixed precision); ignored when param is kF32
   Optimizer optimizer = Optimizer::kAdam;
+  bool previous = false;  // the parameters of the step before, too: PipeDream-2BW's second version
 };
 
 struct Model {
@@ -77,10 +78,10 @@ struct StateTensor {
   int param = -1;  // index in Model::params; -1 for job state (rng, step, data cursor)
 };
 
-// The whole job state in a fixed order: for each parameter its param, master, moments; then "rng.host" (kRng, U8,
-// Mersenne twister state of 5,056 bytes), "rng.device" (kRng, U8, 16 bytes: Philox seed and offset), "step" (kScalar,
-// I64, rank 0) and "data.cursor" (kScalar, I64, [2]: pass and sample offset), each exactly once. Optimizer
-// state is F32; so are buffers, except that a buffer of rank 0 is an I64 counter.
+// The whole job state in a fixed order: for each parameter its param, its previous version (in the same dtype), master,
+// moments; then "rng.host" (kRng, U8, Mersenne twister state of 5,056 bytes), "rng.device" (kRng, U8, 16 bytes: Philox
+// seed and offset), "step" (kScalar, I64, rank 0) and "data.cursor" (kScalar, I64, [2]: pass and sample offset), each
+// exactly once. Optimizer state is F32; so are buffers, except that a buffer of rank 0 is an I64 counter.
 std::vector<StateTensor> state_tensors(const Model& model, const Recipe& recipe);
 
 // Bytes of one model replica's state, a tied tensor counted once per home when `per_home`.

@@ -187,6 +187,8 @@ TEST(StateBytesTest, FollowTheRecipe) {
   EXPECT_EQ(per_param({.param = DType::kBF16, .master = false}), 10);
   EXPECT_EQ(per_param({.optimizer = Optimizer::kSgdMomentum}), 10);
   EXPECT_EQ(per_param({.param = DType::kF32, .master = false, .optimizer = Optimizer::kSgdMomentum}), 8);
+  EXPECT_EQ(per_param({.param = DType::kBF16, .previous = true}), 16);  // PipeDream-2BW's second version
+  EXPECT_EQ(per_param({.param = DType::kF32, .previous = true}), 16);
 }
 
 std::vector<std::string> names_of(const std::vector<StateTensor>& states, int param) {
@@ -208,6 +210,22 @@ TEST(StateTensorsTest, FollowEachParameterWithItsOptimizerState) {
   EXPECT_EQ(states[1].kind, StateKind::kMaster);
   EXPECT_EQ(states[1].shape, Shape({50257, 768}));
   for (size_t i = 0; i < 4 * model.params.size(); ++i) EXPECT_EQ(states[i].param, static_cast<int>(i / 4));
+}
+
+TEST(StateTensorsTest, APreviousVersionFollowsItsParameter) {
+  const Model model = model_named("resnet-50");
+  const std::vector<StateTensor> states = state_tensors(model, {.param = DType::kBF16, .previous = true});
+  EXPECT_THAT(names_of(states, 0),
+              ElementsAre("stem.conv.weight", "stem.conv.weight.previous", "stem.conv.weight.master",
+                          "stem.conv.weight.exp_avg", "stem.conv.weight.exp_avg_sq"));
+  EXPECT_EQ(states[1].kind, StateKind::kPrevious);
+  EXPECT_EQ(states[1].dtype, DType::kBF16);
+  EXPECT_EQ(states[1].shape, states[0].shape);
+  // Statistics are not trained: there is one version of them.
+  for (const StateTensor& state : states) {
+    if (state.kind != StateKind::kBuffer) continue;
+    EXPECT_THAT(names_of(states, state.param), ElementsAre(state.name));
+  }
 }
 
 TEST(StateTensorsTest, EndWithRandomStateStepAndCursor) {
@@ -240,6 +258,7 @@ TEST(StateKindTest, HasAName) {
   EXPECT_EQ(name_of(StateKind::kExpAvgSq), "exp_avg_sq");
   EXPECT_EQ(name_of(StateKind::kMomentum), "momentum");
   EXPECT_EQ(name_of(StateKind::kScalar), "scalar");
+  EXPECT_EQ(name_of(StateKind::kPrevious), "previous");
 }
 
 TEST(FamilyTest, GptFollowsMegatronsPartitionRules) {

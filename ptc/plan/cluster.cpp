@@ -11,45 +11,6 @@
 namespace scalai::plan {
 namespace {
 
-constexpr int64_t kGiB = int64_t{1} << 30;
-constexpr int64_t kGB = 1'000'000'000;
-constexpr double kTera = 1e12;
-constexpr double kGiga = 1e9;
-// PCIe x16 per direction, as the data sheets round it.
-constexpr double kPcie3 = 16e9;
-constexpr double kPcie4 = 32e9;
-constexpr double kPcie5 = 64e9;
-
-// NVIDIA data sheets. Peaks are dense 16-bit matrix rates (half of a figure quoted "with sparsity"); NVLink figures are
-// quoted for both directions together, so half of them counts here. Cards without NVLink reach their peers over PCIe.
-const std::vector<GpuKind>& gpu_table() {
-  static const std::vector<GpuKind> table = {
-      // Tesla K80, one of its two GK210: 8.74/2 TFLOPS (no faster 16-bit rate), 480/2 GB/s.
-      {"k80-12g", 12 * kGiB, 4.37 * kTera, 240 * kGiga, kPcie3, kPcie3},
-      // Tesla P100 SXM2: 21.2 TFLOPS half precision, 732 GB/s, NVLink 160 GB/s.
-      {"p100-16g", 16 * kGiB, 21.2 * kTera, 732 * kGiga, 80 * kGiga, kPcie3},
-      // Tesla V100 SXM2: 125 TFLOPS tensor, 900 GB/s, NVLink 300 GB/s.
-      {"v100-16g", 16 * kGiB, 125 * kTera, 900 * kGiga, 150 * kGiga, kPcie3},
-      {"v100-32g", 32 * kGiB, 125 * kTera, 900 * kGiga, 150 * kGiga, kPcie3},
-      // T4: 65 TFLOPS, 320 GB/s, PCIe 3.0 x16.
-      {"t4-16g", 16 * kGiB, 65 * kTera, 320 * kGiga, kPcie3, kPcie3},
-      // L4: 242 TFLOPS with sparsity, 300 GB/s, PCIe 4.0 x16.
-      {"l4-24g", 24 * kGiB, 121 * kTera, 300 * kGiga, kPcie4, kPcie4},
-      // RTX A6000: 309.7 TFLOPS with sparsity, 768 GB/s, NVLink bridge 112.5 GB/s, PCIe 4.0 x16.
-      {"a6000-48g", 48 * kGiB, 154.8 * kTera, 768 * kGiga, 56.25 * kGiga, kPcie4},
-      // A100 SXM4: 312 TFLOPS, 1,555 or 2,039 GB/s, NVLink 600 GB/s.
-      {"a100-40g", 40 * kGiB, 312 * kTera, 1555 * kGiga, 300 * kGiga, kPcie4},
-      {"a100-80g", 80 * kGiB, 312 * kTera, 2039 * kGiga, 300 * kGiga, kPcie4},
-      // H100 SXM5: 1,979 TFLOPS with sparsity, 3.35 TB/s, NVLink 900 GB/s, PCIe 5.0 x16.
-      {"h100-80g", 80 * kGiB, 989.5 * kTera, 3350 * kGiga, 450 * kGiga, kPcie5},
-      // H200 SXM: as H100 with 141 GB at 4.8 TB/s.
-      {"h200-141g", 141 * kGB, 989.5 * kTera, 4800 * kGiga, 450 * kGiga, kPcie5},
-      // B200 in DGX B200: 1,440 GB and 64 TB/s for eight, 2.25 PFLOPS dense, NVLink 1.8 TB/s.
-      {"b200-180g", 180 * kGB, 2250 * kTera, 8000 * kGiga, 900 * kGiga, kPcie5},
-  };
-  return table;
-}
-
 // Adds NAME.up and NAME.down (or the two other ends) unless the bandwidth is unlimited.
 void add_pair(std::vector<NamedLink>& links, const std::string& name, double out, double in,
               std::array<std::string_view, 2> ends = {"up", "down"}) {
@@ -103,19 +64,6 @@ void for_each(const Cluster& cluster, int Host::*count, const std::function<void
 }
 
 }  // namespace
-
-const GpuKind* find_gpu_kind(std::string_view name) {
-  for (const GpuKind& kind : gpu_table()) {
-    if (kind.name == name) return &kind;
-  }
-  return nullptr;
-}
-
-std::vector<std::string> gpu_kind_names() {
-  std::vector<std::string> names;
-  for (const GpuKind& kind : gpu_table()) names.push_back(kind.name);
-  return names;
-}
 
 int Cluster::device_count() const { return hosts.empty() ? 0 : hosts.back().first_device + hosts.back().gpus; }
 

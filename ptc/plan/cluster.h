@@ -11,6 +11,7 @@
 
 namespace scalai::plan {
 
+// The built-in ones are in catalogue.h.
 struct GpuKind {
   std::string name;
   int64_t memory_bytes = 0;
@@ -18,11 +19,19 @@ struct GpuKind {
   double memory_bandwidth_bytes_per_s = 0;
   double link_bytes_per_s = 0;  // NVLink (or peer PCIe) per GPU
   double pcie_bytes_per_s = 0;  // to the host, per GPU
-};
 
-// The built-in table (vendor data sheets; see cluster.cpp). Null when the name is unknown.
-const GpuKind* find_gpu_kind(std::string_view name);
-std::vector<std::string> gpu_kind_names();
+  // For the cost models of ptc/parallel; 0 = unknown.
+  double peak_flops_fp8 = 0;   // dense; 0 = none
+  double peak_flops_tf32 = 0;  // dense matrix peak with fp32 inputs
+  double peak_flops_fp32 = 0;  // vector peak
+  double power_w = 0;          // board power limit
+  int multiprocessors = 0;
+  bool in_switch_reduction = false;  // NVLink switches add up (NVLS)
+  // Shares of the peaks that large kernels reach; 0 = the default of ptc/parallel/hardware.h.
+  double matrix_efficiency = 0, matrix_efficiency_fp8 = 0, memory_efficiency = 0;
+  double link_efficiency = 0, network_efficiency = 0;
+  friend bool operator==(const GpuKind&, const GpuKind&) = default;
+};
 
 struct Host {
   int first_device = 0;
@@ -35,6 +44,8 @@ struct Host {
   double store_serve_bytes_per_s = 0;
   double store_ingest_bytes_per_s = 0;
   double copy_bytes_per_s = 0;  // emulated devices: everything that arrives at the host, or is copied on its devices
+  std::string kind;             // of the catalogue; "" = none
+  double price_per_hour = 0;    // US dollars; 0 = unknown
 };
 
 enum class FabricKind : uint8_t { kStar, kLeafSpine, kRail };

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
 
 namespace scalai::plan {
 namespace {
@@ -33,26 +32,6 @@ double bandwidth_of(const Cluster& cluster, const std::string& name) {
     if (link.name == name) return link.bandwidth_bytes_per_s;
   }
   return -1;
-}
-
-TEST(GpuTable, EveryNameIsFoundAndComplete) {
-  const std::vector<std::string> names = gpu_kind_names();
-  EXPECT_EQ(names.size(), 12U);
-  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
-  for (const std::string& name : names) {
-    const GpuKind* kind = find_gpu_kind(name);
-    ASSERT_NE(kind, nullptr) << name;
-    // The name ends in the memory size in GB; the sheets' GB lies between 10^9 and 2^30.
-    const double gigabytes = std::stod(name.substr(name.rfind('-') + 1));
-    EXPECT_GE(static_cast<double>(kind->memory_bytes), gigabytes * 1e9) << name;
-    EXPECT_LE(static_cast<double>(kind->memory_bytes), gigabytes * 1073741824.0) << name;
-    EXPECT_GT(kind->peak_flops, 1e12) << name;
-    EXPECT_GT(kind->memory_bandwidth_bytes_per_s, kind->link_bytes_per_s) << name;
-    EXPECT_GE(kind->link_bytes_per_s, kind->pcie_bytes_per_s) << name;
-  }
-  EXPECT_EQ(find_gpu_kind("a100"), nullptr);
-  EXPECT_EQ(find_gpu_kind("a6000-48g")->link_bytes_per_s, 56.25e9);
-  EXPECT_EQ(find_gpu_kind("a6000-48g")->pcie_bytes_per_s, 32e9);
 }
 
 TEST(Cluster, DevicesAndHostsOfUnevenHosts) {

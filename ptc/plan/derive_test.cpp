@@ -22,10 +22,11 @@ constexpr std::string_view kTinyGpt =
     R"({"architectures": ["GPT2LMHeadModel"], "n_layer": 4, "n_embd": 16, "n_head": 4, "n_positions": 8,
         "vocab_size": 300})";
 
-Collection tiny_gpt(std::string_view layout, std::vector<DeviceId> devices, const MegatronOptions& options) {
+Collection tiny_gpt(std::string_view layout, std::vector<DeviceId> devices, const MegatronOptions& options,
+                    bool previous = false) {
   return collection::megatron_collection(model::model_from_hugging_face(kTinyGpt, "tiny").value(),
-                                         {.param = DType::kBF16}, collection::parse_layout(layout).value(),
-                                         std::move(devices), options)
+                                         {.param = DType::kBF16, .previous = previous},
+                                         collection::parse_layout(layout).value(), std::move(devices), options)
       .value();
 }
 
@@ -153,9 +154,9 @@ constexpr Change kChanges[] = {
     {"tp4,dp2,zero1", "dp3,zero1", 8},
 };
 
-Case job_of(const Change& change, const MegatronOptions& options) {
+Case job_of(const Change& change, const MegatronOptions& options, bool previous = false) {
   const auto side = [&](const char* layout, int first) {
-    return tiny_gpt(layout, first_devices(collection::parse_layout(layout)->world(), first), options);
+    return tiny_gpt(layout, first_devices(collection::parse_layout(layout)->world(), first), options, previous);
   };
   Case job{.from = side(change.from, 0), .to = side(change.to, change.first_device)};
   job.options.derive_params = true;
@@ -206,6 +207,25 @@ TEST(DeriveParams, NoParameterTravelsWhereMastersAreWhole) {
   const Plan plan = expect_agreement(job);
   EXPECT_EQ(bytes_over_links(plan, job, model::StateKind::kParam), 0);
   EXPECT_GT(bytes_over_links(plan, job, model::StateKind::kMaster), 0);
+}
+
+// PipeDream-2BW's second version of the weights moves as the parameters do; no master has its values.
+TEST(DeriveParams, APreviousVersionMovesWithItsParameterAndIsNeverDerived) {
+  for (const Change& change : kChanges) {
+    SCOPED_TRACE(std::string(change.from) + " to " + change.to);
+    Case job = job_of(change, {}, /*previous=*/true);
+    const Plan derived = expect_agreement(job);
+    derived.for_each_operation([&](const Operation& operation) {
+      if (operation.transfer_class != TransferClass::kDerived) return;
+      EXPECT_EQ(job.to.tensors[static_cast<size_t>(operation.tensor.value)].kind, model::StateKind::kParam);
+    });
+    job.options.derive_params = false;
+    const Plan moved = expect_agreement(job);
+    const int64_t previous = bytes_over_links(moved, job, model::StateKind::kPrevious);
+    EXPECT_GT(previous, 0);
+    EXPECT_EQ(previous, bytes_over_links(moved, job, model::StateKind::kParam));
+    EXPECT_EQ(previous, bytes_over_links(derived, job, model::StateKind::kPrevious));
+  }
 }
 
 // ---- Losses ---------------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ std::vector<int64_t> counts_of(Fields& fields, const json& list, const char* nam
 }
 
 std::optional<model::StateKind> kind_of(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(model::StateKind::kScalar); ++i) {
+  for (int i = 0; i <= static_cast<int>(model::StateKind::kPrevious); ++i) {
     const auto kind = static_cast<model::StateKind>(i);
     if (name == model::name_of(kind)) return kind;
   }

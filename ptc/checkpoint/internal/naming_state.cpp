@@ -172,8 +172,10 @@ class InstanceBuilder {
 
 StateName split_name(const std::string& name, model::StateKind kind) {
   using Kind = model::StateKind;
-  if (kind != Kind::kMaster && kind != Kind::kExpAvg && kind != Kind::kExpAvgSq && kind != Kind::kMomentum)
+  if (kind != Kind::kMaster && kind != Kind::kExpAvg && kind != Kind::kExpAvgSq && kind != Kind::kMomentum &&
+      kind != Kind::kPrevious) {
     return {name, ""};
+  }
   const std::string suffix = "." + std::string(model::name_of(kind));
   if (!name.ends_with(suffix)) return {name, ""};
   return {name.substr(0, name.size() - suffix.size()), suffix};

@@ -48,13 +48,15 @@ absl::StatusOr<collection::Collection> collection_of(const Checkpoint& checkpoin
                     checkpoint.info().path));
   }
   const std::vector<LogicalState>& states = checkpoint.tensors();
-  const bool momentum = std::any_of(states.begin(), states.end(), [](const LogicalState& state) {
-    return state.kind == model::StateKind::kMomentum;
-  });
+  const auto has = [&](model::StateKind kind) {
+    return std::any_of(states.begin(), states.end(), [&](const LogicalState& state) { return state.kind == kind; });
+  };
   // All state that there can be; what the checkpoint lacks is left out below.
-  const model::Recipe recipe{.param = tensor::DType::kF16,
-                             .master = true,
-                             .optimizer = momentum ? model::Optimizer::kSgdMomentum : model::Optimizer::kAdam};
+  const model::Recipe recipe{
+      .param = tensor::DType::kF16,
+      .master = true,
+      .optimizer = has(model::StateKind::kMomentum) ? model::Optimizer::kSgdMomentum : model::Optimizer::kAdam,
+      .previous = has(model::StateKind::kPrevious)};
   std::vector<DeviceId> devices;
   for (int rank = 0; rank < config.world(); ++rank) devices.emplace_back(rank);
   SCALAI_ASSIGN_OR_RETURN(const collection::Collection all,

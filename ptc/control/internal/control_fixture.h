@@ -98,8 +98,10 @@ std::vector<C> all_of(const std::vector<Command>& commands) {
 // A control loop on a scenario of its own. Timers are numbered in the order they are armed.
 class Driver {
  public:
-  explicit Driver(const std::string& text, const std::string& strategy = "reshard", bool reads_samples = false)
-      : reads_samples_(reads_samples) {
+  // `step_time` (null: the analytic model) outlives this.
+  explicit Driver(const std::string& text, const std::string& strategy = "reshard", bool reads_samples = false,
+                  const parallel::StepTimeModel* step_time = nullptr)
+      : reads_samples_(reads_samples), step_time_(step_time == nullptr ? analytic_ : *step_time) {
     absl::StatusOr<Scenario> scenario = scenario_of(kSmallCluster + text);
     SCALAI_CHECK(scenario.ok(), message_of(scenario.status()));
     scenario_ = std::make_unique<Scenario>(*std::move(scenario));
@@ -161,7 +163,8 @@ class Driver {
 
  private:
   const bool reads_samples_;
-  parallel::AnalyticStepTime step_time_;
+  const parallel::AnalyticStepTime analytic_;
+  const parallel::StepTimeModel& step_time_;
   std::unique_ptr<Scenario> scenario_;
   Strategy strategy_;
   std::unique_ptr<Control> control_;

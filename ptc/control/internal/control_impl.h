@@ -1,6 +1,8 @@
 #pragma once
-// The control loop's state and its handlers, spread over four sources by what they decide:
-//   control.cpp      events, the scenario's script, training
+// The control loop's state and its handlers, spread over sources by what they decide:
+//   control.cpp      events, the scenario's script
+//   pace.cpp         training: how long steps take, where it goes on
+//   choose.cpp       which configuration a job takes
 //   reconfigure.cpp  where a job goes, where its state comes from, attempts and commits
 //   snapshots.cpp    copies of a job's state
 //   bookkeeping.cpp  records for the report, the dataset's books
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "ptc/control/control.h"
+#include "ptc/control/internal/chooser.h"
 #include "ptc/control/internal/job.h"
 
 namespace scalai::control {
@@ -54,15 +57,22 @@ class Control::Impl {
 
   // Where the job stands may no longer be what it wants: finds out, and stops it at the next step boundary if so.
   void retarget(Job& job, const std::string& cause, bool forced = false);
-  void stop_at_boundary(Job& job);
   void lose_devices(Job& job, const std::set<DeviceId>& lost, double failed_at_s, const std::string& cause);
   bool lost_since(DeviceId device, double made_s) const;
-  void start_training(Job& job, double stall_s = 0);
-  double step_seconds(const Job& job) const;
   void stop(Job& job);
   void complete(Job& job);
   void stop_if_over();
   void end();  // the run is over as soon as all that was done is accounted for
+
+  // ---- pace.cpp ---------------------------------------------------------------------------------------------------
+  void start_training(Job& job, double stall_s = 0);
+  void train(const Job& job);  // the Train command of where it stands
+  void stop_at_boundary(Job& job);
+  double step_seconds(const Job& job);  // of a job that trains, beside all others that do
+  void update_paces();                  // after who trains, a device's speed or a link has changed
+  // Jobs whose steps now take another time end the one under way as it began and go on at the new pace.
+  void keep_pace();
+  void note_configuration(Job& job);
 
   // ---- snapshots.cpp --------------------------------------------------------------------------------------------
   int64_t next_milestone(const Job& job) const;
@@ -72,6 +82,25 @@ class Control::Impl {
   std::set<HostId> hosts_down() const;
   void drop_in_flight(Job& job, const std::function<bool(const Holding&)>& worthless);
 
+  // ---- choose.cpp -------------------------------------------------------------------------------------------------
+  // Nothing: the job waits.
+  std::optional<Target> choose_target(const Job& job);
+  std::shared_ptr<const ParallelChoice> listed_configuration(const Job& job, int gpus) const;
+  std::optional<Target> best_target(const Job& job);
+  void add_held(const Job& job, Chooser::Question& question) const;
+  // By the closed form; the devices in rank order.
+  parallel::Hardware hardware_on(const Job& job, const ParallelChoice& choice,
+                                 const std::vector<DeviceId>& devices) const;
+  parallel::StepTime priced(const Job& job, const ParallelChoice& choice, const parallel::Hardware& hardware) const;
+  struct Source;
+  std::optional<parallel::Change> change_to(const Job& job, const std::vector<DeviceId>& usable,
+                                            const std::vector<std::pair<Source, double>>& staged,
+                                            const parallel::Candidate& candidate, size_t& whole) const;
+  double reading_seconds(const Job& job, const Source& source) const;
+  double staging_seconds(const Source& source) const;
+  double least_change_s() const;
+  bool settled(const Job& job);  // it has what it wants
+
   // ---- reconfigure.cpp ------------------------------------------------------------------------------------------
   // A complete copy of the job's state to plan from.
   struct Source {
@@ -79,16 +108,16 @@ class Control::Impl {
     collection::Residency residency;
     bool restore = false;  // kept state comes back from host memory
   };
-  std::optional<Target> choose_target(const Job& job) const;
-  std::vector<DeviceId> usable_devices(const Job& job) const;
-  const ParallelChoice* choose_configuration(const Job& job, int gpus) const;
+  std::vector<DeviceId> free_devices(const Job& job) const;    // all it might be given, those it has first
+  std::vector<DeviceId> usable_devices(const Job& job) const;  // of these as many as it wants
   std::vector<Source> sources(const Job& job) const;
   void begin_reconfiguration(Job& job);
   void begin_attempt(Job& job);
-  bool settled(const Job& job) const;  // it has what it wants
-  std::vector<DeviceId> place_ranks(const Job& job, const Source& source, const collection::Collection& to) const;
+  std::vector<DeviceId> place_ranks(const Job& job, const Source& source, const collection::Collection& to,
+                                    const ParallelChoice& choice) const;
   // Error: no order keeps the memory cap.
-  absl::StatusOr<std::shared_ptr<const plan::Plan>> make_plan(const Source& source, const collection::Collection& to);
+  absl::StatusOr<std::shared_ptr<const plan::Plan>> make_plan(const Source& source,
+                                                              const collection::Collection& to) const;
   Execute execution(const Job& job, const Source& source, std::shared_ptr<const plan::Plan> plan) const;
   void commit(Job& job, const PhaseSeconds& phases);
   void wait(Job& job);
@@ -112,8 +141,16 @@ class Control::Impl {
   std::vector<Job> jobs_;
   std::set<DeviceId> dead_, draining_;
   std::map<DeviceId, double> repaired_at_s_;
-  std::map<DeviceId, double> speed_;  // of degraded devices, share of nominal
-  std::vector<bool> fired_;           // by scenario event
+  std::map<DeviceId, double> speed_;     // of degraded devices, share of nominal
+  std::map<std::string, double> links_;  // of degraded links, share of nominal; 0 = down
+  std::string paced_;                    // who trains, where and how fast, when paces_ were computed
+  std::map<int, double> paces_;          // seconds a step, by job
+  Chooser chooser_;
+  // Answers that count the way there hold within an event: a job's is asked for more than once.
+  std::map<int, std::pair<std::string, std::optional<Target>>> weighed_;
+  std::map<int, std::string>
+      no_fit_;               // by job that chooses: why nothing fitted when it was last asked; "" = something did
+  std::vector<bool> fired_;  // by scenario event
   static constexpr int kUntil = -1;
   std::vector<std::pair<int, bool>> timers_;  // by timer id: scenario event (or kUntil), deadline of a preemption
   int64_t next_tag_ = 1;

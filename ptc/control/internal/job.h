@@ -41,7 +41,7 @@ struct Training {
 
 // Where a job goes: a configuration on devices in rank order.
 struct Target {
-  const ParallelChoice* choice = nullptr;
+  std::shared_ptr<const ParallelChoice> choice;
   std::vector<DeviceId> devices;
 };
 
@@ -72,7 +72,7 @@ struct Job {
 
   // Held.
   std::vector<DeviceId> devices;  // allocated, in rank order
-  const ParallelChoice* choice = nullptr;
+  std::shared_ptr<const ParallelChoice> choice;
   Holding state;  // the committed epoch
   std::optional<Holding> checkpoint, redundant;
   std::map<int64_t, std::pair<bool, Holding>> in_flight;  // by Background tag; true = checkpoint, false = redundancy

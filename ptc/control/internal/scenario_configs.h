@@ -21,4 +21,8 @@ using proto::Source;
 std::optional<ParallelChoice> build_config(const proto::ParallelChoice& message, const std::string& path,
                                            const std::string& job_path, const JobSpec* job, Source& source);
 
+// Reports, at the layout at `path`, the worst stage and its largest term when training takes more than a GPU's memory.
+void check_training_memory(const parallel::Workload& workload, int64_t memory_bytes, const std::string& path, Note note,
+                           Source& source);
+
 }  // namespace scalai::control::internal

@@ -3,6 +3,7 @@
 // what they can, so that the parts after them find problems of their own.
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct Context {
   model::Fraction scale;                 // of every job's model
   int64_t whole_bytes = 0;               // state of all scaled jobs, one replica each: before scaling
   int64_t scaled_bytes = 0;              // and after
+  std::set<DeviceId> given;              // what the jobs so far begin with
 };
 
 // The cluster at `prefix` ("" or "cluster.") of a file; empty when it has a problem.
@@ -49,8 +51,15 @@ std::string resolved_text_of(const Scenario& scenario, const proto::Scenario& me
 // A resolved text with another name in its "strategy" line. Nothing else changes: expectations in it name theirs.
 std::string with_strategy(const std::string& resolved_text, const std::string& strategy);
 
+// In base units, so that reading it back gives the same number bit for bit.
+std::string seconds_text(double seconds);
+
 // `name` as seen from the folder of `file_name`.
 std::string beside(const std::string& file_name, const std::string& name);
+
+// One error for each line of `text`, all at `path`.
+void report_lines(Source& source, const std::string& path, const std::string& text, const std::string& hint,
+                  const std::vector<Note>& notes);
 
 // "the cluster has 16 GPUs", where the cluster is described.
 Note cluster_note(const Context& context);

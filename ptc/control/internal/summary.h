@@ -56,6 +56,15 @@ struct DatasetSummary {
   std::optional<bool> exactly_once;
 };
 
+// What a job trained as, from one moment on.
+struct ConfigurationSummary {
+  double since_s = 0;
+  std::string layout;
+  int64_t gpus = 0, micro_batch = 1;
+  std::string recompute;
+  std::optional<double> step_s, mfu;  // null: it stood still; the peak is unknown
+};
+
 struct JobSummary {
   std::string name, state, failure;
   int64_t steps = 0, samples = 0;
@@ -63,6 +72,8 @@ struct JobSummary {
   int64_t lost_steps = 0;
   double goodput_samples_per_s = 0, gpu_hours = 0;
   std::optional<DatasetSummary> dataset;  // the key is there only for a job that has one
+  // The key is there only for a job with step times that were computed.
+  std::optional<std::vector<ConfigurationSummary>> configurations;
   JobTotals totals;
   std::vector<ReconfigurationSummary> reconfigurations;
 };

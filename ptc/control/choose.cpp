@@ -1,0 +1,227 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ptc/base/status.h"
+#include "ptc/collection/megatron.h"
+#include "ptc/control/internal/control_impl.h"
+#include "ptc/parallel/step_time.h"
+#include "ptc/plan/estimate.h"
+
+namespace scalai::control {
+namespace {
+
+// Of the spec, which outlives everything here.
+std::shared_ptr<const ParallelChoice> not_owned(const ParallelChoice& choice) {
+  return {std::shared_ptr<const void>(), &choice};
+}
+
+bool all_in(const std::vector<DeviceId>& some, const std::vector<DeviceId>& devices) {
+  return std::all_of(some.begin(), some.end(), [&](DeviceId device) {
+    return std::find(devices.begin(), devices.end(), device) != devices.end();
+  });
+}
+
+// Flows between devices and host memory, each device over its own PCIe.
+double host_copy_seconds(const std::vector<BulkFlow>& flows, const plan::Cluster& cluster) {
+  double longest = 0;
+  std::map<DeviceId, int64_t> bytes;
+  for (const BulkFlow& flow : flows) {
+    const plan::Location& end = flow.src.kind == plan::Location::Kind::kDevice ? flow.src : flow.dst;
+    if (end.kind == plan::Location::Kind::kDevice) bytes[DeviceId(end.index)] += flow.bytes;
+  }
+  for (const auto& [device, size] : bytes) {
+    const double rate = cluster.hosts[static_cast<size_t>(cluster.host_of(device).value)].pcie_bytes_per_s;
+    if (rate > 0) longest = std::max(longest, static_cast<double>(size) / rate);
+  }
+  return longest;
+}
+
+// The first and the last pipeline stage have most to load: they hold both ends of the model.
+double loading_seconds(const collection::Collection& to, const plan::Cluster& cluster) {
+  double longest = 0;
+  for (const int rank : {0, to.ranks() - 1}) {
+    int64_t bytes = 0;
+    for (size_t i = 0; i < to.tensors.size(); ++i) {
+      bytes += to.pieces(TensorId(static_cast<int64_t>(i)), LogicalRank(rank)).elements *
+               tensor::size_of(to.tensors[i].dtype);
+    }
+    const DeviceId device = to.device_of_rank[static_cast<size_t>(rank)];
+    const double rate = cluster.hosts[static_cast<size_t>(cluster.host_of(device).value)].pcie_bytes_per_s;
+    if (rate > 0) longest = std::max(longest, static_cast<double>(bytes) / rate);
+  }
+  return longest;
+}
+
+}  // namespace
+
+std::shared_ptr<const ParallelChoice> Control::Impl::listed_configuration(const Job& job, int gpus) const {
+  const collection::ParallelConfig* first = nullptr;  // the configuration the job starts with
+  for (const ParallelChoice& choice : job.spec->configs) {
+    if (choice.config.world() == job.spec->gpus) first = &choice.config;
+  }
+  const auto allowed = [&](const collection::ParallelConfig& config) {
+    if (!strategy_.data_parallel_only || first == nullptr) return true;
+    return config.tp == first->tp && config.pp == first->pp && config.cp == first->cp && config.ep == first->ep &&
+           config.vpp == first->vpp;
+  };
+  const ParallelChoice* best = nullptr;
+  for (const ParallelChoice& choice : job.spec->configs) {
+    if (choice.config.world() > gpus || !allowed(choice.config)) continue;
+    if (best == nullptr || choice.config.world() > best->config.world()) best = &choice;
+  }
+  return best == nullptr ? nullptr : not_owned(*best);
+}
+
+// What a copy of the job's state costs to stage, of a strategy whose state goes by way of host memory.
+double Control::Impl::staging_seconds(const Source& source) const {
+  if (!strategy_.staged() || source.residency.storage || source.restore) return 0;
+  const bool every_replica = strategy_.planner.sources != plan::SourceRule::kFirstReplica;
+  return host_copy_seconds(stage_flows(*source.holding.collection, source.holding.gone, scenario_.cluster,
+                                       strategy_.planner.hub, every_replica),
+                           scenario_.cluster);
+}
+
+// What every change costs, whatever it moves.
+double Control::Impl::least_change_s() const {
+  const Costs& costs = strategy_.costs;
+  return costs.plan_s + costs.restart_s + costs.transfer_start_s + communicator_s(costs, 1);
+}
+
+// What no plan undercuts: of a source that is nowhere but in storage all the state is read from there once.
+double Control::Impl::reading_seconds(const Job& job, const Source& source) const {
+  const std::vector<DeviceId>& held = source.holding.collection->device_of_rank;
+  const bool elsewhere =
+      !source.residency.storage || !source.residency.extra.empty() ||
+      std::any_of(held.begin(), held.end(), [&](DeviceId device) { return source.residency.lost.count(device) == 0; });
+  const double rate = scenario_.cluster.storage_read_bytes_per_s;
+  if (elsewhere || rate <= 0) return 0;
+  const int64_t bytes = model::state_bytes(job.spec->model, job.spec->recipe, /*per_home=*/false);
+  return static_cast<double>(bytes) / rate * job.spec->state_ratio;
+}
+
+// `whole` is the first source that has all the state, once that is known: it does not depend on the candidate. What is
+// beyond the horizon whatever the plan needs none. What is counted of the way there: planning, restart, memory, the plan's transfers (ptc/plan/estimate.h), staging and
+// loading, checks, communicators, and the steps that a rollback has run again. A narrower model moves fewer bytes, but the
+// choice is the real one's.
+std::optional<parallel::Change> Control::Impl::change_to(const Job& job, const std::vector<DeviceId>& usable,
+                                                         const std::vector<std::pair<Source, double>>& staged,
+                                                         const parallel::Candidate& candidate, size_t& whole) const {
+  if (whole < staged.size()) {
+    const double least_s = least_change_s() + reading_seconds(job, staged[whole].first);
+    if (least_s >= job.spec->choose->horizon_s) return parallel::Change{.reconfiguration_s = least_s};
+  }
+  auto built = collection::megatron_collection(
+      job.spec->model, job.spec->recipe, candidate.config,
+      devices_for(candidate.config, usable, scenario_.cluster, candidate.training.precision.math, speed_));
+  if (!built.ok()) return std::nullopt;
+  const ParallelChoice choice{.config = candidate.config, .training = candidate.training};
+  bool all_planned = true;
+  for (size_t i = whole < staged.size() ? whole : 0; i < staged.size(); ++i) {
+    const auto& [source, staging_s] = staged[i];
+    collection::Collection to = *built;
+    if (strategy_.places()) to.device_of_rank = place_ranks(job, source, to, choice);
+    const auto made = make_plan(source, to);
+    all_planned = all_planned && made.ok();
+    if (!made.ok() || !(*made)->feasible()) continue;
+    if (all_planned) whole = i;
+    const plan::Plan& plan = **made;
+    const Costs& costs = strategy_.costs;
+    double moving_s = plan::allocate_seconds(plan, costs.allocate_bytes_per_s) +
+                      plan::estimate_seconds(plan, scenario_.cluster) +
+                      plan::allocate_seconds(plan, costs.verify_bytes_per_s) + staging_s;
+    if (strategy_.staged()) moving_s += loading_seconds(to, scenario_.cluster);
+    const double rerun_s = static_cast<double>(job.state.step - source.holding.step) * candidate.time.step_s;
+    return parallel::Change{.reconfiguration_s = least_change_s() - communicator_s(costs, 1) +
+                                                 communicator_s(costs, to.ranks()) + moving_s * job.spec->state_ratio +
+                                                 rerun_s,
+                            .bytes_between_hosts = plan.bytes.cross_host,
+                            .bytes_moved = plan.bytes.same_host + plan.bytes.cross_host + plan.bytes.from_storage};
+  }
+  return std::nullopt;
+}
+
+parallel::StepTime Control::Impl::priced(const Job& job, const ParallelChoice& choice,
+                                         const parallel::Hardware& hardware) const {
+  const parallel::Training& training = choice.training ? *choice.training : job.spec->training;
+  return parallel::step_time({job.spec->shape, choice.config, training}, hardware);
+}
+
+parallel::Hardware Control::Impl::hardware_on(const Job& job, const ParallelChoice& choice,
+                                              const std::vector<DeviceId>& devices) const {
+  return parallel::hardware_of(scenario_.cluster, choice.config, devices, speed_, job.spec->training.precision.math);
+}
+
+// What the job may keep.
+void Control::Impl::add_held(const Job& job, Chooser::Question& question) const {
+  const bool holds = job.mode != Mode::kWaiting && job.choice != nullptr &&
+                     job.choice->config.world() <= job.wanted_gpus && all_in(job.devices, free_devices(job)) &&
+                     job.devices.size() == static_cast<size_t>(job.choice->config.world());
+  if (!holds) return;
+  question.held = job.choice.get();
+  question.held_hardware = hardware_on(job, *job.choice, job.devices);
+  question.held_time = priced(job, *job.choice, question.held_hardware);
+}
+
+std::optional<Target> Control::Impl::best_target(const Job& job) {
+  const std::vector<DeviceId> usable = usable_devices(job);
+  Chooser::Question question{.job = *job.spec, .devices = usable, .speed = speed_};
+  if (strategy_.data_parallel_only) question.all_but_dp = &job.spec->configs.front();
+  const bool weighs = job.spec->choose->objective == parallel::Objective::kPayOff && job.state.collection != nullptr;
+  std::string key;
+  if (weighs) {
+    key = fmt::format("{} {} {} {} {}:", events_.size(), job.state.collection->epoch, job.state.gone.size(),
+                      static_cast<int>(job.mode), job.devices.size());
+    for (const DeviceId device : usable) key += fmt::format("{} ", device.value);
+    if (const auto known = weighed_.find(job.index); known != weighed_.end() && known->second.first == key)
+      return known->second.second;
+    std::vector<std::pair<Source, double>> staged;
+    for (const Source& source : sources(job)) staged.emplace_back(source, staging_seconds(source));
+    question.least_change_s = least_change_s();
+    const size_t unknown = staged.size();
+    question.change = [this, &job, &usable, staged = std::move(staged),
+                       whole = unknown](const parallel::Candidate& candidate) mutable {
+      return change_to(job, usable, staged, candidate, whole);
+    };
+  }
+  add_held(job, question);
+  absl::StatusOr<Chooser::Choice> best = chooser_.best(question);
+  if (weighs && !best.ok()) {  // no way anywhere: the attempt will say why
+    question.change = nullptr;
+    best = chooser_.best(question);
+  }
+  std::optional<Target> target;
+  if (best.ok() && best->held) {
+    target = Target{job.choice, job.devices};
+  } else if (best.ok()) {
+    target = Target{std::make_shared<const ParallelChoice>(*best),
+                    devices_for(best->config, usable, scenario_.cluster, job.spec->training.precision.math, speed_)};
+  }
+  no_fit_[job.index] = best.ok() ? "" : message_of(best.status());
+  if (weighs) weighed_[job.index] = {key, target};
+  return target;
+}
+
+std::optional<Target> Control::Impl::choose_target(const Job& job) {
+  if (job.spec->choose) return best_target(job);
+  std::vector<DeviceId> usable = usable_devices(job);
+  const int gpus = std::min(job.wanted_gpus, static_cast<int>(usable.size()));
+  const std::shared_ptr<const ParallelChoice> choice = listed_configuration(job, gpus);
+  if (choice == nullptr) return std::nullopt;
+  // More devices than before, but not enough for a larger configuration: no reason to move.
+  const bool same_size = job.choice != nullptr && *choice == *job.choice && job.wanted_devices.empty() &&
+                         job.devices.size() == static_cast<size_t>(choice->config.world());
+  if (same_size && all_in(job.devices, usable)) return Target{choice, job.devices};
+  usable.resize(static_cast<size_t>(choice->config.world()));
+  return Target{choice, std::move(usable)};
+}
+
+bool Control::Impl::settled(const Job& job) {
+  const std::optional<Target> target = choose_target(job);
+  if (!target || job.forced || job.choice == nullptr || *target->choice != *job.choice) return false;
+  return strategy_.places() ? std::is_permutation(target->devices.begin(), target->devices.end(), job.devices.begin(),
+                                                  job.devices.end())
+                            : target->devices == job.devices;
+}
+
+}  // namespace scalai::control

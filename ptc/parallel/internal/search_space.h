@@ -1,0 +1,52 @@
+#pragma once
+// The points of a search: every configuration that divides, with the micro-batches and recomputations that go with it, and
+// for each a step time that no pricing can undercut.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ptc/parallel/search.h"
+
+namespace scalai::parallel::internal {
+
+struct Point {
+  int tp = 1, pp = 1, dp = 1, cp = 1, ep = 1, etp = 1, vpp = 1;
+  int zero = 0;
+  int micro_batch = 1;
+  Recompute recompute = Recompute::kNone;
+  int gpus() const { return tp * pp * dp * cp; }
+};
+
+// Before in ties of the score: see search.h.
+bool goes_first(const Point& a, const Point& b);
+
+// Every point, in a fixed order. CHECK: check_space.
+void for_each_point(const ModelShape& model, const SearchSpace& space, const std::function<void(const Point&)>& visit);
+
+collection::ParallelConfig config_of(const Point& point, const SearchSpace& space);
+Training training_of(const Point& point, const SearchSpace& space);
+int64_t memory_limit(const SearchSpace& space);
+
+// Which rule leaves no point, for a space that has none.
+std::string why_empty(const ModelShape& model, const SearchSpace& space);
+
+// Least seconds of a step: the matrix products of the layers and the head alone, shared out evenly, at what large kernels
+// reach of the fastest GPU's peak, and the pipeline's fill with the layers' part of them. Attention, memory-bound work and
+// communication count nothing. Seconds in `wait_s` are idle.
+class Bound {
+ public:
+  Bound(const ModelShape& model, const SearchSpace& space);
+  struct Least {
+    double work_s = 0, wait_s = 0;
+    double step_s() const { return work_s + wait_s; }
+  };
+  Least of(const Point& point) const;
+
+ private:
+  const SearchSpace& space_;
+  double layers_s_ = 0, head_s_ = 0;  // of the whole batch on one GPU, forward and backward
+};
+
+}  // namespace scalai::parallel::internal

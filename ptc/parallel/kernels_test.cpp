@@ -1,0 +1,127 @@
+#include "ptc/parallel/kernels.h"
+
+#include <gtest/gtest.h>
+
+#include "ptc/plan/catalogue.h"
+
+namespace scalai::parallel {
+namespace {
+
+// Round figures: 100 multiprocessors of 1 TFLOP/s, 1 TB/s.
+constexpr GpuRates kRates = {
+    .product_flops = 100e12, .attention_flops = 50e12, .bytes_per_s = 1e12, .multiprocessors = 100};
+constexpr GpuRates kNoMemory = {
+    .product_flops = 100e12, .attention_flops = 50e12, .bytes_per_s = 0, .multiprocessors = 100};
+
+double seconds(const GpuRates& rates, const Product& product) {
+  return product_seconds(rates, rates.product_flops, product);
+}
+
+TEST(Kernels, AProductThatFillsAllWavesTakesItsFlopsAndTheOverheadOfTiles) {
+  // 10 × 10 tiles of 256 × 128: one wave. 2 · 256 · 128 · (4096 + 64) FLOPs at 1 TFLOP/s.
+  const Product product{.m = 2560, .n = 1280, .k = 4096};
+  EXPECT_NEAR(seconds(kNoMemory, product), 2.0 * 256 * 128 * (4096 + 64) / 1e12, 1e-12);
+  EXPECT_NEAR(product.flops() / seconds(kNoMemory, product) / 100e12, 4096.0 / 4160, 1e-9);
+}
+
+TEST(Kernels, OneTileMoreIsAnotherWaveUnlessSmallerTilesFitBetter) {
+  const double full = seconds(kNoMemory, {.m = 2560, .n = 1280, .k = 4096});
+  const double more = seconds(kNoMemory, {.m = 2560, .n = 1281, .k = 4096});
+  EXPECT_GT(more, 1.05 * full);
+  EXPECT_LE(more, 2 * full);
+  // 25 tiles of 256 × 128 keep a quarter of the GPU busy; 100 of 128 × 64 all of it, at 0.75 of the rate.
+  const double small = seconds(kNoMemory, {.m = 640, .n = 1280, .k = 4096});
+  EXPECT_NEAR(small, 2.0 * 128 * 64 * (4096 + 64) / (0.75 * 1e12), 1e-12);
+}
+
+TEST(Kernels, BatchesShareWaves) {
+  const double one = seconds(kNoMemory, {.m = 256, .n = 128, .k = 1024});
+  const double hundred = seconds(kNoMemory, {.m = 256, .n = 128, .k = 1024, .count = 100});
+  EXPECT_LT(hundred, 10 * one);
+  EXPECT_NEAR(hundred, 2.0 * 256 * 128 * (1024 + 64) / 1e12, 1e-12);
+}
+
+TEST(Kernels, ShortSumsAndPaddingCost) {
+  const auto efficiency = [](double m, double k) {
+    const Product product{.m = m, .n = 12800, .k = k};
+    return product.flops() / seconds(kNoMemory, product) / 100e12;
+  };
+  EXPECT_NEAR(efficiency(2560, 64), 0.5, 1e-9);
+  EXPECT_GT(efficiency(2560, 4096), efficiency(2560, 512));
+  EXPECT_NEAR(efficiency(1, 4096) / efficiency(128, 4096), 1.0 / 128, 1e-9);
+}
+
+TEST(Kernels, WhatMovesMoreThanItComputesIsBoundByMemory) {
+  const Product product{.m = 25600, .n = 12800, .k = 16, .element_bytes = 2, .result_bytes = 2};
+  const double bytes = 2.0 * (25600 * 16 + 16 * 12800 + 25600.0 * 12800);
+  EXPECT_NEAR(seconds(kRates, product), bytes / 1e12, 1e-9);
+  EXPECT_GT(seconds(kRates, {.m = 25600, .n = 12800, .k = 16, .result_bytes = 8}), 3 * seconds(kRates, product));
+}
+
+TEST(Kernels, WithoutANumberOfMultiprocessorsALastWaveLosesNothing) {
+  GpuRates unknown = kNoMemory;
+  unknown.multiprocessors = 0;
+  // One tile of 101 in a second wave: a hundredth more, not twice.
+  const auto tiles = [](double count) { return Product{.m = 256, .n = 128, .k = 4096, .count = count}; };
+  const double full = seconds(kNoMemory, tiles(100));
+  EXPECT_NEAR(seconds(unknown, tiles(100)), full, 1e-12);
+  EXPECT_NEAR(seconds(unknown, tiles(101)), 1.01 * full, 1e-12);
+  EXPECT_NEAR(seconds(unknown, tiles(1)), 0.01 * full, 1e-12);
+  const StageGpu gpu{.gpu = {.name = "new", .peak_flops = 1e15}};
+  EXPECT_EQ(rates_of(gpu, Math::kBF16).multiprocessors, 0);
+}
+
+TEST(Kernels, NothingTakesNoTime) {
+  EXPECT_EQ(seconds(kRates, {.m = 0, .n = 1, .k = 1}), 0);
+  KernelTime time(kRates);
+  time.memory(0);
+  EXPECT_EQ(time.seconds(), 0);
+}
+
+TEST(Kernels, TermsAreKeptApart) {
+  KernelTime time(kRates);
+  time.memory(1e9);
+  EXPECT_DOUBLE_EQ(time.memory_s(), 1e-3);
+  EXPECT_DOUBLE_EQ(time.matrix_s(), 0);
+  EXPECT_DOUBLE_EQ(time.launch_s(), 2e-6);
+  const Product product{.m = 2560, .n = 1280, .k = 4096};
+  time.product(product);
+  EXPECT_DOUBLE_EQ(time.matrix_s(), seconds(kRates, product));
+  time.attention_product(product);
+  EXPECT_DOUBLE_EQ(time.matrix_s(), 3 * seconds(kRates, product));  // at half the rate
+  EXPECT_DOUBLE_EQ(time.launch_s(), 6e-6);
+  EXPECT_DOUBLE_EQ(time.seconds(), time.matrix_s() + time.memory_s() + time.launch_s());
+}
+
+TEST(Kernels, NoKernelIsShorterThanItsLaunch) {
+  KernelTime time(kRates);
+  time.memory(1e6);  // 1 µs
+  EXPECT_DOUBLE_EQ(time.seconds(), 6e-6);
+}
+
+TEST(Kernels, FusedAttentionIsFasterForwardAndBoundByMemoryWhereShort) {
+  KernelTime forward(kRates), backward(kRates), bound(kRates);
+  forward.flash(1e12, 1, false);
+  backward.flash(1e12, 1, true);
+  bound.flash(1, 1e9, false);
+  EXPECT_GT(forward.matrix_s(), 1e12 / 50e12);
+  EXPECT_GT(backward.matrix_s(), forward.matrix_s());
+  EXPECT_DOUBLE_EQ(bound.matrix_s(), 1e-3);
+}
+
+TEST(Kernels, RatesAreSharesOfPeaks) {
+  const StageGpu half{.gpu = *plan::find_gpu_kind("h100-80g"), .speed = 0.5};
+  const Efficiency bf16 = efficiency_of(half.gpu, Math::kBF16), fp8 = efficiency_of(half.gpu, Math::kFP8);
+  const GpuRates rates = rates_of(half, Math::kFP8);
+  EXPECT_DOUBLE_EQ(rates.product_flops, 0.5 * 1979e12 * fp8.matrix);
+  EXPECT_DOUBLE_EQ(rates.attention_flops, 0.5 * 989.5e12 * bf16.matrix);
+  EXPECT_DOUBLE_EQ(rates.bytes_per_s, 0.5 * 3350e9 * bf16.memory);
+  EXPECT_EQ(rates.multiprocessors, 132);
+  EXPECT_DOUBLE_EQ(rates_of(half, Math::kBF16).attention_flops, rates_of(half, Math::kBF16).product_flops);
+  StageGpu mixed = half;
+  mixed.memory_bytes_per_s = 7e11;
+  EXPECT_DOUBLE_EQ(rates_of(mixed, Math::kBF16).bytes_per_s, 7e11);
+}
+
+}  // namespace
+}  // namespace scalai::parallel

@@ -1,0 +1,337 @@
+#include "ptc/parallel/memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "ptc/base/status.h"
+#include "ptc/base/units.h"
+#include "ptc/parallel/schedule.h"
+
+namespace scalai::parallel {
+namespace {
+
+constexpr int64_t kVocabMultiple = 128;  // Megatron's make-vocab-size-divisible-by, times tp
+constexpr double kFullLogitBytes = 4;    // the loss is computed in fp32
+// Elements that ResNet-50's convolutions put out for an image (Radosavovic et al. 2020, "Designing Network Design
+// Spaces"); as many again come out of the norms and go into the next convolution.
+constexpr double kConvolutionElements = 2 * 11.1e6;
+
+std::string size_text(double bytes) { return format_bytes(static_cast<int64_t>(bytes)); }
+std::string number(double value) { return fmt::format("{:.4g}", value); }
+
+int64_t padded(int64_t rows, int tp) {
+  const int64_t multiple = kVocabMultiple * tp;
+  return (rows + multiple - 1) / multiple * multiple;
+}
+
+// Of one rank: the rows of an embedding or of a head that tp cuts.
+double embedding_elements(const Workload& w) {
+  return static_cast<double>(padded(w.model.vocab, w.config.tp) / w.config.tp * w.model.hidden);
+}
+
+// What tp makes of a layer: a key-value head is never cut, so ranks beyond their number repeat them.
+double layer_elements(const Workload& w) {
+  const ModelShape& m = w.model;
+  const double kv = 2.0 * static_cast<double>(m.kv_heads * m.head_dim * (m.hidden + (m.biases ? 1 : 0)));
+  const double rest = static_cast<double>(m.layer_cut_params) - kv;
+  return rest / w.config.tp + kv / std::min(w.config.tp, m.kv_heads) + static_cast<double>(m.layer_replicated_params);
+}
+
+double layer_expert_elements(const Workload& w) {
+  if (w.model.experts == 0) return 0;
+  const double held = static_cast<double>(w.model.experts) / w.config.ep;
+  return held * static_cast<double>(w.model.layer_expert_params) / w.config.etp;
+}
+
+// What a stage has before its first layer and behind its last: a tied embedding is at both ends.
+struct EndElements {
+  double first = 0, last = 0;
+};
+EndElements end_elements(const Workload& w, int stage) {
+  const ModelShape& m = w.model;
+  EndElements ends;
+  if (stage == 0)
+    ends.first = static_cast<double>(m.first_params) + (m.embedding_params > 0 ? embedding_elements(w) : 0);
+  if (stage == w.config.pp - 1) {
+    ends.last = static_cast<double>(m.last_params) + (m.head_params > 0 || m.tied ? embedding_elements(w) : 0);
+  }
+  return ends;
+}
+
+// Layers of each chunk of a stage, first chunk first.
+std::vector<int> chunks_of(const Workload& w, int stage) {
+  const std::vector<int> all = collection::layers_per_stage(w.config, w.model.layers);
+  std::vector<int> chunks;
+  for (int c = 0; c < w.config.vpp; ++c) chunks.push_back(all[static_cast<size_t>(c * w.config.pp + stage)]);
+  return chunks;
+}
+
+// Tokens of a micro-batch on a rank before sequence parallelism.
+double tokens(const Workload& w) {
+  return static_cast<double>(w.training.micro_batch) * w.training.sequence / w.config.cp;
+}
+// What sequence parallelism divides by.
+double divisor(const Workload& w) { return w.training.sequence_parallel ? w.config.tp : 1; }
+
+// Bytes a token that the feed-forward part keeps.
+double feed_forward_bytes(const Workload& w, double a) {
+  const ModelShape& m = w.model;
+  const double inner = (m.gated ? 3 : 2) * a * static_cast<double>(m.ffn) / w.config.tp;
+  if (m.experts == 0) return inner;
+  const double rows = 2 * a * static_cast<double>(m.hidden) * w.config.etp / w.config.tp;
+  return m.experts_per_token * (inner + rows);
+}
+
+double layer_bytes(const Workload& w, Recompute recompute) {
+  const ModelShape& m = w.model;
+  const double a = w.training.precision.activation_bytes, h = static_cast<double>(m.hidden), tp = w.config.tp;
+  if (recompute == Recompute::kFull) return tokens(w) * a * h / divisor(w);
+  const double divided = (4 * a + (m.dropout ? 2 : 0)) * h;
+  const double heads = m.heads / tp;
+  const double kv_heads = static_cast<double>(m.kv_heads) / std::min(w.config.tp, m.kv_heads);
+  const double attention = a * static_cast<double>(m.head_dim) * (2 * heads + 2 * kv_heads);
+  const bool core = !w.training.flash_attention && recompute == Recompute::kNone;
+  const double scores = core ? (m.dropout ? 2 * a + 1 : a) * heads * w.training.sequence : 0;
+  return tokens(w) * (divided / divisor(w) + attention + feed_forward_bytes(w, a) + scores);
+}
+
+// What goes over all stages and terms. Texts are made only where someone reads them, so `text` is a function.
+class Sizer {
+ public:
+  explicit Sizer(const Workload& workload)
+      : w_(workload),
+        shape_{.schedule = w_.training.schedule,
+               .pp = w_.config.pp,
+               .vpp = w_.config.vpp,
+               .micro_batches = w_.training.micro_batches(w_.config.dp)},
+        layer_bytes_(w_.model.heads > 0 ? layer_bytes(w_, w_.training.recompute) : 0) {}
+
+  // Calls add(name, bytes, text) for each term of a stage.
+  template <class Add>
+  void state(int stage, const Add& add) const;
+  template <class Add>
+  void working(int stage, const Add& add) const;
+  double margin(double comes_and_goes) const {
+    return kFragmentation * comes_and_goes + kContextBytes + communicators() * kCommunicatorBytes;
+  }
+  int communicators() const;
+
+ private:
+  template <class Add>
+  void kept(std::string_view name, double each, bool sharded, const StageElements& elements, const Add& add) const;
+  template <class Add>
+  void ends(int stage, const Add& add) const;
+  template <class Add>
+  void convolutions(int stage, const Add& add) const;
+  double layers_in_flight(const std::vector<int>& chunks, int stage) const;
+
+  const Workload& w_;
+  PipelineShape shape_;
+  double layer_bytes_;
+};
+
+template <class Add>
+void Sizer::kept(std::string_view name, double each, bool sharded, const StageElements& elements,
+                 const Add& add) const {
+  const double dense = sharded ? w_.config.dp * w_.config.cp : 1, experts = sharded ? w_.config.edp() : 1;
+  add(name, each * (elements.dense / dense + elements.experts / experts), [&] {
+    std::string text = fmt::format("{} B · {}", each, number(elements.dense));
+    if (sharded) text += fmt::format(" / {} (dp·cp)", dense);
+    if (elements.experts > 0) text += fmt::format(" + {} B · {} of experts", each, number(elements.experts));
+    if (elements.experts > 0 && sharded) text += fmt::format(" / {} (edp)", experts);
+    return text;
+  });
+}
+
+template <class Add>
+void Sizer::state(int stage, const Add& add) const {
+  const StageElements elements = stage_elements(w_, stage);
+  const Precision& precision = w_.training.precision;
+  kept(memory_term::kParameters, precision.param_bytes, w_.config.zero >= 3, elements, add);
+  kept(memory_term::kGradients, precision.gradient_bytes, shards_gradients(w_.config), elements, add);
+  kept(memory_term::kOptimizer, precision.optimizer_bytes, w_.config.zero >= 1, elements, add);
+  if (w_.training.schedule == Schedule::kTwoBW) {
+    kept(memory_term::kPrevious, precision.param_bytes, w_.config.zero >= 3, elements, add);
+  }
+}
+
+// Micro-batches in flight, times layers. Where a stage's chunks differ, what is in flight of which decides.
+double Sizer::layers_in_flight(const std::vector<int>& chunks, int stage) const {
+  const bool alike = std::all_of(chunks.begin(), chunks.end(), [&](int layers) { return layers == chunks.front(); });
+  if (alike) return in_flight(shape_, stage) * chunks.front() * w_.config.vpp;
+  int now = 0, most = 0;
+  for (const Slot& slot : slots_of(shape_, stage)) {
+    now += (slot.backward ? -1 : 1) * chunks[static_cast<size_t>(slot.chunk)];
+    most = std::max(most, now);
+  }
+  return most;
+}
+
+template <class Add>
+void Sizer::working(int stage, const Add& add) const {
+  if (w_.model.heads == 0) return convolutions(stage, add);
+  const std::vector<int> chunks = chunks_of(w_, stage);
+  const double flying = layers_in_flight(chunks, stage);
+  add(memory_term::kActivations, flying * layer_bytes_, [&] {
+    const int layers = std::accumulate(chunks.begin(), chunks.end(), 0);
+    return fmt::format("{} layers · {} micro-batches in flight · {} a layer", layers, number(flying / layers),
+                       size_text(layer_bytes_));
+  });
+  ends(stage, add);
+  const double again = layer_bytes(w_, Recompute::kNone) - layer_bytes_;
+  add(memory_term::kRecomputed, again, [&] { return fmt::format("{} of one layer", size_text(again)); });
+  if (w_.config.zero < 3) return;
+  const double layer = layer_elements(w_) + layer_expert_elements(w_);
+  const int layers = std::min(2, std::accumulate(chunks.begin(), chunks.end(), 0));
+  const EndElements ends = end_elements(w_, stage);
+  const double end = std::max(ends.first, ends.last);
+  const bool with_end = layers < 2 || end > layer;
+  const double whole = with_end ? layer + end : 2 * layer;
+  add(memory_term::kGathered, w_.training.precision.param_bytes * whole, [&] {
+    const std::string what = with_end ? fmt::format("({} + {})", number(layer), number(end)) : "2 · " + number(layer);
+    return fmt::format("{} B · {}", w_.training.precision.param_bytes, what);
+  });
+}
+
+template <class Add>
+void Sizer::ends(int stage, const Add& add) const {
+  const double share = tokens(w_), h = static_cast<double>(w_.model.hidden);
+  const double a = w_.training.precision.activation_bytes;
+  const double m = shape_.micro_batches;
+  if (stage == 0 && w_.model.dropout) {
+    // The first chunk alone: pp micro-batches of the next group follow the first group before a backward pass ends.
+    const double flying = shape_.vpp == 1 ? in_flight(shape_, 0) : std::min(2.0 * shape_.pp - 1, m);
+    add(memory_term::kEmbedding, flying * share * h / divisor(w_),
+        [&] { return fmt::format("{} micro-batches · {}", number(flying), size_text(share * h / divisor(w_))); });
+  }
+  if (stage != w_.config.pp - 1) return;
+  const double flying = shape_.schedule == Schedule::kGPipe ? m : 1;
+  add(memory_term::kHead, flying * share * 2 * a * h / divisor(w_),
+      [&] { return fmt::format("{} micro-batches · {}", number(flying), size_text(share * 2 * a * h / divisor(w_))); });
+  const double logits = share * static_cast<double>(padded(w_.model.vocab, w_.config.tp)) / w_.config.tp;
+  add(memory_term::kLogits, (flying * kFullLogitBytes + a) * logits, [&] {
+    return fmt::format("({} · {} B + {} B) · {} logits", number(flying), kFullLogitBytes, a, number(logits));
+  });
+}
+
+// Its layers differ and are all counted as on the first stage (model_shape.h).
+template <class Add>
+void Sizer::convolutions(int stage, const Add& add) const {
+  if (stage != 0) return;
+  const double image = kConvolutionElements * w_.training.precision.activation_bytes;
+  const double flying = in_flight(shape_, 0);
+  add(memory_term::kActivations, flying * w_.training.micro_batch * image, [&] {
+    return fmt::format("{} micro-batches · {} images · {}", number(flying), w_.training.micro_batch, size_text(image));
+  });
+}
+
+int Sizer::communicators() const {
+  const collection::ParallelConfig& c = w_.config;
+  return (c.tp > 1) + (c.cp > 1) + (c.dp * c.cp > 1) + (c.pp > 1) + (c.ep > 1) + (c.etp > 1) +
+         (w_.model.experts > 0 && c.edp() > 1);
+}
+
+// Two walks over the same terms: sums alone, and with the texts.
+struct Sums {
+  double state = 0, working = 0;
+  double bytes() const { return state + working; }
+};
+Sums sums_of(const Sizer& sizer, int stage) {
+  Sums sums;
+  sizer.state(stage, [&](std::string_view, double bytes, const auto&) { sums.state += bytes; });
+  sizer.working(stage, [&](std::string_view, double bytes, const auto&) { sums.working += bytes; });
+  return sums;
+}
+
+Sums worst_of(const Sizer& sizer, int stages) {
+  Sums worst = sums_of(sizer, 0);
+  for (int stage = 1; stage < stages; ++stage) {
+    const Sums sums = sums_of(sizer, stage);
+    if (sums.bytes() > worst.bytes()) worst = sums;
+  }
+  return worst;
+}
+
+void check(const Workload& workload) {
+  const absl::Status status = check_workload(workload);
+  SCALAI_CHECK(status.ok(), message_of(status));
+}
+
+}  // namespace
+
+double StageMemory::bytes() const {
+  return std::accumulate(terms.begin(), terms.end(), 0.0,
+                         [](double sum, const MemoryTerm& term) { return sum + term.bytes; });
+}
+
+double StageMemory::bytes(std::string_view term) const {
+  for (const MemoryTerm& one : terms) {
+    if (one.name == term) return one.bytes;
+  }
+  return 0;
+}
+
+const StageMemory& MemoryEstimate::worst() const {
+  return *std::max_element(stages.begin(), stages.end(),
+                           [](const StageMemory& a, const StageMemory& b) { return a.bytes() < b.bytes(); });
+}
+
+double MemoryEstimate::bytes() const { return worst().bytes() + margin_bytes; }
+
+bool shards_gradients(const collection::ParallelConfig& config) {
+  return config.zero >= 3 || (config.zero == 2 && config.pp == 1);
+}
+
+MemoryEstimate memory_of(const Workload& workload) {
+  check(workload);
+  const Sizer sizer(workload);
+  MemoryEstimate estimate;
+  for (int stage = 0; stage < workload.config.pp; ++stage) {
+    StageMemory memory;
+    memory.stage = stage;
+    const auto add = [&](std::string_view name, double bytes, const auto& text) {
+      if (bytes > 0) memory.terms.push_back({std::string(name), bytes, text()});
+    };
+    sizer.state(stage, add);
+    sizer.working(stage, add);
+    estimate.stages.push_back(std::move(memory));
+  }
+  const double comes_and_goes = worst_of(sizer, workload.config.pp).working;
+  estimate.margin_bytes = sizer.margin(comes_and_goes);
+  estimate.margin_formula =
+      fmt::format("{:g} % of {} + {} + {} communicators · {}", 100 * kFragmentation, size_text(comes_and_goes),
+                  size_text(kContextBytes), sizer.communicators(), size_text(kCommunicatorBytes));
+  return estimate;
+}
+
+double memory_bytes(const Workload& workload) {
+  check(workload);
+  const Sizer sizer(workload);
+  const Sums worst = worst_of(sizer, workload.config.pp);
+  return worst.bytes() + sizer.margin(worst.working);
+}
+
+double layer_activation_bytes(const Workload& workload) {
+  check(workload);
+  return workload.model.heads > 0 ? layer_bytes(workload, workload.training.recompute) : 0;
+}
+
+StageElements stage_elements(const Workload& w, int stage) {
+  StageElements elements;
+  if (w.model.heads > 0) {
+    const std::vector<int> chunks = chunks_of(w, stage);
+    const int layers = std::accumulate(chunks.begin(), chunks.end(), 0);
+    elements.dense = layers * layer_elements(w);
+    elements.experts = layers * layer_expert_elements(w);
+    elements.layers = elements.dense + elements.experts;
+  }
+  const EndElements ends = end_elements(w, stage);
+  elements.dense += ends.first + ends.last;
+  // Both ends on one stage share a tied embedding.
+  if (w.model.tied && w.config.pp == 1) elements.dense -= embedding_elements(w);
+  return elements;
+}
+
+}  // namespace scalai::parallel

@@ -1,0 +1,77 @@
+#include "ptc/parallel/training.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ptc/base/diagnostics.h"
+#include "ptc/base/status.h"
+
+namespace scalai::parallel {
+namespace {
+
+const std::vector<Precision>& precisions() {
+  static const std::vector<Precision> table = {
+      {.name = "bf16", .math = Math::kBF16, .param_bytes = 2, .gradient_bytes = 4, .optimizer_bytes = 12},
+      {.name = "fp16", .math = Math::kF16, .param_bytes = 2, .gradient_bytes = 2, .optimizer_bytes = 16},
+      {.name = "zero-fp16", .math = Math::kF16, .param_bytes = 2, .gradient_bytes = 2, .optimizer_bytes = 12},
+      {.name = "fp32",
+       .math = Math::kTF32,
+       .param_bytes = 4,
+       .gradient_bytes = 4,
+       .optimizer_bytes = 8,
+       .activation_bytes = 4},
+      {.name = "fp8", .math = Math::kFP8, .param_bytes = 2, .gradient_bytes = 4, .optimizer_bytes = 12},
+  };
+  return table;
+}
+
+constexpr std::array<std::string_view, 3> kSchedules = {"gpipe", "1f1b", "2bw"};
+constexpr std::array<std::string_view, 3> kRecomputes = {"none", "selective", "full"};
+constexpr std::array<std::string_view, 3> kOverlaps = {"none", "weight-gradients", "all"};
+
+// The enumerator of a name, or an error that lists them.
+template <class Enum, size_t N>
+absl::StatusOr<Enum> find(std::string_view what, std::string_view name, const std::array<std::string_view, N>& names) {
+  for (size_t i = 0; i < N; ++i) {
+    if (names[i] == name) return static_cast<Enum>(i);
+  }
+  return invalid(fmt::format("there is no {} \"{}\"; choose among {}", what, name, fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+std::vector<std::string> precision_names() {
+  std::vector<std::string> names;
+  for (const Precision& precision : precisions()) names.push_back(precision.name);
+  return names;
+}
+
+absl::StatusOr<Precision> find_precision(std::string_view name, model::Optimizer optimizer) {
+  for (Precision precision : precisions()) {
+    if (precision.name != name) continue;
+    if (optimizer == model::Optimizer::kSgdMomentum) precision.optimizer_bytes -= 4;
+    return precision;
+  }
+  return invalid(
+      fmt::format("there is no precision \"{}\"; choose among {}", name, fmt::join(precision_names(), ", ")));
+}
+
+std::string_view name_of(Schedule schedule) { return kSchedules.at(static_cast<size_t>(schedule)); }
+std::string_view name_of(Recompute recompute) { return kRecomputes.at(static_cast<size_t>(recompute)); }
+std::string_view name_of(Overlap overlap) { return kOverlaps.at(static_cast<size_t>(overlap)); }
+absl::StatusOr<Schedule> find_schedule(std::string_view name) { return find<Schedule>("schedule", name, kSchedules); }
+absl::StatusOr<Recompute> find_recompute(std::string_view name) {
+  return find<Recompute>("recomputation", name, kRecomputes);
+}
+absl::StatusOr<Overlap> find_overlap(std::string_view name) { return find<Overlap>("overlap", name, kOverlaps); }
+
+int Training::micro_batches(int dp) const {
+  SCALAI_CHECK(dp >= 1 && micro_batch >= 1);
+  const int64_t share = int64_t{dp} * micro_batch;
+  return static_cast<int>(std::max<int64_t>(1, (global_batch + share - 1) / share));
+}
+
+}  // namespace scalai::parallel

@@ -1,0 +1,47 @@
+#include "ptc/parallel/training.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "ptc/base/status.h"
+
+namespace scalai::parallel {
+namespace {
+
+TEST(Precision, AreFoundByName) {
+  ASSERT_EQ(precision_names(), (std::vector<std::string>{"bf16", "fp16", "zero-fp16", "fp32", "fp8"}));
+  const double together[] = {18, 20, 16, 16, 18};
+  for (size_t i = 0; i < precision_names().size(); ++i) {
+    const Precision found = find_precision(precision_names()[i]).value();
+    EXPECT_EQ(found.name, precision_names()[i]);
+    EXPECT_EQ(found.param_bytes + found.gradient_bytes + found.optimizer_bytes, together[i]) << found.name;
+  }
+  EXPECT_EQ(find_precision("fp32").value().activation_bytes, 4);
+  EXPECT_EQ(find_precision("bf16", model::Optimizer::kSgdMomentum).value().optimizer_bytes, 8);
+  const absl::Status unknown = find_precision("bf61").status();
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(message_of(unknown).find("\"bf61\""), std::string::npos);
+  EXPECT_NE(message_of(unknown).find("bf16, fp16, zero-fp16, fp32, fp8"), std::string::npos);
+}
+
+TEST(Names, AreReadBack) {
+  for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kTwoBW}) {
+    EXPECT_EQ(find_schedule(name_of(schedule)).value(), schedule);
+  }
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    EXPECT_EQ(find_recompute(name_of(recompute)).value(), recompute);
+  }
+  EXPECT_EQ(name_of(Schedule::kTwoBW), "2bw");
+  EXPECT_NE(message_of(find_schedule("zb").status()).find("gpipe, 1f1b, 2bw"), std::string::npos);
+  EXPECT_NE(message_of(find_recompute("half").status()).find("none, selective, full"), std::string::npos);
+}
+
+TEST(Training, MicroBatchesRoundUp) {
+  EXPECT_EQ((Training{.global_batch = 48, .micro_batch = 2}.micro_batches(3)), 8);
+  EXPECT_EQ((Training{.global_batch = 49, .micro_batch = 2}.micro_batches(3)), 9);
+  EXPECT_EQ((Training{.global_batch = 1, .micro_batch = 2}.micro_batches(3)), 1);
+}
+
+}  // namespace
+}  // namespace scalai::parallel

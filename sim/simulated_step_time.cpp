@@ -1,0 +1,209 @@
+#include "sim/simulated_step_time.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "ptc/base/status.h"
+#include "sim/iteration.h"
+
+namespace scalai::sim {
+namespace {
+
+using parallel::ChunkWork;
+using parallel::Communication;
+using parallel::Hardware;
+using parallel::StageGpu;
+using parallel::StageWork;
+using parallel::StepInput;
+using parallel::StepParts;
+
+double speed_of(const StepInput& input, DeviceId device) {
+  const auto found = input.speed.find(device);
+  return found == input.speed.end() ? 1 : found->second;
+}
+
+// A job's parts for each kind and speed of GPU it has.
+struct Work {
+  std::vector<StepParts> parts;
+  std::vector<int> parts_of_rank;
+};
+
+Work work_of(const StepInput& job) {
+  Hardware hardware = parallel::hardware_of(job.cluster, job.config, job.devices, job.speed);
+  std::vector<StageGpu> kinds;
+  Work work;
+  for (const DeviceId device : job.devices) {
+    const plan::Host& host = job.cluster.hosts[static_cast<size_t>(job.cluster.host_of(device).value)];
+    const StageGpu own{.gpu = host.gpu, .speed = speed_of(job, device)};
+    const auto known = std::find(kinds.begin(), kinds.end(), own);
+    work.parts_of_rank.push_back(static_cast<int>(known - kinds.begin()));
+    if (known == kinds.end()) kinds.push_back(own);
+  }
+  for (const StageGpu& kind : kinds) {
+    hardware.stages = {kind};
+    work.parts.push_back(parallel::step_parts({job.model, job.config, job.training}, hardware));
+  }
+  return work;
+}
+
+void append(std::string& text, double number) { fmt::format_to(std::back_inserter(text), " {}", number); }
+
+void append(std::string& text, const Communication& what) {
+  fmt::format_to(std::back_inserter(text), " {}", static_cast<int>(what.link));
+  for (const double number : {what.latency_s, what.bytes, what.seconds}) append(text, number);
+}
+
+void append(std::string& text, const std::vector<ChunkWork>& chunks) {
+  for (const ChunkWork& chunk : chunks) {
+    append(text, chunk.compute_s());
+    for (const Communication* what : {&chunk.tp, &chunk.cp, &chunk.ep, &chunk.dp}) append(text, *what);
+  }
+}
+
+std::string text_of(const StepParts& parts) {
+  std::string text = fmt::format("{} {} {}", parts.micro_batches, parts.overlapped, parts.sends_hidden);
+  for (const StageWork& stage : parts.stages) {
+    append(text, stage.forward);
+    append(text, stage.backward);
+    for (const Communication* what : {&stage.send, &stage.gradients, &stage.parameters, &stage.embedding}) {
+      append(text, *what);
+    }
+    append(text, stage.optimizer_s);
+  }
+  return text;
+}
+
+std::string text_of(const plan::Host& h) {
+  return fmt::format("{} {} {} {} {} {}", h.gpus, h.gpu_link_bytes_per_s, h.pcie_bytes_per_s, h.nics, h.nic_bytes_per_s,
+                     h.copy_bytes_per_s);
+}
+
+// Everything that an answer depends on, hosts and leaves numbered in the order in which the jobs use them.
+class Shape {
+ public:
+  explicit Shape(const plan::Cluster& cluster) : cluster_(cluster) {
+    text_ = fmt::format("{} {} {} {}", static_cast<int>(cluster.fabric), cluster.oversubscription,
+                        cluster.backbone_bytes_per_s, cluster.machine_copy_bytes_per_s);
+    if (cluster.fabric == plan::FabricKind::kRail) {
+      text_ += fmt::format(" {}", cards_of(0, static_cast<int>(cluster.hosts.size())));
+    }
+  }
+
+  void add(const StepInput& job, const Work& work) {
+    text_ += fmt::format("\njob {} {}", collection::canonical(job.config), static_cast<int>(job.training.schedule));
+    for (const StepParts& parts : work.parts) text_ += "\n" + text_of(parts);
+    text_ += "\n";
+    for (size_t rank = 0; rank < job.devices.size(); ++rank) {
+      const DeviceId device = job.devices[rank];
+      text_ += fmt::format("{}.{}", host_number(static_cast<int>(cluster_.host_of(device).value)),
+                           cluster_.local_index(device));
+      if (const int parts = work.parts_of_rank[rank]; parts != 0) text_ += fmt::format("p{}", parts);
+      text_ += ' ';
+    }
+  }
+
+  // Degraded links of hosts that are used, and those of the fabric.
+  std::string text(const std::map<std::string, double>& links) {
+    for (const auto& [name, share] : links) {
+      if (share == 1) continue;
+      const size_t end = name.find('.');
+      std::string own = name;
+      if (const int host = number_after(name, 'h', end); host >= 0) {
+        const auto found = hosts_.find(host);
+        if (found == hosts_.end()) continue;
+        own = fmt::format("H{}{}", found->second, name.substr(end));
+      } else if (const int leaf = number_after(name, 'l', end); leaf >= 0) {
+        const auto found = leaves_.find(leaf);
+        if (found == leaves_.end()) continue;
+        own = fmt::format("L{}{}", found->second, name.substr(end));
+      }
+      text_ += fmt::format("\n{}={}", own, share);
+    }
+    return std::move(text_);
+  }
+
+ private:
+  // What leaves and rails carry follows from the cards of all their hosts.
+  double cards_of(int first, int end) const {
+    double cards = 0;
+    for (int h = first; h < end; ++h) {
+      cards += cluster_.hosts[static_cast<size_t>(h)].nics * cluster_.hosts[static_cast<size_t>(h)].nic_bytes_per_s;
+    }
+    return cards;
+  }
+
+  // 12 of "h12.nic0.up" or "leaf12.up" by their first letter, else -1.
+  static int number_after(const std::string& name, char letter, size_t end) {
+    const size_t first = letter == 'h' ? 1 : 4;
+    if (name.empty() || name[0] != letter || end == std::string::npos || end <= first) return -1;
+    const std::string digits = name.substr(first, end - first);
+    return digits.find_first_not_of("0123456789") == std::string::npos ? std::stoi(digits) : -1;
+  }
+
+  int host_number(int host) {
+    const auto [found, is_new] = hosts_.try_emplace(host, static_cast<int>(hosts_.size()));
+    if (!is_new) return found->second;
+    const plan::Host& kind = cluster_.hosts[static_cast<size_t>(host)];
+    text_ += fmt::format("({}", text_of(kind));
+    if (cluster_.fabric == plan::FabricKind::kLeafSpine) {
+      const int leaf = host / cluster_.leaf_hosts;
+      const auto known = leaves_.try_emplace(leaf, static_cast<int>(leaves_.size())).first;
+      const int first = leaf * cluster_.leaf_hosts;
+      const int end = std::min(first + cluster_.leaf_hosts, static_cast<int>(cluster_.hosts.size()));
+      text_ += fmt::format(" leaf {} of {}", known->second, cards_of(first, end));
+    }
+    text_ += ") ";
+    return found->second;
+  }
+
+  const plan::Cluster& cluster_;
+  std::string text_;
+  std::map<int, int> hosts_, leaves_;  // by index: number
+};
+
+std::vector<double> capacities_of(const Platform& platform, const std::map<std::string, double>& shares) {
+  std::vector<double> capacities;
+  for (const LinkSpec& link : platform.spec().links) capacities.push_back(link.bandwidth_bytes_per_s);
+  for (const auto& [name, share] : shares) {
+    if (const int link = platform.link(name); link >= 0) capacities[static_cast<size_t>(link)] *= share;
+  }
+  return capacities;
+}
+
+std::vector<double> simulate(std::span<const StepInput> together, std::span<const Work> works) {
+  const Platform platform(together.front().cluster);
+  std::vector<IterationJob> jobs;
+  for (size_t j = 0; j < together.size(); ++j) {
+    const StepInput& job = together[j];
+    jobs.push_back({.config = job.config,
+                    .schedule = job.training.schedule,
+                    .devices = job.devices,
+                    .parts = works[j].parts,
+                    .parts_of_rank = works[j].parts_of_rank});
+  }
+  return simulate_iterations(platform, capacities_of(platform, together.front().links), jobs).step_s;
+}
+
+}  // namespace
+
+std::vector<double> SimulatedStepTime::steps_s(std::span<const StepInput> together) const {
+  if (together.empty()) return {};
+  Shape shape(together.front().cluster);
+  std::vector<Work> works;
+  for (const StepInput& job : together) {
+    SCALAI_CHECK(&job.cluster == &together.front().cluster, "jobs of several clusters");
+    works.push_back(work_of(job));
+    shape.add(job, works.back());
+  }
+  const auto [known, is_new] = known_.try_emplace(shape.text(together.front().links));
+  if (is_new) {
+    known->second = simulate(together, works);
+    ++simulated_;
+  }
+  return known->second;
+}
+
+}  // namespace scalai::sim

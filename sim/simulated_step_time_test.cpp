@@ -1,0 +1,204 @@
+#include "sim/simulated_step_time.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sim/internal/iteration_fixture.h"
+
+namespace scalai::sim {
+namespace {
+
+using parallel::Schedule;
+using parallel::StepInput;
+using parallel::Training;
+using testing::cluster_of;
+using testing::devices_from;
+using testing::HostSizes;
+using testing::Trained;
+using testing::trained;
+
+Training training(int global_batch, int micro_batch, int sequence, Schedule schedule = Schedule::kOneFOneB) {
+  return {.global_batch = global_batch, .micro_batch = micro_batch, .sequence = sequence, .schedule = schedule};
+}
+
+double simulated_s(const Trained& job, const plan::Cluster& cluster) {
+  const StepInput input = job.on(cluster);
+  return SimulatedStepTime().steps_s({&input, 1}).front();
+}
+
+double analytic_s(const Trained& job, const plan::Cluster& cluster) {
+  const StepInput input = job.on(cluster);
+  return parallel::AnalyticStepTime().steps_s({&input, 1}).front();
+}
+
+struct Case {
+  std::string model, gpu, layout;
+  Training training;
+  HostSizes host = {};
+};
+
+constexpr HostSizes kDgxA100 = {.gpus = 8, .nics = 8, .nic_bytes_per_s = 25e9};
+constexpr HostSizes kV100 = {.gpus = 8, .nics = 4, .nic_bytes_per_s = 12.5e9};
+constexpr HostSizes kOneCard = {.gpus = 8, .nics = 1, .nic_bytes_per_s = 12.5e9};
+constexpr HostSizes kFourGpus = {.gpus = 4, .nics = 1, .nic_bytes_per_s = 12.5e9};
+
+std::vector<Case> cases() {
+  return {
+      {"gpt3-2.7b", "a100-80g", "dp8", training(64, 4, 2048), kDgxA100},
+      {"gpt3-2.7b", "a100-80g", "dp16,zero1", training(64, 4, 2048), kDgxA100},
+      {"gpt3-2.7b", "a100-80g", "tp2,pp2,dp4", training(64, 2, 2048), kDgxA100},
+      {"gpt3-6.7b", "a100-80g", "tp4,pp4,dp2", training(64, 1, 2048), kDgxA100},
+      {"gpt3-6.7b", "a100-80g", "tp4,pp4,dp2", training(64, 1, 2048, Schedule::kGPipe), kDgxA100},
+      {"gpt3-6.7b", "a100-80g", "tp4,pp4,dp2,vpp2", training(64, 1, 2048), kDgxA100},
+      {"gpt3-6.7b", "a100-80g", "tp4,pp4,dp2", training(64, 1, 2048, Schedule::kTwoBW), kDgxA100},
+      {"gpt3-175b", "a100-80g", "tp8,pp16,dp2", training(128, 1, 2048), kDgxA100},
+      {"gpt3-175b", "a100-80g", "tp8,pp8,dp2,vpp4", training(128, 1, 2048), kDgxA100},
+      {"llama3-8b", "h100-80g", "dp8,zero1", training(128, 1, 8192)},
+      {"llama3-8b", "h100-80g", "dp8,cp2,zero1", training(128, 1, 8192)},
+      {"llama3-8b", "h100-80g", "tp2,pp2,dp8,zero1", training(128, 1, 8192)},
+      {"llama3-70b", "h100-80g", "tp8,pp4,dp2,zero1", training(128, 1, 8192)},
+      {"llama3-70b", "h100-80g", "tp8,pp4,dp2,zero1,vpp5", training(128, 1, 8192)},
+      {"llama3-70b", "h100-80g", "tp4,pp4,dp4,zero1", training(128, 1, 8192)},
+      {"llama3-70b", "h100-80g", "tp4,pp4,dp4,zero1", training(128, 1, 8192, Schedule::kGPipe)},
+      {"llama3-70b", "h100-80g", "tp8,pp2,dp8,zero1", training(128, 1, 8192)},
+      {"llama3-70b", "h100-80g", "tp8,dp8,zero3", training(64, 1, 8192)},
+      {"mixtral-8x7b", "h100-80g", "tp2,pp4,dp8,ep8", training(128, 1, 4096)},
+      {"mixtral-8x7b", "h100-80g", "tp8,pp2,ep4,etp1", training(64, 1, 4096)},
+      {"mixtral-8x7b", "h100-80g", "tp4,dp4,ep8,etp2", training(64, 1, 4096)},
+      {"gpt3-6.7b", "v100-32g", "tp2,pp8,dp4", training(64, 1, 2048), kV100},
+      {"gpt3-6.7b", "v100-32g", "tp8,dp8", training(64, 1, 2048), kOneCard},
+      {"gpt3-6.7b", "v100-32g", "pp8,dp8", training(64, 1, 2048), kOneCard},
+      {"llama3-405b", "h100-80g", "tp8,pp16,dp4,zero1", training(64, 1, 8192)},
+      {"llama3-405b", "h100-80g", "tp8,pp16,dp4,zero1", training(256, 1, 8192)},
+      // One of seven hops leaves its host, a single GPU on each card.
+      {"gpt3-6.7b", "v100-32g", "pp8", training(16, 1, 2048), kFourGpus},
+      {"gpt3-6.7b", "v100-32g", "pp8", training(16, 1, 2048, Schedule::kGPipe), kFourGpus},
+      {"gpt3-6.7b", "v100-32g", "pp8", training(16, 1, 2048, Schedule::kTwoBW), kFourGpus},
+      {"gpt3-6.7b", "v100-32g", "pp8,vpp2", training(16, 1, 2048), kFourGpus},
+      {"gpt3-6.7b", "v100-32g", "tp2,pp8", training(16, 1, 2048), kFourGpus},
+      {"gpt3-13b", "a100-40g", "tp2,pp8,zero1", training(64, 1, 2048), kFourGpus},
+  };
+}
+
+TEST(SimulatedStepTime, AgreesWithTheClosedFormWhereNothingContends) {
+  EXPECT_GE(cases().size(), 20u);
+  double worst = 0;
+  for (const Case& one : cases()) {
+    const Trained job = trained(one.model, one.layout, one.training);
+    const int hosts = (job.config.world() + one.host.gpus - 1) / one.host.gpus;
+    const plan::Cluster cluster = cluster_of(one.gpu, hosts, one.host);
+    const double error = simulated_s(job, cluster) / analytic_s(job, cluster) - 1;
+    EXPECT_LE(std::abs(error), 0.02) << fmt::format("{} {} {} {}: {:+.2f} %", one.model, one.gpu, one.layout,
+                                                    name_of(one.training.schedule), 100 * error);
+    worst = std::max(worst, std::abs(error));
+  }
+  fmt::print(stderr, "{} cases, worst {:.2f} % apart\n", cases().size(), 100 * worst);
+}
+
+// Twice 8 GPUs on one leaf each, half of them on the other: gradients cross an oversubscribed spine.
+plan::Cluster two_leaves() {
+  plan::Cluster cluster = cluster_of("h100-80g", 4);
+  cluster.fabric = plan::FabricKind::kLeafSpine;
+  cluster.leaf_hosts = 2;
+  cluster.oversubscription = 8;
+  return cluster;
+}
+
+std::vector<DeviceId> hosts_of(int a, int b) {
+  std::vector<DeviceId> devices = devices_from(8 * a, 8);
+  for (const DeviceId device : devices_from(8 * b, 8)) devices.push_back(device);
+  return devices;
+}
+
+TEST(SimulatedStepTime, JobsSlowEachOtherOnASharedFabricOnly) {
+  const plan::Cluster cluster = two_leaves();
+  Trained first = trained("llama3-8b", "dp16,zero1", training(32, 1, 2048)), second = first;
+  first.devices = hosts_of(0, 2);
+  second.devices = hosts_of(1, 3);
+  const SimulatedStepTime model;
+  const auto together = [&] {
+    const std::vector<StepInput> jobs = {first.on(cluster), second.on(cluster)};
+    return model.steps_s(jobs);
+  };
+  const double alone = simulated_s(first, cluster);
+  for (const double step_s : together()) EXPECT_GT(step_s, 1.1 * alone);
+  first.devices = hosts_of(0, 1);
+  second.devices = hosts_of(2, 3);
+  const double inside = simulated_s(first, cluster);
+  EXPECT_LT(inside, alone);
+  for (const double step_s : together()) EXPECT_NEAR(step_s / inside, 1, 1e-9);
+}
+
+TEST(SimulatedStepTime, AStragglerSlowsAllByWhatItLacks) {
+  const plan::Cluster cluster = cluster_of("h100-80g", 4);
+  Trained job = trained("llama3-8b", "tp4,dp8,zero1", training(128, 1, 4096));
+  const double alone = simulated_s(job, cluster);
+  Trained slow = job;
+  for (const DeviceId device : job.devices) slow.speed[device] = 0.5;
+  const double all_slow = simulated_s(slow, cluster);
+  EXPECT_GT(all_slow, 1.5 * alone);
+  for (const int device : {0, 13, 31}) {
+    job.speed = {{DeviceId(device), 0.5}};
+    EXPECT_NEAR(simulated_s(job, cluster) / all_slow, 1, 0.02) << "device " << device;
+  }
+}
+
+TEST(SimulatedStepTime, ADegradedLinkSlowsAndADownOneStops) {
+  const plan::Cluster cluster = cluster_of("h100-80g", 2);
+  Trained job = trained("llama3-8b", "dp16,zero1", training(32, 1, 2048));
+  const double alone = simulated_s(job, cluster);
+  job.links = {{"h0.nic3.up", 0.1}};
+  EXPECT_GT(simulated_s(job, cluster), 1.2 * alone);
+  job.links = {{"h0.nic3.up", 0}};
+  EXPECT_TRUE(std::isinf(simulated_s(job, cluster)));
+  job.links = {{"storage.read", 0}, {"h7.nic0.up", 0}};  // nobody's
+  EXPECT_EQ(simulated_s(job, cluster), alone);
+}
+
+TEST(SimulatedStepTime, RemembersShapes) {
+  const plan::Cluster cluster = two_leaves();
+  Trained job = trained("llama3-8b", "tp8", training(32, 1, 2048));
+  const SimulatedStepTime model;
+  const auto ask = [&] {
+    const StepInput input = job.on(cluster);
+    return model.steps_s({&input, 1}).front();
+  };
+  const double first = ask();
+  EXPECT_EQ(ask(), first);
+  job.devices = devices_from(24, 8);  // another host of the same kind
+  EXPECT_EQ(ask(), first);
+  EXPECT_EQ(model.simulated(), 1);
+  job.speed = {{DeviceId(24), 0.5}};
+  EXPECT_GT(ask(), first);
+  EXPECT_EQ(model.simulated(), 2);
+  job.links = {{"h3.g1.up", 0.5}};
+  EXPECT_GT(ask(), first);
+  job.links = {{"h0.g1.up", 0.5}};  // not one of the job's
+  ask();
+  EXPECT_EQ(model.simulated(), 3);
+  job.training.micro_batch = 2;
+  ask();
+  job.training.precision = parallel::find_precision("fp8").value();
+  ask();
+  EXPECT_EQ(model.simulated(), 5);
+}
+
+TEST(SimulatedStepTime, OtherHostsAreOtherShapes) {
+  plan::Cluster cluster = cluster_of("h100-80g", 2);
+  cluster.hosts[1].gpu_link_bytes_per_s /= 2;
+  Trained job = trained("llama3-8b", "tp8", training(32, 1, 2048));
+  const SimulatedStepTime model;
+  const StepInput near = job.on(cluster);
+  const double first = model.steps_s({&near, 1}).front();
+  job.devices = devices_from(8, 8);
+  const StepInput other = job.on(cluster);
+  EXPECT_GT(model.steps_s({&other, 1}).front(), first);
+  EXPECT_EQ(model.simulated(), 2);
+}
+
+TEST(SimulatedStepTime, NobodyTrains) { EXPECT_TRUE(SimulatedStepTime().steps_s({}).empty()); }
+
+}  // namespace
+}  // namespace scalai::sim

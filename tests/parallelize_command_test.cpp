@@ -1,0 +1,364 @@
+// `scalai parallelize` as its users run it: the real program and small models.
+
+#include <cmath>
+
+#include "nlohmann/json.hpp"
+#include "tests/end_to_end.h"
+
+namespace {
+
+using nlohmann::json;
+using namespace scalai::testing;
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+constexpr const char* kMixed = R"(name: "mixed"
+hosts { count: 1 gpus: 4 gpu: "a100-80g" nics: 4 nic: "100Gbps" }
+hosts { count: 1 gpus: 4 gpu: "v100-32g" nics: 1 nic: "100Gbps" }
+)";
+
+class ParallelizeCommand : public EndToEnd {
+ protected:
+  Outcome run(const std::string& words) const {
+    return shell(fmt::format("cd '{}' && '{}/scalai' parallelize {}", folder_.string(), kPrograms.string(), words));
+  }
+  json found(const std::string& words) const {
+    const Outcome outcome = run("--format=json " + words);
+    EXPECT_EQ(outcome.code, 0) << words << "\n" << outcome.err;
+    return json::parse(outcome.out, nullptr, /*allow_exceptions=*/false);
+  }
+  Outcome refused(const std::string& words, int code, const std::vector<std::string>& parts) const {
+    Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, code) << words << "\n" << outcome.err;
+    EXPECT_EQ(outcome.out, "") << words;
+    for (const std::string& part : parts) EXPECT_TRUE(has(outcome.err, part)) << part << "\n" << outcome.err;
+    return outcome;
+  }
+};
+
+constexpr const char* kLlama = "--model=llama3-8b --gpu=h100-80g --global-batch=128 --sequence=4096 ";
+std::string llama(const std::string& more) { return kLlama + more; }
+
+// --- what it prints ---------------------------------------------------------------------------------------------------
+
+TEST_F(ParallelizeCommand, TheExampleOfItsHelp) {
+  const Outcome outcome =
+      run("--model=llama3-70b --gpus=64 --gpu=h100-80g --gpus-per-host=8 --global-batch=1024 --sequence=8192 "
+          "--from=tp8,pp4,dp2");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  for (const char* part :
+       {"llama3-70b on 64 h100-80g GPUs, 8 a host", "tokens/s/GPU", "MFU", "of GPU", "bubble", "change",
+        "pays off after", "from tp8,pp4,dp2: ", "a step while it stays", "network: ", "as dgx-h100"})
+    EXPECT_TRUE(has(outcome.out, part)) << part << "\n" << outcome.out;
+}
+
+TEST_F(ParallelizeCommand, NumbersAgreeWithEachOther) {
+  const json out = found(llama("--gpus=16 --top=20"));
+  ASSERT_EQ(out["best"].size(), 20);
+  EXPECT_EQ(out["search"]["points"], out["search"]["priced"].get<int>() + out["search"]["too_large"].get<int>() +
+                                         out["search"]["bounded_away"].get<int>());
+  double last_s = 0;
+  for (const json& one : out["best"]) {
+    const double step_s = one["step_s"];
+    EXPECT_GE(step_s, last_s);
+    last_s = step_s;
+    EXPECT_EQ(one["gpus"], 16);
+    EXPECT_NEAR(one["tokens_per_s_per_gpu"].get<double>(), 128 * 4096 / step_s / 16, 1e-6);
+    EXPECT_LE(one["memory_bytes"], out["gpu_memory_bytes"]);
+    double sum_s = 0;
+    for (const auto& [name, seconds] : one["parts"].items()) sum_s += seconds.get<double>();
+    EXPECT_NEAR(sum_s, step_s, 1e-9 * step_s);
+    EXPECT_FALSE(one.contains("change"));
+  }
+  EXPECT_EQ(found(llama("--gpus=16 --top=20")), out);  // deterministic
+}
+
+TEST_F(ParallelizeCommand, CsvHasALineAConfiguration) {
+  const Outcome outcome = run(llama("--gpus=8 --top=3 --format=csv"));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 4) << outcome.out;
+  EXPECT_TRUE(outcome.out.starts_with("layout,gpus,micro_batch,recompute,step_s,tokens_per_s_per_gpu,mfu,hfu,"))
+      << outcome.out;
+}
+
+TEST_F(ParallelizeCommand, ExplainAddsUp) {
+  const json out = found(llama("--layout=tp2,pp4,dp2,zero1 --explain --top=1"));
+  const json& explain = out["explain"];
+  EXPECT_EQ(explain["layout"], "tp2,pp4,dp2,zero1");
+  ASSERT_EQ(explain["stages"].size(), 4);
+  double worst = 0;
+  for (const json& stage : explain["stages"]) {
+    double sum = 0;
+    for (const json& term : stage["terms"]) sum += term["bytes"].get<double>();
+    EXPECT_NEAR(sum, stage["bytes"].get<double>(), 1);
+    worst = std::max(worst, sum);
+  }
+  EXPECT_NEAR(explain["memory_bytes"].get<double>(), worst + explain["margin_bytes"].get<double>(), 1);
+  EXPECT_NEAR(explain["memory_bytes"].get<double>(), out["best"][0]["memory_bytes"].get<double>(), 1);
+  const std::string text = run(llama("--layout=tp2,pp4,dp2,zero1 --explain")).out;
+  for (const char* part : {"stage", "optimizer", "micro-batches in flight", "margin", "part of the step", "MFU", "HFU"})
+    EXPECT_TRUE(has(text, part)) << part << "\n" << text;
+}
+
+TEST_F(ParallelizeCommand, StagesThatNeedTheSameAreOneRow) {
+  const std::string text =
+      run("--model=gpt2 --gpu=h100-80g --global-batch=8 --layout=pp4 --schedule=gpipe --explain").out;
+  for (const char* part : {"0      parameters", "1-2    parameters", "3      parameters"})
+    EXPECT_TRUE(has(text, part)) << part << "\n" << text;
+}
+
+// --- what is searched -------------------------------------------------------------------------------------------------
+
+TEST_F(ParallelizeCommand, OptionsReachTheSearch) {
+  for (const json& one : found(llama("--gpus=16 --pin=tp4,cp1 --zero=3 --micro-batches=2 --recompute=full"))["best"]) {
+    const std::string layout = one["layout"];
+    EXPECT_TRUE(layout.starts_with("tp4") && has(layout, "zero3") && !has(layout, "cp")) << layout;
+    EXPECT_EQ(one["micro_batch"], 2);
+    EXPECT_EQ(one["recompute"], "full");
+  }
+  const json plain = found(llama("--gpus=16 --layout=tp2,pp8"))["best"][0];
+  const std::string few = "--model=llama3-8b --gpu=h100-80g --global-batch=16 --sequence=2048 --layout=tp2,pp4 ";
+  const json flushes = found(few + "--micro-batches=1 --recompute=none")["best"][0];
+  const json gpipe = found(few + "--micro-batches=1 --recompute=none --schedule=gpipe")["best"][0];
+  EXPECT_GT(gpipe["memory_bytes"], flushes["memory_bytes"]);
+  const json sgd = found(llama("--layout=tp2,pp8 --optimizer=sgd"))["best"][0];
+  EXPECT_LT(sgd["memory_bytes"], plain["memory_bytes"]);
+  const json fp8 = found(llama("--layout=tp2,pp8 --precision=fp8"))["best"][0];
+  EXPECT_LT(fp8["step_s"], plain["step_s"]);
+  const json kept = found(llama("--layout=tp2,pp8 --no-flash-attention --recompute=none --micro-batches=1"))["best"][0];
+  EXPECT_GT(kept["memory_bytes"], plain["memory_bytes"]);
+  const json slow = found(llama("--layout=tp2,pp8 --nic=1Gbps --nics=1"))["best"][0];
+  EXPECT_GT(slow["step_s"], plain["step_s"]);
+}
+
+TEST_F(ParallelizeCommand, ChunksThatArePinnedTakeAPipeline) {
+  for (const json& one : found(llama("--gpus=16 --pin=vpp2"))["best"]) EXPECT_TRUE(has(one["layout"], "pp")) << one;
+}
+
+TEST_F(ParallelizeCommand, PartialBatchesAllowAnyDp) {
+  refused(llama("--gpus=7 --pin=dp7"), 3, {"no multiple of dp"});
+  EXPECT_EQ(found(llama("--gpus=7 --pin=dp7 --partial-batches"))["best"][0]["gpus"], 7);
+}
+
+TEST_F(ParallelizeCommand, FewerGpusMayWin) {
+  const json all = found("--model=llama3-8b --host=p5.48xlarge --global-batch=16 --sequence=2048 --gpus=64 --top=1");
+  const json cost = found(
+      "--model=llama3-8b --host=p5.48xlarge --global-batch=16 --sequence=2048 --gpus=64 --top=1 --objective=cost");
+  EXPECT_EQ(all["best"][0]["gpus"], 64);
+  EXPECT_LT(cost["best"][0]["gpus"], 64);
+  const std::string text =
+      run("--model=llama3-8b --host=p5.48xlarge --global-batch=16 --sequence=2048 --gpus=64 --objective=cost").out;
+  EXPECT_TRUE(has(text, "dollars a million tokens") && has(text, "on up to 64")) << text;
+  // 57 GPUs divide, with a pipeline; 48 are faster.
+  EXPECT_GT(found(llama("--gpus=57 --any-gpus --top=1"))["best"][0]["gpus"], 32);
+}
+
+// --- from where the job is --------------------------------------------------------------------------------------------
+
+TEST_F(ParallelizeCommand, StayingCostsNothing) {
+  const json out = found(llama("--gpus=16 --from=tp4,dp4,zero1 --layout=tp4,dp4,zero1"));
+  EXPECT_EQ(out["from"]["can_stay"], true);
+  EXPECT_EQ(out["best"][0]["change"]["reconfiguration_s"], 0);
+  EXPECT_EQ(out["best"][0]["change"]["bytes_moved"], 0);
+  EXPECT_EQ(out["best"][0]["step_s"], out["from"]["step_s"]);
+  EXPECT_FALSE(out["best"][0].contains("pay_off_steps"));
+}
+
+TEST_F(ParallelizeCommand, ChangesAreWhatScalaiPlanSays) {
+  const json out =
+      found(llama("--gpus=16 --from=tp8,dp2,zero1 --layout=tp4,dp4,zero1 --precision=bf16 --gpus-per-host=8"));
+  const Outcome planned = scalai(
+      "plan --model=llama3-8b --precision=bf16 --from=tp8,dp2,zero1 --to=tp4,dp4,zero1 --gpus-per-host=8 "
+      "--format=json");
+  const json plan = json::parse(planned.out, nullptr, false);
+  const json& change = out["best"][0]["change"];
+  EXPECT_EQ(change["bytes_between_hosts"], plan["bytes"]["cross_host"]);
+  EXPECT_EQ(change["bytes_moved"],
+            plan["bytes"]["cross_host"].get<int64_t>() + plan["bytes"]["same_host"].get<int64_t>());
+  // Planning, 2 · (log2(16) + 1) s for communicators, and some time for the bytes.
+  EXPECT_GT(change["reconfiguration_s"], 10.1);
+  EXPECT_LT(change["reconfiguration_s"], 12);
+  const double gain_s = out["from"]["step_s"].get<double>() - out["best"][0]["step_s"].get<double>();
+  ASSERT_GT(gain_s, 0);
+  EXPECT_NEAR(out["best"][0]["pay_off_steps"].get<double>(), change["reconfiguration_s"].get<double>() / gain_s, 1e-6);
+}
+
+TEST_F(ParallelizeCommand, LostGpusCannotStay) {
+  const json out = found(llama("--gpus=8 --from=tp4,pp2,dp2,zero0 --fail=8-15 --top=2"));
+  EXPECT_EQ(out["from"]["can_stay"], false);
+  EXPECT_TRUE(has(out["from"]["why_not"], "8 of its 16 GPUs are left")) << out["from"];
+  // Replicas are on both hosts but not the whole of any stage: order tp-cp-dp-pp puts stage 1 on the lost one.
+  for (const json& one : out["best"]) EXPECT_TRUE(has(one.value("unreachable", ""), "checkpoint")) << one;
+  const json alive = found(llama("--gpus=8 --from=tp8,dp2,zero0 --fail=8-15 --top=2"));
+  for (const json& one : alive["best"]) {
+    EXPECT_GT(one["change"]["reconfiguration_s"], 5);  // a failure is detected first
+    EXPECT_FALSE(one.contains("pay_off_steps"));
+  }
+  const std::string text = run(llama("--gpus=8 --from=tp8,dp2,zero0 --fail=8-15 --top=2")).out;
+  EXPECT_TRUE(has(text, "it cannot stay, 8 of its 16 GPUs are left") && has(text, "cannot stay")) << text;
+}
+
+TEST_F(ParallelizeCommand, PayOffDependsOnTheHorizon) {
+  const std::string words = llama("--gpus=16 --from=tp8,pp2,zero1 --objective=pay-off --top=1 ");
+  EXPECT_EQ(found(words + "--horizon=11s")["best"][0]["layout"], "tp8,pp2,zero1");
+  EXPECT_NE(found(words + "--horizon=10d")["best"][0]["layout"], "tp8,pp2,zero1");
+  const Outcome lost = run(llama("--gpus=8 --from=tp4,pp2,dp2 --fail=8-15 --objective=pay-off"));
+  EXPECT_EQ(lost.code, 3);
+  EXPECT_TRUE(has(lost.err, "no configuration can be reached")) << lost.err;
+}
+
+TEST_F(ParallelizeCommand, NoChangeFitsTheHorizon) {
+  const std::string lost = llama("--gpus=8 --from=tp8,dp2,zero0 --fail=8-15 --objective=pay-off --horizon=1s ");
+  for (const char* format : {"", "--format=csv", "--format=json"})
+    refused(lost + format, 3,
+            {"no change fits the horizon of 1.00 s: the shortest, from tp8,dp2 to ", "8 of its 16 GPUs"});
+  refused(llama("--gpus=8 --from=tp8 --horizon=1h"), 2, {"--horizon is what --objective=pay-off weighs"});
+}
+
+// --- machines ---------------------------------------------------------------------------------------------------------
+
+TEST_F(ParallelizeCommand, ClustersMayDiffer) {
+  write_all(path("mixed.textproto"), kMixed);
+  const std::string model = "--model=gpt3-2.7b --global-batch=32 --cluster=mixed.textproto ";
+  const json all = found(model + "--top=1");
+  EXPECT_EQ(all["gpus"], 8);
+  EXPECT_EQ(all["gpu_memory_bytes"], 32.0 * (1 << 30));  // the smaller one's
+  const json fast = found(model + "--devices=0-3 --top=1"), slow = found(model + "--devices=4-7 --top=1");
+  EXPECT_LT(fast["best"][0]["step_s"], slow["best"][0]["step_s"]);
+  // The same layout on half of each waits for the V100, and for the network.
+  const double half_s = found(model + "--devices=2-5 --layout=dp4,zero1 --top=1")["best"][0]["step_s"];
+  const double slow_s = found(model + "--devices=4-7 --layout=dp4,zero1 --top=1")["best"][0]["step_s"];
+  const double fast_s = found(model + "--devices=0-3 --layout=dp4,zero1 --top=1")["best"][0]["step_s"];
+  EXPECT_LT(fast_s, half_s);
+  EXPECT_GT(half_s, slow_s);
+  refused(model + "--devices=6-9", 3, {"--devices: the cluster has devices 0-7, not 8"});
+  refused(model + "--gpus=9", 3, {"9 are wanted, 8 are there"});
+  refused(model + "--nic=1Gbps", 2, {"--nic and --cluster exclude each other"});
+}
+
+// In fp32 the A10G is the faster one, in 16 bits the V100.
+TEST_F(ParallelizeCommand, TheFastestOfGpusThatDifferAreTaken) {
+  write_all(path("mixed.textproto"), R"(name: "mixed"
+hosts { count: 1 gpus: 4 gpu: "v100-16g" nics: 4 nic: "100Gbps" price_per_hour: 12 }
+hosts { count: 1 gpus: 4 gpu: "a10g-24g" nics: 4 nic: "100Gbps" price_per_hour: 4 }
+)");
+  const std::string model = "--model=gpt3-350m --global-batch=32 --sequence=1024 --cluster=mixed.textproto ";
+  for (const std::string precision : {"--precision=fp32 ", "--precision=fp16 "}) {
+    const std::string fast = has(precision, "fp32") ? "4-7" : "0-3", slow = has(precision, "fp32") ? "0-3" : "4-7";
+    const json four = found(model + precision + "--gpus=4 --top=3");
+    EXPECT_EQ(four["best"], found(model + precision + "--devices=" + fast + " --top=3")["best"]);
+    EXPECT_LT(four["best"][0]["step_s"],
+              found(model + precision + "--devices=" + slow + " --top=1")["best"][0]["step_s"]);
+    const json any = found(model + precision + "--any-gpus --pin=dp4,tp1,pp1,cp1 --micro-batches=4 --top=1");
+    EXPECT_EQ(
+        any["best"][0]["step_s"],
+        found(model + precision + "--gpus=4 --pin=dp4,tp1,pp1,cp1 --micro-batches=4 --top=1")["best"][0]["step_s"]);
+  }
+  // 4 GPU-hours of an A10G host cost 4 dollars.
+  const json cost = found(model + "--precision=fp32 --objective=cost --layout=dp4,zero1 --top=1");
+  EXPECT_NEAR(cost["best"][0]["score"].get<double>(), 4 * cost["best"][0]["step_s"].get<double>() / 3600, 1e-12);
+  EXPECT_TRUE(has(run(model).out, "v100-16g/a10g-24g GPUs"));
+}
+
+// Step and change speak of the same devices.
+TEST_F(ParallelizeCommand, WhatStaysIsPricedWhereItIs) {
+  write_all(path("mixed.textproto"), kMixed);
+  const std::string words =
+      "--model=gpt3-2.7b --global-batch=32 --cluster=mixed.textproto --from=dp4,zero1 --from-devices=4-7 --any-gpus ";
+  const json out = found(words + "--layout=dp4,zero1 --top=1");
+  EXPECT_EQ(out["best"][0]["change"]["reconfiguration_s"], 0);
+  EXPECT_EQ(out["best"][0]["step_s"], out["from"]["step_s"]);
+  // Other layouts take the A100s, and move there.
+  const json other = found(words + "--layout=tp2,dp2,zero1 --top=1")["best"][0];
+  const json there = found(
+      "--model=gpt3-2.7b --global-batch=32 --cluster=mixed.textproto --devices=0-3 "
+      "--layout=tp2,dp2,zero1 --top=1")["best"][0];
+  EXPECT_EQ(other["step_s"], there["step_s"]);
+  EXPECT_GT(other["change"]["bytes_between_hosts"], 0);
+}
+
+TEST_F(ParallelizeCommand, ANetworkThatIsUnknownIsAssumed) {
+  const std::string words =
+      "--model=llama3-8b --global-batch=128 --gpus=32 --host=hgx-h100 --layout=tp8,dp4,zero1 --top=1 ";
+  EXPECT_TRUE(has(run(words).out, "network: 1 × 12.5 GB/s a host")) << run(words).out;
+  EXPECT_TRUE(has(run(words).out, "assumed"));
+  EXPECT_EQ(found(words)["best"][0]["step_s"], found(words + "--nics=1 --nic=100Gbps")["best"][0]["step_s"]);
+  refused(words + "--nic=0Gbps", 2, {"--nic: a card of no bandwidth"});
+}
+
+TEST_F(ParallelizeCommand, PipeDreamsPlanner) {
+  const std::string words =
+      "--model=gpt3-2.7b --gpus=64 --gpu=v100-16g --global-batch=512 --sequence=512 --precision=zero-fp16 "
+      "--planner=pipedream-2bw --top=3 ";
+  const json out = found(words);
+  ASSERT_EQ(out["best"].size(), 3);
+  for (const json& one : out["best"]) {
+    EXPECT_EQ(one["width"].get<int>() * one["depth"].get<int>(), 64);
+    EXPECT_NEAR(one["samples_per_s"].get<double>(), 512 / one["step_s"].get<double>(), 1e-6);
+  }
+  EXPECT_TRUE(has(run(words).out, "by PipeDream-2BW's equations"));
+  EXPECT_TRUE(run(words + "--format=csv").out.starts_with("width,depth,micro_batch,"));
+  refused(words + "--pin=tp2 --explain", 2, {"--pin does not go with", "--explain does not go with"});
+}
+
+// --- what cannot be ---------------------------------------------------------------------------------------------------
+
+TEST_F(ParallelizeCommand, AllThatIsMissingAtOnce) {
+  refused("", 2, {"--model is missing", "--global-batch is missing", "say once which GPUs"});
+  refused(llama("--gpus=0"), 2, {"0 GPUs"});
+  refused(llama(""), 2, {"--gpus is missing"});
+  refused(llama("--gpus=8 --host=dgx-h100"), 2, {"say once which GPUs"});
+}
+
+TEST_F(ParallelizeCommand, AllThatIsWrongAtOnce) {
+  refused(
+      "--model=llama3-8c --global-batch=0 --gpus=8 --gpu=h100-80 --pin=tp3,tp4 --micro-batches=0,x --nic=fast --zero=7 "
+      "--objective=pay-off",
+      2,
+      {"llama3-8b", "--global-batch is a number from 1", "did you mean h100-80g?", "\"tp\" is given twice",
+       "\"0\" is not a number", "\"x\" is not a number", "--zero: \"7\"", "pay-off needs --from"});
+  refused(llama("--gpus=8 --pin=tp3,cp7,dp3"), 3, {"tp3 does not divide", "cp7", "dp", "63 GPUs, there are 8"});
+  refused(llama("--gpus=8 --precision=bf17"), 2, {"did you mean bf16?"});
+  refused(llama("--gpus=8 --recompute=some"), 2, {"some"});
+  refused(llama("--gpus=8 --fail=1 --nic=fast"), 2, {"--fail speaks of devices", "--nic: "});
+  refused("--model=llama3-8b --gpus=8 --global-batch=8 --host=dgx-h10", 3, {"did you mean dgx-h100?"});
+  refused(llama("--gpus=16 --from=tp4,dp2 --fail=9"), 3, {"device 9 is not among the old ones"});
+  refused(llama("--gpus=8 --from=tp3"), 3, {"--from: ", "tp3"});
+  refused("--model=llama3-8b --global-batch=8 --gpu=h100-80 --gpus=0 --from=tp8 --fail=900 --nic=foo", 2,
+          {"did you mean h100-80g?", "0 GPUs", "device 900 is not among", "--nic: "});
+  refused(llama("--gpus=8 --memory=81GiB"), 3, {"--memory: ", "more than the"});
+  refused(llama("--gpus=8 --layout=tp4,vpp2"), 3, {"vpp needs a pipeline"});
+  write_all(path("mixed.textproto"), kMixed);
+  refused("--model=gpt3-2.7b --global-batch=32 --cluster=mixed.textproto --from=dp32 --gpus=24", 3,
+          {"--from needs 32 devices, the cluster has 8", "24 are wanted, 8 are there"});
+  refused("--model=gpt3-2.7b --global-batch=32 --cluster=mixed.textproto --from=dp32", 3, {"--from needs 32 devices"});
+  refused("--model=resnet-50 --gpu=h100-80g --gpus=8 --global-batch=256 --recompute=full", 3, {"recomputation"});
+  refused(llama("--gpus=8 --pin=tp2 --layout=tp2"), 2, {"--pin and --layout exclude each other"});
+}
+
+TEST_F(ParallelizeCommand, NothingFits) {
+  const Outcome outcome = refused(
+      "--model=llama3-70b --gpus=8 --gpu=a100-40g --global-batch=64 --recompute=none --zero=0", 3,
+      {"no configuration of llama3-70b fits 42.9 GB on 8 GPUs", "most of it optimizer", "would fit: 128 GPUs: "});
+  EXPECT_FALSE(has(outcome.err, "bug"));
+  const Outcome as_json =
+      run("--model=llama3-70b --gpus=8 --gpu=a100-40g --global-batch=64 --recompute=none --zero=0 --format=json");
+  EXPECT_EQ(as_json.code, 3);
+  const json out = json::parse(as_json.out, nullptr, false);
+  EXPECT_EQ(out["no_fit"]["tightest_term"], "optimizer");
+  EXPECT_GT(out["no_fit"]["remedies"].size(), 1u);
+  // What is offered works.
+  EXPECT_EQ(run("--model=llama3-70b --gpus=128 --gpu=a100-40g --global-batch=64 --recompute=none --zero=0").code, 0);
+}
+
+TEST_F(ParallelizeCommand, ModelsFromAFile) {
+  write_all(path("config.json"),
+            R"({"architectures": ["LlamaForCausalLM"], "hidden_size": 1024, "intermediate_size": 2816,
+                "num_hidden_layers": 8, "num_attention_heads": 16, "num_key_value_heads": 4, "vocab_size": 32000,
+                "max_position_embeddings": 2048})");
+  EXPECT_EQ(found("--model=config.json --gpus=4 --gpu=a100-40g --global-batch=32")["sequence"], 2048);
+  refused("--model=absent.json --gpus=4 --gpu=a100-40g --global-batch=32", 4, {"absent.json"});
+}
+
+}  // namespace
