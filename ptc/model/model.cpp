@@ -48,8 +48,8 @@ StateTensor state_of(const Model& model, size_t index, StateKind kind, const Rec
 }  // namespace
 
 std::string_view name_of(StateKind kind) {
-  static constexpr std::array<std::string_view, 9> kNames = {"param",    "master", "exp_avg", "exp_avg_sq",
-                                                             "momentum", "buffer", "rng",     "scalar", "previous"};
+  static constexpr std::array<std::string_view, 9> kNames = {"param",  "master", "exp_avg", "exp_avg_sq", "momentum",
+                                                             "buffer", "rng",    "scalar",  "previous"};
   return kNames.at(static_cast<size_t>(kind));
 }
 

@@ -17,15 +17,15 @@ struct ModelShape {
   int kv_heads = 0;      // = heads unless grouped-query attention
   int64_t head_dim = 0;  // heads · head_dim is hidden, as a rule
   int64_t ffn = 0;
-  bool gated = false;     // SwiGLU: three matrices of hidden · ffn instead of two
-  bool biases = false;    // every linear layer and norm has one (GPT, BERT)
-  bool dropout = false;   // GPT and BERT of their time; counts in memory and in memory-bound time
-  bool positions = false; // learned, `sequence` rows
-  bool causal = true;     // a token attends to those before it; false: to all (BERT)
+  bool gated = false;      // SwiGLU: three matrices of hidden · ffn instead of two
+  bool biases = false;     // every linear layer and norm has one (GPT, BERT)
+  bool dropout = false;    // GPT and BERT of their time; counts in memory and in memory-bound time
+  bool positions = false;  // learned, `sequence` rows
+  bool causal = true;      // a token attends to those before it; false: to all (BERT)
   int64_t vocab = 0;
-  int64_t sequence = 0;   // longest that the model takes
-  bool tied = false;      // head shares the word embedding; with pp > 1 the last stage has a copy
-  int experts = 0;        // 0 = dense
+  int64_t sequence = 0;  // longest that the model takes
+  bool tied = false;     // head shares the word embedding; with pp > 1 the last stage has a copy
+  int experts = 0;       // 0 = dense
   int experts_per_token = 0;
   double flops_per_sample = 0;  // convolutional: forward and backward
 

@@ -17,9 +17,9 @@ struct StepInput {
   const collection::ParallelConfig& config;
   const Training& training;
   const plan::Cluster& cluster;
-  std::span<const DeviceId> devices;          // in rank order
-  const std::map<DeviceId, double>& speed;    // of degraded devices, share of nominal
-  const std::map<std::string, double>& links; // of degraded links, share of nominal; 0 = down
+  std::span<const DeviceId> devices;           // in rank order
+  const std::map<DeviceId, double>& speed;     // of degraded devices, share of nominal
+  const std::map<std::string, double>& links;  // of degraded links, share of nominal; 0 = down
 };
 
 class StepTimeModel {
