@@ -49,7 +49,7 @@ std::vector<OptionSpec> on_what() {
       {.name = "gpus",
        .type = ValueType::kCount,
        .value_name = "N",
-       .help = "GPUs that there are (with --cluster: all, if not given; of fewer the fastest)."},
+       .help = "GPUs that there are, of fewer the fastest (if not given, the ranks of --layout, or all of --cluster)."},
       {.name = "gpu", .value_name = "KIND", .help = "Their kind, in hosts with one network card a GPU or as known."},
       {.name = "host", .value_name = "KIND", .help = "Or the kind of their hosts, or a cloud instance."},
       {.name = "cluster", .value_name = "FILE", .help = "Or a cluster file; GPUs and hosts may differ."},
