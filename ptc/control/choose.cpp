@@ -100,10 +100,10 @@ double Control::Impl::reading_seconds(const Job& job, const Source& source) cons
   return static_cast<double>(bytes) / rate * job.spec->state_ratio;
 }
 
-// `whole` is the first source that has all the state, once that is known: it does not depend on the candidate. What is
-// beyond the horizon whatever the plan needs none. What is counted of the way there: planning, restart, memory, the plan's transfers (ptc/plan/estimate.h), staging and
+// What is counted of the way there: planning, restart, memory, the plan's transfers (ptc/plan/estimate.h), staging and
 // loading, checks, communicators, and the steps that a rollback has run again. A narrower model moves fewer bytes, but the
-// choice is the real one's.
+// choice is the real one's. `whole` is the first source that has all the state, once that is known: it does not depend on
+// the candidate. What is beyond the horizon whatever its plan is not planned.
 std::optional<parallel::Change> Control::Impl::change_to(const Job& job, const std::vector<DeviceId>& usable,
                                                          const std::vector<std::pair<Source, double>>& staged,
                                                          const parallel::Candidate& candidate, size_t& whole) const {
