@@ -37,7 +37,7 @@ int64_t bytes_on_devices(const control::JobSpec& job, const collection::Parallel
 int64_t growth_of(const control::Scenario& scenario, size_t index) {
   const control::JobSpec& job = scenario.jobs[index];
   if (!job.choose) return 1;
-  int most = job.gpus;
+  int most = std::max(job.gpus, job.max_gpus);
   for (const control::ScenarioEvent& event : scenario.events) {
     const auto* resize = std::get_if<control::Resize>(&event.what);
     if (resize != nullptr && resize->job == static_cast<int>(index)) most = std::max(most, resize->gpus);

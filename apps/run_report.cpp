@@ -13,6 +13,7 @@
 #include "apps/output.h"
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
+#include "ptc/control/scenario_set.h"
 
 namespace scalai::apps {
 namespace {
@@ -89,12 +90,23 @@ absl::StatusOr<RunOptions> run_options(const Arguments& arguments) {
 }
 
 std::optional<control::Scenario> load(const RunOptions& options, int& exit_code) {
-  auto scenario = control::load_scenario(options.scenario, options.cluster, options.scale);
+  const auto text = read_file(options.scenario);
+  if (text.ok() && control::is_cluster_scenario(*text, options.scenario)) {
+    fmt::print(stderr, "{}: error: a scenario with \"workload\" or \"recovery\" is run by scalai sim only\n",
+               options.scenario);
+    exit_code = exit_code_of(invalid(""));
+    return std::nullopt;
+  }
+  auto scenario = control::load_scenario_with(options.scenario, options.settings, options.cluster, options.scale);
   if (scenario.ok()) return std::move(*scenario);
   const std::string message = message_of(scenario.status());
   fmt::print(stderr, "{}{}", message, message.ends_with('\n') ? "" : "\n");
   exit_code = exit_code_of(scenario.status());
   return std::nullopt;
+}
+
+control::Manifest start_manifest() {
+  return {.command_line = command_line(), .revision = SCALAI_REVISION, .started_at = now_rfc3339()};
 }
 
 absl::Status prepare_folder(const std::string& folder) {
@@ -106,7 +118,7 @@ absl::Status prepare_folder(const std::string& folder) {
 int run_one(const std::string& program, const control::Scenario& scenario, const std::string& strategy_name,
             const RunOptions& options, const Run& run, const std::function<void()>& written) {
   const auto started = std::chrono::steady_clock::now();
-  control::Manifest manifest{.command_line = command_line(), .revision = SCALAI_REVISION, .started_at = now_rfc3339()};
+  control::Manifest manifest = start_manifest();
   const auto strategy = control::find_strategy(strategy_name, scenario.costs);
   if (!strategy.ok()) return report_error(strategy.status());
   const auto report = run(*strategy);

@@ -17,6 +17,7 @@ namespace scalai::apps {
 struct RunOptions {
   std::string scenario, cluster, out, format;
   std::optional<model::Fraction> scale;
+  std::vector<std::string> settings;  // "PATH=VALUE" (ptc/control/scenario_set.h)
   bool check = false;
 };
 
@@ -24,8 +25,10 @@ struct RunOptions {
 std::vector<OptionSpec> run_option_specs();
 // Error: a value that means nothing (the message begins with the option).
 absl::StatusOr<RunOptions> run_options(const Arguments& arguments);
-// The scenario with the options' cluster and scale; on bad input its problems are on stderr and `exit_code` is set.
+// The scenario with the options' cluster, scale and settings; on bad input its problems are on stderr and `exit_code` is set.
 std::optional<control::Scenario> load(const RunOptions& options, int& exit_code);
+// What manifest.json says of this process, from now on.
+control::Manifest start_manifest();
 // Makes the folder and sees that it can be written: a run would only notice at its end.
 absl::Status prepare_folder(const std::string& folder);
 

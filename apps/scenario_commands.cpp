@@ -12,6 +12,8 @@
 #include "ptc/base/table.h"
 #include "ptc/control/report.h"
 #include "ptc/control/run.h"
+#include "ptc/control/scenario_sched.h"
+#include "ptc/control/scenario_set.h"
 #include "sim/simulated_step_time.h"
 
 namespace scalai::apps {
@@ -21,21 +23,34 @@ namespace fs = std::filesystem;
 
 constexpr int kExpectationFailed = 1;
 
+// What `validate` says of a good file.
+absl::StatusOr<std::string> validated(const std::string& path, const std::string& cluster) {
+  const auto text = read_file(path);
+  if (text.ok() && control::is_cluster_scenario(*text, path)) {
+    SCALAI_ASSIGN_OR_RETURN(const auto scenario, control::load_cluster_scenario(path, {.cluster_file = cluster}));
+    return fmt::format("{} on {} GPUs, {} under {}", scenario->workload_text, scenario->fleet.gpus(),
+                       scenario->recovery ? "one job" : fmt::format("{} jobs", scenario->workload.jobs.size()),
+                       scenario->policy.name.empty() ? scenario->policy.exec : scenario->policy.name);
+  }
+  SCALAI_ASSIGN_OR_RETURN(const control::Scenario scenario, control::load_scenario(path, cluster));
+  return fmt::format("{} on {} devices, {} events",
+                     scenario.jobs.size() == 1 ? std::string("1 job") : fmt::format("{} jobs", scenario.jobs.size()),
+                     scenario.cluster.device_count(), scenario.events.size());
+}
+
 int validate(const Arguments& arguments) {
   const std::vector<std::string>& files = arguments.positional();
   if (std::find(files.begin(), files.end(), "-") != files.end()) return usage_error("validate", kNoStandardInput);
   int worst = 0;
   for (const std::string& path : files) {
-    const auto scenario = control::load_scenario(path, arguments.text("cluster"));
-    if (scenario.ok()) {
-      print("{}: ok: {} on {} devices, {} events\n", path,
-            scenario->jobs.size() == 1 ? std::string("1 job") : fmt::format("{} jobs", scenario->jobs.size()),
-            scenario->cluster.device_count(), scenario->events.size());
+    const auto said = validated(path, arguments.text("cluster"));
+    if (said.ok()) {
+      print("{}: ok: {}\n", path, *said);
       continue;
     }
-    std::fputs(message_of(scenario.status()).c_str(), stderr);
-    if (message_of(scenario.status()).back() != '\n') std::fputc('\n', stderr);
-    worst = std::max(worst, exit_code_of(scenario.status()));
+    std::fputs(message_of(said.status()).c_str(), stderr);
+    if (message_of(said.status()).back() != '\n') std::fputc('\n', stderr);
+    worst = std::max(worst, exit_code_of(said.status()));
   }
   return worst;
 }

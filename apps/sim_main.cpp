@@ -8,6 +8,7 @@
 
 #include "apps/output.h"
 #include "apps/run_report.h"
+#include "apps/sim_cluster.h"
 #include "apps/sim_family.h"
 #include "ptc/base/command.h"
 #include "ptc/base/file.h"
@@ -15,6 +16,7 @@
 #include "ptc/base/status.h"
 #include "ptc/control/report.h"
 #include "ptc/control/run.h"
+#include "ptc/control/scenario_set.h"
 #include "sim/sim_runtime.h"
 #include "sim/simulated_step_time.h"
 
@@ -78,6 +80,7 @@ int run_several(const std::vector<std::string>& strategies, const Arguments& arg
   if (options.check) passed.push_back("--check");
   if (!options.cluster.empty()) passed.push_back("--cluster=" + options.cluster);
   if (options.scale) passed.push_back("--scale-model=" + options.scale->str());
+  for (const std::string& setting : options.settings) passed.push_back("--set=" + setting);
   const auto members = run_family(passed, strategies, folder);
   if (!members.ok()) return report_error(members.status());
   int code = 0;
@@ -103,10 +106,35 @@ std::string repeated(const std::vector<std::string>& names) {
   return found == names.end() ? "" : *found;
 }
 
+// Options that only the control loop has a meaning for.
+std::string foreign_option(const Arguments& arguments) {
+  for (const char* name : {"strategy", "scale-model", "check"}) {
+    if (arguments.has(name)) return name;
+  }
+  return "";
+}
+
+int simulate_many_jobs(const Arguments& arguments, const Options& options) {
+  if (const std::string name = foreign_option(arguments); !name.empty()) {
+    return usage_error("sim",
+                       fmt::format("--{} has no meaning for a scenario with \"workload\" or \"recovery\"", name));
+  }
+  return simulate_cluster({.scenario = options.scenario,
+                           .cluster = options.cluster,
+                           .out = options.out,
+                           .format = options.format,
+                           .settings = options.settings,
+                           .manifest = start_manifest()});
+}
+
 int simulate_command(const Arguments& arguments) {
   const auto common = run_options(arguments);
   if (!common.ok()) return usage_error("sim", message_of(common.status()));
   Options options{*common};
+  options.settings = arguments.texts("set");
+  if (arguments.has("seed")) options.settings.push_back(fmt::format("seed={}", arguments.count("seed")));
+  const auto text = read_file(options.scenario);
+  if (text.ok() && control::is_cluster_scenario(*text, options.scenario)) return simulate_many_jobs(arguments, options);
   std::vector<std::string> strategies = arguments.list("strategy");
   if (const std::string name = repeated(strategies); !name.empty()) {
     return usage_error("sim", fmt::format("--strategy names \"{}\" more than once", name));
@@ -137,10 +165,15 @@ Command sim_command() {
       .usage = "scalai sim SCENARIO [--strategy=NAME,…] [--out=DIR]",
       .description =
           "Runs the scenario's jobs, events and reconfigurations in virtual time. State moves as flows that share GPU\n"
-          "links, PCIe, NICs and the fabric. Same scenario, same seed: byte-identical reports.\n\nStrategies:\n\n",
+          "links, PCIe, NICs and the fabric. Same scenario, same seed: byte-identical reports.\n\nA scenario with a "
+          "\"workload\" is many jobs under a scheduler policy (`scalai policies`), one with \"recovery\" is one\njob "
+          "on hosts "
+          "that come and go: those are run event by event, and DIR gets jobs.csv, utilization.csv,\njct_cdf.csv, "
+          "ftf_cdf.csv and costs.csv (throughput.csv for recovery).\n\nStrategies:\n\n",
       .options = run_option_specs(),
       .examples = {"scalai sim scenarios/elastic-gpt3-xl.textproto",
-                   "scalai sim scenarios/elastic-gpt3-xl.textproto --strategy=reshard,tenplex,dp-only --out=out/demo"},
+                   "scalai sim scenarios/elastic-gpt3-xl.textproto --strategy=reshard,tenplex,dp-only --out=out/demo",
+                   "scalai sim scenarios/gavel-hetero-jct.textproto --set=policy.name=srtf --out=out/srtf"},
       .min_arguments = 1,
       .max_arguments = 1};
   spec.options.insert(spec.options.begin(),
@@ -150,7 +183,19 @@ Command sim_command() {
                        .help = "Strategies to run, each into DIR/NAME when there are several; without it the "
                                "scenario's own.",
                        .choices = control::strategy_names()});
-  spec.options.insert(spec.options.end() - 2,
+  spec.options.insert(
+      spec.options.end() - 1,
+      {{.name = "set",
+        .type = ValueType::kTexts,
+        .value_name = "PATH=VALUE",
+        .help = "Another value of a field of the scenario, as in policy.name=srtf, policy.set.round=60s "
+                "or cluster.hosts[0].count=16; nothing after \"=\" leaves the field out. The scenario's "
+                "expectations are not checked then."},
+       {.name = "seed",
+        .type = ValueType::kCount,
+        .value_name = "N",
+        .help = "Another seed than the scenario's; short for --set=seed=N."}});
+  spec.options.insert(spec.options.end() - 4,
                       {.name = "network",
                        .type = ValueType::kChoice,
                        .value_name = "SOLVER",

@@ -8,6 +8,7 @@ find_package(Boost REQUIRED COMPONENTS program_options)
 find_package(nlohmann_json REQUIRED CONFIG)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(CBC REQUIRED IMPORTED_TARGET osi-cbc cbc osi-clp clp)  # linear and integer programs of policies
 if(BUILD_TESTING)
   find_package(GTest REQUIRED CONFIG)
   find_package(benchmark CONFIG QUIET)

@@ -97,6 +97,11 @@ void FairShares::set_capacity(int link, double bytes_per_s) {
   mark_changed(link);
 }
 
+int FairShares::add_link(double capacity) {
+  links_.emplace_back().capacity = capacity;
+  return static_cast<int>(links_.size()) - 1;
+}
+
 void FairShares::mark_changed(int link) {
   if (links_[link].changed) return;
   links_[link].changed = true;
@@ -454,6 +459,23 @@ std::vector<FlowEnd> MaxMinBackend::take_pending() {
   std::sort(pending_.begin(), pending_.end(), [](const FlowEnd& a, const FlowEnd& b) { return a.flow < b.flow; });
   for (const FlowEnd& end : pending_) class_of_flow_[end.flow] = kEnded;
   return std::exchange(pending_, {});
+}
+
+double MaxMinBackend::next_end_s() {
+  if (!pending_.empty()) return now_s_;
+  update_rates();
+  const auto first = std::min_element(end_dates_.begin(), end_dates_.end());
+  return first == end_dates_.end() ? std::numeric_limits<double>::infinity() : *first;
+}
+
+double MaxMinBackend::bytes_left(FlowId flow) const {
+  const int class_id = class_of_flow_[flow];
+  if (class_id < 0) return 0;
+  const Service& service = services_[class_id];
+  const auto target = std::find_if(service.targets.begin(), service.targets.end(),
+                                   [flow](const Target& one) { return one.flow == flow; });
+  const double served = service.bytes + service.rate * (now_s_ - service.at_s);
+  return std::max(0.0, target->service_bytes - served);
 }
 
 std::vector<double> MaxMinBackend::link_rates() {

@@ -33,6 +33,8 @@ class FairShares {
   int add_class(const std::vector<int>& links, const std::vector<int64_t>& weights = {});
   void set_count(int class_id, int64_t flows);
   void set_capacity(int link, double bytes_per_s);
+  // One more link; its number. Links count up from those of the constructor.
+  int add_link(double capacity);
 
   // Brings all rates up to date; returns the classes whose rate changed, in an order that depends only on the calls.
   // The span is valid until the next call.
@@ -116,6 +118,10 @@ class MaxMinBackend final : public NetworkBackend {
   std::vector<double> link_rates() override;
   // Costs what has changed, not all links.
   std::vector<LinkRate> changed_link_rates() override;
+  // When the next flow ends, if nothing else begins or changes; infinity when none is active.
+  double next_end_s();
+  // Bytes of a flow that are still to come; 0 once it has ended.
+  double bytes_left(FlowId flow) const;
 
  private:
   static constexpr int kEnded = -1;

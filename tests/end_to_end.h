@@ -45,10 +45,14 @@ inline std::string read_all(const fs::path& path) {
 
 inline void write_all(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
-inline std::vector<std::string> scenario_names() {
+// Scenarios of the control loop, or those of many jobs and of recovery designs (ptc/control/scenario_sched.h).
+inline std::vector<std::string> scenario_names(bool of_many_jobs = false) {
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(kScenarios)) {
-    if (entry.path().extension() == ".textproto") names.push_back(entry.path().stem().string());
+    if (entry.path().extension() != ".textproto") continue;
+    const std::string text = read_all(entry.path());
+    const bool many = text.find("\nworkload {") != std::string::npos || text.find("\nrecovery {") != std::string::npos;
+    if (many == of_many_jobs) names.push_back(entry.path().stem().string());
   }
   std::sort(names.begin(), names.end());
   return names;

@@ -47,6 +47,7 @@ absl::Status check_list(const std::string& text, const std::vector<std::string>&
 absl::Status check_value(const OptionSpec& option, const std::string& text) {
   switch (option.type) {
     case ValueType::kFlag:
+    case ValueType::kTexts:
     case ValueType::kText: return absl::OkStatus();
     case ValueType::kCount: return parse_count(text).status();
     case ValueType::kBytes: return parse_bytes(text).status();
@@ -173,11 +174,13 @@ absl::StatusOr<Arguments> parse_arguments(const CommandSpec& spec, const std::ve
     }
     const OptionSpec* option = find_option(spec, part.string_key);
     SCALAI_CHECK(option != nullptr, part.string_key);
-    if (std::find(given.begin(), given.end(), option->name) != given.end()) {
+    const bool repeats = option->type == ValueType::kTexts;
+    if (!repeats && std::find(given.begin(), given.end(), option->name) != given.end()) {
       return invalid(fmt::format("option --{} is given twice", option->name));
     }
     given.push_back(option->name);
     SCALAI_ASSIGN_OR_RETURN(result.values_[option->name], checked_value(*option, part));
+    if (repeats) result.texts_[option->name].push_back(result.values_[option->name]);
   }
   if (terminator != words.end()) {
     result.positional_.insert(result.positional_.end(), terminator + 1, words.end());
@@ -195,6 +198,10 @@ double Arguments::seconds(const std::string& name) const { return must(parse_sec
 
 std::vector<std::string> Arguments::list(const std::string& name) const {
   return has(name) ? split_list(text(name)) : std::vector<std::string>{};
+}
+
+std::vector<std::string> Arguments::texts(const std::string& name) const {
+  return has(name) ? texts_.at(name) : std::vector<std::string>{};
 }
 
 }  // namespace scalai

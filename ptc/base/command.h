@@ -14,7 +14,8 @@
 
 namespace scalai {
 
-enum class ValueType { kFlag, kText, kCount, kBytes, kSeconds, kChoice, kList };  // kList: comma separated texts
+// kList: comma separated texts; kTexts: any text, given as often as one likes.
+enum class ValueType { kFlag, kText, kCount, kBytes, kSeconds, kChoice, kList, kTexts };
 
 struct OptionSpec {
   std::string name;  // long name without dashes
@@ -47,11 +48,13 @@ class Arguments {
   int64_t bytes(const std::string& name) const;
   double seconds(const std::string& name) const;
   std::vector<std::string> list(const std::string& name) const;
+  std::vector<std::string> texts(const std::string& name) const;  // kTexts, in the order given
   const std::vector<std::string>& positional() const { return positional_; }
 
  private:
   friend absl::StatusOr<Arguments> parse_arguments(const CommandSpec&, const std::vector<std::string>&);
   std::map<std::string, std::string> values_;  // validated texts
+  std::map<std::string, std::vector<std::string>> texts_;
   std::vector<std::string> positional_;
 };
 

@@ -96,6 +96,16 @@ TEST(ParseArguments, RefusesRepeats) {
   EXPECT_EQ(refusal({"a", "--strict", "--strict"}), "option --strict is given twice");
 }
 
+TEST(ParseArguments, SomeOptionsRepeat) {
+  CommandSpec spec = validate_spec();
+  spec.options.push_back({"set", ValueType::kTexts, "PATH=VALUE", "One value.", "", {}});
+  const auto arguments = parse_arguments(spec, {"a", "--set=x=1,2", "--set", "y= z", "--set=x=1,2"});
+  ASSERT_TRUE(arguments.ok()) << arguments.status();
+  EXPECT_EQ(arguments->texts("set"), (std::vector<std::string>{"x=1,2", "y= z", "x=1,2"}));
+  EXPECT_EQ(parse_arguments(spec, {"a"})->texts("set"), std::vector<std::string>{});
+  EXPECT_FALSE(parse_arguments(spec, {"a", "--set="}).ok());
+}
+
 TEST(ParseArguments, ChecksValues) {
   EXPECT_EQ(refusal({"a", "--seed=-3"}), "option --seed: \"-3\" is not a whole number >= 0");
   EXPECT_EQ(refusal({"a", "--seed", "-3"}), "option --seed: \"-3\" is not a whole number >= 0");

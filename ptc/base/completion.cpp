@@ -59,7 +59,8 @@ std::vector<CommandSpec> own_specs(const Program& program) {
 }
 
 bool is_free_text(const OptionSpec& option) {
-  const bool text = option.type == ValueType::kText || option.type == ValueType::kList;
+  const bool text =
+      option.type == ValueType::kText || option.type == ValueType::kList || option.type == ValueType::kTexts;
   return text && option.choices.empty();
 }
 
@@ -139,7 +140,8 @@ std::string zsh_option(const OptionSpec& option) {
   const std::string choices = joined(option.choices);
   if (option.type == ValueType::kChoice) action = "(" + choices + ")";
   if (option.type == ValueType::kList && !choices.empty()) action = "_sequence compadd - " + choices;
-  return quoted(fmt::format("--{}=[{}]:{}:{}", option.name, help, zsh_escaped(option.name), action));
+  const char* again = option.type == ValueType::kTexts ? "*" : "";
+  return quoted(fmt::format("{}--{}=[{}]:{}:{}", again, option.name, help, zsh_escaped(option.name), action));
 }
 
 std::string zsh_arguments(const Program& program, const CommandSpec& spec) {

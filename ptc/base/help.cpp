@@ -63,7 +63,8 @@ std::string two_columns(const std::string& left, std::string_view right, size_t 
 std::string default_value_name(ValueType type) {
   switch (type) {
     case ValueType::kFlag: return "";
-    case ValueType::kText: return "TEXT";
+    case ValueType::kText:
+    case ValueType::kTexts: return "TEXT";
     case ValueType::kCount: return "N";
     case ValueType::kBytes: return "SIZE";
     case ValueType::kSeconds: return "DURATION";
@@ -95,6 +96,7 @@ std::string option_form(const OptionSpec& option) {
 
 std::string option_help(const OptionSpec& option) {
   std::string text = option.help;
+  if (option.type == ValueType::kTexts) text += " As often as you like.";
   if (!option.choices.empty()) text += fmt::format(" One of: {}.", fmt::join(option.choices, ", "));
   if (!option.default_value.empty()) text += fmt::format(" Default: {}.", option.default_value);
   return text;

@@ -21,7 +21,9 @@ std::string device_list(const std::vector<DeviceId>& devices) {
 }
 
 void Control::Impl::allocate(Job& job, std::vector<DeviceId> devices) {
-  job.record.gpu_hours += static_cast<double>(job.devices.size()) * (now_s_ - job.allocated_since_s) / 3600;
+  const double since_s = now_s_ - job.allocated_since_s;
+  job.record.gpu_hours += static_cast<double>(job.devices.size()) * since_s / 3600;
+  (job.devices.empty() ? job.schedule.waited_s : job.held_s) += since_s;
   job.allocated_since_s = now_s_;
   const bool frees = std::any_of(job.devices.begin(), job.devices.end(), [&](DeviceId device) {
     return std::find(devices.begin(), devices.end(), device) == devices.end();
@@ -49,7 +51,7 @@ void Control::Impl::misread(Job& job, std::string what) {
     job.mode = Mode::kFailed;
     return;
   }
-  if (job.mode == Mode::kTraining || job.mode == Mode::kStopping) {
+  if (job.moves()) {
     commands_.push_back(Halt{.job = job.index});
     end_span(job, "train", now_s_);
   } else if (job.mode == Mode::kWaiting) {
@@ -61,8 +63,9 @@ void Control::Impl::misread(Job& job, std::string what) {
   }
   drop_in_flight(job, [](const Holding&) { return true; });
   job.mode = Mode::kFailed;
-  job.record.wall_s = now_s_;
+  job.record.wall_s = now_s_ - job.spec->submit_s;
   allocate(job, {});
+  leave_policy(job);
   stop_if_over();
 }
 
@@ -116,12 +119,13 @@ void Control::Impl::sample_memory(const Job& job) {
 
 namespace {
 
-std::string name_of(Mode mode) {
-  switch (mode) {
-    case Mode::kWaiting: return "waiting";
+std::string state_of(const Job& job) {
+  switch (job.mode) {
+    case Mode::kWaiting: return job.submitted ? "waiting" : "pending";
     case Mode::kComplete: return "complete";
     case Mode::kFailed: return "failed";
     case Mode::kStopped: return "stopped";
+    case Mode::kRefused: return "refused";
     case Mode::kReconfiguring: return "reconfiguring";
     default: return "running";
   }
@@ -132,27 +136,32 @@ void add_dataset(const Job& job, JobRecord& record) {
   record.dataset = job.ledger->record(record.steps);
   if (!job.ledger->awaits() || !job.over() || !record.failure.empty()) return;
   record.failure = fmt::format("the samples of {} were never read", job.ledger->first_awaited());
-  record.state = name_of(Mode::kFailed);
+  record.state = "failed";
 }
 
 // What a job would look like if the run ended at `at_s`.
-JobRecord closed_record(const Job& job, double at_s) {
+JobRecord closed_record(const Job& job, double at_s, bool has_schedule) {
   JobRecord record = job.record;
   int64_t steps = job.state.step;
-  if (job.mode == Mode::kTraining || job.mode == Mode::kStopping) {
+  if (job.moves()) {
     steps = job.training.steps_done_at(at_s);
     const int64_t more = steps - job.training.from_step;
     if (more > 0) record.training_s += static_cast<double>(more) * job.training.step_s;
   }
   if (job.underway) record.reconfigurations.push_back(job.underway->record);
-  record.state = name_of(job.mode);
+  record.state = state_of(job);
   record.steps = steps;
   record.samples = job.ledger ? job.ledger->samples_before(steps) : steps * job.spec->training.global_batch;
   if (job.ledger) add_dataset(job, record);
-  if (!job.over()) record.wall_s = at_s;
+  if (!job.over()) record.wall_s = std::max(0.0, at_s - job.spec->submit_s);
   record.downtime_s = record.wall_s - record.training_s;
   record.goodput_samples_per_s = record.wall_s > 0 ? static_cast<double>(record.samples) / record.wall_s : 0;
-  record.gpu_hours += static_cast<double>(job.devices.size()) * (at_s - job.allocated_since_s) / 3600;
+  const double since_s = job.submitted ? at_s - job.allocated_since_s : 0;
+  record.gpu_hours += static_cast<double>(job.devices.size()) * since_s / 3600;
+  if (has_schedule) {
+    record.schedule = job.schedule;
+    if (job.devices.empty() && (!job.over() || job.mode == Mode::kStopped)) record.schedule->waited_s += since_s;
+  }
   return record;
 }
 
@@ -168,9 +177,9 @@ std::string describe(const When& when) {
 std::vector<JobStatus> Control::Impl::status(double at_s) const {
   std::vector<JobStatus> list;
   for (const Job& job : jobs_) {
-    const bool training = job.mode == Mode::kTraining || job.mode == Mode::kStopping;
+    const bool training = job.moves();
     list.push_back({.name = job.spec->name,
-                    .state = name_of(job.mode),
+                    .state = state_of(job),
                     .step = training ? job.training.steps_done_at(at_s) : job.state.step,
                     .layout = job.choice == nullptr ? "" : collection::canonical(job.choice->config),
                     .gpus = static_cast<int>(job.devices.size()),
@@ -191,10 +200,13 @@ RunReport Control::Impl::report(double at_s) const {
     if (!fired_[i]) report.unreached.push_back(fmt::format("events[{}] ({})", i, describe(scenario_.events[i].when)));
   }
   report.memory = memory_;
+  const bool scheduled = scenario_.policy || std::any_of(jobs_.begin(), jobs_.end(), [](const Job& job) {
+                           return job.spec->submit_s > 0 || job.spec->deadline_s;
+                         });
   for (const Job& job : jobs_) {
-    report.jobs.push_back(closed_record(job, at_s));
-    const bool training = job.mode == Mode::kTraining || job.mode == Mode::kStopping;
-    if ((training || job.mode == Mode::kWaiting) && at_s > job.span_since_s) {
+    report.jobs.push_back(closed_record(job, at_s, scheduled));
+    const bool training = job.moves();
+    if ((training || (job.mode == Mode::kWaiting && job.submitted)) && at_s > job.span_since_s) {
       report.spans.push_back({job.index, training ? "train" : "waiting", job.span_since_s, at_s, job.devices});
     }
   }

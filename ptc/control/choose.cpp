@@ -56,20 +56,7 @@ double loading_seconds(const collection::Collection& to, const plan::Cluster& cl
 }  // namespace
 
 std::shared_ptr<const ParallelChoice> Control::Impl::listed_configuration(const Job& job, int gpus) const {
-  const collection::ParallelConfig* first = nullptr;  // the configuration the job starts with
-  for (const ParallelChoice& choice : job.spec->configs) {
-    if (choice.config.world() == job.spec->gpus) first = &choice.config;
-  }
-  const auto allowed = [&](const collection::ParallelConfig& config) {
-    if (!strategy_.data_parallel_only || first == nullptr) return true;
-    return config.tp == first->tp && config.pp == first->pp && config.cp == first->cp && config.ep == first->ep &&
-           config.vpp == first->vpp;
-  };
-  const ParallelChoice* best = nullptr;
-  for (const ParallelChoice& choice : job.spec->configs) {
-    if (choice.config.world() > gpus || !allowed(choice.config)) continue;
-    if (best == nullptr || choice.config.world() > best->config.world()) best = &choice;
-  }
+  const ParallelChoice* best = largest_listed(*job.spec, gpus, strategy_.data_parallel_only);
   return best == nullptr ? nullptr : not_owned(*best);
 }
 
@@ -203,16 +190,24 @@ std::optional<Target> Control::Impl::best_target(const Job& job) {
 }
 
 std::optional<Target> Control::Impl::choose_target(const Job& job) {
+  if (policy_ != nullptr) {
+    if (job.wanted_devices.empty()) return std::nullopt;
+    if (blocked(job) && !gives_way(job))
+      return may_stay(job) ? std::optional(Target{job.choice, job.devices}) : std::nullopt;
+  }
   if (job.spec->choose) return best_target(job);
   std::vector<DeviceId> usable = usable_devices(job);
   const int gpus = std::min(job.wanted_gpus, static_cast<int>(usable.size()));
   const std::shared_ptr<const ParallelChoice> choice = listed_configuration(job, gpus);
   if (choice == nullptr) return std::nullopt;
   // More devices than before, but not enough for a larger configuration: no reason to move.
-  const bool same_size = job.choice != nullptr && *choice == *job.choice && job.wanted_devices.empty() &&
+  const bool any_will_do = job.wanted_devices.empty() || policy_ != nullptr;
+  const bool same_size = job.choice != nullptr && *choice == *job.choice && any_will_do &&
                          job.devices.size() == static_cast<size_t>(choice->config.world());
   if (same_size && all_in(job.devices, usable)) return Target{choice, job.devices};
   usable.resize(static_cast<size_t>(choice->config.world()));
+  // Hosts fill up in rank order; a job that only shrinks keeps its order.
+  if (policy_ != nullptr && !all_in(usable, job.devices)) std::sort(usable.begin(), usable.end());
   return Target{choice, std::move(usable)};
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -22,6 +23,7 @@ std::vector<Command> Control::step(const Event& event) { return impl_->step(even
 RunReport Control::report(double at_s) const { return impl_->report(at_s); }
 std::vector<JobStatus> Control::status(double at_s) const { return impl_->status(at_s); }
 const std::vector<std::shared_ptr<const plan::Plan>>& Control::plans() const { return impl_->plans(); }
+const absl::Status& Control::policy_status() const { return impl_->policy_status(); }
 
 Control::Impl::Impl(const Scenario& scenario, Strategy strategy, const parallel::StepTimeModel& step_time,
                     const ControlOptions& options)
@@ -38,9 +40,15 @@ Control::Impl::Impl(const Scenario& scenario, Strategy strategy, const parallel:
     job.wanted_gpus = job.spec->gpus;
     job.wanted_devices = job.spec->devices;
     job.record.name = job.spec->name;
+    job.schedule = {.submit_s = job.spec->submit_s, .first_start_s = {}, .deadline_s = job.spec->deadline_s};
     if (job.spec->dataset) job.ledger.emplace(job.spec->dataset->state, options.reads_samples);
     jobs_.push_back(std::move(job));
+    arrivals_.push_back(static_cast<int>(i));
   }
+  std::stable_sort(arrivals_.begin(), arrivals_.end(), [&](int a, int b) {
+    return scenario.jobs[static_cast<size_t>(a)].submit_s < scenario.jobs[static_cast<size_t>(b)].submit_s;
+  });
+  begin_policy(options.policy);
 }
 
 std::vector<Command> Control::Impl::step(const Event& event) {
@@ -51,10 +59,17 @@ std::vector<Command> Control::Impl::step(const Event& event) {
   events_.push_back(event);
   if (ending_ && !std::holds_alternative<SamplesRead>(event.body)) return {};
   std::visit([this](const auto& body) { on(body); }, event.body);
-  while (!freed_by_.empty() && !ending_) {  // devices that a job has left may be what another wants
+  const auto unsettled = [this] {
+    return !ending_ && !(freed_by_.empty() && policy_events_.empty() && policy_changes_.empty());
+  };
+  while (unsettled()) {
+    consult();
+    follow();
     const std::string name = std::exchange(freed_by_, {});
-    for (Job& job : jobs_) {
-      retarget(job, "devices of " + name + " are free");
+    if (name.empty()) continue;
+    for (const int index : arrivals_) {  // devices that a job has left may be what another wants
+      Job& job = jobs_[static_cast<size_t>(index)];
+      retarget(job, policy_ == nullptr ? "devices of " + name + " are free" : job.granted_why);
     }
   }
   keep_pace();
@@ -65,23 +80,21 @@ std::vector<Command> Control::Impl::step(const Event& event) {
 
 void Control::Impl::on(const Started&) {
   if (scenario_.until_s) arm(*scenario_.until_s, kUntil);
+  if (!scenario_.absent.empty()) {
+    dead_.insert(scenario_.absent.begin(), scenario_.absent.end());
+    commands_.push_back(Inject{.what = Fail{.devices = scenario_.absent, .links = {}}, .detect_s = 0});
+  }
+  double last_s = 0;
+  for (const int index : arrivals_) {
+    Job& job = jobs_[static_cast<size_t>(index)];
+    const double submit_s = job.spec->submit_s;
+    if (submit_s <= 0) submit(job);
+    if (submit_s > last_s) arm(last_s = submit_s, kArrival);  // all that come at that time
+  }
+  consult();
+  policy_changes_.clear();  // nobody has to move yet
   for (Job& job : jobs_) {
-    const std::optional<Target> target = choose_target(job);
-    if (!target) {
-      wait(job);
-      continue;
-    }
-    job.choice = target->choice;
-    allocate(job, target->devices);
-    auto built = collection::megatron_collection(job.spec->model, job.spec->recipe, job.choice->config, job.devices);
-    SCALAI_CHECK(built.ok(), message_of(built.status()));
-    job.state = {.step = 0,
-                 .collection = std::make_shared<collection::Collection>(std::move(built).value()),
-                 .gone = {},
-                 .made_s = now_s_};
-    if (job.spec->checkpoint.every_steps > 0) job.checkpoint = initial(job.state);  // it is in storage
-    sample_memory(job);
-    job.mode = Mode::kTraining;
+    if (job.submitted && !job.over()) start_at_once(job);
   }
   for (Job& job : jobs_) {  // not before all of them are there: they may slow each other
     if (job.mode == Mode::kTraining) start_training(job);
@@ -89,6 +102,28 @@ void Control::Impl::on(const Started&) {
   for (size_t i = 0; i < scenario_.events.size(); ++i) {
     if (const auto* at = std::get_if<AtTime>(&scenario_.events[i].when)) arm(at->at_s, static_cast<int>(i));
   }
+}
+
+void Control::Impl::submit(Job& job) {
+  job.submitted = true;
+  job.span_since_s = job.allocated_since_s = job.granted_at_s = now_s_;
+  tell_policy(sched::Event::Kind::kSubmitted, job.index);
+}
+
+void Control::Impl::start_at_once(Job& job) {
+  const std::optional<Target> target = choose_target(job);
+  if (!target) return wait(job);
+  job.choice = target->choice;
+  allocate(job, target->devices);
+  auto built = collection::megatron_collection(job.spec->model, job.spec->recipe, job.choice->config, job.devices);
+  SCALAI_CHECK(built.ok(), message_of(built.status()));
+  job.state = {.step = 0,
+               .collection = std::make_shared<collection::Collection>(std::move(built).value()),
+               .gone = {},
+               .made_s = now_s_};
+  if (job.spec->checkpoint.every_steps > 0) job.checkpoint = initial(job.state);  // it is in storage
+  sample_memory(job);
+  job.mode = Mode::kTraining;
 }
 
 void Control::Impl::on(const StepReached& event) {
@@ -144,10 +179,20 @@ void Control::Impl::on(const TimerFired& event) {
   const auto [index, deadline] = timers_.at(static_cast<size_t>(event.timer));
   if (index == kUntil) {
     for (Job& job : jobs_) {
-      const bool training = job.mode == Mode::kTraining || job.mode == Mode::kStopping;
-      if (job.ledger && training) credit_training(job, job.training.steps_done_at(now_s_));
+      if (job.ledger && job.moves()) credit_training(job, job.training.steps_done_at(now_s_));
     }
     end();
+  } else if (index == kArrival) {
+    for (const int next : arrivals_) {
+      Job& job = jobs_[static_cast<size_t>(next)];
+      if (job.submitted || job.over() || job.spec->submit_s > now_s_) continue;
+      submit(job);
+      if (policy_ == nullptr) retarget(job, "submitted");
+    }
+  } else if (index == kWake) {
+    if (!wake_up_ || wake_up_->first != event.timer) return;
+    wake_up_.reset();
+    tell_policy(sched::Event::Kind::kTimer);
   } else if (deadline) {
     // A repair before the deadline has taken the notice back.
     Fail fail{.devices = std::get<Preempt>(scenario_.events[static_cast<size_t>(index)].what).devices, .links = {}};
@@ -178,7 +223,13 @@ void Control::Impl::on(const DevicesLost& event) {
       return std::any_of(devices.begin(), devices.end(), [&](DeviceId device) { return lost.count(device) != 0; });
     });
   }
-  for (Job& job : jobs_) lose_devices(job, lost, event.failed_at_s, "lost " + device_list(event.devices));
+  const std::string cause = "lost " + device_list(event.devices);
+  std::set<DeviceId> down;  // but for those that are back
+  std::copy_if(lost.begin(), lost.end(), std::inserter(down, down.end()),
+               [&](DeviceId device) { return dead_.count(device) != 0; });
+  take_grants(down, cause);
+  consult();
+  for (Job& job : jobs_) lose_devices(job, lost, event.failed_at_s, cause);
 }
 
 // A device that has failed and was repaired concerns only what was there before the repair.
@@ -188,8 +239,7 @@ bool Control::Impl::lost_since(DeviceId device, double made_s) const {
 }
 
 void Control::Impl::on(const UserDrain& event) {
-  draining_.insert(event.devices.begin(), event.devices.end());
-  for (Job& job : jobs_) retarget(job, "drain of " + device_list(event.devices));
+  leave_devices(event.devices, "drain of " + device_list(event.devices));
 }
 
 void Control::Impl::on(const UserStop&) {
@@ -235,6 +285,13 @@ void Control::Impl::fire_reached(const Job& job) {
 
 void Control::Impl::apply(const Resize& what) {
   Job& job = jobs_[static_cast<size_t>(what.job)];
+  if (policy_ != nullptr) {  // of what the policy gives it uses no more
+    limits_[what.job] = what.gpus;
+    policy_view_->limit(what.job, what.gpus);
+    want_granted(job);
+    policy_changes_[what.job] = fmt::format("resize to {}", what.gpus);
+    return tell_policy(sched::Event::Kind::kCapacity);
+  }
   job.wanted_gpus = what.gpus;
   job.wanted_devices.clear();
   retarget(job, fmt::format("resize to {}", what.gpus));
@@ -263,6 +320,8 @@ void Control::Impl::apply(const Repair& what) {
   }
   for (const std::string& link : what.links) links_.erase(link);
   if (what.devices.empty()) return;
+  tell_policy(sched::Event::Kind::kCapacity);
+  if (policy_ != nullptr) return;
   for (Job& job : jobs_) retarget(job, "repair of " + device_list(what.devices));
 }
 
@@ -284,14 +343,20 @@ void Control::Impl::apply(const Degrade& event) {
 }
 
 void Control::Impl::apply(const Preempt& what) {
-  draining_.insert(what.devices.begin(), what.devices.end());
-  for (Job& job : jobs_) retarget(job, "preemption of " + device_list(what.devices));
+  leave_devices(what.devices, "preemption of " + device_list(what.devices));
+}
+
+void Control::Impl::leave_devices(const std::vector<DeviceId>& devices, const std::string& cause) {
+  draining_.insert(devices.begin(), devices.end());
+  take_grants({devices.begin(), devices.end()}, cause);
+  if (policy_ != nullptr) return;  // it is asked first
+  for (Job& job : jobs_) retarget(job, cause);
 }
 
 // ---- training -----------------------------------------------------------------------------------------------------
 
 void Control::Impl::retarget(Job& job, const std::string& cause, bool forced) {
-  if (job.over()) return;
+  if (job.over() || !job.submitted) return;
   job.forced = job.forced || forced;
   if (job.mode == Mode::kStopping) return;
   if (job.mode == Mode::kReconfiguring) {
@@ -316,7 +381,7 @@ void Control::Impl::lose_devices(Job& job, const std::set<DeviceId>& lost, doubl
     return std::any_of(devices.begin(), devices.end(),
                        [&](DeviceId device) { return lost.count(device) != 0 && lost_since(device, made_s); });
   };
-  if (job.mode == Mode::kTraining || job.mode == Mode::kStopping) {
+  if (job.moves()) {
     if (!among(job.devices, job.state.made_s)) return;
     commands_.push_back(Halt{.job = job.index});
     credit_training(job, job.training.steps_done_at(failed_at_s));
@@ -337,6 +402,7 @@ void Control::Impl::lose_devices(Job& job, const std::set<DeviceId>& lost, doubl
     underway.record.cause += "; " + cause;
     underway.record.phases.aborted += now_s_ - underway.attempt_s;
     ++underway.record.aborted_attempts;
+    if (policy_ != nullptr) freed_by_ = job.spec->name;  // it may go elsewhere now
     spans_.push_back({job.index, "aborted", underway.attempt_s, now_s_, underway.target.devices});
     begin_attempt(job);
   }
@@ -346,15 +412,17 @@ void Control::Impl::stop(Job& job) {
   end_span(job, job.mode == Mode::kWaiting ? "waiting" : "train", now_s_);
   job.mode = Mode::kStopped;
   job.record.failure.clear();  // what it waited for
-  job.record.wall_s = now_s_;
+  job.record.wall_s = std::max(0.0, now_s_ - job.spec->submit_s);
+  leave_policy(job);
   stop_if_over();
 }
 
 void Control::Impl::complete(Job& job) {
   end_span(job, "train", now_s_);
   job.mode = Mode::kComplete;
-  job.record.wall_s = now_s_;
+  job.record.wall_s = now_s_ - job.spec->submit_s;
   allocate(job, {});
+  leave_policy(job);
   stop_if_over();
 }
 

@@ -3,7 +3,10 @@
 // it decides follows from the scenario, the strategy and the events so far. The same events give the same commands, the
 // same plans and the same report, whichever runtime reports them.
 //
-//   job: waiting ──► training ──► stopping ──► reconfiguring ──► training …     complete, failed
+//   job: waiting ──► training ──► stopping ──► reconfiguring ──► training …     complete, failed, refused
+//
+// A scenario's policy is asked inside step(): a deterministic function of what it is shown. What a program answers is no
+// function of ours, so its answers are events of the log (PolicyDecided), and come from there when the log is replayed.
 //
 // One thread.
 
@@ -11,10 +14,15 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "ptc/control/events.h"
 #include "ptc/control/report.h"
 #include "ptc/control/strategy.h"
 #include "ptc/parallel/step_time_model.h"
+
+namespace scalai::sched {
+class Policy;
+}  // namespace scalai::sched
 
 namespace scalai::control {
 
@@ -34,6 +42,8 @@ struct ControlOptions {
   // The runtime answers Read with SamplesRead. Then the run ends only when all samples that were to be read have been, and
   // a job whose samples do not add up fails.
   bool reads_samples = false;
+  // Asked in place of the scenario's own policy: a program's, or what a log says that it answered. Outlives the control loop.
+  sched::Policy* policy = nullptr;
 };
 
 class Control {
@@ -47,6 +57,10 @@ class Control {
 
   // What to do about one event, in order. The first event is Started; after a Stop command nothing more is expected.
   std::vector<Command> step(const Event& event);
+
+  // Not OK once the policy has failed: it gave what there is not, cannot serve this cluster, or is a program that went
+  // wrong. The run cannot go on; the report is of what was done until then.
+  const absl::Status& policy_status() const;
 
   // Everything known at `at_s`; jobs that train are credited with the whole steps done by then.
   RunReport report(double at_s) const;

@@ -71,9 +71,14 @@ struct SamplesRead {
   std::vector<data::SampleAccount> accounts;  // by data-parallel rank
   int64_t bytes = 0;                          // that were read for them
 };                                            // a Read command came to its end
+// What a policy that is a program answered to the event before this one: written by the control loop itself, never
+// given to it. Read again by policy_text.h.
+struct PolicyDecided {
+  std::string decision;
+};
 
 using EventBody = std::variant<Started, StepReached, RoundDone, ExecutionDone, BackgroundDone, TimerFired, DevicesLost,
-                               UserResize, UserDrain, UserStop, SamplesRead>;
+                               UserResize, UserDrain, UserStop, SamplesRead, PolicyDecided>;
 struct Event {
   double at_s = 0;
   EventBody body;

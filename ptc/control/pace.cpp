@@ -10,8 +10,6 @@
 namespace scalai::control {
 namespace {
 
-bool moves(const Job& job) { return job.mode == Mode::kTraining || job.mode == Mode::kStopping; }
-
 const parallel::Training& training_of(const Job& job) {
   return job.choice->training ? *job.choice->training : job.spec->training;
 }
@@ -32,7 +30,7 @@ void Control::Impl::update_paces() {
   for (const auto& [device, share] : speed_) key += fmt::format("g{}x{} ", device.value, share);
   for (const auto& [link, share] : links_) key += fmt::format("{}x{} ", link, share);
   for (const Job& job : jobs_) {
-    if (moves(job)) key += fmt::format("j{}e{} ", job.index, job.state.collection->epoch);
+    if (job.moves()) key += fmt::format("j{}e{} ", job.index, job.state.collection->epoch);
   }
   if (key == paced_) return;
   paced_ = key;
@@ -40,7 +38,7 @@ void Control::Impl::update_paces() {
   std::vector<int> asked;
   std::vector<parallel::StepInput> together;
   for (const Job& job : jobs_) {
-    if (!moves(job)) continue;
+    if (!job.moves()) continue;
     if (job.choice->step_s > 0) {
       paces_[job.index] = job.choice->step_s / slowest_of(job.devices, speed_);
       continue;
@@ -81,6 +79,7 @@ void Control::Impl::train(const Job& job) {
 void Control::Impl::start_training(Job& job, double stall_s) {
   if (job.mode != Mode::kTraining) job.span_since_s = now_s_;
   job.mode = Mode::kTraining;
+  if (!job.schedule.first_start_s) job.schedule.first_start_s = now_s_;
   job.training = {.start_s = now_s_ + stall_s,
                   .from_step = job.state.step,
                   .until_step = next_milestone(job),
@@ -104,7 +103,7 @@ void Control::Impl::keep_pace() {
   if (ending_) return;
   update_paces();
   for (Job& job : jobs_) {
-    if (!moves(job)) continue;
+    if (!job.moves()) continue;
     const double pace = paces_.at(job.index);
     const bool begun = job.training.start_s < now_s_ && !std::isinf(job.training.step_s);
     if (job.mode == Mode::kTraining && pace != job.training.step_s && !begun) {

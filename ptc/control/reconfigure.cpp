@@ -194,7 +194,7 @@ std::string describe_missing(const plan::Plan& plan) {
 void Control::Impl::begin_reconfiguration(Job& job) {
   // Asked for, or failed, during the reconfiguration before this one: the pause counts from where that one's ends.
   const double since_s = std::max(job.cause_s, job.span_since_s);
-  if (job.mode == Mode::kTraining || job.mode == Mode::kStopping) {
+  if (job.moves()) {
     end_span(job, "train", job.failed_s >= 0 ? since_s : now_s_);
   } else if (job.mode == Mode::kWaiting) {
     end_span(job, "waiting", now_s_);
@@ -274,6 +274,7 @@ void Control::Impl::commit(Job& job, const PhaseSeconds& phases) {
   record.phases.resume += phases.resume;
   record.completed = true;
   record.resumed_s = now_s_;
+  if (job.schedule.first_start_s) ++job.schedule.restarts;
   job.record.lost_steps += record.rolled_back_steps;
   if (job.ledger) job.ledger->roll_back(record.step);
   job.state = {.step = record.step, .collection = underway.collection, .gone = {}, .made_s = now_s_};
@@ -297,24 +298,27 @@ void Control::Impl::wait(Job& job) {
   }
   job.underway.reset();
   job.mode = Mode::kWaiting;
-  if (job.spec->choose) job.record.failure = no_fit_[job.index];
+  const bool offered = policy_ == nullptr || !job.wanted_devices.empty();
+  if (job.spec->choose) job.record.failure = offered ? no_fit_[job.index] : "";
   job.span_since_s = now_s_;
   // Its state stays in the memory of the old hosts. What it was given and cannot use stays allocated, unless other jobs
   // may need it: two that wait for more could hold each other's devices for ever.
   std::vector<DeviceId> given;
-  if (jobs_.size() == 1) given = usable_devices(job);
+  if (jobs_.size() == 1 && policy_ == nullptr) given = usable_devices(job);
   given.resize(std::min(given.size(), static_cast<size_t>(job.wanted_gpus)));
   allocate(job, std::move(given));
   if (stopping_) stop(job);
 }
 
 void Control::Impl::fail(Job& job, std::string why) {
+  if (policy_ != nullptr) freed_by_ = job.spec->name;  // also what it was to go to
   job.record.failure = std::move(why);
   job.record.reconfigurations.push_back(job.underway->record);
   job.underway.reset();
   job.mode = Mode::kFailed;
-  job.record.wall_s = now_s_;
+  job.record.wall_s = now_s_ - job.spec->submit_s;
   allocate(job, {});
+  leave_policy(job);
   stop_if_over();
 }
 

@@ -6,6 +6,7 @@
 #include "nlohmann/json.hpp"
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
+#include "ptc/control/internal/policy_text.h"
 #include "ptc/control/internal/scenario_parts.h"
 #include "ptc/control/run.h"
 #include "ptc/plan/plan_io.h"
@@ -77,17 +78,33 @@ absl::Status check(const Event& event, double last_s, const Scenario& scenario, 
       event.body);
 }
 
+// Decisions of a program stand behind the event that they answer.
+absl::Status learn(const std::vector<Event>& events, const std::string& file, RecordedPolicy& policy) {
+  for (size_t i = 0; i < events.size(); ++i) {
+    const auto* decided = std::get_if<PolicyDecided>(&events[i].body);
+    if (decided == nullptr) continue;
+    absl::StatusOr<sched::Decision> decision = parse_decision(decided->decision);
+    if (!decision.ok()) return invalid(fmt::format("{}: event {}: {}", file, i + 1, message_of(decision.status())));
+    policy.add(*std::move(decision));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status feed(Control& control, const Scenario& scenario, const std::vector<Event>& events,
                   const std::string& file) {
   double last_s = 0;
   int64_t timers = 0;
+  SCALAI_RETURN_IF_ERROR(control.policy_status());
   for (size_t i = 0; i < events.size(); ++i) {
+    if (std::holds_alternative<PolicyDecided>(events[i].body)) continue;
     absl::Status fits = check(events[i], last_s, scenario, timers);
     if (fits.ok() && std::holds_alternative<Started>(events[i].body) != (i == 0)) {
       fits = invalid("a run starts once, with its first event");
     }
     if (!fits.ok()) return invalid(fmt::format("{}: event {}: {}", file, i + 1, message_of(fits)));
     for (const Command& command : control.step(events[i])) timers += std::holds_alternative<ArmTimer>(command) ? 1 : 0;
+    if (!control.policy_status().ok())
+      return invalid(fmt::format("{}: event {}: {}", file, i + 1, message_of(control.policy_status())));
     last_s = events[i].at_s;
   }
   return absl::OkStatus();
@@ -106,7 +123,11 @@ absl::StatusOr<std::vector<ReplayedPlan>> replay(const std::string& folder, cons
   SCALAI_ASSIGN_OR_RETURN(const parallel::StepTimeModel* const step_time, step_times_of(scenario, analytic, simulated));
   const bool reads = std::any_of(events.begin(), events.end(),
                                  [](const Event& event) { return std::holds_alternative<SamplesRead>(event.body); });
-  Control control(scenario, strategy, *step_time, {.reads_samples = reads});
+  RecordedPolicy program;
+  SCALAI_RETURN_IF_ERROR(learn(events, folder + "/events.csv", program));
+  const bool asks_program = scenario.policy && !scenario.policy->exec.empty();
+  Control control(scenario, strategy, *step_time,
+                  {.reads_samples = reads, .policy = asks_program ? &program : nullptr});
   SCALAI_RETURN_IF_ERROR(feed(control, scenario, events, folder + "/events.csv"));
 
   std::vector<ReplayedPlan> plans;

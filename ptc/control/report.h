@@ -47,18 +47,31 @@ struct ConfigurationRecord {
   }
 };
 
+// How a job got its GPUs, where jobs come one after another or a policy gives and takes.
+struct ScheduleRecord {
+  double submit_s = 0;
+  std::optional<double> first_start_s;  // its first step began; nothing: it never did
+  double waited_s = 0;                  // from its submission without GPUs
+  int restarts = 0;                     // changes of its GPUs that were committed, its first ones not counted
+  int preemptions = 0;                  // it was left without GPUs by the policy
+  std::optional<double> deadline_s;
+};
+
 struct JobRecord {
   std::string name;
-  std::string state;    // "complete", "running", "waiting", "reconfiguring", "failed", "stopped" (on request)
+  // "complete", "running", "waiting", "reconfiguring", "failed", "stopped" (on request), "refused" (by the policy),
+  // "pending" (not submitted yet)
+  std::string state;
   std::string failure;  // why, when failed: tensors and boxes that nobody holds; when waiting: why nothing fits
   int64_t steps = 0;    // net steps done
   int64_t samples = 0;
-  double wall_s = 0;                 // from 0 to completion or the end of the scenario
-  double training_s = 0;             // in steps, including those run twice
-  double downtime_s = 0;             // wall_s − training_s
-  int64_t lost_steps = 0;            // steps done that had to be run again
-  double goodput_samples_per_s = 0;  // samples / wall_s
-  double gpu_hours = 0;              // of allocated devices
+  double wall_s = 0;                       // from its submission to completion or the end of the scenario
+  double training_s = 0;                   // in steps, including those run twice
+  double downtime_s = 0;                   // wall_s − training_s
+  int64_t lost_steps = 0;                  // steps done that had to be run again
+  double goodput_samples_per_s = 0;        // samples / wall_s
+  double gpu_hours = 0;                    // of allocated devices
+  std::optional<ScheduleRecord> schedule;  // of a scenario with a policy, or a job that comes later
   std::optional<DatasetRecord> dataset;
   std::vector<ConfigurationRecord> configurations;
   std::vector<ReconfigurationRecord> reconfigurations;

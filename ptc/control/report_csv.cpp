@@ -26,16 +26,16 @@ const std::vector<std::string>& event_columns() {
   static const std::vector<std::string> columns = {
       "at_s",     "event",       "job",       "step",      "round",   "tag",       "timer",     "gpus",
       "devices",  "failed_at_s", "detect_s",  "stop_s",    "plan_s",  "restart_s", "prepare_s", "transfer_s",
-      "verify_s", "resume_s",    "aborted_s", "from_step", "samples", "sums",      "bytes"};
+      "verify_s", "resume_s",    "aborted_s", "from_step", "samples", "sums",      "bytes",     "decision"};
   return columns;
 }
-// Logs from before jobs had datasets end with this column.
-constexpr std::string_view kLastOldColumn = "aborted_s";
+// Logs from before jobs had datasets, and from before there were policies, end with these columns.
+constexpr std::array<std::string_view, 2> kLastOldColumns = {"aborted_s", "bytes"};
 
 // In the order of EventBody.
 constexpr std::array kEventNames = {"started",         "step_reached", "round_done",   "execution_done",
                                     "background_done", "timer_fired",  "devices_lost", "user_resize",
-                                    "user_drain",      "user_stop",    "samples_read"};
+                                    "user_drain",      "user_stop",    "samples_read", "policy_decided"};
 static_assert(kEventNames.size() == std::variant_size_v<EventBody>);
 
 // Two columns of one list: samples by rank, and sums.
@@ -65,6 +65,7 @@ void fields(Row&& row, E& event) {
     row("sums", Sums<std::remove_reference_t<decltype((event.accounts))>>{event.accounts});
     row("bytes", event.bytes);
   }
+  if constexpr (std::is_same_v<Body, PolicyDecided>) row("decision", event.decision);
   if constexpr (std::is_same_v<Body, ExecutionDone>) {
     row("detect_s", event.phases.detect);
     row("stop_s", event.phases.stop);
@@ -88,6 +89,7 @@ size_t column_of(std::string_view name) {
 std::string cell_of(double value) { return shortest(value); }
 std::string cell_of(int value) { return std::to_string(value); }
 std::string cell_of(int64_t value) { return std::to_string(value); }
+std::string cell_of(const std::string& text) { return text; }
 std::string cell_of(const std::vector<DeviceId>& devices) {
   std::string text;
   for (const DeviceId device : devices) text += fmt::format("{}g{}", text.empty() ? "" : " ", device.value);
@@ -159,6 +161,12 @@ bool parse_cell(std::string_view text, const Sums<Accounts>& sums) {
       return false;
   }
   return text.empty();
+}
+
+// A decision is read where it is used.
+bool parse_cell(std::string_view text, std::string& value) {
+  value = std::string(text);
+  return true;
 }
 
 bool parse_cell(std::string_view text, std::vector<DeviceId>& devices) {
@@ -315,17 +323,20 @@ absl::StatusOr<std::vector<Event>> parse_events(const std::string& csv) {
   std::vector<std::string> lines = split(csv, '\n');
   if (!lines.back().empty()) return invalid("events.csv does not end with a complete line: it was cut off");
   lines.pop_back();
-  const size_t old_columns = column_of(kLastOldColumn) + 1;
+  const auto old = [](size_t columns) {
+    return std::any_of(kLastOldColumns.begin(), kLastOldColumns.end(),
+                       [&](std::string_view last) { return columns == column_of(last) + 1; });
+  };
   std::vector<std::string> header = lines.empty() ? std::vector<std::string>() : split(lines[0], ',');
-  if (header.size() == old_columns)
-    header.insert(header.end(), event_columns().begin() + static_cast<ptrdiff_t>(old_columns), event_columns().end());
+  if (old(header.size()))
+    header.insert(header.end(), event_columns().begin() + static_cast<ptrdiff_t>(header.size()), event_columns().end());
   if (header != event_columns()) {
     return invalid("events.csv does not start with the columns of this version's log of events");
   }
   std::vector<Event> events;
   for (size_t i = 1; i < lines.size(); ++i) {
     std::vector<std::string> cells = split(lines[i], ',');
-    if (cells.size() == old_columns) cells.resize(event_columns().size());
+    if (old(cells.size())) cells.resize(event_columns().size());
     if (cells.size() != event_columns().size()) {
       return invalid(fmt::format("events.csv, line {}: {} cells where there are {} columns", i + 1, cells.size(),
                                  event_columns().size()));

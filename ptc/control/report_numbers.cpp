@@ -116,8 +116,24 @@ std::optional<std::vector<ConfigurationSummary>> summarize(const std::vector<Con
   return list;
 }
 
+ScheduleSummary summarize(const ScheduleRecord& record, const JobRecord& job, double end_s) {
+  ScheduleSummary result{.submit_s = record.submit_s,
+                         .first_start_s = record.first_start_s,
+                         .waited_s = record.waited_s,
+                         .restarts = record.restarts,
+                         .preemptions = record.preemptions,
+                         .deadline_s = record.deadline_s,
+                         .deadline_met = {}};
+  if (!record.deadline_s) return result;
+  const bool complete = job.state == "complete";
+  const bool open = !complete && end_s < *record.deadline_s && job.state != "failed" && job.state != "refused";
+  if (!open) result.deadline_met = complete && record.submit_s + job.wall_s <= *record.deadline_s;
+  return result;
+}
+
 JobSummary summarize(const RunReport& report, const JobRecord& record, const JobSpec& spec) {
   JobSummary result;
+  if (record.schedule) result.schedule = summarize(*record.schedule, record, report.end_s);
   result.configurations = summarize(record.configurations);
   if (record.dataset && spec.dataset) result.dataset = summarize(spec.dataset->state, *record.dataset);
   result.name = record.name;

@@ -108,6 +108,17 @@ void fields(Io& io, ConfigurationSummary& configuration) {
 }
 
 template <class Io>
+void fields(Io& io, ScheduleSummary& schedule) {
+  io("submit_s", schedule.submit_s);
+  io("first_start_s", schedule.first_start_s);
+  io("waited_s", schedule.waited_s);
+  io("restarts", schedule.restarts);
+  io("preemptions", schedule.preemptions);
+  io("deadline_s", schedule.deadline_s);
+  io("deadline_met", schedule.deadline_met);
+}
+
+template <class Io>
 void fields(Io& io, JobSummary& job) {
   io("name", job.name);
   io("state", job.state);
@@ -120,6 +131,7 @@ void fields(Io& io, JobSummary& job) {
   io("lost_steps", job.lost_steps);
   io("goodput_samples_per_s", job.goodput_samples_per_s);
   io("gpu_hours", job.gpu_hours);
+  io.optional("schedule", job.schedule);
   io.optional("dataset", job.dataset);
   io.optional("configurations", job.configurations);
   io("totals", job.totals);

@@ -36,6 +36,41 @@ std::string job_table(const Summary& summary) {
   return table.text();
 }
 
+// When jobs came and got their GPUs, where that differs.
+std::string schedule_table(const Summary& summary) {
+  Table table({"job", "submitted>", "started>", "waited>", "completion>", "restarts>", "preempted>", "deadline"});
+  bool any = false;
+  int64_t complete = 0;
+  double completion_s = 0, waited_s = 0;
+  for (const JobSummary& job : summary.jobs) {
+    if (!job.schedule) continue;
+    any = true;
+    const ScheduleSummary& schedule = *job.schedule;
+    const bool done = job.state == "complete";
+    if (done) {
+      ++complete;
+      completion_s += job.wall_s;
+      waited_s += schedule.waited_s;
+    }
+    const std::string deadline = !schedule.deadline_s     ? "–"
+                                 : !schedule.deadline_met ? "open"
+                                 : *schedule.deadline_met ? "met"
+                                                          : "missed";
+    table.row({clipped(job.name, kNameColumns), moment(schedule.submit_s),
+               schedule.first_start_s ? moment(*schedule.first_start_s) : "never", format_seconds(schedule.waited_s),
+               done ? format_seconds(job.wall_s) : "–", std::to_string(schedule.restarts),
+               std::to_string(schedule.preemptions), deadline});
+  }
+  if (!any) return "";
+  std::string text = "\n" + table.text();
+  if (complete > 0) {
+    const auto count = static_cast<double>(complete);
+    text += fmt::format("{} of {} jobs complete; mean completion time {}, mean wait {}\n", complete,
+                        summary.jobs.size(), format_seconds(completion_s / count), format_seconds(waited_s / count));
+  }
+  return text;
+}
+
 // One line a job that has a dataset.
 std::string dataset_lines(const Summary& summary) {
   std::string text;
@@ -340,7 +375,7 @@ std::string summary_table(const std::string& summary_json_text) {
     const char* what = job.state == "waiting" ? "waits" : "failed";
     if (!job.failure.empty()) text += printable_text(fmt::format("{} {}: {}", job.name, what, job.failure)) + "\n";
   }
-  text += configuration_table(summary);
+  text += schedule_table(summary) + configuration_table(summary);
   return any ? text + "\n" + reconfiguration_table(summary) : text + "\nno reconfigurations\n";
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "ptc/base/file.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/control/internal/example_report.h"
@@ -64,6 +65,45 @@ TEST(SummaryTable, ShowsARunAtAGlance) {
       "---  ------  -----------  -------------  ---------  ----------  -------  -------  --------  ----------  ----\n"
       "gpt  10.0 s  resize to 4  dp2 → tp2,dp2    1.00 kB     5.00 kB  5.00 kB      0 B    1.00 s      5.00 s     0\n"
       "gpt  50.0 s  lost g2, g3  tp2,dp2 → dp2        0 B     9.00 kB  9.00 kB     60 B       0 s  never ends     3\n");
+}
+
+// Two jobs under a policy: one is done in time, the other never began.
+RunReport scheduled(const Scenario& scenario) {
+  RunReport report = testing::example_report(scenario);
+  report.jobs[0].state = "complete";
+  report.jobs[0].schedule = {
+      .submit_s = 30, .first_start_s = 42, .waited_s = 15, .restarts = 2, .preemptions = 1, .deadline_s = 130};
+  report.jobs[1].state = "refused";
+  report.jobs[1].schedule = {.submit_s = 50, .first_start_s = {}, .waited_s = 7, .deadline_s = 500};
+  return report;
+}
+
+TEST(SummaryTable, ShowsWhenJobsGotTheirGpus) {
+  const Scenario scenario = testing::example_scenario();
+  const std::string text = summary_table(summary_json(scheduled(scenario)));
+  EXPECT_THAT(text, HasSubstr("\n"
+                              "job          submitted  started  waited  completion  restarts  preempted  deadline\n"
+                              "-----------  ---------  -------  ------  ----------  --------  ---------  --------\n"
+                              "gpt             30.0 s   42.0 s  15.0 s       100 s         2          1  met\n"
+                              "bert, large     50.0 s    never  7.00 s           –         0          0  missed\n"
+                              "1 of 2 jobs complete; mean completion time 100 s, mean wait 15.0 s\n"));
+}
+
+TEST(Schedule, IsInTheSummaryWithItsDeadline) {
+  const Scenario scenario = testing::example_scenario();
+  RunReport report = scheduled(scenario);
+  report.jobs[0].schedule->deadline_s = 129;  // it came at 30 and took 100
+  report.jobs[1].state = "waiting";
+  const Json json = Json::parse(summary_json(report));
+  EXPECT_EQ(json.at("/jobs/0/schedule"_json_pointer).dump(),
+            R"({"submit_s":30.0,"first_start_s":42.0,"waited_s":15.0,"restarts":2,"preemptions":1,"deadline_s":129.0,)"
+            R"("deadline_met":false})");
+  EXPECT_TRUE(json.at("/jobs/1/schedule/first_start_s"_json_pointer).is_null());
+  EXPECT_TRUE(json.at("/jobs/1/schedule/deadline_met"_json_pointer).is_null()) << "it may still be";
+  const auto readme = read_file(std::string(SCALAI_SOURCE_DIR) + "/ptc/control/README.md");
+  ASSERT_TRUE(readme.ok());
+  for (const auto& [key, value] : json.at("/jobs/0/schedule"_json_pointer).items())
+    EXPECT_THAT(*readme, HasSubstr("`" + key + "`"));
 }
 
 TEST(SummaryTable, SaysWhyAJobFailed) {

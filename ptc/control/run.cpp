@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+#include <vector>
+
 #include "ptc/base/status.h"
+#include "ptc/sched/policies/external/external.h"
 
 namespace scalai::control {
 
@@ -12,7 +16,9 @@ namespace {
 RunReport stuck(RunReport report) {
   for (size_t i = 0; i < report.jobs.size(); ++i) {
     JobRecord& job = report.jobs[i];
-    if (job.state == "complete" || job.state == "failed" || job.state == "stopped") continue;
+    const bool over =
+        job.state == "complete" || job.state == "failed" || job.state == "stopped" || job.state == "refused";
+    if (over) continue;
     if (job.state == "waiting") {
       job.failure = fmt::format("stuck at step {}: it waits for devices that never come (wants {} GPUs){}", job.steps,
                                 report.scenario->jobs[i].gpus, job.failure.empty() ? "" : "; " + job.failure);
@@ -40,11 +46,21 @@ absl::StatusOr<RunReport> run(const Scenario& scenario, const Strategy& strategy
   const parallel::AnalyticStepTime analytic;
   SCALAI_ASSIGN_OR_RETURN(const parallel::StepTimeModel* const step_time,
                           step_times_of(scenario, analytic, options.simulated));
-  Control control(scenario, strategy, *step_time,
-                  {.check_plans = options.check_plans, .reads_samples = options.reads_samples});
+  std::unique_ptr<sched::Policy> program;
+  if (scenario.policy && !scenario.policy->exec.empty()) {
+    const PolicySpec& spec = *scenario.policy;
+    program = sched::make_external_policy(
+        {.command = spec.exec, .folder = spec.folder, .timeout_s = spec.timeout_s, .seed = scenario.seed});
+  }
+  Control control(
+      scenario, strategy, *step_time,
+      {.check_plans = options.check_plans, .reads_samples = options.reads_samples, .policy = program.get()});
+  SCALAI_RETURN_IF_ERROR(control.policy_status());
   Event event{.at_s = 0, .body = Started{}};
   while (true) {
-    for (const Command& command : control.step(event)) {
+    const std::vector<Command> commands = control.step(event);
+    SCALAI_RETURN_IF_ERROR(control.policy_status());
+    for (const Command& command : commands) {
       if (std::holds_alternative<Stop>(command)) return control.report(event.at_s);
       SCALAI_RETURN_IF_ERROR(runtime.perform(command));
     }

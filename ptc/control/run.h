@@ -11,8 +11,8 @@
 
 namespace scalai::control {
 
-// Feeds events to the control loop and commands to the runtime until the scenario is over. Errors are the runtime's;
-// a job that fails is not an error here but in its record.
+// Feeds events to the control loop and commands to the runtime until the scenario is over. Errors are the runtime's and
+// the policy's; a job that fails is not an error here but in its record.
 struct RunOptions {
   bool check_plans = false, reads_samples = false;  // see ControlOptions
   // For scenarios that say `compute: SIMULATED` (sim/simulated_step_time.h); null: they are refused. Outlives the run.

@@ -10,6 +10,7 @@
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
 #include "ptc/control/internal/scenario_parts.h"
+#include "ptc/control/internal/scenario_policy.h"
 #include "ptc/model/scaling.h"
 #include "ptc/proto/scenario.pb.h"
 
@@ -92,6 +93,26 @@ void build_head(Context& context, Scenario& scenario) {
   if (scenario.until_s == 0.0) source.error("until", "the scenario ends before anything can happen");
 }
 
+// Parts that only a workload has a use for, and a workload itself, which the control loop does not run: false.
+bool refuse_workloads(Context& context) {
+  Source& source = context.source;
+  for (const std::string field : {"workload", "recovery"}) {
+    if (source.given(field))
+      source.error(field,
+                   fmt::format("a scenario with a {} is simulated as a whole: it has no jobs to plan for", field),
+                   "run it with `scalai sim`");
+  }
+  if (source.given("workload") || source.given("recovery")) return false;
+  for (const std::string field : {"throughputs", "changes"}) {
+    if (source.given(field))
+      source.error(field, fmt::format("\"{}\" is for the jobs of a workload", field),
+                   "jobs with a model have their own: leave it out");
+  }
+  if (source.given("prices"))
+    source.error("prices", "\"prices\" is for the jobs of a workload", "give the cluster's hosts a price_per_hour");
+  return true;
+}
+
 // Without `until` the scenario ends with its jobs, so all of them must end.
 void check_end(Context& context, const Scenario& scenario) {
   if (context.source.given("until") || context.source.broken("until")) return;
@@ -137,11 +158,16 @@ absl::StatusOr<Scenario> build(Context& context, const std::string& cluster_file
                                const std::optional<model::Fraction>& scale_model) {
   Scenario scenario;
   const bool readable = !context.source.broken("");
-  if (readable) {
+  if (readable && refuse_workloads(context)) {
     build_head(context, scenario);
     SCALAI_RETURN_IF_ERROR(load_cluster(context, cluster_file));
     build_scale(context, scale_model, scenario);
+    if (context.source.given("policy")) {
+      const std::filesystem::path folder = std::filesystem::path(context.file_name).parent_path();
+      scenario.policy = build_policy(context.message.policy(), "policy", folder.string(), context.source);
+    }
     build_jobs(context, scenario);
+    check_policy(context, scenario);
     check_end(context, scenario);
     build_events(context, scenario);
     build_options(context, scenario);

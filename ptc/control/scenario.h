@@ -62,6 +62,15 @@ struct DatasetSpec {
   std::string index_path;  // the same as seen from where this process runs
 };
 
+// Who gets which GPUs: a policy of ptc/sched/policies/catalogue.h, or a program (ptc/sched/policies/external).
+struct PolicySpec {
+  std::string name;              // "" = the program
+  std::vector<std::string> set;  // parameters: "round=360s"
+  std::string exec;              // "" = the named one
+  std::string folder;            // where the program runs, as seen from here: that of the scenario
+  double timeout_s = 10;         // for one answer of the program
+};
+
 struct JobSpec {
   std::string name;
   model::Model model;          // scaled by the scenario's scale_model
@@ -69,8 +78,13 @@ struct JobSpec {
   double state_ratio = 1;      // its state's bytes over those of `model`
   model::Recipe recipe;
   parallel::Training training;
-  int gpus = 0;                   // wanted at the start
-  std::vector<DeviceId> devices;  // or exactly these, in rank order (then gpus = devices.size())
+  int gpus = 0;                      // wanted at the start
+  std::vector<DeviceId> devices;     // or exactly these, in rank order (then gpus = devices.size())
+  double submit_s = 0;               // when it arrives
+  int min_gpus = 0;                  // a policy gives none, or a number from here …
+  int max_gpus = 0;                  // … to here; both are `gpus` unless the scenario says
+  double weight = 1;                 // share it is entitled to, relative to others
+  std::optional<double> deadline_s;  // when it should be done, from the scenario's start
   // Listed: at least one, distinct GPU counts. With `choose` just one: what the job starts with when it gets the GPUs it
   // asks for.
   std::vector<ParallelChoice> configs;
@@ -154,7 +168,9 @@ struct Scenario {
   std::optional<double> until_s;
   plan::Cluster cluster;
   std::vector<JobSpec> jobs;
-  std::vector<ScenarioEvent> events;  // in file order
+  std::vector<ScenarioEvent> events;  // in file order, then those of `availability` by time
+  std::vector<DeviceId> absent;       // devices that are not there at the start
+  std::optional<PolicySpec> policy;   // absent = jobs keep what they ask for, first come, first served
   std::string strategy = "reshard";
   Compute compute = Compute::kAnalytic;
   std::vector<CostOverride> costs;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ptc/control/internal/scenario_availability.h"
 #include "ptc/control/internal/scenario_parts.h"
 #include "ptc/proto/scenario.pb.h"
 
@@ -40,6 +41,7 @@ class EventBuilder {
   template <class Texts>
   std::vector<std::string> known_links(const std::string& path, const Texts& names);
   void need_target(const std::string& path, bool any, const std::string& what);
+  void forbid_with_policy(const std::string& field);
   bool cluster_known() const { return context_.cluster.has_value(); }
   // Its configurations are known, all of them; one that is to be found may be of any size.
   bool lists_configs(int job) const {
@@ -185,7 +187,15 @@ void EventBuilder::need_target(const std::string& path, bool any, const std::str
   if (!any && !broken) source_.error(path, fmt::format("\"{}\" names nothing", field_of(path)), "give " + what);
 }
 
+// It says which GPUs a job gets, so nobody else does.
+void EventBuilder::forbid_with_policy(const std::string& field) {
+  if (!source_.given("policy")) return;
+  source_.error(at(field), fmt::format("a {} is the policy's to decide", field), "leave the event out, or the policy",
+                {{"policy", "the policy is chosen here"}});
+}
+
 What EventBuilder::build_resize() {
+  forbid_with_policy("resize");
   const std::string path = at("resize");
   const std::optional<int> job = job_at(path + ".job", message_.resize().job());
   const int gpus = message_.resize().gpus();
@@ -207,6 +217,7 @@ What EventBuilder::build_resize() {
 }
 
 What EventBuilder::build_redeploy() {
+  forbid_with_policy("redeploy");
   const std::string path = at("redeploy");
   const proto::Redeploy& given = message_.redeploy();
   const std::optional<int> job = job_at(path + ".job", given.job());
@@ -292,7 +303,8 @@ What EventBuilder::build_what() {
 // A repair makes sense only for what some event of the scenario takes away.
 class RepairChecker {
  public:
-  RepairChecker(Context& context, const Scenario& scenario) : context_(context) {
+  RepairChecker(Context& context, const Scenario& scenario)
+      : context_(context), devices_(scenario.absent.begin(), scenario.absent.end()) {
     for (const ScenarioEvent& event : scenario.events) {
       if (const auto* fail = std::get_if<Fail>(&event.what)) {
         devices_.insert(fail->devices.begin(), fail->devices.end());
@@ -348,9 +360,11 @@ void build_events(Context& context, Scenario& scenario) {
     std::sort(links.begin(), links.end());
   }
   const int before = context.source.errors();
+  const std::vector<ScenarioEvent> of_hosts = build_host_events(context, scenario);
   for (int i = 0; i < context.message.events_size(); ++i) {
     scenario.events.push_back(EventBuilder(context, scenario, links, i).build());
   }
+  scenario.events.insert(scenario.events.end(), of_hosts.begin(), of_hosts.end());
   // With an event not understood, or hosts unknown, "never failed" could be wrong.
   if (!context.cluster.has_value() || context.source.errors() != before || context.source.broken("events")) return;
   RepairChecker repairs(context, scenario);

@@ -13,6 +13,7 @@
 #include "ptc/control/internal/scenario_configs.h"
 #include "ptc/control/internal/scenario_dataset.h"
 #include "ptc/control/internal/scenario_parts.h"
+#include "ptc/control/internal/scenario_policy.h"
 #include "ptc/control/internal/scenario_training.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/model/scaling.h"
@@ -41,6 +42,7 @@ class JobBuilder {
   void import_model();
   void build_configs();
   void find_first_config();
+  bool starts_later() const;
   std::vector<DeviceId> devices_left() const;
   void give_devices();
   bool named_elsewhere(int device) const;
@@ -193,18 +195,24 @@ void JobBuilder::check_memory(const std::string& path, const ParallelChoice& cho
   check_training_memory({job_.shape, config, job_.training}, memory, path, cluster_note(context_), source_);
 }
 
+// It comes later, or a policy says what it gets: who is where then is not known, and it may begin on any devices.
+bool JobBuilder::starts_later() const { return source_.given("policy") || source_.given(at("submit")); }
+
 // What a job in this place may begin with: neither given to one before it nor named by another.
 std::vector<DeviceId> JobBuilder::devices_left() const {
   std::vector<DeviceId> left;
   for (int i = 0; i < context_.cluster->device_count(); ++i) {
-    if (!named_elsewhere(i) && context_.given.count(DeviceId(i)) == 0) left.emplace_back(i);
+    if (starts_later()) {
+      left.emplace_back(i);
+    } else if (!named_elsewhere(i) && context_.given.count(DeviceId(i)) == 0)
+      left.emplace_back(i);
   }
   return left;
 }
 
 // A job with a list begins on as many devices as it asks for.
 void JobBuilder::give_devices() {
-  if (!context_.cluster.has_value() || job_.gpus < 1) return;
+  if (!context_.cluster.has_value() || job_.gpus < 1 || starts_later()) return;
   std::vector<DeviceId> taken = job_.devices.empty() ? devices_left() : job_.devices;
   taken.resize(std::min(taken.size(), static_cast<size_t>(job_.gpus)));
   context_.given.insert(taken.begin(), taken.end());
@@ -226,7 +234,7 @@ void JobBuilder::find_first_config() {
     if (choice.ok()) {
       job_.configs.push_back(*choice);
       const std::vector<DeviceId> taken = devices_for(choice->config, devices, cluster, math);
-      context_.given.insert(taken.begin(), taken.end());
+      if (!starts_later()) context_.given.insert(taken.begin(), taken.end());
     } else {
       report_lines(source_, at(message_.devices_size() > 0 ? "devices" : "gpus"), message_of(choice.status()), "",
                    {cluster_note(context_)});
@@ -347,6 +355,7 @@ JobSpec JobBuilder::build() {
     give_devices();
   }
   build_policies();
+  build_schedule(message_, path_, context_, job_);
   return std::move(job_);
 }
 
@@ -362,7 +371,7 @@ void check_names(Context& context) {
   }
 }
 
-// Jobs that list devices must not share any; all together must fit the cluster.
+// Jobs that list devices must not share any; all that start together must fit the cluster.
 void check_sharing(Context& context, const Scenario& scenario) {
   std::map<DeviceId, std::string> owner;  // path of the entry
   int64_t wanted = 0;
@@ -377,6 +386,7 @@ void check_sharing(Context& context, const Scenario& scenario) {
       context.source.error(path, fmt::format("device {} belongs to another job already", job.devices[i].value), "",
                            {{first->second, "it is given away here"}});
     }
+    if (job.submit_s > 0 || context.source.given("policy")) continue;
     const int64_t before = wanted;
     wanted += job.gpus;
     const int available = context.cluster.has_value() ? context.cluster->device_count() : 0;

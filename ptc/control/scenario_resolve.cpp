@@ -3,8 +3,10 @@
 #include <cmath>
 
 #include "ptc/base/units.h"
+#include "ptc/control/internal/scenario_availability.h"
 #include "ptc/control/internal/scenario_dataset.h"
 #include "ptc/control/internal/scenario_parts.h"
+#include "ptc/control/internal/scenario_policy.h"
 #include "ptc/control/internal/scenario_training.h"
 #include "ptc/plan/catalogue.h"
 #include "ptc/proto/scenario.pb.h"
@@ -134,6 +136,7 @@ void write_job(const JobSpec& job, const proto::Job& given, proto::Job& out) {
                                                                 : proto::Redundancy::OTHER_DEVICE);
   out.mutable_redundancy()->set_every_steps(job.redundancy.every_steps);
   if (job.dataset) write_dataset(*job.dataset, out);
+  write_schedule(job, out);
 }
 
 class EventWriter {
@@ -235,6 +238,8 @@ std::string resolved_text_of(const Scenario& scenario, const proto::Scenario& me
     write_expectation(expect, scenario.strategy, *out.add_expect());
   }
   if (scenario.compute == Compute::kSimulated) out.set_compute(proto::Scenario::SIMULATED);
+  write_absent(scenario, out);
+  if (scenario.policy) write_policy(*scenario.policy, *out.mutable_policy());
   if (!scenario.scale_model.whole()) out.set_scale_model(scenario.scale_model.str());
   return proto::print_textproto(out);
 }

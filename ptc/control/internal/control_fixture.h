@@ -12,6 +12,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/control/control.h"
+#include "ptc/sched/policy.h"
 
 namespace scalai::control::testing {
 
@@ -98,16 +99,17 @@ std::vector<C> all_of(const std::vector<Command>& commands) {
 // A control loop on a scenario of its own. Timers are numbered in the order they are armed.
 class Driver {
  public:
-  // `step_time` (null: the analytic model) outlives this.
+  // `step_time` (null: the analytic model) and `policy` (null: the scenario's) outlive this.
   explicit Driver(const std::string& text, const std::string& strategy = "reshard", bool reads_samples = false,
-                  const parallel::StepTimeModel* step_time = nullptr)
+                  const parallel::StepTimeModel* step_time = nullptr, sched::Policy* policy = nullptr)
       : reads_samples_(reads_samples), step_time_(step_time == nullptr ? analytic_ : *step_time) {
     absl::StatusOr<Scenario> scenario = scenario_of(kSmallCluster + text);
     SCALAI_CHECK(scenario.ok(), message_of(scenario.status()));
     scenario_ = std::make_unique<Scenario>(*std::move(scenario));
     strategy_ = find_strategy(strategy, scenario_->costs).value();
-    control_ = std::make_unique<Control>(*scenario_, strategy_, step_time_,
-                                         ControlOptions{.check_plans = true, .reads_samples = reads_samples});
+    control_ = std::make_unique<Control>(
+        *scenario_, strategy_, step_time_,
+        ControlOptions{.check_plans = true, .reads_samples = reads_samples, .policy = policy});
     feed(0, Started{});
   }
 
@@ -131,6 +133,10 @@ class Driver {
     const std::vector<C> found = all_of<C>(answer_);
     EXPECT_EQ(found.size(), 1u) << text();
     return found.empty() ? C{} : found.front();
+  }
+  template <class C>
+  std::vector<C> all() const {
+    return all_of<C>(answer_);
   }
   template <class C>
   bool none() const {

@@ -3,6 +3,7 @@
 //   control.cpp      events, the scenario's script
 //   pace.cpp         training: how long steps take, where it goes on
 //   choose.cpp       which configuration a job takes
+//   policy_loop.cpp  asking the scenario's policy, and doing what it says
 //   reconfigure.cpp  where a job goes, where its state comes from, attempts and commits
 //   snapshots.cpp    copies of a job's state
 //   bookkeeping.cpp  records for the report, the dataset's books
@@ -18,6 +19,7 @@
 #include "ptc/control/control.h"
 #include "ptc/control/internal/chooser.h"
 #include "ptc/control/internal/job.h"
+#include "ptc/control/internal/policy_placer.h"
 
 namespace scalai::control {
 
@@ -30,6 +32,7 @@ class Control::Impl {
   RunReport report(double at_s) const;
   std::vector<JobStatus> status(double at_s) const;
   const std::vector<std::shared_ptr<const plan::Plan>>& plans() const { return plans_; }
+  const absl::Status& policy_status() const { return policy_status_; }
 
  private:
   // ---- control.cpp: events --------------------------------------------------------------------------------------
@@ -44,6 +47,7 @@ class Control::Impl {
   void on(const UserDrain& event);
   void on(const UserStop& event);
   void on(const SamplesRead& event);
+  void on(const PolicyDecided&) {}  // of a log; nobody gives it to the control loop
 
   void arm(double at_s, int event);   // event index, or one of the constants below
   void fire(size_t event);            // the scenario's event of this index happens now
@@ -54,6 +58,7 @@ class Control::Impl {
   void apply(const Repair& what);
   void apply(const Degrade& what);
   void apply(const Preempt& what);
+  void leave_devices(const std::vector<DeviceId>& devices, const std::string& cause);
 
   // Where the job stands may no longer be what it wants: finds out, and stops it at the next step boundary if so.
   void retarget(Job& job, const std::string& cause, bool forced = false);
@@ -61,6 +66,8 @@ class Control::Impl {
   bool lost_since(DeviceId device, double made_s) const;
   void stop(Job& job);
   void complete(Job& job);
+  void submit(Job& job);
+  void start_at_once(Job& job);  // at the beginning of the scenario
   void stop_if_over();
   void end();  // the run is over as soon as all that was done is accounted for
 
@@ -101,6 +108,29 @@ class Control::Impl {
   double least_change_s() const;
   bool settled(const Job& job);  // it has what it wants
 
+  // ---- policy_loop.cpp ----------------------------------------------------------------------------------------
+  void begin_policy(sched::Policy* given);
+  void tell_policy(sched::Event::Kind kind, int job = -1);  // before the next consult()
+  // Asks it if it was told anything, and notes what its answer changes; nothing is done about that here.
+  void consult();
+  void follow();  // the jobs whose devices the policy has changed
+  // GPUs that are gone, or to be left: it is told who had them.
+  void take_grants(const std::set<DeviceId>& devices, const std::string& cause);
+  void leave_policy(Job& job);  // the job is over
+  void refuse(const std::vector<sched::JobId>& jobs);
+  void note_wish(const Wish& wish);
+  void want_granted(Job& job);
+  void wake_policy(double at_s);
+  void show_policy();  // brings its view up to date
+  Standing standing() const;
+  void policy_failed(const absl::Status& status);
+  // Another job is still on devices that the policy gives this one.
+  bool blocked(const Job& job) const;
+  bool gives_way(const Job& job) const;  // jobs that wait for each other in a circle: the first of them goes first
+  bool may_stay(const Job& job) const;
+  std::set<int> waits_for(int job) const;
+  std::set<int> in_the_way(const Job& job) const;
+
   // ---- reconfigure.cpp ------------------------------------------------------------------------------------------
   // A complete copy of the job's state to plan from.
   struct Source {
@@ -139,6 +169,7 @@ class Control::Impl {
   double now_s_ = 0;
   std::vector<Command> commands_;  // answer to the event at hand
   std::vector<Job> jobs_;
+  std::vector<int> arrivals_;  // jobs in order of submission: who comes first is asked first
   std::set<DeviceId> dead_, draining_;
   std::map<DeviceId, double> repaired_at_s_;
   std::map<DeviceId, double> speed_;     // of degraded devices, share of nominal
@@ -151,8 +182,19 @@ class Control::Impl {
   std::map<int, std::string>
       no_fit_;               // by job that chooses: why nothing fitted when it was last asked; "" = something did
   std::vector<bool> fired_;  // by scenario event
-  static constexpr int kUntil = -1;
-  std::vector<std::pair<int, bool>> timers_;  // by timer id: scenario event (or kUntil), deadline of a preemption
+  static constexpr int kUntil = -1, kArrival = -2, kWake = -3;
+  std::vector<std::pair<int, bool>> timers_;  // by timer id: scenario event (or one of these), deadline of a preemption
+
+  // The scenario's policy; null without one.
+  sched::Policy* policy_ = nullptr;
+  std::unique_ptr<sched::Policy> own_policy_;
+  std::unique_ptr<PolicyView> policy_view_;
+  absl::Status policy_status_;
+  std::vector<sched::Event> policy_events_;            // since it was last asked
+  std::map<int, std::string> policy_changes_;          // jobs to be looked at again, and why
+  std::map<int, int> limits_;                          // GPUs, by job, that a user has asked for
+  std::optional<std::pair<int64_t, double>> wake_up_;  // the timer that it waits for, and when
+  int idle_wakes_ = 0;                                 // in a row, that changed nothing while nothing ran
   int64_t next_tag_ = 1;
   bool ending_ = false;  // only accounts of samples are waited for
   bool over_ = false;

@@ -54,12 +54,16 @@ struct Underway {
   bool torn = false;  // the attempt has given up old state, under a memory cap: only its end makes the job whole
 };
 
-enum class Mode { kWaiting, kTraining, kStopping, kReconfiguring, kComplete, kFailed, kStopped };
+enum class Mode { kWaiting, kTraining, kStopping, kReconfiguring, kComplete, kFailed, kStopped, kRefused };
 
 struct Job {
   int index = 0;
   const JobSpec* spec = nullptr;
   Mode mode = Mode::kWaiting;
+
+  bool submitted = false;         // before that nothing is done about it
+  std::vector<DeviceId> granted;  // by the policy: that it is to have from now on, whoever is on them still
+  std::string granted_why;
 
   // Wanted.
   int wanted_gpus = 0;
@@ -82,10 +86,16 @@ struct Job {
   std::optional<SampleLedger> ledger;  // of its dataset, if it has one
 
   JobRecord record;
+  ScheduleRecord schedule;
+  double held_s = 0;        // time with devices, until allocated_since_s
+  double granted_at_s = 0;  // when `granted` last changed
   double allocated_since_s = 0;
   double span_since_s = 0;
 
-  bool over() const { return mode == Mode::kComplete || mode == Mode::kFailed || mode == Mode::kStopped; }
+  bool moves() const { return mode == Mode::kTraining || mode == Mode::kStopping; }
+  bool over() const {
+    return mode == Mode::kComplete || mode == Mode::kFailed || mode == Mode::kStopped || mode == Mode::kRefused;
+  }
 };
 
 // Bytes of state on each device under a collection (padding included), in rank order.

@@ -65,13 +65,24 @@ struct ConfigurationSummary {
   std::optional<double> step_s, mfu;  // null: it stood still; the peak is unknown
 };
 
+// When a job came and got its GPUs.
+struct ScheduleSummary {
+  double submit_s = 0;
+  std::optional<double> first_start_s;  // null: it never did
+  double waited_s = 0;
+  int64_t restarts = 0, preemptions = 0;
+  std::optional<double> deadline_s;  // null: it has none
+  std::optional<bool> deadline_met;  // null: it has none, or it may still be met
+};
+
 struct JobSummary {
   std::string name, state, failure;
   int64_t steps = 0, samples = 0;
   double wall_s = 0, training_s = 0, downtime_s = 0;
   int64_t lost_steps = 0;
   double goodput_samples_per_s = 0, gpu_hours = 0;
-  std::optional<DatasetSummary> dataset;  // the key is there only for a job that has one
+  std::optional<ScheduleSummary> schedule;  // the key is there only where jobs come later or a policy gives and takes
+  std::optional<DatasetSummary> dataset;    // the key is there only for a job that has one
   // The key is there only for a job with step times that were computed.
   std::optional<std::vector<ConfigurationSummary>> configurations;
   JobTotals totals;

@@ -1,0 +1,108 @@
+#include "ptc/control/internal/policy_text.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <sstream>
+#include <utility>
+
+#include "ptc/base/status.h"
+#include "ptc/base/units.h"
+#include "ptc/base/utf8.h"
+
+namespace scalai::control {
+namespace {
+
+std::string text_of(const sched::Grant& grant) {
+  std::string text = fmt::format("{}={}@{}", grant.job.value, grant.gpus, grant.type.value);
+  for (size_t i = 0; i < grant.hosts.size(); ++i)
+    text += fmt::format("{}h{}*{}", i == 0 ? ":" : "+", grant.hosts[i].host.value, grant.hosts[i].gpus);
+  if (grant.beside.valid()) text += fmt::format("&{}", grant.beside.value);
+  return text;
+}
+
+// Reads a word from its beginning; any step that fails makes it false for good.
+class Word {
+ public:
+  explicit Word(std::string_view rest) : rest_(rest) {}
+
+  bool skip(std::string_view mark) {
+    if (!rest_.starts_with(mark)) return false;
+    rest_.remove_prefix(mark.size());
+    return true;
+  }
+  template <class Number>
+  Number number() {
+    Number value{};
+    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    good_ = good_ && error == std::errc{};
+    rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
+    return value;
+  }
+  void need(std::string_view mark) { good_ = skip(mark) && good_; }
+  bool good() const { return good_ && rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+  bool good_ = true;
+};
+
+sched::Grant grant_in(Word& word) {
+  sched::Grant grant;
+  grant.job = sched::JobId(word.number<int32_t>());
+  word.need("=");
+  grant.gpus = word.number<int32_t>();
+  word.need("@");
+  grant.type = sched::GpuType(word.number<int32_t>());
+  if (word.skip(":")) {
+    do {
+      word.need("h");
+      const HostId host(word.number<int32_t>());
+      word.need("*");
+      grant.hosts.push_back({.host = host, .gpus = word.number<int32_t>()});
+    } while (word.skip("+"));
+  }
+  if (word.skip("&")) grant.beside = sched::JobId(word.number<int32_t>());
+  return grant;
+}
+
+}  // namespace
+
+std::string decision_text(const sched::Decision& decision) {
+  std::string text;
+  const auto add = [&](const std::string& word) { text += (text.empty() ? "" : " ") + word; };
+  for (const sched::Grant& grant : decision.grants) add(text_of(grant));
+  for (const sched::JobId job : decision.refused) add(fmt::format("!{}", job.value));
+  if (decision.wake_at_s != sched::kNever) add("wake=" + shortest(decision.wake_at_s));
+  return text;
+}
+
+absl::StatusOr<sched::Decision> parse_decision(const std::string& text) {
+  sched::Decision decision;
+  std::istringstream words(text);
+  for (std::string one; words >> one;) {
+    Word word(one);
+    if (word.skip("wake=")) {
+      decision.wake_at_s = word.number<double>();
+    } else if (word.skip("!")) {
+      decision.refused.emplace_back(word.number<int32_t>());
+    } else {
+      decision.grants.push_back(grant_in(word));
+    }
+    if (!word.good() || std::isnan(decision.wake_at_s))
+      return invalid(fmt::format("\"{}\" is no part of a decision", clipped(one, 40)));
+  }
+  return decision;
+}
+
+absl::StatusOr<sched::Decision> RecordedPolicy::decide(const sched::View& view,
+                                                       std::span<const sched::Event> /*events*/) {
+  if (answers_.empty())
+    return invalid(fmt::format("the log has no decision of the policy at {} s", shortest(view.now_s())));
+  sched::Decision next = std::move(answers_.front());
+  answers_.pop_front();
+  return next;
+}
+
+}  // namespace scalai::control

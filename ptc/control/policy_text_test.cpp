@@ -1,0 +1,101 @@
+#include "ptc/control/internal/policy_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ptc/base/random.h"
+#include "ptc/base/status.h"
+
+namespace scalai::control {
+namespace {
+
+using sched::Decision;
+using sched::GpuType;
+using sched::JobId;
+using ::testing::HasSubstr;
+
+Decision example() {
+  Decision decision;
+  decision.grants.push_back({.job = JobId(0), .type = GpuType(0), .gpus = 8, .hosts = {}, .beside = {}});
+  decision.grants.push_back({.job = JobId(1),
+                             .type = GpuType(2),
+                             .gpus = 4,
+                             .hosts = {{.host = HostId(2), .gpus = 1}, {.host = HostId(3), .gpus = 3}},
+                             .beside = {}});
+  decision.grants.push_back({.job = JobId(2), .type = GpuType(0), .gpus = 8, .hosts = {}, .beside = JobId(0)});
+  decision.refused = {JobId(3)};
+  decision.wake_at_s = 360.1;
+  return decision;
+}
+
+TEST(PolicyText, IsReadable) {
+  EXPECT_EQ(decision_text(example()), "0=8@0 1=4@2:h2*1+h3*3 2=8@0&0 !3 wake=360.1");
+  EXPECT_EQ(decision_text({}), "");
+}
+
+TEST(PolicyText, ReadsBackAsItWas) {
+  constexpr uint64_t kSeed = 11;
+  SCOPED_TRACE(kSeed);
+  Random random(kSeed);
+  for (int round = 0; round < 500; ++round) {
+    Decision decision;
+    for (int64_t n = random.below(4); n > 0; --n) {
+      sched::Grant& grant = decision.grants.emplace_back();
+      grant.job = JobId(random.below(100));
+      grant.type = GpuType(random.below(3));
+      grant.gpus = static_cast<int>(random.below(64));
+      for (int64_t hosts = random.below(3); hosts > 0; --hosts)
+        grant.hosts.push_back({.host = HostId(random.below(1000)), .gpus = static_cast<int>(random.between(1, 8))});
+      if (random.below(5) == 0) grant.beside = JobId(random.below(9));
+    }
+    if (random.below(3) == 0) decision.refused.emplace_back(random.below(9));
+    if (random.below(2) == 0) decision.wake_at_s = static_cast<double>(random.below(1000)) / 7;
+    const std::string text = decision_text(decision);
+    EXPECT_EQ(text.find(','), std::string::npos) << "it is a cell of a CSV file";
+    const auto again = parse_decision(text);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(decision_text(*again), text);
+    EXPECT_EQ(again->wake_at_s, decision.wake_at_s);
+    EXPECT_EQ(again->grants.size(), decision.grants.size());
+  }
+}
+
+TEST(PolicyText, NamesTheWordThatIsNone) {
+  for (const std::string text : {"0=8", "0=8@", "0=8@0:", "0=8@0:h1", "0=8@0:h1*2+", "x=8@0", "0=8@0&", "!",
+                                 "wake=", "wake=nan", "0=8@0x", "99999999999=1@0"}) {
+    const auto read = parse_decision("1=2@0 " + text);
+    ASSERT_FALSE(read.ok()) << text;
+    EXPECT_THAT(message_of(read.status()), HasSubstr("\"" + text + "\" is no part of a decision"));
+  }
+}
+
+class NothingToSee final : public sched::View {
+ public:
+  double now_s() const override { return 7.5; }
+  const sched::Fleet& fleet() const override { return fleet_; }
+  int capacity(GpuType) const override { return 0; }
+  int capacity(HostId) const override { return 0; }
+  double price(GpuType) const override { return 0; }
+  const sched::Job& job(JobId) const override { return job_; }
+  sched::Progress progress(JobId) const override { return {}; }
+  std::span<const JobId> active() const override { return {}; }
+  const sched::Throughput& throughput() const override { std::abort(); }
+  double change_cost_s(JobId, int) const override { return 0; }
+
+ private:
+  sched::Fleet fleet_;
+  sched::Job job_;
+};
+
+TEST(RecordedPolicy, SaysWhatTheLogSaysAndNoMore) {
+  RecordedPolicy policy;
+  policy.add(example());
+  const NothingToSee view;
+  const auto first = policy.decide(view, {});
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(decision_text(*first), decision_text(example()));
+  EXPECT_EQ(message_of(policy.decide(view, {}).status()), "the log has no decision of the policy at 7.5 s");
+}
+
+}  // namespace
+}  // namespace scalai::control

@@ -1,0 +1,115 @@
+#include "ptc/control/internal/policy_view.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ptc/base/status.h"
+
+namespace scalai::control {
+
+sched::Fleet fleet_of(const plan::Cluster& cluster) {
+  sched::Fleet fleet;
+  std::map<std::string, sched::GpuType> known;
+  for (const plan::Host& host : cluster.hosts) {
+    const auto [type, fresh] = known.emplace(host.gpu.name, sched::GpuType(static_cast<int64_t>(fleet.types.size())));
+    if (fresh)
+      fleet.types.push_back(
+          {.name = host.gpu.name, .price_per_gpu_hour = host.price_per_hour / std::max(1, host.gpus)});
+    fleet.hosts.push_back({.type = type->second, .gpus = host.gpus});
+  }
+  return fleet;
+}
+
+namespace {
+
+std::vector<std::string> names_of(const sched::Fleet& fleet) {
+  std::vector<std::string> names;
+  for (const sched::TypeSpec& type : fleet.types) names.push_back(type.name);
+  return names;
+}
+
+sched::Job job_of(const JobSpec& spec) {
+  return {.name = spec.name,
+          .type = spec.shape.name,
+          .submit_s = spec.submit_s,
+          .gpus = spec.gpus,
+          .min_gpus = spec.min_gpus,
+          .max_gpus = spec.max_gpus,
+          .work = spec.steps > 0 ? static_cast<double>(spec.steps) : kEndless,
+          .weight = spec.weight,
+          .deadline_s = spec.deadline_s.value_or(sched::kNever),
+          .batch = spec.training.global_batch};
+}
+
+}  // namespace
+
+PolicyView::PolicyView(const Scenario& scenario, const Strategy& strategy)
+    : scenario_(scenario),
+      strategy_(strategy),
+      fleet_(fleet_of(scenario.cluster)),
+      throughput_(scenario, strategy.data_parallel_only, names_of(fleet_)),
+      progress_(scenario.jobs.size()),
+      up_of_host_(fleet_.hosts.size(), 0),
+      up_of_type_(fleet_.types.size(), 0) {
+  for (const JobSpec& spec : scenario.jobs) {
+    sched::Job job = job_of(spec);
+    // On the type where it runs fastest: what "alone" means is not the trace's here.
+    double best_s = 0;
+    for (size_t type = 0; type < fleet_.types.size(); ++type) {
+      const double step_s =
+          throughput_.step_s(static_cast<int>(jobs_.size()), sched::GpuType(static_cast<int64_t>(type)), spec.gpus);
+      if (step_s > 0 && (best_s == 0 || step_s < best_s)) best_s = step_s;
+    }
+    if (spec.steps > 0 && best_s > 0) job.duration_s = static_cast<double>(spec.steps) * best_s;
+    jobs_.push_back(std::move(job));
+  }
+}
+
+void PolicyView::set_usable(const std::vector<char>& by_device) {
+  std::fill(up_of_type_.begin(), up_of_type_.end(), 0);
+  for (size_t host = 0; host < fleet_.hosts.size(); ++host) {
+    up_of_host_[host] = 0;
+    for (const DeviceId device : scenario_.cluster.devices_of(HostId(static_cast<int64_t>(host)))) {
+      up_of_host_[host] += by_device.at(static_cast<size_t>(device.value)) != 0 ? 1 : 0;
+    }
+    up_of_type_[static_cast<size_t>(fleet_.hosts[host].type.value)] += up_of_host_[host];
+  }
+}
+
+sched::GpuType PolicyView::type_of(DeviceId device) const {
+  return fleet_.hosts[static_cast<size_t>(scenario_.cluster.host_of(device).value)].type;
+}
+
+sched::Placement PolicyView::placement_of(const std::vector<DeviceId>& devices) const {
+  sched::Placement placement;
+  std::map<HostId, int> hosts;
+  for (const DeviceId device : devices) ++hosts[scenario_.cluster.host_of(device)];
+  for (const auto& [host, gpus] : hosts) placement.hosts.push_back({.host = host, .gpus = gpus});
+  if (!devices.empty()) placement.type = type_of(devices.front());
+  return placement;
+}
+
+int PolicyView::capacity(sched::GpuType type) const { return up_of_type_.at(static_cast<size_t>(type.value)); }
+int PolicyView::capacity(HostId host) const { return up_of_host_.at(static_cast<size_t>(host.value)); }
+double PolicyView::price(sched::GpuType type) const {
+  return fleet_.types.at(static_cast<size_t>(type.value)).price_per_gpu_hour;
+}
+
+double PolicyView::change_cost_s(sched::JobId id, int to_gpus) const {
+  const auto index = static_cast<size_t>(id.value);
+  const JobSpec& spec = scenario_.jobs.at(index);
+  const Costs& costs = strategy_.costs;
+  const double fixed_s =
+      costs.plan_s + costs.restart_s + costs.transfer_start_s + communicator_s(costs, std::max(1, to_gpus));
+  if (progress_[index].first_start_s == sched::kNever) return fixed_s;  // nothing to move yet
+  const plan::Host& host = scenario_.cluster.hosts.front();
+  const double card_bytes_per_s = host.nics * host.nic_bytes_per_s;
+  if (card_bytes_per_s <= 0) return fixed_s;
+  const int most = std::max(to_gpus, progress_[index].placement.gpus());
+  const int hosts = std::max(1, (most + host.gpus - 1) / std::max(1, host.gpus));
+  const double bytes =
+      static_cast<double>(model::state_bytes(spec.model, spec.recipe, /*per_home=*/false)) * spec.state_ratio;
+  return fixed_s + bytes / hosts / card_bytes_per_s;
+}
+
+}  // namespace scalai::control

@@ -1,0 +1,72 @@
+#pragma once
+// The GPUs that jobs compete for: hosts of one GPU type each, and which of them are up. A flat pool is hosts of one
+// GPU.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ptc/base/ids.h"
+#include "ptc/sched/job.h"
+
+namespace scalai::sched {
+
+struct TypeSpec {
+  std::string name;               // GPU kind: "v100", "h100-80g"
+  double price_per_gpu_hour = 0;  // US dollars; 0 = not priced
+};
+
+struct HostSpec {
+  GpuType type;
+  int gpus = 1;
+};
+
+struct Fleet {
+  std::vector<TypeSpec> types;  // in order of appearance
+  std::vector<HostSpec> hosts;  // HostId = index; their GPUs are numbered host by host (as in plan::Cluster)
+
+  int gpus(GpuType type) const;  // on all hosts of a type, up or not
+  int gpus() const;
+};
+
+// Hosts that come, go or fail, and prices that change. Times from the workload's start.
+struct FleetEvent {
+  enum class Kind : uint8_t {
+    kUp,      // hosts come (or come back, repaired)
+    kNotice,  // hosts will be taken at `until_s`: jobs may leave before
+    kTaken,   // hosts are taken away after the notice (spot preemption, drain)
+    kFailed,  // hosts fail: what was on their GPUs is lost
+    kPrice,   // a type's price per GPU and hour
+  };
+  double at_s = 0;
+  Kind kind = Kind::kUp;
+  std::vector<HostId> hosts;  // all but kPrice
+  double until_s = 0;         // kNotice
+  GpuType type;               // kPrice
+  double price = 0;           // kPrice
+  std::string cause;          // for the report: "preemption", "Faulty GPU"; "" = none
+};
+
+// What is up when the run starts, and what happens then (by at_s, ties in order).
+struct Availability {
+  std::vector<uint8_t> up;  // by host; empty = all
+  std::vector<FleetEvent> events;
+};
+
+struct HostShare {
+  HostId host;
+  int gpus = 0;
+  friend auto operator<=>(const HostShare&, const HostShare&) = default;
+};
+
+// The GPUs of a job: all of one type. Empty = none.
+struct Placement {
+  GpuType type;
+  std::vector<HostShare> hosts;  // by host, each once, gpus > 0
+  int gpus() const;
+  bool empty() const { return hosts.empty(); }
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+}  // namespace scalai::sched

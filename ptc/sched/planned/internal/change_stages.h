@@ -1,0 +1,29 @@
+#pragma once
+// A plan as waits and flows: what `scalai sim` does for the same change (sim/execution.h), with places instead of
+// devices.
+
+#include <set>
+
+#include "ptc/plan/plan.h"
+#include "ptc/sched/planned/change_plan.h"
+#include "ptc/sched/planned/internal/abstract_change.h"
+
+namespace scalai::sched::internal {
+
+struct StageInput {
+  const plan::Plan& plan;
+  const collection::Collection& from;
+  const collection::Collection& to;
+  const AbstractChange& change;
+  const std::set<DeviceId>& lost;  // abstract
+  ChangePlanner::Source source;
+  const ChangeStrategy& strategy;
+};
+
+// Plan, restart, memory, [stage before all that], restore, rounds, upload, checks, communicators, load.
+std::vector<ChangeStage> stages_of(const StageInput& input);
+
+// The bytes of a rank's state, summed over tensors that lie alike.
+std::vector<int64_t> state_bytes_of_ranks(const collection::Collection& collection);
+
+}  // namespace scalai::sched::internal

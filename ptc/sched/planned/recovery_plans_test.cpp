@@ -1,0 +1,81 @@
+#include <gmock/gmock.h>
+
+#include "ptc/base/status.h"
+#include "ptc/sched/planned/planned.h"
+#include "ptc/sched/planned/testing.h"
+
+namespace scalai::sched {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Machine;
+using testing::World;
+
+class RecoveryPlansTest : public ::testing::Test {
+ protected:
+  explicit RecoveryPlansTest(const std::string& pins = "tp4,pp1,zero0")
+      : world_(Machine{.hosts = 8}, {.pins = pins}), job_(world_.add("gpt3-xl", 64)) {
+    fabric_ = make_unshared_fabric(world_.cluster);
+    strategy_.communicator_s = 3;
+    plans_ = make_recovery_plans(*world_.configurations, *fabric_, strategy_, job_);
+  }
+
+  World world_;
+  Job job_;
+  std::unique_ptr<Fabric> fabric_;
+  ChangeStrategy strategy_;
+  std::unique_ptr<RecoveryPlans> plans_;
+};
+
+TEST_F(RecoveryPlansTest, SurvivorsGoOnWhereTheyAre) {
+  const RecoveryCost cost = plans_->cost({.hosts_before = 4, .hosts_after = 2, .lost = {0, 2}}).value();
+  EXPECT_TRUE(cost.from_survivors);
+  EXPECT_EQ(cost.bytes.cross_host, 0);
+  EXPECT_NEAR(cost.seconds, 5 + 0.1 + 3, 0.01);
+}
+
+TEST_F(RecoveryPlansTest, ASpareFetchesAReplica) {
+  const RecoveryCost cost = plans_->cost({.hosts_before = 4, .hosts_after = 4, .lost = {1}}).value();
+  EXPECT_TRUE(cost.from_survivors);
+  EXPECT_GT(cost.bytes.cross_host, 0);
+  EXPECT_GT(cost.seconds, 8.1);
+  // Which replica was lost makes no difference.
+  for (const int place : {0, 2, 3})
+    EXPECT_EQ(plans_->cost({.hosts_before = 4, .hosts_after = 4, .lost = {place}}).value().seconds, cost.seconds);
+}
+
+TEST_F(RecoveryPlansTest, GrowingAndStartingNeedNoDetection) {
+  const double start_s = plans_->cost({.hosts_before = 0, .hosts_after = 4}).value().seconds;
+  EXPECT_EQ(start_s, 3);
+  const RecoveryCost grown = plans_->cost({.hosts_before = 2, .hosts_after = 4}).value();
+  EXPECT_LT(grown.seconds, 5);
+  EXPECT_GT(grown.seconds, 3.1);
+}
+
+TEST_F(RecoveryPlansTest, StepsAreThoseOfTheConfiguration) {
+  EXPECT_EQ(plans_->step_s(2), world_.configurations->best(job_, GpuType(0), 8)->step_s);
+  EXPECT_EQ(plans_->step_s(0), 0);
+  EXPECT_EQ(plans_->step_s(9), 0);
+}
+
+TEST_F(RecoveryPlansTest, RefusesWhatIsNotThere) {
+  EXPECT_THAT(message_of(plans_->cost({.hosts_before = 8, .hosts_after = 8, .lost = {3}}).status()),
+              HasSubstr("the cluster has 8"));
+  EXPECT_THAT(message_of(plans_->cost({.hosts_before = 2, .hosts_after = 2, .lost = {2}}).status()),
+              HasSubstr("host 2 of 2 is lost"));
+}
+
+class ShardedRecoveryTest : public RecoveryPlansTest {
+ protected:
+  ShardedRecoveryTest() : RecoveryPlansTest("tp4,pp1,zero1") {}
+};
+
+TEST_F(ShardedRecoveryTest, ALostShardComesFromStorageWithEverythingElse) {
+  const RecoveryCost cost = plans_->cost({.hosts_before = 4, .hosts_after = 4, .lost = {1}}).value();
+  EXPECT_FALSE(cost.from_survivors);
+  EXPECT_EQ(cost.bytes.kept, 0);
+  EXPECT_GT(cost.seconds, 8.1 + static_cast<double>(cost.bytes.from_storage) / 20e9);
+}
+
+}  // namespace
+}  // namespace scalai::sched

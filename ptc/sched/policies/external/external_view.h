@@ -1,0 +1,69 @@
+#pragma once
+// A cluster on paper, for tests of the protocol: two types, jobs as the test says.
+
+#include <map>
+#include <vector>
+
+#include "ptc/sched/policy.h"
+
+namespace scalai::sched::testing {
+
+class PaperView final : public View {
+ public:
+  // Hosts 0 and 1 with 4 v100 each, host 2 with 8 k80. A v100 does 2 iterations a second a GPU, a k80 one.
+  PaperView() {
+    fleet_.types = {{"v100", 2.5}, {"k80", 0}};
+    fleet_.hosts = {{GpuType(0), 4}, {GpuType(0), 4}, {GpuType(1), 8}};
+    capacity_ = {4, 4, 8};
+  }
+  JobId add(const std::string& name, int gpus, double work, double submit_s = 0) {
+    Job job;
+    job.name = name;
+    job.type = "bert";
+    job.gpus = job.min_gpus = job.max_gpus = gpus;
+    job.work = work;
+    job.submit_s = submit_s;
+    jobs_.push_back(job);
+    progress_.emplace_back();
+    active_.push_back(JobId(static_cast<int64_t>(jobs_.size()) - 1));
+    return active_.back();
+  }
+
+  double now_s() const override { return now; }
+  const Fleet& fleet() const override { return fleet_; }
+  int capacity(GpuType type) const override {
+    int sum = 0;
+    for (size_t h = 0; h < fleet_.hosts.size(); ++h) sum += fleet_.hosts[h].type == type ? capacity_[h] : 0;
+    return sum;
+  }
+  int capacity(HostId host) const override { return capacity_[static_cast<size_t>(host.value)]; }
+  double price(GpuType type) const override { return fleet_.types[static_cast<size_t>(type.value)].price_per_gpu_hour; }
+  const Job& job(JobId id) const override { return jobs_[static_cast<size_t>(id.value)]; }
+  Progress progress(JobId id) const override { return progress_[static_cast<size_t>(id.value)]; }
+  std::span<const JobId> active() const override { return active_; }
+  const Throughput& throughput() const override { return speed_; }
+  double change_cost_s(JobId, int) const override { return 0; }
+
+  Job& spec(JobId id) { return jobs_[static_cast<size_t>(id.value)]; }
+  Progress& at(JobId id) { return progress_[static_cast<size_t>(id.value)]; }
+  void set_capacity(int host, int gpus) { capacity_[static_cast<size_t>(host)] = gpus; }
+
+  double now = 100;
+
+ private:
+  class Speed final : public Throughput {
+   public:
+    Rate rate(const Job&, GpuType type, int gpus, double) const override {
+      return {.per_s = gpus * (type.value == 0 ? 2.0 : 1.0)};
+    }
+    std::string description() const override { return "on paper"; }
+  };
+  Fleet fleet_;
+  Speed speed_;
+  std::vector<int> capacity_;
+  std::vector<Job> jobs_;
+  std::vector<Progress> progress_;
+  std::vector<JobId> active_;
+};
+
+}  // namespace scalai::sched::testing

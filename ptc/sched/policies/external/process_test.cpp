@@ -1,0 +1,102 @@
+#include "ptc/sched/policies/external/process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+
+#include "ptc/base/status.h"
+
+namespace scalai::sched {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::unique_ptr<LineProcess> start(const std::string& command) {
+  auto process = LineProcess::start(command, "", "test: ");
+  EXPECT_TRUE(process.ok()) << process.status();
+  return std::move(*process);
+}
+
+// No child of ours is left, running or not.
+void expect_no_children() {
+  int status = 0;
+  EXPECT_EQ(::waitpid(-1, &status, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+TEST(LineProcess, AnswersLineByLine) {
+  auto process = start("while read line; do echo \"got $line\"; done");
+  for (const std::string line : {"one", "two", "three"}) {
+    const auto answer = process->ask(line, 10);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(*answer, "got " + line);
+  }
+  process.reset();
+  expect_no_children();
+}
+
+// More than a pipe holds, both ways at once.
+TEST(LineProcess, LongLinesPass) {
+  auto process = start("exec cat");
+  const std::string line(3 << 20, 'x');
+  const auto answer = process->ask(line, 30);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_TRUE(*answer == line);
+}
+
+TEST(LineProcess, NoAnswerInTime) {
+  auto process = start("echo 'thinking' >&2; sleep 100");
+  const auto answer = process->ask("x", 0.3);
+  EXPECT_EQ(exit_code_of(answer.status()), 5);
+  EXPECT_EQ(message_of(answer.status()), "it gave no answer within 0.3 s; its last line on stderr: thinking");
+  process.reset();
+  expect_no_children();
+}
+
+// It neither reads nor ends when asked to.
+TEST(LineProcess, AStubbornProgramIsKilled) {
+  auto process = start("trap '' TERM; while :; do sleep 0.05; done");
+  EXPECT_FALSE(process->ask(std::string(1 << 20, 'x'), 0.2).ok());
+  process.reset();
+  expect_no_children();
+}
+
+TEST(LineProcess, ADeadProgramIsDescribed) {
+  auto process = start("read line; echo 'out of ideas' >&2; exit 3");
+  auto answer = process->ask("x", 10);
+  EXPECT_EQ(message_of(answer.status()), "it ended with exit code 3; its last line on stderr: out of ideas");
+  answer = process->ask("x", 10);
+  EXPECT_THAT(message_of(answer.status()), HasSubstr("had ended before")) << "no SIGPIPE either";
+  auto killed = start("kill -9 $$");
+  EXPECT_THAT(message_of(killed->ask("x", 10).status()), HasSubstr("ended by signal 9"));
+  auto none = start("exec /no/such/program");
+  EXPECT_THAT(message_of(none->ask("x", 10).status()), HasSubstr("ended with exit code 127"));
+}
+
+TEST(LineProcess, AnAnswerBeforeTheEndCounts) {
+  auto process = start("echo last");
+  const auto answer = process->ask("x", 10);
+  // It may have been there before we asked, or have come after: never a hang, never a crash.
+  if (!answer.ok()) {
+    EXPECT_THAT(message_of(answer.status()), HasSubstr("nobody had asked for: last"));
+  } else {
+    EXPECT_EQ(*answer, "last");
+  }
+}
+
+TEST(LineProcess, UnaskedLinesAreRefused) {
+  auto process = start("read line; printf 'one\\ntwo\\n'; sleep 100");
+  ASSERT_TRUE(process->ask("x", 10).ok());
+  EXPECT_THAT(message_of(process->ask("x", 10).status()), HasSubstr("nobody had asked for: two"));
+}
+
+TEST(LineProcess, RunsInItsFolder) {
+  auto process = LineProcess::start("read line; pwd", "/usr", "");
+  ASSERT_TRUE(process.ok());
+  EXPECT_EQ((*process)->ask("x", 10).value(), "/usr");
+}
+
+}  // namespace
+}  // namespace scalai::sched

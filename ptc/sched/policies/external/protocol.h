@@ -1,0 +1,28 @@
+#pragma once
+// The lines that a policy program reads and writes, version 1 (README.md): made from what a policy may see, and read back into
+// a decision with every rule checked that a line can break. Pure functions.
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ptc/sched/policy.h"
+
+namespace scalai::sched {
+
+inline constexpr int kExternalProtocol = 1;
+
+std::string hello_line(const View& view, uint64_t seed);
+// Error (Internal): no JSON (with the column), or another version.
+absl::Status check_hello(const std::string& answer);
+
+std::string decide_line(const View& view, std::span<const Event> events);
+// `jobs`: the active jobs by name. Errors: malformed JSON with its column, unknown or repeated fields and jobs, wrong types, GPUs
+// beyond a job's bounds or the capacity. The message begins with what is wrong and ends with the offending line.
+absl::StatusOr<Decision> read_decision(const std::string& answer, const View& view,
+                                       const std::map<std::string, JobId>& jobs);
+
+}  // namespace scalai::sched

@@ -1,0 +1,60 @@
+#pragma once
+// Sia (SOSP'23): every interval each job gets one configuration (GPU type, hosts, GPUs) or none, by the integer program
+//
+//   minimise    sum_m w_m (sum_c round(u_mc^p, 2) x_mc + lambda (1 - sum_c x_mc))     (p > 0: u^p counts negative)
+//   subject to  sum_c x_mc <= 1;   sum gpus(c) x_mc <= GPUs of the type;   x binary
+//
+// (the authors have all weights 1; a weight on the first sum only would leave heavy jobs without GPUs)
+// u_mc = goodput of job m in c over its least one anywhere (which counts as its least number of GPUs), times the part
+// of its life not lost to restarts unless c is what it has. Configurations are powers of two on one host, then whole
+// hosts.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ptc/sched/policy.h"
+
+namespace scalai::sched {
+
+struct SiaSettings {
+  double interval_s = 60;
+  double exponent = -0.5;        // p, not 0
+  double lambda = 1.1;           // for each job without GPUs, > 1: more than a job with the least
+  int most_gpus = 64;            // of one job
+  std::string model = "fitted";  // or "oracle": see pollux.h
+  // A GPU type that a job never ran on is believed to be no better than its worst, and only at the job's least size.
+  bool explore = true;
+};
+
+struct SiaConfiguration {
+  GpuType type;
+  int hosts = 1;
+  int gpus = 1;
+  friend auto operator<=>(const SiaConfiguration&, const SiaConfiguration&) = default;
+};
+
+// Of hosts that are up, by `capacity` GPUs each; type by type, growing.
+std::vector<SiaConfiguration> sia_configurations(const Fleet& fleet, std::span<const int> capacity);
+
+// One job's choices in the integer program, and what is best: the index of a choice by job, -1 = none.
+struct SiaChoice {
+  GpuType type;
+  int gpus = 1;
+  double utility = 1;  // u_mc
+};
+struct SiaJob {
+  std::vector<SiaChoice> choices;
+  double weight = 1;
+  int locked = -1;  // this choice or failure; -1 = free
+};
+// `gpus`: up, by type. Errors: InvalidArgument if the locked ones do not fit together; the solver's.
+absl::StatusOr<std::vector<int>> solve_sia(std::span<const SiaJob> jobs, std::span<const int> gpus,
+                                           const SiaSettings& settings);
+// What is minimised, of any assignment.
+double sia_objective(std::span<const SiaJob> jobs, std::span<const int> chosen, const SiaSettings& settings);
+
+std::unique_ptr<Policy> make_sia(const SiaSettings& settings);
+
+}  // namespace scalai::sched

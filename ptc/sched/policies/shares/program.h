@@ -1,0 +1,86 @@
+#pragma once
+// Linear and integer programs: the one place that knows CLP and CBC. Columns and rows are added sparsely, in the order in which
+// the caller counts them; the solution comes back by the same numbers.
+//
+// Deterministic: one thread, a fixed pivoting seed, no time limits. Same program, same start: same vertex, bit by bit, on the
+// same build of CLP. Values; one thread a program.
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace scalai::sched {
+
+inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+
+struct Term {
+  int column = 0;
+  double coefficient = 0;
+};
+
+// Where a solve ended and the next may start: one state a column and a row (CLP's own numbers). Empty = none.
+struct Basis {
+  std::vector<uint8_t> columns, rows;
+  bool empty() const { return columns.empty() && rows.empty(); }
+};
+
+struct Solution {
+  double objective = 0;
+  std::vector<double> values;  // by column
+  std::vector<double>
+      row_duals;  // by row: gain of the objective per unit of the bound that holds; 0 for integer programs
+  std::vector<double> reduced_costs;  // by column; 0 for integer programs
+  Basis basis;                        // empty for integer programs
+  int64_t iterations = 0;             // simplex pivots (LP) or branch-and-bound nodes (integer)
+};
+
+class Program {
+ public:
+  enum class Sense : uint8_t { kMaximise, kMinimise };
+  struct Column {
+    double objective = 0;
+    double lower = 0;
+    double upper = kUnbounded;
+    bool integer = false;
+  };
+  explicit Program(Sense sense = Sense::kMaximise) : sense_(sense) {}
+
+  int column(const Column& column);  // its number: 0, 1, 2 …
+  int binary(double objective) { return column({objective, 0, 1, true}); }
+  // lower <= sum of terms <= upper; -kUnbounded and kUnbounded leave a side open. A column twice: its terms add up. Its number.
+  int row(std::span<const Term> terms, double lower, double upper);
+  int at_most(std::span<const Term> terms, double upper) { return row(terms, -kUnbounded, upper); }
+  int at_least(std::span<const Term> terms, double lower) { return row(terms, lower, kUnbounded); }
+  int equal(std::span<const Term> terms, double value) { return row(terms, value, value); }
+
+  void set_objective(int column, double objective) { columns_[static_cast<size_t>(column)].objective = objective; }
+  void set_bounds(int column, double lower, double upper);
+  void set_row_bounds(int row, double lower, double upper);
+
+  int columns() const { return static_cast<int>(columns_.size()); }
+  int rows() const { return static_cast<int>(row_lower_.size()); }
+
+  // `start`: the basis of a solution of a program with the same columns and rows (others are ignored); it saves pivots when
+  // only bounds or the objective changed. Integer programs are solved to the optimum (relative gap 1e-9), start ignored.
+  // Errors: FailedPrecondition = infeasible (infeasible() says so), OutOfRange = unbounded, ResourceExhausted = more than
+  // kMostNodes nodes of an integer program, Internal = the solver gave up.
+  absl::StatusOr<Solution> solve(const Basis* start = nullptr) const;
+
+  static constexpr int kMostNodes = 200'000;
+
+ private:
+  friend struct ProgramAccess;
+  Sense sense_;
+  std::vector<Column> columns_;
+  std::vector<double> row_lower_, row_upper_;
+  std::vector<int64_t> row_starts_ = {0};
+  std::vector<Term> terms_;         // by row
+  std::vector<int64_t> last_term_;  // by column: where in terms_ it was used last
+};
+
+bool infeasible(const absl::Status& status);
+
+}  // namespace scalai::sched

@@ -1,0 +1,218 @@
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "ptc/base/random.h"
+#include "ptc/base/status.h"
+#include "ptc/sched/change.h"
+#include "ptc/sched/engine.h"
+#include "ptc/sched/policies/catalogue.h"
+#include "ptc/sched/testing.h"
+#include "ptc/sched/trace/import.h"
+#include "ptc/sched/trace/tables.h"
+
+namespace scalai::sched {
+namespace {
+
+// As make_policy() of the catalogue, without the other families.
+std::unique_ptr<Policy> made(const std::string& name, const std::vector<std::pair<std::string, std::string>>& set,
+                             uint64_t seed = 1) {
+  for (const PolicyInfo& info : share_policies()) {
+    if (info.name == name) {
+      std::vector<std::pair<std::string, std::string>> values;
+      for (const ParameterInfo& parameter : info.parameters) {
+        values.emplace_back(parameter.name, parameter.default_value);
+        for (const auto& [key, value] : set) {
+          values.back().second = key == parameter.name ? value : values.back().second;
+        }
+      }
+      return info.make(Parameters(values), seed);
+    }
+  }
+  return nullptr;
+}
+
+struct World {
+  Workload workload;
+  Fleet fleet;
+  std::unique_ptr<Throughput> throughput;
+
+  absl::StatusOr<Outcome> run(Policy& policy) const {
+    const std::unique_ptr<ChangeModel> changes = make_constant_changes({});
+    Setup setup;
+    setup.workload = &workload;
+    setup.fleet = &fleet;
+    setup.throughput = throughput.get();
+    setup.policy = &policy;
+    setup.changes = changes.get();
+    return sched::run(setup);
+  }
+};
+
+World random_world(uint64_t seed, bool one_gpu_jobs) {
+  Random random(seed);
+  World world;
+  world.fleet.types = {{"x", 2.0}, {"y", 1.0}};
+  for (int k = 0; k < 3; ++k) {
+    world.fleet.hosts.push_back({GpuType(0), 2});
+    world.fleet.hosts.push_back({GpuType(1), 4});
+  }
+  double at = 0;
+  for (int k = 0; k < 30; ++k) {
+    at += random.uniform() * 400;
+    Job job = testing::rigid_job(fmt::format("j{}", k), at, one_gpu_jobs ? 1 : 1 << random.below(3), 0);
+    job.work = job.duration_s = 50 + random.uniform() * 5000;
+    job.weight = 1 + static_cast<double>(random.below(2));
+    job.entity = random.below(2) == 0 ? "a" : "b";
+    job.deadline_s = random.below(2) == 0 ? at + job.work * 3 : kNever;
+    world.workload.jobs.push_back(job);
+  }
+  world.throughput = std::make_unique<testing::PlainThroughput>(std::vector<double>{1, 0.4}, 0.7);
+  return world;
+}
+
+TEST(SharesPolicies, NamesAreUniqueAndEverythingIsSaid) {
+  std::set<std::string> names;
+  for (const PolicyInfo& info : share_policies()) {
+    EXPECT_TRUE(names.insert(info.name).second) << info.name;
+    EXPECT_FALSE(info.summary.empty() || info.source.empty()) << info.name;
+    EXPECT_EQ(info.family, "shares");
+    for (const ParameterInfo& parameter : info.parameters) {
+      EXPECT_FALSE(parameter.help.empty() || parameter.default_value.empty() || parameter.unit.empty()) << info.name;
+    }
+    const std::unique_ptr<Policy> policy = made(info.name, {});
+    EXPECT_EQ(policy->traits().needs_durations, info.traits.needs_durations) << info.name;
+    EXPECT_EQ(policy->traits().heterogeneous, info.traits.heterogeneous) << info.name;
+  }
+  EXPECT_EQ(names.size(), 16U);
+}
+
+TEST(SharesPolicies, EveryoneFinishesEveryJobAndTwiceTheSame) {
+  for (const PolicyInfo& info : share_policies()) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      SCOPED_TRACE(fmt::format("{}, seed {}", info.name, seed));
+      const World world = random_world(seed, info.name == "allox");
+      const std::unique_ptr<Policy> policy = made(info.name, {{"packing", seed == 2 ? "true" : "false"}}, seed);
+      const auto outcome = world.run(*policy);
+      ASSERT_TRUE(outcome.ok()) << outcome.status();
+      const std::unique_ptr<Policy> twin = made(info.name, {{"packing", seed == 2 ? "true" : "false"}}, seed);
+      const auto again = world.run(*twin);
+      ASSERT_TRUE(again.ok()) << again.status();
+      for (size_t k = 0; k < outcome->jobs.size(); ++k) {
+        EXPECT_EQ(outcome->jobs[k].end, JobEnd::kFinished) << k;
+        EXPECT_EQ(outcome->jobs[k].finish_s, again->jobs[k].finish_s) << k;
+      }
+      EXPECT_EQ(outcome->policy_remarks, again->policy_remarks);
+      EXPECT_FALSE(outcome->policy_remarks.empty());
+    }
+  }
+}
+
+TEST(SharesPolicies, PopSplitsAnyProgram) {
+  for (const PolicyInfo& info : share_policies()) {
+    const bool pop = std::any_of(info.parameters.begin(), info.parameters.end(),
+                                 [](const ParameterInfo& parameter) { return parameter.name == "pop"; });
+    if (!pop) {
+      continue;
+    }
+    SCOPED_TRACE(info.name);
+    const World world = random_world(7, true);
+    for (const char* split : {"mod", "random"}) {
+      const std::unique_ptr<Policy> policy = made(info.name, {{"pop", "3"}, {"split", split}});
+      const auto outcome = world.run(*policy);
+      ASSERT_TRUE(outcome.ok()) << outcome.status();
+      EXPECT_NE(outcome->policy_remarks.find("POP: 3 groups"), std::string::npos) << outcome->policy_remarks;
+    }
+    const std::unique_ptr<Policy> policy = made(info.name, {{"pop", "5"}});
+    const auto outcome = random_world(7, false).run(*policy);  // jobs of 4 GPUs, 2 or 1 a group
+    EXPECT_TRUE(absl::IsInvalidArgument(outcome.status())) << outcome.status();
+  }
+}
+
+TEST(SharesPolicies, WrongParametersAreSaidBeforeTheRun) {
+  const World world = random_world(1, false);
+  const std::vector<std::pair<std::string, std::pair<std::string, std::string>>> cases = {
+      {"gavel-max-min", {"pop", "0"}},
+      {"gavel-finish-time", {"split", "fair"}},
+      {"gavel-finish-time", {"pop", "5000"}},
+      {"gavel-water-filling", {"inside", "lifo"}},
+      {"gavel-water-filling", {"entity-weights", "a=2,b"}},
+      {"gavel-water-filling", {"entity-weights", "a=-1"}}};
+  for (const auto& [name, setting] : cases) {
+    const std::unique_ptr<Policy> policy = made(name, {setting});
+    const auto outcome = world.run(*policy);
+    ASSERT_TRUE(absl::IsInvalidArgument(outcome.status())) << name;
+    EXPECT_NE(message_of(outcome.status()).find("\"" + setting.first + "\""), std::string::npos) << outcome.status();
+  }
+  EXPECT_TRUE(world.run(*made("gavel-water-filling", {{"entity-weights", "a=2,b=0.5"}, {"entities", "true"}})).ok());
+}
+
+TEST(SharesPolicies, CostNeedsPrices) {
+  World world = random_world(1, false);
+  world.fleet.types[1].price_per_gpu_hour = 0;
+  EXPECT_TRUE(absl::IsInvalidArgument(world.run(*made("gavel-cost", {})).status()));
+  EXPECT_TRUE(world.run(*made("gavel-throughput", {})).ok());
+}
+
+// --- Gavel's traces (G1, G2) ------------------------------------------------------------------------------------------------
+
+absl::StatusOr<World> gavel_world(const std::string& trace) {
+  World world;
+  SCALAI_ASSIGN_OR_RETURN(Imported imported, import_trace("gavel", testing::data_path("gavel/traces/" + trace)));
+  world.workload = std::move(imported.workload);
+  const int gpus[] = {8, 16, 24};
+  for (const char* name : {"v100", "p100", "k80"}) {
+    const GpuType type(static_cast<int64_t>(world.fleet.types.size()));
+    world.fleet.hosts.insert(world.fleet.hosts.end(), static_cast<size_t>(gpus[type.value]), HostSpec{type, 1});
+    world.fleet.types.push_back({name, 0});
+  }
+  SCALAI_ASSIGN_OR_RETURN(
+      world.throughput, table_throughput("gavel", testing::data_path("gavel/simulation_throughputs.json"), world.fleet,
+                                         world.workload, Beyond::kRefuse));
+  return world;
+}
+
+struct Published {
+  const char* trace;
+  const char* policy;
+  double jct_h;  // 0: not published
+  double makespan_h;
+};
+
+TEST(SharesPolicies, GavelsTracesWithinFourPercent) {
+  if (testing::data_path("gavel/traces/physical_max_min_fairness.trace").empty()) {
+    GTEST_SKIP() << testing::data_hint("gavel");
+  }
+  constexpr double kTolerance = 0.04;
+  for (const Published& row : {Published{"physical_max_min_fairness.trace", "gavel-max-min", 3.954, 17.868},
+                               Published{"physical_max_min_fairness.trace", "gavel-max-min-agnostic", 5.775, 21.058},
+                               Published{"physical_minimize_makespan.trace", "gavel-makespan", 17.671, 17.861},
+                               Published{"physical_minimize_makespan.trace", "gavel-makespan-agnostic", 0, 23.526},
+                               Published{"physical_minimize_makespan.trace", "gandiva", 9.743, 21.110},
+                               Published{"physical_minimize_makespan.trace", "gavel-fifo", 58.764, 76.174}}) {
+    SCOPED_TRACE(fmt::format("{} on {}", row.policy, row.trace));
+    const auto world = gavel_world(row.trace);
+    ASSERT_TRUE(world.ok()) << world.status();
+    const std::unique_ptr<Policy> policy = made(row.policy, {});
+    const auto outcome = world->run(*policy);
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    double jct = 0;
+    double last = 0;
+    for (const JobRecord& job : outcome->jobs) {
+      ASSERT_EQ(job.end, JobEnd::kFinished);
+      jct += job.finish_s - world->workload.jobs[static_cast<size_t>(job.job.value)].submit_s;
+      last = std::max(last, job.finish_s);
+    }
+    jct /= 3600 * static_cast<double>(outcome->jobs.size());
+    fmt::print("{:32} {:24} average JCT {:7.3f} h ({:.3f}), makespan {:7.3f} h ({:.3f})\n", row.trace, row.policy, jct,
+               row.jct_h, last / 3600, row.makespan_h);
+    EXPECT_NEAR(last / 3600, row.makespan_h, kTolerance * row.makespan_h);
+    if (row.jct_h > 0) {
+      EXPECT_NEAR(jct, row.jct_h, kTolerance * row.jct_h);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace scalai::sched

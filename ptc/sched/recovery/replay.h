@@ -1,0 +1,32 @@
+#pragma once
+// The step-by-step simulators of checkpoint-restart (Varuna), redundancy (Bamboo) and templates (Oobleck) that the
+// SOSP'23 Oobleck artifact ships (github.com/SymbioticLab/Oobleck, branch sosp23-artifact, tools/simulator): their
+// rules in our words, with the properties that its published numbers depend on. Time is whole milliseconds.
+//
+//   host comes ─► ready after host_ready_s ─► joins at the next rendezvous (starts one when the job is stopped)
+//   rendezvous ends ─► pipelines of `stages` hosts; a step takes floor(1000 samples_per_step / throughput) ms, with the
+//                      throughput of all ready hosts
+//   host goes  ─► a rendezvous of all (Varuna, Oobleck: always; Bamboo: when its fallback is gone too)
+//
+// Quirks kept on purpose:
+//  - The run ends at the time of the LAST ELEMENT OF THE EVENT HEAP'S ARRAY after the trace was loaded.
+//  - Until a rendezvous ends the job goes on with its old step time, as if nothing had happened.
+//  - Each loss starts a rendezvous of its own. The first to end takes all hosts; the next finds none left to assign,
+//    stops the job until another host becomes ready, and makes the step under way worthless.
+//  - A host that comes while the job trains joins only when something else starts a rendezvous (Bamboo: also when its
+//    rebalancing rule says so).
+//  - Varuna's rendezvous takes change_s less the checkpoint's write time. A checkpoint is written every `every_steps`
+//    steps and after the first step behind a loss; it fails if a removal stands before it in the heap's array.
+//  - Without rolls_back a loss costs no samples: the artifact's setting for BERT-large, GPT-2 and GPT-3-medium.
+//  - steps are not taken back when samples are, except by a failed checkpoint.
+//  - Costs that depend on the number of hosts are those of the last rendezvous.
+
+#include "absl/status/statusor.h"
+#include "ptc/sched/recovery/recovery.h"
+
+namespace scalai::sched {
+
+// setup.rules must be kPublished and its design one of the three. Errors as simulate_recovery.
+absl::StatusOr<RecoveryResult> replay_published(const RecoverySetup& setup);
+
+}  // namespace scalai::sched

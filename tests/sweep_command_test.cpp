@@ -1,0 +1,201 @@
+// `scalai sweep`, `scalai breakeven` and `scalai policies` as people run them.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/sched_end_to_end.h"
+
+extern char** environ;
+
+namespace scalai::testing {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kAxes = " --set=policy.name=fifo,srtf --set=changes.seconds=0s,60s,600s";
+
+TEST_F(SchedEndToEnd, ASweepIsTheSameWithOneOrManyWorkers) {
+  const std::string file = scenario();
+  for (const int jobs : {1, 4}) {
+    const Outcome run = with_data(
+        fmt::format("sweep {}{} --seeds=3 --jobs={} --out={}", file, kAxes, jobs, path(fmt::format("{}.csv", jobs))));
+    ASSERT_EQ(run.code, 0) << run.err;
+    EXPECT_FALSE(fs::exists(path(fmt::format("{}.csv.part", jobs))));
+  }
+  const std::string table = read_all(path("1.csv"));
+  EXPECT_TRUE(table == read_all(path("4.csv")));
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 7);
+  EXPECT_THAT(table, HasSubstr("policy.name,changes.seconds,finished,finished_low,finished_high,avg_jct_s,"));
+  EXPECT_THAT(table, HasSubstr("\nfifo,0s,60,60,60,"));
+  EXPECT_THAT(table, HasSubstr("\nsrtf,600s,60,"));
+}
+
+TEST_F(SchedEndToEnd, ARowIsWhatSimSays) {
+  const std::string file = scenario();
+  ASSERT_EQ(with_data(fmt::format("sweep {} --set=policy.name=srtf --metrics=avg_jct_s,/fleet/gpus --out={}", file,
+                                  path("one.csv")))
+                .code,
+            0);
+  const Json json = Json::parse(sim(file + " --set=policy.name=srtf --format=json").out);
+  EXPECT_EQ(read_all(path("one.csv")), fmt::format("policy.name,avg_jct_s,/fleet/gpus,status\nsrtf,{},16,ok\n",
+                                                   json.at("metrics").at("avg_jct_s").dump()));
+}
+
+// A sweep that is killed at any moment goes on, runs nothing twice, and ends with the same table.
+TEST_F(SchedEndToEnd, AKilledSweepResumes) {
+  const std::string file = scenario();
+  const std::string words = file + kAxes + " --seeds=4 --jobs=2 --out=";
+  ASSERT_EQ(with_data("sweep " + words + path("whole.csv")).code, 0);
+  const std::string program = (kPrograms / "scalai").string(), out = path("killed.csv");
+  std::vector<std::string> list = {
+      program,     "sweep",    file,          "--set=policy.name=fifo,srtf", "--set=changes.seconds=0s,60s,600s",
+      "--seeds=4", "--jobs=2", "--out=" + out};
+  std::vector<char*> argv;
+  for (std::string& word : list) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  pid_t pid = -1;
+  ASSERT_EQ(posix_spawn(&pid, program.c_str(), &actions, nullptr, argv.data(), environ), 0);
+  posix_spawn_file_actions_destroy(&actions);
+  const auto rows = [&] {
+    const std::string text = read_all(out + ".part");
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  for (int wait = 0; wait < 2000 && rows() < 6; ++wait) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ::kill(pid, SIGKILL);
+  ASSERT_EQ(::waitpid(pid, nullptr, 0), pid);
+  const auto done = rows();
+  ASSERT_GE(done, 6) << "it never began";
+  ASSERT_FALSE(fs::exists(out)) << "it was over before it was killed";
+  std::ofstream(out + ".part", std::ios::app) << "23,3,17";  // and half a row
+  const Outcome resumed = with_data("sweep " + words + out);
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr(fmt::format("{} runs are done already", done - 1)));
+  EXPECT_TRUE(read_all(out) == read_all(path("whole.csv")));
+}
+
+TEST_F(SchedEndToEnd, RowsOfAnotherScenarioAreRefused) {
+  const std::string file = scenario();
+  write_all(path("x.csv.part"), "scalai-sweep 1 00000000000000000000000000000000\n0,0,1\n");
+  const Outcome run = with_data("sweep " + file + " --set=policy.name=fifo --out=" + path("x.csv"));
+  EXPECT_EQ(run.code, 3);
+  EXPECT_THAT(run.err, HasSubstr("rows of another scenario"));
+}
+
+TEST_F(SchedEndToEnd, PointsThatFailAreNamedAndTheRestGoesOn) {
+  const std::string file = scenario();
+  const Outcome run =
+      with_data("sweep " + file + " --set=policy.name=fifo,allox --metrics=finished --out=" + path("x.csv") +
+                " --set=workload.set.jobs=20,0");
+  EXPECT_EQ(run.code, 5);
+  EXPECT_THAT(run.err, HasSubstr("policy.name=fifo workload.set.jobs=0: failed: exit code 3"));
+  const std::string table = read_all(path("x.csv"));
+  EXPECT_THAT(table, HasSubstr("\nfifo,20,20,ok\n"));
+  EXPECT_THAT(table, HasSubstr("fifo,0,,"));
+  EXPECT_TRUE(fs::exists(path("x.csv.part"))) << "the good points are kept for the next time";
+}
+
+TEST_F(SchedEndToEnd, ASweepThatCannotBeIsRefusedBeforeAnythingRuns) {
+  const std::string file = scenario();
+  EXPECT_EQ(with_data("sweep " + file + " --set=policy.name=fifo").code, 2) << "no --out";
+  EXPECT_EQ(with_data("sweep " + file + " --set=policy.name= --out=" + path("x.csv")).code, 2);
+  EXPECT_EQ(with_data("sweep " + file + " --set=policy.nam=a,b --out=" + path("x.csv")).code, 3);
+  const Outcome metric = with_data("sweep " + file + " --set=seed=1,2 --metrics=avg_jct --out=" + path("x.csv"));
+  EXPECT_EQ(metric.code, 2);
+  EXPECT_THAT(metric.err, HasSubstr("did you mean \"avg_jct_s\"?"));
+  EXPECT_EQ(with_data("sweep " + path("none.textproto") + " --set=seed=1 --out=" + path("x.csv")).code, 4);
+  EXPECT_FALSE(fs::exists(path("x.csv")));
+}
+
+TEST_F(SchedEndToEnd, ControlScenariosSweepToo) {
+  const Outcome run =
+      scalai("sweep " + small_scenario("") + " --set=until=50s,100s --metrics=/jobs/0/steps --out=" + path("x.csv"));
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(read_all(path("x.csv")), "until,/jobs/0/steps,status\n50s,50,ok\n100s,100,ok\n");
+}
+
+// ---- breakeven ----------------------------------------------------------------------------------------------------------
+
+TEST_F(SchedEndToEnd, ABreakEvenIsWhereTheOrderChanges) {
+  const std::string file = scenario();
+  const Outcome run =
+      with_data("breakeven " + file + " --policies=srtf,fifo-backfill --range=0s,12h --tolerance=1min --format=json");
+  ASSERT_EQ(run.code, 0) << run.err;
+  const Json json = Json::parse(run.out);
+  const auto jct = [&](const std::string& policy, double cost_s) {
+    const Outcome one =
+        sim(fmt::format("{} --set=policy.name={} --set=changes.seconds={}s --format=json", file, policy, cost_s));
+    return Json::parse(one.out).at("metrics").at("avg_jct_s").get<double>();
+  };
+  for (const Json& sample : json.at("samples")) {
+    const double cost_s = sample.at("cost_s");
+    EXPECT_EQ(sample.at("a").get<double>(), jct("srtf", cost_s)) << cost_s;
+    if (cost_s > 0) break;
+  }
+  ASSERT_FALSE(json.at("bracket_s").is_null()) << run.out;
+  const double low = json.at("bracket_s")[0], high = json.at("bracket_s")[1];
+  EXPECT_LE(high - low, 60);
+  EXPECT_LE(jct("srtf", low), jct("fifo-backfill", low));
+  EXPECT_GE(jct("srtf", high), jct("fifo-backfill", high));
+}
+
+TEST_F(SchedEndToEnd, ABreakEvenThatIsNotThereIsSaid) {
+  const Outcome run = with_data("breakeven " + scenario() + " --policies=fifo,fifo-backfill --range=0s,1min");
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("no break-even between"));
+  EXPECT_THAT(run.out, HasSubstr("fifo is better at all 9 costs"));
+}
+
+TEST_F(SchedEndToEnd, BreakEvenUsage) {
+  const std::string file = scenario();
+  for (const std::string words : {"", "--policies=a", "--policies=a,a", "--policies=a,b --strategies=a,b",
+                                  "--policies=srtf,fifo --range=1h,0s", "--policies=srtf,fifo --range=1h"}) {
+    EXPECT_EQ(with_data("breakeven " + file + " " + words).code, 2) << words;
+  }
+  const Outcome unknown = with_data("breakeven " + file + " --policies=srtf,nobody");
+  EXPECT_EQ(unknown.code, 5);
+  EXPECT_THAT(unknown.err, HasSubstr("nobody"));
+  EXPECT_EQ(scalai("breakeven " + small_scenario("") + " --strategies=reshard,tenplex").code, 2) << "which cost?";
+}
+
+// ---- policies -----------------------------------------------------------------------------------------------------------
+
+TEST_F(SchedEndToEnd, PoliciesAreListed) {
+  const Outcome all = scalai("policies");
+  EXPECT_EQ(all.code, 0);
+  for (const char* name : {"fifo",           "fifo-backfill",    "sjf",          "srtf",      "srsf",
+                           "tiresias",       "themis",           "optimus",      "afs-l",     "gavel-max-min",
+                           "gavel-makespan", "gandiva",          "allox",        "pollux",    "sia",
+                           "elasticflow",    "uniform-progress", "price-chaser", "templates", "spare-swap",
+                           "elasticflow"}) {
+    EXPECT_THAT(all.out, HasSubstr(name));
+  }
+  const Json json = Json::parse(scalai("policies --format=json").out);
+  for (const Json& policy : json) {
+    EXPECT_FALSE(policy.at("summary").get<std::string>().empty()) << policy;
+    EXPECT_FALSE(policy.at("family").get<std::string>().empty()) << policy;
+  }
+  const Outcome one = scalai("policies tiresias");
+  EXPECT_EQ(one.code, 0);
+  EXPECT_THAT(one.out, HasSubstr("threshold"));
+  EXPECT_THAT(one.out, HasSubstr("preemptive: takes GPUs away"));
+  EXPECT_THAT(scalai("policies tiresias --format=csv").out, HasSubstr("parameter,default,unit"));
+  const Outcome unknown = scalai("policies tiresia");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean \"tiresias\"?"));
+}
+
+}  // namespace
+}  // namespace scalai::testing
