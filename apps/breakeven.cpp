@@ -42,9 +42,20 @@ absl::StatusOr<Breakeven> find_breakeven(double low, double high, double toleran
     const double left = result.samples[change->first].x, right = result.samples[change->second].x;
     result.bracket = std::pair(left, right);
     if (right - left <= tolerance) break;
-    SCALAI_RETURN_IF_ERROR(sample(0.5 * (left + right)));
+    const double middle = 0.5 * (left + right);
+    if (middle <= left || middle >= right) break;
+    SCALAI_RETURN_IF_ERROR(sample(middle));
   }
   return result;
+}
+
+bool more_is_better(const std::string& metric) {
+  static const std::vector<std::string> kNames = {"finished",       "utilization", "deadlines_met", "deadlines_share",
+                                                  "deadline_met",   "samples",     "samples_per_s", "steps",
+                                                  "training_gpu_h", "ettr",        "mean_hosts",    "goodput"};
+  const std::string name = metric.substr(metric.rfind('/') + 1);
+  // "goodput_samples_per_s" and whatever else is a goodput.
+  return name.starts_with("goodput_") || std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
 }  // namespace scalai::apps

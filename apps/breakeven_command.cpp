@@ -20,11 +20,6 @@
 namespace scalai::apps {
 namespace {
 
-// Metrics of which more is better; of all others less is.
-const std::vector<std::string> kMoreIsBetter = {"finished",        "utilization", "deadlines_met",
-                                                "deadlines_share", "samples",     "samples_per_s",
-                                                "steps",           "ettr",        "training_gpu_h"};
-
 struct Request {
   std::string scenario, what, metric, path;  // what: "policy" or "strategy"
   std::vector<std::string> names;            // A and B
@@ -32,6 +27,18 @@ struct Request {
   std::vector<std::string> settings;  // for both
   bool own_costs = false;             // the path is changes.seconds: a preset or strategy of the scenario goes
 };
+
+// A setting for both must not undo what makes them two.
+absl::Status check_settings(const Request& request) {
+  for (const std::string& setting : request.settings) {
+    const std::string path = setting.substr(0, setting.find('='));
+    const bool compared = request.what == "policy" ? path == "policy" || path == "policy.name" || path == "policy.exec"
+                                                   : path == "strategy";
+    if (!compared && path != request.path) continue;
+    return invalid(fmt::format("--set={}: {} is what is {}", setting, path, compared ? "compared" : "varied"));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<Request> request_of(const Arguments& arguments) {
   Request request{.scenario = arguments.positional().front(), .metric = arguments.text("metric")};
@@ -44,6 +51,7 @@ absl::StatusOr<Request> request_of(const Arguments& arguments) {
   request.path = arguments.has("path") ? arguments.text("path") : "changes.seconds";
   request.own_costs = request.path == "changes.seconds";
   request.settings = arguments.texts("set");
+  SCALAI_RETURN_IF_ERROR(check_settings(request));
   const std::vector<std::string> range = arguments.list("range");
   if (range.size() != 2) return invalid("--range takes two durations, as in --range=0s,1h");
   for (size_t k = 0; k < 2; ++k) {
@@ -75,11 +83,11 @@ class Search {
   std::vector<std::string> words_of(const std::string& name, double x) const {
     std::vector<std::string> words = {request_.scenario, "--format=json"};
     const auto set = [&](const std::string& setting) { words.push_back("--set=" + setting); };
-    for (const std::string& setting : request_.settings) set(setting);
     if (request_.what == "policy") {
-      // The scenario's parameters are its own policy's.
+      // The scenario's parameters are its own policy's; those of --set come after, and hold for both.
       if (name != own_policy_) set("policy.set=");
       set("policy.exec=");
+      set("policy.timeout=");
       set("policy.name=" + name);
     } else {
       set("strategy=" + name);
@@ -88,6 +96,7 @@ class Search {
       set("changes.preset=");
       set("changes.strategy=");
     }
+    for (const std::string& setting : request_.settings) set(setting);
     set(fmt::format("{}={}s", request_.path, shortest(x)));
     return words;
   }
@@ -118,8 +127,7 @@ class Search {
 
 std::string better(const Request& request, const BreakevenSample& sample) {
   if (sample.a == sample.b) return "equal";
-  const bool more = std::find(kMoreIsBetter.begin(), kMoreIsBetter.end(), request.metric) != kMoreIsBetter.end();
-  return (sample.a < sample.b) != more ? request.names[0] : request.names[1];
+  return (sample.a < sample.b) != more_is_better(request.metric) ? request.names[0] : request.names[1];
 }
 
 std::string verdict(const Request& request, const Breakeven& result) {
@@ -219,7 +227,8 @@ Command breakeven_command() {
             {.name = "set",
              .type = ValueType::kTexts,
              .value_name = "PATH=VALUE",
-             .help = "Another value for both (`scalai sim --help`)."},
+             .help = "Another value for both, parameters of policies too (`scalai sim --help`); a policy that "
+                     "is not the scenario's own has none of the scenario's."},
             format_option()},
        .examples =
            {"scalai breakeven scenarios/busy-vc.textproto --policies=srtf,fifo-backfill",

@@ -45,6 +45,29 @@ TEST(BreakevenSearch, EqualityIsAnAnswer) {
   EXPECT_EQ(result->bracket->first, result->bracket->second);
 }
 
+// Narrower than numbers are apart: the neighbours are the answer.
+TEST(BreakevenSearch, StopsWhereNoNumberIsBetween) {
+  int asked = 0;
+  const auto at = [&](double x) -> absl::StatusOr<BreakevenSample> {
+    if (++asked > 1000) return failed("it goes on for ever");
+    return BreakevenSample{x, x, 1000.3};
+  };
+  const auto result = find_breakeven(0, 3600, 1e-15, at);
+  ASSERT_TRUE(result.ok() && result->bracket) << result.status();
+  EXPECT_LE(result->bracket->first, 1000.3);
+  EXPECT_GE(result->bracket->second, 1000.3);
+}
+
+TEST(BreakevenSearch, KnowsOfWhatMoreIsBetter) {
+  for (const char* more :
+       {"utilization", "/metrics/utilization", "/jobs/0/goodput_samples_per_s", "/jobs/0/steps", "/metrics/ettr"}) {
+    EXPECT_TRUE(more_is_better(more)) << more;
+  }
+  for (const char* less : {"avg_jct_s", "/metrics/avg_jct_s", "/jobs/0/downtime_s", "unfinished", "/steps/0"}) {
+    EXPECT_FALSE(more_is_better(less)) << less;
+  }
+}
+
 TEST(BreakevenSearch, PassesErrorsOn) {
   const auto at = [](double) -> absl::StatusOr<BreakevenSample> { return failed("no"); };
   EXPECT_EQ(message_of(find_breakeven(0, 1, 0.1, at).status()), "no");

@@ -34,11 +34,11 @@ class LineFile {
     path_ = path;
     return absl::OkStatus();
   }
-  // Whole lines go out at once: a kill leaves no half row but for the system's own.
+  // Each goes out at once, so that a run that is killed leaves all that had ended.
   void line(const std::string& text) {
     if (!file_) return;
     whole_ = whole_ && std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size();
-    if (++lines_ % 64 == 0) whole_ = whole_ && std::fflush(file_.get()) == 0;
+    whole_ = whole_ && std::fflush(file_.get()) == 0;
   }
   absl::Status close() {
     if (!file_) return absl::OkStatus();
@@ -52,7 +52,6 @@ class LineFile {
   };
   std::unique_ptr<std::FILE, Close> file_;
   std::string path_;
-  int64_t lines_ = 0;
   bool whole_ = true;
 };
 

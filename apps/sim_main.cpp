@@ -42,8 +42,9 @@ absl::StatusOr<control::RunReport> simulate(const control::Scenario& scenario, c
     const auto show = [&](double at_s, const control::Control&) {
       progress.update(scenario.until_s ? at_s / *scenario.until_s : 0, fmt::format("at {:.0f} s", at_s));
     };
-    report = control::run(scenario, strategy, runtime,
-                          {.check_plans = options.check, .simulated = &simulated, .watch = show});
+    report = control::run(
+        scenario, strategy, runtime,
+        {.check_plans = options.check, .simulated = &simulated, .report_when_policy_fails = true, .watch = show});
     runtime.close();
     if (report.ok()) report->recorder = std::move(recorder);
   });

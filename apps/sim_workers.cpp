@@ -71,10 +71,12 @@ void read_some(Worker& worker, size_t k) {
   if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) close_end(worker.ends[k]);
 }
 
-std::string last_line(const std::string& text) {
+// The first error; what a policy program says is shown as "policy: …" and is not ours.
+std::string telling_line(const std::string& text) {
   std::istringstream lines(text);
   std::string last;
   for (std::string line; std::getline(lines, line);) {
+    if (line.find("error:") != std::string::npos && !line.starts_with("policy: ")) return line;
     if (!line.empty()) last = line;
   }
   return last;
@@ -86,7 +88,7 @@ SimResult finish(Worker& worker) {
   }
   return {.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : kKilled,
           .out = std::move(worker.texts[0]),
-          .error = last_line(worker.texts[1])};
+          .error = telling_line(worker.texts[1])};
 }
 
 // Reads from all until one has closed both ends; its place.

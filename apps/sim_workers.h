@@ -13,7 +13,7 @@ namespace scalai::apps {
 struct SimResult {
   int exit_code = 0;  // 70 when a signal ended it
   std::string out;    // standard output
-  std::string error;  // the last line on standard error; "" = none
+  std::string error;  // what went wrong: the first line on standard error that says "error:", else the last; "" = none
 };
 
 // scalai-sim beside this executable, or its bare name for PATH. Error (NotFound, exit code 4): it is neither here nor there.

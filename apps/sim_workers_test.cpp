@@ -38,6 +38,12 @@ TEST(Workers, EachTellsItsOwn) {
   }
 }
 
+TEST(Workers, TheFirstErrorIsTold) {
+  const auto results =
+      run_all({"printf 'policy: error: x\\nf:1:2: error: no jobs\\nhint: more\\n1 error\\n' >&2; exit 3"}, 1);
+  EXPECT_EQ(results.at(0).error, "f:1:2: error: no jobs");
+}
+
 TEST(Workers, TheSecondOfTwoMayEndFirst) {
   std::vector<size_t> order;
   const absl::Status status =

@@ -101,6 +101,21 @@ absl::StatusOr<SweepAxis> parse_axis(const std::string& text) {
   return axis;
 }
 
+absl::Status check_sweep(const std::vector<SweepAxis>& axes, size_t seeds, size_t most) {
+  size_t runs = seeds;  // never above `most`, so that no product overflows
+  for (size_t a = 0; a < axes.size(); ++a) {
+    const auto same = [&](const SweepAxis& other) { return other.path == axes[a].path; };
+    if (std::any_of(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(a), same)) {
+      return invalid(fmt::format("--set={} is there twice; write all its values in one: --set={}=A,B", axes[a].path,
+                                 axes[a].path));
+    }
+    if (seeds > 1 && axes[a].path == "seed") return invalid("--set=seed=… and --seeds exclude each other");
+    if (runs > most / axes[a].values.size()) runs = most + 1;
+    if (runs <= most) runs *= axes[a].values.size();
+  }
+  return runs <= most ? absl::OkStatus() : invalid(fmt::format("that would be more than {} runs", most));
+}
+
 size_t point_count(const std::vector<SweepAxis>& axes) {
   size_t count = 1;
   for (const SweepAxis& axis : axes) count *= axis.values.size();

@@ -22,6 +22,10 @@ struct SweepAxis {
 };
 absl::StatusOr<SweepAxis> parse_axis(const std::string& text);
 
+// Whether these axes make rows that say what was run. Errors: a path twice, a seed both as an axis and by `seeds`, more than
+// `most` runs in all.
+absl::Status check_sweep(const std::vector<SweepAxis>& axes, size_t seeds, size_t most);
+
 // Combinations in order, the last axis fastest. `point` counts them from 0.
 size_t point_count(const std::vector<SweepAxis>& axes);
 std::vector<std::string> values_at(const std::vector<SweepAxis>& axes, size_t point);

@@ -81,9 +81,7 @@ class Sweep {
     }
     sweep->table_.metrics = arguments.list("metrics");
     SCALAI_RETURN_IF_ERROR(check_metrics(sweep->table_.metrics));
-    if (point_count(sweep->table_.axes) * sweep->table_.seeds > kMostRuns) {
-      return invalid(fmt::format("that would be more than {} runs", kMostRuns));
-    }
+    SCALAI_RETURN_IF_ERROR(check_sweep(sweep->table_.axes, sweep->table_.seeds, kMostRuns));
     return sweep;
   }
 
@@ -95,7 +93,9 @@ class Sweep {
     if (const absl::Status checked = check_points(); !checked.ok()) return report_error(checked);
     const auto simulator = find_simulator();
     if (!simulator.ok()) return report_error(simulator.status());
-    if (const absl::Status opened = journal_.open(out_ + ".part", digest(), table_.metrics.size()); !opened.ok()) {
+    const auto swept = digest();
+    if (!swept.ok()) return report_error(swept.status());
+    if (const absl::Status opened = journal_.open(out_ + ".part", *swept, table_.metrics.size()); !opened.ok()) {
       return report_error(opened);
     }
     if (const absl::Status done = run_rest(*simulator); !done.ok()) return report_error(done);
@@ -103,13 +103,19 @@ class Sweep {
   }
 
  private:
-  // Of all that a row depends on.
-  std::string digest() const {
+  // Of all that a row depends on, the files that a value names included.
+  absl::StatusOr<std::string> digest() const {
+    SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(scenario_));
     Hasher hasher;
     hasher.add(base_.digest).add(static_cast<int64_t>(table_.seeds));
     for (const SweepAxis& axis : table_.axes) {
       hasher.add(axis.path);
-      for (const std::string& value : axis.values) hasher.add(value);
+      for (const std::string& value : axis.values) {
+        SCALAI_ASSIGN_OR_RETURN(const std::string changed,
+                                control::with_settings(text, scenario_, {axis.path + "=" + value}));
+        SCALAI_ASSIGN_OR_RETURN(const std::string files, control::digest_of_files(changed, scenario_));
+        hasher.add(value).add(files);
+      }
     }
     for (const std::string& metric : table_.metrics) hasher.add(metric);
     return hasher.hex();

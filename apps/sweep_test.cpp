@@ -34,6 +34,21 @@ TEST(SweepAxes, TheLastGoesFastest) {
   EXPECT_EQ(point_count({}), 1u);
 }
 
+TEST(SweepAxes, RowsSayWhatWasRun) {
+  const SweepAxis policy{"policy.name", {"a", "b"}}, seed{"seed", {"1", "2"}};
+  EXPECT_EQ(check_sweep({policy, seed}, 1, 4), absl::OkStatus());
+  EXPECT_THAT(message_of(check_sweep({policy, seed, policy}, 1, 100)), HasSubstr("--set=policy.name is there twice"));
+  EXPECT_THAT(message_of(check_sweep({policy, seed}, 2, 100)), HasSubstr("exclude each other"));
+}
+
+TEST(SweepAxes, NoMoreRunsThanCanBe) {
+  const SweepAxis four{"a", {"1", "2", "3", "4"}}, none{"b", {"1"}};
+  EXPECT_EQ(check_sweep({four, none}, 25, 100), absl::OkStatus());
+  EXPECT_FALSE(check_sweep({four, none}, 26, 100).ok());
+  EXPECT_FALSE(check_sweep({}, 101, 100).ok());
+  EXPECT_FALSE(check_sweep({four}, size_t{1} << 62, 100).ok()) << "four of those are none in 64 bits";
+}
+
 TEST(SweepNumbers, NamesAndPointers) {
   const std::string summary = R"({"metrics":{"a":1.5,"n":null},"jobs":[{"steps":7,"ok":true,"name":"x"}]})";
   const auto numbers = read_numbers(summary, {"a", "n", "/jobs/0/steps", "/jobs/0/ok"});

@@ -167,13 +167,13 @@ void expect_replayable(const Scenario& scenario, const control::Strategy& strate
   for (size_t i = 0; i < report.plans.size(); ++i) EXPECT_EQ(control.plans()[i]->digest, report.plans[i]->digest);
 }
 
-absl::StatusOr<RunReport> run(const Scenario& scenario, const control::Strategy& strategy) {
+absl::StatusOr<RunReport> run(const Scenario& scenario, const control::Strategy& strategy, bool despite = false) {
   const Platform platform(scenario.cluster);
   absl::StatusOr<RunReport> report = absl::InternalError("did not run");
   const absl::Status status = with_backend(BackendKind::kMaxMin, platform.spec(), [&](NetworkBackend& backend) {
     control::Recorder recorder;
     SimRuntime runtime(scenario.cluster, platform, backend, recorder);
-    report = control::run(scenario, strategy, runtime, {.check_plans = true});
+    report = control::run(scenario, strategy, runtime, {.check_plans = true, .report_when_policy_fails = despite});
     runtime.close();
   });
   if (!status.ok()) return status;
@@ -280,6 +280,19 @@ TEST_F(ProgramPolicy, DecidesAndIsNotNeededForAReplay) {
   std::ofstream(folder_ / "events.csv") << kept;
   const auto without = control::replay(folder_.string());
   EXPECT_THAT(message_of(without.status()), ::testing::HasSubstr("the log has no decision of the policy at 0 s"));
+}
+
+TEST_F(ProgramPolicy, ThatFailsMidwayLeavesAReport) {
+  const std::string some = fmt::format("sed -u 4q | {}; exit 7", kProgram);  // three answers, then it is gone
+  const absl::StatusOr<Scenario> scenario = control::testing::scenario_of(three_jobs(some));
+  ASSERT_TRUE(scenario.ok()) << message_of(scenario.status());
+  const control::Strategy strategy = control::find_strategy("reshard", {}).value();
+  EXPECT_FALSE(run(*scenario, strategy).ok()) << "unless it is asked for";
+  const absl::StatusOr<RunReport> report = run(*scenario, strategy, true);
+  ASSERT_TRUE(report.ok()) << message_of(report.status());
+  EXPECT_EQ(report->jobs[0].state, "failed");
+  EXPECT_GT(report->jobs[0].steps, 0);
+  EXPECT_THAT(report->jobs[0].failure, ::testing::HasSubstr("policy program"));
 }
 
 TEST_F(ProgramPolicy, ThatGoesWrongEndsTheRun) {

@@ -111,6 +111,9 @@ TEST_F(SchedEndToEnd, ASweepThatCannotBeIsRefusedBeforeAnythingRuns) {
   const std::string file = scenario();
   EXPECT_EQ(with_data("sweep " + file + " --set=policy.name=fifo").code, 2) << "no --out";
   EXPECT_EQ(with_data("sweep " + file + " --set=policy.name= --out=" + path("x.csv")).code, 2);
+  EXPECT_EQ(with_data("sweep " + file + " --set=seed=1,2 --seeds=2 --out=" + path("x.csv")).code, 2);
+  EXPECT_EQ(with_data("sweep " + file + " --set=seed=1 --set=seed=2 --out=" + path("x.csv")).code, 2);
+  EXPECT_EQ(with_data("sweep " + file + " --seeds=4611686018427387904 --out=" + path("x.csv")).code, 2);
   EXPECT_EQ(with_data("sweep " + file + " --set=policy.nam=a,b --out=" + path("x.csv")).code, 3);
   const Outcome metric = with_data("sweep " + file + " --set=seed=1,2 --metrics=avg_jct --out=" + path("x.csv"));
   EXPECT_EQ(metric.code, 2);
@@ -158,10 +161,31 @@ TEST_F(SchedEndToEnd, ABreakEvenThatIsNotThereIsSaid) {
   EXPECT_THAT(run.out, HasSubstr("fifo is better at all 9 costs"));
 }
 
+// A scenario with a program as its policy, with its time, has a break-even between two others.
+TEST_F(SchedEndToEnd, ABreakEvenNeedsNoneOfTheScenariosPolicy) {
+  const std::string file = scenario();
+  std::string text = read_all(file);
+  const std::string own = "policy { name: \"fifo\" }";
+  text.replace(text.find(own), own.size(), "policy { exec: \"python3 mine.py\" timeout: \"3s\" }");
+  write_all(file, text);
+  const Outcome run = with_data("breakeven " + file + " --policies=fifo,fifo-backfill --range=0s,1min");
+  EXPECT_EQ(run.code, 0) << run.err;
+}
+
+// Parameters of --set reach both policies: one that takes none of that name complains.
+TEST_F(SchedEndToEnd, BreakEvenSetsParameters) {
+  const Outcome run =
+      with_data("breakeven " + scenario() + " --policies=srtf,fifo-backfill --set=policy.set.nonsense=3");
+  EXPECT_EQ(run.code, 5) << run.out;
+  EXPECT_THAT(run.err, HasSubstr("nonsense"));
+  EXPECT_THAT(run.err, HasSubstr("error:"));
+}
+
 TEST_F(SchedEndToEnd, BreakEvenUsage) {
   const std::string file = scenario();
-  for (const std::string words : {"", "--policies=a", "--policies=a,a", "--policies=a,b --strategies=a,b",
-                                  "--policies=srtf,fifo --range=1h,0s", "--policies=srtf,fifo --range=1h"}) {
+  for (const std::string words :
+       {"", "--policies=a", "--policies=a,a", "--policies=a,b --strategies=a,b", "--policies=srtf,fifo --range=1h,0s",
+        "--policies=srtf,fifo --set=policy.name=sjf", "--policies=srtf,fifo --range=1h"}) {
     EXPECT_EQ(with_data("breakeven " + file + " " + words).code, 2) << words;
   }
   const Outcome unknown = with_data("breakeven " + file + " --policies=srtf,nobody");

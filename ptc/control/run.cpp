@@ -12,13 +12,28 @@ namespace scalai::control {
 
 namespace {
 
+bool is_over(const JobRecord& job) {
+  return job.state == "complete" || job.state == "failed" || job.state == "stopped" || job.state == "refused";
+}
+
+// A report of a failed policy says so in its jobs: without any left to say it in, the error stands for itself.
+absl::StatusOr<RunReport> cut_short(RunReport report, const absl::Status& why) {
+  bool said = false;
+  for (JobRecord& job : report.jobs) {
+    if (is_over(job)) continue;
+    job.failure = fmt::format("cut short at step {}: {}", job.steps, message_of(why));
+    job.state = "failed";
+    said = true;
+  }
+  if (!said) return why;
+  return report;
+}
+
 // Nothing can happen any more: what is not over never will be.
 RunReport stuck(RunReport report) {
   for (size_t i = 0; i < report.jobs.size(); ++i) {
     JobRecord& job = report.jobs[i];
-    const bool over =
-        job.state == "complete" || job.state == "failed" || job.state == "stopped" || job.state == "refused";
-    if (over) continue;
+    if (is_over(job)) continue;
     if (job.state == "waiting") {
       job.failure = fmt::format("stuck at step {}: it waits for devices that never come (wants {} GPUs){}", job.steps,
                                 report.scenario->jobs[i].gpus, job.failure.empty() ? "" : "; " + job.failure);
@@ -59,7 +74,10 @@ absl::StatusOr<RunReport> run(const Scenario& scenario, const Strategy& strategy
   Event event{.at_s = 0, .body = Started{}};
   while (true) {
     const std::vector<Command> commands = control.step(event);
-    SCALAI_RETURN_IF_ERROR(control.policy_status());
+    if (const absl::Status& policy = control.policy_status(); !policy.ok()) {
+      if (options.report_when_policy_fails) return cut_short(control.report(event.at_s), policy);
+      return policy;
+    }
     for (const Command& command : commands) {
       if (std::holds_alternative<Stop>(command)) return control.report(event.at_s);
       SCALAI_RETURN_IF_ERROR(runtime.perform(command));

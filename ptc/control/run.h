@@ -12,11 +12,14 @@
 namespace scalai::control {
 
 // Feeds events to the control loop and commands to the runtime until the scenario is over. Errors are the runtime's and
-// the policy's; a job that fails is not an error here but in its record.
+// the policy's (see below); a job that fails is not an error here but in its record.
 struct RunOptions {
   bool check_plans = false, reads_samples = false;  // see ControlOptions
   // For scenarios that say `compute: SIMULATED` (sim/simulated_step_time.h); null: they are refused. Outlives the run.
   const parallel::StepTimeModel* simulated = nullptr;
+  // When the policy fails, hand out the report of what was done until then, with every job that was not over as failed and the
+  // policy's error as the reason; else that error. A run that can be gone on with wants the error.
+  bool report_when_policy_fails = false;
   // Called after each event; may be empty.
   std::function<void(double at_s, const Control&)> watch;
 };

@@ -139,7 +139,8 @@ bool known(const std::string& path, const std::string& what, const std::string& 
            Source& source) {
   std::vector<std::string> names;
   for (const auto& info : infos) {
-    if (info.content == sched::TraceContent::kHosts) names.push_back(info.name);
+    // Our own form holds anything; what, its file says.
+    if (info.content == sched::TraceContent::kHosts || info.name == "scalai") names.push_back(info.name);
   }
   if (std::find(names.begin(), names.end(), name) != names.end()) return true;
   source.error_unknown(path, what, name, names);
@@ -171,6 +172,10 @@ std::optional<sched::Availability> read_availability(Context& context, const Sce
   }
   if (!read.ok()) {
     report_lines(source, path, message_of(read.status()), "", {});
+    return std::nullopt;
+  }
+  if (read->hosts.hosts.empty()) {
+    source.error(path, "the trace has no hosts", "a trace of jobs or prices does not say who is up");
     return std::nullopt;
   }
   if (read->hosts.hosts.size() > context.cluster->hosts.size()) {

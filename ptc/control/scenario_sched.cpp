@@ -119,7 +119,7 @@ absl::Status build(SchedContext& context, const ClusterLoadOptions& options) {
     SCALAI_RETURN_IF_ERROR(build_cluster_of(context, options.cluster_file));
     if (context.message.has_workload()) build_workload(context);
     build_availability(context);
-    build_prices(context);
+    if (!context.message.has_recovery()) build_prices(context);
     build_common_options(context);
     if (context.message.has_recovery()) {
       build_recovery(context);

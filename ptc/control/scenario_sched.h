@@ -93,6 +93,10 @@ struct ClusterLoadOptions {
 absl::StatusOr<std::unique_ptr<ClusterScenario>> load_cluster_scenario(const std::string& path,
                                                                        const ClusterLoadOptions& options = {});
 
+// Of the contents of all files and folders that a scenario (of any kind) names: traces, tables, clusters, options that are
+// files. Names of what is not there count, too. Errors: InvalidArgument for a text that cannot be parsed.
+absl::StatusOr<std::string> digest_of_files(const std::string& text, const std::string& file_name);
+
 // A policy and a change model for one run; the scenario outlives them. Errors: none that loading would not have found.
 absl::StatusOr<std::unique_ptr<sched::Policy>> make_policy(const ClusterScenario& scenario);
 absl::StatusOr<std::unique_ptr<sched::ChangeModel>> make_changes(const ClusterScenario& scenario);

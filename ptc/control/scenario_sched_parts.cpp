@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ptc/base/status.h"
 #include "ptc/control/internal/sched_parts.h"
@@ -13,6 +14,7 @@
 #include "ptc/sched/policies/catalogue.h"
 #include "ptc/sched/policies/external/external.h"
 #include "ptc/sched/policies/goodput/goodput.h"
+#include "ptc/sched/recovery/designs.h"
 #include "ptc/sched/recovery/period.h"
 #include "ptc/sched/trace/tables.h"
 
@@ -22,13 +24,32 @@ namespace {
 const std::vector<std::string> kModelOptions = {"model",     "model.",   "global-batch", "sequence",    "precision",
                                                 "optimizer", "schedule", "recompute",    "micro-batch", "pins"};
 
+double share_within(SchedContext& context, SetValues& values, const std::string& name, double least, double most) {
+  const double share = values.positive(name, 0);
+  if (share == 0 || (share >= least && share <= most)) return share;
+  context.source.error(values.path(name), fmt::format("\"{}\" is a share of what a job asks for, {} to {}; found {}",
+                                                      name, least, most, values.text(name)));
+  return 0;
+}
+
 // "elastic-min=0.5" and "elastic-max=2": what a job may be given, as a share of what it asks for.
-void make_elastic(SetValues& values, sched::Workload& workload) {
-  const double least = values.positive("elastic-min", 0), most = values.positive("elastic-max", 0);
-  for (sched::Job& job : workload.jobs) {
-    if (least > 0) job.min_gpus = std::clamp(static_cast<int>(std::ceil(job.gpus * std::min(least, 1.0))), 1, job.gpus);
-    if (most > 0) job.max_gpus = std::max(job.gpus, static_cast<int>(job.gpus * std::max(most, 1.0)));
+void make_elastic(SchedContext& context, SetValues& values) {
+  const double least = share_within(context, values, "elastic-min", 0, 1);
+  const double most = share_within(context, values, "elastic-max", 1, 1e6);
+  constexpr double kMostGpus = std::numeric_limits<int>::max();
+  for (sched::Job& job : context.scenario.workload.jobs) {
+    if (least > 0) job.min_gpus = std::clamp(static_cast<int>(std::ceil(job.gpus * least)), 1, job.gpus);
+    if (most > 0) job.max_gpus = std::max(job.gpus, static_cast<int>(std::min(job.gpus * most, kMostGpus)));
   }
+}
+
+// A number that later is one of 32 bits.
+int small_count(SchedContext& context, SetValues& values, const std::string& name) {
+  constexpr int64_t kMost = std::numeric_limits<int>::max();
+  const int64_t count = values.count(name, 0);
+  if (count >= 0 && count <= kMost) return static_cast<int>(count);
+  context.source.error(values.path(name), fmt::format("\"{}\" is at most {}, found {}", name, kMost, count));
+  return 0;
 }
 
 // Models by type: those that the options name, else catalogue models of that name.
@@ -36,12 +57,12 @@ void build_models(SchedContext& context, SetValues& values) {
   ClusterScenario& scenario = context.scenario;
   sched::JobModelSpec common{.model = values.text("model"),
                              .global_batch = values.count("global-batch", 0),
-                             .sequence = static_cast<int>(values.count("sequence", 0)),
+                             .sequence = small_count(context, values, "sequence"),
                              .precision = values.text("precision"),
                              .optimizer = values.text("optimizer"),
                              .schedule = values.text("schedule"),
                              .recompute = values.text("recompute"),
-                             .micro_batch = static_cast<int>(values.count("micro-batch", 0)),
+                             .micro_batch = small_count(context, values, "micro-batch"),
                              .pins = values.text("pins"),
                              .whole_batches = false};
   std::map<std::string, sched::JobModelSpec> by_type;
@@ -109,7 +130,7 @@ void build_pollux(SchedContext& context, SetValues& values) {
     return;
   }
   const auto batch = mode == "adaptive" ? sched::BatchMode::kAdaptive : sched::BatchMode::kFixed;
-  const std::string folder = data_path(context, "throughputs.file", context.message.throughputs().file());
+  const std::string folder = table_path(context, "throughputs.file", context.message.throughputs().file());
   if (folder.empty()) return;
   const absl::Status set = sched::pollux_set_work(folder, batch, &scenario.workload);
   if (!set.ok()) return report_list(context.source, "throughputs.file", message_of(set));
@@ -124,7 +145,7 @@ void build_table(SchedContext& context, sched::Beyond beyond) {
   ClusterScenario& scenario = context.scenario;
   const proto::Throughputs& given = context.message.throughputs();
   if (given.file().empty()) return context.source.missing("throughputs.file", "a table is a file or a folder");
-  const std::string file = data_path(context, "throughputs.file", given.file());
+  const std::string file = table_path(context, "throughputs.file", given.file());
   if (file.empty()) return;
   const std::string format = given.format().empty() ? "scalai" : given.format();
   auto table = sched::table_throughput(format, file, scenario.fleet, scenario.workload, beyond);
@@ -167,15 +188,13 @@ void check_parameters(SchedContext& context, const PolicySpec& policy) {
   }
 }
 
+// One period for all jobs, by the losses of the whole cluster: a job on few of its hosts loses work less often and would
+// do better with a longer one.
 double young_daly(SchedContext& context, SetValues& values, double write_s) {
-  const auto& events = context.scenario.availability.events;
-  double losses = 0, last_s = 0;
-  for (const sched::FleetEvent& event : events) {
-    using Kind = sched::FleetEvent::Kind;
-    losses += event.kind == Kind::kFailed || event.kind == Kind::kTaken;
-    last_s = event.at_s;
-  }
-  if (losses > 0 && write_s > 0) return sched::young_daly_period_s(write_s, last_s / losses);
+  const double until_s = context.scenario.options.until_s;
+  const double mtbf_s =
+      sched::mean_time_between_losses_s(context.scenario.availability, until_s < sched::kNever ? until_s : 0);
+  if (mtbf_s < sched::kNever && write_s > 0) return sched::young_daly_period_s(write_s, mtbf_s);
   context.source.error(values.path("checkpoint-every"),
                        "Young and Daly's period needs hosts that fail (\"availability\") and \"checkpoint-write\"",
                        "or write a time, like checkpoint-every=30min");
@@ -198,13 +217,17 @@ void build_throughputs(SchedContext& context) {
   const proto::Throughputs& given = context.message.throughputs();
   const std::string name = !given.source().empty() ? given.source() : given.file().empty() ? "duration" : "table";
   if (!check_source(context, name)) return;
+  if (context.message.compute() == proto::Scenario::SIMULATED) {
+    context.source.error("compute", "\"compute\" has no meaning with \"workload\"",
+                         "steps are simulated with throughputs { source: \"simulated\" set: \"model=llama3-8b\" }");
+  }
   const bool pollux = given.format() == "pollux", modelled = name == "analytic" || name == "simulated";
   check_fields(context, name, pollux);
   std::vector<std::string> known = {"elastic-min", "elastic-max"};
   if (modelled) known.insert(known.end(), kModelOptions.begin(), kModelOptions.end());
   if (pollux) known.push_back("batch");
   SetValues values(context.source, "throughputs", texts_of(given.set()), known);
-  make_elastic(values, scenario.workload);
+  make_elastic(context, values);
   const auto beyond = sched::beyond_of(given.beyond().empty() ? "refuse" : given.beyond());
   if (!beyond.ok()) {
     context.source.error_unknown("throughputs.beyond", "rule", given.beyond(), {"refuse", "nearest", "linear", "sqrt"});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -76,9 +77,13 @@ void build_plans(SchedContext& context) {
                                  change_strategy(restarts ? "checkpoint-restart" : "reshard", scenario.costs), job);
 }
 
-// Which hosts those are does not matter to a change of a symmetric layout; these are spread evenly.
+// Designs that do not say which hosts are lost (redundancy) do not move state by plans either: then spread evenly.
 sched::RecoveryQuestion question_of(const sched::HostChange& change) {
-  sched::RecoveryQuestion question{.hosts_before = change.from, .hosts_after = change.to};
+  sched::RecoveryQuestion question{.hosts_before = change.from,
+                                   .hosts_after = change.to,
+                                   .lost = change.lost_places,
+                                   .from_storage = change.resumes};
+  if (!question.lost.empty()) return question;
   for (int k = 0; k < change.lost; ++k) {
     question.lost.push_back(static_cast<int>(int64_t{k} * change.from / std::max(1, change.lost)));
   }
@@ -90,19 +95,32 @@ class PlanAnswers {
  public:
   explicit PlanAnswers(sched::RecoveryPlans& plans) : plans_(plans) {}
 
-  // A change to nothing costs nothing; one that no configuration fits is not made.
-  sched::RecoveryCost cost(const sched::HostChange& change) {
-    if (change.to <= 0) return {};
-    const auto [at, fresh] = known_.try_emplace(std::tuple(change.from, change.to, change.lost));
+  // A change to nothing costs nothing. Where there is no plan from the survivors, all start from storage; where nothing
+  // fits the hosts at all (a table of throughputs says that they train), there is no such number.
+  double seconds(const sched::HostChange& change) {
+    if (change.to <= 0) return 0;
+    const auto question = question_of(change);
+    const auto [at, fresh] = seconds_.try_emplace(std::tuple(change.from, change.to, question.lost, change.resumes),
+                                                  std::numeric_limits<double>::quiet_NaN());
     if (!fresh) return at->second;
-    auto cost = plans_.cost(question_of(change));
-    if (cost.ok()) at->second = *std::move(cost);
+    auto cost = plans_.cost(question);
+    if (!cost.ok()) cost = plans_.cost({.hosts_before = 0, .hosts_after = change.to, .lost = {}, .from_storage = true});
+    if (cost.ok()) at->second = cost->seconds;
+    return at->second;
+  }
+
+  // Also where nothing fits what is left: the state is lost or not, whoever goes on.
+  bool survives(const sched::HostChange& change) {
+    const auto question = question_of(change);
+    const auto [at, fresh] = survives_.try_emplace(std::pair(change.from, question.lost), false);
+    if (fresh) at->second = plans_.survives(question);
     return at->second;
   }
 
  private:
   sched::RecoveryPlans& plans_;
-  std::map<std::tuple<int, int, int>, sched::RecoveryCost> known_;
+  std::map<std::tuple<int, int, std::vector<int>, bool>, double> seconds_;
+  std::map<std::pair<int, std::vector<int>>, bool> survives_;
 };
 
 void compute_from_plans(SchedContext& context, sched::RecoveryRequest& request) {
@@ -119,8 +137,8 @@ void compute_from_plans(SchedContext& context, sched::RecoveryRequest& request) 
   }
   if (!request.costs.empty()) return;
   const auto answers = std::make_shared<PlanAnswers>(*plans);
-  request.change_s = [answers](const sched::HostChange& change) { return answers->cost(change).seconds; };
-  request.state_survives = [answers](const sched::HostChange& change) { return answers->cost(change).from_survivors; };
+  request.change_s = [answers](const sched::HostChange& change) { return answers->seconds(change); };
+  request.state_survives = [answers](const sched::HostChange& change) { return answers->survives(change); };
 }
 
 // Each design's problems are lines about an option, or about the whole.
@@ -140,6 +158,12 @@ void report_problems(SchedContext& context, const std::string& text, const std::
     if (!line.empty()) context.source.error(field_of_line(line), line);
     from = end + 1;
   }
+}
+
+std::string throughputs_of(const proto::Recovery& given, const sched::RecoverySetup& setup) {
+  if (given.throughputs().empty()) return "the parallelizer's";
+  const std::string rule = setup.throughput_rule.empty() ? "" : fmt::format(" ({})", setup.throughput_rule);
+  return fmt::format("table {}{}", given.throughputs(), rule);
 }
 
 }  // namespace
@@ -162,16 +186,20 @@ void build_recovery(SchedContext& context) {
   for (const char* field : {"policy", "throughputs", "changes"}) {
     if (source.given(field)) source.error(field, fmt::format("\"{}\" has no meaning with \"recovery\"", field));
   }
+  if (source.given("prices")) {
+    source.error("prices", "\"prices\" has no meaning with \"recovery\"",
+                 "all hosts cost the same all the time: say what with price_per_hour of the cluster's hosts");
+  }
   const plan::Host& host = scenario.cluster.hosts.front();
   sched::RecoveryRequest request{.design = given.design(),
                                  .set = texts_of(given.set()),
                                  .checkpoint_period = given.checkpoint_period(),
                                  .checkpoint_write = given.checkpoint_write()};
   if (!given.throughputs().empty())
-    request.throughputs = data_path(context, "recovery.throughputs", given.throughputs());
+    request.throughputs = table_path(context, "recovery.throughputs", given.throughputs());
   if (given.costs() == "published") request.costs = given.costs();
   if (!given.costs().empty() && given.costs() != "published")
-    request.costs = data_path(context, "recovery.costs", given.costs());
+    request.costs = table_path(context, "recovery.costs", given.costs());
   request.availability = &scenario.availability;
   request.hosts = static_cast<int>(scenario.fleet.hosts.size());
   request.until_s = scenario.options.until_s < sched::kNever ? scenario.options.until_s : 0;
@@ -185,12 +213,11 @@ void build_recovery(SchedContext& context) {
   auto setup = sched::make_recovery(request);
   if (!setup.ok()) return report_problems(context, message_of(setup.status()), request.set);
   scenario.recovery_setup = *std::move(setup);
-  scenario.recovery =
-      RecoveryChoice{.throughputs = given.throughputs().empty() ? "the parallelizer's" : "table " + given.throughputs(),
-                     .changes = given.design() == "proactive"  ? "Parcae's constants"
-                                : given.costs().empty()        ? "computed from plans"
-                                : given.costs() == "published" ? "published constants"
-                                                               : "table " + given.costs()};
+  scenario.recovery = RecoveryChoice{.throughputs = throughputs_of(given, scenario.recovery_setup),
+                                     .changes = given.design() == "proactive"  ? "Parcae's constants"
+                                                : given.costs().empty()        ? "computed from plans"
+                                                : given.costs() == "published" ? "published constants"
+                                                                               : "table " + given.costs()};
   scenario.policy.name = given.design();
   scenario.policy.set = request.set;
 }

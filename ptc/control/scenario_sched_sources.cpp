@@ -1,11 +1,14 @@
 // Where jobs, hosts and prices come from: files and generators.
 
 #include <fmt/format.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
+#include "ptc/base/file.h"
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
@@ -18,6 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kOwnForm = "scalai";  // holds anything; what, its file says
 constexpr std::string_view kData = "${SCALAI_DATA}";
 
 struct PublicTrace {
@@ -60,6 +64,64 @@ std::string expanded(const std::string& file_name, const std::string& text) {
   return (fs::path(folder) / fs::path(text.substr(kData.size())).relative_path()).string();
 }
 
+// Of a file, or of all files in a folder with their names, in order. What cannot be read counts as its absence.
+std::string contents_digest(const std::string& path) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    for (fs::recursive_directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+      std::error_code unknown;
+      if (at->is_regular_file(unknown)) files.push_back(at->path());
+    }
+    std::sort(files.begin(), files.end());
+  } else {
+    files.emplace_back(path);
+  }
+  Hasher hasher;
+  for (const fs::path& file : files) {
+    const auto text = read_file(file.string());
+    hasher.add(file.lexically_relative(path).string()).add(text.ok() ? digest_of(*text) : "");
+  }
+  return hasher.hex();
+}
+
+// Fields that name files or folders; of "set" what stands behind "=" may be a file.
+constexpr std::string_view kFileFields[] = {"cluster_file", "file", "index", "throughputs", "costs", "set"};
+
+void add_file(const std::string& file_name, std::string_view field, std::string value, Hasher& hasher) {
+  if (std::find(std::begin(kFileFields), std::end(kFileFields), field) == std::end(kFileFields)) return;
+  std::error_code error;
+  if (field == "set") {
+    const size_t equals = value.find('=');
+    value = equals == std::string::npos ? "" : value.substr(equals + 1);
+    if (value.empty() || !fs::is_regular_file(expanded(file_name, value), error)) return;
+  }
+  if (value.empty()) return;
+  hasher.add(value).add(contents_digest(expanded(file_name, value)));
+}
+
+void add_files(const google::protobuf::Message& message, const std::string& file_name, Hasher& hasher) {
+  using google::protobuf::FieldDescriptor;
+  const auto* reflection = message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const int count = field->is_repeated() ? reflection->FieldSize(message, field) : 1;
+    for (int i = 0; i < count; ++i) {
+      if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+        add_files(field->is_repeated() ? reflection->GetRepeatedMessage(message, field, i)
+                                       : reflection->GetMessage(message, field),
+                  file_name, hasher);
+      } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+        add_file(file_name, field->name(),
+                 field->is_repeated() ? reflection->GetRepeatedString(message, field, i)
+                                      : reflection->GetString(message, field),
+                 hasher);
+      }
+    }
+  }
+}
+
 // Problems of importers are lists of lines; an error each, at the field that names the file.
 template <class T>
 std::optional<T> value_or_lines(SchedContext& context, const std::string& path, absl::StatusOr<T> value) {
@@ -83,7 +145,7 @@ bool check_name(SchedContext& context, const std::string& path, const std::strin
                 const Infos& infos, sched::TraceContent content) {
   std::vector<std::string> fitting;
   for (const auto& info : infos) {
-    if (info.content == content) fitting.push_back(info.name);
+    if (info.content == content || info.name == kOwnForm) fitting.push_back(info.name);
   }
   if (std::find(fitting.begin(), fitting.end(), name) != fitting.end()) return true;
   const bool other = std::any_of(infos.begin(), infos.end(), [&](const auto& info) { return info.name == name; });
@@ -96,6 +158,17 @@ bool check_name(SchedContext& context, const std::string& path, const std::strin
   return false;
 }
 
+bool check_content(SchedContext& context, const std::string& path, const sched::Imported& read,
+                   sched::TraceContent content) {
+  using Content = sched::TraceContent;
+  const Content found = !read.hosts.hosts.empty()     ? Content::kHosts
+                        : !read.prices.points.empty() ? Content::kPrices
+                                                      : Content::kJobs;
+  if (found == content) return true;
+  context.source.error(path, fmt::format("the trace has {}, not {}", name_of(found), name_of(content)));
+  return false;
+}
+
 // File names among an importer's options ("throughputs=…") count from the scenario's folder, too.
 std::vector<std::string> with_paths(SchedContext& context, const TraceChoice& choice) {
   std::vector<std::string> set = choice.set;
@@ -105,7 +178,7 @@ std::vector<std::string> with_paths(SchedContext& context, const TraceChoice& ch
     const std::string name = set[i].substr(0, equals), value = set[i].substr(equals + 1);
     const bool file = name == "throughputs" || name == "table" || name == "file" || value.starts_with(kData);
     if (!file || value.empty()) continue;
-    const std::string found = data_path(context, fmt::format("{}.set[{}]", choice.path, i), value);
+    const std::string found = table_path(context, fmt::format("{}.set[{}]", choice.path, i), value);
     if (found.empty()) return {};
     set[i] = name + "=" + found;
   }
@@ -196,6 +269,12 @@ std::string data_path(SchedContext& context, const std::string& path, const std:
   return "";
 }
 
+std::string table_path(SchedContext& context, const std::string& path, const std::string& text) {
+  const std::string found = data_path(context, path, text);
+  if (!found.empty()) context.scenario.files.emplace_back(text, contents_digest(found));
+  return found;
+}
+
 std::string describe(const TraceChoice& choice) {
   if (!choice.generator.empty()) return "generator " + choice.generator;
   return fmt::format("{} trace {}", choice.format.empty() ? "scalai" : choice.format,
@@ -236,7 +315,8 @@ std::optional<sched::Imported> read_trace(SchedContext& context, const TraceChoi
   const std::vector<std::string> set = with_paths(context, choice);
   if (found.empty() || set.size() != choice.set.size()) return std::nullopt;
   auto read = value_or_lines(context, file, sched::import_trace(format, found, set));
-  if (read) note_summary(context, choice, read->summary);
+  if (!read || !check_content(context, file, *read, content)) return std::nullopt;
+  note_summary(context, choice, read->summary);
   return read;
 }
 
@@ -302,3 +382,17 @@ void build_prices(SchedContext& context) {
 }
 
 }  // namespace scalai::control::internal
+
+namespace scalai::control {
+
+absl::StatusOr<std::string> digest_of_files(const std::string& text, const std::string& file_name) {
+  proto::Scenario message;
+  proto::Source source(file_name, text);
+  source.parse(text, message);
+  if (!source.empty()) return invalid(source.render());
+  Hasher hasher;
+  internal::add_files(message, file_name, hasher);
+  return hasher.hex();
+}
+
+}  // namespace scalai::control

@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "ptc/base/status.h"
+#include "ptc/sched/trace/generate.h"
+#include "ptc/sched/trace/import.h"
 
 namespace scalai::control {
 namespace {
@@ -93,6 +96,54 @@ TEST_F(ClusterScenarios, FilesCountFromTheScenario) {
       << "what was read is part of it";
 }
 
+// Our own form says in its file what it holds.
+TEST_F(ClusterScenarios, OurOwnFormHoldsHostsAndPricesToo) {
+  const auto keep = [&](const std::string& name, absl::StatusOr<sched::Imported> made) {
+    ASSERT_TRUE(made.ok()) << made.status();
+    write("s/" + name, sched::export_trace(*made));
+  };
+  keep("hosts.csv", sched::generate("poisson", {"mtbf=1h"}, 1, 2, 4));
+  keep("jobs.csv", sched::generate("philly-like", {"jobs=5"}, 1));
+  sched::Imported prices;
+  prices.prices.points = {{0, "a", "x", 4}, {3600, "a", "x", 8}};
+  keep("prices.csv", prices);
+  const std::string all = kHead + kCluster + "workload { file: \"jobs.csv\" }\n";
+  for (const std::string format : {"", "format: \"scalai\""}) {
+    const auto loaded = load(all + "availability { file: \"hosts.csv\" " + format + " }\n" +
+                             "prices { file: \"prices.csv\" " + format + " set: \"v100-16g=a/x\" }\n");
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_EQ((*loaded)->workload.jobs.size(), 5u);
+    EXPECT_GT((*loaded)->availability.events.size(), 1u);
+    EXPECT_EQ((*loaded)->fleet.types[0].price_per_gpu_hour, 1);
+  }
+  EXPECT_THAT(problems(all + "availability { file: \"jobs.csv\" }\n"),
+              HasSubstr("x.textproto:5:22: error: the trace has jobs, not hosts that come and go"));
+  EXPECT_THAT(problems(kHead + kCluster + "workload { file: \"prices.csv\" }\n"),
+              HasSubstr("the trace has prices, not jobs"));
+}
+
+TEST_F(ClusterScenarios, TablesArePartOfTheDigest) {
+  sched::Imported jobs;
+  jobs.workload.jobs.resize(1);
+  jobs.workload.jobs[0].name = "j";
+  jobs.workload.jobs[0].type = "a";
+  write("s/jobs.csv", sched::export_trace(jobs));
+  const std::string text = kHead + kCluster + "workload { file: \"jobs.csv\" }\n" +
+                           "throughputs { source: \"table\" file: \"t.csv\" beyond: \"linear\" }\n";
+  const auto table = [&](int rate) {
+    write("s/t.csv", "type,gpu,gpus,iterations_per_s\na,v100-16g,1," + std::to_string(rate) + "\n");
+    const auto loaded = load(text);
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    return loaded.ok() ? (*loaded)->digest : "";
+  };
+  const std::string first = table(1);
+  const std::string files = digest_of_files(text, folder_ + "/s/x.textproto").value();
+  EXPECT_NE(table(2), first);
+  EXPECT_NE(digest_of_files(text, folder_ + "/s/x.textproto").value(), files);
+  EXPECT_EQ(table(1), first);
+  EXPECT_EQ(digest_of_files(text, folder_ + "/s/x.textproto").value(), files);
+}
+
 TEST_F(ClusterScenarios, TheFolderOfPublicData) {
   const std::string text =
       kHead + kCluster + "workload { file: \"${SCALAI_DATA}/philly/jobs.csv\" format: \"philly\" }\n";
@@ -137,6 +188,15 @@ TEST_F(ClusterScenarios, ProblemsStandAtTheirPlace) {
   expect(kWorkload + "throughputs { source: \"table\" }\n", "\"file\" is missing");
   expect(kWorkload + "throughputs { source: \"analytic\" set: \"model=lama3-8b\" }\n", "llama3-8b");
   expect(kWorkload + "throughputs { set: \"elastic-min=-1\" }\n", "a number above 0");
+  expect(kWorkload + "throughputs { set: \"elastic-min=7\" }\n", "0 to 1; found 7");
+  expect(kWorkload + "throughputs { set: \"elastic-max=1e300\" }\n", "1 to 1000000; found 1e300");
+  expect(kWorkload + "throughputs { source: \"analytic\" set: \"model=gpt2\" set: \"sequence=4294967297\" }\n",
+         "\"sequence\" is at most 2147483647");
+  expect(kWorkload + "throughputs { source: \"analytic\" set: \"model=gpt2\" set: \"micro-batch=4294967297\" }\n",
+         "\"micro-batch\" is at most 2147483647");
+  expect(kWorkload + "compute: SIMULATED\n", "\"compute\" has no meaning with \"workload\"");
+  expect("recovery { design: \"reshard\" }\navailability { generator: \"poisson\" set: \"mtbf=1h\" }\nprices { }\n",
+         "x.textproto:6:1: error: \"prices\" has no meaning with \"recovery\"");
   expect(kWorkload + "events { at: \"1s\" }\n", "\"events\" has no meaning with \"workload\"");
   expect(kWorkload + "recovery { design: \"reshard\" }\n", "exclude each other");
   expect(kWorkload + "availability { generator: \"poisson\" set: \"mtbf=often\" }\n", "x.textproto:5:");
@@ -171,6 +231,23 @@ TEST_F(ClusterScenarios, PricesByMarket) {
   EXPECT_THAT(problems(kHead + kCluster + kWorkload +
                        "prices { file: \"p.csv\" format: \"aws-spot\" set: \"v100-16g=us-east-1c/p3.8xlarge\" }\n"),
               HasSubstr("no price of p3.8xlarge in us-east-1c"));
+}
+
+// Prices that go on after the last failure do not make failures rarer.
+TEST_F(ClusterScenarios, YoungAndDalysPeriodIsByLosses) {
+  write("s/hosts.csv", "0,add,n1\n0,add,n2\n600000,remove,n2\n1200000,add,n2\n3600000,remove,n1\n");
+  write("s/p.csv",
+        "timestamp_utc,availability_zone,instance_type,usd_per_hour\n2020-01-01T00:00:00Z,a,x,4\n"
+        "2020-01-03T00:00:00Z,a,x,8\n");
+  const std::string text = kHead + kCluster + kWorkload + "availability { file: \"hosts.csv\" format: \"bamboo\" }\n" +
+                           "changes { seconds: \"1s\" set: \"checkpoint-every=young-daly\" "
+                           "set: \"checkpoint-write=10s\" }\n";
+  const std::string prices = "prices { file: \"p.csv\" format: \"aws-spot\" set: \"v100-16g=a/x\" }\n";
+  const auto until = load(text + "until: \"2h\"\n"), priced = load(text + "until: \"2h\"\n" + prices);
+  ASSERT_TRUE(until.ok()) << until.status();
+  ASSERT_TRUE(priced.ok()) << priced.status();
+  EXPECT_DOUBLE_EQ((*until)->options.checkpoints.every_s, std::sqrt(2 * 10 * 7200 / 2.0));
+  EXPECT_EQ((*priced)->options.checkpoints.every_s, (*until)->options.checkpoints.every_s);
 }
 
 TEST_F(ClusterScenarios, ElasticJobs) {
@@ -226,6 +303,32 @@ TEST_F(ClusterScenarios, ARecoveryRunFromTables) {
                "availability { file: \"hosts.csv\" format: \"bamboo\" }\n"
                "recovery { design: \"reshard\" throughputs: \"speed.csv\" costs: \"costs.csv\" set: \"bach=10\" }\n"),
       HasSubstr("bach"));
+}
+
+// Three of four hosts fail and nothing fits the last one: its shards alone are no state, and the work since the last
+// checkpoint is lost as with one host; the start after that reads storage.
+TEST_F(ClusterScenarios, ALossThatLeavesTooFewHostsLosesTheState) {
+  const std::string head =
+      kHead +
+      "cluster { hosts { count: 4 gpus: 4 gpu: \"a100-40g\" nic: \"100Gbps\" } "
+      "storage { read: \"1GB/s\" write: \"1GB/s\" } }\n"
+      "jobs { name: \"llm\" model: \"gpt3-xl\" global_batch: 64 search { pins: \"tp4,pp1,zero1\" } "
+      "}\nuntil: \"3h\"\n"
+      "availability { file: \"hosts.csv\" format: \"bamboo\" set: \"removal=failed\" }\n"
+      "recovery { design: \"reshard\" checkpoint_period: \"30min\" checkpoint_write: \"1s\" "
+      "set: \"min-hosts=2\" }\n";
+  const std::string up = "0,add,n1\n0,add,n2\n0,add,n3\n0,add,n4\n";
+  const auto lost = [&](const std::string& events) {
+    write("s/hosts.csv", up + events);
+    const auto loaded = load(head);
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    if (!loaded.ok()) return sched::RecoveryResult();
+    return sched::simulate_recovery((*loaded)->recovery_setup).value();
+  };
+  const sched::RecoveryResult one = lost("3000000,remove,n2\n3600000,add,n2\n");
+  const sched::RecoveryResult three = lost("3000000,remove,n2\n3000000,remove,n3\n3000000,remove,n4\n3600000,add,n2\n");
+  EXPECT_GT(one.lost_samples, 1000);
+  EXPECT_NEAR(three.lost_samples, one.lost_samples, 64);
 }
 
 TEST_F(ClusterScenarios, SettingsReplaceValuesAndDropExpectations) {

@@ -32,7 +32,7 @@ struct Step {
   std::optional<int> index;
 };
 
-// "a.b[2].c" in steps; an empty list when it is no path.
+// "a.b[2].c" in steps; an empty list when it is no path. After "set" the rest is one name, dots and all ("set.model.bert").
 std::vector<Step> steps_of(std::string_view path) {
   std::vector<Step> steps;
   while (!path.empty()) {
@@ -50,7 +50,11 @@ std::vector<Step> steps_of(std::string_view path) {
     }
     if (word.empty()) return {};
     step.name = std::string(word);
+    const bool named = step.name == "set" && !step.index && !path.empty();
     steps.push_back(std::move(step));
+    if (!named) continue;
+    steps.push_back({.name = std::string(path), .index = {}});
+    break;
   }
   return steps;
 }

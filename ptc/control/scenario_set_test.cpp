@@ -43,6 +43,7 @@ TEST(Settings, ElementsOfLists) {
 TEST(Settings, NamedParametersAreReplacedOrAdded) {
   EXPECT_THAT(with({"policy.set.a=5"}), HasSubstr("name: \"fifo\"\n  set: \"a=5\"\n  set: \"b=2\"\n}"));
   EXPECT_THAT(with({"policy.set.new=x=y"}), HasSubstr("set: \"new=x=y\""));
+  EXPECT_THAT(with({"policy.set.model.bert=gpt3-xl"}), HasSubstr("set: \"model.bert=gpt3-xl\"")) << "a name with dots";
   EXPECT_THAT(with({"policy.set.a="}), HasSubstr("name: \"fifo\"\n  set: \"b=2\"\n}"));
 }
 

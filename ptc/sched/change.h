@@ -24,7 +24,7 @@ enum class ChangeCause : uint8_t {
 
 struct Change {
   JobId job;
-  const Job* spec = nullptr;
+  const Job* spec = nullptr;        // outlives the model, the placements the call
   const Placement* from = nullptr;  // before (for kResume: where it last ran); empty at the start
   const Placement* to = nullptr;
   ChangeCause cause = ChangeCause::kPolicy;
@@ -39,6 +39,12 @@ struct ChangeEnd {
   double at_s = 0;
 };
 
+// Iterations that a job has to do again.
+struct LostWork {
+  JobId job;
+  double iterations = 0;
+};
+
 class ChangeModel {
  public:
   virtual ~ChangeModel() = default;
@@ -48,6 +54,12 @@ class ChangeModel {
   virtual absl::StatusOr<double> begin(const Change& change) = 0;
   // Gives up the change of a job (it lost its GPUs or finished); nothing if there is none.
   virtual void cancel(JobId job, double now_s) = 0;
+  // A host failed (kLost) or was taken (kTaken) at now_s, after the jobs on it lost their GPUs. Jobs with state on it
+  // hear of it with their next change; those whose change under way takes state from it take another way, from now on.
+  // Returns what these lose by that, by job.
+  virtual absl::StatusOr<std::vector<LostWork>> host_lost(HostId /*host*/, ChangeCause /*cause*/, double /*now_s*/) {
+    return std::vector<LostWork>{};
+  }
   // When the next change ends if nothing else begins; kNever when none is under way.
   virtual double next_end_s() const = 0;
   // Time goes on to `to_s`; changes that ended until then, by (at_s, job).
@@ -60,6 +72,8 @@ class ChangeModel {
   virtual void idle(JobId /*job*/, double /*now_s*/) {}
   virtual uint64_t pace_version() const { return 0; }
   virtual double pace(JobId /*job*/) const { return 1; }
+  // Whether pace() is ever other than 1.
+  virtual bool paces() const { return false; }
 
   // Expected seconds, for policies that weigh them.
   virtual double expected_s(const Job& job, int from_gpus, int to_gpus) const = 0;

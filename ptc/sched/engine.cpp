@@ -40,7 +40,15 @@ Progress Engine::progress(JobId id) const {
                   .last_change_s = one.last_change_s,
                   .restarts = entry.restarts,
                   .placement = one.placement,
-                  .beside = one.beside};
+                  .beside = one.beside,
+                  .even_per_s = even_per_s(one)};
+}
+
+double Engine::even_per_s(const LiveJob& one) const {
+  const Checkpoints& checkpoints = setup_.options.checkpoints;
+  const bool writes = checkpoints.every_s > 0 && checkpoints.write_s > 0;
+  if (one.state != State::kTraining || one.beside.valid() || writes || setup_.changes->paces()) return 0;
+  return one.training.rate();
 }
 
 std::span<const JobId> Engine::active() const {
@@ -92,10 +100,25 @@ absl::Status Engine::progress_jobs() {
   return absl::OkStatus();
 }
 
-void Engine::apply_fleet_event(const FleetEvent& event) {
+// The jobs on it lose it, then those whose state is on its way from there.
+absl::Status Engine::lose_host(HostId host, ChangeCause cause) {
+  const std::vector<JobId> there = jobs_on_[static_cast<size_t>(host.value)];
+  for (const JobId id : there) lose(id, cause);
+  const bool was_up = books_.up(host);
+  books_.set_down(host, now_s_);
+  if (!was_up) return absl::OkStatus();
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<LostWork> all, setup_.changes->host_lost(host, cause, now_s_));
+  for (const LostWork& lost : all) {
+    SCALAI_CHECK(live(lost.job).state == State::kChanging, fmt::format("job {} does not change", lost.job.value));
+    drop_work(lost.job, lost.iterations);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::apply_fleet_event(const FleetEvent& event) {
   if (event.kind == FleetEvent::Kind::kPrice) {
     ledger_.set_price(event.type, event.price);
-    return;
+    return absl::OkStatus();
   }
   for (const HostId host : event.hosts) {
     switch (event.kind) {
@@ -103,23 +126,23 @@ void Engine::apply_fleet_event(const FleetEvent& event) {
       case FleetEvent::Kind::kNotice: books_.set_noticed(host); break;
       default: {
         const bool taken = event.kind == FleetEvent::Kind::kTaken;
-        std::vector<JobId> there = jobs_on_[static_cast<size_t>(host.value)];
-        for (const JobId id : there) lose(id, taken ? ChangeCause::kTaken : ChangeCause::kLost);
-        books_.set_down(host, now_s_);
+        SCALAI_RETURN_IF_ERROR(lose_host(host, taken ? ChangeCause::kTaken : ChangeCause::kLost));
       }
     }
   }
+  return absl::OkStatus();
 }
 
-void Engine::fleet_events() {
-  if (setup_.availability == nullptr) return;
+absl::Status Engine::fleet_events() {
+  if (setup_.availability == nullptr) return absl::OkStatus();
   const std::vector<FleetEvent>& all = setup_.availability->events;
   bool any = false;
   for (; next_fleet_event_ < all.size() && all[next_fleet_event_].at_s <= now_s_; ++next_fleet_event_) {
-    apply_fleet_event(all[next_fleet_event_]);
+    SCALAI_RETURN_IF_ERROR(apply_fleet_event(all[next_fleet_event_]));
     any = true;
   }
   if (any) events_.push_back(Event{Event::Kind::kCapacity, JobId()});
+  return absl::OkStatus();
 }
 
 void Engine::submit_jobs() {
@@ -225,7 +248,7 @@ absl::Status Engine::instant(double at_s) {
   events_.clear();
   SCALAI_RETURN_IF_ERROR(end_changes());
   SCALAI_RETURN_IF_ERROR(progress_jobs());
-  fleet_events();
+  SCALAI_RETURN_IF_ERROR(fleet_events());
   submit_jobs();
   if (!events_.empty()) idle_wakes_ = 0;
   if (wake_at_s_ <= now_s_) {

@@ -56,6 +56,7 @@ class Noting : public ChangeModel {
 
   // Traffic of the second change on slows the training ones to half.
   uint64_t pace_version() const override { return pace_version_; }
+  bool paces() const override { return true; }
   double pace(JobId) const override { return pace_; }
   void set_pace(double pace) {
     pace_ = pace;
@@ -173,6 +174,31 @@ TEST(Failures, OnlyJobsOnTheHostAreHit) {
   std::map<double, int> losses;
   for (const JobRecord& record : outcome.jobs) losses[record.finish_s] += record.losses;
   EXPECT_THAT(losses, ElementsAre(Pair(100, 0), Pair(110, 2)));
+}
+
+// Host 0 comes back and fails again while job a is on its way from there to host 1: 5 iterations are lost with the first
+// failure and 7 with the second, of which the engine tells nobody but the model.
+TEST(Failures, AChangeUnderWayLosesWhatAHostStillHeld) {
+  class Sourced : public Noting {
+   public:
+    absl::StatusOr<std::vector<LostWork>> host_lost(HostId host, ChangeCause cause, double now_s) override {
+      lost.push_back(fmt::format("{} {} {}", now_s, host.value, cause == ChangeCause::kTaken));
+      if (now_s < 35) return std::vector<LostWork>{};
+      return std::vector<LostWork>{{.job = JobId(0), .iterations = 7}};
+    }
+    std::vector<std::string> lost;
+  } sourced;
+  Bench bench;
+  bench.workload.jobs = {testing::rigid_job("a", 0, 2, 100)};
+  bench.happens(30, Kind::kFailed, 0);
+  bench.happens(31, Kind::kFailed, 0);  // is down: no news
+  bench.happens(33, Kind::kUp, 0);
+  bench.happens(35, Kind::kTaken, 0);
+  const Outcome outcome = bench.play(&sourced);
+  EXPECT_THAT(sourced.lost, ElementsAre("30 0 false", "35 0 true"));
+  EXPECT_THAT(outcome.jobs[0].lost_gpu_s, DoubleEq((5 + 7) * 2));
+  EXPECT_THAT(outcome.jobs[0].finish_s, DoubleEq(40 + 80 + 5 + 7));
+  EXPECT_EQ(outcome.jobs[0].losses, 1);
 }
 
 // While the fabric is busy training is slower; the engine asks again when told so.

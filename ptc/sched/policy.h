@@ -28,6 +28,9 @@ struct Progress {
   int restarts = 0;          // changes of GPUs after the first start
   Placement placement;       // now; empty = waits
   JobId beside;              // shares its GPUs with this job; none = alone
+  // Iterations a second if it trains without a stop until it ends, its rate changes (kRate) or its GPUs do; 0 if it
+  // does not train, or may be held up: checkpoints are written, others share its GPUs or the fabric.
+  double even_per_s = 0;
 };
 
 // What a policy may see. References stay valid until decide() returns.

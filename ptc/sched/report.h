@@ -46,7 +46,8 @@ struct ReportHead {
   std::vector<std::string> notes;  // rows dropped by importers, …
 };
 
-// summary.json: deterministic, two-space indent. `outcome` may be of a run that was cut short: then `error` says why.
+// summary.json: deterministic, two-space indent. `outcome` may be of a run that was cut short: then `error` says why, and
+// what nobody knows (sums over the run, when it ended, costs) is left out: only counts, JCT and fairness of jobs that ended.
 std::string summary_json(const ReportHead& head, const Workload& workload, const Fleet& fleet, const Outcome& outcome,
                          const std::string& error = "");
 std::string summary_json(const ReportHead& head, const RecoverySetup& setup, const RecoveryResult& result);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "ptc/base/units.h"
@@ -40,6 +41,18 @@ Json metrics_json(const std::vector<Metric>& metrics) {
   return json;
 }
 
+// Of a run that was cut short only jobs that ended have records: sums over the run and over all jobs are not known.
+std::vector<Metric> of_ended_jobs(std::vector<Metric> metrics) {
+  const auto unknown = [](const Metric& metric) {
+    const std::string& name = metric.name;
+    const bool count =
+        name == "jobs" || name == "finished" || name == "refused" || name == "unfinished" || name == "too_large";
+    return !count && !name.ends_with("_jct_s") && !name.ends_with("_ftf");
+  };
+  metrics.erase(std::remove_if(metrics.begin(), metrics.end(), unknown), metrics.end());
+  return metrics;
+}
+
 std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 }  // namespace
@@ -54,12 +67,18 @@ std::string summary_json(const ReportHead& head, const Workload& workload, const
                      {"price_per_gpu_hour", fleet.types[t].price_per_gpu_hour}});
   }
   json["fleet"] = {{"hosts", fleet.hosts.size()}, {"gpus", fleet.gpus()}, {"types", std::move(types)}};
+  std::vector<Metric> metrics = metrics_of(workload, outcome);
+  if (!error.empty()) {
+    json["metrics"] = metrics_json(of_ended_jobs(std::move(metrics)));
+    json["notes"] = head.notes;
+    json["error"] = error;
+    return text_of(json);
+  }
   json["end_s"] = outcome.end_s;
-  json["metrics"] = metrics_json(metrics_of(workload, outcome));
+  json["metrics"] = metrics_json(metrics);
   json["counts"] = {{"events", outcome.events}, {"decisions", outcome.decisions}, {"changes", outcome.changes}};
   json["policy_remarks"] = outcome.policy_remarks;
   json["notes"] = head.notes;
-  if (!error.empty()) json["error"] = error;
   return text_of(json);
 }
 
@@ -87,7 +106,7 @@ std::vector<Metric> metrics_of(const RecoveryResult& result) {
       {"mean_hosts", "hosts up, mean", "", result.mean_hosts},
       {"host_losses", "hosts lost", "count", static_cast<double>(result.losses)},
       {"restarts", "restarts", "count", static_cast<double>(result.restarts)},
-      {"fatal", "of those, from nothing or with all", "count", static_cast<double>(result.fatal)},
+      {"fatal", "losses of state, or all start again", "count", static_cast<double>(result.fatal)},
       {"lost_samples", "samples lost", "samples", result.lost_samples},
       {"gpu_h", "GPU time up", "GPU-h", gpu_h},
       {"training_gpu_h", "GPU time training", "GPU-h", result.training_gpu_h},

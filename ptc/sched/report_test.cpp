@@ -115,7 +115,24 @@ TEST(Report, SummaryIsDeterministicJson) {
   EXPECT_EQ(json.at("metrics").at("avg_jct_s"), 1600.0);
   EXPECT_EQ(json.at("fleet").at("types")[1].at("gpus"), 2);
   EXPECT_FALSE(json.contains("error"));
-  EXPECT_EQ(Json::parse(summary_json(head, example.workload, example.fleet, example.outcome, "oh")).at("error"), "oh");
+}
+
+// Zeros that nobody has measured are no results.
+TEST(Report, ARunCutShortSaysOnlyWhatIsKnown) {
+  const Example example;
+  Outcome partial;
+  partial.jobs = example.outcome.jobs;
+  partial.jobs[1] = JobRecord{};  // had not ended
+  const Json json = Json::parse(summary_json(ReportHead{}, example.workload, example.fleet, partial, "oh"));
+  EXPECT_EQ(json.at("error"), "oh");
+  EXPECT_EQ(json.at("metrics").at("finished"), 1);
+  EXPECT_EQ(json.at("metrics").at("unfinished"), 1);
+  EXPECT_EQ(json.at("metrics").at("avg_jct_s"), 1000.0);
+  for (const char* unknown :
+       {"gpu_h", "restarts", "losses", "cost_usd", "utilization", "makespan_s", "with_deadline"}) {
+    EXPECT_FALSE(json.at("metrics").contains(unknown)) << unknown;
+  }
+  for (const char* unknown : {"end_s", "counts", "policy_remarks"}) EXPECT_FALSE(json.contains(unknown)) << unknown;
 }
 
 TEST(Report, JobsLineByLine) {

@@ -149,6 +149,7 @@ const std::vector<Exception>& untested_exceptions() {
       {"sim/execution.cpp", "stages that sim_runtime_test times by hand"},
       {"sim/iteration_engine.cpp", "what iteration.h runs; iteration_test times it by hand"},
       {"sim/iteration_phases.cpp", "what iteration.h runs; iteration_test times it by hand"},
+      {"sim/fair_shares.cpp", "FairShares of maxmin.h; network_test holds it against an oracle"},
       {"sim/maxmin.cpp", "one back end of network.h; network_test holds it against an oracle"},
       {"ptc/model/config_reader.cpp", "reads for catalogue.h's import; hugging_face_test runs it"},
       {"ptc/model/gpt.cpp", "a family of catalogue.h; model_test counts its parameters"},

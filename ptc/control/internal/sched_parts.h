@@ -53,6 +53,9 @@ std::vector<std::string> texts_of(const List& list) {
 // The file or folder that `text` at `path` names, as seen from here; reported and "" when it is not there.
 std::string data_path(SchedContext& context, const std::string& path, const std::string& text);
 
+// The same of a table; what it holds is noted, so that the scenario's digest changes with it.
+std::string table_path(SchedContext& context, const std::string& path, const std::string& text);
+
 // The problems that a library lists in lines, all at `path`: "  hint: …" goes to the line before, "3 problems" to nobody.
 void report_list(Source& source, const std::string& path, const std::string& text, const std::string& hint = "");
 

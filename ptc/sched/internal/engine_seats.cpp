@@ -174,14 +174,18 @@ absl::Status Engine::begin_change(JobId id, const Placement& from, ChangeCause c
   one.loss.reset();
   ++outcome_.changes;
   SCALAI_ASSIGN_OR_RETURN(const double lost, setup_.changes->begin(change));
-  if (lost > 0) {
-    const double gone = std::min(lost, change.work_done);
-    one.training.drop(gone);
-    const double gpu_s = one.last_rate > 0 ? gone / one.last_rate * one.last_gpus : 0;
-    entry.lost_gpu_s += gpu_s;
-    outcome_.lost_gpu_s += gpu_s;
-  }
+  drop_work(id, lost);
   return absl::OkStatus();
+}
+
+void Engine::drop_work(JobId id, double iterations) {
+  LiveJob& one = live(id);
+  const double gone = std::min(iterations, one.training.work(now_s_, setup_.options.checkpoints));
+  if (gone <= 0) return;
+  one.training.drop(gone);
+  const double gpu_s = one.last_rate > 0 ? gone / one.last_rate * one.last_gpus : 0;
+  record(id).lost_gpu_s += gpu_s;
+  outcome_.lost_gpu_s += gpu_s;
 }
 
 }  // namespace scalai::sched::internal

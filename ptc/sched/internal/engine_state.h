@@ -55,8 +55,10 @@ class Engine : public View {
   absl::Status end_changes();
   absl::Status progress_jobs();
   void submit_jobs();
-  void fleet_events();
-  void apply_fleet_event(const FleetEvent& event);
+  absl::Status fleet_events();
+  absl::Status apply_fleet_event(const FleetEvent& event);
+  absl::Status lose_host(HostId host, ChangeCause cause);
+  double even_per_s(const LiveJob& one) const;
   absl::Status ask_policy();
   absl::Status repace();
   bool stuck();
@@ -79,6 +81,7 @@ class Engine : public View {
   absl::Status retime(JobId id);
   absl::Status begin_change(JobId id, const Placement& from, ChangeCause cause, double left_s);
   void stop_training(JobId id, bool keeps_work);
+  void drop_work(JobId id, double iterations);  // of a job that changes: to be done again
 
   // engine_decisions.cpp
   absl::Status apply(const Decision& decision);

@@ -34,12 +34,14 @@ class Model final : public PlannedChanges {
 
   absl::StatusOr<double> begin(const Change& change) override;
   void cancel(JobId job, double now_s) override;
+  absl::StatusOr<std::vector<LostWork>> host_lost(HostId host, ChangeCause cause, double now_s) override;
   double next_end_s() const override;
   std::vector<ChangeEnd> advance(double to_s) override;
   void training(JobId job, const Job& spec, const Placement& placement, double now_s) override;
   void idle(JobId job, double now_s) override;
   uint64_t pace_version() const override { return fabric_.pace_version(); }
   double pace(JobId job) const override { return fabric_.pace(job) * writing_pace_; }
+  bool paces() const override { return true; }
   double expected_s(const Job& job, int from_gpus, int to_gpus) const override {
     return expected_.seconds(job, from_gpus, to_gpus);
   }
@@ -56,6 +58,9 @@ class Model final : public PlannedChanges {
     size_t stage = 0;
     double wait_until_s = 0;     // of the stage; then its flows start
     Fabric::GroupId group = -1;  // under way; -1: it waits
+    // What was asked for, should it have to be planned again; its placements are these.
+    Change change;
+    Placement from, to;
   };
   struct JobState {
     const Configuration* configuration = nullptr;  // of `held`
@@ -72,6 +77,8 @@ class Model final : public PlannedChanges {
   Source source_of(const Change& change, const JobState& job) const;
   double lost_work(const Change& change, Source source, JobState& job) const;
   absl::Status plan(const Change& change, Source source, JobState& job, Underway& underway);
+  absl::StatusOr<double> launch(const Change& change, bool detects);
+  bool uses(const Underway& underway, HostId host) const;
   void start(const Change& change, Underway& underway);
   void enter_stage(JobId job, Underway& underway, double now_s);
   void end_stage(JobId job, double now_s, std::vector<ChangeEnd>& ended);
@@ -138,6 +145,13 @@ absl::StatusOr<double> Model::begin(const Change& change) {
   stop_training(change.job, change.now_s);
   note_loss(change, job);
   note_checkpoints(change, job);
+  ++counts_.changes;
+  return launch(change, change.cause == ChangeCause::kLost);
+}
+
+// From where the state is now.
+absl::StatusOr<double> Model::launch(const Change& change, bool detects) {
+  JobState& job = state(change.job);
   Underway underway;
   underway.configuration = configurations_.best(*change.spec, *change.to);
   if (underway.configuration == nullptr) {
@@ -145,7 +159,6 @@ absl::StatusOr<double> Model::begin(const Change& change) {
                                configurations_.models().model_of(*change.spec).name, change.to->gpus(),
                                change.spec->name));
   }
-  ++counts_.changes;
   const Source source = job.held ? source_of(change, job) : Source::kDevices;
   // Nobody has it and nothing was written: it begins again.
   const bool afresh = !job.held || (source == Source::kStorage && options_.checkpoint_every_s <= 0);
@@ -155,11 +168,50 @@ absl::StatusOr<double> Model::begin(const Change& change) {
   } else {
     SCALAI_RETURN_IF_ERROR(plan(change, source, job, underway));
   }
-  if (change.cause == ChangeCause::kLost)
-    underway.stages.insert(underway.stages.begin(), {.wait_s = options_.strategy.detect_s});
+  if (detects) underway.stages.insert(underway.stages.begin(), {.wait_s = options_.strategy.detect_s});
+  const double taken_back = std::min(lost, change.work_done);
+  underway.change = change;
+  underway.change.work_done -= taken_back;
+  underway.from = *change.from;
+  underway.to = *change.to;
   job.underway = std::move(underway);
   enter_stage(change.job, *job.underway, change.now_s);
-  return std::min(lost, change.work_done);
+  return taken_back;
+}
+
+// Whether flows that have not ended come from there or go there.
+bool Model::uses(const Underway& underway, HostId host) const {
+  const auto is_there = [&](const Place& place) {
+    return place.host >= 0 && underway.hosts[static_cast<size_t>(place.host)] == host;
+  };
+  for (size_t stage = underway.stage; stage < underway.stages.size(); ++stage) {
+    const std::shared_ptr<const FlowGroup>& flows = underway.stages[stage].flows;
+    if (flows == nullptr) continue;
+    for (const FlowGroup::Flow& flow : flows->flows) {
+      if (is_there(flow.src) || is_there(flow.dst)) return true;
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<std::vector<LostWork>> Model::host_lost(HostId host, ChangeCause cause, double now_s) {
+  std::vector<LostWork> all;
+  for (auto& [id, job] : jobs_) {
+    if (!job.held) continue;
+    const std::vector<DeviceId>& devices = job.held->devices;
+    const auto is_there = [&](DeviceId device) { return cluster_.host_of(device) == host; };
+    if (std::any_of(devices.begin(), devices.end(), is_there)) job.gone.insert(host);
+    if (!job.underway || !uses(*job.underway, host)) continue;
+    const Underway given_up = *job.underway;
+    cancel(id, now_s);
+    Change again = given_up.change;
+    again.from = &given_up.from;
+    again.to = &given_up.to;
+    again.now_s = now_s;
+    SCALAI_ASSIGN_OR_RETURN(const double lost, launch(again, cause == ChangeCause::kLost));
+    if (lost > 0) all.push_back({.job = id, .iterations = lost});
+  }
+  return all;
 }
 
 // First GPUs: the initial state is made where it is needed.

@@ -16,7 +16,10 @@
 // last checkpoint from storage, and the iterations since then are run again: checkpoints are one every
 // `checkpoint_every_s` of training, whole steps. Where there was none yet the job begins again.
 //
-// Lost work is what begin() returns; therefore the engine's Checkpoints::every_s stays 0 with this model (that would
+// A host that fails while a change takes state from it (host_lost): the change is given up and planned again from then
+// on by the same rules, after detection. Flows that ended before are not counted on.
+//
+// Lost work is what begin() and host_lost() return; therefore the engine's Checkpoints::every_s stays 0 with this model (that would
 // take work away a second time).
 //
 // Not modelled: the step that is under way when the policy decides is not waited for; writing checkpoints loads no
@@ -78,7 +81,8 @@ std::unique_ptr<PlannedChanges> make_planned_changes(const Configurations& confi
 struct RecoveryQuestion {
   int hosts_before = 0;  // 0 = a start
   int hosts_after = 0;
-  std::vector<int> lost;  // places in [0, hosts_before)
+  std::vector<int> lost;      // places in [0, hosts_before)
+  bool from_storage = false;  // the state is on no host: the last checkpoint is read
 };
 struct RecoveryCost {
   double seconds = 0;  // with nothing else on the fabric
@@ -93,6 +97,8 @@ class RecoveryPlans {
   virtual ~RecoveryPlans() = default;
   // Errors (InvalidArgument): nothing fits so many hosts, the cluster has fewer.
   virtual absl::StatusOr<RecoveryCost> cost(const RecoveryQuestion& question) = 0;
+  // Whether the hosts that are not lost hold all of the state; `hosts_after` is not looked at.
+  virtual bool survives(const RecoveryQuestion& question) const = 0;
   // Seconds of a step on so many hosts; 0 where nothing fits.
   virtual double step_s(int hosts) const = 0;
 };

@@ -180,6 +180,58 @@ TEST_F(ShardedTest, FromCheckpointStrategiesAlwaysGoBack) {
   EXPECT_EQ(changes_->counts().from_storage, 1);
 }
 
+// Leaving host 1, which fails while it is still being copied from: it does not hold a shard of its own any more.
+TEST_F(ShardedTest, AHostThatFailsWhileStateComesFromItIsMissed) {
+  start(on(0, 8));
+  EXPECT_EQ(begin(on(0, 8), on(0, 4), 100, {.work_done = 10.25}), 0);
+  changes_->advance(100.05);
+  const auto lost = changes_->host_lost(HostId(1), ChangeCause::kLost, 100.05);
+  ASSERT_TRUE(lost.ok()) << message_of(lost.status());
+  ASSERT_EQ(lost->size(), 1U);
+  EXPECT_EQ(lost->front().job, JobId(0));
+  EXPECT_DOUBLE_EQ(lost->front().iterations, 10.25);
+  EXPECT_DOUBLE_EQ(finish(), 100.05 + 5 + 3);  // detected, begun again
+  EXPECT_EQ(changes_->counts().changes, 2);
+}
+
+TEST_F(ShardedTest, AHostThatFailsWhileStateComesFromItMeansTheLastCheckpoint) {
+  options_.checkpoint_every_s = 4 * step_s(on(0, 8));
+  make();
+  start(on(0, 8));
+  begin(on(0, 8), on(0, 4), 100, {.work_done = 10.25});
+  changes_->advance(100.05);
+  const auto lost = changes_->host_lost(HostId(1), ChangeCause::kTaken, 100.05);
+  ASSERT_TRUE(lost.ok() && lost->size() == 1);
+  EXPECT_DOUBLE_EQ(lost->front().iterations, 2.25);
+  EXPECT_EQ(changes_->counts().from_storage, 1);
+  // All of it comes from storage now: losing host 1 once more takes nothing.
+  EXPECT_TRUE(changes_->host_lost(HostId(1), ChangeCause::kLost, 100.05)->empty());
+}
+
+// Given up before the host fails: the old epoch was on it, wherever the job was going.
+TEST_F(ShardedTest, AHostThatFailsWhileTheJobWaitsIsMissedToo) {
+  start(on(0, 8));
+  begin(on(0, 8), on(0, 4), 100, {.work_done = 10});
+  changes_->cancel(JobId(0), 100.05);
+  EXPECT_TRUE(changes_->host_lost(HostId(1), ChangeCause::kLost, 101)->empty());
+  EXPECT_DOUBLE_EQ(begin(on(0, 4), on(2, 8), 102, {.cause = ChangeCause::kResume, .work_done = 10}), 10);
+}
+
+// When the bytes have come the host they came from may go.
+TEST_F(ShardedTest, AHostThatFailsAfterTheBytesCameIsNotMissed) {
+  start(on(0, 8));
+  begin(on(0, 8), on(0, 4), 100, {.work_done = 10});
+  const double done_s = finish();
+  make();
+  start(on(0, 8));
+  begin(on(0, 8), on(0, 4), 100, {.work_done = 10});
+  changes_->advance(done_s - 1);  // communicators take the last 3 s
+  EXPECT_TRUE(changes_->host_lost(HostId(1), ChangeCause::kLost, done_s - 1)->empty());
+  EXPECT_DOUBLE_EQ(finish(), done_s);
+  changes_->training(JobId(0), job_, on(0, 4), done_s);
+  EXPECT_EQ(begin(on(0, 4), on(2, 4), done_s + 10, {.work_done = 12}), 0);
+}
+
 // Preempted: what it keeps comes back from the host's memory over PCIe.
 TEST_F(ReplicatedTest, WhatWaitedComesBackOverPcie) {
   const double started_s = start(on(0, 4));

@@ -26,23 +26,30 @@ class PlannedRecovery final : public RecoveryPlans {
     SCALAI_ASSIGN_OR_RETURN(const std::vector<HostId> after, hosts_after(question));
     SCALAI_ASSIGN_OR_RETURN(const Configuration* to, configuration(after));
     const ChangeStrategy& costs = planner_.strategy();
-    if (question.hosts_before == 0) return RecoveryCost{.seconds = costs.restart_s + communicator_s(costs, to->gpus())};
-    SCALAI_ASSIGN_OR_RETURN(const Configuration* from, configuration(first_hosts(question.hosts_before)));
-    const HeldState held{.model = from->model,
-                         .config = from->config,
-                         .devices = parallel::devices_for(from->config, devices_of(first_hosts(question.hosts_before)),
-                                                          cluster_, from->training.precision.math)};
-    std::set<HostId> lost;
-    for (const int place : question.lost) lost.insert(HostId(place));
-    const bool alive = !costs.from_checkpoint && survives(held, lost, cluster_);
+    const bool start = question.hosts_before == 0;
+    if (start && !question.from_storage)
+      return RecoveryCost{.seconds = costs.restart_s + communicator_s(costs, to->gpus())};
+    HeldState held;
+    if (!start) {
+      SCALAI_ASSIGN_OR_RETURN(held, held_by(question.hosts_before));
+    }
+    const std::set<HostId> lost = hosts_lost(question);
+    const bool alive = survives(question);
     const auto source = alive ? ChangePlanner::Source::kDevices : ChangePlanner::Source::kStorage;
     SCALAI_ASSIGN_OR_RETURN(
         const ChangePlanner::Planned planned,
-        planner_.plan({.from = &held, .lost = lost, .to = to, .devices = devices_of(after), .source = source}));
+        planner_.plan(
+            {.from = start ? nullptr : &held, .lost = lost, .to = to, .devices = devices_of(after), .source = source}));
     const double detect_s = question.lost.empty() ? 0 : costs.detect_s;
     return RecoveryCost{.seconds = detect_s + internal::alone_s(*planned.shape, planned.hosts, fabric_),
                         .from_survivors = alive,
                         .bytes = planned.shape->bytes};
+  }
+
+  bool survives(const RecoveryQuestion& question) const override {
+    if (question.from_storage || planner_.strategy().from_checkpoint) return false;
+    const absl::StatusOr<HeldState> held = held_by(question.hosts_before);
+    return held.ok() && sched::survives(*held, hosts_lost(question), cluster_);
   }
 
   double step_s(int hosts) const override {
@@ -56,6 +63,23 @@ class PlannedRecovery final : public RecoveryPlans {
     std::vector<HostId> hosts;
     for (int h = 0; h < count; ++h) hosts.emplace_back(h);
     return hosts;
+  }
+
+  static std::set<HostId> hosts_lost(const RecoveryQuestion& question) {
+    std::set<HostId> lost;
+    for (const int place : question.lost) lost.insert(HostId(place));
+    return lost;
+  }
+
+  // What the job holds on the first hosts.
+  absl::StatusOr<HeldState> held_by(int hosts) const {
+    if (hosts < 1 || hosts > static_cast<int>(cluster_.hosts.size()))
+      return invalid(fmt::format("{} hosts of {} hold nothing", hosts, cluster_.hosts.size()));
+    SCALAI_ASSIGN_OR_RETURN(const Configuration* from, configuration(first_hosts(hosts)));
+    return HeldState{.model = from->model,
+                     .config = from->config,
+                     .devices = parallel::devices_for(from->config, devices_of(first_hosts(hosts)), cluster_,
+                                                      from->training.precision.math)};
   }
 
   absl::StatusOr<std::vector<HostId>> hosts_after(const RecoveryQuestion& question) const {

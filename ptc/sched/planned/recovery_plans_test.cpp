@@ -65,6 +65,31 @@ TEST_F(RecoveryPlansTest, RefusesWhatIsNotThere) {
               HasSubstr("host 2 of 2 is lost"));
 }
 
+TEST_F(RecoveryPlansTest, AStartFromStorageReadsIt) {
+  const RecoveryCost fresh = plans_->cost({.hosts_before = 0, .hosts_after = 4}).value();
+  const RecoveryCost again =
+      plans_->cost({.hosts_before = 0, .hosts_after = 4, .lost = {}, .from_storage = true}).value();
+  EXPECT_FALSE(again.from_survivors);
+  EXPECT_GT(again.bytes.from_storage, 0);
+  EXPECT_GE(again.seconds, fresh.seconds + static_cast<double>(again.bytes.from_storage) / 20e9 * 0.99);
+}
+
+// Two stages, two replicas, a host each: only hosts of the same stage are each other's copy.
+class StagedRecoveryTest : public RecoveryPlansTest {
+ protected:
+  StagedRecoveryTest() : RecoveryPlansTest("tp4,pp2,zero0") {}
+};
+
+TEST_F(StagedRecoveryTest, WhichHostsAreLostDecides) {
+  int fatal = 0;
+  for (int a = 0; a < 4; ++a) {
+    EXPECT_TRUE(plans_->survives({.hosts_before = 4, .hosts_after = 0, .lost = {a}}));
+    for (int b = a + 1; b < 4; ++b) fatal += !plans_->survives({.hosts_before = 4, .hosts_after = 0, .lost = {a, b}});
+  }
+  EXPECT_EQ(fatal, 2);
+  EXPECT_FALSE(plans_->survives({.hosts_before = 4, .hosts_after = 0, .lost = {0, 1, 2}}));
+}
+
 class ShardedRecoveryTest : public RecoveryPlansTest {
  protected:
   ShardedRecoveryTest() : RecoveryPlansTest("tp4,pp1,zero1") {}

@@ -19,12 +19,16 @@ namespace {
 
 const TraceOption kModel{"model", "", "what tables and published constants know the job by: GPT-3-6.7b, gpt-1.5b"};
 const TraceOption kBatch{"batch", "0", "samples a step; 0 = what the costs say"};
-const TraceOption kUntil{"until", "0s", "end of the run; 0s = the last event of the host trace"};
+const TraceOption kUntil{"until", "0s",
+                         "end of the run; 0s = the last event of the host trace, so that a quiet end does not count"};
 const TraceOption kMinHosts{"min-hosts", "1", "fewer cannot run the job"};
 const TraceOption kReady{"host-ready", "0s", "from a host's coming until it can be used"};
 const TraceOption kDetect{"detect", "0s", "until a loss without notice is noticed (steady rules)"};
 const TraceOption kHorizon{"join-horizon", "1h", "hosts join when that pays within so long (steady rules)"};
-const TraceOption kBeyond{"beyond", "nearest", "hosts a table lacks: nearest (row), stop (below its smallest)"};
+const TraceOption kBeyond{
+    "beyond", "",
+    "fewer hosts than a table's smallest row: stop (cannot run) or nearest (that row); by default "
+    "nearest where the rules are published, else stop. Between rows: the lower one"};
 const TraceOption kStepLost{"step-lost", "true", "the step under way at a loss is run again (steady rules)"};
 const TraceOption kMtbf{"mtbf", "0s", "for young-daly; 0s = the host trace's mean time between losses"};
 const TraceOption kRulesPublished{"rules", "published", "published (the artifact's, step by step) or steady (ours)"};
@@ -109,7 +113,7 @@ absl::StatusOr<HostCosts> costs_of(const RecoveryRequest& request, RecoveryDesig
   SCALAI_ASSIGN_OR_RETURN(HostCosts costs, read_host_costs(request.costs, {published_system(design), model}));
   // The artifact's cost table leaves out what is the same for all its rows.
   const absl::StatusOr<HostCosts> known = published_costs(design, model);
-  if (known.ok() && costs.ready_s < 0) costs.ready_s = known->ready_s;
+  if (known.ok() && costs.published && costs.ready_s < 0) costs.ready_s = known->ready_s;
   return costs;
 }
 
@@ -149,7 +153,11 @@ void take_throughput(const RecoveryRequest& request, Values& values, RecoverySet
     if (!setup.samples_per_s) values.add("a throughput by live hosts is needed: name throughputs");
     return;
   }
-  const HostsBeyond beyond = values.one_of("beyond", "nearest", "stop") ? HostsBeyond::kNearest : HostsBeyond::kStop;
+  const bool nearest =
+      values.given("beyond") ? values.one_of("beyond", "nearest", "stop") : setup.rules == RecoveryRules::kPublished;
+  const HostsBeyond beyond = nearest ? HostsBeyond::kNearest : HostsBeyond::kStop;
+  setup.throughput_rule = fmt::format("on fewer hosts than its smallest row {}, between rows the lower one",
+                                      nearest ? "as on that row" : "it cannot run");
   const std::string system = values.has("table-of") && !values.text("table-of").empty()
                                  ? values.text("table-of")
                                  : published_system(setup.design);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "gtest/gtest.h"
+#include "ptc/base/file.h"
 #include "ptc/sched/recovery/testing.h"
 #include "ptc/sched/testing.h"
 
@@ -85,6 +86,39 @@ TEST_F(Designs, PublishedCostsNeedNoTable) {
   EXPECT_EQ(setup->checkpoints.every_steps, 10);
   EXPECT_EQ(setup->costs.host_ready_s, 45);
   EXPECT_EQ(setup->samples_per_step, 1024);
+}
+
+// A table of one's own is not completed with the publication's constants, nor with its curve by hosts.
+TEST_F(Designs, OwnTablesAreTakenAsTheyAre) {
+  RecoveryRequest one = request("checkpoint-restart");
+  one.costs = ::testing::TempDir() + "/designs_costs.csv";
+  ASSERT_TRUE(write_file(one.costs, "cost,seconds\nchange,5\n").ok());
+  one.throughputs = ::testing::TempDir() + "/designs_rates.csv";
+  ASSERT_TRUE(write_file(one.throughputs, "hosts,samples_per_s\n2,5\n").ok());
+  one.set = {"model=BERT-large"};
+  const auto published = make_recovery(one);
+  ASSERT_TRUE(published.ok()) << published.status().ToString();
+  EXPECT_EQ(published->costs.change_s({.from = 27, .to = 26, .lost = 1}), 5);
+  EXPECT_EQ(published->costs.host_ready_s, 0);
+  EXPECT_EQ(published->samples_per_s(1), 5);  // as its authors have it
+  one.set.push_back("rules=steady");
+  EXPECT_EQ(make_recovery(one)->samples_per_s(1), 0);
+  EXPECT_NE(make_recovery(one)->throughput_rule.find("it cannot run"), std::string::npos);
+  one.set.push_back("beyond=nearest");
+  EXPECT_EQ(make_recovery(one)->samples_per_s(1), 5);
+}
+
+// Published tables have no rows for every design.
+TEST_F(Designs, SayWhoseRowsToTake) {
+  RecoveryRequest one = request("reshard");
+  one.throughputs = ::testing::TempDir() + "/designs_systems.csv";
+  ASSERT_TRUE(write_file(one.throughputs, "system,model,active_nodes,samples_per_s\noobleck,GPT-2,2,5\n").ok());
+  one.set = {"model=GPT-2"};
+  EXPECT_NE(problem(one).find("table-of="), std::string::npos) << problem(one);
+  one.set.push_back("table-of=oobleck");
+  EXPECT_EQ(problem(one), "");
+  one.checkpoint_period = "1us";
+  EXPECT_NE(simulate_recovery(*make_recovery(one)).status().ToString().find("below 1 s"), std::string::npos);
 }
 
 // Losses at 100 and 300 of 300 s: one each 150 s.

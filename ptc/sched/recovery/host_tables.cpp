@@ -42,7 +42,12 @@ absl::Status end_of(const Csv& csv, const Problems& problems) {
   return problems.status();
 }
 
-std::string label(const TableKey& key) { return fmt::format("model {} of {}", key.model, key.system); }
+std::string label(const TableKey& key) {
+  if (!key.system.empty()) return fmt::format("model {} of {}", key.model, key.system);
+  return fmt::format(
+      "rows of this design (for throughputs set table-of=…, of the rows' systems; for costs name a table "
+      "cost,seconds)");
+}
 
 bool is_row_of(const Csv& csv, const TableKey& key, std::set<std::string>& seen) {
   const std::string system(csv.text("system"));
@@ -142,7 +147,7 @@ absl::StatusOr<HostCosts> read_host_costs(const std::string& path, const TableKe
       continue;
     }
     if (!is_row_of(csv, key, seen)) continue;
-    found = true;
+    found = costs.published = true;
     read_optional(csv, "samples_per_step", costs.samples_per_step);
     read_optional(csv, "local_reconfig_s", costs.change_s);
     read_optional(csv, "checkpoint_s", costs.checkpoint_s);

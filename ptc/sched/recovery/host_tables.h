@@ -22,7 +22,7 @@ namespace scalai::sched {
 // What a table says about numbers of hosts it has no row for.
 enum class HostsBeyond : uint8_t {
   kNearest,  // as the nearest row: the published simulators
-  kStop,     // the job cannot run on fewer than the table has; more hosts change nothing
+  kStop,     // the job cannot run on fewer than the table has; more hosts change nothing: the default of steady rules
 };
 
 class HostThroughput {
@@ -52,6 +52,7 @@ struct HostCosts {
   double detect_s = -1;
   double checkpoint_s = -1;  // one write
   double checkpoint_every_steps = -1;
+  bool published = false;  // from a table with systems, or the constants: completed with what the publication says
 };
 
 absl::StatusOr<HostCosts> read_host_costs(const std::string& path, const TableKey& key);

@@ -98,6 +98,7 @@ absl::StatusOr<HostCosts> published_costs(RecoveryDesign design, const std::stri
         fmt::join(published_models(), ", ")));
   }
   HostCosts costs;
+  costs.published = true;
   costs.samples_per_step = constants->samples_per_step;
   costs.ready_s = 45;
   costs.detect_s = 0;
@@ -115,8 +116,8 @@ absl::StatusOr<HostCosts> published_costs(RecoveryDesign design, const std::stri
 std::function<double(const HostChange&)> published_change(RecoveryDesign design, const std::string& model,
                                                           const HostCosts& costs) {
   const double seconds = costs.change_s;
-  const bool by_hosts =
-      design == RecoveryDesign::kCheckpointRestart && plain_model_name(model) == plain_model_name("BERT-large");
+  const bool by_hosts = costs.published && design == RecoveryDesign::kCheckpointRestart &&
+                        plain_model_name(model) == plain_model_name("BERT-large");
   return [seconds, by_hosts](const HostChange& change) {
     return by_hosts && change.from > 0 ? varuna_bert_change_s(change.from) : seconds;
   };

@@ -30,7 +30,7 @@ std::string published_system(RecoveryDesign design);
 absl::StatusOr<HostCosts> published_costs(RecoveryDesign design, const std::string& model);
 std::vector<std::string> published_models();
 
-// Seconds of a change: `costs.change_s`, or by hosts where the publication says so.
+// Seconds of a change: `costs.change_s`, or by hosts where the publication says so and the costs are its own.
 std::function<double(const HostChange&)> published_change(RecoveryDesign design, const std::string& model,
                                                           const HostCosts& costs);
 // Whether the artifact takes samples back when hosts are lost.

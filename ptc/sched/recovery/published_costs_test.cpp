@@ -38,6 +38,10 @@ TEST(PublishedCosts, OfBertLargeUnderVarunaDependOnHosts) {
   EXPECT_EQ(change({.from = 30, .to = 29, .lost = 1}), 71.3);
   EXPECT_EQ(change({.from = 27, .to = 26, .lost = 1}), 49.1);
   EXPECT_NEAR(change({.from = 15, .to = 14, .lost = 1}), 71.3, 1e-9);
+  HostCosts own;  // a user's table
+  own.change_s = 5;
+  EXPECT_EQ(published_change(RecoveryDesign::kCheckpointRestart, "BERT-large", own)({.from = 27, .to = 26, .lost = 1}),
+            5);
   EXPECT_FALSE(published_rolls_back("BERT-large"));
   EXPECT_TRUE(published_rolls_back("GPT-3-6_7b"));
 }

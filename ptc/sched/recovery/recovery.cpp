@@ -28,6 +28,8 @@ std::vector<std::string> problems_of(const RecoverySetup& setup) {
        "costs must be times >= 0");
   need(setup.checkpoints.every_steps >= 0 && setup.checkpoints.every_s >= 0 && is_amount(setup.checkpoints.write_s),
        "checkpoint period and write time must be >= 0");
+  need(setup.checkpoints.every_s == 0 || setup.checkpoints.every_s >= 1,
+       fmt::format("a checkpoint period of {} s is below 1 s", setup.checkpoints.every_s));
   need(setup.stages > 0, "a pipeline has at least one stage");
   need(setup.fallback_slowdown >= 1, fmt::format("fallback slowdown {} is below 1", setup.fallback_slowdown));
   need(setup.spares >= 0 && setup.spares < setup.hosts,

@@ -39,6 +39,9 @@ struct HostChange {
   int from = 0;  // hosts the job ran on before
   int to = 0;    // hosts it is to run on
   int lost = 0;  // of `from`, gone with their state (no notice)
+  // kSteady: places of the lost in [0, from), in the order in which the job holds its hosts; {} = not known.
+  std::vector<int> lost_places = {};
+  bool resumes = false;  // from 0 hosts, after it trained before: its state comes from storage
 };
 
 struct RecoveryCosts {
@@ -55,7 +58,7 @@ struct RecoveryCosts {
 
 struct RecoveryCheckpoints {
   int64_t every_steps = 0;  // kPublished
-  double every_s = 0;       // kSteady: of training; 0 = none, a restart begins at sample 0
+  double every_s = 0;       // kSteady: of training, from 1 s; 0 = none, a restart begins at sample 0
   double write_s = 0;       // training stands still so long for each
   bool rolls_back = true;   // kPublished: false = as the artifact treats its three small models, losses cost no samples
 };
@@ -65,10 +68,11 @@ struct RecoverySetup {
   RecoveryRules rules = RecoveryRules::kSteady;
   const Availability* availability = nullptr;
   int hosts = 0;       // in all: HostId < hosts
-  double until_s = 0;  // end of the run; 0 = the last event
+  double until_s = 0;  // end of the run; 0 = the last event (steady rules: an error if there is none)
   int min_hosts = 1;   // fewer cannot run the job
 
   std::function<double(int hosts)> samples_per_s;  // by live hosts; 0 = cannot run. Must be set
+  std::string throughput_rule;                     // a table's, for reports: hosts it has no row for
   double samples_per_step = 1;                     // global batch
   RecoveryCosts costs;
   RecoveryCheckpoints checkpoints;
@@ -101,11 +105,12 @@ struct RecoveryResult {
   int64_t steps = 0;
   double mean_hosts = 0;    // up, over time
   int losses = 0;           // hosts lost
-  int restarts = 0;         // changes of hosts that stopped training
-  int fatal = 0;            // of those, with a loss of state or a rendezvous of all
+  int restarts = 0;         // changes of hosts that stopped training and went on; the first start is none
+  int fatal = 0;            // losses with a loss of state (back to a checkpoint), or a rendezvous of all
   double lost_samples = 0;  // run, and lost
   double ettr = 0;          // kept training time / (to_s - from_s)
-  // GPU-hours from the start to to_s: of hosts up. They add up to the hosts' time.
+  // GPU-hours from the start to to_s: of hosts up. They add up to the hosts' time. kPublished: a step that ends during a
+  // rendezvous is training; of one that is cut off, what ran before the rendezvous is lost, the rest the change's.
   double training_gpu_h = 0, lost_gpu_h = 0, changing_gpu_h = 0, checkpoint_gpu_h = 0, idle_gpu_h = 0;
   double usd = 0;                     // of all hosts up
   std::vector<RecoveryPhase> phases;  // at most 65,536, then every second one is dropped

@@ -9,6 +9,7 @@
 #include "ptc/base/status.h"
 #include "ptc/sched/recovery/internal/event_heap.h"
 #include "ptc/sched/recovery/internal/phases.h"
+#include "ptc/sched/recovery/internal/replay_books.h"
 
 namespace scalai::sched {
 namespace {
@@ -46,15 +47,14 @@ struct Host {
   int id = 0;
   enum class State : uint8_t { kCreating, kReady, kRunning } state = State::kCreating;
   std::vector<Coordinate> coordinates;  // its own, and a lost neighbour's
+  bool in_step = false;                 // the steps' throughput counts it
   bool usable() const { return state != State::kCreating; }
 };
 
 struct Step {
   double from_h = 0;
   double to_h = 0;
-  int64_t took_ms = 0;
-  int live = 0;
-  int used = 0;
+  recovery_internal::StepTime nominal;
 };
 
 class Replay {
@@ -69,6 +69,7 @@ class Replay {
     while (!heap_.empty()) {
       const Event event = heap_.pop();
       if (event.at_ms >= last_ms || event.at_ms > until_ms) break;
+      books_.book(event.at_ms, live());
       now_ms_ = event.at_ms;
       handle(event);
       if (heap_.empty() || heap_.array().front().at_ms != now_ms_) note_hosts();
@@ -79,6 +80,7 @@ class Replay {
  private:
   bool redundancy() const { return setup_.design == RecoveryDesign::kRedundancy; }
   bool varuna() const { return setup_.design == RecoveryDesign::kCheckpointRestart; }
+  int live() const { return static_cast<int>(hosts_.size()); }
   static int64_t ms(double seconds) { return std::llround(seconds * 1000); }
 
   void load() {
@@ -139,6 +141,7 @@ class Replay {
     const Host gone = std::move(*found);
     hosts_.erase(found);
     ++result_.losses;
+    if (gone.in_step) --books_.used;
     if (!redundancy()) {
       if (varuna()) roll_back();
       return fatal();
@@ -181,7 +184,7 @@ class Replay {
   }
 
   void fatal() {
-    ++result_.fatal;
+    ++result_.fatal;  // also one before the first start, as published
     start_rendezvous(true);
   }
 
@@ -190,8 +193,10 @@ class Replay {
   }
 
   void start_rendezvous(bool global) {
-    ++result_.restarts;
+    if (start_ms_ >= 0) ++result_.restarts;  // not the first start
+    if (status_ != Status::kRendezvous) rendezvous_from_ms_ = now_ms_;
     status_ = Status::kRendezvous;
+    books_.meeting = true;
     meet();
     push_rendezvous(global);
   }
@@ -208,7 +213,7 @@ class Replay {
     if (varuna()) seconds -= setup_.checkpoints.write_s;
     heap_.push(
         {now_ms_ + std::max<int64_t>(0, ms(seconds)), global ? Kind::kGlobalRendezvous : Kind::kLocalRendezvous, 0});
-    if (phases_.empty() || phases_.back().samples_per_s > 0) phase(0);
+    if (!books_.stepping && (phases_.empty() || phases_.back().samples_per_s > 0)) phase(0);
   }
 
   void rendezvous_ends(bool global) {
@@ -217,6 +222,7 @@ class Replay {
       meet();
       return push_rendezvous(global);
     }
+    cut_step();
     assign();
     fallback_pending_ = fallback_handled_ = false;
     ++version_;
@@ -228,8 +234,20 @@ class Replay {
     status_ = Status::kRunning;
     set_step_time();
     heap_.push({now_ms_ + step_ms_, Kind::kStepDone, version_});
-    if (start_ms_ < 0) start_ms_ = step_end_ms_ = now_ms_;
-    phase(setup_.samples_per_step / (static_cast<double>(step_ms_) / 1000));
+    if (start_ms_ < 0) {
+      start_ms_ = step_end_ms_ = now_ms_;
+      books_.start();
+    }
+    books_.stepping = step_ms_ < kNoThroughputMs;
+    phase(books_.stepping ? setup_.samples_per_step / (static_cast<double>(step_ms_) / 1000) : 0);
+  }
+
+  // The job went on until now; since its last step ended, for nothing.
+  void cut_step() {
+    const int64_t stands_ms = std::max(books_.step_from_ms(), rendezvous_from_ms_);
+    if (books_.stepping && status_ == Status::kRendezvous && stands_ms < now_ms_) phase(0, stands_ms);
+    books_.cut();
+    books_.stepping = books_.meeting = false;
   }
 
   void assign() {
@@ -252,7 +270,9 @@ class Replay {
   }
 
   void set_step_time() {
+    for (Host& host : hosts_) host.in_step = host.usable();
     used_ = static_cast<int>(std::count_if(hosts_.begin(), hosts_.end(), [](const Host& h) { return h.usable(); }));
+    books_.used = used_;
     const double throughput = setup_.samples_per_s(used_);
     step_ms_ = throughput > 0 ? std::max<int64_t>(1, static_cast<int64_t>(setup_.samples_per_step / throughput * 1000))
                               : kNoThroughputMs;
@@ -262,7 +282,7 @@ class Replay {
     if (version != version_) return;
     if (fallback_pending_ && !fallback_handled_ && fallback_step_ == steps_) {
       // The stage that stood in for the lost one redoes its part of this step.
-      fallback_handled_ = true;
+      fallback_handled_ = books_.redoing = true;
       const double redo = static_cast<double>(now_ms_ - fallback_at_ms_) * (setup_.fallback_slowdown - 1.0);
       return heap_.push({now_ms_ + static_cast<int64_t>(redo), Kind::kStepDone, version});
     }
@@ -273,7 +293,10 @@ class Replay {
       end_ms = write_checkpoint();
     }
     step_end_ms_ = end_ms;
-    if (redundancy() && should_rebalance()) return start_rendezvous(false);
+    if (redundancy() && should_rebalance()) {
+      books_.stepping = false;
+      return start_rendezvous(false);
+    }
     heap_.push({end_ms + step_ms_, Kind::kStepDone, version_});
   }
 
@@ -281,9 +304,7 @@ class Replay {
     const int64_t took_ms = now_ms_ - step_end_ms_;
     track_.push_back({.from_h = static_cast<double>(step_end_ms_) / kMsPerHour,
                       .to_h = static_cast<double>(now_ms_) / kMsPerHour,
-                      .took_ms = took_ms,
-                      .live = static_cast<int>(hosts_.size()),
-                      .used = std::min(used_, static_cast<int>(hosts_.size()))});
+                      .nominal = books_.step_done()});
     kept_.push_back(took_ms == 0 ? 0 : setup_.samples_per_step / (static_cast<double>(took_ms) / 1000));
   }
 
@@ -292,7 +313,7 @@ class Replay {
     removed_ = false;
     const int64_t write_ms = ms(setup_.checkpoints.write_s);
     const int64_t end_ms = now_ms_ + write_ms;
-    checkpoint_host_ms_ += static_cast<double>(write_ms) * static_cast<double>(hosts_.size());
+    books_.write_until(end_ms);
     // The published simulator adds the write time once to the step's end and once more to the event that ends it.
     heap_.push({end_ms + write_ms, Kind::kCheckpointDone, 0});
     heap_.heapify();
@@ -328,9 +349,10 @@ class Replay {
     return (active + waiting_) / setup_.stages > pipelines_;
   }
 
-  void phase(double rate) {
-    recovery_internal::add_phase(phases_, {.from_s = static_cast<double>(now_ms_) / 1000,
-                                           .live = static_cast<int>(hosts_.size()),
+  void phase(double rate) { phase(rate, now_ms_); }
+  void phase(double rate, int64_t from_ms) {
+    recovery_internal::add_phase(phases_, {.from_s = static_cast<double>(from_ms) / 1000,
+                                           .live = live(),
                                            .used = rate > 0 ? used_ : 0,
                                            .samples_per_s = rate});
   }
@@ -353,28 +375,28 @@ class Replay {
     result_.steps = steps_;
     const double host_hours = sum_hosts(end_h);
     if (end_h > 0) result_.mean_hosts = host_hours / end_h;
-    const double gpus = setup_.gpus_per_host;
+    const recovery_internal::HostTime& time = books_.settled();
+    const double gpu_h = setup_.gpus_per_host / kMsPerHour;  // of a host's millisecond
+    result_.lost_gpu_h = time.lost * gpu_h;
+    result_.changing_gpu_h = time.changing * gpu_h;
+    result_.checkpoint_gpu_h = time.checkpoint * gpu_h;
+    result_.idle_gpu_h = time.idle * gpu_h;
+    result_.usd = time.hosts / kMsPerHour * setup_.usd_per_host_hour;
     double kept_ms = 0;
     double rate_hours = 0;
     for (size_t i = 0; i < track_.size(); ++i) {
       const Step& step = track_[i];
       const bool kept = i < kept_.size() && kept_[i] > 0;
       rate_hours += i < kept_.size() ? (step.to_h - step.from_h) * kept_[i] : 0;
-      kept_ms += kept ? static_cast<double>(step.took_ms) : 0;
-      const double used_h = static_cast<double>(step.took_ms) / kMsPerHour * step.used * gpus;
-      (kept ? result_.training_gpu_h : result_.lost_gpu_h) += used_h;
+      kept_ms += kept ? static_cast<double>(step.nominal.ms) : 0;
+      (kept ? result_.training_gpu_h : result_.lost_gpu_h) += step.nominal.used * gpu_h;
       result_.lost_samples += kept ? 0 : setup_.samples_per_step;
-      result_.idle_gpu_h += static_cast<double>(step.took_ms) / kMsPerHour * (step.live - step.used) * gpus;
     }
     result_.samples = rate_hours * 3600;
     if (end_h > start_h) {
       result_.samples_per_s = rate_hours / (end_h - start_h);
       result_.ettr = kept_ms / kMsPerHour / (end_h - start_h);
     }
-    result_.checkpoint_gpu_h = checkpoint_host_ms_ / kMsPerHour * gpus;
-    const double counted = result_.training_gpu_h + result_.lost_gpu_h + result_.idle_gpu_h + result_.checkpoint_gpu_h;
-    result_.changing_gpu_h = std::max(0.0, host_hours * gpus - counted);
-    result_.usd = host_hours * setup_.usd_per_host_hour;
     result_.phases = std::move(phases_);
     return result_;
   }
@@ -396,6 +418,7 @@ class Replay {
   Status status_ = Status::kStopped;
   int64_t now_ms_ = 0;
   int64_t start_ms_ = -1;
+  int64_t rendezvous_from_ms_ = 0;
   int64_t step_end_ms_ = 0;
   int64_t step_ms_ = 0;
   int64_t version_ = 0;
@@ -405,11 +428,11 @@ class Replay {
   int64_t fallback_step_ = 0, fallback_at_ms_ = 0;
   bool removed_ = false, has_checkpoint_ = false;
   double checkpoint_h_ = 0;
-  double checkpoint_host_ms_ = 0;
   std::vector<Step> track_;
   std::vector<double> kept_;  // samples/s of each step; 0 = its samples were lost. May be longer than track_
   std::vector<std::pair<double, int>> live_track_;
   std::vector<RecoveryPhase> phases_;
+  recovery_internal::ReplayBooks books_;
   RecoveryResult result_;
 };
 

@@ -68,8 +68,17 @@ TEST(Replay, OfTemplatesByHand) {
   EXPECT_NEAR(result->samples, 54, 1e-9);
   EXPECT_NEAR(result->samples_per_s, 54.0 / 21, 1e-9);
   EXPECT_NEAR(result->mean_hosts, (60 * 3 + 8 * 2) / 68.0, 1e-9);
+  EXPECT_EQ(result->restarts, 1);  // the start is none
   EXPECT_NEAR(testing::all_gpu_hours(*result) * 3600, 60 * 3 + 8 * 2, 1e-6);
-  EXPECT_NEAR(result->training_gpu_h * 3600, 12 * 3 + (2 + 4 + 3) * 2, 1e-6);
+  EXPECT_NEAR(result->training_gpu_h * 3600, 13 * 3 + (1 + 6) * 2, 1e-6);
+  // Stopped until 45, together at 47; the step that ends at 61 counts, the second from there to 62 is the change's.
+  EXPECT_NEAR(result->idle_gpu_h * 3600, 45 * 3, 1e-6);
+  EXPECT_NEAR(result->changing_gpu_h * 3600, 2 * 3 + 2, 1e-6);
+  EXPECT_EQ(result->lost_gpu_h, 0);
+  EXPECT_NEAR(result->ettr, 20.0 / 21, 1e-12);
+  std::vector<std::pair<double, double>> phases;
+  for (const RecoveryPhase& phase : result->phases) phases.emplace_back(phase.from_s, phase.samples_per_s);
+  EXPECT_EQ(phases, (std::vector<std::pair<double, double>>{{45, 0}, {47, 3}, {61, 0}, {62, 2}}));
 }
 
 // With a cost of 10 s the second of two losses finds the hosts assigned by the first rendezvous: the job stops for
@@ -86,6 +95,10 @@ TEST(Replay, StopsAtASecondLossInARendezvous) {
   // Together at 55, steps of 1.5 s: 56.5 … 68.5 are nine; together at 70 on two hosts: 73; at 75 it stops.
   EXPECT_EQ(result->steps, 10);
   EXPECT_NEAR(result->to_s, 73, 1e-9);
+  // Ready at 45; from 68.5 to 70 nothing that counts is run, by four hosts less those lost.
+  EXPECT_NEAR(result->changing_gpu_h * 3600, 10 * 4 + 1.5 * 2, 1e-6);
+  EXPECT_NEAR(result->ettr, 16.5 / 18, 1e-12);
+  EXPECT_NEAR(testing::all_gpu_hours(*result) * 3600, 60 * 4 + 5 * 3 + 8 * 2, 1e-6);
   ASSERT_FALSE(result->phases.empty());
   EXPECT_EQ(result->phases.back().samples_per_s, 0);
 }
@@ -102,6 +115,7 @@ TEST(Replay, OfCheckpointRestartByHand) {
   EXPECT_NEAR(result->samples, 7 * 6, 1e-9);
   EXPECT_NEAR(result->lost_samples, 6, 1e-9);
   EXPECT_NEAR(result->from_s, 46, 1e-9);
+  EXPECT_NEAR(testing::all_gpu_hours(*result) * 3600, 60 * 3 + (result->to_s - 60) * 2, 1e-6);
   setup.checkpoints.rolls_back = false;
   const auto kind = replay_published(setup);
   ASSERT_TRUE(kind.ok());
@@ -135,6 +149,9 @@ TEST(Replay, OfRedundancyByHand) {
   // floor(0.5 x 500 ms): 81.75. Two seconds to rebalance: 83.75, three hosts are one pipeline, steps of 2 s: 85.75 …
   // 99.75.
   EXPECT_EQ(result->steps, 21 + 8);
+  EXPECT_NEAR(result->lost_gpu_h * 3600, 0.25 * 3, 1e-6);  // what is redone
+  EXPECT_NEAR(result->changing_gpu_h * 3600, 5 * 4 + 2 * 3, 1e-6);
+  EXPECT_NEAR(testing::all_gpu_hours(*result) * 3600, 81 * 4 + 18.75 * 3, 1e-6);
   EXPECT_EQ(result->fatal, 0);
   EXPECT_NEAR(result->to_s, 99.75, 1e-9);
 }

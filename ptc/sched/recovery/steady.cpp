@@ -28,6 +28,7 @@ class Steady {
         ledger_(setup) {}
 
   absl::StatusOr<RecoveryResult> run() {
+    if (!(until_s_ > 0)) return invalid("recovery: the host trace has no events; say how long it runs: until=…");
     size_t next = 0;
     while (problem_.ok()) {
       const double event_s = next < events_.size() ? events_[next].at_s : kNever;
@@ -121,14 +122,20 @@ class Steady {
   void on_loss(int lost) {
     const int before = used();
     if (redundancy()) return redundancy_loss();
+    std::vector<int> places;
+    for (int place = 0; place < before; ++place) {
+      const int host = members_[static_cast<size_t>(place)];
+      if (std::find(gone_.begin(), gone_.end(), host) != gone_.end()) places.push_back(place);
+    }
     std::erase_if(members_, [this](int host) { return usable_[static_cast<size_t>(host)] == 0; });
     gone_.clear();
     const int to = target();
-    const HostChange what{.from = before, .to = to, .lost = lost};
+    const HostChange what{.from = before, .to = to, .lost = lost, .lost_places = std::move(places)};
     const bool by_checkpoint = setup_.design == RecoveryDesign::kCheckpointRestart ||
                                setup_.design == RecoveryDesign::kSpareSwap ||
                                (setup_.costs.state_survives && !setup_.costs.state_survives(what));
     if (by_checkpoint) {
+      ledger_.fatal();
       ledger_.roll_back();
     } else if (setup_.costs.step_lost) {
       ledger_.lose_step();
@@ -189,7 +196,7 @@ class Steady {
     }
     const int to = target();
     if (to == 0 || (to == used() && ledger_.rate() > 0)) return;
-    const HostChange what{.from = used(), .to = to, .lost = 0};
+    const HostChange what{.from = used(), .to = to, .lost = 0, .lost_places = {}, .resumes = used() == 0 && trained_};
     const std::optional<double> cost = cost_s(what);
     if (!cost) return;
     const double now = ledger_.rate();
@@ -213,10 +220,11 @@ class Steady {
     doubled_.assign(members_.size(), 0);
     const double rate = hosts > 0 ? throughput(hosts) : 0;
     grid_rate_ = rate;
-    ledger_.restarted();
+    if (hosts > 0 && std::exchange(ran_, true)) ledger_.restarted();
     ledger_.set_used(used());
     ledger_.set_rate(rate);
     action_s_ = kNever;
+    trained_ = trained_ || hosts > 0;
     if (hosts == 0 || !problem_.ok()) return ledger_.stop();
     const std::optional<double> cost = fixed_s ? fixed_s : cost_s(what);
     if (!cost) return;
@@ -249,6 +257,8 @@ class Steady {
   std::vector<uint8_t> doubled_;  // by place: works for two
   std::vector<std::pair<int, double>> fastest_;  // by hosts available: how many to use, samples/s
   double grid_rate_ = 0;
+  bool ran_ = false;  // it has started once
+  bool trained_ = false;
   double action_s_ = kNever;  // look again then
   absl::Status problem_;
   recovery_internal::Ledger ledger_;

@@ -36,7 +36,8 @@ TEST(Steady, CheckpointRestartByHand) {
   EXPECT_NEAR(result.changing_gpu_h * 3600, 75, 1e-9);
   EXPECT_NEAR(all_gpu_hours(result) * 3600, 1450, 1e-9);
   EXPECT_EQ(result.losses, 1);
-  EXPECT_EQ(result.restarts, 2);  // the start and the loss
+  EXPECT_EQ(result.restarts, 1);  // the loss; the start is none
+  EXPECT_EQ(result.fatal, 1);     // back to a checkpoint
 }
 
 // A checkpoint that is being written when a host goes counts for nothing.
@@ -70,7 +71,8 @@ TEST(Steady, ReshardLeavesAtTheNotice) {
   EXPECT_NEAR(result.samples, 1002 + 3 * (400 - 270.5), 1e-9);
   EXPECT_EQ(result.lost_samples, 0);
   EXPECT_EQ(result.losses, 1);
-  EXPECT_EQ(result.restarts, 2);
+  EXPECT_EQ(result.restarts, 1);
+  EXPECT_EQ(result.fatal, 0);
 }
 
 TEST(Steady, ReshardGoesBackWhenTheStateIsGone) {
@@ -160,11 +162,20 @@ TEST(Steady, SpareSwapByHand) {
   trace.events = {host_event(50, Kind::kFailed, {2})};  // the spare
   const RecoveryResult spare = run(setup);
   EXPECT_NEAR(spare.samples, 200, 1e-9);
-  EXPECT_EQ(spare.restarts, 1);
+  EXPECT_EQ(spare.restarts, 0);
   // No spare is left at 70; host 0 is back at 80.
   trace.events = {host_event(50, Kind::kFailed, {0}), host_event(70, Kind::kFailed, {1}),
                   host_event(80, Kind::kUp, {0})};
-  EXPECT_NEAR(run(setup).samples, 40, 1e-9);
+  const RecoveryResult none = run(setup);
+  EXPECT_NEAR(none.samples, 40, 1e-9);
+  EXPECT_EQ(none.restarts, 2);  // at 50 and 80; at 70 it stopped
+}
+
+TEST(Steady, RefusesARunOfNoTime) {
+  const Availability trace;
+  const auto result = simulate_steady(linear_setup(RecoveryDesign::kReshard, trace, 4, 0));
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.status().ToString().find("until="), std::string::npos);
 }
 
 TEST(Steady, SaysWhichCostIsNone) {

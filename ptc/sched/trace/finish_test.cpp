@@ -51,6 +51,32 @@ TEST(Finish, ANoticeThatIsPendingWhenTheWindowOpensIsKept) {
   EXPECT_EQ(events[1].at_s, 20);
 }
 
+// Notice is 120 s: a is told at 1000, when it comes, behind that; b, there from 0, at 940; c, gone at once, never.
+TEST(Finish, NobodyHearsOfAHostBeforeItComes) {
+  Reading reading = reading_with(with_host_options({}, "names"), TraceContent::kHosts, {"notice=120s"});
+  reading.origin = 0;
+  reading.change({"f.csv", 1}, 0, true, "b");
+  for (const char* name : {"a", "c"}) reading.change({"f.csv", 2}, 1000, true, name);
+  reading.change({"f.csv", 3}, 1000, false, "c");
+  for (const char* name : {"a", "b"}) reading.change({"f.csv", 4}, 1060, false, name);
+  const Window window = read_window(reading);
+  const auto got = finish(std::move(reading), window);
+  ASSERT_TRUE(got.ok()) << message_of(got.status());
+  std::vector<std::string> told;
+  bool a_came = false;
+  for (const FleetEvent& event : got->hosts.availability.events) {
+    for (const HostId host : event.hosts) {
+      const std::string& name = got->hosts.hosts[static_cast<size_t>(host.value)];
+      a_came = a_came || (event.kind == FleetEvent::Kind::kUp && name == "a");
+      if (event.kind != FleetEvent::Kind::kNotice) continue;
+      EXPECT_EQ(event.until_s, 1060);
+      EXPECT_TRUE(a_came || name != "a");
+      told.push_back(name + " " + std::to_string(static_cast<int>(event.at_s)));
+    }
+  }
+  EXPECT_EQ(told, (std::vector<std::string>{"b 940", "a 1000"}));
+}
+
 TEST(Finish, PlacesAreTakenFromTheLowest) {
   Reading reading = reading_with(with_host_options({}, "slots"), TraceContent::kHosts);
   reading.origin = 0;

@@ -24,7 +24,9 @@ namespace {
 
 constexpr size_t kMaxLineBytes = size_t{64} << 20;
 constexpr size_t kErrorLinesKept = 8, kErrorLineBytes = 400;
-constexpr double kGraceS = 1;  // to end by itself after EOF, and again after SIGTERM
+constexpr size_t kErrorBytesAtOnce = size_t{128} << 10;  // twice what a pipe holds: a program that ended is read whole
+constexpr size_t kErrorLineShown = size_t{64} << 10;     // the rest of a longer line is dropped
+constexpr double kGraceS = 1;                            // to end by itself after EOF, and again after SIGTERM
 
 struct Pipe {
   int read = -1, write = -1;
@@ -185,21 +187,30 @@ bool LineProcess::receive_some() {
   return true;
 }
 
+// A bounded part of what there is: a program that writes faster than we read must not keep us from our deadline.
 void LineProcess::receive_errors() {
   if (err_ < 0) return;
   std::array<char, 4096> buffer;
   ssize_t n = 0;
-  while ((n = ::read(err_, buffer.data(), buffer.size())) > 0) {
-    error_part_.append(buffer.data(), static_cast<size_t>(n));
-    size_t from = 0;
-    for (size_t end = 0; (end = error_part_.find('\n', from)) != std::string::npos; from = end + 1) {
-      show_error_line(error_part_.substr(from, end - from));
-    }
-    error_part_.erase(0, from);
+  for (size_t taken = 0; taken < kErrorBytesAtOnce; taken += static_cast<size_t>(n)) {
+    n = ::read(err_, buffer.data(), buffer.size());
+    if (n <= 0) break;
+    take_errors(std::string_view(buffer.data(), static_cast<size_t>(n)));
   }
   if (n != 0) return;
   close_end(err_);  // poll would report its end again and again
   if (!error_part_.empty()) show_error_line(std::exchange(error_part_, ""));
+}
+
+void LineProcess::take_errors(std::string_view text) {
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    const std::string_view part = text.substr(0, end);
+    error_part_ += part.substr(0, kErrorLineShown - error_part_.size());
+    if (end == std::string_view::npos) return;
+    show_error_line(std::exchange(error_part_, ""));
+    text.remove_prefix(end + 1);
+  }
 }
 
 void LineProcess::show_error_line(const std::string& line) {
@@ -214,12 +225,19 @@ std::string LineProcess::last_words() {
   return fmt::format("; its last line on stderr: {}", error_lines_.back());
 }
 
+// Whatever else is left of its group goes with the program, before the group's number can be another's.
 bool LineProcess::reap(int& status, double wait_s) {
   const auto until = Clock::now() + std::chrono::duration<double>(wait_s);
   while (pid_ > 0) {
-    const pid_t done = ::waitpid(pid_, &status, WNOHANG);
-    if (done == pid_ || (done < 0 && errno != EINTR)) {
+    siginfo_t end{};
+    const int error = ::waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOHANG | WNOWAIT);
+    if (error == 0 && end.si_pid == pid_) {
+      ::kill(-pid_, SIGKILL);
+      while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+      }
       pid_ = -1;
+    } else if (error != 0 && errno != EINTR) {
+      pid_ = -1;  // somebody else has waited for it
     } else if (Clock::now() >= until) {
       return false;
     } else {

@@ -1,12 +1,14 @@
 #pragma once
 // A program that answers lines with lines: started by a shell, spoken to over pipes, gone when this object is. One thread.
 // Nothing it does can hang us or leave a zombie: every wait has a deadline, and the end is EOF on its input, then SIGTERM, then
-// SIGKILL to its process group. A program that goes away is an error here, never a SIGPIPE.
+// SIGKILL to its process group; what it started in its group and left behind is killed when it ends. A program that goes away
+// is an error here, never a SIGPIPE.
 
 #include <chrono>
 #include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,8 +17,8 @@ namespace scalai::sched {
 
 class LineProcess {
  public:
-  // Runs `sh -c command` in `folder` ("" = where we are). What it writes to stderr goes to ours, each line after `prefix`; the last
-  // lines are kept for messages. Error: FailedPrecondition, it cannot be started.
+  // Runs `sh -c command` in `folder` ("" = where we are). What it writes to stderr goes to ours, each line (of a
+  // longer one the first 64 KiB) after `prefix`; the last lines are kept for messages. Error: FailedPrecondition, it cannot be started.
   static absl::StatusOr<std::unique_ptr<LineProcess>> start(const std::string& command, const std::string& folder,
                                                             const std::string& prefix);
   ~LineProcess();
@@ -36,6 +38,7 @@ class LineProcess {
   // Takes in what there is; false at its end.
   bool receive_some();
   void receive_errors();
+  void take_errors(std::string_view text);
   void show_error_line(const std::string& line);
   std::string ended();       // "ended with exit code 3", after waiting for it
   std::string last_words();  // of stderr, for messages

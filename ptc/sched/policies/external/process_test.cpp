@@ -5,6 +5,10 @@
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <thread>
 
 #include "ptc/base/status.h"
 
@@ -61,6 +65,35 @@ TEST(LineProcess, AStubbornProgramIsKilled) {
   EXPECT_FALSE(process->ask(std::string(1 << 20, 'x'), 0.2).ok());
   process.reset();
   expect_no_children();
+}
+
+// It fills stderr as fast as we read, with one line that never ends.
+TEST(LineProcess, AFloodOnStderrEndsAtTheDeadline) {
+  auto process = start("tr '\\0' x < /dev/zero >&2");
+  const auto answer = process->ask("x", 0.3);
+  EXPECT_THAT(message_of(answer.status()), ::testing::StartsWith("it gave no answer within 0.3 s"));
+  ::testing::internal::CaptureStderr();
+  process.reset();
+  EXPECT_LE(::testing::internal::GetCapturedStderr().size(), (size_t{64} << 10) + 100) << "a line is cut";
+  expect_no_children();
+}
+
+// Whether a process of this number runs: one that ended and that nobody has waited for does not.
+bool runs(const std::string& pid) {
+  std::ifstream file("/proc/" + pid + "/stat");
+  const std::string stat{std::istreambuf_iterator<char>(file), {}};
+  const size_t name_end = stat.rfind(") ");
+  return name_end != std::string::npos && stat[name_end + 2] != 'Z';
+}
+
+TEST(LineProcess, WhatItLeavesBehindGoesToo) {
+  auto process = start("sleep 321 & read line; echo $!; exec cat > /dev/null");
+  const auto pid = process->ask("x", 10);
+  ASSERT_TRUE(pid.ok()) << pid.status();
+  EXPECT_TRUE(runs(*pid));
+  process.reset();
+  for (int wait = 0; wait < 500 && runs(*pid); ++wait) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_FALSE(runs(*pid));
 }
 
 TEST(LineProcess, ADeadProgramIsDescribed) {

@@ -130,6 +130,9 @@ absl::Status Application::read_steps(const std::string& folder) {
     grid_[static_cast<int>(row[0])][static_cast<int>(row[1])].push_back(
         {static_cast<int64_t>(row[2]), {row[3], row[4]}});
   }
+  if (grid_.empty() || grid_.begin()->first != 1) {  // more nodes are measured against one
+    return invalid(fmt::format("{}: no placement on one node (1 to 4)", placements));
+  }
   for (auto& [nodes, by_replicas] : grid_) {
     for (auto& [replicas, curve] : by_replicas) {
       std::sort(curve.begin(), curve.end(), [](const Sample& a, const Sample& b) { return a.local < b.local; });

@@ -127,6 +127,7 @@ TEST(Application, NamesFileRowAndFieldOfWhatIsWrong) {
   EXPECT_NE(problem("placements.csv", header + "1,4,1,0,9\n").find("more than 4"), std::string::npos);
   EXPECT_NE(problem("placements.csv", header + "15,4,1,0\n").find("placement 15"), std::string::npos);
   EXPECT_NE(problem("placements.csv", header).find("no rows"), std::string::npos);
+  EXPECT_NE(problem("placements.csv", header + "11,4,1,0\n").find("no placement on one node"), std::string::npos);
   EXPECT_NE(problem("placements.csv", header + "1,4,inf,0\n").find("field 3"), std::string::npos);
   EXPECT_NE(problem("validation-8.csv", "progress,iteration,metric,grad_sqr,grad_var\n5,1,0,1,1\n5,2,0,1,1\n")
                 .find("progress does not grow in epoch 2"),

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "ptc/base/random.h"
 #include "ptc/sched/policies/order/order_testing.h"
 
 namespace scalai::sched::order {
@@ -60,6 +61,61 @@ TEST(ByLength, TimeInChangesIsNotTimeLeft) {
   // a: 10 s, stopped by b until 30; changes until 60 but is stopped by d at 50 with 90 s left: as many as c, which came
   // later.
   EXPECT_THAT(finish_times(outcome), ElementsAre(60 + 30 + 90, 30, 180 + 90, 60));
+}
+
+// a resumes at 600 and trains from 900 on: at 890 it has 500 s left, not 210, and c has 300.
+TEST(ByLength, ARunningJobThatChangesKeepsWhatItHasLeft) {
+  const Workload workload{.name = "",
+                          .jobs = {testing::rigid_job("a", 0, 1, 1000), testing::rigid_job("b", 500, 1, 100),
+                                   testing::rigid_job("c", 890, 1, 300)}};
+  for (const char* name : {"srtf", "srsf"}) {
+    for (const char* elastic : {"false", "true"}) {
+      SCOPED_TRACE(fmt::format("{} elastic={}", name, elastic));
+      const Outcome outcome = play(make_order_policy(name, {{"elastic", elastic}}).get(), workload,
+                                   testing::plain_fleet(1, 1), nullptr, nullptr, 300);
+      EXPECT_THAT(finish_times(outcome), ElementsAre(1190 + 300 + 500, 600, 1190));
+    }
+  }
+}
+
+// Job by job kept up to date is the same as filled from scratch (`elastic`, with jobs that are not): with changes,
+// checkpoints that are written, and hosts that fail.
+TEST(ByLength, KeptUpToDateIsFilledFromScratch) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Random random(seed);
+    Workload workload;
+    double at_s = 0;
+    for (int k = 0; k < 60; ++k) {
+      at_s += random.uniform() * 60;
+      const int gpus = 1 << static_cast<int>(random.uniform() * 3);
+      workload.jobs.push_back(testing::rigid_job(std::to_string(k), at_s, gpus, 20 + random.uniform() * 400));
+    }
+    Availability availability;
+    availability.events = {{.at_s = 700.5, .kind = FleetEvent::Kind::kFailed, .hosts = {HostId(1)}},
+                           {.at_s = 900.5, .kind = FleetEvent::Kind::kUp, .hosts = {HostId(1)}}};
+    const Fleet fleet = testing::plain_fleet(2, 4);
+    const testing::PlainThroughput plain;
+    for (const char* name : {"srtf", "srsf"}) {
+      std::vector<double> finish[2];
+      for (int whole = 0; whole < 2; ++whole) {
+        const auto policy = make_order_policy(name, {{"elastic", whole == 1 ? "true" : "false"}});
+        const auto changes = make_constant_changes({.change_s = 50, .start_s = 7});
+        const auto outcome =
+            run(sched::Setup{.workload = &workload,
+                             .fleet = &fleet,
+                             .availability = &availability,
+                             .throughput = &plain,
+                             .policy = policy.get(),
+                             .changes = changes.get(),
+                             .options = {.checkpoints = {.every_s = 30, .write_s = seed % 2 == 0 ? 20.0 : 0}},
+                             .watcher = {}});
+        ASSERT_TRUE(outcome.ok()) << message_of(outcome.status());
+        finish[whole] = finish_times(*outcome);
+      }
+      EXPECT_THAT(finish[0], ::testing::Pointwise(::testing::DoubleNear(1e-6), finish[1])) << name;
+    }
+  }
 }
 
 TEST(ByLength, ElasticJobsTakeWhatIsLeft) {

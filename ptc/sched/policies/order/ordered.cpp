@@ -35,6 +35,7 @@ class OrderedPolicy : public Policy {
   void take_capacity(const View& view);
   void watch(const View& view, JobId id);
   void correct(const View& view, JobId id);
+  void correct_held_up(const View& view);
   double next_jump_s(const View& view, const std::vector<Grant>& grants);
   void pack(const View& view, Decision* decision) const;
   bool holds(JobId id) const { return static_cast<size_t>(id.value) < holds_.size() && holds_[id.value] != 0; }
@@ -50,6 +51,8 @@ class OrderedPolicy : public Policy {
   // Without preemption: jobs that stay on hosts under notice for lack of room elsewhere. They are not in the fill.
   std::vector<JobId> stranded_;
   std::vector<JobId> noticed_;  // running jobs to be moved off hosts
+  // Running jobs whose keys may fall slower than `pace`: they change, write checkpoints, or share the fabric.
+  std::set<JobId> held_up_;
 };
 
 // Jobs on hosts under notice are moved; without preemption, if there is room, in the order they came.
@@ -119,7 +122,9 @@ void OrderedPolicy::take(const View& view, const Event& event) {
       break;
     }
     case Event::Kind::kRate:
-      if (order_->pace(view.job(event.job)) > 0) fill_.set_key(id, order_->key(view, event.job));
+      if (order_->pace(view.job(event.job)) <= 0) break;
+      fill_.set_key(id, order_->key(view, event.job));
+      held_up_.insert(event.job);
       break;
     case Event::Kind::kCapacity: break;
     case Event::Kind::kTimer: break;
@@ -134,6 +139,23 @@ void OrderedPolicy::jump(const View& view) {
   }
 }
 
+// Before anything is decided: the keys of these jobs fell at full pace, which they did not. Moving them back to where
+// they are starts and stops nobody, but tells who goes first from now on. A job that trains evenly at the rate of its
+// key needs no more looking after: O(log n) for each change of GPUs and each event during it.
+void OrderedPolicy::correct_held_up(const View& view) {
+  std::erase_if(held_up_, [&](JobId id) {
+    if (!fill_.runs(id.value)) return true;
+    const Progress progress = view.progress(id);
+    if (progress.placement.empty()) return true;  // ended or lost just now, which an event says
+    const double key = order_->key(view, id);
+    if (std::abs(key - fill_.key(id.value)) > 1e-9 * std::abs(key)) fill_.set_key(id.value, key);
+    const Job& job = view.job(id);
+    return progress.even_per_s > 0 &&
+           progress.even_per_s ==
+               view.throughput().rate(job, progress.placement.type, job.gpus, progress.work_done).per_s;
+  });
+}
+
 // The key of a job that was stopped is where it fell to at full pace; it may have been held up by a change. It moves
 // back in the line, which starts nobody: it did not fit further ahead.
 void OrderedPolicy::correct(const View& view, JobId id) {
@@ -145,6 +167,7 @@ void OrderedPolicy::correct(const View& view, JobId id) {
 Decision OrderedPolicy::step(const View& view, std::span<const Event> events) {
   fill_.set_now(view.now_s());
   noticed_.clear();
+  correct_held_up(view);
   const auto frees_stranded = [this](const Event& event) {
     return event.kind == Event::Kind::kCapacity ||
            std::find(stranded_.begin(), stranded_.end(), event.job) != stranded_.end();
@@ -171,6 +194,9 @@ Decision OrderedPolicy::step(const View& view, std::span<const Event> events) {
     if (!fill_.runs(id.value) || std::any_of(decision.grants.begin(), decision.grants.end(), has)) continue;
     decision.grants.push_back(
         Grant{.job = id, .type = GpuType(0), .gpus = view.job(id).gpus, .hosts = {}, .beside = JobId()});
+  }
+  for (const Grant& grant : decision.grants) {
+    if (grant.gpus > 0 && order_->pace(view.job(grant.job)) > 0) held_up_.insert(grant.job);
   }
   if (!jumps_.empty()) decision.wake_at_s = jumps_.begin()->first;
   return decision;

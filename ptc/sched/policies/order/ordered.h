@@ -1,7 +1,8 @@
 #pragma once
 // A policy that is an order: jobs are given GPUs by priority, greedily, until no more fit. On a fleet of one GPU type
-// rigid jobs go through GreedyFill, which costs O(log n) an event; several types, elastic jobs and orders that change
-// with time by themselves are filled from scratch at each event (fill_all).
+// rigid jobs go through GreedyFill, which costs O(log n) an event, and as much again for each running job whose key may
+// fall slower than its pace (it changes, checkpoints are written, the fabric is shared); several types, elastic jobs and orders that
+// change with time by themselves are filled from scratch at each event (fill_all).
 
 #include <memory>
 #include <set>

@@ -48,7 +48,7 @@ class DeadlinePolicy : public Policy {
   bool has_net() const { return rule_ == DeadlineRule::kGreedy || rule_ == DeadlineRule::kUniformProgress; }
   bool saved(JobId id) const { return std::binary_search(saved_.begin(), saved_.end(), id); }
 
-  // Jobs the safety net has caught, then those with GPUs, then the others.
+  // Jobs the safety net has caught, those on demand first, then on spot; then others with GPUs, then the rest.
   std::vector<JobId> ordered(const View& view, const Market& market) {
     std::vector<std::pair<int, JobId>> keyed;
     for (const JobId id : view.active()) {
@@ -58,7 +58,9 @@ class DeadlinePolicy : public Policy {
             clock.has_deadline() && clock.slack_s() < kInstant_s && market.serves(view.job(id), on_demand_);
         if (caught) saved_.insert(std::upper_bound(saved_.begin(), saved_.end(), id), id);
       }
-      keyed.emplace_back(saved(id) ? 0 : market.holds(id) ? 1 : 2, id);
+      const bool holds = market.holds(id);
+      const bool stays = holds && view.progress(id).placement.type == on_demand_;
+      keyed.emplace_back((saved(id) ? 0 : 3) + (stays && saved(id) ? 0 : holds ? 1 : 2), id);
     }
     std::sort(keyed.begin(), keyed.end());
     std::vector<JobId> ids;
@@ -82,15 +84,26 @@ class DeadlinePolicy : public Policy {
     const GpuType now = market.holds(id) ? view.progress(id).placement.type : GpuType();
     const bool demand_fits = market.free(on_demand_) >= view.job(id).gpus;
     const GpuType demand = demand_fits && market.rate(id, on_demand_) > 0 ? on_demand_ : GpuType();
-    if (rule_ == DeadlineRule::kOnDemandOnly || saved(id)) return demand;
+    if (rule_ == DeadlineRule::kOnDemandOnly || (saved(id) && demand.valid())) return demand;
     const bool keeps = now.valid() && market.is_spot(now) && market.free(now) >= view.job(id).gpus;
     const GpuType spot = keeps ? now : market.cheapest_spot(id);
-    if (rule_ == DeadlineRule::kSpotOnly) return spot;
+    // Late or nearly so, and nothing left on demand: spot is better than to wait.
+    if (rule_ == DeadlineRule::kSpotOnly || saved(id)) return spot;
     const Clock clock = clock_of(view, market, id);
     if (!clock.has_deadline()) return spot.valid() ? spot : demand;
-    wake_at_s = std::min(wake_at_s, view.now_s() + std::max(kInstant_s, clock.slack_s()));
+    wake_at_s = std::min(wake_at_s, view.now_s() + slack_wake_s(view, clock, id));
     if (rule_ == DeadlineRule::kGreedy) return spot;
     return uniform(view, clock, now, {spot, demand}, wake_at_s);
+  }
+
+  // Until the slack is used up. A job that trains evenly at the reference rate or faster uses up none; one that is held
+  // up now and then (a change, checkpoints) uses up less than the clock says, so that looking once a second will do.
+  static double slack_wake_s(const View& view, const Clock& clock, JobId id) {
+    const Progress progress = view.progress(id);
+    const double used_up = 1 - progress.even_per_s * clock.work_s / view.job(id).work;
+    if (used_up <= kEven) return kNever;
+    const bool held_up = !progress.placement.empty() && progress.even_per_s <= 0;
+    return std::max(held_up ? kGlance_s : kInstant_s, clock.slack_s() / used_up);
   }
 
   struct Offers {

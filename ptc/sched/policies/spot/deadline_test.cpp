@@ -119,6 +119,39 @@ TEST(Deadline, TheSafetyNetGoesFirst) {
   EXPECT_LE(run.outcome.jobs[1].finish_s, 5000);
 }
 
+// The net catches the job while another one holds the only GPU on demand: it stays where it is.
+TEST(Deadline, ACaughtJobKeepsItsSpotGpuWhenNoneIsOnDemand) {
+  for (const DeadlineRule rule : {DeadlineRule::kGreedy, DeadlineRule::kUniformProgress}) {
+    SpotRun run;
+    run.fleet = testing::spot_fleet(2, 1);
+    run.availability.events = {spot_event(100, Kind::kTaken, 0), spot_event(100, Kind::kTaken, 1),
+                               spot_event(110, Kind::kUp, 0), spot_event(110, Kind::kUp, 1)};
+    run.workload.jobs = {due_job(1000, 1305), due_job(3000, 2000)};  // the second is late from the start
+    run.change_s = 100;
+    run.run(*make_deadline_policy(rule, ""));
+    EXPECT_EQ(run.stays.back().where, "spot");
+    EXPECT_LT(run.outcome.jobs[0].finish_s, 1400);
+  }
+}
+
+TEST(Deadline, LateJobsRunBesideEachOther) {
+  SpotRun run;
+  run.fleet = testing::spot_fleet(2, 1);
+  for (int i = 0; i < 3; ++i) run.workload.jobs.push_back(due_job(1000, 500));
+  run.run(*make_deadline_policy(DeadlineRule::kGreedy, ""));
+  for (const JobRecord& record : run.outcome.jobs) EXPECT_EQ(record.finish_s, 1000);
+}
+
+// With 5 ms of slack that never change while it trains, there is nothing to decide.
+TEST(Deadline, LooksSeldomAtAJobThatTrains) {
+  SpotRun run;
+  run.fleet = testing::spot_fleet(1, 1);
+  run.workload.jobs = {due_job(3600, 3600.005)};
+  run.run(*make_deadline_policy(DeadlineRule::kGreedy, ""));
+  EXPECT_EQ(run.stays, (Stays{{0, "spot"}}));
+  EXPECT_LT(run.outcome.decisions, 10);
+}
+
 TEST(Deadline, RefusesWhatCanNeverRun) {
   SpotRun run;
   run.fleet = testing::spot_fleet(4, 1);

@@ -57,5 +57,7 @@ struct Clock {
 Clock clock_of(const View& view, const Market& market, JobId id);
 
 inline constexpr double kInstant_s = 1e-3;  // closer than this is now
+inline constexpr double kGlance_s = 1;      // between two looks at a job that trains, but not evenly
+inline constexpr double kEven = 1e-9;       // rates this close (relative) are the same
 
 }  // namespace scalai::sched::spot

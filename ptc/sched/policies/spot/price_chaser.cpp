@@ -120,7 +120,11 @@ class PriceChaser : public Policy {
     if (!type.valid() || view.job(id).deadline_s >= kNever) return;
     const double change_s = view.change_cost_s(id, view.job(id).gpus);
     const double spare_s = view.job(id).deadline_s - view.now_s() - finish_s(view, market, id, type) - change_s;
-    if (spare_s > kInstant_s) decision.wake_at_s = std::min(decision.wake_at_s, view.now_s() + spare_s);
+    // While it trains evenly on this type, the spare time stays what it is.
+    const Progress progress = view.progress(id);
+    const bool even = progress.placement.type == type && progress.even_per_s >= market.rate(id, type) * (1 - kEven);
+    if (spare_s <= kInstant_s || even) return;
+    decision.wake_at_s = std::min(decision.wake_at_s, view.now_s() + std::max(kGlance_s, spare_s));
   }
 
   double next_move_s(JobId id) const {

@@ -81,6 +81,14 @@ TEST(PriceChaser, TakesWhatIsLeftAfterALoss) {
   EXPECT_EQ(run.stays, (Stays{{0, "spot"}, {100, ""}, {100, "od"}}));
 }
 
+TEST(PriceChaser, LooksSeldomAtAJobThatTrains) {
+  SpotRun run;
+  run.fleet = testing::spot_fleet(1, 1);
+  run.workload.jobs = {due_job(3600, 3600.005)};
+  run.run(*make_price_chaser({}));
+  EXPECT_LT(run.outcome.decisions, 10);
+}
+
 // The cheap type does half the work a second: 1,000 s on the dear one, due at 1,200.
 TEST(PriceChaser, KeepsADeadline) {
   SpotRun run;

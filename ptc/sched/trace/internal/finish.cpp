@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "ptc/base/hash.h"
@@ -87,6 +88,34 @@ void take_slots(Reading& reading) {
   for (int slot = 0; slot < slots; ++slot) reading.hosts.push_back(fmt::format("host-{}", slot));
 }
 
+// A notice so long before each removal; of a host that came later than that when it comes, for nobody hears of it
+// before. One that comes and goes at one instant has none.
+std::vector<FleetEvent> notices_of(const std::vector<FleetEvent>& events, double notice_s) {
+  std::vector<FleetEvent> notices;
+  std::map<HostId, double> came_s;
+  for (const FleetEvent& event : events) {
+    if (event.kind == FleetEvent::Kind::kUp) {
+      for (const HostId host : event.hosts) came_s[host] = event.at_s;
+    }
+    if (event.kind != FleetEvent::Kind::kTaken || event.at_s <= 0) continue;
+    std::map<double, FleetEvent> by_time;
+    for (const HostId host : event.hosts) {
+      const auto came = came_s.find(host);
+      const double at_s = std::max({0.0, event.at_s - notice_s, came == came_s.end() ? 0 : came->second});
+      if (at_s >= event.at_s) continue;
+      FleetEvent& notice = by_time[at_s];
+      notice = {.at_s = at_s,
+                .kind = FleetEvent::Kind::kNotice,
+                .hosts = std::move(notice.hosts),
+                .until_s = event.at_s,
+                .cause = event.cause};
+      notice.hosts.push_back(host);
+    }
+    for (auto& [at_s, notice] : by_time) notices.push_back(std::move(notice));
+  }
+  return notices;
+}
+
 // Removals and additions as events, those of one instant and kind together.
 std::vector<FleetEvent> events_of(const Reading& reading, const Window& window, double origin) {
   std::vector<FleetEvent> events;
@@ -101,16 +130,8 @@ std::vector<FleetEvent> events_of(const Reading& reading, const Window& window, 
     events.back().hosts.emplace_back(change.host);
   }
   if (window.notice_s <= 0 || window.removed_hosts_failed) return events;
-  std::vector<FleetEvent> notices;
-  for (const FleetEvent& event : events) {
-    if (event.kind != FleetEvent::Kind::kTaken || event.at_s <= 0) continue;
-    FleetEvent notice = event;
-    notice.kind = FleetEvent::Kind::kNotice;
-    notice.at_s = std::max(0.0, event.at_s - window.notice_s);
-    notice.until_s = event.at_s;
-    notices.push_back(std::move(notice));
-  }
-  events.insert(events.end(), notices.begin(), notices.end());
+  const std::vector<FleetEvent> notices = notices_of(events, window.notice_s);
+  events.insert(events.end(), notices.begin(), notices.end());  // behind the Up of the same instant
   std::stable_sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.at_s < b.at_s; });
   return events;
 }
