@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "absl/strings/str_split.h"
 #include "apps/commands.h"
 #include "apps/output.h"
 #include "nlohmann/json.hpp"
@@ -195,6 +196,15 @@ int show(const absl::StatusOr<Imported>& imported, const Arguments& arguments) {
   return 0;
 }
 
+// --set may be given repeatedly, and each may hold several: name=value,name=value.
+std::vector<std::string> settings_of(const Arguments& arguments) {
+  std::vector<std::string> settings;
+  for (const std::string& text : arguments.texts("set")) {
+    for (std::string& one : std::vector<std::string>(absl::StrSplit(text, ','))) settings.push_back(std::move(one));
+  }
+  return settings;
+}
+
 int make(const Arguments& arguments) {
   if (!arguments.positional().empty()) return usage_error("import", "--generate makes a trace; it reads no files");
   const int64_t hosts = arguments.count("hosts"), gpus = arguments.count("gpus-per-host");
@@ -202,8 +212,8 @@ int make(const Arguments& arguments) {
   if (hosts > kMost || gpus < 1 || gpus > kMost)
     return usage_error("import", "--hosts or --gpus-per-host is out of range");
   return show(
-      sched::generate(arguments.text("generate"), arguments.list("set"), static_cast<uint64_t>(arguments.count("seed")),
-                      static_cast<int>(hosts), static_cast<int>(gpus)),
+      sched::generate(arguments.text("generate"), settings_of(arguments),
+                      static_cast<uint64_t>(arguments.count("seed")), static_cast<int>(hosts), static_cast<int>(gpus)),
       arguments);
 }
 
@@ -221,7 +231,7 @@ int import(const Arguments& arguments) {
   if (arguments.has("out") && overwrites_input(arguments.text("out"), files)) {
     return usage_error("import", "--out is one of the files to read");
   }
-  return show(sched::import_traces(words.front(), files, arguments.list("set")), arguments);
+  return show(sched::import_traces(words.front(), files, settings_of(arguments)), arguments);
 }
 
 }  // namespace
@@ -239,9 +249,10 @@ Command import_command() {
                       "format's options.",
        .options = {{.name = "out", .type = ValueType::kText, .value_name = "FILE", .help = "Where the trace goes."},
                    {.name = "set",
-                    .type = ValueType::kList,
+                    .type = ValueType::kTexts,
                     .value_name = "NAME=VALUE,…",
-                    .help = "Options of the format or generator; lists in a value are parted by \"+\"."},
+                    .help =
+                        "Options of the format or generator, also repeatedly; lists in a value are parted by \"+\"."},
                    {.name = "generate", .type = ValueType::kText, .value_name = "NAME", .help = "Makes a trace up."},
                    {.name = "seed",
                     .type = ValueType::kCount,

@@ -39,6 +39,7 @@ TEST_F(ImportCommand, SaysWhatIsThereAndWritesIt) {
   EXPECT_EQ(first["dropped"]["ran for no time"], 1);
   EXPECT_EQ(first["sizes"]["4"], 1);
   EXPECT_EQ(parsed("philly " + in + " --set=vc=b,origin=file")["jobs"], 1);
+  EXPECT_EQ(parsed("philly " + in + " --set=vc=b --set=origin=file")["jobs"], 1);
 }
 
 TEST_F(ImportCommand, ABadRowIsNamedAndNothingIsWritten) {
