@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "apps/cluster_limits.h"
 #include "apps/model_options.h"
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
@@ -23,8 +24,6 @@ using collection::ParallelConfig;
 using parallel::SearchSpace;
 using Devices = std::vector<DeviceId>;
 
-constexpr int kGpusPerHost = 8;
-constexpr int64_t kMostGpus = int64_t{1} << 18;
 constexpr int64_t kMostSamples = int64_t{1} << 24;  // of a batch, and tokens of a sequence
 // What a host has for a network card when nothing says it: the slowest that clusters of GPUs are built with.
 constexpr double kPlainNic = 12.5e9;
@@ -138,10 +137,10 @@ class Reader {
   std::optional<ParallelConfig> layout(const std::string& option) {
     if (!arguments_.has(option)) return std::nullopt;
     const auto config = collection::parse_layout(arguments_.text(option));
-    if (config.ok() && config->world() <= kMostGpus) return *config;
+    if (config.ok() && config->world() <= kMostDevices) return *config;
     if (!config.ok()) problems_.malformed(fmt::format("--{}: {}", option, message_of(config.status())));
     if (config.ok())
-      problems_.misfit(fmt::format("--{}: {} GPUs are more than {}", option, config->world(), kMostGpus));
+      problems_.misfit(fmt::format("--{}: {} GPUs are more than {}", option, config->world(), kMostDevices));
     return std::nullopt;
   }
 
@@ -233,14 +232,14 @@ class Reader {
 
   // As many cards a GPU, and the same price, as the kind has.
   void resize_host(plan::Host& host) {
-    const int gpus = positive("gpus-per-host", host.gpus, kMostGpus);
+    const int gpus = positive("gpus-per-host", host.gpus, kMostDevices);
     host.nics = std::max(1, host.nics * gpus / host.gpus);
     host.price_per_hour *= static_cast<double>(gpus) / host.gpus;
     host.gpus = gpus;
   }
 
   void read_network(plan::Host& host) {
-    if (arguments_.has("nics")) host.nics = positive("nics", 1, kMostGpus);
+    if (arguments_.has("nics")) host.nics = positive("nics", 1, kMostDevices);
     if (!arguments_.has("nic")) return;
     request_.network_of.clear();
     const auto rate = parse_bandwidth(arguments_.text("nic"));
@@ -271,7 +270,7 @@ class Reader {
                                       problem->hint.empty() ? "" : "; ", problem->hint));
       return std::nullopt;
     }
-    const int64_t all = request_.uniform ? kMostGpus : request_.cluster.device_count();
+    const int64_t all = request_.uniform ? kMostDevices : request_.cluster.device_count();
     for (const int id : ids) {
       if (id < all) continue;
       problems_.misfit(fmt::format("--{}: the cluster has devices 0-{}, not {}", option, all - 1, id));
@@ -322,7 +321,7 @@ class Reader {
   void read_old_devices(const Devices& failed) {
     OldState& from = *request_.from;
     const int world = from.config.world();
-    const int64_t all = request_.uniform ? kMostGpus : request_.cluster.device_count();
+    const int64_t all = request_.uniform ? kMostDevices : request_.cluster.device_count();
     if (const auto given = list("from-devices")) {
       from.devices = *given;
       if (std::ssize(*given) != world)
@@ -345,7 +344,7 @@ class Reader {
         problems_.malformed("--gpus: there is nothing to choose on 0 GPUs");
         return 0;
       }
-      return positive("gpus", 0, kMostGpus);
+      return positive("gpus", 0, kMostDevices);
     }
     if (request_.layout) return request_.layout->world();
     if (chosen) return static_cast<int>(pool.size());
@@ -359,7 +358,7 @@ class Reader {
     const std::set<DeviceId> old =
         request_.from ? std::set<DeviceId>(request_.from->devices.begin(), request_.from->devices.end())
                       : std::set<DeviceId>();
-    const int64_t all = request_.uniform ? kMostGpus : request_.cluster.device_count();
+    const int64_t all = request_.uniform ? kMostDevices : request_.cluster.device_count();
     const int64_t further = wanted - std::ssize(pool);
     Devices rest;
     // Hosts alike: the first ones will do.

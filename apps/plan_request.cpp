@@ -7,6 +7,7 @@
 #include <iterator>
 #include <set>
 
+#include "apps/cluster_limits.h"
 #include "apps/model_options.h"
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
@@ -25,8 +26,6 @@ using collection::Collection;
 using collection::ParallelConfig;
 using Devices = std::vector<DeviceId>;
 
-constexpr int kGpusPerHost = 8;
-constexpr int64_t kMaxDevices = int64_t{1} << 18;
 constexpr size_t kMaxNamesListed = 5;
 
 // One side of the change: a layout of the model, or a collection file.
@@ -113,9 +112,9 @@ class RequestReader {
     if (is_file(side)) return read_file(side, text);
     const auto config = collection::parse_layout(text);
     if (!config.ok()) return problems_.malformed(fmt::format("--{}: {}", side.option, message_of(config.status())));
-    if (config->world() > kMaxDevices)
+    if (config->world() > kMostDevices)
       return problems_.misfit(
-          fmt::format("--{}: {} devices are more than the {} possible", side.option, config->world(), kMaxDevices));
+          fmt::format("--{}: {} devices are more than the {} possible", side.option, config->world(), kMostDevices));
     side.config = *config;
   }
 
@@ -155,7 +154,7 @@ class RequestReader {
 
   void read_cluster() {
     if (arguments_.has("gpus-per-host")) {
-      gpus_per_host_ = static_cast<int>(std::min(arguments_.count("gpus-per-host"), kMaxDevices));
+      gpus_per_host_ = static_cast<int>(std::min(arguments_.count("gpus-per-host"), kMostDevices));
       if (gpus_per_host_ == 0) problems_.malformed("--gpus-per-host: a host has at least one");
       if (arguments_.has("cluster")) problems_.malformed("--gpus-per-host and --cluster exclude each other");
     }
@@ -328,7 +327,7 @@ class RequestReader {
     for (const collection::ExtraHolder& copy : request_.residency.extra)
       devices = std::max(devices, (int64_t{copy.host.value} + 1) * gpus_per_host_);
     request_.cluster.name = fmt::format("hosts of {} GPUs", gpus_per_host_);
-    for (int first = 0; first < std::min(devices, kMaxDevices); first += gpus_per_host_)
+    for (int first = 0; first < std::min(devices, kMostDevices); first += gpus_per_host_)
       request_.cluster.hosts.push_back({.first_device = first, .gpus = gpus_per_host_});
   }
 
@@ -381,7 +380,7 @@ class RequestReader {
   Side from_{"from", "from-devices", {}, {}, {}};
   Side to_{"to", "devices", {}, {}, {}};
   int gpus_per_host_ = kGpusPerHost;
-  int cluster_devices_ = kMaxDevices;  // without --cluster there are as many as are named
+  int cluster_devices_ = kMostDevices;  // without --cluster there are as many as are named
 };
 
 }  // namespace

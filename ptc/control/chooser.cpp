@@ -78,17 +78,12 @@ bool uniform(const plan::Cluster& cluster, const Chooser::Question& question) {
   });
 }
 
-parallel::Pins all_but_dp(const ParallelChoice& choice, parallel::Pins pins) {
-  const ParallelConfig& config = choice.config;
-  pins.tp = config.tp;
-  pins.pp = config.pp;
-  pins.cp = config.cp;
-  pins.ep = config.ep;
-  pins.etp = config.etp;
-  pins.vpp = config.vpp;
-  pins.zero = config.zero;
-  pins.order = config.order;
-  pins.stages = config.stages;
+// Everything as in `choice`, but dp, and how a rank trains, as pinned.
+parallel::Pins all_but_dp(const ParallelChoice& choice, const parallel::Pins& pinned) {
+  parallel::Pins pins = parallel::pins_of(choice.config);
+  pins.dp = pinned.dp;
+  pins.micro_batch = pinned.micro_batch;
+  pins.recompute = pinned.recompute;
   return pins;
 }
 

@@ -89,7 +89,7 @@ class GandivaRule : public ShareRule {
 
   bool strict_;
   Random random_;
-  std::map<JobId, JobId> partner_;  // none: alone for now
+  std::map<JobId, JobId> partner_;  // none: it is alone
   int64_t paired_ = 0, dissolved_ = 0;
 };
 

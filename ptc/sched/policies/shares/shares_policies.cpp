@@ -103,8 +103,10 @@ absl::StatusOr<Hierarchy> hierarchy(const Parameters& parameters) {
   return result;
 }
 
-std::unique_ptr<Policy> program_policy(const Parameters& parameters, uint64_t seed, ShareSolver solver, Speeds speeds,
-                                       PolicyTraits traits) {
+// Rounds by a rule that `rule_of` makes of how the program is split.
+template <class RuleOf>
+std::unique_ptr<Policy> rounds_by(const Parameters& parameters, uint64_t seed, Speeds speeds, PolicyTraits traits,
+                                  RuleOf rule_of) {
   RoundOptions options = round_options(parameters, seed);
   options.packing = speeds == Speeds::kTrue && parameters.flag("packing");
   options.speeds = speeds;
@@ -113,7 +115,13 @@ std::unique_ptr<Policy> program_policy(const Parameters& parameters, uint64_t se
   if (!pop.ok()) {
     return std::make_unique<Misconfigured>(pop.status());
   }
-  return std::make_unique<RoundPolicy>(options, std::make_unique<ProgramRule>(std::move(solver), *pop), traits);
+  return std::make_unique<RoundPolicy>(options, rule_of(*pop), traits);
+}
+
+std::unique_ptr<Policy> program_policy(const Parameters& parameters, uint64_t seed, ShareSolver solver, Speeds speeds,
+                                       PolicyTraits traits) {
+  return rounds_by(parameters, seed, speeds, traits,
+                   [&solver](const PopOptions& pop) { return std::make_unique<ProgramRule>(std::move(solver), pop); });
 }
 
 template <Speeds speeds>
@@ -130,17 +138,9 @@ std::unique_ptr<Policy> makespan(const Parameters& parameters, uint64_t seed) {
 
 template <Speeds speeds>
 std::unique_ptr<Policy> finish_time(const Parameters& parameters, uint64_t seed) {
-  RoundOptions options = round_options(parameters, seed);
-  options.packing = speeds == Speeds::kTrue && parameters.flag("packing");
-  options.speeds = speeds;
-  options.shuffle_types = speeds != Speeds::kTrue;
-  const absl::StatusOr<PopOptions> pop = pop_options(parameters, seed);
-  if (!pop.ok()) {
-    return std::make_unique<Misconfigured>(pop.status());
-  }
   constexpr bool kTrue = speeds == Speeds::kTrue;
-  return std::make_unique<RoundPolicy>(options, std::make_unique<FinishTimeRule>(*pop),
-                                       kTrue ? kKnownLengths : blind(kKnownLengths));
+  return rounds_by(parameters, seed, speeds, kTrue ? kKnownLengths : blind(kKnownLengths),
+                   [](const PopOptions& pop) { return std::make_unique<FinishTimeRule>(pop); });
 }
 
 template <Speeds speeds>
