@@ -10,7 +10,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 
 option(BUILD_TESTING "Build the tests" ON)
-option(SCALAI_WERROR "Treat warnings as errors (the presets set it)" OFF)
+option(SCALAI_WERROR "Treat warnings as errors (.ci/run sets it)" OFF)
 option(SCALAI_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
 set(SCALAI_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
 option(SCALAI_COVERAGE "Instrument for gcov" OFF)

@@ -38,11 +38,14 @@ uint64_t units_of(double bytes) { return std::max<uint64_t>(1, static_cast<uint6
 sg4::NetZone* make_zone(sg4::Engine& engine) { return engine.get_netzone_root()->add_netzone_star("network"); }
 sg4::Host* add_host(sg4::NetZone* zone, const std::string& name) { return zone->add_host(name, 1e9); }
 sg4::Link* add_link(sg4::NetZone* zone, const std::string& name, double rate) { return zone->add_link(name, rate); }
-void add_actor(sg4::Host* host, const std::function<void()>& code) { host->add_actor("controller", code); }
 #else
 sg4::NetZone* make_zone(sg4::Engine&) { return sg4::create_star_zone("network"); }
 sg4::Host* add_host(sg4::NetZone* zone, const std::string& name) { return zone->create_host(name, 1e9); }
 sg4::Link* add_link(sg4::NetZone* zone, const std::string& name, double rate) { return zone->create_link(name, rate); }
+#endif
+#if SIMGRID_VERSION >= 40100
+void add_actor(sg4::Host* host, const std::function<void()>& code) { host->add_actor("controller", code); }
+#else
 void add_actor(sg4::Host* host, const std::function<void()>& code) { sg4::Actor::create("controller", host, code); }
 #endif
 #if SIMGRID_VERSION >= 33600

@@ -16,7 +16,7 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
 // A word for bash and zsh, in which nothing is special.
-std::string quoted(const std::string& text) { return fmt::format("'{}'", replaced(text, "'", "'\\''")); }
+std::string shell_quoted(const std::string& text) { return fmt::format("'{}'", replaced(text, "'", "'\\''")); }
 
 std::string fish_quoted(const std::string& text) {
   return fmt::format("'{}'", replaced(replaced(text, "\\", "\\\\"), "'", "\\'"));
@@ -69,10 +69,10 @@ bool is_free_text(const OptionSpec& option) {
 std::string bash_value_case(const CommandSpec& spec, const OptionSpec& option) {
   if (option.type == ValueType::kFlag) return "";
   std::string action;
-  if (!option.choices.empty()) action = fmt::format("words={} ", quoted(joined(option.choices)));
+  if (!option.choices.empty()) action = fmt::format("words={} ", shell_quoted(joined(option.choices)));
   if (option.type == ValueType::kList) action += "list=1 ";
   if (is_free_text(option)) action += "files=1 ";
-  return fmt::format("    {}) {};;\n", quoted(spec.name + ":--" + option.name), action);
+  return fmt::format("    {}) {};;\n", shell_quoted(spec.name + ":--" + option.name), action);
 }
 
 std::string bash_command_case(const Program& program, const CommandSpec& spec) {
@@ -81,8 +81,8 @@ std::string bash_command_case(const Program& program, const CommandSpec& spec) {
     options += fmt::format("--{}{} ", option.name, option.type == ValueType::kFlag ? "" : "=");
   }
   const Operands operands = operands_of(program, spec);
-  std::string line = fmt::format("    {}*) options={}", quoted(spec.name + ":"), quoted(options));
-  if (!operands.words.empty()) line += fmt::format(" words={}", quoted(joined(operands.words)));
+  std::string line = fmt::format("    {}*) options={}", shell_quoted(spec.name + ":"), shell_quoted(options));
+  if (!operands.words.empty()) line += fmt::format(" words={}", shell_quoted(joined(operands.words)));
   return line + (operands.files ? " files=1 ;;\n" : " ;;\n");
 }
 
@@ -93,16 +93,16 @@ std::string bash_cases(const Program& program) {
     cases += bash_command_case(program, spec);
   }
   for (const auto& [name, summary] : program.external) {
-    cases += fmt::format("    {}*) files=1 ;;\n", quoted(name + ":"));
+    cases += fmt::format("    {}*) files=1 ;;\n", shell_quoted(name + ":"));
   }
   if (!program.single) {
-    cases += fmt::format("    ':'*) words={} options='--help --version' ;;\n", quoted(joined(command_names(program))));
+    cases += fmt::format("    ':'*) words={} options='--help --version' ;;\n", shell_quoted(joined(command_names(program))));
   }
   return cases;
 }
 
 std::string bash_script(const Program& program) {
-  const std::string command = program.single ? quoted(program.commands.front().spec.name) : "${COMP_WORDS[1]}";
+  const std::string command = program.single ? shell_quoted(program.commands.front().spec.name) : "${COMP_WORDS[1]}";
   const std::string at_command = program.single ? "" : "  if ((COMP_CWORD == 1)); then command=''; fi\n";
   return fmt::format(
       "# bash completion of {0}; try it with: source <({0} completion bash)\n"
@@ -135,13 +135,13 @@ std::string bash_script(const Program& program) {
 
 std::string zsh_option(const OptionSpec& option) {
   const std::string help = zsh_escaped(option_help(option));
-  if (option.type == ValueType::kFlag) return quoted(fmt::format("--{}[{}]", option.name, help));
+  if (option.type == ValueType::kFlag) return shell_quoted(fmt::format("--{}[{}]", option.name, help));
   std::string action = is_free_text(option) ? "_files" : " ";
   const std::string choices = joined(option.choices);
   if (option.type == ValueType::kChoice) action = "(" + choices + ")";
   if (option.type == ValueType::kList && !choices.empty()) action = "_sequence compadd - " + choices;
   const char* again = option.type == ValueType::kTexts ? "*" : "";
-  return quoted(fmt::format("{}--{}=[{}]:{}:{}", again, option.name, help, zsh_escaped(option.name), action));
+  return shell_quoted(fmt::format("{}--{}=[{}]:{}:{}", again, option.name, help, zsh_escaped(option.name), action));
 }
 
 std::string zsh_arguments(const Program& program, const CommandSpec& spec) {
@@ -150,13 +150,13 @@ std::string zsh_arguments(const Program& program, const CommandSpec& spec) {
   const Operands operands = operands_of(program, spec);
   if (operands.files) out += " \\\n        '*:file:_files'";
   if (!operands.words.empty()) {
-    out += " \\\n        " + quoted(fmt::format("1:word:({})", fmt::join(operands.words, " ")));
+    out += " \\\n        " + shell_quoted(fmt::format("1:word:({})", fmt::join(operands.words, " ")));
   }
   return out;
 }
 
 std::string zsh_described(const std::string& name, const std::string& summary) {
-  return fmt::format("    {}\n", quoted(replaced(name, ":", "\\:") + ":" + summary));
+  return fmt::format("    {}\n", shell_quoted(replaced(name, ":", "\\:") + ":" + summary));
 }
 
 std::string zsh_body(const Program& program) {
@@ -175,7 +175,7 @@ std::string zsh_body(const Program& program) {
       "  (( CURRENT-- ))\n"
       "  case $words[1] in\n";
   for (const CommandSpec& spec : own_specs(program)) {
-    out += fmt::format("    {})\n      {} ;;\n", quoted(spec.name), zsh_arguments(program, spec));
+    out += fmt::format("    {})\n      {} ;;\n", shell_quoted(spec.name), zsh_arguments(program, spec));
   }
   return out + "    *) _files ;;\n  esac\n";
 }

@@ -59,7 +59,7 @@ std::string unit_list(std::span<const Unit> units) {
 }
 
 // What we echo back is short and printable, so that a hostile input cannot flood or steer the terminal.
-std::string quoted(std::string_view text) { return fmt::format("\"{}\"", clipped(text, 41)); }
+std::string in_quotes(std::string_view text) { return fmt::format("\"{}\"", clipped(text, 41)); }
 
 // What a family of units is called in messages.
 struct Quantity {
@@ -72,7 +72,7 @@ constexpr Quantity kSecondQuantity{"a duration", "35min", kSeconds};
 constexpr Quantity kBandwidthQuantity{"a bandwidth", "100Gbps", kBandwidths};
 
 absl::Status reject(std::string_view text, const Quantity& quantity, std::string_view why) {
-  return invalid(fmt::format("{} is not {}: {}; write it like \"{}\" (units: {})", quoted(text), quantity.what, why,
+  return invalid(fmt::format("{} is not {}: {}; write it like \"{}\" (units: {})", in_quotes(text), quantity.what, why,
                              quantity.example, unit_list(quantity.units)));
 }
 
@@ -101,7 +101,7 @@ absl::StatusOr<Amount> parse_amount(std::string_view text, const Quantity& quant
     amount.factor = candidate.factor;
     return amount;
   }
-  return reject(text, quantity, fmt::format("unknown unit {}", quoted(unit)));
+  return reject(text, quantity, fmt::format("unknown unit {}", in_quotes(unit)));
 }
 
 absl::StatusOr<double> parse_real(std::string_view text, const Quantity& quantity) {
@@ -191,9 +191,9 @@ absl::StatusOr<int64_t> parse_count(std::string_view text) {
   int64_t value = 0;
   const char* end = text.data() + text.size();
   const bool digits_only = text.find_first_not_of("0123456789") == std::string_view::npos;
-  if (text.empty() || !digits_only) return invalid(fmt::format("{} is not a whole number >= 0", quoted(text)));
+  if (text.empty() || !digits_only) return invalid(fmt::format("{} is not a whole number >= 0", in_quotes(text)));
   if (std::from_chars(text.data(), end, value).ec != std::errc{}) {
-    return invalid(fmt::format("{} is a larger number than fits in 63 bits", quoted(text)));
+    return invalid(fmt::format("{} is a larger number than fits in 63 bits", in_quotes(text)));
   }
   return value;
 }

@@ -15,7 +15,7 @@ namespace internal {
 namespace {
 
 // Names are fit to print, so only these two need a backslash.
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
@@ -29,7 +29,7 @@ std::string mesh_name(int mesh) { return fmt::format("m{}", mesh); }
 std::string text_of(const Mesh& mesh, int index) {
   std::string axes;
   for (const MeshAxis& axis : mesh.axes())
-    axes += fmt::format(" axes {{ name: {} size: {} }}", quoted(axis.name), axis.size);
+    axes += fmt::format(" axes {{ name: {} size: {} }}", in_quotes(axis.name), axis.size);
   return fmt::format("meshes {{ name: \"{}\"{} }}\n", mesh_name(index), axes);
 }
 
@@ -43,7 +43,7 @@ std::string text_of(const tensor::Layout& layout) {
 using LayoutNames = std::map<std::string, std::string>;
 
 std::string text_of(const LogicalTensor& tensor, const LayoutNames& layouts) {
-  std::string text = fmt::format("tensors {{ name: {} dtype: \"{}\"", quoted(tensor.name), name_of(tensor.dtype));
+  std::string text = fmt::format("tensors {{ name: {} dtype: \"{}\"", in_quotes(tensor.name), name_of(tensor.dtype));
   if (tensor.shape.rank() > 0) text += fmt::format(" shape: {}", tensor.shape.str());
   if (tensor.kind != model::StateKind::kParam) {
     // The schema lists the kinds in StateKind's order.
@@ -53,7 +53,7 @@ std::string text_of(const LogicalTensor& tensor, const LayoutNames& layouts) {
   text += fmt::format(" mesh: \"{}\"", mesh_name(tensor.mesh));
   if (!tensor.layout.cuts.empty()) text += fmt::format(" layout: \"{}\"", layouts.at(text_of(tensor.layout)));
   for (const Pin& pin : tensor.pins)
-    text += fmt::format(" pins {{ axis: {} at: [{}] }}", quoted(pin.axis), fmt::join(pin.coordinates, ", "));
+    text += fmt::format(" pins {{ axis: {} at: [{}] }}", in_quotes(pin.axis), fmt::join(pin.coordinates, ", "));
   return text + " }\n";
 }
 
@@ -69,7 +69,7 @@ std::string text_of(const Residency& residency, const Collection& collection) {
   if (!residency.lost.empty()) text += fmt::format("  lost: \"{}\"\n", text_of_ids(residency.lost));
   for (const ExtraHolder& extra : residency.extra) {
     const std::string& name = collection.tensors[static_cast<size_t>(extra.tensor.value)].name;
-    text += fmt::format("  copies {{ tensor: {} box: \"{}\" host: {} }}\n", quoted(name), extra.box.str(),
+    text += fmt::format("  copies {{ tensor: {} box: \"{}\" host: {} }}\n", in_quotes(name), extra.box.str(),
                         extra.host.value);
   }
   if (residency.storage) text += "  storage: true\n";
@@ -79,7 +79,7 @@ std::string text_of(const Residency& residency, const Collection& collection) {
 }  // namespace
 
 std::string cut_text(const tensor::Cut& cut) {
-  std::string text = fmt::format("axis: {} ", quoted(cut.axis));
+  std::string text = fmt::format("axis: {} ", in_quotes(cut.axis));
   text += cut.dim == tensor::Cut::kFlat ? "flat: true" : fmt::format("dim: {}", cut.dim);
   // The schema lists the rules in SplitRule's order.
   const auto rule = static_cast<proto::CutDescription::Rule>(static_cast<int>(cut.rule));
@@ -100,7 +100,7 @@ std::string cut_text(const tensor::Cut& cut) {
 
 std::string collection_text(const Collection& collection, const Residency& residency) {
   std::string text = "schema_version: 1\n";
-  if (!collection.name.empty()) text += fmt::format("name: {}\n", internal::quoted(collection.name));
+  if (!collection.name.empty()) text += fmt::format("name: {}\n", internal::in_quotes(collection.name));
   if (collection.epoch != 0) text += fmt::format("epoch: {}\n", collection.epoch);
   for (size_t i = 0; i < collection.meshes.size(); ++i)
     text += internal::text_of(collection.meshes[i], static_cast<int>(i));
