@@ -32,7 +32,7 @@ namespace ex = scalai::executor;
 namespace bench = scalai::executor::bench;
 namespace fs = std::filesystem;
 
-struct Options {
+struct BenchOptions {
   bench::CaseOptions cases;
   DeviceBenchOptions devices;  // what is not of workers, but of devices themselves
   int repetitions = 5;
@@ -72,7 +72,7 @@ class Folder {
   bool temporary_ = false;
 };
 
-absl::StatusOr<bench::Runs> run_on_workers(const bench::Case& one, const plan::Plan& plan, const Options& options) {
+absl::StatusOr<bench::Runs> run_on_workers(const bench::Case& one, const plan::Plan& plan, const BenchOptions& options) {
   const plan::Cluster cluster = bench::cluster_of(one.devices);
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           Session::start_measuring(cluster, {.transport = options.transport}, options.folder));
@@ -84,7 +84,7 @@ absl::StatusOr<bench::Runs> run_on_workers(const bench::Case& one, const plan::P
 }
 
 // Those that are there; what is wrong with one that is there goes to stderr.
-void measure_yardsticks(const bench::Case& one, const Options& options, bench::Measurement& measured) {
+void measure_yardsticks(const bench::Case& one, const BenchOptions& options, bench::Measurement& measured) {
   const auto add = [&](const std::string& name, const absl::StatusOr<double>& seconds) {
     if (seconds.ok()) {
       measured.yardsticks.push_back({name, *seconds});
@@ -118,7 +118,7 @@ absl::Status check_memory(const bench::Case& one) {
                   one.name, one.devices, format_bytes(needed), format_bytes(available)));
 }
 
-absl::StatusOr<bench::Measurement> measure(const bench::Case& one, const Options& options) {
+absl::StatusOr<bench::Measurement> measure(const bench::Case& one, const BenchOptions& options) {
   SCALAI_RETURN_IF_ERROR(check_memory(one));
   const plan::Cluster cluster = bench::cluster_of(one.devices);
   const collection::Residency nobody_lost;
@@ -143,10 +143,10 @@ absl::StatusOr<bench::Measurement> measure(const bench::Case& one, const Options
   return measured;
 }
 
-absl::StatusOr<Options> read_options(const Arguments& arguments) {
+absl::StatusOr<BenchOptions> read_options(const Arguments& arguments) {
   const std::string backend = arguments.text("backend");
   const int64_t bytes = arguments.has("bytes") ? arguments.bytes("bytes") : 0;
-  Options options{.cases = {.names = {}, .devices = {}, .bytes = bytes > 0 ? bytes : int64_t{1} << 30},
+  BenchOptions options{.cases = {.names = {}, .devices = {}, .bytes = bytes > 0 ? bytes : int64_t{1} << 30},
                   .devices = {.models = arguments.list("models"),
                               .bytes = bytes,
                               .state = {.backend = backend, .nccl = arguments.text("nccl")}},
@@ -209,7 +209,7 @@ int bench_command(const Arguments& arguments) {
   return report_error(failed(fmt::format("{} pieces of state were not what they should be", errors)));
 }
 
-std::vector<OptionSpec> option_specs() {
+std::vector<OptionSpec> bench_option_specs() {
   std::vector<std::string> names = bench::case_names();
   for (std::string& name : device_case_names()) names.push_back(std::move(name));
   return {
@@ -277,7 +277,7 @@ Command exec_bench_command() {
            "ucx_perftest with --transport=ucx, where they are installed. Ratios below 1 are in our favour.\n"
            "Layouts are copied on one device, split and merged, and held against the device's own copies; nccl sends\n"
            "between all GPUs here; reconfigure takes models with full optimizer state from 8 devices to 4 and back.",
-       .options = option_specs(),
+       .options = bench_option_specs(),
        .examples = {"scalai exec bench --cases=row-column --devices=2,4",
                     "scalai exec bench --cases=tp,redeploy --scale-model=1/4 --format=json"}},
       bench_command};

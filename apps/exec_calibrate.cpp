@@ -39,7 +39,7 @@ constexpr int64_t kSizeFactor = 4;  // from one to the next
 constexpr int64_t kLeastBytes = int64_t{64} << 10;
 constexpr double kOrphanTimeout_s = 10;
 
-struct Options {
+struct CalibrateOptions {
   std::string out;
   int hosts = 1, gpus = 1;
   int64_t bytes = 0;  // of the largest plans, on each device
@@ -66,7 +66,7 @@ class Scratch {
   std::string path_;
 };
 
-plan::Cluster cluster_of(const Options& options) {
+plan::Cluster cluster_of(const CalibrateOptions& options) {
   plan::Cluster cluster{.name = "calibrated"};
   for (int host = 0; host < options.hosts; ++host)
     cluster.hosts.push_back({.first_device = host * options.gpus, .gpus = options.gpus});
@@ -75,7 +75,7 @@ plan::Cluster cluster_of(const Options& options) {
 }
 
 // Every host pulls once and is pulled from once at each size.
-std::vector<CalibrationPlan> plans_of(const plan::Cluster& cluster, const Options& options) {
+std::vector<CalibrationPlan> plans_of(const plan::Cluster& cluster, const CalibrateOptions& options) {
   std::vector<CalibrationPlan> plans;
   int64_t bytes = options.bytes;
   for (int size = 0; size < kSizes; ++size, bytes /= kSizeFactor) {
@@ -190,7 +190,7 @@ class Stopwatch {
 
 // Repetitions go over all plans in turn, so that a machine's slow minute meets all of them. The first time counts not:
 // this machine's memory is touched for the first time.
-absl::StatusOr<std::vector<Measured>> measure(const plan::Cluster& cluster, ex::Crew& crew, const Options& options,
+absl::StatusOr<std::vector<Measured>> measure(const plan::Cluster& cluster, ex::Crew& crew, const CalibrateOptions& options,
                                               const std::string& folder) {
   SCALAI_RETURN_IF_ERROR(crew.start());
   const std::vector<CalibrationPlan> plans = plans_of(cluster, options);
@@ -220,7 +220,7 @@ absl::StatusOr<std::vector<Measured>> measure(const plan::Cluster& cluster, ex::
   return measured;
 }
 
-absl::StatusOr<std::vector<Measured>> measure_on_workers(const Options& options) {
+absl::StatusOr<std::vector<Measured>> measure_on_workers(const CalibrateOptions& options) {
   const Scratch scratch;
   if (scratch.path().empty()) return missing("cannot make a temporary folder");
   const int64_t needed = 2 * options.hosts * options.gpus * options.bytes;
@@ -262,7 +262,7 @@ std::string now_text() {
   return text;
 }
 
-std::vector<std::string> facts_of(const Options& options) {
+std::vector<std::string> facts_of(const CalibrateOptions& options) {
   return {fmt::format("date:    {}", now_text()),
           fmt::format("machine: {} cores, {}", std::thread::hardware_concurrency(), cpu_model()),
           fmt::format("command: scalai exec calibrate --out={} --hosts={} --gpus={} --bytes={}B --repetitions={} "
@@ -297,7 +297,7 @@ absl::Status check_folder(const std::string& file) {
 }
 
 int calibrate_command(const Arguments& arguments) {
-  const Options options{.out = arguments.text("out"),
+  const CalibrateOptions options{.out = arguments.text("out"),
                         .hosts = static_cast<int>(std::min<int64_t>(arguments.count("hosts"), kMostDevices + 1)),
                         .gpus = static_cast<int>(std::min<int64_t>(arguments.count("gpus"), kMostDevices + 1)),
                         .bytes = arguments.bytes("bytes"),

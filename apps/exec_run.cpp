@@ -36,7 +36,7 @@ namespace ex = scalai::executor;
 
 const std::map<std::string, std::string> kNone;
 
-struct Options {
+struct ExecRequest {
   RunOptions run;
   HowRun how;
   std::string listen;
@@ -60,7 +60,7 @@ std::map<int, std::string> by_index(const control::Scenario& scenario,
 }
 
 absl::StatusOr<control::RunReport> run_scenario(const control::Scenario& scenario, const control::Strategy& strategy,
-                                                const Options& options, ex::ControllerEnd& controller, ex::Crew& crew,
+                                                const ExecRequest& options, ex::ControllerEnd& controller, ex::Crew& crew,
                                                 Steering& steering, ex::Journal* journal) {
   FollowedMounts mounts(by_index(scenario, options.plan_only ? kNone : options.how.mounts));
   control::Recorder recorder;
@@ -103,7 +103,7 @@ absl::StatusOr<control::RunReport> run_scenario(const control::Scenario& scenari
 
 // No workers: the plans alone.
 absl::StatusOr<control::RunReport> plan_only(const control::Scenario& scenario, const control::Strategy& strategy,
-                                             const Options& options) {
+                                             const ExecRequest& options) {
   ex::InlineControl nobody({}, 1);
   ex::Crew crew(scenario.cluster, nobody.controller(), {});
   Steering steering(scenario, strategy.name);
@@ -180,7 +180,7 @@ void on_signal(Steering& steering, const RunFolder& folder, bool resume, int tim
   std::_Exit(128 + SIGTERM);
 }
 
-absl::StatusOr<std::unique_ptr<Session>> start_session(const control::Scenario& scenario, const Options& options,
+absl::StatusOr<std::unique_ptr<Session>> start_session(const control::Scenario& scenario, const ExecRequest& options,
                                                        const RunFolder& folder, Steering& steering,
                                                        const std::string& address, const std::string& token,
                                                        int64_t epoch) {
@@ -206,7 +206,7 @@ bool can_be_gone_on_with(const absl::Status& status) {
 }
 
 absl::StatusOr<control::RunReport> run_in_session(const control::Scenario& scenario, const control::Strategy& strategy,
-                                                  const Options& options, const RunFolder& folder, Steering& steering,
+                                                  const ExecRequest& options, const RunFolder& folder, Steering& steering,
                                                   Session& session, ex::Journal& journal) {
   absl::Status ready = options.resume ? absl::OkStatus() : session.crew().start();
   absl::StatusOr<control::RunReport> report =
@@ -224,7 +224,7 @@ absl::StatusOr<control::RunReport> run_in_session(const control::Scenario& scena
 }
 
 absl::StatusOr<control::RunReport> execute(const control::Scenario& scenario, const control::Strategy& strategy,
-                                           const Options& options) {
+                                           const ExecRequest& options) {
   if (options.plan_only) return plan_only(scenario, strategy, options);
   const RunFolder folder(options.run.out);
   SCALAI_RETURN_IF_ERROR(folder.check_free());
@@ -257,7 +257,7 @@ absl::StatusOr<control::RunReport> execute(const control::Scenario& scenario, co
 }
 
 absl::StatusOr<control::RunReport> go_on(const control::Scenario& scenario, const control::Strategy& strategy,
-                                         const Options& options, ex::Journal& journal) {
+                                         const ExecRequest& options, ex::Journal& journal) {
   const RunFolder folder(options.run.out);
   SCALAI_ASSIGN_OR_RETURN(const std::string address, folder.address());
   SCALAI_ASSIGN_OR_RETURN(const std::string token, folder.token());
@@ -270,7 +270,7 @@ absl::StatusOr<control::RunReport> go_on(const control::Scenario& scenario, cons
 }
 
 // The folder is that of a run that is over only when the report is in it.
-int run_to_its_report(const control::Scenario& scenario, const std::string& strategy, const Options& options,
+int run_to_its_report(const control::Scenario& scenario, const std::string& strategy, const ExecRequest& options,
                       const Run& run) {
   bool over = false;
   const auto noted = [&](const control::Strategy& one) {
@@ -292,7 +292,7 @@ int run_to_its_report(const control::Scenario& scenario, const std::string& stra
 }
 
 int resume_command(const Arguments& arguments) {
-  Options options{.resume = true};
+  ExecRequest options{.resume = true};
   options.run.out = arguments.text("resume");
   options.run.format = arguments.text("format");
   const RunFolder folder(options.run.out);
@@ -318,7 +318,7 @@ int run_command(const Arguments& arguments) {
   if (!common.ok()) return usage_error("exec", message_of(common.status()));
   const auto state = read_state_options(arguments);
   if (!state.ok()) return usage_error("exec", message_of(state.status()));
-  Options options{.run = *common,
+  ExecRequest options{.run = *common,
                   .how = {.local_workers = !arguments.flag("no-workers"),
                           .state = *state,
                           .verify = arguments.text("verify"),
@@ -352,7 +352,7 @@ int run_command(const Arguments& arguments) {
                            [&](const control::Strategy& one) { return execute(*scenario, one, options); });
 }
 
-std::vector<OptionSpec> option_specs() {
+std::vector<OptionSpec> exec_option_specs() {
   std::vector<OptionSpec> options = {{.name = "strategy",
                                       .type = ValueType::kChoice,
                                       .value_name = "NAME",
@@ -423,7 +423,7 @@ Command exec_run_command() {
                "failed host's worker is killed. Plans "
                "are those\n"
                "of `scalai sim`.",
-           .options = option_specs(),
+           .options = exec_option_specs(),
            .examples = {"scalai exec scenarios/redeploy-gpt3-1.3b.textproto --scale-model=1/8 --out=out/exec",
                         "scalai exec my.textproto --out=out/gpu --backend=cuda --devices-per-gpu=8",
                         "scalai exec --resume=out/exec"},

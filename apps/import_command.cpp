@@ -205,7 +205,7 @@ std::vector<std::string> settings_of(const Arguments& arguments) {
   return settings;
 }
 
-int make(const Arguments& arguments) {
+int generate_trace(const Arguments& arguments) {
   if (!arguments.positional().empty()) return usage_error("import", "--generate makes a trace; it reads no files");
   const int64_t hosts = arguments.count("hosts"), gpus = arguments.count("gpus-per-host");
   constexpr int64_t kMost = 1000000;
@@ -224,7 +224,7 @@ int import(const Arguments& arguments) {
     const bool json = arguments.text("format") == "json";
     return words.empty() ? list_all(json) : list_one(words.front(), json);
   }
-  if (arguments.has("generate")) return make(arguments);
+  if (arguments.has("generate")) return generate_trace(arguments);
   if (words.size() < 2) return usage_error("import", "needs a format and a file: scalai import FORMAT FILE…");
   const std::vector<std::string> files(words.begin() + 1, words.end());
   if (std::count(files.begin(), files.end(), "-") > 0) return usage_error("import", kNoStandardInput);

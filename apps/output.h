@@ -22,6 +22,9 @@ inline int usage_error(std::string_view command, std::string_view message) {
   return 2;
 }
 
+// Exit codes of DESIGN section 9 that commands give themselves.
+inline constexpr int kExpectationFailed = 1, kInvalidExit = 3;
+
 inline constexpr std::string_view kNoStandardInput = "standard input is not read here; give a file";
 
 }  // namespace scalai::apps

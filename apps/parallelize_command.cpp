@@ -20,7 +20,6 @@
 namespace scalai::apps {
 namespace {
 
-constexpr int kInvalid = 3;
 
 using collection::ParallelConfig;
 
@@ -152,7 +151,7 @@ int report_unreachable(const ParallelizeRequest& request) {
                   canonical(request.from->config))
           .c_str(),
       stderr);
-  return kInvalid;
+  return kInvalidExit;
 }
 
 int parallelize(const Arguments& arguments) {
@@ -182,12 +181,12 @@ int parallelize(const Arguments& arguments) {
                            found->no_stay.empty() ? "staying as it is was not among what is searched" : found->no_stay)
                    .c_str(),
                stderr);
-    return kInvalid;
+    return kInvalidExit;
   }
   if (!found->result.no_fit) return report_unreachable(*request);
   std::fputs(no_fit_text(*request, *found->result.no_fit).c_str(), stderr);
   if (format == "json") print(parallelize_text(*request, *found, format, explain));
-  return kInvalid;
+  return kInvalidExit;
 }
 
 }  // namespace

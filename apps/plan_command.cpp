@@ -23,7 +23,6 @@ namespace scalai::apps {
 namespace {
 
 constexpr int kDifferent = 1;
-constexpr int kInvalid = 3;
 constexpr int kBug = 70;
 
 using Names = std::vector<std::string>;
@@ -57,7 +56,7 @@ int finish(const Arguments& arguments, const PlanRequest& request, const plan::P
   if (!plan.feasible()) {
     std::fputs(infeasible_text(plan).c_str(), stderr);
     if (shown.format == "json") print(plan_text(plan, facts, shown));
-    return kInvalid;
+    return kInvalidExit;
   }
   if (arguments.flag("check")) {
     plan::InterpreterReport report;
@@ -86,7 +85,7 @@ std::optional<double> predicted(const Arguments& arguments, const PlanRequest& r
   return estimate_seconds(plan, request.cluster);
 }
 
-int make(const Arguments& arguments) {
+int make_plan_command(const Arguments& arguments) {
   Problems problems;
   refuse(arguments, {"device"}, "making a plan; it is for `scalai plan show`", problems);
   std::optional<PlanRequest> request = read_plan_request(arguments, problems);
@@ -132,7 +131,7 @@ void check_device(const plan::Plan& plan, int64_t device, Problems& problems) {
   problems.misfit(fmt::format("--device: the plan has no device {}", device));
 }
 
-int show(const Arguments& arguments) {
+int show_plan(const Arguments& arguments) {
   Problems problems;
   refuse(arguments, planning_options(), "show", problems);
   if (arguments.has("device") && arguments.has("explain"))
@@ -167,8 +166,8 @@ int diff(const Arguments& arguments) {
 
 int plan_main(const Arguments& arguments) {
   const Names& words = arguments.positional();
-  if (words.empty()) return make(arguments);
-  if (words[0] == "show" && words.size() == 2) return show(arguments);
+  if (words.empty()) return make_plan_command(arguments);
+  if (words[0] == "show" && words.size() == 2) return show_plan(arguments);
   if (words[0] == "diff" && words.size() == 3) return diff(arguments);
   Problems problems;
   if (words[0] == "show") {

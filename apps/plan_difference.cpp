@@ -22,13 +22,13 @@ struct HeaderDifference {
   std::string name, a, b;
 };
 
-struct Part {
+struct OneSide {
   int64_t operations = 0, bytes = 0;
 };
 
 // Operations of one tensor that only one of the plans has.
 struct TensorDifference {
-  Part only_a, only_b;
+  OneSide only_a, only_b;
 };
 
 std::string text_of(const std::vector<DeviceId>& devices) {
@@ -117,10 +117,10 @@ std::vector<Operation> operations_of(const Plan& plan, const Share& share) {
   return operations;
 }
 
-Part only_in(const std::vector<Operation>& a, const std::vector<Operation>& b) {
+OneSide only_in(const std::vector<Operation>& a, const std::vector<Operation>& b) {
   std::vector<Operation> rest;
   std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(rest), before);
-  Part part{.operations = static_cast<int64_t>(rest.size())};
+  OneSide part{.operations = static_cast<int64_t>(rest.size())};
   for (const Operation& operation : rest) part.bytes += operation.bytes;
   return part;
 }
@@ -141,7 +141,7 @@ std::string difference_json(const std::vector<HeaderDifference>& header,
                             const std::map<std::string, TensorDifference>& tensors) {
   ordered_json json = {{"header", ordered_json::array()}, {"tensors", ordered_json::array()}};
   for (const HeaderDifference& one : header) json["header"].push_back({{"name", one.name}, {"a", one.a}, {"b", one.b}});
-  const auto part = [](const Part& one) { return ordered_json{{"operations", one.operations}, {"bytes", one.bytes}}; };
+  const auto part = [](const OneSide& one) { return ordered_json{{"operations", one.operations}, {"bytes", one.bytes}}; };
   for (const auto& [name, one] : tensors)
     json["tensors"].push_back({{"tensor", name}, {"only_a", part(one.only_a)}, {"only_b", part(one.only_b)}});
   return json.dump(2) + "\n";

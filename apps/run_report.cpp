@@ -18,7 +18,6 @@
 namespace scalai::apps {
 namespace {
 
-constexpr int kExpectationFailed = 1;
 constexpr int kJobFailed = 5;
 
 std::string now_rfc3339() {

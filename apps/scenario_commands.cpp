@@ -21,7 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kExpectationFailed = 1;
 
 // What `validate` says of a good file.
 absl::StatusOr<std::string> validated(const std::string& path, const std::string& cluster) {

@@ -23,7 +23,6 @@
 namespace scalai::apps {
 namespace {
 
-constexpr int kExpectationFailed = 1;
 
 // A file that is written line by line; silent without a folder.
 class LineFile {

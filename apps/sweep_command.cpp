@@ -171,7 +171,6 @@ class Sweep {
 
   // A failed run is not kept: it is tried again next time.
   absl::Status take(size_t point, size_t seed, const SimResult& result) {
-    constexpr int kExpectationFailed = 1;
     if (result.exit_code != 0 && result.exit_code != kExpectationFailed) {
       fail(point, fmt::format("exit code {}: {}", result.exit_code, result.error));
       return absl::OkStatus();

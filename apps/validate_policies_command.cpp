@@ -29,12 +29,12 @@ struct SetResult {
   std::string missing;  // what public data is not there
 };
 
-std::string number(double value) {
+std::string number_text(double value) {
   if (value == std::floor(value) && std::abs(value) < 1e15) return fmt::format("{:.0f}", value);
   return fmt::format("{:.{}f}", value, std::abs(value) >= 100 ? 1 : std::abs(value) >= 10 ? 3 : 6);
 }
 
-std::string percent(double share) {
+std::string signed_percent(double share) {
   if (std::isinf(share)) return "infinite";
   if (share != 0 && std::abs(share) < 5e-5) return fmt::format("{:+.1e}", share);
   return fmt::format("{:+.2f} %", 100 * share);
@@ -60,7 +60,7 @@ void print_table(const std::vector<SetResult>& results) {
     for (const ReferenceRow& row : result.rows) {
       ++rows;
       out += sched::within_tolerance(row) ? 0 : 1;
-      text.row({row.name, row.unit, number(row.reference), number(row.ours), percent(sched::error_of(row)),
+      text.row({row.name, row.unit, number_text(row.reference), number_text(row.ours), signed_percent(sched::error_of(row)),
                 tolerance(row.tolerance), verdict(row), row.note});
     }
     print("{}\n", text.text());

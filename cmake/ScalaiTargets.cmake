@@ -1,9 +1,55 @@
 # One target a folder, with exact dependencies, so that a wrong include does not link.
 
-# scalai_library(NAME ptc_tensor SRCS box.cpp … DEPS ptc_base … PRIVATE_DEPS fmt::fmt …)
+# How sources of a kind are optimised in release builds. Half of a full build are tests, which run for seconds, and most
+# of the rest only reads, decides and prints: two fifths less to compile them.
+set(SCALAI_OPTIMISED_source "")
+set(SCALAI_OPTIMISED_cold $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
+set(SCALAI_OPTIMISED_test $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-Og>)
+
+# What every target uses, so that one precompiled header fits all.
+target_link_libraries(scalai_flags INTERFACE fmt::fmt absl::status absl::statusor Threads::Threads)
+target_compile_options(scalai_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-pthread>)
+
+# The precompiled headers: one for sources, one for tests. Everything that is compiled with the same flags shares them.
+if(SCALAI_PCH)
+  foreach(_kind source cold test)
+    if(_kind STREQUAL test AND NOT BUILD_TESTING)
+      continue()
+    endif()
+    add_library(scalai_pch_${_kind} OBJECT "${CMAKE_SOURCE_DIR}/cmake/pch.cpp")
+    target_link_libraries(scalai_pch_${_kind} PRIVATE scalai_flags)
+    target_compile_options(scalai_pch_${_kind} PRIVATE ${SCALAI_OPTIMISED_${_kind}})
+    if(_kind STREQUAL test)
+      target_link_libraries(scalai_pch_test PRIVATE GTest::gmock)
+      target_precompile_headers(scalai_pch_test PRIVATE "${CMAKE_SOURCE_DIR}/cmake/pch_test.h")
+    else()
+      target_precompile_headers(scalai_pch_${_kind} PRIVATE "${CMAKE_SOURCE_DIR}/cmake/pch_source.h")
+    endif()
+  endforeach()
+endif()
+
+# scalai_compile(TARGET source|cold|test [ALONE x.cpp …]): how its sources become units. Those that are ALONE, because
+# their libraries' macros disturb others, are units of their own.
+function(scalai_compile target kind)
+  cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${SCALAI_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+  set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  target_compile_options(${target} PRIVATE ${SCALAI_OPTIMISED_${kind}})
+  if(SCALAI_PCH)
+    target_precompile_headers(${target} REUSE_FROM scalai_pch_${kind})
+  endif()
+endfunction()
+
+# scalai_library(NAME ptc_tensor SRCS box.cpp … DEPS ptc_base … PRIVATE_DEPS PkgConfig::XXHASH … [ALONE x.cpp …] [COLD])
+# COLD: reads, decides or prints; nobody waits for it.
 function(scalai_library)
-  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "NAME" "SRCS;DEPS;PRIVATE_DEPS;ALONE" ${ARGN})
   add_library(${ARG_NAME} STATIC ${ARG_SRCS})
+  if(ARG_COLD)
+    scalai_compile(${ARG_NAME} cold ALONE ${ARG_ALONE})
+  else()
+    scalai_compile(${ARG_NAME} source ALONE ${ARG_ALONE})
+  endif()
   target_link_libraries(${ARG_NAME} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS} scalai_flags)
   target_include_directories(${ARG_NAME} PUBLIC "${CMAKE_SOURCE_DIR}")
 endfunction()
@@ -24,26 +70,37 @@ function(scalai_cuda_library)
   target_include_directories(${ARG_NAME} SYSTEM PUBLIC "${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES}")
 endfunction()
 
-# scalai_executable(NAME scalai SRCS … DEPS …)
+# scalai_executable(NAME scalai SRCS … DEPS … [ALONE x.cpp …])
 function(scalai_executable)
-  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS;ALONE" ${ARGN})
   add_executable(${ARG_NAME} ${ARG_SRCS})
+  scalai_compile(${ARG_NAME} cold ALONE ${ARG_ALONE})  # programs parse, call libraries and print
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} scalai_flags)
 endfunction()
 
-# scalai_test(NAME ptc_tensor_test SRCS box_test.cpp … DEPS ptc_tensor … [LABELS …])
-# One executable a folder; ctest runs it as one test with the source folder as working directory.
+# scalai_test(NAME ptc_tensor_test SRCS box_test.cpp … DEPS ptc_tensor … [LABELS …] [ALONE x_test.cpp …]
+#             [SHARDS 3])
+# One executable a folder; ctest runs it as one test with the source folder as working directory, or as so many tests,
+# each a share of it, which run beside each other.
 function(scalai_test)
   if(NOT BUILD_TESTING)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME;SHARDS" "SRCS;DEPS;LABELS;ALONE" ${ARGN})
   add_executable(${ARG_NAME} ${ARG_SRCS})
+  scalai_compile(${ARG_NAME} test ALONE ${ARG_ALONE})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main scalai_flags)
-  # Half of a full build are tests, which run for seconds: a third less to compile them.
-  target_compile_options(${ARG_NAME} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
   target_compile_definitions(${ARG_NAME} PRIVATE SCALAI_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                              SCALAI_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  if(ARG_SHARDS)
+    math(EXPR _last "${ARG_SHARDS} - 1")
+    foreach(_shard RANGE ${_last})
+      add_test(NAME ${ARG_NAME}_${_shard} COMMAND ${ARG_NAME} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
+      set_tests_properties(${ARG_NAME}_${_shard} PROPERTIES TIMEOUT 600 LABELS "${ARG_LABELS}"
+                           ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${_shard}")
+    endforeach()
+    return()
+  endif()
   add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
   set_tests_properties(${ARG_NAME} PROPERTIES TIMEOUT 600 LABELS "${ARG_LABELS}")
   if("gpu" IN_LIST ARG_LABELS)  # all were skipped, none failed

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ptc/base/status.h"
+#include "sim/internal/at.h"
 #include "sim/internal/training_shares.h"
 #include "sim/maxmin.h"
 #include "sim/platform.h"
@@ -20,7 +21,6 @@ using sched::kNever;
 using sched::Place;
 using sched::TrainingTraffic;
 
-size_t at(int index) { return static_cast<size_t>(index); }
 
 std::vector<double> bandwidths_of(const NetworkSpec& spec) {
   std::vector<double> rates;

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "ptc/base/status.h"
+#include "sim/internal/at.h"
 #include "sim/internal/iteration_engine.h"
 #include "sim/internal/iteration_graph.h"
 #include "sim/maxmin.h"
@@ -15,7 +16,6 @@
 namespace scalai::sim {
 namespace {
 
-size_t at(int index) { return static_cast<size_t>(index); }
 
 void check(std::span<const IterationJob> jobs) {
   for (const IterationJob& job : jobs) {

@@ -6,14 +6,13 @@
 #include <utility>
 
 #include "ptc/base/status.h"
+#include "sim/internal/at.h"
 
 namespace scalai::sim {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kSteady = 1e-9;  // two steps whose lengths differ by less are alike
 
-size_t at(int index) { return static_cast<size_t>(index); }
 
 // Of as many steps as given, by stage.
 std::vector<std::vector<parallel::Slot>> slots_by_stage(parallel::PipelineShape shape, int steps) {
@@ -88,11 +87,11 @@ double IterationEngine::by_slots(const Job& job) const {
   double slots = 0;
   for (const Unit& unit : units_) slots += &job_of(unit) == &job ? static_cast<double>(unit.slot) : 0;
   const double steps = slots / (static_cast<double>(job.units) * static_cast<double>(job.slots_per_step));
-  return steps > 0 ? network_.now_s() / steps : kNever;
+  return steps > 0 ? network_.now_s() / steps : std::numeric_limits<double>::infinity();
 }
 
 void IterationEngine::pass_time() {
-  const std::vector<FlowEnd> ends = network_.advance_to(timers_.empty() ? kNever : timers_.top().at_s);
+  const std::vector<FlowEnd> ends = network_.advance_to(timers_.empty() ? std::numeric_limits<double>::infinity() : timers_.top().at_s);
   for (const FlowEnd& end : ends) {
     SCALAI_CHECK(!end.failed, "a flow over a link that is down");
     end_flow(end.flow);

@@ -7,6 +7,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/collection/megatron.h"
+#include "sim/internal/at.h"
 
 namespace scalai::sim {
 namespace {
@@ -17,8 +18,6 @@ using parallel::Communication;
 using parallel::StageWork;
 using parallel::StepParts;
 
-size_t at(int index) { return static_cast<size_t>(index); }
-size_t at(Traffic traffic) { return static_cast<size_t>(traffic); }
 
 // Which collectives of a job flow inside hosts, and which between them.
 using Uses = std::array<std::array<bool, 2>, kTraffics>;

@@ -14,7 +14,7 @@
 namespace scalai::sim {
 namespace {
 
-constexpr double kForever = std::numeric_limits<double>::infinity();
+constexpr double kNeverEnds = std::numeric_limits<double>::infinity();
 
 class ScriptMaker {
  public:
@@ -119,7 +119,7 @@ class Player {
       apply(action);
       measure_load();
     }
-    while (running() > 0) take(backend_.advance_to(kForever));
+    while (running() > 0) take(backend_.advance_to(kNeverEnds));
     return std::move(replay_);
   }
 
@@ -203,7 +203,7 @@ class Oracle {
       while (now_s_ < action.at_s) step(action.at_s);
       apply(action);
     }
-    while (active_count() > 0) step(kForever);
+    while (active_count() > 0) step(kNeverEnds);
     return outcomes_;
   }
 
@@ -328,7 +328,7 @@ Replay replay(const FlowScript& script, NetworkBackend& backend, ScriptOffset of
 }
 
 std::vector<double> oracle_rates(const std::vector<double>& capacities, const std::vector<std::vector<int>>& routes) {
-  std::vector<double> rates(routes.size(), kForever);
+  std::vector<double> rates(routes.size(), kNeverEnds);
   std::vector<double> left = capacities;
   std::set<size_t> rising;
   for (size_t i = 0; i < routes.size(); ++i) {

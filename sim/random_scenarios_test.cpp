@@ -13,7 +13,7 @@
 #include "sim/internal/simulation.h"
 
 namespace scalai::sim {
-namespace {
+namespace random_scenarios_test {
 
 using control::JobSpan;
 using control::RunReport;
@@ -257,5 +257,5 @@ TEST(RandomScenarios, KeepTheirInvariants) {
   EXPECT_TRUE(scenario_count() < 200 || states.size() >= 4) << fmt::format("{} states", states.size());
 }
 
-}  // namespace
+}  // namespace random_scenarios_test
 }  // namespace scalai::sim

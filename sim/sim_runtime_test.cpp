@@ -6,7 +6,7 @@
 #include "sim/internal/simulation.h"
 
 namespace scalai::sim {
-namespace {
+namespace sim_runtime_test {
 
 using control::BackgroundDone;
 using control::DevicesLost;
@@ -306,5 +306,5 @@ TEST_F(ScenarioRun, JobsThatWaitForeverEndTheRun) {
   EXPECT_EQ(report_.jobs[0].steps, 5);
 }
 
-}  // namespace
+}  // namespace sim_runtime_test
 }  // namespace scalai::sim

@@ -75,21 +75,21 @@ void on_comm_end(Callback callback) {
 }
 #endif
 
-struct Platform {
+struct SimgridPlatform {
   std::vector<sg4::Link*> links;
   std::vector<sg4::Host*> hosts;  // by endpoint
   sg4::Host* controller = nullptr;
 };
 
-std::vector<sg4::LinkInRoute> route_over(const Platform& platform, const std::vector<int>& links) {
+std::vector<sg4::LinkInRoute> route_over(const SimgridPlatform& platform, const std::vector<int>& links) {
   std::vector<sg4::LinkInRoute> route;
   for (int link : links) route.emplace_back(platform.links[link]);
   return route;
 }
 
 // Names start with the index, so that no name of the spec clashes with one of SimGrid's own.
-Platform make_platform(sg4::Engine& engine, const NetworkSpec& spec) {
-  Platform platform;
+SimgridPlatform make_platform(sg4::Engine& engine, const NetworkSpec& spec) {
+  SimgridPlatform platform;
   sg4::NetZone* zone = make_zone(engine);
   for (const LinkSpec& link : spec.links) {
     const std::string name = fmt::format("{}:{}", platform.links.size(), link.name);
@@ -110,7 +110,7 @@ Platform make_platform(sg4::Engine& engine, const NetworkSpec& spec) {
 // when no actor waits for them. The controller waits for the signal, with a timeout, on a semaphore.
 class SimGridBackend final : public NetworkBackend {
  public:
-  explicit SimGridBackend(Platform platform) : platform_(std::move(platform)), wake_up_(sg4::Semaphore::create(0)) {
+  explicit SimGridBackend(SimgridPlatform platform) : platform_(std::move(platform)), wake_up_(sg4::Semaphore::create(0)) {
     on_comm_end([this](const sg4::Activity& comm) { on_end(comm); });
   }
 
@@ -140,7 +140,7 @@ class SimGridBackend final : public NetworkBackend {
   void wait_until(double until_s);
   std::vector<FlowEnd> take_ended();
 
-  Platform platform_;
+  SimgridPlatform platform_;
   sg4::SemaphorePtr wake_up_;
   double now_s_ = 0;
   FlowId next_id_ = 0;
@@ -302,7 +302,7 @@ sg4::Engine& make_engine() {
 
 void run(sg4::Engine& engine, const NetworkSpec& spec, const std::function<void(NetworkBackend&)>& body,
          absl::Status& status) {
-  Platform platform = make_platform(engine, spec);
+  SimgridPlatform platform = make_platform(engine, spec);
   sg4::Host* controller = platform.controller;
   SimGridBackend backend(std::move(platform));
   add_actor(controller, [&] {

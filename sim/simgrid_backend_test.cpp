@@ -7,7 +7,7 @@
 #include "sim/network_cases.h"
 
 namespace scalai::sim {
-namespace {
+namespace simgrid_backend_test {
 
 constexpr uint64_t kSeed = 20240611;
 constexpr int kRandomScripts = 1000;
@@ -95,5 +95,5 @@ TEST(SimGridBackend, AgreesWithKnownAndMaxMinOutcomes) {
   EXPECT_EQ(runs, 1);
 }
 
-}  // namespace
+}  // namespace simgrid_backend_test
 }  // namespace scalai::sim

@@ -12,7 +12,7 @@
 #include "tests/end_to_end.h"
 
 namespace scalai::testing {
-namespace {
+namespace e2e_test {
 
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
@@ -234,5 +234,5 @@ TEST_F(EndToEnd, PublishedTransformationTimesAreMetOnAverage) {
   EXPECT_LE(sum / static_cast<double>(bars.size()), 0.20) << table;
 }
 
-}  // namespace
+}  // namespace e2e_test
 }  // namespace scalai::testing

@@ -5,7 +5,7 @@
 #include "tests/fs_end_to_end.h"
 
 namespace scalai::testing {
-namespace {
+namespace fs_dataset_test {
 
 using ::testing::HasSubstr;
 
@@ -131,5 +131,5 @@ TEST_F(FsDatasetTest, OtherReadersFindTheOrderOfThePass) {
   EXPECT_EQ(read.code, 0) << read.out << read.err;
 }
 
-}  // namespace
+}  // namespace fs_dataset_test
 }  // namespace scalai::testing

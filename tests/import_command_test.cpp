@@ -3,7 +3,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/end_to_end.h"
 
-namespace {
+namespace import_command_test {
 
 using nlohmann::json;
 using namespace scalai::testing;
@@ -79,4 +79,4 @@ TEST_F(ImportCommand, MakesTracesUp) {
   EXPECT_EQ(import("--generate=poisson file.csv").code, 2);
 }
 
-}  // namespace
+}  // namespace import_command_test

@@ -3,7 +3,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/end_to_end.h"
 
-namespace {
+namespace machines_command_test {
 
 using nlohmann::json;
 using namespace scalai::testing;
@@ -109,4 +109,4 @@ TEST_F(MachinesCommand, EveryListedMachineCanBeInAScenario) {
   EXPECT_EQ(checked.code, 0) << checked.err;
 }
 
-}  // namespace
+}  // namespace machines_command_test

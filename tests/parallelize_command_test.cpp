@@ -5,7 +5,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/end_to_end.h"
 
-namespace {
+namespace parallelize_command_test {
 
 using nlohmann::json;
 using namespace scalai::testing;
@@ -358,4 +358,4 @@ TEST_F(ParallelizeCommand, ModelsFromAFile) {
   refused("--model=absent.json --gpus=4 --gpu=a100-40g --global-batch=32", 4, {"absent.json"});
 }
 
-}  // namespace
+}  // namespace parallelize_command_test

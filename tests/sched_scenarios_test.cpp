@@ -11,7 +11,7 @@
 #include "tests/sched_end_to_end.h"
 
 namespace scalai::testing {
-namespace {
+namespace sched_scenarios_test {
 
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
@@ -232,5 +232,5 @@ TEST_F(SchedEndToEnd, BadAnswersAreShown) {
   EXPECT_THAT(slow.err, HasSubstr("no answer within 0.3 s"));
 }
 
-}  // namespace
+}  // namespace sched_scenarios_test
 }  // namespace scalai::testing

@@ -16,7 +16,7 @@
 extern char** environ;
 
 namespace scalai::testing {
-namespace {
+namespace sweep_command_test {
 
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
@@ -221,5 +221,5 @@ TEST_F(SchedEndToEnd, PoliciesAreListed) {
   EXPECT_THAT(unknown.err, HasSubstr("did you mean \"tiresias\"?"));
 }
 
-}  // namespace
+}  // namespace sweep_command_test
 }  // namespace scalai::testing

@@ -3,7 +3,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/end_to_end.h"
 
-namespace {
+namespace validate_model_test {
 
 using nlohmann::json;
 using namespace scalai::testing;
@@ -98,4 +98,4 @@ TEST_F(ValidateModel, UnknownTableAndFolder) {
   EXPECT_TRUE(has(nowhere.err, "none: ")) << nowhere.err;
 }
 
-}  // namespace
+}  // namespace validate_model_test

@@ -6,7 +6,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/end_to_end.h"
 
-namespace {
+namespace validate_policies_test {
 
 using nlohmann::json;
 using namespace scalai::testing;
@@ -51,4 +51,4 @@ TEST_F(ValidatePolicies, RefusesSetsThatAreNone) {
   EXPECT_TRUE(has(outcome.err, "no reference set \"G77\"; there are G1, G2")) << outcome.err;
 }
 
-}  // namespace
+}  // namespace validate_policies_test

@@ -6,13 +6,12 @@
 #include <iterator>
 #include <optional>
 
+#include "ptc/base/round_up.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 
 namespace scalai::executor::cuda {
 namespace {
-int64_t whole(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
 absl::Status exhausted(const std::string& what) { return absl::ResourceExhaustedError(what); }
 }  // namespace
 
@@ -24,7 +23,7 @@ ChunkedMemory::ChunkedMemory(std::unique_ptr<ChunkSource> source, const SegmentO
 absl::StatusOr<std::unique_ptr<ChunkedMemory>> ChunkedMemory::create(std::unique_ptr<ChunkSource> source,
                                                                      const SegmentOptions& options) {
   std::unique_ptr<ChunkedMemory> memory(new ChunkedMemory(std::move(source), options));
-  memory->capacity_ = whole(std::max<int64_t>(options.capacity, 1), memory->chunk_bytes_);
+  memory->capacity_ = round_up(std::max<int64_t>(options.capacity, 1), memory->chunk_bytes_);
   SCALAI_ASSIGN_OR_RETURN(memory->base_, memory->source_->reserve_addresses(memory->capacity_));
   memory->slots_.resize(static_cast<size_t>(memory->capacity_ / memory->chunk_bytes_));
   memory->space_.give(0, memory->capacity_);
@@ -220,7 +219,7 @@ absl::Status ChunkedMemory::reserve(int64_t bytes) {
   SCALAI_CHECK(bytes >= 0, fmt::format("{}", bytes));
   SCALAI_RETURN_IF_ERROR(within_limit(bytes));
   // One more: what is allocated need not begin where a chunk does.
-  const int64_t chunks = bytes == 0 ? 0 : whole(bytes, chunk_bytes_) / chunk_bytes_ + 1;
+  const int64_t chunks = bytes == 0 ? 0 : round_up(bytes, chunk_bytes_) / chunk_bytes_ + 1;
   SCALAI_RETURN_IF_ERROR(acquire_spare(chunks, bytes));
   const int64_t mapped = acquired_[0] + acquired_[1] - static_cast<int64_t>(spare_.size());
   kept_ = bytes == 0 ? 0 : mapped + chunks;
@@ -272,7 +271,7 @@ absl::Status ChunkedMemory::settle() {
 absl::StatusOr<uint64_t> ChunkedMemory::allocate(int64_t bytes) {
   SCALAI_CHECK(bytes > 0, fmt::format("{}", bytes));
   SCALAI_RETURN_IF_ERROR(within_limit(bytes));
-  const int64_t size = whole(bytes, kGrain);
+  const int64_t size = round_up(bytes, kGrain);
   const std::optional<uint64_t> offset = space_.take(size);
   if (!offset) {
     return exhausted(

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "executor/cuda/internal/cuda_status.h"
+#include "ptc/base/round_up.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor::cuda {
@@ -12,8 +13,6 @@ using internal::cuda_status;
 
 cudaStream_t stream_of(void* handle) { return static_cast<cudaStream_t>(handle); }
 cudaEvent_t event_of(void* handle) { return static_cast<cudaEvent_t>(handle); }
-int64_t whole(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
 absl::StatusOr<int> attribute(cudaDeviceAttr which, int gpu) {
   int value = 0;
   SCALAI_RETURN_IF_ERROR(cuda_status(cudaDeviceGetAttribute(&value, which, gpu), "asking for a GPU's attributes"));
@@ -185,7 +184,7 @@ absl::Status Stream::clear(void* dst, int64_t bytes) const {
 absl::StatusOr<DeviceBuffer> DeviceBuffer::create(int gpu, int64_t bytes) {
   SCALAI_CHECK(bytes > 0);
   SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(gpu));
-  const int64_t size = whole(bytes, kAlign);
+  const int64_t size = round_up(bytes, kAlign);
   void* data = nullptr;
   SCALAI_RETURN_IF_ERROR(
       cuda_status(cudaMalloc(&data, static_cast<size_t>(size)), fmt::format("a buffer of {} bytes", size)));
@@ -211,7 +210,7 @@ DeviceBuffer::~DeviceBuffer() {
 
 absl::StatusOr<PinnedBuffer> PinnedBuffer::create(int64_t bytes) {
   SCALAI_CHECK(bytes > 0);
-  const int64_t size = whole(bytes, kAlign);
+  const int64_t size = round_up(bytes, kAlign);
   void* data = nullptr;
   const cudaError_t code = cudaHostAlloc(&data, static_cast<size_t>(size), cudaHostAllocPortable | cudaHostAllocMapped);
   if (code == cudaErrorMemoryAllocation) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "ptc/base/round_up.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor::cuda {
@@ -10,13 +11,11 @@ namespace {
 constexpr int64_t kGoodChunk = int64_t{1} << 20;  // from here on a chunk's launch is small beside its bytes
 constexpr int64_t kOverlapped = 8;                // chunks that a batch should have
 
-int64_t whole(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
 DType wire_of(const BoxCopy& copy) {
   return tensor::size_of(copy.dst.dtype) < tensor::size_of(copy.src.dtype) ? copy.dst.dtype : copy.src.dtype;
 }
 
-int64_t bytes_of(const StagePart& part) { return whole(part.part.volume() * tensor::size_of(part.wire), kStageAlign); }
+int64_t bytes_of(const StagePart& part) { return round_up(part.part.volume() * tensor::size_of(part.wire), kStageAlign); }
 
 void cut(const Box& box, int64_t elements, std::vector<Box>& parts) {
   const int64_t volume = box.volume();
@@ -46,8 +45,8 @@ std::vector<Box> cut_box(const Box& box, int64_t elements) {
 
 int64_t chunk_bytes_for(std::span<const BoxCopy> copies, int64_t room) {
   int64_t total = 0;
-  for (const BoxCopy& copy : copies) total += whole(copy.part.volume() * tensor::size_of(wire_of(copy)), kStageAlign);
-  const int64_t wanted = std::max(kGoodChunk, whole(total / kOverlapped, kStageAlign));
+  for (const BoxCopy& copy : copies) total += round_up(copy.part.volume() * tensor::size_of(wire_of(copy)), kStageAlign);
+  const int64_t wanted = std::max(kGoodChunk, round_up(total / kOverlapped, kStageAlign));
   return std::max(kMinChunk, std::min(room, wanted));
 }
 

@@ -68,7 +68,7 @@ class Nvml {
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
 // 0 where the driver does not say.
-int attribute(cudaDeviceAttr which, int gpu) {
+int attribute_or_zero(cudaDeviceAttr which, int gpu) {
   int value = 0;
   if (cudaDeviceGetAttribute(&value, which, gpu) == cudaSuccess) return value;
   (void)cudaGetLastError();
@@ -104,8 +104,8 @@ absl::StatusOr<GpuInfo> info_of(int gpu) {
   info.capability_major = properties.major;
   info.capability_minor = properties.minor;
   info.multiprocessors = properties.multiProcessorCount;
-  info.clock_hz = 1e3 * attribute(cudaDevAttrClockRate, gpu);
-  info.memory_clock_hz = 1e3 * attribute(cudaDevAttrMemoryClockRate, gpu);
+  info.clock_hz = 1e3 * attribute_or_zero(cudaDevAttrClockRate, gpu);
+  info.memory_clock_hz = 1e3 * attribute_or_zero(cudaDevAttrMemoryClockRate, gpu);
   info.ecc = properties.ECCEnabled != 0;
   info.virtual_memory = virtual_memory(gpu);
   return info;

@@ -5,7 +5,7 @@
 #include "executor/runtime/test_fleet.h"
 
 namespace scalai::executor {
-namespace {
+namespace exec_runtime_resume_test {
 
 using control::testing::job_text;
 using control::testing::kSmallCluster;
@@ -198,5 +198,5 @@ class CappedResume : public Resume {
 
 TEST_F(CappedResume, GoesOnWithTheRoundThatHadBegun) { expect_the_same_plans_wherever_it_dies(1, 1); }
 
-}  // namespace
+}  // namespace exec_runtime_resume_test
 }  // namespace scalai::executor

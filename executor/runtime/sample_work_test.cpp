@@ -9,7 +9,7 @@
 #include "ptc/data/index.h"
 
 namespace scalai::executor {
-namespace {
+namespace sample_work_test {
 
 using control::DatasetRecord;
 using control::Scenario;
@@ -168,5 +168,5 @@ TEST(SampleWork, ContentIsReadFromTheDataFiles) {
   EXPECT_THAT(message_of(missing.report.status()), HasSubstr("/nowhere/index"));
 }
 
-}  // namespace
+}  // namespace sample_work_test
 }  // namespace scalai::executor

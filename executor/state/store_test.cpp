@@ -13,7 +13,7 @@
 #include "executor/state/test_support.h"
 
 namespace scalai::executor {
-namespace {
+namespace store_test {
 const int64_t kPage = Segment::page_bytes();
 constexpr TensorId kT(4);
 const VersionKey kOld{0, 1};
@@ -298,5 +298,5 @@ TEST(Store, ThreadsMayUseItAtOnce) {
   EXPECT_TRUE(store->versions().empty());
 }
 
-}  // namespace
+}  // namespace store_test
 }  // namespace scalai::executor

@@ -23,7 +23,7 @@
 #include "ptc/base/status.h"
 
 namespace scalai::executor::internal {
-namespace {
+namespace ucx_parts_test {
 
 using ::testing::ElementsAre;
 
@@ -182,5 +182,5 @@ TEST(UcxThreadTest, RunsTasksInOrderUntilItStops) {
   thread->stop();
 }
 
-}  // namespace
+}  // namespace ucx_parts_test
 }  // namespace scalai::executor::internal

@@ -14,7 +14,7 @@
 #include "ptc/base/status.h"
 
 namespace scalai::executor {
-namespace {
+namespace ucx_transport_test {
 
 using internal::expected_byte;
 using internal::process_handler;
@@ -334,7 +334,7 @@ TEST(UcxTransportMeshTest, OutlivesThoseWhoAsk) {
   EXPECT_EQ(last.storm_result(), "ok");
 }
 
-}  // namespace
+}  // namespace ucx_transport_test
 }  // namespace scalai::executor
 
 int main(int argc, char** argv) {

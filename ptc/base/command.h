@@ -76,6 +76,9 @@ struct Program {
   // Commands of other executables of the family, shown in the overview: name → summary. `scalai sim …` runs
   // `scalai-sim …` found beside this executable or on PATH (exec; exit 4 with a hint when it is not there).
   std::map<std::string, std::string> external;
+  // Of these, the ones that are a command of a program with several: name → program. {"doctor", "exec"}: `scalai doctor`
+  // runs `scalai-exec doctor`.
+  std::map<std::string, std::string> external_of = {};
   // True for executables that are one command themselves (scalai-sim): words are options at once.
   bool single = false;
 };

@@ -42,7 +42,7 @@ std::string filled(std::string_view text, size_t indent) {
 }
 
 // Paragraphs are separated by empty lines; one that starts with a blank is printed as it is.
-std::string paragraphs(std::string_view text) {
+std::string filled_paragraphs(std::string_view text) {
   std::string out;
   for (const std::string_view paragraph : split_at(text, "\n\n")) {
     out += (paragraph.starts_with(' ') ? std::string(paragraph) : filled(paragraph, 0)) + "\n\n";
@@ -126,7 +126,7 @@ const std::vector<ExitCode>& exit_codes() {
 
 std::string help_text(const CommandSpec& spec) {
   std::string out = fmt::format("Usage: {}\n\n", spec.usage);
-  out += paragraphs(spec.description.empty() ? spec.summary : spec.description);
+  out += filled_paragraphs(spec.description.empty() ? spec.summary : spec.description);
   out += options_text(spec);
   if (!spec.examples.empty()) out += "\nExamples:\n";
   for (const std::string& example : spec.examples) out += fmt::format("  {}\n", example);
@@ -141,7 +141,7 @@ std::string overview_text(const Program& program) {
   for (const Command& command : program.commands) left = std::max(left, columns_of(command.spec.name));
   for (const auto& [name, summary] : program.external) left = std::max(left, columns_of(name));
 
-  std::string out = fmt::format("Usage: {} COMMAND [ARGUMENT…]\n\n{}", program.name, paragraphs(program.summary));
+  std::string out = fmt::format("Usage: {} COMMAND [ARGUMENT…]\n\n{}", program.name, filled_paragraphs(program.summary));
   out += "Commands:\n";
   for (const Command& command : program.commands) out += two_columns(command.spec.name, command.spec.summary, left);
   if (!program.external.empty()) out += "\nCommands of programs installed separately:\n";

@@ -42,7 +42,7 @@ std::string name_section(std::string name, const std::string& summary) {
 
 std::string unfilled(const std::string& text) { return ".nf\n" + text + "\n.fi\n"; }
 
-std::string paragraphs(std::string_view text) {
+std::string roff_paragraphs(std::string_view text) {
   std::string out;
   while (!text.empty()) {
     const size_t end = text.find("\n\n");
@@ -70,7 +70,7 @@ std::string command_man_page(const Program& program, const CommandSpec& spec) {
   const std::string name = full_name(program, spec);
   std::string out = title(name) + name_section(name, spec.summary);
   out += fmt::format(".SH SYNOPSIS\n{}\n.SH DESCRIPTION\n", roff(spec.usage));
-  out += paragraphs(spec.description.empty() ? spec.summary : spec.description);
+  out += roff_paragraphs(spec.description.empty() ? spec.summary : spec.description);
   out += ".SH OPTIONS\n";
   for (const OptionSpec& option : options_with_help(spec)) out += item(option_form(option), option_help(option));
   if (!spec.examples.empty()) out += ".SH EXAMPLES\n";
@@ -81,7 +81,7 @@ std::string command_man_page(const Program& program, const CommandSpec& spec) {
 std::string program_man_page(const Program& program) {
   std::string out = title(program.name) + name_section(program.name, program.summary);
   out += fmt::format(".SH SYNOPSIS\n{} COMMAND [ARGUMENT…]\n.SH DESCRIPTION\n", roff(program.name));
-  out += paragraphs(program.summary) + ".SH COMMANDS\n";
+  out += roff_paragraphs(program.summary) + ".SH COMMANDS\n";
   for (const Command& command : program.commands) out += item(command.spec.name, command.spec.summary);
   for (const auto& [name, summary] : program.external) out += item(name, summary);
   for (const CommandSpec& spec : builtin_specs(program)) out += item(spec.name, spec.summary);

@@ -68,9 +68,16 @@ int unknown_program_option(const Program& program, const std::string& word) {
                                                nearest.empty() ? "" : fmt::format("; did you mean --{}?", nearest)));
 }
 
-// Replaces this process by `<program>-<command> words…`; returns only when that is impossible.
-int exec_external(const Program& program, const std::string& command, const Words& words) {
-  const std::string file = fmt::format("{}-{}", program.name, command);
+// Replaces this process by `<program>-<command> words…`, or `<program>-<its program> <command> words…`; returns only when
+// that is impossible.
+int exec_external(const Program& program, const std::string& command, Words words) {
+  const auto found = program.external_of.find(command);
+  const bool one_of_several = found != program.external_of.end();
+  const std::string file = fmt::format("{}-{}", program.name, one_of_several ? found->second : command);
+  if (one_of_several) {
+    const bool man_page = words == Words{"man"};
+    words.insert(man_page ? words.end() : words.begin(), command);
+  }
   std::vector<char*> argv = {const_cast<char*>(file.c_str())};
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);

@@ -14,7 +14,7 @@
 #include "ptc/base/version.h"
 
 namespace scalai {
-namespace {
+namespace program_test {
 
 using testing::HasSubstr;
 using Words = std::vector<std::string>;
@@ -186,6 +186,16 @@ TEST_F(ExternalDeathTest, RunsFromPathWithAllWords) {
   EXPECT_EXIT(exec(toy(), {"man", "sim"}), testing::ExitedWithCode(7), "^on PATH: man\n$");
 }
 
+TEST_F(ExternalDeathTest, ACommandOfAProgramWithSeveralKeepsItsName) {
+  install(folder_ + "/toy-machine", "machine", 7);
+  Program program = toy();
+  program.external = {{"doctor", "Look."}};
+  program.external_of = {{"doctor", "machine"}};
+  EXPECT_EXIT(exec(program, {"doctor", "--fast"}), testing::ExitedWithCode(7), "^machine: doctor --fast\n$");
+  EXPECT_EXIT(exec(program, {"help", "doctor"}), testing::ExitedWithCode(7), "^machine: doctor --help\n$");
+  EXPECT_EXIT(exec(program, {"man", "doctor"}), testing::ExitedWithCode(7), "^machine: man doctor\n$");
+}
+
 TEST_F(ExternalDeathTest, PrefersTheFileBesideTheExecutable) {
   Program program = toy();
   program.name = "toy" + std::to_string(::getpid());
@@ -305,5 +315,5 @@ TEST(ReportError, PrintsTheMessageAndReturnsTheCode) {
   EXPECT_EQ(reported(absl::InternalError("oops")), "70 scalai: error: oops\n");
 }
 
-}  // namespace
+}  // namespace program_test
 }  // namespace scalai

@@ -14,7 +14,7 @@ namespace scalai::checkpoint::internal {
 namespace {
 
 constexpr int kMaxNamings = 16;
-constexpr int kMaxRules = 4096;
+constexpr int kMaxNamingRules = 4096;
 
 // A logical tensor under its name as described; conditions make several of one name possible.
 bool described(const FamilyBuilder& builder, const std::string& name) {
@@ -253,8 +253,8 @@ void build_naming(FamilyBuilder& builder, int index, bool understood, std::set<s
       builder.source.error(path + ".name", fmt::format("naming \"{}\" is described twice", message.name()));
   }
   build_prefixes(builder, message, path, naming);
-  if (message.tensors_size() > kMaxRules)
-    return builder.source.error(path + ".tensors", fmt::format("more than {} of them", kMaxRules));
+  if (message.tensors_size() > kMaxNamingRules)
+    return builder.source.error(path + ".tensors", fmt::format("more than {} of them", kMaxNamingRules));
   for (int i = 0; i < message.tensors_size(); ++i)
     build_stored(builder, message.tensors(i), fmt::format("{}.tensors[{}]", path, i), naming);
   const size_t count = builder.switch_names.size();

@@ -6,7 +6,7 @@
 #include "ptc/checkpoint/family_test_support.h"
 
 namespace scalai::checkpoint {
-namespace {
+namespace family_namings_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -105,5 +105,5 @@ namings { name: "n"
             "");
 }
 
-}  // namespace
+}  // namespace family_namings_test
 }  // namespace scalai::checkpoint

@@ -14,7 +14,7 @@
 #include "ptc/checkpoint/safetensors.h"
 
 namespace scalai::checkpoint {
-namespace {
+namespace job_reader_test {
 
 using ::testing::HasSubstr;
 
@@ -244,5 +244,5 @@ TEST_F(ReaderTest, RefusesAKeyThatIsThereTwice) {
   EXPECT_THAT(refusal(), HasSubstr("tensor \"b\" box [0:4]: the manifest has \"a\" twice"));
 }
 
-}  // namespace
+}  // namespace job_reader_test
 }  // namespace scalai::checkpoint

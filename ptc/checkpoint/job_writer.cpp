@@ -24,11 +24,11 @@ namespace scalai::checkpoint {
 namespace {
 
 // Small enough that the bytes are still in the cache when they are written after they were summed.
-constexpr size_t kChunkBytes = size_t{1} << 18;
+constexpr size_t kChecksumChunkBytes = size_t{1} << 18;
 
 absl::Status append_summed(OutputFile& file, std::span<const std::byte> bytes, Checksum& of_box, Checksum& of_file) {
   while (!bytes.empty()) {
-    const std::span<const std::byte> chunk = bytes.first(std::min(kChunkBytes, bytes.size()));
+    const std::span<const std::byte> chunk = bytes.first(std::min(kChecksumChunkBytes, bytes.size()));
     of_box.add(chunk);
     of_file.add(chunk);
     SCALAI_RETURN_IF_ERROR(file.append(chunk));

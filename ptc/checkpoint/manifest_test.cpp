@@ -8,7 +8,7 @@
 #include "ptc/checkpoint/internal/test_job.h"
 
 namespace scalai::checkpoint {
-namespace {
+namespace manifest_test {
 
 using ::testing::HasSubstr;
 
@@ -72,5 +72,5 @@ TEST(OwnedBoxes, AreThePiecesOfTheFirstHolder) {
   }
 }
 
-}  // namespace
+}  // namespace manifest_test
 }  // namespace scalai::checkpoint

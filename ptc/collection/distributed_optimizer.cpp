@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "ptc/base/round_up.h"
 #include "ptc/base/status.h"
 
 namespace scalai::collection {
@@ -9,8 +10,6 @@ namespace {
 
 constexpr int64_t kStartAlignment = 64;
 constexpr int64_t kEndAlignment = 128;
-
-int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 }  // namespace
 

@@ -8,7 +8,7 @@
 #include "ptc/base/random.h"
 
 namespace scalai::collection {
-namespace {
+namespace id_list_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -67,5 +67,5 @@ TEST(IdList, RandomListsComeBack) {
   }
 }
 
-}  // namespace
+}  // namespace id_list_test
 }  // namespace scalai::collection

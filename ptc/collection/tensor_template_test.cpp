@@ -5,7 +5,7 @@
 #include "ptc/collection/test_support.h"
 
 namespace scalai::collection {
-namespace {
+namespace tensor_template_test {
 
 using testing::AllOf;
 using testing::ElementsAre;
@@ -67,5 +67,5 @@ TEST(ShareAnAxis, LooksAtEachName) {
   EXPECT_FALSE(internal::share_an_axis("p", "cp+tp"));
 }
 
-}  // namespace
+}  // namespace tensor_template_test
 }  // namespace scalai::collection

@@ -15,20 +15,6 @@ namespace {
 
 using collection::ParallelConfig;
 
-// Devices by host, in the order in which hosts come first.
-std::vector<std::pair<HostId, std::vector<DeviceId>>> by_host(const std::vector<DeviceId>& devices,
-                                                              const plan::Cluster& cluster) {
-  std::vector<std::pair<HostId, std::vector<DeviceId>>> hosts;
-  std::map<HostId, size_t> place;
-  for (const DeviceId device : devices) {
-    const HostId host = cluster.host_of(device);
-    const auto [found, fresh] = place.emplace(host, hosts.size());
-    if (fresh) hosts.push_back({host, {}});
-    hosts[found->second].second.push_back(device);
-  }
-  return hosts;
-}
-
 // 0 means unlimited.
 double most(double a, double b) { return a == 0 || b == 0 ? 0 : std::max(a, b); }
 
@@ -36,7 +22,7 @@ double most(double a, double b) { return a == 0 || b == 0 ? 0 : std::max(a, b); 
 plan::Host strongest(const plan::Cluster& cluster, const std::vector<DeviceId>& devices) {
   plan::Host merged;
   bool first = true;
-  for (const auto& entry : by_host(devices, cluster)) {
+  for (const auto& entry : plan::devices_by_host(devices, cluster)) {
     const plan::Host& host = cluster.hosts[static_cast<size_t>(entry.first.value)];
     if (std::exchange(first, false)) {
       merged = host;
@@ -68,7 +54,7 @@ bool uniform(const plan::Cluster& cluster, const Chooser::Question& question) {
       cluster.fabric == plan::FabricKind::kStar ? cluster.backbone_bytes_per_s == 0 : cluster.oversubscription == 1;
   const auto degraded = [&](DeviceId device) { return question.speed.count(device) != 0; };
   if (!wide || std::any_of(question.devices.begin(), question.devices.end(), degraded)) return false;
-  const auto hosts = by_host(question.devices, cluster);
+  const auto hosts = plan::devices_by_host(question.devices, cluster);
   const plan::Host& first = cluster.hosts[static_cast<size_t>(hosts.front().first.value)];
   return std::all_of(hosts.begin(), hosts.end(), [&](const auto& entry) {
     const plan::Host& host = cluster.hosts[static_cast<size_t>(entry.first.value)];

@@ -153,23 +153,9 @@ absl::Status Placer::on_hosts(const Grant& grant) {
 
 using ByHost = std::vector<std::pair<HostId, std::vector<DeviceId>>>;
 
-ByHost by_host(const std::vector<DeviceId>& devices, const plan::Cluster& cluster) {
-  ByHost hosts;
-  for (const DeviceId device : devices) {
-    const HostId host = cluster.host_of(device);
-    const auto known = std::find_if(hosts.begin(), hosts.end(), [&](const auto& one) { return one.first == host; });
-    if (known == hosts.end()) {
-      hosts.push_back({host, {device}});
-    } else {
-      known->second.push_back(device);
-    }
-  }
-  return hosts;
-}
-
 // Of its own, on as few hosts as possible: those with most of them, of equal ones the first in rank order.
 std::vector<DeviceId> survivors(const std::vector<DeviceId>& own, size_t count, const plan::Cluster& cluster) {
-  ByHost hosts = by_host(own, cluster);
+  ByHost hosts = plan::devices_by_host(own, cluster);
   std::stable_sort(hosts.begin(), hosts.end(),
                    [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   std::set<DeviceId> kept;
@@ -187,8 +173,8 @@ std::vector<DeviceId> survivors(const std::vector<DeviceId>& own, size_t count, 
 // More for a job that is on the hosts of `own`: those hosts first, then the smallest gap that is enough, else the largest.
 std::vector<DeviceId> more(const std::vector<DeviceId>& own, const std::vector<DeviceId>& free, size_t count,
                            const plan::Cluster& cluster) {
-  const ByHost near = by_host(own, cluster);
-  ByHost hosts = by_host(free, cluster);
+  const ByHost near = plan::devices_by_host(own, cluster);
+  ByHost hosts = plan::devices_by_host(free, cluster);
   std::vector<DeviceId> chosen;
   const auto take_from = [&](std::vector<DeviceId>& devices) {
     const size_t part = std::min(devices.size(), count - chosen.size());

@@ -6,7 +6,7 @@
 #include "ptc/control/internal/control_fixture.h"
 
 namespace scalai::control {
-namespace {
+namespace reconfigure_test {
 
 using testing::device_ids;
 using testing::Driver;
@@ -468,5 +468,5 @@ TEST(CheckpointRestart, WithoutACheckpointTheJobFailsAndSaysSo) {
   EXPECT_EQ(driver.job().failure, "the strategy restarts from checkpoints, and none was ever completed");
 }
 
-}  // namespace
+}  // namespace reconfigure_test
 }  // namespace scalai::control

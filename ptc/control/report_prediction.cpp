@@ -13,7 +13,6 @@
 namespace scalai::control {
 namespace {
 
-constexpr size_t kNameColumns = 24;
 // Stages without work on workers report what it takes to skip them: tens of nanoseconds.
 constexpr double kLeastMeasured_s = 1e-6;
 

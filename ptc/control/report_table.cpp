@@ -13,7 +13,6 @@
 namespace scalai::control {
 namespace {
 
-constexpr size_t kNameColumns = 24;
 
 std::string number(double value) { return fmt::format("{:.4g}", value); }
 

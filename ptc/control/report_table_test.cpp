@@ -12,7 +12,7 @@
 #include "ptc/control/report.h"
 
 namespace scalai::control {
-namespace {
+namespace report_table_test {
 
 using Json = nlohmann::ordered_json;
 using ::testing::HasSubstr;
@@ -224,5 +224,5 @@ TEST(Compare, WhatCannotBeComparedIsRefused) {
   EXPECT_THAT(message({{"a", example_json()}}, "xml"), HasSubstr("unknown format \"xml\"; one of table, csv, json"));
 }
 
-}  // namespace
+}  // namespace report_table_test
 }  // namespace scalai::control

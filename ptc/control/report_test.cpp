@@ -21,7 +21,7 @@
 #include "ptc/plan/plan_io.h"
 
 namespace scalai::control {
-namespace {
+namespace report_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
@@ -476,5 +476,5 @@ TEST_F(DatasetReport, ReadmeNamesEveryColumnAndKey) {
   for (const std::string& name : names) EXPECT_THAT(*readme, HasSubstr("`" + name + "`"));
 }
 
-}  // namespace
+}  // namespace report_test
 }  // namespace scalai::control

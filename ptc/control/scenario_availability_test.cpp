@@ -6,7 +6,7 @@
 #include "ptc/control/internal/control_fixture.h"
 
 namespace scalai::control {
-namespace {
+namespace scenario_availability_test {
 
 using sched::Availability;
 using sched::FleetEvent;
@@ -125,5 +125,5 @@ TEST(Availability, ProblemsAreNamed) {
   EXPECT_THAT(said("availability { generator: \"absent\" }"), HasSubstr("numbers of hosts"));
 }
 
-}  // namespace
+}  // namespace scenario_availability_test
 }  // namespace scalai::control

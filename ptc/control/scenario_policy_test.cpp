@@ -6,7 +6,7 @@
 #include "ptc/control/internal/control_fixture.h"
 
 namespace scalai::control {
-namespace {
+namespace scenario_policy_test {
 
 using ::testing::HasSubstr;
 using testing::job_text;
@@ -147,5 +147,5 @@ TEST(ScenarioPolicy, AWorkloadIsForAnother) {
   EXPECT_THAT(text, HasSubstr("\n1 error\n")) << "that is enough";
 }
 
-}  // namespace
+}  // namespace scenario_policy_test
 }  // namespace scalai::control

@@ -11,7 +11,7 @@
 #include "ptc/base/status.h"
 
 namespace scalai::control {
-namespace {
+namespace scenario_test {
 
 // A scenario that uses every field, in units nobody would print.
 constexpr const char* kWhole = R"(
@@ -444,5 +444,5 @@ TEST(Scenario, OneProblemIsSaidOnce) {
   }
 }
 
-}  // namespace
+}  // namespace scenario_test
 }  // namespace scalai::control

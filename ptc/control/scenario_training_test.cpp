@@ -7,7 +7,7 @@
 #include "ptc/control/scenario.h"
 
 namespace scalai::control {
-namespace {
+namespace scenario_training_test {
 
 std::string scenario(const std::string& job, const std::string& more = "") {
   return fmt::format(R"(name: "x" until: "1h" {}
@@ -177,5 +177,5 @@ jobs {{ name: "b" model: "gpt3-6.7b" precision: "bf16" global_batch: 64 {} paral
   EXPECT_NE(two("gpus: 8", "gpus: 4").find("fits 4 GPUs"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace scenario_training_test
 }  // namespace scalai::control

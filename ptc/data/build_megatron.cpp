@@ -9,20 +9,14 @@
 
 #include "ptc/base/status.h"
 #include "ptc/data/internal/builders.h"
+#include "ptc/data/internal/little_endian.h"
 
 namespace scalai::data {
 namespace {
 
-constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
+constexpr std::string_view kIdxMagic("MMIDIDX\0\0", 9);
 constexpr int64_t kHeadBytes = 34;
 constexpr int64_t kMostCount = kMostDataBytes / 64;
-
-template <class T>
-T number_in(std::span<const std::byte> bytes, size_t at = 0) {
-  T value = 0;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
-}
 
 // The counts of one .idx, and where its arrays lie.
 struct IdxHead {
@@ -38,7 +32,7 @@ absl::StatusOr<IdxHead> read_head(const ByteSourcePtr& idx) {
   if (idx->size() < kHeadBytes) return invalid(fmt::format("{}: too short for an .idx", idx->name()));
   Scanner scanner(idx, 0, kHeadBytes, kHeadBytes);
   SCALAI_ASSIGN_OR_RETURN(const auto bytes, scanner.take(kHeadBytes));
-  if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) {
+  if (std::memcmp(bytes.data(), kIdxMagic.data(), kIdxMagic.size()) != 0) {
     return invalid(fmt::format("{}: is no .idx of Megatron: it does not begin with \"MMIDIDX\"", idx->name()));
   }
   const auto version = number_in<uint64_t>(bytes, 9);

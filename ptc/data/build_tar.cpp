@@ -12,8 +12,6 @@
 namespace scalai::data {
 namespace {
 
-std::string shown(std::string_view name) { return fmt::format("\"{}\"", clipped(name, 120)); }
-
 struct Place {
   size_t file = 0;
   int64_t offset = 0;
@@ -37,11 +35,11 @@ class Sampler {
     if (!open_ || *key != key_) SCALAI_RETURN_IF_ERROR(begin(file, member, *key));
     if (between_) {
       return invalid(fmt::format("{}: byte {}: a member that belongs to no sample lies between those of sample {}",
-                                 building_.path(file), *between_, shown(key_)));
+                                 building_.path(file), *between_, shown_name(key_)));
     }
     if (!extensions_.insert(std::string(extension)).second) {
       return invalid(fmt::format("{}: byte {}: sample {} has two members {}", building_.path(file), member.begin,
-                                 shown(key_), shown(member.name)));
+                                 shown_name(key_), shown_name(member.name)));
     }
     end_ = building_.begin_of(file) + member.end;
     return absl::OkStatus();
@@ -110,7 +108,7 @@ absl::Status refuse_same(const Building& building, const Place& a, const Place& 
   return invalid(
       fmt::format("{}: byte {}: sample {} was there before, in {} at byte {}; the members of a sample must be "
                   "neighbours, and its key must be the only one in the dataset",
-                  building.path(b.file), b.offset, shown(key), building.path(a.file), a.offset));
+                  building.path(b.file), b.offset, shown_name(key), building.path(a.file), a.offset));
 }
 
 }  // namespace

@@ -8,34 +8,26 @@
 #include "ptc/base/status.h"
 #include "ptc/data/crc32c.h"
 #include "ptc/data/internal/builders.h"
+#include "ptc/data/internal/little_endian.h"
 
 namespace scalai::data {
 namespace {
 
-constexpr int64_t kHead = 12, kTail = 4;
-
-template <class T>
-T number_in(std::span<const std::byte> bytes, size_t at = 0) {
-  T value = 0;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
-}
-
 // One record from where the scanner stands; an error without its place.
 absl::Status pass_record(Scanner& scanner) {
-  if (scanner.remaining() < kHead + kTail) {
+  if (scanner.remaining() < kTfRecordHead + kTfRecordTail) {
     return invalid(fmt::format("{} bytes are left, too few for a record: the file was cut", scanner.remaining()));
   }
-  SCALAI_ASSIGN_OR_RETURN(const auto head, scanner.take(kHead));
+  SCALAI_ASSIGN_OR_RETURN(const auto head, scanner.take(kTfRecordHead));
   const auto length = number_in<uint64_t>(head);
   if (number_in<uint32_t>(head, 8) != masked(crc32c(head.first(8)))) {
     const bool gzip = head[0] == std::byte{0x1f} && head[1] == std::byte{0x8b};
     return invalid(gzip ? "the checksum of its length does not fit: this looks compressed (gzip); uncompress it"
                         : "the checksum of its length does not fit: damaged, or no TFRecord file");
   }
-  if (length > static_cast<uint64_t>(scanner.remaining() - kTail)) {
+  if (length > static_cast<uint64_t>(scanner.remaining() - kTfRecordTail)) {
     return invalid(fmt::format("its data have {} bytes, and {} are left: the file was cut", length,
-                               std::max<int64_t>(0, scanner.remaining() - kTail)));
+                               std::max<int64_t>(0, scanner.remaining() - kTfRecordTail)));
   }
   uint32_t crc = 0;
   for (auto left = static_cast<int64_t>(length); left > 0;) {
@@ -43,7 +35,7 @@ absl::Status pass_record(Scanner& scanner) {
     crc = crc32c(bytes, crc);
     left -= static_cast<int64_t>(bytes.size());
   }
-  SCALAI_ASSIGN_OR_RETURN(const auto tail, scanner.take(kTail));
+  SCALAI_ASSIGN_OR_RETURN(const auto tail, scanner.take(kTfRecordTail));
   return number_in<uint32_t>(tail) == masked(crc) ? absl::OkStatus()
                                                   : invalid("the checksum of its data does not fit: damaged");
 }

@@ -7,29 +7,25 @@
 
 #include "ptc/base/status.h"
 #include "ptc/data/crc32c.h"
+#include "ptc/data/internal/little_endian.h"
 
 namespace scalai::data {
 namespace {
 
-constexpr size_t kHead = 12, kTail = 4;  // of a TFRecord around its data
+constexpr auto kHead = static_cast<size_t>(kTfRecordHead), kTail = static_cast<size_t>(kTfRecordTail);
 
-template <class T>
-T number_at(std::string_view bytes, size_t at) {
-  T value = 0;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
-}
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-uint32_t masked_crc(std::string_view bytes) { return masked(crc32c(std::as_bytes(std::span(bytes)))); }
+uint32_t masked_crc(std::string_view bytes) { return masked(crc32c(bytes_of(bytes))); }
 
 absl::Status check_record(std::string_view record) {
-  if (record.size() < kHead + kTail || number_at<uint64_t>(record, 0) != record.size() - kHead - kTail) {
+  if (record.size() < kHead + kTail || number_in<uint64_t>(bytes_of(record), 0) != record.size() - kHead - kTail) {
     return invalid("its length is not the one indexed");
   }
-  if (number_at<uint32_t>(record, 8) != masked_crc(record.substr(0, 8))) {
+  if (number_in<uint32_t>(bytes_of(record), 8) != masked_crc(record.substr(0, 8))) {
     return invalid("the checksum of its length does not fit");
   }
-  if (number_at<uint32_t>(record, record.size() - kTail) != masked_crc(payload_of_record(record))) {
+  if (number_in<uint32_t>(bytes_of(record), record.size() - kTail) != masked_crc(payload_of_record(record))) {
     return invalid("the checksum of its data does not fit");
   }
   return absl::OkStatus();

@@ -5,7 +5,7 @@
 #include "ptc/parallel/step_time.h"
 
 namespace scalai::parallel {
-namespace {
+namespace flops_test {
 
 // 72·B·s·l·h²·(1 + s/(c·h) + V/(12·l·h))
 double closed_form(double batch, double s, double l, double h, double v, double c) {
@@ -45,5 +45,5 @@ TEST(Flops, ConvolutionsAreCountedBySample) {
   EXPECT_DOUBLE_EQ(model_flops(model, 256, 0), 256 * model.flops_per_sample);
 }
 
-}  // namespace
+}  // namespace flops_test
 }  // namespace scalai::parallel

@@ -12,7 +12,7 @@
 #include "ptc/parallel/schedule.h"
 
 namespace scalai::parallel {
-namespace {
+namespace memory_test {
 
 using collection::ParallelConfig;
 
@@ -454,5 +454,5 @@ TEST(Estimate, ShortFormEqualsTheTerms) {
   EXPECT_GT(checked, 50);
 }
 
-}  // namespace
+}  // namespace memory_test
 }  // namespace scalai::parallel

@@ -5,7 +5,7 @@
 #include "ptc/model/catalogue.h"
 
 namespace scalai::parallel {
-namespace {
+namespace model_shape_test {
 
 TEST(ModelShape, CountsWhatTheTensorsCount) {
   for (const std::string& name : model::catalogue_names()) {
@@ -40,5 +40,5 @@ TEST(ModelShape, WrittenByHandCountsTheSame) {
   }
 }
 
-}  // namespace
+}  // namespace model_shape_test
 }  // namespace scalai::parallel

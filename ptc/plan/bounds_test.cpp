@@ -8,7 +8,7 @@
 #include "ptc/plan/test_support.h"
 
 namespace scalai::plan {
-namespace {
+namespace bounds_test {
 
 using tensor::Box;
 using tensor::SplitRule;
@@ -112,5 +112,5 @@ TEST(SurvivesHostLosses, IsOneLessThanTheHostsOfTheScarcestBox) {
   EXPECT_EQ(survives_host_losses(one_tensor({8}, cut_over("x", 0), devices({0, 4})), cluster), 0);
 }
 
-}  // namespace
+}  // namespace bounds_test
 }  // namespace scalai::plan

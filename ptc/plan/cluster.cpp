@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 
 #include "ptc/base/status.h"
 
@@ -96,6 +97,19 @@ std::vector<DeviceId> Cluster::devices_of(HostId host) const {
   std::vector<DeviceId> devices;
   for (int i = 0; i < chosen.gpus; ++i) devices.emplace_back(chosen.first_device + i);
   return devices;
+}
+
+std::vector<std::pair<HostId, std::vector<DeviceId>>> devices_by_host(const std::vector<DeviceId>& devices,
+                                                                      const Cluster& cluster) {
+  std::vector<std::pair<HostId, std::vector<DeviceId>>> hosts;
+  std::map<HostId, size_t> place;
+  for (const DeviceId device : devices) {
+    const HostId host = cluster.host_of(device);
+    const auto [found, fresh] = place.emplace(host, hosts.size());
+    if (fresh) hosts.push_back({host, {}});
+    hosts[found->second].second.push_back(device);
+  }
+  return hosts;
 }
 
 std::vector<NamedLink> links_of(const Cluster& cluster) {

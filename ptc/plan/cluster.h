@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <string_view>
 #include <vector>
 
@@ -68,6 +69,10 @@ struct Cluster {
   int local_index(DeviceId device) const;  // 0 … gpus − 1 on its host
   std::vector<DeviceId> devices_of(HostId host) const;
 };
+
+// The devices by host, in the order in which hosts come first.
+std::vector<std::pair<HostId, std::vector<DeviceId>>> devices_by_host(const std::vector<DeviceId>& devices,
+                                                                      const Cluster& cluster);
 
 // Names of the links a scenario may fail or degrade, in order: "h0.g1.up|down" (GPU link), "h0.g1.pcie.up|down",
 // "h0.nic0.up|down", "leaf0.up|down", "rail0.up|down", "fabric", "storage.read|write", "h0.store.serve|ingest", "h0.copy",

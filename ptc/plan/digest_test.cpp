@@ -13,7 +13,7 @@
 #include "ptc/plan/test_support.h"
 
 namespace scalai::plan {
-namespace {
+namespace digest_test {
 
 using collection::Collection;
 using collection::MegatronOptions;
@@ -156,5 +156,5 @@ TEST(PlanDigest, OfPlannedCasesIsFixed) {
   EXPECT_EQ(digest_named("all at once"), "ba29602084a53390f6ba1c14ca940eca");
 }
 
-}  // namespace
+}  // namespace digest_test
 }  // namespace scalai::plan

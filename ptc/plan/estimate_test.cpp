@@ -7,7 +7,7 @@
 #include "ptc/plan/test_support.h"
 
 namespace scalai::plan {
-namespace {
+namespace estimate_test {
 
 // Hosts with 900 GB/s between GPUs, 60 GB/s to the host and 8 NICs of 50 GB/s.
 Cluster rated(int hosts, int gpus) {
@@ -96,5 +96,5 @@ TEST(Estimate, ACapOfOneTensorCostsAtMostATenth) {
   }
 }
 
-}  // namespace
+}  // namespace estimate_test
 }  // namespace scalai::plan

@@ -9,7 +9,7 @@
 #include "ptc/plan/interpreter_test_support.h"
 
 namespace scalai::plan {
-namespace {
+namespace interpreter_mutations_test {
 
 using tensor::Box;
 using testing::HasSubstr;
@@ -462,5 +462,5 @@ TEST(InterpreterMutations, OnlyFloatingTypesChange) {
   EXPECT_THAT(message_of(interpret(plan, job.oracle())), HasSubstr("its type changes, but not between floating types"));
 }
 
-}  // namespace
+}  // namespace interpreter_mutations_test
 }  // namespace scalai::plan

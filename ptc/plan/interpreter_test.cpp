@@ -8,7 +8,7 @@
 #include "ptc/plan/interpreter_test_support.h"
 
 namespace scalai::plan {
-namespace {
+namespace interpreter_test {
 
 using tensor::Box;
 using testing::HasSubstr;
@@ -397,5 +397,5 @@ TEST(Interpreter, RejectsEveryMutationOfCorrectPlans) {
   }
 }
 
-}  // namespace
+}  // namespace interpreter_test
 }  // namespace scalai::plan

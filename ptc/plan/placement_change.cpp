@@ -15,9 +15,9 @@ using internal::GroupDifference;
 using internal::Overlap;
 
 // Remembers which of many small numbers are in the set at hand, without clearing in between.
-class Marks {
+class MarkSet {
  public:
-  explicit Marks(size_t size) : mark_(size, 0) {}
+  explicit MarkSet(size_t size) : mark_(size, 0) {}
   void clear() { ++now_; }
   bool add(size_t i) { return std::exchange(mark_[i], now_) != now_; }  // whether it is new
   bool has(size_t i) const { return mark_[i] == now_; }
@@ -165,8 +165,8 @@ PlacementCost RankedChange::cost(const std::vector<DeviceId>& device_of_rank) co
     for (const DeviceId device : device_of_rank) hosts.push_back(host_of(device));
     cost.in_one_domain = in_one_domain(hosts);
   }
-  Marks holders(host_of_.size()), masters(device_of_rank.size());
-  Marks served(input_.cluster.hosts.size());  // hosts that hold or derive the part, or were counted
+  MarkSet holders(host_of_.size()), masters(device_of_rank.size());
+  MarkSet served(input_.cluster.hosts.size());  // hosts that hold or derive the part, or were counted
   int32_t marked = -1;
   std::vector<HostId> fetching;
   for (const Part& part : parts_) {

@@ -10,7 +10,7 @@
 #include "ptc/plan/test_support.h"
 
 namespace scalai::plan {
-namespace {
+namespace planner_test {
 
 using tensor::Box;
 using tensor::SplitRule;
@@ -363,5 +363,5 @@ TEST(Planner, RefusesACopyOnAHostThatIsNotThere) {
   EXPECT_EQ(message_of(plan.status()), "tensor 0 [0:8] has a copy on host 4, which is not one of the cluster's 4");
 }
 
-}  // namespace
+}  // namespace planner_test
 }  // namespace scalai::plan

@@ -9,7 +9,7 @@
 #include "ptc/sched/testing.h"
 
 namespace scalai::sched {
-namespace {
+namespace engine_test {
 
 using ::testing::DoubleEq;
 using ::testing::ElementsAre;
@@ -342,5 +342,5 @@ TEST(Records, RatesMayChangeAsAJobTrains) {
   EXPECT_THAT(outcome->jobs[0].isolated_s, DoubleEq(17.5));
 }
 
-}  // namespace
+}  // namespace engine_test
 }  // namespace scalai::sched

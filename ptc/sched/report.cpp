@@ -12,7 +12,7 @@
 namespace scalai::sched {
 namespace {
 
-constexpr double kHour = 3600;
+constexpr double kSecondsPerHour = 3600;
 constexpr size_t kCdfSteps = 1000;
 
 std::optional<double> mean(const std::vector<double>& values) {
@@ -136,7 +136,7 @@ class TypeMeter {
   }
 
   void advance(double to_s) {
-    const double hours = (to_s - now_s_) / kHour;
+    const double hours = (to_s - now_s_) / kSecondsPerHour;
     if (hours <= 0) return;
     for (size_t t = 0; t < costs_.size(); ++t) {
       costs_[t].up_gpu_h += up_[t] * hours;
@@ -185,7 +185,7 @@ std::optional<double> quantile(std::vector<double> values, double q) {
 std::vector<Metric> metrics_of(const Workload& workload, const Outcome& outcome) {
   const JobValues values = values_of(workload, outcome);
   const Counts counts = count(workload, outcome);
-  const auto hours = [](double gpu_s) { return std::optional<double>(gpu_s / kHour); };
+  const auto hours = [](double gpu_s) { return std::optional<double>(gpu_s / kSecondsPerHour); };
   const bool priced = outcome.cost > 0 || counts.cost > 0;
   const bool deadlines = counts.with_deadline > 0;
   const auto only = [](bool there, double value) { return there ? std::optional<double>(value) : std::nullopt; };
@@ -320,7 +320,7 @@ std::string costs_csv(const Workload& workload, const Fleet& fleet, const Availa
   for (size_t j = 0; j < outcome.jobs.size(); ++j) {
     if (outcome.jobs[j].cost == 0) continue;
     csv += fmt::format("job,{},{},{}\n", csv_cell(workload.jobs[j].name),
-                       shortest(outcome.jobs[j].attained_gpu_s / kHour), shortest(outcome.jobs[j].cost));
+                       shortest(outcome.jobs[j].attained_gpu_s / kSecondsPerHour), shortest(outcome.jobs[j].cost));
   }
   return csv;
 }

@@ -14,7 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kHour = 3600;
 
 Json head_json(const ReportHead& head, const char* kind) {
   return {{"schema_version", 1},
@@ -93,7 +92,7 @@ std::string summary_json(const ReportHead& head, const RecoverySetup& setup, con
 }
 
 std::vector<Metric> metrics_of(const RecoveryResult& result) {
-  const double hours = (result.to_s - result.from_s) / kHour;
+  const double hours = (result.to_s - result.from_s) / kSecondsPerHour;
   const double gpu_h =
       result.training_gpu_h + result.lost_gpu_h + result.changing_gpu_h + result.checkpoint_gpu_h + result.idle_gpu_h;
   const auto only = [](bool there, double value) { return there ? std::optional<double>(value) : std::nullopt; };
@@ -101,7 +100,7 @@ std::vector<Metric> metrics_of(const RecoveryResult& result) {
       {"samples", "samples kept", "samples", result.samples},
       {"samples_per_s", "throughput, mean", "samples/s", result.samples_per_s},
       {"steps", "steps", "count", static_cast<double>(result.steps)},
-      {"duration_s", "time", "s", hours * kHour},
+      {"duration_s", "time", "s", hours * kSecondsPerHour},
       {"ettr", "time that trains and is kept (ETTR)", "share", result.ettr},
       {"mean_hosts", "hosts up, mean", "", result.mean_hosts},
       {"host_losses", "hosts lost", "count", static_cast<double>(result.losses)},

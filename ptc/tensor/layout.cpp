@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ptc/base/round_up.h"
 #include "ptc/base/status.h"
 
 namespace scalai::tensor {
@@ -20,8 +21,6 @@ Range balanced(int64_t extent, int64_t parts, int64_t index) {
 Range clipped(int64_t block, int64_t extent, int index) {
   return {std::min(index * block, extent), std::min((index + 1) * block, extent)};
 }
-
-int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 }  // namespace
 

@@ -15,6 +15,7 @@ namespace scalai::sim {
 // What a rank sends: messages to the next and the previous stage, and its part of collectives. kDp sums over dp and cp.
 enum class Traffic : uint8_t { kForward, kBackward, kTp, kCp, kEp, kDp, kEmbedding };
 constexpr int kTraffics = 7;
+inline size_t at(Traffic traffic) { return static_cast<size_t>(traffic); }
 
 struct FlowEnds {
   int src = -1, dst = -1;  // endpoints; -1: this never flows

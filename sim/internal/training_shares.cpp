@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ptc/base/status.h"
+#include "sim/internal/at.h"
 
 namespace scalai::sim {
 namespace {
@@ -11,7 +12,6 @@ namespace {
 constexpr double kUnbounded = std::numeric_limits<double>::max();
 constexpr double kLeast = 1e-9;  // of a link: only rounding leaves less
 
-size_t at(int index) { return static_cast<size_t>(index); }
 
 }  // namespace
 

@@ -11,7 +11,7 @@
 #include "vfs/remote/internal/test_server.h"
 
 namespace scalai::vfs {
-namespace {
+namespace remote_source_test {
 
 namespace fs = std::filesystem;
 using Fault = TestServer::Fault;
@@ -332,5 +332,5 @@ TEST_F(RemoteSourceTest, KilledProcessesLeaveACacheThatIsRight) {
   EXPECT_EQ(remote->statistics().disk_damaged, 0);
 }
 
-}  // namespace
+}  // namespace remote_source_test
 }  // namespace scalai::vfs

@@ -12,7 +12,7 @@
 #include "executor/state/digest.h"
 
 namespace scalai::executor::kernels {
-namespace {
+namespace kernels_gpu_test {
 
 constexpr uint64_t kSeed = 11;
 
@@ -165,5 +165,5 @@ TEST_F(KernelsOnGpu, DigestLikeBoxDigest) {
   }
 }
 
-}  // namespace
+}  // namespace kernels_gpu_test
 }  // namespace scalai::executor::kernels

@@ -11,7 +11,7 @@ namespace scalai::checkpoint {
 namespace {
 
 constexpr int64_t kBlockBytes = int64_t{1} << 20;
-constexpr int64_t kLongRunBytes = int64_t{1} << 16;
+constexpr int64_t kDirectRunBytes = int64_t{1} << 16;
 // Reading a gap of up to this many times the run costs less than another system call.
 constexpr int64_t kNearRuns = 8;
 
@@ -98,7 +98,7 @@ absl::Status read_common(const SafetensorsFile& file, const StoredTensor& tensor
   const int64_t begin = offset_in(stored, common.lo) * size;
   const int64_t end = (offset_in(stored, last) + 1) * size;
   const bool near = (end - begin) / run_bytes <= kNearRuns * runs.count;
-  const bool direct = run_bytes >= kLongRunBytes || !near;
+  const bool direct = run_bytes >= kDirectRunBytes || !near;
   BlockReader blocks(file, tensor, end);
   return for_each_run(stored, wanted, common, [&](const Run& run) {
     const std::span<std::byte> to = dst.subspan(static_cast<size_t>(run.dst * size), static_cast<size_t>(run_bytes));

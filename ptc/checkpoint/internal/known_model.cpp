@@ -4,15 +4,12 @@
 
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
+#include "ptc/checkpoint/internal/opened.h"
 #include "ptc/checkpoint/internal/opened_folder.h"
 #include "ptc/model/catalogue.h"
 
 namespace scalai::checkpoint::internal {
 namespace {
-
-absl::Status at(const std::string& place, const absl::Status& status) {
-  return absl::Status(status.code(), fmt::format("{}: {}", place, message_of(status)));
-}
 
 absl::StatusOr<KnownModel> with_family(const Families& families, const Family& family, ModelFile file) {
   absl::StatusOr<model::Model> model = family.build_model(file.sizes, file.name.empty() ? family.name() : file.name);
@@ -79,7 +76,7 @@ absl::StatusOr<std::optional<KnownModel>> known_model(const OpenOptions& options
   } else {
     return std::optional<KnownModel>();
   }
-  if (!known.ok()) return at(place, known.status());
+  if (!known.ok()) return error_at(place, known.status());
   return std::optional<KnownModel>(*std::move(known));
 }
 

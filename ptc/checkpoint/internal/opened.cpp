@@ -24,10 +24,6 @@ namespace {
 
 constexpr size_t kMostProblems = 50;
 
-absl::Status at(const std::string& place, const absl::Status& status) {
-  return absl::Status(status.code(), fmt::format("{}: {}", place, message_of(status)));
-}
-
 // A safetensors file with its tensors, none of which has pieces yet. `found` gets the same for the naming.
 absl::StatusOr<OpenedFile> open_tensors(const Folder& folder, const std::string& name, FoundFile* found) {
   SCALAI_ASSIGN_OR_RETURN(ByteSourcePtr source, folder.source(name));
@@ -174,7 +170,7 @@ void take_record(ArrangedRecord&& record, OpenedFile& file, ProblemList& problem
 
 absl::StatusOr<Opened> open_arranged(const Folder& folder, const std::string& manifest_text) {
   absl::StatusOr<ArrangedManifest> manifest = parse_arranged_manifest(manifest_text);
-  if (!manifest.ok()) return at(folder.path_of(kManifestName), manifest.status());
+  if (!manifest.ok()) return error_at(folder.path_of(kManifestName), manifest.status());
   Opened opened;
   opened.info.kind = CheckpointKind::kArranged;
   opened.info.naming = manifest->naming;
@@ -234,7 +230,7 @@ absl::StatusOr<Naming> naming_of(const Folder& folder, const Opened& opened, con
                                opened.model->model.family));
   }
   absl::StatusOr<Naming> naming = Naming::of(*opened.model->family, name, opened.model->file.sizes);
-  return naming.ok() ? naming : at(folder.path(), naming.status());
+  return naming.ok() ? naming : error_at(folder.path(), naming.status());
 }
 
 absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::optional<std::string>& index,
@@ -247,7 +243,7 @@ absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::option
   const std::string index_path = folder.path_of(std::string(kIndexFileName));
   if (index) {
     auto parsed = parse_weight_map(*index);
-    if (!parsed.ok()) return at(index_path, parsed.status());
+    if (!parsed.ok()) return error_at(index_path, parsed.status());
     weight_map = *std::move(parsed);
     std::set<std::string> files;
     for (const auto& entry : weight_map) files.insert(entry.second);
@@ -265,7 +261,7 @@ absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::option
   SCALAI_RETURN_IF_ERROR(open_all(folder, names, weight_map, opened, found));
   if (index) SCALAI_RETURN_IF_ERROR(check_index(index_path, weight_map, found));
   absl::StatusOr<FoundState> state = read_whole(naming, found);
-  if (!state.ok()) return at(folder.path(), state.status());
+  if (!state.ok()) return error_at(folder.path(), state.status());
   opened.info.hf_prefix = state->prefix;
   take_pieces(*std::move(state), opened);
   return opened;
@@ -278,7 +274,7 @@ absl::StatusOr<Opened> open_ranks(const Folder& folder, const std::vector<std::s
                                folder.path(), names.size()));
   }
   absl::StatusOr<collection::ParallelConfig> config = collection::parse_layout(options.from);
-  if (!config.ok()) return at("--from", config.status());
+  if (!config.ok()) return error_at("--from", config.status());
   Opened opened;
   opened.info.kind = CheckpointKind::kRanks;
   opened.info.naming = options.names.empty() ? "megatron" : options.names;
@@ -300,11 +296,11 @@ absl::StatusOr<Opened> open_ranks(const Folder& folder, const std::vector<std::s
     }
   }
   auto collection = collection::megatron_collection(opened.model->model, {}, *config, std::move(devices));
-  if (!collection.ok()) return at("--from", collection.status());
+  if (!collection.ok()) return error_at("--from", collection.status());
   std::vector<FoundFile> found;
   SCALAI_RETURN_IF_ERROR(open_all(folder, names, {}, opened, found));
   absl::StatusOr<FoundState> state = read_ranks(naming, *collection, found, Expect::kFound);
-  if (!state.ok()) return at(folder.path(), state.status());
+  if (!state.ok()) return error_at(folder.path(), state.status());
   take_pieces(*std::move(state), opened);
   return opened;
 }
@@ -396,6 +392,10 @@ absl::StatusOr<Opened> open_folder(const Folder& folder) {
 }
 
 }  // namespace
+
+absl::Status error_at(const std::string& place, const absl::Status& status) {
+  return absl::Status(status.code(), fmt::format("{}: {}", place, message_of(status)));
+}
 
 void ProblemList::add(std::string problem) {
   if (lines_.size() == kMostProblems) {

@@ -14,6 +14,9 @@
 
 namespace scalai::checkpoint::internal {
 
+// The status with the place it is about in front: "PLACE: message".
+absl::Status error_at(const std::string& place, const absl::Status& status);
+
 struct OpenedTensor {
   std::string name;
   tensor::DType dtype = tensor::DType::kF32;

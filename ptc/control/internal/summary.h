@@ -12,6 +12,9 @@
 
 namespace scalai::control {
 
+// Names, layouts and causes in tables are cut to this many columns.
+constexpr size_t kNameColumns = 24;
+
 struct AnyPlacementBound {
   int64_t cross_host = 0;
 };

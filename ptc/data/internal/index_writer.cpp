@@ -16,7 +16,7 @@
 namespace scalai::data {
 namespace {
 
-constexpr size_t kBuffer = size_t{1} << 20;
+constexpr size_t kWriterBuffer = size_t{1} << 20;
 
 bool is_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
@@ -90,7 +90,7 @@ ColumnWriter::ColumnWriter(ColumnWriter&&) noexcept = default;
 absl::Status ColumnWriter::add(int64_t value) {
   buffer_.append(reinterpret_cast<const char*>(&value), sizeof value);
   ++rows_;
-  return buffer_.size() < kBuffer ? absl::OkStatus() : flush();
+  return buffer_.size() < kWriterBuffer ? absl::OkStatus() : flush();
 }
 
 absl::Status ColumnWriter::flush() {

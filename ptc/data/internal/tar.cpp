@@ -12,10 +12,8 @@ namespace scalai::data {
 namespace {
 
 constexpr int64_t kBlock = 512;
-constexpr int64_t kBuffer = 65536;  // headers lie apart: a large buffer would read data in vain
+constexpr int64_t kTarBuffer = 65536;  // headers lie apart: a large buffer would read data in vain
 constexpr int64_t kMostExtension = 65536;
-
-std::string shown(std::string_view name) { return fmt::format("\"{}\"", clipped(name, 120)); }
 
 std::string_view text_at(std::string_view block, size_t offset, size_t size) {
   const std::string_view field = block.substr(offset, size);
@@ -71,7 +69,9 @@ int64_t padded(int64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
 
 }  // namespace
 
-TarScanner::TarScanner(ByteSourcePtr source, int64_t begin) : scanner_(std::move(source), begin, -1, kBuffer) {}
+std::string shown_name(std::string_view name) { return fmt::format("\"{}\"", clipped(name, 120)); }
+
+TarScanner::TarScanner(ByteSourcePtr source, int64_t begin) : scanner_(std::move(source), begin, -1, kTarBuffer) {}
 
 absl::Status TarScanner::error(const std::string& what) const {
   return invalid(fmt::format("{}: tar header at byte {}: {}", scanner_.name(), at_, what));
@@ -92,7 +92,7 @@ absl::StatusOr<std::optional<TarScanner::Header>> TarScanner::header() {
   if (!checksum_fits(block)) return error("is none: its checksum does not fit");
   Header header{.name = name_in(block), .type = block[156]};
   const std::optional<int64_t> size = number_at(block, 124, 12);
-  if (!size) return error(fmt::format("member {}: its size is no number", shown(header.name)));
+  if (!size) return error(fmt::format("member {}: its size is no number", shown_name(header.name)));
   header.bytes = *size;
   return header;
 }
@@ -121,7 +121,7 @@ absl::Status TarScanner::read_pax(std::string_view records, bool global, Extensi
     const std::string_view key = record.substr(0, equals), value = record.substr(equals + 1);
     if (key.starts_with("GNU.sparse.")) return error("sparse members are not supported");
     if (key != "path" && key != "size") continue;
-    if (global) return error(fmt::format("a global pax header sets {} of all members", shown(key)));
+    if (global) return error(fmt::format("a global pax header sets {} of all members", shown_name(key)));
     if (key == "path") {
       extension.name = value;
       continue;
@@ -179,13 +179,13 @@ absl::StatusOr<std::optional<TarMember>> TarScanner::next() {
     member.bytes = extension.bytes.value_or(found->bytes);
     const bool file = found->type == '0' || found->type == '\0' || found->type == '7';
     if (!file && found->type != '5') {
-      return error(fmt::format("member {} is a link, device, sparse or unknown file (type {})", shown(member.name),
-                               shown(std::string_view(&found->type, 1))));
+      return error(fmt::format("member {} is a link, device, sparse or unknown file (type {})", shown_name(member.name),
+                               shown_name(std::string_view(&found->type, 1))));
     }
     member.regular = file && !member.name.ends_with('/');
     if (!member.regular) member.bytes = 0;
     if (member.bytes > scanner_.remaining() || padded(member.bytes) > scanner_.remaining()) {
-      return error(fmt::format("member {}: the file was cut inside its {} bytes", shown(member.name), member.bytes));
+      return error(fmt::format("member {}: the file was cut inside its {} bytes", shown_name(member.name), member.bytes));
     }
     scanner_.skip(padded(member.bytes));
     member.end = scanner_.position();

@@ -22,6 +22,9 @@ struct TarMember {
   int64_t bytes = 0;    // of its data
 };
 
+// In quotes, cut to the width of a message: names come from files.
+std::string shown_name(std::string_view name);
+
 class TarScanner {
  public:
   // Scans a whole tar file or, for a look at one member, the part from `begin` on.

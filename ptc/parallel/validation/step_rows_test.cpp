@@ -7,7 +7,7 @@
 #include "ptc/parallel/validation/units.h"
 
 namespace scalai::parallel::validation {
-namespace {
+namespace step_rows_test {
 
 using ::testing::HasSubstr;
 
@@ -95,5 +95,5 @@ TEST(ArithmeticRows, Problems) {
   EXPECT_THAT(row.said(), HasSubstr("must be more than 0"));
 }
 
-}  // namespace
+}  // namespace step_rows_test
 }  // namespace scalai::parallel::validation

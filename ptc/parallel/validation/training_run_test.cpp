@@ -10,7 +10,7 @@
 #include "ptc/parallel/validation/test_support.h"
 
 namespace scalai::parallel::validation {
-namespace {
+namespace training_run_test {
 
 using ::testing::HasSubstr;
 
@@ -166,5 +166,5 @@ TEST(TrainingRun, WhatCannotBeIsAProblemOfTheRow) {
   EXPECT_NE(priced.problem, "");
 }
 
-}  // namespace
+}  // namespace training_run_test
 }  // namespace scalai::parallel::validation

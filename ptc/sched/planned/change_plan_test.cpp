@@ -16,7 +16,7 @@
 #include "ptc/sched/planned/testing.h"
 
 namespace scalai::sched {
-namespace {
+namespace change_plan_test {
 
 using Source = ChangePlanner::Source;
 using testing::Machine;
@@ -318,5 +318,5 @@ TEST(Survives, AgreesWithThePlanner) {
   EXPECT_GT(kept_all, 20);
 }
 
-}  // namespace
+}  // namespace change_plan_test
 }  // namespace scalai::sched

@@ -5,7 +5,7 @@
 #include "ptc/sched/planned/testing.h"
 
 namespace scalai::sched::internal {
-namespace {
+namespace device_books_test {
 
 using ::testing::ElementsAre;
 
@@ -46,5 +46,5 @@ TEST_F(DeviceBooksTest, OthersWhereThereAreNotEnough) {
   EXPECT_THAT(books_.take(JobId(2), some({{HostId(0), 2}}), {}), ElementsAre(g(1), g(2)));
 }
 
-}  // namespace
+}  // namespace device_books_test
 }  // namespace scalai::sched::internal

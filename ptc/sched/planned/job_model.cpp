@@ -25,9 +25,9 @@ tensor::DType param_type(const std::string& precision) {
 }
 
 // Collects what is wrong with a spec while it makes the model.
-class Builder {
+class JobModelBuilder {
  public:
-  explicit Builder(const JobModelSpec& spec) : spec_(spec) {}
+  explicit JobModelBuilder(const JobModelSpec& spec) : spec_(spec) {}
 
   absl::StatusOr<JobModel> build() {
     take(model::find_model(spec_.model), job_.model);
@@ -112,7 +112,7 @@ int64_t default_batch(const model::Model& model, int sequence) {
   return samples <= 1 ? 1 : int64_t{1} << std::lround(std::log2(samples));
 }
 
-absl::StatusOr<JobModel> job_model(const JobModelSpec& spec) { return Builder(spec).build(); }
+absl::StatusOr<JobModel> job_model(const JobModelSpec& spec) { return JobModelBuilder(spec).build(); }
 
 std::string describe(const JobModel& model) {
   const parallel::Training& training = model.training;

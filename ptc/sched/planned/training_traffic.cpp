@@ -50,9 +50,9 @@ StageSends sends_of(const StageWork& stage, int micro_batches) {
   return sends;
 }
 
-class Builder {
+class TrafficBuilder {
  public:
-  Builder(const Configuration& configuration, const std::vector<DeviceId>& devices, const plan::Cluster& cluster)
+  TrafficBuilder(const Configuration& configuration, const std::vector<DeviceId>& devices, const plan::Cluster& cluster)
       : config_(configuration.config), dense_(collection::dense_mesh(config_)) {
     std::map<HostId, int32_t> numbers;
     for (const DeviceId device : devices) {
@@ -187,7 +187,7 @@ JobTraffic training_traffic(const Configuration& configuration, const std::vecto
   const bool one_host =
       std::all_of(devices.begin(), devices.end(), [&](DeviceId device) { return cluster.host_of(device) == first; });
   if (one_host) return {};
-  return Builder(configuration, devices, cluster).build(configuration);
+  return TrafficBuilder(configuration, devices, cluster).build(configuration);
 }
 
 }  // namespace scalai::sched

@@ -22,7 +22,7 @@ const TraceOption kBatch{"batch", "0", "samples a step; 0 = what the costs say"}
 const TraceOption kUntil{"until", "0s",
                          "end of the run; 0s = the last event of the host trace, so that a quiet end does not count"};
 const TraceOption kMinHosts{"min-hosts", "1", "fewer cannot run the job"};
-const TraceOption kReady{"host-ready", "0s", "from a host's coming until it can be used"};
+const TraceOption kHostReady{"host-ready", "0s", "from a host's coming until it can be used"};
 const TraceOption kDetect{"detect", "0s", "until a loss without notice is noticed (steady rules)"};
 const TraceOption kHorizon{"join-horizon", "1h", "hosts join when that pays within so long (steady rules)"};
 const TraceOption kBeyond{
@@ -35,7 +35,7 @@ const TraceOption kRulesPublished{"rules", "published", "published (the artifact
 const TraceOption kStages{"stages", "12", "hosts of a pipeline"};
 
 std::vector<TraceOption> options_of(std::vector<TraceOption> own) {
-  std::vector<TraceOption> options = {kModel,  kBatch,   kUntil,  kMinHosts, kReady,
+  std::vector<TraceOption> options = {kModel,  kBatch,   kUntil,  kMinHosts, kHostReady,
                                       kDetect, kHorizon, kBeyond, kStepLost, kMtbf};
   options.insert(options.end(), own.begin(), own.end());
   return options;

@@ -4,7 +4,7 @@
 #include "ptc/sched/recovery/testing.h"
 
 namespace scalai::sched {
-namespace {
+namespace proactive_test {
 
 using Kind = FleetEvent::Kind;
 using testing::host_event;
@@ -73,5 +73,5 @@ TEST(Proactive, NeedsLayouts) {
   EXPECT_EQ(simulate_recovery(setup).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-}  // namespace
+}  // namespace proactive_test
 }  // namespace scalai::sched

@@ -8,7 +8,7 @@
 #include "ptc/sched/recovery/testing.h"
 
 namespace scalai::sched {
-namespace {
+namespace recovery_test {
 
 using Kind = FleetEvent::Kind;
 using testing::host_event;
@@ -203,5 +203,5 @@ TEST(Recovery, RefusesATraceOfOtherHosts) {
   EXPECT_FALSE(simulate_recovery(testing::linear_setup(RecoveryDesign::kReshard, trace, 3, 10)).ok());
 }
 
-}  // namespace
+}  // namespace recovery_test
 }  // namespace scalai::sched

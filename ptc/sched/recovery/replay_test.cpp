@@ -5,7 +5,7 @@
 #include "ptc/sched/recovery/testing.h"
 
 namespace scalai::sched {
-namespace {
+namespace replay_test {
 
 using Kind = FleetEvent::Kind;
 using testing::host_event;
@@ -178,5 +178,5 @@ TEST(Replay, NeedsEvents) {
   EXPECT_FALSE(replay_published(published(RecoveryDesign::kTemplates, trace, 2)).ok());
 }
 
-}  // namespace
+}  // namespace replay_test
 }  // namespace scalai::sched

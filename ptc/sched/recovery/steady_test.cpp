@@ -6,7 +6,7 @@
 #include "ptc/sched/recovery/testing.h"
 
 namespace scalai::sched {
-namespace {
+namespace steady_test {
 
 using Kind = FleetEvent::Kind;
 using testing::all_gpu_hours;
@@ -216,5 +216,5 @@ TEST(Ledger, LosesNoMoreThanTheStepUnderWay) {
   EXPECT_NEAR(result.lost_gpu_h * 3600, 10, 1e-12);
 }
 
-}  // namespace
+}  // namespace steady_test
 }  // namespace scalai::sched

@@ -14,7 +14,6 @@ namespace scalai::sched::trace {
 namespace {
 
 using nlohmann::json;
-using Counts = std::vector<std::pair<double, int>>;
 
 constexpr double kLongest = 1e11;  // seconds
 constexpr int64_t kMostHosts = 100000;
@@ -42,12 +41,6 @@ std::optional<json> read_document(const std::string& path, const std::string& te
   if (!document.is_discarded()) return document;
   reading.problems.add({path}, "", "is no JSON document");
   return std::nullopt;
-}
-
-std::string stem_of(const std::string& path) {
-  const size_t slash = path.find_last_of('/');
-  const std::string file = slash == std::string::npos ? path : path.substr(slash + 1);
-  return file.substr(0, file.find_last_of('.'));
 }
 
 // {"metadata": {"gap_seconds": 600}, "data": [1, 1, 0, …]}: instances available at each tick.

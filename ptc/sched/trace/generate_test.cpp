@@ -9,7 +9,7 @@
 #include "ptc/sched/trace/internal/test_files.h"
 
 namespace scalai::sched {
-namespace {
+namespace generate_test {
 
 using testing::data_hint;
 using testing::data_path;
@@ -257,5 +257,5 @@ TEST_F(Generate, WhatCannotBeMade) {
   EXPECT_TRUE(has(refused("causes", {"mtbf=1h", "file=" + good, "repairs=x"}), "repairs: \"x\" is no CATEGORY:VALUE"));
 }
 
-}  // namespace
+}  // namespace generate_test
 }  // namespace scalai::sched

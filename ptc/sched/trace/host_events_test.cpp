@@ -5,7 +5,7 @@
 #include "ptc/sched/trace/internal/test_files.h"
 
 namespace scalai::sched {
-namespace {
+namespace host_events_test {
 
 using testing::data_hint;
 using testing::data_path;
@@ -186,5 +186,5 @@ TEST(PublicHosts, OthersAsTheirSourcesSay) {
   EXPECT_TRUE(has(inversions->summary.notes.at(1), "15 rows were earlier"));
 }
 
-}  // namespace
+}  // namespace host_events_test
 }  // namespace scalai::sched

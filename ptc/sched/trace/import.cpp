@@ -41,13 +41,6 @@ absl::StatusOr<const Format*> find_format(const std::string& name) {
       near.empty() ? fmt::format("there are {}", fmt::join(names, ", ")) : fmt::format("did you mean {}?", near)));
 }
 
-std::string stem_of(const std::string& path) {
-  const size_t slash = path.find_last_of('/');
-  const std::string file = slash == std::string::npos ? path : path.substr(slash + 1);
-  const size_t point = file.find_last_of('.');
-  return point == std::string::npos || point == 0 ? file : file.substr(0, point);
-}
-
 }  // namespace
 }  // namespace trace
 

@@ -4,7 +4,7 @@
 #include "ptc/sched/trace/internal/test_files.h"
 
 namespace scalai::sched {
-namespace {
+namespace own_form_test {
 
 using testing::data_path;
 using testing::has;
@@ -126,5 +126,5 @@ TEST_F(OwnForm, BadFiles) {
   EXPECT_TRUE(has(bad("scalai", two + "guest,0,up,2,0,,0,a\n"), ":5: record: \"guest\""));
 }
 
-}  // namespace
+}  // namespace own_form_test
 }  // namespace scalai::sched

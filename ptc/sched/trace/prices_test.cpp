@@ -3,7 +3,7 @@
 #include "ptc/sched/trace/internal/test_files.h"
 
 namespace scalai::sched {
-namespace {
+namespace prices_test {
 
 using testing::data_hint;
 using testing::data_path;
@@ -88,5 +88,5 @@ TEST(PublicPrices, AsTheirSourceSays) {
   EXPECT_EQ(azure->prices.points.size(), 2U * 29 * 12);
 }
 
-}  // namespace
+}  // namespace prices_test
 }  // namespace scalai::sched

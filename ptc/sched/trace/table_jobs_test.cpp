@@ -3,7 +3,7 @@
 #include "ptc/sched/trace/internal/test_files.h"
 
 namespace scalai::sched {
-namespace {
+namespace table_jobs_test {
 
 using testing::data_hint;
 using testing::data_path;
@@ -184,5 +184,5 @@ TEST(PublicJobs, PhillyBusyVirtualCluster) {
   EXPECT_EQ(got->summary.checksum, "52eec4bfb92974f16cc216bdfea05154");
 }
 
-}  // namespace
+}  // namespace table_jobs_test
 }  // namespace scalai::sched

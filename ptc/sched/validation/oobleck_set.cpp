@@ -14,19 +14,19 @@
 namespace scalai::sched::validation {
 namespace {
 
-struct Reference {
+struct OobleckReference {
   std::string trace, model, system;
   double samples_per_s = 0, mean_hosts = 0;
   int64_t losses = 0, steps = 0, fatal = 0;
 };
 
-absl::StatusOr<std::vector<Reference>> references(const std::string& data) {
+absl::StatusOr<std::vector<OobleckReference>> references(const std::string& data) {
   SCALAI_ASSIGN_OR_RETURN(const std::string path, need(data, "oobleck/reference_results.csv"));
   trace::Problems problems;
   SCALAI_ASSIGN_OR_RETURN(trace::Csv csv, trace::Csv::open(path, problems));
   csv.read_header({"trace", "model", "system", "avg_samples_per_s", "avg_nodes", "preemptions", "steps_complete",
                    "fatal_failures"});
-  std::vector<Reference> rows;
+  std::vector<OobleckReference> rows;
   while (problems.empty() && csv.next()) {
     const trace::Bounds any{0, 1e9};
     rows.push_back({.trace = std::string(csv.text("trace")),
@@ -48,7 +48,7 @@ std::string design_of(const std::string& system) {
   return system == "bamboo" ? "redundancy" : "templates";
 }
 
-absl::StatusOr<RecoveryResult> replay(const std::string& data, const Reference& reference, const HostTrace& hosts) {
+absl::StatusOr<RecoveryResult> replay(const std::string& data, const OobleckReference& reference, const HostTrace& hosts) {
   RecoveryRequest request;
   request.design = design_of(reference.system);
   request.set = {"model=" + reference.model};
@@ -62,11 +62,11 @@ absl::StatusOr<RecoveryResult> replay(const std::string& data, const Reference& 
 
 // `wanted`: whether a trace is of the set.
 Rows rows_of(const std::string& set, const std::string& data, bool (*wanted)(const std::string& trace)) {
-  SCALAI_ASSIGN_OR_RETURN(const std::vector<Reference> all, references(data));
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<OobleckReference> all, references(data));
   std::vector<ReferenceRow> rows;
   int64_t compared = 0, equal = 0;
   std::map<std::string, HostTrace> traces;
-  for (const Reference& reference : all) {
+  for (const OobleckReference& reference : all) {
     if (!wanted(reference.trace)) continue;
     if (traces.count(reference.trace) == 0) {
       SCALAI_ASSIGN_OR_RETURN(const std::string path, need(data, "oobleck/traces/" + reference.trace));

@@ -14,7 +14,7 @@
 namespace scalai::sched::validation {
 namespace {
 
-struct Reference {
+struct PhillyReference {
   std::string vc, policy;
   int gpus = 0;
   int64_t jobs = 0;
@@ -22,12 +22,12 @@ struct Reference {
   int64_t preemptions = 0;
 };
 
-absl::StatusOr<std::vector<Reference>> references(const std::string& path) {
+absl::StatusOr<std::vector<PhillyReference>> philly_references(const std::string& path) {
   trace::Problems problems;
   SCALAI_ASSIGN_OR_RETURN(trace::Csv csv, trace::Csv::open(path, problems));
   csv.read_header(
       {"vc", "gpus", "jobs", "policy", "avg_jct_s", "median_jct_s", "p99_jct_s", "makespan_s", "preemptions"});
-  std::vector<Reference> rows;
+  std::vector<PhillyReference> rows;
   const trace::Bounds any{0, 1e9};
   while (problems.empty() && csv.next()) {
     rows.push_back({.vc = std::string(csv.text("vc")),
@@ -61,9 +61,9 @@ PolicyRun run_of(const std::string& name) {
 Rows philly_orders(const std::string& data) {
   SCALAI_ASSIGN_OR_RETURN(const std::string jobs, need(data, "philly/philly_jobs.csv"));
   SCALAI_ASSIGN_OR_RETURN(const std::string results, need(data, "philly/reference_simple_policies.csv"));
-  SCALAI_ASSIGN_OR_RETURN(const std::vector<Reference> wanted, references(results));
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<PhillyReference> wanted, philly_references(results));
   std::vector<ReferenceRow> rows;
-  for (const Reference& reference : wanted) {
+  for (const PhillyReference& reference : wanted) {
     SCALAI_ASSIGN_OR_RETURN(Imported imported, import_trace("philly", jobs, {"vc=" + reference.vc}));
     const Fleet fleet = fleet_of({{"gpu", reference.gpus}}, 1);
     const std::unique_ptr<Throughput> throughput = duration_throughput(Beyond::kRefuse);

@@ -16,7 +16,6 @@ constexpr double kCrossover = 0.9;  // share of matings that exchange rows (pymo
 constexpr double kMutation = 0.1;   // reset a row, thin a row, drop a GPU of a thinned row
 constexpr int kIdleGenerations = 2;
 constexpr int kTriesForNew = 10;  // rounds of mating to replace children that are there already
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 struct Individual {
   Genes genes;
@@ -382,7 +381,7 @@ class Search {
     const double uses = population[single.back()].use - population[single.front()].use;
     for (size_t k = 0; k < single.size(); ++k) {
       if (k == 0 || k + 1 == single.size()) {
-        population[single[k]].crowding = kInfinite;
+        population[single[k]].crowding = std::numeric_limits<double>::infinity();
         continue;
       }
       const Individual& before = population[single[k - 1]];

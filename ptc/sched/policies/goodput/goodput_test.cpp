@@ -8,7 +8,7 @@
 #include "ptc/sched/testing.h"
 
 namespace scalai::sched {
-namespace {
+namespace goodput_test {
 
 Job tiny_job(int64_t batch) {
   Job job;
@@ -129,5 +129,5 @@ TEST(Goodput, MoreGpusOnMeasuredApplicationsHelpUpToTheBatch) {
   }
 }
 
-}  // namespace
+}  // namespace goodput_test
 }  // namespace scalai::sched

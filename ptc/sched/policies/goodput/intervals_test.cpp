@@ -8,7 +8,7 @@
 #include "ptc/sched/testing.h"
 
 namespace scalai::sched {
-namespace {
+namespace intervals_test {
 
 struct Seen {
   std::vector<double> at_s;
@@ -95,5 +95,5 @@ TEST(AtIntervals, PassesOnWhatThePolicyRefuses) {
   EXPECT_TRUE(absl::IsInvalidArgument(run_plain(workload, testing::plain_fleet(1, 4), 60, &seen).status()));
 }
 
-}  // namespace
+}  // namespace intervals_test
 }  // namespace scalai::sched

@@ -15,9 +15,9 @@ namespace scalai::sched {
 namespace {
 
 constexpr int kMostNodes = 16;  // of scalability.csv
-constexpr double kTiny = 1e-8;  // for ceilings of quotients, as in the authors' simulator
+constexpr double kRounding = 1e-8;  // for ceilings of quotients, as in the authors' simulator
 
-int64_t ceiling(double value) { return static_cast<int64_t>(std::ceil(value - kTiny)); }
+int64_t ceiling(double value) { return static_cast<int64_t>(std::ceil(value - kRounding)); }
 
 // Rows of numbers under a header that must be `header`.
 absl::StatusOr<std::vector<std::vector<double>>> read_numbers(const std::string& path, std::string_view header) {

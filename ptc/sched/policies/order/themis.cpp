@@ -12,7 +12,7 @@
 namespace scalai::sched::order {
 namespace {
 
-constexpr PolicyTraits kTraits = {
+constexpr PolicyTraits kThemisTraits = {
     .preemptive = true, .elastic = true, .work_conserving = true, .needs_durations = true};
 
 struct Bidder {
@@ -31,7 +31,7 @@ class Themis : public Policy {
  public:
   Themis(double lease_s, bool auction, double fairness, bool fastest, uint64_t seed)
       : lease_s_(lease_s), auction_(auction), fairness_(fairness), fastest_(fastest), random_(seed) {}
-  PolicyTraits traits() const override { return kTraits; }
+  PolicyTraits traits() const override { return kThemisTraits; }
 
   absl::StatusOr<Decision> decide(const View& view, std::span<const Event> events) override {
     watch_contention(view, events);
@@ -257,7 +257,7 @@ std::vector<PolicyInfo> themis_policies() {
                  .default_value = "fleet",
                  .unit = "fleet|fastest",
                  .help = "of several GPU types with room the first in the fleet, or the one the job is fastest on"}},
-           .traits = kTraits,
+           .traits = kThemisTraits,
            .make = make_themis}};
 }
 

@@ -92,14 +92,14 @@ class Gittins : public Order {
   std::vector<double> finished_;  // services, sorted
 };
 
-constexpr PolicyTraits kTraits = {.preemptive = true, .work_conserving = true};
+constexpr PolicyTraits kTiresiasTraits = {.preemptive = true, .work_conserving = true};
 
 std::unique_ptr<Policy> make_tiresias(const Parameters& parameters, uint64_t) {
   OrderedOptions options{.mode = FillMode::kPreemptive};
   options.fastest = parameters.text("types") == "fastest";
   if (parameters.flag("gittins")) {
     return make_ordered(std::make_unique<Gittins>(std::max(1.0, parameters.number("quantum") * kHour)), options,
-                        kTraits);
+                        kTiresiasTraits);
   }
   std::vector<double> thresholds;
   for (const char* name : {"threshold", "threshold-2", "threshold-3"}) {
@@ -108,7 +108,7 @@ std::unique_ptr<Policy> make_tiresias(const Parameters& parameters, uint64_t) {
   }
   std::sort(thresholds.begin(), thresholds.end());
   return make_ordered(std::make_unique<LeastAttained>(std::move(thresholds), parameters.number("promote")), options,
-                      kTraits);
+                      kTiresiasTraits);
 }
 
 }  // namespace
@@ -153,7 +153,7 @@ std::vector<PolicyInfo> attained_policies() {
                        .help = "order by the 2D-Gittins index over the services of jobs that finished"},
                       {.name = "quantum", .default_value = "1", .unit = "GPU-hours", .help = "of the Gittins index"},
                       types_parameter()},
-       .traits = kTraits,
+       .traits = kTiresiasTraits,
        .make = make_tiresias}};
 }
 

@@ -13,7 +13,7 @@
 #include "ptc/sched/trace/tables.h"
 
 namespace scalai::sched {
-namespace {
+namespace shares_policies_test {
 
 // As make_policy() of the catalogue, without the other families.
 std::unique_ptr<Policy> made(const std::string& name, const std::vector<std::pair<std::string, std::string>>& set,
@@ -214,5 +214,5 @@ TEST(SharesPolicies, GavelsTracesWithinFourPercent) {
   }
 }
 
-}  // namespace
+}  // namespace shares_policies_test
 }  // namespace scalai::sched

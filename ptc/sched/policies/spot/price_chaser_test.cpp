@@ -3,7 +3,7 @@
 #include "ptc/sched/policies/spot/testing.h"
 
 namespace scalai::sched {
-namespace {
+namespace price_chaser_test {
 
 using spot::ChaserOptions;
 using spot::make_price_chaser;
@@ -100,5 +100,5 @@ TEST(PriceChaser, KeepsADeadline) {
   EXPECT_LE(run.outcome.jobs[0].finish_s, 1200);
 }
 
-}  // namespace
+}  // namespace price_chaser_test
 }  // namespace scalai::sched

@@ -166,4 +166,11 @@ Job duration_job(std::string name, double submit_s, int64_t gpus, double duratio
   return job;
 }
 
+std::string stem_of(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  const std::string file = slash == std::string::npos ? path : path.substr(slash + 1);
+  const size_t point = file.find_last_of('.');
+  return point == std::string::npos || point == 0 ? file : file.substr(0, point);
+}
+
 }  // namespace scalai::sched::trace

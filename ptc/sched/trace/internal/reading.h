@@ -47,6 +47,12 @@ struct HostChange {
   int host = 0;  // index in Reading::hosts
 };
 
+// A number of hosts from a time on.
+using Counts = std::vector<std::pair<double, int>>;
+
+// "dir/name.json" → "name".
+std::string stem_of(const std::string& path);
+
 struct Reading {
   OptionValues options;
   Problems problems;
