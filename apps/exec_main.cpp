@@ -1,5 +1,6 @@
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "apps/exec_commands.h"
 
@@ -11,6 +12,7 @@ int main(int argc, char** argv) {
                                                                {"bench", exec_bench_command},
                                                                {"calibrate", exec_calibrate_command},
                                                                {"doctor", exec_doctor_command}};
+  if (argc == 3 && std::strcmp(argv[1], "man") == 0 && others.contains(argv[2])) std::swap(argv[1], argv[2]);
   const auto other = argc > 1 ? others.find(argv[1]) : others.end();
   const bool is_other = other != others.end();
   const scalai::Program program{.name = is_other ? "scalai-exec " + other->first : "scalai-exec",

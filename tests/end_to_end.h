@@ -65,6 +65,14 @@ struct Outcome {
   std::string out, err;
 };
 
+// Whether everything is played, which takes long (`./dev soak`), or a share of it.
+inline bool soaking() {
+  const char* value = std::getenv("SCALAI_SOAK");
+  return value != nullptr && *value != '\0';
+}
+// Of a long list of cases one in `share`; all of them when soaking.
+inline bool in_share(size_t index, size_t share) { return soaking() || index % share == 0; }
+
 class EndToEnd : public ::testing::Test {
  protected:
   void SetUp() override {

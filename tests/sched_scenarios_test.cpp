@@ -33,6 +33,8 @@ TEST_P(ClusterScenario, HoldsItsExpectations) {
   for (const std::string& folder : data_folders(read_all(scenario_file(GetParam())))) {
     if (!fs::exists(kData / folder)) GTEST_SKIP() << "needs the public trace " << (kData / folder);
   }
+  const std::set<std::string> long_ones = {"failure-rate-sweep", "llama3-54-days", "llm-cluster-kalos"};
+  if (long_ones.contains(GetParam()) && !soaking()) GTEST_SKIP() << "takes half a minute: ./dev soak plays it";
   const Outcome run = sim(scenario_file(GetParam()));
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.err, "");
