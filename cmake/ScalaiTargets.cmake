@@ -10,20 +10,28 @@ set(SCALAI_OPTIMISED_test $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-Og
 target_link_libraries(scalai_flags INTERFACE fmt::fmt absl::status absl::statusor Threads::Threads)
 target_compile_options(scalai_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-pthread>)
 
-# The precompiled headers: one for sources, one for tests. Everything that is compiled with the same flags shares them.
+# The precompiled headers: what most sources include anyway, and what tests do. No header of ours is among them, so that an
+# edit of one does not compile everything anew. Everything that is compiled with the same flags shares them.
+set(SCALAI_PCH_SOURCE
+  <algorithm> <array> <cmath> <cstdint> <functional> <limits> <map> <memory> <numeric> <optional> <set> <span> <string>
+  <string_view> <unordered_map> <utility> <variant> <vector>
+  <absl/status/status.h> <absl/status/statusor.h> <fmt/format.h> <fmt/ranges.h>)
+set(SCALAI_PCH_TEST
+  ${SCALAI_PCH_SOURCE} <filesystem> <fstream> <gmock/gmock.h> <gtest/gtest.h> <random> <sstream> <thread>)
 if(SCALAI_PCH)
+  file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/pch.cpp" CONTENT "")  # a target has a source
   foreach(_kind source cold test)
     if(_kind STREQUAL test AND NOT BUILD_TESTING)
       continue()
     endif()
-    add_library(scalai_pch_${_kind} OBJECT "${CMAKE_SOURCE_DIR}/cmake/pch.cpp")
+    add_library(scalai_pch_${_kind} OBJECT "${CMAKE_BINARY_DIR}/generated/pch.cpp")
     target_link_libraries(scalai_pch_${_kind} PRIVATE scalai_flags)
     target_compile_options(scalai_pch_${_kind} PRIVATE ${SCALAI_OPTIMISED_${_kind}})
     if(_kind STREQUAL test)
       target_link_libraries(scalai_pch_test PRIVATE GTest::gmock)
-      target_precompile_headers(scalai_pch_test PRIVATE "${CMAKE_SOURCE_DIR}/cmake/pch_test.h")
+      target_precompile_headers(scalai_pch_test PRIVATE ${SCALAI_PCH_TEST})
     else()
-      target_precompile_headers(scalai_pch_${_kind} PRIVATE "${CMAKE_SOURCE_DIR}/cmake/pch_source.h")
+      target_precompile_headers(scalai_pch_${_kind} PRIVATE ${SCALAI_PCH_SOURCE})
     endif()
   endforeach()
 endif()

@@ -1,1 +1,0 @@
-// The precompiled headers belong to a target, and a target has a source.
