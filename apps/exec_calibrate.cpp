@@ -159,7 +159,7 @@ class Stopwatch {
 
   absl::Status time(ex::JobWork& work, plan::Plan plan, control::Execute& execute, Measured& prepared,
                     Measured& moved) const {
-    using What = ex::ModelledStage::What;
+    using What = change::Stage::What;
     plan.from_epoch = execute.from->epoch;
     plan.to_epoch = execute.to->epoch;
     prepared.bytes = plan::most_allocated_bytes(plan);
@@ -168,8 +168,10 @@ class Stopwatch {
     execute.plan = std::make_shared<const plan::Plan>(std::move(plan));
     double transfer_s = 0;
     for (int round = -1; round < rounds; ++round) {
-      const ex::ModelledStage stage{round < 0 ? What::kPrepare : What::kRound, &control::PhaseSeconds::transfer, 0,
-                                    round, round + 1};
+      const change::Stage stage{.what = round < 0 ? What::kPrepare : What::kRound,
+                                .phase = &change::PhaseSeconds::transfer,
+                                .round = round,
+                                .mark = round + 1};
       const ex::StageOutcome outcome = work.run_stage(execute, stage, 0);
       SCALAI_RETURN_IF_ERROR(outcome.status);
       if (round < 0) {

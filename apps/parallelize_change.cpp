@@ -9,7 +9,7 @@
 #include "ptc/collection/megatron.h"
 #include "ptc/parallel/devices.h"
 #include "ptc/parallel/hardware.h"
-#include "ptc/plan/estimate.h"
+#include "ptc/change/stages.h"
 #include "ptc/plan/placement.h"
 
 namespace scalai::apps {
@@ -93,9 +93,8 @@ absl::StatusOr<parallel::Change> ChangePlanner::to(const collection::ParallelCon
   change.bytes_between_hosts = plan.bytes.cross_host;
   change.bytes_moved = plan.bytes.moved();
   change.reconfiguration_s =
-      (old.residency.lost.empty() ? 0 : costs.detect_s) + costs.plan_s + costs.restart_s + costs.transfer_start_s +
-      plan::allocate_seconds(plan, costs.allocate_bytes_per_s) + plan::estimate_seconds(plan, request_.cluster) +
-      plan::allocate_seconds(plan, costs.verify_bytes_per_s) + control::communicator_s(costs, config.world());
+      (old.residency.lost.empty() ? 0 : costs.detect_s) +
+      change::estimate({.plan = plan, .cluster = request_.cluster, .costs = costs, .ranks = config.world()}).total();
   return change;
 }
 

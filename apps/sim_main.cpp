@@ -18,6 +18,7 @@
 #include "ptc/control/run.h"
 #include "ptc/control/scenario_set.h"
 #include "sim/sim_runtime.h"
+#include "sim/simgrid_backend.h"
 #include "sim/simulated_step_time.h"
 
 namespace scalai::apps {
@@ -32,11 +33,11 @@ struct Options : RunOptions {
 
 absl::StatusOr<control::RunReport> simulate(const control::Scenario& scenario, const control::Strategy& strategy,
                                             const Options& options) {
-  const sim::Platform platform(scenario.cluster);
+  const change::Platform platform(scenario.cluster);
   const sim::SimulatedStepTime simulated;
   absl::StatusOr<control::RunReport> report = absl::InternalError("the simulation did not run");
   Progress progress("simulating " + strategy.name);
-  const absl::Status status = sim::with_backend(options.network, platform.spec(), [&](sim::NetworkBackend& backend) {
+  const absl::Status status = sim::with_backend(options.network, platform.spec(), [&](change::NetworkBackend& backend) {
     control::Recorder recorder;
     sim::SimRuntime runtime(scenario.cluster, platform, backend, recorder);
     const auto show = [&](double at_s, const control::Control&) {

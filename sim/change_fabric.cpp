@@ -9,8 +9,8 @@
 #include "ptc/base/status.h"
 #include "sim/internal/at.h"
 #include "sim/internal/training_shares.h"
-#include "sim/maxmin.h"
-#include "sim/platform.h"
+#include "ptc/change/maxmin.h"
+#include "ptc/change/platform.h"
 
 namespace scalai::sim {
 namespace {
@@ -22,9 +22,9 @@ using sched::Place;
 using sched::TrainingTraffic;
 
 
-std::vector<double> bandwidths_of(const NetworkSpec& spec) {
+std::vector<double> bandwidths_of(const change::NetworkSpec& spec) {
   std::vector<double> rates;
-  for (const LinkSpec& link : spec.links) rates.push_back(link.bandwidth_bytes_per_s);
+  for (const change::LinkSpec& link : spec.links) rates.push_back(link.bandwidth_bytes_per_s);
   return rates;
 }
 
@@ -51,17 +51,17 @@ class AloneNetwork {
   std::vector<double> bytes_left_after(double seconds) {
     while (network_.now_s() < seconds && network_.next_end_s() < kNever) network_.advance_to(seconds);
     std::vector<double> left;
-    for (size_t f = 0; f < flows_; ++f) left.push_back(network_.bytes_left(static_cast<FlowId>(f)));
+    for (size_t f = 0; f < flows_; ++f) left.push_back(network_.bytes_left(static_cast<change::FlowId>(f)));
     return left;
   }
 
  private:
-  static NetworkSpec spec_of(const std::vector<std::vector<int>>& routes, const std::vector<double>& capacities) {
-    NetworkSpec spec;
+  static change::NetworkSpec spec_of(const std::vector<std::vector<int>>& routes, const std::vector<double>& capacities) {
+    change::NetworkSpec spec;
     spec.endpoints.emplace_back();  // where all flows go
     std::map<int, int> numbers;
     for (const std::vector<int>& route : routes) {
-      EndpointSpec& source = spec.endpoints.emplace_back();
+      change::EndpointSpec& source = spec.endpoints.emplace_back();
       for (const int link : route) {
         const auto [number, fresh] = numbers.emplace(link, static_cast<int>(spec.links.size()));
         if (fresh) spec.links.push_back({.name = "", .bandwidth_bytes_per_s = capacities[at(link)]});
@@ -71,7 +71,7 @@ class AloneNetwork {
     return spec;
   }
 
-  MaxMinBackend network_;
+  change::MaxMinBackend network_;
   size_t flows_;
 };
 
@@ -108,7 +108,7 @@ class SharedFabric final : public ChangeFabric {
     double start_s = 0;
     double end_s = 0;     // of one that is alone
     bool shares = false;  // its flows are in the network
-    std::map<FlowId, std::vector<int>> under_way;
+    std::map<change::FlowId, std::vector<int>> under_way;
   };
   struct Training {
     TrainingShares::Job job;
@@ -128,17 +128,17 @@ class SharedFabric final : public ChangeFabric {
   void leave(Group& group);
   void refresh();
   double next_alone_s() const { return alone_.empty() ? kNever : alone_.begin()->first; }
-  void end_flows(const std::vector<FlowEnd>& ends, std::vector<End>& ended);
-  MaxMinBackend& network();
+  void end_flows(const std::vector<change::FlowEnd>& ends, std::vector<End>& ended);
+  change::MaxMinBackend& network();
 
   const plan::Cluster& cluster_;
-  const Platform platform_;
+  const change::Platform platform_;
   const std::vector<double> capacities_;
-  std::unique_ptr<MaxMinBackend> network_;  // of all links, once something is shared
+  std::unique_ptr<change::MaxMinBackend> network_;  // of all links, once something is shared
   TrainingShares training_;
   std::map<GroupId, Group> groups_;
   std::set<std::pair<double, GroupId>> alone_;  // by end
-  std::map<FlowId, GroupId> group_of_flow_;
+  std::map<change::FlowId, GroupId> group_of_flow_;
   std::map<JobId, Training> jobs_;
   std::vector<std::vector<GroupId>> groups_on_;  // by link
   std::vector<std::vector<JobId>> jobs_on_;      // by link
@@ -202,8 +202,8 @@ double SharedFabric::alone_s(const std::shared_ptr<const FlowGroup>& group, std:
 
 // ---- groups ---------------------------------------------------------------------------------------------------------
 
-MaxMinBackend& SharedFabric::network() {
-  if (network_ == nullptr) network_ = std::make_unique<MaxMinBackend>(platform_.spec());
+change::MaxMinBackend& SharedFabric::network() {
+  if (network_ == nullptr) network_ = std::make_unique<change::MaxMinBackend>(platform_.spec());
   if (network_->now_s() < now_s_) SCALAI_CHECK(network_->advance_to(now_s_).empty(), "a flow ended unseen");
   return *network_;
 }
@@ -265,14 +265,14 @@ void SharedFabric::share(GroupId id) {
   const std::vector<std::vector<int>> routes = routes_of(*group.flows, group.hosts);
   AloneNetwork alone(routes, *group.flows, capacities_);
   const std::vector<double> left = alone.bytes_left_after(now_s_ - group.start_s);
-  MaxMinBackend& all = network();
+  change::MaxMinBackend& all = network();
   for (size_t f = 0; f < routes.size(); ++f) {
     if (left[f] <= 0 || routes[f].empty()) continue;
     const FlowGroup::Flow& flow = group.flows->flows[f];
     const auto [from, to] =
         platform_.route(location_of(flow.src, group.hosts, cluster_), location_of(flow.dst, group.hosts, cluster_),
                         flow.src_process, flow.dst_process);
-    const FlowId started = all.start(from, to, left[f]);
+    const change::FlowId started = all.start(from, to, left[f]);
     group.under_way.emplace(started, routes[f]);
     group_of_flow_.emplace(started, id);
     training_.add_change(routes[f]);
@@ -317,7 +317,7 @@ void SharedFabric::cancel(GroupId group, double now_s) {
 // After what began or ended: what training takes, and what that leaves to changes.
 void SharedFabric::refresh() {
   if (network_ == nullptr) return;
-  for (const LinkRate& rate : training_.update()) network().set_bandwidth(rate.link, rate.bytes_per_s);
+  for (const change::LinkRate& rate : training_.update()) network().set_bandwidth(rate.link, rate.bytes_per_s);
 }
 
 double SharedFabric::next_end_s() const {
@@ -325,8 +325,8 @@ double SharedFabric::next_end_s() const {
   return std::min(next_alone_s(), none ? kNever : network_->next_end_s());
 }
 
-void SharedFabric::end_flows(const std::vector<FlowEnd>& ends, std::vector<End>& ended) {
-  for (const FlowEnd& end : ends) {
+void SharedFabric::end_flows(const std::vector<change::FlowEnd>& ends, std::vector<End>& ended) {
+  for (const change::FlowEnd& end : ends) {
     const auto known = group_of_flow_.find(end.flow);
     SCALAI_CHECK(known != group_of_flow_.end() && !end.failed, "a flow of nobody ended");
     const GroupId id = known->second;

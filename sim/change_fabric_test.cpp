@@ -7,8 +7,8 @@
 
 #include "ptc/base/random.h"
 #include "sim/internal/iteration_fixture.h"
-#include "sim/maxmin.h"
-#include "sim/platform.h"
+#include "ptc/change/maxmin.h"
+#include "ptc/change/platform.h"
 
 namespace scalai::sim {
 namespace {
@@ -206,17 +206,17 @@ TEST(ChangeFabric, IsTheNetworkOfAllFlows) {
       cluster.leaf_hosts = 2;
       cluster.oversubscription = 3;
     }
-    const Platform platform(cluster);
-    MaxMinBackend network(platform.spec());
+    const change::Platform platform(cluster);
+    change::MaxMinBackend network(platform.spec());
     const auto fabric = make_change_fabric(cluster);
     std::map<Fabric::GroupId, double> ends, expected;
-    std::map<FlowId, Fabric::GroupId> group_of_flow;
+    std::map<change::FlowId, Fabric::GroupId> group_of_flow;
     std::map<Fabric::GroupId, int> left;
     double now_s = 0;
     const auto pass = [&](double to_s) {
       for (const Fabric::End& end : fabric->advance(to_s)) ends[end.group] = end.at_s;
       while (network.now_s() < to_s && (network.next_end_s() < sched::kNever || to_s < 1e8)) {
-        for (const FlowEnd& end : network.advance_to(to_s)) {
+        for (const change::FlowEnd& end : network.advance_to(to_s)) {
           if (--left[group_of_flow.at(end.flow)] == 0) expected[group_of_flow.at(end.flow)] = end.at_s;
         }
       }

@@ -11,7 +11,7 @@
 #include "sim/internal/at.h"
 #include "sim/internal/iteration_engine.h"
 #include "sim/internal/iteration_graph.h"
-#include "sim/maxmin.h"
+#include "ptc/change/maxmin.h"
 
 namespace scalai::sim {
 namespace {
@@ -25,15 +25,15 @@ void check(std::span<const IterationJob> jobs) {
   }
 }
 
-NetworkSpec with_capacities(const NetworkSpec& network, std::span<const double> capacities) {
-  NetworkSpec changed = network;
+change::NetworkSpec with_capacities(const change::NetworkSpec& network, std::span<const double> capacities) {
+  change::NetworkSpec changed = network;
   SCALAI_CHECK(capacities.empty() || capacities.size() == network.links.size());
   for (size_t link = 0; link < capacities.size(); ++link) changed.links[link].bandwidth_bytes_per_s = capacities[link];
   return changed;
 }
 
 // The links each job's flows may cross.
-std::vector<std::vector<int>> links_of_jobs(const Platform& platform, std::span<const IterationJob> jobs) {
+std::vector<std::vector<int>> links_of_jobs(const change::Platform& platform, std::span<const IterationJob> jobs) {
   std::vector<std::vector<int>> links(jobs.size());
   for (const IterationRank& rank : graph_of(platform, jobs).ranks) {
     std::vector<int>& of_job = links[at(rank.job)];
@@ -70,11 +70,11 @@ std::vector<std::vector<size_t>> jobs_that_meet(const std::vector<std::vector<in
   return groups;
 }
 
-IterationResult simulate_together(const Platform& platform, const NetworkSpec& network,
+IterationResult simulate_together(const change::Platform& platform, const change::NetworkSpec& network,
                                   std::span<const IterationJob> jobs, const IterationOptions& options) {
   FoldedIteration folded{.graph = graph_of(platform, jobs), .network = network};
   if (options.fold) folded = fold(folded.graph, network, symmetry_of(folded.graph, network));
-  MaxMinBackend backend(folded.network);
+  change::MaxMinBackend backend(folded.network);
   return IterationEngine(backend, folded.graph, jobs, options).run();
 }
 
@@ -127,7 +127,7 @@ double work_of_micro_batch(const IterationJob& job) {
 }
 
 // One job by itself: what its step takes and, where it is long, how that grows.
-IterationResult simulate_alone(const Platform& platform, const NetworkSpec& network, const IterationJob& job,
+IterationResult simulate_alone(const change::Platform& platform, const change::NetworkSpec& network, const IterationJob& job,
                                const IterationOptions& options) {
   const int64_t m = job.parts.front().micro_batches;
   IterationResult sum;
@@ -157,7 +157,7 @@ IterationResult simulate_alone(const Platform& platform, const NetworkSpec& netw
 }
 
 // Jobs that share links, long steps shortened.
-IterationResult simulate_group(const Platform& platform, const NetworkSpec& network, std::span<const IterationJob> jobs,
+IterationResult simulate_group(const change::Platform& platform, const change::NetworkSpec& network, std::span<const IterationJob> jobs,
                                const IterationOptions& options) {
   if (jobs.size() == 1) return simulate_alone(platform, network, jobs.front(), options);
   std::vector<std::unique_ptr<Shortened>> shortened;
@@ -186,10 +186,10 @@ IterationResult simulate_group(const Platform& platform, const NetworkSpec& netw
 
 }  // namespace
 
-IterationResult simulate_iterations(const Platform& platform, std::span<const double> capacities,
+IterationResult simulate_iterations(const change::Platform& platform, std::span<const double> capacities,
                                     std::span<const IterationJob> jobs, const IterationOptions& options) {
   check(jobs);
-  const NetworkSpec network = with_capacities(platform.spec(), capacities);
+  const change::NetworkSpec network = with_capacities(platform.spec(), capacities);
   std::vector<std::vector<int>> links = links_of_jobs(platform, jobs);
   const auto is_down = [&](int link) { return network.links[at(link)].bandwidth_bytes_per_s <= 0; };
   std::vector<bool> stopped(jobs.size(), false);
@@ -212,7 +212,7 @@ IterationResult simulate_iterations(const Platform& platform, std::span<const do
   return result;
 }
 
-IterationResult simulate_iterations_on(NetworkBackend& network, const Platform& platform,
+IterationResult simulate_iterations_on(change::NetworkBackend& network, const change::Platform& platform,
                                        std::span<const IterationJob> jobs, const IterationOptions& options) {
   check(jobs);
   const IterationGraph graph = graph_of(platform, jobs);

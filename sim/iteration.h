@@ -16,8 +16,8 @@
 
 #include "ptc/collection/layout_name.h"
 #include "ptc/parallel/step_time.h"
-#include "sim/network.h"
-#include "sim/platform.h"
+#include "ptc/change/network.h"
+#include "ptc/change/platform.h"
 
 namespace scalai::sim {
 
@@ -55,11 +55,11 @@ struct IterationResult {
 //
 // On our max-min solver. `capacities`: of the platform's links, in its order, 0 = down; empty = as the platform says.
 // CHECK: as many devices as ranks, parts as many stages as pp.
-IterationResult simulate_iterations(const Platform& platform, std::span<const double> capacities,
+IterationResult simulate_iterations(const change::Platform& platform, std::span<const double> capacities,
                                     std::span<const IterationJob> jobs, const IterationOptions& options = {});
 
 // The same without folding on any back end that was made of the platform's spec.
-IterationResult simulate_iterations_on(NetworkBackend& network, const Platform& platform,
+IterationResult simulate_iterations_on(change::NetworkBackend& network, const change::Platform& platform,
                                        std::span<const IterationJob> jobs, const IterationOptions& options = {});
 
 }  // namespace scalai::sim

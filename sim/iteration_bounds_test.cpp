@@ -64,7 +64,7 @@ TEST(IterationBounds, ABillionMicroBatchesAreNoMoreWork) {
 // One trains a thousand steps while the other does one: it is measured over what it does in the time that there is.
 TEST(IterationBounds, JobsOfVeryDifferentLengthEnd) {
   const plan::Cluster cluster = small_cluster();
-  const Platform platform(cluster);
+  const change::Platform platform(cluster);
   const ParallelConfig config = layout("dp2");
   StepParts quick = plain_parts(config, 1, 0.001, 0.002), slow = plain_parts(config, 100'000, 1, 2);
   quick.stages[0].gradients = between(0.01);

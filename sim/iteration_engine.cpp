@@ -30,7 +30,7 @@ bool is_steady(const std::vector<double>& ended_at) {
 
 }  // namespace
 
-IterationEngine::IterationEngine(NetworkBackend& network, const IterationGraph& graph,
+IterationEngine::IterationEngine(change::NetworkBackend& network, const IterationGraph& graph,
                                  std::span<const IterationJob> jobs, const IterationOptions& options)
     : network_(network), graph_(graph), options_(options), collectives_(graph.group_members.size() * kChannels) {
   for (const IterationJob& job : jobs) {
@@ -53,10 +53,10 @@ IterationEngine::IterationEngine(NetworkBackend& network, const IterationGraph& 
 IterationResult IterationEngine::run() {
   for (int unit = 0; unit < static_cast<int>(units_.size()); ++unit) proceed(unit);
   while (!is_over()) pass_time();
-  std::vector<FlowId> left;
+  std::vector<change::FlowId> left;
   for (const auto& [flow, use] : flow_uses_) left.push_back(flow);
   std::sort(left.begin(), left.end());
-  for (const FlowId flow : left) network_.cancel(flow);
+  for (const change::FlowId flow : left) network_.cancel(flow);
   IterationResult result{
       .step_s = {}, .units = static_cast<int64_t>(units_.size()), .flows = flows_, .events = events_};
   for (const Job& job : jobs_) result.step_s.push_back(step_of(job));
@@ -91,8 +91,8 @@ double IterationEngine::by_slots(const Job& job) const {
 }
 
 void IterationEngine::pass_time() {
-  const std::vector<FlowEnd> ends = network_.advance_to(timers_.empty() ? std::numeric_limits<double>::infinity() : timers_.top().at_s);
-  for (const FlowEnd& end : ends) {
+  const std::vector<change::FlowEnd> ends = network_.advance_to(timers_.empty() ? std::numeric_limits<double>::infinity() : timers_.top().at_s);
+  for (const change::FlowEnd& end : ends) {
     SCALAI_CHECK(!end.failed, "a flow over a link that is down");
     end_flow(end.flow);
   }
@@ -111,7 +111,7 @@ void IterationEngine::start_timer(double seconds, Event event, int id, bool back
 
 void IterationEngine::start_flow(FlowEnds ends, double bytes, FlowUse use) {
   SCALAI_CHECK(ends.src >= 0);
-  const FlowId flow = network_.start(ends.src, ends.dst, bytes);
+  const change::FlowId flow = network_.start(ends.src, ends.dst, bytes);
   ++flows_;
   flow_uses_.emplace(flow, use);
 }
@@ -131,7 +131,7 @@ void IterationEngine::handle(const Timer& timer) {
   end_part(timer.id);  // the latency
 }
 
-void IterationEngine::end_flow(FlowId flow) {
+void IterationEngine::end_flow(change::FlowId flow) {
   ++events_;
   const auto found = flow_uses_.find(flow);
   SCALAI_CHECK(found != flow_uses_.end());

@@ -50,7 +50,7 @@ Uses uses_of(const IterationJob& job) {
 // Adds one job's ranks, then what each of them sends.
 class JobGraph {
  public:
-  JobGraph(const Platform& platform, const IterationJob& job, int index, IterationGraph& graph)
+  JobGraph(const change::Platform& platform, const IterationJob& job, int index, IterationGraph& graph)
       : platform_(platform),
         job_(job),
         first_(static_cast<int>(graph.ranks.size())),
@@ -158,7 +158,7 @@ class JobGraph {
     graph_.ranks[at(first_ + from)].flows[at(traffic)][at(to_other_host)] = {.src = src, .dst = dst, .share = share};
   }
 
-  const Platform& platform_;
+  const change::Platform& platform_;
   const IterationJob& job_;
   int first_;
   IterationGraph& graph_;
@@ -167,7 +167,7 @@ class JobGraph {
 };
 
 // Distinct links of the way.
-std::vector<int> links_of(const NetworkSpec& network, FlowEnds ends) {
+std::vector<int> links_of(const change::NetworkSpec& network, FlowEnds ends) {
   std::vector<int> links = network.endpoints[at(ends.src)].up;
   const std::vector<int>& down = network.endpoints[at(ends.dst)].down;
   links.insert(links.end(), down.begin(), down.end());
@@ -188,7 +188,7 @@ struct Flows {
   std::vector<int> links;
 };
 
-Flows flows_of(const IterationGraph& graph, const NetworkSpec& network) {
+Flows flows_of(const IterationGraph& graph, const change::NetworkSpec& network) {
   Flows flows;
   for (size_t rank = 0; rank < graph.ranks.size(); ++rank) {
     for (int kind = 0; kind < 2 * kTraffics; ++kind) {
@@ -239,14 +239,14 @@ int number(const std::vector<uint64_t>& colours, const std::vector<bool>& counts
 
 class Refinement {
  public:
-  Refinement(const IterationGraph& graph, const NetworkSpec& network)
+  Refinement(const IterationGraph& graph, const change::NetworkSpec& network)
       : graph_(graph), flows_(flows_of(graph, network)), crossed_(network.links.size(), false) {
     for (const IterationRank& rank : graph.ranks) {
       ranks_.push_back(mix(mix(static_cast<uint64_t>(rank.job), static_cast<uint64_t>(rank.stage)),
                            static_cast<uint64_t>(rank.parts)));
     }
     for (const int link : flows_.links) crossed_[at(link)] = true;
-    for (const LinkSpec& link : network.links) links_.push_back(bits_of(link.bandwidth_bytes_per_s));
+    for (const change::LinkSpec& link : network.links) links_.push_back(bits_of(link.bandwidth_bytes_per_s));
   }
 
   Symmetry run() {
@@ -333,7 +333,7 @@ void fold_groups(const IterationGraph& graph, const Symmetry& symmetry, const st
 }
 
 // Endpoints of the folded flows, with how many of the class cross each link of a class: those on its first link.
-void fold_flows(const IterationGraph& graph, const NetworkSpec& network, const Symmetry& symmetry,
+void fold_flows(const IterationGraph& graph, const change::NetworkSpec& network, const Symmetry& symmetry,
                 FoldedIteration& folded) {
   const std::vector<int> first_link = first_of_class(symmetry.class_of_link, symmetry.link_classes);
   for (const int link : first_link) folded.network.links.push_back(network.links[at(link)]);
@@ -351,7 +351,7 @@ void fold_flows(const IterationGraph& graph, const NetworkSpec& network, const S
   folded.network.endpoints.push_back({.name = "end", .up = {}, .down = {}});
   for (const auto& [key, on] : weights) {
     const int src = static_cast<int>(folded.network.endpoints.size());
-    EndpointSpec endpoint{.name = std::to_string(key.first) + "." + std::to_string(key.second), .up = {}, .down = {}};
+    change::EndpointSpec endpoint{.name = std::to_string(key.first) + "." + std::to_string(key.second), .up = {}, .down = {}};
     for (const auto& [link, weight] : on) {
       endpoint.up.push_back(link);
       endpoint.up_weights.push_back(weight);
@@ -364,7 +364,7 @@ void fold_flows(const IterationGraph& graph, const NetworkSpec& network, const S
 
 }  // namespace
 
-IterationGraph graph_of(const Platform& platform, std::span<const IterationJob> jobs) {
+IterationGraph graph_of(const change::Platform& platform, std::span<const IterationJob> jobs) {
   IterationGraph graph;
   for (size_t j = 0; j < jobs.size(); ++j) {
     JobGraph job(platform, jobs[j], static_cast<int>(j), graph);
@@ -374,11 +374,11 @@ IterationGraph graph_of(const Platform& platform, std::span<const IterationJob> 
   return graph;
 }
 
-Symmetry symmetry_of(const IterationGraph& graph, const NetworkSpec& network) {
+Symmetry symmetry_of(const IterationGraph& graph, const change::NetworkSpec& network) {
   return Refinement(graph, network).run();
 }
 
-FoldedIteration fold(const IterationGraph& graph, const NetworkSpec& network, const Symmetry& symmetry) {
+FoldedIteration fold(const IterationGraph& graph, const change::NetworkSpec& network, const Symmetry& symmetry) {
   FoldedIteration folded;
   const std::vector<int> first = first_of_class(symmetry.class_of_rank, symmetry.rank_classes);
   for (const int rank : first) {

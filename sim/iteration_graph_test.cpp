@@ -20,7 +20,7 @@ Communication traffic(Communication::Link link) { return {.link = link, .latency
 // A job with traffic of every kind, on hosts of 4 GPUs with a card each.
 struct Setting {
   plan::Cluster cluster;
-  Platform platform;
+  change::Platform platform;
   collection::ParallelConfig config;
   StepParts parts;
   std::vector<DeviceId> devices;
@@ -50,7 +50,7 @@ struct Setting {
         graph.ranks[static_cast<size_t>(rank)].flows[static_cast<size_t>(what)][static_cast<size_t>(between)];
     std::vector<std::string> names;
     if (ends.src < 0) return names;
-    const NetworkSpec& spec = platform.spec();
+    const change::NetworkSpec& spec = platform.spec();
     for (const int link : spec.endpoints[static_cast<size_t>(ends.src)].up)
       names.push_back(spec.links[static_cast<size_t>(link)].name);
     for (const int link : spec.endpoints[static_cast<size_t>(ends.dst)].down)
@@ -95,7 +95,7 @@ TEST(IterationGraph, RanksThatDoTheSameAreOneClass) {
   const FoldedIteration folded = fold(graph, setting.platform.spec(), symmetry);
   EXPECT_EQ(folded.graph.ranks.size(), 2u);
   EXPECT_EQ(folded.graph.ranks[0].next, 1);
-  EXPECT_TRUE(check_network(folded.network).ok());
+  EXPECT_TRUE(change::check_network(folded.network).ok());
 }
 
 TEST(IterationGraph, OneSlowRankIsAClassOfItsOwn) {
@@ -113,7 +113,7 @@ TEST(IterationGraph, OneSlowRankIsAClassOfItsOwn) {
 // Without links to tell them apart: who gets messages from a slow rank is not like who gets them from others.
 TEST(IterationGraph, NeighboursOfASlowRankAreClassesOfTheirOwn) {
   const plan::Cluster cluster = testing::ideal_cluster(3, 2);
-  const Platform platform(cluster);
+  const change::Platform platform(cluster);
   const collection::ParallelConfig config = layout("pp3,dp2");
   const StepParts parts = plain_parts(config, 3, 1, 1);
   const std::vector<StepParts> both = {parts, parts};
@@ -129,13 +129,13 @@ TEST(IterationGraph, WeightsCountFlowsOnSharedLinks) {
   Setting setting("tp1,dp8", 2);
   setting.cluster.fabric = plan::FabricKind::kStar;
   setting.cluster.backbone_bytes_per_s = 3;
-  const Platform platform(setting.cluster);
+  const change::Platform platform(setting.cluster);
   const IterationJob job{.config = setting.config, .devices = setting.devices, .parts = {&setting.parts, 1}};
   const IterationGraph graph = graph_of(platform, {&job, 1});
   const FoldedIteration folded = fold(graph, platform.spec(), symmetry_of(graph, platform.spec()));
   ASSERT_EQ(folded.graph.ranks.size(), 1u);
   const FlowEnds ends = folded.graph.ranks[0].flows[static_cast<size_t>(Traffic::kDp)][1];
-  const EndpointSpec& src = folded.network.endpoints[static_cast<size_t>(ends.src)];
+  const change::EndpointSpec& src = folded.network.endpoints[static_cast<size_t>(ends.src)];
   bool shared = false;
   for (size_t i = 0; i < src.up.size(); ++i) {
     const bool is_fabric = folded.network.links[static_cast<size_t>(src.up[i])].name == "fabric";

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/internal/iteration_fixture.h"
+#include "sim/simgrid_backend.h"
 
 namespace scalai::sim {
 namespace {
@@ -78,10 +79,10 @@ std::vector<IterationJob> views_of(const std::vector<Job>& jobs) {
 
 TEST(IterationOnSimGrid, IsTheSameAsOnOurSolver) {
   const plan::Cluster four_hosts = cluster();
-  const Platform platform(four_hosts);
+  const change::Platform platform(four_hosts);
   const std::vector<std::vector<Job>> all = groups();
   std::vector<std::vector<double>> on_simgrid;
-  const absl::Status status = with_backend(BackendKind::kSimGrid, platform.spec(), [&](NetworkBackend& network) {
+  const absl::Status status = with_backend(BackendKind::kSimGrid, platform.spec(), [&](change::NetworkBackend& network) {
     for (const std::vector<Job>& jobs : all) {
       on_simgrid.push_back(simulate_iterations_on(network, platform, views_of(jobs)).step_s);
     }

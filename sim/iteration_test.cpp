@@ -141,7 +141,7 @@ TEST(Iteration, OptimizersWaitForAllStages) {
 
 TEST(Iteration, AJobThatNeedsALinkThatIsDownDoesNotTrain) {
   const plan::Cluster cluster = small_cluster();
-  const Platform platform(cluster);
+  const change::Platform platform(cluster);
   const ParallelConfig config = layout("tp2");
   StepParts parts = plain_parts(config, 2, 1, 2);
   parts.stages[0].forward[0].tp = inside(50);
@@ -149,7 +149,7 @@ TEST(Iteration, AJobThatNeedsALinkThatIsDownDoesNotTrain) {
   const std::vector<IterationJob> jobs = {{.config = config, .devices = first, .parts = {&parts, 1}},
                                           {.config = config, .devices = second, .parts = {&parts, 1}}};
   std::vector<double> capacities;
-  for (const LinkSpec& link : platform.spec().links) capacities.push_back(link.bandwidth_bytes_per_s);
+  for (const change::LinkSpec& link : platform.spec().links) capacities.push_back(link.bandwidth_bytes_per_s);
   capacities[static_cast<size_t>(platform.link("h0.g1.up"))] = 0;
   capacities[static_cast<size_t>(platform.link("h1.g1.up"))] /= 2;
   const IterationResult result = simulate_iterations(platform, capacities, jobs);
@@ -160,7 +160,7 @@ TEST(Iteration, AJobThatNeedsALinkThatIsDownDoesNotTrain) {
 // Two jobs share each host's card; one of them cannot reach it.
 TEST(Iteration, OthersHaveTheLinksOfAJobThatStoppedToThemselves) {
   plan::Cluster cluster = cluster_of("h100-80g", 2, {.gpus = 2, .nics = 1, .nic_bytes_per_s = 10});
-  const Platform platform(cluster);
+  const change::Platform platform(cluster);
   const ParallelConfig config = layout("dp2");
   StepParts parts = plain_parts(config, 1, 1, 2);
   parts.stages[0].gradients = between(30);
@@ -168,7 +168,7 @@ TEST(Iteration, OthersHaveTheLinksOfAJobThatStoppedToThemselves) {
   const std::vector<IterationJob> jobs = {{.config = config, .devices = first, .parts = {&parts, 1}},
                                           {.config = config, .devices = second, .parts = {&parts, 1}}};
   std::vector<double> capacities;
-  for (const LinkSpec& link : platform.spec().links) capacities.push_back(link.bandwidth_bytes_per_s);
+  for (const change::LinkSpec& link : platform.spec().links) capacities.push_back(link.bandwidth_bytes_per_s);
   EXPECT_NEAR(simulate_iterations(platform, capacities, jobs).step_s[1], 3 + 6, 1e-9);
   capacities[static_cast<size_t>(platform.link("h0.g0.pcie.up"))] = 0;
   const IterationResult result = simulate_iterations(platform, capacities, jobs);
@@ -198,7 +198,7 @@ double step_with_straggler(const plan::Cluster& cluster, const ParallelConfig& c
   const std::vector<StepParts> both = {parts, slow};
   std::vector<int> parts_of_rank(static_cast<size_t>(config.world()), 0);
   parts_of_rank[static_cast<size_t>(rank)] = 1;
-  const Platform platform(cluster);
+  const change::Platform platform(cluster);
   const std::vector<DeviceId> devices = devices_from(0, config.world());
   const IterationJob job{.config = config, .devices = devices, .parts = both, .parts_of_rank = parts_of_rank};
   return simulate_iterations(platform, {}, {&job, 1}).step_s.front();
@@ -232,7 +232,7 @@ std::vector<double> two_jobs(bool same_fabric) {
   cluster.fabric = plan::FabricKind::kLeafSpine;
   cluster.leaf_hosts = 2;
   cluster.oversubscription = 4;  // 40 B/s of cards a leaf, 10 B/s up
-  const Platform platform(cluster);
+  const change::Platform platform(cluster);
   const ParallelConfig config = layout("dp2");
   StepParts parts = plain_parts(config, 1, 1, 2);
   parts.stages[0].gradients = between(30);
@@ -253,7 +253,7 @@ TEST(Iteration, JobsThatShareAFabricSlowEachOther) {
 // A chain: the first and the third job share no link, but both share one with the second. A fourth one meets nobody.
 TEST(Iteration, JobsThatMeetNobodyAreTheSameToTheLastBit) {
   const plan::Cluster cluster = cluster_of("h100-80g", 6, {.gpus = 2, .nics = 1, .nic_bytes_per_s = 10});
-  const Platform platform(cluster);
+  const change::Platform platform(cluster);
   const ParallelConfig config = layout("dp2");
   StepParts parts = plain_parts(config, 3, 0.1, 0.23);
   parts.stages[0].gradients = between(7);
@@ -275,7 +275,7 @@ TEST(Iteration, JobsThatMeetNobodyAreTheSameToTheLastBit) {
 TEST(Iteration, JobsOfDifferentLengthMeetNowAndThen) {
   plan::Cluster cluster = cluster_of("h100-80g", 2, {.gpus = 2, .nics = 1, .nic_bytes_per_s = 10});
   for (plan::Host& host : cluster.hosts) host.pcie_bytes_per_s = 0;
-  const Platform platform(cluster);
+  const change::Platform platform(cluster);
   const ParallelConfig config = layout("dp2");
   std::vector<StepParts> parts = {plain_parts(config, 1, 1, 2), plain_parts(config, 1, 7, 14)};
   for (StepParts& one : parts) one.stages[0].gradients = between(30);
@@ -390,8 +390,8 @@ RandomCase random_case(uint64_t seed, int jobs) {
     made.cluster.oversubscription = 2;
   }
   for (int j = 0; j < jobs; ++j) add_random_job(random, 8 * j, made);
-  const Platform platform(made.cluster);
-  for (const LinkSpec& link : platform.spec().links) {
+  const change::Platform platform(made.cluster);
+  for (const change::LinkSpec& link : platform.spec().links) {
     made.capacities.push_back(link.bandwidth_bytes_per_s * (random.below(16) == 0 ? 0.5 : 1));
   }
   return made;
@@ -402,7 +402,7 @@ TEST(IterationSymmetry, FoldedIsTheSameAsEveryRankByItself) {
   for (uint64_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const RandomCase made = random_case(seed, 1);
-    const Platform platform(made.cluster);
+    const change::Platform platform(made.cluster);
     const std::vector<double> capacities = seed % 3 == 0 ? made.capacities : std::vector<double>{};
     const IterationResult folded = simulate_iterations(platform, capacities, made.views());
     const IterationResult whole = simulate_iterations(platform, capacities, made.views(), {.fold = false});
@@ -417,7 +417,7 @@ TEST(IterationSymmetry, FoldedJobsTogetherAreTheSame) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const RandomCase made = random_case(seed, 2);
-    const Platform platform(made.cluster);
+    const change::Platform platform(made.cluster);
     const IterationResult folded = simulate_iterations(platform, {}, made.views());
     const IterationResult whole = simulate_iterations(platform, {}, made.views(), {.fold = false});
     for (size_t j = 0; j < 2; ++j) ASSERT_NEAR(folded.step_s[j] / whole.step_s[j], 1, 1e-6) << "job " << j;
@@ -434,7 +434,7 @@ TEST(IterationSymmetry, ALargeJobFoldsToItsStages) {
     stage.gradients = between(1e9);
   }
   const plan::Cluster cluster = cluster_of("h100-80g", 2048);
-  const Platform platform(cluster);
+  const change::Platform platform(cluster);
   const std::vector<DeviceId> devices = devices_from(0, config.world());
   const IterationJob job{.config = config, .devices = devices, .parts = {&parts, 1}};
   EXPECT_EQ(simulate_iterations(platform, {}, {&job, 1}).units, 16);

@@ -85,8 +85,8 @@ class ScriptMaker {
 };
 
 // `hosts` hosts with one link up and one down each: link 2h is up, 2h + 1 is down.
-NetworkSpec star(int hosts, double bytes_per_s) {
-  NetworkSpec network;
+change::NetworkSpec star(int hosts, double bytes_per_s) {
+  change::NetworkSpec network;
   for (int h = 0; h < hosts; ++h) {
     network.links.push_back({.name = fmt::format("h{}.up", h), .bandwidth_bytes_per_s = bytes_per_s});
     network.links.push_back({.name = fmt::format("h{}.down", h), .bandwidth_bytes_per_s = bytes_per_s});
@@ -108,9 +108,9 @@ FlowAction bandwidth_at(double at_s, int link, double bytes_per_s) {
 // A replay in progress.
 class Player {
  public:
-  Player(const FlowScript& script, NetworkBackend& backend, ScriptOffset offset)
+  Player(const FlowScript& script, change::NetworkBackend& backend, ScriptOffset offset)
       : script_(script), backend_(backend), offset_(offset), begin_s_(backend.now_s()) {
-    for (const LinkSpec& link : script.network.links) capacities_.push_back(link.bandwidth_bytes_per_s);
+    for (const change::LinkSpec& link : script.network.links) capacities_.push_back(link.bandwidth_bytes_per_s);
   }
 
   Replay play() {
@@ -126,7 +126,7 @@ class Player {
  private:
   // Returns once the time is reached, all ends up to then taken.
   void advance_past(double until_s) {
-    std::vector<FlowEnd> ends;
+    std::vector<change::FlowEnd> ends;
     do {
       ends = backend_.advance_to(until_s);
       take(ends);
@@ -134,8 +134,8 @@ class Player {
     ASSERT_EQ(backend_.now_s(), until_s);
   }
 
-  void take(const std::vector<FlowEnd>& ends) {
-    for (const FlowEnd& end : ends) {
+  void take(const std::vector<change::FlowEnd>& ends) {
+    for (const change::FlowEnd& end : ends) {
       EXPECT_EQ(end.at_s, backend_.now_s());
       FlowOutcome& outcome = replay_.outcomes.at(end.flow - first_id_);
       EXPECT_LT(outcome.at_s, 0) << "flow " << end.flow << " ended twice";
@@ -147,10 +147,10 @@ class Player {
 
   void apply(const FlowAction& action) {
     if (action.kind == FlowAction::kStart) {
-      const FlowId id =
+      const change::FlowId id =
           backend_.start(offset_.first_endpoint + action.src, offset_.first_endpoint + action.dst, action.bytes);
       if (replay_.outcomes.empty()) first_id_ = id;
-      EXPECT_EQ(id, first_id_ + static_cast<FlowId>(replay_.outcomes.size()));
+      EXPECT_EQ(id, first_id_ + static_cast<change::FlowId>(replay_.outcomes.size()));
       replay_.outcomes.emplace_back();
     } else if (action.kind == FlowAction::kBandwidth) {
       capacities_[action.link] = action.bytes_per_s;
@@ -164,7 +164,7 @@ class Player {
 
   void measure_load() {
     const std::vector<double> rates = backend_.link_rates();
-    for (const LinkRate& changed : backend_.changed_link_rates()) {
+    for (const change::LinkRate& changed : backend_.changed_link_rates()) {
       const auto known = told_.find(changed.link);
       SCALAI_CHECK(changed.bytes_per_s != (known == told_.end() ? 0 : known->second), "told, and had not changed");
       told_[changed.link] = changed.bytes_per_s;
@@ -180,10 +180,10 @@ class Player {
   }
 
   const FlowScript& script_;
-  NetworkBackend& backend_;
+  change::NetworkBackend& backend_;
   ScriptOffset offset_;
   double begin_s_ = 0;
-  FlowId first_id_ = 0;
+  change::FlowId first_id_ = 0;
   size_t ended_ = 0;
   std::set<int> cancelled_;
   std::vector<double> capacities_;
@@ -195,7 +195,7 @@ class Player {
 class Oracle {
  public:
   explicit Oracle(const FlowScript& script) : script_(script) {
-    for (const LinkSpec& link : script.network.links) capacities_.push_back(link.bandwidth_bytes_per_s);
+    for (const change::LinkSpec& link : script.network.links) capacities_.push_back(link.bandwidth_bytes_per_s);
   }
 
   std::vector<FlowOutcome> run() {
@@ -323,7 +323,7 @@ std::vector<KnownScript> known_scripts() {
   };
 }
 
-Replay replay(const FlowScript& script, NetworkBackend& backend, ScriptOffset offset) {
+Replay replay(const FlowScript& script, change::NetworkBackend& backend, ScriptOffset offset) {
   return Player(script, backend, offset).play();
 }
 

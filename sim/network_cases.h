@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/network.h"
+#include "ptc/change/network.h"
 
 namespace scalai::sim {
 
@@ -24,7 +24,7 @@ struct FlowAction {
 
 struct FlowScript {
   std::string name;
-  NetworkSpec network;
+  change::NetworkSpec network;
   std::vector<FlowAction> actions;  // by time
 };
 
@@ -55,7 +55,7 @@ struct KnownScript {
 };
 std::vector<KnownScript> known_scripts();
 
-Replay replay(const FlowScript& script, NetworkBackend& backend, ScriptOffset offset = {});
+Replay replay(const FlowScript& script, change::NetworkBackend& backend, ScriptOffset offset = {});
 
 // Textbook water-filling, all of it after every event.
 std::vector<double> oracle_rates(const std::vector<double>& capacities, const std::vector<std::vector<int>>& routes);

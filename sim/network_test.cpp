@@ -1,4 +1,5 @@
-#include "sim/network.h"
+#include "ptc/change/network.h"
+#include "sim/simgrid_backend.h"
 
 #include <limits>
 #include <random>
@@ -9,7 +10,7 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "sim/maxmin.h"
+#include "ptc/change/maxmin.h"
 #include "sim/network_cases.h"
 
 namespace scalai::sim {
@@ -22,14 +23,14 @@ constexpr int kRandomScripts = 1000;
 Replay replay_alone(const FlowScript& script) {
   Replay result;
   const absl::Status status = with_backend(BackendKind::kMaxMin, script.network,
-                                           [&](NetworkBackend& backend) { result = replay(script, backend); });
+                                           [&](change::NetworkBackend& backend) { result = replay(script, backend); });
   EXPECT_TRUE(status.ok()) << message_of(status);
   return result;
 }
 
-NetworkSpec one_link() { return {{{"l", 100}}, {{"a", {0}, {}}, {"b", {}, {}}}}; }
+change::NetworkSpec one_link() { return {{{"l", 100}}, {{"a", {0}, {}}, {"b", {}, {}}}}; }
 
-void with_one_link(const std::function<void(NetworkBackend&)>& body) {
+void with_one_link(const std::function<void(change::NetworkBackend&)>& body) {
   ASSERT_TRUE(with_backend(BackendKind::kMaxMin, one_link(), body).ok());
 }
 
@@ -68,7 +69,7 @@ TEST(MaxMin, SameCallsGiveTheSameBits) {
 TEST(MaxMin, ThreeFlowsOverTwoSharedLinks) {
   const std::vector<double> capacities = {100, 100, 100, 100};  // A up, B down, C down, D up
   const std::vector<std::vector<int>> routes = {{0, 1}, {0, 2}, {3, 2}};
-  EXPECT_EQ(maxmin_rates(capacities, routes), (std::vector<double>{50, 50, 50}));
+  EXPECT_EQ(change::maxmin_rates(capacities, routes), (std::vector<double>{50, 50, 50}));
 }
 
 TEST(MaxMin, RatesAgreeWithOracle) {
@@ -83,7 +84,7 @@ TEST(MaxMin, RatesAgreeWithOracle) {
         if (random() % 5 == 0) route.push_back(static_cast<int>(link));
       }
     }
-    const std::vector<double> rates = maxmin_rates(capacities, routes);
+    const std::vector<double> rates = change::maxmin_rates(capacities, routes);
     const std::vector<double> expected = oracle_rates(capacities, routes);
     for (size_t i = 0; i < routes.size(); ++i) {
       if (routes[i].empty())
@@ -95,7 +96,7 @@ TEST(MaxMin, RatesAgreeWithOracle) {
 }
 
 TEST(MaxMin, TimePassesWithoutFlows) {
-  with_one_link([](NetworkBackend& backend) {
+  with_one_link([](change::NetworkBackend& backend) {
     EXPECT_TRUE(backend.advance_to(5).empty());
     EXPECT_EQ(backend.now_s(), 5);
     EXPECT_TRUE(backend.advance_to(5).empty());
@@ -103,11 +104,11 @@ TEST(MaxMin, TimePassesWithoutFlows) {
 }
 
 TEST(MaxMin, FlowsOutliveATimeout) {
-  with_one_link([](NetworkBackend& backend) {
-    const FlowId flow = backend.start(0, 1, 1000);
+  with_one_link([](change::NetworkBackend& backend) {
+    const change::FlowId flow = backend.start(0, 1, 1000);
     EXPECT_TRUE(backend.advance_to(3).empty());
     EXPECT_EQ(backend.link_rates(), std::vector<double>{100});
-    const std::vector<FlowEnd> ends = backend.advance_to(kForever);
+    const std::vector<change::FlowEnd> ends = backend.advance_to(kForever);
     ASSERT_EQ(ends.size(), 1u);
     EXPECT_EQ(ends[0].flow, flow);
     EXPECT_EQ(ends[0].at_s, 10);
@@ -116,17 +117,17 @@ TEST(MaxMin, FlowsOutliveATimeout) {
 }
 
 TEST(MaxMin, FlowsThatEndTogetherAreReportedTogetherById) {
-  with_one_link([](NetworkBackend& backend) {
+  with_one_link([](change::NetworkBackend& backend) {
     for (int i = 0; i < 7; ++i) backend.start(0, 1, 0.1);
-    const std::vector<FlowEnd> ends = backend.advance_to(kForever);
+    const std::vector<change::FlowEnd> ends = backend.advance_to(kForever);
     ASSERT_EQ(ends.size(), 7u);
-    for (FlowId i = 0; i < 7; ++i) EXPECT_EQ(ends[i].flow, i);
+    for (change::FlowId i = 0; i < 7; ++i) EXPECT_EQ(ends[i].flow, i);
   });
 }
 
 TEST(MaxMin, AFailureThatWasNotReportedYetCanBeCancelled) {
-  with_one_link([](NetworkBackend& backend) {
-    const FlowId flow = backend.start(0, 1, 1000);
+  with_one_link([](change::NetworkBackend& backend) {
+    const change::FlowId flow = backend.start(0, 1, 1000);
     backend.set_bandwidth(0, 0);
     backend.cancel(flow);
     EXPECT_TRUE(backend.advance_to(1).empty());
@@ -138,7 +139,7 @@ TEST(MaxMin, AFailureThatWasNotReportedYetCanBeCancelled) {
 // `groups` of sources alike: each source has its own link and shares one with its group, all share one more. As it is,
 // and with one source a group that weighs as much as all.
 struct Alike {
-  NetworkSpec whole, folded;
+  change::NetworkSpec whole, folded;
   std::vector<int> sources_in_group;
 };
 
@@ -170,10 +171,10 @@ Alike random_alike(Random& random, int groups) {
 }
 
 // When each group's flows end.
-std::vector<double> ends_of_groups(const NetworkSpec& network, const std::vector<int>& flows_in_group,
+std::vector<double> ends_of_groups(const change::NetworkSpec& network, const std::vector<int>& flows_in_group,
                                    const std::vector<double>& bytes) {
   std::vector<double> ends(flows_in_group.size(), -1);
-  MaxMinBackend backend(network);
+  change::MaxMinBackend backend(network);
   std::vector<size_t> group_of;
   const int end = static_cast<int>(network.endpoints.size()) - 1;
   for (size_t g = 0; g < flows_in_group.size(); ++g) {
@@ -183,7 +184,7 @@ std::vector<double> ends_of_groups(const NetworkSpec& network, const std::vector
     }
   }
   for (size_t left = group_of.size(); left > 0;) {
-    for (const FlowEnd& flow : backend.advance_to(kForever)) {
+    for (const change::FlowEnd& flow : backend.advance_to(kForever)) {
       ends[group_of[static_cast<size_t>(flow.flow)]] = flow.at_s;
       --left;
     }
@@ -206,26 +207,26 @@ TEST(MaxMin, AFlowWithWeightsIsAsManyAlike) {
 }
 
 TEST(MaxMin, LinkRatesCountWeights) {
-  const NetworkSpec network = {.links = {{"own", 10}, {"shared", 24}},
+  const change::NetworkSpec network = {.links = {{"own", 10}, {"shared", 24}},
                                .endpoints = {{"a", {0, 1}, {}, {1, 4}}, {"end", {}, {}}}};
-  MaxMinBackend backend(network);
+  change::MaxMinBackend backend(network);
   backend.start(0, 1, 100);
   EXPECT_THAT(backend.link_rates(), ::testing::ElementsAre(6, 24));
 }
 
 TEST(WithBackend, RejectsBadNetworks) {
-  const auto nothing = [](NetworkBackend&) { FAIL() << "ran on a bad network"; };
-  NetworkSpec repeated = one_link();
+  const auto nothing = [](change::NetworkBackend&) { FAIL() << "ran on a bad network"; };
+  change::NetworkSpec repeated = one_link();
   repeated.links.push_back(repeated.links[0]);
-  NetworkSpec still = one_link();
+  change::NetworkSpec still = one_link();
   still.links[0].bandwidth_bytes_per_s = 0;
-  NetworkSpec unknown = one_link();
+  change::NetworkSpec unknown = one_link();
   unknown.endpoints[0].down = {1};
-  NetworkSpec unweighted = one_link();
+  change::NetworkSpec unweighted = one_link();
   unweighted.endpoints[0].up_weights = {1, 2};
-  NetworkSpec weightless = one_link();
+  change::NetworkSpec weightless = one_link();
   weightless.endpoints[0].up_weights = {0};
-  for (const NetworkSpec& spec : {repeated, still, unknown, unweighted, weightless}) {
+  for (const change::NetworkSpec& spec : {repeated, still, unknown, unweighted, weightless}) {
     const absl::Status status = with_backend(BackendKind::kMaxMin, spec, nothing);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << message_of(status);
   }

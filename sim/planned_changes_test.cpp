@@ -23,13 +23,7 @@ using sched::testing::World;
 sched::ChangeStrategy planned_strategy(const control::Strategy& given) {
   return {.planner = given.planner,
           .from_checkpoint = given.from_checkpoint,
-          .detect_s = given.costs.detect_s,
-          .plan_s = given.costs.plan_s,
-          .restart_s = given.costs.restart_s,
-          .allocate_bytes_per_s = given.costs.allocate_bytes_per_s,
-          .verify_bytes_per_s = given.costs.verify_bytes_per_s,
-          .communicator_s = given.costs.communicator_s,
-          .transfer_start_s = given.costs.transfer_start_s};
+          .costs = given.costs};
 }
 
 // ---- against `scalai sim` -------------------------------------------------------------------------------------------

@@ -168,9 +168,9 @@ void expect_replayable(const Scenario& scenario, const control::Strategy& strate
 }
 
 absl::StatusOr<RunReport> run(const Scenario& scenario, const control::Strategy& strategy, bool despite = false) {
-  const Platform platform(scenario.cluster);
+  const change::Platform platform(scenario.cluster);
   absl::StatusOr<RunReport> report = absl::InternalError("did not run");
-  const absl::Status status = with_backend(BackendKind::kMaxMin, platform.spec(), [&](NetworkBackend& backend) {
+  const absl::Status status = with_backend(BackendKind::kMaxMin, platform.spec(), [&](change::NetworkBackend& backend) {
     control::Recorder recorder;
     SimRuntime runtime(scenario.cluster, platform, backend, recorder);
     report = control::run(scenario, strategy, runtime, {.check_plans = true, .report_when_policy_fails = despite});

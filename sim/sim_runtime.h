@@ -5,15 +5,15 @@
 #include <memory>
 
 #include "ptc/control/runtime.h"
-#include "sim/network.h"
-#include "sim/platform.h"
+#include "ptc/change/network.h"
+#include "ptc/change/platform.h"
 
 namespace scalai::sim {
 
 class SimRuntime : public control::Runtime {
  public:
   // All outlive the runtime. Fills recorder.links at once.
-  SimRuntime(const plan::Cluster& cluster, const Platform& platform, NetworkBackend& network,
+  SimRuntime(const plan::Cluster& cluster, const change::Platform& platform, change::NetworkBackend& network,
              control::Recorder& recorder);
   ~SimRuntime() override;
 

@@ -1,4 +1,5 @@
 #include "sim/sim_runtime.h"
+#include "sim/simgrid_backend.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +37,7 @@ class RuntimeTest : public ::testing::Test {
   // Runs `commands` and then everything they lead to; events by time.
   std::vector<Event> run(const std::vector<control::Command>& commands) {
     std::vector<Event> events;
-    const absl::Status status = with_backend(BackendKind::kMaxMin, platform_.spec(), [&](NetworkBackend& backend) {
+    const absl::Status status = with_backend(BackendKind::kMaxMin, platform_.spec(), [&](change::NetworkBackend& backend) {
       SimRuntime runtime(scenario_.cluster, platform_, backend, recorder_);
       for (const control::Command& command : commands) EXPECT_TRUE(runtime.perform(command).ok());
       while (true) {
@@ -76,7 +77,7 @@ class RuntimeTest : public ::testing::Test {
   }
 
   control::Scenario scenario_;
-  Platform platform_;
+  change::Platform platform_;
   control::Recorder recorder_;
   std::vector<std::vector<control::Command>> at_timer_;
 };

@@ -21,7 +21,7 @@
 #endif
 
 #include "ptc/base/status.h"
-#include "sim/maxmin.h"
+#include "ptc/change/maxmin.h"
 
 namespace sg4 = simgrid::s4u;
 
@@ -45,6 +45,10 @@ sg4::Link* add_link(sg4::NetZone* zone, const std::string& name, double rate) { 
 #endif
 #if SIMGRID_VERSION >= 40100
 void add_actor(sg4::Host* host, const std::function<void()>& code) { host->add_actor("controller", code); }
+#elif SIMGRID_VERSION >= 40000
+void add_actor(sg4::Host* host, const std::function<void()>& code) {
+  sg4::Engine::get_instance()->add_actor("controller", host, code);
+}
 #else
 void add_actor(sg4::Host* host, const std::function<void()>& code) { sg4::Actor::create("controller", host, code); }
 #endif
@@ -88,14 +92,14 @@ std::vector<sg4::LinkInRoute> route_over(const SimgridPlatform& platform, const 
 }
 
 // Names start with the index, so that no name of the spec clashes with one of SimGrid's own.
-SimgridPlatform make_platform(sg4::Engine& engine, const NetworkSpec& spec) {
+SimgridPlatform make_platform(sg4::Engine& engine, const change::NetworkSpec& spec) {
   SimgridPlatform platform;
   sg4::NetZone* zone = make_zone(engine);
-  for (const LinkSpec& link : spec.links) {
+  for (const change::LinkSpec& link : spec.links) {
     const std::string name = fmt::format("{}:{}", platform.links.size(), link.name);
     platform.links.push_back(add_link(zone, name, link.bandwidth_bytes_per_s * kUnitsPerByte)->set_latency(0)->seal());
   }
-  for (const EndpointSpec& endpoint : spec.endpoints) {
+  for (const change::EndpointSpec& endpoint : spec.endpoints) {
     sg4::Host* host = add_host(zone, fmt::format("{}:{}", platform.hosts.size(), endpoint.name));
     add_route(zone, point_of(host), nullptr, route_over(platform, endpoint.up));
     add_route(zone, nullptr, point_of(host), route_over(platform, endpoint.down));
@@ -108,17 +112,17 @@ SimgridPlatform make_platform(sg4::Engine& engine, const NetworkSpec& spec) {
 
 // Flows are host-to-host comms started by maestro (SimGrid's scheduler), because only the ends of those are signalled
 // when no actor waits for them. The controller waits for the signal, with a timeout, on a semaphore.
-class SimGridBackend final : public NetworkBackend {
+class SimGridBackend final : public change::NetworkBackend {
  public:
   explicit SimGridBackend(SimgridPlatform platform) : platform_(std::move(platform)), wake_up_(sg4::Semaphore::create(0)) {
     on_comm_end([this](const sg4::Activity& comm) { on_end(comm); });
   }
 
   double now_s() const override { return now_s_; }
-  FlowId start(int src_endpoint, int dst_endpoint, double bytes) override;
-  void cancel(FlowId flow) override;
+  change::FlowId start(int src_endpoint, int dst_endpoint, double bytes) override;
+  void cancel(change::FlowId flow) override;
   void set_bandwidth(int link, double bytes_per_s) override;
-  std::vector<FlowEnd> advance_to(double until_s) override;
+  std::vector<change::FlowEnd> advance_to(double until_s) override;
   std::vector<double> link_rates() override;
 
   // Stops every flow, so that the simulation ends with the body.
@@ -133,21 +137,21 @@ class SimGridBackend final : public NetworkBackend {
     sg4::CommPtr comm;
   };
 
-  void launch(FlowId id, Flow& flow, uint64_t units);
+  void launch(change::FlowId id, Flow& flow, uint64_t units);
   void relaunch_capped(sg4::Link* raised);
-  sg4::CommPtr forget(FlowId id);
+  sg4::CommPtr forget(change::FlowId id);
   void on_end(const sg4::Activity& comm);
   void wait_until(double until_s);
-  std::vector<FlowEnd> take_ended();
+  std::vector<change::FlowEnd> take_ended();
 
   SimgridPlatform platform_;
   sg4::SemaphorePtr wake_up_;
   double now_s_ = 0;
-  FlowId next_id_ = 0;
+  change::FlowId next_id_ = 0;
   bool waiting_ = false;
-  std::unordered_map<FlowId, Flow> active_;
-  std::unordered_map<const sg4::Activity*, FlowId> flow_of_comm_;
-  std::vector<FlowEnd> ended_;         // to be reported
+  std::unordered_map<change::FlowId, Flow> active_;
+  std::unordered_map<const sg4::Activity*, change::FlowId> flow_of_comm_;
+  std::vector<change::FlowEnd> ended_;         // to be reported
   std::vector<sg4::CommPtr> retired_;  // their comms
 };
 
@@ -157,9 +161,9 @@ double smallest_bandwidth(const std::vector<sg4::Link*>& route) {
   return smallest;
 }
 
-FlowId SimGridBackend::start(int src_endpoint, int dst_endpoint, double bytes) {
+change::FlowId SimGridBackend::start(int src_endpoint, int dst_endpoint, double bytes) {
   SCALAI_CHECK(bytes >= 0 && std::isfinite(bytes));
-  const FlowId id = next_id_++;
+  const change::FlowId id = next_id_++;
   Flow flow;
   flow.src = platform_.hosts.at(src_endpoint);
   flow.dst = platform_.hosts.at(dst_endpoint);
@@ -173,7 +177,7 @@ FlowId SimGridBackend::start(int src_endpoint, int dst_endpoint, double bytes) {
   return id;
 }
 
-void SimGridBackend::launch(FlowId id, Flow& flow, uint64_t units) {
+void SimGridBackend::launch(change::FlowId id, Flow& flow, uint64_t units) {
   flow.rate_limit = smallest_bandwidth(flow.route);
   simgrid::kernel::actor::simcall_answered([this, id, &flow, units] {
     flow.comm = sg4::Comm::sendto_init();
@@ -183,7 +187,7 @@ void SimGridBackend::launch(FlowId id, Flow& flow, uint64_t units) {
 }
 
 // Takes the flow out of our tables first, so that the end that SimGrid signals for a cancelled comm is not reported.
-sg4::CommPtr SimGridBackend::forget(FlowId id) {
+sg4::CommPtr SimGridBackend::forget(change::FlowId id) {
   const auto found = active_.find(id);
   sg4::CommPtr comm = std::move(found->second.comm);
   flow_of_comm_.erase(comm.get());
@@ -191,9 +195,9 @@ sg4::CommPtr SimGridBackend::forget(FlowId id) {
   return comm;
 }
 
-void SimGridBackend::cancel(FlowId flow) {
+void SimGridBackend::cancel(change::FlowId flow) {
   SCALAI_CHECK(flow >= 0 && flow < next_id_);
-  std::erase_if(ended_, [flow](const FlowEnd& end) { return end.flow == flow; });
+  std::erase_if(ended_, [flow](const change::FlowEnd& end) { return end.flow == flow; });
   if (active_.contains(flow)) forget(flow)->cancel();
 }
 
@@ -215,13 +219,13 @@ void SimGridBackend::set_bandwidth(int link_id, double bytes_per_s) {
 
 // The only way to lift the cap of a comm is to start it again with the bytes it has left.
 void SimGridBackend::relaunch_capped(sg4::Link* raised) {
-  std::vector<FlowId> capped;
+  std::vector<change::FlowId> capped;
   for (const auto& [id, flow] : active_) {
     const bool uses = std::find(flow.route.begin(), flow.route.end(), raised) != flow.route.end();
     if (uses && smallest_bandwidth(flow.route) > flow.rate_limit) capped.push_back(id);
   }
   std::sort(capped.begin(), capped.end());
-  for (FlowId id : capped) {
+  for (change::FlowId id : capped) {
     Flow flow = active_.at(id);
     const double left = flow.comm->get_remaining();
     forget(id)->cancel();
@@ -239,7 +243,7 @@ void SimGridBackend::on_end(const sg4::Activity& comm) {
   if (std::exchange(waiting_, false)) wake_up_->release();
 }
 
-std::vector<FlowEnd> SimGridBackend::advance_to(double until_s) {
+std::vector<change::FlowEnd> SimGridBackend::advance_to(double until_s) {
   SCALAI_CHECK(until_s >= now_s_);
   if (ended_.empty()) {
     SCALAI_CHECK(std::isfinite(until_s) || !active_.empty(), "no flow is active and there is no time to stop at");
@@ -263,9 +267,9 @@ void SimGridBackend::wait_until(double until_s) {
   while (!wake_up_->would_block()) wake_up_->acquire();  // a flow that ended at the very timeout left a token
 }
 
-std::vector<FlowEnd> SimGridBackend::take_ended() {
-  std::sort(ended_.begin(), ended_.end(), [](const FlowEnd& a, const FlowEnd& b) { return a.flow < b.flow; });
-  for (FlowEnd& end : ended_) end.at_s = now_s_;
+std::vector<change::FlowEnd> SimGridBackend::take_ended() {
+  std::sort(ended_.begin(), ended_.end(), [](const change::FlowEnd& a, const change::FlowEnd& b) { return a.flow < b.flow; });
+  for (change::FlowEnd& end : ended_) end.at_s = now_s_;
   retired_.clear();
   return std::exchange(ended_, {});
 }
@@ -300,7 +304,7 @@ sg4::Engine& make_engine() {
   return *engine;
 }
 
-void run(sg4::Engine& engine, const NetworkSpec& spec, const std::function<void(NetworkBackend&)>& body,
+void run(sg4::Engine& engine, const change::NetworkSpec& spec, const std::function<void(change::NetworkBackend&)>& body,
          absl::Status& status) {
   SimgridPlatform platform = make_platform(engine, spec);
   sg4::Host* controller = platform.controller;
@@ -318,8 +322,8 @@ void run(sg4::Engine& engine, const NetworkSpec& spec, const std::function<void(
 
 }  // namespace
 
-absl::Status with_simgrid(const NetworkSpec& spec, const std::function<void(NetworkBackend&)>& body) {
-  for (const EndpointSpec& endpoint : spec.endpoints) {
+absl::Status with_simgrid(const change::NetworkSpec& spec, const std::function<void(change::NetworkBackend&)>& body) {
+  for (const change::EndpointSpec& endpoint : spec.endpoints) {
     if (endpoint.up_weights.empty()) continue;
     return invalid(fmt::format("endpoint '{}' has weights, which SimGrid cannot take; use our solver", endpoint.name));
   }
@@ -335,10 +339,10 @@ absl::Status with_simgrid(const NetworkSpec& spec, const std::function<void(Netw
   return status;
 }
 
-absl::Status with_backend(BackendKind kind, const NetworkSpec& spec, const std::function<void(NetworkBackend&)>& body) {
-  SCALAI_RETURN_IF_ERROR(check_network(spec));
+absl::Status with_backend(BackendKind kind, const change::NetworkSpec& spec, const std::function<void(change::NetworkBackend&)>& body) {
+  SCALAI_RETURN_IF_ERROR(change::check_network(spec));
   if (kind == BackendKind::kSimGrid) return with_simgrid(spec, body);
-  MaxMinBackend backend(spec);
+  change::MaxMinBackend backend(spec);
   body(backend);
   return absl::OkStatus();
 }

@@ -10,11 +10,17 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "sim/network.h"
+#include "ptc/change/network.h"
 
 namespace scalai::sim {
 
 // with_backend(BackendKind::kSimGrid, ...), for a valid spec. The body runs in an actor on a host of its own.
-absl::Status with_simgrid(const NetworkSpec& spec, const std::function<void(NetworkBackend&)>& body);
+absl::Status with_simgrid(const change::NetworkSpec& spec, const std::function<void(change::NetworkBackend&)>& body);
+
+enum class BackendKind { kSimGrid, kMaxMin };
+
+// Builds the back end and calls `body` with it; returns when body returns. With SimGrid, body runs inside an actor, and
+// a process can do this once (SimGrid's engine is a singleton): a second call is a FailedPrecondition error.
+absl::Status with_backend(BackendKind kind, const change::NetworkSpec& spec, const std::function<void(change::NetworkBackend&)>& body);
 
 }  // namespace scalai::sim

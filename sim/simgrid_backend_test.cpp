@@ -16,14 +16,14 @@ constexpr int kRandomScripts = 1000;
 class Scripts {
  public:
   void add(KnownScript known) {
-    const NetworkSpec& part = known.script.network;
+    const change::NetworkSpec& part = known.script.network;
     const ScriptOffset offset{.first_link = static_cast<int>(network_.links.size()),
                               .first_endpoint = static_cast<int>(network_.endpoints.size())};
-    for (LinkSpec link : part.links) {
+    for (change::LinkSpec link : part.links) {
       link.name = fmt::format("{}.{}", scripts_.size(), link.name);
       network_.links.push_back(link);
     }
-    for (EndpointSpec endpoint : part.endpoints) {
+    for (change::EndpointSpec endpoint : part.endpoints) {
       endpoint.name = fmt::format("{}.{}", scripts_.size(), endpoint.name);
       for (int& link : endpoint.up) link += offset.first_link;
       for (int& link : endpoint.down) link += offset.first_link;
@@ -32,7 +32,7 @@ class Scripts {
     scripts_.emplace_back(std::move(known), offset);
   }
 
-  void run_all(NetworkBackend& backend) const {
+  void run_all(change::NetworkBackend& backend) const {
     for (const auto& [known, offset] : scripts_) {
       SCOPED_TRACE(known.script.name);
       const Replay result = replay(known.script, backend, offset);
@@ -42,17 +42,17 @@ class Scripts {
     }
   }
 
-  const NetworkSpec& network() const { return network_; }
+  const change::NetworkSpec& network() const { return network_; }
 
  private:
-  NetworkSpec network_;
+  change::NetworkSpec network_;
   std::vector<std::pair<KnownScript, ScriptOffset>> scripts_;
 };
 
 std::vector<FlowOutcome> maxmin_outcomes(const FlowScript& script) {
   Replay result;
   const absl::Status status = with_backend(BackendKind::kMaxMin, script.network,
-                                           [&](NetworkBackend& backend) { result = replay(script, backend); });
+                                           [&](change::NetworkBackend& backend) { result = replay(script, backend); });
   EXPECT_TRUE(status.ok()) << message_of(status);
   return result.outcomes;
 }
@@ -81,7 +81,7 @@ TEST(SimGridBackend, AgreesWithKnownAndMaxMinOutcomes) {
     scripts.add({script, maxmin_outcomes(script)});
   }
   int runs = 0;
-  const auto body = [&](NetworkBackend& backend) {
+  const auto body = [&](change::NetworkBackend& backend) {
     ++runs;
     scripts.run_all(backend);
     backend.start(0, 1, 1e12);  // still active at the end of the body: must not keep the simulation alive

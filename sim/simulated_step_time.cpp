@@ -164,9 +164,9 @@ class Shape {
   std::map<int, int> hosts_, leaves_;  // by index: number
 };
 
-std::vector<double> capacities_of(const Platform& platform, const std::map<std::string, double>& shares) {
+std::vector<double> capacities_of(const change::Platform& platform, const std::map<std::string, double>& shares) {
   std::vector<double> capacities;
-  for (const LinkSpec& link : platform.spec().links) capacities.push_back(link.bandwidth_bytes_per_s);
+  for (const change::LinkSpec& link : platform.spec().links) capacities.push_back(link.bandwidth_bytes_per_s);
   for (const auto& [name, share] : shares) {
     if (const int link = platform.link(name); link >= 0) capacities[static_cast<size_t>(link)] *= share;
   }
@@ -174,7 +174,7 @@ std::vector<double> capacities_of(const Platform& platform, const std::map<std::
 }
 
 std::vector<double> simulate(std::span<const StepInput> together, std::span<const Work> works) {
-  const Platform platform(together.front().cluster);
+  const change::Platform platform(together.front().cluster);
   std::vector<IterationJob> jobs;
   for (size_t j = 0; j < together.size(); ++j) {
     const StepInput& job = together[j];

@@ -18,9 +18,9 @@ TEST(TrainingShares, HasItsFullPaceAlone) {
   TrainingShares shares({10});
   const TrainingShares::Job job = trainer({0});
   shares.add(JobId(0), job);
-  const std::vector<LinkRate> left = shares.update();
+  const std::vector<change::LinkRate> left = shares.update();
   EXPECT_EQ(shares.pace(JobId(0)), 1);
-  EXPECT_EQ(left, (std::vector<LinkRate>{{0, 8}}));  // 2 bytes a second on average
+  EXPECT_EQ(left, (std::vector<change::LinkRate>{{0, 8}}));  // 2 bytes a second on average
   EXPECT_EQ(shares.pace(JobId(7)), 1);               // nobody knows it
 }
 
@@ -31,7 +31,7 @@ TEST(TrainingShares, CommunicatesAtItsShareBesideAChange) {
   const TrainingShares::Job job = trainer({0});
   shares.add_change({0});
   shares.add(JobId(0), job);
-  const std::vector<LinkRate> left = shares.update();
+  const std::vector<change::LinkRate> left = shares.update();
   EXPECT_NEAR(shares.pace(JobId(0)), 1 / 1.2, 1e-12);
   ASSERT_EQ(left.size(), 1U);
   EXPECT_NEAR(left[0].bytes_per_s, 10 - 2 / 1.2, 1e-12);
@@ -41,7 +41,7 @@ TEST(TrainingShares, CommunicatesAtItsShareBesideAChange) {
   EXPECT_EQ(shares.pace(JobId(0)), 1);
   EXPECT_GT(shares.version(), version);
   shares.remove(JobId(0));
-  EXPECT_EQ(shares.update(), (std::vector<LinkRate>{{0, 10}}));
+  EXPECT_EQ(shares.update(), (std::vector<change::LinkRate>{{0, 10}}));
 }
 
 // It never draws more than it does alone: a link of 100 B/s has enough for both.
@@ -70,7 +70,7 @@ TEST(TrainingShares, HiddenCommunicationIsNotOverBeforeItsBytesAre) {
   const TrainingShares::Job job{.flows = {{.links = {0}, .bytes = 9, .bytes_per_s = 10}}, .step_s = 1, .exposed_s = 0};
   shares.add(JobId(0), job);
   shares.add_change({0});
-  const std::vector<LinkRate> left = shares.update();
+  const std::vector<change::LinkRate> left = shares.update();
   EXPECT_NEAR(shares.pace(JobId(0)), 1 / 1.8, 1e-12);
   EXPECT_NEAR(left[0].bytes_per_s, 5, 1e-12);
 }
@@ -140,7 +140,7 @@ TEST(TrainingShares, HistoryDoesNotMatter) {
         changes.push_back(random_links());
         shares.add_change(changes.back());
       }
-      for (const LinkRate& rate : shares.update()) bandwidth[static_cast<size_t>(rate.link)] = rate.bytes_per_s;
+      for (const change::LinkRate& rate : shares.update()) bandwidth[static_cast<size_t>(rate.link)] = rate.bytes_per_s;
     }
     TrainingShares fresh(capacities);
     for (size_t j = 0; j < jobs.size(); ++j) {
@@ -148,7 +148,7 @@ TEST(TrainingShares, HistoryDoesNotMatter) {
     }
     for (const std::vector<int>& links : changes) fresh.add_change(links);
     std::vector<double> expected = capacities;
-    for (const LinkRate& rate : fresh.update()) expected[static_cast<size_t>(rate.link)] = rate.bytes_per_s;
+    for (const change::LinkRate& rate : fresh.update()) expected[static_cast<size_t>(rate.link)] = rate.bytes_per_s;
     for (int j = 0; j < 4; ++j) EXPECT_NEAR(shares.pace(JobId(j)), fresh.pace(JobId(j)), 1e-9);
     for (size_t l = 0; l < capacities.size(); ++l) EXPECT_NEAR(bandwidth[l], expected[l], 1e-9 * capacities[l]);
   }

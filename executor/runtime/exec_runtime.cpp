@@ -8,6 +8,7 @@
 #include <deque>
 #include <future>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -38,17 +39,13 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 bool ExecRuntime::Impl::take_up(const control::Train& train) {
   SCALAI_CHECK(train.collection != nullptr);
   JobState& state = job(train.job);
-  state.devices = train.devices;
   if (std::exchange(state.new_layout, false)) {
     state.dp = static_cast<int>(train.collection->meshes.front().axis_size("dp"));
     state.layout_step = train.from_step;
     if (!replaying_) tell_layout(train.job);
   }
-  const int64_t generation = ++state.train_generation;
-  if (any_dead(train.devices)) return false;
-  const double end_s = train.start_s + static_cast<double>(train.until_step - train.from_step) * train.step_s;
-  if (end_s < kForever_s) at(end_s, TrainEnd{train.job, generation, train.until_step});
-  return true;
+  agenda_.train(train);
+  return !any_dead(train.devices);
 }
 
 void ExecRuntime::Impl::tell_layout(int job_index) {
@@ -63,28 +60,26 @@ absl::Status ExecRuntime::Impl::perform(const control::Train& train) {
 }
 
 void ExecRuntime::Impl::take_up(const control::Execute& execute) {
-  JobState& state = job(execute.job);
-  ++state.execution_generation;
-  state.execution.emplace();
-  state.execution->command = execute;
-  state.execution->stages = stages_of(execute, scenario_.cluster);
-  state.execution->until_s = now_s_;
-  std::set_difference(dead_.begin(), dead_.end(), unnoticed_.begin(), unnoticed_.end(),
-                      std::inserter(state.execution->known_dead, state.execution->known_dead.end()));
+  Execution& execution = job(execute.job).execution.emplace();
+  execution.command = execute;
+  for (const DeviceId device : agenda_.dead_devices()) {
+    if (!agenda_.unnoticed(device)) execution.known_dead.insert(device);
+  }
+  agenda_.execute(execute);
 }
 
 absl::Status ExecRuntime::Impl::perform(const control::Execute& execute) {
   if (options_.log != nullptr) SCALAI_RETURN_IF_ERROR(options_.log->execute(execute));
   SCALAI_RETURN_IF_ERROR(crew_.let_go_of_the_lost());
   take_up(execute);
-  return begin_stage(execute.job);
+  return begin_work(execute.job);
 }
 
 absl::Status ExecRuntime::Impl::perform(const control::Abort& abort) {
   JobState& state = job(abort.job);
-  ++state.execution_generation;
+  if (state.execution && state.execution->work.valid()) state.execution->work.wait();
+  agenda_.abort(abort.job);
   if (!state.execution) return absl::OkStatus();
-  if (state.execution->work.valid()) state.execution->work.wait();
   const int64_t epoch = state.execution->command.epoch;
   state.execution.reset();
   if (options_.log != nullptr) SCALAI_RETURN_IF_ERROR(options_.log->abort(abort.job));
@@ -111,72 +106,42 @@ absl::Status ExecRuntime::Impl::perform(const control::Background& background) {
     hear(0);
   } while (!done.ok() && crew_.living().size() < living && !any_dead(background.collection->device_of_rank));
   if (!done.ok()) return absl::OkStatus();
-  take_up(background);
+  agenda_.background(background);
   return absl::OkStatus();
 }
 
 absl::Status ExecRuntime::Impl::perform(const control::Inject& inject) {
   if (const auto* fail = std::get_if<control::Fail>(&inject.what)) return apply(*fail, inject.detect_s);
   if (const auto* repair = std::get_if<control::Repair>(&inject.what)) return apply(*repair);
-  return absl::OkStatus();  // a slower link changes durations only, and those are modelled
+  if (const auto* degrade = std::get_if<control::Degrade>(&inject.what)) agenda_.degrade(*degrade);  // only modelled
+  return absl::OkStatus();
 }
 
-std::vector<DeviceId> ExecRuntime::Impl::die(const std::vector<DeviceId>& devices) {
-  std::vector<DeviceId> fresh;
-  for (const DeviceId device : devices) {
-    if (dead_.insert(device).second) fresh.push_back(device);
-  }
-  for (JobState& state : jobs_) {
-    state.gone.insert(fresh.begin(), fresh.end());
-    if (!fresh.empty() && any_dead(state.devices)) ++state.train_generation;
-  }
-  return fresh;
-}
-
-void ExecRuntime::Impl::live_again(const std::vector<DeviceId>& devices) {
-  for (const DeviceId device : devices) {
-    dead_.erase(device);
-    for (JobState& state : jobs_) {
-      if (state.execution) state.execution->known_dead.erase(device);
-    }
-  }
-}
-
-// Losses of these devices that are not known yet: no longer on the agenda.
-std::vector<ExecRuntime::Impl::LossKnown> ExecRuntime::Impl::take_losses(const std::vector<DeviceId>& devices) {
-  std::vector<LossKnown> taken;
-  disarm([&](const Action& action) {
-    const LossKnown* loss = std::get_if<LossKnown>(&action);
-    const bool one_of_them =
-        loss != nullptr && std::any_of(devices.begin(), devices.end(), [&](DeviceId device) {
-          return std::find(loss->devices.begin(), loss->devices.end(), device) != loss->devices.end();
-        });
-    if (one_of_them) taken.push_back(*loss);
-    return one_of_them;
-  });
-  return taken;
+void ExecRuntime::Impl::mark_gone(const std::vector<DeviceId>& devices) {
+  for (JobState& state : jobs_) state.gone.insert(devices.begin(), devices.end());
 }
 
 // A host all of whose devices have failed loses its worker; else the devices lose their memory.
 absl::Status ExecRuntime::Impl::apply(const control::Fail& fail, double detect_s) {
-  const std::vector<DeviceId> fresh = die(fail.devices);
-  if (fresh.empty()) return absl::OkStatus();
-  unnoticed_.insert(fresh.begin(), fresh.end());
+  const std::vector<DeviceId> fresh = agenda_.fail(fail, detect_s);
+  mark_gone(fresh);
   std::map<HostId, std::vector<DeviceId>> by_host;
   for (const DeviceId device : fresh) by_host[scenario_.cluster.host_of(device)].push_back(device);
   for (const auto& [host, devices] : by_host) {
     if (!crew_.living().contains(host)) continue;
     const std::vector<DeviceId> all = scenario_.cluster.devices_of(host);
-    const bool whole = std::all_of(all.begin(), all.end(), [&](DeviceId device) { return dead_.contains(device); });
+    const bool whole = std::all_of(all.begin(), all.end(), [&](DeviceId device) { return agenda_.dead(device); });
     SCALAI_RETURN_IF_ERROR(explained(whole ? crew_.kill(host) : fail_devices(crew_, host, devices)));
   }
-  at(now_s_ + detect_s, LossKnown{fresh, now_s_});
   return absl::OkStatus();
 }
 
 absl::Status ExecRuntime::Impl::apply(const control::Repair& repair) {
-  live_again(repair.devices);
-  for (const LossKnown& loss : take_losses(repair.devices)) SCALAI_RETURN_IF_ERROR(happen(loss));
+  for (const Agenda::LossKnown& loss : agenda_.repair(repair)) SCALAI_RETURN_IF_ERROR(happen(loss));
+  for (JobState& state : jobs_) {
+    if (!state.execution) continue;
+    for (const DeviceId device : repair.devices) state.execution->known_dead.erase(device);
+  }
   std::set<HostId> hosts;
   for (const DeviceId device : repair.devices) hosts.insert(scenario_.cluster.host_of(device));
   for (const HostId host : hosts) {
@@ -188,38 +153,51 @@ absl::Status ExecRuntime::Impl::apply(const control::Repair& repair) {
 
 // ---- executions ---------------------------------------------------------------------------------------------------
 
-absl::Status ExecRuntime::Impl::begin_stage(int job_index) {
+// The work of the current stage; of the stages before it, too, where it was lost with an earlier controller. Nothing, where
+// that one was ahead of the agenda.
+absl::Status ExecRuntime::Impl::begin_work(int job_index) {
   JobState& state = job(job_index);
   Execution& execution = *state.execution;
-  const ModelledStage& stage = execution.stages[execution.current];
-  if (options_.log != nullptr && stage.round > 0 && plan::frees_early(*execution.command.plan))
-    SCALAI_RETURN_IF_ERROR(options_.log->round(job_index, stage.round + 1));
-  const double start_s = now_s_;
+  const std::vector<change::Stage>& all = *agenda_.stages(job_index);
+  const size_t end = agenda_.current_stage(job_index) + 1;
+  std::vector<change::Stage> stages;
+  for (; execution.worked < end; ++execution.worked) {
+    const change::Stage& stage = all[execution.worked];
+    stages.push_back({.what = stage.what, .phase = stage.phase, .round = stage.round});
+    if (options_.log != nullptr && stage.round > 0 && plan::frees_early(*execution.command.plan))
+      SCALAI_RETURN_IF_ERROR(options_.log->round(job_index, stage.round + 1));
+  }
   JobWork* work = state.work.get();
   const control::Execute* command = &execution.command;
-  execution.work = std::async(std::launch::async,
-                              [work, command, stage, start_s] { return work->run_stage(*command, stage, start_s); });
-  execution.until_s += stage.seconds;
-  at(execution.until_s, StageEnd{job_index, state.execution_generation});
+  execution.work = std::async(std::launch::async, [work, command, stages = std::move(stages), at_s = agenda_.now_s()] {
+    StageOutcome outcome;
+    for (const change::Stage& stage : stages) {
+      StageOutcome one = work->run_stage(*command, stage, at_s);
+      outcome.status = std::move(one.status);
+      outcome.seconds += one.seconds;
+      std::move(one.transfers.begin(), one.transfers.end(), std::back_inserter(outcome.transfers));
+      if (!outcome.status.ok()) break;
+    }
+    return outcome;
+  });
   return absl::OkStatus();
 }
 
 // Waits for the work of a stage whose modelled time is over, and hears of lost workers meanwhile.
-absl::Status ExecRuntime::Impl::happen(const StageEnd& end) {
+absl::Status ExecRuntime::Impl::happen(const Agenda::StageEnd& end) {
   JobState& state = job(end.job);
-  if (!state.execution || state.execution_generation != end.generation || state.execution->broken)
-    return absl::OkStatus();
+  if (!agenda_.counts(end) || !state.execution || state.execution->broken) return absl::OkStatus();
   Execution& execution = *state.execution;
   while (execution.work.wait_for(std::chrono::duration<double>(kPoll_s)) != std::future_status::ready) hear(0);
   // What was heard came first: the control loop may give up this execution, of which nothing may go on then.
   if (!ready_.empty()) {
-    at(now_s_, end);
+    pending_.push_front(end);
     return absl::OkStatus();
   }
   StageOutcome outcome = execution.work.get();
   for (TransferRecord& record : outcome.transfers) recorder_.transfers.push_back(std::move(record));
   // Whatever came of it: a device that died in scenario time before the stage's end did not do its part.
-  if (needs_dead(execution)) {
+  if (needs_dead(end.job)) {
     execution.broken = true;
     return absl::OkStatus();
   }
@@ -233,41 +211,56 @@ absl::Status ExecRuntime::Impl::happen(const StageEnd& end) {
 }
 
 // Whether the current stage is, or a commit would be, nothing without a dead device.
-bool ExecRuntime::Impl::needs_dead(const Execution& execution) const {
-  if (dead_.empty()) return false;
-  const plan::Plan& plan = *execution.command.plan;
+bool ExecRuntime::Impl::needs_dead(int job_index) {
+  if (agenda_.dead_devices().empty()) return false;
+  const plan::Plan& plan = *job(job_index).execution->command.plan;
   if (any_dead(plan.dst_devices)) return true;
-  const int round = execution.stages[execution.current].round;
+  const int round = current_stage(job_index).round;
   return std::any_of(plan.instances.begin(), plan.instances.end(), [&](const plan::Instance& instance) {
     const auto legs = plan.patterns.legs(instance.pattern);
     return instance.round == round && std::any_of(legs.begin(), legs.end(), [&](const plan::Leg& leg) {
-             return leg.src.kind == plan::Location::Kind::kDevice && dead_.contains(DeviceId(leg.src.index));
+             return leg.src.kind == plan::Location::Kind::kDevice && agenda_.dead(DeviceId(leg.src.index));
            });
   });
 }
 
-absl::Status ExecRuntime::Impl::end_stage(int job_index, const StageOutcome& outcome) {
-  JobState& state = job(job_index);
-  Execution& execution = *state.execution;
-  const ModelledStage& stage = execution.stages[execution.current];
-  execution.phases.*stage.phase += outcome.seconds;
-  if (stage.mark > execution.last_mark) report(control::RoundDone{job_index, execution.last_mark = stage.mark});
-  if (++execution.current < execution.stages.size()) return begin_stage(job_index);
-  // A commit needs the word of every device of the new epoch.
-  execution.broken = any_dead(execution.command.plan->dst_devices);
-  if (execution.broken) return absl::OkStatus();
-  report(control::ExecutionDone{job_index, execution.phases});
-  state.execution.reset();
-  ++state.execution_generation;
-  return absl::OkStatus();
+std::vector<control::EventBody> ExecRuntime::Impl::end_modelled_stage(int job_index) {
+  Execution& execution = *job(job_index).execution;
+  std::vector<control::EventBody> events = agenda_.end_stage(job_index);
+  std::erase_if(events, [&](const control::EventBody& event) {
+    const auto* round = std::get_if<control::RoundDone>(&event);
+    if (round == nullptr) return false;
+    const bool told = round->round <= execution.last_mark;
+    execution.last_mark = std::max(execution.last_mark, round->round);
+    return told;
+  });
+  return events;
 }
 
-absl::Status ExecRuntime::Impl::happen(const TrainEnd& end) {
-  JobState& state = job(end.job);
-  if (state.train_generation != end.generation) return absl::OkStatus();
-  SCALAI_RETURN_IF_ERROR(explained(state.work->advance(end.step)));
+absl::Status ExecRuntime::Impl::end_stage(int job_index, const StageOutcome& outcome) {
+  JobState& state = job(job_index);
+  const size_t ended = agenda_.current_stage(job_index);
+  state.execution->phases.*current_stage(job_index).phase += outcome.seconds;
+  for (control::EventBody& event : end_modelled_stage(job_index)) {
+    if (auto* done = std::get_if<control::ExecutionDone>(&event)) {
+      recorder_.executions.push_back(
+          {job_index, state.execution->command.reconfiguration, state.execution->phases, done->phases});
+      done->phases = state.execution->phases;
+      state.execution.reset();
+    }
+    report(std::move(event));
+  }
+  if (!state.execution) return absl::OkStatus();
+  // A commit needs the word of every device of the new epoch.
+  state.execution->broken = agenda_.current_stage(job_index) == ended;
+  return state.execution->broken ? absl::OkStatus() : begin_work(job_index);
+}
+
+absl::Status ExecRuntime::Impl::happen(const Agenda::TrainEnd& end) {
+  if (!agenda_.counts(end)) return absl::OkStatus();
+  SCALAI_RETURN_IF_ERROR(explained(job(end.job).work->advance(end.step)));
   hear(0);
-  if (state.train_generation != end.generation) return absl::OkStatus();  // lost a device meanwhile
+  if (!agenda_.counts(end)) return absl::OkStatus();  // lost a device meanwhile
   report(control::StepReached{end.job, end.step});
   return absl::OkStatus();
 }
@@ -296,10 +289,11 @@ void ExecRuntime::Impl::worker_lost(HostId host, const std::string& reason) {
   if (!crew_.living().contains(host)) return;  // we killed it
   crew_.lost(host);
   ++losses_;
-  const std::vector<DeviceId> fresh = die(scenario_.cluster.devices_of(host));
+  const std::vector<DeviceId> fresh = agenda_.lose(scenario_.cluster.devices_of(host));
+  mark_gone(fresh);
   fmt::print(stderr, "scalai-exec: lost the worker of h{}: {}\n", host.value, reason);
   if (fresh.empty()) return;
-  report(control::DevicesLost{fresh, now_s_});
+  report(control::DevicesLost{fresh, agenda_.now_s()});
 }
 
 // A worker could not be reached: ok when one is lost, which the control loop is told then.
@@ -321,14 +315,17 @@ void ExecRuntime::Impl::hear(double timeout_s) {
   for (control::EventBody& request : options_.requests->take()) report(std::move(request));
 }
 
-void ExecRuntime::Impl::wait_until(double scenario_s) {
-  if (options_.time_scale <= 0) return hear(0);
-  while (ready_.empty()) {
-    const double elapsed_s = seconds_since(started_) / options_.time_scale;
-    now_s_ = std::max(now_s_, std::min(elapsed_s, scenario_s));  // when what is heard of comes
-    hear(std::clamp((scenario_s - elapsed_s) * options_.time_scale, 0.0, 0.2));
-    if (elapsed_s >= scenario_s) return;
+std::optional<control::Agenda::Happening> ExecRuntime::Impl::await_next() {
+  if (options_.time_scale <= 0) {
+    hear(0);
+    return ready_.empty() ? agenda_.next(std::numeric_limits<double>::infinity()) : std::nullopt;
   }
+  while (ready_.empty() && !agenda_.idle()) {
+    const double elapsed_s = seconds_since(started_) / options_.time_scale;
+    if (auto happening = agenda_.next(std::max(elapsed_s, agenda_.now_s()))) return happening;
+    hear(kPoll_s);
+  }
+  return std::nullopt;
 }
 
 absl::Status ExecRuntime::Impl::do_or_note(const control::Command& command) {
@@ -353,7 +350,15 @@ absl::StatusOr<control::Event> ExecRuntime::Impl::next_event() {
   SCALAI_RETURN_IF_ERROR(begin_again());
   SCALAI_RETURN_IF_ERROR(read_samples());
   while (ready_.empty()) {
-    if (agenda_.empty()) {
+    std::optional<Agenda::Happening> happening;
+    if (!pending_.empty()) {
+      happening = std::move(pending_.front());
+      pending_.pop_front();
+    } else {
+      happening = await_next();
+    }
+    if (!ready_.empty()) break;
+    if (!happening) {
       const bool waits = std::any_of(jobs_.begin(), jobs_.end(),
                                      [](const JobState& job) { return job.execution && job.execution->broken; });
       hear(0.1);
@@ -361,13 +366,7 @@ absl::StatusOr<control::Event> ExecRuntime::Impl::next_event() {
       if (waits) return failed("a transfer failed and no lost worker explains it");
       return absl::FailedPreconditionError("nothing can happen any more: jobs wait for devices that never come");
     }
-    const double next_s = agenda_.begin()->first.first;
-    wait_until(next_s);
-    if (!ready_.empty()) break;
-    now_s_ = std::max(now_s_, next_s);
-    const Action action = std::move(agenda_.begin()->second);
-    agenda_.erase(agenda_.begin());
-    SCALAI_RETURN_IF_ERROR(std::visit([this](const auto& what) { return happen(what); }, action));
+    SCALAI_RETURN_IF_ERROR(std::visit([this](const auto& what) { return happen(what); }, *happening));
   }
   control::Event event = std::move(ready_.front());
   ready_.pop_front();

@@ -10,46 +10,106 @@ void ExecRuntime::Impl::note(const control::Command& command) {
     (void)take_up(*train);
     job(train->job).work->note_begin(train->collection, train->from_step);
   } else if (const auto* halt = std::get_if<control::Halt>(&command)) {
-    ++job(halt->job).train_generation;
+    agenda_.halt(halt->job);
   } else if (const auto* read = std::get_if<control::Read>(&command)) {
     job(read->job).unread.push_back(*read);
   } else if (const auto* execute = std::get_if<control::Execute>(&command)) {
     take_up(*execute);
     job(execute->job).work->note_execute(*execute);
   } else if (const auto* abort = std::get_if<control::Abort>(&command)) {
-    ++job(abort->job).execution_generation;
+    agenda_.abort(abort->job);
     job(abort->job).execution.reset();
   } else if (const auto* commit = std::get_if<control::Commit>(&command)) {
     job(commit->job).gone.clear();
     job(commit->job).new_layout = true;
     job(commit->job).work->note_commit();
   } else if (const auto* background = std::get_if<control::Background>(&command)) {
-    take_up(*background);
+    agenda_.background(*background);
     job(background->job).work->note_background(*background);
   } else if (const auto* forget = std::get_if<control::Forget>(&command)) {
     job(forget->job).work->note_forget(forget->snapshot);
   } else if (const auto* timer = std::get_if<control::ArmTimer>(&command)) {
-    at(timer->at_s, TimerEnd{timer->timer});
+    agenda_.arm(*timer);
   } else if (const auto* inject = std::get_if<control::Inject>(&command)) {
     if (const auto* fail = std::get_if<control::Fail>(&inject->what)) {
-      const std::vector<DeviceId> fresh = die(fail->devices);
-      unnoticed_.insert(fresh.begin(), fresh.end());
-      if (!fresh.empty()) at(now_s_ + inject->detect_s, LossKnown{fresh, now_s_});
+      mark_gone(agenda_.fail(*fail, inject->detect_s));
     } else if (const auto* repair = std::get_if<control::Repair>(&inject->what)) {
-      live_again(repair->devices);
       // Losses that were not known yet were told at once.
-      for (const LossKnown& loss : take_losses(repair->devices)) at(now_s_, loss);
+      for (Agenda::LossKnown& loss : agenda_.repair(*repair)) pending_.emplace_back(std::move(loss));
+    } else if (const auto* degrade = std::get_if<control::Degrade>(&inject->what)) {
+      agenda_.degrade(*degrade);
     }
   }
 }
 
+// Whether a happening led to this event of the past, to no event, or to another one.
+ExecRuntime::Impl::Verdict ExecRuntime::Impl::compare(const Agenda::Happening& happening, const control::Event& event) {
+  const auto is = [](bool same) { return same ? Verdict::kIsIt : Verdict::kOther; };
+  if (const auto* end = std::get_if<Agenda::TrainEnd>(&happening)) {
+    if (!agenda_.counts(*end)) return Verdict::kNothing;
+    const auto* step = std::get_if<control::StepReached>(&event.body);
+    return is(step != nullptr && step->job == end->job && step->step == end->step);
+  }
+  if (const auto* end = std::get_if<Agenda::StageEnd>(&happening)) {
+    if (!agenda_.counts(*end) || !job(end->job).execution) return Verdict::kNothing;
+    const bool last = agenda_.current_stage(end->job) + 1 == agenda_.stages(end->job)->size();
+    const auto* done = std::get_if<control::ExecutionDone>(&event.body);
+    if (last) return is(done != nullptr && done->job == end->job);
+    const int mark = current_stage(end->job).mark;
+    if (mark <= job(end->job).execution->last_mark) return Verdict::kNothing;
+    const auto* round = std::get_if<control::RoundDone>(&event.body);
+    return is(round != nullptr && round->job == end->job && round->round == mark);
+  }
+  if (const auto* end = std::get_if<Agenda::CopyEnd>(&happening)) {
+    const auto* copied = std::get_if<control::BackgroundDone>(&event.body);
+    return is(copied != nullptr && copied->tag == end->tag);
+  }
+  if (const auto* loss = std::get_if<Agenda::LossKnown>(&happening)) {
+    const auto* lost = std::get_if<control::DevicesLost>(&event.body);
+    return is(lost != nullptr && lost->devices == loss->devices);
+  }
+  const auto* timer = std::get_if<control::TimerFired>(&event.body);
+  return is(timer != nullptr && timer->timer == std::get<Agenda::TimerEnd>(happening).timer);
+}
+
+bool ExecRuntime::Impl::replay(const control::Event& event) {
+  std::deque<Agenda::Happening> later;  // at the same moment, but after the event
+  bool found = false;
+  while (!found) {
+    std::optional<Agenda::Happening> happening;
+    if (!pending_.empty()) {
+      happening = std::move(pending_.front());
+      pending_.pop_front();
+    } else {
+      happening = agenda_.next(event.at_s);
+    }
+    if (!happening) break;
+    const Verdict verdict = compare(*happening, event);
+    found = verdict == Verdict::kIsIt;
+    const auto* stage = std::get_if<Agenda::StageEnd>(&*happening);
+    const bool ends_stage = stage != nullptr && agenda_.counts(*stage) && job(stage->job).execution.has_value();
+    if (verdict == Verdict::kOther) {
+      // Earlier than the event it was void: its work had lost a device.
+      if (agenda_.now_s() >= event.at_s) later.push_back(std::move(*happening));
+    } else if (ends_stage) {
+      const control::Execute& command = job(stage->job).execution->command;
+      const int reconfiguration = command.reconfiguration;
+      for (const control::EventBody& body : end_modelled_stage(stage->job)) {
+        const auto* done = std::get_if<control::ExecutionDone>(&body);
+        if (done != nullptr && found)
+          recorder_.executions.push_back(
+              {done->job, reconfiguration, std::get<control::ExecutionDone>(event.body).phases, done->phases});
+      }
+    }
+  }
+  pending_.insert(pending_.begin(), later.begin(), later.end());
+  return found;
+}
+
 void ExecRuntime::Impl::note(const control::Event& event) {
-  now_s_ = event.at_s;
+  const bool of_the_agenda = replay(event);
   if (const auto* step = std::get_if<control::StepReached>(&event.body)) {
-    disarm([&](const Action& action) {
-      const auto* end = std::get_if<TrainEnd>(&action);
-      return end != nullptr && end->job == step->job;
-    });
+    if (!of_the_agenda) agenda_.halt(step->job);
     job(step->job).work->note_step(step->step);
   } else if (const auto* round = std::get_if<control::RoundDone>(&event.body)) {
     JobState& state = job(round->job);
@@ -57,33 +117,13 @@ void ExecRuntime::Impl::note(const control::Event& event) {
     if (state.execution) state.execution->last_mark = round->round;
   } else if (const auto* done = std::get_if<control::ExecutionDone>(&event.body)) {
     job(done->job).execution.reset();
-    ++job(done->job).execution_generation;
-  } else if (const auto* copied = std::get_if<control::BackgroundDone>(&event.body)) {
-    disarm([&](const Action& action) {
-      const auto* end = std::get_if<BackgroundEnd>(&action);
-      return end != nullptr && end->tag == copied->tag;
-    });
-  } else if (const auto* timer = std::get_if<control::TimerFired>(&event.body)) {
-    disarm([&](const Action& action) {
-      const auto* end = std::get_if<TimerEnd>(&action);
-      return end != nullptr && end->timer == timer->timer;
-    });
+    if (!of_the_agenda) agenda_.abort(done->job);
   } else if (const auto* samples = std::get_if<control::SamplesRead>(&event.body)) {
     std::deque<control::Read>& unread = job(samples->job).unread;
     if (!unread.empty()) unread.pop_front();
   } else if (const auto* lost = std::get_if<control::DevicesLost>(&event.body)) {
-    const size_t armed = agenda_.size();
-    disarm([&](const Action& action) {
-      const auto* known = std::get_if<LossKnown>(&action);
-      return known != nullptr && known->devices == lost->devices;
-    });
-    const bool of_the_scenario = agenda_.size() < armed;  // dead since then, or repaired meanwhile
     for (JobState& state : jobs_) state.work->note_loss(lost->devices);
-    if (!of_the_scenario) {
-      (void)die(lost->devices);
-      return;
-    }
-    for (const DeviceId device : lost->devices) unnoticed_.erase(unnoticed_.find(device));
+    if (!of_the_agenda) mark_gone(agenda_.lose(lost->devices));
   }
 }
 
@@ -92,11 +132,11 @@ absl::Status ExecRuntime::Impl::go_live() {
   if (!std::exchange(replaying_, false)) return absl::OkStatus();
   to_begin_again_ = true;
   started_ = std::chrono::steady_clock::now() - std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                                    std::chrono::duration<double>(now_s_ * options_.time_scale));
+                                                    std::chrono::duration<double>(agenda_.now_s() * options_.time_scale));
   for (size_t i = 0; i < scenario_.cluster.hosts.size(); ++i) {
     const HostId host(static_cast<int64_t>(i));
     const std::vector<DeviceId> devices = scenario_.cluster.devices_of(host);
-    if (!std::all_of(devices.begin(), devices.end(), [&](DeviceId device) { return dead_.contains(device); }))
+    if (!std::all_of(devices.begin(), devices.end(), [&](DeviceId device) { return agenda_.dead(device); }))
       unjudged_.insert(host);
   }
   for (size_t i = 0; i < jobs_.size(); ++i) {
@@ -115,10 +155,10 @@ absl::Status ExecRuntime::Impl::catch_up(int job_index) {
   Execution& execution = *state.execution;
   SCALAI_ASSIGN_OR_RETURN(const int begun, options_.log->last_round(job_index));
   if (begun == 0) return absl::OkStatus();
-  while (execution.stages[execution.current].round + 1 != begun) {
-    const ModelledStage& done = execution.stages[execution.current++];
-    execution.until_s += done.seconds;
-    if (done.mark > execution.last_mark) report(control::RoundDone{job_index, execution.last_mark = done.mark});
+  const std::vector<change::Stage>& stages = *agenda_.stages(job_index);
+  for (; stages[execution.worked].round + 1 != begun; ++execution.worked) {
+    const int mark = stages[execution.worked].mark;
+    if (mark > execution.last_mark) report(control::RoundDone{job_index, execution.last_mark = mark});
   }
   return absl::OkStatus();
 }
@@ -132,7 +172,7 @@ absl::Status ExecRuntime::Impl::judge_workers() {
       continue;
     }
     const std::vector<DeviceId> own = scenario_.cluster.devices_of(host);
-    if (std::all_of(own.begin(), own.end(), [&](DeviceId device) { return dead_.contains(device); })) continue;
+    if (std::all_of(own.begin(), own.end(), [&](DeviceId device) { return agenda_.dead(device); })) continue;
     const Hello hello = crew_.hello_of(host);
     const bool whole = !hello.places.empty() && std::all_of(jobs_.begin(), jobs_.end(), [&](const JobState& state) {
       const std::vector<DeviceId> devices = state.work->devices();
@@ -161,8 +201,8 @@ absl::Status ExecRuntime::Impl::begin_again() {
 // old state. Then it goes on with the round that had begun, for which workers are prepared.
 absl::Status ExecRuntime::Impl::begin_again(int job_index) {
   const JobState& state = job(job_index);
-  if (state.execution->current == 0) SCALAI_RETURN_IF_ERROR(state.work->forget(state.execution->command.epoch));
-  return begin_stage(job_index);
+  if (state.execution->worked == 0) SCALAI_RETURN_IF_ERROR(state.work->forget(state.execution->command.epoch));
+  return begin_work(job_index);
 }
 
 }  // namespace scalai::executor

@@ -100,17 +100,19 @@ absl::Status JobWork::advance(int64_t step, const std::set<DeviceId>& gone) {
   return absl::OkStatus();
 }
 
-StageOutcome JobWork::run_stage(const control::Execute& execute, const ModelledStage& stage, double start_s) {
+StageOutcome JobWork::run_stage(const control::Execute& execute, const change::Stage& stage, double start_s) {
   const auto began = std::chrono::steady_clock::now();
   StageOutcome outcome;
   switch (stage.what) {
-    case ModelledStage::What::kStage: outcome.status = this->stage(execute); break;
-    case ModelledStage::What::kPrepare: outcome.status = prepare(execute); break;
-    case ModelledStage::What::kRound: outcome.status = round(execute, stage.round, start_s, outcome.transfers); break;
-    case ModelledStage::What::kVerify: outcome.status = verify(execute); break;
-    case ModelledStage::What::kPlan:
-    case ModelledStage::What::kRestart:
-    case ModelledStage::What::kResume: break;  // nothing happens on workers
+    case change::Stage::What::kStage: outcome.status = this->stage(execute); break;
+    case change::Stage::What::kPrepare: outcome.status = prepare(execute); break;
+    case change::Stage::What::kRound: outcome.status = round(execute, stage.round, start_s, outcome.transfers); break;
+    case change::Stage::What::kVerify: outcome.status = verify(execute); break;
+    case change::Stage::What::kPlan:
+    case change::Stage::What::kRestart:
+    case change::Stage::What::kRestore:
+    case change::Stage::What::kUpload:
+    case change::Stage::What::kResume: break;  // nothing happens on workers
   }
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return outcome;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "executor/runtime/crew.h"
-#include "executor/runtime/modelled.h"
+#include "ptc/change/stages.h"
 #include "ptc/control/runtime.h"
 
 namespace scalai::executor {
@@ -39,7 +39,7 @@ class JobWork {
   // Its state becomes that of this step. Devices that are `gone` hold nothing of it, even when they are back.
   absl::Status advance(int64_t step, const std::set<DeviceId>& gone = {});
   // `start_s`: scenario time at which the stage began.
-  StageOutcome run_stage(const control::Execute& execute, const ModelledStage& stage, double start_s);
+  StageOutcome run_stage(const control::Execute& execute, const change::Stage& stage, double start_s);
   absl::Status commit(int64_t epoch);
   absl::Status forget(int64_t version);
   // Makes the copy or the checkpoint.

@@ -6,7 +6,6 @@
 #include "ptc/collection/megatron.h"
 #include "ptc/control/internal/control_impl.h"
 #include "ptc/parallel/step_time.h"
-#include "ptc/plan/estimate.h"
 
 namespace scalai::control {
 namespace {
@@ -22,37 +21,6 @@ bool all_in(const std::vector<DeviceId>& some, const std::vector<DeviceId>& devi
   });
 }
 
-// Flows between devices and host memory, each device over its own PCIe.
-double host_copy_seconds(const std::vector<BulkFlow>& flows, const plan::Cluster& cluster) {
-  double longest = 0;
-  std::map<DeviceId, int64_t> bytes;
-  for (const BulkFlow& flow : flows) {
-    const plan::Location& end = flow.src.kind == plan::Location::Kind::kDevice ? flow.src : flow.dst;
-    if (end.kind == plan::Location::Kind::kDevice) bytes[DeviceId(end.index)] += flow.bytes;
-  }
-  for (const auto& [device, size] : bytes) {
-    const double rate = cluster.hosts[static_cast<size_t>(cluster.host_of(device).value)].pcie_bytes_per_s;
-    if (rate > 0) longest = std::max(longest, static_cast<double>(size) / rate);
-  }
-  return longest;
-}
-
-// The first and the last pipeline stage have most to load: they hold both ends of the model.
-double loading_seconds(const collection::Collection& to, const plan::Cluster& cluster) {
-  double longest = 0;
-  for (const int rank : {0, to.ranks() - 1}) {
-    int64_t bytes = 0;
-    for (size_t i = 0; i < to.tensors.size(); ++i) {
-      bytes += to.pieces(TensorId(static_cast<int64_t>(i)), LogicalRank(rank)).elements *
-               tensor::size_of(to.tensors[i].dtype);
-    }
-    const DeviceId device = to.device_of_rank[static_cast<size_t>(rank)];
-    const double rate = cluster.hosts[static_cast<size_t>(cluster.host_of(device).value)].pcie_bytes_per_s;
-    if (rate > 0) longest = std::max(longest, static_cast<double>(bytes) / rate);
-  }
-  return longest;
-}
-
 }  // namespace
 
 std::shared_ptr<const ParallelChoice> Control::Impl::listed_configuration(const Job& job, int gpus) const {
@@ -60,20 +28,16 @@ std::shared_ptr<const ParallelChoice> Control::Impl::listed_configuration(const 
   return best == nullptr ? nullptr : not_owned(*best);
 }
 
-// What a copy of the job's state costs to stage, of a strategy whose state goes by way of host memory.
-double Control::Impl::staging_seconds(const Source& source) const {
-  if (!strategy_.staged() || source.residency.storage || source.restore) return 0;
+// The flows that stage a copy of the job's state, of a strategy whose state goes by way of host memory.
+std::vector<BulkFlow> Control::Impl::staging_flows(const Source& source) const {
+  // A snapshot lies in host memory or storage already.
+  if (!strategy_.staged() || source.residency.storage || source.restore) return {};
   const bool every_replica = strategy_.planner.sources != plan::SourceRule::kFirstReplica;
-  return host_copy_seconds(stage_flows(*source.holding.collection, source.holding.gone, scenario_.cluster,
-                                       strategy_.planner.hub, every_replica),
-                           scenario_.cluster);
+  return stage_flows(*source.holding.collection, source.holding.gone, scenario_.cluster, strategy_.planner.hub,
+                     every_replica);
 }
 
-// What every change costs, whatever it moves.
-double Control::Impl::least_change_s() const {
-  const Costs& costs = strategy_.costs;
-  return costs.plan_s + costs.restart_s + costs.transfer_start_s + communicator_s(costs, 1);
-}
+double Control::Impl::least_change_s() const { return change::fixed_seconds(strategy_.costs, 1); }
 
 // What no plan undercuts: of a source that is nowhere but in storage all the state is read from there once.
 double Control::Impl::reading_seconds(const Job& job, const Source& source) const {
@@ -87,12 +51,11 @@ double Control::Impl::reading_seconds(const Job& job, const Source& source) cons
   return static_cast<double>(bytes) / rate * job.spec->state_ratio;
 }
 
-// What is counted of the way there: planning, restart, memory, the plan's transfers (ptc/plan/estimate.h), staging and
-// loading, checks, communicators, and the steps that a rollback has run again. A narrower model moves fewer bytes, but the
-// choice is the real one's. `whole` is the first source that has all the state, once that is known: it does not depend on
-// the candidate. What is beyond the horizon whatever its plan is not planned.
+// The change that the runtimes would play (ptc/change), and the steps that a rollback has run again. A narrower model moves
+// fewer bytes, but the choice is the real one's. `whole` is the first source that has all the state, once that is known: it
+// does not depend on the candidate. Skips candidates whose fixed costs alone exceed the horizon; they are never planned.
 std::optional<parallel::Change> Control::Impl::change_to(const Job& job, const std::vector<DeviceId>& usable,
-                                                         const std::vector<std::pair<Source, double>>& staged,
+                                                         const std::vector<std::pair<Source, std::vector<BulkFlow>>>& staged,
                                                          const parallel::Candidate& candidate, size_t& whole) const {
   if (whole < staged.size()) {
     const double least_s = least_change_s() + reading_seconds(job, staged[whole].first);
@@ -105,7 +68,7 @@ std::optional<parallel::Change> Control::Impl::change_to(const Job& job, const s
   const ParallelChoice choice{.config = candidate.config, .training = candidate.training};
   bool all_planned = true;
   for (size_t i = whole < staged.size() ? whole : 0; i < staged.size(); ++i) {
-    const auto& [source, staging_s] = staged[i];
+    const auto& [source, staging] = staged[i];
     collection::Collection to = *built;
     if (strategy_.places()) to.device_of_rank = place_ranks(job, source, to, choice);
     const auto made = make_plan(source, to);
@@ -113,15 +76,19 @@ std::optional<parallel::Change> Control::Impl::change_to(const Job& job, const s
     if (!made.ok() || !(*made)->feasible()) continue;
     if (all_planned) whole = i;
     const plan::Plan& plan = **made;
-    const Costs& costs = strategy_.costs;
-    double moving_s = plan::allocate_seconds(plan, costs.allocate_bytes_per_s) +
-                      plan::estimate_seconds(plan, scenario_.cluster) +
-                      plan::allocate_seconds(plan, costs.verify_bytes_per_s) + staging_s;
-    if (strategy_.staged()) moving_s += loading_seconds(to, scenario_.cluster);
+    std::vector<BulkFlow> loading;
+    if (strategy_.staged()) loading = load_flows(to, scenario_.cluster, strategy_.planner.hub);
+    const change::Change change{.plan = plan,
+                                .cluster = scenario_.cluster,
+                                .costs = strategy_.costs,
+                                .ranks = to.ranks(),
+                                .stage = staging,
+                                .load = loading,
+                                .upload = strategy_.staged(),
+                                .hub = strategy_.planner.hub,
+                                .restore = source.restore};
     const double rerun_s = static_cast<double>(job.state.step - source.holding.step) * candidate.time.step_s;
-    return parallel::Change{.reconfiguration_s = least_change_s() - communicator_s(costs, 1) +
-                                                 communicator_s(costs, to.ranks()) + moving_s * job.spec->state_ratio +
-                                                 rerun_s,
+    return parallel::Change{.reconfiguration_s = change::estimate(change, job.spec->state_ratio).total() + rerun_s,
                             .bytes_between_hosts = plan.bytes.cross_host,
                             .bytes_moved = plan.bytes.same_host + plan.bytes.cross_host + plan.bytes.from_storage};
   }
@@ -162,8 +129,8 @@ std::optional<Target> Control::Impl::best_target(const Job& job) {
     for (const DeviceId device : usable) key += fmt::format("{} ", device.value);
     if (const auto known = weighed_.find(job.index); known != weighed_.end() && known->second.first == key)
       return known->second.second;
-    std::vector<std::pair<Source, double>> staged;
-    for (const Source& source : sources(job)) staged.emplace_back(source, staging_seconds(source));
+    std::vector<std::pair<Source, std::vector<BulkFlow>>> staged;
+    for (const Source& source : sources(job)) staged.emplace_back(source, staging_flows(source));
     question.least_change_s = least_change_s();
     const size_t unknown = staged.size();
     question.change = [this, &job, &usable, staged = std::move(staged),

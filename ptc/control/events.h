@@ -11,26 +11,15 @@
 #include <vector>
 
 #include "ptc/base/ids.h"
+#include "ptc/change/stages.h"
 #include "ptc/control/scenario.h"
 #include "ptc/data/account.h"
 #include "ptc/plan/plan.h"
 
 namespace scalai::control {
 
-// Seconds of a reconfiguration by phase. Phases follow one another; their sum is the time from the request (or the
-// failure) to the first step in the new configuration.
-struct PhaseSeconds {
-  double detect = 0;  // failure → known (failures only)
-  double stop = 0;    // request → step boundary, plus staging the state where the strategy does that
-  double plan = 0;
-  double restart = 0;   // processes, containers, framework
-  double prepare = 0;   // memory for the new state
-  double transfer = 0;  // moving state: the plan's rounds
-  double verify = 0;
-  double resume = 0;   // communicators, loading staged state
-  double aborted = 0;  // attempts that a failure cut short
-  double total() const { return detect + stop + plan + restart + prepare + transfer + verify + resume + aborted; }
-};
+using change::BulkFlow;
+using change::PhaseSeconds;
 
 // ---- events ---------------------------------------------------------------------------------------------------------
 struct Started {};  // time 0; the first event of every run
@@ -107,19 +96,13 @@ struct Read {
   std::shared_ptr<const collection::Collection> collection;  // the state that was trained: who was which rank
 };
 
-// A bulk transfer between two places, outside a plan: staging, loading, checkpoints, redundant copies.
-struct BulkFlow {
-  plan::Location src, dst;
-  int64_t bytes = 0;
-};
-
 // Which copy of a job's state: 0 the live one, kInitialState the one it began with (its checkpoint of step 0), else the
 // one that the Background command with this tag has made.
 using SnapshotId = int64_t;
 inline constexpr SnapshotId kLiveState = 0, kInitialState = -1;
 
 // Runs a plan through its phases: stage → plan → restart → rounds → verify → load and resume; reports RoundDone and, at
-// the end, ExecutionDone. Durations here are modelled; a real runtime measures its own.
+// the end, ExecutionDone. How long the stages take in scenario time: ptc/change/stages.h.
 struct Execute {
   int job = 0;
   int64_t epoch = 0;
@@ -134,8 +117,7 @@ struct Execute {
   bool upload = false;   // pulled state is written into the target host's memory first
   HostId hub;            // valid: pulls and uploads all happen on this host
   bool restore = false;  // kept state comes back from the host-memory copy (rollback)
-  double plan_s = 0, restart_s = 0, allocate_bytes_per_s = 0, verify_bytes_per_s = 0, resume_s = 0,
-         transfer_start_s = 0;
+  change::Costs costs;
 };
 struct Abort {
   int job = 0;

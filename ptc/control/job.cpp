@@ -11,11 +11,6 @@ namespace {
 // Times are sums of products of doubles: a boundary missed by this share of a step counts as reached.
 constexpr double kBoundaryTolerance = 1e-9;
 
-int64_t buffer_bytes(const collection::Collection& collection, TensorId id, LogicalRank rank) {
-  return collection.pieces(id, rank).elements *
-         tensor::size_of(collection.tensors[static_cast<size_t>(id.value)].dtype);
-}
-
 void add_flow(std::map<std::pair<plan::Location, plan::Location>, int64_t>& flows, plan::Location src,
               plan::Location dst, int64_t bytes) {
   if (bytes > 0) flows[{src, dst}] += bytes;
@@ -39,91 +34,6 @@ int64_t Training::next_boundary_after(double at_s) const {
   if (step_s <= 0 || at_s <= start_s) return from_step;
   const double steps = std::ceil((at_s - start_s) / step_s - kBoundaryTolerance);
   return std::min(until_step, from_step + static_cast<int64_t>(std::min(steps, 9e15)));
-}
-
-namespace {
-
-// Tensors that all ranks hold alike: layers of a stage, states of an optimizer.
-struct Alike {
-  TensorId first;
-  int64_t tensors = 0;
-};
-
-std::vector<Alike> alike_tensors(const collection::Collection& collection) {
-  const auto same = [](const collection::LogicalTensor& a, const collection::LogicalTensor& b) {
-    return a.shape == b.shape && a.dtype == b.dtype && a.mesh == b.mesh && a.pins == b.pins && a.layout == b.layout;
-  };
-  std::vector<Alike> found;
-  for (size_t i = 0; i < collection.tensors.size(); ++i) {
-    const auto known = std::find_if(found.begin(), found.end(), [&](const Alike& alike) {
-      return same(collection.tensors[static_cast<size_t>(alike.first.value)], collection.tensors[i]);
-    });
-    if (known != found.end()) {
-      ++known->tensors;
-    } else {
-      found.push_back({TensorId(static_cast<int64_t>(i)), 1});
-    }
-  }
-  return found;
-}
-
-}  // namespace
-
-std::vector<int64_t> state_bytes_of_ranks(const collection::Collection& collection) {
-  std::vector<int64_t> bytes(static_cast<size_t>(collection.ranks()), 0);
-  for (const Alike& alike : alike_tensors(collection)) {
-    for (int rank = 0; rank < collection.ranks(); ++rank) {
-      bytes[static_cast<size_t>(rank)] += alike.tensors * buffer_bytes(collection, alike.first, LogicalRank(rank));
-    }
-  }
-  return bytes;
-}
-
-namespace {
-
-// The same for ranks that are data-parallel replicas of each other and hold the same of a tensor.
-using Replica = std::pair<std::vector<int>, std::vector<tensor::Box>>;
-
-Replica replica_of(const collection::Mesh& mesh, LogicalRank rank, const tensor::LocalBuffer& buffer) {
-  Replica replica;
-  for (const collection::MeshAxis& axis : mesh.axes()) {
-    if (axis.name != "dp") replica.first.push_back(mesh.coordinate(rank, axis.name));
-  }
-  for (const tensor::Piece& piece : buffer.pieces) replica.second.push_back(piece.box);
-  return replica;
-}
-
-}  // namespace
-
-std::vector<BulkFlow> stage_flows(const collection::Collection& from, const std::set<DeviceId>& gone,
-                                  const plan::Cluster& cluster, HostId hub, bool every_replica) {
-  std::map<std::pair<plan::Location, plan::Location>, int64_t> flows;
-  for (size_t i = 0; i < from.tensors.size(); ++i) {
-    std::set<Replica> staged;
-    for (int rank = 0; rank < from.ranks(); ++rank) {
-      const DeviceId device = from.device_of_rank[static_cast<size_t>(rank)];
-      if (gone.count(device) != 0) continue;
-      const tensor::LocalBuffer buffer = from.pieces(TensorId(static_cast<int64_t>(i)), LogicalRank(rank));
-      const bool first = staged.insert(replica_of(from.meshes.front(), LogicalRank(rank), buffer)).second;
-      if (!first && !every_replica) continue;
-      const HostId host = hub.valid() ? hub : cluster.host_of(device);
-      add_flow(flows, plan::Location::device(device), plan::Location::host_memory(host),
-               buffer.elements * tensor::size_of(from.tensors[i].dtype));
-    }
-  }
-  return as_list(flows);
-}
-
-std::vector<BulkFlow> load_flows(const collection::Collection& to, const plan::Cluster& cluster, HostId hub) {
-  std::map<std::pair<plan::Location, plan::Location>, int64_t> flows;
-  const std::vector<int64_t> bytes = state_bytes_of_ranks(to);
-  for (int rank = 0; rank < to.ranks(); ++rank) {
-    const DeviceId device = to.device_of_rank[static_cast<size_t>(rank)];
-    const HostId host = hub.valid() ? hub : cluster.host_of(device);
-    add_flow(flows, plan::Location::host_memory(host), plan::Location::device(device),
-             bytes[static_cast<size_t>(rank)]);
-  }
-  return as_list(flows);
 }
 
 std::vector<BulkFlow> checkpoint_flows(const collection::Collection& collection) {

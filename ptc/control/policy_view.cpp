@@ -100,7 +100,7 @@ double PolicyView::change_cost_s(sched::JobId id, int to_gpus) const {
   const JobSpec& spec = scenario_.jobs.at(index);
   const Costs& costs = strategy_.costs;
   const double fixed_s =
-      costs.plan_s + costs.restart_s + costs.transfer_start_s + communicator_s(costs, std::max(1, to_gpus));
+      change::fixed_seconds(costs, std::max(1, to_gpus)) + costs.transfer_start_s;
   if (progress_[index].first_start_s == sched::kNever) return fixed_s;  // nothing to move yet
   const plan::Host& host = scenario_.cluster.hosts.front();
   const double card_bytes_per_s = host.nics * host.nic_bytes_per_s;

@@ -148,23 +148,13 @@ Execute Control::Impl::execution(const Job& job, const Source& source, std::shar
                   .snapshot = source.holding.snapshot,
                   .step = source.holding.step,
                   .restore = source.restore,
-                  .plan_s = strategy_.costs.plan_s,
-                  .restart_s = strategy_.costs.restart_s,
-                  .allocate_bytes_per_s = strategy_.costs.allocate_bytes_per_s,
-                  .verify_bytes_per_s = strategy_.costs.verify_bytes_per_s,
-                  .resume_s = communicator_s(strategy_.costs, underway.collection->ranks()),
-                  .transfer_start_s = strategy_.costs.transfer_start_s};
+                  .costs = strategy_.costs};
   if (strategy_.staged()) {
     const HostId hub = strategy_.planner.hub;
     execute.hub = hub;
     execute.upload = true;
     execute.load = load_flows(*underway.collection, scenario_.cluster, hub);
-    // A snapshot lies in host memory or storage already.
-    if (!source.residency.storage && !source.restore) {
-      const bool every_replica = strategy_.planner.sources != plan::SourceRule::kFirstReplica;
-      execute.stage =
-          stage_flows(*source.holding.collection, source.holding.gone, scenario_.cluster, hub, every_replica);
-    }
+    execute.stage = staging_flows(source);
   }
   return execute;
 }

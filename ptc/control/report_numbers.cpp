@@ -47,7 +47,16 @@ void add_plan(const plan::Plan& plan, ReconfigurationSummary& result) {
   result.survives_host_losses = plan.survives_host_losses;
 }
 
-ReconfigurationSummary summarize(const RunReport& report, const ReconfigurationRecord& record) {
+// The record's phases with the measured stages taken out and those of scenario time put in.
+PhaseSeconds in_scenario_time(PhaseSeconds phases, const ExecutionTimes& times) {
+  for (double PhaseSeconds::*const phase :
+       {&PhaseSeconds::stop, &PhaseSeconds::plan, &PhaseSeconds::restart, &PhaseSeconds::prepare,
+        &PhaseSeconds::transfer, &PhaseSeconds::verify, &PhaseSeconds::resume})
+    phases.*phase += times.scenario.*phase - times.measured.*phase;
+  return phases;
+}
+
+ReconfigurationSummary summarize(const RunReport& report, int job, const ReconfigurationRecord& record) {
   ReconfigurationSummary result;
   result.index = record.index;
   result.at_s = record.at_s;
@@ -62,6 +71,10 @@ ReconfigurationSummary summarize(const RunReport& report, const ReconfigurationR
   result.completed = record.completed;
   result.aborted_attempts = record.aborted_attempts;
   result.phases_s = record.phases;
+  for (const ExecutionTimes& times : report.recorder.executions) {
+    if (times.job == job && times.reconfiguration == record.index && record.completed)
+      result.scenario_phases_s = in_scenario_time(record.phases, times);
+  }
   result.pause_s = record.phases.total();
   if (record.plan == nullptr) return result;
   result.plan_file = file_of(report, record.plan);
@@ -131,7 +144,7 @@ ScheduleSummary summarize(const ScheduleRecord& record, const JobRecord& job, do
   return result;
 }
 
-JobSummary summarize(const RunReport& report, const JobRecord& record, const JobSpec& spec) {
+JobSummary summarize(const RunReport& report, int job, const JobRecord& record, const JobSpec& spec) {
   JobSummary result;
   if (record.schedule) result.schedule = summarize(*record.schedule, record, report.end_s);
   result.configurations = summarize(record.configurations);
@@ -148,7 +161,7 @@ JobSummary summarize(const RunReport& report, const JobRecord& record, const Job
   result.goodput_samples_per_s = record.goodput_samples_per_s;
   result.gpu_hours = record.gpu_hours;
   for (const ReconfigurationRecord& r : record.reconfigurations)
-    result.reconfigurations.push_back(summarize(report, r));
+    result.reconfigurations.push_back(summarize(report, job, r));
   result.totals = totals_of(result.reconfigurations);
   return result;
 }
@@ -168,7 +181,7 @@ Summary summarize(const RunReport& report) {
   result.runtime = report.runtime;
   result.end_s = report.end_s;
   for (size_t i = 0; i < report.jobs.size(); ++i)
-    result.jobs.push_back(summarize(report, report.jobs[i], report.scenario->jobs.at(i)));
+    result.jobs.push_back(summarize(report, static_cast<int>(i), report.jobs[i], report.scenario->jobs.at(i)));
   for (const TransferRecord& transfer : report.recorder.transfers) {
     JobTotals& totals = result.jobs.at(static_cast<size_t>(transfer.job)).totals;
     if (transfer.status == "done") totals.transferred_bytes.of(transfer.transfer_class) += transfer.bytes;

@@ -64,6 +64,7 @@ void fields(Io& io, ReconfigurationSummary& r) {
   io("lower_bound_bytes", r.lower_bound_bytes);
   io("lower_bound_any_placement", r.lower_bound_any_placement);
   io("phases_s", r.phases_s);
+  io.optional("scenario_phases_s", r.scenario_phases_s);
   io("pause_s", r.pause_s);
   io("survives_host_losses", r.survives_host_losses);
 }

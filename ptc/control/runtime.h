@@ -29,11 +29,19 @@ struct LinkSample {
   double bytes_per_s = 0;
 };
 
+// The stages of one reconfiguration, which came to its end: as measured, and in scenario time.
+struct ExecutionTimes {
+  int job = 0;
+  int reconfiguration = 0;
+  PhaseSeconds measured, scenario;
+};
+
 // What a runtime writes down while it runs. Owned by the caller of run(); one thread.
 struct Recorder {
   std::vector<plan::NamedLink> links;     // filled by the runtime before its first event
   std::vector<TransferRecord> transfers;  // in order of end
   std::vector<LinkSample> link_samples;   // in order of time
+  std::vector<ExecutionTimes> executions;  // where scenario time is not what is reported; in order of end
 };
 
 class Runtime {

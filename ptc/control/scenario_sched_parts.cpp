@@ -277,13 +277,7 @@ sched::ChangeStrategy change_strategy(const std::string& name, const std::vector
   const Strategy strategy = find_strategy(name, overrides).value();
   return {.planner = strategy.planner,
           .from_checkpoint = strategy.from_checkpoint,
-          .detect_s = strategy.costs.detect_s,
-          .plan_s = strategy.costs.plan_s,
-          .restart_s = strategy.costs.restart_s,
-          .allocate_bytes_per_s = strategy.costs.allocate_bytes_per_s,
-          .verify_bytes_per_s = strategy.costs.verify_bytes_per_s,
-          .communicator_s = strategy.costs.communicator_s,
-          .transfer_start_s = strategy.costs.transfer_start_s};
+          .costs = strategy.costs};
 }
 
 void build_changes(SchedContext& context) {

@@ -271,7 +271,7 @@ TEST(Scenario, ScaleOfTheCommandLineWins) {
 }
 
 TEST(Scenario, LoadsRelativeToItsFolder) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "scenario_test";
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "scenario_test";
   std::filesystem::create_directories(folder / "models");
   ASSERT_TRUE(write_file((folder / "models/tiny.json").string(), kTiny).ok());
   ASSERT_TRUE(write_file((folder / "whole.textproto").string(), whole()).ok());

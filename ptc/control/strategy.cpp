@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
 
@@ -91,10 +89,6 @@ absl::StatusOr<Strategy> find_strategy(std::string_view name, const std::vector<
   return invalid(fmt::format("unknown strategy \"{}\"{} (one of: {})", name,
                              near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near),
                              fmt::join(strategy_names(), ", ")));
-}
-
-double communicator_s(const Costs& costs, int ranks) {
-  return costs.communicator_s >= 0 ? costs.communicator_s : 2 * (std::log2(ranks) + 1);
 }
 
 }  // namespace scalai::control

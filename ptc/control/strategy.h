@@ -7,20 +7,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "ptc/change/costs.h"
 #include "ptc/control/scenario.h"
 #include "ptc/plan/planner.h"
 
 namespace scalai::control {
 
-struct Costs {
-  double detect_s = 0;              // failure → known
-  double plan_s = 0;                // modelled planning time
-  double restart_s = 0;             // processes, containers, framework, model construction
-  double allocate_bytes_per_s = 0;  // memory for new state, per device; 0 = there at once
-  double verify_bytes_per_s = 0;    // received bytes, per device; 0 = no check
-  double communicator_s = -1;       // < 0: the default below
-  double transfer_start_s = 0;      // alpha of each transfer phase
-};
+using change::communicator_s;
+using change::Costs;
 
 struct Strategy {
   std::string name;
@@ -44,9 +38,5 @@ const std::vector<Strategy>& strategies();
 
 // The strategy by name with the scenario's overrides applied (those without a name first, then those that name it).
 absl::StatusOr<Strategy> find_strategy(std::string_view name, const std::vector<CostOverride>& overrides);
-
-// Set-up of communicators for `ranks` ranks: the strategy's number, or 2·(log2(ranks) + 1) s, the scaling part of
-// ElasticFlow's published simulator.
-double communicator_s(const Costs& costs, int ranks);
 
 }  // namespace scalai::control

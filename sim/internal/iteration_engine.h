@@ -12,14 +12,14 @@
 #include "ptc/parallel/schedule.h"
 #include "sim/internal/iteration_graph.h"
 #include "sim/iteration.h"
-#include "sim/network.h"
+#include "ptc/change/network.h"
 
 namespace scalai::sim {
 
 class IterationEngine {
  public:
   // All outlive the engine.
-  IterationEngine(NetworkBackend& network, const IterationGraph& graph, std::span<const IterationJob> jobs,
+  IterationEngine(change::NetworkBackend& network, const IterationGraph& graph, std::span<const IterationJob> jobs,
                   const IterationOptions& options);
   // Until the steps of all jobs are steady, or there have been enough of them.
   IterationResult run();
@@ -123,7 +123,7 @@ class IterationEngine {
   double by_slots(const Job& job) const;
   void pass_time();
   void handle(const Timer& timer);
-  void end_flow(FlowId flow);
+  void end_flow(change::FlowId flow);
   void start_timer(double seconds, Event event, int id, bool backward = false);
   void start_flow(FlowEnds ends, double bytes, FlowUse use);
   void join(int unit, Channel channel, const parallel::Communication& what, double share, bool in_background);
@@ -156,14 +156,14 @@ class IterationEngine {
     return job_of(unit).job->parts[static_cast<size_t>(unit.rank->parts)];
   }
 
-  NetworkBackend& network_;
+  change::NetworkBackend& network_;
   const IterationGraph& graph_;
   IterationOptions options_;
   std::vector<Job> jobs_;
   std::vector<Unit> units_;
   std::vector<Collective> collectives_;  // group · kChannels + channel
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
-  std::unordered_map<FlowId, FlowUse> flow_uses_;  // of those under way
+  std::unordered_map<change::FlowId, FlowUse> flow_uses_;  // of those under way
   int64_t flows_ = 0, events_ = 0, order_ = 0;
 };
 

@@ -85,7 +85,7 @@ inline parallel::StepParts plain_parts(const collection::ParallelConfig& config,
 inline double step_of(const plan::Cluster& cluster, const collection::ParallelConfig& config,
                       const parallel::StepParts& parts, parallel::Schedule schedule = parallel::Schedule::kOneFOneB,
                       const IterationOptions& options = {}) {
-  const Platform platform(cluster);
+  const change::Platform platform(cluster);
   const std::vector<DeviceId> devices = devices_from(0, config.world());
   const IterationJob job{.config = config, .schedule = schedule, .devices = devices, .parts = {&parts, 1}};
   return simulate_iterations(platform, {}, {&job, 1}, options).step_s.front();

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "sim/iteration.h"
-#include "sim/network.h"
-#include "sim/platform.h"
+#include "ptc/change/network.h"
+#include "ptc/change/platform.h"
 
 namespace scalai::sim {
 
@@ -35,20 +35,20 @@ struct IterationGraph {
   std::vector<int> group_members;  // ranks of each group
 };
 
-IterationGraph graph_of(const Platform& platform, std::span<const IterationJob> jobs);
+IterationGraph graph_of(const change::Platform& platform, std::span<const IterationJob> jobs);
 
 // Ranks and links by colour refinement: those of one class see the same of the rest, so that they do the same.
 struct Symmetry {
   std::vector<int> class_of_rank, class_of_link;  // links that nothing crosses: -1
   int rank_classes = 0, link_classes = 0;
 };
-Symmetry symmetry_of(const IterationGraph& graph, const NetworkSpec& network);
+Symmetry symmetry_of(const IterationGraph& graph, const change::NetworkSpec& network);
 
 // One rank a class, one link a class; flows with the weights that this takes.
 struct FoldedIteration {
   IterationGraph graph;
-  NetworkSpec network;
+  change::NetworkSpec network;
 };
-FoldedIteration fold(const IterationGraph& graph, const NetworkSpec& network, const Symmetry& symmetry);
+FoldedIteration fold(const IterationGraph& graph, const change::NetworkSpec& network, const Symmetry& symmetry);
 
 }  // namespace scalai::sim

@@ -8,6 +8,7 @@
 #include "ptc/control/internal/control_fixture.h"
 #include "ptc/control/run.h"
 #include "sim/sim_runtime.h"
+#include "sim/simgrid_backend.h"
 
 namespace scalai::sim::testing {
 
@@ -29,9 +30,9 @@ class WatchedRuntime : public control::Runtime {
 
 inline control::RunReport simulate(const control::Scenario& scenario, const control::Strategy& strategy,
                                    const WatchedRuntime::Look& look = {}) {
-  const Platform platform(scenario.cluster);
+  const change::Platform platform(scenario.cluster);
   absl::StatusOr<control::RunReport> report = absl::InternalError("did not run");
-  const absl::Status status = with_backend(BackendKind::kMaxMin, platform.spec(), [&](NetworkBackend& backend) {
+  const absl::Status status = with_backend(BackendKind::kMaxMin, platform.spec(), [&](change::NetworkBackend& backend) {
     control::Recorder recorder;
     SimRuntime runtime(scenario.cluster, platform, backend, recorder);
     WatchedRuntime watched(runtime, look);

@@ -44,7 +44,7 @@ TrainingShares::Own TrainingShares::take(const Flow& flow) {
     spare.pop_back();
   }
   const double bound = flow.bytes_per_s > 0 ? flow.bytes_per_s : kUnbounded;
-  for (FairShares* shares : {&base_, &got_}) shares->set_capacity(own.link, bound);
+  for (change::FairShares* shares : {&base_, &got_}) shares->set_capacity(own.link, bound);
   base_.set_count(own.base_class, 1);
   got_.set_count(own.got_class, 1);
   return own;
@@ -94,7 +94,7 @@ void TrainingShares::use(Active& active, size_t flow, double bytes_per_s) {
   }
 }
 
-std::vector<LinkRate> TrainingShares::update() {
+std::vector<change::LinkRate> TrainingShares::update() {
   base_.update();
   got_.update();
   for (auto& [id, active] : active_) {
@@ -108,7 +108,7 @@ std::vector<LinkRate> TrainingShares::update() {
   }
   std::sort(touched_.begin(), touched_.end());
   touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());
-  std::vector<LinkRate> left;
+  std::vector<change::LinkRate> left;
   for (const int link : touched_) {
     double& use = use_[at(link)];
     if (active_.empty()) use = 0;  // sums of what was added and taken away again leave rounding behind

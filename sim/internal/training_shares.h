@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ptc/sched/job.h"
-#include "sim/maxmin.h"
+#include "ptc/change/maxmin.h"
 
 namespace scalai::sim {
 
@@ -35,7 +35,7 @@ class TrainingShares {
   bool has(sched::JobId id) const { return active_.count(id) != 0; }
 
   // Paces by what was added and removed. Returns the links of which changes may now have another bandwidth, with it.
-  std::vector<LinkRate> update();
+  std::vector<change::LinkRate> update();
   double pace(sched::JobId id) const;
   uint64_t version() const { return version_; }  // grows when a pace changes
 
@@ -55,7 +55,7 @@ class TrainingShares {
   void use(Active& active, size_t flow, double bytes_per_s);
 
   const std::vector<double> capacities_;
-  FairShares base_, got_;  // training alone; with changes
+  change::FairShares base_, got_;  // training alone; with changes
   std::map<std::vector<int>, int> change_classes_;
   std::map<std::vector<int>, std::vector<Own>> spare_;  // of flows that were removed, by links
   std::map<sched::JobId, Active> active_;

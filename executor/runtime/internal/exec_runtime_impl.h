@@ -17,11 +17,10 @@
 
 #include "executor/runtime/exec_runtime.h"
 #include "executor/runtime/job_work.h"
-#include "executor/runtime/modelled.h"
+#include "ptc/change/maxmin.h"
+#include "ptc/control/agenda.h"
 
 namespace scalai::executor {
-
-inline constexpr double kForever_s = 1e15;  // a step that is never reached
 
 class ExecRuntime::Impl {
  public:
@@ -32,7 +31,10 @@ class ExecRuntime::Impl {
         crew_(crew),
         recorder_(recorder),
         options_(std::move(options)),
-        started_(std::chrono::steady_clock::now()) {
+        started_(std::chrono::steady_clock::now()),
+        platform_(scenario.cluster),
+        network_(platform_.spec()),
+        agenda_(scenario.cluster, platform_, network_, modelled_) {
     replaying_ = options_.resume;
     for (size_t i = 0; i < scenario.jobs.size(); ++i)
       jobs_.push_back({.work = std::make_unique<JobWork>(static_cast<int>(i), scenario, crew, options_)});
@@ -50,7 +52,7 @@ class ExecRuntime::Impl {
  private:
   absl::Status perform(const control::Train& train);
   absl::Status perform(const control::Halt& halt) {
-    ++job(halt.job).train_generation;
+    agenda_.halt(halt.job);
     return absl::OkStatus();
   }
   absl::Status perform(const control::Read& read) {
@@ -63,40 +65,19 @@ class ExecRuntime::Impl {
   absl::Status perform(const control::Background& background);
   absl::Status perform(const control::Forget& forget) { return job(forget.job).work->forget_snapshot(forget.snapshot); }
   absl::Status perform(const control::ArmTimer& timer) {
-    at(timer.at_s, TimerEnd{timer.timer});
+    agenda_.arm(timer);
     return absl::OkStatus();
   }
   absl::Status perform(const control::Inject& inject);
   absl::Status perform(const control::Stop&) { return absl::OkStatus(); }
 
-  struct TrainEnd {
-    int job;
-    int64_t generation;
-    int64_t step;
-  };
-  struct StageEnd {
-    int job;
-    int64_t generation;
-  };
-  struct BackgroundEnd {
-    int job;
-    int64_t tag;
-  };
-  struct LossKnown {
-    std::vector<DeviceId> devices;
-    double failed_at_s;
-  };
-  struct TimerEnd {
-    int64_t timer;
-  };
-  using Action = std::variant<TrainEnd, StageEnd, BackgroundEnd, LossKnown, TimerEnd>;
+  using Agenda = control::Agenda;
 
+  // The work behind an execution of the agenda.
   struct Execution {
     control::Execute command;
-    std::vector<ModelledStage> stages;
-    size_t current = 0;
-    double until_s = 0;              // modelled end of the stages so far
-    std::future<StageOutcome> work;  // of the current stage
+    std::future<StageOutcome> work;  // of the stages up to the current one
+    size_t worked = 0;               // stages whose work is done, perhaps by an earlier controller
     control::PhaseSeconds phases;    // as measured
     std::set<DeviceId> known_dead;   // to the control loop, when it made the plan
     bool broken = false;             // a device of it is dead: nothing more comes of it
@@ -104,10 +85,7 @@ class ExecRuntime::Impl {
   };
   struct JobState {
     std::unique_ptr<JobWork> work;
-    int64_t train_generation = 0;
-    std::vector<DeviceId> devices;  // of the Train command
-    std::set<DeviceId> gone;        // have failed since the epoch was committed: what they held of it is lost
-    int64_t execution_generation = 0;
+    std::set<DeviceId> gone;  // have failed since the epoch was committed: what they held of it is lost
     std::optional<Execution> execution;
     std::deque<control::Read> unread;  // what the control loop waits for
     bool new_layout = true;            // the next Train is the first one in it
@@ -116,42 +94,40 @@ class ExecRuntime::Impl {
   };
 
   JobState& job(int index) { return jobs_[static_cast<size_t>(index)]; }
-  void at(double at_s, Action action) { agenda_[{std::max(at_s, now_s_), sequence_++}] = std::move(action); }
-  void report(control::EventBody body) { ready_.push_back({now_s_, std::move(body)}); }
+  void report(control::EventBody body) { ready_.push_back({agenda_.now_s(), std::move(body)}); }
 
-  absl::Status happen(const TrainEnd& end);
-  absl::Status happen(const StageEnd& end);
-  absl::Status happen(const BackgroundEnd& end) {
+  absl::Status happen(const Agenda::TrainEnd& end);
+  absl::Status happen(const Agenda::StageEnd& end);
+  absl::Status happen(const Agenda::CopyEnd& end) {
     report(control::BackgroundDone{end.job, end.tag});
     return absl::OkStatus();
   }
-  absl::Status happen(const LossKnown& loss) {
-    for (const DeviceId device : loss.devices) unnoticed_.erase(unnoticed_.find(device));
+  absl::Status happen(const Agenda::LossKnown& loss) {
     report(control::DevicesLost{loss.devices, loss.failed_at_s});
     return absl::OkStatus();
   }
-  absl::Status happen(const TimerEnd& end) {
+  absl::Status happen(const Agenda::TimerEnd& end) {
     report(control::TimerFired{end.timer});
     return absl::OkStatus();
   }
 
-  // Returns those that lived until now; their jobs' steps under way never end.
-  std::vector<DeviceId> die(const std::vector<DeviceId>& devices);
-  void live_again(const std::vector<DeviceId>& devices);
-  void take_up(const control::Execute& execute);  // without beginning it
-  // Ends with TrainEnd unless a device is dead: then the loss will be known soon.
+  // These hold nothing any more.
+  void mark_gone(const std::vector<DeviceId>& devices);
+  void take_up(const control::Execute& execute);  // without beginning its work
+  // False where a device is dead: then the loss will be known soon.
   bool take_up(const control::Train& train);
-  void take_up(const control::Background& background) {
-    at(now_s_ + bulk_seconds(background.flows, scenario_.cluster), BackgroundEnd{background.job, background.tag});
-  }
   void tell_layout(int job_index);
-  std::vector<LossKnown> take_losses(const std::vector<DeviceId>& devices);
   absl::Status apply(const control::Fail& fail, double detect_s);
   absl::Status apply(const control::Repair& repair);
-  absl::Status begin_stage(int job_index);
+  absl::Status begin_work(int job_index);
+  const change::Stage& current_stage(int job_index) {
+    return (*agenda_.stages(job_index))[agenda_.current_stage(job_index)];
+  }
   absl::Status catch_up(int job_index);
   absl::Status begin_again(int job_index);
   absl::Status end_stage(int job_index, const StageOutcome& outcome);
+  // The agenda's side of it; events that follow, without those that were reported before.
+  std::vector<control::EventBody> end_modelled_stage(int job_index);
   absl::Status read_samples();
   absl::Status explained(const absl::Status& status);
   void hear(double timeout_s);
@@ -163,24 +139,23 @@ class ExecRuntime::Impl {
   absl::Status go_live();
   absl::Status judge_workers();
   absl::Status begin_again();
-  template <class Match>
-  void disarm(Match match) {
-    std::erase_if(agenda_, [&](const auto& entry) { return match(entry.second); });
-  }
+  // Brings the agenda to an event of the past. Whether the event is one of the agenda's.
+  bool replay(const control::Event& event);
+  enum class Verdict : uint8_t { kIsIt, kNothing, kOther };
+  Verdict compare(const Agenda::Happening& happening, const control::Event& event);
+  // What happens next, by the clock; nothing where something was heard first, or nothing can happen.
+  std::optional<Agenda::Happening> await_next();
   void worker_lost(HostId host, const std::string& reason);
-  bool any_dead(const std::vector<DeviceId>& devices) const {
-    return std::any_of(devices.begin(), devices.end(), [&](DeviceId device) { return dead_.contains(device); });
-  }
+  bool any_dead(const std::vector<DeviceId>& devices) const { return agenda_.any_dead(devices); }
   // A device of the plan that has died since: the control loop gives the plan up when it hears of that.
-  bool needs_dead(const Execution& execution) const;
+  bool needs_dead(int job_index);
   bool involves_dead(const Execution& execution) const {
     const std::vector<DeviceId>& sources = execution.command.plan->src_devices;
     return any_dead(execution.command.plan->dst_devices) ||
            std::any_of(sources.begin(), sources.end(), [&](DeviceId device) {
-             return dead_.contains(device) && !execution.known_dead.contains(device);
+             return agenda_.dead(device) && !execution.known_dead.contains(device);
            });
   }
-  void wait_until(double scenario_s);
 
   const control::Scenario& scenario_;
   ControllerEnd& controller_;
@@ -189,14 +164,15 @@ class ExecRuntime::Impl {
   const ExecOptions options_;
   std::chrono::steady_clock::time_point started_;  // real time of scenario time 0
 
-  double now_s_ = 0;
+  // Scenario time: the simulator's agenda, on our exact solver.
+  const change::Platform platform_;
+  change::MaxMinBackend network_;
+  control::Recorder modelled_;  // the agenda's transfers, which nobody reads
+  Agenda agenda_;
+  std::deque<Agenda::Happening> pending_;  // that wait until what was heard before them is dealt with
   std::vector<JobState> jobs_;
-  std::map<std::pair<double, int64_t>, Action> agenda_;  // by time, then order of arming
-  int64_t sequence_ = 0;
   std::deque<control::Event> ready_;
-  std::set<DeviceId> dead_;
   int64_t losses_ = 0;                 // workers lost so far
-  std::multiset<DeviceId> unnoticed_;  // the scenario's failures that the control loop does not know of
   // Going on after an earlier controller:
   bool replaying_ = false;  // tells its events
   size_t next_past_ = 0;

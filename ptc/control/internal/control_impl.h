@@ -101,10 +101,10 @@ class Control::Impl {
   parallel::StepTime priced(const Job& job, const ParallelChoice& choice, const parallel::Hardware& hardware) const;
   struct Source;
   std::optional<parallel::Change> change_to(const Job& job, const std::vector<DeviceId>& usable,
-                                            const std::vector<std::pair<Source, double>>& staged,
+                                            const std::vector<std::pair<Source, std::vector<BulkFlow>>>& staged,
                                             const parallel::Candidate& candidate, size_t& whole) const;
   double reading_seconds(const Job& job, const Source& source) const;
-  double staging_seconds(const Source& source) const;
+  std::vector<BulkFlow> staging_flows(const Source& source) const;
   double least_change_s() const;
   bool settled(const Job& job);  // it has what it wants
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ptc/change/bulk_flows.h"
 #include "ptc/collection/collection.h"
 #include "ptc/control/report.h"
 #include "ptc/control/sample_ledger.h"
@@ -98,14 +99,9 @@ struct Job {
   }
 };
 
-// Bytes of state on each device under a collection (padding included), in rank order.
-std::vector<int64_t> state_bytes_of_ranks(const collection::Collection& collection);
-
-// Bulk flows of a staged strategy. Stage: of what data-parallel replicas hold alike, the first survivor (or every one)
-// writes its copy into host memory (its own host's, or the hub's). Load: every new rank reads its state from there.
-std::vector<BulkFlow> stage_flows(const collection::Collection& from, const std::set<DeviceId>& gone,
-                                  const plan::Cluster& cluster, HostId hub, bool every_replica);
-std::vector<BulkFlow> load_flows(const collection::Collection& to, const plan::Cluster& cluster, HostId hub);
+using change::load_flows;
+using change::stage_flows;
+using change::state_bytes_of_ranks;
 
 // A checkpoint: each distinct box goes once, from its first live holder to storage.
 std::vector<BulkFlow> checkpoint_flows(const collection::Collection& collection);

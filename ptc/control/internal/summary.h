@@ -33,7 +33,8 @@ struct ReconfigurationSummary {
   plan::ClassBytes bytes, lower_bound_bytes;
   AnyPlacementBound lower_bound_any_placement;
   PhaseSeconds phases_s;
-  double pause_s = 0;  // all phases
+  std::optional<PhaseSeconds> scenario_phases_s;  // in scenario time, where phases_s is measured
+  double pause_s = 0;                             // all phases
   int64_t survives_host_losses = 0;
 };
 

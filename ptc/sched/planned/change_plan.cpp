@@ -97,10 +97,6 @@ bool covers(const HeldState& state, const std::vector<uint8_t>& alive, const col
 
 }  // namespace
 
-double communicator_s(const ChangeStrategy& strategy, int ranks) {
-  return strategy.communicator_s >= 0 ? strategy.communicator_s : 2 * (std::log2(ranks) + 1);
-}
-
 ChangePlanner::ChangePlanner(const plan::Cluster& cluster, ChangeStrategy strategy)
     : cluster_(cluster), strategy_(std::move(strategy)) {}
 

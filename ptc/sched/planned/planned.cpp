@@ -168,7 +168,7 @@ absl::StatusOr<double> Model::launch(const Change& change, bool detects) {
   } else {
     SCALAI_RETURN_IF_ERROR(plan(change, source, job, underway));
   }
-  if (detects) underway.stages.insert(underway.stages.begin(), {.wait_s = options_.strategy.detect_s});
+  if (detects) underway.stages.insert(underway.stages.begin(), {.wait_s = options_.strategy.costs.detect_s});
   const double taken_back = std::min(lost, change.work_done);
   underway.change = change;
   underway.change.work_done -= taken_back;
@@ -223,8 +223,8 @@ void Model::start(const Change& change, Underway& underway) {
       .model = configuration.model,
       .config = configuration.config,
       .devices = parallel::devices_for(configuration.config, devices, cluster_, configuration.training.precision.math)};
-  const ChangeStrategy& costs = options_.strategy;
-  underway.stages = {{.wait_s = costs.restart_s + communicator_s(costs, configuration.gpus())}};
+  const change::Costs& costs = options_.strategy.costs;
+  underway.stages = {{.wait_s = costs.restart_s + change::communicator_s(costs, configuration.gpus())}};
 }
 
 absl::Status Model::plan(const Change& change, Source source, JobState& job, Underway& underway) {

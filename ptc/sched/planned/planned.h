@@ -3,11 +3,8 @@
 // the way there from where the state is (cached by shape, change_plan.h), and the bytes flow over the fabric that all
 // changes and all training share. A ChangeModel for the engine. One thread; deterministic.
 //
-// What a change takes, in this order (times of the strategy, as in ptc/control):
-//   detect (kLost only) → plan → restart → memory → [restore, of a job that waited] → rounds of the plan, each with its
-//   transfer_start and its flows → checks of what was received → communicators. Strategies by way of host memory also
-//   stage before the plan, upload behind the rounds, and load beside the communicators.
-// First GPUs of a job: restart and communicators; its initial state is made in place.
+// What a change takes: detection (kLost only), then the stages of ptc/change/stages.h; a job that waited has its state
+// restored from host memory. First GPUs of a job: restart and communicators; its initial state is made in place.
 //
 // Where the state comes from. What the job's last complete epoch put on devices whose hosts are alive is there, also
 // while it waits: survivors hold it until the job is back, and a job that was preempted has a copy in its hosts'
@@ -29,6 +26,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "ptc/change/costs.h"
 #include "ptc/plan/planner.h"
 #include "ptc/sched/change.h"
 #include "ptc/sched/planned/configurations.h"
@@ -36,19 +34,12 @@
 
 namespace scalai::sched {
 
-// How jobs react: the fields of control::Strategy and control::Costs of the same names. Defaults: those of "reshard".
+// How jobs react: the fields of control::Strategy of the same names. Defaults: those of "reshard".
 struct ChangeStrategy {
   plan::PlannerOptions planner = {.name = "reshard", .placement = plan::PlacementRule::kHosts};
   bool from_checkpoint = false;
-  double detect_s = 5;
-  double plan_s = 0.1;
-  double restart_s = 0;
-  double allocate_bytes_per_s = 0;
-  double verify_bytes_per_s = 50e9;
-  double communicator_s = -1;  // < 0: 2·(log2(ranks) + 1)
-  double transfer_start_s = 0.001;
+  change::Costs costs = {.detect_s = 5, .plan_s = 0.1, .verify_bytes_per_s = 50e9, .transfer_start_s = 0.001};
 };
-double communicator_s(const ChangeStrategy& strategy, int ranks);
 
 struct PlannedOptions {
   ChangeStrategy strategy;

@@ -19,8 +19,8 @@ class PlannedTest : public ::testing::Test {
  protected:
   explicit PlannedTest(const std::string& pins = "") : world_(Machine{.hosts = 8}, {.pins = pins}) {
     job_ = world_.add("gpt3-xl", 64);
-    options_.strategy.communicator_s = 3;
-    options_.strategy.verify_bytes_per_s = 0;
+    options_.strategy.costs.communicator_s = 3;
+    options_.strategy.costs.verify_bytes_per_s = 0;
     make();
   }
   void make() {
@@ -71,7 +71,7 @@ class PlannedTest : public ::testing::Test {
 };
 
 TEST_F(PlannedTest, FirstGpusTakeRestartAndCommunicators) {
-  options_.strategy.restart_s = 10;
+  options_.strategy.costs.restart_s = 10;
   make();
   EXPECT_EQ(start(on(0, 4)), 13);
   EXPECT_EQ(changes_->counts().started, 1);

@@ -25,10 +25,10 @@ class PlannedRecovery final : public RecoveryPlans {
   absl::StatusOr<RecoveryCost> cost(const RecoveryQuestion& question) override {
     SCALAI_ASSIGN_OR_RETURN(const std::vector<HostId> after, hosts_after(question));
     SCALAI_ASSIGN_OR_RETURN(const Configuration* to, configuration(after));
-    const ChangeStrategy& costs = planner_.strategy();
+    const change::Costs& costs = planner_.strategy().costs;
     const bool start = question.hosts_before == 0;
     if (start && !question.from_storage)
-      return RecoveryCost{.seconds = costs.restart_s + communicator_s(costs, to->gpus())};
+      return RecoveryCost{.seconds = costs.restart_s + change::communicator_s(costs, to->gpus())};
     HeldState held;
     if (!start) {
       SCALAI_ASSIGN_OR_RETURN(held, held_by(question.hosts_before));

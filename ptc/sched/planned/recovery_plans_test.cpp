@@ -16,7 +16,7 @@ class RecoveryPlansTest : public ::testing::Test {
   explicit RecoveryPlansTest(const std::string& pins = "tp4,pp1,zero0")
       : world_(Machine{.hosts = 8}, {.pins = pins}), job_(world_.add("gpt3-xl", 64)) {
     fabric_ = make_unshared_fabric(world_.cluster);
-    strategy_.communicator_s = 3;
+    strategy_.costs.communicator_s = 3;
     plans_ = make_recovery_plans(*world_.configurations, *fabric_, strategy_, job_);
   }
 

@@ -20,10 +20,7 @@ struct StageInput {
   const ChangeStrategy& strategy;
 };
 
-// Plan, restart, memory, [stage before all that], restore, rounds, upload, checks, communicators, load.
+// The stages of ptc/change/stages.h, waits without flows between them joined.
 std::vector<ChangeStage> stages_of(const StageInput& input);
-
-// The bytes of a rank's state, summed over tensors that lie alike.
-std::vector<int64_t> state_bytes_of_ranks(const collection::Collection& collection);
 
 }  // namespace scalai::sched::internal

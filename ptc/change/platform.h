@@ -21,9 +21,9 @@
 
 #include "ptc/plan/cluster.h"
 #include "ptc/plan/plan.h"
-#include "sim/network.h"
+#include "ptc/change/network.h"
 
-namespace scalai::sim {
+namespace scalai::change {
 
 class Platform {
  public:
@@ -58,4 +58,4 @@ class Platform {
   std::map<std::tuple<Place, int, Reach>, int> endpoint_index_;
 };
 
-}  // namespace scalai::sim
+}  // namespace scalai::change

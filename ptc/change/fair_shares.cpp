@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "ptc/base/status.h"
-#include "sim/maxmin.h"
+#include "ptc/change/maxmin.h"
 
-namespace scalai::sim {
+namespace scalai::change {
 
 FairShares::FairShares(std::vector<double> capacities) : links_(capacities.size()) {
   for (size_t i = 0; i < capacities.size(); ++i) links_[i].capacity = capacities[i];
@@ -212,4 +212,4 @@ void FairShares::settle(int class_id, double rate, int bottleneck) {
   }
 }
 
-}  // namespace scalai::sim
+}  // namespace scalai::change

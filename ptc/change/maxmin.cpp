@@ -1,11 +1,11 @@
-#include "sim/maxmin.h"
+#include "ptc/change/maxmin.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "ptc/base/status.h"
 
-namespace scalai::sim {
+namespace scalai::change {
 namespace {
 
 std::vector<int> distinct_sorted(std::vector<int> links) {
@@ -294,4 +294,4 @@ std::vector<LinkRate> MaxMinBackend::changed_link_rates() {
   return changed;
 }
 
-}  // namespace scalai::sim
+}  // namespace scalai::change

@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 
-namespace scalai::sim {
+namespace scalai::change {
 
 struct LinkSpec {
   std::string name;                  // unique, e.g. "h0.nic0.up"
@@ -75,14 +75,8 @@ class NetworkBackend {
 // What is wrong with links and endpoints: names, rates, indices, weights.
 absl::Status check_network(const NetworkSpec& spec);
 
-enum class BackendKind { kSimGrid, kMaxMin };
-
-// In scalai_sim_lib, which has SimGrid. Builds the back end and calls `body` with it; returns when body returns. With SimGrid, body runs inside an actor, and
-// a process can do this once (SimGrid's engine is a singleton): a second call is a FailedPrecondition error.
-absl::Status with_backend(BackendKind kind, const NetworkSpec& spec, const std::function<void(NetworkBackend&)>& body);
-
 // Exact max-min fair rates of flows, each a list of links, at fixed capacities (progressive filling; Bertsekas and
 // Gallager, Data Networks, 6.5.2). A flow with no link gets infinity.
 std::vector<double> maxmin_rates(std::span<const double> capacities, std::span<const std::vector<int>> routes);
 
-}  // namespace scalai::sim
+}  // namespace scalai::change

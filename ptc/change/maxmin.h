@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "sim/network.h"
+#include "ptc/change/network.h"
 
-namespace scalai::sim {
+namespace scalai::change {
 
 // Max-min fair rates, kept up to date as classes grow and shrink and capacities change.
 //
@@ -173,4 +173,4 @@ class MaxMinBackend final : public NetworkBackend {
   std::vector<int> noted_links_;                    // on which something has changed since then
 };
 
-}  // namespace scalai::sim
+}  // namespace scalai::change

@@ -1,4 +1,4 @@
-#include "sim/platform.h"
+#include "ptc/change/platform.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::sim {
+namespace scalai::change {
 namespace {
 
 using plan::Location;
@@ -157,4 +157,4 @@ std::pair<int, int> Platform::route(Location src, Location dst, bool src_process
           endpoint(dst, dst_process, same_device, host_memory, reach)};
 }
 
-}  // namespace scalai::sim
+}  // namespace scalai::change

@@ -1,4 +1,4 @@
-#include "sim/network.h"
+#include "ptc/change/network.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "ptc/base/status.h"
 
-namespace scalai::sim {
+namespace scalai::change {
 namespace {
 
 absl::Status check_links(const NetworkSpec& spec) {
@@ -73,4 +73,4 @@ absl::Status check_network(const NetworkSpec& spec) {
   return check_endpoints(spec);
 }
 
-}  // namespace scalai::sim
+}  // namespace scalai::change

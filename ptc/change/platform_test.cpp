@@ -1,9 +1,9 @@
-#include "sim/platform.h"
+#include "ptc/change/platform.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace scalai::sim {
+namespace scalai::change {
 namespace {
 
 using plan::Location;
@@ -167,4 +167,4 @@ TEST_F(PlatformTest, PlacesKnowTheirHost) {
 }
 
 }  // namespace
-}  // namespace scalai::sim
+}  // namespace scalai::change
