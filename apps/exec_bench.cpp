@@ -72,7 +72,8 @@ class Folder {
   bool temporary_ = false;
 };
 
-absl::StatusOr<bench::Runs> run_on_workers(const bench::Case& one, const plan::Plan& plan, const BenchOptions& options) {
+absl::StatusOr<bench::Runs> run_on_workers(const bench::Case& one, const plan::Plan& plan,
+                                           const BenchOptions& options) {
   const plan::Cluster cluster = bench::cluster_of(one.devices);
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           Session::start_measuring(cluster, {.transport = options.transport}, options.folder));
@@ -147,12 +148,12 @@ absl::StatusOr<BenchOptions> read_options(const Arguments& arguments) {
   const std::string backend = arguments.text("backend");
   const int64_t bytes = arguments.has("bytes") ? arguments.bytes("bytes") : 0;
   BenchOptions options{.cases = {.names = {}, .devices = {}, .bytes = bytes > 0 ? bytes : int64_t{1} << 30},
-                  .devices = {.models = arguments.list("models"),
-                              .bytes = bytes,
-                              .state = {.backend = backend, .nccl = arguments.text("nccl")}},
-                  .repetitions = static_cast<int>(arguments.count("repetitions")),
-                  .transport = arguments.text("transport"),
-                  .alltoallw = arguments.text("alltoallw")};
+                       .devices = {.models = arguments.list("models"),
+                                   .bytes = bytes,
+                                   .state = {.backend = backend, .nccl = arguments.text("nccl")}},
+                       .repetitions = static_cast<int>(arguments.count("repetitions")),
+                       .transport = arguments.text("transport"),
+                       .alltoallw = arguments.text("alltoallw")};
   const std::vector<std::string> of_devices = device_case_names();
   std::vector<std::string> names = arguments.list("cases");
   if (names.empty()) names = backend == "cuda" ? of_devices : bench::case_names();

@@ -192,8 +192,8 @@ class Stopwatch {
 
 // Repetitions go over all plans in turn, so that a machine's slow minute meets all of them. The first time counts not:
 // this machine's memory is touched for the first time.
-absl::StatusOr<std::vector<Measured>> measure(const plan::Cluster& cluster, ex::Crew& crew, const CalibrateOptions& options,
-                                              const std::string& folder) {
+absl::StatusOr<std::vector<Measured>> measure(const plan::Cluster& cluster, ex::Crew& crew,
+                                              const CalibrateOptions& options, const std::string& folder) {
   SCALAI_RETURN_IF_ERROR(crew.start());
   const std::vector<CalibrationPlan> plans = plans_of(cluster, options);
   const CalibrationPlan storage = storage_plan(cluster, options.bytes / kSizeFactor);
@@ -299,12 +299,13 @@ absl::Status check_folder(const std::string& file) {
 }
 
 int calibrate_command(const Arguments& arguments) {
-  const CalibrateOptions options{.out = arguments.text("out"),
-                        .hosts = static_cast<int>(std::min<int64_t>(arguments.count("hosts"), kMostDevices + 1)),
-                        .gpus = static_cast<int>(std::min<int64_t>(arguments.count("gpus"), kMostDevices + 1)),
-                        .bytes = arguments.bytes("bytes"),
-                        .repetitions = static_cast<int>(std::min<int64_t>(arguments.count("repetitions"), 1000)),
-                        .network = arguments.text("transport") == "ucx"};
+  const CalibrateOptions options{
+      .out = arguments.text("out"),
+      .hosts = static_cast<int>(std::min<int64_t>(arguments.count("hosts"), kMostDevices + 1)),
+      .gpus = static_cast<int>(std::min<int64_t>(arguments.count("gpus"), kMostDevices + 1)),
+      .bytes = arguments.bytes("bytes"),
+      .repetitions = static_cast<int>(std::min<int64_t>(arguments.count("repetitions"), 1000)),
+      .network = arguments.text("transport") == "ucx"};
   const auto wrong = [](const std::string& message) { return usage_error("exec calibrate", message); };
   if (options.out.empty()) return wrong("--out=FILE is needed: the cluster goes there");
   if (options.hosts * options.gpus < 2 || options.hosts * options.gpus > kMostDevices)

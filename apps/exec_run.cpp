@@ -60,8 +60,8 @@ std::map<int, std::string> by_index(const control::Scenario& scenario,
 }
 
 absl::StatusOr<control::RunReport> run_scenario(const control::Scenario& scenario, const control::Strategy& strategy,
-                                                const ExecRequest& options, ex::ControllerEnd& controller, ex::Crew& crew,
-                                                Steering& steering, ex::Journal* journal) {
+                                                const ExecRequest& options, ex::ControllerEnd& controller,
+                                                ex::Crew& crew, Steering& steering, ex::Journal* journal) {
   FollowedMounts mounts(by_index(scenario, options.plan_only ? kNone : options.how.mounts));
   control::Recorder recorder;
   std::vector<control::Event> past;
@@ -206,8 +206,8 @@ bool can_be_gone_on_with(const absl::Status& status) {
 }
 
 absl::StatusOr<control::RunReport> run_in_session(const control::Scenario& scenario, const control::Strategy& strategy,
-                                                  const ExecRequest& options, const RunFolder& folder, Steering& steering,
-                                                  Session& session, ex::Journal& journal) {
+                                                  const ExecRequest& options, const RunFolder& folder,
+                                                  Steering& steering, Session& session, ex::Journal& journal) {
   absl::Status ready = options.resume ? absl::OkStatus() : session.crew().start();
   absl::StatusOr<control::RunReport> report =
       ready.ok() ? run_scenario(scenario, strategy, options, session.controller(), session.crew(), steering, &journal)
@@ -319,15 +319,15 @@ int run_command(const Arguments& arguments) {
   const auto state = read_state_options(arguments);
   if (!state.ok()) return usage_error("exec", message_of(state.status()));
   ExecRequest options{.run = *common,
-                  .how = {.local_workers = !arguments.flag("no-workers"),
-                          .state = *state,
-                          .verify = arguments.text("verify"),
-                          .time_scale = arguments.has("time-scale") ? arguments.seconds("time-scale") : 0,
-                          .orphan_timeout_s = arguments.seconds("orphan-timeout"),
-                          .certificate_file = arguments.text("certificate"),
-                          .key_file = arguments.text("key")},
-                  .listen = arguments.text("listen"),
-                  .plan_only = arguments.flag("plan-only")};
+                      .how = {.local_workers = !arguments.flag("no-workers"),
+                              .state = *state,
+                              .verify = arguments.text("verify"),
+                              .time_scale = arguments.has("time-scale") ? arguments.seconds("time-scale") : 0,
+                              .orphan_timeout_s = arguments.seconds("orphan-timeout"),
+                              .certificate_file = arguments.text("certificate"),
+                              .key_file = arguments.text("key")},
+                      .listen = arguments.text("listen"),
+                      .plan_only = arguments.flag("plan-only")};
   if (options.run.out.empty()) return usage_error("exec", "--out=DIR is needed: checkpoints and worker logs go there");
   if (options.how.certificate_file.empty() != options.how.key_file.empty())
     return usage_error("exec", "--certificate and --key go together");

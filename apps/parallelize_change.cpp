@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "ptc/base/status.h"
+#include "ptc/change/stages.h"
 #include "ptc/collection/megatron.h"
 #include "ptc/parallel/devices.h"
 #include "ptc/parallel/hardware.h"
-#include "ptc/change/stages.h"
 #include "ptc/plan/placement.h"
 
 namespace scalai::apps {

@@ -20,7 +20,6 @@
 namespace scalai::apps {
 namespace {
 
-
 using collection::ParallelConfig;
 
 // A step of the old configuration as it is, with the micro-batch and recomputation that suit it best.

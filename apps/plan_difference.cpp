@@ -141,7 +141,9 @@ std::string difference_json(const std::vector<HeaderDifference>& header,
                             const std::map<std::string, TensorDifference>& tensors) {
   ordered_json json = {{"header", ordered_json::array()}, {"tensors", ordered_json::array()}};
   for (const HeaderDifference& one : header) json["header"].push_back({{"name", one.name}, {"a", one.a}, {"b", one.b}});
-  const auto part = [](const OneSide& one) { return ordered_json{{"operations", one.operations}, {"bytes", one.bytes}}; };
+  const auto part = [](const OneSide& one) {
+    return ordered_json{{"operations", one.operations}, {"bytes", one.bytes}};
+  };
   for (const auto& [name, one] : tensors)
     json["tensors"].push_back({{"tensor", name}, {"only_a", part(one.only_a)}, {"only_b", part(one.only_b)}});
   return json.dump(2) + "\n";

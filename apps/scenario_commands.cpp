@@ -21,7 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-
 // What `validate` says of a good file.
 absl::StatusOr<std::string> validated(const std::string& path, const std::string& cluster) {
   const auto text = read_file(path);

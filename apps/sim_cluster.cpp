@@ -23,7 +23,6 @@
 namespace scalai::apps {
 namespace {
 
-
 // A file that is written line by line; silent without a folder.
 class LineFile {
  public:

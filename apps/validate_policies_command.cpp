@@ -60,8 +60,8 @@ void print_table(const std::vector<SetResult>& results) {
     for (const ReferenceRow& row : result.rows) {
       ++rows;
       out += sched::within_tolerance(row) ? 0 : 1;
-      text.row({row.name, row.unit, number_text(row.reference), number_text(row.ours), signed_percent(sched::error_of(row)),
-                tolerance(row.tolerance), verdict(row), row.note});
+      text.row({row.name, row.unit, number_text(row.reference), number_text(row.ours),
+                signed_percent(sched::error_of(row)), tolerance(row.tolerance), verdict(row), row.note});
     }
     print("{}\n", text.text());
   }

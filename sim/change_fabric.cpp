@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "ptc/base/status.h"
-#include "sim/internal/at.h"
-#include "sim/internal/training_shares.h"
 #include "ptc/change/maxmin.h"
 #include "ptc/change/platform.h"
+#include "sim/internal/at.h"
+#include "sim/internal/training_shares.h"
 
 namespace scalai::sim {
 namespace {
@@ -20,7 +20,6 @@ using sched::JobId;
 using sched::kNever;
 using sched::Place;
 using sched::TrainingTraffic;
-
 
 std::vector<double> bandwidths_of(const change::NetworkSpec& spec) {
   std::vector<double> rates;
@@ -56,7 +55,8 @@ class AloneNetwork {
   }
 
  private:
-  static change::NetworkSpec spec_of(const std::vector<std::vector<int>>& routes, const std::vector<double>& capacities) {
+  static change::NetworkSpec spec_of(const std::vector<std::vector<int>>& routes,
+                                     const std::vector<double>& capacities) {
     change::NetworkSpec spec;
     spec.endpoints.emplace_back();  // where all flows go
     std::map<int, int> numbers;

@@ -6,9 +6,9 @@
 #include <map>
 
 #include "ptc/base/random.h"
-#include "sim/internal/iteration_fixture.h"
 #include "ptc/change/maxmin.h"
 #include "ptc/change/platform.h"
+#include "sim/internal/iteration_fixture.h"
 
 namespace scalai::sim {
 namespace {

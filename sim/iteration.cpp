@@ -8,14 +8,13 @@
 #include <numeric>
 
 #include "ptc/base/status.h"
+#include "ptc/change/maxmin.h"
 #include "sim/internal/at.h"
 #include "sim/internal/iteration_engine.h"
 #include "sim/internal/iteration_graph.h"
-#include "ptc/change/maxmin.h"
 
 namespace scalai::sim {
 namespace {
-
 
 void check(std::span<const IterationJob> jobs) {
   for (const IterationJob& job : jobs) {
@@ -127,8 +126,8 @@ double work_of_micro_batch(const IterationJob& job) {
 }
 
 // One job by itself: what its step takes and, where it is long, how that grows.
-IterationResult simulate_alone(const change::Platform& platform, const change::NetworkSpec& network, const IterationJob& job,
-                               const IterationOptions& options) {
+IterationResult simulate_alone(const change::Platform& platform, const change::NetworkSpec& network,
+                               const IterationJob& job, const IterationOptions& options) {
   const int64_t m = job.parts.front().micro_batches;
   IterationResult sum;
   for (int64_t least = options.most_micro_batches; least > 0; least *= 2) {
@@ -157,8 +156,8 @@ IterationResult simulate_alone(const change::Platform& platform, const change::N
 }
 
 // Jobs that share links, long steps shortened.
-IterationResult simulate_group(const change::Platform& platform, const change::NetworkSpec& network, std::span<const IterationJob> jobs,
-                               const IterationOptions& options) {
+IterationResult simulate_group(const change::Platform& platform, const change::NetworkSpec& network,
+                               std::span<const IterationJob> jobs, const IterationOptions& options) {
   if (jobs.size() == 1) return simulate_alone(platform, network, jobs.front(), options);
   std::vector<std::unique_ptr<Shortened>> shortened;
   std::vector<IterationJob> together;

@@ -14,10 +14,10 @@
 #include <span>
 #include <vector>
 
-#include "ptc/collection/layout_name.h"
-#include "ptc/parallel/step_time.h"
 #include "ptc/change/network.h"
 #include "ptc/change/platform.h"
+#include "ptc/collection/layout_name.h"
+#include "ptc/parallel/step_time.h"
 
 namespace scalai::sim {
 

@@ -13,7 +13,6 @@ namespace {
 
 constexpr double kSteady = 1e-9;  // two steps whose lengths differ by less are alike
 
-
 // Of as many steps as given, by stage.
 std::vector<std::vector<parallel::Slot>> slots_by_stage(parallel::PipelineShape shape, int steps) {
   shape.micro_batches *= steps;
@@ -91,7 +90,8 @@ double IterationEngine::by_slots(const Job& job) const {
 }
 
 void IterationEngine::pass_time() {
-  const std::vector<change::FlowEnd> ends = network_.advance_to(timers_.empty() ? std::numeric_limits<double>::infinity() : timers_.top().at_s);
+  const std::vector<change::FlowEnd> ends =
+      network_.advance_to(timers_.empty() ? std::numeric_limits<double>::infinity() : timers_.top().at_s);
   for (const change::FlowEnd& end : ends) {
     SCALAI_CHECK(!end.failed, "a flow over a link that is down");
     end_flow(end.flow);

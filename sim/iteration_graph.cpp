@@ -18,7 +18,6 @@ using parallel::Communication;
 using parallel::StageWork;
 using parallel::StepParts;
 
-
 // Which collectives of a job flow inside hosts, and which between them.
 using Uses = std::array<std::array<bool, 2>, kTraffics>;
 
@@ -351,7 +350,8 @@ void fold_flows(const IterationGraph& graph, const change::NetworkSpec& network,
   folded.network.endpoints.push_back({.name = "end", .up = {}, .down = {}});
   for (const auto& [key, on] : weights) {
     const int src = static_cast<int>(folded.network.endpoints.size());
-    change::EndpointSpec endpoint{.name = std::to_string(key.first) + "." + std::to_string(key.second), .up = {}, .down = {}};
+    change::EndpointSpec endpoint{
+        .name = std::to_string(key.first) + "." + std::to_string(key.second), .up = {}, .down = {}};
     for (const auto& [link, weight] : on) {
       endpoint.up.push_back(link);
       endpoint.up_weights.push_back(weight);

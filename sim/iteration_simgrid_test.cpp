@@ -82,11 +82,12 @@ TEST(IterationOnSimGrid, IsTheSameAsOnOurSolver) {
   const change::Platform platform(four_hosts);
   const std::vector<std::vector<Job>> all = groups();
   std::vector<std::vector<double>> on_simgrid;
-  const absl::Status status = with_backend(BackendKind::kSimGrid, platform.spec(), [&](change::NetworkBackend& network) {
-    for (const std::vector<Job>& jobs : all) {
-      on_simgrid.push_back(simulate_iterations_on(network, platform, views_of(jobs)).step_s);
-    }
-  });
+  const absl::Status status =
+      with_backend(BackendKind::kSimGrid, platform.spec(), [&](change::NetworkBackend& network) {
+        for (const std::vector<Job>& jobs : all) {
+          on_simgrid.push_back(simulate_iterations_on(network, platform, views_of(jobs)).step_s);
+        }
+      });
   ASSERT_TRUE(status.ok()) << message_of(status);
   ASSERT_EQ(on_simgrid.size(), all.size());
   for (size_t group = 0; group < all.size(); ++group) {

@@ -208,7 +208,7 @@ TEST(MaxMin, AFlowWithWeightsIsAsManyAlike) {
 
 TEST(MaxMin, LinkRatesCountWeights) {
   const change::NetworkSpec network = {.links = {{"own", 10}, {"shared", 24}},
-                               .endpoints = {{"a", {0, 1}, {}, {1, 4}}, {"end", {}, {}}}};
+                                       .endpoints = {{"a", {0, 1}, {}, {1, 4}}, {"end", {}, {}}}};
   change::MaxMinBackend backend(network);
   backend.start(0, 1, 100);
   EXPECT_THAT(backend.link_rates(), ::testing::ElementsAre(6, 24));

@@ -21,9 +21,7 @@ using sched::testing::Machine;
 using sched::testing::World;
 
 sched::ChangeStrategy planned_strategy(const control::Strategy& given) {
-  return {.planner = given.planner,
-          .from_checkpoint = given.from_checkpoint,
-          .costs = given.costs};
+  return {.planner = given.planner, .from_checkpoint = given.from_checkpoint, .costs = given.costs};
 }
 
 // ---- against `scalai sim` -------------------------------------------------------------------------------------------

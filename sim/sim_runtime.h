@@ -4,9 +4,9 @@
 
 #include <memory>
 
-#include "ptc/control/runtime.h"
 #include "ptc/change/network.h"
 #include "ptc/change/platform.h"
+#include "ptc/control/runtime.h"
 
 namespace scalai::sim {
 

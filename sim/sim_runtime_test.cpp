@@ -37,21 +37,22 @@ class RuntimeTest : public ::testing::Test {
   // Runs `commands` and then everything they lead to; events by time.
   std::vector<Event> run(const std::vector<control::Command>& commands) {
     std::vector<Event> events;
-    const absl::Status status = with_backend(BackendKind::kMaxMin, platform_.spec(), [&](change::NetworkBackend& backend) {
-      SimRuntime runtime(scenario_.cluster, platform_, backend, recorder_);
-      for (const control::Command& command : commands) EXPECT_TRUE(runtime.perform(command).ok());
-      while (true) {
-        const absl::StatusOr<Event> event = runtime.next_event();
-        if (!event.ok()) break;
-        events.push_back(*event);
-        const auto* timer = std::get_if<control::TimerFired>(&event->body);
-        if (timer == nullptr) continue;
-        for (const control::Command& command : at_timer_.at(static_cast<size_t>(timer->timer))) {
-          EXPECT_TRUE(runtime.perform(command).ok());
-        }
-      }
-      runtime.close();
-    });
+    const absl::Status status =
+        with_backend(BackendKind::kMaxMin, platform_.spec(), [&](change::NetworkBackend& backend) {
+          SimRuntime runtime(scenario_.cluster, platform_, backend, recorder_);
+          for (const control::Command& command : commands) EXPECT_TRUE(runtime.perform(command).ok());
+          while (true) {
+            const absl::StatusOr<Event> event = runtime.next_event();
+            if (!event.ok()) break;
+            events.push_back(*event);
+            const auto* timer = std::get_if<control::TimerFired>(&event->body);
+            if (timer == nullptr) continue;
+            for (const control::Command& command : at_timer_.at(static_cast<size_t>(timer->timer))) {
+              EXPECT_TRUE(runtime.perform(command).ok());
+            }
+          }
+          runtime.close();
+        });
     EXPECT_TRUE(status.ok()) << message_of(status);
     return events;
   }

@@ -114,7 +114,8 @@ SimgridPlatform make_platform(sg4::Engine& engine, const change::NetworkSpec& sp
 // when no actor waits for them. The controller waits for the signal, with a timeout, on a semaphore.
 class SimGridBackend final : public change::NetworkBackend {
  public:
-  explicit SimGridBackend(SimgridPlatform platform) : platform_(std::move(platform)), wake_up_(sg4::Semaphore::create(0)) {
+  explicit SimGridBackend(SimgridPlatform platform)
+      : platform_(std::move(platform)), wake_up_(sg4::Semaphore::create(0)) {
     on_comm_end([this](const sg4::Activity& comm) { on_end(comm); });
   }
 
@@ -151,8 +152,8 @@ class SimGridBackend final : public change::NetworkBackend {
   bool waiting_ = false;
   std::unordered_map<change::FlowId, Flow> active_;
   std::unordered_map<const sg4::Activity*, change::FlowId> flow_of_comm_;
-  std::vector<change::FlowEnd> ended_;         // to be reported
-  std::vector<sg4::CommPtr> retired_;  // their comms
+  std::vector<change::FlowEnd> ended_;  // to be reported
+  std::vector<sg4::CommPtr> retired_;   // their comms
 };
 
 double smallest_bandwidth(const std::vector<sg4::Link*>& route) {
@@ -268,7 +269,8 @@ void SimGridBackend::wait_until(double until_s) {
 }
 
 std::vector<change::FlowEnd> SimGridBackend::take_ended() {
-  std::sort(ended_.begin(), ended_.end(), [](const change::FlowEnd& a, const change::FlowEnd& b) { return a.flow < b.flow; });
+  std::sort(ended_.begin(), ended_.end(),
+            [](const change::FlowEnd& a, const change::FlowEnd& b) { return a.flow < b.flow; });
   for (change::FlowEnd& end : ended_) end.at_s = now_s_;
   retired_.clear();
   return std::exchange(ended_, {});
@@ -339,7 +341,8 @@ absl::Status with_simgrid(const change::NetworkSpec& spec, const std::function<v
   return status;
 }
 
-absl::Status with_backend(BackendKind kind, const change::NetworkSpec& spec, const std::function<void(change::NetworkBackend&)>& body) {
+absl::Status with_backend(BackendKind kind, const change::NetworkSpec& spec,
+                          const std::function<void(change::NetworkBackend&)>& body) {
   SCALAI_RETURN_IF_ERROR(change::check_network(spec));
   if (kind == BackendKind::kSimGrid) return with_simgrid(spec, body);
   change::MaxMinBackend backend(spec);

@@ -21,6 +21,7 @@ enum class BackendKind { kSimGrid, kMaxMin };
 
 // Builds the back end and calls `body` with it; returns when body returns. With SimGrid, body runs inside an actor, and
 // a process can do this once (SimGrid's engine is a singleton): a second call is a FailedPrecondition error.
-absl::Status with_backend(BackendKind kind, const change::NetworkSpec& spec, const std::function<void(change::NetworkBackend&)>& body);
+absl::Status with_backend(BackendKind kind, const change::NetworkSpec& spec,
+                          const std::function<void(change::NetworkBackend&)>& body);
 
 }  // namespace scalai::sim

@@ -21,7 +21,7 @@ TEST(TrainingShares, HasItsFullPaceAlone) {
   const std::vector<change::LinkRate> left = shares.update();
   EXPECT_EQ(shares.pace(JobId(0)), 1);
   EXPECT_EQ(left, (std::vector<change::LinkRate>{{0, 8}}));  // 2 bytes a second on average
-  EXPECT_EQ(shares.pace(JobId(7)), 1);               // nobody knows it
+  EXPECT_EQ(shares.pace(JobId(7)), 1);                       // nobody knows it
 }
 
 // While it communicates a change takes half of the link: 0.4 s instead of 0.2. Steps take 1.2 s; 2 bytes in these leave

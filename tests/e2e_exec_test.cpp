@@ -71,13 +71,12 @@ TEST_F(Exec, MakesTheSamePlansAtTheSameTimesWithoutWorkers) {
       if (strategy != "reshard" && !in_share(++index, 4)) continue;
       SCOPED_TRACE(scenario + " " + strategy);
       const std::string words = fmt::format("--strategy={}", strategy);
-      const Outcome simulated = scalai(
-          fmt::format("sim {} {} --network=maxmin --out='{}'", scenario_file(scenario), words, path("sim")));
+      const Outcome simulated =
+          scalai(fmt::format("sim {} {} --network=maxmin --out='{}'", scenario_file(scenario), words, path("sim")));
       const Outcome planned = exec(scenario_file(scenario), words + " --plan-only");
       EXPECT_EQ(planned.code, simulated.code == 1 ? 0 : simulated.code) << planned.err << simulated.err;
       if (planned.code == 0) {
-        if (strategy == "reshard")
-          expect_same_plans(files_of(folder_ / "exec/plans"), files_of(folder_ / "sim/plans"));
+        if (strategy == "reshard") expect_same_plans(files_of(folder_ / "exec/plans"), files_of(folder_ / "sim/plans"));
         expect_same_times(summary("exec"), read_all(folder_ / "sim/summary.json"));
       }
       fs::remove_all(path("sim"));

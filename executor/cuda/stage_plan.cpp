@@ -15,7 +15,9 @@ DType wire_of(const BoxCopy& copy) {
   return tensor::size_of(copy.dst.dtype) < tensor::size_of(copy.src.dtype) ? copy.dst.dtype : copy.src.dtype;
 }
 
-int64_t bytes_of(const StagePart& part) { return round_up(part.part.volume() * tensor::size_of(part.wire), kStageAlign); }
+int64_t bytes_of(const StagePart& part) {
+  return round_up(part.part.volume() * tensor::size_of(part.wire), kStageAlign);
+}
 
 void cut(const Box& box, int64_t elements, std::vector<Box>& parts) {
   const int64_t volume = box.volume();
@@ -45,7 +47,8 @@ std::vector<Box> cut_box(const Box& box, int64_t elements) {
 
 int64_t chunk_bytes_for(std::span<const BoxCopy> copies, int64_t room) {
   int64_t total = 0;
-  for (const BoxCopy& copy : copies) total += round_up(copy.part.volume() * tensor::size_of(wire_of(copy)), kStageAlign);
+  for (const BoxCopy& copy : copies)
+    total += round_up(copy.part.volume() * tensor::size_of(wire_of(copy)), kStageAlign);
   const int64_t wanted = std::max(kGoodChunk, round_up(total / kOverlapped, kStageAlign));
   return std::max(kMinChunk, std::min(room, wanted));
 }

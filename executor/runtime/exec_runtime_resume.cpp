@@ -131,8 +131,9 @@ void ExecRuntime::Impl::note(const control::Event& event) {
 absl::Status ExecRuntime::Impl::go_live() {
   if (!std::exchange(replaying_, false)) return absl::OkStatus();
   to_begin_again_ = true;
-  started_ = std::chrono::steady_clock::now() - std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                                    std::chrono::duration<double>(agenda_.now_s() * options_.time_scale));
+  started_ =
+      std::chrono::steady_clock::now() - std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                             std::chrono::duration<double>(agenda_.now_s() * options_.time_scale));
   for (size_t i = 0; i < scenario_.cluster.hosts.size(); ++i) {
     const HostId host(static_cast<int64_t>(i));
     const std::vector<DeviceId> devices = scenario_.cluster.devices_of(host);

@@ -229,8 +229,7 @@ TEST(ExecRuntime, ACheckpointThatNeverCountsLeavesTheOneBeforeIt) {
     const auto* done = std::get_if<control::BackgroundDone>(&event.body);
     if (done != nullptr && done->tag == 2) second_done_s = event.at_s;
   }
-  EXPECT_GT(second_done_s, 22) << "after the loss is known";
-  EXPECT_LT(second_done_s, 26) << "before the state is read";
+  EXPECT_EQ(second_done_s, 0) << "it never arrives";
 }
 
 // A person asks for another size, then for the end: the state of the end is in the last checkpoint.
@@ -325,7 +324,7 @@ TEST(ExecRuntime, AReceiverDiesAfterAnyOfItsRounds) {
   ASSERT_TRUE(whole.report.ok()) << whole.report.status();
   ASSERT_GE(rounds, 5);
   for (int nth = 1; nth <= rounds; ++nth) {
-    SCOPED_TRACE(fmt::format("after round {} of {}", nth, rounds));
+    SCOPED_TRACE(fmt::format("after round {} of {}", nth, rounds.load()));
     const Folder folder;
     const Ran ran = execute(scenario, "reshard", folder.path(),
                             {.deaths = {{.host = 1, .what = "round", .nth = nth, .after = true}}});
@@ -360,7 +359,7 @@ TEST(ExecRuntime, UnderAMemoryCapADeathLeadsBackToWhatCoversIt) {
   ASSERT_GE(rounds, 4);
   EXPECT_EQ(whole.report->jobs[0].lost_steps, 0);
   for (int nth = 1; nth <= rounds; nth += nth < 4 ? 1 : 5) {
-    SCOPED_TRACE(fmt::format("in round {} of {}", nth, rounds));
+    SCOPED_TRACE(fmt::format("in round {} of {}", nth, rounds.load()));
     const Folder folder;
     const Ran ran = execute(scenario, "reshard", folder.path(), {.deaths = {{.host = 0, .what = "round", .nth = nth}}});
     ASSERT_TRUE(ran.report.ok()) << ran.report.status();

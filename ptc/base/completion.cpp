@@ -96,7 +96,8 @@ std::string bash_cases(const Program& program) {
     cases += fmt::format("    {}*) files=1 ;;\n", shell_quoted(name + ":"));
   }
   if (!program.single) {
-    cases += fmt::format("    ':'*) words={} options='--help --version' ;;\n", shell_quoted(joined(command_names(program))));
+    cases +=
+        fmt::format("    ':'*) words={} options='--help --version' ;;\n", shell_quoted(joined(command_names(program))));
   }
   return cases;
 }

@@ -141,7 +141,8 @@ std::string overview_text(const Program& program) {
   for (const Command& command : program.commands) left = std::max(left, columns_of(command.spec.name));
   for (const auto& [name, summary] : program.external) left = std::max(left, columns_of(name));
 
-  std::string out = fmt::format("Usage: {} COMMAND [ARGUMENT…]\n\n{}", program.name, filled_paragraphs(program.summary));
+  std::string out =
+      fmt::format("Usage: {} COMMAND [ARGUMENT…]\n\n{}", program.name, filled_paragraphs(program.summary));
   out += "Commands:\n";
   for (const Command& command : program.commands) out += two_columns(command.spec.name, command.spec.summary, left);
   if (!program.external.empty()) out += "\nCommands of programs installed separately:\n";

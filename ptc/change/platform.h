@@ -19,9 +19,9 @@
 #include <utility>
 #include <vector>
 
+#include "ptc/change/network.h"
 #include "ptc/plan/cluster.h"
 #include "ptc/plan/plan.h"
-#include "ptc/change/network.h"
 
 namespace scalai::change {
 

@@ -153,17 +153,16 @@ std::vector<Stage> stages_of(const Change& change) {
   using What = Stage::What;
   const Costs& costs = change.costs;
   Moves moves = moves_of(change.plan);
-  std::vector<Stage> stages = {
-      {.what = What::kStage,
-       .phase = &PhaseSeconds::stop,
-       .flows_are = "stage",
-       .flows = bulk(change.stage, change.cluster)},
-      {.what = What::kPlan, .phase = &PhaseSeconds::plan, .wait_s = costs.plan_s},
-      {.what = What::kRestart, .phase = &PhaseSeconds::restart, .wait_s = costs.restart_s},
-      {.what = What::kPrepare,
-       .phase = &PhaseSeconds::prepare,
-       .wait_s = plan::allocate_seconds(change.plan, costs.allocate_bytes_per_s),
-       .mark = 0}};
+  std::vector<Stage> stages = {{.what = What::kStage,
+                                .phase = &PhaseSeconds::stop,
+                                .flows_are = "stage",
+                                .flows = bulk(change.stage, change.cluster)},
+                               {.what = What::kPlan, .phase = &PhaseSeconds::plan, .wait_s = costs.plan_s},
+                               {.what = What::kRestart, .phase = &PhaseSeconds::restart, .wait_s = costs.restart_s},
+                               {.what = What::kPrepare,
+                                .phase = &PhaseSeconds::prepare,
+                                .wait_s = plan::allocate_seconds(change.plan, costs.allocate_bytes_per_s),
+                                .mark = 0}};
   if (change.restore) {
     stages.push_back({.what = What::kRestore,
                       .phase = &PhaseSeconds::transfer,

@@ -12,8 +12,12 @@ using plan::Location;
 plan::Cluster small_cluster() {
   plan::Cluster cluster{.name = "small", .storage_read_bytes_per_s = 1e9, .storage_write_bytes_per_s = 1e9};
   for (int h = 0; h < 4; ++h)
-    cluster.hosts.push_back(
-        {.first_device = 2 * h, .gpus = 2, .gpu_link_bytes_per_s = 4e9, .pcie_bytes_per_s = 2e9, .nics = 1, .nic_bytes_per_s = 1e9});
+    cluster.hosts.push_back({.first_device = 2 * h,
+                             .gpus = 2,
+                             .gpu_link_bytes_per_s = 4e9,
+                             .pcie_bytes_per_s = 2e9,
+                             .nics = 1,
+                             .nic_bytes_per_s = 1e9});
   return cluster;
 }
 
@@ -28,7 +32,9 @@ TEST(BulkSeconds, ADeviceIsReachedOverItsPcie) {
   EXPECT_DOUBLE_EQ(bulk_seconds(Flows{{gpu(0), memory(0), 3 * kGB}}, cluster), 1.5);
   // Both directions, and both devices, at once; what goes to one place adds up.
   EXPECT_DOUBLE_EQ(
-      bulk_seconds(Flows{{gpu(0), memory(0), 3 * kGB}, {memory(0), gpu(0), 4 * kGB}, {gpu(1), memory(0), kGB}}, cluster), 2);
+      bulk_seconds(Flows{{gpu(0), memory(0), 3 * kGB}, {memory(0), gpu(0), 4 * kGB}, {gpu(1), memory(0), kGB}},
+                   cluster),
+      2);
   EXPECT_DOUBLE_EQ(bulk_seconds(Flows{{gpu(0), memory(0), 3 * kGB}, {gpu(0), memory(0), kGB}}, cluster), 2);
 }
 
@@ -41,7 +47,8 @@ TEST(BulkSeconds, OtherHostsAreReachedOverTheNics) {
 
 TEST(BulkSeconds, StorageIsSharedByAll) {
   plan::Cluster cluster = small_cluster();
-  EXPECT_DOUBLE_EQ(bulk_seconds(Flows{{gpu(0), Location::storage(), kGB}, {gpu(7), Location::storage(), kGB}}, cluster), 2);
+  EXPECT_DOUBLE_EQ(bulk_seconds(Flows{{gpu(0), Location::storage(), kGB}, {gpu(7), Location::storage(), kGB}}, cluster),
+                   2);
   // Writing does not slow reading; memory to storage is not held up by the host's NICs.
   EXPECT_DOUBLE_EQ(
       bulk_seconds(Flows{{memory(0), Location::storage(), kGB}, {Location::storage(), gpu(0), 3 * kGB}}, cluster), 3);

@@ -31,8 +31,8 @@ Execute grow(Driver& driver) {
 TEST(StagesOf, AreInOrderAndSumUpToTheEstimate) {
   Driver driver("until: \"100s\" planner { round_bytes: \"200kB\" }\n" +
                 testing::job_text("a",
-                                           "gpus: 4 configs { layout: \"tp2,dp2\" step_time: \"1s\" } "
-                                           "configs { layout: \"tp2,pp2,dp2\" step_time: \"600ms\" }") +
+                                  "gpus: 4 configs { layout: \"tp2,dp2\" step_time: \"1s\" } "
+                                  "configs { layout: \"tp2,pp2,dp2\" step_time: \"600ms\" }") +
                 "events { at: \"10s\" resize { gpus: 8 } }\n");
   Execute execute = grow(driver);
   ASSERT_NE(execute.plan, nullptr);

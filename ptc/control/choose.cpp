@@ -54,9 +54,10 @@ double Control::Impl::reading_seconds(const Job& job, const Source& source) cons
 // The change that the runtimes would play (ptc/change), and the steps that a rollback has run again. A narrower model moves
 // fewer bytes, but the choice is the real one's. `whole` is the first source that has all the state, once that is known: it
 // does not depend on the candidate. Skips candidates whose fixed costs alone exceed the horizon; they are never planned.
-std::optional<parallel::Change> Control::Impl::change_to(const Job& job, const std::vector<DeviceId>& usable,
-                                                         const std::vector<std::pair<Source, std::vector<BulkFlow>>>& staged,
-                                                         const parallel::Candidate& candidate, size_t& whole) const {
+std::optional<parallel::Change> Control::Impl::change_to(
+    const Job& job, const std::vector<DeviceId>& usable,
+    const std::vector<std::pair<Source, std::vector<BulkFlow>>>& staged, const parallel::Candidate& candidate,
+    size_t& whole) const {
   if (whole < staged.size()) {
     const double least_s = least_change_s() + reading_seconds(job, staged[whole].first);
     if (least_s >= job.spec->choose->horizon_s) return parallel::Change{.reconfiguration_s = least_s};

@@ -218,9 +218,17 @@ void Control::Impl::on(const DevicesLost& event) {
     forget(job.state);
     if (job.checkpoint) forget(*job.checkpoint);
     if (job.redundant) forget(*job.redundant);
+    // A copy that a device of it, or a host that was to keep some of it, did not live to see never arrives.
     drop_in_flight(job, [&](const Holding& holding) {
       const std::vector<DeviceId>& devices = holding.collection->device_of_rank;
-      return std::any_of(devices.begin(), devices.end(), [&](DeviceId device) { return lost.count(device) != 0; });
+      const auto is_lost = [&](DeviceId device) { return lost.contains(device); };
+      return std::any_of(devices.begin(), devices.end(), is_lost) ||
+             std::any_of(holding.copies.begin(), holding.copies.end(), [&](const collection::ExtraHolder& copy) {
+               const std::vector<DeviceId> own = scenario_.cluster.devices_of(copy.host);
+               return std::any_of(own.begin(), own.end(), is_lost) &&
+                      std::all_of(own.begin(), own.end(),
+                                  [&](DeviceId device) { return is_lost(device) || dead_.contains(device); });
+             });
     });
   }
   const std::string cause = "lost " + device_list(event.devices);

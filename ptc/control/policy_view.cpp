@@ -99,8 +99,7 @@ double PolicyView::change_cost_s(sched::JobId id, int to_gpus) const {
   const auto index = static_cast<size_t>(id.value);
   const JobSpec& spec = scenario_.jobs.at(index);
   const Costs& costs = strategy_.costs;
-  const double fixed_s =
-      change::fixed_seconds(costs, std::max(1, to_gpus)) + costs.transfer_start_s;
+  const double fixed_s = change::fixed_seconds(costs, std::max(1, to_gpus)) + costs.transfer_start_s;
   if (progress_[index].first_start_s == sched::kNever) return fixed_s;  // nothing to move yet
   const plan::Host& host = scenario_.cluster.hosts.front();
   const double card_bytes_per_s = host.nics * host.nic_bytes_per_s;

@@ -13,7 +13,6 @@
 namespace scalai::control {
 namespace {
 
-
 std::string number(double value) { return fmt::format("{:.4g}", value); }
 
 std::string rate(double samples_per_s) { return number(samples_per_s) + " /s"; }

@@ -275,9 +275,7 @@ void build_policy(SchedContext& context) {
 
 sched::ChangeStrategy change_strategy(const std::string& name, const std::vector<CostOverride>& overrides) {
   const Strategy strategy = find_strategy(name, overrides).value();
-  return {.planner = strategy.planner,
-          .from_checkpoint = strategy.from_checkpoint,
-          .costs = strategy.costs};
+  return {.planner = strategy.planner, .from_checkpoint = strategy.from_checkpoint, .costs = strategy.costs};
 }
 
 void build_changes(SchedContext& context) {

@@ -14,7 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-
 Json head_json(const ReportHead& head, const char* kind) {
   return {{"schema_version", 1},
           {"version", kVersion},

@@ -9,10 +9,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ptc/change/network.h"
 #include "ptc/parallel/schedule.h"
 #include "sim/internal/iteration_graph.h"
 #include "sim/iteration.h"
-#include "ptc/change/network.h"
 
 namespace scalai::sim {
 

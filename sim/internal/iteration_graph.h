@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "sim/iteration.h"
 #include "ptc/change/network.h"
 #include "ptc/change/platform.h"
+#include "sim/iteration.h"
 
 namespace scalai::sim {
 

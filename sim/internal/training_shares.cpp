@@ -12,7 +12,6 @@ namespace {
 constexpr double kUnbounded = std::numeric_limits<double>::max();
 constexpr double kLeast = 1e-9;  // of a link: only rounding leaves less
 
-
 }  // namespace
 
 TrainingShares::TrainingShares(const std::vector<double>& capacities)

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "ptc/sched/job.h"
 #include "ptc/change/maxmin.h"
+#include "ptc/sched/job.h"
 
 namespace scalai::sim {
 

@@ -152,9 +152,8 @@ class ExecRuntime::Impl {
   bool involves_dead(const Execution& execution) const {
     const std::vector<DeviceId>& sources = execution.command.plan->src_devices;
     return any_dead(execution.command.plan->dst_devices) ||
-           std::any_of(sources.begin(), sources.end(), [&](DeviceId device) {
-             return agenda_.dead(device) && !execution.known_dead.contains(device);
-           });
+           std::any_of(sources.begin(), sources.end(),
+                       [&](DeviceId device) { return agenda_.dead(device) && !execution.known_dead.contains(device); });
   }
 
   const control::Scenario& scenario_;
@@ -172,7 +171,7 @@ class ExecRuntime::Impl {
   std::deque<Agenda::Happening> pending_;  // that wait until what was heard before them is dealt with
   std::vector<JobState> jobs_;
   std::deque<control::Event> ready_;
-  int64_t losses_ = 0;                 // workers lost so far
+  int64_t losses_ = 0;  // workers lost so far
   // Going on after an earlier controller:
   bool replaying_ = false;  // tells its events
   size_t next_past_ = 0;

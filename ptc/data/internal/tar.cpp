@@ -185,7 +185,8 @@ absl::StatusOr<std::optional<TarMember>> TarScanner::next() {
     member.regular = file && !member.name.ends_with('/');
     if (!member.regular) member.bytes = 0;
     if (member.bytes > scanner_.remaining() || padded(member.bytes) > scanner_.remaining()) {
-      return error(fmt::format("member {}: the file was cut inside its {} bytes", shown_name(member.name), member.bytes));
+      return error(
+          fmt::format("member {}: the file was cut inside its {} bytes", shown_name(member.name), member.bytes));
     }
     scanner_.skip(padded(member.bytes));
     member.end = scanner_.position();

@@ -44,8 +44,7 @@ class ChangeStagesTest : public ::testing::Test {
 
 TEST_F(ChangeStagesTest, CostsOfTheStrategyAreInTheirPlaces) {
   const ChangeStrategy strategy{
-      .costs = {
-          .plan_s = 1, .restart_s = 2, .verify_bytes_per_s = 1e9, .communicator_s = 7, .transfer_start_s = 0.5}};
+      .costs = {.plan_s = 1, .restart_s = 2, .verify_bytes_per_s = 1e9, .communicator_s = 7, .transfer_start_s = 0.5}};
   const auto planned = plan(strategy, "tp4", "tp4,dp2");
   const std::vector<ChangeStage>& stages = planned.shape->stages;
   ASSERT_EQ(stages.size(), 3U);

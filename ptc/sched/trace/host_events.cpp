@@ -14,7 +14,6 @@ namespace {
 constexpr Bounds kMilliseconds{0, 1e14};
 constexpr Bounds kHostCount{0, 100000};
 
-
 // "time_ms,add|remove,nodeN"
 void read_change(Csv& csv, double& last_s, Reading& reading) {
   csv.set_header({"time_ms", "event", "node"});

@@ -48,7 +48,8 @@ std::string design_of(const std::string& system) {
   return system == "bamboo" ? "redundancy" : "templates";
 }
 
-absl::StatusOr<RecoveryResult> replay(const std::string& data, const OobleckReference& reference, const HostTrace& hosts) {
+absl::StatusOr<RecoveryResult> replay(const std::string& data, const OobleckReference& reference,
+                                      const HostTrace& hosts) {
   RecoveryRequest request;
   request.design = design_of(reference.system);
   request.set = {"model=" + reference.model};

@@ -14,7 +14,7 @@
 namespace scalai::sched {
 namespace {
 
-constexpr int kMostNodes = 16;  // of scalability.csv
+constexpr int kMostNodes = 16;      // of scalability.csv
 constexpr double kRounding = 1e-8;  // for ceilings of quotients, as in the authors' simulator
 
 int64_t ceiling(double value) { return static_cast<int64_t>(std::ceil(value - kRounding)); }
