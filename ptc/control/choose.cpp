@@ -91,7 +91,7 @@ std::optional<parallel::Change> Control::Impl::change_to(
     const double rerun_s = static_cast<double>(job.state.step - source.holding.step) * candidate.time.step_s;
     return parallel::Change{.reconfiguration_s = change::estimate(change, job.spec->state_ratio).total() + rerun_s,
                             .bytes_between_hosts = plan.bytes.cross_host,
-                            .bytes_moved = plan.bytes.same_host + plan.bytes.cross_host + plan.bytes.from_storage};
+                            .bytes_moved = plan.bytes.moved() + plan.bytes.from_storage};
   }
   return std::nullopt;
 }
