@@ -6,7 +6,7 @@ set(SCALAI_OPTIMISED_source "")
 set(SCALAI_OPTIMISED_cold $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
 set(SCALAI_OPTIMISED_test $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-Og>)
 
-# What every target uses, so that one precompiled header fits all.
+# Libraries of every target, so that one precompiled header fits all.
 target_link_libraries(scalai_flags INTERFACE fmt::fmt absl::status absl::statusor Threads::Threads)
 target_compile_options(scalai_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-pthread>)
 
@@ -36,11 +36,14 @@ if(SCALAI_PCH)
   endforeach()
 endif()
 
-# scalai_compile(TARGET source|cold|test [ALONE x.cpp …]): how its sources become units. Those that are ALONE, because
-# their libraries' macros disturb others, are units of their own.
+# scalai_compile(TARGET source|cold|test [BATCH 3] [ALONE x.cpp …]): how its sources become units: ten files each, or BATCH.
+# Those that are ALONE, because their libraries' macros disturb others, are units of their own.
 function(scalai_compile target kind)
-  cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${SCALAI_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+  cmake_parse_arguments(ARG "" "BATCH" "ALONE" ${ARGN})
+  if(NOT ARG_BATCH)
+    set(ARG_BATCH 10)
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${SCALAI_UNITY} UNITY_BUILD_BATCH_SIZE ${ARG_BATCH})
   set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_compile_options(${target} PRIVATE ${SCALAI_OPTIMISED_${kind}})
   if(SCALAI_PCH)
@@ -48,18 +51,21 @@ function(scalai_compile target kind)
   endif()
 endfunction()
 
-# scalai_library(NAME ptc_tensor SRCS box.cpp … DEPS ptc_base … PRIVATE_DEPS PkgConfig::XXHASH … [ALONE x.cpp …] [COLD])
+# scalai_library(NAME ptc_tensor SRCS box.cpp … DEPS ptc_base … PRIVATE_DEPS PkgConfig::XXHASH … [ALONE x.cpp …] [COLD]
+#                [BATCH 3])
 # COLD: reads, decides or prints; nobody waits for it.
 function(scalai_library)
-  cmake_parse_arguments(ARG "COLD" "NAME" "SRCS;DEPS;PRIVATE_DEPS;ALONE" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "NAME;BATCH" "SRCS;DEPS;PRIVATE_DEPS;ALONE" ${ARGN})
   add_library(${ARG_NAME} STATIC ${ARG_SRCS})
   if(ARG_COLD)
-    scalai_compile(${ARG_NAME} cold ALONE ${ARG_ALONE})
+    scalai_compile(${ARG_NAME} cold BATCH ${ARG_BATCH} ALONE ${ARG_ALONE})
   else()
-    scalai_compile(${ARG_NAME} source ALONE ${ARG_ALONE})
+    scalai_compile(${ARG_NAME} source BATCH ${ARG_BATCH} ALONE ${ARG_ALONE})
   endif()
-  target_link_libraries(${ARG_NAME} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS} scalai_flags)
-  target_include_directories(${ARG_NAME} PUBLIC "${CMAKE_SOURCE_DIR}")
+  target_link_libraries(${ARG_NAME}
+    PUBLIC ${ARG_DEPS} fmt::fmt absl::status absl::statusor Threads::Threads
+    PRIVATE ${ARG_PRIVATE_DEPS} $<BUILD_INTERFACE:scalai_flags>)
+  target_include_directories(${ARG_NAME} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
 endfunction()
 
 # scalai_cuda_library(NAME scalai_exec_kernels SRCS kernels.cu … DEPS …); call it only with SCALAI_WITH_CUDA.

@@ -1,14 +1,15 @@
 #pragma once
-// One training step in virtual time: every rank works through its stage's slots, collectives and messages are flows that
-// share links with each other and with those of other jobs. What a slot costs and what runs beside what is in
-// ptc/parallel/step_time.h (StepParts); where nothing contends the result is that of its closed form.
+// One training step in virtual time. Every rank works through the slots of its pipeline stage; collectives and messages
+// are flows, and flows of all jobs share links. ptc/parallel/step_time.h (StepParts) defines the cost and the overlap
+// of the parts. Without contention the result equals the closed form there. Free functions; any thread.
 //
-// A collective is one flow a rank, to the next member of the group over the link that bounds it (in its host, or to the
-// next host's member), after all members have arrived and the latency has passed; it ends for all when the last flow
-// does. A message is a flow to the rank of the neighbouring stage. Links of 0 latency, exact max-min shares.
+// A collective is one flow per rank to the next member of its group, over the link that bounds it (inside the host, or
+// to the member on the next host). It starts after all members have arrived and the latency has passed; it ends for all
+// members with its last flow. A message is a flow to the rank of the neighbouring stage. Links have latency 0 and exact
+// max-min shares.
 //
-// Ranks that do the same at the same time are simulated once (symmetry.h): the flows of a class of ranks are one flow
-// that weighs on a link as many times as there are such flows on each link of its class.
+// Symmetric ranks are simulated once (internal/iteration_graph.h): one flow stands for all flows of its class and loads
+// each link with the number of these flows on a link of its class.
 
 #include <cstdint>
 #include <span>
@@ -21,44 +22,47 @@
 
 namespace scalai::sim {
 
-// One job that trains. Refers to its parts: for arguments only.
+// One training job. Holds references: valid only while its parts live; use it for arguments.
 struct IterationJob {
   const collection::ParallelConfig& config;
   parallel::Schedule schedule = parallel::Schedule::kOneFOneB;
   std::span<const DeviceId> devices;           // in rank order
-  std::span<const parallel::StepParts> parts;  // at least one; alike in micro_batches, overlapped and sends_hidden
-  std::span<const int> parts_of_rank = {};     // index into parts of each rank (GPUs of different speed); empty = all 0
+  std::span<const parallel::StepParts> parts;  // at least one; equal micro_batches, overlapped and sends_hidden
+  std::span<const int> parts_of_rank = {};     // index into parts, by rank (GPUs of different speed); empty = all 0
 };
 
 struct IterationOptions {
-  bool fold = true;   // false: every rank and link by itself
-  int min_steps = 2;  // after the first, which fills pipelines
+  bool fold = true;   // false: simulate every rank and link
+  int min_steps = 2;  // steps after the first one, which fills the pipelines
   int max_steps = 12;
-  // Of jobs that share links. Those whose third step is not over by then are measured over the slots they have done.
+  // Limit for jobs that share links. A job with less than three steps by then is measured by its completed slots.
   int64_t max_events = 4'000'000;
-  // More are simulated as fewer, and what they take follows: see simulate_iterations. 0: as many as there are.
+  // Larger numbers of micro-batches are extrapolated from simulations with fewer, see simulate_iterations. 0: never.
   int most_micro_batches = 64;
 };
 
 struct IterationResult {
-  // Of each job, while all train: the length of a step in steady state; infinity when one of its flows needs a link that
+  // By job, while all of them train: seconds of a step in steady state; infinity if one of its flows needs a link that
   // is down.
   std::vector<double> step_s;
-  int64_t units = 0;   // classes of ranks that were simulated
-  int64_t flows = 0;   // started
-  int64_t events = 0;  // ends of flows, timers
+  int64_t units = 0;   // simulated classes of ranks
+  int64_t flows = 0;   // started flows
+  int64_t events = 0;  // ends of flows and timers
 };
 
-// Many micro-batches: a job by itself takes so much more for each further pp of them once pipelines and what runs beside
-// them are steady. Three numbers of micro-batches, pp or more apart, whose steps lie on a line tell how much; they double
-// until that is so, up to 4,096. Of jobs that share links each takes longer by the factor by which its shortened step does.
+// Steady-state step times, on the max-min solver of ptc/change. `capacities`: bytes/s of the platform's links, in its
+// order, 0 = down; empty = the platform's values. All arguments are used only during the call. CHECK: one device per
+// rank; pp stages in `parts`.
 //
-// On our max-min solver. `capacities`: of the platform's links, in its order, 0 = down; empty = as the platform says.
-// CHECK: as many devices as ranks, parts as many stages as pp.
+// Extrapolation of many micro-batches. A job alone is simulated with three numbers of micro-batches that differ by
+// multiples of pp. If the three step times lie on a line, its slope gives the longer step; otherwise the numbers
+// double, up to 4,096. For jobs that share links, the step time of the shortened jobs is scaled by (whole step /
+// shortened step) of each job alone.
 IterationResult simulate_iterations(const change::Platform& platform, std::span<const double> capacities,
                                     std::span<const IterationJob> jobs, const IterationOptions& options = {});
 
-// The same without folding on any back end that was made of the platform's spec.
+// The same without folding and extrapolation, on any back end built from the platform's spec. CHECK: no flow needs a
+// link that is down.
 IterationResult simulate_iterations_on(change::NetworkBackend& network, const change::Platform& platform,
                                        std::span<const IterationJob> jobs, const IterationOptions& options = {});
 

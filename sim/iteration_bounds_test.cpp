@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "sim/internal/iteration_fixture.h"
 #include "sim/iteration.h"
+#include "sim/testing/iteration_fixture.h"
 
 namespace scalai::sim {
 namespace {
@@ -63,7 +63,7 @@ TEST(IterationBounds, ABillionMicroBatchesAreNoMoreWork) {
 
 // One trains a thousand steps while the other does one: it is measured over what it does in the time that there is.
 TEST(IterationBounds, JobsOfVeryDifferentLengthEnd) {
-  const plan::Cluster cluster = small_cluster();
+  const cluster::Cluster cluster = small_cluster();
   const change::Platform platform(cluster);
   const ParallelConfig config = layout("dp2");
   StepParts quick = plain_parts(config, 1, 0.001, 0.002), slow = plain_parts(config, 100'000, 1, 2);

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/internal/iteration_fixture.h"
+#include "sim/testing/iteration_fixture.h"
 
 namespace scalai::sim {
 namespace {
@@ -19,7 +19,7 @@ Communication traffic(Communication::Link link) { return {.link = link, .latency
 
 // A job with traffic of every kind, on hosts of 4 GPUs with a card each.
 struct Setting {
-  plan::Cluster cluster;
+  cluster::Cluster cluster;
   change::Platform platform;
   collection::ParallelConfig config;
   StepParts parts;
@@ -112,7 +112,7 @@ TEST(IterationGraph, OneSlowRankIsAClassOfItsOwn) {
 
 // Without links to tell them apart: who gets messages from a slow rank is not like who gets them from others.
 TEST(IterationGraph, NeighboursOfASlowRankAreClassesOfTheirOwn) {
-  const plan::Cluster cluster = testing::ideal_cluster(3, 2);
+  const cluster::Cluster cluster = testing::ideal_cluster(3, 2);
   const change::Platform platform(cluster);
   const collection::ParallelConfig config = layout("pp3,dp2");
   const StepParts parts = plain_parts(config, 3, 1, 1);
@@ -127,7 +127,7 @@ TEST(IterationGraph, NeighboursOfASlowRankAreClassesOfTheirOwn) {
 // Four replicas on one host send over one card each to the next host, over one spine: weights count them.
 TEST(IterationGraph, WeightsCountFlowsOnSharedLinks) {
   Setting setting("tp1,dp8", 2);
-  setting.cluster.fabric = plan::FabricKind::kStar;
+  setting.cluster.fabric = cluster::FabricKind::kStar;
   setting.cluster.backbone_bytes_per_s = 3;
   const change::Platform platform(setting.cluster);
   const IterationJob job{.config = setting.config, .devices = setting.devices, .parts = {&setting.parts, 1}};

@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "sim/internal/iteration_fixture.h"
 #include "sim/simgrid_backend.h"
+#include "sim/testing/iteration_fixture.h"
 
 namespace scalai::sim {
 namespace {
@@ -25,9 +25,9 @@ struct Job {
   std::vector<DeviceId> devices;
 };
 
-plan::Cluster cluster() {
-  plan::Cluster made = testing::cluster_of("h100-80g", 4, {.gpus = 4, .nics = 2, .nic_bytes_per_s = 40e9});
-  made.fabric = plan::FabricKind::kLeafSpine;
+cluster::Cluster cluster() {
+  cluster::Cluster made = testing::cluster_of("h100-80g", 4, {.gpus = 4, .nics = 2, .nic_bytes_per_s = 40e9});
+  made.fabric = cluster::FabricKind::kLeafSpine;
   made.leaf_hosts = 2;
   made.oversubscription = 2;
   return made;
@@ -78,7 +78,7 @@ std::vector<IterationJob> views_of(const std::vector<Job>& jobs) {
 }
 
 TEST(IterationOnSimGrid, IsTheSameAsOnOurSolver) {
-  const plan::Cluster four_hosts = cluster();
+  const cluster::Cluster four_hosts = cluster();
   const change::Platform platform(four_hosts);
   const std::vector<std::vector<Job>> all = groups();
   std::vector<std::vector<double>> on_simgrid;

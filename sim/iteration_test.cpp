@@ -7,7 +7,7 @@
 
 #include "ptc/base/random.h"
 #include "ptc/parallel/schedule.h"
-#include "sim/internal/iteration_fixture.h"
+#include "sim/testing/iteration_fixture.h"
 
 namespace scalai::sim {
 namespace {
@@ -33,7 +33,7 @@ ParallelConfig pipeline(int pp, int vpp = 1) { return {.pp = pp, .vpp = vpp}; }
 TEST(Iteration, BubbleIsTheClosedFormOnAnIdealNetwork) {
   for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB}) {
     for (const int pp : {1, 2, 3, 4, 8}) {
-      const plan::Cluster cluster = ideal_cluster(pp, 1);
+      const cluster::Cluster cluster = ideal_cluster(pp, 1);
       for (const int vpp : {1, 2, 4}) {
         if (pp == 1 && vpp > 1) continue;
         for (const int m : {pp, 2 * pp, 5 * pp}) {
@@ -140,7 +140,7 @@ TEST(Iteration, OptimizersWaitForAllStages) {
 }
 
 TEST(Iteration, AJobThatNeedsALinkThatIsDownDoesNotTrain) {
-  const plan::Cluster cluster = small_cluster();
+  const cluster::Cluster cluster = small_cluster();
   const change::Platform platform(cluster);
   const ParallelConfig config = layout("tp2");
   StepParts parts = plain_parts(config, 2, 1, 2);
@@ -159,7 +159,7 @@ TEST(Iteration, AJobThatNeedsALinkThatIsDownDoesNotTrain) {
 
 // Two jobs share each host's card; one of them cannot reach it.
 TEST(Iteration, OthersHaveTheLinksOfAJobThatStoppedToThemselves) {
-  plan::Cluster cluster = cluster_of("h100-80g", 2, {.gpus = 2, .nics = 1, .nic_bytes_per_s = 10});
+  cluster::Cluster cluster = cluster_of("h100-80g", 2, {.gpus = 2, .nics = 1, .nic_bytes_per_s = 10});
   const change::Platform platform(cluster);
   const ParallelConfig config = layout("dp2");
   StepParts parts = plain_parts(config, 1, 1, 2);
@@ -187,7 +187,7 @@ TEST(Iteration, RingsOverUnevenHostsCrossWithTheFewerOnes) {
 // --- slow GPUs ------------------------------------------------------------------------------------------------------
 
 // A step with one rank `times` slower than the others.
-double step_with_straggler(const plan::Cluster& cluster, const ParallelConfig& config, const StepParts& parts,
+double step_with_straggler(const cluster::Cluster& cluster, const ParallelConfig& config, const StepParts& parts,
                            double times, int rank) {
   StepParts slow = parts;
   for (StageWork& stage : slow.stages) {
@@ -228,8 +228,8 @@ TEST(Iteration, ASlowStageSetsThePace) {
 
 // Two jobs whose replicas sum gradients across two leaves, or inside one host each.
 std::vector<double> two_jobs(bool same_fabric) {
-  plan::Cluster cluster = cluster_of("h100-80g", 4, {.gpus = 2, .nics = 2, .nic_bytes_per_s = 10});
-  cluster.fabric = plan::FabricKind::kLeafSpine;
+  cluster::Cluster cluster = cluster_of("h100-80g", 4, {.gpus = 2, .nics = 2, .nic_bytes_per_s = 10});
+  cluster.fabric = cluster::FabricKind::kLeafSpine;
   cluster.leaf_hosts = 2;
   cluster.oversubscription = 4;  // 40 B/s of cards a leaf, 10 B/s up
   const change::Platform platform(cluster);
@@ -252,7 +252,7 @@ TEST(Iteration, JobsThatShareAFabricSlowEachOther) {
 
 // A chain: the first and the third job share no link, but both share one with the second. A fourth one meets nobody.
 TEST(Iteration, JobsThatMeetNobodyAreTheSameToTheLastBit) {
-  const plan::Cluster cluster = cluster_of("h100-80g", 6, {.gpus = 2, .nics = 1, .nic_bytes_per_s = 10});
+  const cluster::Cluster cluster = cluster_of("h100-80g", 6, {.gpus = 2, .nics = 1, .nic_bytes_per_s = 10});
   const change::Platform platform(cluster);
   const ParallelConfig config = layout("dp2");
   StepParts parts = plain_parts(config, 3, 0.1, 0.23);
@@ -273,8 +273,8 @@ TEST(Iteration, JobsThatMeetNobodyAreTheSameToTheLastBit) {
 
 // Of different lengths: the fabric is shared for a part of the longer job's time only.
 TEST(Iteration, JobsOfDifferentLengthMeetNowAndThen) {
-  plan::Cluster cluster = cluster_of("h100-80g", 2, {.gpus = 2, .nics = 1, .nic_bytes_per_s = 10});
-  for (plan::Host& host : cluster.hosts) host.pcie_bytes_per_s = 0;
+  cluster::Cluster cluster = cluster_of("h100-80g", 2, {.gpus = 2, .nics = 1, .nic_bytes_per_s = 10});
+  for (cluster::Host& host : cluster.hosts) host.pcie_bytes_per_s = 0;
   const change::Platform platform(cluster);
   const ParallelConfig config = layout("dp2");
   std::vector<StepParts> parts = {plain_parts(config, 1, 1, 2), plain_parts(config, 1, 7, 14)};
@@ -293,7 +293,7 @@ TEST(Iteration, JobsOfDifferentLengthMeetNowAndThen) {
 
 // A random small cluster with jobs of random layouts, parts, stragglers and degraded links on it.
 struct RandomCase {
-  plan::Cluster cluster;
+  cluster::Cluster cluster;
   std::vector<double> capacities;
   struct Job {
     ParallelConfig config;
@@ -380,12 +380,12 @@ RandomCase random_case(uint64_t seed, int jobs) {
   RandomCase made;
   const int gpus = random.below(2) == 0 ? 4 : 2, hosts = 8 * jobs / gpus;
   made.cluster = cluster_of("h100-80g", hosts, {.gpus = gpus, .nics = gpus / 2, .nic_bytes_per_s = 20});
-  for (plan::Host& host : made.cluster.hosts) {
+  for (cluster::Host& host : made.cluster.hosts) {
     host.gpu_link_bytes_per_s = 100;
     host.pcie_bytes_per_s = 30;
   }
   if (random.below(2) == 0) {
-    made.cluster.fabric = plan::FabricKind::kLeafSpine;
+    made.cluster.fabric = cluster::FabricKind::kLeafSpine;
     made.cluster.leaf_hosts = 2;
     made.cluster.oversubscription = 2;
   }
@@ -433,7 +433,7 @@ TEST(IterationSymmetry, ALargeJobFoldsToItsStages) {
     stage.send = between(1e8);
     stage.gradients = between(1e9);
   }
-  const plan::Cluster cluster = cluster_of("h100-80g", 2048);
+  const cluster::Cluster cluster = cluster_of("h100-80g", 2048);
   const change::Platform platform(cluster);
   const std::vector<DeviceId> devices = devices_from(0, config.world());
   const IterationJob job{.config = config, .devices = devices, .parts = {&parts, 1}};

@@ -14,17 +14,17 @@
 #include <map>
 
 #include "ptc/base/random.h"
-#include "ptc/control/report.h"
+#include "ptc/report/report.h"
 #include "ptc/sched/policies/catalogue.h"
-#include "sim/internal/simulation.h"
+#include "sim/testing/simulation.h"
 
 namespace scalai::sim {
 namespace {
 
 namespace fs = std::filesystem;
 using control::RunReport;
-using control::Scenario;
 using control::testing::job_text;
+using scenario::Scenario;
 
 constexpr double kRounding = 1e-6;
 
@@ -104,9 +104,9 @@ std::map<int, std::vector<Interval>> outages(const RunReport& report) {
     if (lost == nullptr) continue;
     for (const DeviceId device : lost->devices) {
       double back_s = report.end_s;
-      for (const control::ScenarioEvent& scripted : report.scenario->events) {
-        const auto* repair = std::get_if<control::Repair>(&scripted.what);
-        const double at_s = std::get<control::AtTime>(scripted.when).at_s;
+      for (const scenario::ScenarioEvent& scripted : report.scenario->events) {
+        const auto* repair = std::get_if<scenario::Repair>(&scripted.what);
+        const double at_s = std::get<scenario::AtTime>(scripted.when).at_s;
         const bool named = repair != nullptr &&
                            std::find(repair->devices.begin(), repair->devices.end(), device) != repair->devices.end();
         if (named && at_s >= lost->failed_at_s) back_s = std::min(back_s, at_s);
@@ -159,7 +159,7 @@ void expect_all_jobs_end(const RunReport& report, bool may_refuse) {
   }
 }
 
-void expect_replayable(const Scenario& scenario, const control::Strategy& strategy, const RunReport& report) {
+void expect_replayable(const Scenario& scenario, const scenario::Strategy& strategy, const RunReport& report) {
   const parallel::AnalyticStepTime step_time;
   control::Control control(scenario, strategy, step_time);
   for (const control::Event& event : report.events) control.step(event);
@@ -167,7 +167,7 @@ void expect_replayable(const Scenario& scenario, const control::Strategy& strate
   for (size_t i = 0; i < report.plans.size(); ++i) EXPECT_EQ(control.plans()[i]->digest, report.plans[i]->digest);
 }
 
-absl::StatusOr<RunReport> run(const Scenario& scenario, const control::Strategy& strategy, bool despite = false) {
+absl::StatusOr<RunReport> run(const Scenario& scenario, const scenario::Strategy& strategy, bool despite = false) {
   const change::Platform platform(scenario.cluster);
   absl::StatusOr<RunReport> report = absl::InternalError("did not run");
   const absl::Status status = with_backend(BackendKind::kMaxMin, platform.spec(), [&](change::NetworkBackend& backend) {
@@ -201,7 +201,7 @@ TEST_P(EveryPolicy, KeepsTheRulesInRandomScenarios) {
     SCOPED_TRACE(fmt::format("seed {}, strategy {}\n{}", seed, name, text));
     const absl::StatusOr<Scenario> scenario = control::testing::scenario_of(text);
     ASSERT_TRUE(scenario.ok()) << message_of(scenario.status());
-    const control::Strategy strategy = control::find_strategy(name, scenario->costs).value();
+    const scenario::Strategy strategy = scenario::find_strategy(name, scenario->costs).value();
     const absl::StatusOr<RunReport> report = run(*scenario, strategy);
     if (absl::IsInvalidArgument(report.status())) {  // it says that it cannot serve such a cluster or such jobs
       EXPECT_FALSE(message_of(report.status()).empty());
@@ -214,7 +214,7 @@ TEST_P(EveryPolicy, KeepsTheRulesInRandomScenarios) {
     expect_replayable(*scenario, strategy, *report);
     if (seed % 3 == 0) {
       const auto again = run(*scenario, strategy);
-      EXPECT_EQ(control::summary_json(*report), control::summary_json(*again));
+      EXPECT_EQ(report::summary_json(*report), report::summary_json(*again));
     }
     for (const control::JobRecord& job : report->jobs) changes += static_cast<int64_t>(job.reconfigurations.size());
     if (::testing::Test::HasFailure()) return;
@@ -257,14 +257,14 @@ class ProgramPolicy : public ::testing::Test {
 TEST_F(ProgramPolicy, DecidesAndIsNotNeededForAReplay) {
   const absl::StatusOr<Scenario> scenario = control::testing::scenario_of(three_jobs(kProgram));
   ASSERT_TRUE(scenario.ok()) << message_of(scenario.status());
-  const control::Strategy strategy = control::find_strategy("reshard", {}).value();
+  const scenario::Strategy strategy = scenario::find_strategy("reshard", {}).value();
   absl::StatusOr<RunReport> report = run(*scenario, strategy);
   ASSERT_TRUE(report.ok()) << message_of(report.status());
   report->runtime = "sim";
   expect_all_jobs_end(*report, false);
   EXPECT_EQ(report->jobs[0].schedule->preemptions, 1) << "the short one goes first";
   EXPECT_LT(report->jobs[1].schedule->waited_s, 20);
-  ASSERT_TRUE(control::write_report(*report, {}, folder_.string()).ok());
+  ASSERT_TRUE(report::write_report(*report, {}, folder_.string()).ok());
   std::ofstream(folder_ / "tiny.json") << control::testing::kTinyModel;  // what the scenario names
   const auto replayed = control::replay(folder_.string());
   ASSERT_TRUE(replayed.ok()) << message_of(replayed.status());
@@ -286,7 +286,7 @@ TEST_F(ProgramPolicy, ThatFailsMidwayLeavesAReport) {
   const std::string some = fmt::format("sed -u 4q | {}; exit 7", kProgram);  // three answers, then it is gone
   const absl::StatusOr<Scenario> scenario = control::testing::scenario_of(three_jobs(some));
   ASSERT_TRUE(scenario.ok()) << message_of(scenario.status());
-  const control::Strategy strategy = control::find_strategy("reshard", {}).value();
+  const scenario::Strategy strategy = scenario::find_strategy("reshard", {}).value();
   EXPECT_FALSE(run(*scenario, strategy).ok()) << "unless it is asked for";
   const absl::StatusOr<RunReport> report = run(*scenario, strategy, true);
   ASSERT_TRUE(report.ok()) << message_of(report.status());
@@ -296,7 +296,7 @@ TEST_F(ProgramPolicy, ThatFailsMidwayLeavesAReport) {
 }
 
 TEST_F(ProgramPolicy, ThatGoesWrongEndsTheRun) {
-  const control::Strategy strategy = control::find_strategy("reshard", {}).value();
+  const scenario::Strategy strategy = scenario::find_strategy("reshard", {}).value();
   for (const std::string command : {"exit 3", "echo nonsense"}) {
     const absl::StatusOr<Scenario> scenario = control::testing::scenario_of(three_jobs(command));
     ASSERT_TRUE(scenario.ok()) << message_of(scenario.status());

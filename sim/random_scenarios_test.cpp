@@ -9,16 +9,16 @@
 #include <set>
 
 #include "ptc/base/random.h"
-#include "ptc/control/report.h"
-#include "sim/internal/simulation.h"
+#include "ptc/report/report.h"
+#include "sim/testing/simulation.h"
 
 namespace scalai::sim {
 namespace random_scenarios_test {
 
 using control::JobSpan;
 using control::RunReport;
-using control::Scenario;
 using control::testing::job_text;
+using scenario::Scenario;
 
 constexpr double kRounding = 1e-6;
 
@@ -192,7 +192,7 @@ void expect_separate_spans(const RunReport& report) {
 void expect_sound_transfers(const RunReport& report) {
   const control::Recorder& recorder = report.recorder;
   for (const control::LinkSample& sample : recorder.link_samples) {
-    const plan::NamedLink& link = recorder.links[static_cast<size_t>(sample.link)];
+    const cluster::NamedLink& link = recorder.links[static_cast<size_t>(sample.link)];
     ASSERT_LE(sample.bytes_per_s, link.bandwidth_bytes_per_s * (1 + kRounding)) << link.name << " at " << sample.at_s;
     ASSERT_GE(sample.bytes_per_s, 0) << link.name;
   }
@@ -217,7 +217,7 @@ void expect_staged(const control::Command& command) {
   }
 }
 
-void expect_replayable(const Scenario& scenario, const control::Strategy& strategy, const RunReport& report) {
+void expect_replayable(const Scenario& scenario, const scenario::Strategy& strategy, const RunReport& report) {
   const parallel::AnalyticStepTime step_time;
   control::Control control(scenario, strategy, step_time);
   for (const control::Event& event : report.events) control.step(event);
@@ -233,7 +233,7 @@ int64_t scenario_count() {
 }
 
 TEST(RandomScenarios, KeepTheirInvariants) {
-  const std::vector<std::string> names = control::strategy_names();
+  const std::vector<std::string> names = scenario::strategy_names();
   std::map<std::string, int> states;
   for (int64_t seed = 1; seed <= scenario_count(); ++seed) {
     const std::string text = Writer(static_cast<uint64_t>(seed)).scenario();
@@ -241,14 +241,14 @@ TEST(RandomScenarios, KeepTheirInvariants) {
     SCOPED_TRACE(fmt::format("seed {}, strategy {}\n{}", seed, name, text));
     const absl::StatusOr<Scenario> scenario = control::testing::scenario_of(text);
     ASSERT_TRUE(scenario.ok()) << message_of(scenario.status());
-    const control::Strategy strategy = control::find_strategy(name, scenario->costs).value();
+    const scenario::Strategy strategy = scenario::find_strategy(name, scenario->costs).value();
     const RunReport report = testing::simulate(*scenario, strategy, expect_staged);
     expect_balanced_books(report);
     expect_separate_spans(report);
     expect_sound_transfers(report);
     expect_replayable(*scenario, strategy, report);
     if (seed % 4 == 0) {
-      EXPECT_EQ(control::summary_json(report), control::summary_json(testing::simulate(*scenario, strategy)));
+      EXPECT_EQ(report::summary_json(report), report::summary_json(testing::simulate(*scenario, strategy)));
     }
     for (const control::JobRecord& job : report.jobs) ++states[job.state];
     if (::testing::Test::HasFailure()) return;

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "ptc/parallel/search.h"
-#include "sim/internal/iteration_fixture.h"
 #include "sim/simulated_step_time.h"
+#include "sim/testing/iteration_fixture.h"
 
 namespace scalai::sim {
 namespace {
@@ -104,7 +104,7 @@ class AllConfigurations {
 };
 
 double simulated_s(const ModelShape& model, const collection::ParallelConfig& config, const Training& training,
-                   const change::Platform& platform, const plan::Cluster& cluster) {
+                   const change::Platform& platform, const cluster::Cluster& cluster) {
   const std::vector<DeviceId> devices = testing::devices_from(0, config.world());
   const parallel::StepParts parts =
       parallel::step_parts({model, config, training}, parallel::hardware_of(cluster, config, devices));
@@ -130,7 +130,7 @@ double least_s(const ModelShape& model, const collection::ParallelConfig& config
 TEST(SearchAgainstSimulation, TheChoiceIsWithinFivePercentOfTheBest) {
   ASSERT_GE(pairs().size(), 20u);
   for (const Pair& pair : pairs()) {
-    const plan::Cluster cluster = cluster_of(pair.gpu, pair.hosts, pair.host);
+    const cluster::Cluster cluster = cluster_of(pair.gpu, pair.hosts, pair.host);
     const change::Platform platform(cluster);
     const ModelShape model = parallel::shape_of(model::find_model(pair.model).value());
     SearchSpace space{.gpus = cluster.device_count(), .host = cluster.hosts.front()};

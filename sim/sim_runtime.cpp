@@ -13,7 +13,7 @@ using control::Event;
 
 class SimRuntime::Impl {
  public:
-  Impl(const plan::Cluster& cluster, const change::Platform& platform, change::NetworkBackend& network,
+  Impl(const cluster::Cluster& cluster, const change::Platform& platform, change::NetworkBackend& network,
        control::Recorder& recorder)
       : agenda_(cluster, platform, network, recorder) {}
 
@@ -27,9 +27,9 @@ class SimRuntime::Impl {
   void perform(const control::Forget&) {}
   void perform(const control::ArmTimer& timer) { agenda_.arm(timer); }
   void perform(const control::Inject& inject) {
-    if (const auto* fail = std::get_if<control::Fail>(&inject.what)) agenda_.fail(*fail, inject.detect_s);
-    if (const auto* degrade = std::get_if<control::Degrade>(&inject.what)) agenda_.degrade(*degrade);
-    if (const auto* repair = std::get_if<control::Repair>(&inject.what)) {
+    if (const auto* fail = std::get_if<scenario::Fail>(&inject.what)) agenda_.fail(*fail, inject.detect_s);
+    if (const auto* degrade = std::get_if<scenario::Degrade>(&inject.what)) agenda_.degrade(*degrade);
+    if (const auto* repair = std::get_if<scenario::Repair>(&inject.what)) {
       for (const Agenda::LossKnown& loss : agenda_.repair(*repair)) happen(loss);
     }
   }
@@ -73,8 +73,8 @@ class SimRuntime::Impl {
   std::deque<Event> ready_;
 };
 
-SimRuntime::SimRuntime(const plan::Cluster& cluster, const change::Platform& platform, change::NetworkBackend& network,
-                       control::Recorder& recorder)
+SimRuntime::SimRuntime(const cluster::Cluster& cluster, const change::Platform& platform,
+                       change::NetworkBackend& network, control::Recorder& recorder)
     : impl_(std::make_unique<Impl>(cluster, platform, network, recorder)) {}
 SimRuntime::~SimRuntime() = default;
 

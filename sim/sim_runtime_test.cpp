@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/internal/simulation.h"
+#include "sim/testing/simulation.h"
 
 namespace scalai::sim {
 namespace sim_runtime_test {
@@ -64,7 +64,7 @@ class RuntimeTest : public ::testing::Test {
   static control::Command background(int64_t tag, std::vector<control::BulkFlow> flows) {
     return control::Background{0, tag, "checkpoint", std::move(flows)};
   }
-  static control::Command inject(control::What what, double detect_s = 0) {
+  static control::Command inject(scenario::What what, double detect_s = 0) {
     return control::Inject{std::move(what), detect_s};
   }
 
@@ -77,7 +77,7 @@ class RuntimeTest : public ::testing::Test {
     return times;
   }
 
-  control::Scenario scenario_;
+  scenario::Scenario scenario_;
   change::Platform platform_;
   control::Recorder recorder_;
   std::vector<std::vector<control::Command>> at_timer_;
@@ -116,8 +116,8 @@ TEST_F(RuntimeTest, FlowsShareLinks) {
 TEST_F(RuntimeTest, ALinkThatFailsStallsItsFlowsUntilItIsBack) {
   const std::vector<std::string> links = {"h0.nic0.up"};
   const auto events =
-      run({background(1, {{gpu(0), gpu(2), 2 * kGB}}), later(1, {inject(control::Fail{.links = links})}),
-           later(5, {inject(control::Repair{.links = links})})});
+      run({background(1, {{gpu(0), gpu(2), 2 * kGB}}), later(1, {inject(scenario::Fail{.links = links})}),
+           later(5, {inject(scenario::Repair{.links = links})})});
   EXPECT_THAT(times_of<BackgroundDone>(events), ElementsAre(7)) << "all of it is sent again";
   ASSERT_EQ(recorder_.transfers.size(), 1u);
   EXPECT_EQ(recorder_.transfers[0].status, "done");
@@ -125,8 +125,8 @@ TEST_F(RuntimeTest, ALinkThatFailsStallsItsFlowsUntilItIsBack) {
 
 TEST_F(RuntimeTest, ALinkThatStaysDownNeverDelivers) {
   const auto events =
-      run({background(1, {{gpu(0), gpu(2), 2 * kGB}}), later(1, {inject(control::Fail{.links = {"h1.nic0.down"}})}),
-           later(2, {inject(control::Degrade{.links = {"h1.nic0.down"}, .factor = 0.5}),
+      run({background(1, {{gpu(0), gpu(2), 2 * kGB}}), later(1, {inject(scenario::Fail{.links = {"h1.nic0.down"}})}),
+           later(2, {inject(scenario::Degrade{.links = {"h1.nic0.down"}, .factor = 0.5}),
                      background(2, {{gpu(1), gpu(3), kGB}})})});
   EXPECT_THAT(times_of<BackgroundDone>(events), IsEmpty());
   ASSERT_EQ(recorder_.transfers.size(), 2u);
@@ -134,7 +134,7 @@ TEST_F(RuntimeTest, ALinkThatStaysDownNeverDelivers) {
 }
 
 TEST_F(RuntimeTest, ADegradedLinkIsSlowerFromThenOn) {
-  const control::Degrade half{.links = {"h0.nic0.up"}, .factor = 0.5};
+  const scenario::Degrade half{.links = {"h0.nic0.up"}, .factor = 0.5};
   EXPECT_THAT(times_of<BackgroundDone>(run({inject(half), background(1, {{gpu(0), gpu(2), 2 * kGB}})})),
               ElementsAre(4));
   EXPECT_THAT(times_of<BackgroundDone>(run({background(1, {{gpu(0), gpu(2), 2 * kGB}}), later(1, {inject(half)})})),
@@ -145,7 +145,7 @@ TEST_F(RuntimeTest, ALostDeviceTakesItsFlowsAndStepsWithItAndIsNoticedLater) {
   const control::Train train{.until_step = 100, .step_s = 1, .devices = device_ids({1, 2})};
   const auto events =
       run({train, background(1, {{gpu(0), gpu(2), 3 * kGB}}), background(2, {{gpu(0), gpu(4), 3 * kGB}}),
-           later(2, {inject(control::Fail{.devices = device_ids({2})}, 5)})});
+           later(2, {inject(scenario::Fail{.devices = device_ids({2})}, 5)})});
   EXPECT_THAT(times_of<StepReached>(events), IsEmpty());
   EXPECT_THAT(times_of<BackgroundDone>(events), ElementsAre(4)) << "the other flow has the NIC to itself from 2 s on";
   ASSERT_THAT(times_of<DevicesLost>(events), ElementsAre(7));
@@ -156,18 +156,18 @@ TEST_F(RuntimeTest, ALostDeviceTakesItsFlowsAndStepsWithItAndIsNoticedLater) {
 
 TEST_F(RuntimeTest, ADeviceRepairedBeforeItsLossIsNoticedDoesNotTrainOn) {
   const control::Train train{.until_step = 100, .step_s = 1, .devices = device_ids({1, 2})};
-  const auto events = run({train, later(2, {inject(control::Fail{.devices = device_ids({2})}, 5)}),
-                           later(3, {inject(control::Repair{.devices = device_ids({2})})})});
+  const auto events = run({train, later(2, {inject(scenario::Fail{.devices = device_ids({2})}, 5)}),
+                           later(3, {inject(scenario::Repair{.devices = device_ids({2})})})});
   EXPECT_THAT(times_of<StepReached>(events), IsEmpty()) << "its memory is gone";
   EXPECT_THAT(times_of<DevicesLost>(events), ElementsAre(3)) << "known at the latest when the device is back";
 }
 
 TEST_F(RuntimeTest, HostMemoryDiesWithTheLastDeviceOfItsHost) {
   const auto one = run(
-      {background(1, {{gpu(0), memory(1), 2 * kGB}}), later(1, {inject(control::Fail{.devices = device_ids({2})})})});
+      {background(1, {{gpu(0), memory(1), 2 * kGB}}), later(1, {inject(scenario::Fail{.devices = device_ids({2})})})});
   EXPECT_THAT(times_of<BackgroundDone>(one), ElementsAre(2));
   const auto both = run({background(1, {{gpu(0), memory(1), 2 * kGB}}),
-                         later(1, {inject(control::Fail{.devices = device_ids({2, 3})})})});
+                         later(1, {inject(scenario::Fail{.devices = device_ids({2, 3})})})});
   EXPECT_THAT(times_of<BackgroundDone>(both), IsEmpty());
 }
 
@@ -178,14 +178,14 @@ class ScenarioRun : public ::testing::Test {
  protected:
   void simulate(const std::string& text, const std::string& strategy = "reshard", const char* cluster = kSmallCluster) {
     scenario_ = scenario_of(cluster + text).value();
-    report_ = testing::simulate(scenario_, control::find_strategy(strategy, scenario_.costs).value());
+    report_ = testing::simulate(scenario_, scenario::find_strategy(strategy, scenario_.costs).value());
   }
   const control::ReconfigurationRecord& reconfiguration(size_t k) const {
     return report_.jobs[0].reconfigurations.at(k);
   }
   const control::PhaseSeconds& phases(size_t k) const { return reconfiguration(k).phases; }
 
-  control::Scenario scenario_;
+  scenario::Scenario scenario_;
   control::RunReport report_;
 };
 

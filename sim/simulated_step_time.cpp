@@ -36,7 +36,7 @@ Work work_of(const StepInput& job) {
   std::vector<StageGpu> kinds;
   Work work;
   for (const DeviceId device : job.devices) {
-    const plan::Host& host = job.cluster.hosts[static_cast<size_t>(job.cluster.host_of(device).value)];
+    const cluster::Host& host = job.cluster.hosts[static_cast<size_t>(job.cluster.host_of(device).value)];
     const StageGpu own{.gpu = host.gpu, .speed = speed_of(job, device)};
     const auto known = std::find(kinds.begin(), kinds.end(), own);
     work.parts_of_rank.push_back(static_cast<int>(known - kinds.begin()));
@@ -76,7 +76,7 @@ std::string text_of(const StepParts& parts) {
   return text;
 }
 
-std::string text_of(const plan::Host& h) {
+std::string text_of(const cluster::Host& h) {
   return fmt::format("{} {} {} {} {} {}", h.gpus, h.gpu_link_bytes_per_s, h.pcie_bytes_per_s, h.nics, h.nic_bytes_per_s,
                      h.copy_bytes_per_s);
 }
@@ -84,10 +84,10 @@ std::string text_of(const plan::Host& h) {
 // Everything that an answer depends on, hosts and leaves numbered in the order in which the jobs use them.
 class Shape {
  public:
-  explicit Shape(const plan::Cluster& cluster) : cluster_(cluster) {
+  explicit Shape(const cluster::Cluster& cluster) : cluster_(cluster) {
     text_ = fmt::format("{} {} {} {}", static_cast<int>(cluster.fabric), cluster.oversubscription,
                         cluster.backbone_bytes_per_s, cluster.machine_copy_bytes_per_s);
-    if (cluster.fabric == plan::FabricKind::kRail) {
+    if (cluster.fabric == cluster::FabricKind::kRail) {
       text_ += fmt::format(" {}", cards_of(0, static_cast<int>(cluster.hosts.size())));
     }
   }
@@ -146,9 +146,9 @@ class Shape {
   int host_number(int host) {
     const auto [found, is_new] = hosts_.try_emplace(host, static_cast<int>(hosts_.size()));
     if (!is_new) return found->second;
-    const plan::Host& kind = cluster_.hosts[static_cast<size_t>(host)];
+    const cluster::Host& kind = cluster_.hosts[static_cast<size_t>(host)];
     text_ += fmt::format("({}", text_of(kind));
-    if (cluster_.fabric == plan::FabricKind::kLeafSpine) {
+    if (cluster_.fabric == cluster::FabricKind::kLeafSpine) {
       const int leaf = host / cluster_.leaf_hosts;
       const auto known = leaves_.try_emplace(leaf, static_cast<int>(leaves_.size())).first;
       const int first = leaf * cluster_.leaf_hosts;
@@ -159,7 +159,7 @@ class Shape {
     return found->second;
   }
 
-  const plan::Cluster& cluster_;
+  const cluster::Cluster& cluster_;
   std::string text_;
   std::map<int, int> hosts_, leaves_;  // by index: number
 };

@@ -1,6 +1,6 @@
 #pragma once
-// Step times by simulated iterations: what the control loop asks where a scenario says `compute: SIMULATED`. Needs no
-// SimGrid, so that the simulator, the executor and replay decide alike. One thread.
+// Step times by simulated iterations, for scenarios with `compute: SIMULATED`. Independent of SimGrid, so that
+// simulator, executor and replay decide alike. Owns a cache of results. One thread.
 
 #include <map>
 #include <string>
@@ -12,13 +12,13 @@ namespace scalai::sim {
 
 class SimulatedStepTime : public parallel::StepTimeModel {
  public:
-  // Of each job while all train on one cluster; CHECK: the same cluster in all. Slow devices, degraded links and the
-  // others' traffic count; infinity when a link that a job needs is down. Equal to step_time() where nothing contends,
-  // up to what that leaves out (iteration.h). Answers are kept by shape: layouts, schedules, the parts of a step, how the
-  // devices lie in hosts and leaves, links.
+  // Seconds per step of each job while all of them train on one cluster (CHECK). Slow devices, degraded links and the
+  // traffic of the other jobs count; infinity if a job needs a link that is down. Without contention equal to
+  // step_time(), except for the parts that it leaves out (iteration.h). The cache key has layouts, schedules, parts of
+  // a step, positions of the devices in hosts and leaves, and links.
   std::vector<double> steps_s(std::span<const parallel::StepInput> together) const override;
 
-  int64_t simulated() const { return simulated_; }  // calls that no kept answer served
+  int64_t simulated() const { return simulated_; }  // calls without a cached result
 
  private:
   mutable std::map<std::string, std::vector<double>> known_;

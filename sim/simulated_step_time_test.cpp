@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "sim/internal/iteration_fixture.h"
+#include "sim/testing/iteration_fixture.h"
 
 namespace scalai::sim {
 namespace {
@@ -23,12 +23,12 @@ Training training(int global_batch, int micro_batch, int sequence, Schedule sche
   return {.global_batch = global_batch, .micro_batch = micro_batch, .sequence = sequence, .schedule = schedule};
 }
 
-double simulated_s(const Trained& job, const plan::Cluster& cluster) {
+double simulated_s(const Trained& job, const cluster::Cluster& cluster) {
   const StepInput input = job.on(cluster);
   return SimulatedStepTime().steps_s({&input, 1}).front();
 }
 
-double analytic_s(const Trained& job, const plan::Cluster& cluster) {
+double analytic_s(const Trained& job, const cluster::Cluster& cluster) {
   const StepInput input = job.on(cluster);
   return parallel::AnalyticStepTime().steps_s({&input, 1}).front();
 }
@@ -88,7 +88,7 @@ TEST(SimulatedStepTime, AgreesWithTheClosedFormWhereNothingContends) {
   for (const Case& one : cases()) {
     const Trained job = trained(one.model, one.layout, one.training);
     const int hosts = (job.config.world() + one.host.gpus - 1) / one.host.gpus;
-    const plan::Cluster cluster = cluster_of(one.gpu, hosts, one.host);
+    const cluster::Cluster cluster = cluster_of(one.gpu, hosts, one.host);
     const double error = simulated_s(job, cluster) / analytic_s(job, cluster) - 1;
     EXPECT_LE(std::abs(error), 0.02) << fmt::format("{} {} {} {}: {:+.2f} %", one.model, one.gpu, one.layout,
                                                     name_of(one.training.schedule), 100 * error);
@@ -98,9 +98,9 @@ TEST(SimulatedStepTime, AgreesWithTheClosedFormWhereNothingContends) {
 }
 
 // Twice 8 GPUs on one leaf each, half of them on the other: gradients cross an oversubscribed spine.
-plan::Cluster two_leaves() {
-  plan::Cluster cluster = cluster_of("h100-80g", 4);
-  cluster.fabric = plan::FabricKind::kLeafSpine;
+cluster::Cluster two_leaves() {
+  cluster::Cluster cluster = cluster_of("h100-80g", 4);
+  cluster.fabric = cluster::FabricKind::kLeafSpine;
   cluster.leaf_hosts = 2;
   cluster.oversubscription = 8;
   return cluster;
@@ -113,7 +113,7 @@ std::vector<DeviceId> hosts_of(int a, int b) {
 }
 
 TEST(SimulatedStepTime, JobsSlowEachOtherOnASharedFabricOnly) {
-  const plan::Cluster cluster = two_leaves();
+  const cluster::Cluster cluster = two_leaves();
   Trained first = trained("llama3-8b", "dp16,zero1", training(32, 1, 2048)), second = first;
   first.devices = hosts_of(0, 2);
   second.devices = hosts_of(1, 3);
@@ -132,7 +132,7 @@ TEST(SimulatedStepTime, JobsSlowEachOtherOnASharedFabricOnly) {
 }
 
 TEST(SimulatedStepTime, AStragglerSlowsAllByWhatItLacks) {
-  const plan::Cluster cluster = cluster_of("h100-80g", 4);
+  const cluster::Cluster cluster = cluster_of("h100-80g", 4);
   Trained job = trained("llama3-8b", "tp4,dp8,zero1", training(128, 1, 4096));
   const double alone = simulated_s(job, cluster);
   Trained slow = job;
@@ -146,7 +146,7 @@ TEST(SimulatedStepTime, AStragglerSlowsAllByWhatItLacks) {
 }
 
 TEST(SimulatedStepTime, ADegradedLinkSlowsAndADownOneStops) {
-  const plan::Cluster cluster = cluster_of("h100-80g", 2);
+  const cluster::Cluster cluster = cluster_of("h100-80g", 2);
   Trained job = trained("llama3-8b", "dp16,zero1", training(32, 1, 2048));
   const double alone = simulated_s(job, cluster);
   job.links = {{"h0.nic3.up", 0.1}};
@@ -158,7 +158,7 @@ TEST(SimulatedStepTime, ADegradedLinkSlowsAndADownOneStops) {
 }
 
 TEST(SimulatedStepTime, RemembersShapes) {
-  const plan::Cluster cluster = two_leaves();
+  const cluster::Cluster cluster = two_leaves();
   Trained job = trained("llama3-8b", "tp8", training(32, 1, 2048));
   const SimulatedStepTime model;
   const auto ask = [&] {
@@ -186,7 +186,7 @@ TEST(SimulatedStepTime, RemembersShapes) {
 }
 
 TEST(SimulatedStepTime, OtherHostsAreOtherShapes) {
-  plan::Cluster cluster = cluster_of("h100-80g", 2);
+  cluster::Cluster cluster = cluster_of("h100-80g", 2);
   cluster.hosts[1].gpu_link_bytes_per_s /= 2;
   Trained job = trained("llama3-8b", "tp8", training(32, 1, 2048));
   const SimulatedStepTime model;

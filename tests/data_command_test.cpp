@@ -4,7 +4,7 @@
 #include <set>
 
 #include "nlohmann/json.hpp"
-#include "ptc/data/internal/test_data.h"
+#include "ptc/data/testing/test_data.h"
 #include "tests/end_to_end.h"
 
 namespace {

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "ptc/base/testing/share.h"
+
 namespace scalai::testing {
 
 namespace fs = std::filesystem;
@@ -45,7 +47,7 @@ inline std::string read_all(const fs::path& path) {
 
 inline void write_all(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
-// Scenarios of the control loop, or those of many jobs and of recovery designs (ptc/control/scenario_sched.h).
+// Scenarios of the control loop, or those of many jobs and of recovery designs (sim/jobs/scenario/scenario_sched.h).
 inline std::vector<std::string> scenario_names(bool of_many_jobs = false) {
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(kScenarios)) {
@@ -64,14 +66,6 @@ struct Outcome {
   int code = -1;
   std::string out, err;
 };
-
-// Whether everything is played, which takes long (`./dev soak`), or a share of it.
-inline bool soaking() {
-  const char* value = std::getenv("SCALAI_SOAK");
-  return value != nullptr && *value != '\0';
-}
-// Of a long list of cases one in `share`; all of them when soaking.
-inline bool in_share(size_t index, size_t share) { return soaking() || index % share == 0; }
 
 class EndToEnd : public ::testing::Test {
  protected:

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/fs_end_to_end.h"
-#include "vfs/remote/internal/test_server.h"
+#include "vfs/remote/testing/test_server.h"
 
 namespace scalai::testing {
 namespace {

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "apps/plan_test_support.h"
+#include "apps/plan/testing/plan.h"
 #include "nlohmann/json.hpp"
 
 namespace {

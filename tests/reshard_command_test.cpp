@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ptc/checkpoint/internal/test_model.h"
+#include "ptc/checkpoint/views/testing/test_model.h"
 
 namespace scalai::checkpoint {
 namespace {

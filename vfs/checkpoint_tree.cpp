@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/view.h"
+#include "ptc/checkpoint/views/view.h"
 #include "vfs/folder.h"
 
 namespace scalai::vfs {

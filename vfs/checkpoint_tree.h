@@ -1,17 +1,19 @@
 #pragma once
-// The checkpoint side of a mount: views/LAYOUT/FILES. Any layout comes into being when its name is looked up
-// (ptc/checkpoint/view.h has the grammar); a name that is none, or that the checkpoint does not fit, is not found, and the
-// error says why. Listed are "hf", when the checkpoint can be shown so, and what was asked for so far.
+// The checkpoint part of a mount: views/LAYOUT/FILES. A layout is created when its name is looked up (grammar:
+// ptc/checkpoint/views/view.h). A malformed name, a layout that does not fit the checkpoint, or one beyond the limits
+// of README.md is an error with the reason. The listing shows "hf", if the checkpoint has that form, and the last 32
+// layouts.
 //
-// Nothing is read before somebody opens a file, and all readers of a file share its header and table of pieces.
+// No data is read before a file is opened. All readers of a file share its header and table of pieces. Thread-safe.
 
 #include <memory>
 
-#include "ptc/checkpoint/checkpoint.h"
+#include "ptc/checkpoint/views/checkpoint.h"
 #include "vfs/tree.h"
 
 namespace scalai::vfs {
 
+// The directory shares ownership of the checkpoint.
 std::shared_ptr<Directory> views_directory(std::shared_ptr<const checkpoint::Checkpoint> checkpoint);
 
 }  // namespace scalai::vfs

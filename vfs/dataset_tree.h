@@ -1,12 +1,11 @@
 #pragma once
-// The dataset side of a mount:
+// The dataset part of a mount. Thread-safe.
 //
-//   dataset/dp4/step-1200/rank_02/shard_00000.bin …   what that rank reads from that step to the end of its pass
-//   dataset/current → dp4/step-1200                   what the job reads now; there once somebody has said so
+//   dataset/dp4/step-1200/rank_02/shard_00000.bin …   samples of that rank from that step to the end of its pass
+//   dataset/current → dp4/step-1200                   samples of the job now; absent before the first repartition()
 //
-// With several datasets each lies in a folder of its name: dataset/NAME/dp4/…; they follow the same job, so one switch is
-// for all of them. dpN and step-S come into being when they are looked up; the last 100 of the former and, in each, the last
-// 1,000 of the latter are listed. Safe from several threads.
+// Several datasets have a folder each: dataset/NAME/dp4/…. They follow the same job, so one repartition() switches all.
+// dpN and step-S are created when looked up. A listing shows the last 100 dpN and the last 1,000 step-S of each.
 
 #include <cstdint>
 #include <memory>
@@ -26,11 +25,11 @@
 namespace scalai::vfs {
 
 struct Dataset {
-  std::string name;  // of its folder
+  std::string name;  // name of its folder
   std::shared_ptr<const data::Samples> samples;
   std::shared_ptr<const data::DataFiles> files;
-  data::State first;  // valid; steps are counted from it
-  // Of sources that answer slowly; absent: the kernel's caches are enough.
+  data::State first;  // valid; the first step that the tree shows
+  // For sources with high latency; null: the kernel's caches suffice.
   std::shared_ptr<const data::ReadAhead> read_ahead;
   std::shared_ptr<data::ShardTables> tables = std::make_shared<data::ShardTables>();
 };
@@ -39,26 +38,26 @@ inline constexpr int64_t kMostDp = 1'000'000;
 
 class DatasetTree {
  public:
-  // At least one (CHECK); names differ (CHECK).
+  // At least one dataset (CHECK); names differ (CHECK).
   explicit DatasetTree(std::vector<Dataset> datasets);
 
   size_t count() const { return datasets_.size(); }
+  // Shared; it may outlive this object.
   std::shared_ptr<Directory> directory() const { return root_; }
-  // `current` becomes dpN/step-S of every dataset, at once. InvalidArgument: no such step, or a dp below 1 or above
-  // kMostDp; then nothing changes.
+  // Sets `current` of every dataset to dpN/step-S, at once. InvalidArgument: a step before the first one, or a dp
+  // outside 1 to kMostDp; nothing changes then.
   absl::Status repartition(int64_t dp, int64_t step);
-  // What `current` shows; "": nothing so far.
+  // Target of `current`; "" before the first repartition().
   std::string current();
 
  private:
   std::vector<std::shared_ptr<const Dataset>> datasets_;
-  std::vector<std::shared_ptr<GrowingFolder>> folders_;  // of each dataset
+  std::vector<std::shared_ptr<GrowingFolder>> folders_;  // one per dataset
   std::shared_ptr<Directory> root_;
   std::shared_ptr<SwitchedLink> current_ = std::make_shared<SwitchedLink>("");
 };
 
-// Folder names of indexes: the file name without its ending; of several with one name the others are numbered, as in
-// "pile", "pile-2".
+// Folder names of indexes: file names without extension; equal names are numbered: "pile", "pile-2".
 std::vector<std::string> dataset_names(const std::vector<std::string>& paths);
 
 }  // namespace scalai::vfs

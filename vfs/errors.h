@@ -1,14 +1,14 @@
 #pragma once
-// What the kernel is told when something fails. The reason itself goes to the log: an errno cannot name a tensor.
+// Error numbers for the kernel. The log gets the reason, because an errno cannot name a tensor. Pure functions.
 
 #include "absl/status/status.h"
 
 namespace scalai::vfs {
 
-// Of a name that was looked for: ENOENT, also when the name asks for what cannot be; EACCES: no permission; EIO: the
-// source could not be read.
+// Of a look-up. ENOENT: the name does not exist or asks for something impossible; EACCES: no permission; ENOMEM: out of
+// memory; EIO: all else, such as an unreadable source.
 int errno_of_find(const absl::Status& status);
-// Of opening, reading and of a size: ENOENT: the source is not there; EACCES; everything else is EIO.
+// Of opens, reads and sizes. ENOENT: the source does not exist; EACCES: no permission; EIO: all else.
 int errno_of_read(const absl::Status& status);
 
 }  // namespace scalai::vfs

@@ -1,5 +1,6 @@
 #pragma once
-// Directories made of parts: one with given children, and one whose children are made when first asked for.
+// Building blocks of trees: a directory with given children, a directory that creates children on demand, a file over a
+// source, a link with a variable target. All are thread-safe.
 
 #include <condition_variable>
 #include <cstdint>
@@ -17,7 +18,7 @@
 
 namespace scalai::vfs {
 
-// Children that are given, in that order; names differ (CHECK).
+// The given children, in that order; names differ (CHECK).
 class FixedFolder final : public Directory {
  public:
   explicit FixedFolder(std::vector<std::pair<std::string, Node>> children);
@@ -32,16 +33,16 @@ class FixedFolder final : public Directory {
   std::map<std::string, size_t> by_name_;
 };
 
-// Lists what was found lately, in the order in which it was asked for. The last `most` children that were made are kept,
-// so memory does not follow how many names were ever asked for; one that was dropped is made anew, the same again.
+// Creates children on demand; lists them in the order of their creation. Keeps the `most` newest ones, which bounds
+// memory. A dropped child is created again when needed, and is equal to the old one.
 class GrowingFolder final : public Directory {
  public:
-  // Makes the child of that name; errors as of Directory::find, not remembered. Called by several threads at once, for
-  // different names.
+  // Creates the child of that name. Errors as of Directory::find; they are not cached. Called without a lock, by
+  // several threads at once for different names.
   using Maker = std::function<absl::StatusOr<Node>(const std::string& name)>;
   explicit GrowingFolder(Maker maker, size_t most = std::numeric_limits<size_t>::max())
       : maker_(std::move(maker)), most_(most) {}
-  // A child that is there before anybody asks, when `name` is new; never dropped.
+  // Inserts a child that is never dropped; no effect if the name exists.
   void add(const std::string& name, Node node);
 
   absl::StatusOr<Node> find(const std::string& name) override;
@@ -66,14 +67,15 @@ class GrowingFolder final : public Directory {
   size_t most_;
   std::mutex mutex_;  // not held while the maker works
   std::condition_variable made_;
-  std::map<std::string, std::shared_ptr<Making>> making_;  // whoever asks for the same name waits
-  std::map<int64_t, Child> children_;                      // by number in listings
+  // Later threads wait here for the first one with the same name.
+  std::map<std::string, std::shared_ptr<Making>> making_;
+  std::map<int64_t, Child> children_;  // by number in listings
   std::map<std::string, int64_t> by_name_;
   int64_t next_ = 0;
   size_t droppable_ = 0;
 };
 
-// A source as a file.
+// A file over a source. All readers share the source.
 class SourceFile final : public File {
  public:
   explicit SourceFile(ByteSourcePtr source) : source_(std::move(source)) {}
@@ -84,7 +86,7 @@ class SourceFile final : public File {
   ByteSourcePtr source_;
 };
 
-// A link whose target may be switched while it is followed: followers see the old one or the new one.
+// A link with a variable target: a reader gets the old or the new target.
 class SwitchedLink final : public Link {
  public:
   explicit SwitchedLink(std::string target) : target_(std::move(target)) {}

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "ptc/base/status.h"
-#include "vfs/fake_tree.h"
+#include "vfs/testing/fake_tree.h"
 
 namespace scalai::vfs {
 namespace {

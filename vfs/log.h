@@ -1,6 +1,6 @@
 #pragma once
-// Where a server says what went wrong: lines on stderr, or in a file when nobody looks at stderr. Readers that try again
-// would fill a disk, so a line that repeats one of the last is counted instead of written. Safe from several threads.
+// Error lines of a server, on stderr or in a file. Repeated lines are counted instead of written, so that retrying
+// readers do not fill a disk. Thread-safe; moving a log is not.
 
 #include <array>
 #include <chrono>
@@ -14,24 +14,26 @@ namespace scalai::vfs {
 
 enum class LogRate {
   kAll,
-  kLimited,  // what anybody may cause without end: at most kLimitedLines a minute, the others are counted
+  kLimited,  // lines that any reader can cause without end: at most kLimitedLines a minute; the rest is counted
 };
 
 class Log {
  public:
   static constexpr int64_t kLimitedLines = 60;
-  // To stderr.
+  // Writes to stderr.
   Log() = default;
-  // Appends to a file. NotFound: it cannot be opened.
+  // Appends to a file. NotFound: the file cannot be opened.
   static absl::StatusOr<Log> to_file(const std::string& path);
   Log(Log&& other) noexcept;
   Log& operator=(Log&&) = delete;
+  // Flushes.
   ~Log();
 
-  // "scalai fs: TEXT\n", in one write. A line equal to one of the last kRemembered is only counted; how often that was is
-  // said when other lines have pushed it out, and by flush().
+  // Writes "scalai fs: TEXT\n" by one write. A line equal to one of the last kRemembered is only counted; its count is
+  // written when newer lines displace it, or by flush().
   void line(const std::string& text, LogRate rate = LogRate::kAll);
   void flush();
+  // The log owns it; valid as long as the log.
   int descriptor() const { return fd_; }
 
  private:
@@ -49,8 +51,8 @@ class Log {
   std::mutex mutex_;
   std::array<Recent, kRemembered> recent_;
   size_t next_ = 0;
-  std::chrono::steady_clock::time_point minute_ = {};  // when the current one began
-  int64_t limited_ = 0, left_out_ = 0;                 // lines in it
+  std::chrono::steady_clock::time_point minute_ = {};  // start of the current minute
+  int64_t limited_ = 0, left_out_ = 0;                 // lines of the current minute, lines left out
 };
 
 }  // namespace scalai::vfs

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/mount.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
@@ -16,6 +15,7 @@
 #include <memory>
 #include <sstream>
 
+#include "ptc/base/process.h"
 #include "ptc/base/status.h"
 
 namespace scalai::vfs {
@@ -56,16 +56,13 @@ std::string real_path(const std::string& path) {
 
 // Whoever is not root has no right to unmount; fusermount3 has.
 absl::Status run_fusermount(const std::string& directory, bool force) {
-  std::string program = "fusermount3", what = "-u", quiet = "-q", lazily = "-z", end = "--", where = directory;
-  std::vector<char*> words = {program.data(), what.data(), quiet.data()};
-  if (force) words.push_back(lazily.data());
-  words.insert(words.end(), {end.data(), where.data(), nullptr});
-  pid_t pid = -1;
-  const int error = ::posix_spawnp(&pid, program.c_str(), nullptr, nullptr, words.data(), environ);
-  if (error != 0) return missing(fmt::format("{}: unmounting needs fusermount3: {}", directory, std::strerror(error)));
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  std::vector<std::string> words = {"fusermount3", "-u", "-q"};
+  if (force) words.push_back("-z");
+  words.insert(words.end(), {"--", directory});
+  const absl::StatusOr<pid_t> pid = spawn({.program = "fusermount3", .words = words});
+  if (!pid.ok())
+    return missing(fmt::format("{}: unmounting needs fusermount3: {}", directory, message_of(pid.status())));
+  if (wait_for(*pid) == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(
       fmt::format("{}: fusermount3 could not unmount it: files are open there, or it is not yours", directory));
 }

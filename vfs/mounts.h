@@ -1,6 +1,6 @@
 #pragma once
-// The mounts of this machine as this process sees them, and those of ours that died: a server that was killed leaves its
-// mount behind, where everything fails with ENOTCONN until somebody unmounts it.
+// Mounts of this machine as seen by this process, and removal of dead scalai mounts: a killed server leaves its mount
+// behind, and every access fails with ENOTCONN until an unmount. Free functions; any thread.
 
 #include <optional>
 #include <string>
@@ -12,37 +12,37 @@
 
 namespace scalai::vfs {
 
-inline constexpr std::string_view kSubtype = "scalai";  // the kernel shows our mounts as type fuse.scalai
+inline constexpr std::string_view kSubtype = "scalai";  // mount tables show scalai mounts as type fuse.scalai
 
 struct MountPoint {
   std::string directory;
   std::string type;    // "ext4", "fuse.scalai"
-  std::string device;  // "0:57"
+  std::string device;  // MAJOR:MINOR, as "0:57"
   bool ours() const { return type == "fuse." + std::string(kSubtype); }
   friend bool operator==(const MountPoint&, const MountPoint&) = default;
 };
 
-// The lines of /proc/self/mountinfo, in their order: of several at one directory the last one is what is seen. Lines that
-// are none are left out.
+// Mounts in the order of /proc/self/mountinfo; of several at one directory the last one is visible. Skips malformed
+// lines.
 std::vector<MountPoint> parse_mounts(std::string_view mountinfo);
-// What is mounted exactly at the directory, which is absolute, as mount_directory() gives it; the one that is seen.
+// The visible mount at exactly this directory, an absolute path as mount_directory() returns it.
 std::optional<MountPoint> mount_at(const std::string& directory);
 
-// The directory as mount tables write it: absolute and without links, also when what is mounted there is dead. NotFound:
-// there is no such directory.
+// The path as in mount tables: absolute, symbolic links resolved; works for a dead mount as well. NotFound: no such
+// directory.
 absl::StatusOr<std::string> mount_directory(const std::string& path);
-// Its server is gone.
+// True if the server of the mount is gone.
 bool is_dead(const std::string& directory);
 
-// Unmounts what is mounted at the directory, as root or by fusermount3. With `force` it goes at once though files in it are
-// open; their readers get errors. FailedPrecondition: in use; NotFound: no permission or no fusermount3.
+// Unmounts the directory: directly as root, otherwise by fusermount3. `force` unmounts despite open files; their
+// readers get errors. FailedPrecondition: in use, or fusermount3 failed. NotFound: no permission, or no fusermount3.
 absl::Status unmount(const std::string& directory, bool force);
-// Unmounts dead mounts of ours at the directory, however many lie there on top of each other; gives their number.
-// NotFound: a dead mount of another file system.
+// Unmounts dead scalai mounts at the directory, at most 64 on top of each other; returns their number. NotFound: a dead
+// mount of another file system.
 absl::StatusOr<int> clean_dead_mounts(const std::string& directory);
 
-// How far the kernel reads ahead where files are read through its cache. It starts at 128 KiB, and only root can raise it;
-// false: it stays as it is.
+// Sets the kernel's read-ahead for files read through the page cache; the default is 128 KiB. False: unchanged, because
+// only root may raise it.
 bool raise_read_ahead(const MountPoint& mount, int kib);
 
 }  // namespace scalai::vfs

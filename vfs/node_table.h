@@ -1,7 +1,6 @@
 #pragma once
-// The nodes that the kernel holds, by the number under which it knows them. A node lives from its first look-up until the
-// kernel has forgotten every look-up, so memory follows what is in use and not what was ever seen. Safe from several
-// threads.
+// The nodes that the kernel holds, by node number. A node lives from its first look-up until the kernel has forgotten
+// every look-up, so memory follows the nodes in use, not all nodes ever seen. Thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -17,25 +16,26 @@
 namespace scalai::vfs {
 
 struct KnownNode {
-  uint64_t id = 0;     // never used again for another node
-  uint64_t inode = 0;  // of the path, so that it is the same after a mount anew
-  std::string path;    // from the mount's root, for messages; "" is the root
+  uint64_t id = 0;     // never reused for another node
+  uint64_t inode = 0;  // hash of the path, equal after a remount
+  std::string path;    // from the root of the mount, for messages; "" is the root
   Node node;
 };
 using KnownNodePtr = std::shared_ptr<const KnownNode>;
 
 class NodeTable {
  public:
-  static constexpr uint64_t kRoot = 1;  // as the kernel wants it
+  static constexpr uint64_t kRoot = 1;  // number that the kernel gives the root
   explicit NodeTable(std::shared_ptr<Directory> root);
 
-  // Nullptr: the kernel does not hold it.
+  // nullptr: the kernel does not hold it. The caller shares ownership, here and below.
   KnownNodePtr get(uint64_t id) const;
-  // The child of that name, counted once more; nullptr: not held, so look for it in the tree.
+  // The child of that name; counts one more look-up. nullptr: not held, so query the tree.
   KnownNodePtr look_up(const KnownNode& parent, const std::string& name);
-  // The same for a child that was found meanwhile: `node` counts unless another thread was faster.
+  // As above, for a child found in the tree meanwhile. If another thread inserted the name first, returns its node and
+  // drops `node`.
   KnownNodePtr look_up(const KnownNode& parent, const std::string& name, Node node);
-  // So many look-ups less. Of the root nothing is forgotten.
+  // Subtracts `count` look-ups. The root is never forgotten.
   void forget(uint64_t id, uint64_t count);
   size_t size() const;
 
@@ -53,9 +53,9 @@ class NodeTable {
   std::map<std::pair<uint64_t, std::string>, uint64_t> by_key_;
 };
 
-// The number shown for a path.
+// Inode number shown for a path: 60 bits of its hash.
 uint64_t inode_of(const std::string& path);
-// PATH/NAME, and NAME in the root.
+// "PARENT/NAME"; "NAME" below the root.
 std::string path_of(const std::string& parent, const std::string& name);
 
 }  // namespace scalai::vfs

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "vfs/fake_tree.h"
+#include "vfs/testing/fake_tree.h"
 
 namespace scalai::vfs {
 namespace {

@@ -25,8 +25,8 @@
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
 #include "vfs/control.h"
-#include "vfs/fake_tree.h"
 #include "vfs/mounts.h"
+#include "vfs/testing/fake_tree.h"
 
 namespace scalai::vfs {
 namespace {

@@ -1,5 +1,5 @@
 #pragma once
-// What a server has done so far. Safe from several threads; numbers that are read together may be a moment apart.
+// Counters of a server since its start. Thread-safe; values that are read together may differ by a moment.
 
 #include <atomic>
 #include <cstdint>
@@ -8,11 +8,11 @@
 namespace scalai::vfs {
 
 struct Statistics {
-  std::atomic<int64_t> lookups = 0;  // that came to us: kernels remember
+  std::atomic<int64_t> lookups = 0;  // that reached the server; kernels cache them
   std::atomic<int64_t> opens = 0;
   std::atomic<int64_t> reads = 0;
-  std::atomic<int64_t> bytes = 0;   // that were read
-  std::atomic<int64_t> errors = 0;  // look-ups, opens and reads that failed, names that are not there apart
+  std::atomic<int64_t> bytes = 0;   // bytes read
+  std::atomic<int64_t> errors = 0;  // failed look-ups, opens and reads; absent names do not count
 
   // "12 look-ups, 3 files opened, 40 reads of 41.9 MB, 0 errors"
   std::string str() const;

@@ -1,9 +1,9 @@
 #pragma once
-// What is mounted: directories, files and links that come into being when they are asked for. A server (server.h) walks it
-// from several threads at once, so all of it must be safe from several threads.
+// The interface between a server and the data it shows: directories, files and links, created on demand. A server
+// (server.h) calls it from several threads at once, so every implementation must be thread-safe.
 //
-// A name that was found once is found for ever and stays the same thing: kernels keep what they have seen. Only the target
-// of a link may change.
+// A name that was found once stays valid and keeps its meaning, because kernels cache entries. Only the target of a
+// link may change.
 
 #include <cstdint>
 #include <memory>
@@ -18,16 +18,17 @@ namespace scalai::vfs {
 class File {
  public:
   virtual ~File() = default;
-  // Known without opening, the same at each call. An error makes the file one that cannot be looked at (EIO).
+  // Size in bytes, known without opening; equal at each call. An error makes attributes of the file fail
+  // (errno_of_read).
   virtual absl::StatusOr<int64_t> size() = 0;
-  // Bytes of that size; each reader that opens the file asks, and holds what it got until it closes.
+  // The content, size() bytes. The server calls it for each open of a reader and holds the source until the close.
   virtual absl::StatusOr<ByteSourcePtr> open() = 0;
 };
 
 class Link {
  public:
   virtual ~Link() = default;
-  virtual std::string target() = 0;  // asked each time that somebody follows the link
+  virtual std::string target() = 0;  // read at each traversal of the link
 };
 
 class Directory;
@@ -44,18 +45,18 @@ struct Entry {
 class Directory {
  public:
   virtual ~Directory() = default;
-  // What goes by that name, made now if need be. The caller asks once for each name that the kernel does not hold.
-  // NotFound with an empty message: there is nothing; other errors are logged, too, since they say why.
+  // The child of that name, created on demand. The server calls it for each name that the kernel does not hold.
+  // NotFound with an empty message: no such name, not logged. Other errors are logged, because they give the reason.
   virtual absl::StatusOr<Node> find(const std::string& name) = 0;
-  // What a listing shows, by number. It may grow at its end between calls; entries may go, the others keep their numbers.
-  // It need not hold all that can be found.
+  // Upper bound of the entry numbers of a listing. It may grow between calls; entries may vanish, the others keep their
+  // numbers. A listing need not contain every name that find() accepts.
   virtual int64_t entries() = 0;
-  // The first number from `index` on that still has an entry; entries() or more: none.
+  // The first number >= `index` with an entry; a value >= entries(): none.
   virtual int64_t listed_from(int64_t index) { return index; }
-  virtual Entry entry(int64_t index) = 0;  // index in [0, entries()); without a name when it is gone
-  // The listing never grows, so that kernels may keep it.
+  virtual Entry entry(int64_t index) = 0;  // index in [0, entries()); an empty name: the entry vanished
+  // True: the listing never changes, so the kernel may cache it.
   virtual bool fixed() { return false; }
-  // Finding an entry and its size costs next to nothing, so a listing may tell attributes along with names.
+  // True: find() and size() of the entries are cheap, so a listing may include attributes.
   virtual bool quick() { return false; }
 };
 

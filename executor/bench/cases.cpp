@@ -146,8 +146,8 @@ absl::StatusOr<std::vector<Case>> make_reconfigurations(const std::vector<std::s
   return cases;
 }
 
-plan::Cluster cluster_of(int devices, bool one_host) {
-  plan::Cluster cluster{.name = "bench"};
+cluster::Cluster cluster_of(int devices, bool one_host) {
+  cluster::Cluster cluster{.name = "bench"};
   if (one_host) {
     cluster.hosts.push_back({.first_device = 0, .gpus = devices});
     return cluster;

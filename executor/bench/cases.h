@@ -1,10 +1,11 @@
 #pragma once
-// What is measured: changes of a job's state between two collections, each device on a host of its own. Pure functions.
+// Benchmark cases: changes of a job's state between two collections, each device on its own host. Pure functions; any
+// thread.
 //
 //   row-column  one F32 matrix, cut by rows, then by columns, on the same N devices
-//   tp, pp, dp  gpt2 with optimizer state: that degree doubles, from N/2 devices to N (tp stops at 4, which is what its
-//               12 heads allow, pp at 8; the rest are replicas)
-//   redeploy    gpt2 goes from the first N/2 devices to the others, with the same layout
+//   tp, pp, dp  gpt2 with optimizer state: that degree doubles, from N/2 devices to N (tp stops at 4, because of its 12
+//               heads, pp at 8; the rest are replicas)
+//   redeploy    gpt2 moves from the first N/2 devices to the others, with the same layout
 //
 // and, for GPUs, a whole reconfiguration of a model with full optimizer state on one host:
 //   8→4, 4→8    tp 4 pp 2 to tp 2 pp 2 on the first four devices, and back
@@ -14,9 +15,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "ptc/cluster/cluster.h"
 #include "ptc/collection/collection.h"
 #include "ptc/model/scaling.h"
-#include "ptc/plan/cluster.h"
 
 namespace scalai::executor::bench {
 
@@ -26,30 +27,30 @@ struct Case {
   std::string name;
   int devices = 0;                  // N: hosts of the cluster
   collection::Collection from, to;  // epochs 1 and 2
-  int64_t state_bytes = 0;          // of the logical tensors, each once
+  int64_t state_bytes = 0;          // of the logical tensors, each counted once
   int64_t rows = 0, columns = 0;    // row-column only
 };
 
 std::vector<std::string> case_names();
 
 struct CaseOptions {
-  std::vector<std::string> names;  // of case_names()
+  std::vector<std::string> names;  // from case_names()
   std::vector<int> devices = {2, 4, 8};
-  int64_t bytes = int64_t{1} << 30;  // of row-column's matrix
+  int64_t bytes = int64_t{1} << 30;  // of the matrix of row-column
   model::Fraction scale_model;       // of gpt2
 };
-// By name in the order given, then by devices. Errors (InvalidArgument): an unknown name, a number of devices that is no
-// power of two from 2 to kMostDevices, a matrix with fewer rows or columns than devices.
+// Cases by name in the given order, then by devices. InvalidArgument: an unknown name, a number of devices that is not
+// a power of two from 2 to kMostDevices, a matrix with fewer rows or columns than devices.
 absl::StatusOr<std::vector<Case>> make_cases(const CaseOptions& options);
 
-// 8→4 and 4→8 of each model, made narrower. Error (InvalidArgument): no such model.
+// 8→4 and 4→8 of each model, scaled by `scale`. InvalidArgument: no such model.
 absl::StatusOr<std::vector<Case>> make_reconfigurations(const std::vector<std::string>& models,
                                                         const model::Fraction& scale);
 
-// So many hosts with a device each, or one host with all of them, and no rates.
-plan::Cluster cluster_of(int devices, bool one_host = false);
+// A cluster of hosts with one device each, or of one host with all devices, without rates.
+cluster::Cluster cluster_of(int devices, bool one_host = false);
 
-// What devices hold of a collection, all together: replicas count each time.
+// Sum over all devices of their bytes of a collection; each replica counts.
 int64_t bytes_on_devices(const collection::Collection& side);
 
 }  // namespace scalai::executor::bench

@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 
 plan::Plan plan_of(const Case& one) {
-  const plan::Cluster cluster = cluster_of(one.devices);
+  const cluster::Cluster cluster = cluster_of(one.devices);
   const collection::Residency nobody_lost;
   return plan::make_plan({one.from, one.to, cluster, nobody_lost, {}}).value();
 }

@@ -1,12 +1,12 @@
 #pragma once
-// Times a back end on copy works: the copies, as one batch; then what checking them costs. The rows are Measurements
+// Measures a back end on copy works: the copies as one batch, then the time of checks. The rows are Measurements
 // (measurement.h) of one device:
 //
 //   qkv merge llama3-8b     copies; state and moved: bytes copied; bus: read and written
 //   … check                 every element against its closed form
 //   … digest                box_digest of every new piece
 //
-// On a GPU the yardsticks are CUDA's own copies; on the host memcpy. One thread.
+// Yardsticks: CUDA's own copies on a GPU, memcpy on the host. One thread.
 
 #include <vector>
 
@@ -16,8 +16,8 @@
 
 namespace scalai::executor::bench {
 
-// repetitions >= 1 (CHECK), besides a first time that does not count. Errors: the back end's; ResourceExhausted: the
-// work does not fit on the device.
+// repetitions >= 1 (CHECK), after one uncounted warm-up. Errors: those of the back end. ResourceExhausted: the work
+// does not fit on the device.
 absl::StatusOr<std::vector<Measurement>> measure_copies(Backend& backend, const CopyWork& work, int repetitions);
 
 }  // namespace scalai::executor::bench

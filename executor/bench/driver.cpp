@@ -31,7 +31,7 @@ class CaseRun {
     CommandBody::Create& create = *body.mutable_create();
     create.set_job(kJob);
     create.set_name(kName);
-    create.set_version(case_.from.epoch);
+    create.set_version(StateVersion::epoch(case_.from.epoch).wire());
     create.set_step(kStep);
     create.set_collection(collection::collection_text(case_.from, {}));
     return crew_.call("create", crew_.living_hosts_of(case_.from.device_of_rank), body).status();
@@ -42,8 +42,8 @@ class CaseRun {
     CommandBody::Prepare& prepare = *body.mutable_prepare();
     prepare.set_job(kJob);
     prepare.set_name(kName);
-    prepare.set_to_version(case_.to.epoch);
-    prepare.set_device_version(case_.from.epoch);
+    prepare.set_to_version(StateVersion::epoch(case_.to.epoch).wire());
+    prepare.set_device_version(StateVersion::epoch(case_.from.epoch).wire());
     prepare.set_step(kStep);
     prepare.set_plan(plan::serialize(plan_));
     prepare.set_to_collection(collection::collection_text(case_.to, {}));
@@ -57,7 +57,7 @@ class CaseRun {
       for (int hop = 0; hop <= last_hop(round); ++hop) {
         CommandBody body;
         body.mutable_round()->set_job(kJob);
-        body.mutable_round()->set_to_version(case_.to.epoch);
+        body.mutable_round()->set_to_version(StateVersion::epoch(case_.to.epoch).wire());
         body.mutable_round()->set_round(round);
         body.mutable_round()->set_hop(hop);
         SCALAI_RETURN_IF_ERROR(crew_.call("round", crew_.living_hosts_of(plan_.dst_devices), body).status());
@@ -70,7 +70,7 @@ class CaseRun {
     CommandBody body;
     CommandBody::Verify& verify = *body.mutable_verify();
     verify.set_job(kJob);
-    verify.set_version(case_.to.epoch);
+    verify.set_version(StateVersion::epoch(case_.to.epoch).wire());
     verify.set_step(kStep);
     verify.set_mode(proto::VERIFY_FULL);
     SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies,
@@ -85,7 +85,7 @@ class CaseRun {
   absl::Status commit() {
     CommandBody body;
     body.mutable_commit()->set_job(kJob);
-    body.mutable_commit()->set_version(case_.to.epoch);
+    body.mutable_commit()->set_version(StateVersion::epoch(case_.to.epoch).wire());
     return crew_.tell("commit", crew_.living(), body);
   }
 
@@ -109,10 +109,10 @@ class CaseRun {
     return absl::OkStatus();
   }
 
-  absl::Status forget(int64_t version) {
+  absl::Status forget(StateVersion version) {
     CommandBody body;
     body.mutable_forget()->set_job(kJob);
-    body.mutable_forget()->set_version(version);
+    body.mutable_forget()->set_version(version.wire());
     return crew_.tell("forget", crew_.living(), body);
   }
 
@@ -140,9 +140,9 @@ absl::StatusOr<Runs> run_case(Crew& crew, const Case& one, const plan::Plan& pla
   SCALAI_RETURN_IF_ERROR(run.create());
   for (int i = 0; i <= repetitions; ++i) {
     SCALAI_RETURN_IF_ERROR(run.once(runs, i > 0));
-    SCALAI_RETURN_IF_ERROR(run.forget(one.to.epoch));
+    SCALAI_RETURN_IF_ERROR(run.forget(StateVersion::epoch(one.to.epoch)));
   }
-  SCALAI_RETURN_IF_ERROR(run.forget(one.from.epoch));
+  SCALAI_RETURN_IF_ERROR(run.forget(StateVersion::epoch(one.from.epoch)));
   return runs;
 }
 
@@ -159,7 +159,7 @@ absl::StatusOr<std::pair<Runs, Runs>> run_there_and_back(Crew& crew, const Case&
     SCALAI_RETURN_IF_ERROR(home.once(runs.second, i > 0));
     SCALAI_RETURN_IF_ERROR(home.commit());
   }
-  SCALAI_RETURN_IF_ERROR(home.forget(back.to.epoch));
+  SCALAI_RETURN_IF_ERROR(home.forget(StateVersion::epoch(back.to.epoch)));
   return runs;
 }
 

@@ -1,10 +1,10 @@
 #pragma once
-// Runs one change several times on the workers of a crew: the state is made once, then
+// Runs one change several times on the workers of a crew. The state is created once, then
 //
 //   prepare → rounds, hop by hop (timed) → verify every element → forget the new epoch
 //
-// as a job's work does it (runtime/job_work.h). Nothing is committed, so that each time begins alike: new memory, which
-// reads as zeros, and the old epoch as it was. Everything is forgotten at the end. One thread.
+// as in a job (executor/controller/job_work.h). Nothing is committed, so each repetition starts alike: new memory,
+// which reads as zeros, and the unchanged old epoch. All state is forgotten at the end. One thread.
 
 #include <cstdint>
 #include <string>
@@ -13,25 +13,25 @@
 
 #include "absl/status/statusor.h"
 #include "executor/bench/cases.h"
-#include "executor/runtime/crew.h"
+#include "executor/controller/crew.h"
 #include "ptc/plan/plan.h"
 
 namespace scalai::executor::bench {
 
 struct Runs {
-  double first_s = 0;              // transfer of the first time: mappings are new
-  std::vector<double> transfer_s;  // of the others, in order; all rounds, as the controller sees them
-  std::vector<double> prepare_s;   // of the same
-  std::vector<double> verify_s;    // of the same: every element of the new epoch
-  int64_t errors = 0;              // pieces that were not what they should be, over all times
-  std::string first_error;         // of these
+  double first_s = 0;              // transfer of the first repetition, with new mappings
+  std::vector<double> transfer_s;  // of the others, in order; all rounds, as measured by the controller
+  std::vector<double> prepare_s;   // of the same repetitions
+  std::vector<double> verify_s;    // of the same repetitions: every element of the new epoch
+  int64_t errors = 0;              // wrong pieces, over all repetitions
+  std::string first_error;         // the first of these
 };
 
-// repetitions >= 1, besides the first time. Errors: those of Crew::call.
+// repetitions >= 1, after the first one. Errors: those of Crew::call.
 absl::StatusOr<Runs> run_case(Crew& crew, const Case& one, const plan::Plan& plan, int repetitions);
 
-// There and back again, several times, each change committed: for plans that free the old epoch early, too. The first
-// change's `from` is made once; the second leads back to it. One entry for each of the two.
+// Runs a change and its way back several times, with commits, for plans that free the old epoch early. `there.from` is
+// created once; `back` leads to it again. One entry for each of the two.
 absl::StatusOr<std::pair<Runs, Runs>> run_there_and_back(Crew& crew, const Case& there, const plan::Plan& plan_there,
                                                          const Case& back, const plan::Plan& plan_back,
                                                          int repetitions);

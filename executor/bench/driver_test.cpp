@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "executor/runtime/test_fleet.h"
+#include "executor/controller/testing/test_fleet.h"
 #include "ptc/plan/planner.h"
 
 namespace scalai::executor::bench {
@@ -11,7 +11,7 @@ namespace {
 
 using ::scalai::executor::testing::Fleet;
 
-plan::Plan plan_of(const Case& one, const plan::Cluster& cluster) {
+plan::Plan plan_of(const Case& one, const cluster::Cluster& cluster) {
   const collection::Residency nobody_lost;
   return plan::make_plan({one.from, one.to, cluster, nobody_lost, {}}).value();
 }
@@ -21,7 +21,7 @@ TEST(Driver, EveryCaseArrivesWholeEachTime) {
   ASSERT_TRUE(cases.ok());
   for (const Case& one : *cases) {
     SCOPED_TRACE(fmt::format("{} at {}", one.name, one.devices));
-    const plan::Cluster cluster = cluster_of(one.devices);
+    const cluster::Cluster cluster = cluster_of(one.devices);
     Fleet fleet({.hosts = one.devices});
     Crew crew(cluster, fleet.controller(), fleet.crew_options());
     ASSERT_TRUE(crew.start().ok());
@@ -38,7 +38,7 @@ TEST(Driver, EveryCaseArrivesWholeEachTime) {
 TEST(Driver, WhatDidNotArriveIsCounted) {
   const auto cases = make_cases({.names = {"row-column"}, .devices = {2}, .bytes = 1 << 16});
   ASSERT_TRUE(cases.ok());
-  const plan::Cluster cluster = cluster_of(2);
+  const cluster::Cluster cluster = cluster_of(2);
   Fleet fleet(
       {.hosts = 2, .swallow = [](int32_t host, const std::string& what) { return host == 1 && what == "round"; }});
   Crew crew(cluster, fleet.controller(), fleet.crew_options());
@@ -52,7 +52,7 @@ TEST(Driver, WhatDidNotArriveIsCounted) {
 TEST(Driver, APlanOfAnotherChangeIsRefused) {
   const auto cases = make_cases({.names = {"row-column"}, .devices = {2, 4}, .bytes = 1 << 16});
   ASSERT_TRUE(cases.ok());
-  const plan::Cluster cluster = cluster_of(4);
+  const cluster::Cluster cluster = cluster_of(4);
   Fleet fleet({.hosts = 4});
   Crew crew(cluster, fleet.controller(), fleet.crew_options());
   ASSERT_TRUE(crew.start().ok());

@@ -6,9 +6,9 @@
 #include <functional>
 #include <numeric>
 #include <optional>
-#include <thread>
 
 #include "executor/exchange/channel.h"
+#include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor::bench {
@@ -162,15 +162,11 @@ absl::StatusOr<std::vector<Measurement>> measure_links(Backend& backend, const N
     }
     return absl::OkStatus();
   };
-  std::vector<std::thread> threads;
-  for (size_t n = 0; n < ranks.size(); ++n) {
-    threads.emplace_back([&, n] {
-      ends[n] = serve(n);
-      if (!ends[n].ok()) over = true;
-      together.arrive_and_drop();  // nobody waits for one who has left
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_concurrently(ranks.size(), [&](size_t n) {
+    ends[n] = serve(n);
+    if (!ends[n].ok()) over = true;
+    together.arrive_and_drop();  // nobody waits for one who has left
+  });
   for (const absl::Status& end : ends) SCALAI_RETURN_IF_ERROR(end);
   for (size_t row = 0; row < rows.size(); ++row) list[row].errors = errors[row];
   // By bytes: half as many are to take half as long.

@@ -1,10 +1,10 @@
 #pragma once
-// Times what NCCL carries between the GPUs of this process, each a rank: every rank sends to the next one and receives
-// from the one before (with one GPU, from itself).
+// Measures NCCL between the GPUs of this process, each a rank: every rank sends to the next one and receives from the
+// previous one (with one GPU, from itself). One thread.
 //
 //   nccl            one large dense message, a send and a receive in one group: the yardstick of the others
-//   nccl dense      the same message through a Channel, in chunks from and to where it lies
-//   nccl strided    columns of a matrix through a Channel: packed, carried, unpacked
+//   nccl dense      the same message through a Channel, in chunks, in place
+//   nccl strided    columns of a matrix through a Channel: packed, sent, unpacked
 
 #include <vector>
 
@@ -19,9 +19,9 @@ struct LinkOptions {
   int ranks = 1;  // devices 0 … ranks − 1 of the back end, each on a GPU of its own
   int64_t bytes = int64_t{1} << 30;
   int64_t chunk_bytes = int64_t{4} << 20;
-  int repetitions = 5;  // besides a first one that does not count
+  int repetitions = 5;  // after one uncounted warm-up
 };
-// Errors: those of NCCL and of the back end. A row's errors are elements that did not arrive as they were.
+// Errors: those of NCCL and of the back end. A row's `errors`: elements that arrived wrong.
 absl::StatusOr<std::vector<Measurement>> measure_links(Backend& backend, const NcclApi& api,
                                                        const LinkOptions& options);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "ptc/base/statistics.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
 
@@ -18,14 +19,7 @@ std::string gigabytes_per_s(double rate) { return fmt::format("{:.2f}", rate / 1
 
 }  // namespace
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-double Measurement::seconds() const { return median(transfer_s); }
+double Measurement::seconds() const { return median(transfer_s).value_or(0); }
 double Measurement::algorithm_bytes_per_s() const { return per_second(state_bytes, seconds()); }
 double Measurement::bus_bytes_per_s() const { return per_second(busiest_bytes, seconds()); }
 double Measurement::ratio(const Yardstick& yardstick) const {

@@ -1,9 +1,10 @@
 #pragma once
-// What a case came to, and how it is printed: one table with units, as nccl-tests do it, or JSON. Pure functions.
+// Results of a case, and their output: one table with units, like that of nccl-tests, or JSON. Values and pure
+// functions; any thread.
 //
-//   algorithm bandwidth = bytes of the state / time           what the job sees
-//   bus bandwidth       = bytes of the busiest device / time  what its link carries: the larger of received and sent
-//   ratio               = our time / the yardstick's          below 1: we are faster
+//   algorithm bandwidth = bytes of the state / time           rate seen by the job
+//   bus bandwidth       = bytes of the busiest device / time  rate of its link: the larger of received and sent
+//   ratio               = our time / the yardstick's          below 1: Scalai is faster
 
 #include <cstdint>
 #include <string>
@@ -21,13 +22,13 @@ struct Measurement {
   int devices = 0;
   std::string transport;
   int64_t state_bytes = 0;
-  int64_t moved_bytes = 0;    // that the plan moves between devices
-  int64_t busiest_bytes = 0;  // received or sent by the device that does the most of it
+  int64_t moved_bytes = 0;    // moved between devices by the plan
+  int64_t busiest_bytes = 0;  // the largest number of bytes that one device receives or sends
   int64_t busiest_received = 0;
   double prepare_s = 0;            // median
-  double first_s = 0;              // transfer of the first time, which the median leaves out
+  double first_s = 0;              // transfer of the first repetition, not in the median
   std::vector<double> transfer_s;  // of each repetition, all rounds
-  int64_t errors = 0;              // pieces that were not what they should be, over all times
+  int64_t errors = 0;              // wrong pieces, over all repetitions
   std::vector<Yardstick> yardsticks;
 
   double seconds() const;  // median transfer
@@ -36,10 +37,7 @@ struct Measurement {
   double ratio(const Yardstick& yardstick) const;
 };
 
-// Of an even number of values the mean of the middle two; 0 of none.
-double median(std::vector<double> values);
-
-// A row a case and yardstick.
+// One row per case and yardstick.
 std::string table_text(const std::vector<Measurement>& list);
 // {"schema_version": 1, "measurements": […]}; SI units.
 std::string json_text(const std::vector<Measurement>& list);

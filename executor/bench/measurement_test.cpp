@@ -27,13 +27,7 @@ Measurement example() {
           .yardsticks = {{"memcpy", 0.5}, {"MPI_Alltoallw", 2.5}}};
 }
 
-TEST(Median, IsTheMiddle) {
-  EXPECT_THAT(median({}), DoubleEq(0));
-  EXPECT_THAT(median({3}), DoubleEq(3));
-  EXPECT_THAT(median({9, 1}), DoubleEq(5));
-  EXPECT_THAT(median({9, 1, 2}), DoubleEq(2));
-  EXPECT_THAT(median({4, 9, 1, 2}), DoubleEq(3));
-}
+TEST(Measurement, OfNoTimeIsZero) { EXPECT_THAT(Measurement{}.seconds(), DoubleEq(0)); }
 
 TEST(Measurement, BandwidthsAndRatiosFollowFromTheMedian) {
   const Measurement one = example();

@@ -17,8 +17,9 @@
 #include <vector>
 
 #include "executor/bench/measurement.h"
-#include "executor/control/process.h"
+#include "executor/rpc/process.h"
 #include "ptc/base/file.h"
+#include "ptc/base/statistics.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor::bench {
@@ -88,7 +89,7 @@ double memcpy_seconds(int64_t bytes, int repetitions) {
     // So that no copy is left out as dead.
     SCALAI_CHECK(size == 0 || static_cast<volatile char*>(to.get())[size - 1] == 1);
   }
-  return median(std::move(seconds));
+  return median(std::move(seconds)).value_or(0);
 }
 
 std::optional<std::string> find_program(const std::string& name) {

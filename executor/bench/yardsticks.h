@@ -1,6 +1,6 @@
 #pragma once
-// What others need for the same bytes on this machine, now. Programs of others run as child processes; one that is not
-// there is no yardstick.
+// Time of other programs for the same bytes on this machine, now. They run as child processes; a missing program is no
+// yardstick. One thread at a time.
 
 #include <cstdint>
 #include <optional>
@@ -10,10 +10,10 @@
 
 namespace scalai::executor::bench {
 
-// Median time of copying so many bytes from one array to another, both touched before. One thread.
+// Median seconds of one thread to copy this number of bytes between two arrays, both touched before.
 double memcpy_seconds(int64_t bytes, int repetitions);
 
-// A program on PATH.
+// Path of a program on PATH; nullopt: none.
 std::optional<std::string> find_program(const std::string& name);
 
 struct AlltoallwOptions {
@@ -24,8 +24,8 @@ struct AlltoallwOptions {
   int repetitions = 5;
   double timeout_s = 300;
 };
-// Median time of MPI_Alltoallw for the row → column change, each rank a process. Errors: NotFound (no mpirun on PATH, no
-// program), Unavailable (it failed; the last line it printed).
+// Median seconds of MPI_Alltoallw for the row → column change, one process per rank. NotFound: no mpirun on PATH, or no
+// program. Unavailable: it failed; the message has its last line.
 absl::StatusOr<double> alltoallw_seconds(const AlltoallwOptions& options);
 
 struct UcxOptions {
@@ -33,12 +33,12 @@ struct UcxOptions {
   int64_t bytes = 0;
   double timeout_s = 120;
 };
-// Time of so many bytes from one process to another at the bandwidth that ucx_perftest reports for large tagged messages
-// over TCP. Errors: NotFound (no ucx_perftest on PATH), Unavailable.
+// Seconds for this number of bytes between two processes, at the bandwidth that ucx_perftest reports for large tagged
+// messages over TCP. NotFound: no ucx_perftest on PATH. Unavailable: it failed.
 absl::StatusOr<double> ucx_seconds(const UcxOptions& options);
 
-// Parts of the above. The number `seconds` of the last line that is a JSON object; bytes per second in the last line of
-// ucx_perftest's final-only CSV output.
+// Parsers for the above: the number `seconds` of the last line that is a JSON object; bytes per second in the last line
+// of ucx_perftest's final-only CSV output.
 absl::StatusOr<double> seconds_in(const std::string& output);
 absl::StatusOr<double> bandwidth_in(const std::string& output);
 

@@ -1,6 +1,6 @@
 #pragma once
-// AddressMap: which GPU an address belongs to. It knows the ranges that the back end itself made; all else is host
-// memory. Any thread.
+// AddressMap: the GPU of an address. It holds the ranges that the back end created; all other addresses are host
+// memory. Thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ class AddressMap {
  public:
   static constexpr int kHost = -1;
 
-  // bytes > 0; the range overlaps none that is there (CHECK).
+  // bytes > 0; CHECK: no overlap with another range.
   void add(const std::byte* begin, int64_t bytes, int gpu);
   void remove(const std::byte* begin);  // CHECK: added
   int gpu_of(const std::byte* address) const;

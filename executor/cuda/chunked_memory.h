@@ -1,18 +1,17 @@
 #pragma once
-// ChunkedMemory: the state of one device in memory that comes in chunks. Addresses are reserved at once, as far as the
-// options' capacity goes, and handed out by best fit at a grain of 4 KiB. A chunk (2 MiB on today's GPUs) is mapped when
-// the first grain in it is taken and unmapped when the last one goes: so early frees of a plan's rounds give memory back
-// although the buffers around them live on.
+// ChunkedMemory: the state of one device in chunks of memory. Addresses are reserved at the start, for the options'
+// capacity, and allocated by best fit with a grain of 4 KiB. A chunk (2 MiB on today's GPUs) is mapped when its first
+// grain is allocated and unmapped when its last one is freed, so early frees in the rounds of a plan return memory
+// although the buffers around them live on. Owns its source.
 //
-// reserve() takes chunks before they are needed. From then on chunks that become free are kept for this memory, as many
-// as it had at that moment in all; so work between reserve(n) and reserve(0) takes no memory from the driver and gives
-// none back.
+// reserve() acquires chunks before they are needed. From then on freed chunks are kept, up to the total number at that
+// moment; so work between reserve(n) and reserve(0) neither takes memory from the driver nor returns any.
 //
-// Where the GPU's memory, or the options' limit on it, does not suffice, chunks come from pinned host memory, up to the
-// options' host_overflow: at addresses of the same range, so nobody above sees a difference but in speed. settle() moves
-// them to the GPU when it has room.
+// If the GPU's memory, or the options' limit on it, is exhausted, chunks come from pinned host memory, up to the
+// options' host_overflow, at addresses of the same range: callers see no difference except speed. settle() moves them
+// to the GPU when it has room.
 //
-// Thread rules: those of Memory.
+// Thread rules of Memory: one thread at a time, data() from any thread.
 
 #include <array>
 #include <cstddef>
@@ -27,14 +26,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "executor/state/internal/free_space.h"
+#include "executor/state/free_space.h"
 #include "executor/state/memory.h"
 #include "executor/state/segment.h"
 
 namespace scalai::executor::cuda {
 
-// Where chunks come from: a GPU (cuda_memory.h), or host memory in tests. One thread at a time. What is still mapped or
-// acquired when it dies goes back.
+// Source of chunks: a GPU (cuda_memory.h), or host memory in tests. One thread at a time. Its destructor returns all
+// mapped and acquired chunks.
 class ChunkSource {
  public:
   using Chunk = uint64_t;  // memory without an address
@@ -43,27 +42,27 @@ class ChunkSource {
     int64_t slot = 0;
     Chunk to = 0;
   };
-  static constexpr size_t kMostMoves = 64;  // at once
+  static constexpr size_t kMostMoves = 64;  // of one call
 
   virtual ~ChunkSource() = default;
-  virtual std::string name() const = 0;  // for people: "GPU 0"
+  virtual std::string name() const = 0;  // for messages: "GPU 0"
   virtual int64_t chunk_bytes() const = 0;
-  // Called once, with whole chunks.
+  // Called once, with a multiple of chunk_bytes().
   virtual absl::StatusOr<std::byte*> reserve_addresses(int64_t bytes) = 0;
 
   virtual absl::StatusOr<int64_t> bytes_free(Where where) const = 0;  // for all users of the memory together
-  // ResourceExhausted: there is none. NotFound: the driver has no chunks of host memory.
+  // ResourceExhausted: no memory left. NotFound: the driver has no chunks of host memory.
   virtual absl::StatusOr<Chunk> acquire(Where where) = 0;
-  virtual void release(Chunk chunk) = 0;  // not mapped
+  virtual void release(Chunk chunk) = 0;  // the chunk is not mapped
 
-  // Makes chunks readable and writable, one after the other from the n-th chunk of the addresses on. Their content is
-  // whatever it was. An error leaves none of them mapped.
+  // Maps chunks, readable and writable, at consecutive slots from number `first` on. Their content is undefined. After
+  // an error none of them is mapped.
   virtual absl::Status map(int64_t first, std::span<const Chunk> chunks) = 0;
-  virtual void unmap(int64_t first, int64_t count) = 0;  // all of them mapped
-  // Puts acquired chunks in the place of mapped ones, with their content; those are not mapped any more. At most
-  // kMostMoves. Nobody reads or writes the slots meanwhile. An error leaves all as it was.
+  virtual void unmap(int64_t first, int64_t count) = 0;  // all of them are mapped
+  // Replaces mapped chunks by acquired ones and copies their content; the old ones are unmapped then. At most
+  // kMostMoves. Nobody may access the slots meanwhile. After an error nothing has changed.
   virtual absl::Status move(std::span<const Move> moves) = 0;
-  // Mapped bytes become zeros before this returns.
+  // Zeros mapped bytes; done on return.
   virtual absl::Status clear(std::byte* begin, int64_t bytes) = 0;
 };
 
@@ -71,25 +70,24 @@ class ChunkedMemory final : public Memory {
  public:
   static constexpr int64_t kGrain = 4096;
 
-  // Of the options, name means nothing here; limit is on the device's own memory; leave_free is what stays free of the
-  // source's memory, and of the machine's. Errors of reserve_addresses and, where there is to be overflow, of a first
-  // chunk of host memory.
+  // Uses of the options: `limit` bounds the device's own memory; `leave_free` stays free of the source's and of the
+  // machine's memory; `name` is ignored. Errors of reserve_addresses and, with host_overflow, of a first chunk of host
+  // memory.
   static absl::StatusOr<std::unique_ptr<ChunkedMemory>> create(std::unique_ptr<ChunkSource> source,
                                                                const SegmentOptions& options);
   ~ChunkedMemory() override;
 
-  // `bytes`: the sum of what will be allocated, each rounded up to grains. Where the free addresses are in pieces,
-  // allocations may touch more chunks than that needs; those are taken when it happens. 0 gives back all that is not
-  // in use.
+  // `bytes`: sum of the later allocations, each rounded up to grains. If the free addresses are fragmented, allocations
+  // may touch more chunks; those are acquired then. 0 returns all unused chunks.
   absl::Status reserve(int64_t bytes) override;
   absl::StatusOr<uint64_t> allocate(int64_t bytes) override;
   void free(uint64_t offset) override;
   int64_t free_range(uint64_t offset, int64_t bytes) override;
-  // Errors of the driver: what has not been moved stays on the host.
+  // Errors of the driver; chunks that were not moved stay on the host.
   absl::Status settle() override;
   int64_t grain_bytes() const override { return kGrain; }
 
-  // Nobody maps this memory.
+  // No other process maps this memory.
   absl::Status publish(std::span<const std::byte>) override { return {}; }
   void raise_epoch() override {}
   void begin_rewrite() override {}
@@ -97,10 +95,10 @@ class ChunkedMemory final : public Memory {
   SegmentAddress address() const override { return {}; }
 
   std::byte* data(uint64_t offset) const override;
-  int64_t bytes_in_use() const override { return in_use_; }  // grains
+  int64_t bytes_in_use() const override { return in_use_; }  // multiple of the grain
   int64_t bytes_peak() const override { return peak_; }
-  int64_t bytes_held() const;  // chunks, on the device and on the host: mapped, or kept for later
-  int64_t bytes_on_host() const { return acquired_[1] * chunk_bytes_; }  // of bytes_held()
+  int64_t bytes_held() const;  // chunks on device and host: mapped, or kept for later
+  int64_t bytes_on_host() const { return acquired_[1] * chunk_bytes_; }  // part of bytes_held()
   int64_t capacity() const { return capacity_; }
 
  private:

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "executor/cuda/chunked_memory.h"
-#include "executor/cuda/fake_chunk_source.h"
+#include "executor/cuda/testing/fake_chunk_source.h"
 #include "executor/state/store.h"
-#include "executor/state/test_support.h"
+#include "executor/state/testing/support.h"
 
 namespace scalai::executor::cuda {
 namespace {
@@ -210,8 +210,8 @@ TEST(Overflow, ADriverWithoutHostMemorySaysSoAtOnce) {
 // A change of epoch of a place whose device holds one and a half times its state.
 absl::Status change_epoch(OnFakeGpu at) {
   Store store(std::move(at.memory));
-  const VersionKey before{1, 4};
-  const VersionKey after{1, 5};
+  const VersionKey before{1, StateVersion::epoch(4)};
+  const VersionKey after{1, StateVersion::epoch(5)};
   const auto box_of = [](int64_t part) { return Box({part * kChunk}, {(part + 1) * kChunk}); };
   const auto add = [&](const VersionKey& key, int64_t part, int mark) -> absl::Status {
     SCALAI_ASSIGN_OR_RETURN(const Target target, store.add(key, TensorId(0), box_of(part), DType::kU8));

@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "executor/cuda/fake_chunk_source.h"
-#include "executor/state/test_support.h"
+#include "executor/cuda/testing/fake_chunk_source.h"
+#include "executor/state/testing/support.h"
 
 namespace scalai::executor::cuda {
 namespace {

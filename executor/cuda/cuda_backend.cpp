@@ -9,7 +9,6 @@
 #include <map>
 #include <mutex>
 #include <set>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,6 +23,7 @@
 #include "executor/state/content.h"
 #include "executor/state/copy.h"
 #include "executor/state/digest.h"
+#include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor::cuda {
@@ -107,18 +107,10 @@ class LentLanes {
   }
   // work(lane) for each, on a thread of its own where there are several; the first error in the order of GPUs.
   absl::Status on_each(const std::function<absl::Status(Lane&)>& work) {
-    std::vector<absl::Status> status(lanes_.size());
-    std::vector<std::thread> threads;
-    size_t next = 0;
-    for (auto& [gpu, lane] : lanes_) {
-      const auto serve = [&work, &status, at = next++, one = lane.get()] { status[at] = work(*one); };
-      if (next < lanes_.size()) {
-        threads.emplace_back(serve);
-      } else {
-        serve();
-      }
-    }
-    for (std::thread& thread : threads) thread.join();
+    std::vector<Lane*> lanes;
+    for (auto& [gpu, lane] : lanes_) lanes.push_back(lane.get());
+    std::vector<absl::Status> status(lanes.size());
+    run_concurrently(lanes.size(), [&](size_t i) { status[i] = work(*lanes[i]); });
     absl::Status first;
     for (const absl::Status& one : status) first = both(first, one);
     return first;

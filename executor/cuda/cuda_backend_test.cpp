@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "executor/cuda/chunked_memory.h"
-#include "executor/cuda/gpu_test_support.h"
+#include "executor/cuda/testing/gpu.h"
 #include "executor/state/copy.h"
 #include "executor/state/digest.h"
 #include "executor/state/store.h"
@@ -418,7 +418,7 @@ TEST_F(CudaBackendTest, AStoreOnTheGpu) {
   Store store(value_or_die(backend->memory_of_device(0, {.capacity = 1024 * kMiB, .limit = 64 * kMiB})));
   EXPECT_EQ(store.address().fd, -1);
   ASSERT_OK(store.reserve(48 * kMiB));
-  const VersionKey old_version{1, 0};
+  const VersionKey old_version{1, StateVersion::epoch(0)}, new_version{1, StateVersion::epoch(1)};
   const tensor::Shape shape{4096, 2048};
   const Box whole = Box::whole(shape);
   const Target target = value_or_die(store.add(old_version, TensorId{3}, whole, DType::kBF16));
@@ -428,18 +428,18 @@ TEST_F(CudaBackendTest, AStoreOnTheGpu) {
   // The next version keeps the upper half and gives the lower half's memory back early.
   const Box upper({0, 0}, {2048, 2048});
   const Box lower({2048, 0}, {4096, 2048});
-  ASSERT_OK(store.keep(old_version, 1, TensorId{3}, upper));
-  ASSERT_OK(store.publish({1, 1}));
+  ASSERT_OK(store.keep(old_version, new_version.version, TensorId{3}, upper));
+  ASSERT_OK(store.publish(new_version));
   const int64_t before = store.bytes_in_use();
   const std::array gone = {TensorBox{TensorId{3}, lower}};
   ASSERT_OK(store.give_back(old_version, gone));
   EXPECT_EQ(store.bytes_in_use(), before - 8 * kMiB);
   store.drop(old_version);
-  const std::vector<Piece> pieces = store.find({1, 1}, TensorId{3}, upper);
+  const std::vector<Piece> pieces = store.find(new_version, TensorId{3}, upper);
   ASSERT_EQ(pieces.size(), 1u);
   const std::array checks = {BoxCheck{content, upper, pieces[0].source(store.base())}};
   EXPECT_FALSE(value_or_die(backend->check(checks)).front());
-  EXPECT_EQ(store.add({1, 1}, TensorId{4}, Box({0}, {128 * kMiB}), DType::kU8).status().code(),
+  EXPECT_EQ(store.add(new_version, TensorId{4}, Box({0}, {128 * kMiB}), DType::kU8).status().code(),
             absl::StatusCode::kResourceExhausted);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The memory of a GPU in chunks, by CUDA's virtual memory management: every GPU in `reached_by`, and this one, reads and
-// writes what is mapped. The driver's functions are looked up when the source is made; nothing here links against it.
+// The memory of a GPU in chunks, by CUDA's virtual memory management. This GPU and every GPU in `reached_by` read and
+// write mapped chunks. The driver's functions are looked up at run time; nothing here links against the driver.
 
 #include <memory>
 #include <span>
@@ -11,8 +11,8 @@
 
 namespace scalai::executor::cuda {
 
-// `addresses` learns the range that is reserved, until the source dies. Errors: NotFound (no driver, or one without
-// these functions; a GPU without virtual memory management), as in runtime.h.
+// Registers the reserved range in `addresses` until the source dies. NotFound: no driver, one without these functions,
+// or a GPU without virtual memory management; other errors as in runtime.h.
 absl::StatusOr<std::unique_ptr<ChunkSource>> make_cuda_chunks(int gpu, std::span<const int> reached_by,
                                                               std::shared_ptr<AddressMap> addresses);
 

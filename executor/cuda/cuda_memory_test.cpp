@@ -6,7 +6,7 @@
 #include <array>
 
 #include "executor/cuda/cuda_backend.h"
-#include "executor/cuda/gpu_test_support.h"
+#include "executor/cuda/testing/gpu.h"
 #include "executor/state/store.h"
 
 namespace scalai::executor::cuda {
@@ -122,14 +122,15 @@ TEST_F(CudaMemory, AChangeOfEpochThatOverflows) {
     if (absl::IsNotFound(memory.status())) GTEST_SKIP() << message_of(memory.status());
     const auto& chunked = static_cast<ChunkedMemory&>(**memory);
     Store store(*std::move(memory));
-    const auto make = [&](int64_t version) -> absl::Status {
-      SCALAI_ASSIGN_OR_RETURN(const Target target, store.add({1, version}, TensorId{3}, whole, DType::kBF16));
-      const std::array fills = {BoxFill{content_of(version), whole, target}};
+    const auto make = [&](int64_t epoch) -> absl::Status {
+      SCALAI_ASSIGN_OR_RETURN(const Target target,
+                              store.add({1, StateVersion::epoch(epoch)}, TensorId{3}, whole, DType::kBF16));
+      const std::array fills = {BoxFill{content_of(epoch), whole, target}};
       return backend->fill(fills);
     };
-    const auto is_right = [&](int64_t version) {
-      const std::vector<Piece> pieces = store.find({1, version}, TensorId{3}, whole);
-      const std::array checks = {BoxCheck{content_of(version), whole, pieces.at(0).source(store.base())}};
+    const auto is_right = [&](int64_t epoch) {
+      const std::vector<Piece> pieces = store.find({1, StateVersion::epoch(epoch)}, TensorId{3}, whole);
+      const std::array checks = {BoxCheck{content_of(epoch), whole, pieces.at(0).source(store.base())}};
       return !value_or_die(backend->check(checks)).front();
     };
     ASSERT_OK(make(1));
@@ -144,7 +145,7 @@ TEST_F(CudaMemory, AChangeOfEpochThatOverflows) {
     EXPECT_GE(chunked.bytes_on_host(), 8 * kMiB);
     EXPECT_TRUE(is_right(1));
     EXPECT_TRUE(is_right(2));
-    store.drop({1, 1});
+    store.drop({1, StateVersion::epoch(1)});
     ASSERT_OK(store.settle());
     ASSERT_OK(store.reserve(0));
     EXPECT_EQ(chunked.bytes_on_host(), 0);

@@ -1,6 +1,6 @@
 // What only a fake can show: GPUs that break, drivers that refuse.
 
-#include "executor/cuda/fake_cuda.h"
+#include "executor/cuda/testing/fake_cuda.h"
 
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 #include "executor/cuda/chunked_memory.h"
 #include "executor/cuda/cuda_backend.h"
 #include "executor/cuda/cuda_memory.h"
-#include "executor/state/test_support.h"
+#include "executor/state/testing/support.h"
 
 namespace scalai::executor::cuda {
 namespace {

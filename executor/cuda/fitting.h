@@ -1,5 +1,5 @@
 #pragma once
-// Batches of descriptors, each small enough for a buffer that never grows.
+// Splits work into batches of descriptors that fit a buffer of fixed size. Any thread.
 
 #include <algorithm>
 #include <cstddef>
@@ -10,9 +10,8 @@
 
 namespace scalai::executor::cuda {
 
-// Calls put(items of it, batch) for batches made of consecutive items, in order, each with size(batch) <= room; stops at
-// an error. make(items) is a batch; `item_bytes` (> 0) is what one item takes as a rule: some take more. One item's batch
-// fits (CHECK).
+// Calls put(items, batch) for batches of consecutive items, in order, each with size(batch) <= room; stops at an error.
+// make(items) creates a batch; `item_bytes` (> 0) is the usual size of one item, some are larger. CHECK: one item fits.
 template <class Item, class Make, class Size, class Put>
 absl::Status for_each_fitting(std::span<const Item> items, size_t room, size_t item_bytes, Make make, Size size,
                               Put put) {

@@ -1,10 +1,9 @@
 #pragma once
-// Lane: a stream of one GPU with what it needs to start kernels: slots, through which the descriptors of a launch get to
-// the GPU, and halves, through which bytes go that no kernel reaches. All of it is made with the lane and does not grow:
-// batches whose descriptors do not fit a slot are several launches.
+// Lane: a stream of one GPU with its launch buffers. Slots carry the descriptors of a launch to the GPU; halves carry
+// bytes that no kernel can access. All of them are allocated with the lane and do not grow: batches whose descriptors
+// do not fit a slot become several launches.
 //
-// Internal to the back end. Thread rules: one thread at a time. What is put in reads and writes memory until finish()
-// has returned.
+// Internal to the back end. One thread at a time. Submitted work reads and writes memory until finish() returns.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,20 +22,20 @@ namespace scalai::executor::cuda {
 struct LaneOptions {
   int gpu = 0;
   int multiprocessors = 1;
-  int slots = 3;  // launches on their way: one whose kernel runs, one that is copied, one that is written
-  int64_t slot_bytes = int64_t{2} << 20;  // descriptors of a launch: some eight thousand boxes
+  int slots = 3;                          // launches in flight: one running, one being copied, one being written
+  int64_t slot_bytes = int64_t{2} << 20;  // descriptors of a launch: about eight thousand boxes
   int64_t pinned_half = 0;                // bytes of a half in host memory; 0: none
-  int64_t device_half = 0;                // and of each of its two buffers on the GPU
+  int64_t device_half = 0;                // bytes of each of its two buffers on the GPU
 };
 
 class Lane {
  public:
   struct Half {
     PinnedBuffer host;
-    DeviceBuffer out;  // what leaves this GPU
-    DeviceBuffer in;   // what came
-    Event busy;        // passed: nobody uses the buffers
-    Event filled;      // `out` has the bytes
+    DeviceBuffer out;  // bytes that leave this GPU
+    DeviceBuffer in;   // bytes that arrived
+    Event busy;        // passed: the buffers are free
+    Event filled;      // passed: `out` has the bytes
   };
 
   static absl::StatusOr<std::unique_ptr<Lane>> create(const LaneOptions& options);
@@ -48,15 +47,16 @@ class Lane {
   const Stream& stream() const { return stream_; }
   Half& half(size_t chunk) { return halves_[chunk % 2]; }
 
-  // These put kernels into the stream. They wait for slots only. All addresses are reached from this GPU.
+  // Submit kernels to the stream; block for a free slot only. The spans may end after the call, their memory not before
+  // finish(). This GPU must have access to all addresses.
   absl::Status copy(std::span<const BoxCopy> copies);
   absl::Status fill(std::span<const BoxFill> fills);
   absl::Status finish() { return stream_.finish(); }
 
-  // These return when it is done: one entry a box.
+  // Return when done, with one entry per box.
   absl::StatusOr<std::vector<kernels::CheckResult>> check(std::span<const BoxCheck> checks);
   absl::StatusOr<std::vector<uint64_t>> hash(std::span<const BoxHash> boxes);
-  // A few bytes of this GPU, to pageable memory. bytes <= kMaxRead (CHECK).
+  // Copies a few bytes of this GPU to pageable memory. bytes <= kMaxRead (CHECK).
   static constexpr int64_t kMaxRead = 64;
   absl::Status read(void* to, const std::byte* from, int64_t bytes);
 

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "executor/cuda/gpu_test_support.h"
+#include "executor/cuda/testing/gpu.h"
 #include "executor/state/digest.h"
 
 namespace scalai::executor::cuda {

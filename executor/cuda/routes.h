@@ -1,5 +1,5 @@
 #pragma once
-// Routes: who carries out each copy of a batch. Pure functions: any thread.
+// Routes: the GPU, or the CPU, that executes each copy of a batch. Pure functions; any thread.
 
 #include <cstddef>
 #include <functional>
@@ -13,29 +13,29 @@
 
 namespace scalai::executor::cuda {
 
-// Where an address lies: a GPU's number, or host memory that the CPU alone reaches, or all GPUs too.
+// Place of an address: a GPU's number, pageable host memory (CPU only), or pinned host memory (CPU and all GPUs).
 inline constexpr int kPageable = -1;
 inline constexpr int kPinned = -2;
 using PlaceOf = std::function<int(const std::byte*)>;
-// Whether a kernel on `gpu` reads and writes the memory of `other`, another one.
+// True if kernels on `gpu` can access the memory of GPU `other`.
 using Reaches = std::function<bool(int gpu, int other)>;
 
 struct Routes {
   std::map<int, std::vector<BoxCopy>> direct;               // by a kernel on this GPU
   std::map<int, std::vector<BoxCopy>> up;                   // from pageable memory to this GPU
   std::map<int, std::vector<BoxCopy>> down;                 // from this GPU to pageable memory
-  std::map<std::pair<int, int>, std::vector<BoxCopy>> far;  // from, to: GPUs that do not reach each other
+  std::map<std::pair<int, int>, std::vector<BoxCopy>> far;  // by (from, to): GPUs without access to each other
   std::vector<BoxCopy> host;                                // by the CPU
-  std::set<int> gpus() const;                               // all that have work
+  std::set<int> gpus() const;                               // all GPUs with work
 };
 
-// Copies between GPUs are the destination's work when it reaches the source. Empty parts are left out; the order within
-// a route is that of the batch. `stage_all`: no kernel reaches another place than its own GPU, nor pinned memory, and
-// also copies inside a GPU go the way of `far`.
+// Copies between GPUs are the work of the destination, if it has access to the source. Drops empty parts; keeps the
+// order of the batch within a route. `stage_all`: kernels access their own GPU only, not pinned memory, and copies
+// inside a GPU go to `far`, too.
 Routes sort_copies(std::span<const BoxCopy> copies, const PlaceOf& place_of, const Reaches& reaches,
                    bool stage_all = false);
 
-// Indices of the elements of a batch by the place that `place` names for each, those in host memory under kPageable.
+// Indices of the elements of a batch, by the value of `place`; host memory under kPageable.
 std::map<int, std::vector<size_t>> sort_by_place(size_t count, const std::function<int(size_t)>& place);
 
 }  // namespace scalai::executor::cuda

@@ -1,9 +1,9 @@
 #pragma once
-// Owners of what the CUDA runtime gives: streams, events, memory. Move-only; factories say what is wrong; destructors
-// never fail. CUDA's types stay in the .cpp: handles are void pointers here. Memory is copied in a stream only.
+// Owners of CUDA runtime objects: streams, events, memory. Move-only; factories return errors; destructors never fail.
+// CUDA's types stay in the .cpp: handles are void pointers here. Memory is copied in a stream only.
 //
-// Thread rules: a stream or an event is for one thread at a time; different ones are free. Each function makes its GPU
-// the calling thread's current device and puts back the one before.
+// Thread rules: one thread at a time per stream or event; different objects are independent. Each function makes its
+// GPU the calling thread's current device and restores the previous one.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace scalai::executor::cuda {
 
-// GPUs that this process sees. NotFound: no driver, or no GPU, with what to do.
+// Number of GPUs visible to this process. NotFound: no driver or no GPU; the message says what to do.
 absl::StatusOr<int> gpu_count();
 // "NVIDIA H200".
 absl::StatusOr<std::string> gpu_name(int gpu);
@@ -25,15 +25,15 @@ struct GpuBytes {
   int64_t total = 0;
 };
 absl::StatusOr<GpuBytes> gpu_bytes(int gpu);
-// Whether kernels on `gpu` can read and write memory of `other`; and makes it so for memory of DeviceBuffer.
+// can_reach: true if kernels on `gpu` can access memory of `other`. enable_reach: enables that for DeviceBuffer memory.
 absl::StatusOr<bool> can_reach(int gpu, int other);
 absl::Status enable_reach(int gpu, int other);
-// Host memory that GPUs reach: PinnedBuffer's, or what somebody registered with the runtime.
+// True for host memory that GPUs can access: a PinnedBuffer, or memory registered with the runtime.
 bool is_pinned(const std::byte* address);
 
-// The calling thread's current device from now on.
+// Sets the calling thread's current device.
 absl::Status choose_gpu(int gpu);
-// … for a scope.
+// Sets the calling thread's current device for a scope, on one thread.
 class DeviceGuard {
  public:
   static absl::StatusOr<DeviceGuard> enter(int gpu);
@@ -43,12 +43,12 @@ class DeviceGuard {
 
  private:
   explicit DeviceGuard(int before) : before_(before) {}
-  int before_ = -1;  // −1: nothing to put back
+  int before_ = -1;  // −1: nothing to restore
 };
 
 class Stream;
 
-// A moment in a stream. Before the first record it has passed.
+// A point in a stream. Passed before the first record.
 class Event {
  public:
   static absl::StatusOr<Event> create(int gpu);
@@ -58,7 +58,7 @@ class Event {
 
   absl::Status record(const Stream& stream);  // of the same GPU
   absl::StatusOr<bool> passed() const;
-  absl::Status wait() const;  // blocks the thread
+  absl::Status wait() const;  // blocks the calling thread
   void* handle() const { return handle_; }
 
  private:
@@ -67,8 +67,8 @@ class Event {
   void* handle_ = nullptr;  // cudaEvent_t
 };
 
-// Work of one GPU, in order; not ordered with the default stream. The destructor does not wait: whoever put work in that
-// uses memory waits before the memory goes.
+// Work of one GPU, in order; not ordered with the default stream. The destructor does not wait: call finish() before
+// the memory of submitted work ends.
 class Stream {
  public:
   static absl::StatusOr<Stream> create(int gpu);
@@ -78,11 +78,11 @@ class Stream {
 
   int gpu() const { return gpu_; }
   void* handle() const { return handle_; }
-  absl::Status wait(const Event& event) const;  // what comes later begins after the event
-  // Blocks the thread until all is done; the error of what failed.
+  absl::Status wait(const Event& event) const;  // later work begins after the event
+  // Blocks until all work is done; returns its error.
   absl::Status finish() const;
 
-  // Both sides: device memory, or pinned. They stay as they are until the stream is past this.
+  // Both sides: device or pinned memory. They must live until the stream has passed the copy.
   absl::Status copy(void* dst, const void* src, int64_t bytes) const;
   absl::Status copy_between_gpus(void* dst, int dst_gpu, const void* src, int src_gpu, int64_t bytes) const;
   absl::Status clear(void* dst, int64_t bytes) const;
@@ -93,7 +93,7 @@ class Stream {
   void* handle_ = nullptr;  // cudaStream_t
 };
 
-// Memory of a GPU, a whole number of kAlign bytes. bytes > 0.
+// Owns memory of a GPU, rounded up to a multiple of kAlign bytes. bytes > 0.
 class DeviceBuffer {
  public:
   static constexpr int64_t kAlign = 256;
@@ -112,7 +112,7 @@ class DeviceBuffer {
   int64_t bytes_ = 0;
 };
 
-// Host memory that all GPUs reach, a whole number of kAlign bytes. bytes > 0.
+// Owns host memory that all GPUs can access, rounded up to a multiple of kAlign bytes. bytes > 0.
 class PinnedBuffer {
  public:
   static constexpr int64_t kAlign = 256;

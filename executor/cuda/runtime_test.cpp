@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdio>
 
-#include "executor/cuda/gpu_test_support.h"
+#include "executor/cuda/testing/gpu.h"
 #include "executor/cuda/topology.h"
 
 namespace scalai::executor::cuda {

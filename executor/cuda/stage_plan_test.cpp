@@ -5,7 +5,7 @@
 #include <set>
 
 #include "executor/state/copy.h"
-#include "executor/state/test_support.h"
+#include "executor/state/testing/support.h"
 
 namespace scalai::executor::cuda {
 namespace {

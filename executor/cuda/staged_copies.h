@@ -1,6 +1,7 @@
 #pragma once
-// Copies that no kernel can do in one go, in chunks through the halves of lanes (lane.h). Templates, so that tests run
-// them on lanes whose streams are simulated, with each order of things that the waits allow.
+// Copies that need an intermediate buffer, in chunks through the halves of lanes (lane.h). Templates, so that tests run
+// them on lanes with simulated streams, in every order that the waits allow. The spans and their memory must live
+// during the call; thread rules of Lane.
 
 #include <cstddef>
 #include <span>
@@ -13,7 +14,7 @@
 
 namespace scalai::executor::cuda {
 
-// The CPU packs a chunk while the kernel unpacks the one before.
+// Pageable memory → GPU: the CPU packs a chunk while the kernel unpacks the previous one. Returns when done.
 template <class Lane>
 absl::Status copy_up(Lane& lane, std::span<const BoxCopy> copies) {
   if (copies.empty()) return {};
@@ -28,7 +29,7 @@ absl::Status copy_up(Lane& lane, std::span<const BoxCopy> copies) {
   return lane.finish();
 }
 
-// The CPU unpacks a chunk while the kernel packs the next one.
+// GPU → pageable memory: the CPU unpacks a chunk while the kernel packs the next one. Returns when done.
 template <class Lane>
 absl::Status copy_down(Lane& lane, std::span<const BoxCopy> copies) {
   if (copies.empty()) return {};
@@ -50,14 +51,14 @@ absl::Status copy_down(Lane& lane, std::span<const BoxCopy> copies) {
   return {};
 }
 
-// Packed on one GPU, copied over by the driver, unpacked on the other. Returns at once.
+// GPU → GPU without peer access: packed on one, copied by the driver, unpacked on the other. Returns at once.
 template <class Lane>
 absl::Status copy_far(Lane& from, Lane& to, std::span<const BoxCopy> copies) {
   const auto chunks = plan_chunks(copies, chunk_bytes_for(copies, from.half(0).out.bytes()));
   for (size_t i = 0; i < chunks.size(); ++i) {
     auto& leaving = from.half(i);
     auto& arriving = to.half(i);
-    // Until the chunk before the last is unpacked, its bytes may still be on their way.
+    // The driver may still read `out` of the chunk before the last one until that chunk is unpacked.
     SCALAI_RETURN_IF_ERROR(from.stream().wait(arriving.busy));
     SCALAI_RETURN_IF_ERROR(from.copy(into_stage(copies, chunks[i], leaving.out.data())));
     SCALAI_RETURN_IF_ERROR(leaving.filled.record(from.stream()));
@@ -67,7 +68,7 @@ absl::Status copy_far(Lane& from, Lane& to, std::span<const BoxCopy> copies) {
     SCALAI_RETURN_IF_ERROR(to.copy(out_of_stage(copies, chunks[i], arriving.in.data())));
     SCALAI_RETURN_IF_ERROR(arriving.busy.record(to.stream()));
   }
-  // Another GPU may be next to get something through the same buffers of `from`.
+  // The next copy may use the same buffers of `from` for another GPU.
   for (const size_t i : {0, 1}) SCALAI_RETURN_IF_ERROR(from.stream().wait(to.half(i).busy));
   return {};
 }

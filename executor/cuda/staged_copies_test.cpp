@@ -9,7 +9,7 @@
 #include <deque>
 #include <functional>
 
-#include "executor/state/test_support.h"
+#include "executor/state/testing/support.h"
 
 namespace scalai::executor::cuda {
 namespace {

@@ -3,14 +3,15 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "executor/cuda/internal/cuda_status.h"
 #include "executor/cuda/runtime.h"
-#include "executor/state/internal/runs.h"
+#include "executor/state/runs.h"
+#include "ptc/base/statistics.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor::cuda {
@@ -31,8 +32,7 @@ absl::StatusOr<double> median_seconds(const Stream& stream, int repetitions,
     SCALAI_RETURN_IF_ERROR(stream.finish());
     if (i > 0) seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
   }
-  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
-  return seconds[seconds.size() / 2];
+  return order_statistic(std::move(seconds), 0.5).value_or(0);
 }
 
 // Rows of equal distance on both sides. Bytes.

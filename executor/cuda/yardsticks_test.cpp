@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "executor/cuda/gpu_test_support.h"
+#include "executor/cuda/testing/gpu.h"
 #include "executor/state/copy.h"
 
 namespace scalai::executor::cuda {

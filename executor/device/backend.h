@@ -1,13 +1,14 @@
 #pragma once
-// Backend: what the devices of a worker are. The host back end emulates them in host memory; the CUDA back end
-// (executor/cuda) puts them on GPUs. All that happens to state goes through here, in batches, so that a GPU does
-// thousands of boxes in one launch.
+// Backend: the devices of a worker. The host back end emulates them in host memory; the CUDA back end (executor/cuda)
+// puts them on GPUs. All work on state goes through this interface, in batches, so that a GPU handles thousands of
+// boxes per launch.
 //
-// Addresses in Source and Target are of memory that memory_of_device() made, of staging(), or of host memory (a host's
-// segment, a peer's mapped one, any array): a back end tells them apart. Boxes of one batch do not overlap in what is
-// written.
+// Addresses in Source and Target are in memory of memory_of_device(), of staging(), or in host memory (a host's
+// segment, a mapped segment of a peer, any array); a back end distinguishes them. Boxes written by one batch are
+// disjoint.
 //
-// Thread rules: all functions from any thread at any time. Those that return a Status alone return when the work is done.
+// Thread-safe. Functions of Backend that return a Status return when the work is done. Spans are used during the call
+// only.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +27,7 @@
 
 namespace scalai::executor {
 
-// `part` lies in the boxes of both; the types are convertible (CHECK, as in copy.h).
+// `part` lies in both boxes; the types are convertible (CHECK, as in executor/state/copy.h).
 struct BoxCopy {
   Box part;
   Source src;
@@ -47,27 +48,28 @@ struct BoxHash {
   Source src;
 };
 
-// A moment in a Queue: all that was put in before.
+// A point in a Queue: after all work submitted before.
 class Mark {
  public:
   virtual ~Mark() = default;
-  // Whether it has passed; an error of the work before it.
+  // True once it has passed; or an error of the work before it.
   virtual absl::StatusOr<bool> passed() const = 0;
 };
 
-// Work on one device, done in order beside the caller. One thread at a time.
+// Asynchronous work on one device, in order. One thread at a time.
 class Queue {
  public:
   virtual ~Queue() = default;
-  virtual absl::Status copy(std::span<const BoxCopy> copies) = 0;  // returns at once; no pageable host memory
+  // Returns at once. The span may end after the call, its memory not before the work is done. No pageable host memory.
+  virtual absl::Status copy(std::span<const BoxCopy> copies) = 0;
   virtual absl::StatusOr<std::unique_ptr<Mark>> mark() = 0;
-  // What is put in later begins after that moment, of any queue of this back end.
+  // Later work begins after `mark`, which is of any queue of this back end.
   virtual absl::Status wait(const Mark& mark) = 0;
   // The driver's handle, for NCCL (a cudaStream_t); null on the host.
   virtual void* stream() const = 0;
 };
 
-// Memory of a device that is no state: messages on their way.
+// Memory of a device for messages, not for state.
 class Staging {
  public:
   virtual ~Staging() = default;
@@ -78,31 +80,31 @@ class Staging {
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual std::string name() const = 0;  // for people: "host", "cuda: NVIDIA H200 × 1, 8 devices on each"
+  virtual std::string name() const = 0;  // for messages: "host", "cuda: NVIDIA H200 × 1, 8 devices on each"
 
-  // Memory for the state of the n-th device of this worker (from 0), and the physical GPU behind it; devices of one GPU
-  // share its number. −1: none, as on the host.
+  // Memory for the state of the n-th device of this worker (from 0), and its physical GPU. Devices on one GPU share its
+  // number; −1: no GPU, as on the host.
   virtual absl::StatusOr<std::unique_ptr<Memory>> memory_of_device(int device, const SegmentOptions& options) = 0;
   virtual int gpu_of_device(int device) const = 0;
-  // The GPU of that device becomes the calling thread's current one, for libraries that look there (NCCL).
+  // Makes the device's GPU the calling thread's current one, for libraries that need this (NCCL).
   virtual absl::Status make_current(int /*device*/) { return absl::OkStatus(); }
 
   virtual absl::Status copy(std::span<const BoxCopy> copies) = 0;
   virtual absl::Status fill(std::span<const BoxFill> fills) = 0;
-  // One entry a check: the first wrong element, in row-major order.
+  // One entry per check: the first wrong element in row-major order, or nullopt.
   virtual absl::StatusOr<std::vector<std::optional<Mismatch>>> check(std::span<const BoxCheck> checks) = 0;
-  // box_digest (executor/state/digest.h) of each.
+  // box_digest (executor/state/digest.h) of each box.
   virtual absl::StatusOr<std::vector<uint64_t>> hash(std::span<const BoxHash> boxes) = 0;
 
-  // For transfers that go on beside each other: on the GPU of a device.
+  // On the GPU of a device, for concurrent transfers.
   virtual absl::StatusOr<std::unique_ptr<Queue>> queue(int device) = 0;
   virtual absl::StatusOr<std::unique_ptr<Staging>> staging(int device, int64_t bytes) = 0;
 };
 
 struct HostBackendOptions {
-  int threads = 1;  // that one call may use
-  // 0: other processes read devices' memory in place. Else devices are like GPUs, so many on each: nobody else reaches
-  // what they hold.
+  int threads = 1;  // threads of one call
+  // 0: other processes read the devices' memory in place. Otherwise devices are like GPUs, so many on each: no other
+  // process can access their memory.
   int devices_per_gpu = 0;
 };
 // Devices in host memory.

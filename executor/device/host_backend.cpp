@@ -1,13 +1,12 @@
 // Devices in host memory: every batch is a loop over its boxes.
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
-#include <thread>
 
 #include "executor/device/backend.h"
 #include "executor/state/copy.h"
 #include "executor/state/digest.h"
+#include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor {
@@ -87,14 +86,7 @@ class HostBackend final : public Backend {
 
  private:
   void each(size_t count, const std::function<void(size_t)>& work) const {
-    std::atomic<size_t> next = 0;
-    const auto serve = [&] {
-      for (size_t i = next++; i < count; i = next++) work(i);
-    };
-    std::vector<std::thread> helpers;
-    for (size_t i = 1; i < std::min(count, static_cast<size_t>(options_.threads)); ++i) helpers.emplace_back(serve);
-    serve();
-    for (std::thread& helper : helpers) helper.join();
+    parallel_for(options_.threads, count, work);
   }
 
   const HostBackendOptions options_;

@@ -1,16 +1,15 @@
 #pragma once
-// Channel: all messages of one GPU with GPUs of other workers, over one communicator, as a pipeline of chunks:
+// Channel: all messages of one GPU with GPUs of other workers, over one communicator, as a pipeline of chunks. Owns its
+// queues and staging memory; shares the communicator. One thread, except abort().
 //
 //   queue "pack"     pack 0 │ pack 1 │ pack 2 │ …
-//   queue "wire"            │ group 0│ group 1│ group 2 …     sends and receives of chunk k of all messages, in one group
+//   queue "wire"            │ group 0│ group 1│ group 2 …     one group: sends and receives of chunk k of all messages
 //   queue "unpack"                   │ unpack 0 │ unpack 1 …
 //
-// A slot of staging memory is used again kDepth chunks later. Dense chunks go from or to where they lie.
+// Each slot of staging memory is reused kDepth chunks later. Dense chunks are sent and received in place.
 //
-// Both ends come to the same sequence of operations: messages are cut alike (message.h), and chunk k of every message is
-// in the k-th group.
-//
-// One thread.
+// Both ends issue the same sequence of operations: they cut messages alike (message.h), and chunk k of every message is
+// in group k.
 
 #include <atomic>
 #include <functional>
@@ -30,34 +29,36 @@ struct Traffic {
 };
 
 struct ChannelOptions {
-  int64_t chunk_bytes = int64_t{4} << 20;  // the same on all ranks
-  double stall_s = 30;                     // without any progress once it has begun: a peer hangs
-  double begin_s = 600;                    // a peer may have other work before
-  // Whether those we can see live; asked every few milliseconds while waiting. Empty: all do.
+  int64_t chunk_bytes = int64_t{4} << 20;  // equal on all ranks
+  double stall_s = 30;                     // after this time without progress a peer hangs
+  double begin_s = 600;                    // the same for the first progress: a peer may have other work before
+  // True if the visible peers are alive; queried every 20 ms by a thread of run(). Empty: always true.
   std::function<bool()> peers_live;
 };
 
 class Channel {
  public:
-  static constexpr int kDepth = 3;  // chunks of a message on their way at a time
+  static constexpr int kDepth = 3;  // chunks of a message in flight
 
-  // Of the back end's device, whose GPU is the communicator's. The back end outlives it.
+  // A channel of the back end's device, whose GPU is the communicator's. The back end outlives the channel.
   static absl::StatusOr<std::unique_ptr<Channel>> create(Backend& backend, int device,
                                                          std::shared_ptr<Communicator> communicator,
                                                          ChannelOptions options);
 
-  // Memory for so many messages at a time, sent or received: run() allocates nothing then.
+  // Allocates for this number of messages, sent and received together; then run() allocates nothing.
   absl::Status reserve(size_t messages);
 
-  // Sends and receives all of it. At most one message a peer and direction (CHECK). On an error the communicator has been
-  // aborted, nobody writes to the memory of the messages any more, and what was to arrive may be anything:
-  //   Unavailable         a peer is gone, or does not answer; or that was so in an earlier run
+  // Sends and receives all messages; blocks. At most one message per peer and direction (CHECK). The messages and their
+  // memory must live during the call. After an error the communicator is aborted, nobody writes to the memory of the
+  // messages any more, and the content of received boxes is undefined:
+  //   Unavailable         a peer is gone or does not answer, now or in an earlier run
   //   ResourceExhausted   no memory for so many messages
-  //   Aborted             what had begun does not come to its end: this process is to be given up
+  //   Aborted             work on the GPU does not end: this process must be given up
   absl::Status run(std::span<const Traffic> sends, std::span<const Traffic> receives);
 
+  // Valid as long as the channel.
   const Communicator& communicator() const { return *communicator_; }
-  // From any thread: run() ends with an error.
+  // From any thread: run() returns an error.
   void abort() { communicator_->abort(); }
 
  private:
@@ -86,8 +87,8 @@ class Channel {
   const ChannelOptions options_;
   std::unique_ptr<Queue> pack_, wire_, unpack_;
   std::unique_ptr<Staging> staging_;
-  size_t messages_ = 0;                // that staging_ has room for
-  std::atomic<int64_t> progress_ = 0;  // of the run under way: moments that have passed
+  size_t messages_ = 0;                // room of staging_
+  std::atomic<int64_t> progress_ = 0;  // marks passed in the present run
 };
 
 }  // namespace scalai::executor

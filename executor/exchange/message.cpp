@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 
-#include "executor/state/internal/runs.h"
+#include "executor/state/runs.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor {

@@ -1,17 +1,17 @@
 #pragma once
-// The controller's journal: what a run was started with, every control event, and what has been committed, in one SQLite
-// file. A controller that died is followed by one that opens the journal, replays the events and goes on.
+// The controller's journal: the facts of a run, every control event, and every committed change, in one SQLite file.
+// After the death of a controller the next one opens the journal, replays the events and continues.
 //
-// Every function that writes is one SQLite transaction that is on disk when it returns OK: after a kill or a loss of
-// power the journal is readable and holds all calls that returned, in order, and at most one more, the one under way.
-// (Write-ahead log with synchronous=FULL: a commit is one append and one flush. With NORMAL it would be flushed later; a
-// rollback journal needs three flushes and, to survive a loss of power right after, EXTRA.)
+// Every writing function is one SQLite transaction, on disk when it returns OK. After a kill or a loss of power the
+// journal is readable and holds all calls that returned, in order, and at most the one under way. (Write-ahead log with
+// synchronous=FULL: a commit is one append and one flush. NORMAL would flush later; a rollback journal needs three
+// flushes and, to survive a loss of power right after, EXTRA.)
 //
-// One process at a time: the journal is locked while it is open. Safe from several threads.
+// One process at a time: the journal is locked while open. Thread-safe. The journal returns copies, except run().
 //
-// Errors of everything that writes: ResourceExhausted: the disk is full, and nothing of the call was written; a later
-// call may succeed. Aborted: the disk failed, and whether the call was written is unknown: this object refuses all
-// further writes, and only opening the journal anew tells. FailedPrecondition: not what the journal's state allows.
+// Errors of writing functions. ResourceExhausted: the disk is full, the call wrote nothing, and a later call may
+// succeed. Aborted: the disk failed, and it is unknown whether the call was written; this object refuses all further
+// writes, and only opening the journal again tells. FailedPrecondition: not allowed in the journal's state.
 
 #include <cstdint>
 #include <memory>
@@ -25,7 +25,7 @@
 
 namespace scalai::executor {
 
-// What a run was started with; never changes.
+// Facts of a run; never change.
 struct RunFacts {
   std::string scenario_text;
   std::string scenario_digest;
@@ -34,13 +34,13 @@ struct RunFacts {
   friend bool operator==(const RunFacts&, const RunFacts&) = default;
 };
 
-// A reconfiguration of a job: prepared → committed → freed, or prepared → aborted. Until it is committed the old epoch
-// stands, afterwards the new one; freed: nobody holds the old one any more.
+// A reconfiguration of a job: prepared → committed → freed, or prepared → aborted. Before the commit the old epoch
+// counts, afterwards the new one. Freed: no worker holds the old epoch any more.
 enum class TransactionState : uint8_t { kPrepared, kCommitted, kFreed, kAborted };
 
 struct TransactionStart {
   int job = 0;        // index in the scenario
-  int64_t epoch = 0;  // that it makes
+  int64_t epoch = 0;  // the new epoch
   std::string plan_digest;
 };
 
@@ -53,12 +53,12 @@ struct Transaction {
   friend bool operator==(const Transaction&, const Transaction&) = default;
 };
 
-// A round of a transaction that is under way, with what it frees of the old epoch before the commit (a memory cap forces
-// that). Written before anything is freed.
+// A round of the transaction under way, with the parts of the old epoch that it frees before the commit (because of a
+// memory cap). Written before anything is freed.
 struct Round {
   int64_t transaction = 0;
   int round = 0;      // from 1
-  std::string freed;  // opaque; empty: nothing
+  std::string freed;  // opaque; empty: frees nothing
   friend bool operator==(const Round&, const Round&) = default;
 };
 
@@ -69,7 +69,7 @@ struct CheckpointRecord {
   friend bool operator==(const CheckpointRecord&, const CheckpointRecord&) = default;
 };
 
-// A job's state of a step, copied to other hosts' memory under this version.
+// A copy of a job's state at a step, in the memory of other hosts, under this version.
 struct CopyRecord {
   int job = 0;
   int64_t step = 0;
@@ -77,43 +77,44 @@ struct CopyRecord {
   friend bool operator==(const CopyRecord&, const CopyRecord&) = default;
 };
 
-// Where a job stands.
+// Recorded state of a job.
 struct JobRecord {
   int job = 0;
-  std::optional<Transaction> committed;        // the last that was committed, freed or not
+  std::optional<Transaction> committed;        // the last committed one, freed or not
   std::optional<Transaction> prepared;         // the one under way
-  std::optional<CheckpointRecord> checkpoint;  // recorded last
-  std::optional<CopyRecord> copy;              // recorded last
+  std::optional<CheckpointRecord> checkpoint;  // the last one
+  std::optional<CopyRecord> copy;              // the last one
   friend bool operator==(const JobRecord&, const JobRecord&) = default;
 };
 
 class Journal {
  public:
-  // A new journal, whose folder exists; its controller epoch is 1. A file that a kill left behind before the journal was
-  // whole is used. AlreadyExists: there is a journal or another file; Unavailable: locked; NotFound: cannot be made.
+  // Creates a journal in an existing folder; its controller epoch is 1. An incomplete file left by a kill is reused.
+  // AlreadyExists: a journal or another file is there. Unavailable: locked. NotFound: cannot be created.
   static absl::StatusOr<Journal> create(const std::string& path, const RunFacts& facts);
 
-  // An existing journal, to go on with; raises the controller epoch. NotFound: no file or no whole journal in it;
-  // Unavailable: another process has it open (its id and host are named when known); InvalidArgument: not a journal,
-  // damaged, or of another schema version (both are named).
+  // Opens an existing journal to continue the run; increments the controller epoch. NotFound: no file, or no complete
+  // journal in it. Unavailable: another process has it open (the message names its id and host if known).
+  // InvalidArgument: not a journal, damaged, or of another schema version (the message names both).
   static absl::StatusOr<Journal> open(const std::string& path);
 
   ~Journal();
   Journal(Journal&&) noexcept;
   Journal& operator=(Journal&&) = delete;
 
+  // Valid as long as the journal.
   const RunFacts& run() const;
-  // How often the journal was opened: what a message from an earlier controller is known by.
+  // Number of times the journal was opened. Identifies messages to and from earlier controllers.
   int64_t controller_epoch() const;
 
-  // Appends one line of text; to be called before the event is acted on. Gives its number, from 1, without gaps.
+  // Appends one line of text; call it before acting on the event. Returns the event's number, from 1, without gaps.
   absl::StatusOr<int64_t> append_event(std::string_view line);
-  // All of them, in order.
+  // All events, in order.
   absl::StatusOr<std::vector<std::string>> events() const;
 
-  // Starts a transaction and gives its id. FailedPrecondition: the job has one that is prepared.
+  // Starts a transaction; returns its id. FailedPrecondition: the job has a prepared transaction.
   absl::StatusOr<int64_t> begin_transaction(const TransactionStart& start);
-  // The transaction is prepared (else FailedPrecondition), the round has no record.
+  // Records a round. FailedPrecondition: the transaction is not prepared, or the round has a record.
   absl::Status record_round(const Round& round);
   absl::Status commit(int64_t transaction);                                 // prepared → committed: the commit record
   absl::Status abort(int64_t transaction);                                  // prepared → aborted
@@ -124,9 +125,9 @@ class Journal {
   absl::Status record_checkpoint(const CheckpointRecord& checkpoint);
   absl::Status record_copy(const CopyRecord& copy);
 
-  // Every job of which something was recorded, by index.
+  // All jobs with a record, by index.
   absl::StatusOr<std::vector<JobRecord>> jobs() const;
-  // One job; nothing but its index when nothing was recorded.
+  // One job; only its index is set if it has no record.
   absl::StatusOr<JobRecord> job(int job) const;
 
  private:

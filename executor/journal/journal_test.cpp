@@ -12,7 +12,7 @@
 
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/internal/small_disk.h"
+#include "ptc/checkpoint/safetensors/testing/small_disk.h"
 
 namespace scalai::executor {
 namespace {

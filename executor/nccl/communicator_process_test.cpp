@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "executor/nccl/communicator.h"
-#include "executor/nccl/test_rank.h"
-#include "executor/nccl/test_support.h"
+#include "executor/nccl/testing/support.h"
+#include "executor/nccl/testing/test_rank.h"
 
 namespace scalai::executor {
 namespace {

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <thread>
 
-#include "executor/nccl/test_support.h"
+#include "executor/nccl/testing/support.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor {

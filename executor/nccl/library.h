@@ -1,9 +1,9 @@
 #pragma once
-// NCCL, opened while the program runs: the same executable starts on a node that has none. This is also the one place
-// where NCCL's result codes become a Status.
+// NCCL, opened at run time, so the same executable starts on a node without it. The only place that converts NCCL's
+// result codes to a Status.
 //
-// A library that was opened stays mapped until the process ends, because NCCL leaves threads and exit handlers of CUDA
-// behind; so the table is a value that may be copied and kept without regard to the NcclLibrary. Any thread.
+// An opened library stays mapped until the process ends, because NCCL leaves threads and CUDA's exit handlers behind.
+// So the table is a value that may be copied and may outlive the NcclLibrary. Any thread.
 
 #include <string>
 #include <string_view>
@@ -16,12 +16,12 @@ namespace scalai::executor {
 
 class NcclLibrary {
  public:
-  // The oldest with non-blocking communicators (their configuration came with 2.14).
+  // The first version with non-blocking communicators (their configuration came with 2.14).
   static constexpr int kOldestVersion = 21400;
 
-  // Opens the file at `path`, or what the loader finds as libnccl.so.2 (LD_LIBRARY_PATH, ldconfig's cache, and then
-  // /usr/local/cuda/lib64 and lib). Missing (exit code 4), with what to do: no such library, one without a function
-  // that we need, or one that is too old.
+  // Opens the file at `path`, or libnccl.so.2 from the loader (LD_LIBRARY_PATH, ldconfig's cache, then
+  // /usr/local/cuda/lib64 and lib). NotFound (exit code 4), with what to do: no such library, a missing function, or an
+  // older version.
   static absl::StatusOr<NcclLibrary> open(const std::string& path = "");
 
   const NcclApi& api() const { return api_; }
@@ -36,16 +36,17 @@ class NcclLibrary {
   std::string path_;
 };
 
-// NCCL's version number as people write it: 22707 is "2.27.7", and 2708 (before 2.9) is "2.7.8".
+// NCCL's version number as text: 22707 is "2.27.7", and 2708 (before 2.9) is "2.7.8".
 std::string nccl_version_text(int code);
 
-// What `result` means after `what` was tried: "ncclSend to rank 3: remote process exited … (NCCL's last message)".
+// The Status of `result` after the operation `what`: "ncclSend to rank 3: remote process exited … (NCCL's last
+// message)".
 //   OK                  success
 //   Unavailable         a peer is gone, or the network or the system failed
 //   FailedPrecondition  NCCL refuses the call as such
-//   failed()            the rest, CUDA's errors among them
-// The last message is that of the process, so after errors of several communicators it may be another's. In progress is
-// not an outcome (CHECK).
+//   Aborted             all else, including CUDA's errors
+// NCCL's last message is per process, so after errors of several communicators it may belong to another one. CHECK: not
+// "in progress".
 absl::Status nccl_status(const NcclApi& api, NcclResult result, std::string_view what, NcclComm* comm = nullptr);
 
 }  // namespace scalai::executor

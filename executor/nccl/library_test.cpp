@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "executor/nccl/test_support.h"
+#include "executor/nccl/testing/support.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor {

@@ -1,11 +1,11 @@
 #pragma once
-// The part of NCCL's C interface that we call, as a table of function pointers, so that nothing here needs nccl.h, CUDA
-// or the library when it is built, and a fake can stand in. Numbers, sizes and offsets are NCCL's; nccl_api_test.cpp
-// compares them with nccl.h where there is one.
+// The part of NCCL's C interface in use, as a table of function pointers: the build needs neither nccl.h nor CUDA nor
+// the library, and a fake can replace it. Numbers, sizes and offsets are NCCL's; nccl_api_test.cpp compares them with
+// nccl.h if there is one.
 //
 // The configuration is that of NCCL 2.14, the first with `blocking`. Later libraries copy min(size, their own size)
-// bytes over their defaults and reset what the stated version did not know, so it serves them all (`parseCommConfig` in
-// NCCL's src/init.cc). Plain data: any thread.
+// bytes over their defaults and reset the fields unknown to the stated version, so it works for all of them
+// (`parseCommConfig` in NCCL's src/init.cc). Plain data; any thread.
 
 #include <array>
 #include <climits>
@@ -26,9 +26,9 @@ enum class NcclResult : int {
   kInProgress = 7,
 };
 
-enum class NcclDataType : int { kInt8 = 0, kUint8 = 1 };  // we send bytes
+enum class NcclDataType : int { kInt8 = 0, kUint8 = 1 };  // state travels as bytes
 
-// Says where the ranks of a communicator meet. Made by one process, carried to the others by the control plane.
+// Meeting point of the ranks of a communicator. One process creates it; the control plane carries it to the others.
 struct NcclUniqueId {
   std::array<char, 128> bytes{};
   friend bool operator==(const NcclUniqueId&, const NcclUniqueId&) = default;
@@ -64,7 +64,7 @@ struct NcclApi {
   NcclResult (*comm_count)(NcclComm* comm, int* size) = nullptr;
   NcclResult (*comm_user_rank)(NcclComm* comm, int* rank) = nullptr;
   const char* (*get_error_string)(NcclResult result) = nullptr;
-  // Null where the library is older: 2.27 has the first, 2.13 the second.
+  // Null in older libraries: comm_shrink came with 2.27, get_last_error with 2.13.
   NcclResult (*comm_shrink)(NcclComm* comm, int* excluded, int excluded_count, NcclComm** child, NcclConfig* config,
                             int flags) = nullptr;
   const char* (*get_last_error)(NcclComm* comm) = nullptr;

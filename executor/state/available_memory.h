@@ -1,13 +1,14 @@
 #pragma once
-// How much memory may still be taken before the kernel begins to kill processes.
+// Memory that can still be allocated before the kernel starts to kill processes. Any thread.
 
 #include <cstdint>
 #include <string>
 
 namespace scalai::executor {
 
-// Bytes: the least of MemAvailable and what is left under this process's control groups (v1 and v2), their inactive file
-// pages counted as free. A file that is missing or unreadable does not limit. `root` stands before every path (tests).
+// Bytes: the minimum of MemAvailable and the remainder of this process's control groups (v1 and v2), with their
+// inactive file pages counted as free. A missing or unreadable file sets no limit. `root` is prepended to every path
+// (for tests).
 int64_t available_memory(const std::string& root = "");
 
 }  // namespace scalai::executor

@@ -8,10 +8,10 @@
 #include <cstring>
 #include <memory>
 
+#include "executor/state/codec.h"
+#include "executor/state/content_mix.h"
 #include "executor/state/convert.h"
-#include "executor/state/internal/codec.h"
-#include "executor/state/internal/content_mix.h"
-#include "executor/state/internal/runs.h"
+#include "executor/state/runs.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor {

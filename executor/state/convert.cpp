@@ -4,7 +4,7 @@
 #include <string>
 #include <type_traits>
 
-#include "executor/state/internal/codec.h"
+#include "executor/state/codec.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor {

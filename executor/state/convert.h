@@ -1,6 +1,7 @@
 #pragma once
-// Casts of elements between floating types: exact where the new type is wider, else rounded to nearest even, once, also
-// from F64. Too large becomes infinity (NaN in F8_E4M3, which has none); a NaN stays a NaN. Free threaded.
+// Casts of elements between floating types: exact if the new type is wider, otherwise rounded once to nearest even,
+// also from F64. Overflow gives infinity (NaN in F8_E4M3, which has no infinity); a NaN stays a NaN. Pure functions;
+// any thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,10 +10,10 @@
 
 namespace scalai::executor {
 
-// The same type, or both floating.
+// True for equal types, and for two floating types.
 bool convertible(tensor::DType from, tensor::DType to);
 
-// `count` elements, dense; neither pointer need be aligned and the two must not overlap. CHECK: convertible.
+// Converts `count` dense elements. Pointers need no alignment; the arrays must not overlap. CHECK: convertible.
 void convert(tensor::DType from, tensor::DType to, int64_t count, const std::byte* src, std::byte* dst);
 
 }  // namespace scalai::executor

@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "executor/state/test_support.h"
+#include "executor/state/testing/support.h"
 
 namespace scalai::executor {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "executor/state/convert.h"
-#include "executor/state/internal/runs.h"
+#include "executor/state/runs.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "executor/state/convert.h"
-#include "executor/state/internal/runs.h"
-#include "executor/state/test_support.h"
+#include "executor/state/runs.h"
+#include "executor/state/testing/support.h"
 
 namespace scalai::executor {
 namespace {

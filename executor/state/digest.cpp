@@ -5,8 +5,8 @@
 #include <bit>
 #include <cstring>
 
-#include "executor/state/internal/digest_mix.h"
-#include "executor/state/internal/runs.h"
+#include "executor/state/digest_mix.h"
+#include "executor/state/runs.h"
 
 namespace scalai::executor {
 namespace {

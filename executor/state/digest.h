@@ -1,13 +1,14 @@
 #pragma once
-// A digest of a box's elements that a GPU makes as fast as it reads: unlike hash_box (content.h) it has no order of work.
+// A digest of a box's elements, for GPUs at the speed of reading: unlike hash_box (content.h) it needs no order of
+// work.
 //
-// The elements of the box, in row-major order, little endian, are cut into leaves of 128 bytes, the last one filled up
-// with zeros. With P1 … P4 the primes of XXH64 (Collet, xxHash specification, 0.1.1), rotl a rotation, w₀ … w₁₅ a leaf's
-// 64-bit words, i its number, and lanes a₀ … a₃ that begin at i·P2 + k·P3:
+// The elements of the box, in row-major order, little endian, are cut into leaves of 128 bytes; the last one is padded
+// with zeros. P1 … P4 are the primes of XXH64 (Collet, xxHash specification, 0.1.1), rotl is a rotation, w₀ … w₁₅ are a
+// leaf's 64-bit words, i is its number, and lanes a₀ … a₃ begin at i·P2 + k·P3:
 //   aₖ = rotl(aₖ + wⱼ·P2, 31)·P1   for j = k, k + 4, k + 8, k + 12        (XXH64's round)
 //   leaf = avalanche(rotl(a₀, 1) + rotl(a₁, 7) + rotl(a₂, 12) + rotl(a₃, 18) + i·P4)
 //   digest = avalanche(Σ leaf + bytes·P3)    modulo 2^64
-// It finds corruption; it does not withstand an adversary. Pure functions: any thread.
+// It finds corruption; it does not resist an adversary. Pure functions; any thread.
 
 #include <cstdint>
 
@@ -15,6 +16,7 @@
 
 namespace scalai::executor {
 
+// CHECK: `part` lies in src.box.
 uint64_t box_digest(const Source& src, const Box& part);
 
 }  // namespace scalai::executor

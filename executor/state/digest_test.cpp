@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "executor/state/copy.h"
-#include "executor/state/test_support.h"
+#include "executor/state/testing/support.h"
 
 namespace scalai::executor {
 namespace {

@@ -26,7 +26,7 @@ struct Head {
 struct Entry {
   int32_t job = 0;
   int32_t tensor = 0;
-  int64_t version = 0;
+  int64_t version = 0;  // StateVersion::wire
   uint64_t offset = 0;
   uint32_t dtype = 0;
   uint32_t rank = 0;
@@ -82,10 +82,14 @@ absl::Status take_entry(std::span<const std::byte>& bytes, int64_t capacity, std
     return bad(
         fmt::format("tensor {}, box {}, part {} at {}", entry.tensor, piece.box.str(), piece.part.str(), entry.offset));
   }
-  into[{entry.job, entry.version}][TensorId(entry.tensor)].push_back(piece);
+  const absl::StatusOr<StateVersion> version = StateVersion::from_wire(entry.version);
+  if (!version.ok()) return bad(message_of(version.status()));
+  into[{entry.job, *version}][TensorId(entry.tensor)].push_back(piece);
   return {};
 }
 }  // namespace
+
+std::string VersionKey::str() const { return fmt::format("job {}, {}", job, version.str()); }
 
 std::vector<Piece> overlapping(std::span<const Piece> pieces, const Box& box) {
   std::vector<Piece> found;
@@ -135,7 +139,7 @@ std::vector<std::byte> Directory::encode() const {
         const auto rank = static_cast<size_t>(piece.box.rank);
         const Entry entry{key.job,
                           tensor.value,
-                          key.version,
+                          key.version.wire(),
                           piece.offset,
                           static_cast<uint32_t>(piece.dtype),
                           static_cast<uint32_t>(rank)};

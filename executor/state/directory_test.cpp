@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "executor/state/test_support.h"
+#include "executor/state/testing/support.h"
 
 namespace scalai::executor {
 namespace {
@@ -14,12 +14,14 @@ constexpr int64_t kCapacity = int64_t{1} << 30;
 
 Piece piece(const Box& part, const Box& box, uint64_t offset) { return {part, box, offset, DType::kBF16}; }
 
+const VersionKey kEpoch5{0, StateVersion::epoch(5)};
+
 Directory example() {
   Directory directory;
-  directory.edit({0, 5})[TensorId(3)] = {piece(Box({0, 0}, {4, 8}), Box({0, 0}, {4, 8}), 4096),
-                                         piece(Box({4, 2}, {6, 8}), Box({4, 0}, {8, 8}), 8192)};
-  directory.edit({0, 5})[TensorId(9)] = {piece(Box(), Box(), 12288)};
-  directory.edit({1, -2})[TensorId(0)] = {
+  directory.edit(kEpoch5)[TensorId(3)] = {piece(Box({0, 0}, {4, 8}), Box({0, 0}, {4, 8}), 4096),
+                                          piece(Box({4, 2}, {6, 8}), Box({4, 0}, {8, 8}), 8192)};
+  directory.edit(kEpoch5)[TensorId(9)] = {piece(Box(), Box(), 12288)};
+  directory.edit({1, StateVersion::staged()})[TensorId(0)] = {
       piece(Box({0, 0, 0, 0, 0}, {1, 2, 1, 2, 1}), Box({0, 0, 0, 0, 0}, {2, 2, 2, 2, 2}), 0)};
   return directory;
 }
@@ -41,18 +43,18 @@ TEST(Directory, ComesBackFromItsBytes) {
 
 TEST(Directory, FindsWhatOverlaps) {
   const Directory directory = example();
-  const std::vector<Piece> found = directory.find({0, 5}, TensorId(3), Box({2, 0}, {5, 4}));
+  const std::vector<Piece> found = directory.find(kEpoch5, TensorId(3), Box({2, 0}, {5, 4}));
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].part, Box({2, 0}, {4, 4}));
   EXPECT_EQ(found[0].box, Box({0, 0}, {4, 8}));
   EXPECT_EQ(found[1].part, Box({4, 2}, {5, 4}));
   EXPECT_FALSE(cover(found, Box({2, 0}, {5, 4})));
-  EXPECT_TRUE(cover(directory.find({0, 5}, TensorId(3), Box({1, 0}, {4, 4})), Box({1, 0}, {4, 4})));
-  EXPECT_TRUE(cover(directory.find({0, 5}, TensorId(9), Box()), Box()));
-  EXPECT_EQ(directory.find({0, 5}, TensorId(3), Box({0, 0}, {0, 0})).size(), 0u);
-  EXPECT_EQ(directory.find({0, 5}, TensorId(3), Box({2}, {5})).size(), 0u) << "another rank";
-  EXPECT_EQ(directory.find({0, 5}, TensorId(4), Box({2, 0}, {5, 4})).size(), 0u);
-  EXPECT_EQ(directory.find({0, 6}, TensorId(3), Box({2, 0}, {5, 4})).size(), 0u);
+  EXPECT_TRUE(cover(directory.find(kEpoch5, TensorId(3), Box({1, 0}, {4, 4})), Box({1, 0}, {4, 4})));
+  EXPECT_TRUE(cover(directory.find(kEpoch5, TensorId(9), Box()), Box()));
+  EXPECT_EQ(directory.find(kEpoch5, TensorId(3), Box({0, 0}, {0, 0})).size(), 0u);
+  EXPECT_EQ(directory.find(kEpoch5, TensorId(3), Box({2}, {5})).size(), 0u) << "another rank";
+  EXPECT_EQ(directory.find(kEpoch5, TensorId(4), Box({2, 0}, {5, 4})).size(), 0u);
+  EXPECT_EQ(directory.find({0, StateVersion::epoch(6)}, TensorId(3), Box({2, 0}, {5, 4})).size(), 0u);
 }
 
 TEST(Directory, EveryCutIsAnError) {
@@ -109,6 +111,16 @@ TEST(Directory, SignedNonsenseNeverPointsOutside) {
   }
   EXPECT_GT(accepted, 1000);
   EXPECT_LT(accepted, 199000);
+}
+
+TEST(Directory, RefusesAVersionThatIsNone) {
+  std::vector<std::byte> bytes = example().encode();
+  const int64_t none = -1;
+  std::memcpy(bytes.data() + 32 + 8, &none, 8);  // in the first entry, behind job and tensor
+  sign(bytes);
+  const absl::Status status = Directory::parse(bytes, kCapacity).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_NE(message_of(status).find("-1 is no state version"), std::string::npos) << status;
 }
 
 TEST(Directory, NamesAnotherVersionOfTheFormat) {

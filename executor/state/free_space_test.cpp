@@ -1,4 +1,4 @@
-#include "executor/state/internal/free_space.h"
+#include "executor/state/free_space.h"
 
 #include <gtest/gtest.h>
 

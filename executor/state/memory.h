@@ -1,10 +1,10 @@
 #pragma once
-// Memory: what the buffers of one place lie in. A place of a host is a Segment (segment.h), which other processes of the
-// machine map; one of a GPU is that GPU's memory, which only this process reaches. Store keeps a place's books over
+// Memory: the memory of the buffers of one place. A host's place is a Segment (segment.h), which other processes of the
+// machine map; a GPU's place is that GPU's memory, which only this process can access. Store manages the buffers of
 // either.
 //
-// Offsets count from data(0). Addresses of a GPU are the GPU's: the CPU does not load from them, a Backend
-// (executor/device/backend.h) does.
+// Offsets count from data(0). Addresses on a GPU are GPU addresses: a Backend (executor/device/backend.h) accesses
+// them, the CPU does not.
 //
 // Thread rules: one thread at a time (Store holds a lock around it); data() from any thread.
 
@@ -17,11 +17,11 @@
 
 namespace scalai::executor {
 
-// How another process of the machine finds a segment; plain numbers, to be sent over the control plane.
+// Identifies a segment for other processes of the machine; plain numbers, sent over the control plane.
 struct SegmentAddress {
   int32_t pid = 0;
-  int32_t fd = -1;     // none: this memory cannot be mapped by others
-  uint64_t token = 0;  // random: proves that pid and fd still mean this segment
+  int32_t fd = -1;     // −1: other processes cannot map this memory
+  uint64_t token = 0;  // random: proves that pid and fd still refer to this segment
   friend bool operator==(const SegmentAddress&, const SegmentAddress&) = default;
 };
 
@@ -29,28 +29,30 @@ class Memory {
  public:
   virtual ~Memory() = default;
 
-  // Sees to it that so many bytes, beyond what is allocated, are there for allocate(): nothing is asked of the machine or
-  // the driver later. ResourceExhausted, with numbers: they are not.
+  // Reserves this number of bytes beyond the present allocations for allocate(), which then requests nothing from the
+  // machine or the driver. ResourceExhausted, with numbers: not enough memory.
   virtual absl::Status reserve(int64_t bytes) = 0;
-  // Memory of whole grains, filled with zeros. bytes > 0. ResourceExhausted, with numbers; nothing has changed then.
+  // Allocates whole grains, zeroed; returns the offset. bytes > 0. ResourceExhausted, with numbers; nothing has changed
+  // then.
   virtual absl::StatusOr<uint64_t> allocate(int64_t bytes) = 0;
-  // `offset` is one that allocate returned (CHECK).
+  // `offset` is a result of allocate() (CHECK).
   virtual void free(uint64_t offset) = 0;
-  // Gives back the whole grains inside [offset, offset + bytes), a part of one allocation (CHECK); nobody may read them
-  // afterwards. What is given back already stays so. Returns the bytes that this call gave back.
+  // Frees the whole grains inside [offset, offset + bytes), a part of one allocation (CHECK); nobody may read them
+  // afterwards. Freed grains stay free. Returns the bytes that this call freed.
   virtual int64_t free_range(uint64_t offset, int64_t bytes) = 0;
   virtual int64_t grain_bytes() const = 0;
-  // Brings what lies elsewhere for lack of room back to where it belongs, as far as there is room now. Addresses and
-  // content stay. Nobody reads or writes the memory meanwhile. After an error what was not brought back is where it was.
+  // Moves memory that overflowed to another place back, as far as there is room now. Addresses and content do not
+  // change. No access to the memory during the call. After an error the remaining memory is where it was.
   virtual absl::Status settle() { return absl::OkStatus(); }
 
-  // What others may read, where they can map this; elsewhere these do nothing.
+  // Publish the content to other processes, if they can map this memory; otherwise without effect.
   virtual absl::Status publish(std::span<const std::byte> directory) = 0;
   virtual void raise_epoch() = 0;
   virtual void begin_rewrite() = 0;
   virtual void end_rewrite() = 0;
 
-  virtual std::byte* data(uint64_t offset) const = 0;  // CHECK: inside
+  // Valid until the allocation is freed. CHECK: offset inside the memory.
+  virtual std::byte* data(uint64_t offset) const = 0;
   virtual SegmentAddress address() const = 0;
   virtual int64_t bytes_in_use() const = 0;
   virtual int64_t bytes_peak() const = 0;

@@ -20,7 +20,7 @@
 namespace scalai::executor {
 namespace {
 constexpr TensorId kTensor(4);
-const VersionKey kKey{0, 1};
+const VersionKey kKey{0, StateVersion::epoch(1)};
 const tensor::Shape kShape{256, 64};
 const Box kBox = Box::whole(kShape);
 

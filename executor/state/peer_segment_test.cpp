@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,12 +17,14 @@
 #include "executor/state/content.h"
 #include "executor/state/copy.h"
 #include "executor/state/directory.h"
-#include "executor/state/test_support.h"
+#include "executor/state/testing/support.h"
+#include "ptc/base/process.h"
+#include "ptc/base/status.h"
 
 namespace scalai::executor {
 namespace {
 constexpr TensorId kTensor(4);
-const VersionKey kKey{0, 1};
+const VersionKey kKey{0, StateVersion::epoch(1)};
 const tensor::Shape kShape{256, 64};
 const Box kBox = Box::whole(kShape);
 
@@ -37,18 +38,16 @@ class Process {
     int out[2];
     SCALAI_CHECK(::pipe2(in, O_CLOEXEC) == 0 && ::pipe2(out, O_CLOEXEC) == 0);
     arguments.insert(arguments.begin(), SCALAI_BINARY_DIR "/bin/executor_state_peer");
-    std::vector<char*> argv;
-    for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-    argv.push_back(nullptr);
-    std::vector<char*> envp;
-    for (const std::string& entry : environment) envp.push_back(const_cast<char*>(entry.c_str()));
-    envp.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in[0], 0);
-    posix_spawn_file_actions_adddup2(&actions, out[1], 2);
-    SCALAI_CHECK(::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), envp.data()) == 0, argv[0]);
-    posix_spawn_file_actions_destroy(&actions);
+    SpawnOptions options{
+        .program = arguments.front(), .words = arguments, .ends = {in[0], SpawnOptions::kInherit, out[1]}};
+    options.inherit_environment = false;
+    for (const std::string& setting : environment) {
+      const size_t equals = setting.find('=');
+      options.environment.emplace_back(setting.substr(0, equals), setting.substr(equals + 1));
+    }
+    const absl::StatusOr<pid_t> pid = spawn(options);
+    SCALAI_CHECK(pid.ok(), message_of(pid.status()));
+    pid_ = *pid;
     ::close(in[0]);
     ::close(out[1]);
     to_ = ::fdopen(in[1], "w");

@@ -1,14 +1,14 @@
 #pragma once
-// Segment: memory of one place that other processes of this machine may read in place. It is a memfd (memfd_create(2)):
-// no name in any file system, so that nothing is left behind, however the owner dies. Virtual space is reserved at once,
-// memory is committed by allocate() and goes back by free(): a full machine is a Status, never SIGBUS.
+// Segment: the memory of one place, mapped read-only by other processes of this machine (peer_segment.h). It is a memfd
+// (memfd_create(2)). A memfd has no name in any file system, so nothing is left behind, however the owner dies. create()
+// reserves virtual space; allocate() commits memory and free() gives it back. A full machine is a Status, never SIGBUS.
 //
-// The first page tells readers what this is: magic, schema version, a random token, the epoch word, and where the
-// directory lies, under a sequence lock. Readers use peer_segment.h.
+// The first page tells readers about the segment: magic, schema version, a random token, the epoch word, and the place of
+// the directory, under a sequence lock.
 //
-// The epoch word counts changes of bytes that readers may know of. It is odd while the owner rewrites some; to free some,
-// the owner publishes a directory without them, raises the epoch by two, then frees. A reader takes the epoch, copies, and
-// looks again: when it is even and the same, what was copied is what the owner held.
+// The epoch word counts changes of bytes that readers may know of. It is odd while the owner rewrites some of them. To free
+// some of them the owner publishes a directory without them, raises the epoch by two, then frees. A reader notes the epoch,
+// copies, and reads the epoch again: if it is even and the same, the copy is what the owner held.
 //
 // Thread rules: one thread at a time (Store holds a lock around it); epoch() and data() from any thread.
 
@@ -21,7 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "executor/state/internal/free_space.h"
+#include "executor/state/free_space.h"
 #include "executor/state/memory.h"
 
 namespace scalai::executor {
@@ -29,44 +29,45 @@ namespace scalai::executor {
 struct SegmentOptions {
   std::string name = "state";               // shown in /proc/PID/fd and /proc/PID/maps
   int64_t capacity = int64_t{256} << 30;    // bytes of virtual space
-  int64_t limit = int64_t{1} << 62;         // bytes of memory this place may use: an emulated device's memory
-  int64_t leave_free = int64_t{512} << 20;  // bytes of the machine's memory that are never taken
-  int64_t host_overflow = 0;  // bytes of pinned host memory that a GPU's place may use when its own does not suffice
+  int64_t limit = int64_t{1} << 62;         // most bytes of memory: the size of an emulated device's memory
+  int64_t leave_free = int64_t{512} << 20;  // bytes of the machine's memory that stay free
+  int64_t host_overflow = 0;  // most bytes of pinned host memory for a place on a GPU whose own memory is full
 };
 
 class Segment : public Memory {
  public:
-  // Errors: ResourceExhausted (virtual space, file size limit, open files) or Unavailable (no memfd), with what to do.
+  // Errors: ResourceExhausted (virtual space, file size limit, open files), Unavailable (no memfd). The text has a remedy.
   static absl::StatusOr<Segment> create(const SegmentOptions& options);
   Segment(Segment&&) noexcept;
   Segment& operator=(Segment&&) noexcept;
   ~Segment() override;
 
-  // Commits whole pages, filled with zeros, and returns their offset. bytes > 0. They are in this process's page tables,
-  // where the kernel can do that (Linux 5.14): writing them does not fault. ResourceExhausted, with numbers, when
-  // the limit, the machine's (or the control group's) memory or the virtual space does not suffice; nothing has changed
-  // then.
+  // Commits whole pages of zeros and returns their offset. bytes > 0. Linux 5.14 and later also enter the pages into this
+  // process's page tables, so that the first writes do not fault. ResourceExhausted, with numbers: the place's limit, the
+  // machine's (or the control group's) memory or the virtual space does not suffice. After an error nothing has changed.
   absl::StatusOr<uint64_t> allocate(int64_t bytes) override;
-  // Looks only: memory is the machine's until allocate() takes it.
+  // Checks that the bytes are available. It takes none: the machine can lose them before allocate().
   absl::Status reserve(int64_t bytes) override;
-  // Gives memory back to the machine at once. `offset` is one that allocate returned (CHECK).
+  // Gives the memory of one allocation back to the machine at once. CHECK: allocate() returned `offset`.
   void free(uint64_t offset) override;
-  // Gives back the whole pages inside [offset, offset + bytes), a part of one allocation (CHECK); they read as zeros
-  // afterwards. What is given back already stays so. Returns the bytes that this call gave back.
+  // Gives back the whole pages inside [offset, offset + bytes). CHECK: the range is a part of one allocation. The pages read
+  // as zeros afterwards. Pages that were given back earlier are skipped. Returns the bytes that this call gave back.
   int64_t free_range(uint64_t offset, int64_t bytes) override;
 
-  // Replaces the directory. Needs memory only when it has outgrown its pages (ResourceExhausted: the old one stays).
+  // Replaces the directory. It needs memory only when the directory outgrows its pages. ResourceExhausted: the old directory
+  // stays.
   absl::Status publish(std::span<const std::byte> directory) override;
-  // Between a directory that no longer names some bytes and free() of them.
+  // Adds two to the epoch: after a publish() that removes bytes from the directory, before free() of these bytes.
   void raise_epoch() override;
-  // Around rewriting bytes that readers may know of. Pairs may nest and overlap; the epoch is odd inside.
+  // Enclose writes to bytes that readers may know of. Pairs may nest and overlap. The epoch is odd inside.
   void begin_rewrite() override;
   void end_rewrite() override;  // CHECK: begun
   uint64_t epoch() const;
 
-  std::byte* data(uint64_t offset) const override;  // writable; CHECK: inside the segment
+  // Writable memory, valid while the segment lives and the bytes at `offset` are allocated. CHECK: inside the segment.
+  std::byte* data(uint64_t offset) const override;
   SegmentAddress address() const override;
-  int64_t bytes_in_use() const override;  // committed now, directory included, header page not
+  int64_t bytes_in_use() const override;  // committed now: with the directory, without the header page
   int64_t bytes_peak() const override;
   static int64_t page_bytes();
   int64_t grain_bytes() const override { return page_bytes(); }
@@ -75,7 +76,7 @@ class Segment : public Memory {
   struct Mapping;
   struct Allocation {
     int64_t bytes = 0;          // whole pages
-    internal::Ranges returned;  // pages given back early
+    internal::Ranges returned;  // pages that free_range gave back
   };
   explicit Segment(std::unique_ptr<Mapping> mapping);
   absl::StatusOr<uint64_t> take_space(int64_t bytes);
@@ -89,8 +90,8 @@ class Segment : public Memory {
   int64_t in_use_ = 0;
   int64_t peak_ = 0;
   int rewrites_ = 0;
-  int64_t unchecked_ = 0;   // bytes committed since the machine's memory was last looked at
-  uint64_t directory_ = 0;  // offset of its allocation, 0 = none
+  int64_t unchecked_ = 0;   // bytes committed since the last look at the machine's memory
+  uint64_t directory_ = 0;  // offset of the directory's allocation, 0 = none
 };
 
 }  // namespace scalai::executor

@@ -13,7 +13,7 @@
 #include <map>
 #include <string>
 
-#include "executor/state/test_support.h"
+#include "executor/state/testing/support.h"
 
 namespace scalai::executor {
 namespace {

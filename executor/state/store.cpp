@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
-#include "executor/state/internal/runs.h"
+#include "executor/state/runs.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor {
 namespace {
 std::string str(const VersionKey& key, TensorId tensor, const Box& box) {
-  return fmt::format("tensor {} box {} of job {} version {}", tensor.value, box.str(), key.job, key.version);
+  return fmt::format("tensor {} box {} of {}", tensor.value, box.str(), key.str());
 }
 
 // What is left of the pieces without `box`, sorted.
@@ -85,7 +85,7 @@ absl::StatusOr<Target> Store::add(const VersionKey& key, TensorId tensor, const 
   return Target{box, dtype, memory_->data(offset)};
 }
 
-absl::Status Store::keep(const VersionKey& from, int64_t to, TensorId tensor, const Box& box) {
+absl::Status Store::keep(const VersionKey& from, StateVersion to, TensorId tensor, const Box& box) {
   const std::lock_guard lock(mutex_);
   const VersionKey key{from.job, to};
   const std::vector<Piece> found = held_.find(from, tensor, box);
@@ -140,7 +140,7 @@ absl::Status Store::publish(const VersionKey& key) {
   const std::lock_guard lock(mutex_);
   const auto version = held_.versions().find(key);
   if (version == held_.versions().end()) {
-    return missing(fmt::format("nothing is held of job {} version {}", key.job, key.version));
+    return missing(fmt::format("nothing is held of {}", key.str()));
   }
   Directory next = published_;
   next.edit(key) = version->second;

@@ -1,17 +1,17 @@
 #pragma once
-// Store: what one place, a device or a host's memory, holds of the state of jobs. It owns the place's memory.
+// Store: the state of jobs at one place (a device, or a host's memory). A store owns the place's memory.
 //
-//   add, keep (from the version before) → fill → publish → read by peers → drop
+//   add, keep (from an older version) → fill → publish → peers read → drop
 //
-// A buffer is dense and row-major over a box. keep() makes the same bytes, or a part of them, known under another
-// version; memory goes back when no version can read it any more, page by page. Pieces of one tensor and version are
-// disjoint.
+// A buffer is dense and row-major over a box. Each buffer belongs to at least one version (VersionKey). keep() makes a
+// buffer, or a part of it, belong to a second version without a copy. Memory is freed page by page, as soon as no version
+// can read a page any more. Pieces of one tensor and version are disjoint.
 //
-// Peers see a version from publish(version) on, and in the state of the last publish: drop and give_back take it, or
-// parts of it, out of their sight, raise the memory's epoch and only then free memory (segment.h).
+// Peers see a version as it was at its last publish(). drop() and give_back() first remove pieces from the directory that
+// peers see, then raise the memory's epoch, and only then free memory (segment.h).
 //
-// Thread rules: any thread, all at once; a lock is held inside. It does not cover the bytes of buffers: who copies from
-// or into one sees to it that its version is not dropped meanwhile.
+// Thread rules: any thread, several at once. A lock inside the store guards its tables. It does not guard the bytes of
+// buffers: a caller that reads or writes a buffer makes sure that nobody drops its version meanwhile.
 
 #include <cstdint>
 #include <memory>
@@ -37,56 +37,59 @@ struct TensorBox {
 
 class Store {
  public:
-  // In a segment of its own. Errors of Segment::create.
+  // A store whose memory is a new segment. Errors: those of Segment::create.
   static absl::StatusOr<std::unique_ptr<Store>> create(const SegmentOptions& options);
   explicit Store(std::unique_ptr<Memory> memory) : memory_(std::move(memory)) {}
 
-  // A new buffer of zeros. Errors: ResourceExhausted (Memory::allocate), InvalidArgument (an empty box, or one that
-  // overlaps what this version holds of the tensor). Nothing has changed then.
+  // Adds a buffer of zeros. The target's memory is valid until no version has a piece of the buffer, and while the store
+  // lives. Errors: ResourceExhausted (Memory::allocate), InvalidArgument (the box is empty, or overlaps a piece of the same
+  // version and tensor). After an error nothing has changed.
   absl::StatusOr<Target> add(const VersionKey& key, TensorId tensor, const Box& box, DType dtype);
-  // Makes `box`, wherever it lies in the buffers of `from`, known under version `to` of the same job, without a copy.
-  // Errors: NotFound (`from` does not hold all of it), InvalidArgument (`to` holds some of it).
-  absl::Status keep(const VersionKey& from, int64_t to, TensorId tensor, const Box& box);
+  // Makes `box` of `from` belong to version `to` of the same job as well. Both versions share the bytes. Errors: NotFound
+  // (`from` does not hold all of the box), InvalidArgument (`to` holds a part of it).
+  absl::Status keep(const VersionKey& from, StateVersion to, TensorId tensor, const Box& box);
 
-  // Pieces that overlap the box, cut down to it.
+  // The pieces that overlap the box, each with `part` cut down to the overlap.
   std::vector<Piece> find(const VersionKey& key, TensorId tensor, const Box& box) const;
   bool holds_all(const VersionKey& key, TensorId tensor, const Box& box) const;
-  // All that a version holds, by tensor and part; empty for one that is not there.
+  // All pieces of a version; empty for an unknown version.
   TensorPieces pieces(const VersionKey& key) const;
   std::vector<VersionKey> versions() const;  // in order
-  // The buffer of a piece that is held. Bytes that are kept are written for all versions that share them.
+  // The whole buffer of a piece that is held (CHECK). A write changes every version that shares the bytes. Valid as the
+  // target of add().
   Target target(const Piece& piece) const;
-  // Around writing bytes that peers may know of (training goes on in place): what they copy meanwhile does not count.
+  // Enclose writes into published buffers (training changes state in place). Copies that peers make meanwhile do not
+  // count. Pairs may nest and overlap.
   void begin_rewrite();
   void end_rewrite();
 
-  // Makes the version, as it is now, visible to peers. Errors: NotFound (nothing of it is held), ResourceExhausted (no
-  // memory for the directory: peers see what they saw before).
+  // Shows the version to peers as it is now. Errors: NotFound (nothing of it is held), ResourceExhausted (no memory for
+  // the directory; peers see the same as before).
   absl::Status publish(const VersionKey& key);
-  // Forgets a version and frees what only it could read. One that is not there is nothing to do.
+  // Removes a version and frees the memory that no other version shares. An unknown version is no error.
   void drop(const VersionKey& key);
-  // Early frees: these boxes are no longer readable under the version. Errors: NotFound (something of it is not held),
-  // ResourceExhausted (no memory for the directory, which has more pieces now). Nothing has changed then.
+  // Early frees: removes boxes from a version. Errors: NotFound (a part of them is not held), ResourceExhausted (no memory
+  // for the directory, which can grow by pieces cut in two). After an error nothing has changed.
   absl::Status give_back(const VersionKey& key, std::span<const TensorBox> boxes);
 
-  // Memory for so many bytes more. Error: ResourceExhausted (Memory::reserve).
+  // Memory::reserve: room for `bytes` beyond the buffers of now. Error: ResourceExhausted.
   absl::Status reserve(int64_t bytes);
-  // Memory::settle: nobody reads or writes what is held meanwhile.
+  // Memory::settle. Nobody may read or write a buffer meanwhile.
   absl::Status settle();
 
-  int64_t bytes_held() const;      // of elements that some version can read
-  int64_t bytes_in_use() const;    // of memory: whole pages, and the directory
-  int64_t bytes_peak() const;      // the most that bytes_in_use() has been
-  SegmentAddress address() const;  // for peers
-  const std::byte* base() const;   // where pieces' offsets count from
+  int64_t bytes_held() const;      // elements that at least one version can read
+  int64_t bytes_in_use() const;    // memory: whole pages, with the directory
+  int64_t bytes_peak() const;      // the largest value of bytes_in_use() so far
+  SegmentAddress address() const;  // tells peers how to map the memory
+  const std::byte* base() const;   // the pieces' offsets count from here; valid while the store lives
 
  private:
   struct Buffer {
     Box box;
     DType dtype = DType::kF32;
-    std::vector<std::pair<VersionKey, TensorId>> users;  // who has pieces of it
+    std::vector<std::pair<VersionKey, TensorId>> users;  // have pieces of it
     int64_t live_bytes = 0;
-    std::vector<int32_t> live_in_page;  // empty until a part of the buffer is dead
+    std::vector<int32_t> live_in_page;  // empty while all of the buffer is live
   };
   absl::Status check_free(const VersionKey& key, TensorId tensor, const Box& box) const;
   void add_piece(const VersionKey& key, TensorId tensor, const Piece& piece);
@@ -97,7 +100,7 @@ class Store {
   mutable std::mutex mutex_;
   std::unique_ptr<Memory> memory_;
   Directory held_;                                // all versions
-  Directory published_;                           // those that peers see
+  Directory published_;                           // the versions that peers see
   std::unordered_map<uint64_t, Buffer> buffers_;  // by offset
   int64_t live_bytes_ = 0;
 };

@@ -10,14 +10,14 @@
 
 #include "executor/state/content.h"
 #include "executor/state/peer_segment.h"
-#include "executor/state/test_support.h"
+#include "executor/state/testing/support.h"
 
 namespace scalai::executor {
 namespace store_test {
 const int64_t kPage = Segment::page_bytes();
 constexpr TensorId kT(4);
-const VersionKey kOld{0, 1};
-const VersionKey kNew{0, 2};
+const VersionKey kOld{0, StateVersion::epoch(1)};
+const VersionKey kNew{0, StateVersion::epoch(2)};
 
 std::unique_ptr<Store> store_of(SegmentOptions options = {}) { return value_or_die(Store::create(options)); }
 
@@ -57,13 +57,16 @@ TEST(Store, RefusesWhatCannotBe) {
   EXPECT_EQ(code(store->add(kOld, kT, Box({8, 8}, {8, 9}), DType::kF32)), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code(store->add(kOld, kT, Box({8}, {9}), DType::kF32)), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code(store->add(kOld, kT, Box({8, 0}, {12, kPage}), DType::kF32)), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(store->add({1, 1}, kT, Box({3, 7}, {5, 9}), DType::kF32).ok()) << "another job";
+  EXPECT_TRUE(store->add({1, kOld.version}, kT, Box({3, 7}, {5, 9}), DType::kF32).ok()) << "another job";
   EXPECT_TRUE(store->add(kOld, TensorId(5), Box({3, 7}, {5, 9}), DType::kF32).ok()) << "another tensor";
-  EXPECT_EQ(store->keep(kOld, 2, kT, Box({0, 0}, {5, 8})).code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(store->keep({0, 7}, 2, kT, Box({0, 0}, {1, 1})).code(), absl::StatusCode::kNotFound);
-  EXPECT_OK(store->keep(kOld, 2, kT, Box({0, 0}, {2, 8})));
-  EXPECT_EQ(store->keep(kOld, 2, kT, Box({1, 0}, {3, 8})).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(store->publish({0, 9}).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store->keep(kOld, kNew.version, kT, Box({0, 0}, {5, 8})).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store->keep({0, StateVersion::epoch(7)}, kNew.version, kT, Box({0, 0}, {1, 1})).code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_OK(store->keep(kOld, kNew.version, kT, Box({0, 0}, {2, 8})));
+  EXPECT_EQ(store->keep(kOld, kNew.version, kT, Box({1, 0}, {3, 8})).code(), absl::StatusCode::kInvalidArgument);
+  const absl::Status unknown = store->publish({0, StateVersion::snapshot(9)});
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(message_of(unknown), "nothing is held of job 0, snapshot 9");
   EXPECT_EQ(store->bytes_in_use(), 3 * kPage);
   const TensorBox gone[] = {{kT, Box({0, 0}, {1, 8})}, {kT, Box({0, 0}, {1, 1})}};
   EXPECT_EQ(store->give_back(kOld, gone).code(), absl::StatusCode::kNotFound) << "twice the same";
@@ -76,7 +79,7 @@ TEST(Store, KeptBytesAreTheSameBytes) {
   const Target a = value_or_die(store->add(kOld, kT, box, DType::kU8));
   a.data[kPage] = std::byte{42};
   const Box half({0, 0}, {4, kPage});
-  EXPECT_OK(store->keep(kOld, 2, kT, half));
+  EXPECT_OK(store->keep(kOld, kNew.version, kT, half));
   EXPECT_EQ(store->bytes_in_use(), 8 * kPage);
   store->drop(kOld);
   EXPECT_EQ(store->bytes_in_use(), 4 * kPage) << "the half that nobody reads went back";
@@ -120,7 +123,7 @@ TEST(Store, PeersSeeAVersionFromItsPublication) {
   const uint64_t epoch = peer.epoch();
   EXPECT_TRUE(cover(seen_by_peers(peer).find(kOld, kT, box), box));
   // The next version is prepared unseen, and its abortion disturbs no reader.
-  EXPECT_OK(store->keep(kOld, 2, kT, Box({0}, {5})));
+  EXPECT_OK(store->keep(kOld, kNew.version, kT, Box({0}, {5})));
   ASSERT_OK(store->add(kNew, kT, Box({5}, {9}), DType::kU8).status());
   EXPECT_FALSE(seen_by_peers(peer).contains(kNew));
   store->drop(kNew);
@@ -166,10 +169,10 @@ TEST(Store, AStoreThatIsGoneHoldsNothing) {
 // Random use against sets of elements: what is found, what the bytes are, what memory is held.
 class Model {
  public:
-  using Element = std::tuple<int64_t, int32_t, int64_t>;  // version, tensor, element
+  using Element = std::tuple<StateVersion, int32_t, int64_t>;  // version, tensor, element
   explicit Model(uint64_t seed) : random_(seed), store_(store_of()) {}
-  void step(int64_t version, TensorId tensor, int64_t what) {
-    const VersionKey key{0, version};
+  void step(int64_t epoch, TensorId tensor, int64_t what) {
+    const VersionKey key{0, StateVersion::epoch(epoch)};
     // Mostly inside of what is held, where anything but add can do something.
     const std::vector<Piece> held = store_->find(key, tensor, whole_);
     Box outer = whole_;
@@ -178,13 +181,13 @@ class Model {
     }
     const Box box = random_box(random_, outer);
     if (what == 0) add(key, tensor, box);
-    if (what == 1) keep(key, random_.between(1, 4), tensor, box);
+    if (what == 1) keep(key, StateVersion::epoch(random_.between(1, 4)), tensor, box);
     if (what == 2) give_back(key, tensor, box);
     if (what == 3 && random_.below(4) == 0) drop(key);
     check(key, tensor);
   }
   void finish() {
-    for (int64_t version = 1; version <= 4; ++version) drop({0, version});
+    for (int64_t epoch = 1; epoch <= 4; ++epoch) drop({0, StateVersion::epoch(epoch)});
     EXPECT_EQ(store_->bytes_held(), 0);
     EXPECT_EQ(store_->bytes_in_use(), 0);
   }
@@ -214,7 +217,7 @@ class Model {
       held_[{key.version, tensor.value, position_in(whole_, index)}] = number;
     }
   }
-  void keep(const VersionKey& from, int64_t to, TensorId tensor, const Box& box) {
+  void keep(const VersionKey& from, StateVersion to, TensorId tensor, const Box& box) {
     const std::set<Element> source = elements(from, tensor, box);
     const bool all = count_held(source) == box.volume();
     const bool free = count_held(elements({0, to}, tensor, box)) == 0;
@@ -281,15 +284,15 @@ TEST(Store, ThreadsMayUseItAtOnce) {
   for (int32_t job = 0; job < 4; ++job) {
     threads.emplace_back([&store, job] {
       const Box box({0}, {100});
-      for (int64_t version = 1; version <= 50; ++version) {
-        const VersionKey key{job, version};
+      for (int64_t epoch = 1; epoch <= 50; ++epoch) {
+        const VersionKey key{job, StateVersion::epoch(epoch)}, kept{job, StateVersion::epoch(epoch + 1000)};
         SCALAI_CHECK(store->add(key, kT, box, DType::kF32).ok());
         SCALAI_CHECK(store->publish(key).ok());
-        SCALAI_CHECK(store->keep(key, version + 1000, kT, Box({0}, {10})).ok());
+        SCALAI_CHECK(store->keep(key, kept.version, kT, Box({0}, {10})).ok());
         SCALAI_CHECK(store->holds_all(key, kT, box));
         store->drop(key);
-        SCALAI_CHECK(store->holds_all({job, version + 1000}, kT, Box({0}, {10})));
-        store->drop({job, version + 1000});
+        SCALAI_CHECK(store->holds_all(kept, kT, Box({0}, {10})));
+        store->drop(kept);
       }
     });
   }

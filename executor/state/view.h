@@ -1,6 +1,6 @@
 #pragma once
-// Where a part of a tensor lies in this process's memory: dense and row-major over a box. Plain values that own nothing;
-// `data` need not be aligned. Free threaded.
+// Views of a box of a tensor in this process's memory: dense and row-major. Plain values that own nothing: the memory
+// must outlive them. `data` needs no alignment. Any thread.
 
 #include <cstddef>
 
@@ -12,14 +12,14 @@ namespace scalai::executor {
 using tensor::Box;
 using tensor::DType;
 
-// To be read.
+// For reading.
 struct Source {
   Box box;
   DType dtype = DType::kF32;
   const std::byte* data = nullptr;
 };
 
-// To be written.
+// For writing.
 struct Target {
   Box box;
   DType dtype = DType::kF32;

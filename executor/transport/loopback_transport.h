@@ -1,6 +1,6 @@
 #pragma once
-// A transport without a network, for tests of what is built on top: all ends live in one process and copy directly, in
-// the caller's thread. Ends can be killed, which fails what others fetch from them, now and later.
+// A transport without a network, for tests of its users: all ends are in one process and copy directly, on the caller's
+// thread. Ends can be killed; then all present and later fetches from them fail. Thread-safe.
 
 #include <condition_variable>
 #include <map>
@@ -12,11 +12,11 @@
 
 namespace scalai::executor {
 
-// Where the ends of one test find each other. Outlives them.
+// Connects the ends of one test. Outlives them.
 class LoopbackNetwork {
  public:
-  // As kill -9 of the process at `address`: its handler is not called again, fetches from it fail with Unavailable, also
-  // those that run; its own calls fail too.
+  // Simulates kill -9 of the process at `address`: its handler is not called again, fetches from it fail with
+  // Unavailable, also those under way, and its own calls fail.
   void kill(const std::string& address);
 
  private:
@@ -43,13 +43,13 @@ class LoopbackTransport : public PeerTransport {
   std::string address() const override { return address_; }
   absl::Status connect(HostId peer, std::string_view address) override;
   using PeerTransport::fetch;
-  // The handler is not interrupted at the deadline: it is looked at before and after it, and after each chunk.
+  // The deadline does not interrupt the handler: it is checked before and after it, and after each chunk.
   absl::Status fetch(HostId peer, std::string_view request, std::span<const std::span<std::byte>> dst,
                      Deadline deadline) override;
   void close() override;
 
  private:
-  // Whether a fetch may go on, of which so much is done.
+  // OK if a fetch may continue after `arrived` of `wanted` bytes.
   absl::Status check(HostId peer, const LoopbackNetwork::End& end, Deadline deadline, int64_t arrived,
                      int64_t wanted) const;
   absl::Status copy_from(HostId peer, LoopbackNetwork::End& end, std::string_view request,

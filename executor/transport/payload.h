@@ -1,6 +1,6 @@
 #pragma once
-// What a peer is answered with: bytes that the transport sends in chunks, gathering each chunk only when it is about to
-// leave, so that packing overlaps with the wire. A value; copies share the memory's owner.
+// The answer to a peer: bytes that the transport sends in chunks. It gathers a chunk just before sending it, so packing
+// overlaps with the wire. A value; copies share the memory's owner.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,16 +19,16 @@ class Payload {
   Payload() = default;  // no bytes
 
   static Payload owned(std::string bytes);
-  // The parts in order. Their memory stays valid and unchanged while `owner` lives; the transport keeps it until the
-  // last byte has been sent or the answer is given up (the peer died, or stopped waiting).
+  // The parts in order. Their memory stays valid and unchanged while `owner` lives. The transport keeps `owner` until
+  // the last byte is sent or the answer is abandoned (the peer died or stopped waiting).
   static Payload of(std::vector<std::span<const std::byte>> parts, std::shared_ptr<const void> owner);
-  // `fill(offset, out)` writes bytes [offset, offset + out.size()) into `out`. It is called once for every byte, in
-  // order of offset, by one thread at a time that is not the handler's, and must not block for long.
+  // `fill(offset, out)` writes bytes [offset, offset + out.size()) to `out`. It is called once for every byte, in order
+  // of offset, by one thread at a time other than the handler's, and must not block for long.
   using Fill = std::function<void(int64_t offset, std::span<std::byte> out)>;
   static Payload produced(int64_t bytes, Fill fill);
 
   int64_t bytes() const { return fill_ ? produced_bytes_ : parts_.bytes(); }
-  // For transports. The bytes where they lie, when they lie in one piece; else empty.
+  // For transports. The bytes in place if they are contiguous, valid as long as this payload; otherwise an empty span.
   std::span<const std::byte> in_place(int64_t offset, int64_t bytes) const;
   void gather(int64_t offset, std::span<std::byte> out) const;
 

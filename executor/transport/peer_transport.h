@@ -1,12 +1,11 @@
 #pragma once
-// Bulk state between worker processes, by pull only: one asks, the other answers with the bytes. A transport is both
-// ends at once: it fetches from peers for its callers, and serves peers through its handler.
+// Bulk state between worker processes, by pull only: one end requests, the other answers with bytes. A transport is
+// both ends at once: it fetches from peers for its callers, and serves peers through its handler. Thread-safe.
 //
 //   fetch(peer, request, dst) ── request ──►  handler(request) ──► Payload
 //                             ◄── chunks ───  gathered chunk by chunk
 //
-// Peers are worker processes, named by the host whose state they keep. Requests are opaque and small. All functions may
-// be called by any thread at any time.
+// Peers are worker processes, named by the host of their state. Requests are opaque and small.
 
 #include <chrono>
 #include <cstddef>
@@ -22,33 +21,34 @@
 
 namespace scalai::executor {
 
-// Answers one request. Called on the transport's own thread, so it looks up and returns, without blocking or waiting for
-// other fetches; gathering the bytes is the payload's part. An error travels to the peer as it is, code and message.
+// Answers one request, on the transport's own thread. It must not block or wait for other fetches: it looks up the
+// bytes, and the payload gathers them later. `request` is valid during the call. The peer gets an error as it is, code
+// and message.
 using AnswerHandler = std::function<absl::StatusOr<Payload>(std::string_view request)>;
 
 using Deadline = std::chrono::steady_clock::time_point;
 
 class PeerTransport {
  public:
-  // Closes.
+  // Calls close().
   virtual ~PeerTransport() = default;
 
-  // How others reach this process: opaque bytes, valid as long as the transport lives.
+  // Opaque bytes by which others connect to this process; valid as long as the transport.
   virtual std::string address() const = 0;
 
-  // Names the process at `address`. A peer that was connected before is replaced, and fetches from it that still run
-  // fail with Unavailable, unless the address is the same and the connection alive: then nothing happens. Does not wait
-  // for the peer to answer, so that it is dead may show only at the first fetch.
-  //   InvalidArgument  no address of a transport of this kind
-  //   Unavailable      nobody is there
+  // Sets the address of a peer. Replaces an earlier connection, whose running fetches fail with Unavailable; no effect
+  // if the address is equal and the connection alive. Does not wait for an answer, so a dead peer may show only at the
+  // first fetch.
+  //   InvalidArgument  not an address of this kind of transport
+  //   Unavailable      no process at this address
   //   Cancelled        close() was called
   virtual absl::Status connect(HostId peer, std::string_view address) = 0;
 
-  // Asks `peer` and puts its answer into `dst`, in order. Blocks. On any error `dst` holds anything, but nobody writes to
-  // it after the return.
-  //   Unavailable         not connected, or the peer died; connect() again to go on
-  //   DeadlineExceeded    not everything arrived in time
-  //   FailedPrecondition  the answer is not of the size of `dst`
+  // Requests bytes from `peer` and writes them to the spans of `dst`, in order. Blocks. After an error the content of
+  // `dst` is undefined, but nobody writes to it after the return.
+  //   Unavailable         not connected, or the peer died; connect() again to continue
+  //   DeadlineExceeded    not all bytes arrived in time
+  //   FailedPrecondition  the answer has not the size of `dst`
   //   Cancelled           close() was called
   //   any other           from the peer's handler
   virtual absl::Status fetch(HostId peer, std::string_view request, std::span<const std::span<std::byte>> dst,
@@ -57,8 +57,8 @@ class PeerTransport {
     return fetch(peer, request, std::span<const std::span<std::byte>>(&dst, 1), deadline);
   }
 
-  // Ends all fetches with Cancelled, and returns when no caller is inside fetch() and the handler will not be called
-  // again. Peers that fetch from here see Unavailable. Later calls fail with Cancelled. Idempotent.
+  // Ends all fetches with Cancelled. Returns when no caller is inside fetch() and the handler will not be called again.
+  // Peers that fetch from here get Unavailable. Later calls return Cancelled. Idempotent.
   virtual void close() = 0;
 };
 

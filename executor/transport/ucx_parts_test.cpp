@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "executor/transport/internal/errors.h"
-#include "executor/transport/internal/test_process.h"
 #include "executor/transport/internal/ucx_answering.h"
 #include "executor/transport/internal/ucx_asking.h"
 #include "executor/transport/internal/ucx_endpoints.h"
 #include "executor/transport/internal/ucx_thread.h"
 #include "executor/transport/internal/ucx_worker.h"
 #include "executor/transport/internal/wire.h"
+#include "executor/transport/testing/test_process.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor::internal {

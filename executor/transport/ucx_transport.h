@@ -1,11 +1,10 @@
 #pragma once
-// The transport between machines: UCX active messages, over TCP or RDMA, whatever UCX finds between two hosts. One thread
-// owns the UCX worker; it sleeps in epoll when there is nothing to do and never polls. A second one gathers chunks of
-// answers that do not lie in one piece. Endpoints watch their peer: when its process dies, every fetch from it fails
-// with Unavailable, at once when its machine still says so (a TCP reset), else when UCX's keepalive (20 s) or the
-// fetch's deadline notices.
+// The transport between machines: UCX active messages over TCP or RDMA, chosen by UCX. One thread owns the UCX worker;
+// it sleeps in epoll when idle and never polls. A second thread gathers chunks of answers that are not contiguous.
+// Endpoints watch their peer: when its process dies, every fetch from it fails with Unavailable, at once if its machine
+// reports it (a TCP reset), otherwise at UCX's keepalive (20 s) or the fetch's deadline. Thread rules of PeerTransport.
 //
-// Not for peers of one host where shared memory serves better: with watched endpoints UCX 1.13 has only TCP there.
+// Not for peers on one host if shared memory is possible: with watched endpoints UCX 1.13 has only TCP there.
 
 #include <cstdint>
 #include <memory>
@@ -17,15 +16,15 @@
 namespace scalai::executor {
 
 struct UcxOptions {
-  int64_t chunk_bytes = int64_t{480} << 10;      // of an answer in one message; fits a TCP segment with its headers
-  int chunks_in_flight = 4;                      // of one answer
-  int64_t in_flight_bytes = int64_t{256} << 20;  // fetched at once by all callers; a larger fetch goes alone
-  std::string transports;                        // as UCX_TLS ("tcp", "rc,tcp", …); "" = what UCX or UCX_TLS says
+  int64_t chunk_bytes = int64_t{480} << 10;      // of an answer, per message; fits a TCP segment with its headers
+  int chunks_in_flight = 4;                      // per answer
+  int64_t in_flight_bytes = int64_t{256} << 20;  // of all fetches at a time; a larger fetch runs alone
+  std::string transports;  // as UCX_TLS ("tcp", "rc,tcp", …); "" = from UCX_TLS, or UCX's choice
 };
 
 class UcxTransport : public PeerTransport {
  public:
-  // Unavailable when UCX finds no transport on this machine.
+  // `handler` is called as for PeerTransport, until close(). Unavailable: UCX finds no transport on this machine.
   static absl::StatusOr<std::unique_ptr<UcxTransport>> create(AnswerHandler handler, const UcxOptions& options = {});
   ~UcxTransport() override;
 

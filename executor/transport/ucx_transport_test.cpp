@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "executor/transport/internal/test_process.h"
+#include "executor/transport/testing/test_process.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
 

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "executor/transport/internal/ucx_worker.h"
@@ -24,6 +25,14 @@ namespace {
 // Doubles the throughput of TCP on UCX 1.13 over its defaults of 8 KiB segments and the system's socket buffers.
 constexpr std::array<std::pair<const char*, const char*>, 4> kTcpSettings = {
     {{"TX_SEG_SIZE", "512k"}, {"RX_SEG_SIZE", "512k"}, {"SNDBUF", "4m"}, {"RCVBUF", "4m"}}};
+
+// How the library in use wants its TCP settings called: UCX 1.13.1 takes them without a prefix only, 1.18.1 with it only, and
+// both ignore the other spelling with a warning. Versions between them were not tried.
+std::string tcp_prefix() {
+  unsigned major = 0, minor = 0, release = 0;
+  ucp_get_version(&major, &minor, &release);
+  return std::pair(major, minor) > std::pair(1U, 13U) ? "TCP_" : "";
+}
 
 // We allocate and map much memory that UCX never sees; it need not follow each call.
 void leave_memory_calls_alone() {
@@ -92,7 +101,8 @@ absl::Status UcxWorker::open_context(const UcxOptions& options) {
     const ucs_status_t status = ucp_config_modify(config, name, value);
     if (status != UCS_OK) problem.Update(ucx_error(fmt::format("UCX_{}={}", name, value), status));
   };
-  for (const auto& [name, value] : kTcpSettings) set(name, value);
+  const std::string prefix = tcp_prefix();
+  for (const auto& [name, value] : kTcpSettings) set((prefix + name).c_str(), value);
   if (!options.transports.empty()) set("TLS", options.transports.c_str());
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;

@@ -1,5 +1,7 @@
 #pragma once
-// What the devices of a worker hold of a collection: made, and checked. Through the back end, a device's pieces at once.
+// Makes and checks the state of a collection on a worker's devices. The back end works on all pieces of a device at once.
+//
+// Thread rules: any thread, several at once for different devices.
 
 #include <cstdint>
 #include <optional>
@@ -12,21 +14,23 @@
 
 namespace scalai::executor {
 
-// The rank of a device; nothing when the collection does not use it.
+// The rank of a device; nothing if the collection does not use the device.
 std::optional<LogicalRank> rank_of(const collection::Collection& side, DeviceId device);
 
-// Writes the content of `step` into all that the store has of this version. Without `real` tensors that a real state has
-// stay as they are: training does not change them. Errors: those of StateSource::fill.
+// Writes the content of `step` into all pieces that the store has of the version. With real = false, real tensors (see
+// StateSource) stay unchanged, as in emulated training. Errors: those of StateSource::fill.
 absl::Status fill_version(Backend& backend, Store& store, const VersionKey& key, const StateSource& content,
                           const collection::Collection& side, int64_t step, bool real);
 
-enum class CheckDepth { kThere, kSample, kFull };  // that it is there; a row of each piece; every element
+// kThere compares no element, kSample one row of each piece, kFull every element.
+enum class CheckDepth { kThere, kSample, kFull };
 
 struct Checked {
-  int64_t bytes = 0;               // compared
-  std::vector<std::string> wrong;  // a line a piece
+  int64_t bytes = 0;               // bytes compared
+  std::vector<std::string> wrong;  // one line for each missing or wrong piece
 };
-// All that the collection puts on the device must be there, and right.
+// Checks that the device holds every piece that the collection puts on it, with the content of `step`. A wrong piece is a
+// line of the result, no error. Errors: those of StateSource::check.
 absl::StatusOr<Checked> check_version(const Places& places, DeviceId device, const VersionKey& key,
                                       const StateSource& content, const collection::Collection& side, int64_t step,
                                       CheckDepth depth);

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ptc/base/status.h"
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::executor {
 namespace {
@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr VersionKey kKey{3, 0};
+constexpr VersionKey kKey{3, StateVersion::epoch(0)};
 
 // One host with two devices that hold the halves of a matrix.
 class DeviceState : public ::testing::Test {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
+#include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor {
@@ -111,10 +111,7 @@ absl::Status Exchange::run(std::vector<DeviceMessage> sends, std::vector<DeviceM
     done[i] = own_[i].channel->run(out[i], in[i]);
     if (!done[i].ok()) abort();  // the others wait for peers that wait for this one
   };
-  std::vector<std::thread> helpers;
-  for (size_t i = 1; i < own_.size(); ++i) helpers.emplace_back(serve, i);
-  if (!own_.empty()) serve(0);
-  for (std::thread& helper : helpers) helper.join();
+  run_concurrently(own_.size(), serve);
   peers_live_ = nullptr;
   for (const absl::Status& status : done) SCALAI_RETURN_IF_ERROR(status);
   return absl::OkStatus();

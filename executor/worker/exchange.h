@@ -1,11 +1,11 @@
 #pragma once
-// Exchange: what a worker's GPUs send to and receive from GPUs of other workers, over NCCL. Each GPU of the run is a rank
-// of one communicator, in the order of (host, GPU); devices that share a GPU share its messages, so that two GPUs
-// exchange one message a hop and direction.
+// Exchange: moves state between this worker's GPUs and GPUs of other workers, over NCCL. Each GPU of the run is a rank of
+// one communicator, in the order of (host, GPU). Devices that share a GPU share its messages: two GPUs exchange one message
+// for each hop and direction.
 //
 //   Execution ── messages of a hop, by device ──► Exchange ── by rank ──► a Channel for each GPU, each on a thread
 //
-// Thread rules: one thread at a time.
+// Thread rules: one thread at a time; abort() from any thread during run().
 
 #include <functional>
 #include <map>
@@ -18,7 +18,7 @@
 
 namespace scalai::executor {
 
-// Between two devices; both ends list the same boxes in the same order.
+// A message between two devices. Both ends list the same boxes in the same order.
 struct DeviceMessage {
   DeviceId src, dst;
   std::vector<WireBox> boxes;
@@ -28,33 +28,36 @@ class Exchange {
  public:
   struct Options {
     NcclApi api;
-    Backend* backend = nullptr;  // outlives it
+    Backend* backend = nullptr;  // outlives the exchange; never null
     ChannelOptions channel = {};
   };
   explicit Exchange(Options options) : options_(std::move(options)) {}
 
+  // A new id for join(): one worker makes it, all workers join with it.
   absl::StatusOr<std::string> make_unique_id() const;
-  // Becomes a rank for each GPU of `own` among all of `gpus`; whatever was joined before is left first. Errors:
-  // InvalidArgument (no id), DeadlineExceeded (not all joined), Unavailable and others of NCCL.
+  // Leaves the communicator, then joins a new one: a rank for each GPU of host `own` among all of `gpus`. Returns when all
+  // ranks have joined. Errors: InvalidArgument (no id), DeadlineExceeded (not all joined), Unavailable and others of NCCL.
   absl::Status join(const std::map<DeviceId, Places::Gpu>& gpus, HostId own, const std::string& unique_id,
                     double timeout_s);
-  // Whether join() with these would change nothing.
+  // Whether the exchange has a healthy communicator of exactly these GPUs.
   bool joined(const std::map<DeviceId, Places::Gpu>& gpus) const;
-  // Whether it carries what goes between two devices: both have GPUs, of different workers.
+  // Whether state between these two devices goes through the exchange: both have GPUs, of different hosts.
   bool carries(DeviceId a, DeviceId b) const;
 
-  // Memory for what run() will need at most, by own device.
+  // Allocates buffers for run(): for each own device the largest number of messages of one hop. Errors: those of
+  // Channel::reserve.
   absl::Status reserve(const std::map<DeviceId, size_t>& messages);
-  // All messages of one hop, of this worker's devices. Returns when they have arrived. Errors: those of Channel::run.
+  // Sends and receives all messages of one hop of this worker's devices. Returns when they have arrived. `peers_live` is
+  // called from the channels' threads, during the call only. Errors: Unavailable (not joined), those of Channel::run.
   absl::Status run(std::vector<DeviceMessage> sends, std::vector<DeviceMessage> receives,
                    const std::function<bool()>& peers_live);
-  // Others that wait for us learn that nothing will come.
+  // Aborts the communicators, so that peers stop waiting for this worker's messages. join() makes new ones.
   void abort();
 
  private:
   struct Own {
     int rank = 0;
-    DeviceId device;  // the first on this GPU
+    DeviceId device;  // the first device on this GPU
     std::unique_ptr<Channel> channel;
   };
   int rank_of(DeviceId device) const { return ranks_.at(gpus_.at(device)); }
@@ -66,7 +69,7 @@ class Exchange {
   std::map<DeviceId, Places::Gpu> gpus_;
   std::map<Places::Gpu, int> ranks_;
   std::vector<Own> own_;
-  std::function<bool()> peers_live_;  // of the run under way
+  std::function<bool()> peers_live_;  // the argument of the current run()
 };
 
 }  // namespace scalai::executor

@@ -8,7 +8,7 @@
 #include <array>
 #include <thread>
 
-#include "executor/worker/test_support.h"
+#include "executor/worker/testing/support.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor {

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <map>
 #include <thread>
 
 #include "executor/state/content.h"
 #include "executor/state/copy.h"
+#include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor {
@@ -17,26 +17,6 @@ namespace scalai::executor {
 using plan::ProgramStep;
 using plan::StepKind;
 using plan::TransferClass;
-
-absl::Status run_parallel(size_t count, int threads, const std::function<absl::Status(size_t)>& work) {
-  std::atomic<size_t> next = 0;
-  std::mutex mutex;
-  absl::Status first = absl::OkStatus();
-  const auto serve = [&] {
-    for (size_t i = next++; i < count; i = next++) {
-      const absl::Status status = work(i);
-      if (status.ok()) continue;
-      next = count;
-      const std::lock_guard lock(mutex);
-      if (first.ok()) first = status;
-    }
-  };
-  std::vector<std::thread> helpers;
-  for (size_t i = 1; i < std::min(count, static_cast<size_t>(std::max(1, threads))); ++i) helpers.emplace_back(serve);
-  serve();
-  for (std::thread& helper : helpers) helper.join();
-  return first;
-}
 
 namespace {
 
@@ -68,7 +48,7 @@ absl::StatusOr<std::unique_ptr<Execution>> Execution::prepare(Places& places, pl
     }
     return execution->publish(program.device);
   };
-  SCALAI_RETURN_IF_ERROR(run_parallel(execution->programs_.size(), execution->options_.threads, prepare_one));
+  SCALAI_RETURN_IF_ERROR(try_parallel_for(execution->options_.threads, execution->programs_.size(), prepare_one));
   SCALAI_RETURN_IF_ERROR(execution->reserve_messages());
   return execution;
 }
@@ -77,7 +57,7 @@ absl::StatusOr<std::unique_ptr<Execution>> Execution::prepare(Places& places, pl
 absl::Status Execution::check() const {
   if (!plan_.feasible()) return invalid("the plan is not feasible: it misses state that nobody holds");
   if (options_.to_version == options_.device_version)
-    return invalid(fmt::format("version {} cannot be made from itself", options_.to_version));
+    return invalid(fmt::format("{} cannot be made from itself", options_.to_version.str()));
   if (plan_.dst_devices != to_.device_of_rank || plan_.tensors.size() != to_.tensors.size())
     return invalid(fmt::format("the plan to \"{}\" does not lead to collection \"{}\"", plan_.to, to_.name));
   for (size_t i = 0; i < to_.tensors.size(); ++i) {
@@ -193,7 +173,7 @@ absl::Status Execution::begin(int32_t round) {
     return publish(program.device);
   };
   for (; plan_.memory_cap >= 0 && begun_ < round; ++begun_)
-    SCALAI_RETURN_IF_ERROR(run_parallel(programs_.size(), options_.threads, begin_next));
+    SCALAI_RETURN_IF_ERROR(try_parallel_for(options_.threads, programs_.size(), begin_next));
   begun_ = round;
   return absl::OkStatus();
 }
@@ -237,7 +217,7 @@ absl::StatusOr<std::vector<Moved>> Execution::run(int32_t round, int32_t hop) {
       exchanged_s = now_s();
     });
   }
-  const absl::Status copied = run_parallel(tasks.size(), options_.threads, run_task);
+  const absl::Status copied = try_parallel_for(options_.threads, tasks.size(), run_task);
   if (exchanging.joinable()) exchanging.join();
   SCALAI_RETURN_IF_ERROR(copied);
   SCALAI_RETURN_IF_ERROR(exchanged);
@@ -289,8 +269,8 @@ absl::Status Execution::bring(DeviceId device, const ProgramStep& step, TensorId
   if (step.kind == StepKind::kLoad) return load(tensor, box, dst, batch);
   if (step.kind == StepKind::kDerive)
     return places_.gather(self, key(options_.to_version), plan_.tensor(tensor).derived_from, box, dst, batch.copies);
-  const auto [src, version] = source_of(step, step.kind == StepKind::kReceive ? step.peer : self);
-  return places_.gather(src, version, tensor, box, dst, batch.copies);
+  const auto [src, held] = source_of(step, step.kind == StepKind::kReceive ? step.peer : self);
+  return places_.gather(src, held, tensor, box, dst, batch.copies);
 }
 
 // Where a step that reads a place finds it.
@@ -315,7 +295,7 @@ absl::StatusOr<DeviceMessage> Execution::message_of(DeviceId device, const Progr
   const DeviceId peer(step.peer.index);
   DeviceMessage message{sends ? device : peer, sends ? peer : device, {}};
   const Store& store = *places_.own(Location::device(device));
-  const VersionKey version = sends ? source_of(step, Location::device(device)).second : key(options_.to_version);
+  const VersionKey held = sends ? source_of(step, Location::device(device)).second : key(options_.to_version);
   for (const int32_t index : step.instances) {
     const plan::Instance& instance = plan_.instances[static_cast<size_t>(index)];
     for (const TensorId tensor : plan_.tensors_of(instance)) {
@@ -323,10 +303,10 @@ absl::StatusOr<DeviceMessage> Execution::message_of(DeviceId device, const Progr
       // The narrower of the two travels; on later hops all is new.
       const bool old_type = step.hop == 0 && tensor::size_of(info.from_dtype) <= tensor::size_of(info.dtype);
       WireBox box{instance.box, old_type ? info.from_dtype : info.dtype, {}};
-      const std::vector<Piece> pieces = store.find(version, tensor, instance.box);
+      const std::vector<Piece> pieces = store.find(held, tensor, instance.box);
       if (!cover(pieces, instance.box))
-        return failed(fmt::format("g{} does not hold tensor \"{}\" {} of version {}", device.value, info.name,
-                                  instance.box.str(), version.version));
+        return failed(fmt::format("g{} does not hold tensor \"{}\" {} of {}", device.value, info.name,
+                                  instance.box.str(), held.str()));
       for (const Piece& piece : pieces) box.held.push_back({piece.part, store.target(piece)});
       message.boxes.push_back(std::move(box));
     }

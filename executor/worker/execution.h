@@ -1,12 +1,15 @@
 #pragma once
-// One plan on one worker: from room for the new epoch to its last round. The programs of the worker's devices run
-// round by round and hop by hop, as the controller says; within a hop everything may run at once.
+// Execution: one plan on one worker, from room for the new epoch to the last round. The controller starts each round and
+// hop on all workers; within a hop the steps of a worker's devices run in parallel.
 //
-// Under a memory cap a round gets its room, and the frees of the rounds before are done, when it begins: then every
-// worker has got through those. What would be freed after the last round goes with the commit.
+// Without a memory cap prepare() makes room for the whole new epoch. Under a cap the first run() of a round frees the old
+// boxes that the plan gives up in earlier rounds, and makes room for the round's own boxes. That is safe, because the
+// controller starts a round when every worker has finished the rounds before. The commit frees the rest.
 //
-// What is read on hop 0 is the source version: the old epoch on devices, or, for a rollback, the copy of a snapshot in
-// the memory of the device's host; and what is staged in hosts' memories. On later hops it is the new epoch.
+// Hop 0 reads the source versions. Devices are read for the old epoch, hosts' memories for staged state or a copy. In a
+// rollback (`restore`) hosts' memories are read in place of their devices. Later hops read the new epoch.
+//
+// Thread rules: one thread at a time.
 
 #include <cstdint>
 #include <functional>
@@ -19,48 +22,48 @@
 #include "executor/worker/exchange.h"
 #include "executor/worker/places.h"
 #include "executor/worker/state_source.h"
-#include "ptc/checkpoint/job_checkpoint.h"
+#include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "ptc/collection/collection.h"
 #include "ptc/plan/lowering.h"
 
 namespace scalai::executor {
 
 struct ExecutionOptions {
-  int32_t job = 0;
-  std::shared_ptr<const StateSource> content;  // of the job
-  int64_t to_version = 0;
-  int64_t device_version = 0;  // hop 0 reads devices for it
-  int64_t host_version = 0;    // … and hosts' memories
-  bool restore = false;        // devices are read from their host's memory, for host_version
-  int64_t step = 0;
-  std::string checkpoint;        // folder of what comes from storage; empty: the content of `step`
-  Exchange* exchange = nullptr;  // carries what goes between GPUs of different workers; null: receivers pull all
+  int32_t job = 0;                                       // index in the scenario
+  std::shared_ptr<const StateSource> content;            // the job's state at any step
+  StateVersion to_version = StateVersion::epoch(0);      // the new epoch
+  StateVersion device_version = StateVersion::epoch(0);  // the old epoch: hop 0 reads it on devices
+  StateVersion host_version = StateVersion::staged();    // hop 0 reads it in hosts' memories
+  bool restore = false;                                  // hop 0 reads hosts' memories in place of their devices
+  int64_t step = 0;                                      // training step of the source state
+  std::string checkpoint;        // folder for state from storage; empty: `content` makes that state
+  Exchange* exchange = nullptr;  // moves state between GPUs of several workers; outlives this; null: receivers pull
   int threads = 1;
 };
 
-// What happened on the way to one place.
+// The measured transfer of one step of a device's program.
 struct Moved {
   Location src;
   DeviceId dst;
   plan::TransferClass transfer_class = plan::TransferClass::kSameDevice;
   int64_t bytes = 0;
-  double start_s = 0, end_s = 0;  // since the round began
+  double start_s = 0, end_s = 0;  // since the start of run()
 };
 
 class Execution {
  public:
-  // Makes room for the new epoch on the worker's devices and takes over what is kept. Errors: InvalidArgument (a plan
-  // that is not feasible, not to this collection or not of this cluster; a version onto itself), those of Store::add
-  // and keep, and of Reader::open.
+  // Makes room for the new epoch on the worker's devices; kept boxes stay in their buffers. `places` outlives the result.
+  // Errors: InvalidArgument (the plan is not feasible, does not lead to `to`, or leaves the cluster; the two versions are
+  // the same), those of Store::add, Store::keep, Store::reserve, Store::publish and checkpoint::Reader::open.
   static absl::StatusOr<std::unique_ptr<Execution>> prepare(Places& places, plan::Plan plan, collection::Collection to,
                                                             ExecutionOptions options);
 
-  // All that the worker's devices do on a hop of a round (from 0). May be repeated until a later round begins. Errors:
-  // InvalidArgument (no such round), FailedPrecondition (a later one has begun), those of Places::read, and of the
-  // checkpoint.
+  // Runs the steps of the worker's devices on a hop of a round; both count from 0. A repeated call has the same effect, until
+  // a later round begins. Errors: InvalidArgument (no such round), FailedPrecondition (a later round has begun), those of
+  // Places::read, Exchange::run, Backend::copy and the checkpoint.
   absl::StatusOr<std::vector<Moved>> run(int32_t round, int32_t hop);
 
-  int64_t to_version() const { return options_.to_version; }
+  StateVersion to_version() const { return options_.to_version; }
 
  private:
   Execution(Places& places, plan::Plan plan, collection::Collection to, ExecutionOptions options)
@@ -79,16 +82,16 @@ class Execution {
   absl::Status publish(DeviceId device);
   absl::Status begin(int32_t round);
   Moved moved(DeviceId device, const plan::ProgramStep& step) const;
-  // What a step does, to be done at once.
+  // The work of one step. The copies are one call of the back end, the parts another.
   struct Batch {
     std::vector<BoxCopy> copies;
-    std::vector<StatePart> parts;  // made by the closed form, into …
-    std::vector<Target> targets;
+    std::vector<StatePart> parts;  // StateSource::fill makes these
+    std::vector<Target> targets;   // one for each part
   };
   absl::Status run_step(DeviceId device, const plan::ProgramStep& step);
   absl::Status bring(DeviceId device, const plan::ProgramStep& step, TensorId tensor, const Box& box, const Target& dst,
                      Batch& batch);
-  // The steps of a hop that go by the exchange.
+  // Whether the exchange moves the step's boxes.
   bool is_carried(DeviceId device, const plan::ProgramStep& step) const;
   absl::StatusOr<DeviceMessage> message_of(DeviceId device, const plan::ProgramStep& step) const;
   absl::Status exchange(int32_t round, int32_t hop);
@@ -96,7 +99,7 @@ class Execution {
   absl::Status load(TensorId tensor, const Box& box, const Target& dst, Batch& batch);
   std::pair<Location, VersionKey> source_of(const plan::ProgramStep& step, const Location& place) const;
   absl::Status give_back(DeviceId device, const plan::ProgramStep& step);
-  VersionKey key(int64_t version) const { return {options_.job, version}; }
+  VersionKey key(StateVersion version) const { return {options_.job, version}; }
 
   Places& places_;
   const plan::Plan plan_;
@@ -105,10 +108,7 @@ class Execution {
   const plan::Lowering lowering_;
   std::vector<Program> programs_;
   std::optional<checkpoint::Reader> checkpoint_;
-  int32_t begun_ = -1;  // the last round that was
+  int32_t begun_ = -1;  // the latest round that has begun
 };
-
-// Runs work(i) for i < count on so many threads; the first error stops what has not begun.
-absl::Status run_parallel(size_t count, int threads, const std::function<absl::Status(size_t)>& work);
 
 }  // namespace scalai::executor

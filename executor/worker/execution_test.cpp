@@ -2,9 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include <atomic>
-
-#include "executor/worker/test_support.h"
+#include "executor/worker/testing/support.h"
 #include "ptc/collection/megatron.h"
 #include "ptc/model/model.h"
 #include "ptc/proto/control.pb.h"
@@ -21,7 +19,7 @@ constexpr std::array<const char*, 7> kWays = {"plain", "rounds", "capped", "deri
 
 struct Change {
   plan::Case job;
-  plan::Plan plan;
+  plan::PlanDraft plan;
 };
 
 // Four layers of a column, a row and a norm; parameters in BF16 with F32 masters and moments.
@@ -50,10 +48,11 @@ plan::Sizes sizes_that_fit(Random& random) {
 
 // The smallest of some caps that an order of the boxes keeps.
 absl::StatusOr<plan::Plan> plan_of(plan::Case& job, Way way) {
-  absl::StatusOr<plan::Plan> plan = make_plan(job.input());
-  for (; way == Way::kCapped && !plan.ok() && job.options.memory_cap < 4096; plan = make_plan(job.input()))
+  while (true) {
+    absl::StatusOr<plan::Plan> plan = make_plan(job.input());
+    if (way != Way::kCapped || plan.ok() || job.options.memory_cap >= 4096) return plan;
     job.options.memory_cap = job.options.memory_cap * 2 + 16;
-  return plan;
+  }
 }
 
 Change random_change(Random& random, Way way, const Collection* from, bool with_masters) {
@@ -176,9 +175,9 @@ TEST(Execution, KeptBoxesAreNotCopied) {
   SmallCluster cluster;
   cluster.create(job.from, 5);
   const Store& store = cluster.store(Location::device(DeviceId(0)));
-  const auto before = store.find({kJob, 0}, TensorId(0), Box({0}, {1000}));
+  const auto before = store.find(epoch_of_job(0), TensorId(0), Box({0}, {1000}));
   cluster.change(job.plan(), job.to, 5);
-  const auto after = store.find({kJob, 1}, TensorId(0), Box({0}, {1000}));
+  const auto after = store.find(epoch_of_job(1), TensorId(0), Box({0}, {1000}));
   ASSERT_EQ(before.size(), 1u);
   EXPECT_EQ(after, before);
   cluster.commit(1);
@@ -211,12 +210,12 @@ TEST(Execution, RoundsComeInOrder) {
   SmallCluster cluster;
   cluster.create(change.job.from, 1);
   cluster.ask_all(prepare_body(change.plan, change.job.to, 1));
-  const int64_t version = change.job.to.epoch;
-  EXPECT_TRUE(absl::IsFailedPrecondition(cluster.call(0, round_body(version + 1, 0, 0)).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(cluster.call(0, round_body(version, -1, 0)).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(cluster.call(0, round_body(version, change.plan.rounds, 0)).status()));
-  cluster.run_rounds(change.plan, version);
-  EXPECT_THAT(message_of(cluster.call(0, round_body(version, 0, 0)).status()), HasSubstr("cannot come after round"));
+  const int64_t epoch = change.job.to.epoch;
+  EXPECT_TRUE(absl::IsFailedPrecondition(cluster.call(0, round_body(epoch + 1, 0, 0)).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(cluster.call(0, round_body(epoch, -1, 0)).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(cluster.call(0, round_body(epoch, change.plan.rounds, 0)).status()));
+  cluster.run_rounds(change.plan, epoch);
+  EXPECT_THAT(message_of(cluster.call(0, round_body(epoch, 0, 0)).status()), HasSubstr("cannot come after round"));
   EXPECT_THAT(cluster.verify(change.job.to, 1), IsEmpty());
 }
 
@@ -245,7 +244,7 @@ TEST(Execution, WhatDoesNotBelongTogetherIsRefused) {
   refused(plan, other, "does not lead to");
   other = job.to;
   other.epoch = 0;
-  refused(plan, other, "cannot be made from itself");
+  refused(plan, other, "epoch 0 cannot be made from itself");
 
   plan::Case wide = job;
   wide.cluster = plan::cluster_of(4, 2);
@@ -260,24 +259,6 @@ TEST(Execution, WhatDoesNotBelongTogetherIsRefused) {
   lost.residency.lost = {DeviceId(0)};
   refused(lost.plan(), lost.to, "not feasible");
   EXPECT_THAT(cluster.verify(job.from, 5), IsEmpty()) << "what was refused has changed nothing";
-}
-
-TEST(RunParallel, RunsAllOnceOrStopsAtAnError) {
-  for (const int threads : {-1, 1, 3, 20}) {
-    std::vector<std::atomic<int>> runs(100);
-    EXPECT_OK(run_parallel(runs.size(), threads, [&](size_t i) {
-      ++runs[i];
-      return absl::OkStatus();
-    }));
-    for (const auto& count : runs) EXPECT_EQ(count, 1);
-    std::atomic<int> begun = 0;
-    const absl::Status status = run_parallel(100000, threads, [&](size_t i) {
-      ++begun;
-      return i == 10 ? invalid("ten") : absl::OkStatus();
-    });
-    EXPECT_EQ(message_of(status), "ten");
-    EXPECT_LT(begun, 100000);
-  }
 }
 
 }  // namespace

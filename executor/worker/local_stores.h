@@ -1,9 +1,11 @@
 #pragma once
-// Stores of all workers that live in one process. A process that keeps the GPUs of several hosts of a scenario has a
-// worker for each (`scalai exec worker --host=0,1`); between them state is copied directly, as between devices of one.
+// LocalStores: the stores of all workers in one process. A process with the GPUs of several hosts has one worker for each
+// host (`scalai exec worker --host=0,1`). State between these hosts is copied directly, as between devices of one host.
 //
-// in_use() is held shared while stores of others may be read, and alone while something is freed: memory of a GPU that
-// is given back must not be read, not even in vain. Any thread.
+// A worker holds in_use() shared while it may read stores of other workers, and exclusively while it frees memory: nobody
+// may read memory that a GPU has given back, even if the bytes would be discarded.
+//
+// Thread rules: any thread.
 
 #include <map>
 #include <memory>
@@ -21,18 +23,19 @@ class LocalStores {
     const std::lock_guard lock(mutex_);
     stores_[place] = std::move(store);
   }
-  // Unless another one has taken its place.
+  // Removes the place's store. Does nothing if the place has another store by now.
   void remove(const plan::Location& place, const Store* store) {
     const std::lock_guard lock(mutex_);
     const auto found = stores_.find(place);
     if (found != stores_.end() && found->second.get() == store) stores_.erase(found);
   }
-  // Null: no worker of this process has it.
+  // The place's store; null if no worker of this process has the place. The pointer keeps the store alive.
   std::shared_ptr<Store> find(const plan::Location& place) const {
     const std::lock_guard lock(mutex_);
     const auto found = stores_.find(place);
     return found == stores_.end() ? nullptr : found->second;
   }
+  // Valid while this lives.
   std::shared_mutex& in_use() { return in_use_; }
 
  private:

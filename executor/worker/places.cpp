@@ -11,7 +11,7 @@
 #include <shared_mutex>
 #include <thread>
 
-#include "executor/control/process.h"
+#include "executor/rpc/process.h"
 #include "executor/state/convert.h"
 #include "executor/state/copy.h"
 #include "ptc/base/status.h"
@@ -33,16 +33,16 @@ std::optional<int32_t> number_in(std::string_view text) {
   return whole ? std::optional(number) : std::nullopt;
 }
 
-absl::Status not_held(const Location& place, const VersionKey& version, TensorId tensor, const Box& box) {
-  return absl::NotFoundError(fmt::format("{} does not hold tensor {} {} of job {} version {}", place.str(),
-                                         tensor.value, box.str(), version.job, version.version));
+absl::Status not_held(const Location& place, const VersionKey& key, TensorId tensor, const Box& box) {
+  return absl::NotFoundError(
+      fmt::format("{} does not hold tensor {} {} of {}", place.str(), tensor.value, box.str(), key.str()));
 }
 
 // Copies of pieces that were found for a box.
-absl::Status add_copies(const Location& place, const VersionKey& version, TensorId tensor, const Box& box,
+absl::Status add_copies(const Location& place, const VersionKey& key, TensorId tensor, const Box& box,
                         std::span<const Piece> found, const std::byte* base, const Target& dst,
                         std::vector<BoxCopy>& batch) {
-  if (!cover(found, box)) return not_held(place, version, tensor, box);
+  if (!cover(found, box)) return not_held(place, key, tensor, box);
   for (const Piece& piece : found) {
     if (!convertible(piece.dtype, dst.dtype))
       return invalid(fmt::format("{} holds tensor {} as {}, which is not cast to {}", place.str(), tensor.value,
@@ -239,24 +239,24 @@ std::vector<Store*> Places::stores() const {
   return list;
 }
 
-absl::Status Places::read(const Location& place, const VersionKey& version, TensorId tensor, const Box& box,
+absl::Status Places::read(const Location& place, const VersionKey& key, TensorId tensor, const Box& box,
                           const Target& dst) {
   std::vector<BoxCopy> batch;
-  SCALAI_RETURN_IF_ERROR(gather(place, version, tensor, box, dst, batch));
+  SCALAI_RETURN_IF_ERROR(gather(place, key, tensor, box, dst, batch));
   return backend_.copy(batch);
 }
 
-absl::Status Places::gather(const Location& place, const VersionKey& version, TensorId tensor, const Box& box,
+absl::Status Places::gather(const Location& place, const VersionKey& key, TensorId tensor, const Box& box,
                             const Target& dst, std::vector<BoxCopy>& batch) {
   std::shared_ptr<const Store> store = shared(place);
   if (store == nullptr && in_process(place)) store = locals_->find(place);
   if (store != nullptr) {
-    const std::vector<Piece> found = store->find(version, tensor, box);
-    return add_copies(place, version, tensor, box, found, store->base(), dst, batch);
+    const std::vector<Piece> found = store->find(key, tensor, box);
+    return add_copies(place, key, tensor, box, found, store->base(), dst, batch);
   }
   const auto remote = remote_.find(place);
-  if (remote != remote_.end()) return read_segment(place, *remote->second, version, tensor, box, dst);
-  return read_network(place, version, tensor, box, dst);
+  if (remote != remote_.end()) return read_segment(place, *remote->second, key, tensor, box, dst);
+  return read_network(place, key, tensor, box, dst);
 }
 
 absl::StatusOr<PeerSegment*> Places::opened(Remote& remote) {
@@ -290,7 +290,7 @@ bool Places::neighbours_live() const {
   });
 }
 
-absl::Status Places::read_segment(const Location& place, Remote& remote, const VersionKey& version, TensorId tensor,
+absl::Status Places::read_segment(const Location& place, Remote& remote, const VersionKey& key, TensorId tensor,
                                   const Box& box, const Target& dst) {
   SCALAI_ASSIGN_OR_RETURN(const PeerSegment* const open, opened(remote));
   const PeerSegment& segment = *open;
@@ -304,24 +304,24 @@ absl::Status Places::read_segment(const Location& place, Remote& remote, const V
       if (remote.directory_epoch == epoch) directory = remote.directory;
     }
     std::vector<Piece> found;
-    if (directory != nullptr) found = directory->find(version, tensor, box);
+    if (directory != nullptr) found = directory->find(key, tensor, box);
     if (directory == nullptr || !cover(found, box)) {
       SCALAI_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, segment.directory());
       SCALAI_ASSIGN_OR_RETURN(Directory parsed, Directory::parse(bytes, segment.capacity()));
       const std::lock_guard lock(remote.mutex);
       directory = remote.directory = std::make_shared<const Directory>(std::move(parsed));
       remote.directory_epoch = epoch;
-      found = directory->find(version, tensor, box);
+      found = directory->find(key, tensor, box);
     }
     std::vector<BoxCopy> batch;
-    SCALAI_RETURN_IF_ERROR(add_copies(place, version, tensor, box, found, segment.base(), dst, batch));
+    SCALAI_RETURN_IF_ERROR(add_copies(place, key, tensor, box, found, segment.base(), dst, batch));
     SCALAI_RETURN_IF_ERROR(backend_.copy(batch));
     if (segment.still_valid(epoch)) return absl::OkStatus();
   }
   return absl::UnavailableError(fmt::format("{} changes too often to be read", place.str()));
 }
 
-absl::Status Places::read_network(const Location& place, const VersionKey& version, TensorId tensor, const Box& box,
+absl::Status Places::read_network(const Location& place, const VersionKey& key, TensorId tensor, const Box& box,
                                   const Target& dst) {
   if (!in_cluster(place)) return absl::NotFoundError(fmt::format("{} is not a place of this cluster", place.str()));
   const HostId host = host_of(place);
@@ -341,8 +341,8 @@ absl::Status Places::read_network(const Location& place, const VersionKey& versi
     }
     proto::FetchRequest request;
     request.set_place(place.str());
-    request.set_job(version.job);
-    request.set_version(version.version);
+    request.set_job(key.job);
+    request.set_version(key.version.wire());
     request.mutable_box()->set_tensor(tensor.value);
     request.mutable_box()->set_dtype(static_cast<int>(dst.dtype));
     for (size_t dim = 0; dim < static_cast<size_t>(part.rank); ++dim) {
@@ -369,16 +369,17 @@ absl::StatusOr<Payload> Places::answer(std::string_view bytes) const {
   if (store == nullptr) return absl::NotFoundError(fmt::format("{} is not a place of this worker", request.place()));
   SCALAI_ASSIGN_OR_RETURN(const Box box, box_of(request.box()));
   SCALAI_ASSIGN_OR_RETURN(const DType dtype, dtype_of(request.box()));
-  const VersionKey version{request.job(), request.version()};
+  SCALAI_ASSIGN_OR_RETURN(const StateVersion version, StateVersion::from_wire(request.version()));
+  const VersionKey key{request.job(), version};
   const TensorId tensor(request.box().tensor());
-  const std::vector<Piece> found = store->find(version, tensor, box);
-  if (!cover(found, box)) return not_held(*place, version, tensor, box);  // before memory is taken for it
+  const std::vector<Piece> found = store->find(key, tensor, box);
+  if (!cover(found, box)) return not_held(*place, key, tensor, box);  // before memory is taken for it
   std::string packed(static_cast<size_t>(packed_bytes(box, dtype)), '\0');
   const Target out{box, dtype, reinterpret_cast<std::byte*>(packed.data())};
   std::vector<BoxCopy> batch;
-  SCALAI_RETURN_IF_ERROR(add_copies(*place, version, tensor, box, found, store->base(), out, batch));
+  SCALAI_RETURN_IF_ERROR(add_copies(*place, key, tensor, box, found, store->base(), out, batch));
   SCALAI_RETURN_IF_ERROR(backend_.copy(batch));
-  if (store->find(version, tensor, box) != found)
+  if (store->find(key, tensor, box) != found)
     return absl::UnavailableError(fmt::format("{} changed while it was read", place->str()));
   return Payload::owned(std::move(packed));
 }

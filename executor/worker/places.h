@@ -1,16 +1,16 @@
 #pragma once
-// The places of a worker and what it knows of everybody else's: one Store for each device of its host and for the
-// host's memory, and a way to read a box wherever it lies.
+// Places: the stores of a worker (one for each device of its host, one for the host's memory), and the ways to the places
+// of all other workers. read() copies a box from any place:
 //
-//   read(place, version, box) ── own store, or of a worker of this process ► Backend::copy
-//                             ── segment of a worker of this machine ► copy, then look whether it still counts
-//                             ── PeerTransport ► packed bytes
+//   read(place, key, box) ── a store of this process ────────────► Backend::copy
+//                         ── a segment of another process here ──► copy, then check that the segment has not changed
+//                         ── a place elsewhere ──────────────────► PeerTransport, packed bytes
 //
-// Devices' memory that others cannot map (GPUs) is read through the transport, where there is one; what a plan moves
-// between GPUs goes by another way (executor/worker/exchange.h).
+// Other processes cannot map a GPU's memory; they read it through the transport, if there is one. The exchange
+// (executor/worker/exchange.h) moves state between GPUs of several workers without read().
 //
-// Thread rules: setup(), peers() and fail() by one thread while nobody else reads; read() and the stores from any;
-// answer() from any, at any time.
+// Thread rules: setup(), peers() and fail() by one thread, while no other thread calls anything but answer(); read(),
+// gather() and the stores from any thread; answer() from any thread, at any time.
 
 #include <map>
 #include <memory>
@@ -23,8 +23,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "executor/control/messages.h"
 #include "executor/device/backend.h"
+#include "executor/rpc/messages.h"
 #include "executor/state/peer_segment.h"
 #include "executor/state/store.h"
 #include "executor/transport/peer_transport.h"
@@ -39,9 +39,9 @@ namespace scalai::executor {
 
 using plan::Location;
 
-// "g3", "h1.mem" back into a place.
+// The inverse of Location::str() for devices ("g3") and hosts' memories ("h1.mem"); nothing for other text.
 std::optional<Location> parse_place(std::string_view text);
-// What messages say of a box. Errors (InvalidArgument): too many dimensions, bounds that are no range, no such type.
+// The box and the type of a message. InvalidArgument: too many dimensions, bounds that are no range, no such type.
 absl::StatusOr<Box> box_of(const proto::TensorBox& box);
 absl::StatusOr<DType> dtype_of(const proto::TensorBox& box);
 
@@ -49,14 +49,14 @@ class Places {
  public:
   struct Options {
     HostId host;
-    SegmentOptions segments = {};           // of each place
-    int64_t device_limit = segments.limit;  // of a device's own memory, where that is less
-    Backend* backend = nullptr;             // what devices are
-    std::vector<HostId> hosts_here = {};    // that share the back end, in this order; empty: this one alone
-    PeerTransport* transport = nullptr;     // to other machines; null: only workers of this one are reached
-    std::shared_ptr<LocalStores> locals{};  // of all workers of this process; null: there are no others
+    SegmentOptions segments = {};           // for the memory of each place
+    int64_t device_limit = segments.limit;  // most bytes of a device's memory, if less than segments.limit
+    Backend* backend = nullptr;             // the kind of devices; never null
+    std::vector<HostId> hosts_here = {};    // hosts that share the back end, in its order; empty: `host` alone
+    PeerTransport* transport = nullptr;     // to other machines; null: only workers of this machine are reached
+    std::shared_ptr<LocalStores> locals{};  // stores of all workers of this process; null: no other workers
   };
-  // Back end and transport outlive this.
+  // Back end and transport outlive this object.
   explicit Places(Options options)
       : host_(options.host),
         segments_(std::move(options.segments)),
@@ -69,17 +69,21 @@ class Places {
   Places(const Places&) = delete;
   Places& operator=(const Places&) = delete;
 
-  // Devices of each host, in order. Stores that are there already stay. Errors: InvalidArgument (this host is not among
-  // them, or a number makes no sense), those of Store::create.
+  // Makes the stores of this host. `gpus_of_host` has the number of devices of each host of the cluster. A second call
+  // keeps the stores. Errors: InvalidArgument (this host is not among them, or a number is not from 0 to 1024), those of
+  // Store::create.
   absl::Status setup(const std::vector<int>& gpus_of_host);
-  // Where others' places are. Places that are not named any more are forgotten. Those without a descriptor, or all
-  // with `force_network`, are read through the transport; without one, of GPUs that is an error only when they are read.
+  // Replaces the ways to other workers' places. A worker on another machine, or with places that cannot be mapped, is read
+  // through the transport; with `force_network` all are. Errors: InvalidArgument (text that is no place), NotFound (there is
+  // no transport; for GPUs of this machine only read() is the error), those of PeerTransport::connect.
   absl::Status peers(const std::vector<WorkerJoined>& workers, bool force_network);
+  // This host's places, for the peers() of others.
   std::vector<WorkerPlace> addresses() const;
-  // Devices that the last peers() named, of this host too: whose GPU each is. Absent: it has none.
+  // The GPU of each device that the last peers() named, devices of this host included. Devices without a GPU are absent.
+  // The reference is valid while this lives; peers() changes the map.
   struct Gpu {
     HostId host;
-    int number = 0;  // on its host
+    int number = 0;  // on this host
     friend auto operator<=>(const Gpu&, const Gpu&) = default;
   };
   const std::map<DeviceId, Gpu>& gpus() const { return gpus_; }
@@ -89,41 +93,44 @@ class Places {
   HostId host() const { return host_; }
   Backend& backend() const { return backend_; }
   bool in_cluster(const Location& place) const;                      // a device or a host's memory that setup() named
-  HostId host_of(const Location& place) const;                       // CHECK: in_cluster
-  const std::vector<DeviceId>& devices() const { return devices_; }  // of this host
-  Store* own(const Location& place) const;                           // null: somebody else's; until fail(place)
+  HostId host_of(const Location& place) const;                       // CHECK: in_cluster(place)
+  const std::vector<DeviceId>& devices() const { return devices_; }  // of this host; setup() changes it
+  // The store of a place of this host; null: the place is another host's. Valid until fail(place).
+  Store* own(const Location& place) const;
+  // All stores of this host, valid as of own().
   std::vector<Store*> stores() const;
-  // A place that lost all it held: a new store. What peers have mapped of the old one is forgotten with their next
-  // peers().
+  // Gives the place a new, empty store. Peers keep their mappings of the old store until their next peers(). Errors: those
+  // of Store::create and Backend::memory_of_device.
   absl::Status fail(const Location& place);
 
-  // Copies `box` of what the place has of this version, cast to dst's type. Errors: NotFound (it has not all of it),
-  // Unavailable (its worker is gone, or was never named), InvalidArgument (no such cast).
-  absl::Status read(const Location& place, const VersionKey& version, TensorId tensor, const Box& box,
-                    const Target& dst);
-  // The same, but copies out of this host's own stores are only added to `batch`, for backend().copy().
-  absl::Status gather(const Location& place, const VersionKey& version, TensorId tensor, const Box& box,
-                      const Target& dst, std::vector<BoxCopy>& batch);
-  // Whether all the workers of this machine that others' places belong to live.
+  // Copies `box` of a version that the place holds to dst, cast to dst's type. Errors: NotFound (the place does not hold all
+  // of the box), Unavailable (its worker is dead, or peers() never named it), InvalidArgument (no such cast), those of
+  // PeerTransport::fetch.
+  absl::Status read(const Location& place, const VersionKey& key, TensorId tensor, const Box& box, const Target& dst);
+  // As read(), but copies out of stores of this process are only added to `batch`, for backend().copy(). The batch points
+  // into these stores: the version stays, and no place fails, until the copy is done.
+  absl::Status gather(const Location& place, const VersionKey& key, TensorId tensor, const Box& box, const Target& dst,
+                      std::vector<BoxCopy>& batch);
+  // Whether all workers of this machine whose segments peers() named are alive.
   bool neighbours_live() const;
-  // What the transport's handler answers: one box, packed in the type that was asked for. Errors: NotFound,
-  // InvalidArgument; Unavailable (the version went while it was copied).
+  // Answers a peer's FetchRequest (the transport's handler): one box, packed in the requested type. Errors: NotFound (the
+  // place, or a part of the box), InvalidArgument (the request), Unavailable (the version changed during the copy).
   absl::StatusOr<Payload> answer(std::string_view request) const;
 
  private:
   struct Remote {
     SegmentAddress address;
-    std::mutex mutex;  // guards what follows
+    std::mutex mutex;  // guards the members below
     std::unique_ptr<PeerSegment> segment;
     std::shared_ptr<const Directory> directory;
-    uint64_t directory_epoch = 0;  // the segment's; at another one the directory may point at other bytes
+    uint64_t directory_epoch = 0;  // the segment's epoch at which `directory` was read; at another one it is stale
   };
   std::shared_ptr<Store> shared(const Location& place) const;
   static absl::StatusOr<PeerSegment*> opened(Remote& remote);
   bool in_process(const Location& place) const;
-  absl::Status read_segment(const Location& place, Remote& remote, const VersionKey& version, TensorId tensor,
+  absl::Status read_segment(const Location& place, Remote& remote, const VersionKey& key, TensorId tensor,
                             const Box& box, const Target& dst);
-  absl::Status read_network(const Location& place, const VersionKey& version, TensorId tensor, const Box& box,
+  absl::Status read_network(const Location& place, const VersionKey& key, TensorId tensor, const Box& box,
                             const Target& dst);
 
   const HostId host_;
@@ -131,7 +138,7 @@ class Places {
   const int64_t device_limit_;
   Backend& backend_;
   const std::vector<HostId> hosts_here_;
-  int first_device_ = 0;  // number of this host's first device in the back end
+  int first_device_ = 0;  // the back end's number of this host's first device
   PeerTransport* const transport_;
   const std::shared_ptr<LocalStores> locals_;
   int32_t hosts_ = 0;
@@ -140,7 +147,7 @@ class Places {
   mutable std::mutex own_mutex_;  // guards own_: answer() looks there while fail() replaces
   std::map<Location, std::shared_ptr<Store>> own_;
   std::map<Location, std::shared_ptr<Remote>> remote_;
-  std::set<HostId> networked_;  // reached through the transport
+  std::set<HostId> networked_;  // hosts reached through the transport
   std::map<DeviceId, Gpu> gpus_;
 };
 

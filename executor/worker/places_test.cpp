@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "executor/state/copy.h"
-#include "executor/state/test_support.h"
+#include "executor/state/testing/support.h"
 #include "executor/transport/loopback_transport.h"
 #include "ptc/proto/control.pb.h"
 
@@ -19,7 +19,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr VersionKey kVersion{.job = 1, .version = 5};
+constexpr VersionKey kVersion{.job = 1, .version = StateVersion::epoch(5)};
+constexpr VersionKey kOther{.job = 1, .version = StateVersion::epoch(77)};
 constexpr TensorId kTensor(0);
 const Location kFirst = Location::device(DeviceId(0));
 const SegmentOptions kSegments{.capacity = int64_t{1} << 30, .leave_free = 0};
@@ -78,18 +79,18 @@ class TwoHosts : public testing::Test {
   void meet(bool force_network) { ASSERT_OK(reader_.peers({owner()}, force_network)); }
 
   // Random bytes on the owner's device.
-  std::vector<std::byte> hold(const Box& box, DType dtype, uint64_t seed, const VersionKey& version = kVersion) {
+  std::vector<std::byte> hold(const Box& box, DType dtype, uint64_t seed, const VersionKey& key = kVersion) {
     Random random(seed);
     std::vector<std::byte> bytes = random_bytes(random, packed_bytes(box, dtype));
     Store& store = *owner_.own(kFirst);
-    const Target target = value_or_die(store.add(version, kTensor, box, dtype));
+    const Target target = value_or_die(store.add(key, kTensor, box, dtype));
     std::copy(bytes.begin(), bytes.end(), target.data);
-    EXPECT_OK(store.publish(version));
+    EXPECT_OK(store.publish(key));
     return bytes;
   }
-  absl::Status read(const Box& box, DType dtype, std::vector<std::byte>& into, const VersionKey& version = kVersion) {
+  absl::Status read(const Box& box, DType dtype, std::vector<std::byte>& into, const VersionKey& key = kVersion) {
     into.assign(static_cast<size_t>(packed_bytes(box, dtype)), std::byte{0});
-    return reader_.read(kFirst, version, kTensor, box, {box, dtype, into.data()});
+    return reader_.read(kFirst, key, kTensor, box, {box, dtype, into.data()});
   }
 
   Places* answering_ = &owner_;
@@ -193,7 +194,7 @@ TEST_F(TwoHosts, ReadingCasts) {
 // A request asks for at most 8 MiB: rows of a matrix, parts of a row that is longer, and a rest.
 TEST_F(TwoHosts, LargeBoxesComeInParts) {
   meet(true);
-  int64_t version = 100;
+  int64_t epoch = 100;
   struct Shape {
     Box box;
     int requests;
@@ -201,8 +202,8 @@ TEST_F(TwoHosts, LargeBoxesComeInParts) {
   for (const auto& [box, requests] : {Shape{Box({0, 0}, {20, 1 << 20}), 3}, Shape{Box({0, 0}, {2, 9 << 20}), 4},
                                       Shape{Box({0}, {8 << 20}), 1}, Shape{Box({0}, {(8 << 20) + 1}), 2}}) {
     SCOPED_TRACE(box.str());
-    const VersionKey key{1, version++};
-    const std::vector<std::byte> all = hold(box, DType::kU8, static_cast<uint64_t>(version), key);
+    const VersionKey key{1, StateVersion::epoch(epoch++)};
+    const std::vector<std::byte> all = hold(box, DType::kU8, static_cast<uint64_t>(epoch), key);
     asked_ = 0;
     std::vector<std::byte> got;
     ASSERT_OK(read(box, DType::kU8, got, key));
@@ -218,11 +219,11 @@ TEST_F(TwoHosts, WhatIsNotHeldIsNotFound) {
     SCOPED_TRACE(network ? "network" : "segment");
     meet(network);
     std::vector<std::byte> got;
-    EXPECT_TRUE(absl::IsNotFound(read(Box({0}, {10}), DType::kU8, got, {1, 6}))) << "version";
-    EXPECT_TRUE(absl::IsNotFound(read(Box({0}, {10}), DType::kU8, got, {2, 5}))) << "job";
+    EXPECT_TRUE(absl::IsNotFound(read(Box({0}, {10}), DType::kU8, got, {1, StateVersion::epoch(6)}))) << "version";
+    EXPECT_TRUE(absl::IsNotFound(read(Box({0}, {10}), DType::kU8, got, {2, kVersion.version}))) << "job";
     const absl::Status more = read(Box({5}, {11}), DType::kU8, got);
     EXPECT_TRUE(absl::IsNotFound(more)) << more;
-    EXPECT_THAT(message_of(more), HasSubstr("g0 does not hold tensor 0 [5:11] of job 1 version 5"));
+    EXPECT_THAT(message_of(more), HasSubstr("g0 does not hold tensor 0 [5:11] of job 1, epoch 5"));
     EXPECT_TRUE(absl::IsNotFound(read(Box({5, 0}, {6, 1}), DType::kU8, got))) << "rank";
     const Location nowhere = Location::device(DeviceId(9));
     const Box box({0}, {10});
@@ -242,12 +243,12 @@ TEST_F(TwoHosts, ARemadeVersionIsReadWhereItLiesNow) {
     ASSERT_EQ(got, first);
     Store& store = *owner_.own(kFirst);
     store.drop(kVersion);
-    (void)hold(box, DType::kU8, seed + 100, {1, 77});  // where the first was
+    (void)hold(box, DType::kU8, seed + 100, kOther);  // where the first was
     const std::vector<std::byte> second = hold(box, DType::kU8, seed + 200);
     ASSERT_OK(read(box, DType::kU8, got));
     ASSERT_EQ(got, second);
     store.drop(kVersion);
-    store.drop({1, 77});
+    store.drop(kOther);
   }
 }
 
@@ -313,6 +314,11 @@ TEST_F(TwoHosts, AStrangeRequestIsAnsweredWithAnError) {
   request.set_place("g1");
   EXPECT_TRUE(absl::IsNotFound(owner_.answer(request.SerializeAsString()).status()));
   request.set_place("g0");
+  request.set_version(-7);
+  const absl::Status status = owner_.answer(request.SerializeAsString()).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(message_of(status), HasSubstr("-7"));
+  request.set_version(5);
   for (int i = 0; i < 300; ++i) {
     request.mutable_box()->add_lo(0);
     request.mutable_box()->add_hi(1);
@@ -336,9 +342,9 @@ TEST_F(TwoHosts, AnswersWhileThePlaceFails) {
   for (int i = 0; i < 200; ++i) {
     ASSERT_OK(owner_.fail(kFirst));
     Store& store = *owner_.own(kFirst);
-    const Target target = value_or_die(store.add({1, 0}, kTensor, box, DType::kU8));
+    const Target target = value_or_die(store.add(kOther, kTensor, box, DType::kU8));
     std::fill_n(target.data, box.volume(), static_cast<std::byte>(i));
-    ASSERT_OK(store.keep({1, 0}, kVersion.version, kTensor, box));
+    ASSERT_OK(store.keep(kOther, kVersion.version, kTensor, box));
     ASSERT_OK(store.publish(kVersion));
   }
   done = true;

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "executor/worker/execution.h"
+#include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
 #include "ptc/data/data_files.h"
 
@@ -87,7 +88,7 @@ absl::StatusOr<std::vector<SampleReading::Account>> SampleReading::read(int64_t 
   const std::vector<Part> parts = parts_of(from_step, until_step, dp, ranks);
   std::vector<Account> accounts(ranks.size());
   std::mutex mutex;  // guards accounts
-  SCALAI_RETURN_IF_ERROR(run_parallel(parts.size(), threads, [&](size_t i) -> absl::Status {
+  SCALAI_RETURN_IF_ERROR(try_parallel_for(threads, parts.size(), [&](size_t i) -> absl::Status {
     SCALAI_ASSIGN_OR_RETURN(const Account account, read_part(parts[i]));
     const std::lock_guard lock(mutex);
     accounts[parts[i].rank].read.add(account.read);

@@ -1,9 +1,10 @@
 #pragma once
-// What data-parallel ranks of a job read in some of its steps. Each rank finds its samples by its own share of the dataset
-// (ptc/data/share.h) and, where there is an index, reads their bytes from the data files, which are checked for what the
-// format has: sizes, times, TFRecord's checksums. What comes out are accounts; the controller reckons them another way.
+// SampleReading: reads the samples of a job's data-parallel ranks in given steps. Each rank finds its samples by its share
+// of the dataset (ptc/data/share.h). With an index it also reads their bytes from the data files, and checks the files as
+// far as the format allows: sizes, times, checksums of TFRecord. The result is an account for each rank. The controller
+// computes the same accounts in another way and compares.
 //
-// Immutable; safe from several threads.
+// Thread rules: immutable; any thread, several at once.
 
 #include <cstdint>
 #include <memory>
@@ -21,16 +22,17 @@ namespace scalai::executor {
 
 class SampleReading {
  public:
-  // `state`: text of a data::State. `index`: file that it is of; "" = samples have no content. Errors: InvalidArgument (no
-  // state, another index than the state's), those of data::Index::open.
+  // `state` is the text of a data::State at step 0. `index` is the path of its index file; with "" samples have no content.
+  // Errors: InvalidArgument (`state` is no such text, or of another index; the index names data files on a server), those of
+  // data::Index::open.
   static absl::StatusOr<std::unique_ptr<const SampleReading>> open(const std::string& state, const std::string& index);
 
   struct Account {
     data::SampleAccount read;
     int64_t bytes = 0;
   };
-  // What each of `ranks` of `dp` reads in the steps [from_step, until_step), with so many threads. Errors: InvalidArgument
-  // (no such rank or steps), those of data::Reader.
+  // Reads the samples of the steps [from_step, until_step) for some of the `dp` ranks, on `threads` threads. The result has
+  // one account for each entry of `ranks`, in that order. Errors: InvalidArgument (no such rank or steps), those of data::Reader.
   absl::StatusOr<std::vector<Account>> read(int64_t from_step, int64_t until_step, int dp,
                                             const std::vector<int>& ranks, int threads) const;
 
@@ -50,10 +52,13 @@ class SampleReading {
   std::unique_ptr<const data::Reader> reader_;  // null: samples have no content
 };
 
-// The dataset of a job, opened when it is first asked for. One thread.
+// The dataset of a job, opened at its first use.
+//
+// Thread rules: one thread.
 class OpenSamples {
  public:
-  // Stays until another one is asked for. Errors: those of SampleReading::open.
+  // Opens the dataset, unless the last call had the same arguments. The result is valid until a call with other arguments.
+  // Errors: those of SampleReading::open.
   absl::StatusOr<const SampleReading*> of(const std::string& state, const std::string& index);
 
  private:

@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "executor/worker/test_support.h"
+#include "executor/worker/testing/support.h"
 #include "ptc/base/file.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"

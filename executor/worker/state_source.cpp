@@ -15,8 +15,8 @@
 #include "executor/state/copy.h"
 #include "executor/state/digest.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/checkpoint.h"
-#include "ptc/checkpoint/safetensors.h"
+#include "ptc/checkpoint/safetensors/safetensors.h"
+#include "ptc/checkpoint/views/checkpoint.h"
 
 namespace scalai::executor {
 

@@ -1,12 +1,12 @@
 #pragma once
-// What a job's state should be, anywhere and at any step: the closed form (executor/state/content.h), or for tensors that
-// a real state has, what lies in its files. Training is emulated, so a real tensor stays what it is.
+// StateSource: the right content of a job's state, for any box and step. A real tensor has the content of its file at every
+// step, because training is emulated. Any other tensor has the closed form (executor/state/content.h).
 //
-// A real state is a safetensors file, a folder of such files, or any checkpoint that says what it is
-// (ptc/checkpoint/checkpoint.h): a job's, one that `scalai reshard` wrote in whatever layout, a Hugging Face folder. Tensors
-// are matched by their logical names; their shapes must be the job's, their types are converted.
+// A real state is a safetensors file, a folder of such files, or a checkpoint that ptc/checkpoint/views/checkpoint.h reads:
+// a job's checkpoint, one written by `scalai reshard` in any layout, a Hugging Face folder. Logical names match tensors.
+// Shapes must be those of the job. Types are converted.
 //
-// Values behind const functions: safe from several threads.
+// Thread rules: immutable; any thread, several at once.
 
 #include <cstddef>
 #include <memory>
@@ -24,7 +24,7 @@
 
 namespace scalai::executor {
 
-// Of a logical tensor.
+// A box of a logical tensor. `tensor` is a view: the name outlives the part.
 struct StatePart {
   std::string_view tensor;
   tensor::Shape shape;
@@ -33,20 +33,23 @@ struct StatePart {
 
 class StateSource {
  public:
-  // Of a job; no path: the closed form alone. Errors: NotFound (no such file or folder, none in it), InvalidArgument (a
-  // damaged one; a tensor that two files have).
+  // Opens the real state at `path`. With an empty path every tensor has the closed form. `job` is the job's name, a part of
+  // the closed form. Errors: NotFound (no such file or folder, or the folder has no such file), InvalidArgument (a damaged
+  // file; a tensor in two files).
   static absl::StatusOr<std::shared_ptr<const StateSource>> open(const std::string& job, const std::string& path);
   ~StateSource();
 
-  // How many of the collection's tensors are real. InvalidArgument: one has another shape there, or none is there.
+  // Returns the number of the collection's real tensors. InvalidArgument: a real tensor has another shape, or a real state
+  // has none of the collection's tensors.
   absl::StatusOr<size_t> match(const collection::Collection& collection) const;
   bool is_real(const std::string& tensor) const;
 
-  // Writes parts as they are at `step` into their places in memory of the back end; the dtypes there are the ones asked
-  // for. One target a part. Errors: the files', the back end's.
+  // Writes the content of `step` into the back end's memory, cast to the targets' types. targets[i] is the place of
+  // parts[i]. Errors: those of the files and of the back end.
   absl::Status fill(Backend& backend, int64_t step, std::span<const StatePart> parts,
                     std::span<const Target> targets) const;
-  // Compares what is there with that, bit by bit: what is wrong first, if anything is, an entry a part.
+  // Compares memory with the content of `step`, bit by bit. sources[i] is the place of parts[i]. Entry i of the result
+  // describes the first wrong element of parts[i]; it is nothing if all are right. Errors: as of fill().
   absl::StatusOr<std::vector<std::optional<std::string>>> check(Backend& backend, int64_t step,
                                                                 std::span<const StatePart> parts,
                                                                 std::span<const Source> sources) const;

@@ -11,9 +11,9 @@
 #include "executor/state/copy.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/job_checkpoint.h"
-#include "ptc/checkpoint/safetensors.h"
-#include "ptc/plan/test_support.h"
+#include "ptc/checkpoint/safetensors/job_checkpoint.h"
+#include "ptc/checkpoint/safetensors/safetensors.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::executor {
 namespace {

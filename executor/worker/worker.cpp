@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
 #include <shared_mutex>
-#include <thread>
 
+#include "executor/rpc/worker_place.h"
 #include "executor/state/copy.h"
 #include "executor/worker/device_state.h"
 #include "executor/worker/sample_reading.h"
+#include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
 #include "ptc/collection/collection_file.h"
 #include "ptc/plan/plan_io.h"
@@ -25,7 +25,7 @@ constexpr size_t kMostMismatches = 20;  // told one by one
 struct Worker::Job {
   std::string name, state;  // path of its real state
   std::shared_ptr<const StateSource> content;
-  std::map<int64_t, collection::Collection> collections;  // by version on devices
+  std::map<StateVersion, collection::Collection> collections;  // of the versions on devices
   std::unique_ptr<Execution> execution;
   OpenSamples samples;
 };
@@ -37,7 +37,17 @@ absl::StatusOr<collection::Collection> collection_of(const std::string& text) {
   return std::move(file.collection);
 }
 
-// … of other workers' state, and frees nothing that they may read.
+// The job's version that a command names by its wire number.
+absl::StatusOr<VersionKey> key_of(int32_t job, int64_t wire_version) {
+  SCALAI_ASSIGN_OR_RETURN(const StateVersion version, StateVersion::from_wire(wire_version));
+  return VersionKey{job, version};
+}
+
+absl::Status not_held(const VersionKey& key) {
+  return absl::NotFoundError(fmt::format("this worker holds no {} of job {}", key.version.str(), key.job));
+}
+
+// Whether a command only reads other workers' state, and frees nothing that they may read.
 bool only_reads(const CommandBody& body) {
   switch (body.what_case()) {
     case CommandBody::kAdvance:
@@ -94,8 +104,8 @@ class Worker::Handling {
     const auto found = worker_.jobs_.find(index);
     return found == worker_.jobs_.end() ? nullptr : found->second.get();
   }
-  // What a job holds of the version on devices, by collection; null: it does not.
-  static const collection::Collection* side_of(const Job* job, int64_t version) {
+  // The collection of a version on devices; null: devices do not hold it.
+  static const collection::Collection* side_of(const Job* job, StateVersion version) {
     if (job == nullptr) return nullptr;
     const auto found = job->collections.find(version);
     return found == job->collections.end() ? nullptr : &found->second;
@@ -117,22 +127,15 @@ class Worker::Handling {
   Store* host_store() { return places_.own(Location::host_memory(places_.host())); }
   absl::Status on_devices(const std::function<absl::Status(DeviceId)>& work) {
     const std::vector<DeviceId>& devices = places_.devices();
-    return run_parallel(devices.size(), worker_.threads_, [&](size_t i) { return work(devices[i]); });
+    return try_parallel_for(worker_.threads_, devices.size(), [&](size_t i) { return work(devices[i]); });
   }
 
   absl::Status setup(const CommandBody::Setup& setup) {
-    const int cores = static_cast<int>(std::thread::hardware_concurrency());
+    const int cores = static_cast<int>(hardware_threads());
     worker_.threads_ = setup.threads() > 0 ? setup.threads() : std::clamp(cores, 4, 16);
     SCALAI_RETURN_IF_ERROR(places_.setup({setup.gpus_of_host().begin(), setup.gpus_of_host().end()}));
     const std::vector<WorkerPlace> own = places_.addresses();
-    for (const WorkerPlace& place : own) {
-      proto::WorkerPlace& out = *reply.add_places();
-      out.set_place(place.place);
-      out.set_pid(place.pid);
-      out.set_fd(place.fd);
-      out.set_address(place.address);
-      out.set_gpu(place.gpu + 1);
-    }
+    for (const WorkerPlace& place : own) *reply.add_places() = pack(place);
     worker_.force_network_ = setup.force_network();
     const std::lock_guard lock(worker_.mutex_);
     worker_.own_places_ = own;
@@ -146,12 +149,7 @@ class Worker::Handling {
       one.host = peer.host();
       one.hello.transport_address = peer.transport_address();
       one.hello.host_name = peer.host_name();
-      for (const proto::WorkerPlace& place : peer.places())
-        one.hello.places.push_back({.place = place.place(),
-                                    .pid = place.pid(),
-                                    .fd = place.fd(),
-                                    .address = place.address(),
-                                    .gpu = place.gpu() - 1});
+      for (const proto::WorkerPlace& place : peer.places()) one.hello.places.push_back(unpack(place));
     }
     return places_.peers(list, worker_.force_network_);
   }
@@ -167,11 +165,11 @@ class Worker::Handling {
   }
 
   absl::Status create(const CommandBody::Create& create) {
+    SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(create.job(), create.version()));
     SCALAI_ASSIGN_OR_RETURN(const collection::Collection side, collection_of(create.collection()));
     Job& job = this->job(create.job());
     SCALAI_RETURN_IF_ERROR(know(job, create.name(), create.state()));
     SCALAI_RETURN_IF_ERROR(job.content->match(side).status());
-    const VersionKey key{create.job(), create.version()};
     const auto make = [&](DeviceId device) -> absl::Status {
       Store& store = store_of(device);
       store.drop(key);
@@ -188,7 +186,7 @@ class Worker::Handling {
       return store.publish(key);
     };
     SCALAI_RETURN_IF_ERROR(on_devices(make));
-    job.collections[create.version()] = side;
+    job.collections[key.version] = side;
     note_held(key, create.step());
     return absl::OkStatus();
   }
@@ -203,10 +201,10 @@ class Worker::Handling {
   }
 
   absl::Status advance(const CommandBody::Advance& advance) {
-    const Job* job = known_job(advance.job());
-    const collection::Collection* side = side_of(job, advance.version());
-    if (side == nullptr) return not_held(advance.job(), advance.version());
-    const VersionKey key{advance.job(), advance.version()};
+    SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(advance.job(), advance.version()));
+    const Job* job = known_job(key.job);
+    const collection::Collection* side = side_of(job, key.version);
+    if (side == nullptr) return not_held(key);
     SCALAI_RETURN_IF_ERROR(on_devices([&](DeviceId device) {
       Store& store = store_of(device);
       store.begin_rewrite();
@@ -219,14 +217,11 @@ class Worker::Handling {
     return absl::OkStatus();
   }
 
-  static absl::Status not_held(int32_t job, int64_t version) {
-    return absl::NotFoundError(fmt::format("this worker holds no version {} of job {}", version, job));
-  }
-
   absl::Status copy(const CommandBody::Copy& copy) {
     Store& store = *host_store();
-    const VersionKey from{copy.job(), copy.from_version()}, to{copy.job(), copy.to_version()};
-    if (from == to) return invalid(fmt::format("version {} cannot be copied onto itself", from.version));
+    SCALAI_ASSIGN_OR_RETURN(const VersionKey from, key_of(copy.job(), copy.from_version()));
+    SCALAI_ASSIGN_OR_RETURN(const VersionKey to, key_of(copy.job(), copy.to_version()));
+    if (from == to) return invalid(fmt::format("{} cannot be copied onto itself", from.str()));
     store.drop(to);
     std::vector<BoxCopy> batch;
     if (copy.own_devices()) {
@@ -269,33 +264,37 @@ class Worker::Handling {
   }
 
   absl::Status prepare(const CommandBody::Prepare& prepare) {
+    SCALAI_ASSIGN_OR_RETURN(const StateVersion to_version, StateVersion::from_wire(prepare.to_version()));
+    SCALAI_ASSIGN_OR_RETURN(const StateVersion device_version, StateVersion::from_wire(prepare.device_version()));
+    SCALAI_ASSIGN_OR_RETURN(const StateVersion host_version, StateVersion::from_wire(prepare.host_version()));
     SCALAI_ASSIGN_OR_RETURN(plan::Plan plan, plan::parse_plan(prepare.plan()));
     SCALAI_ASSIGN_OR_RETURN(collection::Collection to, collection_of(prepare.to_collection()));
     Job& job = this->job(prepare.job());
     SCALAI_RETURN_IF_ERROR(know(job, prepare.name(), prepare.state()));
     job.execution.reset();
-    if (prepare.to_version() != prepare.device_version()) job.collections.erase(prepare.to_version());
+    if (to_version != device_version) job.collections.erase(to_version);
     ExecutionOptions options{.job = prepare.job(),
                              .content = job.content,
-                             .to_version = prepare.to_version(),
-                             .device_version = prepare.device_version(),
-                             .host_version = prepare.host_version(),
+                             .to_version = to_version,
+                             .device_version = device_version,
+                             .host_version = host_version,
                              .restore = prepare.restore(),
                              .step = prepare.step(),
                              .checkpoint = prepare.checkpoint(),
                              .exchange = worker_.exchange_.get(),
                              .threads = worker_.threads_};
     SCALAI_ASSIGN_OR_RETURN(job.execution, Execution::prepare(places_, std::move(plan), to, std::move(options)));
-    job.collections[prepare.to_version()] = std::move(to);
-    note_held({prepare.job(), prepare.to_version()}, prepare.step());
+    job.collections[to_version] = std::move(to);
+    note_held({prepare.job(), to_version}, prepare.step());
     return absl::OkStatus();
   }
 
   absl::Status round(const CommandBody::Round& round) {
+    SCALAI_ASSIGN_OR_RETURN(const StateVersion to_version, StateVersion::from_wire(round.to_version()));
     const Job* job = known_job(round.job());
-    if (job == nullptr || job->execution == nullptr || job->execution->to_version() != round.to_version())
+    if (job == nullptr || job->execution == nullptr || job->execution->to_version() != to_version)
       return absl::FailedPreconditionError(
-          fmt::format("no plan of job {} to version {} was prepared", round.job(), round.to_version()));
+          fmt::format("no plan of job {} to {} was prepared", round.job(), to_version.str()));
     SCALAI_ASSIGN_OR_RETURN(const std::vector<Moved> moved, job->execution->run(round.round(), round.hop()));
     for (const Moved& one : moved) {
       proto::TransferRecord& out = *reply.add_transfers();
@@ -312,17 +311,18 @@ class Worker::Handling {
   }
 
   absl::Status verify(const CommandBody::Verify& verify) {
-    const Job* job = known_job(verify.job());
-    const collection::Collection* side = side_of(job, verify.version());
-    if (side == nullptr) return not_held(verify.job(), verify.version());
+    SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(verify.job(), verify.version()));
+    const Job* job = known_job(key.job);
+    const collection::Collection* side = side_of(job, key.version);
+    if (side == nullptr) return not_held(key);
     const std::vector<DeviceId>& devices = places_.devices();
     std::vector<Checked> checked(devices.size());
-    SCALAI_RETURN_IF_ERROR(run_parallel(devices.size(), worker_.threads_, [&](size_t i) -> absl::Status {
+    SCALAI_RETURN_IF_ERROR(try_parallel_for(worker_.threads_, devices.size(), [&](size_t i) -> absl::Status {
       const CheckDepth depth = verify.mode() == proto::VERIFY_NONE     ? CheckDepth::kThere
                                : verify.mode() == proto::VERIFY_SAMPLE ? CheckDepth::kSample
                                                                        : CheckDepth::kFull;
-      SCALAI_ASSIGN_OR_RETURN(checked[i], check_version(places_, devices[i], {verify.job(), verify.version()},
-                                                        *job->content, *side, verify.step(), depth));
+      SCALAI_ASSIGN_OR_RETURN(checked[i],
+                              check_version(places_, devices[i], key, *job->content, *side, verify.step(), depth));
       return absl::OkStatus();
     }));
     for (const Checked& one : checked) {
@@ -336,20 +336,20 @@ class Worker::Handling {
   }
 
   absl::Status commit(const CommandBody::Commit& commit) {
-    Job& job = this->job(commit.job());
+    SCALAI_ASSIGN_OR_RETURN(const VersionKey kept, key_of(commit.job(), commit.version()));
+    const auto is_gone = [&](const VersionKey& key) { return key.job == kept.job && key.version != kept.version; };
+    Job& job = this->job(kept.job);
     job.execution.reset();
     for (const DeviceId device : places_.devices()) {
       for (const VersionKey& key : store_of(device).versions()) {
-        if (key.job == commit.job() && key.version != commit.version()) store_of(device).drop(key);
+        if (is_gone(key)) store_of(device).drop(key);
       }
     }
     use_freed_memory();
-    host_store()->drop({commit.job(), kStagedVersion});
-    std::erase_if(job.collections, [&](const auto& entry) { return entry.first != commit.version(); });
+    host_store()->drop({kept.job, StateVersion::staged()});
+    std::erase_if(job.collections, [&](const auto& entry) { return entry.first != kept.version; });
     const std::lock_guard lock(worker_.mutex_);
-    std::erase_if(worker_.held_, [&](const auto& entry) {
-      return entry.first.job == commit.job() && entry.first.version != commit.version();
-    });
+    std::erase_if(worker_.held_, [&](const auto& entry) { return is_gone(entry.first); });
     return absl::OkStatus();
   }
 
@@ -367,12 +367,12 @@ class Worker::Handling {
   }
 
   absl::Status forget(const CommandBody::Forget& forget) {
-    const VersionKey key{forget.job(), forget.version()};
-    Job& job = this->job(forget.job());
-    if (job.execution != nullptr && job.execution->to_version() == forget.version()) job.execution.reset();
+    SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(forget.job(), forget.version()));
+    Job& job = this->job(key.job);
+    if (job.execution != nullptr && job.execution->to_version() == key.version) job.execution.reset();
     for (Store* store : places_.stores()) store->drop(key);
     use_freed_memory();
-    job.collections.erase(forget.version());
+    job.collections.erase(key.version);
     note_gone(key);
     return absl::OkStatus();
   }
@@ -388,10 +388,10 @@ class Worker::Handling {
   }
 
   absl::Status write(const CommandBody::Write& write) {
+    SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(write.job(), write.version()));
     SCALAI_ASSIGN_OR_RETURN(const collection::Collection side, collection_of(write.collection()));
     SCALAI_ASSIGN_OR_RETURN(const checkpoint::Writer writer,
                             checkpoint::Writer::join(write.folder(), side, {write.name(), write.step()}));
-    const VersionKey key{write.job(), write.version()};
     std::vector<std::byte> bytes;
     for (const int rank : write.ranks()) {
       if (rank < 0 || rank >= side.ranks()) return invalid(fmt::format("there is no rank {}", rank));

@@ -1,12 +1,13 @@
 #pragma once
-// A worker: owns the devices of one host and does what the controller says. Everything it does is one command, and
-// every command may come twice.
+// Worker: owns the devices of one host and runs the controller's commands on them. A repeated command has one effect and
+// gets the same reply.
 //
 //   Command (CommandBody) ──► handle ──► Places (stores, peers), Execution (a plan under way), checkpoint files
 //                                   ──► Reply (ReplyBody)
 //
-// Versions: an epoch of a job on devices; in the host's memory snapshots, under their numbers, and what is staged.
-// One thread; the transport answers others meanwhile.
+// Devices hold epochs of jobs. The host's memory holds snapshots, the initial state and staged state (StateVersion).
+//
+// Thread rules: handle() by one thread at a time; introduce() from any thread; places() see there.
 
 #include <map>
 #include <memory>
@@ -14,34 +15,34 @@
 #include <optional>
 #include <string>
 
-#include "executor/control/messages.h"
+#include "executor/rpc/messages.h"
 #include "executor/worker/execution.h"
 #include "executor/worker/places.h"
 
 namespace scalai::executor {
 
-// In a host's memory: what a plan of a staged strategy reads.
-inline constexpr int64_t kStagedVersion = -2;
-
 class Worker {
  public:
   struct Options {
     HostId host;
-    SegmentOptions segments;                        // of each place
-    int64_t device_limit = SegmentOptions{}.limit;  // of a device's own memory, where that is less
-    std::shared_ptr<Backend> backend;               // what its devices are; null: the host's memory
-    std::vector<HostId> hosts_here{};               // that share it, in this order; empty: this one alone
-    std::shared_ptr<LocalStores> locals;            // of all workers of this process; null: there are no others
-    PeerTransport* transport = nullptr;             // to other machines; outlives the worker
-    std::optional<NcclApi> nccl{};                  // carries what goes between GPUs of workers; none: they pull
+    SegmentOptions segments;                        // for the memory of each place
+    int64_t device_limit = SegmentOptions{}.limit;  // most bytes of a device's memory, if less than segments.limit
+    std::shared_ptr<Backend> backend;               // the kind of devices; null: devices in the host's memory
+    std::vector<HostId> hosts_here{};               // hosts that share the back end, in its order; empty: `host` alone
+    std::shared_ptr<LocalStores> locals;            // stores of all workers of this process; null: no other workers
+    PeerTransport* transport = nullptr;             // to other machines; outlives the worker; null: none
+    std::optional<NcclApi> nccl{};  // carries state between GPUs of several workers; none: receivers pull
   };
   explicit Worker(Options options);
   ~Worker();
 
+  // Runs one command. Errors are in the reply's status: InvalidArgument (the bytes are no command, or name a version that
+  // is none), FailedPrecondition (no setup yet; a round without its plan), NotFound (a version that this worker does not
+  // hold), and those of Places, Execution and checkpoint files.
   Reply handle(const Command& command);
-  // What a controller that this worker joins should know: its places, once they are set up, and the epochs that it holds
-  // or has prepared to hold. From any thread.
+  // Fills in hello.places (after setup) and hello.held: the epochs that devices hold, or have room for.
   void introduce(Hello& hello) const;
+  // Valid while the worker lives. Other threads may call Places::answer() only.
   const Places& places() const { return places_; }
 
  private:
@@ -54,9 +55,9 @@ class Worker {
   int threads_ = 1;
   bool force_network_ = false;
   std::map<int32_t, std::unique_ptr<Job>> jobs_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::vector<WorkerPlace> own_places_;
-  std::map<VersionKey, int64_t> held_;  // step by version
+  std::map<VersionKey, int64_t> held_;  // training step of each version that devices hold
 };
 
 }  // namespace scalai::executor

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "executor/worker/test_support.h"
+#include "executor/worker/testing/support.h"
 #include "executor/worker/worker.h"
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"

@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
-#include "executor/worker/test_support.h"
-#include "ptc/checkpoint/job_checkpoint.h"
+#include "executor/worker/testing/support.h"
+#include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "ptc/proto/control.pb.h"
 
 namespace scalai::executor {
@@ -56,7 +56,7 @@ TEST(Worker, EveryCommandMayComeTwice) {
   EXPECT_THAT(cluster.verify(job.to, 12), IsEmpty());
   cluster.commit(5);
   EXPECT_THAT(cluster.verify(job.to, 12), IsEmpty());
-  EXPECT_THAT(held_by(cluster, 0), ElementsAre(HeldState{kJob, 5, 12}));
+  EXPECT_THAT(held_by(cluster, 0), ElementsAre(HeldState{kJob, StateVersion::epoch(5), 12}));
   cluster.forget(5);
   EXPECT_THAT(held_by(cluster, 0), IsEmpty());
 }
@@ -76,7 +76,7 @@ TEST(Worker, AFlippedBitIsFoundWithItsTensorAndElement) {
   SmallCluster cluster;
   const Collection side = shrinking().from;
   cluster.create(side, 10);
-  flip(cluster, DeviceId(3), {kJob, 4}, TensorId(3));
+  flip(cluster, DeviceId(3), epoch_of_job(4), TensorId(3));
   const std::vector<std::string> wrong = cluster.verify(side, 10);
   ASSERT_THAT(wrong, SizeIs(1));
   const tensor::Box box = side.pieces(TensorId(3), LogicalRank(3)).pieces.front().box;
@@ -109,7 +109,7 @@ TEST(Worker, VerifyingFindsWhatIsNotThere) {
   const Collection side = shrinking().from;
   cluster.create(side, 10);
   Store& store = cluster.store(Location::device(DeviceId(1)));
-  ASSERT_OK(store.give_back({kJob, 4}, std::vector<TensorBox>{{TensorId(2), Box({1}, {3})}}));
+  ASSERT_OK(store.give_back(epoch_of_job(4), std::vector<TensorBox>{{TensorId(2), Box({1}, {3})}}));
   EXPECT_THAT(cluster.verify(side, 10), ElementsAre(HasSubstr("g1: tensor \"layers.2.norm\" [0:5] is not all there")));
   cluster.lose({1});
   EXPECT_THAT(cluster.verify(side, 10), SizeIs(17))
@@ -133,9 +133,9 @@ TEST(Worker, AGivenUpChangeLeavesTheOldEpoch) {
     cluster.forget(5);
     EXPECT_THAT(cluster.verify(job.from, 10), IsEmpty());
     for (int host = 0; host < 2; ++host) {
-      EXPECT_THAT(held_by(cluster, host), ElementsAre(HeldState{kJob, 4, 10}));
+      EXPECT_THAT(held_by(cluster, host), ElementsAre(HeldState{kJob, StateVersion::epoch(4), 10}));
       for (const Store* store : cluster.worker(host).places().stores()) {
-        for (const VersionKey& key : store->versions()) EXPECT_EQ(key.version, 4);
+        for (const VersionKey& key : store->versions()) EXPECT_EQ(key, epoch_of_job(4));
       }
       EXPECT_TRUE(absl::IsFailedPrecondition(cluster.call(host, round_body(5, 0, 0)).status()));
     }
@@ -150,18 +150,18 @@ TEST(Worker, CommitForgetsAllOthersOfTheJobOnly) {
   const plan::Case job = shrinking();
   cluster.create(job.from, 10);
   cluster.snapshot(job.from, kSnapshot);
-  cluster.stage(job.from, HostId(0), kStagedVersion);
+  cluster.stage(job.from, HostId(0), StateVersion::staged());
   CommandBody other;
   other.mutable_create()->set_job(kJob + 1);
   other.mutable_create()->set_name("other");
   other.mutable_create()->set_version(1);
   other.mutable_create()->set_collection(text_of(at_epoch(job.from, 1)));
   cluster.ask_all(other);
+  const VersionKey others{kJob + 1, StateVersion::epoch(1)};
   cluster.change(job.plan(), job.to, 10);
   cluster.commit(5);
-  EXPECT_THAT(cluster.store(Location::device(DeviceId(0))).versions(),
-              ElementsAre(VersionKey{kJob, 5}, VersionKey{kJob + 1, 1}));
-  EXPECT_THAT(cluster.store(Location::device(DeviceId(1))).versions(), ElementsAre(VersionKey{kJob + 1, 1}));
+  EXPECT_THAT(cluster.store(Location::device(DeviceId(0))).versions(), ElementsAre(epoch_of_job(5), others));
+  EXPECT_THAT(cluster.store(Location::device(DeviceId(1))).versions(), ElementsAre(others));
   EXPECT_THAT(cluster.store(Location::host_memory(HostId(0))).versions(), ElementsAre(VersionKey{kJob, kSnapshot}));
   EXPECT_THAT(cluster.verify(job.to, 10), IsEmpty());
 }
@@ -216,7 +216,7 @@ TEST(Worker, RedundantCopiesReplaceALostDevice) {
   CommandBody::Copy& copy = *body.mutable_copy();
   copy.set_job(kJob);
   copy.set_from_version(4);
-  copy.set_to_version(kSnapshot);
+  copy.set_to_version(kSnapshot.wire());
   CommandBody::Copy::From& from = *copy.add_from();
   from.set_place("g0");
   int64_t bytes = 0;
@@ -400,6 +400,30 @@ TEST(WorkerRefuses, JobsAndVersionsItDoesNotKnow) {
   EXPECT_THAT(cluster.verify(side, 10), IsEmpty());
 }
 
+// Of every command that names a version; the number is in the text.
+TEST(WorkerRefuses, NumbersThatAreNoVersion) {
+  SmallCluster cluster;
+  const plan::Case job = shrinking();
+  cluster.create(job.from, 10);
+  std::vector<CommandBody> bodies(10, prepare_body(job.plan(), job.to, 10));
+  bodies[0].mutable_prepare()->set_to_version(-7);
+  bodies[1].mutable_prepare()->set_device_version(-7);
+  bodies[2].mutable_prepare()->set_host_version(-7);
+  bodies[3].mutable_create()->set_version(-7);
+  bodies[4].mutable_advance()->set_version(-7);
+  bodies[5].mutable_round()->set_to_version(-7);
+  bodies[6].mutable_verify()->set_version(-7);
+  bodies[7].mutable_commit()->set_version(-7);
+  bodies[8].mutable_forget()->set_version(-7);
+  bodies[9].mutable_write()->set_version(-7);
+  bodies.emplace_back().mutable_copy()->set_from_version(-7);
+  bodies.emplace_back().mutable_copy()->set_to_version(-7);
+  for (const CommandBody& body : bodies) {
+    EXPECT_THAT(cluster.call(0, body).status().ToString(), HasSubstr("INVALID_ARGUMENT: -7 is no state version"));
+  }
+  EXPECT_THAT(cluster.verify(job.from, 10), IsEmpty());
+}
+
 TEST(WorkerRefuses, CopiesThatMakeNoSense) {
   SmallCluster cluster;
   const Collection side = shrinking().from;
@@ -410,7 +434,7 @@ TEST(WorkerRefuses, CopiesThatMakeNoSense) {
   copy.set_from_version(4);
   copy.set_to_version(4);
   EXPECT_TRUE(absl::IsInvalidArgument(cluster.call(0, body).status())) << "onto itself";
-  copy.set_to_version(kSnapshot);
+  copy.set_to_version(kSnapshot.wire());
   CommandBody::Copy::From& from = *copy.add_from();
   for (const std::string place : {"storage", "g4", "h2.mem", "x", ""}) {
     for (const bool from_host_memory : {false, true}) {

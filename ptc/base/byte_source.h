@@ -1,7 +1,7 @@
 #pragma once
-// Bytes of known size that can be read anywhere: a local file, ranges of a remote one, or a file that is put together
-// while it is read. Immutable as seen by readers: what was changed or cut underneath is an error, never other bytes. Safe
-// from several threads.
+// ByteSource: read-only bytes of known size with random access: a local file, ranges of a remote file, or a file that
+// is assembled while it is read. Readers see constant bytes: a change or truncation below is an error, never other
+// bytes. Any thread may call; several may read at once.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,27 +18,30 @@ namespace scalai {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  virtual const std::string& name() const = 0;  // for messages: a path, an address
+  // For messages: a path or an address. The reference lives as long as the source.
+  virtual const std::string& name() const = 0;
+  // Bytes.
   virtual int64_t size() const = 0;
-  // What tells this content from an earlier or later one of the same name and size, as far as that can be told without
-  // reading it. Empty: it cannot.
+  // Identifies this content among contents with the same name and size, without reading it. Empty: such an identity is
+  // not available.
   virtual std::string version() const { return {}; }
-  // Bytes [offset, offset + dst.size()), which lie inside (CHECK). Errors name the source and leave nothing usable in dst.
-  // InvalidArgument: what lies underneath was cut or changed, or is damaged; Aborted: the read failed.
+  // Reads bytes [offset, offset + dst.size()). CHECK: the range lies inside the source. Error messages name the source;
+  // after an error the content of dst is undefined. InvalidArgument: the underlying file was truncated, changed or
+  // damaged. Aborted: the read failed.
   virtual absl::Status read(int64_t offset, std::span<std::byte> dst) const = 0;
 };
 using ByteSourcePtr = std::shared_ptr<const ByteSource>;
 
-// A regular file, kept open and read by pread. Each read checks afterwards that size and time of modification are those
-// of the opening, so bytes of a file that was overwritten meanwhile do not get through. version() also counts device, inode
-// and time of change, which no program can set back. NotFound: it cannot be opened, or is no regular file (a pipe is not
-// waited for); PermissionDenied: there is no right to.
+// Opens a regular file; the source keeps it open and reads with pread. After each read it compares size and
+// modification time with those at opening, so that bytes of an overwritten file are never returned. version() also
+// contains device, inode and change time, which programs cannot set back. NotFound: the file cannot be opened, or is
+// not a regular file (a pipe is refused without waiting). PermissionDenied: no right to read it.
 absl::StatusOr<ByteSourcePtr> open_file_source(const std::string& path);
 
-// Opens what a path or an address names.
+// Opens the source at a path or an address.
 using SourceOpener = std::function<absl::StatusOr<ByteSourcePtr>(const std::string& location)>;
 
-// For small files: all of it.
+// All bytes of the source, for small files. Errors are those of read().
 absl::StatusOr<std::string> read_all(const ByteSource& source);
 
 }  // namespace scalai

@@ -1,8 +1,8 @@
 #pragma once
-// The command line. One CommandSpec a command feeds parsing, `--help`, shell completion and the man page; a Program is
-// a set of them under one name (git style: `scalai validate FILE`). Boost.Program_options does the splitting behind
-// this layer. What it would let pass, we refuse: abbreviated options, a sign on a count, an unknown option (with a
-// suggestion by edit distance), a value missing or given twice. Usage errors go to stderr and exit with 2.
+// The command line. One CommandSpec per command feeds parsing, `--help`, shell completion and the man page. A Program
+// is a set of commands under one name (git style: `scalai validate FILE`). Boost.Program_options splits the words. This
+// layer refuses more than Boost does: abbreviated options, a sign on a count, unknown options (with a suggestion by
+// edit distance), missing values, values given twice. Usage errors go to stderr with exit code 2. For the main thread.
 
 #include <functional>
 #include <map>
@@ -14,16 +14,16 @@
 
 namespace scalai {
 
-// kList: comma separated texts; kTexts: any text, given as often as one likes.
+// kList: texts separated by commas. kTexts: any text, and the option may be repeated.
 enum class ValueType { kFlag, kText, kCount, kBytes, kSeconds, kChoice, kList, kTexts };
 
 struct OptionSpec {
   std::string name;  // long name without dashes
   ValueType type = ValueType::kText;
   std::string value_name;            // shown as --name=VALUE
-  std::string help;                  // one sentence, with unit where there is one
-  std::string default_value;         // shown in --help and used when the option is absent ("" = none)
-  std::vector<std::string> choices;  // kChoice: what is accepted (also checked for each kList item when not empty)
+  std::string help;                  // one sentence, with the unit if there is one
+  std::string default_value;         // shown in --help; applies when the option is absent ("" = none)
+  std::vector<std::string> choices;  // accepted values of kChoice; also of each kList item, unless empty
 };
 
 struct CommandSpec {
@@ -33,22 +33,23 @@ struct CommandSpec {
   std::string description;  // paragraphs of --help
   std::vector<OptionSpec> options;
   std::vector<std::string> examples;
-  int min_arguments = 0;  // positional ones
+  int min_arguments = 0;  // positional arguments
   int max_arguments = 0;  // -1 = any number
 };
 
-// What the user gave, validated against the spec. Asking for an option that the spec lacks is a bug (CHECK), and so is
-// asking for the number of an absent one without default: ask has() first.
+// The options and arguments of one call, validated against the spec. CHECK: the spec has the option, and a number has a
+// value or a default; ask has() first.
 class Arguments {
  public:
   bool flag(const std::string& name) const;
-  bool has(const std::string& name) const;          // given, or has a default
-  std::string text(const std::string& name) const;  // also kChoice; "" when absent
+  bool has(const std::string& name) const;          // given, or with a default
+  std::string text(const std::string& name) const;  // also kChoice; "" if absent
   int64_t count(const std::string& name) const;
   int64_t bytes(const std::string& name) const;
   double seconds(const std::string& name) const;
   std::vector<std::string> list(const std::string& name) const;
-  std::vector<std::string> texts(const std::string& name) const;  // kTexts, in the order given
+  std::vector<std::string> texts(const std::string& name) const;  // kTexts, in the order on the command line
+  // The reference lives as long as this object.
   const std::vector<std::string>& positional() const { return positional_; }
 
  private:
@@ -58,10 +59,15 @@ class Arguments {
   std::vector<std::string> positional_;
 };
 
-// `words` without program and command name. "--" ends options; "-" is a positional argument.
+// Parses `words`, which exclude the program and command names. "--" ends the options; "-" is a positional argument.
+// Errors (InvalidArgument) are usage errors for the user.
 absl::StatusOr<Arguments> parse_arguments(const CommandSpec& spec, const std::vector<std::string>& words);
 
-// The text of `--help`: usage, description, options with defaults and units, examples, exit codes of DESIGN section 9.
+// The page that defines the terms of tables and messages; in /usr/share/doc/scalai where Scalai is a package.
+inline constexpr const char* kGlossary = "docs/glossary.md";
+
+// The text of `--help`: usage, description, options with defaults and units, examples, and the exit codes of DESIGN
+// section 9.
 std::string help_text(const CommandSpec& spec);
 
 struct Command {
@@ -73,22 +79,25 @@ struct Program {
   std::string name;  // "scalai"
   std::string summary;
   std::vector<Command> commands;
-  // Commands of other executables of the family, shown in the overview: name → summary. `scalai sim …` runs
-  // `scalai-sim …` found beside this executable or on PATH (exec; exit 4 with a hint when it is not there).
+  // Commands of other executables of the family, listed in the overview: name → summary. `scalai sim …` replaces this
+  // process by `scalai-sim …`, found beside this executable or on PATH. Exit code 4 with a hint if it is in neither
+  // place.
   std::map<std::string, std::string> external;
-  // Of these, the ones that are a command of a program with several: name → program. {"doctor", "exec"}: `scalai doctor`
-  // runs `scalai-exec doctor`.
+  // The external commands that belong to a program with several commands: name → program. {"doctor", "exec"}: `scalai
+  // doctor` runs `scalai-exec doctor`.
   std::map<std::string, std::string> external_of = {};
-  // True for executables that are one command themselves (scalai-sim): words are options at once.
+  // True: the executable is a single command (scalai-sim), and its first word is already an argument. CHECK in
+  // run_program: `commands` has one entry.
   bool single = false;
 };
 
-// Runs the program: --help, --version, `help COMMAND`, `completion bash|zsh|fish`, `man [COMMAND]` (roff on stdout),
-// unknown commands with a suggestion. Returns the exit code; 5 when stdout could not be written. A reader that closes
-// the pipe ends the process (SIGPIPE). In a single program a file named help, completion or man is given as ./help.
+// Runs the program and returns the exit code. Handles --help, --version, `help COMMAND`, `completion bash|zsh|fish`,
+// `man [COMMAND]` (roff on stdout) and unknown commands (with a suggestion). Exit code 5: stdout could not be written.
+// Restores the default SIGPIPE handling, so that a closed pipe ends the process. In a single program a file named help,
+// completion or man is given as ./help.
 int run_program(const Program& program, int argc, char** argv);
 
-// Prints `scalai: error: …` to stderr and returns the exit code of DESIGN section 9.
+// Prints `scalai: error: …` to stderr unless the status is OK; returns the exit code of DESIGN section 9.
 int report_error(const absl::Status& status);
 
 }  // namespace scalai

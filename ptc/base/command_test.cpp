@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ptc/base/internal/toy_program.h"
 #include "ptc/base/status.h"
+#include "ptc/base/testing/toy_program.h"
 
 namespace scalai {
 namespace {
@@ -169,7 +169,9 @@ TEST(HelpText, ShowsAllOfTheSpec) {
             "  3   the scenario, plan or checkpoint is invalid\n"
             "  4   a device, library, file or permission is missing\n"
             "  5   failed while running\n"
-            "  70  a bug in Scalai; please report it\n");
+            "  70  a bug in Scalai; please report it\n"
+            "\n"
+            "Terms: docs/glossary.md\n");
 }
 
 }  // namespace

@@ -64,6 +64,13 @@ bool is_free_text(const OptionSpec& option) {
   return text && option.choices.empty();
 }
 
+// The executable of an external command, and how many of our words it replaces.
+std::pair<std::string, int> other_program(const Program& program, const std::string& command) {
+  const auto found = program.external_of.find(command);
+  if (found == program.external_of.end()) return {fmt::format("{}-{}", program.name, command), 2};
+  return {fmt::format("{}-{}", program.name, found->second), 1};
+}
+
 // --- bash ---------------------------------------------------------------------------------------------------------
 
 std::string bash_value_case(const CommandSpec& spec, const OptionSpec& option) {
@@ -93,7 +100,9 @@ std::string bash_cases(const Program& program) {
     cases += bash_command_case(program, spec);
   }
   for (const auto& [name, summary] : program.external) {
-    cases += fmt::format("    {}*) files=1 ;;\n", shell_quoted(name + ":"));
+    const auto [other, words] = other_program(program, name);
+    cases += fmt::format("    {}*) {}_other {} {} && return; files=1 ;;\n", shell_quoted(name + ":"),
+                         function_name(program), shell_quoted(other), words);
   }
   if (!program.single) {
     cases +=
@@ -102,11 +111,29 @@ std::string bash_cases(const Program& program) {
   return cases;
 }
 
+// Commands of other executables are completed by these, as if they had been called by name.
+std::string bash_other(const Program& program) {
+  if (program.external.empty()) return "";
+  return fmt::format(
+      "{0}_other() {{\n"
+      "  local program name=_${{1//-/_}}\n"
+      "  program=$(type -P -- \"${{COMP_WORDS[0]}}\")\n"
+      "  program=${{program%/*}}/$1\n"
+      "  if ! declare -F \"$name\" >/dev/null; then eval \"$(\"$program\" completion bash 2>/dev/null)\"; fi\n"
+      "  declare -F \"$name\" >/dev/null || return 1\n"
+      "  COMP_WORDS=(\"$program\" \"${{COMP_WORDS[@]:$2}}\")\n"
+      "  ((COMP_CWORD -= $2 - 1))\n"
+      "  \"$name\"\n"
+      "}}\n",
+      function_name(program));
+}
+
 std::string bash_script(const Program& program) {
   const std::string command = program.single ? shell_quoted(program.commands.front().spec.name) : "${COMP_WORDS[1]}";
   const std::string at_command = program.single ? "" : "  if ((COMP_CWORD == 1)); then command=''; fi\n";
   return fmt::format(
       "# bash completion of {0}; try it with: source <({0} completion bash)\n"
+      "{5}"
       "{1}() {{\n"
       "  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} command={2}\n"
       "  local words='' options='' files='' list='' prefix='' found\n"
@@ -129,7 +156,7 @@ std::string bash_script(const Program& program) {
       "  return 0\n"
       "}}\n"
       "complete -F {1} {0}\n",
-      program.name, function_name(program), command, at_command, bash_cases(program));
+      program.name, function_name(program), command, at_command, bash_cases(program), bash_other(program));
 }
 
 // --- zsh ----------------------------------------------------------------------------------------------------------
@@ -175,6 +202,12 @@ std::string zsh_body(const Program& program) {
       "  shift words\n"
       "  (( CURRENT-- ))\n"
       "  case $words[1] in\n";
+  for (const auto& [name, summary] : program.external) {  // as if the other executable had been called by name
+    const auto [other, words] = other_program(program, name);
+    out += words == 2 ? fmt::format("    {}) words[1]={}; _normal ;;\n", shell_quoted(name), shell_quoted(other))
+                      : fmt::format("    {}) words=({} $words); (( CURRENT++ )); _normal ;;\n", shell_quoted(name),
+                                    shell_quoted(other));
+  }
   for (const CommandSpec& spec : own_specs(program)) {
     out += fmt::format("    {})\n      {} ;;\n", shell_quoted(spec.name), zsh_arguments(program, spec));
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Digests. A Hasher takes values in our own canonical little-endian encoding (never protobuf bytes) and yields the
-// 128-bit XXH3 digest: same input, same digest, on any machine. Not cryptographic.
+// Digests. A Hasher encodes values in a canonical little-endian form (never protobuf bytes) and computes their 128-bit
+// XXH3 digest: equal input gives equal digests on any machine. Not cryptographic. One thread at a time, hex() included.
 
 #include <cstdint>
 #include <memory>
@@ -18,17 +18,18 @@ class Hasher {
 
   Hasher& add(int64_t value);          // 8 bytes, little endian
   Hasher& add(std::string_view text);  // length, then bytes
-  // A short literal would otherwise prefer the conversion to bool or int.
+  // Without this overload a literal would convert to bool or int.
   Hasher& add(const char* text) { return add(std::string_view(text)); }
   Hasher& add_double(double value);  // IEEE bits; -0 counts as 0
-  std::string hex() const;           // 32 lower-case hexadecimal digits
+  // Digest of everything so far, as 32 lower-case hexadecimal digits; more values may follow.
+  std::string hex() const;
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-// Digest of a whole text.
+// Hasher().add(text).hex(), so the length of the text is part of the input.
 std::string digest_of(std::string_view text);
 
 }  // namespace scalai

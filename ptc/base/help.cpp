@@ -132,7 +132,7 @@ std::string help_text(const CommandSpec& spec) {
   for (const std::string& example : spec.examples) out += fmt::format("  {}\n", example);
   out += "\nExit codes:\n";
   for (const auto& [code, meaning] : exit_codes()) out += two_columns(fmt::format("{}", code), meaning, 2);
-  return out;
+  return out + fmt::format("\nTerms: {}\n", kGlossary);
 }
 
 std::string overview_text(const Program& program) {
@@ -150,7 +150,7 @@ std::string overview_text(const Program& program) {
   out += "\nAbout the program itself:\n";
   for (const CommandSpec& spec : builtin_specs(program)) out += two_columns(spec.name, spec.summary, left);
   out += two_columns("--version", "Print the version.", left);
-  return out + fmt::format("\n`{} help COMMAND` explains one command.\n", program.name);
+  return out + fmt::format("\n`{} help COMMAND` explains one command. Terms: {}\n", program.name, kGlossary);
 }
 
 }  // namespace scalai

@@ -1,5 +1,5 @@
 #pragma once
-// Strong integer ids: a DeviceId cannot be passed where a LogicalRank is meant.
+// Strong integer ids: the compiler refuses a DeviceId in place of a LogicalRank. Values fit in 32 bits.
 
 #include <compare>
 #include <cstdint>
@@ -15,9 +15,9 @@ struct Id {
   friend constexpr auto operator<=>(Id, Id) = default;
 };
 
-using DeviceId = Id<struct DeviceTag>;   // one GPU (or an emulated one), dense over the cluster
-using HostId = Id<struct HostTag>;       // the machine holding it, dense over the cluster
-using LogicalRank = Id<struct RankTag>;  // a job's rank, dense from 0
-using TensorId = Id<struct TensorTag>;   // index in a collection's tensor table
+using DeviceId = Id<struct DeviceTag>;   // one GPU or emulated GPU, numbered from 0 over the cluster
+using HostId = Id<struct HostTag>;       // the machine of some devices, numbered from 0 over the cluster
+using LogicalRank = Id<struct RankTag>;  // a rank of a job, numbered from 0
+using TensorId = Id<struct TensorTag>;   // index into a collection's tensors
 
 }  // namespace scalai

@@ -1,17 +1,16 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <optional>
 
 #include "ptc/base/command.h"
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/internal/program_text.h"
+#include "ptc/base/process.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/base/version.h"
@@ -20,7 +19,6 @@ namespace scalai {
 namespace {
 
 constexpr int kUsageError = 2;
-constexpr int kMissing = 4;
 constexpr int kFailed = 5;
 
 using Words = std::vector<std::string>;
@@ -78,28 +76,9 @@ int exec_external(const Program& program, const std::string& command, Words word
     const bool man_page = words == Words{"man"};
     words.insert(man_page ? words.end() : words.begin(), command);
   }
-  std::vector<char*> argv = {const_cast<char*>(file.c_str())};
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  std::fflush(nullptr);
-
-  std::error_code ignored;  // without /proc there is still PATH
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  const std::string beside = (self.parent_path() / file).string();
-  errno = ENOENT;
-  if (!self.empty()) ::execv(beside.c_str(), argv.data());
-  if (errno == ENOENT) ::execvp(file.c_str(), argv.data());
-  if (errno != ENOENT) {
-    std::fputs(fmt::format("{}: error: cannot run {}: {}\n", program.name, file, std::strerror(errno)).c_str(), stderr);
-    return kMissing;
-  }
-  std::fputs(fmt::format("{0}: error: {1} is neither in {2} nor on PATH\n"
-                         "hint: install the package {1}, or build the CMake target {1} (its configure step prints\n"
-                         "      which libraries it found and what is not built without them)\n",
-                         program.name, file, self.parent_path().string())
-                 .c_str(),
-             stderr);
-  return kMissing;
+  const absl::Status status = become(file, words);
+  std::fputs(fmt::format("{}: error: {}\n", program.name, message_of(status)).c_str(), stderr);
+  return exit_code_of(status);
 }
 
 int run_help(const Program& program, const Words& topic) {

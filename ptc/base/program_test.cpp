@@ -9,8 +9,8 @@
 
 #include "ptc/base/command.h"
 #include "ptc/base/file.h"
-#include "ptc/base/internal/toy_program.h"
 #include "ptc/base/status.h"
+#include "ptc/base/testing/toy_program.h"
 #include "ptc/base/version.h"
 
 namespace scalai {
@@ -73,7 +73,7 @@ TEST(RunProgram, PrintsTheOverview) {
       "  man         Print a manual page.\n"
       "  --version   Print the version.\n"
       "\n"
-      "`toy help COMMAND` explains one command.\n";
+      "`toy help COMMAND` explains one command. Terms: docs/glossary.md\n";
   for (const Words& words : {Words{"--help"}, Words{"help"}, Words{"--help", "x"}, Words{"--what", "--help"}}) {
     const Outcome result = outcome(toy(), words);
     EXPECT_EQ(result.code, 0);
@@ -262,6 +262,35 @@ TEST(Completion, BashOffersCommandsOptionsChoicesAndFiles) {
   EXPECT_EQ(bash_offers(toy(), {"completion", "z"}), "zsh\n");
   EXPECT_EQ(bash_offers(single_toy(), {"--st"}), "--strict\n");
   EXPECT_EQ(bash_offers(single_toy(), {"pl"}), "plan.json\n");
+}
+
+// `toy doctor --f` asks toy-machine, which lies beside toy: it completes `toy-machine doctor --f`.
+TEST(Completion, BashAsksTheProgramsOfExternalCommands) {
+  if (std::system("bash -c true") != 0) GTEST_SKIP() << "no bash";
+  std::string pattern = testing::TempDir() + "scalai-bash-XXXXXX";
+  const std::string folder = ::mkdtemp(pattern.data());
+  Program machine = toy();
+  machine.name = "toy-machine";
+  ASSERT_TRUE(write_file(folder + "/machine.bash", outcome(machine, {"completion", "bash"}).out).ok());
+  for (const auto& [name, text] :
+       {std::pair("toy", std::string("exit 1")), std::pair("toy-machine", "cat " + folder + "/machine.bash")}) {
+    ASSERT_TRUE(write_file(folder + "/" + name, "#!/bin/sh\n" + text + "\n").ok());
+    std::filesystem::permissions(folder + "/" + name, std::filesystem::perms::owner_all);
+  }
+  Program program = toy();
+  program.external = {{"machine", "All of it."}};
+  const std::string script = outcome(program, {"completion", "bash"}).out;
+  const auto offers = [&](const std::string& words, int last) {
+    const std::string asked = "COMP_WORDS=(" + folder + "/toy " + words + ")\nCOMP_CWORD=" + std::to_string(last) +
+                              "\n_toy\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n";
+    EXPECT_TRUE(write_file(folder + "/script", script + asked).ok());
+    return shell_output("bash " + folder + "/script 2>&1");
+  };
+  EXPECT_EQ(offers("machine va", 2), "validate\n");
+  EXPECT_EQ(offers("machine validate --st", 3), "--strict\n");
+  std::filesystem::remove(folder + "/toy-machine");
+  EXPECT_EQ(offers("machine " + folder + "/scr", 2), folder + "/script\n") << "files, where it is not there";
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Completion, ZshAndFishHearOfEveryOption) {

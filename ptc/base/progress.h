@@ -1,5 +1,6 @@
 #pragma once
-// Progress of long work: one line on stderr, redrawn at most ten times a second, only when stderr is a terminal.
+// Progress of long work: one line on stderr, redrawn at most ten times a second, and only if stderr is a terminal. One
+// thread at a time.
 
 #include <chrono>
 #include <string>
@@ -9,11 +10,12 @@ namespace scalai {
 
 class Progress {
  public:
-  explicit Progress(std::string what);  // silent when stderr is not a terminal
-  ~Progress();                          // wipes its line
+  explicit Progress(std::string what);  // prints nothing if stderr is not a terminal
+  ~Progress();                          // erases the line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  void update(double fraction, std::string_view detail);  // fraction in [0, 1]
+  // fraction in [0, 1]. The line is cut at the width of the terminal.
+  void update(double fraction, std::string_view detail);
 
  private:
   std::string what_;

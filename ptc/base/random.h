@@ -1,6 +1,7 @@
 #pragma once
-// The one random source: xoshiro256** seeded by SplitMix64 (Blackman and Vigna, 2018). Same seed, same stream on any
-// machine; std::distributions are not portable, so the few draws we need are members.
+// The only random source: xoshiro256** seeded by SplitMix64 (Blackman and Vigna, 2018). Equal seeds give equal streams
+// on any machine; the distributions of std are not portable, so the few needed draws are members. One thread per
+// object.
 
 #include <array>
 #include <cstdint>
@@ -11,8 +12,8 @@ class Random {
  public:
   explicit Random(uint64_t seed);
   uint64_t next();                          // 64 uniform bits
-  int64_t below(int64_t bound);             // uniform in [0, bound), bound > 0; unbiased
-  int64_t between(int64_t lo, int64_t hi);  // uniform in [lo, hi], both ends included
+  int64_t below(int64_t bound);             // uniform in [0, bound), unbiased; CHECK: bound > 0
+  int64_t between(int64_t lo, int64_t hi);  // uniform in [lo, hi], both ends included; CHECK: lo <= hi
   double uniform();                         // uniform in [0, 1), 53 bits
 
  private:

@@ -1,6 +1,7 @@
 #pragma once
-// Errors. What input or the environment can cause is an absl::Status; what only a bug can cause is a SCALAI_CHECK.
-// Nothing of ours throws. The first place that knows writes the message: what was seen, where, what to do.
+// Errors. Input and environment cause an absl::Status; only a bug causes a failed SCALAI_CHECK. Our code throws
+// nothing. The first function that detects an error writes the message: observation, place, remedy. Any thread may
+// call.
 
 #include <cstdlib>
 #include <string>
@@ -11,22 +12,23 @@
 
 namespace scalai {
 
-// Prints `file:line: CHECK failed: expression (detail)` to stderr and exits with code 70 (a bug of ours).
+// Prints `file:line: CHECK failed: expression detail` to stderr and exits at once with code 70 (a bug in Scalai).
 [[noreturn]] void check_failed(const char* file, int line, const char* expression, const std::string& detail);
 
-// Shorthands for the two codes used most; the message is for the user.
-absl::Status invalid(const std::string& message);  // bad scenario, plan, checkpoint: exit code 3
-absl::Status missing(const std::string& message);  // device, library, file or permission: exit code 4
-absl::Status failed(const std::string& message);   // failed while running: exit code 5
+// Constructors for the three most frequent codes; the message is for the user.
+absl::Status invalid(const std::string& message);  // InvalidArgument: bad scenario, plan or checkpoint; exit code 3
+absl::Status missing(const std::string& message);  // NotFound: device, library, file or permission; exit code 4
+absl::Status failed(const std::string& message);   // Aborted: failure while running; exit code 5
 
-// Exit code of DESIGN section 9 for a status: 0, 3, 4, 5 or 70.
+// The exit code of a status (DESIGN section 9): 0, 3, 4, 5 or 70.
 int exit_code_of(const absl::Status& status);
 
-// std::string of a status message (absl's string_view is not std::string_view on Debian).
+// A copy of the message (Debian's absl::string_view is not std::string_view).
 std::string message_of(const absl::Status& status);
 
 }  // namespace scalai
 
+// Always on. A false condition calls check_failed; the arguments after it build the detail as a std::string.
 #define SCALAI_CHECK(condition, ...)                                                                    \
   do {                                                                                                  \
     if (!(condition)) ::scalai::check_failed(__FILE__, __LINE__, #condition, std::string{__VA_ARGS__}); \
@@ -34,12 +36,14 @@ std::string message_of(const absl::Status& status);
 
 #define SCALAI_CONCAT_(a, b) a##b
 #define SCALAI_CONCAT(a, b) SCALAI_CONCAT_(a, b)
+// Returns a status that is not OK from the enclosing function.
 #define SCALAI_RETURN_IF_ERROR(expression)                    \
   do {                                                        \
     if (absl::Status status_ = (expression); !status_.ok()) { \
       return status_;                                         \
     }                                                         \
   } while (false)
+// Assigns or declares `lhs` from a StatusOr, or returns its status. Expands to several statements.
 #define SCALAI_ASSIGN_OR_RETURN(lhs, expression)           \
   auto SCALAI_CONCAT(status_or_, __LINE__) = (expression); \
   if (!SCALAI_CONCAT(status_or_, __LINE__).ok()) {         \

@@ -1,6 +1,7 @@
 #pragma once
-// UTF-8 text as a terminal shows it. Users' files and names may hold anything, so nothing reaches the terminal raw:
-// control characters would move the cursor, and cutting inside a character would leave broken bytes.
+// UTF-8 text for terminals. Files and names of users may contain any bytes, so no text reaches the terminal raw:
+// control characters would move the cursor, and a cut inside a character would leave invalid bytes. Any thread may
+// call.
 
 #include <string>
 #include <string_view>
@@ -8,19 +9,20 @@
 
 namespace scalai {
 
-// The characters (code points) of a text; a byte that is not valid UTF-8 is a character of its own.
+// The characters (code points) of a text; an invalid byte is a character of its own. The views point into `text`.
 std::vector<std::string_view> characters(std::string_view text);
 
-// What to print for one character: a blank for a tab, "?" for another control character or a broken byte, else itself.
+// The printable form of one character: a blank for a tab, "?" for another control character or an invalid byte, else
+// the character itself (a view of the argument). Not empty.
 std::string_view printable(std::string_view character);
 
-// A whole text, each character made printable.
+// The text with each character made printable.
 std::string printable_text(std::string_view text);
 
 // Printable text of at most `columns` characters; a longer one is cut and ends in "…".
 std::string clipped(std::string_view text, size_t columns);
 
-// Columns on a terminal, one a character (wide and combining characters are not told apart).
+// Columns on a terminal, one per character (wide and combining characters count like others).
 size_t columns_of(std::string_view text);
 
 }  // namespace scalai

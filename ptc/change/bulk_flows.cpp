@@ -42,7 +42,7 @@ Replica replica_of(const collection::Mesh& mesh, LogicalRank rank, const tensor:
   return replica;
 }
 
-plan::Location home_of(DeviceId device, const plan::Cluster& cluster, HostId hub) {
+plan::Location home_of(DeviceId device, const cluster::Cluster& cluster, HostId hub) {
   return plan::Location::host_memory(hub.valid() ? hub : cluster.host_of(device));
 }
 
@@ -59,7 +59,7 @@ std::vector<int64_t> state_bytes_of_ranks(const collection::Collection& collecti
 }
 
 std::vector<BulkFlow> stage_flows(const collection::Collection& from, const std::set<DeviceId>& gone,
-                                  const plan::Cluster& cluster, HostId hub, bool every_replica) {
+                                  const cluster::Cluster& cluster, HostId hub, bool every_replica) {
   std::map<DeviceId, int64_t> bytes;
   for (const Alike& alike : alike_tensors(from)) {
     std::set<Replica> staged;
@@ -78,7 +78,7 @@ std::vector<BulkFlow> stage_flows(const collection::Collection& from, const std:
   return flows;
 }
 
-std::vector<BulkFlow> load_flows(const collection::Collection& to, const plan::Cluster& cluster, HostId hub) {
+std::vector<BulkFlow> load_flows(const collection::Collection& to, const cluster::Cluster& cluster, HostId hub) {
   const std::vector<int64_t> bytes = state_bytes_of_ranks(to);
   std::map<std::pair<plan::Location, plan::Location>, int64_t> by_ends;
   for (size_t rank = 0; rank < bytes.size(); ++rank) {

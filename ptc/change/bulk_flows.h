@@ -1,6 +1,6 @@
 #pragma once
-// Whole parts of a state between devices and host memory: what strategies that stage state there write before a change and
-// read after it.
+// Transfers of a whole state between devices and host memory, for strategies that stage state there before a change and
+// load it afterwards. Pure functions; arguments are used during the call only.
 
 #include <set>
 #include <vector>
@@ -10,14 +10,16 @@
 
 namespace scalai::change {
 
-// Bytes of state on each device under a collection (padding included), in rank order.
+// Bytes of state of each rank of a collection, padding included, in rank order.
 std::vector<int64_t> state_bytes_of_ranks(const collection::Collection& collection);
 
-// Stage: of what data-parallel replicas hold alike, the first survivor (or every one) writes its copy into host memory,
-// its own host's or the hub's. With ZeRO a replica's optimizer state is its own. `gone` devices hold nothing.
+// Stage: devices write their state into the memory of their host, or of `hub` if that is valid. Of state that
+// data-parallel replicas hold alike, only the first surviving replica writes its copy; with `every_replica` all of them
+// do. ZeRO shards of optimizer state differ between replicas, so all are written. Devices in `gone` hold nothing.
+// Sorted by device.
 std::vector<BulkFlow> stage_flows(const collection::Collection& from, const std::set<DeviceId>& gone,
-                                  const plan::Cluster& cluster, HostId hub, bool every_replica);
-// Load: every new rank reads its state from there.
-std::vector<BulkFlow> load_flows(const collection::Collection& to, const plan::Cluster& cluster, HostId hub);
+                                  const cluster::Cluster& cluster, HostId hub, bool every_replica);
+// Load: every new rank reads its state from that memory. One flow for each pair of places.
+std::vector<BulkFlow> load_flows(const collection::Collection& to, const cluster::Cluster& cluster, HostId hub);
 
 }  // namespace scalai::change

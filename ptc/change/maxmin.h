@@ -1,10 +1,10 @@
 #pragma once
-// Our exact max-min network back end, for one thread: FairShares keeps the fair rates of classes of flows up to date,
-// MaxMinBackend moves flows through time with them.
+// Exact max-min network back end. FairShares keeps the fair rates of classes of flows up to date; MaxMinBackend moves
+// flows through time with these rates. Each object is for one thread at a time.
 //
-// Flows with the same set of links form one class: they always have the same rate, so each class keeps one cumulative
-// service (bytes delivered to each of its flows) and a flow ends when the service reaches its target. The cost of an
-// event is then the classes whose rate it changes, plus one pass over the end dates of the active classes.
+// Flows over the same set of links form one class and always have the same rate. So each class keeps one cumulative
+// service (bytes delivered to each of its flows), and a flow ends when the service reaches its target. The cost of an
+// event is the number of classes whose rate it changes, plus one pass over the end dates of the active classes.
 
 #include <cstdint>
 #include <limits>
@@ -18,34 +18,38 @@
 
 namespace scalai::change {
 
-// Max-min fair rates, kept up to date as classes grow and shrink and capacities change.
+// Max-min fair rates, updated as classes grow and shrink and capacities change.
 //
-// Progressive filling raises a common level; a link saturates at the level where its capacity is used up, and freezes
-// its classes there. An update repeats that sweep only where it can matter. A link is `affected` when its own classes
-// or capacity changed, or when the rate of a class on it changed, and it becomes so at the level where that first
-// shows. What froze below that level, or on a link that is not affected, keeps its rate. Links not reached keep theirs.
+// Progressive filling raises a common level. A link saturates at the level at which its capacity is used up, and
+// freezes its classes there. An update repeats this sweep only where it can matter. A link is `affected` if its own
+// classes or its capacity changed, or if the rate of a class on it changed; it becomes affected at the level at which
+// that first shows. Classes keep their rates if they froze below that level or on a link that is not affected. Links
+// out of reach keep theirs.
 class FairShares {
  public:
+  // Capacities in bytes/s: link i has capacities[i].
   explicit FairShares(std::vector<double> capacities);
 
-  // Adds a class of 0 flows over these distinct links (at least one); classes count up from 0. A flow uses so many times
-  // its rate on each (weights: empty = once).
+  // Adds a class of 0 flows over these distinct links and returns its id; ids count from 0. A flow uses weights[i]
+  // times its rate on links[i] (empty weights = once). CHECK: at least one link, and no weights or one for each link.
   int add_class(const std::vector<int>& links, const std::vector<int64_t>& weights = {});
   void set_count(int class_id, int64_t flows);
+  // Changes the capacity of a link from the next update() on.
   void set_capacity(int link, double bytes_per_s);
-  // One more link; its number. Links count up from those of the constructor.
+  // Adds a link and returns its number; numbers continue those of the constructor.
   int add_link(double capacity);
 
-  // Brings all rates up to date; returns the classes whose rate changed, in an order that depends only on the calls.
-  // The span is valid until the next call.
+  // Brings all rates up to date. Returns the classes whose rate changed, in an order that depends only on the calls.
+  // The span is valid until the next update().
   std::span<const int> update();
 
-  // The rate of each flow of the class as of the last update.
+  // The rate in bytes/s of each flow of a class with flows, as of the last update.
   double rate(int class_id) const { return classes_[class_id].rate; }
   int64_t count(int class_id) const { return classes_[class_id].flows; }
+  // The spans are valid until the next add_class().
   std::span<const int> links(int class_id) const;
   std::span<const int64_t> weights(int class_id) const;
-  // The total rate on a link as of the last update.
+  // The total rate on a link in bytes/s, as of the last update.
   double load(int link) const;
   // The classes with flows on a link, in no particular order.
   std::vector<int> classes_on(int link) const;
@@ -108,6 +112,7 @@ class FairShares {
 
 class MaxMinBackend final : public NetworkBackend {
  public:
+  // Copies the spec, which check_network() accepts.
   explicit MaxMinBackend(const NetworkSpec& spec);
 
   double now_s() const override { return now_s_; }
@@ -116,11 +121,11 @@ class MaxMinBackend final : public NetworkBackend {
   void set_bandwidth(int link, double bytes_per_s) override;
   std::vector<FlowEnd> advance_to(double until_s) override;
   std::vector<double> link_rates() override;
-  // Costs what has changed, not all links.
+  // Takes time in proportion to the changes, not to all links.
   std::vector<LinkRate> changed_link_rates() override;
-  // When the next flow ends, if nothing else begins or changes; infinity when none is active.
+  // The time of the next end of a flow if nothing else begins or changes; infinity if no flow is active.
   double next_end_s();
-  // Bytes of a flow that are still to come; 0 once it has ended.
+  // Remaining bytes of a flow; 0 if it has ended or was cancelled.
   double bytes_left(FlowId flow) const;
 
  private:

@@ -15,14 +15,14 @@ std::string copy_link(int host, int local) { return fmt::format("h{}.g{}.copy", 
 
 }  // namespace
 
-Platform::Platform(const plan::Cluster& cluster) : cluster_(cluster) {
+Platform::Platform(const cluster::Cluster& cluster) : cluster_(cluster) {
   const auto add_link = [&](const std::string& name, double bandwidth) {
     link_index_[name] = static_cast<int>(spec_.links.size());
     spec_.links.push_back({name, bandwidth});
   };
-  for (const plan::NamedLink& link : plan::links_of(cluster)) add_link(link.name, link.bandwidth_bytes_per_s);
+  for (const cluster::NamedLink& link : cluster::links_of(cluster)) add_link(link.name, link.bandwidth_bytes_per_s);
   for (size_t h = 0; h < cluster.hosts.size(); ++h) {
-    const plan::Host& host = cluster.hosts[h];
+    const cluster::Host& host = cluster.hosts[h];
     for (int local = 0; local < host.gpus; ++local) {
       if (host.gpu.memory_bandwidth_bytes_per_s > 0) {
         add_link(copy_link(static_cast<int>(h), local), host.gpu.memory_bandwidth_bytes_per_s / 2);
@@ -61,8 +61,8 @@ void Platform::add_endpoint(Place place, int index, Reach reach, std::vector<int
 }
 
 std::string Platform::uplink_of(int host, int nic) const {
-  if (cluster_.fabric == plan::FabricKind::kLeafSpine) return fmt::format("leaf{}", host / cluster_.leaf_hosts);
-  return cluster_.fabric == plan::FabricKind::kRail ? fmt::format("rail{}", nic) : std::string();
+  if (cluster_.fabric == cluster::FabricKind::kLeafSpine) return fmt::format("leaf{}", host / cluster_.leaf_hosts);
+  return cluster_.fabric == cluster::FabricKind::kRail ? fmt::format("rail{}", nic) : std::string();
 }
 
 void Platform::add_device_endpoints(int host, int local) {
@@ -127,7 +127,7 @@ HostId Platform::host_of(Location place) const {
 int Platform::nic_of(Location place) const {
   if (place.kind != Location::Kind::kDevice) return 0;
   const DeviceId device(place.index);
-  const plan::Host& host = cluster_.hosts[static_cast<size_t>(cluster_.host_of(device).value)];
+  const cluster::Host& host = cluster_.hosts[static_cast<size_t>(cluster_.host_of(device).value)];
   return cluster_.local_index(device) * host.nics / host.gpus;
 }
 

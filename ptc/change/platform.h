@@ -1,5 +1,6 @@
 #pragma once
-// A cluster as a flow network: which links a transfer between two places crosses.
+// A cluster as a flow network: the links of a transfer between two places. Owns the network spec, refers to the
+// cluster; a const Platform is safe to share between threads.
 //
 //   same device        gN.copy  (memory bandwidth / 2: read and write)
 //   same host          gA.up → gB.down             NVLink or peer PCIe
@@ -7,12 +8,12 @@
 //   other host         gA.pcie.up → nic.up → [leaf|rail up → leaf|rail down | fabric] → nic.down → gB.pcie.down
 //   storage            storage.read → … → nic.down → gB.pcie.down, and back to storage.write
 //
-// Where devices are emulated in host memory, all that arrives at a host or is copied on its devices ends with hN.copy, and
-// machine.copy where hosts are processes of one machine.
+// With emulated devices, every transfer to a host and every copy on its devices ends with hN.copy, and with
+// machine.copy if hosts are processes of one machine.
 //
-// Each place is one endpoint per reach (local, same switch, across the spine), so that every route is the source's `up`
-// links followed by the destination's `down` links. Links with unlimited bandwidth do not exist. A host's memory and
-// processes use its first NIC, a GPU the NIC of its share.
+// Each place is one endpoint per reach (local, same switch, across the spine). So every route is the `up` links of the
+// source followed by the `down` links of the destination. Links with unlimited bandwidth do not exist. A host's memory
+// and processes use its first NIC. GPUs are spread over the NICs of their host evenly.
 
 #include <map>
 #include <string>
@@ -20,20 +21,24 @@
 #include <vector>
 
 #include "ptc/change/network.h"
-#include "ptc/plan/cluster.h"
+#include "ptc/cluster/cluster.h"
 #include "ptc/plan/plan.h"
 
 namespace scalai::change {
 
 class Platform {
  public:
-  explicit Platform(const plan::Cluster& cluster);
+  // Keeps a reference to the cluster, which outlives it unchanged.
+  explicit Platform(const cluster::Cluster& cluster);
 
+  // The reference lives as long as the platform.
   const NetworkSpec& spec() const { return spec_; }
-  // Index of a link by the names of plan::links_of; -1 when it does not exist.
+  // Index in spec().links of a link by its name in cluster::links_of, or "h0.g1.copy" for copies on a device; -1 if it
+  // does not exist.
   int link(const std::string& name) const;
-  // Endpoints of a transfer. `process`: the destination host reads the bytes without writing them into its store, or
-  // the source host writes them out of a process, not out of its store.
+  // The endpoints of a transfer, as indices into spec().endpoints. `dst_process`: the destination host reads the bytes
+  // without writing them into its store. `src_process`: the source host writes them out of a process, not out of its
+  // store.
   std::pair<int, int> route(plan::Location src, plan::Location dst, bool src_process = false,
                             bool dst_process = false) const;
   HostId host_of(plan::Location place) const;  // invalid for storage
@@ -52,7 +57,7 @@ class Platform {
   Reach reach_of(plan::Location src, plan::Location dst) const;
   int endpoint(plan::Location location, bool process, bool same_device, bool to_host, Reach reach) const;
 
-  const plan::Cluster& cluster_;
+  const cluster::Cluster& cluster_;
   NetworkSpec spec_;
   std::map<std::string, int> link_index_;
   std::map<std::tuple<Place, int, Reach>, int> endpoint_index_;

@@ -11,12 +11,12 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // Four hosts of four GPUs with two NICs each; every link has a limit.
-plan::Cluster cluster_of(plan::FabricKind fabric) {
-  plan::Cluster cluster{.name = "test",
-                        .fabric = fabric,
-                        .leaf_hosts = 2,
-                        .storage_read_bytes_per_s = 5e9,
-                        .storage_write_bytes_per_s = 6e9};
+cluster::Cluster cluster_of(cluster::FabricKind fabric) {
+  cluster::Cluster cluster{.name = "test",
+                           .fabric = fabric,
+                           .leaf_hosts = 2,
+                           .storage_read_bytes_per_s = 5e9,
+                           .storage_write_bytes_per_s = 6e9};
   for (int h = 0; h < 4; ++h) {
     cluster.hosts.push_back({.first_device = 4 * h,
                              .gpus = 4,
@@ -47,17 +47,17 @@ class PlatformTest : public ::testing::Test {
       names.push_back(spec.links[static_cast<size_t>(link)].name);
     return names;
   }
-  void build(plan::FabricKind fabric) {
+  void build(cluster::FabricKind fabric) {
     cluster_ = cluster_of(fabric);
     platform_ = std::make_unique<Platform>(cluster_);
   }
 
-  plan::Cluster cluster_;
+  cluster::Cluster cluster_;
   std::unique_ptr<Platform> platform_;
 };
 
 TEST_F(PlatformTest, OnOneHost) {
-  build(plan::FabricKind::kStar);
+  build(cluster::FabricKind::kStar);
   EXPECT_THAT(route(gpu(1), gpu(1)), ElementsAre("h0.g1.copy"));
   EXPECT_THAT(route(gpu(1), gpu(3)), ElementsAre("h0.g1.up", "h0.g3.down"));
   EXPECT_THAT(route(gpu(5), memory(1)), ElementsAre("h1.g1.pcie.up", "h1.store.ingest"));
@@ -66,7 +66,7 @@ TEST_F(PlatformTest, OnOneHost) {
 }
 
 TEST_F(PlatformTest, ProcessesPassTheStoreBy) {
-  build(plan::FabricKind::kStar);
+  build(cluster::FabricKind::kStar);
   EXPECT_THAT(route(memory(1), memory(1), true), ElementsAre("h1.store.ingest"));
   EXPECT_THAT(route(memory(1), memory(1), false, true), ElementsAre("h1.store.serve"));
   EXPECT_THAT(route(memory(1), gpu(5), true), ElementsAre("h1.g1.pcie.down"));
@@ -74,7 +74,7 @@ TEST_F(PlatformTest, ProcessesPassTheStoreBy) {
 }
 
 TEST_F(PlatformTest, AcrossAStar) {
-  build(plan::FabricKind::kStar);
+  build(cluster::FabricKind::kStar);
   EXPECT_THAT(route(gpu(0), gpu(4)), ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "h1.nic0.down", "h1.g0.pcie.down"));
   EXPECT_THAT(route(gpu(2), gpu(7)), ElementsAre("h0.g2.pcie.up", "h0.nic1.up", "h1.nic1.down", "h1.g3.pcie.down"));
   EXPECT_THAT(route(gpu(3), memory(2)), ElementsAre("h0.g3.pcie.up", "h0.nic1.up", "h2.nic0.down", "h2.store.ingest"));
@@ -83,7 +83,7 @@ TEST_F(PlatformTest, AcrossAStar) {
 }
 
 TEST_F(PlatformTest, ABackboneIsCrossedOnceInAnyDirection) {
-  cluster_ = cluster_of(plan::FabricKind::kStar);
+  cluster_ = cluster_of(cluster::FabricKind::kStar);
   cluster_.backbone_bytes_per_s = 12e9;
   platform_ = std::make_unique<Platform>(cluster_);
   EXPECT_THAT(route(gpu(0), gpu(4)),
@@ -98,7 +98,7 @@ TEST_F(PlatformTest, ABackboneIsCrossedOnceInAnyDirection) {
 }
 
 TEST_F(PlatformTest, EmulatedDevicesEndWithWhatTheirHostAndMachineCopy) {
-  cluster_ = cluster_of(plan::FabricKind::kStar);
+  cluster_ = cluster_of(cluster::FabricKind::kStar);
   cluster_.hosts[1].copy_bytes_per_s = 3e9;
   cluster_.machine_copy_bytes_per_s = 5e9;
   platform_ = std::make_unique<Platform>(cluster_);
@@ -112,7 +112,7 @@ TEST_F(PlatformTest, EmulatedDevicesEndWithWhatTheirHostAndMachineCopy) {
 }
 
 TEST_F(PlatformTest, LeafAndSpine) {
-  build(plan::FabricKind::kLeafSpine);
+  build(cluster::FabricKind::kLeafSpine);
   EXPECT_THAT(route(gpu(0), gpu(4)), ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "h1.nic0.down", "h1.g0.pcie.down"));
   EXPECT_THAT(route(gpu(0), gpu(8)),
               ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "leaf0.up", "leaf1.down", "h2.nic0.down", "h2.g0.pcie.down"));
@@ -125,7 +125,7 @@ TEST_F(PlatformTest, LeafAndSpine) {
 }
 
 TEST_F(PlatformTest, Rails) {
-  build(plan::FabricKind::kRail);
+  build(cluster::FabricKind::kRail);
   EXPECT_THAT(route(gpu(0), gpu(9)), ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "h2.nic0.down", "h2.g1.pcie.down"));
   EXPECT_THAT(route(gpu(0), gpu(11)),
               ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "rail0.up", "rail1.down", "h2.nic1.down", "h2.g3.pcie.down"));
@@ -143,9 +143,9 @@ TEST_F(PlatformTest, UnlimitedLinksDoNotExist) {
 }
 
 TEST_F(PlatformTest, LinksAreFoundByTheNamesOfScenarios) {
-  for (const auto fabric : {plan::FabricKind::kStar, plan::FabricKind::kLeafSpine, plan::FabricKind::kRail}) {
+  for (const auto fabric : {cluster::FabricKind::kStar, cluster::FabricKind::kLeafSpine, cluster::FabricKind::kRail}) {
     build(fabric);
-    for (const plan::NamedLink& link : plan::links_of(cluster_)) {
+    for (const cluster::NamedLink& link : cluster::links_of(cluster_)) {
       const int index = platform_->link(link.name);
       ASSERT_GE(index, 0) << link.name;
       EXPECT_EQ(platform_->spec().links[static_cast<size_t>(index)].bandwidth_bytes_per_s, link.bandwidth_bytes_per_s);
@@ -155,12 +155,12 @@ TEST_F(PlatformTest, LinksAreFoundByTheNamesOfScenarios) {
 }
 
 TEST_F(PlatformTest, CopiesOnADeviceReadAndWriteItsMemory) {
-  build(plan::FabricKind::kStar);
+  build(cluster::FabricKind::kStar);
   EXPECT_EQ(platform_->spec().links[static_cast<size_t>(platform_->link("h2.g1.copy"))].bandwidth_bytes_per_s, 50e9);
 }
 
 TEST_F(PlatformTest, PlacesKnowTheirHost) {
-  build(plan::FabricKind::kStar);
+  build(cluster::FabricKind::kStar);
   EXPECT_EQ(platform_->host_of(gpu(7)), HostId(1));
   EXPECT_EQ(platform_->host_of(memory(3)), HostId(3));
   EXPECT_FALSE(platform_->host_of(Location::storage()).valid());

@@ -31,7 +31,7 @@ void for_each_leg(const plan::Plan& plan, Visit visit) {
   }
 }
 
-HostId host_of(const plan::Cluster& cluster, Location place) {
+HostId host_of(const cluster::Cluster& cluster, Location place) {
   return place.kind == Location::Kind::kDevice ? cluster.host_of(DeviceId(place.index)) : HostId(place.index);
 }
 
@@ -39,7 +39,7 @@ Location home_of(const Change& change, Location device) {
   return Location::host_memory(change.hub.valid() ? change.hub : host_of(change.cluster, device));
 }
 
-std::vector<FlowRequest> bulk(std::span<const BulkFlow> flows, const plan::Cluster& cluster) {
+std::vector<FlowRequest> bulk(std::span<const BulkFlow> flows, const cluster::Cluster& cluster) {
   std::vector<FlowRequest> requests;
   for (const BulkFlow& flow : flows) {
     requests.push_back({.src = flow.src,
@@ -133,7 +133,7 @@ double communicator_s(const Costs& costs, int ranks) {
   return costs.communicator_s >= 0 ? costs.communicator_s : 2 * (std::log2(ranks) + 1);
 }
 
-TransferClass class_of(const plan::Cluster& cluster, Location src, Location dst) {
+TransferClass class_of(const cluster::Cluster& cluster, Location src, Location dst) {
   if (src.kind == Location::Kind::kStorage) return TransferClass::kFromStorage;
   if (src == dst && src.kind == Location::Kind::kDevice) return TransferClass::kSameDevice;
   if (dst.kind == Location::Kind::kStorage) return TransferClass::kCrossHost;
@@ -197,7 +197,7 @@ std::vector<Stage> stages_of(const Change& change) {
 
 PhaseSeconds estimate(const Change& change, double bytes_ratio) {
   const Costs& costs = change.costs;
-  const plan::Cluster& cluster = change.cluster;
+  const cluster::Cluster& cluster = change.cluster;
   double starts_s = 0, moving_s = 0;
   for (const double seconds : plan::round_seconds(change.plan, cluster)) {
     if (seconds > 0) starts_s += costs.transfer_start_s;
@@ -217,14 +217,14 @@ PhaseSeconds estimate(const Change& change, double bytes_ratio) {
           .resume = communicator_s(costs, change.ranks) + bulk_seconds(change.load, cluster) * bytes_ratio};
 }
 
-double bulk_seconds(std::span<const BulkFlow> flows, const plan::Cluster& cluster) {
+double bulk_seconds(std::span<const BulkFlow> flows, const cluster::Cluster& cluster) {
   std::map<std::pair<Location, bool>, double> busy_s;  // by end and direction
   const auto add = [&](const Location& end, const Location& other, bool sends, int64_t bytes) {
     double rate = 0;
     if (end.kind == Location::Kind::kStorage) {
       rate = sends ? cluster.storage_read_bytes_per_s : cluster.storage_write_bytes_per_s;
     } else {
-      const plan::Host& host = cluster.hosts[static_cast<size_t>(host_of(cluster, end).value)];
+      const cluster::Host& host = cluster.hosts[static_cast<size_t>(host_of(cluster, end).value)];
       const bool away = other.kind != Location::Kind::kStorage && host_of(cluster, end) != host_of(cluster, other);
       if (end.kind == Location::Kind::kDevice) {
         rate = host.pcie_bytes_per_s;

@@ -1,16 +1,16 @@
 #pragma once
-// One reconfiguration as the stages it goes through: waits, sets of flows, and marks. The one model of what a change costs:
-// the simulator and the executor's scenario clock play these stages (ptc/control/agenda.h), many-job runs play them on the
-// fabric of all jobs, and estimate() adds them up for whoever compares candidates.
+// One reconfiguration as its stages: waits, sets of flows, and marks. The only model of the cost of a change. The
+// simulator and the executor's scenario clock play these stages (ptc/control/agenda.h), many-job runs play them on the
+// fabric of all jobs, and estimate() adds them up for comparisons of candidates. Pure functions; any thread may call.
 //
 //   stage → plan → restart → prepare → [restore] → round 1 … n → [upload] → verify → communicators, load
 //
 //   stop      flows into host memory                                  strategies that stage state there
 //   plan      plan_s                        restart   restart_s
-//   prepare   most bytes a device has to take beyond its old state / allocate_bytes_per_s
+//   prepare   most bytes that a device allocates beyond its old state / allocate_bytes_per_s
 //   transfer  flows of kept state out of host memory (a rollback); a round: transfer_start_s, then its flows; flows of
 //             uploads
-//   verify    most bytes a device has received / verify_bytes_per_s   (received: all but what was kept in place)
+//   verify    most bytes that a device received / verify_bytes_per_s   (received: all but the state kept in place)
 //   resume    communicator_s, then flows of loads
 
 #include <span>
@@ -29,17 +29,17 @@ struct BulkFlow {
   int64_t bytes = 0;
 };
 
-// A change whose plan is known. Everything it refers to outlives it.
+// A change with its plan. Refers to plan, cluster and flows, which outlive it.
 struct Change {
   const plan::Plan& plan;
-  const plan::Cluster& cluster;
+  const cluster::Cluster& cluster;
   Costs costs;
-  int ranks = 0;                         // of the new collection, for communicators
-  std::span<const BulkFlow> stage = {};  // strategies that go through host memory
+  int ranks = 0;                         // ranks of the new collection, for communicators
+  std::span<const BulkFlow> stage = {};  // flows of strategies that go through host memory
   std::span<const BulkFlow> load = {};
   bool upload = false;   // pulled state is written into the target host's memory first
-  HostId hub = {};       // valid: pulls and uploads all happen on this host
-  bool restore = false;  // kept state comes back from the host-memory copy (rollback)
+  HostId hub = {};       // valid: all pulls and uploads happen on this host
+  bool restore = false;  // kept state returns from the host-memory copy (rollback)
 };
 
 struct FlowRequest {
@@ -52,31 +52,35 @@ struct FlowRequest {
 struct Stage {
   enum class What : uint8_t { kStage, kPlan, kRestart, kPrepare, kRestore, kRound, kUpload, kVerify, kResume };
   What what = What::kPlan;
-  double PhaseSeconds::*phase = nullptr;  // whose time this is
-  double wait_s = 0;                      // before the flows
-  std::string flows_are = {};             // TransferRecord::phase
-  int round = -1;                         // kRound: of the plan, from 0
+  double PhaseSeconds::*phase = nullptr;  // phase of the time; set for every stage
+  double wait_s = 0;                      // seconds before the flows start
+  std::string flows_are = {};             // TransferRecord::phase of the flows
+  int round = -1;                         // kRound: round of the plan, from 0
   std::vector<FlowRequest> flows = {};
-  int mark = -1;  // RoundDone to report when the stage ends: 0 after prepare, r + 1 after round r
+  int mark = -1;  // RoundDone at the end of the stage: 0 after prepare, r + 1 after round r; -1 = none
 };
 
+// The stages in their order. They refer to nothing in `change`.
 std::vector<Stage> stages_of(const Change& change);
 
-// kFromStorage where the source is storage, else by where the two ends are.
-plan::TransferClass class_of(const plan::Cluster& cluster, plan::Location src, plan::Location dst);
+// kFromStorage if the source is storage, kCrossHost if the destination is; else by the hosts of the two ends.
+plan::TransferClass class_of(const cluster::Cluster& cluster, plan::Location src, plan::Location dst);
 
-// The most bytes that a device receives in the plan: copied on it or to it, derived included, kept excluded.
+// The most bytes that a device receives in the plan: from other places, copied on it, or derived; kept bytes do not
+// count.
 int64_t most_received_bytes(const plan::Plan& plan);
 
-// The phases when nothing else uses the links, without simulating flows: waits as above, rounds by the α-β model of
-// ptc/plan/estimate.h, bulk flows by their busiest end at its rate. A lower bound of what the stages take, up to α. Each
-// byte counts `bytes_ratio` times: plans of a narrower model stand for those of the real one.
+// Phases on links that carry nothing else, without a simulation of flows: waits as above, rounds by the α-β model of
+// ptc/plan/estimate.h, bulk flows by their busiest end at its rate. A lower bound of the time of the stages, up to α.
+// `bytes_ratio` multiplies all bytes: the plan of a narrower model can stand for that of the real one. `detect` and
+// `aborted` stay 0.
 PhaseSeconds estimate(const Change& change, double bytes_ratio = 1);
 
-// Bulk flows, all at once: the busiest end at its rate. A device's end is PCIe; a host's memory is its NICs for other
-// hosts; storage reads and writes. Ends without a rate take no time.
-double bulk_seconds(std::span<const BulkFlow> flows, const plan::Cluster& cluster);
-inline double bulk_seconds(const std::vector<BulkFlow>& flows, const plan::Cluster& cluster) {
+// Seconds of bulk flows that start together: the busiest end at its rate. The end of a device is PCIe. The end of a
+// host's memory is all its NICs together, for transfers with other hosts only. Storage has its read and write rates. An
+// end without a rate takes no time.
+double bulk_seconds(std::span<const BulkFlow> flows, const cluster::Cluster& cluster);
+inline double bulk_seconds(const std::vector<BulkFlow>& flows, const cluster::Cluster& cluster) {
   return bulk_seconds(std::span(flows), cluster);
 }
 

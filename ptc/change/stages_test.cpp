@@ -9,8 +9,8 @@ using Flows = std::vector<BulkFlow>;
 using plan::Location;
 
 // Four hosts of two GPUs.
-plan::Cluster small_cluster() {
-  plan::Cluster cluster{.name = "small", .storage_read_bytes_per_s = 1e9, .storage_write_bytes_per_s = 1e9};
+cluster::Cluster small_cluster() {
+  cluster::Cluster cluster{.name = "small", .storage_read_bytes_per_s = 1e9, .storage_write_bytes_per_s = 1e9};
   for (int h = 0; h < 4; ++h)
     cluster.hosts.push_back({.first_device = 2 * h,
                              .gpus = 2,
@@ -28,7 +28,7 @@ constexpr int64_t kGB = 1'000'000'000;
 TEST(BulkSeconds, NothingTakesNoTime) { EXPECT_EQ(bulk_seconds(Flows{}, small_cluster()), 0); }
 
 TEST(BulkSeconds, ADeviceIsReachedOverItsPcie) {
-  const plan::Cluster cluster = small_cluster();
+  const cluster::Cluster cluster = small_cluster();
   EXPECT_DOUBLE_EQ(bulk_seconds(Flows{{gpu(0), memory(0), 3 * kGB}}, cluster), 1.5);
   // Both directions, and both devices, at once; what goes to one place adds up.
   EXPECT_DOUBLE_EQ(
@@ -39,14 +39,14 @@ TEST(BulkSeconds, ADeviceIsReachedOverItsPcie) {
 }
 
 TEST(BulkSeconds, OtherHostsAreReachedOverTheNics) {
-  const plan::Cluster cluster = small_cluster();
+  const cluster::Cluster cluster = small_cluster();
   EXPECT_DOUBLE_EQ(bulk_seconds(Flows{{gpu(0), memory(1), kGB}}, cluster), 1) << "the NIC of the receiver";
   // Two senders, one receiver.
   EXPECT_DOUBLE_EQ(bulk_seconds(Flows{{memory(0), memory(2), kGB}, {memory(1), memory(2), 2 * kGB}}, cluster), 3);
 }
 
 TEST(BulkSeconds, StorageIsSharedByAll) {
-  plan::Cluster cluster = small_cluster();
+  cluster::Cluster cluster = small_cluster();
   EXPECT_DOUBLE_EQ(bulk_seconds(Flows{{gpu(0), Location::storage(), kGB}, {gpu(7), Location::storage(), kGB}}, cluster),
                    2);
   // Writing does not slow reading; memory to storage is not held up by the host's NICs.
@@ -62,7 +62,7 @@ TEST(FixedSeconds, ArePlanRestartAndCommunicators) {
 }
 
 TEST(ClassOf, IsByTheTwoEnds) {
-  const plan::Cluster cluster = small_cluster();
+  const cluster::Cluster cluster = small_cluster();
   EXPECT_EQ(class_of(cluster, gpu(0), gpu(0)), plan::TransferClass::kSameDevice);
   EXPECT_EQ(class_of(cluster, gpu(0), gpu(1)), plan::TransferClass::kSameHost);
   EXPECT_EQ(class_of(cluster, gpu(0), memory(1)), plan::TransferClass::kCrossHost);

@@ -1,12 +1,14 @@
 #pragma once
-// Collection: the whole state of a job at one epoch, as the paper's parallelizable tensor collection (T, σ, φ, α).
+// Collection: the whole state of a job at one epoch, as the parallelizable tensor collection (T, σ, φ, α) of the
+// Tenplex paper.
 //
-//   T  tensors        the logical tensors, with global names
-//   σ  layouts        how each is cut over mesh axes          (ptc/tensor/layout.h)
-//   φ  pins           which coordinates of which axes hold it (pipeline stage; one owner for the data cursor)
-//   α  device_of_rank where each logical rank lives
+//   T  tensors         the logical tensors, with global names
+//   σ  layouts         the cuts of each tensor over mesh axes          (ptc/tensor/layout.h)
+//   φ  pins            the coordinates of axes that hold a tensor (pipeline stage; one owner for the data cursor)
+//   α  device_of_rank  the device of each logical rank
 //
-// All of it is data; pieces() derives what a rank holds. Values, immutable after building, safe to share between threads.
+// All of it is data; pieces() derives the content of a rank. Plain values; a const Collection is safe to share between
+// threads.
 
 #include <cstdint>
 #include <set>
@@ -21,7 +23,7 @@
 
 namespace scalai::collection {
 
-// One constraint of φ: the tensor lives only where the rank's coordinate on `axis` is one of these (sorted).
+// One constraint of φ: only ranks with one of these coordinates (sorted) on `axis` hold the tensor.
 struct Pin {
   std::string axis;
   std::vector<int> coordinates;
@@ -35,7 +37,7 @@ struct LogicalTensor {
   model::StateKind kind = model::StateKind::kParam;
   int mesh = 0;           // index into Collection::meshes
   tensor::Layout layout;  // σ
-  std::vector<Pin> pins;  // φ; axes not named: everywhere
+  std::vector<Pin> pins;  // φ; the coordinates of other axes do not matter
 
   int64_t bytes() const { return shape.elements() * tensor::size_of(dtype); }
   friend bool operator==(const LogicalTensor&, const LogicalTensor&) = default;
@@ -49,24 +51,25 @@ struct Collection {
   std::vector<DeviceId> device_of_rank;  // α
 
   int ranks() const { return static_cast<int>(device_of_rank.size()); }
-  // What `rank` holds of a tensor; no pieces when φ puts it elsewhere.
+  // The pieces of a tensor on `rank`, by value; none if φ excludes the rank. The collection is valid.
   tensor::LocalBuffer pieces(TensorId tensor, LogicalRank rank) const;
-  bool holds(const LogicalTensor& tensor, LogicalRank rank) const;  // φ only
+  bool holds(const LogicalTensor& tensor, LogicalRank rank) const;  // whether φ includes the rank
   friend bool operator==(const Collection&, const Collection&) = default;
 };
 
-// Refuses a collection that does not mean one thing: meshes of different sizes, a device twice, duplicate tensor names,
-// layouts that do not fit, and tensors whose pieces leave a gap or overlap inside one replica. Errors name tensor and box.
+// Checks a whole collection. InvalidArgument, with the first problem only: meshes whose size is not the number of
+// devices, a device twice or negative, duplicate tensor names, unknown meshes, layouts that do not fit, and tensors
+// whose pieces leave a gap or overlap without being equal. Messages name the tensor and the box.
 absl::Status validate(const Collection& collection);
-// Of these, what concerns one tensor: its layout, and that its pieces cover it. CHECK: its mesh is there.
+// The part of these checks for one tensor: its layout, and that its pieces cover it. CHECK: its mesh exists.
 absl::Status validate(const Collection& collection, TensorId tensor);
 
-// Who still holds what. Devices in `lost` hold nothing any more. `extra` are holders outside α: redundant copies in host
-// memory. `storage` tells whether a checkpoint holds everything.
+// Surviving holders of a collection. Devices in `lost` hold nothing any more. `extra` are holders outside α: redundant
+// copies in host memory. `storage`: a checkpoint in shared storage holds everything.
 struct ExtraHolder {
   TensorId tensor;
   tensor::Box box;
-  HostId host;  // in this host's memory
+  HostId host;  // the copy is in this host's memory
   friend bool operator==(const ExtraHolder&, const ExtraHolder&) = default;
 };
 struct Residency {

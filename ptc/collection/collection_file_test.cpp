@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "ptc/base/file.h"
-#include "ptc/collection/test_support.h"
+#include "ptc/collection/testing/support.h"
 
 namespace scalai::collection {
 namespace {
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 // The blocks of the README that are fenced as textproto.
 std::vector<std::string> examples() {
-  const std::string readme = read_file(std::string(SCALAI_SOURCE_DIR) + "/ptc/collection/README.md").value();
+  const std::string readme = read_file(std::string(SCALAI_SOURCE_DIR) + "/docs/collection-files.md").value();
   const std::string open = "```textproto\n";
   std::vector<std::string> blocks;
   for (size_t at = readme.find(open); at != std::string::npos; at = readme.find(open, at + 1)) {

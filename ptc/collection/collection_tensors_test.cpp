@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "ptc/collection/test_support.h"
+#include "ptc/collection/testing/support.h"
 
 namespace scalai::collection {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "ptc/base/random.h"
 #include "ptc/collection/megatron.h"
-#include "ptc/collection/test_support.h"
+#include "ptc/collection/testing/support.h"
 
 namespace scalai::collection {
 namespace {

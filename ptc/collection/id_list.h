@@ -1,5 +1,6 @@
 #pragma once
-// Lists of devices as people write them: "0-15,24". Numbers and rising ranges, both ends included, each number once.
+// Lists of devices as text: "0-15,24". Numbers and rising ranges with both ends included, each number once. Pure
+// functions; any thread may call.
 
 #include <optional>
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace scalai::collection {
 
-// What is wrong with a list, for callers that point into a file. Positions count characters from 1.
+// One problem of a list, for callers that point into a file. Positions count characters from 1.
 struct IdListProblem {
   int position = 1;
   int length = 1;
@@ -16,10 +17,11 @@ struct IdListProblem {
   std::string hint;  // may be empty
 };
 
-// Fills `ids` in the order of the text; at most 2^18 numbers below 2^24. On a problem `ids` holds what came before it.
+// Replaces `ids` by the numbers of the text in their order: at most 2^18 numbers below 2^24. Returns the first problem;
+// `ids` then has the numbers before it.
 std::optional<IdListProblem> parse_id_list(std::string_view text, std::vector<int>& ids);
 
-// The shortest text of a list: neighbours that rise by one become a range.
+// The shortest text of a list: consecutive numbers that rise by one become a range.
 std::string id_list_of(const std::vector<int>& ids);
 
 }  // namespace scalai::collection

@@ -1,14 +1,14 @@
 #pragma once
-// The layout grammar, with its one parser: command line, scenarios and views all come here.
+// The layout grammar and its only parser, for the command line, scenarios and views. Pure functions; any thread may
+// call.
 //
 //     layout := field (("," | "-") field)*
 //     field  := ("tp"|"pp"|"dp"|"cp"|"ep"|"etp"|"vpp") COUNT | "zero" ("0".."3")
 //             | "order=" axis ("-" axis)*     axes among tp, cp, dp, pp, each exactly once, fastest first
 //             | "stages=" COUNT (":" COUNT)*  layers per pipeline stage (pp·vpp entries)
 //
-// Missing sizes are 1, the default order is tp-cp-dp-pp (Megatron), default stages are balanced. With "-" as separator
-// (file names) `order=` must come last. Each field at most once, in any order; canonical() prints the order above and
-// leaves out what is default.
+// Missing sizes are 1, the default order is tp-cp-dp-pp (Megatron), default stages are balanced. Fields come in any
+// order, each at most once. With "-" as separator (file names) `order=` comes last.
 
 #include <set>
 #include <string>
@@ -26,12 +26,12 @@ struct ParallelConfig {
   std::vector<int> stages;  // empty = balanced
 
   int world() const { return tp * cp * dp * pp; }
-  // Expert data parallelism: what is left of a pipeline stage's ranks after etp and ep.
+  // Expert data parallelism: the ranks of a pipeline stage / (etp·ep).
   int edp() const { return tp * cp * dp / (etp * ep); }
   friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
 };
 
-// What is wrong with a layout name, for callers that point into a file. Positions count characters from 1.
+// One problem of a layout name, for callers that point into a file. Positions count characters from 1.
 struct LayoutProblem {
   int position = 1;
   int length = 1;
@@ -39,22 +39,25 @@ struct LayoutProblem {
   std::string hint;  // may be empty
 };
 
-// Errors say which field and give its position ("at character 4: …"). Checks what needs no model: sizes >= 1, world
-// fits 2^24, etp·ep divides tp·cp·dp, stages has pp·vpp entries. On an error `problem` (may be null) gets its parts.
+// Parses a whole layout. Checks everything that needs no model: sizes >= 1, a world of at most 2^24, etp·ep divides
+// tp·cp·dp, stages has pp·vpp entries. InvalidArgument names the field and its position ("at character 4: …");
+// `problem`, unless null, then receives the parts of the message.
 absl::StatusOr<ParallelConfig> parse_layout(std::string_view text, LayoutProblem* problem = nullptr);
 
-// Some fields of a layout, for whoever leaves the others open: "tp8,ep4". As above, but what is not named need not fit:
-// etp·ep is not held against the other axes.
+// Parses some fields of a layout ("tp8,ep4") for a caller that leaves the other fields open. Checks as above, except
+// that etp·ep need not divide tp·cp·dp. A missing size counts as 1 there, too: "stages=6:6" needs "pp2" or "vpp2".
 struct LayoutFields {
   ParallelConfig config;
-  std::set<std::string, std::less<>> named;  // "tp", "order", …
+  std::set<std::string, std::less<>> named;  // fields in the text: "tp", "order", …
 };
 absl::StatusOr<LayoutFields> parse_layout_fields(std::string_view text, LayoutProblem* problem = nullptr);
 
+// The name with the fields in the order of the grammar and without defaults; "tp1" if all are default. With '-' as
+// separator `order=` comes after `stages=`.
 std::string canonical(const ParallelConfig& config, char separator = ',');
 
-// Layers of each (virtual) stage: `stages`, or balanced (the first layers mod n stages get one more).
-// CHECK: config.stages is empty or sums to `layers`.
+// Layers of each pipeline stage, or of each of the pp·vpp virtual stages: `stages`, or balanced (the first (layers mod
+// n) stages get one more). CHECK: config.stages is empty or sums to `layers`.
 std::vector<int> layers_per_stage(const ParallelConfig& config, int layers);
 
 }  // namespace scalai::collection

@@ -1,6 +1,7 @@
 #pragma once
-// Mesh: named axes over a job's ranks, in an explicit order. A job has one rank list and one or more meshes over it
-// (dense: tp·cp·dp·pp, expert: etp·ep·edp·pp); each tensor names its mesh.
+// Mesh: named axes over the ranks of a job, in an explicit order. A job has one rank list and one or more meshes over
+// it (dense: tp·cp·dp·pp, expert: etp·ep·edp·pp); each tensor names its mesh. Plain values; a const Mesh is safe to
+// share between threads.
 
 #include <string>
 #include <vector>
@@ -19,15 +20,17 @@ struct MeshAxis {
 class Mesh {
  public:
   Mesh() = default;
-  // `axes` fastest first: rank = c0 + size0·(c1 + size1·(…)). Names are unique and without "+", sizes >= 1 (CHECK).
+  // `axes` are fastest first: rank = c0 + size0·(c1 + size1·(…)). CHECK: unique names without "+", sizes >= 1.
   explicit Mesh(std::vector<MeshAxis> axes);
 
   int size() const;  // number of ranks
-  // Of one axis, or of several as one ("cp+dp"): the product of their sizes, and the coordinate in it, the mesh's
-  // fastest axis first, whatever the order in the name.
-  int axis_size(const std::string& axis) const;                     // 1 for an axis the mesh does not have
+  // Size, and coordinate of a rank, of one axis or of several as one ("cp+dp"). Several: the product of their sizes,
+  // and the coordinate in it with the fastest axis of the mesh first; the order in the name does not matter.
+  int axis_size(const std::string& axis) const;                     // 1 for an axis that the mesh does not have
   int coordinate(LogicalRank rank, const std::string& axis) const;  // 0 for such an axis
-  tensor::AxisLookup lookup(LogicalRank rank) const;                // for tensor::pieces_of
+  // For tensor::pieces_of. The result refers to this mesh, which outlives it and stays in place.
+  tensor::AxisLookup lookup(LogicalRank rank) const;
+  // Fastest first. The reference lives as long as the mesh.
   const std::vector<MeshAxis>& axes() const { return axes_; }
   friend bool operator==(const Mesh&, const Mesh&) = default;
 

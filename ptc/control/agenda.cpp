@@ -7,7 +7,7 @@
 
 namespace scalai::control {
 
-change::Change change_of(const Execute& execute, const plan::Cluster& cluster) {
+change::Change change_of(const Execute& execute, const cluster::Cluster& cluster) {
   return {.plan = *execute.plan,
           .cluster = cluster,
           .costs = execute.costs,
@@ -19,13 +19,13 @@ change::Change change_of(const Execute& execute, const plan::Cluster& cluster) {
           .restore = execute.restore};
 }
 
-Agenda::Agenda(const plan::Cluster& cluster, const change::Platform& platform, change::NetworkBackend& network,
+Agenda::Agenda(const cluster::Cluster& cluster, const change::Platform& platform, change::NetworkBackend& network,
                Recorder& recorder)
     : cluster_(cluster), platform_(platform), network_(network), recorder_(recorder) {
   for (const change::LinkSpec& link : platform.spec().links)
     recorder.links.push_back({link.name, link.bandwidth_bytes_per_s});
   nominal_.reserve(recorder.links.size());
-  for (const plan::NamedLink& link : recorder.links) nominal_.push_back(link.bandwidth_bytes_per_s);
+  for (const cluster::NamedLink& link : recorder.links) nominal_.push_back(link.bandwidth_bytes_per_s);
 }
 
 bool Agenda::any_dead(const std::vector<DeviceId>& devices) const {
@@ -87,7 +87,7 @@ std::vector<DeviceId> Agenda::lose(const std::vector<DeviceId>& devices) {
   return fresh;
 }
 
-std::vector<DeviceId> Agenda::fail(const Fail& fail, double detect_s) {
+std::vector<DeviceId> Agenda::fail(const scenario::Fail& fail, double detect_s) {
   for (const std::string& name : fail.links) {
     down_.insert(link(name));
     set_bandwidth(link(name), 0);
@@ -99,7 +99,7 @@ std::vector<DeviceId> Agenda::fail(const Fail& fail, double detect_s) {
   return fresh;
 }
 
-std::vector<Agenda::LossKnown> Agenda::repair(const Repair& repair) {
+std::vector<Agenda::LossKnown> Agenda::repair(const scenario::Repair& repair) {
   for (const DeviceId device : repair.devices) dead_.erase(device);
   // A device that comes back tells of its loss, if nobody has noticed yet.
   std::vector<LossKnown> known;
@@ -125,7 +125,7 @@ std::vector<Agenda::LossKnown> Agenda::repair(const Repair& repair) {
   return known;
 }
 
-void Agenda::degrade(const Degrade& degrade) {
+void Agenda::degrade(const scenario::Degrade& degrade) {
   for (const std::string& name : degrade.links) {
     if (!down_.contains(link(name))) set_bandwidth(link(name), degrade.factor);
   }

@@ -27,7 +27,7 @@
 namespace scalai::control {
 
 // The stages' input; refers to the command.
-change::Change change_of(const Execute& execute, const plan::Cluster& cluster);
+change::Change change_of(const Execute& execute, const cluster::Cluster& cluster);
 
 class Agenda {
  public:
@@ -55,7 +55,7 @@ class Agenda {
   using Happening = std::variant<TrainEnd, StageEnd, CopyEnd, LossKnown, TimerEnd>;
 
   // All outlive the agenda. Fills recorder.links at once, then writes transfers and link rates.
-  Agenda(const plan::Cluster& cluster, const change::Platform& platform, change::NetworkBackend& network,
+  Agenda(const cluster::Cluster& cluster, const change::Platform& platform, change::NetworkBackend& network,
          Recorder& recorder);
 
   double now_s() const { return network_.now_s(); }
@@ -69,12 +69,12 @@ class Agenda {
   void background(const Background& background);
   void arm(const ArmTimer& timer) { at(timer.at_s, TimerEnd{timer.timer}); }
   // Devices die and links go down now; LossKnown follows after detect_s. Returns the devices that lived until now.
-  std::vector<DeviceId> fail(const Fail& fail, double detect_s);
+  std::vector<DeviceId> fail(const scenario::Fail& fail, double detect_s);
   // The same for devices whose loss the caller reports itself.
   std::vector<DeviceId> lose(const std::vector<DeviceId>& devices);
   // Devices and links are back. Returns losses that were not known yet, which are now: the caller reports them.
-  std::vector<LossKnown> repair(const Repair& repair);
-  void degrade(const Degrade& degrade);
+  std::vector<LossKnown> repair(const scenario::Repair& repair);
+  void degrade(const scenario::Degrade& degrade);
 
   // ---- time ----
   // Lets time pass until something happens, or until `until_s`, which may be infinite: nothing then means that nothing can
@@ -150,7 +150,7 @@ class Agenda {
   bool dead(plan::Location place) const;
   void sample_links();
 
-  const plan::Cluster& cluster_;
+  const cluster::Cluster& cluster_;
   const change::Platform& platform_;
   change::NetworkBackend& network_;
   Recorder& recorder_;

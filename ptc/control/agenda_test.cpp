@@ -7,7 +7,7 @@
 
 #include "ptc/change/maxmin.h"
 #include "ptc/control/control.h"
-#include "ptc/control/internal/control_fixture.h"
+#include "ptc/control/testing/control_fixture.h"
 #include "ptc/plan/estimate.h"
 
 namespace scalai::control {
@@ -44,7 +44,7 @@ TEST(StagesOf, AreInOrderAndSumUpToTheEstimate) {
                    .transfer_start_s = 0.25};
   execute.stage = {{gpu(0), memory(0), 2 * kGB}};
   execute.load = {{memory(0), gpu(0), 4 * kGB}};
-  const plan::Cluster& cluster = driver.scenario().cluster;
+  const cluster::Cluster& cluster = driver.scenario().cluster;
   const change::Change change = change_of(execute, cluster);
   const std::vector<change::Stage> stages = change::stages_of(change);
   const std::vector<double> rounds = plan::round_seconds(*execute.plan, cluster);
@@ -84,9 +84,9 @@ TEST(StagesOf, AreInOrderAndSumUpToTheEstimate) {
 
 class AgendaTest : public ::testing::Test {
  protected:
-  plan::Cluster cluster_ = testing::scenario_of(std::string(testing::kSmallCluster) + "until: \"1s\"\n" +
-                                                testing::job_text("a", "gpus: 2 configs { layout: \"tp2\" }"))
-                               ->cluster;
+  cluster::Cluster cluster_ = testing::scenario_of(std::string(testing::kSmallCluster) + "until: \"1s\"\n" +
+                                                   testing::job_text("a", "gpus: 2 configs { layout: \"tp2\" }"))
+                                  ->cluster;
   change::Platform platform_{cluster_};
   change::MaxMinBackend network_{platform_.spec()};
   Recorder recorder_;

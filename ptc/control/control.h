@@ -16,9 +16,9 @@
 
 #include "absl/status/status.h"
 #include "ptc/control/events.h"
-#include "ptc/control/report.h"
-#include "ptc/control/strategy.h"
+#include "ptc/control/records.h"
 #include "ptc/parallel/step_time_model.h"
+#include "ptc/scenario/strategy.h"
 
 namespace scalai::sched {
 class Policy;
@@ -49,7 +49,7 @@ struct ControlOptions {
 class Control {
  public:
   // The scenario outlives the control loop.
-  Control(const Scenario& scenario, Strategy strategy, const parallel::StepTimeModel& step_time,
+  Control(const scenario::Scenario& scenario, scenario::Strategy strategy, const parallel::StepTimeModel& step_time,
           const ControlOptions& options = {});
   ~Control();
   Control(const Control&) = delete;

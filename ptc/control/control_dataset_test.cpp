@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ptc/control/control.h"
-#include "ptc/control/internal/control_fixture.h"
+#include "ptc/control/testing/control_fixture.h"
 #include "ptc/data/share.h"
 
 namespace scalai::control {

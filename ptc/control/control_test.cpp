@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ptc/control/internal/control_fixture.h"
+#include "ptc/control/testing/control_fixture.h"
 
 namespace scalai::control {
 namespace {
@@ -200,10 +200,10 @@ TEST(ControlDuring, HappensAfterTheRoundAndItsDelay) {
   EXPECT_EQ(driver.only<ArmTimer>().at_s, 8);
   EXPECT_TRUE(driver.none<Inject>());
   driver.feed(6, RoundDone{0, 1});
-  EXPECT_EQ(std::get<Fail>(driver.only<Inject>().what).devices, device_ids({7}));
+  EXPECT_EQ(std::get<scenario::Fail>(driver.only<Inject>().what).devices, device_ids({7}));
   EXPECT_EQ(driver.only<Inject>().detect_s, 5);
   driver.feed(8, TimerFired{1});
-  EXPECT_EQ(std::get<Fail>(driver.only<Inject>().what).devices, device_ids({6}));
+  EXPECT_EQ(std::get<scenario::Fail>(driver.only<Inject>().what).devices, device_ids({6}));
   EXPECT_TRUE(driver.feed(9, RoundDone{0, 1}).empty()) << "each event happens once";
 }
 
@@ -229,7 +229,7 @@ TEST(ControlDegrade, OfOthersOrOfLinksDoesNotTouchTraining) {
   Driver driver(elastic("events { at: \"10.5s\" degrade { devices: [6] links: \"h0.nic0.up\" factor: 0.5 } }"));
   driver.feed(10.5, TimerFired{1});
   EXPECT_TRUE(driver.none<Train>());
-  EXPECT_EQ(std::get<Degrade>(driver.only<Inject>().what).links.size(), 1u);
+  EXPECT_EQ(std::get<scenario::Degrade>(driver.only<Inject>().what).links.size(), 1u);
 }
 
 TEST(ControlPreempt, LeavesBeforeTheDeadline) {
@@ -241,7 +241,7 @@ TEST(ControlPreempt, LeavesBeforeTheDeadline) {
   EXPECT_EQ(driver.only<Execute>().plan->dst_devices, device_ids({2, 3, 4, 5}));
   driver.done(15);
   driver.feed(70.5, TimerFired{2});
-  EXPECT_EQ(std::get<Fail>(driver.only<Inject>().what).devices, device_ids({0, 1}));
+  EXPECT_EQ(std::get<scenario::Fail>(driver.only<Inject>().what).devices, device_ids({0, 1}));
   EXPECT_TRUE(driver.lose(70.5, {0, 1}).empty()) << driver.text();
   EXPECT_EQ(driver.job().lost_steps, 0);
   EXPECT_THAT(driver.reconfiguration(0).cause, HasSubstr("preemption of g0-g1"));
@@ -323,6 +323,21 @@ TEST(Control, TheSameEventsGiveTheSameCommands) {
   driver.lose(30, {2, 3});
   EXPECT_GE(driver.control().plans().size(), 3u);
   EXPECT_EQ(driver.log(), driver.log_again());
+}
+
+TEST(ControlStart, AbsentHostsAreNotUsedUntilTheyCome) {
+  Driver driver(job_text("a", "gpus: 4 steps: 1000 configs { layout: \"tp2,dp2\" step_time: \"1s\" }") +
+                "availability { generator: \"absent\" set: \"hosts=0 3\" }\n"
+                "events { at: \"10s\" repair { hosts: [0] } }\n");
+  EXPECT_EQ(driver.scenario().absent, device_ids({0, 1, 6, 7}));
+  EXPECT_EQ(driver.only<Train>().devices, device_ids({2, 3, 4, 5}));
+  EXPECT_EQ(std::get<scenario::Fail>(driver.only<Inject>().what).devices, device_ids({0, 1, 6, 7}))
+      << "nor by anybody else";
+  EXPECT_TRUE(driver.lose(0, {0, 1, 6, 7}, 0).empty());
+  const auto again = testing::scenario_of(driver.scenario().resolved_text);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->resolved_text, driver.scenario().resolved_text);
+  EXPECT_EQ(again->absent, driver.scenario().absent);
 }
 
 }  // namespace

@@ -12,9 +12,9 @@
 
 #include "ptc/base/ids.h"
 #include "ptc/change/stages.h"
-#include "ptc/control/scenario.h"
 #include "ptc/data/account.h"
 #include "ptc/plan/plan.h"
+#include "ptc/scenario/scenario.h"
 
 namespace scalai::control {
 
@@ -145,7 +145,7 @@ struct ArmTimer {
   double at_s = 0;
 };
 struct Inject {
-  What what;
+  scenario::What what;
   double detect_s = 0;
 };               // make it physically so: Fail, Repair or Degrade
 struct Stop {};  // the scenario is over

@@ -65,7 +65,7 @@ struct Copy {
 };
 
 // Hosts in the order in which copies go to them: home, the job's others in a ring, then the rest of the cluster.
-std::vector<HostId> hosts_after(HostId home, const std::vector<HostId>& of_job, const plan::Cluster& cluster,
+std::vector<HostId> hosts_after(HostId home, const std::vector<HostId>& of_job, const cluster::Cluster& cluster,
                                 const std::set<HostId>& down) {
   const auto at = std::lower_bound(of_job.begin(), of_job.end(), home);
   std::vector<HostId> ring(at, of_job.end());
@@ -77,8 +77,8 @@ std::vector<HostId> hosts_after(HostId home, const std::vector<HostId>& of_job, 
   return ring;
 }
 
-std::vector<Copy> copies_of(const collection::Collection& collection, const plan::Cluster& cluster,
-                            const RedundancyPolicy& policy, const std::set<HostId>& down) {
+std::vector<Copy> copies_of(const collection::Collection& collection, const cluster::Cluster& cluster,
+                            const scenario::RedundancyPolicy& policy, const std::set<HostId>& down) {
   std::vector<HostId> hosts;  // of the job, ascending
   for (const DeviceId device : collection.device_of_rank) hosts.push_back(cluster.host_of(device));
   std::sort(hosts.begin(), hosts.end());
@@ -112,7 +112,8 @@ std::vector<Copy> copies_of(const collection::Collection& collection, const plan
 }  // namespace
 
 std::vector<collection::ExtraHolder> redundant_copies(const collection::Collection& collection,
-                                                      const plan::Cluster& cluster, const RedundancyPolicy& policy,
+                                                      const cluster::Cluster& cluster,
+                                                      const scenario::RedundancyPolicy& policy,
                                                       const std::set<HostId>& down) {
   std::vector<collection::ExtraHolder> holders;
   for (const Copy& copy : copies_of(collection, cluster, policy, down))
@@ -120,8 +121,8 @@ std::vector<collection::ExtraHolder> redundant_copies(const collection::Collecti
   return holders;
 }
 
-std::vector<BulkFlow> redundancy_flows(const collection::Collection& collection, const plan::Cluster& cluster,
-                                       const RedundancyPolicy& policy, const std::set<HostId>& down) {
+std::vector<BulkFlow> redundancy_flows(const collection::Collection& collection, const cluster::Cluster& cluster,
+                                       const scenario::RedundancyPolicy& policy, const std::set<HostId>& down) {
   std::map<std::pair<plan::Location, plan::Location>, int64_t> flows;
   for (const Copy& copy : copies_of(collection, cluster, policy, down)) {
     const int64_t size = tensor::size_of(collection.tensors[static_cast<size_t>(copy.tensor.value)].dtype);

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "ptc/collection/megatron.h"
-#include "ptc/control/internal/control_fixture.h"
+#include "ptc/control/testing/control_fixture.h"
 
 namespace scalai::control {
 namespace {
@@ -58,19 +58,19 @@ TEST(Training, NothingHappensWithoutAStepTime) {
 class Flows : public ::testing::Test {
  protected:
   static collection::Collection state_of(const std::string& layout, const std::vector<int>& devices) {
-    const JobSpec& spec = scenario().jobs[0];
+    const scenario::JobSpec& spec = scenario().jobs[0];
     const auto config = collection::parse_layout(layout);
     SCALAI_CHECK(config.ok(), message_of(config.status()));
     return collection::megatron_collection(spec.model, spec.recipe, *config, device_ids(devices)).value();
   }
-  static const Scenario& scenario() {
-    static const Scenario kScenario =
+  static const scenario::Scenario& scenario() {
+    static const scenario::Scenario kScenario =
         testing::scenario_of(testing::kSmallCluster +
                              testing::job_text("a", "gpus: 1 steps: 1 configs { layout: \"tp1\" }"))
             .value();
     return kScenario;
   }
-  static const plan::Cluster& cluster() { return scenario().cluster; }
+  static const cluster::Cluster& cluster() { return scenario().cluster; }
 
   static int64_t sum(const std::vector<BulkFlow>& flows) {
     return std::accumulate(flows.begin(), flows.end(), int64_t{0},
@@ -153,7 +153,7 @@ TEST_F(Flows, ACheckpointWritesEachBoxOnce) {
 }
 
 TEST_F(Flows, RedundancyCopiesOnlyWhatIsOnOneHost) {
-  const RedundancyPolicy policy{.copies = 1, .other_host = true};
+  const scenario::RedundancyPolicy policy{.copies = 1, .other_host = true};
   EXPECT_TRUE(redundancy_flows(state_of("dp2", {0, 2}), cluster(), policy, {}).empty());
   const auto zero = state_of("dp2,zero1", {0, 2});
   const auto flows = redundancy_flows(zero, cluster(), policy, {});
@@ -168,7 +168,7 @@ TEST_F(Flows, RedundancyCopiesOnlyWhatIsOnOneHost) {
 TEST_F(Flows, ReplicasOnOneHostAreNoProtectionFromLosingIt) {
   const auto beside = state_of("dp2", {0, 1});
   EXPECT_TRUE(redundancy_flows(beside, cluster(), {.copies = 1, .other_host = false}, {}).empty());
-  const RedundancyPolicy policy{.copies = 1, .other_host = true};
+  const scenario::RedundancyPolicy policy{.copies = 1, .other_host = true};
   const auto flows = redundancy_flows(state_of("dp4", {0, 1, 2, 3}), cluster(), policy, {});
   EXPECT_TRUE(flows.empty()) << "two hosts hold everything";
   // Both stages hold the tied embedding, 14 bytes of state a parameter: it is on two hosts already.
@@ -186,7 +186,7 @@ TEST_F(Flows, CopiesAreOnDifferentHosts) {
 
 TEST_F(Flows, HostsThatAreDownGetNoCopies) {
   const auto state = state_of("tp2", {0, 1});
-  const RedundancyPolicy policy{.copies = 2, .other_host = true};
+  const scenario::RedundancyPolicy policy{.copies = 2, .other_host = true};
   std::set<HostId> where;
   for (const auto& copy : redundant_copies(state, cluster(), policy, {HostId(1)})) where.insert(copy.host);
   EXPECT_EQ(where, (std::set<HostId>{HostId(2), HostId(3)}));

@@ -6,8 +6,8 @@
 #include <array>
 #include <functional>
 
-#include "ptc/control/internal/control_fixture.h"
-#include "ptc/control/internal/control_impl.h"
+#include "ptc/control/internal/policy_loop.h"
+#include "ptc/control/testing/parts_fixture.h"
 
 namespace scalai::control {
 namespace {
@@ -384,6 +384,78 @@ TEST(Submission, WhoComesFirstIsAskedFirst) {
   driver.feed(2, TimerFired{1});
   driver.feed(10, StepReached{2, 10});
   EXPECT_EQ(driver.only<Execute>().job, 1);
+}
+
+// ---- the loop by itself -----------------------------------------------------------------------------------------------
+
+class LoopAlone : public ::testing::Test {
+ protected:
+  testing::Parts parts_{two()};
+  Script script_{parts_.scenario};
+  const scenario::Strategy strategy_ = scenario::strategies().front();
+  Scripted policy_;
+  PolicyLoop loop_{parts_.scenario, strategy_, parts_.jobs, parts_.condition, parts_.turn, &policy_};
+};
+
+TEST_F(LoopAlone, ThePolicyHearsOfEachThingOnceInAFixedOrder) {
+  EXPECT_FALSE(loop_.ask().has_value()) << "told nothing";
+  loop_.tell(sched::Event::Kind::kTimer);
+  loop_.tell(sched::Event::Kind::kSubmitted, 1);
+  loop_.tell(sched::Event::Kind::kSubmitted, 0);
+  loop_.tell(sched::Event::Kind::kSubmitted, 1);
+  loop_.tell(sched::Event::Kind::kCapacity);
+  EXPECT_TRUE(loop_.unsettled());
+  ASSERT_TRUE(loop_.ask().has_value());
+  EXPECT_FALSE(loop_.unsettled());
+  ASSERT_EQ(policy_.told.size(), 4u);
+  EXPECT_EQ(policy_.told[0].kind, sched::Event::Kind::kCapacity);
+  EXPECT_EQ(policy_.told[1].job, JobId(0));
+  EXPECT_EQ(policy_.told[2].job, JobId(1));
+  EXPECT_EQ(policy_.told[3].kind, sched::Event::Kind::kTimer);
+}
+
+TEST_F(LoopAlone, AGrantIsAWishThatAUserMayLimit) {
+  parts_.jobs[0].submitted = true;
+  policy_.say(grants({grant(0, 4)}));
+  loop_.tell(sched::Event::Kind::kSubmitted, 0);
+  ASSERT_TRUE(loop_.grant(*loop_.ask()));
+  Job& job = parts_.jobs[0];
+  EXPECT_EQ(job.wanted.devices, device_ids({0, 1, 2, 3}));
+  EXPECT_EQ(loop_.take_change()->cause, "fifo: 4 GPUs");
+  EXPECT_FALSE(loop_.take_change().has_value());
+  loop_.limit(job, 2);
+  EXPECT_EQ(job.grant.devices.size(), 4u);
+  EXPECT_EQ(job.wanted.devices, device_ids({0, 1}));
+  EXPECT_EQ(loop_.take_change()->cause, "resize to 2");
+  loop_.take_grants({DeviceId(3)}, "lost g3");
+  EXPECT_TRUE(job.grant.devices.empty());
+  EXPECT_EQ(loop_.take_change()->cause, "lost g3");
+}
+
+TEST_F(LoopAlone, RefusesOnlyJobsThatWait) {
+  parts_.jobs[0].submitted = true;
+  EXPECT_EQ(loop_.refused(JobId(0)), &parts_.jobs[0]);
+  EXPECT_TRUE(loop_.status().ok());
+  EXPECT_EQ(loop_.refused(JobId(1)), nullptr) << "not submitted";
+  EXPECT_THAT(message_of(loop_.status()), HasSubstr("refuses job \"b\""));
+}
+
+TEST_F(LoopAlone, IsWokenByTheTimerItWaitsFor) {
+  const auto asks_for = [](double at_s) {
+    PolicyLoop::Answer answer;
+    answer.decision.wake_at_s = at_s;
+    return answer;
+  };
+  loop_.arm_wake_up(asks_for(30), script_, parts_.turn);
+  loop_.arm_wake_up(asks_for(30), script_, parts_.turn);  // armed already
+  loop_.arm_wake_up(asks_for(20), script_, parts_.turn);
+  EXPECT_EQ(parts_.all<ArmTimer>().size(), 2u);
+  loop_.wake(0);
+  EXPECT_FALSE(loop_.unsettled()) << "another timer took its place";
+  loop_.wake(1);
+  EXPECT_TRUE(loop_.unsettled());
+  loop_.arm_wake_up(asks_for(0), script_, parts_.turn);
+  EXPECT_THAT(message_of(loop_.status()), HasSubstr("not later"));
 }
 
 }  // namespace

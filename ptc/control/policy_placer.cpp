@@ -16,7 +16,7 @@ using sched::Grant;
 
 class Placer {
  public:
-  Placer(const PolicyView& view, const plan::Cluster& cluster, const Standing& standing)
+  Placer(const PolicyView& view, const cluster::Cluster& cluster, const Standing& standing)
       : view_(view), cluster_(cluster), standing_(standing), granted_(standing.granted) {}
 
   absl::Status check(const sched::Decision& decision) const;
@@ -36,7 +36,7 @@ class Placer {
   const std::string& name(sched::JobId job) const { return view_.job(job).name; }
 
   const PolicyView& view_;
-  const plan::Cluster& cluster_;
+  const cluster::Cluster& cluster_;
   const Standing& standing_;
   std::vector<std::vector<DeviceId>> granted_;
   std::set<DeviceId> taken_;
@@ -154,8 +154,8 @@ absl::Status Placer::on_hosts(const Grant& grant) {
 using ByHost = std::vector<std::pair<HostId, std::vector<DeviceId>>>;
 
 // Of its own, on as few hosts as possible: those with most of them, of equal ones the first in rank order.
-std::vector<DeviceId> survivors(const std::vector<DeviceId>& own, size_t count, const plan::Cluster& cluster) {
-  ByHost hosts = plan::devices_by_host(own, cluster);
+std::vector<DeviceId> survivors(const std::vector<DeviceId>& own, size_t count, const cluster::Cluster& cluster) {
+  ByHost hosts = cluster::devices_by_host(own, cluster);
   std::stable_sort(hosts.begin(), hosts.end(),
                    [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   std::set<DeviceId> kept;
@@ -172,9 +172,9 @@ std::vector<DeviceId> survivors(const std::vector<DeviceId>& own, size_t count, 
 
 // More for a job that is on the hosts of `own`: those hosts first, then the smallest gap that is enough, else the largest.
 std::vector<DeviceId> more(const std::vector<DeviceId>& own, const std::vector<DeviceId>& free, size_t count,
-                           const plan::Cluster& cluster) {
-  const ByHost near = plan::devices_by_host(own, cluster);
-  ByHost hosts = plan::devices_by_host(free, cluster);
+                           const cluster::Cluster& cluster) {
+  const ByHost near = cluster::devices_by_host(own, cluster);
+  ByHost hosts = cluster::devices_by_host(free, cluster);
   std::vector<DeviceId> chosen;
   const auto take_from = [&](std::vector<DeviceId>& devices) {
     const size_t part = std::min(devices.size(), count - chosen.size());
@@ -251,7 +251,7 @@ std::vector<Wish> Placer::changes() const {
 }  // namespace
 
 absl::StatusOr<std::vector<Wish>> wishes_of(const sched::Decision& decision, const PolicyView& view,
-                                            const plan::Cluster& cluster, const Standing& standing) {
+                                            const cluster::Cluster& cluster, const Standing& standing) {
   Placer placer(view, cluster, standing);
   SCALAI_RETURN_IF_ERROR(placer.check(decision));
   SCALAI_RETURN_IF_ERROR(placer.place(decision.grants));

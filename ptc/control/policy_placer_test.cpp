@@ -8,7 +8,7 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/control/internal/control_fixture.h"
+#include "ptc/control/testing/control_fixture.h"
 
 namespace scalai::control {
 namespace {
@@ -33,7 +33,7 @@ class Placing : public ::testing::Test {
     auto read = testing::scenario_of(text);
     SCALAI_CHECK(read.ok(), message_of(read.status()));
     scenario_ = *std::move(read);
-    strategy_ = find_strategy("reshard", {}).value();
+    strategy_ = scenario::find_strategy("reshard", {}).value();
     view_ = std::make_unique<PolicyView>(scenario_, strategy_);
     std::vector<JobId> all;
     for (int job = 0; job < kJobs; ++job) all.emplace_back(job);
@@ -65,8 +65,8 @@ class Placing : public ::testing::Test {
     return standing_.granted[static_cast<size_t>(job)];
   }
 
-  Scenario scenario_;
-  Strategy strategy_;
+  scenario::Scenario scenario_;
+  scenario::Strategy strategy_;
   std::unique_ptr<PolicyView> view_;
   Standing standing_;
 };

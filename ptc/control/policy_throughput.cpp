@@ -8,9 +8,9 @@
 
 namespace scalai::control {
 
-const ParallelChoice* largest_listed(const JobSpec& job, int gpus, bool data_parallel_only) {
+const scenario::ParallelChoice* largest_listed(const scenario::JobSpec& job, int gpus, bool data_parallel_only) {
   const collection::ParallelConfig* first = nullptr;  // what the job starts with
-  for (const ParallelChoice& choice : job.configs) {
+  for (const scenario::ParallelChoice& choice : job.configs) {
     if (choice.config.world() == job.gpus) first = &choice.config;
   }
   const auto allowed = [&](const collection::ParallelConfig& config) {
@@ -18,15 +18,16 @@ const ParallelChoice* largest_listed(const JobSpec& job, int gpus, bool data_par
     return config.tp == first->tp && config.pp == first->pp && config.cp == first->cp && config.ep == first->ep &&
            config.vpp == first->vpp;
   };
-  const ParallelChoice* best = nullptr;
-  for (const ParallelChoice& choice : job.configs) {
+  const scenario::ParallelChoice* best = nullptr;
+  for (const scenario::ParallelChoice& choice : job.configs) {
     if (choice.config.world() > gpus || !allowed(choice.config)) continue;
     if (best == nullptr || choice.config.world() > best->config.world()) best = &choice;
   }
   return best;
 }
 
-PolicyThroughput::PolicyThroughput(const Scenario& scenario, bool data_parallel_only, std::vector<std::string> types)
+PolicyThroughput::PolicyThroughput(const scenario::Scenario& scenario, bool data_parallel_only,
+                                   std::vector<std::string> types)
     : scenario_(scenario),
       data_parallel_only_(data_parallel_only),
       types_(std::move(types)),
@@ -65,19 +66,19 @@ std::vector<DeviceId> PolicyThroughput::first_devices(sched::GpuType type, int g
   return devices;
 }
 
-double PolicyThroughput::computed_step_s(const JobSpec& job, sched::GpuType type, int gpus) const {
+double PolicyThroughput::computed_step_s(const scenario::JobSpec& job, sched::GpuType type, int gpus) const {
   const std::vector<DeviceId> devices = first_devices(type, gpus);
   if (gpus < 1 || static_cast<int>(devices.size()) < gpus) return 0;
   const std::map<DeviceId, double> nominal;
-  ParallelChoice choice;
+  scenario::ParallelChoice choice;
   if (job.choose) {
-    Chooser::Question question{.job = job, .devices = devices, .speed = nominal};
+    scenario::Chooser::Question question{.job = job, .devices = devices, .speed = nominal};
     if (data_parallel_only_) question.all_but_dp = &job.configs.front();
-    const absl::StatusOr<Chooser::Choice> best = chooser_.best(question);
+    const absl::StatusOr<scenario::Chooser::Choice> best = chooser_.best(question);
     if (!best.ok()) return 0;
     choice = *best;
   } else {
-    const ParallelChoice* listed = largest_listed(job, gpus, data_parallel_only_);
+    const scenario::ParallelChoice* listed = largest_listed(job, gpus, data_parallel_only_);
     if (listed == nullptr) return 0;
     choice = *listed;
   }
@@ -86,7 +87,7 @@ double PolicyThroughput::computed_step_s(const JobSpec& job, sched::GpuType type
   const parallel::Math math = training.precision.math;
   std::vector<DeviceId> taken = devices;
   taken.resize(static_cast<size_t>(choice.config.world()));
-  if (job.choose) taken = devices_for(choice.config, devices, scenario_.cluster, math, nominal);
+  if (job.choose) taken = parallel::devices_for(choice.config, devices, scenario_.cluster, math, nominal);
   return parallel::step_time({job.shape, choice.config, training},
                              parallel::hardware_of(scenario_.cluster, choice.config, taken, nominal, math))
       .step_s;

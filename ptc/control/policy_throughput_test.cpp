@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "ptc/control/internal/control_fixture.h"
 #include "ptc/control/internal/policy_view.h"
+#include "ptc/control/testing/control_fixture.h"
 #include "ptc/parallel/step_time.h"
 
 namespace scalai::control {
@@ -36,7 +36,7 @@ class Rates : public ::testing::Test {
   }
   double step_s(int gpus, int type = 0, int job = 0) const { return rates_->step_s(job, GpuType(type), gpus); }
 
-  Scenario scenario_;
+  scenario::Scenario scenario_;
   std::unique_ptr<PolicyThroughput> rates_;
 };
 
@@ -72,7 +72,7 @@ TEST_F(Rates, EndAtAUsersLimit) {
 
 TEST_F(Rates, WithoutGivenTimesAreTheClosedForms) {
   load(job_text("a", "gpus: 4 steps: 9 configs { layout: \"tp2,dp2\" } "));
-  const JobSpec& job = scenario_.jobs[0];
+  const scenario::JobSpec& job = scenario_.jobs[0];
   const auto by_hand = [&](const std::vector<int>& devices) {
     return parallel::step_time({job.shape, job.configs[0].config, job.training},
                                parallel::hardware_of(scenario_.cluster, job.configs[0].config,

@@ -7,10 +7,10 @@
 
 namespace scalai::control {
 
-sched::Fleet fleet_of(const plan::Cluster& cluster) {
+sched::Fleet fleet_of(const cluster::Cluster& cluster) {
   sched::Fleet fleet;
   std::map<std::string, sched::GpuType> known;
-  for (const plan::Host& host : cluster.hosts) {
+  for (const cluster::Host& host : cluster.hosts) {
     const auto [type, fresh] = known.emplace(host.gpu.name, sched::GpuType(static_cast<int64_t>(fleet.types.size())));
     if (fresh)
       fleet.types.push_back(
@@ -28,7 +28,7 @@ std::vector<std::string> names_of(const sched::Fleet& fleet) {
   return names;
 }
 
-sched::Job job_of(const JobSpec& spec) {
+sched::Job job_of(const scenario::JobSpec& spec) {
   return {.name = spec.name,
           .type = spec.shape.name,
           .submit_s = spec.submit_s,
@@ -43,7 +43,7 @@ sched::Job job_of(const JobSpec& spec) {
 
 }  // namespace
 
-PolicyView::PolicyView(const Scenario& scenario, const Strategy& strategy)
+PolicyView::PolicyView(const scenario::Scenario& scenario, const scenario::Strategy& strategy)
     : scenario_(scenario),
       strategy_(strategy),
       fleet_(fleet_of(scenario.cluster)),
@@ -51,7 +51,7 @@ PolicyView::PolicyView(const Scenario& scenario, const Strategy& strategy)
       progress_(scenario.jobs.size()),
       up_of_host_(fleet_.hosts.size(), 0),
       up_of_type_(fleet_.types.size(), 0) {
-  for (const JobSpec& spec : scenario.jobs) {
+  for (const scenario::JobSpec& spec : scenario.jobs) {
     sched::Job job = job_of(spec);
     // On the type where it runs fastest: what "alone" means is not the trace's here.
     double best_s = 0;
@@ -97,11 +97,11 @@ double PolicyView::price(sched::GpuType type) const {
 
 double PolicyView::change_cost_s(sched::JobId id, int to_gpus) const {
   const auto index = static_cast<size_t>(id.value);
-  const JobSpec& spec = scenario_.jobs.at(index);
-  const Costs& costs = strategy_.costs;
+  const scenario::JobSpec& spec = scenario_.jobs.at(index);
+  const change::Costs& costs = strategy_.costs;
   const double fixed_s = change::fixed_seconds(costs, std::max(1, to_gpus)) + costs.transfer_start_s;
   if (progress_[index].first_start_s == sched::kNever) return fixed_s;  // nothing to move yet
-  const plan::Host& host = scenario_.cluster.hosts.front();
+  const cluster::Host& host = scenario_.cluster.hosts.front();
   const double card_bytes_per_s = host.nics * host.nic_bytes_per_s;
   if (card_bytes_per_s <= 0) return fixed_s;
   const int most = std::max(to_gpus, progress_[index].placement.gpus());

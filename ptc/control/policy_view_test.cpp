@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ptc/control/internal/control_fixture.h"
+#include "ptc/control/testing/control_fixture.h"
 
 namespace scalai::control {
 namespace {
@@ -36,12 +36,12 @@ class ViewTest : public ::testing::Test {
         "until: \"2h\"\n" + job_text("b", "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" }"));
     SCALAI_CHECK(read.ok(), message_of(read.status()));
     scenario_ = *std::move(read);
-    strategy_ = find_strategy("tenplex", scenario_.costs).value();
+    strategy_ = scenario::find_strategy("tenplex", scenario_.costs).value();
     view_ = std::make_unique<PolicyView>(scenario_, strategy_);
   }
 
-  Scenario scenario_;
-  Strategy strategy_;
+  scenario::Scenario scenario_;
+  scenario::Strategy strategy_;
   std::unique_ptr<PolicyView> view_;
 };
 

@@ -6,8 +6,8 @@
 #include "nlohmann/json.hpp"
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
+#include "ptc/control/event_text.h"
 #include "ptc/control/internal/policy_text.h"
-#include "ptc/control/internal/scenario_parts.h"
 #include "ptc/control/run.h"
 #include "ptc/plan/plan_io.h"
 
@@ -31,11 +31,11 @@ absl::StatusOr<std::string> strategy_of(const std::string& folder) {
 
 // The strategy that ran comes from the summary. A scenario may be refused under its name although it ran as an override
 // (checkpoint-restart where no checkpoints are written), never under the default's.
-absl::StatusOr<Scenario> scenario_of(const std::string& folder) {
+absl::StatusOr<scenario::Scenario> scenario_of(const std::string& folder) {
   const std::string path = folder + "/scenario.resolved.textproto";
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path));
-  const FileReader read = [](const std::string& name) { return read_file(name); };
-  return parse_scenario(internal::with_strategy(text, Scenario{}.strategy), path, read);
+  const scenario::FileReader read = [](const std::string& name) { return read_file(name); };
+  return scenario::parse_scenario(scenario::with_strategy(text, scenario::Scenario{}.strategy), path, read);
 }
 
 absl::StatusOr<std::string> digest_in(const std::string& path) {
@@ -46,7 +46,7 @@ absl::StatusOr<std::string> digest_in(const std::string& path) {
 }
 
 // A log may have been edited: everything that the control loop counts on is checked here.
-absl::Status check(const Event& event, double last_s, const Scenario& scenario, int64_t timers) {
+absl::Status check(const Event& event, double last_s, const scenario::Scenario& scenario, int64_t timers) {
   if (event.at_s < last_s) return invalid(fmt::format("at {} s, after an event at {} s", event.at_s, last_s));
   return std::visit(
       [&](const auto& body) -> absl::Status {
@@ -90,7 +90,7 @@ absl::Status learn(const std::vector<Event>& events, const std::string& file, Re
   return absl::OkStatus();
 }
 
-absl::Status feed(Control& control, const Scenario& scenario, const std::vector<Event>& events,
+absl::Status feed(Control& control, const scenario::Scenario& scenario, const std::vector<Event>& events,
                   const std::string& file) {
   double last_s = 0;
   int64_t timers = 0;
@@ -114,8 +114,8 @@ absl::Status feed(Control& control, const Scenario& scenario, const std::vector<
 
 absl::StatusOr<std::vector<ReplayedPlan>> replay(const std::string& folder, const parallel::StepTimeModel* simulated) {
   SCALAI_ASSIGN_OR_RETURN(const std::string strategy_name, strategy_of(folder));
-  SCALAI_ASSIGN_OR_RETURN(const Scenario scenario, scenario_of(folder));
-  SCALAI_ASSIGN_OR_RETURN(const Strategy strategy, find_strategy(strategy_name, scenario.costs));
+  SCALAI_ASSIGN_OR_RETURN(const scenario::Scenario scenario, scenario_of(folder));
+  SCALAI_ASSIGN_OR_RETURN(const scenario::Strategy strategy, scenario::find_strategy(strategy_name, scenario.costs));
   SCALAI_ASSIGN_OR_RETURN(const std::string csv, read_file(folder + "/events.csv"));
   SCALAI_ASSIGN_OR_RETURN(const std::vector<Event> events, parse_events(csv));
 

@@ -48,22 +48,22 @@ RunReport stuck(RunReport report) {
 
 }  // namespace
 
-absl::StatusOr<const parallel::StepTimeModel*> step_times_of(const Scenario& scenario,
+absl::StatusOr<const parallel::StepTimeModel*> step_times_of(const scenario::Scenario& scenario,
                                                              const parallel::StepTimeModel& analytic,
                                                              const parallel::StepTimeModel* simulated) {
-  if (scenario.compute == Compute::kAnalytic) return &analytic;
+  if (scenario.compute == scenario::Compute::kAnalytic) return &analytic;
   if (simulated == nullptr) return missing("this scenario says compute: SIMULATED, and steps cannot be simulated here");
   return simulated;
 }
 
-absl::StatusOr<RunReport> run(const Scenario& scenario, const Strategy& strategy, Runtime& runtime,
+absl::StatusOr<RunReport> run(const scenario::Scenario& scenario, const scenario::Strategy& strategy, Runtime& runtime,
                               const RunOptions& options) {
   const parallel::AnalyticStepTime analytic;
   SCALAI_ASSIGN_OR_RETURN(const parallel::StepTimeModel* const step_time,
                           step_times_of(scenario, analytic, options.simulated));
   std::unique_ptr<sched::Policy> program;
   if (scenario.policy && !scenario.policy->exec.empty()) {
-    const PolicySpec& spec = *scenario.policy;
+    const scenario::PolicySpec& spec = *scenario.policy;
     program = sched::make_external_policy(
         {.command = spec.exec, .folder = spec.folder, .timeout_s = spec.timeout_s, .seed = scenario.seed});
   }

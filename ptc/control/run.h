@@ -23,7 +23,7 @@ struct RunOptions {
   // Called after each event; may be empty.
   std::function<void(double at_s, const Control&)> watch;
 };
-absl::StatusOr<RunReport> run(const Scenario& scenario, const Strategy& strategy, Runtime& runtime,
+absl::StatusOr<RunReport> run(const scenario::Scenario& scenario, const scenario::Strategy& strategy, Runtime& runtime,
                               const RunOptions& options = {});
 
 struct ReplayedPlan {
@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<ReplayedPlan>> replay(const std::string& folder,
                                                  const parallel::StepTimeModel* simulated = nullptr);
 
 // Where a scenario's step times come from: `analytic`, or `simulated`. Error: that is null and needed.
-absl::StatusOr<const parallel::StepTimeModel*> step_times_of(const Scenario& scenario,
+absl::StatusOr<const parallel::StepTimeModel*> step_times_of(const scenario::Scenario& scenario,
                                                              const parallel::StepTimeModel& analytic,
                                                              const parallel::StepTimeModel* simulated);
 

@@ -38,7 +38,7 @@ struct ExecutionTimes {
 
 // What a runtime writes down while it runs. Owned by the caller of run(); one thread.
 struct Recorder {
-  std::vector<plan::NamedLink> links;      // filled by the runtime before its first event
+  std::vector<cluster::NamedLink> links;   // filled by the runtime before its first event
   std::vector<TransferRecord> transfers;   // in order of end
   std::vector<LinkSample> link_samples;    // in order of time
   std::vector<ExecutionTimes> executions;  // where scenario time is not what is reported; in order of end

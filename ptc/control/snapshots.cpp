@@ -1,110 +1,111 @@
-// Copies of a job's state: checkpoints, redundant copies, and the last one of a run that is stopped.
+#include "ptc/control/internal/snapshots.h"
 
 #include <algorithm>
-#include <functional>
-#include <set>
+#include <optional>
 #include <utility>
 #include <vector>
 
-#include "ptc/control/internal/control_impl.h"
-
 namespace scalai::control {
 
-int64_t Control::Impl::next_milestone(const Job& job) const {
-  int64_t next = std::numeric_limits<int64_t>::max() / 2;  // none: trains until something happens
+double Snapshots::start_due(Job& job) {
   const int64_t step = job.state.step;
-  if (job.spec->steps > 0) next = std::min(next, job.spec->steps);
-  for (size_t i = 0; i < scenario_.events.size(); ++i) {
-    const auto* at = std::get_if<AtStep>(&scenario_.events[i].when);
-    if (at != nullptr && at->job == job.index && !fired_[i] && at->step > step) next = std::min(next, at->step);
-  }
-  const auto multiple_after = [&](int64_t every) { return (step / every + 1) * every; };
-  if (job.spec->checkpoint.every_steps > 0) next = std::min(next, multiple_after(job.spec->checkpoint.every_steps));
-  if (job.spec->redundancy.copies > 0) next = std::min(next, multiple_after(job.spec->redundancy.every_steps));
-  return next;
-}
-
-double Control::Impl::start_snapshots(Job& job) {
-  const int64_t step = job.state.step;
-  const CheckpointPolicy& checkpoint = job.spec->checkpoint;
-  const RedundancyPolicy& redundancy = job.spec->redundancy;
-  const auto start = [&](bool is_checkpoint) {
-    const bool busy = std::any_of(job.in_flight.begin(), job.in_flight.end(),
+  const scenario::CheckpointPolicy& checkpoint = job.spec->checkpoint;
+  const scenario::RedundancyPolicy& redundancy = job.spec->redundancy;
+  const auto start_unless_there = [&](bool is_checkpoint) {
+    const bool busy = std::any_of(job.copies.in_flight.begin(), job.copies.in_flight.end(),
                                   [&](const auto& entry) { return entry.second.first == is_checkpoint; });
-    if (busy) return false;  // the last one has not arrived: skip this one
-    const std::optional<Holding>& last = is_checkpoint ? job.checkpoint : job.redundant;
+    if (busy) return false;
+    const std::optional<Holding>& last = is_checkpoint ? job.copies.checkpoint : job.copies.redundant;
     if (last && last->step == step && last->collection == job.state.collection) return false;
-    start_snapshot(job, is_checkpoint);
+    start(job, is_checkpoint);
     return true;
   };
   bool any = false;
-  if (checkpoint.every_steps > 0 && step % checkpoint.every_steps == 0) {
-    any = start(true) || any;
-  }
-  if (redundancy.copies > 0 && step % redundancy.every_steps == 0) {
-    any = start(false) || any;
-  }
+  if (checkpoint.every_steps > 0 && step % checkpoint.every_steps == 0) any = start_unless_there(true) || any;
+  if (redundancy.copies > 0 && step % redundancy.every_steps == 0) any = start_unless_there(false) || any;
   if (!any) return 0;
-  // Training waits while every device copies its state to host memory; the rest goes on in the background.
   double stall_s = 0;
+  const cluster::Cluster& cluster = condition_.cluster();
   const std::vector<int64_t> bytes = state_bytes_of_ranks(*job.state.collection);
   for (size_t rank = 0; rank < bytes.size(); ++rank) {
-    const HostId host = scenario_.cluster.host_of(job.state.collection->device_of_rank[rank]);
-    const double rate = scenario_.cluster.hosts[static_cast<size_t>(host.value)].pcie_bytes_per_s;
+    const HostId host = cluster.host_of(job.state.collection->device_of_rank[rank]);
+    const double rate = cluster.hosts[static_cast<size_t>(host.value)].pcie_bytes_per_s;
     if (rate > 0) stall_s = std::max(stall_s, static_cast<double>(bytes[rank]) / rate);
   }
   return stall_s;
 }
 
-int64_t Control::Impl::start_snapshot(Job& job, bool is_checkpoint) {
+int64_t Snapshots::start(Job& job, bool is_checkpoint) {
   const collection::Collection& state = *job.state.collection;
-  const RedundancyPolicy& redundancy = job.spec->redundancy;
-  const std::set<HostId> down = hosts_down();
+  const cluster::Cluster& cluster = condition_.cluster();
+  const scenario::RedundancyPolicy& redundancy = job.spec->redundancy;
+  const std::set<HostId> down = condition_.hosts_down();
   const int64_t tag = next_tag_++;
   std::vector<collection::ExtraHolder> copies;
-  if (!is_checkpoint) copies = redundant_copies(state, scenario_.cluster, redundancy, down);
-  job.in_flight[tag] = {is_checkpoint, Holding{.step = job.state.step,
-                                               .collection = job.state.collection,
-                                               .gone = job.state.gone,
-                                               .made_s = now_s_,
-                                               .snapshot = tag,
-                                               .copies = copies}};
-  Background copy{
-      .job = job.index,
-      .tag = tag,
-      .what = is_checkpoint ? "checkpoint" : "redundancy",
-      .flows = is_checkpoint ? checkpoint_flows(state) : redundancy_flows(state, scenario_.cluster, redundancy, down),
-      .collection = job.state.collection,
-      .step = job.state.step,
-      .host_copy = !is_checkpoint || job.spec->checkpoint.host_memory_copy,
-      .copies = std::move(copies)};
-  commands_.push_back(std::move(copy));
+  if (!is_checkpoint) copies = redundant_copies(state, cluster, redundancy, down);
+  job.copies.in_flight[tag] = {is_checkpoint, Holding{.step = job.state.step,
+                                                      .collection = job.state.collection,
+                                                      .gone = job.state.gone,
+                                                      .made_s = turn_.now_s,
+                                                      .snapshot = tag,
+                                                      .copies = copies}};
+  turn_.commands.push_back(
+      Background{.job = job.index,
+                 .tag = tag,
+                 .what = is_checkpoint ? "checkpoint" : "redundancy",
+                 .flows = is_checkpoint ? checkpoint_flows(state) : redundancy_flows(state, cluster, redundancy, down),
+                 .collection = job.state.collection,
+                 .step = job.state.step,
+                 .host_copy = !is_checkpoint || job.spec->checkpoint.host_memory_copy,
+                 .copies = std::move(copies)});
   return tag;
 }
 
-// With all their devices they have lost their memory.
-std::set<HostId> Control::Impl::hosts_down() const {
-  std::set<HostId> down;
-  for (const DeviceId device : dead_) {
-    const HostId host = scenario_.cluster.host_of(device);
-    const std::vector<DeviceId> devices = scenario_.cluster.devices_of(host);
-    if (std::all_of(devices.begin(), devices.end(), [&](DeviceId one) { return dead_.count(one) != 0; }))
-      down.insert(host);
-  }
-  return down;
-}
-
-// The run is to end: the job stands at this boundary until its state is written. A loss meanwhile leads through a
-// reconfiguration back here.
-void Control::Impl::start_last_copy(Job& job) {
+void Snapshots::start_last(Job& job) {
   job.mode = Mode::kStopping;
-  job.last_copy = start_snapshot(job, /*is_checkpoint=*/true);
+  job.copies.last = start(job, /*is_checkpoint=*/true);
 }
 
-void Control::Impl::drop_in_flight(Job& job, const std::function<bool(const Holding&)>& worthless) {
-  std::erase_if(job.in_flight, [&](const auto& entry) {
+bool Snapshots::arrive(Job& job, int64_t tag) {
+  const auto found = job.copies.in_flight.find(tag);
+  if (found == job.copies.in_flight.end()) return false;
+  auto& [is_checkpoint, holding] = found->second;
+  std::optional<Holding>& last = is_checkpoint ? job.copies.checkpoint : job.copies.redundant;
+  if (last) turn_.commands.push_back(Forget{job.index, last->snapshot});
+  last = std::move(holding);
+  job.copies.in_flight.erase(found);
+  return true;
+}
+
+void Snapshots::lose(Job& job, const std::set<DeviceId>& devices) {
+  const auto forget = [&](Holding& holding) {
+    for (const DeviceId device : devices) {
+      if (condition_.lost_since(device, holding.made_s)) holding.gone.insert(device);
+    }
+  };
+  forget(job.state);
+  if (job.copies.checkpoint) forget(*job.copies.checkpoint);
+  if (job.copies.redundant) forget(*job.copies.redundant);
+  drop(job, [&](const Holding& copy) { return on_lost(copy, devices); });
+}
+
+// A copy never arrives when it lost a device that it is made from, or a host that was to keep some of it.
+bool Snapshots::on_lost(const Holding& copy, const std::set<DeviceId>& devices) const {
+  const std::vector<DeviceId>& sources = copy.collection->device_of_rank;
+  const auto is_lost = [&](DeviceId device) { return devices.contains(device); };
+  return std::any_of(sources.begin(), sources.end(), is_lost) ||
+         std::any_of(copy.copies.begin(), copy.copies.end(), [&](const collection::ExtraHolder& extra) {
+           const std::vector<DeviceId> own = condition_.cluster().devices_of(extra.host);
+           return std::any_of(own.begin(), own.end(), is_lost) &&
+                  std::all_of(own.begin(), own.end(),
+                              [&](DeviceId device) { return is_lost(device) || condition_.dead(device); });
+         });
+}
+
+void Snapshots::drop(Job& job, const std::function<bool(const Holding&)>& worthless) {
+  std::erase_if(job.copies.in_flight, [&](const auto& entry) {
     if (!worthless(entry.second.second)) return false;
-    commands_.push_back(Forget{job.index, entry.first});
+    turn_.commands.push_back(Forget{job.index, entry.first});
     return true;
   });
 }

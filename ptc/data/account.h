@@ -1,10 +1,10 @@
 #pragma once
-// What somebody has read, in a few bytes: how many samples, and the sum of a hash of (pass, position, sample) over them,
-// modulo 2^128. Sums of parts add up in any order, so accounts of ranks and steps are added and compared without a list of
-// ids: a sample that is missing, read twice or read in another's place changes the sum but for a chance of about 2^-128.
-// A value.
+// A record of samples read, in a few bytes: their number, and the sum of a hash of (pass, position, sample) modulo
+// 2^128. Sums of parts add up in any order, so accounts of ranks and steps are added and compared without a list of
+// ids. A sample that is missing, read twice or read in place of another changes the sum, except with probability about
+// 2^-128. A value; each thread needs its own.
 //
-// With mix() the finalizer of SplitMix64 and g = 0x9E3779B97F4A7C15, h being a sample's hash:
+// mix() is the finalizer of SplitMix64, g = 0x9E3779B97F4A7C15, h the hash of a sample:
 //   key = mix(pass + g)     low  h = mix(mix(position xor key) + sample)
 //                           high h = mix(mix(position + key) xor mix(sample + g))
 
@@ -17,7 +17,7 @@ struct SampleAccount {
   uint64_t sum_low = 0, sum_high = 0;
   friend bool operator==(const SampleAccount&, const SampleAccount&) = default;
 
-  // `pass` has read `sample` at `position` of its order.
+  // Records that `pass` has read `sample` at `position` of its order.
   void add(int64_t pass, int64_t position, int64_t sample) {
     constexpr uint64_t kGolden = 0x9E3779B97F4A7C15ull;
     const auto at = static_cast<uint64_t>(position), id = static_cast<uint64_t>(sample);
@@ -25,6 +25,7 @@ struct SampleAccount {
     add_sum(mix(mix(at ^ key) + id), mix(mix(at + key) ^ mix(id + kGolden)));
     ++samples;
   }
+  // Adds all samples of `other`.
   void add(const SampleAccount& other) {
     add_sum(other.sum_low, other.sum_high);
     samples += other.samples;

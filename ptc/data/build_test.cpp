@@ -6,7 +6,7 @@
 #include <csignal>
 
 #include "ptc/base/status.h"
-#include "ptc/data/internal/test_data.h"
+#include "ptc/data/testing/test_data.h"
 
 namespace scalai::data {
 namespace {

@@ -3,8 +3,8 @@
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
 #include "ptc/data/build.h"
-#include "ptc/data/internal/test_data.h"
 #include "ptc/data/reader.h"
+#include "ptc/data/testing/test_data.h"
 
 namespace scalai::data {
 namespace {

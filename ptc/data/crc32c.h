@@ -8,12 +8,12 @@
 
 namespace scalai::data {
 
-// Of bytes that follow others with CRC `crc` (0: nothing before).
+// CRC of `bytes`; `crc` is the CRC of the bytes before them (0: nothing before).
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t crc = 0);
 // The same with tables, on any processor; for tests.
 uint32_t crc32c_portable(std::span<const std::byte> bytes, uint32_t crc = 0);
 
-// As TFRecord stores it: rotated right by 15, plus 0xA282EAD8.
+// The masked form of TFRecord: rotated right by 15, plus 0xA282EAD8.
 inline uint32_t masked(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xA282EAD8u; }
 
 }  // namespace scalai::data

@@ -1,7 +1,7 @@
 #pragma once
-// The data files of an index, opened when they are first asked for. A file that is not what was indexed any more (size,
-// time of modification, digest of its edges) is refused. At most a given number is kept open;
-// what was handed out stays usable. Owns nothing but the open files. Safe from several threads.
+// The data files of an index, opened on first use. A file that differs from the indexed one (size, modification time,
+// digest of its edges) is refused. At most `most_open` files stay open here; a source that was handed out stays usable
+// after it is closed here. Any thread may call; several may call at once.
 
 #include <cstdint>
 #include <list>
@@ -22,13 +22,15 @@ namespace scalai::data {
 class DataFiles {
  public:
   static constexpr int kMostOpen = 128;
+  // Shares ownership of the index. CHECK: index and opener are not null.
   DataFiles(std::shared_ptr<const Index> index, SourceOpener opener, int most_open = kMostOpen);
 
   const Index& index() const { return *index_; }
-  // Data file `file` of the index (CHECK). NotFound: it cannot be opened; InvalidArgument: it was changed since it was
-  // indexed. Errors name it; they are not remembered, the next call tries again.
+  // Data file `file` of the index (CHECK: it exists). NotFound: it cannot be opened. InvalidArgument: it changed since
+  // the index was built. Error messages name the file. Errors are not kept; the next call tries again.
   absl::StatusOr<ByteSourcePtr> source(int file) const;
-  // The bytes of an extent; dst.size() == extent.bytes (CHECK). Errors as of source() and of ByteSource::read.
+  // Reads the bytes of an extent into dst. CHECK: dst.size() == extent.bytes. Errors: those of source() and of
+  // ByteSource::read.
   absl::Status read(const Extent& extent, std::span<std::byte> dst) const;
 
  private:
@@ -44,15 +46,15 @@ class DataFiles {
   mutable std::unordered_map<int, Recent::iterator> by_file_;
 };
 
-// A path and not an address.
+// True for a path, false for an address (with "://").
 bool is_local(const std::string& location);
-// An address with a user or a password before the host, which an index must not hold: others read it.
+// True for an address with a user or password before the host. An index must not contain one, because others read it.
 bool has_user_info(const std::string& location);
-// For messages: an address without user, password, and query, which may be a secret too.
+// For messages: an address without user, password and query, because the query may be a secret too; a path unchanged.
 std::string shown_location(const std::string& location);
-// When a local file was last written, in ns since 1970; 0 for an address. NotFound: there is no such file.
+// Modification time of a local file in ns since 1970; 0 for an address. NotFound: there is no such file.
 absl::StatusOr<int64_t> modified_ns_of(const std::string& location);
-// Digest of a file's first and last 64 KiB.
+// Digest of a file's first and last 64 KiB. Errors are those of ByteSource::read.
 absl::StatusOr<std::string> edges_of(const ByteSource& source);
 
 }  // namespace scalai::data

@@ -9,7 +9,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/data/build.h"
-#include "ptc/data/internal/test_data.h"
+#include "ptc/data/testing/test_data.h"
 
 namespace scalai::data {
 namespace {

@@ -12,7 +12,7 @@
 #include "ptc/data/internal/index_columns.h"
 #include "ptc/data/internal/index_format.h"
 #include "ptc/data/internal/index_writer.h"
-#include "ptc/data/internal/test_data.h"
+#include "ptc/data/testing/test_data.h"
 
 namespace scalai::data {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "ptc/base/status.h"
-#include "ptc/data/internal/test_data.h"
+#include "ptc/data/testing/test_data.h"
 
 namespace scalai::data {
 namespace {

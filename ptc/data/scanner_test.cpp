@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ptc/base/random.h"
-#include "ptc/data/internal/test_data.h"
+#include "ptc/data/testing/test_data.h"
 
 namespace scalai::data {
 namespace {

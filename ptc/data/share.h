@@ -1,8 +1,8 @@
 #pragma once
-// Which positions of the order a data-parallel rank reads. The rule: of a batch of b positions rank r of dp reads one
-// contiguous run; the first b mod dp ranks read one more than the others (of a batch smaller than dp the last ranks
-// read none). Runs lie in rank order. So the batch of a step is the same whatever dp is, and a change of dp between two
-// steps loses and doubles nothing. All O(1). Values; pure functions.
+// The positions of a batch that each data-parallel rank reads. Rank r of dp reads one contiguous run of the b
+// positions; the first b mod dp ranks read one position more than the others (if b < dp the last ranks read none). Runs
+// lie in rank order. So the batch of a step does not depend on dp, and a change of dp between two steps loses and
+// doubles nothing. All O(1). Values and pure functions; any thread may call them.
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace scalai::data {
 
-// Which rank of how many.
+// A data-parallel rank and their number.
 struct DpRank {
   int rank = 0;
   int dp = 1;
@@ -25,15 +25,16 @@ struct PositionRange {
   friend bool operator==(const PositionRange&, const PositionRange&) = default;
 };
 
-// The rank's run in a batch of `size` ≥ 0 positions, counted from the batch's first. 0 ≤ rank < dp (CHECK).
+// The rank's run in a batch of `size` positions, counted from the first position of the batch. CHECK: size ≥ 0,
+// 0 ≤ rank < dp.
 PositionRange run_of(int64_t size, DpRank who);
-// The rank that reads offset in [0, size) (CHECK) of a batch.
+// The rank that reads `offset` of a batch. CHECK: dp ≥ 1, offset in [0, size).
 int rank_reading(int64_t size, int64_t offset, int dp);
 
-// Positions of the pass that the rank reads in that step.
+// Positions of the pass that the rank reads in `step`. CHECK: those of Steps::batch and run_of.
 PositionRange positions_of(const Steps& steps, int64_t step, DpRank who);
 
-// What a rank reads from a step to the end of that step's pass: its 0th, 1st, … sample.
+// The samples of a rank from a step to the end of that step's pass, numbered 0, 1, … Keeps no reference to `steps`.
 class RankShare {
  public:
   RankShare(const Steps& steps, int64_t step, DpRank who);
@@ -41,14 +42,14 @@ class RankShare {
   DpRank who() const { return who_; }
   int64_t pass() const { return pass_; }
   int64_t count() const;
-  // Position in the pass of the rank's k-th sample, k in [0, count()) (CHECK); rises with k.
+  // Position in the pass of the rank's k-th sample; rises with k. CHECK: k in [0, count()).
   int64_t position(int64_t k) const;
-  // The step that reads it.
+  // The step that reads the k-th sample. CHECK: as position().
   int64_t step_of(int64_t k) const;
-  // The inverse: which of the rank's samples lies at `position`; nullopt when another rank, an earlier step or none
+  // The inverse of position(): the rank's sample at `position`; nullopt if another rank, an earlier step or no step
   // reads it.
   std::optional<int64_t> index_of(int64_t position) const;
-  // How many of the rank's samples the steps before `step` read, for steps from the first to the pass's end (CHECK).
+  // Number of the rank's samples before `step`. CHECK: `step` lies between the first step and the end of the pass.
   int64_t count_before(int64_t step) const;
 
  private:

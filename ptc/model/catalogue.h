@@ -1,5 +1,6 @@
 #pragma once
-// Models by name, and any Hugging Face `config.json` of the same architectures.
+// Models by name, and models from a Hugging Face `config.json` of the same architectures. The returned models own all
+// their data. Any thread may call.
 
 #include <string>
 #include <string_view>
@@ -10,17 +11,18 @@
 
 namespace scalai::model {
 
-// Names in catalogue order: gpt3-125m … gpt3-175b, tenplex-gpt-1.3b …, gpt2 …, bert-…, llama2-…, llama3-…, mixtral-…,
-// resnet-50.
+// Names in the order of the catalogue: gpt3-125m … gpt3-175b, tenplex-gpt-1.3b …, gpt2 …, bert-…, llama2-…, llama3-…,
+// mixtral-…, resnet-50.
 std::vector<std::string> catalogue_names();
 
-// Builds a catalogue model. Unknown name: InvalidArgument with the nearest names.
+// Builds a catalogue model. InvalidArgument: unknown name; the message has the nearest name, or all names.
 absl::StatusOr<Model> find_model(std::string_view name);
 
-// Builds a model from the text of a Hugging Face config.json (architectures GPT2LMHeadModel, BertForMaskedLM /
-// BertForPreTraining / BertModel, LlamaForCausalLM, MistralForCausalLM, MixtralForCausalLM,
-// ResNetForImageClassification).
-// Errors name the JSON pointer ("/num_attention_heads: …"); all of them at once, one a line.
+// Builds a model from the text of a Hugging Face config.json, at most 4 MiB. Architectures: GPT2LMHeadModel,
+// BertForMaskedLM, BertForPreTraining, BertModel, LlamaForCausalLM, MistralForCausalLM, MixtralForCausalLM,
+// ResNetForImageClassification. `name` becomes Model::name. InvalidArgument: text that is not JSON (with line and
+// column), an unknown architecture, or all problems of the values at once, one a line with its JSON pointer
+// ("/num_attention_heads: …").
 absl::StatusOr<Model> model_from_hugging_face(std::string_view json_text, std::string_view name);
 
 }  // namespace scalai::model

@@ -1,7 +1,7 @@
 #pragma once
-// A model as logical tensors: every parameter and buffer with its global name (never stage-local), shape, the layer it
-// belongs to and Megatron's partition rule. No weights, no device: pure shapes. Sources of the shapes and of the
-// published parameter counts stand in catalogue.cpp.
+// A model as logical tensors: every parameter and buffer with its global name (never stage-local), shape, layer and
+// Megatron partition rule. No weights, no device: shapes only. catalogue.cpp names the sources of the shapes and of the
+// published parameter counts. Plain values; any thread may call.
 
 #include <cstdint>
 #include <string>
@@ -12,11 +12,12 @@
 
 namespace scalai::model {
 
-// What a logical tensor of the job state is.
+// Role of a logical tensor in the job state.
 enum class StateKind : uint8_t { kParam, kMaster, kExpAvg, kExpAvgSq, kMomentum, kBuffer, kRng, kScalar, kPrevious };
-std::string_view name_of(StateKind kind);  // "param", "master", "exp_avg", "exp_avg_sq", "momentum", …
+// "param", "master", "exp_avg", "exp_avg_sq", "momentum", … The view is valid for the life of the program.
+std::string_view name_of(StateKind kind);
 
-// How tensor parallelism cuts a parameter (Shoeybi et al. 2019, Megatron-LM).
+// Cut of a parameter by tensor parallelism (Shoeybi et al. 2019, Megatron-LM).
 enum class TpRule : uint8_t {
   kReplicated,  // norms, row-parallel biases, position embeddings, convolutions
   kColumn,      // output dimension: dim 0 of [out, in] weights and their biases
@@ -28,10 +29,10 @@ struct Param {
   std::string name;  // e.g. "layers.3.attention.qkv.weight"
   tensor::Shape shape;
   TpRule rule = TpRule::kReplicated;
-  // Where the parameter lives in the pipeline: layer index, or one of the two ends.
+  // Place in the pipeline: layer index, or one of these.
   static constexpr int kFirst = -1;     // before layer 0 (embeddings)
   static constexpr int kLast = -2;      // after the last layer (final norm, head)
-  static constexpr int kBothEnds = -3;  // tied embedding: one logical tensor, two homes
+  static constexpr int kBothEnds = -3;  // tied embedding: one tensor at both ends
   int layer = kFirst;
   int expert = -1;      // global expert id, -1 = dense
   bool buffer = false;  // not trained (batch-norm statistics): kBuffer state, no optimizer state
@@ -39,18 +40,18 @@ struct Param {
 
 enum class Optimizer : uint8_t { kAdam, kSgdMomentum };
 
-// Which state a training job keeps for each trained parameter.
+// State that a training job keeps for each trained parameter.
 struct Recipe {
   tensor::DType param = tensor::DType::kF16;  // kF16, kBF16 or kF32
   bool master = true;                         // fp32 master copy (mixed precision); ignored when param is kF32
   Optimizer optimizer = Optimizer::kAdam;
-  bool previous = false;  // the parameters of the step before, too: PipeDream-2BW's second version
+  bool previous = false;  // also the parameters of the step before: the second version of PipeDream-2BW
 };
 
 struct Model {
   std::string name;    // catalogue name, e.g. "gpt3-xl"
   std::string family;  // "gpt", "bert", "llama", "mixtral", "resnet"
-  std::string source;  // where the shape was published
+  std::string source;  // publication of the shape
   int layers = 0;
   int64_t hidden = 0;
   int heads = 0;
@@ -60,13 +61,13 @@ struct Model {
   int64_t sequence = 0;  // maximum (and default training) sequence length
   int experts = 0;       // 0 = dense
   int experts_per_token = 0;
-  bool tied = false;             // head shares the word embedding
+  bool tied = false;             // the head shares the word embedding
   int64_t published_params = 0;  // trained parameters as published; 0 = not published
   int64_t params_rounding = 1;   // published_params is rounded to a multiple of this; 1 = exact
   std::vector<Param> params;     // in forward order
 
-  int64_t parameter_count() const;         // trained elements, a tied tensor counted once
-  int64_t active_parameter_count() const;  // per token: with experts_per_token of the experts
+  int64_t parameter_count() const;         // trained elements; a tied tensor counts once
+  int64_t active_parameter_count() const;  // trained elements that one token uses: experts_per_token of the experts
 };
 
 // One logical tensor of the job state.
@@ -78,13 +79,14 @@ struct StateTensor {
   int param = -1;  // index in Model::params; -1 for job state (rng, step, data cursor)
 };
 
-// The whole job state in a fixed order: for each parameter its param, its previous version (in the same dtype), master,
-// moments; then "rng.host" (kRng, U8, Mersenne twister state of 5,056 bytes), "rng.device" (kRng, U8, 16 bytes: Philox
-// seed and offset), "step" (kScalar, I64, rank 0) and "data.cursor" (kScalar, I64, [2]: pass and sample offset), each
-// exactly once. Optimizer state is F32; so are buffers, except that a buffer of rank 0 is an I64 counter.
+// The whole job state in a fixed order. For each parameter: the parameter, its previous version (same dtype), master,
+// moments. Then, each once: "rng.host" (kRng, U8, 5,056 bytes of Mersenne twister state), "rng.device" (kRng, U8, 16
+// bytes: Philox seed and offset), "step" (kScalar, I64, rank 0) and "data.cursor" (kScalar, I64, [2]: pass and sample
+// offset). Optimizer state is F32. Buffers are F32, but I64 counters at rank 0. CHECK: recipe.param is F16, BF16 or
+// F32.
 std::vector<StateTensor> state_tensors(const Model& model, const Recipe& recipe);
 
-// Bytes of one model replica's state, a tied tensor counted once per home when `per_home`.
+// Bytes of the state of one model replica. With `per_home` a tied tensor counts once for each of its two homes.
 int64_t state_bytes(const Model& model, const Recipe& recipe, bool per_home);
 
 }  // namespace scalai::model

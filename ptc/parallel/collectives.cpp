@@ -109,7 +109,7 @@ Communication all_to_all(const Links& links, const Group& group, double bytes) {
 }  // namespace
 
 Links links_of(const Hardware& hardware) {
-  const plan::GpuKind& gpu = hardware.stage(0).gpu;
+  const cluster::GpuKind& gpu = hardware.stage(0).gpu;
   const Efficiency efficiency = efficiency_of(gpu, Math::kBF16);
   return {.link_bytes_per_s = hardware.link_bytes_per_s,
           .network_bytes_per_s = hardware.nic_bytes_per_s,

@@ -1,13 +1,16 @@
 #pragma once
-// How long NCCL's collectives and messages take: time = latency + bytes / bandwidth, the best of its algorithms and
-// protocols, with the constants of its own choice (src/graph/tuning.cc) and links derated to what is measured.
+// Time of NCCL's collectives and messages: latency + bytes / bandwidth. The fastest algorithm and protocol counts, with
+// NCCL's own constants (src/graph/tuning.cc) and links reduced to measured rates. Pure functions; any thread may call
+// them.
 //
 //   all-reduce   ring   base + (2(n−1) − i)·L_link + i·L_net, i = 2(hosts−1); each rank moves 2(n−1)/n of the bytes
-//                tree   base + 2((n/hosts−1)·L_link + log2(hosts)·L_net), 0.92 of ring's bandwidth
-//                NVLS   the switch adds up: all bytes over the link once each way; one host
+//                tree   base + 2((n/hosts−1)·L_link + log2(hosts)·L_net), 0.92 of the ring's bandwidth; several hosts
+//                NVLS   the switch reduces: all bytes cross the link once in each direction; one host, n > 2
 //   reduce-scatter, all-gather   ring of n−1 steps, (n−1)/n of the bytes, i = hosts−1
-//   all-to-all   directly (n−1)/n of what a rank sends; the part that leaves the host over the network
-// A ring over hosts runs at the slower of the link and the cards that the group's ranks have on the host with the fewest.
+//   all-to-all   direct: (n−1)/n of the bytes that a rank sends; the part for other hosts uses the network; the slower
+//                of link and network counts
+// A ring over hosts runs at the lower of two rates: the link, and the NIC share of the group's ranks on the host with
+// the fewest of them.
 
 #include "ptc/parallel/hardware.h"
 #include "ptc/parallel/step_time.h"
@@ -16,26 +19,28 @@ namespace scalai::parallel {
 
 enum class Collective : uint8_t { kAllReduce, kReduceScatter, kAllGather, kAllToAll };
 
-// Links as a collective finds them.
+// Rates of the links that a collective uses.
 struct Links {
   double link_bytes_per_s = 0;     // nominal, per GPU and direction; 0 = unlimited
-  double network_bytes_per_s = 0;  // nominal share of a GPU
-  double link_efficiency = 0;      // of link_bytes_per_s, large rings
-  double network_efficiency = 0;
-  double fabric_share = 1;  // of network_bytes_per_s
+  double network_bytes_per_s = 0;  // nominal share of a GPU, per direction
+  double link_efficiency = 0;      // share of link_bytes_per_s that large rings reach, 0 … 1
+  double network_efficiency = 0;   // the same of network_bytes_per_s
+  double fabric_share = 1;         // share of network_bytes_per_s left when all hosts send at once
   bool in_switch_reduction = false;
-  bool simple_only = false;  // without the protocols of low latency
+  bool simple_only = false;  // only the Simple protocol, without LL and LL128
 };
+// Rates and efficiencies (16-bit row of the GPU kind) of the first stage's GPU.
 Links links_of(const Hardware& hardware);
 
-// One collective. `bytes`: all-reduce, the buffer; reduce-scatter and all-gather, the whole of all ranks; all-to-all,
-// what one rank sends, its own share included. Nothing for one rank or 0 bytes.
+// One collective. `bytes`: for all-reduce the buffer; for reduce-scatter and all-gather the whole buffer of all ranks;
+// for all-to-all the data that one rank sends, its own share included. All zero for one rank or 0 bytes.
 Communication collective(const Links& links, Collective kind, const Group& group, double bytes);
 
-// A message between two GPUs.
+// One point-to-point message between two GPUs. All zero for 0 bytes.
 Communication message(const Links& links, bool crosses_hosts, double bytes);
 
-// That `times` over; the share 0 … 1 of it; both after one another (of the slower one's link).
+// times: `one`, repeated; a fraction gives that share of it. together: a, then b; the sum takes the link of the slower
+// one, and the time on another link counts as latency.
 Communication times(Communication one, double times);
 Communication together(const Communication& a, const Communication& b);
 

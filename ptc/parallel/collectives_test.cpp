@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ptc/plan/catalogue.h"
+#include "ptc/cluster/catalogue.h"
 
 namespace scalai::parallel {
 namespace {
@@ -81,8 +81,8 @@ TEST(Collectives, TensorParallelismOverHostsIsNotPricedAsNvlink) {
   collection::ParallelConfig config;
   config.tp = 4;
   config.dp = 3;
-  plan::Host host;
-  host.gpu = *plan::find_gpu_kind("a100-80g");
+  cluster::Host host;
+  host.gpu = *cluster::find_gpu_kind("a100-80g");
   host.gpu_link_bytes_per_s = 300e9;
   host.nic_bytes_per_s = 25e9;
   const auto seconds = [&](int gpus) {
@@ -190,7 +190,7 @@ TEST(Collectives, SumsAndMultiples) {
 
 TEST(Collectives, LinksAreThoseOfTheHardware) {
   Hardware hardware;
-  hardware.stages = {{.gpu = *plan::find_gpu_kind("h100-80g")}};
+  hardware.stages = {{.gpu = *cluster::find_gpu_kind("h100-80g")}};
   hardware.link_bytes_per_s = 450e9;
   hardware.nic_bytes_per_s = 50e9;
   hardware.fabric_share = 0.5;

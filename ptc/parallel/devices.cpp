@@ -14,14 +14,14 @@ namespace {
 
 // Devices of a host that are as fast as each other.
 struct HostDevices {
-  const plan::Host* host = nullptr;
+  const cluster::Host* host = nullptr;
   double share = 1;   // of nominal speed
   bool whole = true;  // the host has no others here
   std::vector<DeviceId> devices;
 };
 
 // In the order in which hosts come first.
-std::vector<HostDevices> by_host(const std::vector<DeviceId>& devices, const plan::Cluster& cluster,
+std::vector<HostDevices> by_host(const std::vector<DeviceId>& devices, const cluster::Cluster& cluster,
                                  const Speeds& speed = {}) {
   std::vector<HostDevices> hosts;
   std::map<std::pair<HostId, double>, size_t> place;
@@ -41,7 +41,7 @@ std::vector<HostDevices> by_host(const std::vector<DeviceId>& devices, const pla
   return hosts;
 }
 
-std::vector<HostDevices> by_speed(const std::vector<DeviceId>& devices, const plan::Cluster& cluster, Math math,
+std::vector<HostDevices> by_speed(const std::vector<DeviceId>& devices, const cluster::Cluster& cluster, Math math,
                                   const Speeds& speed) {
   std::vector<HostDevices> hosts = by_host(devices, cluster, speed);
   std::stable_sort(hosts.begin(), hosts.end(), [math](const HostDevices& a, const HostDevices& b) {
@@ -65,11 +65,11 @@ std::vector<DeviceId> whole_groups(const std::vector<HostDevices>& hosts, int tp
 
 }  // namespace
 
-double matrix_rate(const plan::GpuKind& gpu, Math math) {
+double matrix_rate(const cluster::GpuKind& gpu, Math math) {
   return peak_flops(gpu, math) * efficiency_of(gpu, math).matrix;
 }
 
-std::vector<DeviceId> fastest_first(const std::vector<DeviceId>& devices, const plan::Cluster& cluster, Math math,
+std::vector<DeviceId> fastest_first(const std::vector<DeviceId>& devices, const cluster::Cluster& cluster, Math math,
                                     const Speeds& speed) {
   const bool slow = std::any_of(devices.begin(), devices.end(), [&](DeviceId d) { return speed.count(d) != 0; });
   // Nothing to sort where all are alike: then they need not even be neighbours in their hosts.
@@ -81,8 +81,17 @@ std::vector<DeviceId> fastest_first(const std::vector<DeviceId>& devices, const 
   return sorted;
 }
 
+std::vector<DeviceId> devices_to_use(const std::vector<DeviceId>& free, int gpus, bool named,
+                                     const cluster::Cluster& cluster, Math math, const Speeds& speed) {
+  std::vector<DeviceId> first = fastest_first(free, cluster, math, speed);
+  first.resize(std::min(first.size(), static_cast<size_t>(std::max(0, gpus))));
+  if (named) return first;
+  std::sort(first.begin(), first.end());  // hosts fill up in rank order
+  return fastest_first(first, cluster, math, speed);
+}
+
 std::vector<DeviceId> devices_for(const collection::ParallelConfig& config, const std::vector<DeviceId>& usable,
-                                  const plan::Cluster& cluster, Math math, const Speeds& speed) {
+                                  const cluster::Cluster& cluster, Math math, const Speeds& speed) {
   const auto ranks = static_cast<size_t>(config.world());
   SCALAI_CHECK(usable.size() >= ranks, fmt::format("{} devices for {} ranks", usable.size(), ranks));
   std::vector<DeviceId> taken = whole_groups(by_speed(usable, cluster, math, speed), config.tp);
@@ -92,12 +101,12 @@ std::vector<DeviceId> devices_for(const collection::ParallelConfig& config, cons
   return taken;
 }
 
-std::vector<plan::Host> kinds_of_hosts(const std::vector<DeviceId>& devices, const plan::Cluster& cluster) {
-  std::vector<plan::Host> kinds;
-  const auto price = [](const plan::Host& host) { return host.price_per_hour / std::max(1, host.gpus); };
+std::vector<cluster::Host> kinds_of_hosts(const std::vector<DeviceId>& devices, const cluster::Cluster& cluster) {
+  std::vector<cluster::Host> kinds;
+  const auto price = [](const cluster::Host& host) { return host.price_per_hour / std::max(1, host.gpus); };
   for (const HostDevices& entry : by_host(devices, cluster)) {
-    const plan::Host& host = *entry.host;
-    const bool known = std::any_of(kinds.begin(), kinds.end(), [&](const plan::Host& one) {
+    const cluster::Host& host = *entry.host;
+    const bool known = std::any_of(kinds.begin(), kinds.end(), [&](const cluster::Host& one) {
       return one.gpu == host.gpu && price(one) == price(host);
     });
     if (!known) kinds.push_back(host);

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "ptc/model/catalogue.h"
-#include "ptc/parallel/step_test_support.h"
 #include "ptc/parallel/step_time.h"
+#include "ptc/parallel/testing/step.h"
 
 namespace scalai::parallel {
 namespace flops_test {

@@ -16,7 +16,7 @@ namespace {
 using collection::ParallelConfig;
 
 // Kinds whose own shares the catalogue does not have are taken to be as those of their generation that were measured
-// (README.md): with FP8 as H100, else as A100.
+// (docs/parallelizer.md): with FP8 as H100, else as A100.
 constexpr double kMatrix = 0.76, kMatrixOfFp8Kinds = 0.57, kMatrixFp8 = 0.52;
 constexpr double kMemory = 0.8, kLink = 0.78, kLinkOfFp8Kinds = 0.822, kNetwork = 0.9;
 constexpr double kVectorPart = 16;  // of the 16-bit matrix peak, where the vector peak is unknown
@@ -173,7 +173,7 @@ class SlowestOf {
  public:
   explicit SlowestOf(Math math) : math_(math) {}
 
-  void add(const plan::GpuKind& gpu, double speed) {
+  void add(const cluster::GpuKind& gpu, double speed) {
     const Efficiency efficiency = efficiency_of(gpu, math_);
     const double rate = peak_flops(gpu, math_) * efficiency.matrix * speed;
     const double memory = gpu.memory_bandwidth_bytes_per_s * efficiency.memory * speed;
@@ -197,7 +197,7 @@ class SlowestOf {
   StageGpu slowest_;
 };
 
-void count_gpus(const plan::GpuKind& gpu, int ranks, std::vector<GpuCount>& counts) {
+void count_gpus(const cluster::GpuKind& gpu, int ranks, std::vector<GpuCount>& counts) {
   for (GpuCount& known : counts) {
     if (known.gpu != gpu) continue;
     known.count += ranks;
@@ -206,7 +206,7 @@ void count_gpus(const plan::GpuKind& gpu, int ranks, std::vector<GpuCount>& coun
   counts.push_back({gpu, ranks});
 }
 
-void add_host(const plan::Host& host, Hardware& hardware) {
+void add_host(const cluster::Host& host, Hardware& hardware) {
   const double cards = host.nics * host.nic_bytes_per_s;
   hardware.link_bytes_per_s = least(hardware.link_bytes_per_s, host.gpu_link_bytes_per_s);
   hardware.nic_bytes_per_s = least(hardware.nic_bytes_per_s, cards / std::max(1, host.gpus));
@@ -215,18 +215,18 @@ void add_host(const plan::Host& host, Hardware& hardware) {
 }
 
 // What is left of the cards of these hosts when all of them send at once.
-double fabric_share_of(const plan::Cluster& cluster, const std::vector<int>& hosts) {
+double fabric_share_of(const cluster::Cluster& cluster, const std::vector<int>& hosts) {
   if (hosts.size() < 2) return 1;
   double cards = 0;
   for (const int h : hosts) {
-    const plan::Host& host = cluster.hosts[static_cast<size_t>(h)];
+    const cluster::Host& host = cluster.hosts[static_cast<size_t>(h)];
     cards += host.nics * host.nic_bytes_per_s;
   }
-  if (cluster.fabric == plan::FabricKind::kStar) {
+  if (cluster.fabric == cluster::FabricKind::kStar) {
     return cluster.backbone_bytes_per_s > 0 && cards > 0 ? std::min(1.0, cluster.backbone_bytes_per_s / cards) : 1;
   }
   // On rails a GPU's traffic stays on its own rail.
-  if (cluster.fabric == plan::FabricKind::kRail) return 1;
+  if (cluster.fabric == cluster::FabricKind::kRail) return 1;
   const int first = cluster.rack_of(HostId(hosts.front()));
   const bool one_leaf =
       std::all_of(hosts.begin(), hosts.end(), [&](int host) { return cluster.rack_of(HostId(host)) == first; });
@@ -235,7 +235,7 @@ double fabric_share_of(const plan::Cluster& cluster, const std::vector<int>& hos
 
 }  // namespace
 
-Efficiency efficiency_of(const plan::GpuKind& gpu, Math math) {
+Efficiency efficiency_of(const cluster::GpuKind& gpu, Math math) {
   const auto or_typical = [](double given, double typical) { return given > 0 ? given : typical; };
   const bool fp8 = gpu.peak_flops_fp8 > 0;
   Efficiency found{.matrix = or_typical(gpu.matrix_efficiency, fp8 ? kMatrixOfFp8Kinds : kMatrix),
@@ -246,7 +246,7 @@ Efficiency efficiency_of(const plan::GpuKind& gpu, Math math) {
   return found;
 }
 
-double peak_flops(const plan::GpuKind& gpu, Math math) {
+double peak_flops(const cluster::GpuKind& gpu, Math math) {
   const double vector = gpu.peak_flops_fp32 > 0 ? gpu.peak_flops_fp32 : gpu.peak_flops / kVectorPart;
   switch (math) {
     case Math::kF32: return vector;
@@ -268,7 +268,7 @@ double peak_flops(const Hardware& hardware, const ParallelConfig& config, Math m
   return peak * config.world() / config.pp;
 }
 
-Hardware uniform_hardware(const plan::Host& host, const ParallelConfig& config) {
+Hardware uniform_hardware(const cluster::Host& host, const ParallelConfig& config) {
   SCALAI_CHECK(host.gpus > 0, "a host without GPUs");
   Hardware hardware;
   hardware.stages.resize(1);
@@ -287,7 +287,7 @@ Hardware uniform_hardware(const plan::Host& host, const ParallelConfig& config) 
   return hardware;
 }
 
-Hardware hardware_of(const plan::Cluster& cluster, const ParallelConfig& config, std::span<const DeviceId> devices,
+Hardware hardware_of(const cluster::Cluster& cluster, const ParallelConfig& config, std::span<const DeviceId> devices,
                      const std::map<DeviceId, double>& speed, Math math) {
   SCALAI_CHECK(static_cast<int>(devices.size()) == config.world(),
                fmt::format("{} devices for {} ranks", devices.size(), config.world()));
@@ -299,7 +299,7 @@ Hardware hardware_of(const plan::Cluster& cluster, const ParallelConfig& config,
   double price = 0;
   for (int rank = 0; rank < config.world(); ++rank) {
     const int h = static_cast<int>(host_of(rank));
-    const plan::Host& host = cluster.hosts[static_cast<size_t>(h)];
+    const cluster::Host& host = cluster.hosts[static_cast<size_t>(h)];
     ++hosts[h];
     price += host.price_per_hour / host.gpus;
     const auto found = speed.find(devices[static_cast<size_t>(rank)]);
@@ -310,7 +310,7 @@ Hardware hardware_of(const plan::Cluster& cluster, const ParallelConfig& config,
   hardware.price_per_gpu_hour = price / config.world();
   std::vector<int> used;
   for (const auto& [h, ranks] : hosts) {
-    const plan::Host& host = cluster.hosts[static_cast<size_t>(h)];
+    const cluster::Host& host = cluster.hosts[static_cast<size_t>(h)];
     used.push_back(h);
     add_host(host, hardware);
     count_gpus(host.gpu, ranks, hardware.gpus);

@@ -1,65 +1,75 @@
 #pragma once
-// The machine as a configuration sees it: which GPU each pipeline stage runs on, how the ranks of each parallel group
-// lie in hosts, and what a rank gets of the links. Derived from a host kind alone (`uniform_hardware`, for searches) or
-// from real devices of a cluster (`hardware_of`), slow ones and uneven hosts included.
+// The machine of one configuration: the GPU of each pipeline stage, the spread of each parallel group over hosts, and a
+// rank's share of the links. Made from a host kind (`uniform_hardware`, for searches) or from real devices of a cluster
+// (`hardware_of`), with slow devices and uneven hosts. Plain values and pure functions; any thread may call them.
 
 #include <map>
 #include <span>
 #include <vector>
 
+#include "ptc/cluster/cluster.h"
 #include "ptc/collection/layout_name.h"
 #include "ptc/parallel/training.h"
-#include "ptc/plan/cluster.h"
 
 namespace scalai::parallel {
 
-// The ranks of a communicator, of several alike the worst: a step waits for all of them, and where one crosses hosts it
-// does not help that another does not.
+// The ranks of a communicator. Several groups of one axis are merged into their worst case, because a step waits for
+// all of them: if one group crosses hosts, all count as crossing.
 struct Group {
   int ranks = 1;
-  int per_host = 1;  // that share a host. Of groups that are not in one host: the fewest on any of theirs, whose cards
-                     // every ring goes through
-  int over_hosts = 0;  // the most hosts that one of them is in; 0 = as few as per_host allows
+  // Ranks of the group on one host. If groups cross hosts: the fewest on any of their hosts, because every ring passes
+  // that host's NICs.
+  int per_host = 1;
+  int over_hosts = 0;  // the most hosts of any one group; 0 = as few as per_host allows
   int hosts() const { return over_hosts > 0 ? over_hosts : (ranks + per_host - 1) / per_host; }
 };
 
-// The GPU of a pipeline stage whose matrix products are the slowest.
+// The GPU with the slowest matrix products in a pipeline stage.
 struct StageGpu {
-  plan::GpuKind gpu;
-  double speed = 1;  // of nominal (degraded devices)
+  cluster::GpuKind gpu;
+  double speed = 1;  // share of nominal; below 1 for degraded devices
+  // Lowest memory rate in the stage, efficiency and speed included, if another GPU of the stage has it. 0 = this GPU
+  // has the lowest.
   // What the slowest memory of the stage reaches, where that is another GPU's: efficiency and speed counted. 0 = this
   // GPU's is the slowest.
   double memory_bytes_per_s = 0;
   friend bool operator==(const StageGpu&, const StageGpu&) = default;
 };
 
-// The way of the messages between a stage and the next, of the last one's to the first (interleaved).
+// Path of the messages from a stage to the next one; for the last stage, to the first (interleaved pipelines).
 struct Hop {
-  bool crosses_hosts = false;  // those of some ranks do
+  bool crosses_hosts = false;  // true if the messages of any rank leave their host
+  // Rate of a rank that leaves its host, per direction: the rate of its NIC / the ranks of the stage that send through
+  // it, at most the rate of its PCIe link; 0 = unlimited.
   // Of a rank, per direction, where it leaves its host: its card's rate shared by the ranks of the stage that send
   // through it, PCIe counted; 0 = unlimited.
   double bytes_per_s = 0;
 };
 
 struct GpuCount {
-  plan::GpuKind gpu;
+  cluster::GpuKind gpu;
   int count = 0;
 };
 
 struct Hardware {
-  std::vector<StageGpu> stages;  // one = all alike, else one a pipeline stage
-  std::vector<GpuCount> gpus;    // all that work; empty = those of `stages`, as many of each
+  std::vector<StageGpu> stages;  // one entry if all stages are equal, else one for each pipeline stage; never empty
+  std::vector<GpuCount> gpus;    // all GPUs at work; empty = the GPUs of `stages`, the same number of each
   int gpus_per_host = 1;
   double link_bytes_per_s = 0;      // GPU to GPU in a host, per direction; 0 = unlimited
-  double nic_bytes_per_s = 0;       // a GPU's share of its host's cards, per direction; 0 = unlimited
-  double host_nic_bytes_per_s = 0;  // all cards of a host; 0 = unlimited
-  double fabric_share = 1;  // of the cards, when all hosts send at once: oversubscription or a backbone; 0 < share <= 1
-  double price_per_gpu_hour = 0;  // US dollars; 0 = unknown
+  double nic_bytes_per_s = 0;       // share of a GPU in its host's NICs, per direction; 0 = unlimited
+  double host_nic_bytes_per_s = 0;  // all NICs of a host; 0 = unlimited
+  // Share of the NIC rates left when all hosts send at once: oversubscription or a backbone; 0 < share <= 1.
+  double fabric_share = 1;
+  double price_per_gpu_hour = 0;  // US dollars, mean over the GPUs; 0 = unknown
+
+  // Communicators. dp and edp are the groups that sum gradients (dp includes cp: dp·cp). dp is for dense parameters,
+  // edp for experts.
 
   // Communicators. dp and edp are those that gradients are summed over (cp included: dp·cp); dense without experts.
   Group tp, cp, dp, ep, etp, edp;
-  bool pipeline_crosses_hosts = false;  // some neighbouring stages are on different hosts
-  std::vector<Hop> hops;  // one = all alike, else one a stage; empty = by pipeline_crosses_hosts and nic_bytes_per_s
+  bool pipeline_crosses_hosts = false;  // true if any two neighbouring stages of a pipeline are on different hosts
+  // One entry if all hops are equal, else one for each stage; empty = pipeline_crosses_hosts and nic_bytes_per_s.
+  std::vector<Hop> hops;
 
   const StageGpu& stage(int index) const {
     return stages.size() == 1 ? stages.front() : stages.at(static_cast<size_t>(index));
@@ -70,22 +80,27 @@ struct Hardware {
   }
 };
 
-// Shares of peaks that large kernels and collectives reach where the GPU kind does not say (ptc/parallel/README.md).
+// Shares of the peak rates that large kernels and collectives reach, 0 … 1.
 struct Efficiency {
   double matrix = 0, memory = 0, link = 0, network = 0;
 };
-Efficiency efficiency_of(const plan::GpuKind& gpu, Math math);
-// Peak of matrix products: FP8 of a GPU without it is its 16-bit peak, TF32 without it the vector peak.
-double peak_flops(const plan::GpuKind& gpu, Math math);
+// The shares of the catalogue; a typical share of its generation where the GPU kind gives none
+// (docs/parallelizer.md).
+Efficiency efficiency_of(const cluster::GpuKind& gpu, Math math);
+// Peak of matrix products, FLOP/s. FP8 on a GPU without it: the 16-bit peak. TF32 on a GPU without it: the vector peak,
+// which is 1/16 of the 16-bit peak if unknown.
+double peak_flops(const cluster::GpuKind& gpu, Math math);
+// Sum over all GPUs of the configuration, at nominal speed.
 // Of all GPUs together, at nominal speed.
 double peak_flops(const Hardware& hardware, const collection::ParallelConfig& config, Math math);
 
-// Ranks in the layout's order over hosts of this kind, filled one after the other.
-Hardware uniform_hardware(const plan::Host& host, const collection::ParallelConfig& config);
+// Ranks in the layout's order on hosts of one kind, one host after the other. CHECK: host.gpus >= 1.
+Hardware uniform_hardware(const cluster::Host& host, const collection::ParallelConfig& config);
 
-// Ranks on these devices, in rank order. `speed`: share of nominal of degraded devices. `math`: what products compute
-// in, which decides what the slowest GPU of a stage is. CHECK: as many devices as ranks.
-Hardware hardware_of(const plan::Cluster& cluster, const collection::ParallelConfig& config,
+// Ranks on these devices of `cluster`, in rank order. `speed`: share of nominal speed of degraded devices. `math`: type
+// of the matrix products; it decides the slowest GPU of a stage. The arguments are used during the call only.
+// CHECK: as many devices as ranks.
+Hardware hardware_of(const cluster::Cluster& cluster, const collection::ParallelConfig& config,
                      std::span<const DeviceId> devices, const std::map<DeviceId, double>& speed = {},
                      Math math = Math::kBF16);
 

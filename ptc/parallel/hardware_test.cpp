@@ -7,9 +7,9 @@
 #include <random>
 #include <set>
 
+#include "ptc/cluster/catalogue.h"
 #include "ptc/collection/megatron.h"
 #include "ptc/parallel/kernels.h"
-#include "ptc/plan/catalogue.h"
 
 namespace scalai::parallel {
 namespace {
@@ -17,10 +17,10 @@ namespace {
 using collection::Mesh;
 using collection::ParallelConfig;
 
-plan::Host host_of(int gpus, const std::string& kind = "a100-80g") {
-  plan::Host host;
+cluster::Host host_of(int gpus, const std::string& kind = "a100-80g") {
+  cluster::Host host;
   host.gpus = gpus;
-  host.gpu = *plan::find_gpu_kind(kind);
+  host.gpu = *cluster::find_gpu_kind(kind);
   host.gpu_link_bytes_per_s = host.gpu.link_bytes_per_s;
   host.nics = gpus;
   host.nic_bytes_per_s = 25e9;
@@ -28,8 +28,8 @@ plan::Host host_of(int gpus, const std::string& kind = "a100-80g") {
   return host;
 }
 
-plan::Cluster cluster_of(int hosts, int gpus) {
-  plan::Cluster cluster;
+cluster::Cluster cluster_of(int hosts, int gpus) {
+  cluster::Cluster cluster;
   for (int h = 0; h < hosts; ++h) {
     cluster.hosts.push_back(host_of(gpus));
     cluster.hosts.back().first_device = h * gpus;
@@ -142,7 +142,7 @@ TEST(Hardware, AGroupThatStraddlesHostsSpeaksForThoseThatDoNot) {
 }
 
 TEST(Hardware, LinksArePerGpu) {
-  plan::Host host = host_of(8);
+  cluster::Host host = host_of(8);
   host.nics = 4;
   ParallelConfig config;
   config.dp = 16;
@@ -158,7 +158,7 @@ TEST(Hardware, LinksArePerGpu) {
 }
 
 TEST(Hardware, TheSlowestDeviceOfAStageIsItsPace) {
-  plan::Cluster cluster = cluster_of(2, 4);
+  cluster::Cluster cluster = cluster_of(2, 4);
   ParallelConfig config;
   config.dp = 4;
   config.pp = 2;
@@ -170,7 +170,7 @@ TEST(Hardware, TheSlowestDeviceOfAStageIsItsPace) {
   EXPECT_DOUBLE_EQ(degraded.stage(0).speed, 1);
   EXPECT_DOUBLE_EQ(degraded.stage(1).speed, 0.5);
 
-  cluster.hosts[0].gpu = *plan::find_gpu_kind("v100-32g");
+  cluster.hosts[0].gpu = *cluster::find_gpu_kind("v100-32g");
   const Hardware mixed = hardware_of(cluster, config, devices);
   ASSERT_EQ(mixed.stages.size(), 2u);
   EXPECT_EQ(mixed.stage(0).gpu.name, "v100-32g");
@@ -183,8 +183,8 @@ TEST(Hardware, TheSlowestDeviceOfAStageIsItsPace) {
 // An L40S is slower than an A100 in 16 bits, though its peak is higher; in FP8, which only it has, it is faster. Its
 // memory is slower whatever the math.
 TEST(Hardware, TheSlowestOfAStageIsThatOfTheMathAndItsMemoryMayBeAnothers) {
-  plan::Cluster cluster = cluster_of(2, 4);
-  cluster.hosts[1].gpu = *plan::find_gpu_kind("l40s-48g");
+  cluster::Cluster cluster = cluster_of(2, 4);
+  cluster.hosts[1].gpu = *cluster::find_gpu_kind("l40s-48g");
   ParallelConfig config;
   config.dp = 8;
   for (const std::vector<int>& order : {std::vector{0, 1, 2, 3, 4, 5, 6, 7}, std::vector{7, 6, 5, 4, 3, 2, 1, 0}}) {
@@ -204,14 +204,14 @@ TEST(Hardware, TheSlowestOfAStageIsThatOfTheMathAndItsMemoryMayBeAnothers) {
 }
 
 TEST(Hardware, ThePeakIsThatOfAllGpusNotOfTheSlowest) {
-  plan::Cluster cluster = cluster_of(2, 4);
+  cluster::Cluster cluster = cluster_of(2, 4);
   ParallelConfig config;
   config.dp = 4;
   config.pp = 2;
   config.order = {"tp", "cp", "pp", "dp"};  // both stages on both hosts
   const std::vector<DeviceId> devices = first_devices(8);
   EXPECT_DOUBLE_EQ(peak_flops(hardware_of(cluster, config, devices), config, Math::kBF16), 8 * 312e12);
-  cluster.hosts[1].gpu = *plan::find_gpu_kind("h100-80g");
+  cluster.hosts[1].gpu = *cluster::find_gpu_kind("h100-80g");
   const Hardware mixed = hardware_of(cluster, config, devices, {{DeviceId(0), 0.5}});
   EXPECT_EQ(mixed.stages.size(), 2u);
   EXPECT_DOUBLE_EQ(peak_flops(mixed, config, Math::kBF16), 4 * 312e12 + 4 * 989.5e12);
@@ -223,7 +223,7 @@ TEST(Hardware, ThePeakIsThatOfAllGpusNotOfTheSlowest) {
 }
 
 TEST(Hardware, TheFabricGivesHostsThatAllSendLessThanTheirCards) {
-  plan::Cluster cluster = cluster_of(4, 2);
+  cluster::Cluster cluster = cluster_of(4, 2);
   ParallelConfig config;
   config.dp = 8;
   cluster.backbone_bytes_per_s = 50e9;  // of 4 · 50
@@ -231,7 +231,7 @@ TEST(Hardware, TheFabricGivesHostsThatAllSendLessThanTheirCards) {
   config.dp = 2;  // one host sends nothing
   EXPECT_DOUBLE_EQ(hardware_of(cluster, config, first_devices(2)).fabric_share, 1);
 
-  cluster.fabric = plan::FabricKind::kLeafSpine;
+  cluster.fabric = cluster::FabricKind::kLeafSpine;
   cluster.leaf_hosts = 2;
   cluster.oversubscription = 4;
   config.dp = 8;
@@ -241,19 +241,19 @@ TEST(Hardware, TheFabricGivesHostsThatAllSendLessThanTheirCards) {
 }
 
 TEST(Hardware, PeaksFallBackOnWhatTheGpuHas) {
-  const plan::GpuKind a100 = *plan::find_gpu_kind("a100-80g"), h100 = *plan::find_gpu_kind("h100-80g");
+  const cluster::GpuKind a100 = *cluster::find_gpu_kind("a100-80g"), h100 = *cluster::find_gpu_kind("h100-80g");
   EXPECT_DOUBLE_EQ(peak_flops(a100, Math::kBF16), 312e12);
   EXPECT_DOUBLE_EQ(peak_flops(a100, Math::kFP8), 312e12);
   EXPECT_DOUBLE_EQ(peak_flops(h100, Math::kFP8), 1979e12);
   EXPECT_DOUBLE_EQ(peak_flops(a100, Math::kTF32), 156e12);
-  plan::GpuKind unknown;
+  cluster::GpuKind unknown;
   unknown.peak_flops = 160;
   EXPECT_DOUBLE_EQ(peak_flops(unknown, Math::kTF32), 10);
   EXPECT_DOUBLE_EQ(peak_flops(unknown, Math::kF32), 10);
 }
 
 TEST(Hardware, SharesOfAKindComeBeforeTypicalOnes) {
-  plan::GpuKind gpu;
+  cluster::GpuKind gpu;
   gpu.peak_flops = 1;
   const Efficiency typical = efficiency_of(gpu, Math::kBF16);
   EXPECT_GT(typical.matrix, 0.5);
@@ -271,9 +271,9 @@ TEST(Hardware, SharesOfAKindComeBeforeTypicalOnes) {
   EXPECT_DOUBLE_EQ(given.memory, 0.6);
   EXPECT_DOUBLE_EQ(given.link, 0.5);
   EXPECT_DOUBLE_EQ(given.network, 0.45);
-  for (const std::string& name : plan::gpu_kind_names()) {
+  for (const std::string& name : cluster::gpu_kind_names()) {
     for (const Math math : {Math::kBF16, Math::kFP8, Math::kTF32}) {
-      const Efficiency share = efficiency_of(*plan::find_gpu_kind(name), math);
+      const Efficiency share = efficiency_of(*cluster::find_gpu_kind(name), math);
       for (const double one : {share.matrix, share.memory, share.link, share.network}) {
         EXPECT_GT(one, 0) << name;
         EXPECT_LE(one, 1) << name;

@@ -19,7 +19,7 @@ struct Tile {
 constexpr std::array<Tile, 4> kTiles = {{{256, 128, 1}, {128, 256, 1}, {128, 128, 0.92}, {128, 64, 0.75}}};
 constexpr double kTileOverhead = 64;  // steps of k
 
-// Of the rate of large products: fused attention, forward and backward (README.md).
+// Of the rate of large products: fused attention, forward and backward (docs/parallelizer.md).
 constexpr double kFlashForward = 0.72, kFlashBackward = 0.6;
 
 }  // namespace

@@ -1,15 +1,15 @@
 #pragma once
-// How long one kernel takes on one GPU: a roofline of compute and memory for each, with what tiles, waves and launches
-// cost.
+// Time of one kernel on one GPU: a roofline of compute and memory, with the costs of tiles, waves and launches. Pure
+// functions and one accumulator; any thread may call them, a KernelTime is used by one thread at a time.
 //
-//   matrix product    the longer of operands' and result's bytes / bandwidth, and
+//   matrix product    the longer of (bytes of operands and result) / bandwidth, and
 //     m × n × k       waves · tile_m · tile_n · 2(k + 64) / (peak · efficiency / multiprocessors):
-//     output tiles are shared out over the multiprocessors; the last wave may be partly empty, edges are padded, and
-//     starting and storing a tile costs as much as 64 steps of k. The best of a few tile shapes is taken, the smaller
-//     ones being slower in their inner loop.
+//     The multiprocessors share the output tiles. The last wave may be partly empty, edges are padded, and the start
+//     and the store of a tile cost as much as 64 steps of k. The best of a few tile shapes counts; small tiles have a
+//     slower inner loop.
 //   memory-bound      bytes / (bandwidth · efficiency)
-//   flash attention   FLOPs (half of them when causal) over its own share of the peak (README.md, constants)
-// Each kernel then leaves a gap before the next, and takes at least the time to launch one.
+//   flash attention   FLOPs (half of them when causal) / its own share of the peak (docs/parallelizer.md)
+// Each kernel adds a gap before the next one and takes at least the time of a launch.
 
 #include <cstdint>
 
@@ -17,34 +17,37 @@
 
 namespace scalai::parallel {
 
-// What a GPU reaches: peaks times efficiencies times its speed.
+// Reached rates of a GPU: peaks × efficiencies × its speed.
 struct GpuRates {
   double product_flops = 0;    // large matrix products in the precision's math
-  double attention_flops = 0;  // the same in 16 bits (FP8 training keeps attention there), else as products
+  double attention_flops = 0;  // in FP8 training the 16-bit rate (attention stays in 16 bits), else product_flops
   double bytes_per_s = 0;
-  int multiprocessors = 0;  // 0 = unknown: no loss from a last wave that is not full
+  int multiprocessors = 0;  // 0 = unknown: a partly empty last wave then costs nothing
 };
+// CHECK: the rate of matrix products is above 0.
 GpuRates rates_of(const StageGpu& gpu, Math math);
 
-// count products of m × k by k × n, one after the other in one kernel (batched).
+// `count` products of m × k by k × n, one after the other in one (batched) kernel.
 struct Product {
   double m = 0, n = 0, k = 0;
   double count = 1;
-  double element_bytes = 2;  // of operands
-  double result_bytes = 2;   // of an element of the result, read and written: 8 where it is added to fp32 gradients
+  double element_bytes = 2;  // of an element of the operands
+  // Of an element of the result, read and written: 8 if the product adds to fp32 gradients.
+  double result_bytes = 2;
   double flops() const { return 2 * m * n * k * count; }
 };
 
-// Sums up kernels that run one after the other.
+// Sum over kernels that run one after the other. Keeps a reference to `rates`, which must outlive it.
 class KernelTime {
  public:
   explicit KernelTime(const GpuRates& rates) : rates_(rates) {}
 
   void product(const Product& product);
-  // The products of attention without a fused kernel: 16 bits whatever the math.
+  // A product of unfused attention, at the rate of attention_flops.
   void attention_product(const Product& product);
-  // Fused attention: `flops` of its products (those it skips not counted), `bytes` that it reads and writes.
+  // Fused attention. `flops`: of its products, without those that the causal mask skips. `bytes`: read and written.
   void flash(double flops, double bytes, bool backward);
+  // A memory-bound kernel that reads and writes `bytes`. Nothing for 0 bytes.
   void memory(double bytes);
 
   double matrix_s() const { return matrix_s_; }
@@ -58,7 +61,7 @@ class KernelTime {
   double matrix_s_ = 0, memory_s_ = 0, launch_s_ = 0;
 };
 
-// Seconds of one matrix product alone, without its launch, at `flops_per_s` of large ones.
+// Seconds of one matrix product without its launch. `flops_per_s`: the rate of large products.
 double product_seconds(const GpuRates& rates, double flops_per_s, const Product& product);
 
 }  // namespace scalai::parallel

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ptc/plan/catalogue.h"
+#include "ptc/cluster/catalogue.h"
 
 namespace scalai::parallel {
 namespace {
@@ -110,7 +110,7 @@ TEST(Kernels, FusedAttentionIsFasterForwardAndBoundByMemoryWhereShort) {
 }
 
 TEST(Kernels, RatesAreSharesOfPeaks) {
-  const StageGpu half{.gpu = *plan::find_gpu_kind("h100-80g"), .speed = 0.5};
+  const StageGpu half{.gpu = *cluster::find_gpu_kind("h100-80g"), .speed = 0.5};
   const Efficiency bf16 = efficiency_of(half.gpu, Math::kBF16), fp8 = efficiency_of(half.gpu, Math::kFP8);
   const GpuRates rates = rates_of(half, Math::kFP8);
   EXPECT_DOUBLE_EQ(rates.product_flops, 0.5 * 1979e12 * fp8.matrix);

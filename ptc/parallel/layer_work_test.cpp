@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ptc/parallel/step_test_support.h"
+#include "ptc/parallel/testing/step.h"
 
 namespace scalai::parallel {
 namespace {

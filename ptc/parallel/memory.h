@@ -1,32 +1,33 @@
 #pragma once
-// How much memory each pipeline stage's GPUs need, term by term. Symbols: s sequence, b micro-batch, h hidden, a heads,
-// t, c, d the sizes of tp, cp and dp, A bytes of an activation (2 for 16 bits), V padded vocabulary.
+// Memory of each pipeline stage's GPUs, term by term. Pure functions; any thread may call them. Symbols: s sequence,
+// b micro-batch, h hidden, a heads; t, c, d the sizes of tp, cp and dp; A bytes of an activation (2 for 16 bits),
+// V padded vocabulary.
 //
-// State, by precision (training.h) and ZeRO stage: a stage's layers cut by tp (a key-value head is whole, so each rank
-// holds one where tp exceeds them), experts by etp and ep, the word embedding on the first stage and the head on the
-// last with their rows padded to a multiple of 128·tp. A tied head on another stage is a copy with gradient and
-// optimizer state of its own, as Megatron-LM keeps it. ZeRO divides by dp·cp, for experts by edp. 2BW keeps the
-// parameters once more (Narayanan et al., ICML'21).
+// State follows the precision (training.h) and the ZeRO stage. tp cuts the layers of a stage; a key-value head stays
+// whole, so each rank holds one if tp exceeds their number. etp and ep cut the experts. The word embedding is on the
+// first stage and the head on the last, with rows padded to a multiple of 128·tp. A tied head on another stage is a
+// copy with its own gradient and optimizer state, as in Megatron-LM. ZeRO divides by dp·cp, for experts by edp. 2BW
+// keeps a second copy of the parameters (Narayanan et al., ICML'21).
 //
-// Activations of a layer, a micro-batch (Korthikanti et al. 2022, equations 2 to 6), in bytes a token, of which a rank
-// has s·b/c. "divided" is what sequence parallelism divides by t, the rest tp divides anyway:
+// Activations of a layer and micro-batch (Korthikanti et al. 2022, equations 2 to 6), in bytes a token; a rank has
+// s·b/c tokens. Sequence parallelism divides the terms marked "divided" by t; tp divides the other terms in any case:
 //   divided    norm inputs 2Ah, inputs of the QKV and of the first MLP matrix 2Ah, two dropout masks 2h
-//   attention  queries, keys, values, what comes out: A(2q + 2k), q = a·head size, k = kv heads·head size
-//   MLP        what enters and leaves its non-linearity: 2A·ffn, 3A·ffn with SwiGLU
-//   core       softmax's output A·a·s, with dropout its output as well and a mask, (2A + 1)·a·s. Neither flash
-//              attention nor selective recomputation keeps it.
-// For GPT with A = 2 that is s·b·h·(10 + 24/t + 5as/(ht)), and s·b·h/t·(34 + 5as/h) with sequence parallelism.
-//   experts    of the k chosen ones, at capacity 1 and even load: input and output 2Ak·h·etp, MLP as above k times, of
-//              s·b/(c·t) tokens
-// Full recomputation keeps a layer's input, Ah, divided.
+//   attention  queries, keys, values and the result: A(2q + 2k), q = a·head size, k = kv heads·head size
+//   MLP        input and output of its non-linearity: 2A·ffn, 3A·ffn with SwiGLU
+//   core       softmax output A·a·s; with dropout also its output and a mask, (2A + 1)·a·s in all. Flash attention and
+//              selective recomputation keep none of it.
+// For GPT with A = 2 the sum is s·b·h·(10 + 24/t + 5as/(ht)), and s·b·h/t·(34 + 5as/h) with sequence parallelism.
+//   experts    for the k chosen ones, at capacity 1 and even load: input and output 2Ak·h·etp, MLP as above k times,
+//              for s·b/(c·t) tokens
+// Full recomputation keeps only the input of a layer, Ah, divided.
 //
-// In-flight micro-batches: schedule.h. Both ends (Korthikanti et al., 4.3): the embedding's dropout mask h, the final
-// norm's and the head's inputs 2Ah, all divided, and logits of one micro-batch, 4V/t for the fp32 ones plus AV/t for
-// their gradient in the precision of activations (GPipe keeps the fp32 ones of all micro-batches).
+// In-flight micro-batches: schedule.h. Both ends (Korthikanti et al., 4.3): the embedding's dropout mask h, the inputs
+// of the final norm and of the head 2Ah, all divided; logits of one micro-batch, 4V/t in fp32 plus AV/t for their
+// gradient in the precision of activations. GPipe keeps the fp32 logits of all micro-batches.
 //
-// Working memory: what is recomputed of one layer; with ZeRO-3 the whole parameters of what is at work and of what is
-// next: two layers, or a layer and the embedding before it or the head behind it. What else a layer's backward pass needs
-// for a moment is in the margin.
+// Working memory: the recomputed activations of one layer. With ZeRO-3 also the whole parameters of two layers (the
+// current and the next), or of a layer and the larger end of the model, if that is more. All other short-lived buffers
+// of a backward pass are in the margin.
 
 #include <cstdint>
 #include <string>
@@ -37,7 +38,7 @@
 
 namespace scalai::parallel {
 
-// Names of terms, in the order in which they are listed.
+// Names of the terms, in the order of the list.
 namespace memory_term {
 inline constexpr std::string_view kParameters = "parameters";
 inline constexpr std::string_view kGradients = "gradients";
@@ -54,53 +55,54 @@ inline constexpr std::string_view kGathered = "gathered parameters";
 struct MemoryTerm {
   std::string name;     // one of memory_term
   double bytes = 0;     // on one GPU
-  std::string formula;  // with its numbers: "12 layers · 10 micro-batches in flight · 60 MB a layer"
+  std::string formula;  // numbers included: "12 layers · 10 micro-batches in flight · 60 MB a layer"
 };
 
 struct StageMemory {
   int stage = 0;
-  std::vector<MemoryTerm> terms;              // those that are not 0
-  double bytes() const;                       // their sum
-  double bytes(std::string_view term) const;  // 0 where there is none of this name
+  std::vector<MemoryTerm> terms;              // only terms above 0
+  double bytes() const;                       // sum of the terms
+  double bytes(std::string_view term) const;  // the term of this name, 0 if absent
 };
 
 struct MemoryEstimate {
   std::vector<StageMemory> stages;  // pp of them
-  // Beside the worst stage's sum: what the allocator loses between blocks that come and go (kFragmentation of all but
-  // the state, which is allocated once) and what the framework takes: a CUDA context and libraries, NCCL's buffers.
+  // Added to the sum of the worst stage: losses of the allocator (kFragmentation of all memory but the state, which is
+  // allocated once), a CUDA context with libraries (kContextBytes) and NCCL's buffers (kCommunicatorBytes each).
   double margin_bytes = 0;
   std::string margin_formula;
-  const StageMemory& worst() const;  // the first of the largest
-  double bytes() const;              // of the worst stage, margin included
+  const StageMemory& worst() const;  // the largest stage, the first of equals; refers into `stages`
+  double bytes() const;              // the worst stage with the margin
 };
 
-// Share of the memory that comes and goes in a step. PyTorch's allocator wastes more where sizes vary (studies report
-// up to 43 %, arXiv 2507.16274); with fixed shapes and few long-lived blocks it is of this order.
+// Share of the memory that is allocated and freed in a step. PyTorch's allocator wastes more if sizes vary (studies
+// report up to 43 %, arXiv 2507.16274); 8 % is the order of magnitude for fixed shapes and few long-lived blocks.
 inline constexpr double kFragmentation = 0.08;
 // A CUDA context with loaded kernels and cuBLAS's workspace. Typical of A100 and H100; older GPUs take less.
 inline constexpr double kContextBytes = 640.0 * (1 << 20);
-// A communicator's channels: NCCL_BUFFSIZE is 4 MiB for each of some 16 to 24 channels, in both directions, and the
-// smaller buffers of LL and LL128 beside it.
+// Channels of one communicator: NCCL_BUFFSIZE is 4 MiB for each of some 16 to 24 channels, in both directions, plus the
+// smaller buffers of LL and LL128.
 inline constexpr double kCommunicatorBytes = 256.0 * (1 << 20);
 
-// Whether a rank keeps but its share of the gradients and scatters those of each micro-batch: with ZeRO-3, and with ZeRO-2
-// where there is no pipeline. Pipelines sum several micro-batches' before they are through, so with ZeRO-2 they keep them
-// whole until the step's end and it differs from ZeRO-1 in nothing (DeepSpeed forbids the two together).
+// True if a rank keeps only its share of the gradients and scatters them after each micro-batch: with ZeRO-3, and with
+// ZeRO-2 without a pipeline. A pipeline sums the gradients of several micro-batches at once, so with ZeRO-2 it keeps
+// them whole until the end of the step and equals ZeRO-1 (DeepSpeed forbids ZeRO-2 with a pipeline).
 bool shards_gradients(const collection::ParallelConfig& config);
 
-// CHECK: check_workload.
+// All terms of all stages, with formulas. CHECK: check_workload accepts the workload.
 MemoryEstimate memory_of(const Workload& workload);
 
-// bytes() of that without the texts: for searches.
+// memory_of(workload).bytes() without the texts, for searches. CHECK: check_workload accepts the workload.
 double memory_bytes(const Workload& workload);
 
-// Activation bytes of one transformer layer for one micro-batch on one rank.
+// Activation bytes of one transformer layer for one micro-batch on one rank; 0 for a convolutional model.
+// CHECK: check_workload accepts the workload.
 double layer_activation_bytes(const Workload& workload);
 
-// Elements of one rank's share of a pipeline stage, before ZeRO: what dp·cp shares out, and what edp does.
+// Parameters of one rank of a pipeline stage before ZeRO. ZeRO divides `dense` by dp·cp and `experts` by edp.
 struct StageElements {
   double dense = 0, experts = 0;
-  double layers = 0;  // of these, of the stage's layers; the rest is of both ends
+  double layers = 0;  // part of dense + experts in the stage's layers; the rest belongs to the ends of the model
 };
 StageElements stage_elements(const Workload& workload, int stage);
 

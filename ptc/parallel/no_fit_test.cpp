@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "ptc/parallel/search_test_support.h"
+#include "ptc/parallel/testing/search.h"
 
 namespace scalai::parallel {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/parallel/search.h"
-#include "ptc/parallel/search_test_support.h"
+#include "ptc/parallel/testing/search.h"
 
 namespace scalai::parallel {
 namespace {

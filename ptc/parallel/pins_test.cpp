@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "ptc/base/status.h"
-#include "ptc/parallel/search_test_support.h"
+#include "ptc/parallel/testing/search.h"
 
 namespace scalai::parallel {
 namespace {

@@ -9,13 +9,13 @@
 #include <random>
 
 #include "ptc/collection/megatron.h"
-#include "ptc/parallel/step_test_support.h"
+#include "ptc/parallel/testing/step.h"
 
 namespace scalai::parallel::internal {
 namespace {
 
-plan::Host host_of(int gpus, int nics) {
-  plan::Host host = test_host();
+cluster::Host host_of(int gpus, int nics) {
+  cluster::Host host = test_host();
   host.gpus = gpus;
   host.nics = nics;
   host.nic_bytes_per_s = 12e9;
@@ -23,7 +23,7 @@ plan::Host host_of(int gpus, int nics) {
 }
 
 // Slow and independent: one message after the other, by the mesh's coordinates, each asks how many others share its cards.
-Hop counted(const collection::ParallelConfig& config, const plan::Host& host, int stage) {
+Hop counted(const collection::ParallelConfig& config, const cluster::Host& host, int stage) {
   const collection::Mesh mesh = collection::dense_mesh(config);
   struct Message {
     int from, to;
@@ -65,10 +65,10 @@ TEST(PipelineHops, AreThoseThatCountingMessagesFinds) {
     config.dp = pick({1, 2, 3});
     config.pp = pick({2, 3, 4, 8});
     std::shuffle(config.order.begin(), config.order.end(), random);
-    const plan::Host host = host_of(pick({2, 4, 6, 8}), pick({1, 2}));
+    const cluster::Host host = host_of(pick({2, 4, 6, 8}), pick({1, 2}));
     SCOPED_TRACE(fmt::format("{} on hosts of {} GPUs, {} cards", collection::canonical(config), host.gpus, host.nics));
     const Hardware hardware = uniform_hardware(host, config);
-    plan::Cluster cluster;
+    cluster::Cluster cluster;
     for (int first = 0; first < config.world(); first += host.gpus) {
       cluster.hosts.push_back(host);
       cluster.hosts.back().first_device = first;
@@ -93,7 +93,7 @@ TEST(PipelineHops, AreThoseThatCountingMessagesFinds) {
 }
 
 TEST(PipelineHops, GpusShareTheirCardUpToTheirOwnLimit) {
-  plan::Host host = host_of(8, 2);
+  cluster::Host host = host_of(8, 2);
   EXPECT_EQ(port_of(host, 3, 3).card, 0);
   EXPECT_EQ(port_of(host, 3, 4).card, 1);
   EXPECT_EQ(port_of(host, 3, 4).host, 3);

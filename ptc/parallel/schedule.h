@@ -1,6 +1,7 @@
 #pragma once
-// Pipeline schedules: in which order a stage works on micro-batches, how long it idles, how much it keeps in flight.
-// With vpp > 1 a stage holds vpp chunks of layers, chunk c of stage s being the (c·pp + s)-th piece of the model.
+// Pipeline schedules: the order of micro-batches on a stage, its idle share, its micro-batches in flight. With vpp > 1
+// a stage holds vpp chunks of layers; chunk c of stage s is piece c·pp + s of the model. Pure functions; any thread may
+// call them. CHECK in all of them: pp, vpp, micro_batches >= 1 and 0 <= stage < pp.
 
 #include <vector>
 
@@ -22,19 +23,19 @@ struct Slot {
   friend bool operator==(const Slot&, const Slot&) = default;
 };
 
-// What stage `stage` does in a step, in order: each (chunk, micro-batch) once forward and once backward.
-// GPipe: all forward, then all backward. 1F1B: min(pp − stage, m) forward first, then alternately. Interleaved: Megatron's
-// order, micro-batches in groups of pp through each chunk (a rest that is not pp goes in a last, smaller group).
-// 2BW: 1F1B's order; its steps follow one another without a flush, n of them in the order of n · m micro-batches.
+// The slots of stage `stage` in a step, in order: each (chunk, micro-batch) once forward and once backward.
+// GPipe: all forward, then all backward. 1F1B: min(pp − stage, m) forward, then backward and forward alternate.
+// Interleaved: Megatron's order; groups of pp micro-batches pass each chunk; a rest below pp forms a smaller group.
+// 2BW: the order of 1F1B. Its steps follow one another without a flush: n steps have the order of n · m micro-batches.
 std::vector<Slot> slots_of(const PipelineShape& shape, int stage);
 
-// Idle time of a stage in a step over its working time, all stages alike, no communication:
+// Idle time of a stage in a step / its working time, with equal stages and no communication:
 // (pp − 1)/m for GPipe and 1F1B, (pp − 1)/(m·vpp) interleaved (Narayanan et al., SC'21, 2.2; pp divides m), 0 for 2BW.
 double bubble_fraction(const PipelineShape& shape);
 
-// The most micro-batches of which a stage keeps activations at once, in whole stages' worth (a chunk counts 1/vpp):
-// GPipe m; 1F1B and 2BW min(pp − stage, m); interleaved at stage 0 pp·(1 + (pp − 1)/(pp·vpp)), fewer on later ones.
-// Equals the largest number of slots in flight in slots_of.
+// Maximum number of micro-batches in flight, that is with kept activations on a stage. A chunk counts 1/vpp:
+// GPipe m; 1F1B and 2BW min(pp − stage, m); interleaved at stage 0 pp·(1 + (pp − 1)/(pp·vpp)), fewer on later stages.
+// Equals the maximum of forward minus backward slots in slots_of, / vpp.
 double in_flight(const PipelineShape& shape, int stage);
 
 }  // namespace scalai::parallel

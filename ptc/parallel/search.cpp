@@ -42,15 +42,15 @@ double weigh(Objective objective, const Rates& rates, int gpus, double computing
   return gpus * rates.power_w * (kComputing * computing_s + kCommunicating * communicating_s + kWaiting * waiting_s);
 }
 
-std::vector<plan::Host> kinds_of(const SearchSpace& space) {
-  return space.host_kinds.empty() ? std::vector<plan::Host>{space.host} : space.host_kinds;
+std::vector<cluster::Host> kinds_of(const SearchSpace& space) {
+  return space.host_kinds.empty() ? std::vector<cluster::Host>{space.host} : space.host_kinds;
 }
 
 // No configuration pays less for a GPU.
 Rates least_rates(const SearchSpace& space) {
   constexpr double kMost = std::numeric_limits<double>::max();
   Rates least{.price = kMost, .power_w = kMost};
-  for (const plan::Host& host : kinds_of(space)) {
+  for (const cluster::Host& host : kinds_of(space)) {
     least.price = std::min(least.price, host.price_per_hour / host.gpus);
     least.power_w = std::min(least.power_w, host.gpu.power_w);
   }
@@ -202,14 +202,14 @@ class Search {
 }  // namespace
 
 bool knows_price(const SearchSpace& space) {
-  const std::vector<plan::Host> kinds = kinds_of(space);
+  const std::vector<cluster::Host> kinds = kinds_of(space);
   return std::all_of(kinds.begin(), kinds.end(),
-                     [](const plan::Host& host) { return host.price_per_hour > 0 && host.gpus > 0; });
+                     [](const cluster::Host& host) { return host.price_per_hour > 0 && host.gpus > 0; });
 }
 
 bool knows_power(const SearchSpace& space) {
-  const std::vector<plan::Host> kinds = kinds_of(space);
-  return std::all_of(kinds.begin(), kinds.end(), [](const plan::Host& host) { return host.gpu.power_w > 0; });
+  const std::vector<cluster::Host> kinds = kinds_of(space);
+  return std::all_of(kinds.begin(), kinds.end(), [](const cluster::Host& host) { return host.gpu.power_w > 0; });
 }
 
 double score_of(const SearchSpace& space, const StepTime& time, int gpus, const Hardware& hardware) {

@@ -13,7 +13,7 @@
 #include "ptc/base/status.h"
 #include "ptc/parallel/devices.h"
 #include "ptc/parallel/internal/search_space.h"
-#include "ptc/parallel/search_test_support.h"
+#include "ptc/parallel/testing/search.h"
 
 namespace scalai::parallel {
 namespace {
@@ -202,12 +202,12 @@ TEST(Search, FindsWhatAPlainLoopFinds) {
 }
 
 // Hosts of two kinds with prices of their own; the fastest in one precision need not be so in another.
-plan::Cluster random_cluster(Dice& dice, int gpus) {
+cluster::Cluster random_cluster(Dice& dice, int gpus) {
   const std::vector<std::string> kinds = {"v100-16g", "a10g-24g", "a100-40g", "l40s-48g", "h100-80g"};
-  plan::Cluster cluster;
+  cluster::Cluster cluster;
   const std::vector<std::string> two = {dice.of(kinds), dice.of(kinds)};
   while (cluster.device_count() < gpus) {
-    plan::Host host = host_of(4, dice.of(two));
+    cluster::Host host = host_of(4, dice.of(two));
     host.first_device = static_cast<int>(cluster.hosts.size()) * 4;
     host.price_per_hour = dice.one_in(8) ? 0 : dice.to(40);
     cluster.hosts.push_back(host);
@@ -223,7 +223,7 @@ TEST(Search, FindsWhatAPlainLoopFindsOnGpusThatDiffer) {
     const ModelShape model = random_model(dice);
     SearchSpace space = random_space(dice);
     space.memory_bytes = 24 * kGiB;
-    const plan::Cluster cluster = random_cluster(dice, space.gpus);
+    const cluster::Cluster cluster = random_cluster(dice, space.gpus);
     std::vector<DeviceId> devices;
     for (int i = 0; i < space.gpus; ++i) devices.emplace_back(i);
     space.host_kinds = kinds_of_hosts(devices, cluster);

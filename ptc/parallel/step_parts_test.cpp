@@ -4,8 +4,8 @@
 #include "ptc/model/catalogue.h"
 #include "ptc/parallel/collectives.h"
 #include "ptc/parallel/layer_work.h"
-#include "ptc/parallel/step_test_support.h"
 #include "ptc/parallel/step_time.h"
+#include "ptc/parallel/testing/step.h"
 
 namespace scalai::parallel {
 namespace {
@@ -113,7 +113,7 @@ TEST(StepParts, PipelinesScatterGradientsOnceAStep) {
 TEST(StepParts, BothEndsAreGatheredAndScatteredToo) {
   Training training = test_training(1, 64);
   training.overlap_gradients = false;  // nothing hides anything
-  plan::Host host = test_host();
+  cluster::Host host = test_host();
   host.gpu_link_bytes_per_s = host.nic_bytes_per_s = 1e6;  // no latency counts
   for (const bool tied : {false, true}) {
     for (const int pp : {1, 2}) {
@@ -159,7 +159,7 @@ TEST(StepParts, EachHopHasItsOwnMessages) {
   collection::ParallelConfig config;
   config.tp = 4;
   config.pp = 4;
-  plan::Host host = test_host();
+  cluster::Host host = test_host();
   host.nics = 1;
   const StepParts parts = step_parts({model, config, test_training(4)}, uniform_hardware(host, config));
   const double network = efficiency_of(host.gpu, Math::kBF16).network;
@@ -182,7 +182,7 @@ TEST(StepParts, ParametersOnDemandAreGatheredTensorByTensorAndAgainToRecompute) 
   config.zero = 3;
   const StepParts none = parts_of(model, config, training);
   // Twelve tensors a layer and the tied embedding, each a ring of 64 ranks on 8 hosts in the Simple protocol.
-  plan::Host unlimited = test_host();
+  cluster::Host unlimited = test_host();
   unlimited.nic_bytes_per_s = unlimited.gpu_link_bytes_per_s = 0;
   const StepParts latency = step_parts({model, config, training}, uniform_hardware(unlimited, config));
   const double ring = 6e-6 + 8.4e-6 + 56 * 3.4e-6 + 7 * 14e-6;

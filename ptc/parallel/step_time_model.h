@@ -1,6 +1,7 @@
 #pragma once
-// Seconds per training step behind an interface: what the control loop asks when a scenario does not say.
-// Implementations: the closed form here, the simulated iteration in sim/.
+// Interface for the seconds per training step, used by the control loop if a scenario gives no step times.
+// Implementations: the closed form here, the simulated iteration in sim/. Const methods of AnalyticStepTime keep no
+// state; any thread may call them.
 
 #include <map>
 #include <span>
@@ -11,25 +12,25 @@
 
 namespace scalai::parallel {
 
-// One job that trains. Refers to its parts: for arguments only.
+// One training job. Holds references and a span: the referred objects must live until steps_s returns.
 struct StepInput {
   const ModelShape& model;
   const collection::ParallelConfig& config;
   const Training& training;
-  const plan::Cluster& cluster;
-  std::span<const DeviceId> devices;           // in rank order
-  const std::map<DeviceId, double>& speed;     // of degraded devices, share of nominal
-  const std::map<std::string, double>& links;  // of degraded links, share of nominal; 0 = down
+  const cluster::Cluster& cluster;
+  std::span<const DeviceId> devices;           // in rank order, as many as ranks
+  const std::map<DeviceId, double>& speed;     // degraded devices: share of nominal speed
+  const std::map<std::string, double>& links;  // degraded links: share of nominal rate; 0 = down
 };
 
 class StepTimeModel {
  public:
   virtual ~StepTimeModel() = default;
-  // Of each job while all of them train, in order. Deterministic.
+  // Step time of each job, in order, while all jobs train together. Deterministic.
   virtual std::vector<double> steps_s(std::span<const StepInput> together) const = 0;
 };
 
-// step_time() of each by itself: what others send does not count.
+// step_time() of each job alone; traffic of other jobs and `links` have no effect.
 class AnalyticStepTime : public StepTimeModel {
  public:
   std::vector<double> steps_s(std::span<const StepInput> together) const override;

@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "ptc/parallel/step_test_support.h"
+#include "ptc/parallel/testing/step.h"
 
 namespace scalai::parallel {
 namespace {
 
 TEST(StepTimeModel, EachJobIsPricedByItself) {
-  plan::Cluster cluster;
+  cluster::Cluster cluster;
   for (int h = 0; h < 2; ++h) {
     cluster.hosts.push_back(test_host());
     cluster.hosts.back().first_device = 8 * h;
@@ -38,7 +38,7 @@ TEST(StepTimeModel, EachJobIsPricedByItself) {
 
 // In FP8, which only an L40S has, an A100 is the slower one; in 16 bits it is the other way round.
 TEST(StepTimeModel, MixedStagesArePricedInTheJobsMathAndUtiliseAllTheirGpus) {
-  plan::Cluster cluster;
+  cluster::Cluster cluster;
   for (int h = 0; h < 2; ++h) {
     cluster.hosts.push_back(test_host(h == 0 ? "a100-80g" : "l40s-48g"));
     cluster.hosts.back().first_device = 8 * h;

@@ -7,7 +7,7 @@
 
 #include "ptc/model/catalogue.h"
 #include "ptc/parallel/schedule.h"
-#include "ptc/parallel/step_test_support.h"
+#include "ptc/parallel/testing/step.h"
 
 namespace scalai::parallel {
 namespace {
@@ -42,7 +42,7 @@ double sum(const StepTime& time) {
 }
 
 StepTime priced(const ModelShape& model, const collection::ParallelConfig& config, const Training& training,
-                const plan::Host& host = test_host()) {
+                const cluster::Host& host = test_host()) {
   return step_time({model, config, training}, uniform_hardware(host, config));
 }
 
@@ -188,7 +188,7 @@ TEST(StepTime, PartsOfRandomJobsAddUp) {
     training.flash_attention = pick({0, 1}) == 1;
     training.sequence_parallel = pick({0, 1}) == 1;
     if (config.vpp == 1) training.schedule = static_cast<Schedule>(pick({0, 1, 2}));
-    plan::Host host = test_host();
+    cluster::Host host = test_host();
     host.gpus = pick({2, 3, 4, 8});
     host.nics = pick({1, host.gpus});
     host.nic_bytes_per_s = pick({1, 25}) * 1e9;
@@ -233,16 +233,16 @@ TEST(StepTime, BetterMachinesAreNotSlower) {
   const Training training = test_training(1);
   const double before = priced(model, config, training).step_s;
   const auto with = [&](auto change) {
-    plan::Host host = test_host();
+    cluster::Host host = test_host();
     change(host);
     return priced(model, config, training, host).step_s;
   };
-  EXPECT_LT(with([](plan::Host& host) { host.nic_bytes_per_s *= 2; }), before);
-  EXPECT_LT(with([](plan::Host& host) { host.gpu_link_bytes_per_s *= 2; }), before);
-  EXPECT_LT(with([](plan::Host& host) { host.gpu.peak_flops *= 2; }), before);
-  EXPECT_LT(with([](plan::Host& host) { host.gpu.memory_bandwidth_bytes_per_s *= 2; }), before);
-  EXPECT_LT(with([](plan::Host& host) { host.gpu_link_bytes_per_s = host.nic_bytes_per_s = 0; }), before);
-  EXPECT_GT(with([](plan::Host& host) { host.nic_bytes_per_s /= 2; }), before);
+  EXPECT_LT(with([](cluster::Host& host) { host.nic_bytes_per_s *= 2; }), before);
+  EXPECT_LT(with([](cluster::Host& host) { host.gpu_link_bytes_per_s *= 2; }), before);
+  EXPECT_LT(with([](cluster::Host& host) { host.gpu.peak_flops *= 2; }), before);
+  EXPECT_LT(with([](cluster::Host& host) { host.gpu.memory_bandwidth_bytes_per_s *= 2; }), before);
+  EXPECT_LT(with([](cluster::Host& host) { host.gpu_link_bytes_per_s = host.nic_bytes_per_s = 0; }), before);
+  EXPECT_GT(with([](cluster::Host& host) { host.nic_bytes_per_s /= 2; }), before);
 }
 
 TEST(StepTime, MoreWorkTakesLonger) {

@@ -14,7 +14,7 @@ using internal::GroupDifference;
 using internal::Overlap;
 using Hosts = std::vector<HostId>;  // ascending
 
-Hosts hosts_of(const std::vector<DeviceId>& devices, const Cluster& cluster) {
+Hosts hosts_of(const std::vector<DeviceId>& devices, const cluster::Cluster& cluster) {
   Hosts hosts;
   for (const DeviceId device : devices) hosts.push_back(cluster.host_of(device));
   std::sort(hosts.begin(), hosts.end());
@@ -180,7 +180,7 @@ class BoundBuilder {
   absl::flat_hash_map<std::array<int32_t, 4>, Counts> counts_;         // by holders, wanting, masters, copies
 };
 
-int least_spread(const internal::DeviceSets& sets, const std::vector<int64_t>& bytes, const Cluster& cluster) {
+int least_spread(const internal::DeviceSets& sets, const std::vector<int64_t>& bytes, const cluster::Cluster& cluster) {
   size_t least = cluster.hosts.size();
   for (int32_t set = 0; set < sets.size(); ++set) {
     if (bytes[static_cast<size_t>(set)] > 0) least = std::min(least, hosts_of(sets[set], cluster).size() - 1);
@@ -196,7 +196,7 @@ Bounds lower_bounds(const PlannerInput& input, const Difference& difference) {
   return BoundBuilder(input, difference).run();
 }
 
-int survives_host_losses(const collection::Collection& collection, const Cluster& cluster) {
+int survives_host_losses(const collection::Collection& collection, const cluster::Cluster& cluster) {
   internal::Side side(collection);
   std::vector<int64_t> used;
   for (const std::vector<TensorId>& group : internal::alike(collection, collection)) {
@@ -209,7 +209,7 @@ int survives_host_losses(const collection::Collection& collection, const Cluster
   return least_spread(side.sets(), used, cluster);
 }
 
-int survives_host_losses(const Difference& difference, const Cluster& cluster) {
+int survives_host_losses(const Difference& difference, const cluster::Cluster& cluster) {
   return least_spread(difference.new_sets, difference.new_bytes, cluster);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Lower bounds: what any plan must move, and how many hosts the new state survives. Computed from the two collections
-// alone, not from the plan.
+// Lower bounds: the least bytes that any plan must move, and the number of host losses that the new state survives.
+// Computed from the two collections alone, not from the plan. Pure functions; arguments are used during the call only.
 
 #include "ptc/plan/planner.h"
 
@@ -11,25 +11,28 @@ struct Difference;
 }
 
 struct Bounds {
-  // Given the placement α′ and the residency:
+  // Given the placement α′ and the residency, in bytes:
   //   kept, same_device   needed ∩ held on the device, as the same box or as part of another
-  //   derived             with derive_params: of the rest, what the device's own new masters cover
-  //   cross_host          Σ over hosts | needed on the host \ held or derived there |, each box once a host
+  //   derived             with derive_params: the part of the rest that the device's own new masters cover
+  //   cross_host          Σ over hosts | needed on the host \ held or derived there |, each box once per host
   //   same_host           Σ over devices of the rest − cross_host − from_storage
-  //   from_storage        Σ over devices of what no survivor holds and no master covers
-  // Where the dtype changes: in the narrower type for what travels (TensorInfo::element_bytes).
+  //   from_storage        Σ over devices of the boxes that no survivor holds and no master covers
+  // Where the dtype changes, travelling bytes count in the narrower type (TensorInfo::element_bytes).
   ClassBytes given_placement;
-  // For any assignment of the new ranks to the same devices: the larger of
-  //   | new state \ union of what the target hosts hold |   and   Σ over hosts max(0, least a rank needs − held there).
-  // What can be derived counts as nothing.
+  // For any assignment of the new ranks to the same devices, the larger of
+  //   | new state \ union of the target hosts' state |   and   Σ over hosts max(0, least a rank needs − held there).
+  // Tensors that derive_params can derive count as nothing.
   int64_t any_placement_cross_host = 0;
 };
 
+// CHECK: both collections have the same tensors, and the cluster has their devices. The second form takes the
+// difference that a caller already has.
 Bounds lower_bounds(const PlannerInput& input);
 Bounds lower_bounds(const PlannerInput& input, const internal::Difference& difference);
 
-// The most hosts that may be lost with every box still on a surviving host (0 when some box is on one host only).
-int survives_host_losses(const collection::Collection& collection, const Cluster& cluster);
-int survives_host_losses(const internal::Difference& difference, const Cluster& cluster);
+// The largest n such that the loss of any n hosts leaves every box on a surviving host. 0: some box is on one host
+// only.
+int survives_host_losses(const collection::Collection& collection, const cluster::Cluster& cluster);
+int survives_host_losses(const internal::Difference& difference, const cluster::Cluster& cluster);
 
 }  // namespace scalai::plan

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::plan {
 namespace bounds_test {
@@ -102,7 +102,7 @@ TEST(LowerBounds, RanksWithoutStateNeedNothing) {
 }
 
 TEST(SurvivesHostLosses, IsOneLessThanTheHostsOfTheScarcestBox) {
-  const Cluster cluster = cluster_of(4, 4);
+  const cluster::Cluster cluster = cluster_of(4, 4);
   EXPECT_EQ(survives_host_losses(replicas({8}, devices({0, 1})), cluster), 0);
   EXPECT_EQ(survives_host_losses(replicas({8}, devices({0, 1, 4})), cluster), 1);
   EXPECT_EQ(survives_host_losses(replicas({8}, devices({0, 4, 8, 12})), cluster), 3);

@@ -8,7 +8,7 @@
 #include "ptc/collection/megatron.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/plan/bounds.h"
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::plan {
 namespace {
@@ -78,7 +78,7 @@ Count count_of(const ClassBytes& bytes) {
   return {bytes.kept + bytes.same_device, bytes.derived, bytes.moved(), bytes.cross_host, bytes.from_storage};
 }
 
-uint32_t hosts_of(uint32_t devices, const Cluster& cluster) {
+uint32_t hosts_of(uint32_t devices, const cluster::Cluster& cluster) {
   uint32_t hosts = 0;
   for (int device = 0; device < cluster.device_count(); ++device) {
     if ((devices >> device & 1U) != 0) hosts |= 1U << cluster.host_of(DeviceId(device)).value;

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::plan::internal {
 namespace {

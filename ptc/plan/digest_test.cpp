@@ -10,7 +10,7 @@
 #include "ptc/collection/megatron.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/plan/placement.h"
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::plan {
 namespace digest_test {
@@ -37,8 +37,9 @@ struct NamedCase {
   std::vector<DeviceId> candidates;
 };
 
-Case with(Case job, PlannerOptions options) {
+Case with(Case job, PlannerOptions options, PlacementOptions placement = {}) {
   job.options = std::move(options);
+  job.placement = placement;
   return job;
 }
 
@@ -56,20 +57,20 @@ std::vector<NamedCase> cases() {
   return {{"plain", grid, {}},
           {"memory cap", with(grid, {.memory_cap = 300}), {}},
           {"rounds", with(grid, {.round_bytes = 100}), {}},
-          {"free placement", with(grid, {.placement = PlacementRule::kFree}), all},
-          {"spread over hosts", with(grid, {.placement = PlacementRule::kHosts, .spread = SpreadRule::kHost}), all},
+          {"free placement", with(grid, {}, {.rule = PlacementRule::kFree}), all},
+          {"spread over hosts", with(grid, {}, {.rule = PlacementRule::kHosts, .spread = SpreadRule::kHost}), all},
           {"losses and copies", lossy, {}},
           {"out of place", with(grid, {.in_place = false, .sources = SourceRule::kFirstReplica}), {}},
           {"derived parameters", with(gpt, {.derive_params = true}), {}},
           {"all at once",
-           with(gpt_buckets, {.placement = PlacementRule::kFree, .memory_cap = 16 << 10, .derive_params = true}), all}};
+           with(gpt_buckets, {.memory_cap = 16 << 10, .derive_params = true}, {.rule = PlacementRule::kFree}), all}};
 }
 
 Plan planned(const NamedCase& one) {
   Case job = one.job;
   if (!one.candidates.empty()) {
     job.to.device_of_rank.assign(one.candidates.begin(), one.candidates.begin() + job.to.ranks());
-    job.to.device_of_rank = place(job.input(), one.candidates);
+    job.to.device_of_rank = place(job.input(), job.placement, one.candidates);
   }
   return make_plan(job.input()).value();
 }
@@ -115,7 +116,7 @@ TEST(PlanDigest, ThreadsThatPlanAtTheSameTimeAgree) {
 // Written out by hand, so that only the encoding or the digest itself can change this one: then Plan::kSchemaVersion goes
 // up by one.
 TEST(PlanDigest, OfAPlanByHandIsFixed) {
-  Plan plan{.planner = "hand", .from = "old", .to = "new"};
+  PlanDraft plan{.planner = "hand", .from = "old", .to = "new"};
   plan.from_epoch = 3;
   plan.to_epoch = 4;
   plan.tensors = {{"w", tensor::DType::kBF16, tensor::DType::kF32, {8, 3}, TensorId(1)},

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::plan::internal {
 namespace {
@@ -39,7 +39,7 @@ TEST(Drafts, MergesNeighboursThatGoTheSameWay) {
   drafts.add({{2, 0}, {4, 3}}, set, way);
   drafts.add({{5, 0}, {6, 3}}, set, way);                        // does not touch
   drafts.add({{6, 0}, {7, 3}}, set, drafts.pattern(leg_to(5)));  // goes elsewhere
-  Plan plan;
+  PlanDraft plan;
   std::move(drafts).finish(plan);
   EXPECT_THAT(boxes_of(plan), UnorderedElementsAre("[0:4, 0:3]", "[5:6, 0:3]", "[6:7, 0:3]"));
 }
@@ -49,7 +49,7 @@ TEST(Drafts, KeptBoxesStayAsTheyAre) {
   const int32_t set = drafts.tensors({TensorId(0)}), way = drafts.pattern(leg_to(4, TransferClass::kKept));
   drafts.add({{0}, {2}}, set, way);
   drafts.add({{2}, {4}}, set, way);
-  Plan plan;
+  PlanDraft plan;
   std::move(drafts).finish(plan);
   EXPECT_THAT(boxes_of(plan), UnorderedElementsAre("[0:2]", "[2:4]"));
 }
@@ -70,7 +70,7 @@ TEST(Drafts, RenumberingDropsWhatNobodyUses) {
   drafts.tensors({TensorId(7)});
   const int32_t set = drafts.tensors({TensorId(0)}), way = drafts.pattern(leg_to(4));
   drafts.add({{0}, {2}}, set, way);
-  Plan plan;
+  PlanDraft plan;
   std::move(drafts).finish(plan);
   renumber(plan);
   EXPECT_EQ(plan.patterns.size(), 1);

@@ -10,7 +10,7 @@ namespace {
 // Bytes of one round by link, as dense lists.
 class RoundLoad {
  public:
-  explicit RoundLoad(const Cluster& cluster)
+  explicit RoundLoad(const cluster::Cluster& cluster)
       : cluster_(cluster),
         nic_(cluster.hosts.size() * 2, 0),
         link_(static_cast<size_t>(cluster.device_count()) * 2, 0),
@@ -44,7 +44,7 @@ class RoundLoad {
     double longest =
         std::max(time(storage_, cluster_.storage_read_bytes_per_s), time(copied_, cluster_.machine_copy_bytes_per_s));
     for (size_t host = 0; host < cluster_.hosts.size(); ++host) {
-      const Host& one = cluster_.hosts[host];
+      const cluster::Host& one = cluster_.hosts[host];
       longest = std::max(longest, time(copy_[host], one.copy_bytes_per_s));
       for (const size_t end : {host * 2, host * 2 + 1})
         longest = std::max(longest, time(nic_[end], one.nics * one.nic_bytes_per_s));
@@ -63,7 +63,7 @@ class RoundLoad {
     return bandwidth > 0 ? static_cast<double>(bytes) / bandwidth : 0;
   }
 
-  const Cluster& cluster_;
+  const cluster::Cluster& cluster_;
   std::vector<int64_t> nic_, link_, pcie_, copy_;  // by host or device; up, down
   int64_t storage_ = 0, copied_ = 0;
   int32_t hops_ = 0;
@@ -71,7 +71,7 @@ class RoundLoad {
 
 }  // namespace
 
-std::vector<double> round_seconds(const Plan& plan, const Cluster& cluster) {
+std::vector<double> round_seconds(const Plan& plan, const cluster::Cluster& cluster) {
   std::vector<std::vector<const Instance*>> rounds(static_cast<size_t>(plan.rounds));
   for (const Instance& instance : plan.instances) rounds[static_cast<size_t>(instance.round)].push_back(&instance);
   std::vector<double> seconds;
@@ -89,7 +89,7 @@ std::vector<double> round_seconds(const Plan& plan, const Cluster& cluster) {
   return seconds;
 }
 
-double estimate_seconds(const Plan& plan, const Cluster& cluster) {
+double estimate_seconds(const Plan& plan, const cluster::Cluster& cluster) {
   const std::vector<double> seconds = round_seconds(plan, cluster);
   return std::accumulate(seconds.begin(), seconds.end(), 0.0);
 }

@@ -4,15 +4,15 @@
 
 #include "ptc/collection/megatron.h"
 #include "ptc/model/catalogue.h"
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::plan {
 namespace estimate_test {
 
 // Hosts with 900 GB/s between GPUs, 60 GB/s to the host and 8 NICs of 50 GB/s.
-Cluster rated(int hosts, int gpus) {
-  Cluster cluster = cluster_of(hosts, gpus);
-  for (Host& host : cluster.hosts) {
+cluster::Cluster rated(int hosts, int gpus) {
+  cluster::Cluster cluster = cluster_of(hosts, gpus);
+  for (cluster::Host& host : cluster.hosts) {
     host.gpu_link_bytes_per_s = 450e9;
     host.pcie_bytes_per_s = 60e9;
     host.nics = 8;

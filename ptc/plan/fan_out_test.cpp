@@ -7,7 +7,7 @@
 #include <set>
 
 #include "ptc/plan/internal/spread.h"
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::plan::internal {
 namespace {
@@ -18,7 +18,7 @@ std::vector<DeviceId> numbers(std::initializer_list<int> list) {
   return devices;
 }
 
-std::vector<Leg> distribute(const Cluster& cluster, std::initializer_list<int> holders,
+std::vector<Leg> distribute(const cluster::Cluster& cluster, std::initializer_list<int> holders,
                             std::initializer_list<int> wanting) {
   const PlannerOptions options;
   return FanOut(cluster, options).distribute(by_host(numbers(holders), cluster), by_host(numbers(wanting), cluster), 1);
@@ -52,7 +52,7 @@ TEST(FanOut, EveryDeviceReceivesOnceFromOneThatHasIt) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
     const int per_host = static_cast<int>(random.between(1, 4));
-    const Cluster cluster = cluster_of(static_cast<int>(random.between(1, 6)), per_host);
+    const cluster::Cluster cluster = cluster_of(static_cast<int>(random.between(1, 6)), per_host);
     std::vector<DeviceId> holders, wanting;
     for (int i = 0; i < cluster.device_count(); ++i) {
       const int64_t side = random.below(3);

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ptc/plan/internal/plan_facts.h"
-#include "ptc/plan/interpreter_test_support.h"
+#include "ptc/plan/testing/interpreter.h"
 
 namespace scalai::plan::internal {
 namespace {
@@ -19,7 +19,7 @@ Case four_tensors() {
 }
 
 std::vector<std::vector<int>> groups_of(const Case& job, const Plan& plan = {}) {
-  Plan with = plan;
+  PlanDraft with = plan;
   with.tensors.resize(job.to.tensors.size());
   std::vector<std::vector<int>> groups;
   for (const std::vector<TensorId>& group : tensors_alike(with, job.oracle())) {
@@ -60,7 +60,7 @@ TEST(InterpreterGroups, CopiesAndMissingBoxesMatter) {
                          {TensorId(2), {{0, 0}, {4, 2}}, HostId(2)},
                          {TensorId(3), {{0, 0}, {4, 2}}, HostId(1)}};
   EXPECT_EQ(groups_of(job), Groups({{0}, {1, 3}, {2}}));
-  Plan plan;
+  PlanDraft plan;
   plan.missing = {{TensorId(3), {{0, 0}, {4, 2}}}};
   EXPECT_EQ(groups_of(job, plan), Groups({{0}, {1}, {2}, {3}}));
 }
@@ -79,7 +79,7 @@ TEST(InterpreterGroups, WaysAreBoxesPatternsAndRounds) {
   ASSERT_EQ(plan.instances.size(), 2u) << "one a half, for all four tensors";
   EXPECT_EQ(counts(plan), Counts({{0, 4}}));
 
-  Plan apart = plan;  // the same, with one instance a tensor
+  PlanDraft apart = plan;  // the same, with one instance a tensor
   apart.tensor_sets = {{TensorId(0)}, {TensorId(1)}, {TensorId(2)}, {TensorId(3)}};
   apart.instances.clear();
   for (const Instance& instance : plan.instances) {
@@ -89,7 +89,7 @@ TEST(InterpreterGroups, WaysAreBoxesPatternsAndRounds) {
     }
   }
   EXPECT_EQ(counts(apart), Counts({{0, 4}}));
-  Plan changed = apart;
+  PlanDraft changed = apart;
   changed.instances[1].round = 1;
   EXPECT_EQ(counts(changed), Counts({{0, 3}, {1, 1}}));
   changed = apart;

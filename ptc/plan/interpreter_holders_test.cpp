@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::plan::internal {
 namespace {
@@ -30,7 +30,7 @@ TEST(InterpreterHolders, AgreeWithThePiecesOfEveryRank) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
     const Sizes sizes = random_sizes(random, 24);
-    const Cluster cluster = cluster_of(6, 4);
+    const cluster::Cluster cluster = cluster_of(6, 4);
     collection::Collection collection = grid_collection(sizes, random_devices(random, sizes.world(), 24));
     collection.meshes.push_back(collection::Mesh({{"dp", sizes.dp}, {"pp", sizes.pp}, {"tp", sizes.tp}}));
     for (size_t i = 0; i < collection.tensors.size(); ++i) {

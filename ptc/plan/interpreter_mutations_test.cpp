@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "ptc/plan/interpreter.h"
-#include "ptc/plan/interpreter_test_support.h"
+#include "ptc/plan/testing/interpreter.h"
 
 namespace scalai::plan {
 namespace interpreter_mutations_test {
@@ -20,7 +20,7 @@ enum class Flavour : uint8_t { kPlain, kCapped, kDerived, kRetyped };
 
 struct Mutant {
   Case job;
-  Plan plan;
+  PlanDraft plan;
   Random& random;
   size_t pick(const std::vector<size_t>& list) const {
     return list[static_cast<size_t>(random.below(static_cast<int64_t>(list.size())))];
@@ -126,7 +126,7 @@ std::vector<size_t> freeing(const Plan& plan) {
 }
 
 // One more instance like that at `index`, which only frees.
-void add_free(Plan& plan, size_t index, std::vector<DeviceId> frees) {
+void add_free(PlanDraft& plan, size_t index, std::vector<DeviceId> frees) {
   Instance one = plan.instances[index];
   one.pattern = plan.patterns.add({}, frees);
   plan.instances.push_back(one);
@@ -250,7 +250,7 @@ TEST(InterpreterMutations, Memory) {
        [](Mutant& m) { return add_to_memory(m, &DeviceMemory::peak_extra); }, false},
       {"all rounds at once", Flavour::kCapped, "the memory of g",
        [](Mutant& m) {
-         Plan filled = m.plan;
+         PlanDraft filled = m.plan;
          for (Instance& instance : filled.instances) instance.round = 0;
          const std::vector<DeviceMemory> said = m.plan.memory;
          fill_memory(filled, m.job);
@@ -446,7 +446,7 @@ TEST(InterpreterMutations, WhatInstancesReferTo) {
 TEST(InterpreterMutations, SetsHaveOneShape) {
   Case job{.from = collection_of({{"x", 1}}, devices({0}), {tensor_of("a", {4}, {}), tensor_of("b", {2, 2}, {})}),
            .to = collection_of({{"x", 1}}, devices({0}), {tensor_of("a", {4}, {}), tensor_of("b", {2, 2}, {})})};
-  Plan plan = job.plan();
+  PlanDraft plan = job.plan();
   plan.tensor_sets[0] = {TensorId(0), TensorId(1)};
   EXPECT_THAT(message_of(interpret(plan, job.oracle())), HasSubstr("tensor set 0: its tensors differ in shape"));
 }
@@ -454,7 +454,7 @@ TEST(InterpreterMutations, SetsHaveOneShape) {
 TEST(InterpreterMutations, OnlyFloatingTypesChange) {
   Case job{.from = replicas({4}, devices({0})), .to = replicas({4}, devices({1}))};
   job.from.tensors[0].dtype = tensor::DType::kF64;
-  Plan plan = job.plan();
+  PlanDraft plan = job.plan();
   job.from.tensors[0].dtype = tensor::DType::kI32;
   plan.tensors[0].from_dtype = tensor::DType::kI32;
   fill_bytes(plan);

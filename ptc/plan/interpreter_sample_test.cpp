@@ -9,7 +9,7 @@
 
 #include "ptc/collection/megatron.h"
 #include "ptc/model/catalogue.h"
-#include "ptc/plan/interpreter_test_support.h"
+#include "ptc/plan/testing/interpreter.h"
 
 namespace scalai::plan {
 namespace {
@@ -80,7 +80,7 @@ TEST(InterpreterSample, DrawsTheSameDevicesFromTheSameSeed) {
 
 // Spoils one operation of one tensor; the others of its set go on in an instance of their own.
 struct Spoilt {
-  Plan plan;
+  PlanDraft plan;
   DeviceId device;  // where it goes wrong
 };
 std::optional<Spoilt> spoil(const Plan& plan, Random& random) {
@@ -153,7 +153,7 @@ TEST(InterpreterSample, DevicesAloneAgreeWithTheOthers) {
     EXPECT_EQ(message_of(interpret(*plan, job.oracle())), "");
     EXPECT_EQ(alone(*plan, job, all_devices(*plan)), "");
     if (plan->instances.empty()) continue;
-    Plan spoilt = *plan;
+    PlanDraft spoilt = *plan;
     const auto at = static_cast<size_t>(random.below(static_cast<int64_t>(plan->instances.size())));
     std::vector<Leg> legs = legs_of(*plan, at);
     if (legs.empty()) continue;
@@ -170,7 +170,7 @@ TEST(InterpreterSample, DevicesAloneAgreeWithTheOthers) {
 }
 
 TEST(InterpreterSample, MemoryOfADeviceAlone) {
-  Plan plan = big_plan();
+  PlanDraft plan = big_plan();
   EXPECT_EQ(alone(plan, big_job(), {DeviceId(7), DeviceId(400)}), "");
   ++plan.memory[7].peak_extra;
   EXPECT_THAT(alone(plan, big_job(), {DeviceId(7)}), HasSubstr("the memory of g7"));

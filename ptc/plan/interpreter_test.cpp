@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "ptc/plan/interpreter_test_support.h"
+#include "ptc/plan/testing/interpreter.h"
 
 namespace scalai::plan {
 namespace interpreter_test {
@@ -44,7 +44,7 @@ struct HandMade : Case {
                   operation(TransferClass::kCrossHost, 1, scalar, g(1), 5)};
   }
   Plan plan_of(const std::vector<Operation>& list) const {
-    Plan plan{.src_devices = from.device_of_rank, .dst_devices = to.device_of_rank};
+    PlanDraft plan{.src_devices = from.device_of_rank, .dst_devices = to.device_of_rank};
     for (const auto& tensor : to.tensors)
       plan.tensors.push_back({.name = tensor.name, .shape = tensor.shape, .derived_from = {}});
     plan.set_operations(list);
@@ -107,7 +107,7 @@ TEST(Interpreter, HostMemoryHoldsCopiesAndStagedDevices) {
   job.residency.extra = {{TensorId(0), Box({3, 0}, {5, 2}), HostId(1)}, {TensorId(0), Box({4, 0}, {7, 2}), HostId(1)}};
   EXPECT_EQ(job.verdict(operations), "") << "two overlapping copies hold it together";
   job.residency.extra.clear();
-  Plan plan = job.plan_of(operations);
+  PlanDraft plan = job.plan_of(operations);
   plan.planner = "central";
   EXPECT_EQ(job.verdict(plan), "") << "a central plan stages all devices in one host";
 }
@@ -121,7 +121,7 @@ TEST(Interpreter, MissingIsExactlyWhatNobodyHolds) {
   operations[5] = operation(TransferClass::kSameHost, 1, Box::whole({}), g(0), 2);
   operations[7].src = g(0);
   operations.erase(operations.begin() + 2, operations.begin() + 4);
-  Plan plan = job.plan_of(operations);
+  PlanDraft plan = job.plan_of(operations);
   EXPECT_THAT(job.verdict(plan),
               HasSubstr("\"w\" [4:6, 0:2]: what no survivor holds of it is not what is named as missing"));
   plan.missing = {{TensorId(0), Box({4, 0}, {6, 2})}, {TensorId(0), Box({6, 0}, {8, 2})}};
@@ -138,7 +138,7 @@ TEST(Interpreter, MissingIsExactlyWhatNobodyHolds) {
 TEST(Interpreter, PlanOfOtherCollections) {
   HandMade job;
   const Plan correct = job.plan_of(job.operations);
-  Plan plan = correct;
+  PlanDraft plan = correct;
   plan.dst_devices.pop_back();
   EXPECT_THAT(job.verdict(plan), HasSubstr("new devices"));
   plan = correct;
@@ -203,7 +203,7 @@ bool holds(const collection::Collection& collection, const Operation& operation,
   return subtract(operation.box, boxes).empty();
 }
 
-TransferClass class_of(const Cluster& cluster, const Location& src, DeviceId dst) {
+TransferClass class_of(const cluster::Cluster& cluster, const Location& src, DeviceId dst) {
   if (src == Location::device(dst)) return TransferClass::kSameDevice;
   return cluster.host_of(DeviceId(src.index)) == cluster.host_of(dst) ? TransferClass::kSameHost
                                                                       : TransferClass::kCrossHost;
@@ -211,7 +211,7 @@ TransferClass class_of(const Cluster& cluster, const Location& src, DeviceId dst
 
 struct Mutant {
   Case job;
-  Plan plan;
+  PlanDraft plan;
   std::vector<Operation> operations;  // of the plan
   size_t at;                          // the one to spoil
   Random& random;
@@ -369,7 +369,7 @@ Mutant random_mutant(Random& random) {
   Case job{.from = grid_collection(from, random_devices(random, from.world(), 12)),
            .to = grid_collection(to, random_devices(random, to.world(), 16))};
   job.cluster = cluster_of(5, 4);  // the last host has neither old nor new devices
-  Plan plan = make_plan(job.input()).value();
+  PlanDraft plan = make_plan(job.input()).value();
   std::vector<Operation> operations = plan.operations();
   const auto at = static_cast<size_t>(random.below(static_cast<int64_t>(operations.size())));
   return {std::move(job), std::move(plan), std::move(operations), at, random};

@@ -18,7 +18,7 @@
 
 #include "ptc/plan/estimate.h"
 #include "ptc/plan/placement.h"
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::plan {
 namespace {
@@ -52,8 +52,8 @@ int64_t most_sent(const Plan& plan) {
 
 // The job with its ranks placed on the first devices of the cluster by this rule.
 Case placed(Case job, int candidates, PlacementRule rule) {
-  job.options.placement = rule;
-  job.to.device_of_rank = place(job.input(), first_devices(candidates));
+  job.placement.rule = rule;
+  job.to.device_of_rank = place(job.input(), job.placement, first_devices(candidates));
   return job;
 }
 
@@ -251,9 +251,9 @@ TEST(KnownAnswers, ShrinkAfterALossKeepsWhatItsTwinHolds) {
     job.residency.lost = {DeviceId(lost)};
     std::vector<DeviceId> alive = first_devices(8);
     alive.erase(alive.begin() + lost);
-    job.options.placement = PlacementRule::kFree;
+    job.placement.rule = PlacementRule::kFree;
     job.to.device_of_rank.assign(alive.begin(), alive.begin() + 4);
-    job.to.device_of_rank = place(job.input(), alive);
+    job.to.device_of_rank = place(job.input(), job.placement, alive);
     const Plan plan = job.plan();
     EXPECT_TRUE(plan.feasible());
     EXPECT_EQ(plan.bytes, (ClassBytes{.kept = 4 * 8 * 4})) << "the twin stays in the job";
@@ -289,7 +289,7 @@ TEST(KnownAnswers, GrowFromOneSenderTakesAllOfIt) {
 TEST(KnownAnswers, GrowByRelayTakesTheTimeOfOneModel) {
   Case job{.from = replicas({1 << 18}, first_devices(2)), .to = replicas({1 << 18}, first_devices(6))};
   job.cluster = cluster_of(6, 1);
-  for (Host& host : job.cluster.hosts) host.nic_bytes_per_s = 1 << 20;
+  for (cluster::Host& host : job.cluster.hosts) host.nic_bytes_per_s = 1 << 20;
   EXPECT_NEAR(estimate_seconds(job.plan(), job.cluster), 1 + 2 * kMessageLatency_s, 1e-9);
 }
 

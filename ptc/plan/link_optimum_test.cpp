@@ -9,10 +9,11 @@
 #include <map>
 #include <set>
 
+#include "ptc/base/testing/share.h"
 #include "ptc/collection/megatron.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/plan/metrics.h"
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/testing/support.h"
 
 #ifdef SCALAI_WITH_CLP
 #include <Clp_C_Interface.h>
@@ -119,7 +120,7 @@ class TradeBuilder {
 };
 
 // What the planner keeps to: racks that hold bytes serve themselves.
-Trades within_racks(const Trades& trades, const Cluster& cluster) {
+Trades within_racks(const Trades& trades, const cluster::Cluster& cluster) {
   const auto rack = [&](int host) { return cluster.rack_of(HostId(host)); };
   Trades parts;
   for (const auto& [trade, bytes] : trades) {
@@ -300,7 +301,8 @@ TEST(LinkOptimum, RandomPlansAreWithinATenth) {
   NEEDS_CLP();
   double worst = 0, sum = 0;
   int moved = 0, shared = 0;
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  const uint64_t seeds = soaking() ? 400 : 130;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
     const Case job = random_case(random, 6);
@@ -311,7 +313,7 @@ TEST(LinkOptimum, RandomPlansAreWithinATenth) {
     ++moved;
     shared += ratio > 1 ? 1 : 0;
   }
-  EXPECT_GT(moved, 200);
+  EXPECT_GT(moved, static_cast<int>(seeds) / 2);
   RecordProperty("worst", fmt::format("{:.4f}", worst));
   fmt::print("{} cases: mean {:.4f}, worst {:.4f} of the optimum, {} above it\n", moved, sum / moved, worst, shared);
 }

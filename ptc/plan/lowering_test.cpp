@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::plan {
 namespace {

@@ -40,7 +40,8 @@ void for_each_leg(const Plan& plan, Visit visit) {
 // The ends of links, at one of two levels: hosts, or devices and after them host memories.
 class Places {
  public:
-  Places(const Cluster& cluster, bool hosts) : cluster_(cluster), devices_(cluster.device_count()), hosts_(hosts) {}
+  Places(const cluster::Cluster& cluster, bool hosts)
+      : cluster_(cluster), devices_(cluster.device_count()), hosts_(hosts) {}
 
   bool hosts() const { return hosts_; }
   size_t count() const { return cluster_.hosts.size() + static_cast<size_t>(hosts_ ? 0 : devices_); }
@@ -57,7 +58,7 @@ class Places {
   }
 
  private:
-  const Cluster& cluster_;
+  const cluster::Cluster& cluster_;
   const int devices_;
   const bool hosts_;
 };
@@ -111,8 +112,8 @@ class Optimum {
  private:
   using Key = std::array<int32_t, 4>;  // holders, copies, wanting, masters
 
-  static Cluster without_racks(Cluster cluster) {
-    cluster.fabric = FabricKind::kStar;
+  static cluster::Cluster without_racks(cluster::Cluster cluster) {
+    cluster.fabric = cluster::FabricKind::kStar;
     cluster.rack_hosts = 0;
     return cluster;
   }
@@ -176,7 +177,7 @@ class Optimum {
 
   const PlannerInput& input_;
   const Places& places_;
-  const Cluster flat_;
+  const cluster::Cluster flat_;
   const internal::FanOut fan_out_;
   const Difference difference_;
   std::vector<int64_t> received_, sent_;  // by place; sent where there is no choice

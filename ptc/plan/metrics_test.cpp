@@ -6,7 +6,7 @@
 #include <bit>
 #include <map>
 
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::plan {
 namespace {

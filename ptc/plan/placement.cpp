@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "ptc/base/status.h"
-#include "ptc/plan/placement_change.h"
-#include "ptc/plan/placement_runs.h"
-#include "ptc/plan/placement_search.h"
+#include "ptc/plan/internal/placement_change.h"
+#include "ptc/plan/internal/placement_runs.h"
+#include "ptc/plan/internal/placement_search.h"
 
 namespace scalai::plan {
 namespace {
@@ -27,7 +27,7 @@ bool comparable(const PlannerInput& input) {
 }
 
 // Hosts in the order of their first candidate.
-std::vector<Site> sites_of(const std::vector<DeviceId>& candidates, const Cluster& cluster) {
+std::vector<Site> sites_of(const std::vector<DeviceId>& candidates, const cluster::Cluster& cluster) {
   std::vector<Site> sites;
   std::map<HostId, size_t> known;
   for (const DeviceId device : candidates) {
@@ -45,9 +45,10 @@ void most_devices_first(std::vector<Site>& sites) {
 
 class Placer {
  public:
-  Placer(const PlannerInput& input, const std::vector<DeviceId>& candidates)
+  Placer(const PlannerInput& input, const PlacementOptions& options, const std::vector<DeviceId>& candidates)
       : input_(input),
-        change_(input),
+        options_(options),
+        change_(input, options.spread),
         hosts_(sites_of(candidates, input.cluster)),
         order_(static_cast<size_t>(change_.ranks())) {
     std::iota(order_.begin(), order_.end(), 0);
@@ -55,10 +56,10 @@ class Placer {
   }
 
   Placement run() {
-    if (input_.options.placement != PlacementRule::kIdentity && !order_.empty()) {
+    if (options_.rule != PlacementRule::kIdentity && !order_.empty()) {
       try_by_host();
       if (spreads()) try_by_replica();
-      if (input_.options.placement == PlacementRule::kFree) try_freely();
+      if (options_.rule == PlacementRule::kFree) try_freely();
     }
     Placement result{.device_of_rank = best_->device_of_rank, .spread = {}};
     if (!spreads()) return result;
@@ -76,7 +77,7 @@ class Placer {
     PlacementCost cost;
   };
 
-  bool spreads() const { return input_.options.spread != SpreadRule::kNone && change_.replicas() > 1; }
+  bool spreads() const { return options_.spread != SpreadRule::kNone && change_.replicas() > 1; }
   static PlacementCost bytes_of(PlacementCost cost) {
     cost.in_one_domain = 0;
     return cost;
@@ -192,6 +193,7 @@ class Placer {
   }
 
   const PlannerInput& input_;
+  const PlacementOptions& options_;
   const RankedChange change_;
   const std::vector<Site> hosts_;
   Ranks order_;
@@ -201,13 +203,15 @@ class Placer {
 
 }  // namespace
 
-Placement best_placement(const PlannerInput& input, const std::vector<DeviceId>& candidates) {
+Placement best_placement(const PlannerInput& input, const PlacementOptions& options,
+                         const std::vector<DeviceId>& candidates) {
   if (!comparable(input)) return {.device_of_rank = input.to.device_of_rank, .spread = {}};
-  return Placer(input, candidates).run();
+  return Placer(input, options, candidates).run();
 }
 
-std::vector<DeviceId> place(const PlannerInput& input, const std::vector<DeviceId>& candidates) {
-  return best_placement(input, candidates).device_of_rank;
+std::vector<DeviceId> place(const PlannerInput& input, const PlacementOptions& options,
+                            const std::vector<DeviceId>& candidates) {
+  return best_placement(input, options, candidates).device_of_rank;
 }
 
 }  // namespace scalai::plan

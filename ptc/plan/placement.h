@@ -1,6 +1,6 @@
 #pragma once
 // Placement α′: which device takes which new rank, so that least has to move: fewest bytes across hosts, then fewest bytes
-// between devices, then fewest copied on a device. The rules (planner.h) say what may be tried:
+// between devices, then fewest copied on a device. The rule says what may be tried:
 //
 //   identity  nothing: devices in the order given.
 //   hosts     Runs of ranks that follow one another go to hosts: as long as the largest host takes, or a divisor of that,
@@ -27,6 +27,25 @@ namespace scalai::plan {
 inline constexpr int64_t kMostWays = 100'000;
 inline constexpr int kMostFreeRanks = 1024;
 
+enum class PlacementRule : uint8_t {
+  kIdentity,  // rank order
+  kHosts,     // runs of ranks fill hosts, as in rank order, so that a tensor-parallel group stays in one
+  kFree,      // any rank on any device
+};
+enum class SpreadRule : uint8_t {
+  kNone,
+  kHost,  // data-parallel replicas of a box on different hosts, as far as there are hosts
+  kRack,  // … in different racks
+};
+
+struct PlacementOptions {
+  PlacementRule rule = PlacementRule::kIdentity;
+  SpreadRule spread = SpreadRule::kNone;
+
+  // Ranks may leave rank order: only the set of devices is asked for.
+  bool places() const { return rule != PlacementRule::kIdentity || spread != SpreadRule::kNone; }
+};
+
 struct Placement {
   std::vector<DeviceId> device_of_rank;
   // What the spread rule costs beyond the best placement without it, and what it leaves: bytes of state with several
@@ -41,8 +60,10 @@ struct Placement {
 // `input.to.device_of_rank` are the devices in rank order: the first of `candidates`. More candidates than ranks leave
 // the choice of survivors free. Where the collections do not hold the same tensors, or their devices are outside the
 // cluster, the answer is rank order; make_plan says what is wrong.
-Placement best_placement(const PlannerInput& input, const std::vector<DeviceId>& candidates);
+Placement best_placement(const PlannerInput& input, const PlacementOptions& options,
+                         const std::vector<DeviceId>& candidates);
 // Only its devices.
-std::vector<DeviceId> place(const PlannerInput& input, const std::vector<DeviceId>& candidates);
+std::vector<DeviceId> place(const PlannerInput& input, const PlacementOptions& options,
+                            const std::vector<DeviceId>& candidates);
 
 }  // namespace scalai::plan

@@ -4,8 +4,8 @@
 
 #include "ptc/plan/bounds.h"
 #include "ptc/plan/placement.h"
-#include "ptc/plan/placement_change.h"
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/internal/placement_change.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::plan {
 namespace {
@@ -14,9 +14,8 @@ using collection::Collection;
 
 Placement spread(Case& job, const std::vector<DeviceId>& candidates, SpreadRule spread,
                  PlacementRule rule = PlacementRule::kHosts) {
-  job.options.placement = rule;
-  job.options.spread = spread;
-  return best_placement(job.input(), candidates);
+  job.placement = {.rule = rule, .spread = spread};
+  return best_placement(job.input(), job.placement, candidates);
 }
 
 // Two stages with a tensor of 32 floats each, cut over tp; ranks in the order tp, dp, pp.
@@ -112,7 +111,7 @@ TEST(Spread, LeavesNoReplicaAloneInAnyLayout) {
     EXPECT_GE(apart.spread.cross_host, 0);
     const std::vector<DeviceId> cheapest = spread(job, candidates, SpreadRule::kNone).device_of_rank;
     job.to.device_of_rank = apart.device_of_rank;
-    Cluster domains = job.cluster;
+    cluster::Cluster domains = job.cluster;
     if (racks) domains = cluster_of(2, 12);
     EXPECT_GE(survives_host_losses(job.to, domains), 1);
     const int64_t with = lower_bounds(job.input()).given_placement.cross_host;
@@ -132,9 +131,9 @@ TEST(SpreadFree, IsTheBestOfAllPlacements) {
              .to = grid_collection(to, first_devices(to.world()))};
     job.cluster = cluster_of(3, 2);
     job.cluster.rack_hosts = 2;
-    job.options.spread = seed % 4 < 2 ? SpreadRule::kHost : SpreadRule::kRack;
+    job.placement.spread = seed % 4 < 2 ? SpreadRule::kHost : SpreadRule::kRack;
     std::vector<DeviceId> order = first_devices(6);
-    const RankedChange change(job.input());
+    const RankedChange change(job.input(), job.placement.spread);
     PlacementCost best = change.cost(job.to.device_of_rank), cheapest = best;
     const auto bytes = [](const PlacementCost& cost) { return std::pair(cost.cross_host, cost.moved); };
     do {
@@ -142,7 +141,7 @@ TEST(SpreadFree, IsTheBestOfAllPlacements) {
       best = std::min(best, cost);
       if (bytes(cost) < bytes(cheapest)) cheapest = cost;
     } while (std::next_permutation(order.begin(), order.end()));
-    const Placement found = spread(job, first_devices(6), job.options.spread, PlacementRule::kFree);
+    const Placement found = spread(job, first_devices(6), job.placement.spread, PlacementRule::kFree);
     EXPECT_EQ(change.cost(found.device_of_rank), best);
     EXPECT_EQ(found.spread.cross_host, best.cross_host - cheapest.cross_host);
     EXPECT_EQ(found.spread.moved, best.moved - cheapest.moved);

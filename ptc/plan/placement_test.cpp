@@ -11,8 +11,8 @@
 #include "ptc/collection/megatron.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/plan/bounds.h"
-#include "ptc/plan/placement_change.h"
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/internal/placement_change.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::plan {
 namespace {
@@ -23,12 +23,12 @@ ClassBytes bound_of(const Case& job) { return lower_bounds(job.input()).given_pl
 
 std::vector<DeviceId> placed(Case& job, const std::vector<DeviceId>& candidates,
                              PlacementRule rule = PlacementRule::kHosts) {
-  job.options.placement = rule;
-  return place(job.input(), candidates);
+  job.placement.rule = rule;
+  return place(job.input(), job.placement, candidates);
 }
 
-Cluster cluster_of_sizes(const std::vector<int>& gpus) {
-  Cluster cluster{.name = "uneven"};
+cluster::Cluster cluster_of_sizes(const std::vector<int>& gpus) {
+  cluster::Cluster cluster{.name = "uneven"};
   int first = 0;
   for (const int count : gpus) {
     cluster.hosts.push_back({.first_device = first, .gpus = count});

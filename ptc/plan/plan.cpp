@@ -63,7 +63,7 @@ int64_t TensorInfo::element_bytes(TransferClass transfer_class) const {
   }
 }
 
-Operation Plan::operation_of(const Instance& instance, TensorId id, const Leg& leg) const {
+Operation PlanDraft::operation_of(const Instance& instance, TensorId id, const Leg& leg) const {
   return {.transfer_class = leg.transfer_class,
           .round = instance.round,
           .hop = leg.hop,
@@ -74,7 +74,7 @@ Operation Plan::operation_of(const Instance& instance, TensorId id, const Leg& l
           .bytes = instance.box.volume() * tensor(id).element_bytes(leg.transfer_class)};
 }
 
-std::vector<Operation> Plan::operations() const {
+std::vector<Operation> PlanDraft::operations() const {
   std::vector<Operation> list;
   for_each_operation([&](const Operation& operation) { list.push_back(operation); });
   std::sort(list.begin(), list.end(), [](const Operation& a, const Operation& b) {
@@ -83,7 +83,7 @@ std::vector<Operation> Plan::operations() const {
   return list;
 }
 
-void Plan::set_operations(const std::vector<Operation>& operations) {
+void PlanDraft::set_operations(const std::vector<Operation>& operations) {
   std::map<std::tuple<int32_t, TensorId, tensor::Box>, std::vector<Leg>> by_box;
   bytes = {};
   for (const Operation& operation : operations) {

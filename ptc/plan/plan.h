@@ -130,7 +130,8 @@ struct DeviceMemory {
   friend bool operator==(const DeviceMemory&, const DeviceMemory&) = default;
 };
 
-struct Plan {
+// A plan in the making, or a copy to be changed. Whoever makes one sets `digest` last.
+struct PlanDraft {
   static constexpr int kSchemaVersion = 2;
   std::string planner;   // "reshard", "tenplex", …: which options made it
   std::string from, to;  // collection names
@@ -176,7 +177,11 @@ struct Plan {
   Operation operation_of(const Instance& instance, TensorId id, const Leg& leg) const;
 };
 
+// A plan whose digest was taken: it cannot be changed any more. make_plan() and parse_plan() return plans; a copy that is to
+// be changed is a PlanDraft.
+using Plan = const PlanDraft;
+
 // Digest of everything above but itself.
-std::string digest_of(const Plan& plan);
+std::string digest_of(const PlanDraft& plan);
 
 }  // namespace scalai::plan

@@ -126,7 +126,7 @@ absl::StatusOr<tensor::DType> read_dtype(const std::string& tensor, const std::s
   return dtype;
 }
 
-absl::Status read_tensors(const proto::Plan& in, Plan& plan) {
+absl::Status read_tensors(const proto::Plan& in, PlanDraft& plan) {
   for (const proto::Plan::Tensor& tensor : in.tensors()) {
     SCALAI_ASSIGN_OR_RETURN(const tensor::DType dtype, read_dtype(tensor.name(), tensor.dtype()));
     SCALAI_ASSIGN_OR_RETURN(const tensor::DType from_dtype, read_dtype(tensor.name(), tensor.from_dtype()));
@@ -273,7 +273,7 @@ absl::Status read_patterns(const proto::Plan::Patterns& in, const Plan& plan, Pa
   return frees.at_end();
 }
 
-absl::Status read_tensor_sets(const proto::Plan& in, Plan& plan) {
+absl::Status read_tensor_sets(const proto::Plan& in, PlanDraft& plan) {
   for (const proto::Plan::TensorSet& set : in.tensor_sets()) {
     std::vector<TensorId>& tensors = plan.tensor_sets.emplace_back();
     for (const int32_t id : set.tensor()) {
@@ -288,7 +288,7 @@ absl::Status read_tensor_sets(const proto::Plan& in, Plan& plan) {
   return absl::OkStatus();
 }
 
-absl::Status read_instances(const proto::Plan::Instances& in, Plan& plan) {
+absl::Status read_instances(const proto::Plan::Instances& in, PlanDraft& plan) {
   const int count = in.pattern_size();
   for (const int other : {in.round_size(), in.tensors_size()}) {
     if (other != count)
@@ -308,7 +308,7 @@ absl::Status read_instances(const proto::Plan::Instances& in, Plan& plan) {
   return boxes.at_end();
 }
 
-absl::Status read_missing(const proto::Plan::Boxes& in, Plan& plan) {
+absl::Status read_missing(const proto::Plan::Boxes& in, PlanDraft& plan) {
   BoxReader boxes(in.lo(), in.hi(), plan.tensors);
   for (const int32_t id : in.tensor()) {
     SCALAI_ASSIGN_OR_RETURN(const tensor::Box box, boxes.next(id));
@@ -317,7 +317,7 @@ absl::Status read_missing(const proto::Plan::Boxes& in, Plan& plan) {
   return boxes.at_end();
 }
 
-absl::Status read_memory(const proto::Plan::Memory& in, Plan& plan) {
+absl::Status read_memory(const proto::Plan::Memory& in, PlanDraft& plan) {
   const int count = in.device_size();
   for (const int other : {in.before_size(), in.after_size(), in.peak_extra_size()}) {
     if (other != count) return unequal("the memory of the devices");
@@ -381,7 +381,7 @@ absl::StatusOr<Plan> parse_plan(std::string_view bytes) {
     return invalid(fmt::format("the plan has schema version {}, this program reads version {}", in.schema_version(),
                                Plan::kSchemaVersion));
   }
-  Plan plan;
+  PlanDraft plan;
   plan.planner = in.planner();
   plan.from = in.from();
   plan.to = in.to();

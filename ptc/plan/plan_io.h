@@ -1,5 +1,5 @@
 #pragma once
-// Plans as protobuf (plan.proto: packed columns). Reading checks the schema version and the digest.
+// Plans as protobuf bytes (plan.proto: packed columns). Pure functions; any thread may call.
 
 #include <string>
 #include <string_view>
@@ -9,9 +9,11 @@
 
 namespace scalai::plan {
 
+// The bytes of a plan whose digest is set. The digest, not these bytes, identifies the plan.
 std::string serialize(const Plan& plan);
-// Errors (InvalidArgument): not a plan, another schema version (both named), columns of unequal length, a digest that
-// does not match its content.
+// Reads a plan; the result owns its data. InvalidArgument: not a plan, another schema version (the message has both),
+// columns of unequal length, references to tensors, sets or patterns that do not exist, impossible shapes, boxes
+// outside their tensors, more than 2^26 legs, or a digest that does not match the content.
 absl::StatusOr<Plan> parse_plan(std::string_view bytes);
 
 }  // namespace scalai::plan

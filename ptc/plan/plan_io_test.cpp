@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/testing/support.h"
 #include "ptc/proto/plan.pb.h"
 
 namespace scalai::plan {

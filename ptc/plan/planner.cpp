@@ -36,7 +36,7 @@ class Planner {
         fan_out_(input.cluster, input.options),
         holds_(static_cast<size_t>(input.cluster.device_count()), false) {}
 
-  absl::StatusOr<Plan> run() {
+  absl::StatusOr<PlanDraft> run() {
     describe();
     for (const GroupDifference& group : difference_.groups) {
       set_ = drafts_.tensors(group.tensors);
@@ -403,7 +403,7 @@ class Planner {
   const Difference difference_;
   const bool capped_;
   internal::FanOut fan_out_;
-  Plan plan_;
+  PlanDraft plan_;
   internal::Drafts drafts_;
   int32_t set_ = 0;  // tensors of the group at hand
   absl::flat_hash_map<std::pair<int32_t, int32_t>, Split> splits_;
@@ -459,12 +459,13 @@ absl::Status check_input(const PlannerInput& input) {
 
 absl::StatusOr<Plan> make_plan(const PlannerInput& input) {
   SCALAI_RETURN_IF_ERROR(check_input(input));
-  auto plan = Planner(input).run();
-  if (!plan.ok() || plan->feasible() || !input.options.derive_params) return plan;
+  SCALAI_ASSIGN_OR_RETURN(PlanDraft plan, Planner(input).run());
+  if (plan.feasible() || !input.options.derive_params) return plan;
   // A parameter cannot be cast from a master that is lost: name what is missing of both.
   PlannerInput moved = input;
   moved.options.derive_params = false;
-  return Planner(moved).run();
+  SCALAI_ASSIGN_OR_RETURN(plan, Planner(moved).run());
+  return plan;
 }
 
 }  // namespace scalai::plan

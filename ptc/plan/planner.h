@@ -7,11 +7,12 @@
 // members. In place, a box crosses to a host once and is passed on from there (internal/fan_out.h). Neighbouring boxes
 // that go the same way merge. Tensors alike are looked at once. Deterministic: integers only, ties go to the lowest id.
 //
-// Options are how strategies differ (DESIGN section 1: a strategy is data).
+// The new collection's devices are taken as given: placement.h chooses them. Options are how strategies differ (DESIGN
+// section 1: a strategy is data).
 
 #include "absl/status/statusor.h"
+#include "ptc/cluster/cluster.h"
 #include "ptc/collection/collection.h"
-#include "ptc/plan/cluster.h"
 #include "ptc/plan/plan.h"
 
 namespace scalai::plan {
@@ -22,19 +23,6 @@ enum class SourceRule : uint8_t {
   kStorage,       // everything from shared storage, which the residency must offer (checkpoint-restart)
 };
 
-// Who may take which new rank (placement.h). make_plan takes the new collection's devices as given; whoever makes that
-// collection applies these.
-enum class PlacementRule : uint8_t {
-  kIdentity,  // rank order
-  kHosts,     // runs of ranks fill hosts, as in rank order, so that a tensor-parallel group stays in one
-  kFree,      // any rank on any device
-};
-enum class SpreadRule : uint8_t {
-  kNone,
-  kHost,  // data-parallel replicas of a box on different hosts, as far as there are hosts
-  kRack,  // … in different racks
-};
-
 struct PlannerOptions {
   std::string name = "reshard";
   // In place: what a device holds stays or is copied there, the rest comes straight from other devices. Otherwise every
@@ -42,9 +30,7 @@ struct PlannerOptions {
   // (operations then have host-memory sources).
   bool in_place = true;
   SourceRule sources = SourceRule::kNearest;
-  HostId hub;  // valid: all devices stage their state in this host's memory (central)
-  PlacementRule placement = PlacementRule::kIdentity;
-  SpreadRule spread = SpreadRule::kNone;
+  HostId hub;               // valid: all devices stage their state in this host's memory (central)
   int64_t round_bytes = 0;  // a device receives at most so much per round (at least one box); 0 = one round
   // >= 0: no device ever holds more than this beyond the larger of what it held and will hold (DeviceMemory). Boxes are
   // cut, ordered into rounds and freed early for it. Only in place and not with kStorage; replaces round_bytes.
@@ -57,7 +43,7 @@ struct PlannerOptions {
 struct PlannerInput {
   const collection::Collection& from;
   const collection::Collection& to;
-  const Cluster& cluster;
+  const cluster::Cluster& cluster;
   const collection::Residency& residency;
   PlannerOptions options;
 };

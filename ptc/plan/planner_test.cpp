@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::plan {
 namespace planner_test {
@@ -283,47 +283,52 @@ TEST(Planner, FillsInWhatThePlanIsFor) {
   EXPECT_EQ(plan.digest, digest_of(plan));
 }
 
+// A plan is final once its digest is taken; who wants to change one copies it into a PlanDraft.
+static_assert(!std::is_assignable_v<decltype((std::declval<Plan&>().digest)), std::string>);
+static_assert(!std::is_assignable_v<Plan&, Plan>);
+static_assert(std::is_convertible_v<Plan, PlanDraft>);
+
 TEST(Planner, DigestCoversEveryPart) {
   Case job{.from = grid_collection({2, 1, 1}, first_devices(2)), .to = grid_collection({1, 1, 2}, first_devices(2, 1))};
   const Plan plan = job.plan();
-  const std::vector<std::function<void(Plan&)>> changes = {
-      [](Plan& p) { p.planner += "x"; },
-      [](Plan& p) { p.from += "x"; },
-      [](Plan& p) { p.to += "x"; },
-      [](Plan& p) { ++p.from_epoch; },
-      [](Plan& p) { ++p.to_epoch; },
-      [](Plan& p) { p.tensors[0].name += "x"; },
-      [](Plan& p) { p.tensors[0].dtype = tensor::DType::kBF16; },
-      [](Plan& p) { p.tensors[0].shape = {1}; },
-      [](Plan& p) { p.src_devices[0] = DeviceId(9); },
-      [](Plan& p) { p.dst_devices[0] = DeviceId(9); },
-      [](Plan& p) { ++p.rounds; },
-      [](Plan& p) { ++p.memory_cap; },
-      [](Plan& p) { p.tensors[0].from_dtype = tensor::DType::kBF16; },
-      [](Plan& p) { p.tensors[0].derived_from = TensorId(1); },
-      [](Plan& p) { p.tensor_sets[0].push_back(TensorId(9)); },
-      [](Plan& p) { p.patterns.add({}, {}); },
-      [](Plan& p) { p.patterns.add(std::vector<Leg>(1), {}); },
-      [](Plan& p) { p.patterns.add({}, p.dst_devices); },
-      [](Plan& p) { p.instances.pop_back(); },
-      [](Plan& p) { ++p.instances[0].round; },
-      [](Plan& p) { ++p.instances[0].pattern; },
-      [](Plan& p) { ++p.instances[0].tensors; },
-      [](Plan& p) { ++p.instances[0].box.hi[0]; },
-      [](Plan& p) { ++p.memory[0].before; },
-      [](Plan& p) { ++p.memory[0].after; },
-      [](Plan& p) { ++p.memory[0].peak_extra; },
-      [](Plan& p) { ++p.bytes.derived; },
-      [](Plan& p) {
+  const std::vector<std::function<void(PlanDraft&)>> changes = {
+      [](PlanDraft& p) { p.planner += "x"; },
+      [](PlanDraft& p) { p.from += "x"; },
+      [](PlanDraft& p) { p.to += "x"; },
+      [](PlanDraft& p) { ++p.from_epoch; },
+      [](PlanDraft& p) { ++p.to_epoch; },
+      [](PlanDraft& p) { p.tensors[0].name += "x"; },
+      [](PlanDraft& p) { p.tensors[0].dtype = tensor::DType::kBF16; },
+      [](PlanDraft& p) { p.tensors[0].shape = {1}; },
+      [](PlanDraft& p) { p.src_devices[0] = DeviceId(9); },
+      [](PlanDraft& p) { p.dst_devices[0] = DeviceId(9); },
+      [](PlanDraft& p) { ++p.rounds; },
+      [](PlanDraft& p) { ++p.memory_cap; },
+      [](PlanDraft& p) { p.tensors[0].from_dtype = tensor::DType::kBF16; },
+      [](PlanDraft& p) { p.tensors[0].derived_from = TensorId(1); },
+      [](PlanDraft& p) { p.tensor_sets[0].push_back(TensorId(9)); },
+      [](PlanDraft& p) { p.patterns.add({}, {}); },
+      [](PlanDraft& p) { p.patterns.add(std::vector<Leg>(1), {}); },
+      [](PlanDraft& p) { p.patterns.add({}, p.dst_devices); },
+      [](PlanDraft& p) { p.instances.pop_back(); },
+      [](PlanDraft& p) { ++p.instances[0].round; },
+      [](PlanDraft& p) { ++p.instances[0].pattern; },
+      [](PlanDraft& p) { ++p.instances[0].tensors; },
+      [](PlanDraft& p) { ++p.instances[0].box.hi[0]; },
+      [](PlanDraft& p) { ++p.memory[0].before; },
+      [](PlanDraft& p) { ++p.memory[0].after; },
+      [](PlanDraft& p) { ++p.memory[0].peak_extra; },
+      [](PlanDraft& p) { ++p.bytes.derived; },
+      [](PlanDraft& p) {
         p.missing.push_back({TensorId(0), Box({0, 0}, {1, 1})});
       },
-      [](Plan& p) { ++p.bytes.kept; },
-      [](Plan& p) { ++p.lower_bound.cross_host; },
-      [](Plan& p) { ++p.lower_bound_any_placement_cross_host; },
-      [](Plan& p) { ++p.survives_host_losses; }};
+      [](PlanDraft& p) { ++p.bytes.kept; },
+      [](PlanDraft& p) { ++p.lower_bound.cross_host; },
+      [](PlanDraft& p) { ++p.lower_bound_any_placement_cross_host; },
+      [](PlanDraft& p) { ++p.survives_host_losses; }};
   std::set<std::string> digests = {plan.digest};
   for (size_t i = 0; i < changes.size(); ++i) {
-    Plan changed = plan;
+    PlanDraft changed = plan;
     changes[i](changed);
     EXPECT_TRUE(digests.insert(digest_of(changed)).second) << "change " << i;
   }

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "ptc/plan/lowering.h"
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::plan {
 namespace {

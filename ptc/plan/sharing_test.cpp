@@ -8,7 +8,7 @@
 #include <set>
 
 #include "ptc/plan/internal/leveling.h"
-#include "ptc/plan/test_support.h"
+#include "ptc/plan/testing/support.h"
 
 namespace scalai::plan::internal {
 namespace {

@@ -1,6 +1,7 @@
 #pragma once
-// One input file while it is checked: where its fields stand, and the problems found in it so far. Fields go by path
-// ("jobs[0].configs[2].layout"); a field whose problem is already reported is not judged again.
+// One input file during its checks: the places of its fields, and the problems found so far. Fields have paths
+// ("jobs[0].configs[2].layout"). A field with a reported problem is not judged again. Owns a copy of the text; one
+// thread at a time.
 
 #include <cstdint>
 #include <optional>
@@ -21,35 +22,40 @@ struct Note {
 
 class Source {
  public:
-  // JSON when the name ends in ".json" or the first character is '{', else textproto.
+  // JSON if the name ends in ".json" or the first character is '{', else textproto.
   Source(const std::string& file, const std::string& text);
+  // Parses the same text into `message` (parse_textproto, parse_json). Problems become problems of this source;
+  // `message` has the fields that did parse.
   void parse(const std::string& text, google::protobuf::Message& message, size_t max_bytes = kMaxTextBytes);
 
+  // Whether the file has the field; whether it is broken, or something inside it is (Places).
   bool given(const std::string& path) const { return places_.has(path); }
   bool broken(const std::string& path) const { return places_.broken(path); }
   bool broken_inside(const std::string& path) const { return places_.broken_inside(path); }
 
+  // Reports a problem at the value of `path`. Nothing is added for a broken field.
   void error(const std::string& path, const std::string& message, std::string hint = "",
              const std::vector<Note>& notes = {});
-  // "x" is missing.
+  // Reports that the field is missing.
   void missing(const std::string& path, std::string hint = "");
-  // Points at characters position … position + length − 1 (from 1) of the text `value` that stands at `path`.
+  // Reports a problem at characters position … position + length − 1 (from 1) of the text `value` at `path`. Underlines
+  // the whole value if the file spells it with escapes or in parts.
   void error_inside(const std::string& path, const std::string& value, int position, int length,
                     const std::string& message, std::string hint = "", const std::vector<Note>& notes = {});
-  // A text that is none of `known`: the nearest one, or all of them, become the hint.
+  // Reports a text that is not in `known`. The hint is the nearest name, else all names if they are at most 16.
   void error_unknown(const std::string& path, const std::string& what, const std::string& name,
                      const std::vector<std::string>& known);
 
-  // The value in base units; a problem is reported and gives nothing.
+  // The value in base units; nullopt after reporting a problem.
   std::optional<double> seconds(const std::string& path, const std::string& text);
   std::optional<double> bandwidth(const std::string& path, const std::string& text);
   std::optional<int64_t> bytes(const std::string& path, const std::string& text);
-  // Whether value >= lowest; reports a smaller one, or that the field is missing.
+  // Whether value >= lowest. Otherwise reports a value that is too small, or a missing field.
   bool at_least(const std::string& path, int64_t value, int64_t lowest);
-  // Whether the text is there and is fit to be printed as a name.
+  // Whether the text can be a name: not empty, no control characters, at most 200 bytes. Otherwise reports the problem.
   bool is_name(const std::string& path, const std::string& text);
 
-  // Grows with every error, whether or not it was already known.
+  // Number of errors so far, those at broken fields included.
   int errors() const { return errors_; }
   bool empty() const { return diagnostics_.empty(); }
   std::string render() const { return diagnostics_.render(); }
@@ -64,7 +70,7 @@ class Source {
   int errors_ = 0;
 };
 
-// The last name of a path: "jobs[0].name" → "name".
+// The last name of a path: "jobs[0].name" gives "name".
 std::string field_of(const std::string& path);
 
 }  // namespace scalai::proto

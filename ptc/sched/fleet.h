@@ -1,6 +1,6 @@
 #pragma once
-// The GPUs that jobs compete for: hosts of one GPU type each, and which of them are up. A flat pool is hosts of one
-// GPU.
+// The GPUs that jobs compete for: hosts with one GPU type each, and the times when they are up. A flat pool is hosts of
+// one GPU. Plain values.
 
 #include <cstdint>
 #include <span>
@@ -23,20 +23,20 @@ struct HostSpec {
 };
 
 struct Fleet {
-  std::vector<TypeSpec> types;  // in order of appearance
-  std::vector<HostSpec> hosts;  // HostId = index; their GPUs are numbered host by host (as in plan::Cluster)
+  std::vector<TypeSpec> types;  // GpuType = index; in order of appearance
+  std::vector<HostSpec> hosts;  // HostId = index; their GPUs are numbered host by host (as in cluster::Cluster)
 
-  int gpus(GpuType type) const;  // on all hosts of a type, up or not
-  int gpus() const;
+  int gpus(GpuType type) const;  // on all hosts of a type, up or down
+  int gpus() const;              // on all hosts, up or down
 };
 
-// Hosts that come, go or fail, and prices that change. Times from the workload's start.
+// Hosts that come, go or fail, and prices that change. Times count from the workload's start.
 struct FleetEvent {
   enum class Kind : uint8_t {
     kUp,      // hosts come (or come back, repaired)
     kNotice,  // hosts will be taken at `until_s`: jobs may leave before
     kTaken,   // hosts are taken away after the notice (spot preemption, drain)
-    kFailed,  // hosts fail: what was on their GPUs is lost
+    kFailed,  // hosts fail: the state on their GPUs is lost
     kPrice,   // a type's price per GPU and hour
   };
   double at_s = 0;
@@ -48,7 +48,7 @@ struct FleetEvent {
   std::string cause;          // for the report: "preemption", "Faulty GPU"; "" = none
 };
 
-// What is up when the run starts, and what happens then (by at_s, ties in order).
+// The hosts up at the start of the run, and the later events (by at_s, ties in order).
 struct Availability {
   std::vector<uint8_t> up;  // by host; empty = all
   std::vector<FleetEvent> events;
@@ -60,7 +60,7 @@ struct HostShare {
   friend auto operator<=>(const HostShare&, const HostShare&) = default;
 };
 
-// The GPUs of a job: all of one type. Empty = none.
+// The GPUs of a job, all of one type. Empty = none.
 struct Placement {
   GpuType type;
   std::vector<HostShare> hosts;  // by host, each once, gpus > 0

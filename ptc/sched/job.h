@@ -1,9 +1,8 @@
 #pragma once
-// A workload: the jobs that want a cluster's GPUs, whatever trace, generator or scenario they come from. Values; no
-// owner.
+// A workload: the jobs that want a cluster's GPUs, from any trace, generator or scenario. Plain values.
 //
-// Work is counted in iterations of the job as its trace counts them. A job whose trace knows a run time only has
-// work = that many seconds, and runs at 1 a second on the GPUs it asked for (throughput.h: duration source).
+// Work is counted in the iterations of the job's trace. A job with only a run time in its trace has work = that many
+// seconds, and runs at 1 per second on the GPUs it asked for (ptc/scenario/trace/tables.h: duration_throughput).
 
 #include <cstdint>
 #include <limits>
@@ -21,15 +20,15 @@ inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
 struct Job {
   std::string name;     // unique in the workload
-  std::string type;     // what a throughput table knows it by: "ResNet-18 (batch size 128)", "bert", a catalogue model
+  std::string type;     // key in throughput tables: "ResNet-18 (batch size 128)", "bert", a catalogue model
   double submit_s = 0;  // from the workload's start, >= 0
-  int gpus = 1;         // asked for; > 0
+  int gpus = 1;         // requested; > 0
   int min_gpus = 1;     // an elastic policy stays within [min_gpus, max_gpus]; both are `gpus` for a rigid job
   int max_gpus = 1;
   double work = 1;             // iterations to do; > 0
-  double duration_s = -1;      // alone on `gpus` GPUs, as the trace says; < 0: unknown
-  double weight = 1;           // share it is entitled to, relative to others; > 0
-  double deadline_s = kNever;  // when it should be done (absolute)
+  double duration_s = -1;      // run time alone on `gpus` GPUs in the trace; < 0: unknown
+  double weight = 1;           // entitled share, relative to other jobs; > 0
+  double deadline_s = kNever;  // absolute
   std::string entity;          // tenant, user or virtual cluster; "" = none
   int64_t batch = 0;           // samples an iteration; 0 = unknown
 };

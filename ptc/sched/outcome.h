@@ -1,6 +1,6 @@
 #pragma once
-// What a run of many jobs leaves: a record a job, the use of the cluster over time, and sums. Plain data; report.h
-// writes it.
+// The outcome of a run of many jobs (one record a job, the use of the cluster over time, sums), and of a recovery
+// design. Plain data: sim/jobs fills it, ptc/report writes it.
 
 #include <cstdint>
 #include <string>
@@ -16,23 +16,23 @@ enum class JobEnd : uint8_t {
   kRefused,
   kUnfinished,
   kTooLarge
-};  // kTooLarge: asks for more than the fleet has
+};  // kTooLarge: requests more than the fleet has
 
 struct JobRecord {
   JobId job;
   JobEnd end = JobEnd::kUnfinished;
   double first_start_s = kNever;
   double finish_s = kNever;
-  double executed_s = 0;      // with GPUs
-  double attained_gpu_s = 0;  // GPUs x seconds held
-  double changing_gpu_s = 0;  // of those, in changes
-  double lost_gpu_s = 0;      // training done again: attained while doing work that was lost
+  double executed_s = 0;      // time with GPUs
+  double attained_gpu_s = 0;  // GPUs × seconds held
+  double changing_gpu_s = 0;  // part of attained_gpu_s in changes
+  double lost_gpu_s = 0;      // part of attained_gpu_s in training whose work was lost
   double work_done = 0;
   int restarts = 0;       // changes of GPUs after the first start
-  int preemptions = 0;    // lost all GPUs to the policy
-  int losses = 0;         // lost GPUs to failures or takings
-  double isolated_s = 0;  // on a fixed fair share of the cluster (engine.h); 0 = not finished, or not known
-  double cost = 0;        // US dollars of the GPUs it held
+  int preemptions = 0;    // times that the policy took all its GPUs
+  int losses = 0;         // times that failures or takings took its GPUs
+  double isolated_s = 0;  // time on a fixed fair share of the cluster (sim/jobs/engine.h); 0 = not finished, or unknown
+  double cost = 0;        // US dollars of the GPUs held
 };
 
 struct UseSample {
@@ -46,12 +46,41 @@ struct UseSample {
 
 struct Outcome {
   std::vector<JobRecord> jobs;  // by id
-  std::vector<UseSample> use;   // at changes, thinned out to at most Options::samples
+  std::vector<UseSample> use;   // at changes; every second one is dropped above Options::samples
   double end_s = 0;
   double up_gpu_s = 0, training_gpu_s = 0, changing_gpu_s = 0, lost_gpu_s = 0;  // integrals
   double cost = 0;                                                              // of all GPUs up, priced
   int64_t events = 0, decisions = 0, changes = 0;
   std::string policy_remarks;
+};
+
+// ---- one job on hosts that come and go ------------------------------------------------------------------------------
+// One phase of the job, from `from_s` to the start of the next phase (or the end).
+struct RecoveryPhase {
+  double from_s = 0;
+  int live = 0;              // hosts up
+  int used = 0;              // hosts in the job
+  double samples_per_s = 0;  // 0 = the job does not train
+};
+
+struct RecoveryResult {
+  // From the start of training to the end of the run (published rules: of the last step).
+  double from_s = 0, to_s = 0;
+  double samples = 0;        // kept at the end
+  double samples_per_s = 0;  // average from from_s to to_s
+  int64_t steps = 0;
+  double mean_hosts = 0;    // hosts up, average over time
+  int losses = 0;           // hosts lost
+  int restarts = 0;         // changes of hosts that stopped training, without the first start
+  int fatal = 0;            // losses with a loss of state (back to a checkpoint), or with a rendezvous of all hosts
+  double lost_samples = 0;  // computed and lost
+  double ettr = 0;          // kept training time / (to_s - from_s)
+  // GPU-hours of hosts up from the start to to_s; they add up to the time of these hosts. Published rules: a step that
+  // ends during a rendezvous is training. Of an interrupted step the time before the rendezvous is lost, the rest
+  // belongs to the change.
+  double training_gpu_h = 0, lost_gpu_h = 0, changing_gpu_h = 0, checkpoint_gpu_h = 0, idle_gpu_h = 0;
+  double usd = 0;                     // of all hosts up
+  std::vector<RecoveryPhase> phases;  // at most 65,536, then every second one is dropped
 };
 
 }  // namespace scalai::sched

@@ -1,10 +1,11 @@
 #pragma once
-// Who gets which GPUs: the interface every policy implements, and what it may look at. A policy is a deterministic
-// function of what it was shown (and of its seed): no clock, no threads. The engine calls decide() after everything
-// that happened at one instant; the policy answers with what changes. What it does not name stays as it is.
+// The interface of scheduler policies, and their view of the cluster. A policy decides which job has which GPUs. It is
+// a deterministic function of its view and its seed: no clock, no threads. The caller (sim/jobs or ptc/control) calls
+// decide() after all events of one instant, one call at a time; the policy answers with the changes. Jobs without a
+// grant keep their GPUs.
 //
-// Guarantees of the engine whatever a policy says: never more GPUs than are up, never a job on a device that is down,
-// never a job that is not there (a decision that asks for such a thing ends the run with an error that names it).
+// The caller guarantees, for any answer: no more GPUs than are up, no job on a device that is down, no unknown job. A
+// decision that breaks these rules ends the run with an error that names it.
 
 #include <cstdint>
 #include <span>
@@ -18,37 +19,38 @@
 
 namespace scalai::sched {
 
-// How far a job has come. Valid during one decide().
+// Progress of a job at the instant of the decision.
 struct Progress {
   double work_done = 0;       // iterations
-  double attained_gpu_s = 0;  // GPUs x seconds held (training or changing)
+  double attained_gpu_s = 0;  // GPUs × seconds held (training or changing)
   double executed_s = 0;      // seconds with GPUs
   double first_start_s = kNever;
-  double last_change_s = 0;  // when its GPUs last changed; submission before the first
+  double last_change_s = 0;  // time of the last change of its GPUs; before the first: submission
   int restarts = 0;          // changes of GPUs after the first start
-  Placement placement;       // now; empty = waits
-  JobId beside;              // shares its GPUs with this job; none = alone
-  // Iterations a second if it trains without a stop until it ends, its rate changes (kRate) or its GPUs do; 0 if it
-  // does not train, or may be held up: checkpoints are written, others share its GPUs or the fabric.
+  Placement placement;       // now; empty = the job waits
+  JobId beside;              // the job on the same GPUs; none = alone
+  // Iterations per second if it trains without interruption until it ends, its rate changes (kRate) or its GPUs do. 0
+  // if it does not train or may be held up: it writes checkpoints, or shares its GPUs or the fabric.
   double even_per_s = 0;
 };
 
-// What a policy may see. References stay valid until decide() returns.
+// The cluster and its jobs, for policies. The caller owns it. References and spans stay valid until decide() or begin()
+// returns.
 class View {
  public:
   virtual ~View() = default;
   virtual double now_s() const = 0;
   virtual const Fleet& fleet() const = 0;
-  virtual int capacity(GpuType type) const = 0;  // GPUs up now and not under notice
-  virtual int capacity(HostId host) const = 0;
-  virtual double price(GpuType type) const = 0;  // per GPU and hour, now
+  virtual int capacity(GpuType type) const = 0;  // GPUs up now and without notice
+  virtual int capacity(HostId host) const = 0;   // the same of one host
+  virtual double price(GpuType type) const = 0;  // US dollars per GPU and hour, now
   virtual const Job& job(JobId id) const = 0;
   virtual Progress progress(JobId id) const = 0;  // O(1)
-  // Submitted, admitted and not finished, by id. O(jobs) when it has changed since the last call: policies of order log
-  // n keep their own books from the events instead.
+  // Jobs that are submitted, admitted and not finished, by id. O(jobs) if they changed since the last call; policies
+  // with O(log n) decisions keep their own ledger from the events.
   virtual std::span<const JobId> active() const = 0;
   virtual const Throughput& throughput() const = 0;
-  // Seconds a change of GPUs of this job is thought to cost (change.h).
+  // Expected seconds of a change of this job's GPUs (sim/jobs/change.h).
   virtual double change_cost_s(JobId id, int to_gpus) const = 0;
 };
 
@@ -57,37 +59,38 @@ struct Event {
     kSubmitted,
     kFinished,
     kLost,      // the job lost all its GPUs (a host failed or was taken); it waits
-    kRate,      // a running job's rate changed by itself (goodput)
+    kRate,      // the rate of a running job changed by itself (goodput)
     kCapacity,  // hosts came or went, a notice was given, or a price changed
-    kTimer,     // the wake-up the policy asked for
+    kTimer,     // the requested wake-up
   };
   Kind kind;
   JobId job;
 };
 
-// The GPUs a job is to have from now on. A grant that says what a job has already changes nothing; but one without
-// hosts moves a job off hosts under notice, even to as many GPUs. Where two that share GPUs are both granted some
-// alone, the lower id stays.
+// The GPUs of a job from now on. A grant equal to the present state changes nothing, except that a grant without hosts
+// moves a job off hosts under notice, even to the same number of GPUs. If two jobs that share GPUs are both granted
+// GPUs alone, the lower id stays.
 struct Grant {
   JobId job;
   GpuType type;
-  int gpus = 0;                  // 0 = none: it waits
-  std::vector<HostShare> hosts;  // where; empty = the engine places (as few hosts as possible, best fit, its own first)
-  JobId beside;                  // on the very GPUs of this job, which is granted or has the same number; none = alone
+  int gpus = 0;  // 0 = none: the job waits
+  // Places; empty = the caller places (as few hosts as possible, best fit, the job's own hosts first).
+  std::vector<HostShare> hosts;
+  JobId beside;  // share the GPUs of this job, which is granted too or has the same number; none = alone
 };
 
 struct Decision {
-  std::vector<Grant> grants;   // each job at most once; any order (all are released before any is placed)
-  std::vector<JobId> refused;  // never to be run (no admission): they leave the system
-  double wake_at_s = kNever;   // call decide() then, with kTimer; replaces the wake-up asked for before
+  std::vector<Grant> grants;   // each job at most once, in any order (all are released before any is placed)
+  std::vector<JobId> refused;  // not admitted: these jobs never run and leave the system
+  double wake_at_s = kNever;   // time of the next decide() with kTimer; replaces the earlier wake-up
 };
 
-// What a policy promises, for `scalai policies` and for the property tests.
+// Properties that a policy promises, for `scalai policies` and for the property tests.
 struct PolicyTraits {
   bool preemptive = false;  // takes GPUs away from running jobs
-  bool elastic = false;     // may give another number than asked for
-  bool work_conserving =
-      false;  // leaves no GPU idle that some waiting job of its would fit on (by its own rule of order)
+  bool elastic = false;     // may give another number of GPUs than requested
+  // Leaves no GPU idle that a waiting job would fit on (by the policy's own order).
+  bool work_conserving = false;
   bool needs_durations = false;  // uses Job::work (known length)
   bool stochastic = false;       // draws random numbers (from its seed)
   bool heterogeneous = false;    // knows that GPU types differ in speed
@@ -97,10 +100,13 @@ class Policy {
  public:
   virtual ~Policy() = default;
   virtual PolicyTraits traits() const = 0;
-  // Before the first decide(). Errors: the policy cannot serve this fleet (InvalidArgument, with what to change).
+  // Called once before the first decide(). InvalidArgument: the policy cannot serve this fleet; the message has the
+  // remedy.
   virtual absl::Status begin(const View& /*view*/) { return absl::OkStatus(); }
+  // `view` and `events` are valid during the call only.
   virtual absl::StatusOr<Decision> decide(const View& view, std::span<const Event> events) = 0;
-  // One line for the end of a run: LP ties broken how, sub-problems solved, admissions refused … "" = nothing to say.
+  // One line for the end of a run (rule for LP ties, number of solved sub-problems, refused admissions …); "" =
+  // nothing.
   virtual std::string remarks() const { return ""; }
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// Box: a half-open hyper-rectangle [lo, hi) in a logical tensor's index space, and its algebra.
-// Values, no allocation, rank 0 to kMaxRank. A rank-0 box holds one element (a scalar). Row-major order everywhere.
+// Box: a half-open hyper-rectangle [lo, hi) in the index space of a logical tensor, and the algebra of boxes. Plain
+// values, rank 0 to kMaxRank, always row-major. A rank-0 box holds one element (a scalar). Any thread may call.
 
 #include <array>
 #include <cstdint>
@@ -45,34 +45,37 @@ struct Box {
   int64_t extent(int dim) const { return hi[static_cast<size_t>(dim)] - lo[static_cast<size_t>(dim)]; }
   int64_t volume() const;  // elements; 1 for rank 0
   bool empty() const { return volume() == 0; }
-  bool contains(const Box& other) const;  // an empty box is contained in every box
+  bool contains(const Box& other) const;  // CHECK: equal rank; every box contains an empty one
   Shape shape() const;
   friend bool operator==(const Box&, const Box&) = default;
   friend auto operator<=>(const Box&, const Box&) = default;  // lexicographic by lo, then hi
   std::string str() const;                                    // "[0:256, 0:4096]"
 };
 
-// What str() writes; nullopt for anything else, and for a range that begins below 0 or after its end.
+// The inverse of str(), with optional blanks. nullopt: another text, a range with a negative begin or an end before its
+// begin, or more than kMaxRank dimensions.
 std::optional<Box> parse_box(std::string_view text);
 
-// The common part; nullopt when it is empty. Both boxes have the same rank (CHECK).
+// The common part; nullopt if it is empty. CHECK: equal rank.
 std::optional<Box> intersect(const Box& a, const Box& b);
 
-// a \ b as at most 2·rank disjoint boxes, in lexicographic order. Cuts leading dimensions first, so that the pieces
-// are as long as possible in memory.
+// a \ b as at most 2·rank disjoint boxes, in lexicographic order. Cuts leading dimensions first, so that the pieces are
+// as long as possible in memory. CHECK: equal rank.
 std::vector<Box> subtract(const Box& a, const Box& b);
-// a \ (b1 ∪ b2 ∪ …): disjoint boxes, sorted.
+// a \ (b1 ∪ b2 ∪ …) as disjoint boxes, sorted.
 std::vector<Box> subtract(const Box& a, std::span<const Box> others);
 
-// Merges neighbours (boxes that differ in one dimension only and touch there) until nothing merges. The input is
-// disjoint; the output covers the same elements, sorted, and does not depend on the input's order.
+// Merges neighbours until no two are left, and drops empty boxes. Neighbours differ in one dimension only, and touch
+// there. The input boxes are disjoint. The output covers the same elements, is sorted, and does not depend on the order
+// of the input.
 std::vector<Box> merge(std::vector<Box> boxes);
 
-// Elements in the union of possibly overlapping boxes.
+// Number of elements in the union of boxes that may overlap.
 int64_t union_volume(std::span<const Box> boxes);
 
-// The row-major flat element range [begin, end) of `within`, as at most 2·rank − 1 boxes in order. Positions count
-// inside `within`, boxes come back in the tensor's coordinates. 0 <= begin <= end <= within.volume() (CHECK).
+// The flat element range [begin, end) of `within`, row-major, as at most 2·rank − 1 boxes in order (one box for rank
+// 0). Positions count inside `within`; the boxes have the coordinates of the tensor. CHECK: 0 <= begin <= end <=
+// within.volume().
 std::vector<Box> decompose_flat(const Box& within, int64_t begin, int64_t end);
 
 }  // namespace scalai::tensor

@@ -1,5 +1,5 @@
 #pragma once
-// Element types, with safetensors' names ("BF16", "F32", …) as the one spelling.
+// Element types. Their only spelling is that of safetensors ("BF16", "F32", …). Any thread may call.
 
 #include <cstdint>
 #include <string>
@@ -29,8 +29,11 @@ enum class DType : uint8_t {
 };
 
 int64_t size_of(DType dtype);  // bytes of one element
+// The view is valid for the life of the program.
 std::string_view name_of(DType dtype);
+// In the order of the enumeration.
 std::vector<std::string> dtype_names();
+// InvalidArgument: unknown name.
 absl::StatusOr<DType> parse_dtype(std::string_view name);
 
 }  // namespace scalai::tensor

@@ -2,7 +2,7 @@
 """A scheduler policy in 40 lines: the jobs with the least work left run, whoever ran before (SRTF).
 
 scalai sim with `policy { exec: "python3 policies/shortest_first.py" }` starts it. It reads one JSON object a line and
-answers with one; ptc/sched/policies/external/README.md documents every field. Standard library only.
+answers with one; docs/policy-protocol.md documents every field. Standard library only.
 """
 import json
 import sys

@@ -29,12 +29,13 @@
 #include <map>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "ptc/base/parallel.h"
+#include "ptc/base/statistics.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
-#include "ptc/checkpoint/safetensors.h"
+#include "ptc/checkpoint/safetensors/safetensors.h"
 #include "ptc/data/build.h"
 #include "ptc/data/crc32c.h"
 #include "vfs/dataset_tree.h"
@@ -174,9 +175,7 @@ double rate_of(const std::vector<Task>& tasks) {
   for (const Task& task : tasks) bytes += task.bytes();
   std::atomic<bool> good = true;
   const auto begin = Clock::now();
-  std::vector<std::thread> readers;
-  for (const Task& task : tasks) readers.emplace_back([&] { good = read_task(task) && good; });
-  for (std::thread& reader : readers) reader.join();
+  run_concurrently(tasks.size(), [&](size_t i) { good = read_task(tasks[i]) && good; });
   const std::chrono::duration<double> elapsed = Clock::now() - begin;
   if (!good) give_up(5, "a read failed: " + tasks[0].path);
   return static_cast<double>(bytes) / elapsed.count();
@@ -209,12 +208,6 @@ std::vector<Task> first(std::vector<Task> tasks, int count) {
 }
 
 // --- rates ------------------------------------------------------------------------------------------------------------
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 struct Case {
   std::string name;
@@ -270,8 +263,8 @@ void print_rates(const std::vector<Case>& cases) {
     for (size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / theirs[i]);
     const auto [least, most] = std::minmax_element(ratios.begin(), ratios.end());
     fmt::print("{:<6} {:>7} {:>13} {:>13} {:>13} {:>5.2f} ({:.2f} to {:.2f}) {:>5.1f}\n", one.name, one.readers,
-               format_bandwidth(median(ours)), format_bandwidth(median(theirs)),
-               format_bandwidth(median(one.rates.at("file"))), median(ratios), *least, *most, one.goal);
+               format_bandwidth(*median(ours)), format_bandwidth(*median(theirs)),
+               format_bandwidth(*median(one.rates.at("file"))), *median(ratios), *least, *most, one.goal);
   }
 }
 
@@ -333,7 +326,7 @@ void time_mounting(const Options& options, const std::string& folder, std::ofstr
     csv << fmt::format("{},mount,{},seconds,{:.6f}\n", round, options.samples, times.back());
   }
   fmt::print("\nmounting {} samples and listing a rank's {} shards: {} (goal 10 ms)\n", options.samples, shards,
-             format_seconds(median(times)));
+             format_seconds(*median(times)));
 }
 
 // --- all of it --------------------------------------------------------------------------------------------------------

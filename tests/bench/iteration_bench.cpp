@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 
 #include "ptc/base/status.h"
+#include "ptc/cluster/catalogue.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/parallel/step_time.h"
-#include "ptc/plan/catalogue.h"
 #include "sim/iteration.h"
 
 namespace scalai::sim {
@@ -21,7 +21,7 @@ constexpr int kStages = 16;
 constexpr int kSmallReplicas = 8;
 
 struct Setting {
-  plan::Cluster cluster;
+  cluster::Cluster cluster;
   collection::ParallelConfig config;
   std::vector<parallel::StepParts> parts;  // of a GPU, of one at half speed
   std::vector<DeviceId> devices;
@@ -36,7 +36,7 @@ Setting make_setting(int replicas, int micro_batches, bool one_slow) {
   Setting made;
   made.config = {.tp = 8, .pp = kStages, .dp = replicas, .zero = 1};
   for (int h = 0; h < made.config.world() / 8; ++h) {
-    plan::Host host{.first_device = 8 * h, .gpus = 8, .gpu = *plan::find_gpu_kind("h100-80g")};
+    cluster::Host host{.first_device = 8 * h, .gpus = 8, .gpu = *cluster::find_gpu_kind("h100-80g")};
     host.gpu_link_bytes_per_s = host.gpu.link_bytes_per_s;
     host.pcie_bytes_per_s = host.gpu.pcie_bytes_per_s;
     host.nics = 8;

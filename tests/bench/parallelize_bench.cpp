@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "ptc/base/status.h"
+#include "ptc/cluster/catalogue.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/parallel/search.h"
-#include "ptc/plan/catalogue.h"
 
 namespace scalai::parallel {
 namespace {
@@ -22,7 +22,7 @@ struct Question {
 };
 
 SearchSpace space_of(const Question& question) {
-  const plan::HostKind* host = plan::find_host_kind("dgx-h100");
+  const cluster::HostKind* host = cluster::find_host_kind("dgx-h100");
   SCALAI_CHECK(host != nullptr, "the catalogue lacks dgx-h100");
   SearchSpace space;
   space.gpus = question.gpus;

@@ -10,12 +10,12 @@
 
 #include "ptc/base/random.h"
 #include "ptc/parallel/devices.h"
-#include "ptc/sched/engine.h"
-#include "ptc/sched/planned/change_plan.h"
-#include "ptc/sched/planned/model_throughput.h"
-#include "ptc/sched/planned/planned.h"
-#include "ptc/sched/planned/testing.h"
-#include "sim/change_fabric.h"
+#include "sim/jobs/change_fabric.h"
+#include "sim/jobs/engine.h"
+#include "sim/jobs/planned/change_plan.h"
+#include "sim/jobs/planned/model_throughput.h"
+#include "sim/jobs/planned/planned.h"
+#include "sim/jobs/planned/testing/support.h"
 
 namespace scalai::sched {
 namespace {
@@ -42,8 +42,8 @@ class Everything : public Policy {
   int most_;
 };
 
-plan::Cluster cluster_with(int spares) {
-  plan::Cluster cluster = testing::cluster_of(
+cluster::Cluster cluster_with(int spares) {
+  cluster::Cluster cluster = testing::cluster_of(
       {.hosts = kHosts + spares, .gpus = kGpusAHost, .nics = kGpusAHost, .nic_bytes_per_s = 50e9, .gpu = "h100-80g"});
   cluster.storage_read_bytes_per_s = cluster.storage_write_bytes_per_s = 2e12;
   return cluster;

@@ -19,8 +19,8 @@ namespace {
 
 using collection::Collection;
 
-Cluster cluster_of(int hosts, int gpus) {
-  Cluster cluster{.name = "bench"};
+cluster::Cluster cluster_of(int hosts, int gpus) {
+  cluster::Cluster cluster{.name = "bench"};
   for (int i = 0; i < hosts; ++i) cluster.hosts.push_back({.first_device = i * gpus, .gpus = gpus});
   return cluster;
 }
@@ -78,13 +78,13 @@ double all_pairs_s(const Collection& from, const Collection& to) {
 // One tensor in n boxes onto n others with different bounds.
 void BM_Boxes(benchmark::State& state) {
   const int n = static_cast<int>(state.range(0));
-  const Cluster cluster = cluster_of(n / 8, 8);
+  const cluster::Cluster cluster = cluster_of(n / 8, 8);
   const Collection from = one_tensor(n, 1'000'003);
   Collection to = one_tensor(n, 1'000'003);
   to.tensors[0].layout.cuts[0].rule = tensor::SplitRule::kCeil;
   const collection::Residency residency;
   double planning_s = 0;
-  Plan plan;
+  PlanDraft plan;
   for (auto _ : state) {
     const auto start = std::chrono::steady_clock::now();
     plan = make_plan({.from = from, .to = to, .cluster = cluster, .residency = residency, .options = {}}).value();
@@ -119,22 +119,19 @@ void plan_model(benchmark::State& state, const Change& change) {
   const Collection from = collection_of(change.from);
   Collection to = collection_of(change.to);
   const int devices = std::max(from.ranks(), to.ranks()) + change.spare;
-  const Cluster cluster = cluster_of((devices + change.gpus_per_host - 1) / change.gpus_per_host, change.gpus_per_host);
+  const cluster::Cluster cluster =
+      cluster_of((devices + change.gpus_per_host - 1) / change.gpus_per_host, change.gpus_per_host);
   const collection::Residency residency{.lost = {change.lost.begin(), change.lost.end()}, .extra = {}};
   std::vector<DeviceId> candidates;
   for (const DeviceId device : first_devices(devices)) {
     if (!residency.lost.contains(device)) candidates.push_back(device);
   }
-  const PlannerInput input{.from = from,
-                           .to = to,
-                           .cluster = cluster,
-                           .residency = residency,
-                           .options = {.placement = PlacementRule::kHosts}};
+  const PlannerInput input{.from = from, .to = to, .cluster = cluster, .residency = residency, .options = {}};
   const auto start = std::chrono::steady_clock::now();
   to.device_of_rank.assign(candidates.begin(), candidates.begin() + to.ranks());
-  to.device_of_rank = place(input, candidates);
+  to.device_of_rank = place(input, {.rule = PlacementRule::kHosts}, candidates);
   state.counters["placement_s"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  Plan plan;
+  PlanDraft plan;
   double patterns_s = 0;
   int64_t steps = 0, rounds = 0;
   for (auto _ : state) {

@@ -19,9 +19,10 @@
 #include <vector>
 
 #include "ptc/base/random.h"
+#include "ptc/base/statistics.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/arrange.h"
-#include "ptc/checkpoint/safetensors.h"
+#include "ptc/checkpoint/naming/arrange.h"
+#include "ptc/checkpoint/safetensors/safetensors.h"
 
 extern char** environ;
 
@@ -60,11 +61,6 @@ std::string option(int argc, char** argv, const std::string& name, const std::st
     if (std::string(argv[i]).starts_with(start)) return argv[i] + start.size();
   }
   return otherwise;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 // A Llama of 4096 columns with as many layers as make about that many bytes.
@@ -133,11 +129,11 @@ int main(int argc, char** argv) {
     }
   }
   fs::remove_all(folder);
-  const double copy = median(seconds["cp -r, sync -f"]);
+  const double copy = *order_statistic(seconds["cp -r, sync -f"], 0.5);
   fmt::print("{} bytes, {} rounds\n{:<18} {:>9} {:>9} {:>8} {:>10}\n", written, rounds, "", "median s", "GB/s", "ratio",
              "peak MiB");
   for (const auto& [what, all] : seconds) {
-    const double middle = median(all);
+    const double middle = *order_statistic(all, 0.5);
     fmt::print("{:<18} {:>9.2f} {:>9.2f} {:>8.2f} {:>10}\n", what, middle, static_cast<double>(written) / middle / 1e9,
                middle / copy, peak.count(what) > 0 ? fmt::format("{}", peak.at(what) >> 20) : "");
   }

@@ -11,9 +11,9 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/sched/engine.h"
 #include "ptc/sched/policies/catalogue.h"
-#include "ptc/sched/testing.h"
+#include "ptc/sched/testing/support.h"
+#include "sim/jobs/engine.h"
 
 namespace scalai::sched {
 namespace {

@@ -13,7 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "executor/control/process.h"
+#include "executor/rpc/process.h"
 #include "ptc/base/file.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"

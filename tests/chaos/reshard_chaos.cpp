@@ -15,7 +15,7 @@
 #include <map>
 #include <thread>
 
-#include "ptc/checkpoint/internal/test_model.h"
+#include "ptc/checkpoint/views/testing/test_model.h"
 
 extern char** environ;
 

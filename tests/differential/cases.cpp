@@ -315,8 +315,8 @@ Collection draw_side(Draw& draw, const std::vector<Tensor>& tensors, std::vector
   return side;
 }
 
-plan::Cluster draw_cluster(Draw& draw) {
-  plan::Cluster cluster{.name = "random"};
+cluster::Cluster draw_cluster(Draw& draw) {
+  cluster::Cluster cluster{.name = "random"};
   const int64_t gpus = draw.between(1, 4);
   const bool mixed = draw.chance(1, 3);
   int first = 0;
@@ -326,7 +326,7 @@ plan::Cluster draw_cluster(Draw& draw) {
   }
   if (draw.chance(1, 3)) cluster.rack_hosts = static_cast<int>(draw.between(1, 3));
   if (draw.chance(1, 3)) {
-    cluster.fabric = plan::FabricKind::kLeafSpine;
+    cluster.fabric = cluster::FabricKind::kLeafSpine;
     cluster.leaf_hosts = static_cast<int>(draw.between(1, 3));
   }
   return cluster;
@@ -426,11 +426,11 @@ int64_t DifferentialCase::elements() const {
 
 std::string DifferentialCase::str() const {
   std::vector<int> gpus;
-  for (const plan::Host& host : cluster.hosts) gpus.push_back(host.gpus);
+  for (const cluster::Host& host : cluster.hosts) gpus.push_back(host.gpus);
   std::string text =
       fmt::format("seed {}\ncluster: hosts of {} GPUs, {} racks of {} hosts\n", seed, fmt::join(gpus, ", "),
-                  cluster.fabric == plan::FabricKind::kLeafSpine ? "leaf" : "set",
-                  cluster.fabric == plan::FabricKind::kLeafSpine ? cluster.leaf_hosts : cluster.rack_hosts);
+                  cluster.fabric == cluster::FabricKind::kLeafSpine ? "leaf" : "set",
+                  cluster.fabric == cluster::FabricKind::kLeafSpine ? cluster.leaf_hosts : cluster.rack_hosts);
   text += fmt::format("options: in_place {}, sources {}, hub {}, round_bytes {}, memory_cap {}, derive_params {}\n",
                       options.in_place, static_cast<int>(options.sources), options.hub.value, options.round_bytes,
                       options.memory_cap, options.derive_params);

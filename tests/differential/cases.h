@@ -13,7 +13,7 @@ struct DifferentialCase {
   uint64_t seed = 0;
   int drawn = 0;  // pairs of collections until both were valid
   collection::Collection from, to;
-  plan::Cluster cluster;
+  cluster::Cluster cluster;
   collection::Residency residency;
   plan::PlannerOptions options;
 

@@ -27,7 +27,7 @@ inline std::vector<Label> labels_of(const collection::Collection& side) {
 inline HostId host_of(const plan::PlannerInput& in, const plan::Location& at) {
   if (at.kind != plan::Location::Kind::kDevice) return HostId(at.index);
   const auto& hosts = in.cluster.hosts;
-  const auto before = [&](const plan::Host& host) { return host.first_device + host.gpus <= at.index; };
+  const auto before = [&](const cluster::Host& host) { return host.first_device + host.gpus <= at.index; };
   return HostId(std::partition_point(hosts.begin(), hosts.end(), before) - hosts.begin());
 }
 

@@ -58,7 +58,7 @@ TEST(Oracle, FindsWhatIsWrongWithAPlan) {
     }
     if (i % 4 == 2 && drawn.cluster.device_count() == 1) continue;
     if (i % 4 == 3 && victim.box.rank == 0) continue;
-    plan::Plan spoiled = *plan;
+    plan::PlanDraft spoiled = *plan;
     spoiled.set_operations(operations);
     EXPECT_NE(judge(spoiled, drawn.input()), "") << "spoilt: " << i % 4;
     ++spoilt;

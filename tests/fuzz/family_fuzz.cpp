@@ -6,8 +6,8 @@
 #include <string>
 
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/arrange.h"
-#include "ptc/checkpoint/family.h"
+#include "ptc/checkpoint/naming/arrange.h"
+#include "ptc/checkpoint/naming/family.h"
 
 namespace {
 

@@ -8,10 +8,10 @@
 #include <string>
 
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/internal/arranged_manifest.h"
-#include "ptc/checkpoint/internal/manifest.h"
-#include "ptc/checkpoint/internal/memory_source.h"
-#include "ptc/checkpoint/safetensors.h"
+#include "ptc/checkpoint/safetensors/manifest.h"
+#include "ptc/checkpoint/safetensors/safetensors.h"
+#include "ptc/checkpoint/safetensors/testing/memory_source.h"
+#include "ptc/checkpoint/views/internal/arranged_manifest.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/collection/layout_name.h"
-#include "ptc/control/scenario.h"
+#include "ptc/scenario/scenario.h"
 
 namespace {
 
@@ -28,9 +28,9 @@ void try_layout(const std::string& text) {
 }
 
 void try_scenario(const std::string& text) {
-  const auto scenario = scalai::control::parse_scenario(text, "fuzz", no_files);
+  const auto scenario = scalai::scenario::parse_scenario(text, "fuzz", no_files);
   if (!scenario.ok()) return;
-  const auto again = scalai::control::parse_scenario(scenario->resolved_text, "fuzz", no_files);
+  const auto again = scalai::scenario::parse_scenario(scenario->resolved_text, "fuzz", no_files);
   SCALAI_CHECK(again.ok() && again->digest == scenario->digest, "a scenario changed when written and read");
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "ptc/base/status.h"
-#include "ptc/sched/trace/import.h"
+#include "ptc/scenario/trace/import.h"
 
 namespace {
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include "tests/tidy/source_text.h"
@@ -70,14 +71,30 @@ void add_reachable(const std::string& folder, const std::vector<FolderRule>& rul
   for (const std::string& used : rule->may_use) add_reachable(used, rules, reachable);
 }
 
-std::string problem_with_folder(const std::string& folder, const std::string& include,
+bool is_test(const std::string& path) {
+  return ends_with(path, "_test.cpp") || path.find("/testing/") != std::string::npos;
+}
+
+std::string problem_with_folder(const std::string& path, const std::string& include,
                                 const std::vector<FolderRule>& rules) {
+  const std::string folder = owner_of(path, rules);
   const std::string target = owner_of(include, rules);
   if (target.empty()) return "";
   std::set<std::string> reachable;
   add_reachable(folder, rules, reachable);
-  if (reachable.count("*") != 0 || reachable.count(target) != 0) return "";
-  return fmt::format("{} may not include {} ({})", folder, target, include);
+  if (reachable.count("*") != 0) return "";
+  if (const size_t internal = include.find("/internal/"); internal != std::string::npos) {
+    const std::string around = include.substr(0, internal);
+    if (!lies_in(path, around)) return fmt::format("{} is internal to {}", include, around);
+  }
+  if (reachable.count(target) != 0) return "";
+  const FolderRule& rule =
+      *std::find_if(rules.begin(), rules.end(), [&](const FolderRule& r) { return r.folder == folder; });
+  std::set<std::string> of_tests;
+  for (const std::string& used : rule.tests_may_use) add_reachable(used, rules, of_tests);
+  if (is_test(path) && of_tests.count(target) != 0) return "";
+  return fmt::format("{} may not include {} ({}); it may use {}, and what these may use", folder, target, include,
+                     fmt::join(rule.may_use, ", "));
 }
 
 std::string problem_with_library(const File& file, const std::string& include,
@@ -116,16 +133,16 @@ void find_word(const File& file, std::string_view text, const BannedWord& banned
 // --- tests of sources -------------------------------------------------------------------------------------------------
 
 bool needs_no_test(const std::string& path) {
-  for (const char* ending : {"_test.cpp", "_bench.cpp", "_fuzz.cpp", "_main.cpp", "/main.cpp"}) {
+  for (const char* ending : {"_test.cpp", "_bench.cpp", "_fuzz.cpp", "_main.cpp", "/main.cpp", "_command.cpp"}) {
     if (ends_with(path, ending)) return true;
   }
-  return false;
+  return path.find("/testing/") != std::string::npos || starts_with(path, "examples/");
 }
 
 // "ptc/control/internal" → "ptc/control": where the tests of a source lie.
 std::string test_folder_of(const std::string& path) {
   std::string folder = folder_of(path);
-  if (ends_with(folder, "/internal")) folder = folder_of(folder);
+  if (ends_with(folder, "/internal") || ends_with(folder, "/testing")) folder = folder_of(folder);
   return folder;
 }
 
@@ -204,8 +221,8 @@ std::vector<Finding> include_direction(const std::vector<File>& files, const std
       continue;
     }
     for (const Include& include : includes_of(file.text)) {
-      for (const std::string& problem :
-           {problem_with_folder(folder, include.path, folders), problem_with_library(file, include.path, libraries)}) {
+      for (const std::string& problem : {problem_with_folder(file.path, include.path, folders),
+                                         problem_with_library(file, include.path, libraries)}) {
         if (!problem.empty()) findings.push_back({file.path, include.line, problem});
       }
     }
@@ -270,14 +287,20 @@ std::vector<Finding> banned_words(const std::vector<File>& files, const std::vec
 
 std::vector<Finding> missing_readmes(const std::vector<File>& files) {
   std::set<std::string> with_sources;
-  std::set<std::string> with_readme;
+  std::map<std::string, std::string> with_readme;
   for (const File& file : files) {
     if (is_source(file) || ends_with(file.path, ".proto")) with_sources.insert(test_folder_of(file.path));
-    if (ends_with(file.path, "/README.md")) with_readme.insert(folder_of(file.path));
+    if (ends_with(file.path, "/README.md")) with_readme[folder_of(file.path)] = file.text;
   }
   std::vector<Finding> findings;
   for (const std::string& folder : with_sources) {
-    if (with_readme.count(folder) == 0) findings.push_back({folder, 0, "has sources and no README.md"});
+    const std::string row = fmt::format("`{}/`", fs::path(folder).filename().string());
+    const auto above = with_readme.find(folder_of(folder));
+    if (with_readme.count(folder) != 0 ||
+        (above != with_readme.end() && above->second.find(row) != std::string::npos)) {
+      continue;
+    }
+    findings.push_back({folder, 0, "has sources, no README.md, and no row in the README.md above"});
   }
   return findings;
 }

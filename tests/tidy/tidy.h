@@ -30,7 +30,8 @@ std::vector<File> read_tree(const std::string& root);
 
 struct FolderRule {
   std::string folder;
-  std::vector<std::string> may_use;  // folders; what these may use may be used too; "*" = everything of ours
+  std::vector<std::string> may_use;             // folders; what these may use may be used too; "*" = everything of ours
+  std::vector<std::string> tests_may_use = {};  // *_test.cpp and testing/ besides
 };
 
 // A library behind an adapter: its headers never stand in a header of ours, but for private ones.
@@ -40,6 +41,7 @@ struct LibraryRule {
   std::vector<std::string> private_folders = {};  // whose headers may, too
 };
 
+// Also: headers of an internal/ folder are for the folder around it.
 std::vector<Finding> include_direction(const std::vector<File>& files, const std::vector<FolderRule>& folders,
                                        const std::vector<LibraryRule>& libraries);
 
@@ -76,12 +78,13 @@ std::vector<Finding> banned_words(const std::vector<File>& files, const std::vec
 
 // --- companions -------------------------------------------------------------------------------------------------------
 
-// Folders with sources and without README.md (an internal/ folder belongs to the one above).
+// Folders with sources, without README.md, and which the README.md above does not name as `folder/` (internal/ and testing/
+// belong to the folder above).
 std::vector<Finding> missing_readmes(const std::vector<File>& files);
 
 // A source has a test when its folder holds x_test.cpp, or the test of the header it implements a part of
-// (scenario_jobs.cpp: scenario_test.cpp), or any test that includes its header. Tests, benchmarks, fuzzers and mains
-// need none. An exception for a file that is not there is a finding too.
+// (scenario_jobs.cpp: scenario_test.cpp), or any test that includes its header. Tests, their support in testing/, benchmarks,
+// fuzzers, examples, mains and commands (which tests/ runs as programs) need none. An exception for a file that is not there is a finding too.
 std::vector<Finding> untested_sources(const std::vector<File>& files, const std::vector<Exception>& exceptions);
 
 // Scenarios that do not open with a question, or have no row in scenarios/README.md.

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "ptc/base/status.h"
-#include "vfs/remote/internal/test_server.h"
+#include "vfs/remote/testing/test_server.h"
 
 namespace scalai::vfs {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
-// Blocks of remote files in memory, and those that are on their way: whoever asks first for a block fetches it, the
-// others wait for it. Keeps the blocks used last, up to a bound. Safe from several threads.
+// Blocks of remote files in memory, and blocks being fetched: the first thread that claims a block fetches it, the
+// others wait. Keeps the most recently used blocks, up to a bound in bytes. Thread-safe.
 
 #include <condition_variable>
 #include <cstddef>
@@ -20,31 +20,33 @@ namespace scalai::vfs {
 using Block = std::shared_ptr<const std::vector<std::byte>>;
 
 struct BlockKey {
-  std::string file;  // names one version of one file
+  std::string file;  // identifies one version of one file
   int64_t index = 0;
   friend auto operator<=>(const BlockKey&, const BlockKey&) = default;
 };
 
 class BlockTable {
  public:
-  // A block that is here, on its way, or could not be had.
+  // A block: present, being fetched, or failed. Claims keep it alive, also after its eviction.
   class Slot;
   struct Claim {
     std::shared_ptr<Slot> slot;
-    bool ours = false;  // the caller has to complete() it, whatever happens
+    bool ours = false;  // true: the caller must complete() it, also after an error
   };
 
   explicit BlockTable(int64_t bytes) : bytes_limit_(bytes) {}
 
+  // The block, claimed for the caller if it is absent.
   Claim claim(const BlockKey& key);
-  // Like claim, but nothing (a slot of nullptr) unless the block is neither here nor on its way.
+  // As claim() if the block is absent; a null slot if it is present or being fetched.
   Claim claim_if_absent(const BlockKey& key);
-  // Hands a claimed block, or why there is none, to all who wait. After an error the next claim starts anew.
+  // Publishes the block of an own claim, or an error, to all waiting threads. After an error the next claim starts
+  // again. CHECK: `claim.ours`, once.
   void complete(const Claim& claim, absl::StatusOr<Block> block);
-  // Blocks until somebody completed it.
+  // Blocks until the claim is completed.
   absl::StatusOr<Block> wait(const Claim& claim);
 
-  int64_t bytes() const;  // held now
+  int64_t bytes() const;  // bytes held now
 
  private:
   Claim add(const BlockKey& key);
@@ -53,7 +55,7 @@ class BlockTable {
   mutable std::mutex mutex_;
   std::condition_variable completed_;
   std::map<BlockKey, std::shared_ptr<Slot>> slots_;
-  std::list<std::shared_ptr<Slot>> used_;  // complete ones, the one used last in front
+  std::list<std::shared_ptr<Slot>> used_;  // complete blocks, the most recently used one first
   int64_t bytes_ = 0;
 };
 

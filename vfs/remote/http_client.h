@@ -1,8 +1,8 @@
 #pragma once
-// One GET of one range over HTTP(S). libcurl lies behind this and nowhere else. Connections are kept and used again.
-// Safe from several threads: each request takes an idle handle or a new one.
+// An HTTP(S) client for one GET of one byte range. Owns a pool of libcurl handles, which keep their connections; its
+// .cpp is the only file with libcurl. Thread-safe: each request takes an idle handle or creates one.
 //
-// Addresses may hold secrets (user:password@, signed queries): messages have display_name() only.
+// URLs may contain secrets (user:password@, signed queries): messages contain only display_name().
 
 #include <cstddef>
 #include <cstdint>
@@ -18,44 +18,45 @@ namespace scalai::vfs {
 
 struct HttpOptions {
   double connect_timeout_s = 10;
-  double stall_timeout_s = 30;     // no byte for so long; whole seconds, at least 1
-  double request_timeout_s = 300;  // of one request, all of it
-  int redirects = 5;               // followed at most; from https only to https
+  double stall_timeout_s = 30;     // without any byte; whole seconds, at least 1
+  double request_timeout_s = 300;  // of a whole request
+  int redirects = 5;               // at most; from https only to https
   int idle_handles = 16;           // kept with their connections
 };
 
-// "bytes 0-99/1000": first and last byte, and the size of all.
+// "bytes 0-99/1000": first byte, last byte, total size. "bytes */1000" gives first 0, last -1.
 struct ContentRange {
   int64_t first = 0, last = 0, total = 0;
   friend bool operator==(const ContentRange&, const ContentRange&) = default;
 };
-// Nothing: it is not of this form, or the size of all is not told.
+// nullopt: another form, or an unknown total size.
 std::optional<ContentRange> parse_content_range(const std::string& text);
 
-// What came before the body, of the last answer when there were redirects.
+// The header of the last answer, after redirects.
 struct HttpHead {
   int status = 0;
-  std::string etag;           // with its quotes, empty: none
-  std::string last_modified;  // as it came
+  std::string etag;           // with its quotes; empty: none
+  std::string last_modified;  // as sent by the server
   std::string content_range;
   std::string content_encoding;
-  int64_t content_bytes = -1;  // Content-Length, -1: not told
+  int64_t content_bytes = -1;  // Content-Length; -1: unknown
   std::optional<double> retry_after_s;
 };
 
 struct HttpRequest {
   std::string url;
-  int64_t offset = 0, bytes = 0;  // the range; bytes > 0
+  int64_t offset = 0, bytes = 0;  // the range; bytes > 0 (CHECK)
   std::string if_range;           // an ETag or a date; empty: not sent
-  double timeout_s = 0;           // of this one; 0: the client's request_timeout_s, which also bounds it
-  // Called once before any of the body; an error ends the request, which then returns it.
+  double timeout_s = 0;           // 0: HttpOptions::request_timeout_s, which is also the upper limit
+  // Called once, before the body, by the thread of get(). An error ends the request; get() returns it.
   std::function<absl::Status(const HttpHead&)> on_head;
+  // Called for each part of the body; the span is valid during the call. An error ends the request.
   std::function<absl::Status(std::span<const std::byte>)> on_bytes;
 };
 
 struct HttpOutcome {
-  // OK: an answer came, of whatever status, and its body to its end (cut bodies of known length are errors). Errors of
-  // on_head and on_bytes as they are; else Unavailable: worth another attempt; Aborted: not worth one.
+  // OK: a complete answer of any HTTP status; a truncated body of known length is an error. Errors of on_head and
+  // on_bytes are returned as they are. Otherwise Unavailable: worth a retry; Aborted: not worth one.
   absl::Status status;
   HttpHead head;
 };
@@ -67,6 +68,7 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
+  // Blocks until the answer is complete. The request must live until then.
   HttpOutcome get(const HttpRequest& request) const;
 
  private:
@@ -75,11 +77,11 @@ class HttpClient {
   std::unique_ptr<Pool> pool_;
 };
 
-// "http://…" or "https://…", in any case.
+// True for "http://…" and "https://…", in any case.
 bool is_remote(const std::string& location);
-// Without user, password, query and fragment: for messages.
+// The URL without user, password, query and fragment, for messages.
 std::string display_name(const std::string& url);
-// Without user and password: for naming what is at an address.
+// The URL without user and password, as an identity of its content.
 std::string without_user(const std::string& url);
 
 }  // namespace scalai::vfs

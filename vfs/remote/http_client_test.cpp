@@ -1,7 +1,7 @@
 #include "vfs/remote/http_client.h"
 
 #include "ptc/base/status.h"
-#include "vfs/remote/internal/test_server.h"
+#include "vfs/remote/testing/test_server.h"
 
 namespace scalai::vfs {
 namespace {

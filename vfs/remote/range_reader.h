@@ -1,6 +1,6 @@
 #pragma once
-// One file on an HTTP(S) server, read by ranges: no cache in here. What it was when opened (size, ETag, date) is
-// demanded of every answer, so bytes of two versions of the file never mix. Safe from several threads.
+// One file on an HTTP(S) server, read by ranges, without a cache. Every answer must have the version of the opening
+// (size, ETag, date), so bytes of two versions never mix. Shares ownership of its context. Thread-safe.
 
 #include <atomic>
 #include <chrono>
@@ -18,21 +18,21 @@
 
 namespace scalai::vfs {
 
-// What is counted over all files of one client.
+// Sums over all files of one client.
 struct RequestCounts {
   std::atomic<int64_t> requests = 0;  // sent
-  std::atomic<int64_t> retries = 0;   // of these, because an earlier one had failed
+  std::atomic<int64_t> retries = 0;   // requests after a failed one
   std::atomic<int64_t> bytes = 0;     // of bodies that were used
 };
 
-// Until when a read may go on; nothing: as long as it takes.
+// Time limit of a read; nullopt: none.
 using Deadline = std::optional<std::chrono::steady_clock::time_point>;
 
-// What several files have in common.
+// Shared by several files: client, retry rules, counters. Thread-safe.
 struct RequestContext {
   RequestContext(HttpOptions http, RetryPolicy policy);
   void wait(double seconds) const;
-  Deadline deadline() const;  // of a read that begins now
+  Deadline deadline() const;  // of a read that starts now
 
   HttpClient client;
   RetryPolicy retry;
@@ -40,28 +40,29 @@ struct RequestContext {
   mutable std::atomic<uint64_t> next_seed;
 };
 
-// Which content of the file it is.
+// Identity of the content.
 struct RemoteVersion {
   int64_t bytes = 0;
-  std::string etag;           // as the server writes it; empty: it gives none
-  std::string last_modified;  // likewise
+  std::string etag;           // as sent by the server; empty: none
+  std::string last_modified;  // as sent by the server; empty: none
   friend bool operator==(const RemoteVersion&, const RemoteVersion&) = default;
 };
 
 class RangeReader {
  public:
-  // Asks for the first byte, which tells the size and whether the server knows ranges. Errors name the address.
-  // NotFound: there is no such file, or no right to it; InvalidArgument: the server ignores ranges or does not tell the
-  // size; Aborted: it cannot be reached, or is not well, after all attempts.
+  // Requests the first byte; the answer gives the size and shows support of ranges. Errors name the address. NotFound:
+  // no such file, or no permission. InvalidArgument: the server ignores ranges or does not tell the size. Aborted: not
+  // reachable, or a server error, after all attempts.
   static absl::StatusOr<RangeReader> open(std::shared_ptr<const RequestContext> context, const std::string& url);
 
+  // These references live as long as the reader.
   const std::string& name() const { return name_; }
   const std::string& url() const { return url_; }
   const RemoteVersion& version() const { return version_; }
 
-  // Bytes [offset, offset + dst.size()), inside the file (CHECK), by one request, or more when answers are cut: the
-  // next attempt asks for what is missing. Attempts are counted from the last one that brought bytes. InvalidArgument:
-  // the file is not what it was; Aborted: all attempts failed, or the deadline has passed.
+  // Reads bytes [offset, offset + dst.size()), which lie inside the file (CHECK), by one request; after a truncated
+  // answer the next attempt asks for the rest. An attempt that brought bytes resets the attempt count. InvalidArgument:
+  // the file changed. Aborted: all attempts failed, or the deadline passed.
   absl::Status read(int64_t offset, std::span<std::byte> dst, Deadline deadline) const;
   absl::Status read(int64_t offset, std::span<std::byte> dst) const { return read(offset, dst, context_->deadline()); }
   Deadline deadline() const { return context_->deadline(); }

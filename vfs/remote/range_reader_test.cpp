@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "ptc/base/status.h"
-#include "vfs/remote/internal/test_server.h"
+#include "vfs/remote/testing/test_server.h"
 
 namespace scalai::vfs {
 namespace {

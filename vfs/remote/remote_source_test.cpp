@@ -1,14 +1,14 @@
 #include "vfs/remote/remote_source.h"
 
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <xxhash.h>
 
 #include <fstream>
 
+#include "ptc/base/process.h"
 #include "ptc/base/status.h"
-#include "vfs/remote/internal/test_server.h"
+#include "vfs/remote/testing/test_server.h"
 
 namespace scalai::vfs {
 namespace remote_source_test {
@@ -290,12 +290,9 @@ TEST_F(RemoteSourceTest, OptionsOutOfRangeAreRefused) {
 // ---------------------------------------------------------------------------------------------
 
 pid_t start(const std::vector<std::string>& words) {
-  std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  pid_t child = -1;
-  EXPECT_EQ(::posix_spawn(&child, argv[0], nullptr, nullptr, argv.data(), environ), 0);
-  return child;
+  const absl::StatusOr<pid_t> child = spawn({.program = words.front(), .words = words});
+  EXPECT_TRUE(child.ok()) << child.status();
+  return child.value_or(-1);
 }
 
 TEST_F(RemoteSourceTest, KilledProcessesLeaveACacheThatIsRight) {

@@ -1,6 +1,6 @@
 #pragma once
-// When a failed request is worth another one, and how long to wait before it: exponential backoff with jitter, so that
-// many readers that failed together do not come back together. Values; no clock in here.
+// Retry rules of a request: exponential backoff with jitter, so that readers that failed together do not retry
+// together. Values without a clock. One thread uses a Backoff.
 
 #include <cstdint>
 #include <functional>
@@ -13,14 +13,14 @@ namespace scalai::vfs {
 struct RetryPolicy {
   int attempts = 6;                           // of one request, the first one included
   double first_wait_s = 0.2;                  // before the second attempt; doubles from there
-  double longest_wait_s = 10;                 // of a wait that we choose
-  double longest_retry_after_s = 60;          // a server that asks for more is given up at once
-  double total_s = 60;                        // of one read, over all attempts and waits; 0: no bound
-  uint64_t jitter_seed = 0;                   // 0: another one in each process
-  std::function<void(double seconds)> sleep;  // empty: the thread sleeps
+  double longest_wait_s = 10;                 // longest wait of the backoff
+  double longest_retry_after_s = 60;          // a server that asks for more fails the request at once
+  double total_s = 60;                        // of one read, all attempts and waits; 0: no limit
+  uint64_t jitter_seed = 0;                   // 0: different in each process
+  std::function<void(double seconds)> sleep;  // empty: the thread sleeps; called by reading threads
 };
 
-// 408 and 429, and what a server answers when it is not well (500, 502, 503, 504).
+// 408, 429, and the transient server errors 500, 502, 503, 504.
 bool worth_retrying(int http_status);
 
 // The waits of one request.
@@ -28,10 +28,10 @@ class Backoff {
  public:
   Backoff(const RetryPolicy& policy, uint64_t seed);
 
-  // Seconds until the next attempt: between half of the current step and all of it, or what the server asked for when
-  // that is more. Nothing: the attempts are used up, or the server asked for too much.
+  // Seconds until the next attempt: random in [step/2, step], or the server's Retry-After if longer. nullopt: no
+  // attempt is left, or the server asked for too long a wait.
   std::optional<double> next_wait(std::optional<double> retry_after_s);
-  int attempts() const { return attempts_; }  // made so far, the one that has just failed included
+  int attempts() const { return attempts_; }  // made so far, including the one that just failed
 
  private:
   RetryPolicy policy_;

@@ -6,9 +6,9 @@
 #include "executor/cuda/kernels/cast_core.h"
 #include "executor/cuda/kernels/content_core.h"
 #include "executor/cuda/kernels/digest_core.h"
+#include "executor/state/content_mix.h"
 #include "executor/state/convert.h"
-#include "executor/state/internal/content_mix.h"
-#include "executor/state/internal/runs.h"
+#include "executor/state/runs.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor::kernels {

@@ -1,11 +1,11 @@
 #pragma once
-// What the kernels work on: boxes as plain descriptors ("pieces"), and each batch of pieces cut into tiles of about equal
-// bytes, so that one launch does thousands of boxes and every block of the grid gets the same work. Host code without
-// CUDA; the kernels read the same structs.
+// The kernels' input: boxes as plain descriptors ("pieces"), and each batch of pieces cut into tiles of about equal
+// bytes, so that one launch handles thousands of boxes and every block of the grid gets the same work. Host code
+// without CUDA; the kernels read the same structs.
 //
 //   boxes ──► make_…_batch ──► Pieces (host) ──► write_upload ──► device memory ──► Work ──► launch_… (kernels.h)
 //
-// Nothing here touches the memory that the boxes lie in. Pure functions: any thread.
+// Nothing here accesses the memory of the boxes. Pure functions; any thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,47 +22,47 @@ namespace scalai::executor::kernels {
 // --- the grid --------------------------------------------------------------------------------------------------------
 inline constexpr uint32_t kThreads = 256;      // of a block
 inline constexpr uint32_t kBlocksPerSm = 4;    // with at most 64 registers a thread (65536 in an SM)
-inline constexpr uint32_t kTileBytes = 32768;  // at most, of what is written (or read, where nothing is written)
+inline constexpr uint32_t kTileBytes = 32768;  // at most, of written bytes (of read bytes if nothing is written)
 inline constexpr uint32_t kTileUnits = 8192;   // at most: small units take longer than their bytes
 
-// Blocks of a launch: as many as run at a time, or one a tile when there are fewer. Each takes every blocks-th tile.
+// Blocks of a launch: as many as run at a time, or one per tile if there are fewer. Each takes every blocks-th tile.
 uint32_t blocks_for(uint32_t tiles, int multiprocessors);
 
 // --- pieces ----------------------------------------------------------------------------------------------------------
 inline constexpr uint32_t kMaxLoops = tensor::kMaxRank - 1;  // the last dimension is in the run
 inline constexpr uint32_t kMaxRows = 1u << 30;               // of a piece; larger parts are several pieces
 
-// The rows of a piece: runs that are contiguous in two arrays a and b, and loops over them. Innermost loop first; those
-// that are not there have step 0.
+// The rows of a piece: runs contiguous in two arrays a and b, and loops over them. Innermost loop first; unused loops
+// have step 0.
 struct Nest {
   int64_t step_a[kMaxLoops] = {};
   int64_t step_b[kMaxLoops] = {};
-  FastDivision count[kMaxLoops - 1];  // the outermost loop takes what is left
+  FastDivision count[kMaxLoops - 1];  // the outermost loop has no count: it takes the rest
   uint32_t loops = 0;
   uint32_t rows = 1;
 };
 
-// How rows are cut into tiles: a tile is some whole rows, or a segment of one row.
+// Cut of rows into tiles: a tile is some whole rows, or a segment of one row.
 struct Cut {
   uint32_t rows_per_tile = 1;  // 1 when a row has several tiles
   uint32_t segment = 0;        // units of a row in a tile; the last segment of a row may have fewer
   FastDivision tiles_per_row;  // 1 when a tile has whole rows
-  FastDivision units_per_row;  // divides inside a tile; gives 0 where a row has several tiles
+  FastDivision units_per_row;  // divides inside a tile; gives 0 if a row has several tiles
   uint64_t row_units = 0;      // units of a row
 };
 
-// How bytes move.
+// Ways to move bytes.
 enum class Move : uint32_t {
-  kUnits1,  // units of so many bytes, to which both sides and all steps are aligned
+  kUnits1,  // units of this number of bytes; both sides and all steps are aligned to it
   kUnits2,
   kUnits4,
   kUnits8,
   kUnits16,
-  kShift  // any alignment: the units are the 16-byte granules of the destination that a row touches
+  kShift  // any alignment: a unit is a 16-byte granule of the destination that a row touches
 };
 
-// Steps are in bytes. `src` null: zeros are written. kShift reads all of a 16-byte granule that has a byte of the source
-// in it, and no other; it writes nothing but the row.
+// Steps are in bytes. `src` null: writes zeros. kShift reads whole 16-byte granules with at least one byte of the
+// source, and no others; it writes nothing but the row.
 struct alignas(16) CopyPiece {
   const std::byte* src = nullptr;
   std::byte* dst = nullptr;
@@ -72,8 +72,8 @@ struct alignas(16) CopyPiece {
   Move move = Move::kUnits1;
 };
 
-// Elements that change their type, a unit is `vector` of them: 4 where both sides are aligned to so many elements of
-// their type, 1, or 0 for single elements at addresses that are no multiple of their size. Steps are in bytes.
+// Elements with a change of type; a unit has `vector` of them: 4 if both sides are aligned to four elements of their
+// type, 1, or 0 for single elements at unaligned addresses. Steps are in bytes.
 struct alignas(16) CastPiece {
   const std::byte* src = nullptr;
   std::byte* dst = nullptr;
@@ -86,19 +86,19 @@ struct alignas(16) CastPiece {
   uint32_t vector = 1;
 };
 
-// Elements that are to hold content. A unit has `vector` elements: of 16 bytes, or 1 and 0 as above. Fill writes to
-// `data`. Check only reads, always 16 bytes of elements, at any address, and as many as there are at the end of a row.
+// Elements with verifiable content. A unit has `vector` elements: 16 bytes of them, or 1 and 0 as above. Fill writes to
+// `data`. Check only reads, 16 bytes of elements at a time, at any address, and fewer at the end of a row.
 struct alignas(16) ContentPiece {
   std::byte* data = nullptr;
   int64_t index = 0;  // global index of the first element
   Nest nest;          // a: index in elements, b: bytes in memory
   Cut cut;
   uint64_t run = 0;   // elements
-  uint64_t seed = 0;  // of key and step (executor/state/internal/content_mix.h)
+  uint64_t seed = 0;  // of key and step (executor/state/content_mix.h)
   DType dtype = DType::kF32;
-  DType via = DType::kF32;  // `dtype` where the content has none
+  DType via = DType::kF32;  // `dtype` if the content has none
   uint32_t vector = 1;
-  uint32_t result = 0;  // whose CheckResult
+  uint32_t result = 0;  // index of its CheckResult
 };
 
 // Leaves of the digest (executor/state/digest.h) of a part; a unit is a leaf. Reads whole granules as kShift does.
@@ -106,13 +106,13 @@ struct alignas(16) DigestPiece {
   const std::byte* src = nullptr;
   Nest nest;  // a: bytes in src; b: unused
   uint64_t run = 0;
-  FastDivision run_division;  // by run, when the part has at most kMaxDividend bytes
+  FastDivision run_division;  // by run, if the part has at most kMaxDividend bytes
   uint64_t bytes = 0;         // of the whole part
   uint64_t leaves = 0;
-  uint32_t result = 0;  // whose sum
+  uint32_t result = 0;  // index of its sum
 };
 
-// The wrong elements of one check: how many, and the least global index. Begins as it is here.
+// The wrong elements of one check: their number and least global index. Initialised as here.
 struct CheckResult {
   uint64_t wrong = 0;
   uint64_t first = std::numeric_limits<uint64_t>::max();
@@ -125,7 +125,7 @@ struct Tiling {
   uint64_t tiles = 0;
 };
 Tiling tiling_of(uint64_t row_units, uint32_t rows, uint32_t unit_bytes);
-// The best way for runs of so many bytes; `alignment` (1, 2, … 16) divides all addresses and the run.
+// The best way for runs of this number of bytes; `alignment` (1, 2, … 16) divides all addresses and the run.
 Move move_of(uint32_t alignment, uint64_t run);
 
 // --- batches ---------------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ struct Pieces {
   uint32_t tiles() const { return first_tile.back(); }
 };
 
-// A batch where a kernel can read it.
+// A batch in memory that a kernel can read.
 template <class Piece>
 struct Work {
   const Piece* pieces = nullptr;
@@ -147,37 +147,37 @@ struct Work {
   uint32_t tiles = 0;
 };
 
-// Elements that get zero.
+// Elements to set to zero.
 struct BoxZero {
   Box part;
   Target dst;
 };
 
-// Each list is for one kernel; either may be empty.
+// Each list is for one kernel; both may be empty.
 struct CopyBatch {
   Pieces<CopyPiece> moves;
   Pieces<CastPiece> casts;
 };
 struct CheckBatch {
   Pieces<ContentPiece> pieces;
-  size_t results = 0;  // one a check
+  size_t results = 0;  // one per check
 };
 struct DigestBatch {
   Pieces<DigestPiece> pieces;
-  std::vector<uint64_t> bytes;  // one a box: for digest_of_sum
+  std::vector<uint64_t> bytes;  // one per box, for digest_of_sum
 };
 
-// CHECKs what copy.h and content.h check, and that a batch has fewer than 2^31 tiles. What is read in one batch is not
-// written in it. Empty parts make no piece.
+// Batches refer to the memory of the boxes. CHECK: the rules of copy_box and fill_box (executor/state), and fewer than
+// 2^31 tiles. Memory read by one batch is not written by it. Empty parts make no piece.
 CopyBatch make_copy_batch(std::span<const BoxCopy> copies, std::span<const BoxZero> zeros = {});
 Pieces<ContentPiece> make_fill_batch(std::span<const BoxFill> fills);
 CheckBatch make_check_batch(std::span<const BoxCheck> checks);
-// CHECKs also that a part has at most kMaxRows rows that are not contiguous.
+// CHECK also: a part has at most kMaxRows rows that are not contiguous.
 DigestBatch make_hash_batch(std::span<const BoxHash> boxes);
 
 // --- results ---------------------------------------------------------------------------------------------------------
-// The one-element box at a global index, and where it lies in `src`: what a check's least wrong index is read by. With
-// these bytes check_box (content.h) gives the Mismatch.
+// The one-element box at a global index, and its address in `src`: used to read the least wrong element of a check.
+// With these bytes check_box (executor/state/content.h) gives the Mismatch.
 Box element_box(const tensor::Shape& shape, int64_t index);
 const std::byte* element_address(const Source& src, const Box& element);
 
@@ -185,8 +185,8 @@ const std::byte* element_address(const Source& src, const Box& element);
 uint64_t digest_of_sum(uint64_t sum, uint64_t bytes);
 
 // --- upload ----------------------------------------------------------------------------------------------------------
-// Pieces and then first tiles in one array of bytes. It is to lie at a multiple of 16; the size is a multiple of 16, so
-// that several batches follow each other.
+// Pieces and then first tiles in one array of bytes. It must lie at a multiple of 16; its size is a multiple of 16, so
+// that several batches can follow each other.
 template <class Piece>
 size_t upload_bytes(const Pieces<Piece>& batch) {
   const size_t tiles = batch.first_tile.size() * sizeof(uint32_t);
@@ -198,7 +198,8 @@ void write_upload(const Pieces<Piece>& batch, std::byte* to) {
   if (pieces > 0) std::memcpy(to, batch.pieces.data(), pieces);
   std::memcpy(to + pieces, batch.first_tile.data(), batch.first_tile.size() * sizeof(uint32_t));
 }
-// The batch once these bytes lie at `at` (an address of the device, which is not read here).
+// The batch when these bytes lie at `at`, an address of the device, which is not read here. Valid as long as that
+// memory.
 template <class Piece>
 Work<Piece> work_at(const Pieces<Piece>& batch, const std::byte* at) {
   const std::byte* tiles = at + batch.pieces.size() * sizeof(Piece);

@@ -9,7 +9,7 @@
 #include "executor/cuda/kernels/content_core.h"
 #include "executor/cuda/kernels/digest_core.h"
 #include "executor/cuda/kernels/tiles.h"
-#include "executor/state/internal/runs.h"
+#include "executor/state/runs.h"
 #include "ptc/base/random.h"
 
 namespace scalai::executor::kernels {

@@ -1,6 +1,6 @@
 #pragma once
-// Cases that the kernels' tests share: those that run the cores on the host and those on a GPU. Each case has its own
-// place in an array of bytes, with other bytes around that nobody may write.
+// Test support: cases shared by the kernels' tests on the host and on a GPU. Each case has its own place in an array of
+// bytes, between bytes that nobody may write.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace scalai::executor::kernels {
 
-// Places are offsets in an array that begins at a multiple of 16.
+// Places are offsets in an array that begins at a multiple of 16. copies_of() and zeros_of() refer to the arrays.
 struct CopyCase {
   Box part;
   Box src_box;
@@ -33,8 +33,8 @@ struct CopyCases {
 std::vector<BoxCopy> copies_of(const CopyCases& cases, const std::byte* src, std::byte* dst);
 std::vector<BoxZero> zeros_of(const CopyCases& cases, std::byte* dst);
 
-// Every conversion at aligned and other places, every length of a run up to 300 bytes at every alignment, random parts
-// of every rank and type, and layouts of real jobs (small). What depends on a seed has it in its name.
+// Every conversion at aligned and unaligned places, every run length up to 300 bytes at every alignment, random parts
+// of every rank and type, and small layouts of real jobs. Names of seeded cases contain the seed.
 std::vector<CopyCases> copy_cases(uint64_t seed);
 
 struct ContentCase {

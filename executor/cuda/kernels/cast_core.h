@@ -1,22 +1,22 @@
 #pragma once
-// The core of the cast kernel. Every cast goes by float32: exact from the narrower types, and from F64 rounded to odd, so
-// that the rounding that follows is the only one (executor/state/internal/codec.h). Thus six ways in and six ways out
-// are all the code there is.
+// The core of the cast kernel. Every cast goes by float32: exact from the narrower types; from F64 rounded to odd, so
+// that only the following rounding counts (executor/state/codec.h). So the code has only six conversions to float32 and
+// six from it.
 
 #include <bit>
 #include <cstdint>
 
 #include "executor/cuda/kernels/tiles.h"
-#include "executor/state/internal/codec.h"
+#include "executor/state/codec.h"
 
 namespace scalai::executor::kernels {
 
-inline constexpr uint32_t kCastVector = 4;  // elements, where both sides are aligned to so many
+inline constexpr uint32_t kCastVector = 4;  // elements per unit, if both sides are aligned to them
 
 template <class Stored>
 using BitsOf = typename UnitOf<sizeof(Stored)>::Type;
 
-// kVector elements of one type, as bits. Aligned to all of them together, up to 16 bytes.
+// kVector elements of one type, as bits. Aligned to their total size, up to 16 bytes.
 template <class Stored, uint32_t kVector>
 struct Pack {
   BitsOf<Stored> element[kVector];
@@ -58,7 +58,7 @@ SCALAI_HOST_DEVICE inline float to_float(BitsOf<typename From::Stored> bits, boo
   }
 }
 
-// kVector = 1: `bytewise` where elements lie at any address.
+// kVector = 1: `bytewise` if elements lie at any address.
 template <uint32_t kVector>
 SCALAI_HOST_DEVICE inline void cast_units(const CastPiece& piece, const Span& span, uint32_t thread, uint32_t threads,
                                           bool bytewise) {

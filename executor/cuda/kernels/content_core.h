@@ -1,16 +1,16 @@
 #pragma once
-// The cores of fill and check: elements are made from their global index, 16 bytes at a time, and written or compared.
+// The cores of fill and check: compute elements from their global index, 16 bytes at a time, and write or compare them.
 
 #include <bit>
 #include <cstdint>
 
 #include "executor/cuda/kernels/cast_core.h"
 #include "executor/cuda/kernels/tiles.h"
-#include "executor/state/internal/content_mix.h"
+#include "executor/state/content_mix.h"
 
 namespace scalai::executor::kernels {
 
-// What content of kVector elements from `index` on is made of.
+// Source of the content of kVector elements from `index` on.
 template <uint32_t kVector>
 struct Indices {
   internal::Words words[kVector];
@@ -34,7 +34,7 @@ SCALAI_HOST_DEVICE inline Indices<kVector> indices_from(uint64_t seed, int64_t i
   return indices;
 }
 
-// Floating elements, by way of another type.
+// Floating elements, rounded to another type first.
 template <class Codec, uint32_t kVector>
 SCALAI_HOST_DEVICE inline Pack<typename Codec::Stored, kVector> content_via(const Indices<kVector>& indices,
                                                                             DType via) {
@@ -45,7 +45,7 @@ SCALAI_HOST_DEVICE inline Pack<typename Codec::Stored, kVector> content_via(cons
   }
   internal::with_codec(via, [&](auto codec) {
     using Via = decltype(codec);
-    if constexpr (sizeof(typename Via::Stored) < 4) {  // the others hold float32 exactly
+    if constexpr (sizeof(typename Via::Stored) < 4) {  // wider types hold float32 exactly
       SCALAI_UNROLL
       for (uint32_t e = 0; e < kVector; ++e) value[e] = Via::widen(Via::narrow(value[e]));
     }
@@ -73,7 +73,7 @@ SCALAI_HOST_DEVICE inline Pack<typename Element::Stored, kVector> content_of(con
   return pack;
 }
 
-// Elements of a unit where they are aligned to it: 16 bytes, but no more elements than registers can hold.
+// Elements per unit if they are aligned to it: 16 bytes, but no more elements than fit in registers.
 SCALAI_HOST_DEVICE constexpr uint32_t fill_vector(uint32_t element) { return element == 1 ? 8 : 16 / element; }
 
 // --- fill ------------------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ SCALAI_HOST_DEVICE inline Pack<Stored, kVector> part_of(const Quad& quad, uint32
   }
 }
 
-// Reading knows no alignment: every unit is 16 bytes of elements, only the last one of a row may have fewer.
+// Reads need no alignment: every unit is 16 bytes of elements; only the last unit of a row may have fewer.
 template <class Element>
 SCALAI_HOST_DEVICE inline void check_units(const ContentPiece& piece, const Span& span, CheckResult* result,
                                            uint32_t thread, uint32_t threads) {

@@ -1,6 +1,6 @@
 #pragma once
-// The core of the copy kernel: units of one size where both sides are aligned to it, else 16-byte granules of the
-// destination, whose bytes are shifted together from the source's granules.
+// The core of the copy kernel: units of one size if both sides are aligned to it; otherwise 16-byte granules of the
+// destination, composed by shifts from the source's granules. Each thread of a launch calls copy_tiles once.
 
 #include <cstdint>
 
@@ -37,12 +37,12 @@ SCALAI_HOST_DEVICE inline void copy_units(const CopyPiece& piece, const Span& sp
   for_each_group<2>(piece, span, thread, threads, kStep, copy);
 }
 
-// Bytes lo to hi − 1 of the granule at `at` are the row's; the granule's first byte comes from `from`.
+// Bytes lo to hi − 1 of the granule at `at` belong to the row; the granule's first byte comes from `from`.
 struct Granule {
   const std::byte* from;
   std::byte* at;
   uint32_t lo;
-  uint32_t hi;  // lo: the row has nothing here
+  uint32_t hi;  // equal to lo: the row has no byte here
 };
 SCALAI_HOST_DEVICE inline Granule granule_of(const CopyPiece& piece, const Place& place) {
   std::byte* row = piece.dst + place.b;
@@ -79,7 +79,7 @@ SCALAI_HOST_DEVICE inline void copy_granule_group(const CopyPiece& piece, const 
 SCALAI_HOST_DEVICE inline void copy_granules(const CopyPiece& piece, const Span& span, uint32_t thread,
                                              uint32_t threads) {
   const auto copy = [&piece](const auto& units) { copy_granule_group(piece, units); };
-  constexpr Offsets kRow{0, 0};  // granules are counted from the row's first
+  constexpr Offsets kRow{0, 0};  // granules are counted from the row's first one
   if (span.rows == 1) return for_each_group_in_row<2>(piece, span, thread, threads, kRow, copy);
   for_each_group<2>(piece, span, thread, threads, kRow, copy);
 }

@@ -1,16 +1,16 @@
 #pragma once
-// The core of the digest kernel: a thread a leaf, gathered from the rows of the part.
+// The core of the digest kernel: one thread per leaf, gathered from the rows of the part.
 
 #include <cstdint>
 
 #include "executor/cuda/kernels/tiles.h"
-#include "executor/state/internal/digest_mix.h"
+#include "executor/state/digest_mix.h"
 
 namespace scalai::executor::kernels {
 
 inline constexpr uint32_t kLeavesPerTile = kTileBytes / internal::kLeafBytes;
 
-// Walks through the bytes of a part in row-major order.
+// Iterates over the bytes of a part in row-major order.
 struct Reader {
   const DigestPiece& piece;
   uint64_t left;  // bytes until the end of the part
@@ -31,7 +31,7 @@ struct Reader {
     if (left > 0) at = piece.src + offsets_of(piece.nest, row).a + column;
   }
 
-  // The next 16 bytes, zeros after the end.
+  // The next 16 bytes; zeros after the end.
   SCALAI_HOST_DEVICE Quad next() {
     const uint32_t count = left < 16 ? static_cast<uint32_t>(left) : 16;
     if (count > 0 && column + count <= piece.run) {
@@ -74,7 +74,7 @@ SCALAI_HOST_DEVICE inline void take(internal::Leaf& leaf, uint32_t lane, const Q
   leaf.take(lane + 1, quad.word[2] | (uint64_t{quad.word[3]} << 32));
 }
 
-// All of the leaf is in one row: nine granules at most, each read once.
+// The whole leaf is in one row: reads at most nine granules, each once.
 SCALAI_HOST_DEVICE inline void take_row(internal::Leaf& leaf, const std::byte* at) {
   const uint32_t skip = static_cast<uint32_t>(address_of(at)) & 15;
   const std::byte* granule = at - skip;
@@ -102,7 +102,7 @@ SCALAI_HOST_DEVICE inline uint64_t leaf_of(const DigestPiece& piece, uint64_t nu
   return leaf.end();
 }
 
-// A sum stays in registers as long as the tiles are of one box: few additions to memory, where all blocks meet.
+// A sum stays in registers while the tiles are of one box: few additions to memory, where all blocks contend.
 SCALAI_HOST_DEVICE inline void digest_tiles(const Work<DigestPiece>& work, uint64_t* sums, uint32_t block,
                                             uint32_t blocks, uint32_t thread, uint32_t threads) {
   uint64_t sum = 0;

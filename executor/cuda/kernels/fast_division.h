@@ -1,12 +1,12 @@
 #pragma once
-// Division by a number that is known before a kernel starts, as one multiplication and one shift: on a GPU a division
-// takes about twenty instructions. Granlund and Montgomery 1994, Division by Invariant Integers using Multiplication,
-// theorem 4.2 with N = 31. Free threaded.
+// Division by a number known before a kernel starts, as one multiplication and one shift, because a division takes
+// about twenty instructions on a GPU. Granlund and Montgomery 1994, Division by Invariant Integers using
+// Multiplication, theorem 4.2 with N = 31. Any thread.
 
 #include <bit>
 #include <cstdint>
 
-#include "executor/state/internal/host_device.h"
+#include "executor/state/host_device.h"
 
 namespace scalai::executor::kernels {
 

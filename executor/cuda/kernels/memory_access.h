@@ -1,13 +1,13 @@
 #pragma once
-// Loads, stores and sums of the kernels, the same on the host and on the GPU. Addresses may be of the GPU's memory, of
-// another GPU's or of pinned host memory.
+// Loads, stores and sums of the kernels, identical on host and GPU. Addresses may be in the GPU's memory, in another
+// GPU's or in pinned host memory.
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include "executor/state/internal/host_device.h"
+#include "executor/state/host_device.h"
 
 #if defined(__CUDA_ARCH__)
 #define SCALAI_UNROLL _Pragma("unroll")
@@ -19,7 +19,7 @@
 
 namespace scalai::executor::kernels {
 
-// The bytes of 16, the least first: what one thread loads or stores at a time.
+// 16 bytes, the least significant first: the largest unit of one thread's load or store.
 struct alignas(16) Quad {
   uint32_t word[4];
 };
@@ -72,7 +72,7 @@ SCALAI_HOST_DEVICE inline Unit load_unit(const std::byte* at) {
   return unit;
 #endif
 }
-// The same for what is not read again, by no other thread either: it leaves the caches first.
+// The same for bytes that no thread reads again: they leave the caches first.
 SCALAI_HOST_DEVICE inline Quad load_once(const std::byte* at) {
 #if defined(__CUDA_ARCH__)
   const uint4 seen = __ldcs(reinterpret_cast<const uint4*>(at));
@@ -124,8 +124,8 @@ SCALAI_HOST_DEVICE inline uint32_t funnel(uint32_t low, uint32_t high, uint32_t 
 #endif
 }
 
-// The 16 bytes that begin `skip` < 16 bytes after those of `a`, which `b` follows. All choices are of registers: an
-// index that is not known to the compiler would put them into memory.
+// The 16 bytes that begin `skip` < 16 bytes after the start of `a`, followed by `b`. All choices are between registers:
+// an index unknown to the compiler would put them into memory.
 SCALAI_HOST_DEVICE inline Quad shifted(const Quad& a, const Quad& b, uint32_t skip) {
   uint32_t word[8] = {a.word[0], a.word[1], a.word[2], a.word[3], b.word[0], b.word[1], b.word[2], b.word[3]};
   const bool two = (skip & 8) != 0;
@@ -141,8 +141,8 @@ SCALAI_HOST_DEVICE inline Quad shifted(const Quad& a, const Quad& b, uint32_t sk
   return out;
 }
 
-// Bytes `lo` to `hi` − 1 of the 16 at `at`, at any alignment; the others are whatever. Reads the aligned granules that
-// have one of these bytes. 0 <= lo < hi <= 16.
+// Bytes `lo` to `hi` − 1 of the 16 at `at`, at any alignment; the others are undefined. Reads only aligned granules
+// with one of these bytes. 0 <= lo < hi <= 16.
 SCALAI_HOST_DEVICE inline Quad load_any(const std::byte* at, uint32_t lo, uint32_t hi) {
   const uint32_t skip = static_cast<uint32_t>(address_of(at)) & 15;
   const std::byte* granule = at - skip;
@@ -153,7 +153,7 @@ SCALAI_HOST_DEVICE inline Quad load_any(const std::byte* at, uint32_t lo, uint32
   return shifted(a, b, skip);
 }
 
-// Bytes `lo` to `hi` − 1 of `quad` to their places in the granule at `at`: at most seven stores.
+// Stores bytes `lo` to `hi` − 1 of `quad` to their places in the granule at `at`, by at most seven stores.
 SCALAI_HOST_DEVICE inline void store_part(std::byte* at, const Quad& quad, uint32_t lo, uint32_t hi) {
   const uint64_t low = quad.word[0] | (uint64_t{quad.word[1]} << 32);
   const uint64_t high = quad.word[2] | (uint64_t{quad.word[3]} << 32);
@@ -171,7 +171,7 @@ SCALAI_HOST_DEVICE inline void store_part(std::byte* at, const Quad& quad, uint3
   }
 }
 
-// To memory that other threads add to, too.
+// Atomic on the GPU: other threads add to the same memory.
 SCALAI_HOST_DEVICE inline void add_to(uint64_t* at, uint64_t value) {
 #if defined(__CUDA_ARCH__)
   atomicAdd(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(value));
@@ -186,7 +186,7 @@ SCALAI_HOST_DEVICE inline void lower_to(uint64_t* at, uint64_t value) {
   *at = value < *at ? value : *at;
 #endif
 }
-// add_to of a value of each thread of a warp. All its threads call it together.
+// add_to of one value per thread of a warp. All its threads call it together.
 SCALAI_HOST_DEVICE inline void add_warp_to(uint64_t* at, uint64_t value) {
 #if defined(__CUDA_ARCH__)
   for (int step = 16; step > 0; step /= 2) value += __shfl_down_sync(0xffffffffu, value, step);

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "executor/state/internal/codec.h"
+#include "executor/state/codec.h"
 #include "ptc/base/random.h"
 
 namespace scalai::executor::kernels {

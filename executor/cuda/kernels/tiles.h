@@ -1,25 +1,25 @@
 #pragma once
-// Who does what: from the tile of a block to the units of a thread. The same on the host and on the GPU; a kernel has no
-// shared memory and no barrier, each warp looks its tiles up by itself.
+// The distribution of work: from the tile of a block to the units of a thread. Identical on host and GPU. A kernel uses
+// no shared memory and no barrier; each warp finds its tiles by itself.
 
 #include <cstdint>
 
 #include "executor/cuda/kernels/batch.h"
 #include "executor/cuda/kernels/memory_access.h"
-#include "executor/state/internal/host_device.h"
+#include "executor/state/host_device.h"
 
 namespace scalai::executor::kernels {
 
 // --- tile to piece ---------------------------------------------------------------------------------------------------
-// Pieces that may have the tile: lo has it or begins before it, hi begins after it.
+// Candidates for the piece of a tile: lo has the tile or begins before it, hi begins after it.
 struct Candidates {
   uint32_t lo;
   uint32_t hi;
 };
-inline constexpr uint32_t kLanes = 32;  // of a warp: so many candidates are looked at together
+inline constexpr uint32_t kLanes = 32;  // threads of a warp; this number of candidates is tested together
 
 SCALAI_HOST_DEVICE inline uint32_t probe_step(Candidates range) { return (range.hi - range.lo + kLanes - 1) / kLanes; }
-// Whether the candidate that is probed by `lane` begins at the tile or before. True for the first lanes only.
+// True if the candidate of `lane` begins at or before the tile. True for the first lanes only.
 SCALAI_HOST_DEVICE inline bool probe(const uint32_t* first_tile, Candidates range, uint32_t lane, uint32_t tile) {
   const uint32_t at = range.lo + (lane + 1) * probe_step(range);
   return at < range.hi && first_tile[at] <= tile;
@@ -30,7 +30,7 @@ SCALAI_HOST_DEVICE inline Candidates narrowed(Candidates range, uint32_t votes) 
   return {lo, lo + step < range.hi ? lo + step : range.hi};
 }
 
-// Lanes of this warp whose probe is true.
+// Number of lanes of this warp with a true probe.
 SCALAI_HOST_DEVICE inline uint32_t votes_of(const uint32_t* first_tile, Candidates range, uint32_t tile) {
 #if defined(__CUDA_ARCH__)
   return __popc(__ballot_sync(0xffffffffu, probe(first_tile, range, threadIdx.x & (kLanes - 1), tile)));
@@ -41,8 +41,8 @@ SCALAI_HOST_DEVICE inline uint32_t votes_of(const uint32_t* first_tile, Candidat
 #endif
 }
 
-// The piece that has the tile; `from` is it or comes before it. Each round leaves one candidate in 32: three rounds for
-// 32 768 pieces.
+// The piece of the tile; it is `from` or a later one. Each round leaves one candidate in 32: three rounds for 32 768
+// pieces.
 SCALAI_HOST_DEVICE inline uint32_t piece_of_tile(const uint32_t* first_tile, uint32_t from, uint32_t count,
                                                  uint32_t tile) {
   if (tile < first_tile[from + 1]) return from;
@@ -51,7 +51,7 @@ SCALAI_HOST_DEVICE inline uint32_t piece_of_tile(const uint32_t* first_tile, uin
   return range.lo;
 }
 
-// Calls visit(piece, tile of the piece) for each tile of a block.
+// Calls visit(piece, tile within the piece) for each tile of a block.
 template <class Piece, class Visit>
 SCALAI_HOST_DEVICE inline void for_each_tile(const Work<Piece>& work, uint32_t block, uint32_t blocks, Visit visit) {
   uint32_t at = 0;
@@ -62,7 +62,7 @@ SCALAI_HOST_DEVICE inline void for_each_tile(const Work<Piece>& work, uint32_t b
 }
 
 // --- tile to rows ----------------------------------------------------------------------------------------------------
-// Whole rows from `row` on, or of one row the units from `first` on; `units` in all.
+// Whole rows from `row` on, or units of one row from `first` on; `units` in total.
 struct Span {
   uint32_t row;
   uint32_t rows;
@@ -86,8 +86,8 @@ struct Offsets {
   int64_t a;
   int64_t b;
 };
-// One loop is the common case. More are a loop here, too, so that their numbers stay in the cache: in registers they
-// would leave too few for the data.
+// One loop is the common case. More loops stay a loop here, too, so that their numbers stay in the cache: in registers
+// they would leave too few for the data.
 SCALAI_HOST_DEVICE inline Offsets offsets_of(const Nest& nest, uint32_t row) {
   if (nest.loops <= 1) return {row * nest.step_a[0], row * nest.step_b[0]};
   Offsets at{0, 0};
@@ -104,7 +104,7 @@ SCALAI_HOST_DEVICE inline Offsets offsets_of(const Nest& nest, uint32_t row) {
 }
 
 // --- units to threads ------------------------------------------------------------------------------------------------
-// Where a unit lies, and its number in the row.
+// The place of a unit, and its number in the row.
 struct Place {
   int64_t a = 0;
   int64_t b = 0;
@@ -120,11 +120,11 @@ template <uint32_t kCount>
 struct Group {
   static constexpr uint32_t kSize = kCount;
   Place place[kCount];
-  bool here[kCount];  // whether there is an i-th one
+  bool here[kCount];  // true if there is an i-th unit
 };
 
-// Calls body(group) for the units of a thread, kCount at a time so that their loads wait together. Neighbouring units of a
-// row are `step` from each other.
+// Calls body(group) for the units of a thread, kCount at a time so that their loads overlap. Neighbouring units of a
+// row are `step` apart.
 template <uint32_t kCount, class Piece, class Body>
 SCALAI_HOST_DEVICE inline void for_each_group(const Piece& piece, const Span& span, uint32_t thread, uint32_t threads,
                                               Offsets step, Body body) {
@@ -142,7 +142,7 @@ SCALAI_HOST_DEVICE inline void for_each_group(const Piece& piece, const Span& sp
     body(group);
   }
 }
-// The same for a span of one row: nothing to divide.
+// The same for a span of one row, without divisions.
 template <uint32_t kCount, class Piece, class Body>
 SCALAI_HOST_DEVICE inline void for_each_group_in_row(const Piece& piece, const Span& span, uint32_t thread,
                                                      uint32_t threads, Offsets step, Body body) {

@@ -1,13 +1,13 @@
 #pragma once
-// One rank of the fake: a socket to each other rank and a thread that moves bytes. What it does like NCCL is what the
-// code above depends on: calls return at once, the state says later how it went, groups run side by side, operations of
-// a pair match in order, a dead peer is an error at the others, an abort ends everything.
+// One rank of the fake NCCL: a socket to each other rank and a thread that moves bytes. It imitates the behaviour of
+// NCCL that the code above depends on: calls return at once, the state shows their outcome later, groups run
+// concurrently, operations of a pair match in order, a dead peer is an error at the others, an abort ends all.
 //
-//   rank r listens at the abstract Unix address NAME.r and connects to all lower ranks, again and again until they are
-//   there. Each connection begins with a hello; a message is a header and its bytes; a rank that leaves says so.
+//   rank r listens at the abstract Unix address NAME.r and connects to all lower ranks, with retries. Each connection
+//   begins with a hello; a message is a header and its bytes; a leaving rank announces it.
 //
-// post(), finalize(), state() from any thread; the buffers of a group belong to the thread while state() is in
-// progress.
+// post(), finalize(), state() from any thread. The buffers of a group must live, and belong to the rank's thread, while
+// state() is in progress.
 
 #include <atomic>
 #include <cstddef>
@@ -43,7 +43,7 @@ struct Header {
 class FakeCommunicator {
  public:
   FakeCommunicator(std::string name, int rank, int size);
-  ~FakeCommunicator();  // ends everything
+  ~FakeCommunicator();  // ends all operations
   FakeCommunicator(const FakeCommunicator&) = delete;
   FakeCommunicator& operator=(const FakeCommunicator&) = delete;
 
@@ -53,23 +53,23 @@ class FakeCommunicator {
 
   NcclResult state() const { return state_; }
   std::string problem() const;
-  // The operations of one group. Refused while another is in progress.
+  // Posts the operations of one group. Refused while another group is in progress.
   NcclResult post(std::vector<Operation> operations, bool never_done);
   NcclResult finalize();
 
  private:
   struct Peer {
     int socket = -1;
-    bool left = false;     // said so
-    bool blocked = false;  // bytes wait that nobody has asked for
+    bool left = false;     // it announced its leaving
+    bool blocked = false;  // bytes wait without a matching receive
     std::deque<Operation> sending, receiving;
-    // On its way in: a header, then the bytes of the operation that it met.
+    // Incoming: a header, then the bytes of the matching operation.
     Header header;
     size_t header_got = 0;
     bool matched = false;
     Operation current;
     size_t current_got = 0;
-    // On its way out.
+    // Outgoing.
     std::vector<std::byte> out_header;
     size_t out_header_sent = 0, out_sent = 0;
     bool sending_now = false;

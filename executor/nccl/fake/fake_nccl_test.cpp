@@ -6,7 +6,7 @@
 #include <cstring>
 #include <thread>
 
-#include "executor/nccl/test_support.h"
+#include "executor/nccl/testing/support.h"
 
 namespace scalai::executor {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
-// One job as the control loop sees it: what it holds, how far it has trained, what it wants, and what is under way.
-// Arithmetic on that state lives here; decisions live in control.cpp. Private to ptc/control.
+// One job as the control loop sees it: what it is to have, what it holds, how far it has trained, and what is under way.
+// Arithmetic on that state lives here; decisions live in the classes that act on jobs. Private to ptc/control.
 
 #include <deque>
 #include <map>
@@ -12,9 +12,9 @@
 
 #include "ptc/change/bulk_flows.h"
 #include "ptc/collection/collection.h"
-#include "ptc/control/report.h"
+#include "ptc/control/records.h"
 #include "ptc/control/sample_ledger.h"
-#include "ptc/control/strategy.h"
+#include "ptc/scenario/strategy.h"
 
 namespace scalai::control {
 
@@ -42,7 +42,7 @@ struct Training {
 
 // Where a job goes: a configuration on devices in rank order.
 struct Target {
-  std::shared_ptr<const ParallelChoice> choice;
+  std::shared_ptr<const scenario::ParallelChoice> choice;
   std::vector<DeviceId> devices;
 };
 
@@ -57,41 +57,62 @@ struct Underway {
 
 enum class Mode { kWaiting, kTraining, kStopping, kReconfiguring, kComplete, kFailed, kStopped, kRefused };
 
-struct Job {
-  int index = 0;
-  const JobSpec* spec = nullptr;
-  Mode mode = Mode::kWaiting;
+// What the job is to have from now on by the policy, whoever is on the devices still.
+struct PolicyGrant {
+  std::vector<DeviceId> devices;
+  std::string why;
+  double at_s = 0;               // when the grant last changed
+  std::optional<int> gpu_limit;  // a user wants the job to use no more of them
+};
 
-  bool submitted = false;         // before that nothing is done about it
-  std::vector<DeviceId> granted;  // by the policy: that it is to have from now on, whoever is on them still
-  std::string granted_why;
+struct Wanted {
+  int gpus = 0;
+  std::vector<DeviceId> devices;  // exactly these, in rank order; empty = the control loop chooses
+};
 
-  // Wanted.
-  int wanted_gpus = 0;
-  std::vector<DeviceId> wanted_devices;  // exactly these, in rank order; empty = the control loop chooses
-  bool change_asked = false;             // look again once the reconfiguration under way is committed
-  bool forced = false;                   // reconfigure even when the target equals what the job has
+// Why the job is to move.
+struct Request {
   std::string cause;
   double cause_s = 0;
   double failed_s = -1;  // failure behind the cause; < 0 = a planned change
+  bool forced = false;   // reconfigure even when the target equals what the job has
+  bool again = false;    // look again once the reconfiguration under way is committed
+};
 
-  // Held.
-  std::vector<DeviceId> devices;  // allocated, in rank order
-  std::shared_ptr<const ParallelChoice> choice;
-  Holding state;  // the committed epoch
+// Copies of the job's state.
+struct Copies {
   std::optional<Holding> checkpoint, redundant;
   std::map<int64_t, std::pair<bool, Holding>> in_flight;  // by Background tag; true = checkpoint, false = redundancy
-  std::optional<int64_t> last_copy;                       // its Background tag, once the run is to end
+  std::optional<int64_t> last;                            // Background tag of the last one, once the run is to end
+};
+
+// The job's part of the report, as far as it is known.
+struct Accounts {
+  JobRecord record;
+  ScheduleRecord schedule;
+  double held_s = 0;  // time with devices, until allocated_since_s
+  double allocated_since_s = 0;
+  double span_since_s = 0;  // end of the last span
+};
+
+struct Job {
+  int index = 0;
+  const scenario::JobSpec* spec = nullptr;
+  Mode mode = Mode::kWaiting;
+  bool submitted = false;  // before that nothing is done about it
+
+  PolicyGrant grant;
+  Wanted wanted;
+  Request request;
+
+  std::vector<DeviceId> devices;  // allocated, in rank order
+  std::shared_ptr<const scenario::ParallelChoice> choice;
+  Holding state;  // the committed epoch
+  Copies copies;
   Training training;
   std::optional<Underway> underway;
   std::optional<SampleLedger> ledger;  // of its dataset, if it has one
-
-  JobRecord record;
-  ScheduleRecord schedule;
-  double held_s = 0;        // time with devices, until allocated_since_s
-  double granted_at_s = 0;  // when `granted` last changed
-  double allocated_since_s = 0;
-  double span_since_s = 0;
+  Accounts accounts;
 
   bool moves() const { return mode == Mode::kTraining || mode == Mode::kStopping; }
   bool over() const {
@@ -110,9 +131,10 @@ std::vector<BulkFlow> checkpoint_flows(const collection::Collection& collection)
 // memory of the following hosts of the job, then of the cluster, never at home or on
 // hosts that are down. Where they lie, and the traffic that puts them there.
 std::vector<collection::ExtraHolder> redundant_copies(const collection::Collection& collection,
-                                                      const plan::Cluster& cluster, const RedundancyPolicy& policy,
+                                                      const cluster::Cluster& cluster,
+                                                      const scenario::RedundancyPolicy& policy,
                                                       const std::set<HostId>& down);
-std::vector<BulkFlow> redundancy_flows(const collection::Collection& collection, const plan::Cluster& cluster,
-                                       const RedundancyPolicy& policy, const std::set<HostId>& down);
+std::vector<BulkFlow> redundancy_flows(const collection::Collection& collection, const cluster::Cluster& cluster,
+                                       const scenario::RedundancyPolicy& policy, const std::set<HostId>& down);
 
 }  // namespace scalai::control

@@ -26,6 +26,6 @@ struct Wish {
 // The jobs whose devices change, by number. Error (Internal, exit 5): a job that is not there or is named twice, GPUs that
 // are not there, hosts that do not add up, several jobs on the same GPUs. It names job and host.
 absl::StatusOr<std::vector<Wish>> wishes_of(const sched::Decision& decision, const PolicyView& view,
-                                            const plan::Cluster& cluster, const Standing& standing);
+                                            const cluster::Cluster& cluster, const Standing& standing);
 
 }  // namespace scalai::control

@@ -9,19 +9,19 @@
 #include <tuple>
 #include <vector>
 
-#include "ptc/control/internal/chooser.h"
+#include "ptc/scenario/chooser.h"
 #include "ptc/sched/throughput.h"
 
 namespace scalai::control {
 
 // The largest of a job's listed configurations that `gpus` GPUs are enough for; null: none is. `data_parallel_only`: of
 // those that differ in dp alone from what the job starts with.
-const ParallelChoice* largest_listed(const JobSpec& job, int gpus, bool data_parallel_only);
+const scenario::ParallelChoice* largest_listed(const scenario::JobSpec& job, int gpus, bool data_parallel_only);
 
 class PolicyThroughput final : public sched::Throughput {
  public:
   // The scenario outlives this. `types` are the names of GPU kinds, by GpuType.
-  PolicyThroughput(const Scenario& scenario, bool data_parallel_only, std::vector<std::string> types);
+  PolicyThroughput(const scenario::Scenario& scenario, bool data_parallel_only, std::vector<std::string> types);
 
   sched::Rate rate(const sched::Job& job, sched::GpuType type, int gpus, double work_done) const override;
   std::string description() const override;
@@ -34,14 +34,14 @@ class PolicyThroughput final : public sched::Throughput {
 
  private:
   std::vector<DeviceId> first_devices(sched::GpuType type, int gpus) const;
-  double computed_step_s(const JobSpec& job, sched::GpuType type, int gpus) const;
+  double computed_step_s(const scenario::JobSpec& job, sched::GpuType type, int gpus) const;
 
-  const Scenario& scenario_;
+  const scenario::Scenario& scenario_;
   const bool data_parallel_only_;
   const std::vector<std::string> types_;
   std::map<std::string, int> index_;  // of a job, by name
   std::map<int, int> limits_;
-  mutable Chooser chooser_;
+  mutable scenario::Chooser chooser_;
   mutable std::map<std::tuple<int, int, int>, double> known_;  // by job, type, GPUs
 };
 

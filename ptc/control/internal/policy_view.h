@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ptc/control/internal/policy_throughput.h"
-#include "ptc/control/strategy.h"
+#include "ptc/scenario/strategy.h"
 #include "ptc/sched/policy.h"
 
 namespace scalai::control {
@@ -19,7 +19,7 @@ inline constexpr double kEndless = 1e15;
 class PolicyView final : public sched::View {
  public:
   // Both outlive this.
-  PolicyView(const Scenario& scenario, const Strategy& strategy);
+  PolicyView(const scenario::Scenario& scenario, const scenario::Strategy& strategy);
 
   // ---- brought up to date by the control loop
   void set_now(double now_s) { now_s_ = now_s; }
@@ -46,8 +46,8 @@ class PolicyView final : public sched::View {
   double change_cost_s(sched::JobId id, int to_gpus) const override;
 
  private:
-  const Scenario& scenario_;
-  const Strategy& strategy_;
+  const scenario::Scenario& scenario_;
+  const scenario::Strategy& strategy_;
   const sched::Fleet fleet_;
   PolicyThroughput throughput_;
   std::vector<sched::Job> jobs_;
@@ -58,6 +58,6 @@ class PolicyView final : public sched::View {
 };
 
 // Hosts as they are numbered in the cluster; GPU kinds are types, in order of appearance, priced by their first host.
-sched::Fleet fleet_of(const plan::Cluster& cluster);
+sched::Fleet fleet_of(const cluster::Cluster& cluster);
 
 }  // namespace scalai::control

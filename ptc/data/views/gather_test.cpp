@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ptc/data/views/internal/test_dataset.h"
+#include "ptc/data/views/testing/test_dataset.h"
 
 namespace scalai::data::internal {
 namespace {

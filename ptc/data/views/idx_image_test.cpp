@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "ptc/data/views/internal/test_dataset.h"
+#include "ptc/data/views/testing/test_dataset.h"
 
 namespace scalai::data::internal {
 namespace {

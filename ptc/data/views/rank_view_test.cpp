@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "ptc/data/views/internal/shard_image.h"
-#include "ptc/data/views/internal/test_dataset.h"
+#include "ptc/data/views/testing/test_dataset.h"
 
 namespace scalai::data {
 namespace {

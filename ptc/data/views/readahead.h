@@ -1,14 +1,14 @@
 #pragma once
-// Fetches what a sequential reader will want next while it works on what it has: for sources that answer slowly, such as
-// remote ones. A ReadAhead owns the threads, few and shared by all sources that it wraps; each wrapped source follows one
-// reader, so wrap once an open file. Bytes that are read ahead are taken from the source once and handed on once.
+// Read-ahead for sequential readers of slow sources, such as remote ones: fetches the next bytes while the reader
+// works. A ReadAhead owns a few threads, shared by all sources that it wraps. Each wrapped source follows one reader,
+// so wrap once for each open file. Each byte that is read ahead is taken from the source once and handed on once.
 //
-// A read that begins where the last one ended is sequential, and so is one at most a window before or after it (the
-// kernel asks for neighbouring pages in any order). The window of bytes fetched ahead starts small and doubles as the
-// reader goes on, up to the largest; a jump drops it. Memory: at most two windows and a fetch for a source, and never
-// more than `memory_bytes` for all.
+// A read is sequential if it starts at the end of the last one, or at most a window before or after it (the kernel asks
+// for neighbouring pages in any order). The window starts small and doubles while the reader goes on, up to the
+// largest; a jump drops it. Memory: at most two windows and a fetch for a source, and never more than `memory_bytes`
+// for all.
 //
-// Safe from several threads. A wrapped source may outlive its ReadAhead; it then reads without help.
+// Any thread may call; several may call at once. A wrapped source may outlive its ReadAhead; it then reads directly.
 
 #include <cstdint>
 #include <memory>
@@ -18,26 +18,26 @@
 namespace scalai::data {
 
 struct ReadAheadOptions {
-  int threads = 4;                   // fetches at the same time
-  int64_t memory_bytes = 256 << 20;  // held or on their way for all readers together
+  int threads = 4;                   // number of simultaneous fetches
+  int64_t memory_bytes = 256 << 20;  // held or in flight, for all readers together
   int64_t first_window = 256 << 10;
   int64_t largest_window = 16 << 20;
-  int64_t largest_fetch = 2 << 20;  // one request to the source; a large window is several
+  int64_t largest_fetch = 2 << 20;  // one request to the source; a large window takes several
 };
 
 class ReadAhead {
  public:
   explicit ReadAhead(const ReadAheadOptions& options = {});
-  ~ReadAhead();  // drops what is queued, waits for the fetches that are running
+  ~ReadAhead();  // drops queued fetches, waits for running ones
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  // The same bytes, name and size. The error of a fetch is given to the reads that want its bytes and are there or come
-  // first; a later read asks the source again. When the last owner lets go, what is queued is dropped; a running fetch
-  // ends in the background and its bytes are thrown away.
+  // A source with the same bytes, name and size; it shares ownership of `source`. The error of a fetch goes to the
+  // reads that wait for its bytes, or to the first read after it; a later read asks the source again. Release of the
+  // last owner drops queued fetches; a running fetch ends in the background and its bytes are discarded.
   ByteSourcePtr wrap(ByteSourcePtr source) const;
 
-  // Bytes held or on their way, for tests and statistics.
+  // Bytes held or in flight, for tests and statistics.
   int64_t held_bytes() const;
 
   struct Core;  // threads, queue and budget; private to readahead.cpp

@@ -1,7 +1,7 @@
 #pragma once
-// Which samples a shard has and where each begins in it; looked up once, used by every read. ShardTables keeps those used
-// last, up to a number of bytes, so that walking through the shards of many ranks does not fill the memory. Tables that
-// are still used stay alive without it. Safe from several threads.
+// Tables of the samples of a shard and their places in it: looked up once, used by every read. ShardTables is a cache
+// of the most recently used tables with a limit in bytes, so a walk through the shards of many ranks does not fill the
+// memory. A table in use outlives its place in the cache. Any thread may call ShardTables; several may call at once.
 
 #include <cstdint>
 #include <list>
@@ -15,13 +15,13 @@ namespace scalai::data {
 
 struct ShardTable {
   std::vector<int64_t> samples;        // numbers, in the order of the shard
-  int64_t bytes_each = 0;              // of every sample when they are alike; else 0 and:
-  std::vector<int64_t> ends;           // where each sample ends in the shard
-  std::vector<int64_t> sequence_ends;  // Megatron's documents: sequences up to and with each sample
+  int64_t bytes_each = 0;              // of a sample, if all have the same size; else 0 and:
+  std::vector<int64_t> ends;           // end of each sample in the shard, in bytes
+  std::vector<int64_t> sequence_ends;  // Megatron's documents: number of sequences up to and including each sample
 
   int64_t count() const { return static_cast<int64_t>(samples.size()); }
-  int64_t begin_of(int64_t i) const;    // byte in the shard, i in [0, count()]
-  int64_t at_byte(int64_t byte) const;  // the sample that has it; byte in [0, begin_of(count()))
+  int64_t begin_of(int64_t i) const;    // first byte of sample i in the shard; CHECK: i in [0, count()]
+  int64_t at_byte(int64_t byte) const;  // the sample at a byte; CHECK: byte in [0, begin_of(count()))
   int64_t memory_bytes() const;
 };
 using ShardTablePtr = std::shared_ptr<const ShardTable>;
@@ -31,8 +31,10 @@ class ShardTables {
   static constexpr int64_t kMostBytes = int64_t{32} << 20;
   explicit ShardTables(int64_t most_bytes = kMostBytes) : most_bytes_(most_bytes) {}
 
-  uint64_t new_view();  // a number of its own for each view
+  uint64_t new_view();  // a unique number for each view
+  // The table of a shard, null if it is not in the cache.
   ShardTablePtr find(uint64_t view, int64_t shard);
+  // Puts a table into the cache; drops the least recently used ones above the limit. No effect if it is there.
   void keep(uint64_t view, int64_t shard, ShardTablePtr table);
   int64_t bytes() const;
 

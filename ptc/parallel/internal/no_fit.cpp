@@ -6,7 +6,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
-#include "ptc/plan/catalogue.h"
+#include "ptc/cluster/catalogue.h"
 
 namespace scalai::parallel::internal {
 namespace {
@@ -129,9 +129,9 @@ class Remedies {
   }
 
   void larger_gpus(double least_bytes) {
-    const plan::GpuKind* smallest = nullptr;
-    for (const std::string& name : plan::gpu_kind_names()) {
-      const plan::GpuKind* kind = plan::find_gpu_kind(name);
+    const cluster::GpuKind* smallest = nullptr;
+    for (const std::string& name : cluster::gpu_kind_names()) {
+      const cluster::GpuKind* kind = cluster::find_gpu_kind(name);
       if (static_cast<double>(kind->memory_bytes) < least_bytes) continue;
       if (smallest == nullptr || kind->memory_bytes < smallest->memory_bytes) smallest = kind;
     }

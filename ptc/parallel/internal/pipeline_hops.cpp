@@ -35,7 +35,7 @@ Hop hop_of(std::vector<End> ends) {
 
 }  // namespace
 
-Port port_of(const plan::Host& host, int64_t host_index, int local) {
+Port port_of(const cluster::Host& host, int64_t host_index, int local) {
   // More cards than GPUs: each GPU has several.
   const double cards = host.nics * host.nic_bytes_per_s;
   return {.host = host_index,
@@ -66,7 +66,7 @@ std::vector<Hop> hops_of(const PipelineRanks& ranks, const std::function<Port(in
   return hops;
 }
 
-std::vector<Hop> uniform_hops(const PipelineRanks& ranks, const plan::Host& host) {
+std::vector<Hop> uniform_hops(const PipelineRanks& ranks, const cluster::Host& host) {
   if (ranks.stages == 1) return {};
   const auto port = [&host](int rank) { return port_of(host, rank / host.gpus, rank % host.gpus); };
   const int block = ranks.stages * ranks.stride;

@@ -18,7 +18,7 @@ struct Port {
   double limit_bytes_per_s = 0;  // of the GPU itself, its way to the card; 0 = unlimited
 };
 // Of the GPU with this index on such a host. GPUs are dealt out to the cards in order.
-Port port_of(const plan::Host& host, int64_t host_index, int local);
+Port port_of(const cluster::Host& host, int64_t host_index, int local);
 
 // A rank's stage is rank / stride % stages.
 struct PipelineRanks {
@@ -31,6 +31,6 @@ struct PipelineRanks {
 std::vector<Hop> hops_of(const PipelineRanks& ranks, const std::function<Port(int)>& port_of_rank);
 
 // The same where hosts of this kind hold the ranks one after the other, in a time that hardly grows with their number.
-std::vector<Hop> uniform_hops(const PipelineRanks& ranks, const plan::Host& host);
+std::vector<Hop> uniform_hops(const PipelineRanks& ranks, const cluster::Host& host);
 
 }  // namespace scalai::parallel::internal

@@ -358,7 +358,7 @@ Bound::Bound(const ModelShape& model, const SearchSpace& space) : space_(space) 
   const double tokens = static_cast<double>(space.base.global_batch) * space.base.sequence;
   const Math math = space.base.precision.math;
   double rate = matrix_rate(space.host.gpu, math);
-  for (const plan::Host& host : space.host_kinds) rate = std::max(rate, matrix_rate(host.gpu, math));
+  for (const cluster::Host& host : space.host_kinds) rate = std::max(rate, matrix_rate(host.gpu, math));
   if (model.heads == 0 || rate <= 0) return;  // 0 bounds anything
   const auto hidden = static_cast<double>(model.hidden), ffn = static_cast<double>(model.ffn);
   const double attention = hidden * static_cast<double>(model.head_dim) * 2 * (model.heads + model.kv_heads);

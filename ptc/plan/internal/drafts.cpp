@@ -51,7 +51,7 @@ int32_t Drafts::last_hop() const {
   return last;
 }
 
-void Drafts::finish(Plan& plan) && {
+void Drafts::finish(PlanDraft& plan) && {
   const auto key = [](const Instance& instance) { return std::tie(instance.tensors, instance.pattern, instance.box); };
   std::sort(instances_.begin(), instances_.end(),
             [&](const Instance& a, const Instance& b) { return key(a) < key(b); });
@@ -78,7 +78,7 @@ void Drafts::finish(Plan& plan) && {
   plan.tensor_sets = std::move(sets_);
 }
 
-void renumber(Plan& plan) {
+void renumber(PlanDraft& plan) {
   std::vector<int32_t> pattern_of(static_cast<size_t>(plan.patterns.size()), -1);
   std::vector<int32_t> set_of(plan.tensor_sets.size(), -1);
   Patterns patterns;

@@ -22,7 +22,7 @@ class Drafts {
   // The greatest hop of any pattern.
   int32_t last_hop() const;
   // Merges what may be and hands everything to the plan.
-  void finish(Plan& plan) &&;
+  void finish(PlanDraft& plan) &&;
 
  private:
   Patterns patterns_;
@@ -33,6 +33,6 @@ class Drafts {
 };
 
 // Numbers patterns and tensor sets in the order in which instances use them and drops the others.
-void renumber(Plan& plan);
+void renumber(PlanDraft& plan);
 
 }  // namespace scalai::plan::internal

@@ -25,7 +25,8 @@ const DevicesByHost::Group* DevicesByHost::find(HostId host) const {
   return at != groups.end() && at->host == host ? &*at : nullptr;
 }
 
-DevicesByHost by_host(const std::vector<DeviceId>& devices, const Cluster& cluster, const std::vector<HostId>& copies) {
+DevicesByHost by_host(const std::vector<DeviceId>& devices, const cluster::Cluster& cluster,
+                      const std::vector<HostId>& copies) {
   std::vector<std::pair<HostId, DeviceId>> pairs;
   for (const DeviceId device : devices) pairs.emplace_back(cluster.host_of(device), device);
   for (const HostId host : copies) pairs.emplace_back(host, DeviceId());
@@ -43,7 +44,7 @@ DevicesByHost by_host(const std::vector<DeviceId>& devices, const Cluster& clust
   return result;
 }
 
-FanOut::FanOut(const Cluster& cluster, const PlannerOptions& options) : cluster_(cluster), options_(options) {
+FanOut::FanOut(const cluster::Cluster& cluster, const PlannerOptions& options) : cluster_(cluster), options_(options) {
   loads_.sent.assign(static_cast<size_t>(cluster.device_count()), 0);
   loads_.received = loads_.sent;
   loads_.memory_sent.assign(cluster.hosts.size(), 0);

@@ -29,12 +29,12 @@ struct DevicesByHost {
   DeviceId first;
   const Group* find(HostId host) const;
 };
-DevicesByHost by_host(const std::vector<DeviceId>& devices, const Cluster& cluster,
+DevicesByHost by_host(const std::vector<DeviceId>& devices, const cluster::Cluster& cluster,
                       const std::vector<HostId>& copies = {});
 
 class FanOut {
  public:
-  FanOut(const Cluster& cluster, const PlannerOptions& options);
+  FanOut(const cluster::Cluster& cluster, const PlannerOptions& options);
   // Legs that bring `bytes` from `holders` to `wanting` (disjoint sets, neither empty), sources before those they feed.
   std::vector<Leg> distribute(const DevicesByHost& holders, const DevicesByHost& wanting, int64_t bytes);
   // The same where one device holds and one wants, in place.
@@ -77,7 +77,7 @@ class FanOut {
   int64_t& sent(const Location& place);
   int64_t& crossing(HostId host) { return loads_.crossing[static_cast<size_t>(host.value)]; }
 
-  const Cluster& cluster_;
+  const cluster::Cluster& cluster_;
   const PlannerOptions& options_;
   Loads loads_;
   std::vector<Leg> legs_;

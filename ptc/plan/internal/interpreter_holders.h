@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "ptc/cluster/cluster.h"
 #include "ptc/collection/collection.h"
-#include "ptc/plan/cluster.h"
 
 namespace scalai::plan::internal {
 
 class Holders {
  public:
   // Devices in `lost` hold nothing.
-  Holders(const collection::Collection& collection, std::set<DeviceId> lost, const Cluster& cluster)
+  Holders(const collection::Collection& collection, std::set<DeviceId> lost, const cluster::Cluster& cluster)
       : collection_(collection), lost_(std::move(lost)), cluster_(cluster) {}
 
   struct Group {
@@ -44,7 +44,7 @@ class Holders {
 
   const collection::Collection& collection_;
   const std::set<DeviceId> lost_;
-  const Cluster& cluster_;
+  const cluster::Cluster& cluster_;
   std::vector<Group> groups_;
   std::map<std::string, std::vector<Class>> classes_;  // by mesh, axes of the cuts and pins
   std::map<std::pair<int, std::string>, std::vector<int>> coordinates_;

@@ -43,11 +43,11 @@ void cut_to(const Box& box, int64_t elements, std::vector<Box>& parts) {
 
 class MemoryScheduler {
  public:
-  MemoryScheduler(Plan& plan, const Cluster& cluster)
+  MemoryScheduler(PlanDraft& plan, const cluster::Cluster& cluster)
       : plan_(plan),
         cluster_(cluster),
         rated_(std::any_of(cluster.hosts.begin(), cluster.hosts.end(),
-                           [](const Host& host) { return host.nic_bytes_per_s > 0; })),
+                           [](const cluster::Host& host) { return host.nic_bytes_per_s > 0; })),
         index_(plan.memory) {
     for (const DeviceMemory& memory : plan.memory) {
       limit_.push_back(std::max(memory.before, memory.after) + plan.memory_cap);
@@ -183,8 +183,8 @@ class MemoryScheduler {
   // Predicted seconds. Where the cluster tells no rates, all links have the same.
   double span() const {
     if (rated_) return estimate_seconds(plan_, cluster_);
-    Cluster cluster = cluster_;
-    for (Host& host : cluster.hosts) {
+    cluster::Cluster cluster = cluster_;
+    for (cluster::Host& host : cluster.hosts) {
       host.nics = host.gpus;
       host.nic_bytes_per_s = host.gpu_link_bytes_per_s = 1e9;
     }
@@ -216,7 +216,7 @@ class MemoryScheduler {
     }
   }
 
-  static int64_t faster_inside(const Host& host) {
+  static int64_t faster_inside(const cluster::Host& host) {
     const double share = host.nics * host.nic_bytes_per_s / host.gpus;
     if (share <= 0 || host.gpu_link_bytes_per_s <= share) return 1;
     return std::llround(host.gpu_link_bytes_per_s / share);
@@ -331,8 +331,8 @@ class MemoryScheduler {
   static constexpr int32_t kMostPaced = 128;       // rounds: with more, nobody waits long
   static constexpr size_t kMostWaiting = 1 << 18;  // instances passed over before a round ends that has some
 
-  Plan& plan_;
-  const Cluster& cluster_;
+  PlanDraft& plan_;
+  const cluster::Cluster& cluster_;
   const bool rated_;
   const DeviceIndex index_;
   std::vector<int64_t> limit_, before_;
@@ -341,7 +341,7 @@ class MemoryScheduler {
 
 }  // namespace
 
-int64_t cap_memory(Plan& plan, const Cluster& cluster) {
+int64_t cap_memory(PlanDraft& plan, const cluster::Cluster& cluster) {
   if (plan.memory.empty()) return 0;
   const std::vector<Instance> instances = plan.instances;
   const std::vector<std::vector<TensorId>> tensor_sets = plan.tensor_sets;

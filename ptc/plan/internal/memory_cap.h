@@ -14,7 +14,7 @@
 // receives runs before those that end later. What does not fit waits for a later round. Smaller boxes follow, then the
 // slices, as long as the plan stays below kMostInstances.
 
-#include "ptc/plan/cluster.h"
+#include "ptc/cluster/cluster.h"
 #include "ptc/plan/plan.h"
 
 namespace scalai::plan::internal {
@@ -25,6 +25,6 @@ inline constexpr int64_t kMostRounds = int64_t{1} << 10;  // a smaller cap than 
 // Orders instances into rounds under plan.memory_cap, cutting boxes where needed. plan.memory has what each device held
 // before and holds after. Returns the cap, or, when no order was found for it, the next larger one for which
 // there is (within a quarter): the plan then has that order. Rounds are evened out where that makes the plan shorter.
-int64_t cap_memory(Plan& plan, const Cluster& cluster);
+int64_t cap_memory(PlanDraft& plan, const cluster::Cluster& cluster);
 
 }  // namespace scalai::plan::internal

@@ -11,7 +11,7 @@ namespace {
 using tensor::Box;
 
 // Instances of one tensor each, so that tensors alike can run in different rounds.
-std::vector<Instance> one_by_one(Plan& plan) {
+std::vector<Instance> one_by_one(PlanDraft& plan) {
   std::map<TensorId, int32_t> alone;
   std::vector<Instance> instances;
   std::vector<std::vector<TensorId>> sets;
@@ -40,7 +40,7 @@ int64_t old_bytes(const Plan& plan, const Instance& instance) {
   return size * instance.box.volume();
 }
 
-void cap_rounds(Plan& plan, int64_t round_bytes) {
+void cap_rounds(PlanDraft& plan, int64_t round_bytes) {
   plan.instances = one_by_one(plan);
   struct Open {
     int32_t round = 0;
@@ -66,7 +66,7 @@ void cap_rounds(Plan& plan, int64_t round_bytes) {
   }
 }
 
-void derive_last(Plan& plan) {
+void derive_last(PlanDraft& plan) {
   const auto derives = [&](const Instance& instance) {
     const auto legs = plan.patterns.legs(instance.pattern);
     return !legs.empty() && legs.front().transfer_class == TransferClass::kDerived;
@@ -78,7 +78,7 @@ void derive_last(Plan& plan) {
   }
 }
 
-int64_t measure_memory(Plan& plan) {
+int64_t measure_memory(PlanDraft& plan) {
   const DeviceIndex index(plan.memory);
   std::vector<const Instance*> order;
   for (const Instance& instance : plan.instances) order.push_back(&instance);
@@ -110,7 +110,7 @@ int64_t measure_memory(Plan& plan) {
   return largest;
 }
 
-void sort_instances(Plan& plan) {
+void sort_instances(PlanDraft& plan) {
   std::sort(plan.instances.begin(), plan.instances.end(), [&](const Instance& a, const Instance& b) {
     return std::tuple(a.round, plan.tensors_of(a).front(), a.box, a.pattern, a.tensors) <
            std::tuple(b.round, plan.tensors_of(b).front(), b.box, b.pattern, b.tensors);

@@ -1,5 +1,6 @@
 #pragma once
-// Policies by name, with their parameters: what a scenario's `policy { name set }` may say and `scalai policies` lists.
+// The catalogue of policies by name, with their parameters: the values of `policy { name set }` in a scenario and the
+// table of `scalai policies`. Any thread may call the functions; a made policy is used by one thread.
 
 #include <cstdint>
 #include <memory>
@@ -16,22 +17,22 @@ namespace scalai::sched {
 struct ParameterInfo {
   std::string name;           // "round"
   std::string default_value;  // "360s"
-  // How its text is read: "time" ("360s"), "count", "flag" (true, false), "name" (free text), "fleet|fastest" (one of
-  // these words), "number" (any sign); any other unit is a number >= 0 of that unit: "GPU-hours", "share".
+  // Type of its text: "time" ("360s"), "count", "flag" (true, false), "name" (free text), "fleet|fastest" (one of these
+  // words), "number" (any sign). Any other unit ("GPU-hours", "share") means a number >= 0 of that unit.
   std::string unit;
   std::string help;  // one line
 };
 
-// Values of a policy's parameters: all of them, defaults filled in. Units as in scenarios (ptc/base/units.h).
+// Values of all parameters of a policy, defaults filled in. Units as in scenarios (ptc/base/units.h).
 class Parameters {
  public:
   explicit Parameters(std::vector<std::pair<std::string, std::string>> values);
-  // The parameter must be one of the policy's; its text was checked before (parameter_problem).
+  // CHECK in all: the policy has the parameter, and its text is of this type (make_policy has checked it).
   double number(const std::string& name) const;
   double seconds(const std::string& name) const;
   int64_t count(const std::string& name) const;
-  bool flag(const std::string& name) const;  // "true", "false"
-  const std::string& text(const std::string& name) const;
+  bool flag(const std::string& name) const;                // "true", "false"
+  const std::string& text(const std::string& name) const;  // lives as long as the object
 
  private:
   std::vector<std::pair<std::string, std::string>> values_;
@@ -47,15 +48,15 @@ struct PolicyInfo {
   std::unique_ptr<Policy> (*make)(const Parameters& parameters, uint64_t seed);
 };
 
-// All of them, by family, in the order they are documented.
+// All policies by family, in the order of the documentation; static storage.
 const std::vector<PolicyInfo>& policies();
 
-// `set` holds "name=value". Errors: unknown policy or parameter (with the closest), a value that is none: all problems
-// at once.
+// Makes a policy. `set` holds "name=value". InvalidArgument: an unknown policy or parameter (with the closest name) or
+// a malformed value; all problems at once.
 absl::StatusOr<std::unique_ptr<Policy>> make_policy(const std::string& name, std::span<const std::string> set,
                                                     uint64_t seed);
 
-// What each family contributes.
+// The policies of each family.
 std::vector<PolicyInfo> order_policies();    // order/
 std::vector<PolicyInfo> share_policies();    // shares/: linear programs and rounds
 std::vector<PolicyInfo> goodput_policies();  // goodput/: goodput and deadlines

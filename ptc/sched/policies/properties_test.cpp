@@ -8,8 +8,9 @@
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
 #include "ptc/sched/policies/catalogue.h"
-#include "ptc/sched/testing.h"
-#include "ptc/sched/testing_checker.h"
+#include "ptc/sched/testing/support.h"
+#include "sim/jobs/engine.h"
+#include "sim/jobs/testing/checker.h"
 
 namespace scalai::sched {
 namespace {

@@ -1,9 +1,9 @@
 #pragma once
-// A policy that is a program: `policy { exec: "python3 my_policy.py" }`. It is told what a policy may see as one line of JSON and
-// answers with one; README.md documents both. The program decides, we check: an answer that breaks a rule, one that does not
-// come in time and a program that ends are errors (exit code 5) that show the line.
+// A policy that is a program: `policy { exec: "python3 my_policy.py" }`. It reads its view as one line of JSON and
+// answers with one line; docs/policy-protocol.md documents both. Each answer is checked. An answer that breaks a rule,
+// a late answer and an ended program are errors (Aborted, exit code 5) that show the line. One thread.
 //
-// Same answers, same run: the program should be a function of what it reads.
+// Equal answers give equal runs: the program should be a function of its input.
 
 #include <cstdint>
 #include <memory>
@@ -15,12 +15,12 @@ namespace scalai::sched {
 
 struct ExternalProgram {
   std::string command;    // for `sh -c`
-  std::string folder;     // where it runs; "" = here
+  std::string folder;     // its working directory; "" = ours
   double timeout_s = 10;  // for one answer, the first included
-  uint64_t seed = 0;      // told to it
+  uint64_t seed = 0;      // passed to the program
 };
 
-// The program starts with begin() and ends with the object.
+// begin() starts the program; the destructor ends it.
 std::unique_ptr<Policy> make_external_policy(ExternalProgram program);
 
 }  // namespace scalai::sched

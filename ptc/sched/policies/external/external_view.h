@@ -1,5 +1,5 @@
 #pragma once
-// A cluster on paper, for tests of the protocol: two types, jobs as the test says.
+// A fixed View for tests of the protocol: two GPU types, jobs added by the test. One thread.
 
 #include <map>
 #include <vector>
@@ -10,7 +10,7 @@ namespace scalai::sched::testing {
 
 class PaperView final : public View {
  public:
-  // Hosts 0 and 1 with 4 v100 each, host 2 with 8 k80. A v100 does 2 iterations a second a GPU, a k80 one.
+  // Hosts 0 and 1 with 4 v100 each, host 2 with 8 k80. A v100 does 2 iterations per second, a k80 one.
   PaperView() {
     fleet_.types = {{"v100", 2.5}, {"k80", 0}};
     fleet_.hosts = {{GpuType(0), 4}, {GpuType(0), 4}, {GpuType(1), 8}};

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,9 +14,8 @@
 #include <cstring>
 #include <thread>
 
+#include "ptc/base/process.h"
 #include "ptc/base/status.h"
-
-extern char** environ;
 
 namespace scalai::sched {
 namespace {
@@ -69,27 +67,13 @@ class WithoutSigPipe {
 };
 
 // A process group of its own, signals as a shell expects them.
-int spawn_shell(const std::string& command, const std::string& folder, const std::array<int, 3>& ends, pid_t& pid) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  for (int fd = 0; fd < 3; ++fd) posix_spawn_file_actions_adddup2(&actions, ends[static_cast<size_t>(fd)], fd);
-  if (!folder.empty()) posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none, defaults;
-  sigemptyset(&none);
-  sigemptyset(&defaults);
-  sigaddset(&defaults, SIGPIPE);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  std::string shell = "sh", dash_c = "-c", text = command;
-  char* argv[] = {shell.data(), dash_c.data(), text.data(), nullptr};
-  const int error = posix_spawn(&pid, "/bin/sh", &actions, &attributes, argv, environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  return error;
+absl::StatusOr<pid_t> spawn_shell(const std::string& command, const std::string& folder,
+                                  const std::array<int, 3>& ends) {
+  return spawn({.program = "/bin/sh",
+                .words = {"sh", "-c", command},
+                .ends = ends,
+                .folder = folder,
+                .group = SpawnOptions::Group::kGroup});
 }
 
 std::string describe(int status) {
@@ -104,20 +88,20 @@ absl::StatusOr<std::unique_ptr<LineProcess>> LineProcess::start(const std::strin
                                                                 const std::string& prefix) {
   Pipe in, out, err;
   const bool opened = open_pipe(in) && open_pipe(out) && open_pipe(err);
-  pid_t pid = -1;
-  const int error = opened ? spawn_shell(command, folder, {in.read, out.write, err.write}, pid) : errno;
+  const absl::StatusOr<pid_t> pid =
+      opened ? spawn_shell(command, folder, {in.read, out.write, err.write}) : failed(std::strerror(errno));
   close_end(in.read);
   close_end(out.write);
   close_end(err.write);
-  if (error != 0) {
+  if (!pid.ok()) {
     close_end(in.write);
     close_end(out.read);
     close_end(err.read);
-    return failed(fmt::format("cannot start \"{}\": {}", command, std::strerror(error)));
+    return failed(fmt::format("cannot start \"{}\": {}", command, message_of(pid.status())));
   }
   std::unique_ptr<LineProcess> process(new LineProcess);
   process->prefix_ = prefix;
-  process->pid_ = pid;
+  process->pid_ = *pid;
   process->in_ = in.write;
   process->out_ = out.read;
   process->err_ = err.read;

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "ptc/base/status.h"
-#include "ptc/sched/policies/goodput/testing_profiles.h"
-#include "ptc/sched/testing.h"
+#include "ptc/sched/policies/goodput/testing/profiles.h"
+#include "ptc/sched/testing/support.h"
 
 namespace scalai::sched {
 namespace {

@@ -2,7 +2,8 @@
 
 #include "ptc/base/status.h"
 #include "ptc/sched/policies/catalogue.h"
-#include "ptc/sched/testing.h"
+#include "ptc/sched/testing/support.h"
+#include "sim/jobs/engine.h"
 
 namespace scalai::sched {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/sched/policies/goodput/testing_profiles.h"
-#include "ptc/sched/testing.h"
+#include "ptc/sched/policies/goodput/testing/profiles.h"
+#include "ptc/sched/testing/support.h"
 
 namespace scalai::sched {
 namespace goodput_test {

@@ -1,6 +1,6 @@
 #pragma once
-// A policy that is asked at multiples of an interval only, as simulators do that go on in fixed steps: what happens
-// between is told to it at the next one. The wrapped policy's own wake-ups are rounded up.
+// Wraps a policy so that it decides only at multiples of an interval, as in simulators with fixed steps. Events in
+// between are delivered at the next multiple, and its wake-ups are rounded up. One thread.
 
 #include <memory>
 
@@ -8,7 +8,7 @@
 
 namespace scalai::sched {
 
-// `interval_s` > 0.
+// Owns `policy`. CHECK: interval_s > 0.
 std::unique_ptr<Policy> at_intervals(std::unique_ptr<Policy> policy, double interval_s);
 
 }  // namespace scalai::sched

@@ -5,7 +5,8 @@
 #include <cmath>
 
 #include "ptc/base/status.h"
-#include "ptc/sched/testing.h"
+#include "ptc/sched/testing/support.h"
+#include "sim/jobs/engine.h"
 
 namespace scalai::sched {
 namespace intervals_test {

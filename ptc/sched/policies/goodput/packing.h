@@ -1,7 +1,7 @@
 #pragma once
-// Where the GPUs of jobs lie when only their numbers are decided: jobs that fit on a host get one, larger ones whole
-// hosts. Sizes that are powers of two on hosts that are too never fail (buddies, largest first); other sizes are split
-// if they must be.
+// Places jobs on hosts when only their numbers of GPUs are decided: a job that fits one host gets one, a larger one
+// whole hosts. Powers of two on hosts with powers of two always fit (buddies, largest first); other sizes are split if
+// necessary. Pure function.
 
 #include <span>
 #include <vector>
@@ -12,12 +12,12 @@ namespace scalai::sched {
 
 struct PackRequest {
   int gpus = 0;
-  std::vector<HostShare> now;  // stays there when it has this many GPUs and room can be made for the others elsewhere
+  std::vector<HostShare> now;  // kept if it has `gpus` GPUs and the others fit elsewhere
 };
 
-// `capacity`: free GPUs by host, 0 for hosts that are not to be used. The shares of each request, in their order. As
-// few of those that could stay as possible are moved: hosts are cleared one by one, the one with the most free GPUs
-// first. The requests need no more GPUs together than there are.
+// `capacity`: free GPUs by host, 0 for hosts that must stay empty. Returns the shares of each request, in order. Moves
+// as few jobs as possible: hosts are cleared one by one, the one with the most free GPUs first. CHECK: the requests fit
+// the total capacity.
 std::vector<std::vector<HostShare>> pack(std::span<const int> capacity, std::span<const PackRequest> requests);
 
 }  // namespace scalai::sched

@@ -1,7 +1,7 @@
 #pragma once
-// Pollux (OSDI'21): every interval, the allocation of all jobs with the best power mean of their speed-ups over a fair
-// share, found by a genetic search (genetic.h) that goes on from where it was. Jobs grow to at most twice the GPUs they
-// have trained on, and moving one costs it the share of its life that restarts have taken.
+// Pollux (OSDI'21): at every interval, the allocation of all jobs with the best power mean of their speed-ups over a
+// fair share, found by a genetic search (genetic.h) that continues from its last result. Jobs grow to at most twice the
+// GPUs that they have trained on. A move costs a job the share of its life that restarts have taken.
 
 #include <cstdint>
 #include <memory>
@@ -16,9 +16,9 @@ struct PolluxSettings {
   double interval_s = 60;
   double exponent = -1;  // of the power mean
   SearchSettings search;
-  int most_gpus = 64;  // of one job
-  // Judge jobs by what the throughput source says (oracle), or fit a step model to what each job has shown when the
-  // source is a GoodputSource of adaptive batches, as Pollux's agents do.
+  int most_gpus = 64;  // maximum for one job
+  // "oracle": speeds from the throughput source. "fitted": a step model fitted to the observed steps of each job, as in
+  // Pollux's agents, if the source is a GoodputSource of adaptive batches.
   std::string model = "fitted";  // or "oracle"
 };
 

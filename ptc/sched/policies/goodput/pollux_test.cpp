@@ -6,10 +6,10 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/sched/engine.h"
 #include "ptc/sched/policies/goodput/beliefs.h"
-#include "ptc/sched/policies/goodput/testing_profiles.h"
-#include "ptc/sched/testing.h"
+#include "ptc/sched/policies/goodput/testing/profiles.h"
+#include "ptc/sched/testing/support.h"
+#include "sim/jobs/engine.h"
 
 namespace scalai::sched {
 namespace {

@@ -1,13 +1,13 @@
 #pragma once
-// Measured applications: how long a step takes on which GPUs with which batch, and how noisy the gradients are, epoch
-// by epoch. A folder of profiles holds one folder an application (the form of the Pollux artifact, OSDI'21):
+// Measured applications: the time of a step by GPUs and batch, and the gradient noise by epoch. A folder of profiles
+// holds one folder for each application (the format of the Pollux artifact, OSDI'21):
 //
 //   <app>/placements.csv          placement (digits = GPUs on each node, "44"), local_bsz, step_time s, sync_time s
 //   <app>/scalability.csv         num_nodes, num_replicas, local_bsz, step_time, sync_time: more nodes, evenly filled
 //   <app>/validation-<batch>.csv  progress, iteration, metric, grad_sqr, grad_var: one row an epoch at that batch
 //
-// Progress counts iterations at the initial batch (the smallest measured): a step with a larger batch brings
-// `gain` of them. Values; immutable after load().
+// Progress counts iterations at the initial batch (the smallest measured): a step with a larger batch gives `gain` of
+// them. Values, immutable after load(); any thread may call, several at once.
 
 #include <cstdint>
 #include <map>
@@ -20,28 +20,28 @@
 
 namespace scalai::sched {
 
-// One step: forward and backward passes with the exchange of gradients. Without the exchange: step_s - sync_s.
+// One step: forward and backward passes with the exchange of gradients. Without the exchange: step_s − sync_s.
 struct StepTime {
   double step_s = 0;
   double sync_s = 0;
 };
 
-// Of the gradient at the initial batch: squared norm and variance.
+// Squared norm and variance of the gradient, at the initial batch.
 struct GradientNoise {
   double sqr = 0;
   double var = 0;
 };
 
-// How a global batch is cut: GPUs x local x (accumulation + 1) samples a step.
+// The cut of a global batch: GPUs × local × (accumulation + 1) samples a step.
 struct BatchCut {
   int64_t local = 0;
-  int64_t accumulation = 0;  // passes without exchange before the one with
+  int64_t accumulation = 0;  // passes without exchange, before the one with it
   friend bool operator==(const BatchCut&, const BatchCut&) = default;
 };
 
 class Application {
  public:
-  // Reads one application's folder. Errors: NotFound, InvalidArgument naming file, row and field.
+  // Reads the folder of one application. NotFound: files are missing. InvalidArgument, with file, row and field.
   static absl::StatusOr<Application> load(const std::string& name, const std::string& folder);
 
   const std::string& name() const { return name_; }
@@ -51,25 +51,26 @@ class Application {
   int64_t most_local() const { return most_local_; }
   int epochs() const { return static_cast<int>(ends_.size()); }
 
-  // Progress when an epoch (from 0) is over: the least of all batches, as the authors' simulator has it.
+  // Progress at the end of an epoch (from 0): the least over all batches, as in the authors' simulator.
   double epoch_end(int epoch) const { return ends_[static_cast<size_t>(epoch)]; }
   double work() const { return ends_.back(); }
-  int epoch_at(double progress) const;  // that is under way; the last one at the end
-  // Iterations done after `epoch` epochs at a fixed global batch, interpolated between measured batches.
+  int epoch_at(double progress) const;  // the current epoch; at the end the last one
+  // Iterations after `epoch` epochs at a fixed global batch, interpolated between measured batches.
   double iterations(int64_t batch, int epoch) const;
 
-  // `gpus`: on each host, in order, 1..4 each. A measured placement (up to four hosts, in a ring: rotations are equal)
-  // is interpolated in the local batch; others as step_time(nodes, replicas). nullopt: outside what was measured.
+  // `gpus`: number on each host, in order, 1 … 4 each. For a measured placement (up to four hosts, in a ring: rotations
+  // are equal) interpolated in the local batch; for others step_time(nodes, replicas). nullopt: outside the
+  // measurements.
   std::optional<StepTime> step_time(std::span<const int> gpus, int64_t local) const;
-  // Means over placements and the scalability rows, interpolated between node counts at the same GPUs per node. More
-  // than 16 nodes count as 16.
+  // Means over placements and scalability rows, interpolated between node counts at the same GPUs per node. More than
+  // 16 nodes count as 16.
   std::optional<StepTime> step_time(int nodes, int replicas, int64_t local) const;
 
-  // In an epoch at a global batch, interpolated between measured batches.
+  // Noise of an epoch at a global batch, interpolated between measured batches.
   GradientNoise noise(int64_t batch, int epoch) const;
 
-  // Global batch `batch` on `replicas` GPUs: as few passes as fit into memory; one more than that on a single GPU when
-  // the batch is not the initial one (noise cannot be estimated from one pass).
+  // The cut of a global batch on `replicas` GPUs: as few passes as the memory allows. A single GPU with a batch above
+  // the initial one takes at least two, because one pass cannot estimate the noise.
   BatchCut cut(int64_t batch, int replicas) const;
 
  private:
@@ -98,17 +99,17 @@ class Application {
 
 class Profiles {
  public:
-  // Every sub-folder with a placements.csv. NotFound when there is none.
+  // Loads every sub-folder with a placements.csv. NotFound: none.
   static absl::StatusOr<Profiles> load(const std::string& folder);
-  const Application* find(const std::string& name) const;  // null: not there
+  const Application* find(const std::string& name) const;  // null: none; lives as long as the profiles
   std::vector<std::string> names() const;
 
  private:
   std::map<std::string, Application> applications_;
 };
 
-// Progress a step brings relative to one at the initial batch, >= 1: (var + sqr) / (var / scale + sqr), scale = batch /
-// initial (AdaScale, Johnson et al. 2020; equal to scale x Pollux's efficiency (phi + M0) / (phi + M)).
+// Progress of a step relative to one at the initial batch, >= 1: (var + sqr) / (var / scale + sqr), scale = batch /
+// initial (AdaScale, Johnson et al. 2020; equal to scale × Pollux's efficiency (phi + M0) / (phi + M)).
 double step_gain(const GradientNoise& noise, double scale);
 
 }  // namespace scalai::sched

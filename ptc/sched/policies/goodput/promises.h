@@ -1,7 +1,6 @@
 #pragma once
-// ElasticFlow's plans (ASPLOS'23, section 4): how many GPUs each job with a deadline gets until it ends, such that
-// every one that was admitted ends in time. Pure functions of times, rates and free GPUs; the policy is in
-// elasticflow.h.
+// ElasticFlow's plans (ASPLOS'23, section 4): the GPUs of each job with a deadline over time, such that every admitted
+// job ends in time. Pure functions of times, rates and free GPUs; elasticflow.h has the policy.
 
 #include <optional>
 #include <span>
@@ -9,7 +8,7 @@
 
 namespace scalai::sched {
 
-// A number of GPUs that a job may have. Levels of a job grow in both.
+// A possible number of GPUs of a job, with its rate. Levels of a job are sorted; both numbers grow.
 struct Level {
   int gpus = 0;
   double per_s = 0;  // iterations per second
@@ -19,9 +18,9 @@ struct PlanSegment {
   double from_s = 0, to_s = 0;
   int gpus = 0;
 };
-using JobPlan = std::vector<PlanSegment>;  // by time, without gaps; begins when it was made
+using JobPlan = std::vector<PlanSegment>;  // by time, without gaps; begins at the time of planning
 
-// GPUs that are free from now on: steps of a function of time, the last one for ever.
+// Free GPUs from now on, as a step function of time; the last step lasts for ever. A value; steps() refers into it.
 class FreeGpus {
  public:
   FreeGpus(double now_s, int gpus) : steps_{{now_s, gpus}} {}
@@ -39,22 +38,22 @@ class FreeGpus {
 };
 
 struct PlanRequest {
-  double work = 0;  // left
+  double work = 0;  // iterations left
   double deadline_s = 0;
-  int gpus_now = 0;  // a change from these stops the job for change_s
+  int gpus_now = 0;  // a change from this number stops the job for change_s
   double change_s = 0;
-  std::span<const Level> levels;
+  std::span<const Level> levels;  // must outlive the request
 };
 
-// The minimum satisfactory share: the least level such that the job, with min(level, what is free) GPUs from the first
-// step on, ends by its deadline; GPUs are held until the slot of `slot_s` in which it ends is over. nullopt: not even
-// the highest does.
+// The minimum satisfactory share: the least level such that the job ends by its deadline with min(level, free GPUs)
+// from the first step on. GPUs are held until the end of the slot of `slot_s` in which the job ends. nullopt: no level
+// suffices.
 std::optional<JobPlan> minimum_share(const PlanRequest& request, const FreeGpus& free, double slot_s);
 
-// With all that is free, whenever it ends: for jobs whose promise cannot be kept any more.
+// A plan with all free GPUs, for a job whose promise cannot be kept; its end may be late.
 JobPlan best_share(const PlanRequest& request, const FreeGpus& free, double slot_s);
 
-// When the job ends if it goes on by this plan from `now_s`; infinity: not within it.
+// End of the job if it follows the plan from `now_s`; infinity: not within the plan.
 double plan_end(const PlanRequest& request, const JobPlan& plan, double now_s);
 
 }  // namespace scalai::sched

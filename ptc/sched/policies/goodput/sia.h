@@ -1,13 +1,14 @@
 #pragma once
-// Sia (SOSP'23): every interval each job gets one configuration (GPU type, hosts, GPUs) or none, by the integer program
+// Sia (SOSP'23): at every interval each job gets one configuration (GPU type, hosts, GPUs) or none, by the integer
+// program
 //
 //   minimise    sum_m w_m (sum_c round(u_mc^p, 2) x_mc + lambda (1 - sum_c x_mc))     (p > 0: u^p counts negative)
 //   subject to  sum_c x_mc <= 1;   sum gpus(c) x_mc <= GPUs of the type;   x binary
 //
-// (the authors have all weights 1; a weight on the first sum only would leave heavy jobs without GPUs)
-// u_mc = goodput of job m in c over its least one anywhere (which counts as its least number of GPUs), times the part
-// of its life not lost to restarts unless c is what it has. Configurations are powers of two on one host, then whole
-// hosts.
+// (The authors have all weights 1; a weight on the first sum only would leave heavy jobs without GPUs.)
+// u_mc = goodput of job m in c / its least goodput anywhere (which counts as its least number of GPUs) × the part of
+// its life not lost to restarts, unless c is its present configuration. Configurations are powers of two on one host,
+// then whole hosts.
 
 #include <cstdint>
 #include <memory>
@@ -21,10 +22,10 @@ namespace scalai::sched {
 struct SiaSettings {
   double interval_s = 60;
   double exponent = -0.5;        // p, not 0
-  double lambda = 1.1;           // for each job without GPUs, > 1: more than a job with the least
-  int most_gpus = 64;            // of one job
-  std::string model = "fitted";  // or "oracle": see pollux.h
-  // A GPU type that a job never ran on is believed to be no better than its worst, and only at the job's least size.
+  double lambda = 1.1;           // penalty of a job without GPUs, > 1: more than a job with the least GPUs
+  int most_gpus = 64;            // maximum for one job
+  std::string model = "fitted";  // or "oracle", as in pollux.h
+  // A GPU type that a job has never run on counts no better than its worst type, and only at the job's least size.
   bool explore = true;
 };
 
@@ -35,10 +36,10 @@ struct SiaConfiguration {
   friend auto operator<=>(const SiaConfiguration&, const SiaConfiguration&) = default;
 };
 
-// Of hosts that are up, by `capacity` GPUs each; type by type, growing.
+// Configurations on the hosts up; `capacity` has the GPUs of each host. Type by type, growing.
 std::vector<SiaConfiguration> sia_configurations(const Fleet& fleet, std::span<const int> capacity);
 
-// One job's choices in the integer program, and what is best: the index of a choice by job, -1 = none.
+// Choices of a job in the integer program. The solution has the index of a choice for each job, −1 = none.
 struct SiaChoice {
   GpuType type;
   int gpus = 1;
@@ -47,12 +48,12 @@ struct SiaChoice {
 struct SiaJob {
   std::vector<SiaChoice> choices;
   double weight = 1;
-  int locked = -1;  // this choice or failure; -1 = free
+  int locked = -1;  // the only allowed choice; −1 = free
 };
-// `gpus`: up, by type. Errors: InvalidArgument if the locked ones do not fit together; the solver's.
+// `gpus`: GPUs up, by type. InvalidArgument: the locked choices do not fit together. Else errors of Program::solve.
 absl::StatusOr<std::vector<int>> solve_sia(std::span<const SiaJob> jobs, std::span<const int> gpus,
                                            const SiaSettings& settings);
-// What is minimised, of any assignment.
+// The objective of any assignment.
 double sia_objective(std::span<const SiaJob> jobs, std::span<const int> chosen, const SiaSettings& settings);
 
 std::unique_ptr<Policy> make_sia(const SiaSettings& settings);

@@ -1,13 +1,13 @@
 #pragma once
-// What a scheduler believes about a job it has watched: the seven-parameter model of a training step (Pollux, OSDI'21,
-// section 3.2), fitted to the configurations the job has run in, and the goodput it predicts elsewhere.
+// A scheduler's model of a watched job: the seven-parameter model of a training step (Pollux, OSDI'21, section 3.2),
+// fitted to the configurations that the job has run in, and the goodput that it predicts for others. Pure functions.
 //
 //   pass(m) = alpha_c + beta_c m             forward and backward on m samples a GPU
 //   sync(K) = alpha + beta max(K - 2, 0)     alpha_n, beta_n over several hosts; alpha_r, beta_r on one
-//   step    = (pass^gamma + sync^gamma)^(1/gamma)     gamma in [1, 10]: no overlap .. full overlap
+//   step    = (pass^gamma + sync^gamma)^(1/gamma)     gamma in [1, 10]: no overlap … full overlap
 //
-// What was never seen is believed to be free (a job that never ran on two GPUs scales perfectly): optimism makes it
-// try.
+// Costs without an observation count as zero (a job that never ran on two GPUs scales perfectly), so the scheduler
+// tries new configurations.
 
 #include <cstdint>
 #include <span>
@@ -30,21 +30,21 @@ struct StepModel {
 struct StepObservation {
   int hosts = 1, gpus = 1;
   int64_t local = 1;
-  double pass_s = 0;  // step without exchange
+  double pass_s = 0;  // the step without the exchange
   double step_s = 0;
 };
 
-// Least sum of the root mean squared errors of log(pass) and log(step), with 1e-3 (gamma - 1)^2 and 1e-2
-// ((beta_n/alpha_n)^2 + (beta_r/alpha_r)^2) on top; parameters of which nothing was seen stay at 1e-8, alpha_c at half
-// the pass when there is one local batch only; before a job ran on several hosts that is believed to cost 1.1 times
-// what one host does (goodput.py of the authors). At least one observation.
+// Minimises the sum of the root mean squared errors of log(pass) and log(step), plus 1e-3 (gamma − 1)² and 1e-2
+// ((beta_n/alpha_n)² + (beta_r/alpha_r)²). Parameters without observations stay at 1e-8; with only one local batch
+// alpha_c is half the pass; before a job has run on several hosts, they cost 1.1 times as much as one host (goodput.py
+// of the authors). At least one observation.
 StepModel fit_step_model(std::span<const StepObservation> seen);
 
 // The objective of the fit, for tests.
 double step_model_error(const StepModel& model, std::span<const StepObservation> seen);
 
-// Progress per second at the best batch (goodput.h: adaptive_cuts) on `gpus` GPUs of `hosts` hosts, 0 when there is
-// none. `cuts`: those of that number of GPUs.
+// Progress per second at the best batch (goodput.h: adaptive_cuts) on `gpus` GPUs of `hosts` hosts; 0 if `cuts` is
+// empty. `cuts`: those of this number of GPUs.
 double believed_goodput(const StepModel& model, const GradientNoise& noise, int64_t initial_batch,
                         std::span<const BatchCut> cuts, int hosts, int gpus);
 

@@ -1,5 +1,6 @@
 #pragma once
-// Orders that do not change but with the work done: FIFO (strict, backfill, with Gavel's packing), SJF, SRTF and SRSF.
+// Orders that change only with the work done: FIFO (strict, backfill, with Gavel's packing), SJF, SRTF and SRSF.
+// Functions without state.
 
 #include <vector>
 
@@ -9,7 +10,7 @@ namespace scalai::sched::order {
 
 std::vector<PolicyInfo> length_policies();
 
-// The parameter "types", which every order has.
+// The parameter "types", common to all orders.
 ParameterInfo types_parameter();
 
 }  // namespace scalai::sched::order

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "ptc/base/random.h"
-#include "ptc/sched/policies/order/order_testing.h"
+#include "ptc/sched/policies/order/testing/support.h"
 
 namespace scalai::sched::order {
 namespace {

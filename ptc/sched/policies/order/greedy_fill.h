@@ -1,17 +1,17 @@
 #pragma once
-// Who runs when a pool of GPUs of one type is given out greedily in an order of priority: going through all jobs by
-// rank, each that still fits gets what it asks for, the others wait. Kept up to date job by job instead of being done
-// again at each event.
+// Greedy filling of a pool of GPUs of one type by priority. All jobs are visited by rank; each one that still fits gets
+// its requested GPUs, the others wait. The result is updated job by job instead of computed anew at each event. One
+// thread.
 //
-// The key of a waiting job stands still. That of a running one may fall with time, by `pace` a second, as remaining
-// time does; jobs of one pace keep their order. A fall alone changes nothing: a job that waits does not fit into what
-// those before it leave, and then even less is left.
+// The key of a waiting job is constant. The key of a running job may fall with time, by `pace` a second, as remaining
+// time does; jobs of one pace keep their order. A fall alone changes nothing: a waiting job does not fit into the rest
+// that the jobs before it leave, and a fall makes that rest smaller.
 //
-// Let d be the GPUs that are taken before some place of the order beyond what was taken before an event. Nothing behind
-// that place changes if d = 0. If d > 0 the next to change is the first running job whose end of the sum of GPUs lies
-// beyond the pool: it waits, and d falls by its size. If d < 0 it is the first waiting job that fits: it runs, and d
-// grows by its size. What is left only falls along the order, so of the waiting jobs of one size the first decides. An
-// event costs O(k s log n) for k jobs that change and s different sizes.
+// Let d be the increase, caused by an event, of the GPUs taken before some place of the order. If d = 0, nothing behind
+// that place changes. If d > 0, the next change is the first running job whose running sum of GPUs exceeds the pool: it
+// waits, and d falls by its size. If d < 0, it is the first waiting job that fits: it runs, and d grows by its size.
+// The free GPUs only fall along the order, so of the waiting jobs of one size the first decides. An event costs O(k s
+// log n) for k changed jobs and s different sizes.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,32 +25,33 @@ namespace scalai::sched::order {
 
 enum class FillMode : uint8_t {
   kPreemptive,  // as above
-  kBackfill,    // who runs stays; of those that wait the first that fits into what is free starts, and so on
-  kStrict,      // who runs stays; the first that waits starts when it fits, and nobody before it does
+  kBackfill,    // running jobs stay; the first waiting job that fits starts, and so on
+  kStrict,      // running jobs stay; the first waiting job starts if it fits, no job overtakes it
 };
 
 class GreedyFill {
  public:
   explicit GreedyFill(FillMode mode) : mode_(mode) {}
 
-  // The keys of running jobs from now on count from here; never goes back.
+  // Sets the time for the keys of running jobs; it never goes back.
   void set_now(double now_s) { now_s_ = now_s; }
   void set_capacity(int64_t gpus);
   int64_t capacity() const { return capacity_; }
   int64_t used() const { return used_; }
 
-  // A job that waits with this key, and starts if that is its turn. `pace`: by how much its key falls a second while it
-  // runs.
+  // Adds a waiting job; with preemption it starts if it is its turn. `pace`: fall of its key per second while it runs.
+  // CHECK in all: gpus > 0; the id is new (add), or present (the others).
   void add(int32_t id, double key, int gpus, double pace = 0);
-  // A job that runs already, whether or not there is room for it (without preemption only).
+  // Adds a job that already runs, even without room for it. CHECK: not kPreemptive.
   void add_running(int32_t id, double key, int gpus);
-  // It leaves, waiting or running.
+  // Removes a waiting or running job.
   void remove(int32_t id);
-  // Another key for a job; it goes on running if that is still its turn.
+  // Gives a job another key; with preemption a running job keeps running if it is still its turn. Without preemption
+  // this has no effect on a running job.
   void set_key(int32_t id, double key);
 
-  // Without preemption: those that wait take what is free, once all that happened at an instant is told. With it
-  // nothing is left to be done.
+  // Without preemption: waiting jobs take the free GPUs; call it after all changes of an instant. With preemption there
+  // is nothing left to do.
   void fill_up();
 
   bool has(int32_t id) const {
@@ -60,20 +61,20 @@ class GreedyFill {
   double key(int32_t id) const { return rank_of(id).key; }
   bool any_waits() const { return !waiting_.empty(); }
 
-  // Jobs that started or stopped since the last call, each once or more; look at runs() for how it ended.
+  // Jobs that may have started or stopped since the last call, by id, each once; runs() tells their state.
   std::vector<int32_t> take_changed();
 
  private:
   struct Entry {
-    double key = 0;  // waiting: itself; running: key + pace x now at the start
+    double key = 0;  // waiting: the key; running: key + pace × start time
     double pace = 0;
-    int gpus = 0;  // 0 = not here
+    int gpus = 0;  // 0 = no such job
     bool runs = false;
   };
 
   Entry& entry(int32_t id) { return jobs_[static_cast<size_t>(id)]; }
   const Entry& entry(int32_t id) const { return jobs_[static_cast<size_t>(id)]; }
-  Rank rank_of(int32_t id) const;  // now, as a waiting job's
+  Rank rank_of(int32_t id) const;  // now, as of a waiting job
   int64_t used_before(Rank rank) const;
   int32_t first_displaced() const;
   int32_t first_fit(Rank from) const;

@@ -1,15 +1,16 @@
 #pragma once
-// Elastic policies that hand out GPUs one by one by what a job gains from one more, at each arrival, completion and
-// change of capacity. On several GPU types each type is a pool of its own (shares_of_gpus.h); a job that would wait
-// goes to another that has GPUs left. One more GPU means the next number the job can use.
+// Elastic policies that give GPUs one by one by the gain of one more GPU, at each arrival, completion and change of
+// capacity. Each GPU type is a pool of its own (shares_of_gpus.h); a job that would wait moves to a type with enough
+// free GPUs. One more GPU means the next number that the job can use. Functions without state.
 //
-//   Optimus (EuroSys'18): the smallest share each, shortest remaining time first; then again and again to the job with
-//   the largest t(p) - t(p + 1), per GPU, t being remaining time with p GPUs; until nobody gains.
-//   AFS-L (NSDI'21): the smallest share each, shortest first; then GPU by GPU to the winner of a tournament. Of two
-//   jobs l is the one with the shorter remaining time and h the other; l wins if (p_l' - p_l) / p_l > (p_h' - p_h) /
-//   p_h', p and p' being throughput now and with one GPU more. O(jobs x GPUs).
-//   AFS-P: the same where lengths are not known: the job that has run for fewer epochs counts as the shorter one, ties
-//   by submission. That form is ours, after a sketch of the paper; it looks again at the end of each epoch.
+//   Optimus (EuroSys'18): first the smallest share for each job, shortest remaining time first; then repeatedly one
+//   more GPU to the job with the largest t(p) - t(p + 1) per GPU, with t(p) the remaining time on p GPUs; until no job
+//   gains.
+//   AFS-L (NSDI'21): first the smallest share for each job, shortest first; then each GPU to the winner of a
+//   tournament. Of two jobs l has the shorter remaining time and h the longer; l wins if
+//   (p_l' - p_l) / p_l > (p_h' - p_h) / p_h', with p and p' the throughput now and with one more GPU. O(jobs × GPUs).
+//   AFS-P: the same for unknown lengths: the job with fewer epochs counts as the shorter one, ties by submission. This
+//   form is ours, after a sketch of the paper; it decides again at the end of each epoch.
 
 #include <vector>
 
@@ -20,8 +21,8 @@ namespace scalai::sched::order {
 
 std::vector<PolicyInfo> marginal_policies();
 
-// The rules by themselves: share `gpus` GPUs among claims that have none; return how many are left. `epochs` (by claim)
-// tells the shorter job where lengths are not known; empty = they are.
+// The rules alone: divide `gpus` GPUs among claims without a share; return the number of GPUs left. `epochs` (by claim)
+// decides the shorter job if lengths are unknown; empty = they are known.
 int share_optimus(int gpus, std::vector<Claim>* claims);
 int share_afs(int gpus, const std::vector<double>& epochs, std::vector<Claim>* claims);
 

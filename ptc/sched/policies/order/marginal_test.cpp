@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "ptc/sched/policies/order/order_testing.h"
 #include "ptc/sched/policies/order/shares_of_gpus.h"
+#include "ptc/sched/policies/order/testing/support.h"
 
 namespace scalai::sched::order {
 namespace {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "ptc/base/random.h"
-#include "ptc/sched/policies/order/order_testing.h"
+#include "ptc/sched/policies/order/testing/support.h"
 
 namespace scalai::sched::order {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
-// What elastic order policies have in common: how many GPUs a job can use, how fast it is then, and which GPU type it
-// sits on.
+// Common parts of elastic order policies: the usable numbers of GPUs of a job, its rate on them, and its GPU type. One
+// thread.
 
 #include <map>
 #include <vector>
@@ -9,11 +9,11 @@
 
 namespace scalai::sched::order {
 
-// A job that wants GPUs of one pool. Shares are indices in `sizes`; -1 = none.
+// A job's claim on one pool. Shares are indices in `sizes`; −1 = none.
 struct Claim {
   JobId id;
-  std::vector<int> sizes;     // that it can use, ascending: within [min_gpus, max_gpus], throughput known; never empty
-  std::vector<double> rates;  // iterations a second with each
+  std::vector<int> sizes;     // usable numbers, ascending: within [min_gpus, max_gpus], with a known rate; never empty
+  std::vector<double> rates;  // iterations per second of each size
   double work_left = 0;
   int share = -1;
 
@@ -23,13 +23,13 @@ struct Claim {
   int step() const { return sizes[static_cast<size_t>(share + 1)] - gpus(); }  // GPUs to the next size
 };
 
-// Keeps each job on one GPU type: at first the one that can hold it with the least asked for per GPU; another when its
-// own has too few GPUs left for it.
+// Keeps each job on one GPU type: at first the type with the lowest load (requested GPUs / capacity, the job included)
+// that can run it; another one if its own has too few GPUs left for it.
 class Pools {
  public:
-  // Claims of all active jobs by type (with share = -1), by job.
+  // Claims of all active jobs (with share = −1) by type, then by job.
   std::vector<std::vector<Claim>> claims(const View& view);
-  // Jobs without a share go to the first other type that has enough left for their smallest.
+  // Moves jobs without a share to the first other type with enough GPUs left for their smallest size.
   void rehome(const View& view, std::vector<int> left, std::vector<std::vector<Claim>>* pools);
 
  private:
@@ -37,10 +37,10 @@ class Pools {
   std::map<JobId, GpuType> type_of_;
 };
 
-// The claim of a job on a type; no sizes if it cannot run there now.
+// The claim of a job on a type; without sizes if it cannot run there now.
 Claim claim_on(const View& view, JobId id, GpuType type);
 
-// What changes for the jobs of a pool.
+// Appends the grants of the jobs of a pool whose shares change.
 void grant_shares(const View& view, GpuType type, const std::vector<Claim>& claims, std::vector<Grant>* grants);
 
 }  // namespace scalai::sched::order

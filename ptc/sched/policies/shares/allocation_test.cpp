@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 
 #include "ptc/sched/policies/shares/internal/polytope.h"
-#include "ptc/sched/policies/shares/internal/testing.h"
-#include "ptc/sched/testing.h"
+#include "ptc/sched/policies/shares/testing/support.h"
+#include "ptc/sched/testing/support.h"
 
 namespace scalai::sched {
 namespace {

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "ptc/base/status.h"
-#include "ptc/sched/policies/shares/internal/testing.h"
 #include "ptc/sched/policies/shares/rules.h"
+#include "ptc/sched/policies/shares/testing/support.h"
 
 namespace scalai::sched {
 namespace {

@@ -2,7 +2,7 @@
 #include <fmt/core.h>
 
 #include "ptc/sched/policies/shares/allocation.h"
-#include "ptc/sched/policies/shares/internal/testing.h"
+#include "ptc/sched/policies/shares/testing/support.h"
 
 namespace scalai::sched {
 namespace {

@@ -1,7 +1,8 @@
 #pragma once
-// POP: a large allocation program split into k small ones (Narayanan et al., "Solving Large-Scale Granular Resource Allocation
-// Problems Efficiently with POP", SOSP'21). Jobs go to k groups, each group has a k-th of every GPU type, rounded down, and is
-// solved for itself; together the shares are allowed for the whole cluster. Near the optimum where jobs are many and small.
+// POP: a large allocation program split into k small ones (Narayanan et al., "Solving Large-Scale Granular Resource
+// Allocation Problems Efficiently with POP", SOSP'21). Jobs go to k groups. Each group has a k-th of every GPU type,
+// rounded down, and is solved alone; together the shares are valid for the whole cluster. Near the optimum for many
+// small jobs. Pure functions.
 
 #include <cstdint>
 #include <functional>
@@ -24,20 +25,22 @@ struct PopOptions {
 
 struct PopPart {
   ShareProblem problem;
-  std::vector<int> jobs;   // index in the whole problem
+  std::vector<int> jobs;   // indices in the whole problem
   std::vector<int> pairs;  // likewise
 };
 
-// The sub-problems. Error: InvalidArgument names the first job that could run before and fits on no type in its group.
+// The sub-problems. InvalidArgument: a job that could run before fits no type in its group; the message names the
+// first.
 absl::StatusOr<std::vector<PopPart>> split(const ShareProblem& problem, const PopOptions& options);
 
 using ShareSolver = std::function<absl::StatusOr<Shares>(const ShareProblem&)>;
 
 struct PopShares {
-  Shares shares;                   // objective: the least of the parts; programs and pivots: of all
+  Shares shares;                   // objective: the least of the parts; programs and pivots: sums
   std::vector<double> objectives;  // by part
   std::vector<int64_t> pivots;     // by part: the published run time is set-up plus the slowest part
 };
+// Solves the parts one after the other with `solver`. Errors: those of split and of `solver`.
 absl::StatusOr<PopShares> pop_shares(const ShareProblem& problem, const PopOptions& options, const ShareSolver& solver);
 
 }  // namespace scalai::sched

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "ptc/base/status.h"
-#include "ptc/sched/policies/shares/internal/testing.h"
-#include "ptc/sched/testing.h"
-#include "ptc/sched/trace/tables.h"
+#include "ptc/scenario/trace/tables.h"
+#include "ptc/sched/policies/shares/testing/support.h"
+#include "ptc/sched/testing/support.h"
 
 namespace scalai::sched {
 namespace {

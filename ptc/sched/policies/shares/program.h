@@ -1,9 +1,9 @@
 #pragma once
-// Linear and integer programs: the one place that knows CLP and CBC. Columns and rows are added sparsely, in the order in which
-// the caller counts them; the solution comes back by the same numbers.
+// Linear and integer programs; the only adapter of CLP and CBC. Columns and rows are sparse and numbered in the order
+// of their calls; the solution uses the same numbers.
 //
-// Deterministic: one thread, a fixed pivoting seed, no time limits. Same program, same start: same vertex, bit by bit, on the
-// same build of CLP. Values; one thread a program.
+// Deterministic: one thread, a fixed pivoting seed, no time limits. The same program and start give the same vertex,
+// bit by bit, on the same build of CLP. Values; one thread for each program.
 
 #include <cstdint>
 #include <limits>
@@ -21,7 +21,8 @@ struct Term {
   double coefficient = 0;
 };
 
-// Where a solve ended and the next may start: one state a column and a row (CLP's own numbers). Empty = none.
+// End state of a solve and possible start of the next: one state for each column and row (CLP's own numbers). Empty =
+// none.
 struct Basis {
   std::vector<uint8_t> columns, rows;
   bool empty() const { return columns.empty() && rows.empty(); }
@@ -30,8 +31,8 @@ struct Basis {
 struct Solution {
   double objective = 0;
   std::vector<double> values;  // by column
-  std::vector<double>
-      row_duals;  // by row: gain of the objective per unit of the bound that holds; 0 for integer programs
+  // By row: gain of the objective per unit of the active bound; 0 for integer programs.
+  std::vector<double> row_duals;
   std::vector<double> reduced_costs;  // by column; 0 for integer programs
   Basis basis;                        // empty for integer programs
   int64_t iterations = 0;             // simplex pivots (LP) or branch-and-bound nodes (integer)
@@ -48,9 +49,10 @@ class Program {
   };
   explicit Program(Sense sense = Sense::kMaximise) : sense_(sense) {}
 
-  int column(const Column& column);  // its number: 0, 1, 2 …
+  int column(const Column& column);  // returns its number: 0, 1, 2 …
   int binary(double objective) { return column({objective, 0, 1, true}); }
-  // lower <= sum of terms <= upper; -kUnbounded and kUnbounded leave a side open. A column twice: its terms add up. Its number.
+  // Adds lower <= sum of terms <= upper and returns its number. -kUnbounded and kUnbounded leave a side open. Terms of
+  // a repeated column are added. `terms` is copied.
   int row(std::span<const Term> terms, double lower, double upper);
   int at_most(std::span<const Term> terms, double upper) { return row(terms, -kUnbounded, upper); }
   int at_least(std::span<const Term> terms, double lower) { return row(terms, lower, kUnbounded); }
@@ -63,10 +65,11 @@ class Program {
   int columns() const { return static_cast<int>(columns_.size()); }
   int rows() const { return static_cast<int>(row_lower_.size()); }
 
-  // `start`: the basis of a solution of a program with the same columns and rows (others are ignored); it saves pivots when
-  // only bounds or the objective changed. Integer programs are solved to the optimum (relative gap 1e-9), start ignored.
-  // Errors: FailedPrecondition = infeasible (infeasible() says so), OutOfRange = unbounded, ResourceExhausted = more than
-  // kMostNodes nodes of an integer program, Internal = the solver gave up.
+  // Solves the program. `start`: the basis of a solution of a program with the same columns and rows (others are
+  // ignored); it saves pivots if only bounds or the objective changed. Integer programs are solved to the optimum
+  // (relative gap 1e-9) and ignore `start`. Errors: FailedPrecondition = infeasible (see infeasible()), OutOfRange =
+  // unbounded, ResourceExhausted = more than kMostNodes nodes of an integer program, InvalidArgument = no columns,
+  // Internal = the solver gave up.
   absl::StatusOr<Solution> solve(const Basis* start = nullptr) const;
 
   static constexpr int kMostNodes = 200'000;
@@ -78,9 +81,10 @@ class Program {
   std::vector<double> row_lower_, row_upper_;
   std::vector<int64_t> row_starts_ = {0};
   std::vector<Term> terms_;         // by row
-  std::vector<int64_t> last_term_;  // by column: where in terms_ it was used last
+  std::vector<int64_t> last_term_;  // by column: its last index in terms_
 };
 
+// True if solve() found the program infeasible.
 bool infeasible(const absl::Status& status);
 
 }  // namespace scalai::sched

@@ -1,13 +1,15 @@
 #pragma once
-// A policy that works in rounds: shares from a rule, rounds from Gavel's mechanism, GPUs through the ordinary interface.
+// A policy that works in rounds: shares from a rule, rounds by Gavel's mechanism, GPUs through the ordinary interface.
+// One thread.
 //
-//   submitted, finished ─► problem (rates, work left, pairs) ─► ShareRule ─► Shares ─► Rounds ─► who runs this round ─► grants
-//                          at most every `reset_s`                                     every `round_s`, or when all are done
+//   submitted, finished ─► problem (rates, work left, pairs) ─► ShareRule ─► Shares ─► Rounds ─► round's jobs ─► grants
+//                          at most every `reset_s`                                     every `round_s`, or when all end
 //
-// A round lasts until its slowest micro-task: `round_s`, or less when every job in it is done before. Jobs that end early free
-// nothing before the round ends. Who is chosen again for the same GPUs keeps them (a lease, no change). Shares are computed
-// again at the first round after a submission or completion, but not before `reset_s` have passed since the last time (those
-// of second 0 do not count, as in the reference); at once when hosts come or go, or nobody could run otherwise.
+// A round ends with its slowest micro-task: after `round_s`, or earlier when every job in it is done. GPUs of jobs that
+// end early stay idle until the end of the round. A job chosen again for the same GPUs keeps them (a lease, no change).
+// Shares are computed again at the first round after a submission or completion, but not before `reset_s` have passed
+// since the last time (shares of second 0 do not count, as in the reference); at once when hosts come or go, or if no
+// job could run.
 
 #include <memory>
 #include <string>
@@ -24,15 +26,15 @@ struct RoundOptions {
   double round_s = 360;
   double reset_s = 1920;
   bool packing = false;  // pairs on the same GPUs
-  // What the rule is told of speeds.
+  // Speeds that the rule sees.
   enum class Speeds : uint8_t {
     kTrue,
-    kFastest,  // every type that runs a job runs it as the fastest does
-    kNone,  // all GPUs are one pool, every job runs at 1 a second; a share of it is one of every type, by their number
+    kFastest,  // every type that can run a job runs it at the rate of the fastest
+    kNone,  // all GPUs are one pool, every job runs at 1 per second; a share is spread over all types by their number
   };
   Speeds speeds = Speeds::kTrue;
   bool shuffle_types = false;    // GPU types choose in a random order each round; else the fastest first
-  bool with_share_only = false;  // nobody without a share fills gaps
+  bool with_share_only = false;  // jobs without a share do not fill gaps
   uint64_t seed = 1;
 };
 
@@ -59,12 +61,12 @@ class RoundPolicy : public Policy {
   Random random_;
   Rounds rounds_;
   std::vector<GpuType> order_;
-  std::vector<Pick> picks_;  // of this round, or of the one that just ended
+  std::vector<Pick> picks_;  // of this round, or of the last one
   double round_began_s_ = 0;
   double round_ends_s_ = -1;
   double allocated_s_ = 0;
   bool stale_ = false;     // jobs came or went since the allocation
-  bool disturbed_ = true;  // the next round allocates, whatever the time
+  bool disturbed_ = true;  // the next round allocates at any time
   int64_t count_ = 0;
 };
 

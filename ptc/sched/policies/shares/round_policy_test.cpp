@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "ptc/base/status.h"
-#include "ptc/sched/change.h"
-#include "ptc/sched/engine.h"
-#include "ptc/sched/testing.h"
+#include "ptc/sched/testing/support.h"
+#include "sim/jobs/change.h"
+#include "sim/jobs/engine.h"
 
 namespace scalai::sched {
 namespace {

@@ -1,11 +1,11 @@
 #pragma once
-// From shares to rounds: Gavel's round mechanism (OSDI'20, section 5; details as its simulator has them). In each round every job
-// runs on one GPU type or not at all; who runs is chosen so that over the rounds each gets the share it was promised.
+// From shares to rounds: Gavel's round mechanism (OSDI'20, section 5; details as in its simulator). In each round every
+// job runs on one GPU type or not at all; the choice gives each job its promised share over the rounds. One thread.
 //
-// For each GPU type, jobs (and pairs) are sorted by priority = share / time received on the type since the last allocation,
-// then by deficit (time promised minus time received before that), then by share, then by order of arrival. GPUs are given
-// in that order, each job at most once, types one after the other. Those without a share come last and fill what is left; a job
-// that came after the last allocation is not known yet and waits for the next.
+// For each GPU type, jobs (and pairs) are sorted by priority = share / time received on the type since the last
+// allocation, then by deficit (promised minus received time before that), then by share, then by arrival. GPUs are
+// given in this order, each job at most once, types one after the other. Jobs without a share come last and fill gaps.
+// A job that arrived after the last allocation is unknown here and waits for the next.
 
 #include <cstdint>
 #include <span>
@@ -17,7 +17,7 @@ namespace scalai::sched {
 
 // A job, or two on the same GPUs, for one round.
 struct Pick {
-  JobId first, second;  // second: none = alone
+  JobId first, second;  // second invalid: alone
   GpuType type;
   int gpus = 0;
   friend bool operator==(const Pick&, const Pick&) = default;
@@ -27,14 +27,15 @@ class Rounds {
  public:
   explicit Rounds(double round_s) : round_s_(round_s) {}
 
-  // New shares hold from now on. Deficits grow by what was promised and not received since the last time; times received start
-  // again at half a round. Jobs that are not in the problem are forgotten.
+  // Sets new shares. Deficits grow by the promised time not received since the last call; received times restart at
+  // half a round. Jobs outside the problem are forgotten.
   void adopt(const ShareProblem& problem, const Shares& shares, double now_s);
   void finished(JobId job);
 
-  // Who runs next, in order of choice. `order`: GPU types, the one chosen for first. `with_share_only`: nobody else fills gaps.
+  // The jobs of the next round, in order of choice. `gpus`: by type. `order`: GPU types, the first chooses first.
+  // `with_share_only`: jobs without a share do not fill gaps.
   std::vector<Pick> pick(std::span<const int> gpus, std::span<const GpuType> order, bool with_share_only) const;
-  // A pick has run for so long.
+  // Records that a pick has run for `seconds`.
   void ran(const Pick& pick, double seconds);
 
  private:
@@ -47,7 +48,7 @@ class Rounds {
     double share = 0;
     double time = 0;
     double deficit = 0;
-    bool carried = false;  // by the type
+    bool carried = false;  // the type can run it
   };
   struct Entry {
     double priority = 0, deficit = 0, share = 0;
@@ -55,7 +56,7 @@ class Rounds {
   };
   std::vector<Item> items_of(const ShareProblem& problem, std::vector<Account>& accounts, const Shares& shares) const;
   std::vector<Entry> entries(size_t type, bool with_share_only) const;
-  size_t find(JobId first, JobId second) const;  // items_.size() = not there
+  size_t find(JobId first, JobId second) const;  // items_.size() = absent
 
   double round_s_;
   double adopted_s_ = 0;

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "ptc/sched/policies/shares/internal/testing.h"
+#include "ptc/sched/policies/shares/testing/support.h"
 
 namespace scalai::sched {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
-// What shares are computed from, one rule a policy: the seam between round_policy.h (when, and who runs) and the programs and
-// emulations that say how much. A rule may remember what it said before; it is asked at each allocation, one thread.
+// Rules that compute shares, one for each policy. round_policy.h decides when and which jobs run; a rule decides how
+// much, by a program or an emulation. A rule may keep state between calls. One thread.
 
 #include <cstdint>
 #include <functional>
@@ -20,12 +20,12 @@ namespace scalai::sched {
 class ShareRule {
  public:
   virtual ~ShareRule() = default;
-  // Shares of all the jobs of the problem, which are the active ones, by id.
+  // Shares of all jobs of the problem, which are the active ones, by id.
   virtual absl::StatusOr<Shares> shares(const ShareProblem& problem) = 0;
   virtual std::string remarks() const { return ""; }
 };
 
-// A function of the problem alone, split by POP where asked.
+// A function of the problem alone, optionally split by POP.
 class ProgramRule : public ShareRule {
  public:
   ProgramRule(ShareSolver solver, const PopOptions& pop) : solver_(std::move(solver)), pop_(pop) {}
@@ -39,7 +39,7 @@ class ProgramRule : public ShareRule {
   std::vector<JobId> dropped_;  // each once
 };
 
-// finish_time_shares with the time that what a job has done so far would have taken on its isolated share.
+// finish_time_shares, with the time that each job's work so far would have taken on its isolated share.
 class FinishTimeRule : public ProgramRule {
  public:
   explicit FinishTimeRule(const PopOptions& pop) : ProgramRule(finish_time_shares, pop) {}
@@ -52,10 +52,11 @@ class FinishTimeRule : public ProgramRule {
   std::map<JobId, Memory> memory_;
 };
 
-// FIFO as Gavel's simulator has it: a job gets one GPU type for good, the queue waits behind its head. With `strict` a job gets a
-// type with room, drawn at random. Without, as the reference code does: always the fastest type that was free when the
-// allocation was made, full or not, so that jobs pile up there; a freed place goes to the head of the queue, counted
-// against all GPUs; when the type becomes exactly full, the slowest is struck off the list (the code strikes a random one).
+// FIFO as in Gavel's simulator: a job gets one GPU type for good, the queue waits behind its head. With `strict` a job
+// gets a type with room, drawn at random. Without it, as in the reference code: always the fastest type that was free
+// at the allocation, full or not, so that jobs pile up there. A freed place goes to the head of the queue, counted
+// against all GPUs. When the type becomes exactly full, the slowest type leaves the list (the reference removes a
+// random one).
 class FifoRule : public ShareRule {
  public:
   FifoRule(bool strict, uint64_t seed) : strict_(strict), random_(seed) {}
@@ -71,10 +72,10 @@ class FifoRule : public ShareRule {
   std::map<JobId, size_t> type_of_;
 };
 
-// Gandiva as Gavel emulates it: everybody has an equal share while all fit; else jobs of the same size are paired at random, a
-// pair stays while it is worth it, and pairs and the jobs left over have equal shares. Worth it: the members' normalised
-// throughputs sum to at least 1 on some type (`strict`), or summed over all types, 0 if one does not carry the pair, as
-// the reference code does (with three types nearly always true).
+// Gandiva as emulated by Gavel. If all jobs fit, all have equal shares. Else jobs of equal size are paired at random, a
+// pair stays while it is worth it, and pairs and single jobs have equal shares. Worth it: the normalised throughputs of
+// both sum to at least 1 on some type (`strict`); or the same summed over all types, with 0 for a type that cannot run
+// the pair, as in the reference code (with three types nearly always true).
 class GandivaRule : public ShareRule {
  public:
   GandivaRule(bool strict, uint64_t seed) : strict_(strict), random_(seed) {}
@@ -82,19 +83,20 @@ class GandivaRule : public ShareRule {
   std::string remarks() const override;
 
  private:
-  using PairIndex = std::map<std::pair<int, int>, std::vector<int>>;  // jobs of the problem → its pairs, one a type
+  using PairIndex = std::map<std::pair<int, int>, std::vector<int>>;  // two jobs → indices of their pairs, one a type
   void dissolve(const ShareProblem& problem, const PairIndex& pairs, const std::map<JobId, int>& places);
   void pair_up(const ShareProblem& problem, const std::map<JobId, int>& places);
   bool worth_it(const ShareProblem& problem, const std::vector<int>& pairs) const;
 
   bool strict_;
   Random random_;
-  std::map<JobId, JobId> partner_;  // none: it is alone
+  std::map<JobId, JobId> partner_;  // invalid: alone
   int64_t paired_ = 0, dissolved_ = 0;
 };
 
-// AlloX (Le et al., EuroSys'20): jobs of one GPU; a running job keeps its GPU; of the oldest others a min-cost matching of jobs to
-// (GPU, i-th from the end) with cost i x remaining time decides who starts where. Error: InvalidArgument, a larger job.
+// AlloX (Le et al., EuroSys'20) for jobs of one GPU. A running job keeps its GPU. A min-cost matching of the oldest
+// other jobs to (GPU, i-th from the end) with cost i × remaining time decides the starts. InvalidArgument: a larger
+// job.
 class AlloxRule : public ShareRule {
  public:
   explicit AlloxRule(double alpha) : alpha_(alpha) {}
@@ -106,7 +108,7 @@ class AlloxRule : public ShareRule {
   std::map<JobId, size_t> type_of_;
 };
 
-// Types by how well the problem's jobs run on them, the best first: by the mean of T_mj / max over j of T_mj; ties by number.
+// Types by the mean of T_mj / max over j of T_mj over the problem's jobs, the best first; ties by number.
 std::vector<GpuType> fastest_first(const ShareProblem& problem);
 
 }  // namespace scalai::sched

@@ -5,12 +5,12 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
-#include "ptc/sched/change.h"
-#include "ptc/sched/engine.h"
+#include "ptc/scenario/trace/import.h"
+#include "ptc/scenario/trace/tables.h"
 #include "ptc/sched/policies/catalogue.h"
-#include "ptc/sched/testing.h"
-#include "ptc/sched/trace/import.h"
-#include "ptc/sched/trace/tables.h"
+#include "ptc/sched/testing/support.h"
+#include "sim/jobs/change.h"
+#include "sim/jobs/engine.h"
 
 namespace scalai::sched {
 namespace shares_policies_test {

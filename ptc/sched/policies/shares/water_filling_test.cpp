@@ -2,8 +2,8 @@
 
 #include <fmt/core.h>
 
-#include "ptc/sched/policies/shares/internal/testing.h"
 #include "ptc/sched/policies/shares/program.h"
+#include "ptc/sched/policies/shares/testing/support.h"
 
 namespace scalai::sched {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ptc/base/random.h"
-#include "ptc/sched/policies/spot/testing.h"
+#include "ptc/sched/policies/spot/testing/support.h"
 
 namespace scalai::sched {
 namespace {

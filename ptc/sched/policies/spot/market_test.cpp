@@ -1,6 +1,6 @@
 #include "ptc/sched/policies/spot/market.h"
 
-#include "ptc/sched/policies/spot/testing.h"
+#include "ptc/sched/policies/spot/testing/support.h"
 
 namespace scalai::sched {
 namespace {

@@ -1,6 +1,6 @@
 #include "ptc/sched/policies/spot/price_chaser.h"
 
-#include "ptc/sched/policies/spot/testing.h"
+#include "ptc/sched/policies/spot/testing/support.h"
 
 namespace scalai::sched {
 namespace price_chaser_test {

@@ -1,0 +1,10 @@
+#include "apps/accuracy/commands.h"
+
+int main(int argc, char** argv) {
+  const scalai::Program program{
+      .name = "scalai-accuracy",
+      .summary = "Published numbers beside those of the models and the policies here.",
+      .commands = {scalai::apps::validate_model_command(), scalai::apps::validate_policies_command()},
+  };
+  return scalai::run_program(program, argc, argv);
+}

@@ -1,0 +1,90 @@
+#include "apps/accuracy/model/memory_rows.h"
+
+#include <fmt/format.h>
+
+#include "apps/accuracy/model/internal/printed.h"
+#include "ptc/base/status.h"
+#include "ptc/parallel/memory.h"
+
+namespace scalai::parallel::validation {
+namespace {
+
+double state_bytes(const MemoryEstimate& memory) {
+  double bytes = 0;
+  for (const StageMemory& stage : memory.stages) {
+    for (const std::string_view term : {memory_term::kParameters, memory_term::kGradients, memory_term::kOptimizer}) {
+      bytes += stage.bytes(term);
+    }
+  }
+  return bytes / static_cast<double>(memory.stages.size());
+}
+
+double activation_bytes(const MemoryEstimate& memory) { return memory.stages.front().bytes(memory_term::kActivations); }
+
+// What the two kinds have in common: the row, its run, and the prediction in bytes by `quantity`.
+struct MemoryRow {
+  RowResult result;
+  TrainingRun run;
+  std::string quantity;
+};
+
+MemoryRow read(RowReader& row, const Models& models, std::string unit) {
+  MemoryRow read{
+      .result = {.label = row.text("label"), .unit = std::move(unit), .published_text = row.text("published")},
+      .run = read_run(row, models),
+      .quantity = row.text("quantity")};
+  read.result.published = row.number("published");
+  if (row.ok() && read.result.published <= 0) row.problem("published", "must be more than 0");
+  if (row.ok() && read.quantity != "state" && read.quantity != "activations") {
+    row.problem("quantity", fmt::format("unknown quantity \"{}\"", read.quantity), "known: state, activations");
+  }
+  if (!row.ok()) return read;
+  if (const absl::Status status = check_workload(read.run.workload()); !status.ok()) {
+    read.result.problem = message_of(status);
+  }
+  return read;
+}
+
+double bytes_of(const TrainingRun& run, const std::string& quantity) {
+  const MemoryEstimate memory = memory_of(run.workload());
+  return quantity == "state" ? state_bytes(memory) : activation_bytes(memory);
+}
+
+void finish(RowResult& result, double predicted, double error) {
+  result.predicted = predicted;
+  result.error = error;
+  result.exact = rounds_to(predicted, result.published_text);
+  result.rank_published = result.published;
+  result.rank_predicted = predicted;
+}
+
+}  // namespace
+
+std::vector<std::string> memory_columns() {
+  std::vector<std::string> columns = run_columns();
+  columns.insert(columns.end(), {"published", "quantity"});
+  return columns;
+}
+
+RowResult memory_result(RowReader& row, const Models& models) {
+  MemoryRow memory = read(row, models, "GiB");
+  RowResult& result = memory.result;
+  if (!row.ok() || !result.problem.empty()) return result;
+  const double predicted = bytes_of(memory.run, memory.quantity) / kGiB;
+  finish(result, predicted, predicted / result.published - 1);
+  return result;
+}
+
+RowResult ratio_result(RowReader& row, const Models& models) {
+  MemoryRow memory = read(row, models, "%");
+  RowResult& result = memory.result;
+  if (!row.ok() || !result.problem.empty()) return result;
+  TrainingRun whole = memory.run;
+  whole.training.recompute = Recompute::kNone;
+  whole.training.sequence_parallel = false;
+  const double predicted = 100 * bytes_of(memory.run, memory.quantity) / bytes_of(whole, memory.quantity);
+  finish(result, predicted, predicted - result.published);
+  return result;
+}
+
+}  // namespace scalai::parallel::validation

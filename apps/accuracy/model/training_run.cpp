@@ -1,0 +1,198 @@
+#include "apps/accuracy/model/training_run.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "apps/accuracy/model/internal/printed.h"
+#include "ptc/base/status.h"
+#include "ptc/cluster/catalogue.h"
+#include "ptc/parallel/hardware.h"
+#include "ptc/parallel/memory.h"
+#include "ptc/parallel/step_time.h"
+
+namespace scalai::parallel::validation {
+namespace {
+
+constexpr int kLargestMicroBatch = 64;
+
+// --- reading ----------------------------------------------------------------------------------------------------------
+
+template <class Value>
+void take(absl::StatusOr<Value> value, const std::string& column, RowReader& row, Value& into) {
+  if (value.ok()) {
+    into = *std::move(value);
+  } else {
+    row.problem(column, message_of(value.status()));
+  }
+}
+
+Training read_training(RowReader& row, TrainingRun& run) {
+  Training training;
+  training.global_batch = row.count("batch");
+  training.sequence = row.count("sequence");
+  run.search_micro_batch = row.text("micro_batch", "1") == "search";
+  training.micro_batch = run.search_micro_batch ? 1 : row.count("micro_batch", 1);
+  take(find_precision(row.text("precision", "bf16")), "precision", row, training.precision);
+  take(find_schedule(row.text("schedule", "1f1b")), "schedule", row, training.schedule);
+  take(find_recompute(row.text("recompute", "none")), "recompute", row, training.recompute);
+  training.sequence_parallel = row.flag("sequence_parallel", true);
+  training.flash_attention = row.flag("flash", true);
+  training.overlap_gradients = row.flag("overlap", true);
+  take(find_overlap(row.text("tensor_overlap", "weight-gradients")), "tensor_overlap", row, training.overlap);
+  return training;
+}
+
+void read_config(RowReader& row, TrainingRun& run) {
+  collection::ParallelConfig& config = run.config;
+  config.tp = row.count("tp", 1);
+  config.pp = row.count("pp", 1);
+  config.cp = row.count("cp", 1);
+  config.ep = row.count("ep", 1);
+  config.etp = row.count("etp", 1);
+  config.zero = row.count("zero", 0);
+  run.search_vpp = row.text("vpp", "1") == "search";
+  config.vpp = run.search_vpp ? 1 : row.count("vpp", 1);
+  const int gpus = row.count("gpus");
+  const int one_replica = config.tp * config.pp * config.cp;
+  if (one_replica > 0 && gpus > 0 && gpus % one_replica == 0) {
+    config.dp = gpus / one_replica;
+  } else if (row.ok()) {
+    row.problem("gpus", fmt::format("{} GPUs are no multiple of tp·pp·cp = {}", gpus, one_replica));
+  }
+}
+
+// --- searching --------------------------------------------------------------------------------------------------------
+
+std::vector<int> micro_batches_of(const TrainingRun& run) {
+  if (!run.search_micro_batch) return {run.training.micro_batch};
+  std::vector<int> sizes;
+  for (int size = 1; size <= kLargestMicroBatch; size *= 2) {
+    if (run.training.global_batch % (run.config.dp * size) == 0) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+// Chunks of equal size, as Megatron asks for.
+std::vector<int> interleavings_of(const TrainingRun& run) {
+  if (!run.search_vpp) return {run.config.vpp};
+  std::vector<int> sizes = {1};
+  for (int vpp = 2; run.config.pp > 1 && vpp * run.config.pp <= run.model.layers; ++vpp) {
+    if (run.model.layers % (vpp * run.config.pp) == 0) sizes.push_back(vpp);
+  }
+  return sizes;
+}
+
+void add_note(std::string& notes, const std::string& note) { notes += (notes.empty() ? "" : ", ") + note; }
+
+}  // namespace
+
+std::vector<std::string> host_columns() { return {"gpu", "gpus_per_host", "nics", "nic_gbps"}; }
+
+std::vector<std::string> run_columns() {
+  return {"label",
+          "model",
+          "gpu",
+          "gpus_per_host",
+          "nics",
+          "nic_gbps",
+          "gpus",
+          "tp",
+          "pp",
+          "cp",
+          "ep",
+          "etp",
+          "vpp",
+          "zero",
+          "batch",
+          "sequence",
+          "micro_batch",
+          "precision",
+          "schedule",
+          "recompute",
+          "sequence_parallel",
+          "flash",
+          "overlap",
+          "tensor_overlap",
+          "tokens",
+          "peak_tflops",
+          "note"};
+}
+
+cluster::Host read_host(RowReader& row) {
+  cluster::Host host;
+  const std::string gpu = row.text("gpu");
+  if (const cluster::GpuKind* kind = cluster::find_gpu_kind(gpu)) {
+    host.gpu = *kind;
+  } else if (!gpu.empty()) {
+    row.problem("gpu", fmt::format("unknown GPU kind \"{}\"", gpu),
+                fmt::format("known: {}", fmt::join(cluster::gpu_kind_names(), ", ")));
+  }
+  host.gpus = row.count("gpus_per_host", 8);
+  host.nics = row.count("nics", host.gpus);
+  host.nic_bytes_per_s = row.number("nic_gbps") * 1e9 / 8;
+  host.gpu_link_bytes_per_s = host.gpu.link_bytes_per_s;
+  host.pcie_bytes_per_s = host.gpu.pcie_bytes_per_s;
+  if (row.ok() && host.gpus == 0) row.problem("gpus_per_host", "must be at least 1");
+  if (row.ok() && host.nics == 0) row.problem("nics", "must be at least 1");
+  return host;
+}
+
+TrainingRun read_run(RowReader& row, const Models& models) {
+  TrainingRun run;
+  const std::string model = row.text("model");
+  if (const auto found = models.find(model); found != models.end()) {
+    run.model = found->second;
+  } else if (!model.empty()) {
+    std::vector<std::string> names;
+    for (const auto& [name, shape] : models) names.push_back(name);
+    const std::string near = closest(model, names);
+    row.problem("model", fmt::format("unknown model \"{}\"", model),
+                near.empty() ? "tables of kind \"models\" name them" : fmt::format("did you mean \"{}\"?", near));
+  }
+  run.host = read_host(row);
+  read_config(row, run);
+  run.training = read_training(row, run);
+  if (run.model.positions && run.training.sequence > run.model.sequence) {  // a model is published with several lengths
+    run.model.sequence = run.training.sequence;
+    run.model.first_params = run.model.sequence * run.model.hidden;
+  }
+  run.tokens = row.number("tokens", 0);
+  run.peak_flops = row.number("peak_tflops", 0) * 1e12;
+  return run;
+}
+
+PricedRun price(const TrainingRun& run) {
+  const bool searched = run.search_micro_batch || run.search_vpp;
+  PricedRun best{.run = run};
+  std::string refusal;
+  for (const int micro_batch : micro_batches_of(run)) {
+    for (const int vpp : interleavings_of(run)) {
+      TrainingRun candidate = run;
+      candidate.training.micro_batch = micro_batch;
+      candidate.config.vpp = vpp;
+      if (const absl::Status status = check_workload(candidate.workload()); !status.ok()) {
+        if (refusal.empty()) refusal = message_of(status);
+        continue;
+      }
+      const double bytes = memory_bytes(candidate.workload());
+      if (searched && bytes > static_cast<double>(run.host.gpu.memory_bytes)) {
+        if (refusal.empty()) refusal = fmt::format("needs {:.0f} GiB of memory a GPU", bytes / kGiB);
+        continue;
+      }
+      const double step_s = step_time(candidate.workload(), uniform_hardware(candidate.host, candidate.config)).step_s;
+      if (best.step_s == 0 || step_s < best.step_s) best = {.run = candidate, .step_s = step_s};
+    }
+  }
+  if (best.step_s == 0) {
+    best.problem = refusal.empty() ? "no micro-batch divides the batch" : refusal;
+    return best;
+  }
+  if (run.search_micro_batch) add_note(best.assumed, fmt::format("b {}", best.run.training.micro_batch));
+  if (run.search_vpp) add_note(best.assumed, fmt::format("vpp {}", best.run.config.vpp));
+  const double bytes = memory_bytes(best.run.workload()), there = static_cast<double>(run.host.gpu.memory_bytes);
+  if (bytes > there)
+    add_note(best.assumed, fmt::format("our memory: {:.0f} of {:.0f} GiB", bytes / kGiB, there / kGiB));
+  return best;
+}
+
+}  // namespace scalai::parallel::validation

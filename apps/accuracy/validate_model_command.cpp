@@ -1,0 +1,295 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "apps/accuracy/commands.h"
+#include "apps/accuracy/model/validation.h"
+#include "apps/common/model_options.h"
+#include "apps/common/output.h"
+#include "nlohmann/json.hpp"
+#include "ptc/base/diagnostics.h"
+#include "ptc/base/status.h"
+#include "ptc/base/table.h"
+
+namespace scalai::apps {
+namespace {
+
+using parallel::validation::Goal;
+using parallel::validation::RowResult;
+using parallel::validation::Summary;
+using parallel::validation::TableFile;
+using parallel::validation::TableResult;
+using Tables = std::vector<TableResult>;
+using Json = nlohmann::ordered_json;
+
+constexpr int kGoalMissed = 1;
+
+// --- numbers as text --------------------------------------------------------------------------------------------------
+
+// As many digits as were printed, and at least three.
+std::string like(double value, const std::string& printed) {
+  const size_t point = printed.find('.');
+  const int decimals = point == std::string::npos ? 0 : static_cast<int>(printed.size() - point - 1);
+  const int leading = value > 0 ? static_cast<int>(std::floor(std::log10(value))) + 1 : 1;
+  return fmt::format("{:.{}f}", value, std::max(decimals, std::max(0, 3 - leading)));
+}
+
+std::string signed_error(double error, bool points) {
+  return points ? fmt::format("{:+.2f}", error) : fmt::format("{:+.1f} %", 100 * error);
+}
+
+std::string size_of_error(double error, bool points) { return signed_error(std::abs(error), points).substr(1); }
+
+std::string or_dash(const std::optional<double>& error, bool points) {
+  return error ? signed_error(*error, points) : "-";
+}
+
+const char* mark_of(const RowResult& row, const std::string& kind) {
+  if (!row.problem.empty()) return "none";
+  if (kind == "models" || kind == "arithmetic") return row.exact ? "exact" : "differs";
+  return row.fitted ? "fitted" : "predicted";
+}
+
+bool has_baseline(const TableResult& table) {
+  return std::any_of(table.rows.begin(), table.rows.end(),
+                     [](const RowResult& row) { return row.constant_mfu_error.has_value(); });
+}
+
+// --- table ------------------------------------------------------------------------------------------------------------
+
+std::string rows_text(const TableResult& table) {
+  const bool baseline = has_baseline(table);
+  std::vector<std::string> headers = {"row", "published>", "ours>", "unit", "error>", "mark"};
+  if (baseline) headers.insert(headers.end() - 1, {"constant MFU>", "constant HFU>"});
+  headers.emplace_back("assumed");
+  Table text(headers);
+  for (const RowResult& row : table.rows) {
+    const bool none = !row.problem.empty();
+    std::vector<std::string> cells = {row.label, row.published_text,
+                                      none ? "-" : like(row.predicted, row.published_text), row.unit,
+                                      none ? "-" : signed_error(row.error, table.percentages)};
+    if (baseline) {
+      cells.push_back(or_dash(row.constant_mfu_error, false));
+      cells.push_back(or_dash(row.constant_hfu_error, false));
+    }
+    cells.emplace_back(mark_of(row, table.table.said("kind")));
+    cells.push_back(none ? row.problem : row.assumed);
+    text.row(std::move(cells));
+  }
+  return text.text();
+}
+
+std::string summary_line(const std::string& what, const Summary& summary, bool points) {
+  if (summary.count == 0) return "";
+  return fmt::format("{}: {} rows, mean error {}, largest {}, bias {}\n", what, summary.count,
+                     size_of_error(summary.mape, points), signed_error(summary.largest, points),
+                     signed_error(summary.bias, points));
+}
+
+std::string goals_text(const std::vector<Goal>& goals) {
+  std::string text;
+  for (const Goal& goal : goals)
+    text += fmt::format("{}{}: {} ({})", text.empty() ? "" : "; ", goal.text, goal.met ? "met" : "missed", goal.said);
+  return text;
+}
+
+std::string table_text(const TableResult& table) {
+  std::string text =
+      fmt::format("{}: {}\nsource: {}\n", table.table.name, table.table.said("title"), table.table.said("source"));
+  for (const char* key : {"assumed", "calibration"}) {
+    if (const std::string said = table.table.said(key); !said.empty()) text += fmt::format("{}: {}\n", key, said);
+  }
+  text += "\n" + rows_text(table) + "\n";
+  text += summary_line("predicted", table.predicted, table.percentages);
+  text += summary_line("fitted", table.fitted, table.percentages);
+  text += summary_line("constant MFU instead", table.constant_mfu, false);
+  text += summary_line("constant HFU instead", table.constant_hfu, false);
+  if (table.best_mfu && table.best_hfu) {
+    text += fmt::format("best constant, knowing these rows: mean error {} at one MFU, {} at one HFU\n",
+                        size_of_error(*table.best_mfu, false), size_of_error(*table.best_hfu, false));
+  }
+  if (table.tau) text += fmt::format("Kendall tau of the order: {:.2f}\n", *table.tau);
+  if (!table.goals.empty()) text += "goals: " + goals_text(table.goals) + "\n";
+  return text;
+}
+
+std::string overview(const Tables& tables) {
+  Table text({"table", "fitted>", "predicted>", "mean error>", "largest>", "bias>", "tau>", "constant MFU>",
+              "constant HFU>", "best HFU>", "goals"});
+  for (const TableResult& table : tables) {
+    const bool points = table.percentages;
+    const bool any = table.predicted.count > 0, baseline = table.constant_mfu.count > 0;
+    text.row({table.table.name, fmt::format("{}", table.fitted.count), fmt::format("{}", table.predicted.count),
+              any ? size_of_error(table.predicted.mape, points) : "-",
+              any ? signed_error(table.predicted.largest, points) : "-",
+              any ? signed_error(table.predicted.bias, points) : "-",
+              table.tau ? fmt::format("{:.2f}", *table.tau) : "-",
+              baseline ? size_of_error(table.constant_mfu.mape, false) : "-",
+              baseline ? size_of_error(table.constant_hfu.mape, false) : "-",
+              table.best_hfu ? size_of_error(*table.best_hfu, false) : "-",
+              table.goals.empty() ? "-" : goals_text(table.goals)});
+  }
+  return text.text();
+}
+
+std::string fitted_text(const Tables& tables) {
+  std::string text;
+  for (const TableResult& table : tables) {
+    for (const RowResult& row : table.rows) {
+      if (row.fitted) text += fmt::format("  {}: {}, {}\n", row.machine, table.table.name, row.label);
+    }
+  }
+  return text.empty() ? "No row of these tables was fitted.\n" : "Rows that constants were fitted on:\n" + text;
+}
+
+void print_tables(const Tables& tables, bool verbose) {
+  for (const TableResult& table : tables) {
+    if (verbose || tables.size() == 1) print("{}\n", table_text(table));
+  }
+  print(
+      "{}\n{}\nError: of the step's time where it is a step, else of the value; points where the values are\n"
+      "percentages. Mean error, largest and bias are of predicted rows. Constant MFU, constant HFU: mean error of\n"
+      "taking the mean utilisation of the fitted rows, without and with what is computed again; best HFU: of the one "
+      "that\n"
+      "would be best for the table, chosen with its rows known.\n\nNot modelled:\n",
+      overview(tables), fitted_text(tables));
+  for (const std::string& what : parallel::validation::not_modelled()) print("  {}\n", what);
+}
+
+// --- csv and json -----------------------------------------------------------------------------------------------------
+
+std::string number(double value) { return fmt::format("{:.6g}", value); }
+
+std::string share(const std::optional<double>& value) { return value ? fmt::format("{:.4f}", *value) : ""; }
+
+void print_csv(const Tables& tables) {
+  Table text({"table", "row", "published", "predicted", "unit", "error", "error_unit", "mark", "constant_mfu_error",
+              "constant_hfu_error", "assumed", "problem"});
+  for (const TableResult& table : tables) {
+    for (const RowResult& row : table.rows) {
+      const bool none = !row.problem.empty();
+      text.row({table.table.name, row.label, row.published_text, none ? "" : number(row.predicted), row.unit,
+                none ? "" : share(row.error), table.percentages ? "points" : "share",
+                mark_of(row, table.table.said("kind")), share(row.constant_mfu_error), share(row.constant_hfu_error),
+                row.assumed, row.problem});
+    }
+  }
+  print(text.csv());
+}
+
+Json summary_json(const Summary& summary) {
+  return {{"rows", summary.count}, {"mape", summary.mape}, {"largest", summary.largest}, {"bias", summary.bias}};
+}
+
+Json row_json(const RowResult& row, const std::string& kind) {
+  Json json = {{"row", row.label},
+               {"unit", row.unit},
+               {"published", row.published},
+               {"printed", row.published_text},
+               {"mark", mark_of(row, kind)}};
+  if (row.problem.empty()) {
+    json["predicted"] = row.predicted;
+    json["error"] = row.error;
+    json["exact"] = row.exact;
+  } else {
+    json["problem"] = row.problem;
+  }
+  if (!row.assumed.empty()) json["assumed"] = row.assumed;
+  if (row.constant_mfu_error) json["constant_mfu_error"] = *row.constant_mfu_error;
+  if (row.constant_hfu_error) json["constant_hfu_error"] = *row.constant_hfu_error;
+  return json;
+}
+
+void print_json(const Tables& tables) {
+  Json all = Json::array();
+  for (const TableResult& table : tables) {
+    Json json = {{"table", table.table.name},
+                 {"title", table.table.said("title")},
+                 {"source", table.table.said("source")},
+                 {"assumed", table.table.said("assumed")},
+                 {"error_unit", table.percentages ? "points" : "share"}};
+    for (const RowResult& row : table.rows) json["rows"].push_back(row_json(row, table.table.said("kind")));
+    json["predicted"] = summary_json(table.predicted);
+    json["fitted"] = summary_json(table.fitted);
+    json["constant_mfu"] = summary_json(table.constant_mfu);
+    json["constant_hfu"] = summary_json(table.constant_hfu);
+    json["best_constant_mfu_mape"] = table.best_mfu ? Json(*table.best_mfu) : Json(nullptr);
+    json["best_constant_hfu_mape"] = table.best_hfu ? Json(*table.best_hfu) : Json(nullptr);
+    json["kendall_tau"] = table.tau ? Json(*table.tau) : Json(nullptr);
+    json["goals"] = Json::array();
+    for (const Goal& goal : table.goals)
+      json["goals"].push_back({{"goal", goal.text}, {"found", goal.said}, {"met", goal.met}});
+    all.push_back(std::move(json));
+  }
+  print("{}\n", Json{{"tables", std::move(all)}, {"not_modelled", parallel::validation::not_modelled()}}.dump(2));
+}
+
+// What is wrong with the names of tables, "" when nothing is.
+std::string unknown_tables(const std::vector<TableFile>& files, const std::vector<std::string>& names) {
+  std::vector<std::string> known;
+  for (const TableFile& file : files) known.push_back(parallel::validation::table_name(file));
+  std::string problems;
+  for (const std::string& name : names) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string near = closest(name, known);
+    problems += fmt::format(
+        "{}no table \"{}\"; {}", problems.empty() ? "" : "\n", name,
+        near.empty() ? fmt::format("there are {}", fmt::join(known, ", ")) : fmt::format("did you mean \"{}\"?", near));
+  }
+  return problems;
+}
+
+int validate_model(const Arguments& arguments) {
+  absl::StatusOr<std::vector<TableFile>> files = parallel::validation::built_in_tables();
+  if (arguments.has("data")) files = parallel::validation::tables_in(arguments.text("data"));
+  if (!files.ok()) return report_error(files.status());
+  const std::string unknown = unknown_tables(*files, arguments.list("table"));
+  if (!unknown.empty()) return usage_error("validate-model", unknown);
+  const auto tables = parallel::validation::validate(*files, arguments.list("table"));
+  if (!tables.ok()) return report_error(tables.status());
+  const std::string format = arguments.text("format");
+  if (format == "json") {
+    print_json(*tables);
+  } else if (format == "csv") {
+    print_csv(*tables);
+  } else {
+    print_tables(*tables, arguments.flag("verbose"));
+  }
+  const bool missed = std::any_of(tables->begin(), tables->end(), [](const TableResult& table) {
+    return std::any_of(table.goals.begin(), table.goals.end(), [](const Goal& goal) { return !goal.met; });
+  });
+  return missed && arguments.flag("check") ? kGoalMissed : 0;
+}
+
+}  // namespace
+
+Command validate_model_command() {
+  return {
+      {.name = "validate-model",
+       .summary = "predict published training runs, and say how far off the cost models are",
+       .usage = "scalai validate-model [OPTION…]",
+       .description =
+           "Prices every row of the published tables (step times, memory, parameter counts, collectives) with the\n"
+           "models that `parallelize` and the simulator use, and prints error, bias and order for each table beside\n"
+           "what a constant utilisation would give. Rows that constants were fitted on are marked and kept apart.\n"
+           "What a publication leaves open is searched; the column \"assumed\" says what was taken.",
+       .options = {{.name = "table",
+                    .type = ValueType::kList,
+                    .value_name = "NAME,…",
+                    .help = "Tables to print, with all their rows (an overview of all tables if not given)."},
+                   {.name = "data",
+                    .value_name = "FOLDER",
+                    .help = "Folder of *.csv tables to use instead of the built-in ones."},
+                   {.name = "verbose", .type = ValueType::kFlag, .help = "Print every row of every table."},
+                   {.name = "check", .type = ValueType::kFlag, .help = "Exit with 1 when a goal is missed."},
+                   format_option()},
+       .examples = {"scalai validate-model", "scalai validate-model --table=ptdp_table1",
+                    "scalai validate-model --verbose --check",
+                    "scalai validate-model --data=results/perfmodel/published --format=csv"}},
+      validate_model};
+}
+
+}  // namespace scalai::apps

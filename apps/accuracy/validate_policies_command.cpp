@@ -1,0 +1,181 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+#include "apps/accuracy/commands.h"
+#include "apps/accuracy/policies/validation.h"
+#include "apps/common/model_options.h"
+#include "apps/common/output.h"
+#include "nlohmann/json.hpp"
+#include "ptc/base/status.h"
+#include "ptc/base/table.h"
+
+namespace scalai::apps {
+namespace {
+
+using sched::ReferenceRow;
+using sched::ReferenceSet;
+using Json = nlohmann::ordered_json;
+
+constexpr int kOutOfTolerance = 1;
+
+// One set's rows, or why there are none.
+struct SetResult {
+  ReferenceSet set;
+  std::vector<ReferenceRow> rows;
+  std::string missing;  // what public data is not there
+};
+
+std::string number_text(double value) {
+  if (value == std::floor(value) && std::abs(value) < 1e15) return fmt::format("{:.0f}", value);
+  return fmt::format("{:.{}f}", value, std::abs(value) >= 100 ? 1 : std::abs(value) >= 10 ? 3 : 6);
+}
+
+std::string signed_percent(double share) {
+  if (std::isinf(share)) return "infinite";
+  if (share != 0 && std::abs(share) < 5e-5) return fmt::format("{:+.1e}", share);
+  return fmt::format("{:+.2f} %", 100 * share);
+}
+
+std::string tolerance(double share) {
+  if (share == 0) return "exact";
+  return share < 1e-3 ? fmt::format("{:g}", share) : fmt::format("{:g} %", 100 * share);
+}
+
+const char* verdict(const ReferenceRow& row) { return sched::within_tolerance(row) ? "ok" : "OUT"; }
+
+void print_table(const std::vector<SetResult>& results) {
+  int64_t rows = 0, out = 0, missing = 0;
+  for (const SetResult& result : results) {
+    print("{}: {}\nsource: {}\n", result.set.name, result.set.summary, result.set.source);
+    if (!result.missing.empty()) {
+      ++missing;
+      print("not run: {}\n\n", result.missing);
+      continue;
+    }
+    Table text({"row", "unit", "reference>", "ours>", "error>", "tolerance>", "verdict", "note"});
+    for (const ReferenceRow& row : result.rows) {
+      ++rows;
+      out += sched::within_tolerance(row) ? 0 : 1;
+      text.row({row.name, row.unit, number_text(row.reference), number_text(row.ours),
+                signed_percent(sched::error_of(row)), tolerance(row.tolerance), verdict(row), row.note});
+    }
+    print("{}\n", text.text());
+  }
+  print("{} rows, {} out of tolerance; {} of {} sets not run for want of data\n", rows, out, missing, results.size());
+}
+
+void print_csv(const std::vector<SetResult>& results) {
+  Table text({"set", "row", "unit", "reference", "ours", "error", "tolerance", "verdict", "note"});
+  for (const SetResult& result : results) {
+    if (!result.missing.empty()) {
+      text.row({result.set.name, "", "", "", "", "", "", "missing", result.missing});
+    }
+    for (const ReferenceRow& row : result.rows) {
+      text.row({row.set, row.name, row.unit, fmt::format("{:.10g}", row.reference), fmt::format("{:.10g}", row.ours),
+                fmt::format("{:.3g}", sched::error_of(row)), fmt::format("{:g}", row.tolerance), verdict(row),
+                row.note});
+    }
+  }
+  print(text.csv());
+}
+
+void print_json(const std::vector<SetResult>& results) {
+  Json all = Json::array();
+  for (const SetResult& result : results) {
+    Json json = {{"set", result.set.name}, {"summary", result.set.summary}, {"source", result.set.source}};
+    if (!result.missing.empty()) json["missing"] = result.missing;
+    json["rows"] = Json::array();
+    for (const ReferenceRow& row : result.rows) {
+      const double error = sched::error_of(row);
+      json["rows"].push_back({{"row", row.name},
+                              {"unit", row.unit},
+                              {"reference", row.reference},
+                              {"ours", row.ours},
+                              {"error", std::isinf(error) ? Json(nullptr) : Json(error)},
+                              {"tolerance", row.tolerance},
+                              {"ok", sched::within_tolerance(row)},
+                              {"note", row.note}});
+    }
+    all.push_back(std::move(json));
+  }
+  print("{}\n", Json{{"sets", std::move(all)}}.dump(2));
+}
+
+std::string how_to_get(const std::string& data) {
+  return data.empty() ? "give --data=FOLDER or set SCALAI_DATA to the folder that holds gavel/, pollux/, …"
+                      : "put it there, or give another folder with --data";
+}
+
+absl::StatusOr<SetResult> run_set(const ReferenceSet& set, const std::string& data) {
+  SetResult result{set, {}, ""};
+  absl::StatusOr<std::vector<ReferenceRow>> rows = set.run(data);
+  if (rows.ok()) {
+    result.rows = *std::move(rows);
+  } else if (rows.status().code() == absl::StatusCode::kNotFound) {
+    result.missing = fmt::format("{}; {}", message_of(rows.status()), how_to_get(data));
+  } else {
+    return absl::Status(rows.status().code(), fmt::format("{}: {}", set.name, message_of(rows.status())));
+  }
+  return result;
+}
+
+int validate_policies(const Arguments& arguments) {
+  const absl::StatusOr<std::vector<ReferenceSet>> sets = sched::sets_named(arguments.list("set"));
+  if (!sets.ok()) return usage_error("validate-policies", message_of(sets.status()));
+  const std::string data = sched::data_folder(arguments.has("data") ? arguments.text("data") : "");
+  std::vector<SetResult> results;
+  for (const ReferenceSet& set : *sets) {
+    absl::StatusOr<SetResult> result = run_set(set, data);
+    if (!result.ok()) return report_error(result.status());
+    results.push_back(*std::move(result));
+  }
+  const std::string format = arguments.text("format");
+  if (format == "json") {
+    print_json(results);
+  } else if (format == "csv") {
+    print_csv(results);
+  } else {
+    print_table(results);
+  }
+  bool out = false, any = false;
+  for (const SetResult& result : results) {
+    any = any || result.missing.empty();
+    out = out || std::any_of(result.rows.begin(), result.rows.end(),
+                             [](const ReferenceRow& row) { return !sched::within_tolerance(row); });
+  }
+  if (out) return kOutOfTolerance;
+  if (any) return 0;
+  return report_error(missing("no reference set has the public data it needs; " + how_to_get(data)));
+}
+
+}  // namespace
+
+Command validate_policies_command() {
+  return {
+      {.name = "validate-policies",
+       .summary = "run scheduler policies and recovery designs on public traces, next to the published numbers",
+       .usage = "scalai validate-policies [OPTION…]",
+       .description =
+           "Reproduces numbers of published simulators of many jobs: scheduler policies (Gavel, Pollux, POP, order\n"
+           "policies on Philly), recovery designs on spot instances (Varuna, Bamboo, Oobleck, Parcae), and failures\n"
+           "at scale (Llama 3). Every row has the reference, our number, the relative error and the tolerance; the\n"
+           "exit code is 1 when a row is out of tolerance. The traces are public and not part of this program: sets\n"
+           "whose data is not there are named with where it comes from, and left out.",
+       .options = {{.name = "data",
+                    .value_name = "FOLDER",
+                    .help = "Folder of public data (default: the environment variable SCALAI_DATA)."},
+                   {.name = "set",
+                    .type = ValueType::kList,
+                    .value_name = "NAME,…",
+                    .help = "Sets to run: G1, G2, G4, G7, G9, G11, G12, G16, G18, Parcae (default: all)."},
+                   format_option()},
+       .examples = {"scalai validate-policies", "scalai validate-policies --set=G7,G9,G12",
+                    "scalai validate-policies --data=/data/traces --format=csv > references.csv"}},
+      validate_policies};
+}
+
+}  // namespace scalai::apps

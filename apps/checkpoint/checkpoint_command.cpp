@@ -1,0 +1,173 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "apps/checkpoint/checkpoint_options.h"
+#include "apps/checkpoint/commands.h"
+#include "apps/common/output.h"
+#include "ptc/base/parallel.h"
+#include "ptc/base/progress.h"
+#include "ptc/base/status.h"
+#include "ptc/base/table.h"
+#include "ptc/base/units.h"
+#include "ptc/checkpoint/views/checkpoint.h"
+
+namespace scalai::apps {
+namespace {
+
+using checkpoint::Checkpoint;
+using checkpoint::CheckpointFile;
+using checkpoint::CheckpointInfo;
+using checkpoint::LogicalState;
+using nlohmann::ordered_json;
+
+struct OfKind {
+  int64_t tensors = 0;
+  int64_t bytes = 0;
+};
+
+int64_t bytes_of(const LogicalState& state) { return state.shape.elements() * tensor::size_of(state.dtype); }
+
+// By kind of state, in the order of the enumeration.
+std::map<model::StateKind, OfKind> by_kind(const Checkpoint& checkpoint) {
+  std::map<model::StateKind, OfKind> kinds;
+  for (const LogicalState& state : checkpoint.tensors()) {
+    ++kinds[state.kind].tensors;
+    kinds[state.kind].bytes += bytes_of(state);
+  }
+  return kinds;
+}
+
+std::string model_of(const Checkpoint& checkpoint) {
+  const checkpoint::KnownModel* known = checkpoint.model();
+  if (known == nullptr) return "";
+  if (known->model.name.empty()) return known->model.family;
+  return fmt::format("{} ({})", known->model.name, known->model.family);
+}
+
+void show_json(const Checkpoint& checkpoint) {
+  const CheckpointInfo& info = checkpoint.info();
+  ordered_json json = {{"path", info.path},     {"kind", checkpoint::name_of(info.kind)}, {"naming", info.naming},
+                       {"layout", info.layout}, {"model", model_of(checkpoint)},          {"job", info.job}};
+  if (info.step >= 0) json["step"] = info.step;
+  json["epoch"] = info.epoch;
+  json["state_bytes"] = checkpoint.state_bytes();
+  for (const auto& [kind, of_kind] : by_kind(checkpoint)) {
+    json["kinds"].push_back({{"kind", model::name_of(kind)}, {"tensors", of_kind.tensors}, {"bytes", of_kind.bytes}});
+  }
+  for (const CheckpointFile& file : checkpoint.files()) {
+    json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"tensors", file.tensors}});
+  }
+  for (const LogicalState& state : checkpoint.tensors()) {
+    json["tensors"].push_back({{"name", state.name},
+                               {"dtype", tensor::name_of(state.dtype)},
+                               {"shape", state.shape.str()},
+                               {"kind", model::name_of(state.kind)},
+                               {"bytes", bytes_of(state)}});
+  }
+  print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void show_table(const Checkpoint& checkpoint) {
+  const CheckpointInfo& info = checkpoint.info();
+  Table tensors({"tensor", "dtype", "shape", "kind", "bytes>"});
+  for (const LogicalState& state : checkpoint.tensors()) {
+    tensors.row({state.name, std::string(tensor::name_of(state.dtype)), state.shape.str(),
+                 std::string(model::name_of(state.kind)), fmt::format("{}", bytes_of(state))});
+  }
+  Table files({"file", "tensors>", "bytes>"});
+  int64_t file_bytes = 0;
+  for (const CheckpointFile& file : checkpoint.files()) {
+    files.row({file.name, fmt::format("{}", file.tensors), fmt::format("{}", file.bytes)});
+    file_bytes += file.bytes;
+  }
+  Table kinds({"state", "tensors>", "bytes>", ""});
+  for (const auto& [kind, of_kind] : by_kind(checkpoint)) {
+    kinds.row({std::string(model::name_of(kind)), fmt::format("{}", of_kind.tensors), fmt::format("{}", of_kind.bytes),
+               format_bytes(of_kind.bytes)});
+  }
+  print("{}\n{}\n{}\n", tensors.text(), files.text(), kinds.text());
+  print("{}: kind {}, names {}", info.path, checkpoint::name_of(info.kind), info.naming);
+  if (!info.layout.empty()) print(", layout {}", info.layout);
+  if (const std::string model = model_of(checkpoint); !model.empty()) print(", model {}", model);
+  if (!info.job.empty()) print(", job {}", info.job);
+  if (info.step >= 0) print(", step {}", info.step);
+  print("\n{} tensors, {}; {} files, {}\n", checkpoint.tensors().size(), format_bytes(checkpoint.state_bytes()),
+        checkpoint.files().size(), format_bytes(file_bytes));
+}
+
+int verify(const Checkpoint& checkpoint, const std::string& format) {
+  absl::Status status;
+  {
+    Progress line("verify");
+    status = checkpoint.verify(
+        {.threads = static_cast<int>(hardware_threads()), .progress = [&](int64_t done, int64_t total) {
+           line.update(static_cast<double>(done) / static_cast<double>(std::max<int64_t>(total, 1)),
+                       fmt::format("{} of {}", format_bytes(done), format_bytes(total)));
+         }});
+  }
+  if (!status.ok()) return report_error(status);
+  int64_t bytes = 0;
+  bool summed = true;
+  for (const CheckpointFile& file : checkpoint.files()) {
+    bytes += file.bytes;
+    summed = summed && !file.checksum.empty();
+  }
+  if (format == "json") {
+    print("{}\n", ordered_json({{"path", checkpoint.info().path},
+                                {"valid", true},
+                                {"files", checkpoint.files().size()},
+                                {"bytes", bytes},
+                                {"checksums", summed}})
+                      .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return 0;
+  }
+  print("{}: valid: {} files, {}; {}\n", checkpoint.info().path, checkpoint.files().size(), format_bytes(bytes),
+        summed ? "all checksums are right"
+               : "it has no checksums; everything is there and readable, and copies are equal");
+  return 0;
+}
+
+int checkpoint_main(const Arguments& arguments) {
+  const std::string& action = arguments.positional()[0];
+  if (action != "show" && action != "verify") {
+    return usage_error("checkpoint", fmt::format("unknown word \"{}\"; the words are show DIR and verify DIR", action));
+  }
+  raise_open_files();
+  const auto checkpoint = Checkpoint::open(arguments.positional()[1], open_options_of(arguments));
+  if (!checkpoint.ok()) return report_error(checkpoint.status());
+  const std::string format = arguments.text("format");
+  if (action == "verify") return verify(**checkpoint, format);
+  format == "json" ? show_json(**checkpoint) : show_table(**checkpoint);
+  return 0;
+}
+
+}  // namespace
+
+Command checkpoint_command() {
+  std::vector<OptionSpec> options = checkpoint_source_options();
+  options.push_back({.name = "format",
+                     .type = ValueType::kChoice,
+                     .value_name = "FORMAT",
+                     .help = "How the result is printed.",
+                     .default_value = "table",
+                     .choices = {"table", "json"}});
+  return {
+      {.name = "checkpoint",
+       .summary = "show what a checkpoint holds, or verify it",
+       .usage = "scalai checkpoint show|verify DIR [OPTION…]",
+       .description =
+           "DIR is any checkpoint that `scalai reshard` reads, or a safetensors file. `show` prints its kind, model,\n"
+           "layout, tensors and files. `verify` reads all of it: headers, checksums where it has any, and whether\n"
+           "copies of the same state are equal; all damage is listed by file, tensor and box, and the exit code is 3.",
+       .options = std::move(options),
+       .examples = {"scalai checkpoint show out/ --format=json", "scalai checkpoint verify out/",
+                    "scalai checkpoint verify ranks/ --from=tp8,pp4 --model=llama3-8b"},
+       .min_arguments = 2,
+       .max_arguments = 2},
+      checkpoint_main};
+}
+
+}  // namespace scalai::apps

@@ -1,0 +1,10 @@
+#include "apps/checkpoint/commands.h"
+
+int main(int argc, char** argv) {
+  const scalai::Program program{
+      .name = "scalai-checkpoint",
+      .summary = "Shows, verifies and reshards checkpoints.",
+      .commands = {scalai::apps::checkpoint_command(), scalai::apps::reshard_command()},
+  };
+  return scalai::run_program(program, argc, argv);
+}

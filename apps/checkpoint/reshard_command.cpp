@@ -1,0 +1,276 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "apps/checkpoint/checkpoint_options.h"
+#include "apps/checkpoint/commands.h"
+#include "apps/common/output.h"
+#include "ptc/base/progress.h"
+#include "ptc/base/status.h"
+#include "ptc/base/table.h"
+#include "ptc/base/units.h"
+#include "ptc/checkpoint/views/reshard.h"
+#include "ptc/collection/collection_file.h"
+
+namespace scalai::apps {
+namespace {
+
+using checkpoint::Checkpoint;
+using checkpoint::PlannedFile;
+using checkpoint::ReshardOptions;
+using checkpoint::ReshardPlan;
+using checkpoint::ReshardProgress;
+using checkpoint::View;
+using checkpoint::ViewSpec;
+using nlohmann::ordered_json;
+
+absl::StatusOr<ViewSpec> spec_of(const Arguments& arguments) {
+  const std::string to = arguments.text("to");
+  ViewSpec spec;
+  if (to.ends_with(".textproto") || to.ends_with(".json")) {
+    SCALAI_ASSIGN_OR_RETURN(collection::CollectionFile file,
+                            collection::load_collection(to, collection::FileRole::kPlanned));
+    spec.collection = std::move(file.collection);
+  } else {
+    absl::StatusOr<ViewSpec> parsed = checkpoint::parse_view_name(to);
+    if (!parsed.ok()) return invalid(fmt::format("--to: {}", message_of(parsed.status())));
+    spec = *std::move(parsed);
+  }
+  if (arguments.has("shard-size")) spec.shard_bytes = arguments.bytes("shard-size");
+  return spec;
+}
+
+ReshardOptions options_of(const Arguments& arguments) {
+  return {
+      .target = arguments.positional()[1],
+      .memory_cap = arguments.bytes("memory-cap"),
+      .threads = arguments.has("threads") ? static_cast<int>(std::min<int64_t>(arguments.count("threads"), 1024)) : 0,
+      .verify = arguments.flag("verify"),
+      .force = arguments.flag("force"),
+      .restart = arguments.flag("restart"),
+      .progress = {}};
+}
+
+// Bytes, rate and time left of one phase after the other.
+class ProgressLine {
+ public:
+  void update(const ReshardProgress& progress) {
+    const auto now = std::chrono::steady_clock::now();
+    if (phase_ != progress.phase) {
+      phase_ = progress.phase;
+      begun_ = now;
+    }
+    const double seconds = std::chrono::duration<double>(now - begun_).count();
+    const double rate = seconds > 0 ? static_cast<double>(progress.bytes_now) / seconds : 0;
+    const double left = rate > 0 ? static_cast<double>(progress.bytes_total - progress.bytes_done) / rate : 0;
+    line_.update(
+        static_cast<double>(progress.bytes_done) / static_cast<double>(std::max<int64_t>(progress.bytes_total, 1)),
+        fmt::format("{} {} of {}, {}, {} left", progress.phase, format_bytes(progress.bytes_done),
+                    format_bytes(progress.bytes_total), format_bandwidth(rate), format_seconds(left)));
+  }
+
+ private:
+  Progress line_{"reshard"};
+  std::string phase_;
+  std::chrono::steady_clock::time_point begun_;
+};
+
+// --- what is printed --------------------------------------------------------------------------------------------------
+
+ordered_json head_json(const View& view, const ReshardOptions& options, const ReshardPlan& plan) {
+  const checkpoint::CheckpointInfo& info = view.checkpoint().info();
+  return {{"source", info.path},
+          {"source_kind", checkpoint::name_of(info.kind)},
+          {"source_files", view.checkpoint().files().size()},
+          {"source_state_bytes", view.checkpoint().state_bytes()},
+          {"target", options.target},
+          {"view", view.name()},
+          {"naming", view.spec().naming},
+          {"files", plan.files.size()},
+          {"bytes", plan.bytes_total}};
+}
+
+std::vector<std::string> notes_of(const View& view, const ReshardOptions& options) {
+  std::vector<std::string> notes = view.notes();
+  const std::vector<checkpoint::CheckpointFile>& files = view.checkpoint().files();
+  const bool has_checksums =
+      std::any_of(files.begin(), files.end(), [](const auto& file) { return !file.checksum.empty(); });
+  if (has_checksums && !options.verify) {
+    notes.push_back(
+        "the source was not compared with its own checksums, so damage in it would go along; --verify compares them");
+  }
+  return notes;
+}
+
+std::string notes_text(const View& view, const ReshardOptions& options) {
+  std::string text;
+  for (const std::string& note : notes_of(view, options)) text += fmt::format("note: {}\n", note);
+  return text;
+}
+
+void print_plan(const View& view, const ReshardOptions& options, const ReshardPlan& plan, const std::string& format) {
+  int64_t padding = 0, runs = 0;
+  for (const PlannedFile& file : plan.files) {
+    padding += file.padding_bytes;
+    runs += file.runs;
+  }
+  if (format == "json") {
+    ordered_json json = head_json(view, options, plan);
+    json["padding_bytes"] = padding;
+    json["runs"] = runs;
+    json["threads"] = plan.threads;
+    json["chunk_bytes"] = plan.chunk_bytes;
+    json["peak_memory_bytes"] = plan.peak_memory_bytes;
+    json["notes"] = notes_of(view, options);
+    for (const PlannedFile& file : plan.files) {
+      json["plan"].push_back({{"file", file.name},
+                              {"bytes", file.bytes},
+                              {"source_files", file.source_files},
+                              {"runs", file.runs},
+                              {"smallest_run_bytes", file.smallest_run},
+                              {"padding_bytes", file.padding_bytes}});
+    }
+    print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  Table table({"file", "bytes>", "from files>", "runs>", "smallest run>", "padding>"});
+  for (const PlannedFile& file : plan.files) {
+    const bool tensors = file.runs > 0;
+    table.row({file.name, fmt::format("{}", file.bytes), tensors ? fmt::format("{}", file.source_files) : "",
+               tensors ? fmt::format("{}", file.runs) : "", tensors ? fmt::format("{}", file.smallest_run) : "",
+               tensors ? fmt::format("{}", file.padding_bytes) : ""});
+  }
+  print("{}\n{} files, {} ({} bytes) to {}; {} runs, {} of padding\n", table.text(), plan.files.size(),
+        format_bytes(plan.bytes_total), plan.bytes_total, options.target, runs, format_bytes(padding));
+  print("{} threads with chunks of {}, at most {} of memory\n{}", plan.threads, format_bytes(plan.chunk_bytes),
+        format_bytes(plan.peak_memory_bytes), notes_text(view, options));
+}
+
+void print_result(const View& view, const ReshardOptions& options, const ReshardPlan& plan,
+                  const checkpoint::ReshardResult& result, double seconds, const std::string& format) {
+  if (format == "json") {
+    ordered_json json = head_json(view, options, plan);
+    json["bytes_written"] = result.bytes_written;
+    json["seconds"] = seconds;
+    json["verified"] = options.verify;
+    json["was_complete"] = result.was_complete;
+    json["notes"] = notes_of(view, options);
+    print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  if (result.was_complete) {
+    print("{}: an earlier run had finished it: {} files, {}{}\n{}", options.target, result.files,
+          format_bytes(result.bytes_total), options.verify ? "; read back and equal to the source" : "",
+          notes_text(view, options));
+    return;
+  }
+  const int64_t before = result.bytes_total - result.bytes_written;
+  print("{}: {} files, {} as {} in {}{}{}\n{}", options.target, result.files, format_bytes(result.bytes_total),
+        view.name(), format_seconds(seconds),
+        before > 0 ? fmt::format(", of which an earlier run wrote {}", format_bytes(before)) : "",
+        options.verify ? "; read back and equal to the source" : "", notes_text(view, options));
+}
+
+int reshard(const Arguments& arguments) {
+  if (!arguments.has("to")) return usage_error("reshard", "--to says in which layout, as in --to=tp4,pp2 or --to=hf");
+  if (arguments.has("threads") && arguments.count("threads") == 0) return usage_error("reshard", "--threads=0");
+  if (arguments.has("shard-size") && arguments.bytes("shard-size") == 0) {
+    return usage_error("reshard", "--shard-size=0");
+  }
+  raise_open_files();
+  absl::StatusOr<ViewSpec> spec = spec_of(arguments);
+  if (!spec.ok()) return report_error(spec.status());
+  auto source = Checkpoint::open(arguments.positional()[0], open_options_of(arguments));
+  if (!source.ok()) return report_error(source.status());
+  const auto view = View::make(*source, *std::move(spec));
+  if (!view.ok()) return report_error(view.status());
+  ReshardOptions options = options_of(arguments);
+  const auto plan = plan_reshard(**view, options);
+  if (!plan.ok()) return report_error(plan.status());
+  const std::string format = arguments.text("format");
+  if (arguments.flag("dry-run")) {
+    print_plan(**view, options, *plan, format);
+    return 0;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  absl::StatusOr<checkpoint::ReshardResult> result = absl::InternalError("");
+  {
+    ProgressLine line;
+    options.progress = [&](const ReshardProgress& progress) { line.update(progress); };
+    result = checkpoint::reshard(**view, *plan, options);
+  }
+  if (!result.ok()) return report_error(result.status());
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  print_result(**view, options, *plan, *result, seconds.count(), format);
+  return 0;
+}
+
+std::vector<OptionSpec> reshard_options() {
+  std::vector<OptionSpec> options = {
+      {.name = "to",
+       .value_name = "LAYOUT",
+       .help =
+           "Layout of DST: tp4,pp2 (rank files), hf (whole tensors), either with a naming as in tp4,pp2,logical; or "
+           "a collection file, FILE.textproto."}};
+  for (OptionSpec& option : checkpoint_source_options()) options.push_back(std::move(option));
+  const std::vector<OptionSpec> rest = {
+      {.name = "memory-cap",
+       .type = ValueType::kBytes,
+       .value_name = "SIZE",
+       .help = "Most memory that the program uses.",
+       .default_value = "1GiB"},
+      {.name = "threads", .type = ValueType::kCount, .value_name = "N", .help = "Threads (one a core if not given)."},
+      {.name = "shard-size",
+       .type = ValueType::kBytes,
+       .value_name = "SIZE",
+       .help = "With hf: most bytes of tensors in a file of several (5GB if not given)."},
+      {.name = "verify",
+       .type = ValueType::kFlag,
+       .help =
+           "Compare SRC with its own checksums first, and read DST back before it gets its name: compare checksums, "
+           "and all state with SRC."},
+      {.name = "dry-run", .type = ValueType::kFlag, .help = "Print the plan and write nothing."},
+      {.name = "force",
+       .type = ValueType::kFlag,
+       .help = "Replace the checkpoint at DST, at one stroke; nothing else is replaced."},
+      {.name = "restart",
+       .type = ValueType::kFlag,
+       .help = "Remove what an earlier run that did not finish has left, and begin anew."},
+      {.name = "format",
+       .type = ValueType::kChoice,
+       .value_name = "FORMAT",
+       .help = "How the result is printed.",
+       .default_value = "table",
+       .choices = {"table", "json"}}};
+  options.insert(options.end(), rest.begin(), rest.end());
+  return options;
+}
+
+}  // namespace
+
+Command reshard_command() {
+  return {{.name = "reshard",
+           .summary = "write a checkpoint in another layout, in bounded memory",
+           .usage = "scalai reshard SRC DST --to=LAYOUT [OPTION…]",
+           .description =
+               "SRC is a job's checkpoint, a folder that this command wrote, a Hugging Face folder, rank files of\n"
+               "Megatron or others (--from, --names, --config or --model say what they are), or a safetensors file.\n"
+               "DST gets one file a rank, under Megatron's names where the model's family is known, or as a job's\n"
+               "checkpoint if SRC is one; or, with --to=hf, whole parameters under Hugging Face's names. Optimizer\n"
+               "state, random states and counters go along into rank files.\n"
+               "\n"
+               "DST is whole or not there. A run that was killed, or that found the disk full, is gone on with by the\n"
+               "same command; what it has written stays in DST.partial until then.",
+           .options = reshard_options(),
+           .examples = {"scalai reshard llama3-8b/ out/ --to=tp4,pp2", "scalai reshard out/ back/ --to=hf --verify",
+                        "scalai reshard ranks/ out/ --from=tp8,pp4 --config=config.json --to=tp2,pp1",
+                        "scalai reshard job/checkpoints/step_00000100 out/ --to=tp2 --model=gpt3-xl --dry-run"},
+           .min_arguments = 2,
+           .max_arguments = 2},
+          reshard};
+}
+
+}  // namespace scalai::apps

@@ -1,0 +1,50 @@
+#include "apps/common/model_options.h"
+
+#include "ptc/base/file.h"
+#include "ptc/base/status.h"
+#include "ptc/model/catalogue.h"
+
+namespace scalai::apps {
+
+std::vector<OptionSpec> recipe_options() {
+  return {{.name = "precision",
+           .type = ValueType::kChoice,
+           .value_name = "P",
+           .help = "Training precision.",
+           .default_value = "fp16",
+           .choices = {"fp16", "bf16", "fp32"}},
+          {.name = "optimizer",
+           .type = ValueType::kChoice,
+           .value_name = "O",
+           .help = "Optimizer whose state is kept.",
+           .default_value = "adam",
+           .choices = {"adam", "sgd"}}};
+}
+
+OptionSpec format_option() {
+  return {.name = "format",
+          .type = ValueType::kChoice,
+          .value_name = "FORMAT",
+          .help = "How the result is printed.",
+          .default_value = "table",
+          .choices = {"table", "json", "csv"}};
+}
+
+model::Recipe recipe_of(const Arguments& arguments) {
+  const std::string precision = arguments.text("precision");
+  model::Recipe recipe;
+  recipe.param = precision == "fp32"   ? tensor::DType::kF32
+                 : precision == "bf16" ? tensor::DType::kBF16
+                                       : tensor::DType::kF16;
+  recipe.master = precision != "fp32";
+  recipe.optimizer = arguments.text("optimizer") == "sgd" ? model::Optimizer::kSgdMomentum : model::Optimizer::kAdam;
+  return recipe;
+}
+
+absl::StatusOr<model::Model> load_model(const std::string& name) {
+  if (!name.ends_with(".json")) return model::find_model(name);
+  SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(name, int64_t{1} << 20));
+  return model::model_from_hugging_face(text, name);
+}
+
+}  // namespace scalai::apps

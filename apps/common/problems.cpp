@@ -1,0 +1,38 @@
+#include "apps/common/problems.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <sstream>
+
+#include "ptc/base/status.h"
+
+namespace scalai::apps {
+
+void Problems::add(int code, const std::string& text) {
+  text_ += fmt::format("scalai {}: error: {}\n", command_, text);
+  note(code);
+}
+
+void Problems::note(int code) {
+  if (code_ == 0 || code == kMalformed) code_ = code;
+}
+
+void Problems::status(const std::string& prefix, const absl::Status& status) {
+  std::istringstream lines(message_of(status));
+  for (std::string line; std::getline(lines, line);) add(exit_code_of(status), prefix + line);
+}
+
+void Problems::file(const absl::Status& status) {
+  if (message_of(status).find('\n') == std::string::npos) return this->status("", status);
+  text_ += message_of(status);
+  note(exit_code_of(status));
+}
+
+int Problems::report() const {
+  std::fputs(text_.c_str(), stderr);
+  if (code_ == kMalformed) std::fputs(fmt::format("Try 'scalai {} --help'.\n", command_).c_str(), stderr);
+  return code_;
+}
+
+}  // namespace scalai::apps

@@ -1,0 +1,153 @@
+#include "apps/common/run_report.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+
+#include "apps/common/output.h"
+#include "ptc/base/file.h"
+#include "ptc/base/status.h"
+#include "ptc/scenario/scenario_set.h"
+
+namespace scalai::apps {
+namespace {
+
+constexpr int kJobFailed = 5;
+
+std::string now_rfc3339() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+// As the process was started, arguments joined by blanks.
+std::string command_line() {
+  std::string words = read_file("/proc/self/cmdline").value_or("");
+  if (!words.empty()) words.pop_back();
+  std::replace(words.begin(), words.end(), '\0', ' ');
+  return words;
+}
+
+void print_summary(const std::string& summary, const std::string& label, const std::string& format) {
+  if (format == "json") {
+    print(summary);
+  } else if (format == "csv") {
+    print(report::compare_summaries({{label, summary}}, format).value());
+  } else {
+    print(report::summary_table(summary));
+    note_terms();
+  }
+}
+
+// An executed run measures phases on this machine, which the scenario's expectations know nothing of.
+scenario::Scenario without_durations(scenario::Scenario scenario) {
+  std::erase_if(scenario.expectations, [](const scenario::Expectation& expectation) {
+    return expectation.metric.find("/phases_s/") != std::string::npos || expectation.metric.ends_with("/pause_s");
+  });
+  return scenario;
+}
+
+}  // namespace
+
+std::vector<OptionSpec> run_option_specs() {
+  return {
+      {.name = "out", .value_name = "DIR", .help = "Folder for the report (summary.json, CSV files, plans, trace)."},
+      {.name = "cluster", .value_name = "FILE", .help = "Cluster file that replaces the scenario's own cluster."},
+      {.name = "scale-model",
+       .value_name = "PART",
+       .help = "Narrower models of the same structure, like 1/8 or 0.125; the scenario's expectations are not "
+               "checked."},
+      {.name = "check", .type = ValueType::kFlag, .help = "Run every plan through the interpreter before it is used."},
+      {.name = "format",
+       .type = ValueType::kChoice,
+       .value_name = "FORMAT",
+       .help = "How the result is printed.",
+       .default_value = "table",
+       .choices = {"table", "json", "csv"}}};
+}
+
+absl::StatusOr<RunOptions> run_options(const Arguments& arguments) {
+  RunOptions options{.scenario = arguments.positional().front(),
+                     .cluster = arguments.text("cluster"),
+                     .out = arguments.text("out"),
+                     .format = arguments.text("format"),
+                     .check = arguments.flag("check")};
+  if (options.scenario == "-") return invalid(std::string(kNoStandardInput));
+  if (!arguments.has("scale-model")) return options;
+  const auto scale = model::parse_fraction(arguments.text("scale-model"));
+  if (!scale.ok()) return invalid("--scale-model: " + message_of(scale.status()));
+  options.scale = *scale;
+  return options;
+}
+
+std::optional<scenario::Scenario> load(const RunOptions& options, int& exit_code) {
+  const auto text = read_file(options.scenario);
+  if (text.ok() && scenario::is_cluster_scenario(*text, options.scenario)) {
+    fmt::print(stderr, "{}: error: a scenario with \"workload\" or \"recovery\" is run by scalai sim only\n",
+               options.scenario);
+    exit_code = exit_code_of(invalid(""));
+    return std::nullopt;
+  }
+  auto scenario = scenario::load_scenario_with(options.scenario, options.settings, options.cluster, options.scale);
+  if (scenario.ok()) return std::move(*scenario);
+  const std::string message = message_of(scenario.status());
+  fmt::print(stderr, "{}{}", message, message.ends_with('\n') ? "" : "\n");
+  exit_code = exit_code_of(scenario.status());
+  return std::nullopt;
+}
+
+report::Manifest start_manifest() {
+  return {.command_line = command_line(), .revision = SCALAI_REVISION, .started_at = now_rfc3339()};
+}
+
+absl::Status prepare_folder(const std::string& folder) {
+  SCALAI_RETURN_IF_ERROR(make_folders(folder));
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+  return missing(fmt::format("{}: cannot write into this folder: {}", folder, std::strerror(errno)));
+}
+
+int run_one(const std::string& program, const scenario::Scenario& scenario, const std::string& strategy_name,
+            const RunOptions& options, const Run& run, const std::function<void()>& written) {
+  const auto started = std::chrono::steady_clock::now();
+  report::Manifest manifest = start_manifest();
+  const auto strategy = scenario::find_strategy(strategy_name, scenario.costs);
+  if (!strategy.ok()) return report_error(strategy.status());
+  const auto report = run(*strategy);
+  if (!report.ok()) return report_error(report.status());
+  manifest.wall_clock_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+
+  const std::string summary = report::summary_json(*report);
+  if (!options.out.empty()) {
+    const absl::Status done = report::write_report(*report, manifest, options.out);
+    if (!done.ok()) return report_error(done);
+  }
+  if (written) written();
+  print_summary(summary, strategy_name, options.format);
+  int code = 0;
+  const std::string failures = report::failed_expectations(
+      report->runtime == "exec" ? without_durations(scenario) : scenario, strategy_name, summary);
+  if (!failures.empty()) {
+    std::fputs(failures.c_str(), stderr);
+    code = kExpectationFailed;
+  }
+  for (const std::string& event : report->unreached) {
+    fmt::print(stderr, "{}: warning: {} never happened\n", program, event);
+  }
+  for (const control::JobRecord& job : report->jobs) {
+    if (job.state != "failed") continue;
+    fmt::print(stderr, "{}: error: job {}: {}\n", program, job.name, job.failure);
+    code = kJobFailed;
+  }
+  return code;
+}
+
+}  // namespace scalai::apps

@@ -1,0 +1,42 @@
+#pragma once
+// Shared by `scalai sim` and `scalai exec`: options, loading the scenario, writing and printing the report,
+// expectations and exit codes. One thread.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ptc/base/command.h"
+#include "ptc/model/scaling.h"
+#include "ptc/report/report.h"
+#include "ptc/scenario/strategy.h"
+
+namespace scalai::apps {
+
+struct RunOptions {
+  std::string scenario, cluster, out, format;
+  std::optional<model::Fraction> scale;
+  std::vector<std::string> settings;  // "PATH=VALUE" (ptc/scenario/scenario_set.h)
+  bool check = false;
+};
+
+// --out, --cluster, --scale-model, --check and --format.
+std::vector<OptionSpec> run_option_specs();
+// InvalidArgument: an unusable value; the message begins with the option.
+absl::StatusOr<RunOptions> run_options(const Arguments& arguments);
+// The scenario with the options' cluster, scale and settings. On bad input nullopt: its problems are on stderr, and
+// `exit_code` is set.
+std::optional<scenario::Scenario> load(const RunOptions& options, int& exit_code);
+// The facts of this process for manifest.json, with the present time as its start.
+report::Manifest start_manifest();
+// Creates the folder and checks that it is writable: otherwise a run would fail at its end.
+absl::Status prepare_folder(const std::string& folder);
+
+// Runs one strategy, writes and prints the report; returns the process's exit code. `program`: "scalai-sim". Calls
+// `written`, if set, when the report is complete.
+using Run = std::function<absl::StatusOr<control::RunReport>(const scenario::Strategy&)>;
+int run_one(const std::string& program, const scenario::Scenario& scenario, const std::string& strategy,
+            const RunOptions& options, const Run& run, const std::function<void()>& written = {});
+
+}  // namespace scalai::apps

@@ -1,0 +1,101 @@
+#include "apps/data/data_command.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "apps/common/output.h"
+#include "ptc/base/progress.h"
+#include "ptc/base/status.h"
+#include "ptc/base/table.h"
+#include "ptc/base/units.h"
+#include "ptc/data/build.h"
+
+namespace scalai::apps {
+namespace {
+
+using nlohmann::ordered_json;
+
+const std::map<std::string, data::Format> kKinds = {{"megatron", data::Format::kMegatron},
+                                                    {"tfrecord", data::Format::kTfRecord},
+                                                    {"tar", data::Format::kTar},
+                                                    {"fixed", data::Format::kFixed}};
+
+void print_summary(const data::BuildRequest& request, const data::BuildSummary& built, const std::string& format) {
+  if (format == "json") {
+    const ordered_json json = {
+        {"index", request.out},          {"digest", built.digest},           {"kind", name_of(request.format)},
+        {"files", request.files.size()}, {"documents", built.documents},     {"tokens", built.tokens},
+        {"bytes", built.bytes},          {"index_bytes", built.index_bytes}, {"members_left_out", built.left_out}};
+    print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  print("{}: {} documents in {} {} file{}, {}\ndigest {}, index of {}\n", request.out, built.documents,
+        request.files.size(), name_of(request.format), request.files.size() == 1 ? "" : "s", format_bytes(built.bytes),
+        built.digest, format_bytes(built.index_bytes));
+  if (built.tokens > 0) print("{} tokens\n", built.tokens);
+  if (built.left_out > 0) print("{} members belong to no sample and were left out\n", built.left_out);
+}
+
+int index(const Arguments& arguments) {
+  for (const std::string& file : arguments.positional()) {
+    if (file == "-") return usage_error("data index", kNoStandardInput);
+  }
+  if (!arguments.has("kind")) return usage_error("data index", "--kind=megatron|tfrecord|tar|fixed is needed");
+  if (!arguments.has("out")) return usage_error("data index", "--out=INDEX is needed");
+  const data::Format format = kKinds.at(arguments.text("kind"));
+  if (arguments.has("record-bytes") != (format == data::Format::kFixed)) {
+    return usage_error("data index", format == data::Format::kFixed ? "--kind=fixed needs --record-bytes=N"
+                                                                    : "--record-bytes is for --kind=fixed");
+  }
+  const absl::StatusOr<SourceOpener> opener = data_opener();
+  if (!opener.ok()) return report_error(opener.status());
+  Progress progress("indexing");
+  data::BuildRequest request{
+      .format = format, .files = arguments.positional(), .out = arguments.text("out"), .opener = *opener};
+  if (arguments.has("record-bytes")) request.record_bytes = arguments.count("record-bytes");
+  request.progress = [&](double fraction, std::string_view detail) { progress.update(fraction, detail); };
+  const auto built = data::build_index(request);
+  if (!built.ok()) return report_error(built.status());
+  print_summary(request, *built, arguments.text("format"));
+  return 0;
+}
+
+}  // namespace
+
+Command data_index_command() {
+  return {
+      {.name = "index",
+       .summary = "find the documents of data files",
+       .usage = "scalai data index --kind=KIND FILE… --out=INDEX",
+       .description =
+           "Reads data files once and writes where each document lies. Documents are numbered through all files in "
+           "the\n"
+           "order given. The files stay where they are; one that changes afterwards is refused until it is indexed\n"
+           "again. A FILE may be an http:// or https:// address on a server that gives ranges.\n\n"
+           "  megatron  NAME.bin with NAME.idx beside it (either name, or NAME): documents of token sequences\n"
+           "  tfrecord  uncompressed records; all checksums are checked\n"
+           "  tar       uncompressed WebDataset shards: members up to the first dot of their names are a sample\n"
+           "  fixed     records of --record-bytes each",
+       .options = {{.name = "kind",
+                    .type = ValueType::kChoice,
+                    .value_name = "KIND",
+                    .help = "What the files are.",
+                    .choices = {"megatron", "tfrecord", "tar", "fixed"}},
+                   {.name = "out", .value_name = "INDEX", .help = "The index to be written; replaced as a whole."},
+                   {.name = "record-bytes", .type = ValueType::kCount, .value_name = "N", .help = "Bytes of a record."},
+                   {.name = "format",
+                    .type = ValueType::kChoice,
+                    .value_name = "FORMAT",
+                    .help = "How the result is printed.",
+                    .default_value = "table",
+                    .choices = {"table", "json"}}},
+       .examples = {"scalai data index --kind=megatron corpus_text_document --out=corpus.index",
+                    "scalai data index --kind=tar shards/*.tar --out=images.index"},
+       .min_arguments = 1,
+       .max_arguments = -1},
+      index};
+}
+
+}  // namespace scalai::apps

@@ -1,0 +1,375 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "apps/common/output.h"
+#include "apps/exec/calibration.h"
+#include "apps/exec/calibration_plans.h"
+#include "apps/exec/exec_commands.h"
+#include "apps/exec/exec_session.h"
+#include "executor/controller/exec_runtime.h"
+#include "executor/controller/job_work.h"
+#include "executor/rpc/token.h"
+#include "executor/state/available_memory.h"
+#include "ptc/base/file.h"
+#include "ptc/base/progress.h"
+#include "ptc/base/status.h"
+#include "ptc/base/table.h"
+#include "ptc/base/units.h"
+#include "ptc/plan/estimate.h"
+#include "ptc/plan/planner.h"
+#include "ptc/scenario/scenario.h"
+
+namespace scalai::apps {
+namespace {
+
+namespace ex = scalai::executor;
+namespace fs = std::filesystem;
+
+constexpr int kMostDevices = 64;
+constexpr int kSizes = 4;           // of each series
+constexpr int64_t kSizeFactor = 4;  // from one to the next
+constexpr int64_t kLeastBytes = int64_t{64} << 10;
+constexpr double kOrphanTimeout_s = 10;
+
+struct CalibrateOptions {
+  std::string out;
+  int hosts = 1, gpus = 1;
+  int64_t bytes = 0;  // of the largest plans, on each device
+  int repetitions = 1;
+  bool network = false;
+};
+
+// For logs and checkpoints; goes at the end.
+class Scratch {
+ public:
+  Scratch() {
+    std::string path = (fs::temp_directory_path() / "scalai-calibrate-XXXXXX").string();
+    if (::mkdtemp(path.data()) != nullptr) path_ = path;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+cluster::Cluster cluster_of(const CalibrateOptions& options) {
+  cluster::Cluster cluster{.name = "calibrated"};
+  for (int host = 0; host < options.hosts; ++host)
+    cluster.hosts.push_back({.first_device = host * options.gpus, .gpus = options.gpus});
+  cluster.storage_read_bytes_per_s = cluster.storage_write_bytes_per_s = 1;  // there is one
+  return cluster;
+}
+
+// Every host pulls once and is pulled from once at each size.
+std::vector<CalibrationPlan> plans_of(const cluster::Cluster& cluster, const CalibrateOptions& options) {
+  std::vector<CalibrationPlan> plans;
+  int64_t bytes = options.bytes;
+  for (int size = 0; size < kSizes; ++size, bytes /= kSizeFactor) {
+    if (options.hosts > 1) {
+      plans.push_back(shift_plan(cluster, bytes));
+      plans.push_back(exchange_plan(cluster, bytes));
+      for (int host = 0; host < options.hosts; ++host)
+        plans.push_back(pair_plan(cluster, HostId(host), HostId((host + 1) % options.hosts), bytes));
+    }
+    if (options.gpus > 1) plans.push_back(same_host_plan(cluster, bytes));
+    plans.push_back(same_device_plan(cluster, bytes));
+  }
+  return plans;
+}
+
+// The bytes that a series is about.
+int64_t bytes_of(const plan::Plan& plan, const std::string& series) {
+  if (series == "same host") return plan.bytes.same_host;
+  if (series == "same device") return plan.bytes.same_device;
+  if (series == "together") return plan.bytes.cross_host + plan.bytes.same_device;
+  return series == "read" ? plan.bytes.from_storage : plan.bytes.cross_host;
+}
+
+// Makes state, times plans on it as the executor runs them, and forgets it.
+class Stopwatch {
+ public:
+  Stopwatch(const cluster::Cluster& cluster, ex::Crew& crew, const std::string& folder) : crew_(crew) {
+    scenario_.cluster = cluster;
+    scenario_.jobs.resize(1);
+    scenario_.jobs[0].name = "calibration";
+    options_.folder = folder;
+  }
+
+  // Adds one time to each. Nothing is committed.
+  absl::Status run(const CalibrationPlan& one, Measured& prepared, Measured& moved) {
+    ex::JobWork work(0, scenario_, crew_, options_);
+    control::Execute execute = begin(one);
+    SCALAI_ASSIGN_OR_RETURN(plan::Plan plan, plan::make_plan({*execute.from, *execute.to, scenario_.cluster, {}, {}}));
+    SCALAI_RETURN_IF_ERROR(work.begin(*execute.from, 0));
+    SCALAI_RETURN_IF_ERROR(time(work, std::move(plan), execute, prepared, moved));
+    return work.forget(ex::StateVersion::epoch(execute.from->epoch));
+  }
+
+  // A checkpoint is written, then read.
+  absl::Status run_storage(const CalibrationPlan& one, Measured& written, Measured& read) {
+    ex::JobWork work(0, scenario_, crew_, options_);
+    control::Execute execute = begin(one);
+    execute.snapshot = 1;
+    const collection::Residency residency{.lost = {}, .extra = {}, .storage = true};
+    SCALAI_ASSIGN_OR_RETURN(
+        plan::Plan plan,
+        plan::make_plan(
+            {*execute.from, *execute.to, scenario_.cluster, residency, {.sources = plan::SourceRule::kStorage}}));
+    SCALAI_RETURN_IF_ERROR(work.begin(*execute.from, 0));
+    const auto began = std::chrono::steady_clock::now();
+    SCALAI_RETURN_IF_ERROR(work.background(
+        {.tag = execute.snapshot, .what = "checkpoint", .flows = {}, .collection = execute.from, .copies = {}}));
+    written.seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+    written.bytes = plan.bytes.from_storage;
+    Measured prepared;
+    SCALAI_RETURN_IF_ERROR(time(work, std::move(plan), execute, prepared, read));
+    return work.forget(ex::StateVersion::epoch(execute.from->epoch));
+  }
+
+ private:
+  // Epochs are never used again.
+  control::Execute begin(const CalibrationPlan& one) {
+    collection::Collection from = one.from, to = one.to;
+    from.epoch = ++epoch_;
+    to.epoch = ++epoch_;
+    return {.epoch = to.epoch,
+            .reconfiguration = 1,
+            .plan = nullptr,
+            .from = std::make_shared<const collection::Collection>(std::move(from)),
+            .to = std::make_shared<const collection::Collection>(std::move(to)),
+            .gone = {},
+            .extra = {},
+            .stage = {},
+            .load = {}};
+  }
+
+  absl::Status time(ex::JobWork& work, plan::PlanDraft plan, control::Execute& execute, Measured& prepared,
+                    Measured& moved) const {
+    using What = change::Stage::What;
+    plan.from_epoch = execute.from->epoch;
+    plan.to_epoch = execute.to->epoch;
+    plan.digest = plan::digest_of(plan);
+    prepared.bytes = plan::most_allocated_bytes(plan);
+    moved.bytes = bytes_of(plan, moved.series);
+    const int rounds = plan.rounds;
+    execute.plan = std::make_shared<const plan::Plan>(std::move(plan));
+    double transfer_s = 0;
+    for (int round = -1; round < rounds; ++round) {
+      const change::Stage stage{.what = round < 0 ? What::kPrepare : What::kRound,
+                                .phase = &change::PhaseSeconds::transfer,
+                                .round = round,
+                                .mark = round + 1};
+      const ex::StageOutcome outcome = work.run_stage(execute, stage, 0);
+      SCALAI_RETURN_IF_ERROR(outcome.status);
+      if (round < 0) {
+        prepared.seconds.push_back(outcome.seconds);
+      } else {
+        transfer_s += outcome.seconds;
+      }
+    }
+    moved.seconds.push_back(transfer_s);
+    return work.forget(ex::StateVersion::epoch(execute.epoch));
+  }
+
+  ex::Crew& crew_;
+  scenario::Scenario scenario_;
+  ex::ExecOptions options_;
+  int64_t epoch_ = 0;
+};
+
+// Repetitions go over all plans in turn, so that a machine's slow minute meets all of them. The first time counts not:
+// this machine's memory is touched for the first time.
+absl::StatusOr<std::vector<Measured>> measure(const cluster::Cluster& cluster, ex::Crew& crew,
+                                              const CalibrateOptions& options, const std::string& folder) {
+  SCALAI_RETURN_IF_ERROR(crew.start());
+  const std::vector<CalibrationPlan> plans = plans_of(cluster, options);
+  const CalibrationPlan storage = storage_plan(cluster, options.bytes / kSizeFactor);
+  std::vector<Measured> measured;
+  std::vector<Measured> prepared;
+  for (const CalibrationPlan& plan : plans) {
+    measured.push_back({plan.series, plan.name, 0, {}});
+    prepared.push_back({"prepare", plan.name, 0, {}});
+  }
+  Measured written{"write", "all devices to storage", 0, {}}, read{storage.series, storage.name, 0, {}};
+  Stopwatch stopwatch(cluster, crew, folder);
+  Progress progress("measuring");
+  Measured cold_room = prepared.front(), cold = measured.front();
+  SCALAI_RETURN_IF_ERROR(stopwatch.run(plans.front(), cold_room, cold));
+  for (int repetition = 0; repetition < options.repetitions; ++repetition) {
+    progress.update(static_cast<double>(repetition) / options.repetitions,
+                    fmt::format("{} of {}", repetition + 1, options.repetitions));
+    for (size_t i = 0; i < plans.size(); ++i) SCALAI_RETURN_IF_ERROR(stopwatch.run(plans[i], prepared[i], measured[i]));
+    SCALAI_RETURN_IF_ERROR(stopwatch.run_storage(storage, written, read));
+  }
+  measured.push_back(std::move(written));
+  measured.push_back(std::move(read));
+  for (size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].series == "together") measured.push_back(std::move(prepared[i]));
+  }
+  return measured;
+}
+
+absl::StatusOr<std::vector<Measured>> measure_on_workers(const CalibrateOptions& options) {
+  const Scratch scratch;
+  if (scratch.path().empty()) return missing("cannot make a temporary folder");
+  const int64_t needed = 2 * options.hosts * options.gpus * options.bytes;
+  if (needed > ex::available_memory()) {
+    return missing(fmt::format("the workers need {} of memory, this machine has {} left; give fewer --bytes",
+                               format_bytes(needed), format_bytes(ex::available_memory())));
+  }
+  const cluster::Cluster cluster = cluster_of(options);
+  SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());
+  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                          Session::start(cluster, {.server = {.token = token,
+                                                              .certificate_file = "",
+                                                              .key_file = "",
+                                                              .controller = {.run_id = "calibration"},
+                                                              .on_ctl = {},
+                                                              .log = {}},
+                                                   .log_folder = scratch.path(),
+                                                   .state = {.transport = options.network ? "ucx" : "shared-memory"},
+                                                   .orphan_timeout_s = kOrphanTimeout_s}));
+  auto measured = measure(cluster, session->crew(), options, scratch.path());
+  session->dismiss();
+  return measured;
+}
+
+std::string cpu_model() {
+  const std::string text = read_file("/proc/cpuinfo").value_or("");
+  const size_t at = text.find("model name");
+  const size_t colon = text.find(": ", at);
+  if (at == std::string::npos || colon == std::string::npos) return "unknown processor";
+  return text.substr(colon + 2, text.find('\n', colon) - colon - 2);
+}
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts);
+  return text;
+}
+
+std::vector<std::string> facts_of(const CalibrateOptions& options) {
+  return {fmt::format("date:    {}", now_text()),
+          fmt::format("machine: {} cores, {}", std::thread::hardware_concurrency(), cpu_model()),
+          fmt::format("command: scalai exec calibrate --out={} --hosts={} --gpus={} --bytes={}B --repetitions={} "
+                      "--transport={}",
+                      options.out, options.hosts, options.gpus, options.bytes, options.repetitions,
+                      options.network ? "ucx" : "shared-memory")};
+}
+
+void print_fits(const Calibration& calibration) {
+  Table table({"series", "latency>", "rate>", "worst fit>"});
+  const auto row = [&](const std::string& name, const std::optional<LineFit>& fit) {
+    if (!fit) return;
+    table.row({name, format_seconds(fit->latency_s), format_bandwidth(fit->bytes_per_s),
+               fmt::format("{:.0f} %", 100 * fit->worst_error)});
+  };
+  row("one pair of hosts", calibration.pair);
+  row("all hosts together", calibration.together);
+  row("inside a host", calibration.same_host);
+  row("inside two devices", calibration.same_device);
+  table.row({"memory of each device", "", format_bandwidth(calibration.allocate_bytes_per_s), ""});
+  table.row({"storage, write", "", format_bandwidth(calibration.write_bytes_per_s), ""});
+  table.row({"storage, read", "", format_bandwidth(calibration.read_bytes_per_s), ""});
+  print(table.text());
+}
+
+// Measuring takes a minute: what would fail after it fails before.
+absl::Status check_folder(const std::string& file) {
+  const fs::path folder = fs::path(file).parent_path();
+  std::error_code ignored;
+  if (folder.empty() || fs::is_directory(folder, ignored)) return absl::OkStatus();
+  return missing(fmt::format("{}: there is no folder {}", file, folder.string()));
+}
+
+int calibrate_command(const Arguments& arguments) {
+  const CalibrateOptions options{
+      .out = arguments.text("out"),
+      .hosts = static_cast<int>(std::min<int64_t>(arguments.count("hosts"), kMostDevices + 1)),
+      .gpus = static_cast<int>(std::min<int64_t>(arguments.count("gpus"), kMostDevices + 1)),
+      .bytes = arguments.bytes("bytes"),
+      .repetitions = static_cast<int>(std::min<int64_t>(arguments.count("repetitions"), 1000)),
+      .network = arguments.text("transport") == "ucx"};
+  const auto wrong = [](const std::string& message) { return usage_error("exec calibrate", message); };
+  if (options.out.empty()) return wrong("--out=FILE is needed: the cluster goes there");
+  if (options.hosts * options.gpus < 2 || options.hosts * options.gpus > kMostDevices)
+    return wrong(fmt::format("--hosts times --gpus is 2 to {}", kMostDevices));
+  if (options.bytes < kLeastBytes) return wrong(fmt::format("--bytes is at least {}", format_bytes(kLeastBytes)));
+  if (options.repetitions < 1) return wrong("--repetitions is at least 1");
+  const absl::Status writable = check_folder(options.out);
+  if (!writable.ok()) return report_error(writable);
+  const int64_t memory_bytes = ex::available_memory();
+  const auto measured = measure_on_workers(options);
+  if (!measured.ok()) return report_error(measured.status());
+  const auto calibration = calibrate(*measured);
+  if (!calibration.ok()) return report_error(calibration.status());
+  const CalibratedMachine machine{options.hosts, options.gpus, memory_bytes, facts_of(options)};
+  const absl::Status done = write_file(options.out, cluster_text(machine, *calibration, *measured));
+  if (!done.ok()) return report_error(done);
+  if (const auto cluster = scenario::load_cluster(options.out); !cluster.ok()) return report_error(cluster.status());
+  print_fits(*calibration);
+  print("\nput this into scenarios on {}:\n  {}", options.out, costs_text(*calibration));
+  return 0;
+}
+
+}  // namespace
+
+Command exec_calibrate_command() {
+  return {
+      {.name = "calibrate",
+       .summary = "measure this machine's transfers and write a cluster file for `scalai sim`",
+       .usage = "scalai exec calibrate --out=FILE [--hosts=N] [--gpus=N]",
+       .description =
+           "Starts a worker a host and times plans on synthetic state as the executor runs them: between two hosts, "
+           "between all\n"
+           "of them at the same time, inside hosts and devices, to storage and back. From fits of latency + bytes / "
+           "rate it\n"
+           "writes a cluster file, with the measured times as comments, and prints the costs that go into "
+           "scenarios.",
+       .options = {{.name = "out", .value_name = "FILE", .help = "The cluster file to write."},
+                   {.name = "hosts",
+                    .type = ValueType::kCount,
+                    .value_name = "N",
+                    .help = "Hosts of the cluster: workers on this machine.",
+                    .default_value = "8"},
+                   {.name = "gpus",
+                    .type = ValueType::kCount,
+                    .value_name = "N",
+                    .help = "Devices of each host.",
+                    .default_value = "1"},
+                   {.name = "bytes",
+                    .type = ValueType::kBytes,
+                    .value_name = "SIZE",
+                    .help = "What each device holds in the largest plans; others are a 4th, 16th and 64th.",
+                    .default_value = "256MiB"},
+                   {.name = "repetitions",
+                    .type = ValueType::kCount,
+                    .value_name = "N",
+                    .help = "Times of each plan; medians count.",
+                    .default_value = "5"},
+                   transport_option()},
+       .examples = {"scalai exec calibrate --out=machine.textproto",
+                    "scalai exec calibrate --hosts=2 --gpus=4 --transport=ucx --out=machine.textproto"},
+       .min_arguments = 0,
+       .max_arguments = 0},
+      calibrate_command};
+}
+
+}  // namespace scalai::apps

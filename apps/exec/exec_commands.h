@@ -1,0 +1,15 @@
+#pragma once
+// The commands of `scalai exec`, one function each; exec_main.cpp combines them.
+
+#include "ptc/base/command.h"
+
+namespace scalai::apps {
+
+Command exec_run_command();        // executes a scenario
+Command exec_worker_command();     // the devices of one host
+Command exec_ctl_command();        // queries or steers a running controller
+Command exec_bench_command();      // measures changes of state
+Command exec_calibrate_command();  // writes a cluster file of this machine
+Command exec_doctor_command();     // facts of this machine
+
+}  // namespace scalai::apps

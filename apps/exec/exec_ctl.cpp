@@ -1,0 +1,114 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/common/output.h"
+#include "apps/exec/exec_commands.h"
+#include "apps/exec/run_folder.h"
+#include "executor/rpc/ctl.h"
+#include "executor/rpc/token.h"
+#include "ptc/base/status.h"
+#include "ptc/base/table.h"
+#include "ptc/base/units.h"
+
+namespace scalai::apps {
+namespace {
+
+namespace ex = scalai::executor;
+
+absl::StatusOr<ex::CtlTarget> target_of(const Arguments& arguments) {
+  ex::CtlTarget target{.address = arguments.text("controller"),
+                       .token = "",
+                       .ca_file = arguments.text("ca-file"),
+                       .timeout_s = arguments.seconds("timeout")};
+  if (arguments.has("run")) {
+    const RunFolder folder(arguments.text("run"));
+    SCALAI_ASSIGN_OR_RETURN(target.address, folder.address());
+    SCALAI_ASSIGN_OR_RETURN(target.token, folder.token());
+    SCALAI_ASSIGN_OR_RETURN(const HowRun how, folder.how());
+    if (target.ca_file.empty()) target.ca_file = how.certificate_file;
+    return target;
+  }
+  SCALAI_ASSIGN_OR_RETURN(target.token, ex::read_token(arguments.text("token-file")));
+  return target;
+}
+
+std::string status_table(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text);
+  std::string out = fmt::format("scenario {}  strategy {}  at {}\n", json.at("scenario").get<std::string>(),
+                                json.at("strategy").get<std::string>(), format_seconds(json.at("at_s")));
+  Table table({"job", "state", "step", "layout", "GPUs", "reconfigurations"});
+  for (const nlohmann::json& job : json.at("jobs")) {
+    table.row({job.at("name"), job.at("state"), std::to_string(job.at("step").get<int64_t>()), job.at("layout"),
+               std::to_string(job.at("gpus").get<int>()), std::to_string(job.at("reconfigurations").get<int>())});
+  }
+  return out + table.text();
+}
+
+int ctl_command(const Arguments& arguments) {
+  const std::string what = arguments.positional().front();
+  ex::CtlRequest request{.job = arguments.text("job"), .host = -1};
+  if (what == "status") {
+    request.kind = ex::CtlRequest::Kind::kStatus;
+  } else if (what == "resize") {
+    request.kind = ex::CtlRequest::Kind::kResize;
+    if (!arguments.has("gpus")) return usage_error("exec ctl", "resize needs --gpus=N");
+    request.gpus = static_cast<int32_t>(arguments.count("gpus"));
+  } else if (what == "drain") {
+    request.kind = ex::CtlRequest::Kind::kDrain;
+    if (arguments.has("host")) request.host = static_cast<int32_t>(arguments.count("host"));
+  } else {
+    return usage_error("exec ctl", fmt::format("\"{}\" is not status, resize or drain", what));
+  }
+  if (arguments.has("run") == arguments.has("controller"))
+    return usage_error("exec ctl", "either --run=DIR or --controller=HOST:PORT is needed");
+  const auto target = target_of(arguments);
+  if (!target.ok()) return report_error(target.status());
+  const auto answer = ex::ask_controller(*target, request);
+  if (!answer.ok()) return report_error(answer.status());
+  const bool table = what == "status" && arguments.text("format") == "table";
+  print("{}\n", table ? status_table(*answer) : *answer);
+  return 0;
+}
+
+}  // namespace
+
+Command exec_ctl_command() {
+  return {{.name = "scalai-exec ctl",
+           .summary = "ask or steer a run that goes on",
+           .usage = "scalai exec ctl status|resize|drain --run=DIR",
+           .description =
+               "status  where the run and its jobs stand\n"
+               "resize  a job gets another number of GPUs, at its next step boundary: --gpus=N [--job=NAME]\n"
+               "drain   with --host=N jobs leave that host, which is not used again; without, every job writes a\n"
+               "        checkpoint at its next step boundary and the run ends with its report, as on SIGTERM",
+           .options = {{.name = "run", .value_name = "DIR", .help = "The run's --out folder."},
+                       {.name = "controller", .value_name = "HOST:PORT", .help = "Or where its controller listens."},
+                       {.name = "token-file",
+                        .value_name = "FILE",
+                        .help = "File with the shared secret; without it SCALAI_TOKEN has it (not with --run)."},
+                       {.name = "ca-file",
+                        .value_name = "FILE",
+                        .help = "Certificates that may have signed the controller's (PEM): TLS."},
+                       {.name = "job", .value_name = "NAME", .help = "Which job; needed when there are several."},
+                       {.name = "gpus", .type = ValueType::kCount, .value_name = "N", .help = "GPUs that it gets."},
+                       {.name = "host", .type = ValueType::kCount, .value_name = "N", .help = "Host to leave, from 0."},
+                       {.name = "timeout",
+                        .type = ValueType::kSeconds,
+                        .value_name = "TIME",
+                        .help = "How long to wait for the controller.",
+                        .default_value = "10s"},
+                       {.name = "format",
+                        .type = ValueType::kChoice,
+                        .value_name = "FORMAT",
+                        .help = "How the status is printed.",
+                        .default_value = "table",
+                        .choices = {"table", "json"}}},
+           .examples = {"scalai exec ctl status --run=out/exec", "scalai exec ctl resize --run=out/exec --gpus=8",
+                        "scalai exec ctl drain --run=out/exec --host=2"},
+           .min_arguments = 1,
+           .max_arguments = 1},
+          ctl_command};
+}
+
+}  // namespace scalai::apps

@@ -1,0 +1,437 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "apps/common/output.h"
+#include "apps/common/run_report.h"
+#include "apps/exec/exec_commands.h"
+#include "apps/exec/exec_limits.h"
+#include "apps/exec/exec_mounts.h"
+#include "apps/exec/exec_session.h"
+#include "apps/exec/exec_steering.h"
+#include "apps/exec/run_folder.h"
+#include "executor/controller/exec_runtime.h"
+#include "executor/rpc/inline_control.h"
+#include "executor/rpc/token.h"
+#include "executor/worker/sample_reading.h"
+#include "executor/worker/state_source.h"
+#include "ptc/base/file.h"
+#include "ptc/base/progress.h"
+#include "ptc/base/status.h"
+#include "ptc/collection/megatron.h"
+#include "ptc/control/event_text.h"
+#include "ptc/control/run.h"
+#include "sim/simulated_step_time.h"
+
+namespace scalai::apps {
+namespace {
+
+namespace ex = scalai::executor;
+
+const std::map<std::string, std::string> kNone;
+
+struct ExecRequest {
+  RunOptions run;
+  HowRun how;
+  std::string listen;
+  bool plan_only = false;
+  bool resume = false;
+};
+
+ex::VerifyMode verify_mode(const std::string& name) {
+  if (name == "full") return ex::VerifyMode::kFull;
+  return name == "sample" ? ex::VerifyMode::kSample : ex::VerifyMode::kNone;
+}
+
+std::map<int, std::string> by_index(const scenario::Scenario& scenario,
+                                    const std::map<std::string, std::string>& paths) {
+  std::map<int, std::string> result;
+  for (size_t i = 0; i < scenario.jobs.size(); ++i) {
+    const auto found = paths.find(scenario.jobs[i].name);
+    if (found != paths.end()) result[static_cast<int>(i)] = found->second;
+  }
+  return result;
+}
+
+absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
+                                                const ExecRequest& options, ex::ControllerEnd& controller,
+                                                ex::Crew& crew, Steering& steering, ex::Journal* journal) {
+  FollowedMounts mounts(by_index(scenario, options.plan_only ? kNone : options.how.mounts));
+  control::Recorder recorder;
+  std::vector<control::Event> past;
+  std::unique_ptr<ex::RunLog> log;
+  if (journal != nullptr) {
+    SCALAI_ASSIGN_OR_RETURN(const std::vector<std::string> lines, journal->events());
+    SCALAI_ASSIGN_OR_RETURN(past, control::parse_event_lines(lines));
+    log = ex::log_to(*journal);
+  }
+  ex::ExecRuntime runtime(scenario, controller, crew, recorder,
+                          {.folder = options.run.out,
+                           .verify = verify_mode(options.how.verify),
+                           .time_scale = options.how.time_scale,
+                           .plan_only = options.plan_only,
+                           .log = log.get(),
+                           .states = by_index(scenario, options.how.states),
+                           .datasets = by_index(scenario, options.how.datasets),
+                           .on_layout = [&](int job, int dp, int64_t step) { mounts.follow(job, dp, step); },
+                           .requests = &steering.requests(),
+                           .resume = options.resume,
+                           .past = std::move(past)});
+  Progress progress("executing " + strategy.name);
+  const auto watch = [&](double at_s, const control::Control& control) {
+    steering.watch(at_s, control);
+    progress.update(scenario.until_s ? at_s / *scenario.until_s : 0, fmt::format("at {:.0f} s", at_s));
+  };
+  steering.begin(controller);
+  const sim::SimulatedStepTime simulated;
+  auto ran = control::run(
+      scenario, strategy, runtime,
+      {.check_plans = options.run.check, .reads_samples = !options.plan_only, .simulated = &simulated, .watch = watch});
+  steering.end();
+  SCALAI_ASSIGN_OR_RETURN(control::RunReport report, std::move(ran));
+  report.runtime = "exec";
+  report.recorder = std::move(recorder);
+  if (!options.plan_only) fmt::print(stderr, "verified {} bytes of state\n", runtime.bytes_verified());
+  return report;
+}
+
+// No workers: the plans alone.
+absl::StatusOr<control::RunReport> plan_only(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
+                                             const ExecRequest& options) {
+  ex::InlineControl nobody({}, 1);
+  ex::Crew crew(scenario.cluster, nobody.controller(), {});
+  Steering steering(scenario, strategy.name);
+  return run_scenario(scenario, strategy, options, nobody.controller(), crew, steering, nullptr);
+}
+
+// --state: PATH, or JOB=PATH for each of several jobs. Workers read these files, so their paths are made absolute.
+absl::StatusOr<std::map<std::string, std::string>> states_of(const scenario::Scenario& scenario,
+                                                             const std::vector<std::string>& words) {
+  std::map<std::string, std::string> states;
+  for (const std::string& word : words) {
+    const auto named = std::find_if(scenario.jobs.begin(), scenario.jobs.end(),
+                                    [&](const scenario::JobSpec& job) { return word.starts_with(job.name + "="); });
+    if (named == scenario.jobs.end() && scenario.jobs.size() > 1)
+      return invalid(fmt::format("--state={}: which of the {} jobs? (JOB=PATH)", word, scenario.jobs.size()));
+    const scenario::JobSpec& job = named == scenario.jobs.end() ? scenario.jobs.front() : *named;
+    const std::string path = named == scenario.jobs.end() ? word : word.substr(job.name.size() + 1);
+    const std::string absolute = std::filesystem::absolute(path).string();
+    SCALAI_ASSIGN_OR_RETURN(const auto source, ex::StateSource::open(job.name, absolute));
+    std::vector<DeviceId> devices;
+    for (int i = 0; i < job.configs.front().config.world(); ++i) devices.push_back(DeviceId(i));
+    SCALAI_ASSIGN_OR_RETURN(
+        const collection::Collection side,
+        collection::megatron_collection(job.model, job.recipe, job.configs.front().config, devices));
+    SCALAI_ASSIGN_OR_RETURN(const size_t real, source->match(side));
+    fmt::print(stderr, "job {}: {} of {} tensors come from {}, the others are generated\n", job.name, real,
+               side.tensors.size(), path);
+    if (!states.emplace(job.name, absolute).second) return invalid(fmt::format("two states of job {}", job.name));
+  }
+  return states;
+}
+
+// Workers open the indices too, so they get paths that hold anywhere on the machine.
+absl::StatusOr<std::map<std::string, std::string>> datasets_of(const scenario::Scenario& scenario) {
+  std::map<std::string, std::string> datasets;
+  for (const scenario::JobSpec& job : scenario.jobs) {
+    if (!job.dataset || job.dataset->index.empty()) continue;
+    const std::string path = std::filesystem::absolute(job.dataset->index_path).lexically_normal().string();
+    SCALAI_RETURN_IF_ERROR(ex::SampleReading::open(data::state_text(job.dataset->state), path).status());
+    datasets.emplace(job.name, path);
+  }
+  return datasets;
+}
+
+// --mount: DIR, or JOB=DIR for each of several jobs.
+absl::StatusOr<std::map<std::string, std::string>> mounts_of(const scenario::Scenario& scenario,
+                                                             const std::vector<std::string>& words) {
+  std::map<std::string, std::string> mounts;
+  for (const std::string& word : words) {
+    const auto named = std::find_if(scenario.jobs.begin(), scenario.jobs.end(),
+                                    [&](const scenario::JobSpec& job) { return word.starts_with(job.name + "="); });
+    if (named == scenario.jobs.end() && scenario.jobs.size() > 1)
+      return invalid(fmt::format("--mount={}: of which of the {} jobs? (JOB=DIR)", word, scenario.jobs.size()));
+    const scenario::JobSpec& job = named == scenario.jobs.end() ? scenario.jobs.front() : *named;
+    const std::string path = named == scenario.jobs.end() ? word : word.substr(job.name.size() + 1);
+    if (!mounts.emplace(job.name, std::filesystem::absolute(path).string()).second)
+      return invalid(fmt::format("--mount: two mounts of job {}", job.name));
+  }
+  return mounts;
+}
+
+// The first one drains the run; the second one leaves at once, as a kill would. Before a new run there is nothing to save.
+void on_signal(Steering& steering, const RunFolder& folder, bool resume, int times) {
+  const Steering::Phase phase = steering.phase();
+  if (phase == Steering::Phase::kAfter) return;  // the report is on its way
+  if (phase == Steering::Phase::kDuring && times == 1) {
+    fmt::print(stderr,
+               "scalai-exec: every job writes a checkpoint at its next step boundary, then the run ends; once more to "
+               "leave at once (then: scalai exec --resume={})\n",
+               folder.path());
+    return steering.stop();
+  }
+  if (phase == Steering::Phase::kBefore && !resume) folder.end();
+  std::_Exit(128 + SIGTERM);
+}
+
+absl::StatusOr<std::unique_ptr<Session>> start_session(const scenario::Scenario& scenario, const ExecRequest& options,
+                                                       const RunFolder& folder, Steering& steering,
+                                                       const std::string& address, const std::string& token,
+                                                       int64_t epoch) {
+  const HowRun& how = options.how;
+  return Session::start(scenario.cluster,
+                        {.server = {.bind_address = address,
+                                    .token = token,
+                                    .certificate_file = how.certificate_file,
+                                    .key_file = how.key_file,
+                                    .controller = {.run_id = folder.path(), .epoch = epoch},
+                                    .on_ctl = [&](const ex::CtlRequest& request) { return steering.answer(request); }},
+                         .log_folder = folder.workers(),
+                         .local = how.local_workers,
+                         .state = how.state,
+                         .orphan_timeout_s = how.orphan_timeout_s});
+}
+
+// Where the journal cannot be written, the disk is full or a worker does not answer, state is worth more than an end in
+// order.
+bool can_be_gone_on_with(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) || absl::IsAborted(status) || absl::IsUnavailable(status) ||
+         absl::IsCancelled(status) || absl::IsDeadlineExceeded(status);
+}
+
+absl::StatusOr<control::RunReport> run_in_session(const scenario::Scenario& scenario,
+                                                  const scenario::Strategy& strategy, const ExecRequest& options,
+                                                  const RunFolder& folder, Steering& steering, Session& session,
+                                                  ex::Journal& journal) {
+  absl::Status ready = options.resume ? absl::OkStatus() : session.crew().start();
+  absl::StatusOr<control::RunReport> report =
+      ready.ok() ? run_scenario(scenario, strategy, options, session.controller(), session.crew(), steering, &journal)
+                 : ready;
+  if (ready.ok() && can_be_gone_on_with(report.status())) {
+    return absl::Status(report.status().code(),
+                        fmt::format("{}\nworkers keep their state for {} s: mend that and go on with\n"
+                                    "  scalai exec --resume={}",
+                                    message_of(report.status()), options.how.orphan_timeout_s, folder.path()));
+  }
+  session.dismiss();
+  if (!report.ok()) folder.end();  // else when the report is written
+  return report;
+}
+
+absl::StatusOr<control::RunReport> execute(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
+                                           const ExecRequest& options) {
+  if (options.plan_only) return plan_only(scenario, strategy, options);
+  const RunFolder folder(options.run.out);
+  SCALAI_RETURN_IF_ERROR(folder.check_free());
+  if (options.how.local_workers) {
+    const StateOptions& state = options.how.state;
+    std::vector<int> devices;
+    for (const cluster::Host& host : scenario.cluster.hosts) devices.push_back(host.gpus);
+    SCALAI_RETURN_IF_ERROR(check_here(state, devices));
+    SCALAI_RETURN_IF_ERROR(check_limits(scenario, state.network(), state.on_gpus(), folder.path()));
+  }
+  SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());
+  Steering steering(scenario, strategy.name);
+  const SignalWatch signals([&](int times) { on_signal(steering, folder, false, times); });
+  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                          start_session(scenario, options, folder, steering, options.listen, token, 1));
+  const std::string address = session->controller().address();
+  SCALAI_ASSIGN_OR_RETURN(ex::Journal journal, folder.begin({.scenario_text = scenario.resolved_text,
+                                                             .scenario_digest = scenario.digest,
+                                                             .strategy = strategy.name,
+                                                             .run_id = folder.path()},
+                                                            options.how, token, address));
+  if (!options.how.local_workers) {
+    fmt::print(stderr,
+               "waiting for {} workers; on each host, with SCALAI_TOKEN from {}/token:\n"
+               "  scalai exec worker --controller={} {}{}\n",
+               scenario.cluster.hosts.size(), folder.path(), address, fmt::join(words_of(options.how.state), " "),
+               options.how.certificate_file.empty() ? "" : " --ca-file=FILE");
+  }
+  return run_in_session(scenario, strategy, options, folder, steering, *session, journal);
+}
+
+absl::StatusOr<control::RunReport> go_on(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
+                                         const ExecRequest& options, ex::Journal& journal) {
+  const RunFolder folder(options.run.out);
+  SCALAI_ASSIGN_OR_RETURN(const std::string address, folder.address());
+  SCALAI_ASSIGN_OR_RETURN(const std::string token, folder.token());
+  Steering steering(scenario, strategy.name);
+  const SignalWatch signals([&](int times) { on_signal(steering, folder, true, times); });
+  SCALAI_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Session> session,
+      start_session(scenario, options, folder, steering, address, token, journal.controller_epoch()));
+  return run_in_session(scenario, strategy, options, folder, steering, *session, journal);
+}
+
+// The folder is that of a run that is over only when the report is in it.
+int run_to_its_report(const scenario::Scenario& scenario, const std::string& strategy, const ExecRequest& options,
+                      const Run& run) {
+  bool over = false;
+  const auto noted = [&](const scenario::Strategy& one) {
+    absl::StatusOr<control::RunReport> report = run(one);
+    over = report.ok() && !options.plan_only;
+    return report;
+  };
+  const auto written = [&] {
+    if (std::exchange(over, false)) RunFolder(options.run.out).end();
+  };
+  const int code = run_one("scalai-exec", scenario, strategy, options.run, noted, written);
+  if (over) {
+    fmt::print(stderr,
+               "the run is over, and all of it is in its journal: mend that, and this writes the report\n"
+               "  scalai exec --resume={}\n",
+               options.run.out);
+  }
+  return code;
+}
+
+int resume_command(const Arguments& arguments) {
+  ExecRequest options{.resume = true};
+  options.run.out = arguments.text("resume");
+  options.run.format = arguments.text("format");
+  const RunFolder folder(options.run.out);
+  if (const auto address = folder.address(); !address.ok()) return report_error(address.status());
+  auto how = folder.how();
+  if (!how.ok()) return report_error(how.status());
+  options.how = *std::move(how);
+  auto journal = ex::Journal::open(options.run.out + "/journal.db");
+  if (!journal.ok()) return report_error(journal.status());
+  const scenario::FileReader read = [](const std::string& name) { return read_file(name); };
+  const auto scenario = scenario::parse_scenario(journal->run().scenario_text, options.run.out + "/journal.db", read);
+  if (!scenario.ok()) return report_error(scenario.status());
+  return run_to_its_report(*scenario, journal->run().strategy, options,
+                           [&](const scenario::Strategy& one) { return go_on(*scenario, one, options, *journal); });
+}
+
+int run_command(const Arguments& arguments) {
+  const bool resume = arguments.has("resume");
+  if (resume != arguments.positional().empty())
+    return usage_error("exec", resume ? "--resume takes no scenario: the run has its own" : "which scenario?");
+  if (resume) return resume_command(arguments);
+  const auto common = run_options(arguments);
+  if (!common.ok()) return usage_error("exec", message_of(common.status()));
+  const auto state = read_state_options(arguments);
+  if (!state.ok()) return usage_error("exec", message_of(state.status()));
+  ExecRequest options{.run = *common,
+                      .how = {.local_workers = !arguments.flag("no-workers"),
+                              .state = *state,
+                              .verify = arguments.text("verify"),
+                              .time_scale = arguments.has("time-scale") ? arguments.seconds("time-scale") : 0,
+                              .orphan_timeout_s = arguments.seconds("orphan-timeout"),
+                              .certificate_file = arguments.text("certificate"),
+                              .key_file = arguments.text("key")},
+                      .listen = arguments.text("listen"),
+                      .plan_only = arguments.flag("plan-only")};
+  if (options.run.out.empty()) return usage_error("exec", "--out=DIR is needed: checkpoints and worker logs go there");
+  if (options.how.certificate_file.empty() != options.how.key_file.empty())
+    return usage_error("exec", "--certificate and --key go together");
+  int exit_code = 0;
+  const std::optional<scenario::Scenario> scenario = load(options.run, exit_code);
+  if (!scenario) return exit_code;
+  auto states = states_of(*scenario, arguments.list("state"));
+  if (!states.ok()) return report_error(states.status());
+  options.how.states = *std::move(states);
+  auto mounts = mounts_of(*scenario, arguments.list("mount"));
+  if (!mounts.ok()) return report_error(mounts.status());
+  options.how.mounts = *std::move(mounts);
+  if (!options.plan_only) {
+    auto datasets = datasets_of(*scenario);
+    if (!datasets.ok()) return report_error(datasets.status());
+    options.how.datasets = *std::move(datasets);
+  }
+  const absl::Status prepared = prepare_folder(options.run.out);
+  if (!prepared.ok()) return report_error(prepared);
+  const std::string strategy = arguments.has("strategy") ? arguments.text("strategy") : scenario->strategy;
+  return run_to_its_report(*scenario, strategy, options,
+                           [&](const scenario::Strategy& one) { return execute(*scenario, one, options); });
+}
+
+std::vector<OptionSpec> exec_option_specs() {
+  std::vector<OptionSpec> options = {{.name = "strategy",
+                                      .type = ValueType::kChoice,
+                                      .value_name = "NAME",
+                                      .help = "Strategy to run; without it the scenario's own.",
+                                      .choices = scenario::strategy_names()}};
+  const std::vector<OptionSpec> common = run_option_specs();
+  options.insert(options.end(), common.begin(), common.end());
+  const std::vector<OptionSpec> own = {
+      {.name = "verify",
+       .type = ValueType::kChoice,
+       .value_name = "MODE",
+       .help = "What is compared with what it should be after each reconfiguration.",
+       .default_value = "full",
+       .choices = {"full", "sample", "none"}},
+      {.name = "state",
+       .type = ValueType::kList,
+       .value_name = "[JOB=]PATH",
+       .help = "Real state of a job: a safetensors file, a folder of them, or a checkpoint (a job's, one of `scalai "
+               "reshard`, "
+               "a Hugging Face folder); tensors by name, the rest is generated."},
+      {.name = "mount",
+       .type = ValueType::kList,
+       .value_name = "[JOB=]DIR",
+       .help = "A mount of `scalai fs` whose dataset/current is to point where a job reads: its data-parallel degree "
+               "and the step at which it took that up."},
+      {.name = "time-scale",
+       .type = ValueType::kSeconds,
+       .value_name = "TIME",
+       .help = "Real time that passes for a second of the scenario; without it none does."},
+      {.name = "plan-only",
+       .type = ValueType::kFlag,
+       .help = "Make the plans that the run would make, and move nothing."},
+      {.name = "resume",
+       .value_name = "DIR",
+       .help = "Go on, as it was started, with the run in this --out folder, whose controller has died."},
+      {.name = "orphan-timeout",
+       .type = ValueType::kSeconds,
+       .value_name = "TIME",
+       .help = "How long workers started here keep their state without a controller.",
+       .default_value = "60s"},
+      {.name = "no-workers", .type = ValueType::kFlag, .help = "Start no workers; wait until they join."},
+      {.name = "listen",
+       .value_name = "HOST:PORT",
+       .help = "Where workers reach the controller; port 0 is any free one.",
+       .default_value = "127.0.0.1:0"},
+      {.name = "certificate",
+       .value_name = "FILE",
+       .help = "The controller's certificate (PEM), for TLS; workers get it with --ca-file."},
+      {.name = "key", .value_name = "FILE", .help = "The certificate's private key (PEM)."}};
+  options.insert(options.end(), own.begin(), own.end());
+  const std::vector<OptionSpec> state = state_option_specs();
+  options.insert(options.end(), state.begin(), state.end());
+  return options;
+}
+
+}  // namespace
+
+Command exec_run_command() {
+  return {{.name = "scalai-exec",
+           .summary = "run a scenario for real, on worker processes",
+           .usage = "scalai exec SCENARIO --out=DIR [--scale-model=1/8]\n"
+                    "       scalai exec --resume=DIR\n"
+                    "       scalai exec worker|ctl|bench|calibrate|doctor --help",
+           .description =
+               "Runs the scenario's jobs, events and reconfigurations on worker processes, one a host, that hold real "
+               "bytes in\n"
+               "host memory or, with --backend=cuda, on GPUs. Every byte is checked after each reconfiguration; a "
+               "failed host's worker is killed. Plans "
+               "are those\n"
+               "of `scalai sim`.",
+           .options = exec_option_specs(),
+           .examples = {"scalai exec scenarios/redeploy-gpt3-1.3b.textproto --scale-model=1/8 --out=out/exec",
+                        "scalai exec my.textproto --out=out/gpu --backend=cuda --devices-per-gpu=8",
+                        "scalai exec --resume=out/exec"},
+           .min_arguments = 0,
+           .max_arguments = 1},
+          run_command};
+}
+
+}  // namespace scalai::apps

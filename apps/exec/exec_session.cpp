@@ -1,0 +1,147 @@
+#include "apps/exec/exec_session.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <thread>
+
+#include "absl/strings/str_split.h"
+#include "executor/rpc/token.h"
+#include "ptc/base/parallel.h"
+#include "ptc/base/status.h"
+
+namespace scalai::apps {
+
+namespace ex = scalai::executor;
+
+namespace {
+
+ex::ProcessOptions worker_process(const SessionOptions& options, const std::string& address, const std::string& hosts) {
+  ex::ProcessOptions process{.binary = "/proc/self/exe",
+                             .arguments = {"scalai-exec", "worker", "--controller=" + address, "--host=" + hosts,
+                                           fmt::format("--orphan-timeout={}s", options.orphan_timeout_s)},
+                             .environment = {{ex::kTokenVariable, options.server.token}},
+                             .log_file = ""};
+  for (std::string& word : words_of(options.state)) process.arguments.push_back(std::move(word));
+  if (!options.server.certificate_file.empty())
+    process.arguments.push_back("--ca-file=" + options.server.certificate_file);
+  return process;
+}
+
+// The GPUs of each host's worker, as CUDA_VISIBLE_DEVICES: NCCL wants each rank to have one of its own. `ours`: the
+// variable as this process has it, which may name some of the machine's only; null: all.
+std::vector<std::string> visible_gpus(const cluster::Cluster& cluster, int devices_per_gpu, const char* ours) {
+  const std::vector<std::string> names =
+      ours == nullptr ? std::vector<std::string>() : absl::StrSplit(ours, ',', absl::SkipEmpty());
+  std::vector<std::string> visible;
+  size_t next = 0;
+  for (const cluster::Host& host : cluster.hosts) {
+    std::vector<std::string> own(static_cast<size_t>((host.gpus + devices_per_gpu - 1) / devices_per_gpu));
+    for (std::string& gpu : own) {
+      gpu = next < names.size() ? names[next] : std::to_string(next);
+      ++next;
+    }
+    visible.push_back(fmt::format("{}", fmt::join(own, ",")));
+  }
+  return visible;
+}
+
+// A process a host.
+void start_processes(ex::Spawner& spawner, const SessionOptions& options, const std::string& address,
+                     const cluster::Cluster& cluster, ex::CrewOptions& crew) {
+  std::vector<std::string> visible;
+  if (options.state.on_gpus())
+    visible = visible_gpus(cluster, options.state.devices_per_gpu, std::getenv("CUDA_VISIBLE_DEVICES"));
+  crew.start_worker = [&spawner, options, address, visible](HostId host) {
+    (void)spawner.kill(static_cast<int32_t>(host.value));  // one that has lost its connection
+    (void)spawner.wait(static_cast<int32_t>(host.value), 10);
+    ex::ProcessOptions process = worker_process(options, address, std::to_string(host.value));
+    if (!visible.empty())
+      process.environment.emplace_back("CUDA_VISIBLE_DEVICES", visible[static_cast<size_t>(host.value)]);
+    return spawner.start(static_cast<int32_t>(host.value), std::move(process));
+  };
+  crew.kill_worker = [&spawner](HostId host) {
+    const absl::Status killed = spawner.kill(static_cast<int32_t>(host.value));
+    (void)spawner.wait(static_cast<int32_t>(host.value), 10);
+    return killed;
+  };
+  crew.ended_workers = [&spawner] {
+    std::vector<std::pair<HostId, std::string>> ended;
+    for (const auto& [host, end] : spawner.reap())
+      ended.emplace_back(HostId(host), fmt::format("{}, see {}", end.str(), spawner.log_file(host)));
+    return ended;
+  };
+}
+
+// One process for all hosts, which share this machine's GPUs. A host that fails is told to go; its worker comes back by
+// itself, with nothing.
+void start_one_process(ex::Spawner& spawner, const SessionOptions& options, const std::string& address, int hosts,
+                       ex::CrewOptions& crew) {
+  std::vector<int> all(static_cast<size_t>(hosts));
+  std::iota(all.begin(), all.end(), 0);
+  const auto running = std::make_shared<bool>(false);
+  crew.start_worker = [&spawner, running, options, address, list = fmt::format("{}", fmt::join(all, ","))](HostId) {
+    if (std::exchange(*running, true)) return absl::OkStatus();
+    return spawner.start(0, worker_process(options, address, list));
+  };
+  crew.ended_workers = [&spawner, running, hosts] {
+    std::vector<std::pair<HostId, std::string>> ended;
+    for (const auto& [process, end] : spawner.reap()) {
+      *running = false;
+      for (int host = 0; host < hosts; ++host)
+        ended.emplace_back(HostId(host), fmt::format("{}, see {}", end.str(), spawner.log_file(process)));
+    }
+    return ended;
+  };
+}
+
+}  // namespace
+
+OptionSpec transport_option() {
+  return {.name = "transport",
+          .type = ValueType::kChoice,
+          .value_name = "HOW",
+          .help = "How state travels between workers: shared memory on this machine, or UCX.",
+          .default_value = "shared-memory",
+          .choices = {"shared-memory", "ucx"}};
+}
+
+absl::StatusOr<std::unique_ptr<Session>> Session::start(const cluster::Cluster& cluster, SessionOptions options) {
+  const int hosts = static_cast<int>(cluster.hosts.size());
+  options.server.controller.hosts = hosts;
+  std::unique_ptr<Session> session(new Session(options.log_folder));
+  SCALAI_ASSIGN_OR_RETURN(session->controller_, ex::ControlServer::start(options.server));
+  // Workers of one machine share its cores; threads that wait for the network take none. Elsewhere workers decide.
+  const int share = static_cast<int>(hardware_threads()) / std::max(1, hosts);
+  const bool one_process = options.local && options.state.on_gpus() && !options.state.with_nccl();
+  const int least = options.state.network() ? 4 : 1;
+  const int threads = options.local && !one_process ? std::max(least, share) : 0;
+  ex::CrewOptions crew{.threads = threads, .force_network = options.state.network(), .nccl = options.state.with_nccl()};
+  const std::string address = session->controller_->address();
+  if (one_process) {
+    start_one_process(session->spawner_, options, address, hosts, crew);
+  } else if (options.local) {
+    start_processes(session->spawner_, options, address, cluster, crew);
+  }
+  session->crew_ = std::make_unique<ex::Crew>(cluster, *session->controller_, std::move(crew));
+  return session;
+}
+
+absl::StatusOr<std::unique_ptr<Session>> Session::start_measuring(const cluster::Cluster& cluster, StateOptions state,
+                                                                  const std::string& log_folder) {
+  SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());
+  return start(cluster,
+               {.server = {.bind_address = "127.0.0.1:0", .token = token, .controller = {.run_id = log_folder}},
+                .log_folder = log_folder,
+                .state = std::move(state)});
+}
+
+void Session::dismiss() {
+  controller_->dismiss("the run is over", 10);
+  (void)spawner_.end_all(5);
+}
+
+}  // namespace scalai::apps

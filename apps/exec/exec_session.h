@@ -1,0 +1,50 @@
+#pragma once
+// A controller and its workers, for every command that moves real state. One thread.
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "apps/exec/state_options.h"
+#include "executor/controller/crew.h"
+#include "executor/rpc/control_server.h"
+#include "executor/rpc/process.h"
+#include "ptc/base/command.h"
+
+namespace scalai::apps {
+
+struct SessionOptions {
+  executor::ServerOptions server;  // address, token, certificate, epoch, on_ctl; start() sets the number of hosts
+  std::string log_folder;          // of local workers
+  bool local = true;               // start the workers on this machine; otherwise wait for workers that others start
+  StateOptions state;              // how workers keep and move state
+  double orphan_timeout_s = 60;    // of local workers
+};
+
+// --transport=shared-memory|ucx, for commands that measure state in host memory.
+OptionSpec transport_option();
+
+class Session {
+ public:
+  // Binds the address and creates the crew, not yet started. The cluster outlives the session.
+  static absl::StatusOr<std::unique_ptr<Session>> start(const cluster::Cluster& cluster, SessionOptions options);
+  // For a measurement: local workers, a token of its own, no ctl requests.
+  static absl::StatusOr<std::unique_ptr<Session>> start_measuring(const cluster::Cluster& cluster, StateOptions state,
+                                                                  const std::string& log_folder);
+  // Does not end workers: they continue as after a crash; see dismiss().
+  ~Session() = default;
+
+  // Both live as long as the session.
+  executor::ControllerEnd& controller() { return *controller_; }
+  executor::Crew& crew() { return *crew_; }
+  // Ends the run: workers leave, and all started processes are gone on return.
+  void dismiss();
+
+ private:
+  explicit Session(const std::string& log_folder) : spawner_(log_folder) {}
+  executor::Spawner spawner_;
+  std::unique_ptr<executor::ControllerEnd> controller_;
+  std::unique_ptr<executor::Crew> crew_;
+};
+
+}  // namespace scalai::apps

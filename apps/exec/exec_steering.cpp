@@ -1,0 +1,122 @@
+#include "apps/exec/exec_steering.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "ptc/base/status.h"
+
+namespace scalai::apps {
+
+namespace ex = scalai::executor;
+
+void Steering::begin(ex::ControllerEnd& controller) {
+  const std::lock_guard lock(mutex_);
+  controller_ = &controller;
+  phase_ = Phase::kDuring;
+}
+
+void Steering::end() {
+  const std::lock_guard lock(mutex_);
+  controller_ = nullptr;
+  phase_ = Phase::kAfter;
+}
+
+Steering::Phase Steering::phase() const {
+  const std::lock_guard lock(mutex_);
+  return phase_;
+}
+
+void Steering::watch(double at_s, const control::Control& control) {
+  std::vector<control::JobStatus> jobs = control.status(at_s);
+  const std::lock_guard lock(mutex_);
+  at_s_ = at_s;
+  jobs_ = std::move(jobs);
+}
+
+void Steering::ask(control::EventBody request) {
+  requests_.add(std::move(request));
+  const std::lock_guard lock(mutex_);
+  if (controller_ != nullptr) controller_->notify("a request");
+}
+
+absl::StatusOr<std::string> Steering::answer(const ex::CtlRequest& request) {
+  if (phase() != Phase::kDuring) return absl::UnavailableError("the run has not begun, or is over");
+  if (request.kind == ex::CtlRequest::Kind::kStatus) return status();
+  const bool resizes = request.kind == ex::CtlRequest::Kind::kResize;
+  SCALAI_ASSIGN_OR_RETURN(control::EventBody event, resizes ? resize(request) : drain(request));
+  ask(std::move(event));
+  if (resizes) return fmt::format("resize to {} GPUs at the next step boundary", request.gpus);
+  if (request.host >= 0) return fmt::format("jobs leave host {} at their next step boundaries", request.host);
+  return "every job writes a checkpoint at its next step boundary, then the run ends";
+}
+
+std::string Steering::status() const {
+  const std::lock_guard lock(mutex_);
+  nlohmann::json jobs = nlohmann::json::array();
+  for (const control::JobStatus& job : jobs_) {
+    jobs.push_back({{"name", job.name},
+                    {"state", job.state},
+                    {"step", job.step},
+                    {"layout", job.layout},
+                    {"gpus", job.gpus},
+                    {"reconfigurations", job.reconfigurations}});
+  }
+  return nlohmann::json{{"scenario", scenario_.name}, {"strategy", strategy_}, {"at_s", at_s_}, {"jobs", jobs}}.dump(2);
+}
+
+absl::StatusOr<control::EventBody> Steering::resize(const ex::CtlRequest& request) const {
+  const std::vector<scenario::JobSpec>& jobs = scenario_.jobs;
+  const auto named =
+      std::find_if(jobs.begin(), jobs.end(), [&](const scenario::JobSpec& job) { return job.name == request.job; });
+  if (request.job.empty() && jobs.size() > 1) return invalid(fmt::format("which of the {} jobs?", jobs.size()));
+  if (!request.job.empty() && named == jobs.end()) return invalid(fmt::format("there is no job \"{}\"", request.job));
+  const scenario::JobSpec& job = request.job.empty() ? jobs.front() : *named;
+  if (job.choose && request.gpus < 1)
+    return invalid(fmt::format("job {} needs at least one GPU, not {}: use 1 to {}", job.name, request.gpus,
+                               scenario_.cluster.device_count()));
+  std::string sizes;
+  bool fits = job.choose.has_value() && request.gpus > 0;       // what is best on so many is found when it is asked for
+  for (const scenario::ParallelChoice& choice : job.configs) {  // with `parallel: choose`, what it began with
+    sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", choice.config.world());
+    fits = fits || choice.config.world() <= request.gpus;
+  }
+  if (!fits)
+    return invalid(
+        fmt::format("job {} has no configuration for {} GPUs: it has for {}", job.name, request.gpus, sizes));
+  if (request.gpus > scenario_.cluster.device_count())
+    return invalid(fmt::format("the cluster has {} GPUs", scenario_.cluster.device_count()));
+  return control::UserResize{.job = static_cast<int>(&job - jobs.data()), .gpus = request.gpus};
+}
+
+absl::StatusOr<control::EventBody> Steering::drain(const ex::CtlRequest& request) const {
+  if (request.host < 0) return control::UserStop{};
+  const auto hosts = static_cast<int32_t>(scenario_.cluster.hosts.size());
+  if (request.host >= hosts)
+    return invalid(fmt::format("there is no host {}: the cluster has {}", request.host, hosts));
+  return control::UserDrain{.devices = scenario_.cluster.devices_of(HostId(request.host))};
+}
+
+SignalWatch::SignalWatch(std::function<void(int)> came) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  thread_ = std::thread([this, signals, came = std::move(came)] {
+    const timespec moment{.tv_sec = 0, .tv_nsec = 200'000'000};
+    for (int times = 0; !over_;) {
+      if (sigtimedwait(&signals, nullptr, &moment) > 0) came(++times);
+    }
+  });
+}
+
+SignalWatch::~SignalWatch() {
+  over_ = true;
+  thread_.join();
+}
+
+}  // namespace scalai::apps

@@ -1,0 +1,70 @@
+#pragma once
+// Control of a running job by users: `scalai exec ctl` and signals. Requests become events for the control loop, so
+// that the journal has them and a replay repeats them. Thread-safe.
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/controller/live_requests.h"
+#include "executor/rpc/controller_end.h"
+#include "ptc/control/control.h"
+
+namespace scalai::apps {
+
+class Steering {
+ public:
+  // The scenario outlives this object.
+  Steering(const scenario::Scenario& scenario, std::string strategy)
+      : scenario_(scenario), strategy_(std::move(strategy)) {}
+
+  // Answers a request of `ctl`; any thread.
+  absl::StatusOr<std::string> answer(const executor::CtlRequest& request);
+  // As SIGTERM: saves all jobs and ends the run; any thread.
+  void stop() { ask(control::UserStop{}); }
+
+  // Called by the thread of the run: at its begin, during it, and at its end. The controller, which requests wake,
+  // lives until end().
+  void begin(executor::ControllerEnd& controller);
+  void watch(double at_s, const control::Control& control);
+  void end();
+  enum class Phase { kBefore, kDuring, kAfter };
+  Phase phase() const;
+  executor::LiveRequests& requests() { return requests_; }
+
+ private:
+  void ask(control::EventBody request);
+  std::string status() const;
+  absl::StatusOr<control::EventBody> resize(const executor::CtlRequest& request) const;
+  absl::StatusOr<control::EventBody> drain(const executor::CtlRequest& request) const;
+
+  const scenario::Scenario& scenario_;
+  const std::string strategy_;
+  executor::LiveRequests requests_;
+  mutable std::mutex mutex_;
+  Phase phase_ = Phase::kBefore;
+  executor::ControllerEnd* controller_ = nullptr;  // during the run
+  double at_s_ = 0;
+  std::vector<control::JobStatus> jobs_;
+};
+
+// Calls `came` for each SIGTERM and SIGINT, on a thread of its own, with their number so far. Create it before any
+// other thread, so that all others block these signals.
+class SignalWatch {
+ public:
+  explicit SignalWatch(std::function<void(int times)> came);
+  ~SignalWatch();
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+
+ private:
+  std::atomic<bool> over_ = false;
+  std::thread thread_;
+};
+
+}  // namespace scalai::apps

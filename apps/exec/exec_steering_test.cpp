@@ -1,0 +1,107 @@
+#include "apps/exec/exec_steering.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "executor/rpc/inline_control.h"
+#include "ptc/base/status.h"
+#include "ptc/control/testing/control_fixture.h"
+
+namespace scalai::apps {
+namespace {
+
+using control::testing::Driver;
+using control::testing::job_text;
+using executor::CtlRequest;
+using ::testing::HasSubstr;
+using Kind = CtlRequest::Kind;
+
+class SteeringTest : public ::testing::Test {
+ protected:
+  std::string refusal(const CtlRequest& request) { return message_of(steering_.answer(request).status()); }
+
+  const Driver driver_{"until: \"9s\"\n" + job_text("a", "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" }") +
+                       job_text("b", "gpus: 4 configs { layout: \"tp2,dp2\" step_time: \"1s\" }")};
+  executor::InlineControl nobody_{{}, 1};
+  Steering steering_{driver_.scenario(), "reshard"};
+};
+
+TEST_F(SteeringTest, NothingIsAnsweredBeforeAndAfterTheRun) {
+  EXPECT_TRUE(absl::IsUnavailable(steering_.answer({}).status()));
+  steering_.begin(nobody_.controller());
+  EXPECT_TRUE(steering_.answer({}).ok());
+  steering_.end();
+  EXPECT_TRUE(absl::IsUnavailable(steering_.answer({}).status()));
+}
+
+TEST_F(SteeringTest, RequestsBecomeEventsAndWakeTheController) {
+  steering_.begin(nobody_.controller());
+  ASSERT_TRUE(steering_.answer({.kind = Kind::kResize, .job = "b", .gpus = 6}).ok());
+  ASSERT_TRUE(steering_.answer({.kind = Kind::kDrain, .host = 1}).ok());
+  ASSERT_TRUE(steering_.answer({.kind = Kind::kDrain}).ok());
+  const std::vector<control::EventBody> events = steering_.requests().take();
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(std::get<control::UserResize>(events[0]).job, 1);
+  EXPECT_EQ(std::get<control::UserResize>(events[0]).gpus, 6);
+  EXPECT_EQ(std::get<control::UserDrain>(events[1]).devices, control::testing::device_ids({2, 3}));
+  EXPECT_TRUE(std::holds_alternative<control::UserStop>(events[2]));
+  const auto woken = nobody_.controller().next_event(0);
+  EXPECT_TRUE(woken && std::holds_alternative<executor::Note>(*woken));
+}
+
+TEST_F(SteeringTest, WhatCannotBeIsRefusedWithTheReason) {
+  steering_.begin(nobody_.controller());
+  EXPECT_THAT(refusal({.kind = Kind::kResize, .job = "c", .gpus = 2}), HasSubstr("no job \"c\""));
+  EXPECT_THAT(refusal({.kind = Kind::kResize, .gpus = 2}), HasSubstr("which of the 2 jobs"));
+  EXPECT_THAT(refusal({.kind = Kind::kResize, .job = "b", .gpus = 3}),
+              HasSubstr("no configuration for 3 GPUs: it has for 4"));
+  EXPECT_THAT(refusal({.kind = Kind::kResize, .job = "b", .gpus = 9}), HasSubstr("the cluster has 8 GPUs"));
+  EXPECT_THAT(refusal({.kind = Kind::kDrain, .host = 4}), HasSubstr("no host 4: the cluster has 4"));
+  EXPECT_TRUE(steering_.requests().take().empty());
+}
+
+TEST(SteeringChoice, AJobThatChoosesMayBeGivenAnyNumber) {
+  const Driver driver("until: \"9s\"\n" + job_text("a", "gpus: 4 parallel: choose"));
+  executor::InlineControl nobody({}, 1);
+  Steering steering(driver.scenario(), "reshard");
+  steering.begin(nobody.controller());
+  EXPECT_TRUE(steering.answer({.kind = Kind::kResize, .gpus = 7}).ok());
+  EXPECT_EQ(message_of(steering.answer({.kind = Kind::kResize, .gpus = 0}).status()),
+            "job a needs at least one GPU, not 0: use 1 to 8");
+  EXPECT_FALSE(steering.answer({.kind = Kind::kResize, .gpus = 9}).ok());
+}
+
+TEST_F(SteeringTest, StatusIsWhatTheControlLoopKnows) {
+  steering_.begin(nobody_.controller());
+  Driver driver("until: \"9s\"\n" + job_text("a", "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" }"));
+  steering_.watch(2.5, driver.control());
+  const nlohmann::json status = nlohmann::json::parse(steering_.answer({}).value());
+  EXPECT_EQ(status.at("at_s"), 2.5);
+  ASSERT_EQ(status.at("jobs").size(), 1u);
+  EXPECT_EQ(status.at("jobs")[0].at("step"), 2);
+  EXPECT_EQ(status.at("jobs")[0].at("layout"), "tp2");
+  EXPECT_EQ(status.at("jobs")[0].at("gpus"), 2);
+}
+
+TEST(SignalWatchTest, EverySignalIsACallWithItsNumber) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int last = 0;
+  const SignalWatch watch([&](int times) {
+    const std::lock_guard lock(mutex);
+    last = times;
+    changed.notify_all();
+  });
+  for (int times = 1; times <= 2; ++times) {
+    ::kill(::getpid(), times == 1 ? SIGTERM : SIGINT);
+    std::unique_lock lock(mutex);
+    EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(30), [&] { return last == times; })) << times;
+  }
+}
+
+}  // namespace
+}  // namespace scalai::apps

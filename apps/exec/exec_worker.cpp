@@ -1,0 +1,197 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <thread>
+#include <vector>
+
+#include "apps/common/output.h"
+#include "apps/exec/exec_commands.h"
+#include "apps/exec/exec_session.h"
+#include "executor/rpc/token.h"
+#include "executor/rpc/worker_session.h"
+#ifdef SCALAI_WITH_UCX
+#include "executor/transport/ucx_transport.h"
+#endif
+#include "executor/worker/worker.h"
+#include "ptc/base/parallel.h"
+#include "ptc/base/status.h"
+
+namespace scalai::apps {
+namespace {
+
+namespace ex = scalai::executor;
+
+// To workers that share no memory with this one; null when none is wanted, or where one would do but is not there.
+absl::StatusOr<std::unique_ptr<ex::PeerTransport>> make_transport(bool wanted, [[maybe_unused]] bool optional,
+                                                                  [[maybe_unused]] ex::AnswerHandler answer) {
+  if (!wanted) return std::unique_ptr<ex::PeerTransport>();
+#ifdef SCALAI_WITH_UCX
+  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<ex::UcxTransport> made, ex::UcxTransport::create(std::move(answer)));
+  return std::unique_ptr<ex::PeerTransport>(std::move(made));
+#else
+  if (optional) return std::unique_ptr<ex::PeerTransport>();
+  return missing("scalai-exec was built without UCX (Debian: libucx-dev)");
+#endif
+}
+
+// What the workers of this process have in common.
+struct Shared {
+  ex::WorkerOptions options;
+  StateOptions state;
+  std::shared_ptr<ex::Backend> backend;
+  std::optional<ex::NcclApi> nccl;
+  std::vector<HostId> hosts;  // of all of them
+  std::shared_ptr<ex::LocalStores> locals = std::make_shared<ex::LocalStores>();
+};
+
+// A worker from joining to its end. True: it was told to go, while others of this process may stay.
+absl::StatusOr<bool> serve(const Shared& shared, int32_t host) {
+  ex::WorkerOptions options = shared.options;
+  options.hello.host = host;
+  std::unique_ptr<ex::Worker> worker;
+  const bool wanted = shared.state.transport != "shared-memory";
+  auto transport =
+      make_transport(wanted, !shared.state.network(), [&](std::string_view request) -> absl::StatusOr<ex::Payload> {
+        if (worker == nullptr) return absl::UnavailableError("this worker has not begun");
+        // A GPU's memory that is freed or moved meanwhile must not be read.
+        std::shared_lock reading(shared.locals->in_use(), std::defer_lock);
+        if (shared.state.on_gpus()) reading.lock();
+        return worker->places().answer(request);
+      });
+  SCALAI_RETURN_IF_ERROR(transport.status());
+  if (*transport != nullptr) options.hello.transport_address = (*transport)->address();
+  options.refresh = [&](ex::Hello& hello) {
+    if (worker != nullptr) worker->introduce(hello);
+  };
+  SCALAI_ASSIGN_OR_RETURN(const auto session, ex::WorkerSession::connect(options));
+  worker = std::make_unique<ex::Worker>(ex::Worker::Options{.host = HostId(session->welcome().host),
+                                                            .segments = {.host_overflow = shared.state.host_overflow},
+                                                            .device_limit = shared.state.device_limit(),
+                                                            .backend = shared.backend,
+                                                            .hosts_here = shared.hosts,
+                                                            .locals = shared.locals,
+                                                            .transport = transport->get(),
+                                                            .nccl = shared.nccl});
+  bool told_to_go = false;
+  const absl::Status ended = session->run([&](const ex::Command& command) {
+    ex::Reply reply = worker->handle(command);
+    told_to_go = told_to_go || reply.last;
+    return reply;
+  });
+  if (*transport != nullptr) (*transport)->close();  // before the worker that answers
+  SCALAI_RETURN_IF_ERROR(ended);
+  return told_to_go;
+}
+
+absl::StatusOr<std::vector<HostId>> hosts_of(const Arguments& arguments) {
+  if (!arguments.has("host")) return std::vector<HostId>{HostId(-1)};
+  std::vector<HostId> hosts;
+  for (const std::string& word : arguments.list("host")) {
+    int32_t host = -1;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), host);
+    if (error != std::errc() || end != word.data() + word.size() || host < 0)
+      return invalid(fmt::format("--host: \"{}\" is not the number of a host", word));
+    if (std::find(hosts.begin(), hosts.end(), HostId(host)) != hosts.end())
+      return invalid(fmt::format("--host: {} is there twice", host));
+    hosts.push_back(HostId(host));
+  }
+  return hosts;
+}
+
+constexpr auto kComeBack = std::chrono::seconds(1);  // the controller has seen a worker go by then
+constexpr int kMostFailures = 3;                     // of one of several workers, which is begun anew after each
+
+int serve_all(const Shared& shared) {
+  std::vector<absl::Status> ends(shared.hosts.size());
+  const auto serve_one = [&](size_t i) {
+    for (int failures = 0; failures < kMostFailures;) {
+      const absl::StatusOr<bool> told_to_go = serve(shared, static_cast<int32_t>(shared.hosts[i].value));
+      ends[i] = told_to_go.status();
+      if (ends.size() == 1 || absl::IsUnavailable(ends[i])) return;  // there is no controller any more
+      if (told_to_go.ok() && !*told_to_go) return;
+      failures += told_to_go.ok() ? 0 : 1;
+      std::this_thread::sleep_for(kComeBack);
+    }
+  };
+  run_concurrently(ends.size(), serve_one);
+  for (const absl::Status& end : ends) {
+    if (!end.ok()) return report_error(end);
+  }
+  return 0;
+}
+
+int worker_command(const Arguments& arguments) {
+  if (!arguments.has("controller")) return usage_error("exec worker", "--controller=HOST:PORT is needed");
+  const auto state = read_state_options(arguments);
+  if (!state.ok()) return usage_error("exec worker", message_of(state.status()));
+  const auto hosts = hosts_of(arguments);
+  if (!hosts.ok()) return usage_error("exec worker", message_of(hosts.status()));
+  if (hosts->size() > 1 && state->with_nccl())
+    return usage_error("exec worker", "with NCCL each host is a process of its own: one --host");
+  const auto token = ex::read_token(arguments.text("token-file"));
+  if (!token.ok()) return report_error(token.status());
+  Shared shared{.options = {.address = arguments.text("controller"),
+                            .token = *token,
+                            .ca_file = arguments.text("ca-file"),
+                            .hello = {},
+                            .refresh = {},
+                            .connect_timeout_s = arguments.seconds("connect-timeout"),
+                            .orphan_timeout_s = arguments.seconds("orphan-timeout")},
+                .state = *state,
+                .hosts = *hosts};
+  auto backend = make_backend(*state);
+  if (!backend.ok()) return report_error(backend.status());
+  shared.backend = *std::move(backend);
+  auto nccl = open_nccl(*state);
+  if (!nccl.ok()) return report_error(nccl.status());
+  shared.nccl = *nccl;
+  return serve_all(shared);
+}
+
+}  // namespace
+
+Command exec_worker_command() {
+  Command command = {
+      {.name = "scalai-exec worker",
+       .summary = "own one host's devices for a run of `scalai exec`",
+       .usage = "scalai exec worker --controller=HOST:PORT [--host=N]",
+       .description =
+           "Joins the controller and does what it says until the run is over. The secret that both share comes from\n"
+           "SCALAI_TOKEN or --token-file. Start one a host with srun, mpirun, ssh or Kubernetes.",
+       .options = {{.name = "controller", .value_name = "HOST:PORT", .help = "Where the controller listens."},
+                   {.name = "host",
+                    .type = ValueType::kList,
+                    .value_name = "N[,N…]",
+                    .help =
+                        "Host of the scenario that this is, from 0; without it the controller gives one. Several hosts "
+                        "share this process's GPUs."},
+                   {.name = "token-file",
+                    .value_name = "FILE",
+                    .help = "File with the shared secret, readable by its owner only."},
+                   {.name = "ca-file",
+                    .value_name = "FILE",
+                    .help = "Certificates that may have signed the controller's (PEM): TLS."},
+                   {.name = "connect-timeout",
+                    .type = ValueType::kSeconds,
+                    .value_name = "TIME",
+                    .help = "How long to look for the controller.",
+                    .default_value = "30s"},
+                   {.name = "orphan-timeout",
+                    .type = ValueType::kSeconds,
+                    .value_name = "TIME",
+                    .help = "How long to keep state without a controller.",
+                    .default_value = "60s"}},
+       .examples = {"srun --ntasks-per-node=1 scalai exec worker --controller=$HEAD:7000"},
+       .min_arguments = 0,
+       .max_arguments = 0},
+      worker_command};
+  for (OptionSpec& option : state_option_specs(/*worker=*/true)) command.spec.options.push_back(std::move(option));
+  return command;
+}
+
+}  // namespace scalai::apps

@@ -1,0 +1,96 @@
+#include "apps/exec/run_folder.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "executor/rpc/token.h"
+#include "ptc/base/file.h"
+#include "ptc/base/status.h"
+
+namespace scalai::apps {
+
+namespace ex = scalai::executor;
+
+absl::Status RunFolder::check_free() const {
+  if (!std::filesystem::exists(file("address"))) return absl::OkStatus();
+  const auto journal = ex::Journal::open(file("journal.db"));
+  if (absl::IsUnavailable(journal.status()))
+    return absl::UnavailableError(fmt::format("a run is going on in {}: {}", path_, message_of(journal.status())));
+  return missing(fmt::format(
+      "a run in {0} was cut off: go on with it (scalai exec --resume={0}), or remove {0}/address to give it up",
+      path_));
+}
+
+absl::StatusOr<ex::Journal> RunFolder::begin(const ex::RunFacts& facts, const HowRun& how, const std::string& token,
+                                             const std::string& address) const {
+  std::error_code ignored;
+  for (const char* name : {"journal.db", "journal.db-wal", "journal.db-shm", "journal.db.lock", "summary.json"})
+    std::filesystem::remove(file(name), ignored);
+  for (const char* name : {"checkpoints", "workers"}) std::filesystem::remove_all(file(name), ignored);
+  SCALAI_RETURN_IF_ERROR(make_folders(workers()));
+  const nlohmann::json json = {{"local_workers", how.local_workers},
+                               {"transport", how.state.transport},
+                               {"backend", how.state.backend},
+                               {"devices_per_gpu", how.state.devices_per_gpu},
+                               {"nccl", how.state.nccl},
+                               {"memory_cap", how.state.memory_cap},
+                               {"host_overflow", how.state.host_overflow},
+                               {"verify", how.verify},
+                               {"time_scale", how.time_scale},
+                               {"certificate", how.certificate_file},
+                               {"key", how.key_file},
+                               {"orphan_timeout_s", how.orphan_timeout_s},
+                               {"states", how.states},
+                               {"datasets", how.datasets},
+                               {"mounts", how.mounts}};
+  SCALAI_RETURN_IF_ERROR(write_file(file("run.json"), json.dump(2) + "\n"));
+  SCALAI_RETURN_IF_ERROR(ex::write_token(file("token"), token));
+  SCALAI_ASSIGN_OR_RETURN(ex::Journal journal, ex::Journal::create(file("journal.db"), facts));
+  SCALAI_RETURN_IF_ERROR(write_file(file("address"), address));
+  return journal;
+}
+
+absl::StatusOr<HowRun> RunFolder::how() const {
+  SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(file("run.json")));
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  try {
+    // A run begun before there were GPUs says only whether it used the network.
+    const std::string transport = json.contains("network") && json.at("network") ? "ucx" : "shared-memory";
+    const StateOptions plain;
+    const std::map<std::string, std::string> plain_paths;
+    return HowRun{.local_workers = json.at("local_workers"),
+                  .state = {.transport = json.value("transport", transport),
+                            .backend = json.value("backend", plain.backend),
+                            .devices_per_gpu = json.value("devices_per_gpu", plain.devices_per_gpu),
+                            .nccl = json.value("nccl", plain.nccl),
+                            .memory_cap = json.value("memory_cap", plain.memory_cap),
+                            .host_overflow = json.value("host_overflow", plain.host_overflow)},
+                  .verify = json.at("verify"),
+                  .time_scale = json.at("time_scale"),
+                  .orphan_timeout_s = json.at("orphan_timeout_s"),
+                  .certificate_file = json.at("certificate"),
+                  .key_file = json.at("key"),
+                  .states = json.at("states"),
+                  .datasets = json.value("datasets", plain_paths),
+                  .mounts = json.value("mounts", plain_paths)};
+  } catch (const nlohmann::json::exception& error) {
+    return invalid(fmt::format("{}: {}", file("run.json"), error.what()));
+  }
+}
+
+absl::StatusOr<std::string> RunFolder::token() const { return ex::read_token(file("token")); }
+
+absl::StatusOr<std::string> RunFolder::address() const {
+  auto address = read_file(file("address"));
+  if (address.ok()) return address;
+  return missing(fmt::format("no run is going on in {}, and none was cut off: it has no file \"address\"", path_));
+}
+
+void RunFolder::end() const {
+  std::error_code ignored;
+  for (const char* name : {"address", "token"}) std::filesystem::remove(file(name), ignored);
+}
+
+}  // namespace scalai::apps

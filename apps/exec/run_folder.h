@@ -1,0 +1,53 @@
+#pragma once
+// The files of a run in its --out folder, for `ctl` and for a controller that continues the run. One thread.
+//
+//   journal.db   events and commits (executor/journal)      run.json   options of the start
+//   token        secret of the workers                      address    address of the controller
+//
+// A clean end removes address and token: a folder with an address belongs to a running or an interrupted run.
+
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "apps/exec/state_options.h"
+#include "executor/journal/journal.h"
+
+namespace scalai::apps {
+
+// Options of the start of a run; a continuation keeps them.
+struct HowRun {
+  bool local_workers = true;
+  StateOptions state;
+  std::string verify = "full";
+  double time_scale = 0;
+  double orphan_timeout_s = 60;
+  std::string certificate_file, key_file;
+  std::map<std::string, std::string> states;    // by job: file or folder of a real state
+  std::map<std::string, std::string> datasets;  // by job: index file
+  std::map<std::string, std::string> mounts;    // by job: mount of `scalai fs` whose dataset/current follows the job
+};
+
+class RunFolder {
+ public:
+  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+  const std::string& path() const { return path_; }
+  std::string workers() const { return path_ + "/workers"; }
+
+  // OK if a new run may begin here. Unavailable: a run is active. NotFound: one was interrupted and can be continued.
+  absl::Status check_free() const;
+  // Removes the files of an earlier run and writes those of the new one. The address comes last: it marks completeness.
+  absl::StatusOr<executor::Journal> begin(const executor::RunFacts& facts, const HowRun& how, const std::string& token,
+                                          const std::string& address) const;
+  // Facts of an interrupted run.
+  absl::StatusOr<HowRun> how() const;
+  absl::StatusOr<std::string> token() const;
+  absl::StatusOr<std::string> address() const;
+  void end() const;
+
+ private:
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  std::string path_;
+};
+
+}  // namespace scalai::apps

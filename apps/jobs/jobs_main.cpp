@@ -1,0 +1,90 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "apps/jobs/commands.h"
+#include "apps/common/model_options.h"
+#include "apps/common/output.h"
+#include "apps/jobs/sim_cluster.h"
+#include "ptc/base/status.h"
+#include "sim/jobs/scenario/scenario_sched.h"
+
+// `scalai sim` and `scalai validate` come here with scenarios of many jobs; their help and their checks are theirs.
+namespace scalai::apps {
+namespace {
+
+OptionSpec cluster_option() {
+  return {.name = "cluster", .value_name = "FILE", .help = "Cluster file that replaces the scenario's own cluster."};
+}
+
+int simulate(const Arguments& arguments) {
+  return simulate_cluster({.scenario = arguments.positional().front(),
+                           .cluster = arguments.text("cluster"),
+                           .out = arguments.text("out"),
+                           .format = arguments.text("format"),
+                           .settings = arguments.texts("set"),
+                           .manifest = start_manifest()});
+}
+
+Command sim_command() {
+  return {{.name = "sim",
+           .summary = "run a scenario of many jobs, or of a recovery design, event by event",
+           .usage = "scalai sim SCENARIO [--out=DIR]",
+           .description = "The part of `scalai sim` that runs scenarios with \"workload\" or \"recovery\".",
+           .options = {cluster_option(),
+                       {.name = "out", .value_name = "DIR", .help = "Writes the report into this folder."},
+                       format_option(),
+                       {.name = "set",
+                        .type = ValueType::kTexts,
+                        .value_name = "PATH=VALUE",
+                        .help = "Another value of a field of the scenario."}},
+           .examples = {"scalai sim scenarios/gavel-hetero-jct.textproto"},
+           .min_arguments = 1,
+           .max_arguments = 1},
+          simulate};
+}
+
+int validate(const Arguments& arguments) {
+  int worst = 0;
+  for (const std::string& path : arguments.positional()) {
+    const auto scenario = scenario::load_cluster_scenario(path, {.cluster_file = arguments.text("cluster")});
+    if (!scenario.ok()) {
+      const std::string message = message_of(scenario.status());
+      fmt::print(stderr, "{}{}", message, message.ends_with('\n') ? "" : "\n");
+      worst = std::max(worst, exit_code_of(scenario.status()));
+      continue;
+    }
+    const scenario::ClusterScenario& good = **scenario;
+    print("{}: ok: {} on {} GPUs, {} under {}\n", path, good.workload_text, good.fleet.gpus(),
+          good.recovery ? "one job" : fmt::format("{} jobs", good.workload.jobs.size()),
+          good.policy.name.empty() ? good.policy.exec : good.policy.name);
+  }
+  return worst;
+}
+
+Command validate_jobs_command() {
+  return {{.name = "validate",
+           .summary = "check scenarios of many jobs and report all their problems",
+           .usage = "scalai validate FILE…",
+           .description = "The part of `scalai validate` that reads scenarios with \"workload\" or \"recovery\".",
+           .options = {cluster_option()},
+           .examples = {"scalai validate scenarios/gavel-hetero-jct.textproto"},
+           .min_arguments = 1,
+           .max_arguments = -1},
+          validate};
+}
+
+}  // namespace
+}  // namespace scalai::apps
+
+int main(int argc, char** argv) {
+  using namespace scalai::apps;
+  const scalai::Program program{
+      .name = "scalai-jobs",
+      .summary = "Simulates many jobs under scheduler policies, and what such scenarios are made of.",
+      .commands = {sim_command(), validate_jobs_command(), import_command(), policies_command(), sweep_command(),
+                   breakeven_command()},
+  };
+  return scalai::run_program(program, argc, argv);
+}

@@ -1,0 +1,169 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "apps/common/model_options.h"
+#include "apps/common/output.h"
+#include "apps/jobs/commands.h"
+#include "ptc/base/diagnostics.h"
+#include "ptc/base/status.h"
+#include "ptc/base/table.h"
+#include "ptc/sched/policies/catalogue.h"
+#include "sim/jobs/change.h"
+#include "sim/jobs/recovery/designs.h"
+
+namespace scalai::apps {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Trait {
+  const char* name;
+  const char* meaning;
+  bool sched::PolicyTraits::*has;
+};
+
+constexpr Trait kTraits[] = {
+    {"preemptive", "takes GPUs away from running jobs", &sched::PolicyTraits::preemptive},
+    {"elastic", "may give another number of GPUs than asked for", &sched::PolicyTraits::elastic},
+    {"work-conserving", "leaves no GPU idle that a waiting job would fit on", &sched::PolicyTraits::work_conserving},
+    {"needs-durations", "knows how long jobs take", &sched::PolicyTraits::needs_durations},
+    {"stochastic", "draws random numbers, from the scenario's seed", &sched::PolicyTraits::stochastic},
+    {"heterogeneous", "knows that GPU types differ in speed", &sched::PolicyTraits::heterogeneous},
+};
+
+std::vector<std::string> traits_of(const sched::PolicyInfo& policy) {
+  std::vector<std::string> names;
+  for (const Trait& trait : kTraits) {
+    if (policy.traits.*trait.has) names.push_back(trait.name);
+  }
+  return names;
+}
+
+// Policies and recovery designs alike: what a scenario can name.
+struct Entry {
+  std::string name, family, summary, source;
+  std::vector<std::string> traits;
+  std::vector<sched::ParameterInfo> parameters;
+};
+
+std::vector<Entry> entries() {
+  std::vector<Entry> all;
+  for (const sched::PolicyInfo& policy : sched::policies()) {
+    all.push_back({policy.name, policy.family, policy.summary, policy.source, traits_of(policy), policy.parameters});
+  }
+  for (const sched::RecoveryInfo& design : sched::recovery_designs()) {
+    Entry entry{.name = design.name, .family = "recovery", .summary = design.summary, .source = design.source};
+    for (const sched::TraceOption& option : design.options) {
+      entry.parameters.push_back({option.name, option.default_value, "", option.help});
+    }
+    all.push_back(std::move(entry));
+  }
+  return all;
+}
+
+Json json_of(const Entry& entry) {
+  Json json = {{"name", entry.name},
+               {"family", entry.family},
+               {"summary", entry.summary},
+               {"source", entry.source},
+               {"traits", entry.traits}};
+  json["parameters"] = Json::array();
+  for (const sched::ParameterInfo& parameter : entry.parameters) {
+    json["parameters"].push_back({{"name", parameter.name},
+                                  {"default", parameter.default_value},
+                                  {"unit", parameter.unit},
+                                  {"help", parameter.help}});
+  }
+  return json;
+}
+
+Table parameter_table(const Entry& entry) {
+  Table table({"parameter", "default", "unit", "what it is"});
+  for (const sched::ParameterInfo& parameter : entry.parameters) {
+    table.row({parameter.name, parameter.default_value, parameter.unit, parameter.help});
+  }
+  return table;
+}
+
+void print_one(const Entry& entry, const std::string& format) {
+  if (format == "json") return print(json_of(entry).dump(2) + "\n");
+  const Table parameters = parameter_table(entry);
+  if (format == "csv") return print(parameters.csv());
+  const bool design = entry.family == "recovery";
+  print("{} ({})\n  {}\n  source: {}\n", entry.name, design ? "recovery design" : "family " + entry.family,
+        entry.summary, entry.source);
+  for (const Trait& trait : kTraits) {
+    const bool has = std::find(entry.traits.begin(), entry.traits.end(), trait.name) != entry.traits.end();
+    if (has) print("  {}: {}\n", trait.name, trait.meaning);
+  }
+  if (!entry.parameters.empty()) print("\n{}", parameters.text());
+  print("\nin a scenario: {} {{ {}: \"{}\" }}\n", design ? "recovery" : "policy", design ? "design" : "name",
+        entry.name);
+}
+
+void print_all(const std::vector<Entry>& all, const std::string& format) {
+  if (format == "json") {
+    Json json = Json::array();
+    for (const Entry& entry : all) json.push_back(json_of(entry));
+    return print(json.dump(2) + "\n");
+  }
+  Table table({"name", "family", "what it does", "traits", "parameters", "source"});
+  std::string family;
+  for (const Entry& entry : all) {
+    if (!family.empty() && family != entry.family) table.rule();
+    family = entry.family;
+    std::vector<std::string> names;
+    for (const sched::ParameterInfo& parameter : entry.parameters) names.push_back(parameter.name);
+    table.row({entry.name, entry.family, entry.summary, fmt::format("{}", fmt::join(entry.traits, " ")),
+               fmt::format("{}", fmt::join(names, " ")), entry.source});
+  }
+  if (format == "csv") return print(table.csv());
+  const std::string presets = fmt::format("{}", fmt::join(sched::change_preset_names(), ", "));
+  print("{}\npresets of restart costs (changes {{ preset: … }}): {}\n", table.text(), presets);
+}
+
+int list_policies(const Arguments& arguments) {
+  const std::vector<Entry> all = entries();
+  const std::string format = arguments.text("format");
+  if (arguments.positional().empty()) {
+    print_all(all, format);
+    return 0;
+  }
+  const std::string& name = arguments.positional().front();
+  std::vector<std::string> names;
+  bool found = false;
+  for (const Entry& entry : all) {
+    names.push_back(entry.name);
+    if (entry.name != name) continue;
+    if (found) print("\n");
+    print_one(entry, format);
+    found = true;
+  }
+  if (found) return 0;
+  const std::string near = closest(name, names);
+  return usage_error("policies", fmt::format("there is no policy \"{}\"{}", name,
+                                             near.empty() ? fmt::format("; there are {}", fmt::join(names, ", "))
+                                                          : fmt::format("; did you mean \"{}\"?", near)));
+}
+
+}  // namespace
+
+Command policies_command() {
+  return {
+      {.name = "policies",
+       .summary = "list scheduler policies and recovery designs with their parameters",
+       .usage = "scalai policies [NAME]",
+       .description = "What a scenario's `policy { name: … set: \"parameter=value\" }` and `recovery { design: … }` "
+                      "may say. With NAME all\n"
+                      "about that one. A program of your own is a policy, too: `policy { exec: \"python3 mine.py\" }`\n"
+                      "(docs/policy-protocol.md).",
+       .options = {format_option()},
+       .examples = {"scalai policies", "scalai policies tiresias", "scalai policies --format=json"},
+       .min_arguments = 0,
+       .max_arguments = 1},
+      list_policies};
+}
+
+}  // namespace scalai::apps

@@ -1,0 +1,203 @@
+#include "apps/jobs/sim_cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "apps/common/output.h"
+#include "ptc/base/file.h"
+#include "ptc/base/progress.h"
+#include "ptc/base/status.h"
+#include "ptc/report/jobs_report.h"
+#include "sim/jobs/change_fabric.h"
+#include "sim/jobs/scenario/scenario_sched.h"
+#include "sim/simulated_step_time.h"
+
+namespace scalai::apps {
+namespace {
+
+// A file that is written line by line; silent without a folder.
+class LineFile {
+ public:
+  absl::Status open(const std::string& path) {
+    file_.reset(std::fopen(path.c_str(), "w"));
+    if (!file_) return missing(fmt::format("{}: cannot write: {}", path, std::strerror(errno)));
+    path_ = path;
+    return absl::OkStatus();
+  }
+  // Each goes out at once, so that a run that is killed leaves all that had ended.
+  void line(const std::string& text) {
+    if (!file_) return;
+    whole_ = whole_ && std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size();
+    whole_ = whole_ && std::fflush(file_.get()) == 0;
+  }
+  absl::Status close() {
+    if (!file_) return absl::OkStatus();
+    const bool closed = std::fclose(file_.release()) == 0;
+    return closed && whole_ ? absl::OkStatus() : failed(fmt::format("{}: cannot write it whole", path_));
+  }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> file_;
+  std::string path_;
+  bool whole_ = true;
+};
+
+class ClusterRun {
+ public:
+  ClusterRun(const scenario::ClusterScenario& scenario, const ClusterRunOptions& options)
+      : scenario_(scenario), options_(options) {}
+
+  int run() {
+    if (const absl::Status ready = prepare(); !ready.ok()) return report_error(ready);
+    return scenario_.recovery ? run_recovery() : run_jobs();
+  }
+
+ private:
+  std::string path_of(const std::string& name) const { return (std::filesystem::path(options_.out) / name).string(); }
+
+  // Whoever finds a summary.json finds the whole report: an earlier one goes first.
+  absl::Status prepare() {
+    if (options_.out.empty()) return absl::OkStatus();
+    SCALAI_RETURN_IF_ERROR(prepare_folder(options_.out));
+    std::error_code ignored;
+    for (const char* name : {"summary.json", "partial.json"}) std::filesystem::remove(path_of(name), ignored);
+    if (scenario_.recovery) return absl::OkStatus();
+    SCALAI_RETURN_IF_ERROR(jobs_.open(path_of("jobs.csv")));
+    jobs_.line(report::jobs_csv_header());
+    return absl::OkStatus();
+  }
+
+  report::ReportHead head(const std::string& throughputs, const std::string& changes) const {
+    const bool program = scenario_.policy.name.empty();
+    return {.scenario = scenario_.name,
+            .digest = scenario_.digest,
+            .seed = scenario_.seed,
+            .workload = scenario_.workload_text,
+            .policy = program ? fmt::format("program \"{}\"", scenario_.policy.exec) : scenario_.policy.name,
+            .policy_set = scenario_.policy.set,
+            .throughputs = throughputs,
+            .changes = changes,
+            .notes = scenario_.notes};
+  }
+
+  int run_jobs() {
+    const auto policy = scenario::make_policy(scenario_);
+    if (!policy.ok()) return report_error(policy.status());
+    const auto changes = scenario::make_changes(scenario_);
+    if (!changes.ok()) return report_error(changes.status());
+    const report::ReportHead about = head(scenario_.throughput->description(), (*changes)->description());
+    Progress progress("simulating " + about.policy);
+    sched::Outcome partial;
+    partial.jobs.resize(scenario_.workload.jobs.size());
+    sched::Setup setup{.workload = &scenario_.workload,
+                       .fleet = &scenario_.fleet,
+                       .availability = &scenario_.availability,
+                       .throughput = scenario_.throughput.get(),
+                       .policy = policy->get(),
+                       .changes = changes->get(),
+                       .options = scenario_.options};
+    setup.watcher.ended = [&](const sched::Job& job, const sched::JobRecord& record) {
+      jobs_.line(report::jobs_csv_line(job, record));
+      partial.jobs[static_cast<size_t>(record.job.value)] = record;
+      partial.end_s = std::max(partial.end_s, record.finish_s < sched::kNever ? record.finish_s : 0);
+    };
+    setup.watcher.progress = [&](double now_s, int64_t finished, int64_t total) {
+      progress.update(total > 0 ? static_cast<double>(finished) / static_cast<double>(total) : 0,
+                      fmt::format("{} of {} jobs, at {:.1f} h", finished, total, now_s / 3600));
+    };
+    const auto outcome = sched::run(setup);
+    if (!outcome.ok()) return fail(about, partial, outcome.status());
+    if (const absl::Status written = write_jobs(about, *outcome); !written.ok()) return report_error(written);
+    return finish(about, report::metrics_of(scenario_.workload, *outcome),
+                  report::summary_json(about, scenario_.workload, scenario_.fleet, *outcome));
+  }
+
+  // What was done until then stays, and says that it is not the whole.
+  int fail(const report::ReportHead& about, const sched::Outcome& partial, const absl::Status& status) {
+    if (!options_.out.empty()) {
+      absl::Status written = jobs_.close();
+      if (written.ok()) {
+        written = write_file(path_of("partial.json"), report::summary_json(about, scenario_.workload, scenario_.fleet,
+                                                                           partial, message_of(status)));
+      }
+      if (!written.ok()) report_error(written);
+      fmt::print(stderr, "scalai-sim: what was done until then: {}\n", path_of("jobs.csv"));
+    }
+    return report_error(status);
+  }
+
+  absl::Status write_jobs(const report::ReportHead& about, const sched::Outcome& outcome) {
+    if (options_.out.empty()) return absl::OkStatus();
+    SCALAI_RETURN_IF_ERROR(jobs_.close());
+    const sched::Workload& workload = scenario_.workload;
+    SCALAI_RETURN_IF_ERROR(write_file(path_of("utilization.csv"), report::utilization_csv(outcome)));
+    SCALAI_RETURN_IF_ERROR(write_file(path_of("jct_cdf.csv"), report::jct_cdf_csv(workload, outcome)));
+    SCALAI_RETURN_IF_ERROR(write_file(path_of("ftf_cdf.csv"), report::ftf_cdf_csv(workload, outcome)));
+    SCALAI_RETURN_IF_ERROR(write_file(path_of("costs.csv"),
+                                      report::costs_csv(workload, scenario_.fleet, scenario_.availability, outcome)));
+    return write_common(report::summary_json(about, workload, scenario_.fleet, outcome));
+  }
+
+  int run_recovery() {
+    const auto result = sched::simulate_recovery(scenario_.recovery_setup);
+    if (!result.ok()) return report_error(result.status());
+    const report::ReportHead about = head(scenario_.recovery->throughputs, scenario_.recovery->changes);
+    const std::string summary =
+        report::summary_json(about, scenario_.recovery_setup.hosts, scenario_.recovery_setup.gpus_per_host, *result);
+    if (!options_.out.empty()) {
+      absl::Status written = write_file(path_of("throughput.csv"), report::phases_csv(*result));
+      if (written.ok()) written = write_common(summary);
+      if (!written.ok()) return report_error(written);
+    }
+    return finish(about, report::metrics_of(*result), summary);
+  }
+
+  absl::Status write_common(const std::string& summary) {
+    SCALAI_RETURN_IF_ERROR(write_file(path_of("scenario.resolved.textproto"), scenario_.resolved_text));
+    report::Manifest manifest = options_.manifest;
+    manifest.wall_clock_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+    SCALAI_RETURN_IF_ERROR(write_file(path_of("manifest.json"), report::manifest_json(manifest)));
+    return write_file(path_of("summary.json"), summary);
+  }
+
+  int finish(const report::ReportHead& about, const std::vector<report::Metric>& metrics, const std::string& summary) {
+    print(options_.format == "json" ? summary : report::metrics_table(about, metrics, options_.format));
+    if (options_.format == "table") note_terms();
+    const std::string failures = scenario::failed_expectations(scenario_, summary);
+    std::fputs(failures.c_str(), stderr);
+    return failures.empty() ? 0 : kExpectationFailed;
+  }
+
+  const scenario::ClusterScenario& scenario_;
+  const ClusterRunOptions& options_;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  LineFile jobs_;
+};
+
+}  // namespace
+
+int simulate_cluster(const ClusterRunOptions& options) {
+  const sim::SimulatedStepTime steps;
+  scenario::ClusterLoadOptions load{.settings = options.settings, .cluster_file = options.cluster};
+  load.simulators.steps = &steps;
+  load.simulators.fabric = [](const cluster::Cluster& cluster) { return sim::make_change_fabric(cluster); };
+  const auto scenario = scenario::load_cluster_scenario(options.scenario, load);
+  if (!scenario.ok()) {
+    const std::string message = message_of(scenario.status());
+    fmt::print(stderr, "{}{}", message, message.ends_with('\n') ? "" : "\n");
+    return exit_code_of(scenario.status());
+  }
+  return ClusterRun(**scenario, options).run();
+}
+
+}  // namespace scalai::apps

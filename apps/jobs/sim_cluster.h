@@ -1,0 +1,25 @@
+#pragma once
+// `scalai sim` for cluster scenarios: many jobs of a workload by the engine, or one job by a recovery design. One
+// thread.
+
+#include <string>
+#include <vector>
+
+#include "apps/common/run_report.h"
+
+namespace scalai::apps {
+
+struct ClusterRunOptions {
+  std::string scenario, cluster, out, format;
+  std::vector<std::string> settings;  // "PATH=VALUE"
+  report::Manifest manifest;          // of this process, with its start
+};
+
+// Loads, runs, writes to `out` (if set) and prints; returns the process's exit code.
+//
+// DIR/jobs.csv (throughput.csv of a recovery run) grows as jobs end, so a killed run leaves the jobs that ended. All
+// else is written at the end, summary.json last. A failed run leaves jobs.csv, and partial.json instead of
+// summary.json.
+int simulate_cluster(const ClusterRunOptions& options);
+
+}  // namespace scalai::apps

@@ -1,0 +1,271 @@
+#include "apps/jobs/sweep.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "ptc/base/file.h"
+#include "ptc/base/statistics.h"
+#include "ptc/base/status.h"
+#include "ptc/base/table.h"
+#include "ptc/base/units.h"
+
+namespace scalai::apps {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kMagic = "scalai-sweep 1 ";
+
+// Not Json::at(pointer), which throws: walks by hand.
+const Json* find(const Json& root, const std::string& pointer) {
+  const Json* at = &root;
+  size_t from = 1;
+  while (from <= pointer.size()) {
+    const size_t end = std::min(pointer.find('/', from), pointer.size());
+    const std::string name = pointer.substr(from, end - from);
+    if (at->is_object() && at->contains(name)) {
+      at = &at->at(name);
+    } else if (const auto index = parse_count(name);
+               at->is_array() && index.ok() && static_cast<size_t>(*index) < at->size()) {
+      at = &at->at(static_cast<size_t>(*index));
+    } else {
+      return nullptr;
+    }
+    from = end + 1;
+  }
+  return at;
+}
+
+std::string cell(const std::optional<double>& value) { return value ? shortest(*value) : ""; }
+
+std::string row_of(size_t point, size_t seed, const Numbers& numbers) {
+  std::string row = fmt::format("{},{}", point, seed);
+  for (const auto& number : numbers) row += "," + cell(number);
+  return row + "\n";
+}
+
+std::optional<double> number_of(std::string_view text, bool& good) {
+  if (text.empty()) return std::nullopt;
+  double value = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  good = good && result.ec == std::errc{} && result.ptr == text.data() + text.size();
+  return value;
+}
+
+// "3,0,1.5,,2" → (3, 0) and the numbers.
+bool parse_row(std::string_view line, size_t columns, std::pair<size_t, size_t>& key, Numbers& numbers) {
+  std::vector<std::string_view> cells;
+  for (size_t from = 0; from <= line.size();) {
+    const size_t end = std::min(line.find(',', from), line.size());
+    cells.push_back(line.substr(from, end - from));
+    from = end + 1;
+  }
+  if (cells.size() != columns + 2) return false;
+  const auto point = parse_count(cells[0]), seed = parse_count(cells[1]);
+  if (!point.ok() || !seed.ok()) return false;
+  key = {static_cast<size_t>(*point), static_cast<size_t>(*seed)};
+  bool good = true;
+  for (size_t c = 2; c < cells.size(); ++c) numbers.push_back(number_of(cells[c], good));
+  return good;
+}
+
+}  // namespace
+
+absl::StatusOr<SweepAxis> parse_axis(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    return invalid(fmt::format("--set={}: write it like --set=policy.name=fifo,srtf", text));
+  }
+  SweepAxis axis{.path = text.substr(0, equals), .values = {""}};
+  for (size_t at = equals + 1; at < text.size(); ++at) {
+    if (text[at] == '\\' && at + 1 < text.size() && text[at + 1] == ',') {
+      axis.values.back() += text[++at];
+    } else if (text[at] == ',') {
+      axis.values.emplace_back();
+    } else {
+      axis.values.back() += text[at];
+    }
+  }
+  std::vector<std::string> sorted = axis.values;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) return invalid(fmt::format("--set={}: \"{}\" is there twice", text, *twice));
+  return axis;
+}
+
+absl::Status check_sweep(const std::vector<SweepAxis>& axes, size_t seeds, size_t most) {
+  size_t runs = seeds;  // never above `most`, so that no product overflows
+  for (size_t a = 0; a < axes.size(); ++a) {
+    const auto same = [&](const SweepAxis& other) { return other.path == axes[a].path; };
+    if (std::any_of(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(a), same)) {
+      return invalid(fmt::format("--set={} is there twice; write all its values in one: --set={}=A,B", axes[a].path,
+                                 axes[a].path));
+    }
+    if (seeds > 1 && axes[a].path == "seed") return invalid("--set=seed=… and --seeds exclude each other");
+    if (runs > most / axes[a].values.size()) runs = most + 1;
+    if (runs <= most) runs *= axes[a].values.size();
+  }
+  return runs <= most ? absl::OkStatus() : invalid(fmt::format("that would be more than {} runs", most));
+}
+
+size_t point_count(const std::vector<SweepAxis>& axes) {
+  size_t count = 1;
+  for (const SweepAxis& axis : axes) count *= axis.values.size();
+  return count;
+}
+
+std::vector<std::string> values_at(const std::vector<SweepAxis>& axes, size_t point) {
+  std::vector<std::string> values(axes.size());
+  for (size_t a = axes.size(); a-- > 0;) {
+    values[a] = axes[a].values[point % axes[a].values.size()];
+    point /= axes[a].values.size();
+  }
+  return values;
+}
+
+absl::StatusOr<Numbers> read_numbers(const std::string& summary, const std::vector<std::string>& metrics) {
+  const Json json = Json::parse(summary, nullptr, false);
+  if (!json.is_object()) return failed("its summary is no JSON object");
+  Numbers numbers;
+  for (const std::string& metric : metrics) {
+    const Json* value = find(json, metric.starts_with('/') ? metric : "/metrics/" + metric);
+    if (value == nullptr) return failed(fmt::format("its summary has no \"{}\"", metric));
+    if (!value->is_number() && !value->is_null() && !value->is_boolean()) {
+      return failed(fmt::format("\"{}\" of its summary is no number", metric));
+    }
+    numbers.push_back(value->is_null()      ? std::nullopt
+                      : value->is_boolean() ? std::optional(value->get<bool>() ? 1.0 : 0.0)
+                                            : std::optional(value->get<double>()));
+  }
+  return numbers;
+}
+
+Spread spread_of(std::vector<double> values) {
+  SCALAI_CHECK(!values.empty());
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  Spread spread{.median = *median(values)};
+  // term = P(Binomial(n, 1/2) = k), below = P(… < k + 1). Of more than a thousand values the first term is 0 in doubles.
+  double log_term = -static_cast<double>(n) * std::log(2.0), below = 0;
+  size_t k = 0;
+  for (size_t count = 0; count < n / 2; ++count) {
+    below += std::exp(log_term);
+    if (below > 0.025) break;
+    k = count + 1;
+    log_term += std::log(static_cast<double>(n - count)) - std::log(static_cast<double>(count + 1));
+  }
+  spread.low = values[k == 0 ? 0 : k - 1];
+  spread.high = values[k == 0 ? n - 1 : n - k];
+  return spread;
+}
+
+SweepJournal::~SweepJournal() {
+  if (file_ >= 0) ::close(file_);
+}
+
+absl::Status SweepJournal::open(const std::string& path, const std::string& digest, size_t columns) {
+  path_ = path;
+  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (file_ < 0) return missing(fmt::format("{}: cannot write: {}", path, std::strerror(errno)));
+  if (::flock(file_, LOCK_EX | LOCK_NB) != 0) return failed(fmt::format("{}: another sweep is at work on it", path));
+  SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  size_t whole = 0;
+  SCALAI_RETURN_IF_ERROR(read(text, digest, columns, whole));
+  if (::ftruncate(file_, static_cast<off_t>(whole)) != 0 || ::lseek(file_, 0, SEEK_END) < 0) {
+    return failed(fmt::format("{}: cannot write: {}", path, std::strerror(errno)));
+  }
+  if (whole > 0) return absl::OkStatus();
+  const std::string head = fmt::format("{}{}\n", kMagic, digest);
+  if (::write(file_, head.data(), head.size()) == static_cast<ssize_t>(head.size())) return absl::OkStatus();
+  return failed(fmt::format("{}: cannot write: {}", path, std::strerror(errno)));
+}
+
+absl::Status SweepJournal::read(const std::string& text, const std::string& digest, size_t columns, size_t& whole) {
+  bool first = true;
+  for (size_t end = 0; (end = text.find('\n', whole)) != std::string::npos; whole = end + 1) {
+    const std::string line = text.substr(whole, end - whole);
+    if (first) {
+      if (line != fmt::format("{}{}", kMagic, digest)) {
+        return invalid(
+            fmt::format("{}: these are rows of another scenario, or of another sweep of it\nhint: remove the "
+                        "file to begin anew, or name another one with --out",
+                        path_));
+      }
+      first = false;
+      continue;
+    }
+    std::pair<size_t, size_t> key;
+    Numbers numbers;
+    if (!parse_row(line, columns, key, numbers))
+      return invalid(fmt::format("{}: \"{}\" is no row of a sweep", path_, line));
+    runs_[key] = std::move(numbers);
+  }
+  return absl::OkStatus();
+}
+
+const Numbers* SweepJournal::find(size_t point, size_t seed) const {
+  const auto found = runs_.find({point, seed});
+  return found == runs_.end() ? nullptr : &found->second;
+}
+
+absl::Status SweepJournal::add(size_t point, size_t seed, const Numbers& numbers) {
+  const std::string row = row_of(point, seed, numbers);
+  if (::write(file_, row.data(), row.size()) != static_cast<ssize_t>(row.size())) {
+    return failed(fmt::format("{}: cannot write: {}", path_, std::strerror(errno)));
+  }
+  runs_[{point, seed}] = numbers;
+  return absl::OkStatus();
+}
+
+void SweepJournal::remove() { ::unlink(path_.c_str()); }
+
+std::string sweep_csv(const SweepTable& table, const SweepJournal& journal,
+                      const std::map<size_t, std::string>& failures) {
+  std::string csv;
+  const auto put = [&](const std::string& text) {
+    csv += (csv.empty() || csv.back() == '\n' ? "" : ",") + csv_cell(text);
+  };
+  for (const SweepAxis& axis : table.axes) put(axis.path);
+  for (const std::string& metric : table.metrics) {
+    put(metric);
+    if (table.seeds > 1) put(metric + "_low");
+    if (table.seeds > 1) put(metric + "_high");
+  }
+  put("status");
+  csv += "\n";
+  for (size_t point = 0; point < point_count(table.axes); ++point) {
+    bool begun = false;
+    const auto next = [&](const std::string& text) {
+      csv += (begun ? "," : "") + csv_cell(text);
+      begun = true;
+    };
+    for (const std::string& value : values_at(table.axes, point)) next(value);
+    const auto failure = failures.find(point);
+    for (size_t m = 0; m < table.metrics.size(); ++m) {
+      std::vector<double> values;
+      for (size_t seed = 0; seed < table.seeds && failure == failures.end(); ++seed) {
+        const Numbers* numbers = journal.find(point, seed);
+        if (numbers != nullptr && (*numbers)[m]) values.push_back(*(*numbers)[m]);
+      }
+      const Spread spread = values.empty() ? Spread{} : spread_of(values);
+      next(values.empty() ? "" : shortest(spread.median));
+      if (table.seeds == 1) continue;
+      next(values.empty() ? "" : shortest(spread.low));
+      next(values.empty() ? "" : shortest(spread.high));
+    }
+    next(failure == failures.end() ? "ok" : failure->second);
+    csv += "\n";
+  }
+  return csv;
+}
+
+}  // namespace scalai::apps

@@ -1,0 +1,264 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "apps/common/output.h"
+#include "apps/jobs/commands.h"
+#include "apps/jobs/sim_workers.h"
+#include "apps/jobs/sweep.h"
+#include "ptc/base/diagnostics.h"
+#include "ptc/base/file.h"
+#include "ptc/base/hash.h"
+#include "ptc/base/parallel.h"
+#include "ptc/base/process.h"
+#include "ptc/base/progress.h"
+#include "ptc/base/status.h"
+#include "ptc/report/jobs_report.h"
+#include "ptc/scenario/scenario_set.h"
+#include "sim/jobs/scenario/scenario_sched.h"
+
+namespace scalai::apps {
+namespace {
+
+constexpr int kPointsFailed = 5;
+constexpr size_t kMostRuns = 1'000'000;
+
+// What the scenario is as it stands, and with it what its own numbers are.
+struct Base {
+  std::string digest, name;
+  uint64_t seed = 0;
+  std::vector<std::string> metrics;  // by default
+};
+
+absl::StatusOr<Base> load_base(const std::string& path) {
+  SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  if (scenario::is_cluster_scenario(text, path)) {
+    SCALAI_ASSIGN_OR_RETURN(const auto scenario, scenario::load_cluster_scenario(path));
+    Base base{.digest = scenario->digest, .name = scenario->name, .seed = scenario->seed};
+    base.metrics =
+        scenario->recovery
+            ? std::vector<std::string>{"samples_per_s",         "ettr",        "restarts",         "lost_samples",
+                                       "reconfiguration_gpu_h", "rerun_gpu_h", "checkpoint_gpu_h", "cost_usd"}
+            : std::vector<std::string>{
+                  "finished",        "avg_jct_s", "median_jct_s", "p99_jct_s", "avg_queueing_s",        "makespan_s",
+                  "avg_ftf",         "worst_ftf", "utilization",  "restarts",  "reconfiguration_gpu_h", "rerun_gpu_h",
+                  "deadlines_share", "cost_usd"};
+    return base;
+  }
+  SCALAI_ASSIGN_OR_RETURN(const scenario::Scenario scenario, scenario::load_scenario(path));
+  return Base{.digest = scenario.digest,
+              .name = scenario.name,
+              .seed = scenario.seed,
+              .metrics = {"/end_s", "/jobs/0/steps", "/jobs/0/training_s", "/jobs/0/downtime_s",
+                          "/jobs/0/goodput_samples_per_s", "/jobs/0/gpu_hours"}};
+}
+
+absl::Status check_metrics(const std::vector<std::string>& metrics) {
+  const std::vector<std::string> known = report::metric_names();
+  for (const std::string& metric : metrics) {
+    if (metric.starts_with('/') || std::find(known.begin(), known.end(), metric) != known.end()) continue;
+    const std::string near = closest(metric, known);
+    return invalid(fmt::format("--metrics: there is no \"{}\"; {}", metric,
+                               near.empty() ? fmt::format("there are {}", fmt::join(known, ", "))
+                                            : fmt::format("did you mean \"{}\"?", near)));
+  }
+  return absl::OkStatus();
+}
+
+class Sweep {
+ public:
+  static absl::StatusOr<std::unique_ptr<Sweep>> of(const Arguments& arguments) {
+    auto sweep = std::make_unique<Sweep>();
+    sweep->scenario_ = arguments.positional().front();
+    sweep->out_ = arguments.text("out");
+    sweep->table_.seeds = static_cast<size_t>(arguments.count("seeds"));
+    sweep->jobs_ = arguments.has("jobs") ? static_cast<size_t>(arguments.count("jobs")) : hardware_threads();
+    if (sweep->out_.empty()) return invalid("--out=FILE.csv is missing");
+    if (sweep->table_.seeds == 0 || sweep->jobs_ == 0) return invalid("--seeds and --jobs are at least 1");
+    for (const std::string& text : arguments.texts("set")) {
+      SCALAI_ASSIGN_OR_RETURN(SweepAxis axis, parse_axis(text));
+      sweep->table_.axes.push_back(std::move(axis));
+    }
+    sweep->table_.metrics = arguments.list("metrics");
+    SCALAI_RETURN_IF_ERROR(check_metrics(sweep->table_.metrics));
+    SCALAI_RETURN_IF_ERROR(check_sweep(sweep->table_.axes, sweep->table_.seeds, kMostRuns));
+    return sweep;
+  }
+
+  int run() {
+    const auto base = load_base(scenario_);
+    if (!base.ok()) return report_error(base.status());
+    base_ = *base;
+    if (table_.metrics.empty()) table_.metrics = base_.metrics;
+    if (const absl::Status checked = check_points(); !checked.ok()) return report_error(checked);
+    const auto simulator = find_program("scalai-sim");
+    if (!simulator.ok()) return report_error(simulator.status());
+    const auto swept = digest();
+    if (!swept.ok()) return report_error(swept.status());
+    if (const absl::Status opened = journal_.open(out_ + ".part", *swept, table_.metrics.size()); !opened.ok()) {
+      return report_error(opened);
+    }
+    if (const absl::Status done = run_rest(*simulator); !done.ok()) return report_error(done);
+    return finish();
+  }
+
+ private:
+  // Of all that a row depends on, the files that a value names included.
+  absl::StatusOr<std::string> digest() const {
+    SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(scenario_));
+    Hasher hasher;
+    hasher.add(base_.digest).add(static_cast<int64_t>(table_.seeds));
+    for (const SweepAxis& axis : table_.axes) {
+      hasher.add(axis.path);
+      for (const std::string& value : axis.values) {
+        SCALAI_ASSIGN_OR_RETURN(const std::string changed,
+                                scenario::with_settings(text, scenario_, {axis.path + "=" + value}));
+        SCALAI_ASSIGN_OR_RETURN(const std::string files, scenario::digest_of_files(changed, scenario_));
+        hasher.add(value).add(files);
+      }
+    }
+    for (const std::string& metric : table_.metrics) hasher.add(metric);
+    return hasher.hex();
+  }
+
+  std::vector<std::string> settings_of(size_t point) const {
+    std::vector<std::string> settings;
+    const std::vector<std::string> values = values_at(table_.axes, point);
+    for (size_t a = 0; a < values.size(); ++a) settings.push_back(table_.axes[a].path + "=" + values[a]);
+    return settings;
+  }
+
+  // A path or a value that no scenario takes is found before anything runs.
+  absl::Status check_points() const {
+    SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(scenario_));
+    for (const SweepAxis& axis : table_.axes) {
+      for (const std::string& value : axis.values) {
+        const auto changed = scenario::with_settings(text, scenario_, {axis.path + "=" + value});
+        if (!changed.ok()) return changed.status();
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  std::string label_of(size_t point) const {
+    return table_.axes.empty() ? "the scenario" : fmt::format("{}", fmt::join(settings_of(point), " "));
+  }
+
+  absl::Status run_rest(const std::string& simulator) {
+    std::vector<std::pair<size_t, size_t>> keys;
+    std::vector<std::vector<std::string>> runs;
+    for (size_t point = 0; point < point_count(table_.axes); ++point) {
+      for (size_t seed = 0; seed < table_.seeds; ++seed) {
+        if (journal_.find(point, seed) != nullptr) continue;
+        std::vector<std::string> words = {scenario_, "--format=json"};
+        for (const std::string& setting : settings_of(point)) words.push_back("--set=" + setting);
+        if (table_.seeds > 1) words.push_back(fmt::format("--seed={}", base_.seed + seed));
+        keys.emplace_back(point, seed);
+        runs.push_back(std::move(words));
+      }
+    }
+    if (journal_.size() > 0) fmt::print(stderr, "{} runs are done already\n", journal_.size());
+    Progress progress("sweeping " + base_.name);
+    size_t ended = 0;
+    return run_processes(simulator, runs, jobs_, [&](size_t run, const SimResult& result) {
+      const auto [point, seed] = keys[run];
+      ++ended;
+      progress.update(static_cast<double>(ended) / static_cast<double>(runs.size()),
+                      fmt::format("{} of {} runs, {} failed", ended, runs.size(), failures_.size()));
+      return take(point, seed, result);
+    });
+  }
+
+  // A failed run is not kept: it is tried again next time.
+  absl::Status take(size_t point, size_t seed, const SimResult& result) {
+    if (result.exit_code != 0 && result.exit_code != kExpectationFailed) {
+      fail(point, fmt::format("exit code {}: {}", result.exit_code, result.error));
+      return absl::OkStatus();
+    }
+    const auto numbers = read_numbers(result.out, table_.metrics);
+    if (numbers.ok()) return journal_.add(point, seed, *numbers);
+    fail(point, message_of(numbers.status()));
+    return absl::OkStatus();
+  }
+
+  // Of several seeds that fail any one will do; the smallest text, so that the order of ending does not show.
+  void fail(size_t point, const std::string& why) {
+    const std::string text = "failed: " + why;
+    const auto [at, fresh] = failures_.emplace(point, text);
+    if (!fresh && text < at->second) at->second = text;
+  }
+
+  int finish() {
+    const absl::Status written = write_file(out_, sweep_csv(table_, journal_, failures_));
+    if (!written.ok()) return report_error(written);
+    print("{}: {} points, {} runs each\n", out_, point_count(table_.axes), table_.seeds);
+    if (failures_.empty()) {
+      journal_.remove();
+      return 0;
+    }
+    for (const auto& [point, why] : failures_) fmt::print(stderr, "scalai sweep: {}: {}\n", label_of(point), why);
+    fmt::print(stderr, "scalai sweep: error: {} of {} points failed; the same command runs those again\n",
+               failures_.size(), point_count(table_.axes));
+    return kPointsFailed;
+  }
+
+  std::string scenario_, out_;
+  size_t jobs_ = 1;
+  SweepTable table_;
+  Base base_;
+  SweepJournal journal_;
+  std::map<size_t, std::string> failures_;
+};
+
+int sweep_command_run(const Arguments& arguments) {
+  const auto sweep = Sweep::of(arguments);
+  if (!sweep.ok()) return usage_error("sweep", message_of(sweep.status()));
+  return (*sweep)->run();
+}
+
+}  // namespace
+
+Command sweep_command() {
+  return {
+      {.name = "sweep",
+       .summary = "run a scenario with all combinations of some values, one row each",
+       .usage = "scalai sweep SCENARIO --set=PATH=A,B,… [--set=…] [--seeds=N] --out=FILE.csv",
+       .description =
+           "Each combination of values is a run of `scalai sim` in a process of its own. FILE.csv has one row each, "
+           "the\n"
+           "last --set fastest, the same bytes however many run at a time. While it runs, what is done lies in\n"
+           "FILE.csv.part: after a kill the same command goes on there. A point that fails is named and has a row "
+           "that\n"
+           "says why; the others go on, and the exit code is 5.\n\n"
+           "With --seeds=N each point runs with the seeds s, s + 1, … from the scenario's. Its numbers are the median "
+           "and,\n"
+           "in columns _low and _high, its 95 % interval by order statistics (from the k-th smallest to the k-th "
+           "largest,\n"
+           "whatever the distribution; of fewer than six seeds, the smallest and the largest).",
+       .options = {{.name = "set",
+                    .type = ValueType::kTexts,
+                    .value_name = "PATH=A,B,…",
+                    .help = "A field of the scenario and its values, as in changes.seconds=0s,30s,60s (`scalai sim "
+                            "--help`). A comma inside a value is written \"\\,\"."},
+                   {.name = "seeds", .type = ValueType::kCount, .help = "Runs a point.", .default_value = "1"},
+                   {.name = "jobs",
+                    .type = ValueType::kCount,
+                    .help = "Runs at a time (if not given: as many as cores)."},
+                   {.name = "metrics",
+                    .type = ValueType::kList,
+                    .value_name = "NAME,…",
+                    .help = "Numbers of summary.json: names as in `scalai sim --format=csv`, or JSON pointers."},
+                   {.name = "out", .value_name = "FILE", .help = "Where the table goes."}},
+       .examples =
+           {"scalai sweep scenarios/gavel-hetero-jct.textproto --set=policy.name=fifo,srtf,gavel-max-min --out=jct.csv",
+            "scalai sweep scenarios/busy-vc.textproto --set=changes.seconds=0s,30s,60s,120s "
+            "--set=policy.name=srtf,tiresias "
+            "--jobs=8 --out=cost.csv",
+            "scalai sweep scenarios/failure-rate-sweep.textproto --set=availability.set.mtbf=1h,3h,10h --seeds=20 "
+            "--metrics=ettr,restarts --out=ettr.csv"},
+       .min_arguments = 1,
+       .max_arguments = 1},
+      sweep_command_run};
+}
+
+}  // namespace scalai::apps

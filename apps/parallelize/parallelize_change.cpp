@@ -1,0 +1,101 @@
+#include "apps/parallelize/parallelize_change.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ptc/base/status.h"
+#include "ptc/change/stages.h"
+#include "ptc/collection/megatron.h"
+#include "ptc/parallel/devices.h"
+#include "ptc/parallel/hardware.h"
+#include "ptc/plan/placement.h"
+
+namespace scalai::apps {
+
+namespace {
+
+using collection::ParallelConfig;
+
+// Whether each rank has the same coordinates in both.
+bool same_ranks(const ParallelConfig& a, const ParallelConfig& b) {
+  return a.tp == b.tp && a.pp == b.pp && a.dp == b.dp && a.cp == b.cp && a.ep == b.ep && a.etp == b.etp &&
+         a.order == b.order;
+}
+
+bool keeps_devices(const ParallelizeRequest& request, const ParallelConfig& config) {
+  return request.from && request.from->can_stay && same_ranks(config, request.from->config);
+}
+
+bool same(const parallel::Group& a, const parallel::Group& b) {
+  return a.ranks == b.ranks && a.per_host == b.per_host && a.hosts() == b.hosts();
+}
+
+bool same(const std::vector<parallel::Hop>& a, const std::vector<parallel::Hop>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const parallel::Hop& one, const parallel::Hop& other) {
+    return one.crosses_hosts == other.crosses_hosts && one.bytes_per_s == other.bytes_per_s;
+  });
+}
+
+// Whether a step takes as long, and costs as much.
+bool same(const parallel::Hardware& a, const parallel::Hardware& b) {
+  return a.stages == b.stages && a.gpus_per_host == b.gpus_per_host && a.link_bytes_per_s == b.link_bytes_per_s &&
+         a.nic_bytes_per_s == b.nic_bytes_per_s && a.host_nic_bytes_per_s == b.host_nic_bytes_per_s &&
+         a.fabric_share == b.fabric_share && a.price_per_gpu_hour == b.price_per_gpu_hour && same(a.tp, b.tp) &&
+         same(a.cp, b.cp) && same(a.dp, b.dp) && same(a.ep, b.ep) && same(a.etp, b.etp) && same(a.edp, b.edp) &&
+         a.pipeline_crosses_hosts == b.pipeline_crosses_hosts && same(a.hops, b.hops);
+}
+
+}  // namespace
+
+std::vector<DeviceId> devices_of(const ParallelizeRequest& request, const ParallelConfig& config) {
+  if (keeps_devices(request, config)) return request.from->devices;
+  return parallel::devices_for(config, request.devices, request.cluster, request.space.base.precision.math);
+}
+
+parallel::Hardware hardware_on(const ParallelizeRequest& request, const ParallelConfig& config,
+                               const std::vector<DeviceId>& devices) {
+  return parallel::hardware_of(request.cluster, config, devices, {}, request.space.base.precision.math);
+}
+
+absl::StatusOr<ChangePlanner> ChangePlanner::create(const ParallelizeRequest& request) {
+  SCALAI_CHECK(request.from.has_value(), "nothing to change from");
+  auto strategy = scenario::find_strategy("reshard", {});
+  SCALAI_CHECK(strategy.ok(), message_of(strategy.status()));
+  SCALAI_ASSIGN_OR_RETURN(
+      collection::Collection from,
+      collection::megatron_collection(request.model, request.recipe, request.from->config, request.from->devices));
+  return ChangePlanner(request, std::move(from), *std::move(strategy));
+}
+
+absl::StatusOr<parallel::Change> ChangePlanner::to(const collection::ParallelConfig& config) const {
+  const OldState& old = *request_.from;
+  if (old.can_stay && config == old.config) return parallel::Change{};
+  const std::vector<DeviceId> devices = devices_of(request_, config);
+  SCALAI_ASSIGN_OR_RETURN(collection::Collection to,
+                          collection::megatron_collection(request_.model, request_.recipe, config, devices));
+  to.epoch = from_.epoch + 1;
+  const plan::PlannerInput input{from_, to, request_.cluster, old.residency, strategy_.planner};
+  if (config.world() <= kMostPlaced && !keeps_devices(request_, config)) {
+    const std::vector<DeviceId> placed = plan::place(input, strategy_.placement, request_.devices);
+    if (same(hardware_on(request_, config, placed), hardware_on(request_, config, devices))) to.device_of_rank = placed;
+  }
+  SCALAI_ASSIGN_OR_RETURN(const plan::Plan plan, plan::make_plan(input));
+  if (!plan.feasible()) {
+    const plan::Missing& first = plan.missing.front();
+    return failed(fmt::format("no living device holds tensor \"{}\" {}, nor {} more boxes; they come from a checkpoint",
+                              plan.tensors[static_cast<size_t>(first.tensor.value)].name, first.box.str(),
+                              plan.missing.size() - 1));
+  }
+  const change::Costs& costs = strategy_.costs;
+  parallel::Change change;
+  change.bytes_between_hosts = plan.bytes.cross_host;
+  change.bytes_moved = plan.bytes.moved();
+  change.reconfiguration_s =
+      (old.residency.lost.empty() ? 0 : costs.detect_s) +
+      change::estimate({.plan = plan, .cluster = request_.cluster, .costs = costs, .ranks = config.world()}).total();
+  return change;
+}
+
+}  // namespace scalai::apps

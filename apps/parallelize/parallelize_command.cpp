@@ -1,0 +1,237 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include "apps/commands.h"
+#include "apps/common/model_options.h"
+#include "apps/common/output.h"
+#include "apps/parallelize/parallelize_change.h"
+#include "apps/parallelize/parallelize_output.h"
+#include "apps/parallelize/parallelize_request.h"
+#include "apps/parallelize/two_bw_output.h"
+#include "ptc/base/progress.h"
+#include "ptc/base/status.h"
+#include "ptc/base/units.h"
+
+namespace scalai::apps {
+namespace {
+
+using collection::ParallelConfig;
+
+// A step of the old configuration as it is, with the micro-batch and recomputation that suit it best.
+void price_staying(const ParallelizeRequest& request, Parallelized& found) {
+  const OldState& old = *request.from;
+  if (!old.can_stay) {
+    int left = 0;
+    for (const DeviceId device : old.devices)
+      left += static_cast<int>(std::count(request.devices.begin(), request.devices.end(), device));
+    found.no_stay = fmt::format("it cannot stay, {} of its {} GPUs are left", left, old.devices.size());
+    return;
+  }
+  parallel::SearchSpace space = request.space;
+  space.pins = parallel::pins_of(old.config);
+  space.gpus = old.config.world();
+  space.all_gpus = true;
+  space.keep = 1;
+  space.objective = parallel::Objective::kThroughput;
+  space.change = nullptr;
+  space.hardware = [&](const ParallelConfig& config) { return hardware_on(request, config, old.devices); };
+  const auto stay = parallel::search(request.shape, space);
+  if (!stay.ok()) {
+    found.no_stay = fmt::format("it cannot stay: {}", message_of(stay.status()));
+  } else if (stay->best.empty()) {
+    found.no_stay = fmt::format("it cannot stay, it needs {} of memory",
+                                format_bytes(static_cast<int64_t>(stay->no_fit->nearest.memory_bytes)));
+  } else {
+    found.stay_step_s = stay->best.front().time.step_s;
+  }
+}
+
+// Plans how the job gets to each candidate; micro-batch and recomputation move nothing.
+class Changes {
+ public:
+  explicit Changes(const ChangePlanner& planner) : planner_(planner) {}
+
+  const absl::StatusOr<parallel::Change>& to(const ParallelConfig& config) {
+    const std::string name = canonical(config);
+    const auto known = made_.find(name);
+    if (known != made_.end()) return known->second;
+    // How many will be asked for is not known before: the bar never quite gets there.
+    progress_.update(1 - 1 / (1 + static_cast<double>(made_.size()) / 3), name);
+    return made_.emplace(name, planner_.to(config)).first->second;
+  }
+
+  // Of those that were planned and are possible; absent = none is.
+  std::optional<std::pair<double, std::string>> shortest() const {
+    std::optional<std::pair<double, std::string>> found;
+    for (const auto& [name, change] : made_) {
+      if (change.ok() && (!found || change->reconfiguration_s < found->first))
+        found = {change->reconfiguration_s, name};
+    }
+    return found;
+  }
+
+ private:
+  const ChangePlanner& planner_;
+  Progress progress_{"planning changes"};
+  std::map<std::string, absl::StatusOr<parallel::Change>> made_;
+};
+
+void price_changes(Changes& changes, Parallelized& found) {
+  for (parallel::Candidate& candidate : found.result.best) {
+    const absl::StatusOr<parallel::Change>& change = changes.to(candidate.config);
+    found.no_change.push_back(change.ok() ? "" : message_of(change.status()));
+    if (!change.ok()) continue;
+    candidate.change = *change;
+    if (found.stay_step_s)
+      candidate.pay_off_steps =
+          parallel::pay_off_steps(*found.stay_step_s, candidate.time.step_s, change->reconfiguration_s);
+  }
+}
+
+// Pay-off: a change that takes longer than the horizon leads to no step within it.
+void drop_too_late(const ParallelizeRequest& request, const Changes& changes, Parallelized& found) {
+  std::vector<parallel::Candidate>& best = found.result.best;
+  const bool some = !best.empty();
+  std::erase_if(best, [](const parallel::Candidate& one) { return !std::isfinite(one.score); });
+  if (!some || !best.empty()) return;
+  const auto shortest = changes.shortest();
+  SCALAI_CHECK(shortest.has_value(), "candidates without changes");
+  found.too_late = fmt::format("no change fits the horizon of {}: the shortest, from {} to {}, takes {}",
+                               format_seconds(request.space.horizon_s), canonical(request.from->config),
+                               shortest->second, format_seconds(shortest->first));
+}
+
+absl::StatusOr<Parallelized> find_best(ParallelizeRequest& request) {
+  Parallelized found;
+  if (!request.uniform) {
+    request.space.hardware = [&](const ParallelConfig& config) {
+      return hardware_on(request, config, devices_of(request, config));
+    };
+  }
+  if (!request.from) {
+    SCALAI_ASSIGN_OR_RETURN(found.result, parallel::search(request.shape, request.space));
+    return found;
+  }
+  price_staying(request, found);
+  SCALAI_ASSIGN_OR_RETURN(const ChangePlanner planner, ChangePlanner::create(request));
+  Changes changes(planner);
+  request.space.stay_step_s = found.stay_step_s;
+  request.space.change = [&](const parallel::Candidate& candidate) {
+    const absl::StatusOr<parallel::Change>& change = changes.to(candidate.config);
+    return change.ok() ? std::optional<parallel::Change>(*change) : std::nullopt;
+  };
+  SCALAI_ASSIGN_OR_RETURN(found.result, parallel::search(request.shape, request.space));
+  drop_too_late(request, changes, found);
+  price_changes(changes, found);
+  return found;
+}
+
+absl::StatusOr<Parallelized> find(ParallelizeRequest& request) {
+  Progress progress("pricing");
+  request.space.progress = [&](int64_t looked_at, int64_t points) {
+    progress.update(static_cast<double>(looked_at) / static_cast<double>(points), fmt::format("{} points", points));
+  };
+  absl::StatusOr<Parallelized> found = find_best(request);
+  request.space.progress = nullptr;
+  return found;
+}
+
+// Nothing could be reached: state is lost.
+int report_unreachable(const ParallelizeRequest& request) {
+  const auto planner = ChangePlanner::create(request);
+  if (!planner.ok()) return report_error(planner.status());
+  std::fputs(
+      fmt::format("scalai parallelize: error: no configuration can be reached from {} without the lost devices\n",
+                  canonical(request.from->config))
+          .c_str(),
+      stderr);
+  return kInvalidExit;
+}
+
+int parallelize(const Arguments& arguments) {
+  Problems problems("parallelize");
+  const bool pipedream = arguments.text("planner") == "pipedream-2bw";
+  for (const char* option : {"from", "pin", "layout", "explain", "zero", "recompute", "cluster"}) {
+    if (pipedream && arguments.has(option))
+      problems.malformed(
+          fmt::format("--{} does not go with --planner=pipedream-2bw, whose equations do without", option));
+  }
+  std::optional<ParallelizeRequest> request = read_parallelize_request(arguments, problems);
+  if (!request) return problems.report();
+  const std::string format = arguments.text("format");
+  if (pipedream) return two_bw(*request, format);
+  const absl::StatusOr<Parallelized> found = find(*request);
+  if (!found.ok()) {
+    problems.status("", found.status());
+    return problems.report();
+  }
+  const bool explain = arguments.flag("explain");
+  if (!found->result.best.empty()) {
+    print(parallelize_text(*request, *found, format, explain));
+    if (format == "table") note_terms();
+    return 0;
+  }
+  if (!found->too_late.empty()) {
+    std::fputs(fmt::format("scalai parallelize: error: {}; {}\n", found->too_late,
+                           found->no_stay.empty() ? "staying as it is was not among what is searched" : found->no_stay)
+                   .c_str(),
+               stderr);
+    return kInvalidExit;
+  }
+  if (!found->result.no_fit) return report_unreachable(*request);
+  std::fputs(no_fit_text(*request, *found->result.no_fit).c_str(), stderr);
+  if (format == "json") print(parallelize_text(*request, *found, format, explain));
+  return kInvalidExit;
+}
+
+}  // namespace
+
+Command parallelize_command() {
+  return {
+      {.name = "parallelize",
+       .summary = "choose tp, pp, dp, cp, ep, … for a model on so many GPUs, and say how long a step takes",
+       .usage = "scalai parallelize --model=NAME --gpus=N --gpu=KIND --global-batch=N [OPTION…]",
+       .description =
+           "Prices every way to share out a model's training over the GPUs, and prints the best ones that fit their\n"
+           "memory: time of a step, tokens a second and GPU, MFU, memory, bubble. With --from also how long it takes "
+           "to\n"
+           "get there from where the job is (the exact plan, as `scalai plan` makes it), and after how many steps "
+           "that\n"
+           "has paid off against staying.\n"
+           "\n"
+           "--pin keeps axes as they are, --layout prices one configuration. Unless pinned, tensor parallelism stays "
+           "in\n"
+           "a host, optimizer state is shared out (ZeRO stage 1, and that of --from), and micro-batch and "
+           "recomputation\n"
+           "are searched. When nothing fits, the nearest configuration, its largest term and what would help are "
+           "named;\n"
+           "then the exit code is 3.\n"
+           "\n"
+           "--objective=cost and energy may leave GPUs idle, as --any-gpus does; hosts with the fastest GPUs are "
+           "taken\n"
+           "first. --planner=pipedream-2bw takes the "
+           "cost\n"
+           "and memory equations of that system's planner (width and depth alone) instead of ours. CSV has a line a\n"
+           "configuration, with --explain a line a term of the best one's memory.",
+       .options = parallelize_options(),
+       .examples =
+           {"scalai parallelize --model=llama3-70b --gpus=64 --gpu=h100-80g --gpus-per-host=8 "
+            "--global-batch=1024 --sequence=8192",
+            "scalai parallelize --model=llama3-70b --gpus=56 --gpu=h100-80g --global-batch=1024 "
+            "--from=tp8,pp4,dp2 --fail=8-15 --objective=pay-off --horizon=6h",
+            "scalai parallelize --model=llama3-8b --cluster=cluster.textproto --global-batch=256 --pin=tp4",
+            "scalai parallelize --model=gpt3-175b --host=dgx-h100 --layout=tp8,pp8,dp2,zero1 --global-batch=512 "
+            "--explain",
+            "scalai parallelize --model=./config.json --gpus=64 --gpu=v100-16g --global-batch=512 "
+            "--planner=pipedream-2bw"},
+       .min_arguments = 0,
+       .max_arguments = 0},
+      parallelize};
+}
+
+}  // namespace scalai::apps

@@ -1,0 +1,42 @@
+#pragma once
+// The options of `scalai parallelize`, read and checked as a whole. All problems are reported.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/common/problems.h"
+#include "ptc/base/command.h"
+#include "ptc/cluster/cluster.h"
+#include "ptc/collection/collection.h"
+#include "ptc/parallel/search.h"
+
+namespace scalai::apps {
+
+// The present state of the job (--from).
+struct OldState {
+  collection::ParallelConfig config;
+  std::vector<DeviceId> devices;  // in rank order
+  collection::Residency residency;
+  bool can_stay = false;  // all of its devices are still available
+};
+
+struct ParallelizeRequest {
+  model::Model model;
+  model::Recipe recipe;
+  parallel::ModelShape shape;
+  parallel::SearchSpace space;
+  cluster::Cluster cluster;       // without --cluster: equal hosts
+  std::vector<DeviceId> devices;  // available ones, in rank order: space.gpus of them
+  std::optional<OldState> from;
+  std::optional<collection::ParallelConfig> layout;  // the only layout to evaluate
+  std::string network_of;                            // host kind whose NICs replace a missing --nic; "" = not needed
+  bool uniform = true;                               // space.host describes all of the hardware
+};
+
+std::vector<OptionSpec> parallelize_options();
+
+// nullopt if there are problems.
+std::optional<ParallelizeRequest> read_parallelize_request(const Arguments& arguments, Problems& problems);
+
+}  // namespace scalai::apps

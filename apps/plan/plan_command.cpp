@@ -1,0 +1,295 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
+#include "apps/commands.h"
+#include "apps/common/model_options.h"
+#include "apps/common/output.h"
+#include "apps/plan/plan_output.h"
+#include "apps/plan/plan_request.h"
+#include "ptc/base/file.h"
+#include "ptc/base/status.h"
+#include "ptc/plan/estimate.h"
+#include "ptc/plan/interpreter.h"
+#include "ptc/plan/placement.h"
+#include "ptc/plan/plan_io.h"
+#include "ptc/scenario/scenario.h"
+
+namespace scalai::apps {
+namespace {
+
+constexpr int kDifferent = 1;
+constexpr int kBug = 70;
+
+using Names = std::vector<std::string>;
+
+// Options of `scalai plan` that say what to plan; `show` and `diff` read plans that are made.
+Names planning_options() {
+  return {"model",         "from",    "to",        "from-devices", "devices",  "fail",        "gpus-per-host",
+          "cluster",       "storage", "placement", "spread",       "strategy", "round-bytes", "memory-cap",
+          "derive-params", "check",   "out",       "precision",    "optimizer"};
+}
+
+void refuse(const Arguments& arguments, const Names& options, const std::string& action, Problems& problems) {
+  for (const std::string& option : options) {
+    if (arguments.has(option)) problems.malformed(fmt::format("--{} does not go with {}", option, action));
+  }
+}
+
+// --- make -------------------------------------------------------------------------------------------------------------
+
+int report_check(const absl::Status& status) {
+  std::fputs(fmt::format("scalai plan: the plan is wrong, which is a bug in Scalai; please report it with the command "
+                         "line:\n{}\n",
+                         message_of(status))
+                 .c_str(),
+             stderr);
+  return kBug;
+}
+
+int finish(const Arguments& arguments, const PlanRequest& request, const plan::Plan& plan, PlanFacts facts) {
+  const Shown shown = {arguments.text("format"), arguments.text("explain")};
+  if (!plan.feasible()) {
+    std::fputs(infeasible_text(plan).c_str(), stderr);
+    if (shown.format == "json") print(plan_text(plan, facts, shown));
+    return kInvalidExit;
+  }
+  if (arguments.flag("check")) {
+    plan::InterpreterReport report;
+    const absl::Status status =
+        interpret(plan, {request.from, request.to, request.cluster, request.residency}, {}, &report);
+    if (!status.ok()) return report_check(status);
+    facts.check = report;
+  }
+  if (arguments.has("out")) {
+    const absl::Status written = write_file(arguments.text("out"), serialize(plan));
+    if (!written.ok()) return report_error(written);
+  }
+  print(plan_text(plan, facts, shown));
+  if (shown.format == "table") note_terms();
+  return 0;
+}
+
+bool derives(const plan::Plan& plan) {
+  return std::any_of(plan.tensors.begin(), plan.tensors.end(),
+                     [](const plan::TensorInfo& tensor) { return tensor.derived_from.valid(); });
+}
+
+// A cluster file says the rates of links, of storage only where there is one.
+std::optional<double> predicted(const Arguments& arguments, const PlanRequest& request, const plan::Plan& plan) {
+  const bool storage_known = plan.bytes.from_storage == 0 || request.cluster.storage_read_bytes_per_s > 0;
+  if (!arguments.has("cluster") || !plan.feasible() || !storage_known) return std::nullopt;
+  return estimate_seconds(plan, request.cluster);
+}
+
+int make_plan_command(const Arguments& arguments) {
+  Problems problems;
+  refuse(arguments, {"device"}, "making a plan; it is for `scalai plan show`", problems);
+  std::optional<PlanRequest> request = read_plan_request(arguments, problems);
+  if (!request) return problems.report();
+  const auto begin = std::chrono::steady_clock::now();
+  plan::Placement placement{.device_of_rank = request->to.device_of_rank, .spread = {}};
+  if (request->placement.places())
+    placement = best_placement(request->input(), request->placement, request->candidates);
+  request->to.device_of_rank = std::move(placement.device_of_rank);
+  const auto plan = make_plan(request->input());
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+  if (!plan.ok()) return report_error(plan.status());
+  if (request->options.derive_params && !derives(*plan)) {
+    problems.misfit(
+        "--derive-params: no parameter has a master of its name and shape in a wider type to be cast from, as "
+        "--precision=bf16 or fp16 with a model keep them");
+    return problems.report();
+  }
+  return finish(arguments, *request, *plan,
+                {.model = request->model,
+                 .planning_s = elapsed.count(),
+                 .with_links = true,
+                 .hottest_link = hottest_link(*plan, request->input()),
+                 .spread_domain = arguments.text("spread"),
+                 .spread = placement.spread,
+                 .check = {},
+                 .estimated_s = predicted(arguments, *request, *plan)});
+}
+
+// --- show and diff ----------------------------------------------------------------------------------------------------
+
+absl::StatusOr<plan::Plan> load_plan(const std::string& path) {
+  SCALAI_ASSIGN_OR_RETURN(const std::string bytes, read_file(path));
+  auto plan = plan::parse_plan(bytes);
+  if (!plan.ok()) return invalid(fmt::format("{}: {}", path, message_of(plan.status())));
+  return plan;
+}
+
+void check_device(const plan::Plan& plan, int64_t device, Problems& problems) {
+  for (const std::vector<DeviceId>* side : {&plan.src_devices, &plan.dst_devices}) {
+    if (std::count_if(side->begin(), side->end(), [&](DeviceId one) { return one.value == device; }) > 0) return;
+  }
+  problems.misfit(fmt::format("--device: the plan has no device {}", device));
+}
+
+int show_plan(const Arguments& arguments) {
+  Problems problems;
+  refuse(arguments, planning_options(), "show", problems);
+  if (arguments.has("device") && arguments.has("explain"))
+    problems.malformed("--device and --explain exclude each other");
+  const auto plan = load_plan(arguments.positional()[1]);
+  problems.status("", plan.status());
+  if (plan.ok() && arguments.has("device")) check_device(*plan, arguments.count("device"), problems);
+  if (plan.ok() && arguments.has("explain")) {
+    Names names;
+    for (const plan::TensorInfo& tensor : plan->tensors) names.push_back(tensor.name);
+    check_tensor_name(arguments.text("explain"), names, problems);
+  }
+  if (!problems.empty()) return problems.report();
+  print(arguments.has("device") ? program_text(*plan, DeviceId(arguments.count("device")), arguments.text("format"))
+                                : plan_text(*plan, {}, {arguments.text("format"), arguments.text("explain")}));
+  return 0;
+}
+
+int diff(const Arguments& arguments) {
+  Problems problems;
+  Names options = planning_options();
+  options.insert(options.end(), {"device", "explain"});
+  refuse(arguments, options, "diff", problems);
+  const auto a = load_plan(arguments.positional()[1]);
+  const auto b = load_plan(arguments.positional()[2]);
+  problems.status("", a.status());
+  problems.status("", b.status());
+  if (!problems.empty()) return problems.report();
+  print(difference_text(*a, *b, arguments.text("format")));
+  return a->digest == b->digest ? 0 : kDifferent;
+}
+
+int plan_main(const Arguments& arguments) {
+  const Names& words = arguments.positional();
+  if (words.empty()) return make_plan_command(arguments);
+  if (words[0] == "show" && words.size() == 2) return show_plan(arguments);
+  if (words[0] == "diff" && words.size() == 3) return diff(arguments);
+  Problems problems;
+  if (words[0] == "show") {
+    problems.malformed("show needs one plan: scalai plan show FILE");
+  } else if (words[0] == "diff") {
+    problems.malformed("diff needs two plans: scalai plan diff A B");
+  } else {
+    problems.malformed(fmt::format("unexpected argument \"{}\"; the words are show FILE and diff A B", words[0]));
+  }
+  return problems.report();
+}
+
+// --- its options ------------------------------------------------------------------------------------------------------
+
+std::vector<OptionSpec> what_to_plan() {
+  return {
+      {.name = "model", .value_name = "NAME", .help = "Catalogue model, or the path of a config.json."},
+      {.name = "from",
+       .value_name = "LAYOUT",
+       .help = "Layout that the state has, as in tp8,pp4,dp2; or a collection file, FILE.textproto or .json."},
+      {.name = "to", .value_name = "LAYOUT", .help = "Layout that it shall get, or a collection file."},
+      {.name = "from-devices", .value_name = "DEVICES", .help = "Old devices in rank order (from 0 if not given)."},
+      {.name = "devices",
+       .value_name = "DEVICES",
+       .help = "New devices, in rank order for --placement=identity (if not given: the old ones that live, then "
+               "further ones)."},
+      {.name = "placement",
+       .type = ValueType::kChoice,
+       .value_name = "RULE",
+       .help = "Which of these devices takes which new rank, so that least moves: in rank order, runs of ranks to "
+               "hosts, or any rank anywhere (if not given: hosts; in rank order where a file or the strategy says "
+               "so).",
+       .choices = {"identity", "hosts", "free"}},
+      {.name = "spread",
+       .type = ValueType::kChoice,
+       .value_name = "DOMAIN",
+       .help = "Keep data-parallel replicas of the same state on different hosts or racks, and say what that costs.",
+       .choices = {"host", "rack"}},
+      {.name = "fail", .value_name = "DEVICES", .help = "Old devices that are lost with what they hold."},
+      {.name = "gpus-per-host",
+       .type = ValueType::kCount,
+       .value_name = "N",
+       .help = "GPUs of each host, 8 if neither this nor a cluster is given."},
+      {.name = "cluster",
+       .value_name = "FILE",
+       .help = "Cluster file that says which device is on which host, and how fast links are."},
+      {.name = "storage", .type = ValueType::kFlag, .help = "What nobody holds is read from a checkpoint."}};
+}
+
+std::vector<OptionSpec> how_to_plan() {
+  return {{.name = "strategy",
+           .type = ValueType::kChoice,
+           .value_name = "NAME",
+           .help = "Whose rules the planner follows (reshard if not given).",
+           .choices = scenario::strategy_names()},
+          {.name = "round-bytes",
+           .type = ValueType::kBytes,
+           .value_name = "SIZE",
+           .help = "Most bytes that a device receives in one round (one round if not given)."},
+          {.name = "memory-cap",
+           .type = ValueType::kBytes,
+           .value_name = "SIZE",
+           .help = "Most memory that a device needs beyond the larger of its old and its new state; the plan goes in "
+                   "rounds that free what is no longer needed."},
+          {.name = "derive-params",
+           .type = ValueType::kFlag,
+           .help = "Cast parameters from their fp32 masters where that saves moving them."},
+          {.name = "check", .type = ValueType::kFlag, .help = "Also run the interpreter, which proves the plan."},
+          {.name = "explain", .value_name = "TENSOR", .help = "Show where each piece of this tensor comes from."},
+          {.name = "out", .value_name = "FILE", .help = "File to write the plan to."},
+          {.name = "device",
+           .type = ValueType::kCount,
+           .value_name = "N",
+           .help = "With show: the program of this device."}};
+}
+
+// Without their defaults, so that it shows whether they are given.
+std::vector<OptionSpec> recipe() {
+  std::vector<OptionSpec> options = recipe_options();
+  for (OptionSpec& option : options) {
+    option.help.pop_back();
+    option.help += fmt::format(" ({} if not given).", std::exchange(option.default_value, ""));
+  }
+  return options;
+}
+
+std::vector<OptionSpec> plan_options() {
+  std::vector<OptionSpec> options;
+  for (const auto& part : {what_to_plan(), recipe(), how_to_plan()})
+    options.insert(options.end(), part.begin(), part.end());
+  options.push_back(format_option());
+  return options;
+}
+
+}  // namespace
+
+Command plan_command() {
+  return {{.name = "plan",
+           .summary = "plan the change from one layout to another: what moves, from where, and what must",
+           .usage = "scalai plan [show FILE | diff A B] [OPTION…]",
+           .description =
+               "Plans how a model's training state gets from one layout onto another, and prints the bytes that stay\n"
+               "and move beside the least that any plan must move. DEVICES are numbers and ranges: 0-31,40.\n"
+               "State that no living device holds is named, tensor by tensor; then the exit code is 3, unless\n"
+               "--storage offers a checkpoint. With a cluster file the time of the transfers is predicted. An option\n"
+               "that could change nothing is refused.\n"
+               "\n"
+               "`show FILE` prints a plan that --out wrote, `show FILE --device=N` the program of one device;\n"
+               "`diff A B` says what two plans do differently and exits with 1 when they differ.\n"
+               "\n"
+               "CSV has a line a device; with --explain a line a piece.",
+           .options = plan_options(),
+           .examples = {"scalai plan --model=llama3-70b --from=tp8,pp4,dp2 --to=tp4,pp8,dp1",
+                        "scalai plan --model=gpt3-xl --from=tp2,pp2,dp2 --to=tp2,pp2 --fail=5,7 --storage",
+                        "scalai plan --model=gpt3-xl --from=tp4 --to=tp2 --explain=layers.0.attention.qkv.weight",
+                        "scalai plan --model=./config.json --from=dp2 --to=dp6 --spread=host --check --out=plan.binpb",
+                        "scalai plan --from=old.textproto --to=new.textproto", "scalai plan show plan.binpb --device=3",
+                        "scalai plan diff a.binpb b.binpb"},
+           .min_arguments = 0,
+           .max_arguments = 3},
+          plan_main};
+}
+
+}  // namespace scalai::apps

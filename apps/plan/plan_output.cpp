@@ -1,0 +1,307 @@
+#include "apps/plan/plan_output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "nlohmann/json.hpp"
+#include "ptc/base/table.h"
+#include "ptc/base/units.h"
+#include "ptc/plan/lowering.h"
+
+namespace scalai::apps {
+namespace {
+
+using nlohmann::ordered_json;
+using plan::ClassBytes;
+using plan::DeviceTraffic;
+using plan::Operation;
+using plan::Plan;
+using plan::TransferClass;
+
+constexpr size_t kMaxListedJson = 1000;
+constexpr size_t kMaxListedText = 20;
+constexpr TransferClass kClasses[] = {TransferClass::kKept,      TransferClass::kSameDevice,
+                                      TransferClass::kDerived,   TransferClass::kSameHost,
+                                      TransferClass::kCrossHost, TransferClass::kFromStorage};
+
+std::string counted(int64_t count, const std::string& noun, const std::string& plural = "") {
+  return fmt::format("{} {}", count, count == 1 ? noun : plural.empty() ? noun + "s" : plural);
+}
+
+bool travels(const plan::Leg& leg) { return leg.src != plan::Location::device(leg.dst); }
+
+int64_t transfers(const Plan& plan) {
+  int64_t count = 0;
+  for (const plan::Instance& instance : plan.instances) {
+    const auto legs = plan.patterns.legs(instance.pattern);
+    count += std::count_if(legs.begin(), legs.end(), travels) * static_cast<int64_t>(plan.tensors_of(instance).size());
+  }
+  return count;
+}
+
+int64_t bytes_of(const Plan& plan, const plan::Missing& missing) {
+  return missing.box.volume() * tensor::size_of(plan.tensor(missing.tensor).from_dtype);
+}
+
+ordered_json json_of(const tensor::Box& box) {
+  ordered_json ranges = ordered_json::array();
+  for (size_t dim = 0; dim < static_cast<size_t>(box.rank); ++dim) ranges.push_back({box.lo[dim], box.hi[dim]});
+  return ranges;
+}
+
+ordered_json json_of(ClassBytes bytes) {
+  ordered_json json;
+  for (const TransferClass one : kClasses) json[std::string(name_of(one))] = bytes.of(one);
+  return json;
+}
+
+ordered_json json_of(const std::vector<DeviceTraffic>& traffic, int64_t DeviceTraffic::*member) {
+  ordered_json list = ordered_json::array();
+  for (const DeviceTraffic& one : traffic) list.push_back({{"device", one.device.value}, {"bytes", one.*member}});
+  return list;
+}
+
+ordered_json infeasible_json(const Plan& plan) {
+  ordered_json list = ordered_json::array();
+  for (size_t i = 0; i < std::min(plan.missing.size(), kMaxListedJson); ++i) {
+    const plan::Missing& missing = plan.missing[i];
+    list.push_back({{"tensor", plan.tensor(missing.tensor).name},
+                    {"box", json_of(missing.box)},
+                    {"bytes", bytes_of(plan, missing)}});
+  }
+  return list;
+}
+
+// --- one tensor: where its pieces come from ---------------------------------------------------------------------------
+
+struct Origin {
+  int rank = 0;
+  Operation operation;
+};
+
+// By new rank and box.
+std::vector<Origin> origins_of(const Plan& plan, const std::string& tensor) {
+  std::map<DeviceId, int> ranks;
+  for (size_t rank = 0; rank < plan.dst_devices.size(); ++rank) ranks[plan.dst_devices[rank]] = static_cast<int>(rank);
+  std::vector<Origin> origins;
+  plan.for_each_operation([&](const Operation& operation) {
+    if (plan.tensor(operation.tensor).name == tensor) origins.push_back({ranks[operation.dst], operation});
+  });
+  std::stable_sort(origins.begin(), origins.end(), [](const Origin& a, const Origin& b) {
+    return std::tie(a.rank, a.operation.box) < std::tie(b.rank, b.operation.box);
+  });
+  return origins;
+}
+
+std::string over(const Operation& operation) {
+  switch (operation.transfer_class) {
+    case TransferClass::kKept: return "stays in place";
+    case TransferClass::kSameDevice: return "copied on the device";
+    case TransferClass::kDerived: return "cast from its master";
+    case TransferClass::kSameHost: return "inside the host";
+    case TransferClass::kCrossHost: return "over the network";
+    case TransferClass::kFromStorage: break;
+  }
+  return "read from storage";
+}
+
+Table explain_table(const Plan& plan, const std::string& tensor) {
+  Table table({"rank>", "device", "box", "from", "how", "round>", "bytes>"});
+  for (const Origin& origin : origins_of(plan, tensor)) {
+    const Operation& operation = origin.operation;
+    table.row({fmt::format("{}", origin.rank), fmt::format("g{}", operation.dst.value), operation.box.str(),
+               operation.src.str(), over(operation) + (operation.hop > 0 ? ", passed on" : ""),
+               fmt::format("{}", operation.round), fmt::format("{}", operation.bytes)});
+  }
+  return table;
+}
+
+ordered_json explain_json(const Plan& plan, const std::string& tensor) {
+  ordered_json list = ordered_json::array();
+  for (const Origin& origin : origins_of(plan, tensor)) {
+    const Operation& operation = origin.operation;
+    list.push_back({{"rank", origin.rank},
+                    {"device", operation.dst.value},
+                    {"box", json_of(operation.box)},
+                    {"from", operation.src.str()},
+                    {"class", name_of(operation.transfer_class)},
+                    {"round", operation.round},
+                    {"hop", operation.hop},
+                    {"bytes", operation.bytes}});
+  }
+  return list;
+}
+
+// --- the whole plan ---------------------------------------------------------------------------------------------------
+
+std::string plan_json(const Plan& plan, const PlanFacts& facts, const Shown& shown) {
+  const std::vector<DeviceTraffic> traffic = device_traffic(plan);
+  ordered_json json = {{"digest", plan.digest}};
+  if (facts.planning_s) json["planning_s"] = *facts.planning_s;
+  if (!facts.model.empty()) json["model"] = facts.model;
+  json["planner"] = plan.planner;
+  json["from"] = plan.from;
+  json["to"] = plan.to;
+  json["devices"] = traffic.size();
+  json["tensors"] = plan.tensors.size();
+  json["transfers"] = transfers(plan);
+  json["rounds"] = plan.rounds;
+  json["memory_cap_bytes"] = plan.memory_cap < 0 ? ordered_json(nullptr) : ordered_json(plan.memory_cap);
+  json["bytes"] = json_of(plan.bytes);
+  json["lower_bound_bytes"] = json_of(plan.lower_bound);
+  json["lower_bound_any_placement"] = {{"cross_host", plan.lower_bound_any_placement_cross_host}};
+  json["bytes_received"] = json_of(traffic, &DeviceTraffic::received);
+  json["bytes_sent"] = json_of(traffic, &DeviceTraffic::sent);
+  json["peak_extra_bytes"] = json_of(traffic, &DeviceTraffic::peak_extra);
+  if (facts.hottest_link) {
+    json["hottest_link"] = {{"name", facts.hottest_link->name},
+                            {"bytes", facts.hottest_link->bytes},
+                            {"optimum_bytes", facts.hottest_link->optimum_bytes}};
+  } else if (facts.with_links) {
+    json["hottest_link"] = nullptr;
+  }
+  json["survives_host_losses"] = plan.survives_host_losses;
+  if (!facts.spread_domain.empty()) {
+    json["spread"] = {{"domain", facts.spread_domain},
+                      {"cost_bytes", {{"cross_host", facts.spread.cross_host}, {"moved", facts.spread.moved}}},
+                      {"bytes_in_one_domain", facts.spread.bytes_in_one_domain},
+                      {"bytes_in_one_domain_without", facts.spread.bytes_in_one_domain_without}};
+  }
+  json["infeasible"] = infeasible_json(plan);
+  json["infeasible_count"] = plan.missing.size();
+  if (facts.estimated_s) json["estimated_s"] = *facts.estimated_s;
+  if (facts.check) {
+    json["check"] = {{"operations", facts.check->operations},
+                     {"tensors", facts.check->tensors},
+                     {"devices", facts.check->devices},
+                     {"all", facts.check->all}};
+  }
+  if (!shown.explain.empty()) json["explain"] = explain_json(plan, shown.explain);
+  return json.dump(2) + "\n";
+}
+
+std::string traffic_csv(const Plan& plan) {
+  Table table({"device>", "received_bytes>", "sent_bytes>", "peak_extra_bytes>"});
+  for (const DeviceTraffic& one : device_traffic(plan)) {
+    table.row({fmt::format("{}", one.device.value), fmt::format("{}", one.received), fmt::format("{}", one.sent),
+               fmt::format("{}", one.peak_extra)});
+  }
+  return table.csv();
+}
+
+std::string headline(const Plan& plan, const PlanFacts& facts) {
+  return fmt::format(
+      "{}{} ({}) → {} ({})\nplan {} by {}: {}, {}, {}{}\n\n", facts.model.empty() ? "" : facts.model + ": ", plan.from,
+      counted(static_cast<int64_t>(plan.src_devices.size()), "GPU"), plan.to,
+      counted(static_cast<int64_t>(plan.dst_devices.size()), "GPU"), plan.digest, plan.planner,
+      counted(static_cast<int64_t>(plan.tensors.size()), "tensor"), counted(transfers(plan), "transfer"),
+      counted(plan.rounds, "round"), facts.planning_s ? ", planned in " + format_seconds(*facts.planning_s) : "");
+}
+
+std::string bytes_table(const Plan& plan) {
+  static constexpr const char* kTitles[] = {"stays in place", "copied on its device", "cast from masters",
+                                            "inside hosts",   "between hosts",        "from storage"};
+  Table table({"state", "plan>", "at least>"});
+  ClassBytes bytes = plan.bytes, bound = plan.lower_bound;
+  for (size_t i = 0; i < std::size(kClasses); ++i) {
+    if (kClasses[i] == TransferClass::kDerived && bytes.derived == 0) continue;
+    table.row({kTitles[i], format_bytes(bytes.of(kClasses[i])), format_bytes(bound.of(kClasses[i]))});
+  }
+  return table.text();
+}
+
+std::string most(const std::vector<DeviceTraffic>& traffic, int64_t DeviceTraffic::*member) {
+  const auto found = std::max_element(traffic.begin(), traffic.end(),
+                                      [&](const auto& a, const auto& b) { return a.*member < b.*member; });
+  if (found == traffic.end() || (*found).*member == 0) return "0 B";
+  return fmt::format("{} (g{})", format_bytes((*found).*member), found->device.value);
+}
+
+std::string summary(const Plan& plan, const PlanFacts& facts) {
+  const std::vector<DeviceTraffic> traffic = device_traffic(plan);
+  std::string text = headline(plan, facts) + bytes_table(plan) + "\n";
+  if (const auto& link = facts.hottest_link) {
+    text += fmt::format("hottest link          {} with {}; at best {}\n", link->name, format_bytes(link->bytes),
+                        format_bytes(link->optimum_bytes));
+  }
+  text += fmt::format("most for one device   received {}, sent {}, extra memory {}\n",
+                      most(traffic, &DeviceTraffic::received), most(traffic, &DeviceTraffic::sent),
+                      most(traffic, &DeviceTraffic::peak_extra));
+  text += fmt::format("any placement         at least {} between hosts\n",
+                      format_bytes(plan.lower_bound_any_placement_cross_host));
+  text += fmt::format("the new state         survives the loss of {}\n",
+                      plan.survives_host_losses == 0 ? "no host" : "any " + counted(plan.survives_host_losses, "host"));
+  if (facts.estimated_s) text += fmt::format("predicted time        {}\n", format_seconds(*facts.estimated_s));
+  if (facts.spread_domain.empty()) return text;
+  text += fmt::format("replicas apart        cost {} between hosts, {} moved; in one {}: {}, {} without\n",
+                      format_bytes(facts.spread.cross_host), format_bytes(facts.spread.moved), facts.spread_domain,
+                      format_bytes(facts.spread.bytes_in_one_domain),
+                      format_bytes(facts.spread.bytes_in_one_domain_without));
+  return text;
+}
+
+std::string check_text(const plan::InterpreterReport& report) {
+  const std::string tensors = counted(report.tensors, "tensor");
+  return fmt::format("checked: every element right, exactly once ({}; {})\n", counted(report.operations, "operation"),
+                     report.all ? "each of " + tensors + " by itself"
+                                : fmt::format("{} for all that lie alike, and {} alone with every tensor", tensors,
+                                              counted(report.devices, "device")));
+}
+
+}  // namespace
+
+std::string plan_text(const Plan& plan, const PlanFacts& facts, const Shown& shown) {
+  if (shown.format == "json") return plan_json(plan, facts, shown);
+  if (shown.format == "csv")
+    return shown.explain.empty() ? traffic_csv(plan) : explain_table(plan, shown.explain).csv();
+  const std::string checked = facts.check ? check_text(*facts.check) : "";
+  if (shown.explain.empty()) return summary(plan, facts) + checked;
+  const auto info = std::find_if(plan.tensors.begin(), plan.tensors.end(),
+                                 [&](const plan::TensorInfo& tensor) { return tensor.name == shown.explain; });
+  return fmt::format("{} {} {}: {} → {}\n\n{}{}", info->name, name_of(info->dtype), info->shape.str(), plan.from,
+                     plan.to, explain_table(plan, shown.explain).text(), checked);
+}
+
+std::string program_text(const Plan& plan, DeviceId device, const std::string& format) {
+  Table table({"round>", "hop>", "step", "peer", "boxes>", "bytes>"});
+  ordered_json steps = ordered_json::array();
+  for (const plan::ProgramStep& step : lower(plan, device)) {
+    const std::string name(name_of(step.kind));
+    int64_t boxes = 0;
+    for (const int32_t i : step.instances)
+      boxes += static_cast<int64_t>(plan.tensors_of(plan.instances[static_cast<size_t>(i)]).size());
+    table.row({fmt::format("{}", step.round), fmt::format("{}", step.hop), name, step.peer.str(),
+               fmt::format("{}", boxes), fmt::format("{}", step.bytes)});
+    steps.push_back({{"round", step.round},
+                     {"hop", step.hop},
+                     {"step", name},
+                     {"peer", step.peer.str()},
+                     {"boxes", boxes},
+                     {"instances", step.instances},
+                     {"bytes", step.bytes}});
+  }
+  if (format == "csv") return table.csv();
+  if (format == "table")
+    return fmt::format("g{} in plan {}: {} → {}\n\n{}", device.value, plan.digest, plan.from, plan.to, table.text());
+  const ordered_json json = {{"digest", plan.digest}, {"device", device.value}, {"program", steps}};
+  return json.dump(2) + "\n";
+}
+
+std::string infeasible_text(const Plan& plan) {
+  int64_t bytes = 0;
+  for (const plan::Missing& missing : plan.missing) bytes += bytes_of(plan, missing);
+  std::string text = fmt::format(
+      "scalai plan: error: no living device holds {} of state ({}); with --storage they come from a checkpoint\n",
+      format_bytes(bytes), counted(static_cast<int64_t>(plan.missing.size()), "box", "boxes"));
+  for (size_t i = 0; i < std::min(plan.missing.size(), kMaxListedText); ++i) {
+    text += fmt::format("  tensor \"{}\" box {} has no surviving holder\n", plan.tensor(plan.missing[i].tensor).name,
+                        plan.missing[i].box.str());
+  }
+  if (plan.missing.size() > kMaxListedText)
+    text += fmt::format("  … and {} more boxes\n", plan.missing.size() - kMaxListedText);
+  return text;
+}
+
+}  // namespace scalai::apps

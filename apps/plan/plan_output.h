@@ -1,0 +1,43 @@
+#pragma once
+// The output of `scalai plan`: a short table, JSON or CSV. Pure functions.
+
+#include <optional>
+#include <string>
+
+#include "ptc/plan/interpreter.h"
+#include "ptc/plan/metrics.h"
+#include "ptc/plan/placement.h"
+#include "ptc/plan/plan.h"
+
+namespace scalai::apps {
+
+// Facts about a plan beyond its content. A plan read from a file has none of them.
+struct PlanFacts {
+  std::string model;
+  std::optional<double> planning_s;
+  bool with_links = false;  // hottest_link was searched for
+  std::optional<plan::HottestLink> hottest_link;
+  std::string spread_domain;  // "host", "rack", or "": `spread` does not count
+  plan::Placement::Spread spread;
+  std::optional<plan::InterpreterReport> check;
+  std::optional<double> estimated_s;  // set if rates are known
+};
+
+struct Shown {
+  std::string format;   // "table", "json", "csv"
+  std::string explain;  // a tensor's name, or "": the whole plan
+};
+
+// The whole plan, or the sources of the pieces of one tensor. JSON has both.
+std::string plan_text(const plan::Plan& plan, const PlanFacts& facts, const Shown& shown);
+
+// The program of one device.
+std::string program_text(const plan::Plan& plan, DeviceId device, const std::string& format);
+
+// The differences of the second plan from the first; empty lists if they are equal.
+std::string difference_text(const plan::Plan& a, const plan::Plan& b, const std::string& format);
+
+// The state without a holder as one error, with at most twenty boxes.
+std::string infeasible_text(const plan::Plan& plan);
+
+}  // namespace scalai::apps

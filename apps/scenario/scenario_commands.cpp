@@ -1,0 +1,176 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "apps/commands.h"
+#include "apps/common/model_options.h"
+#include "apps/common/output.h"
+#include "ptc/base/file.h"
+#include "ptc/base/process.h"
+#include "ptc/base/status.h"
+#include "ptc/base/table.h"
+#include "ptc/control/run.h"
+#include "ptc/report/report.h"
+#include "ptc/scenario/scenario_set.h"
+#include "sim/simulated_step_time.h"
+
+namespace scalai::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What `validate` says of a good file of the control loop's.
+absl::StatusOr<std::string> validated(const std::string& path, const std::string& cluster) {
+  SCALAI_ASSIGN_OR_RETURN(const scenario::Scenario scenario, scenario::load_scenario(path, cluster));
+  return fmt::format("{} on {} devices, {} events",
+                     scenario.jobs.size() == 1 ? std::string("1 job") : fmt::format("{} jobs", scenario.jobs.size()),
+                     scenario.cluster.device_count(), scenario.events.size());
+}
+
+// A scenario of many jobs is another program's. Its exit code.
+int validate_many_jobs(const std::string& path, const std::string& cluster) {
+  const absl::StatusOr<std::string> program = find_program("scalai-jobs");
+  if (!program.ok()) return report_error(program.status());
+  SpawnOptions options{.program = *program, .words = {"scalai-jobs", "validate", path}};
+  if (!cluster.empty()) options.words.push_back("--cluster=" + cluster);
+  std::fflush(nullptr);  // its lines come after ours
+  const absl::StatusOr<pid_t> pid = spawn(options);
+  return pid.ok() ? wait_for(*pid) : report_error(pid.status());
+}
+
+int validate(const Arguments& arguments) {
+  const std::vector<std::string>& files = arguments.positional();
+  if (std::find(files.begin(), files.end(), "-") != files.end()) return usage_error("validate", kNoStandardInput);
+  int worst = 0;
+  for (const std::string& path : files) {
+    const auto text = read_file(path);
+    if (text.ok() && scenario::is_cluster_scenario(*text, path)) {
+      worst = std::max(worst, validate_many_jobs(path, arguments.text("cluster")));
+      continue;
+    }
+    const auto said = validated(path, arguments.text("cluster"));
+    if (said.ok()) {
+      print("{}: ok: {}\n", path, *said);
+      continue;
+    }
+    std::fputs(message_of(said.status()).c_str(), stderr);
+    if (message_of(said.status()).back() != '\n') std::fputc('\n', stderr);
+    worst = std::max(worst, exit_code_of(said.status()));
+  }
+  return worst;
+}
+
+// The folder itself when it is a report; else the reports in it, by name (what several strategies were written to).
+std::vector<fs::path> reports_at(const fs::path& folder) {
+  std::vector<fs::path> reports;
+  std::error_code error;  // a folder that cannot be listed is one that has no reports
+  if (fs::exists(folder / "summary.json", error)) return {folder};
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    if (fs::exists(it->path() / "summary.json", ignored)) reports.push_back(it->path());
+  }
+  std::sort(reports.begin(), reports.end());
+  return reports.empty() ? std::vector<fs::path>{folder} : reports;
+}
+
+// A trailing slash would leave an empty name.
+std::string name_of(const fs::path& folder) {
+  const fs::path normal = folder.lexically_normal();
+  return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
+}
+
+int compare(const Arguments& arguments) {
+  std::vector<std::pair<std::string, std::string>> summaries;
+  for (const std::string& folder : arguments.positional()) {
+    for (const fs::path& report : reports_at(folder)) {
+      const auto text = read_file((report / "summary.json").string());
+      if (!text.ok()) return report_error(text.status());
+      const bool may_clash = report != folder && arguments.positional().size() > 1;
+      summaries.emplace_back(may_clash ? name_of(folder) + "/" + name_of(report) : name_of(report), *text);
+    }
+  }
+  const auto table = report::compare_summaries(summaries, arguments.text("format"));
+  if (!table.ok()) return report_error(table.status());
+  print(*table);
+  if (arguments.text("format") == "table") note_terms();
+  return 0;
+}
+
+std::string verdict(int differing, int incomplete) {
+  if (differing > 0) return "digests differ";
+  return incomplete > 0 ? fmt::format("{} missing on one side", incomplete) : "all digests equal";
+}
+
+int replay(const Arguments& arguments) {
+  const sim::SimulatedStepTime simulated;
+  const auto plans = control::replay(arguments.positional().front(), &simulated);
+  if (!plans.ok()) return report_error(plans.status());
+  int differing = 0, incomplete = 0;
+  Table table({"plan>", "recorded", "replayed", ""});
+  for (const control::ReplayedPlan& plan : *plans) {
+    const bool whole = !plan.recorded.empty() && !plan.replayed.empty();
+    const bool different = whole && plan.recorded != plan.replayed;
+    incomplete += whole ? 0 : 1;
+    differing += different ? 1 : 0;
+    table.row({fmt::format("{:03}", plan.number), plan.recorded.empty() ? "missing" : plan.recorded,
+               plan.replayed.empty() ? "missing" : plan.replayed,
+               different ? "DIFFERENT"
+               : whole   ? "same"
+                         : "MISSING"});
+  }
+  print("{}{} plans, {}\n", table.text(), plans->size(), verdict(differing, incomplete));
+  return differing + incomplete == 0 ? 0 : kExpectationFailed;
+}
+
+}  // namespace
+
+Command validate_command() {
+  return {
+      {.name = "validate",
+       .summary = "check scenario files and report all their problems",
+       .usage = "scalai validate FILE…",
+       .description =
+           "Reads each scenario (textproto, or JSON) as `scalai sim` would and reports every problem with its place,\n"
+           "an excerpt and a hint. Nothing is run.",
+       .options = {{.name = "cluster",
+                    .value_name = "FILE",
+                    .help = "Cluster file that replaces the scenario's own cluster."}},
+       .examples = {"scalai validate scenarios/*.textproto"},
+       .min_arguments = 1,
+       .max_arguments = -1},
+      validate};
+}
+
+Command compare_command() {
+  return {
+      {.name = "compare",
+       .summary = "print the reports of several runs side by side",
+       .usage = "scalai compare DIR…",
+       .description =
+           "Each DIR is the --out folder of a run, or of several strategies: then all of them are shown, by name.\n"
+           "Runs of different scenarios or seeds are noted and get no ratio. Two runs of one scenario, one simulated\n"
+           "and one executed, are also compared by reconfiguration and phase: predicted, measured, relative error.",
+       .options = {format_option()},
+       .examples = {"scalai compare out/demo", "scalai compare out/demo/reshard out/demo/tenplex",
+                    "scalai compare out/sim out/exec"},
+       .min_arguments = 1,
+       .max_arguments = -1},
+      compare};
+}
+
+Command replay_command() {
+  return {{.name = "replay",
+           .summary = "feed a run's events through the control loop again and compare plan digests",
+           .usage = "scalai replay DIR",
+           .description = "DIR is the --out folder of a run, simulated or executed. Exit code 1 when a digest differs\n"
+                          "or a plan is missing.",
+           .options = {},
+           .examples = {"scalai replay out/demo/reshard"},
+           .min_arguments = 1,
+           .max_arguments = 1},
+          replay};
+}
+
+}  // namespace scalai::apps

@@ -1,0 +1,67 @@
+# `cmake --install` and Debian packages. Components: scalai (planning, checkpoints, datasets, many jobs), sim, exec, fs and
+# dev (headers, static libraries, find_package(Scalai)); each is a package of its own.
+include(GNUInstallDirs)
+set(_share "${CMAKE_INSTALL_DATADIR}/scalai")
+
+# scalai_install_program(COMPONENT scalai TARGET scalai-jobs COMMANDS import policies …): the executable, a man page for it
+# and for each of its commands, and completions for bash, zsh and fish. Programs write their pages themselves.
+set(SCALAI_PROGRAMS "")
+function(scalai_install_program)
+  cmake_parse_arguments(ARG "" "COMPONENT;TARGET" "COMMANDS" ${ARGN})
+  if(NOT TARGET ${ARG_TARGET})
+    return()
+  endif()
+  set(SCALAI_PROGRAMS ${SCALAI_PROGRAMS} ${ARG_TARGET} PARENT_SCOPE)
+  install(TARGETS ${ARG_TARGET} COMPONENT ${ARG_COMPONENT})
+  install(CODE "
+    set(PROGRAM \"$<TARGET_FILE:${ARG_TARGET}>\")
+    set(COMMANDS \"${ARG_COMMANDS}\")
+    set(MAN \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_MANDIR}/man1\")
+    set(SHARE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}\")
+    include(\"${CMAKE_SOURCE_DIR}/cmake/ScalaiPages.cmake\")" COMPONENT ${ARG_COMPONENT})
+endfunction()
+scalai_install_program(COMPONENT scalai TARGET scalai COMMANDS validate models machines plan parallelize compare replay)
+scalai_install_program(COMPONENT scalai TARGET scalai-checkpoint COMMANDS checkpoint reshard)
+scalai_install_program(COMPONENT scalai TARGET scalai-data COMMANDS index show)
+scalai_install_program(COMPONENT scalai TARGET scalai-jobs COMMANDS import policies sweep breakeven)
+scalai_install_program(COMPONENT scalai TARGET scalai-accuracy COMMANDS validate-model validate-policies)
+scalai_install_program(COMPONENT sim TARGET scalai-sim)
+scalai_install_program(COMPONENT exec TARGET scalai-exec COMMANDS worker ctl bench calibrate doctor)
+scalai_install_program(COMPONENT fs TARGET scalai-fs COMMANDS mount unmount repartition status)
+
+install(DIRECTORY scenarios/ DESTINATION "${_share}/scenarios" COMPONENT scalai USE_SOURCE_PERMISSIONS)
+install(DIRECTORY ptc/proto/ DESTINATION "${_share}/proto/ptc/proto" COMPONENT scalai FILES_MATCHING PATTERN "*.proto")
+install(DIRECTORY docs/ DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs" COMPONENT scalai)
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT scalai)
+
+# --- libraries ---------------------------------------------------------------------------------------------------------
+# The planning core. Scalai::plan is ptc/plan with all it needs; headers keep their paths: #include "ptc/plan/planner.h".
+set(_libraries base tensor model proto textproto collection cluster plan change parallel)
+foreach(_library IN LISTS _libraries)
+  set_target_properties(ptc_${_library} PROPERTIES EXPORT_NAME ${_library} OUTPUT_NAME scalai_${_library})
+  target_compile_features(ptc_${_library} INTERFACE cxx_std_20)
+  target_include_directories(ptc_${_library} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/scalai>)
+  install(TARGETS ptc_${_library} EXPORT ScalaiTargets ARCHIVE COMPONENT dev)
+  if(IS_DIRECTORY "${CMAKE_SOURCE_DIR}/ptc/${_library}")
+    install(DIRECTORY "ptc/${_library}/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/scalai/ptc/${_library}" COMPONENT dev
+            FILES_MATCHING PATTERN "*.h" PATTERN internal EXCLUDE PATTERN testing EXCLUDE)
+  endif()
+endforeach()
+install(FILES "${CMAKE_BINARY_DIR}/generated/ptc/base/version.h"
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/scalai/ptc/base" COMPONENT dev)
+set(_cmake "${CMAKE_INSTALL_LIBDIR}/cmake/Scalai")
+install(EXPORT ScalaiTargets NAMESPACE Scalai:: DESTINATION "${_cmake}" COMPONENT dev)
+include(CMakePackageConfigHelpers)
+configure_package_config_file(cmake/ScalaiConfig.cmake.in "${CMAKE_BINARY_DIR}/generated/ScalaiConfig.cmake"
+                              INSTALL_DESTINATION "${_cmake}")
+write_basic_package_version_file("${CMAKE_BINARY_DIR}/generated/ScalaiConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_BINARY_DIR}/generated/ScalaiConfig.cmake" "${CMAKE_BINARY_DIR}/generated/ScalaiConfigVersion.cmake"
+        DESTINATION "${_cmake}" COMPONENT dev)
+install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/libscalai-dev" COMPONENT dev)
+
+# Everything that is installed; `./dev package` builds this.
+list(TRANSFORM _libraries PREPEND ptc_)
+add_custom_target(installed DEPENDS ${SCALAI_PROGRAMS} ${_libraries})
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
+
+include(ScalaiPackage)

@@ -1,0 +1,242 @@
+#include "executor/controller/crew.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "ptc/base/status.h"
+#include "ptc/proto/control.pb.h"
+
+namespace scalai::executor {
+
+using proto::CommandBody;
+using proto::ReplyBody;
+
+constexpr double kLeaving_s = 10;  // a worker that was told to leave has left by then
+constexpr double kJoin_s = 60;     // GPUs have connected by then
+constexpr int kStarts = 3;         // of a worker that does not stay
+
+Crew::Crew(const cluster::Cluster& cluster, ControllerEnd& controller, CrewOptions options)
+    : cluster_(cluster),
+      controller_(controller),
+      options_(std::move(options)),
+      peers_(cluster.hosts.size()),
+      sessions_(cluster.hosts.size()) {}
+
+absl::Status Crew::start() {
+  std::set<HostId> hosts;
+  for (size_t i = 0; i < cluster_.hosts.size(); ++i) hosts.insert(HostId(static_cast<int64_t>(i)));
+  absl::Status done = absl::OkStatus();
+  for (int start = 0; start < kStarts; ++start) {
+    SCALAI_RETURN_IF_ERROR(gather(hosts));
+    for (const HostId host : hosts) found(host);
+    done = set_up(hosts);
+    if (!absl::IsUnavailable(done) && !absl::IsCancelled(done)) break;
+  }
+  SCALAI_RETURN_IF_ERROR(done);
+  return introduce();
+}
+
+absl::Status Crew::gather(const std::set<HostId>& hosts) {
+  std::map<HostId, int> starts;
+  std::map<HostId, std::string> ended;
+  const auto missing = [&] {
+    std::set<HostId> left = hosts;
+    for (const HostId host : connected()) left.erase(host);
+    return left;
+  };
+  for (const HostId host : missing()) ended[host] = "";
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.join_s);
+  for (std::set<HostId> left = missing(); !left.empty(); left = missing()) {
+    if (options_.ended_workers) {
+      for (auto& [host, how] : options_.ended_workers()) ended[host] = std::move(how);
+    }
+    for (const HostId host : left) {
+      const auto gone = ended.extract(host);
+      if (gone.empty() || !options_.start_worker) continue;
+      if (++starts[host] > kStarts)
+        return failed(fmt::format("the worker of h{} ends before it has joined: {}", host.value, gone.mapped()));
+      SCALAI_RETURN_IF_ERROR(options_.start_worker(host));
+    }
+    if (std::chrono::steady_clock::now() > until) {
+      return absl::DeadlineExceededError(fmt::format("{} of {} workers joined within {} s; that of h{} did not",
+                                                     hosts.size() - left.size(), hosts.size(), options_.join_s,
+                                                     left.begin()->value));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return absl::OkStatus();
+}
+
+std::set<HostId> Crew::connected() const {
+  std::set<HostId> hosts;
+  for (const WorkerJoined& worker : controller_.workers()) hosts.insert(HostId(worker.host));
+  return hosts;
+}
+
+bool Crew::eventually(const std::function<bool(const std::set<HostId>&)>& wanted, double patience_s) const {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s);
+  while (!wanted(connected())) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+absl::Status Crew::rejoin(const std::set<HostId>& hosts, double patience_s) {
+  const auto all = [&](const std::set<HostId>& joined) {
+    return std::includes(joined.begin(), joined.end(), hosts.begin(), hosts.end());
+  };
+  (void)eventually(all, patience_s);
+  // A host that is to be dead may have a worker yet: the earlier controller did not come to kill it.
+  for (const HostId host : connected()) {
+    if (!hosts.contains(host)) SCALAI_RETURN_IF_ERROR(kill(host));
+  }
+  // Some may be lost meanwhile: the rest is what there is.
+  absl::Status done = absl::OkStatus();
+  for (size_t tries = 0; tries <= hosts.size(); ++tries) {
+    std::set<HostId> joined = connected();
+    std::erase_if(joined, [&](HostId host) { return !hosts.contains(host); });
+    for (const HostId host : hosts) joined.contains(host) ? found(host) : lost(host);
+    done = set_up(joined);
+    if (!absl::IsUnavailable(done) && !absl::IsCancelled(done)) break;
+  }
+  SCALAI_RETURN_IF_ERROR(done);
+  return introduce();
+}
+
+Hello Crew::hello_of(HostId host) const {
+  for (const WorkerJoined& worker : controller_.workers()) {
+    if (worker.host == host.value) return worker.hello;
+  }
+  return {};
+}
+
+absl::Status Crew::revive(HostId host) {
+  SCALAI_RETURN_IF_ERROR(gather({host}));
+  found(host);
+  SCALAI_RETURN_IF_ERROR(set_up({host}));
+  return introduce();
+}
+
+absl::Status Crew::kill(HostId host) {
+  lost(host);
+  const bool killed = options_.kill_worker && options_.kill_worker(host).ok();
+  if (!killed) {
+    CommandBody body;
+    body.mutable_exit();
+    controller_.send(host.value, {.what = "exit", .body = body.SerializeAsString()}, options_.deadline_s);
+    (void)eventually([&](const std::set<HostId>& joined) { return !joined.contains(host); }, kLeaving_s);
+  }
+  controller_.cut(host.value, "its host has failed");
+  return absl::OkStatus();
+}
+
+bool Crew::is_ours(const WorkerLost& lost) const { return lost.session == sessions_[static_cast<size_t>(lost.host)]; }
+
+absl::Status Crew::refresh(HostId host) {
+  SCALAI_RETURN_IF_ERROR(set_up({host}));
+  return introduce();
+}
+
+absl::Status Crew::set_up(const std::set<HostId>& hosts) {
+  CommandBody body;
+  for (const cluster::Host& host : cluster_.hosts) body.mutable_setup()->add_gpus_of_host(host.gpus);
+  body.mutable_setup()->set_threads(options_.threads);
+  body.mutable_setup()->set_force_network(options_.force_network);
+  const std::vector<WorkerJoined> workers = controller_.workers();
+  for (const WorkerJoined& worker : workers) {
+    if (hosts.contains(HostId(worker.host))) sessions_[static_cast<size_t>(worker.host)] = worker.session;
+  }
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, call("setup", hosts, body));
+  size_t i = 0;
+  for (const HostId host : hosts) {
+    proto::Peer peer;
+    peer.set_host(host.value);
+    *peer.mutable_places() = replies[i++].places();
+    for (const WorkerJoined& worker : workers) {
+      if (worker.host != host.value) continue;
+      peer.set_transport_address(worker.hello.transport_address);
+      peer.set_host_name(worker.hello.host_name);
+    }
+    peers_[static_cast<size_t>(host.value)] = peer.SerializeAsString();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Crew::introduce() {
+  introduced_ = living();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.deadline_s);
+  for (;;) {
+    std::set<HostId> hosts = connected();
+    std::erase_if(hosts, [&](HostId host) { return !introduced_.contains(host); });
+    CommandBody body;
+    for (const HostId host : hosts)
+      SCALAI_CHECK(body.mutable_peers()->add_peers()->ParseFromString(peers_[static_cast<size_t>(host.value)]));
+    absl::Status told = call("peers", hosts, body).status();
+    if (told.ok() && options_.nccl) told = join(hosts);
+    const bool lost = absl::IsUnavailable(told) || absl::IsCancelled(told) || absl::IsDeadlineExceeded(told);
+    if (!lost || std::chrono::steady_clock::now() > until) return told;
+  }
+}
+
+// Unless all of them have joined already.
+absl::Status Crew::join(const std::set<HostId>& hosts) {
+  CommandBody body;
+  body.mutable_join();
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, call("join", hosts, body));
+  const auto fresh =
+      std::find_if(replies.begin(), replies.end(), [](const ReplyBody& reply) { return !reply.unique_id().empty(); });
+  if (fresh == replies.end()) return absl::OkStatus();
+  body.mutable_join()->set_unique_id(fresh->unique_id());
+  body.mutable_join()->set_timeout_s(kJoin_s);
+  return call("join", hosts, body).status();
+}
+
+absl::Status Crew::let_go_of_the_lost() { return living() == introduced_ ? absl::OkStatus() : introduce(); }
+
+absl::Status Crew::tell(const std::string& what, const std::set<HostId>& hosts, const CommandBody& body) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.deadline_s);
+  for (;;) {
+    std::set<HostId> reached = connected();
+    std::erase_if(reached, [&](HostId host) { return !hosts.contains(host); });
+    const absl::Status told = call(what, reached, body).status();
+    const bool lost = absl::IsUnavailable(told) || absl::IsCancelled(told);
+    if (!lost || std::chrono::steady_clock::now() > until) return told;
+  }
+}
+
+std::set<HostId> Crew::living_hosts_of(const std::vector<DeviceId>& devices) const {
+  const std::set<HostId> living = this->living();
+  std::set<HostId> hosts;
+  for (const DeviceId device : devices) {
+    const HostId host = cluster_.host_of(device);
+    if (living.contains(host)) hosts.insert(host);
+  }
+  return hosts;
+}
+
+absl::StatusOr<std::vector<ReplyBody>> Crew::call(const std::string& what, const std::set<HostId>& hosts,
+                                                  const CommandBody& body) {
+  Calls calls;
+  for (const HostId host : hosts) calls.emplace_back(host, body);
+  return call(what, calls);
+}
+
+absl::StatusOr<std::vector<ReplyBody>> Crew::call(const std::string& what, const Calls& calls) {
+  std::vector<Call> list;
+  for (const auto& [host, body] : calls)
+    list.push_back({.host = host.value, .command = {.what = what, .body = body.SerializeAsString()}});
+  const std::vector<absl::StatusOr<Reply>> outcomes = controller_.call_all(std::move(list), options_.deadline_s);
+  std::vector<ReplyBody> replies;
+  SCALAI_RETURN_IF_ERROR(first_error(outcomes));
+  for (const absl::StatusOr<Reply>& outcome : outcomes) {
+    if (!replies.emplace_back().ParseFromString(outcome->body)) return failed("a worker's reply cannot be read");
+  }
+  return replies;
+}
+
+}  // namespace scalai::executor

@@ -1,0 +1,165 @@
+#include "executor/controller/crew.h"
+
+#include <gmock/gmock.h>
+
+#include "executor/controller/testing/test_fleet.h"
+#include "ptc/proto/control.pb.h"
+
+namespace scalai::executor {
+namespace {
+
+using testing::Death;
+using ::testing::ElementsAre;
+using testing::Fleet;
+using ::testing::HasSubstr;
+
+scenario::Scenario small_scenario() {
+  return *control::testing::scenario_of(std::string(control::testing::kSmallCluster) + "until: \"1s\"\n" +
+                                        control::testing::job_text("a", "gpus: 2 configs { layout: \"tp2\" }"));
+}
+
+class CrewTest : public ::testing::Test {
+ protected:
+  const scenario::Scenario scenario_ = small_scenario();
+  const cluster::Cluster& cluster_ = scenario_.cluster;
+};
+
+// A command that every worker answers.
+proto::CommandBody nothing() {
+  proto::CommandBody body;
+  body.mutable_forget()->set_job(0);
+  body.mutable_forget()->set_version(77);
+  return body;
+}
+
+TEST_F(CrewTest, StartsEveryHostAndKillsAndRevivesOne) {
+  Fleet fleet({.hosts = 4});
+  Crew crew(cluster_, fleet.controller(), fleet.crew_options());
+  ASSERT_TRUE(crew.start().ok());
+  EXPECT_THAT(crew.living(), ElementsAre(HostId(0), HostId(1), HostId(2), HostId(3)));
+  EXPECT_EQ(crew.call("forget", crew.living(), nothing())->size(), 4u);
+
+  ASSERT_TRUE(crew.kill(HostId(2)).ok());
+  EXPECT_THAT(crew.living(), ElementsAre(HostId(0), HostId(1), HostId(3)));
+  EXPECT_THAT(crew.living_hosts_of({DeviceId(5), DeviceId(6), DeviceId(0), DeviceId(1)}),
+              ElementsAre(HostId(0), HostId(3)));
+  EXPECT_TRUE(absl::IsUnavailable(crew.call("forget", {HostId(1), HostId(2)}, nothing()).status()));
+
+  ASSERT_TRUE(crew.revive(HostId(2)).ok());
+  EXPECT_EQ(crew.call("forget", crew.living(), nothing())->size(), 4u);
+}
+
+TEST_F(CrewTest, TellsEveryoneWhereALostPlaceIsNow) {
+  Fleet fleet({.hosts = 4, .network = true});
+  Crew crew(cluster_, fleet.controller(), fleet.crew_options());
+  ASSERT_TRUE(crew.start().ok());
+  EXPECT_TRUE(crew.refresh(HostId(1)).ok());
+}
+
+TEST_F(CrewTest, AWorkerThatCannotBeStartedOrNeverJoinsIsNamed) {
+  Fleet fleet({.hosts = 4});
+  CrewOptions options = fleet.crew_options();
+  options.join_s = 0.2;
+  options.start_worker = [&](HostId host) {
+    return host == HostId(3) ? absl::NotFoundError("no such binary") : fleet.start(host);
+  };
+  Crew refused(cluster_, fleet.controller(), options);
+  EXPECT_EQ(refused.start().message(), "no such binary");
+
+  options.start_worker = [](HostId) { return absl::OkStatus(); };
+  Crew crew(cluster_, fleet.controller(), options);
+  EXPECT_THAT(std::string(crew.start().message()), HasSubstr("3 of 4 workers joined within 0.2 s"));
+  EXPECT_THAT(std::string(crew.revive(HostId(3)).message()),
+              HasSubstr("0 of 1 workers joined within 0.2 s; that of h3"));
+}
+
+TEST_F(CrewTest, AWorkerThatIsLostBeforeTheRunIsStartedAgain) {
+  Fleet fleet({.hosts = 4, .deaths = {{.host = 2, .what = "setup"}}});
+  Crew crew(cluster_, fleet.controller(), fleet.crew_options());
+  ASSERT_TRUE(crew.start().ok());
+  EXPECT_EQ(fleet.deaths(), 1);
+  EXPECT_EQ(crew.call("forget", crew.living(), nothing())->size(), 4u);
+}
+
+TEST_F(CrewTest, AWorkerThatEndsBeforeItJoinsIsStartedAgainAndThenNamed) {
+  for (const int ends : {2, 3}) {
+    Fleet fleet({.hosts = 4});
+    CrewOptions options = fleet.crew_options();
+    int starts = 0;
+    bool ended = false;
+    options.start_worker = [&](HostId host) {
+      if (host == HostId(3) && starts++ < ends) {
+        ended = true;
+        return absl::OkStatus();
+      }
+      return fleet.start(host);
+    };
+    options.ended_workers = [&] {
+      std::vector<std::pair<HostId, std::string>> list;
+      if (std::exchange(ended, false)) list.emplace_back(HostId(3), "exit code 127");
+      return list;
+    };
+    Crew crew(cluster_, fleet.controller(), options);
+    const absl::Status status = crew.start();
+    EXPECT_EQ(status.message(), ends < 3 ? "" : "the worker of h3 ends before it has joined: exit code 127");
+    EXPECT_EQ(starts, 3);
+  }
+}
+
+TEST_F(CrewTest, AWorkerThatIsLostWhileTheOthersJoinAnotherControllerIsMissing) {
+  Fleet fleet({.hosts = 4, .deaths = {{.host = 2, .what = "setup", .nth = 2}}});
+  {
+    Crew crew(cluster_, fleet.controller(), fleet.crew_options());
+    ASSERT_TRUE(crew.start().ok());
+  }
+  fleet.replace_controller();
+  Crew crew(cluster_, fleet.controller(), fleet.crew_options());
+  const absl::Status status = crew.rejoin({HostId(0), HostId(1), HostId(2), HostId(3)}, 10);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(fleet.deaths(), 1);
+  EXPECT_THAT(crew.living(), ElementsAre(HostId(0), HostId(1), HostId(3)));
+  EXPECT_EQ(crew.call("forget", crew.living(), nothing())->size(), 3u);
+}
+
+TEST_F(CrewTest, SurvivorsAreToldOnceToLetGoOfTheLost) {
+  std::atomic<int> told = 0;
+  Fleet fleet({.hosts = 4, .swallow = [&](int32_t, const std::string& what) {
+                 told += what == "peers" ? 1 : 0;
+                 return false;
+               }});
+  Crew crew(cluster_, fleet.controller(), fleet.crew_options());
+  ASSERT_TRUE(crew.start().ok());
+  ASSERT_TRUE(crew.let_go_of_the_lost().ok());
+  EXPECT_EQ(told, 4) << "at the start";
+  ASSERT_TRUE(crew.kill(HostId(3)).ok());
+  ASSERT_TRUE(crew.let_go_of_the_lost().ok());
+  ASSERT_TRUE(crew.let_go_of_the_lost().ok());
+  EXPECT_EQ(told, 4 + 3);
+}
+
+TEST_F(CrewTest, WithoutAStarterWorkersAreAskedToLeave) {
+  Fleet fleet({.hosts = 4});
+  for (int host = 0; host < 4; ++host) ASSERT_TRUE(fleet.start(HostId(host)).ok());
+  CrewOptions options = fleet.crew_options();
+  options.start_worker = options.kill_worker = nullptr;
+  Crew crew(cluster_, fleet.controller(), options);
+  ASSERT_TRUE(crew.start().ok());
+  ASSERT_TRUE(crew.kill(HostId(1)).ok());
+  bool left = false;
+  while (const auto event = fleet.controller().next_event(left ? 0 : 30)) {
+    const auto* lost = std::get_if<WorkerLost>(&*event);
+    if (lost != nullptr && lost->host == 1) left = lost->clean;
+  }
+  EXPECT_TRUE(left);
+}
+
+TEST_F(CrewTest, AnErrorOfAWorkerComesBack) {
+  Fleet fleet({.hosts = 4});
+  Crew crew(cluster_, fleet.controller(), fleet.crew_options());
+  ASSERT_TRUE(crew.start().ok());
+  EXPECT_THAT(std::string(crew.call("nothing", crew.living(), proto::CommandBody()).status().message()),
+              HasSubstr("a command that this worker does not know"));
+}
+
+}  // namespace
+}  // namespace scalai::executor

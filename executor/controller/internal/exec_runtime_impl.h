@@ -1,0 +1,182 @@
+#pragma once
+// The state of an ExecRuntime and its handlers, spread over two sources:
+//   exec_runtime.cpp         commands, executions, time and what is heard
+//   exec_runtime_resume.cpp  what an earlier controller did, and going on from there
+
+#include <chrono>
+#include <deque>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "executor/controller/exec_runtime.h"
+#include "executor/controller/job_work.h"
+#include "ptc/change/maxmin.h"
+#include "ptc/control/agenda.h"
+
+namespace scalai::executor {
+
+class ExecRuntime::Impl {
+ public:
+  Impl(const scenario::Scenario& scenario, ControllerEnd& controller, Crew& crew, control::Recorder& recorder,
+       ExecOptions options)
+      : scenario_(scenario),
+        controller_(controller),
+        crew_(crew),
+        recorder_(recorder),
+        options_(std::move(options)),
+        started_(std::chrono::steady_clock::now()),
+        platform_(scenario.cluster),
+        network_(platform_.spec()),
+        agenda_(scenario.cluster, platform_, network_, modelled_) {
+    replaying_ = options_.resume;
+    for (size_t i = 0; i < scenario.jobs.size(); ++i)
+      jobs_.push_back({.work = std::make_unique<JobWork>(static_cast<int>(i), scenario, crew, options_)});
+  }
+
+  // Does what the command says, or takes it as done when an earlier controller has.
+  absl::Status do_or_note(const control::Command& command);
+  absl::StatusOr<control::Event> next_event();
+  int64_t bytes_verified() const {
+    int64_t bytes = 0;
+    for (const JobState& job : jobs_) bytes += job.work->bytes_verified();
+    return bytes;
+  }
+
+ private:
+  absl::Status perform(const control::Train& train);
+  absl::Status perform(const control::Halt& halt) {
+    agenda_.halt(halt.job);
+    return absl::OkStatus();
+  }
+  absl::Status perform(const control::Read& read) {
+    job(read.job).unread.push_back(read);
+    return read_samples();
+  }
+  absl::Status perform(const control::Execute& execute);
+  absl::Status perform(const control::Abort& abort);
+  absl::Status perform(const control::Commit& commit);
+  absl::Status perform(const control::Background& background);
+  absl::Status perform(const control::Forget& forget) { return job(forget.job).work->forget_snapshot(forget.snapshot); }
+  absl::Status perform(const control::ArmTimer& timer) {
+    agenda_.arm(timer);
+    return absl::OkStatus();
+  }
+  absl::Status perform(const control::Inject& inject);
+  absl::Status perform(const control::Stop&) { return absl::OkStatus(); }
+
+  using Agenda = control::Agenda;
+
+  // The work behind an execution of the agenda.
+  struct Execution {
+    control::Execute command;
+    std::future<StageOutcome> work;  // of the stages up to the current one
+    size_t worked = 0;               // stages whose work is done, perhaps by an earlier controller
+    control::PhaseSeconds phases;    // as measured
+    std::set<DeviceId> known_dead;   // to the control loop, when it made the plan
+    bool broken = false;             // a device of it is dead: nothing more comes of it
+    int last_mark = -1;              // RoundDone reported last, perhaps by an earlier controller
+  };
+  struct JobState {
+    std::unique_ptr<JobWork> work;
+    std::set<DeviceId> gone;  // have failed since the epoch was committed: what they held of it is lost
+    std::optional<Execution> execution;
+    std::deque<control::Read> unread;  // what the control loop waits for
+    bool new_layout = true;            // the next Train is the first one in it
+    int dp = 0;                        // of the layout that is trained; 0: none yet
+    int64_t layout_step = 0;           // at which it began
+  };
+
+  JobState& job(int index) { return jobs_[static_cast<size_t>(index)]; }
+  void report(control::EventBody body) { ready_.push_back({agenda_.now_s(), std::move(body)}); }
+
+  absl::Status happen(const Agenda::TrainEnd& end);
+  absl::Status happen(const Agenda::StageEnd& end);
+  absl::Status happen(const Agenda::CopyEnd& end) {
+    report(control::BackgroundDone{end.job, end.tag});
+    return absl::OkStatus();
+  }
+  absl::Status happen(const Agenda::LossKnown& loss) {
+    report(control::DevicesLost{loss.devices, loss.failed_at_s});
+    return absl::OkStatus();
+  }
+  absl::Status happen(const Agenda::TimerEnd& end) {
+    report(control::TimerFired{end.timer});
+    return absl::OkStatus();
+  }
+
+  // These hold nothing any more.
+  void mark_gone(const std::vector<DeviceId>& devices);
+  void take_up(const control::Execute& execute);  // without beginning its work
+  // False where a device is dead: then the loss will be known soon.
+  bool take_up(const control::Train& train);
+  void tell_layout(int job_index);
+  absl::Status apply(const scenario::Fail& fail, double detect_s);
+  absl::Status apply(const scenario::Repair& repair);
+  absl::Status begin_work(int job_index);
+  const change::Stage& current_stage(int job_index) {
+    return (*agenda_.stages(job_index))[agenda_.current_stage(job_index)];
+  }
+  absl::Status catch_up(int job_index);
+  absl::Status begin_again(int job_index);
+  absl::Status end_stage(int job_index, const StageOutcome& outcome);
+  // The agenda's side of it; events that follow, without those that were reported before.
+  std::vector<control::EventBody> end_modelled_stage(int job_index);
+  absl::Status read_samples();
+  absl::Status explained(const absl::Status& status);
+  void hear(double timeout_s);
+  // What is written down of an earlier controller has been done, but for what its last event led to: that is done again,
+  // whatever came of it.
+  bool past_is_over() const { return next_past_ == options_.past.size(); }
+  void note(const control::Command& command);
+  void note(const control::Event& event);
+  absl::Status go_live();
+  absl::Status judge_workers();
+  absl::Status begin_again();
+  // Brings the agenda to an event of the past. Whether the event is one of the agenda's.
+  bool replay(const control::Event& event);
+  enum class Verdict : uint8_t { kIsIt, kNothing, kOther };
+  Verdict compare(const Agenda::Happening& happening, const control::Event& event);
+  // What happens next, by the clock; nothing where something was heard first, or nothing can happen.
+  std::optional<Agenda::Happening> await_next();
+  void worker_lost(HostId host, const std::string& reason);
+  bool any_dead(const std::vector<DeviceId>& devices) const { return agenda_.any_dead(devices); }
+  // A device of the plan that has died since: the control loop gives the plan up when it hears of that.
+  bool needs_dead(int job_index);
+  bool involves_dead(const Execution& execution) const {
+    const std::vector<DeviceId>& sources = execution.command.plan->src_devices;
+    return any_dead(execution.command.plan->dst_devices) ||
+           std::any_of(sources.begin(), sources.end(),
+                       [&](DeviceId device) { return agenda_.dead(device) && !execution.known_dead.contains(device); });
+  }
+
+  const scenario::Scenario& scenario_;
+  ControllerEnd& controller_;
+  Crew& crew_;
+  control::Recorder& recorder_;
+  const ExecOptions options_;
+  std::chrono::steady_clock::time_point started_;  // real time of scenario time 0
+
+  // Scenario time: the simulator's agenda, on our exact solver.
+  const change::Platform platform_;
+  change::MaxMinBackend network_;
+  control::Recorder modelled_;  // the agenda's transfers, which nobody reads
+  Agenda agenda_;
+  std::deque<Agenda::Happening> pending_;  // that wait until what was heard before them is dealt with
+  std::vector<JobState> jobs_;
+  std::deque<control::Event> ready_;
+  int64_t losses_ = 0;  // workers lost so far
+  // Going on after an earlier controller:
+  bool replaying_ = false;  // tells its events
+  size_t next_past_ = 0;
+  std::set<HostId> unjudged_;  // hosts that should have workers, perhaps with state
+  bool to_begin_again_ = false;
+};
+
+}  // namespace scalai::executor

@@ -1,0 +1,439 @@
+#include "executor/controller/job_work.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "executor/controller/exec_runtime.h"
+#include "executor/worker/places.h"
+#include "executor/worker/worker.h"
+#include "ptc/base/status.h"
+#include "ptc/checkpoint/naming/family.h"
+#include "ptc/checkpoint/safetensors/job_checkpoint.h"
+#include "ptc/collection/collection_file.h"
+#include "ptc/plan/plan_io.h"
+#include "ptc/proto/control.pb.h"
+
+namespace scalai::executor {
+
+using collection::Collection;
+using plan::Location;
+using proto::CommandBody;
+using proto::ReplyBody;
+
+namespace {
+
+// The version under which hosts' memories hold a copy. CHECK: it is one, not the live state.
+StateVersion version_of(control::SnapshotId snapshot) {
+  return snapshot == control::kInitialState ? StateVersion::initial() : StateVersion::snapshot(snapshot);
+}
+
+// Whether a staged strategy has copied the source state into hosts' memories before the plan.
+bool is_staged(const control::Execute& execute) {
+  return execute.upload && (execute.snapshot == control::kLiveState || execute.restore);
+}
+
+// The version that the plan reads in hosts' memories. A live state that is not staged is on devices only: nobody reads
+// the version then, and the command keeps the number that it always had.
+StateVersion host_version_of(const control::Execute& execute) {
+  if (is_staged(execute)) return StateVersion::staged();
+  return execute.snapshot == control::kLiveState ? StateVersion::initial() : version_of(execute.snapshot);
+}
+
+std::string text_of(const Collection& collection) { return collection::collection_text(collection, {}); }
+
+// So that a checkpoint says whose state it is; empty: a model without a family (ptc/checkpoint/naming/families).
+std::string model_text(const model::Model& model) {
+  const auto family = checkpoint::Families::built_in().of_model(model);
+  if (!family.ok()) return "";
+  const auto sizes = family->sizes_of_model(model);
+  return sizes.ok() ? checkpoint::model_file_text({family->name(), model.name, *sizes}) : "";
+}
+
+void set_box(const tensor::Box& box, TensorId tensor, tensor::DType dtype, proto::TensorBox& out) {
+  out.set_tensor(tensor.value);
+  out.set_dtype(static_cast<int>(dtype));
+  for (size_t dim = 0; dim < static_cast<size_t>(box.rank); ++dim) {
+    out.add_lo(box.lo[dim]);
+    out.add_hi(box.hi[dim]);
+  }
+}
+
+}  // namespace
+
+absl::Status fail_devices(Crew& crew, HostId host, const std::vector<DeviceId>& devices) {
+  CommandBody body;
+  for (const DeviceId device : devices) body.mutable_fail()->add_places(Location::device(device).str());
+  SCALAI_RETURN_IF_ERROR(crew.call("fail", {host}, body).status());
+  return crew.refresh(host);
+}
+
+absl::Status JobWork::begin(const Collection& collection, int64_t step) {
+  if (state_ != nullptr && state_->epoch == collection.epoch) return absl::OkStatus();
+  CommandBody body;
+  CommandBody::Create& create = *body.mutable_create();
+  create.set_job(job_);
+  create.set_name(spec().name);
+  create.set_version(StateVersion::epoch(collection.epoch).wire());
+  create.set_step(step);
+  create.set_collection(text_of(collection));
+  create.set_state(state_path());
+  const std::set<HostId> hosts = crew_.living_hosts_of(collection.device_of_rank);
+  SCALAI_RETURN_IF_ERROR(crew_.call("create", hosts, body).status());
+  // The initial state counts as a checkpoint, and so does the copy that checkpoints leave in hosts' memories.
+  if (spec().checkpoint.every_steps > 0 && spec().checkpoint.host_memory_copy) {
+    add_snapshot(control::kInitialState, {.in_memory = true, .folder = ""});
+    SCALAI_RETURN_IF_ERROR(copy_to_hosts(collection, version_of(control::kInitialState), true, {}));
+  }
+  state_ = std::make_shared<const Collection>(collection);
+  step_ = step;
+  return absl::OkStatus();
+}
+
+absl::Status JobWork::advance(int64_t step, const std::set<DeviceId>& gone) {
+  SCALAI_CHECK(state_ != nullptr);
+  if (step == step_ && step_known_) return absl::OkStatus();
+  step_known_ = false;  // until all have done it
+  CommandBody body;
+  CommandBody::Advance& advance = *body.mutable_advance();
+  advance.set_job(job_);
+  advance.set_version(StateVersion::epoch(state_->epoch).wire());
+  advance.set_step(step);
+  std::vector<DeviceId> holders;
+  for (const DeviceId device : state_->device_of_rank) {
+    if (!gone.contains(device)) holders.push_back(device);
+  }
+  SCALAI_RETURN_IF_ERROR(crew_.call("advance", crew_.living_hosts_of(holders), body).status());
+  step_ = step;
+  step_known_ = true;
+  return absl::OkStatus();
+}
+
+StageOutcome JobWork::run_stage(const control::Execute& execute, const change::Stage& stage, double start_s) {
+  const auto began = std::chrono::steady_clock::now();
+  StageOutcome outcome;
+  switch (stage.what) {
+    case change::Stage::What::kStage: outcome.status = this->stage(execute); break;
+    case change::Stage::What::kPrepare: outcome.status = prepare(execute); break;
+    case change::Stage::What::kRound: outcome.status = round(execute, stage.round, start_s, outcome.transfers); break;
+    case change::Stage::What::kVerify: outcome.status = verify(execute); break;
+    case change::Stage::What::kPlan:
+    case change::Stage::What::kRestart:
+    case change::Stage::What::kRestore:
+    case change::Stage::What::kUpload:
+    case change::Stage::What::kResume: break;  // nothing happens on workers
+  }
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return outcome;
+}
+
+// The state is brought to the step that the plan is of, and, for strategies that do that, into hosts' memories.
+absl::Status JobWork::stage(const control::Execute& execute) {
+  const bool live = execute.snapshot == control::kLiveState;
+  // A worker was lost before all had the initial state.
+  if (state_ == nullptr) SCALAI_RETURN_IF_ERROR(begin(*execute.from, execute.step));
+  if (live) {
+    SCALAI_RETURN_IF_ERROR(advance(execute.step, execute.gone));
+  }
+  if (!is_staged(execute)) return absl::OkStatus();
+  const StateVersion from_version = live ? StateVersion::epoch(execute.from->epoch) : version_of(execute.snapshot);
+  Crew::Calls calls;
+  for (const HostId host : crew_.living()) {
+    CommandBody body;
+    CommandBody::Copy& copy = *body.mutable_copy();
+    copy.set_job(job_);
+    copy.set_from_version(from_version.wire());
+    copy.set_to_version(StateVersion::staged().wire());
+    copy.set_from_host_memory(!live);
+    for (int rank = 0; rank < execute.from->ranks(); ++rank) {
+      const DeviceId device = execute.from->device_of_rank[static_cast<size_t>(rank)];
+      const HostId home = execute.hub.valid() ? execute.hub : scenario_.cluster.host_of(device);
+      if (home != host || execute.gone.contains(device)) continue;
+      CommandBody::Copy::From& from = *copy.add_from();
+      from.set_place(Location::device(device).str());
+      for (size_t i = 0; i < execute.from->tensors.size(); ++i) {
+        const TensorId tensor(static_cast<int64_t>(i));
+        for (const tensor::Piece& piece : execute.from->pieces(tensor, LogicalRank(rank)).pieces)
+          set_box(piece.box, tensor, execute.from->tensors[i].dtype, *from.add_boxes());
+      }
+    }
+    if (copy.from_size() > 0) calls.emplace_back(host, std::move(body));
+  }
+  return crew_.call("stage", calls).status();
+}
+
+absl::Status JobWork::prepare(const control::Execute& execute) {
+  CommandBody body;
+  CommandBody::Prepare& prepare = *body.mutable_prepare();
+  prepare.set_job(job_);
+  prepare.set_name(spec().name);
+  prepare.set_to_version(StateVersion::epoch(execute.epoch).wire());
+  prepare.set_device_version(StateVersion::epoch(execute.from->epoch).wire());
+  prepare.set_host_version(host_version_of(execute).wire());
+  prepare.set_restore(execute.snapshot != control::kLiveState);
+  prepare.set_step(execute.step);
+  prepare.set_plan(plan::serialize(*execute.plan));
+  prepare.set_to_collection(text_of(*execute.to));
+  prepare.set_state(state_path());
+  {
+    const std::lock_guard lock(snapshots_mutex_);
+    const auto snapshot = snapshots_.find(execute.snapshot);
+    if (snapshot != snapshots_.end()) prepare.set_checkpoint(snapshot->second.folder);
+  }
+  next_ = execute.to;
+  next_step_ = execute.step;
+  std::vector<DeviceId> devices = execute.plan->dst_devices;
+  devices.insert(devices.end(), execute.plan->src_devices.begin(), execute.plan->src_devices.end());
+  return crew_.call("prepare", crew_.living_hosts_of(devices), body).status();
+}
+
+absl::Status JobWork::round(const control::Execute& execute, int round, double start_s,
+                            std::vector<control::TransferRecord>& transfers) {
+  int32_t last_hop = 0;
+  for (const plan::Instance& instance : execute.plan->instances) {
+    if (instance.round != round) continue;
+    for (const plan::Leg& leg : execute.plan->patterns.legs(instance.pattern)) last_hop = std::max(last_hop, leg.hop);
+  }
+  std::vector<DeviceId> devices = execute.plan->dst_devices;
+  if (crew_.holders_send())
+    devices.insert(devices.end(), execute.plan->src_devices.begin(), execute.plan->src_devices.end());
+  const auto began = std::chrono::steady_clock::now();
+  for (int32_t hop = 0; hop <= last_hop; ++hop) {
+    CommandBody body;
+    body.mutable_round()->set_job(job_);
+    body.mutable_round()->set_to_version(StateVersion::epoch(execute.epoch).wire());
+    body.mutable_round()->set_round(round);
+    body.mutable_round()->set_hop(hop);
+    const double hop_s = start_s + std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies,
+                            crew_.call("round", crew_.living_hosts_of(devices), body));
+    for (const ReplyBody& reply : replies) {
+      for (const proto::TransferRecord& record : reply.transfers()) {
+        transfers.push_back({.job = job_,
+                             .reconfiguration = execute.reconfiguration,
+                             .phase = "transfer",
+                             .round = round + 1,
+                             .src = parse_place(record.src()).value_or(Location::storage()),
+                             .dst = parse_place(record.dst()).value_or(Location::storage()),
+                             .transfer_class = static_cast<plan::TransferClass>(record.transfer_class()),
+                             .bytes = record.bytes(),
+                             .start_s = hop_s + record.start_s(),
+                             .end_s = hop_s + record.end_s()});
+      }
+    }
+  }
+  std::stable_sort(transfers.begin(), transfers.end(), [](const auto& a, const auto& b) { return a.end_s < b.end_s; });
+  return absl::OkStatus();
+}
+
+absl::Status JobWork::verify(const control::Execute& execute) {
+  if (options_.verify == VerifyMode::kNone) return absl::OkStatus();
+  CommandBody body;
+  CommandBody::Verify& verify = *body.mutable_verify();
+  verify.set_job(job_);
+  verify.set_version(StateVersion::epoch(execute.epoch).wire());
+  verify.set_step(execute.step);
+  verify.set_mode(options_.verify == VerifyMode::kFull ? proto::VERIFY_FULL : proto::VERIFY_SAMPLE);
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies,
+                          crew_.call("verify", crew_.living_hosts_of(execute.plan->dst_devices), body));
+  int64_t wrong = 0;
+  std::string first;
+  for (const ReplyBody& reply : replies) {
+    bytes_verified_ += reply.bytes();
+    wrong += reply.mismatch_count();
+    for (const std::string& line : reply.mismatches()) first += "\n  " + line;
+  }
+  if (wrong == 0) return absl::OkStatus();
+  return absl::DataLossError(fmt::format("job {}, epoch {}: {} pieces are not what they should be at step {}:{}",
+                                         spec().name, execute.epoch, wrong, execute.step, first));
+}
+
+absl::Status JobWork::commit(int64_t epoch) {
+  SCALAI_CHECK(next_ != nullptr && next_->epoch == epoch);
+  state_ = std::move(next_);
+  step_ = next_step_;
+  CommandBody body;
+  body.mutable_commit()->set_job(job_);
+  body.mutable_commit()->set_version(StateVersion::epoch(epoch).wire());
+  return crew_.tell("commit", crew_.living(), body);
+}
+
+absl::Status JobWork::forget(StateVersion version) {
+  CommandBody body;
+  body.mutable_forget()->set_job(job_);
+  body.mutable_forget()->set_version(version.wire());
+  return crew_.tell("forget", crew_.living(), body);
+}
+
+std::string JobWork::state_path() const {
+  const auto found = options_.states.find(job_);
+  return found == options_.states.end() ? "" : found->second;
+}
+
+// ---- snapshots ----------------------------------------------------------------------------------------------------
+
+absl::Status JobWork::background(const control::Background& background) {
+  if (options_.plan_only) return absl::OkStatus();
+  const Snapshot snapshot = snapshot_of(background);
+  add_snapshot(background.tag, snapshot);
+  SCALAI_RETURN_IF_ERROR(advance(background.step));
+  if (background.host_copy)
+    SCALAI_RETURN_IF_ERROR(copy_to_hosts(*background.collection, version_of(background.tag), true, background.copies));
+  return snapshot.folder.empty() ? absl::OkStatus() : write_checkpoint(background, snapshot.folder);
+}
+
+absl::Status JobWork::copy_to_hosts(const Collection& collection, StateVersion version, bool own_devices,
+                                    const std::vector<collection::ExtraHolder>& copies) {
+  // Who has a box that is to be copied: the first rank that holds all of it.
+  std::map<HostId, std::map<DeviceId, std::vector<const collection::ExtraHolder*>>> wanted;
+  for (const collection::ExtraHolder& copy : copies) {
+    for (int rank = 0; rank < collection.ranks(); ++rank) {
+      const std::vector<tensor::Piece> pieces = collection.pieces(copy.tensor, LogicalRank(rank)).pieces;
+      const bool holds = std::any_of(pieces.begin(), pieces.end(),
+                                     [&](const tensor::Piece& piece) { return piece.box.contains(copy.box); });
+      if (!holds) continue;
+      wanted[copy.host][collection.device_of_rank[static_cast<size_t>(rank)]].push_back(&copy);
+      break;
+    }
+  }
+  std::set<HostId> hosts = crew_.living_hosts_of(collection.device_of_rank);
+  for (const auto& [host, from] : wanted) {
+    if (crew_.living().contains(host)) hosts.insert(host);
+  }
+  Crew::Calls calls;
+  for (const HostId host : hosts) {
+    CommandBody body;
+    CommandBody::Copy& copy = *body.mutable_copy();
+    copy.set_job(job_);
+    copy.set_from_version(StateVersion::epoch(collection.epoch).wire());
+    copy.set_to_version(version.wire());
+    copy.set_own_devices(own_devices);
+    for (const auto& [device, list] : wanted[host]) {
+      CommandBody::Copy::From& from = *copy.add_from();
+      from.set_place(Location::device(device).str());
+      for (const collection::ExtraHolder* one : list)
+        set_box(one->box, one->tensor, collection.tensors[static_cast<size_t>(one->tensor.value)].dtype,
+                *from.add_boxes());
+    }
+    calls.emplace_back(host, std::move(body));
+  }
+  return crew_.call("copy", calls).status();
+}
+
+absl::Status JobWork::write_checkpoint(const control::Background& background, const std::string& folder) {
+  const Collection& side = *background.collection;
+  SCALAI_ASSIGN_OR_RETURN(checkpoint::Writer writer,
+                          checkpoint::Writer::begin(folder, side, {spec().name, background.step}));
+  std::map<HostId, CommandBody> bodies;
+  for (int rank = 0; rank < side.ranks(); ++rank) {
+    if (!writer.has_file(LogicalRank(rank))) continue;
+    CommandBody::Write& write =
+        *bodies[scenario_.cluster.host_of(side.device_of_rank[static_cast<size_t>(rank)])].mutable_write();
+    write.add_ranks(rank);
+  }
+  Crew::Calls calls;
+  for (auto& [host, body] : bodies) {
+    CommandBody::Write& write = *body.mutable_write();
+    write.set_job(job_);
+    write.set_name(spec().name);
+    write.set_version(StateVersion::epoch(side.epoch).wire());
+    write.set_step(background.step);
+    write.set_folder(writer.temporary());
+    write.set_collection(text_of(side));
+    calls.emplace_back(host, std::move(body));
+  }
+  const std::string model = model_text(spec().model);
+  if (!model.empty()) SCALAI_RETURN_IF_ERROR(writer.add_file(std::string(checkpoint::kModelFileName), model));
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, crew_.call("write", calls));
+  std::vector<std::string> parts;
+  for (const ReplyBody& reply : replies) parts.insert(parts.end(), reply.parts().begin(), reply.parts().end());
+  return writer.finish(parts);
+}
+
+absl::Status JobWork::forget_snapshot(control::SnapshotId snapshot) {
+  Snapshot gone;
+  bool again = false;  // the same step has been written since
+  {
+    const std::lock_guard lock(snapshots_mutex_);
+    const auto found = snapshots_.find(snapshot);
+    if (found == snapshots_.end()) return absl::OkStatus();
+    gone = std::move(found->second);
+    snapshots_.erase(found);
+    again = std::any_of(snapshots_.begin(), snapshots_.end(),
+                        [&](const auto& entry) { return entry.second.folder == gone.folder; });
+  }
+  std::error_code ignored;  // what stays is only in the way
+  if (!gone.folder.empty() && !again) std::filesystem::remove_all(gone.folder, ignored);
+  return gone.in_memory ? forget(version_of(snapshot)) : absl::OkStatus();
+}
+
+JobWork::Snapshot JobWork::snapshot_of(const control::Background& background) const {
+  const std::string folder = options_.folder + "/checkpoints/" + spec().name;
+  return {.in_memory = background.host_copy,
+          .folder = background.what == "checkpoint" ? checkpoint::step_folder(folder, background.step) : ""};
+}
+
+void JobWork::add_snapshot(control::SnapshotId id, Snapshot snapshot) {
+  const std::lock_guard lock(snapshots_mutex_);
+  snapshots_[id] = std::move(snapshot);
+}
+
+// ---- going on after an earlier controller ---------------------------------------------------------------------------
+
+void JobWork::note_begin(std::shared_ptr<const Collection> collection, int64_t step) {
+  if (state_ != nullptr && state_->epoch == collection->epoch) return;
+  state_ = std::move(collection);
+  step_ = step;
+  if (spec().checkpoint.every_steps > 0 && spec().checkpoint.host_memory_copy)
+    add_snapshot(control::kInitialState, {.in_memory = true, .folder = ""});
+}
+
+void JobWork::note_execute(const control::Execute& execute) {
+  from_ = execute.from;
+  next_ = execute.to;
+  next_step_ = execute.step;
+}
+
+// The stage before it makes the initial state, where it is not there.
+void JobWork::note_staged() {
+  if (state_ == nullptr && from_ != nullptr) note_begin(from_, next_step_);
+  made_ = true;
+}
+
+void JobWork::note_loss(const std::vector<DeviceId>& devices) {
+  const std::vector<DeviceId> own = this->devices();
+  const bool involved = std::any_of(own.begin(), own.end(), [&](DeviceId device) {
+    return std::find(devices.begin(), devices.end(), device) != devices.end();
+  });
+  if (involved && !made_) state_ = nullptr;
+}
+
+void JobWork::note_forget(control::SnapshotId snapshot) {
+  const std::lock_guard lock(snapshots_mutex_);
+  snapshots_.erase(snapshot);
+}
+
+void JobWork::note_commit() {
+  SCALAI_CHECK(next_ != nullptr);
+  state_ = std::move(next_);
+  step_ = next_step_;
+}
+
+void JobWork::note_background(const control::Background& background) {
+  note_step(background.step);
+  add_snapshot(background.tag, snapshot_of(background));
+}
+
+bool JobWork::held_in(const Hello& hello) const {
+  return std::any_of(hello.held.begin(), hello.held.end(), [&](const HeldState& one) {
+    const auto is = [&](const auto& side) {
+      return side != nullptr && one.version == StateVersion::epoch(side->epoch);
+    };
+    return one.job == job_ && (is(state_) || is(next_));
+  });
+}
+
+}  // namespace scalai::executor

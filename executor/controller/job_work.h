@@ -1,0 +1,118 @@
+#pragma once
+// JobWork: turns the control loop's commands for one job into commands to workers. It knows the job's collections, the step
+// of its live state, and its snapshots and checkpoints. Functions that command workers return when the workers are done.
+//
+// Thread rules: run_stage() by one thread at a time; during it background() and forget_snapshot() by one other thread. No
+// other function during any call.
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "executor/controller/crew.h"
+#include "ptc/change/stages.h"
+#include "ptc/control/runtime.h"
+
+namespace scalai::executor {
+
+struct ExecOptions;
+
+// The result of a stage's work.
+struct StageOutcome {
+  absl::Status status;
+  double seconds = 0;                              // measured
+  std::vector<control::TransferRecord> transfers;  // measured, sorted by end
+};
+
+class JobWork {
+ public:
+  // `job` is the job's index in the scenario. The references outlive this object.
+  JobWork(int job, const scenario::Scenario& scenario, Crew& crew, const ExecOptions& options)
+      : job_(job), scenario_(scenario), crew_(crew), options_(options) {}
+
+  // Errors of all functions with a Status are those of Crew::call, unless stated otherwise.
+
+  // Makes the state of `step` on the collection's devices, unless the job has this epoch already. If the job's checkpoints
+  // leave copies in hosts' memories, copies the state there, too: the initial state counts as a checkpoint.
+  absl::Status begin(const collection::Collection& collection, int64_t step);
+  // Trains the live state to `step`. `gone` are devices that have lost their state, even if they are back.
+  absl::Status advance(int64_t step, const std::set<DeviceId>& gone = {});
+  // Runs a stage of an execution. `start_s` is the scenario time at the stage's start; transfers count from it. The outcome's
+  // status is DataLoss, with the first places, if kVerify finds wrong state.
+  StageOutcome run_stage(const control::Execute& execute, const change::Stage& stage, double start_s);
+  // Makes the prepared epoch the committed one: workers drop all other epochs. CHECK: it is the epoch of the last
+  // execution. Errors: those of Crew::tell.
+  absl::Status commit(int64_t epoch);
+  // Drops a version on all workers: an epoch that was given up, or a copy. Errors: those of Crew::tell.
+  absl::Status forget(StateVersion version);
+  // Trains to the command's step, then makes its copy, its checkpoint, or both. Errors: those of Crew::call and
+  // checkpoint::Writer.
+  absl::Status background(const control::Background& background);
+  // Drops a snapshot's copies and its checkpoint; an unknown snapshot is no error. Errors: those of Crew::tell.
+  absl::Status forget_snapshot(control::SnapshotId snapshot);
+  // Bytes of state that kVerify stages have compared.
+  int64_t bytes_verified() const { return bytes_verified_; }
+
+  // The note_ functions take over the effects of an earlier controller's commands. They command no worker.
+  void note_begin(std::shared_ptr<const collection::Collection> collection, int64_t step);
+  void note_step(int64_t step) {
+    step_ = step;
+    made_ = true;
+  }
+  void note_execute(const control::Execute& execute);
+  void note_staged();  // the last noted execution is past its first stage
+  void note_commit();
+  // If these are devices of the job and the initial state was possibly never complete, the next begin() makes it again.
+  void note_loss(const std::vector<DeviceId>& devices);
+  void note_background(const control::Background& background);
+  void note_forget(control::SnapshotId snapshot);
+  // The devices of the committed epoch; none before the first begin().
+  std::vector<DeviceId> devices() const { return state_ == nullptr ? std::vector<DeviceId>() : state_->device_of_rank; }
+  // Whether a worker's Hello names the committed epoch, or the epoch of the execution under way.
+  bool held_in(const Hello& hello) const;
+  // Ends the notes: the workers' step is unknown, so the next advance() commands them, whatever step was noted.
+  void resume() { step_known_ = false; }
+
+ private:
+  const scenario::JobSpec& spec() const { return scenario_.jobs[static_cast<size_t>(job_)]; }
+  absl::Status stage(const control::Execute& execute);
+  absl::Status prepare(const control::Execute& execute);
+  absl::Status round(const control::Execute& execute, int round, double start_s,
+                     std::vector<control::TransferRecord>& transfers);
+  absl::Status verify(const control::Execute& execute);
+  std::string state_path() const;
+  absl::Status write_checkpoint(const control::Background& background, const std::string& folder);
+  absl::Status copy_to_hosts(const collection::Collection& collection, StateVersion version, bool own_devices,
+                             const std::vector<collection::ExtraHolder>& copies);
+
+  const int job_;
+  const scenario::Scenario& scenario_;
+  Crew& crew_;
+  const ExecOptions& options_;
+  std::shared_ptr<const collection::Collection> state_;  // the committed epoch; null: none, or it is made again
+  std::shared_ptr<const collection::Collection> from_;   // the source of the noted execution
+  std::shared_ptr<const collection::Collection> next_;   // the new epoch of the execution under way
+  int64_t step_ = 0;                                     // the step of the live state
+  int64_t next_step_ = 0;                                // the step of next_
+  bool step_known_ = true;                               // all workers hold the live state at step_
+  bool made_ = false;                                    // the noted events prove that the initial state was complete
+  struct Snapshot {
+    bool in_memory = false;  // hosts' memories hold a copy
+    std::string folder;      // the checkpoint's folder; empty: none
+  };
+  Snapshot snapshot_of(const control::Background& background) const;
+  void add_snapshot(control::SnapshotId id, Snapshot snapshot);
+  mutable std::mutex snapshots_mutex_;  // guards snapshots_: a stage reads it beside the control loop
+  std::map<control::SnapshotId, Snapshot> snapshots_;
+  std::atomic<int64_t> bytes_verified_ = 0;
+};
+
+// Empties the stores of these devices, all of one host, and tells all workers about the new stores. Errors: those of
+// Crew::call and Crew::refresh.
+absl::Status fail_devices(Crew& crew, HostId host, const std::vector<DeviceId>& devices);
+
+}  // namespace scalai::executor

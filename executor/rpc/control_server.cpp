@@ -1,0 +1,332 @@
+#include "executor/rpc/control_server.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "executor/rpc/internal/bind_address.h"
+#include "executor/rpc/internal/outbox.h"
+#include "executor/rpc/internal/wire.h"
+#include "executor/rpc/token.h"
+#include "ptc/base/file.h"
+#include "ptc/base/status.h"
+#include "ptc/proto/control.grpc.pb.h"
+
+namespace scalai::executor {
+namespace {
+
+using internal::Clock;
+using internal::ControllerCore;
+using internal::TimePoint;
+using SessionStream = grpc::ServerReaderWriter<proto::ToWorker, proto::FromWorker>;
+
+void log_to_stderr(const std::string& line) { fmt::print(stderr, "scalai: controller: {}\n", line); }
+
+// One worker's stream. Lives as long as the core or the serving thread needs it; gRPC's objects only until serve()
+// has returned.
+class Session final : public internal::Link, public std::enable_shared_from_this<Session> {
+ public:
+  Session(grpc::ServerContext& context, SessionStream& stream) : context_(&context), stream_(stream) {}
+
+  grpc::Status serve(ControllerCore& core);
+  // Sends a heartbeat when nothing else is under way, and ends the stream when the worker was silent for too long.
+  void pulse(double silence_s);
+
+  void welcome(const Welcome& welcome) override;
+  void deliver(const Command& command) override;
+  void goodbye(const std::string& reason) override;
+  void close(const std::string& reason, bool clean) override;
+
+ private:
+  std::optional<internal::Refusal> join(ControllerCore& core, const proto::Hello& hello);
+  void serve_messages(ControllerCore& core);
+  std::string why_lost();
+
+  std::mutex mutex_;
+  grpc::ServerContext* context_;  // null once serve() is about to return
+  SessionStream& stream_;
+  internal::Outbox<proto::ToWorker> outbox_;
+  TimePoint last_heard_ = Clock::now();
+  bool welcomed_ = false;
+  std::string closed_because_;
+};
+
+grpc::Status Session::serve(ControllerCore& core) {
+  proto::FromWorker first;
+  if (!stream_.Read(&first) || !first.has_hello()) {
+    return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the first message is no hello");
+  }
+  if (const auto refusal = join(core, first.hello())) {
+    proto::ToWorker message;
+    message.mutable_refused()->set_reason(refusal->reason);
+    message.mutable_refused()->set_retry(refusal->retry);
+    stream_.Write(message);
+    return grpc::Status::OK;
+  }
+  outbox_.start([this](const proto::ToWorker& message) { return stream_.Write(message); });
+  serve_messages(core);
+  outbox_.close();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  context_ = nullptr;
+  return grpc::Status::OK;
+}
+
+std::optional<internal::Refusal> Session::join(ControllerCore& core, const proto::Hello& hello) {
+  const absl::StatusOr<internal::Greeting> greeting = internal::unpack(hello);
+  if (!greeting.ok()) return internal::Refusal{message_of(greeting.status())};
+  return core.join(*greeting, shared_from_this());
+}
+
+void Session::serve_messages(ControllerCore& core) {
+  proto::FromWorker message;
+  while (stream_.Read(&message)) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      last_heard_ = Clock::now();
+    }
+    if (message.has_reply()) core.replied(this, internal::unpack(std::move(*message.mutable_reply())));
+    if (message.has_goodbye()) return core.lost(this, "it left: " + message.goodbye().reason(), true);
+  }
+  core.lost(this, why_lost(), false);
+}
+
+std::string Session::why_lost() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return closed_because_.empty() ? "connection closed" : closed_because_;
+}
+
+void Session::pulse(double silence_s) {
+  bool beat = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (context_ != nullptr && Clock::now() - last_heard_ > internal::seconds(silence_s)) {
+      if (closed_because_.empty()) closed_because_ = fmt::format("silent for {} s", silence_s);
+      context_->TryCancel();
+    }
+    beat = welcomed_ && outbox_.idle();
+  }
+  if (!beat) return;
+  proto::ToWorker message;
+  message.mutable_heartbeat();
+  outbox_.push(std::move(message));
+}
+
+void Session::welcome(const Welcome& welcome) {
+  proto::ToWorker message;
+  *message.mutable_welcome() = internal::pack(welcome);
+  outbox_.push(std::move(message));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  welcomed_ = true;
+}
+
+void Session::deliver(const Command& command) {
+  proto::ToWorker message;
+  *message.mutable_command() = internal::pack(command);
+  outbox_.push(std::move(message));
+}
+
+void Session::goodbye(const std::string& reason) {
+  proto::ToWorker message;
+  message.mutable_goodbye()->set_reason(reason);
+  outbox_.push(std::move(message));
+}
+
+void Session::close(const std::string& reason, bool clean) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (closed_because_.empty()) closed_because_ = reason;
+  outbox_.seal();
+  // After a goodbye the serving thread is on its way out and closes in order.
+  if (context_ != nullptr && !clean) context_->TryCancel();
+}
+
+// Who may talk to us, and one line in the log about who may not.
+class Guard {
+ public:
+  Guard(std::string token, LogLine log) : token_(std::move(token)), log_(std::move(log)) {}
+
+  grpc::Status admit(const grpc::ServerContext& context) {
+    const auto found = context.client_metadata().find(internal::kTokenMetadata);
+    const bool given = found != context.client_metadata().end();
+    if (given && same_token(std::string(found->second.data(), found->second.size()), token_)) return grpc::Status::OK;
+    const std::string peer = context.peer();
+    if (first_time(peer.substr(0, peer.rfind(':')))) {
+      log_(fmt::format("turned away {}: {}", peer, given ? "wrong token" : "no token"));
+    }
+    return grpc::Status(grpc::StatusCode::UNAUTHENTICATED,
+                        fmt::format("the token is not the controller's (from {} or a token file)", kTokenVariable));
+  }
+
+ private:
+  bool first_time(const std::string& machine) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    constexpr size_t kRemembered = 1000;
+    return turned_away_.size() < kRemembered && turned_away_.insert(machine).second;
+  }
+
+  const std::string token_;
+  const LogLine log_;
+  std::mutex mutex_;
+  std::set<std::string> turned_away_;
+};
+
+class WorkersService final : public proto::Workers::Service {
+ public:
+  WorkersService(ControllerCore& core, Guard& guard) : core_(core), guard_(guard) {}
+
+  grpc::Status Session(grpc::ServerContext* context, SessionStream* stream) override {
+    if (grpc::Status status = guard_.admit(*context); !status.ok()) return status;
+    const auto session = std::make_shared<executor::Session>(*context, *stream);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      sessions_.insert(session);
+    }
+    const grpc::Status status = session->serve(core_);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    sessions_.erase(session);
+    return status;
+  }
+
+  void pulse(double silence_s) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& session : sessions_) session->pulse(silence_s);
+  }
+
+ private:
+  ControllerCore& core_;
+  Guard& guard_;
+  std::mutex mutex_;
+  std::set<std::shared_ptr<executor::Session>> sessions_;
+};
+
+class CtlService final : public proto::Ctl::Service {
+ public:
+  CtlService(CtlHandler handler, Guard& guard) : handler_(std::move(handler)), guard_(guard) {}
+
+  grpc::Status Status(grpc::ServerContext* context, const proto::CtlStatus*, proto::CtlReply* reply) override {
+    return answer(*context, {.kind = CtlRequest::Kind::kStatus}, *reply);
+  }
+  grpc::Status Resize(grpc::ServerContext* context, const proto::CtlResize* request, proto::CtlReply* reply) override {
+    return answer(*context, {.kind = CtlRequest::Kind::kResize, .job = request->job(), .gpus = request->gpus()},
+                  *reply);
+  }
+  grpc::Status Drain(grpc::ServerContext* context, const proto::CtlDrain* request, proto::CtlReply* reply) override {
+    return answer(*context, {.kind = CtlRequest::Kind::kDrain, .host = request->host()}, *reply);
+  }
+
+ private:
+  grpc::Status answer(const grpc::ServerContext& context, const CtlRequest& request, proto::CtlReply& reply) {
+    if (grpc::Status status = guard_.admit(context); !status.ok()) return status;
+    if (!handler_) {
+      return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "this controller takes no requests");
+    }
+    absl::StatusOr<std::string> text = handler_(request);
+    if (!text.ok()) return internal::to_grpc(text.status());
+    reply.set_text(*std::move(text));
+    return grpc::Status::OK;
+  }
+
+  const CtlHandler handler_;
+  Guard& guard_;
+};
+
+class Server final : public ControllerCore {
+ public:
+  explicit Server(ServerOptions options)
+      : ControllerCore(options.controller),
+        log_(options.log ? options.log : log_to_stderr),
+        guard_(options.token, log_),
+        workers_service_(*this, guard_),
+        ctl_service_(options.on_ctl, guard_) {}
+  ~Server() override;
+
+  absl::Status listen(const ServerOptions& options);
+  std::string address() const override { return address_; }
+
+ private:
+  void keep_pulse();
+
+  const LogLine log_;
+  Guard guard_;
+  WorkersService workers_service_;
+  CtlService ctl_service_;
+  std::string address_;
+  std::unique_ptr<grpc::Server> server_;
+  std::mutex pulse_mutex_;
+  std::condition_variable stop_;
+  bool stopped_ = false;
+  std::thread pulse_;
+};
+
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> credentials_of(const ServerOptions& options) {
+  if (options.certificate_file.empty() != options.key_file.empty()) {
+    return invalid("TLS needs both a certificate and its key");
+  }
+  if (options.certificate_file.empty()) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
+  SCALAI_ASSIGN_OR_RETURN(pair.cert_chain, read_file(options.certificate_file));
+  SCALAI_ASSIGN_OR_RETURN(pair.private_key, read_file(options.key_file));
+  grpc::SslServerCredentialsOptions tls;
+  tls.pem_key_cert_pairs.push_back(std::move(pair));
+  return grpc::SslServerCredentials(tls);
+}
+
+absl::Status Server::listen(const ServerOptions& options) {
+  SCALAI_ASSIGN_OR_RETURN(const internal::BindAddress bind, internal::try_to_bind(options.bind_address));
+  SCALAI_ASSIGN_OR_RETURN(const auto credentials, credentials_of(options));
+  if (!bind.loopback && options.certificate_file.empty()) {
+    log_(fmt::format("listening on {} without TLS: token and commands can be read on the network",
+                     options.bind_address));
+  }
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(options.bind_address, credentials, &port);
+  // Two controllers on one port would take turns at answering.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.controller.max_message_bytes + internal::kEnvelopeBytes));
+  builder.SetMaxSendMessageSize(-1);
+  builder.RegisterService(&workers_service_);
+  builder.RegisterService(&ctl_service_);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr || port == 0) {
+    return absl::UnavailableError(fmt::format("cannot listen on {}", options.bind_address));
+  }
+  address_ = fmt::format("{}:{}", bind.host, port);
+  pulse_ = std::thread([this] { keep_pulse(); });
+  return absl::OkStatus();
+}
+
+void Server::keep_pulse() {
+  const double silence_s = this->options().heartbeat_s * this->options().missed_heartbeats;
+  std::unique_lock<std::mutex> lock(pulse_mutex_);
+  while (!stopped_) {
+    stop_.wait_for(lock, internal::seconds(this->options().heartbeat_s / 2));
+    workers_service_.pulse(silence_s);
+  }
+}
+
+Server::~Server() {
+  {
+    const std::lock_guard<std::mutex> lock(pulse_mutex_);
+    stopped_ = true;
+    stop_.notify_all();
+  }
+  if (pulse_.joinable()) pulse_.join();
+  if (server_ == nullptr) return;
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_->Wait();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ControllerEnd>> ControlServer::start(ServerOptions options) {
+  SCALAI_RETURN_IF_ERROR(ControllerCore::check(options.controller));
+  SCALAI_RETURN_IF_ERROR(check_token(options.token));
+  auto server = std::make_unique<Server>(options);
+  SCALAI_RETURN_IF_ERROR(server->listen(options));
+  return server;
+}
+
+}  // namespace scalai::executor

@@ -1,0 +1,186 @@
+#include "executor/rpc/internal/worker_loop.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <random>
+
+#include "executor/rpc/process.h"
+#include "ptc/base/status.h"
+
+namespace scalai::executor::internal {
+namespace {
+
+// It only has to differ between worker processes, so this is not the seeded source of results.
+uint64_t random_instance() {
+  std::random_device device;
+  return (static_cast<uint64_t>(device()) << 32) | device();
+}
+
+void log_to_stderr(const std::string& line) { fmt::print(stderr, "scalai: worker: {}\n", line); }
+
+WorkerOptions with_defaults(WorkerOptions options) {
+  if (!options.log) options.log = log_to_stderr;
+  return options;
+}
+
+constexpr double kPause_s = 0.05;  // between two attempts that failed at once
+
+}  // namespace
+
+WorkerLoop::WorkerLoop(WorkerOptions options, std::unique_ptr<Dialer> dialer)
+    : options_(with_defaults(std::move(options))), dialer_(std::move(dialer)) {
+  greeting_.hello = options_.hello;
+  if (greeting_.hello.pid == 0) greeting_.hello.pid = ::getpid();
+  if (greeting_.hello.host_name.empty()) greeting_.hello.host_name = machine_name();
+  greeting_.instance = random_instance();
+}
+
+absl::StatusOr<std::unique_ptr<WorkerEnd>> WorkerLoop::connect(WorkerOptions options, std::unique_ptr<Dialer> dialer) {
+  std::unique_ptr<WorkerLoop> loop(new WorkerLoop(std::move(options), std::move(dialer)));
+  SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<Wire> wire, loop->join(loop->options_.connect_timeout_s));
+  loop->adopt(std::move(wire));
+  loop->reader_ = std::thread([worker = loop.get()] { worker->read_until_over(); });
+  return loop;
+}
+
+WorkerLoop::~WorkerLoop() {
+  finish(absl::OkStatus());
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    // After a goodbye the controller closes; it has been told everything.
+    if (wire_ != nullptr && !leaving_) wire_->cut();
+  }
+  if (reader_.joinable()) reader_.join();
+}
+
+Welcome WorkerLoop::welcome() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return welcome_;
+}
+
+bool WorkerLoop::over() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return over_.has_value();
+}
+
+void WorkerLoop::finish(absl::Status status) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!over_.has_value()) over_ = std::move(status);
+  inbox_.clear();
+  changed_.notify_all();
+}
+
+absl::StatusOr<std::shared_ptr<Wire>> WorkerLoop::join(double timeout_s) {
+  const TimePoint until = Clock::now() + seconds(timeout_s);
+  while (true) {
+    absl::StatusOr<std::shared_ptr<Wire>> wire = dialer_->dial(greeting_);
+    if (wire.ok() || !absl::IsUnavailable(wire.status())) return wire;
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (over_.has_value()) return absl::CancelledError("stopped");
+    if (Clock::now() >= until) {
+      return absl::UnavailableError(
+          fmt::format("no controller at {} within {} s: {}", options_.address, timeout_s, message_of(wire.status())));
+    }
+    changed_.wait_for(lock, seconds(kPause_s));
+  }
+}
+
+void WorkerLoop::adopt(std::shared_ptr<Wire> wire) {
+  const Welcome welcome = wire->welcome();
+  const bool newer = core_.adopt(welcome.controller_epoch);
+  SCALAI_CHECK(newer, "a controller of an older epoch refuses us itself");
+  greeting_.run_id = welcome.run_id;
+  greeting_.hello.host = welcome.host;
+  greeting_.controller_epoch = welcome.controller_epoch;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  welcome_ = welcome;
+  wire_ = std::move(wire);
+  if (over_.has_value()) wire_->cut();
+}
+
+// The reader thread.
+void WorkerLoop::read_until_over() {
+  while (true) {
+    std::shared_ptr<Wire> wire;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      wire = wire_;
+    }
+    if (!read_until_lost(*wire)) return finish(absl::OkStatus());
+    options_.log(fmt::format("lost the controller at {} ({}); keeping state for {} s", options_.address, wire->reason(),
+                             options_.orphan_timeout_s));
+    wire.reset();
+    if (options_.refresh) options_.refresh(greeting_.hello);
+    absl::StatusOr<std::shared_ptr<Wire>> next = join(options_.orphan_timeout_s);
+    if (!next.ok()) return finish(absl::IsCancelled(next.status()) ? absl::OkStatus() : next.status());
+    options_.log(fmt::format("joined the controller at {} again, epoch {}", options_.address,
+                             (*next)->welcome().controller_epoch));
+    adopt(*std::move(next));
+  }
+}
+
+// True: try to join again.
+bool WorkerLoop::read_until_lost(Wire& wire) {
+  while (std::optional<Incoming> incoming = wire.read()) {
+    if (const auto* dismissed = std::get_if<Dismissed>(&*incoming)) {
+      wire.goodbye(dismissed->reason);
+      const std::lock_guard<std::mutex> lock(mutex_);
+      leaving_ = true;
+      continue;
+    }
+    Command& command = std::get<Command>(*incoming);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (over_.has_value() || leaving_) continue;
+    const TimePoint expires = Clock::now() + seconds(command.deadline_s);
+    inbox_.push_back({std::move(command), expires});
+    changed_.notify_all();
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // The controller was told that these are lost; it may repeat them.
+  inbox_.clear();
+  return !leaving_ && !over_.has_value();
+}
+
+std::optional<WorkerLoop::Queued> WorkerLoop::next() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [&] { return over_.has_value() || !inbox_.empty(); });
+  if (over_.has_value()) return std::nullopt;
+  Queued queued = std::move(inbox_.front());
+  inbox_.pop_front();
+  return queued;
+}
+
+void WorkerLoop::answer(const Reply& reply) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  wire_->reply(reply);
+  if (!reply.last) return;
+  wire_->goodbye("its work is done");
+  leaving_ = true;
+}
+
+absl::Status WorkerLoop::run(const CommandHandler& handler) {
+  while (std::optional<Queued> queued = next()) {
+    const Reply reply = core_.handle(queued->command, queued->expires, handler);
+    answer(reply);
+    if (!reply.last) continue;
+    // The reader sees the connection end once the reply and the goodbye have gone out.
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return over_.has_value(); });
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return *over_;
+}
+
+void WorkerLoop::stop(const std::string& reason) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (over_.has_value()) return;
+  over_ = absl::OkStatus();
+  inbox_.clear();
+  leaving_ = true;
+  if (wire_ != nullptr) wire_->goodbye(reason);
+  changed_.notify_all();
+}
+
+}  // namespace scalai::executor::internal

@@ -1,0 +1,41 @@
+#pragma once
+// A worker's end of the control plane. Commands run one at a time on the thread of run(); heartbeats continue on
+// another thread. When the connection breaks, the worker keeps its state and tries to join again, so it outlives a dead
+// controller for orphan_timeout_s.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "executor/rpc/messages.h"
+
+namespace scalai::executor {
+
+struct WorkerOptions {
+  std::string address;  // "127.0.0.1:7000"
+  std::string token;
+  std::string ca_file;  // set: TLS, and one of these must have signed the controller's certificate
+  Hello hello;
+  // Called before each attempt to join again, on another thread than the handler: updates changed fields (held,
+  // places).
+  std::function<void(Hello&)> refresh;
+  double connect_timeout_s = 30;
+  double orphan_timeout_s = 60;  // run() returns after this time without a controller
+  LogLine log;                   // connection lost, joined again; default: stderr
+};
+
+class WorkerEnd {
+ public:
+  virtual ~WorkerEnd() = default;
+  // The last message of the controller at a join. Any thread.
+  virtual Welcome welcome() const = 0;
+  // Runs commands until the end of the session. OK: dismissed, stopped, or a reply had `last`. Unavailable: no
+  // controller for orphan_timeout_s. FailedPrecondition, Unauthenticated: refused when joining again.
+  virtual absl::Status run(const CommandHandler& handler) = 0;
+  // From any thread: run() says goodbye and returns after the running command. Pending commands are dropped.
+  virtual void stop(const std::string& reason) = 0;
+};
+
+}  // namespace scalai::executor

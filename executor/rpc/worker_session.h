@@ -1,0 +1,18 @@
+#pragma once
+// A worker's end over gRPC. connect() from any thread.
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "executor/rpc/worker_end.h"
+
+namespace scalai::executor {
+
+class WorkerSession {
+ public:
+  // Joins the run. Unavailable: no controller at this address (named) within connect_timeout_s. Unauthenticated: wrong
+  // token. FailedPrecondition: refused, with the controller's reason. NotFound: no ca_file.
+  static absl::StatusOr<std::unique_ptr<WorkerEnd>> connect(WorkerOptions options);
+};
+
+}  // namespace scalai::executor

@@ -1,0 +1,153 @@
+#include "ptc/base/process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+#include "ptc/base/status.h"
+
+extern char** environ;
+
+namespace scalai {
+namespace {
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> result;
+  for (const std::string& word : words) result.push_back(const_cast<char*>(word.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+std::vector<std::string> environment_of(const SpawnOptions& options) {
+  std::map<std::string, std::string> merged;
+  for (char** entry = environ; options.inherit_environment && *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const size_t equals = text.find('=');
+    if (equals != std::string::npos) merged[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  for (const auto& [name, value] : options.environment) merged[name] = value;
+  std::vector<std::string> lines;
+  for (const auto& [name, value] : merged) lines.push_back(name + "=" + value);
+  return lines;
+}
+
+// Frees both on every way out.
+class Settings {
+ public:
+  explicit Settings(const SpawnOptions& options) {
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    for (int fd = 0; fd < 3; ++fd) place(fd, options);
+    if (options.close_others) posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+    if (!options.folder.empty()) posix_spawn_file_actions_addchdir_np(&actions, options.folder.c_str());
+    if (options.group != SpawnOptions::Group::kOurs) leave(options.group);
+  }
+  ~Settings() {
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+  }
+  Settings(const Settings&) = delete;
+  Settings& operator=(const Settings&) = delete;
+
+  posix_spawn_file_actions_t actions{};
+  posix_spawnattr_t attributes{};
+
+ private:
+  void place(int fd, const SpawnOptions& options) {
+    const int end = options.ends[static_cast<size_t>(fd)];
+    if (fd == STDOUT_FILENO && !options.log_file.empty()) {
+      posix_spawn_file_actions_addopen(&actions, fd, options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+    } else if (fd == STDERR_FILENO && !options.log_file.empty()) {
+      posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, fd);
+    } else if (end == SpawnOptions::kNull) {
+      posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY, 0);
+    } else if (end != SpawnOptions::kInherit) {
+      posix_spawn_file_actions_adddup2(&actions, end, fd);
+    }
+  }
+
+  void leave(SpawnOptions::Group group) {
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    const int own = group == SpawnOptions::Group::kSession ? POSIX_SPAWN_SETSID : POSIX_SPAWN_SETPGROUP;
+    posix_spawnattr_setflags(&attributes, static_cast<short>(own | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+  }
+};
+
+absl::Status log_can_be_written(const std::string& file) {
+  if (file.empty()) return absl::OkStatus();
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd < 0) return missing(fmt::format("{}: cannot write: {}", file, std::strerror(errno)));
+  ::close(fd);
+  return absl::OkStatus();
+}
+
+bool on_path(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (::access((std::filesystem::path(folder) / name).c_str(), F_OK) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<pid_t> spawn(const SpawnOptions& options) {
+  SCALAI_RETURN_IF_ERROR(log_can_be_written(options.log_file));
+  const std::vector<std::string> words = options.words.empty() ? std::vector{options.program} : options.words;
+  const std::vector<std::string> variables = environment_of(options);
+  const Settings settings(options);
+  pid_t pid = -1;
+  const int error = posix_spawnp(&pid, options.program.c_str(), &settings.actions, &settings.attributes,
+                                 pointers(words).data(), pointers(variables).data());
+  if (error != 0) return missing(fmt::format("cannot start {}: {}", options.program, std::strerror(error)));
+  return pid;
+}
+
+int wait_for(pid_t pid) {
+  int status = 0;
+  pid_t found = -1;
+  do {
+    found = ::waitpid(pid, &status, 0);
+  } while (found < 0 && errno == EINTR);
+  return found == pid && WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled;
+}
+
+absl::StatusOr<std::string> find_program(const std::string& name) {
+  std::error_code ignored;  // without /proc there is still PATH
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const std::string beside = (self.parent_path() / name).string();
+  if (!self.empty() && ::access(beside.c_str(), F_OK) == 0) return beside;
+  if (on_path(name)) return name;
+  return missing(
+      fmt::format("{0} is neither in {1} nor on PATH\n"
+                  "hint: install the package {0}, or build the CMake target {0} (its configure step prints\n"
+                  "      which libraries it found and what is not built without them)",
+                  name, self.parent_path().string()));
+}
+
+absl::Status become(const std::string& name, std::vector<std::string> words) {
+  SCALAI_ASSIGN_OR_RETURN(const std::string program, find_program(name));
+  words.insert(words.begin(), name);
+  std::fflush(nullptr);
+  ::execvp(program.c_str(), pointers(words).data());
+  return missing(fmt::format("cannot run {}: {}", name, std::strerror(errno)));
+}
+
+}  // namespace scalai

@@ -1,0 +1,55 @@
+#pragma once
+// Child processes: start, wait, or replace this process. Libraries and programs call posix_spawn and exec only here.
+// Any thread may call, while no thread changes the environment (setenv).
+
+#include <sys/types.h>
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace scalai {
+
+struct SpawnOptions {
+  static constexpr int kInherit = -1, kNull = -2;  // in place of a descriptor: the one of this process, or /dev/null
+
+  // A path, or a name that is looked up on PATH.
+  std::string program;
+  // argv, from argv[0] on; empty = the program name alone.
+  std::vector<std::string> words;
+  // Descriptors for stdin, stdout and stderr of the child. They stay open in this process.
+  std::array<int, 3> ends = {kInherit, kInherit, kInherit};
+  // The child appends stdout and stderr to this file, and `ends` counts for stdin only; "" = no file.
+  std::string log_file;
+  // Working directory; "" = the one of this process.
+  std::string folder;
+  // Variables that are added to the inherited ones, or replace them.
+  std::vector<std::pair<std::string, std::string>> environment = {};
+  bool inherit_environment = true;
+  // Process group: that of this process, a new one, or a new session. A session receives no signal of this terminal and
+  // may outlive this process. kGroup and kSession start with default signal handling and an empty signal mask.
+  enum class Group { kOurs, kGroup, kSession } group = Group::kOurs;
+  // Closes all other descriptors in the child, also those that a library opened without O_CLOEXEC.
+  bool close_others = false;
+};
+
+// Starts a child and returns its pid; the caller reaps it. NotFound: it cannot start, or the log file cannot be opened.
+absl::StatusOr<pid_t> spawn(const SpawnOptions& options);
+
+// Waits for a child that nobody else reaps and returns its exit code, or kSignalled if a signal ended it.
+inline constexpr int kSignalled = 70;
+int wait_for(pid_t pid);
+
+// The path of `name` beside this executable; else the bare name if PATH has it. NotFound (exit code 4), with a hint,
+// otherwise.
+absl::StatusOr<std::string> find_program(const std::string& name);
+
+// Replaces this process by the program of find_program(name); argv[0] is `name`, then `words`. Flushes stdio first.
+// Returns only on failure: NotFound as above.
+absl::Status become(const std::string& name, std::vector<std::string> words);
+
+}  // namespace scalai

@@ -1,0 +1,91 @@
+#include "ptc/base/process.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "ptc/base/file.h"
+#include "ptc/base/status.h"
+
+namespace scalai {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ProcessTest : public ::testing::Test {
+ protected:
+  ProcessTest() : folder_(::testing::TempDir() + "process_test." + std::to_string(::getpid())) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~ProcessTest() override { std::filesystem::remove_all(folder_); }
+
+  // What a shell command says on both outputs, and its exit code.
+  std::pair<std::string, int> shell(const std::string& command, SpawnOptions options = {}) const {
+    options.program = "sh";  // by PATH
+    options.words = {"sh", "-c", command};
+    options.log_file = folder_ + "/log";
+    std::filesystem::remove(options.log_file);
+    const absl::StatusOr<pid_t> pid = spawn(options);
+    EXPECT_TRUE(pid.ok()) << pid.status();
+    if (!pid.ok()) return {"", -1};
+    const int code = wait_for(*pid);
+    return {read_file(options.log_file).value_or(""), code};
+  }
+
+  const std::string folder_;
+};
+
+TEST_F(ProcessTest, GivesWordsOutputAndExitCode) {
+  EXPECT_EQ(shell("echo out; echo err >&2; exit 3"), std::pair(std::string("out\nerr\n"), 3));
+  EXPECT_EQ(shell("kill -9 $$").second, kSignalled);
+}
+
+TEST_F(ProcessTest, FolderAndEnvironment) {
+  ::setenv("SCALAI_PROCESS_TEST", "ours", 1);
+  EXPECT_EQ(shell("pwd -P; echo $SCALAI_PROCESS_TEST", {.folder = folder_}).first,
+            std::filesystem::canonical(folder_).string() + "\nours\n");
+  EXPECT_EQ(shell("echo $SCALAI_PROCESS_TEST", {.environment = {{"SCALAI_PROCESS_TEST", "theirs"}}}).first, "theirs\n");
+  SpawnOptions bare;
+  bare.inherit_environment = false;
+  EXPECT_EQ(shell("echo \"[$SCALAI_PROCESS_TEST]\"", bare).first, "[]\n");
+}
+
+TEST_F(ProcessTest, ClosesOtherDescriptors) {
+  const int fd = ::open("/dev/null", O_RDONLY);  // without O_CLOEXEC, as libraries do
+  ASSERT_GE(fd, 0);
+  const std::string ask = "[ -e /proc/self/fd/" + std::to_string(fd) + " ] && echo open || echo closed";
+  EXPECT_EQ(shell(ask).first, "open\n");
+  EXPECT_EQ(shell(ask, {.close_others = true}).first, "closed\n");
+  ::close(fd);
+}
+
+TEST_F(ProcessTest, OwnGroupOrSessionStartsWithDefaultSignals) {
+  const auto before = std::signal(SIGTERM, SIG_IGN);
+  EXPECT_EQ(shell("kill -TERM $$; echo alive").first, "alive\n");
+  for (const auto group : {SpawnOptions::Group::kGroup, SpawnOptions::Group::kSession}) {
+    EXPECT_EQ(shell("kill -TERM $$; echo alive", {.group = group}).first, "");
+  }
+  std::signal(SIGTERM, before);
+}
+
+TEST_F(ProcessTest, RefusalsSayWhy) {
+  const auto nothing = spawn({.program = folder_ + "/nothing"});
+  EXPECT_EQ(nothing.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(message_of(nothing.status()), HasSubstr("cannot start"));
+  const auto log = spawn({.program = "true", .log_file = folder_ + "/no/log"});
+  EXPECT_THAT(message_of(log.status()), HasSubstr("no/log: cannot write: No such file or directory"));
+  const auto unknown = find_program("scalai-no-such-program");
+  EXPECT_EQ(exit_code_of(unknown.status()), 4);
+  EXPECT_THAT(message_of(unknown.status()), HasSubstr("is neither in"));
+  EXPECT_THAT(message_of(unknown.status()), HasSubstr("hint: install the package scalai-no-such-program"));
+}
+
+TEST_F(ProcessTest, FindsProgramsOnThePath) { EXPECT_EQ(find_program("sh").value_or(""), "sh"); }
+
+}  // namespace
+}  // namespace scalai

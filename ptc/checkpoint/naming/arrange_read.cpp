@@ -1,0 +1,378 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+#include "ptc/base/diagnostics.h"
+#include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
+#include "ptc/checkpoint/naming/arrange.h"
+#include "ptc/checkpoint/naming/internal/naming_state.h"
+#include "ptc/checkpoint/naming/internal/whole_place.h"
+
+namespace scalai::checkpoint {
+namespace {
+
+using internal::Place;
+using internal::StoredInstance;
+using tensor::DType;
+
+constexpr size_t kMaxProblems = 50;
+
+// Names come from files: printable, and not too long for a line.
+std::string shown(const std::string& name) { return clipped(name, 120); }
+
+class Problems {
+ public:
+  void add(std::string text) {
+    if (++count_ <= kMaxProblems) lines_.push_back(std::move(text));
+  }
+  // A problem that explains others; shown first, however many there are.
+  void headline(std::string text) { headlines_.push_back(std::move(text)); }
+  void hint(std::string text) { hints_.push_back(std::move(text)); }
+
+  absl::Status status() const {
+    if (count_ == 0 && headlines_.empty()) return absl::OkStatus();
+    std::vector<std::string> lines = headlines_;
+    lines.insert(lines.end(), lines_.begin(), lines_.end());
+    if (count_ > kMaxProblems) lines.push_back(fmt::format("… and {} more", count_ - kMaxProblems));
+    lines.insert(lines.end(), hints_.begin(), hints_.end());
+    return invalid(fmt::format("{}", fmt::join(lines, "\n")));
+  }
+
+ private:
+  std::vector<std::string> headlines_;
+  std::vector<std::string> lines_;
+  std::vector<std::string> hints_;
+  size_t count_ = 0;
+};
+
+// Where a tensor was found, and whether something was made of it.
+struct Found {
+  size_t file = 0;
+  const FoundTensor* tensor = nullptr;
+  bool used = false;
+};
+
+// What one place (all files of a folder, or one rank's file) has.
+class Matcher {
+ public:
+  Matcher(const Naming::State& naming, std::span<const FoundFile> files, size_t first_file, int chunks,
+          Problems& problems)
+      : naming_(naming), files_(files), first_file_(first_file), chunks_(chunks), problems_(problems) {
+    for (size_t i = 0; i < files.size(); ++i) {
+      for (const FoundTensor& tensor : files[i].tensors) {
+        const auto [first, fresh] = found_.emplace(tensor.name, Found{i, &tensor});
+        if (!fresh)
+          problems.add(fmt::format("\"{}\" is in {} and in {}", shown(tensor.name),
+                                   shown(files[first->second.file].name), shown(files[i].name)));
+      }
+    }
+  }
+
+  // The tensor that is the instance; nothing when it is not there.
+  struct Match {
+    size_t file = 0;  // among all files
+    const FoundTensor* tensor = nullptr;
+    std::string prefix;
+  };
+  std::optional<Match> match(const StoredInstance& instance) {
+    std::optional<Match> result;
+    const auto look = [&](const std::string& base, const std::string& prefix) {
+      const auto found = found_.find(instance.chunk + prefix + base);
+      if (found == found_.end()) return;
+      if (result) {
+        found->second.used = true;
+        problems_.add(fmt::format("{}: \"{}\" and \"{}\" are the same tensor under two names", name_of(found->second),
+                                  shown(result->tensor->name), shown(found->first)));
+        return;
+      }
+      if (found->second.used) {
+        problems_.add(fmt::format("{}: \"{}\" could be two tensors", name_of(found->second), shown(found->first)));
+        return;
+      }
+      found->second.used = true;
+      result = Match{first_file_ + found->second.file, found->second.tensor, prefix};
+    };
+    const std::vector<std::string> bare = {""};
+    for (const std::string& prefix : instance.without_prefix ? bare : naming_.prefixes) {
+      look(instance.tensor.name, prefix);
+      for (const std::string& also : instance.also) look(also, prefix);
+    }
+    return result;
+  }
+
+  // What nobody asked for, in the order of the files.
+  void finish(std::vector<std::string>& ignored, int& most_layers) {
+    for (const FoundFile& file : files_) {
+      for (const FoundTensor& tensor : file.tensors) {
+        const Found& found = found_.at(tensor.name);
+        if (found.used || found.tensor != &tensor) continue;
+        if (is_ignored(tensor.name)) {
+          ignored.push_back(fmt::format("{}: {}", file.name, tensor.name));
+          continue;
+        }
+        most_layers = std::max(most_layers, layer_of(tensor.name) + 1);
+        problems_.add(fmt::format("{}: \"{}\" [{}] is not expected", shown(file.name), shown(tensor.name),
+                                  fmt::join(tensor.shape, ", ")));
+      }
+    }
+  }
+
+ private:
+  std::string name_of(const Found& found) const { return shown(files_[found.file].name); }
+
+  // The name with what may stand before it taken away.
+  std::vector<std::string> stripped(const std::string& name) const {
+    std::vector<std::string> chunks = {""};
+    for (int i = 0; chunks_ > 1 && i < chunks_; ++i) chunks.push_back(naming_.rules->chunk_prefix.fill({.chunk = i}));
+    std::vector<std::string> names = {name};
+    for (const std::string& chunk : chunks) {
+      for (const std::string& prefix : naming_.prefixes) {
+        const std::string before = chunk + prefix;
+        if (!before.empty() && name.starts_with(before)) names.push_back(name.substr(before.size()));
+      }
+    }
+    return names;
+  }
+
+  bool is_ignored(const std::string& name) const {
+    if (naming_.rules == nullptr) return false;
+    for (const std::string& each : stripped(name)) {
+      internal::NameValues values;
+      for (const internal::NameTemplate& ignored : naming_.rules->ignored) {
+        if (ignored.matches(each, values)) return true;
+      }
+    }
+    return false;
+  }
+
+  // The layer that a stored tensor of this name would be of, also beyond those of the model; -1: none.
+  int layer_of(const std::string& name) const {
+    if (naming_.rules == nullptr) return -1;
+    for (const std::string& each : stripped(name)) {
+      for (const internal::StoredRule& rule : naming_.rules->stored) {
+        internal::NameValues values;
+        if (rule.name.matches(each, values) && values.layer >= 0) return values.layer;
+      }
+    }
+    return -1;
+  }
+
+  const Naming::State& naming_;
+  std::span<const FoundFile> files_;
+  size_t first_file_;
+  int chunks_;
+  Problems& problems_;
+  std::unordered_map<std::string, Found> found_;
+};
+
+std::string text_of(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+std::string shape_hint(const StoredInstance& instance, const std::vector<int64_t>& found) {
+  const std::vector<int64_t>& expected = instance.tensor.shape;
+  if (found.size() != expected.size() || expected.empty()) return "";
+  if (found.size() == 2 && found[0] == expected[1] && found[1] == expected[0]) return " (it is transposed)";
+  const bool rows_only = std::equal(found.begin() + 1, found.end(), expected.begin() + 1);
+  if (!instance.vocabulary || !rows_only) return "";
+  if (found[0] > expected[0]) return fmt::format(" (the vocabulary is padded to {} rows?)", found[0]);
+  return fmt::format(" (the vocabulary has {} rows here, the sizes say {})", found[0], expected[0]);
+}
+
+// Collects what the places give, for the result.
+class StateReader {
+ public:
+  StateReader(const Naming::State& naming, std::span<const FoundFile> files, Problems& problems)
+      : naming_(naming), problems_(problems) {
+    for (const FoundFile& file : files) result_.files.push_back({.name = file.name, .metadata = {}, .tensors = {}});
+    result_.aliases.resize(files.size());
+  }
+
+  // Takes over an instance as it was found. `expected`: its dtype is the one that has to be there.
+  void take(const StoredInstance& instance, const Matcher::Match& match, bool expected) {
+    ArrangedFile& file = result_.files[match.file];
+    ArrangedTensor tensor = instance.tensor;
+    const FoundTensor& found = *match.tensor;
+    if (found.shape != tensor.shape)
+      return problems_.add(fmt::format("{}: \"{}\" is {}, expected {}{}", shown(file.name), shown(found.name),
+                                       text_of(found.shape), text_of(tensor.shape), shape_hint(instance, found.shape)));
+    if (expected && found.dtype != tensor.dtype)
+      return problems_.add(fmt::format("{}: \"{}\" is {}, expected {}", shown(file.name), shown(found.name),
+                                       tensor::name_of(found.dtype), tensor::name_of(tensor.dtype)));
+    tensor.name = found.name;
+    tensor.dtype = found.dtype;
+    std::set<std::string> parts;
+    for (const PlacedPiece& piece : tensor.pieces) parts.insert(piece.logical);
+    for (const std::string& part : parts) add_dtype(part, found, file.name);
+    if (!instance.without_prefix) prefixes_.insert(match.prefix);
+    if (instance.alias) result_.aliases[match.file].insert(found.name);
+    file.tensors.push_back(std::move(tensor));
+  }
+
+  // States with their dtypes, in this order; those that nothing was found of are left out.
+  FoundState finish(std::vector<LogicalState> states, std::span<const FoundFile> files) {
+    for (LogicalState& state : states) {
+      const auto found = dtypes_.find(state.name);
+      if (found == dtypes_.end()) continue;
+      state.dtype = found->second.dtype;
+      result_.states.push_back(std::move(state));
+    }
+    if (prefixes_.size() == 1) result_.prefix = *prefixes_.begin();
+    for (size_t i = 0; i < files.size(); ++i) sort_as_found(files[i], result_.files[i].tensors);
+    return std::move(result_);
+  }
+
+  bool empty() const { return dtypes_.empty(); }
+  std::vector<std::string>& ignored() { return result_.ignored; }
+
+ private:
+  struct Seen {
+    DType dtype;
+    std::string where;
+  };
+
+  void add_dtype(const std::string& logical, const FoundTensor& found, const std::string& file) {
+    const auto [first, fresh] =
+        dtypes_.emplace(logical, Seen{found.dtype, fmt::format("{}: {}", shown(file), shown(found.name))});
+    if (fresh || first->second.dtype == found.dtype) return;
+    problems_.add(fmt::format("tensor \"{}\" is {} in \"{}\" and {} in \"{}: {}\"", shown(logical),
+                              tensor::name_of(first->second.dtype), first->second.where, tensor::name_of(found.dtype),
+                              shown(file), shown(found.name)));
+  }
+
+  static void sort_as_found(const FoundFile& file, std::vector<ArrangedTensor>& tensors) {
+    std::unordered_map<std::string, size_t> position;
+    for (size_t i = 0; i < file.tensors.size(); ++i) position.emplace(file.tensors[i].name, i);
+    std::sort(tensors.begin(), tensors.end(),
+              [&](const auto& a, const auto& b) { return position.at(a.name) < position.at(b.name); });
+  }
+
+  const Naming::State& naming_;
+  Problems& problems_;
+  FoundState result_;
+  std::map<std::string, Seen> dtypes_;
+  std::set<std::string> prefixes_;
+};
+
+// The number of layers, when some are there from the first on.
+int layers_found(const std::set<int>& found_layers) { return found_layers.empty() ? 0 : *found_layers.rbegin() + 1; }
+
+}  // namespace
+
+absl::StatusOr<FoundState> read_whole(const Naming& naming, std::span<const FoundFile> files) {
+  const Naming::State& state = naming.state();
+  SCALAI_CHECK(state.rules != nullptr, "whole tensors under our own names say nothing of a model");
+  std::vector<LogicalState> states;
+  for (const model::Param& param : state.model.params)
+    states.push_back({.name = param.name,
+                      .shape = param.shape,
+                      .kind = param.buffer ? model::StateKind::kBuffer : model::StateKind::kParam});
+  SCALAI_ASSIGN_OR_RETURN(const Place place, internal::whole_place(state, states));
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<StoredInstance> instances,
+                          internal::stored_instances(state, place, /*with_aliases=*/true));
+  Problems problems;
+  Matcher matcher(state, files, 0, 1, problems);
+  StateReader reader(state, files, problems);
+  std::set<int> layers;
+  for (const StoredInstance& instance : instances) {
+    const std::optional<Matcher::Match> match = matcher.match(instance);
+    if (match) {
+      if (instance.layer >= 0) layers.insert(instance.layer);
+      reader.take(instance, *match, /*expected=*/false);
+    } else if (!instance.alias) {
+      problems.add(fmt::format("\"{}\" {} is missing", shown(instance.tensor.name), text_of(instance.tensor.shape)));
+    }
+  }
+  if (reader.empty()) problems.headline(fmt::format("no tensor has a name of naming \"{}\"", naming.name()));
+  int most_layers = layers_found(layers);
+  matcher.finish(reader.ignored(), most_layers);
+  if (most_layers != state.values.layers && !problems.status().ok())
+    problems.hint(fmt::format("hint: the files have {} layers, the sizes say {}", most_layers, state.values.layers));
+  SCALAI_RETURN_IF_ERROR(problems.status());
+  return reader.finish(std::move(states), files);
+}
+
+namespace {
+
+// A tensor that a rank should have and has not.
+struct Missing {
+  std::string group;  // what has to be complete or absent: a suffix, or the name of a state of the job
+  std::string text;
+};
+
+// Of a group that no file has anything of, one line says so.
+void report_missing(const std::vector<Missing>& missing, const std::set<std::string>& groups, Expect expect,
+                    Problems& problems) {
+  std::set<std::string> absent;
+  for (const Missing& each : missing) {
+    if (groups.count(each.group) != 0) {
+      problems.add(each.text);
+    } else if ((expect == Expect::kAll || each.group.empty()) && absent.insert(each.group).second) {
+      problems.headline(each.group.empty()            ? "no file has a parameter under the expected name"
+                        : each.group.starts_with('.') ? fmt::format("no file has any \"*{}\"", each.group)
+                                                      : fmt::format("no file has \"{}\"", each.group));
+      problems.add(each.text);
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<FoundState> read_ranks(const Naming& naming, const collection::Collection& collection,
+                                      std::span<const FoundFile> files, Expect expect) {
+  const Naming::State& state = naming.state();
+  if (static_cast<int>(files.size()) != collection.ranks())
+    return invalid(
+        fmt::format("{} has {} ranks, {} files are given", collection.name, collection.ranks(), files.size()));
+  SCALAI_ASSIGN_OR_RETURN(const internal::RankPlaces places, internal::RankPlaces::make(state, collection));
+  Problems problems;
+  StateReader reader(state, files, problems);
+  std::vector<Missing> missing;
+  std::set<std::string> groups;  // of which something was found
+  int most_layers = 0;
+  for (int rank = 0; rank < collection.ranks(); ++rank) {
+    const auto file = static_cast<size_t>(rank);
+    const Place place = places.place(LogicalRank(rank));
+    SCALAI_ASSIGN_OR_RETURN(const std::vector<StoredInstance> instances,
+                            internal::stored_instances(state, place, /*with_aliases=*/true));
+    Matcher matcher(state, files.subspan(file, 1), file, place.chunks, problems);
+    for (const StoredInstance& instance : instances) {
+      const std::optional<Matcher::Match> match = matcher.match(instance);
+      if (match) {
+        groups.insert(instance.group);
+        reader.take(instance, *match, expect == Expect::kAll);
+      } else if (!instance.alias) {
+        missing.push_back({instance.group,
+                           fmt::format("{}: \"{}\" {} is missing", shown(files[file].name),
+                                       shown(instance.chunk + instance.tensor.name), text_of(instance.tensor.shape))});
+      }
+    }
+    matcher.finish(reader.ignored(), most_layers);
+  }
+  report_missing(missing, groups, expect, problems);
+  SCALAI_RETURN_IF_ERROR(problems.status());
+  std::vector<LogicalState> states;
+  for (const collection::LogicalTensor& tensor : collection.tensors)
+    states.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.kind});
+  return reader.finish(std::move(states), files);
+}
+
+collection::Collection with_states(const collection::Collection& collection, std::span<const LogicalState> states) {
+  std::unordered_map<std::string, DType> dtypes;
+  for (const LogicalState& state : states) dtypes.emplace(state.name, state.dtype);
+  collection::Collection result = collection;
+  result.tensors.clear();
+  for (const collection::LogicalTensor& tensor : collection.tensors) {
+    const auto found = dtypes.find(tensor.name);
+    if (found == dtypes.end()) continue;
+    result.tensors.push_back(tensor);
+    result.tensors.back().dtype = found->second;
+  }
+  return result;
+}
+
+}  // namespace scalai::checkpoint

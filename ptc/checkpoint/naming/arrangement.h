@@ -1,0 +1,53 @@
+#pragma once
+// An arrangement: the places of logical state in safetensors files, as data. Every form of stored state is one (whole
+// tensors under Hugging Face's names, a rank's buffers under Megatron's, boxes under our own), for reading and for
+// writing: each checkpoint is pieces of one collection.
+//
+//   file ─► stored tensor ─► pieces: a box of a logical tensor, and its place in the stored one
+//
+// Offset and strides of a piece count elements of the stored tensor, so parts of fused buffers, transposed weights and
+// interleaved rows have one form. Values.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ptc/model/model.h"
+#include "ptc/tensor/dtype.h"
+#include "ptc/tensor/layout.h"
+
+namespace scalai::checkpoint {
+
+// One whole tensor of the state, as in ptc/collection but without a layout.
+struct LogicalState {
+  std::string name;
+  tensor::DType dtype = tensor::DType::kF32;
+  tensor::Shape shape;
+  model::StateKind kind = model::StateKind::kParam;
+  friend bool operator==(const LogicalState&, const LogicalState&) = default;
+};
+
+struct PlacedPiece {
+  std::string logical;  // name of the logical tensor
+  tensor::Piece piece;  // its box; offset and strides in elements of the stored tensor
+  friend bool operator==(const PlacedPiece&, const PlacedPiece&) = default;
+};
+
+// Elements in no piece are padding: written as zeros, ignored when read. Pieces do not overlap.
+struct ArrangedTensor {
+  std::string name;  // in the file
+  tensor::DType dtype = tensor::DType::kF32;
+  std::vector<int64_t> shape;
+  std::vector<PlacedPiece> pieces;
+  friend bool operator==(const ArrangedTensor&, const ArrangedTensor&) = default;
+};
+
+struct ArrangedFile {
+  std::string name;  // "rank_003.safetensors", "model-00001-of-00003.safetensors"
+  std::map<std::string, std::string> metadata;
+  std::vector<ArrangedTensor> tensors;  // in any order; the file's order is that of the format
+  friend bool operator==(const ArrangedFile&, const ArrangedFile&) = default;
+};
+
+}  // namespace scalai::checkpoint

@@ -1,0 +1,111 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ptc/base/status.h"
+#include "ptc/checkpoint/naming/family.h"
+#include "ptc/checkpoint/naming/testing/arrange.h"
+#include "ptc/model/catalogue.h"
+
+namespace scalai::checkpoint {
+namespace {
+
+using testing::HasSubstr;
+
+// Without the closing brace.
+constexpr std::string_view kLlama =
+    R"({"architectures": ["LlamaForCausalLM"], "num_hidden_layers": 3, "hidden_size": 48,
+  "num_attention_heads": 6, "intermediate_size": 64, "vocab_size": 101, "max_position_embeddings": 32)";
+constexpr std::string_view kGpt = R"({"architectures": ["GPT2LMHeadModel"], "n_layer": 2, "n_embd": 24, "n_head": 3,
+  "n_positions": 16, "vocab_size": 50257)";
+
+std::string changed(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+std::string llama(const std::string& more) { return std::string(kLlama) + more + "}"; }
+std::string gpt(const std::string& more) { return std::string(kGpt) + more + "}"; }
+
+std::string problem_of(const std::string& config) {
+  const auto family = Families::built_in().of_config(config);
+  return message_of(family.ok() ? family->sizes_of_config(config).status() : family.status());
+}
+
+TEST(FamilyConfig, GivesTheModelOfTheImport) {
+  const std::string mistral = changed(llama(""), "Llama", "Mistral");
+  const std::string mixtral = changed(
+      llama(R"(, "num_local_experts": 4, "num_experts_per_tok": 2, "num_key_value_heads": 2)"), "Llama", "Mixtral");
+  const std::string with_biases = R"(, "attention_bias": true, "mlp_bias": true)";
+  const std::vector<std::string> configs = {
+      llama(""),
+      llama(R"(, "num_key_value_heads": 2)"),
+      llama(R"(, "num_key_value_heads": 1, "head_dim": 16, "tie_word_embeddings": true)"),
+      llama(R"(, "attention_bias": true)"),
+      llama(R"(, "mlp_bias": true)"),
+      llama(with_biases),
+      llama(R"(, "num_key_value_heads": null, "head_dim": null)"),
+      mistral,
+      changed(llama(with_biases), "Llama", "Mistral"),  // which has none, whatever the file says
+      mixtral,
+      changed(mixtral, "}", R"(, "head_dim": 4, "attention_bias": true})"),
+      gpt(""),
+      gpt(R"(, "n_inner": 40, "tie_word_embeddings": false)"),
+      gpt(R"(, "n_inner": null, "add_cross_attention": false)")};
+  for (const std::string& config : configs) {
+    SCOPED_TRACE(config);
+    const auto expected = model::model_from_hugging_face(config, "m");
+    ASSERT_TRUE(expected.ok()) << message_of(expected.status());
+    const auto family = Families::built_in().of_config(config);
+    ASSERT_TRUE(family.ok()) << message_of(family.status());
+    const auto sizes = family->sizes_of_config(config);
+    ASSERT_TRUE(sizes.ok()) << message_of(sizes.status());
+    const auto of_model = family->sizes_of_model(*expected);  // holds the params equal
+    ASSERT_TRUE(of_model.ok()) << message_of(of_model.status());
+    EXPECT_EQ(*of_model, *sizes);
+  }
+}
+
+TEST(FamilyConfig, ReadsItsOwnConfig) {
+  for (const Tiny& tiny :
+       {Tiny{}, Tiny{.kv_heads = 1, .tied = true, .bias = true}, Tiny{.family = "mixtral", .experts = 4},
+        Tiny{.family = "gpt", .kv_heads = 4, .tied = false}}) {
+    const Family family = family_named(tiny.family);
+    const auto text = family.config_text(sizes_of(tiny));
+    ASSERT_TRUE(text.ok()) << message_of(text.status());
+    const auto sizes = family.sizes_of_config(*text);
+    ASSERT_TRUE(sizes.ok()) << message_of(sizes.status());
+    EXPECT_EQ(*sizes, sizes_of(tiny)) << *text;
+  }
+}
+
+TEST(FamilyConfig, NamesAllProblemsByPointer) {
+  EXPECT_EQ(
+      problem_of(changed(changed(llama(R"(, "tie_word_embeddings": 1)"), "\"vocab_size\": 101", "\"vocab_size\": -4"),
+                         "\"num_hidden_layers\": 3, ", "")),
+      "/num_hidden_layers: missing (add a whole number from 1 to 4096)\n"
+      "/vocab_size: -4 is not a whole number from 1 to 4194304\n"
+      "/tie_word_embeddings: 1 is neither true nor false");
+  EXPECT_EQ(problem_of(changed(llama(""), "\"num_attention_heads\": 6", "\"num_attention_heads\": 5")),
+            "/hidden_size, /num_attention_heads: size \"head_dim\" = \"hidden / heads\": 48 is not a multiple of 5");
+  EXPECT_EQ(problem_of(llama(R"(, "num_key_value_heads": 4)")), "\"heads / kv_heads\": 6 is not a multiple of 4");
+  EXPECT_EQ(problem_of(llama(R"(, "num_key_value_heads": 1.5)")),
+            "/num_key_value_heads: 1.5 is not a whole number from 1 to 4096");
+  EXPECT_EQ(problem_of(llama(R"(, "head_dim": 18446744073709551615)")),
+            "/head_dim: 18446744073709551615 is not a whole number from 1 to 65536");
+  EXPECT_EQ(problem_of(gpt(R"(, "add_cross_attention": true)")),
+            "/add_cross_attention: encoder-decoder models are not supported (set it to false)");
+}
+
+TEST(FamilyConfig, KnowsArchitectures) {
+  EXPECT_EQ(problem_of(changed(llama(""), "LlamaFor", "LamaFor")),
+            "/architectures/0: unknown architecture \"LamaForCausalLM\" (did you mean LlamaForCausalLM?)");
+  EXPECT_EQ(problem_of(R"({"architectures": []})"), "/architectures: not a list of one name");
+  EXPECT_EQ(problem_of("[]"), "a config.json is one JSON object, in braces");
+  EXPECT_EQ(problem_of("{"), "not readable as JSON");
+  EXPECT_THAT(message_of(family_named("gpt").sizes_of_config(llama("")).status()),
+              HasSubstr("unknown architecture \"LlamaForCausalLM\""));
+}
+
+}  // namespace
+}  // namespace scalai::checkpoint

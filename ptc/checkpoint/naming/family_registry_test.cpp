@@ -1,0 +1,66 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "ptc/base/status.h"
+#include "ptc/checkpoint/naming/family.h"
+#include "ptc/checkpoint/naming/testing/family.h"
+
+namespace scalai::checkpoint {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class FamilyRegistry : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "families." + testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(folder_ + "/" + name) << text; }
+
+  std::string folder_;
+};
+
+TEST_F(FamilyRegistry, HasTheBuiltInOnes) {
+  const Families families = Families::built_in();
+  EXPECT_THAT(families.names(), ElementsAre("gpt", "llama", "mixtral"));
+  for (const std::string& name : families.names()) EXPECT_TRUE(families.is_built_in(*families.find(name)));
+  EXPECT_EQ(message_of(families.find("lama").status()), "unknown family \"lama\": did you mean \"llama\"?");
+}
+
+TEST_F(FamilyRegistry, AddsAndReplaces) {
+  write("a.textproto", small_family(""));
+  write("b.txt", "not read");
+  std::string llama = Families::built_in().find("llama")->text();
+  write("c.textproto", llama + "# changed\n");
+  Families families = Families::built_in();
+  EXPECT_EQ(message_of(families.load(folder_)), "");
+  EXPECT_THAT(families.names(), ElementsAre("gpt", "llama", "mixtral", "small"));
+  EXPECT_FALSE(families.is_built_in(*families.find("llama")));
+  EXPECT_FALSE(families.is_built_in(*families.find("small")));
+  EXPECT_EQ(families.of_config(R"({"architectures": ["Small"]})")->name(), "small");
+}
+
+TEST_F(FamilyRegistry, ReportsAllFilesAndAddsNothing) {
+  write("a.textproto", small_family(""));
+  write("b.textproto", small_family(""));
+  write("c.textproto", "name: 1");
+  write("d.textproto",
+        replaced("\"small\"\narchitectures: \"Small\"", "\"other\"\narchitectures: \"LlamaForCausalLM\""));
+  Families families = Families::built_in();
+  const std::string text = message_of(families.load(folder_));
+  EXPECT_THAT(text, HasSubstr("b.textproto: error: family \"small\" is also in "));
+  EXPECT_THAT(text, HasSubstr("c.textproto:1:7: error"));
+  EXPECT_THAT(text, HasSubstr("families \"llama\" and \"other\" both are for architecture \"LlamaForCausalLM\""));
+  EXPECT_THAT(families.names(), ElementsAre("gpt", "llama", "mixtral"));
+  EXPECT_TRUE(absl::IsNotFound(families.load(folder_ + "/none")));
+}
+
+}  // namespace
+}  // namespace scalai::checkpoint

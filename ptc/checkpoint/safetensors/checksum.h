@@ -1,0 +1,32 @@
+#pragma once
+// Checksums of bytes: XXH3 with 128 bits, as `xxhsum -H2` prints it. Not cryptographic. One thread at a time for each
+// object.
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace scalai::checkpoint {
+
+class Checksum {
+ public:
+  Checksum();
+  ~Checksum();
+  Checksum(const Checksum&) = delete;
+  Checksum& operator=(const Checksum&) = delete;
+
+  // Appends bytes; they are not kept.
+  Checksum& add(std::span<const std::byte> bytes);
+  std::string hex() const;  // of all bytes so far: 32 lower-case hexadecimal digits
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The bytes of `text`, as a view that lives as long as they do.
+std::span<const std::byte> bytes_of(std::string_view text);
+
+}  // namespace scalai::checkpoint

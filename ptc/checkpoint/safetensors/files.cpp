@@ -1,0 +1,128 @@
+#include "ptc/checkpoint/safetensors/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "ptc/base/status.h"
+#include "ptc/checkpoint/safetensors/checksum.h"
+
+namespace scalai::checkpoint {
+namespace {
+
+absl::Status write_error(const std::string& what, const std::string& path, int error) {
+  const std::string message = fmt::format("{}: {}: {}", path, what, std::strerror(error));
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) return absl::ResourceExhaustedError(message);
+  return failed(message);
+}
+
+}  // namespace
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+absl::StatusOr<OutputFile> OutputFile::create(const std::string& path, int64_t bytes_total) {
+  FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (fd.get() < 0) {
+    if (errno == ENOSPC || errno == EDQUOT) return write_error("cannot create", path, errno);
+    return missing(fmt::format("{}: cannot create: {}", path, std::strerror(errno)));
+  }
+  OutputFile file(path, std::move(fd));
+  // Not every file system can reserve; what it cannot promise now, append() finds out.
+  if (bytes_total > 0 && ::fallocate(file.fd_.get(), 0, 0, bytes_total) != 0 &&
+      (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
+    return write_error(fmt::format("no room for {} bytes", bytes_total), path, errno);
+  }
+  return file;
+}
+
+OutputFile::~OutputFile() {
+  if (fd_.get() >= 0) ::unlink(path_.c_str());
+}
+
+absl::Status OutputFile::append(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd_.get(), bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return write_error("cannot write", path_, errno);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::finish() {
+  if (::fsync(fd_.get()) != 0) return write_error("cannot flush", path_, errno);
+  const FileDescriptor closed = std::move(fd_);
+  return absl::OkStatus();
+}
+
+absl::Status write_synced(const std::string& path, std::string_view bytes) {
+  SCALAI_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path, static_cast<int64_t>(bytes.size())));
+  SCALAI_RETURN_IF_ERROR(file.append(bytes_of(bytes)));
+  return file.finish();
+}
+
+absl::Status sync_folder(const std::string& path) {
+  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) return missing(fmt::format("{}: cannot open folder: {}", path, std::strerror(errno)));
+  // Some network file systems cannot flush folders, and say so.
+  if (::fsync(fd.get()) != 0 && errno != EINVAL && errno != EROFS) return write_error("cannot flush", path, errno);
+  return absl::OkStatus();
+}
+
+absl::Status make_synced_folders(const std::string& path) {
+  if (::mkdir(path.c_str(), 0777) == 0) return sync_folder(parent_of(path));
+  if (errno == ENOENT && parent_of(path) != path) {
+    SCALAI_RETURN_IF_ERROR(make_synced_folders(parent_of(path)));
+    if (::mkdir(path.c_str(), 0777) == 0) return sync_folder(parent_of(path));
+  }
+  const int error = errno;
+  struct stat info {};
+  if (error == EEXIST && ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return absl::OkStatus();
+  if (error == ENOSPC || error == EDQUOT) return write_error("cannot create folder", path, error);
+  return missing(fmt::format("{}: cannot create folder: {}", path, std::strerror(error)));
+}
+
+void remove_folder(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
+absl::Status publish_folder(const std::string& temporary, const std::string& folder, Existing existing) {
+  bool replaced = false;
+  int result = ::rename(temporary.c_str(), folder.c_str());
+  if (result != 0 && (errno == ENOTEMPTY || errno == EEXIST)) {
+    if (existing == Existing::kRefused) return invalid(fmt::format("{}: is there already", folder));
+    result = ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE);
+    if (result != 0 && (errno == EINVAL || errno == ENOSYS)) {
+      return absl::UnimplementedError(fmt::format(
+          "{}: is there, and its file system cannot replace a folder at one stroke; remove it first", folder));
+    }
+    replaced = result == 0;
+  }
+  if (result != 0) return write_error(fmt::format("cannot rename to {}", folder), temporary, errno);
+  SCALAI_RETURN_IF_ERROR(sync_folder(parent_of(folder)));
+  if (replaced) remove_folder(temporary);
+  return absl::OkStatus();
+}
+
+std::string parent_of(const std::string& path) {
+  const std::string clean = without_trailing_slash(path);
+  const size_t slash = clean.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : without_trailing_slash(clean.substr(0, slash));
+}
+
+std::string without_trailing_slash(const std::string& path) {
+  const size_t last = path.find_last_not_of('/');
+  return last == std::string::npos ? path.substr(0, 1) : path.substr(0, last + 1);
+}
+
+}  // namespace scalai::checkpoint

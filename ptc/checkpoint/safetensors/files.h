@@ -1,0 +1,79 @@
+#pragma once
+// File system functions for checkpoints: durable files and folders. Errors name the path. ResourceExhausted: a full
+// disk or quota. NotFound: the path cannot be opened. Aborted: a read or write failed. Any thread may call the
+// functions; one thread at a time for each object.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace scalai::checkpoint {
+
+// Owns a file descriptor and closes it.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor();
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+// A file that is written front to back. The destructor removes the file unless finish() succeeded.
+class OutputFile {
+ public:
+  // Makes a new file (an existing file is emptied) and reserves `bytes_total`, so that a full disk is an error before
+  // any write if the file system can reserve space.
+  static absl::StatusOr<OutputFile> create(const std::string& path, int64_t bytes_total);
+  ~OutputFile();
+  OutputFile(OutputFile&& other) noexcept = default;
+  OutputFile& operator=(OutputFile&&) = delete;
+
+  absl::Status append(std::span<const std::byte> bytes);
+  // Flushes and closes. After OK the content is on disk; its folder entry needs sync_folder.
+  absl::Status finish();
+
+ private:
+  OutputFile(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  std::string path_;
+  FileDescriptor fd_;
+};
+
+// Writes a small file; its content is on disk when this returns OK.
+absl::Status write_synced(const std::string& path, std::string_view bytes);
+
+// Makes the entries of a folder durable.
+absl::Status sync_folder(const std::string& path);
+// Creates the folder and its parents, durably.
+absl::Status make_synced_folders(const std::string& path);
+
+// Renames `temporary`, with content already on disk, to `folder`; durable when this returns OK. An empty `folder` is
+// replaced. Any other existing `folder` is InvalidArgument (kRefused), or is exchanged with `temporary` in one step and
+// then removed (kReplaced), so at any moment one of the two has the name. Errors before the rename leave both
+// unchanged; after a failed flush (Aborted) `folder` may be the new one. Unimplemented: the file system cannot exchange
+// folders.
+enum class Existing : uint8_t { kRefused, kReplaced };
+absl::Status publish_folder(const std::string& temporary, const std::string& folder,
+                            Existing existing = Existing::kReplaced);
+// Removes a folder with its content and ignores errors; use it for folders with temporary names only.
+void remove_folder(const std::string& path);
+
+// "checkpoints/a/" → "checkpoints"; "a" → ".".
+std::string parent_of(const std::string& path);
+// The path without slashes at its end; "/" stays.
+std::string without_trailing_slash(const std::string& path);
+
+}  // namespace scalai::checkpoint

@@ -1,0 +1,116 @@
+#pragma once
+// safetensors files: u64 little-endian N, N bytes of JSON that names the tensors, then their bytes, dense, row-major
+// and little-endian (https://github.com/huggingface/safetensors). Reading uses pread, so a truncated file is an error
+// and never a signal. Values; any thread may read, several at once.
+//
+// Reading is strict: N is at most 100,000,000; the JSON begins with "{" and has no repeated and no unknown fields;
+// tensors lie one after the other without holes or overlaps up to the last byte of the file; sizes follow from dtype
+// and shape. Writing gives the bytes of the reference writer: tensors sorted by dtype in the format's own order (U64,
+// I64, F64, F32, …: wide types first, so that all are aligned), then by name; the JSON is padded with blanks to a
+// multiple of 8. "__metadata__" comes first with sorted keys (their order in the reference is random).
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ptc/base/byte_source.h"
+#include "ptc/checkpoint/safetensors/files.h"
+#include "ptc/tensor/dtype.h"
+
+namespace scalai::checkpoint {
+
+inline constexpr int64_t kMaxHeaderBytes = 100'000'000;
+
+struct StoredTensor {
+  std::string name;
+  tensor::DType dtype = tensor::DType::kF32;
+  std::vector<int64_t> shape;  // of any rank; empty: a scalar
+  int64_t offset = 0;          // first byte in the file
+  int64_t bytes = 0;
+  friend bool operator==(const StoredTensor&, const StoredTensor&) = default;
+};
+
+struct SafetensorsHeader {
+  std::vector<StoredTensor> tensors;  // by offset; each begins at the end of the one before
+  std::map<std::string, std::string> metadata;
+  int64_t data_begin = 0;  // 8 + N
+  int64_t file_bytes = 0;
+};
+
+// Parses the JSON of a file of `file_bytes`. Errors (InvalidArgument) name the tensor; the caller adds the file.
+absl::StatusOr<SafetensorsHeader> parse_safetensors_header(std::string_view json, int64_t file_bytes);
+
+// Reads the header from any source of bytes. Errors name the source. InvalidArgument: not a valid safetensors file.
+absl::StatusOr<SafetensorsHeader> read_safetensors_header(const ByteSource& source);
+
+struct TensorSpec {
+  std::string name;
+  tensor::DType dtype = tensor::DType::kF32;
+  std::vector<int64_t> shape;
+};
+
+struct EncodedHeader {
+  SafetensorsHeader header;
+  std::string bytes;  // the first bytes of the file, up to the first tensor
+};
+
+// The header of a file with these tensors. InvalidArgument: a name that is repeated, not UTF-8 or "__metadata__"; a
+// negative extent; a size beyond int64; a header beyond the limit.
+absl::StatusOr<EncodedHeader> encode_safetensors_header(std::vector<TensorSpec> tensors,
+                                                        std::map<std::string, std::string> metadata);
+
+// Gives all bytes of one tensor (CHECK: their number). They must stay valid until the next call.
+using TensorSource = std::function<absl::StatusOr<std::span<const std::byte>>(const StoredTensor& tensor)>;
+
+// Writes a file; its content is on disk when this returns OK, its folder entry needs sync_folder. After an error there
+// is no file. Calls `source` once for each tensor, in the file's order, on this thread. Errors: those of
+// encode_safetensors_header and of `source`; ResourceExhausted: the disk is full.
+absl::Status write_safetensors(const std::string& path, std::vector<TensorSpec> tensors,
+                               std::map<std::string, std::string> metadata, const TensorSource& source);
+
+// A file that is open for reading. Const methods may be called by several threads at once.
+class SafetensorsFile {
+ public:
+  // Errors name the file and, if known, the tensor. NotFound: it cannot be opened. InvalidArgument: it is not a valid
+  // safetensors file.
+  static absl::StatusOr<SafetensorsFile> open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  const SafetensorsHeader& header() const { return header_; }
+  // The tensor of this name in header().tensors; nullptr: none. Valid as long as the file object.
+  const StoredTensor* find(const std::string& name) const;
+
+  // Reads bytes [offset, offset + dst.size()) of a tensor. CHECK: they lie inside it. InvalidArgument: the file was
+  // truncated or changed since it was opened (size or time). Aborted: the read failed. Errors name file and tensor; the
+  // content of dst is then undefined.
+  absl::Status read(const StoredTensor& tensor, int64_t offset, std::span<std::byte> dst) const;
+  // Raw bytes [0, data_begin), for a checksum of the whole file.
+  absl::StatusOr<std::string> raw_header() const;
+
+ private:
+  struct Version {
+    int64_t bytes = 0;
+    int64_t modified_s = 0;
+    int64_t modified_ns = 0;
+    friend bool operator==(const Version&, const Version&) = default;
+  };
+  SafetensorsFile() = default;
+  static absl::StatusOr<Version> version_of(int fd, const std::string& path);
+  absl::Status read_at(int64_t offset, std::span<std::byte> dst) const;
+
+  std::string path_;
+  FileDescriptor fd_;
+  Version version_;
+  SafetensorsHeader header_;
+  std::unordered_map<std::string, size_t> index_;
+};
+
+}  // namespace scalai::checkpoint

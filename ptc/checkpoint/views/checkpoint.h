@@ -1,0 +1,128 @@
+#pragma once
+// Any checkpoint on disk as whole logical tensors, independent of its files:
+//
+//   job       a job's checkpoint (job_checkpoint.h): manifest.json without a kind
+//   arranged  a result of `scalai reshard`: manifest.json of kind "arranged", with the place of every piece
+//   hf        config.json with model.safetensors, or model.safetensors.index.json and its shards
+//   ranks     rank files of another program, rank_003.safetensors: OpenOptions gives names and layout
+//   plain     one safetensors file; each stored tensor is a logical one
+//
+//   files ─► headers ─► arrangement (pieces of logical tensors) ─► index by logical tensor ─► read(tensor, box)
+//
+// Opening reads headers and is strict: missing, unexpected, misshaped or overlapping tensors are refused, all problems
+// at once. It reads state in one case only: a tensor that repeats another (the stored head of a tied model) must equal
+// it. Boxes in several files (norms on every tensor-parallel rank, both homes of a tied embedding) are replicas: one is
+// read, verify() compares them. Owns its open files. Immutable; any thread may call, several at once.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ptc/base/byte_source.h"
+#include "ptc/checkpoint/naming/arrangement.h"
+#include "ptc/checkpoint/naming/family.h"
+#include "ptc/checkpoint/safetensors/copy_block.h"
+#include "ptc/model/model.h"
+#include "ptc/tensor/box.h"
+
+namespace scalai::checkpoint {
+
+enum class CheckpointKind : uint8_t { kJob, kArranged, kHuggingFace, kRanks, kPlain };
+std::string_view name_of(CheckpointKind kind);  // "job", "arranged", "hf", "ranks", "plain"; static storage
+
+// Information that a checkpoint may lack. All may stay empty.
+struct OpenOptions {
+  std::string names;     // naming of the tensors: "hf", "megatron", "logical"
+  std::string from;      // layout of rank files, "tp8,pp4"
+  std::string config;    // path of a config.json
+  std::string model;     // catalogue name, as an alternative
+  std::string families;  // folder of families that add to or replace the built-in ones
+  SourceOpener opener;   // opens the files; absent: local files
+};
+
+struct CheckpointInfo {
+  CheckpointKind kind = CheckpointKind::kPlain;
+  std::string path;
+  std::string naming;  // "job", "hf", "megatron", "logical"
+  std::string layout;  // canonical layout name; empty: whole tensors, or a layout without a name
+  std::string job;     // of a job's checkpoint, also if it was resharded
+  int64_t step = -1;
+  int64_t epoch = 0;
+  std::string config;  // text of config.json; empty: none
+  // Prefix of Hugging Face's names ("transformer."), so that a way back gives the same names; absent: unknown.
+  std::optional<std::string> hf_prefix;
+  // Files in a local folder without state, which are not copied (tokenizer.json), sorted.
+  std::vector<std::string> others;
+};
+
+// The model of the state, if files or options name it.
+struct KnownModel {
+  model::Model model;
+  std::optional<Family> family;  // absent: a catalogue model without a naming
+  ModelFile file;                // set if `family` is
+  bool built_in = true;          // of the family; another one is stored as family.textproto
+};
+
+struct CheckpointFile {
+  std::string name;  // relative to the folder
+  int64_t bytes = 0;
+  int64_t tensors = 0;
+  std::string checksum;  // XXH3 with 128 bits of the whole file; empty: unknown
+};
+
+class Checkpoint {
+ public:
+  // Opens a folder or a file. NotFound: nothing readable there. InvalidArgument: no checkpoint; one that needs an
+  // option (the message names it); or a damaged one, one problem a line.
+  static absl::StatusOr<std::shared_ptr<const Checkpoint>> open(const std::string& path,
+                                                                const OpenOptions& options = {});
+  ~Checkpoint();
+  Checkpoint(const Checkpoint&) = delete;
+  Checkpoint& operator=(const Checkpoint&) = delete;
+
+  // References and pointers below live as long as the checkpoint.
+  const CheckpointInfo& info() const;
+  const KnownModel* model() const;  // nullptr: unknown
+  // Parameters in the model's order, then other state, each name once.
+  const std::vector<LogicalState>& tensors() const;
+  std::optional<size_t> find(const std::string& tensor) const;  // index in tensors()
+  const std::vector<CheckpointFile>& files() const;
+  int64_t state_bytes() const;  // of all tensors, each once
+  // Digest of the names, versions (ByteSource::version) and headers of the files and of the places of all state in
+  // them. Another identity means another checkpoint.
+  const std::string& identity() const;
+  int64_t memory_bytes() const;  // approximate memory of this object
+
+  // Reads a box of tensors()[tensor] into dst, dense and row-major. CHECK: the box lies inside the tensor, dst has
+  // exactly its bytes. Errors are those of ByteSource::read; they name tensor and file, and the content of dst is then
+  // undefined.
+  absl::Status read(size_t tensor, const tensor::Box& box, std::span<std::byte> dst) const;
+
+  // Appends to `out` the blocks that read a piece. Offset and strides of the piece count elements of the destination,
+  // which begins at byte `dst`. Together the blocks write each byte of the piece once.
+  void compose(size_t tensor, const tensor::Piece& piece, int64_t dst, std::vector<CopyBlock>& out) const;
+  // The source of CopyBlock::file.
+  const ByteSource& source(size_t file) const;
+
+  // Reads all files: compares checksums, if there are any, and replicas with each other. `progress` may be absent;
+  // worker threads call it, one at a time. InvalidArgument: all damage with file, tensor and box, one a line.
+  struct VerifyOptions {
+    int threads = 1;
+    std::function<void(int64_t bytes_done, int64_t bytes_total)> progress;
+  };
+  absl::Status verify(const VerifyOptions& options) const;
+
+ private:
+  struct State;
+  explicit Checkpoint(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace scalai::checkpoint

@@ -1,0 +1,53 @@
+#pragma once
+// manifest.json of a checkpoint of kind "arranged", as `scalai reshard` writes it: which states there are, and of each file
+// its tensors with their checksums and the pieces that they hold. It says all that is needed to read the files, so that
+// neither families nor names are asked when one is opened.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ptc/checkpoint/naming/arrangement.h"
+#include "ptc/checkpoint/safetensors/manifest.h"
+
+namespace scalai::checkpoint {
+
+inline constexpr int kArrangedVersion = 2;  // of manifest.json; version 1 is a job's checkpoint
+inline constexpr const char* kArrangedKind = "arranged";
+
+// Dtype and shape of the tensors stand in the files.
+struct ArrangedRecord {
+  ArrangedFile file;
+  int64_t bytes = 0;
+  std::string checksum;                       // of the whole file
+  std::vector<std::string> tensor_checksums;  // as file.tensors
+  friend bool operator==(const ArrangedRecord&, const ArrangedRecord&) = default;
+};
+
+struct ArrangedManifest {
+  std::string naming;
+  std::string layout;
+  std::string job;
+  int64_t step = -1;
+  int64_t epoch = 0;
+  std::optional<std::string> hf_prefix;  // CheckpointInfo
+  std::vector<LogicalState> states;
+  std::vector<ArrangedRecord> files;
+  std::vector<TextRecord> texts;
+  friend bool operator==(const ArrangedManifest&, const ArrangedManifest&) = default;
+};
+
+std::string arranged_manifest_text(const ArrangedManifest& manifest);
+// Errors (InvalidArgument) do not name the file. A piece without offset and strides is its box, dense; its tensor's shape
+// and dtype are left empty. Boxes have at most kMaxRank dimensions, numbers are not negative.
+absl::StatusOr<ArrangedManifest> parse_arranged_manifest(const std::string& text);
+
+// "arranged", "" for a job's checkpoint, else what it says; InvalidArgument when the text is no JSON object.
+absl::StatusOr<std::string> manifest_kind(const std::string& text);
+
+// weight_map of model.safetensors.index.json: tensor and file, by tensor. Errors (InvalidArgument) do not name the file.
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> parse_weight_map(const std::string& text);
+
+}  // namespace scalai::checkpoint

@@ -1,0 +1,36 @@
+#pragma once
+// What a Checkpoint consists of, for its .cpp files.
+
+#include <unordered_map>
+#include <vector>
+
+#include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/checkpoint/views/internal/opened.h"
+#include "ptc/checkpoint/views/internal/piece_index.h"
+
+namespace scalai::checkpoint {
+
+struct Checkpoint::State {
+  internal::Opened opened;
+  std::vector<internal::PieceIndex> index;  // by tensor
+  std::vector<CheckpointFile> files;
+  std::unordered_map<std::string, size_t> tensor_of_name;
+  std::string identity;
+  int64_t state_bytes = 0;
+  int64_t memory_bytes = 0;
+
+  absl::Status build();
+  // Tensors that only repeat others are equal to them: one of the two is read, and nobody would see the other. Reads them.
+  absl::Status check_aliases() const;
+  const internal::OpenedTensor& stored(const internal::SourcePiece& piece) const {
+    return opened.files[piece.file].tensors[piece.tensor];
+  }
+  std::string place(const internal::SourcePiece& piece) const;  // "DIR/rank_000.safetensors: tensor "x""
+
+ private:
+  void index_file(size_t file, internal::ProblemList& problems);
+  std::string problem_of(const PlacedPiece& placed, const internal::OpenedTensor& stored) const;
+  absl::Status identify();
+};
+
+}  // namespace scalai::checkpoint

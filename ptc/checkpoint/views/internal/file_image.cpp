@@ -1,0 +1,122 @@
+#include "ptc/checkpoint/views/internal/file_image.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
+
+namespace scalai::checkpoint::internal {
+
+absl::StatusOr<EncodedHeader> header_of(const ArrangedFile& file) {
+  std::vector<TensorSpec> specs;
+  specs.reserve(file.tensors.size());
+  for (const ArrangedTensor& tensor : file.tensors) specs.push_back({tensor.name, tensor.dtype, tensor.shape});
+  absl::StatusOr<EncodedHeader> header = encode_safetensors_header(std::move(specs), file.metadata);
+  if (header.ok()) return header;
+  return invalid(fmt::format("{}: {}", file.name, message_of(header.status())));
+}
+
+absl::StatusOr<std::shared_ptr<const FileImage>> FileImage::make(std::shared_ptr<const Checkpoint> checkpoint,
+                                                                 const ArrangedFile& file) {
+  SCALAI_ASSIGN_OR_RETURN(EncodedHeader header, header_of(file));
+  std::shared_ptr<FileImage> image(new FileImage(std::move(checkpoint), file.name, std::move(header)));
+  SCALAI_RETURN_IF_ERROR(image->compose(file));
+  return std::shared_ptr<const FileImage>(std::move(image));
+}
+
+absl::Status FileImage::compose(const ArrangedFile& file) {
+  std::unordered_map<std::string_view, const ArrangedTensor*> by_name;
+  for (const ArrangedTensor& tensor : file.tensors) by_name[tensor.name] = &tensor;
+  for (const StoredTensor& stored : header_.header.tensors) {
+    Tensor tensor{.stored = stored, .padded = false, .blocks = {}, .end = {}};
+    int64_t covered = 0;
+    for (const PlacedPiece& placed : by_name.at(stored.name)->pieces) {
+      const std::optional<size_t> id = checkpoint_->find(placed.logical);
+      if (!id) {
+        return invalid(fmt::format("{}: tensor \"{}\" needs \"{}\", which the checkpoint does not have", name_,
+                                   clipped(stored.name, 120), clipped(placed.logical, 120)));
+      }
+      const tensor::DType dtype = checkpoint_->tensors()[*id].dtype;
+      if (dtype != stored.dtype) {
+        return invalid(
+            fmt::format("{}: tensor \"{}\" is to be {}, but \"{}\" is {} in the checkpoint; dtypes are not "
+                        "converted here",
+                        name_, clipped(stored.name, 120), tensor::name_of(stored.dtype), clipped(placed.logical, 120),
+                        tensor::name_of(dtype)));
+      }
+      covered += placed.piece.box.volume() * tensor::size_of(dtype);
+      checkpoint_->compose(*id, placed.piece, stored.offset, tensor.blocks);
+    }
+    SCALAI_CHECK(covered <= stored.bytes, stored.name);
+    tensor.padded = covered < stored.bytes;
+    std::sort(tensor.blocks.begin(), tensor.blocks.end(),
+              [](const CopyBlock& a, const CopyBlock& b) { return a.dst < b.dst; });
+    int64_t end = 0;
+    for (const CopyBlock& block : tensor.blocks) {
+      SCALAI_CHECK(block.dst >= stored.offset && block.dst_end() <= stored.offset + stored.bytes, stored.name);
+      end = std::max(end, block.dst_end());
+      tensor.end.push_back(end);
+    }
+    tensors_.push_back(std::move(tensor));
+  }
+  return absl::OkStatus();
+}
+
+int64_t FileImage::memory_bytes() const {
+  auto bytes = static_cast<int64_t>(header_.bytes.size());
+  for (const Tensor& tensor : tensors_) {
+    bytes += static_cast<int64_t>(sizeof(Tensor) + 2 * sizeof(StoredTensor) + 3 * tensor.stored.name.size() +
+                                  tensor.blocks.size() * (sizeof(CopyBlock) + sizeof(int64_t)));
+  }
+  return bytes;
+}
+
+// `begin` counts from the file's first byte.
+absl::Status FileImage::read_tensor(const Tensor& tensor, int64_t begin, std::span<std::byte> dst,
+                                    Gatherer& gatherer) const {
+  if (tensor.padded) std::memset(dst.data(), 0, dst.size());
+  const int64_t end = begin + static_cast<int64_t>(dst.size());
+  const auto first = std::upper_bound(tensor.end.begin(), tensor.end.end(), begin) - tensor.end.begin();
+  std::vector<CopyBlock> parts;
+  for (auto i = static_cast<size_t>(first); i < tensor.blocks.size() && tensor.blocks[i].dst < end; ++i) {
+    parts.clear();
+    clip(tensor.blocks[i], begin, end, parts);
+    for (const CopyBlock& part : parts) {
+      const absl::Status status = gatherer.copy(part, checkpoint_->source(part.file), begin, dst);
+      if (status.ok()) continue;
+      return absl::Status(status.code(), fmt::format("{}: tensor \"{}\": {}", name_, clipped(tensor.stored.name, 120),
+                                                     message_of(status)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FileImage::read(int64_t offset, std::span<std::byte> dst) const {
+  SCALAI_CHECK(offset >= 0 && static_cast<int64_t>(dst.size()) <= size() - offset, name_);
+  const auto head = static_cast<int64_t>(header_.bytes.size());
+  if (offset < head && !dst.empty()) {
+    const auto length = std::min(static_cast<size_t>(head - offset), dst.size());
+    std::memcpy(dst.data(), header_.bytes.data() + offset, length);
+    dst = dst.subspan(length);
+    offset += static_cast<int64_t>(length);
+  }
+  auto it = std::upper_bound(tensors_.begin(), tensors_.end(), offset, [](int64_t at, const Tensor& tensor) {
+    return at < tensor.stored.offset + tensor.stored.bytes;
+  });
+  Gatherer gatherer;
+  for (; !dst.empty(); ++it) {
+    SCALAI_CHECK(it != tensors_.end(), name_);
+    const int64_t left = it->stored.offset + it->stored.bytes - offset;
+    const std::span<std::byte> part = dst.first(std::min(static_cast<size_t>(left), dst.size()));
+    SCALAI_RETURN_IF_ERROR(read_tensor(*it, offset, part, gatherer));
+    dst = dst.subspan(part.size());
+    offset += static_cast<int64_t>(part.size());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace scalai::checkpoint::internal

@@ -1,0 +1,440 @@
+#include "ptc/checkpoint/views/internal/opened.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "ptc/base/file.h"
+#include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
+#include "ptc/checkpoint/naming/arrange.h"
+#include "ptc/checkpoint/safetensors/files.h"
+#include "ptc/checkpoint/safetensors/job_checkpoint.h"
+#include "ptc/checkpoint/safetensors/safetensors.h"
+#include "ptc/checkpoint/views/internal/arranged_manifest.h"
+#include "ptc/checkpoint/views/internal/known_model.h"
+#include "ptc/checkpoint/views/internal/opened_folder.h"
+#include "ptc/collection/megatron.h"
+
+namespace scalai::checkpoint::internal {
+namespace {
+
+constexpr size_t kMostProblems = 50;
+
+// A safetensors file with its tensors, none of which has pieces yet. `found` gets the same for the naming.
+absl::StatusOr<OpenedFile> open_tensors(const Folder& folder, const std::string& name, FoundFile* found) {
+  SCALAI_ASSIGN_OR_RETURN(ByteSourcePtr source, folder.source(name));
+  SCALAI_ASSIGN_OR_RETURN(const SafetensorsHeader header, read_safetensors_header(*source));
+  OpenedFile file{
+      .name = name, .source = std::move(source), .data_begin = header.data_begin, .checksum = "", .tensors = {}};
+  if (found != nullptr) found->name = name;
+  for (const StoredTensor& stored : header.tensors) {
+    file.tensors.push_back({.name = stored.name,
+                            .dtype = stored.dtype,
+                            .offset = stored.offset,
+                            .elements = stored.bytes / tensor::size_of(stored.dtype),
+                            .checksum = "",
+                            .pieces = {}});
+    if (found != nullptr) found->tensors.push_back({stored.name, stored.dtype, stored.shape});
+  }
+  return file;
+}
+
+using WeightMap = std::vector<std::pair<std::string, std::string>>;  // file by tensor, as an index has it
+
+// Who says that there is such a file; empty: nobody.
+std::string said_by(const WeightMap& weight_map, const std::string& file) {
+  const auto entry =
+      std::find_if(weight_map.begin(), weight_map.end(), [&](const auto& e) { return e.second == file; });
+  if (entry == weight_map.end()) return "";
+  return fmt::format(", which {} says holds \"{}\"", kIndexFileName, clipped(entry->first, 120));
+}
+
+absl::Status open_all(const Folder& folder, const std::vector<std::string>& names, const WeightMap& weight_map,
+                      Opened& opened, std::vector<FoundFile>& found) {
+  ProblemList problems;
+  bool only_missing = true;
+  for (const std::string& name : names) {
+    FoundFile in_file;
+    absl::StatusOr<OpenedFile> file = open_tensors(folder, name, &in_file);
+    const bool is_missing = absl::IsNotFound(file.status());
+    if (!file.ok() && !is_missing && !absl::IsInvalidArgument(file.status())) return file.status();
+    if (!file.ok()) {
+      problems.add(message_of(file.status()) + (is_missing ? said_by(weight_map, name) : ""));
+      only_missing = only_missing && is_missing;
+      continue;
+    }
+    opened.files.push_back(*std::move(file));
+    found.push_back(std::move(in_file));
+  }
+  const absl::Status status = problems.status();
+  return status.ok() || !only_missing ? status : missing(message_of(status));
+}
+
+// Pieces of what a naming found to the tensors of the files.
+void take_pieces(FoundState&& state, Opened& opened) {
+  for (size_t f = 0; f < state.files.size(); ++f) {
+    std::map<std::string, std::vector<PlacedPiece>*> by_name;
+    for (OpenedTensor& tensor : opened.files[f].tensors) {
+      by_name[tensor.name] = &tensor.pieces;
+      tensor.alias = state.aliases[f].count(tensor.name) != 0;
+    }
+    for (ArrangedTensor& tensor : state.files[f].tensors) *by_name.at(tensor.name) = std::move(tensor.pieces);
+  }
+  opened.states = std::move(state.states);
+}
+
+absl::Status take_model(const Folder& folder, Opened& opened) {
+  ModelHints hints;
+  hints.place = folder.path();
+  for (const auto& [name, text] : {std::pair(std::string(kModelFileName), &hints.model_file),
+                                   std::pair(std::string(kFamilyFileName), &hints.family_file),
+                                   std::pair(std::string(kConfigFileName), &hints.config)}) {
+    SCALAI_ASSIGN_OR_RETURN(std::optional<std::string> found, folder.text(name, kMostConfigBytes));
+    if (found) *text = *std::move(found);
+  }
+  SCALAI_ASSIGN_OR_RETURN(opened.model, known_model(folder.options(), hints));
+  opened.info.config = std::move(hints.config);
+  if (opened.info.config.empty() && !folder.options().config.empty()) {
+    SCALAI_ASSIGN_OR_RETURN(opened.info.config, read_file(folder.options().config, kMostConfigBytes));
+  }
+  return absl::OkStatus();
+}
+
+// --- job --------------------------------------------------------------------------------------------------------------
+
+absl::StatusOr<Opened> open_job(const Folder& folder, const std::string& manifest_text) {
+  if (folder.options().opener) {
+    return invalid(fmt::format("{}: a job's checkpoint is read from a local folder only", folder.path()));
+  }
+  // It compares manifest, collection and headers.
+  SCALAI_ASSIGN_OR_RETURN(const Reader reader, Reader::open(folder.path()));
+  SCALAI_ASSIGN_OR_RETURN(const Manifest manifest, parse_manifest(manifest_text));
+  Opened opened;
+  opened.info.kind = CheckpointKind::kJob;
+  opened.info.naming = "job";
+  opened.info.job = manifest.job;
+  opened.info.step = manifest.step;
+  opened.info.epoch = manifest.epoch;
+  opened.texts = manifest.texts;
+  for (const collection::LogicalTensor& tensor : reader.collection().tensors) {
+    opened.states.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.kind});
+  }
+  for (const FileRecord& record : manifest.files) {
+    SCALAI_ASSIGN_OR_RETURN(OpenedFile file, open_tensors(folder, record.name, nullptr));
+    std::map<std::string, const BoxRecord*> by_key;
+    for (const BoxRecord& box : record.boxes) by_key[box.key] = &box;
+    for (OpenedTensor& tensor : file.tensors) {
+      const auto found = by_key.find(tensor.name);
+      if (found == by_key.end()) {
+        return invalid(
+            fmt::format("{}: tensor \"{}\" is not in the manifest", file.source->name(), clipped(tensor.name, 120)));
+      }
+      const BoxRecord& box = *found->second;
+      tensor.checksum = box.checksum;
+      tensor.pieces = {{box.tensor, {.box = box.box, .offset = 0, .strides = box.box.shape().strides()}}};
+    }
+    file.checksum = record.checksum;
+    opened.files.push_back(std::move(file));
+  }
+  SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
+  return opened;
+}
+
+// --- arranged ---------------------------------------------------------------------------------------------------------
+
+void take_record(ArrangedRecord&& record, OpenedFile& file, ProblemList& problems, const std::string& path) {
+  std::map<std::string, size_t> by_key;
+  for (size_t i = 0; i < record.file.tensors.size(); ++i) by_key[record.file.tensors[i].name] = i;
+  if (file.source->size() != record.bytes) {
+    problems.add(fmt::format("{}: has {} bytes, its manifest says {}", path, file.source->size(), record.bytes));
+  }
+  for (OpenedTensor& tensor : file.tensors) {
+    const auto found = by_key.find(tensor.name);
+    if (found == by_key.end()) {
+      problems.add(fmt::format("{}: tensor \"{}\" is not in the manifest", path, clipped(tensor.name, 120)));
+      continue;
+    }
+    tensor.checksum = record.tensor_checksums[found->second];
+    tensor.pieces = std::move(record.file.tensors[found->second].pieces);
+    by_key.erase(found);
+  }
+  for (const auto& [key, index] : by_key) {
+    problems.add(fmt::format("{}: tensor \"{}\" of the manifest is not there", path, clipped(key, 120)));
+  }
+  file.checksum = record.checksum;
+}
+
+absl::StatusOr<Opened> open_arranged(const Folder& folder, const std::string& manifest_text) {
+  absl::StatusOr<ArrangedManifest> manifest = parse_arranged_manifest(manifest_text);
+  if (!manifest.ok()) return error_at(folder.path_of(kManifestName), manifest.status());
+  Opened opened;
+  opened.info.kind = CheckpointKind::kArranged;
+  opened.info.naming = manifest->naming;
+  opened.info.layout = manifest->layout;
+  opened.info.job = manifest->job;
+  opened.info.step = manifest->step;
+  opened.info.epoch = manifest->epoch;
+  opened.info.hf_prefix = manifest->hf_prefix;
+  opened.texts = std::move(manifest->texts);
+  opened.states = std::move(manifest->states);
+  ProblemList problems;
+  for (ArrangedRecord& record : manifest->files) {
+    const std::string path = folder.path_of(record.file.name);
+    absl::StatusOr<OpenedFile> file = open_tensors(folder, record.file.name, nullptr);
+    if (!file.ok()) {
+      problems.add(message_of(file.status()));
+      continue;
+    }
+    take_record(std::move(record), *file, problems, path);
+    opened.files.push_back(*std::move(file));
+  }
+  SCALAI_RETURN_IF_ERROR(problems.status());
+  SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
+  return opened;
+}
+
+// --- files of others --------------------------------------------------------------------------------------------------
+
+// Every tensor is in the file that the index says, and no other.
+absl::Status check_index(const std::string& path, const WeightMap& weight_map, const std::vector<FoundFile>& found) {
+  std::map<std::string, std::string> expected(weight_map.begin(), weight_map.end());
+  ProblemList problems;
+  for (const FoundFile& file : found) {
+    for (const FoundTensor& tensor : file.tensors) {
+      const auto entry = expected.find(tensor.name);
+      if (entry == expected.end() || entry->second != file.name) {
+        problems.add(fmt::format("{}: tensor \"{}\" is in {}, which the index does not say", path,
+                                 clipped(tensor.name, 120), clipped(file.name, 120)));
+      }
+      if (entry != expected.end() && entry->second == file.name) expected.erase(entry);
+    }
+  }
+  for (const auto& [tensor, file] : expected) {
+    problems.add(fmt::format("{}: tensor \"{}\" is not in {}", path, clipped(tensor, 120), clipped(file, 120)));
+  }
+  return problems.status();
+}
+
+absl::StatusOr<Naming> naming_of(const Folder& folder, const Opened& opened, const std::string& name) {
+  if (name == "logical") return Naming::logical();
+  if (!opened.model) {
+    return invalid(fmt::format("{}: which model is it? There is no config.json; say --config=FILE or --model=NAME",
+                               folder.path()));
+  }
+  if (!opened.model->family) {
+    return invalid(fmt::format("{}: no family is known for models of {}; --families=DIR adds one", folder.path(),
+                               opened.model->model.family));
+  }
+  absl::StatusOr<Naming> naming = Naming::of(*opened.model->family, name, opened.model->file.sizes);
+  return naming.ok() ? naming : error_at(folder.path(), naming.status());
+}
+
+absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::optional<std::string>& index,
+                                         const std::string& single) {
+  Opened opened;
+  opened.info.kind = CheckpointKind::kHuggingFace;
+  opened.info.naming = "hf";
+  WeightMap weight_map;
+  std::vector<std::string> names = {single};
+  const std::string index_path = folder.path_of(std::string(kIndexFileName));
+  if (index) {
+    auto parsed = parse_weight_map(*index);
+    if (!parsed.ok()) return error_at(index_path, parsed.status());
+    weight_map = *std::move(parsed);
+    std::set<std::string> files;
+    for (const auto& entry : weight_map) files.insert(entry.second);
+    names = std::vector<std::string>(files.begin(), files.end());
+    const std::vector<std::string> there = folder.tensor_files();
+    if (files.count(single) == 0 && std::find(there.begin(), there.end(), single) != there.end()) {
+      return invalid(
+          fmt::format("{}: there are both {} and {}, which does not name it; which of them is the checkpoint?",
+                      folder.path(), single, kIndexFileName));
+    }
+  }
+  SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
+  SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, "hf"));
+  std::vector<FoundFile> found;
+  SCALAI_RETURN_IF_ERROR(open_all(folder, names, weight_map, opened, found));
+  if (index) SCALAI_RETURN_IF_ERROR(check_index(index_path, weight_map, found));
+  absl::StatusOr<FoundState> state = read_whole(naming, found);
+  if (!state.ok()) return error_at(folder.path(), state.status());
+  opened.info.hf_prefix = state->prefix;
+  take_pieces(*std::move(state), opened);
+  return opened;
+}
+
+absl::StatusOr<Opened> open_ranks(const Folder& folder, const std::vector<std::string>& names) {
+  const OpenOptions& options = folder.options();
+  if (options.from.empty()) {
+    return invalid(fmt::format("{}: {} rank files that do not say how they are cut; say --from=LAYOUT, such as tp8,pp4",
+                               folder.path(), names.size()));
+  }
+  absl::StatusOr<collection::ParallelConfig> config = collection::parse_layout(options.from);
+  if (!config.ok()) return error_at("--from", config.status());
+  Opened opened;
+  opened.info.kind = CheckpointKind::kRanks;
+  opened.info.naming = options.names.empty() ? "megatron" : options.names;
+  opened.info.layout = collection::canonical(*config);
+  SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
+  if (!opened.model) {
+    return invalid(fmt::format("{}: which model is it? Say --config=FILE or --model=NAME", folder.path()));
+  }
+  SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, opened.info.naming));
+  if (static_cast<int>(names.size()) != config->world()) {
+    return invalid(fmt::format("{}: {} rank files, but {} has {} ranks", folder.path(), names.size(),
+                               opened.info.layout, config->world()));
+  }
+  std::vector<DeviceId> devices;
+  for (int rank = 0; rank < config->world(); ++rank) {
+    devices.emplace_back(rank);
+    if (names[static_cast<size_t>(rank)] != rank_file_name(LogicalRank(rank))) {
+      return invalid(fmt::format("{}: the file of rank {} is missing", folder.path(), rank));
+    }
+  }
+  auto collection = collection::megatron_collection(opened.model->model, {}, *config, std::move(devices));
+  if (!collection.ok()) return error_at("--from", collection.status());
+  std::vector<FoundFile> found;
+  SCALAI_RETURN_IF_ERROR(open_all(folder, names, {}, opened, found));
+  absl::StatusOr<FoundState> state = read_ranks(naming, *collection, found, Expect::kFound);
+  if (!state.ok()) return error_at(folder.path(), state.status());
+  take_pieces(*std::move(state), opened);
+  return opened;
+}
+
+// Files whose tensors stand for themselves.
+absl::StatusOr<Opened> open_plain(const Folder& folder, const std::vector<std::string>& names) {
+  Opened opened;
+  opened.info.kind = CheckpointKind::kPlain;
+  opened.info.naming = "logical";
+  SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
+  std::vector<FoundFile> found;
+  SCALAI_RETURN_IF_ERROR(open_all(folder, names, {}, opened, found));
+  ProblemList problems;
+  std::set<std::string> seen;
+  for (size_t f = 0; f < found.size(); ++f) {
+    for (size_t t = 0; t < found[f].tensors.size(); ++t) {
+      const FoundTensor& tensor = found[f].tensors[t];
+      const std::string place = fmt::format("{}: tensor \"{}\"", folder.path_of(names[f]), clipped(tensor.name, 120));
+      if (tensor.shape.size() > tensor::kMaxRank) {
+        problems.add(fmt::format("{}: has {} dimensions; at most {} are supported", place, tensor.shape.size(),
+                                 tensor::kMaxRank));
+        continue;
+      }
+      if (!seen.insert(tensor.name).second) problems.add(fmt::format("{}: is in two files", place));
+      const tensor::Shape shape{std::span(tensor.shape)};
+      opened.states.push_back({tensor.name, tensor.dtype, shape, model::StateKind::kParam});
+      opened.files[f].tensors[t].pieces = {
+          {tensor.name, {.box = tensor::Box::whole(shape), .offset = 0, .strides = shape.strides()}}};
+    }
+  }
+  SCALAI_RETURN_IF_ERROR(problems.status());
+  return opened;
+}
+
+// --- which of them ----------------------------------------------------------------------------------------------------
+
+absl::Status check_told(const Folder& folder) {
+  const OpenOptions& options = folder.options();
+  if (options.from.empty() && options.names.empty()) return absl::OkStatus();
+  return invalid(
+      fmt::format("{}: its manifest.json says how it is laid out; --from and --names do not apply", folder.path()));
+}
+
+// Others, too, have files of this name. A damaged one of ours is not told from these.
+bool is_ours(const std::string& manifest) {
+  const absl::StatusOr<std::string> kind = manifest_kind(manifest);
+  return kind.ok() && (*kind == kArrangedKind || (kind->empty() && parse_manifest(manifest).ok()));
+}
+
+absl::StatusOr<Opened> open_manifest(const Folder& folder, const std::string& manifest) {
+  SCALAI_RETURN_IF_ERROR(check_told(folder));
+  const absl::StatusOr<std::string> kind = manifest_kind(manifest);
+  const absl::Status problem = !kind.ok()      ? kind.status()
+                               : kind->empty() ? parse_manifest(manifest).status()
+                                               : absl::OkStatus();
+  if (!problem.ok()) {
+    return invalid(fmt::format("{}: {} (if it is not of this checkpoint, --names=hf leaves it aside)",
+                               folder.path_of(kManifestName), message_of(problem)));
+  }
+  if (kind->empty()) return open_job(folder, manifest);
+  if (*kind == kArrangedKind) return open_arranged(folder, manifest);
+  return invalid(fmt::format("{}: a checkpoint of kind \"{}\", which this program does not know",
+                             folder.path_of(kManifestName), clipped(*kind, 40)));
+}
+
+absl::StatusOr<Opened> open_folder(const Folder& folder) {
+  const std::string& names = folder.options().names;
+  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> manifest, folder.text(kManifestName, kMostManifestBytes));
+  if (manifest && (names != "hf" || is_ours(*manifest))) return open_manifest(folder, *manifest);
+  const std::vector<std::string> files = folder.tensor_files();
+  const bool ranks = !files.empty() && std::all_of(files.begin(), files.end(), is_rank_file);
+  if (ranks) {
+    std::vector<std::string> sorted = files;
+    std::sort(sorted.begin(), sorted.end(), [](const std::string& a, const std::string& b) {
+      return a.size() != b.size() ? a.size() < b.size() : a < b;
+    });
+    return open_ranks(folder, sorted);
+  }
+  if (names == "logical") return open_plain(folder, files);
+  if (!names.empty() && names != "hf") {
+    return invalid(fmt::format("{}: no rank files for --names={}", folder.path(), names));
+  }
+  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> index,
+                          folder.text(std::string(kIndexFileName), kMostManifestBytes));
+  const bool single = std::find(files.begin(), files.end(), kWholeName) != files.end() || !folder.local();
+  if (index || single) return open_hugging_face(folder, index, kWholeName);
+  return missing(fmt::format("{}: no checkpoint: neither manifest.json, {}, {} nor rank_000.safetensors is there",
+                             folder.path(), kWholeName, kIndexFileName));
+}
+
+}  // namespace
+
+absl::Status error_at(const std::string& place, const absl::Status& status) {
+  return absl::Status(status.code(), fmt::format("{}: {}", place, message_of(status)));
+}
+
+void ProblemList::add(std::string problem) {
+  if (lines_.size() == kMostProblems) {
+    ++more_;
+  } else {
+    lines_.push_back(std::move(problem));
+  }
+}
+
+absl::Status ProblemList::status() const {
+  if (lines_.empty()) return absl::OkStatus();
+  std::string text = fmt::format("{}", fmt::join(lines_, "\n"));
+  if (more_ > 0) text += fmt::format("\n… and {} more", more_);
+  return invalid(text);
+}
+
+absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& options) {
+  const std::string clean = without_trailing_slash(path);
+  std::error_code error;  // a path that is too long, or a circle of links, is no folder either
+  const bool is_folder = options.opener || std::filesystem::is_directory(clean, error);
+  const bool is_file = clean.ends_with(kTensorsExtension) && (options.opener || !is_folder);
+  absl::StatusOr<Opened> opened = absl::InternalError("");
+  if (is_file) {
+    const size_t slash = clean.rfind('/');
+    const Folder folder(slash == std::string::npos ? "." : clean.substr(0, slash), options);
+    const std::string name = slash == std::string::npos ? clean : clean.substr(slash + 1);
+    opened = options.names == "hf" ? open_hugging_face(folder, std::nullopt, name) : open_plain(folder, {name});
+  } else {
+    if (!is_folder) return missing(fmt::format("{}: no such folder", clean));
+    const Folder folder(clean, options);
+    opened = open_folder(folder);
+    if (opened.ok() && opened->info.kind != CheckpointKind::kJob) {
+      std::vector<std::string> taken;
+      for (const OpenedFile& file : opened->files) taken.push_back(file.name);
+      opened->info.others = folder.others(taken);
+    }
+  }
+  if (opened.ok()) opened->info.path = clean;
+  return opened;
+}
+
+}  // namespace scalai::checkpoint::internal

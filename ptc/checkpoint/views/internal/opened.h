@@ -1,0 +1,60 @@
+#pragma once
+// What opening a checkpoint finds, before it is indexed: one function for each kind of folder.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ptc/base/byte_source.h"
+#include "ptc/checkpoint/safetensors/manifest.h"
+#include "ptc/checkpoint/views/checkpoint.h"
+
+namespace scalai::checkpoint::internal {
+
+// The status with the place it is about in front: "PLACE: message".
+absl::Status error_at(const std::string& place, const absl::Status& status);
+
+struct OpenedTensor {
+  std::string name;
+  tensor::DType dtype = tensor::DType::kF32;
+  int64_t offset = 0;  // of its first byte in the file
+  int64_t elements = 0;
+  std::string checksum;  // empty: unknown
+  bool alias = false;    // only repeats another one (FoundState::aliases)
+  std::vector<PlacedPiece> pieces;
+};
+
+struct OpenedFile {
+  std::string name;
+  ByteSourcePtr source;
+  int64_t data_begin = 0;
+  std::string checksum;
+  std::vector<OpenedTensor> tensors;  // in the file's order: one begins where the one before ends
+};
+
+struct Opened {
+  CheckpointInfo info;
+  std::optional<KnownModel> model;
+  std::vector<LogicalState> states;
+  std::vector<OpenedFile> files;
+  std::vector<TextRecord> texts;
+};
+
+// Finds out what `path` is and reads its headers. Errors: those of Checkpoint::open but for coverage and overlaps.
+absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& options);
+
+// Problems, as many as one can read, a line each.
+class ProblemList {
+ public:
+  void add(std::string problem);
+  absl::Status status() const;
+
+ private:
+  std::vector<std::string> lines_;
+  int64_t more_ = 0;
+};
+
+}  // namespace scalai::checkpoint::internal

@@ -1,0 +1,72 @@
+#include "ptc/checkpoint/views/internal/opened_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "ptc/base/status.h"
+#include "ptc/checkpoint/naming/arrange.h"
+#include "ptc/checkpoint/safetensors/job_checkpoint.h"
+#include "ptc/checkpoint/safetensors/manifest.h"
+#include "ptc/checkpoint/views/internal/known_model.h"
+
+namespace scalai::checkpoint::internal {
+
+absl::StatusOr<ByteSourcePtr> Folder::source(const std::string& name) const {
+  return options_.opener ? options_.opener(path_of(name)) : open_file_source(path_of(name));
+}
+
+absl::StatusOr<std::optional<std::string>> Folder::text(const std::string& name, int64_t most) const {
+  const absl::StatusOr<ByteSourcePtr> found = source(name);
+  if (absl::IsNotFound(found.status())) {
+    std::error_code error;
+    const bool there = local() && std::filesystem::symlink_status(path_of(name), error).type() !=
+                                      std::filesystem::file_type::not_found;
+    if (there && !error) return invalid(message_of(found.status()));  // a folder, a link to nowhere
+    return std::optional<std::string>();
+  }
+  if (!found.ok()) return found.status();
+  const int64_t bytes = (*found)->size();
+  if (bytes > most) return invalid(fmt::format("{}: has {} bytes, more than {}", path_of(name), bytes, most));
+  if (bytes == 0) return invalid(fmt::format("{}: is empty", path_of(name)));
+  SCALAI_ASSIGN_OR_RETURN(std::string text, read_all(**found));
+  return std::optional<std::string>(std::move(text));
+}
+
+std::vector<std::string> Folder::names() const {
+  std::vector<std::string> names;
+  if (!local()) return names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(path_, error), end; !error && it != end; it.increment(error)) {
+    std::string name = it->path().filename().string();
+    if (name.front() != '.') names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> Folder::tensor_files() const {
+  std::vector<std::string> found = names();
+  std::erase_if(found, [](const std::string& name) { return !name.ends_with(kTensorsExtension); });
+  return found;
+}
+
+std::vector<std::string> Folder::others(const std::vector<std::string>& taken) const {
+  std::vector<std::string> found = names();
+  std::erase_if(found, [&](const std::string& name) {
+    const bool describes = name == kConfigFileName || name == kFamilyFileName || name == kModelFileName ||
+                           name == kIndexFileName || name == kManifestName || name == kCollectionName;
+    return describes || std::find(taken.begin(), taken.end(), name) != taken.end();
+  });
+  return found;
+}
+
+bool is_rank_file(const std::string& name) {
+  constexpr std::string_view kPrefix = "rank_";
+  if (!name.starts_with(kPrefix) || !name.ends_with(kTensorsExtension)) return false;
+  const std::string digits = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kTensorsExtension.size());
+  return !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
+}
+
+}  // namespace scalai::checkpoint::internal

@@ -1,0 +1,49 @@
+#pragma once
+// One folder of a checkpoint, wherever it is: its small texts, and the names in it.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ptc/base/byte_source.h"
+#include "ptc/checkpoint/views/checkpoint.h"
+
+namespace scalai::checkpoint::internal {
+
+inline constexpr const char* kWholeName = "model.safetensors";
+inline constexpr std::string_view kTensorsExtension = ".safetensors";
+
+// Most bytes of a text: what people write, and what lists every tensor of a large checkpoint.
+inline constexpr int64_t kMostConfigBytes = int64_t{4} << 20;
+inline constexpr int64_t kMostManifestBytes = int64_t{1} << 31;
+
+class Folder {
+ public:
+  Folder(std::string path, const OpenOptions& options) : path_(std::move(path)), options_(options) {}
+
+  const std::string& path() const { return path_; }
+  const OpenOptions& options() const { return options_; }
+  bool local() const { return !options_.opener; }
+  std::string path_of(const std::string& name) const { return path_ + "/" + name; }
+
+  absl::StatusOr<ByteSourcePtr> source(const std::string& name) const;
+  // nullopt when there is nothing of the name. What is there and is no file, cannot be read, is empty or larger than
+  // `most` is an error: taken for absent, it would change what the folder is.
+  absl::StatusOr<std::optional<std::string>> text(const std::string& name, int64_t most) const;
+
+  // Of a local folder, sorted; nothing when it is remote. Names that begin with a dot are left out.
+  std::vector<std::string> tensor_files() const;  // "*.safetensors"
+  // Neither in `taken` nor what describes a checkpoint.
+  std::vector<std::string> others(const std::vector<std::string>& taken) const;
+
+ private:
+  std::vector<std::string> names() const;
+  std::string path_;
+  const OpenOptions& options_;
+};
+
+bool is_rank_file(const std::string& name);  // "rank_003.safetensors"
+
+}  // namespace scalai::checkpoint::internal

@@ -1,0 +1,87 @@
+#include "ptc/checkpoint/views/internal/view_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
+#include "ptc/checkpoint/naming/arrange.h"
+#include "ptc/checkpoint/views/internal/opened.h"
+#include "ptc/collection/megatron.h"
+
+namespace scalai::checkpoint::internal {
+namespace {
+
+// `whose` names what the collection stands for.
+absl::StatusOr<collection::Collection> with_states_of(const Checkpoint& checkpoint,
+                                                      const collection::Collection& collection,
+                                                      const std::string& whose) {
+  std::map<std::string, const collection::LogicalTensor*> by_name;
+  for (const collection::LogicalTensor& tensor : collection.tensors) by_name[tensor.name] = &tensor;
+  ProblemList problems;
+  for (const LogicalState& state : checkpoint.tensors()) {
+    const auto found = by_name.find(state.name);
+    if (found == by_name.end()) {
+      problems.add(fmt::format("{}: \"{}\" is not in {}", checkpoint.info().path, clipped(state.name, 120), whose));
+    } else if (found->second->shape != state.shape) {
+      problems.add(fmt::format("{}: \"{}\" is {}, but {} in {}", checkpoint.info().path, clipped(state.name, 120),
+                               state.shape.str(), found->second->shape.str(), whose));
+    }
+  }
+  SCALAI_RETURN_IF_ERROR(problems.status());
+  collection::Collection result = with_states(collection, checkpoint.tensors());
+  result.epoch = checkpoint.info().epoch;
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<collection::Collection> collection_of(const Checkpoint& checkpoint,
+                                                     const collection::ParallelConfig& config) {
+  const KnownModel* known = checkpoint.model();
+  if (known == nullptr) {
+    return invalid(
+        fmt::format("{}: a layout needs to know the model; say --model=NAME or --config=FILE, or give the "
+                    "target as a collection file",
+                    checkpoint.info().path));
+  }
+  const std::vector<LogicalState>& states = checkpoint.tensors();
+  const auto has = [&](model::StateKind kind) {
+    return std::any_of(states.begin(), states.end(), [&](const LogicalState& state) { return state.kind == kind; });
+  };
+  // All state that there can be; what the checkpoint lacks is left out below.
+  const model::Recipe recipe{
+      .param = tensor::DType::kF16,
+      .master = true,
+      .optimizer = has(model::StateKind::kMomentum) ? model::Optimizer::kSgdMomentum : model::Optimizer::kAdam,
+      .previous = has(model::StateKind::kPrevious)};
+  std::vector<DeviceId> devices;
+  for (int rank = 0; rank < config.world(); ++rank) devices.emplace_back(rank);
+  SCALAI_ASSIGN_OR_RETURN(const collection::Collection all,
+                          collection::megatron_collection(known->model, recipe, config, std::move(devices)));
+  const std::string whose = known->model.name.empty() ? "the model" : known->model.name;
+  return with_states_of(checkpoint, all, whose);
+}
+
+absl::StatusOr<collection::Collection> collection_of(const Checkpoint& checkpoint,
+                                                     const collection::Collection& collection) {
+  SCALAI_ASSIGN_OR_RETURN(collection::Collection result, with_states_of(checkpoint, collection, "the collection"));
+  ProblemList problems;
+  for (const collection::LogicalTensor& tensor : collection.tensors) {
+    const std::optional<size_t> found = checkpoint.find(tensor.name);
+    if (!found) {
+      problems.add(fmt::format("{}: has no \"{}\", which the collection has", checkpoint.info().path,
+                               clipped(tensor.name, 120)));
+    } else if (checkpoint.tensors()[*found].dtype != tensor.dtype) {
+      problems.add(fmt::format("{}: \"{}\" is {}, but {} in the collection; dtypes are not converted here",
+                               checkpoint.info().path, clipped(tensor.name, 120),
+                               tensor::name_of(checkpoint.tensors()[*found].dtype), tensor::name_of(tensor.dtype)));
+    }
+  }
+  SCALAI_RETURN_IF_ERROR(problems.status());
+  return result;
+}
+
+}  // namespace scalai::checkpoint::internal

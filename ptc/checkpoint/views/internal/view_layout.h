@@ -1,0 +1,20 @@
+#pragma once
+// Which rank holds which state of a checkpoint under a layout.
+
+#include "absl/status/statusor.h"
+#include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/collection/collection.h"
+#include "ptc/collection/layout_name.h"
+
+namespace scalai::checkpoint::internal {
+
+// The checkpoint's states under a layout by name, which needs the model. InvalidArgument: it is unknown, the layout does
+// not fit it, or the checkpoint has state that the model does not.
+absl::StatusOr<collection::Collection> collection_of(const Checkpoint& checkpoint,
+                                                     const collection::ParallelConfig& config);
+// The same states as a collection that was given (InvalidArgument: those that are not, a line each), in the
+// checkpoint's dtypes.
+absl::StatusOr<collection::Collection> collection_of(const Checkpoint& checkpoint,
+                                                     const collection::Collection& collection);
+
+}  // namespace scalai::checkpoint::internal

@@ -1,0 +1,50 @@
+#pragma once
+// What a View consists of, for its .cpp files.
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ptc/checkpoint/naming/arrange.h"
+#include "ptc/checkpoint/safetensors/manifest.h"
+#include "ptc/checkpoint/views/internal/file_image.h"
+#include "ptc/checkpoint/views/view.h"
+
+namespace scalai::checkpoint {
+
+struct ViewFile {
+  std::string name;
+  std::optional<std::string> text;  // of a small file
+  size_t part = 0;                  // else: the rank, or the number among `whole`
+};
+
+struct View::State {
+  std::shared_ptr<const Checkpoint> checkpoint;
+  ViewSpec spec;
+  std::string name;
+  std::vector<ViewFile> files;                       // by name
+  std::vector<ArrangedFile> whole;                   // without a layout
+  std::optional<collection::Collection> collection;  // with one
+  std::optional<RankArranger> arranger;              // of the collection; not for "job"
+  std::vector<std::vector<OwnedBox>> owned;          // "job": by rank
+  Manifest stamp;                                    // "job": without files
+  std::vector<std::string> notes;
+  std::vector<size_t> tensors;
+
+  mutable std::mutex mutex;
+  mutable std::vector<int64_t> sizes;  // by file; -1: not known yet
+  mutable std::vector<std::weak_ptr<const internal::FileImage>> images;
+
+  absl::Status lay_out();
+  absl::Status lay_out_whole(const Naming& naming);
+  absl::Status lay_out_ranks();
+  absl::Status lay_out_job();
+  absl::StatusOr<Naming> naming() const;
+  void describe();  // adds the small files
+  absl::StatusOr<ArrangedFile> arrange(size_t file) const;
+  ArrangedFile arrange_job(size_t rank) const;
+};
+
+}  // namespace scalai::checkpoint

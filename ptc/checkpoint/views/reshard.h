@@ -1,0 +1,78 @@
+#pragma once
+// Writes a view of a checkpoint as a folder, in bounded memory:
+//
+//   View ─► chunks of its files, read and written by all threads, summed in order ─► DST.partial/ ── rename ──► DST/
+//                                          sync points ─► DST.partial.journal
+//
+// Under its final name the folder is complete or absent. A killed or failed run leaves its finished part in
+// DST.partial. The next run with the same source and view continues from the last sync point of the journal (every
+// kSyncBytes of a file), after it has compared the checksums of the existing bytes with the journal. manifest.json,
+// with a checksum for each file and tensor, is written last. Any thread may call; one run for each DST at a time, also
+// across processes.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ptc/checkpoint/views/view.h"
+
+namespace scalai::checkpoint {
+
+inline constexpr int64_t kSyncBytes = int64_t{256} << 20;
+
+struct ReshardProgress {
+  const char* phase = "";  // "checking" the source, "writing", "verifying"; static storage
+  int64_t bytes_done = 0;
+  int64_t bytes_total = 0;
+  int64_t bytes_now = 0;  // part of bytes_done by this run
+};
+
+struct ReshardOptions {
+  std::string target;                     // DST
+  int64_t memory_cap = int64_t{1} << 30;  // of the whole process
+  int threads = 0;                        // 0: one for each core
+  bool verify = false;                    // check the source first; read the result back and compare
+  bool force = false;                     // replace a checkpoint that has the final name
+  int64_t sync_bytes = kSyncBytes;        // bytes of a file between sync points; at most these are written twice
+  bool restart = false;                   // remove the rest of an earlier run
+  std::function<void(const ReshardProgress&)> progress;  // called by any thread, one at a time; may be absent
+};
+
+// The work of a run, before it starts.
+struct PlannedFile {
+  std::string name;
+  int64_t bytes = 0;
+  int64_t source_files = 0;   // number of files that it is assembled from
+  int64_t runs = 0;           // number of byte runs that are contiguous in source and result
+  int64_t smallest_run = 0;   // bytes; 0: none
+  int64_t padding_bytes = 0;  // zeros
+};
+struct ReshardPlan {
+  std::vector<PlannedFile> files;  // by name; without manifest.json
+  int64_t bytes_total = 0;
+  int threads = 1;
+  int64_t chunk_bytes = 0;
+  int64_t peak_memory_bytes = 0;  // upper bound for the whole process
+  std::string content;            // digest of headers, small files, and the origin of each byte
+};
+// Plans every file. InvalidArgument: the view cannot be laid out; the memory cap is too small (the message has the
+// minimum).
+absl::StatusOr<ReshardPlan> plan_reshard(const View& view, const ReshardOptions& options);
+
+struct ReshardResult {
+  int64_t files = 0;
+  int64_t bytes_total = 0;    // without manifest.json
+  int64_t bytes_written = 0;  // by this run
+  bool was_complete = false;  // an earlier run had done everything but the cleanup
+};
+// Runs the plan; `plan` and `options` must be those of plan_reshard for this view. The arguments are used during the
+// call only.
+// InvalidArgument: DST exists without force, or is no checkpoint that force may replace; the source is in DST or
+// DST.partial; DST.partial belongs to another source or view without restart, or is unknown; the source was changed or
+// is damaged; verify found a difference. ResourceExhausted: the disk is full. Aborted: a read or write failed, or
+// another process writes the same target. Errors before the final rename leave DST unchanged.
+absl::StatusOr<ReshardResult> reshard(const View& view, const ReshardPlan& plan, const ReshardOptions& options);
+
+}  // namespace scalai::checkpoint

@@ -1,0 +1,271 @@
+#include "ptc/checkpoint/views/view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
+#include "ptc/checkpoint/views/internal/known_model.h"
+#include "ptc/checkpoint/views/internal/view_layout.h"
+#include "ptc/checkpoint/views/internal/view_state.h"
+#include "ptc/collection/collection_file.h"
+
+namespace scalai::checkpoint {
+namespace {
+
+using internal::FileImage;
+
+class TextSource final : public ByteSource {
+ public:
+  TextSource(std::string name, std::string text) : name_(std::move(name)), text_(std::move(text)) {}
+  const std::string& name() const override { return name_; }
+  int64_t size() const override { return static_cast<int64_t>(text_.size()); }
+  absl::Status read(int64_t offset, std::span<std::byte> dst) const override {
+    SCALAI_CHECK(offset >= 0 && static_cast<int64_t>(dst.size()) <= size() - offset, name_);
+    if (!dst.empty()) std::memcpy(dst.data(), text_.data() + offset, dst.size());
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string name_;
+  std::string text_;
+};
+
+std::string default_naming(const Checkpoint& checkpoint) {
+  if (checkpoint.info().kind == CheckpointKind::kJob) return "job";
+  return checkpoint.model() != nullptr && checkpoint.model()->family ? "megatron" : "logical";
+}
+
+}  // namespace
+
+absl::StatusOr<Naming> View::State::naming() const {
+  if (spec.naming == "logical") return Naming::logical();
+  const KnownModel* known = checkpoint->model();
+  if (known == nullptr) {
+    return invalid(fmt::format("{}: names of \"{}\" need to know the model; say --model=NAME or --config=FILE",
+                               checkpoint->info().path, spec.naming));
+  }
+  if (!known->family) {
+    return invalid(
+        fmt::format("{}: no family is known for models of {}, so there are no names of \"{}\"; "
+                    "--families=DIR adds one, --to=logical-LAYOUT needs none",
+                    checkpoint->info().path, known->model.family, spec.naming));
+  }
+  return Naming::of(*known->family, spec.naming, known->file.sizes);
+}
+
+absl::Status View::State::lay_out_whole(const Naming& naming) {
+  std::vector<LogicalState> states;
+  size_t others = 0;
+  for (size_t i = 0; i < checkpoint->tensors().size(); ++i) {
+    const LogicalState& state = checkpoint->tensors()[i];
+    if (state.kind != model::StateKind::kParam) {
+      ++others;
+      continue;
+    }
+    states.push_back(state);
+    tensors.push_back(i);
+  }
+  if (others > 0) {
+    notes.push_back(
+        fmt::format("{} tensors of optimizer and job state are left out: files of Hugging Face hold "
+                    "parameters only",
+                    others));
+  }
+  WholeOptions options;
+  options.shard_bytes = spec.shard_bytes;
+  const std::optional<std::string>& prefix = checkpoint->info().hf_prefix;
+  const std::vector<std::string>& known = naming.prefixes();
+  if (prefix && std::find(known.begin(), known.end(), *prefix) != known.end()) options.prefix = *prefix;
+  absl::StatusOr<std::vector<ArrangedFile>> arranged = arrange_whole(naming, states, options);
+  if (!arranged.ok()) return arranged.status();
+  whole = *std::move(arranged);
+  for (size_t i = 0; i < whole.size(); ++i) files.push_back({whole[i].name, std::nullopt, i});
+  if (whole.size() > 1) files.push_back({std::string(kIndexFileName), index_text(whole)});
+  return absl::OkStatus();
+}
+
+absl::Status View::State::lay_out_ranks() {
+  if (spec.collection) {
+    SCALAI_ASSIGN_OR_RETURN(collection, internal::collection_of(*checkpoint, *spec.collection));
+  } else {
+    SCALAI_ASSIGN_OR_RETURN(collection, internal::collection_of(*checkpoint, *spec.layout));
+  }
+  for (size_t i = 0; i < checkpoint->tensors().size(); ++i) tensors.push_back(i);
+  files.push_back({kCollectionName, collection::collection_text(*collection, {})});
+  if (spec.naming == "job") return lay_out_job();
+  SCALAI_ASSIGN_OR_RETURN(const Naming names, naming());
+  absl::StatusOr<RankArranger> made = RankArranger::make(names, *collection);
+  if (!made.ok()) return made.status();
+  arranger.emplace(*std::move(made));
+  for (int rank = 0; rank < collection->ranks(); ++rank) {
+    files.push_back({rank_file_name(LogicalRank(rank)), std::nullopt, static_cast<size_t>(rank)});
+  }
+  return absl::OkStatus();
+}
+
+// What job_writer.cpp does, file by file.
+absl::Status View::State::lay_out_job() {
+  const std::string& text = *files.back().text;
+  const absl::StatusOr<collection::CollectionFile> read =
+      collection::parse_collection(text, kCollectionName, collection::FileRole::kPlanned);
+  if (!read.ok()) return invalid(fmt::format("a collection that cannot be stored: {}", message_of(read.status())));
+  const CheckpointInfo& info = checkpoint->info();
+  const std::string job = !info.job.empty()                ? info.job
+                          : checkpoint->model() != nullptr ? checkpoint->model()->model.name
+                                                           : std::string();
+  stamp = {.job = job.empty() ? "resharded" : job,
+           .step = std::max<int64_t>(info.step, 0),
+           .epoch = info.epoch,
+           .collection_digest = read->digest,
+           .files = {},
+           .texts = {}};
+  owned = owned_boxes(*collection);
+  for (size_t rank = 0; rank < owned.size(); ++rank) {
+    if (!owned[rank].empty()) files.push_back({rank_file_name(static_cast<int>(rank)), std::nullopt, rank});
+  }
+  return absl::OkStatus();
+}
+
+ArrangedFile View::State::arrange_job(size_t rank) const {
+  ArrangedFile file{.name = rank_file_name(static_cast<int>(rank)),
+                    .metadata = file_metadata(stamp, static_cast<int>(rank)),
+                    .tensors = {}};
+  for (const BoxInFile& box : boxes_in_file(*collection, owned[rank])) {
+    const collection::LogicalTensor& tensor = collection->tensors[static_cast<size_t>(box.owned.tensor.value)];
+    const tensor::Box& held = box.owned.box;
+    file.metadata[box_metadata_key(box.key)] = held.str();
+    file.tensors.push_back({.name = box.key,
+                            .dtype = tensor.dtype,
+                            .shape = extents_of(held),
+                            .pieces = {{tensor.name, {.box = held, .offset = 0, .strides = held.shape().strides()}}}});
+  }
+  return file;
+}
+
+void View::State::describe() {
+  if (const std::vector<std::string>& others = checkpoint->info().others; !others.empty()) {
+    constexpr size_t kMost = 8;
+    std::string names;
+    for (size_t i = 0; i < std::min(kMost, others.size()); ++i) {
+      names += fmt::format("{}{}", i > 0 ? ", " : "", clipped(others[i], 80));
+    }
+    if (others.size() > kMost) names += fmt::format(" and {} more", others.size() - kMost);
+    notes.push_back(fmt::format("left out, for they are no state: {}; copy what you need", names));
+  }
+  const bool hugging_face = spec.naming == "hf" && !collection;
+  const std::string& config = checkpoint->info().config;
+  if (!config.empty()) files.push_back({internal::kConfigFileName, config});
+  if (hugging_face && config.empty()) {
+    notes.push_back(
+        "config.json is left out: the source has none, and what the shapes do not show (rotary base, epsilons, tokens) "
+        "is "
+        "not to be guessed");
+  }
+  const KnownModel* known = checkpoint->model();
+  if (known == nullptr || !known->family || (hugging_face && !config.empty())) return;
+  files.push_back({std::string(kModelFileName), model_file_text(known->file)});
+  if (!known->built_in) files.push_back({internal::kFamilyFileName, known->family->text()});
+}
+
+absl::Status View::State::lay_out() {
+  const std::string usual = default_naming(*checkpoint);
+  if (spec.naming.empty()) spec.naming = usual;
+  if (!spec.layout && !spec.collection) {
+    SCALAI_ASSIGN_OR_RETURN(const Naming names, naming());
+    SCALAI_RETURN_IF_ERROR(lay_out_whole(names));
+  } else {
+    SCALAI_RETURN_IF_ERROR(lay_out_ranks());
+  }
+  describe();
+  std::sort(files.begin(), files.end(), [](const ViewFile& a, const ViewFile& b) { return a.name < b.name; });
+  sizes.assign(files.size(), -1);
+  images.resize(files.size());
+  ViewSpec named = spec;
+  if (spec.naming == usual && (spec.layout || spec.collection)) named.naming.clear();
+  name = canonical(named);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ArrangedFile> View::State::arrange(size_t file) const {
+  SCALAI_CHECK(file < files.size() && !files[file].text, name);
+  const size_t part = files[file].part;
+  if (!collection) return whole[part];
+  if (spec.naming == "job") return arrange_job(part);
+  return arranger->arrange(LogicalRank(static_cast<int64_t>(part)));
+}
+
+View::View(std::unique_ptr<State> state) : state_(std::move(state)) {}
+View::~View() = default;
+
+absl::StatusOr<std::shared_ptr<const View>> View::make(std::shared_ptr<const Checkpoint> checkpoint, ViewSpec spec) {
+  SCALAI_CHECK(!(spec.layout && spec.collection));
+  auto state = std::make_unique<State>();
+  state->checkpoint = std::move(checkpoint);
+  state->spec = std::move(spec);
+  SCALAI_RETURN_IF_ERROR(state->lay_out());
+  return std::shared_ptr<const View>(new View(std::move(state)));
+}
+
+absl::StatusOr<std::shared_ptr<const View>> View::make(std::shared_ptr<const Checkpoint> checkpoint,
+                                                       std::string_view name) {
+  SCALAI_ASSIGN_OR_RETURN(ViewSpec spec, parse_view_name(name));
+  return make(std::move(checkpoint), std::move(spec));
+}
+
+const Checkpoint& View::checkpoint() const { return *state_->checkpoint; }
+const ViewSpec& View::spec() const { return state_->spec; }
+const std::string& View::name() const { return state_->name; }
+size_t View::files() const { return state_->files.size(); }
+const std::string& View::file_name(size_t file) const { return state_->files[file].name; }
+bool View::is_safetensors(size_t file) const { return !state_->files[file].text; }
+const std::vector<std::string>& View::notes() const { return state_->notes; }
+const std::vector<size_t>& View::tensors() const { return state_->tensors; }
+const collection::Collection* View::collection() const { return state_->collection ? &*state_->collection : nullptr; }
+absl::StatusOr<ArrangedFile> View::arrangement(size_t file) const { return state_->arrange(file); }
+
+std::optional<size_t> View::find(std::string_view file_name) const {
+  const auto found = std::lower_bound(state_->files.begin(), state_->files.end(), file_name,
+                                      [](const ViewFile& file, std::string_view name) { return file.name < name; });
+  if (found == state_->files.end() || found->name != file_name) return std::nullopt;
+  return static_cast<size_t>(found - state_->files.begin());
+}
+
+absl::StatusOr<int64_t> View::size(size_t file) const {
+  SCALAI_CHECK(file < files());
+  if (!is_safetensors(file)) return static_cast<int64_t>(state_->files[file].text->size());
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->sizes[file] >= 0) return state_->sizes[file];
+  }
+  SCALAI_ASSIGN_OR_RETURN(const ArrangedFile arranged, state_->arrange(file));
+  SCALAI_ASSIGN_OR_RETURN(const EncodedHeader header, internal::header_of(arranged));
+  const std::lock_guard lock(state_->mutex);
+  return state_->sizes[file] = header.header.file_bytes;
+}
+
+absl::StatusOr<std::shared_ptr<const FileImage>> View::image(size_t file) const {
+  SCALAI_CHECK(file < files() && is_safetensors(file));
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (std::shared_ptr<const FileImage> open = state_->images[file].lock()) return open;
+  }
+  SCALAI_ASSIGN_OR_RETURN(const ArrangedFile arranged, state_->arrange(file));
+  SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<const FileImage> image, FileImage::make(state_->checkpoint, arranged));
+  const std::lock_guard lock(state_->mutex);
+  state_->sizes[file] = image->size();
+  state_->images[file] = image;
+  return image;
+}
+
+absl::StatusOr<ByteSourcePtr> View::open(size_t file) const {
+  SCALAI_CHECK(file < files());
+  const ViewFile& entry = state_->files[file];
+  if (entry.text) return ByteSourcePtr(std::make_shared<TextSource>(entry.name, *entry.text));
+  SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<const FileImage> opened, image(file));
+  return ByteSourcePtr(std::move(opened));
+}
+
+}  // namespace scalai::checkpoint

@@ -1,0 +1,106 @@
+#pragma once
+// A view: one layout of a checkpoint as virtual files; nothing is written. `scalai fs` shows them, `scalai reshard`
+// writes the same bytes. Only manifest.json, with the checksums of written files, is in no view.
+//
+//   Checkpoint + ViewSpec ─► names of files (at once)
+//                        └─► header, size and blocks of one file (on demand) ─► ByteSource
+//
+// Shares ownership of the checkpoint. Any thread may call; several may call at once.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ptc/base/byte_source.h"
+#include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/collection/collection.h"
+#include "ptc/collection/layout_name.h"
+
+namespace scalai::checkpoint {
+
+// Specification of a view. Its name, also the value of --to of `scalai reshard`:
+//
+//     view   := "hf" | layout | naming SEP layout | layout SEP naming       SEP is "," or "-", as in the layout
+//     naming := "hf" | "megatron" | "logical" | "job"
+//     layout := as in ptc/collection/layout_name.h, e.g. tp2,pp1 or tp4-pp2-zero1
+//
+// "hf" alone means whole tensors in files of at most shard_bytes. With a layout there is one file for each rank: under
+// the names of Megatron, of Hugging Face, or our own ("logical"), or as a job's checkpoint for the executor ("job").
+struct ViewSpec {
+  // Empty: the checkpoint's default: "job" for a job's checkpoint, else "megatron" if its family is known, else
+  // "logical".
+  std::string naming;
+  std::optional<collection::ParallelConfig> layout;  // absent: whole tensors, or the layout of `collection`
+  std::optional<collection::Collection> collection;  // any layout, from a collection file
+  int64_t shard_bytes = 5'000'000'000;               // whole tensors: maximum bytes of tensors in a file of several
+};
+// InvalidArgument: the problem and its place in the text.
+absl::StatusOr<ViewSpec> parse_view_name(std::string_view text);
+// The one canonical name of equal specifications, fit for a folder: "hf", "tp4-pp2", "logical-tp4-pp2".
+std::string canonical(const ViewSpec& spec);
+
+namespace internal {
+class FileImage;
+}
+
+// Checksums of a written file.
+struct FileSums {
+  std::string file;                            // XXH3 with 128 bits of the whole file
+  std::map<std::string, std::string> tensors;  // by name in the file
+};
+
+class View {
+ public:
+  // InvalidArgument: the checkpoint cannot be laid out this way, with tensor and box; or the name is invalid.
+  static absl::StatusOr<std::shared_ptr<const View>> make(std::shared_ptr<const Checkpoint> checkpoint, ViewSpec spec);
+  static absl::StatusOr<std::shared_ptr<const View>> make(std::shared_ptr<const Checkpoint> checkpoint,
+                                                          std::string_view name);
+  ~View();
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
+
+  // References and pointers below live as long as the view.
+  const Checkpoint& checkpoint() const;
+  const ViewSpec& spec() const;     // the naming is never empty
+  const std::string& name() const;  // canonical, without the naming if it is the checkpoint's default
+
+  // The files, sorted by name: safetensors files and the small files that describe them (config.json,
+  // model.safetensors.index.json, collection.textproto, model.textproto, family.textproto). Fast for any number of
+  // ranks. CHECK below: file < files().
+  size_t files() const;
+  const std::string& file_name(size_t file) const;
+  std::optional<size_t> find(std::string_view file_name) const;
+  bool is_safetensors(size_t file) const;
+
+  // Size and content of a file. The first call for a file computes its header and pieces: some milliseconds for a rank
+  // of thousands of tensors; size() keeps only the number. Sources may outlive the view. InvalidArgument: as in make(),
+  // for problems of one file. Read errors name the file of the view, the tensor, and the underlying file.
+  absl::StatusOr<int64_t> size(size_t file) const;
+  absl::StatusOr<ByteSourcePtr> open(size_t file) const;
+
+  // For writers of the view: the content of a safetensors file and the origin of each byte.
+  absl::StatusOr<std::shared_ptr<const internal::FileImage>> image(size_t file) const;
+  absl::StatusOr<ArrangedFile> arrangement(size_t file) const;
+  // The text of manifest.json for written files: a checksum for each file, and for each tensor of a safetensors file.
+  absl::StatusOr<std::string> manifest(const std::vector<FileSums>& files) const;
+
+  // Content that the view omits or lacks, a sentence each ("hf" holds parameters only).
+  const std::vector<std::string>& notes() const;
+  // The states in the view's files: indices in checkpoint().tensors().
+  const std::vector<size_t>& tensors() const;
+  // The layout as a collection; nullptr: whole tensors.
+  const collection::Collection* collection() const;
+
+ private:
+  struct State;
+  explicit View(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace scalai::checkpoint

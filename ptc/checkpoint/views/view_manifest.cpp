@@ -1,0 +1,63 @@
+#include <fmt/format.h>
+
+#include "ptc/base/status.h"
+#include "ptc/checkpoint/views/internal/arranged_manifest.h"
+#include "ptc/checkpoint/views/internal/view_state.h"
+
+namespace scalai::checkpoint {
+namespace {
+
+// By what the file holds, in the file's order: as job_writer.cpp writes it.
+FileRecord job_record(const ArrangedFile& arranged, const SafetensorsHeader& header, size_t rank,
+                      const FileSums& sums) {
+  std::map<std::string, const ArrangedTensor*> by_name;
+  for (const ArrangedTensor& tensor : arranged.tensors) by_name[tensor.name] = &tensor;
+  FileRecord record{arranged.name, static_cast<int>(rank), header.file_bytes, sums.file, {}};
+  for (const StoredTensor& stored : header.tensors) {
+    const PlacedPiece& placed = by_name.at(stored.name)->pieces.front();
+    record.boxes.push_back({placed.logical, stored.name, placed.piece.box, sums.tensors.at(stored.name)});
+  }
+  return record;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> View::manifest(const std::vector<FileSums>& sums) const {
+  SCALAI_CHECK(sums.size() == files());
+  const bool job = state_->spec.naming == "job";
+  const CheckpointInfo& info = checkpoint().info();
+  Manifest of_job = state_->stamp;
+  ArrangedManifest arranged{.naming = state_->spec.naming,
+                            .layout = state_->spec.layout ? collection::canonical(*state_->spec.layout) : "",
+                            .job = info.job,
+                            .step = info.step,
+                            .epoch = info.epoch,
+                            .hf_prefix = info.hf_prefix,
+                            .states = {},
+                            .files = {},
+                            .texts = {}};
+  for (const size_t tensor : tensors()) arranged.states.push_back(checkpoint().tensors()[tensor]);
+  for (size_t f = 0; f < files(); ++f) {
+    if (!is_safetensors(f)) {
+      const TextRecord text{file_name(f), static_cast<int64_t>(state_->files[f].text->size()), sums[f].file};
+      arranged.texts.push_back(text);
+      // A job's checkpoint has the collection's digest instead.
+      if (text.name != kCollectionName) of_job.texts.push_back(text);
+      continue;
+    }
+    SCALAI_ASSIGN_OR_RETURN(ArrangedFile file, state_->arrange(f));
+    SCALAI_ASSIGN_OR_RETURN(const EncodedHeader header, internal::header_of(file));
+    if (job) {
+      of_job.files.push_back(job_record(file, header.header, state_->files[f].part, sums[f]));
+      continue;
+    }
+    ArrangedRecord record{std::move(file), header.header.file_bytes, sums[f].file, {}};
+    for (const ArrangedTensor& tensor : record.file.tensors) {
+      record.tensor_checksums.push_back(sums[f].tensors.at(tensor.name));
+    }
+    arranged.files.push_back(std::move(record));
+  }
+  return job ? manifest_text(of_job) : arranged_manifest_text(arranged);
+}
+
+}  // namespace scalai::checkpoint

@@ -1,0 +1,197 @@
+#include "ptc/checkpoint/views/view.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "ptc/checkpoint/safetensors/job_checkpoint.h"
+#include "ptc/checkpoint/views/internal/file_image.h"
+#include "ptc/checkpoint/views/internal/view_layout.h"
+#include "ptc/checkpoint/views/reshard.h"
+#include "ptc/checkpoint/views/testing/test_model.h"
+
+namespace scalai::checkpoint {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string renamed(const std::string& text) {
+  const absl::StatusOr<ViewSpec> spec = parse_view_name(text);
+  return spec.ok() ? canonical(*spec) : "refused: " + message_of(spec.status());
+}
+
+TEST(ViewName, HasOneParserAndOneForm) {
+  EXPECT_EQ(renamed("hf"), "hf");
+  EXPECT_EQ(renamed("tp4,pp2"), "tp4-pp2");
+  EXPECT_EQ(renamed("pp2-tp4"), "tp4-pp2");
+  EXPECT_EQ(renamed("tp4,pp2,hf"), "hf-tp4-pp2");
+  EXPECT_EQ(renamed("logical-tp4-pp2-zero1"), "logical-tp4-pp2-zero1");
+  EXPECT_EQ(renamed("job,tp1"), "job-tp1");
+  EXPECT_EQ(renamed("megatron-tp2-order=pp-tp-cp-dp"), "megatron-tp2-order=pp-tp-cp-dp");
+  EXPECT_THAT(renamed("logical"), HasSubstr("needs a layout"));
+  EXPECT_THAT(renamed("tp4,xx2"), HasSubstr("no layout"));
+  EXPECT_THAT(renamed(""), HasSubstr("refused"));
+  EXPECT_THAT(renamed("hf-hf"), HasSubstr("refused"));
+}
+
+class ViewTest : public FolderTest {
+ protected:
+  std::shared_ptr<const Checkpoint> open(const std::string& name, const OpenOptions& options = {}) const {
+    auto opened = Checkpoint::open(path(name), options);
+    SCALAI_CHECK(opened.ok(), message_of(opened.status()));
+    return *opened;
+  }
+  static std::shared_ptr<const View> view_of(const std::shared_ptr<const Checkpoint>& checkpoint,
+                                             const std::string& name) {
+    auto view = View::make(checkpoint, name);
+    SCALAI_CHECK(view.ok(), message_of(view.status()));
+    return *view;
+  }
+  void write(const View& view, const std::string& to) const {
+    const ReshardOptions options{.target = path(to), .progress = {}};
+    const auto plan = plan_reshard(view, options);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const auto result = reshard(view, *plan, options);
+    ASSERT_TRUE(result.ok()) << result.status();
+  }
+};
+
+// Files of the view, read in random pieces, are what reshard writes.
+TEST_F(ViewTest, IsByteForByteWhatReshardWrites) {
+  write_hugging_face(path("hf"), llama_config(8, 2), {}, 3);
+  for (const char* name : {"tp4-pp2", "tp8", "hf", "logical-tp2-pp2-dp2", "hf-tp2", "job-tp4-dp2"}) {
+    SCOPED_TRACE(name);
+    const auto view = view_of(open("hf"), name);
+    write(*view, std::string("written-") + name);
+    Random random(9);
+    for (size_t f = 0; f < view->files(); ++f) {
+      SCOPED_TRACE(view->file_name(f));
+      const std::string written = text_of(path(std::string("written-") + name) + "/" + view->file_name(f));
+      EXPECT_EQ(*view->size(f), static_cast<int64_t>(written.size()));
+      EXPECT_EQ(view->find(view->file_name(f)), f);
+      const absl::StatusOr<ByteSourcePtr> source = view->open(f);
+      ASSERT_TRUE(source.ok()) << source.status();
+      EXPECT_EQ(*read_all(**source), written);
+      for (int i = 0; i < 200; ++i) {
+        const int64_t begin = random.between(0, static_cast<int64_t>(written.size()));
+        const int64_t end =
+            random.between(begin, std::min<int64_t>(begin + 3000, static_cast<int64_t>(written.size())));
+        std::string part(static_cast<size_t>(end - begin), '?');
+        ASSERT_TRUE((*source)->read(begin, std::as_writable_bytes(std::span(part))).ok());
+        ASSERT_EQ(part, written.substr(static_cast<size_t>(begin), part.size())) << begin << " " << end;
+      }
+    }
+  }
+}
+
+// Through layouts that cut everything differently and back, to the first byte and the last.
+TEST_F(ViewTest, HuggingFaceThroughMegatronAndBackIsTheSameFile) {
+  const std::vector<std::pair<std::string, std::string>> models = {
+      {"gqa", llama_config(8, 2)},        {"mha", llama_config(4, 4)}, {"mqa", llama_config(8, 1)},
+      {"tied", llama_config(8, 4, true)}, {"gpt2", gpt2_config()},     {"mixtral", mixtral_config()}};
+  for (const auto& [name, config] : models) {
+    for (const char* prefix : {"", "transformer."}) {
+      if (*prefix != '\0' && name != "gpt2") continue;
+      SCOPED_TRACE(name + prefix);
+      const std::string at = name + prefix;
+      WholeOptions options;
+      if (name == "gpt2") options.prefix = prefix;
+      write_hugging_face(path(at), config, options, 4);
+      const std::string ep = name == "mixtral" ? "-dp2-ep2" : "";
+      write(*view_of(open(at), "tp4-pp2" + ep), at + "-a");
+      write(*view_of(open(at + "-a"), "tp2-pp1"), at + "-b");
+      write(*view_of(open(at + "-b"), "hf"), at + "-c");
+      EXPECT_TRUE(text_of(path(at) + "/model.safetensors") == text_of(path(at + "-c/model.safetensors")));
+      EXPECT_EQ(text_of(path(at) + "/config.json"), text_of(path(at + "-c/config.json")));
+      EXPECT_TRUE(open(at + "-a")->verify({}).ok());
+    }
+  }
+}
+
+TEST_F(ViewTest, ShardsAreThoseOfTheSource) {
+  WholeOptions options;
+  options.shard_bytes = 40'000;
+  write_hugging_face(path("hf"), llama_config(8, 2), options);
+  write(*view_of(open("hf"), "tp2"), "ranks");
+  ViewSpec spec = *parse_view_name("hf");
+  spec.shard_bytes = 40'000;
+  const auto view = View::make(open("ranks"), spec);
+  ASSERT_TRUE(view.ok()) << view.status();
+  write(**view, "back");
+  for (const auto& entry : std::filesystem::directory_iterator(path("hf"))) {
+    const std::string name = entry.path().filename();
+    EXPECT_TRUE(text_of(entry.path()) == text_of(path("back/" + name))) << name;
+  }
+}
+
+TEST_F(ViewTest, AJobsCheckpointBecomesOneThatTheExecutorOpens) {
+  const collection::Collection collection = sample_collection();
+  ASSERT_TRUE(write_checkpoint(path("job"), collection, {"job", 12}).ok());
+  collection::Collection other = collection;  // the same state on one rank
+  other.meshes = {collection::Mesh({{"tp", 1}})};
+  other.device_of_rank = {DeviceId(0)};
+  for (collection::LogicalTensor& tensor : other.tensors) {
+    tensor.layout = {};
+    tensor.pins = {};
+  }
+  ViewSpec spec;
+  spec.collection = other;
+  const auto view = View::make(open("job"), spec);
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_EQ((*view)->spec().naming, "job");
+  write(**view, "one");
+  const absl::StatusOr<Reader> reader = Reader::open(path("one"));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ(reader->stamp(), (Stamp{"job", 12}));
+  EXPECT_EQ(reader->collection().epoch, 5);
+  EXPECT_TRUE(reader->verify().ok());
+  for (size_t i = 0; i < other.tensors.size(); ++i) {
+    const TensorId id = *reader->find(other.tensors[i].name);
+    const tensor::Box whole = tensor::Box::whole(other.tensors[i].shape);
+    std::vector<std::byte> bytes(static_cast<size_t>(other.tensors[i].bytes()));
+    ASSERT_TRUE(reader->read(id, whole, bytes).ok());
+    EXPECT_EQ(bytes, content_of(collection.tensors[i], TensorId(static_cast<int64_t>(i)), whole));
+  }
+}
+
+TEST_F(ViewTest, WhatCannotBeIsRefusedWithAReason) {
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  const auto refusal = [&](const std::string& name, const std::string& view) {
+    const auto made = View::make(open(name), view);
+    return made.ok() ? "accepted" : message_of(made.status());
+  };
+  EXPECT_THAT(refusal("hf", "tp3"), HasSubstr("tp3 does not divide"));
+  EXPECT_THAT(refusal("hf", "pp5"), HasSubstr("more than the 4 layers"));
+  ASSERT_TRUE(write_checkpoint(path("job"), sample_collection(), {"job", 1}).ok());
+  EXPECT_THAT(refusal("job", "tp2"), HasSubstr("--model=NAME"));
+  EXPECT_THAT(refusal("job", "hf"), HasSubstr("--model=NAME"));
+}
+
+TEST_F(ViewTest, ReadersAtOnceSeeTheSame) {
+  write_hugging_face(path("hf"), gpt2_config(1000));
+  const auto view = view_of(open("hf"), "tp4-pp2");
+  const size_t file = *view->find("rank_003.safetensors");
+  const std::string expected = *read_all(**view->open(file));
+  std::vector<std::thread> readers;
+  std::atomic<int> wrong = 0;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    readers.emplace_back([&, seed] {
+      Random random(seed);
+      const ByteSourcePtr source = *view->open(file);
+      for (int i = 0; i < 200; ++i) {
+        const int64_t begin = random.below(source->size());
+        std::string part(static_cast<size_t>(random.between(0, source->size() - begin)), '?');
+        const bool read = source->read(begin, std::as_writable_bytes(std::span(part))).ok();
+        if (!read || part != expected.substr(static_cast<size_t>(begin), part.size())) ++wrong;
+      }
+    });
+  }
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace scalai::checkpoint

@@ -1,0 +1,89 @@
+#pragma once
+// The cluster as the planner and the runtimes see it: hosts, their GPUs, link rates. Plain data; a const Cluster is
+// safe to share between threads. Bandwidths are bytes per second and direction; 0 = unlimited (storage: absent).
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ptc/base/ids.h"
+
+namespace scalai::cluster {
+
+// Built-in kinds are in catalogue.h.
+struct GpuKind {
+  std::string name;
+  int64_t memory_bytes = 0;
+  double peak_flops = 0;  // dense matrix peak with 16-bit inputs, FLOP/s
+  double memory_bandwidth_bytes_per_s = 0;
+  double link_bytes_per_s = 0;  // of one GPU: NVLink, or PCIe to its peers
+  double pcie_bytes_per_s = 0;  // to the host, per GPU
+
+  // For the cost models of ptc/parallel; 0 = unknown.
+  double peak_flops_fp8 = 0;   // dense; 0 = no such rate
+  double peak_flops_tf32 = 0;  // dense matrix peak with fp32 inputs
+  double peak_flops_fp32 = 0;  // vector peak
+  double power_w = 0;          // board power limit
+  int multiprocessors = 0;
+  bool in_switch_reduction = false;  // NVLink switches compute sums (NVLS)
+  // Shares of the peaks that large kernels reach, 0 to 1; 0 = the default of ptc/parallel/hardware.h.
+  double matrix_efficiency = 0, matrix_efficiency_fp8 = 0, memory_efficiency = 0;
+  double link_efficiency = 0, network_efficiency = 0;
+  friend bool operator==(const GpuKind&, const GpuKind&) = default;
+};
+
+// One machine. Its devices are first_device … first_device + gpus − 1; hosts follow one another without gaps.
+struct Host {
+  int first_device = 0;
+  int gpus = 0;
+  GpuKind gpu;
+  double gpu_link_bytes_per_s = 0;
+  double pcie_bytes_per_s = 0;
+  int nics = 1;
+  double nic_bytes_per_s = 0;
+  // Rates of the host's memory as a store: reads from it, writes into it.
+  double store_serve_bytes_per_s = 0;
+  double store_ingest_bytes_per_s = 0;
+  double copy_bytes_per_s = 0;  // emulated devices: all bytes that arrive at the host or are copied on its devices
+  std::string kind;             // name in the catalogue; "" = none
+  double price_per_hour = 0;    // US dollars; 0 = unknown
+};
+
+enum class FabricKind : uint8_t { kStar, kLeafSpine, kRail };
+
+struct Cluster {
+  std::string name;
+  std::vector<Host> hosts;
+  FabricKind fabric = FabricKind::kStar;
+  int leaf_hosts = 0;               // kLeafSpine: hosts of a leaf, which is a rack
+  int rack_hosts = 0;               // other fabrics: hosts of a rack; 0 = all hosts are one rack
+  double oversubscription = 1;      // kLeafSpine, kRail: sum of the NICs below a switch / its uplink
+  double backbone_bytes_per_s = 0;  // kStar: shared by all cross-host and storage traffic
+  double storage_read_bytes_per_s = 0;
+  double storage_write_bytes_per_s = 0;
+  double machine_copy_bytes_per_s = 0;  // emulated hosts on one machine: all bytes that arrive anywhere
+
+  int device_count() const;
+  HostId host_of(DeviceId device) const;  // CHECK: the device exists
+  int rack_of(HostId host) const;
+  int local_index(DeviceId device) const;               // 0 … gpus − 1 on its host; CHECK as above
+  std::vector<DeviceId> devices_of(HostId host) const;  // CHECK: the host exists
+};
+
+// The devices grouped by host. Hosts come in the order of their first device in the list; CHECK: the devices exist.
+std::vector<std::pair<HostId, std::vector<DeviceId>>> devices_by_host(const std::vector<DeviceId>& devices,
+                                                                      const Cluster& cluster);
+
+// The links that a scenario may fail or degrade, in order: "h0.g1.up|down" (GPU link), "h0.g1.pcie.up|down",
+// "h0.nic0.up|down", "leaf0.up|down", "rail0.up|down", "fabric", "storage.read|write", "h0.store.serve|ingest",
+// "h0.copy", "machine.copy". A leaf or rail link has the sum of the NICs below it / oversubscription. Links with
+// unlimited bandwidth do not exist, nor does the uplink above an unlimited NIC.
+struct NamedLink {
+  std::string name;
+  double bandwidth_bytes_per_s = 0;
+};
+std::vector<NamedLink> links_of(const Cluster& cluster);
+
+}  // namespace scalai::cluster

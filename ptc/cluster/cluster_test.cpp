@@ -1,0 +1,122 @@
+#include "ptc/cluster/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace scalai::cluster {
+namespace {
+
+Cluster cluster_of(const std::vector<int>& gpus_per_host) {
+  Cluster cluster;
+  int first = 0;
+  for (const int gpus : gpus_per_host) {
+    Host host;
+    host.first_device = first;
+    host.gpus = gpus;
+    host.nic_bytes_per_s = 10;
+    cluster.hosts.push_back(host);
+    first += gpus;
+  }
+  return cluster;
+}
+
+std::vector<std::string> names_of(const Cluster& cluster) {
+  std::vector<std::string> names;
+  for (const NamedLink& link : links_of(cluster)) names.push_back(link.name);
+  return names;
+}
+
+double bandwidth_of(const Cluster& cluster, const std::string& name) {
+  for (const NamedLink& link : links_of(cluster)) {
+    if (link.name == name) return link.bandwidth_bytes_per_s;
+  }
+  return -1;
+}
+
+TEST(Cluster, DevicesAndHostsOfUnevenHosts) {
+  const Cluster cluster = cluster_of({2, 1, 3});
+  EXPECT_EQ(cluster.device_count(), 6);
+  const std::vector<int> hosts = {0, 0, 1, 2, 2, 2};
+  const std::vector<int> locals = {0, 1, 0, 0, 1, 2};
+  for (int device = 0; device < 6; ++device) {
+    EXPECT_EQ(cluster.host_of(DeviceId(device)).value, hosts[static_cast<size_t>(device)]);
+    EXPECT_EQ(cluster.local_index(DeviceId(device)), locals[static_cast<size_t>(device)]);
+  }
+  EXPECT_EQ(cluster.devices_of(HostId(2)), (std::vector<DeviceId>{DeviceId(3), DeviceId(4), DeviceId(5)}));
+  EXPECT_EQ(Cluster{}.device_count(), 0);
+  EXPECT_DEATH(cluster.host_of(DeviceId(6)), "device 6 of 6");
+}
+
+TEST(Cluster, RacksAreGivenOrTheLeaves) {
+  Cluster cluster = cluster_of({1, 1, 1, 1, 1});
+  const auto racks = [&] {
+    std::vector<int> list;
+    for (int host = 0; host < 5; ++host) list.push_back(cluster.rack_of(HostId(host)));
+    return list;
+  };
+  EXPECT_EQ(racks(), (std::vector<int>{0, 0, 0, 0, 0}));
+  cluster.rack_hosts = 2;
+  EXPECT_EQ(racks(), (std::vector<int>{0, 0, 1, 1, 2}));
+  cluster.fabric = FabricKind::kRail;
+  EXPECT_EQ(racks(), (std::vector<int>{0, 0, 1, 1, 2}));
+  cluster.fabric = FabricKind::kLeafSpine;
+  cluster.leaf_hosts = 3;
+  EXPECT_EQ(racks(), (std::vector<int>{0, 0, 0, 1, 1}));
+}
+
+TEST(Links, AllKindsInDocumentedOrder) {
+  Cluster cluster = cluster_of({1, 1});
+  for (Host& host : cluster.hosts) {
+    host.gpu_link_bytes_per_s = 100;
+    host.pcie_bytes_per_s = 20;
+    host.store_serve_bytes_per_s = 5;
+    host.store_ingest_bytes_per_s = 4;
+    host.copy_bytes_per_s = 3;
+  }
+  cluster.backbone_bytes_per_s = 7;
+  cluster.storage_read_bytes_per_s = 2;
+  cluster.storage_write_bytes_per_s = 1;
+  cluster.machine_copy_bytes_per_s = 9;
+  const std::vector<std::string> expected = {
+      "h0.g0.up",        "h0.g0.down",      "h1.g0.up",      "h1.g0.down",     "h0.g0.pcie.up",   "h0.g0.pcie.down",
+      "h1.g0.pcie.up",   "h1.g0.pcie.down", "h0.nic0.up",    "h0.nic0.down",   "h1.nic0.up",      "h1.nic0.down",
+      "fabric",          "storage.read",    "storage.write", "h0.store.serve", "h0.store.ingest", "h1.store.serve",
+      "h1.store.ingest", "h0.copy",         "h1.copy",       "machine.copy"};
+  EXPECT_EQ(names_of(cluster), expected);
+  EXPECT_EQ(bandwidth_of(cluster, "h1.g0.pcie.down"), 20);
+  EXPECT_EQ(bandwidth_of(cluster, "storage.write"), 1);
+}
+
+TEST(Links, UnlimitedOnesDoNotExist) {
+  Cluster cluster = cluster_of({2});
+  cluster.hosts[0].nic_bytes_per_s = 0;
+  EXPECT_TRUE(links_of(cluster).empty());
+  cluster.fabric = FabricKind::kRail;
+  EXPECT_TRUE(links_of(cluster).empty());
+}
+
+TEST(Links, LeafUplinksSumTheirCards) {
+  Cluster cluster = cluster_of({1, 1, 1});
+  cluster.fabric = FabricKind::kLeafSpine;
+  cluster.leaf_hosts = 2;
+  cluster.oversubscription = 4;
+  cluster.hosts[0].nics = 3;
+  EXPECT_EQ(bandwidth_of(cluster, "leaf0.up"), 10);  // (3 + 1) · 10 / 4
+  EXPECT_EQ(bandwidth_of(cluster, "leaf1.down"), 2.5);
+  EXPECT_EQ(bandwidth_of(cluster, "leaf2.up"), -1);
+}
+
+TEST(Links, RailUplinksSumOneCardOfEachHost) {
+  Cluster cluster = cluster_of({2, 2, 2});
+  cluster.fabric = FabricKind::kRail;
+  cluster.oversubscription = 2;
+  cluster.hosts[1].nics = 2;
+  cluster.hosts[2].nics = 2;
+  EXPECT_EQ(bandwidth_of(cluster, "rail0.up"), 15);
+  EXPECT_EQ(bandwidth_of(cluster, "rail1.down"), 10);
+  EXPECT_EQ(bandwidth_of(cluster, "rail2.up"), -1);
+}
+
+}  // namespace
+}  // namespace scalai::cluster

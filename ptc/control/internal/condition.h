@@ -1,0 +1,56 @@
+#pragma once
+// The condition of a cluster's devices and links: dead, to be left, repaired, slower than nominal. It changes with the
+// scenario's script and with the losses that a runtime reports; nothing here decides. One thread.
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ptc/base/ids.h"
+#include "ptc/cluster/cluster.h"
+#include "ptc/scenario/scenario.h"
+
+namespace scalai::control {
+
+class Condition {
+ public:
+  // Everything is up and nominal. The cluster outlives this.
+  explicit Condition(const cluster::Cluster& cluster) : cluster_(cluster) {}
+
+  // ---- changes
+  void set_absent(const std::vector<DeviceId>& devices) { dead_.insert(devices.begin(), devices.end()); }
+  // The failure itself: links are down at once. Devices are dead when their loss is noticed (lose).
+  void fail(const scenario::Fail& what);
+  // Returns those of the devices that are dead now: a repair after the failure has brought the others back.
+  std::set<DeviceId> lose(const std::set<DeviceId>& devices, double failed_at_s);
+  // Devices and links are nominal again, and not to be left any more.
+  void repair(const scenario::Repair& what, double now_s);
+  // Returns what takes effect: a link that is down stays down until its repair.
+  scenario::Degrade degrade(scenario::Degrade what);
+  void drain(const std::vector<DeviceId>& devices) { draining_.insert(devices.begin(), devices.end()); }
+
+  // ---- queries
+  bool dead(DeviceId device) const { return dead_.contains(device); }
+  bool draining(DeviceId device) const { return draining_.contains(device); }
+  bool usable(DeviceId device) const { return !dead(device) && !draining(device); }
+  // The device no longer holds what was put there at `made_s`. A failure that was repaired concerns only what was there
+  // before the repair.
+  bool lost_since(DeviceId device, double made_s) const;
+  // Hosts without a living device: their memory is lost, too.
+  std::set<HostId> hosts_down() const;
+  const std::map<DeviceId, double>& speed() const { return speed_; }  // of degraded devices, share of nominal
+  const std::map<std::string, double>& links() const {
+    return links_;
+  }  // of degraded links, share of nominal; 0 = down
+  const cluster::Cluster& cluster() const { return cluster_; }
+
+ private:
+  const cluster::Cluster& cluster_;
+  std::set<DeviceId> dead_, draining_;
+  std::map<DeviceId, double> repaired_at_s_;
+  std::map<DeviceId, double> speed_;
+  std::map<std::string, double> links_;
+};
+
+}  // namespace scalai::control

@@ -1,0 +1,55 @@
+#pragma once
+// A job's way from one configuration to the next: request, attempts, commit. A loss aborts the attempt under way, and the
+// next one plans from the survivors: the old epoch is whole until the commit. One thread.
+//
+//     begin ──► attempt ──► Execute … ExecutionDone ──► commit ──► training
+//                 ▲  └────► wait (nothing fits), failed (no complete copy of the state)
+//                 └──────── lose (Abort)
+
+#include <set>
+#include <string>
+
+#include "ptc/control/internal/change_planner.h"
+#include "ptc/control/internal/condition.h"
+#include "ptc/control/internal/lifecycle.h"
+#include "ptc/control/internal/run_records.h"
+#include "ptc/control/internal/snapshots.h"
+#include "ptc/control/internal/targets.h"
+#include "ptc/control/internal/trainer.h"
+#include "ptc/control/internal/turn.h"
+
+namespace scalai::control {
+
+class Reconfigurer {
+ public:
+  // All outlive this.
+  Reconfigurer(const scenario::Scenario& scenario, const Condition& condition, const ChangePlanner& planner,
+               Targets& targets, Trainer& trainer, Snapshots& snapshots, Lifecycle& lifecycle, RunRecords& records,
+               Turn& turn);
+
+  // At the beginning of the scenario: the job's first state is made where it trains, or the job waits.
+  void place(Job& job);
+  // The job stands at a step boundary, or waits. Its cause says why it is to move.
+  void begin(Job& job);
+  // Devices were lost: a job that is on them, or is moving from or to them, goes elsewhere.
+  void lose(Job& job, const std::set<DeviceId>& lost, double failed_at_s, const std::string& cause);
+  // The plan has been executed: the new epoch holds, and the job trains unless it is to move or to stop again.
+  void commit(Job& job, const PhaseSeconds& phases);
+
+ private:
+  void attempt(Job& job);
+  void wait(Job& job);
+  void make_initial_state(Job& job, std::shared_ptr<const collection::Collection> collection);
+
+  const bool has_policy_;
+  const Condition& condition_;
+  const ChangePlanner& planner_;
+  Targets& targets_;
+  Trainer& trainer_;
+  Snapshots& snapshots_;
+  Lifecycle& lifecycle_;
+  RunRecords& records_;
+  Turn& turn_;
+};
+
+}  // namespace scalai::control

@@ -1,0 +1,43 @@
+#pragma once
+// Copies of a job's state: checkpoints, redundant copies, and the last checkpoint of a run that is stopped. Says when
+// one is made, which arrive, and which are lost. One thread.
+
+#include <cstdint>
+#include <functional>
+#include <set>
+
+#include "ptc/control/internal/condition.h"
+#include "ptc/control/internal/job.h"
+#include "ptc/control/internal/turn.h"
+
+namespace scalai::control {
+
+class Snapshots {
+ public:
+  // Both outlive this.
+  Snapshots(const Condition& condition, Turn& turn) : condition_(condition), turn_(turn) {}
+
+  // Begins the copies that are due at the job's step. Returns the seconds for which training stalls: while every device
+  // copies its state to host memory. The rest goes on in the background. A copy is skipped while the one before it is
+  // still under way.
+  double start_due(Job& job);
+  // Begins the checkpoint after which a stopped job is over (Copies::last). The job stands at a step boundary until
+  // it is written; a loss meanwhile leads through a reconfiguration back here.
+  void start_last(Job& job);
+  // The copy counts from now on, in place of the one before it. False: it was given up on the way.
+  bool arrive(Job& job, int64_t tag);
+  // What these devices held of the job's state and its copies is gone.
+  void lose(Job& job, const std::set<DeviceId>& devices);
+  // Gives up the copies under way that are worth nothing any more.
+  void drop(Job& job, const std::function<bool(const Holding&)>& worthless);
+
+ private:
+  int64_t start(Job& job, bool is_checkpoint);
+  bool on_lost(const Holding& copy, const std::set<DeviceId>& devices) const;
+
+  const Condition& condition_;
+  Turn& turn_;
+  int64_t next_tag_ = 1;
+};
+
+}  // namespace scalai::control

@@ -1,0 +1,219 @@
+#include "ptc/control/internal/reconfigurer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "ptc/base/status.h"
+#include "ptc/collection/megatron.h"
+
+namespace scalai::control {
+namespace {
+
+collection::Collection collection_of(const Job& job, const Target& target) {
+  auto built =
+      collection::megatron_collection(job.spec->model, job.spec->recipe, target.choice->config, target.devices);
+  SCALAI_CHECK(built.ok(), message_of(built.status()));
+  return std::move(built).value();
+}
+
+std::string describe_missing(const plan::Plan& plan) {
+  constexpr size_t kNamed = 5;
+  int64_t bytes = 0;
+  for (const plan::Missing& missing : plan.missing) {
+    bytes += missing.box.volume() * tensor::size_of(plan.tensors[static_cast<size_t>(missing.tensor.value)].dtype);
+  }
+  std::string text =
+      fmt::format("no surviving holder and no checkpoint for {} boxes ({} bytes):", plan.missing.size(), bytes);
+  for (size_t i = 0; i < std::min(kNamed, plan.missing.size()); ++i) {
+    const plan::Missing& missing = plan.missing[i];
+    text += fmt::format(" tensor \"{}\" {}", plan.tensors[static_cast<size_t>(missing.tensor.value)].name,
+                        missing.box.str());
+  }
+  return text;
+}
+
+// Detect and aborted are the control loop's own.
+void add_executed(PhaseSeconds& sum, const PhaseSeconds& phases) {
+  sum.stop += phases.stop;
+  sum.plan += phases.plan;
+  sum.restart += phases.restart;
+  sum.prepare += phases.prepare;
+  sum.transfer += phases.transfer;
+  sum.verify += phases.verify;
+  sum.resume += phases.resume;
+}
+
+}  // namespace
+
+Reconfigurer::Reconfigurer(const scenario::Scenario& scenario, const Condition& condition, const ChangePlanner& planner,
+                           Targets& targets, Trainer& trainer, Snapshots& snapshots, Lifecycle& lifecycle,
+                           RunRecords& records, Turn& turn)
+    : has_policy_(scenario.policy.has_value()),
+      condition_(condition),
+      planner_(planner),
+      targets_(targets),
+      trainer_(trainer),
+      snapshots_(snapshots),
+      lifecycle_(lifecycle),
+      records_(records),
+      turn_(turn) {}
+
+void Reconfigurer::make_initial_state(Job& job, std::shared_ptr<const collection::Collection> collection) {
+  job.state = {.step = 0, .collection = std::move(collection), .gone = {}, .made_s = turn_.now_s};
+  if (job.spec->checkpoint.every_steps <= 0) return;
+  job.copies.checkpoint = job.state;  // it is in storage
+  job.copies.checkpoint->snapshot = kInitialState;
+}
+
+void Reconfigurer::place(Job& job) {
+  const std::optional<Target> target = targets_.choose(job);
+  if (!target) return wait(job);
+  job.choice = target->choice;
+  allocate(job, target->devices, turn_);
+  make_initial_state(job, std::make_shared<collection::Collection>(collection_of(job, *target)));
+  records_.sample_memory(job, turn_.now_s);
+  job.mode = Mode::kTraining;
+}
+
+void Reconfigurer::begin(Job& job) {
+  // Asked for, or failed, during the reconfiguration before this one: the pause counts from where that one's ends.
+  const double since_s = std::max(job.request.cause_s, job.accounts.span_since_s);
+  if (job.moves()) {
+    records_.end_span(job, "train", job.request.failed_s >= 0 ? since_s : turn_.now_s);
+  } else if (job.mode == Mode::kWaiting) {
+    records_.end_span(job, "waiting", turn_.now_s);
+  }
+  Underway underway;
+  ReconfigurationRecord& record = underway.record;
+  record.index = static_cast<int>(job.accounts.record.reconfigurations.size()) + 1;
+  record.at_s = job.request.cause_s;
+  record.cause = job.request.cause;
+  record.from = job.state.collection == nullptr ? "" : job.state.collection->name;
+  record.from_gpus = job.state.collection == nullptr ? 0 : job.state.collection->ranks();
+  record.resumed_s = -1;
+  (job.request.failed_s >= 0 ? record.phases.detect : record.phases.stop) = turn_.now_s - since_s;
+  job.request.failed_s = -1;
+  job.underway = std::move(underway);
+  attempt(job);
+}
+
+void Reconfigurer::attempt(Job& job) {
+  const std::optional<Target> target = targets_.choose(job);
+  if (!target) return wait(job);
+  job.accounts.record.failure.clear();
+  Underway& underway = *job.underway;
+  underway.target = *target;
+  underway.attempt_s = turn_.now_s;
+  underway.record.to = collection::canonical(target->choice->config);
+  underway.record.to_gpus = target->choice->config.world();
+  job.request.forced = false;
+  collection::Collection built = collection_of(job, *target);
+  if (job.state.collection == nullptr) {  // never ran: its initial state is made where it starts
+    built.epoch = 0;
+    make_initial_state(job, std::make_shared<const collection::Collection>(built));
+  }
+  built.epoch = job.state.collection->epoch + 1;
+  underway.collection = std::make_shared<collection::Collection>(std::move(built));
+  std::shared_ptr<const plan::Plan> first;
+  for (const Source& source : planner_.sources(job)) {
+    const auto placed = std::make_shared<collection::Collection>(*underway.collection);
+    placed->device_of_rank = planner_.place_ranks(job, source, *placed, *target->choice, targets_.usable_devices(job));
+    const auto made = planner_.make_plan(source, *placed);
+    if (!made.ok()) return lifecycle_.fail(job, message_of(made.status()));
+    const std::shared_ptr<const plan::Plan>& plan = *made;
+    if (first == nullptr) first = plan;
+    if (!plan->feasible()) continue;
+    underway.collection = placed;
+    underway.target.devices = placed->device_of_rank;
+    records_.add(plan);
+    underway.record.plan = plan;
+    underway.record.step = source.holding.step;
+    underway.record.rolled_back_steps = job.state.step - source.holding.step;
+    // Snapshots under way of steps that are now run again belong to a past that did not happen.
+    snapshots_.drop(job, [&](const Holding& holding) { return holding.step > source.holding.step; });
+    job.mode = Mode::kReconfiguring;
+    records_.sample_memory(job, turn_.now_s);
+    turn_.commands.push_back(planner_.execution(job, source, plan));
+    return;
+  }
+  lifecycle_.fail(job, first == nullptr ? "the strategy restarts from checkpoints, and none was ever completed"
+                                        : describe_missing(*first));
+}
+
+void Reconfigurer::lose(Job& job, const std::set<DeviceId>& lost, double failed_at_s, const std::string& cause) {
+  const auto among = [&](const std::vector<DeviceId>& devices, double made_s) {
+    return std::any_of(devices.begin(), devices.end(),
+                       [&](DeviceId device) { return lost.contains(device) && condition_.lost_since(device, made_s); });
+  };
+  if (job.moves()) {
+    if (!among(job.devices, job.state.made_s)) return;
+    turn_.commands.push_back(Halt{.job = job.index});
+    trainer_.credit(job, job.training.steps_done_at(failed_at_s));
+    job.request.cause = cause;
+    job.request.cause_s = job.request.failed_s = failed_at_s;
+    begin(job);
+  } else if (job.mode == Mode::kReconfiguring) {
+    Underway& underway = *job.underway;
+    // An attempt that a repair has set off began after it, at the same time.
+    const double attempt_s = std::nextafter(underway.attempt_s, std::numeric_limits<double>::infinity());
+    const bool target = among(underway.target.devices, attempt_s);
+    if (!target && !among(underway.record.plan->src_devices, job.state.made_s)) return;
+    turn_.commands.push_back(Abort{.job = job.index});
+    if (std::exchange(underway.torn, false)) {
+      const std::vector<DeviceId>& held = job.state.collection->device_of_rank;
+      job.state.gone.insert(held.begin(), held.end());
+    }
+    underway.record.cause += "; " + cause;
+    underway.record.phases.aborted += turn_.now_s - underway.attempt_s;
+    ++underway.record.aborted_attempts;
+    if (has_policy_) turn_.freed_by = job.spec->name;  // it may go elsewhere now
+    records_.add({job.index, "aborted", underway.attempt_s, turn_.now_s, underway.target.devices});
+    attempt(job);
+  }
+}
+
+void Reconfigurer::commit(Job& job, const PhaseSeconds& phases) {
+  Underway underway = std::move(*job.underway);
+  job.underway.reset();
+  ReconfigurationRecord& record = underway.record;
+  records_.add_phases(job, phases, underway.target.devices, turn_.now_s);
+  add_executed(record.phases, phases);
+  record.completed = true;
+  record.resumed_s = turn_.now_s;
+  if (job.accounts.schedule.first_start_s) ++job.accounts.schedule.restarts;
+  job.accounts.record.lost_steps += record.rolled_back_steps;
+  if (job.ledger) job.ledger->roll_back(record.step);
+  job.state = {.step = record.step, .collection = underway.collection, .gone = {}, .made_s = turn_.now_s};
+  job.choice = underway.target.choice;
+  allocate(job, underway.target.devices, turn_);
+  job.accounts.record.reconfigurations.push_back(std::move(record));
+  turn_.commands.push_back(Commit{.job = job.index, .epoch = underway.collection->epoch});
+  records_.sample_memory(job, turn_.now_s);
+  job.accounts.span_since_s = turn_.now_s;
+  if (lifecycle_.stopping()) {
+    job.training = {.start_s = turn_.now_s, .from_step = job.state.step, .until_step = job.state.step, .step_s = 0};
+    return snapshots_.start_last(job);
+  }
+  if (std::exchange(job.request.again, false) && !targets_.settled(job)) return begin(job);
+  trainer_.start(job);
+}
+
+void Reconfigurer::wait(Job& job) {
+  if (job.underway && job.underway->record.aborted_attempts > 0) {
+    job.accounts.record.reconfigurations.push_back(job.underway->record);
+  }
+  job.underway.reset();
+  job.mode = Mode::kWaiting;
+  if (job.spec->choose) job.accounts.record.failure = targets_.why_none(job);
+  job.accounts.span_since_s = turn_.now_s;
+  allocate(job, targets_.kept_devices(job), turn_);  // its state stays in the memory of the old hosts
+  if (lifecycle_.stopping()) lifecycle_.stop(job);
+}
+
+}  // namespace scalai::control

@@ -1,0 +1,106 @@
+#pragma once
+// The records of a run, one set for both runtimes: the control loop fills them, ptc/report writes them. Plain data.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ptc/control/runtime.h"
+#include "ptc/control/sample_ledger.h"
+
+namespace scalai::control {
+
+struct ReconfigurationRecord {
+  int index = 0;         // the job's k-th, from 1
+  double at_s = 0;       // when it was asked for, or the failure happened
+  double resumed_s = 0;  // first step in the new configuration starts; < 0 = never (scenario ended)
+  std::string cause;     // "resize to 8", "lost g12, g13", "redeploy", "preempt …", "repair"
+  std::string from, to;  // layout names
+  int from_gpus = 0, to_gpus = 0;
+  int64_t step = 0;               // step at which the job goes on
+  int64_t rolled_back_steps = 0;  // steps done before that have to be run again
+  bool completed = false;         // committed (a plan whose attempt was aborted is replaced by the next attempt's)
+  int aborted_attempts = 0;
+  std::shared_ptr<const plan::Plan> plan;
+  PhaseSeconds phases;
+};
+
+// What a job trained as, from one moment until the next entry (or an end of training).
+struct ConfigurationRecord {
+  double since_s = 0;
+  std::string layout;
+  int gpus = 0;
+  int micro_batch = 1;
+  std::string recompute;         // "none", "selective", "full"
+  std::optional<double> step_s;  // nothing: it stands still on a link that is down
+  std::optional<double> mfu;  // model FLOPs utilisation (ptc/parallel/step_time.h); nothing: as above, or peak unknown
+  bool computed = true;       // step_s comes from a model, not from the scenario
+
+  bool same_but_time(const ConfigurationRecord& other) const {
+    return layout == other.layout && micro_batch == other.micro_batch && recompute == other.recompute &&
+           step_s == other.step_s;
+  }
+};
+
+// How a job got its GPUs, where jobs come one after another or a policy gives and takes.
+struct ScheduleRecord {
+  double submit_s = 0;
+  std::optional<double> first_start_s;  // its first step began; nothing: it never did
+  double waited_s = 0;                  // from its submission without GPUs
+  int restarts = 0;                     // changes of its GPUs that were committed, its first ones not counted
+  int preemptions = 0;                  // it was left without GPUs by the policy
+  std::optional<double> deadline_s;
+};
+
+struct JobRecord {
+  std::string name;
+  // "complete", "running", "waiting", "reconfiguring", "failed", "stopped" (on request), "refused" (by the policy),
+  // "pending" (not submitted yet)
+  std::string state;
+  std::string failure;  // why, when failed: tensors and boxes that nobody holds; when waiting: why nothing fits
+  int64_t steps = 0;    // net steps done
+  int64_t samples = 0;
+  double wall_s = 0;                       // from its submission to completion or the end of the scenario
+  double training_s = 0;                   // in steps, including those run twice
+  double downtime_s = 0;                   // wall_s − training_s
+  int64_t lost_steps = 0;                  // steps done that had to be run again
+  double goodput_samples_per_s = 0;        // samples / wall_s
+  double gpu_hours = 0;                    // of allocated devices
+  std::optional<ScheduleRecord> schedule;  // of a scenario with a policy, or a job that comes later
+  std::optional<DatasetRecord> dataset;
+  std::vector<ConfigurationRecord> configurations;
+  std::vector<ReconfigurationRecord> reconfigurations;
+};
+
+// A stretch of a job's life, for the trace: "train", "waiting" and the phases.
+struct JobSpan {
+  int job = 0;
+  std::string what;
+  double start_s = 0, end_s = 0;
+  std::vector<DeviceId> devices;
+};
+
+// State bytes on a device from this moment on.
+struct MemorySample {
+  double at_s = 0;
+  DeviceId device;
+  int64_t bytes = 0;
+};
+
+struct RunReport {
+  const scenario::Scenario* scenario = nullptr;
+  std::string strategy;
+  std::string runtime;  // "sim" or "exec"
+  double end_s = 0;
+  std::vector<JobRecord> jobs;
+  std::vector<std::shared_ptr<const plan::Plan>> plans;  // in order of making: plans/001.binpb, …
+  std::vector<Event> events;                             // every event, in order: enough to replay the run
+  std::vector<std::string> unreached;  // scenario events that never happened: "events[3] (at step 500)"
+  std::vector<JobSpan> spans;
+  std::vector<MemorySample> memory;
+  Recorder recorder;
+};
+
+}  // namespace scalai::control

@@ -1,0 +1,110 @@
+#include "ptc/control/internal/snapshots.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ptc/control/testing/parts_fixture.h"
+
+namespace scalai::control {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::Parts;
+using testing::sized_job;
+
+class SnapshotsTest : public ::testing::Test {
+ protected:
+  // On h0 and h1; copies go to h1, h0 and then h2, h3.
+  Job& train(int64_t step) { return parts_.train(0, 0, {0, 1, 2, 3}, step); }
+
+  Parts parts_{"until: \"100s\"\n" +
+               sized_job("a", "checkpoint { every_steps: 10 } redundancy { copies: 2 every_steps: 4 }")};
+  Snapshots snapshots_{parts_.condition, parts_.turn};
+};
+
+TEST_F(SnapshotsTest, BeginAtTheStepsTheyAreDue) {
+  EXPECT_EQ(snapshots_.start_due(train(3)), 0);
+  EXPECT_THAT(parts_.all<Background>(), IsEmpty());
+  EXPECT_GT(snapshots_.start_due(train(4)), 0) << "training stalls";
+  ASSERT_EQ(parts_.all<Background>().size(), 1u);
+  EXPECT_EQ(parts_.all<Background>()[0].what, "redundancy");
+  EXPECT_EQ(parts_.all<Background>()[0].step, 4);
+  parts_.jobs[0].copies.in_flight.clear();
+  snapshots_.start_due(train(20));
+  const std::vector<Background> all = parts_.all<Background>();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[1].what, "checkpoint");
+  EXPECT_EQ(all[2].what, "redundancy");
+  EXPECT_EQ(all[2].tag, 3);
+}
+
+TEST_F(SnapshotsTest, StallForTheLargestPartOverPcie) {
+  const Job& job = train(10);
+  const std::vector<int64_t> bytes = state_bytes_of_ranks(*job.state.collection);
+  const auto largest = static_cast<double>(*std::max_element(bytes.begin(), bytes.end()));
+  EXPECT_DOUBLE_EQ(snapshots_.start_due(parts_.jobs[0]), largest / 2e9);
+}
+
+TEST_F(SnapshotsTest, ACopyIsSkippedWhileTheOneBeforeItIsUnderWay) {
+  Job& job = train(4);
+  snapshots_.start_due(job);
+  job.state.step = 8;
+  EXPECT_EQ(snapshots_.start_due(job), 0);
+  EXPECT_EQ(parts_.all<Background>().size(), 1u);
+}
+
+TEST_F(SnapshotsTest, OneThatArrivesReplacesTheOneBeforeIt) {
+  Job& job = train(10);
+  snapshots_.start_due(job);
+  EXPECT_TRUE(snapshots_.arrive(job, 1));
+  EXPECT_EQ(job.copies.checkpoint->step, 10);
+  EXPECT_THAT(parts_.all<Forget>(), IsEmpty());
+  EXPECT_EQ(snapshots_.start_due(job), 0) << "this step is there";
+  job.state.step = 20;
+  snapshots_.start_due(job);
+  EXPECT_TRUE(snapshots_.arrive(job, 2));
+  ASSERT_EQ(parts_.all<Forget>().size(), 1u);
+  EXPECT_EQ(parts_.all<Forget>()[0].snapshot, 1);
+  EXPECT_FALSE(snapshots_.arrive(job, 2)) << "not under way";
+}
+
+TEST_F(SnapshotsTest, ALossOfASourceGivesUpTheCopy) {
+  Job& job = train(10);
+  snapshots_.start_due(job);
+  parts_.lose({3});
+  snapshots_.lose(job, {DeviceId(3)});
+  EXPECT_THAT(job.state.gone, ElementsAre(DeviceId(3)));
+  EXPECT_THAT(job.copies.in_flight, IsEmpty());
+  EXPECT_EQ(parts_.all<Forget>().size(), 1u);
+}
+
+TEST_F(SnapshotsTest, ALossOfAnotherHostGivesUpWhatItWasToKeep) {
+  Job& job = parts_.train(0, 1, {0, 1}, 4);  // copies are for h1 and h2
+  snapshots_.start_due(job);
+  parts_.lose({4});
+  snapshots_.lose(job, {DeviceId(4)});
+  EXPECT_EQ(job.copies.in_flight.size(), 1u) << "half of h2 lives, and its memory";
+  parts_.lose({5});
+  snapshots_.lose(job, {DeviceId(5)});
+  EXPECT_THAT(job.copies.in_flight, IsEmpty());
+}
+
+TEST_F(SnapshotsTest, AStrangersLossGivesUpNothing) {
+  Job& job = train(10);
+  snapshots_.start_due(job);
+  parts_.lose({6, 7});
+  snapshots_.lose(job, {DeviceId(6), DeviceId(7)});
+  EXPECT_EQ(job.copies.in_flight.size(), 1u);
+}
+
+TEST_F(SnapshotsTest, TheLastOneIsACheckpoint) {
+  Job& job = train(7);
+  snapshots_.start_last(job);
+  EXPECT_EQ(job.mode, Mode::kStopping);
+  EXPECT_EQ(job.copies.last, 1);
+  EXPECT_EQ(parts_.all<Background>()[0].what, "checkpoint");
+}
+
+}  // namespace
+}  // namespace scalai::control

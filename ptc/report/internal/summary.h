@@ -1,0 +1,159 @@
+#pragma once
+// summary.json as plain structs: what a run did, in numbers. report_numbers.cpp fills them from a report;
+// report_summary.cpp turns them into JSON and back, from one list of keys: the only source that knows a JSON library.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ptc/report/report.h"
+
+namespace scalai::report {
+
+// Names, layouts and causes in tables are cut to this many columns.
+constexpr size_t kNameColumns = 24;
+
+struct AnyPlacementBound {
+  int64_t cross_host = 0;
+};
+
+struct ReconfigurationSummary {
+  int64_t index = 0;
+  double at_s = 0;
+  std::optional<double> resumed_s;  // null: the job never went on
+  std::string cause, from, to;
+  int64_t from_gpus = 0, to_gpus = 0;
+  int64_t step = 0, rolled_back_steps = 0;
+  bool completed = false;
+  int64_t aborted_attempts = 0;
+  std::string plan_file, plan_digest;  // "": no plan was made
+  int64_t rounds = 0;
+  plan::ClassBytes bytes, lower_bound_bytes;
+  AnyPlacementBound lower_bound_any_placement;
+  control::PhaseSeconds phases_s;
+  std::optional<control::PhaseSeconds> scenario_phases_s;  // in scenario time, where phases_s is measured
+  double pause_s = 0;                                      // all phases
+  int64_t survives_host_losses = 0;
+};
+
+// Sums over a job's life.
+struct JobTotals {
+  int64_t reconfigurations = 0;
+  int64_t completed = 0, aborted_attempts = 0;
+  double pause_s = 0;
+  control::PhaseSeconds phases_s;
+  plan::ClassBytes bytes;              // of completed reconfigurations
+  plan::ClassBytes transferred_bytes;  // all transfers that were done, whatever for
+};
+
+// What a job has read; null numbers: this run read nothing.
+struct DatasetSummary {
+  std::string index;  // digest; "" = samples without content
+  int64_t samples = 0, sequence = 0;
+  uint64_t seed = 0;
+  bool shuffle = false, drop_last = false;
+  int64_t pass = 0, consumed = 0;  // where the job stands
+  std::optional<int64_t> samples_read, bytes_read;
+  int64_t steps_read_again = 0, samples_read_again = 0;
+  std::optional<bool> exactly_once;
+};
+
+// What a job trained as, from one moment on.
+struct ConfigurationSummary {
+  double since_s = 0;
+  std::string layout;
+  int64_t gpus = 0, micro_batch = 1;
+  std::string recompute;
+  std::optional<double> step_s, mfu;  // null: it stood still; the peak is unknown
+};
+
+// When a job came and got its GPUs.
+struct ScheduleSummary {
+  double submit_s = 0;
+  std::optional<double> first_start_s;  // null: it never did
+  double waited_s = 0;
+  int64_t restarts = 0, preemptions = 0;
+  std::optional<double> deadline_s;  // null: it has none
+  std::optional<bool> deadline_met;  // null: it has none, or it may still be met
+};
+
+struct JobSummary {
+  std::string name, state, failure;
+  int64_t steps = 0, samples = 0;
+  double wall_s = 0, training_s = 0, downtime_s = 0;
+  int64_t lost_steps = 0;
+  double goodput_samples_per_s = 0, gpu_hours = 0;
+  std::optional<ScheduleSummary> schedule;  // the key is there only where jobs come later or a policy gives and takes
+  std::optional<DatasetSummary> dataset;    // the key is there only for a job that has one
+  // The key is there only for a job with step times that were computed.
+  std::optional<std::vector<ConfigurationSummary>> configurations;
+  JobTotals totals;
+  std::vector<ReconfigurationSummary> reconfigurations;
+};
+
+struct Summary {
+  static constexpr int64_t kSchemaVersion = 1;
+  int64_t schema_version = kSchemaVersion;
+  std::string version;  // of Scalai
+  std::string scenario, scenario_digest;
+  uint64_t seed = 0;
+  std::string strategy, runtime;
+  double end_s = 0;
+  std::vector<JobSummary> jobs;
+};
+
+Summary summarize(const control::RunReport& report);
+
+// Errors (InvalidArgument): not JSON, another schema version, a key that is missing or of another type (with its JSON
+// pointer). Keys we do not know are ignored.
+absl::StatusOr<Summary> read_summary(const std::string& text);
+
+// "plans/001.binpb": where a report keeps its n-th plan, from 0.
+std::string plan_file_name(size_t n);
+
+// What several runs say about the same things. `values` has an entry a run: nothing when that run has no such job.
+struct ComparisonRow {
+  std::string job;                // "" = the whole run
+  std::string metric, title;      // for programs and for people
+  std::string unit;               // "s", "B", "samples/s", "h", "" (a count)
+  bool hidden_when_zero = false;  // in the table for people
+  std::vector<std::optional<double>> values;
+  std::optional<double> ratio;  // second run / first, when there are just two
+};
+
+// A phase as the simulator predicted it and as the executor measured it.
+struct PhasePrediction {
+  const char* phase = "";  // key of phases_s
+  double predicted_s = 0;
+  std::optional<double> measured_s;  // nothing: workers did nothing for it, so that its time is modelled in both runs
+  std::optional<double> error;       // (predicted − measured) / measured
+};
+struct PredictedChange {
+  std::string job, from, to;
+  int64_t index = 0;
+  bool same_plan = false;  // only then it counts in the median
+  std::vector<PhasePrediction> phases;
+};
+struct Prediction {
+  std::vector<PredictedChange> changes;         // that both runs completed
+  int64_t transfers = 0;                        // of these with the same plan and bytes that move
+  std::optional<double> transfer_error_median;  // of the errors' absolute values; nothing without transfers
+};
+// Exactly two runs of one scenario with one strategy, one simulated and one executed, in any order; else nothing.
+std::optional<Prediction> prediction_of(const std::vector<Summary>& runs);
+// For people: a line a phase, then the median.
+std::string prediction_table(const Prediction& prediction);
+
+struct Comparison {
+  std::vector<std::string> labels;
+  std::vector<Summary> runs;
+  bool same_scenario = true;
+  std::vector<ComparisonRow> rows;
+  std::optional<Prediction> prediction;
+};
+// Values in base units; "ratio" only for two runs, "prediction" only where there is one.
+std::string comparison_json(const Comparison& comparison);
+
+}  // namespace scalai::report

@@ -1,0 +1,76 @@
+#pragma once
+// The report of a run of many jobs: metrics, a table, summary.json and CSV files. docs/reports.md lists every column.
+// Pure functions of their arguments: the same run gives the same bytes. Any thread may call them.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ptc/sched/fleet.h"
+#include "ptc/sched/job.h"
+#include "ptc/sched/outcome.h"
+
+namespace scalai::report {
+
+// One number of a report. Names are stable: expectations, sweeps and comparisons use them ("/metrics/avg_jct_s").
+struct Metric {
+  std::string name;             // "avg_jct_s"
+  std::string label;            // "JCT, mean"
+  std::string unit;             // "s", "GPU-h", "USD", "share", ""; "jobs" and "count" are whole numbers
+  std::optional<double> value;  // absent: nothing to measure (no job finished, no deadlines, no prices)
+};
+
+// The metrics of a run. Quantiles interpolate (`quantile` of ptc/base/statistics.h). JCT is of finished jobs, queueing of started jobs. Finish-time fairness is JCT / JobRecord::isolated_s. The
+// makespan goes from the first submission to the last completion. Shares are of the GPU time up.
+std::vector<Metric> metrics_of(const sched::Workload& workload, const sched::Outcome& outcome);
+std::vector<Metric> metrics_of(const sched::RecoveryResult& result);
+// Names of all metrics of both kinds of run, in order.
+std::vector<std::string> metric_names();
+
+// The inputs of a run, in words.
+struct ReportHead {
+  std::string scenario, digest;
+  uint64_t seed = 0;
+  std::string workload;  // or the host trace, of a recovery run
+  std::string policy;    // or the recovery design
+  std::vector<std::string> policy_set;
+  std::string throughputs;         // Throughput::description()
+  std::string changes;             // ChangeModel::description()
+  std::vector<std::string> notes;  // e.g. rows that importers dropped
+};
+
+// summary.json: deterministic, two-space indent. For a run that ended in an error, `error` has the reason; then only
+// counts, JCT and fairness of ended jobs are written, without sums over the run, its end and costs.
+std::string summary_json(const ReportHead& head, const sched::Workload& workload, const sched::Fleet& fleet,
+                         const sched::Outcome& outcome, const std::string& error = "");
+std::string summary_json(const ReportHead& head, int hosts, int gpus_per_host, const sched::RecoveryResult& result);
+
+// The table for people. `format`: "table" or "csv" (metric, value, unit).
+std::string metrics_table(const ReportHead& head, const std::vector<Metric>& metrics, const std::string& format);
+
+// jobs.csv: the header, and the line of one ended job.
+std::string jobs_csv_header();
+std::string jobs_csv_line(const sched::Job& job, const sched::JobRecord& record);
+
+// utilization.csv: the samples of the outcome. jct_cdf.csv, ftf_cdf.csv: the steps of the distribution, at most 1,000.
+std::string utilization_csv(const sched::Outcome& outcome);
+std::string jct_cdf_csv(const sched::Workload& workload, const sched::Outcome& outcome);
+std::string ftf_cdf_csv(const sched::Workload& workload, const sched::Outcome& outcome);
+
+// Hours and US dollars of the GPUs of a type while they were up, with prices as they changed.
+struct TypeCost {
+  sched::GpuType type;
+  double up_gpu_h = 0;
+  double usd = 0;
+};
+std::vector<TypeCost> type_costs(const sched::Fleet& fleet, const sched::Availability& availability, double end_s);
+// costs.csv: one row for each type, then one for each job that held priced GPUs.
+std::string costs_csv(const sched::Workload& workload, const sched::Fleet& fleet,
+                      const sched::Availability& availability, const sched::Outcome& outcome);
+
+// throughput.csv: the phases of a recovery run.
+std::string phases_csv(const sched::RecoveryResult& result);
+
+}  // namespace scalai::report

@@ -1,0 +1,51 @@
+#pragma once
+// The report of a run as files and tables, with one schema for both runtimes. docs/reports.md documents every file and
+// column. Pure functions of their arguments, except write_report(); any thread may call them.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ptc/control/records.h"
+
+namespace scalai::report {
+
+// Facts that may differ between two equal runs. They go to manifest.json only.
+struct Manifest {
+  std::string command_line;
+  std::string revision;
+  double wall_clock_s = 0;  // duration of the run
+  std::string started_at;   // RFC 3339
+};
+
+std::string manifest_json(const Manifest& manifest);
+
+// summary.json as text, deterministic, two-space indent, keys in schema order (nlohmann::ordered_json).
+std::string summary_json(const control::RunReport& report);
+
+// Writes summary.json, events.csv, transfers.csv, devices.csv, plans/NNN.binpb, scenario.resolved.textproto,
+// trace.pftrace and manifest.json into `folder`, which is created if missing. An earlier report there is replaced: its
+// summary.json is removed first, the new one is written last. CHECK: report.scenario is set. Errors name the path. One
+// call for each folder at a time.
+absl::Status write_report(const control::RunReport& report, const Manifest& manifest, const std::string& folder);
+
+// The table for people: one line for each job, then one for each reconfiguration. For an unreadable summary the text is
+// the problem.
+std::string summary_table(const std::string& summary_json_text);
+
+// Several summaries side by side, one column a run; labels name the columns. `format`: "table", "csv" or "json". For a
+// simulated and an executed run of one scenario, table and JSON also compare predicted and measured values.
+// InvalidArgument: no or unreadable summaries, or an unknown format.
+absl::StatusOr<std::string> compare_summaries(const std::vector<std::pair<std::string, std::string>>& label_and_json,
+                                              const std::string& format);
+
+// Compares a summary with the scenario's expectations for `strategy`: one line for each that fails ("" = all hold).
+std::string failed_expectations(const scenario::Scenario& scenario, const std::string& strategy,
+                                const std::string& summary_json_text);
+
+// Perfetto trace (TrackEvent): one track for each device, job and link; counters for link use and state memory.
+std::string perfetto_trace(const control::RunReport& report);
+
+}  // namespace scalai::report

@@ -1,0 +1,195 @@
+// summarize(): the numbers of summary.json from a report.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ptc/base/status.h"
+#include "ptc/base/version.h"
+#include "ptc/report/internal/summary.h"
+
+namespace scalai::report {
+namespace {
+
+void add(plan::ClassBytes& sum, const plan::ClassBytes& bytes) {
+  sum.kept += bytes.kept;
+  sum.same_device += bytes.same_device;
+  sum.same_host += bytes.same_host;
+  sum.cross_host += bytes.cross_host;
+  sum.from_storage += bytes.from_storage;
+}
+
+void add(control::PhaseSeconds& sum, const control::PhaseSeconds& phases) {
+  sum.detect += phases.detect;
+  sum.stop += phases.stop;
+  sum.plan += phases.plan;
+  sum.restart += phases.restart;
+  sum.prepare += phases.prepare;
+  sum.transfer += phases.transfer;
+  sum.verify += phases.verify;
+  sum.resume += phases.resume;
+  sum.aborted += phases.aborted;
+}
+
+std::string file_of(const control::RunReport& report, const std::shared_ptr<const plan::Plan>& plan) {
+  for (size_t n = 0; n < report.plans.size(); ++n) {
+    if (report.plans[n] == plan) return plan_file_name(n);
+  }
+  return "";
+}
+
+void add_plan(const plan::Plan& plan, ReconfigurationSummary& result) {
+  result.plan_digest = plan.digest;
+  result.rounds = plan.rounds;
+  result.bytes = plan.bytes;
+  result.lower_bound_bytes = plan.lower_bound;
+  result.lower_bound_any_placement.cross_host = plan.lower_bound_any_placement_cross_host;
+  result.survives_host_losses = plan.survives_host_losses;
+}
+
+// The record's phases with the measured stages taken out and those of scenario time put in.
+control::PhaseSeconds in_scenario_time(control::PhaseSeconds phases, const control::ExecutionTimes& times) {
+  for (double control::PhaseSeconds::*const phase :
+       {&control::PhaseSeconds::stop, &control::PhaseSeconds::plan, &control::PhaseSeconds::restart,
+        &control::PhaseSeconds::prepare, &control::PhaseSeconds::transfer, &control::PhaseSeconds::verify,
+        &control::PhaseSeconds::resume})
+    phases.*phase += times.scenario.*phase - times.measured.*phase;
+  return phases;
+}
+
+ReconfigurationSummary summarize(const control::RunReport& report, int job,
+                                 const control::ReconfigurationRecord& record) {
+  ReconfigurationSummary result;
+  result.index = record.index;
+  result.at_s = record.at_s;
+  if (record.resumed_s >= 0) result.resumed_s = record.resumed_s;
+  result.cause = record.cause;
+  result.from = record.from;
+  result.to = record.to;
+  result.from_gpus = record.from_gpus;
+  result.to_gpus = record.to_gpus;
+  result.step = record.step;
+  result.rolled_back_steps = record.rolled_back_steps;
+  result.completed = record.completed;
+  result.aborted_attempts = record.aborted_attempts;
+  result.phases_s = record.phases;
+  for (const control::ExecutionTimes& times : report.recorder.executions) {
+    if (times.job == job && times.reconfiguration == record.index && record.completed)
+      result.scenario_phases_s = in_scenario_time(record.phases, times);
+  }
+  result.pause_s = record.phases.total();
+  if (record.plan == nullptr) return result;
+  result.plan_file = file_of(report, record.plan);
+  add_plan(*record.plan, result);
+  return result;
+}
+
+JobTotals totals_of(const std::vector<ReconfigurationSummary>& reconfigurations) {
+  JobTotals totals;
+  totals.reconfigurations = static_cast<int64_t>(reconfigurations.size());
+  for (const ReconfigurationSummary& r : reconfigurations) {
+    totals.completed += r.completed ? 1 : 0;
+    totals.aborted_attempts += r.aborted_attempts;
+    totals.pause_s += r.pause_s;
+    add(totals.phases_s, r.phases_s);
+    if (r.completed) add(totals.bytes, r.bytes);
+  }
+  return totals;
+}
+
+DatasetSummary summarize(const data::State& state, const control::DatasetRecord& record) {
+  return {.index = state.index,
+          .samples = record.samples,
+          .sequence = state.sequence,
+          .seed = state.seed,
+          .shuffle = state.shuffle,
+          .drop_last = state.drop_last,
+          .pass = record.pass,
+          .consumed = record.consumed,
+          .samples_read = record.samples_read,
+          .bytes_read = record.bytes_read,
+          .steps_read_again = record.steps_again,
+          .samples_read_again = record.samples_again,
+          .exactly_once = record.exactly_once};
+}
+
+// Where a scenario gives all step times there is nothing to tell.
+std::optional<std::vector<ConfigurationSummary>> summarize(const std::vector<control::ConfigurationRecord>& records) {
+  const bool computed = std::any_of(records.begin(), records.end(),
+                                    [](const control::ConfigurationRecord& record) { return record.computed; });
+  if (!computed) return std::nullopt;
+  std::vector<ConfigurationSummary> list;
+  for (const control::ConfigurationRecord& record : records) {
+    list.push_back({.since_s = record.since_s,
+                    .layout = record.layout,
+                    .gpus = record.gpus,
+                    .micro_batch = record.micro_batch,
+                    .recompute = record.recompute,
+                    .step_s = record.step_s,
+                    .mfu = record.mfu});
+  }
+  return list;
+}
+
+ScheduleSummary summarize(const control::ScheduleRecord& record, const control::JobRecord& job, double end_s) {
+  ScheduleSummary result{.submit_s = record.submit_s,
+                         .first_start_s = record.first_start_s,
+                         .waited_s = record.waited_s,
+                         .restarts = record.restarts,
+                         .preemptions = record.preemptions,
+                         .deadline_s = record.deadline_s,
+                         .deadline_met = {}};
+  if (!record.deadline_s) return result;
+  const bool complete = job.state == "complete";
+  const bool open = !complete && end_s < *record.deadline_s && job.state != "failed" && job.state != "refused";
+  if (!open) result.deadline_met = complete && record.submit_s + job.wall_s <= *record.deadline_s;
+  return result;
+}
+
+JobSummary summarize(const control::RunReport& report, int job, const control::JobRecord& record,
+                     const scenario::JobSpec& spec) {
+  JobSummary result;
+  if (record.schedule) result.schedule = summarize(*record.schedule, record, report.end_s);
+  result.configurations = summarize(record.configurations);
+  if (record.dataset && spec.dataset) result.dataset = summarize(spec.dataset->state, *record.dataset);
+  result.name = record.name;
+  result.state = record.state;
+  result.failure = record.failure;
+  result.steps = record.steps;
+  result.samples = record.samples;
+  result.wall_s = record.wall_s;
+  result.training_s = record.training_s;
+  result.downtime_s = record.downtime_s;
+  result.lost_steps = record.lost_steps;
+  result.goodput_samples_per_s = record.goodput_samples_per_s;
+  result.gpu_hours = record.gpu_hours;
+  for (const control::ReconfigurationRecord& r : record.reconfigurations)
+    result.reconfigurations.push_back(summarize(report, job, r));
+  result.totals = totals_of(result.reconfigurations);
+  return result;
+}
+
+}  // namespace
+
+std::string plan_file_name(size_t n) { return fmt::format("plans/{:03}.binpb", n + 1); }
+
+Summary summarize(const control::RunReport& report) {
+  SCALAI_CHECK(report.scenario != nullptr);
+  Summary result;
+  result.version = kVersion;
+  result.scenario = report.scenario->name;
+  result.scenario_digest = report.scenario->digest;
+  result.seed = report.scenario->seed;
+  result.strategy = report.strategy;
+  result.runtime = report.runtime;
+  result.end_s = report.end_s;
+  for (size_t i = 0; i < report.jobs.size(); ++i)
+    result.jobs.push_back(summarize(report, static_cast<int>(i), report.jobs[i], report.scenario->jobs.at(i)));
+  for (const control::TransferRecord& transfer : report.recorder.transfers) {
+    JobTotals& totals = result.jobs.at(static_cast<size_t>(transfer.job)).totals;
+    if (transfer.status == "done") totals.transferred_bytes.of(transfer.transfer_class) += transfer.bytes;
+  }
+  return result;
+}
+
+}  // namespace scalai::report

@@ -1,0 +1,379 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "ptc/proto/scenario.pb.h"
+#include "ptc/scenario/internal/scenario_availability.h"
+#include "ptc/scenario/scenario_parts.h"
+
+namespace scalai::scenario::internal {
+namespace {
+
+class EventBuilder {
+ public:
+  EventBuilder(Context& context, const Scenario& scenario, const std::vector<std::string>& links, int index)
+      : context_(context),
+        source_(context.source),
+        message_(context.message.events(index)),
+        scenario_(scenario),
+        links_(links),
+        path_(fmt::format("events[{}]", index)) {}
+
+  ScenarioEvent build() { return {build_when(), build_what()}; }
+
+ private:
+  std::string at(const std::string& field) const { return path_ + "." + field; }
+  When build_when();
+  When build_at();
+  When build_at_step();
+  When build_during();
+  What build_what();
+  What build_resize();
+  What build_redeploy();
+  What build_degrade();
+  What build_preempt();
+  std::optional<int> job_at(const std::string& path, const std::string& name);
+  template <class Numbers>
+  std::vector<DeviceId> expand(const std::string& path, const Numbers& hosts, const Numbers& devices);
+  std::vector<DeviceId> expand_hosts(const std::string& path, const google::protobuf::RepeatedField<int32_t>& hosts);
+  template <class Texts>
+  std::vector<std::string> known_links(const std::string& path, const Texts& names);
+  void need_target(const std::string& path, bool any, const std::string& what);
+  void forbid_with_policy(const std::string& field);
+  bool cluster_known() const { return context_.cluster.has_value(); }
+  // Its configurations are known, all of them; one that is to be found may be of any size.
+  bool lists_configs(int job) const {
+    return context_.configs_ok[static_cast<size_t>(job)] != 0 && !scenario_.jobs[static_cast<size_t>(job)].choose;
+  }
+
+  Context& context_;
+  Source& source_;
+  const proto::ScenarioEvent& message_;
+  const Scenario& scenario_;
+  const std::vector<std::string>& links_;
+  const std::string path_;
+};
+
+// The job an event names; with a single job the name may be left out.
+std::optional<int> EventBuilder::job_at(const std::string& path, const std::string& name) {
+  std::vector<std::string> names;
+  for (const JobSpec& job : scenario_.jobs) names.push_back(job.name);
+  if (!source_.given(path)) {
+    if (names.size() == 1) return 0;
+    if (names.size() > 1) source_.missing(path, fmt::format("there are several jobs: {}", fmt::join(names, ", ")));
+    return std::nullopt;
+  }
+  const auto job = std::find(names.begin(), names.end(), name);
+  if (job != names.end()) return static_cast<int>(job - names.begin());
+  source_.error_unknown(path, "job", name, names);
+  return std::nullopt;
+}
+
+When EventBuilder::build_when() {
+  std::vector<std::string> given;
+  bool broken = false;
+  for (const std::string field : {"at", "at_step", "during"}) {
+    if (source_.given(at(field))) given.push_back(field);
+    broken = broken || source_.broken(at(field));
+  }
+  if (given.empty() && !broken) source_.error(path_, "this event does not say when", "give one of at, at_step, during");
+  if (given.size() > 1) {
+    source_.error(at(given[1]), fmt::format("\"{}\" and \"{}\" exclude each other", given[0], given[1]),
+                  "an event happens at one time", {{at(given[0]), "the first is here"}});
+  }
+  if (given.empty()) return AtTime{};
+  if (given[0] == "at_step") return build_at_step();
+  return given[0] == "during" ? build_during() : build_at();
+}
+
+When EventBuilder::build_at() {
+  const std::optional<double> time = source_.seconds(at("at"), message_.at());
+  if (time.has_value() && scenario_.until_s.has_value() && *time > *scenario_.until_s) {
+    source_.error(at("at"), "this event comes after the end of the scenario", "",
+                  {{"until", "the scenario ends here"}});
+  }
+  return AtTime{time.value_or(0)};
+}
+
+When EventBuilder::build_at_step() {
+  const std::string path = at("at_step");
+  const std::optional<int> job = job_at(path + ".job", message_.at_step().job());
+  const int64_t step = message_.at_step().step();
+  source_.at_least(path + ".step", step, 1);
+  if (job.has_value()) {
+    const JobSpec& spec = scenario_.jobs[static_cast<size_t>(*job)];
+    if (spec.steps > 0 && step > spec.steps) {
+      source_.error(path + ".step", fmt::format("job \"{}\" never reaches step {}", spec.name, step), "",
+                    {{fmt::format("jobs[{}].steps", *job), fmt::format("it is complete after {}", spec.steps)}});
+    }
+  }
+  return AtStep{job.value_or(0), step};
+}
+
+When EventBuilder::build_during() {
+  const std::string path = at("during");
+  const proto::During& given = message_.during();
+  During when;
+  when.job = job_at(path + ".job", given.job()).value_or(0);
+  when.reconfiguration = source_.given(path + ".reconfiguration") ? given.reconfiguration() : 1;
+  source_.at_least(path + ".reconfiguration", when.reconfiguration, 1);
+  when.after_round = given.after_round();
+  source_.at_least(path + ".after_round", when.after_round, 0);
+  if (source_.given(path + ".delay")) when.delay_s = source_.seconds(path + ".delay", given.delay()).value_or(0);
+  return when;
+}
+
+std::vector<DeviceId> EventBuilder::expand_hosts(const std::string& path,
+                                                 const google::protobuf::RepeatedField<int32_t>& hosts) {
+  std::vector<DeviceId> devices;
+  const auto host_count = static_cast<int>(context_.cluster->hosts.size());
+  for (int i = 0; i < hosts.size(); ++i) {
+    const std::string entry = fmt::format("{}.hosts[{}]", path, i);
+    if (hosts[i] < 0 || hosts[i] >= host_count) {
+      source_.error(entry, fmt::format("there is no host {}", hosts[i]),
+                    host_count == 1 ? "the only host is 0" : fmt::format("hosts are numbered 0 to {}", host_count - 1),
+                    {cluster_note(context_)});
+    } else if (std::find(hosts.begin(), hosts.begin() + i, hosts[i]) != hosts.begin() + i) {
+      source_.error(entry, fmt::format("host {} is listed twice", hosts[i]));
+    } else {
+      const std::vector<DeviceId> all = context_.cluster->devices_of(HostId(hosts[i]));
+      devices.insert(devices.end(), all.begin(), all.end());
+    }
+  }
+  return devices;
+}
+
+// The devices of the hosts, then the devices; each once.
+template <class Numbers>
+std::vector<DeviceId> EventBuilder::expand(const std::string& path, const Numbers& hosts, const Numbers& devices) {
+  if (!cluster_known()) return {};
+  std::vector<DeviceId> result = expand_hosts(path, hosts);
+  std::set<DeviceId> known(result.begin(), result.end());
+  for (int i = 0; i < devices.size(); ++i) {
+    const std::string entry = fmt::format("{}.devices[{}]", path, i);
+    if (devices[i] < 0 || devices[i] >= context_.cluster->device_count()) {
+      source_.error(entry, fmt::format("there is no device {}", devices[i]),
+                    fmt::format("devices are numbered 0 to {}", context_.cluster->device_count() - 1),
+                    {cluster_note(context_)});
+    } else if (!known.insert(DeviceId(devices[i])).second) {
+      source_.error(entry, fmt::format("device {} is named twice here", devices[i]));
+    } else {
+      result.emplace_back(devices[i]);
+    }
+  }
+  return result;
+}
+
+template <class Texts>
+std::vector<std::string> EventBuilder::known_links(const std::string& path, const Texts& names) {
+  std::vector<std::string> result(names.begin(), names.end());
+  if (!cluster_known()) return result;
+  for (size_t i = 0; i < result.size(); ++i) {
+    const std::string entry = fmt::format("{}.links[{}]", path, i);
+    const auto end = result.begin() + static_cast<std::ptrdiff_t>(i);
+    if (!std::binary_search(links_.begin(), links_.end(), result[i]))
+      source_.error_unknown(entry, "link", result[i], links_);
+    else if (std::find(result.begin(), end, result[i]) != end)
+      source_.error(entry, fmt::format("link \"{}\" is named twice here", result[i]));
+  }
+  return result;
+}
+
+void EventBuilder::need_target(const std::string& path, bool any, const std::string& what) {
+  const bool broken =
+      source_.broken(path + ".devices") || source_.broken(path + ".hosts") || source_.broken(path + ".links");
+  if (!any && !broken) source_.error(path, fmt::format("\"{}\" names nothing", field_of(path)), "give " + what);
+}
+
+// It says which GPUs a job gets, so nobody else does.
+void EventBuilder::forbid_with_policy(const std::string& field) {
+  if (!source_.given("policy")) return;
+  source_.error(at(field), fmt::format("a {} is the policy's to decide", field), "leave the event out, or the policy",
+                {{"policy", "the policy is chosen here"}});
+}
+
+What EventBuilder::build_resize() {
+  forbid_with_policy("resize");
+  const std::string path = at("resize");
+  const std::optional<int> job = job_at(path + ".job", message_.resize().job());
+  const int gpus = message_.resize().gpus();
+  const Resize resize{job.value_or(0), gpus};
+  if (!source_.at_least(path + ".gpus", gpus, 1)) return resize;
+  if (cluster_known() && gpus > context_.cluster->device_count()) {
+    source_.error(path + ".gpus", fmt::format("a resize to {} GPUs goes beyond the cluster", gpus), "",
+                  {cluster_note(context_)});
+  } else if (job.has_value() && lists_configs(*job)) {
+    const JobSpec& spec = scenario_.jobs[static_cast<size_t>(*job)];
+    int smallest = spec.configs.front().config.world();
+    for (const ParallelChoice& choice : spec.configs) smallest = std::min(smallest, choice.config.world());
+    if (gpus < smallest) {
+      source_.error(path + ".gpus", fmt::format("job \"{}\" has no config for {} GPUs or fewer", spec.name, gpus), "",
+                    {{fmt::format("jobs[{}].configs", *job), fmt::format("its smallest config needs {}", smallest)}});
+    }
+  }
+  return resize;
+}
+
+What EventBuilder::build_redeploy() {
+  forbid_with_policy("redeploy");
+  const std::string path = at("redeploy");
+  const proto::Redeploy& given = message_.redeploy();
+  const std::optional<int> job = job_at(path + ".job", given.job());
+  const int before = source_.errors();
+  Redeploy redeploy{job.value_or(0), expand(path, given.hosts(), given.devices())};
+  need_target(path, given.hosts_size() + given.devices_size() > 0, "hosts or devices");
+  const bool comparable = cluster_known() && job.has_value() && lists_configs(*job);
+  if (!comparable || source_.errors() != before) return redeploy;
+  const JobSpec& spec = scenario_.jobs[static_cast<size_t>(*job)];
+  std::vector<int> sizes;
+  for (const ParallelChoice& choice : spec.configs) sizes.push_back(choice.config.world());
+  if (std::find(sizes.begin(), sizes.end(), static_cast<int>(redeploy.devices.size())) == sizes.end()) {
+    std::sort(sizes.begin(), sizes.end());
+    source_.error(
+        path, fmt::format("job \"{}\" has no config for {} GPUs", spec.name, redeploy.devices.size()), "",
+        {{fmt::format("jobs[{}].configs", *job), fmt::format("its configs need {}", fmt::join(sizes, ", "))}});
+  }
+  return redeploy;
+}
+
+What EventBuilder::build_degrade() {
+  const std::string path = at("degrade");
+  const proto::Degrade& given = message_.degrade();
+  const google::protobuf::RepeatedField<int32_t> no_hosts;
+  Degrade degrade{known_links(path, given.links()), expand(path, no_hosts, given.devices()), given.factor()};
+  need_target(path, given.links_size() + given.devices_size() > 0, "links or devices");
+  if (!source_.given(path + ".factor")) {
+    source_.missing(path + ".factor", "write it like factor: 0.5, a share of the nominal speed");
+  } else if (!(given.factor() > 0 && given.factor() <= 1)) {
+    source_.error(path + ".factor",
+                  fmt::format("\"factor\" must be greater than 0 and at most 1, found {}", given.factor()),
+                  given.factor() == 0 ? "to take a link or device down, write fail" : "");
+  }
+  return degrade;
+}
+
+What EventBuilder::build_preempt() {
+  const std::string path = at("preempt");
+  const proto::Preempt& given = message_.preempt();
+  Preempt preempt{expand(path, given.hosts(), given.devices()), 0};
+  need_target(path, given.hosts_size() + given.devices_size() > 0, "hosts or devices");
+  if (!source_.given(path + ".notice")) {
+    source_.missing(path + ".notice", "write it like notice: \"2min\"; a loss without notice is a fail");
+  } else if (const std::optional<double> notice = source_.seconds(path + ".notice", given.notice());
+             notice.has_value()) {
+    preempt.notice_s = *notice;
+    if (*notice == 0)
+      source_.error(path + ".notice", "a preemption needs a notice > 0", "a loss without notice is a fail");
+  }
+  return preempt;
+}
+
+What EventBuilder::build_what() {
+  const auto target = [&](const std::string& field, const auto& given) {
+    need_target(at(field), given.hosts_size() + given.devices_size() + given.links_size() > 0,
+                "devices, hosts or links");
+    return std::pair{expand(at(field), given.hosts(), given.devices()), known_links(at(field), given.links())};
+  };
+  switch (message_.what_case()) {
+    case proto::ScenarioEvent::kResize: return build_resize();
+    case proto::ScenarioEvent::kRedeploy: return build_redeploy();
+    case proto::ScenarioEvent::kDegrade: return build_degrade();
+    case proto::ScenarioEvent::kPreempt: return build_preempt();
+    case proto::ScenarioEvent::kFail: {
+      auto [devices, links] = target("fail", message_.fail());
+      return Fail{std::move(devices), std::move(links)};
+    }
+    case proto::ScenarioEvent::kRepair: {
+      auto [devices, links] = target("repair", message_.repair());
+      return Repair{std::move(devices), std::move(links)};
+    }
+    case proto::ScenarioEvent::WHAT_NOT_SET: break;
+  }
+  bool broken = false;
+  for (const std::string field : {"resize", "redeploy", "fail", "repair", "degrade", "preempt"})
+    broken = broken || source_.broken(at(field));
+  if (!broken)
+    source_.error(path_, "this event does not say what happens",
+                  "give one of resize, redeploy, fail, repair, degrade, preempt");
+  return Fail{};
+}
+
+// A repair makes sense only for what some event of the scenario takes away.
+class RepairChecker {
+ public:
+  RepairChecker(Context& context, const Scenario& scenario)
+      : context_(context), devices_(scenario.absent.begin(), scenario.absent.end()) {
+    for (const ScenarioEvent& event : scenario.events) {
+      if (const auto* fail = std::get_if<Fail>(&event.what)) {
+        devices_.insert(fail->devices.begin(), fail->devices.end());
+        links_.insert(fail->links.begin(), fail->links.end());
+      } else if (const auto* preempt = std::get_if<Preempt>(&event.what)) {
+        devices_.insert(preempt->devices.begin(), preempt->devices.end());
+      }
+    }
+  }
+
+  void check(const proto::Repair& repair, const std::string& path) {
+    const std::string hint = "no fail or preempt event takes it away";
+    for (int i = 0; i < repair.hosts_size(); ++i) {
+      if (any_lost(repair.hosts(i))) continue;
+      context_.source.error(fmt::format("{}.hosts[{}]", path, i),
+                            fmt::format("host {} is repaired but never failed", repair.hosts(i)), hint);
+    }
+    for (int i = 0; i < repair.devices_size(); ++i) {
+      if (devices_.count(DeviceId(repair.devices(i))) != 0) continue;
+      context_.source.error(fmt::format("{}.devices[{}]", path, i),
+                            fmt::format("device {} is repaired but never failed", repair.devices(i)), hint);
+    }
+    for (int i = 0; i < repair.links_size(); ++i) {
+      if (links_.count(repair.links(i)) != 0) continue;
+      context_.source.error(fmt::format("{}.links[{}]", path, i),
+                            fmt::format("link \"{}\" is repaired but never failed", repair.links(i)),
+                            "no fail event takes it away; a degrade ends with a degrade to factor 1");
+    }
+  }
+
+  // Of a repaired host, only what it lost counts.
+  void keep_lost(std::vector<DeviceId>& devices) const {
+    std::erase_if(devices, [&](DeviceId device) { return devices_.count(device) == 0; });
+  }
+
+ private:
+  bool any_lost(int host) const {
+    const std::vector<DeviceId> all = context_.cluster->devices_of(HostId(host));
+    return std::any_of(all.begin(), all.end(), [&](DeviceId device) { return devices_.count(device) != 0; });
+  }
+
+  Context& context_;
+  std::set<DeviceId> devices_;
+  std::set<std::string> links_;
+};
+
+}  // namespace
+
+void build_events(Context& context, Scenario& scenario) {
+  std::vector<std::string> links;
+  if (context.cluster.has_value() && context.message.events_size() > 0) {
+    for (cluster::NamedLink& link : cluster::links_of(*context.cluster)) links.push_back(std::move(link.name));
+    std::sort(links.begin(), links.end());
+  }
+  const int before = context.source.errors();
+  const std::vector<ScenarioEvent> of_hosts = build_host_events(context, scenario);
+  for (int i = 0; i < context.message.events_size(); ++i) {
+    scenario.events.push_back(EventBuilder(context, scenario, links, i).build());
+  }
+  scenario.events.insert(scenario.events.end(), of_hosts.begin(), of_hosts.end());
+  // With an event not understood, or hosts unknown, "never failed" could be wrong.
+  if (!context.cluster.has_value() || context.source.errors() != before || context.source.broken("events")) return;
+  RepairChecker repairs(context, scenario);
+  for (int i = 0; i < context.message.events_size(); ++i) {
+    const proto::ScenarioEvent& event = context.message.events(i);
+    if (!event.has_repair()) continue;
+    repairs.check(event.repair(), fmt::format("events[{}].repair", i));
+    repairs.keep_lost(std::get<Repair>(scenario.events[static_cast<size_t>(i)].what).devices);
+  }
+}
+
+}  // namespace scalai::scenario::internal

@@ -1,0 +1,212 @@
+#include "ptc/scenario/internal/scenario_training.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "ptc/base/status.h"
+#include "ptc/collection/layout_name.h"
+#include "ptc/proto/scenario.pb.h"
+#include "ptc/scenario/scenario_parts.h"
+
+namespace scalai::scenario::internal {
+namespace {
+
+const std::map<std::string, tensor::DType> kPrecisions = {{"fp16", tensor::DType::kF16},
+                                                          {"bf16", tensor::DType::kBF16},
+                                                          {"fp32", tensor::DType::kF32},
+                                                          {"fp8", tensor::DType::kBF16}};
+const std::map<std::string, model::Optimizer> kOptimizers = {{"adam", model::Optimizer::kAdam},
+                                                             {"sgd", model::Optimizer::kSgdMomentum}};
+const std::map<std::string, parallel::Schedule> kSchedules = {{"1f1b", parallel::Schedule::kOneFOneB},
+                                                              {"gpipe", parallel::Schedule::kGPipe},
+                                                              {"2bw", parallel::Schedule::kTwoBW}};
+const std::map<std::string, parallel::Recompute> kRecomputes = {{"none", parallel::Recompute::kNone},
+                                                                {"selective", parallel::Recompute::kSelective},
+                                                                {"full", parallel::Recompute::kFull}};
+const std::map<std::string, parallel::Objective> kObjectives = {{"throughput", parallel::Objective::kThroughput},
+                                                                {"cost", parallel::Objective::kCost},
+                                                                {"energy", parallel::Objective::kEnergy},
+                                                                {"pay-off", parallel::Objective::kPayOff}};
+
+// Of a step: more would overflow counts of micro-batches, and nobody trains so.
+constexpr int kMostSamples = 1 << 24;
+
+class TrainingBuilder {
+ public:
+  TrainingBuilder(const proto::Job& message, std::string path, Source& source)
+      : message_(message), path_(std::move(path)), source_(source) {}
+
+  void build(bool model_known, JobSpec& job);
+  std::optional<ChoosePolicy> build_choose();
+
+ private:
+  std::string at(const std::string& field) const { return path_ + "." + field; }
+  bool chooses() const { return message_.parallel() == proto::Job::choose; }
+  // Leaves `chosen` as it is when the field is absent or unknown.
+  template <class Value>
+  void choose(const std::string& field, const std::string& name, const std::map<std::string, Value>& known,
+              Value& chosen);
+  void build_batch(bool model_known, JobSpec& job);
+  void build_pins(ChoosePolicy& policy);
+  void build_micro_batches(ChoosePolicy& policy);
+
+  const proto::Job& message_;
+  const std::string path_;
+  Source& source_;
+};
+
+template <class Value>
+void TrainingBuilder::choose(const std::string& field, const std::string& name,
+                             const std::map<std::string, Value>& known, Value& chosen) {
+  if (!source_.given(at(field))) return;
+  if (const auto found = known.find(name); found != known.end()) {
+    chosen = found->second;
+    return;
+  }
+  std::vector<std::string> names;
+  for (const auto& entry : known) names.push_back(entry.first);
+  source_.error_unknown(at(field), field_of(field), name, names);
+}
+
+void TrainingBuilder::build_batch(bool model_known, JobSpec& job) {
+  parallel::Training& training = job.training;
+  bool batch_ok = source_.at_least(at("global_batch"), message_.global_batch(), 1);
+  if (batch_ok && message_.global_batch() > kMostSamples) {
+    batch_ok = false;
+    source_.error(at("global_batch"),
+                  fmt::format("a step takes at most {} samples, not {}", kMostSamples, message_.global_batch()));
+  }
+  training.global_batch = batch_ok ? message_.global_batch() : 0;  // 0 divides by everything: no second complaint
+  // A dataset's batches go by the rule of ptc/data/share.h, whatever dp is.
+  training.whole_batches = !source_.given(at("dataset"));
+  const int micro_batch = source_.given(at("micro_batch")) ? message_.micro_batch() : 1;
+  if (source_.at_least(at("micro_batch"), micro_batch, 1)) training.micro_batch = micro_batch;
+  training.sequence = static_cast<int>(job.model.sequence);
+  if (!source_.given(at("sequence")) || !source_.at_least(at("sequence"), message_.sequence(), 1)) return;
+  training.sequence = message_.sequence();
+  if (model_known && training.sequence > job.model.sequence) {
+    source_.error(at("sequence"), fmt::format("a sequence of {} is longer than {} takes ({})", training.sequence,
+                                              job.model.name, job.model.sequence));
+  }
+}
+
+void TrainingBuilder::build(bool model_known, JobSpec& job) {
+  choose("precision", message_.precision(), kPrecisions, job.recipe.param);
+  choose("optimizer", message_.optimizer(), kOptimizers, job.recipe.optimizer);
+  build_batch(model_known, job);
+  parallel::Training& training = job.training;
+  const bool named = kPrecisions.count(message_.precision()) != 0;
+  training.precision = parallel::find_precision(named ? message_.precision() : "fp16", job.recipe.optimizer).value();
+  choose("schedule", message_.schedule(), kSchedules, training.schedule);
+  choose("recompute", message_.recompute(), kRecomputes, training.recompute);
+  if (message_.has_sequence_parallel()) training.sequence_parallel = message_.sequence_parallel();
+  if (message_.has_flash_attention()) training.flash_attention = message_.flash_attention();
+  // Its second version of the weights is state that moves.
+  job.recipe.previous = training.schedule == parallel::Schedule::kTwoBW;
+}
+
+void TrainingBuilder::build_pins(ChoosePolicy& policy) {
+  const std::string path = at("search.pins");
+  if (source_.given(path)) {
+    const std::string& text = message_.search().pins();
+    collection::LayoutProblem problem;
+    if (!collection::parse_layout_fields(text, &problem).ok()) {
+      source_.error_inside(path, text, problem.position, problem.length, "pins: " + problem.message, problem.hint);
+    } else if (absl::StatusOr<parallel::Pins> pins = parallel::parse_pins(text); pins.ok()) {
+      policy.pins = *std::move(pins);
+      policy.pins_text = text;
+    } else {
+      source_.error(path, "pins: " + message_of(pins.status()));
+    }
+  }
+  if (source_.given(at("micro_batch"))) policy.pins.micro_batch = message_.micro_batch();
+  if (const auto given = kRecomputes.find(message_.recompute()); given != kRecomputes.end())
+    policy.pins.recompute = given->second;
+}
+
+void TrainingBuilder::build_micro_batches(ChoosePolicy& policy) {
+  const std::string path = at("search.micro_batches");
+  if (message_.search().micro_batches_size() == 0) return;
+  if (source_.given(at("micro_batch"))) {
+    source_.error(path, "\"micro_batch\" and \"search.micro_batches\" exclude each other", "",
+                  {{at("micro_batch"), "the micro-batch is given here"}});
+    return;
+  }
+  policy.micro_batches.clear();
+  for (int i = 0; i < message_.search().micro_batches_size(); ++i) {
+    const int samples = message_.search().micro_batches(i);
+    if (source_.at_least(fmt::format("{}[{}]", path, i), samples, 1)) policy.micro_batches.push_back(samples);
+  }
+}
+
+std::optional<ChoosePolicy> TrainingBuilder::build_choose() {
+  if (!chooses()) {
+    if (source_.given(at("search"))) {
+      source_.error(at("search"), "\"search\" needs parallel: choose",
+                    "with listed configs there is nothing to look for: add parallel: choose, or leave it out");
+    }
+    return std::nullopt;
+  }
+  const int before = source_.errors();
+  ChoosePolicy policy;
+  if (message_.configs_size() > 0) {
+    source_.error(at("configs"), "\"configs\" and parallel: choose exclude each other",
+                  "leave the configs out; search { pins: \"tp8\" } keeps an axis as it is",
+                  {{at("parallel"), "configurations are computed here"}});
+  }
+  choose("search.objective", message_.search().objective(), kObjectives, policy.objective);
+  build_pins(policy);
+  build_micro_batches(policy);
+  if (source_.given(at("search.horizon"))) {
+    policy.horizon_s = source_.seconds(at("search.horizon"), message_.search().horizon()).value_or(1);
+    if (policy.horizon_s <= 0) source_.error(at("search.horizon"), "a horizon is longer than 0");
+    if (policy.objective != parallel::Objective::kPayOff && source_.errors() == before) {
+      source_.error(at("search.horizon"), "\"horizon\" is of objective: \"pay-off\" only");
+    }
+  }
+  return source_.errors() == before ? std::optional(policy) : std::nullopt;
+}
+
+template <class Value>
+std::string name_in(const std::map<std::string, Value>& known, Value value) {
+  for (const auto& [name, one] : known) {
+    if (one == value) return name;
+  }
+  return "";
+}
+
+}  // namespace
+
+void build_training(const proto::Job& message, const std::string& path, bool model_known, JobSpec& job,
+                    Source& source) {
+  TrainingBuilder(message, path, source).build(model_known, job);
+}
+
+std::optional<ChoosePolicy> build_choose(const proto::Job& message, const std::string& path, Source& source) {
+  return TrainingBuilder(message, path, source).build_choose();
+}
+
+void write_training(const JobSpec& job, const proto::Job& given, proto::Job& out) {
+  const parallel::Training& training = job.training;
+  out.set_precision(given.precision().empty() ? "fp16" : given.precision());
+  out.set_optimizer(given.optimizer().empty() ? "adam" : given.optimizer());
+  out.set_global_batch(training.global_batch);
+  out.set_sequence(training.sequence);
+  out.set_schedule(name_in(kSchedules, training.schedule));
+  out.set_sequence_parallel(training.sequence_parallel);
+  out.set_flash_attention(training.flash_attention);
+  // What is chosen stays open.
+  if (!job.choose || job.choose->pins.micro_batch) out.set_micro_batch(training.micro_batch);
+  if (!job.choose || job.choose->pins.recompute) out.set_recompute(name_in(kRecomputes, training.recompute));
+  if (!job.choose) return;
+  out.set_parallel(proto::Job::choose);
+  proto::Search& search = *out.mutable_search();
+  search.set_objective(name_in(kObjectives, job.choose->objective));
+  search.set_pins(job.choose->pins_text);
+  if (job.choose->objective == parallel::Objective::kPayOff) search.set_horizon(seconds_text(job.choose->horizon_s));
+  if (job.choose->pins.micro_batch) return;
+  for (const int samples : job.choose->micro_batches) search.add_micro_batches(samples);
+}
+
+}  // namespace scalai::scenario::internal

@@ -1,0 +1,95 @@
+#include "ptc/scenario/strategy.h"
+
+#include <fmt/format.h>
+
+#include "ptc/base/diagnostics.h"
+#include "ptc/base/status.h"
+
+namespace scalai::scenario {
+namespace {
+
+// Rebuilding containers, CUDA contexts, NCCL and the model: what is left of Tenplex's published stop-to-first-step time
+// (87 s for GPT-3 XL, 8 to 16 GPUs) after the transformation and the communicator default; see results/tenplex.
+constexpr double kFrameworkRestart = 65;
+constexpr double kDetect = 5;
+constexpr double kPlan = 0.1;
+constexpr double kVerifyRate = 50e9;
+
+std::vector<Strategy> make_strategies() {
+  using plan::SourceRule;
+  const Costs in_place = {
+      .detect_s = kDetect, .plan_s = kPlan, .verify_bytes_per_s = kVerifyRate, .transfer_start_s = 0.001};
+  const Costs restarting = {.detect_s = kDetect, .plan_s = kPlan, .restart_s = kFrameworkRestart};
+  const plan::PlannerOptions tenplex = {.name = "tenplex", .in_place = false, .sources = SourceRule::kFirstReplica};
+  return {
+      {.name = "reshard",
+       .summary = "in place: ranks go where their state is, each device fetches what it lacks from the nearest replica",
+       .planner = {.name = "reshard"},
+       .placement = {.rule = plan::PlacementRule::kHosts},
+       .costs = in_place},
+      {.name = "tenplex",
+       .summary = "as released: stage in host memory, pull everything from data-parallel rank 0, restart, load",
+       .planner = tenplex,
+       .costs = restarting},
+      {.name = "central",
+       .summary = "as tenplex, with every store and transformer on host 0",
+       .planner = {.name = "central", .in_place = false, .sources = SourceRule::kFirstReplica, .hub = HostId(0)},
+       .costs = restarting},
+      {.name = "dp-only",
+       .summary = "as tenplex, but only the number of data-parallel replicas changes; waits when one does not fit",
+       .planner = tenplex,
+       .data_parallel_only = true,
+       .costs = restarting},
+      {.name = "checkpoint-restart",
+       .summary = "periodic checkpoints to storage; every change restarts from the last one and re-runs lost steps",
+       .planner = {.name = "checkpoint-restart", .sources = SourceRule::kStorage},
+       .from_checkpoint = true,
+       .costs = restarting},
+      {.name = "full-migration",
+       .summary = "every device's whole state moves through host memory, whatever its target already holds",
+       .planner = {.name = "full-migration", .in_place = false},
+       .costs = restarting},
+  };
+}
+
+void apply(const CostOverride& change, Costs& costs) {
+  costs.detect_s = change.detect_s.value_or(costs.detect_s);
+  costs.plan_s = change.plan_s.value_or(costs.plan_s);
+  costs.restart_s = change.restart_s.value_or(costs.restart_s);
+  costs.allocate_bytes_per_s = change.allocate_bytes_per_s.value_or(costs.allocate_bytes_per_s);
+  costs.verify_bytes_per_s = change.verify_bytes_per_s.value_or(costs.verify_bytes_per_s);
+  costs.communicator_s = change.communicator_s.value_or(costs.communicator_s);
+  costs.transfer_start_s = change.transfer_start_s.value_or(costs.transfer_start_s);
+}
+
+}  // namespace
+
+const std::vector<Strategy>& strategies() {
+  static const std::vector<Strategy> kStrategies = make_strategies();
+  return kStrategies;
+}
+
+std::vector<std::string> strategy_names() {
+  std::vector<std::string> names;
+  for (const Strategy& strategy : strategies()) names.push_back(strategy.name);
+  return names;
+}
+
+absl::StatusOr<Strategy> find_strategy(std::string_view name, const std::vector<CostOverride>& overrides) {
+  for (const Strategy& candidate : strategies()) {
+    if (candidate.name != name) continue;
+    Strategy strategy = candidate;
+    for (const bool named : {false, true}) {
+      for (const CostOverride& change : overrides) {
+        if (named ? change.strategy == name : change.strategy.empty()) apply(change, strategy.costs);
+      }
+    }
+    return strategy;
+  }
+  const std::string near = closest(name, strategy_names());
+  return invalid(fmt::format("unknown strategy \"{}\"{} (one of: {})", name,
+                             near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near),
+                             fmt::join(strategy_names(), ", ")));
+}
+
+}  // namespace scalai::scenario

@@ -1,0 +1,96 @@
+#include "ptc/scenario/strategy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ptc/base/status.h"
+
+namespace scalai::scenario {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Strategy strategy(const std::string& name, const std::vector<CostOverride>& overrides = {}) {
+  return find_strategy(name, overrides).value();
+}
+
+TEST(Strategy, TheSixInDocumentedOrder) {
+  EXPECT_THAT(strategy_names(),
+              ElementsAre("reshard", "tenplex", "central", "dp-only", "checkpoint-restart", "full-migration"));
+  for (const Strategy& one : strategies()) {
+    EXPECT_FALSE(one.summary.empty()) << one.name;
+    EXPECT_GT(one.costs.detect_s, 0) << one.name;
+  }
+}
+
+TEST(Strategy, PresetsDifferWhereTheyShould) {
+  using plan::SourceRule;
+  EXPECT_TRUE(strategy("reshard").planner.in_place);
+  EXPECT_EQ(strategy("reshard").planner.sources, SourceRule::kNearest);
+  EXPECT_EQ(strategy("reshard").costs.restart_s, 0);
+
+  EXPECT_TRUE(strategy("tenplex").staged());
+  EXPECT_EQ(strategy("tenplex").planner.sources, SourceRule::kFirstReplica);
+  EXPECT_FALSE(strategy("tenplex").planner.hub.valid());
+  EXPECT_GT(strategy("tenplex").costs.restart_s, 0);
+
+  EXPECT_EQ(strategy("central").planner.hub, HostId(0));
+  EXPECT_TRUE(strategy("dp-only").data_parallel_only);
+  EXPECT_FALSE(strategy("tenplex").data_parallel_only);
+  EXPECT_TRUE(strategy("checkpoint-restart").from_checkpoint);
+  EXPECT_EQ(strategy("checkpoint-restart").planner.sources, SourceRule::kStorage);
+  EXPECT_FALSE(strategy("checkpoint-restart").staged());
+  EXPECT_TRUE(strategy("full-migration").staged());
+  EXPECT_EQ(strategy("full-migration").planner.sources, SourceRule::kNearest);
+}
+
+TEST(Strategy, OverridesOfAllComeBeforeThoseOfOneWhateverTheirOrder) {
+  const std::vector<CostOverride> overrides = {
+      {.strategy = "tenplex", .restart_s = 7}, {.plan_s = 3, .restart_s = 9}, {.strategy = "central", .plan_s = 4}};
+  EXPECT_EQ(strategy("tenplex", overrides).costs.restart_s, 7);
+  EXPECT_EQ(strategy("tenplex", overrides).costs.plan_s, 3);
+  EXPECT_EQ(strategy("reshard", overrides).costs.restart_s, 9);
+  EXPECT_EQ(strategy("central", overrides).costs.plan_s, 4);
+}
+
+TEST(Strategy, AnOverrideChangesOnlyWhatItNames) {
+  const Costs preset = strategy("reshard").costs;
+  const Costs changed = strategy("reshard", {{.detect_s = 1.5,
+                                              .allocate_bytes_per_s = 3e9,
+                                              .verify_bytes_per_s = 2e9,
+                                              .communicator_s = 0,
+                                              .transfer_start_s = 0.25}})
+                            .costs;
+  EXPECT_EQ(changed.detect_s, 1.5);
+  EXPECT_EQ(changed.allocate_bytes_per_s, 3e9);
+  EXPECT_EQ(changed.verify_bytes_per_s, 2e9);
+  EXPECT_EQ(changed.communicator_s, 0);
+  EXPECT_EQ(changed.transfer_start_s, 0.25);
+  EXPECT_EQ(changed.plan_s, preset.plan_s);
+  EXPECT_EQ(changed.restart_s, preset.restart_s);
+}
+
+TEST(Strategy, UnknownNamesGetAHintAndTheList) {
+  const auto unknown = find_strategy("tenplx", {});
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_EQ(exit_code_of(unknown.status()), 3);
+  const std::string message = message_of(unknown.status());
+  EXPECT_THAT(message, HasSubstr("unknown strategy \"tenplx\"; did you mean \"tenplex\"?"));
+  EXPECT_THAT(message, HasSubstr("reshard, tenplex, central, dp-only, checkpoint-restart, full-migration"));
+  EXPECT_THAT(message_of(find_strategy("zzzzzzzzzzzz", {}).status()), ::testing::Not(HasSubstr("did you mean")));
+}
+
+TEST(CommunicatorTime, IsTwoSecondsPerDoublingAndTwoAtOnce) {
+  EXPECT_DOUBLE_EQ(communicator_s({}, 1), 2);
+  EXPECT_DOUBLE_EQ(communicator_s({}, 2), 4);
+  EXPECT_DOUBLE_EQ(communicator_s({}, 16), 10);
+}
+
+TEST(CommunicatorTime, AGivenNumberHoldsForAnySize) {
+  EXPECT_EQ(communicator_s({.communicator_s = 0}, 16), 0);
+  EXPECT_EQ(communicator_s({.communicator_s = 1.25}, 1024), 1.25);
+}
+
+}  // namespace
+}  // namespace scalai::scenario

@@ -1,0 +1,34 @@
+#pragma once
+// From what a reader found to what a run uses: time 0, the window the user asked for, order, hosts' changes as events, and
+// the summary.
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "ptc/scenario/trace/internal/reading.h"
+
+namespace scalai::sched::trace {
+
+// What the options of with_job_options and with_host_options say.
+struct Window {
+  double from_s = 0;
+  double until_s = kNever;
+  int64_t limit = 0;  // 0 = all
+  int gpus_min = 1;
+  int gpus_max = 0;  // 0 = any
+  bool from_first = false;
+  bool removed_hosts_failed = false;
+  bool host_slots = false;
+  double notice_s = 0;
+};
+
+// Of the reading's options; values that are none become problems.
+Window read_window(Reading& reading);
+
+// Error: InvalidArgument when nothing is left.
+absl::StatusOr<Imported> finish(Reading reading, const Window& window);
+
+// What a summary says of contents, whatever they come from: span (hosts: `end_s`), sizes, checksum.
+void summarize(Imported& imported, double end_s);
+
+}  // namespace scalai::sched::trace

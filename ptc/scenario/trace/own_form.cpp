@@ -1,0 +1,290 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ptc/base/status.h"
+#include "ptc/base/table.h"
+#include "ptc/base/units.h"
+#include "ptc/scenario/trace/csv.h"
+#include "ptc/scenario/trace/internal/formats.h"
+#include "ptc/scenario/trace/internal/values.h"
+
+// The first line: scalai-trace,VERSION,jobs|hosts|prices,NAME,END. END is when a trace of hosts ends, in seconds.
+namespace scalai::sched {
+namespace {
+
+constexpr int64_t kVersion = 1;
+constexpr const char* kMark = "scalai-trace";
+constexpr std::array kContents{"jobs", "hosts", "prices"};
+constexpr std::array kEventNames{"up", "notice", "taken", "failed", "price"};
+
+const std::vector<std::string> kJobColumns{"name", "type",       "submit_s", "gpus",       "min_gpus", "max_gpus",
+                                           "work", "duration_s", "weight",   "deadline_s", "entity",   "batch"};
+const std::vector<std::string> kHostColumns{"record", "at_s", "what", "hosts", "until_s", "type", "price", "text"};
+const std::vector<std::string> kPriceColumns{"at_s", "market", "instance", "usd_per_hour"};
+
+// "" for what is not known or never: < 0 and infinity cannot be written as numbers of such columns.
+std::string known_or_empty(double value) { return value < 0 || value == kNever ? "" : shortest(value); }
+
+void write_jobs(const Workload& workload, std::string& text) {
+  for (const Job& job : workload.jobs) {
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_cell(job.name), csv_cell(job.type),
+                        shortest(job.submit_s), job.gpus, job.min_gpus, job.max_gpus, shortest(job.work),
+                        known_or_empty(job.duration_s), shortest(job.weight),
+                        job.deadline_s == kNever ? "" : shortest(job.deadline_s), csv_cell(job.entity), job.batch);
+  }
+}
+
+// "0-31+40": indexes, ascending ranges joined; order is kept.
+std::string ranges_of(const std::vector<HostId>& hosts) {
+  std::string text;
+  for (size_t i = 0; i < hosts.size();) {
+    size_t end = i + 1;
+    while (end < hosts.size() && hosts[end].value == hosts[end - 1].value + 1) ++end;
+    if (!text.empty()) text += "+";
+    text +=
+        end == i + 1 ? fmt::format("{}", hosts[i].value) : fmt::format("{}-{}", hosts[i].value, hosts[end - 1].value);
+    i = end;
+  }
+  return text;
+}
+
+void write_hosts(const HostTrace& trace, std::string& text) {
+  for (size_t i = 0; i < trace.hosts.size(); ++i) {
+    const std::vector<uint8_t>& up = trace.availability.up;
+    const bool is_up = up.empty() || up[i] != 0;
+    text += fmt::format("host,0,{},{},0,,0,{}\n", is_up ? "up" : "down", i, csv_cell(trace.hosts[i]));
+  }
+  for (const FleetEvent& event : trace.availability.events) {
+    text += fmt::format("event,{},{},{},{},{},{},{}\n", shortest(event.at_s),
+                        kEventNames[static_cast<size_t>(event.kind)], ranges_of(event.hosts), shortest(event.until_s),
+                        event.type.valid() ? fmt::format("{}", event.type.value) : "", shortest(event.price),
+                        csv_cell(event.cause));
+  }
+}
+
+void write_prices(const PriceTrace& trace, std::string& text) {
+  for (const PriceTrace::Point& point : trace.points) {
+    text += fmt::format("{},{},{},{}\n", shortest(point.at_s), csv_cell(point.market), csv_cell(point.instance),
+                        shortest(point.usd_per_hour));
+  }
+}
+
+}  // namespace
+
+std::string export_trace(const Imported& imported) {
+  const bool hosts = !imported.hosts.hosts.empty(), prices = !imported.prices.points.empty();
+  std::string text = fmt::format("{},{},{},{},{}\n", kMark, kVersion,
+                                 kContents[hosts    ? 1
+                                           : prices ? 2
+                                                    : 0],
+                                 csv_cell(imported.workload.name), hosts ? shortest(imported.summary.span_s) : "");
+  text += fmt::format("{}\n", fmt::join(hosts ? kHostColumns : prices ? kPriceColumns : kJobColumns, ","));
+  if (hosts) {
+    write_hosts(imported.hosts, text);
+  } else if (prices) {
+    write_prices(imported.prices, text);
+  } else {
+    write_jobs(imported.workload, text);
+  }
+  return text;
+}
+
+namespace trace {
+namespace {
+
+// Empty is `absent`.
+std::optional<double> optional_number(Csv& csv, std::string_view column, Bounds bounds, double absent) {
+  return csv.text(column).empty() ? absent : csv.number(column, bounds);
+}
+
+// A name, or nothing.
+std::optional<std::string> optional_name(Csv& csv, std::string_view column) {
+  return csv.text(column).empty() ? std::string() : csv.name(column);
+}
+
+void read_job(Csv& csv, Reading& reading) {
+  const auto name = csv.name("name");
+  const auto type = optional_name(csv, "type");
+  const auto submit = csv.number("submit_s", kAnyTime);
+  const auto gpus = csv.count("gpus", kGpuCount);
+  const auto least = csv.count("min_gpus", kGpuCount);
+  const auto most = csv.count("max_gpus", kGpuCount);
+  const auto work = csv.number("work", kWork);
+  const auto duration = optional_number(csv, "duration_s", kNotNegative, -1);
+  const auto weight = csv.number("weight", {1e-9, 1e9});
+  const auto deadline = optional_number(csv, "deadline_s", {-1e15, 1e15}, kNever);
+  const auto entity = optional_name(csv, "entity");
+  const auto batch = csv.count("batch", {0, 1e12});
+  if (!name || !type || !submit || !gpus || !least || !most || !work || !duration || !weight || !deadline || !entity ||
+      !batch) {
+    return;
+  }
+  if (*least > *gpus || *gpus > *most) return csv.problem("gpus", "is not within min_gpus to max_gpus");
+  Job job;
+  job.name = *name;
+  job.type = *type;
+  job.submit_s = *submit;
+  job.gpus = static_cast<int>(*gpus);
+  job.min_gpus = static_cast<int>(*least);
+  job.max_gpus = static_cast<int>(*most);
+  job.work = *work;
+  job.duration_s = *duration;
+  job.weight = *weight;
+  job.deadline_s = *deadline;
+  job.entity = *entity;
+  job.batch = *batch;
+  reading.add(csv.place(), std::move(job));
+}
+
+void read_price(Csv& csv, Reading& reading) {
+  const auto at = csv.number("at_s", kAnyTime);
+  const auto market = csv.name("market");
+  const auto instance = csv.name("instance");
+  const auto price = csv.number("usd_per_hour", {1e-9, 1e6});
+  if (at && market && instance && price) reading.prices.push_back({*at, *market, *instance, *price});
+}
+
+void read_host(Csv& csv, Reading& reading) {
+  const auto name = csv.name("text");
+  const std::string_view what = csv.text("what");
+  const auto index = csv.count("hosts", {0, 1e6});
+  if (what != "up" && what != "down") csv.problem("what", in_quotes(what) + " is neither up nor down");
+  if (!name || !index || (what != "up" && what != "down")) return;
+  if (*index != static_cast<int64_t>(reading.hosts.size()) || reading.host_of(*name) != *index) {
+    return csv.problem("hosts", fmt::format("host {} is not host {}", in_quotes(*name), reading.hosts.size()),
+                       "hosts are numbered from 0 and have names of their own");
+  }
+  reading.up_at_start.push_back(what == "up" ? 1 : 0);
+}
+
+// "0-31+40" → ids that exist.
+std::optional<std::vector<HostId>> hosts_of(std::string_view text, size_t count) {
+  std::vector<HostId> hosts;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('+'), text.size());
+    const std::string_view range = text.substr(0, end);
+    const size_t dash = range.find('-');
+    const auto first = whole_of(range.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : whole_of(range.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last < *first || *last >= static_cast<int64_t>(count)) return std::nullopt;
+    if (hosts.size() + static_cast<size_t>(*last - *first) >= count) return std::nullopt;  // more than there are
+    for (int64_t host = *first; host <= *last; ++host) hosts.emplace_back(host);
+    if (end + 1 == text.size()) return std::nullopt;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  std::vector<HostId> sorted = hosts;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) return std::nullopt;
+  return hosts;
+}
+
+void read_event(Csv& csv, Reading& reading) {
+  const auto kind = std::find(kEventNames.begin(), kEventNames.end(), csv.text("what"));
+  const auto at = csv.number("at_s", kNotNegative);
+  const auto until = csv.number("until_s", kNotNegative);
+  const auto price = csv.number("price", {0, 1e6});
+  const auto type = csv.text("type").empty() ? std::optional<int64_t>(-1) : csv.count("type", {0, 1e6});
+  const auto cause = optional_name(csv, "text");
+  const auto hosts = hosts_of(csv.text("hosts"), reading.hosts.size());
+  if (kind == kEventNames.end()) {
+    return csv.problem("what",
+                       fmt::format("{} is none of {}", in_quotes(csv.text("what")), fmt::join(kEventNames, ", ")));
+  }
+  FleetEvent event;
+  event.kind = static_cast<FleetEvent::Kind>(kind - kEventNames.begin());
+  const bool of_price = event.kind == FleetEvent::Kind::kPrice;
+  if (!hosts || hosts->empty() != of_price) {
+    return csv.problem("hosts", fmt::format("{} names no hosts of the trace", in_quotes(csv.text("hosts"))));
+  }
+  if (!at || !until || !price || !type || !cause) return;
+  if (!reading.events.empty() && *at < reading.events.back().at_s) {
+    return csv.problem("at_s", "is earlier than the row before");
+  }
+  event.at_s = *at;
+  event.hosts = *hosts;
+  event.until_s = *until;
+  event.type = GpuType(*type);
+  event.price = *price;
+  event.cause = *cause;
+  reading.events.push_back(std::move(event));
+}
+
+void read_host_row(Csv& csv, Reading& reading) {
+  const std::string_view record = csv.text("record");
+  if (record == "host") {
+    read_host(csv, reading);
+  } else if (record == "event") {
+    read_event(csv, reading);
+  } else {
+    csv.problem("record", in_quotes(record) + " is neither host nor event");
+  }
+}
+
+// What the first line says; nullopt and a problem when it is no trace of ours.
+std::optional<TraceContent> read_mark(Csv& csv, Reading& reading) {
+  csv.set_free();
+  if (!csv.next() || csv.fields().front() != kMark || csv.fields().size() != 5) {
+    csv.problem("", "is no trace of ours: its first line is not scalai-trace,1,…", "which format is it? see --list");
+    return std::nullopt;
+  }
+  const std::vector<std::string> fields = csv.fields();
+  if (whole_of(fields[1]) != kVersion) {
+    csv.problem("", fmt::format("has version {}, this program reads version {}", in_quotes(fields[1]), kVersion));
+    return std::nullopt;
+  }
+  const auto content = std::find(kContents.begin(), kContents.end(), fields[2]);
+  if (content == kContents.end()) {
+    csv.problem("", fmt::format("{} is none of {}", in_quotes(fields[2]), fmt::join(kContents, ", ")));
+    return std::nullopt;
+  }
+  if (!fields[3].empty() && !fit_as_name(fields[3])) {
+    csv.problem("", in_quotes(fields[3]) + " is no name");
+    return std::nullopt;
+  }
+  reading.workload_name = fields[3];
+  const auto end = number_of(fields[4]);
+  if (end && *end >= 0 && *end <= kNotNegative.high) reading.host_end_s = *end;
+  return static_cast<TraceContent>(content - kContents.begin());
+}
+
+absl::Status read_own(const std::string& path, Reading& reading) {
+  SCALAI_ASSIGN_OR_RETURN(Csv csv, Csv::open(path, reading.problems));
+  const std::optional<TraceContent> content = read_mark(csv, reading);
+  if (!content) return csv.status();
+  if (reading.summary.rows > 0 && (*content != reading.content || *content == TraceContent::kHosts)) {
+    reading.problems.add({path}, "", "cannot be put together with the file before",
+                         "several files are all jobs or all prices");
+    return absl::OkStatus();
+  }
+  reading.content = *content;
+  reading.origin = 0;
+  const std::vector<std::string>& columns = *content == TraceContent::kJobs    ? kJobColumns
+                                            : *content == TraceContent::kHosts ? kHostColumns
+                                                                               : kPriceColumns;
+  if (!csv.read_header(columns)) return csv.status();
+  const int64_t before = csv.rows();
+  while (csv.next()) {
+    if (*content == TraceContent::kJobs) {
+      read_job(csv, reading);
+    } else if (*content == TraceContent::kHosts) {
+      read_host_row(csv, reading);
+    } else {
+      read_price(csv, reading);
+    }
+  }
+  reading.summary.rows += csv.rows() - before;
+  return csv.status();
+}
+
+}  // namespace
+
+Format own_format() {
+  return {{"scalai", TraceContent::kJobs, "what `scalai import --out` writes: jobs, hosts or prices",
+           with_job_options({}, "file")},
+          read_own};
+}
+
+}  // namespace trace
+}  // namespace scalai::sched

@@ -1,0 +1,130 @@
+#include "ptc/scenario/trace/generate.h"
+#include "ptc/scenario/trace/internal/formats.h"
+#include "ptc/scenario/trace/testing/test_files.h"
+#include "ptc/sched/testing/support.h"
+
+namespace scalai::sched {
+namespace own_form_test {
+
+using testing::data_path;
+using testing::has;
+using Kind = FleetEvent::Kind;
+
+using OwnForm = testing::TraceFiles;
+
+TEST_F(OwnForm, JobsComeBackBitByBit) {
+  Imported made;
+  made.workload.name = "odd, \"names\"";
+  Job job;
+  job.name = "a, \"b\"";
+  job.type = "ResNet-18 (batch size 16)";
+  job.submit_s = 0.1 + 0.2;
+  job.gpus = 4;
+  job.max_gpus = 64;
+  job.work = 1e15 / 3;
+  job.weight = 1e-3 / 7;
+  job.deadline_s = 12345.678901234567;
+  job.batch = 512;
+  made.workload.jobs.push_back(job);
+  Job plain;
+  plain.name = "c";
+  plain.submit_s = 0.5;
+  plain.duration_s = 0;
+  plain.entity = "vc 1";
+  made.workload.jobs.push_back(plain);
+  const std::string text = export_trace(made);
+  const Imported got = good("scalai", text);
+  EXPECT_EQ(got.workload.name, made.workload.name);
+  ASSERT_EQ(got.workload.jobs.size(), 2U);
+  EXPECT_EQ(got.workload.jobs[0].name, job.name);
+  EXPECT_EQ(got.workload.jobs[0].submit_s, job.submit_s);
+  EXPECT_EQ(got.workload.jobs[0].work, job.work);
+  EXPECT_EQ(got.workload.jobs[0].duration_s, -1);
+  EXPECT_EQ(got.workload.jobs[0].weight, job.weight);
+  EXPECT_EQ(got.workload.jobs[0].deadline_s, job.deadline_s);
+  EXPECT_EQ(got.workload.jobs[1].deadline_s, kNever);
+  EXPECT_EQ(got.workload.jobs[1].duration_s, 0);
+  EXPECT_EQ(got.workload.jobs[1].entity, "vc 1");
+  EXPECT_EQ(export_trace(got), text);
+}
+
+TEST_F(OwnForm, HostsAndTheirEventsToo) {
+  Imported made;
+  made.hosts.hosts = {"a", "b, c", "d"};
+  made.hosts.availability.up = {1, 0, 1};
+  made.hosts.availability.events = {
+      {.at_s = 0, .kind = Kind::kNotice, .hosts = {HostId(2), HostId(0)}, .until_s = 0.1 + 0.2},
+      {.at_s = 0, .kind = Kind::kPrice, .type = GpuType(1), .price = 1.0 / 3},
+      {.at_s = 0.1 + 0.2, .kind = Kind::kTaken, .hosts = {HostId(2), HostId(0)}, .cause = "preemption"},
+      {.at_s = 7, .kind = Kind::kUp, .hosts = {HostId(0), HostId(1), HostId(2)}},
+      {.at_s = 8, .kind = Kind::kFailed, .hosts = {HostId(1)}, .cause = "Faulty, GPU"},
+  };
+  made.summary.span_s = 12.5;
+  const std::string text = export_trace(made);
+  const Imported got = good("scalai", text);
+  EXPECT_EQ(export_trace(got), text);
+  ASSERT_EQ(got.hosts.availability.events.size(), 5U);
+  EXPECT_EQ(got.hosts.availability.events[0].hosts, (std::vector<HostId>{HostId(2), HostId(0)}));
+  EXPECT_EQ(got.hosts.availability.events[1].type, GpuType(1));
+  EXPECT_EQ(got.hosts.availability.events[3].hosts.size(), 3U);
+  EXPECT_EQ(got.hosts.availability.events[4].cause, "Faulty, GPU");
+  EXPECT_EQ(got.summary.span_s, 12.5);
+  const Imported later = good("scalai", text, {"from=7.5s"});
+  EXPECT_EQ(later.hosts.availability.up, (std::vector<uint8_t>{1, 1, 1}));
+  EXPECT_EQ(later.hosts.availability.events.back().at_s, 0.5);
+}
+
+TEST_F(OwnForm, WhatIsImportedIsTheSameWhenReadAgain) {
+  for (const auto& [format, name] : {std::pair{"gavel", "gavel/traces/physical_max_min_fairness.trace"},
+                                     {"philly", "philly/philly_jobs.csv"},
+                                     {"elasticflow", "elasticflow/elasticVpollux_e.csv"},
+                                     {"bamboo", "bamboo/p3-trace.csv"},
+                                     {"parcae", "parcae/replay/bert_hh_55_65.jsonl"},
+                                     {"aws-spot", "aws_spot/aws_spot_prices_2019-12_2020-03.csv"}}) {
+    const std::string path = data_path(name);
+    if (path.empty()) continue;
+    const auto first = import_trace(format, path);
+    ASSERT_TRUE(first.ok());
+    const std::string text = export_trace(*first);
+    const Imported again = good("scalai", text);
+    EXPECT_EQ(again.summary.checksum, first->summary.checksum) << name;
+    EXPECT_EQ(again.summary.span_s, first->summary.span_s) << name;
+    EXPECT_EQ(again.summary.sizes, first->summary.sizes) << name;
+    EXPECT_EQ(export_trace(again), text) << name;
+  }
+  for (const char* name : {"philly-like", "gavel-continuous"}) {
+    const auto made = generate(name, {"jobs=200"}, 3);
+    ASSERT_TRUE(made.ok());
+    EXPECT_EQ(good("scalai", export_trace(*made)).summary.checksum, made->summary.checksum) << name;
+  }
+  const auto failures = generate("weibull", {"host-mtbf=20d", "repair=0s"}, 3, 64, 8);
+  ASSERT_TRUE(failures.ok());
+  EXPECT_EQ(good("scalai", export_trace(*failures)).summary.checksum, failures->summary.checksum);
+}
+
+TEST_F(OwnForm, BadFiles) {
+  EXPECT_TRUE(has(bad("scalai", "job_id,time\n"), "is no trace of ours"));
+  EXPECT_TRUE(has(bad("scalai", ""), "is no trace of ours"));
+  EXPECT_TRUE(has(bad("scalai", "scalai-trace,2,jobs,x,\n"), "has version \"2\", this program reads version 1"));
+  EXPECT_TRUE(has(bad("scalai", "scalai-trace,1,gpus,x,\n"), "\"gpus\" is none of jobs, hosts, prices"));
+  const std::string jobs =
+      "scalai-trace,1,jobs,x,\nname,type,submit_s,gpus,min_gpus,max_gpus,work,duration_s,weight,deadline_s,entity,"
+      "batch\n";
+  EXPECT_TRUE(has(bad("scalai", jobs + "a,,0,2,3,4,1,,1,,,0\n"), ":3: gpus: is not within min_gpus to max_gpus"));
+  EXPECT_TRUE(has(bad("scalai", jobs + "a,,-1,2,1,4,1,,1,,,0\n"), "before time 0"));
+  EXPECT_TRUE(has(bad("scalai", jobs + "a,,0,2,1,4,0,,1,,,0\n"), ":3: work: \"0\""));
+  const std::string hosts = "scalai-trace,1,hosts,,10\nrecord,at_s,what,hosts,until_s,type,price,text\n";
+  const std::string two = hosts + "host,0,up,0,0,,0,a\nhost,0,down,1,0,,0,b\n";
+  for (const std::string row :
+       {"event,1,taken,2,0,,0,", "event,1,taken,0-9,0,,0,", "event,1,taken,,0,,0,", "event,1,taken,0+0,0,,0,",
+        "event,1,taken,1-0,0,,0,", "event,1,taken,0+,0,,0,", "event,1,price,0,0,0,1,", "event,1,taken,-1,0,,0,"}) {
+    EXPECT_TRUE(has(bad("scalai", two + row + "\n"), ":5: hosts: ")) << row;
+  }
+  EXPECT_TRUE(has(bad("scalai", two + "event,1,eaten,0,0,,0,\n"), ":5: what: \"eaten\" is none of up, notice"));
+  EXPECT_TRUE(has(bad("scalai", two + "event,2,taken,0,0,,0,\nevent,1,up,0,0,,0,\n"), ":6: at_s: is earlier"));
+  EXPECT_TRUE(has(bad("scalai", two + "host,0,up,2,0,,0,a\n"), ":5: hosts: host \"a\" is not host 2"));
+  EXPECT_TRUE(has(bad("scalai", two + "guest,0,up,2,0,,0,a\n"), ":5: record: \"guest\""));
+}
+
+}  // namespace own_form_test
+}  // namespace scalai::sched

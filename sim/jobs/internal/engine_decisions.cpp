@@ -1,0 +1,199 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ptc/base/status.h"
+#include "sim/jobs/internal/engine_state.h"
+
+namespace scalai::sched::internal {
+namespace {
+
+absl::Status broken(const std::string& what) { return absl::InternalError("the policy broke a rule: " + what); }
+
+}  // namespace
+
+const Grant* Engine::granted(JobId id) const {
+  const auto it = std::lower_bound(grants_.begin(), grants_.end(), id,
+                                   [](const Grant* grant, JobId wanted) { return grant->job < wanted; });
+  return it != grants_.end() && (*it)->job == id ? *it : nullptr;
+}
+
+absl::Status Engine::check(const Grant& grant) const {
+  if (!grant.job.valid() || static_cast<size_t>(grant.job.value) >= jobs_.size()) {
+    return broken(fmt::format("a grant to job {}, of {}", grant.job.value, jobs_.size()));
+  }
+  const std::string& name = job(grant.job).name;
+  const State state = live(grant.job).state;
+  if (state == State::kFuture || state == State::kEnded) {
+    return broken(fmt::format("a grant to job \"{}\", which {}", name,
+                              state == State::kFuture ? "was not submitted yet" : "has left"));
+  }
+  if (grant.gpus < 0) return broken(fmt::format("{} GPUs for job \"{}\"", grant.gpus, name));
+  if (grant.gpus == 0) return absl::OkStatus();
+  if (!grant.type.valid() || static_cast<size_t>(grant.type.value) >= fleet().types.size()) {
+    return broken(fmt::format("GPU type {} for job \"{}\", of {} types", grant.type.value, name, fleet().types.size()));
+  }
+  int gpus = 0;
+  HostId last;
+  for (const HostShare& share : grant.hosts) {
+    const bool known = share.host.valid() && static_cast<size_t>(share.host.value) < fleet().hosts.size();
+    if (!known || share.host <= last || share.gpus <= 0 ||
+        fleet().hosts[static_cast<size_t>(share.host.value)].type != grant.type) {
+      return broken(fmt::format("{} GPUs of host {} for job \"{}\": hosts of the type, ascending, each with some GPUs",
+                                share.gpus, share.host.value, name));
+    }
+    last = share.host;
+    gpus += share.gpus;
+  }
+  if (!grant.hosts.empty() && gpus != grant.gpus) {
+    return broken(fmt::format("{} GPUs for job \"{}\", but {} on hosts", grant.gpus, name, gpus));
+  }
+  return grant.beside.valid() ? check_beside(grant) : absl::OkStatus();
+}
+
+absl::Status Engine::check_beside(const Grant& grant) const {
+  const std::string& name = job(grant.job).name;
+  if (static_cast<size_t>(grant.beside.value) >= jobs_.size() || grant.beside == grant.job) {
+    return broken(fmt::format("job \"{}\" beside job {}", name, grant.beside.value));
+  }
+  const std::string& other = job(grant.beside).name;
+  if (!grant.hosts.empty()) return broken(fmt::format("hosts for job \"{}\" and beside \"{}\"", name, other));
+  const Grant* leader = granted(grant.beside);
+  GpuType type = live(grant.beside).placement.type;
+  int gpus = live(grant.beside).placement.gpus();
+  if (leader != nullptr) {
+    if (leader->beside.valid())
+      return broken(fmt::format("job \"{}\" beside \"{}\", itself beside another", name, other));
+    type = leader->type;
+    gpus = leader->gpus;
+  }
+  if (gpus != grant.gpus || type != grant.type) {
+    return broken(fmt::format("job \"{}\" with {} GPUs beside \"{}\" with {}", name, grant.gpus, other, gpus));
+  }
+  return absl::OkStatus();
+}
+
+// Whether a grant leaves a job on the GPUs it has. Of two that shared and are now alone, the one with the lower id
+// stays.
+bool Engine::stays(const Grant& grant) const {
+  const LiveJob& one = live(grant.job);
+  if (one.placement.empty() || grant.gpus == 0) return false;
+  if (grant.beside.valid()) {
+    const Grant* leader = granted(grant.beside);
+    return one.beside == grant.beside && (leader == nullptr || stays(*leader));
+  }
+  if (one.placement.type != grant.type || one.placement.gpus() != grant.gpus) return false;
+  if (!grant.hosts.empty()) {
+    if (one.placement.hosts != grant.hosts) return false;
+  } else {
+    for (const HostShare& share : one.placement.hosts) {
+      if (books_.noticed(share.host)) return false;
+    }
+  }
+  if (!one.beside.valid() || one.beside > grant.job) return true;
+  const Grant* other = granted(one.beside);
+  return other == nullptr || other->gpus == 0 || other->beside == grant.job || !stays(*other);
+}
+
+absl::Status Engine::refuse(std::span<const JobId> refused) {
+  for (const JobId id : refused) {
+    if (!id.valid() || static_cast<size_t>(id.value) >= jobs_.size() || live(id).state != State::kWaiting) {
+      return broken(fmt::format("job {} is refused, which does not wait", id.value));
+    }
+    end_job(id, JobEnd::kRefused);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::place(const Grant& grant, const Placement& before) {
+  Placement placement{.type = grant.type, .hosts = grant.hosts};
+  if (grant.beside.valid()) {
+    if (live(grant.beside).beside.valid()) {
+      return broken(fmt::format("job \"{}\" beside \"{}\", which shares its GPUs already", job(grant.job).name,
+                                job(grant.beside).name));
+    }
+    placement = live(grant.beside).placement;
+  } else if (!grant.hosts.empty()) {
+    const absl::Status taken = books_.take(placement);
+    if (!taken.ok()) return broken(fmt::format("job \"{}\" is to have {}", job(grant.job).name, message_of(taken)));
+  } else {
+    if (books_.free(grant.type) < grant.gpus) {
+      return broken(fmt::format("job \"{}\" is to have {} GPUs of {}, of which {} are free", job(grant.job).name,
+                                grant.gpus, fleet().types[static_cast<size_t>(grant.type.value)].name,
+                                books_.free(grant.type)));
+    }
+    placement = books_.place(grant.type, grant.gpus, before);
+  }
+  seat(grant.job, std::move(placement), grant.beside);
+  return absl::OkStatus();
+}
+
+// After all were placed: a job that landed on the very GPUs it had goes on, the others change.
+absl::Status Engine::settle_move(const Grant& grant, const Placement& before, State state_before) {
+  LiveJob& one = live(grant.job);
+  if (setup_.watcher.placed) setup_.watcher.placed(now_s_, grant.job, one.placement, one.beside);
+  ChangeCause cause = ChangeCause::kPolicy;
+  if (state_before == State::kWaiting) {
+    cause = one.state_at.empty() ? ChangeCause::kStart : one.loss.value_or(ChangeCause::kResume);
+  } else if (before == one.placement && state_before == State::kTraining) {
+    return start_training(grant.job);
+  }
+  const Placement from = one.state_at;
+  return begin_change(grant.job, from, cause, one.left_s);
+}
+
+absl::Status Engine::apply(const Decision& decision) {
+  if (decision.wake_at_s <= now_s_) {
+    return broken(
+        fmt::format("it asks to be woken at {} s, which is not after now ({} s)", decision.wake_at_s, now_s_));
+  }
+  wake_at_s_ = decision.wake_at_s;
+  SCALAI_RETURN_IF_ERROR(refuse(decision.refused));
+  grants_.clear();
+  for (const Grant& grant : decision.grants) grants_.push_back(&grant);
+  std::sort(grants_.begin(), grants_.end(), [](const Grant* a, const Grant* b) { return a->job < b->job; });
+  for (size_t k = 0; k < grants_.size(); ++k) {
+    if (k > 0 && grants_[k]->job == grants_[k - 1]->job) {
+      return broken(fmt::format("two grants to job {}", grants_[k]->job.value));
+    }
+    SCALAI_RETURN_IF_ERROR(check(*grants_[k]));
+  }
+
+  struct Move {
+    const Grant* grant;
+    Placement before;
+    State state_before;
+  };
+  std::vector<Move> moves;
+  for (const Grant* grant : grants_) {
+    if (!stays(*grant)) moves.push_back(Move{grant, {}, live(grant->job).state});
+  }
+  for (Move& move : moves) {
+    const JobId id = move.grant->job;
+    move.before = live(id).placement;
+    if (move.before.empty()) {
+      move.before = live(id).state_at;
+      continue;
+    }
+    stop_training(id, true);
+    unseat(id);
+    if (move.grant->gpus > 0) continue;
+    live(id).last_change_s = now_s_;
+    ++record(id).preemptions;
+    if (setup_.watcher.placed) setup_.watcher.placed(now_s_, id, live(id).placement, JobId());
+  }
+  std::erase_if(moves, [](const Move& move) { return move.grant->gpus == 0; });
+  // Named hosts first, then the largest; those beside another last.
+  std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) {
+    const auto key = [](const Grant& grant) {
+      return std::pair(grant.beside.valid() ? 2 : grant.hosts.empty() ? 1 : 0, -grant.gpus);
+    };
+    return key(*a.grant) < key(*b.grant);
+  });
+  for (const Move& move : moves) SCALAI_RETURN_IF_ERROR(place(*move.grant, move.before));
+  for (const Move& move : moves) SCALAI_RETURN_IF_ERROR(settle_move(*move.grant, move.before, move.state_before));
+  if (!moves.empty()) idle_wakes_ = 0;
+  return absl::OkStatus();
+}
+
+}  // namespace scalai::sched::internal

@@ -1,0 +1,120 @@
+#pragma once
+// The engine's state: jobs, hosts, times to come. engine.cpp runs the loop, engine_seats.cpp moves jobs between GPUs
+// and trains them, engine_decisions.cpp checks and carries out what a policy says.
+
+#include <optional>
+#include <vector>
+
+#include "sim/jobs/engine.h"
+#include "sim/jobs/internal/host_books.h"
+#include "sim/jobs/internal/indexed_heap.h"
+#include "sim/jobs/internal/ledger.h"
+#include "sim/jobs/internal/training.h"
+
+namespace scalai::sched::internal {
+
+enum class State : uint8_t { kFuture, kWaiting, kChanging, kTraining, kEnded };
+
+struct LiveJob {
+  State state = State::kFuture;
+  Training training;
+  Placement placement;              // now; empty = waits
+  Placement state_at;               // where it last was; empty before its first start
+  JobId beside;                     // on the same GPUs
+  std::optional<ChangeCause> loss;  // why it lost its GPUs, until it has some again
+  double left_s = 0;                // when it lost or left its GPUs
+  double booked_s = 0;              // its record is complete until then
+  double paid_mark = 0;             // what a GPU of its type had cost then
+  double last_rate = 0;             // iterations a second and GPUs when it last trained
+  int last_gpus = 0;
+  double last_change_s = 0;
+  double until_work = kNever;                      // its rate changes there
+  double arrived_job_s = 0, arrived_up_gpu_s = 0;  // the ledger's integrals at submission
+};
+
+class Engine : public View {
+ public:
+  explicit Engine(const Setup& setup);
+  absl::StatusOr<Outcome> run();
+
+  double now_s() const override { return now_s_; }
+  const Fleet& fleet() const override { return *setup_.fleet; }
+  int capacity(GpuType type) const override { return books_.capacity(type); }
+  int capacity(HostId host) const override { return books_.capacity(host); }
+  double price(GpuType type) const override { return ledger_.price(type); }
+  const Job& job(JobId id) const override { return setup_.workload->jobs[static_cast<size_t>(id.value)]; }
+  Progress progress(JobId id) const override;
+  std::span<const JobId> active() const override;
+  const Throughput& throughput() const override { return *setup_.throughput; }
+  double change_cost_s(JobId id, int to_gpus) const override;
+
+ private:
+  // engine.cpp: the loop
+  double next_instant() const;
+  absl::Status instant(double at_s);
+  absl::Status end_changes();
+  absl::Status progress_jobs();
+  void submit_jobs();
+  absl::Status fleet_events();
+  absl::Status apply_fleet_event(const FleetEvent& event);
+  absl::Status lose_host(HostId host, ChangeCause cause);
+  double even_per_s(const LiveJob& one) const;
+  absl::Status ask_policy();
+  absl::Status repace();
+  bool stuck();
+  absl::Status end_run();
+  void end_job(JobId id, JobEnd end);
+  double isolated_s(JobId id) const;
+  bool could_run(const Job& job) const;
+
+  // engine_seats.cpp: GPUs of jobs
+  LiveJob& live(JobId id) { return jobs_[static_cast<size_t>(id.value)]; }
+  const LiveJob& live(JobId id) const { return jobs_[static_cast<size_t>(id.value)]; }
+  JobRecord& record(JobId id) { return outcome_.jobs[static_cast<size_t>(id.value)]; }
+  int training_gpus(JobId id) const;  // that count as training because of this job or the one beside it
+  void book(JobId id);                // brings its record up to now
+  void set_state(JobId id, State state);
+  void unseat(JobId id);  // off its GPUs; they are free unless another job is on them
+  void seat(JobId id, Placement placement, JobId beside);
+  void lose(JobId id, ChangeCause cause);
+  absl::Status start_training(JobId id);
+  absl::Status retime(JobId id);
+  absl::Status begin_change(JobId id, const Placement& from, ChangeCause cause, double left_s);
+  void stop_training(JobId id, bool keeps_work);
+  void drop_work(JobId id, double iterations);  // of a job that changes: to be done again
+
+  // engine_decisions.cpp
+  absl::Status apply(const Decision& decision);
+  absl::Status refuse(std::span<const JobId> refused);
+  absl::Status check(const Grant& grant) const;
+  absl::Status check_beside(const Grant& grant) const;
+  const Grant* granted(JobId id) const;
+  bool stays(const Grant& grant) const;
+  absl::Status place(const Grant& grant, const Placement& before);
+  absl::Status settle_move(const Grant& grant, const Placement& before, State state_before);
+
+  Setup setup_;
+  HostBooks books_;
+  Ledger ledger_;
+  Use use_;
+  std::vector<LiveJob> jobs_;
+  std::vector<std::vector<JobId>> jobs_on_;  // by host
+  IndexedHeap times_;                        // of the next completion or change of rate, by job
+  Outcome outcome_;
+
+  double now_s_ = 0;
+  double wake_at_s_ = kNever;
+  size_t next_job_ = 0;
+  size_t next_fleet_event_ = 0;
+  uint64_t pace_version_ = 0;
+  int idle_wakes_ = 0;  // timers in a row at which nothing ran, came or was granted
+  int64_t ended_ = 0;
+
+  std::vector<Event> events_;          // of this instant
+  std::vector<const Grant*> grants_;   // of this decision, by job
+  std::vector<JobId> touched_;         // jobs whose rate may have changed through a neighbour
+  mutable std::vector<JobId> active_;  // by id; may hold ended jobs when stale
+  mutable bool active_stale_ = false;
+};
+
+}  // namespace scalai::sched::internal

@@ -1,0 +1,49 @@
+#pragma once
+// What GPUs were used for and cost, summed up over time: O(types) an instant, whatever runs.
+
+#include <vector>
+
+#include "ptc/sched/fleet.h"
+#include "ptc/sched/outcome.h"
+#include "sim/jobs/internal/host_books.h"
+
+namespace scalai::sched::internal {
+
+// Now. GPUs that two jobs share count once: as training if either trains.
+struct Use {
+  int held = 0;
+  int training = 0;
+  int running_jobs = 0;
+  int waiting_jobs = 0;
+};
+
+class Ledger {
+ public:
+  Ledger(const Fleet& fleet, size_t samples);
+
+  // Time goes on to `to_s`; things were as in `use` and `books` until then.
+  void advance(double to_s, const Use& use, const HostBooks& books);
+  // Keeps a sample of how things are now; every second one goes when there are too many, and from then on every second
+  // comes.
+  void sample(const Use& use, const HostBooks& books);
+
+  void set_price(GpuType type, double per_gpu_hour) { price_[static_cast<size_t>(type.value)] = per_gpu_hour; }
+  double price(GpuType type) const { return price_[static_cast<size_t>(type.value)]; }
+  // US dollars that one GPU of a type has cost since the start, if it was up.
+  double paid_per_gpu(GpuType type) const { return paid_[static_cast<size_t>(type.value)]; }
+  // Integrals since the start: jobs in the system, GPUs up (x seconds).
+  double job_s() const { return job_s_; }
+  double up_gpu_s() const { return up_gpu_s_; }
+
+  void finish(Outcome* outcome) const;
+
+ private:
+  double now_s_ = 0;
+  double up_gpu_s_ = 0, training_gpu_s_ = 0, changing_gpu_s_ = 0, job_s_ = 0, cost_ = 0;
+  std::vector<double> price_, paid_;
+  size_t limit_;
+  int64_t stride_ = 1, skipped_ = 0;
+  std::vector<UseSample> samples_;
+};
+
+}  // namespace scalai::sched::internal

@@ -1,0 +1,201 @@
+// The engine's parts by themselves: sets, times, hosts, the clock of a job, sums.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <map>
+#include <set>
+
+#include "ptc/base/random.h"
+#include "ptc/base/status.h"
+#include "ptc/sched/fleet.h"
+#include "ptc/sched/testing/support.h"
+#include "sim/jobs/internal/bitmap.h"
+#include "sim/jobs/internal/host_books.h"
+#include "sim/jobs/internal/indexed_heap.h"
+#include "sim/jobs/internal/ledger.h"
+#include "sim/jobs/internal/training.h"
+
+namespace scalai::sched::internal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(Bitmap, IsASet) {
+  for (const size_t size : {1u, 64u, 65u, 5000u, 300000u}) {
+    SCOPED_TRACE(size);
+    Random random(size);
+    Bitmap bitmap(size);
+    std::set<size_t> set;
+    for (int step = 0; step < 2000; ++step) {
+      const size_t k = static_cast<size_t>(random.below(static_cast<int64_t>(size)));
+      if (random.below(2) == 0) {
+        bitmap.insert(k);
+        set.insert(k);
+      } else {
+        bitmap.erase(k);
+        set.erase(k);
+      }
+      const size_t from = static_cast<size_t>(random.below(static_cast<int64_t>(size)));
+      const auto next = set.lower_bound(from);
+      ASSERT_EQ(bitmap.next(from), next == set.end() ? -1 : static_cast<int64_t>(*next));
+      ASSERT_EQ(bitmap.contains(k), set.count(k) > 0);
+      ASSERT_EQ(bitmap.empty(), set.empty());
+    }
+  }
+}
+
+TEST(IndexedHeap, TheEarliestFirstTiesById) {
+  Random random(3);
+  IndexedHeap heap(40);
+  std::map<int32_t, double> times;
+  for (int step = 0; step < 5000; ++step) {
+    const int32_t id = static_cast<int32_t>(random.below(40));
+    if (random.below(3) > 0) {
+      times[id] = static_cast<double>(random.below(20));
+      heap.set(id, times[id]);
+    } else {
+      times.erase(id);
+      heap.remove(id);
+    }
+    std::pair<double, int32_t> first{kNever, -1};
+    for (const auto& [other, time] : times) first = std::min(first, std::pair(time, other));
+    ASSERT_EQ(heap.empty(), times.empty());
+    ASSERT_EQ(heap.top_time(), first.first);
+    if (!times.empty()) {
+      ASSERT_EQ(heap.top(), first.second);
+    }
+  }
+}
+
+std::vector<std::pair<int, int>> shares(const Placement& placement) {
+  std::vector<std::pair<int, int>> list;
+  for (const HostShare& share : placement.hosts) list.emplace_back(share.host.value, share.gpus);
+  return list;
+}
+
+TEST(HostBooks, OneHostIfItFitsTheFullestThatHasRoom) {
+  HostBooks books(testing::plain_fleet(3, 8), nullptr);
+  const Placement none;
+  EXPECT_THAT(shares(books.place(GpuType(0), 5, none)), ElementsAre(std::pair(0, 5)));
+  EXPECT_THAT(shares(books.place(GpuType(0), 4, none)), ElementsAre(std::pair(1, 4)));
+  EXPECT_THAT(shares(books.place(GpuType(0), 3, none)), ElementsAre(std::pair(0, 3)));
+  EXPECT_THAT(shares(books.place(GpuType(0), 10, none)), ElementsAre(std::pair(1, 2), std::pair(2, 8)));
+  EXPECT_EQ(books.free(GpuType(0)), 2);
+}
+
+TEST(HostBooks, ItsOwnHostBeforeAFullerOne) {
+  HostBooks books(testing::plain_fleet(3, 8), nullptr);
+  const Placement own{.type = GpuType(0), .hosts = {{HostId(2), 4}}};
+  books.place(GpuType(0), 4, Placement{});
+  EXPECT_THAT(shares(books.place(GpuType(0), 4, own)), ElementsAre(std::pair(2, 4)));
+  EXPECT_THAT(shares(books.place(GpuType(0), 10, own)), ElementsAre(std::pair(1, 8), std::pair(2, 2)));
+}
+
+TEST(HostBooks, HostsUnderNoticeTakeNoMoreAndThoseThatAreDownHaveNothing) {
+  HostBooks books(testing::plain_fleet(2, 4), nullptr);
+  const Placement placed = books.place(GpuType(0), 2, Placement{});
+  books.set_noticed(HostId(0));
+  EXPECT_EQ(books.capacity(GpuType(0)), 4);
+  EXPECT_EQ(books.capacity(HostId(0)), 0);
+  EXPECT_EQ(books.up_gpus(), 8);
+  EXPECT_EQ(books.free(GpuType(0)), 4);
+  books.give(placed);
+  EXPECT_EQ(books.free(GpuType(0)), 4);
+  books.set_down(HostId(0), 7);
+  EXPECT_EQ(books.up_gpus(), 4);
+  EXPECT_EQ(books.last_down_s(HostId(0)), 7);
+  EXPECT_THAT(message_of(books.take(placed)), HasSubstr("host 0, which is down"));
+  books.set_up(HostId(0));
+  EXPECT_EQ(books.free(GpuType(0)), 8);
+  EXPECT_TRUE(books.take(placed).ok());
+  EXPECT_EQ(books.free(GpuType(0)), 6);
+}
+
+// Whatever happens, the sums are those of the hosts.
+TEST(HostBooks, SumsStayInStep) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    Fleet fleet = testing::plain_fleet(0, 1);
+    fleet.types.push_back({.name = "other"});
+    for (int k = 0; k < 12; ++k) {
+      fleet.hosts.push_back({.type = GpuType(random.below(2)), .gpus = static_cast<int>(random.between(1, 8))});
+    }
+    HostBooks books(fleet, nullptr);
+    std::vector<Placement> placed;
+    int held = 0;
+    for (int step = 0; step < 300; ++step) {
+      const GpuType type(random.below(2));
+      const int gpus = static_cast<int>(random.between(1, 12));
+      if (random.below(2) == 0 && gpus <= books.free(type)) {
+        placed.push_back(books.place(type, gpus, placed.empty() ? Placement{} : placed.back()));
+        ASSERT_EQ(placed.back().gpus(), gpus);
+        held += gpus;
+      } else if (!placed.empty()) {
+        held -= placed.front().gpus();
+        books.give(placed.front());
+        placed.erase(placed.begin());
+      }
+      ASSERT_EQ(books.free(GpuType(0)) + books.free(GpuType(1)) + held, fleet.gpus());
+    }
+  }
+}
+
+TEST(Training, TimesAndWorkAgree) {
+  const Checkpoints none, some{.every_s = 10, .write_s = 3};
+  Training plain;
+  plain.set_rate(100, 2, none);
+  EXPECT_EQ(plain.work(105, none), 10);
+  EXPECT_EQ(plain.time_of(10, none), 105);
+  plain.set_rate(105, 4, none);
+  EXPECT_EQ(plain.time_of(30, none), 110);
+  plain.set_rate(105, 0, none);
+  EXPECT_EQ(plain.time_of(30, none), kNever);
+  Training stops;
+  stops.set_rate(0, 2, some);
+  EXPECT_EQ(stops.work(11, some), 20);  // it writes
+  EXPECT_EQ(stops.work(14, some), 22);
+  EXPECT_EQ(stops.time_of(20, some), 10);  // the checkpoint at the very end is not waited for
+  EXPECT_EQ(stops.time_of(22, some), 14);
+  stops.set_rate(12, 1, some);  // another rate while it writes
+  EXPECT_EQ(stops.time_of(25, some), 18);
+  EXPECT_EQ(stops.work(18, some), 25);
+  EXPECT_EQ(stops.lose(18, some), 5);
+  EXPECT_EQ(stops.work(20, some), 20);
+  stops.set_rate(20, 1, some);
+  stops.save(24, some);
+  EXPECT_EQ(stops.lose(24, some), 0);
+  stops.drop(4);
+  EXPECT_EQ(stops.work(30, some), 20);
+}
+
+TEST(Ledger, IntegratesUseAndPrices) {
+  const Fleet fleet = testing::plain_fleet(2, 4, 3600);
+  HostBooks books(fleet, nullptr);
+  Ledger ledger(fleet, 10);
+  ledger.advance(10, Use{.held = 6, .training = 4, .running_jobs = 2, .waiting_jobs = 1}, books);
+  EXPECT_EQ(ledger.job_s(), 30);
+  EXPECT_EQ(ledger.up_gpu_s(), 80);
+  EXPECT_EQ(ledger.paid_per_gpu(GpuType(0)), 10);
+  ledger.set_price(GpuType(0), 7200);
+  ledger.advance(11, Use{}, books);
+  EXPECT_EQ(ledger.paid_per_gpu(GpuType(0)), 12);
+  Outcome outcome;
+  ledger.finish(&outcome);
+  EXPECT_EQ(outcome.training_gpu_s, 40);
+  EXPECT_EQ(outcome.changing_gpu_s, 20);
+  EXPECT_EQ(outcome.cost, 96);
+}
+
+TEST(Fleet, CountsGpus) {
+  Fleet fleet = testing::plain_fleet(2, 4);
+  fleet.types.push_back({.name = "other"});
+  fleet.hosts.push_back({.type = GpuType(1), .gpus = 3});
+  EXPECT_EQ(fleet.gpus(), 11);
+  EXPECT_EQ(fleet.gpus(GpuType(0)), 8);
+  EXPECT_EQ((Placement{.type = GpuType(0), .hosts = {{HostId(0), 2}, {HostId(1), 3}}}).gpus(), 5);
+}
+
+}  // namespace
+}  // namespace scalai::sched::internal

@@ -1,0 +1,137 @@
+#include "sim/jobs/planned/configurations.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "ptc/base/status.h"
+#include "ptc/parallel/devices.h"
+
+namespace scalai::sched {
+namespace {
+
+// The fabric has as much as the cards: then how hosts lie in it makes no difference.
+bool is_wide(const cluster::Cluster& cluster) {
+  return cluster.fabric == cluster::FabricKind::kStar ? cluster.backbone_bytes_per_s == 0
+                                                      : cluster.oversubscription == 1;
+}
+
+// Hosts filled one after the other.
+std::vector<int> filled(int gpus, int per_host) {
+  std::vector<int> shares(static_cast<size_t>(gpus / per_host), per_host);
+  if (gpus % per_host != 0) shares.push_back(gpus % per_host);
+  return shares;
+}
+
+bool is_filled(const std::vector<int>& gpus_of_host, int per_host) {
+  return std::all_of(gpus_of_host.begin(), gpus_of_host.end() - 1, [&](int gpus) { return gpus == per_host; });
+}
+
+}  // namespace
+
+Configurations::Configurations(const cluster::Cluster& cluster, const Fleet& fleet, const JobModels& models,
+                               const parallel::StepTimeModel* steps)
+    : cluster_(cluster), fleet_(fleet), models_(models), steps_(steps), host_of_type_(fleet.types.size(), -1) {
+  SCALAI_CHECK(cluster.hosts.size() == fleet.hosts.size(), "cluster and fleet differ in hosts");
+  for (size_t h = 0; h < fleet.hosts.size(); ++h) {
+    int& largest = host_of_type_[static_cast<size_t>(fleet.hosts[h].type.value)];
+    SCALAI_CHECK(fleet.hosts[h].gpus <= cluster.hosts[h].gpus, "the fleet has GPUs that the cluster lacks");
+    if (largest < 0 || cluster.hosts[h].gpus > cluster.hosts[static_cast<size_t>(largest)].gpus)
+      largest = static_cast<int>(h);
+  }
+}
+
+const cluster::Host* Configurations::host_of(GpuType type) const {
+  const int host = host_of_type_[static_cast<size_t>(type.value)];
+  return host < 0 ? nullptr : &cluster_.hosts[static_cast<size_t>(host)];
+}
+
+const Configuration* Configurations::best(const Job& job, GpuType type, int gpus) const {
+  const cluster::Host* host = host_of(type);
+  if (host == nullptr || gpus < 1) return nullptr;
+  return find(models_.model_of(job), type, filled(gpus, host->gpus));
+}
+
+const Configuration* Configurations::best(const Job& job, const Placement& placement) const {
+  if (placement.empty()) return nullptr;
+  std::vector<int> shares;
+  for (const HostShare& share : placement.hosts) shares.push_back(share.gpus);
+  std::sort(shares.begin(), shares.end(), std::greater<>());
+  return find(models_.model_of(job), placement.type, std::move(shares));
+}
+
+int Configurations::least_gpus(const Job& job, GpuType type, int most) const {
+  // More GPUs can do what fewer can, so that the first number that fits is found by halving.
+  if (most < 1 || best(job, type, most) == nullptr) return 0;
+  int fits = most, too_few = 0;
+  while (fits - too_few > 1) {
+    const int middle = too_few + (fits - too_few) / 2;
+    (best(job, type, middle) != nullptr ? fits : too_few) = middle;
+  }
+  return fits;
+}
+
+Configurations::Scratch Configurations::scratch(GpuType type, const std::vector<int>& gpus_of_host) const {
+  Scratch made{.cluster = cluster_, .devices = {}};
+  made.cluster.hosts.clear();
+  int first = 0;
+  for (const int gpus : gpus_of_host) {
+    cluster::Host host = *host_of(type);
+    host.first_device = first;
+    first += host.gpus;
+    for (int i = 0; i < gpus; ++i) made.devices.emplace_back(host.first_device + i);
+    made.cluster.hosts.push_back(std::move(host));
+  }
+  return made;
+}
+
+const Configuration* Configurations::find(const JobModel& model, GpuType type, std::vector<int> gpus_of_host) const {
+  const Key key{.model = &model, .type = type, .gpus_of_host = std::move(gpus_of_host)};
+  const auto known = known_.find(key);
+  if (known != known_.end()) return known->second.get();
+  ++searches_;
+  return known_.emplace(key, look(key)).first->second.get();
+}
+
+std::unique_ptr<Configuration> Configurations::look(const Key& key) const {
+  const cluster::Host& host = *host_of(key.type);
+  const JobModel& model = *key.model;
+  const parallel::Math math = model.training.precision.math;
+  parallel::SearchSpace space;
+  space.gpus = std::accumulate(key.gpus_of_host.begin(), key.gpus_of_host.end(), 0);
+  space.all_gpus = false;
+  space.host = host;
+  space.base = model.training;
+  space.micro_batches = model.micro_batches;
+  space.pins = model.pins;
+  if (model.pins.zero) space.zero_stages = {*model.pins.zero};
+  space.keep = 1;
+  Scratch machine;
+  const bool plain = is_wide(cluster_) && is_filled(key.gpus_of_host, host.gpus);
+  if (!plain || simulates()) machine = scratch(key.type, key.gpus_of_host);
+  if (!plain) {
+    space.hardware = [&](const collection::ParallelConfig& config) {
+      const std::vector<DeviceId> devices = parallel::devices_for(config, machine.devices, machine.cluster, math);
+      return parallel::hardware_of(machine.cluster, config, devices, {}, math);
+    };
+  }
+  const absl::StatusOr<parallel::SearchResult> result = parallel::search(model.shape, space);
+  if (!result.ok() || result->best.empty()) return nullptr;
+  const parallel::Candidate& best = result->best.front();
+  auto found = std::make_unique<Configuration>(Configuration{.model = &model,
+                                                             .config = best.config,
+                                                             .training = best.training,
+                                                             .time = best.time,
+                                                             .step_s = best.time.step_s});
+  if (!simulates()) return found;
+  const std::vector<DeviceId> devices = parallel::devices_for(best.config, machine.devices, machine.cluster, math);
+  const std::map<DeviceId, double> nominal;
+  const std::map<std::string, double> whole;
+  const parallel::StepInput input{model.shape, found->config, found->training, machine.cluster, devices,
+                                  nominal,     whole};
+  found->step_s = steps_->steps_s({&input, 1}).front();
+  return found;
+}
+
+}  // namespace scalai::sched

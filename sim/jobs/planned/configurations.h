@@ -1,0 +1,79 @@
+#pragma once
+// The configuration of a job on given GPUs and its step time: the best one of the parallelizer (ptc/parallel/search.h),
+// computed once for each (model, batch, GPU type, GPUs per host). Throughput and changes use the same object, so that a
+// job trains as it was planned. Const functions with a cache. One thread.
+//
+// A job that gets n GPUs may use fewer, so that by the closed form more GPUs never make it slower. The step time is
+// that closed form; with a step-time model (sim/simulated_step_time.h) it is a simulated step on an idle cluster, for
+// the configuration that the closed form chose, as in ptc/control.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ptc/cluster/cluster.h"
+#include "ptc/parallel/step_time_model.h"
+#include "ptc/sched/fleet.h"
+#include "sim/jobs/planned/job_model.h"
+
+namespace scalai::sched {
+
+struct Configuration {
+  const JobModel* model = nullptr;
+  collection::ParallelConfig config;
+  parallel::Training training;
+  parallel::StepTime time;  // closed form
+  double step_s = 0;        // the step time in use: closed form or simulated
+  int gpus() const { return config.world(); }
+};
+
+class Configurations {
+ public:
+  // Host k of the cluster is host k of the fleet (CHECK: as many hosts, enough GPUs on each). All arguments outlive
+  // this object; `steps` may be null (closed form).
+  Configurations(const cluster::Cluster& cluster, const Fleet& fleet, const JobModels& models,
+                 const parallel::StepTimeModel* steps = nullptr);
+
+  // The best configuration on GPUs of one type on as few hosts as possible, or on GPUs as placed. nullptr: none fits
+  // the memory or divides the model. The pointer is valid as long as this object. CHECK: the job's model is known.
+  const Configuration* best(const Job& job, GpuType type, int gpus) const;
+  const Configuration* best(const Job& job, const Placement& placement) const;
+  // The least number of GPUs of a type with a configuration, up to `most`; 0 = none. Runs about log2(most) searches.
+  int least_gpus(const Job& job, GpuType type, int most) const;
+
+  const cluster::Cluster& cluster() const { return cluster_; }
+  const Fleet& fleet() const { return fleet_; }
+  const JobModels& models() const { return models_; }
+  bool simulates() const { return steps_ != nullptr; }
+  int64_t searches() const { return searches_; }
+
+  // A cluster of hosts of this type in this fabric, with so many GPUs in use on each, and these GPUs.
+  struct Scratch {
+    cluster::Cluster cluster;
+    std::vector<DeviceId> devices;
+  };
+  Scratch scratch(GpuType type, const std::vector<int>& gpus_of_host) const;
+
+ private:
+  struct Key {
+    const JobModel* model;
+    GpuType type;
+    std::vector<int> gpus_of_host;  // descending
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  const cluster::Host* host_of(GpuType type) const;
+  const Configuration* find(const JobModel& model, GpuType type, std::vector<int> gpus_of_host) const;
+  std::unique_ptr<Configuration> look(const Key& key) const;
+
+  const cluster::Cluster& cluster_;
+  const Fleet& fleet_;
+  const JobModels& models_;
+  const parallel::StepTimeModel* steps_;
+  std::vector<int> host_of_type_;  // index of the first host with most GPUs, by type; -1 = no host
+  mutable std::map<Key, std::unique_ptr<Configuration>> known_;
+  mutable int64_t searches_ = 0;
+};
+
+}  // namespace scalai::sched

@@ -1,0 +1,42 @@
+#include "sim/jobs/planned/internal/device_books.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ptc/base/status.h"
+
+namespace scalai::sched::internal {
+
+DeviceBooks::DeviceBooks(const cluster::Cluster& cluster)
+    : cluster_(cluster), holder_(static_cast<size_t>(cluster.device_count())) {}
+
+void DeviceBooks::give(JobId job) {
+  const auto found = held_.find(job);
+  if (found == held_.end()) return;
+  for (const DeviceId device : found->second) {
+    JobId& holder = holder_[static_cast<size_t>(device.value)];
+    if (holder == job) holder = JobId();
+  }
+  held_.erase(found);
+}
+
+std::vector<DeviceId> DeviceBooks::take(JobId job, const Placement& placement, const std::vector<DeviceId>& own) {
+  give(job);
+  const std::set<DeviceId> mine(own.begin(), own.end());
+  std::vector<DeviceId> taken;
+  for (const HostShare& share : placement.hosts) {
+    std::vector<DeviceId> devices = cluster_.devices_of(share.host);
+    SCALAI_CHECK(share.gpus <= static_cast<int>(devices.size()));
+    const auto rank = [&](DeviceId device) {
+      if (holder_[static_cast<size_t>(device.value)].valid()) return 2;
+      return mine.count(device) != 0 ? 0 : 1;
+    };
+    std::stable_sort(devices.begin(), devices.end(), [&](DeviceId a, DeviceId b) { return rank(a) < rank(b); });
+    taken.insert(taken.end(), devices.begin(), devices.begin() + share.gpus);
+  }
+  std::sort(taken.begin(), taken.end());
+  for (const DeviceId device : taken) holder_[static_cast<size_t>(device.value)] = job;
+  return held_[job] = taken;
+}
+
+}  // namespace scalai::sched::internal

@@ -1,0 +1,29 @@
+#pragma once
+// Which GPUs of its hosts a job has: placements count them, plans and network cards need to know.
+
+#include <map>
+#include <vector>
+
+#include "ptc/cluster/cluster.h"
+#include "ptc/sched/fleet.h"
+
+namespace scalai::sched::internal {
+
+class DeviceBooks {
+ public:
+  explicit DeviceBooks(const cluster::Cluster& cluster);
+
+  // Gives a job the GPUs of a placement: on each host first those among `own`, then free ones by number. Where the
+  // books do not have enough free (their holder's change is announced later at the same instant) any by number. By
+  // number.
+  std::vector<DeviceId> take(JobId job, const Placement& placement, const std::vector<DeviceId>& own);
+  // What the job has is free.
+  void give(JobId job);
+
+ private:
+  const cluster::Cluster& cluster_;
+  std::vector<JobId> holder_;  // by device
+  std::map<JobId, std::vector<DeviceId>> held_;
+};
+
+}  // namespace scalai::sched::internal

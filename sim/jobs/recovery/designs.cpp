@@ -1,0 +1,303 @@
+#include "sim/jobs/recovery/designs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "ptc/base/diagnostics.h"
+#include "ptc/base/status.h"
+#include "ptc/base/units.h"
+#include "sim/jobs/recovery/internal/host_events.h"
+#include "sim/jobs/recovery/period.h"
+#include "sim/jobs/recovery/published_costs.h"
+
+namespace scalai::sched {
+namespace {
+
+const TraceOption kModel{"model", "", "what tables and published constants know the job by: GPT-3-6.7b, gpt-1.5b"};
+const TraceOption kBatch{"batch", "0", "samples a step; 0 = what the costs say"};
+const TraceOption kUntil{"until", "0s",
+                         "end of the run; 0s = the last event of the host trace, so that a quiet end does not count"};
+const TraceOption kMinHosts{"min-hosts", "1", "fewer cannot run the job"};
+const TraceOption kHostReady{"host-ready", "0s", "from a host's coming until it can be used"};
+const TraceOption kDetect{"detect", "0s", "until a loss without notice is noticed (steady rules)"};
+const TraceOption kHorizon{"join-horizon", "1h", "hosts join when that pays within so long (steady rules)"};
+const TraceOption kBeyond{
+    "beyond", "",
+    "fewer hosts than a table's smallest row: stop (cannot run) or nearest (that row); by default "
+    "nearest where the rules are published, else stop. Between rows: the lower one"};
+const TraceOption kStepLost{"step-lost", "true", "the step under way at a loss is run again (steady rules)"};
+const TraceOption kMtbf{"mtbf", "0s", "for young-daly; 0s = the host trace's mean time between losses"};
+const TraceOption kRulesPublished{"rules", "published", "published (the artifact's, step by step) or steady (ours)"};
+const TraceOption kStages{"stages", "12", "hosts of a pipeline"};
+
+std::vector<TraceOption> options_of(std::vector<TraceOption> own) {
+  std::vector<TraceOption> options = {kModel,  kBatch,   kUntil,  kMinHosts, kHostReady,
+                                      kDetect, kHorizon, kBeyond, kStepLost, kMtbf};
+  options.insert(options.end(), own.begin(), own.end());
+  return options;
+}
+
+// Values of the options, and what is wrong with them.
+class Values {
+ public:
+  Values(const RecoveryInfo& info, const std::vector<std::string>& set) {
+    std::vector<std::string> names;
+    for (const TraceOption& option : info.options) {
+      values_[option.name] = option.default_value;
+      names.push_back(option.name);
+    }
+    for (const std::string& assignment : set) {
+      const size_t equal = assignment.find('=');
+      const std::string name = assignment.substr(0, equal);
+      if (equal == std::string::npos || values_.count(name) == 0) {
+        const std::string near = closest(name, names);
+        add(fmt::format("design {} has no option \"{}\"; {}", info.name, name,
+                        near.empty() ? fmt::format("it has {}", fmt::join(names, ", "))
+                                     : fmt::format("did you mean \"{}\"?", near)));
+        continue;
+      }
+      values_[name] = assignment.substr(equal + 1);
+      given_[name] = true;
+    }
+  }
+
+  void add(const std::string& problem) { problems_.push_back(problem); }
+  void add(const absl::Status& status) {
+    if (!status.ok()) add(message_of(status));
+  }
+  const std::vector<std::string>& problems() const { return problems_; }
+
+  bool given(const std::string& name) const { return given_.count(name) != 0; }
+  bool has(const std::string& name) const { return values_.count(name) != 0; }
+  const std::string& text(const std::string& name) const { return values_.at(name); }
+  double seconds(const std::string& name) { return read(name, parse_seconds(text(name)), 0.0); }
+  int count(const std::string& name) {
+    const int64_t value = read(name, parse_count(text(name)), int64_t{0});
+    if (value > 1'000'000) add(fmt::format("option {}: {} is too large", name, value));
+    return static_cast<int>(std::min<int64_t>(value, 1'000'000));
+  }
+  bool one_of(const std::string& name, const std::string& yes, const std::string& no) {
+    if (text(name) != yes && text(name) != no) {
+      add(fmt::format("option {}: \"{}\" is neither {} nor {}", name, text(name), yes, no));
+    }
+    return text(name) == yes;
+  }
+  double factor(const std::string& name) {
+    char* end = nullptr;
+    const double value = std::strtod(text(name).c_str(), &end);
+    const bool number = !text(name).empty() && *end == '\0' && value >= 1 && value <= 1e6;
+    if (!number) add(fmt::format("option {}: \"{}\" is not a number from 1", name, text(name)));
+    return number ? value : 1;
+  }
+
+ private:
+  template <typename T>
+  T read(const std::string& name, const absl::StatusOr<T>& value, T fallback) {
+    if (value.ok()) return *value;
+    add(fmt::format("option {}: {}", name, message_of(value.status())));
+    return fallback;
+  }
+
+  std::map<std::string, std::string> values_;
+  std::map<std::string, bool> given_;
+  std::vector<std::string> problems_;
+};
+
+absl::StatusOr<HostCosts> costs_of(const RecoveryRequest& request, RecoveryDesign design, const std::string& model) {
+  if (request.costs.empty()) return HostCosts{};
+  if (request.costs == "published") return published_costs(design, model);
+  SCALAI_ASSIGN_OR_RETURN(HostCosts costs, read_host_costs(request.costs, {published_system(design), model}));
+  // The artifact's cost table leaves out what is the same for all its rows.
+  const absl::StatusOr<HostCosts> known = published_costs(design, model);
+  if (known.ok() && costs.published && costs.ready_s < 0) costs.ready_s = known->ready_s;
+  return costs;
+}
+
+void take_costs(const RecoveryRequest& request, Values& values, RecoverySetup& setup) {
+  const std::string& model = values.text("model");
+  const absl::StatusOr<HostCosts> found = costs_of(request, setup.design, model);
+  values.add(found.status());
+  if (!found.ok()) return;
+  const HostCosts& costs = *found;
+  setup.costs.change_s = request.change_s;
+  if (costs.change_s >= 0) setup.costs.change_s = published_change(setup.design, model, costs);
+  setup.costs.state_survives = request.state_survives;
+  setup.costs.fatal_s = std::max(0.0, costs.fatal_s);
+  setup.costs.host_ready_s = values.given("host-ready") ? values.seconds("host-ready") : std::max(0.0, costs.ready_s);
+  setup.costs.detect_s = values.given("detect") ? values.seconds("detect") : std::max(0.0, costs.detect_s);
+  setup.costs.step_lost = values.one_of("step-lost", "true", "false");
+  setup.checkpoints.write_s = std::max(0.0, costs.checkpoint_s);
+  setup.checkpoints.every_steps = costs.checkpoint_every_steps > 0 ? std::llround(costs.checkpoint_every_steps) : 10;
+  setup.checkpoints.rolls_back = setup.rules != RecoveryRules::kPublished || published_rolls_back(model);
+  if (values.has("rolls-back") && values.given("rolls-back")) {
+    setup.checkpoints.rolls_back = values.one_of("rolls-back", "true", "false");
+  }
+  setup.samples_per_step = values.count("batch");
+  if (setup.samples_per_step == 0) setup.samples_per_step = std::max(0.0, costs.samples_per_step);
+  if (setup.samples_per_step == 0) setup.samples_per_step = request.samples_per_step;
+  if (setup.design == RecoveryDesign::kProactive) {
+    if (setup.samples_per_step == 0) setup.samples_per_step = 1;
+    return;
+  }
+  if (setup.samples_per_step == 0) values.add("how many samples a step has is not known: set batch=…");
+  if (!setup.costs.change_s) values.add("what a change of hosts costs is not known: name costs, or \"published\"");
+}
+
+void take_throughput(const RecoveryRequest& request, Values& values, RecoverySetup& setup) {
+  setup.samples_per_s = request.samples_per_s;
+  if (request.throughputs.empty()) {
+    if (!setup.samples_per_s) values.add("a throughput by live hosts is needed: name throughputs");
+    return;
+  }
+  const bool nearest =
+      values.given("beyond") ? values.one_of("beyond", "nearest", "stop") : setup.rules == RecoveryRules::kPublished;
+  const HostsBeyond beyond = nearest ? HostsBeyond::kNearest : HostsBeyond::kStop;
+  setup.throughput_rule = fmt::format("on fewer hosts than its smallest row {}, between rows the lower one",
+                                      nearest ? "as on that row" : "it cannot run");
+  const std::string system = values.has("table-of") && !values.text("table-of").empty()
+                                 ? values.text("table-of")
+                                 : published_system(setup.design);
+  const auto table = read_host_throughput(request.throughputs, {system, values.text("model")}, beyond);
+  values.add(table.status());
+  if (table.ok()) setup.samples_per_s = *table;
+}
+
+void take_layouts(const RecoveryRequest& request, Values& values, RecoverySetup& setup) {
+  setup.look_ahead = values.count("look-ahead");
+  setup.foresight = values.one_of("foresight", "true", "false");
+  absl::StatusOr<LiveputModel> model = parcae_costs(values.text("model"));
+  values.add(model.status());
+  if (request.throughputs.empty()) {
+    return values.add("the proactive design needs a table of layouts: name throughputs (model, dp, pp, samples_per_s)");
+  }
+  const auto layouts = read_layouts(request.throughputs, values.text("model"));
+  values.add(layouts.status());
+  const double interval_s = values.seconds("interval");
+  if (!(interval_s > 0)) return values.add("option interval: must be above 0");
+  if (!model.ok() || !layouts.ok()) return;
+  model->samples_per_s = *layouts;
+  setup.liveput = std::make_shared<const Liveput>(*std::move(model), interval_s);
+}
+
+void take_checkpoints(const RecoveryRequest& request, Values& values, RecoverySetup& setup) {
+  const auto seconds = [&values](const std::string& what, const std::string& text) {
+    const absl::StatusOr<double> value = parse_seconds(text);
+    if (!value.ok()) values.add(fmt::format("{}: {}", what, message_of(value.status())));
+    return value.ok() ? *value : 0;
+  };
+  if (!request.checkpoint_write.empty()) {
+    setup.checkpoints.write_s = seconds("checkpoint_write", request.checkpoint_write);
+  }
+  if (request.checkpoint_period.empty()) return;
+  if (setup.rules == RecoveryRules::kPublished) {
+    return values.add("published rules write a checkpoint every few steps; checkpoint_period is for rules=steady");
+  }
+  if (request.checkpoint_period != "young-daly") {
+    setup.checkpoints.every_s = seconds("checkpoint_period", request.checkpoint_period);
+    return;
+  }
+  double mtbf_s = values.seconds("mtbf");
+  if (mtbf_s == 0 && request.availability != nullptr) {
+    mtbf_s = mean_time_between_losses_s(*request.availability, setup.until_s);
+  }
+  if (mtbf_s == 0 || mtbf_s == kNever) {
+    return values.add(
+        "checkpoint_period: young-daly needs a mean time between losses and the trace has none: set mtbf=…");
+  }
+  if (setup.checkpoints.write_s == 0) {
+    return values.add("checkpoint_period: young-daly needs the time that a write takes: set checkpoint_write");
+  }
+  setup.checkpoints.every_s = young_daly_period_s(setup.checkpoints.write_s, mtbf_s);
+}
+
+const RecoveryInfo* design_named(const std::string& name) {
+  for (const RecoveryInfo& info : recovery_designs()) {
+    if (info.name == name) return &info;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const std::vector<RecoveryInfo>& recovery_designs() {
+  static const TraceOption table_of{"table-of", "",
+                                    "whose rows of a throughput table with systems: varuna, bamboo, oobleck"};
+  static const std::vector<RecoveryInfo> designs = {
+      {"checkpoint-restart", RecoveryDesign::kCheckpointRestart,
+       "any loss restarts the job from its last checkpoint, on the hosts that are left", "Varuna, EuroSys'22",
+       options_of({kRulesPublished, kStages, {"rolls-back", "true", "losses cost the samples since the checkpoint"}})},
+      {"redundancy", RecoveryDesign::kRedundancy,
+       "the neighbour in the pipeline computes for a lost host; two in a row are fatal", "Bamboo, NSDI'23",
+       options_of({kRulesPublished, kStages, {"fallback-slowdown", "1.5", "of a step while a fallback is pending"}})},
+      {"templates", RecoveryDesign::kTemplates,
+       "pipelines are rebuilt from templates planned before; the state lives in other replicas", "Oobleck, SOSP'23",
+       options_of({kRulesPublished, kStages, table_of})},
+      {"proactive", RecoveryDesign::kProactive,
+       "migrates ahead of losses to the layout that a forecast of hosts favours", "Parcae, NSDI'24",
+       options_of({{"interval", "60s", "between decisions"},
+                   {"look-ahead", "12", "intervals planned ahead"},
+                   {"foresight", "false", "plan on what will happen instead of a forecast"}})},
+      {"spare-swap", RecoveryDesign::kSpareSwap,
+       "a spare host takes the place of the lost one; restart from the last checkpoint", "MegaScale, NSDI'24",
+       options_of({{"spares", "1", "live hosts kept out of the job"}, table_of})},
+      {"reshard", RecoveryDesign::kReshard,
+       "all live hosts work; the state moves by a plan that keeps what it can in place", "this project",
+       options_of({table_of})}};
+  return designs;
+}
+
+double mean_time_between_losses_s(const Availability& availability, double until_s) {
+  const double end_s = until_s > 0 ? until_s : recovery_internal::last_event_s(availability);
+  int64_t moments = 0;
+  double last_s = -1;
+  for (const FleetEvent& event : availability.events) {
+    const bool lost = event.kind == FleetEvent::Kind::kFailed || event.kind == FleetEvent::Kind::kTaken;
+    if (!lost || event.at_s == last_s || event.at_s > end_s) continue;
+    ++moments;
+    last_s = event.at_s;
+  }
+  return moments == 0 ? kNever : end_s / static_cast<double>(moments);
+}
+
+absl::StatusOr<RecoverySetup> make_recovery(const RecoveryRequest& request) {
+  const RecoveryInfo* info = design_named(request.design);
+  if (info == nullptr) {
+    std::vector<std::string> names;
+    for (const RecoveryInfo& one : recovery_designs()) names.push_back(one.name);
+    const std::string near = closest(request.design, names);
+    return invalid(fmt::format("recovery: no design \"{}\"; {}", request.design,
+                               near.empty() ? fmt::format("there are {}", fmt::join(names, ", "))
+                                            : fmt::format("did you mean \"{}\"?", near)));
+  }
+  Values values(*info, request.set);
+  RecoverySetup setup;
+  setup.design = info->design;
+  setup.availability = request.availability;
+  setup.hosts = request.hosts;
+  setup.gpus_per_host = request.gpus_per_host;
+  setup.usd_per_host_hour = request.usd_per_host_hour;
+  if (values.has("rules")) {
+    setup.rules = values.one_of("rules", "published", "steady") ? RecoveryRules::kPublished : RecoveryRules::kSteady;
+  }
+  setup.until_s = values.given("until") ? values.seconds("until") : request.until_s;
+  setup.min_hosts = values.count("min-hosts");
+  setup.join_horizon_s = values.seconds("join-horizon");
+  if (values.has("stages")) setup.stages = values.count("stages");
+  if (values.has("fallback-slowdown")) setup.fallback_slowdown = values.factor("fallback-slowdown");
+  if (values.has("spares")) setup.spares = values.count("spares");
+  take_costs(request, values, setup);
+  if (setup.design == RecoveryDesign::kProactive) {
+    take_layouts(request, values, setup);
+  } else {
+    take_throughput(request, values, setup);
+  }
+  take_checkpoints(request, values, setup);
+  if (!values.problems().empty()) return invalid(fmt::format("recovery: {}", fmt::join(values.problems(), "; ")));
+  return setup;
+}
+
+}  // namespace scalai::sched

@@ -1,0 +1,27 @@
+#pragma once
+// Recovery designs under one set of rules, for comparisons: checkpoint-restart, redundancy, templates, spare-swap and
+// reshard. Exact in continuous time. The work is a few operations per host event and checkpoint, for any number of
+// steps. Pure function; any thread.
+//
+//   loss without notice   detect_s, then change_s without training, on the remaining hosts; a further change
+//                         meanwhile restarts the pause
+//     checkpoint-restart, spare-swap   roll back to the last complete checkpoint
+//     templates, reshard               lose the step under way; roll back to the checkpoint if state is lost
+//     redundancy                       no pause: the neighbour in the pipeline does both parts, slower by
+//                                      fallback_slowdown, until the hosts are reordered at the end of a step (when more
+//                                      than 5 % of the pairs are at risk or waiting hosts can fill the gaps); fatal if
+//                                      the neighbour is gone, too: roll back to the checkpoint, fatal_s
+//   notice                reshard leaves the hosts at once and loses nothing; the others wait for the loss
+//   hosts come            usable after host_ready_s; they join if it pays within join_horizon_s
+//   hosts in use          reshard: the number of usable hosts that trains fastest; spare-swap: hosts - spares, or none;
+//                         else all
+
+#include "absl/status/statusor.h"
+#include "sim/jobs/recovery/recovery.h"
+
+namespace scalai::sched {
+
+// Errors as simulate_recovery. CHECK: not the proactive design.
+absl::StatusOr<RecoveryResult> simulate_steady(const RecoverySetup& setup);
+
+}  // namespace scalai::sched

@@ -1,0 +1,225 @@
+// `recovery`: one job on hosts that come and go.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "ptc/base/status.h"
+#include "ptc/proto/scenario.pb.h"
+#include "ptc/scenario/strategy.h"
+#include "sim/jobs/recovery/designs.h"
+#include "sim/jobs/scenario/internal/sched_parts.h"
+
+namespace scalai::scenario::internal {
+namespace {
+
+// Hosts alike in what counts here: number k of the job is number k of the cluster.
+bool check_hosts(SchedContext& context) {
+  const auto& hosts = context.scenario.cluster.hosts;
+  for (const cluster::Host& host : hosts) {
+    if (host.gpus == hosts.front().gpus && host.gpu.name == hosts.front().gpu.name) continue;
+    context.source.error("cluster", "\"recovery\" is of one job on hosts that are all alike",
+                         fmt::format("there are hosts of {} {} and of {} {}", hosts.front().gpus,
+                                     hosts.front().gpu.name, host.gpus, host.gpu.name));
+    return false;
+  }
+  return true;
+}
+
+std::optional<sched::JobModel> job_model_of(SchedContext& context) {
+  const proto::Job& given = context.message.jobs(0);
+  const auto model = sched::job_model({.model = given.model(),
+                                       .global_batch = given.global_batch(),
+                                       .sequence = given.sequence(),
+                                       .precision = given.precision(),
+                                       .optimizer = given.optimizer(),
+                                       .schedule = given.schedule(),
+                                       .recompute = given.recompute(),
+                                       .micro_batch = given.micro_batch(),
+                                       .pins = given.search().pins(),
+                                       .whole_batches = false});
+  if (model.ok()) return *model;
+  report_list(context.source, "jobs[0]", message_of(model.status()));
+  return std::nullopt;
+}
+
+// The scenario's job on the cluster's hosts: steps by the parallelizer, changes by plans.
+void build_plans(SchedContext& context) {
+  ClusterScenario& scenario = context.scenario;
+  if (context.message.jobs_size() != 1) {
+    context.source.error(
+        "recovery", "without \"throughputs\" and \"costs\" the scenario needs one job whose model says what they are",
+        "add jobs { name: \"llm\" model: \"llama3-70b\" global_batch: 512 }, or name tables");
+    return;
+  }
+  auto model = job_model_of(context);
+  if (!model) return;
+  sched::Job job;
+  job.name = context.message.jobs(0).name();
+  job.type = job.name.empty() ? "job" : job.name;
+  job.gpus = job.min_gpus = job.max_gpus = scenario.cluster.device_count();
+  job.batch = context.message.jobs(0).global_batch();
+  scenario.notes.push_back("model: " + sched::describe(*model));
+  const bool simulated = context.message.compute() == proto::Scenario::SIMULATED;
+  scenario.models = std::make_unique<sched::JobModels>();
+  scenario.models->add(job.type, job.batch, *std::move(model));
+  scenario.configurations = std::make_unique<sched::Configurations>(scenario.cluster, scenario.fleet, *scenario.models,
+                                                                    simulated ? context.simulators.steps : nullptr);
+  scenario.fabric = context.simulators.fabric ? context.simulators.fabric(scenario.cluster)
+                                              : sched::make_unshared_fabric(scenario.cluster);
+  const std::string design = context.message.recovery().design();
+  const bool restarts = design == "checkpoint-restart" || design == "spare-swap";
+  scenario.recovery_plans =
+      sched::make_recovery_plans(*scenario.configurations, *scenario.fabric,
+                                 change_strategy(restarts ? "checkpoint-restart" : "reshard", scenario.costs), job);
+}
+
+// Designs that do not say which hosts are lost (redundancy) do not move state by plans either: then spread evenly.
+sched::RecoveryQuestion question_of(const sched::HostChange& change) {
+  sched::RecoveryQuestion question{.hosts_before = change.from,
+                                   .hosts_after = change.to,
+                                   .lost = change.lost_places,
+                                   .from_storage = change.resumes};
+  if (!question.lost.empty()) return question;
+  for (int k = 0; k < change.lost; ++k) {
+    question.lost.push_back(static_cast<int>(int64_t{k} * change.from / std::max(1, change.lost)));
+  }
+  return question;
+}
+
+// What plans say, once for each change: designs ask again and again.
+class PlanAnswers {
+ public:
+  explicit PlanAnswers(sched::RecoveryPlans& plans) : plans_(plans) {}
+
+  // A change to nothing costs nothing. Where there is no plan from the survivors, all start from storage; where nothing
+  // fits the hosts at all (a table of throughputs says that they train), there is no such number.
+  double seconds(const sched::HostChange& change) {
+    if (change.to <= 0) return 0;
+    const auto question = question_of(change);
+    const auto [at, fresh] = seconds_.try_emplace(std::tuple(change.from, change.to, question.lost, change.resumes),
+                                                  std::numeric_limits<double>::quiet_NaN());
+    if (!fresh) return at->second;
+    auto cost = plans_.cost(question);
+    if (!cost.ok()) cost = plans_.cost({.hosts_before = 0, .hosts_after = change.to, .lost = {}, .from_storage = true});
+    if (cost.ok()) at->second = cost->seconds;
+    return at->second;
+  }
+
+  // Also where nothing fits what is left: the state is lost or not, whoever goes on.
+  bool survives(const sched::HostChange& change) {
+    const auto question = question_of(change);
+    const auto [at, fresh] = survives_.try_emplace(std::pair(change.from, question.lost), false);
+    if (fresh) at->second = plans_.survives(question);
+    return at->second;
+  }
+
+ private:
+  sched::RecoveryPlans& plans_;
+  std::map<std::tuple<int, int, std::vector<int>, bool>, double> seconds_;
+  std::map<std::pair<int, std::vector<int>>, bool> survives_;
+};
+
+void compute_from_plans(SchedContext& context, sched::RecoveryRequest& request) {
+  ClusterScenario& scenario = context.scenario;
+  sched::RecoveryPlans* plans = scenario.recovery_plans.get();
+  const double batch = static_cast<double>(context.message.jobs(0).global_batch());
+  if (batch <= 0) return context.source.missing("jobs[0].global_batch", "samples a step");
+  request.samples_per_step = batch;
+  if (request.throughputs.empty()) {
+    request.samples_per_s = [plans, batch](int hosts) {
+      const double step_s = hosts > 0 ? plans->step_s(hosts) : 0;
+      return step_s > 0 ? batch / step_s : 0.0;
+    };
+  }
+  if (!request.costs.empty()) return;
+  const auto answers = std::make_shared<PlanAnswers>(*plans);
+  request.change_s = [answers](const sched::HostChange& change) { return answers->seconds(change); };
+  request.state_survives = [answers](const sched::HostChange& change) { return answers->survives(change); };
+}
+
+// Each design's problems are lines about an option, or about the whole.
+void report_problems(SchedContext& context, const std::string& text, const std::vector<std::string>& set) {
+  const auto field_of_line = [&](const std::string& line) -> std::string {
+    for (size_t i = 0; i < set.size(); ++i) {
+      const std::string name = set[i].substr(0, set[i].find('='));
+      const bool about = line.find("\"" + name + "\"") != std::string::npos || line.starts_with("option " + name + ":");
+      if (!name.empty() && about) return fmt::format("recovery.set[{}]", i);
+    }
+    return "recovery";
+  };
+  size_t from = 0;
+  while (from < text.size()) {
+    const size_t end = std::min(text.find('\n', from), text.size());
+    const std::string line = text.substr(from, end - from);
+    if (!line.empty()) context.source.error(field_of_line(line), line);
+    from = end + 1;
+  }
+}
+
+std::string throughputs_of(const proto::Recovery& given, const sched::RecoverySetup& setup) {
+  if (given.throughputs().empty()) return "the parallelizer's";
+  const std::string rule = setup.throughput_rule.empty() ? "" : fmt::format(" ({})", setup.throughput_rule);
+  return fmt::format("table {}{}", given.throughputs(), rule);
+}
+
+}  // namespace
+
+void build_recovery(SchedContext& context) {
+  Source& source = context.source;
+  if (!context.cluster_ok || !check_hosts(context)) return;
+  ClusterScenario& scenario = context.scenario;
+  const proto::Recovery& given = context.message.recovery();
+  std::vector<std::string> known;
+  for (const sched::RecoveryInfo& info : sched::recovery_designs()) known.push_back(info.name);
+  if (given.design().empty())
+    return source.missing("recovery.design", fmt::format("one of {}", fmt::join(known, ", ")));
+  if (std::find(known.begin(), known.end(), given.design()) == known.end()) {
+    return source.error_unknown("recovery.design", "recovery design", given.design(), known);
+  }
+  if (!context.message.has_availability()) {
+    return source.missing("availability", "say which hosts come and go: a trace, or a generator");
+  }
+  for (const char* field : {"policy", "throughputs", "changes"}) {
+    if (source.given(field)) source.error(field, fmt::format("\"{}\" has no meaning with \"recovery\"", field));
+  }
+  if (source.given("prices")) {
+    source.error("prices", "\"prices\" has no meaning with \"recovery\"",
+                 "all hosts cost the same all the time: say what with price_per_hour of the cluster's hosts");
+  }
+  const cluster::Host& host = scenario.cluster.hosts.front();
+  sched::RecoveryRequest request{.design = given.design(),
+                                 .set = texts_of(given.set()),
+                                 .checkpoint_period = given.checkpoint_period(),
+                                 .checkpoint_write = given.checkpoint_write()};
+  if (!given.throughputs().empty())
+    request.throughputs = table_path(context, "recovery.throughputs", given.throughputs());
+  if (given.costs() == "published") request.costs = given.costs();
+  if (!given.costs().empty() && given.costs() != "published")
+    request.costs = table_path(context, "recovery.costs", given.costs());
+  request.availability = &scenario.availability;
+  request.hosts = static_cast<int>(scenario.fleet.hosts.size());
+  request.until_s = scenario.options.until_s < sched::kNever ? scenario.options.until_s : 0;
+  request.gpus_per_host = host.gpus;
+  request.usd_per_host_hour = host.price_per_hour;
+  // Parcae's costs come with its model.
+  const bool computed = given.design() != "proactive" && (given.throughputs().empty() || given.costs().empty());
+  if (computed) build_plans(context);
+  if (computed && scenario.recovery_plans) compute_from_plans(context, request);
+  if (source.errors() > 0) return;
+  auto setup = sched::make_recovery(request);
+  if (!setup.ok()) return report_problems(context, message_of(setup.status()), request.set);
+  scenario.recovery_setup = *std::move(setup);
+  scenario.recovery = RecoveryChoice{.throughputs = throughputs_of(given, scenario.recovery_setup),
+                                     .changes = given.design() == "proactive"  ? "Parcae's constants"
+                                                : given.costs().empty()        ? "computed from plans"
+                                                : given.costs() == "published" ? "published constants"
+                                                                               : "table " + given.costs()};
+  scenario.policy.name = given.design();
+  scenario.policy.set = request.set;
+}
+
+}  // namespace scalai::scenario::internal
