@@ -7,7 +7,6 @@
 
 #include "apps/accuracy/commands.h"
 #include "apps/accuracy/model/validation.h"
-#include "apps/common/model_options.h"
 #include "apps/common/output.h"
 #include "nlohmann/json.hpp"
 #include "ptc/base/diagnostics.h"
@@ -267,29 +266,23 @@ int validate_model(const Arguments& arguments) {
 }  // namespace
 
 Command validate_model_command() {
-  return {
-      {.name = "validate-model",
-       .summary = "predict published training runs, and say how far off the cost models are",
-       .usage = "scalai validate-model [OPTION…]",
-       .description =
-           "Prices every row of the published tables (step times, memory, parameter counts, collectives) with the\n"
-           "models that `parallelize` and the simulator use, and prints error, bias and order for each table beside\n"
-           "what a constant utilisation would give. Rows that constants were fitted on are marked and kept apart.\n"
-           "What a publication leaves open is searched; the column \"assumed\" says what was taken.",
-       .options = {{.name = "table",
-                    .type = ValueType::kList,
-                    .value_name = "NAME,…",
-                    .help = "Tables to print, with all their rows (an overview of all tables if not given)."},
-                   {.name = "data",
-                    .value_name = "FOLDER",
-                    .help = "Folder of *.csv tables to use instead of the built-in ones."},
-                   {.name = "verbose", .type = ValueType::kFlag, .help = "Print every row of every table."},
-                   {.name = "check", .type = ValueType::kFlag, .help = "Exit with 1 when a goal is missed."},
-                   format_option()},
-       .examples = {"scalai validate-model", "scalai validate-model --table=ptdp_table1",
-                    "scalai validate-model --verbose --check",
-                    "scalai validate-model --data=results/perfmodel/published --format=csv"}},
-      validate_model};
+  return {{.name = "validate-model",
+           .summary = "predict published training runs, and say how far off the cost models are",
+           .usage = "scalai validate-model [OPTION…]",
+           .description =
+               R"(Prices every row of the published tables (step times, memory, parameter counts, collectives) with the
+models that `parallelize` and the simulator use, and prints error, bias and order for each table beside
+what a constant utilisation would give. Rows that constants were fitted on are marked and kept apart.
+What a publication leaves open is searched; the column "assumed" says what was taken.)",
+           .options = {list_option("table", "NAME,…",
+                                   "Tables to print, with all their rows (an overview of all tables if not given)."),
+                       text_option("data", "FOLDER", "Folder of *.csv tables to use instead of the built-in ones."),
+                       flag_option("verbose", "Print every row of every table."),
+                       flag_option("check", "Exit with 1 when a goal is missed."), format_option()},
+           .examples = {"scalai validate-model", "scalai validate-model --table=ptdp_table1",
+                        "scalai validate-model --verbose --check",
+                        "scalai validate-model --data=results/perfmodel/published --format=csv"}},
+          validate_model};
 }
 
 }  // namespace scalai::apps

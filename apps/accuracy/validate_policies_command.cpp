@@ -7,7 +7,6 @@
 
 #include "apps/accuracy/commands.h"
 #include "apps/accuracy/policies/validation.h"
-#include "apps/common/model_options.h"
 #include "apps/common/output.h"
 #include "nlohmann/json.hpp"
 #include "ptc/base/status.h"
@@ -155,27 +154,23 @@ int validate_policies(const Arguments& arguments) {
 }  // namespace
 
 Command validate_policies_command() {
-  return {
-      {.name = "validate-policies",
-       .summary = "run scheduler policies and recovery designs on public traces, next to the published numbers",
-       .usage = "scalai validate-policies [OPTION…]",
-       .description =
-           "Reproduces numbers of published simulators of many jobs: scheduler policies (Gavel, Pollux, POP, order\n"
-           "policies on Philly), recovery designs on spot instances (Varuna, Bamboo, Oobleck, Parcae), and failures\n"
-           "at scale (Llama 3). Every row has the reference, our number, the relative error and the tolerance; the\n"
-           "exit code is 1 when a row is out of tolerance. The traces are public and not part of this program: sets\n"
-           "whose data is not there are named with where it comes from, and left out.",
-       .options = {{.name = "data",
-                    .value_name = "FOLDER",
-                    .help = "Folder of public data (default: the environment variable SCALAI_DATA)."},
-                   {.name = "set",
-                    .type = ValueType::kList,
-                    .value_name = "NAME,…",
-                    .help = "Sets to run: G1, G2, G4, G7, G9, G11, G12, G16, G18, Parcae (default: all)."},
-                   format_option()},
-       .examples = {"scalai validate-policies", "scalai validate-policies --set=G7,G9,G12",
-                    "scalai validate-policies --data=/data/traces --format=csv > references.csv"}},
-      validate_policies};
+  return {{.name = "validate-policies",
+           .summary = "run scheduler policies and recovery designs on public traces, next to the published numbers",
+           .usage = "scalai validate-policies [OPTION…]",
+           .description =
+               R"(Reproduces numbers of published simulators of many jobs: scheduler policies (Gavel, Pollux, POP, order
+policies on Philly), recovery designs on spot instances (Varuna, Bamboo, Oobleck, Parcae), and failures
+at scale (Llama 3). Every row has the reference, our number, the relative error and the tolerance; the
+exit code is 1 when a row is out of tolerance. The traces are public and not part of this program: sets
+whose data is not there are named with where it comes from, and left out.)",
+           .options = {text_option("data", "FOLDER",
+                                   "Folder of public data (default: the environment variable SCALAI_DATA)."),
+                       list_option("set", "NAME,…",
+                                   "Sets to run: G1, G2, G4, G7, G9, G11, G12, G16, G18, Parcae (default: all)."),
+                       format_option()},
+           .examples = {"scalai validate-policies", "scalai validate-policies --set=G7,G9,G12",
+                        "scalai validate-policies --data=/data/traces --format=csv > references.csv"}},
+          validate_policies};
 }
 
 }  // namespace scalai::apps

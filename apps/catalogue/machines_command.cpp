@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "apps/commands.h"
-#include "apps/common/model_options.h"
 #include "apps/common/output.h"
 #include "nlohmann/json.hpp"
 #include "ptc/base/status.h"
@@ -196,27 +195,20 @@ int machines(const Arguments& arguments) {
 }  // namespace
 
 Command machines_command() {
-  return {
-      {.name = "machines",
-       .summary = "list GPU kinds, hosts and cloud instances, or one machine's constants",
-       .usage = "scalai machines [NAME]",
-       .description =
-           "Without a name: every machine that scenarios may name, a GPU kind as gpu: \"h100-80g\", a host or\n"
-           "instance as kind: \"dgx-h100\". With one: all of its constants and where they are published. Rates are\n"
-           "per direction, peaks are dense; \"-\" (in JSON null) is unknown or absent. Prices are of a whole host, on\n"
-           "demand. A cluster file overrides any constant (gpu_kinds, and the fields of a host).",
-       .options = {{.name = "what",
-                    .type = ValueType::kChoice,
-                    .value_name = "LIST",
-                    .help = "Which list is printed.",
-                    .default_value = "all",
-                    .choices = {"all", "gpus", "hosts"}},
-                   format_option()},
-       .examples = {"scalai machines", "scalai machines --what=hosts --format=csv", "scalai machines dgx-h100",
-                    "scalai machines h100-80g --format=json"},
-       .min_arguments = 0,
-       .max_arguments = 1},
-      machines};
+  return {{.name = "machines",
+           .summary = "list GPU kinds, hosts and cloud instances, or one machine's constants",
+           .usage = "scalai machines [NAME]",
+           .description =
+               R"(Without a name: every machine that scenarios may name, a GPU kind as gpu: "h100-80g", a host or
+instance as kind: "dgx-h100". With one: all of its constants and where they are published. Rates are
+per direction, peaks are dense; "-" (in JSON null) is unknown or absent. Prices are of a whole host, on
+demand. A cluster file overrides any constant (gpu_kinds, and the fields of a host).)",
+           .options = {choice_option("what", "LIST", "Which list is printed.", {"all", "gpus", "hosts"}, "all"),
+                       format_option()},
+           .examples = {"scalai machines", "scalai machines --what=hosts --format=csv", "scalai machines dgx-h100",
+                        "scalai machines h100-80g --format=json"},
+           .max_arguments = 1},
+          machines};
 }
 
 }  // namespace scalai::apps

@@ -146,7 +146,6 @@ Command models_command() {
        .options = std::move(options),
        .examples = {"scalai models", "scalai models llama3-70b --precision=bf16",
                     "scalai models ./config.json --format=json"},
-       .min_arguments = 0,
        .max_arguments = 1},
       models};
 }

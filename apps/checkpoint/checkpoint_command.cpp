@@ -147,22 +147,15 @@ int checkpoint_main(const Arguments& arguments) {
 }  // namespace
 
 Command checkpoint_command() {
-  std::vector<OptionSpec> options = checkpoint_source_options();
-  options.push_back({.name = "format",
-                     .type = ValueType::kChoice,
-                     .value_name = "FORMAT",
-                     .help = "How the result is printed.",
-                     .default_value = "table",
-                     .choices = {"table", "json"}});
   return {
       {.name = "checkpoint",
        .summary = "show what a checkpoint holds, or verify it",
        .usage = "scalai checkpoint show|verify DIR [OPTION…]",
        .description =
-           "DIR is any checkpoint that `scalai reshard` reads, or a safetensors file. `show` prints its kind, model,\n"
-           "layout, tensors and files. `verify` reads all of it: headers, checksums where it has any, and whether\n"
-           "copies of the same state are equal; all damage is listed by file, tensor and box, and the exit code is 3.",
-       .options = std::move(options),
+           R"(DIR is any checkpoint that `scalai reshard` reads, or a safetensors file. `show` prints its kind, model,
+layout, tensors and files. `verify` reads all of it: headers, checksums where it has any, and whether
+copies of the same state are equal; all damage is listed by file, tensor and box, and the exit code is 3.)",
+       .options = joined({checkpoint_source_options(), {format_option({"table", "json"})}}),
        .examples = {"scalai checkpoint show out/ --format=json", "scalai checkpoint verify out/",
                     "scalai checkpoint verify ranks/ --from=tp8,pp4 --model=llama3-8b"},
        .min_arguments = 2,

@@ -5,17 +5,14 @@
 namespace scalai::apps {
 
 std::vector<OptionSpec> checkpoint_source_options() {
-  return {{.name = "from", .value_name = "LAYOUT", .help = "Layout of rank files that do not say it, as in tp8,pp4."},
-          {.name = "names",
-           .type = ValueType::kChoice,
-           .value_name = "NAMES",
-           .help = "Whose names the tensors of such files have (rank files: megatron if not given).",
-           .choices = {"hf", "megatron", "logical"}},
-          {.name = "config", .value_name = "FILE", .help = "A config.json that says which model it is."},
-          {.name = "model", .value_name = "NAME", .help = "The same by the name of a catalogue model."},
-          {.name = "families",
-           .value_name = "DIR",
-           .help = "Folder of naming families (*.textproto) that add to the built-in ones or replace them."}};
+  return {
+      text_option("from", "LAYOUT", "Layout of rank files that do not say it, as in tp8,pp4."),
+      choice_option("names", "NAMES", "Whose names the tensors of such files have (rank files: megatron if not given).",
+                    {"hf", "megatron", "logical"}),
+      text_option("config", "FILE", "A config.json that says which model it is."),
+      text_option("model", "NAME", "The same by the name of a catalogue model."),
+      text_option("families", "DIR",
+                  "Folder of naming families (*.textproto) that add to the built-in ones or replace them.")};
 }
 
 checkpoint::OpenOptions open_options_of(const Arguments& arguments) {

@@ -209,44 +209,23 @@ int reshard(const Arguments& arguments) {
 }
 
 std::vector<OptionSpec> reshard_options() {
-  std::vector<OptionSpec> options = {
-      {.name = "to",
-       .value_name = "LAYOUT",
-       .help =
-           "Layout of DST: tp4,pp2 (rank files), hf (whole tensors), either with a naming as in tp4,pp2,logical; or "
-           "a collection file, FILE.textproto."}};
-  for (OptionSpec& option : checkpoint_source_options()) options.push_back(std::move(option));
+  const std::vector<OptionSpec> to = {text_option(
+      "to", "LAYOUT",
+      "Layout of DST: tp4,pp2 (rank files), hf (whole tensors), either with a naming as in tp4,pp2,logical; or "
+      "a collection file, FILE.textproto.")};
   const std::vector<OptionSpec> rest = {
-      {.name = "memory-cap",
-       .type = ValueType::kBytes,
-       .value_name = "SIZE",
-       .help = "Most memory that the program uses.",
-       .default_value = "1GiB"},
-      {.name = "threads", .type = ValueType::kCount, .value_name = "N", .help = "Threads (one a core if not given)."},
-      {.name = "shard-size",
-       .type = ValueType::kBytes,
-       .value_name = "SIZE",
-       .help = "With hf: most bytes of tensors in a file of several (5GB if not given)."},
-      {.name = "verify",
-       .type = ValueType::kFlag,
-       .help =
-           "Compare SRC with its own checksums first, and read DST back before it gets its name: compare checksums, "
-           "and all state with SRC."},
-      {.name = "dry-run", .type = ValueType::kFlag, .help = "Print the plan and write nothing."},
-      {.name = "force",
-       .type = ValueType::kFlag,
-       .help = "Replace the checkpoint at DST, at one stroke; nothing else is replaced."},
-      {.name = "restart",
-       .type = ValueType::kFlag,
-       .help = "Remove what an earlier run that did not finish has left, and begin anew."},
-      {.name = "format",
-       .type = ValueType::kChoice,
-       .value_name = "FORMAT",
-       .help = "How the result is printed.",
-       .default_value = "table",
-       .choices = {"table", "json"}}};
-  options.insert(options.end(), rest.begin(), rest.end());
-  return options;
+      bytes_option("memory-cap", "SIZE", "Most memory that the program uses.", "1GiB"),
+      count_option("threads", "N", "Threads (one a core if not given)."),
+      bytes_option("shard-size", "SIZE", "With hf: most bytes of tensors in a file of several (5GB if not given)."),
+      flag_option(
+          "verify",
+          "Compare SRC with its own checksums first, and read DST back before it gets its name: compare checksums, "
+          "and all state with SRC."),
+      flag_option("dry-run", "Print the plan and write nothing."),
+      flag_option("force", "Replace the checkpoint at DST, at one stroke; nothing else is replaced."),
+      flag_option("restart", "Remove what an earlier run that did not finish has left, and begin anew."),
+      format_option({"table", "json"})};
+  return joined({to, checkpoint_source_options(), rest});
 }
 
 }  // namespace
@@ -256,14 +235,14 @@ Command reshard_command() {
            .summary = "write a checkpoint in another layout, in bounded memory",
            .usage = "scalai reshard SRC DST --to=LAYOUT [OPTION…]",
            .description =
-               "SRC is a job's checkpoint, a folder that this command wrote, a Hugging Face folder, rank files of\n"
-               "Megatron or others (--from, --names, --config or --model say what they are), or a safetensors file.\n"
-               "DST gets one file a rank, under Megatron's names where the model's family is known, or as a job's\n"
-               "checkpoint if SRC is one; or, with --to=hf, whole parameters under Hugging Face's names. Optimizer\n"
-               "state, random states and counters go along into rank files.\n"
-               "\n"
-               "DST is whole or not there. A run that was killed, or that found the disk full, is gone on with by the\n"
-               "same command; what it has written stays in DST.partial until then.",
+               R"(SRC is a job's checkpoint, a folder that this command wrote, a Hugging Face folder, rank files of
+Megatron or others (--from, --names, --config or --model say what they are), or a safetensors file.
+DST gets one file a rank, under Megatron's names where the model's family is known, or as a job's
+checkpoint if SRC is one; or, with --to=hf, whole parameters under Hugging Face's names. Optimizer
+state, random states and counters go along into rank files.
+
+DST is whole or not there. A run that was killed, or that found the disk full, is gone on with by the
+same command; what it has written stays in DST.partial until then.)",
            .options = reshard_options(),
            .examples = {"scalai reshard llama3-8b/ out/ --to=tp4,pp2", "scalai reshard out/ back/ --to=hf --verify",
                         "scalai reshard ranks/ out/ --from=tp8,pp4 --config=config.json --to=tp2,pp1",

@@ -7,27 +7,8 @@
 namespace scalai::apps {
 
 std::vector<OptionSpec> recipe_options() {
-  return {{.name = "precision",
-           .type = ValueType::kChoice,
-           .value_name = "P",
-           .help = "Training precision.",
-           .default_value = "fp16",
-           .choices = {"fp16", "bf16", "fp32"}},
-          {.name = "optimizer",
-           .type = ValueType::kChoice,
-           .value_name = "O",
-           .help = "Optimizer whose state is kept.",
-           .default_value = "adam",
-           .choices = {"adam", "sgd"}}};
-}
-
-OptionSpec format_option() {
-  return {.name = "format",
-          .type = ValueType::kChoice,
-          .value_name = "FORMAT",
-          .help = "How the result is printed.",
-          .default_value = "table",
-          .choices = {"table", "json", "csv"}};
+  return {choice_option("precision", "P", "Training precision.", {"fp16", "bf16", "fp32"}, "fp16"),
+          choice_option("optimizer", "O", "Optimizer whose state is kept.", {"adam", "sgd"}, "adam")};
 }
 
 model::Recipe recipe_of(const Arguments& arguments) {

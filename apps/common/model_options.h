@@ -11,7 +11,6 @@
 namespace scalai::apps {
 
 std::vector<OptionSpec> recipe_options();  // --precision, --optimizer
-OptionSpec format_option();                // --format=table|json|csv
 
 model::Recipe recipe_of(const Arguments& arguments);
 

@@ -59,20 +59,12 @@ scenario::Scenario without_durations(scenario::Scenario scenario) {
 }  // namespace
 
 std::vector<OptionSpec> run_option_specs() {
-  return {
-      {.name = "out", .value_name = "DIR", .help = "Folder for the report (summary.json, CSV files, plans, trace)."},
-      {.name = "cluster", .value_name = "FILE", .help = "Cluster file that replaces the scenario's own cluster."},
-      {.name = "scale-model",
-       .value_name = "PART",
-       .help = "Narrower models of the same structure, like 1/8 or 0.125; the scenario's expectations are not "
-               "checked."},
-      {.name = "check", .type = ValueType::kFlag, .help = "Run every plan through the interpreter before it is used."},
-      {.name = "format",
-       .type = ValueType::kChoice,
-       .value_name = "FORMAT",
-       .help = "How the result is printed.",
-       .default_value = "table",
-       .choices = {"table", "json", "csv"}}};
+  return {text_option("out", "DIR", "Folder for the report (summary.json, CSV files, plans, trace)."),
+          text_option("cluster", "FILE", "Cluster file that replaces the scenario's own cluster."),
+          text_option("scale-model", "PART",
+                      "Narrower models of the same structure, like 1/8 or 0.125; the scenario's expectations are not "
+                      "checked."),
+          flag_option("check", "Run every plan through the interpreter before it is used."), format_option()};
 }
 
 absl::StatusOr<RunOptions> run_options(const Arguments& arguments) {

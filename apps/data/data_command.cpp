@@ -70,27 +70,17 @@ Command data_index_command() {
        .summary = "find the documents of data files",
        .usage = "scalai data index --kind=KIND FILE… --out=INDEX",
        .description =
-           "Reads data files once and writes where each document lies. Documents are numbered through all files in "
-           "the\n"
-           "order given. The files stay where they are; one that changes afterwards is refused until it is indexed\n"
-           "again. A FILE may be an http:// or https:// address on a server that gives ranges.\n\n"
-           "  megatron  NAME.bin with NAME.idx beside it (either name, or NAME): documents of token sequences\n"
-           "  tfrecord  uncompressed records; all checksums are checked\n"
-           "  tar       uncompressed WebDataset shards: members up to the first dot of their names are a sample\n"
-           "  fixed     records of --record-bytes each",
-       .options = {{.name = "kind",
-                    .type = ValueType::kChoice,
-                    .value_name = "KIND",
-                    .help = "What the files are.",
-                    .choices = {"megatron", "tfrecord", "tar", "fixed"}},
-                   {.name = "out", .value_name = "INDEX", .help = "The index to be written; replaced as a whole."},
-                   {.name = "record-bytes", .type = ValueType::kCount, .value_name = "N", .help = "Bytes of a record."},
-                   {.name = "format",
-                    .type = ValueType::kChoice,
-                    .value_name = "FORMAT",
-                    .help = "How the result is printed.",
-                    .default_value = "table",
-                    .choices = {"table", "json"}}},
+           R"(Reads data files once and writes where each document lies. Documents are numbered through all files in the
+order given. The files stay where they are; one that changes afterwards is refused until it is indexed
+again. A FILE may be an http:// or https:// address on a server that gives ranges.
+
+  megatron  NAME.bin with NAME.idx beside it (either name, or NAME): documents of token sequences
+  tfrecord  uncompressed records; all checksums are checked
+  tar       uncompressed WebDataset shards: members up to the first dot of their names are a sample
+  fixed     records of --record-bytes each)",
+       .options = {choice_option("kind", "KIND", "What the files are.", {"megatron", "tfrecord", "tar", "fixed"}),
+                   text_option("out", "INDEX", "The index to be written; replaced as a whole."),
+                   count_option("record-bytes", "N", "Bytes of a record."), format_option({"table", "json"})},
        .examples = {"scalai data index --kind=megatron corpus_text_document --out=corpus.index",
                     "scalai data index --kind=tar shards/*.tar --out=images.index"},
        .min_arguments = 1,

@@ -280,55 +280,37 @@ int show(const Arguments& arguments) {
 }
 
 std::vector<OptionSpec> show_options() {
-  return {
-      {.name = "dp", .type = ValueType::kCount, .value_name = "N", .help = "Data-parallel ranks."},
-      {.name = "global-batch", .type = ValueType::kCount, .value_name = "N", .help = "Samples a step, of all ranks."},
-      {.name = "step",
-       .type = ValueType::kCount,
-       .value_name = "N",
-       .help = "First step shown, from 0.",
-       .default_value = "0"},
-      {.name = "steps", .type = ValueType::kCount, .value_name = "N", .help = "How many steps.", .default_value = "1"},
-      {.name = "rank",
-       .type = ValueType::kCount,
-       .value_name = "N",
-       .help = "This rank only, with the place of each sample."},
-      {.name = "sequence",
-       .type = ValueType::kCount,
-       .value_name = "N",
-       .help = "Samples are windows of N + 1 tokens (Megatron); otherwise documents."},
-      {.name = "seed", .type = ValueType::kCount, .value_name = "N", .help = "Of the order.", .default_value = "0"},
-      {.name = "no-shuffle", .type = ValueType::kFlag, .help = "Read in the order of the index."},
-      {.name = "drop-last", .type = ValueType::kFlag, .help = "Leave out a pass's last batch when it is short."},
-      {.name = "check",
-       .type = ValueType::kFlag,
-       .help = "First check the whole index, the data files' sizes and times, and all checksums of TFRecords."},
-      {.name = "format",
-       .type = ValueType::kChoice,
-       .value_name = "FORMAT",
-       .help = "How the result is printed.",
-       .default_value = "table",
-       .choices = {"table", "json", "csv"}}};
+  return {count_option("dp", "N", "Data-parallel ranks."),
+          count_option("global-batch", "N", "Samples a step, of all ranks."),
+          count_option("step", "N", "First step shown, from 0.", "0"),
+          count_option("steps", "N", "How many steps.", "1"),
+          count_option("rank", "N", "This rank only, with the place of each sample."),
+          count_option("sequence", "N", "Samples are windows of N + 1 tokens (Megatron); otherwise documents."),
+          count_option("seed", "N", "Of the order.", "0"),
+          flag_option("no-shuffle", "Read in the order of the index."),
+          flag_option("drop-last", "Leave out a pass's last batch when it is short."),
+          flag_option("check",
+                      "First check the whole index, the data files' sizes and times, and all checksums of TFRecords."),
+          format_option()};
 }
 
 }  // namespace
 
 Command data_show_command() {
-  return {
-      {.name = "show",
-       .summary = "show an index, and which rank reads what",
-       .usage = "scalai data show INDEX [--dp=N --global-batch=N]",
-       .description =
-           "Without --dp: what the index holds. With it: which samples each rank reads in a step, and with --rank\n"
-           "where they lie. A batch is cut into contiguous runs in rank order, the first ranks get one sample more\n"
-           "when it does not divide; so the batch of a step is the same for every dp.",
-       .options = show_options(),
-       .examples = {"scalai data show train.index --check",
-                    "scalai data show train.index --dp=4 --global-batch=512 --step=1200 --steps=2",
-                    "scalai data show train.index --dp=4 --global-batch=512 --rank=3 --format=csv"},
-       .min_arguments = 1,
-       .max_arguments = 1},
-      show};
+  return {{.name = "show",
+           .summary = "show an index, and which rank reads what",
+           .usage = "scalai data show INDEX [--dp=N --global-batch=N]",
+           .description =
+               R"(Without --dp: what the index holds. With it: which samples each rank reads in a step, and with --rank
+where they lie. A batch is cut into contiguous runs in rank order, the first ranks get one sample more
+when it does not divide; so the batch of a step is the same for every dp.)",
+           .options = show_options(),
+           .examples = {"scalai data show train.index --check",
+                        "scalai data show train.index --dp=4 --global-batch=512 --step=1200 --steps=2",
+                        "scalai data show train.index --dp=4 --global-batch=512 --rank=3 --format=csv"},
+           .min_arguments = 1,
+           .max_arguments = 1},
+          show};
 }
 
 }  // namespace scalai::apps

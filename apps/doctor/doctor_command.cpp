@@ -40,31 +40,19 @@ int doctor_command(const Arguments& arguments) {
 }  // namespace
 
 Command exec_doctor_command() {
-  return {{.name = "scalai-exec doctor",
-           .summary = "say what this machine has for runs on GPUs and between machines",
-           .usage = "scalai doctor [--require=cuda,nccl]",
-           .description =
-               "Prints what was found of GPUs, NCCL, UCX, FUSE, memory and limits, and for what is missing: why, and "
-               "what\n"
-               "then does not work. Changes nothing.",
-           .options = {{.name = "require",
-                        .type = ValueType::kList,
-                        .value_name = "AREA,…",
-                        .help = "Exit with 4 when one of these is not there.",
-                        .choices = areas_to_require()},
-                       {.name = "nccl",
-                        .value_name = "FILE",
-                        .help = "The NCCL library to open; without it libnccl.so.2 as the loader finds it."},
-                       {.name = "format",
-                        .type = ValueType::kChoice,
-                        .value_name = "FORMAT",
-                        .help = "How the result is printed.",
-                        .default_value = "table",
-                        .choices = {"table", "json"}}},
-           .examples = {"scalai doctor --require=cuda,nccl", "srun --ntasks-per-node=1 scalai doctor --format=json"},
-           .min_arguments = 0,
-           .max_arguments = 0},
-          doctor_command};
+  return {
+      {.name = "scalai-exec doctor",
+       .summary = "say what this machine has for runs on GPUs and between machines",
+       .usage = "scalai doctor [--require=cuda,nccl]",
+       .description =
+           R"(Prints what was found of GPUs, NCCL, UCX, FUSE, memory and limits, and for what is missing: why, and what
+then does not work. Changes nothing.)",
+       .options = {list_option("require", "AREA,…", "Exit with 4 when one of these is not there.", areas_to_require()),
+                   text_option("nccl", "FILE",
+                               "The NCCL library to open; without it libnccl.so.2 as the loader finds it."),
+                   format_option({"table", "json"})},
+       .examples = {"scalai doctor --require=cuda,nccl", "srun --ntasks-per-node=1 scalai doctor --format=json"}},
+      doctor_command};
 }
 
 }  // namespace scalai::apps

@@ -215,74 +215,50 @@ std::vector<OptionSpec> bench_option_specs() {
   std::vector<std::string> names = bench::case_names();
   for (std::string& name : device_case_names()) names.push_back(std::move(name));
   return {
-      {.name = "cases",
-       .type = ValueType::kList,
-       .value_name = "NAMES",
-       .help = "What to measure: row-column to redeploy on workers, the others on devices themselves. Without it "
-               "the former, with --backend=cuda the latter.",
-       .choices = names},
-      {.name = "devices",
-       .type = ValueType::kList,
-       .value_name = "NUMBERS",
-       .help = "Each case with so many devices, each device a worker process: powers of two.",
-       .default_value = "2,4,8"},
-      {.name = "bytes",
-       .type = ValueType::kBytes,
-       .value_name = "BYTES",
-       .help = "Size of row-column's matrix and of nccl's message (1 GiB without it), and of what a layout's case "
-               "copies (4 GiB on a GPU, 256 MiB in host memory)."},
-      {.name = "models",
-       .type = ValueType::kList,
-       .value_name = "NAMES",
-       .help = "Of layouts and reconfigurations; without it llama3-8b and gpt3-6.7b for layouts, gpt3-xl (1.3 B) and "
-               "gpt3-6.7b for reconfigurations."},
-      {.name = "backend",
-       .type = ValueType::kChoice,
-       .value_name = "WHERE",
-       .help = "Where the devices of layouts, nccl and reconfigure are: in host memory, or on GPUs.",
-       .default_value = "host",
-       .choices = {"host", "cuda"}},
-      {.name = "nccl", .value_name = "FILE", .help = "NCCL's library; without it libnccl.so.2 as the loader finds it."},
-      {.name = "scale-model",
-       .value_name = "PART",
-       .help = "Make gpt2 and reconfigured models narrower, as `scalai exec` does.",
-       .default_value = "1"},
-      {.name = "repetitions",
-       .type = ValueType::kCount,
-       .value_name = "N",
-       .help = "Times that count, besides a first one that does not; their median is shown.",
-       .default_value = "5"},
+      list_option("cases", "NAMES",
+                  "What to measure: row-column to redeploy on workers, the others on devices themselves. Without it "
+                  "the former, with --backend=cuda the latter.",
+                  names),
+      list_option("devices", "NUMBERS", "Each case with so many devices, each device a worker process: powers of two.",
+                  {}, "2,4,8"),
+      bytes_option("bytes", "BYTES",
+                   "Size of row-column's matrix and of nccl's message (1 GiB without it), and of what a layout's case "
+                   "copies (4 GiB on a GPU, 256 MiB in host memory)."),
+      list_option(
+          "models", "NAMES",
+          "Of layouts and reconfigurations; without it llama3-8b and gpt3-6.7b for layouts, gpt3-xl (1.3 B) and "
+          "gpt3-6.7b for reconfigurations."),
+      choice_option("backend", "WHERE",
+                    "Where the devices of layouts, nccl and reconfigure are: in host memory, or on GPUs.",
+                    {"host", "cuda"}, "host"),
+      text_option("nccl", "FILE", "NCCL's library; without it libnccl.so.2 as the loader finds it."),
+      text_option("scale-model", "PART", "Make gpt2 and reconfigured models narrower, as `scalai exec` does.", "1"),
+      count_option("repetitions", "N", "Times that count, besides a first one that does not; their median is shown.",
+                   "5"),
       transport_option(),
-      {.name = "alltoallw",
-       .value_name = "FILE",
-       .help = "The program alltoallw_bench, run by mpirun; without it the one beside this executable, if there."},
-      {.name = "out", .value_name = "DIR", .help = "Keep the workers' logs here."},
-      {.name = "format",
-       .type = ValueType::kChoice,
-       .value_name = "FORMAT",
-       .help = "How the result is printed.",
-       .default_value = "table",
-       .choices = {"table", "json"}}};
+      text_option("alltoallw", "FILE",
+                  "The program alltoallw_bench, run by mpirun; without it the one beside this executable, if there."),
+      text_option("out", "DIR", "Keep the workers' logs here."),
+      format_option({"table", "json"})};
 }
 
 }  // namespace
 
 Command exec_bench_command() {
-  return {
-      {.name = "scalai-exec bench",
-       .summary = "time changes of state on workers of this machine",
-       .usage = "scalai exec bench [--cases=NAMES] [--devices=NUMBERS] [--bytes=BYTES]",
-       .description =
-           "Starts a worker process for each device, makes a state, plans a change of it and runs the plan several\n"
-           "times; every element is checked each time. Beside each time stands what a yardstick took for the same\n"
-           "bytes in the same run: memcpy of what the busiest device receives, MPI_Alltoallw for row-column, and\n"
-           "ucx_perftest with --transport=ucx, where they are installed. Ratios below 1 are in our favour.\n"
-           "Layouts are copied on one device, split and merged, and held against the device's own copies; nccl sends\n"
-           "between all GPUs here; reconfigure takes models with full optimizer state from 8 devices to 4 and back.",
-       .options = bench_option_specs(),
-       .examples = {"scalai exec bench --cases=row-column --devices=2,4",
-                    "scalai exec bench --cases=tp,redeploy --scale-model=1/4 --format=json"}},
-      bench_command};
+  return {{.name = "scalai-exec bench",
+           .summary = "time changes of state on workers of this machine",
+           .usage = "scalai exec bench [--cases=NAMES] [--devices=NUMBERS] [--bytes=BYTES]",
+           .description =
+               R"(Starts a worker process for each device, makes a state, plans a change of it and runs the plan several
+times; every element is checked each time. Beside each time stands what a yardstick took for the same
+bytes in the same run: memcpy of what the busiest device receives, MPI_Alltoallw for row-column, and
+ucx_perftest with --transport=ucx, where they are installed. Ratios below 1 are in our favour.
+Layouts are copied on one device, split and merged, and held against the device's own copies; nccl sends
+between all GPUs here; reconfigure takes models with full optimizer state from 8 devices to 4 and back.)",
+           .options = bench_option_specs(),
+           .examples = {"scalai exec bench --cases=row-column --devices=2,4",
+                        "scalai exec bench --cases=tp,redeploy --scale-model=1/4 --format=json"}},
+          bench_command};
 }
 
 }  // namespace scalai::apps

@@ -337,38 +337,18 @@ Command exec_calibrate_command() {
        .summary = "measure this machine's transfers and write a cluster file for `scalai sim`",
        .usage = "scalai exec calibrate --out=FILE [--hosts=N] [--gpus=N]",
        .description =
-           "Starts a worker a host and times plans on synthetic state as the executor runs them: between two hosts, "
-           "between all\n"
-           "of them at the same time, inside hosts and devices, to storage and back. From fits of latency + bytes / "
-           "rate it\n"
-           "writes a cluster file, with the measured times as comments, and prints the costs that go into "
-           "scenarios.",
-       .options = {{.name = "out", .value_name = "FILE", .help = "The cluster file to write."},
-                   {.name = "hosts",
-                    .type = ValueType::kCount,
-                    .value_name = "N",
-                    .help = "Hosts of the cluster: workers on this machine.",
-                    .default_value = "8"},
-                   {.name = "gpus",
-                    .type = ValueType::kCount,
-                    .value_name = "N",
-                    .help = "Devices of each host.",
-                    .default_value = "1"},
-                   {.name = "bytes",
-                    .type = ValueType::kBytes,
-                    .value_name = "SIZE",
-                    .help = "What each device holds in the largest plans; others are a 4th, 16th and 64th.",
-                    .default_value = "256MiB"},
-                   {.name = "repetitions",
-                    .type = ValueType::kCount,
-                    .value_name = "N",
-                    .help = "Times of each plan; medians count.",
-                    .default_value = "5"},
-                   transport_option()},
+           R"(Starts a worker a host and times plans on synthetic state as the executor runs them: between two hosts, between all
+of them at the same time, inside hosts and devices, to storage and back. From fits of latency + bytes / rate it
+writes a cluster file, with the measured times as comments, and prints the costs that go into scenarios.)",
+       .options = {text_option("out", "FILE", "The cluster file to write."),
+                   count_option("hosts", "N", "Hosts of the cluster: workers on this machine.", "8"),
+                   count_option("gpus", "N", "Devices of each host.", "1"),
+                   bytes_option("bytes", "SIZE",
+                                "What each device holds in the largest plans; others are a 4th, 16th and 64th.",
+                                "256MiB"),
+                   count_option("repetitions", "N", "Times of each plan; medians count.", "5"), transport_option()},
        .examples = {"scalai exec calibrate --out=machine.textproto",
-                    "scalai exec calibrate --hosts=2 --gpus=4 --transport=ucx --out=machine.textproto"},
-       .min_arguments = 0,
-       .max_arguments = 0},
+                    "scalai exec calibrate --hosts=2 --gpus=4 --transport=ucx --out=machine.textproto"}},
       calibrate_command};
 }
 

@@ -74,41 +74,29 @@ int ctl_command(const Arguments& arguments) {
 }  // namespace
 
 Command exec_ctl_command() {
-  return {{.name = "scalai-exec ctl",
-           .summary = "ask or steer a run that goes on",
-           .usage = "scalai exec ctl status|resize|drain --run=DIR",
-           .description =
-               "status  where the run and its jobs stand\n"
-               "resize  a job gets another number of GPUs, at its next step boundary: --gpus=N [--job=NAME]\n"
-               "drain   with --host=N jobs leave that host, which is not used again; without, every job writes a\n"
-               "        checkpoint at its next step boundary and the run ends with its report, as on SIGTERM",
-           .options = {{.name = "run", .value_name = "DIR", .help = "The run's --out folder."},
-                       {.name = "controller", .value_name = "HOST:PORT", .help = "Or where its controller listens."},
-                       {.name = "token-file",
-                        .value_name = "FILE",
-                        .help = "File with the shared secret; without it SCALAI_TOKEN has it (not with --run)."},
-                       {.name = "ca-file",
-                        .value_name = "FILE",
-                        .help = "Certificates that may have signed the controller's (PEM): TLS."},
-                       {.name = "job", .value_name = "NAME", .help = "Which job; needed when there are several."},
-                       {.name = "gpus", .type = ValueType::kCount, .value_name = "N", .help = "GPUs that it gets."},
-                       {.name = "host", .type = ValueType::kCount, .value_name = "N", .help = "Host to leave, from 0."},
-                       {.name = "timeout",
-                        .type = ValueType::kSeconds,
-                        .value_name = "TIME",
-                        .help = "How long to wait for the controller.",
-                        .default_value = "10s"},
-                       {.name = "format",
-                        .type = ValueType::kChoice,
-                        .value_name = "FORMAT",
-                        .help = "How the status is printed.",
-                        .default_value = "table",
-                        .choices = {"table", "json"}}},
-           .examples = {"scalai exec ctl status --run=out/exec", "scalai exec ctl resize --run=out/exec --gpus=8",
-                        "scalai exec ctl drain --run=out/exec --host=2"},
-           .min_arguments = 1,
-           .max_arguments = 1},
-          ctl_command};
+  return {
+      {.name = "scalai-exec ctl",
+       .summary = "ask or steer a run that goes on",
+       .usage = "scalai exec ctl status|resize|drain --run=DIR",
+       .description =
+           R"(status  where the run and its jobs stand
+resize  a job gets another number of GPUs, at its next step boundary: --gpus=N [--job=NAME]
+drain   with --host=N jobs leave that host, which is not used again; without, every job writes a
+        checkpoint at its next step boundary and the run ends with its report, as on SIGTERM)",
+       .options = {text_option("run", "DIR", "The run's --out folder."),
+                   text_option("controller", "HOST:PORT", "Or where its controller listens."),
+                   text_option("token-file", "FILE",
+                               "File with the shared secret; without it SCALAI_TOKEN has it (not with --run)."),
+                   text_option("ca-file", "FILE", "Certificates that may have signed the controller's (PEM): TLS."),
+                   text_option("job", "NAME", "Which job; needed when there are several."),
+                   count_option("gpus", "N", "GPUs that it gets."), count_option("host", "N", "Host to leave, from 0."),
+                   seconds_option("timeout", "TIME", "How long to wait for the controller.", "10s"),
+                   choice_option("format", "FORMAT", "How the status is printed.", {"table", "json"}, "table")},
+       .examples = {"scalai exec ctl status --run=out/exec", "scalai exec ctl resize --run=out/exec --gpus=8",
+                    "scalai exec ctl drain --run=out/exec --host=2"},
+       .min_arguments = 1,
+       .max_arguments = 1},
+      ctl_command};
 }
 
 }  // namespace scalai::apps

@@ -355,83 +355,51 @@ int run_command(const Arguments& arguments) {
 }
 
 std::vector<OptionSpec> exec_option_specs() {
-  std::vector<OptionSpec> options = {{.name = "strategy",
-                                      .type = ValueType::kChoice,
-                                      .value_name = "NAME",
-                                      .help = "Strategy to run; without it the scenario's own.",
-                                      .choices = scenario::strategy_names()}};
-  const std::vector<OptionSpec> common = run_option_specs();
-  options.insert(options.end(), common.begin(), common.end());
+  const std::vector<OptionSpec> strategy = {
+      choice_option("strategy", "NAME", "Strategy to run; without it the scenario's own.", scenario::strategy_names())};
   const std::vector<OptionSpec> own = {
-      {.name = "verify",
-       .type = ValueType::kChoice,
-       .value_name = "MODE",
-       .help = "What is compared with what it should be after each reconfiguration.",
-       .default_value = "full",
-       .choices = {"full", "sample", "none"}},
-      {.name = "state",
-       .type = ValueType::kList,
-       .value_name = "[JOB=]PATH",
-       .help = "Real state of a job: a safetensors file, a folder of them, or a checkpoint (a job's, one of `scalai "
-               "reshard`, "
-               "a Hugging Face folder); tensors by name, the rest is generated."},
-      {.name = "mount",
-       .type = ValueType::kList,
-       .value_name = "[JOB=]DIR",
-       .help = "A mount of `scalai fs` whose dataset/current is to point where a job reads: its data-parallel degree "
-               "and the step at which it took that up."},
-      {.name = "time-scale",
-       .type = ValueType::kSeconds,
-       .value_name = "TIME",
-       .help = "Real time that passes for a second of the scenario; without it none does."},
-      {.name = "plan-only",
-       .type = ValueType::kFlag,
-       .help = "Make the plans that the run would make, and move nothing."},
-      {.name = "resume",
-       .value_name = "DIR",
-       .help = "Go on, as it was started, with the run in this --out folder, whose controller has died."},
-      {.name = "orphan-timeout",
-       .type = ValueType::kSeconds,
-       .value_name = "TIME",
-       .help = "How long workers started here keep their state without a controller.",
-       .default_value = "60s"},
-      {.name = "no-workers", .type = ValueType::kFlag, .help = "Start no workers; wait until they join."},
-      {.name = "listen",
-       .value_name = "HOST:PORT",
-       .help = "Where workers reach the controller; port 0 is any free one.",
-       .default_value = "127.0.0.1:0"},
-      {.name = "certificate",
-       .value_name = "FILE",
-       .help = "The controller's certificate (PEM), for TLS; workers get it with --ca-file."},
-      {.name = "key", .value_name = "FILE", .help = "The certificate's private key (PEM)."}};
-  options.insert(options.end(), own.begin(), own.end());
-  const std::vector<OptionSpec> state = state_option_specs();
-  options.insert(options.end(), state.begin(), state.end());
-  return options;
+      choice_option("verify", "MODE", "What is compared with what it should be after each reconfiguration.",
+                    {"full", "sample", "none"}, "full"),
+      list_option("state", "[JOB=]PATH",
+                  "Real state of a job: a safetensors file, a folder of them, or a checkpoint (a job's, one of `scalai "
+                  "reshard`, "
+                  "a Hugging Face folder); tensors by name, the rest is generated."),
+      list_option(
+          "mount", "[JOB=]DIR",
+          "A mount of `scalai fs` whose dataset/current is to point where a job reads: its data-parallel degree "
+          "and the step at which it took that up."),
+      seconds_option("time-scale", "TIME", "Real time that passes for a second of the scenario; without it none does."),
+      flag_option("plan-only", "Make the plans that the run would make, and move nothing."),
+      text_option("resume", "DIR",
+                  "Go on, as it was started, with the run in this --out folder, whose controller has died."),
+      seconds_option("orphan-timeout", "TIME", "How long workers started here keep their state without a controller.",
+                     "60s"),
+      flag_option("no-workers", "Start no workers; wait until they join."),
+      text_option("listen", "HOST:PORT", "Where workers reach the controller; port 0 is any free one.", "127.0.0.1:0"),
+      text_option("certificate", "FILE", "The controller's certificate (PEM), for TLS; workers get it with --ca-file."),
+      text_option("key", "FILE", "The certificate's private key (PEM).")};
+  return joined({strategy, run_option_specs(), own, state_option_specs()});
 }
 
 }  // namespace
 
 Command exec_run_command() {
-  return {{.name = "scalai-exec",
-           .summary = "run a scenario for real, on worker processes",
-           .usage = "scalai exec SCENARIO --out=DIR [--scale-model=1/8]\n"
-                    "       scalai exec --resume=DIR\n"
-                    "       scalai exec worker|ctl|bench|calibrate|doctor --help",
-           .description =
-               "Runs the scenario's jobs, events and reconfigurations on worker processes, one a host, that hold real "
-               "bytes in\n"
-               "host memory or, with --backend=cuda, on GPUs. Every byte is checked after each reconfiguration; a "
-               "failed host's worker is killed. Plans "
-               "are those\n"
-               "of `scalai sim`.",
-           .options = exec_option_specs(),
-           .examples = {"scalai exec scenarios/redeploy-gpt3-1.3b.textproto --scale-model=1/8 --out=out/exec",
-                        "scalai exec my.textproto --out=out/gpu --backend=cuda --devices-per-gpu=8",
-                        "scalai exec --resume=out/exec"},
-           .min_arguments = 0,
-           .max_arguments = 1},
-          run_command};
+  return {
+      {.name = "scalai-exec",
+       .summary = "run a scenario for real, on worker processes",
+       .usage = "scalai exec SCENARIO --out=DIR [--scale-model=1/8]\n"
+                "       scalai exec --resume=DIR\n"
+                "       scalai exec worker|ctl|bench|calibrate|doctor --help",
+       .description =
+           R"(Runs the scenario's jobs, events and reconfigurations on worker processes, one a host, that hold real bytes in
+host memory or, with --backend=cuda, on GPUs. Every byte is checked after each reconfiguration; a failed host's worker is killed. Plans are those
+of `scalai sim`.)",
+       .options = exec_option_specs(),
+       .examples = {"scalai exec scenarios/redeploy-gpt3-1.3b.textproto --scale-model=1/8 --out=out/exec",
+                    "scalai exec my.textproto --out=out/gpu --backend=cuda --devices-per-gpu=8",
+                    "scalai exec --resume=out/exec"},
+       .max_arguments = 1},
+      run_command};
 }
 
 }  // namespace scalai::apps

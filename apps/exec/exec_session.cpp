@@ -101,12 +101,8 @@ void start_one_process(ex::Spawner& spawner, const SessionOptions& options, cons
 }  // namespace
 
 OptionSpec transport_option() {
-  return {.name = "transport",
-          .type = ValueType::kChoice,
-          .value_name = "HOW",
-          .help = "How state travels between workers: shared memory on this machine, or UCX.",
-          .default_value = "shared-memory",
-          .choices = {"shared-memory", "ucx"}};
+  return choice_option("transport", "HOW", "How state travels between workers: shared memory on this machine, or UCX.",
+                       {"shared-memory", "ucx"}, "shared-memory");
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Session::start(const cluster::Cluster& cluster, SessionOptions options) {

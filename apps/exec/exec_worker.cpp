@@ -163,32 +163,16 @@ Command exec_worker_command() {
        .description =
            "Joins the controller and does what it says until the run is over. The secret that both share comes from\n"
            "SCALAI_TOKEN or --token-file. Start one a host with srun, mpirun, ssh or Kubernetes.",
-       .options = {{.name = "controller", .value_name = "HOST:PORT", .help = "Where the controller listens."},
-                   {.name = "host",
-                    .type = ValueType::kList,
-                    .value_name = "N[,N…]",
-                    .help =
-                        "Host of the scenario that this is, from 0; without it the controller gives one. Several hosts "
-                        "share this process's GPUs."},
-                   {.name = "token-file",
-                    .value_name = "FILE",
-                    .help = "File with the shared secret, readable by its owner only."},
-                   {.name = "ca-file",
-                    .value_name = "FILE",
-                    .help = "Certificates that may have signed the controller's (PEM): TLS."},
-                   {.name = "connect-timeout",
-                    .type = ValueType::kSeconds,
-                    .value_name = "TIME",
-                    .help = "How long to look for the controller.",
-                    .default_value = "30s"},
-                   {.name = "orphan-timeout",
-                    .type = ValueType::kSeconds,
-                    .value_name = "TIME",
-                    .help = "How long to keep state without a controller.",
-                    .default_value = "60s"}},
-       .examples = {"srun --ntasks-per-node=1 scalai exec worker --controller=$HEAD:7000"},
-       .min_arguments = 0,
-       .max_arguments = 0},
+       .options = {text_option("controller", "HOST:PORT", "Where the controller listens."),
+                   list_option(
+                       "host", "N[,N…]",
+                       "Host of the scenario that this is, from 0; without it the controller gives one. Several hosts "
+                       "share this process's GPUs."),
+                   text_option("token-file", "FILE", "File with the shared secret, readable by its owner only."),
+                   text_option("ca-file", "FILE", "Certificates that may have signed the controller's (PEM): TLS."),
+                   seconds_option("connect-timeout", "TIME", "How long to look for the controller.", "30s"),
+                   seconds_option("orphan-timeout", "TIME", "How long to keep state without a controller.", "60s")},
+       .examples = {"srun --ntasks-per-node=1 scalai exec worker --controller=$HEAD:7000"}},
       worker_command};
   for (OptionSpec& option : state_option_specs(/*worker=*/true)) command.spec.options.push_back(std::move(option));
   return command;

@@ -13,36 +13,24 @@ namespace ex = scalai::executor;
 
 std::vector<OptionSpec> state_option_specs(bool worker) {
   const std::string as_given = worker ? " As given to the controller." : "";
-  return {
-      {.name = "transport",
-       .type = ValueType::kChoice,
-       .value_name = "HOW",
-       .help = "How state travels between workers: memory shared on this machine, UCX, or NCCL from GPU to GPU (what "
-               "lies in hosts' memories then goes as it can: shared, or by UCX)." +
-               as_given,
-       .default_value = "shared-memory",
-       .choices = {"shared-memory", "ucx", "nccl"}},
-      {.name = "backend",
-       .type = ValueType::kChoice,
-       .value_name = "WHERE",
-       .help = "Where devices keep state: in host memory, or on GPUs." + as_given,
-       .default_value = "host",
-       .choices = {"host", "cuda"}},
-      {.name = "devices-per-gpu",
-       .type = ValueType::kCount,
-       .value_name = "N",
-       .help = "So many of the scenario's devices share a GPU, so that one card can stand for a job's." + as_given,
-       .default_value = "1"},
-      {.name = "nccl", .value_name = "FILE", .help = "NCCL's library; without it libnccl.so.2 as the loader finds it."},
-      {.name = "memory-cap",
-       .type = ValueType::kBytes,
-       .value_name = "BYTES",
-       .help = "Most of a device's own memory that state may take; without it all there is." + as_given},
-      {.name = "host-overflow",
-       .type = ValueType::kBytes,
-       .value_name = "BYTES",
-       .help = "Pinned host memory that each device on a GPU may use while old and new state do not fit into its own." +
-               as_given}};
+  return {choice_option(
+              "transport", "HOW",
+              "How state travels between workers: memory shared on this machine, UCX, or NCCL from GPU to GPU (what "
+              "lies in hosts' memories then goes as it can: shared, or by UCX)." +
+                  as_given,
+              {"shared-memory", "ucx", "nccl"}, "shared-memory"),
+          choice_option("backend", "WHERE", "Where devices keep state: in host memory, or on GPUs." + as_given,
+                        {"host", "cuda"}, "host"),
+          count_option(
+              "devices-per-gpu", "N",
+              "So many of the scenario's devices share a GPU, so that one card can stand for a job's." + as_given, "1"),
+          text_option("nccl", "FILE", "NCCL's library; without it libnccl.so.2 as the loader finds it."),
+          bytes_option("memory-cap", "BYTES",
+                       "Most of a device's own memory that state may take; without it all there is." + as_given),
+          bytes_option(
+              "host-overflow", "BYTES",
+              "Pinned host memory that each device on a GPU may use while old and new state do not fit into its own." +
+                  as_given)};
 }
 
 absl::StatusOr<StateOptions> read_state_options(const Arguments& arguments) {

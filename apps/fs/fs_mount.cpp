@@ -205,28 +205,27 @@ int mount_main(const Arguments& arguments) {
 }  // namespace
 
 Command fs_mount_command() {
-  return {
-      {.name = "mount",
-       .summary = "show a checkpoint in any layout, and datasets by rank, as files",
-       .usage = "scalai fs mount DIR [--checkpoint=SRC] [--dataset=INDEX,…] [OPTION…]",
-       .description =
-           "Mounts a read-only file system at DIR, an empty folder, and serves it until SIGINT, SIGTERM or\n"
-           "`scalai fs unmount DIR`. SIGUSR1 prints what was read so far.\n"
-           "\n"
-           "  views/tp4-pp2/rank_003.safetensors      the checkpoint in any layout that is asked for by name,\n"
-           "  views/hf/model.safetensors              byte for byte what `scalai reshard` writes; nothing is copied\n"
-           "  dataset/dp4/step-1200/rank_02/          what that rank reads from that step to the end of its pass\n"
-           "  dataset/current                         a link that follows the job: `scalai fs repartition` sets it\n"
-           "\n"
-           "A source that was changed or cut since it was opened is an I/O error, never other bytes; the log says\n"
-           "which tensor or sample, and which file. With a relative --log the file lies where the command is run.",
-       .options = fs_mount_options(),
-       .examples = {"scalai fs mount /mnt/ckpt --checkpoint=llama-70b-hf",
-                    "scalai fs mount /mnt/ckpt --checkpoint=step_00012000 --daemonize --log=fs.log",
-                    "scalai fs mount /mnt/data --dataset=pile.index --sequence=4096 --global-batch=512 --dp=4"},
-       .min_arguments = 1,
-       .max_arguments = 1},
-      mount_main};
+  return {{.name = "mount",
+           .summary = "show a checkpoint in any layout, and datasets by rank, as files",
+           .usage = "scalai fs mount DIR [--checkpoint=SRC] [--dataset=INDEX,…] [OPTION…]",
+           .description =
+               R"(Mounts a read-only file system at DIR, an empty folder, and serves it until SIGINT, SIGTERM or
+`scalai fs unmount DIR`. SIGUSR1 prints what was read so far.
+
+  views/tp4-pp2/rank_003.safetensors      the checkpoint in any layout that is asked for by name,
+  views/hf/model.safetensors              byte for byte what `scalai reshard` writes; nothing is copied
+  dataset/dp4/step-1200/rank_02/          what that rank reads from that step to the end of its pass
+  dataset/current                         a link that follows the job: `scalai fs repartition` sets it
+
+A source that was changed or cut since it was opened is an I/O error, never other bytes; the log says
+which tensor or sample, and which file. With a relative --log the file lies where the command is run.)",
+           .options = fs_mount_options(),
+           .examples = {"scalai fs mount /mnt/ckpt --checkpoint=llama-70b-hf",
+                        "scalai fs mount /mnt/ckpt --checkpoint=step_00012000 --daemonize --log=fs.log",
+                        "scalai fs mount /mnt/data --dataset=pile.index --sequence=4096 --global-batch=512 --dp=4"},
+           .min_arguments = 1,
+           .max_arguments = 1},
+          mount_main};
 }
 
 }  // namespace scalai::apps

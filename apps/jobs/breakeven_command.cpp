@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "apps/common/model_options.h"
 #include "apps/common/output.h"
 #include "apps/jobs/breakeven.h"
 #include "apps/jobs/commands.h"
@@ -198,39 +197,25 @@ Command breakeven_command() {
        .summary = "the restart cost at which two policies change places",
        .usage = "scalai breakeven SCENARIO --policies=A,B [--metric=NAME] [--range=0s,1h]",
        .description =
-           "Runs the scenario under both policies with one restart cost after another (changes.seconds; a preset or a "
-           "strategy\n"
-           "of the scenario is left out), until the cost at which they change places is known to --tolerance. Where "
-           "they\n"
-           "cross more than once, one such place is found; when neither end differs from the other, seven costs in\n"
-           "between are tried, and it says that there is none. --strategies compares strategies of the control loop, "
-           "for\n"
-           "which --path names the cost.",
-       .options =
-           {{.name = "policies",
-             .type = ValueType::kList,
-             .value_name = "A,B",
-             .help = "Two policies (`scalai policies`)."},
-            {.name = "strategies", .type = ValueType::kList, .value_name = "A,B", .help = "Or two strategies."},
-            {.name = "metric",
-             .value_name = "NAME",
-             .help = "What is compared: a name as in `scalai sim --format=csv`, or a JSON pointer into summary.json.",
-             .default_value = "avg_jct_s"},
-            {.name = "range",
-             .type = ValueType::kList,
-             .value_name = "LOW,HIGH",
-             .help = "Costs that are searched.",
-             .default_value = "0s,1h"},
-            {.name = "tolerance",
-             .type = ValueType::kSeconds,
-             .help = "Width of the answer (if not given: a thousandth of the range)."},
-            {.name = "path", .value_name = "PATH", .help = "The field that is varied (if not given: changes.seconds)."},
-            {.name = "set",
-             .type = ValueType::kTexts,
-             .value_name = "PATH=VALUE",
-             .help = "Another value for both, parameters of policies too (`scalai sim --help`); a policy that "
-                     "is not the scenario's own has none of the scenario's."},
-            format_option()},
+           R"(Runs the scenario under both policies with one restart cost after another (changes.seconds; a preset or a strategy
+of the scenario is left out), until the cost at which they change places is known to --tolerance. Where they
+cross more than once, one such place is found; when neither end differs from the other, seven costs in
+between are tried, and it says that there is none. --strategies compares strategies of the control loop, for
+which --path names the cost.)",
+       .options = {list_option("policies", "A,B", "Two policies (`scalai policies`)."),
+                   list_option("strategies", "A,B", "Or two strategies."),
+                   text_option(
+                       "metric", "NAME",
+                       "What is compared: a name as in `scalai sim --format=csv`, or a JSON pointer into summary.json.",
+                       "avg_jct_s"),
+                   list_option("range", "LOW,HIGH", "Costs that are searched.", {}, "0s,1h"),
+                   seconds_option("tolerance", "", "Width of the answer (if not given: a thousandth of the range)."),
+                   text_option("path", "PATH", "The field that is varied (if not given: changes.seconds)."),
+                   texts_option(
+                       "set", "PATH=VALUE",
+                       "Another value for both, parameters of policies too (`scalai sim --help`); a policy that "
+                       "is not the scenario's own has none of the scenario's."),
+                   format_option()},
        .examples =
            {"scalai breakeven scenarios/busy-vc.textproto --policies=srtf,fifo-backfill",
             "scalai breakeven scenarios/elastic-gpt3-xl.textproto --strategies=reshard,tenplex --path=costs[0].restart "

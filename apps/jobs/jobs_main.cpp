@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "apps/jobs/commands.h"
-#include "apps/common/model_options.h"
 #include "apps/common/output.h"
+#include "apps/jobs/commands.h"
 #include "apps/jobs/sim_cluster.h"
 #include "ptc/base/status.h"
 #include "sim/jobs/scenario/scenario_sched.h"
@@ -15,7 +14,7 @@ namespace scalai::apps {
 namespace {
 
 OptionSpec cluster_option() {
-  return {.name = "cluster", .value_name = "FILE", .help = "Cluster file that replaces the scenario's own cluster."};
+  return text_option("cluster", "FILE", "Cluster file that replaces the scenario's own cluster.");
 }
 
 int simulate(const Arguments& arguments) {
@@ -32,13 +31,8 @@ Command sim_command() {
            .summary = "run a scenario of many jobs, or of a recovery design, event by event",
            .usage = "scalai sim SCENARIO [--out=DIR]",
            .description = "The part of `scalai sim` that runs scenarios with \"workload\" or \"recovery\".",
-           .options = {cluster_option(),
-                       {.name = "out", .value_name = "DIR", .help = "Writes the report into this folder."},
-                       format_option(),
-                       {.name = "set",
-                        .type = ValueType::kTexts,
-                        .value_name = "PATH=VALUE",
-                        .help = "Another value of a field of the scenario."}},
+           .options = {cluster_option(), text_option("out", "DIR", "Writes the report into this folder."),
+                       format_option(), texts_option("set", "PATH=VALUE", "Another value of a field of the scenario.")},
            .examples = {"scalai sim scenarios/gavel-hetero-jct.textproto"},
            .min_arguments = 1,
            .max_arguments = 1},

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "apps/common/model_options.h"
 #include "apps/common/output.h"
 #include "apps/jobs/commands.h"
 #include "ptc/base/diagnostics.h"
@@ -155,13 +154,12 @@ Command policies_command() {
       {.name = "policies",
        .summary = "list scheduler policies and recovery designs with their parameters",
        .usage = "scalai policies [NAME]",
-       .description = "What a scenario's `policy { name: … set: \"parameter=value\" }` and `recovery { design: … }` "
-                      "may say. With NAME all\n"
-                      "about that one. A program of your own is a policy, too: `policy { exec: \"python3 mine.py\" }`\n"
-                      "(docs/policy-protocol.md).",
+       .description =
+           R"(What a scenario's `policy { name: … set: "parameter=value" }` and `recovery { design: … }` may say. With NAME all
+about that one. A program of your own is a policy, too: `policy { exec: "python3 mine.py" }`
+(docs/policy-protocol.md).)",
        .options = {format_option()},
        .examples = {"scalai policies", "scalai policies tiresias", "scalai policies --format=json"},
-       .min_arguments = 0,
        .max_arguments = 1},
       list_policies};
 }

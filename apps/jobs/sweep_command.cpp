@@ -224,31 +224,22 @@ Command sweep_command() {
        .summary = "run a scenario with all combinations of some values, one row each",
        .usage = "scalai sweep SCENARIO --set=PATH=A,B,… [--set=…] [--seeds=N] --out=FILE.csv",
        .description =
-           "Each combination of values is a run of `scalai sim` in a process of its own. FILE.csv has one row each, "
-           "the\n"
-           "last --set fastest, the same bytes however many run at a time. While it runs, what is done lies in\n"
-           "FILE.csv.part: after a kill the same command goes on there. A point that fails is named and has a row "
-           "that\n"
-           "says why; the others go on, and the exit code is 5.\n\n"
-           "With --seeds=N each point runs with the seeds s, s + 1, … from the scenario's. Its numbers are the median "
-           "and,\n"
-           "in columns _low and _high, its 95 % interval by order statistics (from the k-th smallest to the k-th "
-           "largest,\n"
-           "whatever the distribution; of fewer than six seeds, the smallest and the largest).",
-       .options = {{.name = "set",
-                    .type = ValueType::kTexts,
-                    .value_name = "PATH=A,B,…",
-                    .help = "A field of the scenario and its values, as in changes.seconds=0s,30s,60s (`scalai sim "
-                            "--help`). A comma inside a value is written \"\\,\"."},
-                   {.name = "seeds", .type = ValueType::kCount, .help = "Runs a point.", .default_value = "1"},
-                   {.name = "jobs",
-                    .type = ValueType::kCount,
-                    .help = "Runs at a time (if not given: as many as cores)."},
-                   {.name = "metrics",
-                    .type = ValueType::kList,
-                    .value_name = "NAME,…",
-                    .help = "Numbers of summary.json: names as in `scalai sim --format=csv`, or JSON pointers."},
-                   {.name = "out", .value_name = "FILE", .help = "Where the table goes."}},
+           R"(Each combination of values is a run of `scalai sim` in a process of its own. FILE.csv has one row each, the
+last --set fastest, the same bytes however many run at a time. While it runs, what is done lies in
+FILE.csv.part: after a kill the same command goes on there. A point that fails is named and has a row that
+says why; the others go on, and the exit code is 5.
+
+With --seeds=N each point runs with the seeds s, s + 1, … from the scenario's. Its numbers are the median and,
+in columns _low and _high, its 95 % interval by order statistics (from the k-th smallest to the k-th largest,
+whatever the distribution; of fewer than six seeds, the smallest and the largest).)",
+       .options = {texts_option("set", "PATH=A,B,…",
+                                "A field of the scenario and its values, as in changes.seconds=0s,30s,60s (`scalai sim "
+                                "--help`). A comma inside a value is written \"\\,\"."),
+                   count_option("seeds", "", "Runs a point.", "1"),
+                   count_option("jobs", "", "Runs at a time (if not given: as many as cores)."),
+                   list_option("metrics", "NAME,…",
+                               "Numbers of summary.json: names as in `scalai sim --format=csv`, or JSON pointers."),
+                   text_option("out", "FILE", "Where the table goes.")},
        .examples =
            {"scalai sweep scenarios/gavel-hetero-jct.textproto --set=policy.name=fifo,srtf,gavel-max-min --out=jct.csv",
             "scalai sweep scenarios/busy-vc.textproto --set=changes.seconds=0s,30s,60s,120s "

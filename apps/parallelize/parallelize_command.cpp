@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "apps/commands.h"
-#include "apps/common/model_options.h"
 #include "apps/common/output.h"
 #include "apps/parallelize/parallelize_change.h"
 #include "apps/parallelize/parallelize_output.h"
@@ -197,27 +196,20 @@ Command parallelize_command() {
        .summary = "choose tp, pp, dp, cp, ep, … for a model on so many GPUs, and say how long a step takes",
        .usage = "scalai parallelize --model=NAME --gpus=N --gpu=KIND --global-batch=N [OPTION…]",
        .description =
-           "Prices every way to share out a model's training over the GPUs, and prints the best ones that fit their\n"
-           "memory: time of a step, tokens a second and GPU, MFU, memory, bubble. With --from also how long it takes "
-           "to\n"
-           "get there from where the job is (the exact plan, as `scalai plan` makes it), and after how many steps "
-           "that\n"
-           "has paid off against staying.\n"
-           "\n"
-           "--pin keeps axes as they are, --layout prices one configuration. Unless pinned, tensor parallelism stays "
-           "in\n"
-           "a host, optimizer state is shared out (ZeRO stage 1, and that of --from), and micro-batch and "
-           "recomputation\n"
-           "are searched. When nothing fits, the nearest configuration, its largest term and what would help are "
-           "named;\n"
-           "then the exit code is 3.\n"
-           "\n"
-           "--objective=cost and energy may leave GPUs idle, as --any-gpus does; hosts with the fastest GPUs are "
-           "taken\n"
-           "first. --planner=pipedream-2bw takes the "
-           "cost\n"
-           "and memory equations of that system's planner (width and depth alone) instead of ours. CSV has a line a\n"
-           "configuration, with --explain a line a term of the best one's memory.",
+           R"(Prices every way to share out a model's training over the GPUs, and prints the best ones that fit their
+memory: time of a step, tokens a second and GPU, MFU, memory, bubble. With --from also how long it takes to
+get there from where the job is (the exact plan, as `scalai plan` makes it), and after how many steps that
+has paid off against staying.
+
+--pin keeps axes as they are, --layout prices one configuration. Unless pinned, tensor parallelism stays in
+a host, optimizer state is shared out (ZeRO stage 1, and that of --from), and micro-batch and recomputation
+are searched. When nothing fits, the nearest configuration, its largest term and what would help are named;
+then the exit code is 3.
+
+--objective=cost and energy may leave GPUs idle, as --any-gpus does; hosts with the fastest GPUs are taken
+first. --planner=pipedream-2bw takes the cost
+and memory equations of that system's planner (width and depth alone) instead of ours. CSV has a line a
+configuration, with --explain a line a term of the best one's memory.)",
        .options = parallelize_options(),
        .examples =
            {"scalai parallelize --model=llama3-70b --gpus=64 --gpu=h100-80g --gpus-per-host=8 "
@@ -228,9 +220,7 @@ Command parallelize_command() {
             "scalai parallelize --model=gpt3-175b --host=dgx-h100 --layout=tp8,pp8,dp2,zero1 --global-batch=512 "
             "--explain",
             "scalai parallelize --model=./config.json --gpus=64 --gpu=v100-16g --global-batch=512 "
-            "--planner=pipedream-2bw"},
-       .min_arguments = 0,
-       .max_arguments = 0},
+            "--planner=pipedream-2bw"}},
       parallelize};
 }
 

@@ -185,64 +185,42 @@ int plan_main(const Arguments& arguments) {
 
 std::vector<OptionSpec> what_to_plan() {
   return {
-      {.name = "model", .value_name = "NAME", .help = "Catalogue model, or the path of a config.json."},
-      {.name = "from",
-       .value_name = "LAYOUT",
-       .help = "Layout that the state has, as in tp8,pp4,dp2; or a collection file, FILE.textproto or .json."},
-      {.name = "to", .value_name = "LAYOUT", .help = "Layout that it shall get, or a collection file."},
-      {.name = "from-devices", .value_name = "DEVICES", .help = "Old devices in rank order (from 0 if not given)."},
-      {.name = "devices",
-       .value_name = "DEVICES",
-       .help = "New devices, in rank order for --placement=identity (if not given: the old ones that live, then "
-               "further ones)."},
-      {.name = "placement",
-       .type = ValueType::kChoice,
-       .value_name = "RULE",
-       .help = "Which of these devices takes which new rank, so that least moves: in rank order, runs of ranks to "
-               "hosts, or any rank anywhere (if not given: hosts; in rank order where a file or the strategy says "
-               "so).",
-       .choices = {"identity", "hosts", "free"}},
-      {.name = "spread",
-       .type = ValueType::kChoice,
-       .value_name = "DOMAIN",
-       .help = "Keep data-parallel replicas of the same state on different hosts or racks, and say what that costs.",
-       .choices = {"host", "rack"}},
-      {.name = "fail", .value_name = "DEVICES", .help = "Old devices that are lost with what they hold."},
-      {.name = "gpus-per-host",
-       .type = ValueType::kCount,
-       .value_name = "N",
-       .help = "GPUs of each host, 8 if neither this nor a cluster is given."},
-      {.name = "cluster",
-       .value_name = "FILE",
-       .help = "Cluster file that says which device is on which host, and how fast links are."},
-      {.name = "storage", .type = ValueType::kFlag, .help = "What nobody holds is read from a checkpoint."}};
+      text_option("model", "NAME", "Catalogue model, or the path of a config.json."),
+      text_option("from", "LAYOUT",
+                  "Layout that the state has, as in tp8,pp4,dp2; or a collection file, FILE.textproto or .json."),
+      text_option("to", "LAYOUT", "Layout that it shall get, or a collection file."),
+      text_option("from-devices", "DEVICES", "Old devices in rank order (from 0 if not given)."),
+      text_option("devices", "DEVICES",
+                  "New devices, in rank order for --placement=identity (if not given: the old ones that live, then "
+                  "further ones)."),
+      choice_option("placement", "RULE",
+                    "Which of these devices takes which new rank, so that least moves: in rank order, runs of ranks to "
+                    "hosts, or any rank anywhere (if not given: hosts; in rank order where a file or the strategy says "
+                    "so).",
+                    {"identity", "hosts", "free"}),
+      choice_option(
+          "spread", "DOMAIN",
+          "Keep data-parallel replicas of the same state on different hosts or racks, and say what that costs.",
+          {"host", "rack"}),
+      text_option("fail", "DEVICES", "Old devices that are lost with what they hold."),
+      count_option("gpus-per-host", "N", "GPUs of each host, 8 if neither this nor a cluster is given."),
+      text_option("cluster", "FILE", "Cluster file that says which device is on which host, and how fast links are."),
+      flag_option("storage", "What nobody holds is read from a checkpoint.")};
 }
 
 std::vector<OptionSpec> how_to_plan() {
-  return {{.name = "strategy",
-           .type = ValueType::kChoice,
-           .value_name = "NAME",
-           .help = "Whose rules the planner follows (reshard if not given).",
-           .choices = scenario::strategy_names()},
-          {.name = "round-bytes",
-           .type = ValueType::kBytes,
-           .value_name = "SIZE",
-           .help = "Most bytes that a device receives in one round (one round if not given)."},
-          {.name = "memory-cap",
-           .type = ValueType::kBytes,
-           .value_name = "SIZE",
-           .help = "Most memory that a device needs beyond the larger of its old and its new state; the plan goes in "
-                   "rounds that free what is no longer needed."},
-          {.name = "derive-params",
-           .type = ValueType::kFlag,
-           .help = "Cast parameters from their fp32 masters where that saves moving them."},
-          {.name = "check", .type = ValueType::kFlag, .help = "Also run the interpreter, which proves the plan."},
-          {.name = "explain", .value_name = "TENSOR", .help = "Show where each piece of this tensor comes from."},
-          {.name = "out", .value_name = "FILE", .help = "File to write the plan to."},
-          {.name = "device",
-           .type = ValueType::kCount,
-           .value_name = "N",
-           .help = "With show: the program of this device."}};
+  return {
+      choice_option("strategy", "NAME", "Whose rules the planner follows (reshard if not given).",
+                    scenario::strategy_names()),
+      bytes_option("round-bytes", "SIZE", "Most bytes that a device receives in one round (one round if not given)."),
+      bytes_option("memory-cap", "SIZE",
+                   "Most memory that a device needs beyond the larger of its old and its new state; the plan goes in "
+                   "rounds that free what is no longer needed."),
+      flag_option("derive-params", "Cast parameters from their fp32 masters where that saves moving them."),
+      flag_option("check", "Also run the interpreter, which proves the plan."),
+      text_option("explain", "TENSOR", "Show where each piece of this tensor comes from."),
+      text_option("out", "FILE", "File to write the plan to."),
+      count_option("device", "N", "With show: the program of this device.")};
 }
 
 // Without their defaults, so that it shows whether they are given.
@@ -255,13 +233,7 @@ std::vector<OptionSpec> recipe() {
   return options;
 }
 
-std::vector<OptionSpec> plan_options() {
-  std::vector<OptionSpec> options;
-  for (const auto& part : {what_to_plan(), recipe(), how_to_plan()})
-    options.insert(options.end(), part.begin(), part.end());
-  options.push_back(format_option());
-  return options;
-}
+std::vector<OptionSpec> plan_options() { return joined({what_to_plan(), recipe(), how_to_plan(), {format_option()}}); }
 
 }  // namespace
 
@@ -270,16 +242,16 @@ Command plan_command() {
            .summary = "plan the change from one layout to another: what moves, from where, and what must",
            .usage = "scalai plan [show FILE | diff A B] [OPTION…]",
            .description =
-               "Plans how a model's training state gets from one layout onto another, and prints the bytes that stay\n"
-               "and move beside the least that any plan must move. DEVICES are numbers and ranges: 0-31,40.\n"
-               "State that no living device holds is named, tensor by tensor; then the exit code is 3, unless\n"
-               "--storage offers a checkpoint. With a cluster file the time of the transfers is predicted. An option\n"
-               "that could change nothing is refused.\n"
-               "\n"
-               "`show FILE` prints a plan that --out wrote, `show FILE --device=N` the program of one device;\n"
-               "`diff A B` says what two plans do differently and exits with 1 when they differ.\n"
-               "\n"
-               "CSV has a line a device; with --explain a line a piece.",
+               R"(Plans how a model's training state gets from one layout onto another, and prints the bytes that stay
+and move beside the least that any plan must move. DEVICES are numbers and ranges: 0-31,40.
+State that no living device holds is named, tensor by tensor; then the exit code is 3, unless
+--storage offers a checkpoint. With a cluster file the time of the transfers is predicted. An option
+that could change nothing is refused.
+
+`show FILE` prints a plan that --out wrote, `show FILE --device=N` the program of one device;
+`diff A B` says what two plans do differently and exits with 1 when they differ.
+
+CSV has a line a device; with --explain a line a piece.)",
            .options = plan_options(),
            .examples = {"scalai plan --model=llama3-70b --from=tp8,pp4,dp2 --to=tp4,pp8,dp1",
                         "scalai plan --model=gpt3-xl --from=tp2,pp2,dp2 --to=tp2,pp2 --fail=5,7 --storage",
@@ -287,7 +259,6 @@ Command plan_command() {
                         "scalai plan --model=./config.json --from=dp2 --to=dp6 --spread=host --check --out=plan.binpb",
                         "scalai plan --from=old.textproto --to=new.textproto", "scalai plan show plan.binpb --device=3",
                         "scalai plan diff a.binpb b.binpb"},
-           .min_arguments = 0,
            .max_arguments = 3},
           plan_main};
 }

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "apps/commands.h"
-#include "apps/common/model_options.h"
 #include "apps/common/output.h"
 #include "ptc/base/file.h"
 #include "ptc/base/process.h"
@@ -134,9 +133,7 @@ Command validate_command() {
        .description =
            "Reads each scenario (textproto, or JSON) as `scalai sim` would and reports every problem with its place,\n"
            "an excerpt and a hint. Nothing is run.",
-       .options = {{.name = "cluster",
-                    .value_name = "FILE",
-                    .help = "Cluster file that replaces the scenario's own cluster."}},
+       .options = {text_option("cluster", "FILE", "Cluster file that replaces the scenario's own cluster.")},
        .examples = {"scalai validate scenarios/*.textproto"},
        .min_arguments = 1,
        .max_arguments = -1},
@@ -144,20 +141,19 @@ Command validate_command() {
 }
 
 Command compare_command() {
-  return {
-      {.name = "compare",
-       .summary = "print the reports of several runs side by side",
-       .usage = "scalai compare DIR…",
-       .description =
-           "Each DIR is the --out folder of a run, or of several strategies: then all of them are shown, by name.\n"
-           "Runs of different scenarios or seeds are noted and get no ratio. Two runs of one scenario, one simulated\n"
-           "and one executed, are also compared by reconfiguration and phase: predicted, measured, relative error.",
-       .options = {format_option()},
-       .examples = {"scalai compare out/demo", "scalai compare out/demo/reshard out/demo/tenplex",
-                    "scalai compare out/sim out/exec"},
-       .min_arguments = 1,
-       .max_arguments = -1},
-      compare};
+  return {{.name = "compare",
+           .summary = "print the reports of several runs side by side",
+           .usage = "scalai compare DIR…",
+           .description =
+               R"(Each DIR is the --out folder of a run, or of several strategies: then all of them are shown, by name.
+Runs of different scenarios or seeds are noted and get no ratio. Two runs of one scenario, one simulated
+and one executed, are also compared by reconfiguration and phase: predicted, measured, relative error.)",
+           .options = {format_option()},
+           .examples = {"scalai compare out/demo", "scalai compare out/demo/reshard out/demo/tenplex",
+                        "scalai compare out/sim out/exec"},
+           .min_arguments = 1,
+           .max_arguments = -1},
+          compare};
 }
 
 Command replay_command() {

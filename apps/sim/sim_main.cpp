@@ -168,12 +168,16 @@ Command sim_command() {
       .summary = "run a scenario in virtual time on a modelled cluster",
       .usage = "scalai sim SCENARIO [--strategy=NAME,…] [--out=DIR]",
       .description =
-          "Runs the scenario's jobs, events and reconfigurations in virtual time. State moves as flows that share GPU\n"
-          "links, PCIe, NICs and the fabric. Same scenario, same seed: byte-identical reports.\n\nA scenario with a "
-          "\"workload\" is many jobs under a scheduler policy (`scalai policies`), one with \"recovery\" is one\njob "
-          "on hosts "
-          "that come and go: those are run event by event, and DIR gets jobs.csv, utilization.csv,\njct_cdf.csv, "
-          "ftf_cdf.csv and costs.csv (throughput.csv for recovery).\n\nStrategies:\n\n",
+          R"(Runs the scenario's jobs, events and reconfigurations in virtual time. State moves as flows that share GPU
+links, PCIe, NICs and the fabric. Same scenario, same seed: byte-identical reports.
+
+A scenario with a "workload" is many jobs under a scheduler policy (`scalai policies`), one with "recovery" is one
+job on hosts that come and go: those are run event by event, and DIR gets jobs.csv, utilization.csv,
+jct_cdf.csv, ftf_cdf.csv and costs.csv (throughput.csv for recovery).
+
+Strategies:
+
+)",
       .options = run_option_specs(),
       .examples = {"scalai sim scenarios/elastic-gpt3-xl.textproto",
                    "scalai sim scenarios/elastic-gpt3-xl.textproto --strategy=reshard,tenplex,dp-only --out=out/demo",
@@ -181,31 +185,21 @@ Command sim_command() {
       .min_arguments = 1,
       .max_arguments = 1};
   spec.options.insert(spec.options.begin(),
-                      {.name = "strategy",
-                       .type = ValueType::kList,
-                       .value_name = "NAME,…",
-                       .help = "Strategies to run, each into DIR/NAME when there are several; without it the "
-                               "scenario's own.",
-                       .choices = scenario::strategy_names()});
+                      list_option("strategy", "NAME,…",
+                                  "Strategies to run, each into DIR/NAME when there are several; without it the "
+                                  "scenario's own.",
+                                  scenario::strategy_names()));
   spec.options.insert(
       spec.options.end() - 1,
-      {{.name = "set",
-        .type = ValueType::kTexts,
-        .value_name = "PATH=VALUE",
-        .help = "Another value of a field of the scenario, as in policy.name=srtf, policy.set.round=60s "
-                "or cluster.hosts[0].count=16; nothing after \"=\" leaves the field out. The scenario's "
-                "expectations are not checked then."},
-       {.name = "seed",
-        .type = ValueType::kCount,
-        .value_name = "N",
-        .help = "Another seed than the scenario's; short for --set=seed=N."}});
+      {texts_option("set", "PATH=VALUE",
+                    "Another value of a field of the scenario, as in policy.name=srtf, policy.set.round=60s "
+                    "or cluster.hosts[0].count=16; nothing after \"=\" leaves the field out. The scenario's "
+                    "expectations are not checked then."),
+       count_option("seed", "N", "Another seed than the scenario's; short for --set=seed=N.")});
   spec.options.insert(spec.options.end() - 4,
-                      {.name = "network",
-                       .type = ValueType::kChoice,
-                       .value_name = "SOLVER",
-                       .help = "Flow solver: SimGrid, our exact max-min solver, or SimGrid up to 256 devices.",
-                       .default_value = "auto",
-                       .choices = {"auto", "simgrid", "maxmin"}});
+                      choice_option("network", "SOLVER",
+                                    "Flow solver: SimGrid, our exact max-min solver, or SimGrid up to 256 devices.",
+                                    {"auto", "simgrid", "maxmin"}, "auto"));
   for (const scenario::Strategy& strategy : scenario::strategies()) {
     const bool first = strategy.name == scenario::strategies().front().name;
     spec.description += fmt::format("{}  {:<20}{}", first ? "" : "\n", strategy.name, strategy.summary);

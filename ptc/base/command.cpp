@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
+#include <utility>
 
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
@@ -158,6 +159,52 @@ T must(const absl::StatusOr<T>& value, const std::string& name) {
 }
 
 }  // namespace
+
+OptionSpec flag_option(std::string name, std::string help) {
+  return {std::move(name), ValueType::kFlag, "", std::move(help), "", {}};
+}
+
+OptionSpec text_option(std::string name, std::string value_name, std::string help, std::string default_value) {
+  return {std::move(name), ValueType::kText, std::move(value_name), std::move(help), std::move(default_value), {}};
+}
+
+OptionSpec texts_option(std::string name, std::string value_name, std::string help) {
+  return {std::move(name), ValueType::kTexts, std::move(value_name), std::move(help), "", {}};
+}
+
+OptionSpec count_option(std::string name, std::string value_name, std::string help, std::string default_value) {
+  return {std::move(name), ValueType::kCount, std::move(value_name), std::move(help), std::move(default_value), {}};
+}
+
+OptionSpec bytes_option(std::string name, std::string value_name, std::string help, std::string default_value) {
+  return {std::move(name), ValueType::kBytes, std::move(value_name), std::move(help), std::move(default_value), {}};
+}
+
+OptionSpec seconds_option(std::string name, std::string value_name, std::string help, std::string default_value) {
+  return {std::move(name), ValueType::kSeconds, std::move(value_name), std::move(help), std::move(default_value), {}};
+}
+
+OptionSpec choice_option(std::string name, std::string value_name, std::string help, std::vector<std::string> choices,
+                         std::string default_value) {
+  return {std::move(name), ValueType::kChoice,       std::move(value_name),
+          std::move(help), std::move(default_value), std::move(choices)};
+}
+
+OptionSpec list_option(std::string name, std::string value_name, std::string help, std::vector<std::string> choices,
+                       std::string default_value) {
+  return {std::move(name), ValueType::kList,         std::move(value_name),
+          std::move(help), std::move(default_value), std::move(choices)};
+}
+
+OptionSpec format_option(std::vector<std::string> choices) {
+  return choice_option("format", "FORMAT", "How the result is printed.", std::move(choices), "table");
+}
+
+std::vector<OptionSpec> joined(std::initializer_list<std::vector<OptionSpec>> parts) {
+  std::vector<OptionSpec> options;
+  for (const std::vector<OptionSpec>& part : parts) options.insert(options.end(), part.begin(), part.end());
+  return options;
+}
 
 absl::StatusOr<Arguments> parse_arguments(const CommandSpec& spec, const std::vector<std::string>& words) {
   Arguments result;

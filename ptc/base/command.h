@@ -5,6 +5,7 @@
 // edit distance), missing values, values given twice. Usage errors go to stderr with exit code 2. For the main thread.
 
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,6 +26,21 @@ struct OptionSpec {
   std::string default_value;         // shown in --help; applies when the option is absent ("" = none)
   std::vector<std::string> choices;  // accepted values of kChoice; also of each kList item, unless empty
 };
+
+// One option a function; an empty value name is shown as its type's own.
+OptionSpec flag_option(std::string name, std::string help);
+OptionSpec text_option(std::string name, std::string value_name, std::string help, std::string default_value = "");
+OptionSpec texts_option(std::string name, std::string value_name, std::string help);
+OptionSpec count_option(std::string name, std::string value_name, std::string help, std::string default_value = "");
+OptionSpec bytes_option(std::string name, std::string value_name, std::string help, std::string default_value = "");
+OptionSpec seconds_option(std::string name, std::string value_name, std::string help, std::string default_value = "");
+OptionSpec choice_option(std::string name, std::string value_name, std::string help, std::vector<std::string> choices,
+                         std::string default_value = "");
+OptionSpec list_option(std::string name, std::string value_name, std::string help,
+                       std::vector<std::string> choices = {}, std::string default_value = "");
+// --format of a command that prints a result.
+OptionSpec format_option(std::vector<std::string> choices = {"table", "json", "csv"});
+std::vector<OptionSpec> joined(std::initializer_list<std::vector<OptionSpec>> parts);
 
 struct CommandSpec {
   std::string name;
