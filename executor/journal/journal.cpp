@@ -31,8 +31,6 @@ CREATE TABLE transactions(id INTEGER PRIMARY KEY, job INTEGER NOT NULL, epoch IN
                           state TEXT NOT NULL CHECK(state IN ('prepared', 'committed', 'freed', 'aborted')));
 CREATE TABLE rounds(transaction_id INTEGER NOT NULL, round INTEGER NOT NULL, freed TEXT NOT NULL,
                     PRIMARY KEY(transaction_id, round)) WITHOUT ROWID;
-CREATE TABLE checkpoints(number INTEGER PRIMARY KEY, job INTEGER NOT NULL, step INTEGER NOT NULL, folder TEXT NOT NULL);
-CREATE TABLE copies(number INTEGER PRIMARY KEY, job INTEGER NOT NULL, step INTEGER NOT NULL, version INTEGER NOT NULL);
 )sql";
 
 constexpr std::array<const char*, 4> kStateNames = {"prepared", "committed", "freed", "aborted"};
@@ -302,16 +300,6 @@ absl::StatusOr<JobRecord> Journal::State::job(int job) const {
   record.job = job;
   SCALAI_ASSIGN_OR_RETURN(record.committed, find_transaction("job = ? AND state IN ('committed', 'freed')", job));
   SCALAI_ASSIGN_OR_RETURN(record.prepared, find_transaction("job = ? AND state = 'prepared'", job));
-  Statement checkpoints = statement("SELECT step, folder FROM checkpoints WHERE job = ? ORDER BY number DESC LIMIT 1");
-  checkpoints.bind(job);
-  SCALAI_RETURN_IF_ERROR(checkpoints.run("read", [&](const Statement& row) {
-    record.checkpoint = CheckpointRecord{job, row.number(0), row.text(1)};
-  }));
-  Statement copies = statement("SELECT step, version FROM copies WHERE job = ? ORDER BY number DESC LIMIT 1");
-  copies.bind(job);
-  SCALAI_RETURN_IF_ERROR(copies.run("read", [&](const Statement& row) {
-    record.copy = CopyRecord{job, row.number(0), row.number(1)};
-  }));
   return record;
 }
 
@@ -423,25 +411,10 @@ absl::StatusOr<std::vector<Round>> Journal::rounds_of(int64_t transaction) const
   return rounds;
 }
 
-absl::Status Journal::record_checkpoint(const CheckpointRecord& checkpoint) {
-  const std::lock_guard guard(state_->mutex);
-  Statement insert = state_->statement("INSERT INTO checkpoints(job, step, folder) VALUES(?, ?, ?)");
-  insert.bind(checkpoint.job).bind(checkpoint.step).bind(checkpoint.folder);
-  return state_->write(insert, "record a checkpoint");
-}
-
-absl::Status Journal::record_copy(const CopyRecord& copy) {
-  const std::lock_guard guard(state_->mutex);
-  Statement insert = state_->statement("INSERT INTO copies(job, step, version) VALUES(?, ?, ?)");
-  insert.bind(copy.job).bind(copy.step).bind(copy.version);
-  return state_->write(insert, "record a redundant copy");
-}
-
 absl::StatusOr<std::vector<JobRecord>> Journal::jobs() const {
   const std::lock_guard guard(state_->mutex);
   std::vector<int> numbers;
-  Statement query = state_->statement(
-      "SELECT job FROM transactions UNION SELECT job FROM checkpoints UNION SELECT job FROM copies ORDER BY 1");
+  Statement query = state_->statement("SELECT DISTINCT job FROM transactions ORDER BY job");
   SCALAI_RETURN_IF_ERROR(
       query.run("read", [&](const Statement& row) { numbers.push_back(static_cast<int>(row.number(0))); }));
   std::vector<JobRecord> records;

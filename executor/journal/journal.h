@@ -62,28 +62,11 @@ struct Round {
   friend bool operator==(const Round&, const Round&) = default;
 };
 
-struct CheckpointRecord {
-  int job = 0;
-  int64_t step = 0;
-  std::string folder;
-  friend bool operator==(const CheckpointRecord&, const CheckpointRecord&) = default;
-};
-
-// A copy of a job's state at a step, in the memory of other hosts, under this version.
-struct CopyRecord {
-  int job = 0;
-  int64_t step = 0;
-  int64_t version = 0;
-  friend bool operator==(const CopyRecord&, const CopyRecord&) = default;
-};
-
 // Recorded state of a job.
 struct JobRecord {
   int job = 0;
-  std::optional<Transaction> committed;        // the last committed one, freed or not
-  std::optional<Transaction> prepared;         // the one under way
-  std::optional<CheckpointRecord> checkpoint;  // the last one
-  std::optional<CopyRecord> copy;              // the last one
+  std::optional<Transaction> committed;  // the last committed one, freed or not
+  std::optional<Transaction> prepared;   // the one under way
   friend bool operator==(const JobRecord&, const JobRecord&) = default;
 };
 
@@ -121,9 +104,6 @@ class Journal {
   absl::Status freed(int64_t transaction);                                  // committed → freed
   absl::StatusOr<std::vector<Transaction>> transactions() const;            // all, by id
   absl::StatusOr<std::vector<Round>> rounds_of(int64_t transaction) const;  // by round
-
-  absl::Status record_checkpoint(const CheckpointRecord& checkpoint);
-  absl::Status record_copy(const CopyRecord& copy);
 
   // All jobs with a record, by index.
   absl::StatusOr<std::vector<JobRecord>> jobs() const;

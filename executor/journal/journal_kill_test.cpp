@@ -17,20 +17,18 @@
 namespace scalai::executor {
 namespace {
 
-constexpr int kCalls = 8;  // of a transaction, see call()
+constexpr int kCalls = 6;  // of a transaction, see call()
 
 // What a journal holds.
 struct Contents {
   std::vector<std::string> events;
   std::vector<Transaction> transactions;
   std::vector<std::vector<Round>> rounds;
-  std::optional<CheckpointRecord> checkpoint;
-  std::optional<CopyRecord> copy;
   friend bool operator==(const Contents&, const Contents&) = default;
 };
 
 Contents read(const Journal& journal) {
-  Contents contents{*journal.events(), *journal.transactions(), {}, journal.job(0)->checkpoint, journal.job(0)->copy};
+  Contents contents{*journal.events(), *journal.transactions(), {}};
   for (const Transaction& transaction : contents.transactions) {
     contents.rounds.push_back(*journal.rounds_of(transaction.id));
   }
@@ -48,9 +46,7 @@ absl::Status call(Journal& journal, int64_t n) {
     case 2: return journal.record_round({id, 1, std::string(3000, 'f')});  // a page of its own
     case 3: return journal.record_round({id, 2, ""});
     case 4: return is_aborted(id) ? journal.abort(id) : journal.commit(id);
-    case 5: return is_aborted(id) ? journal.append_event("aborted").status() : journal.freed(id);
-    case 6: return journal.record_checkpoint({0, n, fmt::format("step_{}", n)});
-    default: return journal.record_copy({0, n, id});
+    default: return is_aborted(id) ? journal.append_event("aborted").status() : journal.freed(id);
   }
 }
 
@@ -70,15 +66,12 @@ Contents expected(int64_t calls) {
       case 4:
         contents.transactions.back().state = is_aborted(id) ? TransactionState::kAborted : TransactionState::kCommitted;
         break;
-      case 5:
+      default:
         if (is_aborted(id)) {
           contents.events.push_back("aborted");
         } else {
           contents.transactions.back().state = TransactionState::kFreed;
         }
-        break;
-      case 6: contents.checkpoint = CheckpointRecord{0, n, fmt::format("step_{}", n)}; break;
-      default: contents.copy = CopyRecord{0, n, id}; break;
     }
   }
   return contents;

@@ -118,19 +118,15 @@ TEST_F(JournalTest, TellsWhereEachJobStands) {
       EXPECT_TRUE(epoch == 3 || journal.commit(id).ok());
       EXPECT_TRUE(epoch != 1 || journal.freed(id).ok());
     }
-    ASSERT_TRUE(journal.record_checkpoint({2, 100, "/c/100"}).ok());
-    ASSERT_TRUE(journal.record_checkpoint({2, 50, "/c/50"}).ok());  // after the job went back
-    ASSERT_TRUE(journal.record_checkpoint({0, 7, "/d/7"}).ok());
-    ASSERT_TRUE(journal.record_copy({4, 9, 901}).ok());
-    ASSERT_TRUE(journal.record_copy({4, 8, 801}).ok());
+    EXPECT_TRUE(journal.abort(*journal.begin_transaction({.job = 2, .epoch = 1, .plan_digest = "q"})).ok());
+    EXPECT_TRUE(journal.begin_transaction({.job = 4, .epoch = 6, .plan_digest = "r"}).ok());
   }
   const Journal journal = open();
   EXPECT_THAT(*journal.jobs(),
               ElementsAre(JobRecord{0, Transaction{2, 0, 2, "p", TransactionState::kCommitted},
-                                    Transaction{3, 0, 3, "p", TransactionState::kPrepared},
-                                    CheckpointRecord{0, 7, "/d/7"}, std::nullopt},
-                          JobRecord{2, std::nullopt, std::nullopt, CheckpointRecord{2, 50, "/c/50"}, std::nullopt},
-                          JobRecord{4, std::nullopt, std::nullopt, std::nullopt, CopyRecord{4, 8, 801}}));
+                                    Transaction{3, 0, 3, "p", TransactionState::kPrepared}},
+                          JobRecord{2, std::nullopt, std::nullopt},
+                          JobRecord{4, std::nullopt, Transaction{5, 4, 6, "r", TransactionState::kPrepared}}));
   EXPECT_EQ(*journal.job(4), journal.jobs()->at(2));
 }
 

@@ -277,36 +277,16 @@ Json parse(const std::string& text) {
   return json.is_discarded() ? Json(nullptr) : json;
 }
 
-// ---- expectations ---------------------------------------------------------------------------------------------------
-// The next part of a JSON pointer (RFC 6901), "~1" and "~0" decoded.
-std::string next_token(std::string_view& pointer) {
-  pointer.remove_prefix(1);
-  std::string token;
-  while (!pointer.empty() && pointer.front() != '/') {
-    const bool escaped = pointer.starts_with("~0") || pointer.starts_with("~1");
-    token += !escaped ? pointer.front() : pointer[1] == '0' ? '~' : '/';
-    pointer.remove_prefix(escaped ? 2 : 1);
-  }
-  return token;
-}
+// --- expectations ----------------------------------------------------------------------------------------------------
 
 // Null when nothing is there.
-const Json* find(const Json& root, std::string_view pointer) {
-  const Json* json = &root;
-  while (!pointer.empty()) {
-    if (pointer.front() != '/') return nullptr;
-    const std::string token = next_token(pointer);
-    if (json->is_object()) {
-      const auto member = json->find(token);
-      if (member == json->end()) return nullptr;
-      json = &*member;
-    } else {
-      const absl::StatusOr<int64_t> index = parse_count(token);
-      if (!json->is_array() || !index.ok() || static_cast<size_t>(*index) >= json->size()) return nullptr;
-      json = &(*json)[static_cast<size_t>(*index)];
-    }
+const Json* find(const Json& root, const std::string& pointer) {
+  try {
+    const Json::json_pointer place(pointer);
+    return root.contains(place) ? &root.at(place) : nullptr;
+  } catch (const Json::exception&) {  // no JSON pointer
+    return nullptr;
   }
-  return json;
 }
 
 // Numbers computed in floating point are equal when they differ by rounding only.
