@@ -11,7 +11,7 @@
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
 #include "ptc/change/maxmin.h"
-#include "sim/network_cases.h"
+#include "sim/testing/network_cases.h"
 
 namespace scalai::sim {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ptc/base/status.h"
-#include "sim/network_cases.h"
+#include "sim/testing/network_cases.h"
 
 namespace scalai::sim {
 namespace simgrid_backend_test {

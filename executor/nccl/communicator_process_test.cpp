@@ -20,7 +20,7 @@ constexpr int64_t kTimeMs = 15'000;
 
 class CommunicatorProcessTest : public ::testing::Test {
  protected:
-  std::vector<RankProcess> start(int count, const std::vector<std::string>& environment_of_last = {}) const {
+  std::vector<RankProcess> start(int count, const SpawnOptions::Variables& environment_of_last = {}) const {
     std::vector<RankProcess> ranks;
     for (int i = 0; i + 1 < count; ++i) ranks.emplace_back();
     ranks.emplace_back(environment_of_last);
@@ -119,7 +119,7 @@ TEST_F(CommunicatorProcessTest, AStoppedProcessIsLeftBehindAtTheDeadline) {
 }
 
 TEST_F(CommunicatorProcessTest, AGroupThatHangsInOneProcess) {
-  auto ranks = start(3, {"SCALAI_FAKE_NCCL_HANG_AFTER=2"});
+  auto ranks = start(3, {{"SCALAI_FAKE_NCCL_HANG_AFTER", "2"}});
   join(ranks);
   expect_all_to_all(ranks, 13);
   for (RankProcess& rank : ranks) rank.all_to_all(14, 1, 300);

@@ -33,18 +33,16 @@ Content content_of(int64_t step) { return {ContentKey::of("w"), kShape, step}; }
 // A process of peer_main.cpp with pipes to its standard input and from its standard error.
 class Process {
  public:
-  Process(std::vector<std::string> arguments, const std::vector<std::string>& environment) {
+  Process(std::vector<std::string> arguments, const SpawnOptions::Variables& environment) {
     int in[2];
     int out[2];
     SCALAI_CHECK(::pipe2(in, O_CLOEXEC) == 0 && ::pipe2(out, O_CLOEXEC) == 0);
     arguments.insert(arguments.begin(), SCALAI_BINARY_DIR "/bin/executor_state_peer");
-    SpawnOptions options{
-        .program = arguments.front(), .words = arguments, .ends = {in[0], SpawnOptions::kInherit, out[1]}};
-    options.inherit_environment = false;
-    for (const std::string& setting : environment) {
-      const size_t equals = setting.find('=');
-      options.environment.emplace_back(setting.substr(0, equals), setting.substr(equals + 1));
-    }
+    const SpawnOptions options{.program = arguments.front(),
+                               .words = arguments,
+                               .ends = {in[0], SpawnOptions::kInherit, out[1]},
+                               .environment = environment,
+                               .inherit_environment = false};
     const absl::StatusOr<pid_t> pid = spawn(options);
     SCALAI_CHECK(pid.ok(), message_of(pid.status()));
     pid_ = *pid;
@@ -86,7 +84,7 @@ class Process {
 
 class Owner : public Process {
  public:
-  explicit Owner(const std::vector<std::string>& environment = {}) : Process({"owner"}, environment) {
+  explicit Owner(const SpawnOptions::Variables& environment = {}) : Process({"owner"}, environment) {
     std::istringstream numbers(line());
     numbers >> store.pid >> store.fd >> store.token >> bare.fd >> bare.token;
     bare.pid = store.pid;
@@ -97,7 +95,7 @@ class Owner : public Process {
 
 std::string read_by_nobody(const SegmentAddress& address) {
   Process reader({"reader", std::to_string(address.pid), std::to_string(address.fd), std::to_string(address.token)},
-                 {"SCALAI_PEER_NOBODY=1"});
+                 {{"SCALAI_PEER_NOBODY", "1"}});
   return reader.line();
 }
 
@@ -123,12 +121,12 @@ TEST(PeerSegment, ReadsTheStateOfAnotherProcess) {
 
 // Siblings of one user without any privilege, neither a parent of the other: what ptrace_scope 1 is about.
 TEST(PeerSegment, UnprivilegedSiblingsRead) {
-  Owner owner({"SCALAI_PEER_NOBODY=1"});
+  Owner owner(SpawnOptions::Variables{{"SCALAI_PEER_NOBODY", "1"}});
   EXPECT_EQ(read_by_nobody(owner.store), "right");
 }
 
 TEST(PeerSegment, SaysWhatToDoWithoutPermission) {
-  Owner closed({"SCALAI_PEER_NOBODY=1", "SCALAI_PEER_CLOSED=1"});
+  Owner closed(SpawnOptions::Variables{{"SCALAI_PEER_NOBODY", "1"}, {"SCALAI_PEER_CLOSED", "1"}});
   const std::string status = read_by_nobody(closed.store);
   EXPECT_NE(status.find("PERMISSION_DENIED"), std::string::npos) << status;
   EXPECT_NE(status.find("same user"), std::string::npos) << status;

@@ -15,6 +15,7 @@
 namespace scalai {
 
 struct SpawnOptions {
+  using Variables = std::vector<std::pair<std::string, std::string>>;  // names and values
   static constexpr int kInherit = -1, kNull = -2;  // in place of a descriptor: the one of this process, or /dev/null
 
   // A path, or a name that is looked up on PATH.
@@ -28,7 +29,7 @@ struct SpawnOptions {
   // Working directory; "" = the one of this process.
   std::string folder;
   // Variables that are added to the inherited ones, or replace them.
-  std::vector<std::pair<std::string, std::string>> environment = {};
+  Variables environment = {};
   bool inherit_environment = true;
   // Process group: that of this process, a new one, or a new session. A session receives no signal of this terminal and
   // may outlive this process. kGroup and kSession start with default signal handling and an empty signal mask.

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "executor/nccl/testing/support.h"
-#include "ptc/base/process.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor {
@@ -107,16 +106,13 @@ int run_rank() {
   return 0;
 }
 
-RankProcess::RankProcess(const std::vector<std::string>& environment) {
+RankProcess::RankProcess(const SpawnOptions::Variables& environment) {
   std::array<int, 2> in{}, out{};
   SCALAI_CHECK(pipe2(in.data(), O_CLOEXEC) == 0 && pipe2(out.data(), O_CLOEXEC) == 0);
-  SpawnOptions options{.program = "/proc/self/exe",
-                       .words = {"/proc/self/exe", kRankArgument},
-                       .ends = {in[0], out[1], SpawnOptions::kInherit}};
-  for (const std::string& setting : environment) {
-    const size_t equals = setting.find('=');
-    options.environment.emplace_back(setting.substr(0, equals), setting.substr(equals + 1));
-  }
+  const SpawnOptions options{.program = "/proc/self/exe",
+                             .words = {"/proc/self/exe", kRankArgument},
+                             .ends = {in[0], out[1], SpawnOptions::kInherit},
+                             .environment = environment};
   const absl::StatusOr<pid_t> pid = spawn(options);
   SCALAI_CHECK(pid.ok(), message_of(pid.status()));
   pid_ = *pid;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "executor/nccl/communicator.h"
+#include "ptc/base/process.h"
 
 namespace scalai::executor {
 
@@ -20,7 +21,7 @@ int run_rank();  // the other end
 class RankProcess {
  public:
   // `environment`: "NAME=value", for it alone.
-  explicit RankProcess(const std::vector<std::string>& environment = {});
+  explicit RankProcess(const SpawnOptions::Variables& environment = {});
   ~RankProcess();  // kills it
   RankProcess(RankProcess&&) noexcept;
   RankProcess& operator=(RankProcess&&) noexcept;

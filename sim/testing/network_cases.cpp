@@ -1,4 +1,4 @@
-#include "sim/network_cases.h"
+#include "sim/testing/network_cases.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "executor/nccl/fake/fake_nccl_rank.h"
+#include "executor/nccl/testing/fake_nccl_rank.h"
 
 #include <fcntl.h>
 #include <poll.h>

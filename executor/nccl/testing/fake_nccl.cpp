@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/nccl/fake/fake_nccl_rank.h"
+#include "executor/nccl/testing/fake_nccl_rank.h"
 
 #define SCALAI_EXPORT(name) __asm__(name) __attribute__((visibility("default")))
 
