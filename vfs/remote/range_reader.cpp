@@ -122,6 +122,7 @@ absl::Status with_retries(const RequestContext& context, const Deadline& deadlin
                           const std::function<Attempt(double)>& attempt) {
   Backoff backoff(context.retry, context.next_seed++);
   const auto too_late = [&](double wait_s) { return deadline && seconds_until(*deadline) <= wait_s; };
+  std::optional<HttpOutcome> refusal;  // the last that the server sent
   for (;;) {
     ++context.counts.requests;
     const auto [outcome, progress, whole] = attempt(deadline ? std::max(seconds_until(*deadline), 0.001) : 0);
@@ -133,8 +134,12 @@ absl::Status with_retries(const RequestContext& context, const Deadline& deadlin
       if (!wait) return given_up(outcome, fmt::format("; tried {} times", backoff.attempts()));
       wait_s = *wait;
     }
-    if (too_late(wait_s))
-      return given_up(outcome, fmt::format("; a read has at most {}", format_seconds(context.retry.total_s)));
+    if (outcome.head.status >= 400) refusal = outcome;
+    if (too_late(wait_s)) {
+      // The last attempt may have had too little time for an answer; what the server refused before is the reason.
+      return given_up(refusal.value_or(outcome),
+                      fmt::format("; a read has at most {}", format_seconds(context.retry.total_s)));
+    }
     ++context.counts.retries;
     if (wait_s > 0) context.wait(wait_s);
   }
