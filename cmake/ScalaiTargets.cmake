@@ -36,12 +36,12 @@ if(SCALAI_PCH)
   endforeach()
 endif()
 
-# scalai_compile(TARGET source|cold|test [BATCH 3] [ALONE x.cpp …]): how its sources become units: ten files each, or BATCH.
+# scalai_compile(TARGET source|cold|test [BATCH 3] [ALONE x.cpp …]): how its sources become units: twenty files each, or BATCH.
 # Those that are ALONE, because their libraries' macros disturb others, are units of their own.
 function(scalai_compile target kind)
   cmake_parse_arguments(ARG "" "BATCH" "ALONE" ${ARGN})
   if(NOT ARG_BATCH)
-    set(ARG_BATCH 10)
+    set(ARG_BATCH 20)
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${SCALAI_UNITY} UNITY_BUILD_BATCH_SIZE ${ARG_BATCH})
   set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
@@ -95,7 +95,8 @@ endfunction()
 # scalai_test(NAME ptc_tensor_test SRCS box_test.cpp … DEPS ptc_tensor … [LABELS …] [ALONE x_test.cpp …]
 #             [SHARDS 3])
 # One executable a folder; ctest runs it as one test with the source folder as working directory, or as so many tests,
-# each a share of it, which run beside each other.
+# each a share of it, which run beside each other. Tests that `./dev soak` plays as a whole are the long ones: they begin
+# first, so that nobody waits for the last of them alone.
 function(scalai_test)
   if(NOT BUILD_TESTING)
     return()
@@ -104,19 +105,23 @@ function(scalai_test)
   add_executable(${ARG_NAME} ${ARG_SRCS})
   scalai_compile(${ARG_NAME} test ALONE ${ARG_ALONE})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main scalai_flags)
+  set(_cost 0)
+  if("soak" IN_LIST ARG_LABELS)
+    set(_cost 10)
+  endif()
   target_compile_definitions(${ARG_NAME} PRIVATE SCALAI_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                              SCALAI_BINARY_DIR="${CMAKE_BINARY_DIR}")
   if(ARG_SHARDS)
     math(EXPR _last "${ARG_SHARDS} - 1")
     foreach(_shard RANGE ${_last})
       add_test(NAME ${ARG_NAME}_${_shard} COMMAND ${ARG_NAME} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
-      set_tests_properties(${ARG_NAME}_${_shard} PROPERTIES TIMEOUT 600 LABELS "${ARG_LABELS}"
+      set_tests_properties(${ARG_NAME}_${_shard} PROPERTIES TIMEOUT 600 LABELS "${ARG_LABELS}" COST ${_cost}
                            ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${_shard}")
     endforeach()
     return()
   endif()
   add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
-  set_tests_properties(${ARG_NAME} PROPERTIES TIMEOUT 600 LABELS "${ARG_LABELS}")
+  set_tests_properties(${ARG_NAME} PROPERTIES TIMEOUT 600 LABELS "${ARG_LABELS}" COST ${_cost})
   if("gpu" IN_LIST ARG_LABELS)  # all were skipped, none failed
     set_tests_properties(${ARG_NAME} PROPERTIES SKIP_REGULAR_EXPRESSION "PASSED  . 0 tests.[\n]+.  SKIPPED ")
   endif()

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "ptc/base/random.h"
+#include "ptc/base/testing/share.h"
 #include "ptc/report/report.h"
 #include "sim/testing/simulation.h"
 
@@ -227,9 +228,8 @@ void expect_replayable(const Scenario& scenario, const scenario::Strategy& strat
 
 // More of them: SCALAI_RANDOM_SCENARIOS=10000.
 int64_t scenario_count() {
-  constexpr int64_t kUsual = 600;
   const char* text = std::getenv("SCALAI_RANDOM_SCENARIOS");
-  return text == nullptr ? kUsual : std::atoll(text);
+  return text != nullptr ? std::atoll(text) : soaking() ? 600 : 240;
 }
 
 TEST(RandomScenarios, KeepTheirInvariants) {

@@ -4,13 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "ptc/base/status.h"
+#include "ptc/base/testing/share.h"
 #include "sim/testing/network_cases.h"
 
 namespace scalai::sim {
 namespace simgrid_backend_test {
 
 constexpr uint64_t kSeed = 20240611;
-constexpr int kRandomScripts = 1000;
 
 // Many scripts in one process, which has one engine only: their networks lie side by side, and they run one by one.
 class Scripts {
@@ -76,7 +76,7 @@ TEST(SimGridBackend, AgreesWithKnownAndMaxMinOutcomes) {
   Scripts scripts;
   scripts.add(three_flows_over_two_shared_links());
   for (const KnownScript& known : known_scripts()) scripts.add(known);
-  for (int i = 0; i < kRandomScripts; ++i) {
+  for (int i = 0; i < (soaking() ? 1000 : 300); ++i) {
     const FlowScript script = random_script(kSeed + i);
     scripts.add({script, maxmin_outcomes(script)});
   }

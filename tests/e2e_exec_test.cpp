@@ -24,7 +24,7 @@ TEST_F(Exec, MakesThePlansOfTheSimulatorAndVerifiesEveryByte) {
   for (const std::string& name : scenario_names()) cases.emplace_back(name, "reshard");
   size_t index = 0;
   for (const auto& [scenario, strategy] : cases) {
-    if (!in_share(index++, 3)) continue;
+    if (!in_share(index++, 5)) continue;
     SCOPED_TRACE(scenario + " " + strategy);
     const std::string words = fmt::format("--scale-model=1/32 --strategy={}", strategy);
     const Outcome simulated = scalai(fmt::format("sim {} {} --out='{}'", scenario_file(scenario), words, path("sim")));
@@ -70,7 +70,7 @@ TEST_F(Exec, MakesTheSamePlansAtTheSameTimesWithoutWorkers) {
   size_t index = 0;
   for (const std::string& scenario : scenario_names()) {
     for (const std::string& strategy : kStrategies) {
-      if (strategy != "reshard" && !in_share(++index, 4)) continue;
+      if (strategy != "reshard" && !in_share(++index, 8)) continue;
       SCOPED_TRACE(scenario + " " + strategy);
       const std::string words = fmt::format("--strategy={}", strategy);
       const Outcome simulated =

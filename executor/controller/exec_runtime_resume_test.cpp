@@ -3,6 +3,7 @@
 #include "executor/controller/exec_runtime.h"
 #include "executor/controller/testing/test_fleet.h"
 #include "executor/journal/journal.h"
+#include "ptc/base/testing/share.h"
 #include "ptc/control/event_text.h"
 
 namespace scalai::executor {
@@ -153,13 +154,15 @@ class Resume : public ::testing::Test {
       EXPECT_EQ(resumed.report->jobs[0].steps, whole.report->jobs[0].steps);
       expect_the_same_reading(*resumed.report, *whole.report);
     }
-    EXPECT_GE(deaths, 8);
+    EXPECT_GE(deaths, soaking() ? 8 : 4);
   }
 
   const scenario::Scenario scenario_;
 };
 
-TEST_F(Resume, MakesTheSamePlansWhereverTheControllerDies) { expect_the_same_plans_wherever_it_dies(5, 5); }
+TEST_F(Resume, MakesTheSamePlansWhereverTheControllerDies) {
+  expect_the_same_plans_wherever_it_dies(soaking() ? 1 : 9, 5);
+}
 
 // A worker dies with the controller. Workers may be ahead of the last step that was written down.
 class WithAWorkerResume : public Resume {
@@ -175,14 +178,14 @@ class WithAWorkerResume : public Resume {
 
 TEST_F(WithAWorkerResume, WhatWorkersHoldIsBroughtToOneStep) {
   int deaths = 0;
-  for (int nth = 1;; ++nth) {
+  for (int nth = 1;; nth += soaking() ? 1 : 4) {
     SCOPED_TRACE(::testing::Message() << "died before record " << nth);
     const Lives resumed = run_twice(nth, false, 1);
     if (!resumed.died) break;
     ++deaths;
     EXPECT_TRUE(resumed.report.ok()) << resumed.report.status();
   }
-  EXPECT_GT(deaths, 10);
+  EXPECT_GT(deaths, soaking() ? 10 : 3);
 }
 
 // Rounds that have given up old state are gone on with.
@@ -197,7 +200,7 @@ class CappedResume : public Resume {
                "events { at: \"10s\" resize { gpus: 2 } }\n") {}
 };
 
-TEST_F(CappedResume, GoesOnWithTheRoundThatHadBegun) { expect_the_same_plans_wherever_it_dies(1, 1); }
+TEST_F(CappedResume, GoesOnWithTheRoundThatHadBegun) { expect_the_same_plans_wherever_it_dies(soaking() ? 1 : 3, 1); }
 
 }  // namespace exec_runtime_resume_test
 }  // namespace scalai::executor

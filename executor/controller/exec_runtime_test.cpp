@@ -7,6 +7,7 @@
 
 #include "executor/controller/job_work.h"
 #include "executor/controller/testing/test_fleet.h"
+#include "ptc/base/testing/share.h"
 #include "ptc/plan/estimate.h"
 
 namespace scalai::executor {
@@ -289,9 +290,12 @@ TEST(ExecRuntime, GoesOnFromSurvivorsWhereverAWorkerDies) {
       {"reshard", "write", 2},       {"reshard", "forget", 2},           {"tenplex", "stage", 2},
       {"tenplex", "round", 1},       {"checkpoint-restart", "round", 1}, {"checkpoint-restart", "prepare", 2},
       {"full-migration", "stage", 1}};
+  size_t index = 0;
   for (const auto& [strategy, what, most] : mortals) {
-    int deaths = 0;
+    int deaths = 0, played = 0;
     for (int n = 0; n < 2 * most; ++n) {
+      if (!in_share(index++, 3)) continue;
+      ++played;
       const Death death{.host = n % 2, .what = what, .nth = n / 2 + 1, .after = n % 2 == 1};
       SCOPED_TRACE(fmt::format("{}: h{} dies {} {} {}", strategy, death.host, death.after ? "after" : "before", what,
                                death.nth));
@@ -302,7 +306,7 @@ TEST(ExecRuntime, GoesOnFromSurvivorsWhereverAWorkerDies) {
       expect_running(*ran.report);
       expect_replayable(*ran.report, folder.path());
     }
-    EXPECT_GT(deaths, 0) << strategy << " " << what;
+    EXPECT_TRUE(deaths > 0 || played < most) << strategy << " " << what;
   }
 }
 
@@ -358,7 +362,7 @@ TEST(ExecRuntime, UnderAMemoryCapADeathLeadsBackToWhatCoversIt) {
   ASSERT_TRUE(plan::frees_early(*whole.report->plans[0]));
   ASSERT_GE(rounds, 4);
   EXPECT_EQ(whole.report->jobs[0].lost_steps, 0);
-  for (int nth = 1; nth <= rounds; nth += nth < 4 ? 1 : 5) {
+  for (int nth = 1; nth <= rounds; nth += nth < 4 ? 1 : soaking() ? 5 : 15) {
     SCOPED_TRACE(fmt::format("in round {} of {}", nth, rounds.load()));
     const Folder folder;
     const Ran ran = execute(scenario, "reshard", folder.path(), {.deaths = {{.host = 0, .what = "round", .nth = nth}}});

@@ -116,7 +116,7 @@ TEST(CollectionText, RandomCollectionsComeBack) {
   EXPECT_EQ(rules.size(), 7u) << "every rule was written";
 }
 
-model::Model small_model(int experts) {
+model::Model printed_model(int experts) {
   using model::Param;
   model::Model model{.name = "small", .layers = 2, .hidden = 8, .heads = 4, .kv_heads = 2, .ffn = 16};
   model.experts = experts;
@@ -151,7 +151,7 @@ TEST(CollectionText, MegatronCollectionsComeBack) {
             SCOPED_TRACE(canonical(config) + " experts " + std::to_string(experts));
             std::vector<DeviceId> devices;
             for (int i = 0; i < config.world(); ++i) devices.push_back(DeviceId(i));
-            const auto collection = megatron_collection(small_model(experts), {}, config, devices,
+            const auto collection = megatron_collection(printed_model(experts), {}, config, devices,
                                                         {.distributed_optimizer_buckets = zero == 1});
             ASSERT_TRUE(collection.ok()) << message_of(collection.status());
             expect_round_trip(*collection, {});

@@ -17,7 +17,7 @@ namespace {
 using collection::Mesh;
 using collection::ParallelConfig;
 
-cluster::Host host_of(int gpus, const std::string& kind = "a100-80g") {
+cluster::Host host_with(int gpus, const std::string& kind = "a100-80g") {
   cluster::Host host;
   host.gpus = gpus;
   host.gpu = *cluster::find_gpu_kind(kind);
@@ -31,7 +31,7 @@ cluster::Host host_of(int gpus, const std::string& kind = "a100-80g") {
 cluster::Cluster cluster_of(int hosts, int gpus) {
   cluster::Cluster cluster;
   for (int h = 0; h < hosts; ++h) {
-    cluster.hosts.push_back(host_of(gpus));
+    cluster.hosts.push_back(host_with(gpus));
     cluster.hosts.back().first_device = h * gpus;
   }
   return cluster;
@@ -110,7 +110,7 @@ TEST(Hardware, GroupsAreThoseThatGoingThroughAllRanksFinds) {
     if (config.tp * config.cp * config.dp % (config.etp * config.ep) != 0) continue;
     const int gpus = pick({1, 2, 3, 4, 6, 7, 8});
     SCOPED_TRACE(collection::canonical(config) + " on hosts of " + std::to_string(gpus));
-    expect_groups(uniform_hardware(host_of(gpus), config), config, gpus);
+    expect_groups(uniform_hardware(host_with(gpus), config), config, gpus);
     const int hosts = (config.world() + gpus - 1) / gpus;
     expect_groups(hardware_of(cluster_of(hosts, gpus), config, first_devices(config.world())), config, gpus);
   }
@@ -132,7 +132,7 @@ TEST(Hardware, AGroupThatStraddlesHostsSpeaksForThoseThatDoNot) {
     config.dp = c.dp;
     SCOPED_TRACE(collection::canonical(config) + " on hosts of " + std::to_string(c.gpus));
     const int hosts = (config.world() + c.gpus - 1) / c.gpus;
-    for (const Hardware& hardware : {uniform_hardware(host_of(c.gpus), config),
+    for (const Hardware& hardware : {uniform_hardware(host_with(c.gpus), config),
                                      hardware_of(cluster_of(hosts, c.gpus), config, first_devices(config.world()))}) {
       EXPECT_EQ(hardware.tp.ranks, c.tp);
       EXPECT_EQ(hardware.tp.per_host, c.per_host);
@@ -142,7 +142,7 @@ TEST(Hardware, AGroupThatStraddlesHostsSpeaksForThoseThatDoNot) {
 }
 
 TEST(Hardware, LinksArePerGpu) {
-  cluster::Host host = host_of(8);
+  cluster::Host host = host_with(8);
   host.nics = 4;
   ParallelConfig config;
   config.dp = 16;

@@ -38,7 +38,7 @@ const std::vector<PublishedModel>& published() {
   return table;
 }
 
-ModelShape shape_of(const PublishedModel& row) {
+ModelShape published_shape(const PublishedModel& row) {
   return transformer_shape({.name = row.name,
                             .layers = row.layers,
                             .hidden = row.hidden,
@@ -68,7 +68,7 @@ TEST(PublishedMemory, Figure1Within2Percent) {
   for (size_t i = 0; i < published().size(); ++i) {
     const PublishedModel& row = published()[i];
     SCOPED_TRACE(row.name);
-    const ModelShape shape = shape_of(row);
+    const ModelShape shape = published_shape(row);
     const Training plain = training_of(row, false, Recompute::kNone);
     const MemoryEstimate estimate = memory_of({shape, row.config, plain});
     // The figure shows what a stage has of the layers; activations are those of the first stage.
@@ -94,7 +94,7 @@ TEST(PublishedMemory, Figure7Within2Points) {
   for (size_t i = 0; i < published().size(); ++i) {
     const PublishedModel& row = published()[i];
     SCOPED_TRACE(row.name);
-    const ModelShape shape = shape_of(row);
+    const ModelShape shape = published_shape(row);
     const auto layer = [&](bool sequence_parallel, Recompute recompute) {
       const Training training = training_of(row, sequence_parallel, recompute);
       return layer_activation_bytes({shape, row.config, training});

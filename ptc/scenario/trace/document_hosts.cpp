@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kLongest = 1e11;  // seconds
+constexpr double kLongestTime = 1e11;  // seconds
 constexpr int64_t kMostHosts = 100000;
 
 std::optional<double> number_in(const json& value, double low, double high) {
@@ -97,7 +97,7 @@ class Replay {
       reading_.problems.add(place, "", "is no [time_ms, event, {nodes, duration}]");
       return;
     }
-    const std::optional<double> time_ms = number_in(step[0], 0, kLongest);
+    const std::optional<double> time_ms = number_in(step[0], 0, kLongestTime);
     if (!time_ms || *time_ms / 1e3 < last_s_) {
       reading_.problems.add(place, "time_ms", time_ms ? "is earlier than the row before" : "is no time");
       return;
@@ -114,7 +114,7 @@ class Replay {
  private:
   void nodes(const Place& place, const std::string& event, const json& details) {
     const std::optional<double> lasts_ms =
-        details.contains("duration") ? number_in(details["duration"], 0, kLongest) : std::nullopt;
+        details.contains("duration") ? number_in(details["duration"], 0, kLongestTime) : std::nullopt;
     if (!lasts_ms) reading_.problems.add(place, "duration", "is missing or no time");
     reading_.host_end_s = std::max(reading_.host_end_s, last_s_ + lasts_ms.value_or(0) / 1e3);
     if (!details.contains("nodes") || !details["nodes"].is_array()) {
@@ -144,7 +144,7 @@ bool read_parcae_count(const Place& place, std::string_view line, Counts& counts
   if (!split_fields(line, ',', fields) || fields.size() != 2) return false;
   const auto time = number_of(fields[0]);
   const auto count = whole_of(fields[1]);
-  if (!time || *time < 0 || *time > kLongest) problems.add(place, "time_ms", in_quotes(fields[0]) + " is no time");
+  if (!time || *time < 0 || *time > kLongestTime) problems.add(place, "time_ms", in_quotes(fields[0]) + " is no time");
   if (!count || *count < 0 || *count > kMostHosts) {
     problems.add(place, "instances", in_quotes(fields[1]) + " is no count of instances");
   } else if (time) {
