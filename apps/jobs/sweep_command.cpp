@@ -12,6 +12,7 @@
 #include "ptc/base/parallel.h"
 #include "ptc/base/process.h"
 #include "ptc/base/progress.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/report/jobs_report.h"
 #include "ptc/scenario/scenario_set.h"
@@ -95,6 +96,8 @@ class Sweep {
     if (!simulator.ok()) return report_error(simulator.status());
     const auto swept = digest();
     if (!swept.ok()) return report_error(swept.status());
+    // Its rows lie beside it until it is complete: not beside a device, say.
+    if (const auto file = TemporaryFile::create(out_); !file.ok()) return report_error(file.status());
     if (const absl::Status opened = journal_.open(out_ + ".part", *swept, table_.metrics.size()); !opened.ok()) {
       return report_error(opened);
     }
@@ -157,7 +160,7 @@ class Sweep {
         runs.push_back(std::move(words));
       }
     }
-    if (journal_.size() > 0) fmt::print(stderr, "{} runs are done already\n", journal_.size());
+    if (journal_.size() > 0) say("{} runs are done already\n", journal_.size());
     Progress progress("sweeping " + base_.name);
     size_t ended = 0;
     return run_processes(simulator, runs, jobs_, [&](size_t run, const SimResult& result) {
@@ -196,9 +199,9 @@ class Sweep {
       journal_.remove();
       return 0;
     }
-    for (const auto& [point, why] : failures_) fmt::print(stderr, "scalai sweep: {}: {}\n", label_of(point), why);
-    fmt::print(stderr, "scalai sweep: error: {} of {} points failed; the same command runs those again\n",
-               failures_.size(), point_count(table_.axes));
+    for (const auto& [point, why] : failures_) say("scalai sweep: {}: {}\n", label_of(point), why);
+    say("scalai sweep: error: {} of {} points failed; the same command runs those again\n", failures_.size(),
+        point_count(table_.axes));
     return kPointsFailed;
   }
 

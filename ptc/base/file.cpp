@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <random>
 
 #include "ptc/base/status.h"
 
@@ -32,14 +34,56 @@ absl::Status io_error(std::string_view what, const std::string& path) {
   return missing(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
 }
 
-absl::Status write_all(int fd, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return io_error("cannot write", path);
-    bytes.remove_prefix(static_cast<size_t>(n));
+// What a path leads to.
+struct Place {
+  std::string path;
+  bool through = false;  // no regular file: it is written to, not replaced
+};
+
+absl::StatusOr<Place> place_of(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as the kernel
+  std::string at = path;
+  for (int links = 0; links < kMostLinks; ++links) {
+    struct stat info {};
+    if (::lstat(at.c_str(), &info) != 0) {
+      if (errno == ENOENT) return Place{.path = at};
+      return io_error("cannot look at it", at);
+    }
+    if (S_ISDIR(info.st_mode)) return missing(fmt::format("{}: is a directory, not a file", at));
+    if (!S_ISLNK(info.st_mode)) return Place{.path = at, .through = !S_ISREG(info.st_mode)};
+    if (at.starts_with("/proc/")) return Place{.path = at, .through = true};  // an open file, by whatever name
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::read_symlink(at, error);
+    if (error) return missing(fmt::format("{}: cannot read the link: {}", at, error.message()));
+    at = (std::filesystem::path(at).parent_path() / target).string();
   }
-  return ::fsync(fd) == 0 ? absl::OkStatus() : io_error("cannot flush", path);
+  return missing(fmt::format("{}: too many symbolic links", path));
+}
+
+// Bytes at an offset, or for -1 where the descriptor stands; false with errno.
+bool write_all(int fd, std::string_view bytes, int64_t offset) {
+  while (!bytes.empty()) {
+    const ssize_t n = offset < 0 ? ::write(fd, bytes.data(), bytes.size())
+                                 : ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(n));
+    if (offset >= 0) offset += n;
+  }
+  return true;
+}
+
+absl::Status write_through(const std::string& path, std::string_view bytes) {
+  const FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY));
+  if (fd.get() < 0) return io_error("cannot open", path);
+  return write_all(fd.get(), bytes, -1) ? absl::OkStatus() : io_error("cannot write", path);
+}
+
+// Makes the entries of the file's folder durable. Some network file systems cannot, and say so: no error.
+void sync_folder_of(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  const FileDescriptor folder(::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() >= 0) ::fsync(folder.get());
 }
 
 }  // namespace
@@ -64,22 +108,70 @@ absl::StatusOr<std::string> read_file(const std::string& path, int64_t max_bytes
   }
 }
 
-absl::Status write_file(const std::string& path, std::string_view bytes) {
-  const std::string temporary = path + ".tmp";
-  {
-    const FileDescriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (fd.get() < 0) return io_error("cannot create", temporary);
-    if (absl::Status status = write_all(fd.get(), bytes, temporary); !status.ok()) {
-      ::unlink(temporary.c_str());
-      return status;
-    }
+absl::StatusOr<TemporaryFile> TemporaryFile::create(const std::string& path) {
+  SCALAI_ASSIGN_OR_RETURN(const Place place, place_of(path));
+  if (place.through) return missing(fmt::format("{}: is no regular file, and only such a one can be replaced", path));
+  struct stat old {};
+  const bool replaces = ::stat(place.path.c_str(), &old) == 0;
+  std::random_device random;
+  for (;;) {
+    std::string name = fmt::format("{}.{:08x}{:08x}.tmp", place.path, random(), random());
+    const int fd = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0 && errno == EEXIST) continue;
+    if (fd < 0) return io_error("cannot create", place.path);
+    if (replaces) (void)::fchmod(fd, old.st_mode & 0777);  // where it may not, the new file is what it may be
+    return TemporaryFile(std::move(name), place.path, fd);
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    const absl::Status status = io_error("cannot replace", path);  // before unlink changes errno
-    ::unlink(temporary.c_str());
-    return status;
-  }
+}
+
+TemporaryFile::TemporaryFile(TemporaryFile&& other) noexcept
+    : path_(std::move(other.path_)), place_(std::move(other.place_)), fd_(std::exchange(other.fd_, -1)) {}
+
+TemporaryFile::~TemporaryFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(path_.c_str());
+}
+
+absl::Status TemporaryFile::write_error(const std::string& what) const {
+  const int error = errno;
+  const std::string message = fmt::format("{}: {}: {}", place_, what, std::strerror(error));
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  return full ? absl::ResourceExhaustedError(message) : failed(message);
+}
+
+absl::Status TemporaryFile::write(int64_t offset, std::string_view bytes) {
+  return write_all(fd_, bytes, offset) ? absl::OkStatus() : write_error("cannot write");
+}
+
+absl::Status TemporaryFile::publish() {
+  if (::fsync(fd_) != 0) return write_error("cannot flush");
+  if (::rename(path_.c_str(), place_.c_str()) != 0) return write_error("cannot replace");
+  ::close(std::exchange(fd_, -1));
+  sync_folder_of(place_);
   return absl::OkStatus();
+}
+
+absl::Status write_file(const std::string& path, std::string_view bytes) {
+  SCALAI_ASSIGN_OR_RETURN(const Place place, place_of(path));
+  if (place.through) return write_through(place.path, bytes);
+  SCALAI_ASSIGN_OR_RETURN(TemporaryFile file, TemporaryFile::create(path));
+  SCALAI_RETURN_IF_ERROR(file.write(0, bytes));
+  return file.publish();
+}
+
+std::string absolute_path(const std::string& path) {
+  std::string absolute = std::filesystem::absolute(path).lexically_normal().string();
+  while (absolute.size() > 1 && absolute.ends_with('/')) absolute.pop_back();
+  return absolute;
+}
+
+bool lies_in(const std::string& path, const std::string& folder) {
+  std::error_code error;
+  const auto inner = std::filesystem::weakly_canonical(absolute_path(path), error);
+  const auto outer = std::filesystem::weakly_canonical(absolute_path(folder), error);
+  if (error) return false;
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
 absl::Status make_folders(const std::string& path) {

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -11,9 +12,41 @@ namespace scalai {
 
 // All bytes of the file. NotFound: no such file, a directory, no permission, or larger than `max_bytes`.
 absl::StatusOr<std::string> read_file(const std::string& path, int64_t max_bytes = int64_t{1} << 30);
-// Writes `path`.tmp, flushes it to disk and renames it: after a kill the old or the new file exists, never a part of
-// one. NotFound: a step failed, and the old file is unchanged.
+// Makes or replaces the file (see TemporaryFile): after a kill or a loss of power the old or the new one exists, never a
+// part of one. A device, a FIFO and what /proc leads to (/dev/stdout) get the bytes as they are. NotFound: a folder, or
+// nothing can be made there; errors of writing as TemporaryFile's. The old file is then unchanged.
 absl::Status write_file(const std::string& path, std::string_view bytes);
+
+// A file that is to be at `path`, under another name in its folder until publish(); removed when the object goes before
+// that. Its name cannot be foreseen, and no file that is there already is opened. One thread.
+class TemporaryFile {
+ public:
+  // For where `path` leads by way of symbolic links; they stay. With the permissions of the file that it replaces, 0644
+  // without one. NotFound: it cannot be created, or `path` is there and is no regular file.
+  static absl::StatusOr<TemporaryFile> create(const std::string& path);
+  ~TemporaryFile();
+  TemporaryFile(TemporaryFile&& other) noexcept;
+  TemporaryFile& operator=(TemporaryFile&&) = delete;
+
+  int descriptor() const { return fd_; }
+  const std::string& path() const { return path_; }  // its name until then
+  // Bytes at an offset. ResourceExhausted: the disk is full; Aborted: it cannot be written.
+  absl::Status write(int64_t offset, std::string_view bytes);
+  // Moves it into place once it is on disk, and makes the folder's entry durable. Errors as of write().
+  absl::Status publish();
+
+ private:
+  TemporaryFile(std::string path, std::string place, int fd)
+      : path_(std::move(path)), place_(std::move(place)), fd_(fd) {}
+  absl::Status write_error(const std::string& what) const;
+  std::string path_, place_;
+  int fd_ = -1;
+};
+
+// The same place from any working folder; links stay as they are written.
+std::string absolute_path(const std::string& path);
+// Whether `path`, which need not be there, lies in `folder` or is it, links followed.
+bool lies_in(const std::string& path, const std::string& folder);
 // Creates the folder and its parents; OK if it exists. NotFound: it cannot be created.
 absl::Status make_folders(const std::string& path);
 

@@ -1,10 +1,13 @@
 #include "ptc/base/file.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <vector>
 
 #include "ptc/base/status.h"
 
@@ -19,6 +22,11 @@ class FileTest : public testing::Test {
   }
   ~FileTest() override { std::filesystem::remove_all(folder_); }
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) names.push_back(entry.path().filename());
+    return names;
+  }
 
   std::string folder_;
 };
@@ -29,7 +37,7 @@ TEST_F(FileTest, ReadsBackWhatItWrote) {
   for (const std::string& content : {std::string(), bytes, std::string("short")}) {
     ASSERT_TRUE(write_file(path("f"), content).ok());
     EXPECT_EQ(*read_file(path("f")), content);
-    EXPECT_FALSE(std::filesystem::exists(path("f.tmp")));
+    EXPECT_EQ(names(), std::vector<std::string>{"f"});
   }
 }
 
@@ -55,11 +63,68 @@ TEST_F(FileTest, RefusesUnreadableFiles) {
 
 TEST_F(FileTest, AFailedWriteLeavesTheOldFileAndNoRest) {
   EXPECT_EQ(message_of(write_file(path("no/such/f"), "x")),
-            path("no/such/f.tmp") + ": cannot create: No such file or directory");
+            path("no/such/f") + ": cannot create: No such file or directory");
   ASSERT_TRUE(make_folders(path("taken/inner")).ok());
-  EXPECT_EQ(message_of(write_file(path("taken"), "x")), path("taken") + ": cannot replace: Is a directory");
+  EXPECT_EQ(message_of(write_file(path("taken"), "x")), path("taken") + ": is a directory, not a file");
   EXPECT_TRUE(std::filesystem::is_directory(path("taken/inner")));
-  EXPECT_FALSE(std::filesystem::exists(path("taken.tmp")));
+  EXPECT_EQ(names(), std::vector<std::string>{"taken"});
+}
+
+TEST_F(FileTest, WhatIsNoFileGetsTheBytesAndStays) {
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+  const int reader = ::open(path("fifo").c_str(), O_RDWR | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  EXPECT_TRUE(write_file(path("fifo"), "through").ok());
+  std::string bytes(16, '\0');
+  EXPECT_EQ(::read(reader, bytes.data(), bytes.size()), 7);
+  EXPECT_EQ(bytes.substr(0, 7), "through");
+  ::close(reader);
+  EXPECT_TRUE(std::filesystem::is_fifo(path("fifo")));
+  EXPECT_EQ(message_of(TemporaryFile::create(path("fifo")).status()),
+            path("fifo") + ": is no regular file, and only such a one can be replaced");
+}
+
+// As with --out=/dev/stdout > f: what others have open is not replaced under them.
+TEST_F(FileTest, AnOpenFileIsWrittenTo) {
+  const int file = ::open(path("f").c_str(), O_RDWR | O_CREAT | O_APPEND, 0600);
+  ASSERT_GE(file, 0);
+  ASSERT_EQ(::write(file, "head ", 5), 5);
+  ASSERT_EQ(::symlink(fmt::format("/proc/self/fd/{}", file).c_str(), path("link").c_str()), 0);
+  EXPECT_TRUE(write_file(path("link"), "tail").ok());
+  struct stat info {};
+  ASSERT_EQ(::fstat(file, &info), 0);
+  EXPECT_EQ(info.st_nlink, 1u);
+  EXPECT_EQ(*read_file(path("f")), "head tail");
+  ::close(file);
+}
+
+TEST_F(FileTest, LinksStayAndTheirTargetIsReplaced) {
+  ASSERT_TRUE(make_folders(path("far")).ok());
+  ASSERT_EQ(::symlink("far/target", path("link").c_str()), 0);
+  for (const std::string text : {"new", "newer"}) {  // the link dangles at first
+    EXPECT_TRUE(write_file(path("link"), text).ok());
+    EXPECT_TRUE(std::filesystem::is_symlink(path("link")));
+    EXPECT_EQ(*read_file(path("far/target")), text);
+  }
+  ASSERT_EQ(::symlink("loop", path("loop").c_str()), 0);
+  EXPECT_EQ(message_of(write_file(path("loop"), "x")), path("loop") + ": too many symbolic links");
+}
+
+TEST_F(FileTest, NamesOfOthersAreNotWrittenThrough) {
+  ASSERT_TRUE(write_file(path("victim"), "theirs").ok());
+  ASSERT_EQ(::symlink("victim", path("f.tmp").c_str()), 0);
+  ASSERT_TRUE(write_file(path("f"), "ours").ok());
+  EXPECT_EQ(*read_file(path("victim")), "theirs");
+  EXPECT_TRUE(std::filesystem::is_symlink(path("f.tmp")));
+}
+
+TEST_F(FileTest, PermissionsStay) {
+  ASSERT_TRUE(write_file(path("f"), "secret").ok());
+  ASSERT_EQ(::chmod(path("f").c_str(), 0600), 0);
+  ASSERT_TRUE(write_file(path("f"), "more secret").ok());
+  struct stat info {};
+  ASSERT_EQ(::stat(path("f").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
 TEST_F(FileTest, MakesFoldersWithParentsAgainAndAgain) {

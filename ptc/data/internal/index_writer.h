@@ -8,33 +8,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "ptc/base/file.h"
 #include "ptc/data/internal/index_format.h"
 
 namespace scalai::data {
-
-// A new file of a name that no other process uses; removed when the object goes, unless it was moved into place.
-class TemporaryFile {
- public:
-  // Named `path`.tmp.PID. NotFound: it cannot be created.
-  static absl::StatusOr<TemporaryFile> create(const std::string& path);
-  ~TemporaryFile();
-  TemporaryFile(TemporaryFile&& other) noexcept;
-  TemporaryFile& operator=(TemporaryFile&&) = delete;
-
-  int descriptor() const { return fd_; }
-  const std::string& path() const { return path_; }
-  // Bytes at an offset. ResourceExhausted: the disk is full; Aborted: it cannot be written.
-  absl::Status write(int64_t offset, std::string_view bytes);
-  absl::StatusOr<int64_t> read_number(int64_t offset) const;
-  // Renames it to `path` once it is on disk, and makes the folder's entry durable.
-  absl::Status publish(const std::string& path);
-
- private:
-  TemporaryFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
-  absl::Status write_error(const std::string& what, int error) const;
-  std::string path_;
-  int fd_ = -1;
-};
 
 // A column of a file under way, and the checksums of its blocks.
 class ColumnWriter {
@@ -77,9 +54,7 @@ class IndexWriter {
   absl::Status finish(IndexHeader& header);
 
  private:
-  IndexWriter(std::string out, TemporaryFile file)
-      : out_(std::move(out)), file_(std::make_unique<TemporaryFile>(std::move(file))) {}
-  std::string out_;
+  explicit IndexWriter(TemporaryFile file) : file_(std::make_unique<TemporaryFile>(std::move(file))) {}
   std::unique_ptr<TemporaryFile> file_;  // at a fixed address: the columns write to it
   std::vector<ColumnWriter> columns_;
 };
