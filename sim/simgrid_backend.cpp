@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <exception>
 #include <string>
@@ -295,7 +296,10 @@ sg4::Engine& make_engine() {
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   int argc = static_cast<int>(words.size());
+  struct sigaction interrupt {};
+  ::sigaction(SIGINT, nullptr, &interrupt);
   sg4::Engine* engine = sg4::Engine::get_instance(&argc, argv.data());
+  ::sigaction(SIGINT, &interrupt, nullptr);  // SimGrid's own would end the process with code 1
   for (const char* option :
        {"network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:1e30", "maxmin/precision:1e-12"}) {
     sg4::Engine::set_config(option);

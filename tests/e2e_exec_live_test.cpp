@@ -75,6 +75,53 @@ TEST_F(ExecLive, ASecondRunIsNotStartedInTheFolderOfOneThatGoesOn) {
   expect_replayable();
 }
 
+// The workers know their run, however its folder is spelled and wherever the next controller is started.
+TEST_F(ExecLive, ARunGoesOnFromAnotherFolderUnderAnotherSpelling) {
+  Outcome run;
+  const std::string scenario = replicated_scenario();
+  std::thread controller([&] {
+    run = shell(fmt::format("cd '{}' && exec '{}/scalai' exec '{}' --out=exec --scale-model=1/16 --time-scale=30ms",
+                            folder_.string(), kPrograms.string(), fs::path(scenario).filename().string()));
+  });
+  EXPECT_TRUE(eventually([&] { return !status().empty(); }));
+  pid_t pid = -1;
+  for (const auto& [other, process] : processes()) {
+    std::error_code gone;
+    if (process.words.find("--out=exec ") != std::string::npos &&
+        fs::read_symlink(fmt::format("/proc/{}/cwd", other), gone) == folder_)
+      pid = other;
+  }
+  ASSERT_GT(pid, 0);
+  kill(pid, SIGKILL);
+  controller.join();
+  const Outcome resumed =
+      shell(fmt::format("cd / && '{}/scalai' exec --resume='{}/'", kPrograms.string(), path("exec").substr(1)));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  const nlohmann::json changes = nlohmann::json::parse(summary("exec")).at("jobs")[0].at("reconfigurations");
+  ASSERT_EQ(changes.size(), 1u) << "no worker was lost: " << changes.dump(2);
+  EXPECT_THAT(changes[0].at("cause").get<std::string>(), HasSubstr("redeploy"));
+  expect_replayable();
+}
+
+TEST_F(ExecLive, WhatIsNotOfARunIsNeitherRemovedNorRead) {
+  fs::create_directories(path("proj/checkpoints"));
+  write_all(path("proj/checkpoints/theirs"), "x");
+  const auto run_in = [&](const std::string& out, const std::string& more) {
+    return scalai(fmt::format("exec '{}' --out='{}' --scale-model=1/16 {}", replicated_scenario(), path(out), more));
+  };
+  const Outcome theirs = run_in("proj", "");
+  EXPECT_EQ(theirs.code, 3) << theirs.err;
+  EXPECT_THAT(theirs.err, HasSubstr("a run would remove checkpoints there"));
+  EXPECT_EQ(read_all(path("proj/checkpoints/theirs")), "x");
+  ASSERT_EQ(run_in("first", "").code, 0);
+  ASSERT_TRUE(fs::exists(path("first/checkpoints/a")));
+  const std::string state = fs::directory_iterator(path("first/checkpoints/a"))->path().string();
+  const Outcome inside = run_in("first", fmt::format("--state='{}'", state));
+  EXPECT_EQ(inside.code, 3) << inside.err;
+  EXPECT_THAT(inside.err, HasSubstr("which a run clears when it begins"));
+  EXPECT_TRUE(fs::exists(state));
+}
+
 TEST_F(ExecLive, AFullDiskEndsTheRunAndAnotherControllerGoesOn) {
   const std::string disk = path("disk");
   fs::create_directory(disk);

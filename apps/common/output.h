@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "ptc/base/command.h"
+#include "ptc/base/say.h"
 
 namespace scalai::apps {
 
@@ -22,12 +23,12 @@ void print(fmt::format_string<Args...> format, Args&&... args) {
 // Under a table that a person reads: the page that defines its terms. Nothing when the table goes to a file or a pipe.
 inline void note_terms() {
   std::fflush(stdout);
-  if (::isatty(STDOUT_FILENO) != 0) fmt::print(stderr, "terms: {}\n", kGlossary);
+  if (::isatty(STDOUT_FILENO) != 0) say("terms: {}\n", kGlossary);
 }
 
 // What a command line asks for that cannot be; the exit code.
 inline int usage_error(std::string_view command, std::string_view message) {
-  fmt::print(stderr, "scalai {0}: error: {1}\nTry 'scalai {0} --help'.\n", command, message);
+  say("scalai {0}: error: {1}\nTry 'scalai {0} --help'.\n", command, message);
   return 2;
 }
 

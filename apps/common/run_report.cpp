@@ -12,6 +12,7 @@
 
 #include "apps/common/output.h"
 #include "ptc/base/file.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/scenario/scenario_set.h"
 
@@ -84,15 +85,14 @@ absl::StatusOr<RunOptions> run_options(const Arguments& arguments) {
 std::optional<scenario::Scenario> load(const RunOptions& options, int& exit_code) {
   const auto text = read_file(options.scenario);
   if (text.ok() && scenario::is_cluster_scenario(*text, options.scenario)) {
-    fmt::print(stderr, "{}: error: a scenario with \"workload\" or \"recovery\" is run by scalai sim only\n",
-               options.scenario);
+    say("{}: error: a scenario with \"workload\" or \"recovery\" is run by scalai sim only\n", options.scenario);
     exit_code = exit_code_of(invalid(""));
     return std::nullopt;
   }
   auto scenario = scenario::load_scenario_with(options.scenario, options.settings, options.cluster, options.scale);
   if (scenario.ok()) return std::move(*scenario);
   const std::string message = message_of(scenario.status());
-  fmt::print(stderr, "{}{}", message, message.ends_with('\n') ? "" : "\n");
+  say("{}{}", message, message.ends_with('\n') ? "" : "\n");
   exit_code = exit_code_of(scenario.status());
   return std::nullopt;
 }
@@ -132,11 +132,11 @@ int run_one(const std::string& program, const scenario::Scenario& scenario, cons
     code = kExpectationFailed;
   }
   for (const std::string& event : report->unreached) {
-    fmt::print(stderr, "{}: warning: {} never happened\n", program, event);
+    say("{}: warning: {} never happened\n", program, event);
   }
   for (const control::JobRecord& job : report->jobs) {
     if (job.state != "failed") continue;
-    fmt::print(stderr, "{}: error: job {}: {}\n", program, job.name, job.failure);
+    say("{}: error: job {}: {}\n", program, job.name, job.failure);
     code = kJobFailed;
   }
   return code;

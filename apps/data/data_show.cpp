@@ -6,6 +6,7 @@
 #include "apps/common/output.h"
 #include "apps/data/data_command.h"
 #include "ptc/base/progress.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
@@ -266,8 +267,7 @@ int show(const Arguments& arguments) {
   if (!samples.ok()) return report_error(samples.status());
   if (arguments.flag("check")) {
     if (const absl::Status status = check(*samples); !status.ok()) return report_error(status);
-    fmt::print(stderr, "checked: the index is whole, data files are as they were indexed ({})\n",
-               (*index)->files().size());
+    say("checked: the index is whole, data files are as they were indexed ({})\n", (*index)->files().size());
   }
   if (!arguments.has("dp")) {
     show_index(**samples, arguments.text("format"));

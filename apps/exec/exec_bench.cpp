@@ -20,6 +20,7 @@
 #include "executor/state/available_memory.h"
 #include "ptc/base/file.h"
 #include "ptc/base/progress.h"
+#include "ptc/base/say.h"
 #include "ptc/base/statistics.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
@@ -91,7 +92,7 @@ void measure_yardsticks(const bench::Case& one, const BenchOptions& options, ben
     if (seconds.ok()) {
       measured.yardsticks.push_back({name, *seconds});
     } else if (!absl::IsNotFound(seconds.status())) {
-      fmt::print(stderr, "scalai exec bench: {}: {}\n", name, message_of(seconds.status()));
+      say("scalai exec bench: {}: {}\n", name, message_of(seconds.status()));
     }
   };
   add("memcpy", bench::memcpy_seconds(measured.busiest_received, options.repetitions));
@@ -139,8 +140,7 @@ absl::StatusOr<bench::Measurement> measure(const bench::Case& one, const BenchOp
     measured.busiest_received = std::max(measured.busiest_received, device.received);
     measured.busiest_bytes = std::max({measured.busiest_bytes, device.received, device.sent});
   }
-  if (runs.errors > 0)
-    fmt::print(stderr, "scalai exec bench: {} at {} devices: {}\n", one.name, one.devices, runs.first_error);
+  if (runs.errors > 0) say("scalai exec bench: {} at {} devices: {}\n", one.name, one.devices, runs.first_error);
   measure_yardsticks(one, options, measured);
   return measured;
 }

@@ -15,6 +15,7 @@
 #include "executor/cuda/yardsticks.h"
 #include "executor/nccl/library.h"
 #include "executor/state/available_memory.h"
+#include "ptc/base/say.h"
 #include "ptc/base/statistics.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
@@ -124,7 +125,7 @@ Measurement row_of(const bench::Case& one, const plan::Plan& plan, const bench::
     const auto copy = ex::cuda::device_copy_seconds(0, bytes, repetitions);
     const double share = static_cast<double>(row.moved_bytes) / static_cast<double>(bytes);
     row.yardsticks.push_back({"cudaMemcpyAsync", copy.ok() ? *copy * share : 0});
-    if (!copy.ok()) fmt::print(stderr, "scalai exec bench: cudaMemcpyAsync: {}\n", message_of(copy.status()));
+    if (!copy.ok()) say("scalai exec bench: cudaMemcpyAsync: {}\n", message_of(copy.status()));
   }
   return row;
 }
@@ -165,7 +166,7 @@ absl::StatusOr<std::vector<Measurement>> measure_model(const bench::Case& there,
   session->dismiss();
   SCALAI_RETURN_IF_ERROR(runs.status());
   for (const std::string& error : {runs->first.first_error, runs->second.first_error}) {
-    if (!error.empty()) fmt::print(stderr, "scalai exec bench: {}\n", error);
+    if (!error.empty()) say("scalai exec bench: {}\n", error);
   }
   const Measurement out = row_of(there, plan_there, runs->first, how, options.repetitions);
   const Measurement home = row_of(back, plan_back, runs->second, how, options.repetitions);
@@ -187,7 +188,7 @@ absl::Status measure_devices(const DeviceBenchOptions& options, const std::funct
     if (rows.ok()) {
       list.insert(list.end(), rows->begin(), rows->end());
     } else if (absl::IsNotFound(rows.status())) {
-      fmt::print(stderr, "scalai exec bench: left out: {}\n", message_of(rows.status()));
+      say("scalai exec bench: left out: {}\n", message_of(rows.status()));
       if (lacking.ok()) lacking = rows.status();
     } else {
       return rows.status();

@@ -24,6 +24,7 @@
 #include "executor/worker/state_source.h"
 #include "ptc/base/file.h"
 #include "ptc/base/progress.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/collection/megatron.h"
 #include "ptc/control/event_text.h"
@@ -98,7 +99,7 @@ absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenar
   SCALAI_ASSIGN_OR_RETURN(control::RunReport report, std::move(ran));
   report.runtime = "exec";
   report.recorder = std::move(recorder);
-  if (!options.plan_only) fmt::print(stderr, "verified {} bytes of state\n", runtime.bytes_verified());
+  if (!options.plan_only) say("verified {} bytes of state\n", runtime.bytes_verified());
   return report;
 }
 
@@ -130,8 +131,7 @@ absl::StatusOr<std::map<std::string, std::string>> states_of(const scenario::Sce
         const collection::Collection side,
         collection::megatron_collection(job.model, job.recipe, job.configs.front().config, devices));
     SCALAI_ASSIGN_OR_RETURN(const size_t real, source->match(side));
-    fmt::print(stderr, "job {}: {} of {} tensors come from {}, the others are generated\n", job.name, real,
-               side.tensors.size(), path);
+    say("job {}: {} of {} tensors come from {}, the others are generated\n", job.name, real, side.tensors.size(), path);
     if (!states.emplace(job.name, absolute).second) return invalid(fmt::format("two states of job {}", job.name));
   }
   return states;
@@ -147,6 +147,19 @@ absl::StatusOr<std::map<std::string, std::string>> datasets_of(const scenario::S
     datasets.emplace(job.name, path);
   }
   return datasets;
+}
+
+// The run's folder is cleared when it begins, and what the run reads must not go with that.
+absl::Status check_apart(const std::string& what, const std::map<std::string, std::string>& paths,
+                         const std::string& out) {
+  for (const auto& [job, path] : paths) {
+    if (lies_in(path, out))
+      return invalid(
+          fmt::format("{} {} lies in --out={}, which a run clears when it begins\n"
+                      "hint: name another --out, or move it",
+                      what, path, out));
+  }
+  return absl::OkStatus();
 }
 
 // --mount: DIR, or JOB=DIR for each of several jobs.
@@ -171,10 +184,9 @@ void on_signal(Steering& steering, const RunFolder& folder, bool resume, int tim
   const Steering::Phase phase = steering.phase();
   if (phase == Steering::Phase::kAfter) return;  // the report is on its way
   if (phase == Steering::Phase::kDuring && times == 1) {
-    fmt::print(stderr,
-               "scalai-exec: every job writes a checkpoint at its next step boundary, then the run ends; once more to "
-               "leave at once (then: scalai exec --resume={})\n",
-               folder.path());
+    say("scalai-exec: every job writes a checkpoint at its next step boundary, then the run ends; once more to "
+        "leave at once (then: scalai exec --resume={})\n",
+        folder.path());
     return steering.stop();
   }
   if (phase == Steering::Phase::kBefore && !resume) folder.end();
@@ -184,14 +196,14 @@ void on_signal(Steering& steering, const RunFolder& folder, bool resume, int tim
 absl::StatusOr<std::unique_ptr<Session>> start_session(const scenario::Scenario& scenario, const ExecRequest& options,
                                                        const RunFolder& folder, Steering& steering,
                                                        const std::string& address, const std::string& token,
-                                                       int64_t epoch) {
+                                                       const std::string& run_id, int64_t epoch) {
   const HowRun& how = options.how;
   return Session::start(scenario.cluster,
                         {.server = {.bind_address = address,
                                     .token = token,
                                     .certificate_file = how.certificate_file,
                                     .key_file = how.key_file,
-                                    .controller = {.run_id = folder.path(), .epoch = epoch},
+                                    .controller = {.run_id = run_id, .epoch = epoch},
                                     .on_ctl = [&](const ex::CtlRequest& request) { return steering.answer(request); }},
                          .log_folder = folder.workers(),
                          .local = how.local_workers,
@@ -229,7 +241,7 @@ absl::StatusOr<control::RunReport> execute(const scenario::Scenario& scenario, c
                                            const ExecRequest& options) {
   if (options.plan_only) return plan_only(scenario, strategy, options);
   const RunFolder folder(options.run.out);
-  SCALAI_RETURN_IF_ERROR(folder.check_free());
+  SCALAI_ASSIGN_OR_RETURN(ex::JournalLock lock, folder.claim());
   if (options.how.local_workers) {
     const StateOptions& state = options.how.state;
     std::vector<int> devices;
@@ -238,22 +250,23 @@ absl::StatusOr<control::RunReport> execute(const scenario::Scenario& scenario, c
     SCALAI_RETURN_IF_ERROR(check_limits(scenario, state.network(), state.on_gpus(), folder.path()));
   }
   SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());
+  SCALAI_ASSIGN_OR_RETURN(const std::string run_id, ex::make_token());  // not its folder, which has many names
   Steering steering(scenario, strategy.name);
   const SignalWatch signals([&](int times) { on_signal(steering, folder, false, times); });
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                          start_session(scenario, options, folder, steering, options.listen, token, 1));
+                          start_session(scenario, options, folder, steering, options.listen, token, run_id, 1));
   const std::string address = session->controller().address();
-  SCALAI_ASSIGN_OR_RETURN(ex::Journal journal, folder.begin({.scenario_text = scenario.resolved_text,
+  SCALAI_ASSIGN_OR_RETURN(ex::Journal journal, folder.begin(std::move(lock),
+                                                            {.scenario_text = scenario.resolved_text,
                                                              .scenario_digest = scenario.digest,
                                                              .strategy = strategy.name,
-                                                             .run_id = folder.path()},
+                                                             .run_id = run_id},
                                                             options.how, token, address));
   if (!options.how.local_workers) {
-    fmt::print(stderr,
-               "waiting for {} workers; on each host, with SCALAI_TOKEN from {}/token:\n"
-               "  scalai exec worker --controller={} {}{}\n",
-               scenario.cluster.hosts.size(), folder.path(), address, fmt::join(words_of(options.how.state), " "),
-               options.how.certificate_file.empty() ? "" : " --ca-file=FILE");
+    say("waiting for {} workers; on each host, with SCALAI_TOKEN from {}/token:\n"
+        "  scalai exec worker --controller={} {}{}\n",
+        scenario.cluster.hosts.size(), folder.path(), address, fmt::join(words_of(options.how.state), " "),
+        options.how.certificate_file.empty() ? "" : " --ca-file=FILE");
   }
   return run_in_session(scenario, strategy, options, folder, steering, *session, journal);
 }
@@ -265,9 +278,9 @@ absl::StatusOr<control::RunReport> go_on(const scenario::Scenario& scenario, con
   SCALAI_ASSIGN_OR_RETURN(const std::string token, folder.token());
   Steering steering(scenario, strategy.name);
   const SignalWatch signals([&](int times) { on_signal(steering, folder, true, times); });
-  SCALAI_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Session> session,
-      start_session(scenario, options, folder, steering, address, token, journal.controller_epoch()));
+  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                          start_session(scenario, options, folder, steering, address, token, journal.run().run_id,
+                                        journal.controller_epoch()));
   return run_in_session(scenario, strategy, options, folder, steering, *session, journal);
 }
 
@@ -285,23 +298,31 @@ int run_to_its_report(const scenario::Scenario& scenario, const std::string& str
   };
   const int code = run_one("scalai-exec", scenario, strategy, options.run, noted, written);
   if (over) {
-    fmt::print(stderr,
-               "the run is over, and all of it is in its journal: mend that, and this writes the report\n"
-               "  scalai exec --resume={}\n",
-               options.run.out);
+    say("the run is over, and all of it is in its journal: mend that, and this writes the report\n"
+        "  scalai exec --resume={}\n",
+        options.run.out);
   }
   return code;
 }
 
+// What a scenario names by relative paths (a policy's program, say) is found from where the run was started.
+absl::Status return_to(const std::string& folder) {
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::current_path(folder, error);
+  if (!error) return absl::OkStatus();
+  return missing(fmt::format("{}: the run was started there: {}", folder, error.message()));
+}
+
 int resume_command(const Arguments& arguments) {
   ExecRequest options{.resume = true};
-  options.run.out = arguments.text("resume");
+  options.run.out = absolute_path(arguments.text("resume"));
   options.run.format = arguments.text("format");
   const RunFolder folder(options.run.out);
   if (const auto address = folder.address(); !address.ok()) return report_error(address.status());
   auto how = folder.how();
   if (!how.ok()) return report_error(how.status());
   options.how = *std::move(how);
+  if (const absl::Status there = return_to(options.how.working_folder); !there.ok()) return report_error(there);
   auto journal = ex::Journal::open(options.run.out + "/journal.db");
   if (!journal.ok()) return report_error(journal.status());
   const scenario::FileReader read = [](const std::string& name) { return read_file(name); };
@@ -311,7 +332,12 @@ int resume_command(const Arguments& arguments) {
                            [&](const scenario::Strategy& one) { return go_on(*scenario, one, options, *journal); });
 }
 
+std::string absolute_option(const Arguments& arguments, const std::string& name) {
+  return arguments.has(name) ? absolute_path(arguments.text(name)) : "";
+}
+
 int run_command(const Arguments& arguments) {
+  std::signal(SIGPIPE, SIG_IGN);  // nobody listens any more: no reason to let go of a job
   const bool resume = arguments.has("resume");
   if (resume != arguments.positional().empty())
     return usage_error("exec", resume ? "--resume takes no scenario: the run has its own" : "which scenario?");
@@ -321,16 +347,18 @@ int run_command(const Arguments& arguments) {
   const auto state = read_state_options(arguments);
   if (!state.ok()) return usage_error("exec", message_of(state.status()));
   ExecRequest options{.run = *common,
-                      .how = {.local_workers = !arguments.flag("no-workers"),
+                      .how = {.working_folder = std::filesystem::current_path().string(),
+                              .local_workers = !arguments.flag("no-workers"),
                               .state = *state,
                               .verify = arguments.text("verify"),
                               .time_scale = arguments.has("time-scale") ? arguments.seconds("time-scale") : 0,
                               .orphan_timeout_s = arguments.seconds("orphan-timeout"),
-                              .certificate_file = arguments.text("certificate"),
-                              .key_file = arguments.text("key")},
+                              .certificate_file = absolute_option(arguments, "certificate"),
+                              .key_file = absolute_option(arguments, "key")},
                       .listen = arguments.text("listen"),
                       .plan_only = arguments.flag("plan-only")};
   if (options.run.out.empty()) return usage_error("exec", "--out=DIR is needed: checkpoints and worker logs go there");
+  options.run.out = absolute_path(options.run.out);
   if (options.how.certificate_file.empty() != options.how.key_file.empty())
     return usage_error("exec", "--certificate and --key go together");
   int exit_code = 0;
@@ -339,6 +367,8 @@ int run_command(const Arguments& arguments) {
   auto states = states_of(*scenario, arguments.list("state"));
   if (!states.ok()) return report_error(states.status());
   options.how.states = *std::move(states);
+  if (const absl::Status apart = check_apart("--state", options.how.states, options.run.out); !apart.ok())
+    return report_error(apart);
   auto mounts = mounts_of(*scenario, arguments.list("mount"));
   if (!mounts.ok()) return report_error(mounts.status());
   options.how.mounts = *std::move(mounts);
@@ -346,6 +376,8 @@ int run_command(const Arguments& arguments) {
     auto datasets = datasets_of(*scenario);
     if (!datasets.ok()) return report_error(datasets.status());
     options.how.datasets = *std::move(datasets);
+    if (const absl::Status apart = check_apart("dataset", options.how.datasets, options.run.out); !apart.ok())
+      return report_error(apart);
   }
   const absl::Status prepared = prepare_folder(options.run.out);
   if (!prepared.ok()) return report_error(prepared);

@@ -105,6 +105,9 @@ SignalWatch::SignalWatch(std::function<void(int)> came) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  struct sigaction hangup {};
+  ::sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);  // else nohup
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   thread_ = std::thread([this, signals, came = std::move(came)] {
     const timespec moment{.tv_sec = 0, .tv_nsec = 200'000'000};

@@ -53,7 +53,7 @@ class Steering {
   std::vector<control::JobStatus> jobs_;
 };
 
-// Calls `came` for each SIGTERM and SIGINT, on a thread of its own, with their number so far. Create it before any
+// Calls `came` for each SIGTERM, SIGINT and SIGHUP (unless that is ignored), on a thread of its own, with their number so far. Create it before any
 // other thread, so that all others block these signals.
 class SignalWatch {
  public:

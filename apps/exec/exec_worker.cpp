@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <shared_mutex>
@@ -126,6 +127,8 @@ int serve_all(const Shared& shared) {
 }
 
 int worker_command(const Arguments& arguments) {
+  // The state outlives whoever listens, and the terminal.
+  for (const int signal : {SIGPIPE, SIGHUP}) std::signal(signal, SIG_IGN);
   if (!arguments.has("controller")) return usage_error("exec worker", "--controller=HOST:PORT is needed");
   const auto state = read_state_options(arguments);
   if (!state.ok()) return usage_error("exec worker", message_of(state.status()));

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "executor/rpc/token.h"
 #include "ptc/base/file.h"
@@ -13,24 +15,41 @@ namespace scalai::apps {
 
 namespace ex = scalai::executor;
 
-absl::Status RunFolder::check_free() const {
-  if (!std::filesystem::exists(file("address"))) return absl::OkStatus();
-  const auto journal = ex::Journal::open(file("journal.db"));
-  if (absl::IsUnavailable(journal.status()))
-    return absl::UnavailableError(fmt::format("a run is going on in {}: {}", path_, message_of(journal.status())));
-  return missing(fmt::format(
-      "a run in {0} was cut off: go on with it (scalai exec --resume={0}), or remove {0}/address to give it up",
-      path_));
+namespace {
+
+// What a run removes when it begins, if an earlier one has left it.
+constexpr std::array<const char*, 3> kOfARun = {"checkpoints", "workers", "journal.db"};
+
+}  // namespace
+
+RunFolder::RunFolder(const std::string& path) : path_(absolute_path(path)) {}
+
+absl::StatusOr<ex::JournalLock> RunFolder::claim() const {
+  const bool ours = how().ok();
+  for (const char* name : kOfARun) {
+    std::error_code ignored;
+    if (ours || !std::filesystem::exists(std::filesystem::symlink_status(file(name), ignored))) continue;
+    return invalid(
+        fmt::format("--out={}: a run would remove {} there, which is not of an earlier run\n"
+                    "hint: name another folder, or remove it yourself",
+                    path_, name));
+  }
+  SCALAI_RETURN_IF_ERROR(make_folders(path_));
+  absl::StatusOr<ex::JournalLock> lock = ex::JournalLock::take(file("journal.db"));
+  if (absl::IsUnavailable(lock.status()))
+    return absl::UnavailableError(fmt::format("a run is going on in {}: {}", path_, message_of(lock.status())));
+  if (lock.ok() && std::filesystem::exists(file("address"))) {
+    return missing(fmt::format(
+        "a run in {0} was cut off: go on with it (scalai exec --resume={0}), or remove {0}/address to give it up",
+        path_));
+  }
+  return lock;
 }
 
-absl::StatusOr<ex::Journal> RunFolder::begin(const ex::RunFacts& facts, const HowRun& how, const std::string& token,
-                                             const std::string& address) const {
-  std::error_code ignored;
-  for (const char* name : {"journal.db", "journal.db-wal", "journal.db-shm", "journal.db.lock", "summary.json"})
-    std::filesystem::remove(file(name), ignored);
-  for (const char* name : {"checkpoints", "workers"}) std::filesystem::remove_all(file(name), ignored);
-  SCALAI_RETURN_IF_ERROR(make_folders(workers()));
-  const nlohmann::json json = {{"local_workers", how.local_workers},
+absl::StatusOr<ex::Journal> RunFolder::begin(ex::JournalLock lock, const ex::RunFacts& facts, const HowRun& how,
+                                             const std::string& token, const std::string& address) const {
+  const nlohmann::json json = {{"working_folder", how.working_folder},
+                               {"local_workers", how.local_workers},
                                {"transport", how.state.transport},
                                {"backend", how.state.backend},
                                {"devices_per_gpu", how.state.devices_per_gpu},
@@ -45,9 +64,14 @@ absl::StatusOr<ex::Journal> RunFolder::begin(const ex::RunFacts& facts, const Ho
                                {"states", how.states},
                                {"datasets", how.datasets},
                                {"mounts", how.mounts}};
+  // First, since it says whose the folder is.
   SCALAI_RETURN_IF_ERROR(write_file(file("run.json"), json.dump(2) + "\n"));
+  std::error_code ignored;
+  std::filesystem::remove(file("summary.json"), ignored);
+  for (const char* name : {"checkpoints", "workers"}) std::filesystem::remove_all(file(name), ignored);
+  SCALAI_RETURN_IF_ERROR(make_folders(workers()));
   SCALAI_RETURN_IF_ERROR(ex::write_token(file("token"), token));
-  SCALAI_ASSIGN_OR_RETURN(ex::Journal journal, ex::Journal::create(file("journal.db"), facts));
+  SCALAI_ASSIGN_OR_RETURN(ex::Journal journal, ex::Journal::replace(std::move(lock), facts));
   SCALAI_RETURN_IF_ERROR(write_file(file("address"), address));
   return journal;
 }
@@ -60,7 +84,8 @@ absl::StatusOr<HowRun> RunFolder::how() const {
     const std::string transport = json.contains("network") && json.at("network") ? "ucx" : "shared-memory";
     const StateOptions plain;
     const std::map<std::string, std::string> plain_paths;
-    return HowRun{.local_workers = json.at("local_workers"),
+    return HowRun{.working_folder = json.value("working_folder", std::string()),
+                  .local_workers = json.at("local_workers"),
                   .state = {.transport = json.value("transport", transport),
                             .backend = json.value("backend", plain.backend),
                             .devices_per_gpu = json.value("devices_per_gpu", plain.devices_per_gpu),

@@ -15,8 +15,9 @@
 
 namespace scalai::apps {
 
-// Options of the start of a run; a continuation keeps them.
+// Options of the start of a run; a continuation keeps them. Paths are absolute.
 struct HowRun {
+  std::string working_folder;  // of the start: what the scenario names (a policy's program) is found from there
   bool local_workers = true;
   StateOptions state;
   std::string verify = "full";
@@ -30,14 +31,16 @@ struct HowRun {
 
 class RunFolder {
  public:
-  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+  explicit RunFolder(const std::string& path);  // is made absolute
   const std::string& path() const { return path_; }
   std::string workers() const { return path_ + "/workers"; }
 
-  // OK if a new run may begin here. Unavailable: a run is active. NotFound: one was interrupted and can be continued.
-  absl::Status check_free() const;
+  // The right to begin a run here, which one process has at a time; removes nothing. Unavailable: a run is active.
+  // NotFound: one was interrupted and can be continued. InvalidArgument: a run would remove files that are not of a run.
+  absl::StatusOr<executor::JournalLock> claim() const;
   // Removes the files of an earlier run and writes those of the new one. The address comes last: it marks completeness.
-  absl::StatusOr<executor::Journal> begin(const executor::RunFacts& facts, const HowRun& how, const std::string& token,
+  absl::StatusOr<executor::Journal> begin(executor::JournalLock lock, const executor::RunFacts& facts,
+                                          const HowRun& how, const std::string& token,
                                           const std::string& address) const;
   // Facts of an interrupted run.
   absl::StatusOr<HowRun> how() const;

@@ -24,6 +24,11 @@ class RunFolderTest : public ::testing::Test {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
+  absl::StatusOr<executor::Journal> begin(const RunFolder& folder, const executor::RunFacts& facts,
+                                          const HowRun& how = {}, const std::string& address = "127.0.0.1:7") const {
+    SCALAI_ASSIGN_OR_RETURN(executor::JournalLock lock, folder.claim());
+    return folder.begin(std::move(lock), facts, how, token_, address);
+  }
   bool has(const std::string& name) const { return std::filesystem::exists(path_ + "/" + name); }
 
   std::string path_;
@@ -32,15 +37,15 @@ class RunFolderTest : public ::testing::Test {
 
 TEST_F(RunFolderTest, ARunThatGoesOnOrWasCutOffIsNotWrittenOver) {
   const RunFolder folder(path_);
-  ASSERT_TRUE(folder.check_free().ok());
   {
-    const auto journal = folder.begin({.scenario_text = "x", .run_id = "r"}, {}, token_, "127.0.0.1:7");
+    const auto journal = begin(folder, {.scenario_text = "x", .run_id = "r"});
     ASSERT_TRUE(journal.ok()) << journal.status();
-    EXPECT_THAT(message_of(folder.check_free()), HasSubstr("a run is going on in " + path_));
+    EXPECT_THAT(message_of(folder.claim().status()), HasSubstr("a run is going on in " + path_));
   }
-  EXPECT_THAT(message_of(folder.check_free()), HasSubstr("was cut off: go on with it (scalai exec --resume=" + path_));
+  EXPECT_THAT(message_of(folder.claim().status()),
+              HasSubstr("was cut off: go on with it (scalai exec --resume=" + path_));
   folder.end();
-  EXPECT_TRUE(folder.check_free().ok());
+  EXPECT_TRUE(folder.claim().ok());
   EXPECT_TRUE(has("journal.db"));
   EXPECT_FALSE(has("token"));
 }
@@ -61,7 +66,7 @@ TEST_F(RunFolderTest, HowItWasStartedReadsBack) {
                    .states = {{"a", "/x"}},
                    .mounts = {{"a", "/m"}}};
   const RunFolder folder(path_);
-  ASSERT_TRUE(folder.begin({}, how, token_, "127.0.0.1:7").ok());
+  ASSERT_TRUE(begin(folder, {}, how).ok());
   const auto read = folder.how();
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_FALSE(read->local_workers);
@@ -96,16 +101,52 @@ TEST_F(RunFolderTest, ARunOfAnOlderVersionReadsBack) {
 
 TEST_F(RunFolderTest, ANewRunRemovesWhatTheLastOneLeft) {
   const RunFolder folder(path_);
-  ASSERT_TRUE(folder.begin({.run_id = "one"}, {}, token_, "a:1").ok());
+  ASSERT_TRUE(begin(folder, {.run_id = "one"}).ok());
   for (const char* name : {"/checkpoints/a", "/workers"}) ASSERT_TRUE(make_folders(path_ + name).ok());
   ASSERT_TRUE(write_file(path_ + "/summary.json", "{}").ok());
   ASSERT_TRUE(write_file(path_ + "/workers/worker-9.log", "old").ok());
   folder.end();
-  const auto journal = folder.begin({.run_id = "two"}, {}, token_, "b:2");
+  const auto journal = begin(folder, {.run_id = "two"});
   ASSERT_TRUE(journal.ok()) << journal.status();
   EXPECT_EQ(journal->run().run_id, "two");
   EXPECT_FALSE(has("summary.json") || has("checkpoints") || has("workers/worker-9.log"));
   EXPECT_TRUE(has("workers"));
+}
+
+// From the claim on, before anything is removed or written.
+TEST_F(RunFolderTest, OfTwoThatBeginAtOnceOneDoes) {
+  const RunFolder folder(path_);
+  absl::StatusOr<executor::JournalLock> first = folder.claim();
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(absl::IsUnavailable(folder.claim().status())) << folder.claim().status();
+  const auto journal = folder.begin(*std::move(first), {.run_id = "first"}, {}, token_, "a:1");
+  ASSERT_TRUE(journal.ok()) << journal.status();
+  EXPECT_TRUE(absl::IsUnavailable(folder.claim().status())) << folder.claim().status();
+  EXPECT_EQ(journal->run().run_id, "first");
+}
+
+TEST_F(RunFolderTest, FilesOfOthersAreNeitherRemovedNorMixedWithOurs) {
+  for (const std::string name : {"checkpoints", "workers", "journal.db"}) {
+    const std::string folder = path_ + "/of-" + name;
+    ASSERT_TRUE(make_folders(folder + (name == "journal.db" ? "" : "/" + name)).ok());
+    const std::string theirs = folder + "/" + name + (name == "journal.db" ? "" : "/theirs");
+    ASSERT_TRUE(write_file(theirs, "x").ok());
+    const absl::Status refused = RunFolder(folder).claim().status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+    EXPECT_THAT(message_of(refused), HasSubstr("a run would remove " + name));
+    EXPECT_TRUE(std::filesystem::exists(theirs));
+    EXPECT_FALSE(std::filesystem::exists(folder + "/journal.db.lock"));
+  }
+}
+
+// However it is named, and from wherever.
+TEST_F(RunFolderTest, OneFolderHasOnePath) {
+  EXPECT_EQ(RunFolder(path_ + "/").path(), path_);
+  EXPECT_EQ(RunFolder(path_ + "/x/..").path(), path_);
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(std::filesystem::path(path_).parent_path());
+  EXPECT_EQ(RunFolder(std::filesystem::path(path_).filename()).path(), path_);
+  std::filesystem::current_path(before);
 }
 
 TEST_F(RunFolderTest, AFolderWithoutARunSaysSo) {

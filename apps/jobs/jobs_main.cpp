@@ -6,6 +6,7 @@
 #include "apps/common/output.h"
 #include "apps/jobs/commands.h"
 #include "apps/jobs/sim_cluster.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "sim/jobs/scenario/scenario_sched.h"
 
@@ -45,7 +46,7 @@ int validate(const Arguments& arguments) {
     const auto scenario = scenario::load_cluster_scenario(path, {.cluster_file = arguments.text("cluster")});
     if (!scenario.ok()) {
       const std::string message = message_of(scenario.status());
-      fmt::print(stderr, "{}{}", message, message.ends_with('\n') ? "" : "\n");
+      say("{}{}", message, message.ends_with('\n') ? "" : "\n");
       worst = std::max(worst, exit_code_of(scenario.status()));
       continue;
     }

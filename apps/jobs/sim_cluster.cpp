@@ -13,6 +13,7 @@
 #include "apps/common/output.h"
 #include "ptc/base/file.h"
 #include "ptc/base/progress.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/report/jobs_report.h"
 #include "sim/jobs/change_fabric.h"
@@ -131,7 +132,7 @@ class ClusterRun {
                                                                            partial, message_of(status)));
       }
       if (!written.ok()) report_error(written);
-      fmt::print(stderr, "scalai-sim: what was done until then: {}\n", path_of("jobs.csv"));
+      say("scalai-sim: what was done until then: {}\n", path_of("jobs.csv"));
     }
     return report_error(status);
   }
@@ -194,7 +195,7 @@ int simulate_cluster(const ClusterRunOptions& options) {
   const auto scenario = scenario::load_cluster_scenario(options.scenario, load);
   if (!scenario.ok()) {
     const std::string message = message_of(scenario.status());
-    fmt::print(stderr, "{}{}", message, message.ends_with('\n') ? "" : "\n");
+    say("{}{}", message, message.ends_with('\n') ? "" : "\n");
     return exit_code_of(scenario.status());
   }
   return ClusterRun(**scenario, options).run();

@@ -1,10 +1,13 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <string_view>
 
 #include "apps/common/output.h"
 #include "apps/common/run_report.h"
@@ -13,6 +16,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/process.h"
 #include "ptc/base/progress.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/control/run.h"
 #include "ptc/report/report.h"
@@ -97,7 +101,7 @@ int run_several(const std::vector<std::string>& strategies, const Arguments& arg
   if (!table.ok()) return report_error(table.status());
   print(*table);
   if (options.format == "table") note_terms();
-  if (!options.out.empty()) fmt::print(stderr, "reports: {}/{{{}}}\n", folder, fmt::join(strategies, ","));
+  if (!options.out.empty()) say("reports: {}/{{{}}}\n", folder, fmt::join(strategies, ","));
   return code;
 }
 
@@ -130,7 +134,15 @@ int simulate_many_jobs(const Arguments& arguments, const Options& options) {
   return report_error(become("scalai-jobs", words));
 }
 
+// As a shell counts the end by the signal. Reports are written at the end of a run, so none is cut.
+void on_interrupt(int) {
+  constexpr std::string_view kText = "\nscalai-sim: interrupted\n";
+  (void)!::write(STDERR_FILENO, kText.data(), kText.size());
+  ::_exit(128 + SIGINT);
+}
+
 int simulate_command(const Arguments& arguments) {
+  std::signal(SIGINT, on_interrupt);
   const auto common = run_options(arguments);
   if (!common.ok()) return usage_error("sim", message_of(common.status()));
   Options options{*common};

@@ -17,6 +17,7 @@
 
 #include "executor/controller/internal/exec_runtime_impl.h"
 #include "executor/controller/sample_work.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/plan/estimate.h"
 
@@ -291,7 +292,7 @@ void ExecRuntime::Impl::worker_lost(HostId host, const std::string& reason) {
   ++losses_;
   const std::vector<DeviceId> fresh = agenda_.lose(scenario_.cluster.devices_of(host));
   mark_gone(fresh);
-  fmt::print(stderr, "scalai-exec: lost the worker of h{}: {}\n", host.value, reason);
+  say("scalai-exec: lost the worker of h{}: {}\n", host.value, reason);
   if (fresh.empty()) return;
   report(control::DevicesLost{fresh, agenda_.now_s()});
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 
 #include "executor/controller/exec_runtime.h"
 #include "executor/worker/places.h"
@@ -323,7 +322,16 @@ absl::Status JobWork::copy_to_hosts(const Collection& collection, StateVersion v
   return crew_.call("copy", calls).status();
 }
 
+std::string JobWork::checkpoints() const { return options_.folder + "/checkpoints/" + spec().name; }
+
+void JobWork::resume() {
+  step_known_ = false;
+  (void)checkpoint::clean(checkpoints());
+}
+
 absl::Status JobWork::write_checkpoint(const control::Background& background, const std::string& folder) {
+  // What killed writers have left; what cannot be removed is in nobody's way.
+  (void)checkpoint::clean(checkpoints());
   const Collection& side = *background.collection;
   SCALAI_ASSIGN_OR_RETURN(checkpoint::Writer writer,
                           checkpoint::Writer::begin(folder, side, {spec().name, background.step}));
@@ -365,13 +373,12 @@ absl::Status JobWork::forget_snapshot(control::SnapshotId snapshot) {
     again = std::any_of(snapshots_.begin(), snapshots_.end(),
                         [&](const auto& entry) { return entry.second.folder == gone.folder; });
   }
-  std::error_code ignored;  // what stays is only in the way
-  if (!gone.folder.empty() && !again) std::filesystem::remove_all(gone.folder, ignored);
+  if (!gone.folder.empty() && !again) checkpoint::remove_checkpoint(gone.folder);
   return gone.in_memory ? forget(version_of(snapshot)) : absl::OkStatus();
 }
 
 JobWork::Snapshot JobWork::snapshot_of(const control::Background& background) const {
-  const std::string folder = options_.folder + "/checkpoints/" + spec().name;
+  const std::string folder = checkpoints();
   return {.in_memory = background.host_copy,
           .folder = background.what == "checkpoint" ? checkpoint::step_folder(folder, background.step) : ""};
 }

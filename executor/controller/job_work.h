@@ -75,9 +75,10 @@ class JobWork {
   // Whether a worker's Hello names the committed epoch, or the epoch of the execution under way.
   bool held_in(const Hello& hello) const;
   // Ends the notes: the workers' step is unknown, so the next advance() commands them, whatever step was noted.
-  void resume() { step_known_ = false; }
+  void resume();
 
  private:
+  std::string checkpoints() const;  // the folder of this job's
   const scenario::JobSpec& spec() const { return scenario_.jobs[static_cast<size_t>(job_)]; }
   absl::Status stage(const control::Execute& execute);
   absl::Status prepare(const control::Execute& execute);

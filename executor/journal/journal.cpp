@@ -104,46 +104,6 @@ class Statement {
   int bound_ = 0;
 };
 
-// The lock file beside the journal, with the owner's process id and host in it. The kernel lets go of it when the process
-// dies. It is never removed, so that two processes cannot lock two files of one name.
-class LockFile {
- public:
-  LockFile() = default;
-  ~LockFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  LockFile(const LockFile&) = delete;
-  LockFile& operator=(const LockFile&) = delete;
-
-  absl::Status take(const std::string& journal) {
-    const std::string path = journal + ".lock";
-    fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (fd_ < 0) {
-      const std::string message = fmt::format("{}: cannot create: {}", path, std::strerror(errno));
-      return errno == ENOSPC || errno == EDQUOT ? absl::ResourceExhaustedError(message) : missing(message);
-    }
-    if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
-      name_owner();
-      return absl::OkStatus();
-    }
-    if (errno != EWOULDBLOCK) return failed(fmt::format("{}: cannot lock: {}", path, std::strerror(errno)));
-    std::array<char, 256> owner{};
-    const ssize_t n = ::pread(fd_, owner.data(), owner.size() - 1, 0);
-    return absl::UnavailableError(fmt::format("{}: {} has it open; only one controller can run it", journal,
-                                              n > 0 ? std::string(owner.data()) : "another process"));
-  }
-
- private:
-  // For people only: on a full disk the lock works without it.
-  void name_owner() const {
-    std::array<char, 256> host{};
-    ::gethostname(host.data(), host.size() - 1);
-    const std::string owner = fmt::format("process {} on host {}", ::getpid(), host.data());
-    if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, owner.data(), owner.size(), 0) < 0) return;
-  }
-  int fd_ = -1;
-};
-
 absl::Status sync_folder_of(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   const int fd = ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -164,16 +124,50 @@ Transaction transaction_of(const Statement& row) {
 
 }  // namespace
 
+absl::StatusOr<JournalLock> JournalLock::take(const std::string& journal) {
+  const std::string path = journal + ".lock";
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    const std::string message = fmt::format("{}: cannot create: {}", path, std::strerror(errno));
+    return errno == ENOSPC || errno == EDQUOT ? absl::ResourceExhaustedError(message) : missing(message);
+  }
+  JournalLock lock(journal, fd);
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    lock.name_owner();
+    return lock;
+  }
+  if (errno != EWOULDBLOCK) return failed(fmt::format("{}: cannot lock: {}", path, std::strerror(errno)));
+  std::array<char, 256> owner{};
+  const ssize_t n = ::pread(fd, owner.data(), owner.size() - 1, 0);
+  return absl::UnavailableError(fmt::format("{}: {} has it open; only one controller can run it", journal,
+                                            n > 0 ? std::string(owner.data()) : "another process"));
+}
+
+JournalLock::JournalLock(JournalLock&& other) noexcept
+    : journal_(std::move(other.journal_)), fd_(std::exchange(other.fd_, -1)) {}
+
+JournalLock::~JournalLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+// For people only: on a full disk the lock works without it.
+void JournalLock::name_owner() const {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  const std::string owner = fmt::format("process {} on host {}", ::getpid(), host.data());
+  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, owner.data(), owner.size(), 0) < 0) return;
+}
+
 struct Journal::State {
-  std::string path;
-  LockFile lock;
+  JournalLock lock;
+  const std::string& path = lock.journal();
   sqlite3* database = nullptr;
   bool broken = false;
   RunFacts facts;
   int64_t epoch = 0;
   mutable std::mutex mutex;
 
-  State() = default;
+  explicit State(JournalLock held) : lock(std::move(held)) {}
   ~State() { sqlite3_close(database); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -307,17 +301,7 @@ Journal::Journal(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Journal::~Journal() = default;
 Journal::Journal(Journal&&) noexcept = default;
 
-absl::StatusOr<Journal> Journal::create(const std::string& path, const RunFacts& facts) {
-  auto state = std::make_unique<State>();
-  state->path = path;
-  SCALAI_RETURN_IF_ERROR(state->lock.take(path));
-  SCALAI_RETURN_IF_ERROR(state->connect(/*create=*/true));
-  const absl::Status there = state->read_run();
-  if (there.ok() || there.code() == absl::StatusCode::kInvalidArgument) {
-    return absl::AlreadyExistsError(
-        fmt::format("{}: is there already; continue its run, or choose another name", path));
-  }
-  if (there.code() != absl::StatusCode::kNotFound) return there;
+absl::StatusOr<Journal> Journal::begin(std::unique_ptr<State> state, const RunFacts& facts) {
   state->facts = facts;
   state->epoch = 1;
   SCALAI_RETURN_IF_ERROR(state->make_durable());
@@ -325,11 +309,34 @@ absl::StatusOr<Journal> Journal::create(const std::string& path, const RunFacts&
   return Journal(std::move(state));
 }
 
+absl::StatusOr<Journal> Journal::create(const std::string& path, const RunFacts& facts) {
+  SCALAI_ASSIGN_OR_RETURN(JournalLock lock, JournalLock::take(path));
+  auto state = std::make_unique<State>(std::move(lock));
+  SCALAI_RETURN_IF_ERROR(state->connect(/*create=*/true));
+  const absl::Status there = state->read_run();
+  if (there.ok() || there.code() == absl::StatusCode::kInvalidArgument) {
+    return absl::AlreadyExistsError(
+        fmt::format("{}: is there already; continue its run, or choose another name", path));
+  }
+  if (there.code() != absl::StatusCode::kNotFound) return there;
+  return begin(std::move(state), facts);
+}
+
+absl::StatusOr<Journal> Journal::replace(JournalLock lock, const RunFacts& facts) {
+  auto state = std::make_unique<State>(std::move(lock));
+  for (const char* suffix : {"", "-wal", "-shm"}) {
+    const std::string file = state->path + suffix;
+    if (::unlink(file.c_str()) != 0 && errno != ENOENT)
+      return failed(fmt::format("{}: cannot remove: {}", file, std::strerror(errno)));
+  }
+  SCALAI_RETURN_IF_ERROR(state->connect(/*create=*/true));
+  return begin(std::move(state), facts);
+}
+
 absl::StatusOr<Journal> Journal::open(const std::string& path) {
   if (::access(path.c_str(), F_OK) != 0) return missing(fmt::format("{}: {}", path, std::strerror(errno)));
-  auto state = std::make_unique<State>();
-  state->path = path;
-  SCALAI_RETURN_IF_ERROR(state->lock.take(path));
+  SCALAI_ASSIGN_OR_RETURN(JournalLock lock, JournalLock::take(path));
+  auto state = std::make_unique<State>(std::move(lock));
   SCALAI_RETURN_IF_ERROR(state->connect(/*create=*/false));
   SCALAI_RETURN_IF_ERROR(state->read_run());
   SCALAI_RETURN_IF_ERROR(state->make_durable());

@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -70,11 +71,33 @@ struct JobRecord {
   friend bool operator==(const JobRecord&, const JobRecord&) = default;
 };
 
+// The right to write a journal: one process has it, until this object goes or a journal has taken it over. A lock on
+// `journal`.lock, with the owner's process id and host in it. The kernel lets go of it when the process dies; the file is
+// never removed, so that two processes cannot lock two files of one name.
+class JournalLock {
+ public:
+  // Unavailable: another process has it; the message names that. NotFound, ResourceExhausted: no such file can be made.
+  static absl::StatusOr<JournalLock> take(const std::string& journal);
+  ~JournalLock();
+  JournalLock(JournalLock&& other) noexcept;
+  JournalLock& operator=(JournalLock&&) = delete;
+  const std::string& journal() const { return journal_; }
+
+ private:
+  JournalLock(std::string journal, int fd) : journal_(std::move(journal)), fd_(fd) {}
+  void name_owner() const;
+  std::string journal_;
+  int fd_;
+};
+
 class Journal {
  public:
   // Creates a journal in an existing folder; its controller epoch is 1. An incomplete file left by a kill is reused.
   // AlreadyExists: a journal or another file is there. Unavailable: locked. NotFound: cannot be created.
   static absl::StatusOr<Journal> create(const std::string& path, const RunFacts& facts);
+
+  // Removes the journal of an earlier run and creates another in its place. Errors as of create().
+  static absl::StatusOr<Journal> replace(JournalLock lock, const RunFacts& facts);
 
   // Opens an existing journal to continue the run; increments the controller epoch. NotFound: no file, or no complete
   // journal in it. Unavailable: another process has it open (the message names its id and host if known).
@@ -113,6 +136,7 @@ class Journal {
  private:
   struct State;
   explicit Journal(std::unique_ptr<State> state);
+  static absl::StatusOr<Journal> begin(std::unique_ptr<State> state, const RunFacts& facts);
   std::unique_ptr<State> state_;
 };
 

@@ -12,6 +12,7 @@
 #include "executor/rpc/internal/wire.h"
 #include "executor/rpc/token.h"
 #include "ptc/base/file.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/proto/control.grpc.pb.h"
 
@@ -23,7 +24,7 @@ using internal::ControllerCore;
 using internal::TimePoint;
 using SessionStream = grpc::ServerReaderWriter<proto::ToWorker, proto::FromWorker>;
 
-void log_to_stderr(const std::string& line) { fmt::print(stderr, "scalai: controller: {}\n", line); }
+void log_to_stderr(const std::string& line) { say("scalai: controller: {}\n", line); }
 
 // One worker's stream. Lives as long as the core or the serving thread needs it; gRPC's objects only until serve()
 // has returned.

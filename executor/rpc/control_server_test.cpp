@@ -309,6 +309,24 @@ TEST_F(ServerTest, WorkersOutliveAKilledController) {
   EXPECT_TRUE(log_.any("joined the controller at " + address + " again, epoch 2"));
 }
 
+// Its state is worth more than its log.
+TEST_F(ServerTest, AWorkerWhoseLogIsFullStays) {
+  const std::string address = free_address();
+  std::filesystem::create_symlink("/dev/full", spawner_->log_file(0));
+  for (const int64_t epoch : {1, 2}) {
+    ServerOptions one = options();
+    one.bind_address = address;
+    one.controller.epoch = epoch;
+    start(one);
+    if (epoch == 1) spawn(0, "--as-worker", address);
+    const auto joined = next_of<WorkerJoined>(*server_);
+    ASSERT_TRUE(joined.has_value());
+    EXPECT_EQ(joined->hello.pid, spawner_->pid(0));
+    EXPECT_TRUE(first_error(server_->call_all({{0, {.what = "echo"}}}, kPatience_s)).ok());
+    if (epoch == 1) server_.reset();
+  }
+}
+
 TEST_F(ServerTest, AStoppedControllerIsSilent) {
   const std::string address = free_address();
   spawn(0, "--as-controller", address);

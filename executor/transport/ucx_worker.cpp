@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "executor/transport/internal/ucx_worker.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor::internal {
@@ -45,7 +46,7 @@ ucs_log_func_rc_t log_to_stderr(const char*, unsigned, const char*, ucs_log_leve
                                 const char* format, va_list arguments) {
   std::array<char, 1000> text{};
   std::vsnprintf(text.data(), text.size(), format, arguments);
-  fmt::print(stderr, "ucx: {}\n", text.data());
+  say("ucx: {}\n", text.data());
   return UCS_LOG_FUNC_RC_STOP;
 }
 

@@ -36,6 +36,7 @@ Note cluster_note(const Context& context) {
 namespace {
 
 constexpr int64_t kMaxFileBytes = int64_t{1} << 20;
+constexpr double kLongest_s = 1e10;
 
 // A cluster from a file of its own, whose problems are listed under its own name.
 std::optional<cluster::Cluster> read_cluster(const std::string& path, const std::string& text, std::string& problems) {
@@ -91,6 +92,7 @@ void build_head(Context& context, Scenario& scenario) {
   if (!source.given("until")) return;
   scenario.until_s = source.seconds("until", message.until());
   if (scenario.until_s == 0.0) source.error("until", "the scenario ends before anything can happen");
+  if (scenario.until_s > kLongest_s) source.error("until", "the scenario would last for more than 300 years");
 }
 
 // Parts that only a workload has a use for, and a workload itself, which the control loop does not run: false.

@@ -343,7 +343,12 @@ void JobBuilder::build_policies() {
 }
 
 JobSpec JobBuilder::build() {
-  if (source_.is_name(at("name"), message_.name())) job_.name = message_.name();
+  if (source_.is_name(at("name"), message_.name())) {
+    job_.name = message_.name();
+    if (job_.name.starts_with('.') || job_.name.find('/') != std::string::npos)
+      source_.error(at("name"), fmt::format("a job cannot be called \"{}\"", job_.name),
+                    "its checkpoints lie in a folder of this name: no \"/\", and no \".\" at the beginning");
+  }
   build_model();
   if (model_ok_) job_.shape = parallel::shape_of(job_.model);
   build_training(message_, path_, model_ok_, job_, source_);

@@ -178,6 +178,21 @@ TEST(Scenario, DefaultsAreWrittenOut) {
   }
 }
 
+// A job's checkpoints lie in a folder of its name.
+TEST(Scenario, JobNamesAreNamesOfFolders) {
+  for (const std::string name : {"../../x", "a/", "/a", ".", "..", ".hidden"}) {
+    const std::string problems = problems_of(replaced(kSmall, "name: \"j\"", fmt::format("name: \"{}\"", name)));
+    EXPECT_NE(problems.find(fmt::format("a job cannot be called \"{}\"", name)), std::string::npos) << problems;
+  }
+  EXPECT_TRUE(parse(replaced(kSmall, "name: \"j\"", "name: \"a.b c\"")).ok());
+}
+
+TEST(Scenario, AnEndThatIsNeverReachedIsRefused) {
+  const std::string problems = problems_of(std::string(kSmall) + "until: \"1e20h\"\n");
+  EXPECT_NE(problems.find("the scenario would last for more than 300 years"), std::string::npos) << problems;
+  EXPECT_TRUE(parse(std::string(kSmall) + "until: \"1000000h\"\n").ok());
+}
+
 TEST(Scenario, RacksAreReadAndWrittenOut) {
   const std::string text = replaced(kSmall, "} }\n", "} rack_hosts: 2 }\n");
   const absl::StatusOr<Scenario> scenario = parse(text);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "vfs/remote/remote_source.h"
 
@@ -27,7 +28,7 @@ int main(int argc, char** argv) {
     const absl::StatusOr<ByteSourcePtr> source = open_remote_source(argv[1], options);
     const absl::Status status = source.ok() ? verify_xxh3_128(**source, argv[5]) : source.status();
     if (!status.ok()) {
-      fmt::print(stderr, "{}\n", message_of(status));
+      say("{}\n", message_of(status));
       return exit_code_of(status);
     }
   } while (!once);

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "executor/rpc/process.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor::internal {
@@ -18,7 +19,7 @@ uint64_t random_instance() {
   return (static_cast<uint64_t>(device()) << 32) | device();
 }
 
-void log_to_stderr(const std::string& line) { fmt::print(stderr, "scalai: worker: {}\n", line); }
+void log_to_stderr(const std::string& line) { say("scalai: worker: {}\n", line); }
 
 WorkerOptions with_defaults(WorkerOptions options) {
   if (!options.log) options.log = log_to_stderr;

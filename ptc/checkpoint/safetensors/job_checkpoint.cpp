@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "step_";
 constexpr size_t kDigits = 8;
+constexpr std::string_view kPartial = ".partial.";
 
 // "step_00000012" → 12; nullopt for what step_folder() does not write.
 std::optional<int64_t> step_of(const std::string& name) {
@@ -30,7 +32,7 @@ std::optional<int64_t> step_of(const std::string& name) {
 
 // Of step_folder()'s name and a writer's suffix.
 bool is_temporary(const std::string& name) {
-  const size_t dot = name.find(".partial.");
+  const size_t dot = name.find(kPartial);
   return dot != std::string::npos && step_of(name.substr(0, dot)).has_value();
 }
 
@@ -72,6 +74,14 @@ std::optional<FoundCheckpoint> latest(const std::string& folder) {
     if (is_complete(path, step)) return FoundCheckpoint{path, step};
   }
   return std::nullopt;
+}
+
+void remove_checkpoint(const std::string& folder) {
+  const std::string gone = fmt::format("{}{}{}.gone", without_trailing_slash(folder), kPartial, ::getpid());
+  remove_folder(gone);
+  if (::rename(without_trailing_slash(folder).c_str(), gone.c_str()) != 0) return;
+  (void)sync_folder(parent_of(folder));
+  remove_folder(gone);
 }
 
 absl::StatusOr<std::vector<std::string>> clean(const std::string& folder) {

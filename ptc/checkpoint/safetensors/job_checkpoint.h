@@ -139,7 +139,11 @@ struct FoundCheckpoint {
 // all its files exist with their sizes. Others are skipped. nullopt: none, or no such folder.
 std::optional<FoundCheckpoint> latest(const std::string& folder);
 
-// Removes temporary folders of killed writers beside the step_NNNNNNNN, and returns their paths. No process may write
+// Removes a checkpoint, as well as it can: it loses its name first, so that a kill leaves all of it, or what clean()
+// removes.
+void remove_checkpoint(const std::string& folder);
+
+// Removes temporary folders of killed writers, and what remove_checkpoint() was not done with, beside the step_NNNNNNNN, and returns their paths. No process may write
 // there at the same time. Aborted: a folder cannot be removed.
 absl::StatusOr<std::vector<std::string>> clean(const std::string& folder);
 

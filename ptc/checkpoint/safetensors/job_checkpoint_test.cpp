@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <array>
 
 #include "ptc/base/file.h"
 #include "ptc/checkpoint/safetensors/testing/test_job.h"
@@ -56,6 +60,24 @@ TEST_F(LatestTest, PassesOverOtherNames) {
   EXPECT_EQ(latest_step(), 2);
 }
 
+// A kill in the middle leaves no half of a checkpoint under its name.
+TEST_F(LatestTest, ARemovedOneLosesItsNameFirst) {
+  write(2);
+  write(3);
+  const int watch = ::inotify_init1(IN_NONBLOCK);
+  ASSERT_GE(watch, 0);
+  ASSERT_GE(::inotify_add_watch(watch, folder_.c_str(), IN_MOVED_FROM | IN_DELETE), 0);
+  remove_checkpoint(step_folder(folder_, 3) + "/");
+  alignas(inotify_event) std::array<char, 4096> buffer{};
+  ASSERT_GT(::read(watch, buffer.data(), buffer.size()), 0);
+  ::close(watch);
+  const auto* first = reinterpret_cast<const inotify_event*>(buffer.data());
+  EXPECT_EQ(first->mask & IN_MOVED_FROM, IN_MOVED_FROM);
+  EXPECT_STREQ(first->name, "step_00000003");
+  EXPECT_EQ(latest_step(), 2);
+  EXPECT_TRUE(clean(folder_)->empty()) << "nothing is left";
+}
+
 TEST_F(LatestTest, TemporariesCanBeCleaned) {
   write(2);
   std::string temporary;
@@ -65,12 +87,14 @@ TEST_F(LatestTest, TemporariesCanBeCleaned) {
     temporary = writer->temporary();
     // As if the process were killed: a copy stays.
     std::filesystem::copy(temporary, step_folder(folder_, 3) + ".partial.1.0");
+    std::filesystem::copy(temporary, step_folder(folder_, 3) + ".partial.1.gone");
   }
   ASSERT_TRUE(make_folders(path("other.partial.1.0")).ok());
   EXPECT_EQ(latest_step(), 2);
   const absl::StatusOr<std::vector<std::string>> removed = clean(folder_);
   ASSERT_TRUE(removed.ok());
-  EXPECT_THAT(*removed, ElementsAre(step_folder(folder_, 3) + ".partial.1.0"));
+  EXPECT_THAT(*removed,
+              ElementsAre(step_folder(folder_, 3) + ".partial.1.0", step_folder(folder_, 3) + ".partial.1.gone"));
   EXPECT_TRUE(std::filesystem::exists(path("other.partial.1.0")));
   EXPECT_TRUE(clean(folder_)->empty());
   EXPECT_EQ(latest_step(), 2);

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "ptc/base/process.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 
 namespace scalai::sched {
@@ -198,7 +199,7 @@ void LineProcess::take_errors(std::string_view text) {
 }
 
 void LineProcess::show_error_line(const std::string& line) {
-  fmt::print(stderr, "{}{}\n", prefix_, line);
+  say("{}{}\n", prefix_, line);
   error_lines_.push_back(line.substr(0, kErrorLineBytes));
   if (error_lines_.size() > kErrorLinesKept) error_lines_.pop_front();
 }
