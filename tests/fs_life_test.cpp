@@ -166,7 +166,7 @@ TEST_F(FsLifeTest, OnlyTheMountingUserMayAsk) {
   EXPECT_EQ(shell(fmt::format("{} cat {} >/dev/null", nobody, path("m/views/hf/config.json"))).code, 0);
   const Outcome asked = shell(fmt::format("{} {}/scalai-fs status {}", nobody, kPrograms.string(), path("m")));
   EXPECT_EQ(asked.code, 4);
-  EXPECT_THAT(asked.err, HasSubstr("only the user who mounted it may ask"));
+  EXPECT_THAT(asked.err, HasSubstr("only the user of the mount may ask"));
   EXPECT_EQ(unmount("m").code, 0);
   ASSERT_EQ(mount("m", checkpoint()).code, 0);
   EXPECT_NE(shell(fmt::format("{} ls {}", nobody, path("m"))).code, 0) << "without --allow-other nobody else reads";

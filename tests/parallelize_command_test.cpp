@@ -213,7 +213,7 @@ TEST_F(ParallelizeCommand, NoChangeFitsTheHorizon) {
   for (const char* format : {"", "--format=csv", "--format=json"})
     refused(lost + format, 3,
             {"no change fits the horizon of 1.00 s: the shortest, from tp8,dp2 to ", "8 of its 16 GPUs"});
-  refused(llama("--gpus=8 --from=tp8 --horizon=1h"), 2, {"--horizon is what --objective=pay-off weighs"});
+  refused(llama("--gpus=8 --from=tp8 --horizon=1h"), 2, {"--horizon applies to --objective=pay-off only"});
 }
 
 // --- machines ---------------------------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ TEST_F(ParallelizeCommand, ANetworkThatIsUnknownIsAssumed) {
   EXPECT_TRUE(has(run(words).out, "network: 1 × 12.5 GB/s a host")) << run(words).out;
   EXPECT_TRUE(has(run(words).out, "assumed"));
   EXPECT_EQ(found(words)["best"][0]["step_s"], found(words + "--nics=1 --nic=100Gbps")["best"][0]["step_s"]);
-  refused(words + "--nic=0Gbps", 2, {"--nic: a card of no bandwidth"});
+  refused(words + "--nic=0Gbps", 2, {"--nic: the bandwidth is 0"});
 }
 
 TEST_F(ParallelizeCommand, PipeDreamsPlanner) {

@@ -18,7 +18,7 @@ namespace {
 
 absl::Status unreachable(const std::string& directory, int error) {
   if (error == EACCES || error == EPERM) {
-    return absl::PermissionDeniedError(fmt::format("{}: only the user who mounted it may ask", directory));
+    return absl::PermissionDeniedError(fmt::format("{}: only the user of the mount may ask", directory));
   }
   if (error == ENOTCONN) {
     return missing(

@@ -82,7 +82,7 @@ absl::StatusOr<LineFit> fit_line(std::span<const Timing> timings) {
   std::vector<Timing> kept;
   std::copy_if(timings.begin(), timings.end(), std::back_inserter(kept),
                [](const Timing& timing) { return timing.bytes > 0 && timing.seconds > 0; });
-  if (kept.empty()) return absl::FailedPreconditionError("there is nothing to fit: no timing has bytes and a time");
+  if (kept.empty()) return absl::FailedPreconditionError("no timing to fit: each lacks bytes or a time");
   const auto smaller = [](const Timing& a, const Timing& b) { return a.bytes < b.bytes; };
   const auto [least, most] = std::minmax_element(kept.begin(), kept.end(), smaller);
   if (least->bytes < most->bytes) {

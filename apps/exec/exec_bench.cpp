@@ -208,7 +208,7 @@ int bench_command(const Arguments& arguments) {
   for (const bench::Measurement& one : list) errors += one.errors;
   print(arguments.text("format") == "json" ? bench::json_text(list) : bench::table_text(list));
   if (errors == 0) return report_error(ended);
-  return report_error(failed(fmt::format("{} pieces of state were not what they should be", errors)));
+  return report_error(failed(fmt::format("{} pieces of state differ from their expected content", errors)));
 }
 
 std::vector<OptionSpec> bench_option_specs() {

@@ -41,10 +41,10 @@ absl::StatusOr<StateOptions> read_state_options(const Arguments& arguments) {
                        .memory_cap = arguments.has("memory-cap") ? arguments.bytes("memory-cap") : 0,
                        .host_overflow = arguments.has("host-overflow") ? arguments.bytes("host-overflow") : 0};
   if (options.devices_per_gpu < 1 || options.devices_per_gpu > 1024) return invalid("--devices-per-gpu is 1 to 1024");
-  if (!options.nccl.empty() && !options.with_nccl()) return invalid("--nccl means nothing without --transport=nccl");
+  if (!options.nccl.empty() && !options.with_nccl()) return invalid("--nccl has no effect without --transport=nccl");
   if (arguments.has("memory-cap") && options.memory_cap == 0) return invalid("--memory-cap is more than 0");
   if (options.host_overflow > 0 && !options.on_gpus())
-    return invalid("--host-overflow means nothing without --backend=cuda");
+    return invalid("--host-overflow has no effect without --backend=cuda");
   return options;
 }
 

@@ -44,7 +44,8 @@ absl::Status unmount(const std::string& path, bool force) {
   const auto mount = vfs::mount_at(directory);
   if (!mount) return missing(fmt::format("{}: nothing is mounted there", directory));
   if (!mount->ours())
-    return missing(fmt::format("{}: what is mounted there is of type {}, not of scalai fs", directory, mount->type));
+    return missing(
+        fmt::format("{}: the mount there has type {}; it is not a mount of scalai fs", directory, mount->type));
   if (vfs::is_dead(directory)) return vfs::clean_dead_mounts(directory).status();
   const pid_t server = server_at(directory);
   // Under open files only the server can end the mount for its readers, too.

@@ -52,7 +52,7 @@ absl::Status check_empty(const std::string& directory) {
   if (!std::filesystem::is_directory(directory, error)) return invalid(directory + ": is not a folder");
   const bool empty = std::filesystem::is_empty(directory, error);
   if (error) return missing(fmt::format("{}: {}", directory, error.message()));
-  if (!empty) return invalid(directory + ": is not empty; mounting would hide what is in it");
+  if (!empty) return invalid(directory + ": is not empty; mounting would hide its content");
   return absl::OkStatus();
 }
 
@@ -74,7 +74,7 @@ void read_server(const Arguments& arguments, Problems& problems, vfs::ServerOpti
     problems.status("", directory.status());
   }
   if (arguments.flag("daemonize") && !arguments.has("log"))
-    problems.malformed("--daemonize needs --log=FILE: in the background nobody sees what goes wrong");
+    problems.malformed("--daemonize needs --log=FILE: a background process has no terminal for its errors");
   server.allow_other = arguments.flag("allow-other");
   const std::string reads = arguments.text("reads");
   server.reads = reads == "direct"   ? vfs::ReadPath::kDirect

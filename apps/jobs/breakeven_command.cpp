@@ -35,7 +35,8 @@ absl::Status check_settings(const Request& request) {
     const bool compared = request.what == "policy" ? path == "policy" || path == "policy.name" || path == "policy.exec"
                                                    : path == "strategy";
     if (!compared && path != request.path) continue;
-    return invalid(fmt::format("--set={}: {} is what is {}", setting, path, compared ? "compared" : "varied"));
+    return invalid(
+        fmt::format("--set={}: {} cannot be set here: it is {}", setting, path, compared ? "compared" : "varied"));
   }
   return absl::OkStatus();
 }

@@ -132,7 +132,7 @@ class ClusterRun {
                                                                            partial, message_of(status)));
       }
       if (!written.ok()) report_error(written);
-      say("scalai-sim: what was done until then: {}\n", path_of("jobs.csv"));
+      say("scalai-sim: partial results: {}\n", path_of("jobs.csv"));
     }
     return report_error(status);
   }

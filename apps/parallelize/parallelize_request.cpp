@@ -130,7 +130,7 @@ class Reader {
     const bool pays = space().objective == parallel::Objective::kPayOff;
     if (pays && !arguments_.has("from")) problems_.malformed("--objective=pay-off needs --from: where the job is now");
     if (!pays && arguments_.has("horizon"))
-      problems_.malformed("--horizon is what --objective=pay-off weighs a change against: give that too");
+      problems_.malformed("--horizon applies to --objective=pay-off only: give both");
     if (pays && space().horizon_s <= 0) problems_.malformed("--horizon: a change needs time to pay off");
   }
 
@@ -244,8 +244,7 @@ class Reader {
     request_.network_of.clear();
     const auto rate = parse_bandwidth(arguments_.text("nic"));
     if (!rate.ok()) return problems_.malformed(fmt::format("--nic: {}", message_of(rate.status())));
-    if (*rate <= 0)
-      return problems_.malformed("--nic: a card of no bandwidth sends nothing; leave it out if it is unknown");
+    if (*rate <= 0) return problems_.malformed("--nic: the bandwidth is 0; leave the option out if it is unknown");
     host.nic_bytes_per_s = *rate;
   }
 
@@ -341,7 +340,7 @@ class Reader {
   int count_gpus(const Devices& pool, bool chosen, size_t lost) {
     if (arguments_.has("gpus")) {
       if (arguments_.count("gpus") == 0) {
-        problems_.malformed("--gpus: there is nothing to choose on 0 GPUs");
+        problems_.malformed("--gpus: 0 GPUs leave no choice; give at least 1");
         return 0;
       }
       return positive("gpus", 0, kMostDevices);

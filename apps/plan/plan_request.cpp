@@ -138,7 +138,7 @@ class RequestReader {
     if (is_file(from_) && is_file(to_)) {
       for (const char* option : {"model", "precision", "optimizer"}) {
         if (arguments_.has(option))
-          problems_.misfit(fmt::format("--{}: both sides are files, which say what the state is", option));
+          problems_.misfit(fmt::format("--{}: both sides are files, which describe the state themselves", option));
       }
       return;
     }

@@ -246,7 +246,7 @@ absl::Status JobWork::verify(const control::Execute& execute) {
     for (const std::string& line : reply.mismatches()) first += "\n  " + line;
   }
   if (wrong == 0) return absl::OkStatus();
-  return absl::DataLossError(fmt::format("job {}, epoch {}: {} pieces are not what they should be at step {}:{}",
+  return absl::DataLossError(fmt::format("job {}, epoch {}: {} pieces differ from their expected content at step {}:{}",
                                          spec().name, execute.epoch, wrong, execute.step, first));
 }
 

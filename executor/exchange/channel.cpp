@@ -108,11 +108,11 @@ absl::Status Channel::run(std::span<const Traffic> sends, std::span<const Traffi
     };
     const PeerWatch watch(options_.peers_live, stuck, [this] { communicator_->abort(); });
     done = run_pipeline(outgoing, incoming);
-    if (watch.lost()) done = absl::UnavailableError("a peer's process is gone, or stands still");
+    if (watch.lost()) done = absl::UnavailableError("a peer's process ended or hangs");
   }
   if (done.ok()) return done;
   communicator_->abort();
-  if (!drain()) return failed(fmt::format("{}; and the GPU does not finish what it had begun", message_of(done)));
+  if (!drain()) return failed(fmt::format("{}; the GPU does not finish its queued work either", message_of(done)));
   // Whoever has failed first, all others see a peer that is gone.
   const bool of_ours = absl::IsResourceExhausted(done) || absl::IsInvalidArgument(done);
   return of_ours ? done

@@ -257,7 +257,7 @@ absl::Status Journal::State::read_run() {
 }
 
 absl::Status Journal::State::write(Statement& statement, const std::string& doing) {
-  if (broken) return failed(fmt::format("{}: an earlier write failed; only opening it anew tells what it holds", path));
+  if (broken) return failed(fmt::format("{}: an earlier write failed; reopen the journal to see its content", path));
   absl::Status status = statement.run(doing);
   // A flush that failed: the bytes may be there or not.
   broken = status.code() == absl::StatusCode::kAborted;
@@ -373,7 +373,7 @@ absl::StatusOr<int64_t> Journal::begin_transaction(const TransactionStart& start
   insert.bind(start.job).bind(start.epoch).bind(start.plan_digest);
   SCALAI_RETURN_IF_ERROR(state_->write(insert, "begin a transaction"));
   if (sqlite3_changes(state_->database) == 1) return sqlite3_last_insert_rowid(state_->database);
-  return precondition(fmt::format("{}: job {} already has a transaction that is prepared", state_->path, start.job));
+  return precondition(fmt::format("{}: job {} already has a prepared transaction", state_->path, start.job));
 }
 
 absl::Status Journal::record_round(const Round& round) {

@@ -76,7 +76,7 @@ TEST_F(JournalTest, TransactionsGoOneWay) {
   EXPECT_EQ(*journal.begin_transaction({.job = 0, .epoch = 1, .plan_digest = "p1"}), 1);
   EXPECT_EQ(*journal.begin_transaction({.job = 1, .epoch = 1, .plan_digest = "p2"}), 2);
   const absl::Status second = journal.begin_transaction({.job = 0, .epoch = 2, .plan_digest = "p3"}).status();
-  EXPECT_EQ(message_of(second), path() + ": job 0 already has a transaction that is prepared");
+  EXPECT_EQ(message_of(second), path() + ": job 0 already has a prepared transaction");
   EXPECT_EQ(journal.freed(1).code(), absl::StatusCode::kFailedPrecondition);
   ASSERT_TRUE(journal.commit(1).ok());
   EXPECT_EQ(message_of(journal.commit(1)),

@@ -201,7 +201,7 @@ class GrpcDialer final : public internal::Dialer {
 
   absl::StatusOr<std::shared_ptr<internal::Wire>> dial(const Greeting& greeting) override {
     if (!internal::wait_connected(*channel_, Clock::now() + internal::seconds(kDial_s))) {
-      return absl::UnavailableError("nobody listens there, or only one end uses TLS");
+      return absl::UnavailableError("no controller listens there, or only one end uses TLS");
     }
     auto stream = std::make_shared<Stream>(channel_, token_);
     absl::Status status = stream->introduce(greeting);

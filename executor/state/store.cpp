@@ -140,7 +140,7 @@ absl::Status Store::publish(const VersionKey& key) {
   const std::lock_guard lock(mutex_);
   const auto version = held_.versions().find(key);
   if (version == held_.versions().end()) {
-    return missing(fmt::format("nothing is held of {}", key.str()));
+    return missing(fmt::format("no state of {} is held", key.str()));
   }
   Directory next = published_;
   next.edit(key) = version->second;

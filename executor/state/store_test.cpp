@@ -66,7 +66,7 @@ TEST(Store, RefusesWhatCannotBe) {
   EXPECT_EQ(store->keep(kOld, kNew.version, kT, Box({1, 0}, {3, 8})).code(), absl::StatusCode::kInvalidArgument);
   const absl::Status unknown = store->publish({0, StateVersion::snapshot(9)});
   EXPECT_EQ(unknown.code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(message_of(unknown), "nothing is held of job 0, snapshot 9");
+  EXPECT_EQ(message_of(unknown), "no state of job 0, snapshot 9 is held");
   EXPECT_EQ(store->bytes_in_use(), 3 * kPage);
   const TensorBox gone[] = {{kT, Box({0, 0}, {1, 8})}, {kT, Box({0, 0}, {1, 1})}};
   EXPECT_EQ(store->give_back(kOld, gone).code(), absl::StatusCode::kNotFound) << "twice the same";

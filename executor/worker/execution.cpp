@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<Execution>> Execution::prepare(Places& places, pl
 
 // A plan and a collection may each be well-formed and yet not belong together, or to this cluster.
 absl::Status Execution::check() const {
-  if (!plan_.feasible()) return invalid("the plan is not feasible: it misses state that nobody holds");
+  if (!plan_.feasible()) return invalid("the plan is not feasible: no device holds some of its state");
   if (options_.to_version == options_.device_version)
     return invalid(fmt::format("{} cannot be made from itself", options_.to_version.str()));
   if (plan_.dst_devices != to_.device_of_rank || plan_.tensors.size() != to_.tensors.size())

@@ -327,8 +327,7 @@ absl::Status Places::read_network(const Location& place, const VersionKey& key, 
   const HostId host = host_of(place);
   if (!networked_.contains(host) && place.kind == Location::Kind::kDevice && gpus_.contains(DeviceId(place.index)))
     return missing(fmt::format("{} is on a GPU of another process: --transport=nccl, or ucx, reaches it", place.str()));
-  if (!networked_.contains(host))
-    return absl::UnavailableError(fmt::format("nobody has said how {} is reached", place.str()));
+  if (!networked_.contains(host)) return absl::UnavailableError(fmt::format("no address of {} is known", place.str()));
   const int64_t elements = std::max<int64_t>(1, kFetchBytes / tensor::size_of(dst.dtype));
   std::vector<Box> left = {box};
   std::vector<std::byte> packed;
@@ -363,7 +362,7 @@ absl::Status Places::read_network(const Location& place, const VersionKey& key, 
 absl::StatusOr<Payload> Places::answer(std::string_view bytes) const {
   proto::FetchRequest request;
   if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-    return invalid("a peer asked in a way that is not understood");
+    return invalid("a peer sent a malformed request");
   const std::optional<Location> place = parse_place(request.place());
   const std::shared_ptr<Store> store = place ? shared(*place) : nullptr;
   if (store == nullptr) return absl::NotFoundError(fmt::format("{} is not a place of this worker", request.place()));

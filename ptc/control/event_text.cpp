@@ -185,7 +185,7 @@ class RowReader {
   template <class Value>
   void operator()(std::string_view column, Value&& value) {
     std::string& cell = cells_[column_of(column)];
-    if (!parse_cell(cell, value)) problem(column, cell, "is not what this column holds");
+    if (!parse_cell(cell, value)) problem(column, cell, "does not fit this column");
     cell.clear();
   }
 

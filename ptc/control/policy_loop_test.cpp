@@ -321,7 +321,7 @@ TEST_F(Loop, WhatBreaksTheRulesEndsTheRun) {
   };
   EXPECT_THAT(complaint(grants({grant(0, 9)})), HasSubstr("job \"a\" 9 GPUs of type a6000-48g: 8 are left"));
   EXPECT_THAT(complaint(grants({grant(1, 2)})), HasSubstr("job \"b\", which is not there any more, or not yet"));
-  EXPECT_THAT(complaint(grants({grant(7, 2)})), HasSubstr("job 7, which there is not"));
+  EXPECT_THAT(complaint(grants({grant(7, 2)})), HasSubstr("job 7, which does not exist"));
   EXPECT_THAT(complaint(grants({grant(0, 2), grant(0, 4)})), HasSubstr("decides twice about job \"a\""));
   EXPECT_THAT(complaint(grants({grant_on(0, {{HostId(0), 3}})})), HasSubstr("\"a\" 1 GPUs on h0 that are down"));
   Grant beside = grant(0, 2);

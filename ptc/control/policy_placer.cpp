@@ -46,7 +46,7 @@ absl::Status Placer::check(const Grant& grant) const {
   const auto active = view_.active();
   const auto jobs = static_cast<int64_t>(standing_.granted.size());
   if (grant.job.value < 0 || grant.job.value >= jobs)
-    return failed(fmt::format("the policy gives GPUs to job {}, which there is not", grant.job.value));
+    return failed(fmt::format("the policy gives GPUs to job {}, which does not exist", grant.job.value));
   const std::string& job = name(grant.job);
   if (std::find(active.begin(), active.end(), grant.job) == active.end())
     return failed(fmt::format("the policy gives GPUs to job \"{}\", which is not there any more, or not yet", job));
@@ -60,14 +60,14 @@ absl::Status Placer::check(const Grant& grant) const {
   if (grant.gpus == 0) return absl::OkStatus();
   if (grant.type.value < 0 || grant.type.value >= static_cast<int64_t>(view_.fleet().types.size()))
     return failed(
-        fmt::format("the policy gives job \"{}\" GPUs of type {}, which there is not", job, grant.type.value));
+        fmt::format("the policy gives job \"{}\" GPUs of type {}, which does not exist", job, grant.type.value));
   int sum = 0;
   std::set<HostId> named;
   for (const sched::HostShare& share : grant.hosts) {
     const bool known = share.host.value >= 0 && share.host.value < static_cast<int64_t>(cluster_.hosts.size());
     if (!known || !named.insert(share.host).second || share.gpus < 1)
-      return failed(fmt::format("the policy gives job \"{}\" {} GPUs on h{}, which there is not, or twice", job,
-                                share.gpus, share.host.value));
+      return failed(fmt::format("the policy gives job \"{}\" {} GPUs on h{}, which does not exist or is listed twice",
+                                job, share.gpus, share.host.value));
     if (view_.fleet().hosts[static_cast<size_t>(share.host.value)].type != grant.type)
       return failed(
           fmt::format("the policy gives job \"{}\" GPUs of another type than those of h{}", job, share.host.value));

@@ -128,14 +128,14 @@ TEST_F(Placing, RefusesWhatDoesNotAddUp) {
   Grant wrong = grant(0, 3, {{HostId(0), 2}});
   EXPECT_THAT(message_of(place({wrong}).status()), HasSubstr("3 GPUs, and 2 on its hosts"));
   wrong = grant(0, 2, {{HostId(0), 1}, {HostId(0), 1}});
-  EXPECT_THAT(message_of(place({wrong}).status()), HasSubstr("which there is not, or twice"));
+  EXPECT_THAT(message_of(place({wrong}).status()), HasSubstr("which does not exist or is listed twice"));
   wrong = grant(0, 2, {{HostId(9), 2}});
   EXPECT_THAT(message_of(place({wrong}).status()), HasSubstr("h9"));
   wrong = grant(0, -1);
   EXPECT_THAT(message_of(place({wrong}).status()), HasSubstr("-1 GPUs"));
   wrong = grant(0, 2);
   wrong.type = GpuType(1);
-  EXPECT_THAT(message_of(place({wrong}).status()), HasSubstr("type 1, which there is not"));
+  EXPECT_THAT(message_of(place({wrong}).status()), HasSubstr("type 1, which does not exist"));
 }
 
 // Whatever is granted and held: as many as were given, nobody twice, none that is down, and none moved that was not named.

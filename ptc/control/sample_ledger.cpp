@@ -122,8 +122,7 @@ absl::StatusOr<std::vector<data::SampleAccount>> SampleLedger::reckon(const Awai
 
 absl::Status SampleLedger::compare(const SamplesRead& read) {
   const std::string found = fmt::format("{} of {} ranks", steps_text(read.from_step, read.step), read.accounts.size());
-  if (awaited_.empty())
-    return absl::DataLossError(fmt::format("the samples of {} were read, which nobody asked for", found));
+  if (awaited_.empty()) return absl::DataLossError(fmt::format("the samples of {} were read without a request", found));
   const Awaited& awaited = awaited_.front();
   const std::string expected =
       fmt::format("{} of {} ranks", steps_text(awaited.from_step, awaited.until_step), awaited.dp);

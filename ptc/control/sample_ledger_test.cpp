@@ -265,7 +265,7 @@ TEST_F(Caught, AStepReadBySharesFromBeforeTheRollback) {
 TEST_F(Caught, AnAccountThatNobodyAskedFor) {
   SampleLedger ledger(state_, true);
   EXPECT_EQ(message_of(ledger.account(honest(state_, 0, 1, 2))),
-            "the samples of step 0 of 2 ranks were read, which nobody asked for");
+            "the samples of step 0 of 2 ranks were read without a request");
   // Of a failed proof nothing more is asked.
   ledger.done(3, 2);
   EXPECT_FALSE(ledger.awaits());

@@ -207,7 +207,7 @@ class RunReader {
       const bool steps = in_.src_step(run) != 0 || in_.dst_step(run) != 0;
       if (in_.count(run) < 1 || (in_.count(run) == 1 && steps) ||
           (ids_only_ && (in_.class_and_hop(run) != 0 || in_.src(run) != 0)))
-        return invalid(fmt::format("plan: run {} of the patterns is not one that we write", run));
+        return invalid(fmt::format("plan: run {} of the patterns is malformed", run));
     }
     return absl::OkStatus();
   }

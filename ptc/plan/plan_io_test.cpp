@@ -114,7 +114,7 @@ TEST(PlanIo, ValuesOutOfRange) {
   EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_patterns()->mutable_legs()->set_dst(0, -5); })),
               HasSubstr("devices that do not exist"));
   EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_patterns()->mutable_legs()->set_count(0, 0); })),
-              HasSubstr("is not one that we write"));
+              HasSubstr("of the patterns is malformed"));
   EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_patterns()->set_leg_count(0, 1 << 30); })),
               HasSubstr("more legs than devices"));
   EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_tensors(0)->set_derived_from(99); })),

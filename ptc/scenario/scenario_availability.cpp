@@ -175,7 +175,7 @@ std::optional<sched::Availability> read_availability(Context& context, const Sce
     return std::nullopt;
   }
   if (read->hosts.hosts.empty()) {
-    source.error(path, "the trace has no hosts", "a trace of jobs or prices does not say who is up");
+    source.error(path, "the trace has no hosts", "a trace of jobs or prices has no host availability");
     return std::nullopt;
   }
   if (read->hosts.hosts.size() > context.cluster->hosts.size()) {

@@ -78,7 +78,7 @@ When EventBuilder::build_when() {
     if (source_.given(at(field))) given.push_back(field);
     broken = broken || source_.broken(at(field));
   }
-  if (given.empty() && !broken) source_.error(path_, "this event does not say when", "give one of at, at_step, during");
+  if (given.empty() && !broken) source_.error(path_, "this event has no time", "give one of at, at_step, during");
   if (given.size() > 1) {
     source_.error(at(given[1]), fmt::format("\"{}\" and \"{}\" exclude each other", given[0], given[1]),
                   "an event happens at one time", {{at(given[0]), "the first is here"}});
@@ -295,8 +295,7 @@ What EventBuilder::build_what() {
   for (const std::string field : {"resize", "redeploy", "fail", "repair", "degrade", "preempt"})
     broken = broken || source_.broken(at(field));
   if (!broken)
-    source_.error(path_, "this event does not say what happens",
-                  "give one of resize, redeploy, fail, repair, degrade, preempt");
+    source_.error(path_, "this event has no action", "give one of resize, redeploy, fail, repair, degrade, preempt");
   return Fail{};
 }
 

@@ -75,7 +75,7 @@ absl::Status check_answer(const std::string& name, const RemoteVersion& version,
   SCALAI_RETURN_IF_ERROR(check_encoding(name, head));
   // With If-Range the 206 itself says that the file is the same; without, the ETag has to come again.
   if (request.if_range.empty() && !version.etag.empty() && head.etag.empty()) {
-    return invalid(fmt::format("{}: the server does not say any more which version it sends", name));
+    return invalid(fmt::format("{}: the server no longer sends a version", name));
   }
   const int64_t last = request.offset + request.bytes - 1;
   if (!range || range->first != request.offset || range->last > last) {

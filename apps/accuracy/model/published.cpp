@@ -36,7 +36,7 @@ std::vector<Cell> cells_of(std::string_view line, int number, Diagnostics& probl
         text += line[at++];
       }
       if (at++ >= line.size())
-        problems.error({number, columns_before(line, begin) + 1, 1}, "nothing closes this quote");
+        problems.error({number, columns_before(line, begin) + 1, 1}, "this quote is never closed");
     }
     const size_t end = std::min(line.find(',', std::min(at, line.size())), line.size());
     text += line.substr(std::min(at, end), end - std::min(at, end));

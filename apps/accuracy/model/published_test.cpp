@@ -66,7 +66,7 @@ TEST(Published, AllProblemsAtOnce) {
   EXPECT_THAT(said, HasSubstr("\"x\" is not COLUMN=VALUE"));
   EXPECT_THAT(said, HasSubstr("t.csv:4:1: error: 1 cells, but the table has 2 columns"));
   EXPECT_THAT(said, HasSubstr("t.csv:5:1: error: 3 cells, but the table has 2 columns"));
-  EXPECT_THAT(said, HasSubstr("t.csv:6:1: error: nothing closes this quote"));
+  EXPECT_THAT(said, HasSubstr("t.csv:6:1: error: this quote is never closed"));
 }
 
 TEST(Published, EmptyFile) {

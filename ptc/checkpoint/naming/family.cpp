@@ -194,7 +194,7 @@ absl::StatusOr<int64_t> size_of_model(const SizeRule& rule, const model::Model& 
         fmt::format("size \"{}\": {} of \"{}\" is not a multiple of {}", rule.name, extent, param->name, divisor));
   }
   if (rule.otherwise) return rule.otherwise->evaluate(values);
-  return invalid(fmt::format("nothing in a model says size \"{}\" (give it a field or a shape)", rule.name));
+  return invalid(fmt::format("no field of a model gives the size \"{}\" (give it a field or a shape)", rule.name));
 }
 
 // A switch without a field is on when the model has a tensor that is only there with it.

@@ -188,8 +188,8 @@ class Run {
       return invalid(
           fmt::format("{}: is there, and no journal says what it is; --restart removes it", places_.partial));
     }
-    return invalid(fmt::format("{}: is there with \"{}\", and no journal says what it is; move it away",
-                               places_.partial, clipped(*foreign, 120)));
+    return invalid(fmt::format("{}: is there with \"{}\", and no journal describes it; move it away", places_.partial,
+                               clipped(*foreign, 120)));
   }
 
   // What this run has made before it wrote anything.

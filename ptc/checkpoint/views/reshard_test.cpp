@@ -253,7 +253,7 @@ TEST_F(ReshardTest, NothingOfOthersIsRemoved) {
   fs::remove_all(path("out.partial"));
   // The source, its parent, and the source as the temporary folder.
   EXPECT_THAT(message_of(run(*view, forced(path("hf"))).status()), HasSubstr("the source is read from it"));
-  EXPECT_THAT(message_of(run(*view, forced(path("hf/.."))).status()), HasSubstr("does not name"));
+  EXPECT_THAT(message_of(run(*view, forced(path("hf/.."))).status()), HasSubstr("names no folder to write"));
   EXPECT_THAT(message_of(run(*view, forced(folder_)).status()), HasSubstr("the source is read from it"));
   fs::rename(path("hf"), path("out.partial"));
   EXPECT_THAT(message_of(run(*view_of(path("out.partial"), "tp2"), made).status()),

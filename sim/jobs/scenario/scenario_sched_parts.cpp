@@ -253,7 +253,7 @@ void build_policy(SchedContext& context) {
   if (source.given("policy.timeout")) {
     policy.timeout_s = source.seconds("policy.timeout", given.timeout()).value_or(10);
     if (given.exec().empty()) source.error("policy.timeout", "only a program (\"exec\") has a timeout");
-    if (policy.timeout_s == 0) source.error("policy.timeout", "nobody answers in no time");
+    if (policy.timeout_s == 0) source.error("policy.timeout", "a timeout of 0 leaves no time for an answer");
   }
   if (!policy.exec.empty()) {
     if (!policy.name.empty()) {

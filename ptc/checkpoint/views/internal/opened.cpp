@@ -222,7 +222,7 @@ absl::Status check_index(const std::string& path, const WeightMap& weight_map, c
 absl::StatusOr<Naming> naming_of(const Folder& folder, const Opened& opened, const std::string& name) {
   if (name == "logical") return Naming::logical();
   if (!opened.model) {
-    return invalid(fmt::format("{}: which model is it? There is no config.json; say --config=FILE or --model=NAME",
+    return invalid(fmt::format("{}: the model is unknown: there is no config.json; give --config=FILE or --model=NAME",
                                folder.path()));
   }
   if (!opened.model->family) {

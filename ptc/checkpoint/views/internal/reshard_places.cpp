@@ -107,7 +107,7 @@ bool is_empty_folder(const std::string& path) {
 absl::Status check_apart(const ReshardPlaces& places, const Checkpoint& source) {
   const std::string name = places.target.substr(places.target.rfind('/') + 1);
   if (name.empty() || name == "." || name == "..") {
-    return invalid(fmt::format("\"{}\": does not name the folder that is to be written", places.target));
+    return invalid(fmt::format("\"{}\": names no folder to write", places.target));
   }
   const std::set<fs::path> read = read_places(source);
   for (const std::string& folder : {places.target, places.partial}) {

@@ -115,7 +115,7 @@ LineProcess::~LineProcess() { stop(); }
 absl::StatusOr<std::string> LineProcess::ask(const std::string& line, double timeout_s) {
   receive_some();
   if (!received_.empty()) {
-    return failed(fmt::format("it wrote what nobody had asked for: {}", received_.substr(0, received_.find('\n'))));
+    return failed(fmt::format("it wrote without a request: {}", received_.substr(0, received_.find('\n'))));
   }
   const auto wait = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_s));
   SCALAI_RETURN_IF_ERROR(exchange(line + "\n", Clock::now() + wait, timeout_s));

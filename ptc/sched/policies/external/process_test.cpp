@@ -113,7 +113,7 @@ TEST(LineProcess, AnAnswerBeforeTheEndCounts) {
   const auto answer = process->ask("x", 10);
   // It may have been there before we asked, or have come after: never a hang, never a crash.
   if (!answer.ok()) {
-    EXPECT_THAT(message_of(answer.status()), HasSubstr("nobody had asked for: last"));
+    EXPECT_THAT(message_of(answer.status()), HasSubstr("without a request: last"));
   } else {
     EXPECT_EQ(*answer, "last");
   }
@@ -122,7 +122,7 @@ TEST(LineProcess, AnAnswerBeforeTheEndCounts) {
 TEST(LineProcess, UnaskedLinesAreRefused) {
   auto process = start("read line; printf 'one\\ntwo\\n'; sleep 100");
   ASSERT_TRUE(process->ask("x", 10).ok());
-  EXPECT_THAT(message_of(process->ask("x", 10).status()), HasSubstr("nobody had asked for: two"));
+  EXPECT_THAT(message_of(process->ask("x", 10).status()), HasSubstr("without a request: two"));
 }
 
 TEST(LineProcess, RunsInItsFolder) {

@@ -70,7 +70,7 @@ RoundPolicy::RoundPolicy(const RoundOptions& options, std::unique_ptr<ShareRule>
 absl::Status RoundPolicy::begin(const View& /*view*/) {
   SCALAI_CHECK(!options_.packing || options_.speeds != RoundOptions::Speeds::kNone, "a pool has no pairs");
   if (!(options_.round_s > 0)) {
-    return invalid(fmt::format("round={}s: a round lasts longer than nothing", options_.round_s));
+    return invalid(fmt::format("round={}s: a round lasts longer than 0 s", options_.round_s));
   }
   return absl::OkStatus();
 }
