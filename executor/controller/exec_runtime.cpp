@@ -57,7 +57,7 @@ void ExecRuntime::Impl::tell_layout(int job_index) {
 absl::Status ExecRuntime::Impl::perform(const control::Train& train) {
   if (!take_up(train)) return absl::OkStatus();
   // A loss meanwhile makes the step never end.
-  return explained(job(train.job).work->begin(*train.collection, train.from_step));
+  return explained(job(train.job).work->begin(*train.collection, train.from_step, train.initial_copies));
 }
 
 void ExecRuntime::Impl::take_up(const control::Execute& execute) {

@@ -8,7 +8,7 @@ namespace scalai::executor {
 void ExecRuntime::Impl::note(const control::Command& command) {
   if (const auto* train = std::get_if<control::Train>(&command)) {
     (void)take_up(*train);
-    job(train->job).work->note_begin(train->collection, train->from_step);
+    job(train->job).work->note_begin(train->collection, train->from_step, train->initial_copies.has_value());
   } else if (const auto* halt = std::get_if<control::Halt>(&command)) {
     agenda_.halt(halt->job);
   } else if (const auto* read = std::get_if<control::Read>(&command)) {

@@ -374,6 +374,28 @@ TEST(ExecRuntime, UnderAMemoryCapADeathLeadsBackToWhatCoversIt) {
   }
 }
 
+// The change comes before the first redundant copy is due.
+TEST(ExecRuntime, UnderAMemoryCapRedundancyCoversFromTheStart) {
+  const Scenario scenario = scenario_of(
+      std::string(kSmallCluster) + "until: \"60s\"\n" + kCosts + "planner { memory_cap: \"60kB\" }\n" +
+      job_text("a",
+               "gpus: 8 configs { layout: \"tp4,dp2,zero1\" step_time: \"1s\" } configs { layout: \"tp2,dp2\" "
+               "step_time: \"1s\" } redundancy { copies: 1 every_steps: 50 }") +
+      "events { at: \"10s\" resize { gpus: 4 } }\n");
+  for (const int host : {0, 3}) {
+    SCOPED_TRACE(fmt::format("h{} dies", host));
+    const Folder folder;
+    const Ran ran = execute(scenario, "reshard", folder.path(),
+                            {.deaths = {{.host = 0, .what = "round", .nth = 2, .victim = host}}});
+    ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+    EXPECT_EQ(ran.deaths, 1);
+    ASSERT_TRUE(plan::frees_early(*ran.report->plans[0]));
+    expect_running(*ran.report);
+    EXPECT_EQ(ran.report->jobs[0].lost_steps, 10) << "back to the state it began with";
+    expect_replayable(*ran.report, folder.path());
+  }
+}
+
 // Another host dies while a round runs on this one. When nobody needs it in that round, the next one gives up old state.
 TEST(ExecRuntime, ALossThatIsHeardOfInARoundComesBeforeWhatFollowsTheRound) {
   const Scenario scenario =

@@ -70,7 +70,7 @@ absl::Status fail_devices(Crew& crew, HostId host, const std::vector<DeviceId>& 
   return crew.refresh(host);
 }
 
-absl::Status JobWork::begin(const Collection& collection, int64_t step) {
+absl::Status JobWork::begin(const Collection& collection, int64_t step, const InitialCopies& copies) {
   if (state_ != nullptr && state_->epoch == collection.epoch) return absl::OkStatus();
   CommandBody body;
   CommandBody::Create& create = *body.mutable_create();
@@ -82,10 +82,9 @@ absl::Status JobWork::begin(const Collection& collection, int64_t step) {
   create.set_state(state_path());
   const std::set<HostId> hosts = crew_.living_hosts_of(collection.device_of_rank);
   SCALAI_RETURN_IF_ERROR(crew_.call("create", hosts, body).status());
-  // The initial state counts as a checkpoint, and so does the copy that checkpoints leave in hosts' memories.
-  if (spec().checkpoint.every_steps > 0 && spec().checkpoint.host_memory_copy) {
+  if (copies) {
     add_snapshot(control::kInitialState, {.in_memory = true, .folder = ""});
-    SCALAI_RETURN_IF_ERROR(copy_to_hosts(collection, version_of(control::kInitialState), true, {}));
+    SCALAI_RETURN_IF_ERROR(copy_to_hosts(collection, version_of(control::kInitialState), true, *copies));
   }
   state_ = std::make_shared<const Collection>(collection);
   step_ = step;
@@ -133,7 +132,7 @@ StageOutcome JobWork::run_stage(const control::Execute& execute, const change::S
 absl::Status JobWork::stage(const control::Execute& execute) {
   const bool live = execute.snapshot == control::kLiveState;
   // A worker was lost before all had the initial state.
-  if (state_ == nullptr) SCALAI_RETURN_IF_ERROR(begin(*execute.from, execute.step));
+  if (state_ == nullptr) SCALAI_RETURN_IF_ERROR(begin(*execute.from, execute.step, execute.initial_copies));
   if (live) {
     SCALAI_RETURN_IF_ERROR(advance(execute.step, execute.gone));
   }
@@ -390,23 +389,23 @@ void JobWork::add_snapshot(control::SnapshotId id, Snapshot snapshot) {
 
 // ---- going on after an earlier controller ---------------------------------------------------------------------------
 
-void JobWork::note_begin(std::shared_ptr<const Collection> collection, int64_t step) {
+void JobWork::note_begin(std::shared_ptr<const Collection> collection, int64_t step, bool copied) {
   if (state_ != nullptr && state_->epoch == collection->epoch) return;
   state_ = std::move(collection);
   step_ = step;
-  if (spec().checkpoint.every_steps > 0 && spec().checkpoint.host_memory_copy)
-    add_snapshot(control::kInitialState, {.in_memory = true, .folder = ""});
+  if (copied) add_snapshot(control::kInitialState, {.in_memory = true, .folder = ""});
 }
 
 void JobWork::note_execute(const control::Execute& execute) {
   from_ = execute.from;
+  copied_ = execute.initial_copies.has_value();
   next_ = execute.to;
   next_step_ = execute.step;
 }
 
 // The stage before it makes the initial state, where it is not there.
 void JobWork::note_staged() {
-  if (state_ == nullptr && from_ != nullptr) note_begin(from_, next_step_);
+  if (state_ == nullptr && from_ != nullptr) note_begin(from_, next_step_, copied_);
   made_ = true;
 }
 

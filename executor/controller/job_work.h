@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -36,9 +37,10 @@ class JobWork {
 
   // Errors of all functions with a Status are those of Crew::call, unless stated otherwise.
 
-  // Makes the state of `step` on the collection's devices, unless the job has this epoch already. If the job's checkpoints
-  // leave copies in hosts' memories, copies the state there, too: the initial state counts as a checkpoint.
-  absl::Status begin(const collection::Collection& collection, int64_t step);
+  // Makes the state of `step` on the collection's devices, unless the job has this epoch already, and its copies
+  // (control::Train::initial_copies).
+  using InitialCopies = std::optional<std::vector<collection::ExtraHolder>>;
+  absl::Status begin(const collection::Collection& collection, int64_t step, const InitialCopies& copies);
   // Trains the live state to `step`. `gone` are devices that have lost their state, even if they are back.
   absl::Status advance(int64_t step, const std::set<DeviceId>& gone = {});
   // Runs a stage of an execution. `start_s` is the scenario time at the stage's start; transfers count from it. The outcome's
@@ -58,7 +60,7 @@ class JobWork {
   int64_t bytes_verified() const { return bytes_verified_; }
 
   // The note_ functions take over the effects of an earlier controller's commands. They command no worker.
-  void note_begin(std::shared_ptr<const collection::Collection> collection, int64_t step);
+  void note_begin(std::shared_ptr<const collection::Collection> collection, int64_t step, bool copied);
   void note_step(int64_t step) {
     step_ = step;
     made_ = true;
@@ -97,6 +99,7 @@ class JobWork {
   std::shared_ptr<const collection::Collection> state_;  // the committed epoch; null: none, or it is made again
   std::shared_ptr<const collection::Collection> from_;   // the source of the noted execution
   std::shared_ptr<const collection::Collection> next_;   // the new epoch of the execution under way
+  bool copied_ = false;                                  // that source is initial state with copies
   int64_t step_ = 0;                                     // the step of the live state
   int64_t next_step_ = 0;                                // the step of next_
   bool step_known_ = true;                               // all workers hold the live state at step_

@@ -24,14 +24,7 @@ std::vector<Source> ChangePlanner::sources(const Job& job) const {
     list.push_back({.holding = job.state, .residency = {.lost = job.state.gone}});
     if (job.copies.redundant) {
       const Holding& copy = *job.copies.redundant;
-      collection::Residency residency{.lost = copy.gone};
-      for (const collection::ExtraHolder& extra : copy.copies) {
-        const std::vector<DeviceId> devices = scenario_.cluster.devices_of(extra.host);
-        const bool host_lives =
-            std::any_of(devices.begin(), devices.end(), [&](DeviceId device) { return copy.gone.count(device) == 0; });
-        if (host_lives) residency.extra.push_back(extra);
-      }
-      list.push_back({.holding = copy, .residency = std::move(residency), .restore = true});
+      list.push_back({.holding = copy, .residency = {.lost = copy.gone, .extra = copy.copies}, .restore = true});
     }
   }
   if (job.copies.checkpoint) {
@@ -72,7 +65,7 @@ absl::StatusOr<std::shared_ptr<const plan::Plan>> ChangePlanner::make_plan(const
   plan::PlannerOptions options = strategy_.planner;
   options.round_bytes = scenario_.round_bytes;
   // A rollback finds devices with state that is of no use; what it brings comes beside that.
-  if (source.holding.snapshot == kLiveState && strategy_.caps_memory()) options.memory_cap = scenario_.memory_cap;
+  if (source.holding.snapshot == kLiveState && caps_memory()) options.memory_cap = scenario_.memory_cap;
   auto made = plan::make_plan({.from = *source.holding.collection,
                                .to = to,
                                .cluster = scenario_.cluster,
@@ -101,7 +94,8 @@ Execute ChangePlanner::execution(const Job& job, const Source& source, std::shar
                   .snapshot = source.holding.snapshot,
                   .step = source.holding.step,
                   .restore = source.restore,
-                  .costs = strategy_.costs};
+                  .costs = strategy_.costs,
+                  .initial_copies = job.initial_copies()};
   if (strategy_.staged()) {
     const HostId hub = strategy_.planner.hub;
     execute.hub = hub;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
@@ -84,6 +85,9 @@ struct Train {
   double step_s = 0;
   std::vector<DeviceId> devices;
   std::shared_ptr<const collection::Collection> collection;  // the state that is trained
+  // Of state that is made for this command: a copy of it in hosts' memories, too (kInitialState), with these boxes on
+  // other hosts.
+  std::optional<std::vector<collection::ExtraHolder>> initial_copies = std::nullopt;
 };
 struct Halt {
   int job = 0;
@@ -118,6 +122,7 @@ struct Execute {
   HostId hub;            // valid: pulls and uploads all happen on this host
   bool restore = false;  // kept state comes back from the host-memory copy (rollback)
   change::Costs costs;
+  std::optional<std::vector<collection::ExtraHolder>> initial_copies = std::nullopt;  // as those of Train
 };
 struct Abort {
   int job = 0;

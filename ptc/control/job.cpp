@@ -36,6 +36,13 @@ int64_t Training::next_boundary_after(double at_s) const {
   return std::min(until_step, from_step + static_cast<int64_t>(std::min(steps, 9e15)));
 }
 
+std::optional<std::vector<collection::ExtraHolder>> Job::initial_copies() const {
+  const auto is_initial = [](const std::optional<Holding>& copy) { return copy && copy->snapshot == kInitialState; };
+  if (is_initial(copies.redundant)) return copies.redundant->copies;
+  if (is_initial(copies.checkpoint) && spec->checkpoint.host_memory_copy) return std::vector<collection::ExtraHolder>();
+  return std::nullopt;
+}
+
 std::vector<BulkFlow> checkpoint_flows(const collection::Collection& collection) {
   std::map<std::pair<plan::Location, plan::Location>, int64_t> flows;
   for (size_t i = 0; i < collection.tensors.size(); ++i) {

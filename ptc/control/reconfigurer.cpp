@@ -66,9 +66,16 @@ Reconfigurer::Reconfigurer(const scenario::Scenario& scenario, const Condition& 
 
 void Reconfigurer::make_initial_state(Job& job, std::shared_ptr<const collection::Collection> collection) {
   job.state = {.step = 0, .collection = std::move(collection), .gone = {}, .made_s = turn_.now_s};
-  if (job.spec->checkpoint.every_steps <= 0) return;
-  job.copies.checkpoint = job.state;  // it is in storage
-  job.copies.checkpoint->snapshot = kInitialState;
+  if (job.spec->checkpoint.every_steps > 0) {
+    job.copies.checkpoint = job.state;  // it is in storage
+    job.copies.checkpoint->snapshot = kInitialState;
+  } else if (job.spec->redundancy.copies > 0 && planner_.caps_memory()) {
+    // A capped plan may come before the first redundant copy, and gives up old state.
+    job.copies.redundant = job.state;
+    job.copies.redundant->snapshot = kInitialState;
+    job.copies.redundant->copies =
+        redundant_copies(*job.state.collection, condition_.cluster(), job.spec->redundancy, condition_.hosts_down());
+  }
 }
 
 void Reconfigurer::place(Job& job) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ptc/control/testing/control_fixture.h"
+#include "ptc/plan/estimate.h"
 
 namespace scalai::control {
 namespace reconfigure_test {
@@ -254,6 +255,56 @@ TEST(LostState, ACopyIsSoughtWhereItWasPut) {
     EXPECT_EQ(operation.src, plan::Location::host_memory(HostId(2)));
   }
   EXPECT_GT(from_memory, 0);
+}
+
+// A plan may come before the first redundant copy is due: the state that the job began with covers it.
+TEST(LostState, ACappedPlanIsCoveredFromTheStart) {
+  Driver driver("until: \"1000s\"\nplanner { memory_cap: \"60kB\" }\n" +
+                job_text("a",
+                         "gpus: 8 configs { layout: \"tp4,dp2\" step_time: \"1s\" } configs { layout: \"tp2,dp2\" "
+                         "step_time: \"1s\" } redundancy { copies: 1 every_steps: 100 }"));
+  EXPECT_TRUE(driver.only<Train>().initial_copies);
+  driver.feed(1, UserResize{0, 4});
+  driver.feed(1, StepReached{0, 1});
+  ASSERT_TRUE(plan::frees_early(*driver.only<Execute>().plan));
+  driver.feed(5, RoundDone{0, 1});
+  driver.lose(5.5, {0, 1}, 0.25);
+  ASSERT_EQ(driver.job().state, "reconfiguring") << driver.job().failure;
+  EXPECT_EQ(driver.only<Execute>().snapshot, kInitialState);
+  EXPECT_TRUE(driver.only<Execute>().restore);
+  driver.done(20);
+  EXPECT_EQ(driver.reconfiguration(0).step, 0);
+  EXPECT_FALSE(Driver("until: \"1000s\"\n" + job_text("a",
+                                                      "gpus: 8 configs { layout: \"tp4,dp2\" step_time: \"1s\" } "
+                                                      "redundancy { copies: 1 every_steps: 100 }"))
+                   .only<Train>()
+                   .initial_copies)
+      << "without a cap the old epoch stays whole until the commit";
+}
+
+// h1 keeps the copies, dies in two parts (before they are made, while they are, after), and is no source of any plan.
+TEST(LostState, ADeadHostsMemoryIsNoSource) {
+  for (const std::string when : {"before", "under way", "after"}) {
+    Driver driver("until: \"1000s\"\n" +
+                  job_text("a",
+                           "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" } "
+                           "checkpoint { every_steps: 2 } redundancy { copies: 1 every_steps: 3 }"));
+    if (when == "before") driver.lose(0.5, {2}, 0.25);
+    driver.feed(2, StepReached{0, 2});
+    driver.feed(2.5, BackgroundDone{0, driver.only<Background>().tag});
+    driver.feed(3.5, StepReached{0, 3});
+    const int64_t tag = driver.only<Background>().tag;
+    if (when == "under way") driver.lose(3.75, {2}, 0.25);
+    driver.feed(4, BackgroundDone{0, tag});
+    if (when == "after") driver.lose(4.25, {2}, 0.25);
+    driver.lose(4.5, {3}, 0.25);
+    driver.lose(4.75, {0, 1}, 0.25);
+    ASSERT_EQ(driver.job().state, "reconfiguring") << driver.job().failure;
+    for (const plan::Operation& operation : driver.only<Execute>().plan->operations())
+      ASSERT_EQ(operation.src, plan::Location::storage()) << when;
+    driver.done(40);
+    EXPECT_EQ(driver.reconfiguration(0).step, 2) << when << ": that of the checkpoint";
+  }
 }
 
 TEST(LostState, ASnapshotUnderWayIsWorthlessWhenItsSourceDies) {

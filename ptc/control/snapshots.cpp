@@ -1,6 +1,7 @@
 #include "ptc/control/internal/snapshots.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -78,28 +79,41 @@ bool Snapshots::arrive(Job& job, int64_t tag) {
 }
 
 void Snapshots::lose(Job& job, const std::set<DeviceId>& devices) {
+  const std::set<HostId> hosts = without_memory(devices);
+  drop(job, [&](const Holding& copy) { return on_lost(copy, devices, hosts); });
   const auto forget = [&](Holding& holding) {
-    for (const DeviceId device : devices) {
-      if (condition_.lost_since(device, holding.made_s)) holding.gone.insert(device);
-    }
+    std::set<DeviceId> lost;
+    std::copy_if(devices.begin(), devices.end(), std::inserter(lost, lost.end()),
+                 [&](DeviceId device) { return condition_.lost_since(device, holding.made_s); });
+    holding.gone.insert(lost.begin(), lost.end());
+    const std::set<HostId> hosts_lost = lost == devices ? hosts : without_memory(lost);
+    std::erase_if(holding.copies,
+                  [&](const collection::ExtraHolder& extra) { return hosts_lost.contains(extra.host); });
   };
   forget(job.state);
   if (job.copies.checkpoint) forget(*job.copies.checkpoint);
   if (job.copies.redundant) forget(*job.copies.redundant);
-  drop(job, [&](const Holding& copy) { return on_lost(copy, devices); });
+  for (auto& [tag, copy] : job.copies.in_flight) forget(copy.second);
 }
 
 // A copy never arrives when it lost a device that it is made from, or a host that was to keep some of it.
-bool Snapshots::on_lost(const Holding& copy, const std::set<DeviceId>& devices) const {
+bool Snapshots::on_lost(const Holding& copy, const std::set<DeviceId>& devices, const std::set<HostId>& hosts) const {
   const std::vector<DeviceId>& sources = copy.collection->device_of_rank;
-  const auto is_lost = [&](DeviceId device) { return devices.contains(device); };
-  return std::any_of(sources.begin(), sources.end(), is_lost) ||
-         std::any_of(copy.copies.begin(), copy.copies.end(), [&](const collection::ExtraHolder& extra) {
-           const std::vector<DeviceId> own = condition_.cluster().devices_of(extra.host);
-           return std::any_of(own.begin(), own.end(), is_lost) &&
-                  std::all_of(own.begin(), own.end(),
-                              [&](DeviceId device) { return is_lost(device) || condition_.dead(device); });
-         });
+  return std::any_of(sources.begin(), sources.end(), [&](DeviceId device) { return devices.contains(device); }) ||
+         std::any_of(copy.copies.begin(), copy.copies.end(),
+                     [&](const collection::ExtraHolder& extra) { return hosts.contains(extra.host); });
+}
+
+// The hosts whose memory is lost with these devices, because their other devices are dead already.
+std::set<HostId> Snapshots::without_memory(const std::set<DeviceId>& lost) const {
+  std::set<HostId> hosts;
+  for (const DeviceId device : lost) {
+    const HostId host = condition_.cluster().host_of(device);
+    const std::vector<DeviceId> own = condition_.cluster().devices_of(host);
+    if (std::all_of(own.begin(), own.end(), [&](DeviceId one) { return lost.contains(one) || condition_.dead(one); }))
+      hosts.insert(host);
+  }
+  return hosts;
 }
 
 void Snapshots::drop(Job& job, const std::function<bool(const Holding&)>& worthless) {

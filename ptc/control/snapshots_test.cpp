@@ -90,6 +90,32 @@ TEST_F(SnapshotsTest, ALossOfAnotherHostGivesUpWhatItWasToKeep) {
   EXPECT_THAT(job.copies.in_flight, IsEmpty());
 }
 
+// h2's devices die one by one: one before the copy is made, while it is made, or after; the host's memory goes with the last.
+TEST_F(SnapshotsTest, AHostThatDiesInPartsKeepsNothing) {
+  const auto on_h2 = [](const Holding& holding) {
+    return std::count_if(holding.copies.begin(), holding.copies.end(),
+                         [](const collection::ExtraHolder& extra) { return extra.host == HostId(2); });
+  };
+  for (const std::string when : {"before", "under way", "after"}) {
+    Parts parts("until: \"100s\"\n" + sized_job("a", "redundancy { copies: 2 every_steps: 4 }"));
+    Snapshots snapshots(parts.condition, parts.turn);
+    const auto lose = [&](int device) {
+      parts.lose({device});
+      snapshots.lose(parts.jobs[0], {DeviceId(device)});
+    };
+    Job& job = parts.train(0, 1, {0, 1}, 4);
+    if (when == "before") lose(4);
+    snapshots.start_due(job);
+    if (when == "under way") lose(4);
+    ASSERT_TRUE(snapshots.arrive(job, 1)) << when;
+    if (when == "after") lose(4);
+    EXPECT_GT(on_h2(*job.copies.redundant), 0) << when;
+    lose(5);
+    EXPECT_EQ(on_h2(*job.copies.redundant), 0) << when;
+    EXPECT_FALSE(job.copies.redundant->copies.empty()) << when << ": h1 has its share";
+  }
+}
+
 TEST_F(SnapshotsTest, AStrangersLossGivesUpNothing) {
   Job& job = train(10);
   snapshots_.start_due(job);

@@ -33,7 +33,8 @@ void Trainer::train(const Job& job) {
                                  .until_step = job.training.until_step,
                                  .step_s = job.training.step_s,
                                  .devices = job.devices,
-                                 .collection = job.state.collection});
+                                 .collection = job.state.collection,
+                                 .initial_copies = job.initial_copies()});
 }
 
 void Trainer::start(Job& job, double stall_s) {

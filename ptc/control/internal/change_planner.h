@@ -38,6 +38,8 @@ class ChangePlanner {
   std::vector<DeviceId> place_ranks(const Job& job, const Source& source, const collection::Collection& to,
                                     const scenario::ParallelChoice& choice,
                                     const std::vector<DeviceId>& candidates) const;
+  // True if plans from live state keep to a memory cap, and for it may give up old state early.
+  bool caps_memory() const { return scenario_.memory_cap >= 0 && strategy_.caps_memory(); }
   // Error: no order keeps the memory cap.
   absl::StatusOr<std::shared_ptr<const plan::Plan>> make_plan(const Source& source,
                                                               const collection::Collection& to) const;

@@ -26,7 +26,7 @@ struct Holding {
   std::set<DeviceId> gone;
   double made_s = 0;
   SnapshotId snapshot = kLiveState;
-  std::vector<collection::ExtraHolder> copies;  // redundant ones, where they were put
+  std::vector<collection::ExtraHolder> copies;  // redundant ones, on hosts that have kept their memory since
 };
 
 // Where training stands: step from_step + k is done at start_s + k · step_s.
@@ -114,6 +114,8 @@ struct Job {
   std::optional<SampleLedger> ledger;  // of its dataset, if it has one
   Accounts accounts;
 
+  // Of the state it began with, while that one counts as a copy: what hosts' memories keep (Train::initial_copies).
+  std::optional<std::vector<collection::ExtraHolder>> initial_copies() const;
   bool moves() const { return mode == Mode::kTraining || mode == Mode::kStopping; }
   bool over() const {
     return mode == Mode::kComplete || mode == Mode::kFailed || mode == Mode::kStopped || mode == Mode::kRefused;

@@ -33,7 +33,8 @@ class Snapshots {
 
  private:
   int64_t start(Job& job, bool is_checkpoint);
-  bool on_lost(const Holding& copy, const std::set<DeviceId>& devices) const;
+  bool on_lost(const Holding& copy, const std::set<DeviceId>& devices, const std::set<HostId>& hosts) const;
+  std::set<HostId> without_memory(const std::set<DeviceId>& lost) const;
 
   const Condition& condition_;
   Turn& turn_;
