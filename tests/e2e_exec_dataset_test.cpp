@@ -114,12 +114,17 @@ TEST_F(ExecDataset, WindowsOfRealTokens) {
   EXPECT_EQ(dataset.at("bytes_read"), 17 * 2 * dataset.at("samples_read").get<int64_t>());
   expect_replayable();  // without the index
 
-  // Data that is not what was indexed any more ends the run.
+  // Data that is not what was indexed any more stops the run; workers keep their state until it is mended.
   fs::remove_all(path("exec"));
-  write_all(path("corpus.bin"), read_all(path("corpus.bin")) + "xx");
+  fs::rename(path("corpus.bin"), path("indexed.bin"));
+  write_all(path("corpus.bin"), read_all(path("indexed.bin")) + "xx");
   const Outcome changed = exec(file, "--scale-model=1/16");
   EXPECT_EQ(changed.code, 3) << changed.err;
   EXPECT_THAT(changed.err, HasSubstr("corpus.bin"));
+  EXPECT_THAT(changed.err, HasSubstr("scalai exec --resume=" + path("exec")));
+  fs::rename(path("indexed.bin"), path("corpus.bin"));
+  const Outcome mended = scalai(fmt::format("exec --resume='{}'", path("exec")));
+  EXPECT_EQ(mended.code, 0) << mended.err;
   fs::remove(path("corpus.index"));
   fs::remove_all(path("exec"));
   const Outcome missing = exec(file, "--scale-model=1/16");

@@ -173,7 +173,7 @@ TEST_F(ExecLive, ACheckpointThatHasRottedIsNamed) {
     file.put('\x55');
   }
   controller.join();
-  EXPECT_EQ(run.code, 3) << run.err;
+  EXPECT_EQ(run.code, 5) << run.err;  // the job failed
   EXPECT_THAT(run.err, HasSubstr(".safetensors"));
   EXPECT_THAT(run.err, HasSubstr("tensor \""));
 }

@@ -211,13 +211,7 @@ absl::StatusOr<std::unique_ptr<Session>> start_session(const scenario::Scenario&
                          .orphan_timeout_s = how.orphan_timeout_s});
 }
 
-// Where the journal cannot be written, the disk is full or a worker does not answer, state is worth more than an end in
-// order.
-bool can_be_gone_on_with(const absl::Status& status) {
-  return absl::IsResourceExhausted(status) || absl::IsAborted(status) || absl::IsUnavailable(status) ||
-         absl::IsCancelled(status) || absl::IsDeadlineExceeded(status);
-}
-
+// Once there is state, it is worth more than an end in order: whatever goes wrong, workers keep it for the next controller.
 absl::StatusOr<control::RunReport> run_in_session(const scenario::Scenario& scenario,
                                                   const scenario::Strategy& strategy, const ExecRequest& options,
                                                   const RunFolder& folder, Steering& steering, Session& session,
@@ -226,7 +220,7 @@ absl::StatusOr<control::RunReport> run_in_session(const scenario::Scenario& scen
   absl::StatusOr<control::RunReport> report =
       ready.ok() ? run_scenario(scenario, strategy, options, session.controller(), session.crew(), steering, &journal)
                  : ready;
-  if (ready.ok() && can_be_gone_on_with(report.status())) {
+  if (ready.ok() && !report.ok()) {
     return absl::Status(report.status().code(),
                         fmt::format("{}\nworkers keep their state for {} s: mend that and go on with\n"
                                     "  scalai exec --resume={}",

@@ -30,8 +30,15 @@ namespace {
 
 constexpr double kLossTimeout_s = 30;  // from a failed transfer to the loss that explains it
 constexpr double kPoll_s = 0.02;
+constexpr double kLongestPause_s = 30;  // between attempts at the copy of one step
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Neither a loss nor a shortage that may pass: of an execution that reads a copy, the copy is at fault.
+bool is_lasting(const absl::Status& status) {
+  return !absl::IsUnavailable(status) && !absl::IsCancelled(status) && !absl::IsDeadlineExceeded(status) &&
+         !absl::IsAborted(status) && !absl::IsResourceExhausted(status);
+}
 
 }  // namespace
 
@@ -102,12 +109,31 @@ absl::Status ExecRuntime::Impl::perform(const control::Background& background) {
   size_t living = 0;
   do {
     living = crew_.living().size();
-    done = job(background.job).work->background(background);
+    done = job(background.job).work->advance(background.step);
+    if (done.ok()) {
+      done = job(background.job).work->background(background);
+      if (!done.ok() && !absl::IsUnavailable(done) && !absl::IsCancelled(done)) return give_up(background, done);
+    }
     SCALAI_RETURN_IF_ERROR(explained(done));
     hear(0);
   } while (!done.ok() && crew_.living().size() < living && !any_dead(background.collection->device_of_rank));
   if (!done.ok()) return absl::OkStatus();
   agenda_.background(background);
+  return absl::OkStatus();
+}
+
+// A copy that cannot be made costs nobody any state. An attempt at the same step again, which a run that is to end makes,
+// waits a while.
+absl::Status ExecRuntime::Impl::give_up(const control::Background& background, const absl::Status& why) {
+  JobState& state = job(background.job);
+  state.work->leave_files(background.tag);
+  const bool again = std::exchange(state.failed_copy_step, background.step) == background.step;
+  state.copy_pause_s = again ? std::min(kLongestPause_s, 2 * state.copy_pause_s) : 0.25;
+  say("scalai-exec: warning: job {}: the {} of step {} failed and is tried again when one is due: {}\n",
+      scenario_.jobs[static_cast<size_t>(background.job)].name, background.what, background.step, message_of(why));
+  const Clock::time_point failed_at = Clock::now();
+  while (again && seconds_since(failed_at) < state.copy_pause_s) hear(kPoll_s);
+  report(control::CopyLost{background.job, background.tag});
   return absl::OkStatus();
 }
 
@@ -206,7 +232,14 @@ absl::Status ExecRuntime::Impl::happen(const Agenda::StageEnd& end) {
   const Clock::time_point failed_at = Clock::now();
   const bool loss = absl::IsUnavailable(outcome.status) || absl::IsCancelled(outcome.status);
   while (loss && !involves_dead(execution) && seconds_since(failed_at) < kLossTimeout_s) hear(kPoll_s);
-  if (!involves_dead(execution) || absl::IsDataLoss(outcome.status)) return outcome.status;
+  if (!involves_dead(execution) || absl::IsDataLoss(outcome.status)) {
+    const control::SnapshotId copy = execution.command.snapshot;
+    if (copy == control::kLiveState || !is_lasting(outcome.status)) return outcome.status;
+    say("scalai-exec: warning: job {}: the copy of step {} cannot be read: {}\n",
+        scenario_.jobs[static_cast<size_t>(end.job)].name, execution.command.step, message_of(outcome.status));
+    state.work->leave_files(copy);
+    report(control::CopyLost{end.job, copy});
+  }
   execution.broken = true;  // the control loop will hear of the loss and give it up
   return absl::OkStatus();
 }

@@ -118,6 +118,9 @@ void ExecRuntime::Impl::note(const control::Event& event) {
   } else if (const auto* done = std::get_if<control::ExecutionDone>(&event.body)) {
     job(done->job).execution.reset();
     if (!of_the_agenda) agenda_.abort(done->job);
+  } else if (const auto* copy = std::get_if<control::CopyLost>(&event.body)) {
+    agenda_.drop_copy(copy->tag);
+    job(copy->job).work->leave_files(copy->tag);
   } else if (const auto* samples = std::get_if<control::SamplesRead>(&event.body)) {
     std::deque<control::Read>& unread = job(samples->job).unread;
     if (!unread.empty()) unread.pop_front();

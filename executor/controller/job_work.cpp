@@ -376,6 +376,12 @@ absl::Status JobWork::forget_snapshot(control::SnapshotId snapshot) {
   return gone.in_memory ? forget(version_of(snapshot)) : absl::OkStatus();
 }
 
+void JobWork::leave_files(control::SnapshotId snapshot) {
+  const std::lock_guard lock(snapshots_mutex_);
+  const auto found = snapshots_.find(snapshot);
+  if (found != snapshots_.end()) found->second.folder.clear();
+}
+
 JobWork::Snapshot JobWork::snapshot_of(const control::Background& background) const {
   const std::string folder = checkpoints();
   return {.in_memory = background.host_copy,

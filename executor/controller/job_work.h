@@ -2,7 +2,8 @@
 // JobWork: turns the control loop's commands for one job into commands to workers. It knows the job's collections, the step
 // of its live state, and its snapshots and checkpoints. Functions that command workers return when the workers are done.
 //
-// Thread rules: run_stage() by one thread at a time; during it background() and forget_snapshot() by one other thread. No
+// Thread rules: run_stage() by one thread at a time; during it background(), leave_files() and forget_snapshot()
+// by one other thread. No
 // other function during any call.
 
 #include <atomic>
@@ -40,7 +41,7 @@ class JobWork {
   // Makes the state of `step` on the collection's devices, unless the job has this epoch already, and its copies
   // (control::Train::initial_copies).
   using InitialCopies = std::optional<std::vector<collection::ExtraHolder>>;
-  absl::Status begin(const collection::Collection& collection, int64_t step, const InitialCopies& copies);
+  absl::Status begin(const collection::Collection& collection, int64_t step, const InitialCopies& copies = std::nullopt);
   // Trains the live state to `step`. `gone` are devices that have lost their state, even if they are back.
   absl::Status advance(int64_t step, const std::set<DeviceId>& gone = {});
   // Runs a stage of an execution. `start_s` is the scenario time at the stage's start; transfers count from it. The outcome's
@@ -56,6 +57,8 @@ class JobWork {
   absl::Status background(const control::Background& background);
   // Drops a snapshot's copies and its checkpoint; an unknown snapshot is no error. Errors: those of Crew::tell.
   absl::Status forget_snapshot(control::SnapshotId snapshot);
+  // Whatever lies where the files of this snapshot would be is not its own: forget_snapshot() leaves it.
+  void leave_files(control::SnapshotId snapshot);
   // Bytes of state that kVerify stages have compared.
   int64_t bytes_verified() const { return bytes_verified_; }
 

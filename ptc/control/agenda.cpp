@@ -74,6 +74,11 @@ void Agenda::background(const Background& background) {
   }
 }
 
+void Agenda::drop_copy(int64_t tag) {
+  if (background_left_.erase(tag) == 0) return;
+  drop_flows([&](const ActiveFlow& flow) { return flow.tag == tag; });
+}
+
 std::vector<DeviceId> Agenda::lose(const std::vector<DeviceId>& devices) {
   std::vector<DeviceId> fresh;
   for (const DeviceId device : devices) {

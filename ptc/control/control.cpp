@@ -48,6 +48,7 @@ class Control::Impl {
   void on(const UserDrain& event);
   void on(const UserStop& event);
   void on(const SamplesRead& event);
+  void on(const CopyLost& event);
   void on(const PolicyDecided&) {}  // of a log; nobody gives it to the control loop
   void log(Event event) { turn_.logged = records_.log(std::move(event)); }
 
@@ -209,6 +210,14 @@ void Control::Impl::on(const ExecutionDone& event) {
 void Control::Impl::on(const BackgroundDone& event) {
   Job& job = jobs_[event.job];
   if (snapshots_.arrive(job, event.tag) && job.copies.last == event.tag) lifecycle_.stop(job);
+}
+
+void Control::Impl::on(const CopyLost& event) {
+  Job& job = jobs_[event.job];
+  const bool last = job.mode == Mode::kStopping && job.copies.last == event.tag;
+  snapshots_.give_up(job, event.tag);
+  if (last) return snapshots_.start_last(job);
+  reconfigurer_.lose_source(job, event.tag);
 }
 
 void Control::Impl::on(const TimerFired& event) {

@@ -30,9 +30,9 @@ const std::vector<std::string>& event_columns() {
 constexpr std::array<std::string_view, 2> kLastOldColumns = {"aborted_s", "bytes"};
 
 // In the order of EventBody.
-constexpr std::array kEventNames = {"started",         "step_reached", "round_done",   "execution_done",
-                                    "background_done", "timer_fired",  "devices_lost", "user_resize",
-                                    "user_drain",      "user_stop",    "samples_read", "policy_decided"};
+constexpr std::array kEventNames = {
+    "started",     "step_reached", "round_done", "execution_done", "background_done", "timer_fired", "devices_lost",
+    "user_resize", "user_drain",   "user_stop",  "samples_read",   "policy_decided",  "copy_lost"};
 static_assert(kEventNames.size() == std::variant_size_v<EventBody>);
 
 // Two columns of one list: samples by rank, and sums.

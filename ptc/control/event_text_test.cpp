@@ -48,9 +48,9 @@ PhaseSeconds random_phases(Random& random) {
 
 SamplesRead random_reading(Random& random) {
   SamplesRead read{.job = static_cast<int>(random.below(1000)),
-                            .from_step = static_cast<int64_t>(random.next()),
-                            .step = static_cast<int64_t>(random.next()),
-                            .bytes = static_cast<int64_t>(random.next())};
+                   .from_step = static_cast<int64_t>(random.next()),
+                   .step = static_cast<int64_t>(random.next()),
+                   .bytes = static_cast<int64_t>(random.next())};
   for (int64_t n = random.below(5); n > 0; --n) {
     data::SampleAccount& account = read.accounts.emplace_back();
     account.samples = static_cast<int64_t>(random.next());
@@ -63,7 +63,7 @@ SamplesRead random_reading(Random& random) {
 EventBody random_body(Random& random) {
   const auto small = [&] { return static_cast<int>(random.below(1000)); };
   const auto any = [&] { return static_cast<int64_t>(random.next()); };
-  switch (random.below(11)) {
+  switch (random.below(12)) {
     case 0: return Started{};
     case 1: return StepReached{small(), any()};
     case 2: return RoundDone{small(), small()};
@@ -73,6 +73,7 @@ EventBody random_body(Random& random) {
     case 6: return DevicesLost{random_devices(random), random_double(random)};
     case 7: return UserDrain{random_devices(random)};
     case 8: return UserStop{};
+    case 10: return CopyLost{small(), any()};
     case 9: return random_reading(random);
     default: return UserResize{small(), small()};
   }
@@ -88,25 +89,18 @@ bool same(const PhaseSeconds& a, const PhaseSeconds& b) {
 
 struct SameBody {
   bool operator()(const Started&, const Started&) const { return true; }
-  bool operator()(const StepReached& a, const StepReached& b) const {
-    return a.job == b.job && a.step == b.step;
-  }
-  bool operator()(const RoundDone& a, const RoundDone& b) const {
-    return a.job == b.job && a.round == b.round;
-  }
+  bool operator()(const StepReached& a, const StepReached& b) const { return a.job == b.job && a.step == b.step; }
+  bool operator()(const RoundDone& a, const RoundDone& b) const { return a.job == b.job && a.round == b.round; }
   bool operator()(const ExecutionDone& a, const ExecutionDone& b) const {
     return a.job == b.job && same(a.phases, b.phases);
   }
-  bool operator()(const BackgroundDone& a, const BackgroundDone& b) const {
-    return a.job == b.job && a.tag == b.tag;
-  }
+  bool operator()(const BackgroundDone& a, const BackgroundDone& b) const { return a.job == b.job && a.tag == b.tag; }
+  bool operator()(const CopyLost& a, const CopyLost& b) const { return a.job == b.job && a.tag == b.tag; }
   bool operator()(const TimerFired& a, const TimerFired& b) const { return a.timer == b.timer; }
   bool operator()(const DevicesLost& a, const DevicesLost& b) const {
     return a.devices == b.devices && same(a.failed_at_s, b.failed_at_s);
   }
-  bool operator()(const UserResize& a, const UserResize& b) const {
-    return a.job == b.job && a.gpus == b.gpus;
-  }
+  bool operator()(const UserResize& a, const UserResize& b) const { return a.job == b.job && a.gpus == b.gpus; }
   bool operator()(const UserDrain& a, const UserDrain& b) const { return a.devices == b.devices; }
   bool operator()(const UserStop&, const UserStop&) const { return true; }
   bool operator()(const SamplesRead& a, const SamplesRead& b) const {

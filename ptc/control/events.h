@@ -67,8 +67,14 @@ struct PolicyDecided {
   std::string decision;
 };
 
+// A copy came to nothing (its Background command failed), or cannot be read: nobody goes back to it. `tag` as SnapshotId.
+struct CopyLost {
+  int job = 0;
+  int64_t tag = 0;
+};
+
 using EventBody = std::variant<Started, StepReached, RoundDone, ExecutionDone, BackgroundDone, TimerFired, DevicesLost,
-                               UserResize, UserDrain, UserStop, SamplesRead, PolicyDecided>;
+                               UserResize, UserDrain, UserStop, SamplesRead, PolicyDecided, CopyLost>;
 struct Event {
   double at_s = 0;
   EventBody body;

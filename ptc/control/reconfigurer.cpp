@@ -140,6 +140,7 @@ void Reconfigurer::attempt(Job& job) {
     underway.target.devices = placed->device_of_rank;
     records_.add(plan);
     underway.record.plan = plan;
+    underway.source = source.holding.snapshot;
     underway.record.step = source.holding.step;
     underway.record.rolled_back_steps = job.state.step - source.holding.step;
     // Snapshots under way of steps that are now run again belong to a past that did not happen.
@@ -149,8 +150,10 @@ void Reconfigurer::attempt(Job& job) {
     turn_.commands.push_back(planner_.execution(job, source, plan));
     return;
   }
-  lifecycle_.fail(job, first == nullptr ? "the strategy restarts from checkpoints, and none was ever completed"
-                                        : describe_missing(*first));
+  std::string why = first == nullptr ? "the strategy restarts from checkpoints, and none was ever completed"
+                                     : describe_missing(*first);
+  if (underway.record.aborted_attempts > 0) why += fmt::format(" ({})", underway.record.cause);
+  lifecycle_.fail(job, std::move(why));
 }
 
 void Reconfigurer::lose(Job& job, const std::set<DeviceId>& lost, double failed_at_s, const std::string& cause) {
@@ -171,18 +174,29 @@ void Reconfigurer::lose(Job& job, const std::set<DeviceId>& lost, double failed_
     const double attempt_s = std::nextafter(underway.attempt_s, std::numeric_limits<double>::infinity());
     const bool target = among(underway.target.devices, attempt_s);
     if (!target && !among(underway.record.plan->src_devices, job.state.made_s)) return;
-    turn_.commands.push_back(Abort{.job = job.index});
-    if (std::exchange(underway.torn, false)) {
-      const std::vector<DeviceId>& held = job.state.collection->device_of_rank;
-      job.state.gone.insert(held.begin(), held.end());
-    }
-    underway.record.cause += "; " + cause;
-    underway.record.phases.aborted += turn_.now_s - underway.attempt_s;
-    ++underway.record.aborted_attempts;
+    abort(job, cause);
     if (has_policy_) turn_.freed_by = job.spec->name;  // it may go elsewhere now
-    records_.add({job.index, "aborted", underway.attempt_s, turn_.now_s, underway.target.devices});
     attempt(job);
   }
+}
+
+void Reconfigurer::lose_source(Job& job, SnapshotId copy) {
+  if (job.mode != Mode::kReconfiguring || job.underway->source != copy) return;
+  abort(job, fmt::format("the copy of step {} cannot be read", job.underway->record.step));
+  attempt(job);
+}
+
+void Reconfigurer::abort(Job& job, const std::string& cause) {
+  Underway& underway = *job.underway;
+  turn_.commands.push_back(Abort{.job = job.index});
+  if (std::exchange(underway.torn, false)) {
+    const std::vector<DeviceId>& held = job.state.collection->device_of_rank;
+    job.state.gone.insert(held.begin(), held.end());
+  }
+  underway.record.cause += "; " + cause;
+  underway.record.phases.aborted += turn_.now_s - underway.attempt_s;
+  ++underway.record.aborted_attempts;
+  records_.add({job.index, "aborted", underway.attempt_s, turn_.now_s, underway.target.devices});
 }
 
 void Reconfigurer::commit(Job& job, const PhaseSeconds& phases) {

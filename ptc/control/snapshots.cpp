@@ -78,6 +78,14 @@ bool Snapshots::arrive(Job& job, int64_t tag) {
   return true;
 }
 
+void Snapshots::give_up(Job& job, SnapshotId copy) {
+  if (job.copies.in_flight.erase(copy) > 0) turn_.commands.push_back(Forget{job.index, copy});
+  // One that has counted stays where it is, for people to look at.
+  for (std::optional<Holding>* held : {&job.copies.checkpoint, &job.copies.redundant}) {
+    if (*held && (*held)->snapshot == copy) held->reset();
+  }
+}
+
 void Snapshots::lose(Job& job, const std::set<DeviceId>& devices) {
   const std::set<HostId> hosts = without_memory(devices);
   drop(job, [&](const Holding& copy) { return on_lost(copy, devices, hosts); });

@@ -91,6 +91,8 @@ class ExecRuntime::Impl {
     bool new_layout = true;            // the next Train is the first one in it
     int dp = 0;                        // of the layout that is trained; 0: none yet
     int64_t layout_step = 0;           // at which it began
+    int64_t failed_copy_step = -1;     // of the last copy that could not be made
+    double copy_pause_s = 0;           // before that is reported, if that step is tried again
   };
 
   JobState& job(int index) { return jobs_[static_cast<size_t>(index)]; }
@@ -111,6 +113,7 @@ class ExecRuntime::Impl {
     return absl::OkStatus();
   }
 
+  absl::Status give_up(const control::Background& background, const absl::Status& why);
   // These hold nothing any more.
   void mark_gone(const std::vector<DeviceId>& devices);
   void take_up(const control::Execute& execute);  // without beginning its work

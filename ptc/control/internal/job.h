@@ -51,6 +51,7 @@ struct Underway {
   ReconfigurationRecord record;
   Target target;
   std::shared_ptr<const collection::Collection> collection;  // of the new epoch
+  SnapshotId source = kLiveState;                            // the copy that the attempt under way reads
   double attempt_s = 0;                                      // when the attempt under way began
   bool torn = false;  // the attempt has given up old state, under a memory cap: only its end makes the job whole
 };

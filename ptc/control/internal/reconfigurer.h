@@ -33,11 +33,14 @@ class Reconfigurer {
   void begin(Job& job);
   // Devices were lost: a job that is on them, or is moving from or to them, goes elsewhere.
   void lose(Job& job, const std::set<DeviceId>& lost, double failed_at_s, const std::string& cause);
+  // A copy cannot be read: an attempt that reads it gives way to one from the next source, or the job fails.
+  void lose_source(Job& job, SnapshotId copy);
   // The plan has been executed: the new epoch holds, and the job trains unless it is to move or to stop again.
   void commit(Job& job, const PhaseSeconds& phases);
 
  private:
   void attempt(Job& job);
+  void abort(Job& job, const std::string& cause);
   void wait(Job& job);
   void make_initial_state(Job& job, std::shared_ptr<const collection::Collection> collection);
 

@@ -26,6 +26,8 @@ class Snapshots {
   void start_last(Job& job);
   // The copy counts from now on, in place of the one before it. False: it was given up on the way.
   bool arrive(Job& job, int64_t tag);
+  // The copy came to nothing, or cannot be read. Nobody goes back to it.
+  void give_up(Job& job, SnapshotId copy);
   // What these devices held of the job's state and its copies is gone.
   void lose(Job& job, const std::set<DeviceId>& devices);
   // Gives up the copies under way that are worth nothing any more.

@@ -1,0 +1,119 @@
+// Checkpoints that cannot be written, and ones that cannot be read: a warning, another attempt, at worst one job's end.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "executor/controller/live_requests.h"
+#include "executor/controller/testing/test_fleet.h"
+#include "ptc/checkpoint/safetensors/job_checkpoint.h"
+
+namespace scalai::executor {
+namespace {
+
+using control::testing::job_text;
+using control::testing::kSmallCluster;
+using testing::execute;
+using testing::expect_replayable;
+using testing::Folder;
+using ::testing::HasSubstr;
+using testing::Ran;
+
+scenario::Scenario a_minute_of(const std::string& text) {
+  auto scenario = control::testing::scenario_of(std::string(kSmallCluster) + "until: \"60s\"\n" + text);
+  SCALAI_CHECK(scenario.ok(), message_of(scenario.status()));
+  return *std::move(scenario);
+}
+
+std::string split_job(const std::string& name, const std::string& where) {
+  return job_text(name, where + " configs { layout: \"tp2\" step_time: \"1s\" } checkpoint { every_steps: 5 }");
+}
+
+template <class E>
+int how_many(const control::RunReport& report) {
+  return static_cast<int>(std::count_if(report.events.begin(), report.events.end(), [](const control::Event& event) {
+    return std::holds_alternative<E>(event.body);
+  }));
+}
+
+TEST(Copies, ACheckpointThatCannotBeWrittenIsTriedAgain) {
+  const scenario::Scenario scenario = a_minute_of(split_job("a", "gpus: 2"));
+  const Folder folder;
+  const std::string in_the_way = folder.path() + "/checkpoints";
+  ASSERT_TRUE(write_file(in_the_way, "a file").ok());
+  int steps = 0;
+  const auto mend = [&](int32_t host, const std::string& what) {  // after the third attempt
+    if (host == 0 && what == "advance" && ++steps == 4) std::filesystem::remove(in_the_way);
+    return false;
+  };
+  const Ran ran = execute(scenario, "reshard", folder.path(), {.swallow = mend});
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_EQ(ran.report->jobs[0].state, "running");
+  EXPECT_EQ(how_many<control::CopyLost>(*ran.report), 3);
+  EXPECT_GT(how_many<control::BackgroundDone>(*ran.report), 3);
+  expect_replayable(*ran.report, folder.path());
+}
+
+TEST(Copies, ARunThatIsToEndWaitsForItsCheckpoint) {
+  const scenario::Scenario scenario = a_minute_of(split_job("a", "gpus: 2"));
+  const Folder folder;
+  const std::string in_the_way = folder.path() + "/checkpoints";
+  ASSERT_TRUE(write_file(in_the_way, "a file").ok());
+  LiveRequests requests;
+  requests.add(control::UserStop{});
+  std::thread mender([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    std::filesystem::remove(in_the_way);
+  });
+  ExecOptions options;
+  options.requests = &requests;
+  const Ran ran = execute(scenario, "reshard", folder.path(), {}, options);
+  mender.join();
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_EQ(ran.report->jobs[0].state, "stopped");
+  EXPECT_GE(how_many<control::CopyLost>(*ran.report), 1);
+  EXPECT_TRUE(std::filesystem::exists(checkpoint::step_folder(in_the_way + "/a", ran.report->jobs[0].steps)));
+}
+
+// h0 dies with job a's state, and a's checkpoint is damaged. Job b has nothing to do with that.
+TEST(Copies, ARottenCheckpointIsTheEndOfOneJobOnly) {
+  const scenario::Scenario scenario = a_minute_of(split_job("a", "gpus: 2") + split_job("b", "devices: [6, 7]") +
+                                                  "events { at: \"12s\" fail { hosts: [0] } }\n");
+  for (const std::string damage : {"shorter", "gone", "other bytes"}) {
+    SCOPED_TRACE(damage);
+    const Folder folder;
+    const std::string files = folder.path() + "/checkpoints/a";
+    const auto spoil = [&](int32_t, const std::string& what) {
+      if (what != "prepare") return false;
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(files)) {
+        if (entry.path().extension() != ".safetensors") continue;
+        if (damage == "gone") {
+          std::filesystem::remove(entry.path());
+        } else if (damage == "shorter") {
+          std::filesystem::resize_file(entry.path(), std::filesystem::file_size(entry.path()) / 2);
+        } else {
+          std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+          file.seekp(-64, std::ios::end);
+          file << std::string(64, '#');
+        }
+      }
+      return false;
+    };
+    const Ran ran = execute(scenario, "reshard", folder.path(), {.swallow = spoil});
+    ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+    EXPECT_EQ(ran.report->jobs[0].state, "failed");
+    EXPECT_THAT(ran.report->jobs[0].failure, HasSubstr("the copy of step 10 cannot be read"));
+    EXPECT_EQ(ran.report->jobs[1].state, "running");
+    EXPECT_TRUE(std::filesystem::exists(checkpoint::step_folder(files, 10))) << "people may want to look at it";
+    expect_replayable(*ran.report, folder.path());
+  }
+}
+
+}  // namespace
+}  // namespace scalai::executor
