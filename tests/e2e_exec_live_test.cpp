@@ -122,6 +122,50 @@ TEST_F(ExecLive, WhatIsNotOfARunIsNeitherRemovedNorRead) {
   EXPECT_TRUE(fs::exists(state));
 }
 
+// The program answers otherwise each time it is started. What it has answered holds.
+TEST_F(ExecLive, APolicyThatIsAProgramIsNotAskedTwice) {
+  write_all(path("fickle.py"), R"(import json, os, sys
+started = len(open("starts").read()) if os.path.exists("starts") else 0
+open("starts", "a").write("x")
+for line in sys.stdin:
+    question = json.loads(line)
+    if question["ask"] == "hello":
+        answer = {"scalai_policy": 1, "name": "fickle"}
+    else:
+        kind = next(iter(question["capacity"]))
+        answer = {"grants": [{"job": job["job"], "type": kind, "gpus": 1 if started else 2} for job in question["jobs"]]}
+    print(json.dumps(answer), flush=True)
+)");
+  write_all(path("asked.textproto"), R"(schema_version: 1
+name: "asked"
+until: "300s"
+cluster { name: "four" hosts { count: 4 gpus: 1 gpu: "a100-40g" nic: "100Gbps" } storage { read: "1GB/s" write: "1GB/s" } }
+policy { exec: "python3 fickle.py" timeout: "60s" }
+jobs { name: "a" model: "gpt2" global_batch: 8 gpus: 2 checkpoint { every_steps: 60 }
+       configs { layout: "dp2" step_time: "1s" } configs { layout: "tp1" step_time: "2s" } }
+jobs { name: "b" model: "gpt2" global_batch: 8 gpus: 2 submit: "50s" steps: 400 checkpoint { every_steps: 60 }
+       configs { layout: "dp2" step_time: "1s" } configs { layout: "tp1" step_time: "2s" } }
+)");
+  Outcome run;
+  std::thread controller(
+      [&] { run = exec(path("asked.textproto"), "--scale-model=1/16 --time-scale=30ms --orphan-timeout=120s"); });
+  EXPECT_TRUE(eventually([&] {
+    const nlohmann::json jobs = status();
+    return jobs.size() == 2 && jobs[1].at("state") == "running" && jobs[1].at("gpus") == 2;
+  }));
+  const pid_t pid = this->controller();
+  if (pid > 0) kill(pid, SIGKILL);
+  controller.join();
+  const Outcome resumed = scalai(fmt::format("exec --resume='{}'", path("exec")));
+  EXPECT_EQ(resumed.code, 0) << run.err << resumed.err;
+  const nlohmann::json jobs = nlohmann::json::parse(summary("exec")).at("jobs");
+  for (const nlohmann::json& job : jobs) {
+    EXPECT_LE(job.at("training_s").get<double>(), job.at("wall_s").get<double>());
+  }
+  EXPECT_THAT(read_all(path("exec/events.csv")), HasSubstr(",0=2@0"));
+  expect_replayable();
+}
+
 TEST_F(ExecLive, AFullDiskEndsTheRunAndAnotherControllerGoesOn) {
   const std::string disk = path("disk");
   fs::create_directory(disk);

@@ -66,11 +66,16 @@ absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenar
                                                 ex::Crew& crew, Steering& steering, ex::Journal* journal) {
   FollowedMounts mounts(by_index(scenario, options.plan_only ? kNone : options.how.mounts));
   control::Recorder recorder;
-  std::vector<control::Event> past;
+  std::vector<control::Event> past, answered;
   std::unique_ptr<ex::RunLog> log;
   if (journal != nullptr) {
     SCALAI_ASSIGN_OR_RETURN(const std::vector<std::string> lines, journal->events());
     SCALAI_ASSIGN_OR_RETURN(past, control::parse_event_lines(lines));
+    const auto answers = std::stable_partition(past.begin(), past.end(), [](const control::Event& event) {
+      return !std::holds_alternative<control::PolicyDecided>(event.body);
+    });
+    answered.assign(answers, past.end());
+    past.erase(answers, past.end());
     log = ex::log_to(*journal);
   }
   ex::ExecRuntime runtime(scenario, controller, crew, recorder,
@@ -94,7 +99,12 @@ absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenar
   const sim::SimulatedStepTime simulated;
   auto ran = control::run(
       scenario, strategy, runtime,
-      {.check_plans = options.run.check, .reads_samples = !options.plan_only, .simulated = &simulated, .watch = watch});
+      {.check_plans = options.run.check,
+       .reads_samples = !options.plan_only,
+       .simulated = &simulated,
+       .answered = std::move(answered),
+       .record_answer = [&](const control::Event& answer) { return log ? log->event(answer) : absl::OkStatus(); },
+       .watch = watch});
   steering.end();
   SCALAI_ASSIGN_OR_RETURN(control::RunReport report, std::move(ran));
   report.runtime = "exec";
@@ -299,14 +309,6 @@ int run_to_its_report(const scenario::Scenario& scenario, const std::string& str
   return code;
 }
 
-// What a scenario names by relative paths (a policy's program, say) is found from where the run was started.
-absl::Status return_to(const std::string& folder) {
-  std::error_code error;
-  if (!folder.empty()) std::filesystem::current_path(folder, error);
-  if (!error) return absl::OkStatus();
-  return missing(fmt::format("{}: the run was started there: {}", folder, error.message()));
-}
-
 int resume_command(const Arguments& arguments) {
   ExecRequest options{.resume = true};
   options.run.out = absolute_path(arguments.text("resume"));
@@ -316,12 +318,12 @@ int resume_command(const Arguments& arguments) {
   auto how = folder.how();
   if (!how.ok()) return report_error(how.status());
   options.how = *std::move(how);
-  if (const absl::Status there = return_to(options.how.working_folder); !there.ok()) return report_error(there);
   auto journal = ex::Journal::open(options.run.out + "/journal.db");
   if (!journal.ok()) return report_error(journal.status());
   const scenario::FileReader read = [](const std::string& name) { return read_file(name); };
-  const auto scenario = scenario::parse_scenario(journal->run().scenario_text, options.run.out + "/journal.db", read);
+  auto scenario = scenario::parse_scenario(journal->run().scenario_text, options.run.out + "/journal.db", read);
   if (!scenario.ok()) return report_error(scenario.status());
+  if (scenario->policy) scenario->policy->folder = options.how.policy_folder;
   return run_to_its_report(*scenario, journal->run().strategy, options,
                            [&](const scenario::Strategy& one) { return go_on(*scenario, one, options, *journal); });
 }
@@ -341,8 +343,7 @@ int run_command(const Arguments& arguments) {
   const auto state = read_state_options(arguments);
   if (!state.ok()) return usage_error("exec", message_of(state.status()));
   ExecRequest options{.run = *common,
-                      .how = {.working_folder = std::filesystem::current_path().string(),
-                              .local_workers = !arguments.flag("no-workers"),
+                      .how = {.local_workers = !arguments.flag("no-workers"),
                               .state = *state,
                               .verify = arguments.text("verify"),
                               .time_scale = arguments.has("time-scale") ? arguments.seconds("time-scale") : 0,
@@ -358,6 +359,7 @@ int run_command(const Arguments& arguments) {
   int exit_code = 0;
   const std::optional<scenario::Scenario> scenario = load(options.run, exit_code);
   if (!scenario) return exit_code;
+  if (scenario->policy) options.how.policy_folder = absolute_path(scenario->policy->folder);
   auto states = states_of(*scenario, arguments.list("state"));
   if (!states.ok()) return report_error(states.status());
   options.how.states = *std::move(states);

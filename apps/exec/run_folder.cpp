@@ -48,7 +48,7 @@ absl::StatusOr<ex::JournalLock> RunFolder::claim() const {
 
 absl::StatusOr<ex::Journal> RunFolder::begin(ex::JournalLock lock, const ex::RunFacts& facts, const HowRun& how,
                                              const std::string& token, const std::string& address) const {
-  const nlohmann::json json = {{"working_folder", how.working_folder},
+  const nlohmann::json json = {{"policy_folder", how.policy_folder},
                                {"local_workers", how.local_workers},
                                {"transport", how.state.transport},
                                {"backend", how.state.backend},
@@ -84,7 +84,7 @@ absl::StatusOr<HowRun> RunFolder::how() const {
     const std::string transport = json.contains("network") && json.at("network") ? "ucx" : "shared-memory";
     const StateOptions plain;
     const std::map<std::string, std::string> plain_paths;
-    return HowRun{.working_folder = json.value("working_folder", std::string()),
+    return HowRun{.policy_folder = json.value("policy_folder", std::string()),
                   .local_workers = json.at("local_workers"),
                   .state = {.transport = json.value("transport", transport),
                             .backend = json.value("backend", plain.backend),

@@ -17,7 +17,7 @@ namespace scalai::apps {
 
 // Options of the start of a run; a continuation keeps them. Paths are absolute.
 struct HowRun {
-  std::string working_folder;  // of the start: what the scenario names (a policy's program) is found from there
+  std::string policy_folder;  // where the scenario's policy, if it is a program, runs
   bool local_workers = true;
   StateOptions state;
   std::string verify = "full";

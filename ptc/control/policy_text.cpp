@@ -96,8 +96,24 @@ absl::StatusOr<sched::Decision> parse_decision(const std::string& text) {
   return decision;
 }
 
-absl::StatusOr<sched::Decision> RecordedPolicy::decide(const sched::View& view,
-                                                       std::span<const sched::Event> /*events*/) {
+// Decisions of a program stand behind the event that they answer.
+absl::Status RecordedPolicy::learn(const std::vector<Event>& events, const std::string& file) {
+  for (size_t i = 0; i < events.size(); ++i) {
+    const auto* decided = std::get_if<PolicyDecided>(&events[i].body);
+    if (decided == nullptr) continue;
+    absl::StatusOr<sched::Decision> decision = parse_decision(decided->decision);
+    if (!decision.ok()) return invalid(fmt::format("{}: event {}: {}", file, i + 1, message_of(decision.status())));
+    answers_.push_back(*std::move(decision));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<sched::Decision> RecordedPolicy::decide(const sched::View& view, std::span<const sched::Event> events) {
+  if (answers_.empty() && program_ != nullptr) {
+    SCALAI_ASSIGN_OR_RETURN(sched::Decision answer, program_->decide(view, events));
+    if (record_) SCALAI_RETURN_IF_ERROR(record_({view.now_s(), PolicyDecided{decision_text(answer)}}));
+    return answer;
+  }
   if (answers_.empty())
     return invalid(fmt::format("the log has no decision of the policy at {} s", shortest(view.now_s())));
   sched::Decision next = std::move(answers_.front());

@@ -89,12 +89,43 @@ class NothingToSee final : public sched::View {
 
 TEST(RecordedPolicy, SaysWhatTheLogSaysAndNoMore) {
   RecordedPolicy policy;
-  policy.add(example());
+  ASSERT_TRUE(policy.learn({{1, PolicyDecided{decision_text(example())}}}, "log").ok());
+  EXPECT_EQ(message_of(policy.learn({{1, Started{}}, {1, PolicyDecided{"nonsense"}}}, "log")),
+            "log: event 2: \"nonsense\" is no part of a decision");
   const NothingToSee view;
   const auto first = policy.decide(view, {});
   ASSERT_TRUE(first.ok());
   EXPECT_EQ(decision_text(*first), decision_text(example()));
   EXPECT_EQ(message_of(policy.decide(view, {}).status()), "the log has no decision of the policy at 7.5 s");
+}
+
+// A program that never says the same twice.
+class Fickle final : public sched::Policy {
+ public:
+  sched::PolicyTraits traits() const override { return {}; }
+  absl::StatusOr<sched::Decision> decide(const sched::View&, std::span<const sched::Event>) override {
+    return sched::Decision{.wake_at_s = ++asked};
+  }
+  double asked = 0;
+};
+
+TEST(RecordedPolicy, AProgramIsAskedOnceAndItsAnswerIsWrittenDownFirst) {
+  const NothingToSee view;
+  Fickle program;
+  std::vector<Event> log;
+  const auto record = [&](const Event& event) {
+    log.push_back(event);
+    return log.size() < 4 ? absl::OkStatus() : absl::ResourceExhaustedError("full");
+  };
+  for (int run = 0; run < 3; ++run) {
+    RecordedPolicy policy(&program, record);
+    ASSERT_TRUE(policy.learn(log, "log").ok());
+    for (int moment = 1; moment <= run + 1; ++moment) EXPECT_EQ(policy.decide(view, {})->wake_at_s, moment);
+    EXPECT_EQ(program.asked, run + 1);
+  }
+  EXPECT_EQ(log[2].at_s, 7.5);
+  RecordedPolicy policy(&program, record);
+  EXPECT_EQ(message_of(policy.decide(view, {}).status()), "full") << "what is not written down does not count";
 }
 
 }  // namespace

@@ -78,18 +78,6 @@ absl::Status check(const Event& event, double last_s, const scenario::Scenario& 
       event.body);
 }
 
-// Decisions of a program stand behind the event that they answer.
-absl::Status learn(const std::vector<Event>& events, const std::string& file, RecordedPolicy& policy) {
-  for (size_t i = 0; i < events.size(); ++i) {
-    const auto* decided = std::get_if<PolicyDecided>(&events[i].body);
-    if (decided == nullptr) continue;
-    absl::StatusOr<sched::Decision> decision = parse_decision(decided->decision);
-    if (!decision.ok()) return invalid(fmt::format("{}: event {}: {}", file, i + 1, message_of(decision.status())));
-    policy.add(*std::move(decision));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status feed(Control& control, const scenario::Scenario& scenario, const std::vector<Event>& events,
                   const std::string& file) {
   double last_s = 0;
@@ -124,7 +112,7 @@ absl::StatusOr<std::vector<ReplayedPlan>> replay(const std::string& folder, cons
   const bool reads = std::any_of(events.begin(), events.end(),
                                  [](const Event& event) { return std::holds_alternative<SamplesRead>(event.body); });
   RecordedPolicy program;
-  SCALAI_RETURN_IF_ERROR(learn(events, folder + "/events.csv", program));
+  SCALAI_RETURN_IF_ERROR(program.learn(events, folder + "/events.csv"));
   const bool asks_program = scenario.policy && !scenario.policy->exec.empty();
   Control control(scenario, strategy, *step_time,
                   {.reads_samples = reads, .policy = asks_program ? &program : nullptr});

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ptc/base/status.h"
+#include "ptc/control/internal/policy_text.h"
 #include "ptc/sched/policies/external/external.h"
 
 namespace scalai::control {
@@ -67,9 +68,12 @@ absl::StatusOr<RunReport> run(const scenario::Scenario& scenario, const scenario
     program = sched::make_external_policy(
         {.command = spec.exec, .folder = spec.folder, .timeout_s = spec.timeout_s, .seed = scenario.seed});
   }
-  Control control(
-      scenario, strategy, *step_time,
-      {.check_plans = options.check_plans, .reads_samples = options.reads_samples, .policy = program.get()});
+  RecordedPolicy recorded(program.get(), options.record_answer);
+  SCALAI_RETURN_IF_ERROR(recorded.learn(options.answered, "journal"));
+  Control control(scenario, strategy, *step_time,
+                  {.check_plans = options.check_plans,
+                   .reads_samples = options.reads_samples,
+                   .policy = program != nullptr ? &recorded : nullptr});
   SCALAI_RETURN_IF_ERROR(control.policy_status());
   Event event{.at_s = 0, .body = Started{}};
   while (true) {

@@ -6,9 +6,13 @@
 // job=GPUs@type, where it names hosts those, `&` the job beside which; `!` a job that is refused; when to ask again.
 
 #include <deque>
+#include <functional>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "ptc/control/events.h"
 #include "ptc/sched/policy.h"
 
 namespace scalai::control {
@@ -17,17 +21,31 @@ std::string decision_text(const sched::Decision& decision);
 // Error: InvalidArgument with the word that is none of these.
 absl::StatusOr<sched::Decision> parse_decision(const std::string& text);
 
-// Answers what the log says that it was answered, in order.
+// Answers what the log says that it was answered, in order; then what the program answers, if there is one, and adds
+// that to the log first. So a program is asked once about each moment, however often the run is gone on with.
 class RecordedPolicy final : public sched::Policy {
  public:
-  void add(sched::Decision decision) { answers_.push_back(std::move(decision)); }
-  bool empty() const { return answers_.empty(); }
+  using Record = std::function<absl::Status(const Event&)>;
+  // `program` may be null, and outlives this. `record` may be empty.
+  explicit RecordedPolicy(sched::Policy* program = nullptr, Record record = {})
+      : program_(program), record_(std::move(record)) {}
 
-  sched::PolicyTraits traits() const override { return {}; }
-  // Error: the log has no answer left.
+  // Takes over the decisions among these events of `file`. Error: the event whose text is none.
+  absl::Status learn(const std::vector<Event>& events, const std::string& file);
+
+  sched::PolicyTraits traits() const override {
+    return program_ != nullptr ? program_->traits() : sched::PolicyTraits();
+  }
+  absl::Status begin(const sched::View& view) override {
+    return program_ != nullptr ? program_->begin(view) : absl::OkStatus();
+  }
+  // Errors: the log has no answer left, and there is no program; those of the program, and of `record`.
   absl::StatusOr<sched::Decision> decide(const sched::View& view, std::span<const sched::Event> events) override;
+  std::string remarks() const override { return program_ != nullptr ? program_->remarks() : ""; }
 
  private:
+  sched::Policy* const program_;
+  const Record record_;
   std::deque<sched::Decision> answers_;
 };
 
