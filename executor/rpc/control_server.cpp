@@ -8,9 +8,11 @@
 #include <thread>
 
 #include "executor/rpc/internal/bind_address.h"
+#include "executor/rpc/internal/guard.h"
 #include "executor/rpc/internal/outbox.h"
 #include "executor/rpc/internal/wire.h"
 #include "executor/rpc/token.h"
+#include "executor/secret/secret.h"
 #include "ptc/base/file.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
@@ -23,6 +25,8 @@ using internal::Clock;
 using internal::ControllerCore;
 using internal::TimePoint;
 using SessionStream = grpc::ServerReaderWriter<proto::ToWorker, proto::FromWorker>;
+template <class Request>
+using CtlStream = grpc::ServerReaderWriter<proto::CtlReply, Request>;
 
 void log_to_stderr(const std::string& line) { say("scalai: controller: {}\n", line); }
 
@@ -143,42 +147,28 @@ void Session::close(const std::string& reason, bool clean) {
   if (context_ != nullptr && !clean) context_->TryCancel();
 }
 
-// Who may talk to us, and one line in the log about who may not.
-class Guard {
+class DoorService final : public proto::Door::Service {
  public:
-  Guard(std::string token, LogLine log) : token_(std::move(token)), log_(std::move(log)) {}
+  explicit DoorService(internal::Guard& guard) : guard_(guard) {}
 
-  grpc::Status admit(const grpc::ServerContext& context) {
-    const auto found = context.client_metadata().find(internal::kTokenMetadata);
-    const bool given = found != context.client_metadata().end();
-    if (given && same_token(std::string(found->second.data(), found->second.size()), token_)) return grpc::Status::OK;
-    const std::string peer = context.peer();
-    if (first_time(peer.substr(0, peer.rfind(':')))) {
-      log_(fmt::format("turned away {}: {}", peer, given ? "wrong token" : "no token"));
-    }
-    return grpc::Status(grpc::StatusCode::UNAUTHENTICATED,
-                        fmt::format("the token is not the controller's (from {} or a token file)", kTokenVariable));
+  grpc::Status Challenge(grpc::ServerContext* context,
+                         grpc::ServerReaderWriter<proto::Nothing, proto::Nothing>* stream) override {
+    guard_.challenge(*context);
+    stream->SendInitialMetadata();
+    return grpc::Status::OK;
   }
 
  private:
-  bool first_time(const std::string& machine) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    constexpr size_t kRemembered = 1000;
-    return turned_away_.size() < kRemembered && turned_away_.insert(machine).second;
-  }
-
-  const std::string token_;
-  const LogLine log_;
-  std::mutex mutex_;
-  std::set<std::string> turned_away_;
+  internal::Guard& guard_;
 };
 
 class WorkersService final : public proto::Workers::Service {
  public:
-  WorkersService(ControllerCore& core, Guard& guard) : core_(core), guard_(guard) {}
+  WorkersService(ControllerCore& core, internal::Guard& guard) : core_(core), guard_(guard) {}
 
   grpc::Status Session(grpc::ServerContext* context, SessionStream* stream) override {
-    if (grpc::Status status = guard_.admit(*context); !status.ok()) return status;
+    if (grpc::Status status = guard_.admit(*context, internal::kWorkerRole); !status.ok()) return status;
+    stream->SendInitialMetadata();
     const auto session = std::make_shared<executor::Session>(*context, *stream);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -197,48 +187,62 @@ class WorkersService final : public proto::Workers::Service {
 
  private:
   ControllerCore& core_;
-  Guard& guard_;
+  internal::Guard& guard_;
   std::mutex mutex_;
   std::set<std::shared_ptr<executor::Session>> sessions_;
 };
 
 class CtlService final : public proto::Ctl::Service {
  public:
-  CtlService(CtlHandler handler, Guard& guard) : handler_(std::move(handler)), guard_(guard) {}
+  CtlService(CtlHandler handler, internal::Guard& guard) : handler_(std::move(handler)), guard_(guard) {}
 
-  grpc::Status Status(grpc::ServerContext* context, const proto::CtlStatus*, proto::CtlReply* reply) override {
-    return answer(*context, {.kind = CtlRequest::Kind::kStatus}, *reply);
+  grpc::Status Status(grpc::ServerContext* context, CtlStream<proto::CtlStatus>* stream) override {
+    return answer(*context, *stream,
+                  [](const proto::CtlStatus&) { return CtlRequest{.kind = CtlRequest::Kind::kStatus}; });
   }
-  grpc::Status Resize(grpc::ServerContext* context, const proto::CtlResize* request, proto::CtlReply* reply) override {
-    return answer(*context, {.kind = CtlRequest::Kind::kResize, .job = request->job(), .gpus = request->gpus()},
-                  *reply);
+  grpc::Status Resize(grpc::ServerContext* context, CtlStream<proto::CtlResize>* stream) override {
+    return answer(*context, *stream, [](const proto::CtlResize& request) {
+      return CtlRequest{.kind = CtlRequest::Kind::kResize, .job = request.job(), .gpus = request.gpus()};
+    });
   }
-  grpc::Status Drain(grpc::ServerContext* context, const proto::CtlDrain* request, proto::CtlReply* reply) override {
-    return answer(*context, {.kind = CtlRequest::Kind::kDrain, .host = request->host()}, *reply);
+  grpc::Status Drain(grpc::ServerContext* context, CtlStream<proto::CtlDrain>* stream) override {
+    return answer(*context, *stream, [](const proto::CtlDrain& request) {
+      return CtlRequest{.kind = CtlRequest::Kind::kDrain, .host = request.host()};
+    });
   }
 
  private:
-  grpc::Status answer(const grpc::ServerContext& context, const CtlRequest& request, proto::CtlReply& reply) {
-    if (grpc::Status status = guard_.admit(context); !status.ok()) return status;
+  template <class Message, class Read>
+  grpc::Status answer(grpc::ServerContext& context, CtlStream<Message>& stream, const Read& read) {
+    if (grpc::Status status = guard_.admit(context, internal::kCtlRole); !status.ok()) return status;
+    stream.SendInitialMetadata();
+    Message message;
+    if (!stream.Read(&message)) return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "no request came");
     if (!handler_) {
       return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "this controller takes no requests");
     }
-    absl::StatusOr<std::string> text = handler_(request);
+    absl::StatusOr<std::string> text = handler_(read(message));
     if (!text.ok()) return internal::to_grpc(text.status());
+    proto::CtlReply reply;
     reply.set_text(*std::move(text));
+    stream.Write(reply);
     return grpc::Status::OK;
   }
 
   const CtlHandler handler_;
-  Guard& guard_;
+  internal::Guard& guard_;
 };
 
 class Server final : public ControllerCore {
  public:
-  explicit Server(ServerOptions options)
+  Server(ServerOptions options, std::string challenge_key)
       : ControllerCore(options.controller),
         log_(options.log ? options.log : log_to_stderr),
-        guard_(options.token, log_),
+        guard_({.token = options.token,
+                .run_id = options.controller.run_id,
+                .challenge_key = std::move(challenge_key),
+                .log = log_}),
+        door_service_(guard_),
         workers_service_(*this, guard_),
         ctl_service_(options.on_ctl, guard_) {}
   ~Server() override;
@@ -250,7 +254,8 @@ class Server final : public ControllerCore {
   void keep_pulse();
 
   const LogLine log_;
-  Guard guard_;
+  internal::Guard guard_;
+  DoorService door_service_;
   WorkersService workers_service_;
   CtlService ctl_service_;
   std::string address_;
@@ -278,7 +283,7 @@ absl::Status Server::listen(const ServerOptions& options) {
   SCALAI_ASSIGN_OR_RETURN(const internal::BindAddress bind, internal::try_to_bind(options.bind_address));
   SCALAI_ASSIGN_OR_RETURN(const auto credentials, credentials_of(options));
   if (!bind.loopback && options.certificate_file.empty()) {
-    log_(fmt::format("listening on {} without TLS: token and commands can be read on the network",
+    log_(fmt::format("listening on {} without TLS: commands can be read and forged on the network",
                      options.bind_address));
   }
   grpc::ServerBuilder builder;
@@ -288,6 +293,7 @@ absl::Status Server::listen(const ServerOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.controller.max_message_bytes + internal::kEnvelopeBytes));
   builder.SetMaxSendMessageSize(-1);
+  builder.RegisterService(&door_service_);
   builder.RegisterService(&workers_service_);
   builder.RegisterService(&ctl_service_);
   server_ = builder.BuildAndStart();
@@ -325,7 +331,8 @@ Server::~Server() {
 absl::StatusOr<std::unique_ptr<ControllerEnd>> ControlServer::start(ServerOptions options) {
   SCALAI_RETURN_IF_ERROR(ControllerCore::check(options.controller));
   SCALAI_RETURN_IF_ERROR(check_token(options.token));
-  auto server = std::make_unique<Server>(options);
+  SCALAI_ASSIGN_OR_RETURN(std::string challenge_key, random_bytes(kMacBytes));
+  auto server = std::make_unique<Server>(options, std::move(challenge_key));
   SCALAI_RETURN_IF_ERROR(server->listen(options));
   return server;
 }

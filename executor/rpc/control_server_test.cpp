@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "executor/rpc/ctl.h"
+#include "executor/rpc/internal/asker.h"
 #include "executor/rpc/internal/bind_address.h"
 #include "executor/rpc/internal/wire.h"
 #include "executor/rpc/process.h"
@@ -271,10 +272,15 @@ TEST_F(ServerTest, AStoppedWorkerIsSilentAndComesBack) {
 TEST_F(ServerTest, AHelloWithoutARealVersionIsRefused) {
   start(options());
   const auto channel = internal::open_channel(server_->address(), "").value();
+  const auto asker = internal::Asker::begin(channel, kToken, internal::kWorkerRole,
+                                            internal::Clock::now() + internal::seconds(kPatience_s));
+  ASSERT_TRUE(asker.ok()) << asker.status();
   const auto stub = proto::Workers::NewStub(channel);
   grpc::ClientContext context;
-  internal::add_token(context, kToken);
+  asker->sign(context);
   const auto stream = stub->Session(&context);
+  stream->WaitForInitialMetadata();
+  EXPECT_EQ(asker->check(context).value(), options().controller.run_id);
   proto::FromWorker first;
   *first.mutable_hello() = internal::pack(internal::Greeting{.hello = worker_options().hello});
   first.mutable_hello()->add_held()->set_version(-7);

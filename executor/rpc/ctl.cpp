@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
+#include "executor/rpc/internal/asker.h"
 #include "executor/rpc/internal/wire.h"
 #include "executor/rpc/token.h"
 #include "ptc/base/status.h"
@@ -11,26 +12,50 @@
 namespace scalai::executor {
 namespace {
 
-grpc::Status call(proto::Ctl::Stub& stub, grpc::ClientContext& context, const CtlRequest& request,
-                  proto::CtlReply& reply) {
+// One call: both ends prove that they know the token, then the request goes out. An error of the controller is as it says.
+template <class Message, class Stream>
+absl::StatusOr<std::string> exchange(const internal::Asker& asker, const grpc::ClientContext& context, Stream stream,
+                                     const Message& message) {
+  stream->WaitForInitialMetadata();
+  const absl::Status proven = asker.check(context).status();
+  if (absl::IsUnauthenticated(proven)) return proven;
+  proto::CtlReply reply;
+  if (!proven.ok()) {
+    const absl::Status end = internal::from_grpc(stream->Finish());
+    return end.ok() ? absl::UnauthenticatedError(message_of(proven)) : end;
+  }
+  stream->Write(message);
+  stream->WritesDone();
+  const bool answered = stream->Read(&reply);
+  for (proto::CtlReply rest; answered && stream->Read(&rest);) continue;
+  SCALAI_RETURN_IF_ERROR(internal::from_grpc(stream->Finish()));
+  if (!answered) return absl::UnavailableError("it ended the call without an answer");
+  return reply.text();
+}
+
+absl::StatusOr<std::string> call(const std::shared_ptr<grpc::Channel>& channel, const std::string& token,
+                                 const CtlRequest& request, internal::TimePoint until) {
+  SCALAI_ASSIGN_OR_RETURN(const internal::Asker asker,
+                          internal::Asker::begin(channel, token, internal::kCtlRole, until));
+  const auto stub = proto::Ctl::NewStub(channel);
+  grpc::ClientContext context;
+  asker.sign(context);
+  internal::set_deadline(context, until);
   switch (request.kind) {
-    case CtlRequest::Kind::kStatus: {
-      proto::CtlStatus message;
-      return stub.Status(&context, message, &reply);
-    }
+    case CtlRequest::Kind::kStatus: return exchange(asker, context, stub->Status(&context), proto::CtlStatus());
     case CtlRequest::Kind::kResize: {
       proto::CtlResize message;
       message.set_job(request.job);
       message.set_gpus(request.gpus);
-      return stub.Resize(&context, message, &reply);
+      return exchange(asker, context, stub->Resize(&context), message);
     }
     case CtlRequest::Kind::kDrain: {
       proto::CtlDrain message;
       message.set_host(request.host);
-      return stub.Drain(&context, message, &reply);
+      return exchange(asker, context, stub->Drain(&context), message);
     }
   }
-  return grpc::Status(grpc::StatusCode::INTERNAL, "no such request");
+  return absl::InternalError("no such request");
 }
 
 }  // namespace
@@ -43,14 +68,9 @@ absl::StatusOr<std::string> ask_controller(const CtlTarget& target, const CtlReq
   if (!internal::wait_connected(*channel, until)) {
     return absl::UnavailableError(fmt::format("no controller at {} within {} s", target.address, target.timeout_s));
   }
-  grpc::ClientContext context;
-  internal::add_token(context, target.token);
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::duration_cast<std::chrono::milliseconds>(until - internal::Clock::now()));
-  proto::CtlReply reply;
-  const auto stub = proto::Ctl::NewStub(channel);
-  const absl::Status status = internal::from_grpc(call(*stub, context, request, reply));
-  if (status.ok()) return reply.text();
+  absl::StatusOr<std::string> text = call(channel, target.token, request, until);
+  if (text.ok()) return text;
+  const absl::Status& status = text.status();
   return absl::Status(status.code(), fmt::format("controller at {}: {}", target.address, message_of(status)));
 }
 

@@ -15,8 +15,9 @@ struct CtlTarget {
   double timeout_s = 10;
 };
 
-// Sends a request; returns the controller's answer or its error. Blocks for up to timeout_s. Unavailable: no controller
-// at this address. Unauthenticated: wrong token.
+// Sends a request to a controller that proves that it knows the token; returns its answer or its error. Blocks for up to
+// timeout_s. Unavailable: no controller at this address. Unauthenticated: wrong token, or the other end does not know it.
+// FailedPrecondition: a controller of another build, or another program.
 absl::StatusOr<std::string> ask_controller(const CtlTarget& target, const CtlRequest& request);
 
 }  // namespace scalai::executor

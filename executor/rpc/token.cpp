@@ -86,11 +86,4 @@ absl::Status check_token(const std::string& token) {
   return absl::OkStatus();
 }
 
-bool same_token(const std::string& a, const std::string& b) {
-  if (a.size() != b.size()) return false;
-  unsigned difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
-  return difference == 0;
-}
-
 }  // namespace scalai::executor

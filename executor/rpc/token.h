@@ -20,7 +20,5 @@ absl::StatusOr<std::string> read_token(const std::string& file);
 absl::Status write_token(const std::string& file, const std::string& token);
 // InvalidArgument unless 16 to 512 printable ASCII characters without blanks. Messages never contain the token.
 absl::Status check_token(const std::string& token);
-// Compares in time independent of the position of the difference.
-bool same_token(const std::string& a, const std::string& b);
 
 }  // namespace scalai::executor

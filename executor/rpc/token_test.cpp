@@ -64,13 +64,5 @@ TEST_F(TokenTest, BadOnesAreRefusedWithoutShowingThem) {
   EXPECT_FALSE(check_token(std::string(513, 'x')).ok());
 }
 
-TEST_F(TokenTest, EqualMeansEveryCharacter) {
-  EXPECT_TRUE(same_token("abc", "abc"));
-  EXPECT_FALSE(same_token("abc", "abd"));
-  EXPECT_FALSE(same_token("abc", "bbc"));
-  EXPECT_FALSE(same_token("abc", "abcd"));
-  EXPECT_FALSE(same_token("", "a"));
-}
-
 }  // namespace
 }  // namespace scalai::executor

@@ -32,7 +32,7 @@ class WorkerEnd {
   // The last message of the controller at a join. Any thread.
   virtual Welcome welcome() const = 0;
   // Runs commands until the end of the session. OK: dismissed, stopped, or a reply had `last`. Unavailable: no
-  // controller for orphan_timeout_s. FailedPrecondition, Unauthenticated: refused when joining again.
+  // controller for orphan_timeout_s, or only such that refused this worker or did not prove that they know the token.
   virtual absl::Status run(const CommandHandler& handler) = 0;
   // From any thread: run() says goodbye and returns after the running command. Pending commands are dropped.
   virtual void stop(const std::string& reason) = 0;

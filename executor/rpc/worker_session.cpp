@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "executor/rpc/internal/asker.h"
 #include "executor/rpc/internal/outbox.h"
 #include "executor/rpc/internal/wire.h"
 #include "executor/rpc/internal/worker_loop.h"
@@ -29,9 +30,9 @@ constexpr double kHandshake_s = 5;  // from Hello to Welcome
 // One stream. The pulse thread sends heartbeats and ends a stream on which the controller is silent for too long.
 class Stream final : public internal::Wire {
  public:
-  Stream(std::shared_ptr<grpc::Channel> channel, const std::string& token)
-      : channel_(std::move(channel)), stub_(proto::Workers::NewStub(channel_)) {
-    internal::add_token(context_, token);
+  Stream(std::shared_ptr<grpc::Channel> channel, internal::Asker asker)
+      : channel_(std::move(channel)), stub_(proto::Workers::NewStub(channel_)), asker_(std::move(asker)) {
+    asker_.sign(context_);
     stream_ = stub_->Session(&context_);
     outbox_.start([this](const proto::FromWorker& message) { return write(message); });
     pulse_ = std::thread([this] { keep_pulse(); });
@@ -48,7 +49,7 @@ class Stream final : public internal::Wire {
     read_rest();
   }
 
-  // Says hello and waits for the answer.
+  // Waits for the controller's proof; nothing is read or said before. Then says hello and waits for the answer.
   absl::Status introduce(const Greeting& greeting);
 
   const Welcome& welcome() const override { return welcome_; }
@@ -64,9 +65,16 @@ class Stream final : public internal::Wire {
   void read_rest();
   void keep_pulse();
   grpc::Status finish();
+  absl::Status prove();
+  bool is_silent() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return silent_;
+  }
 
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<proto::Workers::Stub> stub_;
+  const internal::Asker asker_;
+  std::string run_id_;  // of the controller's proof
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<proto::FromWorker, proto::ToWorker>> stream_;
   internal::Outbox<proto::FromWorker> outbox_;
@@ -130,7 +138,26 @@ void Stream::keep_pulse() {
   }
 }
 
+absl::Status Stream::prove() {
+  stream_->WaitForInitialMetadata();
+  absl::StatusOr<std::string> run_id = asker_.check(context_);
+  if (run_id.ok()) {
+    run_id_ = *std::move(run_id);
+    return absl::OkStatus();
+  }
+  if (absl::IsUnauthenticated(run_id.status())) return run_id.status();
+  // What it sends instead of a proof is not read; while it goes on sending, the call does not end by itself.
+  const bool was_silent = is_silent();
+  const absl::Status end = internal::from_grpc(finish());
+  read_ended_ = true;
+  if (!was_silent && is_silent()) return absl::UnauthenticatedError(message_of(run_id.status()));
+  if (absl::IsUnauthenticated(end) || absl::IsFailedPrecondition(end)) return end;
+  if (end.ok()) return absl::UnauthenticatedError(message_of(run_id.status()));
+  return absl::UnavailableError(was_silent ? "it does not answer" : "it closed the connection: " + message_of(end));
+}
+
 absl::Status Stream::introduce(const Greeting& greeting) {
+  SCALAI_RETURN_IF_ERROR(prove());
   proto::FromWorker hello;
   *hello.mutable_hello() = internal::pack(greeting);
   outbox_.push(std::move(hello));
@@ -138,15 +165,15 @@ absl::Status Stream::introduce(const Greeting& greeting) {
   if (!read(&answer)) {
     outbox_.close();
     const absl::Status status = internal::from_grpc(finish());
-    if (absl::IsUnauthenticated(status)) return status;
-    if (absl::IsUnimplemented(status)) return absl::FailedPreconditionError("this is not a Scalai controller");
-    return absl::UnavailableError(silent_ ? "it does not answer" : "it closed the connection: " + message_of(status));
+    return absl::UnavailableError(is_silent() ? "it does not answer"
+                                              : "it closed the connection: " + message_of(status));
   }
   if (answer.has_refused()) {
     return internal::status_of({.reason = answer.refused().reason(), .retry = answer.refused().retry()});
   }
   if (!answer.has_welcome()) return absl::FailedPreconditionError("its first message is no welcome");
   welcome_ = internal::unpack(answer.welcome());
+  if (welcome_.run_id != run_id_) return absl::FailedPreconditionError("it proved another run than it welcomes to");
   const std::lock_guard<std::mutex> lock(mutex_);
   heartbeat_s_ = welcome_.heartbeat_s;
   silence_s_ = welcome_.heartbeat_s * welcome_.missed_heartbeats;
@@ -203,9 +230,14 @@ class GrpcDialer final : public internal::Dialer {
     if (!internal::wait_connected(*channel_, Clock::now() + internal::seconds(kDial_s))) {
       return absl::UnavailableError("no controller listens there, or only one end uses TLS");
     }
-    auto stream = std::make_shared<Stream>(channel_, token_);
-    absl::Status status = stream->introduce(greeting);
-    if (status.ok()) return stream;
+    absl::StatusOr<internal::Asker> asker =
+        internal::Asker::begin(channel_, token_, internal::kWorkerRole, Clock::now() + internal::seconds(kHandshake_s));
+    absl::Status status = asker.status();
+    if (status.ok()) {
+      auto stream = std::make_shared<Stream>(channel_, *std::move(asker));
+      status = stream->introduce(greeting);
+      if (status.ok()) return stream;
+    }
     // The loop adds the address to Unavailable.
     if (absl::IsUnavailable(status)) return status;
     return absl::Status(status.code(), fmt::format("{}: {}", address_, message_of(status)));

@@ -37,14 +37,15 @@ const std::vector<FolderRule>& folder_rules() {
       {"ptc/report", {"ptc/control"}},
       {"sim/jobs", {"ptc/report", "sim"}},
       {"sim", {"ptc/control"}, {"ptc/report", "sim/jobs"}},
+      {"executor/secret", {"ptc/base"}},
       {"executor/state", {"ptc/tensor"}},
       {"executor/device", {"executor/state"}},
       {"executor/cuda", {"executor/device"}},
       {"executor/nccl", {"ptc/base"}},
       {"executor/exchange", {"executor/device", "executor/nccl"}, {"executor/cuda"}},
-      {"executor/transport", {"ptc/base"}, {"executor/state"}},
+      {"executor/transport", {"executor/secret"}, {"executor/state"}},
       {"executor/journal", {"ptc/base"}, {"ptc/checkpoint/safetensors"}},
-      {"executor/rpc", {"ptc/proto", "executor/state"}},
+      {"executor/rpc", {"ptc/proto", "executor/secret", "executor/state"}},
       {"executor/worker",
        {"executor/rpc", "executor/exchange", "executor/transport", "ptc/checkpoint/views", "ptc/data", "ptc/plan"}},
       {"executor/controller", {"executor/worker", "executor/journal", "ptc/control"}, {"ptc/report"}},
@@ -66,12 +67,19 @@ const std::vector<FolderRule>& folder_rules() {
 
 const std::vector<LibraryRule>& library_rules() {
   static const std::vector<LibraryRule> rules = {
-      {"simgrid/", {"sim"}},       {"xbt/", {"sim"}},
-      {"boost/", {"ptc/base"}},    {"google/protobuf/", {}},
-      {"nlohmann/json.hpp", {}},   {"cuda", {"executor"}, {"executor/cuda/internal", "executor/cuda/kernels"}},
-      {"nccl.h", {"executor"}},    {"ucp/", {"executor"}},
-      {"grpcpp/", {"executor"}},   {"fuse3/", {"vfs"}},
-      {"sqlite3.h", {"executor"}}, {"curl/", {"vfs"}},
+      {"simgrid/", {"sim"}},
+      {"xbt/", {"sim"}},
+      {"boost/", {"ptc/base"}},
+      {"google/protobuf/", {}},
+      {"nlohmann/json.hpp", {}},
+      {"cuda", {"executor"}, {"executor/cuda/internal", "executor/cuda/kernels"}},
+      {"nccl.h", {"executor"}},
+      {"ucp/", {"executor"}},
+      {"grpcpp/", {"executor"}},
+      {"fuse3/", {"vfs"}},
+      {"sqlite3.h", {"executor"}},
+      {"curl/", {"vfs"}},
+      {"openssl/", {"executor/secret"}},
   };
   return rules;
 }

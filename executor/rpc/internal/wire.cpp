@@ -11,6 +11,15 @@
 #include "ptc/proto/control.pb.h"
 
 namespace scalai::executor::internal {
+namespace {
+
+// gRPC takes deadlines of the system clock only.
+std::chrono::system_clock::time_point system_time(TimePoint until) {
+  const auto left = std::max(until - Clock::now(), Clock::duration::zero());
+  return std::chrono::time_point_cast<std::chrono::system_clock::duration>(std::chrono::system_clock::now() + left);
+}
+
+}  // namespace
 
 proto::Hello pack(const Greeting& greeting) {
   const Hello& hello = greeting.hello;
@@ -138,13 +147,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> open_channel(const std::string& a
   return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
-bool wait_connected(grpc::Channel& channel, TimePoint until) {
-  const auto left = std::max(until - Clock::now(), Clock::duration::zero());
-  // gRPC takes deadlines of the system clock only.
-  const auto deadline = std::chrono::system_clock::now() + left;
-  return channel.WaitForConnected(std::chrono::time_point_cast<std::chrono::system_clock::duration>(deadline));
-}
+bool wait_connected(grpc::Channel& channel, TimePoint until) { return channel.WaitForConnected(system_time(until)); }
 
-void add_token(grpc::ClientContext& context, const std::string& token) { context.AddMetadata(kTokenMetadata, token); }
+void set_deadline(grpc::ClientContext& context, TimePoint until) { context.set_deadline(system_time(until)); }
 
 }  // namespace scalai::executor::internal

@@ -25,7 +25,6 @@ class Welcome;
 
 namespace scalai::executor::internal {
 
-inline constexpr const char* kTokenMetadata = "x-scalai-token";
 // Around a body: what gRPC may count on top.
 inline constexpr int64_t kEnvelopeBytes = 1 << 16;
 
@@ -46,6 +45,6 @@ grpc::Status to_grpc(const absl::Status& status);
 absl::StatusOr<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address, const std::string& ca_file);
 // Waits; false when there is no connection at `until`.
 bool wait_connected(grpc::Channel& channel, TimePoint until);
-void add_token(grpc::ClientContext& context, const std::string& token);
+void set_deadline(grpc::ClientContext& context, TimePoint until);
 
 }  // namespace scalai::executor::internal

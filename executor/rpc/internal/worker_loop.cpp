@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <random>
 
@@ -26,7 +27,8 @@ WorkerOptions with_defaults(WorkerOptions options) {
   return options;
 }
 
-constexpr double kPause_s = 0.05;  // between two attempts that failed at once
+constexpr double kPause_s = 0.05;        // between two attempts that failed at once
+constexpr double kRefusedPause_s = 0.5;  // after a refusal, which is rarely taken back at once
 
 }  // namespace
 
@@ -40,7 +42,7 @@ WorkerLoop::WorkerLoop(WorkerOptions options, std::unique_ptr<Dialer> dialer)
 
 absl::StatusOr<std::unique_ptr<WorkerEnd>> WorkerLoop::connect(WorkerOptions options, std::unique_ptr<Dialer> dialer) {
   std::unique_ptr<WorkerLoop> loop(new WorkerLoop(std::move(options), std::move(dialer)));
-  SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<Wire> wire, loop->join(loop->options_.connect_timeout_s));
+  SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<Wire> wire, loop->join(loop->options_.connect_timeout_s, OnRefusal::kGiveUp));
   loop->adopt(std::move(wire));
   loop->reader_ = std::thread([worker = loop.get()] { worker->read_until_over(); });
   return loop;
@@ -73,25 +75,35 @@ void WorkerLoop::finish(absl::Status status) {
   changed_.notify_all();
 }
 
-absl::StatusOr<std::shared_ptr<Wire>> WorkerLoop::join(double timeout_s) {
+absl::StatusOr<std::shared_ptr<Wire>> WorkerLoop::dial() {
+  SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<Wire> wire, dialer_->dial(greeting_));
+  const Welcome welcome = wire->welcome();
+  if (welcome.controller_epoch >= core_.epoch()) return wire;
+  wire->cut();
+  return absl::FailedPreconditionError(
+      fmt::format("the controller's epoch {} is older than {}", welcome.controller_epoch, core_.epoch()));
+}
+
+absl::StatusOr<std::shared_ptr<Wire>> WorkerLoop::join(double timeout_s, OnRefusal on_refusal) {
   const TimePoint until = Clock::now() + seconds(timeout_s);
   while (true) {
-    absl::StatusOr<std::shared_ptr<Wire>> wire = dialer_->dial(greeting_);
-    if (wire.ok() || !absl::IsUnavailable(wire.status())) return wire;
+    absl::StatusOr<std::shared_ptr<Wire>> wire = dial();
+    const bool refused = !wire.ok() && !absl::IsUnavailable(wire.status());
+    if (wire.ok() || (refused && on_refusal == OnRefusal::kGiveUp)) return wire;
     std::unique_lock<std::mutex> lock(mutex_);
     if (over_.has_value()) return absl::CancelledError("stopped");
     if (Clock::now() >= until) {
       return absl::UnavailableError(
           fmt::format("no controller at {} within {} s: {}", options_.address, timeout_s, message_of(wire.status())));
     }
-    changed_.wait_for(lock, seconds(kPause_s));
+    changed_.wait_for(lock, std::min(seconds(refused ? kRefusedPause_s : kPause_s), until - Clock::now()));
   }
 }
 
 void WorkerLoop::adopt(std::shared_ptr<Wire> wire) {
   const Welcome welcome = wire->welcome();
   const bool newer = core_.adopt(welcome.controller_epoch);
-  SCALAI_CHECK(newer, "a controller of an older epoch refuses us itself");
+  SCALAI_CHECK(newer, "dial() refuses a controller of an older epoch");
   greeting_.run_id = welcome.run_id;
   greeting_.hello.host = welcome.host;
   greeting_.controller_epoch = welcome.controller_epoch;
@@ -114,7 +126,7 @@ void WorkerLoop::read_until_over() {
                              options_.orphan_timeout_s));
     wire.reset();
     if (options_.refresh) options_.refresh(greeting_.hello);
-    absl::StatusOr<std::shared_ptr<Wire>> next = join(options_.orphan_timeout_s);
+    absl::StatusOr<std::shared_ptr<Wire>> next = join(options_.orphan_timeout_s, OnRefusal::kTryAgain);
     if (!next.ok()) return finish(absl::IsCancelled(next.status()) ? absl::OkStatus() : next.status());
     options_.log(fmt::format("joined the controller at {} again, epoch {}", options_.address,
                              (*next)->welcome().controller_epoch));

@@ -41,7 +41,7 @@ class Wire {
 class Dialer {
  public:
   virtual ~Dialer() = default;
-  // Unavailable: try again. Any other error is final. Takes a second or a little longer at most.
+  // Unavailable: try again. Any other error is a refusal. Takes some seconds at most.
   virtual absl::StatusOr<std::shared_ptr<Wire>> dial(const Greeting& greeting) = 0;
 };
 
@@ -61,7 +61,10 @@ class WorkerLoop final : public WorkerEnd {
   };
 
   WorkerLoop(WorkerOptions options, std::unique_ptr<Dialer> dialer);
-  absl::StatusOr<std::shared_ptr<Wire>> join(double timeout_s);
+  // A worker that holds state outlasts refusals: who refuses may be another program, or gone in a moment.
+  enum class OnRefusal { kGiveUp, kTryAgain };
+  absl::StatusOr<std::shared_ptr<Wire>> join(double timeout_s, OnRefusal on_refusal);
+  absl::StatusOr<std::shared_ptr<Wire>> dial();
   void adopt(std::shared_ptr<Wire> wire);
   void read_until_over();
   bool read_until_lost(Wire& wire);

@@ -134,6 +134,7 @@ class TestWorker {
   WorkerEnd& end() { return *end_; }
   int host() const { return end_->welcome().host; }
   int runs() const { return runs_; }  // begun
+  bool ended() const { return done_; }
   Gate& gate() { return gate_; }
   // What run() returned.
   absl::Status result() {

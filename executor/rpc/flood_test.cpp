@@ -1,0 +1,100 @@
+// Strangers who send much: the controller keeps none of it.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "executor/rpc/internal/wire.h"
+#include "executor/rpc/process.h"
+#include "executor/rpc/testing/test_rig.h"
+#include "executor/rpc/token.h"
+#include "ptc/base/file.h"
+
+namespace scalai::executor::testing {
+namespace {
+
+constexpr size_t kPart = size_t{1} << 20;
+constexpr size_t kParts = 100;  // of one message
+
+// Most memory that the process ever had.
+int64_t peak_bytes(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
+  }
+  return -1;
+}
+
+// A message of many references to the same bytes, so that only the receiver needs memory for it.
+grpc::ByteBuffer large_message() {
+  const grpc::Slice part(std::string(kPart, 'x'));
+  const std::vector<grpc::Slice> parts(kParts, part);
+  return grpc::ByteBuffer(parts.data(), parts.size());
+}
+
+struct Flood {
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream;
+  grpc::Status status;
+};
+
+// Sends the message over `count` calls at once; their ends.
+std::vector<grpc::Status> flood(grpc::GenericStub& stub, const std::string& method, int count) {
+  grpc::CompletionQueue queue;
+  const grpc::ByteBuffer message = large_message();
+  const auto wait_for = [&](int events) {
+    void* tag = nullptr;
+    for (bool ok = false; events > 0 && queue.Next(&tag, &ok);) --events;
+  };
+  std::vector<std::unique_ptr<Flood>> floods;
+  for (int i = 0; i < count; ++i) {
+    auto& one = *floods.emplace_back(std::make_unique<Flood>());
+    one.context.set_deadline(std::chrono::system_clock::now() +
+                             std::chrono::seconds(static_cast<int64_t>(kPatience_s)));
+    one.stream = stub.PrepareCall(&one.context, method, &queue);
+    one.stream->StartCall(nullptr);
+  }
+  wait_for(count);
+  for (const auto& one : floods) {
+    one->stream->Write(message, nullptr);
+    one->stream->Finish(&one->status, nullptr);
+  }
+  wait_for(2 * count);
+  std::vector<grpc::Status> ends;
+  for (const auto& one : floods) ends.push_back(one->status);
+  return ends;
+}
+
+TEST(FloodTest, StrangersTakeNoMemory) {
+  if (!kCanUseGrpc) GTEST_SKIP() << "gRPC is not instrumented for ThreadSanitizer";
+  const std::string folder = ::testing::TempDir() + fmt::format("flood-{}", ::getpid());
+  Spawner spawner(folder);
+  GrpcRig rig;
+  const std::string address = rig.start({}).value()->address();  // free a moment later
+  ASSERT_TRUE(spawner
+                  .start(0, {.arguments = {"executor_rpc_test", "--as-controller", address},
+                             .environment = {{kTokenVariable, kToken}}})
+                  .ok());
+  const auto channel = internal::open_channel(address, "").value();
+  ASSERT_TRUE(internal::wait_connected(*channel, internal::Clock::now() + internal::seconds(kPatience_s)))
+      << read_file(spawner.log_file(0)).value_or("no log");
+  grpc::GenericStub stub(channel);
+  const int64_t before = peak_bytes(spawner.pid(0));
+  ASSERT_GT(before, 0);
+  for (const char* method : {"/scalai.proto.Workers/Session", "/scalai.proto.Ctl/Status", "/scalai.proto.Ctl/Drain",
+                             "/scalai.proto.Nobody/Knows"}) {
+    for (const grpc::Status& end : flood(stub, method, 3)) EXPECT_FALSE(end.ok()) << method;
+    const int64_t more = peak_bytes(spawner.pid(0)) - before;
+    EXPECT_LT(more, int64_t{64} << 20) << method;
+  }
+  spawner.end_all(0);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace scalai::executor::testing
