@@ -225,7 +225,7 @@ TEST_F(SchedEndToEnd, BadAnswersAreShown) {
   };
   const Outcome malformed = run("{\"grants\":[}");
   EXPECT_EQ(malformed.code, 5);
-  EXPECT_THAT(malformed.err, HasSubstr("no JSON, from column 12"));
+  EXPECT_THAT(malformed.err, HasSubstr("column 12: this is not JSON"));
   const Outcome unknown = run("{\"grants\":[{\"job\":\"nobody\",\"gpus\":1}]}");
   EXPECT_EQ(unknown.code, 5);
   EXPECT_THAT(unknown.err, HasSubstr("\"nobody\", which is no job"));

@@ -5,6 +5,7 @@
 
 #include "apps/common/output.h"
 #include "apps/data/data_command.h"
+#include "ptc/base/json.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
@@ -174,7 +175,7 @@ int show_shares(const Asked& asked, const std::string& format) {
     ordered_json reads = ordered_json::array();
     for (const Share& share : *shares) reads.push_back(json_of(share, one_rank));
     ordered_json json = json_of(*asked.samples);
-    json["state"] = ordered_json::parse(state_text(at));
+    json["state"] = read_ordered_json(state_text(at)).value();
     json["dp"] = asked.dp;
     json["reads"] = reads;
     print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));

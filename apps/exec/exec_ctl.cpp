@@ -7,6 +7,7 @@
 #include "apps/exec/run_folder.h"
 #include "executor/rpc/ctl.h"
 #include "executor/rpc/token.h"
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
@@ -33,8 +34,8 @@ absl::StatusOr<ex::CtlTarget> target_of(const Arguments& arguments) {
   return target;
 }
 
-std::string status_table(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text);
+absl::StatusOr<std::string> status_table(const std::string& text) try {
+  SCALAI_ASSIGN_OR_RETURN(const nlohmann::json json, read_json(text));
   std::string out = fmt::format("scenario {}  strategy {}  at {}\n", json.at("scenario").get<std::string>(),
                                 json.at("strategy").get<std::string>(), format_seconds(json.at("at_s")));
   Table table({"job", "state", "step", "layout", "GPUs", "reconfigurations"});
@@ -43,6 +44,8 @@ std::string status_table(const std::string& text) {
                std::to_string(job.at("gpus").get<int>()), std::to_string(job.at("reconfigurations").get<int>())});
   }
   return out + table.text();
+} catch (const nlohmann::json::exception& error) {  // a controller of another release
+  return failed(fmt::format("the controller's answer is no status: {}", error.what()));
 }
 
 int ctl_command(const Arguments& arguments) {
@@ -67,7 +70,9 @@ int ctl_command(const Arguments& arguments) {
   const auto answer = ex::ask_controller(*target, request);
   if (!answer.ok()) return report_error(answer.status());
   const bool table = what == "status" && arguments.text("format") == "table";
-  print("{}\n", table ? status_table(*answer) : *answer);
+  const auto shown = table ? status_table(*answer) : answer;
+  if (!shown.ok()) return report_error(shown.status());
+  print("{}\n", *shown);
   return 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "executor/rpc/token.h"
 #include "ptc/base/file.h"
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 
 namespace scalai::apps {
@@ -78,7 +79,7 @@ absl::StatusOr<ex::Journal> RunFolder::begin(ex::JournalLock lock, const ex::Run
 
 absl::StatusOr<HowRun> RunFolder::how() const {
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(file("run.json")));
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  SCALAI_ASSIGN_OR_RETURN(const nlohmann::json json, read_json(text, file("run.json")));
   try {
     // A run begun before there were GPUs says only whether it used the network.
     const std::string transport = json.contains("network") && json.at("network") ? "ucx" : "shared-memory";

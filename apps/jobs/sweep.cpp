@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ptc/base/file.h"
+#include "ptc/base/json.h"
 #include "ptc/base/statistics.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
@@ -133,7 +134,7 @@ std::vector<std::string> values_at(const std::vector<SweepAxis>& axes, size_t po
 }
 
 absl::StatusOr<Numbers> read_numbers(const std::string& summary, const std::vector<std::string>& metrics) {
-  const Json json = Json::parse(summary, nullptr, false);
+  const Json json = read_json(summary).value_or(nullptr);
   if (!json.is_object()) return failed("its summary is no JSON object");
   Numbers numbers;
   for (const std::string& metric : metrics) {

@@ -19,6 +19,7 @@
 #include "executor/bench/measurement.h"
 #include "executor/rpc/process.h"
 #include "ptc/base/file.h"
+#include "ptc/base/json.h"
 #include "ptc/base/statistics.h"
 #include "ptc/base/status.h"
 
@@ -106,7 +107,7 @@ std::optional<std::string> find_program(const std::string& name) {
 absl::StatusOr<double> seconds_in(const std::string& output) {
   const std::vector<std::string> lines = lines_of(output);
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    const nlohmann::json value = nlohmann::json::parse(*line, nullptr, false);
+    const nlohmann::json value = read_json(*line).value_or(nullptr);
     if (!value.is_object() || !value.contains("seconds") || !value["seconds"].is_number()) continue;
     const double seconds = value["seconds"].get<double>();
     if (seconds > 0) return seconds;

@@ -5,6 +5,7 @@
 
 #include "nlohmann/json.hpp"
 #include "ptc/base/file.h"
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/control/event_text.h"
 #include "ptc/control/internal/policy_text.h"
@@ -22,7 +23,7 @@ std::string plan_path(const std::string& folder, int number) {
 
 absl::StatusOr<std::string> strategy_of(const std::string& folder) {
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(folder + "/summary.json"));
-  const nlohmann::json summary = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  SCALAI_ASSIGN_OR_RETURN(const nlohmann::json summary, read_json(text, folder + "/summary.json"));
   if (!summary.is_object() || !summary.contains("strategy") || !summary["strategy"].is_string()) {
     return invalid(folder + "/summary.json: not a summary of a run (no \"strategy\")");
   }

@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/data/state.h"
@@ -81,18 +82,6 @@ class Fields {
   std::vector<std::string> problems_;
 };
 
-// The parsed object; the library itself keeps the last of several values of one key. "" when there is no doubled key.
-ordered_json parsed(std::string_view text, std::string& doubled) {
-  std::set<std::string> keys;
-  const auto watch = [&](int depth, ordered_json::parse_event_t event, ordered_json& value) {
-    if (depth == 1 && event == ordered_json::parse_event_t::key && !keys.insert(value.get<std::string>()).second) {
-      doubled = value.get<std::string>();
-    }
-    return true;
-  };
-  return ordered_json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
-}
-
 }  // namespace
 
 std::string state_text(const State& state) {
@@ -112,8 +101,10 @@ std::string state_text(const State& state) {
 
 absl::StatusOr<State> parse_state(std::string_view text) {
   if (text.size() > kMostText) return invalid(fmt::format("a dataset state has at most {} bytes", kMostText));
-  std::string doubled;
-  const ordered_json json = parsed(text, doubled);
+  std::vector<std::string> doubled;
+  const absl::StatusOr<ordered_json> read = read_ordered_json(text, "", &doubled);
+  if (!read.ok()) return invalid("a dataset state is a JSON object, and this is not one: " + message_of(read.status()));
+  const ordered_json& json = *read;
   if (!json.is_object()) return invalid("a dataset state is a JSON object, and this is not one");
   Fields fields(json);
   int64_t schema_version = kStateSchemaVersion;
@@ -122,7 +113,7 @@ absl::StatusOr<State> parse_state(std::string_view text) {
     return invalid(
         fmt::format("/schema_version: is {}, and this program reads {}", schema_version, kStateSchemaVersion));
   }
-  if (!doubled.empty()) fields.problem(clipped(doubled, 40), "appears twice");
+  for (const std::string& key : doubled) fields.problem(clipped(key, 40), "appears twice");
   State state;
   state.samples = kMostInState;  // fits whatever else is read, should it be missing
   fields.read("index", state.index);

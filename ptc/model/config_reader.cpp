@@ -12,51 +12,12 @@ namespace {
 
 using nlohmann::json;
 
-// Only looks for the first error; the document itself comes from json::parse.
-class ErrorFinder : public nlohmann::json_sax<json> {
- public:
-  size_t position = 0;  // bytes read when the error was seen
-
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(size_t) override { return true; }
-  bool key(string_t&) override { return true; }
-  bool end_object() override { return true; }
-  bool start_array(size_t) override { return true; }
-  bool end_array() override { return true; }
-  bool parse_error(size_t at, const std::string&, const json::exception&) override {
-    position = at;
-    return false;
-  }
-};
-
-absl::Status not_json(std::string_view text) {
-  ErrorFinder finder;
-  json::sax_parse(text, &finder);
-  const std::string_view before = text.substr(0, finder.position == 0 ? 0 : finder.position - 1);
-  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-  const size_t line_start = before.rfind('\n');  // npos + 1 = 0 on the first line
-  return invalid(fmt::format("not readable as JSON: line {}, column {} (syntax, encoding or size of a number)", line,
-                             before.size() - (line_start + 1) + 1));
-}
-
 std::string describe(const json& value) {
   if (value.is_number() || value.is_boolean()) return value.dump();
   return fmt::format("{} {}", value.is_array() || value.is_object() ? "an" : "a", value.type_name());
 }
 
 }  // namespace
-
-absl::StatusOr<json> parse_json(std::string_view text) {
-  json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (document.is_discarded()) return not_json(text);
-  return document;
-}
 
 const json* ConfigReader::find(const std::string& key) const {
   const auto found = object_.find(key);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "ptc/base/diagnostics.h"
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/model/internal/config_reader.h"
@@ -195,7 +196,7 @@ absl::StatusOr<Model> model_from_hugging_face(std::string_view json_text, std::s
     return invalid(
         fmt::format("{} bytes are too many for a config.json (at most {})", json_text.size(), kMaxTextBytes));
   }
-  SCALAI_ASSIGN_OR_RETURN(const json root, parse_json(json_text));
+  SCALAI_ASSIGN_OR_RETURN(const json root, read_json(json_text));
   if (!root.is_object()) return invalid("a config.json is one JSON object, in braces");
   SCALAI_ASSIGN_OR_RETURN(const std::string architecture, read_architecture(root));
   const Model start = {.name = std::string(name), .source = fmt::format("config.json ({})", architecture)};

@@ -1,9 +1,8 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "ptc/base/utf8.h"
+#include "ptc/base/json.h"
 #include "ptc/proto/internal/text_tree.h"
 
 namespace scalai::proto::internal {
@@ -75,30 +74,9 @@ class TreeBuilder {
   std::vector<TextValue*> open_;
 };
 
-SourcePlace place_at(std::string_view text, size_t byte, std::string_view token) {
-  const std::string_view before = text.substr(0, byte);
-  const size_t line_start = before.rfind('\n') + 1;  // npos + 1 = 0
-  return {1 + static_cast<int>(std::count(before.begin(), before.end(), '\n')),
-          1 + static_cast<int>(columns_of(before.substr(line_start))),
-          std::max(1, static_cast<int>(columns_of(token)))};
-}
-
-// `position` counts the bytes read up to and including the offending one; `last_token` is exact for numbers only.
 bool TreeBuilder::parse_error(size_t position, const std::string& last_token, const nlohmann::json::exception& error) {
-  constexpr int kNumberOverflow = 406;
-  if (error.id == kNumberOverflow) {
-    diagnostics_.error(place_at(text_, position - last_token.size(), last_token),
-                       fmt::format("{} is not a finite number", clipped(last_token, 40)));
-    return false;
-  }
-  const size_t at = std::max<size_t>(position, 1) - 1;
-  std::string found = "end of the file";
-  if (at < text_.size() && text_[at] == '\n') {
-    found = "end of the line";
-  } else if (at < text_.size()) {
-    found = fmt::format("\"{}\"", printable(characters(text_.substr(at, 4))[0]));
-  }
-  diagnostics_.error(place_at(text_, at, ""), fmt::format("this is not JSON: unexpected {}", found));
+  const JsonProblem problem = json_problem(text_, position, last_token, error.id);
+  diagnostics_.error(problem.place, problem.message);
   return false;
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 #include "ptc/base/version.h"
@@ -271,12 +272,6 @@ class Reader {
 
 std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
-// Null when the text is not JSON.
-Json parse(const std::string& text) {
-  Json json = Json::parse(text, nullptr, false);
-  return json.is_discarded() ? Json(nullptr) : json;
-}
-
 // --- expectations ----------------------------------------------------------------------------------------------------
 
 // Null when nothing is there.
@@ -322,7 +317,9 @@ std::string summary_json(const control::RunReport& report) {
 }
 
 absl::StatusOr<Summary> read_summary(const std::string& text) {
-  const Json json = parse(text);
+  const absl::StatusOr<Json> read = read_ordered_json(text);
+  if (!read.ok()) return invalid("not a summary.json: " + message_of(read.status()));
+  const Json& json = *read;
   if (!json.is_object()) return invalid("not a summary.json: it is no JSON object");
   const auto version = json.find("schema_version");
   if (version == json.end()) return invalid("not a summary.json: it has no schema_version");
@@ -404,7 +401,7 @@ std::string comparison_json(const Comparison& comparison) {
 
 std::string failed_expectations(const scenario::Scenario& scenario, const std::string& strategy,
                                 const std::string& summary_json_text) {
-  const Json summary = parse(summary_json_text);
+  const Json summary = read_ordered_json(summary_json_text).value_or(nullptr);
   std::string lines;
   for (const scenario::Expectation& expectation : scenario.expectations) {
     if ((expectation.strategy.empty() ? scenario.strategy : expectation.strategy) != strategy) continue;

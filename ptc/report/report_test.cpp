@@ -115,7 +115,9 @@ TEST_F(ReportTest, SummariesThatAreNotOursAreRefusedWithTheirPlace) {
     return message(json.dump());
   };
   EXPECT_EQ(message(good.dump()), "");
-  EXPECT_THAT(message("{"), HasSubstr("no JSON object"));
+  EXPECT_THAT(message("{"), HasSubstr("not JSON"));
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  EXPECT_THAT(message(R"({"schema_version": )" + deep + "}"), HasSubstr("nested more than 64 levels"));
   EXPECT_THAT(message("[]"), HasSubstr("no JSON object"));
   EXPECT_THAT(message("{}"), HasSubstr("schema_version"));
   EXPECT_THAT(with("/schema_version", 2), HasSubstr("schema version 2; this program reads version 1"));

@@ -277,7 +277,9 @@ std::vector<Finding> banned_words(const std::vector<File>& files, const std::vec
   for (const File& file : files) {
     const std::string code = is_source(file) ? code_only(file.text) : "";
     for (const BannedWord& banned : words) {
-      const bool allowed = std::any_of(banned.allowed_in.begin(), banned.allowed_in.end(),
+      const bool is_test = ends_with(file.path, "_test.cpp");
+      const bool allowed = (banned.tests_may && is_test) ||
+                           std::any_of(banned.allowed_in.begin(), banned.allowed_in.end(),
                                        [&](const auto& prefix) { return starts_with(file.path, prefix); });
       if (!allowed) find_word(file, banned.where == Where::kCode ? code : file.text, banned, findings);
     }

@@ -72,6 +72,7 @@ struct BannedWord {
   Where where = Where::kText;
   std::vector<std::string> allowed_in;  // path prefixes
   std::string instead;                  // what to do
+  bool tests_may = false;               // *_test.cpp
 };
 
 std::vector<Finding> banned_words(const std::vector<File>& files, const std::vector<BannedWord>& words);

@@ -89,6 +89,11 @@ const std::vector<BannedWord>& words() {
   const std::string reminder = "open an issue or do it now";
   const std::string result = "results go to stdout in apps/ and ptc/base only; use stderr or return a value";
   const std::vector<std::string> printers = {"apps/", "ptc/base/", "tests/"};
+  const std::string tree = "read_json() of ptc/base/json.h refuses what is nested too deeply to be walked";
+  const std::vector<std::string> json_readers = {"ptc/base/json.cpp", "tests/"};
+  const std::vector<std::string> event_readers = {"ptc/base/json.cpp", "ptc/proto/json_tree.cpp",
+                                                  "ptc/scenario/trace/document_jobs.cpp",
+                                                  "ptc/checkpoint/safetensors/safetensors_header.cpp"};
   static const std::vector<BannedWord> banned = {
       {std::string("TO") + "DO", Where::kText, {}, reminder},
       {std::string("FIX") + "ME", Where::kText, {}, reminder},
@@ -104,6 +109,11 @@ const std::vector<BannedWord>& words() {
        Where::kCode,
        {"tests/", "examples/", "sim/search_simulated_test", "sim/simulated_step_time_test"},
        "say() of ptc/base/say.h does not throw where it cannot write"},
+      {"json::parse(", Where::kCode, json_readers, tree, true},
+      {"Json::parse(", Where::kCode, json_readers, tree, true},
+      {"ordered_json::parse(", Where::kCode, json_readers, tree, true},
+      {"sax_parse(", Where::kCode, event_readers,
+       "a reader of events counts levels itself; else read_json() of ptc/base/json.h"},
       {"using namespace std", Where::kCode, {}, "name what is used"},
       {"catch (...)", Where::kCode, {}, "catch what the library documents"},
       {"catch(...)", Where::kCode, {}, "catch what the library documents"},

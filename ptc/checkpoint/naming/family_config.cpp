@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ptc/base/diagnostics.h"
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/naming/family.h"
 #include "ptc/checkpoint/naming/internal/family_rules.h"
@@ -20,8 +21,7 @@ constexpr size_t kMaxShown = 60;
 absl::StatusOr<json> parse_object(std::string_view text) {
   if (text.size() > kMaxConfigBytes)
     return invalid(fmt::format("{} bytes are too many for a config.json (at most {})", text.size(), kMaxConfigBytes));
-  json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (root.is_discarded()) return invalid("not readable as JSON");
+  SCALAI_ASSIGN_OR_RETURN(json root, read_json(text));
   if (!root.is_object()) return invalid("a config.json is one JSON object, in braces");
   return root;
 }

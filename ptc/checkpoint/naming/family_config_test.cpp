@@ -102,7 +102,7 @@ TEST(FamilyConfig, KnowsArchitectures) {
             "/architectures/0: unknown architecture \"LamaForCausalLM\" (did you mean LlamaForCausalLM?)");
   EXPECT_EQ(problem_of(R"({"architectures": []})"), "/architectures: not a list of one name");
   EXPECT_EQ(problem_of("[]"), "a config.json is one JSON object, in braces");
-  EXPECT_EQ(problem_of("{"), "not readable as JSON");
+  EXPECT_EQ(problem_of("{"), "line 1, column 2: this is not JSON: unexpected end of the file");
   EXPECT_THAT(message_of(family_named("gpt").sizes_of_config(llama("")).status()),
               HasSubstr("unknown architecture \"LlamaForCausalLM\""));
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/safetensors/json_fields.h"
 
@@ -79,8 +80,8 @@ std::string manifest_part(const Manifest& manifest) {
 }
 
 absl::StatusOr<Manifest> parse_manifest(const std::string& text) {
-  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (document.is_discarded() || !document.is_object()) return invalid("not readable as a JSON object");
+  SCALAI_ASSIGN_OR_RETURN(const json document, read_json(text));
+  if (!document.is_object()) return invalid("not readable as a JSON object");
   Fields fields;
   const int64_t version = fields.number(document, "schema_version");
   if (fields.problem.empty() && version != kManifestVersion) {

@@ -46,7 +46,7 @@ TEST(ManifestTest, RefusesWhatItDoesNotUnderstand) {
   EXPECT_EQ(refusal("rank_000", "../rank_000"), "\"name\" is not the name of a file");
   EXPECT_EQ(refusal("\"boxes\":[", "\"boxes\":7,\"x\":["), "\"boxes\" is not a list");
   EXPECT_EQ(refusal("\"files\":[", "\"files\":[7,"), "\"name\" is missing");
-  EXPECT_THAT(refusal("{", "["), HasSubstr("not readable as a JSON object"));
+  EXPECT_THAT(refusal("{", "["), HasSubstr("this is not JSON"));
   EXPECT_EQ(message_of(parse_manifest("[]").status()), "not readable as a JSON object");
 }
 

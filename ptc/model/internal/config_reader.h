@@ -13,9 +13,6 @@
 
 namespace scalai::model {
 
-// The document, or where it stops being JSON ("line 3, column 7"). Never throws, whatever the bytes.
-absl::StatusOr<nlohmann::json> parse_json(std::string_view text);
-
 class ConfigReader {
  public:
   explicit ConfigReader(const nlohmann::json& object) : object_(object) {}

@@ -4,6 +4,7 @@
 
 #include "nlohmann/json.hpp"
 #include "ptc/base/file.h"
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/scenario/trace/csv.h"
 #include "ptc/scenario/trace/internal/formats.h"
@@ -37,9 +38,9 @@ std::string shown(const json& value) {
 
 // The document, or a problem.
 std::optional<json> read_document(const std::string& path, const std::string& text, Reading& reading) {
-  json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_discarded()) return document;
-  reading.problems.add({path}, "", "is no JSON document");
+  absl::StatusOr<json> document = read_json(text, path);
+  if (document.ok()) return *std::move(document);
+  reading.problems.add({}, "", message_of(document.status()));
   return std::nullopt;
 }
 
@@ -92,7 +93,9 @@ class Replay {
 
   void row(const Place& place, std::string_view line) {
     ++reading_.summary.rows;
-    const json step = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const absl::StatusOr<json> read = read_json(line);
+    if (!read.ok()) return reading_.problems.add(place, "", message_of(read.status()));
+    const json& step = *read;
     if (!step.is_array() || step.size() != 3 || !step[1].is_string() || !step[2].is_object()) {
       reading_.problems.add(place, "", "is no [time_ms, event, {nodes, duration}]");
       return;

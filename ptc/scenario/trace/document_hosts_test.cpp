@@ -39,12 +39,19 @@ TEST_F(DocumentHosts, SkyPilotZonesTogether) {
 }
 
 TEST_F(DocumentHosts, BadSkyPilotDocuments) {
-  EXPECT_TRUE(has(bad("skypilot", "{"), "is no JSON document"));
+  EXPECT_TRUE(has(bad("skypilot", "{"), ":1:2: this is not JSON"));
   EXPECT_TRUE(has(bad("skypilot", R"({"data": [1]})"), "/metadata: gap_seconds: is missing"));
   EXPECT_TRUE(has(bad("skypilot", R"({"metadata": {"gap_seconds": 0}, "data": [1]})"), "\"0\" is no time between"));
   EXPECT_TRUE(has(bad("skypilot", R"({"metadata": {"gap_seconds": 1}, "data": []})"), "data: is no array"));
   const std::string message = bad("skypilot", R"({"metadata": {"gap_seconds": 1}, "data": [1, -1, 0.5, "1", null]})");
   EXPECT_TRUE(has(message, "/data/1: \"-1\" is no count") && has(message, "4 problems")) << message;
+}
+
+TEST_F(DocumentHosts, DeepDocumentsAreRefused) {
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  EXPECT_TRUE(has(bad("skypilot", R"({"metadata": {"gap_seconds": 1}, "data": [)" + deep + "]}"), "nested more than"));
+  const std::string line = std::string(100'000, '[') + std::string(100'000, ']');
+  EXPECT_TRUE(has(bad("parcae", R"([0, "add", {"nodes": [)" + line + R"(], "duration": 1}])"), "nested more than"));
 }
 
 TEST_F(DocumentHosts, ParcaeReplay) {
@@ -73,7 +80,7 @@ TEST_F(DocumentHosts, BadParcaeRows) {
                                   "[9, \"add\"]\nx\n");
   for (const char* part : {":2: host \"a\" is there already", ":3: time_ms: is earlier", ":4: event: \"grow\"",
                            ":5: nodes: an event no-op has nodes", ":6: duration", ":6: nodes: \"7\" is no name",
-                           ":7: is no [time_ms", ":8: is no [time_ms"}) {
+                           ":7: is no [time_ms", ":8: line 1, column 1: this is not JSON"}) {
     EXPECT_TRUE(has(message, part)) << part << "\n" << message;
   }
   EXPECT_TRUE(has(bad("parcae", "0,1\n5,x\n[0]\n"), ":2: instances: \"x\""));

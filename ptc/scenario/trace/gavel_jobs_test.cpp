@@ -75,11 +75,17 @@ TEST_F(GavelJobs, TableOfRates) {
   EXPECT_EQ(table->at("v100_unconsolidated").size(), 1U);
 }
 
+TEST_F(GavelJobs, DeepTablesAreRefused) {
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  const std::string table = R"j({"v100": {"('A3C', 1)": {"null": )j" + deep + "}}}";
+  EXPECT_TRUE(has(message_of(read_gavel_table(file(table, "t.json")).status()), "t.json:1:95: nested more than"));
+}
+
 TEST_F(GavelJobs, BadTables) {
   const auto problems = [&](const std::string& text) {
     return message_of(read_gavel_table(file(text, "t.json")).status());
   };
-  EXPECT_TRUE(has(problems("{"), "no JSON document"));
+  EXPECT_TRUE(has(problems("{"), "t.json:1:2: this is not JSON"));
   EXPECT_TRUE(has(problems("[]"), "no Gavel throughput table"));
   EXPECT_TRUE(has(problems(R"({"v100": 3})"), "/v100: is not an object"));
   EXPECT_TRUE(has(problems(R"({"v100": {"A3C": {"null": 1}}})"), "/v100/A3C: is no job key"));

@@ -6,6 +6,7 @@
 
 #include "nlohmann/json.hpp"
 #include "ptc/base/file.h"
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/scenario/trace/internal/values.h"
 #include "ptc/scenario/trace/problems.h"
@@ -113,8 +114,7 @@ class Reader {
 
 absl::StatusOr<GavelTable> read_gavel_table(const std::string& path) {
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path));
-  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (document.is_discarded()) return invalid(fmt::format("{}: is no JSON document", path));
+  SCALAI_ASSIGN_OR_RETURN(const json document, read_json(text, path));
   return Reader(path).read(document);
 }
 

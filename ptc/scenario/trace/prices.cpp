@@ -5,6 +5,7 @@
 
 #include "nlohmann/json.hpp"
 #include "ptc/base/file.h"
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/scenario/trace/csv.h"
 #include "ptc/scenario/trace/internal/formats.h"
@@ -108,7 +109,12 @@ absl::Status read_aws(const std::string& path, Reading& reading) {
   }
   if (trimmed(line).substr(0, 1) != "{") return read_aws_csv(path, reading);
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path));
-  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const absl::StatusOr<json> read = read_json(text, path);
+  if (!read.ok()) {
+    reading.problems.add({}, "", message_of(read.status()));
+    return absl::OkStatus();
+  }
+  const json& document = *read;
   if (!document.is_object() || !document.contains("SpotPriceHistory") || !document["SpotPriceHistory"].is_array()) {
     reading.problems.add({path}, "", "is no JSON object with an array SpotPriceHistory");
     return absl::OkStatus();

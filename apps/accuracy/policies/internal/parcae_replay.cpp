@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "ptc/base/file.h"
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 
 namespace scalai::sched::validation {
@@ -37,7 +38,7 @@ absl::StatusOr<std::vector<ParcaeMinute>> read_parcae_replay(const std::string& 
   for (std::string line; std::getline(lines, line);) {
     ++row;
     if (line.empty()) continue;
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = read_json(line).value_or(nullptr);
     if (!is_minute(json)) {
       return invalid(
           fmt::format("{}:{}: not [time, event, {{nodes, …strategy}}] as in Parcae's replay files", path, row));

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/safetensors/json_fields.h"
@@ -150,8 +151,8 @@ ArrangedRecord read_record(Fields& fields, const json& value) {
 }
 
 absl::StatusOr<json> parse_object(const std::string& text) {
-  json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (document.is_discarded() || !document.is_object()) return invalid("not readable as a JSON object");
+  SCALAI_ASSIGN_OR_RETURN(json document, read_json(text));
+  if (!document.is_object()) return invalid("not readable as a JSON object");
   return document;
 }
 

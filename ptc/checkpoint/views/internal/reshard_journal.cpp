@@ -10,6 +10,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 
 namespace scalai::checkpoint::internal {
@@ -99,7 +100,7 @@ absl::Status Journal::read(const std::string& text, const std::string& job, bool
     if (may_be_cut_head(text)) return absl::OkStatus();
     return invalid(fmt::format("{}: is there and is no journal; move it away", path_));
   }
-  const json head = json::parse(text.substr(0, first_end), nullptr, false);
+  const json head = read_json(text.substr(0, first_end)).value_or(nullptr);
   const std::optional<int64_t> version =
       head.is_object() ? count_or_none(head, "schema_version") : std::optional<int64_t>();
   if (!version || !text_or_null(head, "job").is_string()) {
@@ -134,8 +135,8 @@ absl::Status Journal::begin() {
 
 // False: not a line of ours.
 bool Journal::take(const std::string& line) {
-  const json value = json::parse(line, nullptr, false);
-  if (value.is_discarded() || !value.is_object()) return false;
+  const json value = read_json(line).value_or(nullptr);
+  if (!value.is_object()) return false;
   if (value.contains("publish") && value["publish"] == json(false)) {
     publishing_.reset();
     return true;

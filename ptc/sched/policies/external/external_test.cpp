@@ -54,7 +54,7 @@ TEST(External, ProblemsSayWhoAndWhen) {
     return message_of(decision.status());
   };
   EXPECT_THAT(problem("read x; echo '{'; read x"),
-              AllOf(HasSubstr("was asked at 100 s"), HasSubstr("its answer is no JSON")));
+              AllOf(HasSubstr("was asked at 100 s"), HasSubstr("this is not JSON")));
   EXPECT_THAT(problem("read x; exit 4"), HasSubstr("ended with exit code 4"));
   EXPECT_THAT(problem("read x; sleep 50", 0.3), HasSubstr("no answer within 0.3 s"));
   EXPECT_THAT(problem("read x; echo '{\"grants\":[{\"job\":\"a\",\"type\":\"v100\",\"gpus\":9}]}'; read x"),

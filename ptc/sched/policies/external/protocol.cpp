@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ptc/base/diagnostics.h"
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 
 namespace scalai::sched {
@@ -79,40 +80,10 @@ Json job_json(const View& view, JobId id) {
           {"has", placement_json(view, progress.placement)}};
 }
 
-// nlohmann-json's event interface tells of an error by a call, with its place, instead of an exception.
-struct ErrorPlace {
-  // NOLINTBEGIN(readability-identifier-naming): names that nlohmann-json asks for
-  using number_integer_t = Json::number_integer_t;
-  using number_unsigned_t = Json::number_unsigned_t;
-  using number_float_t = Json::number_float_t;
-  // NOLINTEND(readability-identifier-naming)
-  bool null() { return true; }
-  bool boolean(bool) { return true; }
-  bool number_integer(number_integer_t) { return true; }
-  bool number_unsigned(number_unsigned_t) { return true; }
-  bool number_float(number_float_t, const std::string&) { return true; }
-  bool string(std::string&) { return true; }
-  bool binary(Json::binary_t&) { return false; }
-  bool start_object(size_t) { return true; }
-  bool end_object() { return true; }
-  bool start_array(size_t) { return true; }
-  bool end_array() { return true; }
-  bool key(std::string&) { return true; }
-  bool parse_error(size_t position, const std::string& /*token*/, const nlohmann::json::exception& /*error*/) {
-    column = position;
-    return false;
-  }
-  size_t column = 1;
-};
-
 absl::StatusOr<Json> parse(const std::string& line) {
-  Json json = Json::parse(line, nullptr, false);
-  if (json.is_discarded()) {
-    ErrorPlace place;
-    Json::sax_parse(line, &place);
-    return failed(fmt::format("its answer is no JSON, from column {}: {}", place.column, shown(line)));
-  }
-  if (!json.is_object()) return failed(fmt::format("its answer is no JSON object: {}", shown(line)));
+  absl::StatusOr<Json> json = read_ordered_json(line);
+  if (!json.ok()) return failed(fmt::format("its answer, {}: {}", message_of(json.status()), shown(line)));
+  if (!json->is_object()) return failed(fmt::format("its answer is no JSON object: {}", shown(line)));
   return json;
 }
 

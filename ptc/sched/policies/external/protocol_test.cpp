@@ -49,7 +49,8 @@ TEST_F(Protocol, AnotherVersionIsRefused) {
   EXPECT_TRUE(check_hello(R"({"scalai_policy": 1, "name": "x"})").ok());
   EXPECT_THAT(message_of(check_hello(R"({"scalai_policy": 2})")), HasSubstr("version 2 of the protocol"));
   EXPECT_THAT(message_of(check_hello(R"({"name": "x"})")), HasSubstr("version ?"));
-  EXPECT_THAT(message_of(check_hello("hello")), HasSubstr("no JSON, from column 1: hello"));
+  EXPECT_THAT(message_of(check_hello("hello")),
+              HasSubstr("line 1, column 1: this is not JSON: unexpected \"h\": hello"));
 }
 
 TEST_F(Protocol, DecideTellsWhatAPolicyMaySee) {
@@ -96,10 +97,17 @@ TEST_F(Protocol, ADecision) {
   EXPECT_EQ(read("{}")->wake_at_s, kNever);
 }
 
+TEST_F(Protocol, DeepAnswersAreRefused) {
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  EXPECT_THAT(message_of(check_hello(R"({"scalai_policy":)" + deep + "}")), HasSubstr("nested more than 64 levels"));
+  EXPECT_THAT(problem(R"({"grants":[{"job":)" + deep + "}]}"), HasSubstr("nested more than 64 levels"));
+}
+
 TEST_F(Protocol, MalformedAnswersAreShown) {
-  EXPECT_EQ(problem(R"({"grants":[})"), R"(its answer is no JSON, from column 12: {"grants":[})");
+  EXPECT_EQ(problem(R"({"grants":[})"),
+            R"(its answer, line 1, column 12: this is not JSON: unexpected "}": {"grants":[})");
   EXPECT_THAT(problem("[]"), HasSubstr("no JSON object"));
-  EXPECT_THAT(problem(""), HasSubstr("no JSON, from column 1"));
+  EXPECT_THAT(problem(""), HasSubstr("line 1, column 1: this is not JSON"));
   EXPECT_THAT(problem(R"({"grant":[]})"), HasSubstr("a field \"grant\", which is none of grants, refused, wake_at_s"));
   EXPECT_THAT(problem(R"({"grants":{}})"), StartsWith("\"grants\" is no list"));
   EXPECT_THAT(problem(R"({"grants":[{"job":"a"}]})"), StartsWith("grants[0] has no whole number \"gpus\""));
