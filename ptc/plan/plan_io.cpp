@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ptc/base/status.h"
+#include "ptc/plan/internal/plan_limits.h"
 #include "ptc/proto/plan.pb.h"
 
 namespace scalai::plan {
@@ -253,10 +254,11 @@ absl::Status read_patterns(const proto::Plan::Patterns& in, const Plan& plan, Pa
   SCALAI_RETURN_IF_ERROR(frees.check());
   int64_t total = 0;
   for (int i = 0; i < in.leg_count_size(); ++i) {
-    const bool possible = in.leg_count(i) <= static_cast<int64_t>(plan.dst_devices.size()) &&
-                          in.free_count(i) <= static_cast<int64_t>(plan.src_devices.size());
-    if (!possible) return invalid(fmt::format("plan: pattern {} has more legs than devices", i));
-    total += std::max(0, in.leg_count(i)) + std::max(0, in.free_count(i));
+    const bool possible = in.leg_count(i) >= 0 && in.leg_count(i) <= static_cast<int64_t>(plan.dst_devices.size()) &&
+                          in.free_count(i) >= 0 && in.free_count(i) <= static_cast<int64_t>(plan.src_devices.size());
+    if (!possible)
+      return invalid(fmt::format("plan: pattern {} has fewer legs than none, or more legs than devices", i));
+    total += int64_t{in.leg_count(i)} + in.free_count(i);
     if (total > kMostLegs) return invalid(fmt::format("plan: more than {} legs", kMostLegs));
     std::vector<Leg> pattern;
     for (int leg = 0; leg < in.leg_count(i); ++leg) {
@@ -391,6 +393,7 @@ absl::StatusOr<Plan> parse_plan(std::string_view bytes) {
   for (const int32_t device : in.src_devices()) plan.src_devices.push_back(DeviceId(device));
   for (const int32_t device : in.dst_devices()) plan.dst_devices.push_back(DeviceId(device));
   plan.rounds = in.rounds();
+  if (in.memory_cap() < 0) return invalid(fmt::format("plan: a memory cap of {} bytes", in.memory_cap()));
   plan.memory_cap = in.memory_cap() - 1;
   SCALAI_RETURN_IF_ERROR(read_tensor_sets(in, plan));
   SCALAI_RETURN_IF_ERROR(read_patterns(in.patterns(), plan, plan.patterns));
@@ -405,6 +408,7 @@ absl::StatusOr<Plan> parse_plan(std::string_view bytes) {
   if (const std::string digest = digest_of(plan); digest != plan.digest) {
     return invalid(fmt::format("the plan is damaged: it says digest {}, its content has {}", plan.digest, digest));
   }
+  SCALAI_RETURN_IF_ERROR(internal::check_limits(plan));
   return plan;
 }
 
