@@ -26,7 +26,7 @@ struct CrewOptions {
   int threads = 1;             // of each worker; 0: the worker decides
   bool force_network = false;  // no shared memory between workers of one machine
   bool nccl = false;           // workers' GPUs are ranks of one communicator
-  double deadline_s = 600;     // of each command
+  double deadline_s = 600;     // of each command: so long a worker may do nothing
   double join_s = 60;          // a worker joins within this time of its start
   // Start or kill the worker of a host. Empty: an external program does it, and a worker is asked to leave instead.
   std::function<absl::Status(HostId)> start_worker, kill_worker;

@@ -92,6 +92,7 @@ void Session::serve_messages(ControllerCore& core) {
       const std::lock_guard<std::mutex> lock(mutex_);
       last_heard_ = Clock::now();
     }
+    if (message.has_heartbeat()) core.worked(this, message.heartbeat().work_done());
     if (message.has_reply()) core.replied(this, internal::unpack(std::move(*message.mutable_reply())));
     if (message.has_goodbye()) return core.lost(this, "it left: " + message.goodbye().reason(), true);
   }

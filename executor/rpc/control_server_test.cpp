@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <mutex>
@@ -26,6 +27,7 @@
 #include "executor/rpc/worker_session.h"
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
+#include "ptc/base/work_done.h"
 #include "ptc/proto/control.grpc.pb.h"
 
 namespace scalai::executor::testing {
@@ -267,6 +269,43 @@ TEST_F(ServerTest, AStoppedWorkerIsSilentAndComesBack) {
   const auto joined = next_of<WorkerJoined>(*server_);
   ASSERT_TRUE(joined.has_value()) << log_of(0);
   EXPECT_EQ(joined->host, 0);
+}
+
+// The worker and this test are one process, which counts the work of both.
+TEST_F(ServerTest, AWorkerThatWorksHasTime) {
+  ServerOptions quick = options();
+  quick.controller.heartbeat_s = 0.05;
+  quick.controller.missed_heartbeats = 2000;
+  start(quick);
+  auto worker = WorkerSession::connect(worker_at(server_->address()));
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  Gate gate;
+  std::atomic<int> runs = 0;
+  std::thread working([&] {
+    (void)(*worker)->run([&](const Command& command) {
+      ++runs;
+      if (command.what == "wait") gate.pass();
+      return Reply{};
+    });
+  });
+  ASSERT_TRUE(next_of<WorkerJoined>(*server_).has_value());
+  constexpr double kDeadline_s = 2;
+  (void)server_->send(0, {.what = "wait"}, kDeadline_s);
+  (void)server_->send(0, {.what = "echo"}, kDeadline_s);  // waits behind it
+  std::optional<Event> event;
+  for (int i = 0; i < 80; ++i) {
+    note_work_done();
+    event = server_->next_event(0.05);
+    EXPECT_FALSE(event) << "after " << i << " pieces of work";
+  }
+  gate.open();
+  for (int i = 0; i < 2; ++i) {
+    const auto done = next_of<CommandDone>(*server_);
+    EXPECT_TRUE(done && done->reply.ok() && done->reply->status.ok());
+  }
+  EXPECT_EQ(runs, 2) << "the second command has not waited for too long";
+  (*worker)->stop("the test is over");
+  working.join();
 }
 
 TEST_F(ServerTest, AHelloWithoutARealVersionIsRefused) {

@@ -46,14 +46,15 @@ class ControllerEnd {
   // Puts a Note into the queue, to wake the control loop from a signal or a ctl handler.
   virtual void notify(std::string text) = 0;
 
-  // Returns the command's id at once; a CommandDone event follows within `deadline_s`. Commands to one host run one
-  // after another, in the order of sending.
+  // Returns the command's id at once; a CommandDone event follows within `deadline_s` of the last work that the worker
+  // has done (ptc/base/work_done.h, heard of by heartbeats). Commands to one host run one after another, in the order of
+  // sending.
   virtual int64_t send(int32_t host, Command command, double deadline_s) = 0;
 
   // Sends all calls and waits for all; returns one entry per call, in the same order. An error at the worker is a Reply
   // with a status that is not OK. Without a reply the entry is:
   //   Unavailable        the worker is not connected, or was lost before its reply
-  //   DeadlineExceeded   no reply within `deadline_s`
+  //   DeadlineExceeded   no reply, and no work done at the worker, for `deadline_s`
   //   Cancelled          another worker of these calls was lost (without goodbye), so this call was not awaited
   //   ResourceExhausted  the body is larger than max_message_bytes
   // If one of the hosts is not connected at the start, nothing is sent. Late replies are dropped.

@@ -14,6 +14,7 @@
 #include "executor/rpc/internal/worker_loop.h"
 #include "executor/rpc/token.h"
 #include "ptc/base/status.h"
+#include "ptc/base/work_done.h"
 #include "ptc/proto/control.grpc.pb.h"
 
 namespace scalai::executor {
@@ -132,7 +133,7 @@ void Stream::keep_pulse() {
     // A message that waits tells as much as a heartbeat.
     if (heartbeat_s_ > 0 && outbox_.idle()) {
       proto::FromWorker message;
-      message.mutable_heartbeat();
+      message.mutable_heartbeat()->set_work_done(work_done());
       outbox_.push(std::move(message));
     }
   }

@@ -8,6 +8,7 @@
 
 #include "executor/transport/internal/errors.h"
 #include "ptc/base/status.h"
+#include "ptc/base/work_done.h"
 
 namespace scalai::executor::internal {
 namespace {
@@ -180,6 +181,7 @@ void UcxAsking::received(const FetchPtr& fetch, int64_t bytes, int status) {
     settle(fetch, unavailable(fetch->peer, ucs_status_string(static_cast<ucs_status_t>(status))));
     return;
   }
+  note_work_done();
   fetch->arrived += bytes;
   if (fetch->arrived == fetch->into.bytes()) settle(fetch, absl::OkStatus());
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "ptc/base/work_done.h"
 
 namespace scalai {
 
@@ -30,11 +31,14 @@ inline std::vector<std::thread> start_threads(size_t count, const std::function<
 }
 
 // work(i) for all i below `count`, in order of beginning, on up to `threads` threads, the caller's among them; at least
-// on that one. Work must not throw, and must not wait for other work.
+// on that one. Each counts as work done (work_done.h). Work must not throw, and must not wait for other work.
 inline void parallel_for(int threads, size_t count, const std::function<void(size_t)>& work) {
   std::atomic<size_t> next = 0;
   const auto run = [&] {
-    for (size_t i = next++; i < count; i = next++) work(i);
+    for (size_t i = next++; i < count; i = next++) {
+      work(i);
+      note_work_done();
+    }
   };
   const size_t most = std::min(static_cast<size_t>(std::max(threads, 1)), count);
   std::vector<std::thread> others = start_threads(most > 1 ? most - 1 : 0, run);

@@ -213,6 +213,16 @@ void ControllerCore::replied(const Link* link, Reply reply) {
   complete(id, std::move(reply));
 }
 
+void ControllerCore::worked(const Link* link, uint64_t work_done) {
+  const Lock lock(mutex_);
+  for (auto& [host, member] : members_) {
+    if (member.link.get() != link || std::exchange(member.work_done, work_done) == work_done) continue;
+    for (auto& [id, pending] : pending_) {
+      if (pending.host == host) pending.deadline = now() + seconds(pending.deadline_s);
+    }
+  }
+}
+
 void ControllerCore::expire() {
   std::vector<int64_t> late;
   for (const auto& [id, pending] : pending_) {

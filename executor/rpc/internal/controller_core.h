@@ -56,6 +56,8 @@ class ControllerCore : public ControllerEnd {
   // Takes a worker in (its Welcome is delivered through `link`), or says why not.
   std::optional<Refusal> join(const Greeting& greeting, const std::shared_ptr<Link>& link);
   void replied(const Link* link, Reply reply);
+  // The worker's count of work done: if it has changed, commands to it have all of their time again.
+  void worked(const Link* link, uint64_t work_done);
   // Does nothing when `link` is not (or no longer) a member's.
   void lost(const Link* link, const std::string& reason, bool clean);
 
@@ -81,6 +83,7 @@ class ControllerCore : public ControllerEnd {
     Greeting greeting;
     std::shared_ptr<Link> link;
     int64_t session = 0;
+    uint64_t work_done = 0;
   };
   struct Pending {
     int32_t host = -1;

@@ -10,6 +10,7 @@
 #include "executor/rpc/process.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
+#include "ptc/base/work_done.h"
 
 namespace scalai::executor::internal {
 namespace {
@@ -147,7 +148,7 @@ bool WorkerLoop::read_until_lost(Wire& wire) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (over_.has_value() || leaving_) continue;
     const TimePoint expires = Clock::now() + seconds(command.deadline_s);
-    inbox_.push_back({std::move(command), expires});
+    inbox_.push_back({std::move(command), expires, work_done()});
     changed_.notify_all();
   }
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -162,6 +163,8 @@ std::optional<WorkerLoop::Queued> WorkerLoop::next() {
   if (over_.has_value()) return std::nullopt;
   Queued queued = std::move(inbox_.front());
   inbox_.pop_front();
+  if (queued.work_done != work_done())
+    queued.expires = std::max(queued.expires, Clock::now() + seconds(queued.command.deadline_s));
   return queued;
 }
 

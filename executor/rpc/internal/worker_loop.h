@@ -58,6 +58,7 @@ class WorkerLoop final : public WorkerEnd {
   struct Queued {
     Command command;
     TimePoint expires;
+    uint64_t work_done;  // when it came: what is done since then has given it more time
   };
 
   WorkerLoop(WorkerOptions options, std::unique_ptr<Dialer> dialer);

@@ -50,6 +50,7 @@ class OutputFile {
   OutputFile(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
   std::string path_;
   FileDescriptor fd_;
+  int64_t bytes_ = 0;
 };
 
 // Writes a small file; its content is on disk when this returns OK.

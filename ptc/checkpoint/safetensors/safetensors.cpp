@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "ptc/base/status.h"
+#include "ptc/base/work_done.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/safetensors/checksum.h"
 
@@ -101,6 +102,7 @@ absl::Status SafetensorsFile::read_at(int64_t offset, std::span<std::byte> dst) 
     if (n < 0) return failed(fmt::format("cannot read at byte {}: {}", offset, std::strerror(errno)));
     if (n == 0)
       return invalid(fmt::format("ends at byte {} of {}: cut short since it was opened", offset, version_.bytes));
+    note_work_done();
     dst = dst.subspan(static_cast<size_t>(n));
     offset += n;
   }
