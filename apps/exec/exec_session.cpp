@@ -108,6 +108,7 @@ OptionSpec transport_option() {
 absl::StatusOr<std::unique_ptr<Session>> Session::start(const cluster::Cluster& cluster, SessionOptions options) {
   const int hosts = static_cast<int>(cluster.hosts.size());
   options.server.controller.hosts = hosts;
+  options.server.state_on_network = options.state.transport != "shared-memory";
   std::unique_ptr<Session> session(new Session(options.log_folder));
   SCALAI_ASSIGN_OR_RETURN(session->controller_, ex::ControlServer::start(options.server));
   // Workers of one machine share its cores; threads that wait for the network take none. Elsewhere workers decide.

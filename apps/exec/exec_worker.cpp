@@ -4,6 +4,7 @@
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <shared_mutex>
@@ -13,9 +14,12 @@
 #include "apps/common/output.h"
 #include "apps/exec/exec_commands.h"
 #include "apps/exec/exec_session.h"
+#include "executor/rpc/network.h"
 #include "executor/rpc/token.h"
 #include "executor/rpc/worker_session.h"
+#include "executor/secret/secret.h"
 #ifdef SCALAI_WITH_UCX
+#include "executor/transport/ucx_info.h"
 #include "executor/transport/ucx_transport.h"
 #endif
 #include "executor/worker/worker.h"
@@ -27,12 +31,33 @@ namespace {
 
 namespace ex = scalai::executor;
 
+#ifdef SCALAI_WITH_UCX
+// The devices of a transport that can be reached where the controller is, and nowhere else. The user's own choice goes first.
+absl::StatusOr<std::string> devices_to(const ex::WorkerOptions& options) {
+  if (std::getenv("UCX_NET_DEVICES") != nullptr) return std::string();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.connect_timeout_s);
+  absl::StatusOr<ex::Interface> interface = ex::interface_to(options.address);
+  // A name may become known later, as a controller may begin later.
+  while (absl::IsUnavailable(interface.status()) && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    interface = ex::interface_to(options.address);
+  }
+  SCALAI_RETURN_IF_ERROR(interface.status());
+  return ex::ucx_devices_on(interface->name, interface->loopback);
+}
+#endif
+
 // To workers that share no memory with this one; null when none is wanted, or where one would do but is not there.
 absl::StatusOr<std::unique_ptr<ex::PeerTransport>> make_transport(bool wanted, [[maybe_unused]] bool optional,
+                                                                  [[maybe_unused]] const ex::WorkerOptions& options,
                                                                   [[maybe_unused]] ex::AnswerHandler answer) {
   if (!wanted) return std::unique_ptr<ex::PeerTransport>();
 #ifdef SCALAI_WITH_UCX
-  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<ex::UcxTransport> made, ex::UcxTransport::create(std::move(answer)));
+  SCALAI_ASSIGN_OR_RETURN(std::string devices, devices_to(options));
+  SCALAI_ASSIGN_OR_RETURN(
+      std::unique_ptr<ex::UcxTransport> made,
+      ex::UcxTransport::create(std::move(answer),
+                               {.devices = std::move(devices), .key = ex::key_for(options.token, "transport")}));
   return std::unique_ptr<ex::PeerTransport>(std::move(made));
 #else
   if (optional) return std::unique_ptr<ex::PeerTransport>();
@@ -56,14 +81,14 @@ absl::StatusOr<bool> serve(const Shared& shared, int32_t host) {
   options.hello.host = host;
   std::unique_ptr<ex::Worker> worker;
   const bool wanted = shared.state.transport != "shared-memory";
-  auto transport =
-      make_transport(wanted, !shared.state.network(), [&](std::string_view request) -> absl::StatusOr<ex::Payload> {
-        if (worker == nullptr) return absl::UnavailableError("this worker has not begun");
-        // A GPU's memory that is freed or moved meanwhile must not be read.
-        std::shared_lock reading(shared.locals->in_use(), std::defer_lock);
-        if (shared.state.on_gpus()) reading.lock();
-        return worker->places().answer(request);
-      });
+  auto transport = make_transport(wanted, !shared.state.network(), options,
+                                  [&](std::string_view request) -> absl::StatusOr<ex::Payload> {
+                                    if (worker == nullptr) return absl::UnavailableError("this worker has not begun");
+                                    // A GPU's memory that is freed or moved meanwhile must not be read.
+                                    std::shared_lock reading(shared.locals->in_use(), std::defer_lock);
+                                    if (shared.state.on_gpus()) reading.lock();
+                                    return worker->places().answer(request);
+                                  });
   SCALAI_RETURN_IF_ERROR(transport.status());
   if (*transport != nullptr) options.hello.transport_address = (*transport)->address();
   options.refresh = [&](ex::Hello& hello) {

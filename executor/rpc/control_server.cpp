@@ -283,9 +283,12 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> credentials_of(const Se
 absl::Status Server::listen(const ServerOptions& options) {
   SCALAI_ASSIGN_OR_RETURN(const internal::BindAddress bind, internal::try_to_bind(options.bind_address));
   SCALAI_ASSIGN_OR_RETURN(const auto credentials, credentials_of(options));
-  if (!bind.loopback && options.certificate_file.empty()) {
-    log_(fmt::format("listening on {} without TLS: commands can be read and forged on the network",
-                     options.bind_address));
+  const bool plain = options.certificate_file.empty();
+  if (!bind.loopback && (plain || options.state_on_network)) {
+    log_(fmt::format("listening on {}: {}{}{}", options.bind_address,
+                     plain ? "without TLS commands can be read and forged on the network" : "",
+                     plain && options.state_on_network ? "; " : "",
+                     options.state_on_network ? "state between workers is not encrypted" : ""));
   }
   grpc::ServerBuilder builder;
   int port = 0;

@@ -15,6 +15,7 @@ struct ServerOptions {
   std::string token;                         // from make_token() or read_token()
   std::string certificate_file;              // PEM; with key_file: TLS
   std::string key_file;
+  bool state_on_network = false;  // workers move state over a network, not encrypted: one line says so, beyond loopback
   ControllerOptions controller;
   CtlHandler on_ctl;  // called on gRPC's threads; empty: the client is told that this controller takes no requests
   LogLine log;        // default: stderr

@@ -35,6 +35,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 // Lines of a log, written from any thread.
@@ -166,11 +167,21 @@ TEST_F(ServerTest, LoopbackAddressesAreKnown) {
   EXPECT_THAT(message_of(internal::try_to_bind("192.0.2.1:0").status()), HasSubstr("cannot listen on 192.0.2.1:0"));
 }
 
-TEST_F(ServerTest, ListeningOnTheNetworkWithoutTlsIsWarnedOf) {
+TEST_F(ServerTest, WhatCanBeReadOnTheNetworkIsOneLine) {
   ServerOptions open = options();
   open.bind_address = "0.0.0.0:0";
   start(open);
-  EXPECT_TRUE(log_.any("without TLS"));
+  ASSERT_THAT(log_.all(), SizeIs(1));
+  EXPECT_THAT(log_.all()[0], AllOf(HasSubstr("without TLS"), Not(HasSubstr("state between workers"))));
+  server_.reset();
+  open.state_on_network = true;
+  start(open);
+  ASSERT_THAT(log_.all(), SizeIs(2));
+  EXPECT_THAT(log_.all()[1], AllOf(HasSubstr("without TLS"), HasSubstr("state between workers is not encrypted")));
+  server_.reset();
+  open.bind_address = "127.0.0.1:0";
+  start(open);
+  EXPECT_THAT(log_.all(), SizeIs(2)) << "on loopback there is nothing to say";
 }
 
 // Takes connections into its backlog and never says a word.

@@ -27,7 +27,7 @@ absl::Status wrong_size(HostId peer, int64_t answered, int64_t wanted) {
 absl::Status closed() { return absl::CancelledError("the transport is closed"); }
 
 std::string bad_address(HostId peer) {
-  return fmt::format("peer h{}: not the address of a transport of this kind", peer.value);
+  return fmt::format("peer h{}: not the address of a transport of this run and build", peer.value);
 }
 
 }  // namespace scalai::executor::internal

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor::internal {
@@ -13,21 +14,40 @@ constexpr size_t kMostFreeBuffers = 16;
 
 }  // namespace
 
-UcxAnswering::UcxAnswering(UcxEndpoints& endpoints, AnswerHandler handler, UcxOptions options, Post post)
-    : endpoints_(endpoints), handler_(std::move(handler)), options_(std::move(options)), post_(std::move(post)) {}
+UcxAnswering::UcxAnswering(UcxEndpoints& endpoints, const Self& self, AnswerHandler handler, UcxOptions options,
+                           Post post)
+    : endpoints_(endpoints),
+      self_(self),
+      handler_(std::move(handler)),
+      options_(std::move(options)),
+      post_(std::move(post)) {}
+
+template <class Header>
+std::optional<PeerAddress> UcxAnswering::sender_of(const Header& header, std::string_view address,
+                                                   std::string_view body) {
+  absl::StatusOr<PeerAddress> from = read_address(self_, HostId(-1), address);
+  if (from.ok() && is_sealed(self_.key, from->number, self_.number, header, body)) return *std::move(from);
+  if (!std::exchange(told_, true)) say("scalai: transport: turned away who asked without the secret of this run\n");
+  return std::nullopt;
+}
 
 void UcxAnswering::asked(const AskHeader& header, std::string_view body) {
+  if (header.address_bytes < 0 || body.size() > static_cast<size_t>(kMostAskBytes)) return;
   const auto address_bytes = static_cast<size_t>(header.address_bytes);
   if (address_bytes > body.size()) return;
-  waiting_.push_back({.address = std::string(body.substr(0, address_bytes)),
+  std::optional<PeerAddress> from = sender_of(header, body.substr(0, address_bytes), body);
+  if (!from) return;
+  waiting_.push_back({.from = *std::move(from),
                       .request = std::string(body.substr(address_bytes)),
                       .fetch = header.fetch,
                       .connection = header.connection});
 }
 
 void UcxAnswering::cancelled(const CancelHeader& header, std::string_view body) {
-  waiting_.push_back(
-      {.address = std::string(body), .request = "", .fetch = header.fetch, .connection = 0, .cancel = true});
+  if (body.size() > static_cast<size_t>(kMostAskBytes)) return;
+  std::optional<PeerAddress> from = sender_of(header, body, body);
+  if (!from) return;
+  waiting_.push_back({.from = *std::move(from), .request = "", .fetch = header.fetch, .connection = 0, .cancel = true});
 }
 
 bool UcxAnswering::serve() {
@@ -35,7 +55,7 @@ bool UcxAnswering::serve() {
   for (const Asked& asked : std::exchange(waiting_, {})) {
     if (!asked.cancel) {
       serve_one(asked);
-    } else if (const auto found = answers_.find({asked.address, asked.fetch}); found != answers_.end()) {
+    } else if (const auto found = answers_.find({asked.from.ucx, asked.fetch}); found != answers_.end()) {
       found->second->given_up = true;
       answers_.erase(found);
     }
@@ -45,9 +65,9 @@ bool UcxAnswering::serve() {
 
 void UcxAnswering::serve_one(const Asked& asked) {
   // Asked over a connection that broke since: a new one would reach a peer that closes, or has gone on without us.
-  const auto broken = broken_.find(asked.address);
+  const auto broken = broken_.find(asked.from.ucx);
   if (broken != broken_.end() && asked.connection <= broken->second) return;
-  const absl::StatusOr<EndpointPtr> endpoint = endpoints_.open(asked.address);
+  const absl::StatusOr<EndpointPtr> endpoint = endpoints_.open(asked.from);
   if (!endpoint.ok()) return;  // nobody to tell: the asker sees its connection break, or its deadline
   (*endpoint)->last_asker = std::max((*endpoint)->last_asker, asked.connection);
   if (asked.fetch == 0) return;  // a greeting
@@ -60,7 +80,7 @@ void UcxAnswering::serve_one(const Asked& asked) {
   answer->endpoint = *endpoint;
   answer->fetch = asked.fetch;
   answer->payload = *std::move(payload);
-  answers_[{asked.address, asked.fetch}] = answer;
+  answers_[{asked.from.ucx, asked.fetch}] = answer;
   if (answer->payload.bytes() == 0) {
     ++answer->in_flight;
     send_chunk(answer, 0, {}, nullptr);
@@ -73,7 +93,10 @@ void UcxAnswering::send_error(const EndpointPtr& endpoint, uint64_t fetch, const
   const auto text = std::make_shared<const std::string>(message_of(status));
   UcxMessage message;
   message.id = AnswerHeader::kId;
-  message.set_header(AnswerHeader{.fetch = fetch, .code = static_cast<int64_t>(status.code())});
+  AnswerHeader header{
+      .fetch = fetch, .code = static_cast<int64_t>(status.code()), .bytes = static_cast<int64_t>(text->size())};
+  header.tag = tag_of(self_.key, self_.number, endpoint->peer, header, *text);
+  message.set_header(header);
   message.body = std::as_bytes(std::span(text->data(), text->size()));
   message.body_owner = text;
   message.eager = true;
@@ -117,7 +140,12 @@ void UcxAnswering::send_chunk(const AnswerPtr& answer, int64_t offset, std::span
   }
   UcxMessage message;
   message.id = AnswerHeader::kId;
-  message.set_header(AnswerHeader{.fetch = answer->fetch, .offset = offset, .total = answer->payload.bytes()});
+  AnswerHeader header{.fetch = answer->fetch,
+                      .offset = offset,
+                      .total = answer->payload.bytes(),
+                      .bytes = static_cast<int64_t>(chunk.size())};
+  header.tag = tag_of(self_.key, self_.number, answer->endpoint->peer, header, "");
+  message.set_header(header);
   message.body = chunk;
   const auto buffer = std::make_shared<Buffer>(std::move(gathered));
   message.sent = [this, answer, buffer](bool ok) {

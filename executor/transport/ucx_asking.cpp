@@ -1,5 +1,6 @@
 #include "executor/transport/internal/ucx_asking.h"
 
+#include <fmt/format.h>
 #include <ucp/api/ucp.h>
 
 #include <cstring>
@@ -30,6 +31,13 @@ void scatter(const Fetch& fetch, int64_t offset, const std::byte* from, int64_t 
                    [&](int64_t at, std::span<std::byte> part) { std::memcpy(part.data(), from + at, part.size()); });
 }
 
+absl::Status error_of(int64_t code, const std::string& text) {
+  constexpr auto kFirst = static_cast<int64_t>(absl::StatusCode::kCancelled);
+  constexpr auto kLast = static_cast<int64_t>(absl::StatusCode::kUnauthenticated);
+  if (code < kFirst || code > kLast) return absl::UnknownError(fmt::format("error {}: {}", code, text));
+  return absl::Status(static_cast<absl::StatusCode>(code), text);
+}
+
 void finish_receive(std::unique_ptr<Receive> receive, ucs_status_t status) {
   const bool wanted = status == UCS_OK && !receive->fetch->given.has_value();
   if (wanted && receive->bounce) {
@@ -46,14 +54,14 @@ void on_received(void* request, ucs_status_t status, size_t, void* argument) {
 
 }  // namespace
 
-UcxAsking::UcxAsking(UcxEndpoints& endpoints, ucp_worker* worker, std::string own_address)
-    : endpoints_(endpoints), worker_(worker), own_address_(std::move(own_address)) {}
+UcxAsking::UcxAsking(UcxEndpoints& endpoints, ucp_worker* worker, const Self& self)
+    : endpoints_(endpoints), worker_(worker), self_(self) {}
 
-absl::Status UcxAsking::connect(HostId peer, const std::string& address) {
+absl::Status UcxAsking::connect(HostId peer, const PeerAddress& address) {
   const auto found = peers_.find(peer);
   if (found != peers_.end()) {
     const EndpointPtr before = found->second;
-    if (before->lost.empty() && before->address == address) return absl::OkStatus();
+    if (before->lost.empty() && before->address == address.ucx) return absl::OkStatus();
     endpoints_.fail(before, "replaced by another connection");
   }
   const absl::StatusOr<EndpointPtr> endpoint = endpoints_.open(address);
@@ -78,11 +86,13 @@ void UcxAsking::start(const FetchPtr& fetch) {
 }
 
 void UcxAsking::ask(const EndpointPtr& endpoint, uint64_t fetch, const std::string& request) {
-  const auto body = std::make_shared<const std::string>(own_address_ + request);
+  const auto body = std::make_shared<const std::string>(self_.address + request);
   UcxMessage message;
   message.id = AskHeader::kId;
-  message.set_header(AskHeader{
-      .fetch = fetch, .connection = endpoint->number, .address_bytes = static_cast<int64_t>(own_address_.size())});
+  AskHeader header{
+      .fetch = fetch, .connection = endpoint->number, .address_bytes = static_cast<int64_t>(self_.address.size())};
+  header.tag = tag_of(self_.key, self_.number, endpoint->peer, header, *body);
+  message.set_header(header);
   message.body = std::as_bytes(std::span(body->data(), body->size()));
   message.body_owner = body;
   message.eager = true;
@@ -100,10 +110,12 @@ void UcxAsking::settle(const FetchPtr& fetch, absl::Status status) {
 }
 
 void UcxAsking::tell_cancelled(const FetchPtr& fetch) {
-  const auto body = std::make_shared<const std::string>(own_address_);
+  const auto body = std::make_shared<const std::string>(self_.address);
   UcxMessage message;
   message.id = CancelHeader::kId;
-  message.set_header(CancelHeader{.fetch = fetch->id});
+  CancelHeader header{.fetch = fetch->id};
+  header.tag = tag_of(self_.key, self_.number, fetch->endpoint->peer, header, *body);
+  message.set_header(header);
   message.body = std::as_bytes(std::span(body->data(), body->size()));
   message.body_owner = body;
   message.eager = true;
@@ -125,9 +137,18 @@ bool UcxAsking::fits(const FetchPtr& fetch, const AnswerHeader& header, int64_t 
     cancel(fetch, wrong_size(fetch->peer, header.total, fetch->into.bytes()));
     return false;
   }
-  if (header.offset >= 0 && bytes >= 0 && header.offset <= header.total - bytes) return true;
-  cancel(fetch, absl::InternalError("a chunk outside its answer"));
-  return false;
+  if (header.offset < 0 || bytes < 0 || header.offset > header.total - bytes) {
+    cancel(fetch, absl::InternalError("a chunk outside its answer"));
+    return false;
+  }
+  if (header.total == 0) return true;
+  const ChunkSet::Fit fit = fetch->chunks.add(header.offset, bytes);
+  if (fit == ChunkSet::Fit::kOverlaps) cancel(fetch, absl::InternalError("a chunk over another one of its answer"));
+  return fit == ChunkSet::Fit::kNew;
+}
+
+bool UcxAsking::is_of(const Fetch& fetch, const AnswerHeader& header, std::string_view error, int64_t bytes) const {
+  return header.bytes == bytes && is_sealed(self_.key, fetch.endpoint->peer, self_.number, header, error);
 }
 
 bool UcxAsking::receive(const AnswerHeader& header, void* data, int64_t bytes, bool rendezvous) {
@@ -137,9 +158,10 @@ bool UcxAsking::receive(const AnswerHeader& header, void* data, int64_t bytes, b
   if (header.code != 0) {
     if (rendezvous) return false;  // errors are sent whole
     const std::string text(static_cast<const char*>(data), static_cast<size_t>(bytes));
-    settle(fetch, absl::Status(static_cast<absl::StatusCode>(header.code), text));
+    if (is_of(*fetch, header, text, bytes)) settle(fetch, error_of(header.code, text));
     return false;
   }
+  if (!is_of(*fetch, header, "", bytes)) return false;
   if (!fits(fetch, header, bytes)) return false;
   if (rendezvous) {
     receive_into(fetch, header, data, bytes);

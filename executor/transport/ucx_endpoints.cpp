@@ -26,10 +26,11 @@ void on_sent(void* request, ucs_status_t status, void* argument) {
 
 UcxEndpoints::UcxEndpoints(ucp_worker* worker, Listener listener) : worker_(worker), listener_(std::move(listener)) {}
 
-absl::StatusOr<EndpointPtr> UcxEndpoints::open(const std::string& address) {
-  if (const auto found = living_.find(address); found != living_.end()) return found->second;
+absl::StatusOr<EndpointPtr> UcxEndpoints::open(const PeerAddress& peer) {
+  if (const auto found = living_.find(peer.ucx); found != living_.end()) return found->second;
   const auto endpoint = std::make_shared<UcxEndpoint>();
-  endpoint->address = address;
+  endpoint->address = peer.ucx;
+  endpoint->peer = peer.number;
   endpoint->owner = this;
   endpoint->number = ++last_number_;
   ucp_ep_params_t params{};
@@ -41,7 +42,7 @@ absl::StatusOr<EndpointPtr> UcxEndpoints::open(const std::string& address) {
   params.err_handler.arg = endpoint.get();
   const ucs_status_t status = ucp_ep_create(worker_, &params, &endpoint->handle);
   if (status != UCS_OK) return ucx_error("ucp_ep_create", status);
-  living_.emplace(address, endpoint);
+  living_.emplace(peer.ucx, endpoint);
   return endpoint;
 }
 

@@ -1,10 +1,12 @@
 #include "executor/transport/ucx_info.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <ucp/api/ucp.h>
 #include <uct/api/uct.h>
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 #include "executor/transport/internal/ucx_worker.h"
@@ -74,6 +76,15 @@ absl::StatusOr<UcxInfo> ucx_info() {
   // As a run makes it; this also keeps what UCX logs away from standard output.
   SCALAI_RETURN_IF_ERROR(internal::UcxWorker::create({}).status());
   return UcxInfo{.version = running_version(), .devices = all_devices()};
+}
+
+std::string ucx_devices_on(const std::string& interface, bool loopback) {
+  if (loopback) return interface;
+  std::set<std::string> devices = {interface};
+  for (const UcxDevice& one : all_devices()) {
+    if (one.network && one.transport != "tcp") devices.insert(one.device);
+  }
+  return fmt::format("{}", fmt::join(devices, ","));
 }
 
 }  // namespace scalai::executor

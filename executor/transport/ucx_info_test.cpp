@@ -36,6 +36,17 @@ TEST(UcxInfo, IsTheSameTwice) {
   for (size_t i = 0; i < first->devices.size(); ++i) EXPECT_EQ(first->devices[i].device, second->devices[i].device);
 }
 
+TEST(UcxInfo, TcpIsOnOneInterface) {
+  EXPECT_EQ(ucx_devices_on("lo", true), "lo");
+  const auto info = ucx_info().value();
+  const std::string devices = "," + ucx_devices_on("eth7", false) + ",";
+  EXPECT_THAT(devices, HasSubstr(",eth7,"));
+  for (const UcxDevice& one : info.devices) {
+    const bool wanted = one.network && one.transport != "tcp";
+    EXPECT_EQ(devices.find("," + one.device + ",") != std::string::npos, wanted) << one.transport << " " << one.device;
+  }
+}
+
 TEST(UcxInfo, IsUnavailableWithoutATransport) {
   ASSERT_EQ(setenv("UCX_TLS", "nonsense", 1), 0);
   const auto info = ucx_info();

@@ -28,18 +28,21 @@ bool read_header(const void* bytes, size_t size, Header& header) {
   return true;
 }
 
+// Of a message by rendezvous only UCX's handle is here, and its size is the sender's word. Ours send no ask or cancel so.
+bool is_here(const ucp_am_recv_param_t* param) { return (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0; }
+
 ucs_status_t on_ask(void* self, const void* header_bytes, size_t header_size, void* data, size_t size,
-                    const ucp_am_recv_param_t*) {
+                    const ucp_am_recv_param_t* param) {
   AskHeader header;
-  if (!read_header(header_bytes, header_size, header)) return UCS_OK;
+  if (!read_header(header_bytes, header_size, header) || !is_here(param)) return UCS_OK;
   static_cast<UcxThread*>(self)->ask_came(header, {static_cast<const char*>(data), size});
   return UCS_OK;
 }
 
 ucs_status_t on_cancel(void* self, const void* header_bytes, size_t header_size, void* data, size_t size,
-                       const ucp_am_recv_param_t*) {
+                       const ucp_am_recv_param_t* param) {
   CancelHeader header;
-  if (!read_header(header_bytes, header_size, header)) return UCS_OK;
+  if (!read_header(header_bytes, header_size, header) || !is_here(param)) return UCS_OK;
   static_cast<UcxThread*>(self)->cancel_came(header, {static_cast<const char*>(data), size});
   return UCS_OK;
 }
@@ -48,7 +51,7 @@ ucs_status_t on_answer(void* self, const void* header_bytes, size_t header_size,
                        const ucp_am_recv_param_t* param) {
   AnswerHeader header;
   if (!read_header(header_bytes, header_size, header)) return UCS_OK;
-  const bool rendezvous = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+  const bool rendezvous = !is_here(param);
   const bool taken = static_cast<UcxThread*>(self)->answer_came(header, data, static_cast<int64_t>(size), rendezvous);
   // With rendezvous, UCS_OK would refuse the body.
   return taken ? UCS_INPROGRESS : UCS_OK;
@@ -56,20 +59,22 @@ ucs_status_t on_answer(void* self, const void* header_bytes, size_t header_size,
 
 }  // namespace
 
-UcxThread::UcxThread(std::unique_ptr<UcxWorker> worker, AnswerHandler handler, const UcxOptions& options)
-    : worker_(std::move(worker)),
+UcxThread::UcxThread(std::unique_ptr<UcxWorker> worker, Self self, AnswerHandler handler, const UcxOptions& options)
+    : self_(std::move(self)),
+      worker_(std::move(worker)),
       endpoints_(worker_->handle(), {.lost =
                                          [this](const EndpointPtr& endpoint) {
                                            asking_.lost(endpoint);
                                            answering_.lost(endpoint);
                                          },
                                      .gone = [this](const EndpointPtr& endpoint) { asking_.gone(endpoint); }}),
-      asking_(endpoints_, worker_->handle(), worker_->address()),
-      answering_(endpoints_, std::move(handler), options, [this](Task task) { post(std::move(task)); }) {}
+      asking_(endpoints_, worker_->handle(), self_),
+      answering_(endpoints_, self_, std::move(handler), options, [this](Task task) { post(std::move(task)); }) {}
 
 absl::StatusOr<std::unique_ptr<UcxThread>> UcxThread::start(AnswerHandler handler, const UcxOptions& options) {
   SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker, UcxWorker::create(options));
-  std::unique_ptr<UcxThread> made(new UcxThread(std::move(worker), std::move(handler), options));
+  SCALAI_ASSIGN_OR_RETURN(Self self, make_self(options.key, worker->address()));
+  std::unique_ptr<UcxThread> made(new UcxThread(std::move(worker), std::move(self), std::move(handler), options));
   SCALAI_RETURN_IF_ERROR(made->listen());
   made->thread_ = std::thread([self = made.get()] { self->run(); });
   return made;

@@ -84,14 +84,15 @@ absl::StatusOr<std::unique_ptr<UcxTransport>> UcxTransport::create(AnswerHandler
   auto state = std::make_unique<State>();
   state->options = options;
   SCALAI_ASSIGN_OR_RETURN(state->thread, UcxThread::start(std::move(handler), options));
-  state->address = internal::wrap_address(state->thread->address());
+  state->address = state->thread->self().address;
   return std::unique_ptr<UcxTransport>(new UcxTransport(std::move(state)));
 }
 
 std::string UcxTransport::address() const { return state_->address; }
 
 absl::Status UcxTransport::connect(HostId peer, std::string_view address) {
-  SCALAI_ASSIGN_OR_RETURN(const std::string inner, internal::unwrap_address(peer, address));
+  SCALAI_ASSIGN_OR_RETURN(const internal::PeerAddress inner,
+                          internal::read_address(state_->thread->self(), peer, address));
   const auto result = std::make_shared<std::promise<absl::Status>>();
   UcxThread& thread = *state_->thread;
   const bool posted = thread.post([&thread, peer, inner, result] {
@@ -102,6 +103,7 @@ absl::Status UcxTransport::connect(HostId peer, std::string_view address) {
 
 absl::Status UcxTransport::fetch(HostId peer, std::string_view request, std::span<const std::span<std::byte>> dst,
                                  Deadline deadline) {
+  if (request.size() > static_cast<size_t>(internal::kMostRequestBytes)) return invalid("a request of more than 1 MiB");
   const auto fetch = std::make_shared<Fetch>(peer, request, dst);
   const int64_t bytes = fetch->into.bytes();
   if (!state_->enter(bytes, deadline)) {

@@ -6,9 +6,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
+#include <set>
+#include <sstream>
 #include <thread>
 
+#include "executor/transport/internal/wire.h"
 #include "executor/transport/testing/test_process.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
@@ -28,7 +33,8 @@ constexpr HostId kPeer(3);
 Deadline patient() { return std::chrono::steady_clock::now() + std::chrono::seconds(60); }
 Deadline in_ms(int ms) { return std::chrono::steady_clock::now() + std::chrono::milliseconds(ms); }
 
-std::unique_ptr<UcxTransport> make_transport(const UcxOptions& options = {}, AnswerHandler handler = process_handler) {
+std::unique_ptr<UcxTransport> make_transport(UcxOptions options = {}, AnswerHandler handler = process_handler) {
+  if (options.key.empty()) options.key = internal::kTestKey;
   auto transport = UcxTransport::create(std::move(handler), options);
   SCALAI_CHECK(transport.ok(), message_of(transport.status()));
   return *std::move(transport);
@@ -288,6 +294,102 @@ TEST(UcxTransportBoundTest, AnOwnerIsKeptUntilItsBytesHaveLeft) {
   EXPECT_EQ(std::count(into.begin(), into.end(), std::byte{9}), 8 << 20);
   server->close();
   EXPECT_TRUE(watched.expired());
+}
+
+// --- other runs ------------------------------------------------------------------------------------------------------
+
+TEST(UcxTransportRunTest, AnotherRunsAddressIsNone) {
+  const auto server = make_transport({}, [](std::string_view) -> absl::StatusOr<Payload> {
+    ADD_FAILURE() << "it was asked";
+    return Payload::owned("secret!!");
+  });
+  const auto stranger = make_transport({.key = "the key of another run"});
+  const absl::Status status = stranger->connect(kPeer, server->address());
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(message_of(status), HasSubstr("of this run"));
+}
+
+// As after a worker's death, when another run's worker listens on its port: the asker has a good address, and the wrong
+// process gets the request.
+TEST(UcxTransportRunTest, AnotherRunsWorkerAnswersNothing) {
+  std::atomic<int> asked = 0;
+  const std::string key = "the key of another run";
+  const auto other = make_transport({.key = key}, [&](std::string_view) -> absl::StatusOr<Payload> {
+    ++asked;
+    return Payload::owned("wrong!!!");
+  });
+  const internal::Self reader{.key = key, .number = "", .address = ""};
+  const std::string ucx = internal::read_address(reader, kPeer, other->address())->ucx;
+  const std::string looks_right = internal::make_self(internal::kTestKey, ucx)->address;
+  const auto client = make_transport();
+  ASSERT_EQ(client->connect(kPeer, looks_right), absl::OkStatus());
+  std::vector<std::byte> into(8, std::byte{7});
+  const absl::Status status = client->fetch(kPeer, "x", into, in_ms(1000));
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_EQ(std::count(into.begin(), into.end(), std::byte{7}), 8);
+  EXPECT_EQ(asked, 0);
+}
+
+// In the same run, too: the address names the process, not its port.
+TEST(UcxTransportRunTest, AnotherWorkerOfTheRunAnswersNothing) {
+  std::atomic<int> asked = 0;
+  const auto other = make_transport({}, [&](std::string_view) -> absl::StatusOr<Payload> {
+    ++asked;
+    return Payload::owned("wrong!!!");
+  });
+  const internal::Self reader{.key = internal::kTestKey, .number = "", .address = ""};
+  const std::string ucx = internal::read_address(reader, kPeer, other->address())->ucx;
+  const auto client = make_transport();
+  ASSERT_EQ(client->connect(kPeer, internal::make_self(internal::kTestKey, ucx)->address), absl::OkStatus());
+  std::vector<std::byte> into(8);
+  EXPECT_EQ(client->fetch(kPeer, "x", into, in_ms(1000)).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(asked, 0);
+}
+
+TEST(UcxTransportRunTest, AKeyIsNeeded) {
+  EXPECT_TRUE(absl::IsInvalidArgument(UcxTransport::create(process_handler).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(UcxTransport::create(process_handler, {.key = "short"}).status()));
+}
+
+TEST(UcxTransportRunTest, LongRequestsAreRefused) {
+  const auto client = make_transport();
+  ASSERT_EQ(client->connect(kPeer, client->address()), absl::OkStatus());
+  std::vector<std::byte> into(8);
+  const absl::Status status = client->fetch(kPeer, std::string((1 << 20) + 1, 'x'), into, patient());
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+}
+
+// Local addresses, in hexadecimal digits of /proc/net/tcp, at which this process listens.
+std::vector<std::string> listens_at() {
+  std::set<std::string> own;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    own.insert(std::filesystem::read_symlink(entry.path(), gone).string());
+  }
+  std::vector<std::string> found;
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream file(table);
+    std::string line;
+    std::getline(file, line);
+    while (std::getline(file, line)) {
+      std::istringstream words(line);
+      std::vector<std::string> cells;
+      for (std::string word; words >> word;) cells.push_back(word);
+      if (cells.size() > 9 && cells[3] == "0A" && own.contains("socket:[" + cells[9] + "]"))
+        found.push_back(cells[1].substr(0, cells[1].find(':')));
+    }
+  }
+  return found;
+}
+
+TEST(UcxTransportRunTest, ListensOnItsDevicesOnly) {
+  const std::vector<std::string> before = listens_at();
+  const auto transport = make_transport({.devices = "lo"});
+  std::vector<std::string> now = listens_at();
+  ASSERT_EQ(now.size(), before.size() + 1) << "one socket more";
+  EXPECT_EQ(std::count(now.begin(), now.end(), "0100007F"), std::count(before.begin(), before.end(), "0100007F") + 1);
+  ASSERT_EQ(transport->connect(kPeer, transport->address()), absl::OkStatus());
+  fetch_and_check(*transport, 3, 1'000'000);
 }
 
 // Four processes, each fetching from the three others at once.

@@ -105,6 +105,7 @@ absl::Status UcxWorker::open_context(const UcxOptions& options) {
   const std::string prefix = tcp_prefix();
   for (const auto& [name, value] : kTcpSettings) set((prefix + name).c_str(), value);
   if (!options.transports.empty()) set("TLS", options.transports.c_str());
+  if (!options.devices.empty()) set("NET_DEVICES", options.devices.c_str());
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;

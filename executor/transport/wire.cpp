@@ -1,27 +1,70 @@
 #include "executor/transport/internal/wire.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "executor/secret/secret.h"
 #include "executor/transport/internal/errors.h"
-#include "ptc/base/hash.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor::internal {
 namespace {
 
-constexpr std::string_view kMark = "scalai-ucx-1:";
-constexpr size_t kDigestSize = 32;
+constexpr std::string_view kMark = "scalai-ucx-2:";
+constexpr size_t kNumberBytes = 16;
+constexpr size_t kLeastKeyBytes = 16;
+
+std::string code_of(const std::string& key, std::string_view number, std::string_view ucx_address) {
+  return mac_of(key, {"address", number, ucx_address});
+}
 
 }  // namespace
 
-std::string wrap_address(std::string_view ucx_address) {
-  return std::string(kMark) + digest_of(ucx_address) + std::string(ucx_address);
+absl::StatusOr<Self> make_self(const std::string& key, std::string_view ucx_address) {
+  if (key.size() < kLeastKeyBytes)
+    return invalid(fmt::format("a transport's key has at least {} bytes, not {}", kLeastKeyBytes, key.size()));
+  Self self{.key = key, .number = "", .address = ""};
+  SCALAI_ASSIGN_OR_RETURN(self.number, random_bytes(kNumberBytes));
+  self.address = std::string(kMark) + self.number + code_of(key, self.number, ucx_address) + std::string(ucx_address);
+  return self;
 }
 
-absl::StatusOr<std::string> unwrap_address(HostId peer, std::string_view address) {
-  if (!address.starts_with(kMark) || address.size() < kMark.size() + kDigestSize) return invalid(bad_address(peer));
-  const std::string_view digest = address.substr(kMark.size(), kDigestSize);
-  const std::string_view inner = address.substr(kMark.size() + kDigestSize);
-  if (inner.empty() || digest_of(inner) != digest) return invalid(bad_address(peer));
-  return std::string(inner);
+absl::StatusOr<PeerAddress> read_address(const Self& self, HostId peer, std::string_view address) {
+  constexpr size_t kBefore = kMark.size() + kNumberBytes + kMacBytes;
+  if (!address.starts_with(kMark) || address.size() <= kBefore) return invalid(bad_address(peer));
+  const std::string_view number = address.substr(kMark.size(), kNumberBytes);
+  const std::string_view code = address.substr(kMark.size() + kNumberBytes, kMacBytes);
+  const std::string_view ucx = address.substr(kBefore);
+  if (!same_secret(code, code_of(self.key, number, ucx))) return invalid(bad_address(peer));
+  return PeerAddress{.number = std::string(number), .ucx = std::string(ucx)};
 }
+
+template <class Header>
+Tag tag_of(const std::string& key, std::string_view from, std::string_view to, const Header& header,
+           std::string_view text) {
+  Header without = header;
+  without.tag = {};
+  const std::string_view bytes(reinterpret_cast<const char*>(&without), sizeof without);
+  const std::string mac = mac_of(key, {Header::kKind, from, to, bytes, text});
+  Tag tag;
+  std::copy_n(mac.begin(), tag.size(), tag.begin());
+  return tag;
+}
+
+template <class Header>
+bool is_sealed(const std::string& key, std::string_view from, std::string_view to, const Header& header,
+               std::string_view text) {
+  const Tag right = tag_of(key, from, to, header, text);
+  return same_secret({right.data(), right.size()}, {header.tag.data(), header.tag.size()});
+}
+
+template Tag tag_of(const std::string&, std::string_view, std::string_view, const AskHeader&, std::string_view);
+template Tag tag_of(const std::string&, std::string_view, std::string_view, const AnswerHeader&, std::string_view);
+template Tag tag_of(const std::string&, std::string_view, std::string_view, const CancelHeader&, std::string_view);
+template bool is_sealed(const std::string&, std::string_view, std::string_view, const AskHeader&, std::string_view);
+template bool is_sealed(const std::string&, std::string_view, std::string_view, const AnswerHeader&, std::string_view);
+template bool is_sealed(const std::string&, std::string_view, std::string_view, const CancelHeader&, std::string_view);
 
 }  // namespace scalai::executor::internal

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "executor/transport/internal/chunk_set.h"
 #include "executor/transport/internal/span_list.h"
 #include "executor/transport/peer_transport.h"
 
@@ -30,6 +31,7 @@ struct Fetch {
   uint64_t id = 0;
   std::shared_ptr<UcxEndpoint> endpoint;
   int64_t arrived = 0;
+  ChunkSet chunks;                    // that have begun to arrive
   int receiving = 0;                  // chunks that UCX may still write into `into`
   std::optional<absl::Status> given;  // the result, as soon as it is known; nothing is received from then on
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,8 +25,11 @@ class UcxAnswering {
  public:
   // `post` brings a task to the transport thread.
   using Post = std::function<void(std::function<void()>)>;
-  UcxAnswering(UcxEndpoints& endpoints, AnswerHandler handler, UcxOptions options, Post post);
+  // `self` outlives this.
+  UcxAnswering(UcxEndpoints& endpoints, const Self& self, AnswerHandler handler, UcxOptions options, Post post);
 
+  // Who asks or cancels without the right tag gets no answer: one would need a connection to an address that nobody vouches
+  // for. One line says so, once.
   // Called inside UCX's callbacks, where no connection may be made (UCX 1.13 may destroy the one that the message came
   // over): they only take down what there is to do.
   void asked(const AskHeader& header, std::string_view body);
@@ -38,7 +42,8 @@ class UcxAnswering {
 
  private:
   struct Asked {
-    std::string address, request;
+    PeerAddress from;
+    std::string request;
     uint64_t fetch = 0;
     uint64_t connection = 0;
     bool cancel = false;
@@ -56,6 +61,8 @@ class UcxAnswering {
   using Key = std::pair<std::string, uint64_t>;  // of the asker: its address and its number
   using Buffer = std::unique_ptr<std::byte[]>;
 
+  template <class Header>
+  std::optional<PeerAddress> sender_of(const Header& header, std::string_view address, std::string_view body);
   void serve_one(const Asked& asked);
   void send_error(const EndpointPtr& endpoint, uint64_t fetch, const absl::Status& status);
   void send_more(const AnswerPtr& answer);
@@ -65,6 +72,7 @@ class UcxAnswering {
   Buffer take_buffer();
 
   UcxEndpoints& endpoints_;
+  const Self& self_;
   const AnswerHandler handler_;
   const UcxOptions options_;
   const Post post_;
@@ -72,6 +80,7 @@ class UcxAnswering {
   std::map<Key, AnswerPtr> answers_;
   std::map<std::string, uint64_t> broken_;  // by address of the asker, its last connection that broke
   std::vector<Buffer> free_buffers_;
+  bool told_ = false;  // that somebody was not answered
   TaskThread gatherer_;
 };
 

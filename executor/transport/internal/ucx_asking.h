@@ -19,18 +19,18 @@ using FetchPtr = std::shared_ptr<Fetch>;
 
 class UcxAsking {
  public:
-  // `own_address` is the worker's UCX address.
-  UcxAsking(UcxEndpoints& endpoints, ucp_worker* worker, std::string own_address);
+  // `self` outlives this.
+  UcxAsking(UcxEndpoints& endpoints, ucp_worker* worker, const Self& self);
 
-  // As PeerTransport says; `address` is a UCX address.
-  absl::Status connect(HostId peer, const std::string& address);
+  // As PeerTransport says.
+  absl::Status connect(HostId peer, const PeerAddress& address);
   void start(const FetchPtr& fetch);
   // Ends the fetch with `status` unless it has ended. The caller is let go as soon as UCX writes no more for it; where
   // that takes longer than a moment, the connection is given up.
   void cancel(const FetchPtr& fetch, absl::Status status);
   void cancel_all(const absl::Status& status);
 
-  // A message of the peer. `data` is the body, or with `rendezvous` UCX's handle of a body that is still there. Returns
+  // A message, maybe of the peer: one without the right tag is nothing. A chunk that came before is left out. `data` is the body, or with `rendezvous` UCX's handle of a body that is still there. Returns
   // whether the handle was taken.
   bool receive(const AnswerHeader& header, void* data, int64_t bytes, bool rendezvous);
   void received(const FetchPtr& fetch, int64_t bytes, int status);
@@ -52,12 +52,14 @@ class UcxAsking {
   void ask(const EndpointPtr& endpoint, uint64_t fetch, const std::string& request);
   void settle(const FetchPtr& fetch, absl::Status status);
   void tell_cancelled(const FetchPtr& fetch);
+  // Whether the message is of the end that was asked. `error`: the text of an error.
+  bool is_of(const Fetch& fetch, const AnswerHeader& header, std::string_view error, int64_t bytes) const;
   bool fits(const FetchPtr& fetch, const AnswerHeader& header, int64_t bytes);
   void receive_into(const FetchPtr& fetch, const AnswerHeader& header, void* handle, int64_t bytes);
 
   UcxEndpoints& endpoints_;
   ucp_worker* const worker_;
-  const std::string own_address_;
+  const Self& self_;
   std::map<HostId, EndpointPtr> peers_;
   std::unordered_map<uint64_t, FetchPtr> fetches_;  // that have not ended
   std::map<uint64_t, Late> late_;                   // that have ended, and that UCX may still write to

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "executor/transport/internal/wire.h"
 
 struct ucp_ep;
 struct ucp_worker;
@@ -23,7 +24,8 @@ struct ucp_worker;
 namespace scalai::executor::internal {
 
 struct UcxEndpoint {
-  std::string address;
+  std::string address;  // of the other UCX worker
+  std::string peer;     // the other transport's number
   ucp_ep* handle = nullptr;
   std::string lost;         // why; "" = alive
   uint64_t number = 0;      // of this worker's connections, growing
@@ -36,7 +38,7 @@ using EndpointPtr = std::shared_ptr<UcxEndpoint>;
 // worker is destroyed; `ok` says that the body is no longer needed because it left, not that it arrived.
 struct UcxMessage {
   unsigned id = 0;
-  std::array<std::byte, 32> header{};
+  std::array<std::byte, 64> header{};
   size_t header_bytes = 0;
   std::span<const std::byte> body;
   std::shared_ptr<const void> body_owner;
@@ -59,7 +61,7 @@ class UcxEndpoints {
   UcxEndpoints(ucp_worker* worker, Listener listener);
 
   // The living connection to that worker; made when there is none.
-  absl::StatusOr<EndpointPtr> open(const std::string& address);
+  absl::StatusOr<EndpointPtr> open(const PeerAddress& peer);
   // Dropped, with sent(false), when the connection is lost.
   void send(const EndpointPtr& endpoint, UcxMessage message);
   // Closes by force: calls `lost` now, and `gone` from a poll() later. Nothing when it is lost already.

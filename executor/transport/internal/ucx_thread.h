@@ -25,7 +25,7 @@ class UcxThread {
   static absl::StatusOr<std::unique_ptr<UcxThread>> start(AnswerHandler handler, const UcxOptions& options);
   ~UcxThread() { stop(); }
 
-  const std::string& address() const { return worker_->address(); }
+  const Self& self() const { return self_; }
 
   // Runs the task on the thread, after those posted before it. False, and nothing happens, once stop() is done.
   bool post(Task task);
@@ -42,7 +42,7 @@ class UcxThread {
   void cancel_came(const CancelHeader& header, std::string_view body) { answering_.cancelled(header, body); }
 
  private:
-  UcxThread(std::unique_ptr<UcxWorker> worker, AnswerHandler handler, const UcxOptions& options);
+  UcxThread(std::unique_ptr<UcxWorker> worker, Self self, AnswerHandler handler, const UcxOptions& options);
   absl::Status listen();
   void run();
   void shut_down();
@@ -51,6 +51,7 @@ class UcxThread {
   bool run_tasks();
   std::optional<Deadline> next_timer() const;
 
+  const Self self_;
   std::unique_ptr<UcxWorker> worker_;
   UcxEndpoints endpoints_;
   UcxAsking asking_;

@@ -122,7 +122,7 @@ absl::StatusOr<Payload> process_handler(std::string_view request) {
 }
 
 int serve() {
-  auto transport = UcxTransport::create(process_handler);
+  auto transport = UcxTransport::create(process_handler, {.key = kTestKey});
   if (!transport.ok()) return 1;
   say(to_hex((*transport)->address()));
   std::vector<HostId> peers;

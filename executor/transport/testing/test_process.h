@@ -14,6 +14,9 @@
 
 namespace scalai::executor::internal {
 
+// Of the transports of one test.
+inline constexpr const char* kTestKey = "the key of the run of the test";
+
 // Runs the executable with this argument as a serving process.
 inline constexpr const char* kServe = "--serve";
 int serve();
