@@ -7,6 +7,7 @@
 
 #include <set>
 
+#include "ptc/base/testing/share.h"
 #include "ptc/collection/megatron.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/plan/testing/interpreter.h"
@@ -133,9 +134,10 @@ TEST(InterpreterSample, FindsOneSpoiltOperationOfABigPlan) {
 // Every kind of plan, device by device: right ones, and such in which one leg is missing.
 TEST(InterpreterSample, DevicesAloneAgreeWithTheOthers) {
   int plans = 0, dropped = 0;
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
+  const int seeds = soaking() ? 300 : 80;
+  for (int seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Random random(seed);
+    Random random(static_cast<uint64_t>(seed));
     const Sizes from = random_sizes(random, 12), to = random_sizes(random, 12);
     Case job{.from = state_collection(from, random_devices(random, from.world(), 14)),
              .to = state_collection(to, random_devices(random, to.world(), 14))};
@@ -165,8 +167,8 @@ TEST(InterpreterSample, DevicesAloneAgreeWithTheOthers) {
     fill_memory(spoilt, job);
     EXPECT_THAT(alone(spoilt, job, {device}), HasSubstr("is not complete on"));
   }
-  EXPECT_GT(plans, 150);
-  EXPECT_GT(dropped, 100);
+  EXPECT_GT(plans, seeds / 2);
+  EXPECT_GT(dropped, seeds / 3);
 }
 
 TEST(InterpreterSample, MemoryOfADeviceAlone) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "ptc/base/hash.h"
@@ -81,25 +80,6 @@ std::vector<Operation> PlanDraft::operations() const {
     return std::tie(a.round, a.tensor, a.box, a.dst, a.src) < std::tie(b.round, b.tensor, b.box, b.dst, b.src);
   });
   return list;
-}
-
-void PlanDraft::set_operations(const std::vector<Operation>& operations) {
-  std::map<std::tuple<int32_t, TensorId, tensor::Box>, std::vector<Leg>> by_box;
-  bytes = {};
-  for (const Operation& operation : operations) {
-    by_box[{operation.round, operation.tensor, operation.box}].push_back(
-        {operation.transfer_class, operation.hop, operation.src, operation.dst});
-    bytes.of(operation.transfer_class) += operation.bytes;
-  }
-  tensor_sets.clear();
-  patterns = {};
-  instances.clear();
-  for (const auto& [key, legs] : by_box) {
-    const auto& [round, id, box] = key;
-    if (tensor_sets.empty() || tensor_sets.back().front() != id) tensor_sets.push_back({id});
-    instances.push_back({round, patterns.add(legs, {}), static_cast<int32_t>(tensor_sets.size()) - 1, box});
-  }
-  digest = digest_of(*this);
 }
 
 namespace {

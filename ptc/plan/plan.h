@@ -169,9 +169,6 @@ struct PlanDraft {
   }
   // All of them, sorted by (round, tensor, box, destination, source).
   std::vector<Operation> operations() const;
-  // Replaces patterns and instances by these operations; legs of one box in one round become one instance. `bytes` and
-  // `digest` follow; nothing is freed early.
-  void set_operations(const std::vector<Operation>& operations);
 
  private:
   Operation operation_of(const Instance& instance, TensorId id, const Leg& leg) const;

@@ -90,7 +90,7 @@ TEST(PlanProperty, EveryFactorizationOntoEveryOther) {
   Random random(kSeed);
   for (size_t i = 0; i < sizes.size(); ++i) {
     for (size_t j = 0; j < sizes.size(); ++j) {
-      if (i != j && !in_share(i + j, 3)) continue;
+      if (i != j && !in_share(i + j, 17)) continue;
       SCOPED_TRACE(sizes[i].str() + " -> " + sizes[j].str());
       const Case job{.from = collections[i], .to = collections[j]};
       const Plan plan = make_plan(job.input()).value();
@@ -145,9 +145,10 @@ Case random_failure(Random& random) {
 
 TEST(PlanProperty, FailuresCopiesAndStorage) {
   int infeasible = 0;
-  for (uint64_t seed = 1; seed <= 600; ++seed) {
+  const int seeds = soaking() ? 600 : 150;
+  for (int seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Random random(seed);
+    Random random(static_cast<uint64_t>(seed));
     const Case job = random_failure(random);
     const Plan plan = job.plan();
     EXPECT_EQ(make_plan(job.input()).value().digest, plan.digest);
@@ -158,7 +159,7 @@ TEST(PlanProperty, FailuresCopiesAndStorage) {
     if (job.options.in_place) expect_bounds(plan);
     if (testing::Test::HasFailure()) return;
   }
-  EXPECT_GT(infeasible, 50);
+  EXPECT_GT(infeasible, seeds / 12);
 }
 
 // What is missing, counted by single elements.
@@ -230,7 +231,8 @@ collection::ParallelConfig random_config(Random& random, const model::Model& mod
 }
 
 TEST(PlanProperty, MegatronLayouts) {
-  for (uint64_t seed = 1; seed <= 150; ++seed) {
+  const uint64_t seeds = soaking() ? 150 : 30;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
     Random random(seed);
     const model::Model model = tiny_model(random.below(2) == 0 ? 0 : 4);
     const auto side = [&](int bound) {
@@ -244,7 +246,7 @@ TEST(PlanProperty, MegatronLayouts) {
     ASSERT_EQ(message_of(validate(job.from)), "");
     const Plan plan = make_plan(job.input()).value();
     EXPECT_EQ(message_of(interpret(plan, job.oracle())), "");
-    if (seed <= 30) {
+    if (in_share(seed, 5)) {
       EXPECT_EQ(message_of(interpret_elements(plan, job.oracle())), "");
     }
     expect_bounds(plan);

@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "ptc/base/testing/share.h"
 #include "ptc/plan/lowering.h"
 #include "ptc/plan/testing/support.h"
 
@@ -101,9 +102,10 @@ TEST(MemoryCap, FreesComeLastInTheirRound) {
 // Random changes under random caps: the plan keeps the cap (both interpreters recompute it) or names one that works.
 TEST(MemoryCap, RandomChangesKeepIt) {
   int refused = 0, kept = 0;
-  for (uint64_t seed = 1; seed <= 150; ++seed) {
+  const int seeds = soaking() ? 150 : 60;
+  for (int seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Random random(seed);
+    Random random(static_cast<uint64_t>(seed));
     const Sizes from = random_sizes(random, 16), to = random_sizes(random, 16);
     Case job{.from = grid_collection(from, random_devices(random, from.world(), 16)),
              .to = grid_collection(to, random_devices(random, to.world(), 16))};
@@ -121,7 +123,7 @@ TEST(MemoryCap, RandomChangesKeepIt) {
     job.options.memory_cap = std::stoll(message.substr(message.find(marker) + marker.size()));
     EXPECT_LE(most_extra(job.plan()), job.options.memory_cap);
   }
-  EXPECT_GT(kept, 100);
+  EXPECT_GT(kept, seeds * 2 / 3);
   RecordProperty("refused", refused);
 }
 
