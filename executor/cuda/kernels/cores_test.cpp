@@ -7,11 +7,11 @@
 #include <functional>
 #include <vector>
 
-#include "executor/cuda/kernels/cases.h"
 #include "executor/cuda/kernels/cast_core.h"
 #include "executor/cuda/kernels/content_core.h"
 #include "executor/cuda/kernels/copy_core.h"
 #include "executor/cuda/kernels/digest_core.h"
+#include "executor/cuda/kernels/testing/cases.h"
 #include "executor/state/copy.h"
 #include "executor/state/digest.h"
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "executor/cuda/kernels/cases.h"
 #include "executor/cuda/kernels/kernels.h"
+#include "executor/cuda/kernels/testing/cases.h"
 #include "executor/state/copy.h"
 #include "executor/state/digest.h"
 

@@ -1,7 +1,6 @@
-#include "executor/cuda/kernels/cases.h"
+#include "executor/cuda/kernels/testing/cases.h"
 
 #include <algorithm>
-#include <string>
 
 #include "executor/state/convert.h"
 
