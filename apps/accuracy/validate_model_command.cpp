@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "apps/accuracy/commands.h"
 #include "apps/accuracy/model/validation.h"
@@ -25,8 +24,6 @@ using Tables = std::vector<TableResult>;
 using Json = nlohmann::ordered_json;
 
 constexpr int kGoalMissed = 1;
-
-// --- numbers as text --------------------------------------------------------------------------------------------------
 
 // As many digits as were printed, and at least three.
 std::string like(double value, const std::string& printed) {
@@ -56,8 +53,6 @@ bool has_baseline(const TableResult& table) {
   return std::any_of(table.rows.begin(), table.rows.end(),
                      [](const RowResult& row) { return row.constant_mfu_error.has_value(); });
 }
-
-// --- table ------------------------------------------------------------------------------------------------------------
 
 std::string rows_text(const TableResult& table) {
   const bool baseline = has_baseline(table);
@@ -157,8 +152,6 @@ void print_tables(const Tables& tables, bool verbose) {
       overview(tables), fitted_text(tables));
   for (const std::string& what : parallel::validation::not_modelled()) print("  {}\n", what);
 }
-
-// --- csv and json -----------------------------------------------------------------------------------------------------
 
 std::string number(double value) { return fmt::format("{:.6g}", value); }
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <optional>
 
 #include "apps/accuracy/commands.h"
 #include "apps/accuracy/policies/validation.h"
@@ -21,7 +19,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kOutOfTolerance = 1;
 
-// One set's rows, or why there are none.
 struct SetResult {
   ReferenceSet set;
   std::vector<ReferenceRow> rows;
@@ -70,9 +67,7 @@ void print_table(const std::vector<SetResult>& results) {
 void print_csv(const std::vector<SetResult>& results) {
   Table text({"set", "row", "unit", "reference", "ours", "error", "tolerance", "verdict", "note"});
   for (const SetResult& result : results) {
-    if (!result.missing.empty()) {
-      text.row({result.set.name, "", "", "", "", "", "", "missing", result.missing});
-    }
+    if (!result.missing.empty()) text.row({result.set.name, "", "", "", "", "", "", "missing", result.missing});
     for (const ReferenceRow& row : result.rows) {
       text.row({row.set, row.name, row.unit, fmt::format("{:.10g}", row.reference), fmt::format("{:.10g}", row.ours),
                 fmt::format("{:.3g}", sched::error_of(row)), fmt::format("{:g}", row.tolerance), verdict(row),

@@ -30,7 +30,6 @@ struct OfKind {
 
 int64_t bytes_of(const LogicalState& state) { return state.shape.elements() * tensor::size_of(state.dtype); }
 
-// By kind of state, in the order of the enumeration.
 std::map<model::StateKind, OfKind> by_kind(const Checkpoint& checkpoint) {
   std::map<model::StateKind, OfKind> kinds;
   for (const LogicalState& state : checkpoint.tensors()) {

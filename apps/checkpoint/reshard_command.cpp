@@ -78,8 +78,6 @@ class ProgressLine {
   std::chrono::steady_clock::time_point begun_;
 };
 
-// --- what is printed --------------------------------------------------------------------------------------------------
-
 ordered_json head_json(const View& view, const ReshardOptions& options, const ReshardPlan& plan) {
   const checkpoint::CheckpointInfo& info = view.checkpoint().info();
   return {{"source", info.path},

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "ptc/base/status.h"
+#include "ptc/collection/id_list.h"
 
 namespace scalai::apps {
 
@@ -27,6 +28,16 @@ void Problems::file(const absl::Status& status) {
   if (message_of(status).find('\n') == std::string::npos) return this->status("", status);
   text_ += message_of(status);
   note(exit_code_of(status));
+}
+
+std::optional<std::vector<int>> Problems::ids(const Arguments& arguments, const std::string& option) {
+  if (!arguments.has(option)) return std::nullopt;
+  std::vector<int> ids;
+  const auto problem = collection::parse_id_list(arguments.text(option), ids);
+  if (!problem) return ids;
+  malformed(fmt::format("--{}: at character {}: {}{}{}", option, problem->position, problem->message,
+                        problem->hint.empty() ? "" : "; ", problem->hint));
+  return std::nullopt;
 }
 
 int Problems::report() const {

@@ -1,10 +1,13 @@
 #pragma once
 // The problems of a command line, collected and reported together.
 
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "ptc/base/command.h"
 
 namespace scalai::apps {
 
@@ -21,6 +24,9 @@ class Problems {
   void status(const std::string& prefix, const absl::Status& status);
   // Adds errors of a file's loader; several lines with their places stay as they are.
   void file(const absl::Status& status);
+
+  // The ids that an option lists; nullopt if it is absent, or malformed (reported).
+  std::optional<std::vector<int>> ids(const Arguments& arguments, const std::string& option);
 
   bool empty() const { return code_ == 0; }
   int report() const;  // prints them to stderr; returns the exit code

@@ -21,15 +21,6 @@ namespace {
 
 constexpr int kJobFailed = 5;
 
-std::string now_rfc3339() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
 // As the process was started, arguments joined by blanks.
 std::string command_line() {
   std::string words = read_file("/proc/self/cmdline").value_or("");
@@ -58,6 +49,15 @@ scenario::Scenario without_durations(scenario::Scenario scenario) {
 }
 
 }  // namespace
+
+std::string utc_now(const char* format) {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, format, &parts);
+  return text;
+}
 
 std::vector<OptionSpec> run_option_specs() {
   return {text_option("out", "DIR", "Folder for the report (summary.json, CSV files, plans, trace)."),
@@ -98,7 +98,7 @@ std::optional<scenario::Scenario> load(const RunOptions& options, int& exit_code
 }
 
 report::Manifest start_manifest() {
-  return {.command_line = command_line(), .revision = SCALAI_REVISION, .started_at = now_rfc3339()};
+  return {.command_line = command_line(), .revision = SCALAI_REVISION, .started_at = utc_now("%Y-%m-%dT%H:%M:%SZ")};
 }
 
 absl::Status prepare_folder(const std::string& folder) {
@@ -131,9 +131,7 @@ int run_one(const std::string& program, const scenario::Scenario& scenario, cons
     std::fputs(failures.c_str(), stderr);
     code = kExpectationFailed;
   }
-  for (const std::string& event : report->unreached) {
-    say("{}: warning: {} never happened\n", program, event);
-  }
+  for (const std::string& event : report->unreached) say("{}: warning: {} never happened\n", program, event);
   for (const control::JobRecord& job : report->jobs) {
     if (job.state != "failed") continue;
     say("{}: error: job {}: {}\n", program, job.name, job.failure);

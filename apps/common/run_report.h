@@ -28,6 +28,8 @@ absl::StatusOr<RunOptions> run_options(const Arguments& arguments);
 // The scenario with the options' cluster, scale and settings. On bad input nullopt: its problems are on stderr, and
 // `exit_code` is set.
 std::optional<scenario::Scenario> load(const RunOptions& options, int& exit_code);
+// The present time in UTC, by a format of strftime; at most 31 characters.
+std::string utc_now(const char* format);
 // The facts of this process for manifest.json, with the present time as its start.
 report::Manifest start_manifest();
 // Creates the folder and checks that it is writable: otherwise a run would fail at its end.

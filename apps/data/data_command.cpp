@@ -1,7 +1,5 @@
 #include "apps/data/data_command.h"
 
-#include <fmt/format.h>
-
 #include <map>
 #include <nlohmann/json.hpp>
 

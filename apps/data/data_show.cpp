@@ -31,7 +31,6 @@ using nlohmann::ordered_json;
 constexpr int64_t kIdsInTable = 8;
 constexpr int64_t kMostShown = 1 << 22;  // samples, all of which are in memory before the first is printed
 
-// What is asked for, put together.
 struct Asked {
   std::shared_ptr<const Samples> samples;
   State state;
@@ -41,7 +40,6 @@ struct Asked {
   int rank = -1;  // −1: all
 };
 
-// One rank's part of a step, and where its samples lie.
 struct Share {
   int64_t step = 0;
   int64_t pass = 0;
@@ -76,8 +74,6 @@ absl::StatusOr<std::vector<Share>> shares_of(const Asked& asked) {
   }
   return shares;
 }
-
-// --- the index alone -------------------------------------------------------------------------------------------------
 
 ordered_json json_of(const Samples& samples) {
   const Index& index = samples.index();
@@ -115,8 +111,6 @@ void show_index(const Samples& samples, const std::string& format) {
   }
   print("\n{}", files.text());
 }
-
-// --- which rank reads what -------------------------------------------------------------------------------------------
 
 std::string joined(const std::vector<int64_t>& ids, bool all) {
   const auto shown = all ? ids.size() : std::min(ids.size(), static_cast<size_t>(kIdsInTable));
@@ -192,8 +186,6 @@ int show_shares(const Asked& asked, const std::string& format) {
   return 0;
 }
 
-// --- checking --------------------------------------------------------------------------------------------------------
-
 // The index with its checksums, each data file as it was indexed, and each TFRecord's checksums.
 absl::Status check(const std::shared_ptr<const Samples>& samples) {
   SCALAI_RETURN_IF_ERROR(samples->index().verify());
@@ -210,8 +202,6 @@ absl::Status check(const std::shared_ptr<const Samples>& samples) {
   }
   return absl::OkStatus();
 }
-
-// --- what is asked for -----------------------------------------------------------------------------------------------
 
 // "": fine; otherwise what is wrong with the words.
 std::string problem_with(const Arguments& arguments) {

@@ -37,8 +37,6 @@ bool has_rdma(const DoctorFacts& facts) {
                                        [](const auto& device) { return device.network && device.transport != "tcp"; });
 }
 
-// --- one function an area ---------------------------------------------------------------------------------------------
-
 void add_machine(const MachineFacts& machine, std::vector<Finding>& findings) {
   findings.push_back({.area = "machine",
                       .detail = fmt::format("Linux {}, glibc {}; {}, {} core{}", machine.kernel, machine.libc,

@@ -4,7 +4,6 @@
 //
 //   facts (system, CUDA, NCCL, UCX) ──► findings ──► table | JSON, and a check of the required areas
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

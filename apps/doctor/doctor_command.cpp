@@ -1,4 +1,3 @@
-#include <utility>
 
 #include "apps/common/output.h"
 #include "apps/doctor/doctor.h"

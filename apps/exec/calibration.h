@@ -26,7 +26,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace scalai::apps {
@@ -75,7 +74,6 @@ absl::StatusOr<Calibration> calibrate(std::span<const Measured> measured);
 // The cluster file: comments with facts, fits and all measured times, then the cluster.
 std::string cluster_text(const CalibratedMachine& machine, const Calibration& calibration,
                          std::span<const Measured> measured);
-// The measured `costs` for scenarios.
 std::string costs_text(const Calibration& calibration);
 
 }  // namespace scalai::apps

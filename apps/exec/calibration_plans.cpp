@@ -32,7 +32,6 @@ std::vector<LogicalTensor> tensors(int parts, int64_t bytes, int count = kCalibr
   return list;
 }
 
-// Cut over the axis "part" along this dimension.
 Collection cut(std::vector<LogicalTensor> tensors, std::vector<MeshAxis> axes, int dim, std::vector<DeviceId> devices) {
   for (LogicalTensor& tensor : tensors) tensor.layout.cuts = {{.axis = "part", .dim = dim, .bounds = {}}};
   Collection result{.name = dim == 0 ? "rows" : "columns",
@@ -59,7 +58,6 @@ std::vector<DeviceId> rotated(std::vector<DeviceId> devices) {
   return devices;
 }
 
-// Rows on these devices, which move to those.
 CalibrationPlan moved(std::string series, std::string name, int64_t bytes, std::vector<DeviceId> from,
                       std::vector<DeviceId> to) {
   const int parts = static_cast<int>(from.size());

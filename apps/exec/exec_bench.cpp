@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,7 +85,6 @@ absl::StatusOr<bench::Runs> run_on_workers(const bench::Case& one, const plan::P
   return runs;
 }
 
-// Those that are there; what is wrong with one that is there goes to stderr.
 void measure_yardsticks(const bench::Case& one, const BenchOptions& options, bench::Measurement& measured) {
   const auto add = [&](const std::string& name, const absl::StatusOr<double>& seconds) {
     if (seconds.ok()) {
@@ -110,7 +108,6 @@ void measure_yardsticks(const bench::Case& one, const BenchOptions& options, ben
   }
 }
 
-// The old and the new state.
 absl::Status check_memory(const bench::Case& one) {
   const int64_t needed = bench::bytes_on_devices(one.from) + bench::bytes_on_devices(one.to);
   const int64_t available = ex::available_memory();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "apps/common/output.h"
+#include "apps/common/run_report.h"
 #include "apps/exec/calibration.h"
 #include "apps/exec/calibration_plans.h"
 #include "apps/exec/exec_commands.h"
@@ -47,7 +47,6 @@ struct CalibrateOptions {
   bool network = false;
 };
 
-// For logs and checkpoints; goes at the end.
 class Scratch {
  public:
   Scratch() {
@@ -91,7 +90,6 @@ std::vector<CalibrationPlan> plans_of(const cluster::Cluster& cluster, const Cal
   return plans;
 }
 
-// The bytes that a series is about.
 int64_t bytes_of(const plan::Plan& plan, const std::string& series) {
   if (series == "same host") return plan.bytes.same_host;
   if (series == "same device") return plan.bytes.same_device;
@@ -119,7 +117,6 @@ class Stopwatch {
     return work.forget(ex::StateVersion::epoch(execute.from->epoch));
   }
 
-  // A checkpoint is written, then read.
   absl::Status run_storage(const CalibrationPlan& one, Measured& written, Measured& read) {
     ex::JobWork work(0, scenario_, crew_, options_);
     control::Execute execute = begin(one);
@@ -141,7 +138,6 @@ class Stopwatch {
   }
 
  private:
-  // Epochs are never used again.
   control::Execute begin(const CalibrationPlan& one) {
     collection::Collection from = one.from, to = one.to;
     from.epoch = ++epoch_;
@@ -256,17 +252,8 @@ std::string cpu_model() {
   return text.substr(colon + 2, text.find('\n', colon) - colon - 2);
 }
 
-std::string now_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts);
-  return text;
-}
-
 std::vector<std::string> facts_of(const CalibrateOptions& options) {
-  return {fmt::format("date:    {}", now_text()),
+  return {fmt::format("date:    {}", utc_now("%Y-%m-%d %H:%M UTC")),
           fmt::format("machine: {} cores, {}", std::thread::hardware_concurrency(), cpu_model()),
           fmt::format("command: scalai exec calibrate --out={} --hosts={} --gpus={} --bytes={}B --repetitions={} "
                       "--transport={}",

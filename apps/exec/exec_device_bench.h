@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "apps/exec/state_options.h"
 #include "executor/bench/measurement.h"
 #include "ptc/model/scaling.h"

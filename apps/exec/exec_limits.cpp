@@ -17,7 +17,6 @@ namespace {
 
 constexpr int64_t kOtherFiles = 64;  // logs, sockets, gRPC
 
-// Bytes of the job's state on all devices together.
 int64_t bytes_on_devices(const scenario::JobSpec& job, const collection::ParallelConfig& config) {
   std::vector<DeviceId> devices;
   for (int i = 0; i < config.world(); ++i) devices.push_back(DeviceId(i));

@@ -113,7 +113,6 @@ absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenar
   return report;
 }
 
-// No workers: the plans alone.
 absl::StatusOr<control::RunReport> plan_only(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
                                              const ExecRequest& options) {
   ex::InlineControl nobody({}, 1);
@@ -122,17 +121,28 @@ absl::StatusOr<control::RunReport> plan_only(const scenario::Scenario& scenario,
   return run_scenario(scenario, strategy, options, nobody.controller(), crew, steering, nullptr);
 }
 
+struct JobPath {
+  const scenario::JobSpec& job;
+  std::string path;
+};
+// "PATH", or "JOB=PATH" with several jobs; `doubt` is the message about a word that names none of them.
+absl::StatusOr<JobPath> job_path(const scenario::Scenario& scenario, const std::string& word,
+                                 fmt::format_string<const std::string&, size_t> doubt) {
+  for (const scenario::JobSpec& job : scenario.jobs) {
+    if (word.starts_with(job.name + "=")) return JobPath{job, word.substr(job.name.size() + 1)};
+  }
+  if (scenario.jobs.size() > 1) return invalid(fmt::format(doubt, word, scenario.jobs.size()));
+  return JobPath{scenario.jobs.front(), word};
+}
+
 // --state: PATH, or JOB=PATH for each of several jobs. Workers read these files, so their paths are made absolute.
 absl::StatusOr<std::map<std::string, std::string>> states_of(const scenario::Scenario& scenario,
                                                              const std::vector<std::string>& words) {
   std::map<std::string, std::string> states;
   for (const std::string& word : words) {
-    const auto named = std::find_if(scenario.jobs.begin(), scenario.jobs.end(),
-                                    [&](const scenario::JobSpec& job) { return word.starts_with(job.name + "="); });
-    if (named == scenario.jobs.end() && scenario.jobs.size() > 1)
-      return invalid(fmt::format("--state={}: which of the {} jobs? (JOB=PATH)", word, scenario.jobs.size()));
-    const scenario::JobSpec& job = named == scenario.jobs.end() ? scenario.jobs.front() : *named;
-    const std::string path = named == scenario.jobs.end() ? word : word.substr(job.name.size() + 1);
+    SCALAI_ASSIGN_OR_RETURN(const JobPath given,
+                            job_path(scenario, word, "--state={}: which of the {} jobs? (JOB=PATH)"));
+    const auto& [job, path] = given;
     const std::string absolute = std::filesystem::absolute(path).string();
     SCALAI_ASSIGN_OR_RETURN(const auto source, ex::StateSource::open(job.name, absolute));
     std::vector<DeviceId> devices;
@@ -177,12 +187,9 @@ absl::StatusOr<std::map<std::string, std::string>> mounts_of(const scenario::Sce
                                                              const std::vector<std::string>& words) {
   std::map<std::string, std::string> mounts;
   for (const std::string& word : words) {
-    const auto named = std::find_if(scenario.jobs.begin(), scenario.jobs.end(),
-                                    [&](const scenario::JobSpec& job) { return word.starts_with(job.name + "="); });
-    if (named == scenario.jobs.end() && scenario.jobs.size() > 1)
-      return invalid(fmt::format("--mount={}: of which of the {} jobs? (JOB=DIR)", word, scenario.jobs.size()));
-    const scenario::JobSpec& job = named == scenario.jobs.end() ? scenario.jobs.front() : *named;
-    const std::string path = named == scenario.jobs.end() ? word : word.substr(job.name.size() + 1);
+    SCALAI_ASSIGN_OR_RETURN(const JobPath given,
+                            job_path(scenario, word, "--mount={}: of which of the {} jobs? (JOB=DIR)"));
+    const auto& [job, path] = given;
     if (!mounts.emplace(job.name, std::filesystem::absolute(path).string()).second)
       return invalid(fmt::format("--mount: two mounts of job {}", job.name));
   }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
-#include <thread>
 
 #include "absl/strings/str_split.h"
 #include "executor/rpc/token.h"
@@ -49,7 +48,6 @@ std::vector<std::string> visible_gpus(const cluster::Cluster& cluster, int devic
   return visible;
 }
 
-// A process a host.
 void start_processes(ex::Spawner& spawner, const SessionOptions& options, const std::string& address,
                      const cluster::Cluster& cluster, ex::CrewOptions& crew) {
   std::vector<std::string> visible;

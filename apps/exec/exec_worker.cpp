@@ -65,7 +65,6 @@ absl::StatusOr<std::unique_ptr<ex::PeerTransport>> make_transport(bool wanted, [
 #endif
 }
 
-// What the workers of this process have in common.
 struct Shared {
   ex::WorkerOptions options;
   StateOptions state;

@@ -18,7 +18,6 @@ namespace ex = scalai::executor;
 
 namespace {
 
-// What a run removes when it begins, if an earlier one has left it.
 constexpr std::array<const char*, 3> kOfARun = {"checkpoints", "workers", "journal.db"};
 
 }  // namespace

@@ -27,8 +27,6 @@ namespace {
 constexpr int kRanInto = 5;
 constexpr double kPatience_s = 10;
 
-// --- what a running server is asked -----------------------------------------------------------------------------------
-
 absl::StatusOr<std::string> repartition(vfs::DatasetTree* datasets, const vfs::ControlRequest& request) {
   if (datasets == nullptr) return invalid("no dataset is mounted there");
   const auto dp = request.numbers.find("dp"), step = request.numbers.find("step");
@@ -110,8 +108,6 @@ class Serving {
   std::unique_ptr<vfs::Server> server_;
   std::atomic<const vfs::Server*> running_ = nullptr;  // for the threads that answer
 };
-
-// --- foreground and background ----------------------------------------------------------------------------------------
 
 // Before the first thread: all of them inherit it, and the signals come by the descriptor only.
 int block_signals() {

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <sstream>
 #include <utility>
@@ -44,8 +42,6 @@ class Problems {
   }
   FsRefusal& refusal_;
 };
-
-// --- where to mount ---------------------------------------------------------------------------------------------------
 
 absl::Status check_empty(const std::string& directory) {
   std::error_code error;
@@ -88,8 +84,6 @@ void read_server(const Arguments& arguments, Problems& problems, vfs::ServerOpti
   server.threads = static_cast<int>(threads);
 }
 
-// --- the checkpoint ---------------------------------------------------------------------------------------------------
-
 const std::vector<std::string>& checkpoint_options() {
   static const std::vector<std::string> names = {"families", "config", "model", "from", "names"};
   return names;
@@ -111,8 +105,6 @@ void read_checkpoint(const Arguments& arguments, Problems& problems, FsRequest& 
   problems.status("", checkpoint.status());
   if (checkpoint.ok()) request.checkpoint = std::move(*checkpoint);
 }
-
-// --- datasets ---------------------------------------------------------------------------------------------------------
 
 absl::StatusOr<SourceOpener> remote_opener(const Arguments& arguments) {
 #ifdef SCALAI_WITH_CURL

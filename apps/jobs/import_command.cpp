@@ -36,7 +36,6 @@ TraceContent content_of(const Imported& imported) {
   return imported.prices.points.empty() ? TraceContent::kJobs : TraceContent::kPrices;
 }
 
-// A format or a generator, for the lists.
 struct Source {
   std::string name, kind, holds, summary;
   std::vector<TraceOption> options;
@@ -95,7 +94,6 @@ int list_one(const std::string& name, bool json) {
   return 0;
 }
 
-// Sizes as lines, ranges up to powers of two where there are many.
 std::vector<std::pair<std::string, int64_t>> histogram(const std::map<int, int64_t>& sizes) {
   std::vector<std::pair<std::string, int64_t>> lines;
   if (sizes.size() <= kMostSizes) {

@@ -40,7 +40,6 @@ std::vector<std::string> traits_of(const sched::PolicyInfo& policy) {
   return names;
 }
 
-// Policies and recovery designs alike: what a scenario can name.
 struct Entry {
   std::string name, family, summary, source;
   std::vector<std::string> traits;

@@ -2,8 +2,6 @@
 // A sweep: one scenario with all combinations of some values, one row each. Contains the arithmetic, the statistics and
 // the journal for resuming; sweep_command.cpp runs it. One thread.
 
-#include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>

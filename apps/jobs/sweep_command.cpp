@@ -24,7 +24,6 @@ namespace {
 constexpr int kPointsFailed = 5;
 constexpr size_t kMostRuns = 1'000'000;
 
-// What the scenario is as it stands, and with it what its own numbers are.
 struct Base {
   std::string digest, name;
   uint64_t seed = 0;
@@ -106,7 +105,6 @@ class Sweep {
   }
 
  private:
-  // Of all that a row depends on, the files that a value names included.
   absl::StatusOr<std::string> digest() const {
     SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(scenario_));
     Hasher hasher;

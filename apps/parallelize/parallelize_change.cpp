@@ -18,7 +18,6 @@ namespace {
 
 using collection::ParallelConfig;
 
-// Whether each rank has the same coordinates in both.
 bool same_ranks(const ParallelConfig& a, const ParallelConfig& b) {
   return a.tp == b.tp && a.pp == b.pp && a.dp == b.dp && a.cp == b.cp && a.ep == b.ep && a.etp == b.etp &&
          a.order == b.order;
@@ -38,7 +37,6 @@ bool same(const std::vector<parallel::Hop>& a, const std::vector<parallel::Hop>&
   });
 }
 
-// Whether a step takes as long, and costs as much.
 bool same(const parallel::Hardware& a, const parallel::Hardware& b) {
   return a.stages == b.stages && a.gpus_per_host == b.gpus_per_host && a.link_bytes_per_s == b.link_bytes_per_s &&
          a.nic_bytes_per_s == b.nic_bytes_per_s && a.host_nic_bytes_per_s == b.host_nic_bytes_per_s &&

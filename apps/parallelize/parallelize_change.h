@@ -3,9 +3,6 @@
 // (ptc/plan/estimate.h), and the other costs of strategy "reshard" (ptc/scenario/strategy.h): detection of a failure,
 // planning, start of transfers, verification, communicators. One thread.
 
-#include <optional>
-#include <string>
-
 #include "absl/status/statusor.h"
 #include "apps/parallelize/parallelize_request.h"
 #include "ptc/scenario/strategy.h"

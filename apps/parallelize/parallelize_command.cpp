@@ -140,7 +140,6 @@ absl::StatusOr<Parallelized> find(ParallelizeRequest& request) {
   return found;
 }
 
-// Nothing could be reached: state is lost.
 int report_unreachable(const ParallelizeRequest& request) {
   const auto planner = ChangePlanner::create(request);
   if (!planner.ok()) return report_error(planner.status());

@@ -12,7 +12,6 @@
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 #include "ptc/cluster/catalogue.h"
-#include "ptc/collection/id_list.h"
 #include "ptc/collection/megatron.h"
 #include "ptc/parallel/devices.h"
 #include "ptc/scenario/scenario.h"
@@ -120,7 +119,6 @@ class Reader {
     }
     space().objective = parallel::find_objective(arguments_.text("objective")).value();
     if (arguments_.has("horizon")) space().horizon_s = arguments_.seconds("horizon");
-    // The same GPUs all the time cost the same all the time.
     const bool thrifty =
         space().objective == parallel::Objective::kCost || space().objective == parallel::Objective::kEnergy;
     space().all_gpus = !arguments_.flag("any-gpus") && !thrifty;
@@ -156,7 +154,6 @@ class Reader {
     if (const auto config = layout("from")) {
       request_.from = {.config = *config};
       if (model_known_) problems_.status("--from: ", collection::check_fit(request_.model, *config));
-      // Staying as it is should be among what is compared.
       if (!arguments_.has("zero")) space().zero_stages.push_back(config->zero);
     }
     for (const char* option : {"from-devices", "fail"}) {
@@ -179,7 +176,6 @@ class Reader {
     bool known = given == 1;
     if (arguments_.has("host")) known = read_host(host) && known;
     if (arguments_.has("gpu")) known = read_gpu(host) && known;
-    // Checked in any case.
     resize_host(host);
     read_network(host);
     machines_known_ = known;
@@ -262,20 +258,15 @@ class Reader {
   // --- devices --------------------------------------------------------------------------------------------------------
 
   std::optional<Devices> list(const std::string& option) {
-    if (!arguments_.has(option)) return std::nullopt;
-    std::vector<int> ids;
-    if (const auto problem = collection::parse_id_list(arguments_.text(option), ids)) {
-      problems_.malformed(fmt::format("--{}: at character {}: {}{}{}", option, problem->position, problem->message,
-                                      problem->hint.empty() ? "" : "; ", problem->hint));
-      return std::nullopt;
-    }
+    const std::optional<std::vector<int>> ids = problems_.ids(arguments_, option);
+    if (!ids) return std::nullopt;
     const int64_t all = request_.uniform ? kMostDevices : request_.cluster.device_count();
-    for (const int id : ids) {
+    for (const int id : *ids) {
       if (id < all) continue;
       problems_.misfit(fmt::format("--{}: the cluster has devices 0-{}, not {}", option, all - 1, id));
       return std::nullopt;
     }
-    return Devices(ids.begin(), ids.end());
+    return Devices(ids->begin(), ids->end());
   }
 
   void read_devices() {
@@ -309,7 +300,6 @@ class Reader {
     }
   }
 
-  // What can be said of them without knowing the machines.
   void check_device_options() {
     list("devices");
     const std::optional<Devices> failed = list("fail");
@@ -360,7 +350,6 @@ class Reader {
     const int64_t all = request_.uniform ? kMostDevices : request_.cluster.device_count();
     const int64_t further = wanted - std::ssize(pool);
     Devices rest;
-    // Hosts alike: the first ones will do.
     for (DeviceId next(0); next.value < all && (!request_.uniform || std::ssize(rest) < further); ++next.value) {
       if (!old.contains(next) && !lost.contains(next)) rest.push_back(next);
     }
@@ -372,7 +361,6 @@ class Reader {
     std::sort(pool.begin(), pool.end());
   }
 
-  // Hosts alike, as many as devices need.
   void make_cluster() {
     int last = 0;
     for (const DeviceId device : request_.devices) last = std::max(last, device.value);
@@ -402,7 +390,6 @@ class Reader {
     host.gpus = most;
   }
 
-  // Of the smallest GPU, unless less is to be used.
   void check_memory() {
     int64_t smallest = space().host.gpu.memory_bytes;
     for (const cluster::Host& one : space().host_kinds) smallest = std::min(smallest, one.gpu.memory_bytes);

@@ -7,7 +7,6 @@
 
 namespace scalai::apps {
 
-// Prints the best ones; returns the exit code.
 int two_bw(const ParallelizeRequest& request, const std::string& format);
 
 }  // namespace scalai::apps

@@ -40,8 +40,6 @@ void refuse(const Arguments& arguments, const Names& options, const std::string&
   }
 }
 
-// --- make -------------------------------------------------------------------------------------------------------------
-
 int report_check(const absl::Status& status) {
   std::fputs(fmt::format("scalai plan: the plan is wrong, which is a bug in Scalai; please report it with the command "
                          "line:\n{}\n",
@@ -116,8 +114,6 @@ int make_plan_command(const Arguments& arguments) {
                  .estimated_s = predicted(arguments, *request, *plan)});
 }
 
-// --- show and diff ----------------------------------------------------------------------------------------------------
-
 absl::StatusOr<plan::Plan> load_plan(const std::string& path) {
   SCALAI_ASSIGN_OR_RETURN(const std::string bytes, read_file(path));
   auto plan = plan::parse_plan(bytes);
@@ -180,8 +176,6 @@ int plan_main(const Arguments& arguments) {
   }
   return problems.report();
 }
-
-// --- its options ------------------------------------------------------------------------------------------------------
 
 std::vector<OptionSpec> what_to_plan() {
   return {

@@ -74,14 +74,11 @@ ordered_json infeasible_json(const Plan& plan) {
   return list;
 }
 
-// --- one tensor: where its pieces come from ---------------------------------------------------------------------------
-
 struct Origin {
   int rank = 0;
   Operation operation;
 };
 
-// By new rank and box.
 std::vector<Origin> origins_of(const Plan& plan, const std::string& tensor) {
   std::map<DeviceId, int> ranks;
   for (size_t rank = 0; rank < plan.dst_devices.size(); ++rank) ranks[plan.dst_devices[rank]] = static_cast<int>(rank);
@@ -133,8 +130,6 @@ ordered_json explain_json(const Plan& plan, const std::string& tensor) {
   }
   return list;
 }
-
-// --- the whole plan ---------------------------------------------------------------------------------------------------
 
 std::string plan_json(const Plan& plan, const PlanFacts& facts, const Shown& shown) {
   const std::vector<DeviceTraffic> traffic = device_traffic(plan);

@@ -31,7 +31,6 @@ struct Shown {
 // The whole plan, or the sources of the pieces of one tensor. JSON has both.
 std::string plan_text(const plan::Plan& plan, const PlanFacts& facts, const Shown& shown);
 
-// The program of one device.
 std::string program_text(const plan::Plan& plan, DeviceId device, const std::string& format);
 
 // The differences of the second plan from the first; empty lists if they are equal.

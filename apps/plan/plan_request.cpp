@@ -15,7 +15,6 @@
 #include "ptc/collection/collection_file.h"
 #include "ptc/collection/id_list.h"
 #include "ptc/collection/megatron.h"
-#include "ptc/plan/placement.h"
 #include "ptc/scenario/scenario.h"
 #include "ptc/scenario/strategy.h"
 
@@ -166,16 +165,10 @@ class RequestReader {
     cluster_devices_ = request_.cluster.device_count();
   }
 
-  // The devices an option lists, all in the cluster.
   std::optional<Devices> list(const std::string& option) {
-    if (!arguments_.has(option)) return std::nullopt;
-    std::vector<int> ids;
-    if (const auto problem = collection::parse_id_list(arguments_.text(option), ids)) {
-      problems_.malformed(fmt::format("--{}: at character {}: {}{}{}", option, problem->position, problem->message,
-                                      problem->hint.empty() ? "" : "; ", problem->hint));
-      return std::nullopt;
-    }
-    Devices devices(ids.begin(), ids.end());
+    const std::optional<std::vector<int>> ids = problems_.ids(arguments_, option);
+    if (!ids) return std::nullopt;
+    Devices devices(ids->begin(), ids->end());
     check_inside(option, devices);
     return devices;
   }
@@ -287,7 +280,6 @@ class RequestReader {
                                    canonical(*from_.config), canonical(*to_.config)));
   }
 
-  // What is asked for has to be able to change something.
   void check_effects() {
     const std::string spread = arguments_.text("spread");
     if (!spread.empty() && replicas() == 1)

@@ -20,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What `validate` says of a good file of the control loop's.
 absl::StatusOr<std::string> validated(const std::string& path, const std::string& cluster) {
   SCALAI_ASSIGN_OR_RETURN(const scenario::Scenario scenario, scenario::load_scenario(path, cluster));
   return fmt::format("{} on {} devices, {} events",

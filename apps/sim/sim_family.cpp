@@ -2,7 +2,6 @@
 
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <map>
 
@@ -19,7 +18,6 @@ absl::StatusOr<pid_t> start(std::vector<std::string> words) {
   return spawn(options);
 }
 
-// Waits for any child; its pid and exit code.
 std::pair<pid_t, int> reap() {
   int status = 0;
   pid_t pid = -1;

@@ -113,7 +113,6 @@ std::string repeated(const std::vector<std::string>& names) {
   return found == names.end() ? "" : *found;
 }
 
-// Options that only the control loop has a meaning for.
 std::string foreign_option(const Arguments& arguments) {
   for (const char* name : {"strategy", "scale-model", "check"}) {
     if (arguments.has(name)) return name;

@@ -9,7 +9,6 @@
 //
 // A row without a prediction misses every goal.
 
-#include <string>
 #include <vector>
 
 #include "apps/accuracy/model/results.h"

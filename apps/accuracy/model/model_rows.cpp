@@ -1,7 +1,5 @@
 #include "apps/accuracy/model/model_rows.h"
 
-#include <fmt/format.h>
-
 #include "apps/accuracy/model/internal/printed.h"
 
 namespace scalai::parallel::validation {

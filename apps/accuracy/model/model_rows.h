@@ -11,7 +11,6 @@ namespace scalai::parallel::validation {
 
 std::vector<std::string> model_columns();
 
-// The model of a row.
 ModelShape read_model(RowReader& row);
 
 // `params` in millions or billions ("unit" M or B) against the count from the sizes; `cut`: the publication truncates

@@ -15,8 +15,6 @@ namespace {
 
 constexpr int kLargestMicroBatch = 64;
 
-// --- reading ----------------------------------------------------------------------------------------------------------
-
 template <class Value>
 void take(absl::StatusOr<Value> value, const std::string& column, RowReader& row, Value& into) {
   if (value.ok()) {
@@ -60,8 +58,6 @@ void read_config(RowReader& row, TrainingRun& run) {
     row.problem("gpus", fmt::format("{} GPUs are no multiple of tp·pp·cp = {}", gpus, one_replica));
   }
 }
-
-// --- searching --------------------------------------------------------------------------------------------------------
 
 std::vector<int> micro_batches_of(const TrainingRun& run) {
   if (!run.search_micro_batch) return {run.training.micro_batch};

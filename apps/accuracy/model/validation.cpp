@@ -85,8 +85,6 @@ TableResult read_rows(const PublishedTable& table, const Models& models, Diagnos
   return result;
 }
 
-// --- constant shares of the peak --------------------------------------------------------------------------------------
-
 // Mean logarithm of a share over the fitted rows of a machine, so that it errs as often up as down.
 struct Share {
   double log_sum = 0;

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <set>
 
 #include "apps/accuracy/policies/internal/sets.h"
 #include "ptc/base/status.h"

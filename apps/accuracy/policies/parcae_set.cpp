@@ -2,7 +2,6 @@
 // costs.
 #include <fmt/format.h>
 
-#include <map>
 #include <memory>
 
 #include "apps/accuracy/policies/internal/parcae_replay.h"

@@ -26,7 +26,6 @@ Rows parcae_choices(const std::string& data);    // Parcae
 // data/name; NotFound when it is not there.
 absl::StatusOr<std::string> need(const std::string& data, const std::string& name);
 
-// One run of a policy of the catalogue.
 struct PolicyRun {
   std::string policy;
   std::vector<std::string> set;  // its parameters
