@@ -3,7 +3,6 @@
 // one GPU. Plain values.
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 

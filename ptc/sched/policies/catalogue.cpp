@@ -73,9 +73,7 @@ using Values = std::vector<std::pair<std::string, std::string>>;
 // Takes one "name=value" into `values`; "" or the problem.
 std::string take(const PolicyInfo& info, const std::string& assignment, Values* values) {
   const size_t equal = assignment.find('=');
-  if (equal == std::string::npos) {
-    return fmt::format("\"{}\" is no parameter: write it as name=value", assignment);
-  }
+  if (equal == std::string::npos) return fmt::format("\"{}\" is no parameter: write it as name=value", assignment);
   const std::string name = assignment.substr(0, equal);
   const std::string text = assignment.substr(equal + 1);
   std::vector<std::string> names;

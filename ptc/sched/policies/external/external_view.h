@@ -1,7 +1,6 @@
 #pragma once
 // A fixed View for tests of the protocol: two GPU types, jobs added by the test. One thread.
 
-#include <map>
 #include <vector>
 
 #include "ptc/sched/policy.h"

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -134,9 +133,7 @@ absl::Status LineProcess::exchange(const std::string& out, Clock::time_point dea
     searched_ = received_.size();
     if (received_.size() > kMaxLineBytes) return failed("it wrote a line of more than 64 MiB");
     const double left = std::chrono::duration<double>(deadline - Clock::now()).count();
-    if (left <= 0) {
-      return failed(fmt::format("it gave no answer within {} s{}", timeout_s, last_words()));
-    }
+    if (left <= 0) return failed(fmt::format("it gave no answer within {} s{}", timeout_s, last_words()));
     std::array<pollfd, 3> ends = {pollfd{out_, POLLIN, 0}, pollfd{err_, POLLIN, 0},
                                   pollfd{sent < out.size() ? in_ : -1, POLLOUT, 0}};
     if (::poll(ends.data(), ends.size(), static_cast<int>(std::min(left * 1000 + 1, 1e6))) < 0 && errno != EINTR) {

@@ -90,7 +90,6 @@ absl::StatusOr<Json> parse(const std::string& line) {
 // Names of jobs come from traces: what is not UTF-8 in them must not end the run.
 std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// Reads one answer; the first problem stays.
 class DecisionReader {
  public:
   DecisionReader(const View& view, const std::map<std::string, JobId>& jobs) : view_(view), jobs_(jobs) {}

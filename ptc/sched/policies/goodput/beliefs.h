@@ -4,7 +4,6 @@
 // thread.
 
 #include <map>
-#include <memory>
 #include <vector>
 
 #include "ptc/sched/policies/goodput/goodput.h"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 
@@ -192,7 +191,6 @@ class ElasticFlow final : public Policy {
   bool promised(const View& view, JobId id) {
     Admitted& job = jobs_.at(id);
     if (!plan_all(view, job.type)) {
-      // Beside the plans there are.
       FreeGpus free(view.now_s(), view.capacity(job.type));
       for (const JobId other : by_deadline(job.type)) {
         if (other != id) free.take(rest(jobs_.at(other).plan, view.now_s()));

@@ -284,7 +284,6 @@ class Search {
     }
   }
 
-  // Adds an individual unless it is there.
   bool admit(const Genes& genes, std::vector<Individual>& population) {
     Individual one;
     one.genes = genes;

@@ -59,9 +59,7 @@ class Packer {
     for (const size_t k : order_) {
       if (shares_[k].empty() && requests_[k].gpus > 0 && !place(k, split)) return false;
     }
-    for (Shares& shares : shares_) {
-      std::sort(shares.begin(), shares.end());
-    }
+    for (Shares& shares : shares_) std::sort(shares.begin(), shares.end());
     return true;
   }
 

@@ -56,9 +56,7 @@ absl::StatusOr<std::vector<std::vector<double>>> read_numbers(const std::string&
 // Hosts stand in a ring: the least rotation of the digits names a placement.
 std::string least_rotation(const std::string& digits) {
   std::string least = digits;
-  for (size_t k = 1; k < digits.size(); ++k) {
-    least = std::min(least, digits.substr(k) + digits.substr(0, k));
-  }
+  for (size_t k = 1; k < digits.size(); ++k) least = std::min(least, digits.substr(k) + digits.substr(0, k));
   return least;
 }
 

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "ptc/base/status.h"
-
 namespace scalai::sched {
 namespace {
 

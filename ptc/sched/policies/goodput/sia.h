@@ -10,7 +10,6 @@
 // its life not lost to restarts, unless c is its present configuration. Configurations are powers of two on one host,
 // then whole hosts.
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

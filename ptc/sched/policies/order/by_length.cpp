@@ -1,7 +1,5 @@
 #include "ptc/sched/policies/order/by_length.h"
 
-#include <fmt/format.h>
-
 #include "ptc/sched/policies/order/ordered.h"
 
 namespace scalai::sched::order {

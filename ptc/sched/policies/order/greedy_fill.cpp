@@ -23,7 +23,6 @@ int64_t GreedyFill::used_before(Rank rank) const {
   return sum;
 }
 
-// The first running job that reaches beyond the pool.
 int32_t GreedyFill::first_displaced() const {
   if (running_.size() == 1) return running_.begin()->second.first_over(capacity_);
   std::vector<Rank> all;  // keys of different paces pass each other: their order is made anew

@@ -5,9 +5,6 @@
 // with time by themselves are filled from scratch at each event (fill_all). One thread.
 
 #include <memory>
-#include <set>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "ptc/sched/policies/order/greedy_fill.h"

@@ -8,13 +8,10 @@ namespace {
 
 size_t index(GpuType type) { return static_cast<size_t>(type.value); }
 
-// What a job can make use of, of `free` GPUs of a type: 0 if nothing.
 int usable(const View& view, JobId id, GpuType type, int free, bool elastic) {
   const Job& job = view.job(id);
   const double done = view.progress(id).work_done;
-  if (!elastic) {
-    return free >= job.gpus && view.throughput().rate(job, type, job.gpus, done).per_s > 0 ? job.gpus : 0;
-  }
+  if (!elastic) return free >= job.gpus && view.throughput().rate(job, type, job.gpus, done).per_s > 0 ? job.gpus : 0;
   for (int gpus = std::min(free, job.max_gpus); gpus >= job.min_gpus; --gpus) {
     if (view.throughput().rate(job, type, gpus, done).per_s > 0) return gpus;
   }

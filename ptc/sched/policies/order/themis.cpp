@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "ptc/base/random.h"
 #include "ptc/sched/policies/order/ordered.h"

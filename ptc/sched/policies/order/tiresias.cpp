@@ -1,7 +1,6 @@
 #include "ptc/sched/policies/order/tiresias.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "ptc/sched/policies/order/by_length.h"
 #include "ptc/sched/policies/order/ordered.h"

@@ -21,9 +21,7 @@ void add_pairs_of(ShareProblem& problem, std::span<const Job* const> jobs, const
     for (size_t b = a + 1; b < jobs.size(); ++b) {
       const ShareJob& first = problem.jobs[a];
       const ShareJob& second = problem.jobs[b];
-      if (first.gpus != second.gpus || first.rates[type] <= 0 || second.rates[type] <= 0) {
-        continue;
-      }
+      if (first.gpus != second.gpus || first.rates[type] <= 0 || second.rates[type] <= 0) continue;
       const auto [first_rate, second_rate] = throughput.shared_rate(*jobs[a], *jobs[b], id, first.gpus);
       if (first_rate > 0 && second_rate > 0) {
         problem.pairs.push_back({static_cast<int>(a), static_cast<int>(b), id, first_rate, second_rate});
@@ -59,25 +57,19 @@ ShareProblem share_problem(std::span<const Job> jobs, const Fleet& fleet, const 
     }
     specs.push_back(&job);
   }
-  if (packing) {
-    add_pairs(problem, specs, throughput);
-  }
+  if (packing) add_pairs(problem, specs, throughput);
   return problem;
 }
 
 void add_pairs(ShareProblem& problem, std::span<const Job* const> jobs, const Throughput& throughput) {
   SCALAI_CHECK(jobs.size() == problem.jobs.size(), "one spec a job");
-  for (size_t j = 0; j < problem.gpus.size(); ++j) {
-    add_pairs_of(problem, jobs, throughput, j);
-  }
+  for (size_t j = 0; j < problem.gpus.size(); ++j) add_pairs_of(problem, jobs, throughput, j);
 }
 
 std::vector<double> throughputs(const ShareProblem& problem, const Shares& shares) {
   std::vector<double> result(problem.jobs.size());
   for (size_t m = 0; m < problem.jobs.size(); ++m) {
-    for (size_t j = 0; j < problem.gpus.size(); ++j) {
-      result[m] += problem.jobs[m].rates[j] * shares.alone[m][j];
-    }
+    for (size_t j = 0; j < problem.gpus.size(); ++j) result[m] += problem.jobs[m].rates[j] * shares.alone[m][j];
   }
   for (size_t p = 0; p < shares.paired.size(); ++p) {
     const SharePair& pair = problem.pairs[p];
@@ -93,9 +85,7 @@ std::vector<double> normalisers(const ShareProblem& problem) {
   for (size_t m = 0; m < problem.jobs.size(); ++m) {
     const ShareJob& job = problem.jobs[m];
     double equal = 0;
-    for (size_t j = 0; j < problem.gpus.size(); ++j) {
-      equal += job.rates[j] * problem.gpus[j] / total;
-    }
+    for (size_t j = 0; j < problem.gpus.size(); ++j) equal += job.rates[j] * problem.gpus[j] / total;
     result[m] = equal > 0 ? job.gpus / job.weight / equal : 0;
   }
   return result;
@@ -107,14 +97,10 @@ absl::StatusOr<Shares> max_min_shares(const ShareProblem& problem) {
   const int least = space.program.column({1});
   bool any = false;
   for (size_t m = 0; m < problem.jobs.size(); ++m) {
-    if (scale[m] <= 0) {
-      continue;
-    }
+    if (scale[m] <= 0) continue;
     any = true;
     std::vector<Term> terms = space.rates[m];
-    for (Term& term : terms) {
-      term.coefficient *= scale[m];
-    }
+    for (Term& term : terms) term.coefficient *= scale[m];
     terms.push_back({least, -1});
     space.program.at_least(terms, 0);
   }
@@ -141,9 +127,7 @@ Shares isolated_shares(const ShareProblem& problem) {
       row.push_back(problem.gpus[j] / jobs / job.gpus);
       sum += row.back();
     }
-    for (size_t j = 0; j < row.size(); ++j) {
-      row[j] = job.rates[j] > 0 ? row[j] / std::max(1.0, sum) : 0;
-    }
+    for (size_t j = 0; j < row.size(); ++j) row[j] = job.rates[j] > 0 ? row[j] / std::max(1.0, sum) : 0;
   }
   return shares;
 }
@@ -153,9 +137,7 @@ Shares proportional_shares(const ShareProblem& problem) {
   shares.paired.resize(problem.pairs.size());
   const double total = total_gpus(problem);
   double wanted = 0;  // GPUs that all jobs together want; each type's part of them is its part of all GPUs
-  for (const ShareJob& job : problem.jobs) {
-    wanted += job.runs() ? job.gpus : 0;
-  }
+  for (const ShareJob& job : problem.jobs) wanted += job.runs() ? job.gpus : 0;
   const double scale = std::min(1.0, wanted > 0 ? total / wanted : 1.0);
   for (const ShareJob& job : problem.jobs) {
     std::vector<double>& row = shares.alone.emplace_back();

@@ -19,9 +19,7 @@ double worst_normalised(const ShareProblem& problem, const Shares& shares) {
   const std::vector<double> rates = throughputs(problem, shares);
   const std::vector<double> scale = normalisers(problem);
   double worst = kNever;
-  for (size_t m = 0; m < rates.size(); ++m) {
-    worst = std::min(worst, rates[m] * scale[m]);
-  }
+  for (size_t m = 0; m < rates.size(); ++m) worst = std::min(worst, rates[m] * scale[m]);
   return worst;
 }
 
@@ -36,9 +34,7 @@ TEST(Allocation, MaxMinAgainstAllVertices) {
 
     Oracle oracle(problem, 1);
     const std::vector<double> scale = normalisers(problem);
-    for (size_t m = 0; m < problem.jobs.size(); ++m) {
-      oracle.add_need(m, 1 / scale[m]);
-    }
+    for (size_t m = 0; m < problem.jobs.size(); ++m) oracle.add_need(m, 1 / scale[m]);
     const auto best = best_vertex(oracle.rows, oracle.last());
     ASSERT_TRUE(best.has_value());
     EXPECT_NEAR(shares->objective, *best, 1e-6 * *best);

@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "ptc/base/status.h"
@@ -21,9 +20,7 @@ Shares no_shares(const ShareProblem& problem) {
 
 std::map<JobId, int> places_of(const ShareProblem& problem) {
   std::map<JobId, int> places;
-  for (size_t m = 0; m < problem.jobs.size(); ++m) {
-    places[problem.jobs[m].id] = static_cast<int>(m);
-  }
+  for (size_t m = 0; m < problem.jobs.size(); ++m) places[problem.jobs[m].id] = static_cast<int>(m);
   return places;
 }
 
@@ -31,9 +28,7 @@ std::map<JobId, int> places_of(const ShareProblem& problem) {
 Shares whole_shares(const ShareProblem& problem, const std::map<JobId, size_t>& type_of) {
   Shares shares = no_shares(problem);
   for (size_t m = 0; m < problem.jobs.size(); ++m) {
-    if (const auto type = type_of.find(problem.jobs[m].id); type != type_of.end()) {
-      shares.alone[m][type->second] = 1;
-    }
+    if (const auto type = type_of.find(problem.jobs[m].id); type != type_of.end()) shares.alone[m][type->second] = 1;
   }
   return shares;
 }
@@ -46,9 +41,7 @@ std::vector<size_t> FifoRule::refill(const ShareProblem& problem, std::vector<in
   const std::map<JobId, int> places = places_of(problem);
   std::vector<size_t> queue;
   for (size_t m = 0; m < problem.jobs.size(); ++m) {
-    if (!type_of_.contains(problem.jobs[m].id)) {
-      queue.push_back(m);
-    }
+    if (!type_of_.contains(problem.jobs[m].id)) queue.push_back(m);
   }
   std::map<JobId, size_t> next;
   for (const auto& [job, type] : type_of_) {
@@ -75,14 +68,10 @@ void FifoRule::place_strictly(const ShareProblem& problem, const std::vector<siz
     const ShareJob& job = problem.jobs[m];
     std::vector<size_t> room;
     for (size_t j = 0; j < left.size(); ++j) {
-      if (job.gpus <= left[j] && job.rates[j] > 0) {
-        room.push_back(j);
-      }
+      if (job.gpus <= left[j] && job.rates[j] > 0) room.push_back(j);
     }
     if (room.empty()) {
-      if (job.runs()) {
-        break;
-      }
+      if (job.runs()) break;
       continue;  // cannot run at all: holds nobody up
     }
     const size_t type = room[static_cast<size_t>(random_.below(static_cast<int64_t>(room.size())))];
@@ -96,25 +85,17 @@ void FifoRule::place_as_reference(const ShareProblem& problem, const std::vector
   std::vector<size_t> types;  // with room at first, the slowest first
   const std::vector<GpuType> order = fastest_first(problem);
   for (auto type = order.rbegin(); type != order.rend(); ++type) {
-    if (left[static_cast<size_t>(type->value)] > 0) {
-      types.push_back(static_cast<size_t>(type->value));
-    }
+    if (left[static_cast<size_t>(type->value)] > 0) types.push_back(static_cast<size_t>(type->value));
   }
   for (size_t m : queue) {
     const ShareJob& job = problem.jobs[m];
     const auto room = std::find_if(types.begin(), types.end(), [&](size_t j) { return left[j] >= job.gpus; });
-    if (room == types.end()) {
-      break;
-    }
+    if (room == types.end()) break;
     const size_t type = types.back();
-    if (job.rates[type] <= 0) {
-      continue;
-    }
+    if (job.rates[type] <= 0) continue;
     type_of_[job.id] = type;
     left[type] -= job.gpus;
-    if (left[type] == 0) {
-      types.erase(room);
-    }
+    if (left[type] == 0) types.erase(room);
   }
 }
 
@@ -154,21 +135,15 @@ void GandivaRule::dissolve(const ShareProblem& problem, const PairIndex& pairs, 
       keep = carried != pairs.end() && worth_it(problem, carried->second);
       dissolved_ += keep || partner < job ? 0 : 1;
     }
-    if (!keep) {
-      gone.push_back(job);
-    }
+    if (!keep) gone.push_back(job);
   }
-  for (JobId job : gone) {
-    partner_.erase(job);
-  }
+  for (JobId job : gone) partner_.erase(job);
 }
 
 void GandivaRule::pair_up(const ShareProblem& problem, const std::map<JobId, int>& places) {
   std::vector<JobId> free;
   for (const ShareJob& job : problem.jobs) {
-    if (!partner_.contains(job.id)) {
-      free.push_back(job.id);
-    }
+    if (!partner_.contains(job.id)) free.push_back(job.id);
   }
   const auto take = [&] {
     const auto at = free.begin() + static_cast<std::ptrdiff_t>(random_.below(static_cast<int64_t>(free.size())));
@@ -189,9 +164,7 @@ void GandivaRule::pair_up(const ShareProblem& problem, const std::map<JobId, int
     partner_[second] = first;
     ++paired_;
   }
-  for (JobId job : free) {
-    partner_[job] = JobId();
-  }
+  for (JobId job : free) partner_[job] = JobId();
 }
 
 absl::StatusOr<Shares> GandivaRule::shares(const ShareProblem& problem) {
@@ -202,18 +175,12 @@ absl::StatusOr<Shares> GandivaRule::shares(const ShareProblem& problem) {
   }
   dissolve(problem, pairs, places);
   int wanted = 0;
-  for (const ShareJob& job : problem.jobs) {
-    wanted += job.gpus;
-  }
-  if (wanted <= std::accumulate(problem.gpus.begin(), problem.gpus.end(), 0)) {
-    return isolated_shares(problem);
-  }
+  for (const ShareJob& job : problem.jobs) wanted += job.gpus;
+  if (wanted <= std::accumulate(problem.gpus.begin(), problem.gpus.end(), 0)) return isolated_shares(problem);
   pair_up(problem, places);
   Shares shares = no_shares(problem);
   size_t combinations = 0;
-  for (const auto& [job, partner] : partner_) {
-    combinations += partner.valid() && partner < job ? 0 : 1;
-  }
+  for (const auto& [job, partner] : partner_) combinations += partner.valid() && partner < job ? 0 : 1;
   for (const auto& [job, partner] : partner_) {
     const int first = places.at(job);
     const ShareJob& spec = problem.jobs[static_cast<size_t>(first)];
@@ -225,9 +192,7 @@ absl::StatusOr<Shares> GandivaRule::shares(const ShareProblem& problem) {
     for (size_t j = 0; j < row.size() && !partner.valid(); ++j) {
       shares.alone[static_cast<size_t>(first)][j] = spec.rates[j] > 0 ? row[j] / sum : 0;
     }
-    if (!partner.valid() || partner < job) {
-      continue;
-    }
+    if (!partner.valid() || partner < job) continue;
     if (const auto carried = pairs.find({first, places.at(partner)}); carried != pairs.end()) {
       for (int index : carried->second) {
         const auto type = static_cast<size_t>(problem.pairs[static_cast<size_t>(index)].type.value);
@@ -263,9 +228,7 @@ absl::StatusOr<Shares> AlloxRule::shares(const ShareProblem& problem) {
   const int free = std::accumulate(left.begin(), left.end(), 0);
   const auto considered = static_cast<size_t>(std::max(alpha_ * static_cast<double>(queue.size()), 1.0 * free));
   queue.resize(std::min(queue.size(), considered));
-  if (free > 0 && !queue.empty()) {
-    SCALAI_RETURN_IF_ERROR(match(problem, queue, left));
-  }
+  if (free > 0 && !queue.empty()) SCALAI_RETURN_IF_ERROR(match(problem, queue, left));
   return whole_shares(problem, type_of_);
 }
 
@@ -286,9 +249,7 @@ absl::Status AlloxRule::match(const ShareProblem& problem, const std::vector<siz
       std::vector<Term> places;
       for (size_t k = 0; k < queue.size(); ++k) {
         const ShareJob& job = problem.jobs[queue[k]];
-        if (job.rates[j] <= 0) {
-          continue;
-        }
+        if (job.rates[j] <= 0) continue;
         const int column = program.column({position * job.remaining / job.rates[j]});
         choices.push_back({k, j, position, column});
         once[k].push_back({column, 1});
@@ -298,9 +259,7 @@ absl::Status AlloxRule::match(const ShareProblem& problem, const std::vector<siz
     }
   }
   for (const std::vector<Term>& terms : once) {
-    if (!terms.empty()) {
-      program.equal(terms, 1);
-    }
+    if (!terms.empty()) program.equal(terms, 1);
   }
   if (choices.empty()) {
     return absl::OkStatus();  // no free GPU that one of them runs on
@@ -309,17 +268,13 @@ absl::Status AlloxRule::match(const ShareProblem& problem, const std::vector<siz
   // Those furthest from the end start: of each type as many as it has GPUs, ties by age.
   std::vector<Choice> chosen;
   for (const Choice& choice : choices) {
-    if (solution.values[static_cast<size_t>(choice.column)] > 0.5) {
-      chosen.push_back(choice);
-    }
+    if (solution.values[static_cast<size_t>(choice.column)] > 0.5) chosen.push_back(choice);
   }
   std::stable_sort(chosen.begin(), chosen.end(),
                    [](const Choice& a, const Choice& b) { return a.position > b.position; });
   std::vector<int> room = left;
   for (const Choice& choice : chosen) {
-    if (room[choice.type]-- > 0) {
-      type_of_[problem.jobs[queue[choice.place]].id] = choice.type;
-    }
+    if (room[choice.type]-- > 0) type_of_[problem.jobs[queue[choice.place]].id] = choice.type;
   }
   return absl::OkStatus();
 }

@@ -28,9 +28,7 @@ ShareProblem jobs_on(std::vector<int> gpus, const std::vector<int>& wanted) {
 
 int type_of(const Shares& shares, size_t job) {
   for (size_t j = 0; j < shares.alone[job].size(); ++j) {
-    if (shares.alone[job][j] > 0) {
-      return static_cast<int>(j);
-    }
+    if (shares.alone[job][j] > 0) return static_cast<int>(j);
   }
   return -1;
 }
@@ -46,9 +44,7 @@ TEST(FifoRule, StrictKeepsRoomAndOrder) {
     testing::expect_allowed(problem, *first);
     // The queue waits behind the first that has no room.
     size_t waits = 0;
-    while (waits < 12 && (type_of(*first, waits) >= 0 || !problem.jobs[waits].runs())) {
-      ++waits;
-    }
+    while (waits < 12 && (type_of(*first, waits) >= 0 || !problem.jobs[waits].runs())) ++waits;
     for (size_t m = waits; m < 12; ++m) {
       EXPECT_EQ(type_of(*first, m), -1);
     }
@@ -95,18 +91,14 @@ TEST(GandivaRule, PairsOfEqualSizeAreMadeAndKeptWhileWorthIt) {
           const ShareJob& first = problem.jobs[static_cast<size_t>(a)];
           const ShareJob& second = problem.jobs[static_cast<size_t>(b)];
           const double rate = worth * first.rates[static_cast<size_t>(j)];
-          if (first.gpus == second.gpus) {
-            problem.pairs.push_back({a, b, GpuType(j), rate, rate});
-          }
+          if (first.gpus == second.gpus) problem.pairs.push_back({a, b, GpuType(j), rate, rate});
         }
       }
     }
     GandivaRule rule(true, seed);
     auto first = rule.shares(problem);
     // Draws of two jobs of different size are for nothing; soon there is a pair.
-    for (int draw = 0; draw < 20 && rule.remarks().starts_with("0 pairs"); ++draw) {
-      first = rule.shares(problem);
-    }
+    for (int draw = 0; draw < 20 && rule.remarks().starts_with("0 pairs"); ++draw) first = rule.shares(problem);
     const auto second = rule.shares(problem);
     ASSERT_TRUE(first.ok() && second.ok());
     testing::expect_allowed(problem, *first);
@@ -145,9 +137,7 @@ struct Assignments {
   double best_begun = kNever;
 
   void try_all() {
-    if (at.size() == problem.jobs.size()) {
-      return weigh();
-    }
+    if (at.size() == problem.jobs.size()) return weigh();
     size_t gpu = 0;
     for (size_t j = 0; j < problem.gpus.size(); ++j) {
       for (int k = 0; k < problem.gpus[j]; ++k, ++gpu) {
@@ -197,9 +187,7 @@ TEST(AlloxRule, BeginsAsAnOptimalAssignmentDoes) {
     testing::expect_allowed(problem, *shares);
     Assignments all{.problem = problem, .begun = {}};
     for (size_t m = 0; m < problem.jobs.size(); ++m) {
-      if (const int type = type_of(*shares, m); type >= 0) {
-        all.begun.emplace_back(m, static_cast<size_t>(type));
-      }
+      if (const int type = type_of(*shares, m); type >= 0) all.begun.emplace_back(m, static_cast<size_t>(type));
     }
     all.try_all();
     EXPECT_NEAR(all.best_begun, all.best, 1e-6 * all.best);

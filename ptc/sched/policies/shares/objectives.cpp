@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "ptc/base/status.h"
 #include "ptc/sched/policies/shares/allocation.h"
@@ -24,9 +23,7 @@ absl::StatusOr<Shares> at_least_shares(const ShareProblem& problem, const std::v
                                        const std::vector<double>& weights) {
   Polytope space = internal::polytope(problem, Sense::kMaximise, false);
   for (size_t m = 0; m < problem.jobs.size(); ++m) {
-    if (needs[m] > 0) {
-      space.program.at_least(space.rates[m], needs[m]);
-    }
+    if (needs[m] > 0) space.program.at_least(space.rates[m], needs[m]);
   }
   return internal::settle(problem, space, weights, {});
 }
@@ -43,9 +40,7 @@ absl::StatusOr<Part> largest_part(const ShareProblem& problem, const std::vector
   for (size_t m = 0; m < problem.jobs.size(); ++m) {
     if (needs[m] > 0) {
       std::vector<Term> terms = space.rates[m];
-      for (Term& term : terms) {
-        term.coefficient /= needs[m];
-      }
+      for (Term& term : terms) term.coefficient /= needs[m];
       terms.push_back({part, -1});
       space.program.at_least(terms, 0);
     }
@@ -99,9 +94,7 @@ absl::StatusOr<Polytope> sum_polytope(const ShareProblem& problem, Value value) 
   const auto worth = [&](double rate, size_t type) { return dollars ? rate / problem.prices[type] : rate; };
   for (size_t m = 0; m < problem.jobs.size(); ++m) {
     for (size_t j = 0; j < problem.gpus.size(); ++j) {
-      if (space.alone[m][j] >= 0) {
-        space.program.set_objective(space.alone[m][j], worth(problem.jobs[m].rates[j], j));
-      }
+      if (space.alone[m][j] >= 0) space.program.set_objective(space.alone[m][j], worth(problem.jobs[m].rates[j], j));
     }
   }
   for (size_t p = 0; p < problem.pairs.size(); ++p) {
@@ -115,18 +108,14 @@ absl::StatusOr<Polytope> sum_polytope(const ShareProblem& problem, Value value) 
 }  // namespace
 
 absl::StatusOr<Shares> makespan_shares(const ShareProblem& problem) {
-  if (std::none_of(problem.jobs.begin(), problem.jobs.end(), unfinished)) {
-    return proportional_shares(problem);
-  }
+  if (std::none_of(problem.jobs.begin(), problem.jobs.end(), unfinished)) return proportional_shares(problem);
   Polytope space = internal::polytope(problem, Sense::kMinimise, true);
   space.program.set_objective(space.time, 1);
   // In parts of the job rather than iterations: one scale for all rows.
   for (size_t m = 0; m < problem.jobs.size(); ++m) {
     if (unfinished(problem.jobs[m])) {
       std::vector<Term> terms = space.rates[m];
-      for (Term& term : terms) {
-        term.coefficient /= problem.jobs[m].remaining;
-      }
+      for (Term& term : terms) term.coefficient /= problem.jobs[m].remaining;
       space.program.at_least(terms, 1);
     }
   }
@@ -147,9 +136,7 @@ absl::StatusOr<Shares> makespan_shares(const ShareProblem& problem) {
 }
 
 absl::StatusOr<Shares> finish_time_shares(const ShareProblem& problem) {
-  if (std::none_of(problem.jobs.begin(), problem.jobs.end(), unfinished)) {
-    return proportional_shares(problem);
-  }
+  if (std::none_of(problem.jobs.begin(), problem.jobs.end(), unfinished)) return proportional_shares(problem);
   const std::vector<double> isolated = isolated_finish(problem);
   double low = 0;  // rho F_m > age_m for every job
   for (size_t m = 0; m < problem.jobs.size(); ++m) {
@@ -198,16 +185,12 @@ absl::StatusOr<Shares> throughput_shares(const ShareProblem& problem, Value valu
       due.push_back(job.id);
     }
   }
-  if (space.program.columns() == 0) {
-    return proportional_shares(problem);
-  }
+  if (space.program.columns() == 0) return proportional_shares(problem);
   auto best = space.program.solve();
   bool met = true;
   if (infeasible(best.status())) {
     met = false;
-    for (int row : rows) {
-      space.program.set_row_bounds(row, 0, kUnbounded);
-    }
+    for (int row : rows) space.program.set_row_bounds(row, 0, kUnbounded);
     best = space.program.solve();
   }
   SCALAI_RETURN_IF_ERROR(best.status());

@@ -52,9 +52,7 @@ TEST(Objectives, FinishTimeAgainstAllVertices) {
     }
     EXPECT_NEAR(worst, shares->objective, 1e-6 * worst);
     const double better = worst * 0.999;
-    if (better <= above) {
-      continue;
-    }
+    if (better <= above) continue;
     Oracle oracle(problem, 1);
     for (size_t m = 0; m < problem.jobs.size(); ++m) {
       oracle.add_need(m, problem.jobs[m].remaining / (better * fair[m] - problem.jobs[m].age_s));

@@ -12,13 +12,9 @@ namespace {
 
 std::vector<int> groups_of(const ShareProblem& problem, const PopOptions& options) {
   std::vector<int> groups;
-  for (const ShareJob& job : problem.jobs) {
-    groups.push_back(job.id.value % options.groups);
-  }
+  for (const ShareJob& job : problem.jobs) groups.push_back(job.id.value % options.groups);
   if (options.split == PopOptions::Split::kRandom) {
-    for (size_t k = 0; k < groups.size(); ++k) {
-      groups[k] = static_cast<int>(k) % options.groups;
-    }
+    for (size_t k = 0; k < groups.size(); ++k) groups[k] = static_cast<int>(k) % options.groups;
     Random random(options.seed);
     for (size_t k = groups.size(); k > 1; --k) {
       std::swap(groups[k - 1], groups[static_cast<size_t>(random.below(static_cast<int64_t>(k)))]);
@@ -30,9 +26,7 @@ std::vector<int> groups_of(const ShareProblem& problem, const PopOptions& option
 // Keeps the rates of the types that still have room for the job. False: none is left of those it had.
 bool keep_fitting(ShareJob& job, const std::vector<int>& gpus) {
   const bool ran = job.runs();
-  for (size_t j = 0; j < gpus.size(); ++j) {
-    job.rates[j] = job.gpus <= gpus[j] ? job.rates[j] : 0;
-  }
+  for (size_t j = 0; j < gpus.size(); ++j) job.rates[j] = job.gpus <= gpus[j] ? job.rates[j] : 0;
   return job.runs() || !ran;
 }
 
@@ -43,9 +37,7 @@ absl::StatusOr<std::vector<PopPart>> split(const ShareProblem& problem, const Po
   std::vector<PopPart> parts(static_cast<size_t>(options.groups));
   for (PopPart& part : parts) {
     part.problem.prices = problem.prices;
-    for (int gpus : problem.gpus) {
-      part.problem.gpus.push_back(gpus / options.groups);
-    }
+    for (int gpus : problem.gpus) part.problem.gpus.push_back(gpus / options.groups);
   }
   const std::vector<int> groups = groups_of(problem, options);
   std::vector<int> place(problem.jobs.size());
@@ -86,9 +78,7 @@ absl::StatusOr<PopShares> pop_shares(const ShareProblem& problem, const PopOptio
   result.shares.alone.resize(problem.jobs.size());
   result.shares.paired.resize(problem.pairs.size());
   for (const PopPart& part : parts) {
-    if (part.jobs.empty()) {
-      continue;
-    }
+    if (part.jobs.empty()) continue;
     SCALAI_ASSIGN_OR_RETURN(Shares shares, solver(part.problem));
     for (size_t k = 0; k < part.jobs.size(); ++k) {
       result.shares.alone[static_cast<size_t>(part.jobs[k])] = std::move(shares.alone[k]);

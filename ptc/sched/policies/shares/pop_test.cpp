@@ -22,9 +22,7 @@ TEST(Pop, PartsTogetherAreAllowedAndNeverBetter) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Random random(seed);
     ShareProblem problem = random_problem(random, static_cast<int>(random.between(4, 10)), 3, random.below(2) == 0);
-    for (int& gpus : problem.gpus) {
-      gpus *= 4;
-    }
+    for (int& gpus : problem.gpus) gpus *= 4;
     const PopOptions options{.groups = static_cast<int>(random.between(1, 4)),
                              .split = random.below(2) == 0 ? PopOptions::Split::kModulo : PopOptions::Split::kRandom,
                              .seed = seed};
@@ -127,9 +125,7 @@ absl::StatusOr<ShareProblem> pop_problem(int n, bool packing) {
 // As POP's files normalise: by N_j / jobs.
 double in_their_terms(const ShareProblem& problem, double objective) {
   double total = 0;
-  for (int gpus : problem.gpus) {
-    total += gpus;
-  }
+  for (int gpus : problem.gpus) total += gpus;
   return objective * static_cast<double>(problem.jobs.size()) / total;
 }
 

@@ -38,9 +38,7 @@ struct ProgramAccess {
 
   explicit ProgramAccess(const Program& program) : sense(program.sense_ == Program::Sense::kMaximise ? -1 : 1) {
     for (const Program::Column& column : program.columns_) {
-      if (column.integer) {
-        integers.push_back(static_cast<int>(column_lower.size()));
-      }
+      if (column.integer) integers.push_back(static_cast<int>(column_lower.size()));
       column_lower.push_back(coin_bound(column.lower));
       column_upper.push_back(coin_bound(column.upper));
       objective.push_back(column.objective);
@@ -117,12 +115,8 @@ absl::StatusOr<Solution> solve_linear(const ProgramAccess& data, const Basis* st
   if (model.status() != 0 && model.status() != 1 && model.status() != 2) {
     model.primal(1);  // stalled or lost in numerics: once more from where it is
   }
-  if (model.isProvenPrimalInfeasible()) {
-    return infeasible_error();
-  }
-  if (model.isProvenDualInfeasible()) {
-    return unbounded_error();
-  }
+  if (model.isProvenPrimalInfeasible()) return infeasible_error();
+  if (model.isProvenDualInfeasible()) return unbounded_error();
   if (!model.isProvenOptimal()) {
     return absl::InternalError(
         fmt::format("CLP stopped with status {} after {} pivots", model.status(), model.numberIterations()));
@@ -148,12 +142,8 @@ absl::StatusOr<Solution> solve_integer(const ProgramAccess& data) {
   solver.setObjSense(data.sense);
   solver.setInteger(data.integers.data(), static_cast<int>(data.integers.size()));
   solver.initialSolve();
-  if (solver.isProvenPrimalInfeasible()) {
-    return infeasible_error();
-  }
-  if (solver.isProvenDualInfeasible()) {
-    return unbounded_error();
-  }
+  if (solver.isProvenPrimalInfeasible()) return infeasible_error();
+  if (solver.isProvenDualInfeasible()) return unbounded_error();
   CbcModel model(solver);
   model.setLogLevel(0);
   model.setRandomSeed(kSeed);
@@ -168,9 +158,7 @@ absl::StatusOr<Solution> solve_integer(const ProgramAccess& data) {
   CbcRounding heuristic(model);
   model.addHeuristic(&heuristic);
   model.branchAndBound();
-  if (model.isProvenInfeasible()) {
-    return infeasible_error();
-  }
+  if (model.isProvenInfeasible()) return infeasible_error();
   if (!model.isProvenOptimal()) {
     return absl::ResourceExhaustedError(
         fmt::format("the integer program was not solved in {} nodes", model.getNodeCount()));
@@ -229,9 +217,7 @@ void Program::set_row_bounds(int row, double lower, double upper) {
 }
 
 absl::StatusOr<Solution> Program::solve(const Basis* start) const {
-  if (columns_.empty()) {
-    return absl::InvalidArgumentError("a program without columns");
-  }
+  if (columns_.empty()) return absl::InvalidArgumentError("a program without columns");
   const ProgramAccess data(*this);
   try {
     return data.integers.empty() ? solve_linear(data, start) : solve_integer(data);

@@ -52,9 +52,7 @@ void expect_optimal(const Program& program, const std::vector<std::vector<double
   double dual_objective = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     double sum = 0;
-    for (size_t j = 0; j < objective.size(); ++j) {
-      sum += rows[i][j] * solution->values[j];
-    }
+    for (size_t j = 0; j < objective.size(); ++j) sum += rows[i][j] * solution->values[j];
     EXPECT_LE(sum, bounds[i] + 1e-7);
     EXPECT_GE(solution->row_duals[i], -1e-7);
     EXPECT_NEAR(solution->row_duals[i] * (bounds[i] - sum), 0, 1e-6);
@@ -62,9 +60,7 @@ void expect_optimal(const Program& program, const std::vector<std::vector<double
   }
   for (size_t j = 0; j < objective.size(); ++j) {
     double price = 0;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      price += solution->row_duals[i] * rows[i][j];
-    }
+    for (size_t i = 0; i < rows.size(); ++i) price += solution->row_duals[i] * rows[i][j];
     EXPECT_GE(solution->values[j], -1e-9);
     EXPECT_GE(price, objective[j] - 1e-7);
   }
@@ -102,9 +98,7 @@ TEST(Program, WarmStartFindsTheSameOptimum) {
   Random random(7);
   Program program;
   std::vector<Term> terms;
-  for (int j = 0; j < 40; ++j) {
-    terms.push_back({program.column({random.uniform(), 0, 1}), 0.1 + random.uniform()});
-  }
+  for (int j = 0; j < 40; ++j) terms.push_back({program.column({random.uniform(), 0, 1}), 0.1 + random.uniform()});
   const int row = program.at_most(terms, 6);
   const auto cold = program.solve();
   ASSERT_TRUE(cold.ok());
@@ -156,9 +150,7 @@ TEST(Program, IntegerProgramsAgainstEnumeration) {
           load += weight[m * kChoices + choice];
         }
       }
-      if (load <= capacity) {
-        best = maximise ? std::max(best, total) : std::min(best, total);
-      }
+      if (load <= capacity) best = maximise ? std::max(best, total) : std::min(best, total);
     }
     const auto solution = program.solve();
     ASSERT_TRUE(solution.ok()) << solution.status();

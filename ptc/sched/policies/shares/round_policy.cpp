@@ -36,9 +36,7 @@ ShareProblem levelled(const ShareProblem& problem) {
       const double here = job.rates[static_cast<size_t>(type->value)];
       rate = here > 0 ? here : rate;
     }
-    for (double& value : job.rates) {
-      value = value > 0 ? rate : 0;
-    }
+    for (double& value : job.rates) value = value > 0 ? rate : 0;
   }
   return level;
 }
@@ -50,9 +48,7 @@ Shares spread(const ShareProblem& problem, const Shares& pooled) {
   for (size_t m = 0; m < problem.jobs.size(); ++m) {
     std::vector<double>& row = shares.alone[m];
     row.assign(problem.gpus.size(), pooled.alone[m][0] / total);
-    for (size_t j = 0; j < row.size(); ++j) {
-      row[j] *= problem.jobs[m].rates[j] > 0 ? problem.gpus[j] : 0;
-    }
+    for (size_t j = 0; j < row.size(); ++j) row[j] *= problem.jobs[m].rates[j] > 0 ? problem.gpus[j] : 0;
   }
   return shares;
 }
@@ -98,9 +94,7 @@ bool RoundPolicy::take_note(const View& view, std::span<const Event> events) {
 }
 
 void RoundPolicy::close_round(double now_s) {
-  for (const Pick& pick : picks_) {
-    rounds_.ran(pick, now_s - round_began_s_);
-  }
+  for (const Pick& pick : picks_) rounds_.ran(pick, now_s - round_began_s_);
 }
 
 ShareProblem RoundPolicy::problem_of(const View& view) const {
@@ -129,9 +123,7 @@ ShareProblem RoundPolicy::problem_of(const View& view) const {
     }
     specs.push_back(&spec);
   }
-  if (options_.packing) {
-    add_pairs(problem, specs, view.throughput());
-  }
+  if (options_.packing) add_pairs(problem, specs, view.throughput());
   return problem;
 }
 
@@ -172,9 +164,7 @@ void RoundPolicy::grant(const View& view, Decision& decision) const {
   std::vector<JobId> stay;
   for (const Pick& pick : picks_) {
     stay.push_back(pick.first);
-    if (pick.second.valid()) {
-      stay.push_back(pick.second);
-    }
+    if (pick.second.valid()) stay.push_back(pick.second);
   }
   std::sort(stay.begin(), stay.end());
   for (JobId job : view.active()) {
@@ -198,9 +188,7 @@ void RoundPolicy::grant(const View& view, Decision& decision) const {
 
 double RoundPolicy::round_length(const View& view, const Decision& decision) const {
   const auto micro_task = [&](JobId id, double rate, int gpus) {
-    if (rate <= 0) {
-      return 0.0;
-    }
+    if (rate <= 0) return 0.0;
     const bool moves = std::any_of(decision.grants.begin(), decision.grants.end(),
                                    [&](const Grant& grant) { return grant.job == id; });
     const double left = view.job(id).work - view.progress(id).work_done;
@@ -230,13 +218,9 @@ absl::StatusOr<Decision> RoundPolicy::decide(const View& view, std::span<const E
   close_round(view.now_s());
   picks_.clear();
   round_ends_s_ = -1;  // the next event begins a round
-  if (view.active().empty()) {
-    return decision;
-  }
+  if (view.active().empty()) return decision;
   const bool due = stale_ && (view.now_s() - allocated_s_ >= options_.reset_s || allocated_s_ <= 0);
-  if (disturbed_ || due) {
-    SCALAI_RETURN_IF_ERROR(allocate(view));
-  }
+  if (disturbed_ || due) SCALAI_RETURN_IF_ERROR(allocate(view));
   picks_ = choose(view);
   if (picks_.empty() && stale_) {
     SCALAI_RETURN_IF_ERROR(allocate(view));

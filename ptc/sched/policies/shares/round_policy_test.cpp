@@ -75,9 +75,7 @@ TEST(RoundPolicy, WhoIsChosenAgainKeepsItsGpus) {
 
 TEST(RoundPolicy, SharesAreNotComputedAgainBeforeTheReset) {
   std::vector<Job> jobs;
-  for (int k = 0; k < 10; ++k) {
-    jobs.push_back(rigid_job(fmt::format("j{}", k), 400.0 * k, 1, 3000));
-  }
+  for (int k = 0; k < 10; ++k) jobs.push_back(rigid_job(fmt::format("j{}", k), 400.0 * k, 1, 3000));
   const World world = one_type(10, jobs);
   const auto often = world.run({.reset_s = 0});
   const auto seldom = world.run({.reset_s = 3600});

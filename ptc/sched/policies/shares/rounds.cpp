@@ -10,9 +10,7 @@ namespace {
 
 // Order of arrival of jobs and pairs: a pair arrives with its later job, after it.
 std::tuple<int32_t, int32_t, int32_t> arrival(JobId first, JobId second) {
-  if (!second.valid()) {
-    return {first.value, 0, 0};
-  }
+  if (!second.valid()) return {first.value, 0, 0};
   return {std::max(first.value, second.value), 1, std::min(first.value, second.value)};
 }
 
@@ -50,12 +48,8 @@ std::vector<Rounds::Item> Rounds::items_of(const ShareProblem& problem, std::vec
     accounts[(items.size() - 1) * types + slot.type].carried = true;
   }
   for (size_t m = 0, k = 0; k < items.size(); ++k) {
-    if (items[k].second.valid()) {
-      continue;
-    }
-    for (size_t j = 0; j < types; ++j) {
-      accounts[k * types + j].carried = problem.jobs[m].rates[j] > 0;
-    }
+    if (items[k].second.valid()) continue;
+    for (size_t j = 0; j < types; ++j) accounts[k * types + j].carried = problem.jobs[m].rates[j] > 0;
     ++m;
   }
   return items;
@@ -70,9 +64,7 @@ void Rounds::adopt(const ShareProblem& problem, const Shares& shares, double now
   const double elapsed_s = now_s - adopted_s_;
   for (size_t k = 0, old = 0; k < items.size(); ++k) {
     const auto key = arrival(items[k].first, items[k].second);
-    while (old < items_.size() && arrival(items_[old].first, items_[old].second) < key) {
-      ++old;
-    }
+    while (old < items_.size() && arrival(items_[old].first, items_[old].second) < key) ++old;
     const bool known = types == types_ && old < items_.size() && items_[old].first == items[k].first &&
                        items_[old].second == items[k].second;
     for (size_t j = 0; j < types; ++j) {
@@ -95,9 +87,7 @@ void Rounds::adopt(const ShareProblem& problem, const Shares& shares, double now
 void Rounds::finished(JobId job) {
   size_t kept = 0;
   for (size_t k = 0; k < items_.size(); ++k) {
-    if (items_[k].first == job || items_[k].second == job) {
-      continue;
-    }
+    if (items_[k].first == job || items_[k].second == job) continue;
     items_[kept] = items_[k];
     std::copy_n(accounts_.begin() + static_cast<std::ptrdiff_t>(k * types_), types_,
                 accounts_.begin() + static_cast<std::ptrdiff_t>(kept * types_));
@@ -132,23 +122,15 @@ std::vector<Pick> Rounds::pick(std::span<const int> gpus, std::span<const GpuTyp
   for (GpuType type : order) {
     const auto j = static_cast<size_t>(type.value);
     int left = types_ == 0 ? 0 : gpus[j];
-    if (left == 0) {
-      continue;
-    }
+    if (left == 0) continue;
     for (const Entry& entry : entries(j, with_share_only)) {
       const Item& item = items_[entry.item];
-      if (item.gpus > left || busy(item.first) || busy(item.second)) {
-        continue;
-      }
+      if (item.gpus > left || busy(item.first) || busy(item.second)) continue;
       left -= item.gpus;
       taken[static_cast<size_t>(item.first.value)] = 1;
-      if (item.second.valid()) {
-        taken[static_cast<size_t>(item.second.value)] = 1;
-      }
+      if (item.second.valid()) taken[static_cast<size_t>(item.second.value)] = 1;
       picks.push_back({item.first, item.second, type, item.gpus});
-      if (left == 0) {
-        break;
-      }
+      if (left == 0) break;
     }
   }
   return picks;

@@ -7,7 +7,6 @@
 // given in this order, each job at most once, types one after the other. Jobs without a share come last and fill gaps.
 // A job that arrived after the last allocation is unknown here and waits for the next.
 
-#include <cstdint>
 #include <span>
 #include <vector>
 

@@ -14,9 +14,7 @@ using testing::random_problem;
 
 std::vector<GpuType> in_order(const ShareProblem& problem) {
   std::vector<GpuType> order;
-  for (size_t j = 0; j < problem.gpus.size(); ++j) {
-    order.emplace_back(static_cast<int64_t>(j));
-  }
+  for (size_t j = 0; j < problem.gpus.size(); ++j) order.emplace_back(static_cast<int64_t>(j));
   return order;
 }
 

@@ -17,14 +17,10 @@ std::vector<GpuType> fastest_first(const ShareProblem& problem) {
   std::vector<double> worth(problem.gpus.size());
   for (const ShareJob& job : problem.jobs) {
     const double best = job.rates.empty() ? 0 : *std::max_element(job.rates.begin(), job.rates.end());
-    for (size_t j = 0; best > 0 && j < worth.size(); ++j) {
-      worth[j] += job.rates[j] / best;
-    }
+    for (size_t j = 0; best > 0 && j < worth.size(); ++j) worth[j] += job.rates[j] / best;
   }
   std::vector<GpuType> order;
-  for (size_t j = 0; j < worth.size(); ++j) {
-    order.emplace_back(static_cast<int64_t>(j));
-  }
+  for (size_t j = 0; j < worth.size(); ++j) order.emplace_back(static_cast<int64_t>(j));
   std::stable_sort(order.begin(), order.end(), [&](GpuType a, GpuType b) {
     return worth[static_cast<size_t>(a.value)] > worth[static_cast<size_t>(b.value)];
   });
@@ -36,9 +32,7 @@ absl::StatusOr<Shares> ProgramRule::shares(const ShareProblem& problem) {
   Shares shares;
   if (pop_.groups > 1) {
     SCALAI_ASSIGN_OR_RETURN(PopShares parts, pop_shares(problem, pop_, solver_));
-    for (int64_t pivots : parts.pivots) {
-      slowest_pivots_ = std::max(slowest_pivots_, pivots);
-    }
+    for (int64_t pivots : parts.pivots) slowest_pivots_ = std::max(slowest_pivots_, pivots);
     shares = std::move(parts.shares);
   } else {
     SCALAI_ASSIGN_OR_RETURN(shares, solver_(problem));
@@ -46,18 +40,14 @@ absl::StatusOr<Shares> ProgramRule::shares(const ShareProblem& problem) {
   programs_ += shares.programs;
   pivots_ += shares.pivots;
   for (JobId job : shares.dropped) {
-    if (std::find(dropped_.begin(), dropped_.end(), job) == dropped_.end()) {
-      dropped_.push_back(job);
-    }
+    if (std::find(dropped_.begin(), dropped_.end(), job) == dropped_.end()) dropped_.push_back(job);
   }
   return shares;
 }
 
 std::string ProgramRule::remarks() const {
   std::string text = fmt::format("{} allocations", allocations_);
-  if (programs_ > 0) {
-    text += fmt::format(", {} linear programs, {} pivots; {}", programs_, pivots_, kTieBreak);
-  }
+  if (programs_ > 0) text += fmt::format(", {} linear programs, {} pivots; {}", programs_, pivots_, kTieBreak);
   if (pop_.groups > 1) {
     text += fmt::format("; POP: {} groups {}, at most {} pivots in one of them", pop_.groups,
                         pop_.split == PopOptions::Split::kModulo ? "by job number" : "at random", slowest_pivots_);

@@ -3,9 +3,7 @@
 // much, by a program or an emulation. A rule may keep state between calls. One thread.
 
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

@@ -112,9 +112,7 @@ std::unique_ptr<Policy> rounds_by(const Parameters& parameters, uint64_t seed, S
   options.speeds = speeds;
   options.shuffle_types = speeds != Speeds::kTrue;
   const absl::StatusOr<PopOptions> pop = pop_options(parameters, seed);
-  if (!pop.ok()) {
-    return std::make_unique<Misconfigured>(pop.status());
-  }
+  if (!pop.ok()) return std::make_unique<Misconfigured>(pop.status());
   return std::make_unique<RoundPolicy>(options, rule_of(*pop), traits);
 }
 
@@ -146,9 +144,7 @@ std::unique_ptr<Policy> finish_time(const Parameters& parameters, uint64_t seed)
 template <Speeds speeds>
 std::unique_ptr<Policy> water_filling(const Parameters& parameters, uint64_t seed) {
   const absl::StatusOr<Hierarchy> levels = hierarchy(parameters);
-  if (!levels.ok()) {
-    return std::make_unique<Misconfigured>(levels.status());
-  }
+  if (!levels.ok()) return std::make_unique<Misconfigured>(levels.status());
   const Hierarchy of = *levels;
   constexpr bool kTrue = speeds == Speeds::kTrue;
   return program_policy(

@@ -113,9 +113,7 @@ TEST(SharesPolicies, PopSplitsAnyProgram) {
   for (const PolicyInfo& info : share_policies()) {
     const bool pop = std::any_of(info.parameters.begin(), info.parameters.end(),
                                  [](const ParameterInfo& parameter) { return parameter.name == "pop"; });
-    if (!pop) {
-      continue;
-    }
+    if (!pop) continue;
     SCOPED_TRACE(info.name);
     const World world = random_world(7, true);
     for (const char* split : {"mod", "random"}) {

@@ -36,17 +36,13 @@ std::vector<double> Filling::weights() const {
   std::map<std::string, double> sums;
   for (size_t m = 0; m < level.size(); ++m) {
     const ShareJob& job = problem.jobs[m];
-    if (frozen[m] != 0) {
-      continue;
-    }
+    if (frozen[m] != 0) continue;
     const auto [sum, first] = sums.emplace(job.entity, 0.0);
     const bool waits = hierarchy.entities && hierarchy.inside == Hierarchy::Inside::kFifo && !first;
     result[m] = waits ? 0 : job.weight;
     sum->second += result[m];
   }
-  if (!hierarchy.entities) {
-    return result;
-  }
+  if (!hierarchy.entities) return result;
   for (size_t m = 0; m < level.size(); ++m) {
     if (result[m] > 0) {
       const std::string& entity = problem.jobs[m].entity;
@@ -59,18 +55,14 @@ std::vector<double> Filling::weights() const {
 
 std::vector<Term> Filling::level_terms(const Polytope& space, size_t job) const {
   std::vector<Term> terms = space.rates[job];
-  for (Term& term : terms) {
-    term.coefficient *= scale[job];
-  }
+  for (Term& term : terms) term.coefficient *= scale[job];
   return terms;
 }
 
 Polytope Filling::keeping_levels() const {
   Polytope space = internal::polytope(problem, Program::Sense::kMaximise, false);
   for (size_t m = 0; m < level.size(); ++m) {
-    if (level[m] > 0) {
-      space.program.at_least(level_terms(space, m), internal::kept(level[m]));
-    }
+    if (level[m] > 0) space.program.at_least(level_terms(space, m), internal::kept(level[m]));
   }
   return space;
 }
@@ -91,9 +83,7 @@ absl::StatusOr<double> Filling::rise(const std::vector<double>& weights) {
   SCALAI_ASSIGN_OR_RETURN(shares, internal::settle(problem, space, normalisers(problem), best.basis));
   programs += 2;
   pivots += best.iterations + shares.pivots;
-  for (size_t m = 0; m < level.size(); ++m) {
-    level[m] += weights[m] / problem.jobs[m].gpus * best.objective;
-  }
+  for (size_t m = 0; m < level.size(); ++m) level[m] += weights[m] / problem.jobs[m].gpus * best.objective;
   return best.objective;
 }
 
@@ -102,9 +92,7 @@ absl::StatusOr<double> Filling::rise(const std::vector<double>& weights) {
 absl::StatusOr<bool> Filling::freeze(const std::vector<double>& weights) {
   std::vector<size_t> stuck;
   for (size_t m = 0; m < level.size(); ++m) {
-    if (weights[m] > 0) {
-      stuck.push_back(m);
-    }
+    if (weights[m] > 0) stuck.push_back(m);
   }
   while (!stuck.empty()) {
     Polytope space = keeping_levels();
@@ -126,14 +114,10 @@ absl::StatusOr<bool> Filling::freeze(const std::vector<double>& weights) {
         rest.push_back(stuck[k]);
       }
     }
-    if (rest.size() == stuck.size()) {
-      break;
-    }
+    if (rest.size() == stuck.size()) break;
     stuck = std::move(rest);
   }
-  for (size_t m : stuck) {
-    frozen[m] = 1;
-  }
+  for (size_t m : stuck) frozen[m] = 1;
   return !stuck.empty();
 }
 
@@ -152,9 +136,7 @@ absl::StatusOr<Shares> water_filling_shares(const ShareProblem& problem, const H
   double first = -1;
   while (true) {
     const std::vector<double> weights = filling.weights();
-    if (std::none_of(weights.begin(), weights.end(), [](double weight) { return weight > 0; })) {
-      break;
-    }
+    if (std::none_of(weights.begin(), weights.end(), [](double weight) { return weight > 0; })) break;
     SCALAI_ASSIGN_OR_RETURN(const double water, filling.rise(weights));
     first = first < 0 ? water : first;
     SCALAI_ASSIGN_OR_RETURN(const bool any, filling.freeze(weights));

@@ -16,22 +16,16 @@ double most(const ShareProblem& problem, const std::vector<double>& level, size_
   Program program;
   const testing::Oracle rows(problem, 0);
   const std::vector<double> scale = normalisers(problem);
-  for (size_t k = 0; k < rows.variables; ++k) {
-    program.column({scale[m] * rows.rates[m][k]});
-  }
+  for (size_t k = 0; k < rows.variables; ++k) program.column({scale[m] * rows.rates[m][k]});
   for (const testing::Row& row : rows.rows) {
     std::vector<Term> terms;
-    for (size_t k = 0; k < row.a.size(); ++k) {
-      terms.push_back({static_cast<int>(k), row.a[k]});
-    }
+    for (size_t k = 0; k < row.a.size(); ++k) terms.push_back({static_cast<int>(k), row.a[k]});
     program.at_most(terms, row.b);
   }
   for (size_t n = 0; n < level.size(); ++n) {
     if (n != m && level[n] <= level[m] * (1 + 1e-4)) {
       std::vector<Term> terms;
-      for (size_t k = 0; k < rows.variables; ++k) {
-        terms.push_back({static_cast<int>(k), scale[n] * rows.rates[n][k]});
-      }
+      for (size_t k = 0; k < rows.variables; ++k) terms.push_back({static_cast<int>(k), scale[n] * rows.rates[n][k]});
       program.at_least(terms, level[n] * (1 - 1e-9));
     }
   }
@@ -52,9 +46,7 @@ TEST(WaterFilling, NobodyCanRiseAtTheCostOfTheRicherOnly) {
     expect_allowed(problem, *shares);
     const std::vector<double> scale = normalisers(problem);
     std::vector<double> level = throughputs(problem, *shares);
-    for (size_t m = 0; m < level.size(); ++m) {
-      level[m] *= scale[m];
-    }
+    for (size_t m = 0; m < level.size(); ++m) level[m] *= scale[m];
     const auto first = max_min_shares(problem);
     ASSERT_TRUE(first.ok());
     EXPECT_NEAR(shares->objective, first->objective, 1e-6 * (1 + first->objective));

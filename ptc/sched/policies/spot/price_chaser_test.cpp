@@ -8,7 +8,6 @@ namespace price_chaser_test {
 using spot::ChaserOptions;
 using spot::make_price_chaser;
 using testing::due_job;
-using testing::kDemand;
 using testing::kSpot;
 using testing::price_event;
 using testing::spot_event;

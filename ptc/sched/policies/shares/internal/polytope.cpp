@@ -33,12 +33,8 @@ void add_columns(const ShareProblem& problem, Polytope& result) {
 void add_time_rows(Polytope& result) {
   for (const std::vector<Term>& rate : result.rates) {
     std::vector<Term> terms;
-    for (const Term& term : rate) {
-      terms.push_back({term.column, 1});
-    }
-    if (result.time >= 0) {
-      terms.push_back({result.time, -1});
-    }
+    for (const Term& term : rate) terms.push_back({term.column, 1});
+    if (result.time >= 0) terms.push_back({result.time, -1});
     result.program.at_most(terms, result.time >= 0 ? 0 : 1);
   }
 }
@@ -48,9 +44,7 @@ void add_capacity_rows(const ShareProblem& problem, Polytope& result) {
   std::vector<std::vector<Term>> used(types);
   for (size_t m = 0; m < problem.jobs.size(); ++m) {
     for (size_t j = 0; j < types; ++j) {
-      if (result.alone[m][j] >= 0) {
-        used[j].push_back({result.alone[m][j], static_cast<double>(problem.jobs[m].gpus)});
-      }
+      if (result.alone[m][j] >= 0) used[j].push_back({result.alone[m][j], static_cast<double>(problem.jobs[m].gpus)});
     }
   }
   for (size_t p = 0; p < problem.pairs.size(); ++p) {
@@ -60,9 +54,7 @@ void add_capacity_rows(const ShareProblem& problem, Polytope& result) {
   }
   for (size_t j = 0; j < types; ++j) {
     const double gpus = problem.gpus[j];
-    if (result.time >= 0) {
-      used[j].push_back({result.time, -gpus});
-    }
+    if (result.time >= 0) used[j].push_back({result.time, -gpus});
     result.program.at_most(used[j], result.time >= 0 ? 0 : gpus);
   }
 }
@@ -72,9 +64,7 @@ void add_capacity_rows(const ShareProblem& problem, Polytope& result) {
 Polytope polytope(const ShareProblem& problem, Program::Sense sense, bool times) {
   Polytope result{.program = Program(sense), .alone = {}, .paired = {}, .rates = {}, .time = -1};
   add_columns(problem, result);
-  if (times) {
-    result.time = result.program.column({});
-  }
+  if (times) result.time = result.program.column({});
   add_time_rows(result);
   add_capacity_rows(problem, result);
   return result;
@@ -89,13 +79,9 @@ Shares shares_of(const ShareProblem& problem, const Polytope& polytope, const So
   Shares shares;
   for (size_t m = 0; m < problem.jobs.size(); ++m) {
     std::vector<double>& row = shares.alone.emplace_back();
-    for (int column : polytope.alone[m]) {
-      row.push_back(share(column));
-    }
+    for (int column : polytope.alone[m]) row.push_back(share(column));
   }
-  for (int column : polytope.paired) {
-    shares.paired.push_back(share(column));
-  }
+  for (int column : polytope.paired) shares.paired.push_back(share(column));
   shares.objective = solution.objective;
   shares.programs = 1;
   shares.pivots = solution.iterations;
