@@ -13,6 +13,7 @@
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "ptc/checkpoint/safetensors/safetensors.h"
+#include "ptc/checkpoint/safetensors/testing/write_safetensors.h"
 #include "ptc/plan/testing/support.h"
 
 namespace scalai::executor {

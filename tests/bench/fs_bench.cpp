@@ -36,6 +36,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 #include "ptc/checkpoint/safetensors/safetensors.h"
+#include "ptc/checkpoint/safetensors/testing/write_safetensors.h"
 #include "ptc/data/build.h"
 #include "ptc/data/crc32c.h"
 #include "vfs/dataset_tree.h"

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <set>
 
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
@@ -181,12 +180,6 @@ absl::StatusOr<ArrangedFile> RankArranger::arrange(LogicalRank rank) const {
   }
   SCALAI_RETURN_IF_ERROR(check_names(file.tensors));
   return file;
-}
-
-absl::StatusOr<ArrangedFile> arrange_rank(const Naming& naming, const collection::Collection& collection,
-                                          LogicalRank rank) {
-  SCALAI_ASSIGN_OR_RETURN(const RankArranger arranger, RankArranger::make(naming, collection));
-  return arranger.arrange(rank);
 }
 
 }  // namespace scalai::checkpoint

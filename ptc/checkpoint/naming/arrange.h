@@ -20,7 +20,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ptc/base/ids.h"
 #include "ptc/checkpoint/naming/arrangement.h"
@@ -94,9 +93,6 @@ class RankArranger {
   explicit RankArranger(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
-// RankArranger::make(…).arrange(rank), for one rank.
-absl::StatusOr<ArrangedFile> arrange_rank(const Naming& naming, const collection::Collection& collection,
-                                          LogicalRank rank);
 
 // ---- Reading ----
 
@@ -136,7 +132,6 @@ enum class Expect : uint8_t {
   // Every parameter; of each kind of optimizer state all or nothing; other state if present. For files of other
   // programs with a collection from a layout name. The dtypes are the stored ones.
   kFound,
-  // there: files of others, where the collection comes from a layout name. dtypes are those that are stored
 };
 // Files of ranks; files[i] belongs to rank i. Errors: those of read_whole and of RankArranger.
 absl::StatusOr<FoundState> read_ranks(const Naming& naming, const collection::Collection& collection,

@@ -14,6 +14,12 @@ namespace {
 using collection::ParallelConfig;
 using testing::HasSubstr;
 
+absl::StatusOr<ArrangedFile> arrange_rank(const Naming& naming, const collection::Collection& collection,
+                                          LogicalRank rank) {
+  SCALAI_ASSIGN_OR_RETURN(const RankArranger arranger, RankArranger::make(naming, collection));
+  return arranger.arrange(rank);
+}
+
 void expect_megatron(const Tiny& tiny, const ParallelConfig& config) {
   SCOPED_TRACE(fmt::format("{} {} kv{} {}", tiny.family, canonical(config), tiny.kv_heads, tiny.tied ? "tied" : ""));
   const collection::Collection collection = collection_of(tiny, config);

@@ -31,7 +31,6 @@ class Problems {
   void add(std::string text) {
     if (++count_ <= kMaxProblems) lines_.push_back(std::move(text));
   }
-  // A problem that explains others; shown first, however many there are.
   void headline(std::string text) { headlines_.push_back(std::move(text)); }
   void hint(std::string text) { hints_.push_back(std::move(text)); }
 
@@ -51,14 +50,12 @@ class Problems {
   size_t count_ = 0;
 };
 
-// Where a tensor was found, and whether something was made of it.
 struct Found {
   size_t file = 0;
   const FoundTensor* tensor = nullptr;
   bool used = false;
 };
 
-// What one place (all files of a folder, or one rank's file) has.
 class Matcher {
  public:
   Matcher(const Naming::State& naming, std::span<const FoundFile> files, size_t first_file, int chunks,
@@ -106,7 +103,6 @@ class Matcher {
     return result;
   }
 
-  // What nobody asked for, in the order of the files.
   void finish(std::vector<std::string>& ignored, int& most_layers) {
     for (const FoundFile& file : files_) {
       for (const FoundTensor& tensor : file.tensors) {
@@ -183,7 +179,6 @@ std::string shape_hint(const StoredInstance& instance, const std::vector<int64_t
   return fmt::format(" (the vocabulary has {} rows here, the sizes say {})", found[0], expected[0]);
 }
 
-// Collects what the places give, for the result.
 class StateReader {
  public:
   StateReader(const Naming::State& naming, std::span<const FoundFile> files, Problems& problems)
@@ -298,7 +293,6 @@ absl::StatusOr<FoundState> read_whole(const Naming& naming, std::span<const Foun
 
 namespace {
 
-// A tensor that a rank should have and has not.
 struct Missing {
   std::string group;  // what has to be complete or absent: a suffix, or the name of a state of the job
   std::string text;

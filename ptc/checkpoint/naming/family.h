@@ -57,9 +57,6 @@ class Family {
   // size is missing, unknown, below 1 or above the family's limit; a division leaves a remainder; two rules make one
   // name.
   absl::StatusOr<model::Model> build_model(const Sizes& sizes, const std::string& model_name) const;
-  // A config.json that sizes_of_config reads back. It contains only the fields that determine shapes; other fields
-  // (rotary base, activation, epsilons, tokens) are unknown here.
-  absl::StatusOr<std::string> config_text(const Sizes& sizes) const;
 
   const internal::FamilyRules& rules() const { return *rules_; }
 

@@ -45,7 +45,6 @@ std::string shown(const json& value) {
   return fmt::format("{} {}", value.is_array() || value.is_object() ? "an" : "a", value.type_name());
 }
 
-// Reads sizes and switches, with all problems at once.
 class ConfigSizes {
  public:
   ConfigSizes(const json& root, std::string architecture) : root_(root), architecture_(std::move(architecture)) {}
@@ -150,20 +149,6 @@ absl::StatusOr<Sizes> Family::sizes_of_config(std::string_view json_text) const 
   // What the shapes ask of the sizes together.
   SCALAI_RETURN_IF_ERROR(build_model(config.sizes, "").status());
   return config.sizes;
-}
-
-absl::StatusOr<std::string> Family::config_text(const Sizes& sizes) const {
-  SCALAI_RETURN_IF_ERROR(build_model(sizes, "").status());
-  nlohmann::ordered_json config;
-  if (!architectures().empty()) config["architectures"] = {architectures().front()};
-  if (!rules_->model_type.empty()) config["model_type"] = rules_->model_type;
-  for (const internal::SizeRule& rule : rules_->sizes) {
-    if (!rule.keys.empty()) config[rule.keys.front()] = sizes.numbers.at(rule.name);
-  }
-  for (const internal::SwitchRule& rule : rules_->switches) {
-    if (!rule.keys.empty()) config[rule.keys.front()] = sizes.switches.at(rule.name);
-  }
-  return config.dump(2, ' ', /*ensure_ascii=*/true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 absl::StatusOr<Family> Families::of_config(std::string_view json_text) const {

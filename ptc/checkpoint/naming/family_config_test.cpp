@@ -66,19 +66,6 @@ TEST(FamilyConfig, GivesTheModelOfTheImport) {
   }
 }
 
-TEST(FamilyConfig, ReadsItsOwnConfig) {
-  for (const Tiny& tiny :
-       {Tiny{}, Tiny{.kv_heads = 1, .tied = true, .bias = true}, Tiny{.family = "mixtral", .experts = 4},
-        Tiny{.family = "gpt", .kv_heads = 4, .tied = false}}) {
-    const Family family = family_named(tiny.family);
-    const auto text = family.config_text(sizes_of(tiny));
-    ASSERT_TRUE(text.ok()) << message_of(text.status());
-    const auto sizes = family.sizes_of_config(*text);
-    ASSERT_TRUE(sizes.ok()) << message_of(sizes.status());
-    EXPECT_EQ(*sizes, sizes_of(tiny)) << *text;
-  }
-}
-
 TEST(FamilyConfig, NamesAllProblemsByPointer) {
   EXPECT_EQ(
       problem_of(changed(changed(llama(R"(, "tie_word_embeddings": 1)"), "\"vocab_size\": 101", "\"vocab_size\": -4"),

@@ -169,7 +169,6 @@ void build_sizes(FamilyBuilder& builder) {
   }
 }
 
-// Whether the family has a size with this field of our model.
 bool counts(const FamilyBuilder& builder, const std::string& field) {
   const auto& sizes = builder.rules.sizes;
   return std::any_of(sizes.begin(), sizes.end(), [&](const SizeRule& size) { return size.field == field; });

@@ -10,7 +10,6 @@ namespace {
 
 constexpr int kSchemaVersion = 1;
 
-// Values by name; a name twice is reported.
 template <class Messages, class Values>
 void read_values(const Messages& messages, const std::string& field, proto::Source& source, Values& values) {
   for (int i = 0; i < messages.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ptc/checkpoint/safetensors/testing/test_job.h"
+#include "ptc/checkpoint/safetensors/testing/write_safetensors.h"
 
 namespace scalai::checkpoint {
 namespace {

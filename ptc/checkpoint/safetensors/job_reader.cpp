@@ -43,7 +43,6 @@ absl::Status checksum_differs(const std::string& where) {
   return invalid(fmt::format("{}: the bytes do not have the checksum of the manifest: the file is damaged", where));
 }
 
-// Sums a tensor's bytes in pieces; `also` gets the same ones.
 absl::StatusOr<std::string> sum_of(const SafetensorsFile& file, const StoredTensor& stored, Checksum* also) {
   Checksum sum;
   std::vector<std::byte> chunk;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -94,9 +93,7 @@ absl::StatusOr<Manifest> parse_manifest(const std::string& text) {
   manifest.collection_digest = fields.text(document, "collection");
   for (const json& file : fields.list(document, "files")) manifest.files.push_back(read_file_record(fields, file));
   if (document.contains("texts")) {
-    for (const json& entry : fields.list(document, "texts")) {
-      manifest.texts.push_back(fields.text_record(entry));
-    }
+    for (const json& entry : fields.list(document, "texts")) manifest.texts.push_back(fields.text_record(entry));
   }
   if (!fields.problem.empty()) return invalid(fields.problem);
   return manifest;

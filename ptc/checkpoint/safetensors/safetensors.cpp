@@ -8,11 +8,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 
 #include "ptc/base/status.h"
 #include "ptc/base/work_done.h"
 #include "ptc/base/utf8.h"
-#include "ptc/checkpoint/safetensors/checksum.h"
 
 namespace scalai::checkpoint {
 namespace {
@@ -51,20 +51,6 @@ absl::StatusOr<SafetensorsHeader> read_header(const std::string& path, int64_t f
 absl::StatusOr<SafetensorsHeader> read_safetensors_header(const ByteSource& source) {
   return read_header(source.name(), source.size(),
                      [&](int64_t offset, std::span<std::byte> dst) { return source.read(offset, dst); });
-}
-
-absl::Status write_safetensors(const std::string& path, std::vector<TensorSpec> tensors,
-                               std::map<std::string, std::string> metadata, const TensorSource& source) {
-  const absl::StatusOr<EncodedHeader> encoded = encode_safetensors_header(std::move(tensors), std::move(metadata));
-  if (!encoded.ok()) return with_file(path, encoded.status());
-  SCALAI_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path, encoded->header.file_bytes));
-  SCALAI_RETURN_IF_ERROR(file.append(bytes_of(encoded->bytes)));
-  for (const StoredTensor& stored : encoded->header.tensors) {
-    SCALAI_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, source(stored));
-    SCALAI_CHECK(static_cast<int64_t>(bytes.size()) == stored.bytes, stored.name);
-    SCALAI_RETURN_IF_ERROR(file.append(bytes));
-  }
-  return file.finish();
 }
 
 absl::StatusOr<SafetensorsFile::Version> SafetensorsFile::version_of(int fd, const std::string& path) {

@@ -11,7 +11,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -66,15 +65,6 @@ struct EncodedHeader {
 // negative extent; a size beyond int64; a header beyond the limit.
 absl::StatusOr<EncodedHeader> encode_safetensors_header(std::vector<TensorSpec> tensors,
                                                         std::map<std::string, std::string> metadata);
-
-// Gives all bytes of one tensor (CHECK: their number). They must stay valid until the next call.
-using TensorSource = std::function<absl::StatusOr<std::span<const std::byte>>(const StoredTensor& tensor)>;
-
-// Writes a file; its content is on disk when this returns OK, its folder entry needs sync_folder. After an error there
-// is no file. Calls `source` once for each tensor, in the file's order, on this thread. Errors: those of
-// encode_safetensors_header and of `source`; ResourceExhausted: the disk is full.
-absl::Status write_safetensors(const std::string& path, std::vector<TensorSpec> tensors,
-                               std::map<std::string, std::string> metadata, const TensorSource& source);
 
 // A file that is open for reading. Const methods may be called by several threads at once.
 class SafetensorsFile {

@@ -10,6 +10,7 @@
 #include "ptc/checkpoint/safetensors/checksum.h"
 #include "ptc/checkpoint/safetensors/safetensors.h"
 #include "ptc/checkpoint/safetensors/testing/test_job.h"
+#include "ptc/checkpoint/safetensors/testing/write_safetensors.h"
 
 namespace scalai::checkpoint {
 namespace {

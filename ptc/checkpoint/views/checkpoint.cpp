@@ -153,9 +153,7 @@ absl::Status Checkpoint::State::build() {
 absl::Status Checkpoint::State::identify() {
   Hasher hasher;
   hasher.add(name_of(opened.info.kind)).add(opened.info.naming).add(opened.info.layout).add(opened.info.config);
-  for (const OpenedFile& file : opened.files) {
-    SCALAI_RETURN_IF_ERROR(add_file(file, hasher));
-  }
+  for (const OpenedFile& file : opened.files) SCALAI_RETURN_IF_ERROR(add_file(file, hasher));
   for (size_t i = 0; i < opened.states.size(); ++i) {
     const LogicalState& state = opened.states[i];
     hasher.add(state.name).add(tensor::name_of(state.dtype)).add(state.shape.str());

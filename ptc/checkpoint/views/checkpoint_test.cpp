@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "ptc/checkpoint/safetensors/manifest.h"
+#include "ptc/checkpoint/safetensors/testing/write_safetensors.h"
 #include "ptc/checkpoint/views/internal/known_model.h"
 #include "ptc/checkpoint/views/internal/opened.h"
 #include "ptc/checkpoint/views/internal/opened_folder.h"

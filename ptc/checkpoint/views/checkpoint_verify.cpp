@@ -25,7 +25,6 @@ using internal::SourcePiece;
 constexpr int64_t kChunkBytes = int64_t{1} << 20;
 constexpr const char* kDamaged = "the bytes do not have the checksum of the manifest: the file is damaged";
 
-// What all threads have in common.
 struct Findings {
   std::mutex mutex;
   std::vector<std::pair<size_t, std::string>> problems;  // with the number of the work that found it
@@ -45,7 +44,6 @@ struct Findings {
   }
 };
 
-// Reads [begin, end) of a file, and sums it into both.
 absl::Status sum_range(const OpenedFile& file, int64_t begin, int64_t end, Checksum& whole, Checksum* part,
                        std::vector<std::byte>& buffer, Findings& findings) {
   for (int64_t at = begin; at < end; at += kChunkBytes) {

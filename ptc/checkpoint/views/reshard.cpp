@@ -192,7 +192,6 @@ class Run {
                                clipped(*foreign, 120)));
   }
 
-  // What this run has made before it wrote anything.
   void tidy_up() const {
     if (begun()) return;
     std::error_code ignored;

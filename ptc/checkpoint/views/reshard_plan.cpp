@@ -61,7 +61,6 @@ absl::Status add_content(const View& view, size_t file, Hasher& content) {
   return absl::OkStatus();
 }
 
-// What does not depend on threads and chunks.
 struct Fixed {
   int64_t bytes = kProgramBytes;
   int64_t largest_image = 0;

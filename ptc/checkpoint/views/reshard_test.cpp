@@ -8,6 +8,7 @@
 
 #include "ptc/checkpoint/safetensors/checksum.h"
 #include "ptc/checkpoint/safetensors/testing/small_disk.h"
+#include "ptc/checkpoint/safetensors/testing/write_safetensors.h"
 #include "ptc/checkpoint/views/testing/test_model.h"
 #include "ptc/collection/collection_file.h"
 

@@ -15,7 +15,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ptc/base/byte_source.h"
 #include "ptc/checkpoint/views/checkpoint.h"

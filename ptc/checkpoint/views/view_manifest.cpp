@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/views/internal/arranged_manifest.h"

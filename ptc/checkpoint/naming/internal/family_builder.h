@@ -29,7 +29,6 @@ std::optional<NameTemplate> build_template(FamilyBuilder& builder, const std::st
                                            bool pattern = false);
 Conditions build_conditions(FamilyBuilder& builder, const std::string& path, const std::vector<std::string>& texts);
 
-// What follows the logical tensors (family_namings.cpp).
 void build_namings(FamilyBuilder& builder);
 
 }  // namespace scalai::checkpoint::internal

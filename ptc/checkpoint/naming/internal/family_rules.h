@@ -2,7 +2,6 @@
 // A family file as it was understood. Conditions, names and parts are checked (family_file.cpp, family_namings.cpp).
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>

@@ -3,7 +3,6 @@
 // tensors, or of what a rank holds. Reading and writing both come from this list.
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -51,7 +50,6 @@ struct PlacedLayer {
   std::vector<int> experts;  // that are here, rising
 };
 
-// What is there.
 struct Place {
   std::map<std::string, HeldTensor> held;  // by name of the state
   std::vector<std::string> order;          // of the names
@@ -75,7 +73,6 @@ struct StoredInstance {
 absl::StatusOr<std::vector<StoredInstance>> stored_instances(const Naming::State& naming, const Place& place,
                                                              bool with_aliases);
 
-// What a rank holds, by rank.
 class RankPlaces {
  public:
   static absl::StatusOr<RankPlaces> make(const Naming::State& naming, const collection::Collection& collection);

@@ -33,7 +33,6 @@ struct LocalPart {
   QueryGroups groups;
 };
 
-// All of a tensor.
 LocalPart whole_part(const LogicalState& state);
 // What a rank at these positions on the axes of the layout's cuts holds.
 LocalPart local_part(const LogicalState& state, const tensor::Layout& layout,

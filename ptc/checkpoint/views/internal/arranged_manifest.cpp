@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "ptc/base/json.h"
 #include "ptc/base/status.h"

@@ -305,7 +305,6 @@ absl::StatusOr<Opened> open_ranks(const Folder& folder, const std::vector<std::s
   return opened;
 }
 
-// Files whose tensors stand for themselves.
 absl::StatusOr<Opened> open_plain(const Folder& folder, const std::vector<std::string>& names) {
   Opened opened;
   opened.info.kind = CheckpointKind::kPlain;

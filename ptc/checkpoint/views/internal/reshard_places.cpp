@@ -21,7 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMostManifestBytes = int64_t{1} << 30;
 
-// What comes along with a model.
 constexpr std::array<std::string_view, 9> kCompanions = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
                                                          "vocab.txt",       "merges.txt",   "chat_template.jinja",
                                                          "README.md",       "LICENSE",      ".gitattributes"};
@@ -43,7 +42,6 @@ bool is_in_or_below(fs::path path, const std::string& folder) {
   }
 }
 
-// The folders that the source is read from, and itself.
 std::set<fs::path> read_places(const Checkpoint& source) {
   std::set<fs::path> places;
   const auto add = [&](const std::string& path, bool parent) {

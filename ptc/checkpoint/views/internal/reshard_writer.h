@@ -8,7 +8,6 @@
 // so that one large file keeps all of them busy and its checksum still comes out in one pass.
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>

@@ -1,7 +1,6 @@
 #pragma once
 // What a View consists of, for its .cpp files.
 
-#include <map>
 #include <mutex>
 #include <optional>
 #include <string>

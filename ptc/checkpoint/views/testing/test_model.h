@@ -12,6 +12,7 @@
 #include "ptc/checkpoint/naming/arrange.h"
 #include "ptc/checkpoint/safetensors/safetensors.h"
 #include "ptc/checkpoint/safetensors/testing/test_job.h"
+#include "ptc/checkpoint/safetensors/testing/write_safetensors.h"
 
 namespace scalai::checkpoint {
 
