@@ -31,7 +31,6 @@ change::NetworkSpec with_capacities(const change::NetworkSpec& network, std::spa
   return changed;
 }
 
-// The links each job's flows may cross.
 std::vector<std::vector<int>> links_of_jobs(const change::Platform& platform, std::span<const IterationJob> jobs) {
   std::vector<std::vector<int>> links(jobs.size());
   for (const IterationRank& rank : graph_of(platform, jobs).ranks) {
@@ -83,7 +82,6 @@ void add_work(const IterationResult& part, IterationResult& sum) {
   sum.events += part.events;
 }
 
-// A job with another number of micro-batches; keeps what it refers to.
 struct Shortened {
   std::vector<parallel::StepParts> parts;
   IterationJob job;
@@ -155,7 +153,6 @@ IterationResult simulate_alone(const change::Platform& platform, const change::N
   return sum;
 }
 
-// Jobs that share links, long steps shortened.
 IterationResult simulate_group(const change::Platform& platform, const change::NetworkSpec& network,
                                std::span<const IterationJob> jobs, const IterationOptions& options) {
   if (jobs.size() == 1) return simulate_alone(platform, network, jobs.front(), options);
@@ -209,13 +206,6 @@ IterationResult simulate_iterations(const change::Platform& platform, std::span<
     result.events += part.events;
   }
   return result;
-}
-
-IterationResult simulate_iterations_on(change::NetworkBackend& network, const change::Platform& platform,
-                                       std::span<const IterationJob> jobs, const IterationOptions& options) {
-  check(jobs);
-  const IterationGraph graph = graph_of(platform, jobs);
-  return IterationEngine(network, graph, jobs, options).run();
 }
 
 }  // namespace scalai::sim

@@ -61,9 +61,4 @@ struct IterationResult {
 IterationResult simulate_iterations(const change::Platform& platform, std::span<const double> capacities,
                                     std::span<const IterationJob> jobs, const IterationOptions& options = {});
 
-// The same without folding and extrapolation, on any back end built from the platform's spec. CHECK: no flow needs a
-// link that is down.
-IterationResult simulate_iterations_on(change::NetworkBackend& network, const change::Platform& platform,
-                                       std::span<const IterationJob> jobs, const IterationOptions& options = {});
-
 }  // namespace scalai::sim

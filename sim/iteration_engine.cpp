@@ -208,7 +208,6 @@ void IterationEngine::deliver(int from, bool backward) {
   resume(to, Waits::kMessage);
 }
 
-// Goes on with a unit, if that is what it waits for.
 void IterationEngine::resume(int unit_id, Waits from) {
   Unit& unit = unit_of(unit_id);
   if (unit.waits != from) return;

@@ -46,7 +46,6 @@ Uses uses_of(const IterationJob& job) {
   return uses;
 }
 
-// Adds one job's ranks, then what each of them sends.
 class JobGraph {
  public:
   JobGraph(const change::Platform& platform, const IterationJob& job, int index, IterationGraph& graph)
@@ -300,7 +299,6 @@ class Refinement {
   std::vector<uint64_t> ranks_, links_;  // colours
 };
 
-// The first of each class.
 std::vector<int> first_of_class(const std::vector<int>& classes, int count) {
   std::vector<int> first(at(count), -1);
   for (size_t i = classes.size(); i-- > 0;) {

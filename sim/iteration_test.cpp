@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "ptc/base/random.h"
-#include "ptc/parallel/schedule.h"
+#include "ptc/parallel/testing/bubble.h"
 #include "sim/testing/iteration_fixture.h"
 
 namespace scalai::sim {

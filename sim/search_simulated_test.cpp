@@ -19,7 +19,6 @@ using parallel::SearchSpace;
 using parallel::Training;
 using testing::cluster_of;
 using testing::HostSizes;
-using testing::Trained;
 
 struct Pair {
   std::string model, gpu;

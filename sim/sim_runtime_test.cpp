@@ -12,7 +12,6 @@ namespace sim_runtime_test {
 using control::BackgroundDone;
 using control::DevicesLost;
 using control::Event;
-using control::ExecutionDone;
 using control::StepReached;
 using control::TransferRecord;
 using control::testing::device_ids;

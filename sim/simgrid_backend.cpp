@@ -127,7 +127,6 @@ class SimGridBackend final : public change::NetworkBackend {
   std::vector<change::FlowEnd> advance_to(double until_s) override;
   std::vector<double> link_rates() override;
 
-  // Stops every flow, so that the simulation ends with the body.
   void cancel_all();
 
  private:

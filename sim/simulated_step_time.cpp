@@ -25,7 +25,6 @@ double speed_of(const StepInput& input, DeviceId device) {
   return found == input.speed.end() ? 1 : found->second;
 }
 
-// A job's parts for each kind and speed of GPU it has.
 struct Work {
   std::vector<StepParts> parts;
   std::vector<int> parts_of_rank;

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <optional>
 
 #include "ptc/base/status.h"
 #include "ptc/data/internal/builders.h"

@@ -10,7 +10,6 @@
 namespace scalai::data {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 class Megatron : public testing::Test {

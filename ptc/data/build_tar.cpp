@@ -4,7 +4,6 @@
 #include <set>
 
 #include "ptc/base/status.h"
-#include "ptc/base/utf8.h"
 #include "ptc/data/internal/builders.h"
 #include "ptc/data/internal/key_check.h"
 #include "ptc/data/internal/tar.h"

@@ -11,7 +11,6 @@
 namespace scalai::data {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 

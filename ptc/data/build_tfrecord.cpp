@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "ptc/base/status.h"
 #include "ptc/data/crc32c.h"

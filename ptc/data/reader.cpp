@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <vector>
 
 #include "ptc/base/status.h"

@@ -2,12 +2,9 @@
 // Reads the bytes of a sample from the data files. Shares ownership of the samples; owns the open data files. Any
 // thread may call; several may call at once.
 
-#include <cstddef>
 #include <memory>
-#include <span>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ptc/base/byte_source.h"
 #include "ptc/data/data_files.h"

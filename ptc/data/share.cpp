@@ -13,14 +13,6 @@ PositionRange run_of(int64_t size, DpRank who) {
   return {begin, begin + each + (who.rank < longer ? 1 : 0)};
 }
 
-int rank_reading(int64_t size, int64_t offset, int dp) {
-  SCALAI_CHECK(dp >= 1 && offset >= 0 && offset < size);
-  const int64_t each = size / dp, longer = size % dp;
-  const int64_t in_longer = longer * (each + 1);  // each = 0: every offset is one of these
-  if (offset < in_longer) return static_cast<int>(offset / (each + 1));
-  return static_cast<int>(longer + (offset - in_longer) / each);
-}
-
 PositionRange positions_of(const Steps& steps, int64_t step, DpRank who) {
   const Batch batch = steps.batch(step);
   const PositionRange run = run_of(batch.size, who);

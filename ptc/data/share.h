@@ -28,8 +28,6 @@ struct PositionRange {
 // The rank's run in a batch of `size` positions, counted from the first position of the batch. CHECK: size ≥ 0,
 // 0 ≤ rank < dp.
 PositionRange run_of(int64_t size, DpRank who);
-// The rank that reads `offset` of a batch. CHECK: dp ≥ 1, offset in [0, size).
-int rank_reading(int64_t size, int64_t offset, int dp);
 
 // Positions of the pass that the rank reads in `step`. CHECK: those of Steps::batch and run_of.
 PositionRange positions_of(const Steps& steps, int64_t step, DpRank who);

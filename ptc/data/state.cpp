@@ -15,7 +15,6 @@ bool is_digest(const std::string& text) {
   return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-// How many steps read `positions` positions.
 int64_t steps_in(const State& state, int64_t positions) {
   return state.drop_last ? positions / state.global_batch
                          : positions / state.global_batch + (positions % state.global_batch != 0 ? 1 : 0);
@@ -54,12 +53,6 @@ absl::Status validate(const State& state) {
                                    state.samples, state.global_batch));
   }
   return problems.empty() ? absl::OkStatus() : invalid(fmt::format("{}", fmt::join(problems, "\n")));
-}
-
-State with_global_batch(State state, int64_t global_batch) {
-  SCALAI_CHECK(global_batch >= 1);
-  state.global_batch = global_batch;
-  return state;
 }
 
 Steps::Steps(const State& first) : first_(first) {

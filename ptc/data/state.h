@@ -6,7 +6,7 @@
 // with c the consumed positions of the pass and B the global batch. So a pass has ceil(n / B) steps, the last one
 // short. With drop_last it has floor(n / B) steps, and no step reads the positions at its end. Steps are numbered
 // through all passes.
-// Another global batch from step s on is a new state: the state at s with the new B (with_global_batch). Step s then
+// Another global batch from step s on is a new state: the state at s with the new B. Step s then
 // starts at the end of step s − 1, the numbering continues, and later passes have the steps of the new B. With
 // drop_last, whole batches are counted from the start of the new B; if none is left, the pass ends there for good.
 
@@ -44,9 +44,6 @@ absl::Status validate(const State& state);
 // pointers: unknown, missing or doubled keys, wrong types, another schema version, problems of validate().
 std::string state_text(const State& state);
 absl::StatusOr<State> parse_state(std::string_view text);
-
-// The same state with another global batch. CHECK: global_batch ≥ 1.
-State with_global_batch(State state, int64_t global_batch);
 
 // Positions [begin, begin + size) of `pass`, read by one step.
 struct Batch {

@@ -122,7 +122,9 @@ TEST(Steps, OnlyBeginningsOfStepsHaveANumber) {
 // A new batch in the middle of a pass: the samples go on without gap, and so do the step numbers.
 TEST(Steps, AnotherBatchGoesOnWhereTheLastStepEnded) {
   const Steps before({.samples = 20, .global_batch = 6});
-  const Steps after(with_global_batch(before.at(2), 5));
+  State next = before.at(2);
+  next.global_batch = 5;
+  const Steps after(next);
   EXPECT_EQ(before.batch(1), (Batch{0, 6, 6}));
   EXPECT_EQ(after.batch(2), (Batch{0, 12, 5}));
   EXPECT_EQ(after.batch(3), (Batch{0, 17, 3}));
@@ -132,7 +134,9 @@ TEST(Steps, AnotherBatchGoesOnWhereTheLastStepEnded) {
 
 TEST(Steps, WithDropLastANewBatchMayEndThePass) {
   const Steps before({.samples = 20, .drop_last = true, .global_batch = 6});
-  const Steps after(with_global_batch(before.at(2), 10));
+  State next = before.at(2);
+  next.global_batch = 10;
+  const Steps after(next);
   EXPECT_EQ(after.batch(2), (Batch{1, 0, 10})) << "8 samples are left, no whole batch";
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
@@ -16,7 +17,6 @@ using nlohmann::ordered_json;
 
 constexpr size_t kMostText = 4096;
 
-// Takes the values out of the object, and what is wrong with them.
 class Fields {
  public:
   explicit Fields(const ordered_json& object) : object_(object) {}
@@ -29,43 +29,17 @@ class Fields {
     return nullptr;
   }
   void read(const char* name, int64_t& value) {
-    if (const ordered_json* found = find(name)) {
-      const bool fits = found->is_number_integer() &&
-                        (!found->is_number_unsigned() || found->get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX));
-      if (fits) {
-        value = found->get<int64_t>();
-      } else {
-        problem(name, "takes a whole number");
-      }
-    }
+    const auto fits = [](const ordered_json& found) {
+      return found.is_number_integer() &&
+             (!found.is_number_unsigned() || found.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX));
+    };
+    read(name, value, fits, "takes a whole number");
   }
   void read(const char* name, uint64_t& value) {
-    if (const ordered_json* found = find(name)) {
-      if (found->is_number_unsigned()) {
-        value = found->get<uint64_t>();
-      } else {
-        problem(name, "takes a whole number from 0 to 2^64 - 1");
-      }
-    }
+    read(name, value, &ordered_json::is_number_unsigned, "takes a whole number from 0 to 2^64 - 1");
   }
-  void read(const char* name, bool& value) {
-    if (const ordered_json* found = find(name)) {
-      if (found->is_boolean()) {
-        value = found->get<bool>();
-      } else {
-        problem(name, "takes true or false");
-      }
-    }
-  }
-  void read(const char* name, std::string& value) {
-    if (const ordered_json* found = find(name)) {
-      if (found->is_string()) {
-        value = found->get<std::string>();
-      } else {
-        problem(name, "takes a text");
-      }
-    }
-  }
+  void read(const char* name, bool& value) { read(name, value, &ordered_json::is_boolean, "takes true or false"); }
+  void read(const char* name, std::string& value) { read(name, value, &ordered_json::is_string, "takes a text"); }
   void refuse_unknown() {
     for (const auto& [name, value] : object_.items()) {
       if (known_.count(name) == 0) problem(clipped(name, 40), "is no field of a dataset state");
@@ -77,6 +51,14 @@ class Fields {
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:
+  template <class Value, class Fits>
+  void read(const char* name, Value& value, Fits fits, const char* otherwise) {
+    const ordered_json* found = find(name);
+    if (found == nullptr) return;
+    if (!std::invoke(fits, *found)) return problem(name, otherwise);
+    value = found->get<Value>();
+  }
+
   const ordered_json& object_;
   std::set<std::string> known_;
   std::vector<std::string> problems_;

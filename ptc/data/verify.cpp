@@ -1,7 +1,6 @@
 #include "ptc/base/status.h"
 #include "ptc/data/index.h"
 #include "ptc/data/internal/index_columns.h"
-#include "ptc/data/internal/index_format.h"
 
 namespace scalai::data {
 

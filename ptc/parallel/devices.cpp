@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "ptc/base/status.h"
@@ -12,7 +11,6 @@
 namespace scalai::parallel {
 namespace {
 
-// Devices of a host that are as fast as each other.
 struct HostDevices {
   const cluster::Host* host = nullptr;
   double share = 1;   // of nominal speed
@@ -20,7 +18,6 @@ struct HostDevices {
   std::vector<DeviceId> devices;
 };
 
-// In the order in which hosts come first.
 std::vector<HostDevices> by_host(const std::vector<DeviceId>& devices, const cluster::Cluster& cluster,
                                  const Speeds& speed = {}) {
   std::vector<HostDevices> hosts;

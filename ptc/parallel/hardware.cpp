@@ -168,7 +168,6 @@ bool pipeline_crosses(const Strided& pp, int world, const HostOf& host_of) {
 // 0 means unlimited.
 double least(double a, double b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
-// Goes through the GPUs of a stage.
 class SlowestOf {
  public:
   explicit SlowestOf(Math math) : math_(math) {}

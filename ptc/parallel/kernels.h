@@ -11,8 +11,6 @@
 //   flash attention   FLOPs (half of them when causal) / its own share of the peak (docs/parallelizer.md)
 // Each kernel adds a gap before the next one and takes at least the time of a launch.
 
-#include <cstdint>
-
 #include "ptc/parallel/hardware.h"
 
 namespace scalai::parallel {

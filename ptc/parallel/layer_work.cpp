@@ -234,7 +234,6 @@ struct Experts {
   }
 };
 
-// Tokens to their experts or back.
 Communication expert_trip(const Context& c, const Experts& experts, Collective over_etp) {
   const double bytes = experts.routed * c.h * c.e;
   const Communication sent = collective(c.links, Collective::kAllToAll, c.hardware.ep, bytes);

@@ -29,7 +29,6 @@
 // current and the next), or of a layer and the larger end of the model, if that is more. All other short-lived buffers
 // of a backward pass are in the margin.
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"

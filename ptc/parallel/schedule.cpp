@@ -65,12 +65,6 @@ std::vector<Slot> slots_of(const PipelineShape& shape, int stage) {
   return slots;
 }
 
-double bubble_fraction(const PipelineShape& shape) {
-  check(shape, 0);
-  if (shape.schedule == Schedule::kTwoBW) return 0;
-  return (shape.pp - 1.0) / (static_cast<double>(shape.micro_batches) * shape.vpp);
-}
-
 double in_flight(const PipelineShape& shape, int stage) {
   check(shape, stage);
   if (shape.vpp > 1 && shape.micro_batches % shape.pp != 0) {

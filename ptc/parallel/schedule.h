@@ -29,10 +29,6 @@ struct Slot {
 // 2BW: the order of 1F1B. Its steps follow one another without a flush: n steps have the order of n · m micro-batches.
 std::vector<Slot> slots_of(const PipelineShape& shape, int stage);
 
-// Idle time of a stage in a step / its working time, with equal stages and no communication:
-// (pp − 1)/m for GPipe and 1F1B, (pp − 1)/(m·vpp) interleaved (Narayanan et al., SC'21, 2.2; pp divides m), 0 for 2BW.
-double bubble_fraction(const PipelineShape& shape);
-
 // Maximum number of micro-batches in flight, that is with kept activations on a stage. A chunk counts 1/vpp:
 // GPipe m; 1F1B and 2BW min(pp − stage, m); interleaved at stage 0 pp·(1 + (pp − 1)/(pp·vpp)), fewer on later stages.
 // Equals the maximum of forward minus backward slots in slots_of, / vpp.

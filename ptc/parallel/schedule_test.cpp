@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "ptc/parallel/testing/bubble.h"
+
 namespace scalai::parallel {
 namespace {
 

@@ -14,7 +14,6 @@ double sum(const std::vector<ChunkWork>& chunks) {
   return seconds;
 }
 
-// What one micro-batch takes of a stage.
 struct Pace {
   double forward = 0, backward = 0;
   double messages = 0;  // in both, of an interleaved pipeline that waits for its messages
@@ -31,7 +30,6 @@ class ClosedForm {
     for (const Pace& pace : paces_) forward_ += pace.forward, backward_ += pace.backward;
   }
 
-  // The stage that sets the pace.
   size_t slowest() const {
     const auto less = [](const Pace& a, const Pace& b) { return a.both() < b.both(); };
     return static_cast<size_t>(std::max_element(paces_.begin(), paces_.end(), less) - paces_.begin());

@@ -3,7 +3,6 @@
 // collectives), and a closed form for its schedule. The same parts feed the simulated iteration (sim/iteration.h), so
 // both agree if no links are contended. Plain values and pure functions; any thread may call them.
 
-#include <string>
 #include <vector>
 
 #include "ptc/parallel/hardware.h"

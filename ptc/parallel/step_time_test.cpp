@@ -6,7 +6,7 @@
 #include <random>
 
 #include "ptc/model/catalogue.h"
-#include "ptc/parallel/schedule.h"
+#include "ptc/parallel/testing/bubble.h"
 #include "ptc/parallel/testing/step.h"
 
 namespace scalai::parallel {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 
-#include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
 
 namespace scalai::parallel {

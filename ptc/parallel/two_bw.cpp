@@ -23,7 +23,6 @@ double bandwidth(const Hardware& hardware, bool in_host) {
   return in_host ? hardware.link_bytes_per_s : hardware.nic_bytes_per_s * hardware.fabric_share;
 }
 
-// Of a micro-batch between two layers.
 double boundary_bytes(const ModelShape& model, const Training& training) {
   return static_cast<double>(training.micro_batch) * training.sequence * static_cast<double>(model.hidden) *
          training.precision.activation_bytes;

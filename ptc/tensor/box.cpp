@@ -218,14 +218,6 @@ std::vector<Box> merge(std::vector<Box> boxes) {
   return boxes;
 }
 
-int64_t union_volume(std::span<const Box> boxes) {
-  int64_t volume = 0;
-  for (size_t i = 0; i < boxes.size(); ++i) {
-    for (const Box& part : subtract(boxes[i], boxes.first(i))) volume += part.volume();
-  }
-  return volume;
-}
-
 namespace {
 
 // The flat range [begin, end) of the sub-box of `within` whose dimensions before `dim` are already fixed in `prefix`.

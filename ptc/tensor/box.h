@@ -70,9 +70,6 @@ std::vector<Box> subtract(const Box& a, std::span<const Box> others);
 // of the input.
 std::vector<Box> merge(std::vector<Box> boxes);
 
-// Number of elements in the union of boxes that may overlap.
-int64_t union_volume(std::span<const Box> boxes);
-
 // The flat element range [begin, end) of `within`, row-major, as at most 2·rank − 1 boxes in order (one box for rank
 // 0). Positions count inside `within`; the boxes have the coordinates of the tensor. CHECK: 0 <= begin <= end <=
 // within.volume().

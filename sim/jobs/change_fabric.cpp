@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -293,7 +292,6 @@ void SharedFabric::leave(Group& group) {
   group.under_way.clear();
 }
 
-// Gives its links up and is forgotten.
 void SharedFabric::release(GroupId id) {
   Group& group = groups_.at(id);
   alone_.erase({group.end_s, id});

@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 
 #include "absl/status/statusor.h"
 #include "ptc/sched/fleet.h"

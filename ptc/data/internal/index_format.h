@@ -16,12 +16,10 @@
 // ends there. kFixed: none.
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ptc/data/index.h"
 

@@ -21,7 +21,6 @@
 #include <string>
 #include <string_view>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ptc/base/byte_source.h"
 #include "ptc/data/data_files.h"

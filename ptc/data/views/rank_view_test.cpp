@@ -15,7 +15,6 @@ namespace {
 
 using internal::TestDataset;
 using internal::TestSample;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 struct Job {

@@ -12,7 +12,6 @@ namespace {
 // 0 means unlimited.
 double least(double a, double b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
-// A message of one rank at one of its ends.
 struct End {
   int64_t host = 0;
   int card = 0;

@@ -179,7 +179,6 @@ class Enumeration {
   Point point_;
 };
 
-// Collects problems, one a line.
 class Problems {
  public:
   void add(const std::string& text) { text_ += (text_.empty() ? "" : "\n") + text; }

@@ -4,9 +4,7 @@
 
 #include <functional>
 #include <string>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "ptc/parallel/search.h"
 
 namespace scalai::parallel::internal {

@@ -99,9 +99,7 @@ void Engine::seat(JobId id, Placement placement, JobId beside) {
   one.placement = std::move(placement);
   one.beside = beside;
   one.paid_mark = ledger_.paid_per_gpu(one.placement.type);
-  for (const HostShare& share : one.placement.hosts) {
-    jobs_on_[static_cast<size_t>(share.host.value)].push_back(id);
-  }
+  for (const HostShare& share : one.placement.hosts) jobs_on_[static_cast<size_t>(share.host.value)].push_back(id);
   use_.training += training_gpus(id);
   ++use_.running_jobs;
   --use_.waiting_jobs;

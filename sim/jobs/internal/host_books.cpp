@@ -122,7 +122,6 @@ HostId HostBooks::best_fit(GpuType type, int gpus, const Placement& own) const {
   return best;
 }
 
-// An open host with the most free GPUs, one of `own` if it has as many.
 HostId HostBooks::emptiest(GpuType type, const Placement& own) const {
   const std::vector<Bitmap>& sets = by_free_[index(type)];
   size_t free = sets.size() - 1;

@@ -4,10 +4,8 @@
 // room), else the emptiest hosts and the fullest that has room for the rest. Ties by host. O(GPUs of the job) a
 // placement, whatever the fleet's size.
 
-#include <span>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "ptc/sched/fleet.h"
 #include "sim/jobs/internal/bitmap.h"
 

@@ -19,7 +19,6 @@ namespace scalai::sched {
 namespace change_plan_test {
 
 using Source = ChangePlanner::Source;
-using testing::Machine;
 
 const JobModel& small_model() {
   static const JobModel kModel = job_model({.model = "gpt2", .global_batch = 64}).value();

@@ -17,7 +17,6 @@ bool is_wide(const cluster::Cluster& cluster) {
                                                       : cluster.oversubscription == 1;
 }
 
-// Hosts filled one after the other.
 std::vector<int> filled(int gpus, int per_host) {
   std::vector<int> shares(static_cast<size_t>(gpus / per_host), per_host);
   if (gpus % per_host != 0) shares.push_back(gpus % per_host);
@@ -59,17 +58,6 @@ const Configuration* Configurations::best(const Job& job, const Placement& place
   for (const HostShare& share : placement.hosts) shares.push_back(share.gpus);
   std::sort(shares.begin(), shares.end(), std::greater<>());
   return find(models_.model_of(job), placement.type, std::move(shares));
-}
-
-int Configurations::least_gpus(const Job& job, GpuType type, int most) const {
-  // More GPUs can do what fewer can, so that the first number that fits is found by halving.
-  if (most < 1 || best(job, type, most) == nullptr) return 0;
-  int fits = most, too_few = 0;
-  while (fits - too_few > 1) {
-    const int middle = too_few + (fits - too_few) / 2;
-    (best(job, type, middle) != nullptr ? fits : too_few) = middle;
-  }
-  return fits;
 }
 
 Configurations::Scratch Configurations::scratch(GpuType type, const std::vector<int>& gpus_of_host) const {

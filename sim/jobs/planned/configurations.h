@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "ptc/cluster/cluster.h"
@@ -40,8 +39,6 @@ class Configurations {
   // the memory or divides the model. The pointer is valid as long as this object. CHECK: the job's model is known.
   const Configuration* best(const Job& job, GpuType type, int gpus) const;
   const Configuration* best(const Job& job, const Placement& placement) const;
-  // The least number of GPUs of a type with a configuration, up to `most`; 0 = none. Runs about log2(most) searches.
-  int least_gpus(const Job& job, GpuType type, int most) const;
 
   const cluster::Cluster& cluster() const { return cluster_; }
   const Fleet& fleet() const { return fleet_; }

@@ -24,7 +24,6 @@ tensor::DType param_type(const std::string& precision) {
   return precision == "bf16" || precision == "fp8" ? tensor::DType::kBF16 : tensor::DType::kF16;
 }
 
-// Collects what is wrong with a spec while it makes the model.
 class JobModelBuilder {
  public:
   explicit JobModelBuilder(const JobModelSpec& spec) : spec_(spec) {}

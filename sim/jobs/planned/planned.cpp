@@ -49,7 +49,6 @@ class Model final : public PlannedChanges {
   const PlannedCounts& counts() const override { return counts_; }
 
  private:
-  // A change between its beginning and its end.
   struct Underway {
     HeldState next;
     const Configuration* configuration = nullptr;
@@ -149,7 +148,6 @@ absl::StatusOr<double> Model::begin(const Change& change) {
   return launch(change, change.cause == ChangeCause::kLost);
 }
 
-// From where the state is now.
 absl::StatusOr<double> Model::launch(const Change& change, bool detects) {
   JobState& job = state(change.job);
   Underway underway;
@@ -179,7 +177,6 @@ absl::StatusOr<double> Model::launch(const Change& change, bool detects) {
   return taken_back;
 }
 
-// Whether flows that have not ended come from there or go there.
 bool Model::uses(const Underway& underway, HostId host) const {
   const auto is_there = [&](const Place& place) {
     return place.host >= 0 && underway.hosts[static_cast<size_t>(place.host)] == host;

@@ -71,7 +71,6 @@ class PlannedRecovery final : public RecoveryPlans {
     return lost;
   }
 
-  // What the job holds on the first hosts.
   absl::StatusOr<HeldState> held_by(int hosts) const {
     if (hosts < 1 || hosts > static_cast<int>(cluster_.hosts.size()))
       return invalid(fmt::format("{} hosts of {} hold nothing", hosts, cluster_.hosts.size()));

@@ -27,7 +27,6 @@ struct Sent {
   }
 };
 
-// What a rank of a stage sends, by the group it sends it in.
 struct StageSends {
   Sent tp, cp, ep, dp, embedding;
   Sent message;  // one message, one way

@@ -41,7 +41,6 @@ std::vector<TraceOption> options_of(std::vector<TraceOption> own) {
   return options;
 }
 
-// Values of the options, and what is wrong with them.
 class Values {
  public:
   Values(const RecoveryInfo& info, const std::vector<std::string>& set) {

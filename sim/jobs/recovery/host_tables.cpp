@@ -1,8 +1,6 @@
 #include "sim/jobs/recovery/host_tables.h"
 
-#include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <set>
 #include <utility>
 

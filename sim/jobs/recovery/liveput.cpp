@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "ptc/base/status.h"
-#include "ptc/sched/job.h"
 
 namespace scalai::sched {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"

@@ -11,7 +11,6 @@
 // environment variable of that name, or "data" beside the scenario's folder.
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>

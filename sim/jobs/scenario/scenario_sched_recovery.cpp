@@ -9,7 +9,6 @@
 
 #include "ptc/base/status.h"
 #include "ptc/proto/scenario.pb.h"
-#include "ptc/scenario/strategy.h"
 #include "sim/jobs/recovery/designs.h"
 #include "sim/jobs/scenario/internal/sched_parts.h"
 
@@ -90,7 +89,6 @@ sched::RecoveryQuestion question_of(const sched::HostChange& change) {
   return question;
 }
 
-// What plans say, once for each change: designs ask again and again.
 class PlanAnswers {
  public:
   explicit PlanAnswers(sched::RecoveryPlans& plans) : plans_(plans) {}

@@ -11,7 +11,6 @@
 #include "ptc/base/file.h"
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
-#include "ptc/base/units.h"
 #include "ptc/proto/scenario.pb.h"
 #include "ptc/scenario/trace/generate.h"
 #include "sim/jobs/scenario/internal/sched_parts.h"

@@ -17,7 +17,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 const std::string kHead = "name: \"x\"\nseed: 3\n";
 const std::string kCluster =

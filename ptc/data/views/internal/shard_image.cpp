@@ -75,9 +75,7 @@ absl::Status ShardImage::read(int64_t offset, std::span<std::byte> dst) const {
   const int64_t bytes = static_cast<int64_t>(dst.size());
   SCALAI_CHECK(offset >= 0 && offset <= size() && bytes <= size() - offset, parts_.name);
   const int64_t of_samples = std::clamp<int64_t>(data_bytes_ - offset, 0, bytes);
-  if (of_samples > 0) {
-    SCALAI_RETURN_IF_ERROR(read_samples(offset, dst.first(static_cast<size_t>(of_samples))));
-  }
+  if (of_samples > 0) SCALAI_RETURN_IF_ERROR(read_samples(offset, dst.first(static_cast<size_t>(of_samples))));
   const std::span<std::byte> rest = dst.subspan(static_cast<size_t>(of_samples));
   std::fill(rest.begin(), rest.end(), std::byte{0});
   return absl::OkStatus();

@@ -39,7 +39,6 @@ std::shared_ptr<const FlowGroup> group_of(const AbstractChange& change,
   return group->flows.empty() ? nullptr : group;
 }
 
-// Waits that follow each other are one.
 void add(std::vector<ChangeStage>& stages, double wait_s, std::shared_ptr<const FlowGroup> flows, bool is_transfer) {
   const bool joins = !stages.empty() && stages.back().flows == nullptr && stages.back().is_transfer == is_transfer;
   if (joins) {

@@ -2,8 +2,6 @@
 // The books of one job under steady rules: time goes on, samples are made, checkpoints written, and taken back when
 // state is lost. Knows nothing of hosts' identities or of designs.
 
-#include <cstdint>
-
 #include "sim/jobs/recovery/recovery.h"
 
 namespace scalai::sched::recovery_internal {
