@@ -11,7 +11,6 @@ namespace scalai::testing {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 // Kills for one test; SCALAI_FS_KILLS=100 for a thorough run.
 int kills() {

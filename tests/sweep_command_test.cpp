@@ -20,7 +20,6 @@ namespace sweep_command_test {
 
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 const std::string kAxes = " --set=policy.name=fifo,srtf --set=changes.seconds=0s,60s,600s";
 

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "ptc/data/data_files.h"
 #include "ptc/data/samples.h"
 #include "ptc/data/state.h"

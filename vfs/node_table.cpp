@@ -4,7 +4,6 @@
 #include <cstdlib>
 
 #include "ptc/base/hash.h"
-#include "ptc/base/status.h"
 
 namespace scalai::vfs {
 

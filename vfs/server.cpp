@@ -31,8 +31,6 @@ constexpr int kReadAheadKib = 1024;
 constexpr double kFirstRequest_s = 10;
 constexpr int kWakingSignal = SIGURG;  // ignored by those who do not expect it
 
-// --- messages on their way --------------------------------------------------------------------------------------------
-
 ssize_t receive(int fd, void* buffer, size_t bytes, void* data) {
   const ssize_t got = ::read(fd, buffer, bytes);
   auto& system = *static_cast<FileSystem*>(data);
@@ -51,8 +49,6 @@ ssize_t send(int fd, iovec* parts, int count, void* data) {
     system.direct = true;
   return ::writev(fd, parts, count);
 }
-
-// --- before mounting --------------------------------------------------------------------------------------------------
 
 absl::Status check_device() {
   const int fd = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);

@@ -8,11 +8,9 @@
 // Files are read past the page cache (direct I/O, requests of 1 MiB; bytes are cached once, under the source) if the
 // kernel can map such files as well (Linux 6.6); otherwise through the page cache. README.md has the measurements.
 
-#include <cstdint>
 #include <memory>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "vfs/internal/file_system.h"
 #include "vfs/log.h"

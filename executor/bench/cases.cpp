@@ -52,7 +52,6 @@ absl::StatusOr<Case> row_column(int64_t bytes, int devices) {
               .columns = columns};
 }
 
-// The layouts before and after; where the first device of the second one is.
 struct Change {
   ParallelConfig from, to;
   int to_first = 0;

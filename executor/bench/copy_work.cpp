@@ -44,7 +44,6 @@ bool is_of(const Layout& layout, const std::string& tensor) {
                      [&](const std::string& part) { return tensor.find(part) != std::string::npos; });
 }
 
-// All pieces of one tensor, and where each new one comes from.
 void add_tensor(const Collection& from, const Collection& to, TensorId tensor, CopyWork& work) {
   const collection::LogicalTensor& what = to.tensors[static_cast<size_t>(tensor.value)];
   const Content content{ContentKey::of(what.name), what.shape, 1};

@@ -13,7 +13,6 @@ namespace {
 
 constexpr int kDevice = 0;
 
-// Memory for all buffers of a work, sources filled.
 class Prepared {
  public:
   static absl::StatusOr<Prepared> make(Backend& backend, const CopyWork& work) {
@@ -73,7 +72,6 @@ absl::StatusOr<std::vector<double>> times_of(int repetitions, const std::functio
   return seconds;
 }
 
-// Those that are there.
 void add_yardsticks(int gpu, const CopyWork& work, const std::vector<BoxCopy>& copies, int repetitions,
                     Measurement& measured) {
   if (gpu < 0) {

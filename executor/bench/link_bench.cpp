@@ -5,7 +5,6 @@
 #include <chrono>
 #include <functional>
 #include <numeric>
-#include <optional>
 
 #include "executor/exchange/channel.h"
 #include "ptc/base/parallel.h"
@@ -21,7 +20,6 @@ Deadline in(double seconds) {
          std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(seconds));
 }
 
-// What one rank sends and receives: `part` of a matrix.
 struct Buffers {
   std::unique_ptr<Memory> memory;
   Target out, in;
@@ -53,7 +51,6 @@ absl::StatusOr<Buffers> make_buffers(Backend& backend, int rank, const Shape& sh
   return buffers;
 }
 
-// One rank, on a thread of its own.
 class Rank {
  public:
   Rank(Backend& backend, Channel& channel, std::shared_ptr<Communicator> communicator, Queue& queue, Buffers& buffers,
@@ -82,7 +79,6 @@ class Rank {
     const std::vector<Traffic> receives = {{previous(), {{part, DType::kF32, {{part, buffers_.in}}}}}};
     return channel_.run(sends, receives);
   }
-  // What has arrived; and makes it something else.
   absl::StatusOr<int64_t> check(const Box& part) {
     const BoxCheck check{content_of(previous(), shape_), part, buffers_.in.source()};
     SCALAI_ASSIGN_OR_RETURN(const auto wrong, backend_.check({&check, 1}));

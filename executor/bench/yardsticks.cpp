@@ -61,7 +61,6 @@ absl::StatusOr<std::string> output_of(const ProcessOptions& options, double time
   return absl::UnavailableError(fmt::format("{}: {}; {}", options.binary, end->str(), message_of(unreadable(output))));
 }
 
-// A TCP port that nobody has now.
 absl::StatusOr<int> free_port() {
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};

@@ -8,7 +8,6 @@
 namespace scalai::executor {
 namespace {
 
-using testing::Death;
 using ::testing::ElementsAre;
 using testing::Fleet;
 using ::testing::HasSubstr;

@@ -1,18 +1,13 @@
 #include "executor/controller/exec_runtime.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <chrono>
 #include <deque>
 #include <future>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "executor/controller/internal/exec_runtime_impl.h"

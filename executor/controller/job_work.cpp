@@ -8,7 +8,6 @@
 
 #include "executor/controller/exec_runtime.h"
 #include "executor/worker/places.h"
-#include "executor/worker/worker.h"
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/naming/family.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
@@ -133,9 +132,7 @@ absl::Status JobWork::stage(const control::Execute& execute) {
   const bool live = execute.snapshot == control::kLiveState;
   // A worker was lost before all had the initial state.
   if (state_ == nullptr) SCALAI_RETURN_IF_ERROR(begin(*execute.from, execute.step, execute.initial_copies));
-  if (live) {
-    SCALAI_RETURN_IF_ERROR(advance(execute.step, execute.gone));
-  }
+  if (live) SCALAI_RETURN_IF_ERROR(advance(execute.step, execute.gone));
   if (!is_staged(execute)) return absl::OkStatus();
   const StateVersion from_version = live ? StateVersion::epoch(execute.from->epoch) : version_of(execute.snapshot);
   Crew::Calls calls;
@@ -285,7 +282,6 @@ absl::Status JobWork::background(const control::Background& background) {
 
 absl::Status JobWork::copy_to_hosts(const Collection& collection, StateVersion version, bool own_devices,
                                     const std::vector<collection::ExtraHolder>& copies) {
-  // Who has a box that is to be copied: the first rank that holds all of it.
   std::map<HostId, std::map<DeviceId, std::vector<const collection::ExtraHolder*>>> wanted;
   for (const collection::ExtraHolder& copy : copies) {
     for (int rank = 0; rank < collection.ranks(); ++rank) {

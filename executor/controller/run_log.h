@@ -7,7 +7,6 @@
 // The events are authoritative. If a controller dies between an event and its consequences, the next controller repeats
 // them, so every call here may come twice. Any error ends the run. One thread.
 
-#include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"

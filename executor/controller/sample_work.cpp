@@ -56,7 +56,6 @@ absl::Status add_accounts(const ReplyBody& reply, control::SamplesRead& done) {
   return absl::OkStatus();
 }
 
-// Steps of the next command, when so much is read.
 int64_t steps_of_a_command(const control::SamplesRead& done, bool content, int64_t batch) {
   int64_t samples = 0;
   for (const data::SampleAccount& account : done.accounts) samples += account.samples;

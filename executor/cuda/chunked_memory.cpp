@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 
 #include "ptc/base/round_up.h"
@@ -59,8 +58,6 @@ void ChunkedMemory::for_each_slot(uint64_t begin, uint64_t end, Visit visit) con
   }
 }
 
-// --- chunks --------------------------------------------------------------------------------------------------------
-
 absl::Status ChunkedMemory::within_limit(int64_t bytes) const {
   if (bytes - options_.host_overflow <= options_.limit - in_use_) return {};
   const std::string overflow =
@@ -69,7 +66,6 @@ absl::Status ChunkedMemory::within_limit(int64_t bytes) const {
                                format_bytes(in_use_), format_bytes(options_.limit), overflow));
 }
 
-// Chunks that the source has.
 absl::StatusOr<int64_t> ChunkedMemory::source_room(Where where) const {
   SCALAI_ASSIGN_OR_RETURN(const int64_t free_bytes, source_->bytes_free(where));
   return std::max<int64_t>(0, free_bytes - options_.leave_free) / chunk_bytes_;
@@ -90,7 +86,6 @@ absl::StatusOr<int64_t> ChunkedMemory::host_room() const {
   return std::min(there, allowed);
 }
 
-// Where that many chunks come from.
 absl::StatusOr<ChunkedMemory::Split> ChunkedMemory::split(int64_t chunks, int64_t bytes) const {
   SCALAI_ASSIGN_OR_RETURN(const int64_t device, device_room(bytes));
   if (chunks <= device) return Split{.on_device = chunks};
@@ -142,7 +137,6 @@ absl::Status ChunkedMemory::acquire_spare(int64_t chunks, int64_t bytes) {
   return status;
 }
 
-// Those of the host go first.
 void ChunkedMemory::trim_spare() {
   while (!spare_.empty() && acquired_[0] + acquired_[1] > kept_) {
     const Held held = spare_.front();
@@ -212,8 +206,6 @@ void ChunkedMemory::uncommit(uint64_t begin, uint64_t end) {
   if (count > 0) unmap_slots(first, count);
   trim_spare();
 }
-
-// --- Memory --------------------------------------------------------------------------------------------------------
 
 absl::Status ChunkedMemory::reserve(int64_t bytes) {
   SCALAI_CHECK(bytes >= 0, fmt::format("{}", bytes));

@@ -32,7 +32,6 @@ constexpr int kLanes = 4;  // of a GPU: calls of so many threads go on beside ea
 constexpr int kQueueSlots = 16;
 constexpr int64_t kQueueSlotBytes = int64_t{256} << 10;
 
-// The first that is not OK.
 absl::Status both(const absl::Status& first, const absl::Status& second) { return first.ok() ? second : first; }
 
 // The lanes of one GPU, lent one at a time.
@@ -359,7 +358,6 @@ absl::Status check_options(const CudaOptions& options) {
                   options.devices, options.devices_per_gpu, options.staging_bytes));
 }
 
-// Asks for each pair of GPUs, and lets them reach each other where they can.
 absl::Status connect(World& world) {
   const auto count = static_cast<int>(world.gpus.size());
   for (int gpu = 0; gpu < count && !world.options.stage_all; ++gpu) {

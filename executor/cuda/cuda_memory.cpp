@@ -18,7 +18,6 @@
 
 namespace scalai::executor::cuda {
 namespace {
-using internal::cuda_status;
 using internal::driver_status;
 using internal::find_driver_function;
 
@@ -274,7 +273,6 @@ class CudaChunks final : public ChunkSource {
     return status;
   }
 
-  // All on their way at once; done when this returns.
   absl::Status copy_to_new(std::span<const Move> moves) {
     if (scratch_ == 0) {
       CUdeviceptr addresses = 0;

@@ -20,8 +20,6 @@ absl::StatusOr<int> attribute(cudaDeviceAttr which, int gpu) {
 }
 }  // namespace
 
-// --- GPUs ----------------------------------------------------------------------------------------------------------
-
 absl::StatusOr<int> gpu_count() {
   int count = 0;
   SCALAI_RETURN_IF_ERROR(cuda_status(cudaGetDeviceCount(&count), "counting GPUs"));
@@ -71,8 +69,6 @@ bool is_pinned(const std::byte* address) {
   return attributes.type == cudaMemoryTypeHost && attributes.devicePointer == address;
 }
 
-// --- DeviceGuard ---------------------------------------------------------------------------------------------------
-
 absl::Status choose_gpu(int gpu) { return cuda_status(cudaSetDevice(gpu), fmt::format("choosing GPU {}", gpu)); }
 
 absl::StatusOr<DeviceGuard> DeviceGuard::enter(int gpu) {
@@ -86,8 +82,6 @@ absl::StatusOr<DeviceGuard> DeviceGuard::enter(int gpu) {
 DeviceGuard::~DeviceGuard() {
   if (before_ >= 0) (void)cudaSetDevice(before_);
 }
-
-// --- Event ---------------------------------------------------------------------------------------------------------
 
 absl::StatusOr<Event> Event::create(int gpu) {
   SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(gpu));
@@ -129,8 +123,6 @@ absl::Status Event::wait() const {
   SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(gpu_));
   return cuda_status(cudaEventSynchronize(event_of(handle_)), "work before an event");
 }
-
-// --- Stream --------------------------------------------------------------------------------------------------------
 
 absl::StatusOr<Stream> Stream::create(int gpu) {
   SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(gpu));
@@ -178,8 +170,6 @@ absl::Status Stream::clear(void* dst, int64_t bytes) const {
   SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(gpu_));
   return cuda_status(cudaMemsetAsync(dst, 0, static_cast<size_t>(bytes), stream_of(handle_)), "clearing memory");
 }
-
-// --- memory --------------------------------------------------------------------------------------------------------
 
 absl::StatusOr<DeviceBuffer> DeviceBuffer::create(int gpu, int64_t bytes) {
   SCALAI_CHECK(bytes > 0);

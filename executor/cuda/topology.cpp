@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <memory>
 
 #include "executor/cuda/internal/cuda_status.h"
 #include "executor/cuda/runtime.h"

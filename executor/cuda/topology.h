@@ -3,7 +3,6 @@
 // thread.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -26,7 +26,6 @@ std::string matrix_of(const GpuReport& report) {
     text += fmt::format("\n  {:<3}", from);
     for (const GpuLink& link : report.links[from]) text += fmt::format("  {:<{}}", link.kind, width);
   }
-  // No blanks at the ends of lines.
   std::string trimmed;
   for (const char c : text + "\n") {
     if (c == '\n') trimmed.erase(trimmed.find_last_not_of(' ') + 1);

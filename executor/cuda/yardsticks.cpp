@@ -35,7 +35,6 @@ absl::StatusOr<double> median_seconds(const Stream& stream, int repetitions,
   return order_statistic(std::move(seconds), 0.5).value_or(0);
 }
 
-// Rows of equal distance on both sides. Bytes.
 struct Rows {
   const std::byte* src = nullptr;
   std::byte* dst = nullptr;

@@ -17,7 +17,6 @@ class HostMark final : public Mark {
   absl::StatusOr<bool> passed() const override { return true; }
 };
 
-// Does at once what is put in.
 class HostQueue final : public Queue {
  public:
   absl::Status copy(std::span<const BoxCopy> copies) override {

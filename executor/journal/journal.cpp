@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <functional>
 #include <mutex>
-#include <utility>
 
 #include "ptc/base/status.h"
 

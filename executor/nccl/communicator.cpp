@@ -87,8 +87,6 @@ absl::StatusOr<NcclUniqueId> unique_id_of(std::string_view bytes) {
   return id;
 }
 
-// --- joining and leaving ---------------------------------------------------------------------------------------------
-
 absl::StatusOr<Communicator> Communicator::join(const NcclApi& api, const Membership& membership, Deadline deadline,
                                                 const std::stop_token& stop) {
   const std::vector<int> ranks = {membership.rank};
@@ -156,8 +154,6 @@ void Communicator::leave() {
 
 int Communicator::rank() const { return state_->rank(); }
 int Communicator::size() const { return state_->size(); }
-
-// --- groups ----------------------------------------------------------------------------------------------------------
 
 absl::Status Communicator::start_group() {
   SCALAI_RETURN_IF_ERROR(state_->status());
@@ -245,8 +241,6 @@ absl::Status Communicator::watch(const std::function<absl::StatusOr<bool>()>& do
     if (!time.ok()) return ended_by(time);
   }
 }
-
-// --- members that go -------------------------------------------------------------------------------------------------
 
 absl::StatusOr<Communicator> Communicator::shrink(std::span<const int> excluded, Deadline deadline) {
   SCALAI_RETURN_IF_ERROR(state_->status());

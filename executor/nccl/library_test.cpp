@@ -12,7 +12,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
-using ::testing::Not;
 
 TEST(NcclLibrary, OpensTheFake) {
   const auto library = NcclLibrary::open(SCALAI_FAKE_NCCL);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
-#include <atomic>
 #include <set>
 #include <thread>
 

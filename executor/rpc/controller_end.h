@@ -7,7 +7,6 @@
 // memory. So after a loss the same command may be sent again with the same id. Commands of an older epoch are refused.
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>

@@ -12,7 +12,6 @@
 namespace scalai::executor {
 namespace {
 
-using internal::Clock;
 using internal::ControllerCore;
 using internal::TimePoint;
 

@@ -3,9 +3,7 @@
 // another thread. When the connection breaks, the worker keeps its state and tries to join again, so it outlives a dead
 // controller for orphan_timeout_s.
 
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 
 #include "absl/status/status.h"

@@ -61,7 +61,6 @@ FillBlock filler_of(DType dtype) {
   return fill;
 }
 
-// Makes elements of consecutive global indices in one type.
 class Maker {
  public:
   Maker(const Content& content, DType dtype)
@@ -108,7 +107,6 @@ std::string text_of(const std::byte* at) {
   return fmt::format("{} (0x{:0{}x})", value, static_cast<std::make_unsigned_t<T>>(value), 2 * sizeof(T));
 }
 
-// The number and its bits.
 std::string element_text(DType dtype, const std::byte* at) {
   std::string text;
   const bool is_float = internal::with_codec(dtype, [&](auto) {

@@ -15,7 +15,6 @@ static_assert(std::endian::native == std::endian::little, "digests are defined o
 using internal::kLeafBytes;
 using internal::Leaf;
 
-// Takes bytes in order, however they come.
 class Digest {
  public:
   void take(const std::byte* data, int64_t count) {

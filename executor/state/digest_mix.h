@@ -1,7 +1,6 @@
 #pragma once
 // The arithmetic of digest.h, identical on host and GPU. Pure functions; any thread.
 
-#include <bit>
 #include <cstdint>
 
 #include "executor/state/host_device.h"

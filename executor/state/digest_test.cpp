@@ -10,7 +10,6 @@
 
 namespace scalai::executor {
 namespace {
-using tensor::Shape;
 
 constexpr uint64_t kP1 = 11400714785074694791u;
 constexpr uint64_t kP2 = 14029467366897019727u;

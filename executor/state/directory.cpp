@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -123,9 +122,7 @@ absl::StatusOr<Directory> Directory::parse(std::span<const std::byte> bytes, int
   }
   if (head.checksum != XXH3_64bits(bytes.data(), bytes.size())) return bad("its checksum is wrong");
   if (head.pieces > bytes.size() / sizeof(Entry)) return bad(fmt::format("it cannot hold {} pieces", head.pieces));
-  for (uint64_t i = 0; i < head.pieces; ++i) {
-    SCALAI_RETURN_IF_ERROR(take_entry(bytes, capacity, directory.versions_));
-  }
+  for (uint64_t i = 0; i < head.pieces; ++i) SCALAI_RETURN_IF_ERROR(take_entry(bytes, capacity, directory.versions_));
   if (!bytes.empty()) return bad(fmt::format("{} bytes too many", bytes.size()));
   return directory;
 }

@@ -143,8 +143,6 @@ absl::StatusOr<uint64_t> Segment::take_space(int64_t bytes) {
                   format_bytes(bytes), format_bytes(mapping_->capacity), format_bytes(in_use_)));
 }
 
-// --- memory ------------------------------------------------------------------------------------------------------
-
 absl::Status Segment::room_for(int64_t bytes) {
   unchecked_ += bytes;
   if (unchecked_ < kStep) return {};
@@ -233,8 +231,6 @@ int64_t Segment::free_range(uint64_t offset, int64_t bytes) {
   in_use_ -= gained;
   return gained;
 }
-
-// --- what readers see ----------------------------------------------------------------------------------------------
 
 absl::Status Segment::publish(std::span<const std::byte> directory) {
   const auto bytes = static_cast<int64_t>(directory.size());

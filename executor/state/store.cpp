@@ -13,7 +13,6 @@ std::string str(const VersionKey& key, TensorId tensor, const Box& box) {
   return fmt::format("tensor {} box {} of {}", tensor.value, box.str(), key.str());
 }
 
-// What is left of the pieces without `box`, sorted.
 std::vector<Piece> without(std::span<const Piece> pieces, const Box& box) {
   std::vector<Piece> left;
   for (const Piece& piece : pieces) {
@@ -50,8 +49,6 @@ absl::StatusOr<std::unique_ptr<Store>> Store::create(const SegmentOptions& optio
   SCALAI_ASSIGN_OR_RETURN(Segment segment, Segment::create(options));
   return std::make_unique<Store>(std::make_unique<Segment>(std::move(segment)));
 }
-
-// --- what is held ----------------------------------------------------------------------------------------------------
 
 absl::Status Store::check_free(const VersionKey& key, TensorId tensor, const Box& box) const {
   const std::span<const Piece> pieces = pieces_of(held_, key, tensor);
@@ -134,14 +131,10 @@ void Store::end_rewrite() {
   memory_->end_rewrite();
 }
 
-// --- what peers see, and freeing ---------------------------------------------------------------------------------------
-
 absl::Status Store::publish(const VersionKey& key) {
   const std::lock_guard lock(mutex_);
   const auto version = held_.versions().find(key);
-  if (version == held_.versions().end()) {
-    return missing(fmt::format("no state of {} is held", key.str()));
-  }
+  if (version == held_.versions().end()) return missing(fmt::format("no state of {} is held", key.str()));
   Directory next = published_;
   next.edit(key) = version->second;
   SCALAI_RETURN_IF_ERROR(memory_->publish(next.encode()));
@@ -254,8 +247,6 @@ void Store::release(uint64_t offset, Buffer& buffer, const Box& dead) {
   buffer.live_bytes -= dead.volume() * element;
   live_bytes_ -= dead.volume() * element;
 }
-
-// --- counts ----------------------------------------------------------------------------------------------------------
 
 absl::Status Store::reserve(int64_t bytes) {
   const std::lock_guard lock(mutex_);

@@ -16,8 +16,6 @@
 namespace scalai::executor {
 namespace {
 
-using ::testing::HasSubstr;
-
 constexpr HostId kPeer(3);
 
 Deadline soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(20); }

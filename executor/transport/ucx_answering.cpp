@@ -1,7 +1,6 @@
 #include "executor/transport/internal/ucx_answering.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"

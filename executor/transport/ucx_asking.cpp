@@ -40,9 +40,7 @@ absl::Status error_of(int64_t code, const std::string& text) {
 
 void finish_receive(std::unique_ptr<Receive> receive, ucs_status_t status) {
   const bool wanted = status == UCS_OK && !receive->fetch->given.has_value();
-  if (wanted && receive->bounce) {
-    scatter(*receive->fetch, receive->offset, receive->bounce.get(), receive->bytes);
-  }
+  if (wanted && receive->bounce) scatter(*receive->fetch, receive->offset, receive->bounce.get(), receive->bytes);
   receive->asking->received(receive->fetch, receive->bytes, status);
 }
 

@@ -92,7 +92,6 @@ absl::Status Execution::open_checkpoint() {
   return absl::OkStatus();
 }
 
-// Kept boxes stay where they are.
 absl::Status Execution::take_over(const Program& program) {
   Store& store = *places_.own(Location::device(program.device));
   store.drop(key(options_.to_version));  // of an attempt before
@@ -273,7 +272,6 @@ absl::Status Execution::bring(DeviceId device, const ProgramStep& step, TensorId
   return places_.gather(src, held, tensor, box, dst, batch.copies);
 }
 
-// Where a step that reads a place finds it.
 std::pair<Location, VersionKey> Execution::source_of(const ProgramStep& step, const Location& place) const {
   if (step.hop > 0) return {place, key(options_.to_version)};
   if (place.kind == Location::Kind::kHostMemory) return {place, key(options_.host_version)};
@@ -281,7 +279,6 @@ std::pair<Location, VersionKey> Execution::source_of(const ProgramStep& step, co
   return {place, key(options_.device_version)};
 }
 
-// What lies in a host's memory is read there.
 bool Execution::is_carried(DeviceId device, const ProgramStep& step) const {
   const bool travels = step.kind == StepKind::kSend || step.kind == StepKind::kReceive;
   if (!travels || options_.exchange == nullptr || step.peer.kind != Location::Kind::kDevice) return false;

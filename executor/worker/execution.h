@@ -12,7 +12,6 @@
 // Thread rules: one thread at a time.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>

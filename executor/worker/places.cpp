@@ -7,7 +7,6 @@
 #include <charconv>
 #include <chrono>
 #include <limits>
-#include <mutex>
 #include <shared_mutex>
 #include <thread>
 
@@ -38,7 +37,6 @@ absl::Status not_held(const Location& place, const VersionKey& key, TensorId ten
       fmt::format("{} does not hold tensor {} {} of {}", place.str(), tensor.value, box.str(), key.str()));
 }
 
-// Copies of pieces that were found for a box.
 absl::Status add_copies(const Location& place, const VersionKey& key, TensorId tensor, const Box& box,
                         std::span<const Piece> found, const std::byte* base, const Target& dst,
                         std::vector<BoxCopy>& batch) {

@@ -17,7 +17,6 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <mutex>
 
-#include "executor/worker/execution.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
 #include "ptc/data/data_files.h"

@@ -4,12 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "executor/state/content.h"
 #include "executor/state/copy.h"

@@ -37,7 +37,6 @@ absl::StatusOr<collection::Collection> collection_of(const std::string& text) {
   return std::move(file.collection);
 }
 
-// The job's version that a command names by its wire number.
 absl::StatusOr<VersionKey> key_of(int32_t job, int64_t wire_version) {
   SCALAI_ASSIGN_OR_RETURN(const StateVersion version, StateVersion::from_wire(wire_version));
   return VersionKey{job, version};
@@ -63,7 +62,6 @@ bool only_reads(const CommandBody& body) {
 
 }  // namespace
 
-// One command.
 class Worker::Handling {
  public:
   explicit Handling(Worker& worker) : worker_(worker), places_(worker.places_) {}

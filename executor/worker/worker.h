@@ -13,7 +13,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 
 #include "executor/rpc/messages.h"
 #include "executor/worker/execution.h"

@@ -13,7 +13,6 @@
 namespace scalai {
 namespace {
 
-// What tells one content of a file from the next.
 struct Version {
   int64_t bytes = 0;
   int64_t modified_s = 0;

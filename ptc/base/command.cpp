@@ -229,9 +229,7 @@ absl::StatusOr<Arguments> parse_arguments(const CommandSpec& spec, const std::ve
     SCALAI_ASSIGN_OR_RETURN(result.values_[option->name], checked_value(*option, part));
     if (repeats) result.texts_[option->name].push_back(result.values_[option->name]);
   }
-  if (terminator != words.end()) {
-    result.positional_.insert(result.positional_.end(), terminator + 1, words.end());
-  }
+  if (terminator != words.end()) result.positional_.insert(result.positional_.end(), terminator + 1, words.end());
   SCALAI_RETURN_IF_ERROR(check_argument_count(spec, result.positional_));
   return result;
 }

@@ -71,8 +71,6 @@ std::pair<std::string, int> other_program(const Program& program, const std::str
   return {fmt::format("{}-{}", program.name, found->second), 1};
 }
 
-// --- bash ---------------------------------------------------------------------------------------------------------
-
 std::string bash_value_case(const CommandSpec& spec, const OptionSpec& option) {
   if (option.type == ValueType::kFlag) return "";
   std::string action;
@@ -159,8 +157,6 @@ std::string bash_script(const Program& program) {
       program.name, function_name(program), command, at_command, bash_cases(program), bash_other(program));
 }
 
-// --- zsh ----------------------------------------------------------------------------------------------------------
-
 std::string zsh_option(const OptionSpec& option) {
   const std::string help = zsh_escaped(option_help(option));
   if (option.type == ValueType::kFlag) return shell_quoted(fmt::format("--{}[{}]", option.name, help));
@@ -226,8 +222,6 @@ std::string zsh_script(const Program& program) {
       program.name, function_name(program), zsh_body(program));
 }
 
-// --- fish ---------------------------------------------------------------------------------------------------------
-
 std::string fish_option(const std::string& start, const OptionSpec& option) {
   std::string line = fmt::format("{} -l {}", start, option.name);
   if (option.type != ValueType::kFlag) line += is_free_text(option) ? " -r -F" : " -x";
@@ -247,9 +241,7 @@ std::string fish_command(const Program& program, const CommandSpec& spec) {
   for (const OptionSpec& option : options_with_help(spec)) out += fish_option(start, option);
   const Operands operands = operands_of(program, spec);
   if (!operands.files) out += start + " -f\n";
-  if (!operands.words.empty()) {
-    out += fmt::format("{} -a {}\n", start, fish_quoted(joined(operands.words)));
-  }
+  if (!operands.words.empty()) out += fmt::format("{} -a {}\n", start, fish_quoted(joined(operands.words)));
   return out;
 }
 

@@ -34,7 +34,6 @@ absl::Status io_error(std::string_view what, const std::string& path) {
   return missing(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
 }
 
-// What a path leads to.
 struct Place {
   std::string path;
   bool through = false;  // no regular file: it is written to, not replaced

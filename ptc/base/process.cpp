@@ -42,7 +42,6 @@ std::vector<std::string> environment_of(const SpawnOptions& options) {
   return lines;
 }
 
-// Frees both on every way out.
 class Settings {
  public:
   explicit Settings(const SpawnOptions& options) {

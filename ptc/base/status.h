@@ -3,7 +3,6 @@
 // nothing. The first function that detects an error writes the message: observation, place, remedy. Any thread may
 // call.
 
-#include <cstdlib>
 #include <string>
 #include <utility>
 

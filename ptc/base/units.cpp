@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <ranges>
 #include <span>
 
 #include "ptc/base/status.h"
@@ -20,48 +21,23 @@ struct Unit {
   double factor;
 };
 
-constexpr double kKi = 1024.0;
-constexpr std::array kBytes = {Unit{"B", 1},
-                               Unit{"kB", 1e3},
-                               Unit{"MB", 1e6},
-                               Unit{"GB", 1e9},
-                               Unit{"TB", 1e12},
-                               Unit{"PB", 1e15},
-                               Unit{"KiB", kKi},
-                               Unit{"MiB", kKi* kKi},
-                               Unit{"GiB", kKi* kKi* kKi},
-                               Unit{"TiB", kKi* kKi* kKi* kKi},
-                               Unit{"PiB", kKi* kKi* kKi* kKi* kKi}};
-constexpr std::array kSeconds = {Unit{"ns", 1e-9}, Unit{"us", 1e-6}, Unit{"ms", 1e-3}, Unit{"s", 1},
-                                 Unit{"min", 60},  Unit{"h", 3600},  Unit{"d", 86400}};
-constexpr std::array kBandwidths = {Unit{"bps", 1.0 / 8},
-                                    Unit{"kbps", 1e3 / 8},
-                                    Unit{"Mbps", 1e6 / 8},
-                                    Unit{"Gbps", 1e9 / 8},
-                                    Unit{"Tbps", 1e12 / 8},
-                                    Unit{"B/s", 1},
-                                    Unit{"kB/s", 1e3},
-                                    Unit{"MB/s", 1e6},
-                                    Unit{"GB/s", 1e9},
-                                    Unit{"TB/s", 1e12},
-                                    Unit{"KiB/s", kKi},
-                                    Unit{"MiB/s", kKi* kKi},
-                                    Unit{"GiB/s", kKi* kKi* kKi},
-                                    Unit{"TiB/s", kKi* kKi* kKi* kKi}};
+constexpr double kKi = 1024, kMi = kKi * kKi, kGi = kMi * kKi, kTi = kGi * kKi, kPi = kTi * kKi;
+constexpr Unit kBytes[] = {{"B", 1},     {"kB", 1e3},  {"MB", 1e6},  {"GB", 1e9},  {"TB", 1e12}, {"PB", 1e15},
+                           {"KiB", kKi}, {"MiB", kMi}, {"GiB", kGi}, {"TiB", kTi}, {"PiB", kPi}};
+constexpr Unit kSeconds[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1},
+                             {"min", 60},  {"h", 3600},  {"d", 86400}};
+constexpr Unit kBandwidths[] = {{"bps", 1.0 / 8},   {"kbps", 1e3 / 8}, {"Mbps", 1e6 / 8}, {"Gbps", 1e9 / 8},
+                                {"Tbps", 1e12 / 8}, {"B/s", 1},        {"kB/s", 1e3},     {"MB/s", 1e6},
+                                {"GB/s", 1e9},      {"TB/s", 1e12},    {"KiB/s", kKi},    {"MiB/s", kMi},
+                                {"GiB/s", kGi},     {"TiB/s", kTi}};
 
 std::string unit_list(std::span<const Unit> units) {
-  std::string text;
-  for (const Unit& unit : units) {
-    if (!text.empty()) text += ", ";
-    text += unit.name;
-  }
-  return text;
+  return fmt::format("{}", fmt::join(units | std::views::transform(&Unit::name), ", "));
 }
 
 // What we echo back is short and printable, so that a hostile input cannot flood or steer the terminal.
 std::string in_quotes(std::string_view text) { return fmt::format("\"{}\"", clipped(text, 41)); }
 
-// What a family of units is called in messages.
 struct Quantity {
   std::string_view what;
   std::string_view example;

@@ -1,8 +1,6 @@
 #pragma once
 // Costs of a reconfiguration besides its transfers, and the phases of its time. Plain data and pure functions.
 
-#include <cstdint>
-
 namespace scalai::change {
 
 // Seconds of a reconfiguration by phase. Phases follow one another. Their sum is the time from the request (or the

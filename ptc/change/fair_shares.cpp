@@ -1,7 +1,5 @@
 // Who gets how much of each link: FairShares of maxmin.h. Flows over time are in maxmin.cpp.
 #include <algorithm>
-#include <cmath>
-#include <utility>
 
 #include "ptc/base/status.h"
 #include "ptc/change/maxmin.h"

@@ -6,10 +6,8 @@
 // thread. Deterministic: equal calls give equal results, bit for bit.
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "ptc/base/status.h"
 
 namespace scalai::change {

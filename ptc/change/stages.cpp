@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <tuple>
 
 #include "ptc/plan/estimate.h"
@@ -94,7 +93,6 @@ void redirect_to_processes(const Change& change, std::vector<FlowRequest>& flows
   for (const auto& [ends, flow] : merged) flows.push_back(flow);
 }
 
-// Everything that a rank has, out of its process.
 std::vector<FlowRequest> upload_flows(const Change& change, const std::map<Location, int64_t>& all) {
   std::vector<FlowRequest> flows;
   for (const auto& [device, total] : all) {
@@ -104,7 +102,6 @@ std::vector<FlowRequest> upload_flows(const Change& change, const std::map<Locat
   return flows;
 }
 
-// Kept state that rolls back is copied from the host's memory over PCIe.
 std::vector<FlowRequest> restore_flows(const Change& change, const std::map<Location, int64_t>& kept) {
   std::vector<FlowRequest> flows;
   for (const auto& [device, total] : kept) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <string_view>
 
 #include "ptc/base/status.h"
 

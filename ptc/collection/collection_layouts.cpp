@@ -28,7 +28,6 @@ void build_axis(const proto::CutDescription& message, const std::string& path, p
   }
 }
 
-// The fields that belong to one rule each.
 void build_rule(const proto::CutDescription& message, const std::string& path, proto::Source& source,
                 tensor::Cut& cut) {
   using Cut = proto::CutDescription;

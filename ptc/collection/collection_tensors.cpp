@@ -48,7 +48,6 @@ std::string hint_of(const LogicalTensor& tensor, const tensor::Cut& cut) {
   return cut.rule == tensor::SplitRule::kExplicit ? fault_of_bounds(tensor, cut) : "";
 }
 
-// Writes out every tensor of the file.
 class TensorWriter {
  public:
   explicit TensorWriter(Context& context) : context_(context), source_(context.source) {}

@@ -32,8 +32,6 @@ bool Agenda::any_dead(const std::vector<DeviceId>& devices) const {
   return std::any_of(devices.begin(), devices.end(), [&](DeviceId device) { return dead_.contains(device); });
 }
 
-// ---- commands -----------------------------------------------------------------------------------------------------
-
 void Agenda::train(const Train& train) {
   JobState& state = jobs_[train.job];
   state.devices = train.devices;
@@ -152,8 +150,6 @@ void Agenda::set_bandwidth(int index, double factor) {
   rates_changed_ = true;
 }
 
-// ---- executions ---------------------------------------------------------------------------------------------------
-
 void Agenda::begin_stage(int job) {
   JobState& state = jobs_[job];
   Execution& execution = *state.execution;
@@ -204,8 +200,6 @@ const std::vector<change::Stage>* Agenda::stages(int job) {
   const std::optional<Execution>& execution = jobs_[job].execution;
   return execution ? &execution->stages : nullptr;
 }
-
-// ---- flows --------------------------------------------------------------------------------------------------------
 
 bool Agenda::dead(plan::Location place) const {
   if (place.kind == plan::Location::Kind::kDevice) return dead_.count(DeviceId(place.index)) != 0;
@@ -285,8 +279,6 @@ void Agenda::sample_links() {
     recorder_.link_samples.push_back({network_.now_s(), changed.link, changed.bytes_per_s});
   }
 }
-
-// ---- time ---------------------------------------------------------------------------------------------------------
 
 std::optional<Agenda::Happening> Agenda::next(double until_s) {
   while (ready_.empty()) {

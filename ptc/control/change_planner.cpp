@@ -16,8 +16,6 @@ ChangePlanner::ChangePlanner(const scenario::Scenario& scenario, const scenario:
                              const Condition& condition, bool check_plans)
     : scenario_(scenario), strategy_(strategy), condition_(condition), check_plans_(check_plans) {}
 
-// ---- the change that is made ------------------------------------------------------------------------------------------
-
 std::vector<Source> ChangePlanner::sources(const Job& job) const {
   std::vector<Source> list;
   if (!strategy_.from_checkpoint) {
@@ -105,8 +103,6 @@ Execute ChangePlanner::execution(const Job& job, const Source& source, std::shar
   }
   return execute;
 }
-
-// ---- its cost ahead of time --------------------------------------------------------------------------------------------
 
 // The flows that stage a copy of the job's state, of a strategy whose state goes by way of host memory.
 std::vector<BulkFlow> ChangePlanner::staging_flows(const Source& source) const {

@@ -15,7 +15,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::Parts;
 using testing::sized_job;
-using ::testing::UnorderedElementsAre;
 
 class ChangePlannerTest : public ::testing::Test {
  protected:

@@ -1,7 +1,6 @@
 #include "ptc/control/internal/condition.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace scalai::control {
 

@@ -10,7 +10,6 @@
 namespace scalai::control {
 namespace {
 
-using testing::all_of;
 using testing::Driver;
 using ::testing::HasSubstr;
 using testing::job_text;

@@ -128,7 +128,6 @@ bool parse_cell(std::string_view text, double& value) {
   return parse_cell<double>(text, value) && std::isfinite(value);
 }
 
-// The first of several words, which is taken off.
 std::string_view next_word(std::string_view& text) {
   const std::string_view word = text.substr(0, text.find(' '));
   text.remove_prefix(std::min(word.size() + 1, text.size()));

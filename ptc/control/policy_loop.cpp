@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "ptc/base/status.h"
 #include "ptc/sched/policies/catalogue.h"
@@ -51,8 +50,6 @@ absl::Status PolicyLoop::begin(sched::Policy* given, const scenario::Strategy& s
   return policy_->begin(*view_);
 }
 
-// ---- what it is told --------------------------------------------------------------------------------------------------
-
 void PolicyLoop::tell(Kind kind, int job) {
   if (policy_ == nullptr) return;
   const sched::Event event{.kind = kind, .job = job < 0 ? sched::JobId() : sched::JobId(job)};
@@ -97,8 +94,6 @@ void PolicyLoop::wake(int64_t timer) {
   wake_up_.reset();
   tell(Kind::kTimer);
 }
-
-// ---- asking -----------------------------------------------------------------------------------------------------------
 
 void PolicyLoop::show() {
   PolicyView& view = *view_;

@@ -88,7 +88,6 @@ absl::Status Placer::check(const sched::Decision& decision) const {
   return absl::OkStatus();
 }
 
-// As many of the same type, anywhere: what it has will do.
 bool Placer::keeps(const Grant& grant) const {
   const std::vector<DeviceId>& now = standing_.granted[static_cast<size_t>(grant.job.value)];
   if (now.empty() || static_cast<int>(now.size()) != grant.gpus || view_.type_of(now.front()) != grant.type)
@@ -99,7 +98,6 @@ bool Placer::keeps(const Grant& grant) const {
   return hosts == view_.placement_of(now).hosts;
 }
 
-// In rank order.
 std::vector<DeviceId> Placer::home(const Grant& grant) const {
   std::vector<DeviceId> devices;
   for (const DeviceId device : standing_.home[static_cast<size_t>(grant.job.value)]) {
@@ -108,7 +106,6 @@ std::vector<DeviceId> Placer::home(const Grant& grant) const {
   return devices;
 }
 
-// By number.
 std::vector<DeviceId> Placer::others(const Grant& grant, bool idle_only) const {
   const std::vector<DeviceId>& own = standing_.home[static_cast<size_t>(grant.job.value)];
   std::vector<DeviceId> devices;

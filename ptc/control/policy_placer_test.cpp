@@ -13,7 +13,6 @@
 namespace scalai::control {
 namespace {
 
-using sched::Decision;
 using sched::GpuType;
 using sched::Grant;
 using sched::JobId;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <vector>
 
 #include "ptc/base/status.h"
 #include "ptc/control/internal/policy_text.h"

@@ -1,8 +1,6 @@
 #pragma once
 // What a run needs from the world: the simulator and the executor implement this, and replay reads it from a log.
 
-#include <string_view>
-
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ptc/control/events.h"

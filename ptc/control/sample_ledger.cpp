@@ -75,8 +75,6 @@ DatasetRecord SampleLedger::record(int64_t step) const {
   return record;
 }
 
-// ---- our own reckoning ----------------------------------------------------------------------------------------------
-
 // A short batch ends a pass, unless short ones are left out: then none is walked into.
 int64_t SampleLedger::batch_at(const Place& place) const {
   return std::min(state_.global_batch, state_.samples - place.position);

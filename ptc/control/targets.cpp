@@ -65,9 +65,6 @@ bool Targets::may_stay(const Job& job) const {
          std::none_of(job.devices.begin(), job.devices.end(), [&](DeviceId device) { return condition_.dead(device); });
 }
 
-// ---- devices ----------------------------------------------------------------------------------------------------------
-
-// All that it might be given, those it has first.
 std::vector<DeviceId> Targets::free_devices(const Job& job) const {
   const bool beginning = turn_.logged == 1;  // nobody is given what another one names
   const std::set<DeviceId> taken = jobs_.taken_by_others(job, /*named=*/beginning);
@@ -108,8 +105,6 @@ std::vector<DeviceId> Targets::kept_devices(const Job& job) const {
   return kept;
 }
 
-// ---- configurations ---------------------------------------------------------------------------------------------------
-
 std::optional<Target> Targets::largest_target(const Job& job) const {
   std::vector<DeviceId> usable = usable_devices(job);
   const int gpus = std::min(job.wanted.gpus, static_cast<int>(usable.size()));
@@ -127,7 +122,6 @@ std::optional<Target> Targets::largest_target(const Job& job) const {
   return Target{choice, std::move(usable)};
 }
 
-// What the job may keep.
 void Targets::add_held(const Job& job, scenario::Chooser::Question& question) const {
   const bool holds = job.mode != Mode::kWaiting && job.choice != nullptr &&
                      job.choice->config.world() <= job.wanted.gpus && all_in(job.devices, free_devices(job)) &&

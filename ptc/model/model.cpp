@@ -10,7 +10,6 @@ namespace scalai::model {
 namespace {
 
 using tensor::DType;
-using tensor::Shape;
 
 constexpr int64_t kHostRngBytes = 5056;
 constexpr int64_t kDeviceRngBytes = 16;

@@ -15,7 +15,6 @@ struct Conv {
   int64_t kernel = 1;
 };
 
-// A convolution without bias and the batch norm that follows it.
 void append_conv_norm(ParamList& list, const std::string& conv_name, const std::string& norm_name, const Conv& conv) {
   list.add(conv_name + ".weight", {conv.out, conv.in, conv.kernel, conv.kernel});
   list.add_norm(norm_name, conv.out, true);

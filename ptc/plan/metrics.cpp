@@ -86,7 +86,6 @@ std::optional<LinkLoad> most_loaded(const Plan& plan, const Places& places) {
   return most.bytes > 0 ? std::optional(most) : std::nullopt;
 }
 
-// What has to go where, gathered from the difference.
 class Optimum {
  public:
   Optimum(const PlannerInput& input, const Places& places)

@@ -26,7 +26,6 @@ bool comparable(const PlannerInput& input) {
          std::all_of(input.to.device_of_rank.begin(), input.to.device_of_rank.end(), inside);
 }
 
-// Hosts in the order of their first candidate.
 std::vector<Site> sites_of(const std::vector<DeviceId>& candidates, const cluster::Cluster& cluster) {
   std::vector<Site> sites;
   std::map<HostId, size_t> known;

@@ -155,7 +155,6 @@ absl::Status unequal(std::string_view what) {
   return invalid(fmt::format("plan: columns of unequal length ({})", what));
 }
 
-// Takes boxes out of columns of bounds, one after the other.
 class BoxReader {
  public:
   using Column = google::protobuf::RepeatedField<int64_t>;
@@ -193,7 +192,6 @@ class BoxReader {
   int at_ = 0;
 };
 
-// Takes numbers out of runs, one after the other.
 class RunReader {
  public:
   RunReader(const proto::Plan::Runs& in, bool ids_only) : in_(in), ids_only_(ids_only) {}

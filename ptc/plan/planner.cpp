@@ -9,7 +9,6 @@
 #include <tuple>
 
 #include "ptc/base/status.h"
-#include "ptc/base/units.h"
 #include "ptc/plan/bounds.h"
 #include "ptc/plan/internal/difference.h"
 #include "ptc/plan/internal/drafts.h"
@@ -294,7 +293,6 @@ class Planner {
     return drafts_.pattern(legs, wanted.frees);
   }
 
-  // Of one tensor.
   int64_t bytes_of(const Wanted& wanted) const {
     return wanted.overlap->box.volume() *
            plan_.tensor(wanted.group->tensors.front()).element_bytes(TransferClass::kCrossHost);
@@ -335,7 +333,6 @@ class Planner {
     drafts_.add(derived.box, derived.set, drafts_.pattern(legs));
   }
 
-  // What is known before anything is planned.
   void describe() {
     plan_.planner = input_.options.name;
     plan_.from = input_.from.name;

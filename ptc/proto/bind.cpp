@@ -19,7 +19,6 @@ using google::protobuf::Descriptor;
 using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-using google::protobuf::OneofDescriptor;
 using Kind = TextValue::Kind;
 
 struct Integer {

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "ptc/base/units.h"
 #include "ptc/base/version.h"

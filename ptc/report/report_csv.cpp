@@ -18,7 +18,6 @@ std::string rate_of(const control::TransferRecord& transfer) {
   return seconds > 0 ? shortest(static_cast<double>(transfer.bytes) / seconds) : "";
 }
 
-// ---- devices.csv ----------------------------------------------------------------------------------------------------
 struct DeviceUse {
   std::vector<bool> jobs;
   double training_s = 0, paused_s = 0;

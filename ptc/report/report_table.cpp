@@ -34,7 +34,6 @@ std::string job_table(const Summary& summary) {
   return table.text();
 }
 
-// When jobs came and got their GPUs, where that differs.
 std::string schedule_table(const Summary& summary) {
   Table table({"job", "submitted>", "started>", "waited>", "completion>", "restarts>", "preempted>", "deadline"});
   bool any = false;
@@ -69,7 +68,6 @@ std::string schedule_table(const Summary& summary) {
   return text;
 }
 
-// One line a job that has a dataset.
 std::string dataset_lines(const Summary& summary) {
   std::string text;
   for (const JobSummary& job : summary.jobs) {
@@ -91,7 +89,6 @@ std::string dataset_lines(const Summary& summary) {
   return text;
 }
 
-// What jobs trained as, where step times were computed.
 std::string configuration_table(const Summary& summary) {
   const bool several = summary.jobs.size() > 1;
   std::vector<std::string> headers = {"from>", "trains as", "GPUs>", "micro-batch>", "recompute", "step>", "MFU>"};

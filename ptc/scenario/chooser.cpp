@@ -8,7 +8,6 @@
 
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
-#include "ptc/parallel/step_time.h"
 
 namespace scalai::scenario {
 namespace {

@@ -9,7 +9,6 @@
 #include "ptc/base/file.h"
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
-#include "ptc/model/scaling.h"
 #include "ptc/proto/scenario.pb.h"
 #include "ptc/scenario/internal/scenario_policy.h"
 #include "ptc/scenario/scenario_parts.h"

@@ -15,7 +15,6 @@ namespace {
 using collection::Collection;
 using collection::LogicalTensor;
 using collection::Mesh;
-using collection::Residency;
 using tensor::Cut;
 using tensor::DType;
 using tensor::SplitRule;

@@ -8,10 +8,8 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
-#include <limits>
 #include <new>
 #include <string>
 #include <vector>

@@ -25,7 +25,6 @@ struct FreeList {
 };
 using HeaderList = std::unique_ptr<curl_slist, FreeList>;
 
-// What the callbacks of one request share.
 struct Transfer {
   const HttpRequest* request = nullptr;
   CURL* handle = nullptr;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -85,7 +84,6 @@ absl::Status check_answer(const std::string& name, const RemoteVersion& version,
   return absl::OkStatus();
 }
 
-// The answer to the first request. On OK `version` is filled.
 absl::Status check_first(const std::string& name, const HttpHead& head, RemoteVersion& version) {
   if (head.status == 200 && head.content_bytes != 0) {
     return invalid(fmt::format("{}: the server does not know ranges: it answered 200, not 206", name));

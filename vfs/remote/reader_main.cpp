@@ -3,10 +3,7 @@
 //
 //     scalai_remote_reader URL CACHE_FOLDER CACHE_BYTES BLOCK_BYTES XXH3 [once]
 
-#include <fmt/format.h>
-
 #include <cstdlib>
-#include <string>
 
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"

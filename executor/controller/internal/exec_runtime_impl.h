@@ -6,13 +6,11 @@
 #include <chrono>
 #include <deque>
 #include <future>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "executor/controller/exec_runtime.h"
@@ -73,7 +71,6 @@ class ExecRuntime::Impl {
 
   using Agenda = control::Agenda;
 
-  // The work behind an execution of the agenda.
   struct Execution {
     control::Execute command;
     std::future<StageOutcome> work;  // of the stages up to the current one

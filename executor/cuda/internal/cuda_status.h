@@ -5,7 +5,6 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#include <string>
 #include <string_view>
 #if __has_include(<source_location>)
 #include <source_location>

@@ -38,7 +38,6 @@ class CommunicatorState {
   absl::Status start(const char* what, const Call& call);
   // Whether NCCL has finished what was started, or its error. The reason once it has ended.
   absl::StatusOr<bool> look(const char* what);
-  // Looks until it has, at most till the deadline.
   absl::Status wait(const char* what, Deadline deadline, const std::stop_token& stop = {});
   // DeadlineExceeded or Cancelled when waiting is over.
   absl::Status still_time(const char* what, Deadline deadline, const std::stop_token& stop = {}) const;
@@ -47,7 +46,6 @@ class CommunicatorState {
 
   // Aborts. When it returns, NCCL's abort has returned. The second time it does nothing. The first reason.
   absl::Status end(const absl::Status& reason);
-  // Gives the handle back after a finalize that is done.
   void destroy();
 
  private:

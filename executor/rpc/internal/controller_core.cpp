@@ -31,8 +31,6 @@ absl::Status ControllerCore::check(const ControllerOptions& options) {
   return absl::OkStatus();
 }
 
-// --- members ---------------------------------------------------------------------------------------------------------
-
 std::optional<int32_t> ControllerCore::free_host() const {
   const auto in_run = [&](int32_t host) { return options_.hosts == 0 || host < options_.hosts; };
   // One that was never used first: the worker of a used one may come back.
@@ -141,8 +139,6 @@ std::vector<WorkerJoined> ControllerCore::workers() const {
   return joined;
 }
 
-// --- events ----------------------------------------------------------------------------------------------------------
-
 std::optional<Event> ControllerCore::next_event(double timeout_s) {
   Lock lock(mutex_);
   const TimePoint until = now() + seconds(timeout_s);
@@ -162,8 +158,6 @@ void ControllerCore::notify(std::string text) {
   events_.push_back(Note{std::move(text)});
   changed_.notify_all();
 }
-
-// --- commands --------------------------------------------------------------------------------------------------------
 
 int64_t ControllerCore::begin(int32_t host, Command command, double deadline_s, bool awaited) {
   SCALAI_CHECK(command.id >= 0 && command.id < next_id_, "a repeated command has an id that was given out");

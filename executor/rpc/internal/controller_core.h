@@ -22,7 +22,6 @@ using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 Clock::duration seconds(double value);  // a day at most; not below 0
 
-// What a worker says when it joins, beyond its Hello.
 struct Greeting {
   Hello hello;
   uint64_t instance = 0;  // random, one a worker process

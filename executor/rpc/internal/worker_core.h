@@ -4,7 +4,6 @@
 #include <chrono>
 #include <map>
 #include <mutex>
-#include <set>
 
 #include "executor/rpc/messages.h"
 

@@ -2,7 +2,6 @@
 // What every worker's end does alike: join, read commands on one thread while run() executes them on another, join
 // again after a loss, leave. How messages travel is behind Dialer and Wire.
 
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -30,7 +29,6 @@ class Wire {
   virtual const Welcome& welcome() const = 0;
   // Blocks; nullopt: the connection is over. One thread.
   virtual std::optional<Incoming> read() = 0;
-  // Why read() ended.
   virtual std::string reason() = 0;
   // The rest from any thread; they only queue.
   virtual void reply(const Reply& reply) = 0;

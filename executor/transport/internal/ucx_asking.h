@@ -1,7 +1,6 @@
 #pragma once
 // The asking end: fetches under way, their requests and what arrives for them. Of the transport thread.
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>

@@ -4,7 +4,6 @@
 // when it is gone, after which UCX reads and writes no memory for it any more. No UCX header is needed to include this.
 
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <functional>

@@ -32,7 +32,6 @@ class UcxThread {
   // Ends all fetches with Cancelled and all connections, destroys the worker. Waits for it. Idempotent.
   void stop();
 
-  // For tasks.
   UcxAsking& asking() { return asking_; }
   bool stopping() const { return stopping_; }
 

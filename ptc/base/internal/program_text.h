@@ -13,7 +13,6 @@ namespace scalai {
 
 // "--format=FORMAT", or "--quiet" for a flag.
 std::string option_form(const OptionSpec& option);
-// The help sentence with the choices and the default.
 std::string option_help(const OptionSpec& option);
 // The command's options and --help, which every command has.
 std::vector<OptionSpec> options_with_help(const CommandSpec& spec);
@@ -26,7 +25,6 @@ struct ExitCode {
 };
 const std::vector<ExitCode>& exit_codes();
 
-// The text of `scalai --help`.
 std::string overview_text(const Program& program);
 
 // --- completion.cpp -----------------------------------------------------------------------------------------------

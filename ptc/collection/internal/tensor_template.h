@@ -33,7 +33,6 @@ struct Template {
 std::optional<Template> build_template(Context& context, const proto::TensorDescription& message,
                                        const std::string& path, const Frames& frames);
 
-// The tensor of one repetition.
 LogicalTensor filled(const Template& from, const Frames& frames);
 
 // Whether two names such as "tp" and "cp+tp" have an axis in common.

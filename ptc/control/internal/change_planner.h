@@ -72,7 +72,6 @@ class ChangePlanner {
   const bool check_plans_;
 };
 
-// A step of the job in this configuration on this hardware.
 parallel::StepTime priced(const Job& job, const scenario::ParallelChoice& choice, const parallel::Hardware& hardware);
 
 }  // namespace scalai::control

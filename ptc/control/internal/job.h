@@ -2,7 +2,6 @@
 // One job as the control loop sees it: what it is to have, what it holds, how far it has trained, and what is under way.
 // Arithmetic on that state lives here; decisions live in the classes that act on jobs. Private to ptc/control.
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -40,13 +39,11 @@ struct Training {
   int64_t next_boundary_after(double at_s) const;  // first step not finished before at_s
 };
 
-// Where a job goes: a configuration on devices in rank order.
 struct Target {
   std::shared_ptr<const scenario::ParallelChoice> choice;
   std::vector<DeviceId> devices;
 };
 
-// A reconfiguration between its request and its commit.
 struct Underway {
   ReconfigurationRecord record;
   Target target;
@@ -71,7 +68,6 @@ struct Wanted {
   std::vector<DeviceId> devices;  // exactly these, in rank order; empty = the control loop chooses
 };
 
-// Why the job is to move.
 struct Request {
   std::string cause;
   double cause_s = 0;
@@ -80,14 +76,12 @@ struct Request {
   bool again = false;    // look again once the reconfiguration under way is committed
 };
 
-// Copies of the job's state.
 struct Copies {
   std::optional<Holding> checkpoint, redundant;
   std::map<int64_t, std::pair<bool, Holding>> in_flight;  // by Background tag; true = checkpoint, false = redundancy
   std::optional<int64_t> last;                            // Background tag of the last one, once the run is to end
 };
 
-// The job's part of the report, as far as it is known.
 struct Accounts {
   JobRecord record;
   ScheduleRecord schedule;

@@ -49,7 +49,6 @@ class PolicyLoop {
   void take_grants(const std::set<DeviceId>& devices, const std::string& cause);
   // A user wants the job to use no more GPUs than that, whatever the policy gives.
   void limit(Job& job, int gpus);
-  // The job is over.
   void leave(Job& job);
   // A timer fired; nothing unless it is the one that the policy waits for.
   void wake(int64_t timer);
@@ -69,7 +68,6 @@ class PolicyLoop {
     int job = 0;
     std::string cause;
   };
-  // The next job that is to be looked at again.
   std::optional<Change> take_change();
   void drop_changes() { changes_.clear(); }
   void drop_change(const Job& job) { changes_.erase(job.index); }

@@ -5,7 +5,6 @@
 // Work is steps. A job without `steps` has more than any run does (kEndless): policies that need to know it are refused
 // when the scenario is loaded.
 
-#include <memory>
 #include <vector>
 
 #include "ptc/control/internal/policy_throughput.h"

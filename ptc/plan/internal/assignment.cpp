@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <queue>
-#include <tuple>
 
 #include "ptc/base/status.h"
 

@@ -252,8 +252,6 @@ void FanOut::send(Location src, DeviceId dst, TransferClass transfer_class, int3
   legs_.push_back({.transfer_class = transfer_class, .hop = hop, .src = src, .dst = dst});
 }
 
-// --- loads ------------------------------------------------------------------------------------------------------------
-
 bool FanOut::Loads::crosses() const {
   return std::any_of(crossing.begin(), crossing.end(), [](int64_t bytes) { return bytes > 0; });
 }

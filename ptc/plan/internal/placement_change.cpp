@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "ptc/base/status.h"

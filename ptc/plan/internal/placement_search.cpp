@@ -16,7 +16,6 @@ using internal::Gain;
 constexpr size_t kMostCounts = size_t{1} << 22;  // parts × hosts
 constexpr int kMostPasses = 8;
 
-// What the ranks of one host cost inside it.
 struct Inside {
   std::vector<DeviceId> devices;  // of each rank
   Gain gain;

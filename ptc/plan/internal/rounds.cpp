@@ -8,8 +8,6 @@
 namespace scalai::plan::internal {
 namespace {
 
-using tensor::Box;
-
 // Instances of one tensor each, so that tensors alike can run in different rounds.
 std::vector<Instance> one_by_one(PlanDraft& plan) {
   std::map<TensorId, int32_t> alone;

@@ -9,7 +9,6 @@
 #include "ptc/scenario/trace/csv.h"
 #include "ptc/scenario/trace/internal/draws.h"
 #include "ptc/scenario/trace/internal/generators.h"
-#include "ptc/scenario/trace/internal/values.h"
 
 namespace scalai::sched::trace {
 namespace {

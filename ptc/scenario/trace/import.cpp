@@ -2,13 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-
 #include "ptc/base/diagnostics.h"
-#include "ptc/base/hash.h"
 #include "ptc/base/status.h"
-#include "ptc/base/units.h"
 #include "ptc/scenario/trace/internal/finish.h"
 #include "ptc/scenario/trace/internal/formats.h"
 

@@ -7,14 +7,12 @@
 #include "ptc/base/status.h"
 #include "ptc/scenario/trace/csv.h"
 #include "ptc/scenario/trace/internal/formats.h"
-#include "ptc/scenario/trace/internal/values.h"
 
 namespace scalai::sched::trace {
 namespace {
 
 using RowReader = void (*)(Csv& csv, Reading& reading);
 
-// All rows of a file with a header.
 absl::Status read_rows(const std::string& path, const std::vector<std::string>& columns, RowReader row,
                        Reading& reading) {
   SCALAI_ASSIGN_OR_RETURN(Csv csv, Csv::open(path, reading.problems));

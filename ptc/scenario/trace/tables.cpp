@@ -8,7 +8,6 @@
 #include <unordered_map>
 
 #include "ptc/base/status.h"
-#include "ptc/scenario/trace/gavel_table.h"
 #include "ptc/scenario/trace/internal/rate_files.h"
 
 namespace scalai::sched {

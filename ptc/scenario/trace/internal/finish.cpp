@@ -261,9 +261,7 @@ Window read_window(Reading& reading) {
   Window window;
   window.from_s = options.has("from") ? options.seconds("from", reading.problems) : 0;
   window.until_s = options.has("until") ? options.seconds("until", reading.problems) : kNever;
-  if (window.until_s <= window.from_s) {
-    reading.problems.add({reading.summary.format}, "until", "is not after `from`");
-  }
+  if (window.until_s <= window.from_s) reading.problems.add({reading.summary.format}, "until", "is not after `from`");
   if (options.has("limit")) {
     window.limit = options.count("limit", 0, int64_t{1} << 40, reading.problems);
     window.gpus_min = static_cast<int>(options.count("gpus-min", 1, kMostGpus, reading.problems));

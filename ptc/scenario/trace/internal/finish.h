@@ -2,8 +2,6 @@
 // From what a reader found to what a run uses: time 0, the window the user asked for, order, hosts' changes as events, and
 // the summary.
 
-#include <string>
-
 #include "absl/status/statusor.h"
 #include "ptc/scenario/trace/internal/reading.h"
 

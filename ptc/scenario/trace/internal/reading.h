@@ -7,11 +7,10 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "ptc/scenario/trace/import.h"
 #include "ptc/scenario/trace/problems.h"
 

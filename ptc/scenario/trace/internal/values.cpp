@@ -8,7 +8,6 @@
 namespace scalai::sched::trace {
 namespace {
 
-// Reads from the front of a text.
 class Cursor {
  public:
   explicit Cursor(std::string_view text) : text_(text) {}
