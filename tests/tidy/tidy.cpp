@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <regex>
 #include <set>
 
 #include "tests/tidy/source_text.h"
@@ -328,6 +329,26 @@ std::vector<Finding> untested_sources(const std::vector<File>& files, const std:
                           fmt::format("has no test: neither {}/{}_test.cpp nor a test there that includes its "
                                       "header",
                                       folder, stem)});
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> unknown_tests(const std::vector<File>& files, const std::string& document) {
+  static const std::regex test(R"(TEST(?:_F|_P)?\((\w+), (\w+)\))"), name("`(\\w+\\.[A-Z]\\w+)`");
+  std::set<std::string> known;
+  std::vector<Finding> findings;
+  for (const File& file : files) {
+    if (!file.path.ends_with("_test.cpp")) continue;
+    for (std::sregex_iterator it(file.text.begin(), file.text.end(), test), end; it != end; ++it)
+      known.insert((*it)[1].str() + "." + (*it)[2].str());
+  }
+  for (const File& file : files) {
+    if (file.path != document) continue;
+    for (std::sregex_iterator it(file.text.begin(), file.text.end(), name), end; it != end; ++it) {
+      const auto line = std::count(file.text.begin(), file.text.begin() + it->position(), '\n') + 1;
+      if (!known.contains((*it)[1]))
+        findings.push_back({document, static_cast<int>(line), "no test " + (*it)[1].str()});
     }
   }
   return findings;

@@ -88,6 +88,9 @@ std::vector<Finding> missing_readmes(const std::vector<File>& files);
 // fuzzers, examples, mains and commands (which tests/ runs as programs) need none. An exception for a file that is not there is a finding too.
 std::vector<Finding> untested_sources(const std::vector<File>& files, const std::vector<Exception>& exceptions);
 
+// Tests that a document names as `Suite.Name` in backticks, and that are nowhere.
+std::vector<Finding> unknown_tests(const std::vector<File>& files, const std::string& document);
+
 // Scenarios that do not open with a question, or have no row in scenarios/README.md.
 std::vector<Finding> unindexed_scenarios(const std::vector<File>& files);
 

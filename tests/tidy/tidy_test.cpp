@@ -243,6 +243,7 @@ TEST_F(Tree, FilesAreShort) { EXPECT_NO_FINDINGS(long_files(files(), kFileLines)
 TEST_F(Tree, HasNoBannedWords) { EXPECT_NO_FINDINGS(banned_words(files(), words())); }
 TEST_F(Tree, FoldersHaveReadmes) { EXPECT_NO_FINDINGS(missing_readmes(files())); }
 TEST_F(Tree, SourcesHaveTests) { EXPECT_NO_FINDINGS(untested_sources(files(), untested_exceptions())); }
+TEST_F(Tree, PromisesHaveTests) { EXPECT_NO_FINDINGS(unknown_tests(files(), "docs/security.md")); }
 TEST_F(Tree, ScenariosAskAndAreListed) { EXPECT_NO_FINDINGS(unindexed_scenarios(files())); }
 
 // --- each rule can fail -----------------------------------------------------------------------------------------------
@@ -394,6 +395,13 @@ TEST(UnindexedScenarios, WantsAQuestionAndARow) {
   EXPECT_THAT(paths_of(unindexed_scenarios({index, good, no_row, no_question, elsewhere})),
               ElementsAre(no_row.path, no_question.path));
   EXPECT_THAT(paths_of(unindexed_scenarios({good})), ElementsAre(good.path));
+}
+
+TEST(UnknownTests, AreNamedWithTheirLine) {
+  const std::vector<File> files = {{"a_test.cpp", "TEST_F(Suite, Holds) {}"}, {"d.md", "\n`Suite.Holds` `Suite.Gone`"}};
+  const std::vector<Finding> findings = unknown_tests(files, "d.md");
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].str(), "d.md:2: no test Suite.Gone");
 }
 
 }  // namespace
