@@ -27,6 +27,14 @@ using SessionStream = grpc::ServerReaderWriter<proto::ToWorker, proto::FromWorke
 template <class Request>
 using CtlStream = grpc::ServerReaderWriter<proto::CtlReply, Request>;
 
+// A worker has one call at a time, or two while it joins again; so has ctl.
+constexpr int kCallsOfOneConnection = 16;
+
+// For all connections together: two of the largest messages, and what many small ones need.
+size_t quota_bytes(const ControllerOptions& options) {
+  return 2 * static_cast<size_t>(options.max_message_bytes) + (size_t{256} << 20);
+}
+
 void log_to_stderr(const std::string& line) { say("scalai: controller: {}\n", line); }
 
 // One worker's stream. Lives as long as the core or the serving thread needs it; gRPC's objects only until serve()
@@ -294,6 +302,9 @@ absl::Status Server::listen(const ServerOptions& options) {
   builder.AddListeningPort(options.bind_address, credentials, &port);
   // Two controllers on one port would take turns at answering.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Strangers are turned away before a message of theirs is read, so what they have here is at most a window a call.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsOfOneConnection);
+  builder.SetResourceQuota(grpc::ResourceQuota("controller").Resize(quota_bytes(options.controller)));
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.controller.max_message_bytes + internal::kEnvelopeBytes));
   builder.SetMaxSendMessageSize(-1);
   builder.RegisterService(&door_service_);
