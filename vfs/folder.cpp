@@ -44,6 +44,8 @@ absl::StatusOr<Node> GrowingFolder::make(const std::string& name) const {
     return maker_(name);
   } catch (const std::bad_alloc&) {  // others wait for us: they must hear of it
     return absl::ResourceExhaustedError("there is not enough memory for it");
+  } catch (const std::exception& error) {
+    return failed(error.what());
   }
 }
 

@@ -19,6 +19,11 @@ std::vector<std::string> names_of(Directory& directory) {
   return names;
 }
 
+TEST(GrowingFolder, WhateverAMakerThrowsIsAnError) {
+  GrowingFolder folder([](const std::string&) -> absl::StatusOr<Node> { throw std::length_error("too long"); });
+  EXPECT_EQ(message_of(folder.find("a").status()), "too long");
+}
+
 TEST(FixedFolder, FindsAndListsItsChildren) {
   const auto link = std::make_shared<SwitchedLink>("a");
   FixedFolder folder({{"b", fake_file(1, 10)}, {"a", std::shared_ptr<Link>(link)}});

@@ -173,7 +173,8 @@ absl::Status Server::State::start_threads() {
       threads.emplace_back([this] { work(); });
     } catch (const std::system_error& error) {  // of the standard library: no more threads
       running -= options.threads - i;
-      return failed(fmt::format("starting thread {} of {}: {}", i + 1, options.threads, error.what()));
+      if (i == 0) return failed(fmt::format("starting a thread: {}", error.what()));
+      options.threads = i;  // fewer serve as well
     }
   }
   return absl::OkStatus();

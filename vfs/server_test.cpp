@@ -344,17 +344,22 @@ TEST_P(ServerTest, OfSeveralThatMountAtOnceOneDoes) {
 // Whose names cost more memory than there is.
 class HugeFolder final : public Directory {
  public:
-  absl::StatusOr<Node> find(const std::string&) override { throw std::bad_alloc(); }
+  absl::StatusOr<Node> find(const std::string& name) override {
+    if (name == "long") throw std::length_error("a name");
+    throw std::bad_alloc();
+  }
   int64_t entries() override { return 0; }
   Entry entry(int64_t) override { return {}; }
 };
 
-TEST_P(ServerTest, OutOfMemoryIsAnError) {
+TEST_P(ServerTest, ExceptionsAreErrors) {
   children_.emplace_back("huge", folder_node(std::make_shared<HugeFolder>()));
   MOUNT_OR_SKIP();
   struct stat status = {};
   EXPECT_EQ(::stat(path("huge/a").c_str(), &status), -1);
   EXPECT_EQ(errno, ENOMEM);
+  EXPECT_EQ(::stat(path("huge/long").c_str(), &status), -1);
+  EXPECT_EQ(errno, EIO);
   EXPECT_EQ(::stat(path("data").c_str(), &status), 0) << "the server lives on";
 }
 

@@ -26,7 +26,12 @@ class FollowedMounts::Mount : public std::enable_shared_from_this<Mount> {
       : directory_(std::move(directory)), options_(std::move(options)) {}
 
   void begin() {
-    std::thread([self = shared_from_this()] { self->serve(); }).detach();
+    try {
+      std::thread([self = shared_from_this()] { self->serve(); }).detach();
+    } catch (const std::system_error& error) {  // of the standard library: no more threads
+      busy_ = true;                             // for good: follow() waits for nobody
+      options_.warn(fmt::format("{}: {}; its dataset/current stays as it is", directory_, error.what()));
+    }
   }
   void end() {
     const std::lock_guard lock(mutex_);

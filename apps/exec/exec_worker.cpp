@@ -143,7 +143,7 @@ int serve_all(const Shared& shared) {
       std::this_thread::sleep_for(kComeBack);
     }
   };
-  run_concurrently(ends.size(), serve_one);
+  if (const absl::Status begun = run_concurrently(ends.size(), serve_one); !begun.ok()) return report_error(begun);
   for (const absl::Status& end : ends) {
     if (!end.ok()) return report_error(end);
   }

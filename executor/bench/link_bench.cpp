@@ -158,11 +158,11 @@ absl::StatusOr<std::vector<Measurement>> measure_links(Backend& backend, const N
     }
     return absl::OkStatus();
   };
-  run_concurrently(ranks.size(), [&](size_t n) {
+  SCALAI_RETURN_IF_ERROR(run_concurrently(ranks.size(), [&](size_t n) {
     ends[n] = serve(n);
     if (!ends[n].ok()) over = true;
     together.arrive_and_drop();  // nobody waits for one who has left
-  });
+  }));
   for (const absl::Status& end : ends) SCALAI_RETURN_IF_ERROR(end);
   for (size_t row = 0; row < rows.size(); ++row) list[row].errors = errors[row];
   // By bytes: half as many are to take half as long.

@@ -109,8 +109,7 @@ class LentLanes {
     std::vector<Lane*> lanes;
     for (auto& [gpu, lane] : lanes_) lanes.push_back(lane.get());
     std::vector<absl::Status> status(lanes.size());
-    run_concurrently(lanes.size(), [&](size_t i) { status[i] = work(*lanes[i]); });
-    absl::Status first;
+    absl::Status first = run_concurrently(lanes.size(), [&](size_t i) { status[i] = work(*lanes[i]); });
     for (const absl::Status& one : status) first = both(first, one);
     return first;
   }

@@ -111,8 +111,10 @@ absl::Status Exchange::run(std::vector<DeviceMessage> sends, std::vector<DeviceM
     done[i] = own_[i].channel->run(out[i], in[i]);
     if (!done[i].ok()) abort();  // the others wait for peers that wait for this one
   };
-  run_concurrently(own_.size(), serve);
+  const absl::Status begun = run_concurrently(own_.size(), serve);
+  if (!begun.ok()) abort();
   peers_live_ = nullptr;
+  SCALAI_RETURN_IF_ERROR(begun);
   for (const absl::Status& status : done) SCALAI_RETURN_IF_ERROR(status);
   return absl::OkStatus();
 }

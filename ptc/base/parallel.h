@@ -63,13 +63,30 @@ inline absl::Status try_parallel_for(int threads, size_t count, const std::funct
 }
 
 // work(i) for all i below `count` at the same time, each on a thread of its own: work may wait for other work. The caller
-// runs work(0). Work must not throw; without room for a thread the program ends.
-inline void run_concurrently(size_t count, const std::function<void(size_t)>& work) {
+// runs work(0). Work must not throw. ResourceExhausted: the system has no room for as many threads, and no work was begun.
+[[nodiscard]] inline absl::Status run_concurrently(size_t count, const std::function<void(size_t)>& work) {
+  enum Gate { kClosed, kOpen, kCancelled };
+  std::atomic<Gate> gate = kClosed;
   std::vector<std::thread> others;
-  others.reserve(count);
-  for (size_t i = 1; i < count; ++i) others.emplace_back([&work, i] { work(i); });
-  if (count > 0) work(0);
+  bool all = true;
+  try {
+    others.reserve(count);
+    for (size_t i = 1; i < count; ++i) {
+      others.emplace_back([&work, &gate, i] {
+        gate.wait(kClosed);
+        if (gate == kOpen) work(i);
+      });
+    }
+  } catch (const std::exception&) {
+    all = false;
+  }
+  gate = all ? kOpen : kCancelled;
+  gate.notify_all();
+  if (all && count > 0) work(0);
   for (std::thread& thread : others) thread.join();
+  if (all) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      "the system has no room for more threads (see ulimit -u, and pids.max of its group)");
 }
 
 }  // namespace scalai

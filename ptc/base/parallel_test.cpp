@@ -28,18 +28,39 @@ TEST(Parallel, OneThreadIsTheCallersAndGoesInOrder) {
 }
 
 // No thread can be made with a stack of this size.
+class NoThreads {
+ public:
+  NoThreads() {
+    EXPECT_EQ(::pthread_getattr_default_np(&before_), 0);
+    EXPECT_EQ(::pthread_attr_init(&huge_), 0);
+    EXPECT_EQ(::pthread_attr_setstacksize(&huge_, size_t{1} << 46), 0);
+    EXPECT_EQ(::pthread_setattr_default_np(&huge_), 0);
+  }
+  ~NoThreads() {
+    EXPECT_EQ(::pthread_setattr_default_np(&before_), 0);
+    ::pthread_attr_destroy(&huge_);
+    ::pthread_attr_destroy(&before_);
+  }
+
+ private:
+  pthread_attr_t before_ = {}, huge_ = {};
+};
+
 TEST(Parallel, GoesOnWithoutThreads) {
-  pthread_attr_t before, huge;
-  ASSERT_EQ(::pthread_getattr_default_np(&before), 0);
-  ASSERT_EQ(::pthread_attr_init(&huge), 0);
-  ASSERT_EQ(::pthread_attr_setstacksize(&huge, size_t{1} << 46), 0);
-  ASSERT_EQ(::pthread_setattr_default_np(&huge), 0);
+  const NoThreads none;
   std::atomic<int> done = 0;
   parallel_for(8, 100, [&](size_t) { ++done; });
   EXPECT_EQ(done, 100);
-  EXPECT_EQ(::pthread_setattr_default_np(&before), 0);
-  ::pthread_attr_destroy(&huge);
-  ::pthread_attr_destroy(&before);
+}
+
+// Work that waits for other work cannot go on with fewer threads: none of it begins.
+TEST(Concurrent, AllBeginOrNone) {
+  const NoThreads none;
+  std::atomic<int> begun = 0;
+  EXPECT_TRUE(absl::IsResourceExhausted(run_concurrently(2, [&](size_t) { ++begun; })));
+  EXPECT_EQ(begun, 0);
+  EXPECT_TRUE(run_concurrently(1, [&](size_t) { ++begun; }).ok());
+  EXPECT_EQ(begun, 1);
 }
 
 TEST(TryParallel, RunsAllOnceOrStopsAtAnError) {
@@ -62,18 +83,19 @@ TEST(TryParallel, RunsAllOnceOrStopsAtAnError) {
 }
 
 TEST(Concurrent, EachHasAThreadOfItsOwn) {
-  run_concurrently(0, [](size_t) { FAIL(); });
+  EXPECT_TRUE(run_concurrently(0, [](size_t) { FAIL(); }).ok());
   constexpr std::ptrdiff_t kCount = 5;
   std::barrier together(kCount);  // passed only when all are there
   std::mutex mutex;
   std::set<std::thread::id> threads;
   std::thread::id first;
-  run_concurrently(kCount, [&](size_t i) {
+  const absl::Status begun = run_concurrently(kCount, [&](size_t i) {
     together.arrive_and_wait();
     const std::lock_guard lock(mutex);
     threads.insert(std::this_thread::get_id());
     if (i == 0) first = std::this_thread::get_id();
   });
+  EXPECT_TRUE(begun.ok()) << begun;
   EXPECT_EQ(threads.size(), static_cast<size_t>(kCount));
   EXPECT_EQ(first, std::this_thread::get_id());
 }

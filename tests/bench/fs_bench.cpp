@@ -176,7 +176,8 @@ double rate_of(const std::vector<Task>& tasks) {
   for (const Task& task : tasks) bytes += task.bytes();
   std::atomic<bool> good = true;
   const auto begin = Clock::now();
-  run_concurrently(tasks.size(), [&](size_t i) { good = read_task(tasks[i]) && good; });
+  const bool begun = run_concurrently(tasks.size(), [&](size_t i) { good = read_task(tasks[i]) && good; }).ok();
+  good = good && begun;
   const std::chrono::duration<double> elapsed = Clock::now() - begin;
   if (!good) give_up(5, "a read failed: " + tasks[0].path);
   return static_cast<double>(bytes) / elapsed.count();

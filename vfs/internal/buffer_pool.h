@@ -40,7 +40,11 @@ class BufferPool {
         return buffer;
       }
     }
-    return {*this, std::unique_ptr<std::byte[]>(new std::byte[bytes_])};  // not zeroed
+    std::unique_ptr<std::byte[]> memory(new std::byte[bytes_]);  // not zeroed
+    const std::lock_guard lock(mutex_);
+    free_.reserve(made_ + 1);  // here it may throw; in give_back(), which destructors call, it may not
+    ++made_;
+    return {*this, std::move(memory)};
   }
   size_t idle() const {
     const std::lock_guard lock(mutex_);
@@ -56,6 +60,7 @@ class BufferPool {
   const size_t bytes_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<std::byte[]>> free_;
+  size_t made_ = 0;
 };
 
 }  // namespace scalai::vfs

@@ -337,7 +337,8 @@ void negotiate(void*, fuse_conn_info* connection) {
   connection->congestion_threshold = 48;
 }
 
-// An operation that runs out of memory refuses its request; the server lives on. All of them answer as the last thing.
+// An operation that throws, as where memory runs out, refuses its request; the server lives on. All of them answer as the
+// last thing. Exceptions must not come to libfuse, which is C.
 template <auto kOperation>
 struct Guarded;
 template <typename... Rest, void (*kOperation)(fuse_req_t, Rest...)>
@@ -347,6 +348,8 @@ struct Guarded<kOperation> {
       kOperation(request, rest...);
     } catch (const std::bad_alloc&) {
       fuse_reply_err(request, ENOMEM);
+    } catch (const std::exception&) {  // of the standard library, below a tree: no thread, a name that is too long
+      fuse_reply_err(request, EIO);
     }
   }
 };

@@ -105,21 +105,49 @@ void remove_folder(const std::string& path) {
   std::filesystem::remove_all(path, ignored);
 }
 
-absl::Status publish_folder(const std::string& temporary, const std::string& folder, Existing existing) {
-  bool replaced = false;
+PublishCalls::PublishCalls()
+    : exchange([](const char* one, const char* other) {
+        return ::renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE);
+      }),
+      sync(sync_folder) {}
+
+std::string replaced_name(const std::string& folder) {
+  const std::string clean = without_trailing_slash(folder);
+  return fmt::format("{}/.{}.replaced", parent_of(clean), clean.substr(clean.rfind('/') + 1));  // npos + 1 = 0
+}
+
+namespace {
+
+// 0, or −1 and errno. What has the name aside, while another folder has the name itself, was replaced earlier.
+int replace_in_two_steps(const std::string& temporary, const std::string& folder) {
+  const std::string aside = replaced_name(folder);
+  remove_folder(aside);
+  if (::rename(folder.c_str(), aside.c_str()) != 0) return -1;
+  if (::rename(temporary.c_str(), folder.c_str()) == 0) return 0;
+  const int error = errno;
+  (void)::rename(aside.c_str(), folder.c_str());
+  errno = error;
+  return -1;
+}
+
+bool cannot_exchange(int error) { return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP; }
+
+}  // namespace
+
+absl::Status publish_folder(const std::string& temporary, const std::string& folder, Existing existing,
+                            const PublishCalls& calls) {
+  bool exchanged = false;
   int result = ::rename(temporary.c_str(), folder.c_str());
   if (result != 0 && (errno == ENOTEMPTY || errno == EEXIST)) {
     if (existing == Existing::kRefused) return invalid(fmt::format("{}: is there already", folder));
-    result = ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE);
-    if (result != 0 && (errno == EINVAL || errno == ENOSYS)) {
-      return absl::UnimplementedError(fmt::format(
-          "{}: is there, and its file system cannot replace a folder at one stroke; remove it first", folder));
-    }
-    replaced = result == 0;
+    result = calls.exchange(temporary.c_str(), folder.c_str());
+    exchanged = result == 0;
+    if (result != 0 && cannot_exchange(errno)) result = replace_in_two_steps(temporary, folder);
   }
   if (result != 0) return write_error(fmt::format("cannot rename to {}", folder), temporary, errno);
-  SCALAI_RETURN_IF_ERROR(sync_folder(parent_of(folder)));
-  if (replaced) remove_folder(temporary);
+  SCALAI_RETURN_IF_ERROR(calls.sync(parent_of(folder)));
+  if (exchanged) remove_folder(temporary);
+  remove_folder(replaced_name(folder));
   return absl::OkStatus();
 }
 

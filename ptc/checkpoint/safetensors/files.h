@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -63,12 +64,19 @@ absl::Status make_synced_folders(const std::string& path);
 
 // Renames `temporary`, with content already on disk, to `folder`; durable when this returns OK. An empty `folder` is
 // replaced. Any other existing `folder` is InvalidArgument (kRefused), or is exchanged with `temporary` in one step and
-// then removed (kReplaced), so at any moment one of the two has the name. Errors before the rename leave both
-// unchanged; after a failed flush (Aborted) `folder` may be the new one. Unimplemented: the file system cannot exchange
-// folders.
+// then removed (kReplaced), so at any moment one of the two has the name. File systems without that step (NFS, some of
+// FUSE) take two: a kill between them leaves the old folder complete under replaced_name(), and `temporary` as it was; the
+// next call goes on from there. Errors before the rename leave both unchanged. After a failed flush (Aborted) `folder` may
+// be the new one, and a power cut may undo that: nothing is removed, and the caller removes nothing either.
 enum class Existing : uint8_t { kRefused, kReplaced };
+struct PublishCalls {                                               // of the system; tests give others
+  std::function<int(const char* one, const char* other)> exchange;  // as renameat2: −1 and errno
+  std::function<absl::Status(const std::string& folder)> sync;
+  PublishCalls();
+};
 absl::Status publish_folder(const std::string& temporary, const std::string& folder,
-                            Existing existing = Existing::kReplaced);
+                            Existing existing = Existing::kReplaced, const PublishCalls& calls = {});
+std::string replaced_name(const std::string& folder);  // "a/b" → "a/.b.replaced"
 // Removes a folder with its content and ignores errors; use it for folders with temporary names only.
 void remove_folder(const std::string& path);
 

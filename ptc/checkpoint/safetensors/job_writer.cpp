@@ -213,8 +213,13 @@ absl::Status Writer::finish(std::span<const std::string> parts) {
   SCALAI_RETURN_IF_ERROR(write_synced(state_->temporary + "/" + kManifestName, manifest_text(manifest)));
   SCALAI_RETURN_IF_ERROR(sync_folder(state_->temporary));
   state_->owns_temporary = false;
+  struct stat written {
+  }, named{};
+  const bool known = ::stat(state_->temporary.c_str(), &written) == 0;
   const absl::Status published = publish_folder(state_->temporary, state_->folder);
-  state_->owns_temporary = !published.ok();
+  // After a failed flush both folders stay: a power cut may still give the name to either. begin() clears up later.
+  const bool renamed = known && ::stat(state_->folder.c_str(), &named) == 0 && named.st_ino == written.st_ino;
+  state_->owns_temporary = !published.ok() && !renamed;
   return published;
 }
 

@@ -64,8 +64,14 @@ struct ReadAhead::Core {
 };
 
 void ReadAhead::Core::fetch(Range& range) {
-  auto data = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(range.bytes));
-  absl::Status status = range.source->read(range.begin, {data.get(), static_cast<size_t>(range.bytes)});
+  std::unique_ptr<std::byte[]> data;
+  absl::Status status;
+  try {
+    data = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(range.bytes));
+    status = range.source->read(range.begin, {data.get(), static_cast<size_t>(range.bytes)});
+  } catch (const std::exception& error) {  // no memory; it would end the process, or leave readers waiting
+    status = absl::ResourceExhaustedError(fmt::format("{}: reading ahead: {}", range.source->name(), error.what()));
+  }
   {
     const std::lock_guard lock(mutex);
     range.data = std::move(data);

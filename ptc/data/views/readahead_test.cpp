@@ -39,6 +39,7 @@ class FakeSource final : public ByteSource {
       asked_.push_back({offset, end});
       changed_.notify_all();
       changed_.wait(lock, [&] { return !closed_; });
+      if (offset <= bad_ && bad_ < end && throws_) throw std::bad_alloc();
       if (offset <= bad_ && bad_ < end) return failed(fmt::format("no byte {}", bad_));
     }
     if (slow_) std::this_thread::sleep_for(std::chrono::microseconds(300));
@@ -56,6 +57,12 @@ class FakeSource final : public ByteSource {
     set([&] { bad_ = offset; });
   }
   void be_slow() { slow_ = true; }
+  void throw_at(int64_t offset) {
+    set([&] {
+      bad_ = offset;
+      throws_ = true;
+    });
+  }
   std::vector<std::pair<int64_t, int64_t>> asked() const {
     const std::lock_guard lock(mutex_);
     return asked_;
@@ -88,6 +95,7 @@ class FakeSource final : public ByteSource {
   mutable std::vector<std::pair<int64_t, int64_t>> asked_;
   bool closed_ = false;
   bool slow_ = false;
+  bool throws_ = false;
   int64_t bad_ = -1;
 };
 
@@ -262,6 +270,17 @@ TEST(ReadAhead, AnErrorReachesTheReadThatWantsItsBytesAndNoOther) {
   EXPECT_GT(at, 3000 - kSmall.largest_fetch);
   fake->fail_at(-1);
   for (; at < 10000; at += 50) ASSERT_EQ(problem_of_read(*source, at, 50), "");
+}
+
+TEST(ReadAhead, WhatASourceThrowsIsAnError) {
+  const auto fake = std::make_shared<FakeSource>(10000);
+  fake->throw_at(60);
+  const ReadAhead ahead(kSmall);
+  const ByteSourcePtr source = ahead.wrap(fake);
+  ASSERT_EQ(problem_of_read(*source, 0, 10), "");
+  EXPECT_THAT(problem_of_read(*source, 10, 90), ::testing::HasSubstr("fake: reading ahead: std::bad_alloc"));
+  fake->fail_at(-1);
+  EXPECT_EQ(problem_of_read(*source, 45, 20), "");
 }
 
 TEST(ReadAhead, AfterAnErrorTheSourceIsAskedAgain) {
