@@ -105,6 +105,22 @@ TEST_F(FsDatasetTest, ACutDataFileIsAnErrorThatNamesTheSample) {
   EXPECT_THAT(log_of("m"), HasSubstr("document"));
 }
 
+// An index of somebody else must not show what only its reader may read.
+TEST_F(FsDatasetTest, DataOutsideOfTheFolderNeedsConsent) {
+  fs::create_directory(path("shared"));
+  ASSERT_EQ(scalai(fmt::format("data index --kind=fixed --record-bytes=8 {} --out={}", path("pile.bin"),
+                               path("shared/i.index")))
+                .code,
+            0);
+  const std::string options = fmt::format("--dataset={} --global-batch=60", path("shared/i.index"));
+  const Outcome refused = mount("m", options);
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("names data outside of its folder: " + path("pile.bin")));
+  EXPECT_THAT(refused.err, HasSubstr("--allow-outside"));
+  EXPECT_FALSE(is_mounted("m"));
+  EXPECT_EQ(mount("m", options + " --allow-outside").code, 0);
+}
+
 // Megatron's files, by readers that know nothing of ours, over changes of dp in the middle of a pass.
 TEST_F(FsDatasetTest, OtherReadersFindTheOrderOfThePass) {
   const std::string tools = std::string(SCALAI_SOURCE_DIR) + "/tests/data";

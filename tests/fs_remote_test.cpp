@@ -22,7 +22,8 @@ class FsRemoteTest : public FsEndToEnd {
     return scalai(fmt::format("data index --kind=fixed --record-bytes=8 {} --out={}", url, path("far.index")));
   }
   std::string options() const {
-    return fmt::format("--dataset={} --global-batch=60 --no-shuffle --cache-dir={}", path("far.index"), path("cache"));
+    return fmt::format("--dataset={} --allow-outside --global-batch=60 --no-shuffle --cache-dir={}", path("far.index"),
+                       path("cache"));
   }
 };
 
@@ -31,6 +32,9 @@ TEST_F(FsRemoteTest, RanksReadTheirShareOverHttp) {
   const Outcome indexed = index(server.url());
   ASSERT_EQ(indexed.code, 0) << indexed.err;
   EXPECT_THAT(indexed.out, HasSubstr("300000 documents"));
+  const Outcome refused = mount("m", fmt::format("--dataset={} --global-batch=60", path("far.index")));
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("names data outside of its folder: http://127.0.0.1"));
   const Outcome mounted = mount("m", options());
   ASSERT_EQ(mounted.code, 0) << mounted.err << log_of("m");
   const std::string shard = read_all(path("m/dataset/dp4/step-10/rank_02/shard_00000.bin"));

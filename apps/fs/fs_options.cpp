@@ -20,6 +20,10 @@ std::vector<OptionSpec> dataset_part() {
       list_option(
           "dataset", "INDEX,…",
           "Indexes made by `scalai data index`, to show under dataset/; several lie in folders named after them."),
+      flag_option(
+          "allow-outside",
+          "Show data outside of an index's folder and on servers, too: the index may name any file that you may "
+          "read, so it must be one that you trust."),
       count_option("global-batch", "N", "Samples of a step over all ranks; needed with --dataset."),
       count_option("sequence", "N", "A sample is a packed window of N + 1 tokens (if not given: a document)."),
       count_option("seed", "N", "Of the order in which a pass reads the samples.", "0"),

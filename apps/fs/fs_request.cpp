@@ -137,6 +137,9 @@ class DatasetReader {
  private:
   absl::StatusOr<vfs::Dataset> open(const std::string& path, const std::string& name) {
     SCALAI_ASSIGN_OR_RETURN(auto index, data::Index::open(path));
+    if (const absl::Status inside = data::check_inside(*index); !inside.ok() && !arguments_.flag("allow-outside")) {
+      return invalid(message_of(inside) + "\n  hint: --allow-outside shows it, if you trust the index");
+    }
     const int64_t sequence = arguments_.has("sequence") ? arguments_.count("sequence") : 0;
     auto samples = data::Samples::make(index, sequence);
     if (!samples.ok()) return invalid(fmt::format("{}: {}", path, message_of(samples.status())));
@@ -201,7 +204,7 @@ void check_dataset_options(const Arguments& arguments, Problems& problems) {
   for (const char* name : {"sequence", "global-batch", "dp", "step", "cache-dir", "cache-size"}) {
     if (!with && arguments.has(name)) problems.malformed(fmt::format("--{} is for --dataset, which is missing", name));
   }
-  for (const char* name : {"no-shuffle", "drop-last"}) {
+  for (const char* name : {"no-shuffle", "drop-last", "allow-outside"}) {
     if (!with && arguments.flag(name)) problems.malformed(fmt::format("--{} is for --dataset, which is missing", name));
   }
   if (with && !arguments.has("global-batch"))

@@ -1,11 +1,13 @@
 #include "ptc/data/data_files.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
@@ -32,6 +34,25 @@ absl::Status check_unchanged(const DataFile& file, const ByteSource& source) {
 }
 
 }  // namespace
+
+absl::Status check_inside(const Index& index) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path beside = fs::path(index.path()).parent_path();
+  const fs::path folder = fs::weakly_canonical(beside.empty() ? "." : beside, error);
+  std::vector<std::string> outside;
+  for (const DataFile& file : index.files()) {
+    const fs::path seen =
+        is_local(file.location) ? fs::weakly_canonical(file.location, error).lexically_relative(folder) : fs::path();
+    if (seen.empty() || *seen.begin() == "..") outside.push_back(shown_location(file.location));
+  }
+  if (outside.empty()) return absl::OkStatus();
+  constexpr size_t kShown = 5;
+  const std::string more = outside.size() > kShown ? fmt::format(", and {} more", outside.size() - kShown) : "";
+  outside.resize(std::min(outside.size(), kShown));
+  return invalid(
+      fmt::format("{}: names data outside of its folder: {}{}", index.path(), fmt::join(outside, ", "), more));
+}
 
 bool is_local(const std::string& location) { return location.find("://") == std::string::npos; }
 

@@ -46,6 +46,10 @@ class DataFiles {
   mutable std::unordered_map<int, Recent::iterator> by_file_;
 };
 
+// InvalidArgument names every data file outside of the index's folder, after symbolic links and ".." are resolved, and
+// every address: an index of somebody else could name any file that its reader may open, or any server in reach.
+absl::Status check_inside(const Index& index);
+
 // True for a path, false for an address (with "://").
 bool is_local(const std::string& location);
 // True for an address with a user or password before the host. An index must not contain one, because others read it.

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 #include "ptc/base/status.h"
@@ -52,11 +53,38 @@ class Files : public testing::Test {
     };
   }
 
+  // Empty, or what is wrong with an index in folder/sub of these files.
+  std::string outside(const std::vector<std::string>& files, const SourceOpener& opener = open_file_source) {
+    const std::string out = folder_.path("sub/index");
+    EXPECT_TRUE(
+        build_index({.format = Format::kFixed, .files = files, .out = out, .record_bytes = 10, .opener = opener}).ok());
+    const std::string message = message_of(check_inside(*Index::open(out).value()));
+    const std::string before = out + ": names data outside of its folder: ";
+    return message.substr(message.empty() ? 0 : before.size());
+  }
+
   test::TempFolder folder_;
   std::vector<std::string> paths_;
   std::shared_ptr<const Index> index_;
   std::atomic<int> opened_ = 0;
 };
+
+TEST_F(Files, OutsideOfTheFolderOfTheIndex) {
+  namespace fs = std::filesystem;
+  EXPECT_TRUE(check_inside(*index_).ok());
+  fs::create_directories(folder_.path("sub/deep"));
+  fs::copy_file(paths_[0], folder_.path("sub/deep/a"));
+  fs::create_symlink("a", folder_.path("sub/deep/inside"));
+  fs::create_symlink(paths_[1], folder_.path("sub/link"));
+  EXPECT_EQ(outside({folder_.path("sub/deep/a"), folder_.path("sub/deep/inside")}), "");
+  EXPECT_EQ(outside({folder_.path("sub/../b")}), folder_.path("b"));
+  EXPECT_EQ(outside({folder_.path("sub/deep/a"), folder_.path("sub/link"), paths_[2]}),
+            folder_.path("sub/link") + ", " + paths_[2]);
+  const auto remote = [](const std::string& location) {
+    return std::make_shared<Remote>(location, std::string(40, 'r'));
+  };
+  EXPECT_EQ(outside({"https://host/a?key=secret"}, remote), "https://host/a");
+}
 
 TEST_F(Files, AreOpenedOnceAndRead) {
   const DataFiles files(index_, counting());
