@@ -94,7 +94,7 @@ void use(const Plan& plan) {
   for (const Instance& instance : plan.instances) ++of_round.at(static_cast<size_t>(instance.round));
 }
 
-TEST(PlanIoHostile, ExtremeNumbersAreRefusedOrHarmless) {
+TEST(PlanLimits, ExtremeNumbersAreRefusedOrHarmless) {
   proto::Plan message;
   ASSERT_TRUE(message.ParseFromString(serialize(real_plan())));
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();
