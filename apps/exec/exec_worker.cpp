@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <csignal>
@@ -79,19 +80,23 @@ absl::StatusOr<bool> serve(const Shared& shared, int32_t host) {
   ex::WorkerOptions options = shared.options;
   options.hello.host = host;
   std::unique_ptr<ex::Worker> worker;
+  // For the threads of transport and session, which may come before the worker is there.
+  std::atomic<const ex::Worker*> begun = nullptr;
   const bool wanted = shared.state.transport != "shared-memory";
   auto transport = make_transport(wanted, !shared.state.network(), options,
                                   [&](std::string_view request) -> absl::StatusOr<ex::Payload> {
-                                    if (worker == nullptr) return absl::UnavailableError("this worker has not begun");
+                                    const ex::Worker* const answering = begun;
+                                    if (answering == nullptr)
+                                      return absl::UnavailableError("this worker has not begun");
                                     // A GPU's memory that is freed or moved meanwhile must not be read.
                                     std::shared_lock reading(shared.locals->in_use(), std::defer_lock);
                                     if (shared.state.on_gpus()) reading.lock();
-                                    return worker->places().answer(request);
+                                    return answering->places().answer(request);
                                   });
   SCALAI_RETURN_IF_ERROR(transport.status());
   if (*transport != nullptr) options.hello.transport_address = (*transport)->address();
   options.refresh = [&](ex::Hello& hello) {
-    if (worker != nullptr) worker->introduce(hello);
+    if (const ex::Worker* const held = begun) held->introduce(hello);
   };
   SCALAI_ASSIGN_OR_RETURN(const auto session, ex::WorkerSession::connect(options));
   worker = std::make_unique<ex::Worker>(ex::Worker::Options{.host = HostId(session->welcome().host),
@@ -102,6 +107,7 @@ absl::StatusOr<bool> serve(const Shared& shared, int32_t host) {
                                                             .locals = shared.locals,
                                                             .transport = transport->get(),
                                                             .nccl = shared.nccl});
+  begun = worker.get();
   bool told_to_go = false;
   const absl::Status ended = session->run([&](const ex::Command& command) {
     ex::Reply reply = worker->handle(command);

@@ -15,6 +15,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
+#include "ptc/base/thread.h"
 #include "ptc/proto/control.grpc.pb.h"
 
 namespace scalai::executor {
@@ -71,6 +72,8 @@ grpc::Status Session::serve(ControllerCore& core) {
   if (!stream_.Read(&first) || !first.has_hello()) {
     return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the first message is no hello");
   }
+  const absl::Status started = outbox_.start([this](const proto::ToWorker& message) { return stream_.Write(message); });
+  if (!started.ok()) return internal::to_grpc(started);
   if (const auto refusal = join(core, first.hello())) {
     proto::ToWorker message;
     message.mutable_refused()->set_reason(refusal->reason);
@@ -78,7 +81,6 @@ grpc::Status Session::serve(ControllerCore& core) {
     stream_.Write(message);
     return grpc::Status::OK;
   }
-  outbox_.start([this](const proto::ToWorker& message) { return stream_.Write(message); });
   serve_messages(core);
   outbox_.close();
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -315,7 +317,7 @@ absl::Status Server::listen(const ServerOptions& options) {
     return absl::UnavailableError(fmt::format("cannot listen on {}", options.bind_address));
   }
   address_ = fmt::format("{}:{}", bind.host, port);
-  pulse_ = std::thread([this] { keep_pulse(); });
+  SCALAI_ASSIGN_OR_RETURN(pulse_, start_thread([this] { keep_pulse(); }));
   return absl::OkStatus();
 }
 

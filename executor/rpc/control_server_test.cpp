@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -381,6 +382,44 @@ TEST_F(ServerTest, AWorkerWhoseLogIsFullStays) {
     EXPECT_TRUE(first_error(server_->call_all({{0, {.what = "echo"}}}, kPatience_s)).ok());
     if (epoch == 1) server_.reset();
   }
+}
+
+// New threads with more stack than there are addresses: none can start.
+class NoThreads {
+ public:
+  NoThreads() {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t huge;
+    pthread_attr_init(&huge);
+    pthread_attr_setstacksize(&huge, size_t{1} << 50);
+    pthread_setattr_default_np(&huge);
+    pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+
+ private:
+  pthread_attr_t before_;
+};
+
+TEST_F(ServerTest, AnOrphanWithoutRoomForThreadsAsksAgain) {
+  const std::string address = free_address();
+  spawn(0, "--as-controller", address);
+  GrpcRig rig(address);
+  TestWorker worker(rig, worker_at(address));
+  {
+    const NoThreads none;
+    ASSERT_TRUE(spawner_->kill(0).ok());
+    ASSERT_TRUE(spawner_->wait(0, kPatience_s).has_value());
+    EXPECT_TRUE(eventually([&] { return log_.any("lost the controller"); }));
+    spawn(1, "--as-controller", address);
+    std::this_thread::sleep_for(std::chrono::seconds(3));  // it is there, and the worker asks
+    EXPECT_FALSE(worker.ended());
+    EXPECT_FALSE(log_.any("again, epoch"));
+  }
+  EXPECT_TRUE(eventually([&] { return log_.any("again, epoch"); })) << log_of(1);
 }
 
 TEST_F(ServerTest, AStoppedControllerIsSilent) {

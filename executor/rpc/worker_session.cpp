@@ -13,6 +13,7 @@
 #include "executor/rpc/internal/worker_loop.h"
 #include "executor/rpc/token.h"
 #include "ptc/base/status.h"
+#include "ptc/base/thread.h"
 #include "ptc/base/work_done.h"
 #include "ptc/proto/control.grpc.pb.h"
 
@@ -31,24 +32,21 @@ constexpr double kHandshake_s = 5;  // from Hello to Welcome
 class Stream final : public internal::Wire {
  public:
   Stream(std::shared_ptr<grpc::Channel> channel, internal::Asker asker)
-      : channel_(std::move(channel)), stub_(proto::Workers::NewStub(channel_)), asker_(std::move(asker)) {
-    asker_.sign(context_);
-    stream_ = stub_->Session(&context_);
-    outbox_.start([this](const proto::FromWorker& message) { return write(message); });
-    pulse_ = std::thread([this] { keep_pulse(); });
-  }
+      : channel_(std::move(channel)), stub_(proto::Workers::NewStub(channel_)), asker_(std::move(asker)) {}
   ~Stream() override {
-    context_.TryCancel();
+    if (stream_ != nullptr) context_.TryCancel();
     outbox_.close();
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       over_ = true;
       changed_.notify_all();
     }
-    pulse_.join();
-    read_rest();
+    if (pulse_.joinable()) pulse_.join();
+    if (stream_ != nullptr) read_rest();
   }
 
+  // Starts the threads, then the call. ResourceExhausted: there is no room for them.
+  absl::Status begin();
   // Waits for the controller's proof; nothing is read or said before. Then says hello and waits for the answer.
   absl::Status introduce(const Greeting& greeting);
 
@@ -91,6 +89,14 @@ class Stream final : public internal::Wire {
   bool over_ = false;
   std::thread pulse_;
 };
+
+absl::Status Stream::begin() {
+  SCALAI_RETURN_IF_ERROR(outbox_.start([this](const proto::FromWorker& message) { return write(message); }));
+  SCALAI_ASSIGN_OR_RETURN(pulse_, start_thread([this] { keep_pulse(); }));
+  asker_.sign(context_);
+  stream_ = stub_->Session(&context_);
+  return absl::OkStatus();
+}
 
 bool Stream::write(const proto::FromWorker& message) {
   const bool written = stream_->Write(message);
@@ -235,7 +241,8 @@ class GrpcDialer final : public internal::Dialer {
     absl::Status status = asker.status();
     if (status.ok()) {
       auto stream = std::make_shared<Stream>(channel_, *std::move(asker));
-      status = stream->introduce(greeting);
+      status = stream->begin();
+      if (status.ok()) status = stream->introduce(greeting);
       if (status.ok()) return stream;
     }
     // The loop adds the address to Unavailable.

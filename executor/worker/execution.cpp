@@ -11,6 +11,7 @@
 #include "executor/state/copy.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
+#include "ptc/base/thread.h"
 
 namespace scalai::executor {
 
@@ -211,10 +212,10 @@ absl::StatusOr<std::vector<Moved>> Execution::run(int32_t round, int32_t hop) {
   std::thread exchanging;
   double exchanged_s = 0;
   if (!carried.empty()) {
-    exchanging = std::thread([&] {
-      exchanged = exchange(round, hop);
-      exchanged_s = now_s();
-    });
+    SCALAI_ASSIGN_OR_RETURN(exchanging, start_thread([&] {
+                              exchanged = exchange(round, hop);
+                              exchanged_s = now_s();
+                            }));
   }
   const absl::Status copied = try_parallel_for(options_.threads, tasks.size(), run_task);
   if (exchanging.joinable()) exchanging.join();

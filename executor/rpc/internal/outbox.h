@@ -8,6 +8,10 @@
 #include <thread>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "ptc/base/status.h"
+#include "ptc/base/thread.h"
+
 namespace scalai::executor::internal {
 
 template <typename Message>
@@ -15,9 +19,10 @@ class Outbox {
  public:
   ~Outbox() { close(); }
 
-  // `write` returns false when the connection is broken; what is queued then is dropped.
-  void start(std::function<bool(const Message&)> write) {
-    writer_ = std::thread([this, write = std::move(write)] { write_all(write); });
+  // `write` returns false when the connection is broken; what is queued then is dropped. ResourceExhausted: no thread.
+  absl::Status start(std::function<bool(const Message&)> write) {
+    SCALAI_ASSIGN_OR_RETURN(writer_, start_thread([this, write = std::move(write)] { write_all(write); }));
+    return absl::OkStatus();
   }
   void push(Message message) {
     const std::lock_guard<std::mutex> lock(mutex_);

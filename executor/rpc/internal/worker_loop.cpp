@@ -10,6 +10,7 @@
 #include "executor/rpc/process.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
+#include "ptc/base/thread.h"
 #include "ptc/base/work_done.h"
 
 namespace scalai::executor::internal {
@@ -45,7 +46,7 @@ absl::StatusOr<std::unique_ptr<WorkerEnd>> WorkerLoop::connect(WorkerOptions opt
   std::unique_ptr<WorkerLoop> loop(new WorkerLoop(std::move(options), std::move(dialer)));
   SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<Wire> wire, loop->join(loop->options_.connect_timeout_s, OnRefusal::kGiveUp));
   loop->adopt(std::move(wire));
-  loop->reader_ = std::thread([worker = loop.get()] { worker->read_until_over(); });
+  SCALAI_ASSIGN_OR_RETURN(loop->reader_, start_thread([worker = loop.get()] { worker->read_until_over(); }));
   return loop;
 }
 
