@@ -2,7 +2,11 @@
 
 #include <sys/mount.h>
 
+#include <atomic>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "tests/exec_end_to_end.h"
@@ -11,6 +15,28 @@ namespace scalai::testing {
 namespace {
 
 using ::testing::HasSubstr;
+
+// The local addresses at which a process listens, as /proc/net/tcp writes them, without ports.
+std::vector<std::string> listens_at(pid_t pid) {
+  std::set<std::string> own;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(fmt::format("/proc/{}/fd", pid), ignored)) {
+    std::error_code gone;
+    own.insert(fs::read_symlink(entry.path(), gone).string());
+  }
+  std::vector<std::string> found;
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::istringstream lines(read_all(table));
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      std::vector<std::string> cells;
+      for (std::string word; words >> word;) cells.push_back(word);
+      if (cells.size() > 9 && cells[3] == "0A" && own.contains("socket:[" + cells[9] + "]"))
+        found.push_back(cells[1].substr(0, cells[1].find(':')));
+    }
+  }
+  return found;
+}
 
 class ExecLive : public Exec {
  protected:
@@ -59,6 +85,31 @@ TEST_F(ExecLive, CtlAsksAndSteersAndSigtermDrains) {
   EXPECT_TRUE(fs::exists(path(fmt::format("exec/checkpoints/a/step_{:08}", job.at("steps").get<int>()))));
   expect_replayable();
   expect_one_line(ctl("status"), 4, "no run is going on");
+}
+
+TEST_F(ExecLive, WorkersListenWhereTheirControllerDoes) {
+  Outcome run;
+  std::atomic<bool> over = false;
+  std::thread controller([&] {
+    run = exec(replicated_scenario(), "--transport=ucx --scale-model=1/16 --time-scale=100ms");
+    over = true;
+  });
+  std::map<pid_t, std::vector<std::string>> addresses;  // of each worker
+  EXPECT_TRUE(eventually([&] {
+    for (const auto& [pid, process] : processes()) {
+      const bool ours =
+          process.log.starts_with(folder_.string()) && process.words.find(" worker ") != std::string::npos;
+      if (!ours) continue;
+      if (const auto found = listens_at(pid); !found.empty()) addresses[pid] = found;
+    }
+    return addresses.size() >= 2 || over;
+  }));
+  controller.join();
+  if (run.err.find("without UCX") != std::string::npos) GTEST_SKIP() << run.err;
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_GE(addresses.size(), 2U);
+  for (const auto& [pid, found] : addresses)
+    EXPECT_THAT(found, ::testing::Each(::testing::AnyOf("0100007F", "0000000000000000FFFF00000100007F"))) << pid;
 }
 
 TEST_F(ExecLive, ASecondRunIsNotStartedInTheFolderOfOneThatGoesOn) {
