@@ -59,7 +59,7 @@ check_system() {
   fi
   here=$(getconf GNU_LIBC_VERSION 2>/dev/null | sed 's/.* //')
   here=${here:-$(ldd --version 2>/dev/null | sed -n '1s/.* //p')}
-  if [[ -z "$here" || "$(printf '%s\n%s\n' "$needed" "$here" | sort -V | head -n 1)" != "$needed" ]]; then
+  if [[ -z "$here" || "$(printf '%s\n%s\n' "$needed" "$here" | sort -V | sed -n 1p)" != "$needed" ]]; then
     echo "check.sh: missing: glibc $needed or newer (built with $built); this machine has ${here:-none}." >&2
     echo "Debian 12, Ubuntu 22.10, Fedora 37, RHEL 10 and later have it; else run in a container of one of them," >&2
     echo "or build on this system (README.md at the top of the source)." >&2
@@ -134,7 +134,7 @@ describe_machine() {
   echo "date      $(date -u +%FT%TZ)"
   echo "bundle    scalai $(fact version), revision $(fact revision)"
   echo "system    $(sed -n 's/^PRETTY_NAME=//p' /etc/os-release 2>/dev/null | tr -d '"'), Linux $(uname -r)"
-  echo "processor $(sed -n 's/^model name[[:blank:]]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
+  echo "processor $(sed -n 's/^model name[[:blank:]]*: //p' /proc/cpuinfo | sed -n 1p), $(nproc) cores"
   echo "memory    $(sed -nE 's/^MemTotal: +//p' /proc/meminfo)"
   if command -v nvidia-smi >/dev/null; then
     nvidia-smi --query-gpu=index,name,driver_version,memory.total,clocks.sm,clocks.max.sm,clocks.mem,power.limit \
