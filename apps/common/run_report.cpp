@@ -133,6 +133,8 @@ int run_one(const std::string& program, const scenario::Scenario& scenario, cons
   }
   for (const std::string& event : report->unreached) say("{}: warning: {} never happened\n", program, event);
   for (const control::JobRecord& job : report->jobs) {
+    if (job.state == "waiting" && !job.failure.empty())
+      say("{}: warning: job {} waits at the end: {}\n", program, job.name, job.failure);
     if (job.state != "failed") continue;
     say("{}: error: job {}: {}\n", program, job.name, job.failure);
     code = kJobFailed;

@@ -34,20 +34,20 @@ class RunReportTest : public ::testing::Test {
     SCALAI_ASSIGN_OR_RETURN(const Arguments arguments, parse_arguments(spec, words));
     return run_options(arguments);
   }
-  // Runs a report without jobs, or with one that has failed.
-  int run(const std::string& strategy, const std::string& out, bool failed, const std::string& expect = "") {
+  // Runs a report of one job.
+  int run(const std::string& strategy, const std::string& out, const std::string& state,
+          const std::string& expect = "") {
     const auto scenario =
         control::testing::scenario_of(std::string(control::testing::kSmallCluster) + "until: \"1s\"\n" +
                                       control::testing::job_text("a", "gpus: 2 configs { layout: \"tp2\" }") + expect);
     SCALAI_CHECK(scenario.ok(), message_of(scenario.status()));
-    return run_one("scalai-test", *scenario, strategy, {.out = out, .format = "json"},
-                   [&](const scenario::Strategy& one) {
-                     control::RunReport report{.scenario = &*scenario, .strategy = one.name, .runtime = "exec"};
-                     report.jobs.push_back(
-                         {.name = "a", .state = failed ? "failed" : "running", .failure = failed ? "no state" : ""});
-                     report.unreached = {"events[3] (at step 500)"};
-                     return absl::StatusOr<control::RunReport>(std::move(report));
-                   });
+    return run_one(
+        "scalai-test", *scenario, strategy, {.out = out, .format = "json"}, [&](const scenario::Strategy& one) {
+          control::RunReport report{.scenario = &*scenario, .strategy = one.name, .runtime = "exec"};
+          report.jobs.push_back({.name = "a", .state = state, .failure = state == "running" ? "" : "no state"});
+          report.unreached = {"events[3] (at step 500)"};
+          return absl::StatusOr<control::RunReport>(std::move(report));
+        });
   }
 
   std::string folder_;
@@ -69,9 +69,10 @@ TEST_F(RunReportTest, OptionsAreReadAndRefused) {
 TEST_F(RunReportTest, AnExecutedRunIsNotHeldToDurationsOfTheModel) {
   CaptureStdout();
   CaptureStderr();
-  EXPECT_EQ(run("reshard", "", false, "expect { metric: \"/jobs/0/reconfigurations/0/phases_s/transfer\" equals: 0 }"),
-            0);
-  EXPECT_EQ(run("reshard", "", false, "expect { metric: \"/jobs/0/steps\" equals: 7 }"), 1);
+  EXPECT_EQ(
+      run("reshard", "", "running", "expect { metric: \"/jobs/0/reconfigurations/0/phases_s/transfer\" equals: 0 }"),
+      0);
+  EXPECT_EQ(run("reshard", "", "running", "expect { metric: \"/jobs/0/steps\" equals: 7 }"), 1);
   EXPECT_THAT(GetCapturedStderr(), HasSubstr("/jobs/0/steps is 0, expected exactly 7"));
   GetCapturedStdout();
 }
@@ -99,7 +100,7 @@ TEST_F(RunReportTest, FoldersAreMadeOrNamed) {
 TEST_F(RunReportTest, TheReportIsWrittenAndPrinted) {
   CaptureStdout();
   CaptureStderr();
-  const int code = run("reshard", folder_ + "/report", false);
+  const int code = run("reshard", folder_ + "/report", "running");
   const std::string printed = GetCapturedStdout(), said = GetCapturedStderr();
   EXPECT_EQ(code, 0);
   EXPECT_EQ(printed, read_file(folder_ + "/report/summary.json").value());
@@ -110,13 +111,15 @@ TEST_F(RunReportTest, TheReportIsWrittenAndPrinted) {
 TEST_F(RunReportTest, FailedJobsAndExpectationsDecideTheExitCode) {
   CaptureStdout();
   CaptureStderr();
-  EXPECT_EQ(run("reshard", "", true), 5);
-  EXPECT_EQ(run("reshard", "", false, "expect { metric: \"/jobs/0/steps\" equals: 7 }\n"), 1);
-  EXPECT_EQ(run("no-such-strategy", "", false), 3);
-  EXPECT_EQ(run("reshard", "/proc/nowhere", false), 4);
+  EXPECT_EQ(run("reshard", "", "failed"), 5);
+  EXPECT_EQ(run("reshard", "", "waiting"), 0);
+  EXPECT_EQ(run("reshard", "", "running", "expect { metric: \"/jobs/0/steps\" equals: 7 }\n"), 1);
+  EXPECT_EQ(run("no-such-strategy", "", "running"), 3);
+  EXPECT_EQ(run("reshard", "/proc/nowhere", "running"), 4);
   (void)GetCapturedStdout();
   const std::string said = GetCapturedStderr();
   EXPECT_THAT(said, HasSubstr("scalai-test: error: job a: no state\n"));
+  EXPECT_THAT(said, HasSubstr("scalai-test: warning: job a waits at the end: no state\n"));
   EXPECT_THAT(said, HasSubstr("/jobs/0/steps is 0, expected exactly 7"));
   EXPECT_THAT(said, HasSubstr("no-such-strategy"));
 }

@@ -231,7 +231,7 @@ void Reconfigurer::wait(Job& job) {
   }
   job.underway.reset();
   job.mode = Mode::kWaiting;
-  if (job.spec->choose) job.accounts.record.failure = targets_.why_none(job);
+  job.accounts.record.failure = targets_.why_none(job);
   job.accounts.span_since_s = turn_.now_s;
   allocate(job, targets_.kept_devices(job), turn_);  // its state stays in the memory of the old hosts
   if (lifecycle_.stopping()) lifecycle_.stop(job);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ptc/base/status.h"
+#include "ptc/collection/layout_name.h"
 #include "ptc/control/internal/policy_throughput.h"
 #include "ptc/parallel/devices.h"
 
@@ -167,9 +168,46 @@ std::optional<Target> Targets::best_target(const Job& job) {
 }
 
 std::string Targets::why_none(const Job& job) const {
-  const bool offered = !scenario_.policy || !job.wanted.devices.empty();
+  if (scenario_.policy && job.wanted.devices.empty()) return "";
+  if (!job.spec->choose) return why_none_listed(job);
   const auto found = no_fit_.find(job.index);
-  return offered && found != no_fit_.end() ? found->second : "";
+  return found != no_fit_.end() ? found->second : "";
+}
+
+std::string Targets::why_none_listed(const Job& job) const {
+  const collection::ParallelConfig* smallest = nullptr;
+  for (const scenario::ParallelChoice& choice : job.spec->configs) {
+    const int world = choice.config.world();
+    if (largest_listed(*job.spec, world, strategy_.data_parallel_only) != &choice) continue;
+    if (smallest == nullptr || world < smallest->world()) smallest = &choice.config;
+  }
+  if (smallest == nullptr) return "";
+  const std::set<DeviceId> taken = jobs_.taken_by_others(job, /*named=*/false);
+  const int devices = scenario_.cluster.device_count();
+  int gone = 0, held = 0;
+  for (int i = 0; i < devices; ++i) {
+    const DeviceId device(i);
+    if (!condition_.usable(device)) {
+      ++gone;
+    } else if (taken.contains(device)) {
+      ++held;
+    }
+  }
+  std::vector<std::string> why;
+  if (gone > 0) why.push_back(fmt::format("{} of {} lost or drained", gone, devices));
+  if (held > 0) why.push_back(fmt::format("{} held by other jobs", held));
+  int have = devices - gone - held;
+  if (!job.wanted.devices.empty()) {
+    have = static_cast<int>(usable_devices(job).size());
+    why.emplace_back("of those named");
+  } else if (job.wanted.gpus < have) {
+    have = job.wanted.gpus;
+    why.emplace_back("as many as it is to have");
+  }
+  return fmt::format(
+      "its smallest configuration, {}, needs {} GPUs and it can have {} ({}); a smaller one in \"configs\" or a repair "
+      "would let it go on",
+      collection::canonical(*smallest), smallest->world(), have, fmt::join(why, ", "));
 }
 
 }  // namespace scalai::control

@@ -93,6 +93,20 @@ TEST(Targets, AChoiceSaysWhyNothingFits) {
   EXPECT_EQ(parts.targets.why_none(job), "");
 }
 
+TEST(Targets, ListedConfigurationsSayWhyNoneFits) {
+  Chooses parts(testing::job_text("a", "gpus: 4 configs { layout: \"tp2,dp2\" step_time: \"1s\" }") + sized_job("b"));
+  parts.train(1, 1, {0, 1});
+  parts.lose({2, 3, 4});
+  EXPECT_FALSE(parts.targets.choose(parts.jobs[0]).has_value());
+  EXPECT_THAT(parts.targets.why_none(parts.jobs[0]),
+              HasSubstr("tp2,dp2, needs 4 GPUs and it can have 3 (3 of 8 lost or drained, 2 held by other jobs); a "
+                        "smaller one in \"configs\" or a repair"));
+  parts.jobs[0].wanted.gpus = 2;
+  EXPECT_THAT(parts.targets.why_none(parts.jobs[0]), HasSubstr("it can have 2 ("));
+  parts.jobs[0].wanted.devices = device_ids({7});
+  EXPECT_THAT(parts.targets.why_none(parts.jobs[0]), HasSubstr("it can have 1 ("));
+}
+
 const std::string kPolicy = "policy { name: \"fifo\" }\n";
 
 TEST(Targets, UnderAPolicyAJobHasNoneWithoutAGrant) {

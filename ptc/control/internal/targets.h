@@ -32,8 +32,8 @@ class Targets {
   std::vector<DeviceId> usable_devices(const Job& job) const;
   // Devices that a job without a target keeps while it waits.
   std::vector<DeviceId> kept_devices(const Job& job) const;
-  // Of a job with `parallel: choose`: why nothing fitted when it was last asked; "" = something did, or a policy offers
-  // it nothing.
+  // Of a job without a target: why nothing fits, and what would help. With `parallel: choose` as it was when it was last
+  // asked. "" = something did fit, or a policy offers it nothing.
   std::string why_none(const Job& job) const;
 
  private:
@@ -42,6 +42,7 @@ class Targets {
   std::optional<Target> best_target(const Job& job);
   void add_held(const Job& job, scenario::Chooser::Question& question) const;
   bool may_stay(const Job& job) const;
+  std::string why_none_listed(const Job& job) const;
 
   const scenario::Scenario& scenario_;
   const scenario::Strategy& strategy_;
