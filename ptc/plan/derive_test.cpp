@@ -219,7 +219,7 @@ TEST(DeriveParams, NoParameterTravelsWhereMastersAreWhole) {
 TEST(DeriveParams, APreviousVersionMovesWithItsParameterAndIsNeverDerived) {
   size_t index = 0;
   for (const Change& change : kChanges) {
-    if (!in_share(index++, 2)) continue;
+    if (!in_share(index++, 4)) continue;
     SCOPED_TRACE(std::string(change.from) + " to " + change.to);
     Case job = job_of(change, {}, /*previous=*/true);
     const Plan derived = expect_agreement(job);

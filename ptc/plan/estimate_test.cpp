@@ -24,8 +24,8 @@ cluster::Cluster rated(int hosts, int gpus) {
 
 TEST(Estimate, TakesTheSlowestLinkOfARound) {
   Case job{
-      .from = replicas({1 << 20}, devices({0})), .to = replicas({1 << 20}, devices({1, 4, 5})), .cluster = rated(2, 4)};
-  const double bytes = 4 << 20;
+      .from = replicas({1 << 16}, devices({0})), .to = replicas({1 << 16}, devices({1, 4, 5})), .cluster = rated(2, 4)};
+  const double bytes = 4 << 16;
   // Across once and passed on inside: the NIC is fastest here, GPU links carry one box each; two hops.
   EXPECT_NEAR(estimate_seconds(job.plan(), job.cluster), 2 * kMessageLatency_s + bytes / 400e9, 1e-9);
   job.residency = {.lost = {DeviceId(0)}, .extra = {}, .storage = true};

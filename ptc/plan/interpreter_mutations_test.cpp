@@ -96,7 +96,7 @@ void expect_found(const std::vector<Mutation>& mutations) {
 
 TEST(InterpreterMutations, AcceptsCappedDerivedAndRetypedPlans) {
   int frees = 0, rounds = 0, derived = 0, narrowed = 0;
-  const int seeds = soaking() ? 300 : 100;
+  const int seeds = soaking() ? 300 : 60;
   for (int seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(static_cast<uint64_t>(seed));

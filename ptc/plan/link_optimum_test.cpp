@@ -301,7 +301,7 @@ TEST(LinkOptimum, RandomPlansAreWithinATenth) {
   NEEDS_CLP();
   double worst = 0, sum = 0;
   int moved = 0, shared = 0;
-  const uint64_t seeds = soaking() ? 400 : 40;
+  const uint64_t seeds = soaking() ? 400 : 20;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
@@ -320,7 +320,7 @@ TEST(LinkOptimum, RandomPlansAreWithinATenth) {
 
 TEST(LinkOptimum, RacksServeThemselvesAndAreWithinATenthOfThat) {
   NEEDS_CLP();
-  const uint64_t seeds = soaking() ? 150 : 30;
+  const uint64_t seeds = soaking() ? 150 : 12;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
