@@ -345,7 +345,6 @@ absl::Status JobWork::write_checkpoint(const control::Background& background, co
     write.set_version(StateVersion::epoch(side.epoch).wire());
     write.set_step(background.step);
     write.set_folder(writer.temporary());
-    write.set_collection(text_of(side));
     calls.emplace_back(host, std::move(body));
   }
   const std::string model = model_text(spec().model);

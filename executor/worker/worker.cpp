@@ -387,7 +387,9 @@ class Worker::Handling {
 
   absl::Status write(const CommandBody::Write& write) {
     SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(write.job(), write.version()));
-    SCALAI_ASSIGN_OR_RETURN(const collection::Collection side, collection_of(write.collection()));
+    const collection::Collection* held = side_of(known_job(key.job), key.version);
+    if (held == nullptr) return not_held(key);
+    const collection::Collection& side = *held;
     SCALAI_ASSIGN_OR_RETURN(const checkpoint::Writer writer,
                             checkpoint::Writer::join(write.folder(), side, {write.name(), write.step()}));
     std::vector<std::byte> bytes;

@@ -269,7 +269,6 @@ class WithFolder : public testing::Test {
     write.set_version(side.epoch);
     write.set_step(step);
     write.set_folder(temporary);
-    write.set_collection(text_of(side));
     return body;
   }
 

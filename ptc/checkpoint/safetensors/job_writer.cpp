@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "ptc/base/file.h"
+#include "ptc/base/hash.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/safetensors/checksum.h"
@@ -75,11 +76,7 @@ struct Writer::State {
 absl::Status Writer::State::describe(const collection::Collection& of, const Stamp& stamp) {
   collection = of;
   collection_text = collection::collection_text(of, {});
-  // Reading it back proves that a reader will understand it, and gives the digest that readers compute.
-  const absl::StatusOr<collection::CollectionFile> read =
-      collection::parse_collection(collection_text, kCollectionName, collection::FileRole::kPlanned);
-  if (!read.ok()) return invalid(fmt::format("a collection that cannot be stored: {}", message_of(read.status())));
-  manifest = {stamp.job, stamp.step, of.epoch, read->digest, {}};
+  manifest = {stamp.job, stamp.step, of.epoch, digest_of(collection_text), {}};
   if (stamp.step < 0 || of.epoch < 0) return invalid("step and epoch of a checkpoint are not negative");
   owned = owned_boxes(collection);
   return absl::OkStatus();
@@ -103,6 +100,12 @@ absl::StatusOr<Writer> Writer::begin(const std::string& folder, const collection
                                      const Stamp& stamp) {
   auto state = std::make_unique<State>();
   SCALAI_RETURN_IF_ERROR(state->describe(collection, stamp));
+  // A reader will understand it, and compute the same digest. Who joins has the same text.
+  const absl::StatusOr<collection::CollectionFile> read =
+      collection::parse_collection(state->collection_text, kCollectionName, collection::FileRole::kPlanned);
+  if (!read.ok()) return invalid(fmt::format("a collection that cannot be stored: {}", message_of(read.status())));
+  if (read->digest != state->manifest.collection_digest)
+    return invalid("a collection that cannot be stored: its text reads back as another one");
   state->folder = without_trailing_slash(folder);
   SCALAI_RETURN_IF_ERROR(make_synced_folders(parent_of(state->folder)));
   SCALAI_ASSIGN_OR_RETURN(state->temporary, make_temporary(state->folder));
