@@ -92,6 +92,12 @@ function(scalai_executable)
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} scalai_flags)
 endfunction()
 
+# Seconds; sanitizers take their time.
+set(SCALAI_TEST_TIMEOUT 600)
+if(SCALAI_SANITIZE)
+  set(SCALAI_TEST_TIMEOUT 6000)
+endif()
+
 # scalai_test(NAME ptc_tensor_test SRCS box_test.cpp … DEPS ptc_tensor … [LABELS …] [ALONE x_test.cpp …]
 #             [SHARDS 3])
 # One executable a folder; ctest runs it as one test with the source folder as working directory, or as so many tests,
@@ -115,13 +121,13 @@ function(scalai_test)
     math(EXPR _last "${ARG_SHARDS} - 1")
     foreach(_shard RANGE ${_last})
       add_test(NAME ${ARG_NAME}_${_shard} COMMAND ${ARG_NAME} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
-      set_tests_properties(${ARG_NAME}_${_shard} PROPERTIES TIMEOUT 600 LABELS "${ARG_LABELS}" COST ${_cost}
+      set_tests_properties(${ARG_NAME}_${_shard} PROPERTIES TIMEOUT ${SCALAI_TEST_TIMEOUT} LABELS "${ARG_LABELS}" COST ${_cost}
                            ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${_shard}")
     endforeach()
     return()
   endif()
   add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
-  set_tests_properties(${ARG_NAME} PROPERTIES TIMEOUT 600 LABELS "${ARG_LABELS}" COST ${_cost})
+  set_tests_properties(${ARG_NAME} PROPERTIES TIMEOUT ${SCALAI_TEST_TIMEOUT} LABELS "${ARG_LABELS}" COST ${_cost})
   if("gpu" IN_LIST ARG_LABELS)  # all were skipped, none failed
     set_tests_properties(${ARG_NAME} PROPERTIES SKIP_REGULAR_EXPRESSION "PASSED  . 0 tests.[\n]+.  SKIPPED ")
   endif()
