@@ -1,0 +1,70 @@
+#include "tests/chaos/choice.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "ptc/base/random.h"
+
+namespace scalai::chaos {
+
+std::string_view name_of(Fault fault) {
+  constexpr std::array<std::string_view, kFaults> kNames = {"worker killed", "controller killed",    "both killed",
+                                                            "one stopped",   "one stopped for long", "disk full",
+                                                            "date jumps"};
+  return kNames.at(static_cast<size_t>(fault));
+}
+
+std::vector<std::string_view> Choice::kinds() const {
+  std::vector<std::string_view> list = {way == Way::kUcx ? "UCX" : way == Way::kNccl ? "NCCL stand-in" : "segments"};
+  const auto add = [&](bool is, std::string_view name) {
+    if (is) list.push_back(name);
+  };
+  add(capped, "memory cap");
+  add(redundant, "redundancy");
+  add(reads, "dataset");
+  add(stateful, "real state");
+  add(planned && !program, "policy");
+  add(program, "policy program");
+  add(tls, "TLS");
+  add(doubled, "second controller");
+  add(elsewhere, "resumed elsewhere");
+  return list;
+}
+
+std::string Choice::str() const {
+  std::string text = fmt::format("{} after {:.3f} s", name_of(fault), delay_s);
+  for (const std::string_view kind : kinds()) text += fmt::format(", {}", kind);
+  return text;
+}
+
+Choice choose(uint64_t seed, const Allowed& allowed) {
+  Random random(seed);
+  const auto half = [&] { return random.below(2) == 0; };
+  const auto one_in = [&](int64_t n) { return random.below(n) == 0; };
+  const auto seconds = [&](int64_t most_ms) { return 0.001 * static_cast<double>(random.below(most_ms)); };
+  Choice choice;
+  choice.way = allowed.ways[static_cast<size_t>(random.below(std::ssize(allowed.ways)))];
+  choice.capped = half();
+  choice.redundant = half();
+  choice.reads = half();
+  choice.planned = one_in(4);
+  choice.program = half() && choice.planned;
+  choice.stateful = one_in(4) && allowed.state && !choice.planned;
+  choice.tls = one_in(4) && allowed.tls;
+  choice.doubled = one_in(4);
+  choice.elsewhere = half();
+  // A long stop takes as long as several other runs.
+  do {
+    choice.fault = allowed.faults[static_cast<size_t>(random.below(std::ssize(allowed.faults)))];
+  } while (choice.fault == Fault::kLongStop && allowed.faults.size() > 1 && !one_in(4));
+  choice.delay_s = seconds(static_cast<int64_t>(allowed.within_ms));
+  choice.pause_s = choice.fault == Fault::kLongStop ? 5 + seconds(15'000)
+                   : choice.fault == Fault::kStop   ? seconds(4000)
+                                                    : seconds(1000);
+  choice.jump_s = random.between(-86'400, 86'400);
+  choice.victim = random.next();
+  return choice;
+}
+
+}  // namespace scalai::chaos

@@ -1,0 +1,260 @@
+#include "tests/chaos/run.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <thread>
+
+#include "executor/rpc/process.h"
+#include "ptc/base/file.h"
+#include "ptc/base/status.h"
+#include "tests/chaos/judge.h"
+
+namespace scalai::chaos {
+namespace {
+
+namespace fs = std::filesystem;
+using executor::Process;
+using executor::ProcessEnd;
+
+constexpr double kDeadline_s = 180;  // of a whole run, on a busy machine
+constexpr const char* kDiskSize = "size=128m";
+constexpr std::string_view kMark = "SCALAI_CHAOS=";
+
+void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+class Run {
+ public:
+  Run(const Choice& choice, const Setting& setting, std::string folder)
+      : choice_(choice), setting_(setting), folder_(std::move(folder)) {}
+  ~Run() {
+    for (const pid_t pid : processes(false)) ::kill(pid, SIGKILL);
+    if (mounted_ && outcome_.wrong.empty()) ::umount2(folder_.c_str(), MNT_DETACH);
+    if (!outcome_.wrong.empty()) return;
+    std::error_code ignored;
+    for (const char* more : {"", ".textproto", ".log", ".clock", ".py"}) fs::remove_all(folder_ + more, ignored);
+  }
+
+  Outcome play() {
+    outcome_.wrong = play_to_its_end();
+    if (!outcome_.wrong.empty()) {
+      const std::string log = read_file(folder_ + ".log").value_or("");
+      outcome_.wrong = fmt::format("{}: {}; see {}\n{}", choice_.str(), outcome_.wrong, folder_,
+                                   log.substr(log.size() > 2000 ? log.size() - 2000 : 0));
+    }
+    return outcome_;
+  }
+
+ private:
+  std::string play_to_its_end() {
+    if (std::string wrong = prepare(); !wrong.empty()) return wrong;
+    auto controller = start(words());
+    if (!controller.ok()) return message_of(controller.status());
+    sleep_for(choice_.delay_s);
+    outcome_.over = controller->poll().has_value();
+    if (choice_.doubled && !outcome_.over && has_begun()) {
+      auto other = start(words());
+      const auto refused = other.ok() ? other->wait(kDeadline_s) : std::nullopt;
+      if (!refused) return hangs("a second controller hangs");
+      if (refused->ok()) return controller->poll() ? "" : "a second controller was let in";  // the first may be over
+    }
+    if (!outcome_.over) do_fault(*controller);
+    std::optional<ProcessEnd> end = controller->wait(kDeadline_s);
+    if (!end) return hangs("the run hangs");
+    const bool ended = choice_.fault == Fault::kController || choice_.fault == Fault::kBoth ||
+                       (choice_.fault == Fault::kFullDisk && !end->ok());
+    if (ended && !outcome_.over) {
+      // Before the first event there is nothing to go on with.
+      if (!has_begun()) {
+        outcome_.not_begun = true;
+        return "";
+      }
+      outcome_.resumed = true;
+      sleep_for(choice_.pause_s);
+      auto second = resume();
+      if (!second.ok()) return message_of(second.status());
+      end = second->wait(kDeadline_s);
+      if (!end) return hangs("the resumed run hangs");
+    }
+    if (!end->ok()) return "the run ended with " + end->str();
+    return check();
+  }
+
+  // ---- before
+  std::string prepare() {
+    std::error_code error;
+    fs::create_directories(folder_, error);
+    if (error) return folder_ + ": " + error.message();
+    if (choice_.fault == Fault::kFullDisk) {
+      mounted_ = ::mount("chaos", folder_.c_str(), "tmpfs", 0, kDiskSize) == 0;
+      if (!mounted_) return "cannot mount a file system in memory";
+    }
+    const int64_t none = 0;
+    std::string problem =
+        message_of(write_file(folder_ + ".clock", {reinterpret_cast<const char*>(&none), sizeof none}));
+    return problem.empty() ? message_of(write_scenario()) : problem;
+  }
+
+  // Those of this folder, and more.
+  absl::Status write_scenario() const {
+    const std::string here = SCALAI_SOURCE_DIR "/tests/chaos/";
+    SCALAI_ASSIGN_OR_RETURN(std::string text,
+                            read_file(here + (choice_.planned ? "policy.textproto" : "chaos.textproto")));
+    if (choice_.program) {
+      text +=
+          fmt::format("policy {{ exec: \"python3 {}/scenarios/policies/shortest_first.py\" }}\n", SCALAI_SOURCE_DIR);
+    } else if (choice_.planned) {
+      text += "policy { name: \"afs-l\" }\n";
+    }
+    const std::string anchor = "  checkpoint {";
+    std::string more;
+    if (choice_.redundant) more += "  redundancy { copies: 1 where: OTHER_HOST every_steps: 100 }\n";
+    if (choice_.reads) more += "  dataset { samples: 1000000 }\n";
+    size_t at = text.find(anchor);
+    SCALAI_CHECK(at != std::string::npos);
+    for (; at != std::string::npos; at = text.find(anchor, at + more.size() + anchor.size())) text.insert(at, more);
+    if (choice_.capped) text += "planner { memory_cap: \"200MB\" }\n";
+    return write_file(folder_ + ".textproto", text);
+  }
+
+  std::vector<std::string> words() const {
+    std::vector<std::string> words = {folder_ + ".textproto", "--scale-model=1/16", "--out=" + folder_};
+    if (choice_.way == Way::kNccl) words.insert(words.end(), {"--transport=nccl", "--nccl=" + setting_.nccl});
+    if (choice_.way == Way::kUcx) words.emplace_back("--transport=ucx");
+    if (choice_.tls) words.insert(words.end(), {"--certificate=" + setting_.certificate, "--key=" + setting_.key});
+    if (choice_.stateful) words.push_back("--state=" + setting_.state);
+    return words;
+  }
+
+  absl::StatusOr<Process> start(std::vector<std::string> arguments, const std::string& from = "/") const {
+    const std::string binary = setting_.bin + "/scalai-exec";
+    arguments.insert(arguments.begin(), {"env", "-C", from, binary});
+    std::vector<std::pair<std::string, std::string>> environment = {{"SCALAI_CHAOS", folder_}};
+    if (choice_.fault == Fault::kClock) {
+      environment.emplace_back("LD_PRELOAD", setting_.clock);
+      environment.emplace_back("SCALAI_CLOCK", folder_ + ".clock");
+    }
+    return Process::start({.binary = "/usr/bin/env",
+                           .arguments = std::move(arguments),
+                           .environment = std::move(environment),
+                           .log_file = folder_ + ".log"});
+  }
+
+  absl::StatusOr<Process> resume() const {
+    const fs::path path(folder_);
+    if (choice_.elsewhere) return start({fmt::format("--resume=./{}/", path.filename().string())}, path.parent_path());
+    return start({"--resume=/." + folder_ + "/"});
+  }
+
+  bool has_begun() const {
+    std::error_code error;  // the write-ahead log has the events
+    return fs::file_size(folder_ + "/journal.db-wal", error) > 40'000 && !error;
+  }
+
+  // ---- the fault
+  // Processes of the run, which all have its mark in their environment.
+  std::vector<pid_t> processes(bool workers) const {
+    std::vector<pid_t> pids;
+    const std::string mark = std::string(kMark) + folder_ + '\0';
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const std::string name = entry.path().filename();
+      pid_t pid = 0;
+      const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+      if (error != std::errc() || end != name.data() + name.size()) continue;
+      if (read_file(entry.path() / "environ").value_or("").find(mark) == std::string::npos) continue;
+      const bool is_worker =
+          read_file(entry.path() / "cmdline").value_or("").find("--controller=") != std::string::npos;
+      if (!workers || is_worker) pids.push_back(pid);
+    }
+    return pids;
+  }
+  template <class Pids>
+  pid_t victim_of(const Pids& pids) const {
+    return pids[static_cast<size_t>(choice_.victim % pids.size())];
+  }
+
+  void do_fault(Process& controller) {
+    switch (choice_.fault) {
+      case Fault::kWorker:
+      case Fault::kBoth:
+        if (const std::vector<pid_t> pids = processes(true); !pids.empty()) ::kill(victim_of(pids), SIGKILL);
+        if (choice_.fault == Fault::kBoth) (void)controller.kill();
+        return;
+      case Fault::kController: (void)controller.kill(); return;
+      case Fault::kStop:
+      case Fault::kLongStop: return stop_one(controller.pid());
+      case Fault::kFullDisk: return fill_disk();
+      case Fault::kClock: return jump();
+    }
+  }
+
+  void stop_one(pid_t controller) const {
+    std::vector<pid_t> pids = processes(true);
+    pids.push_back(controller);
+    const pid_t pid = victim_of(pids);
+    if (::kill(pid, SIGSTOP) != 0) return;
+    sleep_for(choice_.pause_s);
+    ::kill(pid, SIGCONT);
+  }
+
+  void fill_disk() const {
+    const std::string path = folder_ + "/filler";
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    const std::string zeros(1 << 16, '\0');
+    for (size_t bytes = zeros.size(); bytes > 0;) {
+      if (::write(fd, zeros.data(), bytes) <= 0) bytes /= 2;
+    }
+    ::close(fd);
+    sleep_for(choice_.pause_s);
+    ::unlink(path.c_str());
+  }
+
+  void jump() const {
+    const int64_t offset_ns = choice_.jump_s * 1'000'000'000;
+    const int fd = ::open((folder_ + ".clock").c_str(), O_WRONLY | O_CLOEXEC);
+    (void)!::pwrite(fd, &offset_ns, sizeof offset_ns, 0);
+    ::close(fd);
+  }
+
+  // ---- afterwards
+  std::string check() {
+    auto replay = Process::start({.binary = setting_.bin + "/scalai",
+                                  .arguments = {"scalai", "replay", folder_},
+                                  .environment = {},
+                                  .log_file = folder_ + ".log"});
+    const auto end = replay.ok() ? replay->wait(kDeadline_s) : std::nullopt;
+    if (!end || !end->ok()) return "the plans do not follow from the events";
+    for (int tries = 0; tries < 100 && !processes(false).empty(); ++tries) sleep_for(0.1);
+    outcome_.left_over = !processes(false).empty();
+    if (outcome_.left_over) return "processes are left behind";
+    const std::string wrong = judge(folder_, choice_.stateful ? setting_.state : "");
+    outcome_.left_over = wrong.starts_with("left behind");
+    return wrong;
+  }
+
+  std::string hangs(std::string what) {
+    outcome_.hangs = true;
+    return what;
+  }
+
+  const Choice& choice_;
+  const Setting& setting_;
+  const std::string folder_;
+  bool mounted_ = false;
+  Outcome outcome_;
+};
+
+}  // namespace
+
+Outcome play(const Choice& choice, const Setting& setting, const std::string& folder) {
+  return Run(choice, setting, folder).play();
+}
+
+}  // namespace scalai::chaos

@@ -1,0 +1,34 @@
+#pragma once
+// One run of `scalai exec` with a fault:
+//
+//   Choice ─► scenario, files ─► controller ─► delay ─► fault ─► it ends, or is resumed ─► judge(), replay, what is left
+//
+// Several may be played at a time, each by one thread.
+
+#include <string>
+
+#include "tests/chaos/choice.h"
+
+namespace scalai::chaos {
+
+struct Setting {
+  std::string bin;               // folder of the executables, absolute
+  std::string nccl;              // library; "" = none
+  std::string clock;             // library for LD_PRELOAD; "" = none
+  std::string certificate, key;  // "" = none
+  std::string state;             // a checkpoint of the scenario's job to begin with; "" = none
+};
+
+struct Outcome {
+  std::string wrong;  // "" = nothing
+  bool hangs = false;
+  bool left_over = false;  // processes or files
+  bool resumed = false;
+  bool not_begun = false;  // killed before there was anything to go on with
+  bool over = false;       // the fault came too late
+};
+
+// Everything lies below FOLDER and FOLDER.*; it is removed unless something went wrong.
+Outcome play(const Choice& choice, const Setting& setting, const std::string& folder);
+
+}  // namespace scalai::chaos
