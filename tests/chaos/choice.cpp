@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdlib>
 
 #include "ptc/base/random.h"
 
@@ -63,6 +64,7 @@ Choice choose(uint64_t seed, const Allowed& allowed) {
                    : choice.fault == Fault::kStop   ? seconds(4000)
                                                     : seconds(1000);
   choice.jump_s = random.between(-86'400, 86'400);
+  if (choice.tls) choice.jump_s = std::abs(choice.jump_s);  // before its first day no certificate counts
   choice.victim = random.next();
   return choice;
 }
