@@ -25,6 +25,7 @@
 #include "ptc/base/table.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "tests/chaos/choice.h"
+#include "tests/chaos/network.h"
 #include "tests/chaos/run.h"
 
 namespace scalai::chaos {
@@ -35,26 +36,31 @@ using executor::Process;
 
 constexpr std::string_view kUsage =
     "usage: exec_chaos --bin=DIR [--runs=N] [--seed=S] [--only=I] [--jobs=K] [--within-ms=T] [--ucx=1] [--nccl=FILE] "
-    "[--clock=FILE] [--csv=FILE]\n"
+    "[--clock=FILE] [--fault=NAME] "
+    "[--csv=FILE]\n"
     "N runs (20) from seed S (1), K (2) at a time, with the executables in DIR; --only=I repeats run I of a seed. A "
     "fault "
     "comes at most T ms (3000, about as long as an undisturbed run takes) after the start. State travels through "
     "shared "
     "memory, with --ucx=1 also over UCX, with a library that stands in for NCCL also over that. --clock: the library "
     "that "
-    "moves the date. A full disk needs root, TLS the program openssl; without them runs are of other kinds. --csv: the "
+    "moves the date. A full disk and networks need root, networks also ip and nft, TLS openssl; without them runs are "
+    "of other kinds. --fault: only that, named as in the table. --csv: the "
     "table, and the seed.\n"
     "Exit codes: 0 nothing lost, mixed, hung or left; 1 something was; 2 the command line is wrong; 5 no start\n";
 constexpr int kMostFailures = 5;  // their folders stay
 
 struct Options {
-  std::string bin, nccl, clock, csv;
+  std::string bin, nccl, clock, csv, fault;
   uint64_t runs = 20, seed = 1, jobs = 2, within_ms = 3000, ucx = 0, only = UINT64_MAX;
 };
 
 bool parse(int argc, char** argv, Options& options) {
-  const std::map<std::string_view, std::string*> texts = {
-      {"--bin", &options.bin}, {"--nccl", &options.nccl}, {"--clock", &options.clock}, {"--csv", &options.csv}};
+  const std::map<std::string_view, std::string*> texts = {{"--bin", &options.bin},
+                                                          {"--nccl", &options.nccl},
+                                                          {"--clock", &options.clock},
+                                                          {"--csv", &options.csv},
+                                                          {"--fault", &options.fault}};
   const std::map<std::string_view, uint64_t*> numbers = {{"--runs", &options.runs},           {"--seed", &options.seed},
                                                          {"--only", &options.only},           {"--jobs", &options.jobs},
                                                          {"--within-ms", &options.within_ms}, {"--ucx", &options.ucx}};
@@ -121,12 +127,15 @@ class Campaign {
     allowed_.within_ms = options_.within_ms;
     if (options_.ucx == 1) allowed_.ways.push_back(Way::kUcx);
     if (!options_.nccl.empty()) allowed_.ways.push_back(Way::kNccl);
+    const bool network = Network::enter() && options_.ucx == 1;
     for (int i = 0; i < kFaults; ++i) {
       const auto fault = static_cast<Fault>(i);
       if (fault == Fault::kFullDisk && !mounts_of_its_own()) continue;
+      if ((fault == Fault::kCut || fault == Fault::kLoss) && !network) continue;
       if (fault == Fault::kClock && options_.clock.empty()) continue;
-      allowed_.faults.push_back(fault);
+      if (options_.fault.empty() || name_of(fault) == options_.fault) allowed_.faults.push_back(fault);
     }
+    if (allowed_.faults.empty()) return invalid(fmt::format("there is no fault \"{}\" here", options_.fault));
     allowed_.tls = succeeds("/usr/bin/openssl",
                             {"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
                              "-nodes", "-days", "30", "-subj", "/CN=chaos", "-addext", "subjectAltName=IP:127.0.0.1",
@@ -173,7 +182,8 @@ class Campaign {
 
   void play_one(uint64_t i) {
     const Choice choice = choose(Random(options_.seed ^ Random(i).next()).next(), allowed_);
-    const Outcome outcome = chaos::play(choice, setting_, fmt::format("{}/run-{}", folder_, i));
+    const Outcome outcome =
+        chaos::play(choice, setting_, fmt::format("{}/run-{}", folder_, i), static_cast<int>(i % 251));
     const std::lock_guard lock(mutex_);
     all_.add(outcome);
     faults_[static_cast<size_t>(choice.fault)].add(outcome);

@@ -12,12 +12,13 @@ namespace scalai::chaos {
 std::string_view name_of(Fault fault) {
   constexpr std::array<std::string_view, kFaults> kNames = {"worker killed", "controller killed",    "both killed",
                                                             "one stopped",   "one stopped for long", "disk full",
-                                                            "date jumps"};
+                                                            "date jumps",    "host cut off",         "packets lost"};
   return kNames.at(static_cast<size_t>(fault));
 }
 
 std::vector<std::string_view> Choice::kinds() const {
-  std::vector<std::string_view> list = {way == Way::kUcx ? "UCX" : way == Way::kNccl ? "NCCL stand-in" : "segments"};
+  constexpr std::array<std::string_view, 4> kWays = {"segments", "UCX", "NCCL stand-in", "UCX between networks"};
+  std::vector<std::string_view> list = {kWays.at(static_cast<size_t>(way))};
   const auto add = [&](bool is, std::string_view name) {
     if (is) list.push_back(name);
   };
@@ -55,12 +56,18 @@ Choice choose(uint64_t seed, const Allowed& allowed) {
   choice.tls = one_in(4) && allowed.tls;
   choice.doubled = one_in(4);
   choice.elsewhere = half();
-  // A long stop takes as long as several other runs.
+  // Some take as long as several other runs.
+  const auto slow = [&] { return choice.fault == Fault::kLongStop || choice.fault == Fault::kCut; };
   do {
     choice.fault = allowed.faults[static_cast<size_t>(random.below(std::ssize(allowed.faults)))];
-  } while (choice.fault == Fault::kLongStop && allowed.faults.size() > 1 && !one_in(4));
+  } while (slow() && allowed.faults.size() > 2 && !one_in(4));
+  if (choice.fault == Fault::kCut || choice.fault == Fault::kLoss) {
+    choice.way = Way::kNetwork;
+    choice.tls = false;  // the certificate is that of 127.0.0.1
+  }
   choice.delay_s = seconds(static_cast<int64_t>(allowed.within_ms));
   choice.pause_s = choice.fault == Fault::kLongStop ? 5 + seconds(15'000)
+                   : choice.fault == Fault::kCut    ? seconds(20'000)
                    : choice.fault == Fault::kStop   ? seconds(4000)
                                                     : seconds(1000);
   choice.jump_s = random.between(-86'400, 86'400);

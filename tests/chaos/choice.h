@@ -16,11 +16,13 @@ enum class Fault {
   kLongStop,  // for up to 20 s
   kFullDisk,  // the run's folder is full for some seconds
   kClock,     // the date jumps by up to a day, forward or back
+  kCut,       // one host is cut off the others for up to 20 s (hosts as network namespaces)
+  kLoss,      // one packet in twenty is lost from then on (hosts as network namespaces)
 };
-inline constexpr int kFaults = 7;
+inline constexpr int kFaults = 9;
 std::string_view name_of(Fault fault);
 
-enum class Way { kSegments, kUcx, kNccl };
+enum class Way { kSegments, kUcx, kNccl, kNetwork };
 
 // What this machine and the command line allow.
 struct Allowed {

@@ -16,6 +16,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
 #include "tests/chaos/judge.h"
+#include "tests/chaos/network.h"
 
 namespace scalai::chaos {
 namespace {
@@ -26,15 +27,18 @@ using executor::ProcessEnd;
 
 constexpr double kDeadline_s = 180;  // of a whole run, on a busy machine
 constexpr const char* kDiskSize = "size=128m";
+constexpr int kHosts = 4;  // of the scenarios
+constexpr int kLossPercent = 5;
 constexpr std::string_view kMark = "SCALAI_CHAOS=";
 
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
 class Run {
  public:
-  Run(const Choice& choice, const Setting& setting, std::string folder)
-      : choice_(choice), setting_(setting), folder_(std::move(folder)) {}
+  Run(const Choice& choice, const Setting& setting, std::string folder, int number)
+      : choice_(choice), setting_(setting), folder_(std::move(folder)), network_(number, kHosts) {}
   ~Run() {
+    network_.stop_workers();
     for (const pid_t pid : processes(false)) ::kill(pid, SIGKILL);
     if (mounted_ && outcome_.wrong.empty()) ::umount2(folder_.c_str(), MNT_DETACH);
     if (!outcome_.wrong.empty()) return;
@@ -57,6 +61,7 @@ class Run {
     if (std::string wrong = prepare(); !wrong.empty()) return wrong;
     auto controller = start(words());
     if (!controller.ok()) return message_of(controller.status());
+    if (networked()) start_workers();
     sleep_for(choice_.delay_s);
     outcome_.over = controller->poll().has_value();
     if (choice_.doubled && !outcome_.over && has_begun()) {
@@ -96,6 +101,9 @@ class Run {
       mounted_ = ::mount("chaos", folder_.c_str(), "tmpfs", 0, kDiskSize) == 0;
       if (!mounted_) return "cannot mount a file system in memory";
     }
+    if (networked()) {
+      if (const absl::Status made = network_.make(); !made.ok()) return message_of(made);
+    }
     const int64_t none = 0;
     std::string problem =
         message_of(write_file(folder_ + ".clock", {reinterpret_cast<const char*>(&none), sizeof none}));
@@ -127,6 +135,9 @@ class Run {
   std::vector<std::string> words() const {
     std::vector<std::string> words = {folder_ + ".textproto", "--scale-model=1/16", "--out=" + folder_};
     if (choice_.way == Way::kNccl) words.insert(words.end(), {"--transport=nccl", "--nccl=" + setting_.nccl});
+    if (networked())
+      words.insert(words.end(),
+                   {"--no-workers", "--transport=ucx", "--listen=" + network_.controller_address() + ":0"});
     if (choice_.way == Way::kUcx) words.emplace_back("--transport=ucx");
     if (choice_.tls) words.insert(words.end(), {"--certificate=" + setting_.certificate, "--key=" + setting_.key});
     if (choice_.stateful) words.push_back("--state=" + setting_.state);
@@ -151,6 +162,18 @@ class Run {
     const fs::path path(folder_);
     if (choice_.elsewhere) return start({fmt::format("--resume=./{}/", path.filename().string())}, path.parent_path());
     return start({"--resume=/." + folder_ + "/"});
+  }
+
+  bool networked() const { return choice_.way == Way::kNetwork; }
+  void start_workers() {
+    std::string address;
+    for (int tries = 0; tries < 300 && address.empty(); ++tries) {
+      sleep_for(0.1);
+      address = read_file(folder_ + "/address").value_or("");
+    }
+    network_.start_workers(setting_.bin + "/scalai-exec", address, folder_ + "/token",
+                           {{"SCALAI_CHAOS", folder_}, {"UCX_NET_DEVICES", "eth0"}, {"UCX_TLS", "tcp,self"}},
+                           folder_ + ".log");
   }
 
   bool has_begun() const {
@@ -192,6 +215,12 @@ class Run {
       case Fault::kLongStop: return stop_one(controller.pid());
       case Fault::kFullDisk: return fill_disk();
       case Fault::kClock: return jump();
+      case Fault::kCut:
+        (void)network_.cut(static_cast<int>(choice_.victim % kHosts));
+        sleep_for(choice_.pause_s);
+        (void)network_.heal();
+        return;
+      case Fault::kLoss: (void)network_.lose(kLossPercent); return;
     }
   }
 
@@ -231,6 +260,7 @@ class Run {
                                   .log_file = folder_ + ".log"});
     const auto end = replay.ok() ? replay->wait(kDeadline_s) : std::nullopt;
     if (!end || !end->ok()) return "the plans do not follow from the events";
+    network_.stop_workers();
     for (int tries = 0; tries < 100 && !processes(false).empty(); ++tries) sleep_for(0.1);
     outcome_.left_over = !processes(false).empty();
     if (outcome_.left_over) return "processes are left behind";
@@ -247,14 +277,15 @@ class Run {
   const Choice& choice_;
   const Setting& setting_;
   const std::string folder_;
+  Network network_;
   bool mounted_ = false;
   Outcome outcome_;
 };
 
 }  // namespace
 
-Outcome play(const Choice& choice, const Setting& setting, const std::string& folder) {
-  return Run(choice, setting, folder).play();
+Outcome play(const Choice& choice, const Setting& setting, const std::string& folder, int number) {
+  return Run(choice, setting, folder, number).play();
 }
 
 }  // namespace scalai::chaos

@@ -28,7 +28,8 @@ struct Outcome {
   bool over = false;       // the fault came too late
 };
 
-// Everything lies below FOLDER and FOLDER.*; it is removed unless something went wrong.
-Outcome play(const Choice& choice, const Setting& setting, const std::string& folder);
+// Everything lies below FOLDER and FOLDER.*; it is removed unless something went wrong. `number` tells runs of one time
+// apart, from 0 to 250.
+Outcome play(const Choice& choice, const Setting& setting, const std::string& folder, int number);
 
 }  // namespace scalai::chaos
