@@ -323,10 +323,15 @@ absl::StatusOr<Journal> Journal::create(const std::string& path, const RunFacts&
 
 absl::StatusOr<Journal> Journal::replace(JournalLock lock, const RunFacts& facts) {
   auto state = std::make_unique<State>(std::move(lock));
+  // In this order on disk, too: the file without its log is an older journal, and an older log would be read into the
+  // new file.
   for (const char* suffix : {"", "-wal", "-shm"}) {
     const std::string file = state->path + suffix;
-    if (::unlink(file.c_str()) != 0 && errno != ENOENT)
+    if (::unlink(file.c_str()) == 0) {
+      SCALAI_RETURN_IF_ERROR(sync_folder_of(file));
+    } else if (errno != ENOENT) {
       return failed(fmt::format("{}: cannot remove: {}", file, std::strerror(errno)));
+    }
   }
   SCALAI_RETURN_IF_ERROR(state->connect(/*create=*/true));
   return begin(std::move(state), facts);

@@ -1,0 +1,55 @@
+#pragma once
+// A subject: a piece of work that writes files, and readers that open what a crash left of them.
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace scalai::crash {
+
+enum class Found : uint8_t { kOld, kNew };
+
+class Subject {
+ public:
+  virtual ~Subject() = default;
+  virtual std::string name() const = 0;
+  // Before the recording: what the work reads, outside of the recorded folder.
+  virtual absl::Status prepare() { return absl::OkStatus(); }
+  // The work, in a process under the recorder. Marks what it begins and what has returned. May end by _exit().
+  virtual absl::Status play(const std::string& root) = 0;
+  // Opens a state; may change it. `marks`: those recorded before the crash. Not OK: neither old nor new.
+  virtual absl::StatusOr<Found> check(const std::string& root, std::span<const std::string> marks) = 0;
+};
+
+// Tells the recorder, if there is one.
+void mark(const std::string& text);
+// Runs `work` in a process of its own, which ends as if it had been killed. Aborted: the work failed.
+absl::Status in_process(const std::function<absl::Status()>& work);
+// Number of "begin" and "end" marks.
+struct Progress {
+  int64_t begun = 0;
+  int64_t ended = 0;
+};
+Progress progress_of(std::span<const std::string> marks);
+
+// States are looked at from the last such mark on.
+inline constexpr std::string_view kWatchMark = "watch";
+
+struct SubjectOptions {
+  uint64_t seed = 1;
+  int variant = 0;
+  std::string folder;  // for prepare()
+  std::string bin;     // executables
+};
+std::unique_ptr<Subject> journal_subject(const SubjectOptions& options);
+std::unique_ptr<Subject> checkpoint_subject(const SubjectOptions& options);
+std::unique_ptr<Subject> reshard_subject(const SubjectOptions& options);
+std::unique_ptr<Subject> run_subject(const SubjectOptions& options);
+
+}  // namespace scalai::crash
