@@ -71,8 +71,9 @@ absl::Status write_token(const std::string& file, const std::string& token) {
   if (fd < 0) return missing(fmt::format("{}: cannot create: {}", file, std::strerror(errno)));
   const std::string line = token + "\n";
   const ssize_t count = ::write(fd, line.data(), line.size());
+  const bool synced = ::fsync(fd) == 0 || errno == EINVAL;
   ::close(fd);
-  if (count != static_cast<ssize_t>(line.size())) return missing(fmt::format("{}: cannot write", file));
+  if (count != static_cast<ssize_t>(line.size()) || !synced) return missing(fmt::format("{}: cannot write", file));
   return absl::OkStatus();
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <random>
+#include <vector>
 
 #include "ptc/base/status.h"
 
@@ -175,8 +176,13 @@ bool lies_in(const std::string& path, const std::string& folder) {
 
 absl::Status make_folders(const std::string& path) {
   std::error_code error;
+  std::vector<std::string> made;
+  for (std::filesystem::path at = path; !at.empty() && !std::filesystem::exists(at, error); at = at.parent_path()) {
+    made.push_back(at.string());
+  }
   std::filesystem::create_directories(path, error);
   if (error) return missing(fmt::format("{}: cannot create folder: {}", path, error.message()));
+  for (const std::string& folder : made) sync_folder_of(folder);
   return absl::OkStatus();
 }
 

@@ -47,7 +47,7 @@ class TemporaryFile {
 std::string absolute_path(const std::string& path);
 // Whether `path`, which need not be there, lies in `folder` or is it, links followed.
 bool lies_in(const std::string& path, const std::string& folder);
-// Creates the folder and its parents; OK if it exists. NotFound: it cannot be created.
+// Creates the folder and its parents, durably; OK if it exists. NotFound: it cannot be created.
 absl::Status make_folders(const std::string& path);
 
 }  // namespace scalai

@@ -34,6 +34,7 @@ struct Options {
   // Of a process under the recorder.
   std::string play, root, work;
   int64_t variant = 0;
+  int64_t resumes = 0;
 };
 
 struct Plan {
@@ -45,7 +46,8 @@ struct Plan {
 const std::vector<Plan>& plans() {
   static const std::vector<Plan> all = {{"journal", 40, 6, journal_subject},
                                         {"checkpoint", 25, 6, checkpoint_subject},
-                                        {"reshard", 20, 8, reshard_subject}};
+                                        {"reshard", 20, 8, reshard_subject},
+                                        {"run", 15, 2, run_subject}};
   return all;
 }
 
@@ -64,9 +66,9 @@ bool parse(int argc, char** argv, Options& options) {
       return error == std::errc() && end == last;
     };
     if (!number("--states=", options.states) && !number("--seed=", options.seed) &&
-        !number("--variant=", options.variant) && !text("--subjects=", options.subjects) &&
-        !text("--folder=", options.folder) && !text("--bin=", options.bin) && !text("--play=", options.play) &&
-        !text("--root=", options.root) && !text("--work=", options.work))
+        !number("--variant=", options.variant) && !number("--resumes=", options.resumes) &&
+        !text("--subjects=", options.subjects) && !text("--folder=", options.folder) && !text("--bin=", options.bin) &&
+        !text("--play=", options.play) && !text("--root=", options.root) && !text("--work=", options.work))
       return false;
   }
   return options.states > 0;
@@ -126,14 +128,18 @@ class Session {
   absl::StatusOr<bool> explore(const Plan& plan, int variant, int64_t states, Tally& tally) {
     const std::string work = fmt::format("{}/{}-{}", folder_, plan.name, variant);
     fs::create_directories(work);
-    const std::unique_ptr<Subject> subject =
-        plan.make({.seed = options_.seed, .variant = variant, .folder = work, .bin = options_.bin});
+    const std::unique_ptr<Subject> subject = plan.make(
+        {.seed = options_.seed,
+         .variant = variant,
+         .folder = work,
+         .bin = options_.bin,
+         .resume_share = static_cast<double>(options_.resumes) / static_cast<double>(plan.variants * states)});
     SCALAI_RETURN_IF_ERROR(subject->prepare());
     const Recorder recorder{SCALAI_RECORDER,
                             "/proc/self/exe",
                             {"--play=" + plan.name, fmt::format("--variant={}", variant),
                              fmt::format("--seed={}", options_.seed), "--work=" + work, "--bin=" + options_.bin}};
-    SCALAI_ASSIGN_OR_RETURN(const std::vector<Operation> operations, record(recorder, work + "/recorded"));
+    SCALAI_ASSIGN_OR_RETURN(const std::vector<Operation> operations, record(recorder, *subject, work + "/recorded"));
     Explorer explorer(operations, *subject, work);
     Random random(options_.seed * 1'000'003 + static_cast<uint64_t>(variant));
     bool good = true;

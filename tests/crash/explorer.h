@@ -31,7 +31,7 @@ struct Recorder {
 
 // Runs the work in FOLDER/root and reads what was recorded. Aborted: the work failed; or the operations do not give the
 // folder that the work has left, so the recorder has missed some.
-absl::StatusOr<std::vector<Operation>> record(const Recorder& recorder, const std::string& folder);
+absl::StatusOr<std::vector<Operation>> record(const Recorder& recorder, Subject& subject, const std::string& folder);
 
 // Writes a state as an empty folder's contents.
 void materialise(const Tree& tree, const std::string& folder);

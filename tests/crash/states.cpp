@@ -67,10 +67,16 @@ void add_families(const std::vector<Dimension>& dimensions, std::vector<Choice>&
   }
 }
 
+// In every other one the older changes of names are all there, or none: what readers look at lies in the last few.
 Choice random_choice(const std::vector<Dimension>& dimensions, Random& random) {
+  const auto entries = std::count_if(dimensions.begin(), dimensions.end(), [](const Dimension& dimension) {
+    return dimension.what == Dimension::What::kEntry;
+  });
+  const int64_t old = random.below(2) == 0 ? std::max<int64_t>(0, entries - random.between(2, 16)) : 0;
   Choice choice = with(dimensions, false);
+  std::fill(choice.values.begin(), choice.values.begin() + old, static_cast<int>(random.below(2)));
   const double share = random.uniform();
-  for (size_t i = 0; i < dimensions.size(); ++i) {
+  for (auto i = static_cast<size_t>(old); i < dimensions.size(); ++i) {
     if (random.uniform() < share) choice.values[i] = static_cast<int>(random.between(1, dimensions[i].options - 1));
   }
   if (random.below(3) == 0) tear(dimensions, random, choice);

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tests/crash/recording.h"
 
 namespace scalai::crash {
 
@@ -21,8 +22,12 @@ class Subject {
   virtual std::string name() const = 0;
   // Before the recording: what the work reads, outside of the recorded folder.
   virtual absl::Status prepare() { return absl::OkStatus(); }
+  // Files that the recorder cannot see written and that no reader opens.
+  virtual bool ignores(const std::string& /*path*/) const { return false; }
   // The work, in a process under the recorder. Marks what it begins and what has returned. May end by _exit().
   virtual absl::Status play(const std::string& root) = 0;
+  // Adds marks to a recording of work that says nothing itself.
+  virtual absl::StatusOr<std::vector<Operation>> annotated(std::vector<Operation> operations) { return operations; }
   // Opens a state; may change it. `marks`: those recorded before the crash. Not OK: neither old nor new.
   virtual absl::StatusOr<Found> check(const std::string& root, std::span<const std::string> marks) = 0;
 };
@@ -44,8 +49,9 @@ inline constexpr std::string_view kWatchMark = "watch";
 struct SubjectOptions {
   uint64_t seed = 1;
   int variant = 0;
-  std::string folder;  // for prepare()
-  std::string bin;     // executables
+  std::string folder;       // for prepare()
+  std::string bin;          // executables
+  double resume_share = 0;  // of the states of a run: goes on with them by `scalai exec --resume`, too
 };
 std::unique_ptr<Subject> journal_subject(const SubjectOptions& options);
 std::unique_ptr<Subject> checkpoint_subject(const SubjectOptions& options);

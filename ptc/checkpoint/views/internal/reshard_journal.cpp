@@ -78,9 +78,11 @@ absl::StatusOr<std::string> text_of(int fd, const std::string& path) {
   return text;
 }
 
-// A first line that was not written to its end.
+// A first line that was not written to its end. A loss of power may leave a file's size without its data: zeros.
 bool may_be_cut_head(const std::string& text) {
-  return text.size() < 128 && (text.starts_with(kHeadStart) || kHeadStart.starts_with(text));
+  const std::string written = text.substr(0, text.find('\0'));
+  return text.size() < 128 && text.find_first_not_of('\0', written.size()) == std::string::npos &&
+         (written.starts_with(kHeadStart) || kHeadStart.starts_with(written));
 }
 
 }  // namespace
@@ -214,6 +216,8 @@ absl::Status Journal::forget() {
 }
 
 absl::Status Journal::remove() {
+  // First DST.partial is gone for good: without a journal nobody would know whose it is.
+  SCALAI_RETURN_IF_ERROR(sync_folder(parent_of(path_)));
   if (::unlink(path_.c_str()) != 0 && errno != ENOENT) return io_error(path_, "cannot remove");
   return sync_folder(parent_of(path_));
 }
