@@ -115,7 +115,9 @@ absl::StatusOr<std::string> RunFolder::address() const {
 
 void RunFolder::end() const {
   std::error_code ignored;
-  for (const char* name : {"address", "token"}) std::filesystem::remove(file(name), ignored);
+  std::filesystem::remove(file("address"), ignored);
+  sync_folder_of(file("address"));  // after a loss of power no address is there without its token
+  std::filesystem::remove(file("token"), ignored);
 }
 
 }  // namespace scalai::apps

@@ -79,14 +79,13 @@ absl::Status write_through(const std::string& path, std::string_view bytes) {
   return write_all(fd.get(), bytes, -1) ? absl::OkStatus() : io_error("cannot write", path);
 }
 
-// Makes the entries of the file's folder durable. Some network file systems cannot, and say so: no error.
+}  // namespace
+
 void sync_folder_of(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   const FileDescriptor folder(::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() >= 0) ::fsync(folder.get());
 }
-
-}  // namespace
 
 absl::StatusOr<std::string> read_file(const std::string& path, int64_t max_bytes) {
   const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

@@ -49,5 +49,7 @@ std::string absolute_path(const std::string& path);
 bool lies_in(const std::string& path, const std::string& folder);
 // Creates the folder and its parents, durably; OK if it exists. NotFound: it cannot be created.
 absl::Status make_folders(const std::string& path);
+// Makes changes of names in the folder of `path` durable. Some network file systems cannot, and say so: no error.
+void sync_folder_of(const std::string& path);
 
 }  // namespace scalai

@@ -19,11 +19,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kUsage =
-    "usage: crash_states [--states=N] [--seed=S] [--subjects=journal,checkpoint,…] [--folder=DIR] [--bin=DIR]\n"
-    "Checks N crash states (100000; 3000 without SCALAI_SOAK in ctest's share) from seed S (1) of all subjects, or of "
-    "those named: journal, checkpoint, reshard, run. States are written in DIR (/dev/shm, else /tmp); --bin has the "
-    "executables (where this one is). A failing state stays there, beside a description.\n"
-    "Exit codes: 0 old or new in every state; 1 a state with neither; 2 the command line; 5 a recording failed\n";
+    "usage: crash_states [--states=N] [--seed=S] [--subjects=LIST] [--resumes=K] [--share=M] [--folder=DIR] "
+    "[--bin=DIR]\n"
+    "Checks N crash states (100000) from seed S (1) of journal,checkpoint,reshard,run, or of the subjects in LIST. "
+    "About K states of a run (0) are also resumed by scalai-exec, ten seconds each. With --share only one state in M "
+    "is checked, unless SCALAI_SOAK is set. States lie in --folder (/dev/shm, else /tmp), executables in --bin (where "
+    "this one is). A failing state stays, beside a description.\n"
+    "Exit codes: 0 old or new in every state; 1 neither in one; 2 the command line is wrong; 5 a recording failed\n";
 
 struct Options {
   int64_t states = 100'000;
@@ -35,6 +37,7 @@ struct Options {
   std::string play, root, work;
   int64_t variant = 0;
   int64_t resumes = 0;
+  int64_t share = 1;
 };
 
 struct Plan {
@@ -67,11 +70,13 @@ bool parse(int argc, char** argv, Options& options) {
     };
     if (!number("--states=", options.states) && !number("--seed=", options.seed) &&
         !number("--variant=", options.variant) && !number("--resumes=", options.resumes) &&
-        !text("--subjects=", options.subjects) && !text("--folder=", options.folder) && !text("--bin=", options.bin) &&
-        !text("--play=", options.play) && !text("--root=", options.root) && !text("--work=", options.work))
+        !number("--share=", options.share) && !text("--subjects=", options.subjects) &&
+        !text("--folder=", options.folder) && !text("--bin=", options.bin) && !text("--play=", options.play) &&
+        !text("--root=", options.root) && !text("--work=", options.work))
       return false;
   }
-  return options.states > 0;
+  if (options.share > 0 && !soaking()) options.states /= options.share;
+  return options.states > 0 && options.share > 0;
 }
 
 class Session {

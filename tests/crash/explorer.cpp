@@ -54,6 +54,11 @@ absl::Status compare(const std::vector<Operation>& operations, const Subject& su
   return absl::OkStatus();
 }
 
+// Of the moment after it: names, flushes and promises have more to say than one write among many.
+double weight_of(const Operation& operation) {
+  return operation.kind == Kind::kWrite || operation.kind == Kind::kResize ? 1 : 5;
+}
+
 }  // namespace
 
 Tally& Tally::operator+=(const Tally& other) {
@@ -150,15 +155,18 @@ absl::StatusOr<bool> Explorer::explore(int64_t states, Random& random) {
   for (size_t i = 0; i < operations_.size(); ++i) {
     if (operations_[i].kind == Kind::kMark && operations_[i].data == kWatchMark) first = i;
   }
+  double left = 0;
+  for (size_t i = first; i < operations_.size(); ++i) left += weight_of(operations_[i]);
   const int64_t aim = tally_.states + states;
   for (size_t moment = 0; moment < operations_.size(); ++moment) {
     const Operation& operation = operations_[moment];
     SCALAI_RETURN_IF_ERROR(disk.apply(operation));
     if (operation.kind == Kind::kMark) marks_.push_back(operation.data);
     if (moment < first) continue;
-    const auto left = static_cast<int64_t>(operations_.size() - moment);
     // Moments differ: most have few states, so others may have several times the mean.
-    const double mean = 3.0 * static_cast<double>(aim - tally_.states) / static_cast<double>(left);
+    const double weight = weight_of(operation);
+    const double mean = 3 * static_cast<double>(aim - tally_.states) * weight / left;
+    left -= weight;
     const auto share = static_cast<int64_t>(std::max(2.0, mean));
     if (mean < 2 && random.uniform() > mean / 2) continue;  // not all moments have their turn
     ++tally_.moments;
