@@ -23,7 +23,8 @@ constexpr std::string_view kUsage =
     "[--bin=DIR]\n"
     "Checks N crash states (100000) from seed S (1) of journal,checkpoint,reshard,run, or of the subjects in LIST. "
     "About K states of a run (0) are also resumed by scalai-exec, ten seconds each. With --share only one state in M "
-    "is checked, unless SCALAI_SOAK is set. States lie in --folder (/dev/shm, else /tmp), executables in --bin (where "
+    "is checked, of half of the recordings, unless SCALAI_SOAK is set. States lie in --folder (/dev/shm, else /tmp), "
+    "executables in --bin (where "
     "this one is). A failing state stays, beside a description.\n"
     "Exit codes: 0 old or new in every state; 1 neither in one; 2 the command line is wrong; 5 a recording failed\n";
 
@@ -38,6 +39,7 @@ struct Options {
   int64_t variant = 0;
   int64_t resumes = 0;
   int64_t share = 1;
+  bool all() const { return share == 1 || soaking(); }
 };
 
 struct Plan {
@@ -75,8 +77,9 @@ bool parse(int argc, char** argv, Options& options) {
         !text("--root=", options.root) && !text("--work=", options.work))
       return false;
   }
-  if (options.share > 0 && !soaking()) options.states /= options.share;
-  return options.states > 0 && options.share > 0;
+  if (options.share < 1) return false;
+  if (!options.all()) options.states /= options.share;
+  return options.states > 0;
 }
 
 class Session {
@@ -96,7 +99,7 @@ class Session {
       if (!is_chosen(plan) || code != 0) continue;
       Tally tally;
       code = explore(plan, options_.states * plan.share / percent, tally);
-      print_row(plan.name, plan.variants, tally);
+      print_row(plan.name, variants_of(plan), tally);
       all += tally;
     }
     print_row("all", 0, all);
@@ -110,6 +113,8 @@ class Session {
     return ("," + options_.subjects + ",").find("," + plan.name + ",") != std::string::npos;
   }
 
+  int variants_of(const Plan& plan) const { return options_.all() ? plan.variants : std::max(1, plan.variants / 2); }
+
   static void print_row(const std::string& name, int recordings, const Tally& tally) {
     fmt::print("{:<11} {:>10} {:>10} {:>8} {:>8} {:>8} {:>8} {:>7}\n", name,
                recordings > 0 ? std::to_string(recordings) : "", tally.operations, tally.states, tally.checks,
@@ -118,8 +123,8 @@ class Session {
   }
 
   int explore(const Plan& plan, int64_t states, Tally& tally) {
-    for (int variant = 0; variant < plan.variants; ++variant) {
-      const absl::StatusOr<bool> good = explore(plan, variant, states / (plan.variants - variant), tally);
+    for (int variant = 0, count = variants_of(plan); variant < count; ++variant) {
+      const absl::StatusOr<bool> good = explore(plan, variant, states / (count - variant), tally);
       if (!good.ok()) {
         problem_ = fmt::format("{} {}: {}\n", plan.name, variant, message_of(good.status()));
         return 5;
@@ -138,7 +143,7 @@ class Session {
          .variant = variant,
          .folder = work,
          .bin = options_.bin,
-         .resume_share = static_cast<double>(options_.resumes) / static_cast<double>(plan.variants * states)});
+         .resume_share = static_cast<double>(options_.resumes) / static_cast<double>(variants_of(plan) * states)});
     SCALAI_RETURN_IF_ERROR(subject->prepare());
     const Recorder recorder{SCALAI_RECORDER,
                             "/proc/self/exe",

@@ -54,9 +54,21 @@ absl::Status compare(const std::vector<Operation>& operations, const Subject& su
   return absl::OkStatus();
 }
 
-// Of the moment after it: names, flushes and promises have more to say than one write among many.
+// Of the moment after it: changes of names have more to say than flushes and promises, these more than a write.
 double weight_of(const Operation& operation) {
-  return operation.kind == Kind::kWrite || operation.kind == Kind::kResize ? 1 : 5;
+  switch (operation.kind) {
+    case Kind::kWrite:
+    case Kind::kResize: return 1;
+    case Kind::kMark:
+    case Kind::kSync:
+    case Kind::kSyncAll: return 3;
+    default: return 12;
+  }
+}
+
+// A lock's file names its owner for people; no reader opens it, so its content is no reason for further states.
+bool is_lock(const Operation& operation) {
+  return (operation.kind == Kind::kWrite || operation.kind == Kind::kResize) && operation.path.ends_with(".lock");
 }
 
 }  // namespace
@@ -161,6 +173,8 @@ absl::StatusOr<bool> Explorer::explore(int64_t states, Random& random) {
   for (size_t moment = 0; moment < operations_.size(); ++moment) {
     const Operation& operation = operations_[moment];
     SCALAI_RETURN_IF_ERROR(disk.apply(operation));
+    if (is_lock(operation))
+      SCALAI_RETURN_IF_ERROR(disk.apply({.kind = Kind::kSync, .path = operation.path, .inode = operation.inode}));
     if (operation.kind == Kind::kMark) marks_.push_back(operation.data);
     if (moment < first) continue;
     // Moments differ: most have few states, so others may have several times the mean.
