@@ -55,6 +55,7 @@ absl::Status compare(const std::vector<Operation>& operations, const Subject& su
 }
 
 // Of the moment after it: changes of names have more to say than flushes and promises, these more than a write.
+constexpr double kNameWeight = 12;
 double weight_of(const Operation& operation) {
   switch (operation.kind) {
     case Kind::kWrite:
@@ -62,7 +63,7 @@ double weight_of(const Operation& operation) {
     case Kind::kMark:
     case Kind::kSync:
     case Kind::kSyncAll: return 3;
-    default: return 12;
+    default: return kNameWeight;
   }
 }
 
@@ -177,12 +178,12 @@ absl::StatusOr<bool> Explorer::explore(int64_t states, Random& random) {
       SCALAI_RETURN_IF_ERROR(disk.apply({.kind = Kind::kSync, .path = operation.path, .inode = operation.inode}));
     if (operation.kind == Kind::kMark) marks_.push_back(operation.data);
     if (moment < first) continue;
-    // Moments differ: most have few states, so others may have several times the mean.
+    // A part of what is left; a change of a name always has its turn.
     const double weight = weight_of(operation);
-    const double mean = 3 * static_cast<double>(aim - tally_.states) * weight / left;
+    const double part = static_cast<double>(aim - tally_.states) * weight / left;
     left -= weight;
-    const auto share = static_cast<int64_t>(std::max(2.0, mean));
-    if (mean < 2 && random.uniform() > mean / 2) continue;  // not all moments have their turn
+    const auto share = static_cast<int64_t>(std::max(weight == kNameWeight ? 6.0 : 2.0, part));
+    if (weight < kNameWeight && part < 2 && random.uniform() > part / 2) continue;
     ++tally_.moments;
     const int64_t before = tally_.states;
     const std::vector<Dimension> dimensions = disk.dimensions();

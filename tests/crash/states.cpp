@@ -67,6 +67,19 @@ void add_families(const std::vector<Dimension>& dimensions, std::vector<Choice>&
   }
 }
 
+// The last few changes of names in any combination, all else as programs see it: two steps in the wrong order show here,
+// at one moment or the next.
+void add_latest(const std::vector<Dimension>& dimensions, std::vector<Choice>& choices) {
+  std::vector<size_t> latest;
+  for (size_t i = dimensions.size(); i-- > 0 && latest.size() < 3;) {
+    if (dimensions[i].what == Dimension::What::kEntry) latest.push_back(i);
+  }
+  for (size_t mask = 0; mask + 1 < size_t{1} << latest.size(); ++mask) {
+    choices.push_back(with(dimensions, true));
+    for (size_t i = 0; i < latest.size(); ++i) choices.back().values[latest[i]] = static_cast<int>(mask >> i & 1);
+  }
+}
+
 // In every other one the older changes of names are all there, or none: what readers look at lies in the last few.
 Choice random_choice(const std::vector<Dimension>& dimensions, Random& random) {
   const auto entries = std::count_if(dimensions.begin(), dimensions.end(), [](const Dimension& dimension) {
@@ -102,15 +115,21 @@ void visit_all(const std::vector<Dimension>& dimensions, Random& random, const V
 
 void visit_choices(const std::vector<Dimension>& dimensions, int64_t wanted, Random& random, const Visit& visit) {
   if (combinations(dimensions) <= std::min(wanted, kAllOf)) return visit_all(dimensions, random, visit);
-  std::vector<Choice> choices = {with(dimensions, false), with(dimensions, true)};
-  const size_t fixed = choices.size();
-  add_families(dimensions, choices);
+  const auto shuffle = [&](std::vector<Choice>& choices) {
+    for (size_t i = choices.size(); i > 1; --i)
+      std::swap(choices[i - 1], choices[static_cast<size_t>(random.below(static_cast<int64_t>(i)))]);
+  };
+  std::vector<Choice> first, families;
+  add_latest(dimensions, first);
+  shuffle(first);
+  first.push_back(with(dimensions, true));
+  first.push_back(with(dimensions, false));
+  add_families(dimensions, families);
+  shuffle(families);
   // Where there is no time for all of a family, any share of it.
-  for (size_t i = choices.size() - 1; i > fixed; --i)
-    std::swap(choices[i], choices[fixed + static_cast<size_t>(random.below(static_cast<int64_t>(i - fixed) + 1))]);
-  const auto most = static_cast<size_t>(std::max<int64_t>(wanted / 2, 2));
-  if (choices.size() > most) choices.resize(most);
-  for (const Choice& choice : choices) {
+  if (std::ssize(families) > wanted / 2) families.resize(static_cast<size_t>(wanted / 2));
+  first.insert(first.end(), families.begin(), families.end());
+  for (const Choice& choice : first) {
     if (!visit(choice)) return;
   }
   for (int64_t tries = 0; tries < 2 * wanted; ++tries) {

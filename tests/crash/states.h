@@ -1,6 +1,7 @@
 #pragma once
-// Which crash states of one moment are looked at: all, if few; else none and all of the pending changes, each one alone,
-// each one missing, the changes of each folder up to each of them, torn blocks, and random combinations.
+// Which crash states of one moment are looked at: all, if few; else the last three changes of names in any
+// combination, none and all of the pending changes, each one alone, each one missing, the changes of each folder up to
+// each of them, torn blocks, and random combinations.
 
 #include <functional>
 #include <vector>
