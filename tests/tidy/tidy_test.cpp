@@ -166,6 +166,7 @@ const std::vector<Exception>& untested_exceptions() {
       {"ptc/data/verify.cpp", "Index::verify of index.h; index_test damages every byte for it"},
       {"tests/chaos/choice.cpp", "what exec_chaos plays"},
       {"tests/chaos/clock.cpp", "exec_chaos moves the date with it"},
+      {"tests/chaos/network.cpp", "hosts of exec_chaos"},
       {"tests/chaos/reshard_chaos.cpp", "a test of its own"},
       {"tests/chaos/run.cpp", "a run of exec_chaos"},
       {"tests/crash/checkpoint_subject.cpp", "a part of crash_states, a test of its own"},
