@@ -35,7 +35,7 @@ std::vector<std::string_view> Choice::kinds() const {
 }
 
 std::string Choice::str() const {
-  std::string text = fmt::format("{} after {:.3f} s", name_of(fault), delay_s);
+  std::string text = fmt::format("{} {:.3f} s after the {}", name_of(fault), delay_s, early ? "start" : "first events");
   for (const std::string_view kind : kinds()) text += fmt::format(", {}", kind);
   return text;
 }
@@ -65,6 +65,7 @@ Choice choose(uint64_t seed, const Allowed& allowed) {
     choice.way = Way::kNetwork;
     choice.tls = false;  // the certificate is that of 127.0.0.1
   }
+  choice.early = one_in(6);
   choice.delay_s = seconds(static_cast<int64_t>(allowed.within_ms));
   choice.pause_s = choice.fault == Fault::kLongStop ? 5 + seconds(15'000)
                    : choice.fault == Fault::kCut    ? seconds(20'000)

@@ -44,6 +44,7 @@ struct Choice {
   bool doubled = false;    // another controller is started beside
   bool elsewhere = false;  // resumed from another working folder, under a relative name
   Fault fault = Fault::kWorker;
+  bool early = false;  // the delay begins with the process, not with the first events
   double delay_s = 0;
   double pause_s = 0;                           // how long something is stopped or full, or until it is resumed
   int64_t jump_s = 0;                           // of the date

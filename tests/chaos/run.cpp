@@ -62,6 +62,7 @@ class Run {
     auto controller = start(words());
     if (!controller.ok()) return message_of(controller.status());
     if (networked()) start_workers();
+    for (int tries = 0; tries < 1000 && !choice_.early && !has_begun() && !controller->poll(); ++tries) sleep_for(0.03);
     sleep_for(choice_.delay_s);
     outcome_.over = controller->poll().has_value();
     if (choice_.doubled && !outcome_.over && has_begun()) {
