@@ -191,11 +191,15 @@ absl::Status SweepJournal::open(const std::string& path, const std::string& dige
 }
 
 absl::Status SweepJournal::read(const std::string& text, const std::string& digest, size_t columns, size_t& whole) {
+  const std::string head = fmt::format("{}{}", kMagic, digest);
   bool first = true;
   for (size_t end = 0; (end = text.find('\n', whole)) != std::string::npos; whole = end + 1) {
     const std::string line = text.substr(whole, end - whole);
+    // A loss of power may leave zeros for what was not on disk: the journal ends there.
+    const size_t zero = line.find('\0');
+    if (zero != std::string::npos && (!first || head.starts_with(line.substr(0, zero)))) break;
     if (first) {
-      if (line != fmt::format("{}{}", kMagic, digest)) {
+      if (line != head) {
         return invalid(
             fmt::format("{}: these are rows of another scenario, or of another sweep of it\nhint: remove the "
                         "file to begin anew, or name another one with --out",

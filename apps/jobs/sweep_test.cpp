@@ -135,6 +135,33 @@ TEST_F(Journal, GoesOnWhereItWas) {
   EXPECT_THAT(read_file(path()).value(), ::testing::EndsWith("\n7,0,1,2\n")) << "not behind the half row";
 }
 
+// Blocks that a loss of power has left as zeros, with later ones behind them.
+TEST_F(Journal, EndsWhereZerosBegin) {
+  {
+    SweepJournal journal;
+    ASSERT_EQ(journal.open(path(), "d", 1), absl::OkStatus());
+    for (size_t point = 0; point < 4; ++point) ASSERT_EQ(journal.add(point, 0, {1.0}), absl::OkStatus());
+  }
+  const std::string text = read_file(path()).value();
+  for (size_t zeros = 0; zeros < text.size(); ++zeros) {
+    SCOPED_TRACE(zeros);
+    std::string cut = text;
+    cut.replace(zeros, std::min<size_t>(9, text.size() - zeros), std::min<size_t>(9, text.size() - zeros), '\0');
+    ASSERT_EQ(write_file(path(), cut), absl::OkStatus());
+    const auto lines =
+        static_cast<size_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(zeros), '\n'));
+    {
+      SweepJournal journal;
+      ASSERT_EQ(journal.open(path(), "d", 1), absl::OkStatus());
+      EXPECT_EQ(journal.size(), lines == 0 ? 0 : lines - 1);
+      ASSERT_EQ(journal.add(9, 0, {2.0}), absl::OkStatus());
+    }
+    SweepJournal again;
+    ASSERT_EQ(again.open(path(), "d", 1), absl::OkStatus());
+    EXPECT_NE(again.find(9, 0), nullptr);
+  }
+}
+
 TEST_F(Journal, RefusesWhatIsNotItsOwn) {
   {
     SweepJournal journal;

@@ -144,6 +144,7 @@ class Session {
          .folder = work,
          .bin = options_.bin,
          .resume_share = static_cast<double>(options_.resumes) / static_cast<double>(variants_of(plan) * states)});
+    states = std::min(states, subject->enough());
     SCALAI_RETURN_IF_ERROR(subject->prepare());
     const Recorder recorder{SCALAI_RECORDER,
                             "/proc/self/exe",

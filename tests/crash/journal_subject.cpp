@@ -15,7 +15,8 @@ namespace {
 
 using namespace executor;
 
-constexpr int kVariants = 6;  // the last one: a long run, whose log is written back
+constexpr int kVariants = 6, kLong = 3;  // a long run, whose log is written back
+constexpr int64_t kLongStates = 1500;    // of 8 MB each
 
 struct Call {
   enum class What : uint8_t {
@@ -107,7 +108,7 @@ absl::Status run_call(const Call& call, const std::string& path, std::optional<J
 
 class JournalSubject : public Subject {
  public:
-  explicit JournalSubject(const SubjectOptions& options) : long_(options.variant % kVariants == kVariants - 1) {
+  explicit JournalSubject(const SubjectOptions& options) : long_(options.variant % kVariants == kLong) {
     Random random(options.seed * 1000 + static_cast<uint64_t>(options.variant));
     calls_.push_back({What::kCreate, 1});
     if (long_) {
@@ -126,6 +127,7 @@ class JournalSubject : public Subject {
     }
   }
   std::string name() const override { return "journal"; }
+  int64_t enough() const override { return long_ ? kLongStates : Subject::enough(); }
 
   absl::Status play(const std::string& root) override {
     for (size_t at = 0; at < calls_.size();) {

@@ -1,7 +1,9 @@
 #pragma once
 // A subject: a piece of work that writes files, and readers that open what a crash left of them.
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +22,8 @@ class Subject {
  public:
   virtual ~Subject() = default;
   virtual std::string name() const = 0;
+  // States beyond which nothing new is to be expected.
+  virtual int64_t enough() const { return std::numeric_limits<int64_t>::max(); }
   // Before the recording: what the work reads, outside of the recorded folder.
   virtual absl::Status prepare() { return absl::OkStatus(); }
   // Files that the recorder cannot see written and that no reader opens.
