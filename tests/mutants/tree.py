@@ -25,8 +25,11 @@ class Problem(Exception):
     """A message for the user and an exit code."""
 
     def __init__(self, code, message):
-        super().__init__(message)
-        self.code = code
+        super().__init__(code, message)  # as it was called: it comes from other processes too
+        self.code, self.message = code, message
+
+    def __str__(self):
+        return self.message
 
 
 def say(message):
