@@ -76,6 +76,19 @@ def parse(path, text, arguments):
     return unit
 
 
+def precompiled(header, arguments, to):
+    """Arguments that load the headers of a header quickly; none if libclang cannot read it."""
+    options = cindex.TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD | cindex.TranslationUnit.PARSE_INCOMPLETE
+    try:
+        unit = cindex.Index.create().parse(header, args=["-x", "c++-header", *arguments], options=options)
+        if errors_of(unit):
+            return []
+        unit.save(to)
+        return ["-include-pch", to]
+    except (cindex.TranslationUnitLoadError, cindex.TranslationUnitSaveError):
+        return []
+
+
 def errors_of(unit):
     return [d for d in unit.diagnostics if d.severity >= cindex.Diagnostic.Error]
 

@@ -51,6 +51,7 @@ class Tree:
         self.root, self.work, self.jobs = root, work, jobs
         self.tree, self.build_folder = work / "tree", work / "build"
         self.log = work / "build.log"
+        self.precompiled = {}
 
     # --- copying, configuring, building
 
@@ -98,8 +99,17 @@ class Tree:
                 for i, word in enumerate(words):
                     if word == "-isystem":
                         kept += words[i:i + 2]
-                return kept
+                return kept + self.headers(kept)
         raise Problem(4, f"the folder {folder} is not part of this configuration")
+
+    def headers(self, arguments):
+        """The usual headers, read once for all sources with the same arguments: they are half of libclang's time."""
+        key = " ".join(arguments)
+        if key not in self.precompiled:
+            header = self.build_folder / "CMakeFiles/scalai_pch_source.dir/cmake_pch.hxx"
+            to = self.work / f"headers-{digest(key.encode())}.pch"
+            self.precompiled[key] = mutations.precompiled(str(header), arguments, str(to)) if header.is_file() else []
+        return self.precompiled[key]
 
     def found(self, name, arguments):
         data = (self.root / name).read_bytes()
@@ -126,6 +136,22 @@ class Tree:
                        for folder in folders}
             return {folder: [one for future in futures for one in future.result()]
                     for folder, futures in waiting.items()}
+
+    def kept_sample(self, folders, count, seed):
+        """The file of a sample that was built before from the same sources."""
+        parts = [" ".join(folders), str(count), str(seed)]
+        parts += [digest((self.root / name).read_bytes()) for folder in folders for name in self.sources(folder)]
+        parts += [digest(pathlib.Path(mutations.__file__).read_bytes())]
+        return self.work / f"sample-{digest(' '.join(parts).encode())}.json"
+
+    def load(self, file):
+        kept = json.loads(file.read_text())
+        self.totals = kept["totals"]
+        return [Mutant(**one) for one in kept["mutants"]]
+
+    def store(self, file, mutants):
+        kept = {"totals": self.totals, "mutants": [dataclasses.asdict(one) for one in mutants]}
+        write_if_other(file, json.dumps(kept).encode())
 
     def sample(self, folders, count, seed):
         """Mutants of each folder in proportion to all that it has, in an order that only the seed decides."""

@@ -149,7 +149,7 @@ class Trials:
     def batch(self, number, program, names):
         variables = {"SCALAI_MUTANT": str(number)}
         expected_s = sum(self.tests[(program, name)] for name in names)
-        outcome = run(self.command(program, names), self.tree.tree, variables, 5 + 10 * expected_s)
+        outcome = run(self.command(program, names), self.tree.tree, variables, 15 + 10 * expected_s)
         if outcome.code == 0:
             return "passed", ""
         failed = re.findall(r"^\[  FAILED  \] ([^ ,]+)", outcome.output, re.M)
@@ -159,7 +159,7 @@ class Trials:
         if program in self.noisy:  # threads, processes and clocks: a failure counts if it happens twice
             again = [culprit] if culprit in names else names
             expected_s = sum(self.tests[(program, name)] for name in again)
-            second = run(self.command(program, again), self.tree.tree, variables, 5 + 10 * expected_s)
+            second = run(self.command(program, again), self.tree.tree, variables, 15 + 10 * expected_s)
             if second.code == 0:
                 return "unsure", culprit
         return "killed", culprit or f"{names[0]} or after: exit {outcome.code}"
