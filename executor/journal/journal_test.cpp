@@ -181,6 +181,33 @@ TEST_F(JournalTest, CreateMakesOnlyNewOnes) {
   EXPECT_EQ(take(Journal::create(path("begun"), kFacts)).controller_epoch(), 1);
 }
 
+TEST_F(JournalTest, ReplaceBeginsAnew) {
+  ASSERT_TRUE(create().append_event("old").ok());
+  RunFacts facts = kFacts;
+  facts.run_id = "run-2";
+  {
+    absl::StatusOr<JournalLock> lock = JournalLock::take(path());
+    ASSERT_TRUE(lock.ok()) << lock.status();
+    errno = EPERM;  // of an earlier call, which means nothing
+    const Journal fresh = take(Journal::replace(*std::move(lock), facts));
+    EXPECT_EQ(fresh.controller_epoch(), 1);
+    EXPECT_EQ(fresh.run(), facts);
+    EXPECT_TRUE(fresh.events()->empty());
+  }
+  EXPECT_EQ(open().run(), facts);
+}
+
+TEST_F(JournalTest, AFolderIsNoJournal) {
+  ASSERT_TRUE(std::filesystem::create_directory(path("folder")));
+  EXPECT_EQ(Journal::open(path("folder")).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Journal::create(path("folder"), kFacts).status().code(), absl::StatusCode::kNotFound);
+  absl::StatusOr<JournalLock> lock = JournalLock::take(path("folder"));
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  const absl::Status status = Journal::replace(*std::move(lock), kFacts).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+  EXPECT_THAT(message_of(status), HasSubstr(path("folder") + ": cannot remove: "));
+}
+
 TEST_F(JournalTest, OpenRefusesWhatIsNoJournal) {
   EXPECT_EQ(message_of(Journal::open(path("absent")).status()), path("absent") + ": No such file or directory");
   EXPECT_FALSE(std::filesystem::exists(path("absent.lock")));
@@ -226,6 +253,9 @@ TEST_F(JournalTest, AFullDiskCommitsNothing) {
       const absl::Status status = journal.commit(1);
       EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
       EXPECT_EQ(journal.append_event("e").status().code(), absl::StatusCode::kResourceExhausted);
+      EXPECT_EQ(journal.begin_transaction({.job = 1, .epoch = 1, .plan_digest = "q"}).status().code(),
+                absl::StatusCode::kResourceExhausted);
+      EXPECT_EQ(journal.record_round({1, 1, ""}).code(), absl::StatusCode::kResourceExhausted);
       EXPECT_EQ(journal.transactions()->front().state, TransactionState::kPrepared);
       EXPECT_TRUE(journal.events()->empty());
     }

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "ptc/plan/estimate.h"
+#include "ptc/plan/testing/support.h"
+
 namespace scalai::change {
 namespace stages_test {
 
@@ -59,6 +62,55 @@ TEST(BulkSeconds, StorageIsSharedByAll) {
 TEST(FixedSeconds, ArePlanRestartAndCommunicators) {
   EXPECT_DOUBLE_EQ(fixed_seconds({.plan_s = 1, .restart_s = 2}, 16), 1 + 2 + 10);
   EXPECT_DOUBLE_EQ(fixed_seconds({.detect_s = 5, .communicator_s = 0.5, .transfer_start_s = 3}, 1024), 0.5);
+}
+
+// A tensor of 256 bytes stays on its device and goes to another one, too.
+TEST(Estimate, AddsUpItsPhases) {
+  const plan::Case grow{.from = plan::replicas({64}, plan::devices({0})),
+                        .to = plan::replicas({64}, plan::devices({0, 1})),
+                        .cluster = small_cluster()};
+  const plan::Plan plan = grow.plan();
+  const std::vector<double> rounds = plan::round_seconds(plan, grow.cluster);
+  ASSERT_EQ(rounds.size(), 1u);
+  ASSERT_GT(rounds[0], 0);
+  const Costs costs = {.plan_s = 1,
+                       .restart_s = 2,
+                       .allocate_bytes_per_s = 256,
+                       .verify_bytes_per_s = 128,
+                       .communicator_s = 3,
+                       .transfer_start_s = 0.25};
+  const Flows stage = {{gpu(0), memory(0), 2 * kGB}}, load = {{memory(0), gpu(0), 4 * kGB}};
+  const Change change{.plan = plan, .cluster = grow.cluster, .costs = costs, .ranks = 2, .stage = stage, .load = load};
+  const PhaseSeconds once = estimate(change), twice = estimate(change, 2);
+  EXPECT_DOUBLE_EQ(once.stop, 1);
+  EXPECT_DOUBLE_EQ(once.plan, 1);
+  EXPECT_DOUBLE_EQ(once.restart, 2);
+  EXPECT_DOUBLE_EQ(once.prepare, 1);
+  EXPECT_DOUBLE_EQ(once.transfer, 0.25 + rounds[0]);
+  EXPECT_DOUBLE_EQ(once.verify, 2);
+  EXPECT_DOUBLE_EQ(once.resume, 3 + 2);
+  EXPECT_DOUBLE_EQ(twice.stop, 2);
+  EXPECT_DOUBLE_EQ(twice.plan, 1);
+  EXPECT_DOUBLE_EQ(twice.prepare, 2);
+  EXPECT_DOUBLE_EQ(twice.transfer, 0.25 + 2 * rounds[0]);
+  EXPECT_DOUBLE_EQ(twice.verify, 4);
+  EXPECT_DOUBLE_EQ(twice.resume, 3 + 4);
+
+  // Kept state returns over PCIe; what is uploaded stays in its host and takes no time.
+  Change other = change;
+  other.restore = true;
+  EXPECT_DOUBLE_EQ(estimate(other).transfer, once.transfer + 256 / 2e9);
+  other.upload = true;
+  EXPECT_DOUBLE_EQ(estimate(other).transfer, once.transfer + 256 / 2e9);
+}
+
+TEST(Estimate, ARoundWithoutTransfersDoesNotStart) {
+  const plan::Case stay{.from = plan::replicas({64}, plan::devices({0})),
+                        .to = plan::replicas({64}, plan::devices({0})),
+                        .cluster = small_cluster()};
+  const plan::Plan plan = stay.plan();
+  EXPECT_EQ(estimate({.plan = plan, .cluster = stay.cluster, .costs = {.transfer_start_s = 0.25}, .ranks = 1}).transfer,
+            0);
 }
 
 TEST(ClassOf, IsByTheTwoEnds) {
