@@ -12,6 +12,7 @@
 #include "ptc/model/catalogue.h"
 #include "ptc/plan/bounds.h"
 #include "ptc/plan/internal/placement_change.h"
+#include "ptc/plan/internal/placement_search.h"
 #include "ptc/plan/testing/support.h"
 
 namespace scalai::plan {
@@ -197,6 +198,21 @@ TEST(PlacementCost, EqualsTheLowerBounds) {
   }
   EXPECT_GT(derived, 0);
   EXPECT_GT(stored, 0);
+}
+
+TEST(WaysToPlace, CountsTheRanksOfEachHost) {
+  const auto ways = [](int32_t ranks, const std::vector<int>& rooms, int64_t limit = 1000) {
+    std::vector<Site> sites;
+    for (const int room : rooms) sites.push_back({{HostId(0)}, first_devices(room)});
+    return ways_to_place(ranks, sites, limit);
+  };
+  EXPECT_EQ(ways(0, {2}), 1);
+  EXPECT_EQ(ways(2, {2}), 1);
+  EXPECT_EQ(ways(3, {2}), 0) << "no room";
+  EXPECT_EQ(ways(2, {2, 2}), 4);
+  EXPECT_EQ(ways(3, {2, 2}), 6) << "two and one, or one and two";
+  EXPECT_EQ(ways(6, {2, 2, 2}), 90) << "6! / (2! 2! 2!)";
+  EXPECT_EQ(ways(6, {2, 2, 2}, 50), 51) << "the limit, and one more";
 }
 
 using Key = std::tuple<int64_t, int64_t, int64_t>;

@@ -111,6 +111,14 @@ TEST(PlanIo, ValuesOutOfRange) {
               HasSubstr("empty set"));
   EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_instances()->set_hi(0, 99); })),
               HasSubstr("is not inside"));
+  EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_instances()->set_lo(0, -1); })),
+              HasSubstr("is not inside"));
+  EXPECT_THAT(problem_of(changed(plan,
+                                 [](proto::Plan& p) {
+                                   p.mutable_instances()->set_lo(0, p.instances().hi(0));
+                                   p.mutable_instances()->set_hi(0, p.instances().lo(0) - 1);
+                                 })),
+              HasSubstr("is not inside"));
   EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_patterns()->mutable_legs()->set_dst(0, -5); })),
               HasSubstr("devices that do not exist"));
   EXPECT_THAT(problem_of(changed(plan, [](proto::Plan& p) { p.mutable_patterns()->mutable_legs()->set_count(0, 0); })),
@@ -130,6 +138,25 @@ TEST(PlanIo, ValuesOutOfRange) {
                                    for (int i = 0; i < 9; ++i) p.mutable_tensors(0)->add_shape(1);
                                  })),
               HasSubstr("11 dimensions"));
+}
+
+// Frees name devices only.
+TEST(PlanIo, FreesAreNoLegs) {
+  Case job{.from = grid_collection({2, 2, 2}, first_devices(8)), .to = grid_collection({4, 1, 2}, first_devices(8))};
+  job.options.memory_cap = 300;
+  const Plan plan = job.plan();
+  using Change = std::function<void(proto::Plan::Runs&)>;
+  const std::vector<Change> changes = {[](proto::Plan::Runs& frees) { frees.set_src(0, 1); },
+                                       [](proto::Plan::Runs& frees) { frees.set_class_and_hop(0, 1); },
+                                       [](proto::Plan::Runs& frees) { frees.set_count(0, -1); }};
+  for (const Change& change : changes) {
+    EXPECT_THAT(problem_of(changed(plan,
+                                   [&](proto::Plan& p) {
+                                     ASSERT_GT(p.patterns().frees().count_size(), 0);
+                                     change(*p.mutable_patterns()->mutable_frees());
+                                   })),
+                HasSubstr("run 0 of the patterns is malformed"));
+  }
 }
 
 TEST(PlanIo, DamageIsFound) {
