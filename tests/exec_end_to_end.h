@@ -61,9 +61,6 @@ class Exec : public EndToEnd {
       EXPECT_FALSE(ours) << "left behind: " << process.words;
       if (ours) kill(pid, SIGKILL);
     }
-    for (const fs::directory_entry& entry : fs::directory_iterator("/dev/shm")) {
-      EXPECT_EQ(entry.path().filename().string().find("scalai"), std::string::npos) << entry.path();
-    }
     EndToEnd::TearDown();
   }
 

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <functional>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -119,6 +121,17 @@ TEST(UcxWorkerTest, SleepsUntilItIsWokenOrItIsTime) {
 
 TEST(UcxWorkerTest, UnknownTransportsAreAnError) {
   EXPECT_EQ(UcxWorker::create({.transports = "carrier-pigeon"}).status().code(), absl::StatusCode::kUnavailable);
+}
+
+// Nothing that a kill could leave in /dev/shm.
+TEST(UcxWorkerTest, MakesNoSegmentsOfSharedMemory) {
+  const auto worker = UcxWorker::create({});
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  std::ifstream file("/proc/self/maps");
+  const std::string maps((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  ASSERT_THAT(maps, ::testing::HasSubstr("libucp"));
+  EXPECT_THAT(maps, ::testing::Not(::testing::HasSubstr("ucx_shm")));
+  EXPECT_THAT(maps, ::testing::Not(::testing::HasSubstr("/SYSV")));
 }
 
 // A worker that talks to itself, turned by hand.

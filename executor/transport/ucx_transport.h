@@ -19,7 +19,7 @@ struct UcxOptions {
   int64_t chunk_bytes = int64_t{480} << 10;      // of an answer, per message; fits a TCP segment with its headers
   int chunks_in_flight = 4;                      // per answer
   int64_t in_flight_bytes = int64_t{256} << 20;  // of all fetches at a time; a larger fetch runs alone
-  std::string transports;  // as UCX_TLS ("tcp", "rc,tcp", …); "" = from UCX_TLS, or UCX's choice
+  std::string transports;  // as UCX_TLS ("tcp", "rc,tcp", …); "" = from UCX_TLS, or all but shared memory
   std::string devices;     // as UCX_NET_DEVICES ("lo", "eth0,mlx5_0:1"); "" = from UCX_NET_DEVICES, or all
   std::string key;         // the run's, at least 16 bytes: an end with another key gets nothing and is not believed
 };

@@ -54,6 +54,10 @@ void keep_standard_output_clean() {
   if (std::getenv("UCX_LOG_FILE") == nullptr && ucs_log_num_handlers() == 1) ucs_log_push_handler(log_to_stderr);
 }
 
+// Endpoints that notice a dead peer never use shared memory, but UCX makes its segments at every start, and one of a
+// process killed at that moment stays in /dev/shm.
+constexpr const char* kUsualTransports = "^shm";
+
 absl::Status os_error(const std::string& what) {
   return absl::UnavailableError(fmt::format("{}: {}", what, std::strerror(errno)));
 }
@@ -104,6 +108,7 @@ absl::Status UcxWorker::open_context(const UcxOptions& options) {
   const std::string prefix = tcp_prefix();
   for (const auto& [name, value] : kTcpSettings) set((prefix + name).c_str(), value);
   if (!options.transports.empty()) set("TLS", options.transports.c_str());
+  if (options.transports.empty() && std::getenv("UCX_TLS") == nullptr) set("TLS", kUsualTransports);
   if (!options.devices.empty()) set("NET_DEVICES", options.devices.c_str());
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
