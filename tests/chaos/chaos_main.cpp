@@ -35,24 +35,20 @@ namespace fs = std::filesystem;
 using executor::Process;
 
 constexpr std::string_view kUsage =
-    "usage: exec_chaos --bin=DIR [--runs=N] [--seed=S] [--only=I] [--jobs=K] [--within-ms=T] [--ucx=1] [--nccl=FILE] "
-    "[--clock=FILE] [--fault=NAME] "
-    "[--csv=FILE]\n"
+    "usage: exec_chaos --bin=DIR [--runs=N] [--seed=S] [--only=I] [--jobs=K] [--within-ms=T] [--ucx=0|1] "
+    "[--nccl=FILE] [--clock=FILE] [--fault=NAME] [--csv=FILE]\n"
     "N runs (20) from seed S (1), K (2) at a time, with the executables in DIR; --only=I repeats run I of a seed. A "
-    "fault "
-    "comes at most T ms (3000, about as long as an undisturbed run takes) after the start. State travels through "
-    "shared "
-    "memory, with --ucx=1 also over UCX, with a library that stands in for NCCL also over that. --clock: the library "
-    "that "
-    "moves the date. A full disk and networks need root, networks also ip and nft, TLS openssl; without them runs are "
-    "of other kinds. --fault: only that, named as in the table. --csv: the "
+    "fault comes at most T ms (3000, about as long as an undisturbed run takes) after the start. State travels through "
+    "shared memory, over UCX, and over the library that stands in for NCCL; --clock is the library that moves the "
+    "date (those of the build; empty: no such runs). A full disk and networks need root, networks also ip and nft, TLS "
+    "openssl; a line says which kinds of runs there are not. --fault: only that, named as in the table. --csv: the "
     "table, and the seed.\n"
     "Exit codes: 0 nothing lost, mixed, hung or left; 1 something was; 2 the command line is wrong; 5 no start\n";
 constexpr int kMostFailures = 5;  // their folders stay
 
 struct Options {
-  std::string bin, nccl, clock, csv, fault;
-  uint64_t runs = 20, seed = 1, jobs = 2, within_ms = 3000, ucx = 0, only = UINT64_MAX;
+  std::string bin, nccl = SCALAI_CHAOS_NCCL, clock = SCALAI_CHAOS_CLOCK, csv, fault;
+  uint64_t runs = 20, seed = 1, jobs = 2, within_ms = 3000, ucx = SCALAI_CHAOS_UCX, only = UINT64_MAX;
 };
 
 bool parse(int argc, char** argv, Options& options) {
@@ -130,10 +126,16 @@ class Campaign {
     const bool network = Network::enter() && options_.ucx == 1;
     for (int i = 0; i < kFaults; ++i) {
       const auto fault = static_cast<Fault>(i);
-      if (fault == Fault::kFullDisk && !mounts_of_its_own()) continue;
-      if ((fault == Fault::kCut || fault == Fault::kLoss) && !network) continue;
-      if (fault == Fault::kClock && options_.clock.empty()) continue;
-      if (options_.fault.empty() || name_of(fault) == options_.fault) allowed_.faults.push_back(fault);
+      if (!options_.fault.empty() && name_of(fault) != options_.fault) continue;
+      const bool possible = fault == Fault::kFullDisk                       ? mounts_of_its_own()
+                            : fault == Fault::kCut || fault == Fault::kLoss ? network
+                            : fault == Fault::kClock                        ? !options_.clock.empty()
+                                                                            : true;
+      if (possible) {
+        allowed_.faults.push_back(fault);
+      } else {
+        fmt::print("not possible here: {}\n", name_of(fault));
+      }
     }
     if (allowed_.faults.empty()) return invalid(fmt::format("there is no fault \"{}\" here", options_.fault));
     allowed_.tls = succeeds("/usr/bin/openssl",
@@ -141,6 +143,7 @@ class Campaign {
                              "-nodes", "-days", "30", "-subj", "/CN=chaos", "-addext", "subjectAltName=IP:127.0.0.1",
                              "-keyout", setting_.key, "-out", setting_.certificate},
                             folder_ + "/openssl.log");
+    if (!allowed_.tls) fmt::print("not possible here: TLS\n");
     return make_state();
   }
 
