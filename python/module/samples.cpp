@@ -1,0 +1,61 @@
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <vector>
+
+#include "ptc/base/status.h"
+#include "ptc/data/order.h"
+#include "ptc/data/share.h"
+#include "ptc/data/state.h"
+#include "python/module/module.h"
+
+namespace nb = nanobind;
+
+namespace scalai::python {
+namespace {
+
+// The steps of a dataset from a state on, and their samples in order.
+struct SampleSteps {
+  explicit SampleSteps(const std::string& text) : steps(state_of(text)), order(order_of(steps.first())) {}
+
+  static data::State state_of(const std::string& text) {
+    data::State state = value_of(data::parse_state(text));
+    check(data::validate(state));
+    return state;
+  }
+  static data::Order order_of(const data::State& state) { return {state.samples, state.shuffle, state.seed}; }
+
+  void check_step(int64_t step) const {
+    if (step < steps.first().step) check(invalid("step " + std::to_string(step) + " is before the state's own"));
+  }
+  std::string state_at(int64_t step) const {
+    check_step(step);
+    return state_text(steps.at(step));
+  }
+  std::vector<int64_t> samples(int64_t step, int rank, int ranks) const {
+    check_step(step);
+    if (rank < 0 || rank >= ranks)
+      check(invalid("there is no data-parallel rank " + std::to_string(rank) + " of " + std::to_string(ranks)));
+    const data::PositionRange range = positions_of(steps, step, {rank, ranks});
+    std::vector<int64_t> ids;
+    ids.reserve(static_cast<size_t>(range.size()));
+    const int64_t pass = steps.batch(step).pass;
+    for (int64_t position = range.begin; position < range.end; ++position) ids.push_back(order.at(pass, position));
+    return ids;
+  }
+
+  data::Steps steps;
+  data::Order order;
+};
+
+}  // namespace
+
+void add_samples(nb::module_& module) {
+  nb::class_<SampleSteps>(module, "SampleSteps")
+      .def(nb::init<const std::string&>(), nb::arg("state"))
+      .def("state_at", &SampleSteps::state_at, nb::arg("step"))
+      .def("samples", &SampleSteps::samples, nb::arg("step"), nb::arg("rank"), nb::arg("ranks"));
+}
+
+}  // namespace scalai::python

@@ -1,0 +1,18 @@
+"""Scalai: training state that follows its GPUs.
+
+    import scalai
+    old = scalai.Collection.of_model("gpt3-xl", "tp4,pp2")
+    new = scalai.Collection.of_model("gpt3-xl", "tp2,pp2")
+    print(scalai.plan(old, new))
+
+Collections and plans need no PyTorch; `scalai.torch` reads a collection off a model and its optimizer.
+"""
+
+from ._core import version as __version__
+from ._errors import Error, FailedError, InvalidError, MissingError
+from ._planning import Collection, Plan, plan
+from ._sampling import Sampler
+from ._simulation import Report, simulate
+
+__all__ = ["Collection", "Error", "FailedError", "InvalidError", "MissingError", "Plan", "Report", "Sampler", "plan",
+           "simulate"]
