@@ -109,7 +109,7 @@ class Campaign {
   }
   ~Campaign() {
     std::error_code ignored;
-    if (failures_ == 0) fs::remove_all(folder_, ignored);
+    if (failures_ == 0 && prepared_) fs::remove_all(folder_, ignored);
   }
 
   absl::Status prepare() {
@@ -144,7 +144,9 @@ class Campaign {
                              "-keyout", setting_.key, "-out", setting_.certificate},
                             folder_ + "/openssl.log");
     if (!allowed_.tls) fmt::print("not possible here: TLS\n");
-    return make_state();
+    const absl::Status made = make_state();
+    prepared_ = made.ok();
+    return made;
   }
 
   bool play() {
@@ -232,6 +234,7 @@ class Campaign {
   Allowed allowed_;
   std::mutex mutex_;  // guards the members below
   std::atomic<int> failures_ = 0;
+  bool prepared_ = false;
   Counts all_;
   std::array<Counts, kFaults> faults_;
   std::map<std::string_view, Counts> kinds_;

@@ -25,22 +25,21 @@ absl::Status shell(const std::string& script) {
 }  // namespace
 
 bool Network::enter() {
-  if (::geteuid() != 0 || ::unshare(CLONE_NEWNET | CLONE_NEWNS) != 0) return false;
+  // All tools, before a new network, which has no loopback until one of them makes it.
+  const bool tools = shell("for tool in ip nft unshare hostname; do command -v $tool >/dev/null || exit 1; done").ok();
+  if (!tools || ::geteuid() != 0 || ::unshare(CLONE_NEWNET | CLONE_NEWNS) != 0) return false;
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
   // Named namespaces are bound in /run/netns.
-  return shell(
-             "command -v ip nft unshare hostname >/dev/null; ip link set lo up; mkdir -p /run/netns; "
-             "mount -t tmpfs chaos /run/netns")
-      .ok();
+  return shell("ip link set lo up; mkdir -p /run/netns; mount -t tmpfs chaos /run/netns").ok();
 }
 
 Network::Network(int number, int hosts) : number_(number), hosts_(hosts) {}
 
 Network::~Network() {
   stop_workers();
-  std::string script =
-      fmt::format("nft delete table bridge chaos{0} 2>/dev/null || true; ip link del br{0} || true; ", number_);
-  for (int host = 0; host < hosts_; ++host) script += fmt::format("ip netns del {} || true; ", space(host));
+  std::string script = fmt::format(
+      "nft delete table bridge chaos{0} 2>/dev/null || true; ip link del br{0} 2>/dev/null || true; ", number_);
+  for (int host = 0; host < hosts_; ++host) script += fmt::format("ip netns del {} 2>/dev/null || true; ", space(host));
   (void)shell(script);
 }
 
