@@ -127,6 +127,40 @@ TEST_F(Exec, WorkersMayBeStartedByOthers) {
   expect_replayable();
 }
 
+// State that no model describes: with uneven parts, a moment cut otherwise than its weight, and a checkpoint of it all.
+TEST_F(Exec, CollectionsOfNoModelAreExecutedAsSimulated) {
+  const auto state = [](int ranks, const std::string& axis) {
+    return fmt::format(R"(schema_version: 1 devices: "0-{}" meshes {{ axes {{ name: "{}" size: {} }} }}
+tensors {{ name: "weight" dtype: "F32" shape: [250, 64] cuts {{ axis: "{}" dim: 0 rule: CEIL }} }}
+tensors {{ name: "weight.exp_avg" dtype: "F32" shape: [250, 64] kind: EXP_AVG cuts {{ axis: "{}" flat: true rule: CEIL }} }}
+tensors {{ name: "step" dtype: "F32" kind: SCALAR }}
+)",
+                       ranks - 1, axis, ranks, axis, axis);
+  };
+  write_all(path("four.textproto"), state(4, "tp"));
+  write_all(path("three.textproto"), state(3, "dp"));
+  write_all(path("mine.textproto"), R"(schema_version: 1 name: "mine" until: "10min"
+cluster { hosts { count: 2 gpus: 2 gpu: "a100-80g" nic: "25Gbps" } storage { read: "1GB/s" write: "1GB/s" } }
+jobs {
+  name: "gpt" global_batch: 12 gpus: 4 steps: 400 checkpoint { every_steps: 20 }
+  configs { layout: "tp4" step_time: "1s" collection: "four.textproto" }
+  configs { layout: "dp3" step_time: "1500ms" collection: "three.textproto" }
+}
+events { at: "1min" resize { job: "gpt" gpus: 3 } }
+events { at: "3min" fail { devices: 2 } }
+events { at: "5min" repair { devices: 2 } }
+events { at: "6min" resize { job: "gpt" gpus: 4 } }
+)");
+  const Outcome run = exec(path("mine.textproto"), "");
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("verified"));
+  expect_replayable();
+  ASSERT_EQ(scalai(fmt::format("sim '{}' --out='{}'", path("mine.textproto"), path("sim"))).code, 0);
+  const auto executed = files_of(folder_ / "exec/plans");
+  EXPECT_EQ(executed.size(), 3);
+  EXPECT_EQ(executed, files_of(folder_ / "sim/plans"));
+}
+
 // ---- bad input ------------------------------------------------------------------------------------------------------
 
 TEST_F(Exec, ABadCommandLineIsTwo) {

@@ -10,7 +10,7 @@
 #include "executor/state/available_memory.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
-#include "ptc/collection/megatron.h"
+#include "ptc/scenario/job_state.h"
 
 namespace scalai::apps {
 namespace {
@@ -20,7 +20,7 @@ constexpr int64_t kOtherFiles = 64;  // logs, sockets, gRPC
 int64_t bytes_on_devices(const scenario::JobSpec& job, const collection::ParallelConfig& config) {
   std::vector<DeviceId> devices;
   for (int i = 0; i < config.world(); ++i) devices.push_back(DeviceId(i));
-  const auto side = collection::megatron_collection(job.model, job.recipe, config, devices);
+  const auto side = scenario::collection_of(job, config, devices);
   SCALAI_CHECK(side.ok(), message_of(side.status()));
   int64_t bytes = 0;
   for (int rank = 0; rank < side->ranks(); ++rank) {

@@ -26,9 +26,9 @@
 #include "ptc/base/progress.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
-#include "ptc/collection/megatron.h"
 #include "ptc/control/event_text.h"
 #include "ptc/control/run.h"
+#include "ptc/scenario/job_state.h"
 #include "sim/simulated_step_time.h"
 
 namespace scalai::apps {
@@ -147,9 +147,8 @@ absl::StatusOr<std::map<std::string, std::string>> states_of(const scenario::Sce
     SCALAI_ASSIGN_OR_RETURN(const auto source, ex::StateSource::open(job.name, absolute));
     std::vector<DeviceId> devices;
     for (int i = 0; i < job.configs.front().config.world(); ++i) devices.push_back(DeviceId(i));
-    SCALAI_ASSIGN_OR_RETURN(
-        const collection::Collection side,
-        collection::megatron_collection(job.model, job.recipe, job.configs.front().config, devices));
+    SCALAI_ASSIGN_OR_RETURN(const collection::Collection side,
+                            scenario::collection_of(job, job.configs.front().config, devices));
     SCALAI_ASSIGN_OR_RETURN(const size_t real, source->match(side));
     say("job {}: {} of {} tensors come from {}, the others are generated\n", job.name, real, side.tensors.size(), path);
     if (!states.emplace(job.name, absolute).second) return invalid(fmt::format("two states of job {}", job.name));

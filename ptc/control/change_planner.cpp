@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "ptc/base/status.h"
-#include "ptc/collection/megatron.h"
 #include "ptc/plan/interpreter.h"
 #include "ptc/plan/placement.h"
 #include "ptc/plan/planner.h"
+#include "ptc/scenario/job_state.h"
 
 namespace scalai::control {
 
@@ -121,7 +121,7 @@ double ChangePlanner::reading_seconds(const Job& job, const Source& source) cons
       std::any_of(held.begin(), held.end(), [&](DeviceId device) { return source.residency.lost.count(device) == 0; });
   const double rate = scenario_.cluster.storage_read_bytes_per_s;
   if (elsewhere || rate <= 0) return 0;
-  const int64_t bytes = model::state_bytes(job.spec->model, job.spec->recipe, /*per_home=*/false);
+  const int64_t bytes = scenario::state_bytes(*job.spec);
   return static_cast<double>(bytes) / rate * job.spec->state_ratio;
 }
 
@@ -135,10 +135,9 @@ std::optional<parallel::Change> ChangePlanner::change_to(const Job& job, const s
     const double least_s = least_change_s() + reading_seconds(job, staged[whole].source);
     if (least_s >= job.spec->choose->horizon_s) return parallel::Change{.reconfiguration_s = least_s};
   }
-  auto built =
-      collection::megatron_collection(job.spec->model, job.spec->recipe, candidate.config,
-                                      parallel::devices_for(candidate.config, usable, scenario_.cluster,
-                                                            candidate.training.precision.math, condition_.speed()));
+  auto built = scenario::collection_of(*job.spec, candidate.config,
+                                       parallel::devices_for(candidate.config, usable, scenario_.cluster,
+                                                             candidate.training.precision.math, condition_.speed()));
   if (!built.ok()) return std::nullopt;
   const scenario::ParallelChoice choice{.config = candidate.config, .training = candidate.training};
   bool all_planned = true;

@@ -23,9 +23,7 @@ class ChangePlannerTest : public ::testing::Test {
     return {parts_.scenario, strategy_, parts_.condition, /*check_plans=*/true};
   }
   collection::Collection target(const Job& job, size_t config, const std::vector<int>& devices) {
-    return collection::megatron_collection(job.spec->model, job.spec->recipe, job.spec->configs[config].config,
-                                           device_ids(devices))
-        .value();
+    return scenario::collection_of(*job.spec, job.spec->configs[config].config, device_ids(devices)).value();
   }
 
   Parts parts_{"until: \"100s\"\n" +
@@ -99,7 +97,7 @@ class PricerTest : public ChangePlannerTest {
     job_.choice = std::make_shared<const scenario::ParallelChoice>(choice);
     job_.devices = device_ids({0, 1, 2, 3});
     job_.mode = Mode::kTraining;
-    auto built = collection::megatron_collection(job_.spec->model, job_.spec->recipe, choice.config, job_.devices);
+    auto built = scenario::collection_of(*job_.spec, choice.config, job_.devices);
     job_.state = {.step = 7, .collection = std::make_shared<collection::Collection>(*std::move(built)), .gone = {}};
     candidate_.config = parts_.jobs[0].spec->configs[1].config;
     candidate_.training = job_.spec->training;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ptc/base/status.h"
+#include "ptc/scenario/job_state.h"
 
 namespace scalai::control {
 
@@ -106,8 +107,7 @@ double PolicyView::change_cost_s(sched::JobId id, int to_gpus) const {
   if (card_bytes_per_s <= 0) return fixed_s;
   const int most = std::max(to_gpus, progress_[index].placement.gpus());
   const int hosts = std::max(1, (most + host.gpus - 1) / std::max(1, host.gpus));
-  const double bytes =
-      static_cast<double>(model::state_bytes(spec.model, spec.recipe, /*per_home=*/false)) * spec.state_ratio;
+  const double bytes = static_cast<double>(scenario::state_bytes(spec)) * spec.state_ratio;
   return fixed_s + bytes / hosts / card_bytes_per_s;
 }
 

@@ -10,14 +10,13 @@
 #include <vector>
 
 #include "ptc/base/status.h"
-#include "ptc/collection/megatron.h"
+#include "ptc/scenario/job_state.h"
 
 namespace scalai::control {
 namespace {
 
 collection::Collection collection_of(const Job& job, const Target& target) {
-  auto built =
-      collection::megatron_collection(job.spec->model, job.spec->recipe, target.choice->config, target.devices);
+  auto built = scenario::collection_of(*job.spec, target.choice->config, target.devices);
   SCALAI_CHECK(built.ok(), message_of(built.status()));
   return std::move(built).value();
 }

@@ -113,7 +113,7 @@ void Trainer::note_configuration(Job& job) {
     peak += parallel::peak_flops(gpu, training.precision.math);
   }
   const double flops = parallel::model_flops(job.spec->shape, training.global_batch, training.sequence);
-  if (record.step_s && peak > 0) record.mfu = flops / (*record.step_s * peak);
+  if (record.step_s && peak > 0 && flops > 0) record.mfu = flops / (*record.step_s * peak);
   list.push_back(std::move(record));
 }
 

@@ -20,6 +20,11 @@ std::string beside(const std::string& file_name, const std::string& name) {
   return (std::filesystem::path(file_name).parent_path() / name).string();
 }
 
+absl::StatusOr<std::string> content_of(const Context& context, const std::string& name, const std::string& text) {
+  if (!text.empty()) return text;
+  return context.read(beside(context.file_name, name));
+}
+
 void report_lines(Source& source, const std::string& path, const std::string& text, const std::string& hint,
                   const std::vector<Note>& notes) {
   std::istringstream lines(text);
@@ -34,7 +39,6 @@ Note cluster_note(const Context& context) {
 
 namespace {
 
-constexpr int64_t kMaxFileBytes = int64_t{1} << 20;
 constexpr double kLongest_s = 1e10;
 
 // A cluster from a file of its own, whose problems are listed under its own name.
@@ -189,7 +193,7 @@ absl::StatusOr<Scenario> build(Context& context, const std::string& cluster_file
 }  // namespace internal
 
 absl::StatusOr<cluster::Cluster> load_cluster(const std::string& path) {
-  SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path, internal::kMaxFileBytes));
+  SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path, kMaxFileBytes));
   std::string problems;
   std::optional<cluster::Cluster> cluster = internal::read_cluster(path, text, problems);
   if (!cluster.has_value()) return invalid(problems);
@@ -201,14 +205,14 @@ absl::StatusOr<Scenario> parse_scenario(const std::string& text, const std::stri
                                         const std::optional<model::Fraction>& scale_model) {
   proto::Scenario message;
   internal::Source source(file_name, text);
-  source.parse(text, message);
+  source.parse(text, message, kMaxFileBytes);
   internal::Context context{message, source, read, file_name, {}, "", {}, "", ""};
   return internal::build(context, cluster_file, scale_model);
 }
 
 absl::StatusOr<Scenario> load_scenario(const std::string& path, const std::string& cluster_file,
                                        const std::optional<model::Fraction>& scale_model) {
-  const FileReader read = [](const std::string& name) { return read_file(name, internal::kMaxFileBytes); };
+  const FileReader read = [](const std::string& name) { return read_file(name, kMaxFileBytes); };
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read(path));
   return parse_scenario(text, path, read, cluster_file, scale_model);
 }

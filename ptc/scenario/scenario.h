@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "ptc/base/ids.h"
 #include "ptc/cluster/cluster.h"
+#include "ptc/collection/collection.h"
 #include "ptc/collection/layout_name.h"
 #include "ptc/data/state.h"
 #include "ptc/model/model.h"
@@ -28,11 +30,14 @@ struct ParallelChoice {
   double step_s = 0;  // seconds per step; 0 = from the step-time model
   // A chosen configuration has its own micro-batch and recomputation; absent = those of the job.
   std::optional<parallel::Training> training;
+  // The state in this configuration, of a job without a model; null: that of the job's model (ptc/scenario/job_state.h).
+  std::shared_ptr<const collection::Collection> collection;
   friend bool operator==(const ParallelChoice& a, const ParallelChoice& b) {
     const auto own = [](const std::optional<parallel::Training>& t) {
       return t ? std::pair(t->micro_batch, static_cast<int>(t->recompute)) : std::pair(0, 0);
     };
-    return a.config == b.config && a.step_s == b.step_s && own(a.training) == own(b.training);
+    return a.config == b.config && a.step_s == b.step_s && own(a.training) == own(b.training) &&
+           a.collection == b.collection;
   }
 };
 
@@ -75,7 +80,8 @@ struct PolicySpec {
 
 struct JobSpec {
   std::string name;
-  model::Model model;          // scaled by scale_model of the scenario
+  std::string model_config;    // content of the file that describes the model; "" = a model of the catalogue
+  model::Model model;          // scaled by scale_model of the scenario; empty if configurations name their collections
   parallel::ModelShape shape;  // of the model before scaling; step times and choices follow it
   double state_ratio = 1;      // bytes of the unscaled state / bytes of the state of `model`
   model::Recipe recipe;
@@ -185,10 +191,13 @@ struct Scenario {
   std::string digest;         // of resolved_text without its strategy: equal for runs of several strategies
 };
 
+// A resolved scenario has the collections of its jobs.
+inline constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
+
 // Reads, parses (textproto, or JSON if the name ends in ".json" or the first character is '{') and validates a
 // scenario. InvalidArgument: the rendered list of all problems (several lines, see ptc/base/diagnostics.h).
 // `cluster_file` ("" = none) replaces the scenario's cluster. `scale_model` replaces that of the scenario; if they
-// differ, the expectations are dropped, because they hold for models of another size. Each file may have at most 1 MiB.
+// differ, the expectations are dropped, because they hold for models of another size. Each file may have kMaxFileBytes.
 absl::StatusOr<Scenario> load_scenario(const std::string& path, const std::string& cluster_file = "",
                                        const std::optional<model::Fraction>& scale_model = std::nullopt);
 

@@ -14,6 +14,7 @@
 #include "ptc/parallel/devices.h"
 #include "ptc/proto/scenario.pb.h"
 #include "ptc/scenario/chooser.h"
+#include "ptc/scenario/internal/scenario_collections.h"
 #include "ptc/scenario/internal/scenario_configs.h"
 #include "ptc/scenario/internal/scenario_dataset.h"
 #include "ptc/scenario/internal/scenario_policy.h"
@@ -41,6 +42,7 @@ class JobBuilder {
   bool chooses() const { return message_.parallel() == proto::Job::choose; }
   void build_model();
   void import_model();
+  bool has_collections() const;
   void build_configs();
   void find_first_config();
   bool starts_later() const;
@@ -70,7 +72,7 @@ class JobBuilder {
 // A Hugging Face config has problems of its own, which are listed under its own name.
 void JobBuilder::import_model() {
   const std::string path = beside(context_.file_name, message_.model_config());
-  const absl::StatusOr<std::string> text = context_.read(path);
+  const absl::StatusOr<std::string> text = content_of(context_, message_.model_config(), message_.model_config_text());
   if (!text.ok()) {
     source_.error(at("model_config"), message_of(text.status()));
     return;
@@ -79,6 +81,7 @@ void JobBuilder::import_model() {
   absl::StatusOr<model::Model> model = model::model_from_hugging_face(*text, name);
   if (model.ok()) {
     job_.model = *std::move(model);
+    job_.model_config = *text;
     model_ok_ = true;
     context_.comments += fmt::format("# {}: digest {}\n", message_.model_config(), digest_of(*text));
     return;
@@ -94,13 +97,28 @@ void JobBuilder::import_model() {
                 "they are listed under its name");
 }
 
+// Configurations that name the state themselves, of a job whose model we do not know.
+bool JobBuilder::has_collections() const {
+  return std::any_of(message_.configs().begin(), message_.configs().end(),
+                     [](const proto::ParallelChoice& config) { return !config.collection().empty(); });
+}
+
 void JobBuilder::build_model() {
   const bool named = source_.given(at("model"));
+  if (has_collections()) {
+    const bool imported = source_.given(at("model_config"));
+    if (named || imported)
+      source_.error(at(named ? "model" : "model_config"), "a model and configs with collections exclude each other");
+    if (!context_.scale.whole())
+      source_.error("scale_model", fmt::format("job \"{}\" has collections, which cannot be scaled", message_.name()));
+    job_.shape.name = "collection";
+    return;
+  }
   if (named && source_.given(at("model_config"))) {
     source_.error(at("model_config"), "\"model\" and \"model_config\" exclude each other", "",
                   {{at("model"), "the model is named here"}});
   } else if (!named && !source_.given(at("model_config"))) {
-    source_.missing(at("model"), "name one of `scalai models`, or give a model_config");
+    source_.missing(at("model"), "name one of `scalai models`, give a model_config, or a collection in each config");
   } else if (!named) {
     import_model();
   } else if (absl::StatusOr<model::Model> model = model::find_model(message_.model()); model.ok()) {
@@ -126,9 +144,10 @@ void JobBuilder::build_configs() {
   std::vector<std::string> paths;
   for (int i = 0; i < message_.configs_size(); ++i) {
     const std::string path = fmt::format("{}.configs[{}]", path_, i);
-    const std::optional<ParallelChoice> choice =
+    std::optional<ParallelChoice> choice =
         build_config(message_.configs(i), path, path_, model_ok_ ? &job_ : nullptr, source_);
     if (!choice.has_value()) continue;
+    if (has_collections()) build_collection(message_.configs(i), path, job_.configs, *choice, context_);
     const int gpus = choice->config.world();
     const auto [first, fresh] = config_of_size.emplace(gpus, i);
     if (!fresh) {

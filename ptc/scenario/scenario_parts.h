@@ -55,6 +55,9 @@ std::string seconds_text(double seconds);
 // The path of `name` in the folder of `file_name`.
 std::string beside(const std::string& file_name, const std::string& name);
 
+// The content of a file that the scenario names: of the file beside it, or `text` if a resolved scenario has that.
+absl::StatusOr<std::string> content_of(const Context& context, const std::string& name, const std::string& text);
+
 // One error for each line of `text`, all at `path`.
 void report_lines(Source& source, const std::string& path, const std::string& text, const std::string& hint,
                   const std::vector<Note>& notes);

@@ -4,6 +4,7 @@
 
 #include "ptc/base/units.h"
 #include "ptc/cluster/catalogue.h"
+#include "ptc/collection/collection_file.h"
 #include "ptc/proto/scenario.pb.h"
 #include "ptc/scenario/internal/scenario_availability.h"
 #include "ptc/scenario/internal/scenario_dataset.h"
@@ -120,12 +121,16 @@ void write_job(const JobSpec& job, const proto::Job& given, proto::Job& out) {
   out.set_name(job.name);
   out.set_model(given.model());
   out.set_model_config(given.model_config());
+  out.set_model_config_text(job.model_config);
   write_training(job, given, out);
   if (job.devices.empty()) out.set_gpus(job.gpus);
   for (const DeviceId device : job.devices) out.add_devices(device.value);
-  for (const ParallelChoice& choice : job.choose ? std::vector<ParallelChoice>{} : job.configs) {
+  for (size_t i = 0; i < (job.choose ? 0 : job.configs.size()); ++i) {
+    const ParallelChoice& choice = job.configs[i];
     proto::ParallelChoice& config = *out.add_configs();
     config.set_layout(collection::canonical(choice.config));
+    config.set_collection(given.configs(static_cast<int>(i)).collection());
+    if (choice.collection != nullptr) config.set_collection_text(collection_text(*choice.collection, {}));
     if (choice.step_s > 0) config.set_step_time(seconds_text(choice.step_s));
   }
   out.set_steps(job.steps);

@@ -24,8 +24,6 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-constexpr int64_t kMaxFileBytes = int64_t{1} << 20;
-
 // One name of a path, with its index: "hosts[0]".
 struct Step {
   std::string name;
@@ -260,7 +258,7 @@ absl::StatusOr<std::string> with_settings(const std::string& text, const std::st
   if (settings.empty()) return text;
   proto::Scenario message;
   proto::Source source(file_name, text);
-  source.parse(text, message);
+  source.parse(text, message, kMaxFileBytes);
   if (!source.empty()) return invalid(source.render());
   std::string problems;
   for (const std::string& setting : settings) {
@@ -290,7 +288,7 @@ absl::StatusOr<Scenario> load_scenario_with(const std::string& path, const std::
 bool is_cluster_scenario(const std::string& text, const std::string& file_name) {
   proto::Scenario message;
   proto::Source source(file_name, text);
-  source.parse(text, message);
+  source.parse(text, message, kMaxFileBytes);
   return message.has_workload() || message.has_recovery();
 }
 

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "ptc/base/status.h"
-#include "ptc/collection/megatron.h"
 #include "ptc/control/internal/condition.h"
 #include "ptc/control/internal/jobs.h"
 #include "ptc/control/internal/turn.h"
 #include "ptc/control/testing/control_fixture.h"
+#include "ptc/scenario/job_state.h"
 
 namespace scalai::control::testing {
 
@@ -34,7 +34,7 @@ struct Parts {
     job.mode = Mode::kTraining;
     job.choice = std::make_shared<const scenario::ParallelChoice>(choice);
     job.devices = device_ids(devices);
-    auto built = collection::megatron_collection(job.spec->model, job.spec->recipe, choice.config, job.devices);
+    auto built = scenario::collection_of(*job.spec, choice.config, job.devices);
     SCALAI_CHECK(built.ok(), message_of(built.status()));
     job.state = {.step = step, .collection = std::make_shared<collection::Collection>(*std::move(built)), .gone = {}};
     return job;
