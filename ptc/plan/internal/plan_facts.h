@@ -77,7 +77,7 @@ class PlanFacts {
   bool on_host_of(const Location& src, DeviceId dst) const;
 
   const Plan& plan_;
-  const InterpreterInput& input_;
+  const InterpreterInput input_;  // references; the struct itself may be a temporary
   Problems& problems_;
   std::vector<bool> new_device_, old_living_;  // by device
 };
