@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+import multiprocessing
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,7 +23,7 @@ import torch.distributed as dist
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.placement_types import Replicate, Shard
 
-from ._errors import InvalidError
+from ._errors import Error, FailedError, InvalidError
 from ._planning import Collection
 
 _DTYPES = {torch.bool: "BOOL", torch.uint8: "U8", torch.int8: "I8", torch.float8_e4m3fn: "F8_E4M3",
@@ -130,8 +132,68 @@ def collection_of(model: torch.nn.Module | Sequence[torch.nn.Module], optimizer:
     devices  the device of each rank of the job, by its rank in the default group (rank r has device r)
     """
     world, axes, ranks = _ranks(mesh)
-    view = [_described(one, mesh, axes, cuts or {}) for one in state_of(model, optimizer)]
-    views = _gathered(view, world)
+    views = _gathered(_view(model, optimizer, mesh, axes, cuts or {}), world)
+    return _merged(views, axes, ranks, stages, tied, devices, name)
+
+
+def collection_for(build: Callable[[Any], tuple[Any, torch.optim.Optimizer | None]], sizes: Mapping[str, int], *,
+                   stages: str = "pp", tied: Iterable[str] = (), cuts: Mapping[str, tuple[str, int]] | None = None,
+                   devices: Sequence[int] | None = None, name: str = "") -> Collection:
+    """The collection that a job would have on a mesh of these sizes, such as ``{"pp": 2, "dp": 2, "tp": 4}`` (slowest
+    axis first), without its processes or its memory.
+
+    Calls ``build(mesh)``, which returns model and optimizer, as each rank in turn: in a child process, on the meta
+    device, in a process group that sends nothing. Other arguments are those of :func:`collection_of`. For plans and scenarios of layouts
+    that the job is not in. Not inside of a process group.
+    """
+    if dist.is_initialized():
+        raise InvalidError("collection_for makes process groups of its own; call it outside of the job's")
+    axes = list(sizes.items())
+    world = _product(sizes.values())
+
+    def as_rank(rank: int) -> list[dict[str, Any]]:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+
+        dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world)
+        mesh = init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+        with torch.device("meta"):
+            model, optimizer = build(mesh)
+            return _view(model, optimizer, mesh, axes, cuts or {})
+
+    views = [_in_child(lambda: as_rank(rank)) for rank in range(world)]  # noqa: B023, called at once
+    return _merged(views, axes, list(range(world)), stages, tied, devices, name)
+
+
+def _in_child(work: Callable[[], Any]) -> Any:
+    """What `work` returns in a fork of this process: PyTorch keeps meshes of the first rank that a process was."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+
+    def run() -> None:
+        try:
+            sender.send((work(), None))
+        except Error as error:
+            sender.send((None, error))
+        except BaseException:  # of the caller's code
+            sender.send((None, FailedError(traceback.format_exc())))
+
+    child = context.Process(target=run)
+    child.start()
+    sender.close()
+    try:
+        result, error = receiver.recv()
+    except EOFError:
+        child.join()
+        raise FailedError(f"a process that builds the model ended with {child.exitcode}") from None
+    child.join()
+    if error is not None:
+        raise error
+    return result
+
+
+def _merged(views: list[list[dict[str, Any]]], axes: list[tuple[str, int]], ranks: list[int], stages: str,
+            tied: Iterable[str], devices: Sequence[int] | None, name: str) -> Collection:
     problems: list[str] = []
     merged = _Merged(axes, ranks, stages, set(tied), problems)
     for rank in ranks:
@@ -144,6 +206,11 @@ def collection_of(model: torch.nn.Module | Sequence[torch.nn.Module], optimizer:
         {"name": name or ",".join(f"{axis}{size}" for axis, size in reversed(axes)),
          "meshes": [{"axes": [{"name": axis, "size": size} for axis, size in reversed(axes)]}],  # fastest first
          "devices": ",".join(map(str, placed)), "tensors": tensors}, name or "collection")
+
+
+def _view(model: Any, optimizer: torch.optim.Optimizer | None, mesh: Any, axes: list[tuple[str, int]],
+          cuts: Mapping[str, tuple[str, int]]) -> list[dict[str, Any]]:
+    return [_described(one, mesh, axes, cuts) for one in state_of(model, optimizer)]
 
 
 def _raise(problems: list[str]) -> None:

@@ -9,7 +9,7 @@ from torch.distributed.tensor import DTensor, Partial, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 import scalai
-from scalai.torch import collection_of, state_of
+from scalai.torch import collection_for, collection_of, state_of
 
 WIDTH, ROWS = 12, 250  # 250 rows over three ranks are 84, 84 and 82
 
@@ -41,7 +41,11 @@ class Stage(nn.Module):
 
 
 def build(pp, dp, tp, steps=1):
-    mesh = init_device_mesh("cpu", (pp, dp, tp), mesh_dim_names=("pp", "dp", "tp"))
+    return build_on(init_device_mesh("cpu", (pp, dp, tp), mesh_dim_names=("pp", "dp", "tp")), steps)
+
+
+def build_on(mesh, steps):
+    pp, dp, tp = mesh.mesh.shape
     torch.manual_seed(1 + mesh.get_local_rank("pp"))
     model = Stage(mesh.get_local_rank("pp"))
     for block in model.blocks.values():
@@ -102,6 +106,40 @@ def test_every_layout_plans_to_every_other():
             plan = scalai.plan(old, new)
             assert plan.feasible
             plan.verify()
+
+
+@pytest.mark.parametrize("pp,dp,tp", [(1, 3, 1), (2, 1, 2), (2, 2, 2)])
+def test_a_layout_is_known_without_its_processes(pp, dp, tp):
+    real = scalai.Collection.parse(on_ranks(pp * dp * tp, looked_at, pp, dp, tp, 0)[0][0])
+    foreseen = collection_for(lambda mesh: build_on(mesh, 0)[1:], {"pp": pp, "dp": dp, "tp": tp})
+    assert foreseen.text() == real.text()
+
+
+def test_a_scenario_of_a_real_job(tmp_path):
+    configs = ""
+    for sizes, seconds in (({"pp": 2, "dp": 2, "tp": 1}, 1), ({"pp": 2, "dp": 1, "tp": 1}, 2), ({"pp": 2, "dp": 1, "tp": 3}, 1.5)):
+        collection = collection_for(lambda mesh: build_on(mesh, 0)[1:], sizes)
+        collection.save(tmp_path / f"{collection.name}.textproto")
+        configs += (f'configs {{ layout: "{collection.name}" step_time: "{seconds}s" '
+                    f'collection: "{collection.name}.textproto" }}\n')
+    (tmp_path / "mine.textproto").write_text(
+        'schema_version: 1 name: "mine" until: "20min"\n'
+        'cluster { hosts { count: 2 gpus: 4 gpu: "h100-80g" nic: "400Gbps" } storage { read: "2GB/s" write: "2GB/s" } }\n'
+        f'jobs {{ name: "gpt" global_batch: 12 gpus: 4 steps: 400 checkpoint {{ every_steps: 50 }}\n{configs} }}\n'
+        'events { at: "2min" resize { job: "gpt" gpus: 2 } }\nevents { at: "5min" resize { job: "gpt" gpus: 6 } }\n',
+        encoding="utf-8")
+    report = scalai.simulate(tmp_path / "mine.textproto")
+    assert [(one["from"], one["to"]) for one in report.reconfigurations] == [
+        ("pp2,dp2", "pp2"), ("pp2", "tp3,pp2")]
+    assert report.summary["jobs"][0]["steps"] == 400
+
+
+def test_a_build_that_fails_is_told():
+    def build(mesh):
+        raise RuntimeError("no such layer")
+
+    with pytest.raises(scalai.FailedError, match="no such layer"):
+        collection_for(build, {"dp": 2})
 
 
 def refused(make):
