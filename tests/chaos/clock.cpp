@@ -19,14 +19,21 @@
 
 namespace {
 
+using Syscall = long (*)(long, ...);
+Syscall real_syscall() {
+  static const auto real = reinterpret_cast<Syscall>(::dlsym(RTLD_NEXT, "syscall"));
+  return real;
+}
+
+// Not by mmap(): UCX asks for the time while it replaces the code of that function, and waits until it is done.
 const std::atomic<int64_t>* offset() {
   static const std::atomic<int64_t>* const mapped = [] {
     const char* path = std::getenv("SCALAI_CLOCK");
     const int fd = path == nullptr ? -1 : ::open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return static_cast<const std::atomic<int64_t>*>(nullptr);
-    void* at = ::mmap(nullptr, sizeof(int64_t), PROT_READ, MAP_SHARED, fd, 0);
+    const long at = real_syscall()(SYS_mmap, nullptr, sizeof(int64_t), PROT_READ, MAP_SHARED, fd, 0L);
     ::close(fd);
-    return at == MAP_FAILED ? nullptr : static_cast<const std::atomic<int64_t>*>(at);
+    return at == -1 ? nullptr : reinterpret_cast<const std::atomic<int64_t>*>(at);
   }();
   return mapped;
 }
@@ -65,8 +72,6 @@ extern "C" time_t time(time_t* out) noexcept {
 
 // The kernel's own date has not moved: a wait until a date is until another one there.
 extern "C" long syscall(long number, ...) noexcept {
-  using Function = long (*)(long, ...);
-  static const auto real = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "syscall"));
   std::array<long, 6> words{};
   va_list rest;
   va_start(rest, number);
@@ -78,5 +83,5 @@ extern "C" long syscall(long number, ...) noexcept {
     move(until, -offset()->load(std::memory_order_relaxed));
     words[3] = reinterpret_cast<long>(&until);
   }
-  return real(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+  return real_syscall()(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
