@@ -61,6 +61,16 @@ std::map<int, std::string> by_index(const scenario::Scenario& scenario,
   return result;
 }
 
+std::map<int, ex::TrainerProgram> programs_of(const scenario::Scenario& scenario, const ExecRequest& options) {
+  std::map<int, ex::TrainerProgram> programs;
+  if (options.plan_only) return programs;
+  for (const auto& [job, command] : by_index(scenario, options.how.trainers)) {
+    const std::string logs = RunFolder(options.run.out).workers() + "/" + scenario.jobs[static_cast<size_t>(job)].name;
+    programs[job] = {.command = command, .folder = options.how.train_folder, .logs = logs};
+  }
+  return programs;
+}
+
 absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
                                                 const ExecRequest& options, ex::ControllerEnd& controller,
                                                 ex::Crew& crew, Steering& steering, ex::Journal* journal) {
@@ -85,6 +95,7 @@ absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenar
                            .plan_only = options.plan_only,
                            .log = log.get(),
                            .states = by_index(scenario, options.how.states),
+                           .programs = programs_of(scenario, options),
                            .datasets = by_index(scenario, options.how.datasets),
                            .on_layout = [&](int job, int dp, int64_t step) { mounts.follow(job, dp, step); },
                            .requests = &steering.requests(),
@@ -154,6 +165,28 @@ absl::StatusOr<std::map<std::string, std::string>> states_of(const scenario::Sce
     if (!states.emplace(job.name, absolute).second) return invalid(fmt::format("two states of job {}", job.name));
   }
   return states;
+}
+
+// --train: COMMAND, or JOB=COMMAND for each of several jobs.
+absl::StatusOr<std::map<std::string, std::string>> trainers_of(const scenario::Scenario& scenario,
+                                                               const StateOptions& state,
+                                                               const std::vector<std::string>& words) {
+  std::map<std::string, std::string> trainers;
+  for (const std::string& word : words) {
+    SCALAI_ASSIGN_OR_RETURN(const JobPath given,
+                            job_path(scenario, word, "--train={}: which of the {} jobs? (JOB=COMMAND)"));
+    if (given.path.empty()) return invalid("--train: an empty command");
+    if (!trainers.emplace(given.job.name, given.path).second)
+      return invalid(fmt::format("--train: two programs of job {}", given.job.name));
+  }
+  if (trainers.empty()) return trainers;
+  if (state.on_gpus())
+    return invalid("--train: training programs map state in host memory\nhint: leave --backend=cuda out");
+  if (scenario.memory_cap >= 0)
+    return invalid(
+        "--train: the scenario has a memory cap, and training programs map whole tensors\n"
+        "hint: leave memory_cap out");
+  return trainers;
 }
 
 // Workers open the indices too, so they get paths that hold anywhere on the machine.
@@ -374,6 +407,11 @@ int run_command(const Arguments& arguments) {
   auto mounts = mounts_of(*scenario, arguments.list("mount"));
   if (!mounts.ok()) return report_error(mounts.status());
   options.how.mounts = *std::move(mounts);
+  const std::string strategy = arguments.has("strategy") ? arguments.text("strategy") : scenario->strategy;
+  auto trainers = trainers_of(*scenario, *state, arguments.list("train"));
+  if (!trainers.ok()) return report_error(trainers.status());
+  options.how.trainers = *std::move(trainers);
+  options.how.train_folder = std::filesystem::current_path().string();
   if (!options.plan_only) {
     auto datasets = datasets_of(*scenario);
     if (!datasets.ok()) return report_error(datasets.status());
@@ -383,7 +421,6 @@ int run_command(const Arguments& arguments) {
   }
   const absl::Status prepared = prepare_folder(options.run.out);
   if (!prepared.ok()) return report_error(prepared);
-  const std::string strategy = arguments.has("strategy") ? arguments.text("strategy") : scenario->strategy;
   return run_to_its_report(*scenario, strategy, options,
                            [&](const scenario::Strategy& one) { return execute(*scenario, one, options); });
 }
@@ -402,6 +439,9 @@ std::vector<OptionSpec> exec_option_specs() {
           "mount", "[JOB=]DIR",
           "A mount of `scalai fs` whose dataset/current is to point where a job reads: its data-parallel degree "
           "and the step at which it took that up."),
+      list_option("train", "[JOB=]COMMAND",
+                  "Real training: this program in place of emulated training, once for each device, with "
+                  "`scalai.attach()` (python/README.md)."),
       seconds_option("time-scale", "TIME", "Real time that passes for a second of the scenario; without it none does."),
       flag_option("plan-only", "Make the plans that the run would make, and move nothing."),
       text_option("resume", "DIR",

@@ -63,6 +63,8 @@ absl::StatusOr<ex::Journal> RunFolder::begin(ex::JournalLock lock, const ex::Run
                                {"orphan_timeout_s", how.orphan_timeout_s},
                                {"states", how.states},
                                {"datasets", how.datasets},
+                               {"trainers", how.trainers},
+                               {"train_folder", how.train_folder},
                                {"mounts", how.mounts}};
   // First, since it says whose the folder is.
   SCALAI_RETURN_IF_ERROR(write_file(file("run.json"), json.dump(2) + "\n"));
@@ -99,6 +101,8 @@ absl::StatusOr<HowRun> RunFolder::how() const {
                   .key_file = json.at("key"),
                   .states = json.at("states"),
                   .datasets = json.value("datasets", plain_paths),
+                  .trainers = json.value("trainers", plain_paths),
+                  .train_folder = json.value("train_folder", std::string()),
                   .mounts = json.value("mounts", plain_paths)};
   } catch (const nlohmann::json::exception& error) {
     return invalid(fmt::format("{}: {}", file("run.json"), error.what()));

@@ -26,6 +26,8 @@ struct HowRun {
   std::string certificate_file, key_file;
   std::map<std::string, std::string> states;    // by job: file or folder of a real state
   std::map<std::string, std::string> datasets;  // by job: index file
+  std::map<std::string, std::string> trainers;  // by job: command of its training program
+  std::string train_folder;                     // where these run
   std::map<std::string, std::string> mounts;    // by job: mount of `scalai fs` whose dataset/current follows the job
 };
 

@@ -48,6 +48,7 @@ bool ExecRuntime::Impl::take_up(const control::Train& train) {
     if (!replaying_) tell_layout(train.job);
   }
   agenda_.train(train);
+  state.training = train;
   return !any_dead(train.devices);
 }
 
@@ -69,6 +70,7 @@ void ExecRuntime::Impl::take_up(const control::Execute& execute) {
     if (!agenda_.unnoticed(device)) execution.known_dead.insert(device);
   }
   agenda_.execute(execute);
+  job(execute.job).training.reset();
 }
 
 absl::Status ExecRuntime::Impl::perform(const control::Execute& execute) {
@@ -99,6 +101,10 @@ absl::Status ExecRuntime::Impl::perform(const control::Commit& commit) {
 
 absl::Status ExecRuntime::Impl::perform(const control::Background& background) {
   if (any_dead(background.collection->device_of_rank)) return absl::OkStatus();  // the loss makes it void
+  if (job(background.job).work->is_trained()) {
+    SCALAI_RETURN_IF_ERROR(advance(background.job, background.step));
+    if (any_dead(background.collection->device_of_rank)) return absl::OkStatus();
+  }
   // A lost worker of the job makes it void, and training goes on without it; any other one only had copies.
   absl::Status done = absl::OkStatus();
   size_t living = 0;
@@ -224,6 +230,7 @@ absl::Status ExecRuntime::Impl::happen(const Agenda::StageEnd& end) {
     return absl::OkStatus();
   }
   if (outcome.status.ok()) return end_stage(end.job, outcome);
+  if (const auto interruption = state.work->take_interruption()) SCALAI_RETURN_IF_ERROR(lose(*interruption));
   const Clock::time_point failed_at = Clock::now();
   const bool loss = absl::IsUnavailable(outcome.status) || absl::IsCancelled(outcome.status);
   while (loss && !involves_dead(execution) && seconds_since(failed_at) < kLossTimeout_s) hear(kPoll_s);
@@ -285,10 +292,42 @@ absl::Status ExecRuntime::Impl::end_stage(int job_index, const StageOutcome& out
   return state.execution->broken ? absl::OkStatus() : begin_work(job_index);
 }
 
+absl::Status ExecRuntime::Impl::lose(const Interruption& interruption) {
+  const std::vector<DeviceId> fresh = agenda_.lose(interruption.lost);
+  if (fresh.empty()) return absl::OkStatus();
+  say("scalai-exec: {} devices have no whole state of step {}\n", fresh.size(), interruption.step);
+  mark_gone(fresh);
+  unreported_.push_back(fresh);
+  std::map<HostId, std::vector<DeviceId>> by_host;
+  for (const DeviceId device : fresh) by_host[scenario_.cluster.host_of(device)].push_back(device);
+  for (const auto& [host, devices] : by_host) {
+    if (crew_.living().contains(host)) SCALAI_RETURN_IF_ERROR(explained(fail_devices(crew_, host, devices)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExecRuntime::Impl::advance(int job_index, int64_t step) {
+  JobWork& work = *job(job_index).work;
+  SCALAI_RETURN_IF_ERROR(explained(work.advance(step)));
+  if (const auto interruption = work.take_interruption()) SCALAI_RETURN_IF_ERROR(lose(*interruption));
+  hear(0);
+  return absl::OkStatus();
+}
+
+absl::Status ExecRuntime::Impl::keep_up() {
+  for (size_t i = 0; i < jobs_.size(); ++i) {
+    JobState& state = jobs_[i];
+    if (!state.work->is_trained() || !state.training || any_dead(state.training->devices)) continue;
+    const control::Train& train = *state.training;
+    const control::Training training{train.start_s, train.from_step, train.until_step, train.step_s};
+    SCALAI_RETURN_IF_ERROR(advance(static_cast<int>(i), training.steps_done_at(agenda_.now_s())));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ExecRuntime::Impl::happen(const Agenda::TrainEnd& end) {
   if (!agenda_.counts(end)) return absl::OkStatus();
-  SCALAI_RETURN_IF_ERROR(explained(job(end.job).work->advance(end.step)));
-  hear(0);
+  SCALAI_RETURN_IF_ERROR(advance(end.job, end.step));
   if (!agenda_.counts(end)) return absl::OkStatus();  // lost a device meanwhile
   report(control::StepReached{end.job, end.step});
   return absl::OkStatus();
@@ -321,8 +360,28 @@ void ExecRuntime::Impl::worker_lost(HostId host, const std::string& reason) {
   const std::vector<DeviceId> fresh = agenda_.lose(scenario_.cluster.devices_of(host));
   mark_gone(fresh);
   say("scalai-exec: lost the worker of h{}: {}\n", host.value, reason);
-  if (fresh.empty()) return;
-  report(control::DevicesLost{fresh, agenda_.now_s()});
+  if (!fresh.empty()) unreported_.push_back(fresh);
+}
+
+// When the state was lost is what the control loop counts the steps by. Emulated training is where the clock is; real
+// training is where those stopped who still have state.
+void ExecRuntime::Impl::report_losses() {
+  if (unreported_.empty() || reporting_) return;
+  reporting_ = true;  // settling hears of more
+  double failed_at_s = agenda_.now_s();
+  for (JobState& state : jobs_) {
+    if (!state.work->is_trained() || !state.training || !any_dead(state.training->devices)) continue;
+    absl::StatusOr<Interruption> found = state.work->settle(agenda_.dead_devices());
+    for (; absl::IsUnavailable(found.status()); found = state.work->settle(agenda_.dead_devices())) hear(kPoll_s);
+    trouble_.Update(found.ok() ? lose(*found) : found.status());
+    if (!found.ok()) continue;
+    const control::Train& train = *state.training;
+    const double steps = static_cast<double>(found->step - train.from_step) + 0.5;
+    failed_at_s = std::min(failed_at_s, train.start_s + std::max(0.0, steps) * train.step_s);
+  }
+  reporting_ = false;
+  for (std::vector<DeviceId>& lost : std::exchange(unreported_, {}))
+    report(control::DevicesLost{std::move(lost), failed_at_s});
 }
 
 // A worker could not be reached: ok when one is lost, which the control loop is told then.
@@ -340,6 +399,7 @@ void ExecRuntime::Impl::hear(double timeout_s) {
     const auto* lost = std::get_if<WorkerLost>(&*heard);
     if (lost != nullptr && crew_.is_ours(*lost)) worker_lost(HostId(lost->host), lost->reason);
   }
+  report_losses();
   if (options_.requests == nullptr) return;
   for (control::EventBody& request : options_.requests->take()) report(std::move(request));
 }
@@ -395,8 +455,14 @@ absl::StatusOr<control::Event> ExecRuntime::Impl::next_event() {
       if (waits) return failed("a transfer failed and no lost worker explains it");
       return absl::FailedPreconditionError("nothing can happen any more: jobs wait for devices that never come");
     }
+    SCALAI_RETURN_IF_ERROR(keep_up());
+    if (!ready_.empty()) {  // what was lost on the way came first
+      pending_.push_front(*std::move(happening));
+      break;
+    }
     SCALAI_RETURN_IF_ERROR(std::visit([this](const auto& what) { return happen(what); }, *happening));
   }
+  SCALAI_RETURN_IF_ERROR(trouble_);
   control::Event event = std::move(ready_.front());
   ready_.pop_front();
   if (options_.log != nullptr) SCALAI_RETURN_IF_ERROR(options_.log->event(event));

@@ -21,6 +21,7 @@
 #include "executor/controller/live_requests.h"
 #include "executor/controller/run_log.h"
 #include "executor/rpc/controller_end.h"
+#include "executor/trainers/trainers.h"
 #include "ptc/control/runtime.h"
 
 namespace scalai::executor {
@@ -34,6 +35,7 @@ struct ExecOptions {
   bool plan_only = false;             // no workers: makes plans, moves nothing (the crew has not started)
   RunLog* log = nullptr;              // outlives the runtime; null: nothing is recorded
   std::map<int, std::string> states;  // by job: file or folder of its real state (executor/worker/state_source.h)
+  std::map<int, TrainerProgram> programs;  // by job: its trainers; a job without has emulated training
   // By job: its index file, as workers find it; otherwise the scenario's index_path.
   std::map<int, std::string> datasets;
   // Called when a job begins to train in a layout with data-parallel degree `dp`, from `step` on: at the start, after

@@ -188,6 +188,7 @@ absl::Status ExecRuntime::Impl::judge_workers() {
     crew_.found(host);  // so that it can be lost
     worker_lost(host, joined ? "it has not the state it had" : "it did not join again");
     if (joined) SCALAI_RETURN_IF_ERROR(crew_.kill(host));
+    report_losses();
   }
   return absl::OkStatus();
 }

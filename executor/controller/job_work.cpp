@@ -69,6 +69,20 @@ absl::Status fail_devices(Crew& crew, HostId host, const std::vector<DeviceId>& 
   return crew.refresh(host);
 }
 
+JobWork::JobWork(int job, const scenario::Scenario& scenario, Crew& crew, const ExecOptions& options)
+    : job_(job), scenario_(scenario), crew_(crew), options_(options) {
+  const auto program = options.programs.find(job);
+  if (program != options.programs.end()) trainers_ = std::make_unique<TrainerWork>(job, crew, program->second);
+}
+
+template <class Body>
+void JobWork::set_program(Body& body) const {
+  if (trainers_ == nullptr) return;
+  body.mutable_program()->set_command(trainers_->program().command);
+  body.mutable_program()->set_folder(trainers_->program().folder);
+  body.mutable_program()->set_logs(trainers_->program().logs);
+}
+
 absl::Status JobWork::begin(const Collection& collection, int64_t step, const InitialCopies& copies) {
   if (state_ != nullptr && state_->epoch == collection.epoch) return absl::OkStatus();
   CommandBody body;
@@ -79,10 +93,18 @@ absl::Status JobWork::begin(const Collection& collection, int64_t step, const In
   create.set_step(step);
   create.set_collection(text_of(collection));
   create.set_state(state_path());
+  set_program(create);
   const std::set<HostId> hosts = crew_.living_hosts_of(collection.device_of_rank);
   SCALAI_RETURN_IF_ERROR(crew_.call("create", hosts, body).status());
+  if (is_trained()) {
+    trainers_->forget();
+    SCALAI_RETURN_IF_ERROR(
+        trainers_->begin(std::make_shared<const Collection>(collection), step, state_path().empty()));
+  }
   if (copies) {
-    add_snapshot(control::kInitialState, {.in_memory = true, .folder = ""});
+    Snapshot snapshot{.in_memory = true, .folder = ""};
+    SCALAI_ASSIGN_OR_RETURN(snapshot.sums, sums_of(collection, {}));
+    add_snapshot(control::kInitialState, std::move(snapshot));
     SCALAI_RETURN_IF_ERROR(copy_to_hosts(collection, version_of(control::kInitialState), true, *copies));
   }
   state_ = std::make_shared<const Collection>(collection);
@@ -94,6 +116,12 @@ absl::Status JobWork::advance(int64_t step, const std::set<DeviceId>& gone) {
   SCALAI_CHECK(state_ != nullptr);
   if (step == step_ && step_known_) return absl::OkStatus();
   step_known_ = false;  // until all have done it
+  if (is_trained()) {
+    SCALAI_ASSIGN_OR_RETURN(interruption_, trainers_->train(state_, step_, step, gone));
+    step_ = interruption_ ? interruption_->step : step;
+    step_known_ = true;
+    return absl::OkStatus();
+  }
   CommandBody body;
   CommandBody::Advance& advance = *body.mutable_advance();
   advance.set_job(job_);
@@ -109,6 +137,22 @@ absl::Status JobWork::advance(int64_t step, const std::set<DeviceId>& gone) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Interruption> JobWork::settle(const std::set<DeviceId>& gone) {
+  if (state_ == nullptr) return Interruption{.step = step_, .lost = {}};  // it is made again
+  SCALAI_ASSIGN_OR_RETURN(Interruption found, trainers_->settle(*state_, gone));
+  step_ = found.step;
+  step_known_ = true;
+  return found;
+}
+
+absl::StatusOr<TensorSums> JobWork::sums_of(const Collection& side, const std::set<DeviceId>& gone) {
+  if (!is_trained() || options_.verify == VerifyMode::kNone) return TensorSums();
+  int64_t bytes = 0;
+  auto sums = tensor_sums(crew_, job_, side, StateVersion::epoch(side.epoch), gone, bytes);
+  bytes_verified_ += bytes;
+  return sums;
+}
+
 StageOutcome JobWork::run_stage(const control::Execute& execute, const change::Stage& stage, double start_s) {
   const auto began = std::chrono::steady_clock::now();
   StageOutcome outcome;
@@ -116,12 +160,14 @@ StageOutcome JobWork::run_stage(const control::Execute& execute, const change::S
     case change::Stage::What::kStage: outcome.status = this->stage(execute); break;
     case change::Stage::What::kPrepare: outcome.status = prepare(execute); break;
     case change::Stage::What::kRound: outcome.status = round(execute, stage.round, start_s, outcome.transfers); break;
-    case change::Stage::What::kVerify: outcome.status = verify(execute); break;
+    case change::Stage::What::kVerify: outcome.status = is_trained() ? verify_trained(execute) : verify(execute); break;
     case change::Stage::What::kPlan:
     case change::Stage::What::kRestart:
     case change::Stage::What::kRestore:
-    case change::Stage::What::kUpload:
-    case change::Stage::What::kResume: break;  // nothing happens on workers
+    case change::Stage::What::kUpload: break;  // nothing happens on workers
+    case change::Stage::What::kResume:
+      if (is_trained()) outcome.status = trainers_->begin(execute.to, execute.step, false);
+      break;
   }
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return outcome;
@@ -133,6 +179,15 @@ absl::Status JobWork::stage(const control::Execute& execute) {
   // A worker was lost before all had the initial state.
   if (state_ == nullptr) SCALAI_RETURN_IF_ERROR(begin(*execute.from, execute.step, execute.initial_copies));
   if (live) SCALAI_RETURN_IF_ERROR(advance(execute.step, execute.gone));
+  if (interruption_)
+    return absl::UnavailableError(fmt::format("trainers lost the state of {} devices", interruption_->lost.size()));
+  if (live) {
+    SCALAI_ASSIGN_OR_RETURN(expected_, sums_of(*execute.from, execute.gone));
+  } else {
+    const std::lock_guard lock(snapshots_mutex_);
+    const auto snapshot = snapshots_.find(execute.snapshot);
+    expected_ = snapshot == snapshots_.end() ? TensorSums() : snapshot->second.sums;
+  }
   if (!is_staged(execute)) return absl::OkStatus();
   const StateVersion from_version = live ? StateVersion::epoch(execute.from->epoch) : version_of(execute.snapshot);
   Crew::Calls calls;
@@ -173,6 +228,7 @@ absl::Status JobWork::prepare(const control::Execute& execute) {
   prepare.set_plan(plan::serialize(*execute.plan));
   prepare.set_to_collection(text_of(*execute.to));
   prepare.set_state(state_path());
+  set_program(prepare);
   {
     const std::lock_guard lock(snapshots_mutex_);
     const auto snapshot = snapshots_.find(execute.snapshot);
@@ -246,6 +302,21 @@ absl::Status JobWork::verify(const control::Execute& execute) {
                                          spec().name, execute.epoch, wrong, execute.step, first));
 }
 
+// Of a state that nobody can compute: what it was before, and that all holders agree.
+absl::Status JobWork::verify_trained(const control::Execute& execute) {
+  SCALAI_ASSIGN_OR_RETURN(const TensorSums found, sums_of(*execute.to, {}));
+  std::string wrong;
+  for (size_t i = 0; i < std::min(found.size(), expected_.size()); ++i) {
+    const plan::TensorInfo& info = execute.plan->tensors[i];
+    const auto& before = expected_[i];
+    if (info.from_dtype != info.dtype || !before) continue;  // cast, or not all there
+    if (found[i] != before) wrong += fmt::format("\n  tensor \"{}\"", info.name);
+  }
+  if (wrong.empty()) return absl::OkStatus();
+  return absl::DataLossError(fmt::format("job {}, epoch {}: tensors differ from what they were at step {}:{}",
+                                         spec().name, execute.epoch, execute.step, wrong));
+}
+
 absl::Status JobWork::commit(int64_t epoch) {
   SCALAI_CHECK(next_ != nullptr && next_->epoch == epoch);
   state_ = std::move(next_);
@@ -272,9 +343,12 @@ std::string JobWork::state_path() const {
 
 absl::Status JobWork::background(const control::Background& background) {
   if (options_.plan_only) return absl::OkStatus();
-  const Snapshot snapshot = snapshot_of(background);
+  Snapshot snapshot = snapshot_of(background);
   add_snapshot(background.tag, snapshot);
   SCALAI_RETURN_IF_ERROR(advance(background.step));
+  if (interruption_) return absl::UnavailableError("trainers lost the state of some devices");
+  SCALAI_ASSIGN_OR_RETURN(snapshot.sums, sums_of(*background.collection, {}));
+  if (!snapshot.sums.empty()) add_snapshot(background.tag, snapshot);
   if (background.host_copy)
     SCALAI_RETURN_IF_ERROR(copy_to_hosts(*background.collection, version_of(background.tag), true, background.copies));
   return snapshot.folder.empty() ? absl::OkStatus() : write_checkpoint(background, snapshot.folder);
@@ -386,61 +460,6 @@ JobWork::Snapshot JobWork::snapshot_of(const control::Background& background) co
 void JobWork::add_snapshot(control::SnapshotId id, Snapshot snapshot) {
   const std::lock_guard lock(snapshots_mutex_);
   snapshots_[id] = std::move(snapshot);
-}
-
-// ---- going on after an earlier controller ---------------------------------------------------------------------------
-
-void JobWork::note_begin(std::shared_ptr<const Collection> collection, int64_t step, bool copied) {
-  if (state_ != nullptr && state_->epoch == collection->epoch) return;
-  state_ = std::move(collection);
-  step_ = step;
-  if (copied) add_snapshot(control::kInitialState, {.in_memory = true, .folder = ""});
-}
-
-void JobWork::note_execute(const control::Execute& execute) {
-  from_ = execute.from;
-  copied_ = execute.initial_copies.has_value();
-  next_ = execute.to;
-  next_step_ = execute.step;
-}
-
-// The stage before it makes the initial state, where it is not there.
-void JobWork::note_staged() {
-  if (state_ == nullptr && from_ != nullptr) note_begin(from_, next_step_, copied_);
-  made_ = true;
-}
-
-void JobWork::note_loss(const std::vector<DeviceId>& devices) {
-  const std::vector<DeviceId> own = this->devices();
-  const bool involved = std::any_of(own.begin(), own.end(), [&](DeviceId device) {
-    return std::find(devices.begin(), devices.end(), device) != devices.end();
-  });
-  if (involved && !made_) state_ = nullptr;
-}
-
-void JobWork::note_forget(control::SnapshotId snapshot) {
-  const std::lock_guard lock(snapshots_mutex_);
-  snapshots_.erase(snapshot);
-}
-
-void JobWork::note_commit() {
-  SCALAI_CHECK(next_ != nullptr);
-  state_ = std::move(next_);
-  step_ = next_step_;
-}
-
-void JobWork::note_background(const control::Background& background) {
-  note_step(background.step);
-  add_snapshot(background.tag, snapshot_of(background));
-}
-
-bool JobWork::held_in(const Hello& hello) const {
-  return std::any_of(hello.held.begin(), hello.held.end(), [&](const HeldState& one) {
-    const auto is = [&](const auto& side) {
-      return side != nullptr && one.version == StateVersion::epoch(side->epoch);
-    };
-    return one.job == job_ && (is(state_) || is(next_));
-  });
 }
 
 }  // namespace scalai::executor

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "executor/controller/crew.h"
+#include "executor/controller/trainer_work.h"
 #include "ptc/change/stages.h"
 #include "ptc/control/runtime.h"
 
@@ -33,8 +34,7 @@ struct StageOutcome {
 class JobWork {
  public:
   // `job` is the job's index in the scenario. The references outlive this object.
-  JobWork(int job, const scenario::Scenario& scenario, Crew& crew, const ExecOptions& options)
-      : job_(job), scenario_(scenario), crew_(crew), options_(options) {}
+  JobWork(int job, const scenario::Scenario& scenario, Crew& crew, const ExecOptions& options);
 
   // Errors of all functions with a Status are those of Crew::call, unless stated otherwise.
 
@@ -44,6 +44,12 @@ class JobWork {
   absl::Status begin(const collection::Collection& collection, int64_t step, const InitialCopies& copies = std::nullopt);
   // Trains the live state to `step`. `gone` are devices that have lost their state, even if they are back.
   absl::Status advance(int64_t step, const std::set<DeviceId>& gone = {});
+  // Whether training is real (ExecOptions::programs). Then advance() may end before its step, without an error: trainers
+  // have ended, and some devices have no whole state. Nothing else.
+  bool is_trained() const { return trainers_ != nullptr; }
+  std::optional<Interruption> take_interruption() { return std::exchange(interruption_, std::nullopt); }
+  // After a loss of workers: where the others stand. The live state is of that step now.
+  absl::StatusOr<Interruption> settle(const std::set<DeviceId>& gone);
   // Runs a stage of an execution. `start_s` is the scenario time at the stage's start; transfers count from it. The outcome's
   // status is DataLoss, with the first places, if kVerify finds wrong state.
   StageOutcome run_stage(const control::Execute& execute, const change::Stage& stage, double start_s);
@@ -91,6 +97,10 @@ class JobWork {
                      std::vector<control::TransferRecord>& transfers);
   absl::Status verify(const control::Execute& execute);
   std::string state_path() const;
+  template <class Body>
+  void set_program(Body& body) const;
+  absl::StatusOr<TensorSums> sums_of(const collection::Collection& side, const std::set<DeviceId>& gone);
+  absl::Status verify_trained(const control::Execute& execute);
   absl::Status write_checkpoint(const control::Background& background, const std::string& folder);
   absl::Status copy_to_hosts(const collection::Collection& collection, StateVersion version, bool own_devices,
                              const std::vector<collection::ExtraHolder>& copies);
@@ -110,12 +120,17 @@ class JobWork {
   struct Snapshot {
     bool in_memory = false;  // hosts' memories hold a copy
     std::string folder;      // the checkpoint's folder; empty: none
+    TensorSums sums = {};    // of real training; empty: not known
   };
   Snapshot snapshot_of(const control::Background& background) const;
   void add_snapshot(control::SnapshotId id, Snapshot snapshot);
   mutable std::mutex snapshots_mutex_;  // guards snapshots_: a stage reads it beside the control loop
   std::map<control::SnapshotId, Snapshot> snapshots_;
   std::atomic<int64_t> bytes_verified_ = 0;
+  // Real training:
+  std::unique_ptr<TrainerWork> trainers_;  // null: emulated
+  std::optional<Interruption> interruption_;
+  TensorSums expected_;  // of the execution under way; empty: not known
 };
 
 // Empties the stores of these devices, all of one host, and tells all workers about the new stores. Errors: those of

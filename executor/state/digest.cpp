@@ -73,4 +73,37 @@ uint64_t box_digest(const Source& src, const Box& part) {
   return digest.finish();
 }
 
+namespace {
+template <class Bits>
+uint64_t sum_of_run(const std::byte* data, int64_t count, uint64_t index) {
+  uint64_t sum = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    Bits bits;
+    std::memcpy(&bits, data + static_cast<size_t>(i) * sizeof bits, sizeof bits);
+    sum += internal::avalanche((index + static_cast<uint64_t>(i)) * internal::kPrime1 + bits * internal::kPrime2 +
+                               internal::kPrime3);
+  }
+  return sum;
+}
+}  // namespace
+
+uint64_t element_sum(const tensor::Shape& shape, const Source& src, const Box& part) {
+  if (part.empty()) return 0;
+  const int64_t bytes = tensor::size_of(src.dtype);
+  const internal::Runs runs = internal::runs_of(part, src.box, Box::whole(shape));
+  uint64_t sum = 0;
+  internal::for_each_run(runs, [&](int64_t offset, int64_t index) {
+    const std::byte* const data = src.data + offset * bytes;
+    const auto at = static_cast<uint64_t>(index);
+    switch (bytes) {
+      case 1: sum += sum_of_run<uint8_t>(data, runs.length, at); break;
+      case 2: sum += sum_of_run<uint16_t>(data, runs.length, at); break;
+      case 4: sum += sum_of_run<uint32_t>(data, runs.length, at); break;
+      default: sum += sum_of_run<uint64_t>(data, runs.length, at); break;
+    }
+    return true;
+  });
+  return sum;
+}
+
 }  // namespace scalai::executor

@@ -5,11 +5,14 @@
 #include <algorithm>
 
 #include "executor/state/copy.h"
+#include "executor/state/digest.h"
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor {
 namespace {
+
+constexpr int64_t kSumBytes = int64_t{8} << 20;  // copied at a time, out of whatever memory it is
 
 // One row of a piece, anywhere: what a sample looks at.
 Box row_of(const Box& box, Random& random) {
@@ -78,6 +81,33 @@ absl::StatusOr<Checked> check_version(const Places& places, DeviceId device, con
       checked.wrong.push_back(fmt::format("g{}: tensor \"{}\" {}", device.value, parts[i].tensor, *wrong[i]));
   }
   return checked;
+}
+
+absl::StatusOr<std::vector<PieceSum>> sums_of(Places& places, DeviceId device, const VersionKey& key,
+                                              const collection::Collection& side) {
+  std::vector<PieceSum> sums;
+  const std::optional<LogicalRank> rank = rank_of(side, device);
+  if (!rank || places.own(Location::device(device))->pieces(key).empty()) return sums;
+  std::vector<std::byte> bytes;
+  for (size_t i = 0; i < side.tensors.size(); ++i) {
+    const TensorId tensor(static_cast<int64_t>(i));
+    const collection::LogicalTensor& what = side.tensors[i];
+    const int64_t most = std::max<int64_t>(1, kSumBytes / tensor::size_of(what.dtype));
+    for (const tensor::Piece& piece : side.pieces(tensor, *rank).pieces) {
+      PieceSum sum{tensor, piece.box, 0};
+      const int64_t elements = piece.box.volume();
+      for (int64_t begin = 0; begin < elements; begin += most) {
+        for (const Box& part : tensor::decompose_flat(piece.box, begin, std::min(elements, begin + most))) {
+          bytes.resize(static_cast<size_t>(packed_bytes(part, what.dtype)));
+          const Target copy{part, what.dtype, bytes.data()};
+          SCALAI_RETURN_IF_ERROR(places.read(Location::device(device), key, tensor, part, copy));
+          sum.sum += element_sum(what.shape, copy.source(), part);
+        }
+      }
+      sums.push_back(sum);
+    }
+  }
+  return sums;
 }
 
 }  // namespace scalai::executor

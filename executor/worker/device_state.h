@@ -35,4 +35,15 @@ absl::StatusOr<Checked> check_version(const Places& places, DeviceId device, con
                                       const StateSource& content, const collection::Collection& side, int64_t step,
                                       CheckDepth depth);
 
+// What a device holds of a version: the element sum (executor/state/digest.h) of each piece that the collection puts on it.
+struct PieceSum {
+  TensorId tensor;
+  Box box;
+  uint64_t sum = 0;
+};
+// Nothing of a device that holds nothing of the version. Errors: NotFound (it does not hold all that it should), those of
+// the back end.
+absl::StatusOr<std::vector<PieceSum>> sums_of(Places& places, DeviceId device, const VersionKey& key,
+                                              const collection::Collection& side);
+
 }  // namespace scalai::executor

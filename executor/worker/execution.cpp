@@ -47,6 +47,7 @@ absl::StatusOr<std::unique_ptr<Execution>> Execution::prepare(Places& places, pl
     } else {
       SCALAI_RETURN_IF_ERROR(execution->reserve(program.device));
     }
+    if (execution->options_.dense) SCALAI_RETURN_IF_ERROR(execution->copy_kept(program));
     return execution->publish(program.device);
   };
   SCALAI_RETURN_IF_ERROR(try_parallel_for(execution->options_.threads, execution->programs_.size(), prepare_one));
@@ -57,6 +58,8 @@ absl::StatusOr<std::unique_ptr<Execution>> Execution::prepare(Places& places, pl
 // A plan and a collection may each be well-formed and yet not belong together, or to this cluster.
 absl::Status Execution::check() const {
   if (!plan_.feasible()) return invalid("the plan is not feasible: no device holds some of its state");
+  if (options_.dense && plan_.memory_cap >= 0)
+    return invalid("trainers map whole tensors: a plan for them has no memory cap");
   if (options_.to_version == options_.device_version)
     return invalid(fmt::format("{} cannot be made from itself", options_.to_version.str()));
   if (plan_.dst_devices != to_.device_of_rank || plan_.tensors.size() != to_.tensors.size())
@@ -102,10 +105,43 @@ absl::Status Execution::take_over(const Program& program) {
     for (const int32_t index : step.instances) {
       const plan::Instance& instance = plan_.instances[static_cast<size_t>(index)];
       for (const TensorId tensor : plan_.tensors_of(instance))
-        SCALAI_RETURN_IF_ERROR(store.keep(key(options_.device_version), options_.to_version, tensor, instance.box));
+        if (shares(program, tensor, instance.box))
+          SCALAI_RETURN_IF_ERROR(store.keep(key(options_.device_version), options_.to_version, tensor, instance.box));
     }
   }
   return absl::OkStatus();
+}
+
+// Whether a kept box stays in its buffer. For trainers, only where the buffer is a whole piece of the new epoch.
+bool Execution::shares(const Program& program, TensorId tensor, const Box& box) const {
+  if (!options_.dense) return true;
+  const Store& store = *places_.own(Location::device(program.device));
+  const std::vector<Piece> found = store.find(key(options_.device_version), tensor, box);
+  const auto rank = std::find(to_.device_of_rank.begin(), to_.device_of_rank.end(), program.device);
+  const auto wanted = to_.pieces(tensor, LogicalRank(rank - to_.device_of_rank.begin())).pieces;
+  return found.size() == 1 && found.front().box == box && found.front().dtype == plan_.tensor(tensor).dtype &&
+         std::any_of(wanted.begin(), wanted.end(), [&](const tensor::Piece& piece) { return piece.box == box; });
+}
+
+// What is kept, but not in its buffer, is copied at once: nobody trains any more.
+absl::Status Execution::copy_kept(const Program& program) {
+  if (options_.restore) return absl::OkStatus();
+  const Location self = Location::device(program.device);
+  const Store& store = *places_.own(self);
+  std::vector<BoxCopy> batch;
+  for (const ProgramStep& step : program.steps) {
+    if (step.kind != StepKind::kKeep) continue;
+    for (const int32_t index : step.instances) {
+      const plan::Instance& instance = plan_.instances[static_cast<size_t>(index)];
+      for (const TensorId tensor : plan_.tensors_of(instance)) {
+        if (shares(program, tensor, instance.box)) continue;
+        for (const Piece& room : store.find(key(options_.to_version), tensor, instance.box))
+          SCALAI_RETURN_IF_ERROR(
+              places_.gather(self, key(options_.device_version), tensor, room.part, store.target(room), batch));
+      }
+    }
+  }
+  return places_.backend().copy(batch);
 }
 
 // What the rounds will need at most, as the plan counts it. Devices that share a GPU share its memory: what some give back

@@ -37,6 +37,7 @@ struct ExecutionOptions {
   int64_t step = 0;                                      // training step of the source state
   std::string checkpoint;        // folder for state from storage; empty: `content` makes that state
   Exchange* exchange = nullptr;  // moves state between GPUs of several workers; outlives this; null: receivers pull
+  bool dense = false;  // trainers map the new epoch: each piece of it is one buffer, and the plan has no memory cap
   int threads = 1;
 };
 
@@ -75,6 +76,8 @@ class Execution {
   absl::Status check() const;
   absl::Status open_checkpoint();
   absl::Status take_over(const Program& program);
+  bool shares(const Program& program, TensorId tensor, const Box& box) const;
+  absl::Status copy_kept(const Program& program);
   absl::Status make_room(const Program& program);
   absl::Status reserve(DeviceId device);
   absl::Status make_room_for(const Program& program, int32_t round);

@@ -30,6 +30,7 @@ class Worker {
     std::vector<HostId> hosts_here{};               // hosts that share the back end, in its order; empty: `host` alone
     std::shared_ptr<LocalStores> locals;            // stores of all workers of this process; null: no other workers
     PeerTransport* transport = nullptr;             // to other machines; outlives the worker; null: none
+    std::string reachable_at = "127.0.0.1";         // where trainers of other machines find those of this one
     std::optional<NcclApi> nccl{};  // carries state between GPUs of several workers; none: receivers pull
   };
   explicit Worker(Options options);
@@ -49,6 +50,7 @@ class Worker {
   class Handling;
   const std::shared_ptr<Backend> backend_;
   const std::shared_ptr<LocalStores> locals_;
+  const std::string reachable_at_;
   Places places_;
   std::unique_ptr<Exchange> exchange_;
   int threads_ = 1;

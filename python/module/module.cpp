@@ -1,5 +1,7 @@
 #include "python/module/module.h"
 
+#include <atomic>
+#include <cstdint>
 #include <string>
 
 #include "ptc/base/status.h"
@@ -30,6 +32,13 @@ NB_MODULE(_core, module) {
   add_collections(module);
   add_plans(module);
   add_samples(module);
+  // A store that other processes see whole, after all stores before it: what Python's own memory views do not promise.
+  module.def(
+      "store_word",
+      [](uintptr_t address, uint64_t value) {
+        std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(address)).store(value);
+      },
+      nb::arg("address"), nb::arg("value"));
 }
 
 }  // namespace scalai::python

@@ -1,10 +1,13 @@
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "ptc/base/status.h"
+#include "ptc/data/account.h"
 #include "ptc/data/order.h"
 #include "ptc/data/share.h"
 #include "ptc/data/state.h"
@@ -45,6 +48,20 @@ struct SampleSteps {
     return ids;
   }
 
+  // The account (ptc/data/account.h) of ids that were read as a rank's share of a step: their number, and two sums.
+  std::tuple<int64_t, uint64_t, uint64_t> account(const std::vector<int64_t>& ids, int64_t step, int rank,
+                                                  int ranks) const {
+    check_step(step);
+    const data::PositionRange range = positions_of(steps, step, {rank, ranks});
+    if (static_cast<int64_t>(ids.size()) != range.size())
+      check(invalid(std::to_string(ids.size()) + " ids were read in step " + std::to_string(step) + ", of a share of " +
+                    std::to_string(range.size())));
+    data::SampleAccount read;
+    for (size_t i = 0; i < ids.size(); ++i)
+      read.add(steps.batch(step).pass, range.begin + static_cast<int64_t>(i), ids[i]);
+    return {read.samples, read.sum_low, read.sum_high};
+  }
+
   data::Steps steps;
   data::Order order;
 };
@@ -55,6 +72,7 @@ void add_samples(nb::module_& module) {
   nb::class_<SampleSteps>(module, "SampleSteps")
       .def(nb::init<const std::string&>(), nb::arg("state"))
       .def("state_at", &SampleSteps::state_at, nb::arg("step"))
+      .def("account", &SampleSteps::account, nb::arg("ids"), nb::arg("step"), nb::arg("rank"), nb::arg("ranks"))
       .def("samples", &SampleSteps::samples, nb::arg("step"), nb::arg("rank"), nb::arg("ranks"));
 }
 

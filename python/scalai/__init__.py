@@ -10,9 +10,11 @@ Collections and plans need no PyTorch; `scalai.torch` reads a collection off a m
 
 from ._core import version as __version__
 from ._errors import Error, FailedError, InvalidError, MissingError
+from ._job import Job, attach
 from ._planning import Collection, Plan, plan
 from ._sampling import Sampler
 from ._simulation import Report, simulate
+from ._world import World
 
-__all__ = ["Collection", "Error", "FailedError", "InvalidError", "MissingError", "Plan", "Report", "Sampler", "plan",
-           "simulate"]
+__all__ = ["Collection", "Error", "FailedError", "InvalidError", "Job", "MissingError", "Plan", "Report", "Sampler",
+           "World", "attach", "plan", "simulate"]

@@ -32,6 +32,7 @@ class Sampler:
     def _open(self, state: dict[str, Any]) -> None:
         self._steps = _core.SampleSteps(json.dumps(state))
         self.step = state["step"]
+        self._read: tuple[int, list[int]] = (-1, [])
 
     def reshape(self, rank: int, ranks: int) -> None:
         """From the next step on this is rank `rank` of `ranks`."""
@@ -47,8 +48,15 @@ class Sampler:
 
     def __next__(self) -> list[int]:
         ids = self.at(self.step)
+        self._read = (self.step, ids)
         self.step += 1
         return ids
+
+    def account(self, step: int) -> tuple[int, int, int] | None:
+        """Of the ids that were handed out last, if that was for this step: their number, and two sums over them by which
+        the run's ledger proves that every sample was read once."""
+        read_step, ids = self._read
+        return self._steps.account(ids, step, self.rank, self.ranks) if read_step == step else None
 
     def state_dict(self) -> dict[str, Any]:
         """The position as `ptc/data` writes it (docs/reports.md, the dataset state); ranks are no part of it."""

@@ -25,6 +25,7 @@ from torch.distributed.tensor.placement_types import Replicate, Shard
 
 from ._errors import Error, FailedError, InvalidError
 from ._planning import Collection
+from ._world import World
 
 _DTYPES = {torch.bool: "BOOL", torch.uint8: "U8", torch.int8: "I8", torch.float8_e4m3fn: "F8_E4M3",
            torch.float8_e5m2: "F8_E5M2", torch.int16: "I16", torch.float16: "F16", torch.bfloat16: "BF16",
@@ -74,8 +75,13 @@ def state_of(model: torch.nn.Module | Sequence[torch.nn.Module],
                 problems.append(f"the optimizer has a parameter of shape {list(parameter.shape)} that the model lacks")
                 continue
             state += _optimizer_state(names[parameter], parameter, group, optimizer, problems)
-    _raise(problems)
+    raise_problems(problems)
     return state
+
+
+def dtype_of(tensor: torch.Tensor) -> str | None:
+    """The type's name in collections; None for one that they do not know."""
+    return _DTYPES.get(tensor.dtype)
 
 
 def _optimized(optimizer: torch.optim.Optimizer) -> Iterable[tuple[dict[str, Any], torch.Tensor]]:
@@ -136,15 +142,15 @@ def collection_of(model: torch.nn.Module | Sequence[torch.nn.Module], optimizer:
     return _merged(views, axes, ranks, stages, tied, devices, name)
 
 
-def collection_for(build: Callable[[Any], tuple[Any, torch.optim.Optimizer | None]], sizes: Mapping[str, int], *,
+def collection_for(build: Callable[[World], tuple[Any, ...]], sizes: Mapping[str, int], *,
                    stages: str = "pp", tied: Iterable[str] = (), cuts: Mapping[str, tuple[str, int]] | None = None,
                    devices: Sequence[int] | None = None, name: str = "") -> Collection:
     """The collection that a job would have on a mesh of these sizes, such as ``{"pp": 2, "dp": 2, "tp": 4}`` (slowest
     axis first), without its processes or its memory.
 
-    Calls ``build(mesh)``, which returns model and optimizer, as each rank in turn: in a child process, on the meta
-    device, in a process group that sends nothing. Other arguments are those of :func:`collection_of`. For plans and scenarios of layouts
-    that the job is not in. Not inside of a process group.
+    Calls ``build(world)``, which returns model and optimizer as for :meth:`Job.start`, as each rank in turn: in a child
+    process, on the meta device, in a process group that sends nothing. Other arguments are those of
+    :func:`collection_of`. For plans and scenarios of layouts that the job is not in. Not inside of a process group.
     """
     if dist.is_initialized():
         raise InvalidError("collection_for makes process groups of its own; call it outside of the job's")
@@ -158,7 +164,7 @@ def collection_for(build: Callable[[Any], tuple[Any, torch.optim.Optimizer | Non
         dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world)
         mesh = init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
         with torch.device("meta"):
-            model, optimizer = build(mesh)
+            model, optimizer = build(World(dict(sizes), rank, mesh))[:2]
             return _view(model, optimizer, mesh, axes, cuts or {})
 
     views = [_in_child(lambda: as_rank(rank)) for rank in range(world)]  # noqa: B023, called at once
@@ -200,7 +206,7 @@ def _merged(views: list[list[dict[str, Any]]], axes: list[tuple[str, int]], rank
         for one in views[rank]:
             merged.add(rank, one)
     tensors = merged.tensors()
-    _raise(problems)
+    raise_problems(problems)
     placed = [devices[rank] if devices is not None else rank for rank in ranks]
     return Collection.from_dict(
         {"name": name or ",".join(f"{axis}{size}" for axis, size in reversed(axes)),
@@ -213,7 +219,8 @@ def _view(model: Any, optimizer: torch.optim.Optimizer | None, mesh: Any, axes: 
     return [_described(one, mesh, axes, cuts) for one in state_of(model, optimizer)]
 
 
-def _raise(problems: list[str]) -> None:
+def raise_problems(problems: list[str]) -> None:
+    """One InvalidError with the first of them, and the number of the others."""
     if not problems:
         return
     more = len(problems) - _MOST_NAMED
@@ -245,7 +252,7 @@ def _described(one: LocalTensor, mesh: Any, axes: list[tuple[str, int]], cuts: M
     """What other ranks have to know of a tensor; "problem" where it cannot be described."""
     tensor = one.tensor
     told: dict[str, Any] = {"name": one.name, "kind": one.kind, "shape": list(tensor.shape), "cuts": [],
-                            "dtype": _DTYPES.get(tensor.dtype), "local": list(one.local.shape)}
+                            "dtype": dtype_of(tensor), "local": list(one.local.shape)}
     if told["dtype"] is None:
         told["problem"] = f"has the type {tensor.dtype}, which checkpoints do not know"
     elif isinstance(tensor, DTensor):

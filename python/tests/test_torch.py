@@ -111,14 +111,14 @@ def test_every_layout_plans_to_every_other():
 @pytest.mark.parametrize("pp,dp,tp", [(1, 3, 1), (2, 1, 2), (2, 2, 2)])
 def test_a_layout_is_known_without_its_processes(pp, dp, tp):
     real = scalai.Collection.parse(on_ranks(pp * dp * tp, looked_at, pp, dp, tp, 0)[0][0])
-    foreseen = collection_for(lambda mesh: build_on(mesh, 0)[1:], {"pp": pp, "dp": dp, "tp": tp})
+    foreseen = collection_for(lambda world: build_on(world.mesh, 0)[1:], {"pp": pp, "dp": dp, "tp": tp})
     assert foreseen.text() == real.text()
 
 
 def test_a_scenario_of_a_real_job(tmp_path):
     configs = ""
     for sizes, seconds in (({"pp": 2, "dp": 2, "tp": 1}, 1), ({"pp": 2, "dp": 1, "tp": 1}, 2), ({"pp": 2, "dp": 1, "tp": 3}, 1.5)):
-        collection = collection_for(lambda mesh: build_on(mesh, 0)[1:], sizes)
+        collection = collection_for(lambda world: build_on(world.mesh, 0)[1:], sizes)
         collection.save(tmp_path / f"{collection.name}.textproto")
         configs += (f'configs {{ layout: "{collection.name}" step_time: "{seconds}s" '
                     f'collection: "{collection.name}.textproto" }}\n')
@@ -135,7 +135,7 @@ def test_a_scenario_of_a_real_job(tmp_path):
 
 
 def test_a_build_that_fails_is_told():
-    def build(mesh):
+    def build(world):
         raise RuntimeError("no such layer")
 
     with pytest.raises(scalai.FailedError, match="no such layer"):

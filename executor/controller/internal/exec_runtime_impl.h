@@ -17,6 +17,7 @@
 #include "executor/controller/job_work.h"
 #include "ptc/change/maxmin.h"
 #include "ptc/control/agenda.h"
+#include "ptc/control/training.h"
 
 namespace scalai::executor {
 
@@ -51,6 +52,7 @@ class ExecRuntime::Impl {
   absl::Status perform(const control::Train& train);
   absl::Status perform(const control::Halt& halt) {
     agenda_.halt(halt.job);
+    job(halt.job).training.reset();
     return absl::OkStatus();
   }
   absl::Status perform(const control::Read& read) {
@@ -84,12 +86,13 @@ class ExecRuntime::Impl {
     std::unique_ptr<JobWork> work;
     std::set<DeviceId> gone;  // have failed since the epoch was committed: what they held of it is lost
     std::optional<Execution> execution;
-    std::deque<control::Read> unread;  // what the control loop waits for
-    bool new_layout = true;            // the next Train is the first one in it
-    int dp = 0;                        // of the layout that is trained; 0: none yet
-    int64_t layout_step = 0;           // at which it began
-    int64_t failed_copy_step = -1;     // of the last copy that could not be made
-    double copy_pause_s = 0;           // before that is reported, if that step is tried again
+    std::deque<control::Read> unread;        // what the control loop waits for
+    bool new_layout = true;                  // the next Train is the first one in it
+    int dp = 0;                              // of the layout that is trained; 0: none yet
+    int64_t layout_step = 0;                 // at which it began
+    int64_t failed_copy_step = -1;           // of the last copy that could not be made
+    double copy_pause_s = 0;                 // before that is reported, if that step is tried again
+    std::optional<control::Train> training;  // the Train command that has not come to its end
   };
 
   JobState& job(int index) { return jobs_[static_cast<size_t>(index)]; }
@@ -110,6 +113,13 @@ class ExecRuntime::Impl {
     return absl::OkStatus();
   }
 
+  // The job's live state at this step. Workers that are lost on the way, and trainers, are reported.
+  absl::Status advance(int job_index, int64_t step);
+  // Devices whose trainers ended amid a step, without a whole state.
+  absl::Status lose(const Interruption& interruption);
+  // Brings real training to where it stands in scenario time.
+  absl::Status keep_up();
+  void report_losses();
   absl::Status give_up(const control::Background& background, const absl::Status& why);
   // These hold nothing any more.
   void mark_gone(const std::vector<DeviceId>& devices);
@@ -171,7 +181,10 @@ class ExecRuntime::Impl {
   std::deque<Agenda::Happening> pending_;  // that wait until what was heard before them is dealt with
   std::vector<JobState> jobs_;
   std::deque<control::Event> ready_;
-  int64_t losses_ = 0;  // workers lost so far
+  int64_t losses_ = 0;                             // workers lost so far
+  std::vector<std::vector<DeviceId>> unreported_;  // lost, and the control loop has not been told
+  bool reporting_ = false;
+  absl::Status trouble_;  // that came up where nobody could be told
   // Going on after an earlier controller:
   bool replaying_ = false;  // tells its events
   size_t next_past_ = 0;

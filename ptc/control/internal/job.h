@@ -13,6 +13,7 @@
 #include "ptc/collection/collection.h"
 #include "ptc/control/records.h"
 #include "ptc/control/sample_ledger.h"
+#include "ptc/control/training.h"
 #include "ptc/scenario/strategy.h"
 
 namespace scalai::control {
@@ -26,17 +27,6 @@ struct Holding {
   double made_s = 0;
   SnapshotId snapshot = kLiveState;
   std::vector<collection::ExtraHolder> copies;  // redundant ones, on hosts that have kept their memory since
-};
-
-// Where training stands: step from_step + k is done at start_s + k · step_s.
-struct Training {
-  double start_s = 0;
-  int64_t from_step = 0;
-  int64_t until_step = 0;
-  double step_s = 0;
-
-  int64_t steps_done_at(double at_s) const;        // whole steps, capped at until_step
-  int64_t next_boundary_after(double at_s) const;  // first step not finished before at_s
 };
 
 struct Target {

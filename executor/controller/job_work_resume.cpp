@@ -1,0 +1,65 @@
+// Going on after an earlier controller.
+#include <algorithm>
+
+#include "executor/controller/exec_runtime.h"
+#include "executor/controller/job_work.h"
+#include "ptc/base/status.h"
+
+namespace scalai::executor {
+
+using collection::Collection;
+
+void JobWork::note_begin(std::shared_ptr<const Collection> collection, int64_t step, bool copied) {
+  if (state_ != nullptr && state_->epoch == collection->epoch) return;
+  state_ = std::move(collection);
+  step_ = step;
+  if (copied) add_snapshot(control::kInitialState, {.in_memory = true, .folder = ""});
+}
+
+void JobWork::note_execute(const control::Execute& execute) {
+  from_ = execute.from;
+  copied_ = execute.initial_copies.has_value();
+  next_ = execute.to;
+  next_step_ = execute.step;
+}
+
+// The stage before it makes the initial state, where it is not there.
+void JobWork::note_staged() {
+  if (state_ == nullptr && from_ != nullptr) note_begin(from_, next_step_, copied_);
+  made_ = true;
+}
+
+void JobWork::note_loss(const std::vector<DeviceId>& devices) {
+  const std::vector<DeviceId> own = this->devices();
+  const bool involved = std::any_of(own.begin(), own.end(), [&](DeviceId device) {
+    return std::find(devices.begin(), devices.end(), device) != devices.end();
+  });
+  if (involved && !made_) state_ = nullptr;
+}
+
+void JobWork::note_forget(control::SnapshotId snapshot) {
+  const std::lock_guard lock(snapshots_mutex_);
+  snapshots_.erase(snapshot);
+}
+
+void JobWork::note_commit() {
+  SCALAI_CHECK(next_ != nullptr);
+  state_ = std::move(next_);
+  step_ = next_step_;
+}
+
+void JobWork::note_background(const control::Background& background) {
+  note_step(background.step);
+  add_snapshot(background.tag, snapshot_of(background));
+}
+
+bool JobWork::held_in(const Hello& hello) const {
+  return std::any_of(hello.held.begin(), hello.held.end(), [&](const HeldState& one) {
+    const auto is = [&](const auto& side) {
+      return side != nullptr && one.version == StateVersion::epoch(side->epoch);
+    };
+    return one.job == job_ && (is(state_) || is(next_));
+  });
+}
+
+}  // namespace scalai::executor

@@ -1,0 +1,180 @@
+#include "executor/controller/trainer_work.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "executor/worker/places.h"
+#include "ptc/base/say.h"
+#include "ptc/base/status.h"
+#include "ptc/proto/control.pb.h"
+
+namespace scalai::executor {
+
+using collection::Collection;
+using proto::CommandBody;
+using proto::ReplyBody;
+
+namespace {
+
+constexpr int kMostAttempts = 3;  // at one layout, or at one step
+
+std::vector<DeviceId> living(const Collection& side, const std::set<DeviceId>& gone) {
+  std::vector<DeviceId> devices;
+  for (const DeviceId device : side.device_of_rank) {
+    if (!gone.contains(device)) devices.push_back(device);
+  }
+  return devices;
+}
+
+std::string said_of(const proto::TrainerState& state) {
+  return fmt::format("trainer of g{}: {}", state.device(), state.ended().empty() ? state.problem() : state.ended());
+}
+
+}  // namespace
+
+absl::StatusOr<TensorSums> tensor_sums(Crew& crew, int job, const Collection& side, StateVersion version,
+                                       const std::set<DeviceId>& gone, int64_t& bytes) {
+  CommandBody body;
+  body.mutable_digest()->set_job(job);
+  body.mutable_digest()->set_version(version.wire());
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies,
+                          crew.call("digest", crew.living_hosts_of(living(side, gone)), body));
+  std::map<std::pair<int32_t, tensor::Box>, uint64_t> pieces;
+  for (const ReplyBody& reply : replies) {
+    bytes += reply.bytes();
+    for (const proto::PieceSum& one : reply.sums()) {
+      SCALAI_ASSIGN_OR_RETURN(const tensor::Box box, box_of(one.box()));
+      const int32_t tensor = one.box().tensor();
+      if (tensor < 0 || static_cast<size_t>(tensor) >= side.tensors.size())
+        return failed(fmt::format("a worker has a sum of tensor {} of {}", tensor, side.tensors.size()));
+      const auto [found, first] = pieces.emplace(std::pair(tensor, box), one.sum());
+      if (!first && found->second != one.sum())
+        return absl::DataLossError(fmt::format("two devices hold different content as tensor \"{}\" {} of {}",
+                                               side.tensors[static_cast<size_t>(tensor)].name, box.str(),
+                                               version.str()));
+    }
+  }
+  std::vector<int64_t> covered(side.tensors.size());
+  std::vector<uint64_t> sums(side.tensors.size());
+  for (const auto& [piece, sum] : pieces) {
+    covered[static_cast<size_t>(piece.first)] += piece.second.volume();
+    sums[static_cast<size_t>(piece.first)] += sum;
+  }
+  TensorSums result(side.tensors.size());
+  for (size_t i = 0; i < result.size(); ++i) {
+    if (covered[i] == side.tensors[i].shape.elements()) result[i] = sums[i];
+  }
+  return result;
+}
+
+absl::Status TrainerWork::begin(const Side& side, int64_t step, bool fresh) {
+  if (side_ != nullptr && side_->epoch == side->epoch) return absl::OkStatus();
+  side_ = nullptr;
+  std::string problems;
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    CommandBody body;
+    CommandBody::Begin& begin = *body.mutable_begin();
+    begin.set_job(job_);
+    begin.set_version(StateVersion::epoch(side->epoch).wire());
+    begin.set_step(step);
+    begin.set_fresh(fresh);
+    begin.set_ask(true);
+    const std::set<HostId> first = crew_.living_hosts_of({side->device_of_rank.front()});
+    SCALAI_ASSIGN_OR_RETURN(std::vector<ReplyBody> replies, crew_.call("begin", first, body));
+    if (replies.empty()) return absl::UnavailableError("the host of rank 0 is lost");
+    if (replies.front().trainers().empty()) {
+      begin.set_ask(false);
+      begin.set_address(replies.front().address());
+      SCALAI_ASSIGN_OR_RETURN(replies, crew_.call("begin", crew_.living_hosts_of(side->device_of_rank), body));
+    }
+    problems.clear();
+    build_s_ = group_s_ = 0;
+    for (const ReplyBody& reply : replies) {
+      for (const proto::TrainerState& state : reply.trainers()) {
+        build_s_ = std::max(build_s_, state.build_s());
+        group_s_ = std::max(group_s_, state.group_s());
+        if (!state.ended().empty() || !state.problem().empty()) problems += "\n  " + said_of(state);
+      }
+    }
+    if (problems.empty()) {
+      side_ = side;
+      return absl::OkStatus();
+    }
+    say("scalai-exec: warning: trainers could not take up the layout \"{}\":{}\n", side->name, problems);
+  }
+  return absl::FailedPreconditionError(
+      fmt::format("trainers failed {} times at the layout \"{}\":{}", kMostAttempts, side->name, problems));
+}
+
+absl::StatusOr<std::map<DeviceId, TrainerWork::State>> TrainerWork::advance(const Collection& side, int64_t step,
+                                                                            const std::set<DeviceId>& gone) {
+  CommandBody body;
+  body.mutable_advance()->set_job(job_);
+  body.mutable_advance()->set_version(StateVersion::epoch(side.epoch).wire());
+  body.mutable_advance()->set_step(step);
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies,
+                          crew_.call("advance", crew_.living_hosts_of(living(side, gone)), body));
+  std::map<DeviceId, State> states;
+  for (const ReplyBody& reply : replies) {
+    for (const proto::TrainerState& state : reply.trainers()) {
+      if (gone.contains(DeviceId(state.device()))) continue;
+      const bool ended = !state.ended().empty();
+      states[DeviceId(state.device())] = {state.step(), state.torn(), ended,
+                                          ended || !state.problem().empty() ? said_of(state) : ""};
+    }
+  }
+  return states;
+}
+
+// The step that most whole holders have; a later one where two are held by as many.
+Interruption TrainerWork::judge(const std::map<DeviceId, State>& states) {
+  std::map<int64_t, int> holders;
+  for (const auto& [device, state] : states) {
+    if (!state.torn) ++holders[state.step];
+  }
+  Interruption result;
+  int most = 0;
+  for (const auto& [step, count] : holders) {
+    if (count >= most) {
+      most = count;
+      result.step = step;
+    }
+  }
+  for (const auto& [device, state] : states) {
+    if (state.torn || state.step != result.step) result.lost.push_back(device);
+  }
+  return result;
+}
+
+absl::StatusOr<std::optional<Interruption>> TrainerWork::train(const Side& side, int64_t from_step, int64_t step,
+                                                               const std::set<DeviceId>& gone) {
+  int64_t stuck_at = -1;
+  for (int attempt = 0;;) {
+    SCALAI_RETURN_IF_ERROR(begin(side, std::max(from_step, stuck_at), false));
+    SCALAI_ASSIGN_OR_RETURN(const auto states, advance(*side, step, gone));
+    std::string problems;
+    for (const auto& [device, state] : states) {
+      if (!state.problem.empty()) problems += "\n  " + state.problem;
+    }
+    const Interruption found = judge(states);
+    if (problems.empty() && found.lost.empty() && found.step == step) return std::optional<Interruption>();
+    side_ = nullptr;
+    if (!problems.empty())
+      say("scalai-exec: warning: trainers stopped at step {} of {}:{}\n", found.step, step, problems);
+    if (!found.lost.empty()) return std::optional(found);
+    attempt = found.step == stuck_at ? attempt + 1 : 1;
+    stuck_at = found.step;
+    if (attempt >= kMostAttempts)
+      return absl::FailedPreconditionError(
+          fmt::format("trainers stopped {} times at step {} of {}:{}", attempt, found.step, step, problems));
+  }
+}
+
+absl::StatusOr<Interruption> TrainerWork::settle(const Collection& side, const std::set<DeviceId>& gone) {
+  side_ = nullptr;
+  SCALAI_ASSIGN_OR_RETURN(const auto states, advance(side, 0, gone));
+  return judge(states);
+}
+
+}  // namespace scalai::executor

@@ -1,0 +1,81 @@
+#pragma once
+// TrainerWork: real training of one job, as commands to workers. It keeps the job's trainers in one layout at one step, and
+// says what is left when some of them end.
+//
+//   begin: Begin{ask} to the worker of rank 0 ──► its port ──► Begin to the workers of all ranks
+//   train: Advance to all ──► a state of each trainer ──► all at the step; or an Interruption
+//
+// A trainer that ends takes no state with it: the worker has the memory. If the memory is whole and of the same step as
+// everyone's, trainers start again and go on. If it is torn, or behind the others, the device has lost its state.
+//
+// Thread rules: one thread at a time.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "executor/controller/crew.h"
+#include "executor/state/state_version.h"
+#include "executor/trainers/trainers.h"
+#include "ptc/collection/collection.h"
+
+namespace scalai::executor {
+
+// Training came to an end before its step.
+struct Interruption {
+  int64_t step = 0;            // of the state on the devices that have it
+  std::vector<DeviceId> lost;  // the others
+};
+
+// Element sums by tensor; nothing for a tensor that is not all there.
+using TensorSums = std::vector<std::optional<uint64_t>>;
+// Of a version on the devices of the collection, less `gone`. Errors: DataLoss (two holders of a box differ), those of
+// Crew::call. Adds what was read to `bytes`.
+absl::StatusOr<TensorSums> tensor_sums(Crew& crew, int job, const collection::Collection& side, StateVersion version,
+                                       const std::set<DeviceId>& gone, int64_t& bytes);
+
+class TrainerWork {
+ public:
+  // `crew` outlives this object.
+  TrainerWork(int job, Crew& crew, TrainerProgram program) : job_(job), crew_(crew), program_(std::move(program)) {}
+  const TrainerProgram& program() const { return program_; }
+
+  using Side = std::shared_ptr<const collection::Collection>;
+  // The trainers take up this epoch of the job, of which devices hold the state of `step`, unless they have. `fresh`: they
+  // give it its first content. Errors: FailedPrecondition (they fail again and again), those of Crew::call.
+  absl::Status begin(const Side& side, int64_t step, bool fresh);
+  // Trains from one step to another; nothing when all are there. Errors: those of begin(), and FailedPrecondition when
+  // trainers end again and again at one step.
+  absl::StatusOr<std::optional<Interruption>> train(const Side& side, int64_t from_step, int64_t step,
+                                                    const std::set<DeviceId>& gone);
+  // After a loss: waits until the others stand still, and says where. Errors: those of Crew::call.
+  absl::StatusOr<Interruption> settle(const collection::Collection& side, const std::set<DeviceId>& gone);
+  // The trainers have to be told the layout again.
+  void forget() { side_ = nullptr; }
+  // Of the last begin(), longest of all trainers, seconds.
+  double build_s() const { return build_s_; }
+  double group_s() const { return group_s_; }
+
+ private:
+  struct State {
+    int64_t step = 0;
+    bool torn = false;
+    bool ended = false;
+    std::string problem;
+  };
+  absl::StatusOr<std::map<DeviceId, State>> advance(const collection::Collection& side, int64_t step,
+                                                    const std::set<DeviceId>& gone);
+  static Interruption judge(const std::map<DeviceId, State>& states);
+
+  const int job_;
+  Crew& crew_;
+  const TrainerProgram program_;
+  Side side_;  // that the trainers have; null: they have to be told
+  double build_s_ = 0, group_s_ = 0;
+};
+
+}  // namespace scalai::executor

@@ -1,0 +1,207 @@
+// Real training with a program that stands in for it (executor/trainers/testing): whole runs, with processes that die.
+#include "executor/controller/trainer_work.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <tuple>
+
+#include "executor/controller/testing/test_fleet.h"
+#include "ptc/checkpoint/safetensors/job_checkpoint.h"
+
+namespace scalai::executor {
+namespace {
+
+using control::testing::job_text;
+using control::testing::kSmallCluster;
+using testing::digests;
+using testing::event_times;
+using testing::execute;
+using testing::Folder;
+using ::testing::HasSubstr;
+using testing::Ran;
+
+class Trained : public ::testing::Test {
+ protected:
+  static scenario::Scenario scenario_of(const std::string& text) {
+    auto scenario = control::testing::scenario_of(std::string(kSmallCluster) + text);
+    SCALAI_CHECK(scenario.ok(), message_of(scenario.status()));
+    return *std::move(scenario);
+  }
+  // A job that grows, shrinks and changes its layout; every step takes a second.
+  static std::string job(const std::string& more) {
+    return job_text("a",
+                    "gpus: 2 steps: 41 configs { layout: \"tp2\" step_time: \"1s\" } configs { layout: \"tp2,dp2\" "
+                    "step_time: \"1s\" } configs { layout: \"tp1\" step_time: \"1s\" } " +
+                        more);
+  }
+  static std::string resize(double at_s, int gpus) {
+    return fmt::format("events {{ at: \"{}s\" resize {{ job: \"a\" gpus: {} }} }}\n", at_s, gpus);
+  }
+
+  Ran train(const scenario::Scenario& scenario, const std::string& variables = "", Fleet::Options fleet = {}) {
+    ExecOptions options;
+    options.programs[0] = {
+        .command = variables + " " + TRAINER_PROGRAM, .folder = folder_.path(), .logs = folder_.path() + "/logs"};
+    return execute(scenario, "reshard", folder_.path(), std::move(fleet), options);
+  }
+
+  // Every element of the last checkpoint is that of its step.
+  void expect_right(int64_t step) {
+    const std::string folder = checkpoint::step_folder(folder_.path() + "/checkpoints/a", step);
+    const auto reader = checkpoint::Reader::open(folder);
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    int64_t elements = 0;
+    const collection::Collection& side = reader->collection();
+    for (size_t i = 0; i < side.tensors.size(); ++i) {
+      const tensor::Box whole = tensor::Box::whole(side.tensors[i].shape);
+      const int64_t size = tensor::size_of(side.tensors[i].dtype);
+      std::vector<std::byte> bytes(static_cast<size_t>(whole.volume() * size));
+      ASSERT_TRUE(reader->read(TensorId(static_cast<int64_t>(i)), whole, bytes).ok());
+      for (int64_t index = 0; index < whole.volume(); ++index, ++elements) {
+        const uint64_t wanted = static_cast<uint64_t>(index * 7 + step);
+        ASSERT_EQ(std::memcmp(bytes.data() + index * size, &wanted, static_cast<size_t>(size)), 0)
+            << side.tensors[i].name << " element " << index;
+      }
+    }
+    EXPECT_GT(elements, 100);
+  }
+
+  using Fleet = testing::Fleet;
+  Folder folder_;
+};
+
+constexpr const char* kCheckpoints = "checkpoint { every_steps: 10 }";
+
+TEST_F(Trained, ItIsDecidedAsInEmulation) {
+  const scenario::Scenario scenario = scenario_of(job(kCheckpoints) + resize(5, 4) + resize(20, 1) + resize(30, 2));
+  const Ran ran = train(scenario);
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_EQ(ran.report->jobs[0].state, "complete");
+  EXPECT_GT(ran.bytes_verified, 0);
+  expect_right(40);
+  const Folder other;
+  const Ran emulated = execute(scenario, "reshard", other.path());
+  ASSERT_TRUE(emulated.report.ok()) << emulated.report.status();
+  EXPECT_EQ(digests(*ran.report), digests(*emulated.report));
+  EXPECT_EQ(event_times(*ran.report), event_times(*emulated.report));
+}
+
+// Every process dies once, before a step is done: no state is lost, nothing is decided otherwise.
+TEST_F(Trained, ADeadProcessTakesNoStateWithIt) {
+  const scenario::Scenario scenario = scenario_of(job(kCheckpoints) + resize(15, 4));
+  const Ran ran = train(scenario, "SCALAI_TEST_DEATHS='g0:before:3 g1:before:8 g0:start:0 g2:before:20 g3:before:33'");
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_EQ(ran.report->jobs[0].state, "complete");
+  EXPECT_EQ(ran.report->jobs[0].lost_steps, 0);
+  EXPECT_EQ(ran.report->jobs[0].reconfigurations.size(), 1u);
+  expect_right(40);
+}
+
+// Half of the new step is written: nobody may read that memory. The other replica has the state.
+TEST_F(Trained, ATornHolderDoesNotCount) {
+  const scenario::Scenario scenario = scenario_of(
+      job_text("a",
+               "gpus: 2 steps: 41 configs { layout: \"dp2\" step_time: \"1s\" } configs { layout: \"tp1\" step_time: "
+               "\"1s\" } checkpoint { every_steps: 10 }"));
+  const Ran ran = train(scenario, "SCALAI_TEST_DEATHS=g1:amid:14");
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_EQ(ran.report->jobs[0].state, "complete");
+  ASSERT_EQ(ran.report->jobs[0].reconfigurations.size(), 1u);
+  const control::ReconfigurationRecord& change = ran.report->jobs[0].reconfigurations[0];
+  EXPECT_EQ(change.step, 14) << "of the replica that has gone on";
+  EXPECT_EQ(change.rolled_back_steps, 0);
+  expect_right(40);
+}
+
+// Without a replica the last checkpoint has it.
+TEST_F(Trained, WhatIsTornWithoutAReplicaComesFromTheCheckpoint) {
+  const scenario::Scenario scenario = scenario_of(job(kCheckpoints));
+  const Ran ran = train(scenario, "SCALAI_TEST_DEATHS=g1:amid:14");
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_EQ(ran.report->jobs[0].state, "complete");
+  ASSERT_EQ(ran.report->jobs[0].reconfigurations.size(), 1u);
+  EXPECT_EQ(ran.report->jobs[0].reconfigurations[0].step, 10);
+  EXPECT_EQ(ran.report->jobs[0].lost_steps, 4);
+  expect_right(40);
+}
+
+TEST_F(Trained, ALostHostEndsAStepThatNobodyFinishes) {
+  const scenario::Scenario scenario = scenario_of(job_text(
+      "a",
+      "gpus: 4 steps: 41 configs { layout: \"tp2,dp2\" step_time: \"1s\" } configs { layout: \"tp2\" step_time: "
+      "\"1s\" } checkpoint { every_steps: 10 }"));
+  Fleet::Options fleet;
+  fleet.deaths = {{.host = 1, .what = "advance", .nth = 3}};
+  const Ran ran = train(scenario, "", fleet);
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_EQ(ran.deaths, 1);
+  EXPECT_EQ(ran.report->jobs[0].state, "complete");
+  ASSERT_EQ(ran.report->jobs[0].reconfigurations.size(), 1u);
+  EXPECT_EQ(ran.report->jobs[0].reconfigurations[0].step, 20) << "the step at which the others stood still";
+  expect_right(40);
+}
+
+TEST_F(Trained, AFailureOfTheScenarioEndsTheProcesses) {
+  const scenario::Scenario scenario = scenario_of(
+      job_text(
+          "a",
+          "gpus: 4 steps: 41 configs { layout: \"tp2,dp2\" step_time: \"1s\" } configs { layout: \"tp2\" step_time: "
+          "\"1s\" } checkpoint { every_steps: 10 }") +
+      "events { at: \"13.5s\" fail { hosts: 1 } }\nevents { at: \"25s\" repair { hosts: 1 } }\n");
+  const Ran ran = train(scenario);
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_EQ(ran.report->jobs[0].state, "complete");
+  ASSERT_FALSE(ran.report->jobs[0].reconfigurations.empty());
+  EXPECT_EQ(ran.report->jobs[0].reconfigurations[0].step, 13);
+  expect_right(40);
+  const Folder other;
+  const Ran emulated = execute(scenario, "reshard", other.path());
+  ASSERT_TRUE(emulated.report.ok()) << emulated.report.status();
+  EXPECT_EQ(digests(*ran.report), digests(*emulated.report));
+}
+
+// A worker dies around a command of each kind; its trainers go with it.
+class DeathsOfWorkers : public Trained, public ::testing::WithParamInterface<std::tuple<std::string, int, bool>> {};
+
+TEST_P(DeathsOfWorkers, TheJobIsWholeInTheEnd) {
+  const auto& [what, nth, after] = GetParam();
+  const scenario::Scenario scenario = scenario_of(
+      job_text(
+          "a",
+          "gpus: 4 steps: 31 configs { layout: \"tp2,dp2\" step_time: \"1s\" } configs { layout: \"tp2\" step_time: "
+          "\"1s\" } configs { layout: \"tp1\" step_time: \"1s\" } checkpoint { every_steps: 10 }") +
+      resize(5, 2) + resize(15, 4));
+  Fleet::Options fleet;
+  fleet.deaths = {{.host = 1, .what = what, .nth = nth, .after = after}};
+  const Ran ran = train(scenario, "", fleet);
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_EQ(ran.deaths, 1) << "the death did not come: a test of nothing";
+  EXPECT_EQ(ran.report->jobs[0].state, "complete");
+  expect_right(30);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , DeathsOfWorkers,
+    ::testing::Values(std::tuple("create", 1, false), std::tuple("create", 1, true), std::tuple("begin", 1, false),
+                      std::tuple("begin", 1, true), std::tuple("begin", 2, false), std::tuple("begin", 2, true),
+                      std::tuple("advance", 1, false), std::tuple("advance", 1, true), std::tuple("advance", 2, false),
+                      std::tuple("digest", 1, false), std::tuple("digest", 1, true), std::tuple("prepare", 1, false),
+                      std::tuple("prepare", 1, true), std::tuple("round", 1, false), std::tuple("round", 1, true),
+                      std::tuple("commit", 1, false), std::tuple("commit", 1, true), std::tuple("digest", 3, false)));
+
+TEST_F(Trained, AProgramThatAlwaysFailsEndsTheRun) {
+  const scenario::Scenario scenario = scenario_of(job(kCheckpoints));
+  ExecOptions options;
+  options.programs[0] = {.command = "sh -c 'exit 3'", .folder = folder_.path(), .logs = folder_.path() + "/logs"};
+  const Ran ran = execute(scenario, "reshard", folder_.path(), {}, options);
+  ASSERT_FALSE(ran.report.ok());
+  EXPECT_THAT(message_of(ran.report.status()), HasSubstr("trainers failed 3 times at the layout \"tp2\""));
+  EXPECT_THAT(message_of(ran.report.status()), HasSubstr("exit code 3, see " + folder_.path() + "/logs/g"));
+}
+
+}  // namespace
+}  // namespace scalai::executor

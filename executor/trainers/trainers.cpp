@@ -1,0 +1,310 @@
+#include "executor/trainers/trainers.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "ptc/base/file.h"
+#include "ptc/base/json.h"
+#include "ptc/base/status.h"
+#include "ptc/base/work_done.h"
+
+namespace scalai::executor {
+
+using Clock = std::chrono::steady_clock;
+using nlohmann::json;
+
+namespace {
+
+constexpr size_t kMostTrainers = 4096;           // of one host
+constexpr size_t kMostMessageBytes = 64u << 20;  // a longer one is no message of ours
+constexpr double kAttach_s = 300;                // frameworks take long to be imported
+constexpr double kLeave_s = 30;                  // from the order to the end of the process
+constexpr double kEnd_s = 10;                    // from the end of the connection to the end of the process
+constexpr int kPoll_ms = 200;
+
+absl::Status no_shared(const char* what) {
+  return absl::UnavailableError(fmt::format("cannot make {}: {}", what, std::strerror(errno)));
+}
+
+bool has_problem(const std::string& message) {
+  const json said = read_json(message).value_or(json());
+  return !said.is_object() || said.value("problem", json("")) != json("");
+}
+
+bool same_user(int socket) {
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == ::getuid();
+}
+
+// False: nobody reads any more.
+bool send_all(int socket, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t sent = ::send(socket, text.data(), text.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    text.remove_prefix(static_cast<size_t>(sent));
+  }
+  return true;
+}
+
+}  // namespace
+
+struct Trainers::Shared {
+  std::string socket_name;  // in the abstract namespace
+  int listening = -1;
+  int memory = -1;
+  std::atomic<uint64_t>* words = nullptr;
+
+  static constexpr size_t kBytes = kMostTrainers * sizeof(uint64_t);
+
+  Shared() = default;
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  ~Shared() {
+    if (words != nullptr) ::munmap(words, kBytes);
+    if (memory >= 0) ::close(memory);
+    if (listening >= 0) ::close(listening);
+  }
+
+  absl::Status open() {
+    static_assert(std::atomic<uint64_t>::is_always_lock_free, "the words are shared between processes");
+    memory = ::memfd_create("scalai.words", MFD_CLOEXEC);
+    if (memory < 0 || ::ftruncate(memory, kBytes) != 0) return no_shared("the words of trainers");
+    void* const mapped = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    if (mapped == MAP_FAILED) return no_shared("the words of trainers");
+    words = static_cast<std::atomic<uint64_t>*>(mapped);
+    std::array<uint64_t, 2> random{};
+    if (::getrandom(random.data(), sizeof random, 0) != sizeof random) return no_shared("a random name");
+    socket_name = fmt::format("scalai-{:016x}{:016x}", random[0], random[1]);
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    std::memcpy(address.sun_path + 1, socket_name.data(), socket_name.size());
+    const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + socket_name.size());
+    listening = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (listening < 0 || ::bind(listening, reinterpret_cast<const sockaddr*>(&address), bytes) != 0 ||
+        ::listen(listening, SOMAXCONN) != 0)
+      return no_shared("a socket for trainers");
+    return absl::OkStatus();
+  }
+};
+
+absl::StatusOr<std::unique_ptr<Trainers>> Trainers::create(TrainerProgram program) {
+  auto shared = std::make_unique<Shared>();
+  SCALAI_RETURN_IF_ERROR(shared->open());
+  return std::unique_ptr<Trainers>(new Trainers(std::move(program), std::move(shared)));
+}
+
+Trainers::Trainers(TrainerProgram program, std::unique_ptr<Shared> shared)
+    : program_(std::move(program)), shared_(std::move(shared)) {}
+
+Trainers::~Trainers() { (void)dismiss(devices()); }
+
+std::vector<DeviceId> Trainers::devices() const {
+  std::vector<DeviceId> list;
+  for (const auto& [device, trainer] : trainers_) list.push_back(device);
+  return list;
+}
+
+bool Trainers::running(DeviceId device) {
+  const auto found = trainers_.find(device);
+  return found != trainers_.end() && found->second.process && !found->second.process->poll();
+}
+
+absl::Status Trainers::start(const std::vector<DeviceId>& devices) {
+  SCALAI_RETURN_IF_ERROR(make_folders(program_.logs));
+  for (const DeviceId device : devices) {
+    if (running(device)) continue;
+    Trainer& trainer = trainers_[device];
+    if (trainer.process) (void)end_of(device, trainer);
+    const ProcessOptions options{
+        .binary = "/bin/sh",
+        .arguments = {"sh", "-c", "cd -- \"$0\" && exec env " + program_.command, program_.folder},
+        .environment = {{"SCALAI_WORKER", shared_->socket_name}, {"SCALAI_DEVICE", std::to_string(device.value)}},
+        .log_file = fmt::format("{}/g{}.log", program_.logs, device.value)};
+    SCALAI_ASSIGN_OR_RETURN(trainer.process, Process::start(options));
+  }
+  return absl::OkStatus();
+}
+
+void Trainers::accept_one() {
+  const int socket = ::accept4(shared_->listening, nullptr, nullptr, SOCK_CLOEXEC);
+  if (socket < 0) return;
+  // The first line says whose it is. It is short, and comes at once from any trainer of ours.
+  Trainer guest{.process = std::nullopt, .socket = socket, .received = {}};
+  pollfd watched{.fd = socket, .events = POLLIN, .revents = 0};
+  absl::StatusOr<std::vector<std::string>> said = std::vector<std::string>();
+  while (same_user(socket) && said.ok() && said->empty() && ::poll(&watched, 1, 1000) > 0) said = receive(guest);
+  const json hello = said.ok() && said->size() == 1 ? read_json(said->front()).value_or(json()) : json();
+  if (hello.is_object()) {
+    const json device = hello.value("device", json());
+    const auto trainer = device.is_number_integer() ? trainers_.find(DeviceId(device.get<int64_t>())) : trainers_.end();
+    if (trainer != trainers_.end() && trainer->second.socket < 0) {
+      trainer->second.socket = socket;
+      trainer->second.received = std::move(guest.received);
+      return;
+    }
+  }
+  ::close(socket);
+}
+
+absl::StatusOr<std::vector<std::string>> Trainers::receive(Trainer& trainer) {
+  std::array<char, 65536> buffer{};
+  const ssize_t got = ::recv(trainer.socket, buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (got == 0) return absl::UnavailableError("the connection has ended");
+  if (got < 0) {
+    if (errno == EAGAIN || errno == EINTR) return std::vector<std::string>();
+    return absl::UnavailableError(std::strerror(errno));
+  }
+  trainer.received.append(buffer.data(), static_cast<size_t>(got));
+  std::vector<std::string> messages;
+  size_t begin = 0;
+  for (size_t end = trainer.received.find('\n'); end != std::string::npos; end = trainer.received.find('\n', begin)) {
+    messages.push_back(trainer.received.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  trainer.received.erase(0, begin);
+  if (trainer.received.size() > kMostMessageBytes) return invalid("a trainer sent what is no message");
+  return messages;
+}
+
+void Trainers::wait_for_news(int timeout_ms) {
+  std::vector<pollfd> watched{{.fd = shared_->listening, .events = POLLIN, .revents = 0}};
+  for (const auto& [device, trainer] : trainers_) {
+    if (trainer.socket >= 0) watched.push_back({.fd = trainer.socket, .events = POLLIN, .revents = 0});
+    if (trainer.process) watched.push_back({.fd = trainer.process->pidfd(), .events = POLLIN, .revents = 0});
+  }
+  if (::poll(watched.data(), watched.size(), timeout_ms) > 0 && (watched.front().revents & POLLIN) != 0) accept_one();
+}
+
+std::string Trainers::end_of(DeviceId device, Trainer& trainer) {
+  if (trainer.socket >= 0) ::close(std::exchange(trainer.socket, -1));
+  trainer.received.clear();
+  if (!trainer.process) return "it does not run";
+  std::optional<ProcessEnd> end = trainer.process->wait(kEnd_s);
+  if (!end) {
+    (void)trainer.process->kill();
+    end = trainer.process->wait(kEnd_s);
+  }
+  trainer.process.reset();
+  return fmt::format("{}, see {}/g{}.log", end ? end->str() : "does not end", program_.logs, device.value);
+}
+
+std::vector<Trainers::Answer> Trainers::tell(std::vector<Order> orders) {
+  std::vector<Answer> answers;
+  std::set<DeviceId> told;
+  std::map<DeviceId, uint64_t> words;
+  const auto attached_by = Clock::now() + std::chrono::duration<double>(kAttach_s);
+  std::optional<Clock::time_point> patience;  // once one has failed
+  while (!orders.empty()) {
+    std::erase_if(orders, [&](const Order& order) {
+      const DeviceId device = order.device;
+      Trainer& trainer = trainers_[device];
+      std::string gone;
+      if (trainer.socket >= 0 && told.insert(device).second && !send_all(trainer.socket, order.what + "\n")) {
+        gone = end_of(device, trainer);
+      } else if (trainer.socket >= 0) {
+        const bool alive = running(device);  // its children may keep the connection open
+        const absl::StatusOr<std::vector<std::string>> messages = receive(trainer);
+        if (!messages.ok() || (messages->empty() && !alive)) gone = end_of(device, trainer);
+        if (messages.ok() && !messages->empty()) {
+          answers.push_back({device, messages->back(), ""});
+          return true;
+        }
+      } else if (!running(device) || Clock::now() > attached_by) {
+        gone = end_of(device, trainer);
+      }
+      if (!gone.empty()) answers.push_back({device, "", gone});
+      return !gone.empty();
+    });
+    if (orders.empty()) break;
+    const bool broken = std::any_of(answers.begin(), answers.end(), [](const Answer& answer) {
+      return !answer.ended.empty() || has_problem(answer.said);
+    });
+    if (broken && !patience)
+      patience = Clock::now() +
+                 std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(program_.patience_s));
+    if (patience && Clock::now() > *patience) {
+      for (const Order& order : orders) {
+        Trainer& trainer = trainers_[order.device];
+        if (trainer.process) (void)trainer.process->kill();
+      }
+    }
+    wait_for_news(kPoll_ms);
+    for (const Order& order : orders) {  // whoever waits for us can see that there is work
+      const uint64_t now = shared_->words[slot(order.device)];
+      if (std::exchange(words[order.device], now) != now || !told.contains(order.device)) note_work_done();
+    }
+  }
+  return answers;
+}
+
+absl::Status Trainers::dismiss(const std::vector<DeviceId>& devices) {
+  absl::Status status = absl::OkStatus();
+  for (const DeviceId device : devices) {
+    const auto found = trainers_.find(device);
+    if (found != trainers_.end() && found->second.socket >= 0) send_all(found->second.socket, "{\"do\":\"leave\"}\n");
+  }
+  const auto until = Clock::now() + std::chrono::duration<double>(kLeave_s);
+  for (const DeviceId device : devices) {
+    const auto found = trainers_.find(device);
+    if (found == trainers_.end()) continue;
+    Trainer& trainer = found->second;
+    if (trainer.process && trainer.socket < 0) (void)trainer.process->kill();  // it has not attached
+    if (trainer.process) {
+      const auto end = trainer.process->wait(std::chrono::duration<double>(until - Clock::now()).count());
+      if (!end) (void)trainer.process->kill();
+      if (status.ok() && trainer.socket >= 0 && !(end && end->ok()))
+        status = failed(fmt::format("the trainer of g{} did not leave in order: {}, see {}/g{}.log", device.value,
+                                    end ? end->str() : "killed", program_.logs, device.value));
+    }
+    (void)end_of(device, trainer);
+    trainers_.erase(found);
+  }
+  return status;
+}
+
+void Trainers::kill(const std::vector<DeviceId>& devices) {
+  for (const DeviceId device : devices) {
+    const auto found = trainers_.find(device);
+    if (found == trainers_.end()) continue;
+    if (found->second.process) (void)found->second.process->kill();
+    (void)end_of(device, found->second);
+    trainers_.erase(found);
+  }
+}
+
+size_t Trainers::slot(DeviceId device) {
+  const auto [found, fresh] = slots_.emplace(device, slots_.size());
+  SCALAI_CHECK(found->second < kMostTrainers, "a host has at most this many trainers");
+  return found->second;
+}
+
+Trainers::Word Trainers::word(DeviceId device) const {
+  const auto found = slots_.find(device);
+  const uint64_t word = found == slots_.end() ? 0 : shared_->words[found->second].load();
+  return {static_cast<int64_t>(word / 2), word % 2 != 0};
+}
+
+void Trainers::set_word(DeviceId device, int64_t step) {
+  shared_->words[slot(device)] = static_cast<uint64_t>(step) * 2;
+}
+
+std::pair<std::string, size_t> Trainers::place_of_word(DeviceId device) {
+  return {fmt::format("/proc/{}/fd/{}", ::getpid(), shared_->memory), slot(device) * sizeof(uint64_t)};
+}
+
+}  // namespace scalai::executor

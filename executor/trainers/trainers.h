@@ -1,0 +1,109 @@
+#pragma once
+// Trainers: the user's training processes of one job on one host, one a device. The worker owns the state; trainers map it
+// and train in place (python/scalai/_job.py is their side).
+//
+//   worker                                        trainer, a process of the user's program
+//     start(devices) ── fork, environment ──────►   attach: connects to the socket, says its device
+//     tell(orders) ───── {"do": "layout", …} ───►   builds the model, maps its tensors      ── {"done": "layout"} ──►
+//                  ───── {"do": "train", …} ────►   steps until there, word by word          ── {"done": "train"} ───►
+//                  ───── {"do": "leave"} ───────►   ends with code 0
+//
+// Both ways a message is a line of JSON, over a Unix socket without a name in any file system; only processes of the same
+// user may connect.
+//
+// Words. Each trainer has a 64-bit word in a page of shared memory, which it alone writes: 2·s while the state in its
+// memory is whole and of step s; 2·s + 1 from the first to the last byte that the optimizer rewrites on the way to step
+// s + 1. The words outlive the trainers. So a word that is odd when its trainer is gone says that the memory is torn.
+//
+// One thread.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "executor/rpc/process.h"
+#include "ptc/base/ids.h"
+
+namespace scalai::executor {
+
+// How a job's trainers are started; equal on all hosts.
+struct TrainerProgram {
+  std::string command;     // a program with its arguments, as /bin/sh reads them; variables may stand before it
+  std::string folder;      // its working directory
+  std::string logs;        // folder of log files: FOLDER/g3.log
+  double patience_s = 20;  // from the failure of one to that of those who wait for it
+  friend bool operator==(const TrainerProgram&, const TrainerProgram&) = default;
+};
+
+class Trainers {
+ public:
+  struct Order {
+    DeviceId device;
+    std::string what;  // JSON: {"do": …}
+  };
+  // Of one order: the trainer's answer, or why there is none.
+  struct Answer {
+    DeviceId device;
+    std::string said;   // JSON: {"done": …}; empty where the trainer ended
+    std::string ended;  // "exit code 1, see out/trainers/g3.log"; empty: it lives
+  };
+  struct Word {
+    int64_t step = 0;
+    bool torn = false;
+  };
+
+  // Error: Unavailable (no socket, no shared memory).
+  static absl::StatusOr<std::unique_ptr<Trainers>> create(TrainerProgram program);
+  ~Trainers();  // trainers are told to leave, and killed after some seconds
+
+  const TrainerProgram& program() const { return program_; }
+  bool running(DeviceId device);
+  // Starts the trainers that do not run, and does not wait for them. Errors: those of Process::start.
+  absl::Status start(const std::vector<DeviceId>& devices);
+  // Gives each trainer its order as soon as it has attached, and waits until all have answered or ended. A trainer that
+  // does not attach in time is killed; so are those that do not answer some time after another one has failed, for they
+  // wait for it. No state goes with them.
+  std::vector<Answer> tell(std::vector<Order> orders);
+  // These leave, or are killed if they do not in time. An error names the first that left with another code than 0.
+  absl::Status dismiss(const std::vector<DeviceId>& devices);
+  // Kills them at once.
+  void kill(const std::vector<DeviceId>& devices);
+  std::vector<DeviceId> devices() const;  // that run, or did
+
+  Word word(DeviceId device) const;
+  // The memory of this device is whole and of this step. Not while its trainer trains.
+  void set_word(DeviceId device, int64_t step);
+  // Where a trainer finds its word: a path for open(2), and the offset in that file.
+  std::pair<std::string, size_t> place_of_word(DeviceId device);
+
+ private:
+  struct Shared;  // the page of words and the listening socket
+  struct Trainer {
+    std::optional<Process> process;
+    int socket = -1;
+    std::string received;  // the beginning of a message
+  };
+  explicit Trainers(TrainerProgram program, std::unique_ptr<Shared> shared);
+  void accept_one();
+  // Reads what there is. Messages that are complete, or why the connection is of no use any more.
+  absl::StatusOr<std::vector<std::string>> receive(Trainer& trainer);
+  void wait_for_news(int timeout_ms);
+  std::string end_of(DeviceId device, Trainer& trainer);  // waits for it, and cleans up
+  size_t slot(DeviceId device);
+
+  TrainerProgram program_;
+  std::unique_ptr<Shared> shared_;
+  std::map<DeviceId, Trainer> trainers_;
+  std::map<DeviceId, size_t> slots_;
+};
+
+}  // namespace scalai::executor

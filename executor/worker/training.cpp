@@ -1,0 +1,208 @@
+#include "executor/worker/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "executor/worker/device_state.h"
+#include "ptc/base/json.h"
+#include "ptc/base/status.h"
+#include "ptc/proto/control.pb.h"
+
+namespace scalai::executor {
+
+using collection::Collection;
+using nlohmann::json;
+using proto::TrainerState;
+
+namespace {
+
+constexpr int64_t kStepsKept = 100'000;  // of samples read: more than the control loop asks for at a time
+
+bool is_among(const std::vector<DeviceId>& devices, DeviceId device) {
+  return std::find(devices.begin(), devices.end(), device) != devices.end();
+}
+
+// An empty object for what is none.
+json said_of(const Trainers::Answer& answer) {
+  json said = read_json(answer.said).value_or(json());
+  return said.is_object() ? said : json::object();
+}
+
+json box_json(const Box& box) {
+  json list = json::array();
+  for (size_t dim = 0; dim < static_cast<size_t>(box.rank); ++dim) list.push_back({box.lo[dim], box.hi[dim]});
+  return list;
+}
+
+json shape_json(const tensor::Shape& shape) {
+  json list = json::array();
+  for (int dim = 0; dim < shape.rank(); ++dim) list.push_back(shape[dim]);
+  return list;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Training>> Training::create(const Places& places, TrainerProgram program) {
+  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<Trainers> trainers, Trainers::create(std::move(program)));
+  return std::unique_ptr<Training>(new Training(places, std::move(trainers)));
+}
+
+std::vector<DeviceId> Training::own_devices(const Collection& side) const {
+  std::vector<DeviceId> own;
+  for (const DeviceId device : places_.devices()) {
+    if (is_among(side.device_of_rank, device)) own.push_back(device);
+  }
+  return own;
+}
+
+absl::Status Training::start(const Collection& side) { return trainers_->start(own_devices(side)); }
+
+absl::StatusOr<Training::Meeting> Training::ask_port(const Collection& side) {
+  const DeviceId first = side.device_of_rank.front();
+  SCALAI_RETURN_IF_ERROR(trainers_->start({first}));
+  const std::vector<Trainers::Answer> answers =
+      trainers_->tell({{first, json{{"do", "meet"}, {"world", side.device_of_rank.size()}}.dump()}});
+  const Trainers::Answer& answer = answers.front();
+  if (!answer.ended.empty()) return Meeting{0, answer.ended};
+  const json said = said_of(answer), port = said.value("port", json());
+  if (!port.is_number_integer()) return Meeting{0, "it has no port"};
+  return Meeting{port.get<int>(), ""};
+}
+
+absl::StatusOr<std::string> Training::order_for(const Layout& layout, DeviceId device) {
+  const Collection& side = layout.side;
+  const LogicalRank rank = *rank_of(side, device);
+  const Store& store = *places_.own(Location::device(device));
+  const SegmentAddress memory = store.address();
+  if (memory.fd < 0) return invalid(fmt::format("other processes cannot map the memory of g{}", device.value));
+  json tensors = json::array();
+  for (size_t i = 0; i < side.tensors.size(); ++i) {
+    const collection::LogicalTensor& tensor = side.tensors[i];
+    const TensorId id(static_cast<int64_t>(i));
+    const std::vector<tensor::Piece> wanted = side.pieces(id, rank).pieces;
+    if (wanted.size() > 1)
+      return invalid(fmt::format("tensor \"{}\" is in {} pieces on g{}: trainers map one", tensor.name, wanted.size(),
+                                 device.value));
+    for (const tensor::Piece& piece : wanted) {
+      if (piece.box.empty()) continue;
+      const std::vector<Piece> found = store.find(layout.key, id, piece.box);
+      if (found.size() != 1 || found.front().box != piece.box)
+        return failed(
+            fmt::format("tensor \"{}\" {} is not one buffer on g{}", tensor.name, piece.box.str(), device.value));
+      tensors.push_back({{"name", tensor.name},
+                         {"dtype", tensor::name_of(tensor.dtype)},
+                         {"shape", shape_json(tensor.shape)},
+                         {"box", box_json(piece.box)},
+                         {"offset", found.front().offset}});
+    }
+  }
+  const std::vector<collection::MeshAxis>& axes = side.meshes.front().axes();
+  json slowest_first = json::array();
+  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) slowest_first.push_back({axis->name, axis->size});
+  const auto [path, offset] = trainers_->place_of_word(device);
+  return json{{"do", "layout"},
+              {"version", layout.key.version.wire()},
+              {"step", layout.step},
+              {"fresh", layout.fresh},
+              {"rank", rank.value},
+              {"axes", slowest_first},
+              {"address", layout.address},
+              {"word", {path, offset}},
+              {"memory", fmt::format("/proc/{}/fd/{}", memory.pid, memory.fd)},
+              {"tensors", std::move(tensors)}}
+      .dump();
+}
+
+absl::StatusOr<std::vector<TrainerState>> Training::begin(const Layout& layout) {
+  devices_ = own_devices(layout.side);
+  SCALAI_RETURN_IF_ERROR(trainers_->start(devices_));
+  std::vector<Trainers::Order> orders;
+  for (const DeviceId device : devices_) {
+    trainers_->set_word(device, layout.step);
+    SCALAI_ASSIGN_OR_RETURN(std::string order, order_for(layout, device));
+    orders.push_back({device, std::move(order)});
+  }
+  return states(trainers_->tell(std::move(orders)));
+}
+
+absl::Status Training::keep(const Collection* side) {
+  std::vector<DeviceId> leaving;
+  for (const DeviceId device : trainers_->devices()) {
+    if (side == nullptr || !is_among(side->device_of_rank, device)) leaving.push_back(device);
+  }
+  return trainers_->dismiss(leaving);
+}
+
+std::vector<TrainerState> Training::train(int64_t step) {
+  std::vector<Trainers::Order> orders;
+  for (const DeviceId device : devices_) {
+    if (trainers_->running(device)) orders.push_back({device, json{{"do", "train"}, {"until", step}}.dump()});
+  }
+  return states(trainers_->tell(std::move(orders)));
+}
+
+std::vector<TrainerState> Training::states(const std::vector<Trainers::Answer>& answers) {
+  std::vector<TrainerState> list;
+  for (const DeviceId device : devices_) {
+    TrainerState& state = list.emplace_back();
+    const Trainers::Word word = trainers_->word(device);
+    state.set_device(static_cast<int32_t>(device.value));
+    state.set_step(word.step);
+    state.set_torn(word.torn);
+    const auto answer =
+        std::find_if(answers.begin(), answers.end(), [&](const Trainers::Answer& one) { return one.device == device; });
+    if (answer == answers.end()) {
+      if (!trainers_->running(device)) state.set_ended("it does not run");
+      continue;
+    }
+    state.set_ended(answer->ended);
+    const json said = said_of(*answer);
+    note_read(said);
+    const auto number = [&](const char* key) {
+      const json value = said.value(key, json());
+      return value.is_number() ? value.get<double>() : 0;
+    };
+    const json problem = said.value("problem", json());
+    if (problem.is_string()) state.set_problem(problem.get<std::string>());
+    state.set_build_s(number("build_s"));
+    state.set_group_s(number("group_s"));
+  }
+  return list;
+}
+
+// "share": [0, 2], "read": [[step, samples, low, high] …]
+void Training::note_read(const json& said) {
+  const json share = said.value("share", json()), read = said.value("read", json());
+  const auto numbers = [](const json& list, size_t count) {
+    return list.is_array() && list.size() == count &&
+           std::all_of(list.begin(), list.end(), [](const json& one) { return one.is_number_integer(); });
+  };
+  if (!numbers(share, 2) || !read.is_array()) return;
+  int64_t last = 0;
+  for (const json& one : read) {
+    if (!numbers(one, 4)) continue;
+    data::SampleAccount& account = accounts_[{share[1].get<int>(), share[0].get<int>(), one[0].get<int64_t>()}];
+    account = {one[1].get<int64_t>(), one[2].get<uint64_t>(), one[3].get<uint64_t>()};
+    last = one[0].get<int64_t>();
+  }
+  std::erase_if(accounts_, [&](const auto& entry) { return std::get<int64_t>(entry.first) < last - kStepsKept; });
+}
+
+std::optional<data::SampleAccount> Training::read(int64_t from, int64_t until, int share, int shares) const {
+  data::SampleAccount sum;
+  for (int64_t step = from; step < until; ++step) {
+    const auto found = accounts_.find({shares, share, step});
+    if (found == accounts_.end()) return std::nullopt;
+    sum.add(found->second);
+  }
+  return sum;
+}
+
+void Training::lose(DeviceId device) {
+  trainers_->kill({device});
+  std::erase(devices_, device);
+}
+
+}  // namespace scalai::executor

@@ -1,0 +1,84 @@
+#pragma once
+// Training: the trainers of a job on this worker, and what of the worker's state they map.
+//
+//   Begin ──► begin() ──► layout orders: rank, mesh, each tensor's box and place in the device's segment ──► Trainers
+//   Advance ─► train() ─► "train until step N" ──► all there, or some ended ──► TrainerState of each
+//
+// The layout order is the whole of what a trainer knows of the state (python/scalai/_job.py reads it):
+//   {"do": "layout", "version", "step", "fresh", "rank", "axes": [[name, size] …] slowest first, "address",
+//    "word": [path, offset], "memory": path,
+//    "tensors": [{"name", "dtype", "shape", "box": [[lo, hi] …], "offset"} …]}
+//
+// One thread.
+
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "executor/trainers/trainers.h"
+#include "executor/worker/places.h"
+#include "ptc/collection/collection.h"
+#include "ptc/data/account.h"
+
+namespace scalai::proto {
+class TrainerState;
+}  // namespace scalai::proto
+
+namespace scalai::executor {
+
+class Training {
+ public:
+  struct Layout {
+    VersionKey key;
+    const collection::Collection& side;
+    int64_t step = 0;
+    std::string address;  // HOST:PORT of rank 0's store
+    bool fresh = false;
+  };
+
+  // Errors: those of Trainers::create.
+  static absl::StatusOr<std::unique_ptr<Training>> create(const Places& places, TrainerProgram program);
+  const TrainerProgram& program() const { return trainers_->program(); }
+
+  // Starts the trainers of this worker's devices in the collection, where they do not run, and waits for none.
+  absl::Status start(const collection::Collection& side);
+  // Where the trainer of rank 0, which is on this worker, waits for the others. Errors: those of Trainers::start.
+  struct Meeting {
+    int port = 0;       // 0: it ended
+    std::string ended;  // how
+  };
+  absl::StatusOr<Meeting> ask_port(const collection::Collection& side);
+  // The trainers of this worker's devices take up the layout. A state of each. Errors: a piece that is not one buffer,
+  // memory that cannot be mapped, those of Trainers::start.
+  absl::StatusOr<std::vector<proto::TrainerState>> begin(const Layout& layout);
+  // Trains the devices of the last layout up to `step`.
+  std::vector<proto::TrainerState> train(int64_t step);
+  // What the trainers of this worker have read as share `share` of `shares` in the steps [from, until), by the ids that
+  // they got; nothing if none of them has told of one of these steps.
+  bool tells_samples() const { return !accounts_.empty(); }
+  std::optional<data::SampleAccount> read(int64_t from, int64_t until, int share, int shares) const;
+  // Trainers of devices that are not in the collection leave; null: all. Errors: those of Trainers::dismiss.
+  absl::Status keep(const collection::Collection* side);
+  // The device's memory is lost, and its trainer with it.
+  void lose(DeviceId device);
+
+ private:
+  Training(const Places& places, std::unique_ptr<Trainers> trainers)
+      : places_(places), trainers_(std::move(trainers)) {}
+  std::vector<DeviceId> own_devices(const collection::Collection& side) const;
+  absl::StatusOr<std::string> order_for(const Layout& layout, DeviceId device);
+  std::vector<proto::TrainerState> states(const std::vector<Trainers::Answer>& answers);
+
+  void note_read(const nlohmann::json& said);
+
+  const Places& places_;
+  std::unique_ptr<Trainers> trainers_;
+  std::map<std::tuple<int, int, int64_t>, data::SampleAccount> accounts_;  // by shares, share, step
+  std::vector<DeviceId> devices_;                                          // of the last layout
+};
+
+}  // namespace scalai::executor

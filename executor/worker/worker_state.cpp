@@ -1,0 +1,268 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "executor/state/copy.h"
+#include "executor/worker/device_state.h"
+#include "executor/worker/internal/handling.h"
+#include "ptc/base/parallel.h"
+#include "ptc/base/status.h"
+#include "ptc/proto/control.pb.h"
+
+namespace scalai::executor {
+namespace {
+
+constexpr size_t kMostMismatches = 20;  // told one by one
+
+}  // namespace
+
+absl::Status Worker::Handling::create(const CommandBody& body) {
+  const CommandBody::Create& create = body.create();
+  SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(create.job(), create.version()));
+  SCALAI_ASSIGN_OR_RETURN(const collection::Collection side, collection_of(create.collection()));
+  Job& job = this->job(create.job());
+  SCALAI_RETURN_IF_ERROR(know(job, create.name(), create.state(),
+                              {create.program().command(), create.program().folder(), create.program().logs()}));
+  SCALAI_ASSIGN_OR_RETURN(const size_t real, job.content->match(side));
+  const bool trained = job.training != nullptr;
+  if (trained && real > 0 && real < side.tensors.size())
+    return invalid(
+        fmt::format("{} has {} of the {} tensors: real training wants all", create.state(), real, side.tensors.size()));
+  const auto make = [&](DeviceId device) -> absl::Status {
+    Store& store = store_of(device);
+    store.drop(key);
+    const std::optional<LogicalRank> rank = rank_of(side, device);
+    if (!rank) return absl::OkStatus();
+    for (size_t i = 0; i < side.tensors.size(); ++i) {
+      const TensorId tensor(static_cast<int64_t>(i));
+      for (const tensor::Piece& piece : side.pieces(tensor, *rank).pieces)
+        SCALAI_RETURN_IF_ERROR(store.add(key, tensor, piece.box, side.tensors[i].dtype).status());
+    }
+    if (store.pieces(key).empty()) return absl::OkStatus();
+    if (!trained || real > 0)
+      SCALAI_RETURN_IF_ERROR(
+          fill_version(places_.backend(), store, key, *job.content, side, create.step(), /*real=*/true));
+    return store.publish(key);
+  };
+  if (trained) SCALAI_RETURN_IF_ERROR(job.training->start(side));  // they begin while memory is made
+  SCALAI_RETURN_IF_ERROR(on_devices(make));
+  job.collections[key.version] = side;
+  note_held(key, create.step());
+  return absl::OkStatus();
+}
+
+absl::Status Worker::Handling::know(Job& job, const std::string& name, const std::string& state,
+                                    TrainerProgram program) {
+  if (program.command.empty()) {
+    job.training = nullptr;
+  } else if (job.training == nullptr || job.training->program() != program) {
+    SCALAI_ASSIGN_OR_RETURN(job.training, Training::create(places_, std::move(program)));
+  }
+  if (job.content != nullptr && job.name == name && job.state == state) return absl::OkStatus();
+  SCALAI_ASSIGN_OR_RETURN(job.content, StateSource::open(name, state));
+  job.name = name;
+  job.state = state;
+  return absl::OkStatus();
+}
+
+absl::Status Worker::Handling::advance(const CommandBody& body) {
+  const CommandBody::Advance& advance = body.advance();
+  SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(advance.job(), advance.version()));
+  const Job* job = known_job(key.job);
+  const collection::Collection* side = side_of(job, key.version);
+  if (side == nullptr) return not_held(key);
+  if (job->training != nullptr) {
+    for (proto::TrainerState& state : job->training->train(advance.step())) {
+      note_held(key, state.step());
+      *reply.add_trainers() = std::move(state);
+    }
+    return absl::OkStatus();
+  }
+  SCALAI_RETURN_IF_ERROR(on_devices([&](DeviceId device) {
+    Store& store = store_of(device);
+    store.begin_rewrite();
+    const absl::Status filled =
+        fill_version(places_.backend(), store, key, *job->content, *side, advance.step(), /*real=*/false);
+    store.end_rewrite();
+    return filled;
+  }));
+  note_held(key, advance.step());
+  return absl::OkStatus();
+}
+
+absl::Status Worker::Handling::begin(const CommandBody& body) {
+  const CommandBody::Begin& begin = body.begin();
+  SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(begin.job(), begin.version()));
+  const Job* job = known_job(key.job);
+  const collection::Collection* side = side_of(job, key.version);
+  if (side == nullptr) return not_held(key);
+  if (job->training == nullptr) return absl::FailedPreconditionError("the job has no training program");
+  if (begin.ask()) {
+    SCALAI_ASSIGN_OR_RETURN(const Training::Meeting meeting, job->training->ask_port(*side));
+    if (meeting.port == 0) {
+      reply.add_trainers()->set_ended(meeting.ended);
+      reply.mutable_trainers(0)->set_device(static_cast<int32_t>(side->device_of_rank.front().value));
+    } else {
+      reply.set_address(fmt::format("{}:{}", worker_.reachable_at_, meeting.port));
+    }
+    return absl::OkStatus();
+  }
+  SCALAI_ASSIGN_OR_RETURN(std::vector<proto::TrainerState> states,
+                          job->training->begin({key, *side, begin.step(), begin.address(), begin.fresh()}));
+  for (proto::TrainerState& state : states) *reply.add_trainers() = std::move(state);
+  return absl::OkStatus();
+}
+
+absl::Status Worker::Handling::digest(const CommandBody& body) {
+  const CommandBody::Digest& digest = body.digest();
+  SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(digest.job(), digest.version()));
+  const collection::Collection* side = side_of(known_job(key.job), key.version);
+  if (side == nullptr) return not_held(key);
+  std::vector<std::vector<PieceSum>> sums(places_.devices().size());
+  SCALAI_RETURN_IF_ERROR(try_parallel_for(worker_.threads_, sums.size(), [&](size_t i) -> absl::Status {
+    SCALAI_ASSIGN_OR_RETURN(sums[i], sums_of(places_, places_.devices()[i], key, *side));
+    return absl::OkStatus();
+  }));
+  for (const std::vector<PieceSum>& of_device : sums) {
+    for (const PieceSum& one : of_device) {
+      proto::PieceSum& out = *reply.add_sums();
+      out.set_sum(one.sum);
+      out.mutable_box()->set_tensor(static_cast<int32_t>(one.tensor.value));
+      for (size_t dim = 0; dim < static_cast<size_t>(one.box.rank); ++dim) {
+        out.mutable_box()->add_lo(one.box.lo[dim]);
+        out.mutable_box()->add_hi(one.box.hi[dim]);
+      }
+      reply.set_bytes(reply.bytes() +
+                      packed_bytes(one.box, side->tensors[static_cast<size_t>(one.tensor.value)].dtype));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Worker::Handling::copy(const CommandBody& body) {
+  const CommandBody::Copy& copy = body.copy();
+  Store& store = *host_store();
+  SCALAI_ASSIGN_OR_RETURN(const VersionKey from, key_of(copy.job(), copy.from_version()));
+  SCALAI_ASSIGN_OR_RETURN(const VersionKey to, key_of(copy.job(), copy.to_version()));
+  if (from == to) return invalid(fmt::format("{} cannot be copied onto itself", from.str()));
+  store.drop(to);
+  std::vector<BoxCopy> batch;
+  if (copy.own_devices()) {
+    for (const DeviceId device : places_.devices()) {
+      for (const auto& [tensor, pieces] : store_of(device).pieces(from)) {
+        for (const Piece& piece : pieces)
+          SCALAI_RETURN_IF_ERROR(
+              copy_box_in(Location::device(device), from, to, tensor, piece.part, piece.dtype, batch));
+      }
+    }
+  }
+  for (const CommandBody::Copy::From& source : copy.from()) {
+    const std::optional<Location> place = parse_place(source.place());
+    if (!place || !places_.in_cluster(*place))
+      return invalid(fmt::format("\"{}\" is no place of the cluster", source.place()));
+    const Location src = copy.from_host_memory() ? Location::host_memory(places_.host_of(*place)) : *place;
+    for (const proto::TensorBox& one : source.boxes()) {
+      SCALAI_ASSIGN_OR_RETURN(const Box box, box_of(one));
+      SCALAI_ASSIGN_OR_RETURN(const DType dtype, dtype_of(one));
+      SCALAI_RETURN_IF_ERROR(copy_box_in(src, from, to, TensorId(one.tensor()), box, dtype, batch));
+    }
+  }
+  SCALAI_RETURN_IF_ERROR(places_.backend().copy(batch));
+  if (store.pieces(to).empty()) return absl::OkStatus();
+  return store.publish(to);
+}
+
+absl::Status Worker::Handling::copy_box_in(const Location& src, const VersionKey& from, const VersionKey& to,
+                                           TensorId tensor, const Box& box, DType dtype, std::vector<BoxCopy>& batch) {
+  Store& store = *host_store();
+  std::vector<Box> there;
+  for (const Piece& piece : store.find(to, tensor, box)) there.push_back(piece.part);
+  for (const Box& part : subtract(box, there)) {
+    SCALAI_ASSIGN_OR_RETURN(const Target target, store.add(to, tensor, part, dtype));
+    SCALAI_RETURN_IF_ERROR(places_.gather(src, from, tensor, part, target, batch));
+    reply.set_bytes(reply.bytes() + packed_bytes(part, dtype));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Worker::Handling::verify(const CommandBody& body) {
+  const CommandBody::Verify& verify = body.verify();
+  SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(verify.job(), verify.version()));
+  const Job* job = known_job(key.job);
+  const collection::Collection* side = side_of(job, key.version);
+  if (side == nullptr) return not_held(key);
+  const std::vector<DeviceId>& devices = places_.devices();
+  std::vector<Checked> checked(devices.size());
+  SCALAI_RETURN_IF_ERROR(try_parallel_for(worker_.threads_, devices.size(), [&](size_t i) -> absl::Status {
+    const CheckDepth depth = verify.mode() == proto::VERIFY_NONE     ? CheckDepth::kThere
+                             : verify.mode() == proto::VERIFY_SAMPLE ? CheckDepth::kSample
+                                                                     : CheckDepth::kFull;
+    SCALAI_ASSIGN_OR_RETURN(checked[i],
+                            check_version(places_, devices[i], key, *job->content, *side, verify.step(), depth));
+    return absl::OkStatus();
+  }));
+  for (const Checked& one : checked) {
+    reply.set_bytes(reply.bytes() + one.bytes);
+    reply.set_mismatch_count(reply.mismatch_count() + static_cast<int64_t>(one.wrong.size()));
+    for (const std::string& line : one.wrong) {
+      if (static_cast<size_t>(reply.mismatches_size()) < kMostMismatches) reply.add_mismatches(line);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Worker::Handling::write(const CommandBody& body) {
+  const CommandBody::Write& write = body.write();
+  SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(write.job(), write.version()));
+  const collection::Collection* held = side_of(known_job(key.job), key.version);
+  if (held == nullptr) return not_held(key);
+  const collection::Collection& side = *held;
+  SCALAI_ASSIGN_OR_RETURN(const checkpoint::Writer writer,
+                          checkpoint::Writer::join(write.folder(), side, {write.name(), write.step()}));
+  std::vector<std::byte> bytes;
+  for (const int rank : write.ranks()) {
+    if (rank < 0 || rank >= side.ranks()) return invalid(fmt::format("there is no rank {}", rank));
+    const Location place = Location::device(side.device_of_rank[static_cast<size_t>(rank)]);
+    const auto provide = [&](TensorId tensor, const Box& box) -> absl::StatusOr<std::span<const std::byte>> {
+      const DType dtype = side.tensors[static_cast<size_t>(tensor.value)].dtype;
+      bytes.resize(static_cast<size_t>(packed_bytes(box, dtype)));
+      SCALAI_RETURN_IF_ERROR(places_.read(place, key, tensor, box, {box, dtype, bytes.data()}));
+      return std::span<const std::byte>(bytes);
+    };
+    SCALAI_ASSIGN_OR_RETURN(std::string part, writer.write_rank(LogicalRank(rank), provide));
+    reply.add_parts(std::move(part));
+    reply.set_bytes(reply.bytes() + writer.state_bytes(LogicalRank(rank)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Worker::Handling::read(const CommandBody& body) {
+  const CommandBody::Read& read = body.read();
+  Job& job = this->job(read.job());
+  SCALAI_ASSIGN_OR_RETURN(const SampleReading* samples, job.samples.of(read.dataset(), read.index()));
+  const std::vector<int> ranks(read.ranks().begin(), read.ranks().end());
+  SCALAI_ASSIGN_OR_RETURN(std::vector<SampleReading::Account> accounts,
+                          samples->read(read.from_step(), read.until_step(), read.dp(), ranks, worker_.threads_));
+  if (job.training != nullptr) {
+    if (!job.training->tells_samples())
+      return absl::FailedPreconditionError(fmt::format(
+          "the training program of job {} reads no samples\nhint: Job.start(build, data=scalai.Sampler(…)), and "
+          "next(job.data) in every step",
+          job.name));
+    // What a lost host's trainers had read is taken to be what their share was.
+    for (size_t i = 0; i < accounts.size(); ++i)
+      accounts[i].read =
+          job.training->read(read.from_step(), read.until_step(), ranks[i], read.dp()).value_or(accounts[i].read);
+  }
+  for (size_t i = 0; i < accounts.size(); ++i) {
+    proto::SampleAccount& out = *reply.add_accounts();
+    out.set_rank(ranks[i]);
+    out.set_samples(accounts[i].read.samples);
+    out.set_sum_low(accounts[i].read.sum_low);
+    out.set_sum_high(accounts[i].read.sum_high);
+    out.set_bytes(accounts[i].bytes);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace scalai::executor

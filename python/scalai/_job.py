@@ -1,0 +1,261 @@
+"""A training job whose GPUs change: the side of the training process.
+
+    job = scalai.attach()
+    job.start(build, data=scalai.Sampler(samples, global_batch=512))
+    while job.step < total:
+        with job:                              # a step that another process cannot finish is given up, by all
+            train_step(job.model, job.optimizer, next(job.data))
+        job.advance()                          # a safe point: here the layout may change
+
+The worker of this host owns the memory of the state and outlives this process. Orders come from it (_worker.py): take up
+a layout, train until a step, leave.
+"""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import random
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any
+
+from ._errors import FailedError, InvalidError
+from ._sampling import Sampler
+from ._worker import Word, Worker
+from ._world import World
+
+Build = Callable[[World], tuple[Any, ...]]
+
+
+def attach() -> Job:
+    """The job that this process trains: `scalai exec --train` starts one process for each device."""
+    return Job(Worker())
+
+
+class Job:
+    """`model`, `optimizer`, `scheduler` are what `build` returned for the present layout, `world` is that layout, and
+    `step` counts the steps done. Keep no references to the former: they are built anew when the layout changes."""
+
+    def __init__(self, worker: Worker):
+        self._worker = worker
+        self._word: Word | None = None
+        self._rewriting = False
+        self._interrupted = ""
+        self._until = 0
+        self._meeting: Any = None
+        self._mapping: Any = None
+        self._build: Build | None = None
+        self._accounts: list[list[int]] = []
+        self._share = (0, 1)
+        self.step = 0
+        self.model: Any = None
+        self.optimizer: Any = None
+        self.scheduler: Any = None
+        self.world: World | None = None
+        self.data: Sampler | None = None
+
+    def start(self, build: Build, data: Sampler | None = None, *, data_axes: Sequence[str] = ("dp",), seed: int = 0,
+              backend: str | None = None, meta: bool = True, timeout_s: float = 600) -> None:
+        """Takes up the first layout; returns when there is a step to train.
+
+        build      makes (model, optimizer) or (model, optimizer, scheduler) for a World; the model is a module or a list
+                   of modules, the scheduler depends on the number of steps only
+        data       follows the job: step, and this process's share of every batch
+        data_axes  the axes of the mesh along which batches are shared out
+        seed       of PyTorch's and Python's random numbers, which are set for every step and share of the data
+        backend    of torch.distributed; without it "gloo", with "nccl" where there is CUDA
+        meta       layouts after the first are built on the meta device; False for a `build` that cannot
+        timeout_s  after so long without an answer other processes count as gone
+        """
+        self._build, self.data = build, data
+        self._data_axes, self._seed, self._meta = tuple(data_axes), seed, meta
+        self._backend, self._timeout_s = backend, timeout_s
+        self._obey()
+
+    def advance(self) -> None:
+        """The step is done. Waits where the worker wants it, takes up another layout, or leaves (SystemExit)."""
+        if self._word is None:
+            raise FailedError("Job.start comes before Job.advance")
+        if not self._interrupted:
+            account = self.data.account(self.step) if self.data is not None else None
+            if account is not None:
+                self._accounts.append([self.step, *account])
+            if self._mapping is not None:
+                self._mapping.copy_out()
+            self.step += 1
+            self._rewriting = False
+            self._word.whole(self.step)
+        if self._interrupted or self.step >= self._until:
+            self._answer_train(self._interrupted)
+            self._obey()
+        self._begin_step()
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        if not isinstance(error, (RuntimeError, ConnectionError)):
+            return False
+        # Most likely another process is gone. If it is not, the same step fails again, and then the run.
+        traceback.print_exception(kind, error, trace)
+        self._interrupted = " ".join(f"step {self.step + 1}: {type(error).__name__}: {error}".split())[:300]
+        # Others that wait for this process have to hear of it: nothing may keep the connections open.
+        while error is not None:
+            traceback.clear_frames(error.__traceback__)
+            error = error.__cause__ or error.__context__
+        self._release()
+        return True
+
+    def _obey(self) -> None:
+        while True:
+            order = self._worker.next_order()
+            if order["do"] == "meet":
+                self._meet(order["world"])
+            elif order["do"] == "layout":
+                self._take_up(order)
+            elif order["do"] == "train":
+                self._until = order["until"]
+                if self.model is not None and self.step < self._until and not self._interrupted:
+                    self._begin_step()
+                    return
+                problem = self._interrupted or ("" if self.model is not None else "it has no layout")
+                self._answer_train(problem)
+            elif order["do"] == "leave":
+                self._release()
+                sys.exit(0)
+
+    def _answer_train(self, problem: str) -> None:
+        """With what was read since the last answer: step, samples, two sums."""
+        self._worker.answer(done="train", step=self.step, problem=problem, share=self._share, read=self._accounts)
+        self._accounts = []
+
+    def _begin_step(self) -> None:
+        """What a step draws at random depends on the step and the share of the data, not on the layout before."""
+        import torch
+
+        seed = hash((self._seed, self.step, self._share[0])) & 0x7FFFFFFFFFFFFFFF
+        torch.manual_seed(seed)
+        random.seed(seed)
+        if self.data is not None:
+            self.data.step = self.step
+
+    def _share_in(self, world: World) -> tuple[int, int]:
+        """Number of this process's share of a batch, and the number of shares."""
+        share, shares = 0, 1
+        for axis, size in world.axes.items():
+            if axis in self._data_axes:
+                share, shares = share * size + world.coordinate(axis), shares * size
+        return share, shares
+
+    def _meet(self, world: int) -> None:
+        import torch.distributed as dist
+
+        self._release()
+        self._meeting = dist.TCPStore("0.0.0.0", 0, world, is_master=True, wait_for_workers=False)
+        self._worker.answer(done="meet", port=self._meeting.port)
+
+    def _take_up(self, order: dict[str, Any]) -> None:
+        try:
+            began = time.monotonic()
+            self._release(keep_meeting=True)
+            self._communicate(order)
+            grouped = time.monotonic()
+            self._build_for(order)
+            built = time.monotonic()
+        except Exception as error:  # of the user's code, mostly; the worker decides what to do
+            traceback.print_exc()
+            self._release()
+            self._worker.answer(done="layout", problem=f"{type(error).__name__}: {error}")
+            return
+        self._worker.answer(done="layout", group_s=grouped - began, build_s=built - grouped)
+
+    def _communicate(self, order: dict[str, Any]) -> None:
+        import torch
+        import torch.distributed as dist
+        from torch.distributed.device_mesh import init_device_mesh
+
+        axes = {name: size for name, size in order["axes"]}
+        world = World(axes, order["rank"], None)
+        host, _, port = order["address"].rpartition(":")
+        timeout = datetime.timedelta(seconds=self._timeout_s)
+        if order["rank"] != 0:
+            self._meeting = None
+        store = self._meeting if order["rank"] == 0 else dist.TCPStore(host, int(port), world.size, timeout=timeout)
+        cuda = torch.cuda.is_available()
+        dist.init_process_group(self._backend or ("cpu:gloo,cuda:nccl" if cuda else "gloo"),
+                                store=dist.PrefixStore(f"version {order['version']}", store), rank=world.rank,
+                                world_size=world.size, timeout=timeout)
+        world.mesh = init_device_mesh("cuda" if cuda else "cpu", tuple(axes.values()), mesh_dim_names=tuple(axes))
+        self.world, self._share = world, self._share_in(world)
+
+    def _build_for(self, order: dict[str, Any]) -> None:
+        import torch
+
+        from ._mapping import Mapping, left_on_meta, parts_of
+
+        fresh = order["fresh"]
+        on_meta = self._meta and not fresh
+        if on_meta:
+            with torch.device("meta"):
+                model, optimizer, scheduler = self._built()
+            on_meta = not left_on_meta(parts_of(model), optimizer)
+        if not on_meta:
+            model, optimizer, scheduler = self._built()
+        self._mapping = Mapping(order)
+        self._mapping.take(parts_of(model), optimizer, fresh)
+        self._word = Word(*order["word"])
+        self._rewriting, self._interrupted = False, ""
+        self.step = order["step"]
+        if scheduler is not None:
+            _bring_to(scheduler, self.step)
+        if optimizer is not None:
+            optimizer.register_step_pre_hook(self._before_rewriting)
+        if self.data is not None:
+            self.data.step = self.step
+            self.data.reshape(*self._share)
+        self.model, self.optimizer, self.scheduler = model, optimizer, scheduler
+
+    def _built(self) -> tuple[Any, Any, Any]:
+        assert self._build is not None
+        built = self._build(self.world)
+        if not isinstance(built, tuple) or len(built) not in (2, 3):
+            raise InvalidError("build returns (model, optimizer) or (model, optimizer, scheduler)")
+        return (*built, None)[:3]
+
+    def _before_rewriting(self, *_: Any) -> None:
+        """All processes rewrite their state, or none: whoever cannot come this far leaves the others at the old step."""
+        import torch.distributed as dist
+
+        if self._rewriting:
+            return  # another optimizer's part of the same step
+        dist.barrier()
+        self._rewriting = True
+        assert self._word is not None
+        self._word.rewriting(self.step)
+
+    def _release(self, keep_meeting: bool = False) -> None:
+        """Lets go of the layout: model, mapped memory, communication."""
+        import torch.distributed as dist
+
+        self.model = self.optimizer = self.scheduler = self._mapping = self.world = None
+        if not keep_meeting:
+            self._meeting = None
+        gc.collect()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def _bring_to(scheduler: Any, step: int) -> None:
+    """A schedule is a function of the step, so it is run again to here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "lr_scheduler.step() before optimizer.step()"
+        for one in scheduler if isinstance(scheduler, Iterable) else (scheduler,):
+            for _ in range(step):
+                one.step()
+
+

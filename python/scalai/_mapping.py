@@ -1,0 +1,121 @@
+"""A model and its optimizer in memory of the worker: tensors are mapped, and trained in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.distributed.tensor import DTensor
+
+from ._errors import InvalidError
+from ._worker import mapped_bytes
+from .torch import LocalTensor, dtype_of, raise_problems, state_of
+
+
+class Mapping:
+    """The state of this rank, tensor by tensor in the worker's memory.
+
+    What a framework insists to keep elsewhere (FSDP2 pads shards that are not equal) is copied out after every step.
+    """
+
+    def __init__(self, order: dict[str, Any]):
+        self._path = order["memory"]
+        self._places = {place["name"]: place for place in order["tensors"]}
+        self._copied: list[tuple[torch.Tensor, torch.Tensor]] = []  # the framework's, the worker's
+
+    def take(self, parts: Sequence[torch.nn.Module], optimizer: torch.optim.Optimizer | None, fresh: bool) -> None:
+        """The model and the optimizer's state get the content of the worker's memory; with `fresh` they give it theirs."""
+        state = state_of(parts, optimizer)
+        mapped = self._mapped(state)
+        with torch.no_grad():
+            if fresh:
+                for one in state:
+                    if one.name in mapped:
+                        mapped[one.name].copy_(one.local)
+            for one in state:
+                if one.name in mapped:
+                    _replace(one, mapped[one.name], parts, optimizer)
+                elif one.local.is_meta:  # an empty shard
+                    _replace(one, torch.empty(one.local.shape, dtype=one.local.dtype), parts, optimizer)
+            for part in parts:
+                part._apply(lambda tensor: tensor)  # FSDP2 looks at its shards again
+            for one in state_of(parts, optimizer):
+                memory = mapped.get(one.name)
+                if memory is not None and one.local.data_ptr() != memory.data_ptr():
+                    one.local.copy_(memory)
+                    self._copied.append((one.local, memory))
+
+    def copy_out(self) -> None:
+        with torch.no_grad():
+            for tensor, memory in self._copied:
+                memory.copy_(tensor)
+
+    def _mapped(self, state: list[LocalTensor]) -> dict[str, torch.Tensor]:
+        """Refuses a model that has another state than the collection says of this rank."""
+        problems = []
+        mapped = {}
+        for one in state:
+            place = self._places.get(one.name)
+            shape = list(one.local.shape)
+            if place is None:
+                if one.local.numel() > 0:
+                    problems.append(f'tensor "{one.name}" {shape} is on no device of this rank in the collection')
+                continue
+            wanted = [hi - lo for lo, hi in place["box"]]
+            dtype = dtype_of(one.tensor)
+            if shape != wanted or dtype != place["dtype"]:
+                problems.append(f'tensor "{one.name}" is {dtype} {shape} here, {place["dtype"]} {wanted} in the collection')
+            elif one.local.numel() > 0:
+                count = one.local.numel() * one.local.element_size()
+                memory = mapped_bytes(self._path, place["offset"], count)
+                mapped[one.name] = torch.frombuffer(memory, dtype=one.local.dtype).view(shape)
+        known = {one.name for one in state}
+        problems += [f'tensor "{name}" of the collection is not in the model' for name in self._places if name not in known]
+        raise_problems(problems)
+        return mapped
+
+
+def left_on_meta(parts: Sequence[torch.nn.Module], optimizer: torch.optim.Optimizer | None) -> bool:
+    """Whether something that is no state would stay without content: buffers that are not persistent."""
+    known = {one.name for one in state_of(parts, optimizer)}
+    return any(buffer.is_meta and name not in known for part in parts for name, buffer in part.named_buffers())
+
+
+def _replace(one: LocalTensor, memory: torch.Tensor, parts: Sequence[torch.nn.Module],
+             optimizer: torch.optim.Optimizer | None) -> None:
+    old = one.tensor
+    new: torch.Tensor = memory
+    if isinstance(old, DTensor):
+        new = DTensor.from_local(memory, old.device_mesh, old.placements, run_check=False, shape=old.shape,
+                                 stride=old.stride())
+    if isinstance(old, torch.nn.Parameter):
+        # The object stays: optimizer, hooks and tied modules refer to it.
+        replacement = torch.nn.Parameter(new, requires_grad=old.requires_grad)
+        replacement.__dict__.update(old.__dict__)
+        torch.utils.swap_tensors(old, replacement)
+    elif one.kind == "BUFFER" and _replace_buffer(old, new, parts):
+        return
+    elif optimizer is not None:
+        for values in optimizer.state.values():
+            for key, value in values.items():
+                if value is old:
+                    values[key] = new
+
+
+def _replace_buffer(old: torch.Tensor, new: torch.Tensor, parts: Sequence[torch.nn.Module]) -> bool:
+    found = False
+    for part in parts:
+        for module in part.modules():
+            for key, buffer in module._buffers.items():
+                if buffer is old:
+                    module._buffers[key] = new
+                    found = True
+    return found
+
+
+def parts_of(model: Any) -> list[torch.nn.Module]:
+    parts = list(model) if isinstance(model, (list, tuple)) else [model]
+    if not all(isinstance(part, torch.nn.Module) for part in parts):
+        raise InvalidError(f"build returned {type(model).__name__} as the model: a module, or a list of modules")
+    return parts

@@ -1,0 +1,75 @@
+"""The connection to the worker of this host: orders, as lines of JSON, and their answers (executor/trainers)."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import os
+import queue
+import socket
+import threading
+from typing import Any
+
+from . import _core
+from ._errors import FailedError, MissingError
+
+
+class Worker:
+    """Orders come from a thread of their own: when the worker is gone this process ends, whatever it does."""
+
+    def __init__(self) -> None:
+        name = os.environ.get("SCALAI_WORKER")
+        if not name:
+            raise MissingError("no worker started this process: SCALAI_WORKER is not set\n"
+                                "hint: start it with scalai exec SCENARIO --train='python train.py'")
+        self.device = int(os.environ["SCALAI_DEVICE"])
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket.connect("\0" + name)
+        except OSError as error:
+            raise FailedError(f"the worker that started this process does not answer: {error}") from None
+        self._orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self.answer(device=self.device, pid=os.getpid())
+        threading.Thread(target=self._listen, daemon=True, name="scalai").start()
+
+    def _listen(self) -> None:
+        with self._socket.makefile("rb") as lines:
+            for line in lines:
+                self._orders.put(json.loads(line))
+        os._exit(75)  # nothing here is of use without the worker, which had the state
+
+    def next_order(self) -> dict[str, Any]:
+        return self._orders.get()
+
+    def answer(self, **fields: Any) -> None:
+        self._socket.sendall(json.dumps(fields).encode() + b"\n")
+
+
+class Word:
+    """The word by which a worker knows of which step this process's memory is, and whether it is whole."""
+
+    def __init__(self, path: str, offset: int):
+        page = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+        fd = os.open(path, os.O_RDWR)
+        try:
+            self._page = mmap.mmap(fd, mmap.ALLOCATIONGRANULARITY, offset=page)
+        finally:
+            os.close(fd)
+        self._address = ctypes.addressof(ctypes.c_uint64.from_buffer(self._page, offset - page))
+
+    def whole(self, step: int) -> None:
+        _core.store_word(self._address, 2 * step)
+
+    def rewriting(self, step: int) -> None:
+        """From `step` on the way to the next."""
+        _core.store_word(self._address, 2 * step + 1)
+
+
+def mapped_bytes(path: str, offset: int, count: int) -> mmap.mmap:
+    """Memory of the worker, to read and to write, as long as the result lives."""
+    fd = os.open(path, os.O_RDWR)
+    try:
+        return mmap.mmap(fd, count, offset=offset)
+    finally:
+        os.close(fd)

@@ -1,0 +1,128 @@
+"""Real training over changes of layout: examples/training/gpt.py under `scalai exec`, against the same training in one
+process."""
+
+import csv
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("torch", reason="no PyTorch in this environment: python/environment FOLDER --torch")
+
+PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "examples" / "training" / "gpt.py"
+MODEL = ["--batch=12", "--width=30", "--heads=6", "--length=32"]  # three ranks: FSDP2's shards are not all equal
+LAYOUTS = {1: "tp1", 2: "pp2", 3: "dp3", 4: "tp2,pp2", 6: "tp2,dp3", 8: "tp2,pp2,dp2"}
+STEPS = 64
+SECONDS = 900
+
+
+def program(*words):
+    return [sys.executable, str(PROGRAM), *words, *MODEL]
+
+
+def run(words, folder=None):
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def command(*words):
+    return [f"{os.environ['SCALAI_BIN']}/scalai", *map(str, words)]
+
+
+def losses(path):
+    with open(path, encoding="utf-8") as file:
+        return [(int(row[0]), float(row[1])) for row in csv.reader(file)]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Losses of the training that never changes, in one process."""
+    log = tmp_path_factory.mktemp("alone") / "loss.csv"
+    run(program("static", f"--steps={STEPS}", f"--log={log}"))
+    return losses(log)
+
+
+def write_scenario(folder, gpus, changes):
+    layouts = [LAYOUTS[count] for count in {gpus, *(count for _, count in changes)}]
+    said = run(program("collections", str(folder), *layouts)).stdout
+    samples = int(re.search(r"dataset of (\d+) samples", said)[1])
+    configs = "".join(f'  configs {{ layout: "{one}" step_time: "1s" collection: "{one}.textproto" }}\n' for one in layouts)
+    events = "".join(f'events {{ at_step {{ job: "gpt" step: {step} }} resize {{ job: "gpt" gpus: {count} }} }}\n'
+                     for step, count in changes)
+    (folder / "job.textproto").write_text(
+        'schema_version: 1 name: "real" until: "1h"\n'
+        'cluster { hosts { count: 4 gpus: 2 gpu: "h100-80g" nic: "400Gbps" } storage { read: "2GB/s" write: "2GB/s" } }\n'
+        f'jobs {{\n  name: "gpt" global_batch: 12 gpus: {gpus} steps: {STEPS} checkpoint {{ every_steps: 20 }}\n'
+        f'  dataset {{ samples: {samples} }}\n{configs}}}\n'
+        + events, encoding="utf-8")
+
+
+def training(folder, log):
+    words = " ".join(f"'{word}'" for word in program("train", f"--steps={STEPS}", f"--log={log}"))
+    return command("exec", "job.textproto", "--out=out", f"--train={words}")
+
+
+def check(folder, alone):
+    """Every step was trained, and with the loss of a job that nothing happened to."""
+    summary = json.loads((folder / "out" / "summary.json").read_text(encoding="utf-8"))
+    assert summary["jobs"][0]["state"] == "complete" and summary["jobs"][0]["steps"] == STEPS
+    last = dict(losses(folder / "loss.csv"))  # of a step that was trained twice, the second
+    assert sorted(last) == list(range(STEPS))
+    worst = max(abs(last[step] - loss) for step, loss in alone)
+    assert worst <= 2e-5, worst
+    return summary
+
+
+def test_twelve_changes_of_layout(tmp_path, alone):
+    changes = list(zip(range(4, 64, 5), (4, 2, 1, 3, 6, 4, 8, 1, 6, 2, 3, 8)))
+    write_scenario(tmp_path, 8, changes)
+    run(training(tmp_path, tmp_path / "loss.csv"), tmp_path)
+    summary = check(tmp_path, alone)
+    assert len(losses(tmp_path / "loss.csv")) == STEPS, "no step was trained twice"
+    run(command("sim", "job.textproto", "--out=sim"), tmp_path)
+    simulated = json.loads((tmp_path / "sim" / "summary.json").read_text(encoding="utf-8"))
+    assert len(summary["jobs"][0]["reconfigurations"]) == len(changes)
+    assert ([one["plan_digest"] for one in summary["jobs"][0]["reconfigurations"]] ==
+            [one["plan_digest"] for one in simulated["jobs"][0]["reconfigurations"]])
+    ends = [line for log in (tmp_path / "out" / "workers" / "gpt").glob("*.log") for line in open(log, encoding="utf-8")]
+    assert not any("Error" in line for line in ends), ends
+
+
+def trainers(folder):
+    """Process numbers of the training programs of a run, by device."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            variables = (entry / "environ").read_bytes().split(b"\0")
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        device = [one.partition(b"=")[2] for one in variables if one.startswith(b"SCALAI_DEVICE=")]
+        if device and str(folder / "loss.csv").encode() in b" ".join(words) and b"train" in words:
+            found[int(device[0])] = int(entry.name)
+    return found
+
+
+def test_killed_processes_lose_nothing(tmp_path, alone):
+    write_scenario(tmp_path, 2, [(40, 4)])
+    log = tmp_path / "loss.csv"
+    with open(tmp_path / "output", "w", encoding="utf-8") as output:
+        running = subprocess.Popen(training(tmp_path, log), cwd=tmp_path, stdout=output, stderr=output)
+        for step, device in ((5, 0), (20, 1), (45, 3)):
+            until = time.monotonic() + SECONDS
+            while not (log.exists() and len(losses(log)) > step):
+                assert running.poll() is None and time.monotonic() < until, (tmp_path / "output").read_text()
+                time.sleep(0.02)
+            os.kill(trainers(tmp_path)[device], signal.SIGKILL)
+        assert running.wait(timeout=SECONDS) == 0, (tmp_path / "output").read_text()
+    summary = check(tmp_path, alone)
+    said = (tmp_path / "output").read_text(encoding="utf-8")
+    assert said.count("killed by signal 9") >= 3, said
+    assert summary["jobs"][0]["lost_steps"] == 0
