@@ -111,7 +111,8 @@ TEST_F(ParallelizeCommand, StagesThatNeedTheSameAreOneRow) {
 // --- what is searched -------------------------------------------------------------------------------------------------
 
 TEST_F(ParallelizeCommand, OptionsReachTheSearch) {
-  for (const json& one : found(llama("--gpus=16 --pin=tp4,cp1 --zero=3 --micro-batches=2 --recompute=full"))["best"]) {
+  const json answer = found(llama("--gpus=16 --pin=tp4,cp1 --zero=3 --micro-batches=2 --recompute=full"));
+  for (const json& one : answer["best"]) {
     const std::string layout = one["layout"];
     EXPECT_TRUE(layout.starts_with("tp4") && has(layout, "zero3") && !has(layout, "cp")) << layout;
     EXPECT_EQ(one["micro_batch"], 2);
@@ -133,7 +134,8 @@ TEST_F(ParallelizeCommand, OptionsReachTheSearch) {
 }
 
 TEST_F(ParallelizeCommand, ChunksThatArePinnedTakeAPipeline) {
-  for (const json& one : found(llama("--gpus=16 --pin=vpp2"))["best"]) EXPECT_TRUE(has(one["layout"], "pp")) << one;
+  const json answer = found(llama("--gpus=16 --pin=vpp2"));
+  for (const json& one : answer["best"]) EXPECT_TRUE(has(one["layout"], "pp")) << one;
 }
 
 TEST_F(ParallelizeCommand, PartialBatchesAllowAnyDp) {

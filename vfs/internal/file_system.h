@@ -6,10 +6,13 @@
 #include <ctime>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "ptc/base/byte_source.h"
 #include "vfs/internal/buffer_pool.h"
 #include "vfs/log.h"
 #include "vfs/node_table.h"
@@ -21,6 +24,36 @@ namespace scalai::vfs {
 // Answers a request on the control channel (control.h).
 using ControlHandler = std::function<absl::StatusOr<std::string>(const std::string& request)>;
 
+struct OpenFile {
+  std::string path;
+  ByteSourcePtr source;
+};
+
+// The open files, by the address that the kernel keeps as their handle. Those of a mount that goes while they are open are
+// never released by the kernel, but go with this. Any thread.
+class OpenFiles {
+ public:
+  const OpenFile* add(OpenFile file) {
+    auto open = std::make_unique<const OpenFile>(std::move(file));
+    const OpenFile* const handle = open.get();
+    const std::lock_guard lock(mutex_);
+    files_.emplace(handle, std::move(open));
+    return handle;
+  }
+  void remove(const OpenFile* handle) {
+    std::unique_ptr<const OpenFile> gone;  // is closed without the lock
+    const std::lock_guard lock(mutex_);
+    const auto found = files_.find(handle);
+    if (found == files_.end()) return;
+    gone = std::move(found->second);
+    files_.erase(found);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<const OpenFile*, std::unique_ptr<const OpenFile>> files_;
+};
+
 struct FileSystem {
   static constexpr size_t kBufferBytes = size_t{1} << 20;  // the most that kernels ask for at once
 
@@ -31,6 +64,7 @@ struct FileSystem {
   Log& log;
   ControlHandler control;
   Statistics statistics;
+  OpenFiles open;
   BufferPool buffers{kBufferBytes};
   uint32_t uid = 0, gid = 0;  // of who mounted: owner of all that is shown
   timespec mounted_at = {};

@@ -25,11 +25,6 @@ namespace {
 constexpr double kForever_s = 365.0 * 24 * 3600;
 constexpr off_t kDots = 2;  // "." and ".." come before the entries of a listing
 
-struct OpenFile {
-  std::string path;
-  ByteSourcePtr source;
-};
-
 FileSystem& system_of(fuse_req_t request) { return *static_cast<FileSystem*>(fuse_req_userdata(request)); }
 
 // Counts and logs what failed, and tells the kernel.
@@ -270,16 +265,16 @@ void open_file(fuse_req_t request, fuse_ino_t id, fuse_file_info* info) {
   }
   auto source = (*file)->open();
   if (!source.ok()) return refuse(request, known->path, source.status(), errno_of_read(source.status()));
-  auto* open = new OpenFile{known->path, std::move(*source)};
+  const OpenFile* const open = system.open.add({known->path, *std::move(source)});
   info->fh = reinterpret_cast<uint64_t>(open);
   info->direct_io = system.direct ? 1 : 0;
   info->keep_cache = 1;
   info->noflush = 1;
-  if (fuse_reply_open(request, info) != 0) delete open;  // whoever asked is gone
+  if (fuse_reply_open(request, info) != 0) system.open.remove(open);  // whoever asked is gone
 }
 
 void release_file(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-  delete reinterpret_cast<OpenFile*>(info->fh);
+  system_of(request).open.remove(reinterpret_cast<const OpenFile*>(info->fh));
   fuse_reply_err(request, 0);
 }
 

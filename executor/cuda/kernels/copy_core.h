@@ -52,7 +52,7 @@ SCALAI_HOST_DEVICE inline Granule granule_of(const CopyPiece& piece, const Place
   const uint32_t lo = begin < head ? head : 0;
   const uint32_t hi = end <= begin ? lo : end - begin < 16 ? static_cast<uint32_t>(end - begin) : 16;
   const int64_t skip = static_cast<int64_t>(begin) - head;
-  return {piece.src + place.a + skip, row + skip, lo, hi};
+  return {piece.src == nullptr ? nullptr : piece.src + place.a + skip, row + skip, lo, hi};
 }
 
 template <class Units>

@@ -114,7 +114,8 @@ TEST_F(ReshardTest, GoesOnWhereAKilledRunWas) {
   const auto view = view_of(path("hf"), "tp2-pp2");
   ASSERT_TRUE(run(*view, options("reference")).ok());
   int64_t total = 0;
-  for (const PlannedFile& file : plan_reshard(*view, options())->files) total += file.bytes;
+  const auto planned = plan_reshard(*view, options());
+  for (const PlannedFile& file : planned->files) total += file.bytes;
   for (uint64_t seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Random random(seed);

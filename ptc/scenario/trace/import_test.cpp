@@ -133,10 +133,10 @@ const std::vector<Sample>& samples() {
 }
 
 std::string mutated(std::string text, Random& random) {
-  static const std::string kBytes(
+  static constexpr char kLiteral[] =
       "0123456789-+.eE,\"'\t\r\n[]{}:/ \0\xff"
-      "nNaAiI",
-      38);
+      "nNaAiI";
+  static const std::string kBytes(kLiteral, sizeof kLiteral - 1);
   for (int64_t edits = random.between(1, 4); edits > 0 && !text.empty(); --edits) {
     const auto at = static_cast<size_t>(random.below(static_cast<int64_t>(text.size())));
     const auto length = static_cast<size_t>(random.between(1, 12));
