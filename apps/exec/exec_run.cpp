@@ -96,6 +96,7 @@ absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenar
                            .log = log.get(),
                            .states = by_index(scenario, options.how.states),
                            .programs = programs_of(scenario, options),
+                           .standby = options.how.standby,
                            .datasets = by_index(scenario, options.how.datasets),
                            .on_layout = [&](int job, int dp, int64_t step) { mounts.follow(job, dp, step); },
                            .requests = &steering.requests(),
@@ -411,6 +412,8 @@ int run_command(const Arguments& arguments) {
   auto trainers = trainers_of(*scenario, *state, arguments.list("train"));
   if (!trainers.ok()) return report_error(trainers.status());
   options.how.trainers = *std::move(trainers);
+  options.how.standby = arguments.flag("standby");
+  if (options.how.standby && options.how.trainers.empty()) return usage_error("exec", "--standby goes with --train");
   options.how.train_folder = std::filesystem::current_path().string();
   if (!options.plan_only) {
     auto datasets = datasets_of(*scenario);
@@ -442,6 +445,10 @@ std::vector<OptionSpec> exec_option_specs() {
       list_option("train", "[JOB=]COMMAND",
                   "Real training: this program in place of emulated training, once for each device, with "
                   "`scalai.attach()` (python/README.md)."),
+      flag_option(
+          "standby",
+          "Keep a process of --train ready on every device of the cluster, so that a job that grows need not wait "
+          "for its imports."),
       seconds_option("time-scale", "TIME", "Real time that passes for a second of the scenario; without it none does."),
       flag_option("plan-only", "Make the plans that the run would make, and move nothing."),
       text_option("resume", "DIR",

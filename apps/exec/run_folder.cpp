@@ -64,6 +64,7 @@ absl::StatusOr<ex::Journal> RunFolder::begin(ex::JournalLock lock, const ex::Run
                                {"states", how.states},
                                {"datasets", how.datasets},
                                {"trainers", how.trainers},
+                               {"standby", how.standby},
                                {"train_folder", how.train_folder},
                                {"mounts", how.mounts}};
   // First, since it says whose the folder is.
@@ -103,6 +104,7 @@ absl::StatusOr<HowRun> RunFolder::how() const {
                   .datasets = json.value("datasets", plain_paths),
                   .trainers = json.value("trainers", plain_paths),
                   .train_folder = json.value("train_folder", std::string()),
+                  .standby = json.value("standby", false),
                   .mounts = json.value("mounts", plain_paths)};
   } catch (const nlohmann::json::exception& error) {
     return invalid(fmt::format("{}: {}", file("run.json"), error.what()));

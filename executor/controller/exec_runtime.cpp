@@ -175,6 +175,7 @@ absl::Status ExecRuntime::Impl::apply(const scenario::Repair& repair) {
   for (const HostId host : hosts) {
     if (options_.plan_only || crew_.living().contains(host)) continue;
     SCALAI_RETURN_IF_ERROR(explained(crew_.revive(host)));
+    for (JobState& state : jobs_) SCALAI_RETURN_IF_ERROR(explained(state.work->stand_by({host})));
   }
   return absl::OkStatus();
 }

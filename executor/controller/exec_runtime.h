@@ -32,10 +32,11 @@ struct ExecOptions {
   std::string folder;  // of the run; checkpoints are written there
   VerifyMode verify = VerifyMode::kFull;
   double time_scale = 0;
-  bool plan_only = false;             // no workers: makes plans, moves nothing (the crew has not started)
-  RunLog* log = nullptr;              // outlives the runtime; null: nothing is recorded
-  std::map<int, std::string> states;  // by job: file or folder of its real state (executor/worker/state_source.h)
+  bool plan_only = false;                  // no workers: makes plans, moves nothing (the crew has not started)
+  RunLog* log = nullptr;                   // outlives the runtime; null: nothing is recorded
+  std::map<int, std::string> states;       // by job: file or folder of its real state (executor/worker/state_source.h)
   std::map<int, TrainerProgram> programs;  // by job: its trainers; a job without has emulated training
+  bool standby = false;                    // a trainer waits on each device of the cluster that its job does not use
   // By job: its index file, as workers find it; otherwise the scenario's index_path.
   std::map<int, std::string> datasets;
   // Called when a job begins to train in a layout with data-parallel degree `dp`, from `step` on: at the start, after

@@ -94,6 +94,7 @@ absl::Status JobWork::begin(const Collection& collection, int64_t step, const In
   create.set_collection(text_of(collection));
   create.set_state(state_path());
   set_program(create);
+  SCALAI_RETURN_IF_ERROR(stand_by(crew_.living()));
   const std::set<HostId> hosts = crew_.living_hosts_of(collection.device_of_rank);
   SCALAI_RETURN_IF_ERROR(crew_.call("create", hosts, body).status());
   if (is_trained()) {
@@ -135,6 +136,17 @@ absl::Status JobWork::advance(int64_t step, const std::set<DeviceId>& gone) {
   step_ = step;
   step_known_ = true;
   return absl::OkStatus();
+}
+
+absl::Status JobWork::stand_by(const std::set<HostId>& hosts) {
+  if (!is_trained() || !options_.standby) return absl::OkStatus();
+  CommandBody body;
+  CommandBody::Standby& standby = *body.mutable_standby();
+  standby.set_job(job_);
+  standby.set_name(spec().name);
+  standby.set_state(state_path());
+  set_program(standby);
+  return crew_.tell("standby", hosts, body);
 }
 
 absl::StatusOr<Interruption> JobWork::settle(const std::set<DeviceId>& gone) {

@@ -41,13 +41,16 @@ class JobWork {
   // Makes the state of `step` on the collection's devices, unless the job has this epoch already, and its copies
   // (control::Train::initial_copies).
   using InitialCopies = std::optional<std::vector<collection::ExtraHolder>>;
-  absl::Status begin(const collection::Collection& collection, int64_t step, const InitialCopies& copies = std::nullopt);
+  absl::Status begin(const collection::Collection& collection, int64_t step,
+                     const InitialCopies& copies = std::nullopt);
   // Trains the live state to `step`. `gone` are devices that have lost their state, even if they are back.
   absl::Status advance(int64_t step, const std::set<DeviceId>& gone = {});
   // Whether training is real (ExecOptions::programs). Then advance() may end before its step, without an error: trainers
   // have ended, and some devices have no whole state. Nothing else.
   bool is_trained() const { return trainers_ != nullptr; }
   std::optional<Interruption> take_interruption() { return std::exchange(interruption_, std::nullopt); }
+  // With ExecOptions::standby: these hosts keep a trainer ready on each device. Errors: those of Crew::tell.
+  absl::Status stand_by(const std::set<HostId>& hosts);
   // After a loss of workers: where the others stand. The live state is of that step now.
   absl::StatusOr<Interruption> settle(const std::set<DeviceId>& gone);
   // Runs a stage of an execution. `start_s` is the scenario time at the stage's start; transfers count from it. The outcome's

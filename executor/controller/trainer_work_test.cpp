@@ -90,6 +90,18 @@ TEST_F(Trained, ItIsDecidedAsInEmulation) {
   EXPECT_EQ(event_times(*ran.report), event_times(*emulated.report));
 }
 
+TEST_F(Trained, ProcessesStandBy) {
+  const scenario::Scenario scenario = scenario_of(job(kCheckpoints) + resize(5, 4) + resize(20, 1) + resize(30, 2));
+  ExecOptions options;
+  options.standby = true;
+  options.programs[0] = {.command = TRAINER_PROGRAM, .folder = folder_.path(), .logs = folder_.path() + "/logs"};
+  const Ran ran = execute(scenario, "reshard", folder_.path(), {}, options);
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_EQ(ran.report->jobs[0].state, "complete");
+  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/logs/g7.log")) << "of a device that the job never used";
+  expect_right(40);
+}
+
 // Every process dies once, before a step is done: no state is lost, nothing is decided otherwise.
 TEST_F(Trained, ADeadProcessTakesNoStateWithIt) {
   const scenario::Scenario scenario = scenario_of(job(kCheckpoints) + resize(15, 4));

@@ -123,6 +123,7 @@ absl::StatusOr<std::vector<TrainerState>> Training::begin(const Layout& layout) 
     trainers_->set_word(device, layout.step);
     SCALAI_ASSIGN_OR_RETURN(std::string order, order_for(layout, device));
     orders.push_back({device, std::move(order)});
+    trained_.insert(device);
   }
   return states(trainers_->tell(std::move(orders)));
 }
@@ -132,7 +133,16 @@ absl::Status Training::keep(const Collection* side) {
   for (const DeviceId device : trainers_->devices()) {
     if (side == nullptr || !is_among(side->device_of_rank, device)) leaving.push_back(device);
   }
-  return trainers_->dismiss(leaving);
+  // Those that wait already have nothing to leave.
+  if (stand_by_) std::erase_if(leaving, [&](DeviceId device) { return !trained_.contains(device); });
+  const absl::Status left = trainers_->dismiss(leaving);
+  for (const DeviceId device : leaving) trained_.erase(device);
+  return stand_by_ && left.ok() ? stand_by() : left;
+}
+
+absl::Status Training::stand_by() {
+  stand_by_ = true;
+  return trainers_->start(places_.devices());
 }
 
 std::vector<TrainerState> Training::train(int64_t step) {

@@ -15,6 +15,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -46,6 +47,9 @@ class Training {
 
   // Starts the trainers of this worker's devices in the collection, where they do not run, and waits for none.
   absl::Status start(const collection::Collection& side);
+  // From now on all devices of this worker have trainers, which wait where the job does not use them. Errors: those of
+  // Trainers::start.
+  absl::Status stand_by();
   // Where the trainer of rank 0, which is on this worker, waits for the others. Errors: those of Trainers::start.
   struct Meeting {
     int port = 0;       // 0: it ended
@@ -61,7 +65,8 @@ class Training {
   // they got; nothing if none of them has told of one of these steps.
   bool tells_samples() const { return !accounts_.empty(); }
   std::optional<data::SampleAccount> read(int64_t from, int64_t until, int share, int shares) const;
-  // Trainers of devices that are not in the collection leave; null: all. Errors: those of Trainers::dismiss.
+  // Trainers of devices that are not in the collection leave; null: all. Others come in their place, if they are to stand
+  // by. Errors: those of Trainers::dismiss and start.
   absl::Status keep(const collection::Collection* side);
   // The device's memory is lost, and its trainer with it.
   void lose(DeviceId device);
@@ -79,6 +84,8 @@ class Training {
   std::unique_ptr<Trainers> trainers_;
   std::map<std::tuple<int, int, int64_t>, data::SampleAccount> accounts_;  // by shares, share, step
   std::vector<DeviceId> devices_;                                          // of the last layout
+  std::set<DeviceId> trained_;                                             // have had a layout
+  bool stand_by_ = false;
 };
 
 }  // namespace scalai::executor

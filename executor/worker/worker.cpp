@@ -73,6 +73,7 @@ absl::Status Worker::Handling::run(const CommandBody& body) {
     case CommandBody::kJoin: return join(body);
     case CommandBody::kBegin: return begin(body);
     case CommandBody::kDigest: return digest(body);
+    case CommandBody::kStandby: return stand_by(body);
     case CommandBody::kExit: last_ = true; return absl::OkStatus();
     case CommandBody::WHAT_NOT_SET: break;
   }

@@ -113,6 +113,15 @@ absl::Status Worker::Handling::begin(const CommandBody& body) {
   return absl::OkStatus();
 }
 
+absl::Status Worker::Handling::stand_by(const CommandBody& body) {
+  const CommandBody::Standby& standby = body.standby();
+  const CommandBody::Program& program = standby.program();
+  Job& job = this->job(standby.job());
+  SCALAI_RETURN_IF_ERROR(
+      know(job, standby.name(), standby.state(), {program.command(), program.folder(), program.logs()}));
+  return job.training == nullptr ? invalid("no program to stand by") : job.training->stand_by();
+}
+
 absl::Status Worker::Handling::digest(const CommandBody& body) {
   const CommandBody::Digest& digest = body.digest();
   SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(digest.job(), digest.version()));

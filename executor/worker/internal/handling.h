@@ -66,6 +66,7 @@ class Worker::Handling {
   absl::Status advance(const CommandBody& body);
   absl::Status begin(const CommandBody& body);
   absl::Status digest(const CommandBody& body);
+  absl::Status stand_by(const CommandBody& body);
   absl::Status copy(const CommandBody& body);
 
   // What of the box is not there yet.
