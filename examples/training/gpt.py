@@ -165,7 +165,7 @@ class Log:
 def train(options):
     text, log = text_of(options), Log(options)
     job = scalai.attach()  # Scalai
-    job.start(builder(options), scalai.Sampler(samples_of(text, options), options.batch))  # Scalai
+    job.start(builder(options), scalai.Sampler(samples_of(text, options), options.batch, drop_last=True))  # Scalai
     while job.step < options.steps:
         with job:  # Scalai
             began = time.monotonic()
@@ -184,7 +184,8 @@ def static(options):
     world = scalai.World(sizes, dist.get_rank(), init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=AXES))
     model, optimizer, scheduler = builder(options)(world)
     text, log = text_of(options), Log(options)
-    data = scalai.Sampler(samples_of(text, options), options.batch, rank=world.coordinate("dp"), ranks=sizes["dp"])
+    data = scalai.Sampler(samples_of(text, options), options.batch, rank=world.coordinate("dp"), ranks=sizes["dp"],
+                          drop_last=True)
     for step in range(options.steps):
         began = time.monotonic()
         loss = train_step(world, model, optimizer, scheduler, batch_of(text, next(data), options))

@@ -105,7 +105,7 @@ absl::Status ExecRuntime::Impl::perform(const control::Background& background) {
     SCALAI_RETURN_IF_ERROR(advance(background.job, background.step));
     if (any_dead(background.collection->device_of_rank)) return absl::OkStatus();
   }
-  // A lost worker of the job makes it void, and training goes on without it; any other one only had copies.
+  // A lost worker of the job makes it void; any other one only had copies.
   absl::Status done = absl::OkStatus();
   size_t living = 0;
   do {
@@ -295,10 +295,9 @@ absl::Status ExecRuntime::Impl::end_stage(int job_index, const StageOutcome& out
 
 absl::Status ExecRuntime::Impl::lose(const Interruption& interruption) {
   const std::vector<DeviceId> fresh = agenda_.lose(interruption.lost);
-  if (fresh.empty()) return absl::OkStatus();
-  say("scalai-exec: {} devices have no whole state of step {}\n", fresh.size(), interruption.step);
+  if (!fresh.empty()) unreported_.push_back(fresh);
+  if (!fresh.empty()) say("scalai-exec: {} devices have no whole state of step {}\n", fresh.size(), interruption.step);
   mark_gone(fresh);
-  unreported_.push_back(fresh);
   std::map<HostId, std::vector<DeviceId>> by_host;
   for (const DeviceId device : fresh) by_host[scenario_.cluster.host_of(device)].push_back(device);
   for (const auto& [host, devices] : by_host) {
@@ -320,8 +319,8 @@ absl::Status ExecRuntime::Impl::keep_up() {
     JobState& state = jobs_[i];
     if (!state.work->is_trained() || !state.training || any_dead(state.training->devices)) continue;
     const control::Train& train = *state.training;
-    const control::Training training{train.start_s, train.from_step, train.until_step, train.step_s};
-    SCALAI_RETURN_IF_ERROR(advance(static_cast<int>(i), training.steps_done_at(agenda_.now_s())));
+    const control::Training now{train.start_s, train.from_step, train.until_step, train.step_s};
+    SCALAI_RETURN_IF_ERROR(advance(static_cast<int>(i), now.steps_done_at(agenda_.now_s())));
   }
   return absl::OkStatus();
 }

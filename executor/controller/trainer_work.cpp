@@ -103,7 +103,7 @@ absl::Status TrainerWork::begin(const Side& side, int64_t step, bool fresh) {
     }
     say("scalai-exec: warning: trainers could not take up the layout \"{}\":{}\n", side->name, problems);
   }
-  return absl::FailedPreconditionError(
+  return failed(
       fmt::format("trainers failed {} times at the layout \"{}\":{}", kMostAttempts, side->name, problems));
 }
 
@@ -166,7 +166,7 @@ absl::StatusOr<std::optional<Interruption>> TrainerWork::train(const Side& side,
     attempt = found.step == stuck_at ? attempt + 1 : 1;
     stuck_at = found.step;
     if (attempt >= kMostAttempts)
-      return absl::FailedPreconditionError(
+      return failed(
           fmt::format("trainers stopped {} times at step {} of {}:{}", attempt, found.step, step, problems));
   }
 }

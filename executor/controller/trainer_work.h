@@ -46,9 +46,9 @@ class TrainerWork {
 
   using Side = std::shared_ptr<const collection::Collection>;
   // The trainers take up this epoch of the job, of which devices hold the state of `step`, unless they have. `fresh`: they
-  // give it its first content. Errors: FailedPrecondition (they fail again and again), those of Crew::call.
+  // give it its first content. Errors: Internal (they fail again and again), those of Crew::call.
   absl::Status begin(const Side& side, int64_t step, bool fresh);
-  // Trains from one step to another; nothing when all are there. Errors: those of begin(), and FailedPrecondition when
+  // Trains from one step to another; nothing when all are there. Errors: those of begin(), and Internal when
   // trainers end again and again at one step.
   absl::StatusOr<std::optional<Interruption>> train(const Side& side, int64_t from_step, int64_t step,
                                                     const std::set<DeviceId>& gone);

@@ -205,6 +205,14 @@ INSTANTIATE_TEST_SUITE_P(
                       std::tuple("prepare", 1, true), std::tuple("round", 1, false), std::tuple("round", 1, true),
                       std::tuple("commit", 1, false), std::tuple("commit", 1, true), std::tuple("digest", 3, false)));
 
+TEST_F(Trained, AStepThatNobodyCanDoEndsTheRun) {
+  const scenario::Scenario scenario = scenario_of(job(kCheckpoints));
+  const Ran ran = train(scenario, "SCALAI_TEST_FAILS=13");
+  ASSERT_FALSE(ran.report.ok());
+  EXPECT_THAT(message_of(ran.report.status()), HasSubstr("trainers stopped 3 times at step 12 of 20"));
+  EXPECT_THAT(message_of(ran.report.status()), HasSubstr("trainer of g0: it cannot do this step"));
+}
+
 TEST_F(Trained, AProgramThatAlwaysFailsEndsTheRun) {
   const scenario::Scenario scenario = scenario_of(job(kCheckpoints));
   ExecOptions options;

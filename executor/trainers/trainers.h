@@ -40,7 +40,7 @@ struct TrainerProgram {
   std::string command;     // a program with its arguments, as /bin/sh reads them; variables may stand before it
   std::string folder;      // its working directory
   std::string logs;        // folder of log files: FOLDER/g3.log
-  double patience_s = 20;  // from the failure of one to that of those who wait for it
+  double patience_s = 10;  // from the failure of one to that of those who wait for it
   friend bool operator==(const TrainerProgram&, const TrainerProgram&) = default;
 };
 

@@ -60,7 +60,7 @@ def write_scenario(folder, gpus, changes):
         'schema_version: 1 name: "real" until: "1h"\n'
         'cluster { hosts { count: 4 gpus: 2 gpu: "h100-80g" nic: "400Gbps" } storage { read: "2GB/s" write: "2GB/s" } }\n'
         f'jobs {{\n  name: "gpt" global_batch: 12 gpus: {gpus} steps: {STEPS} checkpoint {{ every_steps: 20 }}\n'
-        f'  dataset {{ samples: {samples} }}\n{configs}}}\n'
+        f'  dataset {{ samples: {samples} drop_last: true }}\n{configs}}}\n'
         + events, encoding="utf-8")
 
 

@@ -188,6 +188,8 @@ const std::vector<Exception>& untested_exceptions() {
       {"tests/crash/reshard_subject.cpp", "a part of crash_states, a test of its own"},
       {"tests/crash/run_subject.cpp", "a part of crash_states, a test of its own"},
       {"tests/crash/subject.cpp", "marks and processes of subjects; explorer_test uses them"},
+      {"apps/exec/exec_inputs.cpp",
+       "options of `scalai exec`; e2e_exec_test, e2e_exec_live_test and exec_mount_test give them"},
       {"apps/exec/exec_bench.cpp", "a command; exec_bench_test runs it"},
       {"apps/exec/exec_calibrate.cpp", "a command; exec_calibrate_test runs it"},
       {"apps/exec/exec_ctl.cpp", "a command; e2e_exec_live_test runs it"},

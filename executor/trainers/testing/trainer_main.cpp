@@ -7,6 +7,7 @@
 //   trainer                 in the working directory: barrier-N
 //   $SCALAI_TEST_DEATHS     g1:before:7 g2:amid:9 g0:start:0 …  once each: the process kills itself before it says that it
 //                           has come to step 7, or amid rewriting on the way to step 9, or before it attaches
+//   $SCALAI_TEST_FAILS      a step that no process can do
 //   $SCALAI_TEST_LEAVES     exit code of a process that is told to leave
 
 #include <fcntl.h>
@@ -184,6 +185,8 @@ class Trainer {
     std::string problem = word_ == nullptr ? "it has no layout" : "";
     while (problem.empty() && step_ < until) {
       die("before", step_ + 1);
+      if (variable("SCALAI_TEST_FAILS") == std::to_string(step_ + 1)) problem = "it cannot do this step";
+      if (!problem.empty()) break;
       if (!barrier()) {
         problem = fmt::format("step {}: another process is gone", step_ + 1);
         break;
