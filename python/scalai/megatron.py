@@ -65,7 +65,7 @@ def collection_from_sharded(sharded_state_dict: Mapping[Any, Any], optimizer: An
     tensors = merged.tensors()
     raise_problems(merged.problems)
     used = [mesh for mesh in meshes if any(tensor["mesh"] == mesh.name for tensor in tensors)] or meshes[:1]
-    name = name or _layout_name(used)
+    name = name or _layout_name(meshes)
     return Collection.from_dict(
         {"name": name, "meshes": [mesh.fields() for mesh in used], "tensors": tensors,
          "devices": ",".join(map(str, devices if devices is not None else range(len(views))))}, name)
@@ -73,8 +73,13 @@ def collection_from_sharded(sharded_state_dict: Mapping[Any, Any], optimizer: An
 
 def _layout_name(meshes: list[Mesh]) -> str:
     sizes = {axis: size for mesh in meshes for axis, size in mesh.axes}
-    named = [axis for axis in ("tp", "pp", "dp", "cp", "ep", "etp") if sizes.get(axis, 1) > 1]
+    named = [axis for axis in ("tp", "pp", "dp", "cp", "ep") if sizes.get(axis, 1) > 1]
     return ",".join(f"{axis}{sizes[axis]}" for axis in named) or "tp1"
+
+
+def _in_order(name: str) -> list[tuple[int, str]]:
+    """Sorts names alike in all layouts, layer 10 after layer 9: a plan wants its two collections in one order."""
+    return [(int(word), "") if word.isdigit() else (-1, word) for word in name.split(".")]
 
 
 def _own_places() -> list[dict[str, tuple[int, int]]]:
@@ -131,7 +136,8 @@ class _Merged:
 
     def tensors(self) -> list[dict[str, Any]]:
         found = []
-        for name, held in self._held.items():
+        for name in sorted(self._held, key=_in_order):
+            held = self._held[name]
             if self._agree(name, held):
                 try:
                     found.append(self._tensor(name, held))
