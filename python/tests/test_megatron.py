@@ -265,13 +265,17 @@ def losses_of(options):
     return train(*build(**options), steps=3)
 
 
-def test_it_trains_on_the_cpu_alike_in_every_layout():
-    """The weights differ by layout (each rank draws its own), so only their course is alike."""
-    for ranks, options in [(1, {}), (8, {"tp": 2, "pp": 2}), (4, {"tp": 2, "pp": 2, "bf16": True, "distributed": True})]:
-        found = on_ranks(ranks, losses_of, options)
-        last = found[-1]
-        assert len(last) == 6 and all(4.0 < loss < 4.4 for loss in last)
-        assert all(not losses for losses in found[:ranks // 2]) or "pp" not in options
+@pytest.mark.parametrize("ranks,options,alike", [
+    (1, {}, [(4, {"tp": 2}), (2, {"distributed": True})]), (2, {"pp": 2}, [(8, {"tp": 2, "pp": 2, "distributed": True})])])
+def test_training_on_the_cpu_has_the_losses_of_other_layouts(ranks, options, alike):
+    """Stages draw their weights for themselves; tensor and data parallelism change nothing."""
+    def mean(found):
+        return torch.tensor([losses for losses in found if losses], dtype=torch.float64).mean(0)
+
+    losses = mean(on_ranks(ranks, losses_of, options))
+    assert len(losses) == 6 and losses.isfinite().all()
+    for others, layout in alike:
+        assert torch.allclose(mean(on_ranks(others, losses_of, layout)), losses, atol=1e-4), layout
 
 
 # ---- tensors by hand: what Megatron's layers do not make
