@@ -47,6 +47,7 @@ class Part:
 
 
 def parts_of(sharded: Mapping[Any, Any], optimizer: Any, ignore: tuple[str, ...], problems: list[str]) -> list[Part]:
+    """The tensors on this rank. Appends what is wrong to `problems`, for all ranks to hear of together."""
     rank = dist.get_rank() if dist.is_initialized() else 0
     reader = _Reader(rank, ignore, problems)
     reader.read(sharded, skip_flat=optimizer is not None)
@@ -144,7 +145,7 @@ class _Reader:
                 self._problem(name, f"has the shape {list(value.shape)}, its range of the bucket has {length} elements")
             elif not self._ignored(name):
                 self._add(Part(LocalTensor(name, _KINDS.get(key, "BUFFER"), value.detach()), of.shape, of.box,
-                                padded=of.padded, bucket=bucket))
+                               padded=of.padded, bucket=bucket))
 
     def _add_pieces(self, key: str, pieces: list[ShardedTensor], whole: torch.Tensor | None) -> None:
         """The tensors of one local tensor: one, several of one key (SwiGLU), or several keys (Mamba)."""
@@ -166,14 +167,14 @@ class _Reader:
                 self._problem(name, str(problem))
                 continue
             self._add(Part(LocalTensor(name, kind, tensor), shape, box, main=is_main_replica(group[0].replica_id),
-                            padded=group[0].allow_shape_mismatch))
+                           padded=group[0].allow_shape_mismatch))
 
     def _add_common(self, path: tuple[Any, ...], tensor: torch.Tensor) -> None:
         words = [str(word) for word in path]  # … of each optimizer alike, whatever is around its steps
         name = ".".join(word for i, word in enumerate(words) if i == 0 or word not in ("optimizer", "state"))
         if not self._ignored(name):
             self._add(Part(LocalTensor(name, "BUFFER" if tensor.dim() else "SCALAR", tensor.detach()), list(tensor.shape),
-                            tuple((0, extent) for extent in tensor.shape), common=True))
+                           tuple((0, extent) for extent in tensor.shape), common=True))
 
     def _add(self, part: Part) -> None:
         name, tensor = part.local.name, part.local.tensor

@@ -30,7 +30,7 @@ def state_of_sharded(sharded_state_dict: Mapping[Any, Any], optimizer: Any = Non
     """Every tensor of the state on this rank, with the memory behind it; arguments as for collection_from_sharded.
 
     Tensors are views of Megatron's own memory in the shape of the rank's box ([2, F, H] for SwiGLU), or flat where the
-    distributed optimizer has them in a bucket.
+    distributed optimizer has them in a bucket. Rows of a padded vocabulary are among them.
     """
     problems: list[str] = []
     parts = parts_of(sharded_state_dict, optimizer, tuple(ignore), problems)
@@ -44,8 +44,8 @@ def collection_from_sharded(sharded_state_dict: Mapping[Any, Any], optimizer: An
                             devices: Sequence[int] | None = None, name: str = "") -> Collection:
     """The collection of a job, from the sharded state dicts of its ranks. Called by all ranks at once; all get the same.
 
-    sharded_state_dict  of the model; or a dict of several, such as {"model": …, "optimizer": …} (the names of chunks and
-                        of such a dict are not part of tensors' names)
+    sharded_state_dict  of the model; or a dict of several, such as {"model": …, "optimizer": …}. Names of tensors are
+                        Megatron's keys; its one plain tensor has its place in the dict, "optimizer.common_step"
     optimizer           Megatron's optimizer, unless its sharded state dict is in the first argument. Needed for the
                         distributed optimizer, whose own state dict does not say where its buckets are
     sizes               axes and sizes of the mesh, fastest first, such as {"tp": 2, "cp": 1, "dp": 2, "pp": 2}; a list of
@@ -189,11 +189,13 @@ class _Merged:
         if self._vocabulary is None or not told["padded"] or shape[0] <= self._vocabulary:
             return shape
         rows = told["box"][0][1] - told["box"][0][0]
-        cut = next((one for one in cuts if one["dim"] == 0), None)
-        if cut is None:
-            cut = {"axis": mesh.axes[0][0], "dim": 0}
-            cuts.insert(0, cut)
-        cut.update(rule="PADDED", multiple=rows)
+        over = [cut for cut in cuts if cut["dim"] == 0]
+        if not over:  # padded all the same: a cut over an axis of one
+            over = [{"axis": axis, "dim": 0, "rule": "EVEN"} for axis, size in mesh.axes if size == 1][:1]
+            cuts += over
+        if len(over) != 1 or over[0]["rule"] != "EVEN":
+            raise ValueError("has a padded vocabulary, which takes one even cut of dimension 0, be it over an axis of size 1")
+        over[0].update(rule="PADDED", multiple=rows)
         return [self._vocabulary, *shape[1:]]
 
     def _bucket_cut(self, held: Mapping[int, dict[str, Any]], of: Mapping[int, dict[str, Any]],

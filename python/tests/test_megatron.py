@@ -33,8 +33,7 @@ from scalai.megatron import collection_from_sharded, state_of_sharded  # noqa: E
 LAYERS, TOKENS, LENGTH = 4, 64, 16
 
 
-def build(tp=1, pp=1, cp=1, ep=1, etp=None, order="tp-cp-ep-dp-pp", experts=None, tied=True, bf16=False, distributed=False,
-          tokens=TOKENS):
+def build(tp=1, pp=1, cp=1, ep=1, etp=None, order="tp-cp-ep-dp-pp", experts=None, tied=True, bf16=False, distributed=False):
     """A GPT with SwiGLU and two query groups for four heads."""
     parallel_state.initialize_model_parallel(tp, pp, context_parallel_size=cp, expert_model_parallel_size=ep,
                                              expert_tensor_parallel_size=etp, order=order)
@@ -48,7 +47,7 @@ def build(tp=1, pp=1, cp=1, ep=1, etp=None, order="tp-cp-ep-dp-pp", experts=None
         use_cpu_initialization=True, gated_linear_unit=True, activation_func=torch.nn.functional.silu,
         add_bias_linear=False, hidden_dropout=0.0, attention_dropout=0.0, bias_activation_fusion=False,
         gradient_accumulation_fusion=False)
-    model = GPTModel(config, get_gpt_layer_local_spec(num_experts=experts, moe_grouped_gemm=False), tokens, LENGTH,
+    model = GPTModel(config, get_gpt_layer_local_spec(num_experts=experts, moe_grouped_gemm=False), TOKENS, LENGTH,
                      pre_process=parallel_state.is_pipeline_first_stage(),
                      post_process=parallel_state.is_pipeline_last_stage(), share_embeddings_and_output_weights=tied)
     model = DistributedDataParallel(
@@ -197,6 +196,41 @@ def test_names_count_over_the_whole_model():
             for rank in range(4)] == [0, 0, 0, 1]
 
 
+def texts_of(metadata):
+    _, model, _ = build(pp=2, experts=4, ep=2)
+    return [collection_from_sharded(model.module.sharded_state_dict(metadata=one)).text() for one in (None, metadata)]
+
+
+def test_keys_with_the_numbers_of_layers_give_the_same_names():
+    for metadata in ({"non_homogeneous_layers": True}, {"singleton_local_shards": True}):
+        stacked, numbered_keys = on_ranks(4, texts_of, metadata)[0]
+        names = [{tensor["name"] for tensor in scalai.Collection.parse(text).tensors} for text in (stacked, numbered_keys)]
+        if "singleton_local_shards" in metadata:  # the halves of SwiGLU are tensors of their own
+            names = [{name for name in one if "fc1" not in name} for one in names]
+        assert names[0] == names[1]
+
+
+def chunks_of_a_stage():
+    """Interleaved: each stage has two chunks of one layer."""
+    parallel_state.initialize_model_parallel(1, 2, virtual_pipeline_model_parallel_size=2)
+    tensor_parallel.model_parallel_cuda_manual_seed(3)
+    config = TransformerConfig(num_layers=LAYERS, hidden_size=16, num_attention_heads=4, pipeline_model_parallel_size=2,
+                               virtual_pipeline_model_parallel_size=2, pipeline_dtype=torch.float32,
+                               use_cpu_initialization=True)
+    chunks = [GPTModel(config, get_gpt_layer_local_spec(), TOKENS, LENGTH, vp_stage=stage,
+                       pre_process=parallel_state.is_pipeline_first_stage(ignore_virtual=False, vp_stage=stage),
+                       post_process=parallel_state.is_pipeline_last_stage(ignore_virtual=False, vp_stage=stage))
+              for stage in range(2)]
+    return collection_from_sharded({f"model{i}": chunk.sharded_state_dict() for i, chunk in enumerate(chunks)}).text()
+
+
+def test_virtual_stages():
+    collection = scalai.Collection.parse(on_ranks(2, chunks_of_a_stage)[0])
+    holders = [[rank for rank in range(2) if collection.boxes(f"decoder.layers.{layer}.mlp.linear_fc1.weight", rank)]
+               for layer in range(LAYERS)]
+    assert holders == [[0], [1], [0], [1]]
+
+
 def gathered(options):
     """The collection; the flat parts of this rank; and, as Megatron gathers them, the whole tensors of its shards."""
     state, optimizer, collection = state_and_collection(options, 2)
@@ -252,17 +286,18 @@ def test_plans_between_layouts():
 
 
 def text_of(options):
-    return state_and_collection(options, 1)[2].text()
+    return state_and_collection(options, 1, vocabulary=50)[2].text()
 
 
 def test_plans_from_and_to_the_distributed_optimizer():
-    """In full and in mixed precision its state has the names and shapes of the plain optimizer's."""
+    """In full and in mixed precision its state has the names and shapes of the plain optimizer's, padding or not."""
     for bf16 in (False, True):
         collections = [
             scalai.Collection.parse(on_ranks(ranks, text_of, {"bf16": bf16, **options})[0]) for ranks, options in
             [(2, {"tp": 2}), (4, {"tp": 2, "distributed": True}), (4, {"pp": 2, "distributed": True})]]
         kinds = {tensor["kind"] for tensor in collections[1].tensors}
         assert kinds == {"param", "exp_avg", "exp_avg_sq", "scalar"} | ({"master"} if bf16 else set())
+        assert {tensor["shape"] for tensor in collections[1].tensors if "word_embeddings" in tensor["name"]} == {(50, 16)}
         for old, new in [(0, 1), (1, 2), (2, 0)]:
             plan = scalai.plan(collections[old], collections[new])
             assert plan.feasible
@@ -357,6 +392,8 @@ def test_other_refusals():
     assert "is held by the ranks [0, 1, 2], which are no block of the mesh" in three
     many = refused(2, lambda rank: [ShardedObject(f"state{i}", 1, (1,), (0,)) for i in range(15)], {"tp": 2})
     assert many.endswith("… and 10 more") and '"state14" on rank 0' in many and '"state4" on rank 1' in many
+    padded = refused(2, lambda rank: [shard("w", 4, 0, 4, replica=rank, allow_shape_mismatch=True)], {"dp": 2}, vocabulary=3)
+    assert '"w" has a padded vocabulary, which takes one even cut of dimension 0' in padded
     assert "those of 3 ranks; the job has 2" in refused(2, lambda rank: [], {"tp": 3})
     with pytest.raises(scalai.InvalidError, match="parallel groups are not initialized"):
         on_ranks(1, lambda: collection_from_sharded({}))
