@@ -5,7 +5,8 @@
     new = scalai.Collection.of_model("gpt3-xl", "tp2,pp2")
     print(scalai.plan(old, new))
 
-Collections and plans need no PyTorch; `scalai.torch` reads a collection off a model and its optimizer.
+Collections and plans need no PyTorch; `scalai.torch` reads a collection off a model and its optimizer, `scalai.megatron` off
+the sharded state dict of Megatron-core.
 """
 
 from ._core import version as __version__

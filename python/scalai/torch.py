@@ -240,7 +240,7 @@ def _ranks(mesh: Any) -> tuple[int, list[tuple[str, int]], list[int]]:
     return world, list(zip(mesh.mesh_dim_names, mesh.mesh.shape)), ranks
 
 
-def _gathered(view: list[dict[str, Any]], world: int) -> list[list[dict[str, Any]]]:
+def _gathered(view: Any, world: int) -> list[Any]:
     if world == 1:
         return [view]
     views: list[Any] = [None] * world
