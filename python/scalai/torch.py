@@ -339,7 +339,7 @@ class _Merged:
 
     def tensors(self) -> list[dict[str, Any]]:
         merged = []
-        for name, (_, told) in self._first.items():
+        for name, (_, told) in sorted(self._first.items()):  # in one order, whichever ranks have what
             tensor = {"name": name, "dtype": told["dtype"], "shape": told["shape"], "kind": told["kind"],
                       "cuts": told["cuts"], "pins": self._pins(name)}
             if "declared" in told:

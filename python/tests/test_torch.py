@@ -108,6 +108,18 @@ def test_every_layout_plans_to_every_other():
             plan.verify()
 
 
+def test_the_depth_of_the_pipeline_may_change():
+    def build_stage(world):
+        own = [name for i, name in enumerate("abc") if i * world.axes["pp"] // 3 == world.coordinate("pp")]
+        model = nn.ModuleDict({name: nn.Linear(4, 4) for name in own})
+        return model, torch.optim.AdamW(model.parameters())
+
+    collections = [collection_for(build_stage, {"pp": stages}) for stages in (1, 2, 3)]
+    for old in collections:
+        for new in collections:
+            scalai.plan(old, new).verify()
+
+
 @pytest.mark.parametrize("pp,dp,tp", [(1, 3, 1), (2, 1, 2), (2, 2, 2)])
 def test_a_layout_is_known_without_its_processes(pp, dp, tp):
     real = scalai.Collection.parse(on_ranks(pp * dp * tp, looked_at, pp, dp, tp, 0)[0][0])
