@@ -314,7 +314,7 @@ int run_command(const Arguments& arguments) {
   if (!mounts.ok()) return report_error(mounts.status());
   options.how.mounts = *std::move(mounts);
   const std::string strategy = arguments.has("strategy") ? arguments.text("strategy") : scenario->strategy;
-  auto trainers = trainers_of(*scenario, *state, arguments.list("train"));
+  auto trainers = trainers_of(*scenario, *state, arguments.texts("train"));
   if (!trainers.ok()) return report_error(trainers.status());
   options.how.trainers = *std::move(trainers);
   options.how.standby = arguments.flag("standby");
@@ -347,9 +347,9 @@ std::vector<OptionSpec> exec_option_specs() {
           "mount", "[JOB=]DIR",
           "A mount of `scalai fs` whose dataset/current is to point where a job reads: its data-parallel degree "
           "and the step at which it took that up."),
-      list_option("train", "[JOB=]COMMAND",
-                  "Real training: this program in place of emulated training, once for each device, with "
-                  "`scalai.attach()` (python/README.md)."),
+      texts_option("train", "[JOB=]COMMAND",
+                   "Real training: this program in place of emulated training, once for each device, with "
+                   "`scalai.attach()` (python/README.md). Once for each job."),
       flag_option(
           "standby",
           "Keep a process of --train ready on every device of the cluster, so that a job that grows need not wait "

@@ -32,10 +32,8 @@ namespace {
 
 namespace ex = scalai::executor;
 
-#ifdef SCALAI_WITH_UCX
-// The devices of a transport that can be reached where the controller is, and nowhere else. The user's own choice goes first.
-absl::StatusOr<std::string> devices_to(const ex::WorkerOptions& options) {
-  if (std::getenv("UCX_NET_DEVICES") != nullptr) return std::string();
+// Where the controller is, and other workers.
+absl::StatusOr<ex::Interface> network_of(const ex::WorkerOptions& options) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.connect_timeout_s);
   absl::StatusOr<ex::Interface> interface = ex::interface_to(options.address);
   // A name may become known later, as a controller may begin later.
@@ -43,18 +41,19 @@ absl::StatusOr<std::string> devices_to(const ex::WorkerOptions& options) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     interface = ex::interface_to(options.address);
   }
-  SCALAI_RETURN_IF_ERROR(interface.status());
-  return ex::ucx_devices_on(interface->name, interface->loopback);
+  return interface;
 }
-#endif
 
 // To workers that share no memory with this one; null when none is wanted, or where one would do but is not there.
 absl::StatusOr<std::unique_ptr<ex::PeerTransport>> make_transport(bool wanted, [[maybe_unused]] bool optional,
                                                                   [[maybe_unused]] const ex::WorkerOptions& options,
+                                                                  [[maybe_unused]] const ex::Interface& network,
                                                                   [[maybe_unused]] ex::AnswerHandler answer) {
   if (!wanted) return std::unique_ptr<ex::PeerTransport>();
 #ifdef SCALAI_WITH_UCX
-  SCALAI_ASSIGN_OR_RETURN(std::string devices, devices_to(options));
+  // Devices that can be reached where the controller is, and nowhere else. The user's own choice goes first.
+  std::string devices;
+  if (std::getenv("UCX_NET_DEVICES") == nullptr) devices = ex::ucx_devices_on(network.name, network.loopback);
   SCALAI_ASSIGN_OR_RETURN(
       std::unique_ptr<ex::UcxTransport> made,
       ex::UcxTransport::create(std::move(answer),
@@ -83,7 +82,8 @@ absl::StatusOr<bool> serve(const Shared& shared, int32_t host) {
   // For the threads of transport and session, which may come before the worker is there.
   std::atomic<const ex::Worker*> begun = nullptr;
   const bool wanted = shared.state.transport != "shared-memory";
-  auto transport = make_transport(wanted, !shared.state.network(), options,
+  SCALAI_ASSIGN_OR_RETURN(const ex::Interface network, network_of(options));
+  auto transport = make_transport(wanted, !shared.state.network(), options, network,
                                   [&](std::string_view request) -> absl::StatusOr<ex::Payload> {
                                     const ex::Worker* const answering = begun;
                                     if (answering == nullptr)
@@ -106,6 +106,7 @@ absl::StatusOr<bool> serve(const Shared& shared, int32_t host) {
                                                             .hosts_here = shared.hosts,
                                                             .locals = shared.locals,
                                                             .transport = transport->get(),
+                                                            .network = network,
                                                             .nccl = shared.nccl});
   begun = worker.get();
   bool told_to_go = false;

@@ -22,8 +22,8 @@ int main() {
     return collection::megatron_collection(model::find_model("gpt3-xl").value(), {}, config, devices).value();
   };
   const collection::Collection from = collection("tp4,pp2,dp2"), to = collection("tp4,pp3");
-  const absl::StatusOr<plan::Plan> plan = plan::make_plan(
-      {.from = from, .to = to, .cluster = cluster, .residency = {}, .options = {}});
+  const absl::StatusOr<plan::Plan> plan =
+      plan::make_plan({.from = from, .to = to, .cluster = cluster, .residency = {}, .options = {}});
   if (!plan.ok()) return fmt::print(stderr, "{}\n", plan.status().ToString()), 1;
   fmt::print("plan {}: {} B kept, {} B inside hosts, {} B between hosts (at least {} B), {:.3f} s\n", plan->digest,
              plan->bytes.kept, plan->bytes.same_host, plan->bytes.cross_host, plan->lower_bound.cross_host,

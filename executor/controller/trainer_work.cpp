@@ -103,8 +103,7 @@ absl::Status TrainerWork::begin(const Side& side, int64_t step, bool fresh) {
     }
     say("scalai-exec: warning: trainers could not take up the layout \"{}\":{}\n", side->name, problems);
   }
-  return failed(
-      fmt::format("trainers failed {} times at the layout \"{}\":{}", kMostAttempts, side->name, problems));
+  return failed(fmt::format("trainers failed {} times at the layout \"{}\":{}", kMostAttempts, side->name, problems));
 }
 
 absl::StatusOr<std::map<DeviceId, TrainerWork::State>> TrainerWork::advance(const Collection& side, int64_t step,
@@ -166,8 +165,7 @@ absl::StatusOr<std::optional<Interruption>> TrainerWork::train(const Side& side,
     attempt = found.step == stuck_at ? attempt + 1 : 1;
     stuck_at = found.step;
     if (attempt >= kMostAttempts)
-      return failed(
-          fmt::format("trainers stopped {} times at step {} of {}:{}", attempt, found.step, step, problems));
+      return failed(fmt::format("trainers stopped {} times at step {} of {}:{}", attempt, found.step, step, problems));
   }
 }
 

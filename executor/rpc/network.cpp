@@ -47,6 +47,14 @@ bool is_loopback_v4(const sockaddr_storage& address) {
          ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24 == 127;
 }
 
+std::string numbers_of(const sockaddr_storage& address) {
+  char text[NI_MAXHOST] = "";
+  const socklen_t length = address.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  (void)::getnameinfo(reinterpret_cast<const sockaddr*>(&address), length, text, sizeof text, nullptr, 0,
+                      NI_NUMERICHOST);
+  return text;
+}
+
 std::optional<Interface> interface_with(const sockaddr_storage& local) {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return std::nullopt;
@@ -56,7 +64,8 @@ std::optional<Interface> interface_with(const sockaddr_storage& local) {
     // All of 127.0.0.0/8 is the loopback interface's, which has only one of these addresses.
     if (!same_address(local, one->ifa_addr) && !(loopback && is_loopback_v4(local))) continue;
     const std::string name = one->ifa_name;
-    return Interface{.name = name.substr(0, name.find(':')), .loopback = loopback};  // eth0:1 is an alias of eth0
+    // eth0:1 is an alias of eth0.
+    return Interface{.name = name.substr(0, name.find(':')), .loopback = loopback, .address = numbers_of(local)};
   }
   return std::nullopt;
 }

@@ -10,6 +10,7 @@ namespace scalai::executor {
 struct Interface {
   std::string name;       // "lo", "eth0"
   bool loopback = false;  // reaches this machine only
+  std::string address;    // of this machine, as numbers: "10.0.0.3"
 };
 
 // The interface with the local address of a connection to HOST:PORT; nothing is sent. A controller on an address of this

@@ -16,6 +16,7 @@ TEST(NetworkTest, LoopbackIsKnown) {
     const auto interface = interface_to(address);
     ASSERT_TRUE(interface.ok()) << interface.status();
     EXPECT_TRUE(interface->loopback) << address;
+    EXPECT_EQ(interface->address.substr(0, 4), "127.") << address;
     EXPECT_FALSE(interface->name.empty());
   }
 }
@@ -32,6 +33,9 @@ TEST(NetworkTest, OwnAddressesAreOnTheirInterfaces) {
     const auto interface = interface_to(std::string(text) + ":7000");
     ASSERT_TRUE(interface.ok()) << text << ": " << interface.status();
     EXPECT_EQ(interface->loopback, (one->ifa_flags & IFF_LOOPBACK) != 0) << text;
+    if (!interface->loopback) {
+      EXPECT_EQ(interface->address, text);
+    }
     EXPECT_EQ(std::string(one->ifa_name).substr(0, interface->name.size()), interface->name) << text;
   }
 }

@@ -14,9 +14,11 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "executor/rpc/token.h"
 #include "ptc/base/file.h"
 #include "ptc/base/json.h"
 #include "ptc/base/status.h"
@@ -130,11 +132,16 @@ absl::Status Trainers::start(const std::vector<DeviceId>& devices) {
     if (running(device)) continue;
     Trainer& trainer = trainers_[device];
     if (trainer.process) (void)end_of(device, trainer);
-    const ProcessOptions options{
+    ProcessOptions options{
         .binary = "/bin/sh",
-        .arguments = {"sh", "-c", "cd -- \"$0\" && exec env " + program_.command, program_.folder},
+        // The run's secret is not theirs.
+        .arguments = {"sh", "-c", fmt::format("cd -- \"$0\" && exec env -u {} {}", kTokenVariable, program_.command),
+                      program_.folder},
         .environment = {{"SCALAI_WORKER", shared_->socket_name}, {"SCALAI_DEVICE", std::to_string(device.value)}},
         .log_file = fmt::format("{}/g{}.log", program_.logs, device.value)};
+    constexpr const char* kGloo = "GLOO_SOCKET_IFNAME";
+    if (!program_.interface.empty() && std::getenv(kGloo) == nullptr)
+      options.environment.emplace_back(kGloo, program_.interface);
     SCALAI_ASSIGN_OR_RETURN(trainer.process, Process::start(options));
   }
   return absl::OkStatus();

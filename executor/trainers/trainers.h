@@ -41,6 +41,7 @@ struct TrainerProgram {
   std::string folder;      // its working directory
   std::string logs;        // folder of log files: FOLDER/g3.log
   double patience_s = 10;  // from the failure of one to that of those who wait for it
+  std::string interface;   // of the network where trainers of several hosts meet, for Gloo; empty: it chooses
   friend bool operator==(const TrainerProgram&, const TrainerProgram&) = default;
 };
 

@@ -88,6 +88,15 @@ TEST_F(TrainersTest, ADeathWhileOthersAnswer) {
   EXPECT_EQ(trainers.tell({{kSecond, R"({"do": "meet"})"}}).front().ended, "");
 }
 
+TEST_F(TrainersTest, TheyDoNotGetTheSecretOfTheRun) {
+  ASSERT_EQ(::setenv("SCALAI_TOKEN", "of-this-run-and-no-other", 1), 0);
+  Trainers& trainers = of("sh -c 'exit ${SCALAI_TOKEN:+3}'");
+  ASSERT_TRUE(trainers.start({kFirst}).ok());
+  const auto answers = trainers.tell({{kFirst, R"({"do": "meet"})"}});
+  ASSERT_EQ(::unsetenv("SCALAI_TOKEN"), 0);
+  EXPECT_THAT(answers.front().ended, StartsWith("exit code 0"));
+}
+
 // Its neighbour waits for what never comes, and knows nothing of it.
 TEST_F(TrainersTest, OneWhoWaitsForADeadOneIsKilled) {
   Trainers& trainers = of("sh -c 'test $SCALAI_DEVICE = 5 && exit 3; exec " TRAINER_PROGRAM "'", 0.5);

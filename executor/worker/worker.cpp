@@ -263,7 +263,7 @@ absl::Status Worker::Handling::fail(const CommandBody& body) {
 Worker::Worker(Options options)
     : backend_(options.backend ? options.backend : make_host_backend()),
       locals_(options.locals ? options.locals : std::make_shared<LocalStores>()),
-      reachable_at_(options.reachable_at),
+      network_(options.network),
       places_({.host = options.host,
                .segments = options.segments,
                .device_limit = options.device_limit,

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "executor/rpc/messages.h"
+#include "executor/rpc/network.h"
 #include "executor/worker/execution.h"
 #include "executor/worker/places.h"
 
@@ -30,7 +31,7 @@ class Worker {
     std::vector<HostId> hosts_here{};               // hosts that share the back end, in its order; empty: `host` alone
     std::shared_ptr<LocalStores> locals;            // stores of all workers of this process; null: no other workers
     PeerTransport* transport = nullptr;             // to other machines; outlives the worker; null: none
-    std::string reachable_at = "127.0.0.1";         // where trainers of other machines find those of this one
+    Interface network{.loopback = true, .address = "127.0.0.1"};  // where trainers of several hosts meet
     std::optional<NcclApi> nccl{};  // carries state between GPUs of several workers; none: receivers pull
   };
   explicit Worker(Options options);
@@ -50,7 +51,7 @@ class Worker {
   class Handling;
   const std::shared_ptr<Backend> backend_;
   const std::shared_ptr<LocalStores> locals_;
-  const std::string reachable_at_;
+  const Interface network_;
   Places places_;
   std::unique_ptr<Exchange> exchange_;
   int threads_ = 1;

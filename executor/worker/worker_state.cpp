@@ -53,6 +53,7 @@ absl::Status Worker::Handling::create(const CommandBody& body) {
 
 absl::Status Worker::Handling::know(Job& job, const std::string& name, const std::string& state,
                                     TrainerProgram program) {
+  program.interface = worker_.network_.name;
   if (program.command.empty()) {
     job.training = nullptr;
   } else if (job.training == nullptr || job.training->program() != program) {
@@ -103,7 +104,7 @@ absl::Status Worker::Handling::begin(const CommandBody& body) {
       reply.add_trainers()->set_ended(meeting.ended);
       reply.mutable_trainers(0)->set_device(static_cast<int32_t>(side->device_of_rank.front().value));
     } else {
-      reply.set_address(fmt::format("{}:{}", worker_.reachable_at_, meeting.port));
+      reply.set_address(fmt::format("{}:{}", worker_.network_.address, meeting.port));
     }
     return absl::OkStatus();
   }

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "ptc/plan/bounds.h"
-#include "ptc/plan/placement.h"
 #include "ptc/plan/internal/placement_change.h"
+#include "ptc/plan/placement.h"
 #include "ptc/plan/testing/support.h"
 
 namespace scalai::plan {

@@ -6,16 +6,15 @@ import json
 import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 pytest.importorskip("torch", reason="no PyTorch in this environment: python/environment FOLDER --torch")
 
 PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "examples" / "training" / "gpt.py"
+DYING = pathlib.Path(__file__).resolve().parent / "dying.py"
 MODEL = ["--batch=12", "--width=30", "--heads=6", "--length=32"]  # three ranks: FSDP2's shards are not all equal
 LAYOUTS = {1: "tp1", 2: "pp2", 3: "dp3", 4: "tp2,pp2", 6: "tp2,dp3", 8: "tp2,pp2,dp2"}
 STEPS = 64
@@ -23,7 +22,7 @@ SECONDS = 900
 
 
 def program(*words):
-    return [sys.executable, str(PROGRAM), *words, *MODEL]
+    return [sys.executable, *map(str, words), *MODEL]
 
 
 def run(words, folder=None):
@@ -45,13 +44,13 @@ def losses(path):
 def alone(tmp_path_factory):
     """Losses of the training that never changes, in one process."""
     log = tmp_path_factory.mktemp("alone") / "loss.csv"
-    run(program("static", f"--steps={STEPS}", f"--log={log}"))
+    run(program(PROGRAM, "static", f"--steps={STEPS}", f"--log={log}"))
     return losses(log)
 
 
 def write_scenario(folder, gpus, changes):
     layouts = [LAYOUTS[count] for count in {gpus, *(count for _, count in changes)}]
-    said = run(program("collections", str(folder), *layouts)).stdout
+    said = run(program(PROGRAM, "collections", str(folder), *layouts)).stdout
     samples = int(re.search(r"dataset of (\d+) samples", said)[1])
     configs = "".join(f'  configs {{ layout: "{one}" step_time: "1s" collection: "{one}.textproto" }}\n' for one in layouts)
     events = "".join(f'events {{ at_step {{ job: "gpt" step: {step} }} resize {{ job: "gpt" gpus: {count} }} }}\n'
@@ -64,8 +63,8 @@ def write_scenario(folder, gpus, changes):
         + events, encoding="utf-8")
 
 
-def training(folder, log):
-    words = " ".join(f"'{word}'" for word in program("train", f"--steps={STEPS}", f"--log={log}"))
+def training(folder, log, *words):
+    words = " ".join(f"'{word}'" for word in program(*(words or [PROGRAM]), "train", f"--steps={STEPS}", f"--log={log}"))
     return command("exec", "job.textproto", "--out=out", f"--train={words}")
 
 
@@ -95,34 +94,12 @@ def test_twelve_changes_of_layout(tmp_path, alone):
     assert not any("Error" in line for line in ends), ends
 
 
-def trainers(folder):
-    """Process numbers of the training programs of a run, by device."""
-    found = {}
-    for entry in pathlib.Path("/proc").iterdir():
-        try:
-            variables = (entry / "environ").read_bytes().split(b"\0")
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        device = [one.partition(b"=")[2] for one in variables if one.startswith(b"SCALAI_DEVICE=")]
-        if device and str(folder / "loss.csv").encode() in b" ".join(words) and b"train" in words:
-            found[int(device[0])] = int(entry.name)
-    return found
-
-
 def test_killed_processes_lose_nothing(tmp_path, alone):
+    """Three die between two steps; then one amid the rewriting of its state, and the job goes back to its checkpoint."""
     write_scenario(tmp_path, 2, [(40, 4)])
-    log = tmp_path / "loss.csv"
-    with open(tmp_path / "output", "w", encoding="utf-8") as output:
-        running = subprocess.Popen(training(tmp_path, log), cwd=tmp_path, stdout=output, stderr=output)
-        for step, device in ((5, 0), (20, 1), (45, 3)):
-            until = time.monotonic() + SECONDS
-            while not (log.exists() and len(losses(log)) > step):
-                assert running.poll() is None and time.monotonic() < until, (tmp_path / "output").read_text()
-                time.sleep(0.02)
-            os.kill(trainers(tmp_path)[device], signal.SIGKILL)
-        assert running.wait(timeout=SECONDS) == 0, (tmp_path / "output").read_text()
+    deaths = ["5:0:before", "20:1:before", "45:3:before", "52:1:amid"]
+    said = run(training(tmp_path, tmp_path / "loss.csv", DYING, ",".join(deaths)), tmp_path)
     summary = check(tmp_path, alone)
-    said = (tmp_path / "output").read_text(encoding="utf-8")
-    assert said.count("killed by signal 9") >= 3, said
-    assert summary["jobs"][0]["lost_steps"] == 0
+    assert sorted(one.name for one in tmp_path.glob("*:*:*")) == sorted(deaths)
+    assert (said.stdout + said.stderr).count("killed by signal 9") >= len(deaths), said
+    assert summary["jobs"][0]["lost_steps"] == 53 - 40  # the others have done step 52, and it is lost, too

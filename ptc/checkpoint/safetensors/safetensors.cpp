@@ -11,8 +11,8 @@
 #include <functional>
 
 #include "ptc/base/status.h"
-#include "ptc/base/work_done.h"
 #include "ptc/base/utf8.h"
+#include "ptc/base/work_done.h"
 
 namespace scalai::checkpoint {
 namespace {
