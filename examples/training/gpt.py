@@ -165,7 +165,8 @@ class Log:
 def train(options):
     text, log = text_of(options), Log(options)
     job = scalai.attach()  # Scalai
-    job.start(builder(options), scalai.Sampler(samples_of(text, options), options.batch, drop_last=True))  # Scalai
+    job.start(builder(options), scalai.Sampler(samples_of(text, options), options.batch, drop_last=True),
+              restart=options.restart)  # Scalai
     while job.step < options.steps:
         with job:  # Scalai
             began = time.monotonic()
@@ -215,6 +216,7 @@ def main():
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--layout", default="pp1,dp1,tp1", help="static: the layout")
     parser.add_argument("--text", default=str(pathlib.Path(__file__).resolve().parents[2] / "docs"), help="folder of *.md")
+    parser.add_argument("--restart", action="store_true", help="train: begin the program anew for each layout")
     parser.add_argument("--log", default="", help="file for step,loss,seconds,ranks")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
 
 #include "executor/worker/places.h"
+#include "ptc/base/file.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
@@ -68,9 +72,21 @@ absl::StatusOr<TensorSums> tensor_sums(Crew& crew, int job, const Collection& si
   return result;
 }
 
+// One line a layout that trainers have taken up. A file for people: what cannot be written is left out.
+void TrainerWork::note(const Collection& side, int64_t step, const Begun& begun) {
+  if (!make_folders(program_.logs).ok()) return;
+  const std::string path = program_.logs + "/take_ups.csv";
+  const bool begins = !std::filesystem::exists(path);
+  std::ofstream file(path, std::ios::app);
+  if (begins) file << "step,layout,processes,attempts,seconds,communicators_s,build_s\n";
+  file << fmt::format("{},\"{}\",{},{},{:.6f},{:.6f},{:.6f}\n", step, side.name, side.ranks(), begun.attempts,
+                      begun.seconds, begun.group_s, begun.build_s);
+}
+
 absl::Status TrainerWork::begin(const Side& side, int64_t step, bool fresh) {
   if (side_ != nullptr && side_->epoch == side->epoch) return absl::OkStatus();
   side_ = nullptr;
+  const auto began = std::chrono::steady_clock::now();
   std::string problems;
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     CommandBody body;
@@ -89,15 +105,17 @@ absl::Status TrainerWork::begin(const Side& side, int64_t step, bool fresh) {
       SCALAI_ASSIGN_OR_RETURN(replies, crew_.call("begin", crew_.living_hosts_of(side->device_of_rank), body));
     }
     problems.clear();
-    build_s_ = group_s_ = 0;
+    Begun begun{.attempts = attempt + 1};
     for (const ReplyBody& reply : replies) {
       for (const proto::TrainerState& state : reply.trainers()) {
-        build_s_ = std::max(build_s_, state.build_s());
-        group_s_ = std::max(group_s_, state.group_s());
+        begun.build_s = std::max(begun.build_s, state.build_s());
+        begun.group_s = std::max(begun.group_s, state.group_s());
         if (!state.ended().empty() || !state.problem().empty()) problems += "\n  " + said_of(state);
       }
     }
     if (problems.empty()) {
+      begun.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+      note(*side, step, begun);
       side_ = side;
       return absl::OkStatus();
     }

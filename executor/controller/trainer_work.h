@@ -56,9 +56,6 @@ class TrainerWork {
   absl::StatusOr<Interruption> settle(const collection::Collection& side, const std::set<DeviceId>& gone);
   // The trainers have to be told the layout again.
   void forget() { side_ = nullptr; }
-  // Of the last begin(), longest of all trainers, seconds.
-  double build_s() const { return build_s_; }
-  double group_s() const { return group_s_; }
 
  private:
   struct State {
@@ -67,6 +64,13 @@ class TrainerWork {
     bool ended = false;
     std::string problem;
   };
+  struct Begun {
+    int attempts = 0;
+    double seconds = 0;  // all of it
+    double group_s = 0;  // of the slowest trainer: to set up communication
+    double build_s = 0;  // and to build the model and map it
+  };
+  void note(const collection::Collection& side, int64_t step, const Begun& begun);
   absl::StatusOr<std::map<DeviceId, State>> advance(const collection::Collection& side, int64_t step,
                                                     const std::set<DeviceId>& gone);
   static Interruption judge(const std::map<DeviceId, State>& states);
@@ -75,7 +79,6 @@ class TrainerWork {
   Crew& crew_;
   const TrainerProgram program_;
   Side side_;  // that the trainers have; null: they have to be told
-  double build_s_ = 0, group_s_ = 0;
 };
 
 }  // namespace scalai::executor

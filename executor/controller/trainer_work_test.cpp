@@ -17,6 +17,7 @@ namespace {
 
 using control::testing::job_text;
 using control::testing::kSmallCluster;
+using ::testing::ContainsRegex;
 using testing::digests;
 using testing::event_times;
 using testing::execute;
@@ -88,6 +89,10 @@ TEST_F(Trained, ItIsDecidedAsInEmulation) {
   ASSERT_TRUE(emulated.report.ok()) << emulated.report.status();
   EXPECT_EQ(digests(*ran.report), digests(*emulated.report));
   EXPECT_EQ(event_times(*ran.report), event_times(*emulated.report));
+  const auto table = read_file(folder_.path() + "/logs/take_ups.csv");
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(std::count(table->begin(), table->end(), '\n'), 5) << "the first layout, and three changes";
+  EXPECT_THAT(*table, ContainsRegex("\n5,\"tp2,dp2\",4,1,[0-9.]+,0.125000,0.250000\n"));
 }
 
 TEST_F(Trained, ProcessesStandBy) {

@@ -27,7 +27,9 @@ from typing import Any
 from ._errors import FailedError, InvalidError
 from ._sampling import Sampler
 from ._worker import Word, Worker
-from ._world import World
+from ._world import World, forget_meshes, number_groups_from
+
+_GROUPS = 1 << 20  # more process groups than a layout has
 
 Build = Callable[[World], tuple[Any, ...]]
 
@@ -46,6 +48,8 @@ class Job:
         self._word: Word | None = None
         self._rewriting = False
         self._interrupted = ""
+        self._interrupted_at = -1
+        self._poisoned = False
         self._until = 0
         self._meeting: Any = None
         self._mapping: Any = None
@@ -60,7 +64,7 @@ class Job:
         self.data: Sampler | None = None
 
     def start(self, build: Build, data: Sampler | None = None, *, data_axes: Sequence[str] = ("dp",), seed: int = 0,
-              backend: str | None = None, meta: bool = True, timeout_s: float = 600) -> None:
+              backend: str | None = None, meta: bool = True, restart: bool = False, timeout_s: float = 600) -> None:
         """Takes up the first layout; returns when there is a step to train.
 
         build      makes (model, optimizer) or (model, optimizer, scheduler) for a World; the model is a module or a list
@@ -70,11 +74,13 @@ class Job:
         seed       of PyTorch's and Python's random numbers, which are set for every step and share of the data
         backend    of torch.distributed; without it "gloo", with "nccl" where there is CUDA
         meta       layouts after the first are built on the meta device; False for a `build` that cannot
+        restart    a layout after the first is for this program begun anew, in the same process: for a `build` that can run
+                   only once. The state stays where it is
         timeout_s  after so long without an answer other processes count as gone
         """
         self._build, self.data = build, data
         self._data_axes, self._seed, self._meta = tuple(data_axes), seed, meta
-        self._backend, self._timeout_s = backend, timeout_s
+        self._backend, self._restart, self._timeout_s = backend, restart, timeout_s
         self._obey()
 
     def advance(self) -> None:
@@ -103,6 +109,9 @@ class Job:
             return False
         # Most likely another process is gone. If it is not, the same step fails again, and then the run.
         traceback.print_exception(kind, error, trace)
+        # A fresh process would know nothing of what this one's libraries may have kept.
+        self._poisoned = self._interrupted_at == self.step
+        self._interrupted_at = self.step
         self._interrupted = " ".join(f"step {self.step + 1}: {type(error).__name__}: {error}".split())[:300]
         # Others that wait for this process have to hear of it: nothing may keep the connections open.
         while error is not None:
@@ -114,6 +123,9 @@ class Job:
     def _obey(self) -> None:
         while True:
             order = self._worker.next_order()
+            if self._word is not None and (self._restart or self._poisoned) and order["do"] in ("meet", "layout"):
+                self._release()
+                self._worker.begin_anew(order)
             if order["do"] == "meet":
                 self._meet(order["world"])
             elif order["do"] == "layout":
@@ -190,6 +202,7 @@ class Job:
         dist.init_process_group(self._backend or ("cpu:gloo,cuda:nccl" if cuda else "gloo"),
                                 store=dist.PrefixStore(f"version {order['version']}", store), rank=world.rank,
                                 world_size=world.size, timeout=timeout)
+        number_groups_from((order["version"] + 1) * _GROUPS)
         world.mesh = init_device_mesh("cuda" if cuda else "cpu", tuple(axes.values()), mesh_dim_names=tuple(axes))
         self.world, self._share = world, self._share_in(world)
 
@@ -245,6 +258,7 @@ class Job:
         self.model = self.optimizer = self.scheduler = self._mapping = self.world = None
         if not keep_meeting:
             self._meeting = None
+        forget_meshes()
         gc.collect()
         if dist.is_initialized():
             dist.destroy_process_group()

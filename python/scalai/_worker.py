@@ -8,11 +8,15 @@ import mmap
 import os
 import queue
 import socket
+import sys
 import threading
-from typing import Any
+from typing import Any, NoReturn
 
 from . import _core
 from ._errors import FailedError, MissingError
+
+
+_INHERITED = "SCALAI_INHERITED"  # what a program that begins anew has from itself
 
 
 class Worker:
@@ -24,14 +28,23 @@ class Worker:
             raise MissingError("no worker started this process: SCALAI_WORKER is not set\n"
                                 "hint: start it with scalai exec SCENARIO --train='python train.py'")
         self.device = int(os.environ["SCALAI_DEVICE"])
+        self._orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        inherited = json.loads(os.environ.pop(_INHERITED, "null"))
+        if inherited is not None:
+            self._socket = socket.socket(fileno=inherited["socket"])
+            self._socket.set_inheritable(False)
+            self._orders.put(inherited["order"])
+        else:
+            self._connect(name)
+        threading.Thread(target=self._listen, daemon=True, name="scalai").start()
+
+    def _connect(self, name: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._socket.connect("\0" + name)
         except OSError as error:
             raise FailedError(f"the worker that started this process does not answer: {error}") from None
-        self._orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.answer(device=self.device, pid=os.getpid())
-        threading.Thread(target=self._listen, daemon=True, name="scalai").start()
 
     def _listen(self) -> None:
         with self._socket.makefile("rb") as lines:
@@ -44,6 +57,16 @@ class Worker:
 
     def answer(self, **fields: Any) -> None:
         self._socket.sendall(json.dumps(fields).encode() + b"\n")
+
+    def begin_anew(self, order: dict[str, Any]) -> NoReturn:
+        """Runs this program again, in this process, from its beginning; it finds the connection, and `order` is its first."""
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        for name in os.listdir("/proc/self/fd"):  # libraries' sockets and devices, too
+            if int(name) > 2 and os.path.exists(f"/proc/self/fd/{name}"):
+                os.set_inheritable(int(name), int(name) == self._socket.fileno())
+        os.environ[_INHERITED] = json.dumps({"socket": self._socket.fileno(), "order": order})
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 class Word:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import sys
 from typing import Any
 
 
@@ -34,3 +36,33 @@ class World:
                 return rank % extent
             rank //= extent
         return 0
+
+
+def forget_meshes() -> None:
+    """PyTorch takes two meshes for one when they have the same ranks, whichever of them this process is. What it keeps by
+    mesh would then lead to process groups of a layout before, so it is forgotten with each layout."""
+    import torch
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch.distributed."):
+            for value in list(vars(module).values()):
+                if isinstance(value, functools._lru_cache_wrapper):
+                    value.cache_clear()
+    tensors = sys.modules.get("torch.distributed.tensor")
+    dispatcher = getattr(getattr(tensors, "DTensor", None), "_op_dispatcher", None)
+    propagator = getattr(dispatcher, "sharding_propagator", None)
+    for attribute, value in list(getattr(propagator, "__dict__", {}).items()):
+        original = getattr(propagator, f"{attribute}_non_cached", None)
+        if original is not None and hasattr(value, "cache_clear"):
+            setattr(propagator, attribute, type(value)(original))  # that of every thread
+    clear = getattr(torch._C, "_clear_DTensor_sharding_propagator_cache", None)
+    if clear is not None:
+        clear()
+
+
+def number_groups_from(first: int) -> None:
+    """Of the process groups that are made from now on. No two layouts have one of the same name: what leads to a group of a
+    layout before is an error then, and never a sum over the wrong processes. On all ranks alike."""
+    from torch.distributed import distributed_c10d
+
+    distributed_c10d._world.group_count = first

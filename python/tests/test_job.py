@@ -64,7 +64,8 @@ def write_scenario(folder, gpus, changes):
 
 
 def training(folder, log, *words):
-    words = " ".join(f"'{word}'" for word in program(*(words or [PROGRAM]), "train", f"--steps={STEPS}", f"--log={log}"))
+    words = program(*(words or [PROGRAM]), "train", f"--steps={STEPS}", f"--log={log}")
+    words = " ".join(f"'{word}'" for word in words)
     return command("exec", "job.textproto", "--out=out", f"--train={words}")
 
 
@@ -92,6 +93,13 @@ def test_twelve_changes_of_layout(tmp_path, alone):
             [one["plan_digest"] for one in simulated["jobs"][0]["reconfigurations"]])
     ends = [line for log in (tmp_path / "out" / "workers" / "gpt").glob("*.log") for line in open(log, encoding="utf-8")]
     assert not any("Error" in line for line in ends), ends
+
+
+def test_a_program_that_begins_anew_for_every_layout(tmp_path, alone):
+    write_scenario(tmp_path, 2, [(20, 4), (40, 1)])
+    run(training(tmp_path, tmp_path / "loss.csv", PROGRAM, "--restart"), tmp_path)
+    check(tmp_path, alone)
+    assert len(losses(tmp_path / "loss.csv")) == STEPS, "no step was trained twice"
 
 
 def test_killed_processes_lose_nothing(tmp_path, alone):

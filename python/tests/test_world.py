@@ -1,0 +1,54 @@
+"""A process takes up layouts one after another."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="no PyTorch in this environment: python/environment FOLDER --torch")
+import torch.distributed as dist  # noqa: E402
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module  # noqa: E402
+
+from ranks import on_ranks  # noqa: E402
+from scalai._job import Job  # noqa: E402
+from scalai._sampling import Sampler  # noqa: E402
+
+
+def sums_in(job, order):
+    """The output of a tensor-parallel block, and the same by hand: each pair of ranks has weights of its own."""
+    job._communicate(order)
+    pair = job.world.coordinate("dp")
+    block = torch.nn.Sequential(torch.nn.Linear(4, 4, bias=False), torch.nn.Linear(4, 4, bias=False))
+    for number, part in enumerate(block):
+        torch.nn.init.constant_(part.weight, pair + number + 1.0)
+    parallelize_module(block, job.world.mesh["tp"], {"0": ColwiseParallel(), "1": RowwiseParallel()})
+    found = block(torch.ones(1, 4))
+    assert job.world.mesh["tp"].get_group().group_name in dist.distributed_c10d._world.pg_names.values()
+    return found.sum().item(), 4 * 4 * (pair + 1.0) * 4 * (pair + 2.0)
+
+
+def in_two_places():
+    """Rank r of a layout, and then rank 3 - r of the same."""
+    before = dist.get_rank()
+    address = "127.0.0.1:{}"
+    ports = [dist.TCPStore("127.0.0.1", 0, 4, is_master=True, wait_for_workers=False) for _ in range(2)] if before == 0 else []
+    told = [[store.port for store in ports]]
+    dist.broadcast_object_list(told)
+    dist.barrier()
+    dist.destroy_process_group()
+    results = []
+    for version, rank in ((0, before), (1, 3 - before)):
+        job = Job(None)
+        job._data_axes, job._backend, job._timeout_s = ("dp",), "gloo", 60
+        job.data = Sampler(8, global_batch=4)
+        if rank == 0:
+            job._meeting = dist.TCPStore("127.0.0.1", told[0][version])
+        results.append(sums_in(job, {"axes": [("dp", 2), ("tp", 2)], "rank": rank, "version": version,
+                                     "address": address.format(told[0][version])}))
+        dist.barrier()
+        job._release()
+    dist.init_process_group("gloo", rank=before, world_size=4)  # that of the test, at whose end it is
+    return results
+
+
+def test_a_process_that_has_another_rank_afterwards():
+    for rank, layouts in enumerate(on_ranks(4, in_two_places)):
+        for number, (found, expected) in enumerate(layouts):
+            assert found == expected, f"rank {rank}, layout {number + 1}"
