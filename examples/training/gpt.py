@@ -8,7 +8,6 @@ Scalai end with "# Scalai".
 
 import argparse
 import os
-import pathlib
 import time
 
 import torch
@@ -20,11 +19,11 @@ from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn import functional
 
-import scalai  # Scalai
+from corpus import TEXT, Log, batch_of, samples_of, text_of
 import scalai.torch  # Scalai
 
 AXES = ("pp", "dp", "tp")  # slowest first
-TOKENS = 128
+TOKENS = 128  # the characters of corpus.py
 
 
 class Attention(nn.Module):
@@ -136,32 +135,6 @@ def train_step(world, model, optimizer, scheduler, batch):
     return float(loss) / (1 if loss.is_cuda else world.axes["dp"])
 
 
-def text_of(options):
-    letters = "".join(path.read_text(encoding="utf-8") for path in sorted(pathlib.Path(options.text).glob("*.md")))
-    return torch.tensor([min(ord(letter), TOKENS - 1) for letter in letters])
-
-
-def samples_of(text, options):
-    return len(text) // options.length - 1
-
-
-def batch_of(text, ids, options):
-    return torch.stack([text[i * options.length:(i + 1) * options.length + 1] for i in ids])
-
-
-class Log:
-    """Step, loss and seconds of each step, by the process that knows the loss."""
-
-    def __init__(self, options):
-        self._file = options.log
-
-    def write(self, world, step, loss, seconds):
-        here = world.coordinate("pp") == world.axes["pp"] - 1 and world.coordinate("dp") == world.coordinate("tp") == 0
-        if self._file and here:
-            with open(self._file, "a", encoding="utf-8") as file:
-                file.write(f"{step},{loss:.9g},{seconds:.6f},{world.size}\n")
-
-
 def train(options):
     text, log = text_of(options), Log(options)
     job = scalai.attach()  # Scalai
@@ -215,7 +188,7 @@ def main():
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--layout", default="pp1,dp1,tp1", help="static: the layout")
-    parser.add_argument("--text", default=str(pathlib.Path(__file__).resolve().parents[2] / "docs"), help="folder of *.md")
+    parser.add_argument("--text", default=TEXT, help="folder of *.md")
     parser.add_argument("--restart", action="store_true", help="train: begin the program anew for each layout")
     parser.add_argument("--log", default="", help="file for step,loss,seconds,ranks")
     options = parser.parse_args()
