@@ -68,6 +68,9 @@ TEST_F(ExecLive, CtlAsksAndSteersAndSigtermDrains) {
   EXPECT_TRUE(eventually([&] { return !status().empty(); }));
   expect_one_line(ctl("resize --gpus=1"), 3, "job a has no configuration for 1 GPUs: it has for 4, 2");
   expect_one_line(ctl("drain --host=2"), 3, "there is no host 2");
+  EXPECT_THAT(ctl("save").out, HasSubstr("a checkpoint at the next step boundary"));
+  EXPECT_TRUE(
+      eventually([&] { return fs::exists(path("exec/checkpoints/a")) && !fs::is_empty(path("exec/checkpoints/a")); }));
   EXPECT_EQ(ctl("resize --gpus=2").code, 0);
   EXPECT_TRUE(eventually([&] {
     const nlohmann::json jobs = status();
@@ -85,6 +88,36 @@ TEST_F(ExecLive, CtlAsksAndSteersAndSigtermDrains) {
   EXPECT_TRUE(fs::exists(path(fmt::format("exec/checkpoints/a/step_{:08}", job.at("steps").get<int>()))));
   expect_replayable();
   expect_one_line(ctl("status"), 4, "no run is going on");
+}
+
+// A launcher gets the workers' command line behind it. This one starts two, as srun would on two hosts.
+TEST_F(ExecLive, ALauncherStartsTheWorkers) {
+  write_all(path("on two hosts"), "#!/bin/sh\n\"$@\" & \"$@\" & wait\n");
+  fs::permissions(path("on two hosts"), fs::perms::owner_all);
+  const Outcome run =
+      exec(replicated_scenario(), fmt::format("--launcher=\"'{}'\" --scale-model=1/16", path("on two hosts")));
+  EXPECT_EQ(run.code, 0) << run.err;
+  expect_replayable();
+  const Outcome none = exec(replicated_scenario(), "--launcher=false --scale-model=1/16");
+  EXPECT_EQ(none.code, 5) << none.err;
+  EXPECT_THAT(none.err, HasSubstr("ends before it has joined: exit code 1, see"));
+  EXPECT_THAT(scalai("exec x.textproto --out=y --launcher=srun --no-workers").err, HasSubstr("exclude each other"));
+}
+
+// What needs no training program; python/tests/test_job.py has the rest.
+TEST_F(ExecLive, LaunchRefusesWhatItCannotStart) {
+  const std::string out = fmt::format("--out='{}'", path("launched"));
+  expect_one_line(scalai("launch --steps=3 " + out + " -- true"), 2, "--layout=LAYOUT is needed");
+  expect_one_line(scalai("launch --layout=dp2 " + out + " -- true"), 2, "--steps=N is needed");
+  expect_one_line(scalai("launch --layout=dp2 --steps=3 --gpus=4 " + out + " -- true"), 2, "no --layout has as many");
+  EXPECT_EQ(scalai("launch --layout=dp2 --steps=3 " + out).code, 2) << "no program";
+  const Outcome silent = scalai("launch --layout=dp2 --steps=3 " + out + " -- true");
+  EXPECT_EQ(silent.code, 3);
+  EXPECT_THAT(silent.err, HasSubstr("it ended before job.start"));
+  const Outcome failing = scalai("launch --layout=dp2 --steps=3 " + out + " -- sh -c 'echo \"no such model\"; exit 7'");
+  EXPECT_EQ(failing.code, 3);
+  EXPECT_THAT(failing.err, ::testing::AllOf(HasSubstr("exit code 7"), HasSubstr("no such model")));
+  EXPECT_FALSE(fs::exists(path("launched")));
 }
 
 TEST_F(ExecLive, WorkersListenWhereTheirControllerDoes) {

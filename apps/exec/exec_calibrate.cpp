@@ -10,6 +10,7 @@
 
 #include "apps/common/output.h"
 #include "apps/common/run_report.h"
+#include "apps/common/scratch_folder.h"
 #include "apps/exec/calibration.h"
 #include "apps/exec/calibration_plans.h"
 #include "apps/exec/exec_commands.h"
@@ -45,24 +46,6 @@ struct CalibrateOptions {
   int64_t bytes = 0;  // of the largest plans, on each device
   int repetitions = 1;
   bool network = false;
-};
-
-class Scratch {
- public:
-  Scratch() {
-    std::string path = (fs::temp_directory_path() / "scalai-calibrate-XXXXXX").string();
-    if (::mkdtemp(path.data()) != nullptr) path_ = path;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
 };
 
 cluster::Cluster cluster_of(const CalibrateOptions& options) {
@@ -220,7 +203,7 @@ absl::StatusOr<std::vector<Measured>> measure(const cluster::Cluster& cluster, e
 }
 
 absl::StatusOr<std::vector<Measured>> measure_on_workers(const CalibrateOptions& options) {
-  const Scratch scratch;
+  const ScratchFolder scratch("scalai-calibrate");
   if (scratch.path().empty()) return missing("cannot make a temporary folder");
   const int64_t needed = 2 * options.hosts * options.gpus * options.bytes;
   if (needed > ex::available_memory()) {

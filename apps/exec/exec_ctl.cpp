@@ -60,8 +60,10 @@ int ctl_command(const Arguments& arguments) {
   } else if (what == "drain") {
     request.kind = ex::CtlRequest::Kind::kDrain;
     if (arguments.has("host")) request.host = static_cast<int32_t>(arguments.count("host"));
+  } else if (what == "save") {
+    request.kind = ex::CtlRequest::Kind::kSave;
   } else {
-    return usage_error("exec ctl", fmt::format("\"{}\" is not status, resize or drain", what));
+    return usage_error("exec ctl", fmt::format("\"{}\" is not status, resize, save or drain", what));
   }
   if (arguments.has("run") == arguments.has("controller"))
     return usage_error("exec ctl", "either --run=DIR or --controller=HOST:PORT is needed");
@@ -82,10 +84,11 @@ Command exec_ctl_command() {
   return {
       {.name = "scalai-exec ctl",
        .summary = "ask or steer a run that goes on",
-       .usage = "scalai exec ctl status|resize|drain --run=DIR",
+       .usage = "scalai exec ctl status|resize|save|drain --run=DIR",
        .description =
            R"(status  where the run and its jobs stand
 resize  a job gets another number of GPUs, at its next step boundary: --gpus=N [--job=NAME]
+save    a job writes a checkpoint at its next step boundary: [--job=NAME]
 drain   with --host=N jobs leave that host, which is not used again; without, every job writes a
         checkpoint at its next step boundary and the run ends with its report, as on SIGTERM)",
        .options = {text_option("run", "DIR", "The run's --out folder."),

@@ -7,11 +7,9 @@
 // `scalai exec SCENARIO` is the command itself; a first word of these is another one.
 int main(int argc, char** argv) {
   using namespace scalai::apps;
-  const std::map<std::string, scalai::Command (*)()> others = {{"worker", exec_worker_command},
-                                                               {"ctl", exec_ctl_command},
-                                                               {"bench", exec_bench_command},
-                                                               {"calibrate", exec_calibrate_command},
-                                                               {"doctor", exec_doctor_command}};
+  const std::map<std::string, scalai::Command (*)()> others = {
+      {"launch", exec_launch_command}, {"worker", exec_worker_command},       {"ctl", exec_ctl_command},
+      {"bench", exec_bench_command},   {"calibrate", exec_calibrate_command}, {"doctor", exec_doctor_command}};
   if (argc == 3 && std::strcmp(argv[1], "man") == 0 && others.contains(argv[2])) std::swap(argv[1], argv[2]);
   const auto other = argc > 1 ? others.find(argv[1]) : others.end();
   const bool is_other = other != others.end();

@@ -1,306 +1,31 @@
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
-#include <memory>
 #include <optional>
 #include <utility>
 
 #include "apps/common/output.h"
-#include "apps/common/run_report.h"
 #include "apps/exec/exec_commands.h"
+#include "apps/exec/exec_controller.h"
 #include "apps/exec/exec_inputs.h"
-#include "apps/exec/exec_limits.h"
-#include "apps/exec/exec_mounts.h"
-#include "apps/exec/exec_session.h"
-#include "apps/exec/exec_steering.h"
-#include "apps/exec/run_folder.h"
-#include "executor/controller/exec_runtime.h"
-#include "executor/rpc/inline_control.h"
-#include "executor/rpc/token.h"
-#include "executor/worker/sample_reading.h"
-#include "executor/worker/state_source.h"
 #include "ptc/base/file.h"
-#include "ptc/base/progress.h"
-#include "ptc/base/say.h"
 #include "ptc/base/status.h"
-#include "ptc/control/event_text.h"
-#include "ptc/control/run.h"
-#include "ptc/scenario/job_state.h"
-#include "sim/simulated_step_time.h"
 
 namespace scalai::apps {
 namespace {
-
-namespace ex = scalai::executor;
-
-const std::map<std::string, std::string> kNone;
-
-struct ExecRequest {
-  RunOptions run;
-  HowRun how;
-  std::string listen;
-  bool plan_only = false;
-  bool resume = false;
-};
-
-ex::VerifyMode verify_mode(const std::string& name) {
-  if (name == "full") return ex::VerifyMode::kFull;
-  return name == "sample" ? ex::VerifyMode::kSample : ex::VerifyMode::kNone;
-}
-
-std::map<int, std::string> by_index(const scenario::Scenario& scenario,
-                                    const std::map<std::string, std::string>& paths) {
-  std::map<int, std::string> result;
-  for (size_t i = 0; i < scenario.jobs.size(); ++i) {
-    const auto found = paths.find(scenario.jobs[i].name);
-    if (found != paths.end()) result[static_cast<int>(i)] = found->second;
-  }
-  return result;
-}
-
-std::map<int, ex::TrainerProgram> programs_of(const scenario::Scenario& scenario, const ExecRequest& options) {
-  std::map<int, ex::TrainerProgram> programs;
-  if (options.plan_only) return programs;
-  for (const auto& [job, command] : by_index(scenario, options.how.trainers)) {
-    const std::string logs = RunFolder(options.run.out).workers() + "/" + scenario.jobs[static_cast<size_t>(job)].name;
-    programs[job] = {.command = command, .folder = options.how.train_folder, .logs = logs};
-  }
-  return programs;
-}
-
-absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
-                                                const ExecRequest& options, ex::ControllerEnd& controller,
-                                                ex::Crew& crew, Steering& steering, ex::Journal* journal) {
-  FollowedMounts mounts(by_index(scenario, options.plan_only ? kNone : options.how.mounts));
-  control::Recorder recorder;
-  std::vector<control::Event> past, answered;
-  std::unique_ptr<ex::RunLog> log;
-  if (journal != nullptr) {
-    SCALAI_ASSIGN_OR_RETURN(const std::vector<std::string> lines, journal->events());
-    SCALAI_ASSIGN_OR_RETURN(past, control::parse_event_lines(lines));
-    const auto answers = std::stable_partition(past.begin(), past.end(), [](const control::Event& event) {
-      return !std::holds_alternative<control::PolicyDecided>(event.body);
-    });
-    answered.assign(answers, past.end());
-    past.erase(answers, past.end());
-    log = ex::log_to(*journal);
-  }
-  ex::ExecRuntime runtime(scenario, controller, crew, recorder,
-                          {.folder = options.run.out,
-                           .verify = verify_mode(options.how.verify),
-                           .time_scale = options.how.time_scale,
-                           .plan_only = options.plan_only,
-                           .log = log.get(),
-                           .states = by_index(scenario, options.how.states),
-                           .programs = programs_of(scenario, options),
-                           .standby = options.how.standby,
-                           .datasets = by_index(scenario, options.how.datasets),
-                           .on_layout = [&](int job, int dp, int64_t step) { mounts.follow(job, dp, step); },
-                           .requests = &steering.requests(),
-                           .resume = options.resume,
-                           .past = std::move(past)});
-  Progress progress("executing " + strategy.name);
-  const auto watch = [&](double at_s, const control::Control& control) {
-    steering.watch(at_s, control);
-    progress.update(scenario.until_s ? at_s / *scenario.until_s : 0, fmt::format("at {:.0f} s", at_s));
-  };
-  steering.begin(controller);
-  const sim::SimulatedStepTime simulated;
-  auto ran = control::run(
-      scenario, strategy, runtime,
-      {.check_plans = options.run.check,
-       .reads_samples = !options.plan_only,
-       .simulated = &simulated,
-       .answered = std::move(answered),
-       .record_answer = [&](const control::Event& answer) { return log ? log->event(answer) : absl::OkStatus(); },
-       .watch = watch});
-  steering.end();
-  SCALAI_ASSIGN_OR_RETURN(control::RunReport report, std::move(ran));
-  report.runtime = "exec";
-  report.recorder = std::move(recorder);
-  if (!options.plan_only) say("verified {} bytes of state\n", runtime.bytes_verified());
-  return report;
-}
-
-absl::StatusOr<control::RunReport> plan_only(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
-                                             const ExecRequest& options) {
-  ex::InlineControl nobody({}, 1);
-  ex::Crew crew(scenario.cluster, nobody.controller(), {});
-  Steering steering(scenario, strategy.name);
-  return run_scenario(scenario, strategy, options, nobody.controller(), crew, steering, nullptr);
-}
-
-// The first one drains the run; the second one leaves at once, as a kill would. Before a new run there is nothing to save.
-void on_signal(Steering& steering, const RunFolder& folder, bool resume, int times) {
-  const Steering::Phase phase = steering.phase();
-  if (phase == Steering::Phase::kAfter) return;  // the report is on its way
-  if (phase == Steering::Phase::kDuring && times == 1) {
-    say("scalai-exec: every job writes a checkpoint at its next step boundary, then the run ends; once more to "
-        "leave at once (then: scalai exec --resume={})\n",
-        folder.path());
-    return steering.stop();
-  }
-  if (phase == Steering::Phase::kBefore && !resume) folder.end();
-  std::_Exit(128 + SIGTERM);
-}
-
-absl::StatusOr<std::unique_ptr<Session>> start_session(const scenario::Scenario& scenario, const ExecRequest& options,
-                                                       const RunFolder& folder, Steering& steering,
-                                                       const std::string& address, const std::string& token,
-                                                       const std::string& run_id, int64_t epoch) {
-  const HowRun& how = options.how;
-  return Session::start(scenario.cluster,
-                        {.server = {.bind_address = address,
-                                    .token = token,
-                                    .certificate_file = how.certificate_file,
-                                    .key_file = how.key_file,
-                                    .controller = {.run_id = run_id, .epoch = epoch},
-                                    .on_ctl = [&](const ex::CtlRequest& request) { return steering.answer(request); }},
-                         .log_folder = folder.workers(),
-                         .local = how.local_workers,
-                         .state = how.state,
-                         .orphan_timeout_s = how.orphan_timeout_s});
-}
-
-// Once there is state, it is worth more than an end in order: whatever goes wrong, workers keep it for the next controller.
-absl::StatusOr<control::RunReport> run_in_session(const scenario::Scenario& scenario,
-                                                  const scenario::Strategy& strategy, const ExecRequest& options,
-                                                  const RunFolder& folder, Steering& steering, Session& session,
-                                                  ex::Journal& journal) {
-  absl::Status ready = options.resume ? absl::OkStatus() : session.crew().start();
-  absl::StatusOr<control::RunReport> report =
-      ready.ok() ? run_scenario(scenario, strategy, options, session.controller(), session.crew(), steering, &journal)
-                 : ready;
-  if (ready.ok() && !report.ok()) {
-    return absl::Status(report.status().code(),
-                        fmt::format("{}\nworkers keep their state for {} s: mend that and go on with\n"
-                                    "  scalai exec --resume={}",
-                                    message_of(report.status()), options.how.orphan_timeout_s, folder.path()));
-  }
-  session.dismiss();
-  if (!report.ok()) folder.end();  // else when the report is written
-  return report;
-}
-
-absl::StatusOr<control::RunReport> execute(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
-                                           const ExecRequest& options) {
-  if (options.plan_only) return plan_only(scenario, strategy, options);
-  const RunFolder folder(options.run.out);
-  SCALAI_ASSIGN_OR_RETURN(ex::JournalLock lock, folder.claim());
-  if (options.how.local_workers) {
-    const StateOptions& state = options.how.state;
-    std::vector<int> devices;
-    for (const cluster::Host& host : scenario.cluster.hosts) devices.push_back(host.gpus);
-    SCALAI_RETURN_IF_ERROR(check_here(state, devices));
-    SCALAI_RETURN_IF_ERROR(check_limits(scenario, state.network(), state.on_gpus(), folder.path()));
-  }
-  SCALAI_ASSIGN_OR_RETURN(const std::string token, ex::make_token());
-  SCALAI_ASSIGN_OR_RETURN(const std::string run_id, ex::make_token());  // not its folder, which has many names
-  Steering steering(scenario, strategy.name);
-  const SignalWatch signals([&](int times) { on_signal(steering, folder, false, times); });
-  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                          start_session(scenario, options, folder, steering, options.listen, token, run_id, 1));
-  const std::string address = session->controller().address();
-  SCALAI_ASSIGN_OR_RETURN(ex::Journal journal, folder.begin(std::move(lock),
-                                                            {.scenario_text = scenario.resolved_text,
-                                                             .scenario_digest = scenario.digest,
-                                                             .strategy = strategy.name,
-                                                             .run_id = run_id},
-                                                            options.how, token, address));
-  if (!options.how.local_workers) {
-    say("waiting for {} workers; on each host, with SCALAI_TOKEN from {}/token:\n"
-        "  scalai exec worker --controller={} {}{}\n",
-        scenario.cluster.hosts.size(), folder.path(), address, fmt::join(words_of(options.how.state), " "),
-        options.how.certificate_file.empty() ? "" : " --ca-file=FILE");
-  }
-  return run_in_session(scenario, strategy, options, folder, steering, *session, journal);
-}
-
-absl::StatusOr<control::RunReport> go_on(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
-                                         const ExecRequest& options, ex::Journal& journal) {
-  const RunFolder folder(options.run.out);
-  SCALAI_ASSIGN_OR_RETURN(const std::string address, folder.address());
-  SCALAI_ASSIGN_OR_RETURN(const std::string token, folder.token());
-  Steering steering(scenario, strategy.name);
-  const SignalWatch signals([&](int times) { on_signal(steering, folder, true, times); });
-  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                          start_session(scenario, options, folder, steering, address, token, journal.run().run_id,
-                                        journal.controller_epoch()));
-  return run_in_session(scenario, strategy, options, folder, steering, *session, journal);
-}
-
-// The folder is that of a run that is over only when the report is in it.
-int run_to_its_report(const scenario::Scenario& scenario, const std::string& strategy, const ExecRequest& options,
-                      const Run& run) {
-  bool over = false;
-  const auto noted = [&](const scenario::Strategy& one) {
-    absl::StatusOr<control::RunReport> report = run(one);
-    over = report.ok() && !options.plan_only;
-    return report;
-  };
-  const auto written = [&] {
-    if (std::exchange(over, false)) RunFolder(options.run.out).end();
-  };
-  const int code = run_one("scalai-exec", scenario, strategy, options.run, noted, written);
-  if (over) {
-    say("the run is over, and all of it is in its journal: mend that, and this writes the report\n"
-        "  scalai exec --resume={}\n",
-        options.run.out);
-  }
-  return code;
-}
-
-int resume_command(const Arguments& arguments) {
-  ExecRequest options{.resume = true};
-  options.run.out = absolute_path(arguments.text("resume"));
-  options.run.format = arguments.text("format");
-  const RunFolder folder(options.run.out);
-  if (const auto address = folder.address(); !address.ok()) return report_error(address.status());
-  auto how = folder.how();
-  if (!how.ok()) return report_error(how.status());
-  options.how = *std::move(how);
-  auto journal = ex::Journal::open(options.run.out + "/journal.db");
-  if (!journal.ok()) return report_error(journal.status());
-  const scenario::FileReader read = [](const std::string& name) { return read_file(name); };
-  auto scenario = scenario::parse_scenario(journal->run().scenario_text, options.run.out + "/journal.db", read);
-  if (!scenario.ok()) return report_error(scenario.status());
-  if (scenario->policy) scenario->policy->folder = options.how.policy_folder;
-  return run_to_its_report(*scenario, journal->run().strategy, options,
-                           [&](const scenario::Strategy& one) { return go_on(*scenario, one, options, *journal); });
-}
-
-std::string absolute_option(const Arguments& arguments, const std::string& name) {
-  return arguments.has(name) ? absolute_path(arguments.text(name)) : "";
-}
 
 int run_command(const Arguments& arguments) {
   std::signal(SIGPIPE, SIG_IGN);  // nobody listens any more: no reason to let go of a job
   const bool resume = arguments.has("resume");
   if (resume != arguments.positional().empty())
     return usage_error("exec", resume ? "--resume takes no scenario: the run has its own" : "which scenario?");
-  if (resume) return resume_command(arguments);
+  if (resume) return continue_run(arguments.text("resume"), arguments.text("format"));
   const auto common = run_options(arguments);
   if (!common.ok()) return usage_error("exec", message_of(common.status()));
-  const auto state = read_state_options(arguments);
-  if (!state.ok()) return usage_error("exec", message_of(state.status()));
-  ExecRequest options{.run = *common,
-                      .how = {.local_workers = !arguments.flag("no-workers"),
-                              .state = *state,
-                              .verify = arguments.text("verify"),
-                              .time_scale = arguments.has("time-scale") ? arguments.seconds("time-scale") : 0,
-                              .orphan_timeout_s = arguments.seconds("orphan-timeout"),
-                              .certificate_file = absolute_option(arguments, "certificate"),
-                              .key_file = absolute_option(arguments, "key")},
-                      .listen = arguments.text("listen"),
-                      .plan_only = arguments.flag("plan-only")};
-  if (options.run.out.empty()) return usage_error("exec", "--out=DIR is needed: checkpoints and worker logs go there");
-  options.run.out = absolute_path(options.run.out);
-  if (options.how.certificate_file.empty() != options.how.key_file.empty())
-    return usage_error("exec", "--certificate and --key go together");
+  auto request = read_request(arguments, *common);
+  if (!request.ok()) return usage_error("exec", message_of(request.status()));
+  ExecRequest& options = *request;
+  options.how.time_scale = arguments.has("time-scale") ? arguments.seconds("time-scale") : 0;
+  options.plan_only = arguments.flag("plan-only");
   int exit_code = 0;
   const std::optional<scenario::Scenario> scenario = load(options.run, exit_code);
   if (!scenario) return exit_code;
@@ -314,12 +39,10 @@ int run_command(const Arguments& arguments) {
   if (!mounts.ok()) return report_error(mounts.status());
   options.how.mounts = *std::move(mounts);
   const std::string strategy = arguments.has("strategy") ? arguments.text("strategy") : scenario->strategy;
-  auto trainers = trainers_of(*scenario, *state, arguments.texts("train"));
+  auto trainers = trainers_of(*scenario, options.how.state, arguments.texts("train"));
   if (!trainers.ok()) return report_error(trainers.status());
   options.how.trainers = *std::move(trainers);
-  options.how.standby = arguments.flag("standby");
   if (options.how.standby && options.how.trainers.empty()) return usage_error("exec", "--standby goes with --train");
-  options.how.train_folder = std::filesystem::current_path().string();
   if (!options.plan_only) {
     auto datasets = datasets_of(*scenario);
     if (!datasets.ok()) return report_error(datasets.status());
@@ -327,22 +50,13 @@ int run_command(const Arguments& arguments) {
     if (const absl::Status apart = check_apart("dataset", options.how.datasets, options.run.out); !apart.ok())
       return report_error(apart);
   }
-  const absl::Status prepared = prepare_folder(options.run.out);
-  if (!prepared.ok()) return report_error(prepared);
-  return run_to_its_report(*scenario, strategy, options,
-                           [&](const scenario::Strategy& one) { return execute(*scenario, one, options); });
+  return begin_run(*scenario, strategy, options);
 }
 
 std::vector<OptionSpec> exec_option_specs() {
   const std::vector<OptionSpec> strategy = {
       choice_option("strategy", "NAME", "Strategy to run; without it the scenario's own.", scenario::strategy_names())};
   const std::vector<OptionSpec> own = {
-      choice_option("verify", "MODE", "What is compared with what it should be after each reconfiguration.",
-                    {"full", "sample", "none"}, "full"),
-      list_option("state", "[JOB=]PATH",
-                  "Real state of a job: a safetensors file, a folder of them, or a checkpoint (a job's, one of `scalai "
-                  "reshard`, "
-                  "a Hugging Face folder); tensors by name, the rest is generated."),
       list_option(
           "mount", "[JOB=]DIR",
           "A mount of `scalai fs` whose dataset/current is to point where a job reads: its data-parallel degree "
@@ -350,21 +64,11 @@ std::vector<OptionSpec> exec_option_specs() {
       texts_option("train", "[JOB=]COMMAND",
                    "Real training: this program in place of emulated training, once for each device, with "
                    "`scalai.attach()` (python/README.md). Once for each job."),
-      flag_option(
-          "standby",
-          "Keep a process of --train ready on every device of the cluster, so that a job that grows need not wait "
-          "for its imports."),
       seconds_option("time-scale", "TIME", "Real time that passes for a second of the scenario; without it none does."),
       flag_option("plan-only", "Make the plans that the run would make, and move nothing."),
       text_option("resume", "DIR",
-                  "Go on, as it was started, with the run in this --out folder, whose controller has died."),
-      seconds_option("orphan-timeout", "TIME", "How long workers started here keep their state without a controller.",
-                     "60s"),
-      flag_option("no-workers", "Start no workers; wait until they join."),
-      text_option("listen", "HOST:PORT", "Where workers reach the controller; port 0 is any free one.", "127.0.0.1:0"),
-      text_option("certificate", "FILE", "The controller's certificate (PEM), for TLS; workers get it with --ca-file."),
-      text_option("key", "FILE", "The certificate's private key (PEM).")};
-  return joined({strategy, run_option_specs(), own, state_option_specs()});
+                  "Go on, as it was started, with the run in this --out folder, whose controller has died.")};
+  return joined({strategy, run_option_specs(), own, controller_option_specs(), state_option_specs()});
 }
 
 }  // namespace

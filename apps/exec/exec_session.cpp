@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <numeric>
 
 #include "absl/strings/str_split.h"
@@ -17,6 +19,8 @@ namespace scalai::apps {
 namespace ex = scalai::executor;
 
 namespace {
+
+constexpr double kLaunch_s = 600;  // from the launcher's start until the last worker has joined
 
 ex::ProcessOptions worker_process(const SessionOptions& options, const std::string& address, const std::string& hosts) {
   ex::ProcessOptions process{.binary = "/proc/self/exe",
@@ -96,6 +100,37 @@ void start_one_process(ex::Spawner& spawner, const SessionOptions& options, cons
   };
 }
 
+// All workers by one command, which runs as long as they do. A host that fails has no other worker than one that somebody
+// starts.
+void start_by_launcher(ex::Spawner& spawner, const SessionOptions& options, std::string address, int hosts,
+                       ex::CrewOptions& crew) {
+  std::error_code ignored;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
+  if (address.starts_with("0.0.0.0:")) address.replace(0, std::strlen("0.0.0.0"), ex::machine_name());
+  std::string command = fmt::format(
+      "{} {} worker --controller={} --token-file={} --connect-timeout=300s --orphan-timeout={}s", options.launcher,
+      ex::quoted_for_shell(program), address, ex::quoted_for_shell(options.token_file), options.orphan_timeout_s);
+  for (const std::string& word : words_of(options.state)) command += " " + ex::quoted_for_shell(word);
+  if (!options.server.certificate_file.empty())
+    command += " --ca-file=" + ex::quoted_for_shell(options.server.certificate_file);
+  const auto running = std::make_shared<bool>(false);
+  crew.join_s = kLaunch_s;
+  crew.start_worker = [&spawner, running, command](HostId) {
+    if (std::exchange(*running, true)) return absl::OkStatus();
+    return spawner.start(
+        0, {.binary = "/bin/sh", .arguments = {"sh", "-c", "exec " + command}, .environment = {}, .log_file = ""});
+  };
+  crew.ended_workers = [&spawner, running, hosts] {
+    std::vector<std::pair<HostId, std::string>> ended;
+    for (const auto& [process, end] : spawner.reap()) {
+      *running = false;
+      for (int host = 0; host < hosts; ++host)
+        ended.emplace_back(HostId(host), fmt::format("{}, see {}", end.str(), spawner.log_file(process)));
+    }
+    return ended;
+  };
+}
+
 }  // namespace
 
 OptionSpec transport_option() {
@@ -121,6 +156,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::start(const cluster::Cluster& 
   } else if (options.local) {
     start_processes(session->spawner_, options, address, cluster, crew);
   }
+  if (!options.launcher.empty()) start_by_launcher(session->spawner_, options, address, hosts, crew);
   session->crew_ = std::make_unique<ex::Crew>(cluster, *session->controller_, std::move(crew));
   return session;
 }

@@ -17,8 +17,10 @@ struct SessionOptions {
   executor::ServerOptions server;  // address, token, certificate, epoch, on_ctl; start() sets the number of hosts
   std::string log_folder;          // of local workers
   bool local = true;               // start the workers on this machine; otherwise wait for workers that others start
+  std::string launcher;            // command that starts the workers instead; then `local` is false
+  std::string token_file;          // with a launcher: where workers find the token
   StateOptions state;              // how workers keep and move state
-  double orphan_timeout_s = 60;    // of local workers
+  double orphan_timeout_s = 60;    // of workers started here
 };
 
 // --transport=shared-memory|ucx, for commands that measure state in host memory.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 
 namespace scalai::apps {
@@ -35,6 +36,11 @@ void Steering::watch(double at_s, const control::Control& control) {
   const std::lock_guard lock(mutex_);
   at_s_ = at_s;
   jobs_ = std::move(jobs);
+  control_ = &control;
+}
+
+void Steering::pass_time(double at_s) {
+  if (control_ != nullptr) watch(at_s, *control_);
 }
 
 void Steering::ask(control::EventBody request) {
@@ -46,12 +52,32 @@ void Steering::ask(control::EventBody request) {
 absl::StatusOr<std::string> Steering::answer(const ex::CtlRequest& request) {
   if (phase() != Phase::kDuring) return absl::UnavailableError("the run has not begun, or is over");
   if (request.kind == ex::CtlRequest::Kind::kStatus) return status();
-  const bool resizes = request.kind == ex::CtlRequest::Kind::kResize;
-  SCALAI_ASSIGN_OR_RETURN(control::EventBody event, resizes ? resize(request) : drain(request));
+  switch (request.kind) {
+    case ex::CtlRequest::Kind::kResize: {
+      SCALAI_ASSIGN_OR_RETURN(const int job, job_of(request));
+      SCALAI_ASSIGN_OR_RETURN(control::EventBody event, resize(job, request.gpus));
+      ask(std::move(event));
+      return fmt::format("resize to {} GPUs at the next step boundary", request.gpus);
+    }
+    case ex::CtlRequest::Kind::kSave: {
+      SCALAI_ASSIGN_OR_RETURN(const int job, job_of(request));
+      ask(control::UserSave{job});
+      return "a checkpoint at the next step boundary";
+    }
+    default: break;
+  }
+  SCALAI_ASSIGN_OR_RETURN(control::EventBody event, drain(request));
   ask(std::move(event));
-  if (resizes) return fmt::format("resize to {} GPUs at the next step boundary", request.gpus);
   if (request.host >= 0) return fmt::format("jobs leave host {} at their next step boundaries", request.host);
   return "every job writes a checkpoint at its next step boundary, then the run ends";
+}
+
+void Steering::ask_for(int job, int gpus, bool save) {
+  if (save) ask(control::UserSave{job});
+  if (gpus <= 0) return;
+  absl::StatusOr<control::EventBody> event = resize(job, gpus);
+  if (event.ok()) return ask(*std::move(event));
+  say("scalai-exec: warning: the training program asks for {} GPUs: {}\n", gpus, message_of(event.status()));
 }
 
 std::string Steering::status() const {
@@ -68,28 +94,31 @@ std::string Steering::status() const {
   return nlohmann::json{{"scenario", scenario_.name}, {"strategy", strategy_}, {"at_s", at_s_}, {"jobs", jobs}}.dump(2);
 }
 
-absl::StatusOr<control::EventBody> Steering::resize(const ex::CtlRequest& request) const {
+absl::StatusOr<int> Steering::job_of(const ex::CtlRequest& request) const {
   const std::vector<scenario::JobSpec>& jobs = scenario_.jobs;
   const auto named =
       std::find_if(jobs.begin(), jobs.end(), [&](const scenario::JobSpec& job) { return job.name == request.job; });
   if (request.job.empty() && jobs.size() > 1) return invalid(fmt::format("which of the {} jobs?", jobs.size()));
   if (!request.job.empty() && named == jobs.end()) return invalid(fmt::format("there is no job \"{}\"", request.job));
-  const scenario::JobSpec& job = request.job.empty() ? jobs.front() : *named;
-  if (job.choose && request.gpus < 1)
-    return invalid(fmt::format("job {} needs at least one GPU, not {}: use 1 to {}", job.name, request.gpus,
+  return request.job.empty() ? 0 : static_cast<int>(named - jobs.begin());
+}
+
+absl::StatusOr<control::EventBody> Steering::resize(int index, int gpus) const {
+  const scenario::JobSpec& job = scenario_.jobs.at(static_cast<size_t>(index));
+  if (job.choose && gpus < 1)
+    return invalid(fmt::format("job {} needs at least one GPU, not {}: use 1 to {}", job.name, gpus,
                                scenario_.cluster.device_count()));
   std::string sizes;
-  bool fits = job.choose.has_value() && request.gpus > 0;       // what is best on so many is found when it is asked for
+  bool fits = job.choose.has_value() && gpus > 0;               // what is best on so many is found when it is asked for
   for (const scenario::ParallelChoice& choice : job.configs) {  // with `parallel: choose`, what it began with
     sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", choice.config.world());
-    fits = fits || choice.config.world() <= request.gpus;
+    fits = fits || choice.config.world() <= gpus;
   }
   if (!fits)
-    return invalid(
-        fmt::format("job {} has no configuration for {} GPUs: it has for {}", job.name, request.gpus, sizes));
-  if (request.gpus > scenario_.cluster.device_count())
+    return invalid(fmt::format("job {} has no configuration for {} GPUs: it has for {}", job.name, gpus, sizes));
+  if (gpus > scenario_.cluster.device_count())
     return invalid(fmt::format("the cluster has {} GPUs", scenario_.cluster.device_count()));
-  return control::UserResize{.job = static_cast<int>(&job - jobs.data()), .gpus = request.gpus};
+  return control::UserResize{.job = index, .gpus = gpus};
 }
 
 absl::StatusOr<control::EventBody> Steering::drain(const ex::CtlRequest& request) const {

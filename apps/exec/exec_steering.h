@@ -24,13 +24,17 @@ class Steering {
 
   // Answers a request of `ctl`; any thread.
   absl::StatusOr<std::string> answer(const executor::CtlRequest& request);
+  // Requests of a job's own training program, of the run's thread; what cannot be done is said on stderr. `gpus` 0: no
+  // other number.
+  void ask_for(int job, int gpus, bool save);
   // As SIGTERM: saves all jobs and ends the run; any thread.
   void stop() { ask(control::UserStop{}); }
 
   // Called by the thread of the run: at its begin, during it, and at its end. The controller, which requests wake,
   // lives until end().
   void begin(executor::ControllerEnd& controller);
-  void watch(double at_s, const control::Control& control);
+  void watch(double at_s, const control::Control& control);  // which lives until end()
+  void pass_time(double at_s);                               // since the last watch()
   void end();
   enum class Phase { kBefore, kDuring, kAfter };
   Phase phase() const;
@@ -39,7 +43,8 @@ class Steering {
  private:
   void ask(control::EventBody request);
   std::string status() const;
-  absl::StatusOr<control::EventBody> resize(const executor::CtlRequest& request) const;
+  absl::StatusOr<int> job_of(const executor::CtlRequest& request) const;
+  absl::StatusOr<control::EventBody> resize(int job, int gpus) const;
   absl::StatusOr<control::EventBody> drain(const executor::CtlRequest& request) const;
 
   const scenario::Scenario& scenario_;
@@ -48,6 +53,7 @@ class Steering {
   mutable std::mutex mutex_;
   Phase phase_ = Phase::kBefore;
   executor::ControllerEnd* controller_ = nullptr;  // during the run
+  const control::Control* control_ = nullptr;      // of the run's thread
   double at_s_ = 0;
   std::vector<control::JobStatus> jobs_;
 };

@@ -50,6 +50,7 @@ absl::StatusOr<ex::Journal> RunFolder::begin(ex::JournalLock lock, const ex::Run
                                              const std::string& token, const std::string& address) const {
   const nlohmann::json json = {{"policy_folder", how.policy_folder},
                                {"local_workers", how.local_workers},
+                               {"launcher", how.launcher},
                                {"transport", how.state.transport},
                                {"backend", how.state.backend},
                                {"devices_per_gpu", how.state.devices_per_gpu},
@@ -89,6 +90,7 @@ absl::StatusOr<HowRun> RunFolder::how() const {
     const std::map<std::string, std::string> plain_paths;
     return HowRun{.policy_folder = json.value("policy_folder", std::string()),
                   .local_workers = json.at("local_workers"),
+                  .launcher = json.value("launcher", std::string()),
                   .state = {.transport = json.value("transport", transport),
                             .backend = json.value("backend", plain.backend),
                             .devices_per_gpu = json.value("devices_per_gpu", plain.devices_per_gpu),

@@ -19,6 +19,7 @@ namespace scalai::apps {
 struct HowRun {
   std::string policy_folder;  // where the scenario's policy, if it is a program, runs
   bool local_workers = true;
+  std::string launcher;  // command that starts the workers; then local_workers is false
   StateOptions state;
   std::string verify = "full";
   double time_scale = 0;

@@ -52,6 +52,7 @@ TEST_F(RunFolderTest, ARunThatGoesOnOrWasCutOffIsNotWrittenOver) {
 
 TEST_F(RunFolderTest, HowItWasStartedReadsBack) {
   const HowRun how{.local_workers = false,
+                   .launcher = "srun -n 2",
                    .state = {.transport = "nccl",
                              .backend = "cuda",
                              .devices_per_gpu = 8,
@@ -70,6 +71,7 @@ TEST_F(RunFolderTest, HowItWasStartedReadsBack) {
   const auto read = folder.how();
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_FALSE(read->local_workers);
+  EXPECT_EQ(read->launcher, "srun -n 2");
   EXPECT_EQ(words_of(read->state), words_of(how.state));
   EXPECT_EQ(read->verify, "sample");
   EXPECT_EQ(read->time_scale, 0.25);

@@ -11,6 +11,7 @@
 
 #include "apps/common/output.h"
 #include "apps/common/run_report.h"
+#include "apps/common/scratch_folder.h"
 #include "apps/sim/sim_family.h"
 #include "ptc/base/command.h"
 #include "ptc/base/file.h"
@@ -59,27 +60,8 @@ absl::StatusOr<control::RunReport> simulate(const scenario::Scenario& scenario, 
   return report;
 }
 
-// A folder of our own under TMPDIR, removed at the end, for a comparison whose reports nobody asked to keep.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string path = (std::filesystem::temp_directory_path() / "scalai-sim-XXXXXX").string();
-    if (mkdtemp(path.data()) != nullptr) path_ = path;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 int run_several(const std::vector<std::string>& strategies, const Arguments& arguments, const Options& options) {
-  const ScratchFolder scratch;
+  const ScratchFolder scratch("scalai-sim");
   const std::string folder = options.out.empty() ? scratch.path() : options.out;
   if (folder.empty()) return report_error(missing("cannot create a temporary folder; give one with --out=DIR"));
   std::vector<std::string> passed = {options.scenario, "--network=" + arguments.text("network")};

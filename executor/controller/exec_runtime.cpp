@@ -5,7 +5,6 @@
 #include <deque>
 #include <future>
 #include <iterator>
-#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -23,11 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr double kLossTimeout_s = 30;  // from a failed transfer to the loss that explains it
-constexpr double kPoll_s = 0.02;
 constexpr double kLongestPause_s = 30;  // between attempts at the copy of one step
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Neither a loss nor a shortage that may pass: of an execution that reads a copy, the copy is at fault.
 bool is_lasting(const absl::Status& status) {
@@ -45,6 +40,7 @@ bool ExecRuntime::Impl::take_up(const control::Train& train) {
   if (std::exchange(state.new_layout, false)) {
     state.dp = static_cast<int>(train.collection->meshes.front().axis_size("dp"));
     state.layout_step = train.from_step;
+    state.part_steps = 1;
     if (!replaying_) tell_layout(train.job);
   }
   agenda_.train(train);
@@ -306,25 +302,6 @@ absl::Status ExecRuntime::Impl::lose(const Interruption& interruption) {
   return absl::OkStatus();
 }
 
-absl::Status ExecRuntime::Impl::advance(int job_index, int64_t step) {
-  JobWork& work = *job(job_index).work;
-  SCALAI_RETURN_IF_ERROR(explained(work.advance(step)));
-  if (const auto interruption = work.take_interruption()) SCALAI_RETURN_IF_ERROR(lose(*interruption));
-  hear(0);
-  return absl::OkStatus();
-}
-
-absl::Status ExecRuntime::Impl::keep_up() {
-  for (size_t i = 0; i < jobs_.size(); ++i) {
-    JobState& state = jobs_[i];
-    if (!state.work->is_trained() || !state.training || any_dead(state.training->devices)) continue;
-    const control::Train& train = *state.training;
-    const control::Training now{train.start_s, train.from_step, train.until_step, train.step_s};
-    SCALAI_RETURN_IF_ERROR(advance(static_cast<int>(i), now.steps_done_at(agenda_.now_s())));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status ExecRuntime::Impl::happen(const Agenda::TrainEnd& end) {
   if (!agenda_.counts(end)) return absl::OkStatus();
   SCALAI_RETURN_IF_ERROR(advance(end.job, end.step));
@@ -351,71 +328,7 @@ absl::Status ExecRuntime::Impl::read_samples() {
   return absl::OkStatus();
 }
 
-// ---- time and what is heard ---------------------------------------------------------------------------------------
-
-void ExecRuntime::Impl::worker_lost(HostId host, const std::string& reason) {
-  if (!crew_.living().contains(host)) return;  // we killed it
-  crew_.lost(host);
-  ++losses_;
-  const std::vector<DeviceId> fresh = agenda_.lose(scenario_.cluster.devices_of(host));
-  mark_gone(fresh);
-  say("scalai-exec: lost the worker of h{}: {}\n", host.value, reason);
-  if (!fresh.empty()) unreported_.push_back(fresh);
-}
-
-// When the state was lost is what the control loop counts the steps by. Emulated training is where the clock is; real
-// training is where those stopped who still have state.
-void ExecRuntime::Impl::report_losses() {
-  if (unreported_.empty() || reporting_) return;
-  reporting_ = true;  // settling hears of more
-  double failed_at_s = agenda_.now_s();
-  for (JobState& state : jobs_) {
-    if (!state.work->is_trained() || !state.training || !any_dead(state.training->devices)) continue;
-    absl::StatusOr<Interruption> found = state.work->settle(agenda_.dead_devices());
-    for (; absl::IsUnavailable(found.status()); found = state.work->settle(agenda_.dead_devices())) hear(kPoll_s);
-    trouble_.Update(found.ok() ? lose(*found) : found.status());
-    if (!found.ok()) continue;
-    const control::Train& train = *state.training;
-    const double steps = static_cast<double>(found->step - train.from_step) + 0.5;
-    failed_at_s = std::min(failed_at_s, train.start_s + std::max(0.0, steps) * train.step_s);
-  }
-  reporting_ = false;
-  for (std::vector<DeviceId>& lost : std::exchange(unreported_, {}))
-    report(control::DevicesLost{std::move(lost), failed_at_s});
-}
-
-// A worker could not be reached: ok when one is lost, which the control loop is told then.
-absl::Status ExecRuntime::Impl::explained(const absl::Status& status) {
-  if (!absl::IsUnavailable(status) && !absl::IsCancelled(status)) return status;
-  const Clock::time_point failed_at = Clock::now();
-  const int64_t before = losses_;
-  while (losses_ == before && seconds_since(failed_at) < kLossTimeout_s) hear(kPoll_s);
-  return losses_ == before ? status : absl::OkStatus();
-}
-
-void ExecRuntime::Impl::hear(double timeout_s) {
-  for (std::optional<executor::Event> heard = controller_.next_event(timeout_s); heard;
-       heard = controller_.next_event(0)) {
-    const auto* lost = std::get_if<WorkerLost>(&*heard);
-    if (lost != nullptr && crew_.is_ours(*lost)) worker_lost(HostId(lost->host), lost->reason);
-  }
-  report_losses();
-  if (options_.requests == nullptr) return;
-  for (control::EventBody& request : options_.requests->take()) report(std::move(request));
-}
-
-std::optional<control::Agenda::Happening> ExecRuntime::Impl::await_next() {
-  if (options_.time_scale <= 0) {
-    hear(0);
-    return ready_.empty() ? agenda_.next(std::numeric_limits<double>::infinity()) : std::nullopt;
-  }
-  while (ready_.empty() && !agenda_.idle()) {
-    const double elapsed_s = seconds_since(started_) / options_.time_scale;
-    if (auto happening = agenda_.next(std::max(elapsed_s, agenda_.now_s()))) return happening;
-    hear(kPoll_s);
-  }
-  return std::nullopt;
-}
+// ---- commands and events in turn -------------------------------------------------------------------------------------
 
 absl::Status ExecRuntime::Impl::do_or_note(const control::Command& command) {
   if (replaying_ && !past_is_over()) {
@@ -444,7 +357,7 @@ absl::StatusOr<control::Event> ExecRuntime::Impl::next_event() {
       happening = std::move(pending_.front());
       pending_.pop_front();
     } else {
-      happening = await_next();
+      SCALAI_ASSIGN_OR_RETURN(happening, await_next());
     }
     if (!ready_.empty()) break;
     if (!happening) {

@@ -43,6 +43,11 @@ struct ExecOptions {
   // each commit, and once more when another controller takes over. Runs on the runtime's thread, which waits. May be
   // empty.
   std::function<void(int job, int dp, int64_t step)> on_layout;
+  // Called when real training has come to this moment of the scenario, about once a second, by the same thread. May be
+  // empty.
+  std::function<void(double at_s)> on_time;
+  // Called when a job's training program asks for another number of GPUs (0: it does not) or a checkpoint. May be empty.
+  std::function<void(int job, int gpus, bool save)> on_asked;
   LiveRequests* requests = nullptr;  // outlives the runtime; after adding a request, wake the controller by a note
   // Continues a run of an earlier controller. `past`: its events without Started. They are delivered first, and the
   // work that followed from them counts as done. Then workers that join again within `rejoin_s` continue; the others

@@ -49,6 +49,7 @@ class JobWork {
   // have ended, and some devices have no whole state. Nothing else.
   bool is_trained() const { return trainers_ != nullptr; }
   std::optional<Interruption> take_interruption() { return std::exchange(interruption_, std::nullopt); }
+  TrainerWork::Trained take_trained() { return is_trained() ? trainers_->take_trained() : TrainerWork::Trained(); }
   // With ExecOptions::standby: these hosts keep a trainer ready on each device. Errors: those of Crew::tell.
   absl::Status stand_by(const std::set<HostId>& hosts);
   // After a loss of workers: where the others stand. The live state is of that step now.

@@ -135,6 +135,8 @@ absl::StatusOr<std::map<DeviceId, TrainerWork::State>> TrainerWork::advance(cons
   std::map<DeviceId, State> states;
   for (const ReplyBody& reply : replies) {
     for (const proto::TrainerState& state : reply.trainers()) {
+      trained_.asked_gpus = std::max(trained_.asked_gpus, state.asked_gpus());
+      trained_.asked_save = trained_.asked_save || state.asked_save();
       if (gone.contains(DeviceId(state.device()))) continue;
       const bool ended = !state.ended().empty();
       states[DeviceId(state.device())] = {state.step(), state.torn(), ended,
@@ -169,13 +171,19 @@ absl::StatusOr<std::optional<Interruption>> TrainerWork::train(const Side& side,
   int64_t stuck_at = -1;
   for (int attempt = 0;;) {
     SCALAI_RETURN_IF_ERROR(begin(side, std::max(from_step, stuck_at), false));
+    const auto began = std::chrono::steady_clock::now();
     SCALAI_ASSIGN_OR_RETURN(const auto states, advance(*side, step, gone));
+    const double took_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     std::string problems;
     for (const auto& [device, state] : states) {
       if (!state.problem.empty()) problems += "\n  " + state.problem;
     }
     const Interruption found = judge(states);
-    if (problems.empty() && found.lost.empty() && found.step == step) return std::optional<Interruption>();
+    if (problems.empty() && found.lost.empty() && found.step == step) {
+      trained_.steps += step - std::max(from_step, stuck_at);
+      trained_.seconds += took_s;
+      return std::optional<Interruption>();
+    }
     side_ = nullptr;
     if (!problems.empty())
       say("scalai-exec: warning: trainers stopped at step {} of {}:{}\n", found.step, step, problems);

@@ -54,6 +54,14 @@ class TrainerWork {
                                                     const std::set<DeviceId>& gone);
   // After a loss: waits until the others stand still, and says where. Errors: those of Crew::call.
   absl::StatusOr<Interruption> settle(const collection::Collection& side, const std::set<DeviceId>& gone);
+  // Since the last call: steps, without those of parts that came to no end, what they took, and what the program asked for.
+  struct Trained {
+    int64_t steps = 0;
+    double seconds = 0;
+    int asked_gpus = 0;  // by the program, which wants so many; 0: it does not say
+    bool asked_save = false;
+  };
+  Trained take_trained() { return std::exchange(trained_, {}); }
   // The trainers have to be told the layout again.
   void forget() { side_ = nullptr; }
 
@@ -78,6 +86,7 @@ class TrainerWork {
   const int job_;
   Crew& crew_;
   const TrainerProgram program_;
+  Trained trained_;
   Side side_;  // that the trainers have; null: they have to be told
 };
 

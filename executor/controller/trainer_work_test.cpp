@@ -43,8 +43,8 @@ class Trained : public ::testing::Test {
     return fmt::format("events {{ at: \"{}s\" resize {{ job: \"a\" gpus: {} }} }}\n", at_s, gpus);
   }
 
-  Ran train(const scenario::Scenario& scenario, const std::string& variables = "", Fleet::Options fleet = {}) {
-    ExecOptions options;
+  Ran train(const scenario::Scenario& scenario, const std::string& variables = "", Fleet::Options fleet = {},
+            ExecOptions options = {}) {
     options.programs[0] = {
         .command = variables + " " + TRAINER_PROGRAM, .folder = folder_.path(), .logs = folder_.path() + "/logs"};
     return execute(scenario, "reshard", folder_.path(), std::move(fleet), options);
@@ -95,6 +95,54 @@ TEST_F(Trained, ItIsDecidedAsInEmulation) {
   EXPECT_THAT(*table, ContainsRegex("\n5,\"tp2,dp2\",4,1,[0-9.]+,0.125000,0.250000\n"));
 }
 
+// A job without events or checkpoints trains in parts, between which it can be steered.
+TEST_F(Trained, RequestsAreHeardOnTheWay) {
+  const scenario::Scenario scenario = scenario_of(job(""));
+  LiveRequests requests;
+  std::vector<double> times;
+  ExecOptions options;
+  options.requests = &requests;
+  options.on_time = [&](double at_s) {
+    if (times.empty()) requests.add(control::UserResize{.job = 0, .gpus = 4});
+    times.push_back(at_s);
+  };
+  const Ran ran = train(scenario, "", {}, options);
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  ASSERT_FALSE(times.empty());
+  EXPECT_EQ(times.front(), 1.5) << "of the first part, which is one step";
+  const control::JobRecord& record = ran.report->jobs[0];
+  EXPECT_EQ(record.state, "complete");
+  ASSERT_EQ(record.reconfigurations.size(), 1u);
+  EXPECT_LE(record.reconfigurations[0].step, 4) << "parts of one and at most two steps, and the step under way";
+  const std::vector<control::TrainedSteps>& trained = ran.report->recorder.trained;
+  ASSERT_EQ(trained.size(), 2u);
+  EXPECT_EQ(trained[0].layout, "tp2");
+  EXPECT_EQ(trained[1].layout, "tp2,dp2");
+  EXPECT_EQ(trained[1].gpus, 4);
+  EXPECT_EQ(trained[0].steps + trained[1].steps, 41);
+  EXPECT_GT(trained[1].measured_s, 0);
+  EXPECT_EQ(trained[1].scenario_step_s, 1);
+}
+
+TEST_F(Trained, TheProgramAsks) {
+  const scenario::Scenario scenario = scenario_of(job(""));
+  LiveRequests requests;
+  ExecOptions options;
+  options.requests = &requests;
+  std::vector<std::tuple<int, int, bool>> asked;
+  options.on_asked = [&](int job, int gpus, bool save) {
+    asked.emplace_back(job, gpus, save);
+    requests.add(control::UserResize{.job = job, .gpus = gpus});
+    requests.add(control::UserSave{.job = job});
+  };
+  const Ran ran = train(scenario, R"(SCALAI_TEST_ASKS='{"gpus": 1, "save": true}')", {}, options);
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_THAT(asked, ::testing::ElementsAre(std::tuple(0, 1, true)));
+  ASSERT_EQ(ran.report->jobs[0].reconfigurations.size(), 1u);
+  EXPECT_EQ(ran.report->jobs[0].reconfigurations[0].to_gpus, 1);
+  expect_right(ran.report->jobs[0].reconfigurations[0].step);
+}
+
 TEST_F(Trained, ProcessesStandBy) {
   const scenario::Scenario scenario = scenario_of(job(kCheckpoints) + resize(5, 4) + resize(20, 1) + resize(30, 2));
   ExecOptions options;
@@ -103,7 +151,8 @@ TEST_F(Trained, ProcessesStandBy) {
   const Ran ran = execute(scenario, "reshard", folder_.path(), {}, options);
   ASSERT_TRUE(ran.report.ok()) << ran.report.status();
   EXPECT_EQ(ran.report->jobs[0].state, "complete");
-  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/logs/g7.log")) << "of a device that the job never used";
+  for (const char* log : {"/logs/g1.log", "/logs/g7.log"})  // of a device that the job leaves and uses again, and of one it never used
+    EXPECT_EQ(read_file(folder_.path() + log).value_or(""), "begun\n") << log;
   expect_right(40);
 }
 

@@ -220,6 +220,11 @@ class CtlService final : public proto::Ctl::Service {
       return CtlRequest{.kind = CtlRequest::Kind::kDrain, .host = request.host()};
     });
   }
+  grpc::Status Save(grpc::ServerContext* context, CtlStream<proto::CtlSave>* stream) override {
+    return answer(*context, *stream, [](const proto::CtlSave& request) {
+      return CtlRequest{.kind = CtlRequest::Kind::kSave, .job = request.job()};
+    });
+  }
 
  private:
   template <class Message, class Read>

@@ -54,6 +54,11 @@ absl::StatusOr<std::string> call(const std::shared_ptr<grpc::Channel>& channel, 
       message.set_host(request.host);
       return exchange(asker, context, stub->Drain(&context), message);
     }
+    case CtlRequest::Kind::kSave: {
+      proto::CtlSave message;
+      message.set_job(request.job);
+      return exchange(asker, context, stub->Save(&context), message);
+    }
   }
   return absl::InternalError("no such request");
 }

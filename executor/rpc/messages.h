@@ -112,9 +112,9 @@ using Event = std::variant<WorkerJoined, WorkerLost, CommandDone, Note>;
 
 // A request of `scalai exec ctl`.
 struct CtlRequest {
-  enum class Kind { kStatus, kResize, kDrain };
+  enum class Kind { kStatus, kResize, kDrain, kSave };
   Kind kind = Kind::kStatus;
-  std::string job;    // kResize: "" = the only one
+  std::string job;    // kResize, kSave: "" = the only one
   int32_t gpus = 0;   // kResize
   int32_t host = -1;  // kDrain: -1 = the whole run
 };

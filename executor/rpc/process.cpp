@@ -35,6 +35,12 @@ std::string ProcessEnd::str() const {
                      : fmt::format("killed by signal {} ({})", signal, strsignal(signal));
 }
 
+std::string quoted_for_shell(const std::string& word) {
+  std::string quoted = "'";
+  for (const char letter : word) quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return quoted + "'";
+}
+
 absl::StatusOr<Process> Process::start(const ProcessOptions& options) {
   SCALAI_CHECK(!options.arguments.empty(), "argv[0] is missing");
   SpawnOptions child{.program = options.binary,

@@ -19,6 +19,9 @@ namespace scalai::executor {
 // Host name of this machine; "unknown" if there is none.
 std::string machine_name();
 
+// A word as /bin/sh reads it.
+std::string quoted_for_shell(const std::string& word);
+
 struct ProcessOptions {
   std::string binary = "/proc/self/exe";
   std::vector<std::string> arguments;                            // argv, including argv[0] (CHECK: not empty)

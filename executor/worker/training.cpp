@@ -133,11 +133,18 @@ absl::Status Training::keep(const Collection* side) {
   for (const DeviceId device : trainers_->devices()) {
     if (side == nullptr || !is_among(side->device_of_rank, device)) leaving.push_back(device);
   }
-  // Those that wait already have nothing to leave.
-  if (stand_by_) std::erase_if(leaving, [&](DeviceId device) { return !trained_.contains(device); });
+  if (stand_by_ && side != nullptr) {
+    // Those that wait already have nothing to let go of; one that does not answer is replaced.
+    std::vector<Trainers::Order> orders;
+    for (const DeviceId device : leaving) {
+      if (trained_.erase(device) > 0 && trainers_->running(device)) orders.push_back({device, R"({"do":"rest"})"});
+    }
+    (void)trainers_->tell(std::move(orders));
+    return stand_by();
+  }
   const absl::Status left = trainers_->dismiss(leaving);
   for (const DeviceId device : leaving) trained_.erase(device);
-  return stand_by_ && left.ok() ? stand_by() : left;
+  return left;
 }
 
 absl::Status Training::stand_by() {
@@ -176,6 +183,12 @@ std::vector<TrainerState> Training::states(const std::vector<Trainers::Answer>& 
     };
     const json problem = said.value("problem", json());
     if (problem.is_string()) state.set_problem(problem.get<std::string>());
+    const json asked = said.value("asked", json::object());
+    if (asked.is_object()) {
+      const json gpus = asked.value("gpus", json()), save = asked.value("save", json());
+      if (gpus.is_number_integer()) state.set_asked_gpus(gpus.get<int32_t>());
+      state.set_asked_save(save.is_boolean() && save.get<bool>());
+    }
     state.set_build_s(number("build_s"));
     state.set_group_s(number("group_s"));
   }

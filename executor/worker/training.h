@@ -65,8 +65,8 @@ class Training {
   // they got; nothing if none of them has told of one of these steps.
   bool tells_samples() const { return !accounts_.empty(); }
   std::optional<data::SampleAccount> read(int64_t from, int64_t until, int share, int shares) const;
-  // Trainers of devices that are not in the collection leave; null: all. Others come in their place, if they are to stand
-  // by. Errors: those of Trainers::dismiss and start.
+  // Trainers of devices that are not in the collection let go of their state and wait, if they are to stand by; else they
+  // leave. null: all leave. Errors: those of Trainers::dismiss and start.
   absl::Status keep(const collection::Collection* side);
   // The device's memory is lost, and its trainer with it.
   void lose(DeviceId device);

@@ -46,6 +46,7 @@ class Control::Impl {
   void on(const UserResize& event);
   void on(const UserDrain& event);
   void on(const UserStop& event);
+  void on(const UserSave& event);
   void on(const SamplesRead& event);
   void on(const CopyLost& event);
   void on(const PolicyDecided&) {}  // of a log; nobody gives it to the control loop
@@ -256,6 +257,12 @@ void Control::Impl::on(const UserStop&) {
     if (job.mode == Mode::kTraining) trainer_.stop_at_boundary(job);
     if (job.mode == Mode::kWaiting) lifecycle_.stop(job);
   }
+}
+
+void Control::Impl::on(const UserSave& event) {
+  Job& job = jobs_[event.job];
+  job.copies.asked = true;
+  if (job.mode == Mode::kTraining) trainer_.stop_at_boundary(job);
 }
 
 void Control::Impl::on(const SamplesRead& event) {

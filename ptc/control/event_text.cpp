@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 2> kLastOldColumns = {"aborted_s", "bytes
 // In the order of EventBody.
 constexpr std::array kEventNames = {
     "started",     "step_reached", "round_done", "execution_done", "background_done", "timer_fired", "devices_lost",
-    "user_resize", "user_drain",   "user_stop",  "samples_read",   "policy_decided",  "copy_lost"};
+    "user_resize", "user_drain",   "user_stop",  "samples_read",   "policy_decided",  "copy_lost",   "user_save"};
 static_assert(kEventNames.size() == std::variant_size_v<EventBody>);
 
 // Two columns of one list: samples by rank, and sums.

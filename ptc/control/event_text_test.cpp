@@ -63,7 +63,7 @@ SamplesRead random_reading(Random& random) {
 EventBody random_body(Random& random) {
   const auto small = [&] { return static_cast<int>(random.below(1000)); };
   const auto any = [&] { return static_cast<int64_t>(random.next()); };
-  switch (random.below(12)) {
+  switch (random.below(13)) {
     case 0: return Started{};
     case 1: return StepReached{small(), any()};
     case 2: return RoundDone{small(), small()};
@@ -74,6 +74,7 @@ EventBody random_body(Random& random) {
     case 7: return UserDrain{random_devices(random)};
     case 8: return UserStop{};
     case 10: return CopyLost{small(), any()};
+    case 11: return UserSave{small()};
     case 9: return random_reading(random);
     default: return UserResize{small(), small()};
   }
@@ -103,6 +104,7 @@ struct SameBody {
   bool operator()(const UserResize& a, const UserResize& b) const { return a.job == b.job && a.gpus == b.gpus; }
   bool operator()(const UserDrain& a, const UserDrain& b) const { return a.devices == b.devices; }
   bool operator()(const UserStop&, const UserStop&) const { return true; }
+  bool operator()(const UserSave& a, const UserSave& b) const { return a.job == b.job; }
   bool operator()(const SamplesRead& a, const SamplesRead& b) const {
     return a.job == b.job && a.from_step == b.from_step && a.step == b.step && a.accounts == b.accounts &&
            a.bytes == b.bytes;

@@ -55,6 +55,9 @@ struct UserDrain {
   std::vector<DeviceId> devices;
 };                   // jobs leave these, which are not used again until they are repaired
 struct UserStop {};  // every job writes a checkpoint at its next step boundary, then the run is over
+struct UserSave {
+  int job = 0;
+};  // a live request: a checkpoint of the job at its next step boundary
 struct SamplesRead {
   int job = 0;
   int64_t from_step = 0, step = 0;            // of the steps [from_step, step)
@@ -74,7 +77,7 @@ struct CopyLost {
 };
 
 using EventBody = std::variant<Started, StepReached, RoundDone, ExecutionDone, BackgroundDone, TimerFired, DevicesLost,
-                               UserResize, UserDrain, UserStop, SamplesRead, PolicyDecided, CopyLost>;
+                               UserResize, UserDrain, UserStop, SamplesRead, PolicyDecided, CopyLost, UserSave>;
 struct Event {
   double at_s = 0;
   EventBody body;

@@ -152,6 +152,26 @@ TEST(Abort, WithoutADeviceLeftToGoToTheJobWaits) {
 
 // ---- requests from outside ------------------------------------------------------------------------------------------
 
+TEST(UserSave, WritesACheckpointAtTheNextBoundaryAndGoesOn) {
+  Driver driver(elastic());
+  driver.feed(3.5, UserSave{0});
+  EXPECT_EQ(driver.only<Train>().until_step, 4);
+  driver.feed(4, StepReached{0, 4});
+  const Background first = driver.only<Background>();
+  EXPECT_EQ(first.what, "checkpoint");
+  EXPECT_EQ(first.step, 4);
+  EXPECT_GT(driver.only<Train>().until_step, 5);
+  // While one is written another one waits for it.
+  driver.feed(4.5, UserSave{0});
+  driver.feed(5, StepReached{0, 5});
+  EXPECT_TRUE(driver.none<Background>());
+  EXPECT_EQ(driver.only<Train>().until_step, 6);
+  driver.feed(5.5, BackgroundDone{0, first.tag});
+  driver.feed(6, StepReached{0, 6});
+  EXPECT_EQ(driver.only<Background>().step, 6);
+  EXPECT_EQ(driver.log_again(), driver.log());
+}
+
 TEST(UserStop, WritesACheckpointAtTheNextBoundaryAndIsOver) {
   Driver driver(elastic());
   driver.feed(3.5, UserStop{});

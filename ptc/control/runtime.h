@@ -34,12 +34,23 @@ struct ExecutionTimes {
   PhaseSeconds measured, scenario;
 };
 
+// Steps that a job really trained in one layout, and what one took: as measured, and in scenario time.
+struct TrainedSteps {
+  int job = 0;
+  std::string layout;
+  int64_t gpus = 0;
+  int64_t steps = 0;
+  double measured_s = 0;  // of all of them
+  double scenario_step_s = 0;
+};
+
 // What a runtime writes down while it runs. Owned by the caller of run(); one thread.
 struct Recorder {
   std::vector<cluster::NamedLink> links;   // filled by the runtime before its first event
   std::vector<TransferRecord> transfers;   // in order of end
   std::vector<LinkSample> link_samples;    // in order of time
   std::vector<ExecutionTimes> executions;  // where scenario time is not what is reported; in order of end
+  std::vector<TrainedSteps> trained;       // with real training; one for each job and layout
 };
 
 class Runtime {

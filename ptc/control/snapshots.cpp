@@ -17,12 +17,14 @@ double Snapshots::start_due(Job& job) {
                                   [&](const auto& entry) { return entry.second.first == is_checkpoint; });
     if (busy) return false;
     const std::optional<Holding>& last = is_checkpoint ? job.copies.checkpoint : job.copies.redundant;
+    if (is_checkpoint) job.copies.asked = false;
     if (last && last->step == step && last->collection == job.state.collection) return false;
     start(job, is_checkpoint);
     return true;
   };
   bool any = false;
-  if (checkpoint.every_steps > 0 && step % checkpoint.every_steps == 0) any = start_unless_there(true) || any;
+  const bool due = checkpoint.every_steps > 0 && step % checkpoint.every_steps == 0;
+  if (due || job.copies.asked) any = start_unless_there(true) || any;
   if (redundancy.copies > 0 && step % redundancy.every_steps == 0) any = start_unless_there(false) || any;
   if (!any) return 0;
   double stall_s = 0;

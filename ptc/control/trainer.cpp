@@ -20,6 +20,7 @@ int64_t Trainer::next_milestone(const Job& job) const {
   const int64_t step = job.state.step;
   if (job.spec->steps > 0) next = std::min(next, job.spec->steps);
   next = std::min(next, script_.next_step(job.index, step));
+  if (job.copies.asked) next = std::min(next, step + 1);  // another checkpoint was on its way
   const auto multiple_after = [&](int64_t every) { return (step / every + 1) * every; };
   if (job.spec->checkpoint.every_steps > 0) next = std::min(next, multiple_after(job.spec->checkpoint.every_steps));
   if (job.spec->redundancy.copies > 0) next = std::min(next, multiple_after(job.spec->redundancy.every_steps));

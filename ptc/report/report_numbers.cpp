@@ -151,6 +151,15 @@ JobSummary summarize(const control::RunReport& report, int job, const control::J
   JobSummary result;
   if (record.schedule) result.schedule = summarize(*record.schedule, record, report.end_s);
   result.configurations = summarize(record.configurations);
+  for (const control::TrainedSteps& trained : report.recorder.trained) {
+    if (trained.job != job || trained.steps == 0) continue;
+    if (!result.trained) result.trained.emplace();
+    result.trained->push_back({.layout = trained.layout,
+                               .gpus = trained.gpus,
+                               .steps = trained.steps,
+                               .step_s = trained.measured_s / static_cast<double>(trained.steps),
+                               .scenario_step_s = trained.scenario_step_s});
+  }
   if (record.dataset && spec.dataset) result.dataset = summarize(spec.dataset->state, *record.dataset);
   result.name = record.name;
   result.state = record.state;

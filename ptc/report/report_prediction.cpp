@@ -67,6 +67,13 @@ std::optional<Prediction> prediction_of(const std::vector<Summary>& runs) {
   if (runs[simulated].runtime != "sim" || runs[1 - simulated].runtime != "exec") return std::nullopt;
   Prediction prediction;
   std::vector<double> errors;
+  for (const JobSummary& job : runs[1 - simulated].jobs) {
+    for (const TrainedSummary& one : job.trained.value_or(std::vector<TrainedSummary>{})) {
+      if (one.step_s <= 0) continue;
+      const double error = (one.scenario_step_s - one.step_s) / one.step_s;
+      prediction.steps.push_back({job.name, one.layout, one.steps, one.scenario_step_s, one.step_s, error});
+    }
+  }
   for (const JobSummary& job : runs[simulated].jobs) {
     for (const ReconfigurationSummary& change : job.reconfigurations) {
       const ReconfigurationSummary* executed = find_change(runs[1 - simulated], job.name, change.index);
@@ -94,6 +101,11 @@ std::optional<Prediction> prediction_of(const std::vector<Summary>& runs) {
 
 std::string prediction_table(const Prediction& prediction) {
   Table table({"job", "#>", "from → to", "phase", "predicted>", "measured>", "error>"});
+  for (const PredictedStep& step : prediction.steps) {
+    table.row({clipped(step.job, kNameColumns), "", clipped(step.layout, kNameColumns), "step",
+               format_seconds(step.predicted_s), format_seconds(step.measured_s),
+               fmt::format("{:+.1f} %", 100 * step.error)});
+  }
   for (const PredictedChange& change : prediction.changes) {
     std::vector<std::string> cells = {clipped(change.job, kNameColumns), std::to_string(change.index),
                                       clipped(change.from, kNameColumns) + " → " + clipped(change.to, kNameColumns) +

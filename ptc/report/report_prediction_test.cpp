@@ -68,6 +68,17 @@ TEST(Prediction, IsForOneSimulatedAndOneExecutedRunOfTheSame) {
   EXPECT_FALSE(prediction_of({sim, other}));
 }
 
+TEST(Prediction, HasTheStepsThatRealTrainingMeasured) {
+  const Summary sim = run_of("sim", {1});
+  Summary exec = run_of("exec", {1});
+  exec.jobs[0].trained = {{.layout = "tp2", .gpus = 2, .steps = 40, .step_s = 0.5, .scenario_step_s = 0.6}};
+  const std::optional<Prediction> prediction = prediction_of({sim, exec});
+  ASSERT_TRUE(prediction);
+  ASSERT_EQ(prediction->steps.size(), 1U);
+  EXPECT_NEAR(prediction->steps[0].error, 0.2, 1e-12);
+  EXPECT_THAT(prediction_table(*prediction), HasSubstr("+20.0 %"));
+}
+
 TEST(Prediction, ErrorsAreRelativeToWhatWasMeasured) {
   for (const bool swapped : {false, true}) {
     std::vector<Summary> runs = {run_of("sim", {1.5, 2, 8}), run_of("exec", {1, 4, 10})};

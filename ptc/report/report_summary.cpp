@@ -110,6 +110,15 @@ void fields(Io& io, ConfigurationSummary& configuration) {
 }
 
 template <class Io>
+void fields(Io& io, TrainedSummary& trained) {
+  io("layout", trained.layout);
+  io("gpus", trained.gpus);
+  io("steps", trained.steps);
+  io("step_s", trained.step_s);
+  io("scenario_step_s", trained.scenario_step_s);
+}
+
+template <class Io>
 void fields(Io& io, ScheduleSummary& schedule) {
   io("submit_s", schedule.submit_s);
   io("first_start_s", schedule.first_start_s);
@@ -136,6 +145,7 @@ void fields(Io& io, JobSummary& job) {
   io.optional("schedule", job.schedule);
   io.optional("dataset", job.dataset);
   io.optional("configurations", job.configurations);
+  io.optional("trained", job.trained);
   io("totals", job.totals);
   io("reconfigurations", job.reconfigurations);
 }
@@ -367,8 +377,18 @@ Json prediction_json(const Prediction& prediction) {
                        {"same_plan", change.same_plan},
                        {"phases", std::move(phases)}});
   }
+  Json steps = Json::array();
+  for (const PredictedStep& step : prediction.steps) {
+    steps.push_back({{"job", step.job},
+                     {"layout", step.layout},
+                     {"steps", step.steps},
+                     {"predicted_s", step.predicted_s},
+                     {"measured_s", step.measured_s},
+                     {"error", step.error}});
+  }
   return {{"transfer_error_median", or_null(prediction.transfer_error_median)},
           {"transfers", prediction.transfers},
+          {"steps", std::move(steps)},
           {"reconfigurations", std::move(changes)}};
 }
 

@@ -112,6 +112,25 @@ std::string configuration_table(const Summary& summary) {
   return any ? "\n" + table.text() : "";
 }
 
+std::string trained_table(const Summary& summary) {
+  const bool several = summary.jobs.size() > 1;
+  std::vector<std::string> headers = {"trained as", "GPUs>", "steps>", "step, measured>", "in the scenario>"};
+  if (several) headers.insert(headers.begin(), "job");
+  Table table(std::move(headers));
+  bool any = false;
+  for (const JobSummary& job : summary.jobs) {
+    for (const TrainedSummary& trained : job.trained.value_or(std::vector<TrainedSummary>{})) {
+      any = true;
+      std::vector<std::string> cells = {clipped(trained.layout, kNameColumns), std::to_string(trained.gpus),
+                                        std::to_string(trained.steps), format_seconds(trained.step_s),
+                                        format_seconds(trained.scenario_step_s)};
+      if (several) cells.insert(cells.begin(), clipped(job.name, kNameColumns));
+      table.row(std::move(cells));
+    }
+  }
+  return any ? "\n" + table.text() : "";
+}
+
 std::string change_of(const ReconfigurationSummary& r) {
   return clipped(r.from, kNameColumns) + " → " + clipped(r.to, kNameColumns);
 }
@@ -370,7 +389,7 @@ std::string summary_table(const std::string& summary_json_text) {
     const char* what = job.state == "waiting" ? "waits" : "failed";
     if (!job.failure.empty()) text += printable_text(fmt::format("{} {}: {}", job.name, what, job.failure)) + "\n";
   }
-  text += schedule_table(summary) + configuration_table(summary);
+  text += schedule_table(summary) + configuration_table(summary) + trained_table(summary);
   return any ? text + "\n" + reconfiguration_table(summary) : text + "\nno reconfigurations\n";
 }
 

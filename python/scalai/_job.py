@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import datetime
 import gc
+import json
+import os
 import random
 import sys
 import time
@@ -35,8 +37,9 @@ Build = Callable[[World], tuple[Any, ...]]
 
 
 def attach() -> Job:
-    """The job that this process trains: `scalai exec --train` starts one process for each device."""
-    return Job(Worker())
+    """The job that this process trains: `scalai exec --train` and `scalai launch` start one process for each device."""
+    request = os.environ.pop("SCALAI_DESCRIBE", None)
+    return Description(json.loads(request)) if request is not None else Job(Worker())
 
 
 class Job:
@@ -55,6 +58,7 @@ class Job:
         self._mapping: Any = None
         self._build: Build | None = None
         self._accounts: list[list[int]] = []
+        self._asked: dict[str, Any] = {}
         self._share = (0, 1)
         self.step = 0
         self.model: Any = None
@@ -79,6 +83,8 @@ class Job:
         timeout_s  after so long without an answer other processes count as gone
         """
         self._build, self.data = build, data
+        gc.collect()
+        gc.freeze()  # what was imported stays: every layout ends with a collection, which need not look at it
         self._data_axes, self._seed, self._meta = tuple(data_axes), seed, meta
         self._backend, self._restart, self._timeout_s = backend, restart, timeout_s
         self._obey()
@@ -100,6 +106,16 @@ class Job:
             self._answer_train(self._interrupted)
             self._obey()
         self._begin_step()
+
+    def request(self, gpus: int) -> None:
+        """Asks for another number of GPUs. The layout changes at a later `advance`, if the run has one for as many."""
+        if gpus < 1:
+            raise InvalidError(f"Job.request: {gpus} GPUs")
+        self._asked["gpus"] = gpus
+
+    def snapshot(self) -> None:
+        """Asks for a checkpoint: of the state at a later `advance`, mostly within a second. Training goes on."""
+        self._asked["save"] = True
 
     def __enter__(self) -> Job:
         return self
@@ -123,7 +139,7 @@ class Job:
     def _obey(self) -> None:
         while True:
             order = self._worker.next_order()
-            if self._word is not None and (self._restart or self._poisoned) and order["do"] in ("meet", "layout"):
+            if self._word is not None and (self._restart or self._poisoned) and order["do"] in ("meet", "layout", "rest"):
                 self._release()
                 self._worker.begin_anew(order)
             if order["do"] == "meet":
@@ -137,14 +153,18 @@ class Job:
                     return
                 problem = self._interrupted or ("" if self.model is not None else "it has no layout")
                 self._answer_train(problem)
+            elif order["do"] == "rest":
+                self._release()
+                self._worker.answer(done="rest")
             elif order["do"] == "leave":
                 self._release()
                 sys.exit(0)
 
     def _answer_train(self, problem: str) -> None:
-        """With what was read since the last answer: step, samples, two sums."""
-        self._worker.answer(done="train", step=self.step, problem=problem, share=self._share, read=self._accounts)
-        self._accounts = []
+        """With what was read since the last answer (step, samples, two sums), and what the program asks for."""
+        self._worker.answer(done="train", step=self.step, problem=problem, share=self._share, read=self._accounts,
+                            asked=self._asked)
+        self._accounts, self._asked = [], {}
 
     def _begin_step(self) -> None:
         """What a step draws at random depends on the step and the share of the data, not on the layout before."""
@@ -262,6 +282,22 @@ class Job:
         gc.collect()
         if dist.is_initialized():
             dist.destroy_process_group()
+
+
+class Description(Job):
+    """In place of a job: `start` writes down what the state would be in each layout, and ends the program."""
+
+    def __init__(self, request: dict[str, Any]):
+        self._request = request
+
+    def start(self, build: Build, data: Sampler | None = None, **options: Any) -> None:
+        from .torch import collection_for
+
+        for layout in self._request["layouts"]:
+            collection_for(build, dict(layout["axes"])).save(f"{self._request['folder']}/{layout['name']}.textproto")
+        with open(f"{self._request['folder']}/job.json", "w", encoding="utf-8") as file:
+            json.dump({"data": data.state_dict() if data is not None else None}, file)
+        sys.exit(0)
 
 
 def _bring_to(scheduler: Any, step: int) -> None:

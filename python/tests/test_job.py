@@ -8,12 +8,15 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
 pytest.importorskip("torch", reason="no PyTorch in this environment: python/environment FOLDER --torch")
 
 PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "examples" / "training" / "gpt.py"
+ASKING = pathlib.Path(__file__).resolve().parent / "asking.py"
+LAUNCHER = "sh -c '\"$@\" & \"$@\" & wait' launcher"  # two workers on this machine, as srun starts one a host
 DYING = pathlib.Path(__file__).resolve().parent / "dying.py"
 MODEL = ["--batch=12", "--width=30", "--heads=6", "--length=32"]  # three ranks: FSDP2's shards are not all equal
 LAYOUTS = {1: "tp1", 2: "pp2", 3: "dp3", 4: "tp2,pp2", 6: "tp2,dp3", 8: "tp2,pp2,dp2"}
@@ -83,7 +86,7 @@ def check(folder, alone):
 def test_twelve_changes_of_layout(tmp_path, alone):
     changes = list(zip(range(4, 64, 5), (4, 2, 1, 3, 6, 4, 8, 1, 6, 2, 3, 8)))
     write_scenario(tmp_path, 8, changes)
-    run(training(tmp_path, tmp_path / "loss.csv"), tmp_path)
+    run([*training(tmp_path, tmp_path / "loss.csv"), "--standby"], tmp_path)
     summary = check(tmp_path, alone)
     assert len(losses(tmp_path / "loss.csv")) == STEPS, "no step was trained twice"
     run(command("sim", "job.textproto", "--out=sim"), tmp_path)
@@ -100,6 +103,29 @@ def test_a_program_that_begins_anew_for_every_layout(tmp_path, alone):
     run(training(tmp_path, tmp_path / "loss.csv", PROGRAM, "--restart"), tmp_path)
     check(tmp_path, alone)
     assert len(losses(tmp_path / "loss.csv")) == STEPS, "no step was trained twice"
+
+
+def test_a_program_without_a_scenario(tmp_path, alone):
+    """Launched with four processes; the program itself asks for two, and for a checkpoint, and a user for four again."""
+    words = [f"--launcher={LAUNCHER}", "--hosts=2", "--layout=tp2,pp2,dp1", "--layout=pp2", f"--steps={STEPS}", "--out=out",
+             "--standby", "--"]
+    with subprocess.Popen([*command("launch", *words), *program(ASKING, "10:2", "train", f"--steps={STEPS}", "--log=loss.csv")],
+                          cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+        deadline = time.monotonic() + SECONDS
+        while running.poll() is None and time.monotonic() < deadline:
+            if list((tmp_path / "out" / "checkpoints").rglob("manifest.json")) and (tmp_path / "loss.csv").exists() \
+                    and losses(tmp_path / "loss.csv")[-1][0] >= 20:
+                run(command("exec", "ctl", "resize", "--run=out", "--gpus=4"), tmp_path)
+                break
+            time.sleep(0.05)
+        said = running.communicate(timeout=SECONDS)[0]
+    assert running.returncode == 0, said
+    summary = check(tmp_path, alone)
+    assert [(one["from"], one["to"]) for one in summary["jobs"][0]["reconfigurations"]] == [
+        ("tp2,pp2", "pp2"), ("pp2", "tp2,pp2")]
+    assert summary["jobs"][0]["dataset"]["exactly_once"]
+    assert {one["layout"] for one in summary["jobs"][0]["trained"]} == {"tp2,pp2", "pp2"}
+    assert run(command("checkpoint", "verify", next((tmp_path / "out" / "checkpoints" / "job").iterdir())))
 
 
 def test_killed_processes_lose_nothing(tmp_path, alone):

@@ -193,6 +193,8 @@ const std::vector<Exception>& untested_exceptions() {
       {"apps/exec/exec_bench.cpp", "a command; exec_bench_test runs it"},
       {"apps/exec/exec_calibrate.cpp", "a command; exec_calibrate_test runs it"},
       {"apps/exec/exec_ctl.cpp", "a command; e2e_exec_live_test runs it"},
+      {"apps/exec/exec_controller.cpp", "the run of a command; e2e_exec_test runs it"},
+      {"apps/exec/exec_launch.cpp", "a command; e2e_exec_live_test and python_job_test run it"},
       {"apps/exec/exec_run.cpp", "a command; e2e_exec_test runs it"},
       {"apps/exec/exec_worker.cpp", "a process of its own; e2e_exec_test starts it, well and badly"},
       {"apps/exec/exec_session.cpp", "controller and workers; e2e_exec_test starts them"},

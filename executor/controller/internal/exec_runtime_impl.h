@@ -1,6 +1,7 @@
 #pragma once
-// The state of an ExecRuntime and its handlers, spread over two sources:
-//   exec_runtime.cpp         commands, executions, time and what is heard
+// The state of an ExecRuntime and its handlers, spread over three sources:
+//   exec_runtime.cpp         commands, executions
+//   exec_runtime_clock.cpp   time, real training up to it, and what is heard on the way
 //   exec_runtime_resume.cpp  what an earlier controller did, and going on from there
 
 #include <chrono>
@@ -20,6 +21,13 @@
 #include "ptc/control/training.h"
 
 namespace scalai::executor {
+
+constexpr double kLossTimeout_s = 30;  // from a failed transfer to the loss that explains it
+constexpr double kPoll_s = 0.02;
+
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
 class ExecRuntime::Impl {
  public:
@@ -93,6 +101,11 @@ class ExecRuntime::Impl {
     int64_t failed_copy_step = -1;           // of the last copy that could not be made
     double copy_pause_s = 0;                 // before that is reported, if that step is tried again
     std::optional<control::Train> training;  // the Train command that has not come to its end
+    int64_t part_steps = 1;                  // of real training between two times when requests are heard
+    // With `training` only.
+    control::Training where() const {
+      return {training->start_s, training->from_step, training->until_step, training->step_s};
+    }
   };
 
   JobState& job(int index) { return jobs_[static_cast<size_t>(index)]; }
@@ -119,6 +132,9 @@ class ExecRuntime::Impl {
   absl::Status lose(const Interruption& interruption);
   // Brings real training to where it stands in scenario time.
   absl::Status keep_up();
+  // In scenario time; infinity where nothing is really trained.
+  double end_of_part() const;
+  void record(int job_index, const control::Train& train, const TrainerWork::Trained& trained);
   void report_losses();
   absl::Status give_up(const control::Background& background, const absl::Status& why);
   // These hold nothing any more.
@@ -154,7 +170,7 @@ class ExecRuntime::Impl {
   enum class Verdict : uint8_t { kIsIt, kNothing, kOther };
   Verdict compare(const Agenda::Happening& happening, const control::Event& event);
   // What happens next, by the clock; nothing where something was heard first, or nothing can happen.
-  std::optional<Agenda::Happening> await_next();
+  absl::StatusOr<std::optional<Agenda::Happening>> await_next();
   void worker_lost(HostId host, const std::string& reason);
   bool any_dead(const std::vector<DeviceId>& devices) const { return agenda_.any_dead(devices); }
   // A device of the plan that has died since: the control loop gives the plan up when it hears of that.

@@ -8,6 +8,7 @@
 //   $SCALAI_TEST_DEATHS     g1:before:7 g2:amid:9 g0:start:0 …  once each: the process kills itself before it says that it
 //                           has come to step 7, or amid rewriting on the way to step 9, or before it attaches
 //   $SCALAI_TEST_FAILS      a step that no process can do
+//   $SCALAI_TEST_ASKS       what the process of g0 asks for in its first answer to "train": {"gpus": 4}
 //   $SCALAI_TEST_LEAVES     exit code of a process that is told to leave
 
 #include <fcntl.h>
@@ -27,6 +28,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ptc/base/json.h"
@@ -80,6 +82,8 @@ class Trainer {
     const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
     SCALAI_CHECK(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), bytes) == 0, name);
     say({{"device", std::stoi(device_)}, {"pid", ::getpid()}});
+    fmt::print("begun\n");
+    (void)std::fflush(stdout);
   }
 
   int run() {
@@ -89,6 +93,11 @@ class Trainer {
       if (what == "leave") return std::atoi(variable("SCALAI_TEST_LEAVES").c_str());
       if (what == "meet") meet();
       if (what == "layout") take_up(order);
+      if (what == "rest") {
+        elements_.clear();
+        word_ = nullptr;
+        say({{"done", "rest"}});
+      }
       if (what == "train") train(order.at("until"));
     }
   }
@@ -198,7 +207,10 @@ class Trainer {
       }
       word_->store(static_cast<uint64_t>(2 * ++step_));
     }
-    say({{"done", "train"}, {"step", step_}, {"problem", problem}});
+    json said = {{"done", "train"}, {"step", step_}, {"problem", problem}};
+    if (!std::exchange(asked_, true) && device_ == "0")
+      said["asked"] = read_json(variable("SCALAI_TEST_ASKS")).value_or(json());
+    say(said);
   }
 
   const std::string device_;
@@ -207,6 +219,7 @@ class Trainer {
   std::atomic<uint32_t>* arrivals_ = nullptr;  // [0]: somebody died; [1 + k]: at step first_ + k
   uint32_t ranks_ = 1;
   int64_t step_ = 0, first_ = 0;
+  bool asked_ = false;
   std::atomic<uint64_t>* word_ = nullptr;
   std::vector<Element> elements_;
 };

@@ -69,6 +69,7 @@ struct Request {
 struct Copies {
   std::optional<Holding> checkpoint, redundant;
   std::map<int64_t, std::pair<bool, Holding>> in_flight;  // by Background tag; true = checkpoint, false = redundancy
+  bool asked = false;                                     // a checkpoint at the next step boundary
   std::optional<int64_t> last;                            // Background tag of the last one, once the run is to end
 };
 

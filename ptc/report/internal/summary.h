@@ -69,6 +69,13 @@ struct ConfigurationSummary {
   std::optional<double> step_s, mfu;  // null: it stood still; the peak is unknown
 };
 
+// What a job really trained in a layout; `step_s` is the mean as measured.
+struct TrainedSummary {
+  std::string layout;
+  int64_t gpus = 0, steps = 0;
+  double step_s = 0, scenario_step_s = 0;
+};
+
 // When a job came and got its GPUs.
 struct ScheduleSummary {
   double submit_s = 0;
@@ -89,6 +96,7 @@ struct JobSummary {
   std::optional<DatasetSummary> dataset;    // the key is there only for a job that has one
   // The key is there only for a job with step times that were computed.
   std::optional<std::vector<ConfigurationSummary>> configurations;
+  std::optional<std::vector<TrainedSummary>> trained;  // the key is there only with real training
   JobTotals totals;
   std::vector<ReconfigurationSummary> reconfigurations;
 };
@@ -136,7 +144,15 @@ struct PredictedChange {
   bool same_plan = false;  // only then it counts in the median
   std::vector<PhasePrediction> phases;
 };
+// A layout's step, which real training measured.
+struct PredictedStep {
+  std::string job, layout;
+  int64_t steps = 0;
+  double predicted_s = 0, measured_s = 0;
+  double error = 0;  // (predicted − measured) / measured
+};
 struct Prediction {
+  std::vector<PredictedStep> steps;             // none where training was emulated
   std::vector<PredictedChange> changes;         // that both runs completed
   int64_t transfers = 0;                        // of these with the same plan and bytes that move
   std::optional<double> transfer_error_median;  // of the errors' absolute values; nothing without transfers

@@ -1,0 +1,147 @@
+// Time, real training up to it, and what is heard on the way.
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "executor/controller/internal/exec_runtime_impl.h"
+#include "ptc/base/say.h"
+#include "ptc/base/status.h"
+
+namespace scalai::executor {
+
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+// Real training goes on in parts of about this long, so that requests are heard. At the end of a part all wait for all.
+constexpr double kPart_s = 1;
+
+}  // namespace
+
+absl::Status ExecRuntime::Impl::advance(int job_index, int64_t step) {
+  JobState& state = job(job_index);
+  JobWork& work = *state.work;
+  SCALAI_RETURN_IF_ERROR(explained(work.advance(step)));
+  const TrainerWork::Trained trained = work.take_trained();
+  if (options_.on_asked && (trained.asked_gpus > 0 || trained.asked_save))
+    options_.on_asked(job_index, trained.asked_gpus, trained.asked_save);
+  if (trained.steps > 0) {
+    const double steps = kPart_s * static_cast<double>(trained.steps) / std::max(trained.seconds, 1e-6);
+    state.part_steps = std::clamp(static_cast<int64_t>(steps), int64_t{1}, 2 * state.part_steps);
+    if (state.training) record(job_index, *state.training, trained);
+  }
+  if (const auto interruption = work.take_interruption()) SCALAI_RETURN_IF_ERROR(lose(*interruption));
+  hear(0);
+  return absl::OkStatus();
+}
+
+// All parts in one layout are one record.
+void ExecRuntime::Impl::record(int job_index, const control::Train& train, const TrainerWork::Trained& trained) {
+  std::vector<control::TrainedSteps>& all = recorder_.trained;
+  const std::string& layout = train.collection->name;
+  auto found = std::find_if(all.begin(), all.end(), [&](const control::TrainedSteps& one) {
+    return one.job == job_index && one.layout == layout;
+  });
+  if (found == all.end()) {
+    const int64_t gpus = train.collection->ranks();
+    found = all.insert(found, {.job = job_index, .layout = layout, .gpus = gpus, .scenario_step_s = train.step_s});
+  }
+  found->steps += trained.steps;
+  found->measured_s += trained.seconds;
+}
+
+absl::Status ExecRuntime::Impl::keep_up() {
+  for (size_t i = 0; i < jobs_.size(); ++i) {
+    JobState& state = jobs_[i];
+    if (!state.work->is_trained() || !state.training || any_dead(state.training->devices)) continue;
+    SCALAI_RETURN_IF_ERROR(advance(static_cast<int>(i), state.where().steps_done_at(agenda_.now_s())));
+  }
+  return absl::OkStatus();
+}
+
+// To the end of the next part of some job's real training; halfway through a step, so that rounding does not matter.
+double ExecRuntime::Impl::end_of_part() const {
+  double until_s = std::numeric_limits<double>::infinity();
+  for (const JobState& state : jobs_) {
+    if (!state.work->is_trained() || !state.training || any_dead(state.training->devices)) continue;
+    const control::Training where = state.where();
+    const int64_t steps = where.steps_done_at(agenda_.now_s()) - where.from_step + state.part_steps;
+    until_s = std::min(until_s, where.start_s + (static_cast<double>(steps) + 0.5) * where.step_s);
+  }
+  return until_s;
+}
+
+void ExecRuntime::Impl::worker_lost(HostId host, const std::string& reason) {
+  if (!crew_.living().contains(host)) return;  // we killed it
+  crew_.lost(host);
+  ++losses_;
+  const std::vector<DeviceId> fresh = agenda_.lose(scenario_.cluster.devices_of(host));
+  mark_gone(fresh);
+  say("scalai-exec: lost the worker of h{}: {}\n", host.value, reason);
+  if (!fresh.empty()) unreported_.push_back(fresh);
+}
+
+// When the state was lost is what the control loop counts the steps by. Emulated training is where the clock is; real
+// training is where those stopped who still have state.
+void ExecRuntime::Impl::report_losses() {
+  if (unreported_.empty() || reporting_) return;
+  reporting_ = true;  // settling hears of more
+  double failed_at_s = agenda_.now_s();
+  for (JobState& state : jobs_) {
+    if (!state.work->is_trained() || !state.training || !any_dead(state.training->devices)) continue;
+    absl::StatusOr<Interruption> found = state.work->settle(agenda_.dead_devices());
+    for (; absl::IsUnavailable(found.status()); found = state.work->settle(agenda_.dead_devices())) hear(kPoll_s);
+    trouble_.Update(found.ok() ? lose(*found) : found.status());
+    if (!found.ok()) continue;
+    const control::Train& train = *state.training;
+    const double steps = static_cast<double>(found->step - train.from_step) + 0.5;
+    failed_at_s = std::min(failed_at_s, train.start_s + std::max(0.0, steps) * train.step_s);
+  }
+  reporting_ = false;
+  for (std::vector<DeviceId>& lost : std::exchange(unreported_, {}))
+    report(control::DevicesLost{std::move(lost), failed_at_s});
+}
+
+// A worker could not be reached: ok when one is lost, which the control loop is told then.
+absl::Status ExecRuntime::Impl::explained(const absl::Status& status) {
+  if (!absl::IsUnavailable(status) && !absl::IsCancelled(status)) return status;
+  const Clock::time_point failed_at = Clock::now();
+  const int64_t before = losses_;
+  while (losses_ == before && seconds_since(failed_at) < kLossTimeout_s) hear(kPoll_s);
+  return losses_ == before ? status : absl::OkStatus();
+}
+
+void ExecRuntime::Impl::hear(double timeout_s) {
+  for (std::optional<executor::Event> heard = controller_.next_event(timeout_s); heard;
+       heard = controller_.next_event(0)) {
+    const auto* lost = std::get_if<WorkerLost>(&*heard);
+    if (lost != nullptr && crew_.is_ours(*lost)) worker_lost(HostId(lost->host), lost->reason);
+  }
+  report_losses();
+  if (options_.requests == nullptr) return;
+  for (control::EventBody& request : options_.requests->take()) report(std::move(request));
+}
+
+absl::StatusOr<std::optional<control::Agenda::Happening>> ExecRuntime::Impl::await_next() {
+  if (options_.time_scale <= 0) {
+    hear(0);
+    while (ready_.empty()) {
+      const double until_s = options_.requests != nullptr ? end_of_part() : std::numeric_limits<double>::infinity();
+      auto happening = agenda_.next(until_s);
+      if (happening || until_s == std::numeric_limits<double>::infinity()) return happening;
+      SCALAI_RETURN_IF_ERROR(keep_up());  // which hears
+      if (options_.on_time) options_.on_time(agenda_.now_s());
+    }
+    return std::nullopt;
+  }
+  while (ready_.empty() && !agenda_.idle()) {
+    const double elapsed_s = seconds_since(started_) / options_.time_scale;
+    if (auto happening = agenda_.next(std::max(elapsed_s, agenda_.now_s()))) return happening;
+    hear(kPoll_s);
+  }
+  return std::nullopt;
+}
+
+}  // namespace scalai::executor
