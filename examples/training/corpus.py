@@ -27,7 +27,7 @@ class Log:
         self._file = options.log
 
     def write(self, world, step, loss, seconds):
-        here = world.coordinate("pp") == world.axes["pp"] - 1 and world.coordinate("dp") == world.coordinate("tp") == 0
+        here = world.coordinate("pp") == world.axes.get("pp", 1) - 1 and world.coordinate("dp") == world.coordinate("tp") == 0
         if self._file and here:
             with open(self._file, "a", encoding="utf-8") as file:
                 file.write(f"{step},{loss:.9g},{seconds:.6f},{world.size}\n")

@@ -81,11 +81,7 @@ absl::StatusOr<std::string> Training::order_for(const Layout& layout, DeviceId d
   for (size_t i = 0; i < side.tensors.size(); ++i) {
     const collection::LogicalTensor& tensor = side.tensors[i];
     const TensorId id(static_cast<int64_t>(i));
-    const std::vector<tensor::Piece> wanted = side.pieces(id, rank).pieces;
-    if (wanted.size() > 1)
-      return invalid(fmt::format("tensor \"{}\" is in {} pieces on g{}: trainers map one", tensor.name, wanted.size(),
-                                 device.value));
-    for (const tensor::Piece& piece : wanted) {
+    for (const tensor::Piece& piece : side.pieces(id, rank).pieces) {  // of a flat range several, in its order
       if (piece.box.empty()) continue;
       const std::vector<Piece> found = store.find(layout.key, id, piece.box);
       if (found.size() != 1 || found.front().box != piece.box)
@@ -133,7 +129,7 @@ absl::Status Training::keep(const Collection* side) {
   for (const DeviceId device : trainers_->devices()) {
     if (side == nullptr || !is_among(side->device_of_rank, device)) leaving.push_back(device);
   }
-  if (stand_by_ && side != nullptr) {
+  if (stand_by_) {
     // Those that wait already have nothing to let go of; one that does not answer is replaced.
     std::vector<Trainers::Order> orders;
     for (const DeviceId device : leaving) {

@@ -66,7 +66,7 @@ class Training {
   bool tells_samples() const { return !accounts_.empty(); }
   std::optional<data::SampleAccount> read(int64_t from, int64_t until, int share, int shares) const;
   // Trainers of devices that are not in the collection let go of their state and wait, if they are to stand by; else they
-  // leave. null: all leave. Errors: those of Trainers::dismiss and start.
+  // leave. null: all of them. Errors: those of Trainers::dismiss and start.
   absl::Status keep(const collection::Collection* side);
   // The device's memory is lost, and its trainer with it.
   void lose(DeviceId device);

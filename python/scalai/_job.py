@@ -53,6 +53,7 @@ class Job:
         self._interrupted = ""
         self._interrupted_at = -1
         self._poisoned = False
+        self._framework: Any = None
         self._until = 0
         self._meeting: Any = None
         self._mapping: Any = None
@@ -68,7 +69,8 @@ class Job:
         self.data: Sampler | None = None
 
     def start(self, build: Build, data: Sampler | None = None, *, data_axes: Sequence[str] = ("dp",), seed: int = 0,
-              backend: str | None = None, meta: bool = True, restart: bool = False, timeout_s: float = 600) -> None:
+              backend: str | None = None, meta: bool = True, restart: bool = False, timeout_s: float = 600,
+              framework: Any = None) -> None:
         """Takes up the first layout; returns when there is a step to train.
 
         build      makes (model, optimizer) or (model, optimizer, scheduler) for a World; the model is a module or a list
@@ -81,7 +83,9 @@ class Job:
         restart    a layout after the first is for this program begun anew, in the same process: for a `build` that can run
                    only once. The state stays where it is
         timeout_s  after so long without an answer other processes count as gone
+        framework  scalai.megatron for models and optimizers of Megatron-core; without it they are PyTorch's
         """
+        self._framework = framework
         self._build, self.data = build, data
         gc.collect()
         gc.freeze()  # what was imported stays: every layout ends with a collection, which need not look at it
@@ -93,6 +97,9 @@ class Job:
         """The step is done. Waits where the worker wants it, takes up another layout, or leaves (SystemExit)."""
         if self._word is None:
             raise FailedError("Job.start comes before Job.advance")
+        if not self._interrupted and not self._rewriting:
+            with self:  # no optimizer has told of its step
+                self._before_rewriting()
         if not self._interrupted:
             account = self.data.account(self.step) if self.data is not None else None
             if account is not None:
@@ -171,7 +178,9 @@ class Job:
         import torch
 
         seed = hash((self._seed, self.step, self._share[0])) & 0x7FFFFFFFFFFFFFFF
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed looks for devices each time, which takes 0.8 ms
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed_all(seed)
         random.seed(seed)
         if self.data is not None:
             self.data.step = self.step
@@ -232,21 +241,24 @@ class Job:
         from ._mapping import Mapping, left_on_meta, parts_of
 
         fresh = order["fresh"]
-        on_meta = self._meta and not fresh
+        on_meta = self._meta and not fresh and self._framework is None
         if on_meta:
             with torch.device("meta"):
                 model, optimizer, scheduler = self._built()
             on_meta = not left_on_meta(parts_of(model), optimizer)
         if not on_meta:
             model, optimizer, scheduler = self._built()
-        self._mapping = Mapping(order)
-        self._mapping.take(parts_of(model), optimizer, fresh)
+        if self._framework is None:
+            self._mapping = Mapping(order)
+            self._mapping.take(parts_of(model), optimizer, fresh)
+        else:
+            self._mapping = self._framework.Copies(order, model, optimizer, fresh)
         self._word = Word(*order["word"])
         self._rewriting, self._interrupted = False, ""
         self.step = order["step"]
         if scheduler is not None:
             _bring_to(scheduler, self.step)
-        if optimizer is not None:
+        if hasattr(optimizer, "register_step_pre_hook"):
             optimizer.register_step_pre_hook(self._before_rewriting)
         if self.data is not None:
             self.data.step = self.step
@@ -278,6 +290,8 @@ class Job:
         self.model = self.optimizer = self.scheduler = self._mapping = self.world = None
         if not keep_meeting:
             self._meeting = None
+        if self._framework is not None:
+            self._framework.release()
         forget_meshes()
         gc.collect()
         if dist.is_initialized():
@@ -290,11 +304,12 @@ class Description(Job):
     def __init__(self, request: dict[str, Any]):
         self._request = request
 
-    def start(self, build: Build, data: Sampler | None = None, **options: Any) -> None:
-        from .torch import collection_for
+    def start(self, build: Build, data: Sampler | None = None, *, framework: Any = None, **options: Any) -> None:
+        if framework is None:
+            from . import torch as framework
 
         for layout in self._request["layouts"]:
-            collection_for(build, dict(layout["axes"])).save(f"{self._request['folder']}/{layout['name']}.textproto")
+            framework.collection_for(build, dict(layout["axes"])).save(f"{self._request['folder']}/{layout['name']}.textproto")
         with open(f"{self._request['folder']}/job.json", "w", encoding="utf-8") as file:
             json.dump({"data": data.state_dict() if data is not None else None}, file)
         sys.exit(0)

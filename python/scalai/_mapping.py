@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,13 +22,16 @@ class Mapping:
 
     def __init__(self, order: dict[str, Any]):
         self._path = order["memory"]
-        self._places = {place["name"]: place for place in order["tensors"]}
+        self._places: dict[str, list[dict[str, Any]]] = {}  # a flat range of a tensor is several boxes, in its order
+        for place in order["tensors"]:
+            self._places.setdefault(place["name"], []).append(place)
         self._copied: list[tuple[torch.Tensor, torch.Tensor]] = []  # the framework's, the worker's
 
     def take(self, parts: Sequence[torch.nn.Module], optimizer: torch.optim.Optimizer | None, fresh: bool) -> None:
         """The model and the optimizer's state get the content of the worker's memory; with `fresh` they give it theirs."""
         state = state_of(parts, optimizer)
-        mapped = self._mapped(state)
+        mapped = {one.name: pieces[0] for one, pieces in self._mapped(state, in_place=True)}
+        slots = _slots_of(optimizer)
         with torch.no_grad():
             if fresh:
                 for one in state:
@@ -35,9 +39,9 @@ class Mapping:
                         mapped[one.name].copy_(one.local)
             for one in state:
                 if one.name in mapped:
-                    _replace(one, mapped[one.name], parts, optimizer)
+                    _replace(one, mapped[one.name], parts, slots)
                 elif one.local.is_meta:  # an empty shard
-                    _replace(one, torch.empty(one.local.shape, dtype=one.local.dtype), parts, optimizer)
+                    _replace(one, torch.empty(one.local.shape, dtype=one.local.dtype), parts, slots)
             for part in parts:
                 part._apply(lambda tensor: tensor)  # FSDP2 looks at its shards again
             for one in state_of(parts, optimizer):
@@ -51,29 +55,52 @@ class Mapping:
             for tensor, memory in self._copied:
                 memory.copy_(tensor)
 
-    def _mapped(self, state: list[LocalTensor]) -> dict[str, torch.Tensor]:
-        """Refuses a model that has another state than the collection says of this rank."""
+    def copy(self, state: list[LocalTensor], fresh: bool) -> None:
+        """As take, for a framework whose tensors cannot be replaced: all are copied in now, and out after every step."""
+        for one, pieces in self._mapped(state, in_place=False):
+            if len(pieces) == 1:
+                self._copied.append((one.local, pieces[0].view(one.local.shape)))
+                continue
+            sizes = [piece.numel() for piece in pieces]
+            self._copied += zip(one.local.view(-1).split(sizes), (piece.view(-1) for piece in pieces))
+        if fresh:
+            self.copy_out()
+            return
+        with torch.no_grad():
+            for tensor, memory in self._copied:
+                tensor.copy_(memory)
+
+    def _mapped(self, state: list[LocalTensor], in_place: bool) -> list[tuple[LocalTensor, list[torch.Tensor]]]:
+        """The worker's memory of each tensor: one piece; several, unless `in_place`, where it is flat. Refuses a model that
+        has another state than the collection says of this rank."""
         problems = []
-        mapped = {}
+        mapped = []
         for one in state:
-            place = self._places.get(one.name)
+            places = self._places.get(one.name, [])
             shape = list(one.local.shape)
-            if place is None:
+            if not places:
                 if one.local.numel() > 0:
                     problems.append(f'tensor "{one.name}" {shape} is on no device of this rank in the collection')
                 continue
-            wanted = [hi - lo for lo, hi in place["box"]]
+            wanted = [[hi - lo for lo, hi in place["box"]] for place in places]
             dtype = dtype_of(one.tensor)
-            if shape != wanted or dtype != place["dtype"]:
-                problems.append(f'tensor "{one.name}" is {dtype} {shape} here, {place["dtype"]} {wanted} in the collection')
+            fits = wanted == [shape]
+            if not in_place and len(shape) <= 1:
+                fits = sum(map(math.prod, wanted)) == one.local.numel()
+            if not fits or dtype != places[0]["dtype"]:
+                problems.append(f'tensor "{one.name}" is {dtype} {shape} here, {places[0]["dtype"]} '
+                                f'{" and ".join(map(str, wanted))} in the collection')
             elif one.local.numel() > 0:
-                count = one.local.numel() * one.local.element_size()
-                memory = mapped_bytes(self._path, place["offset"], count)
-                mapped[one.name] = torch.frombuffer(memory, dtype=one.local.dtype).view(shape)
+                mapped.append((one, [self._memory_of(place, extents, one.local.dtype)
+                                     for place, extents in zip(places, wanted)]))
         known = {one.name for one in state}
         problems += [f'tensor "{name}" of the collection is not in the model' for name in self._places if name not in known]
         raise_problems(problems)
         return mapped
+
+    def _memory_of(self, place: dict[str, Any], extents: list[int], dtype: torch.dtype) -> torch.Tensor:
+        memory = mapped_bytes(self._path, place["offset"], math.prod(extents) * dtype.itemsize)
+        return torch.frombuffer(memory, dtype=dtype).view(extents)
 
 
 def left_on_meta(parts: Sequence[torch.nn.Module], optimizer: torch.optim.Optimizer | None) -> bool:
@@ -82,8 +109,15 @@ def left_on_meta(parts: Sequence[torch.nn.Module], optimizer: torch.optim.Optimi
     return any(buffer.is_meta and name not in known for part in parts for name, buffer in part.named_buffers())
 
 
+def _slots_of(optimizer: torch.optim.Optimizer | None) -> dict[int, tuple[dict[str, Any], str]]:
+    """Where the optimizer keeps a tensor of its state, by the tensor's id."""
+    if optimizer is None:
+        return {}
+    return {id(value): (values, key) for values in optimizer.state.values() for key, value in values.items()}
+
+
 def _replace(one: LocalTensor, memory: torch.Tensor, parts: Sequence[torch.nn.Module],
-             optimizer: torch.optim.Optimizer | None) -> None:
+             slots: dict[int, tuple[dict[str, Any], str]]) -> None:
     old = one.tensor
     new: torch.Tensor = memory
     if isinstance(old, DTensor):
@@ -96,11 +130,9 @@ def _replace(one: LocalTensor, memory: torch.Tensor, parts: Sequence[torch.nn.Mo
         torch.utils.swap_tensors(old, replacement)
     elif one.kind == "BUFFER" and _replace_buffer(old, new, parts):
         return
-    elif optimizer is not None:
-        for values in optimizer.state.values():
-            for key, value in values.items():
-                if value is old:
-                    values[key] = new
+    elif id(old) in slots:
+        values, key = slots[id(old)]
+        values[key] = new
 
 
 def _replace_buffer(old: torch.Tensor, new: torch.Tensor, parts: Sequence[torch.nn.Module]) -> bool:

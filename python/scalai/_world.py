@@ -46,7 +46,7 @@ def forget_meshes() -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith("torch.distributed."):
             for value in list(vars(module).values()):
-                if isinstance(value, functools._lru_cache_wrapper):
+                if type(value) is functools._lru_cache_wrapper:  # isinstance asks deprecated objects, which warn
                     value.cache_clear()
     tensors = sys.modules.get("torch.distributed.tensor")
     dispatcher = getattr(getattr(tensors, "DTensor", None), "_op_dispatcher", None)

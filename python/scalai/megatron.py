@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch.distributed as dist
@@ -20,9 +20,11 @@ from megatron.core import parallel_state
 
 from ._cuts import Box, Mesh, bucket_part, layout_of
 from ._errors import InvalidError
+from ._mapping import Mapping as Memory
 from ._megatron_parts import box_text, parts_of
 from ._planning import Collection
-from .torch import LocalTensor, _gathered, raise_problems
+from ._world import World
+from .torch import LocalTensor, _gathered, _in_child, initial_state, raise_problems
 
 
 def state_of_sharded(sharded_state_dict: Mapping[Any, Any], optimizer: Any = None, *,
@@ -54,11 +56,91 @@ def collection_from_sharded(sharded_state_dict: Mapping[Any, Any], optimizer: An
     ignore              patterns of keys and names that are left out, such as "*rng_state*"
     devices             the device of each rank of the job (rank r has device r)
     """
+    view = _view(sharded_state_dict, optimizer, ignore, sizes is None)
+    views = _gathered(view, dist.get_world_size() if dist.is_initialized() else 1)
+    return _merged(views, sizes, vocabulary, devices, name)
+
+
+def collection_for(build: Callable[[World], tuple[Any, ...]], sizes: Mapping[str, int], *, name: str = "") -> Collection:
+    """The collection that a job would have on a mesh of these sizes, such as {"pp": 2, "dp": 2, "tp": 2} (slowest axis
+    first), without its processes.
+
+    Calls ``build(world)``, which initializes Megatron's parallel groups and returns model and optimizer as for Job.start,
+    as each rank in turn: in a child process, in a process group that sends nothing. One rank's memory is needed at a time.
+    """
+    world = math.prod(sizes.values())
+
+    def as_rank(rank: int) -> dict[str, Any]:
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+
+        dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world)
+        model, optimizer = build(World(dict(sizes), rank, None))[:2]
+        _begin_state(optimizer)
+        return _view(_sharded(model), optimizer, (), True)
+
+    return _merged([_in_child(lambda: as_rank(rank)) for rank in range(world)], None, None, None, name)  # noqa: B023
+
+
+class Copies:
+    """The state of this rank under Job.start(framework=scalai.megatron): copied from the worker's memory, and to it after
+    every step, since Megatron's buffers cannot be put elsewhere."""
+
+    def __init__(self, order: dict[str, Any], model: Any, optimizer: Any, fresh: bool):
+        self._memory = Memory(order)
+        _begin_state(optimizer)
+        self._memory.copy(state_of_sharded(_sharded(model), optimizer), fresh)
+        _spread_steps(optimizer)
+
+    def copy_out(self) -> None:
+        self._memory.copy_out()
+
+
+def release() -> None:
+    """Megatron's parallel groups, before a layout ends."""
+    parallel_state.destroy_model_parallel()
+
+
+def _sharded(model: Any) -> dict[str, Any]:
+    """Of a model, or of the chunks of virtual stages, each perhaps in DistributedDataParallel."""
+    chunks = list(model) if isinstance(model, (list, tuple)) else [model]
+    return {f"model{i}" if len(chunks) > 1 else "model": getattr(chunk, "module", chunk).sharded_state_dict()
+            for i, chunk in enumerate(chunks)}
+
+
+def _optimizers(optimizer: Any) -> list[Any]:
+    """PyTorch's, inside of Megatron's."""
+    chained = getattr(optimizer, "chained_optimizers", [optimizer])
+    return [one.optimizer for one in chained if getattr(one, "optimizer", None) is not None]
+
+
+def _begin_state(optimizer: Any) -> None:
+    """What the first step would make, so that it can be copied."""
+    problems: list[str] = []
+    for one in _optimizers(optimizer):
+        for group in one.param_groups:
+            for parameter in group["params"]:
+                if not one.state.get(parameter):
+                    one.state[parameter] = initial_state(parameter, group, one, "of a parameter", problems)
+    raise_problems(problems)
+
+
+def _spread_steps(optimizer: Any) -> None:
+    """All parameters are of one step, which the collection has once."""
+    for one in _optimizers(optimizer):
+        steps = [state["step"] for state in one.state.values() if "step" in state]
+        for step in steps:
+            step.fill_(max(map(float, steps)))
+
+
+def _view(sharded_state_dict: Mapping[Any, Any], optimizer: Any, ignore: Iterable[str], places: bool) -> dict[str, Any]:
+    """What other ranks have to know of this one."""
     problems: list[str] = []
     parts = parts_of(sharded_state_dict, optimizer, tuple(ignore), problems)
-    view = {"parts": [part.told() for part in parts], "problems": problems,
-            "places": _own_places() if sizes is None else None}
-    views = _gathered(view, dist.get_world_size() if dist.is_initialized() else 1)
+    return {"parts": [part.told() for part in parts], "problems": problems, "places": _own_places() if places else None}
+
+
+def _merged(views: list[dict[str, Any]], sizes: Mapping[str, int] | Sequence[Mapping[str, int]] | None,
+            vocabulary: int | None, devices: Sequence[int] | None, name: str) -> Collection:
     raise_problems([problem for view in views for problem in view["problems"]])
     meshes = _known_meshes(sizes, len(views)) if sizes is not None else _group_meshes([view["places"] for view in views])
     merged = _Merged([view["parts"] for view in views], meshes, vocabulary)

@@ -93,7 +93,7 @@ def _optimizer_state(name: str, parameter: torch.Tensor, group: dict[str, Any], 
                      problems: list[str]) -> list[LocalTensor]:
     state = optimizer.state[parameter]
     if not state:
-        state.update(_initial_state(parameter, group, optimizer, name, problems))
+        state.update(initial_state(parameter, group, optimizer, name, problems))
     found = []
     for key, value in state.items():
         if value is None:
@@ -108,7 +108,7 @@ def _optimizer_state(name: str, parameter: torch.Tensor, group: dict[str, Any], 
     return found
 
 
-def _initial_state(parameter: torch.Tensor, group: dict[str, Any], optimizer: torch.optim.Optimizer, name: str,
+def initial_state(parameter: torch.Tensor, group: dict[str, Any], optimizer: torch.optim.Optimizer, name: str,
                    problems: list[str]) -> dict[str, torch.Tensor]:
     zeros = lambda: torch.zeros_like(parameter, memory_format=torch.preserve_format).detach()  # noqa: E731
     if isinstance(optimizer, (torch.optim.Adam, torch.optim.AdamW)):
