@@ -23,10 +23,10 @@ def scalai():
     return os.path.join(os.environ["SCALAI_BIN"], "scalai") if "SCALAI_BIN" in os.environ else "scalai"
 
 
-def write_scenario(folder, gpus, changes, steps, checkpoint_every, model=()):
+def write_scenario(folder, gpus, changes, steps, checkpoint_every, model=(), program=GPT):
     """job.textproto and the collections of its layouts; `changes` are steps and numbers of devices, of which each host has two."""
     layouts = [LAYOUTS[count] for count in sorted({gpus, *(count for _, count in changes)})]
-    subprocess.run([sys.executable, GPT, "collections", folder, *layouts, *model], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, program, "collections", folder, *layouts, *model], check=True, stdout=subprocess.DEVNULL)
     batch = next((word.partition("=")[2] for word in model if word.startswith("--batch=")), 8)
     configs = "".join(f'  configs {{ layout: "{one}" step_time: "1s" collection: "{one}.textproto" }}\n' for one in layouts)
     events = "".join(f'events {{ at_step {{ job: "gpt" step: {step} }} resize {{ job: "gpt" gpus: {count} }} }}\n'

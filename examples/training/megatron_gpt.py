@@ -4,6 +4,7 @@ there for Scalai end with "# Scalai". Without a GPU it trains on the CPU (megatr
     python/environment build/megatron --megatron
     scalai launch --layout=tp2,pp2,dp2 --layout=tp2,dp2 --layout=pp2 --steps=200 --out=out/meg -- python megatron_gpt.py train
     python megatron_gpt.py static --steps=200                      the same without Scalai, in one process
+    python megatron_gpt.py collections FOLDER tp2,pp2 dp2 …        the state of each layout, for scenarios
 """
 
 import argparse
@@ -85,7 +86,9 @@ def train_step(model, optimizer, batch, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("train", "static"))
+    parser.add_argument("command", choices=("train", "static", "collections"))
+    parser.add_argument("folder", nargs="?", default=".", help="collections: where they are written")
+    parser.add_argument("layouts", nargs="*", help="collections: such as tp2,dp2")
     for name, value in {"width": 64, "layers": 4, "length": 64, "batch": 8, "steps": 200}.items():
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--lr", type=float, default=1e-3)
@@ -94,8 +97,17 @@ def main():
     parser.add_argument("--log", default="", help="file for step,loss,seconds,ranks")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    logging.disable(logging.WARNING)  # of Megatron-core, about the libraries that it would like
     text, log = text_of(options), Log(options)
     data = scalai.Sampler(samples_of(text, options), options.batch, drop_last=True)  # Scalai
+    if options.command == "collections":
+        print(f"a dataset of {samples_of(text, options)} samples")
+        for layout in options.layouts:
+            sizes = {word.rstrip("0123456789"): int(word.lstrip("abcdefghijklmnopqrstuvwxyz")) for word in layout.split(",")}
+            collection = scalai.megatron.collection_for(  # Scalai
+                builder(options), {axis: sizes.get(axis, 1) for axis in ("pp", "dp", "tp")})
+            collection.save(f"{options.folder}/{layout}.textproto")  # Scalai
+        return
     if options.command == "static":
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1"), os.environ.setdefault("MASTER_PORT", "29572")
         dist.init_process_group("gloo", rank=0, world_size=1)

@@ -96,13 +96,17 @@ absl::Status TrainerWork::begin(const Side& side, int64_t step, bool fresh) {
     begin.set_step(step);
     begin.set_fresh(fresh);
     begin.set_ask(true);
-    const std::set<HostId> first = crew_.living_hosts_of({side->device_of_rank.front()});
-    SCALAI_ASSIGN_OR_RETURN(std::vector<ReplyBody> replies, crew_.call("begin", first, body));
-    if (replies.empty()) return absl::UnavailableError("the host of rank 0 is lost");
-    if (replies.front().trainers().empty()) {
+    const std::set<HostId> hosts = crew_.living_hosts_of(side->device_of_rank);
+    SCALAI_ASSIGN_OR_RETURN(std::vector<ReplyBody> replies, crew_.call("begin", hosts, body));
+    bool gathered = true;
+    for (const ReplyBody& reply : replies) {
+      if (!reply.address().empty()) begin.set_address(reply.address());
+      gathered = gathered && reply.trainers().empty();
+    }
+    if (gathered) {  // only now: those that wait for others do not hear that these have ended
+      if (begin.address().empty()) return absl::UnavailableError("the host of rank 0 is lost");
       begin.set_ask(false);
-      begin.set_address(replies.front().address());
-      SCALAI_ASSIGN_OR_RETURN(replies, crew_.call("begin", crew_.living_hosts_of(side->device_of_rank), body));
+      SCALAI_ASSIGN_OR_RETURN(replies, crew_.call("begin", hosts, body));
     }
     problems.clear();
     Begun begun{.attempts = attempt + 1};

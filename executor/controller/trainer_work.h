@@ -2,7 +2,7 @@
 // TrainerWork: real training of one job, as commands to workers. It keeps the job's trainers in one layout at one step, and
 // says what is left when some of them end.
 //
-//   begin: Begin{ask} to the worker of rank 0 ──► its port ──► Begin to the workers of all ranks
+//   begin: Begin{ask} to the workers of all ranks ──► all have attached; the port of rank 0 ──► Begin to the same
 //   train: Advance to all ──► a state of each trainer ──► all at the step; or an Interruption
 //
 // A trainer that ends takes no state with it: the worker has the memory. If the memory is whole and of the same step as

@@ -143,16 +143,22 @@ TEST_F(Trained, TheProgramAsks) {
   expect_right(ran.report->jobs[0].reconfigurations[0].step);
 }
 
+// Those of a host that the layout leaves out, too.
 TEST_F(Trained, ProcessesStandBy) {
-  const scenario::Scenario scenario = scenario_of(job(kCheckpoints) + resize(5, 4) + resize(20, 1) + resize(30, 2));
+  const scenario::Scenario scenario = scenario_of(
+      job_text("a",
+               "gpus: 2 steps: 41 configs { layout: \"tp2\" step_time: \"1s\" } configs { layout: \"tp2,dp4\" step_time: "
+               "\"1s\" } configs { layout: \"tp1\" step_time: \"1s\" } checkpoint { every_steps: 10 }") +
+      resize(5, 1) + resize(20, 8) + resize(30, 1) + resize(35, 8));
   ExecOptions options;
   options.standby = true;
-  options.programs[0] = {.command = TRAINER_PROGRAM, .folder = folder_.path(), .logs = folder_.path() + "/logs"};
-  const Ran ran = execute(scenario, "reshard", folder_.path(), {}, options);
+  const Ran ran = train(scenario, "", {}, options);
   ASSERT_TRUE(ran.report.ok()) << ran.report.status();
   EXPECT_EQ(ran.report->jobs[0].state, "complete");
-  for (const char* log : {"/logs/g1.log", "/logs/g7.log"})  // of a device that the job leaves and uses again, and of one it never used
-    EXPECT_EQ(read_file(folder_.path() + log).value_or(""), "begun\n") << log;
+  for (int device = 0; device < 8; ++device) {
+    const std::string log = fmt::format("{}/logs/g{}.log", folder_.path(), device);
+    EXPECT_EQ(read_file(log).value_or(""), "begun\n") << log;
+  }
   expect_right(40);
 }
 

@@ -221,6 +221,10 @@ std::vector<Trainers::Answer> Trainers::tell(std::vector<Order> orders) {
       const DeviceId device = order.device;
       Trainer& trainer = trainers_[device];
       std::string gone;
+      if (trainer.socket >= 0 && order.what.empty() && running(device)) {
+        answers.push_back({device, "", ""});
+        return true;
+      }
       if (trainer.socket >= 0 && told.insert(device).second && !send_all(trainer.socket, order.what + "\n")) {
         gone = end_of(device, trainer);
       } else if (trainer.socket >= 0) {

@@ -49,7 +49,7 @@ class Trainers {
  public:
   struct Order {
     DeviceId device;
-    std::string what;  // JSON: {"do": …}
+    std::string what;  // JSON: {"do": …}; empty: it has to attach, no more
   };
   // Of one order: the trainer's answer, or why there is none.
   struct Answer {

@@ -59,6 +59,20 @@ std::vector<DeviceId> Training::own_devices(const Collection& side) const {
 
 absl::Status Training::start(const Collection& side) { return trainers_->start(own_devices(side)); }
 
+absl::StatusOr<std::vector<TrainerState>> Training::gather(const Collection& side) {
+  const std::vector<DeviceId> devices = own_devices(side);
+  SCALAI_RETURN_IF_ERROR(trainers_->start(devices));
+  std::vector<Trainers::Order> orders;
+  for (const DeviceId device : devices) orders.push_back({device, ""});
+  std::vector<TrainerState> ended;
+  for (const Trainers::Answer& answer : trainers_->tell(std::move(orders))) {
+    if (answer.ended.empty()) continue;
+    ended.emplace_back().set_device(static_cast<int32_t>(answer.device.value));
+    ended.back().set_ended(answer.ended);
+  }
+  return ended;
+}
+
 absl::StatusOr<Training::Meeting> Training::ask_port(const Collection& side) {
   const DeviceId first = side.device_of_rank.front();
   SCALAI_RETURN_IF_ERROR(trainers_->start({first}));

@@ -50,7 +50,10 @@ class Training {
   // From now on all devices of this worker have trainers, which wait where the job does not use them. Errors: those of
   // Trainers::start.
   absl::Status stand_by();
-  // Where the trainer of rank 0, which is on this worker, waits for the others. Errors: those of Trainers::start.
+  // Waits until the trainers of this worker's devices of the collection have attached: their imports are done. A state of
+  // each that ended instead. Errors: those of Trainers::start.
+  absl::StatusOr<std::vector<proto::TrainerState>> gather(const collection::Collection& side);
+  // Where the trainer of rank 0, if it is on this worker, waits for the others. Errors: those of Trainers::start.
   struct Meeting {
     int port = 0;       // 0: it ended
     std::string ended;  // how

@@ -99,6 +99,11 @@ absl::Status Worker::Handling::begin(const CommandBody& body) {
   if (side == nullptr) return not_held(key);
   if (job->training == nullptr) return absl::FailedPreconditionError("the job has no training program");
   if (begin.ask()) {
+    SCALAI_ASSIGN_OR_RETURN(std::vector<proto::TrainerState> ended, job->training->gather(*side));
+    for (proto::TrainerState& state : ended) *reply.add_trainers() = std::move(state);
+    const std::vector<DeviceId> own = places_.devices();
+    if (!ended.empty() || std::find(own.begin(), own.end(), side->device_of_rank.front()) == own.end())
+      return absl::OkStatus();
     SCALAI_ASSIGN_OR_RETURN(const Training::Meeting meeting, job->training->ask_port(*side));
     if (meeting.port == 0) {
       reply.add_trainers()->set_ended(meeting.ended);

@@ -61,6 +61,8 @@ def parts_of(sharded: Mapping[Any, Any], optimizer: Any, ignore: tuple[str, ...]
                 if not one.optimizer.state:
                     problems.append(f"rank {rank}: {prefix} has no state yet; take a step first")
                 reader.read({prefix: one.sharded_state_dict(sharded)}, skip_flat=False)
+                for state in one.optimizer.state.values():
+                    reader.add_step(prefix, state.get("step"))
     return list(reader.parts.values())
 
 
@@ -125,6 +127,11 @@ class _Reader:
                             "of": names[0], "start": start - bucket.offset, "elements": bucket.grad_data.numel(),
                             "range": (part["param"].start, part["param"].end), "group": group})
 
+    def add_step(self, prefix: str, step: Any) -> None:
+        """One for all parameters. Megatron's own state dict leaves it out while it is 0."""
+        if isinstance(step, torch.Tensor) and not self._ignored(f"{prefix}.common_step"):
+            self._add(Part(LocalTensor(f"{prefix}.common_step", "SCALAR", step), [], (), common=True))
+
     def _add_bucket(self, optimizer: DistributedOptimizer, prefix: str, parameter: torch.Tensor,
                     bucket: dict[str, Any]) -> None:
         group, index = optimizer.model_param_group_index_map[parameter]
@@ -139,8 +146,8 @@ class _Reader:
         for key, value in state.items():
             name = f"{bucket['of']}.{key}"
             if not isinstance(value, torch.Tensor) or value.dim() == 0:
-                if isinstance(value, torch.Tensor) and key == "step" and not self._ignored(f"{prefix}.common_step"):
-                    self._add(Part(LocalTensor(f"{prefix}.common_step", "SCALAR", value), [], (), common=True))
+                if key == "step":
+                    self.add_step(prefix, value)
             elif list(value.shape) != [length]:
                 self._problem(name, f"has the shape {list(value.shape)}, its range of the bucket has {length} elements")
             elif not self._ignored(name):

@@ -1,18 +1,19 @@
-"""examples/training/gpt.py that asks for something at a step:
+"""A program of examples/training that asks for GPUs and a checkpoint at some steps:
 
-    python asking.py STEP:GPUS WORDS-OF-GPT.PY
-
-for so many GPUs, and a checkpoint.
+    python asking.py gpt STEP:GPUS,… WORDS-OF-THE-PROGRAM
 """
 
+import importlib
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples" / "training"))
-import gpt  # noqa: E402
+name, words = sys.argv[1:3]
+del sys.argv[1:3]
+program = importlib.import_module(name)
 import scalai  # noqa: E402
 
-step, gpus = map(int, sys.argv.pop(1).split(":"))
+wanted = {int(step): int(gpus) for step, gpus in (word.split(":") for word in words.split(","))}
 attach = scalai.attach
 
 
@@ -21,9 +22,9 @@ def asking():
     advance = job.advance
 
     def advance_and_ask():
-        if job.step == step:
+        if job.step in wanted:
             job.snapshot()
-            job.request(gpus)
+            job.request(wanted.pop(job.step))
         advance()
 
     job.advance = advance_and_ask
@@ -31,4 +32,4 @@ def asking():
 
 
 scalai.attach = asking
-gpt.main()
+program.main()

@@ -109,7 +109,7 @@ def test_a_program_without_a_scenario(tmp_path, alone):
     """Launched with four processes; the program itself asks for two, and for a checkpoint, and a user for four again."""
     words = [f"--launcher={LAUNCHER}", "--hosts=2", "--layout=tp2,pp2,dp1", "--layout=pp2", f"--steps={STEPS}", "--out=out",
              "--standby", "--"]
-    with subprocess.Popen([*command("launch", *words), *program(ASKING, "10:2", "train", f"--steps={STEPS}", "--log=loss.csv")],
+    with subprocess.Popen([*command("launch", *words), *program(ASKING, "gpt", "10:2", "train", f"--steps={STEPS}", "--log=loss.csv")],
                           cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
         deadline = time.monotonic() + SECONDS
         while running.poll() is None and time.monotonic() < deadline:
