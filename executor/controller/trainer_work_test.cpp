@@ -146,9 +146,10 @@ TEST_F(Trained, TheProgramAsks) {
 // Those of a host that the layout leaves out, too.
 TEST_F(Trained, ProcessesStandBy) {
   const scenario::Scenario scenario = scenario_of(
-      job_text("a",
-               "gpus: 2 steps: 41 configs { layout: \"tp2\" step_time: \"1s\" } configs { layout: \"tp2,dp4\" step_time: "
-               "\"1s\" } configs { layout: \"tp1\" step_time: \"1s\" } checkpoint { every_steps: 10 }") +
+      job_text(
+          "a",
+          "gpus: 2 steps: 41 configs { layout: \"tp2\" step_time: \"1s\" } configs { layout: \"tp2,dp4\" step_time: "
+          "\"1s\" } configs { layout: \"tp1\" step_time: \"1s\" } checkpoint { every_steps: 10 }") +
       resize(5, 1) + resize(20, 8) + resize(30, 1) + resize(35, 8));
   ExecOptions options;
   options.standby = true;

@@ -243,7 +243,7 @@ std::vector<Trainers::Answer> Trainers::tell(std::vector<Order> orders) {
     });
     if (orders.empty()) break;
     const bool broken = std::any_of(answers.begin(), answers.end(), [](const Answer& answer) {
-      return !answer.ended.empty() || has_problem(answer.said);
+      return !answer.ended.empty() || (!answer.said.empty() && has_problem(answer.said));
     });
     if (broken && !patience)
       patience = Clock::now() +

@@ -108,6 +108,19 @@ TEST_F(TrainersTest, OneWhoWaitsForADeadOneIsKilled) {
   EXPECT_THAT(answers[1].ended, StartsWith("killed by signal 9"));
 }
 
+// Imports take long; nothing has failed while they go on.
+TEST_F(TrainersTest, AllAttachHoweverLongItTakes) {
+  Trainers& trainers = of("sh -c 'test $SCALAI_DEVICE = 5 && sleep 1; exec " TRAINER_PROGRAM "'", 0.1);
+  ASSERT_TRUE(trainers.start({kFirst, kSecond}).ok());
+  const auto answers = trainers.tell({{kFirst, ""}, {kSecond, ""}});
+  ASSERT_EQ(answers.size(), 2u);
+  for (const Trainers::Answer& answer : answers) {
+    EXPECT_EQ(answer.ended, "");
+    EXPECT_EQ(answer.said, "");
+    EXPECT_TRUE(trainers.running(answer.device));
+  }
+}
+
 TEST_F(TrainersTest, OneWhoDoesNotLeaveInOrderIsNamed) {
   Trainers& trainers = standing_in("SCALAI_TEST_LEAVES=3");
   ASSERT_TRUE(trainers.start({kFirst}).ok());
