@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "ptc/base/json.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/tensor/box.h"
 #include "ptc/tensor/dtype.h"
@@ -82,8 +83,7 @@ class Trainer {
     const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
     SCALAI_CHECK(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), bytes) == 0, name);
     say({{"device", std::stoi(device_)}, {"pid", ::getpid()}});
-    fmt::print("begun\n");
-    (void)std::fflush(stdout);
+    scalai::say("begun\n");
   }
 
   int run() {
