@@ -78,6 +78,17 @@ void start_processes(ex::Spawner& spawner, const SessionOptions& options, const 
   };
 }
 
+// Of one process that is, or has started, the workers of all hosts.
+std::vector<std::pair<HostId, std::string>> ended_together(ex::Spawner& spawner, bool& running, int hosts) {
+  std::vector<std::pair<HostId, std::string>> ended;
+  for (const auto& [process, end] : spawner.reap()) {
+    running = false;
+    for (int host = 0; host < hosts; ++host)
+      ended.emplace_back(HostId(host), fmt::format("{}, see {}", end.str(), spawner.log_file(process)));
+  }
+  return ended;
+}
+
 // One process for all hosts, which share this machine's GPUs. A host that fails is told to go; its worker comes back by
 // itself, with nothing.
 void start_one_process(ex::Spawner& spawner, const SessionOptions& options, const std::string& address, int hosts,
@@ -89,15 +100,7 @@ void start_one_process(ex::Spawner& spawner, const SessionOptions& options, cons
     if (std::exchange(*running, true)) return absl::OkStatus();
     return spawner.start(0, worker_process(options, address, list));
   };
-  crew.ended_workers = [&spawner, running, hosts] {
-    std::vector<std::pair<HostId, std::string>> ended;
-    for (const auto& [process, end] : spawner.reap()) {
-      *running = false;
-      for (int host = 0; host < hosts; ++host)
-        ended.emplace_back(HostId(host), fmt::format("{}, see {}", end.str(), spawner.log_file(process)));
-    }
-    return ended;
-  };
+  crew.ended_workers = [&spawner, running, hosts] { return ended_together(spawner, *running, hosts); };
 }
 
 // All workers by one command, which runs as long as they do. A host that fails has no other worker than one that somebody
@@ -120,15 +123,7 @@ void start_by_launcher(ex::Spawner& spawner, const SessionOptions& options, std:
     return spawner.start(
         0, {.binary = "/bin/sh", .arguments = {"sh", "-c", "exec " + command}, .environment = {}, .log_file = ""});
   };
-  crew.ended_workers = [&spawner, running, hosts] {
-    std::vector<std::pair<HostId, std::string>> ended;
-    for (const auto& [process, end] : spawner.reap()) {
-      *running = false;
-      for (int host = 0; host < hosts; ++host)
-        ended.emplace_back(HostId(host), fmt::format("{}, see {}", end.str(), spawner.log_file(process)));
-    }
-    return ended;
-  };
+  crew.ended_workers = [&spawner, running, hosts] { return ended_together(spawner, *running, hosts); };
 }
 
 }  // namespace
