@@ -180,8 +180,15 @@ absl::StatusOr<std::vector<std::string>> Trainers::receive(Trainer& trainer) {
   std::vector<std::string> messages;
   size_t begin = 0;
   for (size_t end = trainer.received.find('\n'); end != std::string::npos; end = trainer.received.find('\n', begin)) {
-    messages.push_back(trainer.received.substr(begin, end - begin));
+    std::string message = trainer.received.substr(begin, end - begin);
     begin = end + 1;
+    const json said = read_json(message).value_or(json());
+    if (trainer.anew && said.is_object() && said.contains("device")) {
+      trainer.anew = false;
+      continue;
+    }
+    trainer.anew = said.is_object() && said.value("anew", json()) == json(true);
+    messages.push_back(std::move(message));
   }
   trainer.received.erase(0, begin);
   if (trainer.received.size() > kMostMessageBytes) return invalid("a trainer sent what is no message");
@@ -200,6 +207,7 @@ void Trainers::wait_for_news(int timeout_ms) {
 std::string Trainers::end_of(DeviceId device, Trainer& trainer) {
   if (trainer.socket >= 0) ::close(std::exchange(trainer.socket, -1));
   trainer.received.clear();
+  trainer.anew = false;
   if (!trainer.process) return "it does not run";
   std::optional<ProcessEnd> end = trainer.process->wait(kEnd_s);
   if (!end) {
@@ -221,6 +229,12 @@ std::vector<Trainers::Answer> Trainers::tell(std::vector<Order> orders) {
       const DeviceId device = order.device;
       Trainer& trainer = trainers_[device];
       std::string gone;
+      if (trainer.socket >= 0 && trainer.anew) {  // it hears nothing yet
+        const bool alive = running(device);
+        if (!receive(trainer).ok() || !alive || Clock::now() > attached_by) gone = end_of(device, trainer);
+        if (!gone.empty()) answers.push_back({device, "", gone});
+        if (!gone.empty() || trainer.anew) return !gone.empty();
+      }
       if (trainer.socket >= 0 && order.what.empty() && running(device)) {
         answers.push_back({device, "", ""});
         return true;
@@ -251,7 +265,7 @@ std::vector<Trainers::Answer> Trainers::tell(std::vector<Order> orders) {
     if (patience && Clock::now() > *patience) {
       for (const Order& order : orders) {
         Trainer& trainer = trainers_[order.device];
-        if (trainer.process) (void)trainer.process->kill();
+        if (trainer.process && !trainer.anew) (void)trainer.process->kill();
       }
     }
     wait_for_news(kPoll_ms);

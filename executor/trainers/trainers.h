@@ -92,6 +92,7 @@ class Trainers {
     std::optional<Process> process;
     int socket = -1;
     std::string received;  // the beginning of a message
+    bool anew = false;     // runs its program again, after an answer that said so, until it says its device once more
   };
   explicit Trainers(TrainerProgram program, std::unique_ptr<Shared> shared);
   void accept_one();

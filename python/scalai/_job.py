@@ -28,7 +28,7 @@ from typing import Any
 
 from ._errors import FailedError, InvalidError
 from ._sampling import Sampler
-from ._worker import Word, Worker
+from ._worker import Word, Worker, open_sockets
 from ._world import World, forget_meshes, number_groups_from
 
 _GROUPS = 1 << 20  # more process groups than a layout has
@@ -53,6 +53,7 @@ class Job:
         self._interrupted = ""
         self._interrupted_at = -1
         self._poisoned = False
+        self._sockets: set[str] = set()  # open when the layout began
         self._framework: Any = None
         self._until = 0
         self._meeting: Any = None
@@ -110,7 +111,10 @@ class Job:
             self._rewriting = False
             self._word.whole(self.step)
         if self._interrupted or self.step >= self._until:
-            self._answer_train(self._interrupted)
+            anew = bool(self._interrupted) and self._poisoned
+            self._answer_train(self._interrupted, anew)
+            if anew:
+                self._worker.begin_anew(None)
             self._obey()
         self._begin_step()
 
@@ -136,11 +140,13 @@ class Job:
         self._poisoned = self._interrupted_at == self.step
         self._interrupted_at = self.step
         self._interrupted = " ".join(f"step {self.step + 1}: {type(error).__name__}: {error}".split())[:300]
-        # Others that wait for this process have to hear of it: nothing may keep the connections open.
+        # Others that wait for this process have to hear of it: nothing may keep the connections open. Where something does
+        # (gloo's last as long as anything refers to a group), this process closes them by beginning anew.
         while error is not None:
             traceback.clear_frames(error.__traceback__)
             error = error.__cause__ or error.__context__
         self._release()
+        self._poisoned = self._poisoned or bool(open_sockets() - self._sockets)
         return True
 
     def _obey(self) -> None:
@@ -167,10 +173,11 @@ class Job:
                 self._release()
                 sys.exit(0)
 
-    def _answer_train(self, problem: str) -> None:
-        """With what was read since the last answer (step, samples, two sums), and what the program asks for."""
+    def _answer_train(self, problem: str, anew: bool = False) -> None:
+        """With what was read since the last answer (step, samples, two sums), and what the program asks for; `anew`: the
+        program begins anew, and attaches once more."""
         self._worker.answer(done="train", step=self.step, problem=problem, share=self._share, read=self._accounts,
-                            asked=self._asked)
+                            asked=self._asked, anew=anew)
         self._accounts, self._asked = [], {}
 
     def _begin_step(self) -> None:
@@ -204,6 +211,7 @@ class Job:
         try:
             began = time.monotonic()
             self._release(keep_meeting=True)
+            self._sockets = open_sockets()
             self._communicate(order)
             grouped = time.monotonic()
             self._build_for(order)

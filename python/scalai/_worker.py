@@ -33,7 +33,10 @@ class Worker:
         if inherited is not None:
             self._socket = socket.socket(fileno=inherited["socket"])
             self._socket.set_inheritable(False)
-            self._orders.put(inherited["order"])
+            if inherited["order"] is not None:
+                self._orders.put(inherited["order"])
+            else:
+                self._attach()
         else:
             self._connect(name)
         threading.Thread(target=self._listen, daemon=True, name="scalai").start()
@@ -44,6 +47,9 @@ class Worker:
             self._socket.connect("\0" + name)
         except OSError as error:
             raise FailedError(f"the worker that started this process does not answer: {error}") from None
+        self._attach()
+
+    def _attach(self) -> None:
         self.answer(device=self.device, pid=os.getpid())
 
     def _listen(self) -> None:
@@ -58,8 +64,9 @@ class Worker:
     def answer(self, **fields: Any) -> None:
         self._socket.sendall(json.dumps(fields).encode() + b"\n")
 
-    def begin_anew(self, order: dict[str, Any]) -> NoReturn:
-        """Runs this program again, in this process, from its beginning; it finds the connection, and `order` is its first."""
+    def begin_anew(self, order: dict[str, Any] | None) -> NoReturn:
+        """Runs this program again, in this process, from its beginning; it finds the connection, and `order`, if there is
+        one, is its first."""
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         for name in os.listdir("/proc/self/fd"):  # libraries' sockets and devices, too
@@ -67,6 +74,19 @@ class Worker:
                 os.set_inheritable(int(name), int(name) == self._socket.fileno())
         os.environ[_INHERITED] = json.dumps({"socket": self._socket.fileno(), "order": order})
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def open_sockets() -> set[str]:
+    """Of this process, by names that are not used again."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:  # the folder's own descriptor
+            continue
+        if target.startswith("socket:"):
+            found.add(target)
+    return found
 
 
 class Word:
