@@ -1,9 +1,9 @@
 """examples/training/gpt.py whose processes kill themselves, each death once:
 
-    python dying.py STEP:DEVICE:before|amid,… WORDS-OF-GPT.PY
+    python dying.py STEP:DEVICE:before|amid|host,… WORDS-OF-GPT.PY
 
-before: at the beginning of the step; amid: when the optimizer has rewritten the state, and before Scalai hears of it. What
-has happened is a file of that name in the current folder.
+before: at the beginning of the step; amid: when the optimizer has rewritten the state, and before Scalai hears of it; host:
+at the beginning of the step, its worker. What has happened is a file of that name in the current folder.
 """
 
 import os
@@ -25,7 +25,7 @@ def die_if_due(where):
     death = f"{done + 1}:{os.environ.get('SCALAI_DEVICE')}:{where}"
     if death in deaths and not (folder / death).exists():
         (folder / death).touch()
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getppid() if where == "host" else os.getpid(), signal.SIGKILL)
 
 
 class Log(gpt.Log):
@@ -37,6 +37,7 @@ class Log(gpt.Log):
 
 def batch_of(text, ids, options, read=gpt.batch_of):
     die_if_due("before")
+    die_if_due("host")
     return read(text, ids, options)
 
 

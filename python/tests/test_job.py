@@ -128,6 +128,17 @@ def test_a_program_without_a_scenario(tmp_path, alone):
     assert run(command("checkpoint", "verify", next((tmp_path / "out" / "checkpoints" / "job").iterdir())))
 
 
+def test_a_lost_host_stops_nobody_for_long(tmp_path, alone):
+    """The third of three processes is on another host than those that wait for it, and they for each other."""
+    write_scenario(tmp_path, 3, [])
+    began = time.monotonic()
+    said = run(training(tmp_path, tmp_path / "loss.csv", DYING, "30:2:host"), tmp_path)
+    assert time.monotonic() - began < 900, "nobody waits for a timeout of PyTorch's"
+    summary = check(tmp_path, alone)
+    assert "lost the worker of h1" in said.stdout + said.stderr
+    assert summary["jobs"][0]["lost_steps"] == 30 - 20
+
+
 def test_killed_processes_lose_nothing(tmp_path, alone):
     """Three die between two steps; then one amid the rewriting of its state, and the job goes back to its checkpoint."""
     write_scenario(tmp_path, 2, [(40, 4)])
