@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -40,14 +41,17 @@ class World:
 
 def forget_meshes() -> None:
     """PyTorch takes two meshes for one when they have the same ranks, whichever of them this process is. What it keeps by
-    mesh would then lead to process groups of a layout before, so it is forgotten with each layout."""
+    mesh would then lead to process groups of a layout before, so it is forgotten with each layout. It would also keep the
+    groups, and their connections with them."""
     import torch
 
     for name, module in list(sys.modules.items()):
         if name.startswith("torch.distributed."):
-            for value in list(vars(module).values()):
-                if type(value) is functools._lru_cache_wrapper:  # isinstance asks deprecated objects, which warn
-                    value.cache_clear()
+            for cache in _caches_of(module):
+                cache.cache_clear()
+    planners = sys.modules.get("torch.distributed.tensor._redistribute")
+    if hasattr(planners, "clear_redistribute_planner_cache"):
+        planners.clear_redistribute_planner_cache()
     tensors = sys.modules.get("torch.distributed.tensor")
     dispatcher = getattr(getattr(tensors, "DTensor", None), "_op_dispatcher", None)
     propagator = getattr(dispatcher, "sharding_propagator", None)
@@ -58,6 +62,16 @@ def forget_meshes() -> None:
     clear = getattr(torch._C, "_clear_DTensor_sharding_propagator_cache", None)
     if clear is not None:
         clear()
+
+
+def _caches_of(module: Any) -> Iterator[Any]:
+    """Of its functions, and of its classes' functions. Asks types only: deprecated objects warn when they are looked at."""
+    for value in list(vars(module).values()):
+        members = vars(value).values() if issubclass(type(value), type) and value.__module__ == module.__name__ else [value]
+        for member in members:
+            function = member.__func__ if type(member) in (staticmethod, classmethod) else member
+            if type(function) is functools._lru_cache_wrapper:
+                yield function
 
 
 def number_groups_from(first: int) -> None:

@@ -1,5 +1,9 @@
 """A process takes up layouts one after another."""
 
+import argparse
+import pathlib
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="no PyTorch in this environment: python/environment FOLDER --torch")
@@ -9,6 +13,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from ranks import on_ranks  # noqa: E402
 from scalai._job import Job  # noqa: E402
 from scalai._sampling import Sampler  # noqa: E402
+from scalai._worker import open_sockets  # noqa: E402
 
 
 def sums_in(job, order):
@@ -52,3 +57,40 @@ def test_a_process_that_has_another_rank_afterwards():
     for rank, layouts in enumerate(on_ranks(4, in_two_places)):
         for number, (found, expected) in enumerate(layouts):
             assert found == expected, f"rank {rank}, layout {number + 1}"
+
+
+def connections_after_a_step():
+    """Of this rank, when examples/training/gpt.py has trained a step in tp2,dp2, and its layout has ended."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples" / "training"))
+    import gpt
+
+    rank = dist.get_rank()
+    job = Job(None)
+    job._data_axes, job._backend, job._timeout_s = ("dp",), "gloo", 60
+    told = [0, 0]
+    if rank == 0:
+        job._meeting, end = (dist.TCPStore("127.0.0.1", 0, 4, is_master=True, wait_for_workers=False) for _ in range(2))
+        told = [job._meeting.port, end.port]
+    dist.broadcast_object_list(told)
+    dist.barrier()
+    dist.destroy_process_group()
+    before = open_sockets()
+    job._communicate({"axes": [("pp", 1), ("dp", 2), ("tp", 2)], "rank": rank, "version": 0, "address": f"127.0.0.1:{told[0]}"})
+    options = argparse.Namespace(width=32, heads=4, layers=2, length=16, lr=1e-3, warmup=5)
+    parts = gpt.builder(options)(job.world)
+    gpt.train_step(job.world, *parts, torch.zeros(2, 17, dtype=torch.long))
+    during = len(open_sockets() - before)
+    del parts
+    dist.barrier()
+    job._release()
+    after = len(open_sockets() - before)
+    end = end if rank == 0 else dist.TCPStore("127.0.0.1", told[1])
+    dist.init_process_group("gloo", store=end, rank=rank, world_size=4)  # that of the test, at whose end it is
+    return during, after
+
+
+def test_nothing_keeps_connections_open():
+    """Others would wait for a process that has given its step up."""
+    for during, after in on_ranks(4, connections_after_a_step)[1:]:  # rank 0 has the stores, to which others connect
+        assert during > 0
+        assert after == 0
