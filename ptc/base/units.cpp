@@ -6,8 +6,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <optional>
-#include <ranges>
 #include <span>
 
 #include "ptc/base/status.h"
@@ -32,7 +32,9 @@ constexpr Unit kBandwidths[] = {{"bps", 1.0 / 8},   {"kbps", 1e3 / 8}, {"Mbps", 
                                 {"GiB/s", kGi},     {"TiB/s", kTi}};
 
 std::string unit_list(std::span<const Unit> units) {
-  return fmt::format("{}", fmt::join(units | std::views::transform(&Unit::name), ", "));
+  std::string list;
+  for (const Unit& unit : units) fmt::format_to(std::back_inserter(list), "{}{}", list.empty() ? "" : ", ", unit.name);
+  return list;
 }
 
 // What we echo back is short and printable, so that a hostile input cannot flood or steer the terminal.

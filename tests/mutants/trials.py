@@ -18,7 +18,7 @@ import time
 from tree import Problem, digest, say
 
 MEMORY_BYTES = 8 << 30     # a mutant that allocates without end fails
-FILE_BYTES = 2 << 30
+FILE_BYTES = 16 << 30    # segments of state reserve 4 GiB each
 TIERS_S = (0.15, 1.0, 4.0, 1e9)  # tests of one tier and one program share a process
 Outcome = collections.namedtuple("Outcome", "code seconds output")  # code: None after a timeout
 
