@@ -28,6 +28,7 @@ from megatron.core.distributed import (DistributedDataParallel, DistributedDataP
 from megatron.core.models.gpt import GPTModel  # noqa: E402
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec  # noqa: E402
 from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer  # noqa: E402
+from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler  # noqa: E402
 from megatron.core.pipeline_parallel import get_forward_backward_func  # noqa: E402
 from megatron.core.transformer import TransformerConfig  # noqa: E402
 
@@ -54,15 +55,18 @@ def builder(options):
                          post_process=parallel_state.is_pipeline_last_stage(), share_embeddings_and_output_weights=False)
         sharded = not options.plain
         model = DistributedDataParallel(config, DistributedDataParallelConfig(use_distributed_optimizer=sharded), model)
-        optimizer = get_megatron_optimizer(OptimizerConfig(optimizer="adam", lr=options.lr, clip_grad=0.0,
+        optimizer = get_megatron_optimizer(OptimizerConfig(optimizer="adam", lr=options.lr, min_lr=0.0, clip_grad=0.0,
                                                            use_distributed_optimizer=sharded), [model], use_gloo_process_groups=False)
         config.finalize_model_grads_func, config.grad_scale_func = finalize_model_grads, optimizer.scale_loss
-        return model, optimizer
+        schedule = OptimizerParamScheduler(optimizer, 0.0, options.lr, 0.0, options.steps // 10 if options.decay else 0,
+                                           options.steps, "cosine" if options.decay else "constant", 0.0, 0.0, options.steps,
+                                           "constant")
+        return model, optimizer, None, {"schedule": schedule}
 
     return build
 
 
-def train_step(model, optimizer, batch, options):
+def train_step(model, optimizer, schedule, batch, options):
     """One step on this rank's share of the batch; returns the loss of the whole batch, on the last stage."""
     def forward(batches, part):
         tokens = next(batches)
@@ -78,6 +82,7 @@ def train_step(model, optimizer, batch, options):
         num_microbatches=micro_batches, seq_length=options.length, micro_batch_size=len(batch) // micro_batches,
         forward_only=False)
     optimizer.step()
+    schedule.step(increment=1)
     loss = torch.stack([one["loss"] for one in losses]).mean() if losses else torch.zeros(())
     group = parallel_state.get_data_parallel_group()
     dist.all_reduce(loss, group=group)
@@ -92,6 +97,7 @@ def main():
     for name, value in {"width": 64, "layers": 4, "length": 64, "batch": 8, "steps": 200}.items():
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--decay", action="store_true", help="the learning rate warms up and decays")
     parser.add_argument("--plain", action="store_true", help="without the distributed optimizer")
     parser.add_argument("--text", default=TEXT, help="folder of *.md")
     parser.add_argument("--log", default="", help="file for step,loss,seconds,ranks")
@@ -112,16 +118,17 @@ def main():
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1"), os.environ.setdefault("MASTER_PORT", "29572")
         dist.init_process_group("gloo", rank=0, world_size=1)
         world = scalai.World({}, 0, None)
-        model, optimizer = builder(options)(world)
+        model, optimizer, _, objects = builder(options)(world)
         for step in range(options.steps):
-            log.write(world, step, train_step(model, optimizer, batch_of(text, next(data), options), options), 0)
+            loss = train_step(model, optimizer, objects["schedule"], batch_of(text, next(data), options), options)
+            log.write(world, step, loss, 0)
         return
     job = scalai.attach()  # Scalai
     job.start(builder(options), data, framework=scalai.megatron)  # Scalai
     while job.step < options.steps:
         with job:  # Scalai
             began = time.monotonic()
-            loss = train_step(job.model, job.optimizer, batch_of(text, next(job.data), options), options)
+            loss = train_step(job.model, job.optimizer, job.objects["schedule"], batch_of(text, next(job.data), options), options)
             log.write(job.world, job.step, loss, time.monotonic() - began)
         job.advance()  # Scalai
 

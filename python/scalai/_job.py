@@ -43,8 +43,8 @@ def attach() -> Job:
 
 
 class Job:
-    """`model`, `optimizer`, `scheduler` are what `build` returned for the present layout, `world` is that layout, and
-    `step` counts the steps done. Keep no references to the former: they are built anew when the layout changes."""
+    """`model`, `optimizer`, `scheduler`, `objects` are what `build` returned for the present layout, `world` is that layout,
+    and `step` counts the steps done. Keep no references to the former: they are built anew when the layout changes."""
 
     def __init__(self, worker: Worker):
         self._worker = worker
@@ -58,6 +58,7 @@ class Job:
         self._until = 0
         self._meeting: Any = None
         self._mapping: Any = None
+        self._small: Any = None  # state of the objects, as tensors
         self._build: Build | None = None
         self._accounts: list[list[int]] = []
         self._asked: dict[str, Any] = {}
@@ -66,6 +67,7 @@ class Job:
         self.model: Any = None
         self.optimizer: Any = None
         self.scheduler: Any = None
+        self.objects: dict[str, Any] = {}
         self.world: World | None = None
         self.data: Sampler | None = None
 
@@ -74,8 +76,10 @@ class Job:
               framework: Any = None) -> None:
         """Takes up the first layout; returns when there is a step to train.
 
-        build      makes (model, optimizer) or (model, optimizer, scheduler) for a World; the model is a module or a list
-                   of modules, the scheduler depends on the number of steps only
+        build      makes (model, optimizer), (…, scheduler) or (…, scheduler, objects) for a World; the model is a module or
+                   a list of modules, the scheduler depends on the number of steps only, or is None; objects is a dict of
+                   all else that has state_dict() and load_state_dict(): a gradient scaler, a schedule that looks at the
+                   loss. Their state is small, and the same on all ranks
         data       follows the job: step, and this process's share of every batch
         data_axes  the axes of the mesh along which batches are shared out
         seed       of PyTorch's and Python's random numbers, which are set for every step and share of the data
@@ -106,6 +110,7 @@ class Job:
             if account is not None:
                 self._accounts.append([self.step, *account])
             if self._mapping is not None:
+                self._small.write()
                 self._mapping.copy_out()
             self.step += 1
             self._rewriting = False
@@ -189,6 +194,8 @@ class Job:
         if torch.cuda.is_initialized():
             torch.cuda.manual_seed_all(seed)
         random.seed(seed)
+        if hasattr(self._framework, "seed"):
+            self._framework.seed(seed)
         if self.data is not None:
             self.data.step = self.step
 
@@ -247,38 +254,43 @@ class Job:
         import torch
 
         from ._mapping import Mapping, left_on_meta, parts_of
+        from ._objects import Objects
 
         fresh = order["fresh"]
         on_meta = self._meta and not fresh and self._framework is None
         if on_meta:
             with torch.device("meta"):
-                model, optimizer, scheduler = self._built()
+                model, optimizer, scheduler, objects = self._built()
             on_meta = not left_on_meta(parts_of(model), optimizer)
         if not on_meta:
-            model, optimizer, scheduler = self._built()
+            model, optimizer, scheduler, objects = self._built()
         if self._framework is None:
+            small = Objects(objects)
             self._mapping = Mapping(order)
-            self._mapping.take(parts_of(model), optimizer, fresh)
+            self._mapping.take(parts_of(model), optimizer, small.tensors, fresh)
         else:
-            self._mapping = self._framework.Copies(order, model, optimizer, fresh)
+            small = Objects(self._framework.objects_of(optimizer, objects))
+            self._mapping = self._framework.Copies(order, model, optimizer, small.tensors, fresh)
         self._word = Word(*order["word"])
         self._rewriting, self._interrupted = False, ""
         self.step = order["step"]
         if scheduler is not None:
             _bring_to(scheduler, self.step)
+        if not fresh:
+            small.read()
         if hasattr(optimizer, "register_step_pre_hook"):
             optimizer.register_step_pre_hook(self._before_rewriting)
         if self.data is not None:
             self.data.step = self.step
             self.data.reshape(*self._share)
         self.model, self.optimizer, self.scheduler = model, optimizer, scheduler
+        self.objects, self._small = dict(objects or {}), small
 
-    def _built(self) -> tuple[Any, Any, Any]:
+    def _built(self) -> tuple[Any, Any, Any, Any]:
+        from .torch import whole_result
+
         assert self._build is not None
-        built = self._build(self.world)
-        if not isinstance(built, tuple) or len(built) not in (2, 3):
-            raise InvalidError("build returns (model, optimizer) or (model, optimizer, scheduler)")
-        return (*built, None)[:3]
+        return whole_result(self._build(self.world))
 
     def _before_rewriting(self, *_: Any) -> None:
         """All processes rewrite their state, or none: whoever cannot come this far leaves the others at the old step."""
@@ -295,7 +307,8 @@ class Job:
         """Lets go of the layout: model, mapped memory, communication."""
         import torch.distributed as dist
 
-        self.model = self.optimizer = self.scheduler = self._mapping = self.world = None
+        self.model = self.optimizer = self.scheduler = self._mapping = self._small = self.world = None
+        self.objects = {}
         if not keep_meeting:
             self._meeting = None
         if self._framework is not None:

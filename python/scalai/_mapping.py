@@ -27,9 +27,11 @@ class Mapping:
             self._places.setdefault(place["name"], []).append(place)
         self._copied: list[tuple[torch.Tensor, torch.Tensor]] = []  # the framework's, the worker's
 
-    def take(self, parts: Sequence[torch.nn.Module], optimizer: torch.optim.Optimizer | None, fresh: bool) -> None:
-        """The model and the optimizer's state get the content of the worker's memory; with `fresh` they give it theirs."""
-        state = state_of(parts, optimizer)
+    def take(self, parts: Sequence[torch.nn.Module], optimizer: torch.optim.Optimizer | None, others: list[LocalTensor],
+             fresh: bool) -> None:
+        """The model, the optimizer's state and the others get the content of the worker's memory; with `fresh` they give it
+        theirs. The others stay where they are, and are copied out after every step."""
+        state = state_of(parts, optimizer) + others
         mapped = {one.name: pieces[0] for one, pieces in self._mapped(state, in_place=True)}
         slots = _slots_of(optimizer)
         with torch.no_grad():
@@ -44,7 +46,7 @@ class Mapping:
                     _replace(one, torch.empty(one.local.shape, dtype=one.local.dtype), parts, slots)
             for part in parts:
                 part._apply(lambda tensor: tensor)  # FSDP2 looks at its shards again
-            for one in state_of(parts, optimizer):
+            for one in state_of(parts, optimizer) + others:
                 memory = mapped.get(one.name)
                 if memory is not None and one.local.data_ptr() != memory.data_ptr():
                     one.local.copy_(memory)

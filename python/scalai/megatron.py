@@ -16,15 +16,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch.distributed as dist
-from megatron.core import parallel_state
+from megatron.core import parallel_state, tensor_parallel
 
 from ._cuts import Box, Mesh, bucket_part, layout_of
 from ._errors import InvalidError
 from ._mapping import Mapping as Memory
 from ._megatron_parts import box_text, parts_of
+from ._objects import Objects
 from ._planning import Collection
 from ._world import World
-from .torch import LocalTensor, _gathered, _in_child, initial_state, raise_problems
+from .torch import LocalTensor, _gathered, _in_child, initial_state, raise_problems, whole_result
 
 
 def state_of_sharded(sharded_state_dict: Mapping[Any, Any], optimizer: Any = None, *,
@@ -74,9 +75,9 @@ def collection_for(build: Callable[[World], tuple[Any, ...]], sizes: Mapping[str
         from torch.testing._internal.distributed.fake_pg import FakeStore
 
         dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world)
-        model, optimizer = build(World(dict(sizes), rank, None))[:2]
+        model, optimizer, _, objects = whole_result(build(World(dict(sizes), rank, None)))
         _begin_state(optimizer)
-        return _view(_sharded(model), optimizer, (), True)
+        return _view({**_sharded(model), **_named(Objects(objects_of(optimizer, objects)).tensors)}, optimizer, (), True)
 
     return _merged([_in_child(lambda: as_rank(rank)) for rank in range(world)], None, None, None, name)  # noqa: B023
 
@@ -85,10 +86,10 @@ class Copies:
     """The state of this rank under Job.start(framework=scalai.megatron): copied from the worker's memory, and to it after
     every step, since Megatron's buffers cannot be put elsewhere."""
 
-    def __init__(self, order: dict[str, Any], model: Any, optimizer: Any, fresh: bool):
+    def __init__(self, order: dict[str, Any], model: Any, optimizer: Any, others: list[LocalTensor], fresh: bool):
         self._memory = Memory(order)
         _begin_state(optimizer)
-        self._memory.copy(state_of_sharded(_sharded(model), optimizer), fresh)
+        self._memory.copy(state_of_sharded(_sharded(model), optimizer) + others, fresh)
         _spread_steps(optimizer)
 
     def copy_out(self) -> None:
@@ -107,10 +108,29 @@ def _sharded(model: Any) -> dict[str, Any]:
             for i, chunk in enumerate(chunks)}
 
 
+def objects_of(optimizer: Any, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Objects of a `build`, and those that the optimizer has: its gradient scaler, whose count of good steps is no tensor."""
+    scalers = {id(scaler): scaler for one in _chained(optimizer) if (scaler := getattr(one, "grad_scaler", None)) is not None}
+    return {**{f"grad_scaler.{i}": scaler for i, scaler in enumerate(scalers.values())}, **(given or {})}
+
+
+def seed(number: int) -> None:
+    """Sets the random states that Megatron keeps for its groups, if the program has ever set them."""
+    if tensor_parallel.get_cuda_rng_tracker().is_initialized():
+        tensor_parallel.model_parallel_cuda_manual_seed(number % (1 << 31))
+
+
+def _named(tensors: list[LocalTensor]) -> dict[str, Any]:
+    return {one.name: one.tensor for one in tensors}
+
+
+def _chained(optimizer: Any) -> list[Any]:
+    return list(getattr(optimizer, "chained_optimizers", [optimizer]))
+
+
 def _optimizers(optimizer: Any) -> list[Any]:
     """PyTorch's, inside of Megatron's."""
-    chained = getattr(optimizer, "chained_optimizers", [optimizer])
-    return [one.optimizer for one in chained if getattr(one, "optimizer", None) is not None]
+    return [one.optimizer for one in _chained(optimizer) if getattr(one, "optimizer", None) is not None]
 
 
 def _begin_state(optimizer: Any) -> None:

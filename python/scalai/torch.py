@@ -128,7 +128,7 @@ def initial_state(parameter: torch.Tensor, group: dict[str, Any], optimizer: tor
 def collection_of(model: torch.nn.Module | Sequence[torch.nn.Module], optimizer: torch.optim.Optimizer | None = None,
                   mesh: Any = None, *, stages: str = "pp", tied: Iterable[str] = (),
                   cuts: Mapping[str, tuple[str, int]] | None = None, devices: Sequence[int] | None = None,
-                  name: str = "") -> Collection:
+                  objects: Mapping[str, Any] | None = None, name: str = "") -> Collection:
     """The collection of a job, from what its ranks have. Called by all ranks at once; all get the same.
 
     mesh     the DeviceMesh of all ranks, with names; without it one axis "dp" over all ranks
@@ -136,9 +136,10 @@ def collection_of(model: torch.nn.Module | Sequence[torch.nn.Module], optimizer:
     tied     names (without an optimizer's suffix) of tensors that several stages share
     cuts     plain parameters that are shards: name → (axis, dimension); everything plain else is whole on each rank
     devices  the device of each rank of the job, by its rank in the default group (rank r has device r)
+    objects  others with a small state, the same on all ranks: {"scaler": GradScaler()}, a tensor "objects.NAME" each
     """
     world, axes, ranks = _ranks(mesh)
-    views = _gathered(_view(model, optimizer, mesh, axes, cuts or {}), world)
+    views = _gathered(_view((model, optimizer, None, objects), mesh, axes, cuts or {}), world)
     return _merged(views, axes, ranks, stages, tied, devices, name)
 
 
@@ -164,8 +165,7 @@ def collection_for(build: Callable[[World], tuple[Any, ...]], sizes: Mapping[str
         dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world)
         mesh = init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
         with torch.device("meta"):
-            model, optimizer = build(World(dict(sizes), rank, mesh))[:2]
-            return _view(model, optimizer, mesh, axes, cuts or {})
+            return _view(build(World(dict(sizes), rank, mesh)), mesh, axes, cuts or {})
 
     views = [_in_child(lambda: as_rank(rank)) for rank in range(world)]  # noqa: B023, called at once
     return _merged(views, axes, list(range(world)), stages, tied, devices, name)
@@ -214,9 +214,19 @@ def _merged(views: list[list[dict[str, Any]]], axes: list[tuple[str, int]], rank
          "devices": ",".join(map(str, placed)), "tensors": tensors}, name or "collection")
 
 
-def _view(model: Any, optimizer: torch.optim.Optimizer | None, mesh: Any, axes: list[tuple[str, int]],
+def _view(built: tuple[Any, ...], mesh: Any, axes: list[tuple[str, int]],
           cuts: Mapping[str, tuple[str, int]]) -> list[dict[str, Any]]:
-    return [_described(one, mesh, axes, cuts) for one in state_of(model, optimizer)]
+    from ._objects import Objects
+
+    model, optimizer, _, objects = whole_result(built)
+    return [_described(one, mesh, axes, cuts) for one in state_of(model, optimizer) + Objects(objects).tensors]
+
+
+def whole_result(built: Any) -> tuple[Any, Any, Any, Any]:
+    """Of a `build`: model, optimizer, schedule, objects, None for those that it does not return."""
+    if not isinstance(built, tuple) or not 2 <= len(built) <= 4:
+        raise InvalidError("build returns (model, optimizer), (…, scheduler) or (…, scheduler, objects)")
+    return (*built, None, None)[:4]
 
 
 def raise_problems(problems: list[str]) -> None:

@@ -17,6 +17,7 @@ pytest.importorskip("torch", reason="no PyTorch in this environment: python/envi
 PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "examples" / "training" / "gpt.py"
 ASKING = pathlib.Path(__file__).resolve().parent / "asking.py"
 LAUNCHER = "sh -c '\"$@\" & \"$@\" & wait' launcher"  # two workers on this machine, as srun starts one a host
+WATCHING = pathlib.Path(__file__).resolve().parent / "watching.py"
 DYING = pathlib.Path(__file__).resolve().parent / "dying.py"
 MODEL = ["--batch=12", "--width=30", "--heads=6", "--length=32"]  # three ranks: FSDP2's shards are not all equal
 LAYOUTS = {1: "tp1", 2: "pp2", 3: "dp3", 4: "tp2,pp2", 6: "tp2,dp3", 8: "tp2,pp2,dp2"}
@@ -41,6 +42,12 @@ def command(*words):
 def losses(path):
     with open(path, encoding="utf-8") as file:
         return [(int(row[0]), float(row[1])) for row in csv.reader(file)]
+
+
+def numbers(path):
+    """By step; of a step that was trained twice, the second time."""
+    with open(path, encoding="utf-8") as file:
+        return {int(row[0]): [float(word) for word in row[1:]] for row in csv.reader(file)}
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +133,19 @@ def test_a_program_without_a_scenario(tmp_path, alone):
     assert summary["jobs"][0]["dataset"]["exactly_once"]
     assert {one["layout"] for one in summary["jobs"][0]["trained"]} == {"tp2,pp2", "pp2"}
     assert run(command("checkpoint", "verify", next((tmp_path / "out" / "checkpoints" / "job").iterdir())))
+
+
+def test_scaler_and_schedule_that_looks_at_the_loss(tmp_path):
+    """Their state follows the job over three changes and a killed process: rates and scales are those of a static run."""
+    run([sys.executable, str(WATCHING), "static", "-", "60", "static.csv"], tmp_path)
+    run(command("launch", *(f"--layout=dp{ranks}" for ranks in (2, 3, 1)), "--steps=60", "--hosts=1", "--gpus-per-host=3",
+                "--standby", "--out=out", "--", sys.executable, WATCHING, "train", "10:3,25:0,30:1,45:2", "60", "loss.csv"), tmp_path)
+    assert (tmp_path / "loss.25").exists(), "a process killed itself"
+    static, changing = (numbers(tmp_path / f"{name}.csv") for name in ("static", "loss"))
+    assert sorted(changing) == sorted(static) == list(range(60))
+    assert {step: row[1:] for step, row in changing.items()} == {step: row[1:] for step, row in static.items()}
+    assert max(abs(changing[step][0] - static[step][0]) for step in static) <= 2e-5
+    assert len({rate for _, rate, _ in static.values()}) > 10 and static[59][2] == 2.0**16, "there was something to keep"
 
 
 def test_a_lost_host_stops_nobody_for_long(tmp_path, alone):

@@ -4,12 +4,11 @@ import logging
 import pathlib
 import re
 import sys
+import types
 import warnings
 
 import pytest
 from ranks import dist, on_ranks, torch
-
-import scalai
 
 pytest.importorskip("megatron.core", reason="no Megatron-core in this environment: python/environment FOLDER --megatron")
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples" / "training"))
@@ -25,9 +24,12 @@ from megatron.core.distributed import (DistributedDataParallel, DistributedDataP
 from megatron.core.models.gpt import GPTModel  # noqa: E402
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec  # noqa: E402
 from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer  # noqa: E402
+from megatron.core.optimizer.grad_scaler import DynamicGradScaler  # noqa: E402
 from megatron.core.pipeline_parallel import get_forward_backward_func  # noqa: E402
 from megatron.core.transformer import TransformerConfig  # noqa: E402
 
+import scalai.megatron  # noqa: E402
+from scalai._objects import Objects  # noqa: E402
 from scalai.megatron import collection_from_sharded, state_of_sharded  # noqa: E402
 
 LAYERS, TOKENS, LENGTH = 4, 64, 16
@@ -420,3 +422,43 @@ def test_optimizers_without_state_are_refused():
     for options in ({}, {"distributed": True}):
         with pytest.raises(scalai.InvalidError, match="has no state .*yet; take a step first"):
             on_ranks(1, before_a_step, options)
+
+
+def random_states():
+    build(tp=2, pp=1)
+    found = []
+    for number in (5, 5, 6):
+        scalai.megatron.seed(number << 33 | number)
+        found.append({name: state.clone() for name, state in tensor_parallel.get_cuda_rng_tracker().get_states().items()})
+        with tensor_parallel.get_cuda_rng_tracker().fork():
+            torch.rand(3)
+    return found
+
+
+def test_random_states_follow_from_the_seed():
+    ranks = on_ranks(2, random_states)
+    for first, again, other in ranks:
+        assert first.keys() == again.keys() and all(torch.equal(state, again[name]) for name, state in first.items())
+        assert not any(torch.equal(state, other[name]) for name, state in first.items())
+    alike = {name for name in ranks[0][0] if torch.equal(ranks[0][0][name], ranks[1][0][name])}
+    assert "data-parallel-rng" in alike and "model-parallel-rng" not in alike
+
+
+def test_the_gradient_scaler_is_an_object():
+    """Its count of good steps is no tensor, and its scale is another tensor after every change."""
+    def made():
+        scaler = DynamicGradScaler(16.0, 1.0, 2.0, 0.5, 3, 2)
+        return scaler, Objects(scalai.megatron.objects_of(
+            types.SimpleNamespace(chained_optimizers=[types.SimpleNamespace(grad_scaler=scaler)] * 2), {"mine": scaler}))
+
+    old, objects = made()
+    assert [one.name for one in objects.tensors] == ["objects.grad_scaler.0", "objects.mine"]
+    for overflow in (False, False, False, False, True):
+        old.update(overflow)
+    objects.write()
+    new, others = made()
+    for mine, theirs in zip(objects.tensors, others.tensors):
+        theirs.tensor.copy_(mine.tensor)
+    others.read()
+    assert float(new.scale) == 32.0 and new.state_dict() == old.state_dict()
+    assert old.state_dict()["hysteresis_tracker"] == 1

@@ -29,7 +29,7 @@ def run(folder, *words):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("options", [[], ["--plain"]], ids=["distributed optimizer", "plain optimizer"])
+@pytest.mark.parametrize("options", [["--decay"], ["--plain"]], ids=["distributed optimizer", "plain optimizer"])
 def test_changes_of_layout(tmp_path, options):
     """In layouts of tensor, pipeline and data parallelism, between which the distributed optimizer's buckets change."""
     model = [*options, "--batch=12", f"--steps={STEPS}"]
