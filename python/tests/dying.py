@@ -1,9 +1,10 @@
 """examples/training/gpt.py whose processes kill themselves, each death once:
 
-    python dying.py STEP:DEVICE:before|amid|host,… WORDS-OF-GPT.PY
+    python dying.py STEP:DEVICE:before|amid|host,PROCESSES:DEVICE:build|build-host,… WORDS-OF-GPT.PY
 
 before: at the beginning of the step; amid: when the optimizer has rewritten the state, and before Scalai hears of it; host:
-at the beginning of the step, its worker. What has happened is a file of that name in the current folder.
+at the beginning of the step, its worker; build: when it has built the model for so many processes, and not yet got its
+state; build-host: then, its worker. What has happened is a file of that name in the current folder.
 """
 
 import os
@@ -21,11 +22,11 @@ done = -1  # the last step that this process did
 folder = pathlib.Path.cwd()
 
 
-def die_if_due(where):
-    death = f"{done + 1}:{os.environ.get('SCALAI_DEVICE')}:{where}"
+def die_if_due(number, where):
+    death = f"{number}:{os.environ.get('SCALAI_DEVICE')}:{where}"
     if death in deaths and not (folder / death).exists():
         (folder / death).touch()
-        os.kill(os.getppid() if where == "host" else os.getpid(), signal.SIGKILL)
+        os.kill(os.getppid() if where.endswith("host") else os.getpid(), signal.SIGKILL)
 
 
 class Log(gpt.Log):
@@ -36,11 +37,21 @@ class Log(gpt.Log):
 
 
 def batch_of(text, ids, options, read=gpt.batch_of):
-    die_if_due("before")
-    die_if_due("host")
+    die_if_due(done + 1, "before")
+    die_if_due(done + 1, "host")
     return read(text, ids, options)
 
 
-gpt.Log, gpt.batch_of = Log, batch_of
-register_optimizer_step_post_hook(lambda *_: die_if_due("amid"))
+def builder(options, make=gpt.builder):
+    def build(world):
+        built = make(options)(world)
+        die_if_due(world.size, "build")
+        die_if_due(world.size, "build-host")
+        return built
+
+    return build
+
+
+gpt.Log, gpt.batch_of, gpt.builder = Log, batch_of, builder
+register_optimizer_step_post_hook(lambda *_: die_if_due(done + 1, "amid"))
 gpt.main()

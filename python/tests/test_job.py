@@ -159,6 +159,16 @@ def test_a_lost_host_stops_nobody_for_long(tmp_path, alone):
     assert summary["jobs"][0]["lost_steps"] == 30 - 20
 
 
+def test_deaths_while_a_layout_is_taken_up(tmp_path, alone):
+    """Of a process that joins, of one that stays while others leave, and of a host that joins."""
+    write_scenario(tmp_path, 2, [(10, 4), (25, 2), (40, 6)])
+    deaths = ["4:3:build", "2:0:build", "6:4:build-host"]
+    said = run([*training(tmp_path, tmp_path / "loss.csv", DYING, ",".join(deaths)), "--standby"], tmp_path)
+    summary = check(tmp_path, alone)
+    assert sorted(one.name for one in tmp_path.glob("*:*:*")) == sorted(deaths), said.stdout + said.stderr
+    assert summary["jobs"][0]["lost_steps"] == 0, said.stdout + said.stderr
+
+
 def test_killed_processes_lose_nothing(tmp_path, alone):
     """Three die between two steps; then one amid the rewriting of its state, and the job goes back to its checkpoint."""
     write_scenario(tmp_path, 2, [(40, 4)])
