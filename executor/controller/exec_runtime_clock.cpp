@@ -13,13 +13,6 @@ namespace scalai::executor {
 
 using Clock = std::chrono::steady_clock;
 
-namespace {
-
-// Real training goes on in parts of about this long, so that requests are heard. At the end of a part all wait for all.
-constexpr double kPart_s = 1;
-
-}  // namespace
-
 absl::Status ExecRuntime::Impl::advance(int job_index, int64_t step) {
   JobState& state = job(job_index);
   JobWork& work = *state.work;
@@ -28,8 +21,7 @@ absl::Status ExecRuntime::Impl::advance(int job_index, int64_t step) {
   if (options_.on_asked && (trained.asked_gpus > 0 || trained.asked_save))
     options_.on_asked(job_index, trained.asked_gpus, trained.asked_save);
   if (trained.steps > 0) {
-    const double steps = kPart_s * static_cast<double>(trained.steps) / std::max(trained.seconds, 1e-6);
-    state.part_steps = std::clamp(static_cast<int64_t>(steps), int64_t{1}, 2 * state.part_steps);
+    state.part_steps = steps_of_part(trained, 2 * state.part_steps);
     if (state.training) record(job_index, *state.training, trained);
   }
   if (const auto interruption = work.take_interruption()) SCALAI_RETURN_IF_ERROR(lose(*interruption));

@@ -137,17 +137,27 @@ absl::StatusOr<std::map<DeviceId, TrainerWork::State>> TrainerWork::advance(cons
   SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies,
                           crew_.call("advance", crew_.living_hosts_of(living(side, gone)), body));
   std::map<DeviceId, State> states;
+  double copy_s = 0;
   for (const ReplyBody& reply : replies) {
     for (const proto::TrainerState& state : reply.trainers()) {
       trained_.asked_gpus = std::max(trained_.asked_gpus, state.asked_gpus());
       trained_.asked_save = trained_.asked_save || state.asked_save();
+      copy_s = std::max(copy_s, state.copy_s());
       if (gone.contains(DeviceId(state.device()))) continue;
       const bool ended = !state.ended().empty();
       states[DeviceId(state.device())] = {state.step(), state.torn(), ended,
                                           ended || !state.problem().empty() ? said_of(state) : ""};
     }
   }
+  trained_.copy_s += copy_s;
   return states;
+}
+
+int64_t steps_of_part(const TrainerWork::Trained& before, int64_t most) {
+  constexpr double kPart_s = 1, kLongest_s = 60, kCopyShare = 0.05;
+  const double part_s = std::clamp(before.copy_s / kCopyShare, kPart_s, kLongest_s);
+  const double step_s = std::max(before.seconds - before.copy_s, 1e-6) / static_cast<double>(before.steps);
+  return std::clamp(static_cast<int64_t>(part_s / step_s), int64_t{1}, std::max(most, int64_t{1}));
 }
 
 // The step that most whole holders have; a later one where two are held by as many.

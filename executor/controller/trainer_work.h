@@ -58,6 +58,7 @@ class TrainerWork {
   struct Trained {
     int64_t steps = 0;
     double seconds = 0;
+    double copy_s = 0;   // of them; the slowest trainer, to copy its state to the worker's memory
     int asked_gpus = 0;  // by the program, which wants so many; 0: it does not say
     bool asked_save = false;
   };
@@ -89,5 +90,9 @@ class TrainerWork {
   Trained trained_;
   Side side_;  // that the trainers have; null: they have to be told
 };
+
+// Real training goes on in parts, so that requests are heard; at the end of a part all wait for all. The steps of the next
+// part, at most `most`: of about a second, or longer so that copying the state takes a twentieth of it, at most a minute.
+int64_t steps_of_part(const TrainerWork::Trained& before, int64_t most);
 
 }  // namespace scalai::executor

@@ -96,6 +96,15 @@ TEST_F(Trained, ItIsDecidedAsInEmulation) {
 }
 
 // A job without events or checkpoints trains in parts, between which it can be steered.
+TEST(StepsOfPart, TakeASecondAndCopyATwentieth) {
+  EXPECT_EQ(steps_of_part({.steps = 4, .seconds = 2}, 100), 2) << "of half a second";
+  EXPECT_EQ(steps_of_part({.steps = 4, .seconds = 2}, 1), 1);
+  EXPECT_EQ(steps_of_part({.steps = 1, .seconds = 30}, 2), 1);
+  EXPECT_EQ(steps_of_part({.steps = 4, .seconds = 2.5, .copy_s = 0.5}, 100), 20) << "ten seconds";
+  EXPECT_EQ(steps_of_part({.steps = 1, .seconds = 11, .copy_s = 10}, 100), 60) << "a minute, not 200 s";
+  EXPECT_EQ(steps_of_part({.steps = 5, .seconds = 0}, 7), 7) << "steps that take no time";
+}
+
 TEST_F(Trained, RequestsAreHeardOnTheWay) {
   const scenario::Scenario scenario = scenario_of(job(""));
   LiveRequests requests;

@@ -201,6 +201,7 @@ std::vector<TrainerState> Training::states(const std::vector<Trainers::Answer>& 
     }
     state.set_build_s(number("build_s"));
     state.set_group_s(number("group_s"));
+    state.set_copy_s(number("copy_s"));
   }
   return list;
 }

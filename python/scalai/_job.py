@@ -56,6 +56,8 @@ class Job:
         self._sockets: set[str] = set()  # open when the layout began
         self._framework: Any = None
         self._until = 0
+        self._in_place = True
+        self._copy_s = 0.0
         self._meeting: Any = None
         self._mapping: Any = None
         self._small: Any = None  # state of the objects, as tensors
@@ -73,7 +75,7 @@ class Job:
 
     def start(self, build: Build, data: Sampler | None = None, *, data_axes: Sequence[str] = ("dp",), seed: int = 0,
               backend: str | None = None, meta: bool = True, restart: bool = False, timeout_s: float = 600,
-              framework: Any = None) -> None:
+              framework: Any = None, in_place: bool | None = None) -> None:
         """Takes up the first layout; returns when there is a step to train.
 
         build      makes (model, optimizer), (…, scheduler) or (…, scheduler, objects) for a World; the model is a module or
@@ -89,8 +91,16 @@ class Job:
                    only once. The state stays where it is
         timeout_s  after so long without an answer other processes count as gone
         framework  scalai.megatron for models and optimizers of Megatron-core; without it they are PyTorch's
+        in_place   the model lies in the worker's memory. False: it is copied there about once a second, or less often if
+                   that takes long; a process that dies costs the steps since. Without it True, but False with CUDA, where
+                   the model is on the GPU, and with Megatron-core, whose buffers cannot be put elsewhere
         """
+        import torch
+
         self._framework = framework
+        if in_place and framework is not None:
+            raise InvalidError("Job.start: in_place=True is for models of PyTorch's own")
+        self._in_place = framework is None and not torch.cuda.is_available() if in_place is None else in_place
         self._build, self.data = build, data
         gc.collect()
         gc.freeze()  # what was imported stays: every layout ends with a collection, which need not look at it
@@ -102,19 +112,21 @@ class Job:
         """The step is done. Waits where the worker wants it, takes up another layout, or leaves (SystemExit)."""
         if self._word is None:
             raise FailedError("Job.start comes before Job.advance")
-        if not self._interrupted and not self._rewriting:
+        if not self._interrupted and not self._rewriting and (self._in_place or self.step + 1 >= self._until):
             with self:  # no optimizer has told of its step
                 self._before_rewriting()
         if not self._interrupted:
             account = self.data.account(self.step) if self.data is not None else None
             if account is not None:
                 self._accounts.append([self.step, *account])
-            if self._mapping is not None:
+            self.step += 1
+            if self._rewriting:
+                began = time.monotonic()
                 self._small.write()
                 self._mapping.copy_out()
-            self.step += 1
-            self._rewriting = False
-            self._word.whole(self.step)
+                self._copy_s = 0 if self._in_place else time.monotonic() - began
+                self._rewriting = False
+                self._word.whole(self.step)
         if self._interrupted or self.step >= self._until:
             anew = bool(self._interrupted) and self._poisoned
             self._answer_train(self._interrupted, anew)
@@ -182,7 +194,7 @@ class Job:
         """With what was read since the last answer (step, samples, two sums), and what the program asks for; `anew`: the
         program begins anew, and attaches once more."""
         self._worker.answer(done="train", step=self.step, problem=problem, share=self._share, read=self._accounts,
-                            asked=self._asked, anew=anew)
+                            asked=self._asked, anew=anew, copy_s=self._copy_s)
         self._accounts, self._asked = [], {}
 
     def _begin_step(self) -> None:
@@ -255,9 +267,10 @@ class Job:
 
         from ._mapping import Mapping, left_on_meta, parts_of
         from ._objects import Objects
+        from .torch import state_of
 
         fresh = order["fresh"]
-        on_meta = self._meta and not fresh and self._framework is None
+        on_meta = self._meta and not fresh and self._in_place
         if on_meta:
             with torch.device("meta"):
                 model, optimizer, scheduler, objects = self._built()
@@ -267,7 +280,10 @@ class Job:
         if self._framework is None:
             small = Objects(objects)
             self._mapping = Mapping(order)
-            self._mapping.take(parts_of(model), optimizer, small.tensors, fresh)
+            if self._in_place:
+                self._mapping.take(parts_of(model), optimizer, small.tensors, fresh)
+            else:
+                self._mapping.copy(state_of(parts_of(model), optimizer) + small.tensors, fresh)
         else:
             small = Objects(self._framework.objects_of(optimizer, objects))
             self._mapping = self._framework.Copies(order, model, optimizer, small.tensors, fresh)
@@ -278,7 +294,7 @@ class Job:
             _bring_to(scheduler, self.step)
         if not fresh:
             small.read()
-        if hasattr(optimizer, "register_step_pre_hook"):
+        if self._in_place and hasattr(optimizer, "register_step_pre_hook"):
             optimizer.register_step_pre_hook(self._before_rewriting)
         if self.data is not None:
             self.data.step = self.step

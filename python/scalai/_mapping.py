@@ -58,7 +58,7 @@ class Mapping:
                 memory.copy_(tensor)
 
     def copy(self, state: list[LocalTensor], fresh: bool) -> None:
-        """As take, for a framework whose tensors cannot be replaced: all are copied in now, and out after every step."""
+        """As take, where tensors cannot be replaced: all are copied in now, and out by copy_out."""
         for one, pieces in self._mapped(state, in_place=False):
             if len(pieces) == 1:
                 self._copied.append((one.local, pieces[0].view(one.local.shape)))

@@ -83,8 +83,8 @@ def collection_for(build: Callable[[World], tuple[Any, ...]], sizes: Mapping[str
 
 
 class Copies:
-    """The state of this rank under Job.start(framework=scalai.megatron): copied from the worker's memory, and to it after
-    every step, since Megatron's buffers cannot be put elsewhere."""
+    """The state of this rank under Job.start(framework=scalai.megatron): copied from the worker's memory, and to it by
+    copy_out, since Megatron's buffers cannot be put elsewhere."""
 
     def __init__(self, order: dict[str, Any], model: Any, optimizer: Any, others: list[LocalTensor], fresh: bool):
         self._memory = Memory(order)

@@ -135,11 +135,12 @@ def test_a_program_without_a_scenario(tmp_path, alone):
     assert run(command("checkpoint", "verify", next((tmp_path / "out" / "checkpoints" / "job").iterdir())))
 
 
-def test_scaler_and_schedule_that_looks_at_the_loss(tmp_path):
+@pytest.mark.parametrize("kind", ["train", "copied"])
+def test_scaler_and_schedule_that_looks_at_the_loss(tmp_path, kind):
     """Their state follows the job over three changes and a killed process: rates and scales are those of a static run."""
     run([sys.executable, str(WATCHING), "static", "-", "60", "static.csv"], tmp_path)
     run(command("launch", *(f"--layout=dp{ranks}" for ranks in (2, 3, 1)), "--steps=60", "--hosts=1", "--gpus-per-host=3",
-                "--standby", "--out=out", "--", sys.executable, WATCHING, "train", "10:3,25:0,30:1,45:2", "60", "loss.csv"), tmp_path)
+                "--standby", "--out=out", "--", sys.executable, WATCHING, kind, "10:3,25:0,30:1,45:2", "60", "loss.csv"), tmp_path)
     assert (tmp_path / "loss.25").exists(), "a process killed itself"
     static, changing = (numbers(tmp_path / f"{name}.csv") for name in ("static", "loss"))
     assert sorted(changing) == sorted(static) == list(range(60))

@@ -1,6 +1,8 @@
 """Training with a gradient scaler, and a schedule that looks at the loss:
 
-    python watching.py train|static STEP:GPUS,… STEPS LOG      writes step,loss,rate,scale
+    python watching.py train|copied|static STEP:GPUS,… STEPS LOG      writes step,loss,rate,scale
+
+copied: with a model that does not lie in the worker's memory.
 """
 
 import os
@@ -57,9 +59,9 @@ def static(steps, log):
         write(log, step, train_step(model, optimizer, objects, next(data), 1))
 
 
-def train(wanted, steps, log):
+def train(wanted, steps, log, in_place):
     job = scalai.attach()
-    job.start(build, scalai.Sampler(SAMPLES, BATCH, drop_last=True))
+    job.start(build, scalai.Sampler(SAMPLES, BATCH, drop_last=True), in_place=in_place)
     while job.step < steps:
         with job:
             ranks = job.world.axes["dp"]
@@ -81,4 +83,5 @@ if __name__ == "__main__":
     if command == "static":
         static(int(count), path)
     else:
-        train({int(step): int(gpus) for step, gpus in (word.split(":") for word in words.split(","))}, int(count), path)
+        changes = {int(step): int(gpus) for step, gpus in (word.split(":") for word in words.split(","))}
+        train(changes, int(count), path, command == "train")
