@@ -1,6 +1,7 @@
 // PlannerOptions::derive_params: what is cast from fp32 masters does not move. Plans and lower bounds of small GPTs
 // against a count of single elements that knows only who held and who wants what.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -297,6 +298,39 @@ TEST(DeriveParams, ParametersThatAreLostAreMadeOfMastersThatAreNot) {
   EXPECT_EQ(plan.bytes.derived, param_bytes);
   EXPECT_EQ(plan.bytes, plan.lower_bound);
   EXPECT_EQ(bytes_over_links(plan, job, model::StateKind::kParam), 0);
+}
+
+// Only a parameter is cast from its master, and only down from a wider floating type. A plan that says otherwise is refused.
+TEST(DeriveParams, OnlyFloatingParametersOfNarrowerTypesAreDerived) {
+  using model::StateKind;
+  struct Pair {
+    DType param;
+    StateKind kind;
+    DType master;
+    bool derived;
+  };
+  for (const Pair& pair : {Pair{DType::kBF16, StateKind::kParam, DType::kF32, true},
+                           Pair{DType::kBF16, StateKind::kBuffer, DType::kF32, false},
+                           Pair{DType::kI8, StateKind::kParam, DType::kF32, false},
+                           Pair{DType::kBF16, StateKind::kParam, DType::kI32, false},
+                           Pair{DType::kF32, StateKind::kParam, DType::kF32, false},
+                           Pair{DType::kF32, StateKind::kParam, DType::kBF16, false}}) {
+    SCOPED_TRACE(testing::Message() << tensor::name_of(pair.param) << " from " << tensor::name_of(pair.master));
+    const auto side = [&](int device) {
+      collection::Collection made = collection_of({{"dp", 1}}, devices({device}),
+                                                  {tensor_of("w", {4}, {}), tensor_of("w.master", {4}, {})});
+      made.tensors[0].dtype = pair.param, made.tensors[0].kind = pair.kind;
+      made.tensors[1].dtype = pair.master, made.tensors[1].kind = StateKind::kMaster;
+      return made;
+    };
+    Case job{.from = side(0), .to = side(1), .options = {.derive_params = true}};
+    PlanDraft plan = job.plan();
+    EXPECT_EQ(plan.bytes.derived > 0, pair.derived);
+    EXPECT_EQ(plan.tensors[0].derived_from.valid(), pair.derived);
+    if (pair.derived) continue;
+    plan.tensors[0].derived_from = TensorId(1);
+    EXPECT_THAT(message_of(interpret(plan, job.oracle())), testing::HasSubstr("\"w.master\" is not its master"));
+  }
 }
 
 }  // namespace
