@@ -25,7 +25,9 @@
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
 #include "ptc/plan/estimate.h"
+#include "ptc/plan/plan_io.h"
 #include "ptc/plan/planner.h"
+#include "ptc/report/run_scenario.h"
 #include "ptc/scenario/scenario.h"
 
 namespace scalai::apps {
@@ -269,6 +271,29 @@ absl::Status check_folder(const std::string& file) {
   return missing(fmt::format("{}: there is no folder {}", file, folder.string()));
 }
 
+// The scenario of a run of real training, with what it measured.
+int calibrate_by_run(const std::string& folder, const std::string& out) {
+  const auto resolved = read_file(folder + "/scenario.resolved.textproto");
+  if (!resolved.ok()) return report_error(resolved.status());
+  const auto summary = read_file(folder + "/summary.json");
+  if (!summary.ok()) return report_error(summary.status());
+  const auto plan_of = [&](const std::string& file) -> absl::StatusOr<plan::Plan> {
+    SCALAI_ASSIGN_OR_RETURN(const std::string bytes, read_file(folder + "/" + file));
+    return plan::parse_plan(bytes);
+  };
+  const auto measured = report::measured_scenario(*resolved, *summary, plan_of);
+  if (!measured.ok()) return report_error(measured.status());
+  const auto checked =
+      scenario::parse_scenario(measured->text, out, [](const std::string& name) { return read_file(name); });
+  if (!checked.ok()) return report_error(checked.status());
+  if (const absl::Status done = write_file(out, measured->text); !done.ok()) return report_error(done);
+  Table table({"job", "what", "measured>", "of>"});
+  for (const report::MeasuredValue& one : measured->values)
+    table.row({one.job, one.what, one.measured, std::to_string(one.samples)});
+  print(table.text());
+  return 0;
+}
+
 int calibrate_command(const Arguments& arguments) {
   const CalibrateOptions options{
       .out = arguments.text("out"),
@@ -278,13 +303,14 @@ int calibrate_command(const Arguments& arguments) {
       .repetitions = static_cast<int>(std::min<int64_t>(arguments.count("repetitions"), 1000)),
       .network = arguments.text("transport") == "ucx"};
   const auto wrong = [](const std::string& message) { return usage_error("exec calibrate", message); };
-  if (options.out.empty()) return wrong("--out=FILE is needed: the cluster goes there");
+  if (options.out.empty()) return wrong("--out=FILE is needed: the cluster or the scenario goes there");
   if (options.hosts * options.gpus < 2 || options.hosts * options.gpus > kMostDevices)
     return wrong(fmt::format("--hosts times --gpus is 2 to {}", kMostDevices));
   if (options.bytes < kLeastBytes) return wrong(fmt::format("--bytes is at least {}", format_bytes(kLeastBytes)));
   if (options.repetitions < 1) return wrong("--repetitions is at least 1");
   const absl::Status writable = check_folder(options.out);
   if (!writable.ok()) return report_error(writable);
+  if (arguments.has("run")) return calibrate_by_run(arguments.text("run"), options.out);
   const int64_t memory_bytes = ex::available_memory();
   const auto measured = measure_on_workers(options);
   if (!measured.ok()) return report_error(measured.status());
@@ -305,12 +331,15 @@ Command exec_calibrate_command() {
   return {
       {.name = "calibrate",
        .summary = "measure this machine's transfers and write a cluster file for `scalai sim`",
-       .usage = "scalai exec calibrate --out=FILE [--hosts=N] [--gpus=N]",
+       .usage = "scalai exec calibrate --out=FILE [--hosts=N] [--gpus=N]\nscalai exec calibrate --run=DIR --out=FILE",
        .description =
            R"(Starts a worker a host and times plans on synthetic state as the executor runs them: between two hosts, between all
 of them at the same time, inside hosts and devices, to storage and back. From fits of latency + bytes / rate it
-writes a cluster file, with the measured times as comments, and prints the costs that go into scenarios.)",
-       .options = {text_option("out", "FILE", "The cluster file to write."),
+writes a cluster file, with the measured times as comments, and prints the costs that go into scenarios.
+
+With --run=DIR, a run of real training, it writes that run's scenario with the steps and costs that were measured.)",
+       .options = {text_option("out", "FILE", "The cluster file, or with --run the scenario, to write."),
+                   text_option("run", "DIR", "A run of real training (scalai exec --train, scalai launch), to read."),
                    count_option("hosts", "N", "Hosts of the cluster: workers on this machine.", "8"),
                    count_option("gpus", "N", "Devices of each host.", "1"),
                    bytes_option("bytes", "SIZE",
@@ -318,6 +347,7 @@ writes a cluster file, with the measured times as comments, and prints the costs
                                 "256MiB"),
                    count_option("repetitions", "N", "Times of each plan; medians count.", "5"), transport_option()},
        .examples = {"scalai exec calibrate --out=machine.textproto",
+                    "scalai exec calibrate --run=out/gpt --out=measured.textproto",
                     "scalai exec calibrate --hosts=2 --gpus=4 --transport=ucx --out=machine.textproto"}},
       calibrate_command};
 }

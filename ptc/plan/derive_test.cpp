@@ -317,8 +317,8 @@ TEST(DeriveParams, OnlyFloatingParametersOfNarrowerTypesAreDerived) {
                            Pair{DType::kF32, StateKind::kParam, DType::kBF16, false}}) {
     SCOPED_TRACE(testing::Message() << tensor::name_of(pair.param) << " from " << tensor::name_of(pair.master));
     const auto side = [&](int device) {
-      collection::Collection made = collection_of({{"dp", 1}}, devices({device}),
-                                                  {tensor_of("w", {4}, {}), tensor_of("w.master", {4}, {})});
+      collection::Collection made =
+          collection_of({{"dp", 1}}, devices({device}), {tensor_of("w", {4}, {}), tensor_of("w.master", {4}, {})});
       made.tensors[0].dtype = pair.param, made.tensors[0].kind = pair.kind;
       made.tensors[1].dtype = pair.master, made.tensors[1].kind = StateKind::kMaster;
       return made;
