@@ -60,6 +60,22 @@ TEST(Copies, ACheckpointThatCannotBeWrittenIsTriedAgain) {
   expect_replayable(*ran.report, folder.path());
 }
 
+// A checkpoint that a killed controller had begun goes with the next one.
+TEST(Copies, WhatKilledWritersLeftGoesWithTheNextCheckpoint) {
+  const scenario::Scenario scenario = a_minute_of(split_job("a", "gpus: 2"));
+  const Folder folder;
+  const std::string left = checkpoint::step_folder(folder.path() + "/checkpoints/a", 3) + ".partial.1.0";
+  const std::string foreign = folder.path() + "/checkpoints/a/notes";
+  for (const std::string& path : {left, foreign}) {
+    ASSERT_TRUE(make_folders(path).ok());
+    ASSERT_TRUE(write_file(path + "/file", "bytes").ok());
+  }
+  const Ran ran = execute(scenario, "reshard", folder.path(), {});
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_TRUE(std::filesystem::exists(foreign + "/file"));
+}
+
 TEST(Copies, ARunThatIsToEndWaitsForItsCheckpoint) {
   const scenario::Scenario scenario = a_minute_of(split_job("a", "gpus: 2"));
   const Folder folder;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "executor/worker/device_state.h"
@@ -112,11 +113,13 @@ absl::StatusOr<std::string> Training::order_for(const Layout& layout, DeviceId d
   json slowest_first = json::array();
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) slowest_first.push_back({axis->name, axis->size});
   const auto [path, offset] = trainers_->place_of_word(device);
+  const std::vector<DeviceId> own = places_.devices();
   return json{{"do", "layout"},
               {"version", layout.key.version.wire()},
               {"step", layout.step},
               {"fresh", layout.fresh},
               {"rank", rank.value},
+              {"local_rank", std::distance(own.begin(), std::find(own.begin(), own.end(), device))},
               {"axes", slowest_first},
               {"address", layout.address},
               {"word", {path, offset}},

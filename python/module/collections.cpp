@@ -20,13 +20,6 @@ namespace {
 
 using collection::Collection;
 using collection::CollectionFile;
-using Range = std::tuple<int64_t, int64_t>;
-
-std::vector<int64_t> extents_of(const tensor::Shape& shape) {
-  std::vector<int64_t> extents;
-  for (int dim = 0; dim < shape.rank(); ++dim) extents.push_back(shape[dim]);
-  return extents;
-}
 
 std::vector<Range> ranges_of(const tensor::Box& box) {
   std::vector<Range> ranges;
@@ -60,13 +53,7 @@ CollectionFile of_model(const std::string& name, const std::string& layout, cons
 nb::list tensors_of(const CollectionFile& file) {
   nb::list list;
   for (const collection::LogicalTensor& tensor : file.collection.tensors) {
-    nb::dict one;
-    one["name"] = tensor.name;
-    one["dtype"] = std::string(name_of(tensor.dtype));
-    one["shape"] = nb::tuple(nb::cast(extents_of(tensor.shape)));
-    one["kind"] = std::string(name_of(tensor.kind));
-    one["bytes"] = tensor.bytes();
-    list.append(one);
+    list.append(tensor_dict(tensor.name, tensor.dtype, tensor.shape, tensor.kind));
   }
   return list;
 }

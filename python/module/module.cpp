@@ -1,8 +1,12 @@
 #include "python/module/module.h"
 
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "ptc/base/status.h"
 #include "ptc/base/version.h"
@@ -26,9 +30,22 @@ void check(const absl::Status& status) {
   throw nb::python_error();
 }
 
+nb::dict tensor_dict(const std::string& name, tensor::DType dtype, const tensor::Shape& shape, model::StateKind kind) {
+  std::vector<int64_t> extents;
+  for (int dim = 0; dim < shape.rank(); ++dim) extents.push_back(shape[dim]);
+  nb::dict one;
+  one["name"] = name;
+  one["dtype"] = std::string(name_of(dtype));
+  one["shape"] = nb::tuple(nb::cast(extents));
+  one["kind"] = std::string(name_of(kind));
+  one["bytes"] = shape.elements() * size_of(dtype);
+  return one;
+}
+
 NB_MODULE(_core, module) {
   module.doc() = "The planning core of Scalai. Use the package scalai, which wraps it.";
   module.attr("version") = kVersion;
+  add_checkpoints(module);
   add_collections(module);
   add_plans(module);
   add_samples(module);

@@ -10,6 +10,7 @@ the sharded state dict of Megatron-core.
 """
 
 from ._core import version as __version__
+from ._checkpoint import Checkpoint
 from ._errors import Error, FailedError, InvalidError, MissingError
 from ._job import Job, attach
 from ._planning import Collection, Plan, plan
@@ -17,5 +18,5 @@ from ._sampling import Sampler
 from ._simulation import Report, simulate
 from ._world import World
 
-__all__ = ["Collection", "Error", "FailedError", "InvalidError", "Job", "MissingError", "Plan", "Report", "Sampler",
+__all__ = ["Checkpoint", "Collection", "Error", "FailedError", "InvalidError", "Job", "MissingError", "Plan", "Report", "Sampler",
            "World", "attach", "plan", "simulate"]

@@ -248,13 +248,15 @@ class Job:
         from torch.distributed.device_mesh import init_device_mesh
 
         axes = {name: size for name, size in order["axes"]}
-        world = World(axes, order["rank"], None)
+        world = World(axes, order["rank"], None, order["local_rank"])
         host, _, port = order["address"].rpartition(":")
         timeout = datetime.timedelta(seconds=self._timeout_s)
         if order["rank"] != 0:
             self._meeting = None
         store = self._meeting if order["rank"] == 0 else dist.TCPStore(host, int(port), world.size, timeout=timeout)
         cuda = torch.cuda.is_available()
+        if cuda:
+            torch.cuda.set_device(world.local_rank % torch.cuda.device_count())
         dist.init_process_group(self._backend or ("cpu:gloo,cuda:nccl" if cuda else "gloo"),
                                 store=dist.PrefixStore(f"version {order['version']}", store), rank=world.rank,
                                 world_size=world.size, timeout=timeout)

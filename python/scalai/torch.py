@@ -27,9 +27,9 @@ from ._errors import Error, FailedError, InvalidError
 from ._planning import Collection
 from ._world import World
 
-_DTYPES = {torch.bool: "BOOL", torch.uint8: "U8", torch.int8: "I8", torch.float8_e4m3fn: "F8_E4M3",
-           torch.float8_e5m2: "F8_E5M2", torch.int16: "I16", torch.float16: "F16", torch.bfloat16: "BF16",
-           torch.int32: "I32", torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
+DTYPES = {torch.bool: "BOOL", torch.uint8: "U8", torch.int8: "I8", torch.float8_e4m3fn: "F8_E4M3",
+          torch.float8_e5m2: "F8_E5M2", torch.int16: "I16", torch.float16: "F16", torch.bfloat16: "BF16",
+          torch.int32: "I32", torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
 # State of the optimizers of torch.optim, by its key.
 _KINDS = {"exp_avg": "EXP_AVG", "exp_avg_sq": "EXP_AVG_SQ", "max_exp_avg_sq": "EXP_AVG_SQ", "momentum_buffer": "MOMENTUM",
           "step": "SCALAR"}
@@ -81,7 +81,7 @@ def state_of(model: torch.nn.Module | Sequence[torch.nn.Module],
 
 def dtype_of(tensor: torch.Tensor) -> str | None:
     """The type's name in collections; None for one that they do not know."""
-    return _DTYPES.get(tensor.dtype)
+    return DTYPES.get(tensor.dtype)
 
 
 def _optimized(optimizer: torch.optim.Optimizer) -> Iterable[tuple[dict[str, Any], torch.Tensor]]:

@@ -12,6 +12,8 @@ import time
 
 import pytest
 
+import scalai
+
 pytest.importorskip("torch", reason="no PyTorch in this environment: python/environment FOLDER --torch")
 
 PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "examples" / "training" / "gpt.py"
@@ -132,7 +134,9 @@ def test_a_program_without_a_scenario(tmp_path, alone):
         ("tp2,pp2", "pp2"), ("pp2", "tp2,pp2")]
     assert summary["jobs"][0]["dataset"]["exactly_once"]
     assert {one["layout"] for one in summary["jobs"][0]["trained"]} == {"tp2,pp2", "pp2"}
-    assert run(command("checkpoint", "verify", next((tmp_path / "out" / "checkpoints" / "job").iterdir())))
+    checkpoint = scalai.Checkpoint(next((tmp_path / "out" / "checkpoints" / "job").iterdir()))
+    checkpoint.verify()
+    assert checkpoint.info["kind"] == "job" and checkpoint.info["step"] > 0
 
 
 @pytest.mark.parametrize("kind", ["train", "copied"])

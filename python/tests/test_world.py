@@ -45,7 +45,7 @@ def in_two_places():
         job.data = Sampler(8, global_batch=4)
         if rank == 0:
             job._meeting = dist.TCPStore("127.0.0.1", told[0][version])
-        results.append(sums_in(job, {"axes": [("dp", 2), ("tp", 2)], "rank": rank, "version": version,
+        results.append(sums_in(job, {"axes": [("dp", 2), ("tp", 2)], "rank": rank, "local_rank": rank, "version": version,
                                      "address": address.format(told[0][version])}))
         dist.barrier()
         job._release()
@@ -75,7 +75,8 @@ def connections_after_a_step():
     dist.barrier()
     dist.destroy_process_group()
     before = open_sockets()
-    job._communicate({"axes": [("pp", 1), ("dp", 2), ("tp", 2)], "rank": rank, "version": 0, "address": f"127.0.0.1:{told[0]}"})
+    job._communicate({"axes": [("pp", 1), ("dp", 2), ("tp", 2)], "rank": rank, "local_rank": rank, "version": 0,
+                      "address": f"127.0.0.1:{told[0]}"})
     options = argparse.Namespace(width=32, heads=4, layers=2, length=16, lr=1e-3, warmup=5)
     parts = gpt.builder(options)(job.world)
     gpt.train_step(job.world, *parts, torch.zeros(2, 17, dtype=torch.long))

@@ -65,6 +65,7 @@ def train(wanted, steps, log, in_place):
     while job.step < steps:
         with job:
             ranks = job.world.axes["dp"]
+            assert job.world.local_rank == int(os.environ["SCALAI_DEVICE"]), "there is one host"
             dying = pathlib.Path(log).with_suffix(f".{job.step}")
             if wanted.get(job.step) == 0 and job.world.rank == 0 and not dying.exists():
                 dying.touch()

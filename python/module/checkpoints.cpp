@@ -1,0 +1,111 @@
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ptc/base/status.h"
+#include "ptc/checkpoint/views/checkpoint.h"
+#include "python/module/module.h"
+
+namespace nb = nanobind;
+
+namespace scalai::python {
+namespace {
+
+using checkpoint::Checkpoint;
+using checkpoint::LogicalState;
+using Memory = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// For nanobind, which takes no pointers to const.
+struct Opened {
+  std::shared_ptr<const Checkpoint> checkpoint;
+};
+
+Opened open(const std::string& path, const std::string& names, const std::string& layout, const std::string& config,
+            const std::string& model) {
+  return {value_of(Checkpoint::open(
+      path, {.names = names, .from = layout, .config = config, .model = model, .families = {}, .opener = {}}))};
+}
+
+nb::dict info_of(const Opened& opened) {
+  const checkpoint::CheckpointInfo& info = opened.checkpoint->info();
+  nb::dict told;
+  told["kind"] = std::string(name_of(info.kind));
+  told["layout"] = info.layout;
+  told["job"] = info.job;
+  told["step"] = info.step;
+  return told;
+}
+
+nb::list tensors_of(const Opened& opened) {
+  nb::list list;
+  for (const LogicalState& state : opened.checkpoint->tensors())
+    list.append(tensor_dict(state.name, state.dtype, state.shape, state.kind));
+  return list;
+}
+
+tensor::Box box_of(const LogicalState& state, const std::vector<Range>& ranges) {
+  tensor::Box box = tensor::Box::whole(state.shape);
+  if (std::ssize(ranges) != state.shape.rank())
+    check(invalid("tensor \"" + state.name + "\" has the shape " + state.shape.str() + ", the box " +
+                  std::to_string(ranges.size()) + " ranges"));
+  for (size_t dim = 0; dim < ranges.size(); ++dim) {
+    const auto [begin, end] = ranges[dim];
+    if (begin < 0 || end < begin || end > box.hi[dim])
+      check(invalid("tensor \"" + state.name + "\" has the shape " + state.shape.str() + "; " + std::to_string(begin) +
+                    ".." + std::to_string(end) + " lies outside of it in dimension " + std::to_string(dim)));
+    box.lo[dim] = begin;
+    box.hi[dim] = end;
+  }
+  return box;
+}
+
+void read(const Opened& opened, const std::string& name, const std::vector<Range>& ranges, const Memory& into) {
+  const std::optional<size_t> found = opened.checkpoint->find(name);
+  if (!found) check(missing("the checkpoint has no tensor \"" + name + "\""));
+  const LogicalState& state = opened.checkpoint->tensors()[*found];
+  const tensor::Box box = box_of(state, ranges);
+  const int64_t bytes = box.volume() * size_of(state.dtype);
+  if (static_cast<int64_t>(into.size()) != bytes)
+    check(invalid("tensor \"" + name + "\": the box has " + std::to_string(bytes) + " bytes, the memory for it " +
+                  std::to_string(into.size())));
+  absl::Status status;
+  {
+    const nb::gil_scoped_release others_run;
+    status = opened.checkpoint->read(*found, box, std::as_writable_bytes(std::span(into.data(), into.size())));
+  }
+  check(status);
+}
+
+void verify(const Opened& opened) {
+  absl::Status status;
+  {
+    const nb::gil_scoped_release others_run;
+    const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    status = opened.checkpoint->verify({.threads = threads, .progress = {}});
+  }
+  check(status);
+}
+
+}  // namespace
+
+void add_checkpoints(nb::module_& module) {
+  nb::class_<Opened>(module, "Checkpoint")
+      .def_static("open", open, nb::arg("path"), nb::arg("names"), nb::arg("layout"), nb::arg("config"),
+                  nb::arg("model"))
+      .def_prop_ro("info", info_of)
+      .def_prop_ro("tensors", tensors_of)
+      .def("read", read, nb::arg("tensor"), nb::arg("box"), nb::arg("into"))
+      .def("verify", verify);
+}
+
+}  // namespace scalai::python

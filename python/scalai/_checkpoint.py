@@ -1,0 +1,67 @@
+"""Checkpoints on disk as whole tensors, whatever layout their files have."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from . import _core
+from ._errors import MissingError
+
+
+class Checkpoint:
+    """A checkpoint of a job, a result of ``scalai reshard``, a Hugging Face folder, rank files of Megatron, or one
+    safetensors file. Only headers are read; any thread may call. Immutable.
+
+    names   naming of rank files: "hf", "megatron", "logical"
+    layout  of rank files: "tp8,pp4"
+    config  path of a config.json, where there is none beside the files
+    model   name of a model of the catalogue, in place of a config.json
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, names: str = "", layout: str = "",
+                 config: str | os.PathLike[str] = "", model: str = ""):
+        self.path = os.fspath(path)
+        self._core = _core.Checkpoint.open(self.path, names, layout, os.fspath(config), model)
+        self._tensors = {one["name"]: one for one in self._core.tensors}
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """kind ("job", "arranged", "hf", "ranks", "plain"), layout, job, step (-1: it has none)."""
+        return self._core.info
+
+    @property
+    def tensors(self) -> dict[str, dict[str, Any]]:
+        """By name, one dict a tensor: name, dtype (as safetensors spells it), shape, kind, bytes."""
+        return self._tensors
+
+    def read(self, tensor: str, box: Sequence[tuple[int, int]] | None = None, into: Any = None) -> Any:
+        """The bytes of a tensor, or of a box of it (``(begin, end)`` for each dimension), row-major.
+
+        into  writable flat memory of bytes of that size, which is filled and returned; without it a new bytearray
+
+        The first read of a part of a job's checkpoint compares the checksum of what is stored there.
+        Raises InvalidError for damaged files.
+        """
+        if tensor not in self._tensors:
+            raise MissingError(f'the checkpoint "{self.path}" has no tensor "{tensor}"')
+        about = self._tensors[tensor]
+        ranges = [(0, extent) for extent in about["shape"]] if box is None else list(box)
+        if into is None:
+            elements = about["bytes"]
+            for extent, (begin, end) in zip(about["shape"], ranges):
+                elements = elements // extent * max(end - begin, 0) if extent else 0
+            into = bytearray(elements)
+        self._core.read(tensor, ranges, into)
+        return into
+
+    def verify(self) -> None:
+        """Reads all files: compares checksums where there are some, and replicas with each other.
+
+        Raises InvalidError that names all damage, with file, tensor and box.
+        """
+        self._core.verify()
+
+    def __repr__(self) -> str:
+        return f"<Checkpoint {self.path!r}: {len(self._tensors)} tensors>"
