@@ -54,6 +54,9 @@ TEST(Segment, MemoryComesAndGoesWithBuffers) {
 }
 
 TEST(Segment, WritingWhatIsAllocatedDoesNotFault) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer's shadow of these pages faults";
+#endif
   const auto faults = [] {
     rusage usage{};
     SCALAI_CHECK(::getrusage(RUSAGE_SELF, &usage) == 0);
