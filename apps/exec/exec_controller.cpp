@@ -93,6 +93,7 @@ absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenar
                            .log = log.get(),
                            .states = by_index(scenario, options.how.states),
                            .programs = programs_of(scenario, options),
+                           .late_checkpoints = options.how.launched,
                            .standby = options.how.standby,
                            .datasets = by_index(scenario, options.how.datasets),
                            .on_layout = [&](int job, int dp, int64_t step) { mounts.follow(job, dp, step); },

@@ -65,6 +65,7 @@ absl::StatusOr<ex::Journal> RunFolder::begin(ex::JournalLock lock, const ex::Run
                                {"states", how.states},
                                {"datasets", how.datasets},
                                {"trainers", how.trainers},
+                               {"launched", how.launched},
                                {"standby", how.standby},
                                {"train_folder", how.train_folder},
                                {"mounts", how.mounts}};
@@ -106,6 +107,7 @@ absl::StatusOr<HowRun> RunFolder::how() const {
                   .datasets = json.value("datasets", plain_paths),
                   .trainers = json.value("trainers", plain_paths),
                   .train_folder = json.value("train_folder", std::string()),
+                  .launched = json.value("launched", false),
                   .standby = json.value("standby", false),
                   .mounts = json.value("mounts", plain_paths)};
   } catch (const nlohmann::json::exception& error) {

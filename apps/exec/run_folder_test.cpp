@@ -65,6 +65,7 @@ TEST_F(RunFolderTest, HowItWasStartedReadsBack) {
                    .certificate_file = "c.pem",
                    .key_file = "k.pem",
                    .states = {{"a", "/x"}},
+                   .launched = true,
                    .mounts = {{"a", "/m"}}};
   const RunFolder folder(path_);
   ASSERT_TRUE(begin(folder, {}, how).ok());
@@ -72,6 +73,7 @@ TEST_F(RunFolderTest, HowItWasStartedReadsBack) {
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_FALSE(read->local_workers);
   EXPECT_EQ(read->launcher, "srun -n 2");
+  EXPECT_TRUE(read->launched);
   EXPECT_EQ(words_of(read->state), words_of(how.state));
   EXPECT_EQ(read->verify, "sample");
   EXPECT_EQ(read->time_scale, 0.25);

@@ -98,6 +98,10 @@ absl::Status ExecRuntime::Impl::perform(const control::Commit& commit) {
 absl::Status ExecRuntime::Impl::perform(const control::Background& background) {
   if (any_dead(background.collection->device_of_rank)) return absl::OkStatus();  // the loss makes it void
   if (job(background.job).work->is_trained()) {
+    if (job(background.job).work->step() > background.step) {  // it has gone on under an earlier controller
+      report(control::CopyLost{background.job, background.tag});
+      return absl::OkStatus();
+    }
     SCALAI_RETURN_IF_ERROR(advance(background.job, background.step));
     if (any_dead(background.collection->device_of_rank)) return absl::OkStatus();
   }
@@ -115,7 +119,65 @@ absl::Status ExecRuntime::Impl::perform(const control::Background& background) {
     hear(0);
   } while (!done.ok() && crew_.living().size() < living && !any_dead(background.collection->device_of_rank));
   if (!done.ok()) return absl::OkStatus();
+  JobState& state = job(background.job);
+  if (state.work->is_trained() && background.what == "checkpoint") state.copies.push_back({background});
   agenda_.background(background);
+  return absl::OkStatus();
+}
+
+absl::Status ExecRuntime::Impl::happen(const Agenda::CopyEnd& end) {
+  std::vector<Copy>& copies = job(end.job).copies;
+  const auto found =
+      std::find_if(copies.begin(), copies.end(), [&](const Copy& copy) { return copy.command.tag == end.tag; });
+  if (found == copies.end()) {
+    report(control::BackgroundDone{end.job, end.tag});
+    return absl::OkStatus();
+  }
+  found->due = true;
+  SCALAI_RETURN_IF_ERROR(collect_copies());
+  while (!options_.late_checkpoints && any_due()) {
+    hear(kPoll_s);
+    SCALAI_RETURN_IF_ERROR(collect_copies());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExecRuntime::Impl::collect_copies() {
+  for (JobState& state : jobs_) {
+    for (size_t i = 0; i < state.copies.size();) {
+      absl::StatusOr<bool> done = false;
+      if (state.copies[i].due) done = state.work->background_done(state.copies[i].command.tag);
+      if (done.ok() && !*done) {
+        ++i;
+        continue;
+      }
+      const control::Background command = std::move(state.copies[i].command);
+      state.copies.erase(state.copies.begin() + static_cast<int64_t>(i));
+      SCALAI_RETURN_IF_ERROR(explained(done.status()));
+      if (done.ok()) {
+        report(control::BackgroundDone{command.job, command.tag});
+      } else if (!any_dead(command.collection->device_of_rank)) {  // whose loss makes it void
+        SCALAI_RETURN_IF_ERROR(give_up(command, done.status()));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool ExecRuntime::Impl::any_due() const {
+  return std::any_of(jobs_.begin(), jobs_.end(), [](const JobState& state) {
+    return std::any_of(state.copies.begin(), state.copies.end(), [](const Copy& copy) { return copy.due; });
+  });
+}
+
+bool ExecRuntime::Impl::any_under_way() const {
+  return std::any_of(jobs_.begin(), jobs_.end(),
+                     [](const JobState& state) { return state.training.has_value() || state.execution.has_value(); });
+}
+
+// What was begun is completed, even if its modelled end is not over.
+absl::Status ExecRuntime::Impl::perform(const control::Stop&) {
+  for (const JobState& state : jobs_) SCALAI_RETURN_IF_ERROR(explained(state.work->wait_for_files()));
   return absl::OkStatus();
 }
 
@@ -336,6 +398,7 @@ absl::Status ExecRuntime::Impl::do_or_note(const control::Command& command) {
     return absl::OkStatus();
   }
   SCALAI_RETURN_IF_ERROR(go_live());
+  SCALAI_RETURN_IF_ERROR(find_trainers());
   // A worker that the command kills has not been lost.
   if (!std::holds_alternative<control::Inject>(command)) SCALAI_RETURN_IF_ERROR(judge_workers());
   return std::visit([this](const auto& what) { return perform(what); }, command);
@@ -348,6 +411,7 @@ absl::StatusOr<control::Event> ExecRuntime::Impl::next_event() {
     return event;
   }
   SCALAI_RETURN_IF_ERROR(go_live());
+  SCALAI_RETURN_IF_ERROR(find_trainers());
   SCALAI_RETURN_IF_ERROR(judge_workers());
   SCALAI_RETURN_IF_ERROR(begin_again());
   SCALAI_RETURN_IF_ERROR(read_samples());

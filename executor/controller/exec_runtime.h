@@ -36,7 +36,10 @@ struct ExecOptions {
   RunLog* log = nullptr;                   // outlives the runtime; null: nothing is recorded
   std::map<int, std::string> states;       // by job: file or folder of its real state (executor/worker/state_source.h)
   std::map<int, TrainerProgram> programs;  // by job: its trainers; a job without has emulated training
-  bool standby = false;                    // a trainer waits on each device of the cluster that its job does not use
+  // Real training whose scenario says nothing of time (scalai launch): it goes on past the modelled end of a checkpoint
+  // whose files are not there yet, and that counts when they are. Otherwise it waits there.
+  bool late_checkpoints = false;
+  bool standby = false;  // a trainer waits on each device of the cluster that its job does not use
   // By job: its index file, as workers find it; otherwise the scenario's index_path.
   std::map<int, std::string> datasets;
   // Called when a job begins to train in a layout with data-parallel degree `dp`, from `step` on: at the start, after

@@ -48,7 +48,8 @@ absl::Status ExecRuntime::Impl::keep_up() {
   for (size_t i = 0; i < jobs_.size(); ++i) {
     JobState& state = jobs_[i];
     if (!state.work->is_trained() || !state.training || any_dead(state.training->devices)) continue;
-    SCALAI_RETURN_IF_ERROR(advance(static_cast<int>(i), state.where().steps_done_at(agenda_.now_s())));
+    const int64_t step = state.where().steps_done_at(agenda_.now_s());
+    if (step >= state.work->step()) SCALAI_RETURN_IF_ERROR(advance(static_cast<int>(i), step));
   }
   return absl::OkStatus();
 }
@@ -59,10 +60,18 @@ double ExecRuntime::Impl::end_of_part() const {
   for (const JobState& state : jobs_) {
     if (!state.work->is_trained() || !state.training || any_dead(state.training->devices)) continue;
     const control::Training where = state.where();
-    const int64_t steps = where.steps_done_at(agenda_.now_s()) - where.from_step + state.part_steps;
+    const int64_t next = std::max(where.steps_done_at(agenda_.now_s()) + state.part_steps, state.work->step());
+    const int64_t steps = next - where.from_step;
     until_s = std::min(until_s, where.start_s + (static_cast<double>(steps) + 0.5) * where.step_s);
   }
   return until_s;
+}
+
+bool ExecRuntime::Impl::catching_up() const {
+  return std::any_of(jobs_.begin(), jobs_.end(), [&](const JobState& state) {
+    return state.work->is_trained() && state.training && !any_dead(state.training->devices) &&
+           state.where().steps_done_at(agenda_.now_s()) < std::min(state.work->step(), state.training->until_step);
+  });
 }
 
 void ExecRuntime::Impl::worker_lost(HostId host, const std::string& reason) {
@@ -112,7 +121,7 @@ void ExecRuntime::Impl::hear(double timeout_s) {
     if (lost != nullptr && crew_.is_ours(*lost)) worker_lost(HostId(lost->host), lost->reason);
   }
   report_losses();
-  if (options_.requests == nullptr) return;
+  if (options_.requests == nullptr || catching_up()) return;
   for (control::EventBody& request : options_.requests->take()) report(std::move(request));
 }
 
@@ -120,7 +129,14 @@ absl::StatusOr<std::optional<control::Agenda::Happening>> ExecRuntime::Impl::awa
   if (options_.time_scale <= 0) {
     hear(0);
     while (ready_.empty()) {
-      const double until_s = options_.requests != nullptr ? end_of_part() : std::numeric_limits<double>::infinity();
+      SCALAI_RETURN_IF_ERROR(collect_copies());
+      if (!ready_.empty()) break;
+      if (any_due() && !any_under_way()) {
+        hear(kPoll_s);
+        continue;
+      }
+      const double until_s =
+          options_.requests != nullptr || any_due() ? end_of_part() : std::numeric_limits<double>::infinity();
       auto happening = agenda_.next(until_s);
       if (happening || until_s == std::numeric_limits<double>::infinity()) return happening;
       SCALAI_RETURN_IF_ERROR(keep_up());  // which hears
@@ -128,10 +144,11 @@ absl::StatusOr<std::optional<control::Agenda::Happening>> ExecRuntime::Impl::awa
     }
     return std::nullopt;
   }
-  while (ready_.empty() && !agenda_.idle()) {
+  while (ready_.empty() && (!agenda_.idle() || any_due())) {
     const double elapsed_s = seconds_since(started_) / options_.time_scale;
     if (auto happening = agenda_.next(std::max(elapsed_s, agenda_.now_s()))) return happening;
     hear(kPoll_s);
+    SCALAI_RETURN_IF_ERROR(collect_copies());
   }
   return std::nullopt;
 }

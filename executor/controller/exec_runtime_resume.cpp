@@ -121,6 +121,8 @@ void ExecRuntime::Impl::note(const control::Event& event) {
   } else if (const auto* copy = std::get_if<control::CopyLost>(&event.body)) {
     agenda_.drop_copy(copy->tag);
     job(copy->job).work->leave_files(copy->tag);
+  } else if (const auto* copied = std::get_if<control::BackgroundDone>(&event.body)) {
+    job(copied->job).work->note_background_done(copied->tag);
   } else if (const auto* samples = std::get_if<control::SamplesRead>(&event.body)) {
     std::deque<control::Read>& unread = job(samples->job).unread;
     if (!unread.empty()) unread.pop_front();
@@ -144,11 +146,35 @@ absl::Status ExecRuntime::Impl::go_live() {
       unjudged_.insert(host);
   }
   for (size_t i = 0; i < jobs_.size(); ++i) {
+    for (const control::SnapshotId copy : jobs_[i].work->cut_off()) {
+      agenda_.drop_copy(copy);
+      jobs_[i].work->leave_files(copy);
+      report(control::CopyLost{static_cast<int>(i), copy});
+    }
     jobs_[i].work->resume();
     tell_layout(static_cast<int>(i));  // whoever should have heard of it may not have
     SCALAI_RETURN_IF_ERROR(catch_up(static_cast<int>(i)));
   }
   return crew_.rejoin(unjudged_, options_.rejoin_s);
+}
+
+// Trainers that the earlier controller had sent on have gone on. Where its last commands are still to be repeated, a job may
+// have to wait for the commit of the epoch that its workers hold.
+absl::Status ExecRuntime::Impl::find_trainers() {
+  for (JobState& state : jobs_) {
+    if (!state.work->is_trained() || state.work->is_found()) continue;
+    std::set<DeviceId> gone = state.gone;
+    const std::vector<DeviceId> devices = state.work->devices();
+    for (const DeviceId device : devices) {
+      const HostId host = scenario_.cluster.host_of(device);
+      if (!crew_.living().contains(host) || !state.work->live_in(crew_.hello_of(host))) gone.insert(device);
+    }
+    if (std::all_of(devices.begin(), devices.end(), [&](DeviceId device) { return gone.contains(device); })) continue;
+    const absl::StatusOr<Interruption> found = state.work->settle(gone);
+    SCALAI_RETURN_IF_ERROR(explained(found.status()));
+    if (found.ok()) SCALAI_RETURN_IF_ERROR(lose(*found));
+  }
+  return absl::OkStatus();
 }
 
 // The rounds that an execution has behind it, by the journal, and the control loop may not have heard of yet: before it

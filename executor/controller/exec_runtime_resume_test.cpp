@@ -82,6 +82,8 @@ class Resume : public ::testing::Test {
  protected:
   explicit Resume(const std::string& text = eventful()) : scenario_(control::testing::scenario_of(text).value()) {}
 
+  virtual std::map<int, TrainerProgram> programs(const Folder&) const { return {}; }
+
   absl::StatusOr<control::RunReport> run(Fleet& fleet, Crew& crew, ExecOptions options) {
     control::Recorder recorder;
     ExecRuntime runtime(scenario_, fleet.controller(), crew, recorder, std::move(options));
@@ -99,7 +101,7 @@ class Resume : public ::testing::Test {
     {
       Crew crew(scenario_.cluster, fleet.controller(), fleet.crew_options());
       EXPECT_TRUE(crew.start().ok());
-      result.report = run(fleet, crew, {.folder = folder.path(), .log = &mortal});
+      result.report = run(fleet, crew, {.folder = folder.path(), .log = &mortal, .programs = programs(folder)});
     }
     result.died = mortal.died();
     if (!result.died) return result;
@@ -113,6 +115,7 @@ class Resume : public ::testing::Test {
     result.report = run(fleet, crew,
                         {.folder = folder.path(),
                          .log = log.get(),
+                         .programs = programs(folder),
                          .resume = true,
                          .past = control::parse_event_lines(journal.events().value()).value(),
                          .rejoin_s = dead_host >= 0 ? 0.2 : 10.0});
@@ -199,6 +202,23 @@ class CappedResume : public Resume {
                         "\"1s\" } checkpoint { every_steps: 20 }") +
                "events { at: \"10s\" resize { gpus: 2 } }\n") {}
 };
+
+// Real training goes on without its controller, to where that one had sent it.
+class TrainedResume : public Resume {
+ protected:
+  TrainedResume()
+      : Resume(std::string(kSmallCluster) + "until: \"41s\"\ncosts { restart: \"1s\" }\n" +
+               job_text("a",
+                        "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" } configs { layout: \"tp2,dp2\" "
+                        "step_time: \"1s\" } checkpoint { every_steps: 10 }") +
+               "events { at: \"12s\" resize { gpus: 4 } }\n"
+               "events { at: \"25s\" resize { gpus: 2 } }\n") {}
+  std::map<int, TrainerProgram> programs(const Folder& folder) const override {
+    return {{0, {.command = TRAINER_PROGRAM, .folder = folder.path(), .logs = folder.path() + "/logs"}}};
+  }
+};
+
+TEST_F(TrainedResume, GoesOnWhereTheTrainersStand) { expect_the_same_plans_wherever_it_dies(soaking() ? 1 : 2, 2); }
 
 TEST_F(CappedResume, GoesOnWithTheRoundThatHadBegun) { expect_the_same_plans_wherever_it_dies(soaking() ? 1 : 3, 1); }
 

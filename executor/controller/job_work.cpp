@@ -7,10 +7,10 @@
 #include <chrono>
 
 #include "executor/controller/exec_runtime.h"
+#include "executor/controller/internal/job_bodies.h"
 #include "executor/worker/places.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/naming/family.h"
-#include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "ptc/collection/collection_file.h"
 #include "ptc/plan/plan_io.h"
 #include "ptc/proto/control.pb.h"
@@ -23,11 +23,6 @@ using proto::CommandBody;
 using proto::ReplyBody;
 
 namespace {
-
-// The version under which hosts' memories hold a copy. CHECK: it is one, not the live state.
-StateVersion version_of(control::SnapshotId snapshot) {
-  return snapshot == control::kInitialState ? StateVersion::initial() : StateVersion::snapshot(snapshot);
-}
 
 // Whether a staged strategy has copied the source state into hosts' memories before the plan.
 bool is_staged(const control::Execute& execute) {
@@ -43,12 +38,10 @@ StateVersion host_version_of(const control::Execute& execute) {
 
 std::string text_of(const Collection& collection) { return collection::collection_text(collection, {}); }
 
-// So that a checkpoint says whose state it is; empty: a model without a family (ptc/checkpoint/naming/families).
-std::string model_text(const model::Model& model) {
-  const auto family = checkpoint::Families::built_in().of_model(model);
-  if (!family.ok()) return "";
-  const auto sizes = family->sizes_of_model(model);
-  return sizes.ok() ? checkpoint::model_file_text({family->name(), model.name, *sizes}) : "";
+}  // namespace
+
+StateVersion version_of(control::SnapshotId snapshot) {
+  return snapshot == control::kInitialState ? StateVersion::initial() : StateVersion::snapshot(snapshot);
 }
 
 void set_box(const tensor::Box& box, TensorId tensor, tensor::DType dtype, proto::TensorBox& out) {
@@ -59,8 +52,6 @@ void set_box(const tensor::Box& box, TensorId tensor, tensor::DType dtype, proto
     out.add_hi(box.hi[dim]);
   }
 }
-
-}  // namespace
 
 absl::Status fail_devices(Crew& crew, HostId host, const std::vector<DeviceId>& devices) {
   CommandBody body;
@@ -116,6 +107,12 @@ absl::Status JobWork::begin(const Collection& collection, int64_t step, const In
 absl::Status JobWork::advance(int64_t step, const std::set<DeviceId>& gone) {
   SCALAI_CHECK(state_ != nullptr);
   if (step == step_ && step_known_) return absl::OkStatus();
+  if (is_trained() && step_known_ && step < step_) {
+    say("scalai-exec: warning: the trainers of job {} stand at step {}; nobody has the state of step {} any more\n",
+        spec().name, step_, step);
+    interruption_ = Interruption{.step = step_, .lost = state_->device_of_rank};
+    return absl::OkStatus();
+  }
   step_known_ = false;  // until all have done it
   if (is_trained()) {
     SCALAI_ASSIGN_OR_RETURN(interruption_, trainers_->train(state_, step_, step, gone));
@@ -151,9 +148,9 @@ absl::Status JobWork::stand_by(const std::set<HostId>& hosts) {
 
 absl::StatusOr<Interruption> JobWork::settle(const std::set<DeviceId>& gone) {
   if (state_ == nullptr) return Interruption{.step = step_, .lost = {}};  // it is made again
-  SCALAI_ASSIGN_OR_RETURN(Interruption found, trainers_->settle(*state_, gone));
+  SCALAI_ASSIGN_OR_RETURN(Interruption found, trainers_->settle(*state_, step_, gone));
   step_ = found.step;
-  step_known_ = true;
+  step_known_ = found_ = true;
   return found;
 }
 
@@ -178,7 +175,7 @@ StageOutcome JobWork::run_stage(const control::Execute& execute, const change::S
     case change::Stage::What::kRestore:
     case change::Stage::What::kUpload: break;  // nothing happens on workers
     case change::Stage::What::kResume:
-      if (is_trained()) outcome.status = trainers_->begin(execute.to, execute.step, false);
+      if (is_trained()) outcome.status = trainers_->begin(execute.to, execute.step, begins_afresh(execute));
       break;
   }
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
@@ -198,7 +195,8 @@ absl::Status JobWork::stage(const control::Execute& execute) {
   } else {
     const std::lock_guard lock(snapshots_mutex_);
     const auto snapshot = snapshots_.find(execute.snapshot);
-    expected_ = snapshot == snapshots_.end() ? TensorSums() : snapshot->second.sums;
+    const bool unknown = snapshot == snapshots_.end() || begins_afresh(execute);
+    expected_ = unknown ? TensorSums() : snapshot->second.sums;
   }
   if (!is_staged(execute)) return absl::OkStatus();
   const StateVersion from_version = live ? StateVersion::epoch(execute.from->epoch) : version_of(execute.snapshot);
@@ -346,132 +344,14 @@ absl::Status JobWork::forget(StateVersion version) {
   return crew_.tell("forget", crew_.living(), body);
 }
 
+bool JobWork::begins_afresh(const control::Execute& execute) const {
+  return is_trained() && execute.snapshot == control::kInitialState && state_path().empty() &&
+         execute.plan->bytes.from_storage > 0;
+}
+
 std::string JobWork::state_path() const {
   const auto found = options_.states.find(job_);
   return found == options_.states.end() ? "" : found->second;
-}
-
-// ---- snapshots ----------------------------------------------------------------------------------------------------
-
-absl::Status JobWork::background(const control::Background& background) {
-  if (options_.plan_only) return absl::OkStatus();
-  Snapshot snapshot = snapshot_of(background);
-  add_snapshot(background.tag, snapshot);
-  SCALAI_RETURN_IF_ERROR(advance(background.step));
-  if (interruption_) return absl::UnavailableError("trainers lost the state of some devices");
-  SCALAI_ASSIGN_OR_RETURN(snapshot.sums, sums_of(*background.collection, {}));
-  if (!snapshot.sums.empty()) add_snapshot(background.tag, snapshot);
-  if (background.host_copy)
-    SCALAI_RETURN_IF_ERROR(copy_to_hosts(*background.collection, version_of(background.tag), true, background.copies));
-  return snapshot.folder.empty() ? absl::OkStatus() : write_checkpoint(background, snapshot.folder);
-}
-
-absl::Status JobWork::copy_to_hosts(const Collection& collection, StateVersion version, bool own_devices,
-                                    const std::vector<collection::ExtraHolder>& copies) {
-  std::map<HostId, std::map<DeviceId, std::vector<const collection::ExtraHolder*>>> wanted;
-  for (const collection::ExtraHolder& copy : copies) {
-    for (int rank = 0; rank < collection.ranks(); ++rank) {
-      const std::vector<tensor::Piece> pieces = collection.pieces(copy.tensor, LogicalRank(rank)).pieces;
-      const bool holds = std::any_of(pieces.begin(), pieces.end(),
-                                     [&](const tensor::Piece& piece) { return piece.box.contains(copy.box); });
-      if (!holds) continue;
-      wanted[copy.host][collection.device_of_rank[static_cast<size_t>(rank)]].push_back(&copy);
-      break;
-    }
-  }
-  std::set<HostId> hosts = crew_.living_hosts_of(collection.device_of_rank);
-  for (const auto& [host, from] : wanted) {
-    if (crew_.living().contains(host)) hosts.insert(host);
-  }
-  Crew::Calls calls;
-  for (const HostId host : hosts) {
-    CommandBody body;
-    CommandBody::Copy& copy = *body.mutable_copy();
-    copy.set_job(job_);
-    copy.set_from_version(StateVersion::epoch(collection.epoch).wire());
-    copy.set_to_version(version.wire());
-    copy.set_own_devices(own_devices);
-    for (const auto& [device, list] : wanted[host]) {
-      CommandBody::Copy::From& from = *copy.add_from();
-      from.set_place(Location::device(device).str());
-      for (const collection::ExtraHolder* one : list)
-        set_box(one->box, one->tensor, collection.tensors[static_cast<size_t>(one->tensor.value)].dtype,
-                *from.add_boxes());
-    }
-    calls.emplace_back(host, std::move(body));
-  }
-  return crew_.call("copy", calls).status();
-}
-
-std::string JobWork::checkpoints() const { return options_.folder + "/checkpoints/" + spec().name; }
-
-void JobWork::resume() {
-  step_known_ = false;
-  (void)checkpoint::clean(checkpoints());
-}
-
-absl::Status JobWork::write_checkpoint(const control::Background& background, const std::string& folder) {
-  // What killed writers have left; what cannot be removed is in nobody's way.
-  (void)checkpoint::clean(checkpoints());
-  const Collection& side = *background.collection;
-  SCALAI_ASSIGN_OR_RETURN(checkpoint::Writer writer,
-                          checkpoint::Writer::begin(folder, side, {spec().name, background.step}));
-  std::map<HostId, CommandBody> bodies;
-  for (int rank = 0; rank < side.ranks(); ++rank) {
-    if (!writer.has_file(LogicalRank(rank))) continue;
-    CommandBody::Write& write =
-        *bodies[scenario_.cluster.host_of(side.device_of_rank[static_cast<size_t>(rank)])].mutable_write();
-    write.add_ranks(rank);
-  }
-  Crew::Calls calls;
-  for (auto& [host, body] : bodies) {
-    CommandBody::Write& write = *body.mutable_write();
-    write.set_job(job_);
-    write.set_name(spec().name);
-    write.set_version(StateVersion::epoch(side.epoch).wire());
-    write.set_step(background.step);
-    write.set_folder(writer.temporary());
-    calls.emplace_back(host, std::move(body));
-  }
-  const std::string model = model_text(spec().model);
-  if (!model.empty()) SCALAI_RETURN_IF_ERROR(writer.add_file(std::string(checkpoint::kModelFileName), model));
-  SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, crew_.call("write", calls));
-  std::vector<std::string> parts;
-  for (const ReplyBody& reply : replies) parts.insert(parts.end(), reply.parts().begin(), reply.parts().end());
-  return writer.finish(parts);
-}
-
-absl::Status JobWork::forget_snapshot(control::SnapshotId snapshot) {
-  Snapshot gone;
-  bool again = false;  // the same step has been written since
-  {
-    const std::lock_guard lock(snapshots_mutex_);
-    const auto found = snapshots_.find(snapshot);
-    if (found == snapshots_.end()) return absl::OkStatus();
-    gone = std::move(found->second);
-    snapshots_.erase(found);
-    again = std::any_of(snapshots_.begin(), snapshots_.end(),
-                        [&](const auto& entry) { return entry.second.folder == gone.folder; });
-  }
-  if (!gone.folder.empty() && !again) checkpoint::remove_checkpoint(gone.folder);
-  return gone.in_memory ? forget(version_of(snapshot)) : absl::OkStatus();
-}
-
-void JobWork::leave_files(control::SnapshotId snapshot) {
-  const std::lock_guard lock(snapshots_mutex_);
-  const auto found = snapshots_.find(snapshot);
-  if (found != snapshots_.end()) found->second.folder.clear();
-}
-
-JobWork::Snapshot JobWork::snapshot_of(const control::Background& background) const {
-  const std::string folder = checkpoints();
-  return {.in_memory = background.host_copy,
-          .folder = background.what == "checkpoint" ? checkpoint::step_folder(folder, background.step) : ""};
-}
-
-void JobWork::add_snapshot(control::SnapshotId id, Snapshot snapshot) {
-  const std::lock_guard lock(snapshots_mutex_);
-  snapshots_[id] = std::move(snapshot);
 }
 
 }  // namespace scalai::executor

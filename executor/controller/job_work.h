@@ -2,9 +2,8 @@
 // JobWork: turns the control loop's commands for one job into commands to workers. It knows the job's collections, the step
 // of its live state, and its snapshots and checkpoints. Functions that command workers return when the workers are done.
 //
-// Thread rules: run_stage() by one thread at a time; during it background(), leave_files() and forget_snapshot()
-// by one other thread. No
-// other function during any call.
+// Thread rules: run_stage() by one thread at a time; during it background(), background_done(), leave_files() and
+// forget_snapshot() by one other thread. No other function during any call.
 
 #include <atomic>
 #include <map>
@@ -18,6 +17,7 @@
 #include "executor/controller/crew.h"
 #include "executor/controller/trainer_work.h"
 #include "ptc/change/stages.h"
+#include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "ptc/control/runtime.h"
 
 namespace scalai::executor {
@@ -43,7 +43,8 @@ class JobWork {
   using InitialCopies = std::optional<std::vector<collection::ExtraHolder>>;
   absl::Status begin(const collection::Collection& collection, int64_t step,
                      const InitialCopies& copies = std::nullopt);
-  // Trains the live state to `step`. `gone` are devices that have lost their state, even if they are back.
+  // Trains the live state to `step`. `gone` are devices that have lost their state, even if they are back. Trainers that
+  // stand beyond it, which an earlier controller had sent there, do not have that state any more: an interruption.
   absl::Status advance(int64_t step, const std::set<DeviceId>& gone = {});
   // Whether training is real (ExecOptions::programs). Then advance() may end before its step, without an error: trainers
   // have ended, and some devices have no whole state. Nothing else.
@@ -52,8 +53,13 @@ class JobWork {
   TrainerWork::Trained take_trained() { return is_trained() ? trainers_->take_trained() : TrainerWork::Trained(); }
   // With ExecOptions::standby: these hosts keep a trainer ready on each device. Errors: those of Crew::tell.
   absl::Status stand_by(const std::set<HostId>& hosts);
-  // After a loss of workers: where the others stand. The live state is of that step now.
+  // After a loss of workers, or resume(): where the trainers stand. The live state is of that step now.
   absl::StatusOr<Interruption> settle(const std::set<DeviceId>& gone);
+  // Of the live state. After resume() nobody knows it until settle().
+  int64_t step() const { return step_; }
+  bool is_found() const { return found_; }
+  // Whether a worker's Hello names the committed epoch.
+  bool live_in(const Hello& hello) const;
   // Runs a stage of an execution. `start_s` is the scenario time at the stage's start; transfers count from it. The outcome's
   // status is DataLoss, with the first places, if kVerify finds wrong state.
   StageOutcome run_stage(const control::Execute& execute, const change::Stage& stage, double start_s);
@@ -62,12 +68,18 @@ class JobWork {
   absl::Status commit(int64_t epoch);
   // Drops a version on all workers: an epoch that was given up, or a copy. Errors: those of Crew::tell.
   absl::Status forget(StateVersion version);
-  // Trains to the command's step, then makes its copy, its checkpoint, or both. Errors: those of Crew::call and
-  // checkpoint::Writer.
+  // Trains to the command's step, then makes its copy, its checkpoint, or both. Real training does not wait for the files:
+  // workers copy the state, and write them meanwhile. Errors: those of Crew::call and checkpoint::Writer.
   absl::Status background(const control::Background& background);
+  // Whether its files are there. Errors: the same, after which it comes to nothing; NotFound: an earlier controller had
+  // begun it, or it was forgotten.
+  absl::StatusOr<bool> background_done(control::SnapshotId snapshot);
+  // Until the files of all that were begun are there, or have failed. Unavailable: workers are lost.
+  absl::Status wait_for_files();
   // Drops a snapshot's copies and its checkpoint; an unknown snapshot is no error. Errors: those of Crew::tell.
   absl::Status forget_snapshot(control::SnapshotId snapshot);
-  // Whatever lies where the files of this snapshot would be is not its own: forget_snapshot() leaves it.
+  // Whatever lies where the files of this snapshot would be is not its own: forget_snapshot() leaves it. They are written
+  // no further.
   void leave_files(control::SnapshotId snapshot);
   // Bytes of state that kVerify stages have compared.
   int64_t bytes_verified() const { return bytes_verified_; }
@@ -84,6 +96,9 @@ class JobWork {
   // If these are devices of the job and the initial state was possibly never complete, the next begin() makes it again.
   void note_loss(const std::vector<DeviceId>& devices);
   void note_background(const control::Background& background);
+  void note_background_done(control::SnapshotId snapshot);
+  // Noted checkpoints of real training whose files were not there yet: nobody is left to complete them.
+  std::vector<control::SnapshotId> cut_off() const;
   void note_forget(control::SnapshotId snapshot);
   // The devices of the committed epoch; none before the first begin().
   std::vector<DeviceId> devices() const { return state_ == nullptr ? std::vector<DeviceId>() : state_->device_of_rank; }
@@ -93,6 +108,7 @@ class JobWork {
   void resume();
 
  private:
+  bool holds(const Hello& hello, const collection::Collection* side) const;
   std::string checkpoints() const;  // the folder of this job's
   const scenario::JobSpec& spec() const { return scenario_.jobs[static_cast<size_t>(job_)]; }
   absl::Status stage(const control::Execute& execute);
@@ -101,11 +117,21 @@ class JobWork {
                      std::vector<control::TransferRecord>& transfers);
   absl::Status verify(const control::Execute& execute);
   std::string state_path() const;
+  // Whether this goes back to a beginning that only the training program can make again.
+  bool begins_afresh(const control::Execute& execute) const;
   template <class Body>
   void set_program(Body& body) const;
   absl::StatusOr<TensorSums> sums_of(const collection::Collection& side, const std::set<DeviceId>& gone);
   absl::Status verify_trained(const control::Execute& execute);
-  absl::Status write_checkpoint(const control::Background& background, const std::string& folder);
+  // The files of a checkpoint that workers write.
+  struct Files {
+    checkpoint::Writer writer;
+    control::SnapshotId tag = 0;
+    std::set<HostId> hosts;
+  };
+  absl::StatusOr<Files> begin_files(const control::Background& background, const std::string& folder);
+  // False: some host is busy with them.
+  absl::StatusOr<bool> complete(Files& files);
   absl::Status copy_to_hosts(const collection::Collection& collection, StateVersion version, bool own_devices,
                              const std::vector<collection::ExtraHolder>& copies);
 
@@ -120,11 +146,14 @@ class JobWork {
   int64_t step_ = 0;                                     // the step of the live state
   int64_t next_step_ = 0;                                // the step of next_
   bool step_known_ = true;                               // all workers hold the live state at step_
+  bool found_ = true;                                    // step_ is not merely noted
   bool made_ = false;                                    // the noted events prove that the initial state was complete
   struct Snapshot {
-    bool in_memory = false;  // hosts' memories hold a copy
-    std::string folder;      // the checkpoint's folder; empty: none
-    TensorSums sums = {};    // of real training; empty: not known
+    bool in_memory = false;                  // hosts' memories hold a copy
+    std::string folder;                      // the checkpoint's folder; empty: none
+    TensorSums sums = {};                    // of real training; empty: not known
+    std::shared_ptr<Files> files = nullptr;  // under way
+    absl::StatusOr<bool> complete = false;   // whether they are there
   };
   Snapshot snapshot_of(const control::Background& background) const;
   void add_snapshot(control::SnapshotId id, Snapshot snapshot);

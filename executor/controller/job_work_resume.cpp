@@ -50,16 +50,34 @@ void JobWork::note_commit() {
 
 void JobWork::note_background(const control::Background& background) {
   note_step(background.step);
-  add_snapshot(background.tag, snapshot_of(background));
+  Snapshot snapshot = snapshot_of(background);
+  snapshot.complete = !is_trained() || snapshot.folder.empty();
+  add_snapshot(background.tag, snapshot);
 }
 
-bool JobWork::held_in(const Hello& hello) const {
-  return std::any_of(hello.held.begin(), hello.held.end(), [&](const HeldState& one) {
-    const auto is = [&](const auto& side) {
-      return side != nullptr && one.version == StateVersion::epoch(side->epoch);
-    };
-    return one.job == job_ && (is(state_) || is(next_));
-  });
+void JobWork::note_background_done(control::SnapshotId snapshot) {
+  const std::lock_guard lock(snapshots_mutex_);
+  const auto found = snapshots_.find(snapshot);
+  if (found != snapshots_.end()) found->second.complete = true;
+}
+
+std::vector<control::SnapshotId> JobWork::cut_off() const {
+  const std::lock_guard lock(snapshots_mutex_);
+  std::vector<control::SnapshotId> open;
+  for (const auto& [id, snapshot] : snapshots_) {
+    if (snapshot.complete.ok() && !*snapshot.complete) open.push_back(id);
+  }
+  return open;
+}
+
+bool JobWork::live_in(const Hello& hello) const { return holds(hello, state_.get()); }
+
+bool JobWork::held_in(const Hello& hello) const { return live_in(hello) || holds(hello, next_.get()); }
+
+bool JobWork::holds(const Hello& hello, const Collection* side) const {
+  return side != nullptr && std::any_of(hello.held.begin(), hello.held.end(), [&](const HeldState& one) {
+           return one.job == job_ && one.version == StateVersion::epoch(side->epoch);
+         });
 }
 
 }  // namespace scalai::executor

@@ -209,10 +209,10 @@ absl::StatusOr<std::optional<Interruption>> TrainerWork::train(const Side& side,
   }
 }
 
-absl::StatusOr<Interruption> TrainerWork::settle(const Collection& side, const std::set<DeviceId>& gone) {
+absl::StatusOr<Interruption> TrainerWork::settle(const Collection& side, int64_t step, const std::set<DeviceId>& gone) {
   side_ = nullptr;
   SCALAI_ASSIGN_OR_RETURN(const auto states, advance(side, 0, gone));
-  return judge(states);
+  return states.empty() ? Interruption{.step = step, .lost = {}} : judge(states);
 }
 
 }  // namespace scalai::executor

@@ -52,8 +52,9 @@ class TrainerWork {
   // trainers end again and again at one step.
   absl::StatusOr<std::optional<Interruption>> train(const Side& side, int64_t from_step, int64_t step,
                                                     const std::set<DeviceId>& gone);
-  // After a loss: waits until the others stand still, and says where. Errors: those of Crew::call.
-  absl::StatusOr<Interruption> settle(const collection::Collection& side, const std::set<DeviceId>& gone);
+  // After a loss, or the death of a controller: waits until the trainers stand still, and says where; at `step` if none has
+  // begun. Errors: those of Crew::call.
+  absl::StatusOr<Interruption> settle(const collection::Collection& side, int64_t step, const std::set<DeviceId>& gone);
   // Since the last call: steps, without those of parts that came to no end, what they took, and what the program asked for.
   struct Trained {
     int64_t steps = 0;

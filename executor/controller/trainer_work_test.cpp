@@ -11,6 +11,7 @@
 
 #include "executor/controller/testing/test_fleet.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
+#include "ptc/proto/control.pb.h"
 
 namespace scalai::executor {
 namespace {
@@ -21,6 +22,7 @@ using ::testing::ContainsRegex;
 using testing::digests;
 using testing::event_times;
 using testing::execute;
+using testing::Fleet;
 using testing::Folder;
 using ::testing::HasSubstr;
 using testing::Ran;
@@ -71,7 +73,6 @@ class Trained : public ::testing::Test {
     EXPECT_GT(elements, 100);
   }
 
-  using Fleet = testing::Fleet;
   Folder folder_;
 };
 
@@ -103,6 +104,73 @@ TEST(StepsOfPart, TakeASecondAndCopyATwentieth) {
   EXPECT_EQ(steps_of_part({.steps = 4, .seconds = 2.5, .copy_s = 0.5}, 100), 20) << "ten seconds";
   EXPECT_EQ(steps_of_part({.steps = 1, .seconds = 11, .copy_s = 10}, 100), 60) << "a minute, not 200 s";
   EXPECT_EQ(steps_of_part({.steps = 5, .seconds = 0}, 7), 7) << "steps that take no time";
+}
+
+Fleet::Options busy(int times) {
+  proto::ReplyBody later;
+  later.set_busy(true);
+  Fleet::Options options;
+  options.busy = times;
+  options.busy_reply = later.SerializeAsString();
+  return options;
+}
+
+std::vector<double> times_of_checkpoints(const control::RunReport& report) {
+  std::vector<double> times;
+  for (const control::Event& event : report.events) {
+    if (std::holds_alternative<control::BackgroundDone>(event.body)) times.push_back(event.at_s);
+  }
+  return times;
+}
+
+// Workers write while training goes on. A scenario's run waits at the modelled end, so that it is decided as in the
+// simulator; a launched job does not.
+TEST_F(Trained, CheckpointsThatTakeLong) {
+  const scenario::Scenario scenario = scenario_of(job(kCheckpoints));
+  const Ran modelled = execute(scenario, "reshard", Folder().path());
+  ASSERT_TRUE(modelled.report.ok()) << modelled.report.status();
+  const std::vector<double> expected = times_of_checkpoints(*modelled.report);
+  ASSERT_GE(expected.size(), 4u);
+  {
+    const Ran waits = train(scenario, "", busy(12));
+    ASSERT_TRUE(waits.report.ok()) << waits.report.status();
+    EXPECT_EQ(event_times(*waits.report), event_times(*modelled.report));
+    expect_right(40);
+  }
+  const Ran goes_on = train(scenario, "", busy(2), {.late_checkpoints = true});
+  ASSERT_TRUE(goes_on.report.ok()) << goes_on.report.status();
+  EXPECT_GT(times_of_checkpoints(*goes_on.report).front(), expected.front()) << "training went on";
+  EXPECT_GE(times_of_checkpoints(*goes_on.report).size(), 2u);
+  expect_right(40);
+}
+
+// Before there is a checkpoint there is only the beginning, which the program makes again.
+TEST_F(Trained, BeforeItsFirstCheckpointItBeginsAfresh) {
+  const scenario::Scenario scenario = scenario_of(
+      job_text("a",
+               "gpus: 4 steps: 41 configs { layout: \"tp4\" step_time: \"1s\" } configs { layout: \"tp2\" step_time: "
+               "\"1s\" } checkpoint { every_steps: 10 }"));
+  const Ran ran = train(scenario, "", {.deaths = {{.host = 1, .what = "write", .nth = 1}}});
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_EQ(ran.deaths, 1);
+  EXPECT_EQ(ran.report->jobs[0].state, "complete") << ran.report->jobs[0].failure;
+  EXPECT_EQ(ran.report->jobs[0].reconfigurations[0].step, 0);
+  expect_right(40);
+}
+
+// A host that is lost while it writes: the checkpoint is void, the one before counts.
+TEST_F(Trained, AHostThatIsLostWhileItWrites) {
+  const scenario::Scenario scenario = scenario_of(
+      job_text("a",
+               "gpus: 4 steps: 41 configs { layout: \"tp4\" step_time: \"1s\" } configs { layout: \"tp2\" step_time: "
+               "\"1s\" } checkpoint { every_steps: 10 }"));
+  const Ran ran = train(scenario, "", {.deaths = {{.host = 1, .what = "written", .nth = 2}}});
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_EQ(ran.deaths, 1);
+  EXPECT_EQ(ran.report->jobs[0].state, "complete") << ran.report->jobs[0].failure;
+  ASSERT_EQ(ran.report->jobs[0].reconfigurations.size(), 1u);
+  EXPECT_LE(ran.report->jobs[0].reconfigurations[0].step, 10);
+  expect_right(40);
 }
 
 TEST_F(Trained, RequestsAreHeardOnTheWay) {

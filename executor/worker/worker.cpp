@@ -26,6 +26,7 @@ bool only_reads(const CommandBody& body) {
     case CommandBody::kRound:
     case CommandBody::kVerify:
     case CommandBody::kWrite:
+    case CommandBody::kWritten:
     case CommandBody::kRead:
     case CommandBody::kBegin:
     case CommandBody::kDigest:
@@ -69,6 +70,7 @@ absl::Status Worker::Handling::run(const CommandBody& body) {
     case CommandBody::kForget: return forget(body);
     case CommandBody::kFail: return fail(body);
     case CommandBody::kWrite: return write(body);
+    case CommandBody::kWritten: return written(body);
     case CommandBody::kRead: return read(body);
     case CommandBody::kJoin: return join(body);
     case CommandBody::kBegin: return begin(body);
@@ -105,6 +107,12 @@ void Worker::Handling::note_held(const VersionKey& key, int64_t step) {
 void Worker::Handling::note_gone(const VersionKey& key) {
   const std::lock_guard lock(worker_.mutex_);
   worker_.held_.erase(key);
+}
+
+std::optional<int64_t> Worker::Handling::step_of(const VersionKey& key) {
+  const std::lock_guard lock(worker_.mutex_);
+  const auto found = worker_.held_.find(key);
+  return found == worker_.held_.end() ? std::nullopt : std::optional(found->second);
 }
 
 absl::Status Worker::Handling::on_devices(const std::function<absl::Status(DeviceId)>& work) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "executor/state/available_memory.h"
 #include "executor/state/copy.h"
 #include "executor/worker/device_state.h"
 #include "executor/worker/internal/handling.h"
@@ -113,6 +114,9 @@ absl::Status Worker::Handling::begin(const CommandBody& body) {
     }
     return absl::OkStatus();
   }
+  if (const std::optional<int64_t> held = step_of(key); held && *held != begin.step())
+    return absl::FailedPreconditionError(fmt::format(
+        "this worker's devices have the state of step {}, and are told to begin at {}", *held, begin.step()));
   SCALAI_ASSIGN_OR_RETURN(std::vector<proto::TrainerState> states,
                           job->training->begin({key, *side, begin.step(), begin.address(), begin.fresh()}));
   for (proto::TrainerState& state : states) *reply.add_trainers() = std::move(state);
@@ -229,26 +233,49 @@ absl::Status Worker::Handling::verify(const CommandBody& body) {
 absl::Status Worker::Handling::write(const CommandBody& body) {
   const CommandBody::Write& write = body.write();
   SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(write.job(), write.version()));
-  const collection::Collection* held = side_of(known_job(key.job), key.version);
+  Job* job = known_job(key.job);
+  const collection::Collection* held = side_of(job, key.version);
   if (held == nullptr) return not_held(key);
   const collection::Collection& side = *held;
-  SCALAI_ASSIGN_OR_RETURN(const checkpoint::Writer writer,
-                          checkpoint::Writer::join(write.folder(), side, {write.name(), write.step()}));
-  std::vector<std::byte> bytes;
-  for (const int rank : write.ranks()) {
+  if (write.in_background() && job->writing.is(write)) return absl::OkStatus();  // once more
+  const std::vector<int> ranks(write.ranks().begin(), write.ranks().end());
+  for (const int rank : ranks) {
     if (rank < 0 || rank >= side.ranks()) return invalid(fmt::format("there is no rank {}", rank));
-    const Location place = Location::device(side.device_of_rank[static_cast<size_t>(rank)]);
-    const auto provide = [&](TensorId tensor, const Box& box) -> absl::StatusOr<std::span<const std::byte>> {
-      const DType dtype = side.tensors[static_cast<size_t>(tensor.value)].dtype;
-      bytes.resize(static_cast<size_t>(packed_bytes(box, dtype)));
-      SCALAI_RETURN_IF_ERROR(places_.read(place, key, tensor, box, {box, dtype, bytes.data()}));
-      return std::span<const std::byte>(bytes);
-    };
-    SCALAI_ASSIGN_OR_RETURN(std::string part, writer.write_rank(LogicalRank(rank), provide));
-    reply.add_parts(std::move(part));
-    reply.set_bytes(reply.bytes() + writer.state_bytes(LogicalRank(rank)));
   }
+  SCALAI_ASSIGN_OR_RETURN(checkpoint::Writer writer,
+                          checkpoint::Writer::join(write.folder(), side, {write.name(), write.step()}));
+  const ReadState read = [&](LogicalRank rank, TensorId tensor, const Box& box, std::byte* dst) {
+    const Location place = Location::device(side.device_of_rank[static_cast<size_t>(rank.value)]);
+    return places_.read(place, key, tensor, box, {box, side.tensors[static_cast<size_t>(tensor.value)].dtype, dst});
+  };
+  if (!write.in_background()) {
+    SCALAI_ASSIGN_OR_RETURN(const Written written, write_ranks(writer, ranks, read));
+    tell(written);
+    return absl::OkStatus();
+  }
+  job->writing = {};  // which waits for an earlier one
+  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<BackgroundWrite> files,
+                          BackgroundWrite::begin(std::move(writer), ranks, read, worker_.threads_, available_memory()));
+  job->writing = {write.folder(), write.tag(), std::move(files)};
   return absl::OkStatus();
+}
+
+absl::Status Worker::Handling::written(const CommandBody& body) {
+  const CommandBody::Written& asked = body.written();
+  const Job* job = known_job(asked.job());
+  if (job == nullptr || !job->writing.is(asked))
+    return absl::NotFoundError(fmt::format("{}: this worker is not writing there", asked.folder()));
+  const std::optional<absl::StatusOr<Written>> found = job->writing.files->poll();
+  reply.set_busy(!found.has_value());
+  if (!found) return absl::OkStatus();
+  SCALAI_RETURN_IF_ERROR(found->status());
+  tell(**found);
+  return absl::OkStatus();
+}
+
+void Worker::Handling::tell(const Written& written) {
+  for (const std::string& part : written.parts) reply.add_parts(part);
+  reply.set_bytes(written.bytes);
 }
 
 absl::Status Worker::Handling::read(const CommandBody& body) {

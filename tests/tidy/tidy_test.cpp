@@ -143,6 +143,7 @@ const std::vector<Exception>& untested_exceptions() {
       {"python/module/module.cpp", "the start of the module; python/tests call it"},
       {"python/module/plans.cpp", "for Python; python/tests/test_planning.py calls all of it"},
       {"python/module/samples.cpp", "for Python; python/tests/test_sampling.py calls all of it"},
+      {"executor/controller/job_work_copies.cpp", "a part of job_work.h; trainer_work_test, exec_runtime_test"},
       {"executor/controller/job_work_resume.cpp", "a part of job_work.h; exec_runtime_resume_test"},
       {"executor/trainers/testing/trainer_main.cpp", "a program that trainers_test and trainer_work_test start"},
       {"executor/worker/training.cpp", "executor/controller/trainer_work_test runs whole jobs with it"},

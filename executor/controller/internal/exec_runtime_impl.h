@@ -71,13 +71,16 @@ class ExecRuntime::Impl {
   absl::Status perform(const control::Abort& abort);
   absl::Status perform(const control::Commit& commit);
   absl::Status perform(const control::Background& background);
-  absl::Status perform(const control::Forget& forget) { return job(forget.job).work->forget_snapshot(forget.snapshot); }
+  absl::Status perform(const control::Forget& forget) {
+    std::erase_if(job(forget.job).copies, [&](const Copy& copy) { return copy.command.tag == forget.snapshot; });
+    return job(forget.job).work->forget_snapshot(forget.snapshot);
+  }
   absl::Status perform(const control::ArmTimer& timer) {
     agenda_.arm(timer);
     return absl::OkStatus();
   }
   absl::Status perform(const control::Inject& inject);
-  absl::Status perform(const control::Stop&) { return absl::OkStatus(); }
+  absl::Status perform(const control::Stop& stop);
 
   using Agenda = control::Agenda;
 
@@ -90,8 +93,14 @@ class ExecRuntime::Impl {
     bool broken = false;             // a device of it is dead: nothing more comes of it
     int last_mark = -1;              // RoundDone reported last, perhaps by an earlier controller
   };
+  // A checkpoint of real training whose files workers write.
+  struct Copy {
+    control::Background command;
+    bool due = false;  // its modelled end is over
+  };
   struct JobState {
     std::unique_ptr<JobWork> work;
+    std::vector<Copy> copies{};
     std::set<DeviceId> gone;  // have failed since the epoch was committed: what they held of it is lost
     std::optional<Execution> execution;
     std::deque<control::Read> unread;        // what the control loop waits for
@@ -113,10 +122,7 @@ class ExecRuntime::Impl {
 
   absl::Status happen(const Agenda::TrainEnd& end);
   absl::Status happen(const Agenda::StageEnd& end);
-  absl::Status happen(const Agenda::CopyEnd& end) {
-    report(control::BackgroundDone{end.job, end.tag});
-    return absl::OkStatus();
-  }
+  absl::Status happen(const Agenda::CopyEnd& end);
   absl::Status happen(const Agenda::LossKnown& loss) {
     report(control::DevicesLost{loss.devices, loss.failed_at_s});
     return absl::OkStatus();
@@ -134,8 +140,14 @@ class ExecRuntime::Impl {
   absl::Status keep_up();
   // In scenario time; infinity where nothing is really trained.
   double end_of_part() const;
+  // Whether trainers stand beyond where scenario time is, as an earlier controller left them.
+  bool catching_up() const;
   void record(int job_index, const control::Train& train, const TrainerWork::Trained& trained);
   void report_losses();
+  // Reports the checkpoints that are due and whose files are there.
+  absl::Status collect_copies();
+  bool any_due() const;
+  bool any_under_way() const;  // training, or a change
   absl::Status give_up(const control::Background& background, const absl::Status& why);
   // These hold nothing any more.
   void mark_gone(const std::vector<DeviceId>& devices);
@@ -163,6 +175,7 @@ class ExecRuntime::Impl {
   void note(const control::Command& command);
   void note(const control::Event& event);
   absl::Status go_live();
+  absl::Status find_trainers();
   absl::Status judge_workers();
   absl::Status begin_again();
   // Brings the agenda to an event of the past. Whether the event is one of the agenda's.

@@ -48,10 +48,13 @@ class Fleet {
     int32_t hosts = 4;
     std::vector<Death> deaths;
     Swallow swallow;
+    // So often workers that are asked for a checkpoint's files give this reply instead: not yet.
+    int busy = 0;
+    std::string busy_reply{};
     bool network = false;    // state moves through transports only
     int dead_at_start = -1;  // host whose worker dies after all have joined, before the run
   };
-  explicit Fleet(Options options) : options_(std::move(options)) {
+  explicit Fleet(Options options) : options_(std::move(options)), busy_(options_.busy) {
     controller_ = network_.start({.hosts = options_.hosts}, kToken).value();
   }
   ~Fleet() {
@@ -162,6 +165,10 @@ class Fleet {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     Reply reply;
+    if (command.what == "written" && busy_-- > 0) {
+      reply.body = options_.busy_reply;
+      return reply;
+    }
     if (!options_.swallow || !options_.swallow(host, command.what)) reply = member.worker->handle(command);
     if (dies(true) != nullptr) {
       ++deaths_;
@@ -176,6 +183,7 @@ class Fleet {
   }
 
   const Options options_;
+  std::atomic<int> busy_;
   FakeNetwork network_;
   LoopbackNetwork loopback_;
   std::unique_ptr<ControllerEnd> controller_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "executor/worker/background_write.h"
 #include "executor/worker/sample_reading.h"
 #include "executor/worker/training.h"
 #include "executor/worker/worker.h"
@@ -29,6 +30,16 @@ struct Worker::Job {
   std::unique_ptr<Execution> execution;
   OpenSamples samples;
   std::unique_ptr<Training> training;  // null: training is emulated
+  struct Writing {
+    std::string folder;
+    int64_t tag = 0;
+    std::unique_ptr<BackgroundWrite> files;
+    template <class Command>
+    bool is(const Command& command) const {
+      return files != nullptr && folder == command.folder() && tag == command.tag();
+    }
+  };
+  Writing writing;  // the last one in the background
 };
 
 absl::StatusOr<VersionKey> key_of(int32_t job, int64_t wire_version);
@@ -52,6 +63,7 @@ class Worker::Handling {
   Job& job(int32_t index);
   void note_held(const VersionKey& key, int64_t step);
   void note_gone(const VersionKey& key);
+  std::optional<int64_t> step_of(const VersionKey& key);
   Store& store_of(DeviceId device) { return *places_.own(Location::device(device)); }
   Store* host_store() { return places_.own(Location::host_memory(places_.host())); }
   absl::Status on_devices(const std::function<absl::Status(DeviceId)>& work);
@@ -84,6 +96,8 @@ class Worker::Handling {
   absl::Status forget(const CommandBody& body);
   absl::Status fail(const CommandBody& body);
   absl::Status write(const CommandBody& body);
+  absl::Status written(const CommandBody& body);
+  void tell(const Written& written);
   absl::Status read(const CommandBody& body);
 
   Worker& worker_;

@@ -45,6 +45,8 @@ struct Stamp {
   friend bool operator==(const Stamp&, const Stamp&) = default;
 };
 
+struct OwnedBox;  // manifest.h
+
 // Gives the bytes of a box, dense and row-major in the tensor's dtype, exactly as many as the box has (CHECK). They
 // must stay valid until the next call. The box is one of Collection::pieces of the rank.
 using Provider = std::function<absl::StatusOr<std::span<const std::byte>>(TensorId tensor, const tensor::Box& box)>;
@@ -71,6 +73,9 @@ class Writer {
   // True if the rank has a file; the bytes of state in it. CHECK: the rank exists.
   bool has_file(LogicalRank rank) const;
   int64_t state_bytes(LogicalRank rank) const;
+  // What write_rank() asks its provider for, in this order; and the bytes of such a box.
+  absl::StatusOr<std::vector<OwnedBox>> boxes_of(LogicalRank rank) const;
+  int64_t box_bytes(const OwnedBox& owned) const;
 
   // Writes the rank's file to disk and returns its part of the manifest: one line of text, empty if the rank has no
   // file. Calls the provider once for each box, on this thread. After an error the file is removed.

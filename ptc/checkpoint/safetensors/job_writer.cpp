@@ -70,6 +70,7 @@ struct Writer::State {
   }
   absl::Status describe(const collection::Collection& of, const Stamp& stamp);
   absl::StatusOr<EncodedHeader> encode(const std::vector<BoxInFile>& boxes, int rank) const;
+  int64_t box_bytes(const OwnedBox& one) const { return one.box.volume() * tensor::size_of(tensor(one.tensor).dtype); }
   absl::StatusOr<Manifest> join_parts(std::span<const std::string> parts) const;
 };
 
@@ -131,10 +132,20 @@ bool Writer::has_file(LogicalRank rank) const { return !state_->owned_by(rank).e
 
 int64_t Writer::state_bytes(LogicalRank rank) const {
   int64_t bytes = 0;
-  for (const OwnedBox& owned : state_->owned_by(rank)) {
-    bytes += owned.box.volume() * tensor::size_of(state_->tensor(owned.tensor).dtype);
-  }
+  for (const OwnedBox& owned : state_->owned_by(rank)) bytes += state_->box_bytes(owned);
   return bytes;
+}
+
+int64_t Writer::box_bytes(const OwnedBox& owned) const { return state_->box_bytes(owned); }
+
+absl::StatusOr<std::vector<OwnedBox>> Writer::boxes_of(LogicalRank rank) const {
+  const std::vector<BoxInFile> boxes = boxes_in_file(state_->collection, state_->owned_by(rank));
+  SCALAI_ASSIGN_OR_RETURN(const EncodedHeader encoded, state_->encode(boxes, rank.value));
+  std::map<std::string, OwnedBox> by_key;
+  for (const BoxInFile& box : boxes) by_key.emplace(box.key, box.owned);
+  std::vector<OwnedBox> in_order;
+  for (const StoredTensor& stored : encoded.header.tensors) in_order.push_back(by_key.at(stored.name));
+  return in_order;
 }
 
 absl::StatusOr<std::string> Writer::write_rank(LogicalRank rank, const Provider& provider) const {

@@ -66,6 +66,7 @@ absl::StatusOr<Manifest> parse_manifest(const std::string& text);
 struct OwnedBox {
   TensorId tensor;
   tensor::Box box;
+  friend bool operator==(const OwnedBox&, const OwnedBox&) = default;
 };
 std::vector<std::vector<OwnedBox>> owned_boxes(const collection::Collection& collection);
 // Keys of these boxes in the rank's file.
