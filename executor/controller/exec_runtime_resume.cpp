@@ -127,7 +127,11 @@ void ExecRuntime::Impl::note(const control::Event& event) {
     std::deque<control::Read>& unread = job(samples->job).unread;
     if (!unread.empty()) unread.pop_front();
   } else if (const auto* lost = std::get_if<control::DevicesLost>(&event.body)) {
-    for (JobState& state : jobs_) state.work->note_loss(lost->devices);
+    for (JobState& state : jobs_) {
+      const bool has_trained =
+          state.training && state.where().steps_done_at(lost->failed_at_s) > state.training->from_step;
+      state.work->note_loss(lost->devices, has_trained);
+    }
     if (!of_the_agenda) mark_gone(agenda_.lose(lost->devices));
   }
 }

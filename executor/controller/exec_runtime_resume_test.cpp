@@ -76,6 +76,7 @@ class MortalLog : public RunLog {
 struct Lives {
   absl::StatusOr<control::RunReport> report = absl::UnknownError("did not run");
   bool died = false;
+  std::string take_ups;  // the trainers' table
 };
 
 class Resume : public ::testing::Test {
@@ -119,6 +120,7 @@ class Resume : public ::testing::Test {
                          .resume = true,
                          .past = control::parse_event_lines(journal.events().value()).value(),
                          .rejoin_s = dead_host >= 0 ? 0.2 : 10.0});
+    result.take_ups = read_file(folder.path() + "/logs/take_ups.csv").value_or("");
     const std::vector<Transaction> transactions = journal.transactions().value();
     const bool under_way = result.report.ok() && result.report->jobs[0].state == "reconfiguring";
     for (const Transaction& one : transactions) {
@@ -146,7 +148,7 @@ class Resume : public ::testing::Test {
     const std::vector<std::string> expected = digests(*whole.report);
     ASSERT_GE(expected.size(), plans);
     int deaths = 0;
-    for (int nth = 2;; nth += stride) {
+    for (int nth = 1;; nth += stride) {
       SCOPED_TRACE(::testing::Message() << "died around record " << nth);
       const Lives resumed = run_twice(nth, nth % 2 == 0);
       if (!resumed.died) break;
@@ -207,18 +209,44 @@ class CappedResume : public Resume {
 class TrainedResume : public Resume {
  protected:
   TrainedResume()
+      : TrainedResume("gpus: 2 checkpoint { every_steps: 10 }",
+                      "events { at: \"12s\" resize { gpus: 4 } }\n"
+                      "events { at: \"25s\" resize { gpus: 2 } }\n") {}
+  TrainedResume(const std::string& job, const std::string& events)
       : Resume(std::string(kSmallCluster) + "until: \"41s\"\ncosts { restart: \"1s\" }\n" +
                job_text("a",
-                        "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" } configs { layout: \"tp2,dp2\" "
-                        "step_time: \"1s\" } checkpoint { every_steps: 10 }") +
-               "events { at: \"12s\" resize { gpus: 4 } }\n"
-               "events { at: \"25s\" resize { gpus: 2 } }\n") {}
+                        "configs { layout: \"tp2\" step_time: \"1s\" } configs { layout: \"tp2,dp2\" step_time: "
+                        "\"1s\" } " +
+                            job) +
+               events) {}
   std::map<int, TrainerProgram> programs(const Folder& folder) const override {
     return {{0, {.command = TRAINER_PROGRAM, .folder = folder.path(), .logs = folder.path() + "/logs"}}};
   }
 };
 
 TEST_F(TrainedResume, GoesOnWhereTheTrainersStand) { expect_the_same_plans_wherever_it_dies(soaking() ? 1 : 2, 2); }
+
+// Nothing is written down before the resize, and the trainers stand at it.
+class UnwrittenResume : public TrainedResume {
+ protected:
+  UnwrittenResume() : TrainedResume("gpus: 2", "events { at: \"12s\" resize { gpus: 4 } }\n") {}
+};
+
+TEST_F(UnwrittenResume, NoStepIsTrainedTwice) {
+  const Lives resumed = run_twice(1, false);
+  ASSERT_TRUE(resumed.died);
+  ASSERT_TRUE(resumed.report.ok()) << resumed.report.status();
+  EXPECT_EQ(resumed.report->jobs[0].steps, run_twice(0, false).report->jobs[0].steps);
+  EXPECT_THAT(resumed.take_ups, ::testing::ContainsRegex("^[^\n]*\n0,\"tp2\"[^\n]*\n12,\"tp2,dp2\"[^\n]*\n$"));
+}
+
+// What is left of a lost host's job, of which no checkpoint was made, is the state that the others hold.
+class BereftResume : public TrainedResume {
+ protected:
+  BereftResume() : TrainedResume("gpus: 4", "events { at: \"15s\" fail { hosts: [1] } }\n") {}
+};
+
+TEST_F(BereftResume, GoesOnWithTheReplicas) { expect_the_same_plans_wherever_it_dies(1, 1); }
 
 TEST_F(CappedResume, GoesOnWithTheRoundThatHadBegun) { expect_the_same_plans_wherever_it_dies(soaking() ? 1 : 3, 1); }
 

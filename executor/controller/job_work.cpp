@@ -76,6 +76,11 @@ void JobWork::set_program(Body& body) const {
 
 absl::Status JobWork::begin(const Collection& collection, int64_t step, const InitialCopies& copies) {
   if (state_ != nullptr && state_->epoch == collection.epoch) return absl::OkStatus();
+  SCALAI_ASSIGN_OR_RETURN(const bool there, found_further(collection, step));
+  if (there) {
+    note_begin(std::make_shared<const Collection>(collection), step, copies.has_value());
+    return absl::OkStatus();
+  }
   CommandBody body;
   CommandBody::Create& create = *body.mutable_create();
   create.set_job(job_);

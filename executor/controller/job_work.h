@@ -39,7 +39,7 @@ class JobWork {
   // Errors of all functions with a Status are those of Crew::call, unless stated otherwise.
 
   // Makes the state of `step` on the collection's devices, unless the job has this epoch already, and its copies
-  // (control::Train::initial_copies).
+  // (control::Train::initial_copies). Trainers that an earlier controller has sent on from there keep theirs.
   using InitialCopies = std::optional<std::vector<collection::ExtraHolder>>;
   absl::Status begin(const collection::Collection& collection, int64_t step,
                      const InitialCopies& copies = std::nullopt);
@@ -94,7 +94,8 @@ class JobWork {
   void note_staged();  // the last noted execution is past its first stage
   void note_commit();
   // If these are devices of the job and the initial state was possibly never complete, the next begin() makes it again.
-  void note_loss(const std::vector<DeviceId>& devices);
+  // Steps that were trained really, until then, prove that it was.
+  void note_loss(const std::vector<DeviceId>& devices, bool has_trained);
   void note_background(const control::Background& background);
   void note_background_done(control::SnapshotId snapshot);
   // Noted checkpoints of real training whose files were not there yet: nobody is left to complete them.
@@ -108,6 +109,7 @@ class JobWork {
   void resume();
 
  private:
+  absl::StatusOr<bool> found_further(const collection::Collection& collection, int64_t step);
   bool holds(const Hello& hello, const collection::Collection* side) const;
   std::string checkpoints() const;  // the folder of this job's
   const scenario::JobSpec& spec() const { return scenario_.jobs[static_cast<size_t>(job_)]; }

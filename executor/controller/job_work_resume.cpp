@@ -29,7 +29,8 @@ void JobWork::note_staged() {
   made_ = true;
 }
 
-void JobWork::note_loss(const std::vector<DeviceId>& devices) {
+void JobWork::note_loss(const std::vector<DeviceId>& devices, bool has_trained) {
+  made_ = made_ || (is_trained() && has_trained);
   const std::vector<DeviceId> own = this->devices();
   const bool involved = std::any_of(own.begin(), own.end(), [&](DeviceId device) {
     return std::find(devices.begin(), devices.end(), device) != devices.end();
@@ -68,6 +69,17 @@ std::vector<control::SnapshotId> JobWork::cut_off() const {
     if (snapshot.complete.ok() && !*snapshot.complete) open.push_back(id);
   }
   return open;
+}
+
+// Real training may have gone on before anything of it was written down: a later step than the first proves that the initial
+// state was complete.
+absl::StatusOr<bool> JobWork::found_further(const Collection& collection, int64_t step) {
+  if (!is_trained() || found_) return false;
+  const std::set<HostId> hosts = crew_.living_hosts_of(collection.device_of_rank);
+  if (!std::all_of(hosts.begin(), hosts.end(), [&](HostId host) { return holds(crew_.hello_of(host), &collection); }))
+    return false;
+  SCALAI_ASSIGN_OR_RETURN(const Interruption found, trainers_->settle(collection, step, {}));
+  return found.step > step;
 }
 
 bool JobWork::live_in(const Hello& hello) const { return holds(hello, state_.get()); }

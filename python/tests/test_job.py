@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -162,6 +163,34 @@ def test_a_lost_host_stops_nobody_for_long(tmp_path, alone):
     summary = check(tmp_path, alone)
     assert "lost the worker of h1" in said.stdout + said.stderr
     assert summary["jobs"][0]["lost_steps"] == 30 - 20
+
+
+@pytest.mark.parametrize("every", [0, 20])
+def test_another_controller_goes_on_where_the_trainers_stand(tmp_path, alone, every):
+    """The first is killed in mid-training, with and without checkpoints: no step is lost, none is trained twice."""
+    words = ["--layout=tp1,pp2", "--layout=dp3", f"--steps={STEPS}", "--out=out", f"--checkpoint-every={every}", "--gpus-per-host=3"]
+    log = tmp_path / "loss.csv"
+    with subprocess.Popen([*command("launch", *words, "--"), *program(PROGRAM, "train", f"--steps={STEPS}", f"--log={log}")],
+                          cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as first:
+        deadline = time.monotonic() + SECONDS
+        while first.poll() is None and time.monotonic() < deadline:
+            if log.exists() and len(losses(log)) >= 26:
+                break
+            time.sleep(0.02)
+        assert first.poll() is None, first.communicate()
+        first.send_signal(signal.SIGKILL)
+    assert len(losses(log)) < STEPS
+    with subprocess.Popen(command("exec", "--resume=out"), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True) as second:
+        while second.poll() is None and time.monotonic() < deadline:
+            if subprocess.run(command("exec", "ctl", "resize", "--run=out", "--gpus=3"), cwd=tmp_path, check=False,
+                              capture_output=True).returncode == 0:
+                break
+        said = second.communicate(timeout=SECONDS)[0]
+    assert second.returncode == 0, said
+    summary = check(tmp_path, alone)
+    assert len(losses(log)) == STEPS, "no step was trained twice"
+    assert summary["jobs"][0]["lost_steps"] == 0 and summary["jobs"][0]["dataset"]["exactly_once"]
 
 
 def test_deaths_while_a_layout_is_taken_up(tmp_path, alone):

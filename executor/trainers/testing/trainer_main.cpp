@@ -154,7 +154,7 @@ class Trainer {
     for (const json& one : order.at("tensors")) map_tensor(order.at("memory"), one);
     std::string problem;
     for (const Element& element : elements_) {
-      if (order.at("fresh")) element.write(step_);
+      if (order.at("fresh")) element.write(0);
       if (!element.is(step_)) problem = fmt::format("an element is not that of step {}", step_);
     }
     say({{"done", "layout"}, {"problem", problem}, {"build_s", 0.25}, {"group_s", 0.125}});
