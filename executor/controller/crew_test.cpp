@@ -55,6 +55,15 @@ TEST_F(CrewTest, TellsEveryoneWhereALostPlaceIsNow) {
   EXPECT_TRUE(crew.refresh(HostId(1)).ok());
 }
 
+TEST_F(CrewTest, AWorkerThatIsLostWhileTheyAreIntroducedIsLeftOut) {
+  Fleet fleet({.hosts = 4, .deaths = {{.host = 2, .what = "peers", .nth = 2}}});
+  Crew crew(cluster_, fleet.controller(), fleet.crew_options());
+  ASSERT_TRUE(crew.start().ok());
+  const absl::Status status = crew.introduce();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(fleet.deaths(), 1);
+}
+
 TEST_F(CrewTest, AWorkerThatCannotBeStartedOrNeverJoinsIsNamed) {
   Fleet fleet({.hosts = 4});
   CrewOptions options = fleet.crew_options();

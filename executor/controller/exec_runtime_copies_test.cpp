@@ -60,6 +60,14 @@ TEST(Copies, ACheckpointThatCannotBeWrittenIsTriedAgain) {
   expect_replayable(*ran.report, folder.path());
 }
 
+// So that it can be read as one: models without a family have no such file.
+TEST(Copies, ACheckpointSaysWhoseItIs) {
+  const Folder folder;
+  ASSERT_TRUE(execute(a_minute_of(split_job("a", "gpus: 2")), "reshard", folder.path()).report.ok());
+  const std::string file = checkpoint::step_folder(folder.path() + "/checkpoints/a", 55) + "/model.textproto";
+  EXPECT_THAT(read_file(file).value_or("none"), HasSubstr("family"));
+}
+
 // A checkpoint that a killed controller had begun goes with the next one.
 TEST(Copies, WhatKilledWritersLeftGoesWithTheNextCheckpoint) {
   const scenario::Scenario scenario = a_minute_of(split_job("a", "gpus: 2"));

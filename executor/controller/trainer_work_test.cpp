@@ -144,6 +144,24 @@ TEST_F(Trained, CheckpointsThatTakeLong) {
   expect_right(40);
 }
 
+// A change that loses bytes, as the worker of h0 tells it: the second sum is of the new state.
+TEST_F(Trained, AChangeMustNotChangeTheContent) {
+  const scenario::Scenario scenario = scenario_of(job("") + resize(5, 1));
+  const auto spoil = [](int32_t, const std::string& what, int nth, std::string& body) {
+    if (what != "digest" || nth != 2) return;
+    proto::ReplyBody reply;
+    ASSERT_TRUE(reply.ParseFromString(body));
+    ASSERT_GT(reply.sums_size(), 1);
+    reply.mutable_sums(1)->set_sum(reply.sums(1).sum() + 1);
+    body = reply.SerializeAsString();
+  };
+  const Ran ran = train(scenario, "", {.spoil = spoil});
+  ASSERT_TRUE(absl::IsDataLoss(ran.report.status())) << ran.report.status();
+  EXPECT_THAT(
+      message_of(ran.report.status()),
+      ContainsRegex("^job a, epoch 1: tensors differ from what they were at step 5:\n  tensor \"[a-z0-9._]+\"$"));
+}
+
 // Before there is a checkpoint there is only the beginning, which the program makes again.
 TEST_F(Trained, BeforeItsFirstCheckpointItBeginsAfresh) {
   const scenario::Scenario scenario = scenario_of(
@@ -199,6 +217,16 @@ TEST_F(Trained, RequestsAreHeardOnTheWay) {
   EXPECT_EQ(trained[0].steps + trained[1].steps, 41);
   EXPECT_GT(trained[1].measured_s, 0);
   EXPECT_EQ(trained[1].scenario_step_s, 1);
+}
+
+// What it has read counts, not what it should have.
+TEST_F(Trained, TheProgramSaysWhatItHasRead) {
+  const scenario::Scenario scenario = scenario_of(job("dataset { samples: 50 }"));
+  const Ran ran = train(scenario, "SCALAI_TEST_READS=1");
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  ASSERT_TRUE(ran.report->jobs[0].dataset.has_value());
+  EXPECT_EQ(ran.report->jobs[0].dataset->samples_read, 41);
+  EXPECT_EQ(ran.report->jobs[0].dataset->exactly_once, false);
 }
 
 TEST_F(Trained, TheProgramAsks) {

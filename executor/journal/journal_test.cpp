@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -235,6 +236,15 @@ TEST_F(JournalTest, OpenRefusesADamagedJournal) {
   std::filesystem::resize_file(path(), std::filesystem::file_size(path()) / 2);
   const absl::Status status = Journal::open(path()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
+
+TEST_F(JournalTest, OpenRefusesAJournalWithoutARun) {
+  { (void)create(); }
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(path().c_str(), &database), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(database, "DELETE FROM run", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(database);
+  EXPECT_EQ(message_of(Journal::open(path()).status()), path() + ": the journal is damaged: no run in it");
 }
 
 // Fills the disk up to its last byte.

@@ -276,6 +276,7 @@ TEST(UcxTransportBoundTest, BytesInFlightAreBounded) {
     });
   }
   for (std::thread& caller : callers) caller.join();
+  const std::lock_guard lock(mutex);
   const auto runs = std::unique(produced.begin(), produced.end()) - produced.begin();
   EXPECT_EQ(runs, 6);
 }

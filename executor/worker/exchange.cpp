@@ -23,7 +23,6 @@ absl::Status Exchange::join(const std::map<DeviceId, Places::Gpu>& gpus, HostId 
                             double timeout_s) {
   SCALAI_ASSIGN_OR_RETURN(const NcclUniqueId id, unique_id_of(unique_id));
   own_.clear();
-  host_ = own;
   gpus_ = gpus;
   ranks_.clear();
   for (const auto& [device, gpu] : gpus) ranks_[gpu];

@@ -65,7 +65,6 @@ class Exchange {
   std::vector<Traffic> by_rank(std::vector<DeviceMessage>& messages, int rank, bool sending) const;
 
   const Options options_;
-  HostId host_;
   std::map<DeviceId, Places::Gpu> gpus_;
   std::map<Places::Gpu, int> ranks_;
   std::vector<Own> own_;

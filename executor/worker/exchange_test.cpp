@@ -94,6 +94,29 @@ TEST_F(Pair, MessagesOfDevicesThatShareAGpuDoNotMix) {
   });
 }
 
+// After a host has lost a GPU, or changed its devices.
+TEST_F(Pair, JoinsAnewWithOtherGpus) {
+  auto fewer = all_gpus();
+  fewer.erase(DeviceId(6));
+  fewer.erase(DeviceId(7));
+  const std::string id = exchange_[0]->make_unique_id().value();
+  both([&](int host) { return exchange_[static_cast<size_t>(host)]->join(fewer, HostId(host), id, 20); });
+  EXPECT_TRUE(exchange_[0]->joined(fewer));
+  EXPECT_FALSE(exchange_[0]->carries(DeviceId(0), DeviceId(7)));
+  const Box whole({0}, {kElements});
+  const Content content{{7}, {kElements}, 1};
+  both([&](int host) {
+    std::vector<float> memory(kElements);
+    const Target at{whole, DType::kF32, reinterpret_cast<std::byte*>(memory.data())};
+    const std::vector<DeviceMessage> message = {{DeviceId(5), DeviceId(2), {{whole, DType::kF32, {{whole, at}}}}}};
+    Exchange& exchange = *exchange_[static_cast<size_t>(host)];
+    if (host == 1) fill_box(content, whole, at);
+    SCALAI_RETURN_IF_ERROR(host == 1 ? exchange.run(message, {}, nullptr) : exchange.run({}, message, nullptr));
+    EXPECT_FALSE(check_box(content, whole, at.source()));
+    return absl::OkStatus();
+  });
+}
+
 TEST_F(Pair, ADeadNeighbourIsNoticedAtOnce) {
   std::vector<float> memory(kElements);
   const Box whole({0}, {kElements});

@@ -219,6 +219,20 @@ TEST(Execution, RoundsComeInOrder) {
   EXPECT_THAT(cluster.verify(change.job.to, 1), IsEmpty());
 }
 
+// Of what is to be carried over NCCL, too: the receiver is not kept waiting.
+TEST(Execution, WhatTheHolderDoesNotHoldIsAnError) {
+  plan::Case job{.from = plan::replicas({100}, plan::devices({0})),
+                 .to = plan::replicas({100}, plan::devices({2})),
+                 .cluster = plan::cluster_of(2, 2)};
+  job.to.epoch = 1;
+  SmallCluster cluster({.reach = Reach::kNccl});
+  cluster.create(job.from, 5);
+  cluster.ask_all(prepare_body(job.plan(), job.to, 5));
+  cluster.store(Location::device(DeviceId(0))).drop(epoch_of_job(job.from.epoch));
+  EXPECT_THAT(message_of(cluster.call(0, round_body(1, 0, 0)).status()), HasSubstr("g0 does not hold tensor \""));
+  EXPECT_FALSE(cluster.call(1, round_body(1, 0, 0)).ok());
+}
+
 // Plans that are well-formed, and yet not for these workers.
 TEST(Execution, WhatDoesNotBelongTogetherIsRefused) {
   plan::Case job{.from = plan::replicas({100}, plan::devices({0})),

@@ -161,6 +161,17 @@ TEST_F(WithContent, AChangedDataFileIsAnError) {
   EXPECT_THAT(message_of(accounts.status()), HasSubstr("records"));
 }
 
+// Until then not even the file has to be there.
+TEST_F(WithContent, OpenedOnceAnAgainForAnother) {
+  OpenSamples samples;
+  const std::string text = data::state_text(state());
+  ASSERT_TRUE(samples.of(text, index_).ok());
+  std::filesystem::rename(index_, index_ + ".away");
+  EXPECT_TRUE(samples.of(text, index_).ok());
+  EXPECT_TRUE(absl::IsNotFound(samples.of(text, index_ + "2").status()));
+  EXPECT_TRUE(absl::IsNotFound(samples.of(text, index_).status())) << "no longer open";
+}
+
 // ---- the worker's command -------------------------------------------------------------------------------------------
 
 CommandBody read_body(const data::State& state, const std::string& index) {

@@ -127,16 +127,14 @@ TEST(Worker, AGivenUpChangeLeavesTheOldEpoch) {
     SmallCluster cluster;
     cluster.create(job.from, 10);
     if (rounds >= 0) cluster.ask_all(prepare_body(plan, job.to, 10));
-    for (int32_t round = 0; round < rounds; ++round) {
+    for (int32_t round = 0; round < rounds; ++round)
       for (int32_t hop = 0; hop <= last_hop_of(plan, round); ++hop) cluster.ask_all(round_body(5, round, hop));
-    }
     cluster.forget(5);
     EXPECT_THAT(cluster.verify(job.from, 10), IsEmpty());
     for (int host = 0; host < 2; ++host) {
       EXPECT_THAT(held_by(cluster, host), ElementsAre(HeldState{kJob, StateVersion::epoch(4), 10}));
-      for (const Store* store : cluster.worker(host).places().stores()) {
+      for (const Store* store : cluster.worker(host).places().stores())
         for (const VersionKey& key : store->versions()) EXPECT_EQ(key, epoch_of_job(4));
-      }
       EXPECT_TRUE(absl::IsFailedPrecondition(cluster.call(host, round_body(5, 0, 0)).status()));
     }
     cluster.advance(job.from, 11);  // training goes on, and the change is made later
@@ -383,13 +381,15 @@ TEST(WorkerRefuses, JobsAndVersionsItDoesNotKnow) {
   const Collection side = shrinking().from;
   cluster.create(side, 10);
   CommandBody body;
+  const auto expect_not_found = [&](auto* command, int32_t job, int64_t version) {
+    command->set_job(job);
+    command->set_version(version);
+    EXPECT_TRUE(absl::IsNotFound(cluster.call(0, body).status()));
+  };
   for (const auto& [job, version] : {std::pair<int32_t, int64_t>{kJob, 99}, {77, 4}}) {
-    body.mutable_verify()->set_job(job);
-    body.mutable_verify()->set_version(version);
-    EXPECT_TRUE(absl::IsNotFound(cluster.call(0, body).status()));
-    body.mutable_advance()->set_job(job);
-    body.mutable_advance()->set_version(version);
-    EXPECT_TRUE(absl::IsNotFound(cluster.call(0, body).status()));
+    expect_not_found(body.mutable_verify(), job, version);
+    expect_not_found(body.mutable_advance(), job, version);
+    expect_not_found(body.mutable_begin(), job, version);
     body.mutable_round()->set_job(job);
     body.mutable_round()->set_to_version(version);
     EXPECT_TRUE(absl::IsFailedPrecondition(cluster.call(0, body).status()));
@@ -397,6 +397,8 @@ TEST(WorkerRefuses, JobsAndVersionsItDoesNotKnow) {
   body.mutable_forget()->set_job(77);
   EXPECT_OK(cluster.call(0, body).status());
   EXPECT_THAT(cluster.verify(side, 10), IsEmpty());
+  cluster.forget(side.epoch);
+  expect_not_found(body.mutable_verify(), kJob, side.epoch);
 }
 
 // Of every command that names a version; the number is in the text.
@@ -417,9 +419,8 @@ TEST(WorkerRefuses, NumbersThatAreNoVersion) {
   bodies[9].mutable_write()->set_version(-7);
   bodies.emplace_back().mutable_copy()->set_from_version(-7);
   bodies.emplace_back().mutable_copy()->set_to_version(-7);
-  for (const CommandBody& body : bodies) {
+  for (const CommandBody& body : bodies)
     EXPECT_THAT(cluster.call(0, body).status().ToString(), HasSubstr("INVALID_ARGUMENT: -7 is no state version"));
-  }
   EXPECT_THAT(cluster.verify(job.from, 10), IsEmpty());
 }
 

@@ -40,6 +40,8 @@ struct Death {
 
 // Stands between the controller and a worker: true = the command is answered without being run.
 using Swallow = std::function<bool(int32_t host, const std::string& what)>;
+// Spoils the reply to the n-th command of a name, counted as for Death.
+using Spoil = std::function<void(int32_t host, const std::string& what, int nth, std::string& body)>;
 
 // All functions from the thread of the test.
 class Fleet {
@@ -48,6 +50,7 @@ class Fleet {
     int32_t hosts = 4;
     std::vector<Death> deaths;
     Swallow swallow;
+    Spoil spoil{};
     // So often workers that are asked for a checkpoint's files give this reply instead: not yet.
     int busy = 0;
     std::string busy_reply{};
@@ -170,6 +173,7 @@ class Fleet {
       return reply;
     }
     if (!options_.swallow || !options_.swallow(host, command.what)) reply = member.worker->handle(command);
+    if (options_.spoil) options_.spoil(host, command.what, nth, reply.body);
     if (dies(true) != nullptr) {
       ++deaths_;
       die(member, host);

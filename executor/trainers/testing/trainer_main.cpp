@@ -9,6 +9,7 @@
 //                           has come to step 7, or amid rewriting on the way to step 9, or before it attaches
 //   $SCALAI_TEST_FAILS      a step that no process can do
 //   $SCALAI_TEST_ASKS       what the process of g0 asks for in its first answer to "train": {"gpus": 4}
+//   $SCALAI_TEST_READS      any text: all ranks are one share, and say that they read one sample a step, whose sums are 0
 //   $SCALAI_TEST_LEAVES     exit code of a process that is told to leave
 
 #include <fcntl.h>
@@ -192,6 +193,7 @@ class Trainer {
   }
   void train(int64_t until) {
     std::string problem = word_ == nullptr ? "it has no layout" : "";
+    json read = json::array();
     while (problem.empty() && step_ < until) {
       die("before", step_ + 1);
       if (variable("SCALAI_TEST_FAILS") == std::to_string(step_ + 1)) problem = "it cannot do this step";
@@ -205,9 +207,11 @@ class Trainer {
         elements_[i].write(step_ + 1);
         if (i == elements_.size() / 2) die("amid", step_ + 1);
       }
+      read.push_back({step_, 1, 0, 0});
       word_->store(static_cast<uint64_t>(2 * ++step_));
     }
     json said = {{"done", "train"}, {"step", step_}, {"problem", problem}};
+    if (!variable("SCALAI_TEST_READS").empty()) said.update({{"share", {0, 1}}, {"read", read}});
     if (!std::exchange(asked_, true) && device_ == "0")
       said["asked"] = read_json(variable("SCALAI_TEST_ASKS")).value_or(json());
     say(said);
