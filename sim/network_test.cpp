@@ -206,20 +206,6 @@ TEST(MaxMin, AFlowWithWeightsIsAsManyAlike) {
   }
 }
 
-TEST(MaxMin, FlowsOfOnePairEndByTheirSizes) {
-  const change::NetworkSpec network = {.links = {{"own", 6}}, .endpoints = {{"a", {0}, {}}, {"end", {}, {}}}};
-  change::MaxMinBackend backend(network);
-  for (const double bytes : {300, 100, 200}) backend.start(0, 1, bytes);
-  std::vector<std::pair<change::FlowId, double>> ends;
-  while (ends.size() < 3) {
-    for (const change::FlowEnd& flow : backend.advance_to(kForever)) ends.emplace_back(flow.flow, flow.at_s);
-  }
-  // 100 bytes of each at 2 bytes/s, of two at 3, of the last at 6.
-  EXPECT_THAT(ends, ::testing::ElementsAre(::testing::Pair(1, ::testing::DoubleEq(50)),
-                                           ::testing::Pair(2, ::testing::DoubleEq(50 + 100.0 / 3)),
-                                           ::testing::Pair(0, ::testing::DoubleEq(100))));
-}
-
 TEST(MaxMin, LinkRatesCountWeights) {
   const change::NetworkSpec network = {.links = {{"own", 10}, {"shared", 24}},
                                        .endpoints = {{"a", {0, 1}, {}, {1, 4}}, {"end", {}, {}}}};

@@ -97,6 +97,7 @@ class Trainer {
       if (what == "rest") {
         elements_.clear();
         word_ = nullptr;
+        scalai::say("rests\n");
         say({{"done", "rest"}});
       }
       if (what == "train") train(order.at("until"));
