@@ -72,7 +72,8 @@ class Tree:
 
     def configure(self):
         command = ["cmake", "-S", str(self.tree), "-B", str(self.build_folder), "-G", "Ninja",
-                   "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -w -D_GLIBCXX_ASSERTIONS", "-DSCALAI_WERROR=OFF"]
+                   "-DCMAKE_BUILD_TYPE=RelWithDebInfo",  # Release has flags of its own
+                   "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -w -D_GLIBCXX_ASSERTIONS", "-DSCALAI_WERROR=OFF"]
         self.logged(command, "configuring")
 
     def logged(self, command, what):
