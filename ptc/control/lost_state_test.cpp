@@ -118,6 +118,33 @@ TEST(LostState, ACopyIsSoughtWhereItWasPut) {
   EXPECT_GT(from_memory, 0);
 }
 
+// The copies of what h0 held are in the memory of h1, where another job runs. It dies while they are read.
+TEST(LostState, AHostThatDiesWhileItsMemoryIsReadEndsTheAttempt) {
+  Driver driver("until: \"1000s\"\n" +
+                job_text("a",
+                         "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" } checkpoint { every_steps: 2 } "
+                         "redundancy { copies: 1 every_steps: 3 }") +
+                job_text("b", "devices: [2, 3] configs { layout: \"tp2\" step_time: \"1000s\" }"));
+  driver.feed(2, StepReached{0, 2});
+  driver.feed(2.5, BackgroundDone{0, driver.only<Background>().tag});
+  driver.feed(3.5, StepReached{0, 3});
+  driver.feed(3.75, BackgroundDone{0, driver.only<Background>().tag});
+  driver.lose(4.75, {0, 1}, 0.25);
+  const auto reads_from = [&](const plan::Location& place) {
+    const auto operations = driver.only<Execute>().plan->operations();
+    return std::any_of(operations.begin(), operations.end(), [&](const auto& one) { return one.src == place; });
+  };
+  ASSERT_TRUE(reads_from(plan::Location::host_memory(HostId(1))));
+  ASSERT_EQ(driver.only<Execute>().plan->dst_devices, (std::vector{DeviceId(4), DeviceId(5)}));
+  driver.lose(5.5, {2, 3}, 0.25);
+  driver.only<Abort>();
+  EXPECT_TRUE(reads_from(plan::Location::storage()));
+  EXPECT_FALSE(reads_from(plan::Location::host_memory(HostId(1))));
+  driver.done(30);
+  EXPECT_EQ(driver.reconfiguration(0).step, 2) << "that of the checkpoint";
+  EXPECT_EQ(driver.reconfiguration(0).aborted_attempts, 1);
+}
+
 // A plan may come before the first redundant copy is due: the state that the job began with covers it.
 TEST(LostState, ACappedPlanIsCoveredFromTheStart) {
   Driver driver("until: \"1000s\"\nplanner { memory_cap: \"60kB\" }\n" +

@@ -37,6 +37,16 @@ std::string describe_missing(const plan::Plan& plan) {
   return text;
 }
 
+bool reads_memory_of(const plan::Plan& plan, const std::set<HostId>& hosts) {
+  if (hosts.empty()) return false;
+  for (int32_t pattern = 0; pattern < plan.patterns.size(); ++pattern) {
+    for (const plan::Leg& leg : plan.patterns.legs(pattern)) {
+      if (leg.src.kind == plan::Location::Kind::kHostMemory && hosts.contains(HostId(leg.src.index))) return true;
+    }
+  }
+  return false;
+}
+
 // Detect and aborted are the control loop's own.
 void add_executed(PhaseSeconds& sum, const PhaseSeconds& phases) {
   sum.stop += phases.stop;
@@ -171,8 +181,10 @@ void Reconfigurer::lose(Job& job, const std::set<DeviceId>& lost, double failed_
     Underway& underway = *job.underway;
     // An attempt that a repair has set off began after it, at the same time.
     const double attempt_s = std::nextafter(underway.attempt_s, std::numeric_limits<double>::infinity());
-    const bool target = among(underway.target.devices, attempt_s);
-    if (!target && !among(underway.record.plan->src_devices, job.state.made_s)) return;
+    const plan::Plan& plan = *underway.record.plan;
+    if (!among(underway.target.devices, attempt_s) && !among(plan.src_devices, job.state.made_s) &&
+        !reads_memory_of(plan, snapshots_.without_memory(lost)))
+      return;
     abort(job, cause);
     if (has_policy_) turn_.freed_by = job.spec->name;  // it may go elsewhere now
     attempt(job);

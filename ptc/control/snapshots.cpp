@@ -114,7 +114,6 @@ bool Snapshots::on_lost(const Holding& copy, const std::set<DeviceId>& devices, 
                      [&](const collection::ExtraHolder& extra) { return hosts.contains(extra.host); });
 }
 
-// The hosts whose memory is lost with these devices, because their other devices are dead already.
 std::set<HostId> Snapshots::without_memory(const std::set<DeviceId>& lost) const {
   std::set<HostId> hosts;
   for (const DeviceId device : lost) {

@@ -32,11 +32,12 @@ class Snapshots {
   void lose(Job& job, const std::set<DeviceId>& devices);
   // Gives up the copies under way that are worth nothing any more.
   void drop(Job& job, const std::function<bool(const Holding&)>& worthless);
+  // The hosts whose memory is lost with these devices, because their other devices are dead already.
+  std::set<HostId> without_memory(const std::set<DeviceId>& lost) const;
 
  private:
   int64_t start(Job& job, bool is_checkpoint);
   bool on_lost(const Holding& copy, const std::set<DeviceId>& devices, const std::set<HostId>& hosts) const;
-  std::set<HostId> without_memory(const std::set<DeviceId>& lost) const;
 
   const Condition& condition_;
   Turn& turn_;
