@@ -80,7 +80,7 @@ absl::StatusOr<bool> serve(const Shared& shared, int32_t host) {
   options.hello.host = host;
   std::unique_ptr<ex::Worker> worker;
   // For the threads of transport and session, which may come before the worker is there.
-  std::atomic<const ex::Worker*> begun = nullptr;
+  std::atomic<ex::Worker*> begun = nullptr;
   const bool wanted = shared.state.transport != "shared-memory";
   SCALAI_ASSIGN_OR_RETURN(const ex::Interface network, network_of(options));
   auto transport = make_transport(wanted, !shared.state.network(), options, network,
@@ -97,6 +97,9 @@ absl::StatusOr<bool> serve(const Shared& shared, int32_t host) {
   if (*transport != nullptr) options.hello.transport_address = (*transport)->address();
   options.refresh = [&](ex::Hello& hello) {
     if (const ex::Worker* const held = begun) held->introduce(hello);
+  };
+  options.departed = [&](int32_t other) {
+    if (ex::Worker* const waiting = begun) waiting->note_departed(HostId(other));
   };
   SCALAI_ASSIGN_OR_RETURN(const auto session, ex::WorkerSession::connect(options));
   worker = std::make_unique<ex::Worker>(ex::Worker::Options{.host = HostId(session->welcome().host),
@@ -174,6 +177,7 @@ int worker_command(const Arguments& arguments) {
                             .ca_file = arguments.text("ca-file"),
                             .hello = {},
                             .refresh = {},
+                            .departed = {},
                             .connect_timeout_s = arguments.seconds("connect-timeout"),
                             .orphan_timeout_s = arguments.seconds("orphan-timeout")},
                 .state = *state,

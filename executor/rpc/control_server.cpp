@@ -51,6 +51,7 @@ class Session final : public internal::Link, public std::enable_shared_from_this
   void welcome(const Welcome& welcome) override;
   void deliver(const Command& command) override;
   void goodbye(const std::string& reason) override;
+  void departed(int32_t host) override;
   void close(const std::string& reason, bool clean) override;
 
  private:
@@ -146,6 +147,12 @@ void Session::deliver(const Command& command) {
 void Session::goodbye(const std::string& reason) {
   proto::ToWorker message;
   message.mutable_goodbye()->set_reason(reason);
+  outbox_.push(std::move(message));
+}
+
+void Session::departed(int32_t host) {
+  proto::ToWorker message;
+  message.mutable_departed()->set_host(host);
   outbox_.push(std::move(message));
 }
 

@@ -375,6 +375,20 @@ TEST_P(Control, TheLastReplyArrivesAndIsNoLoss) {
   }
 }
 
+// Also while it works.
+TEST_P(Control, TheOthersHearOfALostWorkerAtOnce) {
+  start();
+  std::atomic<int> departed = -1;
+  WorkerOptions options = worker_options(0);
+  options.departed = [&](int32_t host) { departed = host; };
+  TestWorker busy(*rig_, std::move(options));
+  const auto other = worker(1);
+  controller().send(0, {.what = "wait"}, kPatience_s);
+  ASSERT_TRUE(eventually([&] { return busy.runs() == 1; }));
+  controller().cut(1, "silent");
+  EXPECT_TRUE(eventually([&] { return departed == 1; }));
+}
+
 TEST_P(Control, DismissedWorkersLeave) {
   start();
   const auto first = worker(0);

@@ -39,6 +39,7 @@ class InlineLink final : public internal::Link {
   }
   void deliver(const Command& command) override { worker_->inbox.push_back(command); }
   void goodbye(const std::string&) override { worker_->dismissed = true; }
+  void departed(int32_t) override {}  // its commands do not wait for each other
   void close(const std::string&, bool) override { worker_->closed = true; }
 
  private:

@@ -19,6 +19,9 @@ struct WorkerOptions {
   // Called before each attempt to join again, on another thread than the handler: updates changed fields (held,
   // places).
   std::function<void(Hello&)> refresh;
+  // Called when the controller has lost another host's worker, at once, also during a command; on another thread than the
+  // handler.
+  std::function<void(int32_t host)> departed;
   double connect_timeout_s = 30;
   double orphan_timeout_s = 60;  // run() returns after this time without a controller
   LogLine log;                   // connection lost, joined again; default: stderr

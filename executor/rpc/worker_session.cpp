@@ -192,6 +192,7 @@ std::optional<Incoming> Stream::read() {
   proto::ToWorker message;
   while (read(&message)) {
     if (message.has_command()) return internal::unpack(std::move(*message.mutable_command()));
+    if (message.has_departed()) return internal::Departed{message.departed().host()};
     if (message.has_goodbye()) return internal::Dismissed{message.goodbye().reason()};
   }
   return std::nullopt;

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <thread>
+
 #include "executor/worker/testing/support.h"
 #include "ptc/collection/megatron.h"
 #include "ptc/model/model.h"
@@ -231,6 +234,25 @@ TEST(Execution, WhatTheHolderDoesNotHoldIsAnError) {
   cluster.store(Location::device(DeviceId(0))).drop(epoch_of_job(job.from.epoch));
   EXPECT_THAT(message_of(cluster.call(0, round_body(1, 0, 0)).status()), HasSubstr("g0 does not hold tensor \""));
   EXPECT_FALSE(cluster.call(1, round_body(1, 0, 0)).ok());
+}
+
+// Its process is there, as one that is stopped, or whose command was lost.
+TEST(Execution, NobodyWaitsForAHostThatHasDeparted) {
+  plan::Case job{.from = plan::replicas({100}, plan::devices({0})),
+                 .to = plan::replicas({100}, plan::devices({2})),
+                 .cluster = plan::cluster_of(2, 2)};
+  job.to.epoch = 1;
+  SmallCluster cluster({.reach = Reach::kNccl});
+  cluster.create(job.from, 5);
+  cluster.ask_all(prepare_body(job.plan(), job.to, 5));
+  cluster.worker(1).note_departed(HostId(7));  // of which it has never heard
+  std::thread controller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    cluster.worker(1).note_departed(HostId(0));
+  });
+  const absl::Status status = cluster.call(1, round_body(1, 0, 0)).status();
+  controller.join();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
 
 // Plans that are well-formed, and yet not for these workers.

@@ -188,6 +188,10 @@ absl::Status Places::peers(const std::vector<WorkerJoined>& workers, bool force_
   remote_ = std::move(remote);
   networked_ = std::move(networked);
   gpus_ = std::move(gpus);
+  const std::lock_guard lock(departed_mutex_);
+  departed_ = false;
+  named_.clear();
+  for (const WorkerJoined& worker : workers) named_.insert(HostId(worker.host));
   return absl::OkStatus();
 }
 
@@ -281,7 +285,16 @@ bool Places::shares_gpu(DeviceId device) const {
          });
 }
 
+void Places::note_departed(HostId host) {
+  const std::lock_guard lock(departed_mutex_);
+  departed_ = departed_ || named_.contains(host);
+}
+
 bool Places::neighbours_live() const {
+  {
+    const std::lock_guard lock(departed_mutex_);
+    if (departed_) return false;
+  }
   return std::all_of(remote_.begin(), remote_.end(), [](const auto& entry) {
     const absl::StatusOr<PeerSegment*> segment = opened(*entry.second);
     return segment.ok() && (*segment)->alive();

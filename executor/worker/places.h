@@ -110,8 +110,10 @@ class Places {
   // into these stores: the version stays, and no place fails, until the copy is done.
   absl::Status gather(const Location& place, const VersionKey& key, TensorId tensor, const Box& box, const Target& dst,
                       std::vector<BoxCopy>& batch);
-  // Whether all workers of this machine whose segments peers() named are alive.
+  // Whether all workers that peers() named are there, as far as is known: no host has departed since, and the processes of
+  // this machine whose segments it named are alive.
   bool neighbours_live() const;
+  void note_departed(HostId host);  // any thread
   // Answers a peer's FetchRequest (the transport's handler): one box, packed in the requested type. Errors: NotFound (the
   // place, or a part of the box), InvalidArgument (the request), Unavailable (the version changed during the copy).
   absl::StatusOr<Payload> answer(std::string_view request) const;
@@ -143,7 +145,10 @@ class Places {
   int32_t hosts_ = 0;
   std::vector<HostId> host_of_device_;
   std::vector<DeviceId> devices_;
-  mutable std::mutex own_mutex_;  // guards own_: answer() looks there while fail() replaces
+  mutable std::mutex departed_mutex_;  // guards the next two
+  std::set<HostId> named_;             // by peers()
+  bool departed_ = false;              // one of them, since
+  mutable std::mutex own_mutex_;       // guards own_: answer() looks there while fail() replaces
   std::map<Location, std::shared_ptr<Store>> own_;
   std::map<Location, std::shared_ptr<Remote>> remote_;
   std::set<HostId> networked_;  // hosts reached through the transport

@@ -7,7 +7,7 @@
 //
 // Devices hold epochs of jobs. The host's memory holds snapshots, the initial state and staged state (StateVersion).
 //
-// Thread rules: handle() by one thread at a time; introduce() from any thread; places() see there.
+// Thread rules: handle() by one thread at a time; introduce() and note_departed() from any thread; places() see there.
 
 #include <map>
 #include <memory>
@@ -43,6 +43,8 @@ class Worker {
   Reply handle(const Command& command);
   // Fills in hello.places (after setup) and hello.held: the epochs that devices hold, or have room for.
   void introduce(Hello& hello) const;
+  // The controller has lost this host's worker: no exchange waits for it, also one under way.
+  void note_departed(HostId host) { places_.note_departed(host); }
   // Valid while the worker lives. Other threads may call Places::answer() only.
   const Places& places() const { return places_; }
 

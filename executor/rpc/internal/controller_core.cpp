@@ -98,6 +98,7 @@ void ControllerCore::remove(int32_t host, const std::string& reason, bool clean)
   events_.push_back(WorkerLost{.host = host, .reason = reason, .clean = clean, .session = member->second.session});
   members_.erase(member);
   if (!clean) ++losses_[host];
+  for (const auto& [other, left] : members_) left.link->departed(host);
   std::vector<std::pair<int64_t, std::string>> unanswered;
   for (const auto& [id, pending] : pending_) {
     if (pending.host == host && !pending.result.has_value()) unanswered.emplace_back(id, pending.what);

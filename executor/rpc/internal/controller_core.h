@@ -42,6 +42,7 @@ class Link {
   virtual void welcome(const Welcome& welcome) = 0;
   virtual void deliver(const Command& command) = 0;
   virtual void goodbye(const std::string& reason) = 0;
+  virtual void departed(int32_t host) = 0;                        // another worker is lost
   virtual void close(const std::string& reason, bool clean) = 0;  // clean: the worker has said goodbye
 };
 

@@ -145,6 +145,10 @@ bool WorkerLoop::read_until_lost(Wire& wire) {
       leaving_ = true;
       continue;
     }
+    if (const auto* departed = std::get_if<Departed>(&*incoming)) {
+      if (options_.departed) options_.departed(departed->host);
+      continue;
+    }
     Command& command = std::get<Command>(*incoming);
     const std::lock_guard<std::mutex> lock(mutex_);
     if (over_.has_value() || leaving_) continue;

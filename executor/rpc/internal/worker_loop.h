@@ -20,7 +20,10 @@ namespace scalai::executor::internal {
 struct Dismissed {
   std::string reason;
 };
-using Incoming = std::variant<Command, Dismissed>;
+struct Departed {
+  int32_t host = 0;
+};
+using Incoming = std::variant<Command, Dismissed, Departed>;
 
 // One connection that was welcomed.
 class Wire {

@@ -15,6 +15,7 @@
 namespace scalai::executor {
 
 using internal::ControllerCore;
+using internal::Departed;
 using internal::Dismissed;
 using internal::Greeting;
 using internal::Incoming;
@@ -53,6 +54,7 @@ class FakeLink final : public internal::Link {
   void welcome(const Welcome& welcome) override { welcome_ = welcome; }
   void deliver(const Command& command) override { channel_->push(command); }
   void goodbye(const std::string& reason) override { channel_->push(Dismissed{reason}); }
+  void departed(int32_t host) override { channel_->push(Departed{host}); }
   void close(const std::string& reason, bool) override { channel_->end(reason); }
   const Welcome& said() const { return welcome_; }
 
