@@ -63,8 +63,8 @@ absl::StatusOr<ByJob> trainers_of(const scenario::Scenario& scenario, const Stat
       return invalid(fmt::format("--train: two programs of job {}", given.job.name));
   }
   if (trainers.empty()) return trainers;
-  if (state.on_gpus())
-    return invalid("--train: training programs map state in host memory\nhint: leave --backend=cuda out");
+  if (state.host_overflow > 0)
+    return invalid("--train: training programs map memory that stays where it is\nhint: leave --host-overflow out");
   if (scenario.memory_cap >= 0)
     return invalid(
         "--train: the scenario has a memory cap, and training programs map whole tensors\n"

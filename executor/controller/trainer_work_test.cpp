@@ -4,12 +4,15 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <string>
 #include <tuple>
 
 #include "executor/controller/testing/test_fleet.h"
+#include "executor/cuda/testing/fake_chunk_source.h"
+#include "executor/device/testing/forwarding_backend.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "ptc/proto/control.pb.h"
 
@@ -278,6 +281,56 @@ TEST_F(Trained, ADeadProcessTakesNoStateWithIt) {
   EXPECT_EQ(ran.report->jobs[0].lost_steps, 0);
   EXPECT_EQ(ran.report->jobs[0].reconfigurations.size(), 1u);
   expect_right(40);
+}
+
+// Devices whose memory nobody maps but who is given its parts, as on GPUs; several hundred a device.
+class InChunks final : public ForwardingBackend {
+ public:
+  absl::StatusOr<std::unique_ptr<Memory>> memory_of_device(int, const SegmentOptions& options) override {
+    auto gpu = std::make_shared<cuda::FakeGpu>();
+    gpu->chunk_bytes = 2 * cuda::kGrain;
+    gpu->chunks = 4096;
+    SegmentOptions all = options;
+    all.leave_free = 0;
+    return cuda::ChunkedMemory::create(std::make_unique<cuda::FakeChunkSource>(std::move(gpu)), all);
+  }
+  int gpu_of_device(int device) const override { return device; }
+  static Fleet::Options fleet() {
+    rlimit files{};  // of the chunks of four devices, old and new
+    SCALAI_CHECK(::getrlimit(RLIMIT_NOFILE, &files) == 0);
+    files.rlim_cur = files.rlim_max;
+    SCALAI_CHECK(::setrlimit(RLIMIT_NOFILE, &files) == 0);
+    Fleet::Options options;
+    options.backend = [] { return std::make_shared<InChunks>(); };
+    return options;
+  }
+};
+
+TEST_F(Trained, MemoryOfGpusIsTrainedInPlace) {
+  const scenario::Scenario scenario = scenario_of(job(kCheckpoints) + resize(5, 4) + resize(20, 1) + resize(30, 2));
+  const Ran ran = train(scenario, "SCALAI_TEST_DEATHS='g0:before:3 g1:before:33'", InChunks::fleet());
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_EQ(ran.report->jobs[0].state, "complete");
+  EXPECT_EQ(ran.report->jobs[0].lost_steps, 0);
+  expect_right(40);
+  const Folder other;
+  const Ran emulated = execute(scenario, "reshard", other.path());
+  ASSERT_TRUE(emulated.report.ok()) << emulated.report.status();
+  EXPECT_EQ(digests(*ran.report), digests(*emulated.report));
+}
+
+TEST_F(Trained, TornMemoryOfAGpuDoesNotCount) {
+  const Ran ran = train(scenario_of(job(kCheckpoints)), "SCALAI_TEST_DEATHS=g1:amid:14", InChunks::fleet());
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_EQ(ran.report->jobs[0].state, "complete");
+  EXPECT_EQ(ran.report->jobs[0].lost_steps, 4);
+  expect_right(40);
+}
+
+TEST_F(Trained, MemoryThatNobodyCanMapEndsTheRun) {
+  const Ran ran = train(scenario_of(job(kCheckpoints)), "SCALAI_TEST_CANNOT_MAP='no driver here'", InChunks::fleet());
+  ASSERT_FALSE(ran.report.ok());
+  EXPECT_THAT(message_of(ran.report.status()), HasSubstr("no driver here"));
 }
 
 // Half of the new step is written: nobody may read that memory. The other replica has the state.

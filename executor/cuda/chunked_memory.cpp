@@ -320,4 +320,12 @@ std::byte* ChunkedMemory::data(uint64_t offset) const {
 
 int64_t ChunkedMemory::bytes_held() const { return (acquired_[0] + acquired_[1]) * chunk_bytes_; }
 
+absl::StatusOr<SharedPart> ChunkedMemory::share(uint64_t offset) const {
+  const auto slot = static_cast<size_t>(offset / static_cast<uint64_t>(chunk_bytes_));
+  SCALAI_CHECK(slot < slots_.size() && slots_[slot].grains > 0, fmt::format("nothing is allocated at {}", offset));
+  SCALAI_ASSIGN_OR_RETURN(FileDescriptor descriptor, source_->share(slots_[slot].held.chunk));
+  return SharedPart{
+      .offset = slot * static_cast<uint64_t>(chunk_bytes_), .bytes = chunk_bytes_, .descriptor = std::move(descriptor)};
+}
+
 }  // namespace scalai::executor::cuda

@@ -53,6 +53,9 @@ class ChunkSource {
   // ResourceExhausted: no memory left. NotFound: the driver has no chunks of host memory.
   virtual absl::StatusOr<Chunk> acquire(Where where) = 0;
   virtual void release(Chunk chunk) = 0;  // the chunk is not mapped
+  // For another process, which maps it by a driver of its own. InvalidArgument: this chunk, or this GPU's memory, cannot be
+  // shared.
+  virtual absl::StatusOr<FileDescriptor> share(Chunk chunk) const = 0;
 
   // Maps chunks, readable and writable, at consecutive slots from number `first` on. Their content is undefined. After
   // an error none of them is mapped.
@@ -86,12 +89,13 @@ class ChunkedMemory final : public Memory {
   absl::Status settle() override;
   int64_t grain_bytes() const override { return kGrain; }
 
-  // No other process maps this memory.
+  // No other process maps this memory but by parts.
   absl::Status publish(std::span<const std::byte>) override { return {}; }
   void raise_epoch() override {}
   void begin_rewrite() override {}
   void end_rewrite() override {}
   SegmentAddress address() const override { return {}; }
+  absl::StatusOr<SharedPart> share(uint64_t offset) const override;  // a chunk
 
   std::byte* data(uint64_t offset) const override;
   int64_t bytes_in_use() const override { return in_use_; }  // multiple of the grain

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -31,6 +32,34 @@ TEST(ChunkedMemory, ChunksComeWithTheFirstGrainAndGoWithTheLast) {
   EXPECT_EQ(at.chunks_out(), 0);
   EXPECT_EQ(at.memory->bytes_in_use(), 0);
   EXPECT_EQ(at.memory->bytes_peak(), 4 * kGrain + 2 * kChunk);
+}
+
+TEST(ChunkedMemory, IsSharedChunkByChunk) {
+  OnFakeGpu at;
+  (void)value_or_die(at.memory->allocate(kChunk));
+  const uint64_t state = value_or_die(at.memory->allocate(2 * kChunk));
+  const SharedPart first = value_or_die(at.memory->share(state)),
+                   last = value_or_die(at.memory->share(state + 2 * kChunk - 1));
+  EXPECT_EQ(first.offset, static_cast<uint64_t>(kChunk));
+  EXPECT_EQ(last.offset, static_cast<uint64_t>(2 * kChunk));
+  EXPECT_EQ(first.bytes, kChunk);
+  at.memory->data(state)[5] = std::byte{7};
+  at.memory->data(state)[2 * kChunk - 1] = std::byte{9};
+  const auto at_offset = [](const SharedPart& part, uint64_t offset) {
+    std::byte byte{};
+    SCALAI_CHECK(::pread(part.descriptor.get(), &byte, 1, static_cast<off_t>(offset - part.offset)) == 1);
+    return byte;
+  };
+  EXPECT_EQ(at_offset(first, state + 5), std::byte{7});
+  EXPECT_EQ(at_offset(last, state + 2 * kChunk - 1), std::byte{9});
+}
+
+TEST(ChunkedMemory, MemoryOfTheHostIsNotShared) {
+  OnFakeGpu at(1, {.capacity = 16 * kChunk, .leave_free = 0, .host_overflow = 4 * kChunk});
+  const uint64_t state = value_or_die(at.memory->allocate(2 * kChunk));
+  ASSERT_EQ(at.chunks_on_host(), 1);
+  const bool first = at.memory->share(state).ok(), second = at.memory->share(state + kChunk).ok();
+  EXPECT_NE(first, second);
 }
 
 TEST(ChunkedMemory, WhatIsAllocatedIsZero) {

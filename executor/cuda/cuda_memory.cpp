@@ -33,6 +33,7 @@ struct Driver {
   PFN_cuMemUnmap_v10020 unmap = nullptr;
   PFN_cuMemSetAccess_v10020 set_access = nullptr;
   PFN_cuMemGetAllocationGranularity_v10020 granularity = nullptr;
+  PFN_cuMemExportToShareableHandle_v10020 share = nullptr;
   PFN_cuDeviceGetAttribute_v2000 attribute = nullptr;
 
   static absl::StatusOr<Driver> find() {
@@ -46,12 +47,13 @@ struct Driver {
     SCALAI_RETURN_IF_ERROR(find_driver_function("cuMemUnmap", kSince, driver.unmap));
     SCALAI_RETURN_IF_ERROR(find_driver_function("cuMemSetAccess", kSince, driver.set_access));
     SCALAI_RETURN_IF_ERROR(find_driver_function("cuMemGetAllocationGranularity", kSince, driver.granularity));
+    SCALAI_RETURN_IF_ERROR(find_driver_function("cuMemExportToShareableHandle", kSince, driver.share));
     SCALAI_RETURN_IF_ERROR(find_driver_function("cuDeviceGetAttribute", 2000, driver.attribute));
     return driver;
   }
 };
 
-// Memory on the GPU, which network cards may reach where both can do that.
+// Memory on the GPU, which network cards may reach where both can do that, and other processes may be given.
 absl::StatusOr<CUmemAllocationProp> kind_of_memory(const Driver& driver, int gpu) {
   int managed = 0;
   int rdma = 0;
@@ -65,8 +67,13 @@ absl::StatusOr<CUmemAllocationProp> kind_of_memory(const Driver& driver, int gpu
   }
   SCALAI_RETURN_IF_ERROR(driver_status(
       driver.attribute(&rdma, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, gpu), "asking for a GPU"));
+  int shared = 0;
+  SCALAI_RETURN_IF_ERROR(
+      driver_status(driver.attribute(&shared, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, gpu),
+                    "asking for a GPU"));
   CUmemAllocationProp kind{};
   kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  kind.requestedHandleTypes = shared != 0 ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
   kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   kind.location.id = gpu;
   kind.allocFlags.gpuDirectRDMACapable = rdma != 0 ? 1 : 0;
@@ -170,6 +177,18 @@ class CudaChunks final : public ChunkSource {
     SCALAI_CHECK(acquired_.erase(chunk) == 1);
     const absl::StatusOr<DeviceGuard> guard = DeviceGuard::enter(gpu_);
     (void)driver_.release(chunk);
+  }
+
+  absl::StatusOr<FileDescriptor> share(Chunk chunk) const override {
+    if (kind_.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE || acquired_.at(chunk) == Where::kHost)
+      return invalid(fmt::format("other processes cannot map this memory of GPU {}: {}", gpu_,
+                                 acquired_.at(chunk) == Where::kHost ? "it has overflowed to the host's"
+                                                                     : "its driver has no descriptors for it"));
+    SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(gpu_));
+    int descriptor = -1;
+    SCALAI_RETURN_IF_ERROR(driver_status(driver_.share(&descriptor, chunk, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+                                         "sharing memory with another process"));
+    return FileDescriptor(descriptor);
   }
 
   absl::Status map(int64_t first, std::span<const Chunk> chunks) override {

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "executor/cuda/cuda_backend.h"
+#include "executor/cuda/peer_memory.h"
 #include "executor/cuda/testing/gpu.h"
 #include "executor/state/store.h"
 
@@ -54,6 +55,40 @@ TEST_F(CudaMemory, ZerosWritesAndEarlyFrees) {
   pool.memory->free(small);
   pool.memory->free(again);
   EXPECT_EQ(pool.memory->bytes_held(), 0);
+}
+
+// As a training process maps it; here in this one.
+TEST_F(CudaMemory, AnotherMappingHasTheSameBytes) {
+  Random random(4);
+  Pool pool({.capacity = 1024 * kMiB});
+  (void)value_or_die(pool.memory->allocate(100));
+  const int64_t size = 3 * pool.chunk;
+  const uint64_t state = value_or_die(pool.memory->allocate(size));
+  const std::vector<std::byte> bytes = random_bytes(random, size);
+  put(pool.memory->data(state), bytes);
+  const uint64_t end = state + static_cast<uint64_t>(size);
+  const SharedPart first = value_or_die(pool.memory->share(state)), last = value_or_die(pool.memory->share(end - 1));
+  std::unique_ptr<PeerMemory> peer =
+      value_or_die(PeerMemory::reserve(0, first.offset, last.offset + static_cast<uint64_t>(last.bytes)));
+  for (uint64_t at = state; at < end;) {
+    const SharedPart part = value_or_die(pool.memory->share(at));
+    EXPECT_LE(part.offset, at);
+    ASSERT_OK(peer->map(part.offset, part.bytes, part.descriptor.get()));
+    at = part.offset + static_cast<uint64_t>(part.bytes);
+  }
+  std::byte* const there = value_or_die(peer->data(state, size));
+  EXPECT_NE(there, pool.memory->data(state));
+  const auto content = [&] { return peer->on_gpu() ? get(there, size) : std::vector<std::byte>(there, there + size); };
+  EXPECT_EQ(content(), bytes);
+  const std::vector<std::byte> others = random_bytes(random, size);
+  if (peer->on_gpu())
+    put(there, others);
+  else
+    std::copy(others.begin(), others.end(), there);
+  EXPECT_EQ(get(pool.memory->data(state), size), others);
+  pool.memory->free(state);
+  EXPECT_EQ(content(), others) << "it stays as long as somebody has mapped it";
+  peer.reset();
 }
 
 TEST_F(CudaMemory, MemoryGoesBackToTheGpu) {

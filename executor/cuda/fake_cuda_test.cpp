@@ -3,6 +3,7 @@
 #include "executor/cuda/testing/fake_cuda.h"
 
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,6 +19,9 @@
 
 namespace scalai::executor::cuda {
 namespace {
+
+// Of the tests that map memory as another process does: the driver's library is the stand-in.
+const bool with_fake_driver = ::dlopen(FAKE_CUDA_DRIVER, RTLD_NOW) != nullptr;
 
 TEST(BrokenGpu, ErrorsOfTheRunComeOutAndNameTheGpu) {
   const std::unique_ptr<Backend> backend = value_or_die(make_cuda_backend({.devices = 2}));

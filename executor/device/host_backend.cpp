@@ -1,6 +1,11 @@
 // Devices in host memory: every batch is a loop over its boxes.
 
+#include <fcntl.h>
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <functional>
 
 #include "executor/device/backend.h"
@@ -38,11 +43,19 @@ class HostStaging final : public Staging {
   mutable std::vector<std::byte> bytes_;
 };
 
-// Others cannot map it, as little as a GPU's.
+// Like a GPU's: others cannot map it, but for those who are given it, in one part.
 class PrivateSegment final : public Segment {
  public:
-  explicit PrivateSegment(Segment segment) : Segment(std::move(segment)) {}
+  PrivateSegment(Segment segment, int64_t capacity) : Segment(std::move(segment)), capacity_(capacity) {}
   SegmentAddress address() const override { return {}; }
+  absl::StatusOr<SharedPart> share(uint64_t) const override {
+    const int copy = ::fcntl(Segment::address().fd, F_DUPFD_CLOEXEC, 0);
+    if (copy < 0) return failed(fmt::format("sharing a device's memory: {}", std::strerror(errno)));
+    return SharedPart{.offset = 0, .bytes = capacity_, .descriptor = FileDescriptor(copy)};
+  }
+
+ private:
+  const int64_t capacity_;
 };
 
 class HostBackend final : public Backend {
@@ -52,7 +65,7 @@ class HostBackend final : public Backend {
 
   absl::StatusOr<std::unique_ptr<Memory>> memory_of_device(int, const SegmentOptions& options) override {
     SCALAI_ASSIGN_OR_RETURN(Segment segment, Segment::create(options));
-    if (options_.devices_per_gpu > 0) return std::make_unique<PrivateSegment>(std::move(segment));
+    if (options_.devices_per_gpu > 0) return std::make_unique<PrivateSegment>(std::move(segment), options.capacity);
     return std::make_unique<Segment>(std::move(segment));
   }
   int gpu_of_device(int device) const override {

@@ -1,12 +1,14 @@
 #include "executor/device/backend.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
 
 #include "executor/state/copy.h"
 #include "executor/state/digest.h"
+#include "executor/state/testing/support.h"
 #include "ptc/base/random.h"
 
 namespace scalai::executor {
@@ -17,6 +19,22 @@ constexpr SegmentOptions kSmall = {.capacity = int64_t{1} << 24};
 Target target_of(const Box& box, std::vector<float>& memory) {
   memory.resize(static_cast<size_t>(box.volume()));
   return {box, DType::kF32, reinterpret_cast<std::byte*>(memory.data())};
+}
+
+TEST(HostBackend, LikeAGpuItIsMappedByThoseWhoAreGivenIt) {
+  const std::unique_ptr<Backend> backend = make_host_backend({.devices_per_gpu = 1});
+  const auto memory = value_or_die(backend->memory_of_device(0, {.capacity = int64_t{1} << 20}));
+  EXPECT_EQ(memory->address().fd, -1);
+  const uint64_t offset = value_or_die(memory->allocate(100));
+  const SharedPart part = value_or_die(memory->share(offset));
+  void* const mapped =
+      ::mmap(nullptr, static_cast<size_t>(part.bytes), PROT_READ | PROT_WRITE, MAP_SHARED, part.descriptor.get(), 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  static_cast<char*>(mapped)[offset - part.offset + 7] = 'x';
+  EXPECT_EQ(memory->data(offset)[7], std::byte{'x'});
+  ::munmap(mapped, static_cast<size_t>(part.bytes));
+  const auto open = value_or_die(make_host_backend()->memory_of_device(0, {.capacity = int64_t{1} << 20}));
+  EXPECT_FALSE(open->share(value_or_die(open->allocate(100))).ok()) << "it has an address";
 }
 
 TEST(HostBackend, DoesWholeBatches) {

@@ -14,6 +14,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "ptc/base/file_descriptor.h"
+#include "ptc/base/status.h"
 
 namespace scalai::executor {
 
@@ -23,6 +25,14 @@ struct SegmentAddress {
   int32_t fd = -1;     // −1: other processes cannot map this memory
   uint64_t token = 0;  // random: proves that pid and fd still refer to this segment
   friend bool operator==(const SegmentAddress&, const SegmentAddress&) = default;
+};
+
+// A part of a memory, for another process of this machine that gets the descriptor: on a GPU a shareable handle
+// (executor/cuda/peer_memory.h maps it).
+struct SharedPart {
+  uint64_t offset = 0;  // of its first byte
+  int64_t bytes = 0;
+  FileDescriptor descriptor;
 };
 
 class Memory {
@@ -54,8 +64,16 @@ class Memory {
   // Valid until the allocation is freed. CHECK: offset inside the memory.
   virtual std::byte* data(uint64_t offset) const = 0;
   virtual SegmentAddress address() const = 0;
+  // The part that has the byte at `offset`, which is allocated (CHECK): for memory without an address. It stays in memory
+  // until this object and all processes that have mapped it have let go of it. Errors: InvalidArgument (it cannot be
+  // shared), those of the driver.
+  virtual absl::StatusOr<SharedPart> share(uint64_t offset) const;
   virtual int64_t bytes_in_use() const = 0;
   virtual int64_t bytes_peak() const = 0;
 };
+
+inline absl::StatusOr<SharedPart> Memory::share(uint64_t) const {
+  return invalid("this memory is mapped by its address, not by parts");
+}
 
 }  // namespace scalai::executor

@@ -269,6 +269,11 @@ int64_t Store::bytes_peak() const {
   return memory_->bytes_peak();
 }
 SegmentAddress Store::address() const { return memory_->address(); }
+
+absl::StatusOr<SharedPart> Store::share(uint64_t offset) const {
+  const std::lock_guard lock(mutex_);
+  return memory_->share(offset);
+}
 const std::byte* Store::base() const { return memory_->data(0); }
 
 }  // namespace scalai::executor

@@ -81,7 +81,9 @@ class Store {
   int64_t bytes_in_use() const;    // memory: whole pages, with the directory
   int64_t bytes_peak() const;      // the largest value of bytes_in_use() so far
   SegmentAddress address() const;  // tells peers how to map the memory
-  const std::byte* base() const;   // the pieces' offsets count from here; valid while the store lives
+  // Memory::share.
+  absl::StatusOr<SharedPart> share(uint64_t offset) const;
+  const std::byte* base() const;  // the pieces' offsets count from here; valid while the store lives
 
  private:
   struct Buffer {

@@ -53,12 +53,30 @@ bool same_user(int socket) {
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == ::getuid();
 }
 
-// False: nobody reads any more.
-bool send_all(int socket, std::string_view text) {
+// With its first byte go the descriptors. False: nobody reads any more.
+bool send_all(int socket, std::string_view text, const std::vector<int>& descriptors = {}) {
+  SCALAI_CHECK(descriptors.size() <= Trainers::kMostDescriptors);
+  const size_t bytes = descriptors.size() * sizeof(int);
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(Trainers::kMostDescriptors * sizeof(int))> control{};
+  bool first = !descriptors.empty();
   while (!text.empty()) {
-    const ssize_t sent = ::send(socket, text.data(), text.size(), MSG_NOSIGNAL);
+    iovec part{.iov_base = const_cast<char*>(text.data()), .iov_len = text.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (first) {
+      message.msg_control = control.data();
+      message.msg_controllen = CMSG_SPACE(bytes);
+      cmsghdr* const header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(bytes);
+      std::memcpy(CMSG_DATA(header), descriptors.data(), bytes);
+    }
+    const ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0) return false;
+    first = false;
     text.remove_prefix(static_cast<size_t>(sent));
   }
   return true;
@@ -239,7 +257,8 @@ std::vector<Trainers::Answer> Trainers::tell(std::vector<Order> orders) {
         answers.push_back({device, "", ""});
         return true;
       }
-      if (trainer.socket >= 0 && told.insert(device).second && !send_all(trainer.socket, order.what + "\n")) {
+      if (trainer.socket >= 0 && told.insert(device).second &&
+          !send_all(trainer.socket, order.what + "\n", order.descriptors)) {
         gone = end_of(device, trainer);
       } else if (trainer.socket >= 0) {
         const bool alive = running(device);  // its children may keep the connection open

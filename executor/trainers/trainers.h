@@ -47,9 +47,12 @@ struct TrainerProgram {
 
 class Trainers {
  public:
+  static constexpr size_t kMostDescriptors = 250;  // the kernel sends 253 at a time
   struct Order {
     DeviceId device;
     std::string what;  // JSON: {"do": …}; empty: it has to attach, no more
+    // Go with it, for an order that has as many "parts"; at most kMostDescriptors. The caller closes them after tell().
+    std::vector<int> descriptors = {};
   };
   // Of one order: the trainer's answer, or why there is none.
   struct Answer {

@@ -200,11 +200,7 @@ std::vector<WorkerPlace> Places::addresses() const {
   const std::lock_guard lock(own_mutex_);
   for (const auto& [place, store] : own_) {
     const SegmentAddress address = store->address();
-    int gpu = -1;
-    if (place.kind == Location::Kind::kDevice) {
-      const auto number = std::find(devices_.begin(), devices_.end(), DeviceId(place.index)) - devices_.begin();
-      gpu = backend_.gpu_of_device(first_device_ + static_cast<int>(number));
-    }
+    const int gpu = place.kind == Location::Kind::kDevice ? gpu_of(DeviceId(place.index)) : -1;
     list.push_back({.place = place.str(),
                     .pid = ::getpid(),
                     .fd = address.fd,
@@ -212,6 +208,11 @@ std::vector<WorkerPlace> Places::addresses() const {
                     .gpu = gpu});
   }
   return list;
+}
+
+int Places::gpu_of(DeviceId device) const {
+  const auto number = std::find(devices_.begin(), devices_.end(), device) - devices_.begin();
+  return backend_.gpu_of_device(first_device_ + static_cast<int>(number));
 }
 
 bool Places::in_cluster(const Location& place) const {

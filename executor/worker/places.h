@@ -86,6 +86,7 @@ class Places {
     friend auto operator<=>(const Gpu&, const Gpu&) = default;
   };
   const std::map<DeviceId, Gpu>& gpus() const { return gpus_; }
+  int gpu_of(DeviceId device) const;  // of this host; −1: none
   // Whether another device of this process is on the same GPU.
   bool shares_gpu(DeviceId device) const;
 

@@ -86,12 +86,12 @@ absl::StatusOr<Training::Meeting> Training::ask_port(const Collection& side) {
   return Meeting{port.get<int>(), ""};
 }
 
-absl::StatusOr<std::string> Training::order_for(const Layout& layout, DeviceId device) {
+absl::StatusOr<Training::Given> Training::given_to(const Layout& layout, DeviceId device) {
   const Collection& side = layout.side;
   const LogicalRank rank = *rank_of(side, device);
   const Store& store = *places_.own(Location::device(device));
   const SegmentAddress memory = store.address();
-  if (memory.fd < 0) return invalid(fmt::format("other processes cannot map the memory of g{}", device.value));
+  Given given{.device = device, .by_parts = memory.fd < 0};
   json tensors = json::array();
   for (size_t i = 0; i < side.tensors.size(); ++i) {
     const collection::LogicalTensor& tensor = side.tensors[i];
@@ -102,42 +102,126 @@ absl::StatusOr<std::string> Training::order_for(const Layout& layout, DeviceId d
       if (found.size() != 1 || found.front().box != piece.box)
         return failed(
             fmt::format("tensor \"{}\" {} is not one buffer on g{}", tensor.name, piece.box.str(), device.value));
+      const uint64_t offset = found.front().offset;
+      given.ranges.emplace_back(offset, offset + static_cast<uint64_t>(piece.box.volume() * size_of(tensor.dtype)));
       tensors.push_back({{"name", tensor.name},
                          {"dtype", tensor::name_of(tensor.dtype)},
                          {"shape", shape_json(tensor.shape)},
                          {"box", box_json(piece.box)},
-                         {"offset", found.front().offset}});
+                         {"offset", offset}});
     }
   }
+  std::sort(given.ranges.begin(), given.ranges.end());
   const std::vector<collection::MeshAxis>& axes = side.meshes.front().axes();
   json slowest_first = json::array();
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) slowest_first.push_back({axis->name, axis->size});
   const auto [path, offset] = trainers_->place_of_word(device);
   const std::vector<DeviceId> own = places_.devices();
-  return json{{"do", "layout"},
-              {"version", layout.key.version.wire()},
-              {"step", layout.step},
-              {"fresh", layout.fresh},
-              {"rank", rank.value},
-              {"local_rank", std::distance(own.begin(), std::find(own.begin(), own.end(), device))},
-              {"axes", slowest_first},
-              {"address", layout.address},
-              {"word", {path, offset}},
-              {"memory", fmt::format("/proc/{}/fd/{}", memory.pid, memory.fd)},
-              {"tensors", std::move(tensors)}}
-      .dump();
+  given.order = json{{"do", "layout"},
+                     {"version", layout.key.version.wire()},
+                     {"step", layout.step},
+                     {"fresh", layout.fresh},
+                     {"rank", rank.value},
+                     {"local_rank", std::distance(own.begin(), std::find(own.begin(), own.end(), device))},
+                     {"axes", slowest_first},
+                     {"address", layout.address},
+                     {"word", {path, offset}},
+                     {"memory", given.by_parts ? json() : json(fmt::format("/proc/{}/fd/{}", memory.pid, memory.fd))},
+                     {"tensors", std::move(tensors)}}
+                    .dump();
+  return given;
+}
+
+namespace {
+
+// The parts of a memory that have some ranges, one after the other.
+class Parts {
+ public:
+  Parts(const Store& store, const std::vector<std::pair<uint64_t, uint64_t>>& ranges)
+      : store_(store), ranges_(ranges) {}
+
+  // From the first byte of the first part to the last one of the last. Errors: those of Memory::share.
+  absl::StatusOr<json> range() const {
+    SCALAI_ASSIGN_OR_RETURN(const SharedPart first, store_.share(ranges_.front().first));
+    SCALAI_ASSIGN_OR_RETURN(const SharedPart last, store_.share(ranges_.back().second - 1));
+    return json{first.offset, last.offset + static_cast<uint64_t>(last.bytes)};
+  }
+  // At most so many; none: those were all. Errors: those of Memory::share.
+  absl::StatusOr<std::vector<SharedPart>> next(size_t most) {
+    std::vector<SharedPart> parts;
+    while (parts.size() < most && at_ < ranges_.size()) {
+      const uint64_t begin = std::max(ranges_[at_].first, given_);
+      if (begin >= ranges_[at_].second) {
+        ++at_;
+        continue;
+      }
+      SCALAI_ASSIGN_OR_RETURN(SharedPart part, store_.share(begin));
+      given_ = part.offset + static_cast<uint64_t>(part.bytes);
+      parts.push_back(std::move(part));
+    }
+    return parts;
+  }
+
+ private:
+  const Store& store_;
+  const std::vector<std::pair<uint64_t, uint64_t>>& ranges_;
+  size_t at_ = 0;
+  uint64_t given_ = 0;  // up to here
+};
+
+bool has_failed(const Trainers::Answer& answer) {
+  const json problem = said_of(answer).value("problem", json());
+  return !answer.ended.empty() || (problem.is_string() && !problem.get<std::string>().empty());
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Trainers::Answer>> Training::give_parts(const std::vector<Given>& all) {
+  std::vector<Parts> left;
+  for (const Given& given : all) left.emplace_back(*places_.own(Location::device(given.device)), given.ranges);
+  std::vector<Trainers::Answer> answers;
+  for (bool first = true; std::none_of(answers.begin(), answers.end(), has_failed); first = false) {
+    std::vector<Trainers::Order> orders;
+    std::vector<SharedPart> kept;  // as long as they are on their way
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!all[i].by_parts) continue;
+      SCALAI_ASSIGN_OR_RETURN(std::vector<SharedPart> parts, left[i].next(Trainers::kMostDescriptors));
+      if (parts.empty()) continue;
+      Trainers::Order order{.device = all[i].device, .what = {}};
+      json places = json::array();
+      for (SharedPart& part : parts) {
+        places.push_back({part.offset, part.bytes});
+        order.descriptors.push_back(part.descriptor.get());
+        kept.push_back(std::move(part));
+      }
+      json what = {{"do", "map"}, {"first", first}, {"parts", std::move(places)}};
+      if (first) {
+        what["gpu"] = places_.gpu_of(all[i].device);
+        SCALAI_ASSIGN_OR_RETURN(what["range"], left[i].range());
+      }
+      order.what = what.dump();
+      orders.push_back(std::move(order));
+    }
+    if (orders.empty()) break;
+    answers = trainers_->tell(std::move(orders));
+  }
+  return answers;
 }
 
 absl::StatusOr<std::vector<TrainerState>> Training::begin(const Layout& layout) {
   devices_ = own_devices(layout.side);
   SCALAI_RETURN_IF_ERROR(trainers_->start(devices_));
-  std::vector<Trainers::Order> orders;
+  std::vector<Given> all;
   for (const DeviceId device : devices_) {
     trainers_->set_word(device, layout.step);
-    SCALAI_ASSIGN_OR_RETURN(std::string order, order_for(layout, device));
-    orders.push_back({device, std::move(order)});
+    SCALAI_ASSIGN_OR_RETURN(Given given, given_to(layout, device));
+    all.push_back(std::move(given));
     trained_.insert(device);
   }
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<Trainers::Answer> mapped, give_parts(all));
+  if (std::any_of(mapped.begin(), mapped.end(), has_failed)) return states(mapped);
+  std::vector<Trainers::Order> orders;
+  for (Given& given : all) orders.push_back({.device = given.device, .what = std::move(given.order)});
   return states(trainers_->tell(std::move(orders)));
 }
 

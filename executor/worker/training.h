@@ -6,8 +6,10 @@
 //
 // The layout order is the whole of what a trainer knows of the state (python/scalai/_job.py reads it):
 //   {"do": "layout", "version", "step", "fresh", "rank", "axes": [[name, size] …] slowest first, "address",
-//    "word": [path, offset], "memory": path,
+//    "word": [path, offset], "memory": path or null,
 //    "tensors": [{"name", "dtype", "shape", "box": [[lo, hi] …], "offset"} …]}
+// Memory on a GPU has no path. Its parts (Memory::share) come before the layout, in orders of some hundred:
+//   {"do": "map", "first": true, "gpu", "range": [begin, end], "parts": [[offset, bytes] …]}   and a descriptor a part
 //
 // One thread.
 
@@ -78,7 +80,16 @@ class Training {
   Training(const Places& places, std::unique_ptr<Trainers> trainers)
       : places_(places), trainers_(std::move(trainers)) {}
   std::vector<DeviceId> own_devices(const collection::Collection& side) const;
-  absl::StatusOr<std::string> order_for(const Layout& layout, DeviceId device);
+  // Of a device: where its state lies, and the order to take it up.
+  struct Given {
+    DeviceId device;
+    std::vector<std::pair<uint64_t, uint64_t>> ranges;  // of the memory that its tensors have, by offset
+    std::string order;
+    bool by_parts = false;  // the memory has no address
+  };
+  absl::StatusOr<Given> given_to(const Layout& layout, DeviceId device);
+  // Gives the trainers the parts of memory that they map, in rounds. The answers of the last round.
+  absl::StatusOr<std::vector<Trainers::Answer>> give_parts(const std::vector<Given>& all);
   std::vector<proto::TrainerState> states(const std::vector<Trainers::Answer>& answers);
 
   void note_read(const nlohmann::json& said);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "executor/device/testing/forwarding_backend.h"
 #include "executor/worker/testing/support.h"
 #include "executor/worker/worker.h"
 #include "ptc/base/status.h"
@@ -34,30 +35,17 @@ class CountedMemory final : public Segment {
 // What overflowed goes back, and what was reserved is let go; that it does not fit yet is no error.
 TEST(Worker, ACommitUsesTheMemoryThatItFrees) {
   std::atomic<int> settled = 0, let_go = 0;
-  class Counting final : public Backend {
+  class Counting final : public ForwardingBackend {
    public:
     Counting(std::atomic<int>& settled, std::atomic<int>& let_go) : settled_(settled), let_go_(let_go) {}
-    std::string name() const override { return "counting"; }
     absl::StatusOr<std::unique_ptr<Memory>> memory_of_device(int, const SegmentOptions& options) override {
       SCALAI_ASSIGN_OR_RETURN(Segment segment, Segment::create(options));
       return std::make_unique<CountedMemory>(std::move(segment), settled_, let_go_);
-    }
-    int gpu_of_device(int) const override { return -1; }
-    absl::Status copy(std::span<const BoxCopy> copies) override { return host_->copy(copies); }
-    absl::Status fill(std::span<const BoxFill> fills) override { return host_->fill(fills); }
-    absl::StatusOr<std::vector<std::optional<Mismatch>>> check(std::span<const BoxCheck> checks) override {
-      return host_->check(checks);
-    }
-    absl::StatusOr<std::vector<uint64_t>> hash(std::span<const BoxHash> boxes) override { return host_->hash(boxes); }
-    absl::StatusOr<std::unique_ptr<Queue>> queue(int device) override { return host_->queue(device); }
-    absl::StatusOr<std::unique_ptr<Staging>> staging(int device, int64_t bytes) override {
-      return host_->staging(device, bytes);
     }
 
    private:
     std::atomic<int>& settled_;
     std::atomic<int>& let_go_;
-    std::unique_ptr<Backend> host_ = make_host_backend();
   };
   Worker worker({.host = HostId(0),
                  .segments = {.capacity = int64_t{1} << 24},

@@ -12,24 +12,11 @@
 #include <random>
 #include <vector>
 
+#include "ptc/base/file_descriptor.h"
 #include "ptc/base/status.h"
 
 namespace scalai {
 namespace {
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 absl::Status io_error(std::string_view what, const std::string& path) {
   return missing(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));

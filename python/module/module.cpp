@@ -47,6 +47,7 @@ NB_MODULE(_core, module) {
   module.attr("version") = kVersion;
   add_checkpoints(module);
   add_collections(module);
+  add_gpu_memory(module);
   add_plans(module);
   add_samples(module);
   // A store that other processes see whole, after all stores before it: what Python's own memory views do not promise.

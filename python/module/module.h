@@ -19,6 +19,7 @@ namespace scalai::python {
 
 void add_checkpoints(nanobind::module_& module);
 void add_collections(nanobind::module_& module);
+void add_gpu_memory(nanobind::module_& module);
 void add_plans(nanobind::module_& module);
 void add_samples(nanobind::module_& module);
 

@@ -13,6 +13,7 @@ a layout, train until a step, leave.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import gc
 import json
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
+from . import _core
 from ._errors import FailedError, InvalidError
 from ._sampling import Sampler
 from ._worker import Word, Worker, open_sockets
@@ -56,7 +58,8 @@ class Job:
         self._sockets: set[str] = set()  # open when the layout began
         self._framework: Any = None
         self._until = 0
-        self._in_place = True
+        self._in_place: bool | None = True
+        self._memory: Any = None  # of a GPU, part by part, until the layout comes
         self._copy_s = 0.0
         self._meeting: Any = None
         self._mapping: Any = None
@@ -92,15 +95,15 @@ class Job:
         timeout_s  after so long without an answer other processes count as gone
         framework  scalai.megatron for models and optimizers of Megatron-core; without it they are PyTorch's
         in_place   the model lies in the worker's memory. False: it is copied there about once a second, or less often if
-                   that takes long; a process that dies costs the steps since. Without it True, but False with CUDA, where
-                   the model is on the GPU, and with Megatron-core, whose buffers cannot be put elsewhere
+                   that takes long; a process that dies costs the steps since. Without it True, but False with CUDA where
+                   the worker's memory is not on the GPU, and with Megatron-core, whose buffers cannot be put elsewhere
         """
         import torch
 
         self._framework = framework
         if in_place and framework is not None:
             raise InvalidError("Job.start: in_place=True is for models of PyTorch's own")
-        self._in_place = framework is None and not torch.cuda.is_available() if in_place is None else in_place
+        self._in_place = False if framework is not None else in_place
         self._build, self.data = build, data
         gc.collect()
         gc.freeze()  # what was imported stays: every layout ends with a collection, which need not look at it
@@ -169,11 +172,13 @@ class Job:
     def _obey(self) -> None:
         while True:
             order = self._worker.next_order()
-            if self._word is not None and (self._restart or self._poisoned) and order["do"] in ("meet", "layout", "rest"):
+            if self._word is not None and (self._restart or self._poisoned) and order["do"] in ("meet", "map", "layout", "rest"):
                 self._release()
                 self._worker.begin_anew(order)
             if order["do"] == "meet":
                 self._meet(order["world"])
+            elif order["do"] == "map":
+                self._map(order)
             elif order["do"] == "layout":
                 self._take_up(order)
             elif order["do"] == "train":
@@ -184,6 +189,7 @@ class Job:
                 problem = self._interrupted or ("" if self.model is not None else "it has no layout")
                 self._answer_train(problem)
             elif order["do"] == "rest":
+                self._memory = None
                 self._release()
                 self._worker.answer(done="rest")
             elif order["do"] == "leave":
@@ -226,7 +232,24 @@ class Job:
         self._meeting = dist.TCPStore("0.0.0.0", 0, world, is_master=True, wait_for_workers=False)
         self._worker.answer(done="meet", port=self._meeting.port)
 
+    def _map(self, order: dict[str, Any]) -> None:
+        """Parts of the state on a GPU. The layout that they are for comes when all are there."""
+        problem = ""
+        try:
+            if order["first"]:
+                self._release(keep_meeting=True)
+                self._memory = _core.GpuMemory(order["gpu"], *order["range"])
+            for (offset, count), descriptor in zip(order["parts"], order["descriptors"]):
+                self._memory.map(offset, count, descriptor)
+        except Exception as error:
+            traceback.print_exc()
+            problem = f"{type(error).__name__}: {error}"
+        for descriptor in order["descriptors"]:
+            os.close(descriptor)
+        self._worker.answer(done="map", problem=problem)
+
     def _take_up(self, order: dict[str, Any]) -> None:
+        order["memory"], self._memory = order["memory"] or self._memory, None
         try:
             began = time.monotonic()
             self._release(keep_meeting=True)
@@ -247,6 +270,8 @@ class Job:
         import torch.distributed as dist
         from torch.distributed.device_mesh import init_device_mesh
 
+        from ._mapping import device_of
+
         axes = {name: size for name, size in order["axes"]}
         world = World(axes, order["rank"], None, order["local_rank"])
         host, _, port = order["address"].rpartition(":")
@@ -255,8 +280,11 @@ class Job:
             self._meeting = None
         store = self._meeting if order["rank"] == 0 else dist.TCPStore(host, int(port), world.size, timeout=timeout)
         cuda = torch.cuda.is_available()
+        world.device = device_of(order["memory"])
+        if cuda and world.device.type == "cpu":
+            world.device = torch.device("cuda", world.local_rank % torch.cuda.device_count())
         if cuda:
-            torch.cuda.set_device(world.local_rank % torch.cuda.device_count())
+            torch.cuda.set_device(world.device)
         dist.init_process_group(self._backend or ("cpu:gloo,cuda:nccl" if cuda else "gloo"),
                                 store=dist.PrefixStore(f"version {order['version']}", store), rank=world.rank,
                                 world_size=world.size, timeout=timeout)
@@ -267,18 +295,21 @@ class Job:
     def _build_for(self, order: dict[str, Any]) -> None:
         import torch
 
-        from ._mapping import Mapping, left_on_meta, parts_of
+        from ._mapping import Mapping, device_of, left_on_meta, parts_of
         from ._objects import Objects
         from .torch import state_of
 
-        fresh = order["fresh"]
+        fresh, device = order["fresh"], device_of(order["memory"])
+        if self._in_place is None:
+            self._in_place = device.type == "cuda" or not torch.cuda.is_available()
         on_meta = self._meta and not fresh and self._in_place
         if on_meta:
             with torch.device("meta"):
                 model, optimizer, scheduler, objects = self._built()
             on_meta = not left_on_meta(parts_of(model), optimizer)
         if not on_meta:
-            model, optimizer, scheduler, objects = self._built()
+            with torch.device(device) if device.type == "cuda" else contextlib.nullcontext():
+                model, optimizer, scheduler, objects = self._built()
         if self._framework is None:
             small = Objects(objects)
             self._mapping = Mapping(order)

@@ -21,7 +21,8 @@ class Mapping:
     """
 
     def __init__(self, order: dict[str, Any]):
-        self._path = order["memory"]
+        self._memory = order["memory"]  # the path of a host's memory, or a GPU's (_core.GpuMemory)
+        self._device = device_of(self._memory)
         self._places: dict[str, list[dict[str, Any]]] = {}  # a flat range of a tensor is several boxes, in its order
         for place in order["tensors"]:
             self._places.setdefault(place["name"], []).append(place)
@@ -40,10 +41,10 @@ class Mapping:
                     if one.name in mapped:
                         mapped[one.name].copy_(one.local)
             for one in state:
-                if one.name in mapped:
+                if one.name in mapped and (one.local.is_meta or one.local.device == mapped[one.name].device):
                     _replace(one, mapped[one.name], parts, slots)
                 elif one.local.is_meta:  # an empty shard
-                    _replace(one, torch.empty(one.local.shape, dtype=one.local.dtype), parts, slots)
+                    _replace(one, torch.empty(one.local.shape, dtype=one.local.dtype, device=self._device), parts, slots)
             for part in parts:
                 part._apply(lambda tensor: tensor)  # FSDP2 looks at its shards again
             for one in state_of(parts, optimizer) + others:
@@ -51,11 +52,18 @@ class Mapping:
                 if memory is not None and one.local.data_ptr() != memory.data_ptr():
                     one.local.copy_(memory)
                     self._copied.append((one.local, memory))
+        self._finish()
 
     def copy_out(self) -> None:
+        """After a step, whose work on the GPU is done when this returns."""
         with torch.no_grad():
             for tensor, memory in self._copied:
                 memory.copy_(tensor)
+        self._finish()
+
+    def _finish(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize()  # the worker reads what is there
 
     def copy(self, state: list[LocalTensor], fresh: bool) -> None:
         """As take, where tensors cannot be replaced: all are copied in now, and out by copy_out."""
@@ -101,8 +109,16 @@ class Mapping:
         return mapped
 
     def _memory_of(self, place: dict[str, Any], extents: list[int], dtype: torch.dtype) -> torch.Tensor:
-        memory = mapped_bytes(self._path, place["offset"], math.prod(extents) * dtype.itemsize)
-        return torch.frombuffer(memory, dtype=dtype).view(extents)
+        count = math.prod(extents) * dtype.itemsize
+        if isinstance(self._memory, str):
+            return torch.frombuffer(mapped_bytes(self._memory, place["offset"], count), dtype=dtype).view(extents)
+        return self._memory.tensor(place["offset"], count).view(dtype).view(extents)
+
+
+def device_of(memory: Any) -> torch.device:
+    """Of an order's memory."""
+    on_gpu = not isinstance(memory, str) and memory.on_gpu
+    return torch.device("cuda", memory.gpu) if on_gpu else torch.device("cpu")
 
 
 def left_on_meta(parts: Sequence[torch.nn.Module], optimizer: torch.optim.Optimizer | None) -> bool:

@@ -17,6 +17,7 @@ from ._errors import FailedError, MissingError
 
 
 _INHERITED = "SCALAI_INHERITED"  # what a program that begins anew has from itself
+_MOST_DESCRIPTORS = 253  # that Linux sends in one message
 
 
 class Worker:
@@ -53,10 +54,23 @@ class Worker:
         self.answer(device=self.device, pid=os.getpid())
 
     def _listen(self) -> None:
-        with self._socket.makefile("rb") as lines:
-            for line in lines:
-                self._orders.put(json.loads(line))
-        os._exit(75)  # nothing here is of use without the worker, which had the state
+        """Lines, and the descriptors that came with them: as many as an order has parts."""
+        received, looked = bytearray(), 0
+        descriptors: list[int] = []
+        while True:
+            data, more, _, _ = socket.recv_fds(self._socket, 1 << 18, _MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+            if not data:
+                os._exit(75)  # nothing here is of use without the worker, which had the state
+            received += data
+            descriptors += more
+            while (end := received.find(b"\n", looked)) >= 0:
+                order = json.loads(received[:end])
+                del received[:end + 1]
+                looked = 0
+                count = len(order.get("parts", ()))
+                order["descriptors"], descriptors = descriptors[:count], descriptors[count:]
+                self._orders.put(order)
+            looked = len(received)
 
     def next_order(self) -> dict[str, Any]:
         return self._orders.get()
@@ -69,9 +83,10 @@ class Worker:
         one, is its first."""
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
+        kept = {self._socket.fileno(), *(order["descriptors"] if order is not None else ())}
         for name in os.listdir("/proc/self/fd"):  # libraries' sockets and devices, too
             if int(name) > 2 and os.path.exists(f"/proc/self/fd/{name}"):
-                os.set_inheritable(int(name), int(name) == self._socket.fileno())
+                os.set_inheritable(int(name), int(name) in kept)
         os.environ[_INHERITED] = json.dumps({"socket": self._socket.fileno(), "order": order})
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 

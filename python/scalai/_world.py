@@ -16,13 +16,15 @@ class World:
     axes    name and size of each axis of the mesh, slowest first: {"pp": 2, "dp": 2, "tp": 2}
     rank    of this process, 0 to size - 1; the fastest axis first
     mesh    the DeviceMesh over all ranks, with the names of the axes
-    local_rank  number of this process's GPU on its host; with CUDA it is the current device already
+    local_rank  number of this process on its host
+    device  where this process trains, a torch.device: its GPU where there is CUDA, which is the current one already
     """
 
     axes: dict[str, int]
     rank: int
     mesh: Any
     local_rank: int = 0
+    device: Any = None
 
     @property
     def size(self) -> int:

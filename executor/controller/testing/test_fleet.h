@@ -54,7 +54,8 @@ class Fleet {
     // So often workers that are asked for a checkpoint's files give this reply instead: not yet.
     int busy = 0;
     std::string busy_reply{};
-    bool network = false;    // state moves through transports only
+    bool network = false;                                 // state moves through transports only
+    std::function<std::shared_ptr<Backend>()> backend{};  // of each worker; without it devices in the host's memory
     int dead_at_start = -1;  // host whose worker dies after all have joined, before the run
   };
   explicit Fleet(Options options) : options_(std::move(options)), busy_(options_.busy) {
@@ -88,8 +89,10 @@ class Fleet {
     take(host);
     one->transport = std::make_unique<LoopbackTransport>(
         loopback_, [one](std::string_view request) { return one->worker->places().answer(request); });
-    one->worker = std::make_unique<Worker>(
-        Worker::Options{.host = host, .segments = {.capacity = int64_t{1} << 30}, .transport = one->transport.get()});
+    one->worker = std::make_unique<Worker>(Worker::Options{.host = host,
+                                                           .segments = {.capacity = int64_t{1} << 30},
+                                                           .backend = options_.backend ? options_.backend() : nullptr,
+                                                           .transport = one->transport.get()});
     WorkerOptions options{.token = kToken};
     options.hello.host = static_cast<int32_t>(host.value);
     options.hello.transport_address = one->transport->address();

@@ -1,12 +1,15 @@
 #pragma once
-// A ChunkSource in host memory, for tests: chunks are numbers and content is whatever a careless driver leaves there
+// A ChunkSource in host memory, for tests: a chunk is a memfd, and its content is whatever a careless driver leaves there
 // (0xab). What is not mapped faults when touched. Counts what it is asked for and can be told to be full or
 // to fail.
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -14,6 +17,7 @@
 
 #include "executor/cuda/chunked_memory.h"
 #include "executor/state/testing/support.h"
+#include "ptc/base/file_descriptor.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor::cuda {
@@ -26,9 +30,10 @@ struct FakeGpu {
   int64_t host_chunks = 0;               // of host memory: the driver has none
   std::set<ChunkSource::Chunk> out;      // acquired and not released: the GPU's,
   std::set<ChunkSource::Chunk> on_host;  // and the host's
-  int64_t unseen = 0;                    // chunks that others take between bytes_free and acquire
-  int64_t calls = 0;                     // acquire and release
-  int64_t maps = 0;                      // map and unmap
+  std::map<ChunkSource::Chunk, FileDescriptor> memory{};
+  int64_t unseen = 0;  // chunks that others take between bytes_free and acquire
+  int64_t calls = 0;   // acquire and release
+  int64_t maps = 0;    // map and unmap
   int64_t moves = 0;
   int fail_map_after = -1;  // this many maps succeed, the next fails
   bool fail_clear = false;
@@ -65,14 +70,22 @@ class FakeChunkSource final : public ChunkSource {
     if (where == Where::kHost && gpu_->host_chunks == 0) return missing("the fake driver has no host memory");
     const int64_t all = where == Where::kDevice ? gpu_->chunks - gpu_->unseen : gpu_->host_chunks;
     if (static_cast<int64_t>(of(where).size()) >= all) return absl::ResourceExhaustedError("the fake GPU is full");
+    FileDescriptor memory(::memfd_create("fake chunk", MFD_CLOEXEC));
+    SCALAI_CHECK(memory.get() >= 0 && ::ftruncate(memory.get(), gpu_->chunk_bytes) == 0, std::strerror(errno));
     const auto chunk = static_cast<Chunk>(++gpu_->acquired);
     of(where).insert(chunk);
+    gpu_->memory[chunk] = std::move(memory);
     return chunk;
   }
   void release(Chunk chunk) override {
     ++gpu_->calls;
     for (const Chunk mapped : mapped_) SCALAI_CHECK(mapped != chunk, "released while mapped");
     SCALAI_CHECK(gpu_->out.erase(chunk) + gpu_->on_host.erase(chunk) == 1);
+    gpu_->memory.erase(chunk);
+  }
+  absl::StatusOr<FileDescriptor> share(Chunk chunk) const override {
+    if (gpu_->out.count(chunk) == 0) return invalid("the fake GPU shares its own memory only");
+    return FileDescriptor(::fcntl(gpu_->memory.at(chunk).get(), F_DUPFD_CLOEXEC, 0));
   }
   absl::Status map(int64_t first, std::span<const Chunk> chunks) override {
     ++gpu_->maps;
@@ -81,10 +94,12 @@ class FakeChunkSource final : public ChunkSource {
       Chunk& slot = mapped_[static_cast<size_t>(first) + i];
       SCALAI_CHECK(slot == 0 && is_free(chunks[i]));
       slot = chunks[i];
+      std::byte* const place = at(first + static_cast<int64_t>(i));
+      const auto bytes = static_cast<size_t>(gpu_->chunk_bytes);
+      SCALAI_CHECK(::mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                          gpu_->memory.at(chunks[i]).get(), 0) == place);
+      std::memset(place, 0xab, bytes);
     }
-    const size_t bytes = chunks.size() * static_cast<size_t>(gpu_->chunk_bytes);
-    SCALAI_CHECK(::mprotect(at(first), bytes, PROT_READ | PROT_WRITE) == 0);
-    std::memset(at(first), 0xab, bytes);
     return {};
   }
   void unmap(int64_t first, int64_t count) override {
@@ -94,7 +109,8 @@ class FakeChunkSource final : public ChunkSource {
       mapped_[static_cast<size_t>(i)] = 0;
     }
     const auto bytes = static_cast<size_t>(count * gpu_->chunk_bytes);
-    SCALAI_CHECK(::madvise(at(first), bytes, MADV_DONTNEED) == 0 && ::mprotect(at(first), bytes, PROT_NONE) == 0);
+    SCALAI_CHECK(::mmap(at(first), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) ==
+                 at(first));
   }
   absl::Status move(std::span<const Move> moves) override {
     SCALAI_CHECK(!moves.empty() && moves.size() <= kMostMoves);

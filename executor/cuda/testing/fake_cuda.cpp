@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -309,10 +310,7 @@ CUresult fake_reserve(CUdeviceptr* address, size_t bytes, size_t, CUdeviceptr, u
   *address = reinterpret_cast<CUdeviceptr>(base);
   return CUDA_SUCCESS;
 }
-CUresult fake_unreserve(CUdeviceptr address, size_t bytes) {
-  ::munmap(pointer(address), bytes);
-  return CUDA_SUCCESS;
-}
+CUresult fake_unreserve(CUdeviceptr address, size_t bytes) { return ::munmap(pointer(address), bytes), CUDA_SUCCESS; }
 // A chunk is a memfd: its content outlives a mapping. The handle is the descriptor.
 CUresult fake_create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* kind,
                      unsigned long long) {
@@ -344,6 +342,13 @@ CUresult fake_release(CUmemGenericAllocationHandle handle) {
   if (const int gpu = m.chunks.at(handle); gpu != kHost) m.used[gpu] -= kChunk;
   m.chunks.erase(handle);
   ::close(static_cast<int>(handle));
+  return CUDA_SUCCESS;
+}
+CUresult fake_share(void* descriptor, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType kind,
+                    unsigned long long) {
+  const Lock lock(machine().mutex);
+  SCALAI_CHECK(machine().chunks.at(handle) != kHost && kind == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  *static_cast<int*>(descriptor) = ::fcntl(static_cast<int>(handle), F_DUPFD_CLOEXEC, 0);
   return CUDA_SUCCESS;
 }
 CUresult fake_map(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHandle handle, unsigned long long) {
@@ -385,17 +390,12 @@ CUresult fake_unmap(CUdeviceptr address, size_t bytes) {
   return CUDA_SUCCESS;
 }
 CUresult fake_granularity(size_t* bytes, const CUmemAllocationProp*, CUmemAllocationGranularity_flags) {
-  *bytes = kChunk;
-  return CUDA_SUCCESS;
+  return *bytes = kChunk, CUDA_SUCCESS;
 }
 CUresult fake_attribute(int* value, CUdevice_attribute which, CUdevice) {
-  *value = which == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID ? kNode : 1;
-  return CUDA_SUCCESS;
+  return *value = which == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID ? kNode : 1, CUDA_SUCCESS;
 }
-CUresult fake_error_name(CUresult, const char** name) {
-  *name = "fake driver error";
-  return CUDA_SUCCESS;
-}
+CUresult fake_error_name(CUresult, const char** name) { return *name = "fake driver error", CUDA_SUCCESS; }
 
 template <class Function>
 void* address_of_function(Function function) {
@@ -413,6 +413,7 @@ extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void
       {"cuMemMap", address_of_function(fake_map)},
       {"cuMemUnmap", address_of_function(fake_unmap)},
       {"cuMemSetAccess", address_of_function(fake_set_access)},
+      {"cuMemExportToShareableHandle", address_of_function(fake_share)},
       {"cuMemGetAllocationGranularity", address_of_function(fake_granularity)},
       {"cuDeviceGetAttribute", address_of_function(fake_attribute)},
       {"cuGetErrorName", address_of_function(fake_error_name)}};

@@ -10,6 +10,7 @@
 //   $SCALAI_TEST_FAILS      a step that no process can do
 //   $SCALAI_TEST_ASKS       what the process of g0 asks for in its first answer to "train": {"gpus": 4}
 //   $SCALAI_TEST_READS      any text: all ranks are one share, and say that they read one sample a step, whose sums are 0
+//   $SCALAI_TEST_CANNOT_MAP why it cannot map memory that comes by parts
 //   $SCALAI_TEST_LEAVES     exit code of a process that is told to leave
 
 #include <fcntl.h>
@@ -93,6 +94,7 @@ class Trainer {
       const std::string what = order.at("do");
       if (what == "leave") return std::atoi(variable("SCALAI_TEST_LEAVES").c_str());
       if (what == "meet") meet();
+      if (what == "map") map_parts(order);
       if (what == "layout") take_up(order);
       if (what == "rest") {
         elements_.clear();
@@ -112,9 +114,20 @@ class Trainer {
   json hear() {
     while (received_.find('\n') == std::string::npos) {
       std::array<char, 65536> buffer{};
-      const ssize_t got = ::recv(socket_, buffer.data(), buffer.size(), 0);
+      alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(253 * sizeof(int))> control{};
+      iovec into{.iov_base = buffer.data(), .iov_len = buffer.size()};
+      msghdr message{};
+      message.msg_iov = &into;
+      message.msg_iovlen = 1;
+      message.msg_control = control.data();
+      message.msg_controllen = control.size();
+      const ssize_t got = ::recvmsg(socket_, &message, MSG_CMSG_CLOEXEC);
       if (got <= 0) std::_Exit(75);  // the worker is gone
       received_.append(buffer.data(), static_cast<size_t>(got));
+      if (const cmsghdr* const header = CMSG_FIRSTHDR(&message); header != nullptr) {
+        const auto* const sent = reinterpret_cast<const int*>(CMSG_DATA(header));
+        descriptors_.insert(descriptors_.end(), sent, sent + (header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+      }
     }
     const size_t end = received_.find('\n');
     json order = read_json(std::string_view(received_).substr(0, end)).value();
@@ -141,6 +154,25 @@ class Trainer {
     ::close(fd);
     say({{"done", "meet"}, {"port", number - 1}});
   }
+  // Memory of a device like a GPU's: parts of files in host memory.
+  void map_parts(const json& order) {
+    if (order.at("first")) {
+      const uint64_t begin = order.at("range").at(0), end = order.at("range").at(1);
+      void* const base = ::mmap(nullptr, end - begin, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      SCALAI_CHECK(base != MAP_FAILED);
+      parts_ = static_cast<std::byte*>(base) - begin;
+    }
+    SCALAI_CHECK(descriptors_.size() == order.at("parts").size(), "each part has a descriptor");
+    size_t number = 0;
+    for (const json& part : order.at("parts")) {
+      const int fd = descriptors_[number++];
+      void* const place = parts_ + part.at(0).get<uint64_t>();
+      SCALAI_CHECK(::mmap(place, part.at(1), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == place);
+      ::close(fd);
+    }
+    descriptors_.clear();
+    say({{"done", "map"}, {"problem", variable("SCALAI_TEST_CANNOT_MAP")}});
+  }
   void take_up(const json& order) {
     const std::string address = order.at("address");
     arrivals_ = static_cast<std::atomic<uint32_t>*>(
@@ -154,6 +186,7 @@ class Trainer {
     word_ = reinterpret_cast<std::atomic<uint64_t>*>(page + offset % 4096);
     elements_.clear();
     for (const json& one : order.at("tensors")) map_tensor(order.at("memory"), one);
+    parts_ = nullptr;  // of the next layout they come anew
     std::string problem;
     for (const Element& element : elements_) {
       if (order.at("fresh")) element.write(0);
@@ -161,7 +194,7 @@ class Trainer {
     }
     say({{"done", "layout"}, {"problem", problem}, {"build_s", 0.25}, {"group_s", 0.125}});
   }
-  void map_tensor(const std::string& memory, const json& one) {
+  void map_tensor(const json& memory, const json& one) {
     tensor::Box box;
     std::vector<int64_t> extents;
     for (const json& extent : one.at("shape")) extents.push_back(extent);
@@ -171,7 +204,10 @@ class Trainer {
     }
     const int64_t size = tensor::size_of(tensor::parse_dtype(one.at("dtype").get<std::string>()).value());
     const auto strides = tensor::Shape(extents).strides();
-    auto* data = static_cast<std::byte*>(mapped(memory, static_cast<size_t>(box.volume() * size), one.at("offset")));
+    const uint64_t offset = one.at("offset");
+    const auto bytes = static_cast<size_t>(box.volume() * size);
+    auto* data =
+        memory.is_null() ? parts_ + offset : static_cast<std::byte*>(mapped(memory, bytes, static_cast<off_t>(offset)));
     for (int64_t i = 0; i < box.volume(); ++i, data += size) {
       int64_t rest = i, index = 0;
       for (int dim = box.rank; dim-- > 0; rest /= box.extent(dim))
@@ -221,6 +257,8 @@ class Trainer {
   const std::string device_;
   int socket_ = -1;
   std::string received_;
+  std::vector<int> descriptors_;               // came with it, and are not used yet
+  std::byte* parts_ = nullptr;                 // where offset 0 of memory that comes by parts would be
   std::atomic<uint32_t>* arrivals_ = nullptr;  // [0]: somebody died; [1 + k]: at step first_ + k
   uint32_t ranks_ = 1;
   int64_t step_ = 0, first_ = 0;

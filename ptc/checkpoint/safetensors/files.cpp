@@ -25,10 +25,6 @@ absl::Status write_error(const std::string& what, const std::string& path, int e
 
 }  // namespace
 
-FileDescriptor::~FileDescriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 absl::StatusOr<OutputFile> OutputFile::create(const std::string& path, int64_t bytes_total) {
   FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (fd.get() < 0) {
