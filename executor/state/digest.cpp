@@ -74,14 +74,18 @@ uint64_t box_digest(const Source& src, const Box& part) {
 }
 
 namespace {
+__extension__ using Wide = unsigned __int128;
+
 template <class Bits>
 uint64_t sum_of_run(const std::byte* data, int64_t count, uint64_t index) {
   uint64_t sum = 0;
   for (int64_t i = 0; i < count; ++i) {
     Bits bits;
     std::memcpy(&bits, data + static_cast<size_t>(i) * sizeof bits, sizeof bits);
-    sum += internal::avalanche((index + static_cast<uint64_t>(i)) * internal::kPrime1 + bits * internal::kPrime2 +
-                               internal::kPrime3);
+    const uint64_t mixed =
+        (index + static_cast<uint64_t>(i)) * internal::kPrime1 + bits * internal::kPrime2 + internal::kPrime3;
+    const auto product = static_cast<Wide>(mixed) * internal::kPrime4;
+    sum += static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
   }
   return sum;
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <set>
 #include <vector>
 
@@ -119,6 +121,85 @@ TEST(Digest, Golden) {
   const Box box({0}, {1000});
   EXPECT_EQ(box_digest({box, DType::kU8, bytes.data()}, box), 9423988094436586473u);
   EXPECT_EQ(box_digest({box, DType::kU8, nullptr}, Box({0}, {0})), 0u);
+}
+
+// The formula of the header, with the product of 128 bits made of 32-bit parts.
+uint64_t folded(uint64_t a, uint64_t b) {
+  const uint64_t low = (a & 0xffffffff) * (b & 0xffffffff), middle = (a >> 32) * (b & 0xffffffff) + (low >> 32),
+                 other = (a & 0xffffffff) * (b >> 32) + (middle & 0xffffffff);
+  return (a * b) ^ ((a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32));
+}
+uint64_t sum_by_formula(const tensor::Shape& shape, const Source& src, const Box& part) {
+  uint64_t sum = 0;
+  const std::vector<std::byte> bytes = packed(part, src);
+  const auto size = static_cast<size_t>(tensor::size_of(src.dtype));
+  size_t at = 0;
+  for (const Index& index : indices_of(part)) {
+    uint64_t bits = 0, number = 0;
+    std::memcpy(&bits, bytes.data() + at, size);
+    at += size;
+    for (int dim = 0; dim < shape.rank(); ++dim)
+      number = number * static_cast<uint64_t>(shape[dim]) + static_cast<uint64_t>(index[static_cast<size_t>(dim)]);
+    sum += folded(number * kP1 + bits * kP2 + kP3, kP4);
+  }
+  return sum;
+}
+
+TEST(ElementSum, ByTheFormulaHoweverItIsCut) {
+  const uint64_t seed = 7;
+  SCOPED_TRACE(seed);
+  Random random(seed);
+  for (const DType dtype : {DType::kU8, DType::kBF16, DType::kF32, DType::kF64}) {
+    const tensor::Shape shape{5, 7, 6};
+    const Box whole = Box::whole(shape);
+    const std::vector<std::byte> bytes = random_bytes(random, packed_bytes(whole, dtype));
+    const Source src{whole, dtype, bytes.data()};
+    const uint64_t all = element_sum(shape, src, whole);
+    EXPECT_EQ(all, sum_by_formula(shape, src, whole));
+    for (int round = 0; round < 50; ++round) {
+      const auto dim = static_cast<size_t>(random.below(3));
+      Box low = whole, high = whole;
+      low.hi[dim] = high.lo[dim] = random.below(shape[static_cast<int>(dim)] + 1);
+      ASSERT_EQ(element_sum(shape, src, low) + element_sum(shape, src, high), all) << low.str();
+      if (!low.empty()) {
+        ASSERT_EQ(element_sum(shape, src, low), sum_by_formula(shape, src, low)) << low.str();
+      }
+    }
+  }
+}
+
+TEST(ElementSum, TellsChangesApart) {
+  Random random(8);
+  const tensor::Shape shape{32};
+  const Box whole = Box::whole(shape);
+  for (const std::vector<std::byte>& base : {random_bytes(random, 128), std::vector<std::byte>(128)}) {
+    std::vector<std::byte> bytes = base;
+    std::set<uint64_t> sums;
+    const auto note = [&] {
+      EXPECT_TRUE(sums.insert(element_sum(shape, {whole, DType::kF32, bytes.data()}, whole)).second);
+    };
+    note();
+    for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+      bytes = base;
+      bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+      note();
+    }
+    bytes.assign(128, std::byte{0});  // one element, anywhere
+    for (size_t i = 0; i < 32; ++i) {
+      bytes[4 * i] = std::byte{3};
+      note();
+      bytes[4 * i] = std::byte{0};
+    }
+  }
+  std::vector<std::byte> bytes = random_bytes(random, 128);
+  std::set<uint64_t> sums = {element_sum(shape, {whole, DType::kF32, bytes.data()}, whole)};
+  for (size_t i = 0; i < 32; ++i) {
+    for (size_t j = 0; j < i; ++j) {  // two elements that change places
+      std::swap_ranges(bytes.data() + 4 * i, bytes.data() + 4 * i + 4, bytes.data() + 4 * j);
+      EXPECT_TRUE(sums.insert(element_sum(shape, {whole, DType::kF32, bytes.data()}, whole)).second) << i << " " << j;
+      std::swap_ranges(bytes.data() + 4 * i, bytes.data() + 4 * i + 4, bytes.data() + 4 * j);
+    }
+  }
 }
 
 }  // namespace
