@@ -107,6 +107,27 @@ absl::Status prepare_folder(const std::string& folder) {
   return missing(fmt::format("{}: cannot write into this folder: {}", folder, std::strerror(errno)));
 }
 
+namespace {
+
+// Step times that a scenario gives are of healthy links.
+void warn_of_given_step_times(const std::string& program, const scenario::Scenario& scenario) {
+  const auto of_links = [](const scenario::ScenarioEvent& event) {
+    const auto* const degrade = std::get_if<scenario::Degrade>(&event.what);
+    const auto* const fail = std::get_if<scenario::Fail>(&event.what);
+    return (degrade != nullptr && !degrade->links.empty()) || (fail != nullptr && !fail->links.empty());
+  };
+  if (std::none_of(scenario.events.begin(), scenario.events.end(), of_links)) return;
+  for (const scenario::JobSpec& job : scenario.jobs) {
+    if (std::any_of(job.configs.begin(), job.configs.end(), [](const auto& config) { return config.step_s > 0; }))
+      say("{}: warning: job {}: links that fail or degrade do not slow steps whose step_time is given; leave it out to "
+          "have "
+          "them computed\n",
+          program, job.name);
+  }
+}
+
+}  // namespace
+
 int run_one(const std::string& program, const scenario::Scenario& scenario, const std::string& strategy_name,
             const RunOptions& options, const Run& run, const std::function<void()>& written) {
   const auto started = std::chrono::steady_clock::now();
@@ -131,6 +152,7 @@ int run_one(const std::string& program, const scenario::Scenario& scenario, cons
     std::fputs(failures.c_str(), stderr);
     code = kExpectationFailed;
   }
+  warn_of_given_step_times(program, scenario);
   for (const std::string& event : report->unreached) say("{}: warning: {} never happened\n", program, event);
   for (const control::JobRecord& job : report->jobs) {
     if (job.state == "waiting" && !job.failure.empty())

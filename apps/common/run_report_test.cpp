@@ -35,11 +35,11 @@ class RunReportTest : public ::testing::Test {
     return run_options(arguments);
   }
   // Runs a report of one job.
-  int run(const std::string& strategy, const std::string& out, const std::string& state,
-          const std::string& expect = "") {
-    const auto scenario =
-        control::testing::scenario_of(std::string(control::testing::kSmallCluster) + "until: \"1s\"\n" +
-                                      control::testing::job_text("a", "gpus: 2 configs { layout: \"tp2\" }") + expect);
+  int run(const std::string& strategy, const std::string& out, const std::string& state, const std::string& expect = "",
+          const std::string& in_config = "") {
+    const auto scenario = control::testing::scenario_of(
+        std::string(control::testing::kSmallCluster) + "until: \"1s\"\n" +
+        control::testing::job_text("a", "gpus: 2 configs { layout: \"tp2\" " + in_config + " }") + expect);
     SCALAI_CHECK(scenario.ok(), message_of(scenario.status()));
     return run_one(
         "scalai-test", *scenario, strategy, {.out = out, .format = "json"}, [&](const scenario::Strategy& one) {
@@ -106,6 +106,18 @@ TEST_F(RunReportTest, TheReportIsWrittenAndPrinted) {
   EXPECT_EQ(printed, read_file(folder_ + "/report/summary.json").value());
   EXPECT_EQ(said, "scalai-test: warning: events[3] (at step 500) never happened\n");
   EXPECT_THAT(read_file(folder_ + "/report/manifest.json").value(), HasSubstr("\"revision\""));
+}
+
+TEST_F(RunReportTest, GivenStepTimesDoNotFeelLinks) {
+  const std::string degraded = "events { at: \"0.5s\" degrade { links: \"h0.nic0.up\" factor: 0.5 } }\n";
+  const std::string warning = "warning: job a: links that fail or degrade do not slow steps whose step_time is given";
+  for (const bool given : {true, false}) {
+    CaptureStdout();
+    CaptureStderr();
+    EXPECT_EQ(run("reshard", "", "running", degraded, given ? "step_time: \"1s\"" : ""), 0);
+    (void)GetCapturedStdout();
+    EXPECT_EQ(GetCapturedStderr().find(warning) != std::string::npos, given);
+  }
 }
 
 TEST_F(RunReportTest, FailedJobsAndExpectationsDecideTheExitCode) {

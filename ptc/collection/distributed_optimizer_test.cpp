@@ -134,7 +134,7 @@ TEST(DistributedOptimizer, ATiedEmbeddingHasABucketOfItsOwnInAPipeline) {
   const LogicalTensor& tensor = *std::find_if(collection.tensors.begin(), collection.tensors.end(),
                                               [](const auto& t) { return t.name == "embedding.exp_avg"; });
   // 128 rows of 6 with their padding; the second half has only the last 13 rows of the 77.
-  EXPECT_EQ(tensor.layout.cuts.back(), bucket_cut("cp+dp", {0, 768}));
+  EXPECT_EQ(tensor.layout.cuts.back(), bucket_cut("dp", {0, 768}));
   EXPECT_EQ(held(collection, tensor, 0), 384);
   EXPECT_EQ(held(collection, tensor, 1), 78);
   EXPECT_EQ(held(collection, tensor, 2), 384);
@@ -147,7 +147,7 @@ TEST(DistributedOptimizer, ExpertsHaveABufferOverExpertDataParallelism) {
   for (const LogicalTensor& tensor : collection.tensors) {
     if (tensor.kind != model::StateKind::kMaster) continue;
     const bool expert = tensor.name.find("expert") != std::string::npos;
-    EXPECT_EQ(tensor.layout.cuts.back().axis, expert ? "edp" : "cp+dp") << tensor.name;
+    EXPECT_EQ(tensor.layout.cuts.back().axis, expert ? "edp" : "dp") << tensor.name;
     // Two layers of two experts of 60: from 0, 64, 128, 192 to 252.
     if (expert) {
       EXPECT_EQ(tensor.layout.cuts.back().bucket, 256);

@@ -89,9 +89,8 @@ std::vector<tensor::Cut> bucket_cuts(const model::Model& model, const ParallelCo
       const bool two_homes = model.params[i].layer == Param::kBothEnds && config.pp > 1;
       params.push_back({local_elements(model.params[i], config), two_homes});
     }
-    const std::vector<BucketPlace> places =
-        place_in_buckets(params, dense ? config.cp * config.dp : config.edp(), options);
-    for (size_t i = 0; i < indices.size(); ++i) cuts[indices[i]] = bucket_cut(dense ? "cp+dp" : "edp", places[i]);
+    const std::vector<BucketPlace> places = place_in_buckets(params, zero_shards(config, !dense), options);
+    for (size_t i = 0; i < indices.size(); ++i) cuts[indices[i]] = bucket_cut(zero_axes(config, !dense), places[i]);
   }
   return cuts;
 }
@@ -106,8 +105,9 @@ void place_parameter(const model::Model& model, const ParallelConfig& config, co
   }
 }
 
-tensor::Cut zero_cut(const model::Param& param) {
-  return {.axis = param.expert >= 0 ? "edp" : "dp", .dim = tensor::Cut::kFlat, .rule = tensor::SplitRule::kBalanced};
+tensor::Cut zero_cut(const model::Param& param, const ParallelConfig& config) {
+  return {
+      .axis = zero_axes(config, param.expert >= 0), .dim = tensor::Cut::kFlat, .rule = tensor::SplitRule::kBalanced};
 }
 
 // The first parameter that tensor parallelism does not cut evenly, such as fused QKV rows inside a group.
@@ -124,6 +124,13 @@ std::string uneven_cut(const model::Model& model, const ParallelConfig& config) 
 }
 
 }  // namespace
+
+int zero_shards(const ParallelConfig& config, bool expert) { return expert ? config.edp() : config.cp * config.dp; }
+
+std::string zero_axes(const ParallelConfig& config, bool expert) {
+  if (expert) return "edp";
+  return config.cp > 1 ? "cp+dp" : "dp";
+}
 
 Mesh dense_mesh(const ParallelConfig& config) {
   const auto size_of = [&](const std::string& axis) {
@@ -202,7 +209,7 @@ absl::StatusOr<Collection> megatron_collection(const model::Model& model, const 
       const auto index = static_cast<size_t>(state.param);
       place_parameter(model, config, chunks, model.params[index], tensor);
       if (sharded_by_zero(tensor.kind, config.zero))
-        tensor.layout.cuts.push_back(buckets.empty() ? zero_cut(model.params[index]) : buckets[index]);
+        tensor.layout.cuts.push_back(buckets.empty() ? zero_cut(model.params[index], config) : buckets[index]);
     }
     collection.tensors.push_back(std::move(tensor));
   }

@@ -7,8 +7,8 @@
 //   pp   layers to stages, balanced or explicit, interleaved with vpp; embeddings on the first stage, final norm and
 //        head on the last; a tied embedding is on both                                      Narayanan et al. 2021
 //   dp   replicas; zero >= 1 cuts optimizer state, zero = 3 also parameters and their previous versions, into flat
-//        shards per tensor: over dp, of experts over edp
-//   cp   replicas
+//        shards per tensor: over cp·dp, of experts over edp (zero_axes)
+//   cp   replicas, but for what zero cuts
 //   ep   experts by global id over the expert mesh; etp cuts inside an expert
 //
 // Job-wide state (rng, step, data cursor) is on tp 0, cp 0 of the first stage of each data-parallel replica. So each
@@ -27,7 +27,7 @@ namespace scalai::collection {
 // Options that a layout name does not contain.
 struct MegatronOptions {
   // With zero1 and zero2, optimizer state is shared by buckets over cp·dp (of experts over edp), as in Megatron's
-  // distributed optimizer (distributed_optimizer.h), instead of per tensor over dp. zero3 is refused, because it has no
+  // distributed optimizer (distributed_optimizer.h), instead of per tensor. zero3 is refused, because it has no
   // such buckets.
   bool distributed_optimizer_buckets = false;
   bool pad_to_64k = false;      // the ends of buckets are also multiples of 2^16 elements
@@ -38,6 +38,13 @@ struct MegatronOptions {
 // Where pp is the slowest axis (Megatron's order), the ranks of a stage are contiguous.
 Mesh dense_mesh(const ParallelConfig& config);
 Mesh expert_mesh(const ParallelConfig& config);
+
+// Who shares what ZeRO cuts, of a dense parameter or an expert's: the number of shards, and the axes as a cut names them.
+// Ranks that differ in cp have the same parameters and add up their gradients, so they share the state as those that
+// differ in dp do (Megatron-Core's data-parallel group "with context parallel"; dp_cp and expt_dp of its process groups).
+// Collections, memory and step times use this rule.
+int zero_shards(const ParallelConfig& config, bool expert);
+std::string zero_axes(const ParallelConfig& config, bool expert);
 
 // Builds the collection; its name is the canonical layout name. `devices` are in rank order, config.world() of them.
 // InvalidArgument: the errors of check_fit(), another number of devices, or buckets with zero3.

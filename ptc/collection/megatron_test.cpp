@@ -129,7 +129,11 @@ TEST(Megatron, ZeroShardsOptimizerThenParameters) {
   EXPECT_EQ(distinct(build({.dp = 4, .zero = 1}), "layers.0.up"), 1u);
   EXPECT_EQ(distinct(build({.dp = 4, .zero = 2}), "layers.0.up"), 1u);
   EXPECT_EQ(distinct(build({.dp = 4, .zero = 3}), "layers.0.up"), 4u);
-  EXPECT_EQ(distinct(build({.dp = 2, .cp = 2, .zero = 1}), "layers.0.up.exp_avg"), 2u);
+  // Ranks that differ in cp share as well: they have the same parameters.
+  EXPECT_EQ(distinct(build({.dp = 2, .cp = 2, .zero = 1}), "layers.0.up.exp_avg"), 4u);
+  EXPECT_EQ(distinct(build({.cp = 4, .zero = 1}), "layers.0.up.exp_avg"), 4u);
+  EXPECT_EQ(distinct(build({.cp = 4, .zero = 1}), "layers.0.up"), 1u);
+  EXPECT_EQ(distinct(build({.dp = 2, .cp = 2, .zero = 3}), "layers.0.up"), 4u);
 }
 
 TEST(Megatron, APreviousVersionLiesWhereItsParameterDoes) {

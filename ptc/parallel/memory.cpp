@@ -7,6 +7,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
+#include "ptc/collection/megatron.h"
 #include "ptc/parallel/schedule.h"
 
 namespace scalai::parallel {
@@ -135,7 +136,8 @@ class Sizer {
 template <class Add>
 void Sizer::kept(std::string_view name, double each, bool sharded, const StageElements& elements,
                  const Add& add) const {
-  const double dense = sharded ? w_.config.dp * w_.config.cp : 1, experts = sharded ? w_.config.edp() : 1;
+  const double dense = sharded ? collection::zero_shards(w_.config, false) : 1,
+               experts = sharded ? collection::zero_shards(w_.config, true) : 1;
   add(name, each * (elements.dense / dense + elements.experts / experts), [&] {
     std::string text = fmt::format("{} B · {}", each, number(elements.dense));
     if (sharded) text += fmt::format(" / {} (dp·cp)", dense);

@@ -351,6 +351,13 @@ void JobBuilder::build_policies() {
   if (source_.at_least(at("checkpoint.every_steps"), checkpoint.every_steps(), 0)) {
     job_.checkpoint.every_steps = checkpoint.every_steps();
   }
+  // The strategy checkpoint-restart has an error of its own.
+  if (job_.checkpoint.every_steps > 0 && context_.cluster.has_value() &&
+      context_.cluster->storage_read_bytes_per_s == 0 && context_.message.strategy() != "checkpoint-restart") {
+    source_.error(
+        at("checkpoint"), fmt::format("job \"{}\" writes checkpoints, and the cluster has no storage", job_.name),
+        "add storage { read: \"10GB/s\" } to the cluster, or leave the checkpoints out", {cluster_note(context_)});
+  }
   job_.checkpoint.host_memory_copy = checkpoint.host_memory_copy();
   if (checkpoint.host_memory_copy() && checkpoint.every_steps() == 0) {
     source_.error(at("checkpoint.host_memory_copy"), "a copy in host memory needs checkpoints: every_steps > 0");

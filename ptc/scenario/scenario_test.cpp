@@ -235,7 +235,7 @@ TEST(Scenario, AMemoryCapNeedsSomethingThatCoversAFailure) {
   const std::string text = std::string(kSmall) + "planner { memory_cap: \"1MB\" }\n";
   EXPECT_NE(problems_of(text).find("job \"j\" has nothing that covers a failure meanwhile"), std::string::npos)
       << problems_of(text);
-  const std::string covered = replaced(text, "jobs {", "jobs { checkpoint { every_steps: 5 } ");
+  const std::string covered = replaced(text, "jobs {", "jobs { redundancy { copies: 1 } ");
   const auto scenario = parse(covered);
   ASSERT_TRUE(scenario.ok()) << scenario.status();
   EXPECT_EQ(scenario->memory_cap, 1'000'000);
@@ -244,6 +244,15 @@ TEST(Scenario, AMemoryCapNeedsSomethingThatCoversAFailure) {
   EXPECT_EQ(parse(kSmall)->memory_cap, -1);
   const std::string both = replaced(covered, "planner {", "planner { round_bytes: \"1MB\" ");
   EXPECT_NE(problems_of(both).find("the cap makes rounds of its own"), std::string::npos) << problems_of(both);
+}
+
+TEST(Scenario, CheckpointsNeedStorage) {
+  const std::string text = replaced(kSmall, "jobs {", "jobs { checkpoint { every_steps: 5 } ");
+  const std::string problems = problems_of(text);
+  EXPECT_NE(problems.find("error: job \"j\" writes checkpoints, and the cluster has no storage"), std::string::npos)
+      << problems;
+  EXPECT_NE(problems.find("hint: add storage { read: \"10GB/s\" } to the cluster"), std::string::npos) << problems;
+  EXPECT_EQ(problems_of(replaced(text, "every_steps: 5", "every_steps: 0")), "");
 }
 
 TEST(Scenario, ScaledModelsKeepTheStructure) {

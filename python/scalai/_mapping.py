@@ -117,7 +117,7 @@ class Mapping:
 
 def device_of(memory: Any) -> torch.device:
     """Of an order's memory."""
-    on_gpu = not isinstance(memory, str) and memory.on_gpu
+    on_gpu = memory is not None and not isinstance(memory, str) and memory.on_gpu  # None: this rank has no tensors
     return torch.device("cuda", memory.gpu) if on_gpu else torch.device("cpu")
 
 

@@ -46,7 +46,7 @@ def in_two_places():
         if rank == 0:
             job._meeting = dist.TCPStore("127.0.0.1", told[0][version])
         results.append(sums_in(job, {"axes": [("dp", 2), ("tp", 2)], "rank": rank, "local_rank": rank, "version": version,
-                                     "address": address.format(told[0][version])}))
+                                     "memory": None, "address": address.format(told[0][version])}))
         dist.barrier()
         job._release()
     dist.init_process_group("gloo", rank=before, world_size=4)  # that of the test, at whose end it is
@@ -75,7 +75,7 @@ def connections_after_a_step():
     dist.barrier()
     dist.destroy_process_group()
     before = open_sockets()
-    job._communicate({"axes": [("pp", 1), ("dp", 2), ("tp", 2)], "rank": rank, "local_rank": rank, "version": 0,
+    job._communicate({"axes": [("pp", 1), ("dp", 2), ("tp", 2)], "rank": rank, "local_rank": rank, "version": 0, "memory": None,
                       "address": f"127.0.0.1:{told[0]}"})
     options = argparse.Namespace(width=32, heads=4, layers=2, length=16, lr=1e-3, warmup=5)
     parts = gpt.builder(options)(job.world)

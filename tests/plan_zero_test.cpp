@@ -1,0 +1,25 @@
+// `scalai plan` of jobs whose optimizer state ZeRO shares out: what is lost with a host.
+
+#include "tests/end_to_end.h"
+
+namespace scalai::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PlanZero : public EndToEnd {};
+
+// Ranks that differ in cp share ZeRO's state: of the 64 those of one host have a quarter of stage 0's. 16 of 32 layers,
+// 3.49 G elements, and the input embedding of 0.525 G (128,256 rows of 4,096): 12 B each, and a quarter of them.
+TEST_F(PlanZero, ContextParallelRanksShareWhatZeroCuts) {
+  const Outcome lost =
+      scalai("plan --model=llama3-8b --from=tp8,pp2,cp4,zero1 --to=tp8,pp2,cp2,zero1 --fail=8-15 --precision=bf16");
+  EXPECT_EQ(lost.code, 3);
+  EXPECT_THAT(lost.err, HasSubstr("no living device holds 12.0 GB of state"));
+  const Outcome whole = scalai("plan --model=llama3-8b --from=tp8,pp2,cp4,zero1 --to=tp8,pp2,cp2,zero1 --check");
+  EXPECT_EQ(whole.code, 0) << whole.err;
+  EXPECT_THAT(whole.out, HasSubstr("checked: every element right, exactly once"));
+}
+
+}  // namespace
+}  // namespace scalai::testing
