@@ -120,8 +120,7 @@ void warn_of_given_step_times(const std::string& program, const scenario::Scenar
   for (const scenario::JobSpec& job : scenario.jobs) {
     if (std::any_of(job.configs.begin(), job.configs.end(), [](const auto& config) { return config.step_s > 0; }))
       say("{}: warning: job {}: links that fail or degrade do not slow steps whose step_time is given; leave it out to "
-          "have "
-          "them computed\n",
+          "have them computed\n",
           program, job.name);
   }
 }

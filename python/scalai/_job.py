@@ -285,6 +285,7 @@ class Job:
             world.device = torch.device("cuda", world.local_rank % torch.cuda.device_count())
         if cuda:
             torch.cuda.set_device(world.device)
+        number_groups_from(0)  # one that came to nothing has been counted, here and not in a process that is new
         dist.init_process_group(self._backend or ("cpu:gloo,cuda:nccl" if cuda else "gloo"),
                                 store=dist.PrefixStore(f"version {order['version']}", store), rank=world.rank,
                                 world_size=world.size, timeout=timeout)

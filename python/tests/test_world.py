@@ -1,6 +1,7 @@
 """A process takes up layouts one after another."""
 
 import argparse
+import datetime
 import pathlib
 import sys
 
@@ -57,6 +58,35 @@ def test_a_process_that_has_another_rank_afterwards():
     for rank, layouts in enumerate(on_ranks(4, in_two_places)):
         for number, (found, expected) in enumerate(layouts):
             assert found == expected, f"rank {rank}, layout {number + 1}"
+
+
+def meeting_after_a_failure():
+    """Rank 1 has been in a rendezvous that nobody else came to; rank 0 is new."""
+    rank = dist.get_rank()
+    store = dist.TCPStore("127.0.0.1", 0, 2, is_master=True, wait_for_workers=False) if rank == 0 else None
+    told = [store.port if rank == 0 else 0]
+    dist.broadcast_object_list(told)
+    dist.barrier()
+    dist.destroy_process_group()
+    job = Job(None)
+    job._data_axes, job._backend, job._timeout_s = ("dp",), "gloo", 20
+    if rank == 0:
+        job._meeting = store
+    else:
+        alone = dist.TCPStore("127.0.0.1", 0, 2, is_master=True, wait_for_workers=False)
+        with pytest.raises(RuntimeError):
+            dist.init_process_group("gloo", store=alone, rank=1, world_size=2, timeout=datetime.timedelta(seconds=1))
+    job._communicate({"axes": [("dp", 2)], "rank": rank, "local_rank": rank, "version": 0, "memory": None,
+                      "address": f"127.0.0.1:{told[0]}"})
+    sum_of_ranks = torch.tensor(float(rank))
+    dist.all_reduce(sum_of_ranks)
+    job._release()
+    dist.init_process_group("gloo", rank=rank, world_size=2)  # that of the test, at whose end it is
+    return sum_of_ranks.item()
+
+
+def test_a_rendezvous_that_failed_is_in_nobodys_way():
+    assert on_ranks(2, meeting_after_a_failure) == [1.0, 1.0]
 
 
 def connections_after_a_step():
