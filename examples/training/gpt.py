@@ -152,7 +152,7 @@ def train(options):
 def static(options):
     """The same training without Scalai, in one layout."""
     os.environ.setdefault("RANK", "0"), os.environ.setdefault("WORLD_SIZE", "1")
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1"), os.environ.setdefault("MASTER_PORT", "29571")
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1"), os.environ.setdefault("MASTER_PORT", "0")
     dist.init_process_group("gloo")
     sizes = sizes_of(options.layout)
     world = scalai.World(sizes, dist.get_rank(), init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=AXES))
