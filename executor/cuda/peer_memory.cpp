@@ -116,7 +116,9 @@ absl::StatusOr<std::unique_ptr<PeerMemory>> PeerMemory::reserve(int gpu, uint64_
   SCALAI_RETURN_IF_ERROR(calls.status(calls.retain(&memory->context_, device), fmt::format("using GPU {}", gpu)));
   memory->device_ = device;
   const Current current(calls, memory->context_);
-  SCALAI_RETURN_IF_ERROR(calls.status(calls.reserve(&memory->base_, end - begin, 0, 0, 0), "reserving addresses"));
+  Address base = 0;
+  SCALAI_RETURN_IF_ERROR(calls.status(calls.reserve(&base, end - begin, 0, 0, 0), "reserving addresses"));
+  memory->base_ = base;
   memory->begin_ = begin;
   memory->end_ = end;
   return memory;
@@ -144,7 +146,8 @@ std::vector<PeerMemory::Part>::const_iterator PeerMemory::first_beyond(uint64_t 
 absl::Status PeerMemory::map(uint64_t offset, int64_t bytes, int descriptor) {
   const uint64_t end = offset + static_cast<uint64_t>(bytes);
   const auto next = first_beyond(offset);
-  if (bytes <= 0 || offset < begin_ || end > end_ || (next != parts_.end() && next->offset < end))
+  if (bytes <= 0 || offset < begin_ || offset >= end_ || static_cast<uint64_t>(bytes) > end_ - offset ||
+      (next != parts_.end() && next->offset < end))
     return invalid(fmt::format("a part [{}, {}) does not fit into memory of GPU {}", offset, end, gpu_));
   const Current current(*driver_, context_);
   Part part{.offset = offset, .end = end};

@@ -222,12 +222,18 @@ TEST(Execution, RoundsComeInOrder) {
   EXPECT_THAT(cluster.verify(change.job.to, 1), IsEmpty());
 }
 
-// Of what is to be carried over NCCL, too: the receiver is not kept waiting.
-TEST(Execution, WhatTheHolderDoesNotHoldIsAnError) {
+// A tensor goes from g0 of one host to g2 of another.
+plan::Case to_the_other_host() {
   plan::Case job{.from = plan::replicas({100}, plan::devices({0})),
                  .to = plan::replicas({100}, plan::devices({2})),
                  .cluster = plan::cluster_of(2, 2)};
   job.to.epoch = 1;
+  return job;
+}
+
+// Of what is to be carried over NCCL, too: the receiver is not kept waiting.
+TEST(Execution, WhatTheHolderDoesNotHoldIsAnError) {
+  plan::Case job = to_the_other_host();
   SmallCluster cluster({.reach = Reach::kNccl});
   cluster.create(job.from, 5);
   cluster.ask_all(prepare_body(job.plan(), job.to, 5));
@@ -238,10 +244,7 @@ TEST(Execution, WhatTheHolderDoesNotHoldIsAnError) {
 
 // Its process is there, as one that is stopped, or whose command was lost.
 TEST(Execution, NobodyWaitsForAHostThatHasDeparted) {
-  plan::Case job{.from = plan::replicas({100}, plan::devices({0})),
-                 .to = plan::replicas({100}, plan::devices({2})),
-                 .cluster = plan::cluster_of(2, 2)};
-  job.to.epoch = 1;
+  plan::Case job = to_the_other_host();
   SmallCluster cluster({.reach = Reach::kNccl});
   cluster.create(job.from, 5);
   cluster.ask_all(prepare_body(job.plan(), job.to, 5));

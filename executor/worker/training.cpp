@@ -179,13 +179,15 @@ bool has_failed(const Trainers::Answer& answer) {
 absl::StatusOr<std::vector<Trainers::Answer>> Training::give_parts(const std::vector<Given>& all) {
   std::vector<Parts> left;
   for (const Given& given : all) left.emplace_back(*places_.own(Location::device(given.device)), given.ranges);
+  // All devices together, because a process may often have no more than 1,024 open, and on their way, at a time.
+  const size_t most = std::max<size_t>(1, Trainers::kMostDescriptors / std::max<size_t>(1, all.size()));
   std::vector<Trainers::Answer> answers;
   for (bool first = true; std::none_of(answers.begin(), answers.end(), has_failed); first = false) {
     std::vector<Trainers::Order> orders;
     std::vector<SharedPart> kept;  // as long as they are on their way
     for (size_t i = 0; i < all.size(); ++i) {
       if (!all[i].by_parts) continue;
-      SCALAI_ASSIGN_OR_RETURN(std::vector<SharedPart> parts, left[i].next(Trainers::kMostDescriptors));
+      SCALAI_ASSIGN_OR_RETURN(std::vector<SharedPart> parts, left[i].next(most));
       if (parts.empty()) continue;
       Trainers::Order order{.device = all[i].device, .what = {}};
       json places = json::array();

@@ -1,5 +1,4 @@
 #include <nanobind/ndarray.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <memory>
