@@ -27,7 +27,7 @@ struct IterationJob {
   const collection::ParallelConfig& config;
   parallel::Schedule schedule = parallel::Schedule::kOneFOneB;
   std::span<const DeviceId> devices;           // in rank order
-  std::span<const parallel::StepParts> parts;  // at least one; equal micro_batches, overlapped and sends_hidden
+  std::span<const parallel::StepParts> parts;  // at least one; equal micro_batches, shares hidden
   std::span<const int> parts_of_rank = {};     // index into parts, by rank (GPUs of different speed); empty = all 0
 };
 

@@ -28,7 +28,7 @@ TEST(IterationBounds, ManyMicroBatchesFollowFromFewer) {
       for (const int m : {400, 402, 1000}) {
         SCOPED_TRACE(fmt::format("{} {} m{}", name_of(schedule), name, m));
         StepParts parts = plain_parts(config, m, 1, 2);
-        parts.overlapped = 0.75;
+        parts.gradients_hidden = parts.parameters_hidden = 0.75;
         for (StageWork& stage : parts.stages) {
           stage.send = between(2, 0.125);
           if (config.tp > 1) stage.forward[0].tp = inside(10, 0.25);
@@ -46,7 +46,7 @@ TEST(IterationBounds, ManyMicroBatchesFollowFromFewer) {
 TEST(IterationBounds, GradientsOfTwoBWHideBehindManyMicroBatches) {
   const ParallelConfig config = layout("dp2,pp2");
   StepParts parts = plain_parts(config, 2000, 1, 2);
-  parts.overlapped = 1;
+  parts.gradients_hidden = parts.parameters_hidden = 1;
   for (StageWork& stage : parts.stages) stage.gradients = between(30000);
   const double all = step_of(small_cluster(), config, parts, Schedule::kTwoBW, {.most_micro_batches = 0});
   EXPECT_NEAR(step_of(small_cluster(), config, parts, Schedule::kTwoBW) / all, 1, 1e-9);

@@ -12,20 +12,20 @@ bool IterationEngine::enter(int unit_id) {
   Unit& unit = unit_of(unit_id);
   const Job& job = job_of(unit);
   const Slot slot = slot_of(unit);
-  const double hidden = parts_of(unit).overlapped;
+  const double gradients_hidden = parts_of(unit).gradients_hidden, parameters_hidden = parts_of(unit).parameters_hidden;
   const ChunkWork& chunk = (slot.backward ? unit.work->backward : unit.work->forward)[static_cast<size_t>(slot.chunk)];
   const bool begins_step = job.flushes() && unit.slot % job.slots_per_step == 0;
   switch (unit.phase) {
     case Phase::kParametersRest:
       if (!begins_step) return true;
-      return collective(unit_id, Channel::kParametersRest, unit.work->parameters, 1 - hidden);
+      return collective(unit_id, Channel::kParametersRest, unit.work->parameters, 1 - parameters_hidden);
     case Phase::kParametersBeside:
-      if (begins_step) in_background(unit_id, Channel::kParameters, hidden / job.shape.vpp, job.shape.vpp);
+      if (begins_step) in_background(unit_id, Channel::kParameters, parameters_hidden / job.shape.vpp, job.shape.vpp);
       return true;
     case Phase::kMessage: return await_message(unit_id, slot);
     case Phase::kGradients:
       if (job.flushes() && slot.backward && slot.micro_batch == job.shape.micro_batches - 1) {
-        in_background(unit_id, Channel::kGradients, hidden / job.shape.vpp);
+        in_background(unit_id, Channel::kGradients, gradients_hidden / job.shape.vpp);
       }
       return true;
     case Phase::kCompute: return work(unit_id, chunk.compute_s());
@@ -49,20 +49,21 @@ bool IterationEngine::enter_end_of_step(int unit_id) {
   constexpr int kAll = 1 << 30;
   Unit& unit = unit_of(unit_id);
   const bool flushes = job_of(unit).flushes();
-  const double hidden = parts_of(unit).overlapped;
+  const double gradients_hidden = parts_of(unit).gradients_hidden, parameters_hidden = parts_of(unit).parameters_hidden;
   switch (unit.phase) {
     case Phase::kGradientsReady:
       return background_done(unit_id, Channel::kGradients, kAll) &&
              background_done(unit_id, Channel::kParameters, kAll) &&
              background_done(unit_id, Channel::kEmbedding, kAll);
-    case Phase::kGradientsRest: return collective(unit_id, Channel::kGradientsRest, unit.work->gradients, 1 - hidden);
+    case Phase::kGradientsRest:
+      return collective(unit_id, Channel::kGradientsRest, unit.work->gradients, 1 - gradients_hidden);
     case Phase::kBarrier:
       if (flushes) return barrier(unit_id);
-      return collective(unit_id, Channel::kParametersRest, unit.work->parameters, 1 - hidden);
+      return collective(unit_id, Channel::kParametersRest, unit.work->parameters, 1 - parameters_hidden);
     case Phase::kEmbedding:
       if (flushes) return collective(unit_id, Channel::kEmbedding, unit.work->embedding);
-      in_background(unit_id, Channel::kGradients, hidden);
-      in_background(unit_id, Channel::kParameters, hidden);
+      in_background(unit_id, Channel::kGradients, gradients_hidden);
+      in_background(unit_id, Channel::kParameters, parameters_hidden);
       in_background(unit_id, Channel::kEmbedding, 1);
       return true;
     case Phase::kOptimizer: return work(unit_id, unit.work->optimizer_s);

@@ -38,7 +38,7 @@ Job job_on(const std::string& layout_name, Schedule schedule, int first_device) 
   Job job{.config = layout(layout_name), .schedule = schedule, .parts = {}, .devices = {}};
   job.devices = devices_from(first_device, job.config.world());
   job.parts = testing::plain_parts(job.config, 2 * job.config.pp, 0.011, 0.023);
-  job.parts.overlapped = 0.75;
+  job.parts.gradients_hidden = job.parts.parameters_hidden = 0.75;
   const auto over = [](Communication::Link link, double bytes) {
     return Communication{.link = link, .latency_s = 3e-5, .bytes = bytes, .seconds = 1};
   };

@@ -75,7 +75,7 @@ TEST(Iteration, CollectivesTakeLatencyAndBytesOverTheirLink) {
 TEST(Iteration, WhatTheWorkHidesTakesNoTime) {
   const ParallelConfig config = layout("tp2,dp2");
   StepParts parts = plain_parts(config, 3, 1, 2);
-  parts.overlapped = 0.5;
+  parts.gradients_hidden = parts.parameters_hidden = 0.5;
   parts.stages[0].gradients = between(10);   // 0.5 s beside 2 s of backward, 0.5 s after
   parts.stages[0].parameters = between(40);  // 2 s before, then 2 s beside 1 s of forward
   EXPECT_NEAR(step_of(small_cluster(), config, parts), 9 + 0.5 + 2 + 1, 1e-9);
@@ -86,7 +86,7 @@ TEST(Iteration, ChunksHideTheirOwnShares) {
   const ParallelConfig config = layout("tp1,pp2,dp2,vpp2,order=pp-tp-cp-dp");
   StepParts parts = plain_parts(config, 2, 1, 2);
   const double plain = 2 * 2 * 3 * (1 + 1 / 4.0);
-  parts.overlapped = 1;
+  parts.gradients_hidden = parts.parameters_hidden = 1;
   // 3 s each on stage 0: chunk 1's from 6 s before the end on, chunk 0's from 2 s.
   parts.stages[0].gradients = between(60);
   EXPECT_NEAR(step_of(small_cluster(), config, parts), plain + 1, 1e-9);
@@ -327,7 +327,7 @@ Communication random_traffic(Random& random, int ranks, double most_bytes) {
 
 StepParts random_parts(Random& random, const ParallelConfig& config, int micro_batches) {
   StepParts parts = plain_parts(config, micro_batches, 0.5 + random.uniform(), 1 + random.uniform());
-  parts.overlapped = 0.25 * static_cast<double>(random.below(5));
+  parts.gradients_hidden = parts.parameters_hidden = 0.25 * static_cast<double>(random.below(5));
   parts.sends_hidden = random.below(2) == 0;
   const int dp = config.dp * config.cp;
   StageWork& first = parts.stages.front();

@@ -84,6 +84,10 @@ class Reader {
     base().precision = parallel::find_precision(arguments_.text("precision"), optimizer).value();
     base().schedule = parallel::find_schedule(arguments_.text("schedule")).value();
     base().overlap = parallel::find_overlap(arguments_.text("overlap")).value();
+    base().data_overlap = parallel::find_data_overlap(arguments_.text("dp-overlap")).value();
+    base().bucket = positive("bucket", 0, int64_t{1} << 30);
+    if (arguments_.has("gradients"))
+      base().precision.gradient_bytes = parallel::find_gradient_bytes(arguments_.text("gradients")).value();
     base().flash_attention = !arguments_.flag("no-flash-attention");
     base().sequence_parallel = !arguments_.flag("no-sequence-parallel");
     base().whole_batches = !arguments_.flag("partial-batches");

@@ -42,18 +42,15 @@ class Parts {
     parts.stages.resize(static_cast<size_t>(config.pp));
     const std::vector<int> layers = collection::layers_per_stage(config, workload_.model.layers);
     LayerWork layer;
-    int most = 1;
     for (int s = 0; s < config.pp; ++s) {
       if (s == 0 || hardware_.stages.size() > 1) layer = one_layer(hardware_.stage(s));
       StageWork& work = parts.stages[static_cast<size_t>(s)];
       work = as_before(s, layers) ? parts.stages[static_cast<size_t>(s - 1)] : stage(s, layers, layer);
       if (hardware_.hops.size() > 1) work.send = boundary(s);
-      int here = 0;
-      for (int c = 0; c < config.vpp; ++c) here += layers[static_cast<size_t>(c * config.pp + s)];
-      most = std::max(most, here);
     }
-    // The last layer's gradients have nothing left to hide behind.
-    if (workload_.training.overlap_gradients) parts.overlapped = std::min(1 - kBesideCost, 1 - 1.0 / most);
+    const double hidden = hidden_share();
+    if (overlapping()) parts.gradients_hidden = hidden;
+    if (prefetching()) parts.parameters_hidden = hidden;
     parts.sends_hidden = config.vpp > 1 && workload_.training.overlap == Overlap::kAll;
     return parts;
   }
@@ -98,16 +95,30 @@ class Parts {
         zero() >= 3 ? over_groups(Collective::kAllGather, held, p.param_bytes, tensors) : Communication{};
     const Communication scatter =
         per_micro_batch() ? over_groups(Collective::kReduceScatter, held, p.gradient_bytes, tensors) : Communication{};
-    work.forward.dp = beside(gather, work.forward.compute_s());
-    work.backward.dp = beside(together(gather, scatter), work.backward.compute_s());
+    // What is not asked for ahead is waited for.
+    const double forward_s = prefetching() ? work.forward.compute_s() : 0;
+    const double backward_s = overlapping() ? work.backward.compute_s() : 0;
+    work.forward.dp = beside(gather, forward_s);
+    work.backward.dp =
+        prefetching() ? beside(together(gather, scatter), backward_s) : together(gather, beside(scatter, backward_s));
   }
 
   // Gradients that have no place of their own are scattered after each micro-batch.
   bool per_micro_batch() const { return shards_gradients(workload_.config); }
-  bool overlapping() const { return workload_.training.overlap_gradients; }
+  bool overlapping() const { return workload_.training.data_overlap != DataOverlap::kNone; }
+  bool prefetching() const { return workload_.training.data_overlap == DataOverlap::kAll; }
+
+  // Of sums and gathers that go bucket by bucket beside the work. The last bucket of gradients is complete when there is
+  // no work left, and the first bucket of parameters is waited for.
+  double hidden_share() const {
+    const Held first = stage_elements(0, workload_.model.layers / workload_.config.pp);
+    const double bucket = workload_.training.bucket_parameters(hardware_.dp.ranks);
+    const double alone = std::min(1.0, bucket / (first.dense + first.expert));
+    return (1 - kBesideCost) * (1 - alone);
+  }
 
   Communication beside(const Communication& whole, double work_s) const {
-    return overlapping() && whole.seconds > 0 ? exposed(whole, work_s) : whole;
+    return whole.seconds > 0 ? exposed(whole, work_s) : whole;
   }
 
   Held layer_elements() const {

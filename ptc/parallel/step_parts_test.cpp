@@ -41,7 +41,6 @@ TEST(StepParts, ChunksHaveTheirLayersAndTheEndsOfTheModel) {
   EXPECT_NEAR(parts.stages[1].forward[1].seconds(), 3 * f + last.forward.seconds(), 1e-12);
   EXPECT_NEAR(parts.stages[0].backward[0].seconds(), 2 * b + first.backward.seconds(), 1e-12);
   EXPECT_NEAR(parts.stages[1].backward[1].seconds(), 3 * b + last.backward.seconds(), 1e-12);
-  EXPECT_NEAR(parts.overlapped, 1 - 1 / 6.0, 1e-12);  // all but the last of a stage's six layers
 }
 
 TEST(StepParts, MiddleStagesAreAlikeAndNoOtherHasTheEnds) {
@@ -112,7 +111,7 @@ TEST(StepParts, PipelinesScatterGradientsOnceAStep) {
 // What is gathered and scattered are all parameters of the stages, not the layers' alone.
 TEST(StepParts, BothEndsAreGatheredAndScatteredToo) {
   Training training = test_training(1, 64);
-  training.overlap_gradients = false;  // nothing hides anything
+  training.data_overlap = DataOverlap::kNone;  // nothing hides anything
   cluster::Host host = test_host();
   host.gpu_link_bytes_per_s = host.nic_bytes_per_s = 1e6;  // no latency counts
   for (const bool tied : {false, true}) {
@@ -176,7 +175,7 @@ TEST(StepParts, EachHopHasItsOwnMessages) {
 TEST(StepParts, ParametersOnDemandAreGatheredTensorByTensorAndAgainToRecompute) {
   const ModelShape model = test_gpt(4096, 32, 16);
   Training training = test_training(1, 64);
-  training.overlap_gradients = false;
+  training.data_overlap = DataOverlap::kNone;
   collection::ParallelConfig config;
   config.dp = 64;
   config.zero = 3;
@@ -196,7 +195,7 @@ TEST(StepParts, ParametersOnDemandAreGatheredTensorByTensorAndAgainToRecompute) 
   const double more = parts_of(twice, config, training).stages[0].forward[0].dp.seconds;
   const double layers = more - none.stages[0].forward[0].dp.seconds;
   EXPECT_NEAR(full.stages[0].backward[0].dp.seconds - none.stages[0].backward[0].dp.seconds, layers, 1e-9);
-  training.overlap_gradients = true;
+  training.data_overlap = DataOverlap::kAll;
   EXPECT_LT(parts_of(model, config, training).stages[0].forward[0].dp.seconds, 0.5 * layers);
 }
 
@@ -260,15 +259,56 @@ TEST(StepParts, OverlapIsForThoseWhoAskForIt) {
   collection::ParallelConfig config;
   config.pp = 2;
   config.vpp = 2;
-  EXPECT_GT(parts_of(model, config, training).overlapped, 0.5);
-  EXPECT_LT(parts_of(model, config, training).overlapped, 1);
   EXPECT_FALSE(parts_of(model, config, training).sends_hidden);
   training.overlap = Overlap::kAll;
   EXPECT_TRUE(parts_of(model, config, training).sends_hidden);
   config.vpp = 1;
   EXPECT_FALSE(parts_of(model, config, training).sends_hidden);
-  training.overlap_gradients = false;
-  EXPECT_EQ(parts_of(model, config, training).overlapped, 0);
+}
+
+// Nothing is left to hide the last bucket of gradients, nor the first one of parameters.
+TEST(StepParts, SynchronisationIsHiddenButForABucket) {
+  const ModelShape model = test_gpt(4096, 32, 16);
+  Training training = test_training(1);
+  training.bucket = 50'000'000;
+  collection::ParallelConfig config;
+  config.dp = 64;
+  const double parameters = static_cast<double>(model.parameters());
+  const StepParts parts = parts_of(model, config, training);
+  EXPECT_NEAR(parts.gradients_hidden, 0.95 * (1 - 50e6 / parameters), 1e-12);
+  EXPECT_EQ(parts.parameters_hidden, parts.gradients_hidden);
+  // Megatron-Core's buckets grow with the ranks that share them, so that 1,024 ranks hide less than 64 do.
+  training.bucket = 0;
+  EXPECT_NEAR(parts_of(model, config, training).gradients_hidden, 0.95 * (1 - 64e6 / parameters), 1e-12);
+  config.dp = 1024;
+  EXPECT_NEAR(parts_of(model, config, training).gradients_hidden, 0.95 * (1 - 1024e6 / parameters), 1e-12);
+  training.data_overlap = DataOverlap::kGradients;
+  EXPECT_GT(parts_of(model, config, training).gradients_hidden, 0.5);
+  EXPECT_EQ(parts_of(model, config, training).parameters_hidden, 0);
+  training.data_overlap = DataOverlap::kNone;
+  EXPECT_EQ(parts_of(model, config, training).gradients_hidden, 0);
+  training.data_overlap = DataOverlap::kAll;
+  training.bucket = int64_t{1} << 40;  // one bucket of all
+  EXPECT_EQ(parts_of(model, config, training).gradients_hidden, 0);
+}
+
+// ZeRO-3 with its gathers on demand and its sums beside the backward pass.
+TEST(StepParts, GathersOnDemandAreNotHiddenBySumsThatAre) {
+  const ModelShape model = test_gpt(4096, 32, 16);
+  Training training = test_training(1, 64);
+  collection::ParallelConfig config;
+  config.dp = 64;
+  config.zero = 3;
+  const StepParts all = parts_of(model, config, training);
+  training.data_overlap = DataOverlap::kGradients;
+  const StepParts sums = parts_of(model, config, training);
+  const Hardware hardware = uniform_hardware(test_host(), config);
+  const double whole =
+      collective(links_of(hardware), Collective::kAllGather, hardware.dp, 2 * static_cast<double>(model.parameters()))
+          .seconds;
+  EXPECT_GE(sums.stages[0].forward[0].dp.seconds, whole);  // a collective a layer has its own latency
+  EXPECT_LT(all.stages[0].forward[0].dp.seconds, 0.5 * sums.stages[0].forward[0].dp.seconds);
+  EXPECT_GT(sums.stages[0].backward[0].dp.seconds, all.stages[0].backward[0].dp.seconds);
 }
 
 TEST(StepParts, SlowerGpusWorkLonger) {

@@ -79,8 +79,8 @@ class ClosedForm {
       const StageWork& stage = parts_.stages[s];
       const double forward = stage.forward.front().seconds(), backward = stage.backward.front().seconds();
       // Stages behind the first begin later and are done earlier.
-      before = std::max(before, left(stage.parameters.seconds, forward) - slack_before);
-      after = std::max(after, left(stage.gradients.seconds, backward) - slack_after);
+      before = std::max(before, left(parts_.parameters_hidden, stage.parameters.seconds, forward) - slack_before);
+      after = std::max(after, left(parts_.gradients_hidden, stage.gradients.seconds, backward) - slack_after);
       embedding = std::max(embedding, stage.embedding.seconds);
       slack_before += paces_[s].forward / vpp_;
       slack_after += paces_[s].backward / vpp_;
@@ -102,8 +102,10 @@ class ClosedForm {
     for (size_t s = 0; s < paces_.size(); ++s) {
       const StageWork& stage = parts_.stages[s];
       const double whole = stage.gradients.seconds + stage.parameters.seconds;
-      const double hidden = std::max(parts_.overlapped * whole, stage.embedding.seconds);
-      const double rest = (1 - parts_.overlapped) * whole;
+      const double beside =
+          parts_.gradients_hidden * stage.gradients.seconds + parts_.parameters_hidden * stage.parameters.seconds;
+      const double hidden = std::max(beside, stage.embedding.seconds);
+      const double rest = whole - beside;
       most = std::max(most, rest + std::max(m_ * paces_[s].both(), hidden) - longest);
     }
     return most;
@@ -144,8 +146,8 @@ class ClosedForm {
 
   // Of so much synchronisation: what cannot be hidden, and what outlasts the slots beside it. Chunk by chunk: the first
   // one's share has its own slot, all of them those between the last micro-batch's on the last chunk and on the first.
-  double left(double seconds, double slot) const {
-    const double hidden = parts_.overlapped * seconds;
+  double left(double share, double seconds, double slot) const {
+    const double hidden = share * seconds;
     const double slots = 1 + (vpp_ - 1) * static_cast<double>(paces_.size());
     return seconds - hidden + std::max({0.0, hidden / vpp_ - slot, hidden - slot * slots});
   }

@@ -54,14 +54,14 @@ struct StageWork {
 // - `gradients` are summed beside the backward slots of the last micro-batch (2BW: beside the whole next step).
 //   `parameters` are gathered at the start of the step, beside the forward slots of the first micro-batch. Each chunk
 //   has 1/vpp of both: its gradients start after its own last backward slot; its parameters must arrive by the end of
-//   its first forward slot. The share 1 − overlapped of both cannot be hidden: it runs before the first slot and after
-//   the last.
+//   its first forward slot. What cannot be hidden, 1 − gradients_hidden and 1 − parameters_hidden of them, runs after
+//   the last slot and before the first.
 // - After all stages: `embedding` (2BW: also beside the whole next step), then the optimizer.
 struct StepParts {
   std::vector<StageWork> stages;  // pp of them
   int micro_batches = 1;
-  double overlapped = 0;      // share of gradients and parameters that work may hide, 0 … 1
-  bool sends_hidden = false;  // interleaved, Overlap::kAll
+  double gradients_hidden = 0, parameters_hidden = 0;  // shares that work may hide, 0 … 1
+  bool sends_hidden = false;                           // interleaved, Overlap::kAll
 };
 // Precondition, not checked here: check_workload accepts the workload. CHECK: `hardware` has at least one stage.
 StepParts step_parts(const Workload& workload, const Hardware& hardware);

@@ -132,7 +132,7 @@ TEST(StepTime, GradientsHideBesideTheLastBackwardPass) {
   StageWork& stage = ideal.parts.stages[0];
   stage.gradients.seconds = 1.5;
   EXPECT_NEAR(ideal.time().gradients_s, 1.5, 1e-9);
-  ideal.parts.overlapped = 0.9;
+  ideal.parts.gradients_hidden = ideal.parts.parameters_hidden = 0.9;
   EXPECT_NEAR(ideal.time().gradients_s, 0.15, 1e-9);
   stage.gradients.seconds = 10;  // 1 s that cannot be hidden, and 9 s beside 2 s
   EXPECT_NEAR(ideal.time().gradients_s, 1 + 7, 1e-9);
@@ -160,7 +160,7 @@ TEST(StepTime, LaterStagesAreDoneEarlierAndSynchroniseMeanwhile) {
 
 TEST(StepTime, EachChunkSynchronisesItsShare) {
   Ideal ideal(2, 2, 4);
-  ideal.parts.overlapped = 1;
+  ideal.parts.gradients_hidden = ideal.parts.parameters_hidden = 1;
   ideal.parts.stages[0].gradients.seconds = 4;  // 2 s beside the last slot of 2 s, 2 s before
   EXPECT_NEAR(ideal.time().gradients_s, 0, 1e-9);
   ideal.parts.stages[0].gradients.seconds = 6;
@@ -301,7 +301,8 @@ TEST(StepTime, ZeroThreeOnDemandCollapsesWithManyGpus) {
   const ModelShape model = test_gpt(12288, 96, 96);
   Training training = test_training(1, 1536);
   training.precision = find_precision("zero-fp16").value();
-  training.flash_attention = training.sequence_parallel = training.overlap_gradients = false;
+  training.flash_attention = training.sequence_parallel = false;
+  training.data_overlap = DataOverlap::kNone;
   training.recompute = Recompute::kFull;
   training.overlap = Overlap::kNone;
   collection::ParallelConfig zero;

@@ -30,6 +30,8 @@ const std::vector<Precision>& precisions() {
 constexpr std::array<std::string_view, 3> kSchedules = {"gpipe", "1f1b", "2bw"};
 constexpr std::array<std::string_view, 3> kRecomputes = {"none", "selective", "full"};
 constexpr std::array<std::string_view, 3> kOverlaps = {"none", "weight-gradients", "all"};
+constexpr std::array<std::string_view, 3> kDataOverlaps = {"none", "gradients", "all"};
+constexpr std::array<std::pair<std::string_view, double>, 3> kGradients = {{{"fp32", 4}, {"bf16", 2}, {"fp16", 2}}};
 
 // The enumerator of a name, or an error that lists them.
 template <class Enum, size_t N>
@@ -66,11 +68,33 @@ absl::StatusOr<Recompute> find_recompute(std::string_view name) {
   return find<Recompute>("recomputation", name, kRecomputes);
 }
 absl::StatusOr<Overlap> find_overlap(std::string_view name) { return find<Overlap>("overlap", name, kOverlaps); }
+std::string_view name_of(DataOverlap overlap) { return kDataOverlaps.at(static_cast<size_t>(overlap)); }
+absl::StatusOr<DataOverlap> find_data_overlap(std::string_view name) {
+  return find<DataOverlap>("overlap of data parallelism", name, kDataOverlaps);
+}
+
+std::vector<std::string> gradient_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, bytes] : kGradients) names.emplace_back(name);
+  return names;
+}
+
+absl::StatusOr<double> find_gradient_bytes(std::string_view name) {
+  for (const auto& [known, bytes] : kGradients) {
+    if (known == name) return bytes;
+  }
+  return invalid(fmt::format("there is no number format of gradients \"{}\"; choose among {}", name,
+                             fmt::join(gradient_names(), ", ")));
+}
 
 int Training::micro_batches(int dp) const {
   SCALAI_CHECK(dp >= 1 && micro_batch >= 1);
   const int64_t share = int64_t{dp} * micro_batch;
   return static_cast<int>(std::max<int64_t>(1, (global_batch + share - 1) / share));
+}
+
+double Training::bucket_parameters(int ranks) const {
+  return bucket > 0 ? static_cast<double>(bucket) : std::max(40e6, 1e6 * ranks);
 }
 
 }  // namespace scalai::parallel

@@ -51,13 +51,25 @@ enum class Recompute : uint8_t { kNone, kSelective, kFull };
 //                     (Transformer Engine's user buffers, Megatron-Core's overlapped point-to-point messages)
 enum class Overlap : uint8_t { kNone, kWeightGradients, kAll };
 
+// Data-parallel synchronisation beside the work. Megatron-Core hides nothing unless asked (--overlap-grad-reduce,
+// --overlap-param-gather); NeMo, PyTorch's DDP and FSDP ask for all.
+//   none       after the last backward pass and before the first forward pass; ZeRO-3 gathers tensor by tensor, on demand
+//   gradients  sums of gradients, bucket by bucket, beside the last micro-batch's backward pass
+//   all        also the gathering of parameters (ZeRO-1 to 3), beside the first micro-batch's forward pass
+enum class DataOverlap : uint8_t { kNone, kGradients, kAll };
+
 // Names in static storage. The find_ functions return InvalidArgument with all names for an unknown one.
 std::string_view name_of(Schedule schedule);    // "gpipe", "1f1b", "2bw"
 std::string_view name_of(Recompute recompute);  // "none", "selective", "full"
 std::string_view name_of(Overlap overlap);      // "none", "weight-gradients", "all"
+std::string_view name_of(DataOverlap overlap);  // "none", "gradients", "all"
 absl::StatusOr<Schedule> find_schedule(std::string_view name);
 absl::StatusOr<Recompute> find_recompute(std::string_view name);
 absl::StatusOr<Overlap> find_overlap(std::string_view name);
+absl::StatusOr<DataOverlap> find_data_overlap(std::string_view name);
+// Bytes of a gradient: "fp32" 4, "bf16" and "fp16" 2.
+absl::StatusOr<double> find_gradient_bytes(std::string_view name);
+std::vector<std::string> gradient_names();
 
 struct Training {
   int global_batch = 1;  // samples of a step
@@ -68,14 +80,18 @@ struct Training {
   Recompute recompute = Recompute::kNone;
   bool sequence_parallel = true;  // over tp; no effect with tp 1
   bool flash_attention = true;    // no activations of size s²
-  bool overlap_gradients = true;  // dp synchronization beside the last backward passes
   Overlap overlap = Overlap::kWeightGradients;
+  DataOverlap data_overlap = DataOverlap::kAll;
+  int64_t bucket = 0;  // parameters synchronised at once, beside the work; 0 = bucket_parameters' default
   // false: dp · micro_batch need not divide global_batch, and pp need not divide the micro-batches of an interleaved
   // pipeline; the last ones are short (a dataset gives batches of any size, ptc/data/share.h).
   bool whole_batches = true;
 
   // Micro-batches of a step through one pipeline; the last one may be short. CHECK: dp and micro_batch >= 1.
   int micro_batches(int dp) const;
+  // Parameters of a bucket that `ranks` synchronise: `bucket`, or Megatron-Core's default, max(40 million,
+  // 1 million · ranks), which keeps rings over many ranks from being bound by latency.
+  double bucket_parameters(int ranks) const;
 };
 
 // Input of the memory and step time models. Holds references: use it as an argument only; the referred objects must

@@ -37,6 +37,15 @@ TEST(Names, AreReadBack) {
   EXPECT_NE(message_of(find_recompute("half").status()).find("none, selective, full"), std::string::npos);
 }
 
+TEST(Names, OfDataOverlapAndGradientsAreReadBack) {
+  for (const DataOverlap overlap : {DataOverlap::kNone, DataOverlap::kGradients, DataOverlap::kAll})
+    EXPECT_EQ(find_data_overlap(name_of(overlap)).value(), overlap);
+  EXPECT_NE(message_of(find_data_overlap("some").status()).find("none, gradients, all"), std::string::npos);
+  EXPECT_EQ(find_gradient_bytes("fp32").value(), 4);
+  EXPECT_EQ(find_gradient_bytes("bf16").value(), 2);
+  EXPECT_NE(message_of(find_gradient_bytes("fp8").status()).find("fp32, bf16, fp16"), std::string::npos);
+}
+
 TEST(Training, MicroBatchesRoundUp) {
   EXPECT_EQ((Training{.global_batch = 48, .micro_batch = 2}.micro_batches(3)), 8);
   EXPECT_EQ((Training{.global_batch = 49, .micro_batch = 2}.micro_batches(3)), 9);

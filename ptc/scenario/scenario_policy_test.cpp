@@ -64,7 +64,7 @@ TEST(ScenarioPolicy, ResolvesToWhatItWas) {
 TEST(ScenarioPolicy, WithoutOneNothingIsWrittenAboutIt) {
   const auto scenario = load(job_text("a", kListed + "steps: 10"));
   ASSERT_TRUE(scenario.ok());
-  for (const std::string word : {"policy", "submit", "min_gpus", "weight", "deadline", "availability"})
+  for (const std::string word : {"policy", "submit", "min_gpus", "weight:", "deadline", "availability"})
     EXPECT_THAT(scenario->resolved_text, Not(HasSubstr(word)));
 }
 

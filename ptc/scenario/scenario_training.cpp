@@ -24,6 +24,13 @@ const std::map<std::string, parallel::Schedule> kSchedules = {{"1f1b", parallel:
 const std::map<std::string, parallel::Recompute> kRecomputes = {{"none", parallel::Recompute::kNone},
                                                                 {"selective", parallel::Recompute::kSelective},
                                                                 {"full", parallel::Recompute::kFull}};
+const std::map<std::string, parallel::Overlap> kOverlaps = {{"none", parallel::Overlap::kNone},
+                                                            {"weight-gradients", parallel::Overlap::kWeightGradients},
+                                                            {"all", parallel::Overlap::kAll}};
+const std::map<std::string, parallel::DataOverlap> kDataOverlaps = {{"none", parallel::DataOverlap::kNone},
+                                                                    {"gradients", parallel::DataOverlap::kGradients},
+                                                                    {"all", parallel::DataOverlap::kAll}};
+const std::map<std::string, double> kGradients = {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}};
 const std::map<std::string, parallel::Objective> kObjectives = {{"throughput", parallel::Objective::kThroughput},
                                                                 {"cost", parallel::Objective::kCost},
                                                                 {"energy", parallel::Objective::kEnergy},
@@ -100,6 +107,11 @@ void TrainingBuilder::build(bool model_known, JobSpec& job) {
   training.precision = parallel::find_precision(named ? message_.precision() : "fp16", job.recipe.optimizer).value();
   choose("schedule", message_.schedule(), kSchedules, training.schedule);
   choose("recompute", message_.recompute(), kRecomputes, training.recompute);
+  choose("gradients", message_.gradients(), kGradients, training.precision.gradient_bytes);
+  choose("overlap", message_.overlap(), kOverlaps, training.overlap);
+  choose("dp_overlap", message_.dp_overlap(), kDataOverlaps, training.data_overlap);
+  if (source_.given(at("bucket")) && source_.at_least(at("bucket"), message_.bucket(), 1))
+    training.bucket = message_.bucket();
   if (message_.has_sequence_parallel()) training.sequence_parallel = message_.sequence_parallel();
   if (message_.has_flash_attention()) training.flash_attention = message_.flash_attention();
   // Its second version of the weights is state that moves.
@@ -194,6 +206,10 @@ void write_training(const JobSpec& job, const proto::Job& given, proto::Job& out
   out.set_global_batch(training.global_batch);
   out.set_sequence(training.sequence);
   out.set_schedule(name_in(kSchedules, training.schedule));
+  if (!given.gradients().empty()) out.set_gradients(given.gradients());
+  out.set_overlap(name_in(kOverlaps, training.overlap));
+  out.set_dp_overlap(name_in(kDataOverlaps, training.data_overlap));
+  if (training.bucket > 0) out.set_bucket(training.bucket);
   out.set_sequence_parallel(training.sequence_parallel);
   out.set_flash_attention(training.flash_attention);
   // What is chosen stays open.

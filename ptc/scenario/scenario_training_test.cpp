@@ -66,6 +66,25 @@ TEST(ScenarioTraining, DefaultsAreWrittenOut) {
   EXPECT_EQ(read.compute, Compute::kAnalytic);
 }
 
+TEST(ScenarioTraining, WhatRunsBesideTheWorkIsSaid) {
+  const Scenario read = parsed(
+      scenario(std::string(kListed) +
+               R"(gradients: "bf16" precision: "bf16" overlap: "all" dp_overlap: "gradients" bucket: 25000000)"));
+  const parallel::Training& training = read.jobs[0].training;
+  EXPECT_EQ(training.precision.gradient_bytes, 2);
+  EXPECT_EQ(training.overlap, parallel::Overlap::kAll);
+  EXPECT_EQ(training.data_overlap, parallel::DataOverlap::kGradients);
+  EXPECT_EQ(training.bucket, 25'000'000);
+  EXPECT_EQ(parsed(read.resolved_text).digest, read.digest);
+  const Scenario plain = parsed(scenario(kListed));
+  EXPECT_EQ(plain.jobs[0].training.data_overlap, parallel::DataOverlap::kAll);
+  EXPECT_NE(plain.resolved_text.find("dp_overlap: \"all\""), std::string::npos);
+  const std::string wrong = problems_of(
+      scenario(std::string(kListed) + R"(gradients: "fp8" overlap: "some" dp_overlap: "gradient" bucket: -1)"));
+  for (const std::string field : {"gradients", "overlap", "dp_overlap", "bucket"})
+    EXPECT_NE(wrong.find(field), std::string::npos) << wrong;
+}
+
 TEST(ScenarioTraining, TwoVersionsOfTheWeightsAreState) {
   const JobSpec job = parsed(scenario(std::string(kListed) + R"(schedule: "2bw")")).jobs[0];
   EXPECT_TRUE(job.recipe.previous);

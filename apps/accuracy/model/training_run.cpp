@@ -35,7 +35,10 @@ Training read_training(RowReader& row, TrainingRun& run) {
   take(find_recompute(row.text("recompute", "none")), "recompute", row, training.recompute);
   training.sequence_parallel = row.flag("sequence_parallel", true);
   training.flash_attention = row.flag("flash", true);
-  training.overlap_gradients = row.flag("overlap", true);
+  take(find_data_overlap(row.text("overlap", "all")), "overlap", row, training.data_overlap);
+  training.bucket = static_cast<int64_t>(row.number("bucket", 0));
+  if (row.has("gradients"))
+    take(find_gradient_bytes(row.text("gradients")), "gradients", row, training.precision.gradient_bytes);
   take(find_overlap(row.text("tensor_overlap", "weight-gradients")), "tensor_overlap", row, training.overlap);
   return training;
 }
@@ -108,6 +111,8 @@ std::vector<std::string> run_columns() {
           "sequence_parallel",
           "flash",
           "overlap",
+          "bucket",
+          "gradients",
           "tensor_overlap",
           "tokens",
           "peak_tflops",

@@ -38,7 +38,8 @@ double step_of(const TrainingRun& run) {
 TEST(TrainingRun, ReadsEveryColumn) {
   const TrainingRun run = run_of(
       "gpus_per_host=4 nics=2 tp=2 pp=2 cp=2 vpp=3 zero=1 micro_batch=4 precision=fp16 schedule=gpipe recompute=full "
-      "sequence_parallel=0 flash=0 overlap=0 tensor_overlap=none tokens=3e11 peak_tflops=300");
+      "sequence_parallel=0 flash=0 overlap=gradients bucket=25000000 gradients=fp32 tensor_overlap=none tokens=3e11 "
+      "peak_tflops=300");
   EXPECT_EQ(run.host.gpu.name, "a100-80g");
   EXPECT_EQ(run.host.gpus, 4);
   EXPECT_EQ(run.host.nics, 2);
@@ -58,7 +59,9 @@ TEST(TrainingRun, ReadsEveryColumn) {
   EXPECT_EQ(run.training.recompute, Recompute::kFull);
   EXPECT_FALSE(run.training.sequence_parallel);
   EXPECT_FALSE(run.training.flash_attention);
-  EXPECT_FALSE(run.training.overlap_gradients);
+  EXPECT_EQ(run.training.data_overlap, DataOverlap::kGradients);
+  EXPECT_EQ(run.training.bucket, 25'000'000);
+  EXPECT_EQ(run.training.precision.gradient_bytes, 4);
   EXPECT_EQ(run.training.overlap, Overlap::kNone);
   EXPECT_DOUBLE_EQ(run.tokens, 3e11);
   EXPECT_DOUBLE_EQ(run.peak_flops, 3e14);
