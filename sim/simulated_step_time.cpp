@@ -36,7 +36,7 @@ Work work_of(const StepInput& job) {
   Work work;
   for (const DeviceId device : job.devices) {
     const cluster::Host& host = job.cluster.hosts[static_cast<size_t>(job.cluster.host_of(device).value)];
-    const StageGpu own{.gpu = host.gpu, .speed = speed_of(job, device)};
+    const StageGpu own{.gpu = host.gpu, .speed = speed_of(job, device), .slowest = hardware.stages.front().slowest};
     const auto known = std::find(kinds.begin(), kinds.end(), own);
     work.parts_of_rank.push_back(static_cast<int>(known - kinds.begin()));
     if (known == kinds.end()) kinds.push_back(own);

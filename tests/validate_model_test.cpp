@@ -1,5 +1,7 @@
 // `scalai validate-model` as its users run it.
 
+#include <cmath>
+
 #include "nlohmann/json.hpp"
 #include "tests/end_to_end.h"
 
@@ -33,8 +35,8 @@ TEST_F(ValidateModel, OverviewOfTheBuiltInTables) {
   const Outcome outcome = run("");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
-  for (const char* part : {"ptdp_table1", "korthikanti_fig1", "nemo_2407", "constant MFU",
-                           "Not modelled:", "Rows that constants were fitted on:"}) {
+  for (const char* part : {"ptdp_table1", "korthikanti_fig1", "nemo_2407", "constant MFU", "Not modelled:",
+                           "Rows that constants were fitted on:", "held out", "dense A100 16-bit", "experts"}) {
     EXPECT_TRUE(has(outcome.out, part)) << part;
   }
   EXPECT_FALSE(has(outcome.out, "529.6B"));  // rows are for --verbose and --table
@@ -64,7 +66,11 @@ TEST_F(ValidateModel, JsonSaysWhatTheTableSays) {
   EXPECT_EQ(steps["table"], "steps");
   ASSERT_EQ(steps["rows"].size(), 2U);
   EXPECT_EQ(steps["rows"][0]["mark"], "fitted");
-  EXPECT_EQ(steps["rows"][1]["mark"], "predicted");
+  EXPECT_EQ(steps["rows"][1]["mark"], "held out");  // the XXH3 digest of "steps/second" is even
+  ASSERT_EQ(all["groups"].size(), 1U);
+  EXPECT_EQ(all["groups"][0]["fit"]["rows"], 0);
+  EXPECT_EQ(all["groups"][0]["held_out"]["rows"], 1);
+  EXPECT_NEAR(all["groups"][0]["held_out"]["mape"], std::abs(steps["rows"][1]["error"].get<double>()), 1e-9);
   const double predicted = steps["rows"][1]["predicted"];
   EXPECT_NEAR(steps["rows"][1]["error"], predicted / 100 - 1, 1e-9);
   EXPECT_NEAR(steps["rows"][1]["constant_mfu_error"], 10.0 / 100 - 1, 1e-9);  // half of the fitted row's 20 s

@@ -46,7 +46,8 @@ std::string or_dash(const std::optional<double>& error, bool points) {
 const char* mark_of(const RowResult& row, const std::string& kind) {
   if (!row.problem.empty()) return "none";
   if (kind == "models" || kind == "arithmetic") return row.exact ? "exact" : "differs";
-  return row.fitted ? "fitted" : "predicted";
+  if (row.fitted) return "fitted";
+  return row.group.empty() ? "predicted" : row.held_out ? "held out" : "fit";
 }
 
 bool has_baseline(const TableResult& table) {
@@ -129,6 +130,17 @@ std::string overview(const Tables& tables) {
   return text.text();
 }
 
+std::string groups_text(const Tables& tables) {
+  Table text({"steps of", "rows to fit>", "mean error>", "bias>", "held out>", "mean error>", "largest>", "bias>"});
+  for (const auto& group : parallel::validation::groups_of(tables)) {
+    const Summary &fit = group.fit, &held = group.held_out;
+    text.row({group.group, fmt::format("{}", fit.count), size_of_error(fit.mape, false), signed_error(fit.bias, false),
+              fmt::format("{}", held.count), size_of_error(held.mape, false), signed_error(held.largest, false),
+              signed_error(held.bias, false)});
+  }
+  return text.text();
+}
+
 std::string fitted_text(const Tables& tables) {
   std::string text;
   for (const TableResult& table : tables) {
@@ -144,12 +156,13 @@ void print_tables(const Tables& tables, bool verbose) {
     if (verbose || tables.size() == 1) print("{}\n", table_text(table));
   }
   print(
-      "{}\n{}\nError: of the step's time where it is a step, else of the value; points where the values are\n"
+      "{}\n{}\n{}\nA row is held out if the hash of its table and name is even; nothing is chosen with those in view.\n"
+      "Error: of the step's time where it is a step, else of the value; points where the values are\n"
       "percentages. Mean error, largest and bias are of predicted rows. Constant MFU, constant HFU: mean error of\n"
       "taking the mean utilisation of the fitted rows, without and with what is computed again; best HFU: of the one "
       "that\n"
       "would be best for the table, chosen with its rows known.\n\nNot modelled:\n",
-      overview(tables), fitted_text(tables));
+      overview(tables), groups_text(tables), fitted_text(tables));
   for (const std::string& what : parallel::validation::not_modelled()) print("  {}\n", what);
 }
 
@@ -216,7 +229,14 @@ void print_json(const Tables& tables) {
       json["goals"].push_back({{"goal", goal.text}, {"found", goal.said}, {"met", goal.met}});
     all.push_back(std::move(json));
   }
-  print("{}\n", Json{{"tables", std::move(all)}, {"not_modelled", parallel::validation::not_modelled()}}.dump(2));
+  Json groups = Json::array();
+  for (const auto& group : parallel::validation::groups_of(tables))
+    groups.push_back(
+        {{"group", group.group}, {"fit", summary_json(group.fit)}, {"held_out", summary_json(group.held_out)}});
+  print("{}\n", Json{{"groups", std::move(groups)},
+                     {"tables", std::move(all)},
+                     {"not_modelled", parallel::validation::not_modelled()}}
+                    .dump(2));
 }
 
 // What is wrong with the names of tables, "" when nothing is.

@@ -35,6 +35,7 @@ void price_staying(const ParallelizeRequest& request, Parallelized& found) {
   space.pins = parallel::pins_of(old.config);
   space.gpus = old.config.world();
   space.all_gpus = true;
+  space.headroom = 0;  // it runs
   space.keep = 1;
   space.objective = parallel::Objective::kThroughput;
   space.change = nullptr;

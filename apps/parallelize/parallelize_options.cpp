@@ -21,24 +21,29 @@ std::vector<OptionSpec> what_trains() {
                         {"none", "gradients", "all"}, "all"),
           count_option("bucket", "N",
                        "Parameters of a bucket of gradients (max(40 million, 1 million a rank of dp) if not given)."),
+          choice_option("kernels", "K",
+                        "Kernels of a layer: PyTorch's own steps, fused ones, or fused ones with NVIDIA's libraries of "
+                        "autumn 2024 and later.",
+                        {"eager", "fused", "tuned"}, "fused"),
           flag_option("no-flash-attention", "Attention keeps its scores."),
           flag_option("no-sequence-parallel", "Tensor parallelism leaves norms and residuals whole."),
           flag_option("partial-batches", "dp need not divide the global batch; the last micro-batches are short.")};
 }
 
 std::vector<OptionSpec> on_what() {
-  return {count_option(
-              "gpus", "N",
-              "GPUs that there are, of fewer the fastest (if not given, the ranks of --layout, or all of --cluster)."),
-          text_option("gpu", "KIND", "Their kind, in hosts with one network card a GPU or as known."),
-          text_option("host", "KIND", "Or the kind of their hosts, or a cloud instance."),
-          text_option("cluster", "FILE", "Or a cluster file; GPUs and hosts may differ."),
-          count_option("gpus-per-host", "N", "GPUs of each host (as the kind has, 8 if that is not known)."),
-          count_option("nics", "N", "Network cards of each host."),
-          text_option("nic", "RATE", "Bandwidth of each card and direction, as in 400Gbps."),
-          bytes_option("memory", "SIZE", "Memory of a GPU that may be used (all of it if not given)."),
-          text_option("devices", "DEVICES",
-                      "Devices that may be used (if not given: those of --from that live, then further ones).")};
+  return {
+      count_option(
+          "gpus", "N",
+          "GPUs that there are, of fewer the fastest (if not given, the ranks of --layout, or all of --cluster)."),
+      text_option("gpu", "KIND", "Their kind, in hosts with one network card a GPU or as known."),
+      text_option("host", "KIND", "Or the kind of their hosts, or a cloud instance."),
+      text_option("cluster", "FILE", "Or a cluster file; GPUs and hosts may differ."),
+      count_option("gpus-per-host", "N", "GPUs of each host (as the kind has, 8 if that is not known)."),
+      count_option("nics", "N", "Network cards of each host."),
+      text_option("nic", "RATE", "Bandwidth of each card and direction, as in 400Gbps."),
+      bytes_option("memory", "SIZE", "Memory of a GPU that may be used (96 % of it if not given, with --layout all)."),
+      text_option("devices", "DEVICES",
+                  "Devices that may be used (if not given: those of --from that live, then further ones).")};
 }
 
 std::vector<OptionSpec> where_from() {

@@ -221,6 +221,16 @@ class Printer {
       text += fmt::format("network: {} × {} a host, as {} (--nic, --nics)\n", host.nics,
                           format_bandwidth(host.nic_bytes_per_s), request_.network_of);
     }
+    const parallel::Training& base = request_.space.base;
+    text += fmt::format("data parallelism: {} beside the work (--dp-overlap); kernels: {} (--kernels)\n",
+                        base.data_overlap == parallel::DataOverlap::kNone  ? "nothing"
+                        : base.data_overlap == parallel::DataOverlap::kAll ? "gradients and parameters"
+                                                                           : "gradients",
+                        name_of(base.kernels));
+    if (request_.space.headroom > 0) {
+      text += fmt::format("{:g} % of a GPU's memory stay free; --memory=SIZE says how much may be used\n",
+                          100 * request_.space.headroom);
+    }
     text +=
         "MFU counts model FLOPs: nothing recomputed, the causal mask not halved, over the GPUs' peak in the precision "
         "of "
@@ -292,6 +302,10 @@ class Printer {
                         {"gpu", gpu_names()},
                         {"gpus_per_host", space.host.gpus},
                         {"gpu_memory_bytes", limit_of(request_)},
+                        {"headroom", space.headroom},
+                        {"dp_overlap", std::string(name_of(space.base.data_overlap))},
+                        {"kernels", std::string(name_of(space.base.kernels))},
+                        {"gradient_bytes", space.base.precision.gradient_bytes},
                         {"global_batch", space.base.global_batch},
                         {"sequence", space.base.sequence},
                         {"precision", space.base.precision.name},
@@ -367,12 +381,15 @@ std::string no_fit_text(const ParallelizeRequest& request, const parallel::NoFit
   const parallel::StageMemory& worst = no_fit.memory.worst();
   const double term = no_fit.tightest_term == "margin" ? no_fit.memory.margin_bytes : worst.bytes(no_fit.tightest_term);
   std::string text = fmt::format(
-      "scalai parallelize: error: no configuration of {} fits {} on {} GPUs. The nearest, {} with micro-batches of {} "
+      "scalai parallelize: error: no configuration of {} fits {}{} on {} GPUs. The nearest, {} with micro-batches of "
+      "{} "
       "and "
       "recomputation {}, needs {} on stage {}, most of it {} ({})\n",
-      request.model.name, size_text(limit_of(request)), request.space.gpus, canonical(no_fit.nearest.config),
-      no_fit.nearest.training.micro_batch, name_of(no_fit.nearest.training.recompute),
-      size_text(no_fit.nearest.memory_bytes), worst.stage, no_fit.tightest_term, size_text(term));
+      request.model.name, size_text(limit_of(request)),
+      request.space.headroom > 0 ? fmt::format(" with {:g} % free", 100 * request.space.headroom) : "",
+      request.space.gpus, canonical(no_fit.nearest.config), no_fit.nearest.training.micro_batch,
+      name_of(no_fit.nearest.training.recompute), size_text(no_fit.nearest.memory_bytes), worst.stage,
+      no_fit.tightest_term, size_text(term));
   for (const std::string& remedy : no_fit.remedies) text += fmt::format("would fit: {}\n", remedy);
   return text;
 }

@@ -85,6 +85,7 @@ class Reader {
     base().schedule = parallel::find_schedule(arguments_.text("schedule")).value();
     base().overlap = parallel::find_overlap(arguments_.text("overlap")).value();
     base().data_overlap = parallel::find_data_overlap(arguments_.text("dp-overlap")).value();
+    base().kernels = parallel::find_kernels(arguments_.text("kernels")).value();
     base().bucket = positive("bucket", 0, int64_t{1} << 30);
     if (arguments_.has("gradients"))
       base().precision.gradient_bytes = parallel::find_gradient_bytes(arguments_.text("gradients")).value();
@@ -127,6 +128,9 @@ class Reader {
         space().objective == parallel::Objective::kCost || space().objective == parallel::Objective::kEnergy;
     space().all_gpus = !arguments_.flag("any-gpus") && !thrifty;
     space().keep = positive("top", 10, kMostSamples);
+    // One layout is priced however full it is, and --memory says what may be used.
+    const bool searched = arguments_.text("planner") == "scalai" && !arguments_.has("layout");
+    if (searched && !arguments_.has("memory")) space().headroom = parallel::kHeadroom;
     if (arguments_.has("memory")) space().memory_bytes = arguments_.bytes("memory");
     if (arguments_.has("memory") && space().memory_bytes == 0) problems_.malformed("--memory: 0 bytes hold nothing");
     const bool pays = space().objective == parallel::Objective::kPayOff;

@@ -56,8 +56,14 @@ absl::StatusOr<LayoutFields> parse_layout_fields(std::string_view text, LayoutPr
 // separator `order=` comes after `stages=`.
 std::string canonical(const ParallelConfig& config, char separator = ',');
 
+// The most virtual stages that so many layers can be cut into. In an interleaved pipeline the head may have a stage of its
+// own, and the embedding another one (Megatron-Core: --account-for-loss-in-pipeline-split,
+// --account-for-embedding-in-pipeline-split).
+int most_virtual_stages(const ParallelConfig& config, int layers);
+
 // Layers of each pipeline stage, or of each of the pp·vpp virtual stages: `stages`, or balanced (the first (layers mod
-// n) stages get one more). CHECK: config.stages is empty or sums to `layers`.
+// n) stages get one more). With one stage more than layers the last one has none, with two also the first one.
+// CHECK: config.stages is empty or sums to `layers`; at most most_virtual_stages.
 std::vector<int> layers_per_stage(const ParallelConfig& config, int layers);
 
 }  // namespace scalai::collection

@@ -108,6 +108,11 @@ TEST(LayoutName, BalancedStagesGiveTheFirstOnesMore) {
   EXPECT_EQ(layers_per_stage(parsed("pp4"), 10), (std::vector<int>{3, 3, 2, 2}));
   EXPECT_EQ(layers_per_stage(parsed("pp2,vpp2"), 8), (std::vector<int>{2, 2, 2, 2}));
   EXPECT_EQ(layers_per_stage(parsed("pp2,stages=1:9"), 10), (std::vector<int>{1, 9}));
+  // The ends of the model may have stages of their own.
+  EXPECT_EQ(layers_per_stage(parsed("pp3,vpp2"), 4), (std::vector<int>{0, 1, 1, 1, 1, 0}));
+  EXPECT_EQ(layers_per_stage(parsed("pp3,vpp2"), 5), (std::vector<int>{1, 1, 1, 1, 1, 0}));
+  EXPECT_EQ(most_virtual_stages(parsed("pp3,vpp2"), 4), 6);
+  EXPECT_EQ(most_virtual_stages(parsed("pp3"), 4), 4);
   EXPECT_DEATH(layers_per_stage(parsed("pp2,stages=1:8"), 10), "stages sum to 9");
 }
 

@@ -165,7 +165,7 @@ absl::Status check_fit(const model::Model& model, const ParallelConfig& config) 
     if (model.experts == 0) divides(config.tp, "tp", model.ffn, "feed-forward columns");
   }
   const int virtual_stages = config.pp * config.vpp;
-  if (virtual_stages > model.layers) {
+  if (virtual_stages > most_virtual_stages(config, model.layers)) {
     problem(
         fmt::format("{} pipeline stages are more than the {} layers of {}", virtual_stages, model.layers, model.name));
   }

@@ -185,7 +185,10 @@ TEST(Megatron, EveryConfigurationOfThisListIsValid) {
   for (const int tp : {1, 2, 4}) {
     for (const int pp : {1, 2, 3, 4}) {
       for (const int dp : {1, 2, 3}) {
-        for (const int zero : {0, 1, 3}) build({.tp = tp, .pp = pp, .dp = dp, .zero = zero});
+        for (const int zero : {0, 1, 3}) {
+          build({.tp = tp, .pp = pp, .dp = dp, .zero = zero});
+          if (pp == 3) build({.tp = tp, .pp = pp, .dp = dp, .vpp = 2, .zero = zero});  // ends with stages of their own
+        }
       }
     }
   }

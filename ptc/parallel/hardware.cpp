@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <numbers>
 #include <numeric>
 #include <string_view>
 
@@ -267,11 +269,19 @@ double peak_flops(const Hardware& hardware, const ParallelConfig& config, Math m
   return peak * config.world() / config.pp;
 }
 
+double slowest_share(int gpus) {
+  if (gpus < 2) return 1;
+  const double n = gpus, a = std::sqrt(2 * std::log(n));
+  const double z = a - (std::log(std::log(n)) + std::log(4 * std::numbers::pi)) / (2 * a) + std::numbers::egamma / a;
+  return 1 / (1 + kClockSpread * z);
+}
+
 Hardware uniform_hardware(const cluster::Host& host, const ParallelConfig& config) {
   SCALAI_CHECK(host.gpus > 0, "a host without GPUs");
   Hardware hardware;
   hardware.stages.resize(1);
   hardware.stages.front().gpu = host.gpu;
+  hardware.stages.front().slowest = slowest_share(config.world());
   add_host(host, hardware);
   hardware.price_per_gpu_hour = host.price_per_hour / host.gpus;
   const Axes dense = dense_axes(config);
@@ -305,7 +315,10 @@ Hardware hardware_of(const cluster::Cluster& cluster, const ParallelConfig& conf
     stages[static_cast<size_t>(rank / pp.stride % pp.size)].add(host.gpu, found == speed.end() ? 1 : found->second);
   }
   Hardware hardware;
-  for (const SlowestOf& stage : stages) hardware.stages.push_back(stage.gpu());
+  for (const SlowestOf& stage : stages) {
+    hardware.stages.push_back(stage.gpu());
+    hardware.stages.back().slowest = slowest_share(config.world());
+  }
   hardware.price_per_gpu_hour = price / config.world();
   std::vector<int> used;
   for (const auto& [h, ranks] : hosts) {

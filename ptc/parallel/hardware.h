@@ -28,6 +28,8 @@ struct Group {
 struct StageGpu {
   cluster::GpuKind gpu;
   double speed = 1;  // share of nominal; below 1 for degraded devices
+  // Share of the median GPU's products that the slowest of all GPUs of the job reaches (slowest_share): ranks wait for it.
+  double slowest = 1;
   // Lowest memory rate in the stage, efficiency and speed included, if another GPU of the stage has it. 0 = this GPU
   // has the lowest.
   // What the slowest memory of the stage reaches, where that is another GPU's: efficiency and speed counted. 0 = this
@@ -93,6 +95,13 @@ double peak_flops(const cluster::GpuKind& gpu, Math math);
 // Sum over all GPUs of the configuration, at nominal speed.
 // Of all GPUs together, at nominal speed.
 double peak_flops(const Hardware& hardware, const collection::ParallelConfig& config, Math math);
+
+// Share of the median GPU's clock that the slowest of n GPUs of one kind is expected to have under load:
+// 1 / (1 + kClockSpread · z), z the mean of the largest of n standard normal values (Cramér 1946, 28.6.16). 1 for one.
+double slowest_share(int gpus);
+// Standard deviation of the speed of equal GPUs under load. Whiskers of Sinha et al. (SC'22) are 8 % of the median apart
+// on average over their clusters; of a normal distribution they are 5.4 standard deviations apart.
+inline constexpr double kClockSpread = 0.08 / 5.4;
 
 // Ranks in the layout's order on hosts of one kind, one host after the other. CHECK: host.gpus >= 1.
 Hardware uniform_hardware(const cluster::Host& host, const collection::ParallelConfig& config);

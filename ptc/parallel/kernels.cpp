@@ -12,6 +12,10 @@ namespace {
 constexpr double kGap = 2e-6;       // between kernels of one stream
 constexpr double kShortest = 6e-6;  // launched by a framework one at a time
 
+// Of kernels one at a time behind a wait for the GPU: PyTorch's smallest ones take 11.3 to 17.7 µs each on DGX H100
+// (DGX Cloud benchmarking recipes, microbenchmark of the host's overhead).
+constexpr double kHostLaunch = 11.3e-6;
+
 struct Tile {
   double m, n;
   double share;  // of the rate of large tiles: smaller ones load more for each product
@@ -19,20 +23,25 @@ struct Tile {
 constexpr std::array<Tile, 4> kTiles = {{{256, 128, 1}, {128, 256, 1}, {128, 128, 0.92}, {128, 64, 0.75}}};
 constexpr double kTileOverhead = 64;  // steps of k
 
-// Of the rate of large products: fused attention, forward and backward (docs/parallelizer.md).
-constexpr double kFlashForward = 0.72, kFlashBackward = 0.6;
+// With the libraries of Kernels::kTuned: shares of fused attention, and 16-bit products as a share of those without. Chosen with the rows to
+// fit of DGX Cloud's recipes and Megatron-Bridge in view (results/perfmodel).
+constexpr double kTunedFlashForward = 1, kTunedFlashBackward = 0.85, kTunedMatrix = 1.1;
 
 }  // namespace
 
-GpuRates rates_of(const StageGpu& gpu, Math math) {
+GpuRates rates_of(const StageGpu& gpu, Math math, Kernels kernels) {
   const Efficiency efficiency = efficiency_of(gpu.gpu, math);
-  GpuRates rates{.product_flops = peak_flops(gpu.gpu, math) * efficiency.matrix * gpu.speed,
+  GpuRates rates{.product_flops = peak_flops(gpu.gpu, math) * efficiency.matrix * gpu.speed * gpu.slowest,
                  .bytes_per_s = gpu.gpu.memory_bandwidth_bytes_per_s * efficiency.memory * gpu.speed,
                  .multiprocessors = gpu.gpu.multiprocessors};
+  const bool tuned = kernels == Kernels::kTuned && gpu.gpu.peak_flops_fp8 > 0;
+  if (tuned && math != Math::kFP8) rates.product_flops *= kTunedMatrix;
+  if (tuned) rates.flash_forward = kTunedFlashForward, rates.flash_backward = kTunedFlashBackward;
   if (gpu.memory_bytes_per_s > 0) rates.bytes_per_s = gpu.memory_bytes_per_s;
   rates.attention_flops = rates.product_flops;
   if (math == Math::kFP8) {
-    rates.attention_flops = peak_flops(gpu.gpu, Math::kBF16) * efficiency_of(gpu.gpu, Math::kBF16).matrix * gpu.speed;
+    rates.attention_flops = peak_flops(gpu.gpu, Math::kBF16) * efficiency_of(gpu.gpu, Math::kBF16).matrix * gpu.speed *
+                            gpu.slowest * (tuned ? kTunedMatrix : 1);
   }
   SCALAI_CHECK(rates.product_flops > 0, gpu.gpu.name);
   return rates;
@@ -68,8 +77,16 @@ void KernelTime::attention_product(const Product& product) {
 }
 
 void KernelTime::flash(double flops, double bytes, bool backward) {
-  const double rate = rates_.attention_flops * (backward ? kFlashBackward : kFlashForward);
+  const double rate = rates_.attention_flops * (backward ? rates_.flash_backward : rates_.flash_forward);
   add(std::max(flops / rate, rates_.bytes_per_s > 0 ? bytes / rates_.bytes_per_s : 0), matrix_s_);
+}
+
+void KernelTime::launched(double kernels) { launch_s_ += kernels * kHostLaunch; }
+
+void KernelTime::grouped(const Product& product) {
+  const double seconds = product_seconds(rates_, rates_.product_flops, product);
+  matrix_s_ += seconds;
+  launch_s_ += std::max(kGap, product.count * kHostLaunch - seconds);
 }
 
 void KernelTime::memory(double bytes) {

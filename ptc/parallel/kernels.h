@@ -20,10 +20,11 @@ struct GpuRates {
   double product_flops = 0;    // large matrix products in the precision's math
   double attention_flops = 0;  // in FP8 training the 16-bit rate (attention stays in 16 bits), else product_flops
   double bytes_per_s = 0;
-  int multiprocessors = 0;  // 0 = unknown: a partly empty last wave then costs nothing
+  double flash_forward = 0.72, flash_backward = 0.6;  // shares of attention_flops that fused attention reaches
+  int multiprocessors = 0;                            // 0 = unknown: a partly empty last wave then costs nothing
 };
 // CHECK: the rate of matrix products is above 0.
-GpuRates rates_of(const StageGpu& gpu, Math math);
+GpuRates rates_of(const StageGpu& gpu, Math math, Kernels kernels = Kernels::kFused);
 
 // `count` products of m × k by k × n, one after the other in one (batched) kernel.
 struct Product {
@@ -47,6 +48,11 @@ class KernelTime {
   void flash(double flops, double bytes, bool backward);
   // A memory-bound kernel that reads and writes `bytes`. Nothing for 0 bytes.
   void memory(double bytes);
+  // So many kernels that are shorter than what the host needs to launch each of them (11.3 µs), because it has
+  // waited for the GPU before.
+  void launched(double kernels);
+  // Products of the same size in a kernel each, that run beside each other: as one, or as long as their launches.
+  void grouped(const Product& product);
 
   double matrix_s() const { return matrix_s_; }
   double memory_s() const { return memory_s_; }

@@ -109,6 +109,47 @@ TEST(Kernels, FusedAttentionIsFasterForwardAndBoundByMemoryWhereShort) {
   EXPECT_DOUBLE_EQ(bound.matrix_s(), 1e-3);
 }
 
+TEST(Kernels, TunedLibrariesAreFasterOnGpusWithFp8) {
+  const StageGpu h100{.gpu = *cluster::find_gpu_kind("h100-80g")}, a100{.gpu = *cluster::find_gpu_kind("a100-80g")};
+  const GpuRates fused = rates_of(h100, Math::kBF16), tuned = rates_of(h100, Math::kBF16, Kernels::kTuned);
+  EXPECT_DOUBLE_EQ(tuned.product_flops, 1.1 * fused.product_flops);
+  EXPECT_DOUBLE_EQ(tuned.attention_flops * tuned.flash_forward,
+                   1.1 / 0.72 * fused.attention_flops * fused.flash_forward);
+  const GpuRates fp8 = rates_of(h100, Math::kFP8, Kernels::kTuned);
+  EXPECT_DOUBLE_EQ(fp8.product_flops, rates_of(h100, Math::kFP8).product_flops);
+  EXPECT_DOUBLE_EQ(fp8.attention_flops, tuned.attention_flops);
+  EXPECT_DOUBLE_EQ(rates_of(a100, Math::kBF16, Kernels::kTuned).product_flops,
+                   rates_of(a100, Math::kBF16).product_flops);
+  EXPECT_DOUBLE_EQ(rates_of(a100, Math::kBF16, Kernels::kTuned).flash_forward, 0.72);
+}
+
+// All ranks wait for the slowest GPU: that of more GPUs is slower.
+TEST(Kernels, TheSlowestGpuCounts) {
+  const StageGpu slow{.gpu = *cluster::find_gpu_kind("h100-80g"), .slowest = slowest_share(1024)};
+  // The largest of 1,024 normal values is 3.24 on average; the asymptotic formula says 3.28.
+  EXPECT_NEAR(slow.slowest, 1 / (1 + 0.08 / 5.4 * 3.24), 1e-3);
+  EXPECT_EQ(slowest_share(1), 1);
+  EXPECT_GT(slowest_share(8), slowest_share(64));
+  EXPECT_NEAR(slowest_share(8), 1 / (1 + 0.08 / 5.4 * 1.42), 2e-3);
+  const GpuRates rates = rates_of(slow, Math::kBF16), median = rates_of({.gpu = slow.gpu}, Math::kBF16);
+  EXPECT_DOUBLE_EQ(rates.product_flops, slow.slowest * median.product_flops);
+  EXPECT_DOUBLE_EQ(rates.bytes_per_s, median.bytes_per_s);  // memory has a clock of its own
+}
+
+TEST(Kernels, ExpertsAreAKernelEach) {
+  KernelTime one(kRates), many(kRates), launched(kRates);
+  const Product small{.m = 16, .n = 16, .k = 16, .count = 64};
+  one.product(small);
+  many.grouped(small);
+  launched.launched(64);
+  EXPECT_NEAR(launched.seconds(), 64 * 11.3e-6, 1e-12);
+  EXPECT_NEAR(many.seconds(), launched.seconds(), 1e-9);  // the host is slower than the products
+  EXPECT_LT(one.seconds(), 1e-5);
+  KernelTime large(kRates);
+  large.grouped({.m = 8192, .n = 8192, .k = 8192, .count = 4});
+  EXPECT_NEAR(large.launch_s(), 2e-6, 1e-12);
+}
+
 TEST(Kernels, RatesAreSharesOfPeaks) {
   const StageGpu half{.gpu = *cluster::find_gpu_kind("h100-80g"), .speed = 0.5};
   const Efficiency bf16 = efficiency_of(half.gpu, Math::kBF16), fp8 = efficiency_of(half.gpu, Math::kFP8);

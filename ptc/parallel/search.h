@@ -80,6 +80,10 @@ struct Candidate {
   std::optional<double> pay_off_steps;
 };
 
+// What searches leave free of a GPU's memory unless told otherwise: what other processes and a driver take, and what the
+// estimate misses.
+inline constexpr double kHeadroom = 0.04;
+
 struct SearchSpace {
   int gpus = 0;          // upper limit
   bool all_gpus = true;  // exactly `gpus`; false: any number up to it
@@ -92,6 +96,7 @@ struct SearchSpace {
   Pins pins;
   Objective objective = Objective::kThroughput;
   int64_t memory_bytes = 0;  // of a GPU; 0 = that of host.gpu
+  double headroom = 0;       // share of it that every candidate leaves free
   int keep = 10;             // maximum number of candidates to return
 
   // Machine of a configuration; absent = uniform_hardware(host, config). For different or slow GPUs: hardware_of real

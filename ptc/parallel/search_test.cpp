@@ -265,6 +265,37 @@ TEST(Search, TheBoundTakesTheFastestKindOfThePrecision) {
   });
 }
 
+// Faster kernels are in the bound too: else it would rule the best configurations out.
+TEST(Search, TheBoundTakesTheKernelsOfTheJob) {
+  SearchSpace space = space_of(8, 64, 1024);
+  space.host = host_of(8, "h100-80g");
+  space.base.kernels = Kernels::kTuned;
+  ModelShape model = named("gpt3-xl");
+  model.hidden = 1 << 16;  // products alone count
+  model.ffn = 4 << 16;
+  const internal::Bound bound(model, space);
+  const double work_s = bound.of({.tp = 8}).work_s;
+  space.base.kernels = Kernels::kFused;
+  EXPECT_NEAR(internal::Bound(model, space).of({.tp = 8}).work_s, 1.1 * work_s, 1e-9 * work_s);
+}
+
+TEST(Search, HeadroomStaysFree) {
+  const ModelShape model = named("gpt3-xl");
+  SearchSpace space = space_of(8, 64, 1024);
+  space.keep = 1000;
+  const auto all = search(model, space);
+  ASSERT_TRUE(all.ok() && !all->best.empty());
+  double most = 0;
+  for (const Candidate& one : all->best) most = std::max(most, one.memory_bytes);
+  space.memory_bytes = static_cast<int64_t>(std::ceil(most));
+  EXPECT_EQ(search(model, space)->best.size(), all->best.size());
+  space.headroom = kHeadroom;
+  const auto some = search(model, space);
+  ASSERT_TRUE(some.ok());
+  EXPECT_LT(some->best.size(), all->best.size());
+  for (const Candidate& one : some->best) EXPECT_LE(one.memory_bytes, 0.96 * most + 1);
+}
+
 // Some axes pinned, whether they go together or not.
 Pins random_pins(Dice& dice, const ModelShape& model) {
   Pins pins;

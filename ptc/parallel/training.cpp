@@ -31,6 +31,7 @@ constexpr std::array<std::string_view, 3> kSchedules = {"gpipe", "1f1b", "2bw"};
 constexpr std::array<std::string_view, 3> kRecomputes = {"none", "selective", "full"};
 constexpr std::array<std::string_view, 3> kOverlaps = {"none", "weight-gradients", "all"};
 constexpr std::array<std::string_view, 3> kDataOverlaps = {"none", "gradients", "all"};
+constexpr std::array<std::string_view, 3> kKernels = {"eager", "fused", "tuned"};
 constexpr std::array<std::pair<std::string_view, double>, 3> kGradients = {{{"fp32", 4}, {"bf16", 2}, {"fp16", 2}}};
 
 // The enumerator of a name, or an error that lists them.
@@ -71,6 +72,11 @@ absl::StatusOr<Overlap> find_overlap(std::string_view name) { return find<Overla
 std::string_view name_of(DataOverlap overlap) { return kDataOverlaps.at(static_cast<size_t>(overlap)); }
 absl::StatusOr<DataOverlap> find_data_overlap(std::string_view name) {
   return find<DataOverlap>("overlap of data parallelism", name, kDataOverlaps);
+}
+
+std::string_view name_of(Kernels kernels) { return kKernels.at(static_cast<size_t>(kernels)); }
+absl::StatusOr<Kernels> find_kernels(std::string_view name) {
+  return find<Kernels>("choice of kernels", name, kKernels);
 }
 
 std::vector<std::string> gradient_names() {

@@ -58,15 +58,24 @@ enum class Overlap : uint8_t { kNone, kWeightGradients, kAll };
 //   all        also the gathering of parameters (ZeRO-1 to 3), beside the first micro-batch's forward pass
 enum class DataOverlap : uint8_t { kNone, kGradients, kAll };
 
+// Which kernels a layer is made of.
+//   eager   RMSNorm, rotary embedding and SwiGLU step by step, as PyTorch does without its compiler
+//   fused   a kernel each; flash attention of the second generation (Megatron-LM, compiled PyTorch)
+//   tuned   fused, with the products and the attention of NVIDIA's libraries since autumn 2024 (NeMo 24.09 and later,
+//           Megatron-Bridge): faster on GPUs with FP8 (kTuned… in kernels.h), as fused on others
+enum class Kernels : uint8_t { kEager, kFused, kTuned };
+
 // Names in static storage. The find_ functions return InvalidArgument with all names for an unknown one.
 std::string_view name_of(Schedule schedule);    // "gpipe", "1f1b", "2bw"
 std::string_view name_of(Recompute recompute);  // "none", "selective", "full"
 std::string_view name_of(Overlap overlap);      // "none", "weight-gradients", "all"
 std::string_view name_of(DataOverlap overlap);  // "none", "gradients", "all"
+std::string_view name_of(Kernels kernels);      // "eager", "fused", "tuned"
 absl::StatusOr<Schedule> find_schedule(std::string_view name);
 absl::StatusOr<Recompute> find_recompute(std::string_view name);
 absl::StatusOr<Overlap> find_overlap(std::string_view name);
 absl::StatusOr<DataOverlap> find_data_overlap(std::string_view name);
+absl::StatusOr<Kernels> find_kernels(std::string_view name);
 // Bytes of a gradient: "fp32" 4, "bf16" and "fp16" 2.
 absl::StatusOr<double> find_gradient_bytes(std::string_view name);
 std::vector<std::string> gradient_names();
@@ -80,6 +89,7 @@ struct Training {
   Recompute recompute = Recompute::kNone;
   bool sequence_parallel = true;  // over tp; no effect with tp 1
   bool flash_attention = true;    // no activations of size s²
+  Kernels kernels = Kernels::kFused;
   Overlap overlap = Overlap::kWeightGradients;
   DataOverlap data_overlap = DataOverlap::kAll;
   int64_t bucket = 0;  // parameters synchronised at once, beside the work; 0 = bucket_parameters' default

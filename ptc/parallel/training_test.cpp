@@ -41,6 +41,8 @@ TEST(Names, OfDataOverlapAndGradientsAreReadBack) {
   for (const DataOverlap overlap : {DataOverlap::kNone, DataOverlap::kGradients, DataOverlap::kAll})
     EXPECT_EQ(find_data_overlap(name_of(overlap)).value(), overlap);
   EXPECT_NE(message_of(find_data_overlap("some").status()).find("none, gradients, all"), std::string::npos);
+  for (const Kernels kernels : {Kernels::kEager, Kernels::kFused, Kernels::kTuned})
+    EXPECT_EQ(find_kernels(name_of(kernels)).value(), kernels);
   EXPECT_EQ(find_gradient_bytes("fp32").value(), 4);
   EXPECT_EQ(find_gradient_bytes("bf16").value(), 2);
   EXPECT_NE(message_of(find_gradient_bytes("fp8").status()).find("fp32, bf16, fp16"), std::string::npos);

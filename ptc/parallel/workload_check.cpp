@@ -104,7 +104,7 @@ void Checker::check_sequence() {
 
 void Checker::check_stages() {
   const int64_t stages = int64_t{c_.pp} * c_.vpp;
-  if (stages > m_.layers) {
+  if (stages > collection::most_virtual_stages(c_, m_.layers)) {
     problem(fmt::format("{} pipeline stages are more than the {} layers of {}", stages, m_.layers, m_.name));
   }
   if (c_.stages.empty()) return;

@@ -84,6 +84,7 @@ parallel::SearchSpace space_of(const Chooser::Question& question, const cluster:
   space.pins = question.all_but_dp == nullptr ? policy.pins : all_but_dp(*question.all_but_dp, policy.pins);
   if (space.pins.zero) space.zero_stages = {*space.pins.zero};
   space.objective = policy.objective;
+  space.headroom = parallel::kHeadroom;
   space.memory_bytes = smallest_memory(cluster, question.devices);
   space.keep = 1;
   space.horizon_s = policy.horizon_s;

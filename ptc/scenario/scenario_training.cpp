@@ -30,6 +30,8 @@ const std::map<std::string, parallel::Overlap> kOverlaps = {{"none", parallel::O
 const std::map<std::string, parallel::DataOverlap> kDataOverlaps = {{"none", parallel::DataOverlap::kNone},
                                                                     {"gradients", parallel::DataOverlap::kGradients},
                                                                     {"all", parallel::DataOverlap::kAll}};
+const std::map<std::string, parallel::Kernels> kKernels = {
+    {"eager", parallel::Kernels::kEager}, {"fused", parallel::Kernels::kFused}, {"tuned", parallel::Kernels::kTuned}};
 const std::map<std::string, double> kGradients = {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}};
 const std::map<std::string, parallel::Objective> kObjectives = {{"throughput", parallel::Objective::kThroughput},
                                                                 {"cost", parallel::Objective::kCost},
@@ -110,6 +112,7 @@ void TrainingBuilder::build(bool model_known, JobSpec& job) {
   choose("gradients", message_.gradients(), kGradients, training.precision.gradient_bytes);
   choose("overlap", message_.overlap(), kOverlaps, training.overlap);
   choose("dp_overlap", message_.dp_overlap(), kDataOverlaps, training.data_overlap);
+  choose("kernels", message_.kernels(), kKernels, training.kernels);
   if (source_.given(at("bucket")) && source_.at_least(at("bucket"), message_.bucket(), 1))
     training.bucket = message_.bucket();
   if (message_.has_sequence_parallel()) training.sequence_parallel = message_.sequence_parallel();
@@ -209,6 +212,7 @@ void write_training(const JobSpec& job, const proto::Job& given, proto::Job& out
   if (!given.gradients().empty()) out.set_gradients(given.gradients());
   out.set_overlap(name_in(kOverlaps, training.overlap));
   out.set_dp_overlap(name_in(kDataOverlaps, training.data_overlap));
+  out.set_kernels(name_in(kKernels, training.kernels));
   if (training.bucket > 0) out.set_bucket(training.bucket);
   out.set_sequence_parallel(training.sequence_parallel);
   out.set_flash_attention(training.flash_attention);

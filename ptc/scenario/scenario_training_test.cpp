@@ -67,14 +67,15 @@ TEST(ScenarioTraining, DefaultsAreWrittenOut) {
 }
 
 TEST(ScenarioTraining, WhatRunsBesideTheWorkIsSaid) {
-  const Scenario read = parsed(
-      scenario(std::string(kListed) +
-               R"(gradients: "bf16" precision: "bf16" overlap: "all" dp_overlap: "gradients" bucket: 25000000)"));
+  const Scenario read = parsed(scenario(
+      std::string(kListed) +
+      R"(gradients: "bf16" precision: "bf16" overlap: "all" kernels: "tuned" dp_overlap: "gradients" bucket: 25000000)"));
   const parallel::Training& training = read.jobs[0].training;
   EXPECT_EQ(training.precision.gradient_bytes, 2);
   EXPECT_EQ(training.overlap, parallel::Overlap::kAll);
   EXPECT_EQ(training.data_overlap, parallel::DataOverlap::kGradients);
   EXPECT_EQ(training.bucket, 25'000'000);
+  EXPECT_EQ(training.kernels, parallel::Kernels::kTuned);
   EXPECT_EQ(parsed(read.resolved_text).digest, read.digest);
   const Scenario plain = parsed(scenario(kListed));
   EXPECT_EQ(plain.jobs[0].training.data_overlap, parallel::DataOverlap::kAll);

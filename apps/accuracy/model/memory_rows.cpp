@@ -35,8 +35,8 @@ MemoryRow read(RowReader& row, const Models& models, std::string unit) {
       .quantity = row.text("quantity")};
   read.result.published = row.number("published");
   if (row.ok() && read.result.published <= 0) row.problem("published", "must be more than 0");
-  if (row.ok() && read.quantity != "state" && read.quantity != "activations") {
-    row.problem("quantity", fmt::format("unknown quantity \"{}\"", read.quantity), "known: state, activations");
+  if (row.ok() && read.quantity != "state" && read.quantity != "activations" && read.quantity != "peak") {
+    row.problem("quantity", fmt::format("unknown quantity \"{}\"", read.quantity), "known: state, activations, peak");
   }
   if (!row.ok()) return read;
   if (const absl::Status status = check_workload(read.run.workload()); !status.ok()) {
@@ -47,6 +47,7 @@ MemoryRow read(RowReader& row, const Models& models, std::string unit) {
 
 double bytes_of(const TrainingRun& run, const std::string& quantity) {
   const MemoryEstimate memory = memory_of(run.workload());
+  if (quantity == "peak") return memory.bytes();
   return quantity == "state" ? state_bytes(memory) : activation_bytes(memory);
 }
 

@@ -55,6 +55,8 @@ class RowReader {
   bool flag(const std::string& column, bool fallback);  // 0 or 1
   void problem(const std::string& column, std::string message, std::string hint = "");
   bool ok() const { return ok_; }  // no problem so far
+  const std::string& table_name() const { return table_.name; }
+  bool apart() const { return !table_.said("apart").empty(); }
 
  private:
   const Cell* find(const std::string& column) const;

@@ -25,6 +25,11 @@ struct RowResult {
   // Values for the order of rows: utilisation of the GPUs, or the value itself.
   double rank_published = 0, rank_predicted = 0;
 
+  // Steps only. Constants and mechanisms may be chosen with the rows in view that are not held out; the others judge.
+  // Which is which follows from the row's name alone (held_out in step_rows.h).
+  bool held_out = false;
+  std::string group;  // "dense A100 16-bit", "H100 FP8", "experts", …: rows that are judged together
+
   std::string machine;  // "a100-80g 16-bit", "a100-80g collectives": rows that share constants
 
   // Steps only. constant_*_error: error of a constant share of the peak of the row's products.
@@ -38,6 +43,12 @@ struct Goal {
   std::string text;  // "mape<=8"
   std::string said;  // "7.1 %"
   bool met = false;
+};
+
+// Rows of one group of all tables, by what they may be used for.
+struct GroupResult {
+  std::string group;
+  Summary fit, held_out;  // fitted rows in neither
 };
 
 struct TableResult {

@@ -7,6 +7,7 @@
 
 #include "apps/accuracy/model/internal/printed.h"
 #include "apps/accuracy/model/units.h"
+#include "ptc/base/hash.h"
 
 namespace scalai::parallel::validation {
 namespace {
@@ -27,7 +28,21 @@ RowResult start(RowReader& row, const std::string& unit) {
   return result;
 }
 
+// What is judged together: the generation of the GPU, the products, and experts wherever they are.
+std::string group_of(const TrainingRun& run) {
+  if (run.model.experts > 0) return "experts";
+  const std::string gpu = run.host.gpu.name.substr(0, 4);
+  const bool fp8 = run.training.precision.math == Math::kFP8;
+  if (gpu == "a100") return "dense A100 16-bit";
+  if (gpu == "h100") return fp8 ? "dense H100 FP8" : "dense H100 16-bit";
+  return "other GPUs";
+}
+
 }  // namespace
+
+bool held_out(const std::string& table, const std::string& label) {
+  return std::string_view("02468ace").find(digest_of(table + "/" + label).back()) != std::string_view::npos;
+}
 
 std::vector<std::string> step_columns() {
   std::vector<std::string> columns = run_columns();
@@ -50,6 +65,8 @@ RowResult step_result(RowReader& row, const Models& models) {
 
   const PricedRun priced = price(published);
   const TrainingRun& run = priced.run;
+  result.held_out = !result.fitted && held_out(row.table_name(), result.label);
+  result.group = row.apart() ? kApart : group_of(run);
   result.assumed = priced.assumed;
   result.problem = priced.problem;
   result.machine =

@@ -21,6 +21,30 @@ RowResult step_of(const std::string& cells) {
   return result;
 }
 
+TEST(StepRows, WhatIsHeldOutFollowsFromTheName) {
+  int out = 0;
+  for (int i = 0; i < 1000; ++i) out += held_out("table", "row " + std::to_string(i)) ? 1 : 0;
+  EXPECT_NEAR(out, 500, 60);  // about half: within four standard deviations
+  EXPECT_TRUE(held_out("steps", "second"));
+  EXPECT_EQ(held_out("steps", "second"), held_out("steps", "second"));
+  int differ = 0;  // the table counts as well
+  for (int i = 0; i < 100; ++i) differ += held_out("a", std::to_string(i)) != held_out("b", std::to_string(i)) ? 1 : 0;
+  EXPECT_GT(differ, 20);
+  EXPECT_FALSE(step_of("published=2 unit=s fitted=1").held_out);  // a fitted row judges nothing
+}
+
+TEST(StepRows, RowsAreJudgedByGpuAndProducts) {
+  EXPECT_EQ(step_of("published=2 unit=s").group, "dense A100 16-bit");
+  const auto group_of = [](const std::string& cells) {
+    OneRow row("model=gpt nic_gbps=400 gpus=16 tp=2 batch=64 sequence=2048 published=2 unit=s " + cells);
+    RowReader reader = row.reader();
+    return step_result(reader, models()).group;
+  };
+  EXPECT_EQ(group_of("gpu=h100-80g"), "dense H100 16-bit");
+  EXPECT_EQ(group_of("gpu=h100-80g precision=fp8"), "dense H100 FP8");
+  EXPECT_EQ(group_of("gpu=v100-32g precision=fp16"), "other GPUs");
+}
+
 RowResult converted(const std::string& cells) {
   OneRow row(kRun + cells);
   RowReader reader = row.reader();

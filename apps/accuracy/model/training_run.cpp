@@ -35,6 +35,7 @@ Training read_training(RowReader& row, TrainingRun& run) {
   take(find_recompute(row.text("recompute", "none")), "recompute", row, training.recompute);
   training.sequence_parallel = row.flag("sequence_parallel", true);
   training.flash_attention = row.flag("flash", true);
+  take(find_kernels(row.text("kernels", "fused")), "kernels", row, training.kernels);
   take(find_data_overlap(row.text("overlap", "all")), "overlap", row, training.data_overlap);
   training.bucket = static_cast<int64_t>(row.number("bucket", 0));
   if (row.has("gradients"))
@@ -110,6 +111,7 @@ std::vector<std::string> run_columns() {
           "recompute",
           "sequence_parallel",
           "flash",
+          "kernels",
           "overlap",
           "bucket",
           "gradients",

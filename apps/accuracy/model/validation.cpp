@@ -199,8 +199,25 @@ absl::StatusOr<std::vector<TableResult>> validate(const std::vector<TableFile>& 
   return results;
 }
 
+std::vector<GroupResult> groups_of(const std::vector<TableResult>& tables) {
+  struct Errors {
+    std::vector<double> fit, held_out;
+  };
+  std::map<std::string, Errors> errors;
+  for (const TableResult& table : tables) {
+    for (const RowResult& row : table.rows) {
+      if (row.group.empty() || row.fitted || !row.problem.empty()) continue;
+      Errors& group = errors[row.group];
+      (row.held_out ? group.held_out : group.fit).push_back(row.error);
+    }
+  }
+  std::vector<GroupResult> groups;
+  for (const auto& [name, of] : errors) groups.push_back({name, summarize(of.fit), summarize(of.held_out)});
+  return groups;
+}
+
 std::vector<std::string> not_modelled() {
-  return {"stragglers, thermal throttling and clocks that differ from GPU to GPU",
+  return {"broken or throttled GPUs beyond the usual spread of clocks",
           "collisions of flows in the fabric (ECMP) and other jobs on it",
           "kernels that slow down while a collective runs beside them",
           "data loading, checkpoints, evaluation, garbage collection",

@@ -9,6 +9,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/parallel/devices.h"
+#include "ptc/parallel/kernels.h"
 
 namespace scalai::parallel {
 namespace internal {
@@ -143,7 +144,8 @@ class Enumeration {
 
   void over_batches(int vpp) {
     const int64_t chunks = int64_t{point_.pp} * vpp;
-    if (chunks > std::max(1, model_.layers)) return;
+    const ParallelConfig cut{.pp = point_.pp, .vpp = vpp};
+    if (chunks > std::max(1, collection::most_virtual_stages(cut, model_.layers))) return;
     if (!space_.pins.stages.empty() && std::ssize(space_.pins.stages) != chunks) return;
     point_.vpp = vpp;
     for (const int micro_batch : axes_.micro_batch) {
@@ -251,7 +253,8 @@ void check_model_pins(const ModelShape& model, const Pins& pins, Problems& probl
         fmt::format("tp{} does not divide the {} feed-forward columns of {}", *pins.tp, model.ffn, model.name));
   }
   const int chunks = pins.pp.value_or(1) * pins.vpp.value_or(1);
-  problems.need(chunks <= model.layers,
+  const ParallelConfig cut{.pp = pins.pp.value_or(1), .vpp = pins.vpp.value_or(1)};
+  problems.need(chunks <= collection::most_virtual_stages(cut, model.layers),
                 fmt::format("{} pipeline stages are more than the {} layers of {}", chunks, model.layers, model.name));
   const int sum = std::accumulate(pins.stages.begin(), pins.stages.end(), 0);
   problems.need(pins.stages.empty() || sum == model.layers,
@@ -331,7 +334,8 @@ Training training_of(const Point& point, const SearchSpace& space) {
 }
 
 int64_t memory_limit(const SearchSpace& space) {
-  return space.memory_bytes > 0 ? space.memory_bytes : space.host.gpu.memory_bytes;
+  const int64_t whole = space.memory_bytes > 0 ? space.memory_bytes : space.host.gpu.memory_bytes;
+  return static_cast<int64_t>(static_cast<double>(whole) * (1 - space.headroom));
 }
 
 std::string why_empty(const ModelShape& model, const SearchSpace& space) {
@@ -356,8 +360,11 @@ std::string why_empty(const ModelShape& model, const SearchSpace& space) {
 Bound::Bound(const ModelShape& model, const SearchSpace& space) : space_(space) {
   const double tokens = static_cast<double>(space.base.global_batch) * space.base.sequence;
   const Math math = space.base.precision.math;
-  double rate = matrix_rate(space.host.gpu, math);
-  for (const cluster::Host& host : space.host_kinds) rate = std::max(rate, matrix_rate(host.gpu, math));
+  const auto rate_of = [&](const cluster::GpuKind& gpu) {
+    return matrix_rate(gpu, math) > 0 ? rates_of({.gpu = gpu}, math, space.base.kernels).product_flops : 0;
+  };
+  double rate = rate_of(space.host.gpu);
+  for (const cluster::Host& host : space.host_kinds) rate = std::max(rate, rate_of(host.gpu));
   if (model.heads == 0 || rate <= 0) return;  // 0 bounds anything
   const auto hidden = static_cast<double>(model.hidden), ffn = static_cast<double>(model.ffn);
   const double attention = hidden * static_cast<double>(model.head_dim) * 2 * (model.heads + model.kv_heads);
@@ -368,11 +375,13 @@ Bound::Bound(const ModelShape& model, const SearchSpace& space) : space_(space) 
 }
 
 Bound::Least Bound::of(const Point& point) const {
-  const double layers_s = layers_s_ * (point.recompute == Recompute::kFull ? 4.0 / 3 : 1) / point.gpus();
+  // Of all these GPUs the slowest one counts, whatever hardware they are.
+  const double speed = slowest_share(point.gpus()) * point.gpus();
+  const double layers_s = layers_s_ * (point.recompute == Recompute::kFull ? 4.0 / 3 : 1) / speed;
   const int64_t share = int64_t{point.dp} * point.micro_batch;
   const auto micro_batches = static_cast<double>((space_.base.global_batch + share - 1) / share);
   const bool flushes = space_.base.schedule != Schedule::kTwoBW;
-  return {.work_s = layers_s + head_s_ / point.gpus(),
+  return {.work_s = layers_s + head_s_ / speed,
           .wait_s = flushes ? layers_s * (point.pp - 1) / (micro_batches * point.vpp) : 0};
 }
 

@@ -95,6 +95,7 @@ std::unique_ptr<Configuration> Configurations::look(const Key& key) const {
   space.pins = model.pins;
   if (model.pins.zero) space.zero_stages = {*model.pins.zero};
   space.keep = 1;
+  space.headroom = parallel::kHeadroom;
   Scratch machine;
   const bool plain = is_wide(cluster_) && is_filled(key.gpus_of_host, host.gpus);
   if (!plain || simulates()) machine = scratch(key.type, key.gpus_of_host);
