@@ -3,6 +3,11 @@
 namespace scalai::apps {
 namespace {
 
+template <size_t N>
+std::vector<std::string> choices(const std::array<std::string_view, N>& names) {
+  return {names.begin(), names.end()};
+}
+
 std::vector<OptionSpec> what_trains() {
   return {text_option("model", "NAME", "Catalogue model, or the path of a config.json."),
           count_option("global-batch", "N", "Samples a step."),
@@ -14,17 +19,17 @@ std::vector<OptionSpec> what_trains() {
           choice_option("schedule", "S", "Pipeline schedule; 1f1b is interleaved where vpp is larger than 1.",
                         {"1f1b", "gpipe", "2bw"}, "1f1b"),
           choice_option("overlap", "O", "What tensor-parallel collectives run beside.",
-                        {"none", "weight-gradients", "all"}, "weight-gradients"),
+                        choices(parallel::kOverlapNames), "weight-gradients"),
           choice_option("dp-overlap", "O",
                         "What of data parallelism runs beside the work: sums of gradients, or all, gathered parameters "
                         "included. Megatron-LM hides nothing unless asked.",
-                        {"none", "gradients", "all"}, "all"),
+                        choices(parallel::kDataOverlapNames), "all"),
           count_option("bucket", "N",
                        "Parameters of a bucket of gradients (max(40 million, 1 million a rank of dp) if not given)."),
           choice_option("kernels", "K",
                         "Kernels of a layer: PyTorch's own steps, fused ones, or fused ones with NVIDIA's libraries of "
                         "autumn 2024 and later.",
-                        {"eager", "fused", "tuned"}, "fused"),
+                        choices(parallel::kKernelNames), "fused"),
           flag_option("no-flash-attention", "Attention keeps its scores."),
           flag_option("no-sequence-parallel", "Tensor parallelism leaves norms and residuals whole."),
           flag_option("partial-batches", "dp need not divide the global batch; the last micro-batches are short.")};
@@ -65,7 +70,7 @@ std::vector<OptionSpec> what_is_searched() {
       text_option("layout", "LAYOUT", "Price this configuration alone."),
       list_option("micro-batches", "N,…", "Samples a micro-batch that are tried (1,2,4,8,16 if not given)."),
       list_option("recompute", "R,…", "Recomputation that is tried (none, selective and full if not given).",
-                  {"none", "selective", "full"}),
+                  choices(parallel::kRecomputeNames)),
       list_option("zero", "N,…", "ZeRO stages that are tried, 0 to 3 (1, and that of --from, if not given)."),
       choice_option("planner", "P", "Whose equations choose: ours, or those of PipeDream-2BW.",
                     {"scalai", "pipedream-2bw"}, "scalai")};

@@ -279,7 +279,7 @@ std::string canonical(const ParallelConfig& config, char separator) {
   return fmt::format("{}", fmt::join(fields, std::string(1, separator)));
 }
 
-int most_virtual_stages(const ParallelConfig& config, int layers) { return layers + (config.vpp > 1 ? 2 : 0); }
+int most_virtual_stages(const ParallelConfig& config, int layers) { return layers + (config.pp > 1 && config.vpp > 1 ? 2 : 0); }
 
 std::vector<int> layers_per_stage(const ParallelConfig& config, int layers) {
   if (!config.stages.empty()) {
@@ -288,8 +288,7 @@ std::vector<int> layers_per_stage(const ParallelConfig& config, int layers) {
     return config.stages;
   }
   const int stages = config.pp * config.vpp;
-  if (stages > layers && config.vpp > 1) {
-    SCALAI_CHECK(stages <= most_virtual_stages(config, layers));
+  if (stages > layers && stages <= most_virtual_stages(config, layers)) {
     std::vector<int> counts(static_cast<size_t>(stages), 1);
     counts.back() = 0;
     if (stages == layers + 2) counts.front() = 0;

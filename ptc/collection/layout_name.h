@@ -63,7 +63,7 @@ int most_virtual_stages(const ParallelConfig& config, int layers);
 
 // Layers of each pipeline stage, or of each of the pp·vpp virtual stages: `stages`, or balanced (the first (layers mod
 // n) stages get one more). With one stage more than layers the last one has none, with two also the first one.
-// CHECK: config.stages is empty or sums to `layers`; at most most_virtual_stages.
+// CHECK: config.stages is empty or sums to `layers`.
 std::vector<int> layers_per_stage(const ParallelConfig& config, int layers);
 
 }  // namespace scalai::collection

@@ -30,8 +30,6 @@ struct StageGpu {
   double speed = 1;  // share of nominal; below 1 for degraded devices
   // Share of the median GPU's products that the slowest of all GPUs of the job reaches (slowest_share): ranks wait for it.
   double slowest = 1;
-  // Lowest memory rate in the stage, efficiency and speed included, if another GPU of the stage has it. 0 = this GPU
-  // has the lowest.
   // What the slowest memory of the stage reaches, where that is another GPU's: efficiency and speed counted. 0 = this
   // GPU's is the slowest.
   double memory_bytes_per_s = 0;
@@ -43,8 +41,6 @@ struct Hop {
   bool crosses_hosts = false;  // true if the messages of any rank leave their host
   // Rate of a rank that leaves its host, per direction: the rate of its NIC / the ranks of the stage that send through
   // it, at most the rate of its PCIe link; 0 = unlimited.
-  // Of a rank, per direction, where it leaves its host: its card's rate shared by the ranks of the stage that send
-  // through it, PCIe counted; 0 = unlimited.
   double bytes_per_s = 0;
 };
 
@@ -67,7 +63,6 @@ struct Hardware {
   // Communicators. dp and edp are the groups that sum gradients (dp includes cp: dp·cp). dp is for dense parameters,
   // edp for experts.
 
-  // Communicators. dp and edp are those that gradients are summed over (cp included: dp·cp); dense without experts.
   Group tp, cp, dp, ep, etp, edp;
   bool pipeline_crosses_hosts = false;  // true if any two neighbouring stages of a pipeline are on different hosts
   // One entry if all hops are equal, else one for each stage; empty = pipeline_crosses_hosts and nic_bytes_per_s.
@@ -92,7 +87,6 @@ Efficiency efficiency_of(const cluster::GpuKind& gpu, Math math);
 // Peak of matrix products, FLOP/s. FP8 on a GPU without it: the 16-bit peak. TF32 on a GPU without it: the vector peak,
 // which is 1/16 of the 16-bit peak if unknown.
 double peak_flops(const cluster::GpuKind& gpu, Math math);
-// Sum over all GPUs of the configuration, at nominal speed.
 // Of all GPUs together, at nominal speed.
 double peak_flops(const Hardware& hardware, const collection::ParallelConfig& config, Math math);
 

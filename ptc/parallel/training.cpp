@@ -27,13 +27,6 @@ const std::vector<Precision>& precisions() {
   return table;
 }
 
-constexpr std::array<std::string_view, 3> kSchedules = {"gpipe", "1f1b", "2bw"};
-constexpr std::array<std::string_view, 3> kRecomputes = {"none", "selective", "full"};
-constexpr std::array<std::string_view, 3> kOverlaps = {"none", "weight-gradients", "all"};
-constexpr std::array<std::string_view, 3> kDataOverlaps = {"none", "gradients", "all"};
-constexpr std::array<std::string_view, 3> kKernels = {"eager", "fused", "tuned"};
-constexpr std::array<std::pair<std::string_view, double>, 3> kGradients = {{{"fp32", 4}, {"bf16", 2}, {"fp16", 2}}};
-
 // The enumerator of a name, or an error that lists them.
 template <class Enum, size_t N>
 absl::StatusOr<Enum> find(std::string_view what, std::string_view name, const std::array<std::string_view, N>& names) {
@@ -61,32 +54,34 @@ absl::StatusOr<Precision> find_precision(std::string_view name, model::Optimizer
       fmt::format("there is no precision \"{}\"; choose among {}", name, fmt::join(precision_names(), ", ")));
 }
 
-std::string_view name_of(Schedule schedule) { return kSchedules.at(static_cast<size_t>(schedule)); }
-std::string_view name_of(Recompute recompute) { return kRecomputes.at(static_cast<size_t>(recompute)); }
-std::string_view name_of(Overlap overlap) { return kOverlaps.at(static_cast<size_t>(overlap)); }
-absl::StatusOr<Schedule> find_schedule(std::string_view name) { return find<Schedule>("schedule", name, kSchedules); }
-absl::StatusOr<Recompute> find_recompute(std::string_view name) {
-  return find<Recompute>("recomputation", name, kRecomputes);
+std::string_view name_of(Schedule schedule) { return kScheduleNames.at(static_cast<size_t>(schedule)); }
+std::string_view name_of(Recompute recompute) { return kRecomputeNames.at(static_cast<size_t>(recompute)); }
+std::string_view name_of(Overlap overlap) { return kOverlapNames.at(static_cast<size_t>(overlap)); }
+absl::StatusOr<Schedule> find_schedule(std::string_view name) {
+  return find<Schedule>("schedule", name, kScheduleNames);
 }
-absl::StatusOr<Overlap> find_overlap(std::string_view name) { return find<Overlap>("overlap", name, kOverlaps); }
-std::string_view name_of(DataOverlap overlap) { return kDataOverlaps.at(static_cast<size_t>(overlap)); }
+absl::StatusOr<Recompute> find_recompute(std::string_view name) {
+  return find<Recompute>("recomputation", name, kRecomputeNames);
+}
+absl::StatusOr<Overlap> find_overlap(std::string_view name) { return find<Overlap>("overlap", name, kOverlapNames); }
+std::string_view name_of(DataOverlap overlap) { return kDataOverlapNames.at(static_cast<size_t>(overlap)); }
 absl::StatusOr<DataOverlap> find_data_overlap(std::string_view name) {
-  return find<DataOverlap>("overlap of data parallelism", name, kDataOverlaps);
+  return find<DataOverlap>("overlap of data parallelism", name, kDataOverlapNames);
 }
 
-std::string_view name_of(Kernels kernels) { return kKernels.at(static_cast<size_t>(kernels)); }
+std::string_view name_of(Kernels kernels) { return kKernelNames.at(static_cast<size_t>(kernels)); }
 absl::StatusOr<Kernels> find_kernels(std::string_view name) {
-  return find<Kernels>("choice of kernels", name, kKernels);
+  return find<Kernels>("choice of kernels", name, kKernelNames);
 }
 
 std::vector<std::string> gradient_names() {
   std::vector<std::string> names;
-  for (const auto& [name, bytes] : kGradients) names.emplace_back(name);
+  for (const auto& [name, bytes] : kGradientBytes) names.emplace_back(name);
   return names;
 }
 
 absl::StatusOr<double> find_gradient_bytes(std::string_view name) {
-  for (const auto& [known, bytes] : kGradients) {
+  for (const auto& [known, bytes] : kGradientBytes) {
     if (known == name) return bytes;
   }
   return invalid(fmt::format("there is no number format of gradients \"{}\"; choose among {}", name,

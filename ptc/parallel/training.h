@@ -2,9 +2,11 @@
 // Training options of a job: batch, sequence, number formats, pipeline schedule, recomputation. Together with a
 // ParallelConfig they determine memory and step time. Plain values and pure functions; any thread may call them.
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -62,8 +64,17 @@ enum class DataOverlap : uint8_t { kNone, kGradients, kAll };
 //   eager   RMSNorm, rotary embedding and SwiGLU step by step, as PyTorch does without its compiler
 //   fused   a kernel each; flash attention of the second generation (Megatron-LM, compiled PyTorch)
 //   tuned   fused, with the products and the attention of NVIDIA's libraries since autumn 2024 (NeMo 24.09 and later,
-//           Megatron-Bridge): faster on GPUs with FP8 (kTuned… in kernels.h), as fused on others
+//           Megatron-Bridge): faster on GPUs with FP8 (kTuned… in kernels.cpp), as fused on others
 enum class Kernels : uint8_t { kEager, kFused, kTuned };
+
+// Names of the values above, in their order; and the number formats of gradients with their bytes.
+inline constexpr std::array<std::string_view, 3> kScheduleNames = {"gpipe", "1f1b", "2bw"};
+inline constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective", "full"};
+inline constexpr std::array<std::string_view, 3> kOverlapNames = {"none", "weight-gradients", "all"};
+inline constexpr std::array<std::string_view, 3> kDataOverlapNames = {"none", "gradients", "all"};
+inline constexpr std::array<std::string_view, 3> kKernelNames = {"eager", "fused", "tuned"};
+inline constexpr std::array<std::pair<std::string_view, double>, 3> kGradientBytes = {
+    {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}}};
 
 // Names in static storage. The find_ functions return InvalidArgument with all names for an unknown one.
 std::string_view name_of(Schedule schedule);    // "gpipe", "1f1b", "2bw"
@@ -76,7 +87,7 @@ absl::StatusOr<Recompute> find_recompute(std::string_view name);
 absl::StatusOr<Overlap> find_overlap(std::string_view name);
 absl::StatusOr<DataOverlap> find_data_overlap(std::string_view name);
 absl::StatusOr<Kernels> find_kernels(std::string_view name);
-// Bytes of a gradient: "fp32" 4, "bf16" and "fp16" 2.
+// Bytes of a gradient, of kGradientBytes.
 absl::StatusOr<double> find_gradient_bytes(std::string_view name);
 std::vector<std::string> gradient_names();
 

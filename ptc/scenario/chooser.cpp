@@ -113,10 +113,11 @@ std::string key_of(const Chooser::Question& question) {
 absl::Status nothing_fits(const JobSpec& job, const parallel::SearchResult& result, int64_t memory, int gpus) {
   if (!result.no_fit) return missing(fmt::format("no configuration of {} on {} GPUs", job.shape.name, gpus));
   const parallel::NoFit& why = *result.no_fit;
-  std::string text =
-      fmt::format("no configuration of {} fits {} GPUs: {} lacks least and takes {} of {}, most of it {}",
-                  job.shape.name, gpus, collection::canonical(why.nearest.config),
-                  format_bytes(static_cast<int64_t>(why.memory.bytes())), format_bytes(memory), why.tightest_term);
+  std::string text = fmt::format(
+      "no configuration of {} fits {} GPUs: {} lacks least and takes {} of {} with {:g} % free, most of it {}",
+      job.shape.name, gpus, collection::canonical(why.nearest.config),
+      format_bytes(static_cast<int64_t>(why.memory.bytes())), format_bytes(memory), 100 * parallel::kHeadroom,
+      why.tightest_term);
   if (!why.remedies.empty()) text += fmt::format("; {}", fmt::join(why.remedies, "; "));
   return absl::NotFoundError(text);
 }

@@ -121,7 +121,7 @@ void ConfigChecker::check_pipeline() {
   const int64_t stages = int64_t{config_.pp} * config_.vpp;
   const Note note = model_note(fmt::format("{} layers", model().layers));
   const int64_t sum = std::accumulate(config_.stages.begin(), config_.stages.end(), int64_t{0});
-  if (stages > model().layers) {
+  if (stages > collection::most_virtual_stages(config_, model().layers)) {
     error("pp", fmt::format("{} pipeline stages (pp x vpp) are more than the {} layers", stages, model().layers), "",
           note);
   } else if (!config_.stages.empty() && sum != model().layers) {

@@ -18,21 +18,20 @@ const std::map<std::string, tensor::DType> kPrecisions = {{"fp16", tensor::DType
                                                           {"fp8", tensor::DType::kBF16}};
 const std::map<std::string, model::Optimizer> kOptimizers = {{"adam", model::Optimizer::kAdam},
                                                              {"sgd", model::Optimizer::kSgdMomentum}};
-const std::map<std::string, parallel::Schedule> kSchedules = {{"1f1b", parallel::Schedule::kOneFOneB},
-                                                              {"gpipe", parallel::Schedule::kGPipe},
-                                                              {"2bw", parallel::Schedule::kTwoBW}};
-const std::map<std::string, parallel::Recompute> kRecomputes = {{"none", parallel::Recompute::kNone},
-                                                                {"selective", parallel::Recompute::kSelective},
-                                                                {"full", parallel::Recompute::kFull}};
-const std::map<std::string, parallel::Overlap> kOverlaps = {{"none", parallel::Overlap::kNone},
-                                                            {"weight-gradients", parallel::Overlap::kWeightGradients},
-                                                            {"all", parallel::Overlap::kAll}};
-const std::map<std::string, parallel::DataOverlap> kDataOverlaps = {{"none", parallel::DataOverlap::kNone},
-                                                                    {"gradients", parallel::DataOverlap::kGradients},
-                                                                    {"all", parallel::DataOverlap::kAll}};
-const std::map<std::string, parallel::Kernels> kKernels = {
-    {"eager", parallel::Kernels::kEager}, {"fused", parallel::Kernels::kFused}, {"tuned", parallel::Kernels::kTuned}};
-const std::map<std::string, double> kGradients = {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}};
+// The values of an enumeration by name; `names` is in their order.
+template <class Enum, size_t N>
+std::map<std::string, Enum> by_name(const std::array<std::string_view, N>& names) {
+  std::map<std::string, Enum> known;
+  for (size_t i = 0; i < N; ++i) known.emplace(names[i], static_cast<Enum>(i));
+  return known;
+}
+
+const auto kSchedules = by_name<parallel::Schedule>(parallel::kScheduleNames);
+const auto kRecomputes = by_name<parallel::Recompute>(parallel::kRecomputeNames);
+const auto kOverlaps = by_name<parallel::Overlap>(parallel::kOverlapNames);
+const auto kDataOverlaps = by_name<parallel::DataOverlap>(parallel::kDataOverlapNames);
+const auto kKernels = by_name<parallel::Kernels>(parallel::kKernelNames);
+const std::map<std::string, double> kGradients(parallel::kGradientBytes.begin(), parallel::kGradientBytes.end());
 const std::map<std::string, parallel::Objective> kObjectives = {{"throughput", parallel::Objective::kThroughput},
                                                                 {"cost", parallel::Objective::kCost},
                                                                 {"energy", parallel::Objective::kEnergy},

@@ -86,6 +86,13 @@ TEST(ScenarioTraining, WhatRunsBesideTheWorkIsSaid) {
     EXPECT_NE(wrong.find(field), std::string::npos) << wrong;
 }
 
+// 26 virtual stages of 24 layers: the embedding and the head have one each. Without interleaving a stage needs a layer.
+TEST(ScenarioTraining, TheEndsOfAModelMayBeStages) {
+  EXPECT_EQ(problems_of(scenario(R"(configs { layout: "pp2,vpp13,dp4" })")), "");
+  EXPECT_NE(problems_of(scenario(R"(configs { layout: "pp4,vpp7,dp2" })")).find("28 pipeline stages"),
+            std::string::npos);
+}
+
 TEST(ScenarioTraining, TwoVersionsOfTheWeightsAreState) {
   const JobSpec job = parsed(scenario(std::string(kListed) + R"(schedule: "2bw")")).jobs[0];
   EXPECT_TRUE(job.recipe.previous);

@@ -28,7 +28,7 @@ struct RowResult {
   // Steps only. Constants and mechanisms may be chosen with the rows in view that are not held out; the others judge.
   // Which is which follows from the row's name alone (held_out in step_rows.h).
   bool held_out = false;
-  std::string group;  // "dense A100 16-bit", "H100 FP8", "experts", …: rows that are judged together
+  std::string group;  // "dense A100 16-bit", "dense H100 FP8", "experts", …: rows that are judged together
 
   std::string machine;  // "a100-80g 16-bit", "a100-80g collectives": rows that share constants
 
