@@ -215,7 +215,7 @@ class Trainer {
       elements_.push_back({data, size, static_cast<uint64_t>(index) * 7});
     }
   }
-  // Whether all have come.
+  // Whether all have come: who came last may have gone on, and died, before this process looks.
   bool barrier() {
     std::atomic<uint32_t>& here = arrivals_[1 + static_cast<size_t>(step_ - first_)];
     ++here;
@@ -223,7 +223,7 @@ class Trainer {
     while (here < ranks_) {
       char next = 0;
       const bool told = ::recv(socket_, &next, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
-      if (told || arrivals_[0] != 0 || std::chrono::steady_clock::now() > until) return false;
+      if (told || arrivals_[0] != 0 || std::chrono::steady_clock::now() > until) return here >= ranks_;
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
     return true;
