@@ -279,7 +279,9 @@ std::string canonical(const ParallelConfig& config, char separator) {
   return fmt::format("{}", fmt::join(fields, std::string(1, separator)));
 }
 
-int most_virtual_stages(const ParallelConfig& config, int layers) { return layers + (config.pp > 1 && config.vpp > 1 ? 2 : 0); }
+int most_virtual_stages(const ParallelConfig& config, int layers) {
+  return layers + (config.pp > 1 && config.vpp > 1 ? 2 : 0);
+}
 
 std::vector<int> layers_per_stage(const ParallelConfig& config, int layers) {
   if (!config.stages.empty()) {
@@ -288,13 +290,12 @@ std::vector<int> layers_per_stage(const ParallelConfig& config, int layers) {
     return config.stages;
   }
   const int stages = config.pp * config.vpp;
-  if (stages > layers && stages <= most_virtual_stages(config, layers)) {
-    std::vector<int> counts(static_cast<size_t>(stages), 1);
-    counts.back() = 0;
-    if (stages == layers + 2) counts.front() = 0;
+  std::vector<int> counts(static_cast<size_t>(stages), layers / stages);
+  if (config.pp > 1 && layers % stages > 0 && (layers + 2) % stages == 0) {  // both ends count as a layer
+    std::fill(counts.begin(), counts.end(), (layers + 2) / stages);
+    --counts.front(), --counts.back();
     return counts;
   }
-  std::vector<int> counts(static_cast<size_t>(stages), layers / stages);
   for (int i = 0; i < layers % stages; ++i) ++counts[static_cast<size_t>(i)];
   return counts;
 }

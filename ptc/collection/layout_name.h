@@ -61,8 +61,9 @@ std::string canonical(const ParallelConfig& config, char separator = ',');
 // --account-for-embedding-in-pipeline-split).
 int most_virtual_stages(const ParallelConfig& config, int layers);
 
-// Layers of each pipeline stage, or of each of the pp·vpp virtual stages: `stages`, or balanced (the first (layers mod
-// n) stages get one more). With one stage more than layers the last one has none, with two also the first one.
+// Layers of each pipeline stage, or of each of the pp·vpp virtual stages: `stages`, or balanced. Where n stages divide
+// layers + 2 but not layers, the embedding and the head count as a layer each, as in Llama 3 405B (126 layers, 16 stages:
+// 7, 8, …, 8, 7; arXiv 2407.21783, 3.3.2). Else the first (layers mod n) stages get one more.
 // CHECK: config.stages is empty or sums to `layers`.
 std::vector<int> layers_per_stage(const ParallelConfig& config, int layers);
 

@@ -105,10 +105,14 @@ TEST(LayoutName, RefusalsPointAtTheProblem) {
 }
 
 TEST(LayoutName, BalancedStagesGiveTheFirstOnesMore) {
-  EXPECT_EQ(layers_per_stage(parsed("pp4"), 10), (std::vector<int>{3, 3, 2, 2}));
+  EXPECT_EQ(layers_per_stage(parsed("pp4"), 11), (std::vector<int>{3, 3, 3, 2}));
   EXPECT_EQ(layers_per_stage(parsed("pp2,vpp2"), 8), (std::vector<int>{2, 2, 2, 2}));
   EXPECT_EQ(layers_per_stage(parsed("pp2,stages=1:9"), 10), (std::vector<int>{1, 9}));
-  // The ends of the model may have stages of their own.
+  // The ends count as a layer each where that divides: Llama 3 405B has 126 layers (arXiv 2407.21783, 3.3.2).
+  std::vector<int> llama(16, 8);
+  llama.front() = llama.back() = 7;
+  EXPECT_EQ(layers_per_stage(parsed("pp16"), 126), llama);
+  EXPECT_EQ(layers_per_stage(parsed("pp4"), 10), (std::vector<int>{2, 3, 3, 2}));
   EXPECT_EQ(layers_per_stage(parsed("pp3,vpp2"), 4), (std::vector<int>{0, 1, 1, 1, 1, 0}));
   EXPECT_EQ(layers_per_stage(parsed("pp3,vpp2"), 5), (std::vector<int>{1, 1, 1, 1, 1, 0}));
   EXPECT_EQ(most_virtual_stages(parsed("pp3,vpp2"), 4), 6);

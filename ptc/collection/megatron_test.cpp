@@ -109,9 +109,10 @@ TEST(Megatron, UnevenAndInterleavedStages) {
   const Collection uneven = build({.pp = 2, .stages = {3, 1}});
   EXPECT_THAT(holders(uneven, "layers.2.norm"), ElementsAre(0));
   EXPECT_THAT(holders(uneven, "layers.3.norm"), ElementsAre(1));
-  const Collection balanced = build({.pp = 3});  // 2, 1, 1
-  EXPECT_THAT(holders(balanced, "layers.1.norm"), ElementsAre(0));
-  EXPECT_THAT(holders(balanced, "layers.2.norm"), ElementsAre(1));
+  const Collection ends_count = build({.pp = 3});  // 1, 2, 1
+  EXPECT_THAT(holders(ends_count, "layers.0.norm"), ElementsAre(0));
+  EXPECT_THAT(holders(ends_count, "layers.1.norm"), ElementsAre(1));
+  EXPECT_THAT(holders(ends_count, "layers.2.norm"), ElementsAre(1));
   const Collection interleaved = build({.pp = 2, .vpp = 2});
   EXPECT_THAT(holders(interleaved, "layers.0.norm"), ElementsAre(0));
   EXPECT_THAT(holders(interleaved, "layers.1.norm"), ElementsAre(1));

@@ -13,8 +13,9 @@
 namespace scalai::parallel {
 namespace {
 
-constexpr int64_t kVocabMultiple = 128;  // Megatron's make-vocab-size-divisible-by, times tp
-constexpr double kFullLogitBytes = 4;    // the loss is computed in fp32
+constexpr int64_t kVocabMultiple = 128;   // Megatron's make-vocab-size-divisible-by, times tp
+constexpr double kFullLogitBytes = 4;     // the loss is computed in fp32
+constexpr double kDeepSpeedBucket = 5e8;  // reduce_bucket_size, elements
 // Elements that ResNet-50's convolutions put out for an image (Radosavovic et al. 2020, "Designing Network Design
 // Spaces"); as many again come out of the norms and go into the next convolution.
 constexpr double kConvolutionElements = 2 * 11.1e6;
@@ -68,6 +69,8 @@ std::vector<int> chunks_of(const Workload& w, int stage) {
   for (int c = 0; c < w.config.vpp; ++c) chunks.push_back(all[static_cast<size_t>(c * w.config.pp + stage)]);
   return chunks;
 }
+
+int layers_of(const std::vector<int>& chunks) { return std::accumulate(chunks.begin(), chunks.end(), 0); }
 
 // Tokens of a micro-batch on a rank before sequence parallelism.
 double tokens(const Workload& w) {
@@ -125,6 +128,12 @@ class Sizer {
   template <class Add>
   void ends(int stage, const Add& add) const;
   template <class Add>
+  void gathered(int stage, const std::vector<int>& chunks, const Add& add) const;
+  template <class Add>
+  void messages(double flying, const Add& add) const;
+  template <class Add>
+  void deepspeed(int stage, const Add& add) const;
+  template <class Add>
   void convolutions(int stage, const Add& add) const;
   double layers_in_flight(const std::vector<int>& chunks, int stage) const;
 
@@ -177,24 +186,65 @@ void Sizer::working(int stage, const Add& add) const {
   const std::vector<int> chunks = chunks_of(w_, stage);
   const double flying = layers_in_flight(chunks, stage);
   add(memory_term::kActivations, flying * layer_bytes_, [&] {
-    const int layers = std::accumulate(chunks.begin(), chunks.end(), 0);
+    const int layers = layers_of(chunks);
     return fmt::format("{} layers · {} micro-batches in flight · {} a layer", layers, number(flying / layers),
                        size_text(layer_bytes_));
   });
   ends(stage, add);
   const double again = layer_bytes(w_, Recompute::kNone) - layer_bytes_;
   add(memory_term::kRecomputed, again, [&] { return fmt::format("{} of one layer", size_text(again)); });
+  gathered(stage, chunks, add);
+  messages(flying / layers_of(chunks), add);
+  if (w_.training.precision.deepspeed) deepspeed(stage, add);
+}
+
+// What ZeRO-3 makes whole for a while.
+template <class Add>
+void Sizer::gathered(int stage, const std::vector<int>& chunks, const Add& add) const {
   if (w_.config.zero < 3) return;
+  const Precision& precision = w_.training.precision;
   const double layer = layer_elements(w_) + layer_expert_elements(w_);
-  const int layers = std::min(2, std::accumulate(chunks.begin(), chunks.end(), 0));
+  const int layers = std::min(2, layers_of(chunks));
   const EndElements ends = end_elements(w_, stage);
   const double end = std::max(ends.first, ends.last);
   const bool with_end = layers < 2 || end > layer;
   const double whole = with_end ? layer + end : 2 * layer;
-  add(memory_term::kGathered, w_.training.precision.param_bytes * whole, [&] {
+  add(memory_term::kGathered, precision.param_bytes * whole, [&] {
     const std::string what = with_end ? fmt::format("({} + {})", number(layer), number(end)) : "2 · " + number(layer);
-    return fmt::format("{} B · {}", w_.training.precision.param_bytes, what);
+    return fmt::format("{} B · {}", precision.param_bytes, what);
   });
+  const double largest = std::max(layer, end);
+  add(memory_term::kWholeGradients, (precision.param_bytes + precision.gradient_bytes) * largest, [&] {
+    return fmt::format("({} + {}) B · {}", precision.param_bytes, precision.gradient_bytes, number(largest));
+  });
+}
+
+// Of one layer at work; a micro-batch's between stages.
+template <class Add>
+void Sizer::messages(double flying, const Add& add) const {
+  const ModelShape& m = w_.model;
+  const double a = w_.training.precision.activation_bytes, whole = tokens(w_) * a * static_cast<double>(m.hidden);
+  const auto text = [&](double times, double each) { return fmt::format("{} · {}", number(times), size_text(each)); };
+  if (w_.config.tp > 1 && w_.training.sequence_parallel)
+    add(memory_term::kGatheredInput, whole, [&] { return fmt::format("{} of one layer", size_text(whole)); });
+  const double keys =
+      tokens(w_) * a * static_cast<double>(m.kv_heads * m.head_dim) / std::min(w_.config.tp, m.kv_heads);
+  if (w_.config.cp > 1) add(memory_term::kRing, 4 * keys, [&] { return text(4, keys); });
+  if (w_.config.pp == 1) return;
+  const double between = whole / divisor(w_);
+  add(memory_term::kMessages, 2 * between, [&] { return text(2, between); });
+  if (!w_.training.precision.deepspeed) return;
+  add(memory_term::kOutputs, flying * between, [&] { return text(flying, between); });
+}
+
+template <class Add>
+void Sizer::deepspeed(int stage, const Add& add) const {
+  const StageElements elements = stage_elements(w_, stage);
+  const double bucket = std::min(kDeepSpeedBucket, elements.dense + elements.experts);
+  const double bytes = w_.training.precision.gradient_bytes;
+  if (w_.config.zero > 0 && w_.config.dp > 1)
+    add(memory_term::kBuckets, 2 * bytes * bucket, [&] { return fmt::format("2 · {} B · {}", bytes, number(bucket)); });
+  kept(memory_term::kStep, bytes + 4, w_.config.zero >= 1, elements, add);
 }
 
 template <class Add>
@@ -213,8 +263,9 @@ void Sizer::ends(int stage, const Add& add) const {
   add(memory_term::kHead, flying * share * 2 * a * h / divisor(w_),
       [&] { return fmt::format("{} micro-batches · {}", number(flying), size_text(share * 2 * a * h / divisor(w_))); });
   const double logits = share * static_cast<double>(padded(w_.model.vocab, w_.config.tp)) / w_.config.tp;
-  add(memory_term::kLogits, (flying * kFullLogitBytes + a) * logits, [&] {
-    return fmt::format("({} · {} B + {} B) · {} logits", number(flying), kFullLogitBytes, a, number(logits));
+  const double copies = flying + (w_.training.kernels == Kernels::kEager ? 2 : 0);
+  add(memory_term::kLogits, (copies * kFullLogitBytes + a) * logits, [&] {
+    return fmt::format("({} · {} B + {} B) · {} logits", number(copies), kFullLogitBytes, a, number(logits));
   });
 }
 
@@ -231,8 +282,8 @@ void Sizer::convolutions(int stage, const Add& add) const {
 
 int Sizer::communicators() const {
   const collection::ParallelConfig& c = w_.config;
-  return (c.tp > 1) + (c.cp > 1) + (c.dp * c.cp > 1) + (c.pp > 1) + (c.ep > 1) + (c.etp > 1) +
-         (w_.model.experts > 0 && c.edp() > 1);
+  return (c.world() > 1) + (c.tp * c.pp > 1) + (w_.model.tied && c.pp > 1) + (c.tp > 1) + (c.cp > 1) +
+         (c.dp * c.cp > 1) + (c.pp > 1) + (c.ep > 1) + (c.etp > 1) + (w_.model.experts > 0 && c.edp() > 1);
 }
 
 // Two walks over the same terms: sums alone, and with the texts.
@@ -324,7 +375,7 @@ StageElements stage_elements(const Workload& w, int stage) {
   StageElements elements;
   if (w.model.heads > 0) {
     const std::vector<int> chunks = chunks_of(w, stage);
-    const int layers = std::accumulate(chunks.begin(), chunks.end(), 0);
+    const int layers = layers_of(chunks);
     elements.dense = layers * layer_elements(w);
     elements.experts = layers * layer_expert_elements(w);
     elements.layers = elements.dense + elements.experts;

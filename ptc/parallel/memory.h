@@ -23,11 +23,22 @@
 //
 // In-flight micro-batches: schedule.h. Both ends (Korthikanti et al., 4.3): the embedding's dropout mask h, the inputs
 // of the final norm and of the head 2Ah, all divided; logits of one micro-batch, 4V/t in fp32 plus AV/t for their
-// gradient in the precision of activations. GPipe keeps the fp32 logits of all micro-batches.
+// gradient in the precision of activations. Eager kernels (training.h) keep three in fp32: the copy that the loss is
+// computed from, its log-softmax, and the gradient of that. GPipe keeps the fp32 logits of all micro-batches.
 //
 // Working memory: the recomputed activations of one layer. With ZeRO-3 also the whole parameters of two layers (the
-// current and the next), or of a layer and the larger end of the model, if that is more. All other short-lived buffers
-// of a backward pass are in the margin.
+// current and the next), or of a layer and the larger end of the model, if that is more.
+//
+// Buffers of communication:
+//   ZeRO-3             the whole gradients of a layer: as computed, and as summed (FSDP2's input of the reduce-scatter)
+//   sequence parallel  a micro-batch's whole input of a layer, Ah a token: Megatron-LM's buffer of gathered inputs
+//   context parallel   keys and values twice, those at work and those under way: 2A·2k a token (Transformer Engine's ring)
+//   messages           an activation and its gradient, 2Ah divided, in a pipeline
+// DeepSpeed (its defaults, runtime/zero/stage_1_and_2.py and runtime/pipe/engine.py; Precision::deepspeed):
+//   buckets            500 million gradients, gathered and once more flattened for the sum (reduce_bucket_size)
+//   step               the share's gradients as one tensor and in fp32, 2 + 4 bytes a parameter, from ZeRO-1 on its shard
+//   outputs            of all micro-batches in flight, in a pipeline; Megatron-LM frees them
+// All other short-lived buffers of a backward pass are in the margin.
 
 #include <string>
 #include <string_view>
@@ -49,6 +60,13 @@ inline constexpr std::string_view kHead = "head input";
 inline constexpr std::string_view kLogits = "logits";
 inline constexpr std::string_view kRecomputed = "recomputed layer";
 inline constexpr std::string_view kGathered = "gathered parameters";
+inline constexpr std::string_view kWholeGradients = "whole gradients";
+inline constexpr std::string_view kGatheredInput = "gathered input";
+inline constexpr std::string_view kRing = "keys and values under way";
+inline constexpr std::string_view kMessages = "pipeline messages";
+inline constexpr std::string_view kBuckets = "gradient buckets";
+inline constexpr std::string_view kStep = "gradients of the step";
+inline constexpr std::string_view kOutputs = "stage outputs";
 }  // namespace memory_term
 
 struct MemoryTerm {
@@ -80,7 +98,8 @@ inline constexpr double kFragmentation = 0.08;
 // A CUDA context with loaded kernels and cuBLAS's workspace. Typical of A100 and H100; older GPUs take less.
 inline constexpr double kContextBytes = 640.0 * (1 << 20);
 // Channels of one communicator: NCCL_BUFFSIZE is 4 MiB for each of some 16 to 24 channels, in both directions, plus the
-// smaller buffers of LL and LL128.
+// smaller buffers of LL and LL128. A rank has one with the world, one a parallel axis, one for the norm of its replica's
+// gradients, and one for a tied embedding (Megatron-LM's parallel_state.py).
 inline constexpr double kCommunicatorBytes = 256.0 * (1 << 20);
 
 // True if a rank keeps only its share of the gradients and scatters them after each micro-batch: with ZeRO-3, and with

@@ -15,7 +15,12 @@ const std::vector<Precision>& precisions() {
   static const std::vector<Precision> table = {
       {.name = "bf16", .math = Math::kBF16, .param_bytes = 2, .gradient_bytes = 4, .optimizer_bytes = 12},
       {.name = "fp16", .math = Math::kF16, .param_bytes = 2, .gradient_bytes = 2, .optimizer_bytes = 16},
-      {.name = "zero-fp16", .math = Math::kF16, .param_bytes = 2, .gradient_bytes = 2, .optimizer_bytes = 12},
+      {.name = "zero-fp16",
+       .math = Math::kF16,
+       .param_bytes = 2,
+       .gradient_bytes = 2,
+       .optimizer_bytes = 12,
+       .deepspeed = true},
       {.name = "fp32",
        .math = Math::kTF32,
        .param_bytes = 4,

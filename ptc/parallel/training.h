@@ -25,7 +25,7 @@ enum class Math : uint8_t { kF32, kTF32, kF16, kBF16, kFP8 };
 //   name        param  gradient  optimizer            together   source
 //   bf16        2      4 (fp32)  4 + 4 + 4            18         Megatron-Core; distributed optimizer 6 + 12/d
 //   fp16        2      2         4 + 4 + 4 + 4 (grad) 20         Megatron-LM; 4 + 16/d
-//   zero-fp16   2      2         4 + 4 + 4            16         Rajbhandari et al., ZeRO (SC'20), also DeepSpeed's
+//   zero-fp16   2      2         4 + 4 + 4            16         Rajbhandari et al., ZeRO (SC'20); DeepSpeed's, with its buffers
 //   fp32        4      4         4 + 4                16         8 + 8/d; products in TF32 if the GPU has it
 //   fp8         2      4         4 + 4 + 4            18         bf16 parameters, products in FP8 (Transformer Engine)
 //
@@ -35,6 +35,7 @@ struct Precision {
   Math math = Math::kBF16;
   double param_bytes = 2, gradient_bytes = 4, optimizer_bytes = 12;
   double activation_bytes = 2;  // an element of activations
+  bool deepspeed = false;       // DeepSpeed's buffers instead of Megatron's (memory.h)
 };
 std::vector<std::string> precision_names();
 // Unknown name: InvalidArgument with all names.

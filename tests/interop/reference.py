@@ -87,6 +87,8 @@ class Place:
         self.etp, self.etp_size = in_stage % args.etp, args.etp
         self.ep, self.ep_size = in_stage // args.etp % args.ep, args.ep
         counts = [layers // args.pp + (stage < layers % args.pp) for stage in range(args.pp)]
+        if args.pp > 1 and layers % args.pp and (layers + 2) % args.pp == 0:  # both ends count as a layer
+            counts = [(layers + 2) // args.pp - (stage in (0, args.pp - 1)) for stage in range(args.pp)]
         self.layers = range(sum(counts[:self.pp]), sum(counts[:self.pp + 1]))
         self.first, self.last = self.pp == 0, self.pp == args.pp - 1
 
