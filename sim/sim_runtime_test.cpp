@@ -189,6 +189,7 @@ class ScenarioRun : public ::testing::Test {
 };
 
 constexpr double kRounding = 1e-9;
+constexpr double kNic = 0.9 * 1e9, kPcie = cluster::kPcieShare * 2e9;  // what transfers reach
 const std::string kOneGpu =
     "until: \"100s\"\n" +
     job_text("a", "devices: [0] configs { layout: \"tp1\" step_time: \"1s\" } checkpoint { every_steps: 1000 }");
@@ -200,7 +201,7 @@ TEST_F(ScenarioRun, ARedeployOverOneNicTakesItsBytesOverItsRate) {
            "allocate_rate: \"2MB/s\" }");
   const double bytes = static_cast<double>(reconfiguration(0).plan->bytes.cross_host);
   EXPECT_GT(bytes, 3e6);
-  EXPECT_NEAR(phases(0).transfer, 2 + bytes / 1e9, kRounding);
+  EXPECT_NEAR(phases(0).transfer, 2 + bytes / kNic, kRounding);
   EXPECT_NEAR(phases(0).prepare, bytes / 2e6, kRounding);
   EXPECT_NEAR(phases(0).verify, bytes / 1e6, kRounding);
   EXPECT_EQ(phases(0).plan, 4);
@@ -213,10 +214,10 @@ TEST_F(ScenarioRun, ARedeployOverOneNicTakesItsBytesOverItsRate) {
 TEST_F(ScenarioRun, AStagedRedeployGoesThroughStores) {
   simulate(kOneGpu + kMove + "costs { transfer_start: \"0s\" communicator: \"0s\" restart: \"7s\" }", "tenplex");
   const double bytes = static_cast<double>(reconfiguration(0).plan->bytes.cross_host);
-  EXPECT_NEAR(phases(0).stop, bytes / 2e9, kRounding);  // gpu 0 → h0.mem over PCIe
-  EXPECT_EQ(phases(0).restart, 7);
-  EXPECT_NEAR(phases(0).transfer, bytes / 1e9, kRounding);  // h0.mem → a process on h1; the upload has no limit here
-  EXPECT_NEAR(phases(0).resume, bytes / 2e9, kRounding);    // h1.mem → gpu 2
+  EXPECT_NEAR(phases(0).stop, bytes / kPcie, kRounding);  // gpu 0 → h0.mem over PCIe
+  EXPECT_NEAR(phases(0).restart, 7, kRounding);
+  EXPECT_NEAR(phases(0).transfer, bytes / kNic + bytes / 4e9, kRounding);  // h0.mem → a process on h1, then its store
+  EXPECT_NEAR(phases(0).resume, bytes / kPcie, kRounding);                 // h1.mem → gpu 2
 }
 
 TEST_F(ScenarioRun, ALinkThatIsDownHoldsAReconfigurationUp) {
@@ -225,7 +226,7 @@ TEST_F(ScenarioRun, ALinkThatIsDownHoldsAReconfigurationUp) {
       "events { at: \"9s\" fail { links: \"h0.nic0.up\" } } events { at: \"30s\" repair { links: \"h0.nic0.up\" } }"
       "costs { transfer_start: \"0s\" plan: \"0s\" communicator: \"0s\" }");
   const double bytes = static_cast<double>(reconfiguration(0).plan->bytes.cross_host);
-  EXPECT_NEAR(phases(0).transfer, 20 + bytes / 1e9, kRounding);
+  EXPECT_NEAR(phases(0).transfer, 20 + bytes / kNic, kRounding);
 }
 
 TEST_F(ScenarioRun, ADegradedLinkDoublesTheTransfer) {

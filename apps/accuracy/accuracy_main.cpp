@@ -4,7 +4,8 @@ int main(int argc, char** argv) {
   const scalai::Program program{
       .name = "scalai-accuracy",
       .summary = "Published numbers beside those of the models and the policies here.",
-      .commands = {scalai::apps::validate_model_command(), scalai::apps::validate_policies_command()},
+      .commands = {scalai::apps::accuracy_command("accuracy"), scalai::apps::accuracy_command("validate-model"),
+                   scalai::apps::validate_policies_command()},
   };
   return scalai::run_program(program, argc, argv);
 }

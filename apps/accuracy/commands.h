@@ -5,7 +5,7 @@
 
 namespace scalai::apps {
 
-Command validate_model_command();     // cost models against published training runs
-Command validate_policies_command();  // policies and recovery designs against published simulators
+Command accuracy_command(const std::string& name);  // models against published numbers; also as "validate-model"
+Command validate_policies_command();                // policies and recovery designs against published simulators
 
 }  // namespace scalai::apps

@@ -89,6 +89,7 @@ absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenar
                           {.folder = options.run.out,
                            .verify = verify_mode(options.how.verify),
                            .time_scale = options.how.time_scale,
+                           .stores = strategy.costs.stores,
                            .plan_only = options.plan_only,
                            .log = log.get(),
                            .states = by_index(scenario, options.how.states),

@@ -90,9 +90,12 @@ absl::StatusOr<parallel::Change> ChangePlanner::to(const collection::ParallelCon
   parallel::Change change;
   change.bytes_between_hosts = plan.bytes.cross_host;
   change.bytes_moved = plan.bytes.moved();
-  change.reconfiguration_s =
-      (old.residency.lost.empty() ? 0 : costs.detect_s) +
-      change::estimate({.plan = plan, .cluster = request_.cluster, .costs = costs, .ranks = config.world()}).total();
+  change.reconfiguration_s = (old.residency.lost.empty() ? 0 : change::detect_s(costs)) +
+                             change::estimate({.plan = plan,
+                                               .cluster = request_.cluster,
+                                               .costs = costs,
+                                               .groups = change::groups_of(to, request_.cluster)})
+                                 .total();
   return change;
 }
 

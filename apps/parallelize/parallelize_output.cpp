@@ -9,6 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
+#include "ptc/parallel/calibration.h"
 
 namespace scalai::apps {
 namespace {
@@ -119,14 +120,15 @@ class Printer {
   }
 
   // "a100-80g", of several kinds "a100-80g/v100-32g".
-  std::string gpu_names() const {
+  std::string gpu_names() const { return fmt::format("{}", fmt::join(gpu_kinds(), "/")); }
+  std::vector<std::string> gpu_kinds() const {
     const parallel::SearchSpace& space = request_.space;
-    if (space.host_kinds.empty()) return space.host.gpu.name;
+    if (space.host_kinds.empty()) return {space.host.gpu.name};
     std::vector<std::string> names;
     for (const cluster::Host& host : space.host_kinds) {
       if (std::find(names.begin(), names.end(), host.gpu.name) == names.end()) names.push_back(host.gpu.name);
     }
-    return fmt::format("{}", fmt::join(names, "/"));
+    return names;
   }
 
   std::vector<std::string> headers() const {
@@ -206,6 +208,19 @@ class Printer {
     return table;
   }
 
+  // Of every kind of GPU that is there.
+  std::string accuracy() const {
+    std::string text;
+    for (const std::string& gpu : gpu_kinds()) {
+      const std::string said = text_of(accuracy_of(gpu), gpu);
+      if (text.find(said) == std::string::npos) text += said + "\n";
+    }
+    return text;
+  }
+  parallel::StepAccuracy accuracy_of(const std::string& gpu) const {
+    return parallel::step_accuracy(gpu, request_.space.base.precision.math, request_.shape.experts > 0);
+  }
+
   std::string notes() const {
     const parallel::SearchResult& result = found_.result;
     std::string text =
@@ -235,6 +250,7 @@ class Printer {
         "MFU counts model FLOPs: nothing recomputed, the causal mask not halved, over the GPUs' peak in the precision "
         "of "
         "the products\n";
+    if (transformer()) text += accuracy();
     return text;
   }
 
@@ -320,6 +336,18 @@ class Printer {
     if (!request_.network_of.empty())
       out["network"] = {
           {"as", request_.network_of}, {"nics", space.host.nics}, {"nic_bytes_per_s", space.host.nic_bytes_per_s}};
+    if (transformer()) {
+      out["step_accuracy"] = ordered_json::array();
+      for (const std::string& gpu : gpu_kinds()) {
+        const parallel::StepAccuracy known = accuracy_of(gpu);
+        out["step_accuracy"].push_back({{"gpu", gpu},
+                                        {"calibrated", known.calibrated},
+                                        {"published", known.group},
+                                        {"rows", known.rows},
+                                        {"low", known.low},
+                                        {"high", known.high}});
+      }
+    }
     if (!changes_) return out;
     out["from"] = {{"layout", canonical(request_.from->config)}, {"can_stay", found_.stay_step_s.has_value()}};
     if (found_.stay_step_s) out["from"]["step_s"] = *found_.stay_step_s;

@@ -228,7 +228,9 @@ std::string summary(const Plan& plan, const PlanFacts& facts) {
                       format_bytes(plan.lower_bound_any_placement_cross_host));
   text += fmt::format("the new state         survives the loss of {}\n",
                       plan.survives_host_losses == 0 ? "no host" : "any " + counted(plan.survives_host_losses, "host"));
-  if (facts.estimated_s) text += fmt::format("predicted time        {}\n", format_seconds(*facts.estimated_s));
+  if (facts.estimated_s)
+    text += fmt::format("predicted time        {} (transfers alone, at the rates that links reach)\n",
+                        format_seconds(*facts.estimated_s));
   if (facts.spread_domain.empty()) return text;
   text += fmt::format("replicas apart        cost {} between hosts, {} moved; in one {}: {}, {} without\n",
                       format_bytes(facts.spread.cross_host), format_bytes(facts.spread.moved), facts.spread_domain,

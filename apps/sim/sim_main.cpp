@@ -38,7 +38,7 @@ struct Options : RunOptions {
 
 absl::StatusOr<control::RunReport> simulate(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
                                             const Options& options) {
-  const change::Platform platform(scenario.cluster);
+  const change::Platform platform(scenario.cluster, change::LinkRates::kReached, strategy.costs.stores);
   const sim::SimulatedStepTime simulated;
   absl::StatusOr<control::RunReport> report = absl::InternalError("the simulation did not run");
   Progress progress("simulating " + strategy.name);

@@ -1,6 +1,9 @@
 #pragma once
 // Costs of a reconfiguration besides its transfers, and the phases of its time. Plain data and pure functions.
 
+#include "ptc/change/platform.h"
+#include "ptc/change/setup.h"
+
 namespace scalai::change {
 
 // Seconds of a reconfiguration by phase. Phases follow one another. Their sum is the time from the request (or the
@@ -18,24 +21,33 @@ struct PhaseSeconds {
   double total() const { return detect + stop + plan + restart + prepare + transfer + verify + resume + aborted; }
 };
 
-// The cost parameters of a strategy. A rate of 0 takes no time.
+// The cost parameters of a strategy. A rate of 0 takes no time; where a time is below 0 the stack says it.
 struct Costs {
-  double detect_s = 0;              // failure → known
+  const Stack* stack = &stacks().front();
+  double detect_s = -1;             // failure → known
+  double hang_s = -1;               // a process hangs → known and diagnosed
   double plan_s = 0;                // modelled planning time
   double restart_s = 0;             // processes, containers, framework, model construction
   double allocate_bytes_per_s = 0;  // memory for new state, per device
   double verify_bytes_per_s = 0;    // received bytes, per device
-  double communicator_s = -1;       // set-up of communicators; < 0: the default of communicator_s()
+  double communicator_s = -1;       // set-up of communicators
   double transfer_start_s = 0;      // α of each round that moves any bytes
+  StoreRates stores = {};           // of hosts whose cluster does not say them
 };
 
-// Set-up time of communicators for `ranks` >= 1 ranks: costs.communicator_s if it is not negative, else 2·(log2(ranks)
-// + 1) s. The default is the scaling part of ElasticFlow's published simulator.
-double communicator_s(const Costs& costs, int ranks);
+// From a failure to knowing it; `hangs`: of processes that are there but stand still, their diagnosis included.
+double detect_s(const Costs& costs, bool hangs = false);
+double restart_s(const Costs& costs, int ranks);
+double communicator_s(const Costs& costs, const Groups& groups);
+
+// Of a job that starts with nothing.
+inline double start_seconds(const Costs& costs, const Groups& groups) {
+  return restart_s(costs, groups.ranks) + communicator_s(costs, groups);
+}
 
 // Time of every change, independent of its bytes: plan, restart, communicators.
-inline double fixed_seconds(const Costs& costs, int ranks) {
-  return costs.plan_s + costs.restart_s + communicator_s(costs, ranks);
+inline double fixed_seconds(const Costs& costs, const Groups& groups) {
+  return costs.plan_s + start_seconds(costs, groups);
 }
 
 }  // namespace scalai::change

@@ -13,12 +13,24 @@ std::string copy_link(int host, int local) { return fmt::format("h{}.g{}.copy", 
 
 }  // namespace
 
-Platform::Platform(const cluster::Cluster& cluster) : cluster_(cluster) {
+StoreRates store_rates(const cluster::Host& host, const StoreRates& others) {
+  const auto or_other = [](double own, double other) { return own > 0 ? own : other; };
+  return {.serve_bytes_per_s = or_other(host.store_serve_bytes_per_s, others.serve_bytes_per_s),
+          .ingest_bytes_per_s = or_other(host.store_ingest_bytes_per_s, others.ingest_bytes_per_s)};
+}
+
+Platform::Platform(const cluster::Cluster& cluster, LinkRates rates, const StoreRates& stores) : cluster_(cluster) {
   const auto add_link = [&](const std::string& name, double bandwidth) {
     link_index_[name] = static_cast<int>(spec_.links.size());
     spec_.links.push_back({name, bandwidth});
   };
-  for (const cluster::NamedLink& link : cluster::links_of(cluster)) add_link(link.name, link.bandwidth_bytes_per_s);
+  cluster::Cluster used = rates == LinkRates::kReached ? cluster::reached(cluster) : cluster;
+  for (cluster::Host& host : used.hosts) {
+    const StoreRates own = store_rates(host, stores);
+    host.store_serve_bytes_per_s = own.serve_bytes_per_s;
+    host.store_ingest_bytes_per_s = own.ingest_bytes_per_s;
+  }
+  for (const cluster::NamedLink& link : cluster::links_of(used)) add_link(link.name, link.bandwidth_bytes_per_s);
   for (size_t h = 0; h < cluster.hosts.size(); ++h) {
     const cluster::Host& host = cluster.hosts[h];
     for (int local = 0; local < host.gpus; ++local) {

@@ -15,6 +15,7 @@
 // source followed by the `down` links of the destination. Links with unlimited bandwidth do not exist. A host's memory
 // and processes use its first NIC. GPUs are spread over the NICs of their host evenly.
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -26,10 +27,22 @@
 
 namespace scalai::change {
 
+// Rates of links: as the hardware has them (simulated steps, which count what they reach by themselves), or what
+// transfers reach (cluster::reached).
+enum class LinkRates : uint8_t { kNominal, kReached };
+
+// What a host's memory does as a store over HTTP, all clients together; 0 = no limit.
+struct StoreRates {
+  double serve_bytes_per_s = 0, ingest_bytes_per_s = 0;
+};
+// Those of the host, where it has none the others.
+StoreRates store_rates(const cluster::Host& host, const StoreRates& others);
+
 class Platform {
  public:
-  // Keeps a reference to the cluster, which outlives it unchanged.
-  explicit Platform(const cluster::Cluster& cluster);
+  // Keeps a reference to the cluster, which outlives it unchanged. `stores`: of hosts that have no rates of their own.
+  explicit Platform(const cluster::Cluster& cluster, LinkRates rates = LinkRates::kNominal,
+                    const StoreRates& stores = {});
 
   // The reference lives as long as the platform.
   const NetworkSpec& spec() const { return spec_; }

@@ -166,5 +166,31 @@ TEST_F(PlatformTest, PlacesKnowTheirHost) {
   EXPECT_FALSE(platform_->host_of(Location::storage()).valid());
 }
 
+TEST(PlatformRates, AreNominalOrReached) {
+  cluster::Cluster cluster = cluster_of(cluster::FabricKind::kStar);
+  for (cluster::Host& host : cluster.hosts) host.gpu.name = "mine";
+  const Platform nominal(cluster), reached(cluster, LinkRates::kReached);
+  const auto rate = [](const Platform& platform, const char* link) {
+    return platform.spec().links[static_cast<size_t>(platform.link(link))].bandwidth_bytes_per_s;
+  };
+  EXPECT_EQ(rate(nominal, "h0.nic0.up"), 10e9);
+  EXPECT_DOUBLE_EQ(rate(reached, "h0.nic0.up"), 0.9 * 10e9);
+  EXPECT_DOUBLE_EQ(rate(reached, "h3.g3.pcie.down"), 0.82 * 20e9);
+  EXPECT_EQ(rate(reached, "h0.store.serve"), 8e9) << "a store's rate is what it does";
+}
+
+TEST(PlatformRates, HostsWithoutStoreRatesHaveThoseOfTheStrategy) {
+  cluster::Cluster cluster = cluster_of(cluster::FabricKind::kStar);
+  cluster.hosts[1].store_serve_bytes_per_s = cluster.hosts[1].store_ingest_bytes_per_s = 0;
+  const Platform platform(cluster, LinkRates::kReached, {.serve_bytes_per_s = 3, .ingest_bytes_per_s = 2});
+  const auto rate = [&](const char* link) {
+    return platform.spec().links[static_cast<size_t>(platform.link(link))].bandwidth_bytes_per_s;
+  };
+  EXPECT_EQ(rate("h0.store.serve"), 8e9);
+  EXPECT_EQ(rate("h1.store.serve"), 3);
+  EXPECT_EQ(rate("h1.store.ingest"), 2);
+  EXPECT_EQ(Platform(cluster).link("h1.store.serve"), -1);
+}
+
 }  // namespace
 }  // namespace scalai::change

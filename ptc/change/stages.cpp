@@ -1,8 +1,9 @@
 #include "ptc/change/stages.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
+#include <set>
+#include <string>
 #include <tuple>
 
 #include "ptc/plan/estimate.h"
@@ -113,6 +114,39 @@ std::vector<FlowRequest> restore_flows(const Change& change, const std::map<Loca
   return flows;
 }
 
+// The parts that ranks hold of the tensors of each set: a box of a plan is in one of them.
+class Parts {
+ public:
+  Parts(const plan::Plan& plan, const collection::Collection& collection) {
+    for (size_t i = 0; i < collection.tensors.size(); ++i)
+      id_of_[collection.tensors[i].name] = TensorId(static_cast<int>(i));
+    for (const plan::Instance& instance : plan.instances) {
+      const auto [known, fresh] = boxes_.try_emplace(instance.tensors);
+      const auto found = id_of_.find(plan.tensor(plan.tensors_of(instance).front()).name);
+      if (!fresh || found == id_of_.end()) continue;
+      std::set<tensor::Box> all;
+      for (int rank = 0; rank < collection.ranks(); ++rank) {
+        for (const tensor::Piece& piece : collection.pieces(found->second, LogicalRank(rank)).pieces)
+          all.insert(piece.box);
+      }
+      known->second.assign(all.begin(), all.end());
+    }
+  }
+  // Elements of the part that has the box; else, as a host's memory may have it in several parts, of the largest of them.
+  int64_t elements(const plan::Instance& instance) const {
+    int64_t largest = 0;
+    for (const tensor::Box& part : boxes_.at(instance.tensors)) {
+      if (part.contains(instance.box)) return part.volume();
+      if (instance.box.contains(part)) largest = std::max(largest, part.volume());
+    }
+    return largest > 0 ? largest : instance.box.volume();
+  }
+
+ private:
+  std::map<std::string, TensorId> id_of_;
+  std::map<int32_t, std::vector<tensor::Box>> boxes_;  // by set of tensors
+};
+
 double verify_seconds(const Change& change) {
   const double rate = change.costs.verify_bytes_per_s;
   return rate > 0 ? static_cast<double>(most_received_bytes(change.plan)) / rate : 0;
@@ -125,10 +159,6 @@ std::vector<BulkFlow> bulk_of(const std::vector<FlowRequest>& flows) {
 }
 
 }  // namespace
-
-double communicator_s(const Costs& costs, int ranks) {
-  return costs.communicator_s >= 0 ? costs.communicator_s : 2 * (std::log2(ranks) + 1);
-}
 
 TransferClass class_of(const cluster::Cluster& cluster, Location src, Location dst) {
   if (src.kind == Location::Kind::kStorage) return TransferClass::kFromStorage;
@@ -146,20 +176,52 @@ int64_t most_received_bytes(const plan::Plan& plan) {
   return most;
 }
 
+double copies_s(const Change& change, int round) {
+  if (!change.upload || change.from == nullptr || change.to == nullptr) return 0;
+  const plan::Plan& plan = change.plan;
+  const Parts from(plan, *change.from), to(plan, *change.to);
+  std::map<std::pair<HostId, bool>, double> busy_s;  // a host's store: serving, taking in
+  for (const plan::Instance& instance : plan.instances) {
+    if (instance.round != round) continue;
+    const auto box = static_cast<double>(instance.box.volume());
+    const double source = static_cast<double>(from.elements(instance)),
+                 target = static_cast<double>(to.elements(instance));
+    for (const Leg& leg : plan.patterns.legs(instance.pattern)) {
+      double element_bytes = 0;
+      for (const TensorId id : plan.tensors_of(instance))
+        element_bytes += static_cast<double>(plan.tensor(id).element_bytes(leg.transfer_class));
+      const auto add = [&](HostId host, bool serves, double elements) {
+        const cluster::Host& one = change.cluster.hosts[static_cast<size_t>(host.value)];
+        const StoreRates rates = store_rates(one, change.costs.stores);
+        const double rate = serves ? rates.serve_bytes_per_s : rates.ingest_bytes_per_s;
+        if (rate > 0) busy_s[{host, serves}] += elements * element_bytes / rate;
+      };
+      if (leg.src.kind == Location::Kind::kStorage) continue;
+      if (source > box) add(host_of(change.cluster, leg.src), true, source);
+      if (target > std::min(box, source))
+        add(host_of(change.cluster, home_of(change, Location::device(leg.dst))), false, box);
+    }
+  }
+  double longest_s = 0;
+  for (const auto& [end, seconds] : busy_s) longest_s = std::max(longest_s, seconds);
+  return longest_s;
+}
+
 std::vector<Stage> stages_of(const Change& change) {
   using What = Stage::What;
   const Costs& costs = change.costs;
   Moves moves = moves_of(change.plan);
-  std::vector<Stage> stages = {{.what = What::kStage,
-                                .phase = &PhaseSeconds::stop,
-                                .flows_are = "stage",
-                                .flows = bulk(change.stage, change.cluster)},
-                               {.what = What::kPlan, .phase = &PhaseSeconds::plan, .wait_s = costs.plan_s},
-                               {.what = What::kRestart, .phase = &PhaseSeconds::restart, .wait_s = costs.restart_s},
-                               {.what = What::kPrepare,
-                                .phase = &PhaseSeconds::prepare,
-                                .wait_s = plan::allocate_seconds(change.plan, costs.allocate_bytes_per_s),
-                                .mark = 0}};
+  std::vector<Stage> stages = {
+      {.what = What::kStage,
+       .phase = &PhaseSeconds::stop,
+       .flows_are = "stage",
+       .flows = bulk(change.stage, change.cluster)},
+      {.what = What::kPlan, .phase = &PhaseSeconds::plan, .wait_s = costs.plan_s},
+      {.what = What::kRestart, .phase = &PhaseSeconds::restart, .wait_s = restart_s(costs, change.groups.ranks)},
+      {.what = What::kPrepare,
+       .phase = &PhaseSeconds::prepare,
+       .wait_s = plan::allocate_seconds(change.plan, costs.allocate_bytes_per_s),
+       .mark = 0}};
   if (change.restore) {
     stages.push_back({.what = What::kRestore,
                       .phase = &PhaseSeconds::transfer,
@@ -171,7 +233,7 @@ std::vector<Stage> stages_of(const Change& change) {
     if (change.upload) redirect_to_processes(change, flows);
     stages.push_back({.what = What::kRound,
                       .phase = &PhaseSeconds::transfer,
-                      .wait_s = flows.empty() ? 0 : costs.transfer_start_s,
+                      .wait_s = flows.empty() ? 0 : costs.transfer_start_s + copies_s(change, static_cast<int>(r)),
                       .flows_are = "transfer",
                       .round = static_cast<int>(r),
                       .flows = std::move(flows),
@@ -186,7 +248,7 @@ std::vector<Stage> stages_of(const Change& change) {
   stages.push_back({.what = What::kVerify, .phase = &PhaseSeconds::verify, .wait_s = verify_seconds(change)});
   stages.push_back({.what = What::kResume,
                     .phase = &PhaseSeconds::resume,
-                    .wait_s = communicator_s(costs, change.ranks),
+                    .wait_s = communicator_s(costs, change.groups),
                     .flows_are = "load",
                     .flows = bulk(change.load, change.cluster)});
   return stages;
@@ -196,9 +258,10 @@ PhaseSeconds estimate(const Change& change, double bytes_ratio) {
   const Costs& costs = change.costs;
   const cluster::Cluster& cluster = change.cluster;
   double starts_s = 0, moving_s = 0;
+  int round = 0;
   for (const double seconds : plan::round_seconds(change.plan, cluster)) {
     if (seconds > 0) starts_s += costs.transfer_start_s;
-    moving_s += seconds;
+    moving_s += seconds + copies_s(change, round++);
   }
   if (change.restore || change.upload) {
     const Moves moves = moves_of(change.plan);
@@ -207,11 +270,11 @@ PhaseSeconds estimate(const Change& change, double bytes_ratio) {
   }
   return {.stop = bulk_seconds(change.stage, cluster) * bytes_ratio,
           .plan = costs.plan_s,
-          .restart = costs.restart_s,
+          .restart = restart_s(costs, change.groups.ranks),
           .prepare = plan::allocate_seconds(change.plan, costs.allocate_bytes_per_s) * bytes_ratio,
           .transfer = starts_s + moving_s * bytes_ratio,
           .verify = verify_seconds(change) * bytes_ratio,
-          .resume = communicator_s(costs, change.ranks) + bulk_seconds(change.load, cluster) * bytes_ratio};
+          .resume = communicator_s(costs, change.groups) + bulk_seconds(change.load, cluster) * bytes_ratio};
 }
 
 double bulk_seconds(std::span<const BulkFlow> flows, const cluster::Cluster& cluster) {
@@ -222,11 +285,12 @@ double bulk_seconds(std::span<const BulkFlow> flows, const cluster::Cluster& clu
       rate = sends ? cluster.storage_read_bytes_per_s : cluster.storage_write_bytes_per_s;
     } else {
       const cluster::Host& host = cluster.hosts[static_cast<size_t>(host_of(cluster, end).value)];
+      const cluster::Rates rates = cluster::reached(host);
       const bool away = other.kind != Location::Kind::kStorage && host_of(cluster, end) != host_of(cluster, other);
       if (end.kind == Location::Kind::kDevice) {
-        rate = host.pcie_bytes_per_s;
+        rate = rates.pcie_bytes_per_s;
       } else if (away) {
-        rate = host.nics * host.nic_bytes_per_s;
+        rate = host.nics * rates.nic_bytes_per_s;
       }
     }
     if (rate > 0) busy_s[{end, sends}] += static_cast<double>(bytes) / rate;

@@ -34,10 +34,13 @@ struct Change {
   const plan::Plan& plan;
   const cluster::Cluster& cluster;
   Costs costs;
-  int ranks = 0;                         // ranks of the new collection, for communicators
+  Groups groups = {};                    // of the new collection
   std::span<const BulkFlow> stage = {};  // flows of strategies that go through host memory
   std::span<const BulkFlow> load = {};
-  bool upload = false;   // pulled state is written into the target host's memory first
+  bool upload = false;  // pulled state is written into the target host's memory first
+  // With `upload`: the collections, for what stores copy besides what they serve (copies_s); null: nothing.
+  const collection::Collection* from = nullptr;
+  const collection::Collection* to = nullptr;
   HostId hub = {};       // valid: all pulls and uploads happen on this host
   bool restore = false;  // kept state returns from the host-memory copy (rollback)
 };
@@ -59,6 +62,12 @@ struct Stage {
   std::vector<FlowRequest> flows = {};
   int mark = -1;  // RoundDone at the end of the stage: 0 after prepare, r + 1 after round r; -1 = none
 };
+
+// What stores on hosts copy besides the bytes that they serve and take in, in a round; seconds of the busiest host. As
+// released, Tenplex's store reads a whole tensor for each request and cuts the slice out of it, and the process that pulls
+// puts a tensor together from its slices: a box that is less than the source's part of its tensor costs that part and one
+// more copy of the box, one that is less than the target's part one more copy there.
+double copies_s(const Change& change, int round);
 
 // The stages in their order. They refer to nothing in `change`.
 std::vector<Stage> stages_of(const Change& change);

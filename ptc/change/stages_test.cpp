@@ -60,8 +60,9 @@ TEST(BulkSeconds, StorageIsSharedByAll) {
 }
 
 TEST(FixedSeconds, ArePlanRestartAndCommunicators) {
-  EXPECT_DOUBLE_EQ(fixed_seconds({.plan_s = 1, .restart_s = 2}, 16), 1 + 2 + 10);
-  EXPECT_DOUBLE_EQ(fixed_seconds({.detect_s = 5, .communicator_s = 0.5, .transfer_start_s = 3}, 1024), 0.5);
+  EXPECT_DOUBLE_EQ(fixed_seconds({.plan_s = 1, .restart_s = 2, .communicator_s = 10}, {.ranks = 16, .kinds = {}}),
+                   1 + 2 + 10);
+  EXPECT_DOUBLE_EQ(fixed_seconds({.detect_s = 5, .communicator_s = 0.5, .transfer_start_s = 3}, {}), 0.5);
 }
 
 // A tensor of 256 bytes stays on its device and goes to another one, too.
@@ -80,7 +81,7 @@ TEST(Estimate, AddsUpItsPhases) {
                        .communicator_s = 3,
                        .transfer_start_s = 0.25};
   const Flows stage = {{gpu(0), memory(0), 2 * kGB}}, load = {{memory(0), gpu(0), 4 * kGB}};
-  const Change change{.plan = plan, .cluster = grow.cluster, .costs = costs, .ranks = 2, .stage = stage, .load = load};
+  const Change change{.plan = plan, .cluster = grow.cluster, .costs = costs, .stage = stage, .load = load};
   const PhaseSeconds once = estimate(change), twice = estimate(change, 2);
   EXPECT_DOUBLE_EQ(once.stop, 1);
   EXPECT_DOUBLE_EQ(once.plan, 1);
@@ -109,8 +110,7 @@ TEST(Estimate, ARoundWithoutTransfersDoesNotStart) {
                         .to = plan::replicas({64}, plan::devices({0})),
                         .cluster = small_cluster()};
   const plan::Plan plan = stay.plan();
-  EXPECT_EQ(estimate({.plan = plan, .cluster = stay.cluster, .costs = {.transfer_start_s = 0.25}, .ranks = 1}).transfer,
-            0);
+  EXPECT_EQ(estimate({.plan = plan, .cluster = stay.cluster, .costs = {.transfer_start_s = 0.25}}).transfer, 0);
 }
 
 TEST(ClassOf, IsByTheTwoEnds) {
@@ -120,6 +120,30 @@ TEST(ClassOf, IsByTheTwoEnds) {
   EXPECT_EQ(class_of(cluster, gpu(0), memory(1)), plan::TransferClass::kCrossHost);
   EXPECT_EQ(class_of(cluster, gpu(0), Location::storage()), plan::TransferClass::kCrossHost);
   EXPECT_EQ(class_of(cluster, Location::storage(), memory(0)), plan::TransferClass::kFromStorage);
+}
+
+// A tensor of 64 floats on one device, cut over two: each request reads all 256 bytes and copies the 128 that it takes.
+TEST(Copies, AStoreReadsAWholeTensorForASlice) {
+  const auto halves = plan::one_tensor({64}, plan::cut_over("x", 0), plan::devices({2, 3}));
+  const auto whole = plan::replicas({64}, plan::devices({0}));
+  cluster::Cluster cluster = small_cluster();
+  cluster.hosts[0].store_serve_bytes_per_s = 1024;
+  cluster.hosts[1].store_ingest_bytes_per_s = 512;
+  const auto seconds = [&](const collection::Collection& from, const collection::Collection& to, bool upload) {
+    plan::Case made{.from = from, .to = to, .cluster = cluster};
+    made.options.in_place = false;
+    const plan::Plan plan = made.plan();
+    const Change change{.plan = plan, .cluster = cluster, .upload = upload, .from = &made.from, .to = &made.to};
+    EXPECT_GE(estimate(change).transfer, copies_s(change, 0));
+    return copies_s(change, 0);
+  };
+  EXPECT_DOUBLE_EQ(seconds(whole, halves, true), 2 * 256 / 1024.0);
+  EXPECT_EQ(seconds(whole, halves, false), 0) << "in place nothing goes by way of stores";
+  EXPECT_EQ(seconds(whole, plan::replicas({64}, plan::devices({2})), true), 0) << "a whole tensor is copied by nobody";
+  // Put together from its halves on host 1, which takes them in once more.
+  EXPECT_DOUBLE_EQ(seconds(plan::one_tensor({64}, plan::cut_over("x", 0), plan::devices({0, 1})),
+                           plan::replicas({64}, plan::devices({2})), true),
+                   256 / 512.0);
 }
 
 }  // namespace stages_test

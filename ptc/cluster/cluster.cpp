@@ -142,4 +142,32 @@ std::vector<NamedLink> links_of(const Cluster& cluster) {
   return links;
 }
 
+double link_share(const GpuKind& gpu) {
+  constexpr double kTypical = 0.78, kOfFp8Kinds = 0.822;  // A100; H100
+  if (gpu.link_efficiency > 0) return gpu.link_efficiency;
+  return gpu.peak_flops_fp8 > 0 ? kOfFp8Kinds : kTypical;
+}
+
+double network_share(const GpuKind& gpu) {
+  constexpr double kTypical = 0.9;
+  return gpu.network_efficiency > 0 ? gpu.network_efficiency : kTypical;
+}
+
+Rates reached(const Host& host) {
+  const bool as_measured = host.gpu.name.empty() || host.copy_bytes_per_s > 0;
+  return {.gpu_link_bytes_per_s = host.gpu_link_bytes_per_s * (as_measured ? 1 : link_share(host.gpu)),
+          .pcie_bytes_per_s = host.pcie_bytes_per_s * (as_measured ? 1 : kPcieShare),
+          .nic_bytes_per_s = host.nic_bytes_per_s * (as_measured ? 1 : network_share(host.gpu))};
+}
+
+Cluster reached(Cluster cluster) {
+  for (Host& host : cluster.hosts) {
+    const Rates rates = reached(host);
+    host.gpu_link_bytes_per_s = rates.gpu_link_bytes_per_s;
+    host.pcie_bytes_per_s = rates.pcie_bytes_per_s;
+    host.nic_bytes_per_s = rates.nic_bytes_per_s;
+  }
+  return cluster;
+}
+
 }  // namespace scalai::cluster

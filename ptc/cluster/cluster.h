@@ -29,7 +29,7 @@ struct GpuKind {
   bool in_switch_reduction = false;  // NVLink switches compute sums (NVLS)
   // Shares of the peaks that large kernels reach, 0 to 1; 0 = the default of ptc/parallel/hardware.h.
   double matrix_efficiency = 0, matrix_efficiency_fp8 = 0, memory_efficiency = 0;
-  double link_efficiency = 0, network_efficiency = 0;
+  double link_efficiency = 0, network_efficiency = 0;  // 0 = the default of link_share, network_share
   friend bool operator==(const GpuKind&, const GpuKind&) = default;
 };
 
@@ -49,6 +49,19 @@ struct Host {
   std::string kind;             // name in the catalogue; "" = none
   double price_per_hour = 0;    // US dollars; 0 = unknown
 };
+
+// Shares of the rates of links that large messages reach: of the kind where the catalogue knows them, else of its
+// generation. Steps and transfers use the same (docs/parallelizer.md has their sources).
+double link_share(const GpuKind& gpu);     // between GPUs of a host
+double network_share(const GpuKind& gpu);  // between hosts
+inline constexpr double kPcieShare =
+    0.82;  // pinned memory, large copies: 26 of 32 GB/s of generation 4, as bandwidthTest prints
+
+// What transfers reach. Rates of hosts without a kind of GPU, and of emulated ones, are taken as measured.
+struct Rates {
+  double gpu_link_bytes_per_s = 0, pcie_bytes_per_s = 0, nic_bytes_per_s = 0;
+};
+Rates reached(const Host& host);
 
 enum class FabricKind : uint8_t { kStar, kLeafSpine, kRail };
 
@@ -84,5 +97,8 @@ struct NamedLink {
   double bandwidth_bytes_per_s = 0;
 };
 std::vector<NamedLink> links_of(const Cluster& cluster);
+
+// The cluster at the rates that transfers reach.
+Cluster reached(Cluster cluster);
 
 }  // namespace scalai::cluster

@@ -118,5 +118,36 @@ TEST(Links, RailUplinksSumOneCardOfEachHost) {
   EXPECT_EQ(bandwidth_of(cluster, "rail2.up"), -1);
 }
 
+// An A100's own shares are in the catalogue; a kind without them has those of its generation.
+TEST(Reached, IsAShareOfEachLink) {
+  Host host{.gpus = 8,
+            .gpu = {.name = "mine"},
+            .gpu_link_bytes_per_s = 300e9,
+            .pcie_bytes_per_s = 32e9,
+            .nics = 8,
+            .nic_bytes_per_s = 25e9};
+  EXPECT_DOUBLE_EQ(reached(host).nic_bytes_per_s, 0.9 * 25e9);
+  EXPECT_DOUBLE_EQ(reached(host).gpu_link_bytes_per_s, 0.78 * 300e9);
+  EXPECT_DOUBLE_EQ(reached(host).pcie_bytes_per_s, 0.82 * 32e9);
+  host.gpu.peak_flops_fp8 = 1e15;
+  EXPECT_DOUBLE_EQ(reached(host).gpu_link_bytes_per_s, 0.822 * 300e9);
+  host.gpu.link_efficiency = 0.5;
+  host.gpu.network_efficiency = 0.7;
+  EXPECT_DOUBLE_EQ(reached(host).gpu_link_bytes_per_s, 0.5 * 300e9);
+  EXPECT_DOUBLE_EQ(reached(host).nic_bytes_per_s, 0.7 * 25e9);
+  const Cluster cluster = reached(Cluster{.hosts = {host}});
+  EXPECT_DOUBLE_EQ(bandwidth_of(cluster, "h0.nic3.up"), 0.7 * 25e9);
+}
+
+TEST(Reached, MeasuredRatesStay) {
+  Host host{.gpus = 1, .gpu_link_bytes_per_s = 3, .pcie_bytes_per_s = 2, .nic_bytes_per_s = 1};
+  for (const bool emulated : {false, true}) {
+    if (emulated) host.gpu.name = "a100-80g", host.copy_bytes_per_s = 7;
+    EXPECT_EQ(reached(host).gpu_link_bytes_per_s, 3);
+    EXPECT_EQ(reached(host).pcie_bytes_per_s, 2);
+    EXPECT_EQ(reached(host).nic_bytes_per_s, 1);
+  }
+}
+
 }  // namespace
 }  // namespace scalai::cluster

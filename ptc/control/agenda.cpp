@@ -11,10 +11,12 @@ change::Change change_of(const Execute& execute, const cluster::Cluster& cluster
   return {.plan = *execute.plan,
           .cluster = cluster,
           .costs = execute.costs,
-          .ranks = execute.to->ranks(),
+          .groups = change::groups_of(*execute.to, cluster),
           .stage = execute.stage,
           .load = execute.load,
           .upload = execute.upload,
+          .from = execute.from.get(),
+          .to = execute.to.get(),
           .hub = execute.hub,
           .restore = execute.restore};
 }

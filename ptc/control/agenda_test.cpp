@@ -60,14 +60,14 @@ TEST(StagesOf, AreInOrderAndSumUpToTheEstimate) {
     if (operation.transfer_class != plan::TransferClass::kKept)
       most = std::max(most, received[operation.dst] += operation.bytes);
   });
-  EXPECT_DOUBLE_EQ(phases.stop, 1);
+  EXPECT_DOUBLE_EQ(phases.stop, 1 / cluster::kPcieShare);
   EXPECT_DOUBLE_EQ(phases.plan, 2);
   EXPECT_DOUBLE_EQ(phases.restart, 3);
   EXPECT_DOUBLE_EQ(phases.prepare, plan::allocate_seconds(*execute.plan, 2e6));
   EXPECT_GT(phases.prepare, 0);
   EXPECT_DOUBLE_EQ(phases.transfer, transfer_s);
   EXPECT_DOUBLE_EQ(phases.verify, static_cast<double>(most) / 1e6);
-  EXPECT_DOUBLE_EQ(phases.resume, 7);
+  EXPECT_DOUBLE_EQ(phases.resume, 5 + 2 / cluster::kPcieShare);
 
   double waits_s = 0;
   for (const change::Stage& stage : stages) waits_s += stage.wait_s;

@@ -155,10 +155,12 @@ std::optional<parallel::Change> ChangePlanner::change_to(const Job& job, const s
     const change::Change change{.plan = plan,
                                 .cluster = scenario_.cluster,
                                 .costs = strategy_.costs,
-                                .ranks = to.ranks(),
+                                .groups = change::groups_of(to, scenario_.cluster),
                                 .stage = staging,
                                 .load = loading,
                                 .upload = strategy_.staged(),
+                                .from = source.holding.collection.get(),
+                                .to = &to,
                                 .hub = strategy_.planner.hub,
                                 .restore = source.restore};
     const double rerun_s = static_cast<double>(job.state.step - source.holding.step) * candidate.time.step_s;

@@ -152,7 +152,7 @@ void Control::Impl::on(const Started&) {
   const std::vector<DeviceId>& absent = script_.absent();
   if (!absent.empty()) {
     condition_.set_absent(absent);
-    turn_.commands.push_back(Inject{.what = scenario::Fail{.devices = absent, .links = {}}, .detect_s = 0});
+    turn_.commands.push_back(Inject{.what = scenario::Fail{.devices = absent, .links = {}, .hangs = false}, .detect_s = 0});
   }
   double last_s = 0;
   for (const int index : jobs_.arrivals()) {
@@ -301,7 +301,7 @@ void Control::Impl::apply(const scenario::Redeploy& what) {
 
 void Control::Impl::apply(const scenario::Fail& what) {
   condition_.fail(what);
-  turn_.commands.push_back(Inject{.what = what, .detect_s = strategy_.costs.detect_s});
+  turn_.commands.push_back(Inject{.what = what, .detect_s = change::detect_s(strategy_.costs, what.hangs)});
 }
 
 void Control::Impl::apply(const scenario::Repair& what) {

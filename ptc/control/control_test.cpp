@@ -189,6 +189,13 @@ TEST(ControlAtStep, TheLastStepCountsToo) {
   EXPECT_EQ(driver.reconfiguration(0, 1).to_gpus, 4);
 }
 
+// A watchdog of 600 s, and 300 s until it is known which device stands still.
+TEST(ControlFail, WhatHangsIsNoticedLater) {
+  Driver driver(elastic("events { at_step { step: 2 } fail { devices: [7] hangs: true } }"));
+  driver.feed(2, StepReached{0, 2});
+  EXPECT_EQ(driver.only<Inject>().detect_s, 600 + 300);
+}
+
 TEST(ControlDuring, HappensAfterTheRoundAndItsDelay) {
   Driver driver(
       elastic("events { during { reconfiguration: 1 after_round: 1 } fail { devices: [7] } }\n"
@@ -201,7 +208,7 @@ TEST(ControlDuring, HappensAfterTheRoundAndItsDelay) {
   EXPECT_TRUE(driver.none<Inject>());
   driver.feed(6, RoundDone{0, 1});
   EXPECT_EQ(std::get<scenario::Fail>(driver.only<Inject>().what).devices, device_ids({7}));
-  EXPECT_EQ(driver.only<Inject>().detect_s, 5);
+  EXPECT_EQ(driver.only<Inject>().detect_s, 15);
   driver.feed(8, TimerFired{1});
   EXPECT_EQ(std::get<scenario::Fail>(driver.only<Inject>().what).devices, device_ids({6}));
   EXPECT_TRUE(driver.feed(9, RoundDone{0, 1}).empty()) << "each event happens once";

@@ -100,10 +100,11 @@ double PolicyView::change_cost_s(sched::JobId id, int to_gpus) const {
   const auto index = static_cast<size_t>(id.value);
   const scenario::JobSpec& spec = scenario_.jobs.at(index);
   const change::Costs& costs = strategy_.costs;
-  const double fixed_s = change::fixed_seconds(costs, std::max(1, to_gpus)) + costs.transfer_start_s;
+  const change::Groups groups = change::groups_of(std::max(1, to_gpus), scenario_.cluster);
+  const double fixed_s = change::fixed_seconds(costs, groups) + costs.transfer_start_s;
   if (progress_[index].first_start_s == sched::kNever) return fixed_s;  // nothing to move yet
   const cluster::Host& host = scenario_.cluster.hosts.front();
-  const double card_bytes_per_s = host.nics * host.nic_bytes_per_s;
+  const double card_bytes_per_s = host.nics * cluster::reached(host).nic_bytes_per_s;
   if (card_bytes_per_s <= 0) return fixed_s;
   const int most = std::max(to_gpus, progress_[index].placement.gpus());
   const int hosts = std::max(1, (most + host.gpus - 1) / std::max(1, host.gpus));

@@ -32,7 +32,7 @@ double Snapshots::start_due(Job& job) {
   const std::vector<int64_t> bytes = state_bytes_of_ranks(*job.state.collection);
   for (size_t rank = 0; rank < bytes.size(); ++rank) {
     const HostId host = cluster.host_of(job.state.collection->device_of_rank[rank]);
-    const double rate = cluster.hosts[static_cast<size_t>(host.value)].pcie_bytes_per_s;
+    const double rate = cluster::reached(cluster.hosts[static_cast<size_t>(host.value)]).pcie_bytes_per_s;
     if (rate > 0) stall_s = std::max(stall_s, static_cast<double>(bytes[rank]) / rate);
   }
   return stall_s;

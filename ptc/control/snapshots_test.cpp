@@ -43,7 +43,7 @@ TEST_F(SnapshotsTest, StallForTheLargestPartOverPcie) {
   const Job& job = train(10);
   const std::vector<int64_t> bytes = state_bytes_of_ranks(*job.state.collection);
   const auto largest = static_cast<double>(*std::max_element(bytes.begin(), bytes.end()));
-  EXPECT_DOUBLE_EQ(snapshots_.start_due(parts_.jobs[0]), largest / 2e9);
+  EXPECT_DOUBLE_EQ(snapshots_.start_due(parts_.jobs[0]), largest / (cluster::kPcieShare * 2e9));
 }
 
 TEST_F(SnapshotsTest, ACopyIsSkippedWhileTheOneBeforeItIsUnderWay) {

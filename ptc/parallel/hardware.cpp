@@ -20,7 +20,7 @@ using collection::ParallelConfig;
 // Kinds whose own shares the catalogue does not have are taken to be as those of their generation that were measured
 // (docs/parallelizer.md): with FP8 as H100, else as A100.
 constexpr double kMatrix = 0.76, kMatrixOfFp8Kinds = 0.57, kMatrixFp8 = 0.52;
-constexpr double kMemory = 0.8, kLink = 0.78, kLinkOfFp8Kinds = 0.822, kNetwork = 0.9;
+constexpr double kMemory = 0.8;
 constexpr double kVectorPart = 16;  // of the 16-bit matrix peak, where the vector peak is unknown
 
 // An axis of a mesh: its coordinate of a rank is rank / stride % size.
@@ -241,8 +241,8 @@ Efficiency efficiency_of(const cluster::GpuKind& gpu, Math math) {
   const bool fp8 = gpu.peak_flops_fp8 > 0;
   Efficiency found{.matrix = or_typical(gpu.matrix_efficiency, fp8 ? kMatrixOfFp8Kinds : kMatrix),
                    .memory = or_typical(gpu.memory_efficiency, kMemory),
-                   .link = or_typical(gpu.link_efficiency, fp8 ? kLinkOfFp8Kinds : kLink),
-                   .network = or_typical(gpu.network_efficiency, kNetwork)};
+                   .link = cluster::link_share(gpu),
+                   .network = cluster::network_share(gpu)};
   if (math == Math::kFP8 && fp8) found.matrix = or_typical(gpu.matrix_efficiency_fp8, kMatrixFp8);
   return found;
 }

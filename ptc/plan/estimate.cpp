@@ -44,14 +44,15 @@ class RoundLoad {
         std::max(time(storage_, cluster_.storage_read_bytes_per_s), time(copied_, cluster_.machine_copy_bytes_per_s));
     for (size_t host = 0; host < cluster_.hosts.size(); ++host) {
       const cluster::Host& one = cluster_.hosts[host];
+      const cluster::Rates rates = cluster::reached(one);
       longest = std::max(longest, time(copy_[host], one.copy_bytes_per_s));
       for (const size_t end : {host * 2, host * 2 + 1})
-        longest = std::max(longest, time(nic_[end], one.nics * one.nic_bytes_per_s));
+        longest = std::max(longest, time(nic_[end], one.nics * rates.nic_bytes_per_s));
       for (int i = 0; i < one.gpus; ++i) {
         const auto device = static_cast<size_t>(one.first_device + i);
         for (const size_t end : {device * 2, device * 2 + 1})
-          longest = std::max(longest, time(link_[end], one.gpu_link_bytes_per_s));
-        longest = std::max(longest, time(pcie_[device], one.pcie_bytes_per_s));
+          longest = std::max(longest, time(link_[end], rates.gpu_link_bytes_per_s));
+        longest = std::max(longest, time(pcie_[device], rates.pcie_bytes_per_s));
       }
     }
     return hops_ * kMessageLatency_s + longest;

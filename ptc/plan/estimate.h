@@ -8,7 +8,8 @@
 // direction by itself: all NICs of a host together (bytes between hosts); the GPU link of a device (bytes inside its
 // host); PCIe of a device (bytes from its host's memory or from storage); storage reads of the whole cluster; with
 // emulated devices, the copies of a host into all of its devices, and those of all hosts together. The hops of a round
-// run as a pipeline, so only their latencies add up. A link without a bandwidth costs nothing.
+// run as a pipeline, so only their latencies add up. A link without a bandwidth costs nothing; others have the rates that
+// transfers reach (cluster::reached).
 
 #include <vector>
 

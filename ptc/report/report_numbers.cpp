@@ -192,6 +192,7 @@ Summary summarize(const control::RunReport& report) {
   result.strategy = report.strategy;
   result.runtime = report.runtime;
   result.end_s = report.end_s;
+  result.basis = basis_of(report);
   for (size_t i = 0; i < report.jobs.size(); ++i)
     result.jobs.push_back(summarize(report, static_cast<int>(i), report.jobs[i], report.scenario->jobs.at(i)));
   for (const control::TransferRecord& transfer : report.recorder.transfers) {

@@ -45,6 +45,16 @@ void fields(Io& io, control::PhaseSeconds& phases) {
 }
 
 template <class Io>
+void fields(Io& io, Basis& basis) {
+  io("of", basis.of);
+  io("basis", basis.basis);
+  io("from", basis.from);
+  io("low", basis.low);
+  io("high", basis.high);
+  io("unit", basis.unit);
+}
+
+template <class Io>
 void fields(Io& io, ReconfigurationSummary& r) {
   io("index", r.index);
   io("at_s", r.at_s);
@@ -160,6 +170,7 @@ void fields(Io& io, Summary& summary) {
   io("strategy", summary.strategy);
   io("runtime", summary.runtime);
   io("end_s", summary.end_s);
+  io.optional("basis", summary.basis);
   io("jobs", summary.jobs);
 }
 

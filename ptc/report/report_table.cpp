@@ -390,7 +390,8 @@ std::string summary_table(const std::string& summary_json_text) {
     if (!job.failure.empty()) text += printable_text(fmt::format("{} {}: {}", job.name, what, job.failure)) + "\n";
   }
   text += schedule_table(summary) + configuration_table(summary) + trained_table(summary);
-  return any ? text + "\n" + reconfiguration_table(summary) : text + "\nno reconfigurations\n";
+  text += any ? "\n" + reconfiguration_table(summary) : "\nno reconfigurations\n";
+  return text + basis_text(summary.basis.value_or(std::vector<Basis>{}));
 }
 
 absl::StatusOr<std::string> compare_summaries(const std::vector<std::pair<std::string, std::string>>& label_and_json,

@@ -64,7 +64,13 @@ TEST(SummaryTable, ShowsARunAtAGlance) {
       "job      at  cause        from → to      same host  cross host    bound  storage  transfer       pause  lost\n"
       "---  ------  -----------  -------------  ---------  ----------  -------  -------  --------  ----------  ----\n"
       "gpt  10.0 s  resize to 4  dp2 → tp2,dp2    1.00 kB     5.00 kB  5.00 kB      0 B    1.00 s      5.00 s     0\n"
-      "gpt  50.0 s  lost g2, g3  tp2,dp2 → dp2        0 B     9.00 kB  9.00 kB     60 B       0 s  never ends     3\n");
+      "gpt  50.0 s  lost g2, g3  tp2,dp2 → dp2        0 B     9.00 kB  9.00 kB     60 B       0 s  never ends     3\n"
+      "\nwhat these times rest on:\n"
+      "step      given     step_time\n"
+      "detect    assumed   stack stock-2025; published: 2.00 s to 60.0 s\n"
+      "stop      modelled  end of the step under way\n"
+      "restart   given     costs\n"
+      "transfer  modelled  links of the cluster\n");
 }
 
 // Two jobs under a policy: one is done in time, the other never began.

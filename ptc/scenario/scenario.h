@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "ptc/base/ids.h"
+#include "ptc/change/setup.h"
 #include "ptc/cluster/cluster.h"
 #include "ptc/collection/collection.h"
 #include "ptc/collection/layout_name.h"
@@ -131,6 +132,7 @@ struct Redeploy {
 struct Fail {
   std::vector<DeviceId> devices;
   std::vector<std::string> links;
+  bool hangs = false;  // devices stand still, which takes longer to notice than that they are gone
 };
 struct Repair {
   std::vector<DeviceId> devices;
@@ -155,7 +157,8 @@ struct ScenarioEvent {
 // Overrides of a strategy's cost preset; absent fields keep the preset.
 struct CostOverride {
   std::string strategy;  // "" = all
-  std::optional<double> detect_s, plan_s, restart_s, allocate_bytes_per_s, verify_bytes_per_s, communicator_s,
+  std::optional<const change::Stack*> stack;
+  std::optional<double> detect_s, hang_s, plan_s, restart_s, allocate_bytes_per_s, verify_bytes_per_s, communicator_s,
       transfer_start_s;
 };
 

@@ -95,7 +95,7 @@ std::vector<ScenarioEvent> events_of(const sched::Availability& availability, co
       case Kind::kTaken:
       case Kind::kFailed:
         if (changed = hosts.go(event.hosts, event.kind == Kind::kTaken); !changed.empty())
-          add(event.at_s, Fail{.devices = devices_on(changed, cluster), .links = {}});
+          add(event.at_s, Fail{.devices = devices_on(changed, cluster), .links = {}, .hangs = false});
         break;
       case Kind::kPrice: break;
     }

@@ -177,7 +177,7 @@ void ConfigChecker::check_schedule() {
 void check_training_memory(const parallel::Workload& workload, int64_t memory_bytes, const std::string& path, Note note,
                            Source& source) {
   const parallel::MemoryEstimate needed = parallel::memory_of(workload);
-  if (needed.bytes() <= static_cast<double>(memory_bytes)) return;
+  if (needed.bytes() <= (1 + parallel::kMemoryError) * static_cast<double>(memory_bytes)) return;
   const parallel::StageMemory& worst = needed.worst();
   const auto largest = std::max_element(worst.terms.begin(), worst.terms.end(),
                                         [](const auto& a, const auto& b) { return a.bytes < b.bytes; });

@@ -283,7 +283,9 @@ What EventBuilder::build_what() {
     case proto::ScenarioEvent::kPreempt: return build_preempt();
     case proto::ScenarioEvent::kFail: {
       auto [devices, links] = target("fail", message_.fail());
-      return Fail{std::move(devices), std::move(links)};
+      if (message_.fail().hangs() && devices.empty())
+        source_.error(path_ + ".fail.hangs", "a link does not hang", "name devices or hosts, or leave hangs out");
+      return Fail{std::move(devices), std::move(links), message_.fail().hangs()};
     }
     case proto::ScenarioEvent::kRepair: {
       auto [devices, links] = target("repair", message_.repair());

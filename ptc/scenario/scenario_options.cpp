@@ -51,7 +51,13 @@ void build_costs(Context& context, Scenario& scenario) {
     };
     CostOverride costs;
     costs.strategy = given.strategy();
+    if (source.given(path + ".stack")) {
+      const auto found = change::find_stack(given.stack());
+      if (found.ok()) costs.stack = *found;
+      if (!found.ok()) source.error_unknown(path + ".stack", "stack", given.stack(), change::stack_names());
+    }
     costs.detect_s = seconds(".detect", given.detect());
+    costs.hang_s = seconds(".hang", given.hang());
     costs.plan_s = seconds(".plan", given.plan());
     costs.restart_s = seconds(".restart", given.restart());
     costs.communicator_s = seconds(".communicator", given.communicator());

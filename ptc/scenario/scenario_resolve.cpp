@@ -168,7 +168,10 @@ class EventWriter {
     out_.mutable_redeploy()->set_job(job_name(what.job));
     write_devices(what.devices, *out_.mutable_redeploy());
   }
-  void operator()(const Fail& what) { write_targets(what, *out_.mutable_fail()); }
+  void operator()(const Fail& what) {
+    write_targets(what, *out_.mutable_fail());
+    if (what.hangs) out_.mutable_fail()->set_hangs(true);
+  }
   void operator()(const Repair& what) { write_targets(what, *out_.mutable_repair()); }
   void operator()(const Degrade& what) {
     write_targets(what, *out_.mutable_degrade());
@@ -197,7 +200,9 @@ class EventWriter {
 
 void write_costs(const CostOverride& costs, proto::Costs& out) {
   out.set_strategy(costs.strategy);
+  if (costs.stack) out.set_stack(std::string((*costs.stack)->name));
   if (costs.detect_s) out.set_detect(seconds_text(*costs.detect_s));
+  if (costs.hang_s) out.set_hang(seconds_text(*costs.hang_s));
   if (costs.plan_s) out.set_plan(seconds_text(*costs.plan_s));
   if (costs.restart_s) out.set_restart(seconds_text(*costs.restart_s));
   if (costs.allocate_bytes_per_s) out.set_allocate_rate(rate_text(*costs.allocate_bytes_per_s));

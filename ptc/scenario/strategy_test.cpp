@@ -20,7 +20,7 @@ TEST(Strategy, TheSixInDocumentedOrder) {
               ElementsAre("reshard", "tenplex", "central", "dp-only", "checkpoint-restart", "full-migration"));
   for (const Strategy& one : strategies()) {
     EXPECT_FALSE(one.summary.empty()) << one.name;
-    EXPECT_GT(one.costs.detect_s, 0) << one.name;
+    EXPECT_GT(detect_s(one.costs), 0) << one.name;
   }
 }
 
@@ -33,7 +33,7 @@ TEST(Strategy, PresetsDifferWhereTheyShould) {
   EXPECT_TRUE(strategy("tenplex").staged());
   EXPECT_EQ(strategy("tenplex").planner.sources, SourceRule::kFirstReplica);
   EXPECT_FALSE(strategy("tenplex").planner.hub.valid());
-  EXPECT_GT(strategy("tenplex").costs.restart_s, 0);
+  EXPECT_GT(restart_s(strategy("tenplex").costs, 16), 0);
 
   EXPECT_EQ(strategy("central").planner.hub, HostId(0));
   EXPECT_TRUE(strategy("dp-only").data_parallel_only);
@@ -81,15 +81,19 @@ TEST(Strategy, UnknownNamesGetAHintAndTheList) {
   EXPECT_THAT(message_of(find_strategy("zzzzzzzzzzzz", {}).status()), ::testing::Not(HasSubstr("did you mean")));
 }
 
-TEST(CommunicatorTime, IsTwoSecondsPerDoublingAndTwoAtOnce) {
-  EXPECT_DOUBLE_EQ(communicator_s({}, 1), 2);
-  EXPECT_DOUBLE_EQ(communicator_s({}, 2), 4);
-  EXPECT_DOUBLE_EQ(communicator_s({}, 16), 10);
+TEST(Strategy, AStackSaysWhatNoOverrideSays) {
+  const change::Stack* const tuned = *change::find_stack("tuned");
+  const std::vector<CostOverride> overrides = {{.stack = tuned}, {.strategy = "tenplex", .restart_s = 7}};
+  EXPECT_EQ(detect_s(strategy("reshard", overrides).costs), 10);
+  EXPECT_EQ(restart_s(strategy("reshard", overrides).costs, 2048), 0) << "in place";
+  EXPECT_EQ(restart_s(strategy("central", overrides).costs, 2048), 45);
+  EXPECT_EQ(restart_s(strategy("tenplex", overrides).costs, 2048), 7);
+  EXPECT_EQ(restart_s(strategy("tenplex").costs, 2048), 445.7);
 }
 
 TEST(CommunicatorTime, AGivenNumberHoldsForAnySize) {
-  EXPECT_EQ(communicator_s({.communicator_s = 0}, 16), 0);
-  EXPECT_EQ(communicator_s({.communicator_s = 1.25}, 1024), 1.25);
+  EXPECT_EQ(communicator_s({.communicator_s = 0}, {.ranks = 16, .kinds = {}}), 0);
+  EXPECT_EQ(communicator_s({.communicator_s = 1.25}, {.ranks = 1024, .kinds = {}}), 1.25);
 }
 
 }  // namespace

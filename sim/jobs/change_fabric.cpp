@@ -78,7 +78,7 @@ class SharedFabric final : public ChangeFabric {
  public:
   explicit SharedFabric(const cluster::Cluster& cluster)
       : cluster_(cluster),
-        platform_(cluster),
+        platform_(cluster, change::LinkRates::kReached),
         capacities_(bandwidths_of(platform_.spec())),
         training_(capacities_),
         groups_on_(capacities_.size()),

@@ -35,6 +35,7 @@ std::vector<HostId> hosts(std::initializer_list<int> numbers) {
 cluster::Cluster plain_cluster(int count) {
   cluster::Cluster cluster = testing::ideal_cluster(count, 1);
   for (cluster::Host& host : cluster.hosts) {
+    host.gpu.name.clear();  // rates as measured
     host.nic_bytes_per_s = 10;
     host.gpu.memory_bandwidth_bytes_per_s = 0;
   }
@@ -206,7 +207,7 @@ TEST(ChangeFabric, IsTheNetworkOfAllFlows) {
       cluster.leaf_hosts = 2;
       cluster.oversubscription = 3;
     }
-    const change::Platform platform(cluster);
+    const change::Platform platform(cluster, change::LinkRates::kReached);
     change::MaxMinBackend network(platform.spec());
     const auto fabric = make_change_fabric(cluster);
     std::map<Fabric::GroupId, double> ends, expected;

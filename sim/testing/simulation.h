@@ -30,7 +30,7 @@ class WatchedRuntime : public control::Runtime {
 
 inline control::RunReport simulate(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
                                    const WatchedRuntime::Look& look = {}) {
-  const change::Platform platform(scenario.cluster);
+  const change::Platform platform(scenario.cluster, change::LinkRates::kReached, strategy.costs.stores);
   absl::StatusOr<control::RunReport> report = absl::InternalError("did not run");
   const absl::Status status = with_backend(BackendKind::kMaxMin, platform.spec(), [&](change::NetworkBackend& backend) {
     control::Recorder recorder;

@@ -70,6 +70,7 @@ RowResult collective_result(RowReader& row) {
                    .published = row.number("published"),
                    .fitted = row.flag("fitted", false)};
   result.machine = fmt::format("{} collectives", host.gpu.name);
+  result.group = "collectives";
   if (result.unit != "GB/s" && result.unit != "us") row.problem("unit", "collectives are in GB/s or us");
   if (row.ok() && ranks < 2) row.problem("ranks", "a collective needs at least 2 ranks");
   if (row.ok() && result.published <= 0) row.problem("published", "must be more than 0");

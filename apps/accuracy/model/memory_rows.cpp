@@ -72,6 +72,7 @@ RowResult memory_result(RowReader& row, const Models& models) {
   RowResult& result = memory.result;
   if (!row.ok() || !result.problem.empty()) return result;
   const double predicted = bytes_of(memory.run, memory.quantity) / kGiB;
+  result.group = "memory, " + memory.quantity;
   finish(result, predicted, predicted / result.published - 1);
   return result;
 }

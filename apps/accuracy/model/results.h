@@ -25,10 +25,10 @@ struct RowResult {
   // Values for the order of rows: utilisation of the GPUs, or the value itself.
   double rank_published = 0, rank_predicted = 0;
 
-  // Steps only. Constants and mechanisms may be chosen with the rows in view that are not held out; the others judge.
-  // Which is which follows from the row's name alone (held_out in step_rows.h).
+  // Constants and mechanisms may be chosen with the rows in view that are not held out; the others judge. Of steps, which
+  // is which follows from the row's name alone (held_out in step_rows.h).
   bool held_out = false;
-  std::string group;  // "dense A100 16-bit", "dense H100 FP8", "experts", …: rows that are judged together
+  std::string group;  // "dense A100 16-bit", "experts", "memory, peak", "restart" …: rows that are judged together
 
   std::string machine;  // "a100-80g 16-bit", "a100-80g collectives": rows that share constants
 
@@ -48,7 +48,8 @@ struct Goal {
 // Rows of one group of all tables, by what they may be used for.
 struct GroupResult {
   std::string group;
-  Summary fit, held_out;  // fitted rows in neither
+  Summary fit, held_out;     // fitted rows in neither
+  double low = 1, high = 1;  // nine in ten of the held-out steps took `low` to `high` times the prediction
 };
 
 struct TableResult {

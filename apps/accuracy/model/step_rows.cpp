@@ -8,6 +8,7 @@
 #include "apps/accuracy/model/internal/printed.h"
 #include "apps/accuracy/model/units.h"
 #include "ptc/base/hash.h"
+#include "ptc/parallel/calibration.h"
 
 namespace scalai::parallel::validation {
 namespace {
@@ -28,14 +29,9 @@ RowResult start(RowReader& row, const std::string& unit) {
   return result;
 }
 
-// What is judged together: the generation of the GPU, the products, and experts wherever they are.
+// What is judged together.
 std::string group_of(const TrainingRun& run) {
-  if (run.model.experts > 0) return "experts";
-  const std::string gpu = run.host.gpu.name.substr(0, 4);
-  const bool fp8 = run.training.precision.math == Math::kFP8;
-  if (gpu == "a100") return "dense A100 16-bit";
-  if (gpu == "h100") return fp8 ? "dense H100 FP8" : "dense H100 16-bit";
-  return "other GPUs";
+  return std::string(step_accuracy(run.host.gpu.name, run.training.precision.math, run.model.experts > 0).group);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "apps/accuracy/model/hardware_rows.h"
 #include "apps/accuracy/model/memory_rows.h"
 #include "apps/accuracy/model/model_rows.h"
+#include "apps/accuracy/model/pause_rows.h"
 #include "apps/accuracy/model/step_rows.h"
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
@@ -28,13 +29,14 @@ struct Kind {
 };
 
 const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> table = {{"step", false, step_columns(), step_result},
-                                          {"arithmetic", false, arithmetic_columns(), arithmetic_result},
-                                          {"memory", false, memory_columns(), memory_result},
-                                          {"ratio", true, memory_columns(), ratio_result},
-                                          {"layer", false, layer_columns(), layer_result},
-                                          {"collective", false, collective_columns(),
-                                           [](RowReader& row, const Models&) { return collective_result(row); }}};
+  static const std::vector<Kind> table = {
+      {"step", false, step_columns(), step_result},
+      {"arithmetic", false, arithmetic_columns(), arithmetic_result},
+      {"memory", false, memory_columns(), memory_result},
+      {"ratio", true, memory_columns(), ratio_result},
+      {"layer", false, layer_columns(), layer_result},
+      {"collective", false, collective_columns(), [](RowReader& row, const Models&) { return collective_result(row); }},
+      {"pause", false, pause_columns(), [](RowReader& row, const Models&) { return pause_result(row); }}};
   return table;
 }
 
@@ -212,7 +214,15 @@ std::vector<GroupResult> groups_of(const std::vector<TableResult>& tables) {
     }
   }
   std::vector<GroupResult> groups;
-  for (const auto& [name, of] : errors) groups.push_back({name, summarize(of.fit), summarize(of.held_out)});
+  for (const auto& [name, of] : errors) {
+    // From the largest prediction on: published / predicted.
+    std::vector<double> held = of.held_out;
+    std::sort(held.begin(), held.end(), std::greater<>());
+    const auto ratio = [&](double share) {
+      return held.empty() ? 1 : 1 / (1 + held[static_cast<size_t>(share * static_cast<double>(held.size() - 1) + 0.5)]);
+    };
+    groups.push_back({name, summarize(of.fit), summarize(of.held_out), ratio(0.05), ratio(0.95)});
+  }
   return groups;
 }
 

@@ -27,7 +27,7 @@ std::string table_name(const TableFile& file);
 absl::StatusOr<std::vector<TableResult>> validate(const std::vector<TableFile>& files,
                                                   const std::vector<std::string>& only = {});
 
-// Step rows of all tables by group, in the order of names.
+// Rows of all tables by group, in the order of names.
 std::vector<GroupResult> groups_of(const std::vector<TableResult>& tables);
 
 // Effects that the models leave out, one sentence per entry.

@@ -9,7 +9,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "apps/accuracy/model/step_rows.h"
 #include "ptc/base/status.h"
+#include "ptc/parallel/calibration.h"
 
 namespace scalai::parallel::validation {
 namespace {
@@ -150,6 +152,34 @@ TEST_F(BuiltIn, AreThoseOfTheFolder) {
   for (const TableFile& file : built_in_tables()) here.push_back(table_name(file) + file.text);
   std::sort(here.begin(), here.end());
   EXPECT_EQ(here, there);
+}
+
+// What answers say of themselves is what comes out here.
+TEST_F(BuiltIn, IntervalsOfAnswersAreThoseOfTheTables) {
+  const auto known = [](const std::string& group) {
+    if (group == "experts") return step_accuracy("h100-80g", Math::kBF16, true);
+    if (group == "other GPUs") return step_accuracy("v100-32g", Math::kF16, false);
+    const std::string gpu = group.find("A100") != std::string::npos ? "a100-80g" : "h100-80g";
+    return step_accuracy(gpu, group.ends_with("FP8") ? Math::kFP8 : Math::kBF16, false);
+  };
+  int groups = 0;
+  double low = 1, high = 1;
+  for (const GroupResult& group : groups_of(*tables_)) {
+    const bool of_steps = group.group.starts_with("dense") || group.group == "experts" || group.group == "other GPUs";
+    if (!of_steps) continue;
+    const StepAccuracy told = known(group.group);
+    EXPECT_EQ(told.group, group.group);
+    EXPECT_EQ(told.rows, group.held_out.count) << group.group;
+    EXPECT_EQ(told.calibrated, group.group != "other GPUs");
+    ++groups;
+    if (!told.calibrated) continue;
+    EXPECT_NEAR(told.low, group.low, 0.005) << group.group;
+    EXPECT_NEAR(told.high, group.high, 0.005) << group.group;
+    low = std::min(low, told.low), high = std::max(high, told.high);
+  }
+  EXPECT_EQ(groups, 5);
+  EXPECT_EQ(known("other GPUs").low, low);
+  EXPECT_EQ(known("other GPUs").high, high);
 }
 
 TEST_F(BuiltIn, EveryRowIsPriced) {

@@ -39,7 +39,7 @@ class ExecRuntime::Impl {
         recorder_(recorder),
         options_(std::move(options)),
         started_(std::chrono::steady_clock::now()),
-        platform_(scenario.cluster),
+        platform_(scenario.cluster, change::LinkRates::kReached, options_.stores),
         network_(platform_.spec()),
         agenda_(scenario.cluster, platform_, network_, modelled_) {
     replaying_ = options_.resume;

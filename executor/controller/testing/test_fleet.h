@@ -242,9 +242,10 @@ inline Ran execute(const scenario::Scenario& scenario, const std::string& strate
   }
   control::Recorder recorder;
   options.folder = folder;
+  const scenario::Strategy how = scenario::find_strategy(strategy, scenario.costs).value();
+  options.stores = how.costs.stores;
   ExecRuntime runtime(scenario, fleet.controller(), crew, recorder, std::move(options));
-  ran.report = control::run(scenario, scenario::find_strategy(strategy, scenario.costs).value(), runtime,
-                            {.check_plans = true, .reads_samples = true});
+  ran.report = control::run(scenario, how, runtime, {.check_plans = true, .reads_samples = true});
   if (ran.report.ok()) {
     ran.report->runtime = "exec";
     ran.report->recorder = std::move(recorder);

@@ -48,7 +48,7 @@ class ChangePlanner {
 
   // ---- its cost ahead of time
   // No change takes less.
-  double least_change_s() const { return change::fixed_seconds(strategy_.costs, 1); }
+  double least_change_s() const { return change::fixed_seconds(strategy_.costs, {}); }
   // Prices changes from the job's present state to candidates on devices out of `usable`. Both outlive the function.
   scenario::Chooser::Change pricer(const Job& job, const std::vector<DeviceId>& usable) const;
   // By the closed form; the devices in rank order.

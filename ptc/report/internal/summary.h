@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "ptc/report/internal/basis.h"
 #include "ptc/report/report.h"
 
 namespace scalai::report {
@@ -109,6 +110,7 @@ struct Summary {
   uint64_t seed = 0;
   std::string strategy, runtime;
   double end_s = 0;
+  std::optional<std::vector<Basis>> basis;
   std::vector<JobSummary> jobs;
 };
 

@@ -41,7 +41,7 @@ class LinkLoads {
   int card_of(const Place& place) const { return place.gpu < 0 ? 0 : place.gpu * host(place).nics / host(place).gpus; }
 
   void add_inside(const FlowGroup::Flow& flow, double bytes) {
-    const cluster::Host& one = host(flow.src);
+    const cluster::Rates rates = cluster::reached(host(flow.src));
     if (flow.src == flow.dst && flow.src.gpu >= 0) return;
     const bool over_pcie = flow.src.gpu < 0 || flow.dst.gpu < 0;
     for (const auto& [place, process, down] :
@@ -49,8 +49,8 @@ class LinkLoads {
       if (place.gpu < 0) {
         add_store(place, process, down, bytes);
       } else {
-        load(over_pcie ? kPcie : kGpu, device(place), down, over_pcie ? one.pcie_bytes_per_s : one.gpu_link_bytes_per_s,
-             bytes);
+        load(over_pcie ? kPcie : kGpu, device(place), down,
+             over_pcie ? rates.pcie_bytes_per_s : rates.gpu_link_bytes_per_s, bytes);
       }
     }
   }
@@ -67,13 +67,13 @@ class LinkLoads {
            bytes);
       return;
     }
-    const cluster::Host& one = host(place);
+    const cluster::Rates rates = cluster::reached(host(place));
     if (place.gpu < 0) {
       add_store(place, process, down, bytes);
     } else {
-      load(kPcie, device(place), down, one.pcie_bytes_per_s, bytes);
+      load(kPcie, device(place), down, rates.pcie_bytes_per_s, bytes);
     }
-    load(kCard, host_id(place) * 64 + card_of(place), down, one.nic_bytes_per_s, bytes);
+    load(kCard, host_id(place) * 64 + card_of(place), down, rates.nic_bytes_per_s, bytes);
     if (spine) load(kUplink, uplink(place), down, uplink_rate(place), bytes);
   }
 
@@ -94,8 +94,9 @@ class LinkLoads {
                             : std::min(first + static_cast<size_t>(cluster_.leaf_hosts), cluster_.hosts.size());
     for (size_t h = first; h < end; ++h) {
       const cluster::Host& one = cluster_.hosts[h];
-      if (one.nic_bytes_per_s == 0) return 0;
-      sum += rail ? (one.nics > card_of(place) ? one.nic_bytes_per_s : 0) : one.nics * one.nic_bytes_per_s;
+      const double card = cluster::reached(one).nic_bytes_per_s;
+      if (card == 0) return 0;
+      sum += rail ? (one.nics > card_of(place) ? card : 0) : one.nics * card;
     }
     return sum / cluster_.oversubscription;
   }

@@ -22,6 +22,7 @@ Place memory(int host) { return {.host = host, .gpu = -1}; }
 cluster::Cluster cluster() {
   cluster::Cluster made = testing::cluster_of({.hosts = 4, .gpus = 2, .nics = 1, .nic_bytes_per_s = 10});
   for (cluster::Host& host : made.hosts) {
+    host.gpu.name.clear();  // rates as measured
     host.pcie_bytes_per_s = 20;
     host.gpu_link_bytes_per_s = 50;
     host.store_ingest_bytes_per_s = 5;

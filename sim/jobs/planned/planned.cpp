@@ -166,7 +166,7 @@ absl::StatusOr<double> Model::launch(const Change& change, bool detects) {
   } else {
     SCALAI_RETURN_IF_ERROR(plan(change, source, job, underway));
   }
-  if (detects) underway.stages.insert(underway.stages.begin(), {.wait_s = options_.strategy.costs.detect_s});
+  if (detects) underway.stages.insert(underway.stages.begin(), {.wait_s = change::detect_s(options_.strategy.costs)});
   const double taken_back = std::min(lost, change.work_done);
   underway.change = change;
   underway.change.work_done -= taken_back;
@@ -221,7 +221,7 @@ void Model::start(const Change& change, Underway& underway) {
       .config = configuration.config,
       .devices = parallel::devices_for(configuration.config, devices, cluster_, configuration.training.precision.math)};
   const change::Costs& costs = options_.strategy.costs;
-  underway.stages = {{.wait_s = costs.restart_s + change::communicator_s(costs, configuration.gpus())}};
+  underway.stages = {{.wait_s = change::start_seconds(costs, change::groups_of(configuration.gpus(), cluster_))}};
 }
 
 absl::Status Model::plan(const Change& change, Source source, JobState& job, Underway& underway) {

@@ -112,7 +112,7 @@ TEST_F(ReplicatedTest, ALossThatSurvivorsCoverCostsTheStepUnderWay) {
   const double lost = begin(on(0, 8), on(1, 4), 100, {.cause = ChangeCause::kLost, .lost = {0}, .work_done = 10.25});
   EXPECT_DOUBLE_EQ(lost, 0.25);
   EXPECT_EQ(changes_->counts().from_survivors, 1);
-  EXPECT_GE(finish() - 100, 5 + 0.1 + 3 - 1e-9);  // detected after 5 s
+  EXPECT_GE(finish() - 100, 15 + 0.1 + 3 - 1e-9);  // detected after 15 s
   EXPECT_EQ(changes_->counts().bytes.cross_host, 0);
   EXPECT_EQ(changes_->counts().bytes.from_storage, 0);
 }
@@ -126,7 +126,7 @@ TEST_F(ShardedTest, WithoutCheckpointsALostShardMeansToBeginAgain) {
   start(on(0, 8));
   EXPECT_DOUBLE_EQ(begin(on(0, 8), on(1, 4), 100, {.cause = ChangeCause::kLost, .lost = {0}, .work_done = 10.25}),
                    10.25);
-  EXPECT_EQ(finish(), 100 + 5 + 3);
+  EXPECT_EQ(finish(), 100 + 15 + 3);
 }
 
 // One checkpoint every 4 steps: of 10.25 the last 2.25 are run again. Everything comes from storage.
@@ -139,7 +139,7 @@ TEST_F(ShardedTest, WithCheckpointsTheLastOneIsRead) {
   EXPECT_EQ(changes_->counts().from_storage, 1);
   const int64_t bytes = changes_->counts().bytes.from_storage;
   EXPECT_EQ(changes_->counts().bytes.kept, 0);
-  EXPECT_NEAR(finish() - 100, 5 + 0.1 + 0.001 + static_cast<double>(bytes) / 20e9 + 3, 1e-6);
+  EXPECT_NEAR(finish() - 100, 15 + 0.1 + 0.001 + static_cast<double>(bytes) / 20e9 + 3, 1e-6);
   // It goes on at 8. A planned change keeps all of its work; what a loss takes counts from that checkpoint on.
   changes_->training(JobId(0), job_, on(1, 4), 200);
   options_.checkpoint_every_s = 0;
@@ -191,7 +191,7 @@ TEST_F(ShardedTest, AHostThatFailsWhileStateComesFromItIsMissed) {
   ASSERT_EQ(lost->size(), 1U);
   EXPECT_EQ(lost->front().job, JobId(0));
   EXPECT_DOUBLE_EQ(lost->front().iterations, 10.25);
-  EXPECT_DOUBLE_EQ(finish(), 100.05 + 5 + 3);  // detected, begun again
+  EXPECT_DOUBLE_EQ(finish(), 100.05 + 15 + 3);  // detected, begun again
   EXPECT_EQ(changes_->counts().changes, 2);
 }
 
@@ -240,7 +240,7 @@ TEST_F(ReplicatedTest, WhatWaitedComesBackOverPcie) {
   begin(on(0, 4), on(0, 4), 100, {.cause = ChangeCause::kResume, .work_done = 5.5});
   const plan::ClassBytes bytes = changes_->counts().bytes;
   EXPECT_EQ(bytes.moved() + bytes.same_device + bytes.from_storage, 0);
-  const double a_gpu = static_cast<double>(bytes.kept) / 4 / world_.cluster.hosts[0].pcie_bytes_per_s;
+  const double a_gpu = static_cast<double>(bytes.kept) / 4 / cluster::reached(world_.cluster.hosts[0]).pcie_bytes_per_s;
   EXPECT_NEAR(finish() - 100, 0.1 + a_gpu + 3, 0.01 * a_gpu);
 }
 

@@ -28,7 +28,7 @@ class PlannedRecovery final : public RecoveryPlans {
     const change::Costs& costs = planner_.strategy().costs;
     const bool start = question.hosts_before == 0;
     if (start && !question.from_storage)
-      return RecoveryCost{.seconds = costs.restart_s + change::communicator_s(costs, to->gpus())};
+      return RecoveryCost{.seconds = change::start_seconds(costs, change::groups_of(to->gpus(), cluster_))};
     HeldState held;
     if (!start) {
       SCALAI_ASSIGN_OR_RETURN(held, held_by(question.hosts_before));
@@ -40,7 +40,7 @@ class PlannedRecovery final : public RecoveryPlans {
         const ChangePlanner::Planned planned,
         planner_.plan(
             {.from = start ? nullptr : &held, .lost = lost, .to = to, .devices = devices_of(after), .source = source}));
-    const double detect_s = question.lost.empty() ? 0 : costs.detect_s;
+    const double detect_s = question.lost.empty() ? 0 : change::detect_s(costs);
     return RecoveryCost{.seconds = detect_s + internal::alone_s(*planned.shape, planned.hosts, fabric_),
                         .from_survivors = alive,
                         .bytes = planned.shape->bytes};

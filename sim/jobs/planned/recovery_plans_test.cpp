@@ -31,14 +31,14 @@ TEST_F(RecoveryPlansTest, SurvivorsGoOnWhereTheyAre) {
   const RecoveryCost cost = plans_->cost({.hosts_before = 4, .hosts_after = 2, .lost = {0, 2}}).value();
   EXPECT_TRUE(cost.from_survivors);
   EXPECT_EQ(cost.bytes.cross_host, 0);
-  EXPECT_NEAR(cost.seconds, 5 + 0.1 + 3, 0.01);
+  EXPECT_NEAR(cost.seconds, 15 + 0.1 + 3, 0.01);
 }
 
 TEST_F(RecoveryPlansTest, ASpareFetchesAReplica) {
   const RecoveryCost cost = plans_->cost({.hosts_before = 4, .hosts_after = 4, .lost = {1}}).value();
   EXPECT_TRUE(cost.from_survivors);
   EXPECT_GT(cost.bytes.cross_host, 0);
-  EXPECT_GT(cost.seconds, 8.1);
+  EXPECT_GT(cost.seconds, 18.1);
   // Which replica was lost makes no difference.
   for (const int place : {0, 2, 3})
     EXPECT_EQ(plans_->cost({.hosts_before = 4, .hosts_after = 4, .lost = {place}}).value().seconds, cost.seconds);

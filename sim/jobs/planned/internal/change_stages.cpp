@@ -65,10 +65,12 @@ std::vector<ChangeStage> stages_of(const StageInput& input) {
   const change::Change change{.plan = input.plan,
                               .cluster = cluster,
                               .costs = strategy.costs,
-                              .ranks = input.to.ranks(),
+                              .groups = change::groups_of(input.to, cluster),
                               .stage = stage,
                               .load = load,
                               .upload = staged,
+                              .from = &input.from,
+                              .to = &input.to,
                               .hub = hub,
                               .restore = input.source == ChangePlanner::Source::kHostMemory};
   std::vector<ChangeStage> stages;

@@ -39,7 +39,8 @@ double ExpectedSeconds::seconds(const Job& job, int from_gpus, int to_gpus) cons
   if (const auto known = known_.find(key); known != known_.end()) return known->second;
   const Configuration* to = first_fit(configurations_, job, to_gpus);
   if (to == nullptr) return kNever;
-  if (from_gpus < 1) return strategy_.costs.restart_s + change::communicator_s(strategy_.costs, to->gpus());
+  if (from_gpus < 1)
+    return change::start_seconds(strategy_.costs, change::groups_of(to->gpus(), configurations_.cluster()));
   const Configuration* from = first_fit(configurations_, job, from_gpus);
   const bool small = from != nullptr && std::max(from_gpus, to_gpus) <= most_planned_gpus_;
   return known_[key] = small ? planned(job, *from, *to) : estimated(*to);
@@ -80,8 +81,9 @@ double ExpectedSeconds::estimated(const Configuration& to) const {
   const auto bytes = static_cast<double>(model::state_bytes(to.model->model, to.model->recipe, /*per_home=*/false));
   const double parts = double(config.tp) * config.pp * std::max(1, config.ep) * (config.zero > 0 ? config.dp : 1);
   const cluster::Host& host = configurations_.cluster().hosts.front();
-  const double card = host.nic_bytes_per_s * host.nics / std::max(1, host.gpus);
-  const double waits = change::fixed_seconds(strategy_.costs, to.gpus()) + strategy_.costs.transfer_start_s;
+  const double card = cluster::reached(host).nic_bytes_per_s * host.nics / std::max(1, host.gpus);
+  const double waits = change::fixed_seconds(strategy_.costs, change::groups_of(to.gpus(), configurations_.cluster())) +
+                       strategy_.costs.transfer_start_s;
   return waits + (card > 0 ? bytes / parts / card : 0);
 }
 

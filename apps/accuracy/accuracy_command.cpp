@@ -47,7 +47,8 @@ const char* mark_of(const RowResult& row, const std::string& kind) {
   if (!row.problem.empty()) return "none";
   if (kind == "models" || kind == "arithmetic") return row.exact ? "exact" : "differs";
   if (row.fitted) return "fitted";
-  return row.group.empty() ? "predicted" : row.held_out ? "held out" : "fit";
+  if (kind != "step") return "predicted";
+  return row.held_out ? "held out" : "fit";
 }
 
 bool has_baseline(const TableResult& table) {
@@ -131,12 +132,14 @@ std::string overview(const Tables& tables) {
 }
 
 std::string groups_text(const Tables& tables) {
-  Table text({"steps of", "rows to fit>", "mean error>", "bias>", "held out>", "mean error>", "largest>", "bias>"});
+  Table text({"answers about", "rows to fit>", "mean error>", "bias>", "held out>", "mean error>", "largest>", "bias>",
+              "nine in ten>"});
   for (const auto& group : parallel::validation::groups_of(tables)) {
     const Summary &fit = group.fit, &held = group.held_out;
     text.row({group.group, fmt::format("{}", fit.count), size_of_error(fit.mape, false), signed_error(fit.bias, false),
               fmt::format("{}", held.count), size_of_error(held.mape, false), signed_error(held.largest, false),
-              signed_error(held.bias, false)});
+              signed_error(held.bias, false),
+              held.count == 0 ? "-" : fmt::format("{:.2f} to {:.2f}", group.low, group.high)});
   }
   return text.text();
 }
@@ -156,7 +159,8 @@ void print_tables(const Tables& tables, bool verbose) {
     if (verbose || tables.size() == 1) print("{}\n", table_text(table));
   }
   print(
-      "{}\n{}\n{}\nA row is held out if the hash of its table and name is even; nothing is chosen with those in view.\n"
+      "{}\n{}\n{}\nA step is held out if the hash of its table and name is even, a pause if nothing was fitted on it.\n"
+      "Nine in ten: published time over predicted time of the held-out steps.\n"
       "Error: of the step's time where it is a step, else of the value; points where the values are\n"
       "percentages. Mean error, largest and bias are of predicted rows. Constant MFU, constant HFU: mean error of\n"
       "taking the mean utilisation of the fitted rows, without and with what is computed again; best HFU: of the one "
@@ -231,8 +235,10 @@ void print_json(const Tables& tables) {
   }
   Json groups = Json::array();
   for (const auto& group : parallel::validation::groups_of(tables))
-    groups.push_back(
-        {{"group", group.group}, {"fit", summary_json(group.fit)}, {"held_out", summary_json(group.held_out)}});
+    groups.push_back({{"group", group.group},
+                      {"fit", summary_json(group.fit)},
+                      {"held_out", summary_json(group.held_out)},
+                      {"published_over_predicted", {group.low, group.high}}});
   print("{}\n", Json{{"groups", std::move(groups)},
                      {"tables", std::move(all)},
                      {"not_modelled", parallel::validation::not_modelled()}}
@@ -254,12 +260,12 @@ std::string unknown_tables(const std::vector<TableFile>& files, const std::vecto
   return problems;
 }
 
-int validate_model(const Arguments& arguments) {
+int say_accuracy(const Arguments& arguments) {
   absl::StatusOr<std::vector<TableFile>> files = parallel::validation::built_in_tables();
   if (arguments.has("data")) files = parallel::validation::tables_in(arguments.text("data"));
   if (!files.ok()) return report_error(files.status());
   const std::string unknown = unknown_tables(*files, arguments.list("table"));
-  if (!unknown.empty()) return usage_error("validate-model", unknown);
+  if (!unknown.empty()) return usage_error("accuracy", unknown);
   const auto tables = parallel::validation::validate(*files, arguments.list("table"));
   if (!tables.ok()) return report_error(tables.status());
   const std::string format = arguments.text("format");
@@ -278,24 +284,24 @@ int validate_model(const Arguments& arguments) {
 
 }  // namespace
 
-Command validate_model_command() {
-  return {{.name = "validate-model",
-           .summary = "predict published training runs, and say how far off the cost models are",
-           .usage = "scalai validate-model [OPTION…]",
-           .description =
-               R"(Prices every row of the published tables (step times, memory, parameter counts, collectives) with the
+Command accuracy_command(const std::string& name) {
+  return {
+      {.name = name,
+       .summary = "how far each kind of answer may be trusted: published numbers beside ours",
+       .usage = fmt::format("scalai {} [OPTION…]", name),
+       .description =
+           R"(Prices every row of the published tables (step times, memory, parameter counts, collectives, restarts) with the
 models that `parallelize` and the simulator use, and prints error, bias and order for each table beside
 what a constant utilisation would give. Rows that constants were fitted on are marked and kept apart.
 What a publication leaves open is searched; the column "assumed" says what was taken.)",
-           .options = {list_option("table", "NAME,…",
-                                   "Tables to print, with all their rows (an overview of all tables if not given)."),
-                       text_option("data", "FOLDER", "Folder of *.csv tables to use instead of the built-in ones."),
-                       flag_option("verbose", "Print every row of every table."),
-                       flag_option("check", "Exit with 1 when a goal is missed."), format_option()},
-           .examples = {"scalai validate-model", "scalai validate-model --table=ptdp_table1",
-                        "scalai validate-model --verbose --check",
-                        "scalai validate-model --data=results/perfmodel/published --format=csv"}},
-          validate_model};
+       .options = {list_option("table", "NAME,…",
+                               "Tables to print, with all their rows (an overview of all tables if not given)."),
+                   text_option("data", "FOLDER", "Folder of *.csv tables to use instead of the built-in ones."),
+                   flag_option("verbose", "Print every row of every table."),
+                   flag_option("check", "Exit with 1 when a goal is missed."), format_option()},
+       .examples = {"scalai accuracy", "scalai accuracy --table=ptdp_table1", "scalai accuracy --verbose --check",
+                    "scalai accuracy --data=results/perfmodel/published --format=csv"}},
+      say_accuracy};
 }
 
 }  // namespace scalai::apps

@@ -1,0 +1,33 @@
+#include "ptc/parallel/calibration.h"
+
+#include <fmt/format.h>
+
+namespace scalai::parallel {
+namespace {
+
+constexpr StepAccuracy kA100 = {"dense A100 16-bit", true, 291, 0.95, 1.35};
+constexpr StepAccuracy kH100 = {"dense H100 16-bit", true, 68, 0.91, 1.43};
+constexpr StepAccuracy kH100Fp8 = {"dense H100 FP8", true, 72, 0.91, 1.22};
+constexpr StepAccuracy kExperts = {"experts", true, 124, 0.79, 1.63};
+// Few rows of few kinds: the widest interval of all.
+constexpr StepAccuracy kOther = {"other GPUs", false, 30, 0.79, 1.63};
+
+}  // namespace
+
+StepAccuracy step_accuracy(std::string_view gpu, Math math, bool experts) {
+  const bool a100 = gpu.starts_with("a100-"), h100 = gpu.starts_with("h100-");
+  StepAccuracy found = kOther;
+  if (a100) found = kA100;
+  if (h100) found = math == Math::kFP8 ? kH100Fp8 : kH100;
+  if (experts) found = kExperts;  // the widest
+  found.calibrated = a100 || h100;
+  return found;
+}
+
+std::string text_of(const StepAccuracy& accuracy, std::string_view gpu) {
+  const std::string range = fmt::format("{:.2f} to {:.2f} times as long", accuracy.low, accuracy.high);
+  if (!accuracy.calibrated) return fmt::format("step times are not calibrated for {}: it may take {}", gpu, range);
+  return fmt::format("nine in ten of {} published steps ({}) took {}", accuracy.rows, accuracy.group, range);
+}
+
+}  // namespace scalai::parallel

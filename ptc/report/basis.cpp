@@ -1,0 +1,133 @@
+#include "ptc/report/internal/basis.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ptc/base/units.h"
+#include "ptc/base/utf8.h"
+#include "ptc/parallel/calibration.h"
+#include "ptc/scenario/strategy.h"
+
+namespace scalai::report {
+namespace {
+
+using control::PhaseSeconds;
+using Line = std::optional<Basis>;
+
+struct Run {
+  const control::RunReport& report;
+  change::Costs costs, preset;  // as used, and without what the scenario says
+  bool hangs = false;           // a failure of the scenario
+  bool measured(double PhaseSeconds::*phase) const {
+    const auto& executions = report.recorder.executions;
+    return std::any_of(executions.begin(), executions.end(),
+                       [&](const auto& one) { return one.measured.*phase != one.scenario.*phase; });
+  }
+};
+
+std::string stack_text(const Run& run) { return fmt::format("stack {}", run.costs.stack->name); }
+
+Basis detect(const Run& run) {
+  const change::Stack& stack = *run.costs.stack;
+  if ((run.hangs ? run.costs.hang_s : run.costs.detect_s) >= 0) return {"detect", "given", "costs", {}, {}, ""};
+  const change::Published& published = run.hangs ? stack.hang : stack.detect;
+  return {"detect", "assumed", stack_text(run), published.low, published.high, "s"};
+}
+
+Basis restart(const Run& run) {
+  if (run.costs.restart_s >= 0) return {"restart", "given", "costs", {}, {}, ""};
+  const change::Published& published = run.costs.stack->restart;
+  return {"restart", "assumed", stack_text(run) + ", by ranks", published.low, published.high, "s"};
+}
+
+Basis resume(const Run& run) {
+  if (run.costs.communicator_s >= 0) return {"resume", "given", "costs", {}, {}, ""};
+  const change::Published& published = run.costs.stack->initialisation;
+  return {"resume", "modelled", stack_text(run) + ", by groups of ranks", published.low, published.high, "times"};
+}
+
+Basis constant(const char* phase, double used, double preset, const char* from) {
+  if (used != preset) return {phase, "given", "costs", {}, {}, ""};
+  return {phase, "assumed", from, {}, {}, ""};
+}
+
+Basis step(const control::RunReport& report) {
+  if (!report.recorder.trained.empty()) return {"step", "measured", "this run", {}, {}, ""};
+  const scenario::Scenario& scenario = *report.scenario;
+  const auto computed = [](const control::JobRecord& job) {
+    return std::any_of(job.configurations.begin(), job.configurations.end(),
+                       [](const auto& configuration) { return configuration.computed; });
+  };
+  Basis line{"step", "modelled", "", 1, 1, "times"};
+  for (size_t j = 0; j < report.jobs.size(); ++j) {
+    if (!computed(report.jobs[j])) continue;
+    const scenario::JobSpec& job = scenario.jobs[j];
+    for (const cluster::Host& host : scenario.cluster.hosts) {
+      const auto accuracy = parallel::step_accuracy(host.gpu.name, job.training.precision.math, job.shape.experts > 0);
+      const bool first = line.from.empty();
+      line.low = first ? accuracy.low : std::min(*line.low, accuracy.low);
+      line.high = first ? accuracy.high : std::max(*line.high, accuracy.high);
+      if (first || !accuracy.calibrated) line.from = text_of(accuracy, host.gpu.name);
+    }
+  }
+  return line.from.empty() ? Basis{"step", "given", "step_time", {}, {}, ""} : line;
+}
+
+Line line_of(const Run& run, const char* name, double PhaseSeconds::*phase) {
+  const auto took = [&](const control::JobRecord& job) {
+    return std::any_of(job.reconfigurations.begin(), job.reconfigurations.end(),
+                       [&](const auto& change) { return change.phases.*phase > 0; });
+  };
+  if (std::none_of(run.report.jobs.begin(), run.report.jobs.end(), took)) return std::nullopt;
+  if (run.measured(phase)) return Basis{name, "measured", "this run", {}, {}, ""};
+  if (phase == &PhaseSeconds::detect) return detect(run);
+  if (phase == &PhaseSeconds::restart) return restart(run);
+  if (phase == &PhaseSeconds::resume) return resume(run);
+  if (phase == &PhaseSeconds::plan) return constant(name, run.costs.plan_s, run.preset.plan_s, "a constant");
+  if (phase == &PhaseSeconds::verify)
+    return constant(name, run.costs.verify_bytes_per_s, run.preset.verify_bytes_per_s, "a constant rate");
+  if (phase == &PhaseSeconds::prepare) return Basis{name, "given", "costs", {}, {}, ""};
+  return Basis{name, "modelled", phase == &PhaseSeconds::stop ? "end of the step under way" : "links of the cluster",
+               {},   {},         ""};
+}
+
+std::string range_text(const Basis& line) {
+  if (!line.low) return "";
+  if (line.unit == "s")
+    return fmt::format("; published: {} to {}", format_seconds(*line.low), format_seconds(*line.high));
+  return line.of == "step" ? "" : fmt::format("; published: {:g} to {:g} times as long", *line.low, *line.high);
+}
+
+}  // namespace
+
+std::vector<Basis> basis_of(const control::RunReport& report) {
+  std::vector<Basis> all;
+  if (report.jobs.empty()) return all;
+  all.push_back(step(report));
+  const auto used = scenario::find_strategy(report.strategy, report.scenario->costs);
+  const auto preset = scenario::find_strategy(report.strategy, {});
+  if (!used.ok() || !preset.ok()) return all;
+  Run run{report, used->costs, preset->costs};
+  for (const scenario::ScenarioEvent& event : report.scenario->events) {
+    const auto* const fail = std::get_if<scenario::Fail>(&event.what);
+    run.hangs = run.hangs || (fail != nullptr && fail->hangs);
+  }
+  const std::pair<const char*, double PhaseSeconds::*> phases[] = {
+      {"detect", &PhaseSeconds::detect},   {"stop", &PhaseSeconds::stop},       {"plan", &PhaseSeconds::plan},
+      {"restart", &PhaseSeconds::restart}, {"prepare", &PhaseSeconds::prepare}, {"transfer", &PhaseSeconds::transfer},
+      {"verify", &PhaseSeconds::verify},   {"resume", &PhaseSeconds::resume}};
+  for (const auto& [name, phase] : phases) {
+    if (Line line = line_of(run, name, phase)) all.push_back(*std::move(line));
+  }
+  return all;
+}
+
+std::string basis_text(const std::vector<Basis>& all) {
+  std::string text;
+  for (const Basis& line : all)
+    text += printable_text(fmt::format("{:<10}{:<10}{}{}", line.of, line.basis, line.from, range_text(line))) + "\n";
+  return text.empty() ? "" : "\nwhat these times rest on:\n" + text;
+}
+
+}  // namespace scalai::report

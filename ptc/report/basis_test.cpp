@@ -1,0 +1,86 @@
+#include "ptc/report/internal/basis.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ptc/report/testing/example_report.h"
+
+namespace scalai::report {
+namespace basis_test {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const Basis* line(const std::vector<Basis>& all, const std::string& of) {
+  for (const Basis& one : all) {
+    if (one.of == of) return &one;
+  }
+  return nullptr;
+}
+
+// Of its changes one stops, restarts and transfers, one detects.
+TEST(Basis, IsToldOfWhatTookTime) {
+  scenario::Scenario scenario = testing::example_scenario();
+  control::RunReport report = testing::example_report(scenario);
+  report.strategy = "tenplex";  // restarts by its stack
+  const std::vector<Basis> all = basis_of(report);
+  ASSERT_EQ(all.size(), 5u);  // and the step
+  EXPECT_EQ(line(all, "step")->basis, "given");
+  EXPECT_EQ(line(all, "stop")->basis, "modelled");
+  EXPECT_EQ(line(all, "transfer")->basis, "modelled");
+  const Basis detect = *line(all, "detect"), restart = *line(all, "restart");
+  EXPECT_EQ(detect.basis + " " + detect.from, "assumed stack stock-2025");
+  EXPECT_EQ(detect.low, 2);
+  EXPECT_EQ(detect.high, 60);
+  EXPECT_EQ(restart.basis, "assumed");
+  EXPECT_EQ(restart.high, 1380);
+  EXPECT_EQ(line(all, "resume"), nullptr);
+  EXPECT_THAT(basis_text(all), HasSubstr("assumed   stack stock-2025; published: 2.00 s to 60.0 s"));
+}
+
+TEST(Basis, WhatTheScenarioSaysIsGiven) {
+  scenario::Scenario scenario = testing::example_scenario();
+  scenario.costs = {{.stack = *change::find_stack("tuned"), .detect_s = 15}, {.strategy = "reshard", .restart_s = 3}};
+  const control::RunReport report = testing::example_report(scenario);
+  const std::vector<Basis> all = basis_of(report);
+  EXPECT_EQ(line(all, "detect")->basis, "given");
+  EXPECT_FALSE(line(all, "detect")->low.has_value());
+  EXPECT_EQ(line(all, "restart")->basis, "given");
+  EXPECT_THAT(basis_text(all), Not(HasSubstr("assumed")));
+}
+
+TEST(Basis, AHangHasAWatchdog) {
+  scenario::Scenario scenario = testing::example_scenario();
+  scenario.events = {{.when = {}, .what = scenario::Fail{.devices = {DeviceId(2)}, .links = {}, .hangs = true}}};
+  EXPECT_EQ(line(basis_of(testing::example_report(scenario)), "detect")->high, 3600);
+}
+
+TEST(Basis, WhatWasMeasuredIsSaid) {
+  scenario::Scenario scenario = testing::example_scenario();
+  control::RunReport report = testing::example_report(scenario);
+  report.recorder.executions = {{0, 1, {.transfer = 1}, {.transfer = 2}}};
+  report.recorder.trained = {{.job = 0, .layout = "dp2"}};
+  const std::vector<Basis> all = basis_of(report);
+  EXPECT_EQ(line(all, "transfer")->basis, "measured");
+  EXPECT_EQ(line(all, "step")->basis, "measured");
+  EXPECT_EQ(line(all, "stop")->basis, "modelled");
+}
+
+// The first GPUs are A100 in the catalogue's spelling; V100 were never calibrated.
+TEST(Basis, ComputedStepsHaveAnInterval) {
+  scenario::Scenario scenario = testing::example_scenario();
+  for (cluster::Host& host : scenario.cluster.hosts) host.gpu.name = "a100-40g";
+  control::RunReport report = testing::example_report(scenario);
+  report.jobs[0].configurations = {{.since_s = 0, .layout = "dp2"}};
+  const Basis known = *line(basis_of(report), "step");
+  EXPECT_EQ(known.basis, "modelled");
+  EXPECT_THAT(known.from, HasSubstr("dense A100 16-bit"));
+  scenario.cluster.hosts[1].gpu.name = "v100-32g";
+  const Basis unknown = *line(basis_of(report), "step");
+  EXPECT_THAT(unknown.from, HasSubstr("not calibrated for v100-32g"));
+  EXPECT_LE(*unknown.low, *known.low);
+  EXPECT_GE(*unknown.high, *known.high);
+}
+
+}  // namespace basis_test
+}  // namespace scalai::report

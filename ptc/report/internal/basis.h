@@ -1,0 +1,25 @@
+#pragma once
+// What the times of a run rest on, for those who bet on them: a line for step times and one for each phase that took any.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ptc/control/records.h"
+
+namespace scalai::report {
+
+struct Basis {
+  std::string of;  // "step", or a phase: "detect", "restart" …
+  std::string
+      basis;  // "given" in the scenario, "assumed" of a stack, "modelled" from the cluster, "measured" in this run
+  std::string from;  // in words
+  // Where others were: seconds that were published (unit "s"), or times the value ("times"). Nothing: nobody knows.
+  std::optional<double> low, high;
+  std::string unit;
+};
+
+std::vector<Basis> basis_of(const control::RunReport& report);
+std::string basis_text(const std::vector<Basis>& all);  // "" without any
+
+}  // namespace scalai::report
