@@ -174,5 +174,26 @@ TEST(Copies, ARestoreReadsTheStateOnceAndVerifies) {
   expect_replayable(*ran.report, folder.path());
 }
 
+// Four replicas, on h0 and h1, and both hosts die. With two copies a third host has every box of step 10, and what comes from there verifies.
+TEST(Copies, ALossOfBothReplicasGoesBackToCopies) {
+  const scenario::Scenario scenario = a_minute_of(job_text("a",
+                                                           "gpus: 4 configs { layout: \"dp4\" step_time: \"1s\" } "
+                                                           "redundancy { copies: 2 every_steps: 5 }") +
+                                                  "events { at: \"12s\" fail { hosts: [0, 1] } }\n");
+  const Folder folder;
+  const Ran ran = execute(scenario, "reshard", folder.path());
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  const control::JobRecord& job = ran.report->jobs[0];
+  EXPECT_EQ(job.state, "running") << job.failure;
+  ASSERT_EQ(job.reconfigurations.size(), 1u);
+  EXPECT_EQ(job.reconfigurations[0].step, 10);
+  EXPECT_EQ(job.reconfigurations[0].plan->bytes.from_storage, 0);
+  EXPECT_GT(ran.bytes_verified, 0);
+  ASSERT_TRUE(job.redundancy.has_value());
+  EXPECT_GT(job.redundancy->made, 5);
+  EXPECT_EQ(job.redundancy->survives_host_losses, 1) << "of the last ones: two hosts are left, h2 and h3";
+  expect_replayable(*ran.report, folder.path());
+}
+
 }  // namespace
 }  // namespace scalai::executor
