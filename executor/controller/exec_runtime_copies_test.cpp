@@ -27,8 +27,8 @@ using testing::Folder;
 using ::testing::HasSubstr;
 using testing::Ran;
 
-scenario::Scenario a_minute_of(const std::string& text) {
-  auto scenario = control::testing::scenario_of(std::string(kSmallCluster) + "until: \"60s\"\n" + text);
+scenario::Scenario a_minute_of(const std::string& text, const std::string& cluster = kSmallCluster) {
+  auto scenario = control::testing::scenario_of(cluster + "until: \"60s\"\n" + text);
   SCALAI_CHECK(scenario.ok(), message_of(scenario.status()));
   return *std::move(scenario);
 }
@@ -142,7 +142,8 @@ TEST(Copies, ARottenCheckpointIsTheEndOfOneJobOnly) {
 }
 
 // h1 dies with half of the optimizer's shards. Four replicas on two hosts start again from storage: it gives each byte of
-// the state once. What is not sharded crosses to the other host once, and goes to the second device of each host from the first.
+// the state once. What is not sharded crosses to the other host once, and goes to the second device of each host from the
+// first.
 TEST(Copies, ARestoreReadsTheStateOnceAndVerifies) {
   const scenario::Scenario scenario =
       a_minute_of(job_text("a",
@@ -174,12 +175,16 @@ TEST(Copies, ARestoreReadsTheStateOnceAndVerifies) {
   expect_replayable(*ran.report, folder.path());
 }
 
-// Four replicas, on h0 and h1, and both hosts die. With two copies a third host has every box of step 10, and what comes from there verifies.
+// Four replicas, on h0 and h1, and their rack dies. With two copies a third host has every box of step 10, and what comes
+// from there verifies.
 TEST(Copies, ALossOfBothReplicasGoesBackToCopies) {
+  std::string racked = kSmallCluster;
+  racked.insert(racked.find("storage {"), "rack_hosts: 2 ");
   const scenario::Scenario scenario = a_minute_of(job_text("a",
                                                            "gpus: 4 configs { layout: \"dp4\" step_time: \"1s\" } "
                                                            "redundancy { copies: 2 every_steps: 5 }") +
-                                                  "events { at: \"12s\" fail { hosts: [0, 1] } }\n");
+                                                      "events { at: \"12s\" fail { racks: 0 } }\n",
+                                                  racked);
   const Folder folder;
   const Ran ran = execute(scenario, "reshard", folder.path());
   ASSERT_TRUE(ran.report.ok()) << ran.report.status();
