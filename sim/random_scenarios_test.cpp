@@ -103,7 +103,9 @@ class Writer {
     return fmt::format("at: \"{}ms\"", random_.between(0, 180) * 1000 + random_.below(2) * random_.below(1000));
   }
   std::string places(bool devices_only = false) {
-    if (!devices_only && random_.below(2) == 0) return fmt::format("hosts: {}", random_.below(4));
+    const int64_t kind = devices_only ? 4 : random_.below(5);
+    if (kind == 0) return fmt::format("racks: {}", random_.below(2));
+    if (kind <= 2) return fmt::format("hosts: {}", random_.below(4));
     std::set<int64_t> devices;
     for (int64_t n = random_.between(1, 3); n > 0; --n) devices.insert(random_.below(8));
     return fmt::format("devices: [{}]", fmt::join(devices, ", "));
@@ -118,7 +120,9 @@ class Writer {
     std::string what;
     if (kind <= 1) what = fmt::format("resize {{ job: \"{}\" gpus: {} }}", name, random_.between(smallest_[name], 8));
     if (kind == 2 || kind == 3) {
-      const std::string lost = random_.below(4) == 0 ? link() : places();
+      const std::string lost = random_.below(4) != 0   ? places()
+                               : random_.below(3) == 0 ? "switches: \"" + pick({"leaf0", "leaf1", "spine"}) + "\""
+                                                       : link();
       repairs_.push_back(lost);
       what = "fail { " + lost + " }";
     }

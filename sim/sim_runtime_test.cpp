@@ -229,6 +229,31 @@ TEST_F(ScenarioRun, ALinkThatIsDownHoldsAReconfigurationUp) {
   EXPECT_NEAR(phases(0).transfer, 20 + bytes / kNic, kRounding);
 }
 
+TEST_F(ScenarioRun, ASwitchThatIsDownHoldsAReconfigurationUp) {
+  simulate(kOneGpu + kMove +
+           "events { at: \"9s\" fail { switches: \"fabric\" } } events { at: \"30s\" repair { switches: \"fabric\" } }"
+           "costs { transfer_start: \"0s\" plan: \"0s\" communicator: \"0s\" }");
+  const double bytes = static_cast<double>(reconfiguration(0).plan->bytes.cross_host);
+  EXPECT_NEAR(phases(0).transfer, 20 + bytes / 1e9, kRounding);
+}
+
+// Two racks of two hosts. The job has a replica in each; the first rack dies, and it goes on in the second.
+TEST_F(ScenarioRun, AJobSpreadOverRacksSurvivesTheLossOfOne) {
+  std::string racked = kSmallCluster;
+  racked.insert(racked.find("storage {"), "rack_hosts: 2 ");
+  simulate("until: \"100s\"\n" +
+               job_text("a",
+                        "gpus: 4 configs { layout: \"dp4\" step_time: \"1s\" } "
+                        "configs { layout: \"dp2\" step_time: \"1s\" }") +
+               "events { at: \"5s\" redeploy { devices: [0, 2, 4, 6] } } events { at: \"50s\" fail { racks: 0 } }",
+           "reshard", racked.c_str());
+  ASSERT_EQ(report_.jobs[0].reconfigurations.size(), 2u);
+  EXPECT_EQ(reconfiguration(1).cause, "lost g0-g3");
+  EXPECT_EQ(report_.jobs[0].state, "running");
+  EXPECT_EQ(reconfiguration(1).plan->dst_devices, device_ids({4, 6})) << "its devices in the other rack";
+  EXPECT_EQ(report_.jobs[0].lost_steps, 0);
+}
+
 TEST_F(ScenarioRun, ADegradedLinkDoublesTheTransfer) {
   simulate(kOneGpu + kMove + "costs { transfer_start: \"0s\" }");
   const double nominal = phases(0).transfer;

@@ -7,12 +7,14 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 #include <thread>
 
 #include "executor/controller/live_requests.h"
 #include "executor/controller/testing/test_fleet.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
+#include "ptc/scenario/job_state.h"
 
 namespace scalai::executor {
 namespace {
@@ -25,8 +27,8 @@ using testing::Folder;
 using ::testing::HasSubstr;
 using testing::Ran;
 
-scenario::Scenario a_minute_of(const std::string& text) {
-  auto scenario = control::testing::scenario_of(std::string(kSmallCluster) + "until: \"60s\"\n" + text);
+scenario::Scenario a_minute_of(const std::string& text, const std::string& cluster = kSmallCluster) {
+  auto scenario = control::testing::scenario_of(cluster + "until: \"60s\"\n" + text);
   SCALAI_CHECK(scenario.ok(), message_of(scenario.status()));
   return *std::move(scenario);
 }
@@ -137,6 +139,65 @@ TEST(Copies, ARottenCheckpointIsTheEndOfOneJobOnly) {
     EXPECT_TRUE(std::filesystem::exists(checkpoint::step_folder(files, 10))) << "people may want to look at it";
     expect_replayable(*ran.report, folder.path());
   }
+}
+
+// h1 dies with half of the optimizer's shards. Four replicas on two hosts start again from storage: it gives each byte of
+// the state once. What is not sharded crosses to the other host once, and goes to the second device of each host from the
+// first.
+TEST(Copies, ARestoreReadsTheStateOnceAndVerifies) {
+  const scenario::Scenario scenario =
+      a_minute_of(job_text("a",
+                           "gpus: 4 configs { layout: \"dp4,zero1\" step_time: \"1s\" } "
+                           "checkpoint { every_steps: 5 }") +
+                  "events { at: \"12s\" fail { hosts: [1] } }\n");
+  const Folder folder;
+  const Ran ran = execute(scenario, "reshard", folder.path());
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  const control::JobRecord& job = ran.report->jobs[0];
+  EXPECT_EQ(job.state, "running") << job.failure;
+  ASSERT_EQ(job.reconfigurations.size(), 1u);
+  const control::ReconfigurationRecord& restore = job.reconfigurations[0];
+  EXPECT_EQ(restore.step, 10);
+  const auto state = scenario::collection_of(scenario.jobs[0], collection::parse_layout("dp4,zero1").value(),
+                                             {DeviceId(0), DeviceId(1), DeviceId(4), DeviceId(5)});
+  ASSERT_TRUE(state.ok()) << state.status();
+  using model::StateKind;
+  const std::set<StateKind> sharded = {StateKind::kMaster, StateKind::kExpAvg, StateKind::kExpAvgSq};
+  int64_t bytes = 0, replicated = 0;
+  for (const collection::LogicalTensor& tensor : state->tensors) {
+    bytes += tensor.bytes();
+    replicated += sharded.contains(tensor.kind) ? 0 : tensor.bytes();
+  }
+  EXPECT_GT(replicated, 0);
+  EXPECT_EQ(restore.plan->bytes,
+            (plan::ClassBytes{.same_host = 2 * replicated, .cross_host = replicated, .from_storage = bytes}));
+  EXPECT_EQ(ran.bytes_verified, bytes + 3 * replicated) << "all that arrived";
+  expect_replayable(*ran.report, folder.path());
+}
+
+// Four replicas, on h0 and h1, and their rack dies. With two copies a third host has every box of step 10, and what comes
+// from there verifies.
+TEST(Copies, ALossOfBothReplicasGoesBackToCopies) {
+  std::string racked = kSmallCluster;
+  racked.insert(racked.find("storage {"), "rack_hosts: 2 ");
+  const scenario::Scenario scenario = a_minute_of(job_text("a",
+                                                           "gpus: 4 configs { layout: \"dp4\" step_time: \"1s\" } "
+                                                           "redundancy { copies: 2 every_steps: 5 }") +
+                                                      "events { at: \"12s\" fail { racks: 0 } }\n",
+                                                  racked);
+  const Folder folder;
+  const Ran ran = execute(scenario, "reshard", folder.path());
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  const control::JobRecord& job = ran.report->jobs[0];
+  EXPECT_EQ(job.state, "running") << job.failure;
+  ASSERT_EQ(job.reconfigurations.size(), 1u);
+  EXPECT_EQ(job.reconfigurations[0].step, 10);
+  EXPECT_EQ(job.reconfigurations[0].plan->bytes.from_storage, 0);
+  EXPECT_GT(ran.bytes_verified, 0);
+  ASSERT_TRUE(job.redundancy.has_value());
+  EXPECT_GT(job.redundancy->made, 5);
+  EXPECT_EQ(job.redundancy->survives_host_losses, 1) << "of the last ones: two hosts are left, h2 and h3";
+  expect_replayable(*ran.report, folder.path());
 }
 
 }  // namespace

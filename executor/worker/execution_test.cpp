@@ -17,8 +17,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // One random change of layout, and how it is done.
-enum class Way : uint8_t { kPlain, kRounds, kCapped, kDerived, kStaged, kHub, kStorage };
-constexpr std::array<const char*, 7> kWays = {"plain", "rounds", "capped", "derived", "staged", "hub", "storage"};
+enum class Way : uint8_t { kPlain, kRounds, kCapped, kDerived, kStaged, kHub, kStorage, kRestored };
+constexpr std::array<const char*, 8> kWays = {"plain",  "rounds", "capped",  "derived",
+                                              "staged", "hub",    "storage", "restored"};
 
 struct Change {
   plan::Case job;
@@ -77,6 +78,10 @@ Change random_change(Random& random, Way way, const Collection* from, bool with_
     job.residency.storage = true;
     job.options.sources = plan::SourceRule::kStorage;
   }
+  if (way == Way::kRestored) {  // read once, and passed on
+    job.residency.storage = true;
+    job.residency.lost.insert(job.from.device_of_rank.begin(), job.from.device_of_rank.end());
+  }
   Change change{.job = std::move(job), .plan = {}};
   change.plan = value_or_die(plan_of(change.job, way));
   return change;
@@ -97,7 +102,7 @@ class RandomChanges : public testing::TestWithParam<Way> {};
 // Chains of three changes with training in between.
 TEST_P(RandomChanges, EndWithTheRightState) {
   const Way way = GetParam();
-  int64_t done = 0, freed = 0;
+  int64_t done = 0, freed = 0, passed_on = 0;
   const uint64_t seeds = way == Way::kCapped ? 5 : 15;  // a cap makes hundreds of rounds
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << kWays[static_cast<size_t>(way)]);
@@ -120,6 +125,7 @@ TEST_P(RandomChanges, EndWithTheRightState) {
       now = change.job.to;
       const plan::ClassBytes& bytes = change.plan.bytes;
       done += way == Way::kDerived ? bytes.derived : bytes.moved() + bytes.from_storage;
+      passed_on += bytes.moved();
       for (const plan::Instance& instance : change.plan.instances)
         freed += static_cast<int64_t>(change.plan.patterns.frees(instance.pattern).size());
     }
@@ -129,6 +135,9 @@ TEST_P(RandomChanges, EndWithTheRightState) {
     if (HasFailure()) return;
   }
   EXPECT_GT(done, 1000);
+  if (way == Way::kRestored) {
+    EXPECT_GT(passed_on, 1000);
+  }
   if (way == Way::kCapped) {
     EXPECT_GT(freed, 1000);
   }
@@ -136,7 +145,7 @@ TEST_P(RandomChanges, EndWithTheRightState) {
 
 INSTANTIATE_TEST_SUITE_P(Execution, RandomChanges,
                          testing::Values(Way::kPlain, Way::kRounds, Way::kCapped, Way::kDerived, Way::kStaged,
-                                         Way::kHub, Way::kStorage),
+                                         Way::kHub, Way::kStorage, Way::kRestored),
                          [](const auto& way) { return kWays[static_cast<size_t>(way.param)]; });
 
 // A tensor in two halves that change places: each device would hold twice its half. Under a cap it holds what the plan

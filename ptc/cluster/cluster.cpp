@@ -6,6 +6,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "ptc/base/status.h"
@@ -65,6 +66,17 @@ void for_each(const Cluster& cluster, int Host::*count, const std::function<void
   }
 }
 
+int hosts_of_each_rack(const Cluster& cluster) {
+  return cluster.fabric == FabricKind::kLeafSpine ? cluster.leaf_hosts : cluster.rack_hosts;
+}
+
+// The leaf or rail of a NIC; a star has one switch.
+std::string switch_of(const Cluster& cluster, size_t host, int nic) {
+  if (cluster.fabric == FabricKind::kLeafSpine)
+    return fmt::format("leaf{}", cluster.rack_of(HostId(static_cast<int64_t>(host))));
+  return cluster.fabric == FabricKind::kRail ? fmt::format("rail{}", nic) : "fabric";
+}
+
 }  // namespace
 
 int Cluster::device_count() const { return hosts.empty() ? 0 : hosts.back().first_device + hosts.back().gpus; }
@@ -83,8 +95,21 @@ HostId Cluster::host_of(DeviceId device) const {
 }
 
 int Cluster::rack_of(HostId host) const {
-  const int hosts_each = fabric == FabricKind::kLeafSpine ? leaf_hosts : rack_hosts;
+  const int hosts_each = hosts_of_each_rack(*this);
   return hosts_each > 0 ? host.value / hosts_each : 0;
+}
+
+int Cluster::rack_count() const {
+  const int hosts_each = hosts_of_each_rack(*this);
+  return hosts_each > 0 ? (static_cast<int>(hosts.size()) + hosts_each - 1) / hosts_each : 0;
+}
+
+std::vector<HostId> Cluster::hosts_of_rack(int rack) const {
+  std::vector<HostId> found;
+  for (int host = 0; host < static_cast<int>(hosts.size()) && rack < rack_count(); ++host) {
+    if (rack_of(HostId(host)) == rack) found.emplace_back(host);
+  }
+  return found;
 }
 
 int Cluster::local_index(DeviceId device) const {
@@ -168,6 +193,43 @@ Cluster reached(Cluster cluster) {
     host.nic_bytes_per_s = rates.nic_bytes_per_s;
   }
   return cluster;
+}
+
+std::vector<NamedSwitch> switches_of(const Cluster& cluster) {
+  if (cluster.hosts.size() < 2) return {};
+  std::set<std::string> known;
+  for (const NamedLink& link : links_of(cluster)) known.insert(link.name);
+  std::vector<NamedSwitch> switches;
+  std::map<std::string, size_t> number;
+  const auto links_at = [&](const std::string& name) -> std::vector<std::string>& {
+    const auto [entry, fresh] = number.emplace(name, switches.size());
+    if (fresh) switches.push_back({name, {}});
+    return switches[entry->second].links;
+  };
+  const auto add = [&](const std::string& name, const std::string& link) {
+    std::vector<std::string>& links = links_at(name);
+    if (known.contains(link)) links.push_back(link);
+  };
+  for_each(cluster, &Host::nics, [&](size_t h, int nic, const Host&) {
+    for (const char* end : {"up", "down"}) add(switch_of(cluster, h, nic), fmt::format("h{}.nic{}.{}", h, nic, end));
+  });
+  std::sort(switches.begin(), switches.end(), [](const NamedSwitch& a, const NamedSwitch& b) {
+    return std::pair(a.name.size(), a.name) < std::pair(b.name.size(), b.name);  // leaf2 before leaf10
+  });
+  if (cluster.fabric == FabricKind::kStar) {
+    if (known.contains("fabric")) switches.front().links.push_back("fabric");
+    return switches;
+  }
+  NamedSwitch spine{"spine", {}};
+  for (NamedSwitch& one : switches) {
+    for (const char* end : {".up", ".down"}) {
+      if (!known.contains(one.name + end)) continue;
+      one.links.push_back(one.name + end);
+      spine.links.push_back(one.name + end);
+    }
+  }
+  switches.push_back(std::move(spine));
+  return switches;
 }
 
 }  // namespace scalai::cluster

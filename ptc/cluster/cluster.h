@@ -80,6 +80,8 @@ struct Cluster {
   int device_count() const;
   HostId host_of(DeviceId device) const;  // CHECK: the device exists
   int rack_of(HostId host) const;
+  int rack_count() const;                               // 0: the cluster names no racks, and rack_of() is 0 for all
+  std::vector<HostId> hosts_of_rack(int rack) const;    // none if there is no such rack
   int local_index(DeviceId device) const;               // 0 … gpus − 1 on its host; CHECK as above
   std::vector<DeviceId> devices_of(HostId host) const;  // CHECK: the host exists
 };
@@ -100,5 +102,14 @@ std::vector<NamedLink> links_of(const Cluster& cluster);
 
 // The cluster at the rates that transfers reach.
 Cluster reached(Cluster cluster);
+
+// The switches that a scenario may fail, with the links that end at each; only links of links_of() count. "leaf0" or "rail0":
+// its uplinks, and the NICs below it. "spine": the uplinks of all leaves or rails. "fabric", the one switch of a star: the
+// backbone and all NICs. A cluster of one host has none.
+struct NamedSwitch {
+  std::string name;
+  std::vector<std::string> links;
+};
+std::vector<NamedSwitch> switches_of(const Cluster& cluster);
 
 }  // namespace scalai::cluster

@@ -56,13 +56,20 @@ TEST(Cluster, RacksAreGivenOrTheLeaves) {
     return list;
   };
   EXPECT_EQ(racks(), (std::vector<int>{0, 0, 0, 0, 0}));
+  EXPECT_EQ(cluster.rack_count(), 0) << "none are named";
+  EXPECT_TRUE(cluster.hosts_of_rack(0).empty());
   cluster.rack_hosts = 2;
+  EXPECT_EQ(cluster.rack_count(), 3);
+  EXPECT_EQ(cluster.hosts_of_rack(1), (std::vector<HostId>{HostId(2), HostId(3)}));
+  EXPECT_EQ(cluster.hosts_of_rack(2), (std::vector<HostId>{HostId(4)}));
+  EXPECT_TRUE(cluster.hosts_of_rack(3).empty());
   EXPECT_EQ(racks(), (std::vector<int>{0, 0, 1, 1, 2}));
   cluster.fabric = FabricKind::kRail;
   EXPECT_EQ(racks(), (std::vector<int>{0, 0, 1, 1, 2}));
   cluster.fabric = FabricKind::kLeafSpine;
   cluster.leaf_hosts = 3;
   EXPECT_EQ(racks(), (std::vector<int>{0, 0, 0, 1, 1}));
+  EXPECT_EQ(cluster.rack_count(), 2);
 }
 
 TEST(Links, AllKindsInDocumentedOrder) {
@@ -147,6 +154,53 @@ TEST(Reached, MeasuredRatesStay) {
     EXPECT_EQ(reached(host).pcie_bytes_per_s, 2);
     EXPECT_EQ(reached(host).nic_bytes_per_s, 1);
   }
+}
+
+using Switches = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
+Switches switches(const Cluster& cluster) {
+  Switches found;
+  for (const NamedSwitch& one : switches_of(cluster)) found.emplace_back(one.name, one.links);
+  return found;
+}
+
+TEST(Switches, AStarHasOne) {
+  Cluster cluster = cluster_of({1, 1});
+  EXPECT_EQ(switches(cluster), (Switches{{"fabric", {"h0.nic0.up", "h0.nic0.down", "h1.nic0.up", "h1.nic0.down"}}}));
+  cluster.backbone_bytes_per_s = 7;
+  EXPECT_EQ(switches(cluster).front().second.back(), "fabric");
+  EXPECT_TRUE(switches(cluster_of({4})).empty()) << "nothing to join";
+}
+
+TEST(Switches, LeavesHaveTheCardsOfTheirHostsAndTheSpineTheirUplinks) {
+  Cluster cluster = cluster_of({1, 1, 1});
+  cluster.fabric = FabricKind::kLeafSpine;
+  cluster.leaf_hosts = 2;
+  EXPECT_EQ(switches(cluster),
+            (Switches{{"leaf0", {"h0.nic0.up", "h0.nic0.down", "h1.nic0.up", "h1.nic0.down", "leaf0.up", "leaf0.down"}},
+                      {"leaf1", {"h2.nic0.up", "h2.nic0.down", "leaf1.up", "leaf1.down"}},
+                      {"spine", {"leaf0.up", "leaf0.down", "leaf1.up", "leaf1.down"}}}));
+  cluster.hosts[2].nic_bytes_per_s = 0;  // then its uplink has no rate either
+  EXPECT_EQ(switches(cluster)[1], (Switches::value_type{"leaf1", {}}));
+}
+
+TEST(Switches, RailsHaveOneCardOfEachHost) {
+  Cluster cluster = cluster_of({2, 2});
+  cluster.fabric = FabricKind::kRail;
+  cluster.hosts[1].nics = 2;
+  EXPECT_EQ(switches(cluster),
+            (Switches{{"rail0", {"h0.nic0.up", "h0.nic0.down", "h1.nic0.up", "h1.nic0.down", "rail0.up", "rail0.down"}},
+                      {"rail1", {"h1.nic1.up", "h1.nic1.down", "rail1.up", "rail1.down"}},
+                      {"spine", {"rail0.up", "rail0.down", "rail1.up", "rail1.down"}}}));
+}
+
+TEST(Switches, AreInOrderOfTheirNumbers) {
+  Cluster cluster = cluster_of(std::vector<int>(12, 1));
+  cluster.fabric = FabricKind::kLeafSpine;
+  cluster.leaf_hosts = 1;
+  EXPECT_EQ(switches_of(cluster)[2].name, "leaf2");
+  EXPECT_EQ(switches_of(cluster)[10].name, "leaf10");
+  EXPECT_EQ(switches_of(cluster)[12].name, "spine");
 }
 
 }  // namespace

@@ -152,46 +152,5 @@ TEST_F(Flows, ACheckpointWritesEachBoxOnce) {
   }
 }
 
-TEST_F(Flows, RedundancyCopiesOnlyWhatIsOnOneHost) {
-  const scenario::RedundancyPolicy policy{.copies = 1, .other_host = true};
-  EXPECT_TRUE(redundancy_flows(state_of("dp2", {0, 2}), cluster(), policy, {}).empty());
-  const auto zero = state_of("dp2,zero1", {0, 2});
-  const auto flows = redundancy_flows(zero, cluster(), policy, {});
-  ASSERT_EQ(flows.size(), 2u);
-  EXPECT_NE(find(flows, g(0), mem(1)), nullptr);
-  EXPECT_NE(find(flows, g(2), mem(0)), nullptr);
-  for (const auto& copy : redundant_copies(zero, cluster(), policy, {})) {
-    EXPECT_NE(zero.tensors[static_cast<size_t>(copy.tensor.value)].kind, model::StateKind::kParam);
-  }
-}
-
-TEST_F(Flows, ReplicasOnOneHostAreNoProtectionFromLosingIt) {
-  const auto beside = state_of("dp2", {0, 1});
-  EXPECT_TRUE(redundancy_flows(beside, cluster(), {.copies = 1, .other_host = false}, {}).empty());
-  const scenario::RedundancyPolicy policy{.copies = 1, .other_host = true};
-  const auto flows = redundancy_flows(state_of("dp4", {0, 1, 2, 3}), cluster(), policy, {});
-  EXPECT_TRUE(flows.empty()) << "two hosts hold everything";
-  // Both stages hold the tied embedding, 14 bytes of state a parameter: it is on two hosts already.
-  EXPECT_EQ(sum(redundancy_flows(state_of("pp2,dp2", {0, 1, 2, 3}), cluster(), policy, {})),
-            whole(state_of("tp1", {0})) - 14 * 512 * 64);
-}
-
-TEST_F(Flows, CopiesAreOnDifferentHosts) {
-  const auto state = state_of("tp4", {0, 2, 4, 6});
-  const auto copies = redundant_copies(state, cluster(), {.copies = 3, .other_host = true}, {});
-  std::map<std::pair<TensorId, tensor::Box>, std::set<HostId>> hosts;
-  for (const auto& copy : copies) EXPECT_TRUE(hosts[std::pair(copy.tensor, copy.box)].insert(copy.host).second);
-  for (const auto& [box, where] : hosts) EXPECT_EQ(where.size(), 3u);
-}
-
-TEST_F(Flows, HostsThatAreDownGetNoCopies) {
-  const auto state = state_of("tp2", {0, 1});
-  const scenario::RedundancyPolicy policy{.copies = 2, .other_host = true};
-  std::set<HostId> where;
-  for (const auto& copy : redundant_copies(state, cluster(), policy, {HostId(1)})) where.insert(copy.host);
-  EXPECT_EQ(where, (std::set<HostId>{HostId(2), HostId(3)}));
-  for (const BulkFlow& flow : redundancy_flows(state, cluster(), policy, {HostId(1)})) EXPECT_NE(flow.dst, mem(1));
-}
-
 }  // namespace
 }  // namespace scalai::control

@@ -14,6 +14,8 @@ Jobs::Jobs(const scenario::Scenario& scenario, bool reads_samples) {
     job.wanted.devices = spec.devices;
     job.accounts.record.name = spec.name;
     job.accounts.schedule = {.submit_s = spec.submit_s, .first_start_s = {}, .deadline_s = spec.deadline_s};
+    if (spec.redundancy.copies > 0)
+      job.accounts.record.redundancy = {.copies = spec.redundancy.copies, .made = 0, .survives_host_losses = {}};
     if (spec.dataset) job.ledger.emplace(spec.dataset->state, reads_samples);
     arrivals_.push_back(job.index);
     jobs_.push_back(std::move(job));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ptc/base/status.h"
+#include "ptc/control/internal/redundancy.h"
 #include "ptc/scenario/job_state.h"
 
 namespace scalai::control {
@@ -83,7 +84,8 @@ void Reconfigurer::make_initial_state(Job& job, std::shared_ptr<const collection
     job.copies.redundant = job.state;
     job.copies.redundant->snapshot = kInitialState;
     job.copies.redundant->copies =
-        redundant_copies(*job.state.collection, condition_.cluster(), job.spec->redundancy, condition_.hosts_down());
+        plan_redundancy(*job.state.collection, condition_.cluster(), job.spec->redundancy, condition_.hosts_down())
+            .copies;
   }
 }
 

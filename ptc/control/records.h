@@ -53,6 +53,15 @@ struct ScheduleRecord {
   std::optional<double> deadline_s;
 };
 
+// The redundant copies of a job that has a policy for them.
+struct RedundancyRecord {
+  int copies = 0;    // as asked for
+  int64_t made = 0;  // times that all copies of a step arrived
+  // Hosts that could be lost, any so many, without loss of the step copied: devices and copies together. The least of
+  // these times; nothing: none.
+  std::optional<int> survives_host_losses;
+};
+
 struct JobRecord {
   std::string name;
   // "complete", "running", "waiting", "reconfiguring", "failed", "stopped" (on request), "refused" (by the policy),
@@ -69,6 +78,7 @@ struct JobRecord {
   double gpu_hours = 0;                    // of allocated devices
   std::optional<ScheduleRecord> schedule;  // of a scenario with a policy, or a job that comes later
   std::optional<DatasetRecord> dataset;
+  std::optional<RedundancyRecord> redundancy;
   std::vector<ConfigurationRecord> configurations;
   std::vector<ReconfigurationRecord> reconfigurations;
 };

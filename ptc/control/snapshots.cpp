@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "ptc/control/internal/redundancy.h"
+
 namespace scalai::control {
 
 double Snapshots::start_due(Job& job) {
@@ -41,26 +43,24 @@ double Snapshots::start_due(Job& job) {
 int64_t Snapshots::start(Job& job, bool is_checkpoint) {
   const collection::Collection& state = *job.state.collection;
   const cluster::Cluster& cluster = condition_.cluster();
-  const scenario::RedundancyPolicy& redundancy = job.spec->redundancy;
-  const std::set<HostId> down = condition_.hosts_down();
   const int64_t tag = next_tag_++;
-  std::vector<collection::ExtraHolder> copies;
-  if (!is_checkpoint) copies = redundant_copies(state, cluster, redundancy, down);
+  Redundancy redundant;
+  if (!is_checkpoint) redundant = plan_redundancy(state, cluster, job.spec->redundancy, condition_.hosts_down());
   job.copies.in_flight[tag] = {is_checkpoint, Holding{.step = job.state.step,
                                                       .collection = job.state.collection,
                                                       .gone = job.state.gone,
                                                       .made_s = turn_.now_s,
                                                       .snapshot = tag,
-                                                      .copies = copies}};
-  turn_.commands.push_back(
-      Background{.job = job.index,
-                 .tag = tag,
-                 .what = is_checkpoint ? "checkpoint" : "redundancy",
-                 .flows = is_checkpoint ? checkpoint_flows(state) : redundancy_flows(state, cluster, redundancy, down),
-                 .collection = job.state.collection,
-                 .step = job.state.step,
-                 .host_copy = !is_checkpoint || job.spec->checkpoint.host_memory_copy,
-                 .copies = std::move(copies)});
+                                                      .copies = redundant.copies,
+                                                      .survives_host_losses = redundant.survives_host_losses}};
+  turn_.commands.push_back(Background{.job = job.index,
+                                      .tag = tag,
+                                      .what = is_checkpoint ? "checkpoint" : "redundancy",
+                                      .flows = is_checkpoint ? checkpoint_flows(state) : std::move(redundant.flows),
+                                      .collection = job.state.collection,
+                                      .step = job.state.step,
+                                      .host_copy = !is_checkpoint || job.spec->checkpoint.host_memory_copy,
+                                      .copies = std::move(redundant.copies)});
   return tag;
 }
 
@@ -76,6 +76,12 @@ bool Snapshots::arrive(Job& job, int64_t tag) {
   std::optional<Holding>& last = is_checkpoint ? job.copies.checkpoint : job.copies.redundant;
   if (last) turn_.commands.push_back(Forget{job.index, last->snapshot});
   last = std::move(holding);
+  std::optional<RedundancyRecord>& record = job.accounts.record.redundancy;
+  if (!is_checkpoint && record) {
+    ++record->made;
+    record->survives_host_losses =
+        std::min(record->survives_host_losses.value_or(last->survives_host_losses), last->survives_host_losses);
+  }
   job.copies.in_flight.erase(found);
   return true;
 }

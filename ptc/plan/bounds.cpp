@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <map>
+#include <set>
 
 #include "ptc/plan/internal/difference.h"
 
@@ -39,15 +41,16 @@ struct Counts {
   int64_t local = 0;               // devices that hold and want it
   int64_t derive = 0;              // of the others: devices whose own master covers it
   int64_t fetch = 0;               // the rest
-  int64_t fetch_hosts = 0;         // hosts of the rest where nobody holds or derives it
+  int64_t fetch_hosts = 0;         // hosts of the rest where nobody holds it, or derives it from a master if it is held
   bool nowhere_at_target = false;  // somebody holds it, but nobody on a target host
 };
 
 class BoundBuilder {
  public:
-  BoundBuilder(const PlannerInput& input, const Difference& difference)
+  BoundBuilder(const PlannerInput& input, const Difference& difference, StorageReads reads)
       : input_(input),
         difference_(difference),
+        reads_(input.residency.storage ? reads : StorageReads::kEachDevice),
         targets_(hosts_of(input.to.device_of_rank, input.cluster)),
         is_target_(input.cluster.hosts.size(), false),
         wanted_of_set_(static_cast<size_t>(difference.new_sets.size()), 0) {
@@ -84,7 +87,10 @@ class BoundBuilder {
       moved_ += counts.fetch * wire;
       bound.cross_host += counts.fetch_hosts * wire;
     } else {
-      bound.from_storage += counts.fetch * elements * before;
+      const int64_t reads = reads_of(counts);
+      bound.from_storage += reads * elements * before;
+      moved_ += (counts.fetch - reads) * wire;
+      if (reads_ == StorageReads::kOnce) bound.cross_host += (counts.fetch_hosts - reads) * wire;
     }
     if (difference_.derived_from[first].valid()) return;
     wanted_of_set_[static_cast<size_t>(overlap.wanting)] += wire;
@@ -94,6 +100,11 @@ class BoundBuilder {
     } else {
       lost_everywhere_ += wire;
     }
+  }
+
+  int64_t reads_of(const Counts& counts) const {
+    if (reads_ == StorageReads::kEachDevice) return counts.fetch;
+    return reads_ == StorageReads::kEachHost ? counts.fetch_hosts : std::min<int64_t>(counts.fetch_hosts, 1);
   }
 
   Counts counts_of(const Overlap& overlap) {
@@ -129,7 +140,8 @@ class BoundBuilder {
         overlap.masters >= 0 ? without(others, sorted(difference_.new_sets[overlap.masters])) : others;
     const Hosts holding = holding_hosts(overlap.holders, overlap.copies);
     Hosts lacking = without(hosts_of(fetch, input_.cluster), holding);
-    if (overlap.masters >= 0) lacking = without(lacking, hosts_of(without(others, fetch), input_.cluster));
+    if (overlap.masters >= 0 && !holding.empty())
+      lacking = without(lacking, hosts_of(without(others, fetch), input_.cluster));
     return {.local = static_cast<int64_t>(wanting.size() - others.size()),
             .derive = static_cast<int64_t>(others.size() - fetch.size()),
             .fetch = static_cast<int64_t>(fetch.size()),
@@ -169,6 +181,7 @@ class BoundBuilder {
 
   const PlannerInput& input_;
   const Difference& difference_;
+  const StorageReads reads_;
   const Hosts targets_;
   std::vector<bool> is_target_;  // by host
   Bounds bounds_;
@@ -180,6 +193,40 @@ class BoundBuilder {
   absl::flat_hash_map<std::array<int32_t, 4>, Counts> counts_;         // by holders, wanting, masters, copies
 };
 
+// The least number of hosts with an element of a tensor. Copies may overlap in any way; cells of elements do not.
+size_t fewest_hosts(const std::vector<internal::HeldBox>& boxes, const internal::DeviceSets& sets,
+                    const std::vector<const collection::ExtraHolder*>& copies, const cluster::Cluster& cluster) {
+  struct Cell {
+    tensor::Box box;
+    std::set<HostId> hosts;
+  };
+  std::vector<std::vector<Cell>> cells;  // by box
+  for (const internal::HeldBox& held : boxes) {
+    const Hosts hosts = hosts_of(sets[held.set], cluster);
+    cells.push_back({{held.box, {hosts.begin(), hosts.end()}}});
+  }
+  const internal::BoxIndex index(boxes);
+  for (const collection::ExtraHolder* copy : copies) {
+    index.overlaps(copy->box, [&](size_t i, const tensor::Box&) {
+      std::vector<Cell> finer;
+      for (Cell& cell : cells[i]) {
+        const auto common = tensor::intersect(cell.box, copy->box);
+        for (const tensor::Box& rest : common ? tensor::subtract(cell.box, copy->box) : std::vector{cell.box})
+          finer.push_back({rest, cell.hosts});
+        if (!common) continue;
+        finer.push_back({*common, std::move(cell.hosts)});
+        finer.back().hosts.insert(copy->host);
+      }
+      cells[i] = std::move(finer);
+    });
+  }
+  size_t fewest = cluster.hosts.size();
+  for (const std::vector<Cell>& parts : cells) {
+    for (const Cell& cell : parts) fewest = std::min(fewest, cell.hosts.size());
+  }
+  return fewest;
+}
+
 int least_spread(const internal::DeviceSets& sets, const std::vector<int64_t>& bytes, const cluster::Cluster& cluster) {
   size_t least = cluster.hosts.size();
   for (int32_t set = 0; set < sets.size(); ++set) {
@@ -190,23 +237,38 @@ int least_spread(const internal::DeviceSets& sets, const std::vector<int64_t>& b
 
 }  // namespace
 
-Bounds lower_bounds(const PlannerInput& input) { return lower_bounds(input, internal::difference_of(input)); }
-
-Bounds lower_bounds(const PlannerInput& input, const Difference& difference) {
-  return BoundBuilder(input, difference).run();
+Bounds lower_bounds(const PlannerInput& input, StorageReads reads) {
+  return lower_bounds(input, internal::difference_of(input), reads);
 }
 
-int survives_host_losses(const collection::Collection& collection, const cluster::Cluster& cluster) {
+Bounds lower_bounds(const PlannerInput& input, const Difference& difference, StorageReads reads) {
+  return BoundBuilder(input, difference, reads).run();
+}
+
+int survives_host_losses(const collection::Collection& collection, const cluster::Cluster& cluster,
+                         const std::vector<collection::ExtraHolder>& copies) {
+  std::map<TensorId, std::vector<const collection::ExtraHolder*>> copies_of;
+  for (const collection::ExtraHolder& copy : copies) copies_of[copy.tensor].push_back(&copy);
   internal::Side side(collection);
-  std::vector<int64_t> used;
+  std::vector<int64_t> used;  // by set: holds a box of a tensor without copies
+  auto survives = static_cast<int>(cluster.hosts.size());
   for (const std::vector<TensorId>& group : internal::alike(collection, collection)) {
-    for (const internal::HeldBox& held : side.spread_of(group.front())) {
-      used.resize(std::max(used.size(), static_cast<size_t>(held.set) + 1), 0);
-      used[static_cast<size_t>(held.set)] = 1;
+    std::vector<internal::HeldBox> spread;
+    for (const TensorId id : group) {
+      if (spread.empty()) spread = side.spread_of(id);
+      const auto own = copies_of.find(id);
+      if (own != copies_of.end()) {
+        survives = std::min(survives, static_cast<int>(fewest_hosts(spread, side.sets(), own->second, cluster)) - 1);
+        continue;
+      }
+      for (const internal::HeldBox& held : spread) {
+        used.resize(std::max(used.size(), static_cast<size_t>(held.set) + 1), 0);
+        used[static_cast<size_t>(held.set)] = 1;
+      }
     }
   }
   used.resize(static_cast<size_t>(side.sets().size()), 0);
-  return least_spread(side.sets(), used, cluster);
+  return std::min(survives, least_spread(side.sets(), used, cluster));
 }
 
 int survives_host_losses(const Difference& difference, const cluster::Cluster& cluster) {

@@ -31,11 +31,18 @@ TEST(LowerBounds, KeptIsTheSameBoxAndSameDeviceAPart) {
   EXPECT_EQ(lower_bounds(job.input()).given_placement, (ClassBytes{.kept = 16, .same_device = 8, .same_host = 8}));
 }
 
-TEST(LowerBounds, LostStateComesFromStorageForEveryDevice) {
-  Case job{.from = one_tensor({8}, cut_over("x", 0), devices({0, 1})), .to = replicas({8}, devices({0, 4}))};
-  job.residency.lost = {DeviceId(1)};
-  EXPECT_EQ(lower_bounds(job.input()).given_placement,
-            (ClassBytes{.same_device = 16, .cross_host = 16, .from_storage = 32}));
+// Elements 4 to 8, 16 bytes, are lost: three devices on two hosts want them.
+TEST(LowerBounds, LostStateComesFromStorageOnceOrForEachHostOrDevice) {
+  Case job{.from = one_tensor({8}, cut_over("x", 0), devices({0, 1})), .to = replicas({8}, devices({0, 4, 5}))};
+  job.residency = {.lost = {DeviceId(1)}, .extra = {}, .storage = true};
+  const auto bound = [&](StorageReads reads) { return lower_bounds(job.input(), reads).given_placement; };
+  EXPECT_EQ(bound(StorageReads::kOnce),
+            (ClassBytes{.same_device = 16, .same_host = 32, .cross_host = 32, .from_storage = 16}));
+  EXPECT_EQ(bound(StorageReads::kEachHost),
+            (ClassBytes{.same_device = 16, .same_host = 32, .cross_host = 16, .from_storage = 32}));
+  EXPECT_EQ(bound(StorageReads::kEachDevice),
+            (ClassBytes{.same_device = 16, .same_host = 16, .cross_host = 16, .from_storage = 48}));
+  job.to = replicas({8}, devices({0, 4}));
   job.residency.extra = {{TensorId(0), Box({2}, {8}), HostId(1)}};
   EXPECT_EQ(lower_bounds(job.input()).given_placement,
             (ClassBytes{.same_device = 16, .same_host = 24, .cross_host = 24}));
@@ -110,6 +117,23 @@ TEST(SurvivesHostLosses, IsOneLessThanTheHostsOfTheScarcestBox) {
   mixed.tensors.push_back(tensor_of("v", {8}, {}, {{"dp", {0, 2}}}));
   EXPECT_EQ(survives_host_losses(mixed, cluster), 1);
   EXPECT_EQ(survives_host_losses(one_tensor({8}, cut_over("x", 0), devices({0, 4})), cluster), 0);
+}
+
+// 8 elements on h0. Copies of 0 to 6 on h1 and of 4 to 8 on h2: 4 and 5 are on three hosts, the others on two.
+TEST(SurvivesHostLosses, CopiesInHostMemoryCountElementByElement) {
+  const cluster::Cluster cluster = cluster_of(4, 4);
+  const collection::Collection alone = replicas({8}, devices({0}));
+  const auto copy = [](int64_t lo, int64_t hi, int host) {
+    return collection::ExtraHolder{TensorId(0), Box({lo}, {hi}), HostId(host)};
+  };
+  EXPECT_EQ(survives_host_losses(alone, cluster, {copy(0, 6, 1), copy(4, 8, 2)}), 1);
+  EXPECT_EQ(survives_host_losses(alone, cluster, {copy(0, 6, 1), copy(5, 8, 2)}), 1);
+  EXPECT_EQ(survives_host_losses(alone, cluster, {copy(0, 6, 1), copy(7, 8, 2)}), 0) << "6 is on h0 alone";
+  EXPECT_EQ(survives_host_losses(alone, cluster, {copy(0, 8, 0)}), 0) << "the same host";
+  EXPECT_EQ(survives_host_losses(alone, cluster, {copy(0, 8, 1), copy(0, 8, 2), copy(0, 8, 3)}), 3);
+  collection::Collection two = alone;
+  two.tensors.push_back(tensor_of("v", {8}, {}));
+  EXPECT_EQ(survives_host_losses(two, cluster, {copy(0, 8, 1)}), 0) << "v has no copy";
 }
 
 }  // namespace bounds_test

@@ -97,7 +97,8 @@ TensorId master_of(const Collection& collection, TensorId param) {
 }
 
 // What has to happen: an element that a device wants is there already, or is cast from the master that will be there,
-// or comes from somebody who has it, once a host where nobody has or casts it, or else from storage.
+// or comes from somebody who has it, once a host where nobody has or casts it. What nobody has is read from storage once;
+// from there it crosses once to every other host.
 Count expected(const Case& job) {
   Count count;
   for (size_t i = 0; i < job.to.tensors.size(); ++i) {
@@ -112,8 +113,13 @@ Count expected(const Case& job) {
       const uint32_t derived = lacking & masters[element], rest = lacking & ~masters[element];
       count.stays += bytes * std::popcount(wanted[element] & held[element]);
       count.derived += bytes * std::popcount(derived);
-      (held[element] == 0 ? count.from_storage : count.moved) += bytes * std::popcount(rest);
-      if (held[element] == 0) continue;
+      if (held[element] == 0 && rest != 0) {
+        count.from_storage += bytes;
+        count.moved += bytes * (std::popcount(rest) - 1);
+        count.cross_host += bytes * (std::popcount(hosts_of(rest, job.cluster)) - 1);
+        continue;
+      }
+      count.moved += bytes * std::popcount(rest);
       const uint32_t lacking_hosts = hosts_of(rest, job.cluster) & ~hosts_of(held[element], job.cluster);
       count.cross_host += bytes * std::popcount(lacking_hosts & ~hosts_of(derived, job.cluster));
     }

@@ -29,7 +29,21 @@ TEST(Estimate, TakesTheSlowestLinkOfARound) {
   // Across once and passed on inside: the NIC is fastest here, GPU links carry one box each; two hops.
   EXPECT_NEAR(estimate_seconds(job.plan(), job.cluster), 2 * kMessageLatency_s + bytes / 400e9, 1e-9);
   job.residency = {.lost = {DeviceId(0)}, .extra = {}, .storage = true};
-  EXPECT_NEAR(estimate_seconds(job.plan(), job.cluster), kMessageLatency_s + 3 * bytes / 10e9, 1e-9);
+  // One read, a second hop to the other host and a third inside it.
+  EXPECT_NEAR(estimate_seconds(job.plan(), job.cluster), 3 * kMessageLatency_s + bytes / 10e9, 1e-9);
+}
+
+// What comes from storage comes in by the NICs of the host.
+TEST(Estimate, StorageReadsEnterByTheNetwork) {
+  Case job{
+      .from = replicas({1 << 16}, devices({0})), .to = replicas({1 << 16}, devices({1, 2})), .cluster = rated(2, 4)};
+  job.residency = {.lost = {DeviceId(0)}, .extra = {}, .storage = true};
+  job.options = {.name = "checkpoint-restart", .sources = SourceRule::kStorage};
+  job.cluster.storage_read_bytes_per_s = 1e12;
+  const double bytes = 4 << 16;
+  EXPECT_NEAR(estimate_seconds(job.plan(), job.cluster), kMessageLatency_s + bytes / 60e9, 1e-9) << "PCIe of each";
+  job.cluster.hosts[0].nics = 1;
+  EXPECT_NEAR(estimate_seconds(job.plan(), job.cluster), kMessageLatency_s + 2 * bytes / 50e9, 1e-9);
 }
 
 TEST(Estimate, NothingMovesInNoTime) {

@@ -72,10 +72,11 @@ struct LinkLoad {
 std::optional<LinkLoad> most_loaded(const Plan& plan, const Places& places) {
   std::vector<int64_t> down(places.count(), 0), up = down;
   for_each_leg(plan, [&](const Leg& leg, int64_t bytes) {
-    if (leg.src.kind == Location::Kind::kStorage) return;
-    const size_t src = places.of(leg.src), dst = places.of(Location::device(leg.dst));
+    const bool stored = leg.src.kind == Location::Kind::kStorage;
+    if (stored && !places.hosts()) return;
+    const size_t dst = places.of(Location::device(leg.dst)), src = stored ? places.count() : places.of(leg.src);
     if (src == dst) return;
-    up[src] += bytes;
+    if (!stored) up[src] += bytes;
     down[dst] += bytes;
   });
   LinkLoad most;
@@ -118,7 +119,8 @@ class Optimum {
   }
 
   void count(const internal::GroupDifference& group, const Overlap& overlap) {
-    if (overlap.side == Overlap::Side::kLocal || (overlap.holders < 0 && overlap.copies < 0)) return;
+    const bool held = overlap.holders >= 0 || overlap.copies >= 0;
+    if (overlap.side == Overlap::Side::kLocal || (!held && !(input_.residency.storage && places_.hosts()))) return;
     int64_t bytes = 0;
     for (const TensorId id : group.tensors) {
       const auto index = static_cast<size_t>(id.value);
@@ -141,6 +143,10 @@ class Optimum {
         copies >= 0 ? internal::by_host(holding, flat_, difference_.copy_hosts[static_cast<size_t>(copies)])
                     : internal::by_host(holding, flat_);
     const auto lacking_by_host = internal::by_host(lacking, flat_);
+    if (holders < 0 && copies < 0) {  // from storage, once a host
+      for (const auto& group : lacking_by_host.groups) received_[static_cast<size_t>(group.host.value)] += bytes;
+      return;
+    }
     for (Exchange& exchange : fan_out_.exchanges(holding_by_host, lacking_by_host, places_.hosts())) {
       for (const int32_t place : exchange.wanting) received_[static_cast<size_t>(place)] += bytes;
       if (exchange.forced()) {

@@ -97,6 +97,19 @@ TEST(HottestLink, LostDevicesHoldNothing) {
   EXPECT_EQ(hottest_link(job.plan(), job.input())->optimum_bytes, 32) << "h1 alone is left to send";
 }
 
+// 32 bytes from storage enter each host once, whether they are read there or passed on.
+TEST(HottestLink, WhatComesFromStorageEntersEveryHostOnce) {
+  Case job{.from = replicas({8}, devices({0})), .to = replicas({8}, devices({4, 5, 8}))};
+  job.residency = {.lost = {DeviceId(0)}, .extra = {}, .storage = true};
+  const auto once = hottest_link(job.plan(), job.input()).value();
+  EXPECT_EQ(once.name, "h1.nic.down");
+  EXPECT_EQ(once.bytes, 32);
+  EXPECT_EQ(once.optimum_bytes, 32);
+  job.options.sources = SourceRule::kStorage;
+  EXPECT_EQ(hottest_link(job.plan(), job.input())->bytes, 2 * 32) << "two devices of host 1 read for themselves";
+  EXPECT_EQ(hottest_link(job.plan(), job.input())->optimum_bytes, 32);
+}
+
 TEST(HottestLink, TensorsThatLieAlikeAddUp) {
   const auto side = [](const std::vector<DeviceId>& ids) {
     return collection_of({{"x", 1}}, ids, {tensor_of("a", {8}, {}), tensor_of("b", {8}, {}), tensor_of("c", {2}, {})});
@@ -137,9 +150,11 @@ int64_t optimum_by_elements(const PlannerInput& input) {
     mark(input.to, wanted, false);
     for (size_t e = 0; e < held.size(); ++e) {
       const uint32_t lacking = wanted[e] & ~held[e];
-      if (held[e] == 0 || lacking == 0) continue;
-      out[held[e]] += size;
-      out[held[e] | lacking] += size * (std::popcount(lacking) - 1);
+      if (lacking == 0 || (held[e] == 0 && !input.residency.storage)) continue;
+      if (held[e] != 0) {
+        out[held[e]] += size;
+        out[held[e] | lacking] += size * (std::popcount(lacking) - 1);
+      }
       for (int host = 0; host < 32; ++host) {
         if ((lacking >> host & 1u) != 0) in[host] += size;
       }

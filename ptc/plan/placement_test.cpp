@@ -20,7 +20,8 @@ namespace {
 
 using collection::Collection;
 
-ClassBytes bound_of(const Case& job) { return lower_bounds(job.input()).given_placement; }
+// As placements count: every device reads from storage for itself.
+ClassBytes bound_of(const Case& job) { return lower_bounds(job.input(), StorageReads::kEachDevice).given_placement; }
 
 std::vector<DeviceId> placed(Case& job, const std::vector<DeviceId>& candidates,
                              PlacementRule rule = PlacementRule::kHosts) {

@@ -16,6 +16,7 @@
 #include "ptc/plan/internal/memory_cap.h"
 #include "ptc/plan/internal/rounds.h"
 #include "ptc/plan/internal/sharing.h"
+#include "ptc/plan/internal/storage_reads.h"
 
 namespace scalai::plan {
 namespace {
@@ -33,6 +34,7 @@ class Planner {
         difference_(internal::difference_of(input)),
         capped_(input.options.memory_cap >= 0),
         fan_out_(input.cluster, input.options),
+        reading_(input, plan_, fan_out_, drafts_),
         holds_(static_cast<size_t>(input.cluster.device_count()), false) {}
 
   absl::StatusOr<PlanDraft> run() {
@@ -42,6 +44,7 @@ class Planner {
       for (const Overlap& overlap : group.overlaps) add_overlap(group, overlap);
     }
     distribute();
+    reads_ = reading_.emit();
     for (const Derived& derived : derived_) emit_derived(derived);
     std::move(drafts_).finish(plan_);
     SCALAI_RETURN_IF_ERROR(make_rounds());
@@ -196,15 +199,11 @@ class Planner {
 
   // From storage; else it is missing.
   void fetch_unheld(const Wanted& wanted) {
-    if (!input_.residency.storage) {
-      for (const TensorId id : wanted.group->tensors) plan_.missing.push_back({id, wanted.overlap->box});
+    if (input_.residency.storage) {
+      reading_.add(wanted.overlap->box, wanted.group->tensors, wanted.set, wanted.devices);
       return;
     }
-    std::vector<Leg> legs;
-    for (const DeviceId device : wanted.devices)
-      legs.push_back(
-          {.transfer_class = TransferClass::kFromStorage, .hop = 0, .src = Location::storage(), .dst = device});
-    drafts_.add(wanted.overlap->box, wanted.set, drafts_.pattern(legs));
+    for (const TensorId id : wanted.group->tensors) plan_.missing.push_back({id, wanted.overlap->box});
   }
 
   // Box by box from the least loaded. Where that leaves a link hotter than it must be, all again in shares.
@@ -389,7 +388,7 @@ class Planner {
     }
     std::sort(plan_.missing.begin(), plan_.missing.end(),
               [](const Missing& a, const Missing& b) { return std::tie(a.tensor, a.box) < std::tie(b.tensor, b.box); });
-    const Bounds bounds = lower_bounds(input_, difference_);
+    const Bounds bounds = lower_bounds(input_, difference_, reads_);
     plan_.lower_bound = bounds.given_placement;
     plan_.lower_bound_any_placement_cross_host = bounds.any_placement_cross_host;
     plan_.survives_host_losses = survives_host_losses(difference_, input_.cluster);
@@ -402,6 +401,8 @@ class Planner {
   internal::FanOut fan_out_;
   PlanDraft plan_;
   internal::Drafts drafts_;
+  internal::StorageReading reading_;  // of boxes that only storage has
+  StorageReads reads_ = StorageReads::kOnce;
   int32_t set_ = 0;  // tensors of the group at hand
   absl::flat_hash_map<std::pair<int32_t, int32_t>, Split> splits_;
   std::vector<bool> holds_;  // by device: scratch of split_of

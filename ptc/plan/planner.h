@@ -4,8 +4,10 @@
 // For each new piece on its device: what the device already holds as the same box is kept (0 bytes); what it holds as
 // part of another box is copied on the device; what is missing is cut along the holders' boxes and fetched from the
 // nearest class of holder (same host, same rack, elsewhere, redundant copies alike; then storage), evenly over its
-// members. In place, a box crosses to a host once and is passed on from there (internal/fan_out.h). Neighbouring boxes
-// that go the same way merge. Tensors alike are looked at once. Deterministic: integers only, ties go to the lowest id.
+// members. In place, a box crosses to a host once and is passed on from there (internal/fan_out.h). A box that only
+// storage has is read once and passed on, unless more reads take less time (internal/storage_reads.h). Neighbouring
+// boxes that go the same way merge. Tensors alike are looked at once. Deterministic: integers, and predicted seconds by
+// one order of additions; ties go to the fewest reads and the lowest id.
 //
 // The new collection's devices are taken as given: placement.h chooses them. Options are how strategies differ (DESIGN
 // section 1: a strategy is data).
@@ -21,6 +23,13 @@ enum class SourceRule : uint8_t {
   kNearest,       // any replica: nearest class, then least loaded
   kFirstReplica,  // always the holder with the lowest rank (Tenplex: data-parallel rank 0)
   kStorage,       // everything from shared storage, which the residency must offer (checkpoint-restart)
+};
+
+// How a box that only storage has reaches the devices that want it.
+enum class StorageReads : uint8_t {
+  kOnce,       // one device reads it; it crosses to each other host once, and is passed on inside hosts
+  kEachHost,   // one device of each host reads it and passes it on inside
+  kEachDevice  // every device reads it for itself
 };
 
 struct PlannerOptions {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 
 #include "ptc/base/testing/share.h"
 #include "ptc/collection/megatron.h"
@@ -143,13 +144,25 @@ Case random_failure(Random& random) {
   return job;
 }
 
+// Rates at which one read of a box, one a host or one a device may be fastest.
+void draw_rates(Random& random, cluster::Cluster& cluster) {
+  const auto rate = [&] { return std::pow(10.0, static_cast<double>(random.between(2, 9))); };
+  cluster.storage_read_bytes_per_s = rate();
+  for (cluster::Host& host : cluster.hosts) {
+    host.nic_bytes_per_s = rate();
+    host.gpu_link_bytes_per_s = rate();
+  }
+}
+
 TEST(PlanProperty, FailuresCopiesAndStorage) {
   int infeasible = 0;
+  std::set<bool> passed_on;
   const int seeds = soaking() ? 600 : 150;
   for (int seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(static_cast<uint64_t>(seed));
-    const Case job = random_failure(random);
+    Case job = random_failure(random);
+    if (random.below(2) == 0) draw_rates(random, job.cluster);
     const Plan plan = job.plan();
     EXPECT_EQ(make_plan(job.input()).value().digest, plan.digest);
     infeasible += plan.feasible() ? 0 : 1;
@@ -157,9 +170,17 @@ TEST(PlanProperty, FailuresCopiesAndStorage) {
       EXPECT_TRUE(plan.feasible());
     }
     if (job.options.in_place) expect_bounds(plan);
+    if (plan.feasible()) {
+      EXPECT_EQ(plan.bytes.from_storage, plan.lower_bound.from_storage);
+    }
+    if (job.cluster.storage_read_bytes_per_s > 0 && plan.bytes.from_storage > 0) {
+      const ClassBytes once = lower_bounds(job.input(), StorageReads::kOnce).given_placement;
+      passed_on.insert(plan.bytes.from_storage == once.from_storage);
+    }
     if (testing::Test::HasFailure()) return;
   }
   EXPECT_GT(infeasible, seeds / 12);
+  EXPECT_EQ(passed_on.size(), 2U) << "some plans pass on, some read more";
 }
 
 // What is missing, counted by single elements.

@@ -161,6 +161,11 @@ JobSummary summarize(const control::RunReport& report, int job, const control::J
                                .scenario_step_s = trained.scenario_step_s});
   }
   if (record.dataset && spec.dataset) result.dataset = summarize(spec.dataset->state, *record.dataset);
+  if (record.redundancy) {
+    result.redundancy = {.copies = record.redundancy->copies,
+                         .made = record.redundancy->made,
+                         .survives_host_losses = record.redundancy->survives_host_losses};
+  }
   result.name = record.name;
   result.state = record.state;
   result.failure = record.failure;

@@ -109,6 +109,13 @@ void fields(Io& io, DatasetSummary& dataset) {
 }
 
 template <class Io>
+void fields(Io& io, RedundancySummary& redundancy) {
+  io("copies", redundancy.copies);
+  io("made", redundancy.made);
+  io("survives_host_losses", redundancy.survives_host_losses);
+}
+
+template <class Io>
 void fields(Io& io, ConfigurationSummary& configuration) {
   io("since_s", configuration.since_s);
   io("layout", configuration.layout);
@@ -154,6 +161,7 @@ void fields(Io& io, JobSummary& job) {
   io("gpu_hours", job.gpu_hours);
   io.optional("schedule", job.schedule);
   io.optional("dataset", job.dataset);
+  io.optional("redundancy", job.redundancy);
   io.optional("configurations", job.configurations);
   io.optional("trained", job.trained);
   io("totals", job.totals);

@@ -89,6 +89,23 @@ std::string dataset_lines(const Summary& summary) {
   return text;
 }
 
+std::string redundancy_lines(const Summary& summary) {
+  std::string text;
+  for (const JobSummary& job : summary.jobs) {
+    if (!job.redundancy) continue;
+    const std::optional<int64_t>& survives = job.redundancy->survives_host_losses;
+    text += fmt::format("{}: redundant copies made {} time{}", clipped(job.name, kNameColumns), job.redundancy->made,
+                        job.redundancy->made == 1 ? "" : "s");
+    if (survives) {
+      text += *survives == 0
+                  ? "; they survive the loss of no host"
+                  : fmt::format("; they survive the loss of any {} host{}", *survives, *survives == 1 ? "" : "s");
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 std::string configuration_table(const Summary& summary) {
   const bool several = summary.jobs.size() > 1;
   std::vector<std::string> headers = {"from>", "trains as", "GPUs>", "micro-batch>", "recompute", "step>", "MFU>"};
@@ -382,7 +399,7 @@ std::string summary_table(const std::string& summary_json_text) {
   std::string text = fmt::format("scenario {}  strategy {}  runtime {}  seed {}  end {}\n\n",
                                  printable_text(summary.scenario), printable_text(summary.strategy),
                                  printable_text(summary.runtime), summary.seed, moment(summary.end_s));
-  text += job_table(summary) + dataset_lines(summary);
+  text += job_table(summary) + dataset_lines(summary) + redundancy_lines(summary);
   bool any = false;
   for (const JobSummary& job : summary.jobs) {
     any |= !job.reconfigurations.empty();

@@ -239,6 +239,26 @@ void collect_keys(const Json& json, std::vector<std::string>& keys) {
   }
 }
 
+// ---- redundant copies -----------------------------------------------------------------------------------------------
+TEST_F(ReportTest, SaysWhatRedundantCopiesSurvive) {
+  EXPECT_FALSE(Json::parse(summary_json(report_)).at("jobs")[0].contains("redundancy"));
+  report_.jobs[0].redundancy = control::RedundancyRecord{.copies = 2, .made = 7, .survives_host_losses = 1};
+  const std::string summary = summary_json(report_);
+  const Json json = Json::parse(summary);
+  EXPECT_EQ(json.at("jobs")[0].at("redundancy"), Json::parse(R"({"copies": 2, "made": 7, "survives_host_losses": 1})"));
+  EXPECT_FALSE(json.at("jobs")[1].contains("redundancy"));
+  EXPECT_THAT(summary_table(summary),
+              HasSubstr("gpt: redundant copies made 7 times; they survive the loss of any 1 host\n"));
+  EXPECT_EQ(read_summary(summary)->jobs[0].redundancy->survives_host_losses, 1);
+}
+
+TEST_F(ReportTest, SaysWhenNoRedundantCopyWasMade) {
+  report_.jobs[0].redundancy = control::RedundancyRecord{.copies = 2};
+  const std::string summary = summary_json(report_);
+  EXPECT_TRUE(Json::parse(summary).at("jobs")[0].at("redundancy").at("survives_host_losses").is_null());
+  EXPECT_THAT(summary_table(summary), HasSubstr("gpt: redundant copies made 0 times\n"));
+}
+
 // ---- datasets -------------------------------------------------------------------------------------------------------
 class DatasetReport : public ReportTest {
  protected:

@@ -35,11 +35,14 @@ class EventBuilder {
   What build_degrade();
   What build_preempt();
   std::optional<int> job_at(const std::string& path, const std::string& name);
-  template <class Numbers>
-  std::vector<DeviceId> expand(const std::string& path, const Numbers& hosts, const Numbers& devices);
-  std::vector<DeviceId> expand_hosts(const std::string& path, const google::protobuf::RepeatedField<int32_t>& hosts);
-  template <class Texts>
-  std::vector<std::string> known_links(const std::string& path, const Texts& names);
+  using Numbers = google::protobuf::RepeatedField<int32_t>;
+  using Texts = google::protobuf::RepeatedPtrField<std::string>;
+  std::vector<DeviceId> expand(const std::string& path, const Numbers& hosts, const Numbers& devices,
+                               const Numbers& racks = {});
+  std::vector<DeviceId> expand_racks(const std::string& path, const Numbers& racks);
+  std::vector<DeviceId> expand_hosts(const std::string& path, const Numbers& hosts, const Numbers& racks);
+  std::vector<std::string> known_links(const std::string& path, const Texts& names, const Texts& switches = {});
+  std::vector<std::string> expand_switches(const std::string& path, const Texts& names);
   void need_target(const std::string& path, bool any, const std::string& what);
   void forbid_with_policy(const std::string& field);
   bool cluster_known() const { return context_.cluster.has_value(); }
@@ -125,8 +128,35 @@ When EventBuilder::build_during() {
   return when;
 }
 
-std::vector<DeviceId> EventBuilder::expand_hosts(const std::string& path,
-                                                 const google::protobuf::RepeatedField<int32_t>& hosts) {
+std::vector<DeviceId> EventBuilder::expand_racks(const std::string& path, const Numbers& racks) {
+  std::vector<DeviceId> devices;
+  const cluster::Cluster& cluster = *context_.cluster;
+  const int count = cluster.rack_count();
+  if (count == 0 && !racks.empty()) {
+    source_.error(fmt::format("{}.racks[0]", path), "the cluster has no racks",
+                  "give it rack_hosts, the number of hosts of a rack, or a LEAF_SPINE fabric",
+                  {cluster_note(context_)});
+    return devices;
+  }
+  for (int i = 0; i < racks.size(); ++i) {
+    const std::string entry = fmt::format("{}.racks[{}]", path, i);
+    if (racks[i] < 0 || racks[i] >= count) {
+      source_.error(entry, fmt::format("there is no rack {}", racks[i]),
+                    count == 1 ? "the only rack is 0" : fmt::format("racks are numbered 0 to {}", count - 1),
+                    {cluster_note(context_)});
+    } else if (std::find(racks.begin(), racks.begin() + i, racks[i]) != racks.begin() + i) {
+      source_.error(entry, fmt::format("rack {} is listed twice", racks[i]));
+    } else {
+      for (const HostId host : cluster.hosts_of_rack(racks[i])) {
+        const std::vector<DeviceId> all = cluster.devices_of(host);
+        devices.insert(devices.end(), all.begin(), all.end());
+      }
+    }
+  }
+  return devices;
+}
+
+std::vector<DeviceId> EventBuilder::expand_hosts(const std::string& path, const Numbers& hosts, const Numbers& racks) {
   std::vector<DeviceId> devices;
   const auto host_count = static_cast<int>(context_.cluster->hosts.size());
   for (int i = 0; i < hosts.size(); ++i) {
@@ -137,6 +167,9 @@ std::vector<DeviceId> EventBuilder::expand_hosts(const std::string& path,
                     {cluster_note(context_)});
     } else if (std::find(hosts.begin(), hosts.begin() + i, hosts[i]) != hosts.begin() + i) {
       source_.error(entry, fmt::format("host {} is listed twice", hosts[i]));
+    } else if (const int rack = context_.cluster->rack_of(HostId(hosts[i]));
+               std::find(racks.begin(), racks.end(), rack) != racks.end()) {
+      source_.error(entry, fmt::format("host {} is in rack {}, which is listed, too", hosts[i], rack));
     } else {
       const std::vector<DeviceId> all = context_.cluster->devices_of(HostId(hosts[i]));
       devices.insert(devices.end(), all.begin(), all.end());
@@ -145,11 +178,13 @@ std::vector<DeviceId> EventBuilder::expand_hosts(const std::string& path,
   return devices;
 }
 
-// The devices of the hosts, then the devices; each once.
-template <class Numbers>
-std::vector<DeviceId> EventBuilder::expand(const std::string& path, const Numbers& hosts, const Numbers& devices) {
+// The devices of the racks, those of the hosts, then the devices; each once.
+std::vector<DeviceId> EventBuilder::expand(const std::string& path, const Numbers& hosts, const Numbers& devices,
+                                           const Numbers& racks) {
   if (!cluster_known()) return {};
-  std::vector<DeviceId> result = expand_hosts(path, hosts);
+  std::vector<DeviceId> result = expand_racks(path, racks);
+  const std::vector<DeviceId> of_hosts = expand_hosts(path, hosts, racks);
+  result.insert(result.end(), of_hosts.begin(), of_hosts.end());
   std::set<DeviceId> known(result.begin(), result.end());
   for (int i = 0; i < devices.size(); ++i) {
     const std::string entry = fmt::format("{}.devices[{}]", path, i);
@@ -166,24 +201,58 @@ std::vector<DeviceId> EventBuilder::expand(const std::string& path, const Number
   return result;
 }
 
-template <class Texts>
-std::vector<std::string> EventBuilder::known_links(const std::string& path, const Texts& names) {
-  std::vector<std::string> result(names.begin(), names.end());
-  if (!cluster_known()) return result;
-  for (size_t i = 0; i < result.size(); ++i) {
+// The links of the switches, each once: a link between two switches belongs to both.
+std::vector<std::string> EventBuilder::expand_switches(const std::string& path, const Texts& names) {
+  std::vector<std::string> links;
+  const std::vector<cluster::NamedSwitch> all = cluster::switches_of(*context_.cluster);
+  std::vector<std::string> known;
+  for (const cluster::NamedSwitch& one : all) known.push_back(one.name);
+  for (int i = 0; i < names.size(); ++i) {
+    const std::string entry = fmt::format("{}.switches[{}]", path, i);
+    const auto found = std::find(known.begin(), known.end(), names[i]);
+    if (found == known.end()) {
+      source_.error_unknown(entry, "switch", names[i], known);
+      continue;
+    }
+    if (std::find(names.begin(), names.begin() + i, names[i]) != names.begin() + i) {
+      source_.error(entry, fmt::format("switch \"{}\" is named twice here", names[i]));
+      continue;
+    }
+    const std::vector<std::string>& of_switch = all[static_cast<size_t>(found - known.begin())].links;
+    if (of_switch.empty()) {
+      source_.error(entry, fmt::format("switch \"{}\" has no link with a rate", names[i]),
+                    "links without a rate cannot fail", {cluster_note(context_)});
+    }
+    for (const std::string& link : of_switch) {
+      if (std::find(links.begin(), links.end(), link) == links.end()) links.push_back(link);
+    }
+  }
+  return links;
+}
+
+// The links of the switches, then the links; each once.
+std::vector<std::string> EventBuilder::known_links(const std::string& path, const Texts& names, const Texts& switches) {
+  if (!cluster_known()) return {names.begin(), names.end()};
+  std::vector<std::string> result = expand_switches(path, switches);
+  const std::set<std::string> of_switches(result.begin(), result.end());
+  for (int i = 0; i < names.size(); ++i) {
     const std::string entry = fmt::format("{}.links[{}]", path, i);
-    const auto end = result.begin() + static_cast<std::ptrdiff_t>(i);
-    if (!std::binary_search(links_.begin(), links_.end(), result[i]))
-      source_.error_unknown(entry, "link", result[i], links_);
-    else if (std::find(result.begin(), end, result[i]) != end)
-      source_.error(entry, fmt::format("link \"{}\" is named twice here", result[i]));
+    if (!std::binary_search(links_.begin(), links_.end(), names[i])) {
+      source_.error_unknown(entry, "link", names[i], links_);
+    } else if (of_switches.contains(names[i])) {
+      source_.error(entry, fmt::format("link \"{}\" belongs to a switch that is named, too", names[i]));
+    } else if (std::find(names.begin(), names.begin() + i, names[i]) != names.begin() + i) {
+      source_.error(entry, fmt::format("link \"{}\" is named twice here", names[i]));
+    }
+    result.push_back(names[i]);
   }
   return result;
 }
 
 void EventBuilder::need_target(const std::string& path, bool any, const std::string& what) {
-  const bool broken =
-      source_.broken(path + ".devices") || source_.broken(path + ".hosts") || source_.broken(path + ".links");
+  bool broken = false;
+  for (const char* field : {".devices", ".hosts", ".links", ".racks", ".switches"})
+    broken = broken || source_.broken(path + field);
   if (!any && !broken) source_.error(path, fmt::format("\"{}\" names nothing", field_of(path)), "give " + what);
 }
 
@@ -241,8 +310,7 @@ What EventBuilder::build_redeploy() {
 What EventBuilder::build_degrade() {
   const std::string path = at("degrade");
   const proto::Degrade& given = message_.degrade();
-  const google::protobuf::RepeatedField<int32_t> no_hosts;
-  Degrade degrade{known_links(path, given.links()), expand(path, no_hosts, given.devices()), given.factor()};
+  Degrade degrade{known_links(path, given.links()), expand(path, {}, given.devices()), given.factor()};
   need_target(path, given.links_size() + given.devices_size() > 0, "links or devices");
   if (!source_.given(path + ".factor")) {
     source_.missing(path + ".factor", "write it like factor: 0.5, a share of the nominal speed");
@@ -257,8 +325,8 @@ What EventBuilder::build_degrade() {
 What EventBuilder::build_preempt() {
   const std::string path = at("preempt");
   const proto::Preempt& given = message_.preempt();
-  Preempt preempt{expand(path, given.hosts(), given.devices()), 0};
-  need_target(path, given.hosts_size() + given.devices_size() > 0, "hosts or devices");
+  Preempt preempt{expand(path, given.hosts(), given.devices(), given.racks()), 0};
+  need_target(path, given.hosts_size() + given.devices_size() + given.racks_size() > 0, "hosts, devices or racks");
   if (!source_.given(path + ".notice")) {
     source_.missing(path + ".notice", "write it like notice: \"2min\"; a loss without notice is a fail");
   } else if (const std::optional<double> notice = source_.seconds(path + ".notice", given.notice());
@@ -272,9 +340,11 @@ What EventBuilder::build_preempt() {
 
 What EventBuilder::build_what() {
   const auto target = [&](const std::string& field, const auto& given) {
-    need_target(at(field), given.hosts_size() + given.devices_size() + given.links_size() > 0,
-                "devices, hosts or links");
-    return std::pair{expand(at(field), given.hosts(), given.devices()), known_links(at(field), given.links())};
+    const int named =
+        given.hosts_size() + given.devices_size() + given.links_size() + given.racks_size() + given.switches_size();
+    need_target(at(field), named > 0, "devices, hosts, racks, links or switches");
+    return std::pair{expand(at(field), given.hosts(), given.devices(), given.racks()),
+                     known_links(at(field), given.links(), given.switches())};
   };
   switch (message_.what_case()) {
     case proto::ScenarioEvent::kResize: return build_resize();
@@ -318,8 +388,15 @@ class RepairChecker {
 
   void check(const proto::Repair& repair, const std::string& path) {
     const std::string hint = "no fail or preempt event takes it away";
+    for (int i = 0; i < repair.racks_size(); ++i) {
+      const std::vector<HostId> hosts = context_.cluster->hosts_of_rack(repair.racks(i));
+      if (std::any_of(hosts.begin(), hosts.end(), [&](HostId host) { return any_lost(host); })) continue;
+      context_.source.error(fmt::format("{}.racks[{}]", path, i),
+                            fmt::format("rack {} is repaired but never failed", repair.racks(i)), hint);
+    }
+    check_switches(repair, path);
     for (int i = 0; i < repair.hosts_size(); ++i) {
-      if (any_lost(repair.hosts(i))) continue;
+      if (any_lost(HostId(repair.hosts(i)))) continue;
       context_.source.error(fmt::format("{}.hosts[{}]", path, i),
                             fmt::format("host {} is repaired but never failed", repair.hosts(i)), hint);
     }
@@ -336,14 +413,28 @@ class RepairChecker {
     }
   }
 
-  // Of a repaired host, only what it lost counts.
-  void keep_lost(std::vector<DeviceId>& devices) const {
-    std::erase_if(devices, [&](DeviceId device) { return devices_.count(device) == 0; });
+  // Of a repaired host, rack or switch, only what it lost counts.
+  void keep_lost(Repair& repair) const {
+    std::erase_if(repair.devices, [&](DeviceId device) { return devices_.count(device) == 0; });
+    std::erase_if(repair.links, [&](const std::string& link) { return links_.count(link) == 0; });
   }
 
  private:
-  bool any_lost(int host) const {
-    const std::vector<DeviceId> all = context_.cluster->devices_of(HostId(host));
+  void check_switches(const proto::Repair& repair, const std::string& path) {
+    const std::vector<cluster::NamedSwitch> all = cluster::switches_of(*context_.cluster);
+    for (int i = 0; i < repair.switches_size(); ++i) {
+      const auto one = std::find_if(
+          all.begin(), all.end(), [&](const cluster::NamedSwitch& known) { return known.name == repair.switches(i); });
+      if (std::any_of(one->links.begin(), one->links.end(), [&](const auto& link) { return links_.contains(link); }))
+        continue;
+      context_.source.error(fmt::format("{}.switches[{}]", path, i),
+                            fmt::format("switch \"{}\" is repaired but never failed", repair.switches(i)),
+                            "no fail event takes it or a link of it away");
+    }
+  }
+
+  bool any_lost(HostId host) const {
+    const std::vector<DeviceId> all = context_.cluster->devices_of(host);
     return std::any_of(all.begin(), all.end(), [&](DeviceId device) { return devices_.count(device) != 0; });
   }
 
@@ -373,7 +464,7 @@ void build_events(Context& context, Scenario& scenario) {
     const proto::ScenarioEvent& event = context.message.events(i);
     if (!event.has_repair()) continue;
     repairs.check(event.repair(), fmt::format("events[{}].repair", i));
-    repairs.keep_lost(std::get<Repair>(scenario.events[static_cast<size_t>(i)].what).devices);
+    repairs.keep_lost(std::get<Repair>(scenario.events[static_cast<size_t>(i)].what));
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The oracle, last part: runs a plan on labels. Every element comes once, from where it is by then, at no more bytes
-// than sum |needed \ held|; what does not come is named missing and is nowhere.
+// than sum |needed \ held|; what does not come is named missing and is nowhere. What nobody holds is read from storage
+// once and passed on, or by every device that wants it.
 
 #include <fmt/format.h>
 
@@ -21,7 +22,8 @@ inline std::string judge(const plan::Plan& plan, const plan::PlannerInput& in) {
   const Labels held = old_epoch(in);
   Labels came;
   for (const Label& own : labels_of(in.to)) came[own] = kNever;
-  absl::flat_hash_set<std::pair<int, int>> anyone, lacking, missing;  // tensor, element
+  absl::flat_hash_set<std::pair<int, int>> anyone, lacking, missing, read;  // tensor, element
+  const bool once = in.options.in_place && in.options.sources == plan::SourceRule::kNearest;
   for (const auto& [at, time] : held) anyone.insert({at[0], at[1]});
   const auto travels = [&](const Label& at) { return anyone.contains({at[0], at[1]}) && !held.contains(at); };
   std::array<int64_t, plan::kTransferClasses> bytes{};
@@ -44,6 +46,9 @@ inline std::string judge(const plan::Plan& plan, const plan::PlannerInput& in) {
       if (!right) break;
       to->second = time;
       if (derived && travels(to->first)) to_move -= wire(t);
+      const bool unheld = !anyone.contains({t, e});
+      if (storage && !read.insert({t, e}).second && once) return "an element is read twice";
+      if (unheld && !storage && !derived) to_move += once ? wire(t) : 0;
     }
     bytes[static_cast<size_t>(op.transfer_class)] += op.bytes;
     if (!right)

@@ -27,6 +27,7 @@ struct Holding {
   double made_s = 0;
   SnapshotId snapshot = kLiveState;
   std::vector<collection::ExtraHolder> copies;  // redundant ones, on hosts that have kept their memory since
+  int survives_host_losses = 0;                 // redundant copies: when they were made
 };
 
 struct Target {
@@ -114,15 +115,5 @@ using change::state_bytes_of_ranks;
 
 // A checkpoint: each distinct box goes once, from its first live holder to storage.
 std::vector<BulkFlow> checkpoint_flows(const collection::Collection& collection);
-
-// Step-stamped redundant copies: for every box without a replica on another host (or device), `copies` copies in the
-// memory of the following hosts of the job, then of the cluster, never at home or on
-// hosts that are down. Where they lie, and the traffic that puts them there.
-std::vector<collection::ExtraHolder> redundant_copies(const collection::Collection& collection,
-                                                      const cluster::Cluster& cluster,
-                                                      const scenario::RedundancyPolicy& policy,
-                                                      const std::set<HostId>& down);
-std::vector<BulkFlow> redundancy_flows(const collection::Collection& collection, const cluster::Cluster& cluster,
-                                       const scenario::RedundancyPolicy& policy, const std::set<HostId>& down);
 
 }  // namespace scalai::control

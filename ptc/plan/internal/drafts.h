@@ -2,6 +2,7 @@
 // What the planner has found so far: boxes, tensors and the way they go, before neighbours are merged.
 
 #include <array>
+#include <span>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -19,6 +20,10 @@ class Drafts {
   void add(const tensor::Box& box, int32_t tensors, int32_t pattern) {
     instances_.push_back({.round = 0, .pattern = pattern, .tensors = tensors, .box = box});
   }
+  // So far, unmerged; their rounds mean nothing yet. References last until the next call that adds.
+  const std::vector<Instance>& instances() const { return instances_; }
+  std::span<const Leg> legs(int32_t pattern) const { return patterns_.legs(pattern); }
+  const std::vector<TensorId>& tensors_of(int32_t set) const { return sets_[static_cast<size_t>(set)]; }
   // The greatest hop of any pattern.
   int32_t last_hop() const;
   // Merges what may be and hands everything to the plan.

@@ -120,28 +120,46 @@ std::vector<FanOut::Crossing> FanOut::crossings(const DevicesByHost& holders, co
   return found;
 }
 
+bool FanOut::less_crossing(const Group* a, const Group* b) {
+  return std::pair(crossing(a->host), a->host) < std::pair(crossing(b->host), b->host);
+}
+
 // Chains of hosts, one from each of the source hosts that have sent least. Hosts of one rack follow one another.
 void FanOut::cross_hosts(Crossing hosts, int64_t bytes) {
-  const auto less_crossing = [&](const Group* a, const Group* b) {
-    return std::pair(crossing(a->host), a->host) < std::pair(crossing(b->host), b->host);
-  };
+  const auto less = [&](const Group* a, const Group* b) { return less_crossing(a, b); };
   auto& [sources, wanting] = hosts;
   const size_t chains = std::min(sources.size(), wanting.size());
-  std::partial_sort(sources.begin(), sources.begin() + static_cast<std::ptrdiff_t>(chains), sources.end(),
-                    less_crossing);
+  std::partial_sort(sources.begin(), sources.begin() + static_cast<std::ptrdiff_t>(chains), sources.end(), less);
   // Hosts that have sent least pass on; the end of a chain sends nothing.
-  std::sort(wanting.begin(), wanting.end(), less_crossing);
-  for (size_t chain = 0; chain < chains; ++chain) {
-    Location from = least_loaded(*sources[chain]);
-    int32_t hop = 0;
-    for (size_t i = chain; i < wanting.size(); i += chains, ++hop) from = enter(from, *wanting[i], hop, bytes);
+  std::sort(wanting.begin(), wanting.end(), less);
+  for (size_t first = 0; first < chains; ++first) chain(least_loaded(*sources[first]), wanting, first, chains, bytes);
+}
+
+// Over every step-th of these hosts.
+void FanOut::chain(Location from, const std::vector<const Group*>& hosts, size_t first, size_t step, int64_t bytes) {
+  int32_t hop = 0;
+  for (size_t i = first; i < hosts.size(); i += step, ++hop) from = enter(from, *hosts[i], hop, bytes);
+}
+
+std::vector<Leg> FanOut::read(const DevicesByHost& wanting, StorageReads reads, int64_t bytes) {
+  SCALAI_CHECK(reads != StorageReads::kEachDevice);
+  legs_.clear();
+  std::vector<const Group*> hosts;
+  for (const Group& group : wanting.groups) hosts.push_back(&group);
+  if (reads == StorageReads::kOnce) {
+    std::sort(hosts.begin(), hosts.end(), [&](const Group* a, const Group* b) { return less_crossing(a, b); });
+    chain(Location::storage(), hosts, 0, 1, bytes);
+  } else {
+    for (const Group* host : hosts) enter(Location::storage(), *host, 0, bytes);
   }
+  return std::move(legs_);
 }
 
 // Into a host: one device receives and passes on to the others. Returns where it arrived.
 Location FanOut::enter(const Location& from, const Group& wanting, int32_t hop, int64_t bytes) {
   const DeviceId entry = wanting.devices.size() == 1 ? wanting.devices.front() : least_receiving(wanting.devices);
-  send(from, entry, TransferClass::kCrossHost, hop, bytes);
+  const bool stored = from.kind == Location::Kind::kStorage;
+  send(from, entry, stored ? TransferClass::kFromStorage : TransferClass::kCrossHost, hop, bytes);
   if (wanting.devices.size() > 1) {
     std::vector<DeviceId> others = wanting.devices;
     std::erase(others, entry);
@@ -242,7 +260,7 @@ int64_t& FanOut::sent(const Location& place) {
 }
 
 void FanOut::send(Location src, DeviceId dst, TransferClass transfer_class, int32_t hop, int64_t bytes) {
-  sent(src) += bytes;
+  if (transfer_class != TransferClass::kFromStorage) sent(src) += bytes;
   loads_.received[static_cast<size_t>(dst.value)] += bytes;
   if (transfer_class == TransferClass::kCrossHost) {
     const bool device = src.kind == Location::Kind::kDevice;

@@ -40,6 +40,10 @@ class FanOut {
   // The same where one device holds and one wants, in place.
   Leg direct(DeviceId holder, DeviceId wanting, int64_t bytes);
 
+  // Legs that bring `bytes` from storage to `wanting` (not empty). kOnce: a chain of hosts from the one that reads, those
+  // that have sent least first. CHECK: not kEachDevice, which needs no legs between devices.
+  std::vector<Leg> read(const DevicesByHost& wanting, StorageReads reads, int64_t bytes);
+
   // Bytes so far, of plans in place. Places are numbered by host, or devices first and hosts' memories after them.
   struct Loads {
     std::vector<int64_t> sent, received;      // by device
@@ -69,6 +73,8 @@ class FanOut {
   void pass_on_inside(const DevicesByHost& holders, const DevicesByHost& wanting, int64_t bytes);
   std::vector<Crossing> crossings(const DevicesByHost& holders, const DevicesByHost& wanting) const;
   void cross_hosts(Crossing crossing, int64_t bytes);
+  void chain(Location from, const std::vector<const Group*>& hosts, size_t first, size_t step, int64_t bytes);
+  bool less_crossing(const Group* a, const Group* b);
   Location enter(const Location& from, const Group& wanting, int32_t hop, int64_t bytes);
   void pull_each(const DevicesByHost& holders, const DevicesByHost& wanting, int64_t bytes);
   Location least_loaded(const Group& group);

@@ -61,6 +61,12 @@ struct DatasetSummary {
   std::optional<bool> exactly_once;
 };
 
+// Redundant copies of a job's state in hosts' memories.
+struct RedundancySummary {
+  int64_t copies = 0, made = 0;
+  std::optional<int64_t> survives_host_losses;  // null: none were made
+};
+
 // What a job trained as, from one moment on.
 struct ConfigurationSummary {
   double since_s = 0;
@@ -95,6 +101,7 @@ struct JobSummary {
   double goodput_samples_per_s = 0, gpu_hours = 0;
   std::optional<ScheduleSummary> schedule;  // the key is there only where jobs come later or a policy gives and takes
   std::optional<DatasetSummary> dataset;    // the key is there only for a job that has one
+  std::optional<RedundancySummary> redundancy;  // likewise
   // The key is there only for a job with step times that were computed.
   std::optional<std::vector<ConfigurationSummary>> configurations;
   std::optional<std::vector<TrainedSummary>> trained;  // the key is there only with real training

@@ -1,0 +1,81 @@
+#include "ptc/plan/internal/round_load.h"
+
+#include <algorithm>
+#include <array>
+
+#include "ptc/plan/estimate.h"
+
+namespace scalai::plan::internal {
+namespace {
+
+double time(int64_t bytes, double bandwidth) { return bandwidth > 0 ? static_cast<double>(bytes) / bandwidth : 0; }
+
+}  // namespace
+
+RoundLoad::RoundLoad(const cluster::Cluster& cluster)
+    : cluster_(cluster),
+      nic_(cluster.hosts.size() * 2, 0),
+      link_(static_cast<size_t>(cluster.device_count()) * 2, 0),
+      pcie_(static_cast<size_t>(cluster.device_count()), 0),
+      copy_(cluster.hosts.size(), 0) {}
+
+void RoundLoad::add(const Plan& plan, const std::vector<TensorId>& tensors, const tensor::Box& box,
+                    std::span<const Leg> legs) {
+  std::array<int64_t, kTransferClasses> bytes;
+  bytes.fill(-1);
+  for (const Leg& leg : legs) {
+    int64_t& sum = bytes[static_cast<size_t>(leg.transfer_class)];
+    if (sum < 0) {
+      sum = 0;
+      for (const TensorId id : tensors) sum += plan.tensor(id).element_bytes(leg.transfer_class);
+      sum *= box.volume();
+    }
+    add(leg, sum);
+  }
+}
+
+void RoundLoad::add(const Leg& leg, int64_t bytes) {
+  if (leg.transfer_class == TransferClass::kKept || leg.transfer_class == TransferClass::kDerived) return;
+  const auto dst = static_cast<size_t>(leg.dst.value);
+  const auto dst_host = static_cast<size_t>(cluster_.host_of(leg.dst).value);
+  copy_[dst_host] += bytes;
+  copied_ += bytes;
+  if (leg.transfer_class == TransferClass::kSameDevice) return;
+  hops_ = std::max(hops_, leg.hop + 1);
+  const bool memory = leg.src.kind == Location::Kind::kHostMemory;
+  if (leg.transfer_class == TransferClass::kFromStorage) {
+    storage_ += bytes;
+    nic_[dst_host * 2 + 1] += bytes;
+    pcie_[dst] += bytes;
+  } else if (leg.transfer_class == TransferClass::kCrossHost) {
+    const HostId from = memory ? HostId(leg.src.index) : cluster_.host_of(DeviceId(leg.src.index));
+    nic_[static_cast<size_t>(from.value) * 2] += bytes;
+    nic_[dst_host * 2 + 1] += bytes;
+  } else if (memory) {
+    pcie_[dst] += bytes;
+  } else {
+    link_[static_cast<size_t>(leg.src.index) * 2] += bytes;
+    link_[dst * 2 + 1] += bytes;
+  }
+}
+
+double RoundLoad::seconds() const {
+  double longest =
+      std::max(time(storage_, cluster_.storage_read_bytes_per_s), time(copied_, cluster_.machine_copy_bytes_per_s));
+  for (size_t host = 0; host < cluster_.hosts.size(); ++host) {
+    const cluster::Host& one = cluster_.hosts[host];
+    const cluster::Rates rates = cluster::reached(one);
+    longest = std::max(longest, time(copy_[host], one.copy_bytes_per_s));
+    for (const size_t end : {host * 2, host * 2 + 1})
+      longest = std::max(longest, time(nic_[end], one.nics * rates.nic_bytes_per_s));
+    for (int i = 0; i < one.gpus; ++i) {
+      const auto device = static_cast<size_t>(one.first_device + i);
+      for (const size_t end : {device * 2, device * 2 + 1})
+        longest = std::max(longest, time(link_[end], rates.gpu_link_bytes_per_s));
+      longest = std::max(longest, time(pcie_[device], rates.pcie_bytes_per_s));
+    }
+  }
+  return hops_ * kMessageLatency_s + longest;
+}
+
+}  // namespace scalai::plan::internal

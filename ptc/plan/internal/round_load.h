@@ -1,0 +1,31 @@
+#pragma once
+// Bytes of one round on each link, and the seconds that they take by the model of estimate.h. Its one place: the
+// estimate of a plan and the planner's choices count alike.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ptc/cluster/cluster.h"
+#include "ptc/plan/plan.h"
+
+namespace scalai::plan::internal {
+
+class RoundLoad {
+ public:
+  // Keeps a reference to the cluster.
+  explicit RoundLoad(const cluster::Cluster& cluster);
+  // These legs for a box of some tensors of the plan.
+  void add(const Plan& plan, const std::vector<TensorId>& tensors, const tensor::Box& box, std::span<const Leg> legs);
+  double seconds() const;
+
+ private:
+  void add(const Leg& leg, int64_t bytes);
+
+  const cluster::Cluster& cluster_;
+  std::vector<int64_t> nic_, link_, pcie_, copy_;  // by host or device; up, down
+  int64_t storage_ = 0, copied_ = 0;
+  int32_t hops_ = 0;
+};
+
+}  // namespace scalai::plan::internal
