@@ -56,14 +56,16 @@ void Trainer::stop_at_boundary(Job& job) {
   job.training.until_step = job.training.next_boundary_after(turn_.now_s);
   // A step that stands still is given up: nothing of it is worth waiting for.
   if (std::isinf(job.training.step_s)) {
+    account(job, 0, turn_.now_s, job.accounts.time);
     job.training.start_s = turn_.now_s;
     job.training.step_s = 0;
   }
   train(job);
 }
 
-void Trainer::credit(Job& job, int64_t steps_done) {
+void Trainer::credit(Job& job, int64_t steps_done, double at_s) {
   const int64_t steps = steps_done - job.training.from_step;
+  account(job, steps, at_s, job.accounts.time);
   if (job.ledger && steps > 0) {
     job.ledger->done(steps_done, job.choice->config.dp);
     if (job.ledger->awaits())
@@ -83,6 +85,7 @@ void Trainer::update_step_times() {
     const double step_s = step_times_.of(job);
     const bool begun = job.training.start_s < turn_.now_s && !std::isinf(job.training.step_s);
     if (job.mode == Mode::kTraining && step_s != job.training.step_s && !begun) {
+      if (job.training.start_s < turn_.now_s) account(job, 0, turn_.now_s, job.accounts.time);  // it stood still
       job.training.start_s = std::max(job.training.start_s, turn_.now_s);
       job.training.step_s = step_s;
       train(job);

@@ -130,6 +130,39 @@ void fields(Io& io, ScheduleSummary& schedule) {
 }
 
 template <class Io>
+void fields(Io& io, WaitSummary& wait) {
+  io("reason", wait.reason);
+  io("seconds", wait.seconds);
+  io("until_end", wait.until_end);
+}
+
+template <class Io>
+void fields(Io& io, DowntimeSummary& downtime) {
+  io("reconfigurations_s", downtime.reconfigurations_s);
+  io("waiting_s", downtime.waiting_s);
+  io("waits", downtime.waits);
+  io("run_again_s", downtime.run_again_s);
+  io("cut_off_s", downtime.cut_off_s);
+  io("snapshots_s", downtime.snapshots_s);
+}
+
+template <class Io>
+void fields(Io& io, LossEffectSummary& effect) {
+  io("job", effect.job);
+  io("outcome", effect.outcome);
+  io("reconfiguration", effect.reconfiguration);
+}
+
+template <class Io>
+void fields(Io& io, LossSummary& loss) {
+  io("at_s", loss.at_s);
+  io("noticed_s", loss.noticed_s);
+  io("devices", loss.devices);
+  io("gpus", loss.gpus);
+  io("effects", loss.effects);
+}
+
+template <class Io>
 void fields(Io& io, JobSummary& job) {
   io("name", job.name);
   io("state", job.state);
@@ -139,6 +172,7 @@ void fields(Io& io, JobSummary& job) {
   io("wall_s", job.wall_s);
   io("training_s", job.training_s);
   io("downtime_s", job.downtime_s);
+  io.optional("downtime", job.downtime);
   io("lost_steps", job.lost_steps);
   io("goodput_samples_per_s", job.goodput_samples_per_s);
   io("gpu_hours", job.gpu_hours);
@@ -161,6 +195,7 @@ void fields(Io& io, Summary& summary) {
   io("runtime", summary.runtime);
   io("end_s", summary.end_s);
   io("jobs", summary.jobs);
+  io.optional("losses", summary.losses);
 }
 
 class Writer {
