@@ -31,15 +31,17 @@ struct ConfigurationRecord {
   double since_s = 0;
   std::string layout;
   int gpus = 0;
+  int global_batch = 1;
   int micro_batch = 1;
   std::string recompute;         // "none", "selective", "full"
   std::optional<double> step_s;  // nothing: it stands still on a link that is down
   std::optional<double> mfu;  // model FLOPs utilisation (ptc/parallel/step_time.h); nothing: as above, or peak unknown
   bool computed = true;       // step_s comes from a model, not from the scenario
+  std::string idle;           // why it leaves GPUs idle that the job may use; "" = it does not, or it was not chosen
 
   bool same_but_time(const ConfigurationRecord& other) const {
-    return layout == other.layout && micro_batch == other.micro_batch && recompute == other.recompute &&
-           step_s == other.step_s;
+    return layout == other.layout && global_batch == other.global_batch && micro_batch == other.micro_batch &&
+           recompute == other.recompute && step_s == other.step_s && idle == other.idle;
   }
 };
 

@@ -142,12 +142,13 @@ JobRecord closed_record(const Job& job, double at_s, bool has_schedule) {
   if (job.underway) record.reconfigurations.push_back(job.underway->record);
   record.state = state_of(job);
   record.steps = steps;
-  record.samples = job.ledger ? job.ledger->samples_before(steps) : steps * job.spec->training.global_batch;
-  if (job.ledger) add_dataset(job, record);
   if (!job.over()) record.wall_s = std::max(0.0, at_s - job.spec->submit_s);
   TimeAccount time = job.accounts.time;
   account(job, std::max<int64_t>(0, steps - job.training.from_step), at_s, time);
   if (job.mode == Mode::kWaiting) time.wait_to_the_end();
+  record.samples =
+      job.ledger ? job.ledger->samples_before(steps) : steps * job.spec->training.global_batch + time.more_samples();
+  if (job.ledger) add_dataset(job, record);
   record.downtime = time.down();
   record.downtime_s = record.wall_s - record.training_s + record.downtime.run_again_s;
   record.goodput_samples_per_s = record.wall_s > 0 ? static_cast<double>(record.samples) / record.wall_s : 0;

@@ -135,7 +135,8 @@ void Targets::add_held(const Job& job, scenario::Chooser::Question& question) co
 
 std::optional<Target> Targets::best_target(const Job& job) {
   const std::vector<DeviceId> usable = usable_devices(job);
-  scenario::Chooser::Question question{.job = *job.spec, .devices = usable, .speed = condition_.speed()};
+  scenario::Chooser::Question question{
+      .job = *job.spec, .devices = usable, .speed = condition_.speed(), .explain_idle = true};
   if (strategy_.data_parallel_only) question.all_but_dp = &job.spec->configs.front();
   const bool weighs = job.spec->choose->objective == parallel::Objective::kPayOff && job.state.collection != nullptr;
   std::string key;

@@ -42,12 +42,15 @@ void TimeAccount::trained(const Training& training, int64_t steps, double at_s) 
   const double rest_s = take(at_s) - in_steps_s;
   if (steps > 0) {
     const int64_t until = training.from_step + steps;
-    const bool goes_on =
-        !steps_.empty() && steps_.back().until == training.from_step && steps_.back().step_s == training.step_s;
+    const bool goes_on = !steps_.empty() && steps_.back().until == training.from_step &&
+                         steps_.back().step_s == training.step_s && steps_.back().more_samples == training.more_samples;
     if (goes_on) {
       steps_.back().until = until;
     } else {
-      steps_.push_back({.from = training.from_step, .until = until, .step_s = training.step_s});
+      steps_.push_back({.from = training.from_step,
+                        .until = until,
+                        .step_s = training.step_s,
+                        .more_samples = training.more_samples});
     }
   }
   if (rest_s <= kRounding * std::max(1.0, at_s)) return;
@@ -56,6 +59,12 @@ void TimeAccount::trained(const Training& training, int64_t steps, double at_s) 
   } else {
     down_.cut_off_s += rest_s;
   }
+}
+
+int64_t TimeAccount::more_samples() const {
+  int64_t sum = 0;
+  for (const Steps& steps : steps_) sum += (steps.until - steps.from) * steps.more_samples;
+  return sum;
 }
 
 void TimeAccount::roll_back(int64_t step) {

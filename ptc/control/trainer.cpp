@@ -46,7 +46,8 @@ void Trainer::start(Job& job, double stall_s) {
   job.training = {.start_s = turn_.now_s + stall_s,
                   .from_step = job.state.step,
                   .until_step = next_milestone(job),
-                  .step_s = step_times_.of(job)};
+                  .step_s = step_times_.of(job),
+                  .more_samples = training_of(job).global_batch - job.spec->training.global_batch};
   train(job);
 }
 
@@ -103,9 +104,11 @@ void Trainer::note_configuration(Job& job) {
   ConfigurationRecord record{.since_s = std::max(job.training.start_s, turn_.now_s),
                              .layout = collection::canonical(job.choice->config),
                              .gpus = job.choice->config.world(),
+                             .global_batch = training.global_batch,
                              .micro_batch = training.micro_batch,
                              .recompute = std::string(parallel::name_of(training.recompute)),
-                             .computed = job.choice->step_s == 0};
+                             .computed = job.choice->step_s == 0,
+                             .idle = job.choice->idle};
   if (!std::isinf(job.training.step_s)) record.step_s = job.training.step_s;
   std::vector<ConfigurationRecord>& list = job.accounts.record.configurations;
   // An entry that was replaced before it began was never trained as.

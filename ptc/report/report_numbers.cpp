@@ -114,7 +114,8 @@ DatasetSummary summarize(const data::State& state, const control::DatasetRecord&
 }
 
 // Where a scenario gives all step times there is nothing to tell.
-std::optional<std::vector<ConfigurationSummary>> summarize(const std::vector<control::ConfigurationRecord>& records) {
+std::optional<std::vector<ConfigurationSummary>> summarize(const std::vector<control::ConfigurationRecord>& records,
+                                                           int global_batch) {
   const bool computed = std::any_of(records.begin(), records.end(),
                                     [](const control::ConfigurationRecord& record) { return record.computed; });
   if (!computed) return std::nullopt;
@@ -123,10 +124,13 @@ std::optional<std::vector<ConfigurationSummary>> summarize(const std::vector<con
     list.push_back({.since_s = record.since_s,
                     .layout = record.layout,
                     .gpus = record.gpus,
+                    .global_batch = record.global_batch == global_batch ? std::nullopt
+                                                                        : std::optional<int64_t>(record.global_batch),
                     .micro_batch = record.micro_batch,
                     .recompute = record.recompute,
                     .step_s = record.step_s,
-                    .mfu = record.mfu});
+                    .mfu = record.mfu,
+                    .idle = record.idle.empty() ? std::nullopt : std::optional(record.idle)});
   }
   return list;
 }
@@ -177,7 +181,7 @@ JobSummary summarize(const control::RunReport& report, int job, const control::J
                      const scenario::JobSpec& spec) {
   JobSummary result;
   if (record.schedule) result.schedule = summarize(*record.schedule, record, report.end_s);
-  result.configurations = summarize(record.configurations);
+  result.configurations = summarize(record.configurations, spec.training.global_batch);
   for (const control::TrainedSteps& trained : report.recorder.trained) {
     if (trained.job != job || trained.steps == 0) continue;
     if (!result.trained) result.trained.emplace();

@@ -103,10 +103,12 @@ void fields(Io& io, ConfigurationSummary& configuration) {
   io("since_s", configuration.since_s);
   io("layout", configuration.layout);
   io("gpus", configuration.gpus);
+  io.optional("global_batch", configuration.global_batch);
   io("micro_batch", configuration.micro_batch);
   io("recompute", configuration.recompute);
   io("step_s", configuration.step_s);
   io("mfu", configuration.mfu);
+  io.optional("idle", configuration.idle);
 }
 
 template <class Io>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
@@ -89,9 +90,28 @@ std::string dataset_lines(const Summary& summary) {
   return text;
 }
 
+// Each reason for idle GPUs once, with the moment from which it holds.
+std::string idle_lines(const Summary& summary) {
+  std::string text;
+  std::set<std::string> told;
+  for (const JobSummary& job : summary.jobs) {
+    for (const ConfigurationSummary& c : job.configurations.value_or(std::vector<ConfigurationSummary>{})) {
+      if (!c.idle || !told.insert(job.name + "\n" + *c.idle).second) continue;
+      text += printable_text(fmt::format("{} from {}: {}", job.name, moment(c.since_s), *c.idle)) + "\n";
+    }
+  }
+  return text;
+}
+
 std::string configuration_table(const Summary& summary) {
   const bool several = summary.jobs.size() > 1;
+  bool other_batch = false;  // than that of the scenario
+  for (const JobSummary& job : summary.jobs) {
+    for (const ConfigurationSummary& c : job.configurations.value_or(std::vector<ConfigurationSummary>{}))
+      other_batch = other_batch || c.global_batch;
+  }
   std::vector<std::string> headers = {"from>", "trains as", "GPUs>", "micro-batch>", "recompute", "step>", "MFU>"};
+  if (other_batch) headers.insert(headers.begin() + 3, "batch>");
   if (several) headers.insert(headers.begin(), "job");
   Table table(std::move(headers));
   bool any = false;
@@ -105,11 +125,12 @@ std::string configuration_table(const Summary& summary) {
                                         clipped(c.recompute, kNameColumns),
                                         c.step_s ? format_seconds(*c.step_s) : "stands still",
                                         c.mfu ? fmt::format("{:.1f} %", 100 * *c.mfu) : "–"};
+      if (other_batch) cells.insert(cells.begin() + 3, c.global_batch ? std::to_string(*c.global_batch) : "as given");
       if (several) cells.insert(cells.begin(), clipped(job.name, kNameColumns));
       table.row(std::move(cells));
     }
   }
-  return any ? "\n" + table.text() : "";
+  return any ? "\n" + table.text() + idle_lines(summary) : "";
 }
 
 std::string trained_table(const Summary& summary) {

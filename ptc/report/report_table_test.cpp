@@ -115,6 +115,36 @@ TEST(Schedule, IsInTheSummaryWithItsDeadline) {
     EXPECT_THAT(*readme, HasSubstr("`" + key + "`"));
 }
 
+// A batch other than the scenario's, and GPUs that stay idle: told once, however long it lasts.
+TEST(SummaryTable, ShowsAnotherBatchAndIdleGpus) {
+  scenario::Scenario scenario = testing::example_scenario();
+  scenario.jobs[0].training.global_batch = 1024;
+  control::RunReport report = testing::example_report(scenario);
+  const std::string idle = "7 of 8 GPUs: no valid layout of 8";
+  report.jobs[0].configurations = {
+      {.since_s = 0, .layout = "dp8", .gpus = 8, .global_batch = 1024, .recompute = "none", .step_s = 1},
+      {.since_s = 20, .layout = "dp7", .gpus = 7, .global_batch = 1022, .recompute = "none", .step_s = 2, .idle = idle},
+      {.since_s = 50,
+       .layout = "dp7",
+       .gpus = 7,
+       .global_batch = 1022,
+       .recompute = "none",
+       .step_s = 3,
+       .idle = idle}};
+  const Json json = Json::parse(summary_json(report));
+  EXPECT_FALSE(json.at("/jobs/0/configurations/0"_json_pointer).contains("global_batch"));
+  EXPECT_FALSE(json.at("/jobs/0/configurations/0"_json_pointer).contains("idle"));
+  EXPECT_EQ(json.at("/jobs/0/configurations/1/global_batch"_json_pointer), 1022);
+  EXPECT_EQ(json.at("/jobs/0/configurations/1/idle"_json_pointer), idle);
+  EXPECT_THAT(summary_table(json.dump()),
+              HasSubstr("job    from  trains as  GPUs     batch  micro-batch  recompute    step  MFU\n"
+                        "---  ------  ---------  ----  --------  -----------  ---------  ------  ---\n"
+                        "gpt   0.0 s  dp8           8  as given            1  none       1.00 s    –\n"
+                        "gpt  20.0 s  dp7           7      1022            1  none       2.00 s    –\n"
+                        "gpt  50.0 s  dp7           7      1022            1  none       3.00 s    –\n"
+                        "gpt from 20.0 s: 7 of 8 GPUs: no valid layout of 8\n"));
+}
+
 TEST(SummaryTable, SaysWhyAJobFailed) {
   EXPECT_THAT(summary_table(changed("/jobs/0/failure", "layers.3.weight [0:4] has no holder\n\x1b[2J")),
               HasSubstr("gpt failed: layers.3.weight [0:4] has no holder??[2J\n"));

@@ -23,6 +23,9 @@ class TimeAccount {
   // after the last; a wait while a step stands still on a link that is down.
   void trained(const Training& training, int64_t steps, double at_s);
 
+  // More samples than steps of the job's global batch would have, in steps that count; < 0 = fewer.
+  int64_t more_samples() const;
+
   // Of waits from now on, in words.
   void wait_for(std::string reason) { reason_ = std::move(reason); }
   // The job goes on from `step`: later steps count no more.
@@ -36,6 +39,7 @@ class TimeAccount {
   struct Steps {
     int64_t from = 0, until = 0;
     double step_s = 0;
+    int64_t more_samples = 0;  // of each step
   };
 
   double take(double at_s);

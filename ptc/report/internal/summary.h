@@ -64,9 +64,12 @@ struct DatasetSummary {
 struct ConfigurationSummary {
   double since_s = 0;
   std::string layout;
-  int64_t gpus = 0, micro_batch = 1;
+  int64_t gpus = 0;
+  std::optional<int64_t> global_batch;  // the key is there only where it is not that of the scenario
+  int64_t micro_batch = 1;
   std::string recompute;
   std::optional<double> step_s, mfu;  // null: it stood still; the peak is unknown
+  std::optional<std::string> idle;    // the key is there only where it leaves GPUs idle
 };
 
 // What a job really trained in a layout; `step_s` is the mean as measured.
