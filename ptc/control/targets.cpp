@@ -179,17 +179,16 @@ Targets::Offer Targets::offer_to(const Job& job) const {
   const std::set<DeviceId> taken = jobs_.taken_by_others(job, /*named=*/false);
   const int devices = scenario_.cluster.device_count();
   Offer offer;
-  int gone = 0;
   for (int i = 0; i < devices; ++i) {
     const DeviceId device(i);
     if (!condition_.usable(device)) {
-      ++gone;
+      ++offer.gone;
     } else if (taken.contains(device)) {
       ++offer.held;
     }
   }
-  offer.gpus = devices - gone - offer.held;
-  if (gone > 0) offer.why.push_back(fmt::format("{} of {} lost or drained", gone, devices));
+  offer.gpus = devices - offer.gone - offer.held;
+  if (offer.gone > 0) offer.why.push_back(fmt::format("{} of {} lost or drained", offer.gone, devices));
   if (offer.held > 0) offer.why.push_back(fmt::format("{} held by other jobs", offer.held));
   if (!job.wanted.devices.empty()) {
     offer.gpus = static_cast<int>(usable_devices(job).size());
@@ -204,9 +203,9 @@ Targets::Offer Targets::offer_to(const Job& job) const {
 std::string Targets::why_waits(const Job& job) const {
   if (scenario_.policy && job.wanted.devices.empty()) return "queued: the policy gives it no GPUs";
   if (scenario_.policy && jobs_.blocked(job)) return "queued: other jobs are still on its GPUs";
-  const auto [gpus, held, why] = offer_to(job);
-  std::string text = gpus == 0 ? "no GPU is free" : fmt::format("no layout fits {} GPUs", gpus);
-  if (held > 0) text = "queued: " + text;
+  const auto [gpus, held, gone, why] = offer_to(job);
+  if (held > 0 && gone == 0) return "queued: other jobs have GPUs that it needs";
+  const std::string text = gpus == 0 ? "no GPU is free" : fmt::format("no layout fits {} GPUs", gpus);
   return why.empty() ? text : fmt::format("{} ({})", text, fmt::join(why, ", "));
 }
 
@@ -218,7 +217,7 @@ std::string Targets::why_none_listed(const Job& job) const {
     if (smallest == nullptr || world < smallest->world()) smallest = &choice.config;
   }
   if (smallest == nullptr) return "";
-  const auto [have, held, why] = offer_to(job);
+  const auto [have, held, gone, why] = offer_to(job);
   return fmt::format(
       "its smallest configuration, {}, needs {} GPUs and it can have {} ({}); a smaller one in \"configs\" or a repair "
       "would let it go on",

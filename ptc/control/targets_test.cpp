@@ -113,7 +113,9 @@ TEST(Targets, AWaitHasAReasonInFewWords) {
   EXPECT_EQ(parts.targets.why_waits(parts.jobs[0]), "no layout fits 3 GPUs (5 of 8 lost or drained)");
   parts.train(1, 1, {0, 1});
   EXPECT_EQ(parts.targets.why_waits(parts.jobs[0]),
-            "queued: no layout fits 1 GPUs (5 of 8 lost or drained, 2 held by other jobs)");
+            "no layout fits 1 GPUs (5 of 8 lost or drained, 2 held by other jobs)");
+  parts.condition.repair({.devices = device_ids({2, 3, 4, 5, 6}), .links = {}}, 5);
+  EXPECT_EQ(parts.targets.why_waits(parts.jobs[0]), "queued: other jobs have GPUs that it needs");
   Chooses granted("policy { name: \"fifo\" }\n" + sized_job("a", "steps: 100"));
   EXPECT_EQ(granted.targets.why_waits(granted.jobs[0]), "queued: the policy gives it no GPUs");
 }

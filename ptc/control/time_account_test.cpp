@@ -151,7 +151,7 @@ TEST(Downtime, JobsThatComeLaterWaitFromTheirSubmission) {
   driver.done(12, 2, 1);
   const JobRecord job = driver.job(1);
   ASSERT_EQ(job.downtime.waits.size(), 1u);
-  EXPECT_EQ(job.downtime.waits[0].reason, "queued: no GPU is free (8 held by other jobs)");
+  EXPECT_EQ(job.downtime.waits[0].reason, "queued: other jobs have GPUs that it needs");
   EXPECT_EQ(job.downtime.waits[0].seconds, 7);
   EXPECT_EQ(job.downtime.reconfigurations_s, 2);
   EXPECT_EQ(job.downtime_s, 9);

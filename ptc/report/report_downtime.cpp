@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
@@ -25,13 +26,31 @@ std::string count(int64_t number, const std::string& what) {
   return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
 
+// A long run has many reasons: the longest ones, and the sum of the others.
+std::vector<Part> waits_of(const DowntimeSummary& down) {
+  constexpr size_t kRows = 4;
+  std::vector<WaitSummary> waits = down.waits;
+  if (waits.size() > kRows)
+    std::stable_sort(waits.begin(), waits.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  std::vector<Part> parts;
+  double others_s = 0;
+  for (const WaitSummary& wait : waits) {
+    if (parts.size() < kRows) {
+      parts.push_back({"waiting", wait.seconds, wait.reason + (wait.until_end ? "; until the end of the run" : "")});
+    } else {
+      others_s += wait.seconds;
+    }
+  }
+  parts.push_back({"waiting", others_s, count(static_cast<int64_t>(waits.size() - parts.size()), "other reason")});
+  return parts;
+}
+
 // Those that are not zero.
 std::vector<Part> parts_of(const JobSummary& job) {
   const DowntimeSummary& down = *job.downtime;
   std::vector<Part> parts = {
       {"pauses", down.reconfigurations_s, count(job.totals.reconfigurations, "reconfiguration")}};
-  for (const WaitSummary& wait : down.waits)
-    parts.push_back({"waiting", wait.seconds, wait.reason + (wait.until_end ? "; until the end of the run" : "")});
+  for (Part& part : waits_of(down)) parts.push_back(std::move(part));
   parts.push_back({"steps run again", down.run_again_s, count(job.lost_steps, "step") + " done after the snapshot"});
   parts.push_back({"steps cut off", down.cut_off_s, "by failures, or the end of the run"});
   parts.push_back({"snapshot stalls", down.snapshots_s, "training stood still for checkpoints and copies"});

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,6 +33,17 @@ TEST_F(DowntimeReport, HasARowForEachCause) {
                         "gpt          steps cut off    500 ms  by failures, or the end of the run\n"
                         "gpt          snapshot stalls  1.50 s  training stood still for checkpoints and copies\n"
                         "bert, large  waiting           100 s  queued; until the end of the run\n"));
+}
+
+TEST_F(DowntimeReport, ManyReasonsAreTheLongestAndTheRest) {
+  std::vector<control::WaitRecord>& waits = report_.jobs[0].downtime.waits;
+  waits.clear();
+  for (int i = 1; i <= 6; ++i) waits.push_back({.reason = fmt::format("reason {}", i), .seconds = 10.0 * i});
+  EXPECT_THAT(text_of(report_), HasSubstr("gpt          waiting          60.0 s  reason 6\n"
+                                          "gpt          waiting          50.0 s  reason 5\n"
+                                          "gpt          waiting          40.0 s  reason 4\n"
+                                          "gpt          waiting          30.0 s  reason 3\n"
+                                          "gpt          waiting          30.0 s  2 other reasons\n"));
 }
 
 TEST_F(DowntimeReport, IsInTheSummary) {

@@ -40,7 +40,9 @@ class Targets {
 
  private:
   struct Offer {
-    int gpus = 0, held = 0;        // that it can have; of those that are up, with other jobs
+    int gpus = 0;                  // that it can have
+    int held = 0;                  // with other jobs
+    int gone = 0;                  // lost or drained
     std::vector<std::string> why;  // no more than that
   };
   Offer offer_to(const Job& job) const;
