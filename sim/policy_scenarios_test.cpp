@@ -152,7 +152,8 @@ void expect_all_jobs_end(const RunReport& report, bool may_refuse) {
     const bool refused = may_refuse && job.state == "refused";
     EXPECT_TRUE(job.state == "complete" || refused) << job.name << " is " << job.state << ": " << job.failure;
     if (job.state != "complete") continue;
-    EXPECT_NEAR(job.wall_s, job.training_s + job.downtime_s, kRounding) << job.name;
+    EXPECT_NEAR(job.wall_s, job.training_s - job.downtime.run_again_s + job.downtime_s, kRounding) << job.name;
+    EXPECT_NEAR(job.downtime.total(), job.downtime_s, kRounding) << job.name << ": the causes add up";
     EXPECT_GE(job.downtime_s, -kRounding);
     EXPECT_LE(job.schedule->waited_s, job.wall_s + kRounding);
     EXPECT_GE(*job.schedule->first_start_s, job.schedule->submit_s);

@@ -155,7 +155,9 @@ class Writer {
 void expect_balanced_books(const RunReport& report) {
   for (size_t j = 0; j < report.jobs.size(); ++j) {
     const control::JobRecord& job = report.jobs[j];
-    EXPECT_NEAR(job.wall_s, job.training_s + job.downtime_s, kRounding) << job.name;
+    EXPECT_NEAR(job.wall_s, job.training_s - job.downtime.run_again_s + job.downtime_s, kRounding) << job.name;
+    EXPECT_NEAR(job.downtime.total(), job.downtime_s, kRounding) << job.name << ": the causes add up";
+    EXPECT_EQ(job.downtime.run_again_s > 0, job.lost_steps > 0) << job.name;
     EXPECT_GE(job.downtime_s, -kRounding) << job.name;
     EXPECT_EQ(job.samples, job.steps * 8) << job.name;
     EXPECT_GE(job.steps, 0) << job.name;

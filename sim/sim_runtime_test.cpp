@@ -234,7 +234,7 @@ TEST_F(ScenarioRun, ASwitchThatIsDownHoldsAReconfigurationUp) {
            "events { at: \"9s\" fail { switches: \"fabric\" } } events { at: \"30s\" repair { switches: \"fabric\" } }"
            "costs { transfer_start: \"0s\" plan: \"0s\" communicator: \"0s\" }");
   const double bytes = static_cast<double>(reconfiguration(0).plan->bytes.cross_host);
-  EXPECT_NEAR(phases(0).transfer, 20 + bytes / 1e9, kRounding);
+  EXPECT_NEAR(phases(0).transfer, 20 + bytes / kNic, kRounding);
 }
 
 // Two racks of two hosts. The job has a replica in each; the first rack dies, and it goes on in the second.

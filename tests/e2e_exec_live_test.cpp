@@ -57,6 +57,7 @@ cluster { name: "three" hosts { count: 3 gpus: 1 gpu: "a100-40g" nic: "100Gbps" 
 jobs { name: "a" model: "gpt2" global_batch: 8 gpus: 2 checkpoint { every_steps: 60 }
        configs { layout: "tp2" step_time: "1s" } }
 events { at: "115s" fail { hosts: 1 } }
+costs { detect: "5s" }
 )");
     return file;
   }

@@ -172,6 +172,22 @@ TEST_F(Exec, ABadCommandLineIsTwo) {
   EXPECT_FALSE(fs::exists(path("exec"))) << "nothing is left behind";
 }
 
+TEST_F(Exec, WhatTheScenarioLacksForTheCommandLineIsNamedBeforeAnythingRuns) {
+  write_all(path("few.textproto"), R"(schema_version: 1 name: "few" until: "10min"
+cluster { hosts { count: 1 gpus: 2 gpu: "a100-80g" nic: "25Gbps" } }
+jobs { name: "gpt" model: "gpt2" global_batch: 12 gpus: 2 parallel: choose search { batch_tolerance: 0.1 } }
+)");
+  const Outcome restart = exec(path("few.textproto"), "--strategy=checkpoint-restart");
+  EXPECT_EQ(restart.code, 3);
+  EXPECT_THAT(restart.err,
+              HasSubstr("scalai-exec: error: --strategy=checkpoint-restart: strategy \"checkpoint-restart\" "
+                        "needs a cluster with \"storage\"\nhint: add storage { read: \"10GB/s\" }"));
+  const Outcome train = exec(path("few.textproto"), "--train=true");
+  EXPECT_EQ(train.code, 3);
+  EXPECT_THAT(train.err, HasSubstr("--train: job gpt has a batch_tolerance, and nobody tells its program"));
+  EXPECT_FALSE(fs::exists(path("exec"))) << "nothing is left behind";
+}
+
 TEST_F(Exec, BadScenariosAndFoldersAreNamedBeforeAnythingRuns) {
   const Outcome broken = exec(small_scenario("evnts { }\n"), "");
   EXPECT_EQ(broken.code, 3);

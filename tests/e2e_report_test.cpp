@@ -78,11 +78,17 @@ TEST_F(EndToEnd, ResolvedScenariosNameTheStrategyThatRan) {
 }
 
 // The scenario writes no checkpoints, so it could not name this strategy itself.
-TEST_F(EndToEnd, RunsUnderAStrategyThatTheScenarioCouldNotNameAreReplayed) {
+TEST_F(EndToEnd, AStrategyThatTheScenarioCouldNotNameIsRefusedBeforeAnythingIsWritten) {
   const std::string file = small_scenario("events { at: \"10s\" redeploy { devices: [1, 3] } }\n");
-  ASSERT_EQ(scalai("sim " + file + " --strategy=checkpoint-restart --out=" + path("run")).code, 5);
-  const Outcome replay = scalai("replay " + path("run"));
-  EXPECT_EQ(replay.code, 0) << replay.out << replay.err;
+  for (const std::string strategies : {"checkpoint-restart", "reshard,checkpoint-restart"}) {
+    const Outcome run = scalai(fmt::format("sim {} --strategy={} --out={}", file, strategies, path("run")));
+    EXPECT_EQ(run.code, 3) << run.err;
+    EXPECT_EQ(run.out, "");
+    EXPECT_THAT(run.err,
+                HasSubstr("scalai-sim: error: --strategy=checkpoint-restart: job \"a\" writes no checkpoints to "
+                          "restart from\nhint: add checkpoint { every_steps: 100 }"));
+    EXPECT_FALSE(std::filesystem::exists(path("run"))) << strategies;
+  }
 }
 
 TEST_F(EndToEnd, ReplayFindsTheSamePlans) {

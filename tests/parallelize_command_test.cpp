@@ -156,6 +156,33 @@ TEST_F(ParallelizeCommand, FewerGpusMayWin) {
   EXPECT_GT(found(llama("--gpus=57 --any-gpus --top=1"))["best"][0]["gpus"], 32);
 }
 
+// Fifteen replicas of eight GPUs: 1,020 = 68 · 15 is 4 of 1,024 samples away, 0.39 %.
+TEST_F(ParallelizeCommand, ABatchMayChangeALittle) {
+  const std::string words =
+      "--model=llama3-8b --gpu=h100-80g --sequence=4096 --gpus=120 --any-gpus --top=1 "
+      "--pin=tp8,pp1,cp1 --micro-batches=1 --global-batch=1024 ";
+  const json strict = found(words);
+  EXPECT_EQ(strict["best"][0]["gpus"], 64);
+  EXPECT_EQ(strict["best"][0]["global_batch"], 1024);
+  EXPECT_TRUE(has(strict["idle"].get<std::string>(), "64 of 120 GPUs: no valid layout of 65 to 120; "));
+  EXPECT_TRUE(has(strict["idle"].get<std::string>(), "(with batch_tolerance 0.004: 1020 would)"));
+  EXPECT_TRUE(has(run(words).out, strict["idle"].get<std::string>() + "\n"));
+  const json tolerant = found(words + "--batch-tolerance=0.02");
+  EXPECT_EQ(tolerant["best"][0]["gpus"], 120);
+  EXPECT_EQ(tolerant["best"][0]["global_batch"], 1020);
+  EXPECT_EQ(tolerant["global_batch"], 1024);
+  EXPECT_EQ(tolerant["batch_tolerance"], 0.02);
+  EXPECT_FALSE(tolerant.contains("idle"));
+  const double step_s = tolerant["best"][0]["step_s"];
+  EXPECT_NEAR(tolerant["best"][0]["score"].get<double>(), step_s * 1024 / 1020, 1e-12);
+  EXPECT_NEAR(tolerant["best"][0]["tokens_per_s_per_gpu"].get<double>(), 1020 * 4096 / step_s / 120, 1e-6);
+  const std::string text = run(words + "--batch-tolerance=0.02").out;
+  EXPECT_TRUE(has(text, "  batch  ") && has(text, "batches may change by less than 2 % of 1024")) << text;
+  for (const std::string wrong : {"1", "-0.1", "2%", "x"})
+    refused(words + "--batch-tolerance=" + wrong, 2, {"is not a share from 0 to below 1, as in 0.02"});
+  refused(words + "--batch-tolerance=0.1 --partial-batches", 2, {"exclude each other"});
+}
+
 // --- from where the job is --------------------------------------------------------------------------------------------
 
 TEST_F(ParallelizeCommand, StayingCostsNothing) {

@@ -97,6 +97,23 @@ std::optional<scenario::Scenario> load(const RunOptions& options, int& exit_code
   return std::nullopt;
 }
 
+bool strategies_fit(const std::string& program, const scenario::Scenario& scenario,
+                    const std::vector<std::string>& strategies, int& exit_code) {
+  exit_code = 0;
+  for (const std::string& name : strategies) {
+    const auto strategy = scenario::find_strategy(name, {});
+    if (!strategy.ok()) continue;  // run_one() says so
+    for (const scenario::UnmetNeed& need : scenario::unmet_needs(*strategy, &scenario.cluster, scenario.jobs)) {
+      say("{}: error: --strategy={}: {}\nhint: {}\n", program, name, need.problem, need.hint);
+      exit_code = exit_code_of(invalid(""));
+    }
+    if (strategies.size() > 1) continue;
+    for (const std::string& warning : scenario::warnings_of(*strategy, scenario))
+      say("{}: warning: {}\n", program, warning);
+  }
+  return exit_code == 0;
+}
+
 report::Manifest start_manifest() {
   return {.command_line = command_line(), .revision = SCALAI_REVISION, .started_at = utc_now("%Y-%m-%dT%H:%M:%SZ")};
 }

@@ -28,6 +28,10 @@ absl::StatusOr<RunOptions> run_options(const Arguments& arguments);
 // The scenario with the options' cluster, scale and settings. On bad input nullopt: its problems are on stderr, and
 // `exit_code` is set.
 std::optional<scenario::Scenario> load(const RunOptions& options, int& exit_code);
+// Whether the scenario has what these strategies need; else `exit_code` is set, and stderr says what is missing. Of a
+// single strategy also warnings go there: several are run by processes of their own, which warn.
+bool strategies_fit(const std::string& program, const scenario::Scenario& scenario,
+                    const std::vector<std::string>& strategies, int& exit_code);
 // The present time in UTC, by a format of strftime; at most 31 characters.
 std::string utc_now(const char* format);
 // The facts of this process for manifest.json, with the present time as its start.

@@ -120,6 +120,27 @@ TEST_F(RunReportTest, GivenStepTimesDoNotFeelLinks) {
   }
 }
 
+TEST_F(RunReportTest, StrategiesNeedWhatTheyNeed) {
+  const auto scenario = control::testing::scenario_of(
+      std::string(control::testing::kSmallCluster) + "until: \"1s\"\n" +
+      control::testing::job_text("a", "gpus: 2 configs { layout: \"tp2\" step_time: \"1s\" }"));
+  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  const auto said = [&](const std::vector<std::string>& strategies, int code) {
+    int exit_code = -1;
+    CaptureStderr();
+    EXPECT_EQ(strategies_fit("scalai-test", *scenario, strategies, exit_code), code == 0);
+    EXPECT_EQ(exit_code, code);
+    return GetCapturedStderr();
+  };
+  EXPECT_EQ(said({"reshard", "tenplex"}, 0), "");
+  EXPECT_EQ(said({"reshard", "checkpoint-restart"}, 3),
+            "scalai-test: error: --strategy=checkpoint-restart: job \"a\" writes no checkpoints to restart from\n"
+            "hint: add checkpoint { every_steps: 100 }\n");
+  EXPECT_THAT(said({"dp-only"}, 0),
+              StartsWith("scalai-test: warning: strategy dp-only: layout tp2 of job a has dp 1: "));
+  EXPECT_EQ(said({"reshard", "dp-only"}, 0), "") << "the process that runs it warns";
+}
+
 TEST_F(RunReportTest, FailedJobsAndExpectationsDecideTheExitCode) {
   CaptureStdout();
   CaptureStderr();

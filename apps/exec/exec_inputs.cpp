@@ -69,6 +69,13 @@ absl::StatusOr<ByJob> trainers_of(const scenario::Scenario& scenario, const Stat
     return invalid(
         "--train: the scenario has a memory cap, and training programs map whole tensors\n"
         "hint: leave memory_cap out");
+  for (const scenario::JobSpec& job : scenario.jobs) {
+    if (!trainers.contains(job.name) || !job.choose || job.choose->batch_tolerance == 0) continue;
+    return invalid(
+        fmt::format("--train: job {} has a batch_tolerance, and nobody tells its program of another batch\n"
+                    "hint: leave batch_tolerance out",
+                    job.name));
+  }
   return trainers;
 }
 

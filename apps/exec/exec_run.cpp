@@ -29,6 +29,8 @@ int run_command(const Arguments& arguments) {
   int exit_code = 0;
   const std::optional<scenario::Scenario> scenario = load(options.run, exit_code);
   if (!scenario) return exit_code;
+  const std::string strategy = arguments.has("strategy") ? arguments.text("strategy") : scenario->strategy;
+  if (!strategies_fit("scalai-exec", *scenario, {strategy}, exit_code)) return exit_code;
   if (scenario->policy) options.how.policy_folder = absolute_path(scenario->policy->folder);
   auto states = states_of(*scenario, arguments.list("state"));
   if (!states.ok()) return report_error(states.status());
@@ -38,7 +40,6 @@ int run_command(const Arguments& arguments) {
   auto mounts = mounts_of(*scenario, arguments.list("mount"));
   if (!mounts.ok()) return report_error(mounts.status());
   options.how.mounts = *std::move(mounts);
-  const std::string strategy = arguments.has("strategy") ? arguments.text("strategy") : scenario->strategy;
   auto trainers = trainers_of(*scenario, options.how.state, arguments.texts("train"));
   if (!trainers.ok()) return report_error(trainers.status());
   options.how.trainers = *std::move(trainers);

@@ -39,6 +39,7 @@ void price_staying(const ParallelizeRequest& request, Parallelized& found) {
   space.keep = 1;
   space.objective = parallel::Objective::kThroughput;
   space.change = nullptr;
+  space.explain_idle = false;
   space.hardware = [&](const ParallelConfig& config) { return hardware_on(request, config, old.devices); };
   const auto stay = parallel::search(request.shape, space);
   if (!stay.ok()) {
@@ -47,7 +48,7 @@ void price_staying(const ParallelizeRequest& request, Parallelized& found) {
     found.no_stay = fmt::format("it cannot stay, it needs {} of memory",
                                 format_bytes(static_cast<int64_t>(stay->no_fit->nearest.memory_bytes)));
   } else {
-    found.stay_step_s = stay->best.front().time.step_s;
+    found.stay_step_s = parallel::even_step_s(space, stay->best.front());
   }
 }
 
@@ -81,15 +82,15 @@ class Changes {
   std::map<std::string, absl::StatusOr<parallel::Change>> made_;
 };
 
-void price_changes(Changes& changes, Parallelized& found) {
+void price_changes(const ParallelizeRequest& request, Changes& changes, Parallelized& found) {
   for (parallel::Candidate& candidate : found.result.best) {
     const absl::StatusOr<parallel::Change>& change = changes.to(candidate.config);
     found.no_change.push_back(change.ok() ? "" : message_of(change.status()));
     if (!change.ok()) continue;
     candidate.change = *change;
     if (found.stay_step_s)
-      candidate.pay_off_steps =
-          parallel::pay_off_steps(*found.stay_step_s, candidate.time.step_s, change->reconfiguration_s);
+      candidate.pay_off_steps = parallel::pay_off_steps(
+          *found.stay_step_s, parallel::even_step_s(request.space, candidate), change->reconfiguration_s);
   }
 }
 
@@ -127,7 +128,7 @@ absl::StatusOr<Parallelized> find_best(ParallelizeRequest& request) {
   };
   SCALAI_ASSIGN_OR_RETURN(found.result, parallel::search(request.shape, request.space));
   drop_too_late(request, changes, found);
-  price_changes(changes, found);
+  price_changes(request, changes, found);
   return found;
 }
 

@@ -9,30 +9,34 @@ std::vector<std::string> choices(const std::array<std::string_view, N>& names) {
 }
 
 std::vector<OptionSpec> what_trains() {
-  return {text_option("model", "NAME", "Catalogue model, or the path of a config.json."),
-          count_option("global-batch", "N", "Samples a step."),
-          count_option("sequence", "TOKENS", "Tokens a sample (the model's longest if not given)."),
-          choice_option("precision", "P", "Training precision.", parallel::precision_names(), "bf16"),
-          choice_option("gradients", "P", "Number format of gradients (that of the precision if not given).",
-                        parallel::gradient_names(), ""),
-          choice_option("optimizer", "O", "Optimizer whose state is kept.", {"adam", "sgd"}, "adam"),
-          choice_option("schedule", "S", "Pipeline schedule; 1f1b is interleaved where vpp is larger than 1.",
-                        {"1f1b", "gpipe", "2bw"}, "1f1b"),
-          choice_option("overlap", "O", "What tensor-parallel collectives run beside.",
-                        choices(parallel::kOverlapNames), "weight-gradients"),
-          choice_option("dp-overlap", "O",
-                        "What of data parallelism runs beside the work: sums of gradients, or all, gathered parameters "
-                        "included. Megatron-LM hides nothing unless asked.",
-                        choices(parallel::kDataOverlapNames), "all"),
-          count_option("bucket", "N",
-                       "Parameters of a bucket of gradients (max(40 million, 1 million a rank of dp) if not given)."),
-          choice_option("kernels", "K",
-                        "Kernels of a layer: PyTorch's own steps, fused ones, or fused ones with NVIDIA's libraries of "
-                        "autumn 2024 and later.",
-                        choices(parallel::kKernelNames), "fused"),
-          flag_option("no-flash-attention", "Attention keeps its scores."),
-          flag_option("no-sequence-parallel", "Tensor parallelism leaves norms and residuals whole."),
-          flag_option("partial-batches", "dp need not divide the global batch; the last micro-batches are short.")};
+  return {
+      text_option("model", "NAME", "Catalogue model, or the path of a config.json."),
+      count_option("global-batch", "N", "Samples a step."),
+      count_option("sequence", "TOKENS", "Tokens a sample (the model's longest if not given)."),
+      choice_option("precision", "P", "Training precision.", parallel::precision_names(), "bf16"),
+      choice_option("gradients", "P", "Number format of gradients (that of the precision if not given).",
+                    parallel::gradient_names(), ""),
+      choice_option("optimizer", "O", "Optimizer whose state is kept.", {"adam", "sgd"}, "adam"),
+      choice_option("schedule", "S", "Pipeline schedule; 1f1b is interleaved where vpp is larger than 1.",
+                    {"1f1b", "gpipe", "2bw"}, "1f1b"),
+      choice_option("overlap", "O", "What tensor-parallel collectives run beside.", choices(parallel::kOverlapNames),
+                    "weight-gradients"),
+      choice_option("dp-overlap", "O",
+                    "What of data parallelism runs beside the work: sums of gradients, or all, gathered parameters "
+                    "included. Megatron-LM hides nothing unless asked.",
+                    choices(parallel::kDataOverlapNames), "all"),
+      count_option("bucket", "N",
+                   "Parameters of a bucket of gradients (max(40 million, 1 million a rank of dp) if not given)."),
+      choice_option("kernels", "K",
+                    "Kernels of a layer: PyTorch's own steps, fused ones, or fused ones with NVIDIA's libraries of "
+                    "autumn 2024 and later.",
+                    choices(parallel::kKernelNames), "fused"),
+      flag_option("no-flash-attention", "Attention keeps its scores."),
+      flag_option("no-sequence-parallel", "Tensor parallelism leaves norms and residuals whole."),
+      flag_option("partial-batches", "dp need not divide the global batch; the last micro-batches are short."),
+      text_option("batch-tolerance", "SHARE",
+                  "The global batch may change by less than this share of it, as in 0.02, so that dp and micro-batch "
+                  "divide it.")};
 }
 
 std::vector<OptionSpec> on_what() {

@@ -28,9 +28,8 @@ double limit_of(const ParallelizeRequest& request) {
 }
 
 // Tokens; of convolutional models samples.
-double work_of_step(const ParallelizeRequest& request) {
-  const parallel::Training& base = request.space.base;
-  return static_cast<double>(base.global_batch) * (request.shape.heads > 0 ? base.sequence : 1);
+double work_of(const ParallelizeRequest& request, const parallel::Training& training) {
+  return static_cast<double>(training.global_batch) * (request.shape.heads > 0 ? training.sequence : 1);
 }
 
 struct Part {
@@ -106,6 +105,7 @@ class Printer {
 
  private:
   Objective objective() const { return request_.space.objective; }
+  bool tolerant() const { return request_.space.batch_tolerance > 0; }
   bool transformer() const { return request_.shape.heads > 0; }
   const char* unit() const { return transformer() ? "tokens" : "samples"; }
 
@@ -134,6 +134,7 @@ class Printer {
   std::vector<std::string> headers() const {
     std::vector<std::string> headers = {"layout"};
     if (fewer_) headers.push_back("GPUs>");
+    if (tolerant()) headers.push_back("batch>");
     for (const char* header : {"micro-batch>", "recompute", "step>"}) headers.push_back(header);
     headers.push_back(fmt::format("{}/s/GPU>", unit()));
     for (const char* header : {"MFU>", "memory>", "of GPU>", "bubble>"}) headers.push_back(header);
@@ -149,7 +150,7 @@ class Printer {
   }
 
   std::string weighed(const Candidate& candidate) const {
-    const double each = candidate.score / work_of_step(request_);
+    const double each = candidate.score / work_of(request_, request_.space.base);
     if (objective() == Objective::kCost) return fmt::format("{:.4g}", each * 1e6);
     const char* joules = knows_power(request_.space) ? "J" : "GPU-s";
     return fmt::format("{:.4g} {} a {}", each, joules, transformer() ? "token" : "sample");
@@ -173,6 +174,7 @@ class Printer {
       const double step_s = one.time.step_s;
       std::vector<std::string> row = {canonical(one.config)};
       if (fewer_) row.push_back(fmt::format("{}", one.config.world()));
+      if (tolerant()) row.push_back(fmt::format("{}", one.training.global_batch));
       row.push_back(fmt::format("{}", one.training.micro_batch));
       row.emplace_back(name_of(one.training.recompute));
       row.push_back(format_seconds(step_s));
@@ -190,12 +192,15 @@ class Printer {
     return table;
   }
 
-  double rate(const Candidate& one) const { return work_of_step(request_) / one.time.step_s / one.config.world(); }
+  double rate(const Candidate& one) const {
+    return work_of(request_, one.training) / one.time.step_s / one.config.world();
+  }
 
   // Numbers without units, for programs.
   Table plain_candidates() const {
     Table table({"layout", "gpus", "micro_batch", "recompute", "step_s", fmt::format("{}_per_s_per_gpu", unit()), "mfu",
-                 "hfu", "memory_bytes", "bubble", "score", "reconfiguration_s", "bytes_moved", "pay_off_steps"});
+                 "hfu", "memory_bytes", "bubble", "score", "reconfiguration_s", "bytes_moved", "pay_off_steps",
+                 "global_batch"});
     for (const Candidate& one : found_.result.best) {
       table.row({canonical(one.config), fmt::format("{}", one.config.world()),
                  fmt::format("{}", one.training.micro_batch), std::string(name_of(one.training.recompute)),
@@ -203,7 +208,7 @@ class Printer {
                  shortest(one.memory_bytes), shortest(one.time.bubble_s / one.time.step_s), shortest(one.score),
                  one.change ? shortest(one.change->reconfiguration_s) : "",
                  one.change ? fmt::format("{}", one.change->bytes_moved) : "",
-                 one.pay_off_steps ? shortest(*one.pay_off_steps) : ""});
+                 one.pay_off_steps ? shortest(*one.pay_off_steps) : "", fmt::format("{}", one.training.global_batch)});
     }
     return table;
   }
@@ -226,6 +231,12 @@ class Printer {
     std::string text =
         fmt::format("{} configurations divide: {} priced, {} do not fit the memory, {} cannot be better\n",
                     result.points, result.priced, result.too_large, result.bounded_away);
+    if (!result.idle.empty()) text += result.idle + "\n";
+    if (tolerant()) {
+      text += fmt::format(
+          "batches may change by less than {:g} % of {}; scores are for {} samples (--batch-tolerance)\n",
+          100 * request_.space.batch_tolerance, request_.space.base.global_batch, request_.space.base.global_batch);
+    }
     if (changes_) text += fmt::format("from {}: {}\n", canonical(request_.from->config), stay_text());
     for (size_t i = 0; i < found_.no_change.size(); ++i) {
       if (found_.no_change[i].empty()) continue;
@@ -323,6 +334,7 @@ class Printer {
                         {"kernels", std::string(name_of(space.base.kernels))},
                         {"gradient_bytes", space.base.precision.gradient_bytes},
                         {"global_batch", space.base.global_batch},
+                        {"batch_tolerance", space.batch_tolerance},
                         {"sequence", space.base.sequence},
                         {"precision", space.base.precision.name},
                         {"schedule", std::string(name_of(space.base.schedule))},
@@ -333,6 +345,7 @@ class Printer {
                           {"too_large", result.too_large},
                           {"bounded_away", result.bounded_away},
                           {"unreachable", result.unreachable}}}};
+    if (!result.idle.empty()) out["idle"] = result.idle;
     if (!request_.network_of.empty())
       out["network"] = {
           {"as", request_.network_of}, {"nics", space.host.nics}, {"nic_bytes_per_s", space.host.nic_bytes_per_s}};
@@ -361,6 +374,7 @@ class Printer {
     for (const Part& part : parts_of(one.time)) parts[fmt::format("{}_s", part.name)] = part.seconds;
     ordered_json out = {{"layout", canonical(one.config)},
                         {"gpus", one.config.world()},
+                        {"global_batch", one.training.global_batch},
                         {"micro_batch", one.training.micro_batch},
                         {"micro_batches", one.training.micro_batches(one.config.dp)},
                         {"recompute", std::string(name_of(one.training.recompute))},

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include "apps/common/cluster_limits.h"
@@ -92,6 +93,7 @@ class Reader {
     base().flash_attention = !arguments_.flag("no-flash-attention");
     base().sequence_parallel = !arguments_.flag("no-sequence-parallel");
     base().whole_batches = !arguments_.flag("partial-batches");
+    read_batch_tolerance();
     const std::string& name = base().precision.name;
     request_.recipe = {.param = name == "fp32"                          ? tensor::DType::kF32
                                 : name == "fp16" || name == "zero-fp16" ? tensor::DType::kF16
@@ -99,6 +101,21 @@ class Reader {
                        .master = name != "fp32",
                        .optimizer = optimizer,
                        .previous = base().schedule == parallel::Schedule::kTwoBW};
+  }
+
+  void read_batch_tolerance() {
+    if (!arguments_.has("batch-tolerance")) return;
+    const std::string text = arguments_.text("batch-tolerance");
+    double share = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
+    const bool whole = error == std::errc{} && end == text.data() + text.size();
+    if (!whole || !(share >= 0 && share < 1)) {
+      return problems_.malformed(
+          fmt::format("--batch-tolerance: \"{}\" is not a share from 0 to below 1, as in 0.02", text));
+    }
+    if (!base().whole_batches) problems_.malformed("--batch-tolerance and --partial-batches exclude each other");
+    if (arguments_.text("planner") != "scalai") problems_.malformed("--batch-tolerance is not for --planner");
+    space().batch_tolerance = share;
   }
 
   std::vector<int> counts(const std::string& option, int least, int most) {
@@ -127,6 +144,7 @@ class Reader {
     const bool thrifty =
         space().objective == parallel::Objective::kCost || space().objective == parallel::Objective::kEnergy;
     space().all_gpus = !arguments_.flag("any-gpus") && !thrifty;
+    space().explain_idle = true;
     space().keep = positive("top", 10, kMostSamples);
     // One layout is priced however full it is, and --memory says what may be used.
     const bool searched = arguments_.text("planner") == "scalai" && !arguments_.has("layout");

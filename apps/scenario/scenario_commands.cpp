@@ -8,11 +8,13 @@
 #include "apps/common/output.h"
 #include "ptc/base/file.h"
 #include "ptc/base/process.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/control/run.h"
 #include "ptc/report/report.h"
 #include "ptc/scenario/scenario_set.h"
+#include "ptc/scenario/strategy.h"
 #include "sim/simulated_step_time.h"
 
 namespace scalai::apps {
@@ -22,6 +24,9 @@ namespace fs = std::filesystem;
 
 absl::StatusOr<std::string> validated(const std::string& path, const std::string& cluster) {
   SCALAI_ASSIGN_OR_RETURN(const scenario::Scenario scenario, scenario::load_scenario(path, cluster));
+  const auto strategy = scenario::find_strategy(scenario.strategy, scenario.costs);
+  SCALAI_CHECK(strategy.ok(), "the scenario has been checked");
+  for (const std::string& warning : scenario::warnings_of(*strategy, scenario)) say("{}: warning: {}\n", path, warning);
   return fmt::format("{} on {} devices, {} events",
                      scenario.jobs.size() == 1 ? std::string("1 job") : fmt::format("{} jobs", scenario.jobs.size()),
                      scenario.cluster.device_count(), scenario.events.size());

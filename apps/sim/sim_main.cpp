@@ -144,6 +144,7 @@ int simulate_command(const Arguments& arguments) {
   options.network =
       network == "maxmin" || (network == "auto" && large) ? sim::BackendKind::kMaxMin : sim::BackendKind::kSimGrid;
   if (strategies.empty()) strategies = {scenario->strategy};
+  if (!strategies_fit("scalai-sim", *scenario, strategies, exit_code)) return exit_code;
   if (!options.out.empty()) {
     const absl::Status prepared = prepare_folder(options.out);
     if (!prepared.ok()) return report_error(prepared);

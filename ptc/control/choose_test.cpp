@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "ptc/control/testing/control_fixture.h"
 
 namespace scalai::control {
@@ -161,6 +163,39 @@ TEST(Choose, ItRunsWhereItWasPriced) {
   for (const DeviceId device : execute.to->device_of_rank) EXPECT_NE(device.value, 0);
   driver.done(2010);
   EXPECT_LT(*driver.job().configurations.back().step_s, *driver.job().configurations.at(1).step_s);
+}
+
+// Eight replicas become seven: 4,096 = 585 · 7 + 1, so that 4,095 is the nearest batch (0.024 %).
+TEST(Choose, ABatchThatMayChangeALittleKeepsGpusAtWork) {
+  const auto with_seven = [](const std::string& tolerance, const std::function<void(Driver&)>& check) {
+    Driver driver(choosing("gpus: 8 micro_batch: 1 search { pins: \"tp1,pp1,cp1\" " + tolerance +
+                           " } checkpoint { every_steps: 1000 }"));
+    const double step_s = driver.only<Train>().step_s;
+    driver.feed(1.5 * step_s, UserResize{0, 7});
+    driver.feed(2 * step_s, StepReached{0, 2});
+    driver.only<Execute>();
+    driver.done(1000);
+    driver.feed(1000 + 3.5 * driver.only<Train>().step_s, UserResize{0, 8});
+    check(driver);
+  };
+  with_seven("", [](Driver& driver) {
+    const ConfigurationRecord last = driver.job().configurations.back();
+    EXPECT_EQ(last.gpus, 4);
+    EXPECT_EQ(last.global_batch, 4096);
+    EXPECT_EQ(last.idle,
+              "4 of 7 GPUs: no valid layout of 5 to 7; dp7,zero1 on 7 GPUs would be faster, but dp 7 · micro-batch 1 "
+              "does not divide the batch of 4096 (with batch_tolerance 0.001: 4095 would)");
+    EXPECT_EQ(driver.job().samples, (2 + 3) * 4096);
+  });
+  with_seven("batch_tolerance: 0.001", [](Driver& driver) {
+    const ConfigurationRecord last = driver.job().configurations.back();
+    EXPECT_EQ(last.gpus, 7);
+    EXPECT_EQ(last.global_batch, 4095);
+    EXPECT_EQ(last.idle, "");
+    EXPECT_EQ(driver.job().steps, 2 + 3);
+    EXPECT_EQ(driver.job().samples, 2 * 4096 + 3 * 4095);
+    EXPECT_EQ(driver.log(), driver.log_again());
+  });
 }
 
 TEST(Choose, AJobThatWaitsSaysWhy) {

@@ -86,6 +86,7 @@ class Control::Impl {
   PolicyLoop policy_;
   Lifecycle lifecycle_;
   Reconfigurer reconfigurer_;
+  std::vector<int> hit_;  // jobs, by the loss that is the event at hand
 };
 
 Control::Control(const scenario::Scenario& scenario, scenario::Strategy strategy,
@@ -124,6 +125,7 @@ std::vector<Command> Control::Impl::step(const Event& event) {
   if (lifecycle_.ending() && !std::holds_alternative<SamplesRead>(event.body)) return {};
   std::visit([this](const auto& body) { on(body); }, event.body);
   settle();
+  if (std::holds_alternative<DevicesLost>(event.body)) records_.add_effects(std::exchange(hit_, {}));
   if (!lifecycle_.ending()) trainer_.update_step_times();
   return std::move(turn_.commands);
 }
@@ -176,7 +178,7 @@ void Control::Impl::on(const Started&) {
 void Control::Impl::on(const StepReached& event) {
   Job& job = jobs_[event.job];
   if (!job.moves()) return;
-  trainer_.credit(job, event.step);
+  trainer_.credit(job, event.step, turn_.now_s);
   job.training.until_step = event.step;  // at a boundary: nothing runs until the next Train
   for (const size_t due : script_.due_at_step(job.index, job.state.step)) fire(due);
   if (job.spec->steps > 0 && event.step >= job.spec->steps) return lifecycle_.complete(job);
@@ -230,7 +232,7 @@ void Control::Impl::on(const TimerFired& event) {
     case Timer::Purpose::kUntil: break;
   }
   for (Job& job : jobs_) {
-    if (job.ledger && job.moves()) trainer_.credit(job, job.training.steps_done_at(turn_.now_s));
+    if (job.ledger && job.moves()) trainer_.credit(job, job.training.steps_done_at(turn_.now_s), turn_.now_s);
   }
   lifecycle_.end();
 }
@@ -242,7 +244,10 @@ void Control::Impl::on(const DevicesLost& event) {
   const std::string cause = "lost " + device_list(event.devices);
   policy_.take_grants(down, cause);
   consult();
-  for (Job& job : jobs_) reconfigurer_.lose(job, lost, event.failed_at_s, cause);
+  records_.add(event, script_.absent(), turn_.now_s);
+  for (Job& job : jobs_) {
+    if (reconfigurer_.lose(job, lost, event.failed_at_s, cause)) hit_.push_back(job.index);
+  }
 }
 
 void Control::Impl::on(const UserResize& event) { apply(scenario::Resize{.job = event.job, .gpus = event.gpus}); }
@@ -340,6 +345,8 @@ void Control::Impl::notice_is_over(const scenario::Preempt& what) {
 void Control::Impl::submit(Job& job) {
   job.submitted = true;
   job.accounts.span_since_s = job.accounts.allocated_since_s = job.grant.at_s = turn_.now_s;
+  job.accounts.time.begin(turn_.now_s);
+  job.accounts.time.wait_for(targets_.why_waits(job));
   policy_.tell(sched::Event::Kind::kSubmitted, job.index);
 }
 
@@ -362,8 +369,9 @@ void Control::Impl::retarget(Job& job, const std::string& cause, bool forced) {
     job.request.cause_s = turn_.now_s;
     return;
   }
-  const bool stays = job.mode == Mode::kWaiting ? !targets_.choose(job) : targets_.settled(job);
-  if (stays) return;
+  const bool waits = job.mode == Mode::kWaiting && !targets_.choose(job);
+  if (waits) return reconfigurer_.keep_waiting(job);
+  if (job.mode != Mode::kWaiting && targets_.settled(job)) return;
   job.request.cause = cause;
   job.request.cause_s = turn_.now_s;
   job.request.failed_s = -1;

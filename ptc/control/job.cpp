@@ -43,6 +43,15 @@ std::optional<std::vector<collection::ExtraHolder>> Job::initial_copies() const 
   return std::nullopt;
 }
 
+void account(const Job& job, int64_t steps, double at_s, TimeAccount& time) {
+  if (!job.submitted || job.over()) return;
+  if (job.moves()) {
+    if (job.copies.last) return time.stood_for_copy(at_s);  // the run is to end: nothing but that copy is waited for
+    return time.trained(job.training, steps, at_s);
+  }
+  return job.mode == Mode::kWaiting ? time.waited(at_s) : time.changed(at_s);
+}
+
 std::vector<BulkFlow> checkpoint_flows(const collection::Collection& collection) {
   std::map<std::pair<plan::Location, plan::Location>, int64_t> flows;
   for (size_t i = 0; i < collection.tensors.size(); ++i) {

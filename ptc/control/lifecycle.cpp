@@ -9,6 +9,7 @@ Lifecycle::Lifecycle(Jobs& jobs, RunRecords& records, Snapshots& snapshots, Poli
     : jobs_(jobs), records_(records), snapshots_(snapshots), policy_(policy), turn_(turn) {}
 
 void Lifecycle::leave(Job& job, Mode mode) {
+  account(job, 0, turn_.now_s, job.accounts.time);
   job.mode = mode;
   job.accounts.record.wall_s = turn_.now_s - job.spec->submit_s;
   allocate(job, {}, turn_);
@@ -24,6 +25,7 @@ void Lifecycle::complete(Job& job) {
 void Lifecycle::fail(Job& job, std::string why) {
   if (policy_.active()) turn_.freed_by = job.spec->name;  // also the devices it was to go to
   job.accounts.record.failure = std::move(why);
+  job.accounts.time.changed(turn_.now_s);
   job.accounts.record.reconfigurations.push_back(job.underway->record);
   job.underway.reset();
   leave(job, Mode::kFailed);
@@ -32,6 +34,7 @@ void Lifecycle::fail(Job& job, std::string why) {
 // The policy is not told: it knows.
 void Lifecycle::refuse(Job& job) {
   records_.end_span(job, "waiting", turn_.now_s);
+  account(job, 0, turn_.now_s, job.accounts.time);
   job.mode = Mode::kRefused;
   allocate(job, {}, turn_);
   job.accounts.record.wall_s = turn_.now_s - job.spec->submit_s;
@@ -41,6 +44,7 @@ void Lifecycle::refuse(Job& job) {
 
 void Lifecycle::stop(Job& job) {
   records_.end_span(job, job.mode == Mode::kWaiting ? "waiting" : "train", turn_.now_s);
+  account(job, 0, turn_.now_s, job.accounts.time);
   job.mode = Mode::kStopped;
   job.accounts.record.failure.clear();  // what it waited for
   job.accounts.record.wall_s = std::max(0.0, turn_.now_s - job.spec->submit_s);

@@ -106,6 +106,7 @@ void Reconfigurer::begin(Job& job) {
     records_.end_span(job, "train", job.request.failed_s >= 0 ? since_s : turn_.now_s);
   } else if (job.mode == Mode::kWaiting) {
     records_.end_span(job, "waiting", turn_.now_s);
+    job.accounts.time.waited(turn_.now_s);
   }
   Underway underway;
   ReconfigurationRecord& record = underway.record;
@@ -167,30 +168,36 @@ void Reconfigurer::attempt(Job& job) {
   lifecycle_.fail(job, std::move(why));
 }
 
-void Reconfigurer::lose(Job& job, const std::set<DeviceId>& lost, double failed_at_s, const std::string& cause) {
+bool Reconfigurer::lose(Job& job, const std::set<DeviceId>& lost, double failed_at_s, const std::string& cause) {
   const auto among = [&](const std::vector<DeviceId>& devices, double made_s) {
     return std::any_of(devices.begin(), devices.end(),
                        [&](DeviceId device) { return lost.contains(device) && condition_.lost_since(device, made_s); });
   };
   if (job.moves()) {
-    if (!among(job.devices, job.state.made_s)) return;
+    if (!among(job.devices, job.state.made_s)) return false;
     turn_.commands.push_back(Halt{.job = job.index});
-    trainer_.credit(job, job.training.steps_done_at(failed_at_s));
+    trainer_.credit(job, job.training.steps_done_at(failed_at_s), failed_at_s);
     job.request.cause = cause;
     job.request.cause_s = job.request.failed_s = failed_at_s;
     begin(job);
-  } else if (job.mode == Mode::kReconfiguring) {
-    Underway& underway = *job.underway;
-    // An attempt that a repair has set off began after it, at the same time.
-    const double attempt_s = std::nextafter(underway.attempt_s, std::numeric_limits<double>::infinity());
-    const plan::Plan& plan = *underway.record.plan;
-    if (!among(underway.target.devices, attempt_s) && !among(plan.src_devices, job.state.made_s) &&
-        !reads_memory_of(plan, snapshots_.without_memory(lost)))
-      return;
-    abort(job, cause);
-    if (has_policy_) turn_.freed_by = job.spec->name;  // it may go elsewhere now
-    attempt(job);
+    return true;
   }
+  if (job.mode == Mode::kWaiting && job.submitted) {
+    keep_waiting(job);
+    return among(job.devices, job.state.made_s);
+  }
+  if (job.mode != Mode::kReconfiguring) return false;
+  Underway& underway = *job.underway;
+  // An attempt that a repair has set off began after it, at the same time.
+  const double attempt_s = std::nextafter(underway.attempt_s, std::numeric_limits<double>::infinity());
+  const plan::Plan& plan = *underway.record.plan;
+  if (!among(underway.target.devices, attempt_s) && !among(plan.src_devices, job.state.made_s) &&
+      !reads_memory_of(plan, snapshots_.without_memory(lost)))
+    return false;
+  abort(job, cause);
+  if (has_policy_) turn_.freed_by = job.spec->name;  // it may go elsewhere now
+  attempt(job);
+  return true;
 }
 
 void Reconfigurer::lose_source(Job& job, SnapshotId copy) {
@@ -222,6 +229,8 @@ void Reconfigurer::commit(Job& job, const PhaseSeconds& phases) {
   record.resumed_s = turn_.now_s;
   if (job.accounts.schedule.first_start_s) ++job.accounts.schedule.restarts;
   job.accounts.record.lost_steps += record.rolled_back_steps;
+  job.accounts.time.changed(turn_.now_s);
+  job.accounts.time.roll_back(record.step);
   if (job.ledger) job.ledger->roll_back(record.step);
   job.state = {.step = record.step, .collection = underway.collection, .gone = {}, .made_s = turn_.now_s};
   job.choice = underway.target.choice;
@@ -241,13 +250,20 @@ void Reconfigurer::commit(Job& job, const PhaseSeconds& phases) {
 void Reconfigurer::wait(Job& job) {
   if (job.underway && job.underway->record.aborted_attempts > 0) {
     job.accounts.record.reconfigurations.push_back(job.underway->record);
+    job.accounts.time.changed(turn_.now_s);
   }
   job.underway.reset();
   job.mode = Mode::kWaiting;
+  job.accounts.time.wait_for(targets_.why_waits(job));
   job.accounts.record.failure = targets_.why_none(job);
   job.accounts.span_since_s = turn_.now_s;
   allocate(job, targets_.kept_devices(job), turn_);  // its state stays in the memory of the old hosts
   if (lifecycle_.stopping()) lifecycle_.stop(job);
+}
+
+void Reconfigurer::keep_waiting(Job& job) {
+  job.accounts.time.waited(turn_.now_s);
+  job.accounts.time.wait_for(targets_.why_waits(job));
 }
 
 }  // namespace scalai::control

@@ -31,15 +31,17 @@ struct ConfigurationRecord {
   double since_s = 0;
   std::string layout;
   int gpus = 0;
+  int global_batch = 1;
   int micro_batch = 1;
   std::string recompute;         // "none", "selective", "full"
   std::optional<double> step_s;  // nothing: it stands still on a link that is down
   std::optional<double> mfu;  // model FLOPs utilisation (ptc/parallel/step_time.h); nothing: as above, or peak unknown
   bool computed = true;       // step_s comes from a model, not from the scenario
+  std::string idle;           // why it leaves GPUs idle that the job may use; "" = it does not, or it was not chosen
 
   bool same_but_time(const ConfigurationRecord& other) const {
-    return layout == other.layout && micro_batch == other.micro_batch && recompute == other.recompute &&
-           step_s == other.step_s;
+    return layout == other.layout && global_batch == other.global_batch && micro_batch == other.micro_batch &&
+           recompute == other.recompute && step_s == other.step_s && idle == other.idle;
   }
 };
 
@@ -62,6 +64,25 @@ struct RedundancyRecord {
   std::optional<int> survives_host_losses;
 };
 
+// A reason for which a job stood without a change under way, in words.
+struct WaitRecord {
+  std::string reason;
+  double seconds = 0;
+  bool until_end = false;  // the job still waits for it when the run ends
+};
+
+// The downtime of a job by cause, in seconds of scenario time: it is the sum of the parts.
+struct DowntimeRecord {
+  double reconfigurations_s = 0;  // pauses, less the steps that the job finishes before it stops
+  double waiting_s = 0;
+  std::vector<WaitRecord> waits;  // the same by reason
+  double run_again_s = 0;         // of training_s: in whole steps done after the snapshot to which the job went back
+  double cut_off_s = 0;           // in steps that a failure, or the end of the run, cut off
+  double snapshots_s = 0;         // training stood still for checkpoints and redundant copies
+
+  double total() const { return reconfigurations_s + waiting_s + run_again_s + cut_off_s + snapshots_s; }
+};
+
 struct JobRecord {
   std::string name;
   // "complete", "running", "waiting", "reconfiguring", "failed", "stopped" (on request), "refused" (by the policy),
@@ -72,7 +93,8 @@ struct JobRecord {
   int64_t samples = 0;
   double wall_s = 0;                       // from its submission to completion or the end of the scenario
   double training_s = 0;                   // in steps, including those run twice
-  double downtime_s = 0;                   // wall_s − training_s
+  double downtime_s = 0;                   // wall_s − training_s + downtime.run_again_s
+  DowntimeRecord downtime;                 // the same by cause
   int64_t lost_steps = 0;                  // steps done that had to be run again
   double goodput_samples_per_s = 0;        // samples / wall_s
   double gpu_hours = 0;                    // of allocated devices
@@ -81,6 +103,20 @@ struct JobRecord {
   std::optional<RedundancyRecord> redundancy;
   std::vector<ConfigurationRecord> configurations;
   std::vector<ReconfigurationRecord> reconfigurations;
+};
+
+// What a loss of devices led to for a job that was on them, or on its way from or to them.
+struct LossEffect {
+  int job = 0;
+  std::string outcome;      // "reconfigures", "waits", "fails", "stops" (the run was to end)
+  int reconfiguration = 0;  // of "reconfigures": the job's k-th, from 1
+};
+
+// Devices were lost, used or not.
+struct LossRecord {
+  double at_s = 0, noticed_s = 0;
+  std::vector<DeviceId> devices;
+  std::vector<LossEffect> effects;  // none: no job used them
 };
 
 // A stretch of a job's life, for the trace: "train", "waiting" and the phases.
@@ -106,10 +142,14 @@ struct RunReport {
   std::vector<JobRecord> jobs;
   std::vector<std::shared_ptr<const plan::Plan>> plans;  // in order of making: plans/001.binpb, …
   std::vector<Event> events;                             // every event, in order: enough to replay the run
+  std::vector<LossRecord> losses;                        // in order of notice
   std::vector<std::string> unreached;  // scenario events that never happened: "events[3] (at step 500)"
   std::vector<JobSpan> spans;
   std::vector<MemorySample> memory;
   Recorder recorder;
 };
+
+// "g3 g8-g11": runs of neighbouring devices.
+std::string device_list(const std::vector<DeviceId>& devices);
 
 }  // namespace scalai::control

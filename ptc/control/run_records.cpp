@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -76,6 +77,37 @@ void RunRecords::sample_memory(const Job& job, double now_s) {
   }
 }
 
+void RunRecords::add(const DevicesLost& lost, const std::vector<DeviceId>& absent, double now_s) {
+  LossRecord record{.at_s = lost.failed_at_s, .noticed_s = now_s, .devices = {}, .effects = {}};
+  std::copy_if(lost.devices.begin(), lost.devices.end(), std::back_inserter(record.devices), [&](DeviceId device) {
+    return lost.failed_at_s > 0 || std::find(absent.begin(), absent.end(), device) == absent.end();
+  });
+  losses_.push_back(std::move(record));
+}
+
+namespace {
+
+LossEffect effect_on(const Job& job) {
+  LossEffect effect{.job = job.index, .outcome = "stops", .reconfiguration = 0};
+  if (job.underway) {
+    effect.outcome = "reconfigures";
+    effect.reconfiguration = job.underway->record.index;
+  } else if (job.mode == Mode::kWaiting) {
+    effect.outcome = "waits";
+  } else if (job.mode == Mode::kFailed) {
+    effect.outcome = "fails";
+  }
+  return effect;
+}
+
+}  // namespace
+
+void RunRecords::add_effects(const std::vector<int>& jobs) {
+  LossRecord& loss = losses_.back();
+  for (const int job : jobs) loss.effects.push_back(effect_on(jobs_[job]));
+  if (loss.devices.empty()) losses_.pop_back();
+}
+
 namespace {
 
 std::string state_of(const Job& job) {
@@ -110,10 +142,15 @@ JobRecord closed_record(const Job& job, double at_s, bool has_schedule) {
   if (job.underway) record.reconfigurations.push_back(job.underway->record);
   record.state = state_of(job);
   record.steps = steps;
-  record.samples = job.ledger ? job.ledger->samples_before(steps) : steps * job.spec->training.global_batch;
-  if (job.ledger) add_dataset(job, record);
   if (!job.over()) record.wall_s = std::max(0.0, at_s - job.spec->submit_s);
-  record.downtime_s = record.wall_s - record.training_s;
+  TimeAccount time = job.accounts.time;
+  account(job, std::max<int64_t>(0, steps - job.training.from_step), at_s, time);
+  if (job.mode == Mode::kWaiting) time.wait_to_the_end();
+  record.samples =
+      job.ledger ? job.ledger->samples_before(steps) : steps * job.spec->training.global_batch + time.more_samples();
+  if (job.ledger) add_dataset(job, record);
+  record.downtime = time.down();
+  record.downtime_s = record.wall_s - record.training_s + record.downtime.run_again_s;
   record.goodput_samples_per_s = record.wall_s > 0 ? static_cast<double>(record.samples) / record.wall_s : 0;
   const double since_s = job.submitted ? at_s - job.accounts.allocated_since_s : 0;
   record.gpu_hours += static_cast<double>(job.devices.size()) * since_s / 3600;
@@ -148,6 +185,7 @@ RunReport RunRecords::report(const std::string& strategy, std::vector<std::strin
   report.plans = plans_;
   report.events = events_;
   report.spans = spans_;
+  report.losses = losses_;
   report.unreached = std::move(unreached);
   report.memory = memory_;
   const bool scheduled = scenario_.policy || std::any_of(jobs_.begin(), jobs_.end(), [](const Job& job) {

@@ -135,7 +135,8 @@ void Targets::add_held(const Job& job, scenario::Chooser::Question& question) co
 
 std::optional<Target> Targets::best_target(const Job& job) {
   const std::vector<DeviceId> usable = usable_devices(job);
-  scenario::Chooser::Question question{.job = *job.spec, .devices = usable, .speed = condition_.speed()};
+  scenario::Chooser::Question question{
+      .job = *job.spec, .devices = usable, .speed = condition_.speed(), .explain_idle = true};
   if (strategy_.data_parallel_only) question.all_but_dp = &job.spec->configs.front();
   const bool weighs = job.spec->choose->objective == parallel::Objective::kPayOff && job.state.collection != nullptr;
   std::string key;
@@ -174,6 +175,40 @@ std::string Targets::why_none(const Job& job) const {
   return found != no_fit_.end() ? found->second : "";
 }
 
+Targets::Offer Targets::offer_to(const Job& job) const {
+  const std::set<DeviceId> taken = jobs_.taken_by_others(job, /*named=*/false);
+  const int devices = scenario_.cluster.device_count();
+  Offer offer;
+  for (int i = 0; i < devices; ++i) {
+    const DeviceId device(i);
+    if (!condition_.usable(device)) {
+      ++offer.gone;
+    } else if (taken.contains(device)) {
+      ++offer.held;
+    }
+  }
+  offer.gpus = devices - offer.gone - offer.held;
+  if (offer.gone > 0) offer.why.push_back(fmt::format("{} of {} lost or drained", offer.gone, devices));
+  if (offer.held > 0) offer.why.push_back(fmt::format("{} held by other jobs", offer.held));
+  if (!job.wanted.devices.empty()) {
+    offer.gpus = static_cast<int>(usable_devices(job).size());
+    offer.why.emplace_back("of those named");
+  } else if (job.wanted.gpus < offer.gpus) {
+    offer.gpus = job.wanted.gpus;
+    offer.why.emplace_back("as many as it is to have");
+  }
+  return offer;
+}
+
+std::string Targets::why_waits(const Job& job) const {
+  if (scenario_.policy && job.wanted.devices.empty()) return "queued: the policy gives it no GPUs";
+  if (scenario_.policy && jobs_.blocked(job)) return "queued: other jobs are still on its GPUs";
+  const auto [gpus, held, gone, why] = offer_to(job);
+  if (held > 0 && gone == 0) return "queued: other jobs have GPUs that it needs";
+  const std::string text = gpus == 0 ? "no GPU is free" : fmt::format("no layout fits {} GPUs", gpus);
+  return why.empty() ? text : fmt::format("{} ({})", text, fmt::join(why, ", "));
+}
+
 std::string Targets::why_none_listed(const Job& job) const {
   const collection::ParallelConfig* smallest = nullptr;
   for (const scenario::ParallelChoice& choice : job.spec->configs) {
@@ -182,28 +217,7 @@ std::string Targets::why_none_listed(const Job& job) const {
     if (smallest == nullptr || world < smallest->world()) smallest = &choice.config;
   }
   if (smallest == nullptr) return "";
-  const std::set<DeviceId> taken = jobs_.taken_by_others(job, /*named=*/false);
-  const int devices = scenario_.cluster.device_count();
-  int gone = 0, held = 0;
-  for (int i = 0; i < devices; ++i) {
-    const DeviceId device(i);
-    if (!condition_.usable(device)) {
-      ++gone;
-    } else if (taken.contains(device)) {
-      ++held;
-    }
-  }
-  std::vector<std::string> why;
-  if (gone > 0) why.push_back(fmt::format("{} of {} lost or drained", gone, devices));
-  if (held > 0) why.push_back(fmt::format("{} held by other jobs", held));
-  int have = devices - gone - held;
-  if (!job.wanted.devices.empty()) {
-    have = static_cast<int>(usable_devices(job).size());
-    why.emplace_back("of those named");
-  } else if (job.wanted.gpus < have) {
-    have = job.wanted.gpus;
-    why.emplace_back("as many as it is to have");
-  }
+  const auto [have, held, gone, why] = offer_to(job);
   return fmt::format(
       "its smallest configuration, {}, needs {} GPUs and it can have {} ({}); a smaller one in \"configs\" or a repair "
       "would let it go on",

@@ -107,6 +107,19 @@ TEST(Targets, ListedConfigurationsSayWhyNoneFits) {
   EXPECT_THAT(parts.targets.why_none(parts.jobs[0]), HasSubstr("it can have 1 ("));
 }
 
+TEST(Targets, AWaitHasAReasonInFewWords) {
+  Chooses parts(testing::job_text("a", "gpus: 4 configs { layout: \"tp2,dp2\" step_time: \"1s\" }") + sized_job("b"));
+  parts.lose({2, 3, 4, 5, 6});
+  EXPECT_EQ(parts.targets.why_waits(parts.jobs[0]), "no layout fits 3 GPUs (5 of 8 lost or drained)");
+  parts.train(1, 1, {0, 1});
+  EXPECT_EQ(parts.targets.why_waits(parts.jobs[0]),
+            "no layout fits 1 GPUs (5 of 8 lost or drained, 2 held by other jobs)");
+  parts.condition.repair({.devices = device_ids({2, 3, 4, 5, 6}), .links = {}}, 5);
+  EXPECT_EQ(parts.targets.why_waits(parts.jobs[0]), "queued: other jobs have GPUs that it needs");
+  Chooses granted("policy { name: \"fifo\" }\n" + sized_job("a", "steps: 100"));
+  EXPECT_EQ(granted.targets.why_waits(granted.jobs[0]), "queued: the policy gives it no GPUs");
+}
+
 const std::string kPolicy = "policy { name: \"fifo\" }\n";
 
 TEST(Targets, UnderAPolicyAJobHasNoneWithoutAGrant) {

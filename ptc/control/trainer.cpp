@@ -46,7 +46,8 @@ void Trainer::start(Job& job, double stall_s) {
   job.training = {.start_s = turn_.now_s + stall_s,
                   .from_step = job.state.step,
                   .until_step = next_milestone(job),
-                  .step_s = step_times_.of(job)};
+                  .step_s = step_times_.of(job),
+                  .more_samples = training_of(job).global_batch - job.spec->training.global_batch};
   train(job);
 }
 
@@ -56,14 +57,16 @@ void Trainer::stop_at_boundary(Job& job) {
   job.training.until_step = job.training.next_boundary_after(turn_.now_s);
   // A step that stands still is given up: nothing of it is worth waiting for.
   if (std::isinf(job.training.step_s)) {
+    account(job, 0, turn_.now_s, job.accounts.time);
     job.training.start_s = turn_.now_s;
     job.training.step_s = 0;
   }
   train(job);
 }
 
-void Trainer::credit(Job& job, int64_t steps_done) {
+void Trainer::credit(Job& job, int64_t steps_done, double at_s) {
   const int64_t steps = steps_done - job.training.from_step;
+  account(job, steps, at_s, job.accounts.time);
   if (job.ledger && steps > 0) {
     job.ledger->done(steps_done, job.choice->config.dp);
     if (job.ledger->awaits())
@@ -83,6 +86,7 @@ void Trainer::update_step_times() {
     const double step_s = step_times_.of(job);
     const bool begun = job.training.start_s < turn_.now_s && !std::isinf(job.training.step_s);
     if (job.mode == Mode::kTraining && step_s != job.training.step_s && !begun) {
+      if (job.training.start_s < turn_.now_s) account(job, 0, turn_.now_s, job.accounts.time);  // it stood still
       job.training.start_s = std::max(job.training.start_s, turn_.now_s);
       job.training.step_s = step_s;
       train(job);
@@ -100,9 +104,11 @@ void Trainer::note_configuration(Job& job) {
   ConfigurationRecord record{.since_s = std::max(job.training.start_s, turn_.now_s),
                              .layout = collection::canonical(job.choice->config),
                              .gpus = job.choice->config.world(),
+                             .global_batch = training.global_batch,
                              .micro_batch = training.micro_batch,
                              .recompute = std::string(parallel::name_of(training.recompute)),
-                             .computed = job.choice->step_s == 0};
+                             .computed = job.choice->step_s == 0,
+                             .idle = job.choice->idle};
   if (!std::isinf(job.training.step_s)) record.step_s = job.training.step_s;
   std::vector<ConfigurationRecord>& list = job.accounts.record.configurations;
   // An entry that was replaced before it began was never trained as.

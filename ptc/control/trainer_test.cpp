@@ -252,14 +252,14 @@ TEST(Trainer, CreditsWholeStepsAndHasTheirSamplesRead) {
   job.ledger->done(5, 1);
   job.training = {.start_s = 10, .from_step = 5, .until_step = 50, .step_s = 2};
   parts.turn.now_s = 17;
-  parts.trainer.credit(job, 8);
+  parts.trainer.credit(job, 8, parts.turn.now_s);
   EXPECT_EQ(job.state.step, 8);
   EXPECT_EQ(job.accounts.record.training_s, 6);
   EXPECT_EQ(job.training.start_s, 17);
   ASSERT_EQ(parts.all<Read>().size(), 1u);
   EXPECT_EQ(parts.all<Read>()[0].from_step, 5);
   EXPECT_EQ(parts.all<Read>()[0].until_step, 8);
-  parts.trainer.credit(job, 8);
+  parts.trainer.credit(job, 8, parts.turn.now_s);
   EXPECT_EQ(parts.all<Read>().size(), 1u) << "no step more";
 }
 

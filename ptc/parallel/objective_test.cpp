@@ -26,7 +26,7 @@ TEST(Objective, ScoresByHand) {
   Hardware hardware = uniform_hardware(space.host, {.dp = 16});
   const auto score = [&](Objective objective) {
     space.objective = objective;
-    return score_of(space, time, 16, hardware);
+    return score_of(space, {.config = {.dp = 16}, .training = space.base, .time = time}, hardware);
   };
   EXPECT_DOUBLE_EQ(score(Objective::kThroughput), 10);
   EXPECT_DOUBLE_EQ(score(Objective::kCost), 16 * 10 * 10.0 / 3600);

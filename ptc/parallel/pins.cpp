@@ -18,6 +18,10 @@ const std::vector<std::string> kObjectives = {"throughput", "cost", "energy", "p
 
 std::string_view name_of(Objective objective) { return kObjectives.at(static_cast<size_t>(objective)); }
 
+std::string worse_by(Objective objective) {
+  return objective == Objective::kThroughput ? "slower" : fmt::format("no better by {}", name_of(objective));
+}
+
 absl::StatusOr<Objective> find_objective(std::string_view name) {
   const auto found = std::find(kObjectives.begin(), kObjectives.end(), name);
   if (found != kObjectives.end()) return static_cast<Objective>(found - kObjectives.begin());

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "ptc/base/status.h"
+#include "ptc/parallel/internal/idle_gpus.h"
 #include "ptc/parallel/internal/no_fit.h"
 #include "ptc/parallel/internal/search_space.h"
 
@@ -44,6 +45,11 @@ double weigh(Objective objective, const Rates& rates, int gpus, double computing
 
 std::vector<cluster::Host> kinds_of(const SearchSpace& space) {
   return space.host_kinds.empty() ? std::vector<cluster::Host>{space.host} : space.host_kinds;
+}
+
+// Of a step with another batch: so much more of it has as many samples as the space's batch.
+double scale_of(const SearchSpace& space, int global_batch) {
+  return static_cast<double>(space.base.global_batch) / global_batch;
 }
 
 // No configuration pays less for a GPU.
@@ -141,11 +147,11 @@ class Search {
     ++result_.priced;
     const Hardware& hardware = hardware_of(point, candidate.config);
     candidate.time = step_time(workload, hardware);
-    candidate.score = score_of(space_, candidate.time, point.gpus(), hardware);
+    candidate.score = score_of(space_, candidate, hardware);
     const bool final = space_.objective != Objective::kPayOff;
-    queue_.push({.key = final ? candidate.score : after_change(candidate.time.step_s, space_.least_change_s),
+    queue_.push({.key = final ? candidate.score : after_change(even_step_s(space_, candidate), space_.least_change_s),
                  .stage = final ? Stage::kReached : Stage::kPriced,
-                 .step_s = candidate.time.step_s,
+                 .step_s = even_step_s(space_, candidate),
                  .point = point,
                  .candidate = static_cast<int>(candidates_.size())});
     candidates_.push_back(std::move(candidate));
@@ -158,10 +164,10 @@ class Search {
       ++result_.unreachable;
       return;
     }
-    candidate.score = after_change(candidate.time.step_s, candidate.change->reconfiguration_s);
+    candidate.score = after_change(even_step_s(space_, candidate), candidate.change->reconfiguration_s);
     if (space_.stay_step_s)
       candidate.pay_off_steps =
-          pay_off_steps(*space_.stay_step_s, candidate.time.step_s, candidate.change->reconfiguration_s);
+          pay_off_steps(*space_.stay_step_s, even_step_s(space_, candidate), candidate.change->reconfiguration_s);
     entry.key = candidate.score;
     entry.stage = Stage::kReached;
     queue_.push(entry);
@@ -212,13 +218,19 @@ bool knows_power(const SearchSpace& space) {
   return std::all_of(kinds.begin(), kinds.end(), [](const cluster::Host& host) { return host.gpu.power_w > 0; });
 }
 
-double score_of(const SearchSpace& space, const StepTime& time, int gpus, const Hardware& hardware) {
+double even_step_s(const SearchSpace& space, const Candidate& candidate) {
+  return candidate.time.step_s * scale_of(space, candidate.training.global_batch);
+}
+
+double score_of(const SearchSpace& space, const Candidate& candidate, const Hardware& hardware) {
+  const StepTime& time = candidate.time;
   Rates rates;
   if (space.objective == Objective::kCost && knows_price(space)) rates.price = hardware.price_per_gpu_hour;
   if (space.objective == Objective::kEnergy && knows_power(space)) rates.power_w = mean_power_w(hardware);
   const double communicating_s = time.tp_s + time.cp_s + time.ep_s + time.pipeline_s + time.gradients_s;
   const double computing_s = time.step_s - communicating_s - time.bubble_s;
-  return weigh(space.objective, rates, gpus, computing_s, communicating_s, time.bubble_s);
+  return weigh(space.objective, rates, candidate.config.world(), computing_s, communicating_s, time.bubble_s) *
+         scale_of(space, candidate.training.global_batch);
 }
 
 std::optional<double> pay_off_steps(double old_step_s, double new_step_s, double reconfiguration_s) {
@@ -232,6 +244,7 @@ absl::StatusOr<SearchResult> search(const ModelShape& model, const SearchSpace& 
   SCALAI_RETURN_IF_ERROR(check_space(model, space));
   SearchResult result = Search(model, space).run();
   if (result.points == 0) return invalid(internal::why_empty(model, space));
+  if (space.explain_idle && !result.best.empty()) result.idle = internal::why_idle(model, space, result.best.front());
   return result;
 }
 

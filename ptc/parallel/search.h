@@ -12,7 +12,8 @@
 // - cp cuts a sequence into 2·cp equal parts: one early and one late part for each rank, so that a causal mask gives
 //   all ranks equal work.
 // - ep divides the experts; etp is 1 unless pinned.
-// - dp is the rest, and dp · micro-batch divides the global batch (Training::whole_batches; else it is at most that).
+// - dp is the rest, and dp · micro-batch divides the global batch (Training::whole_batches; else it is at most that), or
+//   a batch so near to it that SearchSpace::batch_tolerance allows it.
 // - 2BW takes at least pp micro-batches (Narayanan et al., ICML'21: with fewer, a version of the weights would still be
 //   in use when the second next one is made).
 // - With flash attention selective recomputation equals none and is not tried beside it. Convolutions are never
@@ -73,7 +74,7 @@ struct Candidate {
   Training training;
   StepTime time;
   double memory_bytes = 0;       // of the worst stage, margin included
-  double score = 0;              // of the objective; less is better
+  double score = 0;              // of the objective, for as many samples as the global batch has; less is better
   std::optional<Change> change;  // pay-off only
   // Steps after which the shorter step has made up for the time of the change; absent = never, or the old configuration
   // cannot stay.
@@ -86,13 +87,17 @@ inline constexpr double kHeadroom = 0.04;
 
 struct SearchSpace {
   int gpus = 0;          // upper limit
-  bool all_gpus = true;  // exactly `gpus`; false: any number up to it
+  bool all_gpus = true;  // exactly `gpus`; false: any number up to it …
+  int least_gpus = 1;    // … from this one on
   cluster::Host host;    // kind of all hosts, filled one after the other; with `hardware`, the largest host
   // Batch, sequence, precision, schedule, flash attention; micro_batch and recompute are searched.
   Training base;
   std::vector<int> micro_batches = {1, 2, 4, 8, 16};
   std::vector<Recompute> recomputes = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
   std::vector<int> zero_stages = {1};  // Megatron's distributed optimizer
+  // The global batch may change by less than this share of it, 0 ≤ share < 1: a configuration whose dp · micro-batch (· pp
+  // if it is interleaved) does not divide it takes the nearest multiple, of two the smaller. With whole_batches only.
+  double batch_tolerance = 0;
   Pins pins;
   Objective objective = Objective::kThroughput;
   int64_t memory_bytes = 0;  // of a GPU; 0 = that of host.gpu
@@ -106,6 +111,8 @@ struct SearchSpace {
   // takes the best rate, price and power of them. Cost is in dollars if all have a price, energy in joules if all have
   // a power.
   std::vector<cluster::Host> host_kinds;
+
+  bool explain_idle = false;  // fills SearchResult::idle, which may take a second search
 
   // Called every few thousand points with the number of examined points and of all points. Most searches end long
   // before the last point.
@@ -133,11 +140,14 @@ struct NoFit {
 struct SearchResult {
   std::vector<Candidate> best;  // by score; empty = nothing fits, or nothing that fits is reachable
   std::optional<NoFit> no_fit;  // set if points exist and none fits
-  int64_t points = 0;           // points of the space that pass all divisions
-  int64_t priced = 0;           // with a computed step time
-  int64_t too_large = 0;        // over the memory
-  int64_t bounded_away = 0;     // never priced: a bound proves them no better than the results
-  int64_t unreachable = 0;      // `change` returned nullopt
+  // With explain_idle: why the best leaves GPUs of the space idle, and a tolerance with which more of them would be used;
+  // "" = it uses all. "64 of 120 GPUs: …"
+  std::string idle;
+  int64_t points = 0;        // points of the space that pass all divisions
+  int64_t priced = 0;        // with a computed step time
+  int64_t too_large = 0;     // over the memory
+  int64_t bounded_away = 0;  // never priced: a bound proves them no better than the results
+  int64_t unreachable = 0;   // `change` returned nullopt
 };
 
 // Problems of a space that show before the search (InvalidArgument, one a line, all of them): sizes of 0, and pins that
@@ -152,9 +162,14 @@ absl::StatusOr<SearchResult> search(const ModelShape& model, const SearchSpace& 
 bool knows_price(const SearchSpace& space);
 bool knows_power(const SearchSpace& space);
 
-// The value that the space's objective minimizes, for a configuration on `gpus` GPUs with the price and power of
-// `hardware`. Pay-off: the step time, without a change.
-double score_of(const SearchSpace& space, const StepTime& time, int gpus, const Hardware& hardware);
+// The value that the space's objective minimizes, for a configuration, its batch and its step with the price and power
+// of `hardware`. Pay-off: the step time, without a change. A step of another batch than the space's counts for as many
+// samples: 2 s for 1,020 samples are 2 · 1024 / 1020 s for 1,024.
+double score_of(const SearchSpace& space, const Candidate& candidate, const Hardware& hardware);
+// The step of a candidate likewise, for as many samples as the space's batch has.
+double even_step_s(const SearchSpace& space, const Candidate& candidate);
+// Of the space's objective, in words: "slower", "no better by cost".
+std::string worse_by(Objective objective);
 
 // reconfiguration_s / (old_step_s − new_step_s); nullopt unless the gain is positive and the quotient finite.
 std::optional<double> pay_off_steps(double old_step_s, double new_step_s, double reconfiguration_s);

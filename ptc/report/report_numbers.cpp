@@ -114,7 +114,8 @@ DatasetSummary summarize(const data::State& state, const control::DatasetRecord&
 }
 
 // Where a scenario gives all step times there is nothing to tell.
-std::optional<std::vector<ConfigurationSummary>> summarize(const std::vector<control::ConfigurationRecord>& records) {
+std::optional<std::vector<ConfigurationSummary>> summarize(const std::vector<control::ConfigurationRecord>& records,
+                                                           int global_batch) {
   const bool computed = std::any_of(records.begin(), records.end(),
                                     [](const control::ConfigurationRecord& record) { return record.computed; });
   if (!computed) return std::nullopt;
@@ -123,12 +124,42 @@ std::optional<std::vector<ConfigurationSummary>> summarize(const std::vector<con
     list.push_back({.since_s = record.since_s,
                     .layout = record.layout,
                     .gpus = record.gpus,
+                    .global_batch = record.global_batch == global_batch ? std::nullopt
+                                                                        : std::optional<int64_t>(record.global_batch),
                     .micro_batch = record.micro_batch,
                     .recompute = record.recompute,
                     .step_s = record.step_s,
-                    .mfu = record.mfu});
+                    .mfu = record.mfu,
+                    .idle = record.idle.empty() ? std::nullopt : std::optional(record.idle)});
   }
   return list;
+}
+
+DowntimeSummary summarize(const control::DowntimeRecord& record) {
+  DowntimeSummary result{.reconfigurations_s = record.reconfigurations_s,
+                         .waiting_s = record.waiting_s,
+                         .waits = {},
+                         .run_again_s = record.run_again_s,
+                         .cut_off_s = record.cut_off_s,
+                         .snapshots_s = record.snapshots_s};
+  for (const control::WaitRecord& wait : record.waits)
+    result.waits.push_back({.reason = wait.reason, .seconds = wait.seconds, .until_end = wait.until_end});
+  return result;
+}
+
+LossSummary summarize(const control::RunReport& report, const control::LossRecord& record) {
+  LossSummary result{.at_s = record.at_s,
+                     .noticed_s = record.noticed_s,
+                     .devices = control::device_list(record.devices),
+                     .gpus = static_cast<int64_t>(record.devices.size()),
+                     .effects = {}};
+  for (const control::LossEffect& effect : record.effects) {
+    result.effects.push_back({.job = report.jobs.at(static_cast<size_t>(effect.job)).name,
+                              .outcome = effect.outcome,
+                              .reconfiguration = {}});
+    if (effect.reconfiguration > 0) result.effects.back().reconfiguration = effect.reconfiguration;
+  }
+  return result;
 }
 
 ScheduleSummary summarize(const control::ScheduleRecord& record, const control::JobRecord& job, double end_s) {
@@ -150,7 +181,7 @@ JobSummary summarize(const control::RunReport& report, int job, const control::J
                      const scenario::JobSpec& spec) {
   JobSummary result;
   if (record.schedule) result.schedule = summarize(*record.schedule, record, report.end_s);
-  result.configurations = summarize(record.configurations);
+  result.configurations = summarize(record.configurations, spec.training.global_batch);
   for (const control::TrainedSteps& trained : report.recorder.trained) {
     if (trained.job != job || trained.steps == 0) continue;
     if (!result.trained) result.trained.emplace();
@@ -174,6 +205,7 @@ JobSummary summarize(const control::RunReport& report, int job, const control::J
   result.wall_s = record.wall_s;
   result.training_s = record.training_s;
   result.downtime_s = record.downtime_s;
+  result.downtime = summarize(record.downtime);
   result.lost_steps = record.lost_steps;
   result.goodput_samples_per_s = record.goodput_samples_per_s;
   result.gpu_hours = record.gpu_hours;
@@ -200,6 +232,8 @@ Summary summarize(const control::RunReport& report) {
   result.basis = basis_of(report);
   for (size_t i = 0; i < report.jobs.size(); ++i)
     result.jobs.push_back(summarize(report, static_cast<int>(i), report.jobs[i], report.scenario->jobs.at(i)));
+  result.losses.emplace();
+  for (const control::LossRecord& loss : report.losses) result.losses->push_back(summarize(report, loss));
   for (const control::TransferRecord& transfer : report.recorder.transfers) {
     JobTotals& totals = result.jobs.at(static_cast<size_t>(transfer.job)).totals;
     if (transfer.status == "done") totals.transferred_bytes.of(transfer.transfer_class) += transfer.bytes;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nlohmann/json.hpp"
 #include "ptc/base/statistics.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
@@ -124,6 +125,73 @@ std::string prediction_table(const Prediction& prediction) {
           ? fmt::format("{:.1f} % over {} {}", 100 * *prediction.transfer_error_median, prediction.transfers, what)
           : "– (no plan that both runs carried out moved anything)";
   return table.text() + "median error of transfer: " + error + "\n";
+}
+
+// ---- JSON ------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+Json prediction_json(const Prediction& prediction) {
+  Json changes = Json::array();
+  for (const PredictedChange& change : prediction.changes) {
+    Json phases = Json::array();
+    for (const PhasePrediction& phase : change.phases) {
+      phases.push_back({{"phase", phase.phase},
+                        {"predicted_s", phase.predicted_s},
+                        {"measured_s", or_null(phase.measured_s)},
+                        {"error", or_null(phase.error)}});
+    }
+    changes.push_back({{"job", change.job},
+                       {"index", change.index},
+                       {"from", change.from},
+                       {"to", change.to},
+                       {"same_plan", change.same_plan},
+                       {"phases", std::move(phases)}});
+  }
+  Json steps = Json::array();
+  for (const PredictedStep& step : prediction.steps) {
+    steps.push_back({{"job", step.job},
+                     {"layout", step.layout},
+                     {"steps", step.steps},
+                     {"predicted_s", step.predicted_s},
+                     {"measured_s", step.measured_s},
+                     {"error", step.error}});
+  }
+  return {{"transfer_error_median", or_null(prediction.transfer_error_median)},
+          {"transfers", prediction.transfers},
+          {"steps", std::move(steps)},
+          {"reconfigurations", std::move(changes)}};
+}
+
+}  // namespace
+
+std::string comparison_json(const Comparison& comparison) {
+  Json json;
+  json["same_scenario"] = comparison.same_scenario;
+  json["runs"] = Json::array();
+  for (size_t i = 0; i < comparison.runs.size(); ++i) {
+    const Summary& run = comparison.runs[i];
+    json["runs"].push_back({{"label", comparison.labels[i]},
+                            {"scenario", run.scenario},
+                            {"scenario_digest", run.scenario_digest},
+                            {"seed", run.seed},
+                            {"strategy", run.strategy},
+                            {"runtime", run.runtime}});
+  }
+  json["rows"] = Json::array();
+  for (const ComparisonRow& row : comparison.rows) {
+    Json values = Json::array();
+    for (const std::optional<double>& value : row.values) values.push_back(or_null(value));
+    Json line = {{"job", row.job}, {"metric", row.metric}, {"unit", row.unit}, {"values", values}};
+    if (comparison.runs.size() == 2) line["ratio"] = or_null(row.ratio);
+    json["rows"].push_back(std::move(line));
+  }
+  if (comparison.prediction) json["prediction"] = prediction_json(*comparison.prediction);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace scalai::report

@@ -120,10 +120,12 @@ void fields(Io& io, ConfigurationSummary& configuration) {
   io("since_s", configuration.since_s);
   io("layout", configuration.layout);
   io("gpus", configuration.gpus);
+  io.optional("global_batch", configuration.global_batch);
   io("micro_batch", configuration.micro_batch);
   io("recompute", configuration.recompute);
   io("step_s", configuration.step_s);
   io("mfu", configuration.mfu);
+  io.optional("idle", configuration.idle);
 }
 
 template <class Io>
@@ -147,6 +149,39 @@ void fields(Io& io, ScheduleSummary& schedule) {
 }
 
 template <class Io>
+void fields(Io& io, WaitSummary& wait) {
+  io("reason", wait.reason);
+  io("seconds", wait.seconds);
+  io("until_end", wait.until_end);
+}
+
+template <class Io>
+void fields(Io& io, DowntimeSummary& downtime) {
+  io("reconfigurations_s", downtime.reconfigurations_s);
+  io("waiting_s", downtime.waiting_s);
+  io("waits", downtime.waits);
+  io("run_again_s", downtime.run_again_s);
+  io("cut_off_s", downtime.cut_off_s);
+  io("snapshots_s", downtime.snapshots_s);
+}
+
+template <class Io>
+void fields(Io& io, LossEffectSummary& effect) {
+  io("job", effect.job);
+  io("outcome", effect.outcome);
+  io("reconfiguration", effect.reconfiguration);
+}
+
+template <class Io>
+void fields(Io& io, LossSummary& loss) {
+  io("at_s", loss.at_s);
+  io("noticed_s", loss.noticed_s);
+  io("devices", loss.devices);
+  io("gpus", loss.gpus);
+  io("effects", loss.effects);
+}
+
+template <class Io>
 void fields(Io& io, JobSummary& job) {
   io("name", job.name);
   io("state", job.state);
@@ -156,6 +191,7 @@ void fields(Io& io, JobSummary& job) {
   io("wall_s", job.wall_s);
   io("training_s", job.training_s);
   io("downtime_s", job.downtime_s);
+  io.optional("downtime", job.downtime);
   io("lost_steps", job.lost_steps);
   io("goodput_samples_per_s", job.goodput_samples_per_s);
   io("gpu_hours", job.gpu_hours);
@@ -180,6 +216,7 @@ void fields(Io& io, Summary& summary) {
   io("end_s", summary.end_s);
   io.optional("basis", summary.basis);
   io("jobs", summary.jobs);
+  io.optional("losses", summary.losses);
 }
 
 class Writer {
@@ -372,69 +409,6 @@ std::string manifest_json(const Manifest& manifest) {
   json["command_line"] = manifest.command_line;
   json["started_at"] = manifest.started_at;
   json["wall_clock_s"] = manifest.wall_clock_s;
-  return text_of(json);
-}
-
-namespace {
-
-Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
-
-Json prediction_json(const Prediction& prediction) {
-  Json changes = Json::array();
-  for (const PredictedChange& change : prediction.changes) {
-    Json phases = Json::array();
-    for (const PhasePrediction& phase : change.phases) {
-      phases.push_back({{"phase", phase.phase},
-                        {"predicted_s", phase.predicted_s},
-                        {"measured_s", or_null(phase.measured_s)},
-                        {"error", or_null(phase.error)}});
-    }
-    changes.push_back({{"job", change.job},
-                       {"index", change.index},
-                       {"from", change.from},
-                       {"to", change.to},
-                       {"same_plan", change.same_plan},
-                       {"phases", std::move(phases)}});
-  }
-  Json steps = Json::array();
-  for (const PredictedStep& step : prediction.steps) {
-    steps.push_back({{"job", step.job},
-                     {"layout", step.layout},
-                     {"steps", step.steps},
-                     {"predicted_s", step.predicted_s},
-                     {"measured_s", step.measured_s},
-                     {"error", step.error}});
-  }
-  return {{"transfer_error_median", or_null(prediction.transfer_error_median)},
-          {"transfers", prediction.transfers},
-          {"steps", std::move(steps)},
-          {"reconfigurations", std::move(changes)}};
-}
-
-}  // namespace
-
-std::string comparison_json(const Comparison& comparison) {
-  Json json;
-  json["same_scenario"] = comparison.same_scenario;
-  json["runs"] = Json::array();
-  for (size_t i = 0; i < comparison.runs.size(); ++i) {
-    const Summary& run = comparison.runs[i];
-    json["runs"].push_back({{"label", comparison.labels[i]},
-                            {"scenario", run.scenario},
-                            {"scenario_digest", run.scenario_digest},
-                            {"seed", run.seed},
-                            {"strategy", run.strategy},
-                            {"runtime", run.runtime}});
-  }
-  json["rows"] = Json::array();
-  for (const ComparisonRow& row : comparison.rows) {
-    Json values = Json::array();
-    for (const std::optional<double>& value : row.values) values.push_back(or_null(value));
-    Json line = {{"job", row.job}, {"metric", row.metric}, {"unit", row.unit}, {"values", values}};
-    if (comparison.runs.size() == 2) line["ratio"] = or_null(row.ratio);
-    json["rows"].push_back(std::move(line));
-  }
-  if (comparison.prediction) json["prediction"] = prediction_json(*comparison.prediction);
   return text_of(json);
 }
 

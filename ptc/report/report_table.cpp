@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
@@ -89,26 +90,28 @@ std::string dataset_lines(const Summary& summary) {
   return text;
 }
 
-std::string redundancy_lines(const Summary& summary) {
+// Each reason for idle GPUs once, with the moment from which it holds.
+std::string idle_lines(const Summary& summary) {
   std::string text;
+  std::set<std::string> told;
   for (const JobSummary& job : summary.jobs) {
-    if (!job.redundancy) continue;
-    const std::optional<int64_t>& survives = job.redundancy->survives_host_losses;
-    text += fmt::format("{}: redundant copies made {} time{}", clipped(job.name, kNameColumns), job.redundancy->made,
-                        job.redundancy->made == 1 ? "" : "s");
-    if (survives) {
-      text += *survives == 0
-                  ? "; they survive the loss of no host"
-                  : fmt::format("; they survive the loss of any {} host{}", *survives, *survives == 1 ? "" : "s");
+    for (const ConfigurationSummary& c : job.configurations.value_or(std::vector<ConfigurationSummary>{})) {
+      if (!c.idle || !told.insert(job.name + "\n" + *c.idle).second) continue;
+      text += printable_text(fmt::format("{} from {}: {}", job.name, moment(c.since_s), *c.idle)) + "\n";
     }
-    text += "\n";
   }
   return text;
 }
 
 std::string configuration_table(const Summary& summary) {
   const bool several = summary.jobs.size() > 1;
+  bool other_batch = false;  // than that of the scenario
+  for (const JobSummary& job : summary.jobs) {
+    for (const ConfigurationSummary& c : job.configurations.value_or(std::vector<ConfigurationSummary>{}))
+      other_batch = other_batch || c.global_batch;
+  }
   std::vector<std::string> headers = {"from>", "trains as", "GPUs>", "micro-batch>", "recompute", "step>", "MFU>"};
+  if (other_batch) headers.insert(headers.begin() + 3, "batch>");
   if (several) headers.insert(headers.begin(), "job");
   Table table(std::move(headers));
   bool any = false;
@@ -122,11 +125,12 @@ std::string configuration_table(const Summary& summary) {
                                         clipped(c.recompute, kNameColumns),
                                         c.step_s ? format_seconds(*c.step_s) : "stands still",
                                         c.mfu ? fmt::format("{:.1f} %", 100 * *c.mfu) : "–"};
+      if (other_batch) cells.insert(cells.begin() + 3, c.global_batch ? std::to_string(*c.global_batch) : "as given");
       if (several) cells.insert(cells.begin(), clipped(job.name, kNameColumns));
       table.row(std::move(cells));
     }
   }
-  return any ? "\n" + table.text() : "";
+  return any ? "\n" + table.text() + idle_lines(summary) : "";
 }
 
 std::string trained_table(const Summary& summary) {
@@ -166,20 +170,41 @@ std::vector<std::string> reconfiguration_row(const ReconfigurationSummary& r) {
           std::to_string(r.rolled_back_steps)};
 }
 
-// The column of job names only where there are several jobs.
+std::vector<std::string> loss_row(const LossSummary& loss) {
+  return {moment(loss.at_s),
+          clipped("lost " + loss.devices, kNameColumns),
+          consequence_of(loss),
+          "",
+          "",
+          "",
+          "",
+          "",
+          "",
+          ""};
+}
+
+// The column of job names only where there are several jobs. Losses of their own come at their time; with several jobs,
+// which have their rows one after another, at the end.
 std::string reconfiguration_table(const Summary& summary) {
   const bool several = summary.jobs.size() > 1;
   std::vector<std::string> headers = {"at>",    "cause",    "from → to", "same host>", "cross host>",
                                       "bound>", "storage>", "transfer>", "pause>",     "lost>"};
   if (several) headers.insert(headers.begin(), "job");
   Table table(std::move(headers));
+  std::vector<std::pair<double, std::vector<std::string>>> rows;  // with the time of each
   for (const JobSummary& job : summary.jobs) {
     for (const ReconfigurationSummary& r : job.reconfigurations) {
-      std::vector<std::string> cells = reconfiguration_row(r);
-      if (several) cells.insert(cells.begin(), clipped(job.name, kNameColumns));
-      table.row(std::move(cells));
+      rows.emplace_back(r.at_s, reconfiguration_row(r));
+      if (several) rows.back().second.insert(rows.back().second.begin(), clipped(job.name, kNameColumns));
     }
   }
+  for (const LossSummary& loss : losses_without_change(summary)) {
+    rows.emplace_back(loss.at_s, loss_row(loss));
+    if (several) rows.back().second.insert(rows.back().second.begin(), "");
+  }
+  if (!several)
+    std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [at_s, cells] : rows) table.row(std::move(cells));
   return table.text();
 }
 
@@ -190,7 +215,18 @@ struct Row {
   const char* unit;
   bool hidden_when_zero;
   double (*of)(const JobSummary&);
+  bool (*known)(const JobSummary&) = [](const JobSummary&) { return true; };  // false: the report is too old for it
 };
+
+template <double DowntimeSummary::*kPart>
+constexpr Row downtime_row(const char* name, const char* title) {
+  return {name,
+          title,
+          "s",
+          true,
+          [](const JobSummary& j) { return (*j.downtime).*kPart; },
+          [](const JobSummary& j) { return j.downtime.has_value(); }};
+}
 
 double mean_pause(const JobSummary& job) {
   const auto count = static_cast<double>(job.totals.reconfigurations);
@@ -211,6 +247,11 @@ constexpr Row kMetrics[] = {
     {"wall_s", "wall", "s", false, [](const JobSummary& j) { return j.wall_s; }},
     {"training_s", "training", "s", false, [](const JobSummary& j) { return j.training_s; }},
     {"downtime_s", "downtime", "s", false, [](const JobSummary& j) { return j.downtime_s; }},
+    downtime_row<&DowntimeSummary::reconfigurations_s>("downtime_reconfigurations_s", "  pauses"),
+    downtime_row<&DowntimeSummary::waiting_s>("downtime_waiting_s", "  waiting"),
+    downtime_row<&DowntimeSummary::run_again_s>("downtime_run_again_s", "  steps run again"),
+    downtime_row<&DowntimeSummary::cut_off_s>("downtime_cut_off_s", "  steps cut off"),
+    downtime_row<&DowntimeSummary::snapshots_s>("downtime_snapshots_s", "  snapshot stalls"),
     {"lost_steps", "lost steps", "", false, [](const JobSummary& j) { return real(j.lost_steps); }},
     {"goodput_samples_per_s", "goodput", "samples/s", false,
      [](const JobSummary& j) { return j.goodput_samples_per_s; }},
@@ -267,7 +308,8 @@ void add_rows(const std::string& job, Comparison& comparison) {
     ComparisonRow row{job, metric.name, metric.title, metric.unit, metric.hidden_when_zero, {}, {}};
     for (const Summary& run : comparison.runs) {
       const JobSummary* found = find_job(run, job);
-      row.values.push_back(found == nullptr ? std::nullopt : std::optional(metric.of(*found)));
+      const bool known = found != nullptr && metric.known(*found);
+      row.values.push_back(known ? std::optional(metric.of(*found)) : std::nullopt);
     }
     row.ratio = ratio_of(row.values);
     comparison.rows.push_back(std::move(row));
@@ -400,13 +442,13 @@ std::string summary_table(const std::string& summary_json_text) {
                                  printable_text(summary.scenario), printable_text(summary.strategy),
                                  printable_text(summary.runtime), summary.seed, moment(summary.end_s));
   text += job_table(summary) + dataset_lines(summary) + redundancy_lines(summary);
-  bool any = false;
+  bool any = !losses_without_change(summary).empty();
   for (const JobSummary& job : summary.jobs) {
     any |= !job.reconfigurations.empty();
     const char* what = job.state == "waiting" ? "waits" : "failed";
     if (!job.failure.empty()) text += printable_text(fmt::format("{} {}: {}", job.name, what, job.failure)) + "\n";
   }
-  text += schedule_table(summary) + configuration_table(summary) + trained_table(summary);
+  text += downtime_table(summary) + schedule_table(summary) + configuration_table(summary) + trained_table(summary);
   text += any ? "\n" + reconfiguration_table(summary) : "\nno reconfigurations\n";
   return text + basis_text(summary.basis.value_or(std::vector<Basis>{}));
 }

@@ -58,8 +58,17 @@ TEST(SummaryTable, ShowsARunAtAGlance) {
       "\n"
       "job          state    steps  samples   wall  training  downtime  lost steps  goodput  GPU hours\n"
       "-----------  -------  -----  -------  -----  --------  --------  ----------  -------  ---------\n"
-      "gpt          running    100     3200  100 s    80.0 s    20.0 s           3    32 /s        0.1\n"
+      "gpt          running    100     3200  100 s    83.0 s    20.0 s           3    32 /s        0.1\n"
       "bert, large  waiting      0        0  100 s       0 s     100 s           0     0 /s          0\n"
+      "\n"
+      "job          downtime           time  why\n"
+      "-----------  ---------------  ------  -----------------------------------------------\n"
+      "gpt          pauses           12.0 s  2 reconfigurations\n"
+      "gpt          waiting          3.00 s  no layout fits 1 GPUs\n"
+      "gpt          steps run again  3.00 s  3 steps done after the snapshot\n"
+      "gpt          steps cut off    500 ms  by failures, or the end of the run\n"
+      "gpt          snapshot stalls  1.50 s  training stood still for checkpoints and copies\n"
+      "bert, large  waiting           100 s  queued; until the end of the run\n"
       "\n"
       "job      at  cause        from → to      same host  cross host    bound  storage  transfer       pause  lost\n"
       "---  ------  -----------  -------------  ---------  ----------  -------  -------  --------  ----------  ----\n"
@@ -110,6 +119,36 @@ TEST(Schedule, IsInTheSummaryWithItsDeadline) {
   ASSERT_TRUE(readme.ok());
   for (const auto& [key, value] : json.at("/jobs/0/schedule"_json_pointer).items())
     EXPECT_THAT(*readme, HasSubstr("`" + key + "`"));
+}
+
+// A batch other than the scenario's, and GPUs that stay idle: told once, however long it lasts.
+TEST(SummaryTable, ShowsAnotherBatchAndIdleGpus) {
+  scenario::Scenario scenario = testing::example_scenario();
+  scenario.jobs[0].training.global_batch = 1024;
+  control::RunReport report = testing::example_report(scenario);
+  const std::string idle = "7 of 8 GPUs: no valid layout of 8";
+  report.jobs[0].configurations = {
+      {.since_s = 0, .layout = "dp8", .gpus = 8, .global_batch = 1024, .recompute = "none", .step_s = 1},
+      {.since_s = 20, .layout = "dp7", .gpus = 7, .global_batch = 1022, .recompute = "none", .step_s = 2, .idle = idle},
+      {.since_s = 50,
+       .layout = "dp7",
+       .gpus = 7,
+       .global_batch = 1022,
+       .recompute = "none",
+       .step_s = 3,
+       .idle = idle}};
+  const Json json = Json::parse(summary_json(report));
+  EXPECT_FALSE(json.at("/jobs/0/configurations/0"_json_pointer).contains("global_batch"));
+  EXPECT_FALSE(json.at("/jobs/0/configurations/0"_json_pointer).contains("idle"));
+  EXPECT_EQ(json.at("/jobs/0/configurations/1/global_batch"_json_pointer), 1022);
+  EXPECT_EQ(json.at("/jobs/0/configurations/1/idle"_json_pointer), idle);
+  EXPECT_THAT(summary_table(json.dump()),
+              HasSubstr("job    from  trains as  GPUs     batch  micro-batch  recompute    step  MFU\n"
+                        "---  ------  ---------  ----  --------  -----------  ---------  ------  ---\n"
+                        "gpt   0.0 s  dp8           8  as given            1  none       1.00 s    –\n"
+                        "gpt  20.0 s  dp7           7      1022            1  none       2.00 s    –\n"
+                        "gpt  50.0 s  dp7           7      1022            1  none       3.00 s    –\n"
+                        "gpt from 20.0 s: 7 of 8 GPUs: no valid layout of 8\n"));
 }
 
 TEST(SummaryTable, SaysWhyAJobFailed) {

@@ -72,6 +72,12 @@ parallel::Pins all_but_dp(const ParallelChoice& choice, const parallel::Pins& pi
   return pins;
 }
 
+parallel::Candidate held_of(const Chooser::Question& question) {
+  return {.config = question.held->config,
+          .training = question.held->training.value_or(question.job.training),
+          .time = question.held_time};
+}
+
 parallel::SearchSpace space_of(const Chooser::Question& question, const cluster::Cluster& cluster) {
   const JobSpec& job = question.job;
   const ChoosePolicy& policy = *job.choose;
@@ -85,12 +91,16 @@ parallel::SearchSpace space_of(const Chooser::Question& question, const cluster:
   if (space.pins.zero) space.zero_stages = {*space.pins.zero};
   space.objective = policy.objective;
   space.headroom = parallel::kHeadroom;
+  space.batch_tolerance = policy.batch_tolerance;
+  space.explain_idle = question.explain_idle;
   space.memory_bytes = smallest_memory(cluster, question.devices);
   space.keep = 1;
   space.horizon_s = policy.horizon_s;
   space.change = question.change;
   space.least_change_s = question.least_change_s;
-  if (question.held != nullptr) space.stay_step_s = question.held_time.step_s;
+  if (question.held != nullptr) {  // for as many samples
+    space.stay_step_s = even_step_s(space, held_of(question));
+  }
   if (uniform(cluster, question)) return space;
   space.host_kinds = parallel::kinds_of_hosts(question.devices, cluster);
   space.hardware = [&cluster, &question](const ParallelConfig& config) {
@@ -131,7 +141,8 @@ Chooser::Found Chooser::look(const JobSpec& job, const parallel::SearchSpace& sp
   if (!result.ok()) return {.choice = result.status()};
   if (result->best.empty()) return {.choice = nothing_fits(job, *result, space.memory_bytes, space.gpus)};
   const parallel::Candidate& best = result->best.front();
-  return {.choice = Choice{{.config = best.config, .training = best.training}}, .score = best.score};
+  return {.choice = Choice{{.config = best.config, .training = best.training, .idle = result->idle}},
+          .score = best.score};
 }
 
 absl::StatusOr<Chooser::Choice> Chooser::best(const Question& question) {
@@ -145,7 +156,7 @@ absl::StatusOr<Chooser::Choice> Chooser::best(const Question& question) {
   if (changing || known == found_.end()) known = found_.insert_or_assign(key, look(job, space)).first;
   const Found& found = known->second;
   if (question.held == nullptr) return found.choice;
-  const double held_score = score_of(space, question.held_time, question.held->config.world(), question.held_hardware);
+  const double held_score = score_of(space, held_of(question), question.held_hardware);
   constexpr double kEqual = 1e-9;  // the same sums in another order
   const bool better = found.choice.ok() && found.score < held_score * (1 - kEqual);
   if (better) return found.choice;

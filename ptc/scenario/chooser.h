@@ -39,6 +39,7 @@ class Chooser {
     // Pay-off only.
     Change change;
     double least_change_s = 0;  // lower bound of every change
+    bool explain_idle = false;  // the choice says why it leaves GPUs idle; the same for all questions of a chooser
   };
   struct Choice : ParallelChoice {
     bool held = false;  // the job keeps its configuration and devices

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -31,11 +32,12 @@ struct ParallelChoice {
   double step_s = 0;  // seconds per step; 0 = from the step-time model
   // A chosen configuration has its own micro-batch and recomputation; absent = those of the job.
   std::optional<parallel::Training> training;
+  std::string idle;  // of a chosen one: why it leaves devices idle (SearchResult::idle)
   // The state in this configuration, of a job without a model; null: that of the job's model (ptc/scenario/job_state.h).
   std::shared_ptr<const collection::Collection> collection;
   friend bool operator==(const ParallelChoice& a, const ParallelChoice& b) {
     const auto own = [](const std::optional<parallel::Training>& t) {
-      return t ? std::pair(t->micro_batch, static_cast<int>(t->recompute)) : std::pair(0, 0);
+      return t ? std::tuple(t->global_batch, t->micro_batch, static_cast<int>(t->recompute)) : std::tuple(0, 0, 0);
     };
     return a.config == b.config && a.step_s == b.step_s && own(a.training) == own(b.training) &&
            a.collection == b.collection;
@@ -49,6 +51,7 @@ struct ChoosePolicy {
   std::string pins_text;    // their canonical layout name; "" = none
   double horizon_s = 3600;  // pay-off: expected time that a configuration lasts
   std::vector<int> micro_batches = {1, 2, 4, 8, 16};
+  double batch_tolerance = 0;  // share by less than which the global batch may change
 };
 
 struct CheckpointPolicy {

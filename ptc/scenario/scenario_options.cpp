@@ -5,6 +5,7 @@
 
 #include "ptc/proto/scenario.pb.h"
 #include "ptc/scenario/scenario_parts.h"
+#include "ptc/scenario/strategy.h"
 
 namespace scalai::scenario::internal {
 namespace {
@@ -15,20 +16,14 @@ void check_strategy(Source& source, const std::string& path, const std::string& 
   if (std::find(known.begin(), known.end(), name) == known.end()) source.error_unknown(path, "strategy", name, known);
 }
 
-// Restarting from a checkpoint needs one, and a place to keep it.
-void check_restart_from_storage(Context& context, const Scenario& scenario) {
-  if (scenario.strategy != "checkpoint-restart") return;
-  const Note strategy{"strategy", "the strategy is chosen here"};
+void check_strategy_needs(Context& context, const Scenario& scenario) {
+  const absl::StatusOr<Strategy> strategy = find_strategy(scenario.strategy, {});
+  if (!strategy.ok()) return;  // unknown: that has been said
   const std::string storage = context.cluster_path == "cluster" ? "cluster.storage" : context.cluster_path;
-  if (context.cluster.has_value() && context.cluster->storage_read_bytes_per_s == 0) {
-    context.source.error(storage, "strategy \"checkpoint-restart\" needs a cluster with \"storage\"",
-                         "add storage { read: \"10GB/s\" } to the cluster", {strategy});
-  }
-  for (size_t j = 0; j < scenario.jobs.size(); ++j) {
-    const std::string path = fmt::format("jobs[{}].checkpoint.every_steps", j);
-    if (scenario.jobs[j].checkpoint.every_steps > 0) continue;
-    context.source.error(path, fmt::format("job \"{}\" writes no checkpoints to restart from", scenario.jobs[j].name),
-                         "add checkpoint { every_steps: 100 }", {strategy});
+  const cluster::Cluster* const cluster = context.cluster.has_value() ? &*context.cluster : nullptr;
+  for (const UnmetNeed& need : unmet_needs(*strategy, cluster, scenario.jobs)) {
+    const std::string path = need.job < 0 ? storage : fmt::format("jobs[{}].checkpoint.every_steps", need.job);
+    context.source.error(path, need.problem, need.hint, {Note{"strategy", "the strategy is chosen here"}});
   }
 }
 
@@ -137,7 +132,7 @@ void build_options(Context& context, Scenario& scenario) {
   Source& source = context.source;
   check_strategy(source, "strategy", context.message.strategy());
   if (source.given("strategy")) scenario.strategy = context.message.strategy();
-  check_restart_from_storage(context, scenario);
+  check_strategy_needs(context, scenario);
   build_costs(context, scenario);
   if (source.given("planner.round_bytes")) {
     scenario.round_bytes = source.bytes("planner.round_bytes", context.message.planner().round_bytes()).value_or(1);

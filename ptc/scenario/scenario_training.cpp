@@ -58,6 +58,7 @@ class TrainingBuilder {
   void build_batch(bool model_known, JobSpec& job);
   void build_pins(ChoosePolicy& policy);
   void build_micro_batches(ChoosePolicy& policy);
+  void build_batch_tolerance(ChoosePolicy& policy);
 
   const proto::Job& message_;
   const std::string path_;
@@ -154,6 +155,22 @@ void TrainingBuilder::build_micro_batches(ChoosePolicy& policy) {
   }
 }
 
+void TrainingBuilder::build_batch_tolerance(ChoosePolicy& policy) {
+  const std::string path = at("search.batch_tolerance");
+  if (!source_.given(path)) return;
+  const double share = message_.search().batch_tolerance();
+  if (!(share >= 0 && share < 1)) {
+    return source_.error(path, fmt::format("a batch may change by a share of it from 0 to below 1, not {}", share),
+                         "0.02 lets it change by less than 2 %");
+  }
+  if (share > 0 && source_.given(at("dataset"))) {
+    return source_.error(path, "a job with a dataset has no \"batch_tolerance\"",
+                         "a dataset gives batches of global_batch samples whatever dp is: leave it out",
+                         {{at("dataset"), "the dataset is here"}});
+  }
+  policy.batch_tolerance = share;
+}
+
 std::optional<ChoosePolicy> TrainingBuilder::build_choose() {
   if (!chooses()) {
     if (source_.given(at("search"))) {
@@ -172,6 +189,7 @@ std::optional<ChoosePolicy> TrainingBuilder::build_choose() {
   choose("search.objective", message_.search().objective(), kObjectives, policy.objective);
   build_pins(policy);
   build_micro_batches(policy);
+  build_batch_tolerance(policy);
   if (source_.given(at("search.horizon"))) {
     policy.horizon_s = source_.seconds(at("search.horizon"), message_.search().horizon()).value_or(1);
     if (policy.horizon_s <= 0) source_.error(at("search.horizon"), "a horizon is longer than 0");
@@ -224,6 +242,7 @@ void write_training(const JobSpec& job, const proto::Job& given, proto::Job& out
   search.set_objective(name_in(kObjectives, job.choose->objective));
   search.set_pins(job.choose->pins_text);
   if (job.choose->objective == parallel::Objective::kPayOff) search.set_horizon(seconds_text(job.choose->horizon_s));
+  if (job.choose->batch_tolerance > 0) search.set_batch_tolerance(job.choose->batch_tolerance);
   if (job.choose->pins.micro_batch) return;
   for (const int samples : job.choose->micro_batches) search.add_micro_batches(samples);
 }

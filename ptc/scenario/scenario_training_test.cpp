@@ -141,6 +141,26 @@ TEST(ScenarioTraining, SearchFieldsAreReadAndWritten) {
   EXPECT_EQ(parsed(few.resolved_text).jobs[0].choose->micro_batches, (std::vector<int>{4, 2}));
 }
 
+TEST(ScenarioTraining, BatchToleranceIsReadAndWritten) {
+  const auto with = [](const std::string& value) {
+    return scenario("parallel: choose search { batch_tolerance: " + value + " }");
+  };
+  const Scenario read = parsed(with("0.02"));
+  EXPECT_EQ(read.jobs[0].choose->batch_tolerance, 0.02);
+  EXPECT_EQ(parsed(read.resolved_text).jobs[0].choose->batch_tolerance, 0.02);
+  EXPECT_EQ(parsed(with("0")).resolved_text, parsed(scenario("parallel: choose")).resolved_text);
+  for (const std::string wrong : {"1", "-0.02", "nan"}) EXPECT_NE(problems_of(with(wrong)), "") << wrong;
+  // 63 samples go to 8 GPUs no way but as 64: 1 of 63 is 1.6 %.
+  const std::string odd =
+      "name: \"x\" until: \"1h\" cluster { hosts { count: 2 gpus: 4 gpu: \"a100-80g\" nic: "
+      "\"100Gbps\" } } jobs { name: \"j\" model: \"gpt3-760m\" global_batch: 63 gpus: 8 parallel: "
+      "choose search { pins: \"tp1,pp1,cp1\" ";
+  EXPECT_EQ(parsed(odd + "} }").jobs[0].configs[0].config.dp, 7);
+  const ParallelChoice tolerant = parsed(odd + "batch_tolerance: 0.02 } }").jobs[0].configs[0];
+  EXPECT_EQ(tolerant.config.dp, 8);
+  EXPECT_EQ(tolerant.training->global_batch, 64);
+}
+
 TEST(ScenarioTraining, AChoiceIsTheSameForNarrowerModels) {
   const Scenario whole = parsed(scenario("parallel: choose"));
   const Scenario part = parsed(scenario("parallel: choose", "scale_model: \"1/8\""));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
 
@@ -91,6 +93,43 @@ absl::StatusOr<Strategy> find_strategy(std::string_view name, const std::vector<
   return invalid(fmt::format("unknown strategy \"{}\"{} (one of: {})", name,
                              near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near),
                              fmt::join(strategy_names(), ", ")));
+}
+
+std::vector<UnmetNeed> unmet_needs(const Strategy& strategy, const cluster::Cluster* cluster,
+                                   const std::vector<JobSpec>& jobs) {
+  std::vector<UnmetNeed> unmet;
+  if (!strategy.from_checkpoint) return unmet;
+  // Restarting from a checkpoint needs one, and a place to keep it.
+  if (cluster != nullptr && cluster->storage_read_bytes_per_s == 0) {
+    unmet.push_back({.problem = fmt::format("strategy \"{}\" needs a cluster with \"storage\"", strategy.name),
+                     .hint = "add storage { read: \"10GB/s\" } to the cluster"});
+  }
+  for (size_t j = 0; j < jobs.size(); ++j) {
+    if (jobs[j].checkpoint.every_steps > 0) continue;
+    unmet.push_back({.job = static_cast<int>(j),
+                     .problem = fmt::format("job \"{}\" writes no checkpoints to restart from", jobs[j].name),
+                     .hint = "add checkpoint { every_steps: 100 }"});
+  }
+  return unmet;
+}
+
+std::vector<std::string> warnings_of(const Strategy& strategy, const Scenario& scenario) {
+  std::vector<std::string> warnings;
+  for (const JobSpec& job : scenario.jobs) {
+    if (!strategy.data_parallel_only || job.configs.empty()) continue;
+    const collection::ParallelConfig& first = job.configs.front().config;
+    if (first.dp > 1) continue;
+    const bool grows = job.choose || std::any_of(job.configs.begin(), job.configs.end(), [&](const auto& other) {
+                         collection::ParallelConfig same = other.config;
+                         same.dp = first.dp;
+                         return other.config.dp > first.dp && same == first;
+                       });
+    warnings.push_back(
+        fmt::format("strategy {}: layout {} of job {} has dp 1: there is nothing to shrink{}, and a lost "
+                    "GPU makes it wait",
+                    strategy.name, collection::canonical(first), job.name, grows ? "" : " or grow"));
+  }
+  return warnings;
 }
 
 }  // namespace scalai::scenario

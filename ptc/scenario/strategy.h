@@ -37,4 +37,16 @@ const std::vector<Strategy>& strategies();
 // The strategy by name with the scenario's overrides applied (those without a name first, then those that name it).
 absl::StatusOr<Strategy> find_strategy(std::string_view name, const std::vector<CostOverride>& overrides);
 
+// What a strategy cannot do without and a scenario lacks.
+struct UnmetNeed {
+  int job = -1;  // < 0: the cluster lacks it
+  std::string problem, hint;
+};
+// `cluster` may be null: then nothing is said of it.
+std::vector<UnmetNeed> unmet_needs(const Strategy& strategy, const cluster::Cluster* cluster,
+                                   const std::vector<JobSpec>& jobs);
+
+// Worth knowing before a run, one sentence each: jobs that the strategy can do nothing for.
+std::vector<std::string> warnings_of(const Strategy& strategy, const Scenario& scenario);
+
 }  // namespace scalai::scenario

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include "ptc/base/status.h"
+#include "ptc/scenario/testing/scenarios.h"
 
 namespace scalai::scenario {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 Strategy strategy(const std::string& name, const std::vector<CostOverride>& overrides = {}) {
   return find_strategy(name, overrides).value();
@@ -94,6 +96,51 @@ TEST(Strategy, AStackSaysWhatNoOverrideSays) {
 TEST(CommunicatorTime, AGivenNumberHoldsForAnySize) {
   EXPECT_EQ(communicator_s({.communicator_s = 0}, {.ranks = 16, .kinds = {}}), 0);
   EXPECT_EQ(communicator_s({.communicator_s = 1.25}, {.ranks = 1024, .kinds = {}}), 1.25);
+}
+
+// ---- what a scenario has to have ------------------------------------------------------------------------------------
+
+Scenario scenario_with(const std::string& job, bool storage) {
+  std::string text = testing::kSmallCluster + ("until: \"10s\"\n" + testing::job_text("a", job));
+  const std::string line = "storage { read: \"1GB/s\" write: \"1GB/s\" }";
+  if (!storage) text.replace(text.find(line), line.size(), "");
+  absl::StatusOr<Scenario> scenario = testing::scenario_of(text);
+  SCALAI_CHECK(scenario.ok(), message_of(scenario.status()));
+  return *std::move(scenario);
+}
+
+TEST(StrategyNeeds, ARestartNeedsStorageAndCheckpoints) {
+  const auto needs = [](const std::string& name, const Scenario& scenario) {
+    std::vector<std::string> list;
+    for (const UnmetNeed& need : unmet_needs(strategy(name), &scenario.cluster, scenario.jobs))
+      list.push_back(fmt::format("{} {}; {}", need.job, need.problem, need.hint));
+    return list;
+  };
+  const std::string dp2 = "gpus: 2 configs { layout: \"dp2\" step_time: \"1s\" } ";
+  const Scenario bare = scenario_with(dp2, /*storage=*/false);
+  EXPECT_THAT(needs("checkpoint-restart", bare),
+              ElementsAre("-1 strategy \"checkpoint-restart\" needs a cluster with \"storage\"; "
+                          "add storage { read: \"10GB/s\" } to the cluster",
+                          "0 job \"a\" writes no checkpoints to restart from; add checkpoint { every_steps: 100 }"));
+  for (const std::string name : {"reshard", "tenplex", "central", "dp-only", "full-migration"})
+    EXPECT_THAT(needs(name, bare), IsEmpty()) << name << " goes by way of hosts, not of storage";
+  const Scenario whole = scenario_with(dp2 + "checkpoint { every_steps: 5 }", /*storage=*/true);
+  EXPECT_THAT(needs("checkpoint-restart", whole), IsEmpty());
+}
+
+TEST(StrategyWarnings, DataParallelismOfOneHasNothingToShrink) {
+  const auto warned = [](const std::string& name, const std::string& configs) {
+    return warnings_of(strategy(name), scenario_with("gpus: 2 " + configs, true));
+  };
+  const std::string tp2 = "configs { layout: \"tp2\" step_time: \"1s\" } ";
+  EXPECT_THAT(
+      warned("dp-only", tp2 + "configs { layout: \"tp1\" step_time: \"1s\" }"),
+      ElementsAre("strategy dp-only: layout tp2 of job a has dp 1: there is nothing to shrink or grow, and a lost "
+                  "GPU makes it wait"));
+  EXPECT_THAT(warned("dp-only", tp2 + "configs { layout: \"tp2,dp2\" step_time: \"1s\" }"),
+              ElementsAre(HasSubstr("there is nothing to shrink, and a lost GPU")));
+  EXPECT_THAT(warned("dp-only", "configs { layout: \"dp2\" step_time: \"1s\" }"), IsEmpty());
+  EXPECT_THAT(warned("tenplex", tp2), IsEmpty());
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "ptc/change/bulk_flows.h"
 #include "ptc/collection/collection.h"
+#include "ptc/control/internal/time_account.h"
 #include "ptc/control/records.h"
 #include "ptc/control/sample_ledger.h"
 #include "ptc/control/training.h"
@@ -77,6 +78,7 @@ struct Copies {
 struct Accounts {
   JobRecord record;
   ScheduleRecord schedule;
+  TimeAccount time;
   double held_s = 0;  // time with devices, until allocated_since_s
   double allocated_since_s = 0;
   double span_since_s = 0;  // end of the last span
@@ -108,6 +110,9 @@ struct Job {
     return mode == Mode::kComplete || mode == Mode::kFailed || mode == Mode::kStopped || mode == Mode::kRefused;
   }
 };
+
+// Ends the stretch of the job's time that is under way at `at_s`, with `steps` done since the last Train command.
+void account(const Job& job, int64_t steps, double at_s, TimeAccount& time);
 
 using change::load_flows;
 using change::stage_flows;

@@ -31,10 +31,12 @@ class Reconfigurer {
   void place(Job& job);
   // The job stands at a step boundary, or waits. Its cause says why it is to move.
   void begin(Job& job);
-  // Devices were lost: a job that is on them, or is moving from or to them, goes elsewhere.
-  void lose(Job& job, const std::set<DeviceId>& lost, double failed_at_s, const std::string& cause);
+  // Devices were lost: a job that is on them, or is moving from or to them, goes elsewhere. False: this is no such job.
+  bool lose(Job& job, const std::set<DeviceId>& lost, double failed_at_s, const std::string& cause);
   // A copy cannot be read: an attempt that reads it gives way to one from the next source, or the job fails.
   void lose_source(Job& job, SnapshotId copy);
+  // Nothing fits a job that waits, still: the reason may be another one.
+  void keep_waiting(Job& job);
   // The plan has been executed: the new epoch holds, and the job trains unless it is to move or to stop again.
   void commit(Job& job, const PhaseSeconds& phases);
 

@@ -24,6 +24,10 @@ class RunRecords {
   void end_span(Job& job, const std::string& what, double end_s);
   // The phases of a reconfiguration one after another, the last one ending at `end_s`.
   void add_phases(const Job& job, const PhaseSeconds& phases, const std::vector<DeviceId>& devices, double end_s);
+  // Devices were lost; those that the scenario begins without (`absent`) are no loss. Once the event has been answered:
+  // its effects on the jobs that were on them, or on their way from or to them.
+  void add(const DevicesLost& lost, const std::vector<DeviceId>& absent, double now_s);
+  void add_effects(const std::vector<int>& jobs);
   // State bytes on the job's devices, and on those that it has left.
   void sample_memory(const Job& job, double now_s);
 
@@ -39,10 +43,8 @@ class RunRecords {
   std::vector<std::shared_ptr<const plan::Plan>> plans_;
   std::vector<Event> events_;
   std::vector<JobSpan> spans_;
+  std::vector<LossRecord> losses_;
   std::vector<MemorySample> memory_;
 };
-
-// "g3 g8-g11": runs of neighbouring devices.
-std::string device_list(const std::vector<DeviceId>& devices);
 
 }  // namespace scalai::control

@@ -35,8 +35,17 @@ class Targets {
   // Of a job without a target: why nothing fits, and what would help. With `parallel: choose` as it was when it was last
   // asked. "" = something did fit, or a policy offers it nothing.
   std::string why_none(const Job& job) const;
+  // Why a job waits, in few words: the reason that its downtime has in reports.
+  std::string why_waits(const Job& job) const;
 
  private:
+  struct Offer {
+    int gpus = 0;                  // that it can have
+    int held = 0;                  // with other jobs
+    int gone = 0;                  // lost or drained
+    std::vector<std::string> why;  // no more than that
+  };
+  Offer offer_to(const Job& job) const;
   std::vector<DeviceId> free_devices(const Job& job) const;
   std::optional<Target> largest_target(const Job& job) const;
   std::optional<Target> best_target(const Job& job);

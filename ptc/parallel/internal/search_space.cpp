@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <tuple>
 
@@ -69,8 +70,10 @@ struct Axes {
     tp = take(pins.tp, in_host);
     pp = take(pins.pp, up_to(transformer ? model.layers : 1));
     cp = take(pins.cp, sequences);
-    dp = take(pins.dp, space.base.whole_batches ? divisors(space.base.global_batch)
-                                                : up_to(std::min(space.base.global_batch, space.gpus)));
+    const bool must_divide = space.base.whole_batches && space.batch_tolerance == 0;
+    dp = take(pins.dp, must_divide                ? divisors(space.base.global_batch)
+                       : space.base.whole_batches ? up_to(space.gpus)  // the batch may grow
+                                                  : up_to(std::min(space.base.global_batch, space.gpus)));
     ep = take(pins.ep, model.experts > 0 ? divisors(model.experts) : std::vector<int>{1});
     etp = take(pins.etp, {1});
     zero = take(pins.zero, sorted(space.zero_stages));
@@ -113,6 +116,7 @@ class Enumeration {
     }
     for (const int dp : axes_.dp) {
       if (int64_t{group} * dp > space_.gpus) break;
+      if (group * dp < space_.least_gpus) continue;
       point_.dp = dp;
       over_experts();
     }
@@ -149,14 +153,12 @@ class Enumeration {
     if (!space_.pins.stages.empty() && std::ssize(space_.pins.stages) != chunks) return;
     point_.vpp = vpp;
     for (const int micro_batch : axes_.micro_batch) {
-      const int64_t share = int64_t{point_.dp} * micro_batch;
-      const bool whole = space_.base.whole_batches;
-      if (whole ? space_.base.global_batch % share != 0 : share > space_.base.global_batch) continue;
-      const int64_t micro_batches = (space_.base.global_batch + share - 1) / share;
-      if (vpp > 1 && whole && micro_batches % point_.pp != 0) continue;
-      // With fewer, a version of the weights would still be in use when the one after next is made.
-      if (space_.base.schedule == Schedule::kTwoBW && micro_batches < point_.pp) continue;
       point_.micro_batch = micro_batch;
+      const int batch = batch_of(point_, space_);
+      if (batch == 0) continue;
+      const int64_t share = int64_t{point_.dp} * micro_batch;
+      // With fewer, a version of the weights would still be in use when the one after next is made.
+      if (space_.base.schedule == Schedule::kTwoBW && (batch + share - 1) / share < point_.pp) continue;
       for (const int zero : axes_.zero) {
         for (const Recompute recompute : axes_.recompute) {
           point_.zero = zero;
@@ -200,6 +202,10 @@ void check_sizes(const SearchSpace& space, Problems& problems) {
   problems.need(base.global_batch >= 1, "the global batch is 0 samples");
   problems.need(base.sequence >= 1, "the sequence has 0 tokens");
   problems.need(space.keep >= 1, "at least one configuration is kept");
+  problems.need(space.batch_tolerance >= 0 && space.batch_tolerance < 1,
+                fmt::format("a batch may change by a share of it from 0 to below 1, not {:g}", space.batch_tolerance));
+  problems.need(space.batch_tolerance == 0 || base.whole_batches,
+                "a tolerance of the batch is of no use where nothing needs to divide it");
   problems.need(space.objective != Objective::kPayOff || space.horizon_s > 0, "the horizon is 0 seconds");
   problems.need(!space.micro_batches.empty() && !space.recomputes.empty() && !space.zero_stages.empty(),
                 "micro-batches, recomputations and ZeRO stages have each at least one to try");
@@ -283,9 +289,11 @@ void check_other_pins(const SearchSpace& space, Problems& problems) {
   problems.need(!base.sequence_parallel || base.sequence / cp % pins.tp.value_or(1) == 0,
                 fmt::format("sequence parallelism needs tp{} to divide the {} tokens that cp{} leaves a rank",
                             pins.tp.value_or(1), base.sequence / cp, cp));
-  const int64_t share = int64_t{pins.dp.value_or(1)} * pins.micro_batch.value_or(1);
-  problems.need(base.whole_batches ? base.global_batch % share == 0 : share <= base.global_batch,
-                fmt::format("a global batch of {} is no multiple of dp · micro-batch = {}", base.global_batch, share));
+  const Point pinned{.dp = pins.dp.value_or(1), .micro_batch = pins.micro_batch.value_or(1)};
+  problems.need(batch_of(pinned, space) > 0,
+                fmt::format("a global batch of {} is no multiple of dp · micro-batch = {}{}", base.global_batch,
+                            int64_t{pinned.dp} * pinned.micro_batch,
+                            space.batch_tolerance > 0 ? ", nor is one within the tolerance" : ""));
   problems.need(pins.zero.value_or(0) <= 3, "ZeRO has the stages 0 to 3");
   problems.need(pins.vpp.value_or(1) == 1 || pins.pp.value_or(2) > 1, "vpp needs a pipeline: pp is 1");
   problems.need(pins.vpp.value_or(1) == 1 || base.schedule == Schedule::kOneFOneB,
@@ -328,9 +336,21 @@ ParallelConfig config_of(const Point& point, const SearchSpace& space) {
 
 Training training_of(const Point& point, const SearchSpace& space) {
   Training training = space.base;
+  training.global_batch = batch_of(point, space);
   training.micro_batch = point.micro_batch;
   training.recompute = point.recompute;
   return training;
+}
+
+int batch_of(const Point& point, const SearchSpace& space) {
+  const int64_t wanted = space.base.global_batch, share = int64_t{point.dp} * point.micro_batch;
+  if (!space.base.whole_batches) return share <= wanted ? static_cast<int>(wanted) : 0;
+  const int64_t unit = share * (point.vpp > 1 ? point.pp : 1);
+  const int64_t below = wanted / unit * unit, above = below + unit;
+  if (below == wanted) return static_cast<int>(wanted);
+  const int64_t batch = below > 0 && wanted - below <= above - wanted ? below : above;
+  const auto change = static_cast<double>(std::abs(batch - wanted));
+  return change < space.batch_tolerance * static_cast<double>(wanted) ? static_cast<int>(batch) : 0;
 }
 
 int64_t memory_limit(const SearchSpace& space) {
@@ -379,7 +399,7 @@ Bound::Least Bound::of(const Point& point) const {
   const double speed = slowest_share(point.gpus()) * point.gpus();
   const double layers_s = layers_s_ * (point.recompute == Recompute::kFull ? 4.0 / 3 : 1) / speed;
   const int64_t share = int64_t{point.dp} * point.micro_batch;
-  const auto micro_batches = static_cast<double>((space_.base.global_batch + share - 1) / share);
+  const auto micro_batches = static_cast<double>((batch_of(point, space_) + share - 1) / share);
   const bool flushes = space_.base.schedule != Schedule::kTwoBW;
   return {.work_s = layers_s + head_s_ / speed,
           .wait_s = flushes ? layers_s * (point.pp - 1) / (micro_batches * point.vpp) : 0};

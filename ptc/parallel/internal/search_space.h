@@ -25,12 +25,14 @@ void for_each_point(const ModelShape& model, const SearchSpace& space, const std
 
 collection::ParallelConfig config_of(const Point& point, const SearchSpace& space);
 Training training_of(const Point& point, const SearchSpace& space);
+// The global batch that a point trains with, for as many samples as SearchSpace::batch_tolerance allows; 0 = none.
+int batch_of(const Point& point, const SearchSpace& space);
 int64_t memory_limit(const SearchSpace& space);
 
 // Which rule leaves no point, for a space that has none.
 std::string why_empty(const ModelShape& model, const SearchSpace& space);
 
-// Least seconds of a step: the matrix products of the layers and the head alone, shared out evenly, at what large kernels
+// Least seconds of a step, for as many samples as the space's batch has: the matrix products of the layers and the head alone, shared out evenly, at what large kernels
 // reach of the fastest GPU's peak, and the pipeline's fill with the layers' part of them. Attention, memory-bound work and
 // communication count nothing. Seconds in `wait_s` are idle.
 class Bound {
@@ -44,7 +46,7 @@ class Bound {
 
  private:
   const SearchSpace& space_;
-  double layers_s_ = 0, head_s_ = 0;  // of the whole batch on one GPU, forward and backward
+  double layers_s_ = 0, head_s_ = 0;  // of the space's batch on one GPU, forward and backward
 };
 
 }  // namespace scalai::parallel::internal

@@ -71,9 +71,12 @@ struct RedundancySummary {
 struct ConfigurationSummary {
   double since_s = 0;
   std::string layout;
-  int64_t gpus = 0, micro_batch = 1;
+  int64_t gpus = 0;
+  std::optional<int64_t> global_batch;  // the key is there only where it is not that of the scenario
+  int64_t micro_batch = 1;
   std::string recompute;
   std::optional<double> step_s, mfu;  // null: it stood still; the peak is unknown
+  std::optional<std::string> idle;    // the key is there only where it leaves GPUs idle
 };
 
 // What a job really trained in a layout; `step_s` is the mean as measured.
@@ -93,10 +96,35 @@ struct ScheduleSummary {
   std::optional<bool> deadline_met;  // null: it has none, or it may still be met
 };
 
+// The downtime of a job by cause.
+struct WaitSummary {
+  std::string reason;
+  double seconds = 0;
+  bool until_end = false;
+};
+struct DowntimeSummary {
+  double reconfigurations_s = 0, waiting_s = 0;
+  std::vector<WaitSummary> waits;
+  double run_again_s = 0, cut_off_s = 0, snapshots_s = 0;
+};
+
+// A loss of devices, and what it led to.
+struct LossEffectSummary {
+  std::string job, outcome;
+  std::optional<int64_t> reconfiguration;  // null: none followed
+};
+struct LossSummary {
+  double at_s = 0, noticed_s = 0;
+  std::string devices;
+  int64_t gpus = 0;
+  std::vector<LossEffectSummary> effects;
+};
+
 struct JobSummary {
   std::string name, state, failure;
   int64_t steps = 0, samples = 0;
   double wall_s = 0, training_s = 0, downtime_s = 0;
+  std::optional<DowntimeSummary> downtime;  // nothing: of a report that is older than the key
   int64_t lost_steps = 0;
   double goodput_samples_per_s = 0, gpu_hours = 0;
   std::optional<ScheduleSummary> schedule;  // the key is there only where jobs come later or a policy gives and takes
@@ -119,6 +147,7 @@ struct Summary {
   double end_s = 0;
   std::optional<std::vector<Basis>> basis;
   std::vector<JobSummary> jobs;
+  std::optional<std::vector<LossSummary>> losses;  // nothing: of a report that is older than the key
 };
 
 Summary summarize(const control::RunReport& report);
@@ -129,6 +158,14 @@ absl::StatusOr<Summary> read_summary(const std::string& text);
 
 // "plans/001.binpb": where a report keeps its n-th plan, from 0.
 std::string plan_file_name(size_t n);
+
+// For people: a row a job and cause; "" = there is none.
+std::string downtime_table(const Summary& summary);
+std::string redundancy_lines(const Summary& summary);  // a line a job that has copies
+// What a loss led to: "no job used them", "gpt waits".
+std::string consequence_of(const LossSummary& loss);
+// Those that no reconfiguration tells of.
+std::vector<LossSummary> losses_without_change(const Summary& summary);
 
 // What several runs say about the same things. `values` has an entry a run: nothing when that run has no such job.
 struct ComparisonRow {

@@ -48,8 +48,14 @@ inline control::JobRecord example_job(const std::vector<std::shared_ptr<const pl
                          .steps = 100,
                          .samples = 3200,
                          .wall_s = 100,
-                         .training_s = 80,
+                         .training_s = 83,
                          .downtime_s = 20,
+                         .downtime = {.reconfigurations_s = 12,
+                                      .waiting_s = 3,
+                                      .waits = {{.reason = "no layout fits 1 GPUs", .seconds = 3}},
+                                      .run_again_s = 3,
+                                      .cut_off_s = 0.5,
+                                      .snapshots_s = 1.5},
                          .lost_steps = 3,
                          .goodput_samples_per_s = 32,
                          .gpu_hours = 0.1};
@@ -109,7 +115,16 @@ inline control::RunReport example_report(const scenario::Scenario& scenario) {
   report.plans = {example_plan("aa", {.kept = 10, .same_device = 20, .same_host = 1000, .cross_host = 5000}),
                   example_plan("bb", {.kept = 11, .cross_host = 9000, .from_storage = 60})};
   report.jobs = {example_job(report.plans),
-                 {.name = "bert, large", .state = "waiting", .failure = "", .wall_s = 100, .downtime_s = 100}};
+                 {.name = "bert, large",
+                  .state = "waiting",
+                  .failure = "",
+                  .wall_s = 100,
+                  .downtime_s = 100,
+                  .downtime = {.waiting_s = 100, .waits = {{.reason = "queued", .seconds = 100, .until_end = true}}}}};
+  report.losses = {{.at_s = 50,
+                    .noticed_s = 65,
+                    .devices = {DeviceId(2), DeviceId(3)},
+                    .effects = {{.job = 0, .outcome = "reconfigures", .reconfiguration = 2}}}};
   report.events = {{0, control::Started{}},
                    {10, control::StepReached{0, 10}},
                    {15, control::ExecutionDone{0, {.stop = 1, .restart = 3, .transfer = 1}}},

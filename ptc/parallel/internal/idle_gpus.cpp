@@ -1,0 +1,60 @@
+#include "ptc/parallel/internal/idle_gpus.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "ptc/parallel/internal/search_space.h"
+
+namespace scalai::parallel::internal {
+namespace {
+
+constexpr double kTriedTolerance = 0.05;
+
+// The least tolerance in thousandths that allows this batch: the change has to be below it.
+double tolerance_for(int batch, int wanted) {
+  const double change = std::abs(batch - wanted) / static_cast<double>(wanted);
+  return (std::floor(change * 1000) + 1) / 1000;
+}
+
+// A larger configuration that is better, but for the batch; "" = none.
+std::string with_another_batch(const ModelShape& model, const SearchSpace& space, int used) {
+  if (!space.base.whole_batches || space.batch_tolerance >= kTriedTolerance) return "";
+  if (space.objective != Objective::kThroughput && space.objective != Objective::kPayOff) return "";
+  SearchSpace looser = space;
+  looser.batch_tolerance = kTriedTolerance;
+  looser.least_gpus = used + 1;
+  looser.objective = Objective::kThroughput;
+  looser.explain_idle = false;
+  looser.progress = nullptr;
+  looser.keep = 1;
+  const absl::StatusOr<SearchResult> found = search(model, looser);
+  if (!found.ok() || found->best.empty()) return "";
+  const Candidate& larger = found->best.front();
+  const int batch = larger.training.global_batch, wanted = space.base.global_batch;
+  if (larger.config.world() <= used || batch == wanted) return "";
+  return fmt::format(
+      "; {} on {} GPUs would be faster, but dp {} · micro-batch {} does not divide the batch of {} (with "
+      "batch_tolerance {:g}: {} would)",
+      canonical(larger.config), larger.config.world(), larger.config.dp, larger.training.micro_batch, wanted,
+      tolerance_for(batch, wanted), batch);
+}
+
+}  // namespace
+
+std::string why_idle(const ModelShape& model, const SearchSpace& space, const Candidate& best) {
+  const int used = best.config.world();
+  if (used >= space.gpus) return "";
+  bool larger = false;
+  SearchSpace above = space;
+  above.least_gpus = used + 1;
+  for_each_point(model, above, [&](const Point&) { larger = true; });
+  const std::string others =
+      used + 1 < space.gpus ? fmt::format("of {} to {}", used + 1, space.gpus) : fmt::format("of {}", space.gpus);
+  const std::string reason = larger ? fmt::format("layouts {} are {}, or do not fit", others, worse_by(space.objective))
+                                    : fmt::format("no valid layout {}", others);
+  return fmt::format("{} of {} GPUs: {}{}", used, space.gpus, reason, with_another_batch(model, space, used));
+}
+
+}  // namespace scalai::parallel::internal

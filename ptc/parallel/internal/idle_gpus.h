@@ -1,0 +1,14 @@
+#pragma once
+// Why the best configuration of a search leaves GPUs idle.
+
+#include <string>
+
+#include "ptc/parallel/search.h"
+
+namespace scalai::parallel::internal {
+
+// "" = it uses all GPUs of the space. Where a larger configuration needs another batch, that one is named: the best within
+// a twentieth of the batch.
+std::string why_idle(const ModelShape& model, const SearchSpace& space, const Candidate& best);
+
+}  // namespace scalai::parallel::internal

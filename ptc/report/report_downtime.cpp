@@ -1,0 +1,114 @@
+// The downtime of jobs by cause, and the losses of devices that nothing followed.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ptc/base/table.h"
+#include "ptc/base/units.h"
+#include "ptc/base/utf8.h"
+#include "ptc/report/internal/summary.h"
+
+namespace scalai::report {
+namespace {
+
+// Reasons in tables are cut to this many columns.
+constexpr size_t kReasonColumns = 96;
+
+struct Part {
+  std::string name;
+  double seconds = 0;
+  std::string why;
+};
+
+std::string count(int64_t number, const std::string& what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
+// A long run has many reasons: the longest ones, and the sum of the others.
+std::vector<Part> waits_of(const DowntimeSummary& down) {
+  constexpr size_t kRows = 4;
+  std::vector<WaitSummary> waits = down.waits;
+  if (waits.size() > kRows)
+    std::stable_sort(waits.begin(), waits.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  std::vector<Part> parts;
+  double others_s = 0;
+  for (const WaitSummary& wait : waits) {
+    if (parts.size() < kRows) {
+      parts.push_back({"waiting", wait.seconds, wait.reason + (wait.until_end ? "; until the end of the run" : "")});
+    } else {
+      others_s += wait.seconds;
+    }
+  }
+  parts.push_back({"waiting", others_s, count(static_cast<int64_t>(waits.size() - parts.size()), "other reason")});
+  return parts;
+}
+
+// Those that are not zero.
+std::vector<Part> parts_of(const JobSummary& job) {
+  const DowntimeSummary& down = *job.downtime;
+  std::vector<Part> parts = {
+      {"pauses", down.reconfigurations_s, count(job.totals.reconfigurations, "reconfiguration")}};
+  for (Part& part : waits_of(down)) parts.push_back(std::move(part));
+  parts.push_back({"steps run again", down.run_again_s, count(job.lost_steps, "step") + " done after the snapshot"});
+  parts.push_back({"steps cut off", down.cut_off_s, "by failures, or the end of the run"});
+  parts.push_back({"snapshot stalls", down.snapshots_s, "training stood still for checkpoints and copies"});
+  std::erase_if(parts, [](const Part& part) { return part.seconds <= 0; });
+  return parts;
+}
+
+}  // namespace
+
+std::string downtime_table(const Summary& summary) {
+  const bool several = summary.jobs.size() > 1;
+  std::vector<std::string> headers = {"downtime", "time>", "why"};
+  if (several) headers.insert(headers.begin(), "job");
+  Table table(std::move(headers));
+  bool any = false;
+  for (const JobSummary& job : summary.jobs) {
+    if (!job.downtime) continue;
+    for (const Part& part : parts_of(job)) {
+      any = true;
+      std::vector<std::string> cells = {part.name, format_seconds(part.seconds), clipped(part.why, kReasonColumns)};
+      if (several) cells.insert(cells.begin(), clipped(job.name, kNameColumns));
+      table.row(std::move(cells));
+    }
+  }
+  return any ? "\n" + table.text() : "";
+}
+
+std::string consequence_of(const LossSummary& loss) {
+  std::string text;
+  for (const LossEffectSummary& effect : loss.effects)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", clipped(effect.job, kNameColumns), effect.outcome);
+  return text.empty() ? "no job used them" : text;
+}
+
+std::vector<LossSummary> losses_without_change(const Summary& summary) {
+  std::vector<LossSummary> losses = summary.losses.value_or(std::vector<LossSummary>{});
+  std::erase_if(losses, [](const LossSummary& loss) {
+    return std::any_of(loss.effects.begin(), loss.effects.end(),
+                       [](const LossEffectSummary& effect) { return effect.reconfiguration.has_value(); });
+  });
+  return losses;
+}
+
+std::string redundancy_lines(const Summary& summary) {
+  std::string text;
+  for (const JobSummary& job : summary.jobs) {
+    if (!job.redundancy) continue;
+    const std::optional<int64_t>& survives = job.redundancy->survives_host_losses;
+    text += fmt::format("{}: redundant copies made {} time{}", clipped(job.name, kNameColumns), job.redundancy->made,
+                        job.redundancy->made == 1 ? "" : "s");
+    if (survives) {
+      text += *survives == 0
+                  ? "; they survive the loss of no host"
+                  : fmt::format("; they survive the loss of any {} host{}", *survives, *survives == 1 ? "" : "s");
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace scalai::report
