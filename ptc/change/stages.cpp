@@ -176,17 +176,18 @@ int64_t most_received_bytes(const plan::Plan& plan) {
   return most;
 }
 
-double copies_s(const Change& change, int round) {
-  if (!change.upload || change.from == nullptr || change.to == nullptr) return 0;
+std::vector<double> copies_s(const Change& change) {
   const plan::Plan& plan = change.plan;
+  std::vector<double> longest_s(static_cast<size_t>(plan.rounds), 0);
+  if (!change.upload || change.from == nullptr || change.to == nullptr) return longest_s;
   const Parts from(plan, *change.from), to(plan, *change.to);
-  std::map<std::pair<HostId, bool>, double> busy_s;  // a host's store: serving, taking in
+  std::map<std::tuple<int, HostId, bool>, double> busy_s;  // by round: a host's store, serving or taking in
   for (const plan::Instance& instance : plan.instances) {
-    if (instance.round != round) continue;
     const auto box = static_cast<double>(instance.box.volume());
     const double source = static_cast<double>(from.elements(instance)),
                  target = static_cast<double>(to.elements(instance));
     for (const Leg& leg : plan.patterns.legs(instance.pattern)) {
+      if (leg.src.kind == Location::Kind::kStorage) continue;
       double element_bytes = 0;
       for (const TensorId id : plan.tensors_of(instance))
         element_bytes += static_cast<double>(plan.tensor(id).element_bytes(leg.transfer_class));
@@ -194,16 +195,17 @@ double copies_s(const Change& change, int round) {
         const cluster::Host& one = change.cluster.hosts[static_cast<size_t>(host.value)];
         const StoreRates rates = store_rates(one, change.costs.stores);
         const double rate = serves ? rates.serve_bytes_per_s : rates.ingest_bytes_per_s;
-        if (rate > 0) busy_s[{host, serves}] += elements * element_bytes / rate;
+        if (rate > 0) busy_s[{instance.round, host, serves}] += elements * element_bytes / rate;
       };
-      if (leg.src.kind == Location::Kind::kStorage) continue;
       if (source > box) add(host_of(change.cluster, leg.src), true, source);
       if (target > std::min(box, source))
         add(host_of(change.cluster, home_of(change, Location::device(leg.dst))), false, box);
     }
   }
-  double longest_s = 0;
-  for (const auto& [end, seconds] : busy_s) longest_s = std::max(longest_s, seconds);
+  for (const auto& [end, seconds] : busy_s) {
+    double& longest = longest_s[static_cast<size_t>(std::get<0>(end))];
+    longest = std::max(longest, seconds);
+  }
   return longest_s;
 }
 
@@ -228,12 +230,13 @@ std::vector<Stage> stages_of(const Change& change) {
                       .flows_are = "restore",
                       .flows = restore_flows(change, moves.kept)});
   }
+  const std::vector<double> copying_s = copies_s(change);
   for (size_t r = 0; r < moves.rounds.size(); ++r) {
     std::vector<FlowRequest>& flows = moves.rounds[r];
     if (change.upload) redirect_to_processes(change, flows);
     stages.push_back({.what = What::kRound,
                       .phase = &PhaseSeconds::transfer,
-                      .wait_s = flows.empty() ? 0 : costs.transfer_start_s + copies_s(change, static_cast<int>(r)),
+                      .wait_s = flows.empty() ? 0 : costs.transfer_start_s + copying_s[r],
                       .flows_are = "transfer",
                       .round = static_cast<int>(r),
                       .flows = std::move(flows),
@@ -258,11 +261,11 @@ PhaseSeconds estimate(const Change& change, double bytes_ratio) {
   const Costs& costs = change.costs;
   const cluster::Cluster& cluster = change.cluster;
   double starts_s = 0, moving_s = 0;
-  int round = 0;
   for (const double seconds : plan::round_seconds(change.plan, cluster)) {
     if (seconds > 0) starts_s += costs.transfer_start_s;
-    moving_s += seconds + copies_s(change, round++);
+    moving_s += seconds;
   }
+  for (const double seconds : copies_s(change)) moving_s += seconds;
   if (change.restore || change.upload) {
     const Moves moves = moves_of(change.plan);
     if (change.restore) moving_s += bulk_seconds(bulk_of(restore_flows(change, moves.kept)), cluster);

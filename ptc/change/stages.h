@@ -63,11 +63,11 @@ struct Stage {
   int mark = -1;  // RoundDone at the end of the stage: 0 after prepare, r + 1 after round r; -1 = none
 };
 
-// What stores on hosts copy besides the bytes that they serve and take in, in a round; seconds of the busiest host. As
+// What stores on hosts copy besides the bytes that they serve and take in: seconds of the busiest host, for each round. As
 // released, Tenplex's store reads a whole tensor for each request and cuts the slice out of it, and the process that pulls
-// puts a tensor together from its slices: a box that is less than the source's part of its tensor costs that part and one
-// more copy of the box, one that is less than the target's part one more copy there.
-double copies_s(const Change& change, int round);
+// puts a tensor together from its slices. So a box that is less than the source's part of its tensor costs that part once
+// more, one that is less than the target's part costs itself once more there.
+std::vector<double> copies_s(const Change& change);
 
 // The stages in their order. They refer to nothing in `change`.
 std::vector<Stage> stages_of(const Change& change);

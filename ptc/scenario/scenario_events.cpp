@@ -354,7 +354,7 @@ What EventBuilder::build_what() {
     case proto::ScenarioEvent::kFail: {
       auto [devices, links] = target("fail", message_.fail());
       if (message_.fail().hangs() && devices.empty())
-        source_.error(path_ + ".fail.hangs", "a link does not hang", "name devices or hosts, or leave hangs out");
+        source_.error(at("fail") + ".hangs", "a link does not hang", "name devices or hosts, or leave hangs out");
       return Fail{std::move(devices), std::move(links), message_.fail().hangs()};
     }
     case proto::ScenarioEvent::kRepair: {

@@ -189,6 +189,12 @@ TEST(Scenario, JobNamesAreNamesOfFolders) {
   EXPECT_TRUE(parse(replaced(kSmall, "name: \"j\"", "name: \"a.b c\"")).ok());
 }
 
+TEST(Scenario, UnknownStacksAndLinksThatHangAreRefused) {
+  const std::string odd = R"(costs { stack: "stock-2024" } events { at: "1s" fail { links: "x" hangs: true } })";
+  for (const char* part : {"did you mean \"stock-2025\"?", "a link does not hang"})
+    EXPECT_NE(problems_of(kSmall + odd).find(part), std::string::npos) << part;
+}
+
 TEST(Scenario, AnEndThatIsNeverReachedIsRefused) {
   const std::string problems = problems_of(std::string(kSmall) + "until: \"1e20h\"\n");
   EXPECT_NE(problems.find("the scenario would last for more than 300 years"), std::string::npos) << problems;

@@ -81,11 +81,8 @@ RowResult collective_result(RowReader& row) {
   const Hardware hardware = uniform_hardware(host, config);
   const double predicted_us = 1e6 * collective(links_of(hardware), operation, hardware.dp, size).seconds;
   const double bus_bytes = bus_factor(operation, ranks) * size;
-  result.predicted = converted(predicted_us, result.unit, bus_bytes);
-  result.error = predicted_us / converted(result.published, result.unit, bus_bytes) - 1;
-  result.exact = rounds_to(result.predicted, result.published_text);
-  result.rank_published = result.published;
-  result.rank_predicted = result.predicted;
+  conclude(result, converted(predicted_us, result.unit, bus_bytes),
+           predicted_us / converted(result.published, result.unit, bus_bytes) - 1);
   return result;
 }
 
@@ -117,11 +114,7 @@ RowResult layer_result(RowReader& row, const Models& models) {
   double seconds = 0;
   if (quantity != "backward") seconds += layer.forward.seconds();
   if (quantity != "forward") seconds += layer.backward.seconds();
-  result.predicted = 1000 * seconds;
-  result.error = result.predicted / result.published - 1;
-  result.exact = rounds_to(result.predicted, result.published_text);
-  result.rank_published = result.published;
-  result.rank_predicted = result.predicted;
+  conclude(result, 1000 * seconds, 1000 * seconds / result.published - 1);
   return result;
 }
 

@@ -51,14 +51,6 @@ double bytes_of(const TrainingRun& run, const std::string& quantity) {
   return quantity == "state" ? state_bytes(memory) : activation_bytes(memory);
 }
 
-void finish(RowResult& result, double predicted, double error) {
-  result.predicted = predicted;
-  result.error = error;
-  result.exact = rounds_to(predicted, result.published_text);
-  result.rank_published = result.published;
-  result.rank_predicted = predicted;
-}
-
 }  // namespace
 
 std::vector<std::string> memory_columns() {
@@ -73,7 +65,7 @@ RowResult memory_result(RowReader& row, const Models& models) {
   if (!row.ok() || !result.problem.empty()) return result;
   const double predicted = bytes_of(memory.run, memory.quantity) / kGiB;
   result.group = "memory, " + memory.quantity;
-  finish(result, predicted, predicted / result.published - 1);
+  conclude(result, predicted, predicted / result.published - 1);
   return result;
 }
 
@@ -85,7 +77,7 @@ RowResult ratio_result(RowReader& row, const Models& models) {
   whole.training.recompute = Recompute::kNone;
   whole.training.sequence_parallel = false;
   const double predicted = 100 * bytes_of(memory.run, memory.quantity) / bytes_of(whole, memory.quantity);
-  finish(result, predicted, predicted - result.published);
+  conclude(result, predicted, predicted - result.published);
   return result;
 }
 

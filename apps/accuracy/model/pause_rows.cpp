@@ -63,11 +63,7 @@ RowResult pause_result(RowReader& row) {
   result.machine = fmt::format("{} {}", name, quantity);
   result.group = quantity == "restart" ? "restart" : "communicators";
   result.held_out = !result.fitted;
-  result.predicted = *seconds;
-  result.error = result.predicted / result.published - 1;
-  result.exact = rounds_to(result.predicted, result.published_text);
-  result.rank_published = result.published;
-  result.rank_predicted = result.predicted;
+  conclude(result, *seconds, *seconds / result.published - 1);
   return result;
 }
 

@@ -22,4 +22,12 @@ bool cuts_to(double value, const std::string& text) {
   return value >= printed - slack && value < printed + 2 * half_digit(text);
 }
 
+void conclude(RowResult& result, double predicted, double error) {
+  result.predicted = predicted;
+  result.error = error;
+  result.exact = rounds_to(predicted, result.published_text);
+  result.rank_published = result.published;
+  result.rank_predicted = predicted;
+}
+
 }  // namespace scalai::parallel::validation

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "apps/accuracy/model/results.h"
+
 namespace scalai::parallel::validation {
 
 inline constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
@@ -17,5 +19,8 @@ double half_digit(std::string_view text);
 bool rounds_to(double value, const std::string& text);
 // The same with the digits behind dropped.
 bool cuts_to(double value, const std::string& text);
+
+// Writes a prediction and its error into a row whose order is that of its values.
+void conclude(RowResult& result, double predicted, double error);
 
 }  // namespace scalai::parallel::validation
