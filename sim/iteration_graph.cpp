@@ -112,22 +112,22 @@ class JobGraph {
     }
   }
 
-  // A ring in each host, and one through the hosts for each place in them.
+  // A ring in each host (or NVLink domain), and one through the hosts for each place in them.
   void add_group(const std::vector<int>& ranks, Traffic traffic) {
-    std::vector<std::pair<HostId, std::vector<int>>> hosts;  // in the order of their first ranks
-    std::map<int, size_t> position;
+    std::vector<std::vector<int>> hosts;  // in the order of their first ranks
+    std::map<int64_t, size_t> position;
     for (const int rank : ranks) {
-      const HostId host = host_of(rank);
-      const auto [found, is_new] = position.try_emplace(static_cast<int>(host.value), hosts.size());
-      if (is_new) hosts.push_back({host, {}});
-      hosts[found->second].second.push_back(rank);
+      const int64_t domain = platform_.domain_of(job_.devices[at(rank)]);
+      const auto [found, is_new] = position.try_emplace(domain, hosts.size());
+      if (is_new) hosts.emplace_back();
+      hosts[found->second].push_back(rank);
       graph_.ranks[at(first_ + rank)].group[at(traffic)] = static_cast<int>(graph_.group_members.size());
     }
     graph_.group_members.push_back(static_cast<int>(ranks.size()));
     size_t fewest = ranks.size();
-    for (const auto& [host, members] : hosts) fewest = std::min(fewest, members.size());
+    for (const std::vector<int>& members : hosts) fewest = std::min(fewest, members.size());
     for (size_t h = 0; h < hosts.size(); ++h) {
-      add_ring(hosts[h].second, hosts[(h + 1) % hosts.size()].second, hosts.size() > 1, fewest, traffic);
+      add_ring(hosts[h], hosts[(h + 1) % hosts.size()], hosts.size() > 1, fewest, traffic);
     }
   }
 
@@ -145,8 +145,6 @@ class JobGraph {
       if (!crosses || i < rings) connect(here[i], far, traffic, 1, crosses ? share : 1);
     }
   }
-
-  HostId host_of(int rank) const { return platform_.host_of(plan::Location::device(job_.devices[at(rank)])); }
 
   void connect(int from, int to, Traffic traffic, int to_other_host, double share = 1) {
     const bool message = traffic == Traffic::kForward || traffic == Traffic::kBackward;

@@ -23,20 +23,43 @@ using scenario::Scenario;
 
 constexpr double kRounding = 1e-6;
 
+constexpr double kNic = 1e6, kGpuLink = 4e6;
+
+// A fabric with two racks, an uplink of it and its switches.
+struct Net {
+  std::string text, uplink;
+  std::vector<std::string> switches;
+};
+const std::vector<Net>& nets() {
+  static const std::vector<Net> kNets = {
+      {"fabric { kind: LEAF_SPINE leaf_hosts: 2 oversubscription: 2 }", "leaf0.up", {"leaf0", "leaf1", "spine"}},
+      {"fabric { kind: FAT_TREE leaf_hosts: 2 group_hosts: 2 group_oversubscription: 2 }",
+       "pod0.up",
+       {"leaf1", "pod0", "core"}},
+      {"fabric { kind: DRAGONFLY leaf_hosts: 1 group_hosts: 2 group_oversubscription: 2 } rack_hosts: 2",
+       "group1.down",
+       {"router3", "group0"}},
+      {"fabric { kind: RAIL group_hosts: 2 oversubscription: 2 } rack_hosts: 2", "rail1.up", {"rail0", "spine"}}};
+  return kNets;
+}
+
 // Four hosts of two GPUs, slow enough that a transfer of the tiny model takes seconds.
-constexpr const char* kSlowCluster = R"(
+std::string slow_cluster(const Net& net, bool domains) {
+  return fmt::format(R"(
   schema_version: 1
   name: "random"
   until: "200s"
-  cluster {
+  cluster {{
     name: "slow"
-    hosts { count: 4 gpus: 2 gpu: "a6000-48g" nics: 1 nic: "1MB/s" pcie: "4MB/s" gpu_link: "4MB/s"
-            store_ingest: "2MB/s" }
-    fabric { kind: LEAF_SPINE leaf_hosts: 2 oversubscription: 2 }
-    storage { read: "2MB/s" write: "1MB/s" }
-  }
-  costs { restart: "3s" communicator: "1s" detect: "2s" transfer_start: "10ms" }
-)";
+    hosts {{ count: 4 gpus: 2 gpu: "a6000-48g" nics: 1 nic: "1MB/s" pcie: "4MB/s" gpu_link: "4MB/s"
+            store_ingest: "2MB/s" nvlink_hosts: {} }}
+    {}
+    storage {{ read: "2MB/s" write: "1MB/s" }}
+  }}
+  costs {{ restart: "3s" communicator: "1s" detect: "2s" transfer_start: "10ms" }}
+)",
+                     domains ? 2 : 1, net.text);
+}
 
 class Writer {
  public:
@@ -44,7 +67,8 @@ class Writer {
 
   std::string scenario() {
     const bool two = random_.below(3) == 0;
-    std::string text = kSlowCluster + job("a", two ? 4 : 8) + (two ? job("b", 4) : "");
+    net_ = nets()[static_cast<size_t>(random_.below(static_cast<int64_t>(nets().size())))];
+    std::string text = slow_cluster(net_, random_.below(4) == 0) + job("a", two ? 4 : 8) + (two ? job("b", 4) : "");
     two_jobs_ = two;
     if (random_.below(3) == 0) text += "planner { round_bytes: \"200kB\" }\n";
     for (int64_t n = random_.below(8); n > 0; --n) text += event();
@@ -111,7 +135,7 @@ class Writer {
     return fmt::format("devices: [{}]", fmt::join(devices, ", "));
   }
   std::string link() {
-    return fmt::format("links: \"{}\"", pick({"h0.nic0.up", "h1.nic0.down", "leaf0.up", "storage.read",
+    return fmt::format("links: \"{}\"", pick({"h0.nic0.up", "h1.nic0.down", net_.uplink, "storage.read",
                                               "h2.g0.pcie.down", "storage.write", "h0.g0.up"}));
   }
   std::string event() {
@@ -121,7 +145,7 @@ class Writer {
     if (kind <= 1) what = fmt::format("resize {{ job: \"{}\" gpus: {} }}", name, random_.between(smallest_[name], 8));
     if (kind == 2 || kind == 3) {
       const std::string lost = random_.below(4) != 0   ? places()
-                               : random_.below(3) == 0 ? "switches: \"" + pick({"leaf0", "leaf1", "spine"}) + "\""
+                               : random_.below(3) == 0 ? "switches: \"" + pick(net_.switches) + "\""
                                                        : link();
       repairs_.push_back(lost);
       what = "fail { " + lost + " }";
@@ -147,6 +171,7 @@ class Writer {
   }
 
   Random random_;
+  Net net_;
   bool two_jobs_ = false;
   std::map<std::string, int> smallest_;
   std::vector<std::string> repairs_;
@@ -196,7 +221,8 @@ void expect_separate_spans(const RunReport& report) {
   }
 }
 
-void expect_sound_transfers(const RunReport& report) {
+void expect_sound_transfers(const RunReport& report, const Scenario& scenario) {
+  const bool domains = scenario.cluster.hosts.front().nvlink_domain >= 0;
   const control::Recorder& recorder = report.recorder;
   for (const control::LinkSample& sample : recorder.link_samples) {
     const cluster::NamedLink& link = recorder.links[static_cast<size_t>(sample.link)];
@@ -207,7 +233,8 @@ void expect_sound_transfers(const RunReport& report) {
     EXPECT_LE(transfer.start_s, transfer.end_s);
     EXPECT_GT(transfer.bytes, 0);
     if (transfer.status == "done" && transfer.transfer_class == plan::TransferClass::kCrossHost) {
-      EXPECT_LE(static_cast<double>(transfer.bytes), (transfer.end_s - transfer.start_s) * 1e6 * (1 + kRounding) + 1);
+      EXPECT_LE(static_cast<double>(transfer.bytes),
+                (transfer.end_s - transfer.start_s) * (domains ? kGpuLink : kNic) * (1 + kRounding) + 1);
     }
   }
 }
@@ -251,7 +278,7 @@ TEST(RandomScenarios, KeepTheirInvariants) {
     const RunReport report = testing::simulate(*scenario, strategy, expect_staged);
     expect_balanced_books(report);
     expect_separate_spans(report);
-    expect_sound_transfers(report);
+    expect_sound_transfers(report, *scenario);
     expect_replayable(*scenario, strategy, report);
     if (seed % 4 == 0) {
       EXPECT_EQ(report::summary_json(report), report::summary_json(testing::simulate(*scenario, strategy)));

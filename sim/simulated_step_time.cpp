@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "ptc/base/status.h"
@@ -84,12 +86,10 @@ std::string text_of(const cluster::Host& h) {
 // Everything that an answer depends on, hosts and leaves numbered in the order in which the jobs use them.
 class Shape {
  public:
-  explicit Shape(const cluster::Cluster& cluster) : cluster_(cluster) {
-    text_ = fmt::format("{} {} {} {}", static_cast<int>(cluster.fabric), cluster.oversubscription,
-                        cluster.backbone_bytes_per_s, cluster.machine_copy_bytes_per_s);
-    if (cluster.fabric == cluster::FabricKind::kRail) {
-      text_ += fmt::format(" {}", cards_of(0, static_cast<int>(cluster.hosts.size())));
-    }
+  explicit Shape(const cluster::Cluster& cluster)
+      : cluster_(cluster), tiers_(cluster::tiers_of(cluster)), blocks_(tiers_.size()) {
+    text_ = fmt::format("{} {} {} {} {}", static_cast<int>(cluster.fabric), cluster.oversubscription,
+                        cluster.group_oversubscription, cluster.backbone_bytes_per_s, cluster.machine_copy_bytes_per_s);
   }
 
   void add(const StepInput& job, const Work& work) {
@@ -111,14 +111,13 @@ class Shape {
       if (share == 1) continue;
       const size_t end = name.find('.');
       std::string own = name;
-      if (const int host = number_after(name, 'h', end); host >= 0) {
+      if (const int host = number_after(name, "h", end); host >= 0) {
         const auto found = hosts_.find(host);
         if (found == hosts_.end()) continue;
         own = fmt::format("H{}{}", found->second, name.substr(end));
-      } else if (const int leaf = number_after(name, 'l', end); leaf >= 0) {
-        const auto found = leaves_.find(leaf);
-        if (found == leaves_.end()) continue;
-        own = fmt::format("L{}{}", found->second, name.substr(end));
+      } else if (const std::optional<std::string> of_switch = switch_name(name, end)) {
+        if (of_switch->empty()) continue;
+        own = *of_switch;
       }
       text_ += fmt::format("\n{}={}", own, share);
     }
@@ -126,19 +125,36 @@ class Shape {
   }
 
  private:
-  // What leaves and rails carry follows from the cards of all their hosts.
-  double cards_of(int first, int end) const {
+  // What a switch carries follows from the cards of all hosts below it.
+  double cards_of(const cluster::Tier& tier, int block) const {
     double cards = 0;
+    const int all = static_cast<int>(cluster_.hosts.size()), first = block * tier.hosts;
+    const int end = tier.hosts > 0 ? std::min(first + tier.hosts, all) : all;
     for (int h = first; h < end; ++h) {
       cards += cluster_.hosts[static_cast<size_t>(h)].nics * cluster_.hosts[static_cast<size_t>(h)].nic_bytes_per_s;
     }
     return cards;
   }
 
-  // 12 of "h12.nic0.up" or "leaf12.up" by their first letter, else -1.
-  static int number_after(const std::string& name, char letter, size_t end) {
-    const size_t first = letter == 'h' ? 1 : 4;
-    if (name.empty() || name[0] != letter || end == std::string::npos || end <= first) return -1;
+  // Of an uplink, its name by the numbers here: "T0.3:1.up", switch 1 of the fourth block of the first tier; "": no job has
+  // a host below it. Nothing: it is another kind of link.
+  std::optional<std::string> switch_name(const std::string& name, size_t end) const {
+    for (size_t t = 0; t < tiers_.size(); ++t) {
+      const cluster::Tier& tier = tiers_[t];
+      const int number = number_after(name, tier.name, end);
+      if (number < 0) continue;
+      const int side = tier.nics > 0 ? tier.nics : 1;
+      const auto found = blocks_[t].find(number / side);
+      if (found == blocks_[t].end()) return "";
+      return fmt::format("T{}.{}:{}{}", t, found->second, number % side, name.substr(end));
+    }
+    return std::nullopt;
+  }
+
+  // 12 of "h12.nic0.up" after "h", or "leaf12.up" after "leaf", else -1.
+  static int number_after(const std::string& name, std::string_view prefix, size_t end) {
+    const size_t first = prefix.size();
+    if (!name.starts_with(prefix) || end == std::string::npos || end <= first) return -1;
     const std::string digits = name.substr(first, end - first);
     return digits.find_first_not_of("0123456789") == std::string::npos ? std::stoi(digits) : -1;
   }
@@ -148,20 +164,24 @@ class Shape {
     if (!is_new) return found->second;
     const cluster::Host& kind = cluster_.hosts[static_cast<size_t>(host)];
     text_ += fmt::format("({}", text_of(kind));
-    if (cluster_.fabric == cluster::FabricKind::kLeafSpine) {
-      const int leaf = host / cluster_.leaf_hosts;
-      const auto known = leaves_.try_emplace(leaf, static_cast<int>(leaves_.size())).first;
-      const int first = leaf * cluster_.leaf_hosts;
-      const int end = std::min(first + cluster_.leaf_hosts, static_cast<int>(cluster_.hosts.size()));
-      text_ += fmt::format(" leaf {} of {}", known->second, cards_of(first, end));
+    for (size_t t = 0; t < tiers_.size(); ++t) {
+      const int block = tiers_[t].hosts > 0 ? host / tiers_[t].hosts : 0;
+      const auto known = blocks_[t].try_emplace(block, static_cast<int>(blocks_[t].size())).first;
+      text_ += fmt::format(" {} {} of {}", tiers_[t].name, known->second, cards_of(tiers_[t], block));
+    }
+    if (kind.nvlink_domain >= 0) {
+      const auto known = domains_.try_emplace(kind.nvlink_domain, static_cast<int>(domains_.size())).first;
+      text_ += fmt::format(" domain {}", known->second);
     }
     text_ += ") ";
     return found->second;
   }
 
   const cluster::Cluster& cluster_;
+  const std::vector<cluster::Tier> tiers_;
   std::string text_;
-  std::map<int, int> hosts_, leaves_;  // by index: number
+  std::map<int, int> hosts_, domains_;      // by index: number
+  std::vector<std::map<int, int>> blocks_;  // by tier: of hosts below the same switches, by index: number
 };
 
 std::vector<double> capacities_of(const change::Platform& platform, const std::map<std::string, double>& shares) {

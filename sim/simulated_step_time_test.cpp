@@ -131,6 +131,44 @@ TEST(SimulatedStepTime, JobsSlowEachOtherOnASharedFabricOnly) {
   for (const double step_s : together()) EXPECT_NEAR(step_s / inside, 1, 1e-9);
 }
 
+TEST(SimulatedStepTime, PodsAndGroupsAreCrossedOrNot) {
+  cluster::Cluster cluster = two_leaves();  // of two hosts; now they are pods
+  cluster.oversubscription = 1;
+  cluster.group_hosts = 2;
+  cluster.group_oversubscription = 8;
+  Trained job = trained("llama3-8b", "dp16,zero1", training(32, 1, 2048));
+  for (const cluster::FabricKind kind : {cluster::FabricKind::kFatTree, cluster::FabricKind::kDragonfly}) {
+    cluster.fabric = kind;
+    cluster.leaf_hosts = 1;
+    job.devices = hosts_of(0, 1);
+    const double inside = simulated_s(job, cluster);
+    job.devices = hosts_of(1, 2);
+    const double across = simulated_s(job, cluster);
+    EXPECT_GT(across, 1.1 * inside);
+    job.links = {{kind == cluster::FabricKind::kFatTree ? "pod1.down" : "group1.down", 0.5}};
+    EXPECT_GT(simulated_s(job, cluster), across);
+    job.links = {{kind == cluster::FabricKind::kFatTree ? "pod7.down" : "group7.down", 0}};
+    EXPECT_EQ(simulated_s(job, cluster), across);
+    job.links.clear();
+  }
+}
+
+// Two hosts with one set of GPU links: the gradients of dp 2 go over them, in both models.
+TEST(SimulatedStepTime, AnNvlinkDomainIsOneHost) {
+  cluster::Cluster cluster = cluster_of("h100-80g", 4);
+  for (cluster::Host& host : cluster.hosts) host.nic_bytes_per_s /= 20;
+  const Trained job = trained("llama3-8b", "tp8,dp2,zero1", training(32, 1, 2048));
+  const auto closed = [&] {
+    const StepInput input = job.on(cluster);
+    return parallel::AnalyticStepTime().steps_s({&input, 1}).front();
+  };
+  const double apart = simulated_s(job, cluster), closed_apart = closed();
+  for (size_t h = 0; h < 4; ++h) cluster.hosts[h].nvlink_domain = static_cast<int>(h / 2);
+  EXPECT_LT(simulated_s(job, cluster), 0.9 * apart);
+  EXPECT_LT(closed(), 0.9 * closed_apart);
+  EXPECT_NEAR(simulated_s(job, cluster) / closed(), 1, 0.03);
+}
+
 TEST(SimulatedStepTime, AStragglerSlowsAllByWhatItLacks) {
   const cluster::Cluster cluster = cluster_of("h100-80g", 4);
   Trained job = trained("llama3-8b", "tp4,dp8,zero1", training(128, 1, 4096));

@@ -75,6 +75,7 @@ std::string price(const Host& host) {
 std::vector<Constant> constants_of(const Host& host) {
   return {{"GPUs", fmt::format("{} x {}", host.gpus, host.gpu.name), "gpus", host.gpus},
           {"link between GPUs", rate(host.gpu_link_bytes_per_s), "gpu_link_bytes_per_s", host.gpu_link_bytes_per_s},
+          {"hosts that these links join", fmt::format("{}", host.nvlink_hosts), "nvlink_hosts", host.nvlink_hosts},
           {"PCIe, a GPU", rate(host.pcie_bytes_per_s), "pcie_bytes_per_s", host.pcie_bytes_per_s},
           {"network cards", cards(host), "nics", host.nics},
           {"network card", rate(host.nic_bytes_per_s), "nic_bytes_per_s", host.nic_bytes_per_s},
@@ -115,11 +116,11 @@ Table gpu_table() {
 }
 
 Table host_table() {
-  Table table({"host or instance", "GPUs>", "GPU kind", "link>", "PCIe>", "network cards>", "$/hour>"});
+  Table table({"host or instance", "GPUs>", "GPU kind", "link>", "joins>", "PCIe>", "network cards>", "$/hour>"});
   for (const std::string& name : cluster::host_kind_names()) {
     const Host& host = cluster::find_host_kind(name)->host;
     table.row({name, fmt::format("{}", host.gpus), host.gpu.name, rate(host.gpu_link_bytes_per_s),
-               rate(host.pcie_bytes_per_s), cards(host), price(host)});
+               fmt::format("{}", cluster::joined(host).gpus), rate(host.pcie_bytes_per_s), cards(host), price(host)});
   }
   return table;
 }

@@ -219,7 +219,8 @@ std::vector<OptionSpec> bench_option_specs() {
       list_option("devices", "NUMBERS", "Each case with so many devices, each device a worker process: powers of two.",
                   {}, "2,4,8"),
       bytes_option("bytes", "BYTES",
-                   "Size of row-column's matrix and of nccl's message (1 GiB without it), and of what a layout's case "
+                   "Size of row-column's matrix, of all boxes and of nccl's message (1 GiB without it), and of what a "
+                   "layout's case "
                    "copies (4 GiB on a GPU, 256 MiB in host memory)."),
       list_option(
           "models", "NAMES",

@@ -215,7 +215,7 @@ class Reader {
           fmt::format("--host: there is no host \"{}\"; {}", name, or_nearest(name, cluster::host_kind_names())));
       return false;
     }
-    host = kind->host;
+    host = cluster::joined(kind->host);
     // An HGX board, a cloud's "high": whoever builds with it chooses the cards.
     if (host.nic_bytes_per_s <= 0) {
       host.nics = 1;
@@ -242,9 +242,10 @@ class Reader {
     for (const std::string& kind_name : cluster::host_kind_names()) {
       const cluster::HostKind& kind = *cluster::find_host_kind(kind_name);
       if (kind.host.gpu.name != name || kind.host.nic_bytes_per_s <= 0) continue;
-      host.gpus = kind.host.gpus;
-      host.nics = kind.host.nics;
-      host.nic_bytes_per_s = kind.host.nic_bytes_per_s;
+      const cluster::Host whole = cluster::joined(kind.host);
+      host.gpus = whole.gpus;
+      host.nics = whole.nics;
+      host.nic_bytes_per_s = whole.nic_bytes_per_s;
       request_.network_of = kind.name;
       break;
     }
@@ -411,8 +412,8 @@ class Reader {
         problems_.misfit(
             fmt::format("--cluster: the GPU \"{}\" has no peak_tflops to price it by; give one", one.gpu.name));
     }
-    for (const DeviceId device : request_.devices)
-      most = std::max(most, request_.cluster.hosts[static_cast<size_t>(request_.cluster.host_of(device).value)].gpus);
+    for (const cluster::Host& one : cluster::joined_hosts(request_.devices, request_.cluster))
+      most = std::max(most, one.gpus);
     host.gpus = most;
   }
 

@@ -305,10 +305,7 @@ class RequestReader {
     return std::nullopt;
   }
 
-  bool has_racks() const {
-    const cluster::Cluster& cluster = request_.cluster;
-    return cluster.rack_hosts > 0 || cluster.fabric == cluster::FabricKind::kLeafSpine;
-  }
+  bool has_racks() const { return request_.cluster.rack_count() > 0; }
 
   // Without --cluster: as many hosts as devices and copies need.
   void complete_cluster() {

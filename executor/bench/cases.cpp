@@ -16,6 +16,7 @@ using collection::Collection;
 using collection::ParallelConfig;
 
 constexpr int kMostTp = 4, kMostPp = 8;
+constexpr int64_t kBoxBytes = 4096;
 
 std::vector<DeviceId> devices_from(int first, int count) {
   std::vector<DeviceId> devices;
@@ -50,6 +51,27 @@ absl::StatusOr<Case> row_column(int64_t bytes, int devices) {
               .to = matrix(rows, columns, 1, devices),
               .rows = rows,
               .columns = columns};
+}
+
+// Matrices of kBoxBytes, each a box on one device, from the first half of the devices to the others.
+absl::StatusOr<Case> boxes(int64_t bytes, int devices) {
+  const int64_t count = bytes / kBoxBytes;
+  if (count < devices / 2) return invalid(fmt::format("{} bytes are too few for boxes on {} devices", bytes, devices));
+  const auto side = [&](int first) {
+    Collection made;
+    made.name = first == 0 ? "first" : "others";
+    made.epoch = first == 0 ? 1 : 2;
+    made.meshes = {collection::Mesh({{"pp", devices / 2}})};
+    for (int64_t i = 0; i < count; ++i) {
+      made.tensors.push_back({.name = fmt::format("box{}", i),
+                              .dtype = tensor::DType::kF32,
+                              .shape = {kBoxBytes / 4},
+                              .pins = {{"pp", {static_cast<int>(i % (devices / 2))}}}});
+    }
+    made.device_of_rank = devices_from(first, devices / 2);
+    return made;
+  };
+  return Case{.name = "boxes", .devices = devices, .from = side(0), .to = side(devices / 2)};
 }
 
 struct Change {
@@ -102,14 +124,16 @@ absl::Status check(const CaseOptions& options) {
 
 }  // namespace
 
-std::vector<std::string> case_names() { return {"row-column", "tp", "pp", "dp", "redeploy"}; }
+std::vector<std::string> case_names() { return {"row-column", "boxes", "tp", "pp", "dp", "redeploy"}; }
 
 absl::StatusOr<std::vector<Case>> make_cases(const CaseOptions& options) {
   SCALAI_RETURN_IF_ERROR(check(options));
   std::vector<Case> cases;
   for (const std::string& name : options.names) {
     for (const int devices : options.devices) {
-      auto made = name == "row-column" ? row_column(options.bytes, devices) : gpt2(name, devices, options.scale_model);
+      auto made = name == "row-column" ? row_column(options.bytes, devices)
+                  : name == "boxes"    ? boxes(options.bytes, devices)
+                                       : gpt2(name, devices, options.scale_model);
       if (!made.ok()) return made.status();
       for (const collection::LogicalTensor& tensor : made->from.tensors) made->state_bytes += tensor.bytes();
       cases.push_back(*std::move(made));

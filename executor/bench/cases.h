@@ -3,6 +3,7 @@
 // thread.
 //
 //   row-column  one F32 matrix, cut by rows, then by columns, on the same N devices
+//   boxes       tensors of 4 KiB, each a box, move from the first N/2 devices to the others: what a box costs
 //   tp, pp, dp  gpt2 with optimizer state: that degree doubles, from N/2 devices to N (tp stops at 4, because of its 12
 //               heads, pp at 8; the rest are replicas)
 //   redeploy    gpt2 moves from the first N/2 devices to the others, with the same layout
@@ -36,7 +37,7 @@ std::vector<std::string> case_names();
 struct CaseOptions {
   std::vector<std::string> names;  // from case_names()
   std::vector<int> devices = {2, 4, 8};
-  int64_t bytes = int64_t{1} << 30;  // of the matrix of row-column
+  int64_t bytes = int64_t{1} << 30;  // of the matrix of row-column; of boxes together
   model::Fraction scale_model;       // of gpt2
 };
 // Cases by name in the given order, then by devices. InvalidArgument: an unknown name, a number of devices that is not

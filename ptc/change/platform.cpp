@@ -19,7 +19,8 @@ StoreRates store_rates(const cluster::Host& host, const StoreRates& others) {
           .ingest_bytes_per_s = or_other(host.store_ingest_bytes_per_s, others.ingest_bytes_per_s)};
 }
 
-Platform::Platform(const cluster::Cluster& cluster, LinkRates rates, const StoreRates& stores) : cluster_(cluster) {
+Platform::Platform(const cluster::Cluster& cluster, LinkRates rates, const StoreRates& stores)
+    : cluster_(cluster), tiers_(cluster::tiers_of(cluster)) {
   const auto add_link = [&](const std::string& name, double bandwidth) {
     link_index_[name] = static_cast<int>(spec_.links.size());
     spec_.links.push_back({name, bandwidth});
@@ -47,7 +48,7 @@ Platform::Platform(const cluster::Cluster& cluster, LinkRates rates, const Store
   append(read, "storage.read");
   append(read, "fabric");
   append(write, "storage.write");
-  add_endpoint(Place::kStorage, 0, Reach::kSpine, read, write);
+  add_endpoint(Place::kStorage, 0, top(), read, write);
 }
 
 int Platform::link(const std::string& name) const {
@@ -66,13 +67,30 @@ void Platform::append_copies(std::vector<int>& links, int host) const {
 
 void Platform::add_endpoint(Place place, int index, Reach reach, std::vector<int> up, std::vector<int> down) {
   endpoint_index_[{place, index, reach}] = static_cast<int>(spec_.endpoints.size());
-  const std::string name = fmt::format("e{}.{}.{}", static_cast<int>(place), index, static_cast<int>(reach));
+  const std::string name = fmt::format("e{}.{}.{}", static_cast<int>(place), index, reach);
   spec_.endpoints.push_back({name, std::move(up), std::move(down)});
 }
 
-std::string Platform::uplink_of(int host, int nic) const {
-  if (cluster_.fabric == cluster::FabricKind::kLeafSpine) return fmt::format("leaf{}", host / cluster_.leaf_hosts);
-  return cluster_.fabric == cluster::FabricKind::kRail ? fmt::format("rail{}", nic) : std::string();
+// At the other end of the network, for each reach. `out` and `in`: the links between the place and its NIC.
+void Platform::add_remote_endpoints(Place place, int index, int nic, const std::vector<int>& out,
+                                    const std::vector<int>& in) {
+  const bool on_host = place == Place::kStore || place == Place::kProcess;
+  const int host = on_host ? index : cluster_.host_of(DeviceId(index)).value;
+  std::vector<int> up = out, down;
+  append(up, fmt::format("h{}.nic{}.up", host, nic));
+  append(down, fmt::format("h{}.nic{}.down", host, nic));
+  down.insert(down.end(), in.begin(), in.end());
+  for (Reach reach = 1; reach <= top(); ++reach) {
+    if (reach > 1) {
+      const cluster::Tier& tier = tiers_[static_cast<size_t>(reach - 2)];
+      const std::string name = fmt::format("{}{}", tier.name, tier.switch_of(HostId(host), nic));
+      append(up, name + ".up");
+      if (const int index_down = link(name + ".down"); index_down >= 0) down.insert(down.begin(), index_down);
+    }
+    std::vector<int> over_fabric = up;
+    append(over_fabric, "fabric");
+    add_endpoint(place, index, reach, std::move(over_fabric), down);
+  }
 }
 
 void Platform::add_device_endpoints(int host, int local) {
@@ -82,25 +100,15 @@ void Platform::add_device_endpoints(int host, int local) {
   append(up, gpu + ".up");
   append(down, gpu + ".down");
   append_copies(down, host);
-  add_endpoint(Place::kDevice, device, Reach::kLocal, up, down);
+  add_endpoint(Place::kDevice, device, kLocal, up, down);
   append(pcie_up, gpu + ".pcie.up");
   append(pcie_down, gpu + ".pcie.down");
   append_copies(pcie_down, host);
-  add_endpoint(Place::kDevicePcie, device, Reach::kLocal, pcie_up, pcie_down);
+  add_endpoint(Place::kDevicePcie, device, kLocal, pcie_up, pcie_down);
   append(copy, copy_link(host, local));
   append_copies(copied, host);
-  add_endpoint(Place::kDeviceCopy, device, Reach::kLocal, copy, copied);
-  const int nic = nic_of(Location::device(DeviceId(device)));
-  for (const Reach reach : {Reach::kSwitch, Reach::kSpine}) {
-    std::vector<int> out = pcie_up, in;
-    append(out, fmt::format("h{}.nic{}.up", host, nic));
-    if (reach == Reach::kSpine) append(out, uplink_of(host, nic) + ".up");
-    append(out, "fabric");
-    if (reach == Reach::kSpine) append(in, uplink_of(host, nic) + ".down");
-    append(in, fmt::format("h{}.nic{}.down", host, nic));
-    in.insert(in.end(), pcie_down.begin(), pcie_down.end());
-    add_endpoint(Place::kDevice, device, reach, out, in);
-  }
+  add_endpoint(Place::kDeviceCopy, device, kLocal, copy, copied);
+  add_remote_endpoints(Place::kDevice, device, nic_of(Location::device(DeviceId(device))), pcie_up, pcie_down);
 }
 
 void Platform::add_host_endpoints(int host) {
@@ -111,17 +119,8 @@ void Platform::add_host_endpoints(int host) {
       append(ingest, fmt::format("h{}.store.ingest", host));
     }
     append_copies(ingest, host);
-    add_endpoint(place, host, Reach::kLocal, serve, ingest);
-    for (const Reach reach : {Reach::kSwitch, Reach::kSpine}) {
-      std::vector<int> out = serve, in;
-      append(out, fmt::format("h{}.nic0.up", host));
-      if (reach == Reach::kSpine) append(out, uplink_of(host, 0) + ".up");
-      append(out, "fabric");
-      if (reach == Reach::kSpine) append(in, uplink_of(host, 0) + ".down");
-      append(in, fmt::format("h{}.nic0.down", host));
-      in.insert(in.end(), ingest.begin(), ingest.end());
-      add_endpoint(place, host, reach, out, in);
-    }
+    add_endpoint(place, host, kLocal, serve, ingest);
+    add_remote_endpoints(place, host, 0, serve, ingest);
   }
 }
 
@@ -141,19 +140,26 @@ int Platform::nic_of(Location place) const {
   return cluster_.local_index(device) * host.nics / host.gpus;
 }
 
+bool Platform::joined(Location src, Location dst) const {
+  if (src.kind != Location::Kind::kDevice || dst.kind != Location::Kind::kDevice) return false;
+  return domain_of(DeviceId(src.index)) == domain_of(DeviceId(dst.index));
+}
+
 Platform::Reach Platform::reach_of(Location src, Location dst) const {
   const HostId a = host_of(src), b = host_of(dst);
-  if (a == b) return Reach::kLocal;
-  if (!a.valid() || !b.valid()) return Reach::kSpine;  // storage hangs off the spine
-  const std::string up = uplink_of(a.value, nic_of(src));
-  return up == uplink_of(b.value, nic_of(dst)) ? Reach::kSwitch : Reach::kSpine;
+  if (a == b || joined(src, dst)) return kLocal;
+  if (!a.valid() || !b.valid()) return top();  // storage hangs off the top of the fabric
+  for (size_t t = 0; t < tiers_.size(); ++t) {
+    if (tiers_[t].switch_of(a, nic_of(src)) == tiers_[t].switch_of(b, nic_of(dst))) return static_cast<Reach>(t) + 1;
+  }
+  return top();
 }
 
 int Platform::endpoint(Location location, bool process, bool same_device, bool to_host, Reach reach) const {
   Place place = Place::kStorage;
   if (location.kind == Location::Kind::kHostMemory) place = process ? Place::kProcess : Place::kStore;
   if (location.kind == Location::Kind::kDevice) {
-    const bool over_pcie = to_host && reach == Reach::kLocal;
+    const bool over_pcie = to_host && reach == kLocal;
     place = same_device ? Place::kDeviceCopy : over_pcie ? Place::kDevicePcie : Place::kDevice;
   }
   return endpoint_index_.at({place, location.index, reach});

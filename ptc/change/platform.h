@@ -3,17 +3,18 @@
 // cluster; a const Platform is safe to share between threads.
 //
 //   same device        gN.copy  (memory bandwidth / 2: read and write)
-//   same host          gA.up → gB.down             NVLink or peer PCIe
+//   same host          gA.up → gB.down             NVLink or peer PCIe; also between hosts of an NVLink domain
 //   to host memory     gN.pcie.up → store.ingest   a host's memory is its in-memory store
-//   other host         gA.pcie.up → nic.up → [leaf|rail up → leaf|rail down | fabric] → nic.down → gB.pcie.down
+//   other host         gA.pcie.up → nic.up → [uplinks → downlinks | fabric] → nic.down → gB.pcie.down
 //   storage            storage.read → … → nic.down → gB.pcie.down, and back to storage.write
 //
 // With emulated devices, every transfer to a host and every copy on its devices ends with hN.copy, and with
 // machine.copy if hosts are processes of one machine.
 //
-// Each place is one endpoint per reach (local, same switch, across the spine). So every route is the `up` links of the
-// source followed by the `down` links of the destination. Links with unlimited bandwidth do not exist. A host's memory
-// and processes use its first NIC. GPUs are spread over the NICs of their host evenly.
+// Traffic climbs the tiers of the fabric (cluster::tiers_of) to the first switch that both ends have below them, over the
+// uplinks of those under it. Each place is one endpoint per reach (local, so many tiers up). So every route is the `up`
+// links of the source followed by the `down` links of the destination. Links with unlimited bandwidth do not exist. A
+// host's memory and processes use its first NIC. GPUs are spread over the NICs of their host evenly.
 
 #include <cstdint>
 #include <map>
@@ -55,22 +56,27 @@ class Platform {
   std::pair<int, int> route(plan::Location src, plan::Location dst, bool src_process = false,
                             bool dst_process = false) const;
   HostId host_of(plan::Location place) const;  // invalid for storage
+  int64_t domain_of(DeviceId device) const { return cluster_.domain_of(cluster_.host_of(device)); }
 
  private:
   enum class Place { kDevice, kDevicePcie, kDeviceCopy, kStore, kProcess, kStorage };
-  enum class Reach { kLocal, kSwitch, kSpine };
+  using Reach = int;  // 0: local; n: over the NICs and the uplinks of n − 1 tiers
+  static constexpr Reach kLocal = 0;
+  Reach top() const { return static_cast<Reach>(tiers_.size()) + 1; }
 
   void add_endpoint(Place place, int index, Reach reach, std::vector<int> up, std::vector<int> down);
+  void add_remote_endpoints(Place place, int index, int nic, const std::vector<int>& out, const std::vector<int>& in);
   void add_device_endpoints(int host, int local);
   void add_host_endpoints(int host);
   void append(std::vector<int>& links, const std::string& name) const;  // if it exists
   void append_copies(std::vector<int>& links, int host) const;
-  std::string uplink_of(int host, int nic) const;  // "leaf0", "rail1" or ""
+  bool joined(plan::Location src, plan::Location dst) const;  // GPUs of one NVLink domain
   int nic_of(plan::Location place) const;
   Reach reach_of(plan::Location src, plan::Location dst) const;
   int endpoint(plan::Location location, bool process, bool same_device, bool to_host, Reach reach) const;
 
   const cluster::Cluster& cluster_;
+  const std::vector<cluster::Tier> tiers_;
   NetworkSpec spec_;
   std::map<std::string, int> link_index_;
   std::map<std::tuple<Place, int, Reach>, int> endpoint_index_;

@@ -192,5 +192,50 @@ TEST(PlatformRates, HostsWithoutStoreRatesHaveThoseOfTheStrategy) {
   EXPECT_EQ(Platform(cluster).link("h1.store.serve"), -1);
 }
 
+// Eight hosts: leaves of two, pods of four.
+TEST_F(PlatformTest, FatTreesAreClimbedAsFarAsNeeded) {
+  cluster_ = cluster_of(cluster::FabricKind::kFatTree);
+  cluster_.group_hosts = 4;
+  for (int h = 4; h < 8; ++h) {
+    cluster_.hosts.push_back(cluster_.hosts.front());
+    cluster_.hosts.back().first_device = 4 * h;
+  }
+  platform_ = std::make_unique<Platform>(cluster_);
+  EXPECT_THAT(route(gpu(0), gpu(4)), ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "h1.nic0.down", "h1.g0.pcie.down"));
+  EXPECT_THAT(route(gpu(0), gpu(8)),
+              ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "leaf0.up", "leaf1.down", "h2.nic0.down", "h2.g0.pcie.down"));
+  EXPECT_THAT(route(memory(7), memory(0)), ElementsAre("h7.store.serve", "h7.nic0.up", "leaf3.up", "pod1.up",
+                                                       "pod0.down", "leaf0.down", "h0.nic0.down", "h0.store.ingest"));
+  EXPECT_THAT(route(Location::storage(), memory(7)),
+              ElementsAre("storage.read", "pod1.down", "leaf3.down", "h7.nic0.down", "h7.store.ingest"));
+  cluster_.fabric = cluster::FabricKind::kDragonfly;
+  cluster_.leaf_hosts = 0;
+  platform_ = std::make_unique<Platform>(cluster_);
+  EXPECT_THAT(route(memory(0), memory(3)),
+              ElementsAre("h0.store.serve", "h0.nic0.up", "h3.nic0.down", "h3.store.ingest"));
+  EXPECT_THAT(route(memory(0), memory(4)), ElementsAre("h0.store.serve", "h0.nic0.up", "group0.up", "group1.down",
+                                                       "h4.nic0.down", "h4.store.ingest"));
+}
+
+TEST_F(PlatformTest, RailsOfABlockOfHosts) {
+  cluster_ = cluster_of(cluster::FabricKind::kRail);
+  cluster_.group_hosts = 2;
+  platform_ = std::make_unique<Platform>(cluster_);
+  EXPECT_THAT(route(gpu(0), gpu(4)), ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "h1.nic0.down", "h1.g0.pcie.down"));
+  EXPECT_THAT(route(gpu(0), gpu(8)),
+              ElementsAre("h0.g0.pcie.up", "h0.nic0.up", "rail0.up", "rail2.down", "h2.nic0.down", "h2.g0.pcie.down"))
+      << "the same rail of another block";
+}
+
+TEST_F(PlatformTest, GpuLinksJoinTheHostsOfADomain) {
+  cluster_ = cluster_of(cluster::FabricKind::kStar);
+  for (size_t h = 0; h < 2; ++h) cluster_.hosts[h].nvlink_domain = 0;
+  platform_ = std::make_unique<Platform>(cluster_);
+  EXPECT_THAT(route(gpu(1), gpu(6)), ElementsAre("h0.g1.up", "h1.g2.down"));
+  EXPECT_THAT(route(gpu(1), gpu(8)), ElementsAre("h0.g1.pcie.up", "h0.nic0.up", "h2.nic0.down", "h2.g0.pcie.down"));
+  EXPECT_THAT(route(memory(0), gpu(4)), ElementsAre("h0.store.serve", "h0.nic0.up", "h1.nic0.down", "h1.g0.pcie.down"))
+      << "memory has no GPU link";
+}
+
 }  // namespace
 }  // namespace scalai::change

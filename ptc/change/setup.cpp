@@ -71,7 +71,7 @@ std::vector<Stack> make_stacks() {
 }
 
 // One kind: the groups of consecutive `ranks` coordinates that are `stride` ranks apart.
-bool crosses(const std::vector<HostId>& host_of, int ranks, int stride) {
+bool crosses(const std::vector<int64_t>& host_of, int ranks, int stride) {
   for (size_t rank = 0; rank < host_of.size(); ++rank) {
     const size_t coordinate = rank / static_cast<size_t>(stride) % static_cast<size_t>(ranks);
     if (coordinate > 0 && host_of[rank] != host_of[rank - static_cast<size_t>(stride)]) return true;
@@ -91,9 +91,9 @@ double group_s(const Stack& stack, const GroupKind& kind, bool first) {
 Groups groups_of(const collection::Collection& collection, const cluster::Cluster& cluster) {
   Groups groups{.ranks = collection.ranks(), .kinds = {}};
   if (groups.ranks < 2) return groups;
-  std::vector<HostId> host_of;
-  for (const DeviceId device : collection.device_of_rank) host_of.push_back(cluster.host_of(device));
-  const bool hosts = std::any_of(host_of.begin(), host_of.end(), [&](HostId host) { return host != host_of.front(); });
+  std::vector<int64_t> host_of;  // an NVLink domain counts as one
+  for (const DeviceId device : collection.device_of_rank) host_of.push_back(cluster.domain_of(cluster.host_of(device)));
+  const bool hosts = std::any_of(host_of.begin(), host_of.end(), [&](int64_t host) { return host != host_of.front(); });
   groups.kinds.push_back({"world", groups.ranks, 1, hosts});
   std::set<std::string> known;
   for (const collection::Mesh& mesh : collection.meshes) {
@@ -120,7 +120,7 @@ Groups groups_of(const collection::Collection& collection, const cluster::Cluste
 
 Groups groups_of(int ranks, const cluster::Cluster& cluster) {
   if (ranks < 2) return {};
-  const bool hosts = ranks > cluster.hosts.front().gpus;
+  const bool hosts = ranks > cluster::joined(cluster.hosts.front()).gpus;
   return {.ranks = ranks, .kinds = {{"world", ranks, 1, hosts}, {"dp", ranks, 1, hosts}}};
 }
 

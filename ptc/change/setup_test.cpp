@@ -12,12 +12,14 @@ namespace scalai::change {
 namespace setup_test {
 
 // Ranks in order on hosts of eight; axes as a Megatron layout has them, without tensors.
-Groups groups(int tp, int pp, int dp) {
+Groups groups(int tp, int pp, int dp, int nvlink_hosts = 1) {
   collection::Collection collection;
   collection.meshes = {collection::Mesh({{"tp", tp}, {"cp", 1}, {"dp", dp}, {"pp", pp}})};
   cluster::Cluster cluster;
   const int ranks = tp * pp * dp;
   for (int first = 0; first < ranks; first += 8) cluster.hosts.push_back({.first_device = first, .gpus = 8});
+  for (size_t h = 0; nvlink_hosts > 1 && h < cluster.hosts.size(); ++h)
+    cluster.hosts[h].nvlink_domain = static_cast<int>(h) / nvlink_hosts;
   for (int rank = 0; rank < ranks; ++rank) collection.device_of_rank.emplace_back(rank);
   return groups_of(collection, cluster);
 }
@@ -46,6 +48,18 @@ TEST(Groups, OneRankHasNone) {
 
 TEST(Groups, OneHostCrossesNone) {
   for (const GroupKind& kind : groups(4, 2, 1).kinds) EXPECT_FALSE(kind.across_hosts) << kind.name;
+}
+
+TEST(Groups, GpuLinksThatJoinHostsCountAsOneHost) {
+  const auto across = [](const Groups& found, const std::string& name) {
+    for (const GroupKind& kind : found.kinds) {
+      if (kind.name == name) return kind.across_hosts;
+    }
+    return false;
+  };
+  EXPECT_TRUE(across(groups(16, 1, 2), "tp"));
+  EXPECT_FALSE(across(groups(16, 1, 2, 2), "tp"));
+  EXPECT_TRUE(across(groups(16, 1, 2, 2), "dp"));
 }
 
 // With numbers in the head: 16 ranks on 2 hosts, tp 8, dp 2, NCCL of 2025.

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
 #include "ptc/cluster/catalogue.h"
@@ -25,6 +27,7 @@ HostKind row_of_host(std::string_view line) {
   host.price_per_hour = number(next_cell(line));
   const double pcie_bytes_per_s = number(next_cell(line)) * 1e9;
   host.pcie_bytes_per_s = pcie_bytes_per_s > 0 ? pcie_bytes_per_s : gpu->pcie_bytes_per_s;
+  host.nvlink_hosts = std::max(1, static_cast<int>(number(next_cell(line))));
   kind.source = line;
   return kind;
 }

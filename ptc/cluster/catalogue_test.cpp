@@ -73,7 +73,7 @@ TEST(GpuTable, H100IsTheDataSheets) {
 
 TEST(HostTable, EveryNameIsFoundAndFitsAScenario) {
   const std::vector<std::string> names = host_kind_names();
-  EXPECT_EQ(names.size(), 64U);
+  EXPECT_EQ(names.size(), 67U);
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
   for (const std::string& name : names) {
     SCOPED_TRACE(name);
@@ -114,6 +114,11 @@ TEST(HostTable, KnownHosts) {
   }
   EXPECT_EQ(find_host_kind("hgx-h100")->host.nic_bytes_per_s, 0);
   EXPECT_EQ(find_host_kind("dgx-2")->host.gpus, 16);
+  EXPECT_EQ(dgx.nvlink_hosts, 1);
+  const Host& tray = find_host_kind("gb200-nvl72")->host;
+  EXPECT_EQ(tray.gpus, 4) << "a tray fails by itself";
+  EXPECT_EQ(joined(tray).gpus, 72);
+  EXPECT_EQ(joined(tray).nics * tray.nic_bytes_per_s, 28.8e12 / 8);
 }
 
 TEST(HintForUnknown, NamesWhatMayBeMeant) {

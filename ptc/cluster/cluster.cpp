@@ -21,41 +21,11 @@ void add_pair(std::vector<NamedLink>& links, const std::string& name, double out
   if (in > 0) links.push_back({fmt::format("{}.{}", name, ends[1]), in});
 }
 
-void add_uplink(std::vector<NamedLink>& links, const std::string& name, double sum, double oversubscription) {
-  add_pair(links, name, sum / oversubscription, sum / oversubscription);
-}
-
-// The NICs of a leaf together; 0 when one of them is unlimited.
-double sum_of_nics(const Cluster& cluster, size_t first_host, size_t last_host) {
-  double sum = 0;
-  for (size_t h = first_host; h < last_host; ++h) {
-    if (cluster.hosts[h].nic_bytes_per_s == 0) return 0;
-    sum += cluster.hosts[h].nics * cluster.hosts[h].nic_bytes_per_s;
-  }
-  return sum;
-}
-
-void add_leaves(std::vector<NamedLink>& links, const Cluster& cluster) {
-  const size_t per_leaf = static_cast<size_t>(cluster.leaf_hosts);
-  SCALAI_CHECK(per_leaf >= 1);
-  for (size_t first = 0, leaf = 0; first < cluster.hosts.size(); first += per_leaf, ++leaf) {
-    const double sum = sum_of_nics(cluster, first, std::min(first + per_leaf, cluster.hosts.size()));
-    add_uplink(links, fmt::format("leaf{}", leaf), sum, cluster.oversubscription);
-  }
-}
-
-void add_rails(std::vector<NamedLink>& links, const Cluster& cluster) {
-  int rails = 0;
-  for (const Host& host : cluster.hosts) rails = std::max(rails, host.nics);
-  for (int rail = 0; rail < rails; ++rail) {
-    double sum = 0;
-    bool unlimited = false;
-    for (const Host& host : cluster.hosts) {
-      if (host.nics <= rail) continue;
-      sum += host.nic_bytes_per_s;
-      unlimited = unlimited || host.nic_bytes_per_s == 0;
-    }
-    add_uplink(links, fmt::format("rail{}", rail), unlimited ? 0 : sum, cluster.oversubscription);
+void add_uplinks(std::vector<NamedLink>& links, const Cluster& cluster, const Tier& tier) {
+  const std::vector<double> sums = nics_below(cluster, tier);
+  for (size_t at = 0; at < sums.size(); ++at) {
+    const double rate = sums[at] / tier.oversubscription;
+    add_pair(links, fmt::format("{}{}", tier.name, at), rate, rate);
   }
 }
 
@@ -67,14 +37,59 @@ void for_each(const Cluster& cluster, int Host::*count, const std::function<void
 }
 
 int hosts_of_each_rack(const Cluster& cluster) {
-  return cluster.fabric == FabricKind::kLeafSpine ? cluster.leaf_hosts : cluster.rack_hosts;
+  const bool leaves = cluster.fabric == FabricKind::kLeafSpine || cluster.fabric == FabricKind::kFatTree;
+  return leaves ? cluster.leaf_hosts : cluster.rack_hosts;
 }
 
-// The leaf or rail of a NIC; a star has one switch.
-std::string switch_of(const Cluster& cluster, size_t host, int nic) {
-  if (cluster.fabric == FabricKind::kLeafSpine)
-    return fmt::format("leaf{}", cluster.rack_of(HostId(static_cast<int64_t>(host))));
-  return cluster.fabric == FabricKind::kRail ? fmt::format("rail{}", nic) : "fabric";
+int most_nics(const Cluster& cluster) {
+  int most = 0;
+  for (const Host& host : cluster.hosts) most = std::max(most, host.nics);
+  return most;
+}
+
+std::string_view top_of(FabricKind fabric) {
+  switch (fabric) {
+    case FabricKind::kStar: return "fabric";
+    case FabricKind::kLeafSpine:
+    case FabricKind::kRail: return "spine";
+    case FabricKind::kFatTree: return "core";
+    case FabricKind::kDragonfly: break;
+  }
+  return "";
+}
+
+// The links of switches, by their names; only those that exist are taken.
+class SwitchLinks {
+ public:
+  explicit SwitchLinks(const Cluster& cluster) {
+    for (const NamedLink& link : links_of(cluster)) known_.insert(link.name);
+  }
+  std::vector<std::string>& at(const std::string& name) {
+    const auto [entry, fresh] = number_.emplace(name, switches_.size());
+    if (fresh) switches_.push_back({name, {}});
+    return switches_[entry->second].links;
+  }
+  void add(const std::string& name, const std::string& link) {
+    std::vector<std::string>& links = at(name);
+    if (known_.contains(link) && added_.emplace(name, link).second) links.push_back(link);
+  }
+  std::vector<NamedSwitch> take() && { return std::move(switches_); }
+
+ private:
+  std::set<std::string> known_;
+  std::set<std::pair<std::string, std::string>> added_;  // switch, link
+  std::map<std::string, size_t> number_;
+  std::vector<NamedSwitch> switches_;
+};
+
+std::vector<std::string> names_of(const Tier& tier, const Cluster& cluster) {
+  std::set<int> numbers;
+  for_each(cluster, &Host::nics, [&](size_t h, int nic, const Host&) {
+    numbers.insert(tier.switch_of(HostId(static_cast<int64_t>(h)), nic));
+  });
+  std::vector<std::string> names;
+  for (const int number : numbers) names.push_back(fmt::format("{}{}", tier.name, number));
+  return names;
 }
 
 }  // namespace
@@ -97,6 +112,19 @@ HostId Cluster::host_of(DeviceId device) const {
 int Cluster::rack_of(HostId host) const {
   const int hosts_each = hosts_of_each_rack(*this);
   return hosts_each > 0 ? host.value / hosts_each : 0;
+}
+
+int Cluster::group_of(HostId host) const { return group_hosts > 0 ? host.value / group_hosts : 0; }
+
+int64_t Cluster::domain_of(HostId host) const {
+  const int domain = hosts[static_cast<size_t>(host.value)].nvlink_domain;
+  return domain < 0 ? host.value : -1 - int64_t{domain};
+}
+
+std::vector<int> Cluster::block_sizes() const {
+  std::set<int> sizes = {leaf_hosts, group_hosts, hosts_of_each_rack(*this)};
+  sizes.erase(0);
+  return {sizes.begin(), sizes.end()};
 }
 
 int Cluster::rack_count() const {
@@ -138,6 +166,25 @@ std::vector<std::pair<HostId, std::vector<DeviceId>>> devices_by_host(const std:
   return hosts;
 }
 
+std::vector<Host> joined_hosts(const std::vector<DeviceId>& devices, const Cluster& cluster) {
+  std::vector<Host> joined;
+  std::map<int64_t, size_t> place;
+  for (const auto& [id, there] : devices_by_host(devices, cluster)) {
+    Host host = cluster.hosts[static_cast<size_t>(id.value)];
+    host.nvlink_hosts = 1;
+    const auto [found, fresh] = place.emplace(cluster.domain_of(id), joined.size());
+    if (fresh) {
+      joined.push_back(std::move(host));
+      continue;
+    }
+    Host& whole = joined[found->second];
+    whole.gpus += host.gpus;
+    whole.nics += host.nics;
+    whole.price_per_hour += host.price_per_hour;
+  }
+  return joined;
+}
+
 std::vector<NamedLink> links_of(const Cluster& cluster) {
   std::vector<NamedLink> links;
   for_each(cluster, &Host::gpus, [&](size_t h, int g, const Host& host) {
@@ -149,8 +196,7 @@ std::vector<NamedLink> links_of(const Cluster& cluster) {
   for_each(cluster, &Host::nics, [&](size_t h, int n, const Host& host) {
     add_pair(links, fmt::format("h{}.nic{}", h, n), host.nic_bytes_per_s, host.nic_bytes_per_s);
   });
-  if (cluster.fabric == FabricKind::kLeafSpine) add_leaves(links, cluster);
-  if (cluster.fabric == FabricKind::kRail) add_rails(links, cluster);
+  for (const Tier& tier : tiers_of(cluster)) add_uplinks(links, cluster, tier);
   if (cluster.fabric == FabricKind::kStar && cluster.backbone_bytes_per_s > 0) {
     links.push_back({"fabric", cluster.backbone_bytes_per_s});
   }
@@ -195,41 +241,94 @@ Cluster reached(Cluster cluster) {
   return cluster;
 }
 
-std::vector<NamedSwitch> switches_of(const Cluster& cluster) {
-  if (cluster.hosts.size() < 2) return {};
-  std::set<std::string> known;
-  for (const NamedLink& link : links_of(cluster)) known.insert(link.name);
-  std::vector<NamedSwitch> switches;
-  std::map<std::string, size_t> number;
-  const auto links_at = [&](const std::string& name) -> std::vector<std::string>& {
-    const auto [entry, fresh] = number.emplace(name, switches.size());
-    if (fresh) switches.push_back({name, {}});
-    return switches[entry->second].links;
-  };
-  const auto add = [&](const std::string& name, const std::string& link) {
-    std::vector<std::string>& links = links_at(name);
-    if (known.contains(link)) links.push_back(link);
-  };
-  for_each(cluster, &Host::nics, [&](size_t h, int nic, const Host&) {
-    for (const char* end : {"up", "down"}) add(switch_of(cluster, h, nic), fmt::format("h{}.nic{}.{}", h, nic, end));
-  });
-  std::sort(switches.begin(), switches.end(), [](const NamedSwitch& a, const NamedSwitch& b) {
-    return std::pair(a.name.size(), a.name) < std::pair(b.name.size(), b.name);  // leaf2 before leaf10
-  });
-  if (cluster.fabric == FabricKind::kStar) {
-    if (known.contains("fabric")) switches.front().links.push_back("fabric");
-    return switches;
+std::vector<Tier> tiers_of(const Cluster& cluster) {
+  const Tier leaf{.name = "leaf", .hosts = cluster.leaf_hosts, .oversubscription = cluster.oversubscription};
+  const Tier group{.name = "group", .hosts = cluster.group_hosts, .oversubscription = cluster.group_oversubscription};
+  std::vector<Tier> tiers;
+  switch (cluster.fabric) {
+    case FabricKind::kStar: break;
+    case FabricKind::kLeafSpine: tiers = {leaf}; break;
+    case FabricKind::kRail:
+      tiers = {{.name = "rail",
+                .hosts = cluster.group_hosts,
+                .nics = most_nics(cluster),
+                .oversubscription = cluster.oversubscription}};
+      break;
+    case FabricKind::kFatTree:
+      tiers = {leaf, group};
+      tiers.back().name = "pod";
+      break;
+    case FabricKind::kDragonfly:
+      if (cluster.leaf_hosts > 0) {
+        tiers.push_back(leaf);
+        tiers.back().name = "router";
+      }
+      tiers.push_back(group);
+      break;
   }
-  NamedSwitch spine{"spine", {}};
-  for (NamedSwitch& one : switches) {
-    for (const char* end : {".up", ".down"}) {
-      if (!known.contains(one.name + end)) continue;
-      one.links.push_back(one.name + end);
-      spine.links.push_back(one.name + end);
+  const bool whole = std::all_of(tiers.begin(), tiers.end(), [](const Tier& t) { return t.hosts > 0 || t.nics > 0; });
+  SCALAI_CHECK(whole || cluster.hosts.empty(), "a fabric whose switches have no hosts");
+  return tiers;
+}
+
+std::vector<double> nics_below(const Cluster& cluster, const Tier& tier) {
+  std::vector<double> sums;
+  std::set<size_t> unlimited;
+  for (size_t h = 0; h < cluster.hosts.size(); ++h) {
+    const Host& host = cluster.hosts[h];
+    for (int nic = 0; nic < host.nics; ++nic) {
+      const auto at = static_cast<size_t>(tier.switch_of(HostId(static_cast<int64_t>(h)), nic));
+      if (sums.size() <= at) sums.resize(at + 1);
+      sums[at] += host.nic_bytes_per_s;
+      if (host.nic_bytes_per_s == 0) unlimited.insert(at);
     }
   }
-  switches.push_back(std::move(spine));
-  return switches;
+  for (const size_t at : unlimited) sums[at] = 0;
+  return sums;
+}
+
+bool is_wide(const Cluster& cluster) {
+  const std::vector<Tier> tiers = tiers_of(cluster);
+  return cluster.backbone_bytes_per_s == 0 &&
+         std::all_of(tiers.begin(), tiers.end(), [](const Tier& tier) { return tier.oversubscription <= 1; });
+}
+
+Host joined(Host host) {
+  const int hosts = std::max(1, host.nvlink_hosts);
+  host.gpus *= hosts;
+  host.nics *= hosts;
+  host.price_per_hour *= hosts;
+  host.nvlink_hosts = 1;
+  host.nvlink_domain = -1;
+  return host;
+}
+
+std::vector<NamedSwitch> switches_of(const Cluster& cluster) {
+  if (cluster.hosts.size() < 2) return {};
+  SwitchLinks links(cluster);
+  const std::vector<Tier> tiers = tiers_of(cluster);
+  const std::string top(top_of(cluster.fabric));
+  for (const Tier& tier : tiers) {
+    for (const std::string& name : names_of(tier, cluster)) links.at(name);  // in the order of their numbers
+  }
+  for_each(cluster, &Host::nics, [&](size_t h, int nic, const Host&) {
+    std::string below = fmt::format("h{}.nic{}", h, nic);
+    for (size_t t = 0; t <= tiers.size(); ++t) {
+      const bool last = t == tiers.size();
+      const std::string here =
+          last ? top : fmt::format("{}{}", tiers[t].name, tiers[t].switch_of(HostId(static_cast<int64_t>(h)), nic));
+      if (here.empty()) return;
+      for (const char* end : {".up", ".down"}) links.add(here, below + end);
+      below = here;
+    }
+  });
+  for (const Tier& tier : tiers) {
+    for (const std::string& name : names_of(tier, cluster)) {
+      for (const char* end : {".up", ".down"}) links.add(name, name + end);
+    }
+  }
+  if (cluster.fabric == FabricKind::kStar) links.add(top, "fabric");
+  return std::move(links).take();
 }
 
 }  // namespace scalai::cluster

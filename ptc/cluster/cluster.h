@@ -48,6 +48,10 @@ struct Host {
   double copy_bytes_per_s = 0;  // emulated devices: all bytes that arrive at the host or are copied on its devices
   std::string kind;             // name in the catalogue; "" = none
   double price_per_hour = 0;    // US dollars; 0 = unknown
+  // GPU links that join several hosts (a rack of GB200 NVL72: 18 hosts of four GPUs). Hosts with the same number are one
+  // NVLink domain; -1 = the links end in the host. Hosts of a domain follow one another; each still fails by itself.
+  int nvlink_hosts = 1;  // as many a domain, the last of a group may have fewer
+  int nvlink_domain = -1;
 };
 
 // Shares of the rates of links that large messages reach: of the kind where the catalogue knows them, else of its
@@ -63,16 +67,19 @@ struct Rates {
 };
 Rates reached(const Host& host);
 
-enum class FabricKind : uint8_t { kStar, kLeafSpine, kRail };
+enum class FabricKind : uint8_t { kStar, kLeafSpine, kRail, kFatTree, kDragonfly };
 
 struct Cluster {
   std::string name;
   std::vector<Host> hosts;
   FabricKind fabric = FabricKind::kStar;
-  int leaf_hosts = 0;               // kLeafSpine: hosts of a leaf, which is a rack
-  int rack_hosts = 0;               // other fabrics: hosts of a rack; 0 = all hosts are one rack
-  double oversubscription = 1;      // kLeafSpine, kRail: sum of the NICs below a switch / its uplink
-  double backbone_bytes_per_s = 0;  // kStar: shared by all cross-host and storage traffic
+  int leaf_hosts =
+      0;  // kLeafSpine, kFatTree: hosts of a leaf, which is a rack; kDragonfly: of a router, 0 = not modelled
+  int group_hosts = 0;  // kFatTree: hosts of a pod; kDragonfly: of a group; kRail: that share rail switches, 0 = all
+  int rack_hosts = 0;   // other fabrics: hosts of a rack; 0 = all hosts are one rack
+  double oversubscription = 1;        // not kStar: sum of the NICs below a first switch / its uplinks
+  double group_oversubscription = 1;  // kFatTree, kDragonfly: sum of the NICs in a pod or group / its uplinks
+  double backbone_bytes_per_s = 0;    // kStar: shared by all cross-host and storage traffic
   double storage_read_bytes_per_s = 0;
   double storage_write_bytes_per_s = 0;
   double machine_copy_bytes_per_s = 0;  // emulated hosts on one machine: all bytes that arrive anywhere
@@ -80,6 +87,11 @@ struct Cluster {
   int device_count() const;
   HostId host_of(DeviceId device) const;  // CHECK: the device exists
   int rack_of(HostId host) const;
+  int group_of(HostId host) const;  // pod, dragonfly group or rail unit; 0 where the fabric has none
+  // Equal for hosts whose GPUs reach each other by their links: one NVLink domain, or one host.
+  int64_t domain_of(HostId host) const;
+  // Hosts of a leaf or router, a rack and a group, as far as there are such: ascending. Scenarios have each divide the next.
+  std::vector<int> block_sizes() const;
   int rack_count() const;                               // 0: the cluster names no racks, and rack_of() is 0 for all
   std::vector<HostId> hosts_of_rack(int rack) const;    // none if there is no such rack
   int local_index(DeviceId device) const;               // 0 … gpus − 1 on its host; CHECK as above
@@ -89,10 +101,43 @@ struct Cluster {
 // The devices grouped by host. Hosts come in the order of their first device in the list; CHECK: the devices exist.
 std::vector<std::pair<HostId, std::vector<DeviceId>>> devices_by_host(const std::vector<DeviceId>& devices,
                                                                       const Cluster& cluster);
+// The hosts of these devices in the same order. Those of one NVLink domain are one host, with the GPUs and NICs of all of
+// them. For cost models.
+std::vector<Host> joined_hosts(const std::vector<DeviceId>& devices, const Cluster& cluster);
+
+// Switches between the NICs and the top of a fabric. Traffic climbs to the first tier with a switch that both ends have
+// below them, else over the top. A switch stands for all that work side by side, and its uplink for all of theirs:
+// routing is taken to spread traffic evenly (ECMP, adaptive routing). Tiers by fabric, from the NICs up:
+//   kStar       none
+//   kLeafSpine  leaf
+//   kRail       rail: one for each NIC of the hosts that share rail switches
+//   kFatTree    leaf, pod                                         (Leiserson 1985; Al-Fares et al., SIGCOMM'08)
+//   kDragonfly  router, group; groups are joined by global links  (Kim et al., ISCA'08; dragonfly+: Shpiner et al. 2017)
+// Of a dragonfly's global links a group has the sum of its NICs / group_oversubscription, whatever group they go to:
+// adaptive routing takes detours where the direct ones are full. What detours take from groups on their way is not counted.
+struct Tier {
+  std::string name;  // its switches are leaf0, leaf1 …
+  int hosts = 0;     // below one switch, in order; 0 = all
+  int nics = 0;      // kRail: switches side by side, one for each NIC; else 0
+  double oversubscription = 1;
+  int switch_of(HostId host, int nic) const {
+    const int block = hosts > 0 ? host.value / hosts : 0;
+    return nics > 0 ? block * nics + nic : block;
+  }
+};
+std::vector<Tier> tiers_of(const Cluster& cluster);
+// The NICs below each switch of a tier together, bytes per second; 0 when one of them is unlimited, or there are none.
+std::vector<double> nics_below(const Cluster& cluster, const Tier& tier);
+
+// Nothing in the fabric is narrower than the NICs: then it makes no difference how hosts lie in it.
+bool is_wide(const Cluster& cluster);
+
+// A whole NVLink domain of such hosts as one host; a host whose links end in it stays as it is. For cost models.
+Host joined(Host host);
 
 // The links that a scenario may fail or degrade, in order: "h0.g1.up|down" (GPU link), "h0.g1.pcie.up|down",
-// "h0.nic0.up|down", "leaf0.up|down", "rail0.up|down", "fabric", "storage.read|write", "h0.store.serve|ingest",
-// "h0.copy", "machine.copy". A leaf or rail link has the sum of the NICs below it / oversubscription. Links with
+// "h0.nic0.up|down", "leaf0.up|down" and others of the tiers, "fabric", "storage.read|write", "h0.store.serve|ingest",
+// "h0.copy", "machine.copy". The uplink of a switch has the sum of the NICs below it / oversubscription. Links with
 // unlimited bandwidth do not exist, nor does the uplink above an unlimited NIC.
 struct NamedLink {
   std::string name;
@@ -103,9 +148,10 @@ std::vector<NamedLink> links_of(const Cluster& cluster);
 // The cluster at the rates that transfers reach.
 Cluster reached(Cluster cluster);
 
-// The switches that a scenario may fail, with the links that end at each; only links of links_of() count. "leaf0" or "rail0":
-// its uplinks, and the NICs below it. "spine": the uplinks of all leaves or rails. "fabric", the one switch of a star: the
-// backbone and all NICs. A cluster of one host has none.
+// The switches that a scenario may fail, with the links that end at each; only links of links_of() count. Those of the
+// tiers, from the NICs up: their uplinks, and the NICs or uplinks below. The top has the uplinks of the last tier: "spine",
+// or "core" of a fat-tree; a dragonfly has none. "fabric", the one switch of a star: the backbone and all NICs. A cluster
+// of one host has none.
 struct NamedSwitch {
   std::string name;
   std::vector<std::string> links;

@@ -203,5 +203,91 @@ TEST(Switches, AreInOrderOfTheirNumbers) {
   EXPECT_EQ(switches_of(cluster)[12].name, "spine");
 }
 
+// Twelve hosts of one GPU; leaves of two, pods of six: leaf5 is in pod1.
+Cluster fat_tree() {
+  Cluster cluster = cluster_of(std::vector<int>(12, 1));
+  cluster.fabric = FabricKind::kFatTree;
+  cluster.leaf_hosts = 2;
+  cluster.group_hosts = 6;
+  cluster.oversubscription = 2;
+  cluster.group_oversubscription = 4;
+  return cluster;
+}
+
+TEST(Tiers, UplinksOfEachHaveTheSumOfTheCardsBelow) {
+  const Cluster tree = fat_tree();
+  EXPECT_EQ(bandwidth_of(tree, "leaf5.up"), 10);   // 2 · 10 / 2
+  EXPECT_EQ(bandwidth_of(tree, "pod1.down"), 15);  // 6 · 10 / 4, not of what the leaves let through
+  EXPECT_EQ(bandwidth_of(tree, "pod2.up"), -1);
+  Cluster dragonfly = fat_tree();
+  dragonfly.fabric = FabricKind::kDragonfly;
+  EXPECT_EQ(bandwidth_of(dragonfly, "router5.up"), 10);
+  EXPECT_EQ(bandwidth_of(dragonfly, "group1.up"), 15);
+  dragonfly.leaf_hosts = 0;  // routers limit nothing
+  EXPECT_EQ(bandwidth_of(dragonfly, "router0.up"), -1);
+  EXPECT_EQ(bandwidth_of(dragonfly, "group0.up"), 15);
+  Cluster rails = cluster_of({2, 2, 2, 2});
+  for (Host& host : rails.hosts) host.nics = 2;
+  rails.fabric = FabricKind::kRail;
+  rails.group_hosts = 2;  // two blocks of two rails
+  EXPECT_EQ(bandwidth_of(rails, "rail3.up"), 20);
+  EXPECT_EQ(bandwidth_of(rails, "rail4.up"), -1);
+  EXPECT_EQ(tiers_of(rails).front().switch_of(HostId(3), 0), 2);
+}
+
+TEST(Tiers, RacksAndGroups) {
+  const Cluster tree = fat_tree();
+  EXPECT_EQ(tree.rack_of(HostId(7)), 3) << "a leaf is a rack";
+  EXPECT_EQ(tree.group_of(HostId(7)), 1);
+  EXPECT_EQ(tree.block_sizes(), (std::vector<int>{2, 6}));
+  Cluster dragonfly = tree;
+  dragonfly.fabric = FabricKind::kDragonfly;
+  EXPECT_EQ(dragonfly.rack_count(), 0) << "a router is none";
+  dragonfly.rack_hosts = 3;
+  EXPECT_EQ(dragonfly.rack_of(HostId(7)), 2);
+}
+
+TEST(Tiers, AFabricIsWideWhereNothingIsNarrowerThanTheCards) {
+  Cluster cluster = fat_tree();
+  EXPECT_FALSE(is_wide(cluster));
+  cluster.oversubscription = 1;
+  EXPECT_FALSE(is_wide(cluster)) << "its core is narrow";
+  cluster.group_oversubscription = 1;
+  EXPECT_TRUE(is_wide(cluster));
+}
+
+TEST(Switches, OfPodsHaveTheUplinksOfTheirLeaves) {
+  Cluster tree = fat_tree();
+  tree.hosts.resize(8);
+  const Switches found = switches(tree);
+  std::vector<std::string> names;
+  for (const auto& [name, links] : found) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"leaf0", "leaf1", "leaf2", "leaf3", "pod0", "pod1", "core"}));
+  EXPECT_EQ(found[3].second, (std::vector<std::string>{"h6.nic0.up", "h6.nic0.down", "h7.nic0.up", "h7.nic0.down",
+                                                       "leaf3.up", "leaf3.down"}));
+  EXPECT_EQ(found[5].second, (std::vector<std::string>{"leaf3.up", "leaf3.down", "pod1.up", "pod1.down"}));
+  EXPECT_EQ(found[6].second, (std::vector<std::string>{"pod0.up", "pod0.down", "pod1.up", "pod1.down"}));
+  tree.fabric = FabricKind::kDragonfly;
+  EXPECT_EQ(switches(tree).back().first, "group1") << "global links meet in no switch";
+}
+
+TEST(NvlinkDomains, JoinHosts) {
+  Cluster cluster = cluster_of({4, 4, 4, 4});
+  EXPECT_NE(cluster.domain_of(HostId(0)), cluster.domain_of(HostId(1)));
+  for (Host& host : cluster.hosts) host.nvlink_hosts = 2, host.price_per_hour = 3;
+  for (size_t h = 0; h < 3; ++h) cluster.hosts[h].nvlink_domain = static_cast<int>(h / 2);
+  EXPECT_EQ(cluster.domain_of(HostId(0)), cluster.domain_of(HostId(1)));
+  EXPECT_NE(cluster.domain_of(HostId(1)), cluster.domain_of(HostId(2)));
+  EXPECT_NE(cluster.domain_of(HostId(2)), cluster.domain_of(HostId(3)));
+  const std::vector<Host> joined = joined_hosts({DeviceId(0), DeviceId(5), DeviceId(9)}, cluster);
+  ASSERT_EQ(joined.size(), 2U);
+  EXPECT_EQ(joined[0].gpus, 8);
+  EXPECT_EQ(joined[0].nics, 2);
+  EXPECT_EQ(joined[0].price_per_hour, 6);
+  EXPECT_EQ(joined[1].gpus, 4) << "the rest of its domain is not used";
+  EXPECT_EQ(scalai::cluster::joined(cluster.hosts[0]).gpus, 8);
+  EXPECT_EQ(scalai::cluster::joined(Host{.gpus = 4}).gpus, 4);
+}
+
 }  // namespace
 }  // namespace scalai::cluster

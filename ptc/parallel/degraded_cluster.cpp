@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <set>
+#include <vector>
 
 namespace scalai::parallel {
 namespace {
@@ -10,9 +11,12 @@ namespace {
 class Degrading {
  public:
   Degrading(const cluster::Cluster& cluster, std::span<const DeviceId> devices) : cluster_(cluster) {
-    for (const DeviceId device : devices)
-      used_[static_cast<int>(cluster.host_of(device).value)].insert(cluster.local_index(device));
-    for (const auto& [host, locals] : used_) leaves_.insert(cluster.rack_of(HostId(host)));
+    for (const DeviceId device : devices) {
+      const HostId host = cluster.host_of(device);
+      used_[host.value].insert(cluster.local_index(device));
+      ++in_domain_[cluster.domain_of(host)];
+    }
+    for (const cluster::Tier& tier : cluster::tiers_of(cluster)) tiers_.push_back(climbed(tier));
   }
 
   // False: the job needs it, and it is down.
@@ -20,26 +24,30 @@ class Degrading {
     int number = 0, part = 0;
     char kind[16] = "";
     if (name == "fabric") {
-      if (used_.size() > 1) return scale(cluster_.backbone_bytes_per_s, share);
-    } else if (std::sscanf(name.c_str(), "leaf%d.%15s", &number, kind) == 2) {
-      if (leaves_.size() > 1 && leaves_.contains(number)) leaf_ = std::min(leaf_, share);
-      return leaf_ > 0;
+      if (several()) return scale(cluster_.backbone_bytes_per_s, share);
     } else if (std::sscanf(name.c_str(), "h%d.nic%d.%15s", &number, &part, kind) == 3) {
-      if (used_.size() > 1 && uses_nic(number, part)) nic_[number] = std::min(worst(nic_, number), share);
+      if (several() && uses_nic(number, part)) nic_[number] = std::min(worst(nic_, number), share);
       return worst(nic_, number) > 0;
     } else if (std::sscanf(name.c_str(), "h%d.g%d.%15s", &number, &part, kind) == 3) {
       const auto here = used_.find(number);
       if (here == used_.end() || !here->second.contains(part)) return true;
       std::map<int, double>& shares = kind[0] == 'p' ? pcie_ : gpu_link_;
-      const bool needed = kind[0] == 'p' ? used_.size() > 1 : here->second.size() > 1;
+      const bool needed = kind[0] == 'p' ? several() : in_domain_[cluster_.domain_of(HostId(number))] > 1;
       if (needed) shares[number] = std::min(worst(shares, number), share);
       return worst(shares, number) > 0;
+    } else {
+      for (Climbed& tier : tiers_) {
+        if (!tier.uses(name)) continue;
+        tier.share = std::min(tier.share, share);
+        return tier.share > 0;
+      }
     }
     return true;
   }
 
   cluster::Cluster result() && {
-    cluster_.oversubscription /= leaf_;
+    for (const Climbed& tier : tiers_)
+      (tier.grouped ? cluster_.group_oversubscription : cluster_.oversubscription) /= tier.share;
     for (const auto& [h, share] : gpu_link_) (void)scale(host(h).gpu_link_bytes_per_s, share);
     for (const auto& [h, share] : nic_) (void)scale(host(h).nic_bytes_per_s, share);
     for (const auto& [h, share] : pcie_) {
@@ -52,6 +60,34 @@ class Degrading {
   }
 
  private:
+  // A tier whose uplinks the job needs: those of several switches.
+  struct Climbed {
+    std::string name;
+    bool grouped = false;  // its rates are the group's
+    std::set<int> switches;
+    double share = 1;
+    bool uses(const std::string& link) const {
+      int number = 0;
+      if (switches.empty() || std::sscanf(link.c_str(), (name + "%d.").c_str(), &number) != 1) return false;
+      return switches.contains(number);
+    }
+  };
+
+  // On rails a GPU's traffic stays on its own rail; between blocks of hosts it climbs.
+  Climbed climbed(const cluster::Tier& tier) const {
+    Climbed found{.name = tier.name, .grouped = tier.name == "pod" || tier.name == "group", .switches = {}};
+    std::set<int> blocks;
+    for (const auto& [host, locals] : used_) {
+      blocks.insert(tier.switch_of(HostId(host), 0));
+      const cluster::Host& one = cluster_.hosts[static_cast<size_t>(host)];
+      for (const int local : locals) found.switches.insert(tier.switch_of(HostId(host), local * one.nics / one.gpus));
+    }
+    if (blocks.size() < 2) found.switches.clear();
+    return found;
+  }
+
+  // GPUs that no GPU link joins.
+  bool several() const { return in_domain_.size() > 1; }
   static bool scale(double& rate, double share) {
     rate *= share;
     return share > 0;
@@ -72,9 +108,9 @@ class Degrading {
 
   cluster::Cluster cluster_;
   std::map<int, std::set<int>> used_;  // by host: the GPUs there
-  std::set<int> leaves_;
+  std::map<int64_t, int> in_domain_;   // GPUs there
+  std::vector<Climbed> tiers_;
   std::map<int, double> gpu_link_, nic_, pcie_;  // by host: the worst share
-  double leaf_ = 1;
 };
 
 }  // namespace

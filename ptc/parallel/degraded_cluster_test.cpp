@@ -77,6 +77,32 @@ TEST(DegradedCluster, SwitchesCountForThoseWhoGoThroughThem) {
   EXPECT_DOUBLE_EQ(degraded_cluster(whole, devices(0, 8), {{"fabric", 0.5}})->backbone_bytes_per_s, 1e9);
 }
 
+TEST(DegradedCluster, OfPodsAndOfBlocksOfRails) {
+  cluster::Cluster whole = three_hosts();  // pods of two: the third host is in pod1
+  whole.fabric = cluster::FabricKind::kFatTree;
+  whole.leaf_hosts = 1;
+  whole.group_hosts = 2;
+  const auto inside = degraded_cluster(whole, devices(0, 16), {{"pod0.up", 0.5}, {"leaf1.down", 0.5}});
+  EXPECT_DOUBLE_EQ(inside->group_oversubscription, 1) << "one pod";
+  EXPECT_DOUBLE_EQ(inside->oversubscription, 2);
+  EXPECT_DOUBLE_EQ(degraded_cluster(whole, devices(0, 24), {{"pod0.up", 0.25}})->group_oversubscription, 4);
+  EXPECT_FALSE(degraded_cluster(whole, devices(0, 24), {{"pod1.down", 0}}));
+  whole.fabric = cluster::FabricKind::kRail;
+  const int nics = whole.hosts[0].nics;
+  const std::string other = "rail" + std::to_string(nics) + ".up";  // the first of the second block
+  EXPECT_DOUBLE_EQ(degraded_cluster(whole, devices(0, 16), {{"rail0.up", 0.5}})->oversubscription, 1);
+  EXPECT_DOUBLE_EQ(degraded_cluster(whole, devices(0, 24), {{other, 0.5}})->oversubscription, 2);
+}
+
+TEST(DegradedCluster, HostsOfADomainNeedTheirGpuLinksAndNoCards) {
+  cluster::Cluster whole = three_hosts();
+  for (size_t h = 0; h < 2; ++h) whole.hosts[h].nvlink_domain = 7;
+  const std::vector<DeviceId> apart = {DeviceId(0), DeviceId(8)};  // one a host, in one domain
+  EXPECT_FALSE(degraded_cluster(whole, apart, {{"h0.g0.up", 0}}));
+  EXPECT_TRUE(degraded_cluster(whole, apart, {{"h0.nic0.up", 0}}));
+  EXPECT_FALSE(degraded_cluster(whole, devices(0, 24), {{"h0.nic0.up", 0}}));
+}
+
 TEST(DegradedCluster, ALinkThatIsDownStopsThoseWhoNeedIt) {
   cluster::Cluster whole = three_hosts();
   whole.backbone_bytes_per_s = 1e9;

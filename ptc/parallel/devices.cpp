@@ -11,6 +11,7 @@
 namespace scalai::parallel {
 namespace {
 
+// Of an NVLink domain, where there is one.
 struct HostDevices {
   const cluster::Host* host = nullptr;
   double share = 1;   // of nominal speed
@@ -21,20 +22,21 @@ struct HostDevices {
 std::vector<HostDevices> by_host(const std::vector<DeviceId>& devices, const cluster::Cluster& cluster,
                                  const Speeds& speed = {}) {
   std::vector<HostDevices> hosts;
-  std::map<std::pair<HostId, double>, size_t> place;
-  std::map<HostId, int> parts;
+  std::map<std::pair<int64_t, double>, size_t> place;
+  std::map<int64_t, int> parts;
   for (const DeviceId device : devices) {
     const HostId host = cluster.host_of(device);
     const auto slow = speed.find(device);
     const double share = slow == speed.end() ? 1 : slow->second;
-    const auto [found, fresh] = place.emplace(std::pair(host, share), hosts.size());
+    const int64_t domain = cluster.domain_of(host);
+    const auto [found, fresh] = place.emplace(std::pair(domain, share), hosts.size());
     if (fresh) {
       hosts.push_back({.host = &cluster.hosts[static_cast<size_t>(host.value)], .share = share, .devices = {}});
-      ++parts[host];
+      ++parts[domain];
     }
     hosts[found->second].devices.push_back(device);
   }
-  for (HostDevices& entry : hosts) entry.whole = parts[cluster.host_of(entry.devices.front())] == 1;
+  for (HostDevices& entry : hosts) entry.whole = parts[cluster.domain_of(cluster.host_of(entry.devices.front()))] == 1;
   return hosts;
 }
 
@@ -53,7 +55,7 @@ std::vector<DeviceId> whole_groups(const std::vector<HostDevices>& hosts, int tp
   std::vector<DeviceId> taken;
   for (const HostDevices& entry : hosts) {
     const std::vector<DeviceId>& devices = entry.devices;
-    const size_t group = std::min(static_cast<size_t>(tp), static_cast<size_t>(entry.host->gpus));
+    const size_t group = std::min(static_cast<size_t>(tp), static_cast<size_t>(cluster::joined(*entry.host).gpus));
     const size_t whole = devices.size() / group * group;
     taken.insert(taken.end(), devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(whole));
   }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 #include <numeric>
+#include <set>
 #include <string_view>
 
 #include "ptc/base/status.h"
@@ -207,12 +208,13 @@ void count_gpus(const cluster::GpuKind& gpu, int ranks, std::vector<GpuCount>& c
   counts.push_back({gpu, ranks});
 }
 
-void add_host(const cluster::Host& host, Hardware& hardware) {
+// What a domain has: GPUs that reach each other by their links, and all their cards.
+void add_domain(const cluster::Host& host, int hosts, Hardware& hardware) {
   const double cards = host.nics * host.nic_bytes_per_s;
   hardware.link_bytes_per_s = least(hardware.link_bytes_per_s, host.gpu_link_bytes_per_s);
   hardware.nic_bytes_per_s = least(hardware.nic_bytes_per_s, cards / std::max(1, host.gpus));
-  hardware.host_nic_bytes_per_s = least(hardware.host_nic_bytes_per_s, cards);
-  hardware.gpus_per_host = std::max(hardware.gpus_per_host, host.gpus);
+  hardware.host_nic_bytes_per_s = least(hardware.host_nic_bytes_per_s, cards * hosts);
+  hardware.gpus_per_host = std::max(hardware.gpus_per_host, host.gpus * hosts);
 }
 
 // What is left of the cards of these hosts when all of them send at once.
@@ -223,15 +225,16 @@ double fabric_share_of(const cluster::Cluster& cluster, const std::vector<int>& 
     const cluster::Host& host = cluster.hosts[static_cast<size_t>(h)];
     cards += host.nics * host.nic_bytes_per_s;
   }
-  if (cluster.fabric == cluster::FabricKind::kStar) {
-    return cluster.backbone_bytes_per_s > 0 && cards > 0 ? std::min(1.0, cluster.backbone_bytes_per_s / cards) : 1;
+  double share = 1;
+  if (cluster.backbone_bytes_per_s > 0 && cards > 0) share = std::min(1.0, cluster.backbone_bytes_per_s / cards);
+  // A GPU's traffic stays on its own rail, so only hosts of several blocks count there.
+  for (const cluster::Tier& tier : cluster::tiers_of(cluster)) {
+    const int first = tier.switch_of(HostId(hosts.front()), 0);
+    const bool one =
+        std::all_of(hosts.begin(), hosts.end(), [&](int host) { return tier.switch_of(HostId(host), 0) == first; });
+    if (!one) share = std::min(share, 1 / tier.oversubscription);
   }
-  // On rails a GPU's traffic stays on its own rail.
-  if (cluster.fabric == cluster::FabricKind::kRail) return 1;
-  const int first = cluster.rack_of(HostId(hosts.front()));
-  const bool one_leaf =
-      std::all_of(hosts.begin(), hosts.end(), [&](int host) { return cluster.rack_of(HostId(host)) == first; });
-  return one_leaf ? 1 : std::min(1.0, 1 / cluster.oversubscription);
+  return share;
 }
 
 }  // namespace
@@ -282,7 +285,7 @@ Hardware uniform_hardware(const cluster::Host& host, const ParallelConfig& confi
   hardware.stages.resize(1);
   hardware.stages.front().gpu = host.gpu;
   hardware.stages.front().slowest = slowest_share(config.world());
-  add_host(host, hardware);
+  add_domain(host, 1, hardware);
   hardware.price_per_gpu_hour = host.price_per_hour / host.gpus;
   const Axes dense = dense_axes(config);
   const int world = config.world(), gpus = host.gpus;
@@ -300,16 +303,19 @@ Hardware hardware_of(const cluster::Cluster& cluster, const ParallelConfig& conf
                      const std::map<DeviceId, double>& speed, Math math) {
   SCALAI_CHECK(static_cast<int>(devices.size()) == config.world(),
                fmt::format("{} devices for {} ranks", devices.size(), config.world()));
-  const auto host_of = [&](int rank) { return cluster.host_of(devices[static_cast<size_t>(rank)]).value; };
-  std::map<int, int> hosts;  // ranks there
+  const auto host_of = [&](int rank) { return cluster.host_of(devices[static_cast<size_t>(rank)]); };
+  const auto domain_of = [&](int rank) { return cluster.domain_of(host_of(rank)); };
+  std::map<int, int> hosts;                 // ranks there
+  std::map<int64_t, std::set<int>> joined;  // hosts by domain
   std::vector<SlowestOf> stages(static_cast<size_t>(config.pp), SlowestOf(math));
   const Axes dense = dense_axes(config);
   const Strided pp = axis_of(dense, "pp");
   double price = 0;
   for (int rank = 0; rank < config.world(); ++rank) {
-    const int h = static_cast<int>(host_of(rank));
+    const int h = host_of(rank).value;
     const cluster::Host& host = cluster.hosts[static_cast<size_t>(h)];
     ++hosts[h];
+    joined[domain_of(rank)].insert(h);
     price += host.price_per_hour / host.gpus;
     const auto found = speed.find(devices[static_cast<size_t>(rank)]);
     stages[static_cast<size_t>(rank / pp.stride % pp.size)].add(host.gpu, found == speed.end() ? 1 : found->second);
@@ -321,22 +327,29 @@ Hardware hardware_of(const cluster::Cluster& cluster, const ParallelConfig& conf
   }
   hardware.price_per_gpu_hour = price / config.world();
   std::vector<int> used;
+  int most_cards = 0;
   for (const auto& [h, ranks] : hosts) {
     const cluster::Host& host = cluster.hosts[static_cast<size_t>(h)];
     used.push_back(h);
-    add_host(host, hardware);
+    add_domain(host, static_cast<int>(joined[cluster.domain_of(HostId(h))].size()), hardware);
     count_gpus(host.gpu, ranks, hardware.gpus);
+    most_cards = std::max(most_cards, std::max(host.nics, host.gpus));
   }
   hardware.fabric_share = fabric_share_of(cluster, used);
   const auto alike = [&](const StageGpu& stage) { return stage == hardware.stages.front(); };
   if (std::all_of(hardware.stages.begin(), hardware.stages.end(), alike)) hardware.stages.resize(1);
-  const auto counted = [&](const Axes& axes, Over over) { return counted_group(axes, over, config.world(), host_of); };
+  const auto counted = [&](const Axes& axes, Over over) {
+    return counted_group(axes, over, config.world(), domain_of);
+  };
   set_groups(dense, expert_axes(config), counted, hardware);
-  hardware.pipeline_crosses_hosts = pipeline_crosses(pp, config.world(), host_of);
+  hardware.pipeline_crosses_hosts = pipeline_crosses(pp, config.world(), domain_of);
   hardware.hops = internal::hops_of({.stages = pp.size, .stride = pp.stride, .world = config.world()}, [&](int rank) {
-    const auto host = static_cast<int64_t>(host_of(rank));
-    return internal::port_of(cluster.hosts[static_cast<size_t>(host)], host,
-                             cluster.local_index(devices[static_cast<size_t>(rank)]));
+    const HostId host = host_of(rank);
+    internal::Port port = internal::port_of(cluster.hosts[static_cast<size_t>(host.value)], domain_of(rank),
+                                            cluster.local_index(devices[static_cast<size_t>(rank)]));
+    // Cards of all hosts of a domain, each with its own number.
+    port.card += (host.value - *joined[domain_of(rank)].begin()) * most_cards;
+    return port;
   });
   return hardware;
 }

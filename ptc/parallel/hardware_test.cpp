@@ -238,6 +238,43 @@ TEST(Hardware, TheFabricGivesHostsThatAllSendLessThanTheirCards) {
   EXPECT_DOUBLE_EQ(hardware_of(cluster, config, first_devices(8)).fabric_share, 0.25);
   config.dp = 4;  // one leaf
   EXPECT_DOUBLE_EQ(hardware_of(cluster, config, first_devices(4)).fabric_share, 1);
+
+  cluster.fabric = cluster::FabricKind::kFatTree;  // a pod a leaf: both are left, the narrower decides
+  cluster.group_hosts = 2;
+  cluster.group_oversubscription = 8;
+  config.dp = 8;
+  EXPECT_DOUBLE_EQ(hardware_of(cluster, config, first_devices(8)).fabric_share, 0.125);
+  cluster.group_hosts = 4;
+  EXPECT_DOUBLE_EQ(hardware_of(cluster, config, first_devices(8)).fabric_share, 0.25) << "one pod";
+  cluster.fabric = cluster::FabricKind::kRail;  // within a block each stays on its rail
+  EXPECT_DOUBLE_EQ(hardware_of(cluster, config, first_devices(8)).fabric_share, 1);
+  cluster.group_hosts = 2;
+  EXPECT_DOUBLE_EQ(hardware_of(cluster, config, first_devices(8)).fabric_share, 0.25);
+}
+
+// Four hosts of two GPUs, two of them a domain: what lies in a domain is one host to every model of a step.
+TEST(Hardware, AnNvlinkDomainIsOneHost) {
+  cluster::Cluster cluster = cluster_of(4, 2);
+  cluster::Cluster merged = cluster_of(2, 4);
+  for (size_t h = 0; h < 4; ++h) {
+    cluster.hosts[h].nvlink_hosts = 2;
+    cluster.hosts[h].nvlink_domain = static_cast<int>(h / 2);
+  }
+  for (const ParallelConfig& config : {ParallelConfig{.tp = 4, .dp = 2}, ParallelConfig{.tp = 2, .pp = 2, .dp = 2},
+                                       ParallelConfig{.pp = 8}, ParallelConfig{.tp = 2, .pp = 4}}) {
+    const Hardware joined = hardware_of(cluster, config, first_devices(8));
+    const Hardware one = hardware_of(merged, config, first_devices(8));
+    EXPECT_EQ(joined.tp.per_host, one.tp.per_host);
+    EXPECT_EQ(joined.dp.per_host, one.dp.per_host);
+    EXPECT_EQ(joined.pipeline_crosses_hosts, one.pipeline_crosses_hosts);
+    EXPECT_EQ(joined.gpus_per_host, 4);
+    EXPECT_DOUBLE_EQ(joined.nic_bytes_per_s, one.nic_bytes_per_s);
+    EXPECT_DOUBLE_EQ(joined.host_nic_bytes_per_s, one.host_nic_bytes_per_s);
+    for (int stage = 0; stage < config.pp; ++stage) {
+      EXPECT_EQ(joined.hop(stage).crosses_hosts, one.hop(stage).crosses_hosts) << stage;
+      EXPECT_DOUBLE_EQ(joined.hop(stage).bytes_per_s, one.hop(stage).bytes_per_s) << stage;
+    }
+  }
 }
 
 TEST(Hardware, PeaksFallBackOnWhatTheGpuHas) {

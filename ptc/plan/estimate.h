@@ -5,8 +5,8 @@
 //   T = Σ over rounds ( (hops + 1) · α + max over links  bytes(link) / bandwidth(link) )        alpha-beta model
 //
 // `hops` is the highest hop number of the round; a round without transfers between places has no α. Links, each
-// direction by itself: all NICs of a host together (bytes between hosts and from storage); the GPU link of a device (bytes
-// inside its host); PCIe of a device (bytes from its host's memory or from storage); storage reads of the whole cluster;
+// direction by itself: all NICs of a host together (bytes between hosts and from storage); oversubscribed uplinks and the
+// backbone of the fabric; the GPU link of a device (bytes inside its host or NVLink domain); PCIe of a device (bytes from its host's memory or from storage); storage reads of the whole cluster;
 // with emulated devices, the copies of a host into all of its devices, and those of all hosts together. The hops of a
 // round run as a pipeline, so only their latencies add up. A link without a bandwidth costs nothing; others have the
 // rates that transfers reach (cluster::reached).

@@ -46,6 +46,32 @@ TEST(Estimate, StorageReadsEnterByTheNetwork) {
   EXPECT_NEAR(estimate_seconds(job.plan(), job.cluster), kMessageLatency_s + 2 * bytes / 50e9, 1e-9);
 }
 
+// Two hosts a leaf, and a pod of two leaves: 8 · 50 GB/s a host, 800 / 4 above a leaf, 1,600 / 16 above a pod.
+TEST(Estimate, OversubscribedUplinksCount) {
+  const double bytes = 4 << 20;
+  const auto seconds = [&](int to, cluster::Cluster cluster) {
+    Case job{.from = replicas({1 << 20}, devices({0})), .to = replicas({1 << 20}, devices({to})), .cluster = cluster};
+    return estimate_seconds(job.plan(), job.cluster) - kMessageLatency_s;
+  };
+  cluster::Cluster tree = rated(8, 1);
+  for (cluster::Host& host : tree.hosts) host.nics = 1, host.nic_bytes_per_s = 400e9;
+  EXPECT_NEAR(seconds(4, tree), bytes / 400e9, 1e-12);
+  tree.fabric = cluster::FabricKind::kFatTree;
+  tree.leaf_hosts = 2;
+  tree.group_hosts = 4;
+  tree.oversubscription = 4;
+  tree.group_oversubscription = 16;
+  EXPECT_NEAR(seconds(1, tree), bytes / 400e9, 1e-12);
+  EXPECT_NEAR(seconds(2, tree), bytes / 200e9, 1e-12);
+  EXPECT_NEAR(seconds(4, tree), bytes / 100e9, 1e-12);
+  for (size_t h = 0; h < 8; ++h) tree.hosts[h].nvlink_domain = static_cast<int>(h / 4);
+  EXPECT_NEAR(seconds(2, tree), bytes / 450e9, 1e-12) << "GPU links";
+  EXPECT_NEAR(seconds(4, tree), bytes / 100e9, 1e-12);
+  cluster::Cluster star = rated(8, 1);
+  star.backbone_bytes_per_s = 10e9;
+  EXPECT_NEAR(seconds(4, star), bytes / 10e9, 1e-12);
+}
+
 TEST(Estimate, NothingMovesInNoTime) {
   const Case job{.from = replicas({8}, devices({0, 4})), .to = replicas({8}, devices({4, 0})), .cluster = rated(2, 4)};
   EXPECT_EQ(estimate_seconds(job.plan(), job.cluster), 0);

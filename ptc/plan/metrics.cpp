@@ -92,7 +92,7 @@ class Optimum {
   Optimum(const PlannerInput& input, const Places& places)
       : input_(input),
         places_(places),
-        flat_(without_racks(input.cluster)),
+        flat_(flat(input.cluster)),
         fan_out_(flat_, input.options),
         difference_(internal::difference_of(input)),
         received_(places.count(), 0),
@@ -112,9 +112,11 @@ class Optimum {
  private:
   using Key = std::array<int32_t, 4>;  // holders, copies, wanting, masters
 
-  static cluster::Cluster without_racks(cluster::Cluster cluster) {
+  // Nothing lies nearer than anything else.
+  static cluster::Cluster flat(cluster::Cluster cluster) {
     cluster.fabric = cluster::FabricKind::kStar;
-    cluster.rack_hosts = 0;
+    cluster.rack_hosts = cluster.group_hosts = 0;
+    for (cluster::Host& host : cluster.hosts) host.nvlink_domain = -1;
     return cluster;
   }
 

@@ -26,13 +26,17 @@ bool comparable(const PlannerInput& input) {
          std::all_of(input.to.device_of_rank.begin(), input.to.device_of_rank.end(), inside);
 }
 
-std::vector<Site> sites_of(const std::vector<DeviceId>& candidates, const cluster::Cluster& cluster) {
+// Hosts, or NVLink domains.
+std::vector<Site> sites_of(const std::vector<DeviceId>& candidates, const cluster::Cluster& cluster, bool domains) {
   std::vector<Site> sites;
-  std::map<HostId, size_t> known;
+  std::map<int64_t, size_t> known;
   for (const DeviceId device : candidates) {
-    const auto [entry, fresh] = known.try_emplace(cluster.host_of(device), sites.size());
-    if (fresh) sites.push_back({{entry->first}, {}});
-    sites[entry->second].devices.push_back(device);
+    const HostId host = cluster.host_of(device);
+    const auto [entry, fresh] = known.try_emplace(domains ? cluster.domain_of(host) : host.value, sites.size());
+    if (fresh) sites.emplace_back();
+    Site& site = sites[entry->second];
+    if (site.hosts.empty() || site.hosts.back() != host) site.hosts.push_back(host);
+    site.devices.push_back(device);
   }
   return sites;
 }
@@ -48,7 +52,8 @@ class Placer {
       : input_(input),
         options_(options),
         change_(input, options.spread),
-        hosts_(sites_of(candidates, input.cluster)),
+        by_domain_(in_domains(candidates)),
+        hosts_(sites_of(candidates, input.cluster, by_domain_)),
         order_(static_cast<size_t>(change_.ranks())) {
     std::iota(order_.begin(), order_.end(), 0);
     try_devices(input.to.device_of_rank);
@@ -76,6 +81,14 @@ class Placer {
     PlacementCost cost;
   };
 
+  // Runs fill NVLink domains, unless replicas are to be kept on different hosts and hosts hold tensor-parallel groups.
+  bool in_domains(const std::vector<DeviceId>& candidates) const {
+    if (options_.spread != SpreadRule::kHost) return true;
+    return std::any_of(candidates.begin(), candidates.end(), [&](DeviceId device) {
+      const HostId host = input_.cluster.host_of(device);
+      return input_.cluster.hosts[static_cast<size_t>(host.value)].gpus < change_.tensor_group();
+    });
+  }
   bool spreads() const { return options_.spread != SpreadRule::kNone && change_.replicas() > 1; }
   static PlacementCost bytes_of(PlacementCost cost) {
     cost.in_one_domain = 0;
@@ -153,7 +166,7 @@ class Placer {
       result.places.push_back({static_cast<int32_t>(h), static_cast<int32_t>(hosts_[h].devices.size()), 1});
     for (size_t r = 0; r < runs.runs.size(); ++r) {
       const Site& domain = domains[static_cast<size_t>(domain_of_run[r])];
-      std::vector<Site> hosts = sites_of(domain.devices, input_.cluster);
+      std::vector<Site> hosts = sites_of(domain.devices, input_.cluster, by_domain_);
       most_devices_first(hosts);
       const auto parts = filling_runs(runs.runs[r], hosts, change_.ranks(), change_.tensor_group());
       SCALAI_CHECK(parts.has_value());
@@ -185,7 +198,9 @@ class Placer {
 
   Ranks hosts_of(const std::vector<DeviceId>& devices) const {
     std::map<HostId, int32_t> known;
-    for (size_t h = 0; h < hosts_.size(); ++h) known[hosts_[h].hosts.front()] = static_cast<int32_t>(h);
+    for (size_t h = 0; h < hosts_.size(); ++h) {
+      for (const HostId host : hosts_[h].hosts) known[host] = static_cast<int32_t>(h);
+    }
     Ranks hosts;
     for (const DeviceId device : devices) hosts.push_back(known.at(input_.cluster.host_of(device)));
     return hosts;
@@ -194,7 +209,8 @@ class Placer {
   const PlannerInput& input_;
   const PlacementOptions& options_;
   const RankedChange change_;
-  const std::vector<Site> hosts_;
+  const bool by_domain_;
+  const std::vector<Site> hosts_;  // or domains
   Ranks order_;
   std::optional<Priced> best_;      // by the spread rule, then bytes
   std::optional<Priced> cheapest_;  // by bytes alone

@@ -6,6 +6,7 @@
 //   hosts     Runs of ranks that follow one another go to hosts: as long as the largest host takes, or a divisor of that,
 //             or whatever each host takes where hosts are uneven. A tensor-parallel group (the fastest axis) is never
 //             cut while there is another way. So a job may fill hosts or stay on a part of each, whatever moves less.
+//             Hosts that GPU links join (NVLink domains) count as one host here and below.
 //   free      That, and every rank by itself.
 //
 // Which runs sit on which host is an assignment of greatest savings, exact where hosts take one run each, else improved

@@ -75,6 +75,24 @@ TEST(Spread, TakesRacksForDomains) {
   }
 }
 
+// Hosts of two GPUs, four an NVLink domain: a tensor-parallel group of four stays in one, whatever is lost.
+TEST(Domains, HoldTensorParallelGroups) {
+  const auto groups = [](int dp, const std::vector<DeviceId>& devices) {
+    return collection_of({{"tp", 4}, {"dp", dp}}, devices, {tensor_of("a", {64}, {cut_over("tp", 0)})});
+  };
+  Case job{.from = groups(4, first_devices(16)), .to = groups(2, first_devices(8))};
+  job.cluster = cluster_of(8, 2);
+  const std::vector<DeviceId> left = devices({0, 1, 2, 3, 6, 7, 8, 9, 12, 13});  // hosts 2, 5 and 7 are lost
+  job.to.device_of_rank = std::vector<DeviceId>(left.begin(), left.begin() + 8);
+  for (size_t h = 0; h < 8; ++h) job.cluster.hosts[h].nvlink_domain = static_cast<int>(h / 4);
+  job.placement = {.rule = PlacementRule::kHosts};
+  const std::vector<DeviceId> placed = best_placement(job.input(), job.placement, left).device_of_rank;
+  for (size_t rank = 0; rank < 8; ++rank) {
+    const auto domain = [&](size_t r) { return job.cluster.domain_of(job.cluster.host_of(placed[r])); };
+    EXPECT_EQ(domain(rank), domain(rank / 4 * 4)) << "rank " << rank;
+  }
+}
+
 TEST(Spread, ChangesNothingWhereThereIsNothingToSpread) {
   Case single{.from = two_stages(1, first_devices(4)), .to = two_stages(1, first_devices(4))};
   const Placement alone = spread(single, first_devices(8), SpreadRule::kHost);

@@ -3,7 +3,7 @@
 //
 // For each new piece on its device: what the device already holds as the same box is kept (0 bytes); what it holds as
 // part of another box is copied on the device; what is missing is cut along the holders' boxes and fetched from the
-// nearest class of holder (same host, same rack, elsewhere, redundant copies alike; then storage), evenly over its
+// nearest class of holder (same host, NVLink domain, rack, group of racks, elsewhere, redundant copies alike; then storage), evenly over its
 // members. In place, a box crosses to a host once and is passed on from there (internal/fan_out.h). A box that only
 // storage has is read once and passed on, unless more reads take less time (internal/storage_reads.h). Neighbouring
 // boxes that go the same way merge. Tensors alike are looked at once. Deterministic: integers, and predicted seconds by

@@ -368,5 +368,39 @@ TEST(Planner, RefusesACopyOnAHostThatIsNotThere) {
   EXPECT_EQ(message_of(plan.status()), "tensor 0 [0:8] has a copy on host 4, which is not one of the cluster's 4");
 }
 
+// The host that sends what each host gets, one GPU a host.
+std::map<int, int> senders(const Case& job) {
+  std::map<int, int> from;
+  for (const Operation& operation : job.plan().operations()) from[operation.dst.value] = operation.src.index;
+  return from;
+}
+
+TEST(Nearest, OfSameLeafThenSamePod) {
+  Case job{.from = replicas({64}, devices({0, 6})), .to = replicas({64}, devices({0, 6, 1, 2, 3, 5, 7}))};
+  job.cluster = cluster_of(8, 1);
+  job.cluster.fabric = cluster::FabricKind::kFatTree;
+  job.cluster.leaf_hosts = 2;
+  job.cluster.group_hosts = 4;
+  std::map<int, int> from = senders(job);
+  EXPECT_EQ(from[1], 0) << "same leaf";
+  EXPECT_EQ(from[7], 6);
+  EXPECT_EQ(from[5], 6) << "same pod";
+  EXPECT_LT(from[2], 4);
+  EXPECT_LT(from[3], 4);
+}
+
+TEST(Nearest, OfSameNvlinkDomainThenSameRack) {
+  Case job{.from = replicas({64}, devices({0, 2, 6})), .to = replicas({64}, devices({0, 2, 6, 1, 3, 4, 5, 7}))};
+  job.cluster = cluster_of(8, 1);
+  job.cluster.rack_hosts = 4;
+  for (size_t h = 0; h < 8; ++h) job.cluster.hosts[h].nvlink_domain = static_cast<int>(h / 2);
+  std::map<int, int> from = senders(job);
+  EXPECT_EQ(from[1], 0);
+  EXPECT_EQ(from[3], 2);
+  EXPECT_EQ(from[7], 6);
+  EXPECT_GE(from[4], 4) << "from the other domain of its rack";
+  EXPECT_GE(from[5], 4);
+}
+
 }  // namespace planner_test
 }  // namespace scalai::plan

@@ -21,8 +21,7 @@ double most(double a, double b) { return a == 0 || b == 0 ? 0 : std::max(a, b); 
 cluster::Host strongest(const cluster::Cluster& cluster, const std::vector<DeviceId>& devices) {
   cluster::Host merged;
   bool first = true;
-  for (const auto& entry : cluster::devices_by_host(devices, cluster)) {
-    const cluster::Host& host = cluster.hosts[static_cast<size_t>(entry.first.value)];
+  for (const cluster::Host& host : cluster::joined_hosts(devices, cluster)) {
     if (std::exchange(first, false)) {
       merged = host;
       continue;
@@ -49,15 +48,16 @@ int64_t smallest_memory(const cluster::Cluster& cluster, const std::vector<Devic
 
 // All devices are nominal, on whole hosts of one kind whose cards nothing narrows: then any of them will do.
 bool uniform(const cluster::Cluster& cluster, const Chooser::Question& question) {
-  const bool wide =
-      cluster.fabric == cluster::FabricKind::kStar ? cluster.backbone_bytes_per_s == 0 : cluster.oversubscription == 1;
   const auto degraded = [&](DeviceId device) { return question.speed.count(device) != 0; };
-  if (!wide || std::any_of(question.devices.begin(), question.devices.end(), degraded)) return false;
-  const auto hosts = cluster::devices_by_host(question.devices, cluster);
-  const cluster::Host& first = cluster.hosts[static_cast<size_t>(hosts.front().first.value)];
-  return std::all_of(hosts.begin(), hosts.end(), [&](const auto& entry) {
-    const cluster::Host& host = cluster.hosts[static_cast<size_t>(entry.first.value)];
-    return static_cast<int>(entry.second.size()) == host.gpus && host.gpus == first.gpus && host.gpu == first.gpu &&
+  if (!cluster::is_wide(cluster) || std::any_of(question.devices.begin(), question.devices.end(), degraded))
+    return false;
+  for (const auto& [host, there] : cluster::devices_by_host(question.devices, cluster)) {
+    if (static_cast<int>(there.size()) != cluster.hosts[static_cast<size_t>(host.value)].gpus) return false;
+  }
+  const std::vector<cluster::Host> hosts = cluster::joined_hosts(question.devices, cluster);
+  const cluster::Host& first = hosts.front();
+  return std::all_of(hosts.begin(), hosts.end(), [&](const cluster::Host& host) {
+    return host.gpus == first.gpus && host.gpu == first.gpu &&
            host.gpu_link_bytes_per_s == first.gpu_link_bytes_per_s && host.nics == first.nics &&
            host.nic_bytes_per_s == first.nic_bytes_per_s && host.price_per_hour == first.price_per_hour;
   });

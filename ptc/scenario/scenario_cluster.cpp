@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 
 #include "ptc/base/utf8.h"
 #include "ptc/cluster/catalogue.h"
@@ -34,9 +35,11 @@ class ClusterBuilder {
   cluster::Host host_of(const proto::HostGroup& group, const std::string& path);
   void build_gpus(const proto::HostGroup& group, const std::string& path, const cluster::HostKind* known,
                   cluster::Host& host);
-  void add_hosts(const proto::HostGroup& group, const std::string& path);
+  void add_hosts(int group);
   void build_fabric();
   void build_racks();
+  int hosts_of_each_domain() const;
+  void check_blocks();
   void build_storage();
 
   const proto::Cluster& message_;
@@ -44,6 +47,8 @@ class ClusterBuilder {
   Source& source_;
   std::vector<cluster::GpuKind> gpu_kinds_;
   cluster::Cluster cluster_;
+  std::vector<int> group_of_host_;  // index in `hosts` of the message
+  int domains_ = 0;
 };
 
 // A bandwidth > 0, or `fallback` when it is absent or wrong.
@@ -187,6 +192,9 @@ cluster::Host ClusterBuilder::host_of(const proto::HostGroup& group, const std::
   host.store_ingest_bytes_per_s = rate(path + ".store_ingest", group.store_ingest(), 0);
   host.copy_bytes_per_s = rate(path + ".copy", group.copy(), 0);
   host.price_per_hour = positive(path + ".price_per_hour", group.price_per_hour(), host.price_per_hour);
+  if (source_.given(path + ".nvlink_hosts") && source_.at_least(path + ".nvlink_hosts", group.nvlink_hosts(), 1)) {
+    host.nvlink_hosts = group.nvlink_hosts();
+  }
   if (nics_ok && host.gpus % host.nics != 0) {
     source_.error(path + (source_.given(path + ".nics") ? ".nics" : ".gpus"),
                   fmt::format("{} network cards cannot be shared evenly by {} GPUs", host.nics, host.gpus));
@@ -195,10 +203,12 @@ cluster::Host ClusterBuilder::host_of(const proto::HostGroup& group, const std::
   return host;
 }
 
-void ClusterBuilder::add_hosts(const proto::HostGroup& group, const std::string& path) {
-  const int count = source_.given(path + ".count") ? group.count() : 1;
+void ClusterBuilder::add_hosts(int group) {
+  const proto::HostGroup& given = message_.hosts(group);
+  const std::string path = fmt::format("{}hosts[{}]", prefix_, group);
+  const int count = source_.given(path + ".count") ? given.count() : 1;
   const bool count_ok = source_.at_least(path + ".count", count, 1);
-  cluster::Host host = host_of(group, path);  // judged in any case, so that all problems are reported
+  cluster::Host host = host_of(given, path);  // judged in any case, so that all problems are reported
   if (!count_ok || host.gpus == 0) return;
   if (cluster_.device_count() + int64_t{count} * host.gpus > kMaxGpus) {
     source_.error(path, fmt::format("the cluster has more than {} GPUs", kMaxGpus));
@@ -206,13 +216,16 @@ void ClusterBuilder::add_hosts(const proto::HostGroup& group, const std::string&
   }
   for (int i = 0; i < count; ++i) {
     host.first_device = cluster_.device_count();
+    if (host.nvlink_hosts > 1) host.nvlink_domain = domains_ + i / host.nvlink_hosts;
     cluster_.hosts.push_back(host);
+    group_of_host_.push_back(group);
   }
+  domains_ += (count - 1) / host.nvlink_hosts + 1;
 }
 
 void ClusterBuilder::build_hosts() {
   if (message_.hosts_size() == 0) source_.missing(prefix_ + "hosts");
-  for (int i = 0; i < message_.hosts_size(); ++i) add_hosts(message_.hosts(i), fmt::format("{}hosts[{}]", prefix_, i));
+  for (int i = 0; i < message_.hosts_size(); ++i) add_hosts(i);
   if (cluster_.hosts.size() < 2) return;
   for (int i = 0; i < message_.hosts_size(); ++i) {
     const std::string path = fmt::format("{}hosts[{}]", prefix_, i);
@@ -223,38 +236,99 @@ void ClusterBuilder::build_hosts() {
   }
 }
 
+cluster::FabricKind kind_of(proto::Fabric::Kind kind) {
+  switch (kind) {
+    case proto::Fabric::LEAF_SPINE: return cluster::FabricKind::kLeafSpine;
+    case proto::Fabric::RAIL: return cluster::FabricKind::kRail;
+    case proto::Fabric::FAT_TREE: return cluster::FabricKind::kFatTree;
+    case proto::Fabric::DRAGONFLY: return cluster::FabricKind::kDragonfly;
+    default: return cluster::FabricKind::kStar;
+  }
+}
+
 void ClusterBuilder::build_fabric() {
+  using cluster::FabricKind;
   const proto::Fabric& fabric = message_.fabric();
   const std::string path = prefix_ + "fabric";
-  cluster_.fabric = fabric.kind() == proto::Fabric::LEAF_SPINE ? cluster::FabricKind::kLeafSpine
-                    : fabric.kind() == proto::Fabric::RAIL     ? cluster::FabricKind::kRail
-                                                               : cluster::FabricKind::kStar;
+  const FabricKind kind = cluster_.fabric = kind_of(fabric.kind());
   if (source_.broken(path + ".kind")) return;
-  const bool star = cluster_.fabric == cluster::FabricKind::kStar;
-  const auto only_for = [&](const std::string& field, const std::string& kind, bool right) {
+  const bool grouped = kind == FabricKind::kFatTree || kind == FabricKind::kDragonfly;
+  const bool leaves = kind == FabricKind::kLeafSpine || kind == FabricKind::kFatTree;
+  const auto only_for = [&](const std::string& field, const std::string& kinds, bool right) {
     if (right || !source_.given(path + field)) return;
-    source_.error(path + field, fmt::format("\"{}\" needs kind: {}", field.substr(1), kind), "",
+    source_.error(path + field, fmt::format("\"{}\" needs kind: {}", field.substr(1), kinds), "",
                   {{path + ".kind", "the fabric's kind"}});
   };
-  only_for(".leaf_hosts", "LEAF_SPINE", cluster_.fabric == cluster::FabricKind::kLeafSpine);
-  only_for(".oversubscription", "LEAF_SPINE or RAIL", !star);
-  only_for(".backbone", "STAR", star);
-  if (cluster_.fabric == cluster::FabricKind::kLeafSpine &&
-      source_.at_least(path + ".leaf_hosts", fabric.leaf_hosts(), 1)) {
-    cluster_.leaf_hosts = fabric.leaf_hosts();
+  only_for(".leaf_hosts", "LEAF_SPINE, FAT_TREE or DRAGONFLY", leaves || kind == FabricKind::kDragonfly);
+  only_for(".oversubscription", "LEAF_SPINE, RAIL, FAT_TREE or DRAGONFLY", kind != FabricKind::kStar);
+  only_for(".backbone", "STAR", kind == FabricKind::kStar);
+  only_for(".group_hosts", "FAT_TREE, DRAGONFLY or RAIL", grouped || kind == FabricKind::kRail);
+  only_for(".group_oversubscription", "FAT_TREE or DRAGONFLY", grouped);
+  const auto hosts = [&](const std::string& field, int value, bool needed, int& out) {
+    if ((needed || source_.given(path + field)) && source_.at_least(path + field, value, 1)) out = value;
+  };
+  if (leaves || kind == FabricKind::kDragonfly) hosts(".leaf_hosts", fabric.leaf_hosts(), leaves, cluster_.leaf_hosts);
+  if (grouped || kind == FabricKind::kRail) hosts(".group_hosts", fabric.group_hosts(), grouped, cluster_.group_hosts);
+  if (kind == FabricKind::kDragonfly && cluster_.leaf_hosts == 0 && source_.given(path + ".oversubscription")) {
+    source_.error(path + ".oversubscription", "that of routers needs \"leaf_hosts\", the hosts of a router",
+                  "the global links of a group have group_oversubscription");
   }
   cluster_.oversubscription = positive(path + ".oversubscription", fabric.oversubscription(), 1);
+  cluster_.group_oversubscription = positive(path + ".group_oversubscription", fabric.group_oversubscription(), 1);
   cluster_.backbone_bytes_per_s = rate(path + ".backbone", fabric.backbone(), 0);
 }
 
 void ClusterBuilder::build_racks() {
   const std::string path = prefix_ + "rack_hosts";
-  if (!source_.given(path)) return;
-  if (cluster_.fabric == cluster::FabricKind::kLeafSpine) {
-    source_.error(path, "the racks of a LEAF_SPINE fabric are its leaves", "leave the field out",
-                  {{prefix_ + "fabric.kind", "the fabric's kind"}});
+  const bool leaves =
+      cluster_.fabric == cluster::FabricKind::kLeafSpine || cluster_.fabric == cluster::FabricKind::kFatTree;
+  if (!source_.given(path)) {
+    if (!leaves) cluster_.rack_hosts = hosts_of_each_domain();
+  } else if (leaves) {
+    source_.error(
+        path,
+        fmt::format("the racks of a {} fabric are its leaves", proto::Fabric::Kind_Name(message_.fabric().kind())),
+        "leave the field out", {{prefix_ + "fabric.kind", "the fabric's kind"}});
   } else if (source_.at_least(path, message_.rack_hosts(), 1)) {
     cluster_.rack_hosts = message_.rack_hosts();
+  }
+}
+
+// As many where all hosts are in NVLink domains of as many hosts, so that each is a rack; else 0.
+int ClusterBuilder::hosts_of_each_domain() const {
+  if (cluster_.hosts.empty()) return 0;
+  const int each = cluster_.hosts.front().nvlink_hosts;
+  for (size_t h = 0; h < cluster_.hosts.size(); ++h) {
+    const cluster::Host& host = cluster_.hosts[h];
+    if (host.nvlink_domain < 0 || host.nvlink_hosts != each || host.nvlink_domain != static_cast<int>(h) / each)
+      return 0;
+  }
+  return each;
+}
+
+// Leaves, racks and groups lie in one another, and NVLink domains in racks.
+void ClusterBuilder::check_blocks() {
+  const std::vector<int> sizes = cluster_.block_sizes();
+  for (size_t i = 1; i < sizes.size(); ++i) {
+    if (sizes[i] % sizes[i - 1] == 0) continue;
+    const bool group = sizes[i] == cluster_.group_hosts || sizes[i - 1] == cluster_.group_hosts;
+    source_.error(prefix_ + (group ? "fabric.group_hosts" : "rack_hosts"),
+                  fmt::format("blocks of {} and of {} hosts do not lie in one another", sizes[i - 1], sizes[i]),
+                  "leaves or routers, racks and groups: each size must be a multiple of the next smaller one");
+  }
+  if (cluster_.rack_count() == 0) return;
+  std::map<int, HostId> first_of;
+  for (size_t h = 0; h < cluster_.hosts.size(); ++h) {
+    const HostId host(static_cast<int64_t>(h));
+    const int domain = cluster_.hosts[h].nvlink_domain;
+    if (domain < 0) continue;
+    const HostId first = first_of.emplace(domain, host).first->second;
+    if (cluster_.rack_of(first) == cluster_.rack_of(host)) continue;
+    const std::string path = fmt::format("{}hosts[{}]", prefix_, group_of_host_[h]);
+    source_.error(path + (source_.given(path + ".nvlink_hosts") ? ".nvlink_hosts" : ".kind"),
+                  fmt::format("the GPU links of host {} join it to host {}, which is in another rack", h, first.value),
+                  "an NVLink domain lies in one rack: make rack_hosts or leaf_hosts a multiple of nvlink_hosts");
+    return;
   }
 }
 
@@ -279,6 +353,7 @@ std::optional<cluster::Cluster> ClusterBuilder::build() {
   build_hosts();
   build_fabric();
   build_racks();
+  check_blocks();
   build_storage();
   cluster_.machine_copy_bytes_per_s = rate(prefix_ + "machine_copy", message_.machine_copy(), 0);
   const bool whole = !source_.broken(prefix_.empty() ? "" : prefix_.substr(0, prefix_.size() - 1));

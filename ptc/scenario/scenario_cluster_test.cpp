@@ -1,5 +1,6 @@
 // The machines of a scenario: known hosts, what overrides them, and every constant of a GPU kind.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -187,6 +188,72 @@ TEST(Resolved, WritesEveryValueOfAKnownHost) {
         "pcie: \"16000000000B/s\"", "nics: 4", "nic: \"12500000000B/s\"", "price_per_hour: 21.957642"}) {
     EXPECT_NE(scenario->resolved_text.find(part), std::string::npos) << part << "\n" << scenario->resolved_text;
   }
+}
+
+std::string again(const std::string& cluster) {
+  const absl::StatusOr<Scenario> scenario = with_cluster(cluster);
+  EXPECT_TRUE(scenario.ok()) << message_of(scenario.status());
+  if (!scenario.ok()) return "";
+  const FileReader no_files = [](const std::string& path) -> absl::StatusOr<std::string> { return missing(path); };
+  const auto second = parse_scenario(scenario->resolved_text, "again.textproto", no_files, "");
+  EXPECT_TRUE(second.ok()) << message_of(second.status());
+  if (!second.ok()) return "";
+  EXPECT_EQ(second->resolved_text, scenario->resolved_text);
+  std::string domains;
+  for (const cluster::Host& host : second->cluster.hosts) domains += fmt::format("{} ", host.nvlink_domain);
+  return domains;
+}
+
+TEST(Domains, AreBlocksOfAGroupOfHosts) {
+  const std::string hosts = "gpus: 4 gpu: \"h100-80g\" nic: \"400Gbps\" nvlink_hosts: 2 } ";
+  EXPECT_EQ(again("hosts { count: 4 " + hosts), "0 0 1 1 ");
+  EXPECT_EQ(again("hosts { count: 3 " + hosts + "hosts { count: 2 " + hosts), "0 0 1 2 2 ") << "not 0 0 1 1 2";
+  const cluster::Cluster rack = cluster_of("hosts { kind: \"gb200-nvl72\" count: 36 }");
+  ASSERT_EQ(rack.hosts.size(), 36U);
+  EXPECT_EQ(rack.hosts[17].nvlink_domain, 0);
+  EXPECT_EQ(rack.hosts[18].nvlink_domain, 1);
+  EXPECT_EQ(rack.rack_hosts, 18) << "a domain is a rack where nothing else is said";
+  EXPECT_EQ(cluster_of("hosts { kind: \"gb200-nvl72\" count: 4 nvlink_hosts: 1 }").hosts.back().nvlink_domain, -1);
+}
+
+TEST(Domains, LieInRacks) {
+  const std::string hosts = "hosts { count: 8 gpus: 4 gpu: \"h100-80g\" nic: \"400Gbps\" nvlink_hosts: 4 } ";
+  EXPECT_EQ(problems_of(hosts + "rack_hosts: 8"), "");
+  EXPECT_NE(problems_of(hosts + "rack_hosts: 2").find("the GPU links of host 2 join it to host 0"), std::string::npos);
+  EXPECT_NE(problems_of("hosts { count: 2 gpus: 1 gpu: \"h100-80g\" nic: \"1Gbps\" nvlink_hosts: 0 }")
+                .find("\"nvlink_hosts\" must be at least 1, found 0"),
+            std::string::npos);
+}
+
+TEST(Fabrics, RoundTrip) {
+  const std::string hosts = "hosts { count: 8 gpus: 4 gpu: \"h100-80g\" nic: \"400Gbps\" } ";
+  for (const std::string fabric :
+       {"kind: FAT_TREE leaf_hosts: 2 group_hosts: 4 oversubscription: 2 group_oversubscription: 3",
+        "kind: DRAGONFLY group_hosts: 4 group_oversubscription: 3", "kind: DRAGONFLY leaf_hosts: 2 group_hosts: 4",
+        "kind: RAIL group_hosts: 4"}) {
+    SCOPED_TRACE(fabric);
+    again(hosts + "fabric { " + fabric + " }");
+    EXPECT_EQ(cluster_of(hosts + "fabric { " + fabric + " }").group_hosts, 4);
+  }
+}
+
+TEST(Fabrics, EachCheck) {
+  const auto expect = [](const std::string& fabric, const std::string& said) {
+    const std::string hosts = "hosts { count: 8 gpus: 4 gpu: \"h100-80g\" nic: \"400Gbps\" } ";
+    const std::string problems = problems_of(hosts + fabric);
+    EXPECT_NE(problems.find(said), std::string::npos) << fabric << "\n" << problems;
+  };
+  expect("fabric { kind: FAT_TREE leaf_hosts: 2 }", "\"group_hosts\" is missing");
+  expect("fabric { kind: FAT_TREE group_hosts: 2 }", "\"leaf_hosts\" is missing");
+  expect("fabric { kind: DRAGONFLY leaf_hosts: 2 }", "\"group_hosts\" is missing");
+  expect("fabric { kind: LEAF_SPINE leaf_hosts: 2 group_hosts: 4 }", "\"group_hosts\" needs kind: FAT_TREE, DRAGONFLY");
+  expect("fabric { kind: RAIL group_oversubscription: 2 }", "\"group_oversubscription\" needs kind: FAT_TREE");
+  expect("fabric { kind: DRAGONFLY group_hosts: 4 oversubscription: 2 }", "that of routers needs \"leaf_hosts\"");
+  expect("fabric { kind: FAT_TREE leaf_hosts: 3 group_hosts: 4 }",
+         "blocks of 3 and of 4 hosts do not lie in one another");
+  expect("fabric { kind: DRAGONFLY group_hosts: 4 } rack_hosts: 3", "blocks of 3 and of 4 hosts");
+  expect("fabric { kind: FAT_TREE leaf_hosts: 2 group_hosts: 4 } rack_hosts: 2", "the racks of a FAT_TREE fabric are");
+  expect("fabric { kind: FAT_TREE leaf_hosts: 2 group_hosts: 4 group_oversubscription: 0 }", "must be greater than 0");
 }
 
 }  // namespace

@@ -134,7 +134,7 @@ std::vector<DeviceId> EventBuilder::expand_racks(const std::string& path, const 
   const int count = cluster.rack_count();
   if (count == 0 && !racks.empty()) {
     source_.error(fmt::format("{}.racks[0]", path), "the cluster has no racks",
-                  "give it rack_hosts, the number of hosts of a rack, or a LEAF_SPINE fabric",
+                  "give it rack_hosts, the number of hosts of a rack, or a LEAF_SPINE or FAT_TREE fabric",
                   {cluster_note(context_)});
     return devices;
   }

@@ -37,7 +37,7 @@ bool same_host(const cluster::Host& a, const cluster::Host& b) {
          a.pcie_bytes_per_s == b.pcie_bytes_per_s && a.nics == b.nics && a.nic_bytes_per_s == b.nic_bytes_per_s &&
          a.store_serve_bytes_per_s == b.store_serve_bytes_per_s &&
          a.store_ingest_bytes_per_s == b.store_ingest_bytes_per_s && a.copy_bytes_per_s == b.copy_bytes_per_s &&
-         a.kind == b.kind && a.price_per_hour == b.price_per_hour;
+         a.kind == b.kind && a.nvlink_hosts == b.nvlink_hosts && a.price_per_hour == b.price_per_hour;
 }
 
 // What is 0 is unknown, and absent when read back.
@@ -73,6 +73,7 @@ void write_gpu_kind(const cluster::GpuKind& kind, proto::Cluster& cluster) {
 
 void write_host(const cluster::Host& host, proto::HostGroup& out) {
   out.set_count(1);
+  if (host.nvlink_hosts > 1) out.set_nvlink_hosts(host.nvlink_hosts);
   out.set_gpus(host.gpus);
   out.set_gpu(host.gpu.name);
   out.set_gpu_link(rate_text(host.gpu_link_bytes_per_s));
@@ -87,12 +88,19 @@ void write_host(const cluster::Host& host, proto::HostGroup& out) {
 }
 
 void write_fabric(const cluster::Cluster& cluster, proto::Fabric& out) {
-  const bool star = cluster.fabric == cluster::FabricKind::kStar;
-  out.set_kind(star                                                ? proto::Fabric::STAR
-               : cluster.fabric == cluster::FabricKind::kLeafSpine ? proto::Fabric::LEAF_SPINE
-                                                                   : proto::Fabric::RAIL);
+  using cluster::FabricKind;
+  const FabricKind kind = cluster.fabric;
+  const bool grouped = kind == FabricKind::kFatTree || kind == FabricKind::kDragonfly;
+  out.set_kind(kind == FabricKind::kStar        ? proto::Fabric::STAR
+               : kind == FabricKind::kLeafSpine ? proto::Fabric::LEAF_SPINE
+               : kind == FabricKind::kRail      ? proto::Fabric::RAIL
+               : kind == FabricKind::kFatTree   ? proto::Fabric::FAT_TREE
+                                                : proto::Fabric::DRAGONFLY);
   out.set_leaf_hosts(cluster.leaf_hosts);
-  if (!star) out.set_oversubscription(cluster.oversubscription);
+  out.set_group_hosts(cluster.group_hosts);
+  const bool without_routers = kind == FabricKind::kDragonfly && cluster.leaf_hosts == 0;
+  if (kind != FabricKind::kStar && !without_routers) out.set_oversubscription(cluster.oversubscription);
+  if (grouped) out.set_group_oversubscription(cluster.group_oversubscription);
   if (cluster.backbone_bytes_per_s > 0) out.set_backbone(rate_text(cluster.backbone_bytes_per_s));
 }
 
@@ -101,7 +109,10 @@ void write_cluster(const cluster::Cluster& cluster, proto::Cluster& out) {
   out.set_name(cluster.name);
   for (size_t h = 0; h < cluster.hosts.size(); ++h) {
     const cluster::Host& host = cluster.hosts[h];
-    if (h > 0 && same_host(cluster.hosts[h - 1], host)) {
+    // A group's domains are full but for its last one.
+    const bool continues = h > 0 && (host.nvlink_domain == cluster.hosts[h - 1].nvlink_domain ||
+                                     out.hosts(out.hosts_size() - 1).count() % host.nvlink_hosts == 0);
+    if (continues && same_host(cluster.hosts[h - 1], host)) {
       proto::HostGroup& group = *out.mutable_hosts(out.hosts_size() - 1);
       group.set_count(group.count() + 1);
       continue;

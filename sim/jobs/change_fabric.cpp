@@ -78,6 +78,7 @@ class SharedFabric final : public ChangeFabric {
  public:
   explicit SharedFabric(const cluster::Cluster& cluster)
       : cluster_(cluster),
+        tiers_(cluster::tiers_of(cluster)),
         platform_(cluster, change::LinkRates::kReached),
         capacities_(bandwidths_of(platform_.spec())),
         training_(capacities_),
@@ -114,12 +115,12 @@ class SharedFabric final : public ChangeFabric {
     std::vector<int> links;  // distinct
     int used_links = 0;      // of these, by groups
   };
-  using AloneKey = std::pair<const FlowGroup*, std::vector<double>>;  // with the rates of the hosts' leaves
+  using AloneKey = std::pair<const FlowGroup*, std::vector<double>>;  // with the rates of the uplinks above the hosts
 
   std::vector<int> route(const Place& src, const Place& dst, bool src_process, bool dst_process,
                          std::span<const HostId> hosts) const;
   std::vector<std::vector<int>> routes_of(const FlowGroup& group, std::span<const HostId> hosts) const;
-  std::vector<double> leaf_rates(std::span<const HostId> hosts) const;
+  std::vector<double> uplink_rates(std::span<const HostId> hosts) const;
   void pass(double now_s);
   void share(GroupId id);
   void occupy(GroupId id);
@@ -131,6 +132,7 @@ class SharedFabric final : public ChangeFabric {
   change::MaxMinBackend& network();
 
   const cluster::Cluster& cluster_;
+  const std::vector<cluster::Tier> tiers_;
   const change::Platform platform_;
   const std::vector<double> capacities_;
   std::unique_ptr<change::MaxMinBackend> network_;  // of all links, once something is shared
@@ -178,21 +180,25 @@ std::vector<std::vector<int>> SharedFabric::routes_of(const FlowGroup& group, st
 
 // ---- alone ----------------------------------------------------------------------------------------------------------
 
-// Of the leaves in the order in which the hosts come to them: the last one of a cluster may have fewer hosts.
-std::vector<double> SharedFabric::leaf_rates(std::span<const HostId> hosts) const {
+// Of the switches of each tier in the order in which the hosts come to them: the last one of a cluster may have fewer hosts.
+std::vector<double> SharedFabric::uplink_rates(std::span<const HostId> hosts) const {
   std::vector<double> rates;
-  if (cluster_.fabric != cluster::FabricKind::kLeafSpine) return rates;
-  std::set<int> seen;
-  for (const HostId host : hosts) {
-    if (!host.valid() || !seen.insert(cluster_.rack_of(host)).second) continue;
-    const int link = platform_.link("leaf" + std::to_string(cluster_.rack_of(host)) + ".up");
-    rates.push_back(link < 0 ? 0 : capacities_[at(link)]);
+  for (const cluster::Tier& tier : tiers_) {
+    if (tier.hosts == 0) continue;  // all hosts have the same rails
+    std::set<int> seen;
+    for (const HostId host : hosts) {
+      if (!host.valid() || !seen.insert(tier.switch_of(host, 0)).second) continue;
+      for (int nic = 0; nic < std::max(1, tier.nics); ++nic) {
+        const int link = platform_.link(tier.name + std::to_string(tier.switch_of(host, nic)) + ".up");
+        rates.push_back(link < 0 ? 0 : capacities_[at(link)]);
+      }
+    }
   }
   return rates;
 }
 
 double SharedFabric::alone_s(const std::shared_ptr<const FlowGroup>& group, std::span<const HostId> hosts) const {
-  const auto [known, fresh] = alone_known_.try_emplace(AloneKey(group.get(), leaf_rates(hosts)), 0);
+  const auto [known, fresh] = alone_known_.try_emplace(AloneKey(group.get(), uplink_rates(hosts)), 0);
   if (!fresh) return known->second;
   kept_.push_back(group);
   ++counts_.alone_solved;

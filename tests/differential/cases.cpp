@@ -327,6 +327,15 @@ cluster::Cluster draw_cluster(Draw& draw) {
   if (draw.chance(1, 3)) {
     cluster.fabric = cluster::FabricKind::kLeafSpine;
     cluster.leaf_hosts = static_cast<int>(draw.between(1, 3));
+    if (draw.chance(1, 2)) {
+      cluster.fabric = cluster::FabricKind::kFatTree;
+      cluster.group_hosts = cluster.leaf_hosts * 2;
+    }
+  }
+  if (draw.chance(1, 3)) {
+    const int64_t each = draw.between(2, 3);
+    for (size_t h = 0; h < cluster.hosts.size(); ++h)
+      cluster.hosts[h].nvlink_domain = static_cast<int>(h) / static_cast<int>(each);
   }
   return cluster;
 }
@@ -425,11 +434,15 @@ int64_t DifferentialCase::elements() const {
 
 std::string DifferentialCase::str() const {
   std::vector<int> gpus;
-  for (const cluster::Host& host : cluster.hosts) gpus.push_back(host.gpus);
-  std::string text =
-      fmt::format("seed {}\ncluster: hosts of {} GPUs, {} racks of {} hosts\n", seed, fmt::join(gpus, ", "),
-                  cluster.fabric == cluster::FabricKind::kLeafSpine ? "leaf" : "set",
-                  cluster.fabric == cluster::FabricKind::kLeafSpine ? cluster.leaf_hosts : cluster.rack_hosts);
+  std::vector<int> domains;
+  for (const cluster::Host& host : cluster.hosts) {
+    gpus.push_back(host.gpus);
+    domains.push_back(host.nvlink_domain);
+  }
+  std::string text = fmt::format(
+      "seed {}\ncluster: hosts of {} GPUs, {} racks of {} hosts, groups of {}, NVLink domains {}\n", seed,
+      fmt::join(gpus, ", "), cluster.leaf_hosts > 0 ? "leaf" : "set",
+      cluster.leaf_hosts > 0 ? cluster.leaf_hosts : cluster.rack_hosts, cluster.group_hosts, fmt::join(domains, ", "));
   text += fmt::format("options: in_place {}, sources {}, hub {}, round_bytes {}, memory_cap {}, derive_params {}\n",
                       options.in_place, static_cast<int>(options.sources), options.hub.value, options.round_bytes,
                       options.memory_cap, options.derive_params);

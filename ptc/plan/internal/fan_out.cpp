@@ -49,6 +49,11 @@ FanOut::FanOut(const cluster::Cluster& cluster, const PlannerOptions& options) :
   loads_.received = loads_.sent;
   loads_.memory_sent.assign(cluster.hosts.size(), 0);
   loads_.crossing = loads_.entering = loads_.memory_sent;
+  const bool domains = std::any_of(cluster.hosts.begin(), cluster.hosts.end(),
+                                   [](const cluster::Host& host) { return host.nvlink_domain >= 0; });
+  if (domains) levels_.push_back(Nearness::kDomain);
+  if (cluster.rack_count() > 0) levels_.push_back(Nearness::kRack);
+  if (cluster.group_hosts > 0) levels_.push_back(Nearness::kGroup);
 }
 
 std::vector<Leg> FanOut::distribute(const DevicesByHost& holders, const DevicesByHost& wanting, int64_t bytes) {
@@ -94,24 +99,38 @@ void FanOut::pass_on_inside(const DevicesByHost& holders, const DevicesByHost& w
   }
 }
 
-// Racks with a holder serve themselves; all others are served by all.
+// What lies together, the nearest first: NVLink domain, rack, and pod, dragonfly group or block of rails. Those with a
+// holder serve themselves; what has none is served by all.
 std::vector<FanOut::Crossing> FanOut::crossings(const DevicesByHost& holders, const DevicesByHost& wanting) const {
   std::vector<Crossing> found;
-  std::map<int, size_t> of_rack;
+  std::map<std::pair<Nearness, int64_t>, size_t> known;
   Crossing elsewhere;
-  for (const Group& group : wanting.groups) {
-    if (holders.find(group.host) != nullptr) continue;
-    const int rack = cluster_.rack_of(group.host);
-    const auto [known, fresh] = of_rack.try_emplace(rack, found.size());
+  const auto number = [&](Nearness level, HostId host) -> int64_t {
+    return level == Nearness::kDomain ? cluster_.domain_of(host)
+           : level == Nearness::kRack ? cluster_.rack_of(host)
+                                      : cluster_.group_of(host);
+  };
+  const auto together = [&](Nearness level, const Group& group) -> size_t {
+    const auto [entry, fresh] = known.try_emplace({level, number(level, group.host)}, found.size());
     if (fresh) {
       Crossing inside;
       for (const Group& holder : holders.groups) {
-        if (cluster_.rack_of(holder.host) == rack) inside.sources.push_back(&holder);
+        if (number(level, holder.host) == entry->first.second) inside.sources.push_back(&holder);
       }
       found.push_back(std::move(inside));
     }
-    Crossing& inside = found[known->second];
-    (inside.sources.empty() ? elsewhere : inside).wanting.push_back(&group);
+    return entry->second;
+  };
+  for (const Group& group : wanting.groups) {
+    if (holders.find(group.host) != nullptr) continue;
+    Crossing* nearest = &elsewhere;
+    for (const Nearness level : levels_) {
+      Crossing& inside = found[together(level, group)];
+      if (inside.sources.empty()) continue;
+      nearest = &inside;
+      break;
+    }
+    nearest->wanting.push_back(&group);
   }
   std::erase_if(found, [](const Crossing& crossing) { return crossing.wanting.empty(); });
   if (elsewhere.wanting.empty()) return found;

@@ -4,7 +4,7 @@
 //
 // In place, a box crosses to a host that lacks it once. Where several hosts (or several devices of one host) want what
 // fewer have, they form chains from the least loaded holders, each passing on to the next, so that nobody sends a box
-// twice over one link. Hosts of a rack that has the box are served inside it. Staged strategies, and those bound to the
+// twice over one link. Hosts of an NVLink domain, rack or group that has the box are served inside it. Staged strategies, and those bound to the
 // first replica, pull for every device by itself, as the systems they model do. Ties go to the lowest id.
 //
 // Taking the least loaded for box after box is not always best. The planner then asks for the exchanges, shares them
@@ -83,7 +83,10 @@ class FanOut {
   int64_t& sent(const Location& place);
   int64_t& crossing(HostId host) { return loads_.crossing[static_cast<size_t>(host.value)]; }
 
+  enum class Nearness : uint8_t { kDomain, kRack, kGroup };
+
   const cluster::Cluster& cluster_;
+  std::vector<Nearness> levels_;  // of those that the cluster has, the nearest first
   const PlannerOptions& options_;
   Loads loads_;
   std::vector<Leg> legs_;

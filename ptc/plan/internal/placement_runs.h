@@ -9,7 +9,7 @@
 
 namespace scalai::plan {
 
-// A host, or the hosts of a rack, and their devices that may take new ranks, in the order of the candidates.
+// A host, or the hosts of a rack or NVLink domain, and their devices that may take new ranks, in the order of the candidates.
 struct Site {
   std::vector<HostId> hosts;
   std::vector<DeviceId> devices;

@@ -17,7 +17,32 @@ RoundLoad::RoundLoad(const cluster::Cluster& cluster)
       nic_(cluster.hosts.size() * 2, 0),
       link_(static_cast<size_t>(cluster.device_count()) * 2, 0),
       pcie_(static_cast<size_t>(cluster.device_count()), 0),
-      copy_(cluster.hosts.size(), 0) {}
+      copy_(cluster.hosts.size(), 0) {
+  for (const cluster::Tier& tier : cluster::tiers_of(cluster)) {
+    if (tier.oversubscription <= 1) continue;
+    Uplinks& uplinks = uplinks_.emplace_back(Uplinks{.tier = tier, .rates = {}, .bytes = {}});
+    for (const double nics : cluster::nics_below(cluster::reached(cluster), tier))
+      uplinks.rates.push_back(nics / tier.oversubscription);
+    uplinks.bytes.resize(uplinks.rates.size() * 2);
+  }
+}
+
+RoundLoad::End RoundLoad::end_of(DeviceId device) const {
+  const HostId host = cluster_.host_of(device);
+  const cluster::Host& one = cluster_.hosts[static_cast<size_t>(host.value)];
+  return {host, (device.value - one.first_device) * one.nics / one.gpus};
+}
+
+void RoundLoad::add_fabric(End src, End dst, int64_t bytes) {
+  backbone_ += bytes;
+  for (Uplinks& uplinks : uplinks_) {
+    const int up = src.host.valid() ? uplinks.tier.switch_of(src.host, src.nic) : -1;
+    const int down = uplinks.tier.switch_of(dst.host, dst.nic);
+    if (up == down) continue;  // and so on every tier above
+    if (up >= 0) uplinks.bytes[static_cast<size_t>(up) * 2] += bytes;
+    uplinks.bytes[static_cast<size_t>(down) * 2 + 1] += bytes;
+  }
+}
 
 void RoundLoad::add(const Plan& plan, const std::vector<TensorId>& tensors, const tensor::Box& box,
                     std::span<const Leg> legs) {
@@ -47,10 +72,13 @@ void RoundLoad::add(const Leg& leg, int64_t bytes) {
     storage_ += bytes;
     nic_[dst_host * 2 + 1] += bytes;
     pcie_[dst] += bytes;
-  } else if (leg.transfer_class == TransferClass::kCrossHost) {
-    const HostId from = memory ? HostId(leg.src.index) : cluster_.host_of(DeviceId(leg.src.index));
+    add_fabric({}, end_of(leg.dst), bytes);
+  } else if (const HostId from = memory ? HostId(leg.src.index) : cluster_.host_of(DeviceId(leg.src.index));
+             leg.transfer_class == TransferClass::kCrossHost &&
+             (memory || cluster_.domain_of(from) != cluster_.domain_of(cluster_.host_of(leg.dst)))) {
     nic_[static_cast<size_t>(from.value) * 2] += bytes;
     nic_[dst_host * 2 + 1] += bytes;
+    add_fabric(memory ? End{from, 0} : end_of(DeviceId(leg.src.index)), end_of(leg.dst), bytes);
   } else if (memory) {
     pcie_[dst] += bytes;
   } else {
@@ -61,7 +89,12 @@ void RoundLoad::add(const Leg& leg, int64_t bytes) {
 
 double RoundLoad::seconds() const {
   double longest =
-      std::max(time(storage_, cluster_.storage_read_bytes_per_s), time(copied_, cluster_.machine_copy_bytes_per_s));
+      std::max({time(storage_, cluster_.storage_read_bytes_per_s), time(copied_, cluster_.machine_copy_bytes_per_s),
+                time(backbone_, cluster_.backbone_bytes_per_s)});
+  for (const Uplinks& uplinks : uplinks_) {
+    for (size_t end = 0; end < uplinks.bytes.size(); ++end)
+      longest = std::max(longest, time(uplinks.bytes[end], uplinks.rates[end / 2]));
+  }
   for (size_t host = 0; host < cluster_.hosts.size(); ++host) {
     const cluster::Host& one = cluster_.hosts[host];
     const cluster::Rates rates = cluster::reached(one);

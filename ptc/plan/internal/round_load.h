@@ -20,11 +20,25 @@ class RoundLoad {
   double seconds() const;
 
  private:
+  // A tier whose uplinks are narrower than the NICs below; others are never the hottest.
+  struct Uplinks {
+    cluster::Tier tier;
+    std::vector<double> rates;   // by switch; 0 = unlimited
+    std::vector<int64_t> bytes;  // by switch; up, down
+  };
+  struct End {
+    HostId host;  // invalid: storage, above the fabric
+    int nic = 0;
+  };
+
   void add(const Leg& leg, int64_t bytes);
+  void add_fabric(End src, End dst, int64_t bytes);
+  End end_of(DeviceId device) const;
 
   const cluster::Cluster& cluster_;
+  std::vector<Uplinks> uplinks_;
   std::vector<int64_t> nic_, link_, pcie_, copy_;  // by host or device; up, down
-  int64_t storage_ = 0, copied_ = 0;
+  int64_t storage_ = 0, copied_ = 0, backbone_ = 0;
   int32_t hops_ = 0;
 };
 

@@ -11,12 +11,6 @@
 namespace scalai::sched {
 namespace {
 
-// The fabric has as much as the cards: then how hosts lie in it makes no difference.
-bool is_wide(const cluster::Cluster& cluster) {
-  return cluster.fabric == cluster::FabricKind::kStar ? cluster.backbone_bytes_per_s == 0
-                                                      : cluster.oversubscription == 1;
-}
-
 std::vector<int> filled(int gpus, int per_host) {
   std::vector<int> shares(static_cast<size_t>(gpus / per_host), per_host);
   if (gpus % per_host != 0) shares.push_back(gpus % per_host);
@@ -66,6 +60,7 @@ Configurations::Scratch Configurations::scratch(GpuType type, const std::vector<
   int first = 0;
   for (const int gpus : gpus_of_host) {
     cluster::Host host = *host_of(type);
+    if (host.nvlink_domain >= 0) host.nvlink_domain = static_cast<int>(made.cluster.hosts.size()) / host.nvlink_hosts;
     host.first_device = first;
     first += host.gpus;
     for (int i = 0; i < gpus; ++i) made.devices.emplace_back(host.first_device + i);
@@ -89,7 +84,7 @@ std::unique_ptr<Configuration> Configurations::look(const Key& key) const {
   parallel::SearchSpace space;
   space.gpus = std::accumulate(key.gpus_of_host.begin(), key.gpus_of_host.end(), 0);
   space.all_gpus = false;
-  space.host = host;
+  space.host = cluster::joined(host);
   space.base = model.training;
   space.micro_batches = model.micro_batches;
   space.pins = model.pins;
@@ -97,7 +92,7 @@ std::unique_ptr<Configuration> Configurations::look(const Key& key) const {
   space.keep = 1;
   space.headroom = parallel::kHeadroom;
   Scratch machine;
-  const bool plain = is_wide(cluster_) && is_filled(key.gpus_of_host, host.gpus);
+  const bool plain = cluster::is_wide(cluster_) && is_filled(key.gpus_of_host, host.gpus);
   if (!plain || simulates()) machine = scratch(key.type, key.gpus_of_host);
   if (!plain) {
     space.hardware = [&](const collection::ParallelConfig& config) {

@@ -15,17 +15,18 @@ namespace {
 // hosts.
 class LinkLoads {
  public:
-  LinkLoads(const cluster::Cluster& cluster, std::span<const HostId> hosts) : cluster_(cluster), hosts_(hosts) {}
+  LinkLoads(const cluster::Cluster& cluster, std::span<const HostId> hosts)
+      : cluster_(cluster), tiers_(cluster::tiers_of(cluster)), hosts_(hosts) {}
 
   void add(const FlowGroup::Flow& flow) {
     const auto bytes = static_cast<double>(flow.bytes);
-    if (flow.src.host == flow.dst.host && flow.src.host >= 0) {
+    if ((flow.src.host == flow.dst.host && flow.src.host >= 0) || joined(flow.src, flow.dst)) {
       add_inside(flow, bytes);
       return;
     }
-    const bool spine = leaves_leaf(flow.src, flow.dst);
-    add_end(flow.src, flow.src_process, 0, spine, bytes);
-    add_end(flow.dst, flow.dst_process, 1, spine, bytes);
+    const size_t climbs = tiers_climbed(flow.src, flow.dst);
+    add_end(flow.src, flow.src_process, 0, climbs, bytes);
+    add_end(flow.dst, flow.dst_process, 1, climbs, bytes);
     if (cluster_.fabric == cluster::FabricKind::kStar) load(kFabric, 0, 0, cluster_.backbone_bytes_per_s, bytes);
   }
 
@@ -41,7 +42,6 @@ class LinkLoads {
   int card_of(const Place& place) const { return place.gpu < 0 ? 0 : place.gpu * host(place).nics / host(place).gpus; }
 
   void add_inside(const FlowGroup::Flow& flow, double bytes) {
-    const cluster::Rates rates = cluster::reached(host(flow.src));
     if (flow.src == flow.dst && flow.src.gpu >= 0) return;
     const bool over_pcie = flow.src.gpu < 0 || flow.dst.gpu < 0;
     for (const auto& [place, process, down] :
@@ -49,6 +49,7 @@ class LinkLoads {
       if (place.gpu < 0) {
         add_store(place, process, down, bytes);
       } else {
+        const cluster::Rates rates = cluster::reached(host(place));
         load(over_pcie ? kPcie : kGpu, device(place), down,
              over_pcie ? rates.pcie_bytes_per_s : rates.gpu_link_bytes_per_s, bytes);
       }
@@ -61,7 +62,7 @@ class LinkLoads {
     load(kStore, host_id(place), down, down == 1 ? one.store_ingest_bytes_per_s : one.store_serve_bytes_per_s, bytes);
   }
 
-  void add_end(const Place& place, bool process, int down, bool spine, double bytes) {
+  void add_end(const Place& place, bool process, int down, size_t climbs, double bytes) {
     if (place.host < 0) {
       load(kStorage, 0, down, down == 1 ? cluster_.storage_write_bytes_per_s : cluster_.storage_read_bytes_per_s,
            bytes);
@@ -74,31 +75,41 @@ class LinkLoads {
       load(kPcie, device(place), down, rates.pcie_bytes_per_s, bytes);
     }
     load(kCard, host_id(place) * 64 + card_of(place), down, rates.nic_bytes_per_s, bytes);
-    if (spine) load(kUplink, uplink(place), down, uplink_rate(place), bytes);
+    for (size_t t = 0; t < climbs; ++t) {
+      const int64_t number = switch_of(tiers_[t], place);
+      load(kUplink, number * kMostTiers + static_cast<int64_t>(t), down, uplink_rate(tiers_[t], place), bytes);
+    }
   }
 
   int64_t device(const Place& place) const { return host(place).first_device + place.gpu; }
-  int uplink(const Place& place) const {
-    return cluster_.fabric == cluster::FabricKind::kRail ? card_of(place) : host_id(place) / cluster_.leaf_hosts;
+  static constexpr int64_t kMostTiers = 4;
+  int switch_of(const cluster::Tier& tier, const Place& place) const {
+    return tier.switch_of(HostId(host_id(place)), card_of(place));
   }
-  bool leaves_leaf(const Place& a, const Place& b) const {
-    if (cluster_.fabric == cluster::FabricKind::kStar) return false;
-    return a.host < 0 || b.host < 0 || uplink(a) != uplink(b);
+  bool joined(const Place& a, const Place& b) const {
+    return a.gpu >= 0 && b.gpu >= 0 && cluster_.domain_of(HostId(host_id(a))) == cluster_.domain_of(HostId(host_id(b)));
   }
-  // Of a leaf: its hosts' cards over the oversubscription. Of a rail: one card of each host.
-  double uplink_rate(const Place& place) const {
+  // Storage hangs off the top.
+  size_t tiers_climbed(const Place& a, const Place& b) const {
+    size_t climbed = 0;
+    if (a.host < 0 || b.host < 0) return tiers_.size();
+    while (climbed < tiers_.size() && switch_of(tiers_[climbed], a) != switch_of(tiers_[climbed], b)) ++climbed;
+    return climbed;
+  }
+  // The cards below a switch over its oversubscription. Of a rail: one card of each host.
+  double uplink_rate(const cluster::Tier& tier, const Place& place) const {
+    const size_t all = cluster_.hosts.size(), each = static_cast<size_t>(tier.hosts);
+    const size_t first = each > 0 ? static_cast<size_t>(host_id(place)) / each * each : 0;
+    const size_t end = each > 0 ? std::min(first + each, all) : all;
     double sum = 0;
-    const bool rail = cluster_.fabric == cluster::FabricKind::kRail;
-    const size_t first = rail ? 0 : static_cast<size_t>(uplink(place) * cluster_.leaf_hosts);
-    const size_t end = rail ? cluster_.hosts.size()
-                            : std::min(first + static_cast<size_t>(cluster_.leaf_hosts), cluster_.hosts.size());
     for (size_t h = first; h < end; ++h) {
       const cluster::Host& one = cluster_.hosts[h];
+      if (tier.nics > 0 && one.nics <= card_of(place)) continue;
       const double card = cluster::reached(one).nic_bytes_per_s;
       if (card == 0) return 0;
-      sum += rail ? (one.nics > card_of(place) ? card : 0) : one.nics * card;
+      sum += tier.nics > 0 ? card : one.nics * card;
     }
-    return sum / cluster_.oversubscription;
+    return sum / tier.oversubscription;
   }
 
   void load(Kind kind, int64_t index, int down, double rate, double bytes) {
@@ -109,6 +120,7 @@ class LinkLoads {
   }
 
   const cluster::Cluster& cluster_;
+  const std::vector<cluster::Tier> tiers_;
   const std::span<const HostId> hosts_;
   std::map<std::tuple<Kind, int64_t, int>, double> seconds_;
   double longest_ = 0;

@@ -77,6 +77,27 @@ TEST(UnsharedFabric, LeavesAreCrossedOrNot) {
   EXPECT_DOUBLE_EQ(alone(star, {{.src = gpu(0, 0), .dst = gpu(2, 0), .bytes = 100}}), 25);
 }
 
+// Each host is a leaf, hosts 2 and 3 are a pod: a leaf has 5 B/s up, a pod 20 / 10 = 2.
+TEST(UnsharedFabric, PodsAreCrossedOrNot) {
+  cluster::Cluster tree = cluster();
+  tree.fabric = cluster::FabricKind::kFatTree;
+  tree.leaf_hosts = 1;
+  tree.group_hosts = 2;
+  tree.oversubscription = 2;
+  tree.group_oversubscription = 10;
+  EXPECT_DOUBLE_EQ(alone(tree, {{.src = gpu(0, 0), .dst = gpu(2, 0), .bytes = 100}}), 20);
+  EXPECT_DOUBLE_EQ(alone(tree, {{.src = gpu(0, 0), .dst = gpu(1, 0), .bytes = 100}}), 50);
+  EXPECT_DOUBLE_EQ(alone(tree, {{.src = {}, .dst = gpu(1, 0), .bytes = 100}}), 50) << "storage is above the core";
+}
+
+TEST(UnsharedFabric, GpuLinksJoinTheHostsOfADomain) {
+  cluster::Cluster joined = cluster();
+  for (const size_t h : {2, 3}) joined.hosts[h].nvlink_domain = 1;
+  EXPECT_DOUBLE_EQ(alone(joined, {{.src = gpu(0, 0), .dst = gpu(2, 0), .bytes = 100}}), 2);
+  EXPECT_DOUBLE_EQ(alone(joined, {{.src = gpu(0, 0), .dst = gpu(1, 0), .bytes = 100}}), 10);
+  EXPECT_DOUBLE_EQ(alone(joined, {{.src = gpu(0, 0), .dst = memory(2), .bytes = 100, .dst_process = true}}), 10);
+}
+
 TEST(UnsharedFabric, GroupsDoNotDisturbEachOther) {
   const cluster::Cluster one = cluster();
   const auto fabric = make_unshared_fabric(one);

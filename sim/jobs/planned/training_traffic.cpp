@@ -60,6 +60,7 @@ class TrafficBuilder {
       const auto [number, fresh] = numbers.emplace(host, static_cast<int32_t>(numbers.size()));
       if (fresh) hosts_.push_back(host);
       places_.push_back({.host = number->second, .gpu = cluster.local_index(device)});
+      domains_.push_back(cluster.domain_of(host));
     }
     const parallel::Math math = configuration.training.precision.math;
     parts_ = parallel::step_parts({configuration.model->shape, config_, configuration.training},
@@ -101,7 +102,7 @@ class TrafficBuilder {
   }
 
   void connect(size_t from, size_t to, const Sent& sent, double times = 1) {
-    if (places_[from].host == places_[to].host || sent.bytes == 0) return;
+    if (domains_[from] == domains_[to] || sent.bytes == 0) return;
     Sent& flow = flows_[{places_[from], places_[to]}];
     flow.bytes += sent.bytes * times;
     flow.seconds += sent.seconds * times;
@@ -126,10 +127,10 @@ class TrafficBuilder {
   }
 
   void add_ring(const std::vector<size_t>& ranks, Sent StageSends::*what) {
-    std::vector<std::vector<size_t>> hosts;  // in the order of their first ranks
-    std::map<int32_t, size_t> position;
+    std::vector<std::vector<size_t>> hosts;  // or NVLink domains, in the order of their first ranks
+    std::map<int64_t, size_t> position;
     for (const size_t rank : ranks) {
-      const auto [found, fresh] = position.emplace(places_[rank].host, hosts.size());
+      const auto [found, fresh] = position.emplace(domains_[rank], hosts.size());
       if (fresh) hosts.emplace_back();
       hosts[found->second].push_back(rank);
     }
@@ -174,6 +175,7 @@ class TrafficBuilder {
   const Mesh dense_;
   std::vector<HostId> hosts_;
   std::vector<Place> places_;  // by rank
+  std::vector<int64_t> domains_;
   parallel::StepParts parts_;
   std::vector<StageSends> stages_;
   std::map<std::pair<Place, Place>, Sent> flows_;
@@ -183,10 +185,10 @@ class TrafficBuilder {
 
 JobTraffic training_traffic(const Configuration& configuration, const std::vector<DeviceId>& devices,
                             const cluster::Cluster& cluster) {
-  const HostId first = cluster.host_of(devices.front());
-  const bool one_host =
-      std::all_of(devices.begin(), devices.end(), [&](DeviceId device) { return cluster.host_of(device) == first; });
-  if (one_host) return {};
+  const auto domain = [&](DeviceId device) { return cluster.domain_of(cluster.host_of(device)); };
+  const bool one = std::all_of(devices.begin(), devices.end(),
+                               [&](DeviceId device) { return domain(device) == domain(devices.front()); });
+  if (one) return {};
   return TrafficBuilder(configuration, devices, cluster).build(configuration);
 }
 

@@ -13,9 +13,29 @@ namespace {
 
 size_t at(HostId host) { return static_cast<size_t>(host.value); }
 
-int hosts_a_rack(const cluster::Cluster& cluster) {
-  return cluster.fabric == cluster::FabricKind::kLeafSpine ? cluster.leaf_hosts : cluster.rack_hosts;
-}
+// Numbers for the blocks in which hosts lie (leaves, racks, groups), those inside a block counted anew.
+class BlockNumbers {
+ public:
+  explicit BlockNumbers(std::vector<int> sizes) : sizes_(std::move(sizes)) {}
+
+  // Of a host that was not asked for before: each block as far as its hosts have been asked for.
+  int next(HostId host) {
+    int number = 0;
+    for (size_t b = sizes_.size(); b-- > 0;) {
+      const int block = host.value / sizes_[b];
+      const int outer = b + 1 < sizes_.size() ? host.value / sizes_[b + 1] : 0;
+      const auto [known, fresh] = number_of_block_.try_emplace({b, block}, 0);
+      if (fresh) known->second = blocks_in_[{b, outer}]++;
+      number += known->second * sizes_[b];
+    }
+    return number + hosts_in_[sizes_.empty() ? 0 : host.value / sizes_.front()]++;
+  }
+
+ private:
+  std::vector<int> sizes_;  // ascending, each divides the next
+  std::map<std::pair<size_t, int>, int> number_of_block_, blocks_in_;
+  std::map<int, int> hosts_in_;
+};
 
 void add(Hasher& hasher, const std::vector<DeviceId>& devices) {
   hasher.add(static_cast<int64_t>(devices.size()));
@@ -59,7 +79,7 @@ AbstractChange::AbstractChange(const cluster::Cluster& cluster, const ChangePlan
   if (hub.valid()) hub_ = HostId(number_of_host_.at(hub));
 }
 
-// Racks are blocks of numbers, as they are of real hosts; a block that is not full leaves numbers out.
+// Racks and groups are blocks of numbers, as they are of real hosts; a block that is not full leaves numbers out.
 void AbstractChange::number_hosts(const ChangePlanner::Question& question, HostId hub) {
   std::vector<HostId> in_order;
   std::set<HostId> seen;
@@ -77,18 +97,11 @@ void AbstractChange::number_hosts(const ChangePlanner::Question& question, HostI
   }
   for (const DeviceId device : to_) note(cluster_.host_of(device));
   if (hub.valid()) note(hub);
-  const int block = hosts_a_rack(cluster_);
-  if (block < 1) {
-    hosts_ = in_order;
-  } else {
-    std::map<int, int> block_of_rack, used;
-    for (const HostId host : in_order) {
-      const int rack = cluster_.rack_of(host);
-      const int number = block_of_rack.emplace(rack, static_cast<int>(block_of_rack.size())).first->second;
-      const size_t place = static_cast<size_t>(number * block + used[rack]++);
-      if (hosts_.size() <= place) hosts_.resize(place + 1);
-      hosts_[place] = host;
-    }
+  BlockNumbers numbers(cluster_.block_sizes());
+  for (const HostId host : in_order) {
+    const auto place = static_cast<size_t>(numbers.next(host));
+    if (hosts_.size() <= place) hosts_.resize(place + 1);
+    hosts_[place] = host;
   }
   for (size_t k = 0; k < hosts_.size(); ++k) {
     if (hosts_[k].valid()) number_of_host_[hosts_[k]] = static_cast<int>(k);
@@ -100,16 +113,23 @@ void AbstractChange::build_cluster() {
                .hosts = {},
                .fabric = cluster_.fabric,
                .leaf_hosts = cluster_.leaf_hosts,
+               .group_hosts = cluster_.group_hosts,
                .rack_hosts = cluster_.rack_hosts,
                .oversubscription = cluster_.oversubscription,
+               .group_oversubscription = cluster_.group_oversubscription,
                .backbone_bytes_per_s = cluster_.backbone_bytes_per_s,
                .storage_read_bytes_per_s = cluster_.storage_read_bytes_per_s,
                .storage_write_bytes_per_s = cluster_.storage_write_bytes_per_s,
                .machine_copy_bytes_per_s = cluster_.machine_copy_bytes_per_s};
   int first = 0;
+  std::map<int, int> number_of_domain;
   for (const HostId host : hosts_) {
     cluster::Host added;
     if (host.valid()) added = cluster_.hosts[at(host)];
+    if (added.nvlink_domain >= 0) {
+      const int next = static_cast<int>(number_of_domain.size());
+      added.nvlink_domain = number_of_domain.emplace(added.nvlink_domain, next).first->second;
+    }
     added.first_device = first;
     first += added.gpus;
     abstract_.hosts.push_back(std::move(added));
@@ -154,7 +174,7 @@ std::string AbstractChange::key(const ChangePlanner::Question& question) const {
   add(hasher, {gone.begin(), gone.end()});
   hasher.add(hub_.value);
   for (const cluster::Host& host : abstract_.hosts) {
-    hasher.add(host.gpus).add(host.nics).add(host.gpu.name);
+    hasher.add(host.gpus).add(host.nics).add(host.gpu.name).add(host.nvlink_domain);
     for (const double rate : {host.gpu_link_bytes_per_s, host.pcie_bytes_per_s, host.nic_bytes_per_s,
                               host.store_serve_bytes_per_s, host.store_ingest_bytes_per_s, host.copy_bytes_per_s})
       hasher.add_double(rate);
