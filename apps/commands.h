@@ -11,6 +11,9 @@ Command machines_command();     // GPU kinds, hosts and cloud instances with the
 Command plan_command();         // plans from one layout to another; shows and compares plans
 Command compare_command();      // reports side by side
 Command replay_command();       // runs a report's events through the control loop again
+Command init_command();         // a scenario to begin with
+Command explain_command();      // what a field, a number or a word means
+Command schema_command();       // all fields of scenario and cluster files
 Command parallelize_command();  // finds configurations for a number of GPUs
 
 }  // namespace scalai::apps

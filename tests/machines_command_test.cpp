@@ -45,8 +45,8 @@ TEST_F(MachinesCommand, CsvIsOneTable) {
   EXPECT_EQ(gpus.front(), "GPU kind,memory GiB,16-bit TFLOPS,FP8,TF32,fp32,memory,link,PCIe,W,SMs");
   EXPECT_EQ(gpus.back(), "mi300x-192g,192,1307.4,2614.9,653.7,163.4,5.30 TB/s,448 GB/s,64.0 GB/s,750,304");
   const std::vector<std::string> hosts = lines_of(good("--what=hosts --format=csv"));
-  EXPECT_EQ(hosts.front(), "host or instance,GPUs,GPU kind,link,PCIe,network cards,$/hour");
-  EXPECT_EQ(hosts[1], "dgx-1p,8,p100-16g,80.0 GB/s,16.0 GB/s,4 x 100 Gbps,-");
+  EXPECT_EQ(hosts.front(), "host or instance,GPUs,GPU kind,link,joins,PCIe,network cards,$/hour");
+  EXPECT_EQ(hosts[1], "dgx-1p,8,p100-16g,80.0 GB/s,8,16.0 GB/s,4 x 100 Gbps,-");
   const Outcome both = machines("--format=csv");
   EXPECT_EQ(both.code, 2);
   EXPECT_TRUE(has(both.err, "add --what=gpus or --what=hosts")) << both.err;

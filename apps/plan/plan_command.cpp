@@ -81,7 +81,9 @@ bool derives(const plan::Plan& plan) {
 std::optional<double> predicted(const Arguments& arguments, const PlanRequest& request, const plan::Plan& plan) {
   const bool storage_known = plan.bytes.from_storage == 0 || request.cluster.storage_read_bytes_per_s > 0;
   if (!arguments.has("cluster") || !plan.feasible() || !storage_known) return std::nullopt;
-  return estimate_seconds(plan, request.cluster);
+  double seconds = estimate_seconds(plan, request.cluster);
+  for (const double of_round : message_seconds(plan, plan::kMeasuredMessages)) seconds += of_round;
+  return seconds;
 }
 
 int make_plan_command(const Arguments& arguments) {

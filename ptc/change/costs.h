@@ -3,6 +3,7 @@
 
 #include "ptc/change/platform.h"
 #include "ptc/change/setup.h"
+#include "ptc/plan/estimate.h"
 
 namespace scalai::change {
 
@@ -24,15 +25,16 @@ struct PhaseSeconds {
 // The cost parameters of a strategy. A rate of 0 takes no time; where a time is below 0 the stack says it.
 struct Costs {
   const Stack* stack = &stacks().front();
-  double detect_s = -1;             // failure → known
-  double hang_s = -1;               // a process hangs → known and diagnosed
-  double plan_s = 0;                // modelled planning time
-  double restart_s = 0;             // processes, containers, framework, model construction
-  double allocate_bytes_per_s = 0;  // memory for new state, per device
-  double verify_bytes_per_s = 0;    // received bytes, per device
-  double communicator_s = -1;       // set-up of communicators
-  double transfer_start_s = 0;      // α of each round that moves any bytes
-  StoreRates stores = {};           // of hosts whose cluster does not say them
+  double detect_s = -1;              // failure → known
+  double hang_s = -1;                // a process hangs → known and diagnosed
+  double plan_s = 0;                 // modelled planning time
+  double restart_s = 0;              // processes, containers, framework, model construction
+  double allocate_bytes_per_s = 0;   // memory for new state, per device
+  double verify_bytes_per_s = 0;     // received bytes, per device
+  double communicator_s = -1;        // set-up of communicators
+  double transfer_start_s = 0;       // α of each round that moves any bytes
+  plan::MessageCosts messages = {};  // of each box and peer
+  StoreRates stores = {};            // of hosts whose cluster does not say them
 };
 
 // From a failure to knowing it; `hangs`: of processes that are there but stand still, their diagnosis included.

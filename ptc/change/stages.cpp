@@ -231,12 +231,13 @@ std::vector<Stage> stages_of(const Change& change) {
                       .flows = restore_flows(change, moves.kept)});
   }
   const std::vector<double> copying_s = copies_s(change);
+  const std::vector<double> messages_s = plan::message_seconds(change.plan, costs.messages);
   for (size_t r = 0; r < moves.rounds.size(); ++r) {
     std::vector<FlowRequest>& flows = moves.rounds[r];
     if (change.upload) redirect_to_processes(change, flows);
     stages.push_back({.what = What::kRound,
                       .phase = &PhaseSeconds::transfer,
-                      .wait_s = flows.empty() ? 0 : costs.transfer_start_s + copying_s[r],
+                      .wait_s = flows.empty() ? 0 : costs.transfer_start_s + messages_s[r] + copying_s[r],
                       .flows_are = "transfer",
                       .round = static_cast<int>(r),
                       .flows = std::move(flows),
@@ -265,6 +266,7 @@ PhaseSeconds estimate(const Change& change, double bytes_ratio) {
     if (seconds > 0) starts_s += costs.transfer_start_s;
     moving_s += seconds;
   }
+  for (const double seconds : plan::message_seconds(change.plan, costs.messages)) starts_s += seconds;
   for (const double seconds : copies_s(change)) moving_s += seconds;
   if (change.restore || change.upload) {
     const Moves moves = moves_of(change.plan);

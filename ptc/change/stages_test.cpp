@@ -88,6 +88,11 @@ TEST(Estimate, AddsUpItsPhases) {
   EXPECT_DOUBLE_EQ(once.restart, 2);
   EXPECT_DOUBLE_EQ(once.prepare, 1);
   EXPECT_DOUBLE_EQ(once.transfer, 0.25 + rounds[0]);
+  Costs by_message = costs;
+  by_message.messages = {.box_s = 0.5, .peer_s = 4};  // one box to one device
+  EXPECT_DOUBLE_EQ(
+      estimate({.plan = plan, .cluster = grow.cluster, .costs = by_message, .stage = stage, .load = load}).transfer,
+      0.25 + 4.5 + rounds[0]);
   EXPECT_DOUBLE_EQ(once.verify, 2);
   EXPECT_DOUBLE_EQ(once.resume, 3 + 2);
   EXPECT_DOUBLE_EQ(twice.stop, 2);

@@ -289,8 +289,8 @@ std::vector<double> nics_below(const Cluster& cluster, const Tier& tier) {
 
 bool is_wide(const Cluster& cluster) {
   const std::vector<Tier> tiers = tiers_of(cluster);
-  return cluster.backbone_bytes_per_s == 0 &&
-         std::all_of(tiers.begin(), tiers.end(), [](const Tier& tier) { return tier.oversubscription <= 1; });
+  if (cluster.fabric == FabricKind::kStar) return cluster.backbone_bytes_per_s == 0;
+  return std::all_of(tiers.begin(), tiers.end(), [](const Tier& tier) { return tier.oversubscription <= 1; });
 }
 
 Host joined(Host host) {

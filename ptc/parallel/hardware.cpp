@@ -226,7 +226,8 @@ double fabric_share_of(const cluster::Cluster& cluster, const std::vector<int>& 
     cards += host.nics * host.nic_bytes_per_s;
   }
   double share = 1;
-  if (cluster.backbone_bytes_per_s > 0 && cards > 0) share = std::min(1.0, cluster.backbone_bytes_per_s / cards);
+  if (cluster.fabric == cluster::FabricKind::kStar && cluster.backbone_bytes_per_s > 0 && cards > 0)
+    share = std::min(1.0, cluster.backbone_bytes_per_s / cards);
   // A GPU's traffic stays on its own rail, so only hosts of several blocks count there.
   for (const cluster::Tier& tier : cluster::tiers_of(cluster)) {
     const int first = tier.switch_of(HostId(hosts.front()), 0);

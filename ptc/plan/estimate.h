@@ -25,6 +25,16 @@ std::vector<double> round_seconds(const Plan& plan, const cluster::Cluster& clus
 // The sum of round_seconds().
 double estimate_seconds(const Plan& plan, const cluster::Cluster& cluster);
 
+// What boxes and messages cost besides their bytes, at the device that has the most of them. As our executor was measured
+// (results/executor): boxes of 4 KiB, and a matrix in ever smaller pieces between 2 to 32 workers.
+struct MessageCosts {
+  double box_s = 0;   // of each box that a device sends or receives
+  double peer_s = 0;  // of each device that it exchanges any with
+};
+inline constexpr MessageCosts kMeasuredMessages = {.box_s = 3e-6, .peer_s = 15e-6};
+// Seconds of each round. Copies on a device count as boxes without a peer; storage is one peer.
+std::vector<double> message_seconds(const Plan& plan, const MessageCosts& costs);
+
 // The most bytes that a device allocates beyond its old state, and the time for it at a rate; rate 0 = no time.
 int64_t most_allocated_bytes(const Plan& plan);
 double allocate_seconds(const Plan& plan, double bytes_per_s);

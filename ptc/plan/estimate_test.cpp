@@ -72,6 +72,24 @@ TEST(Estimate, OversubscribedUplinksCount) {
   EXPECT_NEAR(seconds(4, star), bytes / 10e9, 1e-12);
 }
 
+// Nothing is kept: three tensors for each of four devices out of the memory of device 0's host, itself among them. That
+// memory has 12 boxes and 4 peers, a device 3 boxes and one peer.
+TEST(MessageSeconds, AreThoseOfTheBusiestDevice) {
+  Case job{.from = replicas({64}, devices({0})), .to = replicas({64}, devices({0, 4, 8, 12})), .cluster = rated(4, 4)};
+  for (collection::Collection* side : {&job.from, &job.to}) {
+    side->tensors.push_back(tensor_of("v", {64}, {}));
+    side->tensors.push_back(tensor_of("u", {32}, {}));
+  }
+  job.options.sources = SourceRule::kFirstReplica;  // all from device 0
+  job.options.in_place = false;
+  const Plan plan = job.plan();
+  EXPECT_EQ(plan.operations().size(), 12U);
+  const std::vector<double> seconds = message_seconds(plan, {.box_s = 2, .peer_s = 100});
+  ASSERT_EQ(seconds.size(), 1U);
+  EXPECT_EQ(seconds[0], 2 * 12 + 100 * 4);
+  EXPECT_EQ(message_seconds(plan, {})[0], 0);
+}
+
 TEST(Estimate, NothingMovesInNoTime) {
   const Case job{.from = replicas({8}, devices({0, 4})), .to = replicas({8}, devices({4, 0})), .cluster = rated(2, 4)};
   EXPECT_EQ(estimate_seconds(job.plan(), job.cluster), 0);

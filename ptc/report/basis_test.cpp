@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "ptc/report/testing/example_report.h"
 
 namespace scalai::report {
@@ -80,6 +85,41 @@ TEST(Basis, ComputedStepsHaveAnInterval) {
   EXPECT_THAT(unknown.from, HasSubstr("not calibrated for v100-32g"));
   EXPECT_LE(*unknown.low, *known.low);
   EXPECT_GE(*unknown.high, *known.high);
+}
+
+// Quotients of two columns, `above` and `below`, counted from the end of the line: cells before them may be quoted.
+std::vector<double> quotients(const std::string& file, size_t above, size_t below) {
+  std::ifstream in(std::string(SCALAI_SOURCE_DIR) + "/results/" + file);
+  std::vector<double> all;
+  for (std::string row; std::getline(in, row);) {
+    const std::vector<std::string> cells = absl::StrSplit(row, ',');
+    double a = 0, b = 0;
+    if (cells.size() >= std::max(above, below) && absl::SimpleAtod(cells[cells.size() - above], &a) &&
+        absl::SimpleAtod(cells[cells.size() - below], &b))
+      all.push_back(a / b);
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+TEST(Basis, IntervalsOfTransfersAreThoseOfTheResults) {
+  scenario::Scenario scenario = testing::example_scenario();
+  control::RunReport report = testing::example_report(scenario);
+  EXPECT_FALSE(line(basis_of(report), "transfer")->low) << "nobody measured such links";
+  report.strategy = "tenplex";
+  const Basis staged = *line(basis_of(report), "transfer");
+  const std::vector<double> published = quotients("tenplex/simulated.csv", 8, 7);
+  ASSERT_EQ(published.size(), 18U);
+  EXPECT_NEAR(*staged.low, published.front(), 0.01);
+  EXPECT_NEAR(*staged.high, published.back(), 0.01);
+  report.strategy = "reshard";
+  for (cluster::Host& host : scenario.cluster.hosts) host.copy_bytes_per_s = 1e9;
+  const Basis calibrated = *line(basis_of(report), "transfer");
+  const std::vector<double> measured = quotients("calibration/errors.csv", 3, 4);
+  ASSERT_EQ(measured.size(), 204U);
+  EXPECT_NEAR(*calibrated.low, measured[10], 0.01);
+  EXPECT_NEAR(*calibrated.high, measured[192], 0.01);
+  EXPECT_THAT(basis_text({calibrated}), HasSubstr("; measured: 0.77 to 1.63 times as long"));
 }
 
 }  // namespace basis_test

@@ -220,6 +220,8 @@ void write_costs(const CostOverride& costs, proto::Costs& out) {
   if (costs.verify_bytes_per_s) out.set_verify_rate(rate_text(*costs.verify_bytes_per_s));
   if (costs.communicator_s) out.set_communicator(seconds_text(*costs.communicator_s));
   if (costs.transfer_start_s) out.set_transfer_start(seconds_text(*costs.transfer_start_s));
+  if (costs.box_s) out.set_box(seconds_text(*costs.box_s));
+  if (costs.peer_s) out.set_peer(seconds_text(*costs.peer_s));
 }
 
 void write_expectation(const Expectation& expect, const std::string& own_strategy, proto::Expect& out) {

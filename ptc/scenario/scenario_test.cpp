@@ -46,7 +46,7 @@ events {
 events { at: "59min" preempt { hosts: 3 notice: "0.5min" } }
 events { at: "0" redeploy { job: "small" devices: [11, 10] } }
 strategy: "checkpoint-restart-later"
-costs { restart: "90s" detect: "0s" plan: "5ms" communicator: "2us" transfer_start: "3ns" verify_rate: "50GB/s" allocate_rate: "2GB/s" }
+costs { restart: "90s" detect: "0s" plan: "5ms" communicator: "2us" transfer_start: "3ns" box: "4us" peer: "5us" verify_rate: "50GB/s" allocate_rate: "2GB/s" }
 costs { strategy: "tenplex" stack: "tuned" hang: "1min" restart: "2min" }
 planner { round_bytes: "1.5GiB" }
 expect { metric: "/jobs/0/downtime_s" at_least: 0.1 at_most: 1e30 }

@@ -18,7 +18,10 @@ constexpr double kVerifyRate = 50e9;
 
 std::vector<Strategy> make_strategies() {
   using plan::SourceRule;
-  const Costs in_place = {.plan_s = kPlan, .verify_bytes_per_s = kVerifyRate, .transfer_start_s = 0.001};
+  const Costs in_place = {.plan_s = kPlan,
+                          .verify_bytes_per_s = kVerifyRate,
+                          .transfer_start_s = 0.001,
+                          .messages = plan::kMeasuredMessages};
   const Costs restarting = {.plan_s = kPlan, .restart_s = kByStack};
   const Costs staging = {.plan_s = kPlan, .restart_s = kByStack, .stores = kStores};
   const plan::PlannerOptions tenplex = {.name = "tenplex", .in_place = false, .sources = SourceRule::kFirstReplica};
@@ -63,6 +66,8 @@ void apply(const CostOverride& change, Costs& costs) {
   costs.verify_bytes_per_s = change.verify_bytes_per_s.value_or(costs.verify_bytes_per_s);
   costs.communicator_s = change.communicator_s.value_or(costs.communicator_s);
   costs.transfer_start_s = change.transfer_start_s.value_or(costs.transfer_start_s);
+  costs.messages.box_s = change.box_s.value_or(costs.messages.box_s);
+  costs.messages.peer_s = change.peer_s.value_or(costs.messages.peer_s);
 }
 
 }  // namespace

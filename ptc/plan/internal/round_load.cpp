@@ -90,7 +90,7 @@ void RoundLoad::add(const Leg& leg, int64_t bytes) {
 double RoundLoad::seconds() const {
   double longest =
       std::max({time(storage_, cluster_.storage_read_bytes_per_s), time(copied_, cluster_.machine_copy_bytes_per_s),
-                time(backbone_, cluster_.backbone_bytes_per_s)});
+                cluster_.fabric == cluster::FabricKind::kStar ? time(backbone_, cluster_.backbone_bytes_per_s) : 0});
   for (const Uplinks& uplinks : uplinks_) {
     for (size_t end = 0; end < uplinks.bytes.size(); ++end)
       longest = std::max(longest, time(uplinks.bytes[end], uplinks.rates[end / 2]));
