@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "ptc/control/internal/redundancy.h"
-
 namespace scalai::control {
 
 double Snapshots::start_due(Job& job) {
@@ -29,23 +27,49 @@ double Snapshots::start_due(Job& job) {
   if (due || job.copies.asked) any = start_unless_there(true) || any;
   if (redundancy.copies > 0 && step % redundancy.every_steps == 0) any = start_unless_there(false) || any;
   if (!any) return 0;
-  double stall_s = 0;
+  return stall_s(job);
+}
+
+Snapshots::Work& Snapshots::work_on(const Job& job) {
+  Work& work = work_[job.index];
+  if (work.collection != job.state.collection) work = {.collection = job.state.collection};
+  return work;
+}
+
+double Snapshots::stall_s(const Job& job) {
+  std::optional<double>& stall_s = work_on(job).stall_s;
+  if (stall_s) return *stall_s;
+  stall_s = 0;
   const cluster::Cluster& cluster = condition_.cluster();
   const std::vector<int64_t> bytes = state_bytes_of_ranks(*job.state.collection);
   for (size_t rank = 0; rank < bytes.size(); ++rank) {
     const HostId host = cluster.host_of(job.state.collection->device_of_rank[rank]);
     const double rate = cluster::reached(cluster.hosts[static_cast<size_t>(host.value)]).pcie_bytes_per_s;
-    if (rate > 0) stall_s = std::max(stall_s, static_cast<double>(bytes[rank]) / rate);
+    if (rate > 0) stall_s = std::max(*stall_s, static_cast<double>(bytes[rank]) / rate);
   }
-  return stall_s;
+  return *stall_s;
+}
+
+const std::vector<BulkFlow>& Snapshots::checkpoint_of(const Job& job) {
+  std::optional<std::vector<BulkFlow>>& flows = work_on(job).checkpoint;
+  if (!flows) flows = checkpoint_flows(*job.state.collection);
+  return *flows;
+}
+
+const Redundancy& Snapshots::redundancy_of(const Job& job) {
+  Work& work = work_on(job);
+  std::set<HostId> down = condition_.hosts_down();
+  if (!work.redundancy || work.down != down) {
+    work.redundancy = plan_redundancy(*job.state.collection, condition_.cluster(), job.spec->redundancy, down);
+    work.down = std::move(down);
+  }
+  return *work.redundancy;
 }
 
 int64_t Snapshots::start(Job& job, bool is_checkpoint) {
-  const collection::Collection& state = *job.state.collection;
-  const cluster::Cluster& cluster = condition_.cluster();
   const int64_t tag = next_tag_++;
   Redundancy redundant;
-  if (!is_checkpoint) redundant = plan_redundancy(state, cluster, job.spec->redundancy, condition_.hosts_down());
+  if (!is_checkpoint) redundant = redundancy_of(job);
   job.copies.in_flight[tag] = {is_checkpoint, Holding{.step = job.state.step,
                                                       .collection = job.state.collection,
                                                       .gone = job.state.gone,
@@ -56,7 +80,7 @@ int64_t Snapshots::start(Job& job, bool is_checkpoint) {
   turn_.commands.push_back(Background{.job = job.index,
                                       .tag = tag,
                                       .what = is_checkpoint ? "checkpoint" : "redundancy",
-                                      .flows = is_checkpoint ? checkpoint_flows(state) : std::move(redundant.flows),
+                                      .flows = is_checkpoint ? checkpoint_of(job) : std::move(redundant.flows),
                                       .collection = job.state.collection,
                                       .step = job.state.step,
                                       .host_copy = !is_checkpoint || job.spec->checkpoint.host_memory_copy,
