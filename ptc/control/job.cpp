@@ -28,7 +28,10 @@ int64_t Training::next_boundary_after(double at_s) const {
 
 std::optional<std::vector<collection::ExtraHolder>> Job::initial_copies() const {
   const auto is_initial = [](const std::optional<Holding>& copy) { return copy && copy->snapshot == kInitialState; };
-  if (is_initial(copies.redundant)) return copies.redundant->copies;
+  if (is_initial(copies.redundant)) {
+    const auto list = list_of(copies.redundant->copies);
+    return std::vector<collection::ExtraHolder>(list.begin(), list.end());
+  }
   if (is_initial(copies.checkpoint) && spec->checkpoint.host_memory_copy) return std::vector<collection::ExtraHolder>();
   return std::nullopt;
 }

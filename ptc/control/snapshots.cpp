@@ -56,35 +56,37 @@ const std::vector<BulkFlow>& Snapshots::checkpoint_of(const Job& job) {
   return *flows;
 }
 
-const Redundancy& Snapshots::redundancy_of(const Job& job) {
+std::shared_ptr<const Redundancy> Snapshots::redundancy_of(const Job& job) {
   Work& work = work_on(job);
   std::set<HostId> down = condition_.hosts_down();
   if (!work.redundancy || work.down != down) {
-    work.redundancy = plan_redundancy(*job.state.collection, condition_.cluster(), job.spec->redundancy, down);
+    work.redundancy = std::make_shared<const Redundancy>(
+        plan_redundancy(*job.state.collection, condition_.cluster(), job.spec->redundancy, down));
     work.down = std::move(down);
   }
-  return *work.redundancy;
+  return work.redundancy;
 }
 
 int64_t Snapshots::start(Job& job, bool is_checkpoint) {
   const int64_t tag = next_tag_++;
-  Redundancy redundant;
-  if (!is_checkpoint) redundant = redundancy_of(job);
-  job.copies.in_flight[tag] = {is_checkpoint, Holding{.step = job.state.step,
-                                                      .collection = job.state.collection,
-                                                      .gone = job.state.gone,
-                                                      .made_s = turn_.now_s,
-                                                      .snapshot = tag,
-                                                      .copies = redundant.copies,
-                                                      .survives_host_losses = redundant.survives_host_losses}};
+  const std::shared_ptr<const Redundancy> redundant = is_checkpoint ? nullptr : redundancy_of(job);
+  const SharedCopies copies = redundant ? SharedCopies(redundant, &redundant->copies) : nullptr;
+  job.copies.in_flight[tag] = {is_checkpoint,
+                               Holding{.step = job.state.step,
+                                       .collection = job.state.collection,
+                                       .gone = job.state.gone,
+                                       .made_s = turn_.now_s,
+                                       .snapshot = tag,
+                                       .copies = copies,
+                                       .survives_host_losses = redundant ? redundant->survives_host_losses : 0}};
   turn_.commands.push_back(Background{.job = job.index,
                                       .tag = tag,
                                       .what = is_checkpoint ? "checkpoint" : "redundancy",
-                                      .flows = is_checkpoint ? checkpoint_of(job) : std::move(redundant.flows),
+                                      .flows = redundant ? redundant->flows : checkpoint_of(job),
                                       .collection = job.state.collection,
                                       .step = job.state.step,
                                       .host_copy = !is_checkpoint || job.spec->checkpoint.host_memory_copy,
-                                      .copies = std::move(redundant.copies)});
+                                      .copies = copies});
   return tag;
 }
 
@@ -127,8 +129,12 @@ void Snapshots::lose(Job& job, const std::set<DeviceId>& devices) {
                  [&](DeviceId device) { return condition_.lost_since(device, holding.made_s); });
     holding.gone.insert(lost.begin(), lost.end());
     const std::set<HostId> hosts_lost = lost == devices ? hosts : without_memory(lost);
-    std::erase_if(holding.copies,
-                  [&](const collection::ExtraHolder& extra) { return hosts_lost.contains(extra.host); });
+    const auto is_lost = [&](const collection::ExtraHolder& extra) { return hosts_lost.contains(extra.host); };
+    const auto copies = list_of(holding.copies);
+    if (std::none_of(copies.begin(), copies.end(), is_lost)) return;
+    std::vector<collection::ExtraHolder> kept;
+    std::remove_copy_if(copies.begin(), copies.end(), std::back_inserter(kept), is_lost);
+    holding.copies = std::make_shared<const std::vector<collection::ExtraHolder>>(std::move(kept));
   };
   forget(job.state);
   if (job.copies.checkpoint) forget(*job.copies.checkpoint);
@@ -139,8 +145,9 @@ void Snapshots::lose(Job& job, const std::set<DeviceId>& devices) {
 // A copy never arrives when it lost a device that it is made from, or a host that was to keep some of it.
 bool Snapshots::on_lost(const Holding& copy, const std::set<DeviceId>& devices, const std::set<HostId>& hosts) const {
   const std::vector<DeviceId>& sources = copy.collection->device_of_rank;
+  const auto copies = list_of(copy.copies);
   return std::any_of(sources.begin(), sources.end(), [&](DeviceId device) { return devices.contains(device); }) ||
-         std::any_of(copy.copies.begin(), copy.copies.end(),
+         std::any_of(copies.begin(), copies.end(),
                      [&](const collection::ExtraHolder& extra) { return hosts.contains(extra.host); });
 }
 

@@ -50,12 +50,12 @@ class Snapshots {
     std::optional<double> stall_s = std::nullopt;
     std::optional<std::vector<BulkFlow>> checkpoint = std::nullopt;
     std::set<HostId> down = {};  // as the redundancy knows them
-    std::optional<Redundancy> redundancy = std::nullopt;
+    std::shared_ptr<const Redundancy> redundancy = nullptr;
   };
   Work& work_on(const Job& job);  // of its live state
   double stall_s(const Job& job);
   const std::vector<BulkFlow>& checkpoint_of(const Job& job);
-  const Redundancy& redundancy_of(const Job& job);
+  std::shared_ptr<const Redundancy> redundancy_of(const Job& job);
 
   const Condition& condition_;
   Turn& turn_;
