@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -135,7 +136,7 @@ class JobWork {
   // False: some host is busy with them.
   absl::StatusOr<bool> complete(Files& files);
   absl::Status copy_to_hosts(const collection::Collection& collection, StateVersion version, bool own_devices,
-                             const std::vector<collection::ExtraHolder>& copies);
+                             std::span<const collection::ExtraHolder> copies);
 
   const int job_;
   const scenario::Scenario& scenario_;

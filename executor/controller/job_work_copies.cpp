@@ -48,7 +48,8 @@ absl::Status JobWork::background(const control::Background& background) {
   SCALAI_ASSIGN_OR_RETURN(snapshot.sums, sums_of(*background.collection, {}));
   if (!snapshot.sums.empty()) add_snapshot(background.tag, snapshot);
   if (background.host_copy)
-    SCALAI_RETURN_IF_ERROR(copy_to_hosts(*background.collection, version_of(background.tag), true, background.copies));
+    SCALAI_RETURN_IF_ERROR(
+        copy_to_hosts(*background.collection, version_of(background.tag), true, control::list_of(background.copies)));
   if (snapshot.folder.empty()) return absl::OkStatus();
   SCALAI_ASSIGN_OR_RETURN(Files files, begin_files(background, snapshot.folder));
   if (is_trained()) {
@@ -60,7 +61,7 @@ absl::Status JobWork::background(const control::Background& background) {
 }
 
 absl::Status JobWork::copy_to_hosts(const Collection& collection, StateVersion version, bool own_devices,
-                                    const std::vector<collection::ExtraHolder>& copies) {
+                                    std::span<const collection::ExtraHolder> copies) {
   std::map<HostId, std::map<DeviceId, std::vector<const collection::ExtraHolder*>>> wanted;
   for (const collection::ExtraHolder& copy : copies) {
     for (int rank = 0; rank < collection.ranks(); ++rank) {

@@ -4,42 +4,60 @@
 #include <map>
 #include <utility>
 
+#include "ptc/collection/rank_parts.h"
+
 namespace scalai::change {
 namespace {
 
-// Tensors that lie alike: layers of a stage, states of an optimizer.
-struct Alike {
-  TensorId first;
-  int64_t bytes_an_element = 0;  // of all of them
-};
-
-std::vector<Alike> alike_tensors(const collection::Collection& collection) {
-  const auto same = [](const collection::LogicalTensor& a, const collection::LogicalTensor& b) {
-    return a.shape == b.shape && a.mesh == b.mesh && a.pins == b.pins && a.layout == b.layout;
-  };
-  std::vector<Alike> found;
-  for (size_t i = 0; i < collection.tensors.size(); ++i) {
-    const collection::LogicalTensor& tensor = collection.tensors[i];
-    auto known = std::find_if(found.begin(), found.end(), [&](const Alike& alike) {
-      return same(collection.tensors[static_cast<size_t>(alike.first.value)], tensor);
-    });
-    if (known == found.end())
-      known = found.insert(found.end(), {.first = TensorId(static_cast<int64_t>(i)), .bytes_an_element = 0});
-    known->bytes_an_element += tensor::size_of(tensor.dtype);
-  }
-  return found;
+// The bytes of one element of all these tensors.
+int64_t bytes_an_element(const collection::Collection& collection, const std::vector<TensorId>& tensors) {
+  int64_t bytes = 0;
+  for (const TensorId id : tensors) bytes += tensor::size_of(collection.tensors[static_cast<size_t>(id.value)].dtype);
+  return bytes;
 }
 
-// The same for ranks that are data-parallel replicas of each other and hold the same of a tensor.
-using Replica = std::pair<std::vector<int>, std::vector<tensor::Box>>;
-
-Replica replica_of(const collection::Mesh& mesh, LogicalRank rank, const tensor::LocalBuffer& buffer) {
-  Replica replica;
-  for (const collection::MeshAxis& axis : mesh.axes()) {
-    if (axis.name != "dp") replica.first.push_back(mesh.coordinate(rank, axis.name));
+// Numbers for ranks: equal ones are data-parallel replicas of each other.
+std::vector<int> replica_numbers(const collection::Mesh& mesh, int ranks) {
+  std::map<std::vector<int>, int> known;
+  std::vector<int> numbers;
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<int> coordinates;
+    for (const collection::MeshAxis& axis : mesh.axes()) {
+      if (axis.name != "dp") coordinates.push_back(mesh.coordinate(LogicalRank(rank), axis.name));
+    }
+    numbers.push_back(known.try_emplace(std::move(coordinates), static_cast<int>(known.size())).first->second);
   }
-  for (const tensor::Piece& piece : buffer.pieces) replica.second.push_back(piece.box);
-  return replica;
+  return numbers;
+}
+
+// Numbers for parts: equal ones have the same boxes.
+std::vector<int> content_numbers(const std::vector<collection::RankPart>& parts) {
+  std::map<std::vector<tensor::Box>, int> known;
+  std::vector<int> numbers;
+  for (const collection::RankPart& part : parts) {
+    std::vector<tensor::Box> boxes;
+    for (const tensor::Piece& piece : part.buffer.pieces) boxes.push_back(piece.box);
+    numbers.push_back(known.try_emplace(std::move(boxes), static_cast<int>(known.size())).first->second);
+  }
+  return numbers;
+}
+
+// Calls visit(rank, elements) for the ranks that stage a tensor: of replicas that hold the same, the first living one.
+template <class Visit>
+void for_each_staging(const std::vector<collection::RankPart>& parts, const std::vector<bool>& lives,
+                      const std::vector<int>& replicas, Visit visit) {
+  const std::vector<int> contents = content_numbers(parts);
+  std::map<std::pair<int, int>, std::pair<LogicalRank, int64_t>> first;  // by replicas and content
+  for (size_t i = 0; i < parts.size(); ++i) {
+    for (const LogicalRank rank : parts[i].ranks) {
+      const auto at = static_cast<size_t>(rank.value);
+      if (!lives[at]) continue;
+      const std::pair entry{rank, parts[i].buffer.elements};
+      const auto [known, fresh] = first.try_emplace({replicas[at], contents[i]}, entry);
+      if (!fresh && rank < known->second.first) known->second = entry;
+    }
+  }
+  for (const auto& [which, staging] : first) visit(staging.first, staging.second);
 }
 
 plan::Location home_of(DeviceId device, const cluster::Cluster& cluster, HostId hub) {
@@ -50,31 +68,38 @@ plan::Location home_of(DeviceId device, const cluster::Cluster& cluster, HostId 
 
 std::vector<int64_t> state_bytes_of_ranks(const collection::Collection& collection) {
   std::vector<int64_t> bytes(static_cast<size_t>(collection.ranks()), 0);
-  for (const Alike& alike : alike_tensors(collection)) {
-    for (int rank = 0; rank < collection.ranks(); ++rank)
-      bytes[static_cast<size_t>(rank)] +=
-          collection.pieces(alike.first, LogicalRank(rank)).elements * alike.bytes_an_element;
+  for (const std::vector<TensorId>& alike : collection::tensors_alike(collection)) {
+    const int64_t size = bytes_an_element(collection, alike);
+    for (const collection::RankPart& part : rank_parts(collection, alike.front())) {
+      for (const LogicalRank rank : part.ranks) bytes[static_cast<size_t>(rank.value)] += part.buffer.elements * size;
+    }
   }
   return bytes;
 }
 
 std::vector<BulkFlow> stage_flows(const collection::Collection& from, const std::set<DeviceId>& gone,
                                   const cluster::Cluster& cluster, HostId hub, bool every_replica) {
-  std::map<DeviceId, int64_t> bytes;
-  for (const Alike& alike : alike_tensors(from)) {
-    std::set<Replica> staged;
-    for (int rank = 0; rank < from.ranks(); ++rank) {
-      const DeviceId device = from.device_of_rank[static_cast<size_t>(rank)];
-      if (gone.contains(device)) continue;
-      const tensor::LocalBuffer buffer = from.pieces(alike.first, LogicalRank(rank));
-      if (every_replica || staged.insert(replica_of(from.meshes.front(), LogicalRank(rank), buffer)).second)
-        bytes[device] += buffer.elements * alike.bytes_an_element;
+  std::vector<int64_t> bytes(static_cast<size_t>(from.ranks()), 0);
+  std::vector<bool> lives;
+  for (const DeviceId device : from.device_of_rank) lives.push_back(!gone.contains(device));
+  if (every_replica) {
+    bytes = state_bytes_of_ranks(from);
+  } else {
+    const std::vector<int> replicas = replica_numbers(from.meshes.front(), from.ranks());
+    for (const std::vector<TensorId>& alike : collection::tensors_alike(from)) {
+      const int64_t size = bytes_an_element(from, alike);
+      for_each_staging(rank_parts(from, alike.front()), lives, replicas, [&](LogicalRank rank, int64_t elements) {
+        bytes[static_cast<size_t>(rank.value)] += elements * size;
+      });
     }
   }
-  std::vector<BulkFlow> flows;
-  for (const auto& [device, total] : bytes) {
-    if (total > 0) flows.push_back({plan::Location::device(device), home_of(device, cluster, hub), total});
+  std::map<DeviceId, int64_t> of_device;
+  for (size_t rank = 0; rank < bytes.size(); ++rank) {
+    if (lives[rank] && bytes[rank] > 0) of_device[from.device_of_rank[rank]] = bytes[rank];
   }
+  std::vector<BulkFlow> flows;
+  for (const auto& [device, total] : of_device)
+    flows.push_back({plan::Location::device(device), home_of(device, cluster, hub), total});
   return flows;
 }
 

@@ -175,7 +175,7 @@ void MaxMinBackend::set_active(int class_id, bool active) {
     return;
   }
   active_[position] = active_.back();
-  end_dates_[position] = end_dates_.back();
+  end_dates_.set(static_cast<size_t>(position), end_dates_[end_dates_.size() - 1]);
   services_[active_.back()].active_position = position;
   active_.pop_back();
   end_dates_.pop_back();
@@ -204,7 +204,8 @@ void MaxMinBackend::update_end_date(int class_id) {
   if (service.active_position < 0) return;
   drop_cancelled(service);
   const double left_bytes = service.targets.front().service_bytes - service.bytes;
-  end_dates_[service.active_position] = std::max(now_s_, service.at_s + left_bytes / service.rate);
+  end_dates_.set(static_cast<size_t>(service.active_position),
+                 std::max(now_s_, service.at_s + left_bytes / service.rate));
 }
 
 void MaxMinBackend::drop_cancelled(Service& service) {
@@ -218,18 +219,16 @@ std::vector<FlowEnd> MaxMinBackend::advance_to(double until_s) {
   SCALAI_CHECK(until_s >= now_s_);
   if (!pending_.empty()) return take_pending();
   update_rates();
-  const auto first = std::min_element(end_dates_.begin(), end_dates_.end());
-  if (first == end_dates_.end() || *first > until_s) {
+  const double first_s = end_dates_.first();
+  if (first_s > until_s || std::isinf(first_s)) {
     SCALAI_CHECK(std::isfinite(until_s), "no flow is active and there is no time to stop at");
     now_s_ = until_s;
     return {};
   }
-  const double limit_s = coincidence_limit(*first, now_s_);
-  now_s_ = *first;
+  const double limit_s = coincidence_limit(first_s, now_s_);
+  now_s_ = first_s;
   std::vector<int> due;
-  for (size_t i = 0; i < active_.size(); ++i) {
-    if (end_dates_[i] <= limit_s) due.push_back(active_[i]);
-  }
+  for (const size_t position : end_dates_.until(limit_s)) due.push_back(active_[position]);
   for (int class_id : due) end_due_flows(class_id, limit_s);
   return take_pending();
 }
@@ -260,8 +259,7 @@ std::vector<FlowEnd> MaxMinBackend::take_pending() {
 double MaxMinBackend::next_end_s() {
   if (!pending_.empty()) return now_s_;
   update_rates();
-  const auto first = std::min_element(end_dates_.begin(), end_dates_.end());
-  return first == end_dates_.end() ? std::numeric_limits<double>::infinity() : *first;
+  return end_dates_.first();
 }
 
 double MaxMinBackend::bytes_left(FlowId flow) const {

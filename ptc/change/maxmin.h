@@ -4,7 +4,7 @@
 //
 // Flows over the same set of links form one class and always have the same rate. So each class keeps one cumulative
 // service (bytes delivered to each of its flows), and a flow ends when the service reaches its target. The cost of an
-// event is the number of classes whose rate it changes, plus one pass over the end dates of the active classes.
+// event is the number of classes whose rate it changes, times the logarithm of the active classes.
 
 #include <cstdint>
 #include <limits>
@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "ptc/change/earliest_dates.h"
 #include "ptc/change/network.h"
 
 namespace scalai::change {
@@ -170,7 +171,7 @@ class MaxMinBackend final : public NetworkBackend {
   std::map<std::pair<std::vector<int>, std::vector<int64_t>>, int> class_of_route_;
   std::unordered_map<int64_t, int> class_of_pair_;  // source endpoint * endpoints + destination endpoint
   std::vector<int> active_;                         // classes with flows
-  std::vector<double> end_dates_;                   // when the first flow of each ends
+  EarliestDates end_dates_;                         // when the first flow of each ends
   std::vector<int> touched_;                        // classes whose end date is to be computed again
   std::vector<FlowEnd> pending_;                    // ended, to be reported
   std::vector<double> told_rates_;                  // by link, at the last changed_link_rates()

@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 
+#include "ptc/collection/rank_parts.h"
 #include "ptc/plan/estimate.h"
 
 namespace scalai::change {
@@ -125,9 +126,8 @@ class Parts {
       const auto found = id_of_.find(plan.tensor(plan.tensors_of(instance).front()).name);
       if (!fresh || found == id_of_.end()) continue;
       std::set<tensor::Box> all;
-      for (int rank = 0; rank < collection.ranks(); ++rank) {
-        for (const tensor::Piece& piece : collection.pieces(found->second, LogicalRank(rank)).pieces)
-          all.insert(piece.box);
+      for (const collection::RankPart& part : collection::rank_parts(collection, found->second)) {
+        for (const tensor::Piece& piece : part.buffer.pieces) all.insert(piece.box);
       }
       known->second.assign(all.begin(), all.end());
     }

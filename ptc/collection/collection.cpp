@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ptc/base/status.h"
+#include "ptc/collection/rank_parts.h"
 
 namespace scalai::collection {
 
@@ -65,8 +66,8 @@ size_t sweep_dimension(const std::vector<tensor::Box>& boxes, int rank) {
 absl::Status validate_cover(const Collection& collection, TensorId id) {
   const LogicalTensor& tensor = collection.tensors[static_cast<size_t>(id.value)];
   std::set<tensor::Box> distinct;
-  for (int rank = 0; rank < collection.ranks(); ++rank) {
-    for (const tensor::Piece& piece : collection.pieces(id, LogicalRank(rank)).pieces) distinct.insert(piece.box);
+  for (const RankPart& part : rank_parts(collection, id)) {
+    for (const tensor::Piece& piece : part.buffer.pieces) distinct.insert(piece.box);
   }
   std::vector<tensor::Box> boxes(distinct.begin(), distinct.end());
   const size_t dim = sweep_dimension(boxes, tensor.shape.rank());

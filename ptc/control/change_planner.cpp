@@ -22,7 +22,9 @@ std::vector<Source> ChangePlanner::sources(const Job& job) const {
     list.push_back({.holding = job.state, .residency = {.lost = job.state.gone}});
     if (job.copies.redundant) {
       const Holding& copy = *job.copies.redundant;
-      list.push_back({.holding = copy, .residency = {.lost = copy.gone, .extra = copy.copies}, .restore = true});
+      const auto extra = list_of(copy.copies);
+      list.push_back(
+          {.holding = copy, .residency = {.lost = copy.gone, .extra = {extra.begin(), extra.end()}}, .restore = true});
     }
   }
   if (job.copies.checkpoint) {

@@ -39,14 +39,14 @@ TEST_F(ChangePlannerTest, TriesTheLatestCopyFirst) {
   job.copies.checkpoint = job.copies.redundant = job.state;
   job.copies.checkpoint->step = 20;
   job.copies.redundant->step = 28;
-  job.copies.redundant->copies.resize(1);
-  job.copies.redundant->copies[0].host = HostId(2);
+  const std::vector<collection::ExtraHolder> copies = {{.tensor = {}, .box = {}, .host = HostId(2)}};
+  job.copies.redundant->copies = std::make_shared<const std::vector<collection::ExtraHolder>>(copies);
   const std::vector<Source> sources = planner("reshard").sources(job);
   ASSERT_EQ(sources.size(), 3u);
   EXPECT_EQ(sources[0].holding.step, 30);
   EXPECT_FALSE(sources[0].restore);
   EXPECT_EQ(sources[1].holding.step, 28);
-  EXPECT_EQ(sources[1].residency.extra, job.copies.redundant->copies);
+  EXPECT_EQ(sources[1].residency.extra, copies);
   EXPECT_EQ(sources[2].holding.step, 20);
   EXPECT_TRUE(sources[2].residency.storage);
   EXPECT_EQ(sources[2].residency.lost.size(), 4u) << "no copy in host memory";

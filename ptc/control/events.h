@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -140,6 +141,12 @@ struct Commit {
   int job = 0;
   int64_t epoch = 0;
 };  // the new epoch holds; the old one may be freed
+// Redundant copies, shared by all that know them, because a big job has millions; null: none.
+using SharedCopies = std::shared_ptr<const std::vector<collection::ExtraHolder>>;
+inline std::span<const collection::ExtraHolder> list_of(const SharedCopies& copies) {
+  return copies ? std::span<const collection::ExtraHolder>(*copies) : std::span<const collection::ExtraHolder>();
+}
+
 struct Background {
   int job = 0;
   int64_t tag = 0;
@@ -147,8 +154,8 @@ struct Background {
   std::vector<BulkFlow> flows;
   std::shared_ptr<const collection::Collection> collection;  // what is copied, as it is at this step
   int64_t step = 0;
-  bool host_copy = false;                       // a copy of each device's part stays in its host's memory
-  std::vector<collection::ExtraHolder> copies;  // redundancy: boxes for other hosts' memory
+  bool host_copy = false;  // a copy of each device's part stays in its host's memory
+  SharedCopies copies;     // redundancy: boxes for other hosts' memory
 };
 struct Forget {
   int job = 0;

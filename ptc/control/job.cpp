@@ -4,23 +4,13 @@
 #include <cmath>
 
 #include "ptc/base/status.h"
+#include "ptc/collection/rank_parts.h"
 
 namespace scalai::control {
 namespace {
 
 // Times are sums of products of doubles: a boundary missed by this share of a step counts as reached.
 constexpr double kBoundaryTolerance = 1e-9;
-
-void add_flow(std::map<std::pair<plan::Location, plan::Location>, int64_t>& flows, plan::Location src,
-              plan::Location dst, int64_t bytes) {
-  if (bytes > 0) flows[{src, dst}] += bytes;
-}
-
-std::vector<BulkFlow> as_list(const std::map<std::pair<plan::Location, plan::Location>, int64_t>& flows) {
-  std::vector<BulkFlow> list;
-  for (const auto& [ends, bytes] : flows) list.push_back({ends.first, ends.second, bytes});
-  return list;
-}
 
 }  // namespace
 
@@ -38,7 +28,10 @@ int64_t Training::next_boundary_after(double at_s) const {
 
 std::optional<std::vector<collection::ExtraHolder>> Job::initial_copies() const {
   const auto is_initial = [](const std::optional<Holding>& copy) { return copy && copy->snapshot == kInitialState; };
-  if (is_initial(copies.redundant)) return copies.redundant->copies;
+  if (is_initial(copies.redundant)) {
+    const auto list = list_of(copies.redundant->copies);
+    return std::vector<collection::ExtraHolder>(list.begin(), list.end());
+  }
   if (is_initial(copies.checkpoint) && spec->checkpoint.host_memory_copy) return std::vector<collection::ExtraHolder>();
   return std::nullopt;
 }
@@ -53,21 +46,26 @@ void account(const Job& job, int64_t steps, double at_s, TimeAccount& time) {
 }
 
 std::vector<BulkFlow> checkpoint_flows(const collection::Collection& collection) {
-  std::map<std::pair<plan::Location, plan::Location>, int64_t> flows;
-  for (size_t i = 0; i < collection.tensors.size(); ++i) {
-    const int64_t size = tensor::size_of(collection.tensors[i].dtype);
+  std::vector<int64_t> bytes(static_cast<size_t>(collection.ranks()), 0);  // that a rank writes
+  for (const std::vector<TensorId>& alike : collection::tensors_alike(collection)) {
+    int64_t size = 0;
+    for (const TensorId id : alike) size += tensor::size_of(collection.tensors[static_cast<size_t>(id.value)].dtype);
     std::set<tensor::Box> written;
-    for (int rank = 0; rank < collection.ranks(); ++rank) {
-      const plan::Location device = plan::Location::device(collection.device_of_rank[static_cast<size_t>(rank)]);
-      for (const tensor::Piece& piece :
-           collection.pieces(TensorId(static_cast<int64_t>(i)), LogicalRank(rank)).pieces) {
-        if (written.insert(piece.box).second) {
-          add_flow(flows, device, plan::Location::storage(), piece.box.volume() * size);
-        }
+    for (const collection::RankPart& part : collection::rank_parts(collection, alike.front())) {
+      for (const tensor::Piece& piece : part.buffer.pieces) {
+        if (written.insert(piece.box).second)
+          bytes[static_cast<size_t>(part.ranks.front().value)] += piece.box.volume() * size;
       }
     }
   }
-  return as_list(flows);
+  std::map<DeviceId, int64_t> of_device;
+  for (size_t rank = 0; rank < bytes.size(); ++rank) {
+    if (bytes[rank] > 0) of_device[collection.device_of_rank[rank]] = bytes[rank];
+  }
+  std::vector<BulkFlow> flows;
+  for (const auto& [device, total] : of_device)
+    flows.push_back({plan::Location::device(device), plan::Location::storage(), total});
+  return flows;
 }
 
 }  // namespace scalai::control

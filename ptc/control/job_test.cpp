@@ -152,5 +152,28 @@ TEST_F(Flows, ACheckpointWritesEachBoxOnce) {
   }
 }
 
+// What every rank holds, asked one by one: the first that holds a box writes it.
+TEST_F(Flows, TheFirstRankThatHoldsABoxWritesIt) {
+  for (const char* layout : {"tp2,dp2", "dp4,zero1", "pp2,dp2,zero1", "tp2,pp2"}) {
+    const auto collection = state_of(layout, {6, 2, 4, 0});
+    std::map<Location, int64_t> wanted;
+    for (size_t i = 0; i < collection.tensors.size(); ++i) {
+      std::set<tensor::Box> written;
+      for (int rank = 0; rank < 4; ++rank) {
+        for (const auto& piece : collection.pieces(TensorId(static_cast<int>(i)), LogicalRank(rank)).pieces) {
+          if (written.insert(piece.box).second)
+            wanted[Location::device(collection.device_of_rank[static_cast<size_t>(rank)])] +=
+                piece.box.volume() * tensor::size_of(collection.tensors[i].dtype);
+        }
+      }
+    }
+    std::map<Location, int64_t> found;
+    for (const BulkFlow& flow : checkpoint_flows(collection)) found[flow.src] += flow.bytes;
+    EXPECT_EQ(found, wanted) << layout;
+  }
+  for (const BulkFlow& flow : checkpoint_flows(state_of("tp2,dp2", {6, 2, 4, 0})))
+    EXPECT_TRUE(flow.src == g(6) || flow.src == g(2)) << flow.src.str();  // the first replica's
+}
+
 }  // namespace
 }  // namespace scalai::control

@@ -108,7 +108,7 @@ TEST(LostState, CopiesBesideReplicasSurviveTheLossOfBoth) {
                                             "redundancy {{ copies: {} every_steps: 3 }}",
                                             copies)));
     driver.feed(3, StepReached{0, 3});
-    EXPECT_EQ(driver.only<Background>().copies.empty(), copies == 1);
+    EXPECT_EQ(list_of(driver.only<Background>().copies).empty(), copies == 1);
     driver.feed(3.5, BackgroundDone{0, driver.only<Background>().tag});
     driver.lose(4.75, {0, 1, 2, 3});
     if (copies == 1) {

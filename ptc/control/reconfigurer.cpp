@@ -83,9 +83,9 @@ void Reconfigurer::make_initial_state(Job& job, std::shared_ptr<const collection
     // A capped plan may come before the first redundant copy, and gives up old state.
     job.copies.redundant = job.state;
     job.copies.redundant->snapshot = kInitialState;
-    job.copies.redundant->copies =
+    job.copies.redundant->copies = std::make_shared<const std::vector<collection::ExtraHolder>>(
         plan_redundancy(*job.state.collection, condition_.cluster(), job.spec->redundancy, condition_.hosts_down())
-            .copies;
+            .copies);
   }
 }
 

@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "ptc/control/internal/redundancy.h"
-
 namespace scalai::control {
 
 double Snapshots::start_due(Job& job) {
@@ -29,38 +27,66 @@ double Snapshots::start_due(Job& job) {
   if (due || job.copies.asked) any = start_unless_there(true) || any;
   if (redundancy.copies > 0 && step % redundancy.every_steps == 0) any = start_unless_there(false) || any;
   if (!any) return 0;
-  double stall_s = 0;
+  return stall_s(job);
+}
+
+Snapshots::Work& Snapshots::work_on(const Job& job) {
+  Work& work = work_[job.index];
+  if (work.collection != job.state.collection) work = {.collection = job.state.collection};
+  return work;
+}
+
+double Snapshots::stall_s(const Job& job) {
+  std::optional<double>& stall_s = work_on(job).stall_s;
+  if (stall_s) return *stall_s;
+  stall_s = 0;
   const cluster::Cluster& cluster = condition_.cluster();
   const std::vector<int64_t> bytes = state_bytes_of_ranks(*job.state.collection);
   for (size_t rank = 0; rank < bytes.size(); ++rank) {
     const HostId host = cluster.host_of(job.state.collection->device_of_rank[rank]);
     const double rate = cluster::reached(cluster.hosts[static_cast<size_t>(host.value)]).pcie_bytes_per_s;
-    if (rate > 0) stall_s = std::max(stall_s, static_cast<double>(bytes[rank]) / rate);
+    if (rate > 0) stall_s = std::max(*stall_s, static_cast<double>(bytes[rank]) / rate);
   }
-  return stall_s;
+  return *stall_s;
+}
+
+const std::vector<BulkFlow>& Snapshots::checkpoint_of(const Job& job) {
+  std::optional<std::vector<BulkFlow>>& flows = work_on(job).checkpoint;
+  if (!flows) flows = checkpoint_flows(*job.state.collection);
+  return *flows;
+}
+
+std::shared_ptr<const Redundancy> Snapshots::redundancy_of(const Job& job) {
+  Work& work = work_on(job);
+  std::set<HostId> down = condition_.hosts_down();
+  if (!work.redundancy || work.down != down) {
+    work.redundancy = std::make_shared<const Redundancy>(
+        plan_redundancy(*job.state.collection, condition_.cluster(), job.spec->redundancy, down));
+    work.down = std::move(down);
+  }
+  return work.redundancy;
 }
 
 int64_t Snapshots::start(Job& job, bool is_checkpoint) {
-  const collection::Collection& state = *job.state.collection;
-  const cluster::Cluster& cluster = condition_.cluster();
   const int64_t tag = next_tag_++;
-  Redundancy redundant;
-  if (!is_checkpoint) redundant = plan_redundancy(state, cluster, job.spec->redundancy, condition_.hosts_down());
-  job.copies.in_flight[tag] = {is_checkpoint, Holding{.step = job.state.step,
-                                                      .collection = job.state.collection,
-                                                      .gone = job.state.gone,
-                                                      .made_s = turn_.now_s,
-                                                      .snapshot = tag,
-                                                      .copies = redundant.copies,
-                                                      .survives_host_losses = redundant.survives_host_losses}};
+  const std::shared_ptr<const Redundancy> redundant = is_checkpoint ? nullptr : redundancy_of(job);
+  const SharedCopies copies = redundant ? SharedCopies(redundant, &redundant->copies) : nullptr;
+  job.copies.in_flight[tag] = {is_checkpoint,
+                               Holding{.step = job.state.step,
+                                       .collection = job.state.collection,
+                                       .gone = job.state.gone,
+                                       .made_s = turn_.now_s,
+                                       .snapshot = tag,
+                                       .copies = copies,
+                                       .survives_host_losses = redundant ? redundant->survives_host_losses : 0}};
   turn_.commands.push_back(Background{.job = job.index,
                                       .tag = tag,
                                       .what = is_checkpoint ? "checkpoint" : "redundancy",
-                                      .flows = is_checkpoint ? checkpoint_flows(state) : std::move(redundant.flows),
+                                      .flows = redundant ? redundant->flows : checkpoint_of(job),
                                       .collection = job.state.collection,
                                       .step = job.state.step,
                                       .host_copy = !is_checkpoint || job.spec->checkpoint.host_memory_copy,
-                                      .copies = std::move(redundant.copies)});
+                                      .copies = copies});
   return tag;
 }
 
@@ -103,8 +129,12 @@ void Snapshots::lose(Job& job, const std::set<DeviceId>& devices) {
                  [&](DeviceId device) { return condition_.lost_since(device, holding.made_s); });
     holding.gone.insert(lost.begin(), lost.end());
     const std::set<HostId> hosts_lost = lost == devices ? hosts : without_memory(lost);
-    std::erase_if(holding.copies,
-                  [&](const collection::ExtraHolder& extra) { return hosts_lost.contains(extra.host); });
+    const auto is_lost = [&](const collection::ExtraHolder& extra) { return hosts_lost.contains(extra.host); };
+    const auto copies = list_of(holding.copies);
+    if (std::none_of(copies.begin(), copies.end(), is_lost)) return;
+    std::vector<collection::ExtraHolder> kept;
+    std::remove_copy_if(copies.begin(), copies.end(), std::back_inserter(kept), is_lost);
+    holding.copies = std::make_shared<const std::vector<collection::ExtraHolder>>(std::move(kept));
   };
   forget(job.state);
   if (job.copies.checkpoint) forget(*job.copies.checkpoint);
@@ -115,8 +145,9 @@ void Snapshots::lose(Job& job, const std::set<DeviceId>& devices) {
 // A copy never arrives when it lost a device that it is made from, or a host that was to keep some of it.
 bool Snapshots::on_lost(const Holding& copy, const std::set<DeviceId>& devices, const std::set<HostId>& hosts) const {
   const std::vector<DeviceId>& sources = copy.collection->device_of_rank;
+  const auto copies = list_of(copy.copies);
   return std::any_of(sources.begin(), sources.end(), [&](DeviceId device) { return devices.contains(device); }) ||
-         std::any_of(copy.copies.begin(), copy.copies.end(),
+         std::any_of(copies.begin(), copies.end(),
                      [&](const collection::ExtraHolder& extra) { return hosts.contains(extra.host); });
 }
 

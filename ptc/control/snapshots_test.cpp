@@ -93,7 +93,8 @@ TEST_F(SnapshotsTest, ALossOfAnotherHostGivesUpWhatItWasToKeep) {
 // h2's devices die one by one: one before the copy is made, while it is made, or after; the host's memory goes with the last.
 TEST_F(SnapshotsTest, AHostThatDiesInPartsKeepsNothing) {
   const auto on_h2 = [](const Holding& holding) {
-    return std::count_if(holding.copies.begin(), holding.copies.end(),
+    const auto copies = list_of(holding.copies);
+    return std::count_if(copies.begin(), copies.end(),
                          [](const collection::ExtraHolder& extra) { return extra.host == HostId(2); });
   };
   for (const std::string when : {"before", "under way", "after"}) {
@@ -112,8 +113,34 @@ TEST_F(SnapshotsTest, AHostThatDiesInPartsKeepsNothing) {
     EXPECT_GT(on_h2(*job.copies.redundant), 0) << when;
     lose(5);
     EXPECT_EQ(on_h2(*job.copies.redundant), 0) << when;
-    EXPECT_FALSE(job.copies.redundant->copies.empty()) << when << ": h1 has its share";
+    EXPECT_FALSE(list_of(job.copies.redundant->copies).empty()) << when << ": h1 has its share";
   }
+}
+
+// Copies of one state are one list; what a lost host had is planned anew.
+TEST_F(SnapshotsTest, CopiesOfOneStateAreWorkedOutOnce) {
+  Parts parts("until: \"100s\"\n" + sized_job("a", "redundancy { copies: 1 every_steps: 4 }"));
+  Snapshots snapshots(parts.condition, parts.turn);
+  Job& job = parts.train(0, 1, {0, 1}, 4);
+  const auto copies_at = [&](int64_t step, int64_t tag) {
+    job.state.step = step;
+    snapshots.start_due(job);
+    EXPECT_TRUE(snapshots.arrive(job, tag)) << step;
+    return job.copies.redundant->copies;
+  };
+  const SharedCopies first = copies_at(4, 1);
+  ASSERT_FALSE(list_of(first).empty());
+  EXPECT_EQ(copies_at(8, 2), first);
+  const HostId taken = first->front().host;
+  for (const DeviceId device : parts.condition.cluster().devices_of(taken)) {
+    parts.lose({device.value});
+    snapshots.lose(job, {device});
+  }
+  for (const collection::ExtraHolder& extra : *copies_at(12, 3)) EXPECT_NE(extra.host, taken);
+  job.state.collection = std::make_shared<collection::Collection>(*job.state.collection);  // another epoch
+  const SharedCopies third = copies_at(16, 4);
+  EXPECT_NE(third, first);
+  EXPECT_EQ(third->size(), first->size());
 }
 
 TEST_F(SnapshotsTest, AStrangersLossGivesUpNothing) {

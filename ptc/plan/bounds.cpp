@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "ptc/plan/internal/difference.h"
@@ -193,7 +194,34 @@ class BoundBuilder {
   absl::flat_hash_map<std::array<int32_t, 4>, Counts> counts_;         // by holders, wanting, masters, copies
 };
 
-// The least number of hosts with an element of a tensor. Copies may overlap in any way; cells of elements do not.
+// The least number of hosts with an element of a tensor whose copies are whole boxes; nothing if one of them is not.
+std::optional<size_t> fewest_hosts_of_whole(const std::vector<internal::HeldBox>& boxes,
+                                            const std::vector<Hosts>& hosts_of_sets,
+                                            const std::vector<const collection::ExtraHolder*>& copies) {
+  std::vector<std::pair<size_t, HostId>> copied;  // box and host
+  for (const collection::ExtraHolder* copy : copies) {
+    const auto found =
+        std::lower_bound(boxes.begin(), boxes.end(), copy->box,
+                         [](const internal::HeldBox& held, const tensor::Box& box) { return held.box < box; });
+    if (found == boxes.end() || found->box != copy->box) return std::nullopt;
+    copied.emplace_back(found - boxes.begin(), copy->host);
+  }
+  std::sort(copied.begin(), copied.end());
+  copied.erase(std::unique(copied.begin(), copied.end()), copied.end());
+  size_t fewest = std::numeric_limits<size_t>::max();
+  auto copy = copied.begin();
+  for (size_t box = 0; box < boxes.size(); ++box) {
+    const Hosts& own = hosts_of_sets[static_cast<size_t>(boxes[box].set)];
+    size_t hosts = own.size();
+    for (; copy != copied.end() && copy->first == box; ++copy) {
+      if (!std::binary_search(own.begin(), own.end(), copy->second)) ++hosts;
+    }
+    fewest = std::min(fewest, hosts);
+  }
+  return fewest;
+}
+
+// The same for any copies. They may overlap in any way; cells of elements do not.
 size_t fewest_hosts(const std::vector<internal::HeldBox>& boxes, const internal::DeviceSets& sets,
                     const std::vector<const collection::ExtraHolder*>& copies, const cluster::Cluster& cluster) {
   struct Cell {
@@ -250,6 +278,7 @@ int survives_host_losses(const collection::Collection& collection, const cluster
   std::map<TensorId, std::vector<const collection::ExtraHolder*>> copies_of;
   for (const collection::ExtraHolder& copy : copies) copies_of[copy.tensor].push_back(&copy);
   internal::Side side(collection);
+  std::vector<Hosts> hosts_of_sets;
   std::vector<int64_t> used;  // by set: holds a box of a tensor without copies
   auto survives = static_cast<int>(cluster.hosts.size());
   for (const std::vector<TensorId>& group : internal::alike(collection, collection)) {
@@ -258,7 +287,12 @@ int survives_host_losses(const collection::Collection& collection, const cluster
       if (spread.empty()) spread = side.spread_of(id);
       const auto own = copies_of.find(id);
       if (own != copies_of.end()) {
-        survives = std::min(survives, static_cast<int>(fewest_hosts(spread, side.sets(), own->second, cluster)) - 1);
+        while (hosts_of_sets.size() < static_cast<size_t>(side.sets().size()))
+          hosts_of_sets.push_back(hosts_of(side.sets()[static_cast<int32_t>(hosts_of_sets.size())], cluster));
+        const auto whole = fewest_hosts_of_whole(spread, hosts_of_sets, own->second);
+        const size_t fewest =
+            whole ? std::min(*whole, cluster.hosts.size()) : fewest_hosts(spread, side.sets(), own->second, cluster);
+        survives = std::min(survives, static_cast<int>(fewest) - 1);
         continue;
       }
       for (const internal::HeldBox& held : spread) {

@@ -20,13 +20,15 @@ uint64_t nanoseconds(double seconds) { return static_cast<uint64_t>(std::llround
 struct Slice {
   uint64_t begin = 0, end = 0;
   std::string name;
-  std::vector<std::pair<std::string, int64_t>> numbers;  // shown beside the slice
-  std::vector<std::pair<std::string, std::string>> texts;
+  const control::TransferRecord* transfer = nullptr;  // shown beside the slice; outlives the writer
 };
 
 // Collects tracks and their events. A track's events are added in order of time; the file has all events in that order.
+// A big run has millions of them, so that one message is filled again and again, and its bytes lie one after the other.
 class TraceWriter {
  public:
+  explicit TraceWriter(const control::RunReport& report) : report_(report) {}
+
   // A group of tracks, shown in the order they are added.
   uint64_t group(const std::string& name) {
     pb::TrackDescriptor descriptor;
@@ -71,29 +73,34 @@ class TraceWriter {
   }
 
   void instant(uint64_t track, uint64_t at, const std::string& name) {
-    add(at, event(track, pb::TrackEvent::TYPE_INSTANT, name));
+    event(track, pb::TrackEvent::TYPE_INSTANT).set_name(name);
+    add(at);
   }
 
   void value(uint64_t track, double at_s, double value) {
-    pb::TrackEvent sample = event(track, pb::TrackEvent::TYPE_COUNTER);
-    sample.set_double_counter_value(value);
-    add(nanoseconds(at_s), std::move(sample));
+    event(track, pb::TrackEvent::TYPE_COUNTER).set_double_counter_value(value);
+    add(nanoseconds(at_s));
   }
 
   void value(uint64_t track, double at_s, int64_t value) {
-    pb::TrackEvent sample = event(track, pb::TrackEvent::TYPE_COUNTER);
-    sample.set_counter_value(value);
-    add(nanoseconds(at_s), std::move(sample));
+    event(track, pb::TrackEvent::TYPE_COUNTER).set_counter_value(value);
+    add(nanoseconds(at_s));
   }
 
   std::string finish() {
-    std::stable_sort(events_.begin(), events_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::stable_sort(events_.begin(), events_.end(), [](const Packet& a, const Packet& b) { return a.at < b.at; });
     std::string bytes = std::move(descriptors_);
-    for (const auto& [at, packet] : events_) bytes += packet;
+    bytes.reserve(bytes.size() + packets_.size());
+    for (const Packet& event : events_) bytes.append(packets_, event.begin, event.size);
     return bytes;
   }
 
  private:
+  struct Packet {  // in packets_
+    uint64_t at = 0;
+    size_t begin = 0, size = 0;
+  };
+
   pb::TrackDescriptor child_of(uint64_t parent, const std::string& name) {
     pb::TrackDescriptor descriptor;
     descriptor.set_parent_uuid(parent);
@@ -102,74 +109,86 @@ class TraceWriter {
     return descriptor;
   }
 
-  static pb::TrackEvent event(uint64_t track, pb::TrackEvent::Type type, const std::string& name = {}) {
-    pb::TrackEvent result;
-    result.set_track_uuid(track);
-    result.set_type(type);
-    result.set_name(name);
-    return result;
+  // The next event, to be filled.
+  pb::TrackEvent& event(uint64_t track, pb::TrackEvent::Type type) {
+    pb::TrackEvent& next = *trace_.mutable_packet(0)->mutable_track_event();
+    next.Clear();
+    next.set_track_uuid(track);
+    next.set_type(type);
+    return next;
   }
 
   void add_slice(uint64_t track, const Slice& slice) {
-    pb::TrackEvent begin = event(track, pb::TrackEvent::TYPE_SLICE_BEGIN, slice.name);
-    for (const auto& [name, number] : slice.numbers) {
-      pb::DebugAnnotation* annotation = begin.add_debug_annotations();
+    pb::TrackEvent& begin = event(track, pb::TrackEvent::TYPE_SLICE_BEGIN);
+    begin.set_name(slice.name);
+    if (slice.transfer != nullptr) annotate(begin, *slice.transfer);
+    add(slice.begin);
+    event(track, pb::TrackEvent::TYPE_SLICE_END);
+    add(slice.end);
+  }
+
+  void annotate(pb::TrackEvent& event, const control::TransferRecord& transfer) {
+    const auto number = [&](const char* name, int64_t value) {
+      pb::DebugAnnotation* annotation = event.add_debug_annotations();
       annotation->set_name(name);
-      annotation->set_int_value(number);
-    }
-    for (const auto& [name, text] : slice.texts) {
-      pb::DebugAnnotation* annotation = begin.add_debug_annotations();
+      annotation->set_int_value(value);
+    };
+    const auto text = [&](const char* name, std::string_view value) {
+      pb::DebugAnnotation* annotation = event.add_debug_annotations();
       annotation->set_name(name);
-      annotation->set_string_value(text);
-    }
-    add(slice.begin, std::move(begin));
-    add(slice.end, event(track, pb::TrackEvent::TYPE_SLICE_END));
+      annotation->set_string_value(value.data(), value.size());
+    };
+    number("bytes", transfer.bytes);
+    number("reconfiguration", transfer.reconfiguration);
+    number("round", transfer.round);
+    text("job", job_name(report_, transfer.job));
+    text("phase", transfer.phase);
+    text("class", name_of(transfer.transfer_class));
+    text("status", transfer.status);
   }
 
   uint64_t add(pb::TrackDescriptor descriptor) {
     const uint64_t uuid = ++tracks_;
     descriptor.set_uuid(uuid);
-    pb::TracePacket packet;
+    pb::Trace trace;
+    pb::TracePacket& packet = *trace.add_packet();
     *packet.mutable_track_descriptor() = std::move(descriptor);
-    descriptors_ += serialized(std::move(packet));
+    packet.set_trusted_packet_sequence_id(1);
+    trace.AppendToString(&descriptors_);
     return uuid;
   }
 
-  void add(uint64_t at, pb::TrackEvent track_event) {
-    pb::TracePacket packet;
-    packet.set_timestamp(at);
-    *packet.mutable_track_event() = std::move(track_event);
-    events_.emplace_back(at, serialized(std::move(packet)));
+  // Writes the event at hand. A Trace of one packet; traces one after another are a Trace again, so no message ever
+  // grows to protobuf's 2 GiB.
+  void add(uint64_t at) {
+    trace_.mutable_packet(0)->set_timestamp(at);
+    const size_t begin = packets_.size();
+    trace_.AppendToString(&packets_);
+    events_.push_back({.at = at, .begin = begin, .size = packets_.size() - begin});
   }
 
-  // A Trace of one packet; traces one after another are a Trace again, so no message ever grows to protobuf's 2 GiB.
-  static std::string serialized(pb::TracePacket packet) {
-    packet.set_trusted_packet_sequence_id(1);
+  static pb::Trace trace_of_one_packet() {
     pb::Trace trace;
-    *trace.add_packet() = std::move(packet);
-    return trace.SerializeAsString();
+    trace.add_packet()->set_trusted_packet_sequence_id(1);
+    return trace;
   }
 
+  const control::RunReport& report_;
   int groups_ = 0;
   uint64_t tracks_ = 0;
   std::map<uint64_t, int> ranks_;
   std::string descriptors_;
-  std::vector<std::pair<uint64_t, std::string>> events_;
+  pb::Trace trace_ = trace_of_one_packet();  // with the event at hand
+  std::string packets_;
+  std::vector<Packet> events_;
 };
 
 Slice slice_of(const control::JobSpan& span, std::string name) {
-  return {nanoseconds(span.start_s), nanoseconds(span.end_s), std::move(name), {}, {}};
+  return {nanoseconds(span.start_s), nanoseconds(span.end_s), std::move(name)};
 }
 
-Slice slice_of(const control::RunReport& report, const control::TransferRecord& transfer, std::string name) {
-  return {nanoseconds(transfer.start_s),
-          nanoseconds(transfer.end_s),
-          std::move(name),
-          {{"bytes", transfer.bytes}, {"reconfiguration", transfer.reconfiguration}, {"round", transfer.round}},
-          {{"job", job_name(report, transfer.job)},
-           {"phase", transfer.phase},
-           {"class", std::string(name_of(transfer.transfer_class))},
-           {"status", transfer.status}}};
+Slice slice_of(const control::TransferRecord& transfer, std::string name) {
+  return {nanoseconds(transfer.start_s), nanoseconds(transfer.end_s), std::move(name), &transfer};
 }
 
 void write_jobs(const control::RunReport& report, TraceWriter& trace) {
@@ -199,8 +218,8 @@ std::map<plan::Location, Activity> activities(const control::RunReport& report) 
     for (const DeviceId device : span.devices) result[plan::Location::device(device)].spans.push_back(slice);
   }
   for (const control::TransferRecord& transfer : report.recorder.transfers) {
-    result[transfer.src].sent.push_back(slice_of(report, transfer, "to " + transfer.dst.str()));
-    result[transfer.dst].received.push_back(slice_of(report, transfer, "from " + transfer.src.str()));
+    result[transfer.src].sent.push_back(slice_of(transfer, "to " + transfer.dst.str()));
+    result[transfer.dst].received.push_back(slice_of(transfer, "from " + transfer.src.str()));
   }
   for (const control::Event& event : report.events) {
     const auto* lost = std::get_if<control::DevicesLost>(&event.body);
@@ -256,7 +275,7 @@ void write_links(const control::RunReport& report, TraceWriter& trace) {
 
 std::string perfetto_trace(const control::RunReport& report) {
   SCALAI_CHECK(report.scenario != nullptr);
-  TraceWriter trace;
+  TraceWriter trace(report);
   write_jobs(report, trace);
   write_places(report, trace);
   write_links(report, trace);

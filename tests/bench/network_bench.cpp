@@ -12,10 +12,14 @@
 #include <fmt/format.h>
 
 #include "ptc/base/status.h"
-#include "sim/network.h"
+#include "ptc/change/network.h"
+#include "sim/simgrid_backend.h"
 
 namespace scalai::sim {
 namespace {
+
+using change::NetworkBackend;
+using change::NetworkSpec;
 
 constexpr int kHosts = 1024;
 constexpr double kBytesPerSecond = 50e9;

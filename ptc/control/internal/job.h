@@ -27,8 +27,8 @@ struct Holding {
   std::set<DeviceId> gone;
   double made_s = 0;
   SnapshotId snapshot = kLiveState;
-  std::vector<collection::ExtraHolder> copies;  // redundant ones, on hosts that have kept their memory since
-  int survives_host_losses = 0;                 // redundant copies: when they were made
+  SharedCopies copies;           // redundant ones, on hosts that have kept their memory since
+  int survives_host_losses = 0;  // redundant copies: when they were made
 };
 
 struct Target {

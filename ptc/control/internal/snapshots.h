@@ -4,10 +4,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
+#include <optional>
 #include <set>
+#include <vector>
 
 #include "ptc/control/internal/condition.h"
 #include "ptc/control/internal/job.h"
+#include "ptc/control/internal/redundancy.h"
 #include "ptc/control/internal/turn.h"
 
 namespace scalai::control {
@@ -39,8 +44,22 @@ class Snapshots {
   int64_t start(Job& job, bool is_checkpoint);
   bool on_lost(const Holding& copy, const std::set<DeviceId>& devices, const std::set<HostId>& hosts) const;
 
+  // What the copies of a job's state are, worked out once: one state has many copies, one after the other.
+  struct Work {
+    std::shared_ptr<const collection::Collection> collection;
+    std::optional<double> stall_s = std::nullopt;
+    std::optional<std::vector<BulkFlow>> checkpoint = std::nullopt;
+    std::set<HostId> down = {};  // as the redundancy knows them
+    std::shared_ptr<const Redundancy> redundancy = nullptr;
+  };
+  Work& work_on(const Job& job);  // of its live state
+  double stall_s(const Job& job);
+  const std::vector<BulkFlow>& checkpoint_of(const Job& job);
+  std::shared_ptr<const Redundancy> redundancy_of(const Job& job);
+
   const Condition& condition_;
   Turn& turn_;
+  std::map<int, Work> work_;  // by job
   int64_t next_tag_ = 1;
 };
 

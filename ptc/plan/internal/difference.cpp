@@ -1,9 +1,9 @@
 #include "ptc/plan/internal/difference.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "ptc/base/status.h"
 
@@ -66,7 +66,12 @@ class DifferenceBuilder {
   std::vector<std::string> own_keys() const {
     std::vector<std::string> keys(input_.to.tensors.size());
     for (size_t i = 0; i < keys.size(); ++i) {
-      for (const auto& [box, host] : copies_[i]) keys[i] += fmt::format("{}@{}", box.str(), host.value);
+      const auto add = [&](int64_t number) { keys[i].append(reinterpret_cast<const char*>(&number), sizeof number); };
+      add(static_cast<int64_t>(copies_[i].size()));
+      for (const auto& [box, host] : copies_[i]) {
+        for (size_t dim = 0; dim < static_cast<size_t>(box.rank); ++dim) add(box.lo[dim]), add(box.hi[dim]);
+        add(host.value);
+      }
       const TensorId master = result_.derived_from[i];
       if (master.valid()) keys[i] += "<" + placement_key(new_tensor(master));
     }
@@ -113,9 +118,45 @@ class DifferenceBuilder {
 
   // Redundant copies may overlap in any way; the parts do not, and each knows all hosts that have it.
   std::vector<HeldBox> copy_parts_of(const std::vector<std::pair<Box, HostId>>& copies) {
-    std::vector<std::pair<Box, std::vector<HostId>>> parts;
+    std::vector<HeldBox> result;
+    for (auto& [part, hosts] : cells_of(copies)) {
+      std::sort(hosts.begin(), hosts.end());
+      hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+      const auto number = static_cast<int32_t>(result_.copy_hosts.size());
+      const auto [known, fresh] = copy_hosts_.try_emplace(hosts, number);
+      result.push_back({part, known->second});
+      if (fresh) result_.copy_hosts.push_back(std::move(hosts));
+    }
+    std::sort(result.begin(), result.end(), [](const HeldBox& a, const HeldBox& b) { return a.box < b.box; });
+    return result;
+  }
+
+  using CopiedCells = std::vector<std::pair<Box, std::vector<HostId>>>;
+
+  // Copies of boxes that are equal or disjoint, as redundancy makes them: the boxes, in order of appearance. Nothing for
+  // others.
+  static std::optional<CopiedCells> boxes_of(const std::vector<std::pair<Box, HostId>>& copies) {
+    CopiedCells cells;
+    std::map<Box, size_t> known;
     for (const auto& [box, host] : copies) {
-      std::vector<std::pair<Box, std::vector<HostId>>> finer;
+      const auto [entry, fresh] = known.try_emplace(box, cells.size());
+      if (fresh) cells.push_back({box, {}});
+      cells[entry->second].second.push_back(host);
+    }
+    std::vector<HeldBox> boxes;
+    for (const auto& [box, cell] : known) boxes.push_back({box, 0});
+    const BoxIndex index(boxes);
+    size_t overlaps = 0;  // of each with itself at least
+    for (const HeldBox& one : boxes) index.overlaps(one.box, [&](size_t, const Box&) { ++overlaps; });
+    if (overlaps != boxes.size()) return std::nullopt;
+    return cells;
+  }
+
+  static CopiedCells cells_of(const std::vector<std::pair<Box, HostId>>& copies) {
+    if (std::optional<CopiedCells> boxes = boxes_of(copies)) return *std::move(boxes);
+    CopiedCells parts;
+    for (const auto& [box, host] : copies) {
+      CopiedCells finer;
       std::vector<Box> known;
       for (auto& [part, hosts] : parts) {
         known.push_back(part);
@@ -128,16 +169,7 @@ class DifferenceBuilder {
       for (const Box& rest : subtract(box, known)) finer.emplace_back(rest, std::vector<HostId>{host});
       parts = std::move(finer);
     }
-    std::vector<HeldBox> result;
-    for (auto& [part, hosts] : parts) {
-      std::sort(hosts.begin(), hosts.end());
-      hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
-      const auto known = std::find(result_.copy_hosts.begin(), result_.copy_hosts.end(), hosts);
-      result.push_back({part, static_cast<int32_t>(known - result_.copy_hosts.begin())});
-      if (known == result_.copy_hosts.end()) result_.copy_hosts.push_back(hosts);
-    }
-    std::sort(result.begin(), result.end(), [](const HeldBox& a, const HeldBox& b) { return a.box < b.box; });
-    return result;
+    return parts;
   }
 
   void add(const Overlap& overlap) {
@@ -196,6 +228,7 @@ class DifferenceBuilder {
   Side from_, to_;
   std::vector<std::vector<std::pair<Box, HostId>>> copies_;  // by tensor
   const bool storage_only_;
+  std::map<std::vector<HostId>, int32_t> copy_hosts_;  // numbers of result_.copy_hosts
   Difference result_;
   GroupDifference* group_ = nullptr;
   std::vector<HeldBox> copy_parts_, master_parts_;  // of the group at hand

@@ -26,6 +26,12 @@ int32_t DeviceSets::intern(std::vector<DeviceId> devices) {
   return entry->second;
 }
 
+Side::Side(const Collection& collection, std::set<DeviceId> lost)
+    : collection_(collection),
+      lost_(std::move(lost)),
+      all_lost_(std::all_of(collection.device_of_rank.begin(), collection.device_of_rank.end(),
+                            [this](DeviceId device) { return lost_.contains(device); })) {}
+
 std::vector<Side::Axis> Side::axes_of(const LogicalTensor& tensor) const {
   std::vector<Axis> axes;
   for (const collection::MeshAxis& axis : collection_.meshes[static_cast<size_t>(tensor.mesh)].axes()) {
@@ -61,6 +67,7 @@ std::vector<Side::CutAxes> Side::cuts_of(const LogicalTensor& tensor) const {
 }
 
 std::vector<HeldBox> Side::spread_of(TensorId id) {
+  if (all_lost_) return {};  // a restore of the whole state
   const LogicalTensor& tensor = collection_.tensors[static_cast<size_t>(id.value)];
   std::vector<Axis> axes = axes_of(tensor);
   std::vector<tensor::AxisPosition> positions(tensor.layout.cuts.size());

@@ -34,8 +34,7 @@ struct HeldBox {
 // the holders of each part by its coordinates, so that asking for many tensors stays cheap. The collection outlives it.
 class Side {
  public:
-  explicit Side(const collection::Collection& collection, std::set<DeviceId> lost = {})
-      : collection_(collection), lost_(std::move(lost)) {}
+  explicit Side(const collection::Collection& collection, std::set<DeviceId> lost = {});
 
   // Distinct boxes in lexicographic order. Within a valid collection they are disjoint. A box without living holders is
   // not there.
@@ -68,6 +67,7 @@ class Side {
 
   const collection::Collection& collection_;
   const std::set<DeviceId> lost_;
+  const bool all_lost_;
   DeviceSets sets_;
 
   using Pins = std::vector<std::pair<std::string, std::vector<int>>>;
