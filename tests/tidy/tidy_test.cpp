@@ -73,7 +73,7 @@ const std::vector<LibraryRule>& library_rules() {
       {"simgrid/", {"sim"}},
       {"xbt/", {"sim"}},
       {"boost/", {"ptc/base"}},
-      {"google/protobuf/", {"apps/schema/internal"}},
+      {"google/protobuf/", {}, {"apps/schema/internal"}},
       {"nlohmann/json.hpp", {}},
       {"cuda", {"executor"}, {"executor/cuda/internal", "executor/cuda/kernels"}},
       {"nccl.h", {"executor"}},
