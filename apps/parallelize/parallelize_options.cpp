@@ -31,6 +31,9 @@ std::vector<OptionSpec> what_trains() {
                     "Kernels of a layer: PyTorch's own steps, fused ones, or fused ones with NVIDIA's libraries of "
                     "autumn 2024 and later.",
                     choices(parallel::kKernelNames), "fused"),
+      choice_option("framework", "F",
+                    "Whose training loop it is: DeepSpeed's and Aleph Alpha Scaling's pipelines wait for each message.",
+                    choices(parallel::kFrameworkNames), "megatron"),
       flag_option("no-flash-attention", "Attention keeps its scores."),
       flag_option("no-sequence-parallel", "Tensor parallelism leaves norms and residuals whole."),
       flag_option("partial-batches", "dp need not divide the global batch; the last micro-batches are short."),

@@ -5,7 +5,7 @@
 namespace scalai::parallel {
 namespace {
 
-constexpr StepAccuracy kA100 = {"dense A100 16-bit", true, 291, 0.95, 1.35};
+constexpr StepAccuracy kA100 = {"dense A100 16-bit", true, 291, 0.93, 1.29};
 constexpr StepAccuracy kH100 = {"dense H100 16-bit", true, 68, 0.91, 1.43};
 constexpr StepAccuracy kH100Fp8 = {"dense H100 FP8", true, 72, 0.91, 1.22};
 constexpr StepAccuracy kExperts = {"experts", true, 124, 0.79, 1.63};

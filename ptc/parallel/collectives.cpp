@@ -46,7 +46,9 @@ Path path_of(const Links& links, const Group& group) {
   if (group.hosts() == 1) return {Link::kGpuLink, links.link_bytes_per_s, link};
   // A ring enters and leaves a host once; with k ranks there, k rings use k ranks' share of the cards.
   const double share = links.network_bytes_per_s * links.fabric_share;
-  const double network = share * links.network_efficiency * group.per_host;
+  const double reached = share * links.network_efficiency;
+  const double network =
+      (links.ring_bytes_per_s > 0 ? std::min(reached, links.ring_bytes_per_s) : reached) * group.per_host;
   if (network > 0 && (link == 0 || network <= link)) return {Link::kNetwork, share, network};
   if (link > 0) return {Link::kGpuLink, links.link_bytes_per_s, link};
   return {Link::kNone, 0, 0};
@@ -115,6 +117,7 @@ Links links_of(const Hardware& hardware) {
           .network_bytes_per_s = hardware.nic_bytes_per_s,
           .link_efficiency = efficiency.link,
           .network_efficiency = efficiency.network,
+          .ring_bytes_per_s = hardware.ring_bytes_per_s,
           .fabric_share = hardware.fabric_share,
           .in_switch_reduction = gpu.in_switch_reduction};
 }

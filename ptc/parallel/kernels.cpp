@@ -16,6 +16,8 @@ constexpr double kShortest = 6e-6;  // launched by a framework one at a time
 // (DGX Cloud benchmarking recipes, microbenchmark of the host's overhead).
 constexpr double kHostLaunch = 11.3e-6;
 
+constexpr int64_t kAlignment = 16;  // bytes
+
 struct Tile {
   double m, n;
   double share;  // of the rate of large tiles: smaller ones load more for each product
@@ -32,6 +34,7 @@ constexpr double kTunedFlashForward = 1, kTunedFlashBackward = 0.85, kTunedMatri
 GpuRates rates_of(const StageGpu& gpu, Math math, Kernels kernels) {
   const Efficiency efficiency = efficiency_of(gpu.gpu, math);
   GpuRates rates{.product_flops = peak_flops(gpu.gpu, math) * efficiency.matrix * gpu.speed * gpu.slowest,
+                 .vector_flops = peak_flops(gpu.gpu, Math::kF32) * efficiency.matrix * gpu.speed * gpu.slowest,
                  .bytes_per_s = gpu.gpu.memory_bandwidth_bytes_per_s * efficiency.memory * gpu.speed,
                  .multiprocessors = gpu.gpu.multiprocessors};
   const bool tuned = kernels == Kernels::kTuned && gpu.gpu.peak_flops_fp8 > 0;
@@ -72,7 +75,13 @@ void KernelTime::product(const Product& product) {
   add(product_seconds(rates_, rates_.product_flops, product), matrix_s_);
 }
 
-void KernelTime::attention_product(const Product& product) {
+void KernelTime::attention_product(const Product& product, int64_t head_size) {
+  const bool aligned = static_cast<int64_t>(static_cast<double>(head_size) * product.element_bytes) % kAlignment == 0;
+  if (aligned) return product_in_16_bits(product);
+  add(product_seconds(rates_, rates_.vector_flops, product), matrix_s_);
+}
+
+void KernelTime::product_in_16_bits(const Product& product) {
   add(product_seconds(rates_, rates_.attention_flops, product), matrix_s_);
 }
 

@@ -87,10 +87,23 @@ TEST(Kernels, TermsAreKeptApart) {
   const Product product{.m = 2560, .n = 1280, .k = 4096};
   time.product(product);
   EXPECT_DOUBLE_EQ(time.matrix_s(), seconds(kRates, product));
-  time.attention_product(product);
+  time.product_in_16_bits(product);
   EXPECT_DOUBLE_EQ(time.matrix_s(), 3 * seconds(kRates, product));  // at half the rate
   EXPECT_DOUBLE_EQ(time.launch_s(), 6e-6);
   EXPECT_DOUBLE_EQ(time.seconds(), time.matrix_s() + time.memory_s() + time.launch_s());
+}
+
+// Heads of 128 and of 104 elements are 256 and 208 bytes, multiples of 16; of 108 they are 216, 150 are 300.
+TEST(Kernels, HeadsThatTensorCoresCannotLoadAreMultipliedWithoutThem) {
+  GpuRates rates = kRates;
+  rates.vector_flops = rates.attention_flops / 16;
+  const Product product{.m = 2560, .n = 1280, .k = 4096};
+  for (const auto& [head, times] : {std::pair<int64_t, double>{128, 1}, {104, 1}, {108, 16}, {150, 16}}) {
+    KernelTime time(rates);
+    time.attention_product(product, head);
+    EXPECT_DOUBLE_EQ(time.matrix_s(), times * 2 * seconds(kRates, product)) << head;
+  }
+  EXPECT_NEAR(rates_of({.gpu = *cluster::find_gpu_kind("a100-80g")}, Math::kF16).vector_flops, 0.76 * 19.5e12, 1e9);
 }
 
 TEST(Kernels, NoKernelIsShorterThanItsLaunch) {

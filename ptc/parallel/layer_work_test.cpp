@@ -110,6 +110,32 @@ TEST(LayerWork, SequenceParallelismCutsWhatLiesBetweenAndGathersInputsAgain) {
   EXPECT_LT(cut.forward.memory_s, 0.5 * layer(model, config, training).forward.memory_s);
 }
 
+// Aleph Alpha's framework: of SwiGLU's two matrices each sums its input gradient, so three sums a layer back; with
+// sequence parallelism the gathered inputs are kept, so two gathers and two scatters back.
+TEST(LayerWork, ScalingSumsEachInputGradientAndKeepsGatheredInputs) {
+  ModelShape model = test_gpt(8192, 64);
+  model.gated = true;
+  Training training = test_training(4);
+  training.overlap = Overlap::kNone;
+  training.framework = Framework::kScaling;
+  collection::ParallelConfig config;
+  config.tp = 8;
+  const Hardware hardware = uniform_hardware(test_host(), config);
+  const double bytes = 2.0 * 4 * 2048 * 8192;
+  const double part = collective(links_of(hardware), Collective::kAllGather, hardware.tp, bytes).seconds;
+  const double whole = collective(links_of(hardware), Collective::kAllReduce, hardware.tp, bytes).seconds;
+  EXPECT_NEAR(layer(model, config, training).forward.tp.seconds, 4 * part, 1e-12);
+  EXPECT_NEAR(layer(model, config, training).backward.tp.seconds, 4 * part, 1e-12);
+  training.sequence_parallel = false;
+  EXPECT_NEAR(layer(model, config, training).forward.tp.seconds, 2 * whole, 1e-12);
+  EXPECT_NEAR(layer(model, config, training).backward.tp.seconds, 3 * whole, 1e-12);
+  // SwiGLU in its own steps: 10 bytes instead of 6 an element of the rank, forward.
+  const double fused = at_memory_rate(4.0 * 4 * 2048 * static_cast<double>(model.ffn) / 8);
+  const double here = layer(model, config, training).forward.memory_s;
+  training.framework = Framework::kMegatron;
+  EXPECT_NEAR(here - layer(model, config, training).forward.memory_s, fused, 1e-9);
+}
+
 TEST(LayerWork, OverlapHidesMoreTheMoreOfItThereIs) {
   const ModelShape model = test_gpt(8192, 64);
   Training training = test_training(4);

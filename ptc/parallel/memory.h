@@ -34,10 +34,14 @@
 //   sequence parallel  a micro-batch's whole input of a layer, Ah a token: Megatron-LM's buffer of gathered inputs
 //   context parallel   keys and values twice, those at work and those under way: 2A·2k a token (Transformer Engine's ring)
 //   messages           an activation and its gradient, 2Ah divided, in a pipeline
-// DeepSpeed (its defaults, runtime/zero/stage_1_and_2.py and runtime/pipe/engine.py; Precision::deepspeed):
+// DeepSpeed (its defaults, runtime/zero/stage_1_and_2.py and runtime/pipe/engine.py; Training::runs_in):
 //   buckets            500 million gradients, gathered and once more flattened for the sum (reduce_bucket_size)
 //   step               the share's gradients as one tensor and in fp32, 2 + 4 bytes a parameter, from ZeRO-1 on its shard
 //   outputs            of all micro-batches in flight, in a pipeline; Megatron-LM frees them
+// Aleph Alpha's Scaling (core/optimizer/allreduce.py, core/nn):
+//   buckets            500 million gradients flattened, and in 32 bits
+//   inputs             of both column-parallel matrices as gathered: 2Ah of a layer's terms are not divided
+//   outputs            as DeepSpeed
 // All other short-lived buffers of a backward pass are in the margin.
 
 #include <string>

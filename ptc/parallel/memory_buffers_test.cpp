@@ -65,6 +65,22 @@ TEST(Buffers, OfMessagesBetweenStages) {
   EXPECT_DOUBLE_EQ(term({.pp = 2}, training, 0, memory_term::kOutputs), 0);
 }
 
+TEST(Buffers, OfScaling) {
+  Training training = small_training();
+  training.framework = Framework::kScaling;
+  training.precision.gradient_bytes = 2;
+  // The last stage's parameters are fewer than a bucket: 2 bytes flattened, 4 in 32 bits.
+  const ModelShape model = small_llama();
+  const ParallelConfig config = {.tp = 2, .pp = 2, .dp = 2, .zero = 1};
+  const double elements = stage_elements({model, config, training}, 1).dense;
+  EXPECT_DOUBLE_EQ(term(config, training, 1, memory_term::kBuckets), (2 + 4) * elements);
+  EXPECT_GT(term(config, training, 1, memory_term::kOutputs), 0);
+  // Half of two inputs of 8 elements of 2 bytes more a token, of 32 tokens.
+  const double here = layer_activation_bytes({model, config, training});
+  training.framework = Framework::kMegatron;
+  EXPECT_DOUBLE_EQ(here - layer_activation_bytes({model, config, training}), 32 * 2 * 8 * 2 / 2);
+}
+
 TEST(Buffers, OfDeepSpeed) {
   const Training training = small_training("zero-fp16");
   const ParallelConfig config = {.pp = 2, .dp = 2, .zero = 1};

@@ -43,9 +43,31 @@ TEST(Names, OfDataOverlapAndGradientsAreReadBack) {
   EXPECT_NE(message_of(find_data_overlap("some").status()).find("none, gradients, all"), std::string::npos);
   for (const Kernels kernels : {Kernels::kEager, Kernels::kFused, Kernels::kTuned})
     EXPECT_EQ(find_kernels(name_of(kernels)).value(), kernels);
+  for (const Framework framework : {Framework::kMegatron, Framework::kDeepSpeed, Framework::kScaling})
+    EXPECT_EQ(find_framework(name_of(framework)).value(), framework);
+  EXPECT_NE(message_of(find_framework("jax").status()).find("megatron, deepspeed, scaling"), std::string::npos);
   EXPECT_EQ(find_gradient_bytes("fp32").value(), 4);
   EXPECT_EQ(find_gradient_bytes("bf16").value(), 2);
   EXPECT_NE(message_of(find_gradient_bytes("fp8").status()).find("fp32, bf16, fp16"), std::string::npos);
+}
+
+TEST(Training, FrameworksSumGradientsInTheirWays) {
+  Training training;
+  EXPECT_EQ(training.runs_in(), Framework::kMegatron);
+  EXPECT_FALSE(training.sums_whole_gradients());
+  EXPECT_EQ(training.summed_gradient_bytes(), 4);
+  training.precision.gradient_bytes = 2;
+  EXPECT_EQ(training.summed_gradient_bytes(), 2);
+  training.framework = Framework::kScaling;
+  EXPECT_TRUE(training.sums_whole_gradients());
+  EXPECT_EQ(training.summed_gradient_bytes(), 4);
+  training.framework = Framework::kDeepSpeed;  // bf16
+  EXPECT_TRUE(training.sums_whole_gradients());
+  EXPECT_EQ(training.summed_gradient_bytes(), 2);
+  training.precision = find_precision("zero-fp16").value();
+  training.framework = Framework::kMegatron;
+  EXPECT_EQ(training.runs_in(), Framework::kDeepSpeed);
+  EXPECT_FALSE(training.sums_whole_gradients());
 }
 
 TEST(Training, MicroBatchesRoundUp) {
