@@ -29,7 +29,7 @@ std::vector<OptionSpec> what_trains() {
                    "Parameters of a bucket of gradients (max(40 million, 1 million a rank of dp) if not given)."),
       choice_option("kernels", "K",
                     "Kernels of a layer: PyTorch's own steps, fused ones, or fused ones with NVIDIA's libraries of "
-                    "autumn 2024 and later.",
+                    "autumn 2024 and later; early: fused, with flash attention of the first generation.",
                     choices(parallel::kKernelNames), "fused"),
       choice_option("framework", "F",
                     "Whose training loop it is: DeepSpeed's and Aleph Alpha Scaling's pipelines wait for each message.",

@@ -29,6 +29,20 @@ constexpr double kTileOverhead = 64;  // steps of k
 // fit of DGX Cloud's recipes and Megatron-Bridge in view (results/perfmodel).
 constexpr double kTunedFlashForward = 1, kTunedFlashBackward = 0.85, kTunedMatrix = 1.1;
 
+// Flash attention of the first generation: the forward pass reaches 30 to 50 % of A100's peak, the backward pass 25 to
+// 35 % (Dao 2023, FlashAttention-2, introduction); the middle of both.
+constexpr double kEarlyFlashForward = 0.4, kEarlyFlashBackward = 0.3;
+// Kernels written for A100 reach a smaller share of a GPU that has instructions of its own for large products: the second
+// generation 50 to 73 % of A100's peak (Dao 2023, abstract) and 35 % of H100's (Shah et al. 2024, FlashAttention-3).
+constexpr double kEarlyOnLater = 0.35 / 0.615;
+
+// Shares of attention_flops, which is `matrix` of the peak.
+void set_early_flash(const cluster::GpuKind& gpu, GpuRates& rates) {
+  const double share = (gpu.peak_flops_fp8 > 0 ? kEarlyOnLater : 1) / efficiency_of(gpu, Math::kBF16).matrix;
+  rates.flash_forward = kEarlyFlashForward * share;
+  rates.flash_backward = kEarlyFlashBackward * share;
+}
+
 }  // namespace
 
 GpuRates rates_of(const StageGpu& gpu, Math math, Kernels kernels) {
@@ -40,6 +54,7 @@ GpuRates rates_of(const StageGpu& gpu, Math math, Kernels kernels) {
   const bool tuned = kernels == Kernels::kTuned && gpu.gpu.peak_flops_fp8 > 0;
   if (tuned && math != Math::kFP8) rates.product_flops *= kTunedMatrix;
   if (tuned) rates.flash_forward = kTunedFlashForward, rates.flash_backward = kTunedFlashBackward;
+  if (kernels == Kernels::kEarly) set_early_flash(gpu.gpu, rates);
   if (gpu.memory_bytes_per_s > 0) rates.bytes_per_s = gpu.memory_bytes_per_s;
   rates.attention_flops = rates.product_flops;
   if (math == Math::kFP8) {

@@ -106,6 +106,20 @@ TEST(Kernels, HeadsThatTensorCoresCannotLoadAreMultipliedWithoutThem) {
   EXPECT_NEAR(rates_of({.gpu = *cluster::find_gpu_kind("a100-80g")}, Math::kF16).vector_flops, 0.76 * 19.5e12, 1e9);
 }
 
+// 0.4 and 0.3 of 312 teraFLOP/s; of H100's 989 the same shares times 0.35 / 0.615.
+TEST(Kernels, EarlyFlashAttentionReachesLess) {
+  const auto seconds_of = [](const char* gpu, bool backward) {
+    const GpuRates rates = rates_of({.gpu = *cluster::find_gpu_kind(gpu)}, Math::kBF16, Kernels::kEarly);
+    KernelTime time(rates);
+    time.flash(1e15, 1, backward);
+    return time.matrix_s();
+  };
+  EXPECT_NEAR(seconds_of("a100-80g", false), 1e15 / (0.4 * 312e12), 1e-6);
+  EXPECT_NEAR(seconds_of("a100-80g", true), 1e15 / (0.3 * 312e12), 1e-6);
+  EXPECT_NEAR(seconds_of("h100-80g", false), 1e15 / (0.4 * 0.35 / 0.615 * 989.4e12), 2e-3);
+  EXPECT_NEAR(seconds_of("h100-80g", true), 1e15 / (0.3 * 0.35 / 0.615 * 989.4e12), 2e-3);
+}
+
 TEST(Kernels, NoKernelIsShorterThanItsLaunch) {
   KernelTime time(kRates);
   time.memory(1e6);  // 1 µs

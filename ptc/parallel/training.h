@@ -66,7 +66,8 @@ enum class DataOverlap : uint8_t { kNone, kGradients, kAll };
 //   fused   a kernel each; flash attention of the second generation (Megatron-LM, compiled PyTorch)
 //   tuned   fused, with the products and the attention of NVIDIA's libraries since autumn 2024 (NeMo 24.09 and later,
 //           Megatron-Bridge): faster on GPUs with FP8 (kTuned… in kernels.cpp), as fused on others
-enum class Kernels : uint8_t { kEager, kFused, kTuned };
+//   early   fused, with flash attention of the first generation, which was current until the summer of 2023
+enum class Kernels : uint8_t { kEager, kFused, kTuned, kEarly };
 
 // Whose training loop it is, where loops differ beyond the options here. What each does follows from its source code.
 //   megatron   Megatron-LM, Megatron-Core, NeMo, PyTorch
@@ -83,7 +84,7 @@ inline constexpr std::array<std::string_view, 3> kScheduleNames = {"gpipe", "1f1
 inline constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective", "full"};
 inline constexpr std::array<std::string_view, 3> kOverlapNames = {"none", "weight-gradients", "all"};
 inline constexpr std::array<std::string_view, 3> kDataOverlapNames = {"none", "gradients", "all"};
-inline constexpr std::array<std::string_view, 3> kKernelNames = {"eager", "fused", "tuned"};
+inline constexpr std::array<std::string_view, 4> kKernelNames = {"eager", "fused", "tuned", "early"};
 inline constexpr std::array<std::string_view, 3> kFrameworkNames = {"megatron", "deepspeed", "scaling"};
 inline constexpr std::array<std::pair<std::string_view, double>, 3> kGradientBytes = {
     {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}}};
@@ -93,7 +94,7 @@ std::string_view name_of(Schedule schedule);    // "gpipe", "1f1b", "2bw"
 std::string_view name_of(Recompute recompute);  // "none", "selective", "full"
 std::string_view name_of(Overlap overlap);      // "none", "weight-gradients", "all"
 std::string_view name_of(DataOverlap overlap);  // "none", "gradients", "all"
-std::string_view name_of(Kernels kernels);      // "eager", "fused", "tuned"
+std::string_view name_of(Kernels kernels);      // "eager", "fused", "tuned", "early"
 std::string_view name_of(Framework framework);  // "megatron", "deepspeed", "scaling"
 absl::StatusOr<Schedule> find_schedule(std::string_view name);
 absl::StatusOr<Recompute> find_recompute(std::string_view name);

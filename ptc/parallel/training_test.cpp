@@ -41,7 +41,7 @@ TEST(Names, OfDataOverlapAndGradientsAreReadBack) {
   for (const DataOverlap overlap : {DataOverlap::kNone, DataOverlap::kGradients, DataOverlap::kAll})
     EXPECT_EQ(find_data_overlap(name_of(overlap)).value(), overlap);
   EXPECT_NE(message_of(find_data_overlap("some").status()).find("none, gradients, all"), std::string::npos);
-  for (const Kernels kernels : {Kernels::kEager, Kernels::kFused, Kernels::kTuned})
+  for (const Kernels kernels : {Kernels::kEager, Kernels::kFused, Kernels::kTuned, Kernels::kEarly})
     EXPECT_EQ(find_kernels(name_of(kernels)).value(), kernels);
   for (const Framework framework : {Framework::kMegatron, Framework::kDeepSpeed, Framework::kScaling})
     EXPECT_EQ(find_framework(name_of(framework)).value(), framework);
