@@ -83,7 +83,7 @@ double product_seconds(const GpuRates& rates, double flops_per_s, const Product&
 
 void KernelTime::add(double seconds, double& term) {
   term += seconds;
-  launch_s_ += std::max(kGap, kShortest - seconds);
+  launch_s_ += rates_.graphs ? kGap : std::max(kGap, kShortest - seconds);
 }
 
 void KernelTime::product(const Product& product) {
@@ -105,12 +105,12 @@ void KernelTime::flash(double flops, double bytes, bool backward) {
   add(std::max(flops / rate, rates_.bytes_per_s > 0 ? bytes / rates_.bytes_per_s : 0), matrix_s_);
 }
 
-void KernelTime::launched(double kernels) { launch_s_ += kernels * kHostLaunch; }
+void KernelTime::launched(double kernels) { launch_s_ += kernels * (rates_.graphs ? kGap : kHostLaunch); }
 
 void KernelTime::grouped(const Product& product) {
   const double seconds = product_seconds(rates_, rates_.product_flops, product);
   matrix_s_ += seconds;
-  launch_s_ += std::max(kGap, product.count * kHostLaunch - seconds);
+  launch_s_ += rates_.graphs ? kGap : std::max(kGap, product.count * kHostLaunch - seconds);
 }
 
 void KernelTime::memory(double bytes) {

@@ -22,6 +22,7 @@ struct GpuRates {
   double attention_flops = 0;  // in FP8 training the 16-bit rate (attention stays in 16 bits), else product_flops
   double bytes_per_s = 0;
   double flash_forward = 0.72, flash_backward = 0.6;  // shares of attention_flops that fused attention reaches
+  bool graphs = false;                                // nothing waits for the host
   int multiprocessors = 0;                            // 0 = unknown: a partly empty last wave then costs nothing
 };
 // CHECK: the rate of matrix products is above 0.

@@ -120,6 +120,16 @@ TEST(Kernels, EarlyFlashAttentionReachesLess) {
   EXPECT_NEAR(seconds_of("h100-80g", true), 1e15 / (0.3 * 0.35 / 0.615 * 989.4e12), 2e-3);
 }
 
+TEST(Kernels, GraphsLeaveOnlyGaps) {
+  GpuRates rates = kRates;
+  rates.graphs = true;
+  KernelTime time(rates);
+  time.memory(1e6);   // 1 µs
+  time.launched(30);  // 11.3 µs each without
+  time.grouped({.m = 1, .n = 1, .k = 1, .count = 16});
+  EXPECT_DOUBLE_EQ(time.launch_s(), (1 + 30 + 1) * 2e-6);
+}
+
 TEST(Kernels, NoKernelIsShorterThanItsLaunch) {
   KernelTime time(kRates);
   time.memory(1e6);  // 1 µs

@@ -13,6 +13,10 @@ constexpr double kOverlapCost = 0.15;
 // a layer, of which some 30 are the other block's and norms, and 48 products of eight local experts.
 constexpr double kRoutingForward = 30, kRoutingBackward = 43;
 
+// Kernels that make one operand FP8: its largest value, the scale, the cast (Transformer Engine, current scaling); with
+// MXFP8 the cast and the scales' order for the product and for its transpose.
+constexpr double kCastKernels = 3;
+
 // What stays the same for all kernels of a layer.
 struct Context {
   const Workload& workload;
@@ -33,6 +37,7 @@ struct Context {
         links(links_of(hw)),
         rates(rates_of(gpu, w.training.precision.math, w.training.kernels)) {
     const Training& training = w.training;
+    rates.graphs = training.cuda_graphs;
     e = training.precision.activation_bytes;
     t = w.config.tp;
     tokens = static_cast<double>(training.micro_batch) * training.sequence / w.config.cp;
@@ -280,9 +285,23 @@ struct Experts {
 };
 
 Communication expert_trip(const Context& c, const Experts& experts, Collective over_etp) {
-  const double bytes = experts.routed * c.h * c.e;
-  const Communication sent = collective(c.links, Collective::kAllToAll, c.hardware.ep, bytes);
+  const double bytes = experts.routed * c.h * c.e, k = c.model().experts_per_token;
+  const Communication sent = c.training().dispatch == Dispatch::kOnce
+                                 ? dispatch_once(c.links, c.hardware.ep, bytes / k, k)
+                                 : collective(c.links, Collective::kAllToAll, c.hardware.ep, bytes);
   return together(sent, collective(c.links, over_etp, c.hardware.etp, bytes * experts.etp));
+}
+
+// There and back. Overlapped, beside as much work of another micro-batch as this layer has.
+void add_trips(const Context& c, const Experts& experts, ChunkWork& work) {
+  const Communication both =
+      together(expert_trip(c, experts, Collective::kAllGather), expert_trip(c, experts, Collective::kReduceScatter));
+  add(c.training().expert_overlap ? exposed(both, work.compute_s()) : both, work.ep);
+}
+
+// FP8: each local expert's rows are cast by kernels of their own before each of two products.
+void cast_experts(const Context& c, const Experts& experts, KernelTime& time) {
+  if (c.fp8()) time.launched(2 * kCastKernels * experts.local);
 }
 
 void experts_forward(const Context& c, ChunkWork& work) {
@@ -293,6 +312,7 @@ void experts_forward(const Context& c, ChunkWork& work) {
   time.product({c.outside, static_cast<double>(c.model().experts), c.h, 1, c.e, 4});
   time.memory(2 * c.e * experts.routed * c.h);  // permuted
   time.launched(kRoutingForward);
+  cast_experts(c, experts, time);
   Linear(c, experts.rows, c.h, ffn * (c.model().gated ? 2 : 1), experts.local).forward(time);
   activation_forward(c, experts.rows * experts.local, ffn, time);
   cast(c, experts.rows * experts.local * ffn, time);
@@ -300,8 +320,7 @@ void experts_forward(const Context& c, ChunkWork& work) {
   time.memory(2 * c.e * experts.routed * c.h);  // weighted and added up
   residual_forward(c, time);
   add(time, work);
-  add(expert_trip(c, experts, Collective::kAllGather), work.ep);
-  add(expert_trip(c, experts, Collective::kReduceScatter), work.ep);
+  add_trips(c, experts, work);
 }
 
 void experts_backward(const Context& c, ChunkWork& work) {
@@ -313,6 +332,7 @@ void experts_backward(const Context& c, ChunkWork& work) {
   residual_backward(c, time);
   time.memory(2 * 2 * c.e * experts.routed * c.h);
   time.launched(kRoutingBackward);
+  cast_experts(c, experts, time);
   for (const Linear* linear : {&second, &first}) {
     cast(c, linear->rows * linear->count * linear->out, time);
     linear->input_gradient(time);
@@ -322,8 +342,7 @@ void experts_backward(const Context& c, ChunkWork& work) {
   for (int i = 0; i < 2; ++i) time.product({c.outside, static_cast<double>(c.model().experts), c.h, 1, c.e, 4});
   norm_backward(c, time);
   add(time, work);
-  add(expert_trip(c, experts, Collective::kAllGather), work.ep);
-  add(expert_trip(c, experts, Collective::kReduceScatter), work.ep);
+  add_trips(c, experts, work);
 }
 
 // ---- both blocks of a layer ----------------------------------------------------------------------------------------

@@ -79,12 +79,16 @@ double tokens(const Workload& w) {
 // What sequence parallelism divides by.
 double divisor(const Workload& w) { return w.training.sequence_parallel ? w.config.tp : 1; }
 
+// Of an element that goes into a matrix.
+double operand_bytes(const Workload& w, double a) { return w.training.precision.math == Math::kFP8 ? 1 : a; }
+
 // Bytes a token that the feed-forward part keeps.
 double feed_forward_bytes(const Workload& w, double a) {
   const ModelShape& m = w.model;
-  const double inner = (m.gated ? 3 : 2) * a * static_cast<double>(m.ffn) / w.config.tp;
+  const double operand = operand_bytes(w, a);
+  const double inner = ((m.gated ? 2 : 1) * a + operand) * static_cast<double>(m.ffn) / w.config.tp;
   if (m.experts == 0) return inner;
-  const double rows = 2 * a * static_cast<double>(m.hidden) * w.config.etp / w.config.tp;
+  const double rows = (a + operand) * static_cast<double>(m.hidden) * w.config.etp / w.config.tp;
   return m.experts_per_token * (inner + rows);
 }
 
@@ -94,10 +98,11 @@ double layer_bytes(const Workload& w, Recompute recompute) {
   if (recompute == Recompute::kFull) return tokens(w) * a * h / divisor(w);
   // Scaling keeps both matrices' inputs as they were gathered.
   const double whole = w.training.runs_in() == Framework::kScaling ? 2 * a * h : 0;
-  const double divided = (4 * a + (m.dropout ? 2 : 0)) * h - whole;
+  const double operand = operand_bytes(w, a);
+  const double divided = (2 * a + 2 * operand + (m.dropout ? 2 : 0)) * h - whole;
   const double heads = m.heads / tp;
   const double kv_heads = static_cast<double>(m.kv_heads) / std::min(w.config.tp, m.kv_heads);
-  const double attention = a * static_cast<double>(m.head_dim) * (2 * heads + 2 * kv_heads);
+  const double attention = static_cast<double>(m.head_dim) * ((a + operand) * heads + 2 * a * kv_heads);
   const bool core = !w.training.flash_attention && recompute == Recompute::kNone;
   const double scores = core ? (m.dropout ? 2 * a + 1 : a) * heads * w.training.sequence : 0;
   return tokens(w) * (whole + divided / divisor(w) + attention + feed_forward_bytes(w, a) + scores);
@@ -188,7 +193,8 @@ template <class Add>
 void Sizer::working(int stage, const Add& add) const {
   if (w_.model.heads == 0) return convolutions(stage, add);
   const std::vector<int> chunks = chunks_of(w_, stage);
-  const double flying = layers_in_flight(chunks, stage);
+  const double here = std::max(0, layers_of(chunks) - w_.training.offloaded_layers);
+  const double flying = layers_in_flight(chunks, stage) * here / layers_of(chunks);
   add(memory_term::kActivations, flying * layer_bytes_, [&] {
     const int layers = layers_of(chunks);
     return fmt::format("{} layers · {} micro-batches in flight · {} a layer", layers, number(flying / layers),

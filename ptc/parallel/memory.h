@@ -19,7 +19,9 @@
 // For GPT with A = 2 the sum is s·b·h·(10 + 24/t + 5as/(ht)), and s·b·h/t·(34 + 5as/h) with sequence parallelism.
 //   experts    for the k chosen ones, at capacity 1 and even load: input and output 2Ak·h·etp, MLP as above k times,
 //              for s·b/(c·t) tokens
-// Full recomputation keeps only the input of a layer, Ah, divided.
+// Full recomputation keeps only the input of a layer, Ah, divided. With FP8 products the inputs of matrices (QKV,
+// projection, both of the MLP) are kept as they were cast, in 1 byte instead of A (Transformer Engine, and Yan et al. 2026,
+// arXiv 2603.07685, 16 of 32 GB). Training::offloaded_layers are not counted.
 //
 // In-flight micro-batches: schedule.h. Both ends (Korthikanti et al., 4.3): the embedding's dropout mask h, the inputs
 // of the final norm and of the head 2Ah, all divided; logits of one micro-batch, 4V/t in fp32 plus AV/t for their

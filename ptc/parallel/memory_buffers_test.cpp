@@ -65,6 +65,24 @@ TEST(Buffers, OfMessagesBetweenStages) {
   EXPECT_DOUBLE_EQ(term({.pp = 2}, training, 0, memory_term::kOutputs), 0);
 }
 
+// A token of 8 hidden elements: the inputs of QKV, projection (8) and both of the feed-forward part (8 and 20) have one byte less.
+TEST(Activations, OfFp8KeepTheInputsOfMatricesInOneByte) {
+  const ModelShape model = small_llama();
+  const Training bf16 = small_training(), fp8 = small_training("fp8");
+  const double tokens = 2 * 16;
+  EXPECT_DOUBLE_EQ(layer_activation_bytes({model, {}, bf16}) - layer_activation_bytes({model, {}, fp8}),
+                   tokens * (8 + 8 + 8 + 20));
+}
+
+TEST(Activations, OfOffloadedLayersAreNotOnTheGpu) {
+  Training training = small_training();
+  const double all = term({}, training, 0, memory_term::kActivations);
+  training.offloaded_layers = 3;  // of 4
+  EXPECT_DOUBLE_EQ(term({}, training, 0, memory_term::kActivations), all / 4);
+  training.offloaded_layers = 5;
+  EXPECT_DOUBLE_EQ(term({}, training, 0, memory_term::kActivations), 0);
+}
+
 TEST(Buffers, OfScaling) {
   Training training = small_training();
   training.framework = Framework::kScaling;

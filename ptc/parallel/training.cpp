@@ -79,6 +79,11 @@ absl::StatusOr<Kernels> find_kernels(std::string_view name) {
   return find<Kernels>("choice of kernels", name, kKernelNames);
 }
 
+std::string_view name_of(Dispatch dispatch) { return kDispatchNames.at(static_cast<size_t>(dispatch)); }
+absl::StatusOr<Dispatch> find_dispatch(std::string_view name) {
+  return find<Dispatch>("dispatch of tokens", name, kDispatchNames);
+}
+
 std::string_view name_of(Framework framework) { return kFrameworkNames.at(static_cast<size_t>(framework)); }
 absl::StatusOr<Framework> find_framework(std::string_view name) {
   return find<Framework>("framework", name, kFrameworkNames);

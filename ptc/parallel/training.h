@@ -79,6 +79,11 @@ enum class Kernels : uint8_t { kEager, kFused, kTuned, kEarly };
 //              each matrix of SwiGLU sums its input gradient by itself; gathered inputs are kept
 enum class Framework : uint8_t { kMegatron, kDeepSpeed, kScaling };
 
+// How tokens get to their experts.
+//   all-to-all  NCCL's: a copy for each chosen expert
+//   once        DeepEP and HybridEP: once to each other host with a chosen expert, then once to each GPU there
+enum class Dispatch : uint8_t { kAllToAll, kOnce };
+
 // Names of the values above, in their order; and the number formats of gradients with their bytes.
 inline constexpr std::array<std::string_view, 3> kScheduleNames = {"gpipe", "1f1b", "2bw"};
 inline constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective", "full"};
@@ -86,6 +91,7 @@ inline constexpr std::array<std::string_view, 3> kOverlapNames = {"none", "weigh
 inline constexpr std::array<std::string_view, 3> kDataOverlapNames = {"none", "gradients", "all"};
 inline constexpr std::array<std::string_view, 4> kKernelNames = {"eager", "fused", "tuned", "early"};
 inline constexpr std::array<std::string_view, 3> kFrameworkNames = {"megatron", "deepspeed", "scaling"};
+inline constexpr std::array<std::string_view, 2> kDispatchNames = {"all-to-all", "once"};
 inline constexpr std::array<std::pair<std::string_view, double>, 3> kGradientBytes = {
     {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}}};
 
@@ -95,12 +101,14 @@ std::string_view name_of(Recompute recompute);  // "none", "selective", "full"
 std::string_view name_of(Overlap overlap);      // "none", "weight-gradients", "all"
 std::string_view name_of(DataOverlap overlap);  // "none", "gradients", "all"
 std::string_view name_of(Kernels kernels);      // "eager", "fused", "tuned", "early"
+std::string_view name_of(Dispatch dispatch);    // "all-to-all", "once"
 std::string_view name_of(Framework framework);  // "megatron", "deepspeed", "scaling"
 absl::StatusOr<Schedule> find_schedule(std::string_view name);
 absl::StatusOr<Recompute> find_recompute(std::string_view name);
 absl::StatusOr<Overlap> find_overlap(std::string_view name);
 absl::StatusOr<DataOverlap> find_data_overlap(std::string_view name);
 absl::StatusOr<Kernels> find_kernels(std::string_view name);
+absl::StatusOr<Dispatch> find_dispatch(std::string_view name);
 absl::StatusOr<Framework> find_framework(std::string_view name);
 // Bytes of a gradient, of kGradientBytes.
 absl::StatusOr<double> find_gradient_bytes(std::string_view name);
@@ -119,7 +127,11 @@ struct Training {
   Overlap overlap = Overlap::kWeightGradients;
   DataOverlap data_overlap = DataOverlap::kAll;
   Framework framework = Framework::kMegatron;  // ask runs_in()
-  int64_t bucket = 0;  // parameters synchronised at once, beside the work; 0 = bucket_parameters' default
+  Dispatch dispatch = Dispatch::kAllToAll;
+  bool expert_overlap = false;  // tokens go to their experts and back beside the work of another micro-batch
+  bool cuda_graphs = false;     // of whole steps: the host launches nothing kernel by kernel
+  int offloaded_layers = 0;     // of a stage: their activations are kept in the host's memory
+  int64_t bucket = 0;           // parameters synchronised at once, beside the work; 0 = bucket_parameters' default
   // false: dp · micro_batch need not divide global_batch, and pp need not divide the micro-batches of an interleaved
   // pipeline; the last ones are short (a dataset gives batches of any size, ptc/data/share.h).
   bool whole_batches = true;

@@ -46,6 +46,9 @@ TEST(Names, OfDataOverlapAndGradientsAreReadBack) {
   for (const Framework framework : {Framework::kMegatron, Framework::kDeepSpeed, Framework::kScaling})
     EXPECT_EQ(find_framework(name_of(framework)).value(), framework);
   EXPECT_NE(message_of(find_framework("jax").status()).find("megatron, deepspeed, scaling"), std::string::npos);
+  for (const Dispatch dispatch : {Dispatch::kAllToAll, Dispatch::kOnce})
+    EXPECT_EQ(find_dispatch(name_of(dispatch)).value(), dispatch);
+  EXPECT_NE(message_of(find_dispatch("twice").status()).find("all-to-all, once"), std::string::npos);
   EXPECT_EQ(find_gradient_bytes("fp32").value(), 4);
   EXPECT_EQ(find_gradient_bytes("bf16").value(), 2);
   EXPECT_NE(message_of(find_gradient_bytes("fp8").status()).find("fp32, bf16, fp16"), std::string::npos);

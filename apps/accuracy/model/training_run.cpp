@@ -38,6 +38,10 @@ Training read_training(RowReader& row, TrainingRun& run) {
   take(find_kernels(row.text("kernels", "fused")), "kernels", row, training.kernels);
   take(find_framework(row.text("framework", "megatron")), "framework", row, training.framework);
   take(find_data_overlap(row.text("overlap", "all")), "overlap", row, training.data_overlap);
+  take(find_dispatch(row.text("dispatch", "all-to-all")), "dispatch", row, training.dispatch);
+  training.expert_overlap = row.flag("expert_overlap", false);
+  training.cuda_graphs = row.flag("cuda_graphs", false);
+  training.offloaded_layers = row.count("offloaded_layers", 0);
   training.bucket = static_cast<int64_t>(row.number("bucket", 0));
   if (row.has("gradients"))
     take(find_gradient_bytes(row.text("gradients")), "gradients", row, training.precision.gradient_bytes);
@@ -121,6 +125,10 @@ std::vector<std::string> run_columns() {
           "flash",
           "kernels",
           "framework",
+          "dispatch",
+          "expert_overlap",
+          "cuda_graphs",
+          "offloaded_layers",
           "overlap",
           "bucket",
           "gradients",
