@@ -152,7 +152,7 @@ const Communication& IterationEngine::message_of(const Unit& unit, bool backward
 bool IterationEngine::send(int unit_id, const Slot& slot) {
   Unit& unit = unit_of(unit_id);
   if (is_piece_end(unit, slot, false)) return true;
-  const bool beside = job_of(unit).shape.vpp == 1 || parts_of(unit).sends_hidden;
+  const bool beside = !parts_of(unit).sender_waits(job_of(unit).shape.vpp);
   if (!beside) unit.waits = Waits::kSend;
   start_timer(message_of(unit, slot.backward).latency_s, Event::kMessageLatency, unit_id, slot.backward);
   return beside;

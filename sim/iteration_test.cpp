@@ -123,6 +123,15 @@ TEST(Iteration, InterleavedMessagesBlockUnlessHidden) {
   EXPECT_GT(blocking, hidden + 1);
 }
 
+// The sender of an exchange waits until it is done, as in the closed form.
+TEST(Iteration, ExchangesBlockTheSender) {
+  const ParallelConfig config = layout("tp2,pp2");
+  StepParts parts = plain_parts(config, 4, 1, 2);
+  for (StageWork& stage : parts.stages) stage.send = between(5, 0.25);
+  parts.sends_block = true;
+  EXPECT_NEAR(step_of(small_cluster(), config, parts), (4 + 1) * (3 + 0.75), 1e-9);
+}
+
 TEST(Iteration, TheTiedEmbeddingIsSummedAfterAllStages) {
   const ParallelConfig config = layout("tp2,pp2");
   StepParts parts = plain_parts(config, 2, 1, 2);
@@ -329,6 +338,7 @@ StepParts random_parts(Random& random, const ParallelConfig& config, int micro_b
   StepParts parts = plain_parts(config, micro_batches, 0.5 + random.uniform(), 1 + random.uniform());
   parts.gradients_hidden = parts.parameters_hidden = 0.25 * static_cast<double>(random.below(5));
   parts.sends_hidden = random.below(2) == 0;
+  parts.sends_block = random.below(4) == 0;
   const int dp = config.dp * config.cp;
   StageWork& first = parts.stages.front();
   for (auto* chunks : {&first.forward, &first.backward}) {

@@ -65,8 +65,8 @@ void append(std::string& text, const std::vector<ChunkWork>& chunks) {
 }
 
 std::string text_of(const StepParts& parts) {
-  std::string text = fmt::format("{} {} {} {}", parts.micro_batches, parts.gradients_hidden, parts.parameters_hidden,
-                                 parts.sends_hidden);
+  std::string text = fmt::format("{} {} {} {} {}", parts.micro_batches, parts.gradients_hidden, parts.parameters_hidden,
+                                 parts.sends_hidden, parts.sends_block);
   for (const StageWork& stage : parts.stages) {
     append(text, stage.forward);
     append(text, stage.backward);

@@ -29,8 +29,17 @@ std::vector<OptionSpec> what_trains() {
                    "Parameters of a bucket of gradients (max(40 million, 1 million a rank of dp) if not given)."),
       choice_option("kernels", "K",
                     "Kernels of a layer: PyTorch's own steps, fused ones, or fused ones with NVIDIA's libraries of "
-                    "autumn 2024 and later.",
+                    "autumn 2024 and later; early: fused, with flash attention of the first generation.",
                     choices(parallel::kKernelNames), "fused"),
+      choice_option("framework", "F",
+                    "Whose training loop it is: DeepSpeed's and Aleph Alpha Scaling's pipelines wait for each message.",
+                    choices(parallel::kFrameworkNames), "megatron"),
+      choice_option("dispatch", "D",
+                    "How tokens get to their experts: a copy for each expert (NCCL), or once to each host and GPU "
+                    "(DeepEP, HybridEP).",
+                    choices(parallel::kDispatchNames), "all-to-all"),
+      flag_option("expert-overlap", "Tokens go to their experts and back beside the work of another micro-batch."),
+      flag_option("cuda-graphs", "Whole steps are CUDA graphs: the host launches nothing kernel by kernel."),
       flag_option("no-flash-attention", "Attention keeps its scores."),
       flag_option("no-sequence-parallel", "Tensor parallelism leaves norms and residuals whole."),
       flag_option("partial-batches", "dp need not divide the global batch; the last micro-batches are short."),

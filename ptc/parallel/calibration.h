@@ -21,8 +21,8 @@ struct StepAccuracy {
 // calibrated have the widest interval of all groups; that of models with experts is from all kinds.
 StepAccuracy step_accuracy(std::string_view gpu, Math math, bool experts);
 
-// "nine in ten of 68 published steps (dense H100 16-bit) took 0.91 to 1.43 times as long", or
-// "step times are not calibrated for v100-16g: it may take 0.79 to 1.63 times as long".
+// "nine in ten of 68 published steps (dense H100 16-bit) took 0.88 to 1.10 times as long", or
+// "step times are not calibrated for v100-16g: it may take 0.86 to 1.70 times as long".
 std::string text_of(const StepAccuracy& accuracy, std::string_view gpu);
 
 }  // namespace scalai::parallel

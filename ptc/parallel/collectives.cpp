@@ -46,7 +46,9 @@ Path path_of(const Links& links, const Group& group) {
   if (group.hosts() == 1) return {Link::kGpuLink, links.link_bytes_per_s, link};
   // A ring enters and leaves a host once; with k ranks there, k rings use k ranks' share of the cards.
   const double share = links.network_bytes_per_s * links.fabric_share;
-  const double network = share * links.network_efficiency * group.per_host;
+  const double reached = share * links.network_efficiency;
+  const double network =
+      (links.ring_bytes_per_s > 0 ? std::min(reached, links.ring_bytes_per_s) : reached) * group.per_host;
   if (network > 0 && (link == 0 || network <= link)) return {Link::kNetwork, share, network};
   if (link > 0) return {Link::kGpuLink, links.link_bytes_per_s, link};
   return {Link::kNone, 0, 0};
@@ -88,23 +90,31 @@ Communication tree(const Path& path, const Group& group, double moved) {
   return best;
 }
 
-Communication all_to_all(const Links& links, const Group& group, double bytes) {
+// What a rank sends within its host and to others.
+Communication direct(const Links& links, double within, double between) {
   const Protocol& p = kProtocols.back();
-  const double n = group.ranks, inside = std::min(group.per_host, group.ranks) - 1, outside = n - 1 - inside;
   const Path link{Link::kGpuLink, links.link_bytes_per_s, links.link_bytes_per_s * links.link_efficiency};
   const double share = links.network_bytes_per_s * links.fabric_share;
   const Path network{Link::kNetwork, share, share * links.network_efficiency};
-  const auto over = [&](const Path& path, double peers, double latency) {
-    return made(path, latency, path.achieved > 0 ? bytes * peers / n / path.achieved : 0);
+  const auto over = [&](const Path& path, double bytes, double latency) {
+    return made(path, latency, path.achieved > 0 ? bytes / path.achieved : 0);
   };
   // Both at once: the slower one counts.
-  Communication slower = over(link, inside, kLaunch + p.ring_base + p.ring_link);
-  if (outside > 0) {
-    const Communication out = over(network, outside, kLaunch + p.ring_base + p.ring_network);
+  Communication slower = over(link, within, kLaunch + p.ring_base + p.ring_link);
+  if (between > 0) {
+    const Communication out = over(network, between, kLaunch + p.ring_base + p.ring_network);
     if (out.seconds > slower.seconds) slower = out;
   }
   return slower;
 }
+
+Communication all_to_all(const Links& links, const Group& group, double bytes) {
+  const double n = group.ranks, inside = std::min(group.per_host, group.ranks) - 1, outside = n - 1 - inside;
+  return direct(links, bytes * inside / n, bytes * outside / n);
+}
+
+// Of n equal ones, those that k random choices hit.
+double hit(double n, double k) { return n * (1 - std::pow(1 - 1 / n, k)); }
 
 }  // namespace
 
@@ -115,6 +125,7 @@ Links links_of(const Hardware& hardware) {
           .network_bytes_per_s = hardware.nic_bytes_per_s,
           .link_efficiency = efficiency.link,
           .network_efficiency = efficiency.network,
+          .ring_bytes_per_s = hardware.ring_bytes_per_s,
           .fabric_share = hardware.fabric_share,
           .in_switch_reduction = gpu.in_switch_reduction};
 }
@@ -131,6 +142,13 @@ Communication collective(const Links& links, Collective kind, const Group& group
     keep_faster(best, made(path, kSwitchLatency, path.nominal > 0 ? bytes / (path.nominal * kSwitchShare) : 0));
   }
   return best;
+}
+
+Communication dispatch_once(const Links& links, const Group& group, double bytes, double choices) {
+  if (group.ranks <= 1 || bytes <= 0) return {};
+  const double n = std::min(group.per_host, group.ranks), hosts = group.hosts();
+  return direct(links, bytes * hit(group.ranks, choices) * (n - 1) / n,
+                bytes * hit(hosts, choices) * (hosts - 1) / hosts);
 }
 
 Communication message(const Links& links, bool crosses_hosts, double bytes) {

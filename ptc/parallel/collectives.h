@@ -7,6 +7,8 @@
 //                tree   base + 2((n/hosts−1)·L_link + log2(hosts)·L_net), 0.92 of the ring's bandwidth; several hosts
 //                NVLS   the switch reduces: all bytes cross the link once in each direction; one host, n > 2
 //   reduce-scatter, all-gather   ring of n−1 steps, (n−1)/n of the bytes, i = hosts−1
+//   dispatch     tokens to k of E experts on n ranks of H hosts, once to each: of n (or H) that are hit at random
+//                n(1 − (1 − 1/n)^k) are; the rank's and the host's own share stays
 //   all-to-all   direct: (n−1)/n of the bytes that a rank sends; the part for other hosts uses the network; the slower
 //                of link and network counts
 // A ring over hosts runs at the lower of two rates: the link, and the NIC share of the group's ranks on the host with
@@ -25,6 +27,7 @@ struct Links {
   double network_bytes_per_s = 0;  // nominal share of a GPU, per direction
   double link_efficiency = 0;      // share of link_bytes_per_s that large rings reach, 0 … 1
   double network_efficiency = 0;   // the same of network_bytes_per_s
+  double ring_bytes_per_s = 0;     // measured, per GPU: Hardware::ring_bytes_per_s
   double fabric_share = 1;         // share of network_bytes_per_s left when all hosts send at once
   bool in_switch_reduction = false;
   bool simple_only = false;  // only the Simple protocol, without LL and LL128
@@ -35,6 +38,9 @@ Links links_of(const Hardware& hardware);
 // One collective. `bytes`: for all-reduce the buffer; for reduce-scatter and all-gather the whole buffer of all ranks;
 // for all-to-all the data that one rank sends, its own share included. All zero for one rank or 0 bytes.
 Communication collective(const Links& links, Collective kind, const Group& group, double bytes);
+
+// Tokens of one rank, `bytes` of them in all, each to `choices` experts of the group. All zero for one rank.
+Communication dispatch_once(const Links& links, const Group& group, double bytes, double choices);
 
 // One point-to-point message between two GPUs. All zero for 0 bytes.
 Communication message(const Links& links, bool crosses_hosts, double bytes);

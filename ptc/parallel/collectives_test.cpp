@@ -17,6 +17,34 @@ constexpr Links kLinks = {.link_bytes_per_s = 100e9,
                           .network_efficiency = 0.8,
                           .fabric_share = 1};
 
+// Measured: 1 GB/s a GPU instead of 0.8 · 10, so that a ring that leaves a host with four ranks has 4. Messages are free.
+TEST(Collectives, RingsOverHostsReachWhatWasMeasured) {
+  Links links = kLinks;
+  links.ring_bytes_per_s = 1e9;
+  const Group group{.ranks = 8, .per_host = 4};
+  const Communication gathered = collective(links, Collective::kAllGather, group, 8e9);
+  EXPECT_NEAR(gathered.seconds - gathered.latency_s, 7e9 / 4e9, 1e-9);
+  EXPECT_EQ(collective(links, Collective::kAllGather, {.ranks = 8, .per_host = 8}, 8e9).seconds,
+            collective(kLinks, Collective::kAllGather, {.ranks = 8, .per_host = 8}, 8e9).seconds);
+  EXPECT_EQ(message(links, true, 1e9).seconds, message(kLinks, true, 1e9).seconds);
+}
+
+// Eight choices of 16 ranks on two hosts: 16·(1 − (15/16)^8) = 6.453 ranks are hit, of which 7/8 are counted as others in
+// the host, and 2·(1 − (1/2)^8) = 1.992 hosts, half of them other ones. NCCL sends eight copies, half of them to the other.
+TEST(Collectives, TokensGoOnceToEachHostAndRank) {
+  const Group group{.ranks = 16, .per_host = 8};
+  const double tokens = 1e9;
+  const Communication once = dispatch_once(kLinks, group, tokens, 8);
+  EXPECT_EQ(once.link, Link::kNetwork);
+  EXPECT_NEAR(once.seconds - once.latency_s, 1.9921875 / 2 * tokens / 8e9, 1e-9);
+  const Communication copies = collective(kLinks, Collective::kAllToAll, group, 8 * tokens);
+  EXPECT_NEAR((copies.seconds - copies.latency_s) / (once.seconds - once.latency_s), 4 / 0.99609375, 1e-9);
+  const Group host{.ranks = 8, .per_host = 8};  // 8·(1 − (7/8)^8) = 5.251
+  const Communication inside = dispatch_once(kLinks, host, tokens, 8);
+  EXPECT_NEAR(inside.seconds - inside.latency_s, 5.2511 * 7 / 8 * tokens / 80e9, 1e-5);
+  EXPECT_EQ(dispatch_once(kLinks, {.ranks = 1}, tokens, 8).seconds, 0);
+}
+
 TEST(Collectives, OneRankOrNoBytesSendNothing) {
   for (const Collective kind :
        {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather, Collective::kAllToAll}) {

@@ -58,6 +58,9 @@ struct Hardware {
   double host_nic_bytes_per_s = 0;  // all NICs of a host; 0 = unlimited
   // Share of the NIC rates left when all hosts send at once: oversubscription or a backbone; 0 < share <= 1.
   double fabric_share = 1;
+  // What rings over hosts reach for each rank, per direction, where someone measured it; 0 = the share of the NICs that
+  // network_efficiency gives. Messages between two ranks are not bound by it.
+  double ring_bytes_per_s = 0;
   double price_per_gpu_hour = 0;  // US dollars, mean over the GPUs; 0 = unknown
 
   // Communicators. dp and edp are the groups that sum gradients (dp includes cp: dp·cp). dp is for dense parameters,

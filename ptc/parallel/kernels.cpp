@@ -16,6 +16,8 @@ constexpr double kShortest = 6e-6;  // launched by a framework one at a time
 // (DGX Cloud benchmarking recipes, microbenchmark of the host's overhead).
 constexpr double kHostLaunch = 11.3e-6;
 
+constexpr int64_t kAlignment = 16;  // bytes
+
 struct Tile {
   double m, n;
   double share;  // of the rate of large tiles: smaller ones load more for each product
@@ -27,16 +29,32 @@ constexpr double kTileOverhead = 64;  // steps of k
 // fit of DGX Cloud's recipes and Megatron-Bridge in view (results/perfmodel).
 constexpr double kTunedFlashForward = 1, kTunedFlashBackward = 0.85, kTunedMatrix = 1.1;
 
+// Flash attention of the first generation: the forward pass reaches 30 to 50 % of A100's peak, the backward pass 25 to
+// 35 % (Dao 2023, FlashAttention-2, introduction); the middle of both.
+constexpr double kEarlyFlashForward = 0.4, kEarlyFlashBackward = 0.3;
+// Kernels written for A100 reach a smaller share of a GPU that has instructions of its own for large products: the second
+// generation 50 to 73 % of A100's peak (Dao 2023, abstract) and 35 % of H100's (Shah et al. 2024, FlashAttention-3).
+constexpr double kEarlyOnLater = 0.35 / 0.615;
+
+// Shares of attention_flops, which is `matrix` of the peak.
+void set_early_flash(const cluster::GpuKind& gpu, GpuRates& rates) {
+  const double share = (gpu.peak_flops_fp8 > 0 ? kEarlyOnLater : 1) / efficiency_of(gpu, Math::kBF16).matrix;
+  rates.flash_forward = kEarlyFlashForward * share;
+  rates.flash_backward = kEarlyFlashBackward * share;
+}
+
 }  // namespace
 
 GpuRates rates_of(const StageGpu& gpu, Math math, Kernels kernels) {
   const Efficiency efficiency = efficiency_of(gpu.gpu, math);
   GpuRates rates{.product_flops = peak_flops(gpu.gpu, math) * efficiency.matrix * gpu.speed * gpu.slowest,
+                 .vector_flops = peak_flops(gpu.gpu, Math::kF32) * efficiency.matrix * gpu.speed * gpu.slowest,
                  .bytes_per_s = gpu.gpu.memory_bandwidth_bytes_per_s * efficiency.memory * gpu.speed,
                  .multiprocessors = gpu.gpu.multiprocessors};
   const bool tuned = kernels == Kernels::kTuned && gpu.gpu.peak_flops_fp8 > 0;
   if (tuned && math != Math::kFP8) rates.product_flops *= kTunedMatrix;
   if (tuned) rates.flash_forward = kTunedFlashForward, rates.flash_backward = kTunedFlashBackward;
+  if (kernels == Kernels::kEarly) set_early_flash(gpu.gpu, rates);
   if (gpu.memory_bytes_per_s > 0) rates.bytes_per_s = gpu.memory_bytes_per_s;
   rates.attention_flops = rates.product_flops;
   if (math == Math::kFP8) {
@@ -65,14 +83,20 @@ double product_seconds(const GpuRates& rates, double flops_per_s, const Product&
 
 void KernelTime::add(double seconds, double& term) {
   term += seconds;
-  launch_s_ += std::max(kGap, kShortest - seconds);
+  launch_s_ += rates_.graphs ? kGap : std::max(kGap, kShortest - seconds);
 }
 
 void KernelTime::product(const Product& product) {
   add(product_seconds(rates_, rates_.product_flops, product), matrix_s_);
 }
 
-void KernelTime::attention_product(const Product& product) {
+void KernelTime::attention_product(const Product& product, int64_t head_size) {
+  const bool aligned = static_cast<int64_t>(static_cast<double>(head_size) * product.element_bytes) % kAlignment == 0;
+  if (aligned) return product_in_16_bits(product);
+  add(product_seconds(rates_, rates_.vector_flops, product), matrix_s_);
+}
+
+void KernelTime::product_in_16_bits(const Product& product) {
   add(product_seconds(rates_, rates_.attention_flops, product), matrix_s_);
 }
 
@@ -81,12 +105,12 @@ void KernelTime::flash(double flops, double bytes, bool backward) {
   add(std::max(flops / rate, rates_.bytes_per_s > 0 ? bytes / rates_.bytes_per_s : 0), matrix_s_);
 }
 
-void KernelTime::launched(double kernels) { launch_s_ += kernels * kHostLaunch; }
+void KernelTime::launched(double kernels) { launch_s_ += kernels * (rates_.graphs ? kGap : kHostLaunch); }
 
 void KernelTime::grouped(const Product& product) {
   const double seconds = product_seconds(rates_, rates_.product_flops, product);
   matrix_s_ += seconds;
-  launch_s_ += std::max(kGap, product.count * kHostLaunch - seconds);
+  launch_s_ += rates_.graphs ? kGap : std::max(kGap, product.count * kHostLaunch - seconds);
 }
 
 void KernelTime::memory(double bytes) {

@@ -18,9 +18,11 @@ namespace scalai::parallel {
 // Reached rates of a GPU: peaks × efficiencies × its speed.
 struct GpuRates {
   double product_flops = 0;    // large matrix products in the precision's math
+  double vector_flops = 0;     // products that cannot use the tensor cores
   double attention_flops = 0;  // in FP8 training the 16-bit rate (attention stays in 16 bits), else product_flops
   double bytes_per_s = 0;
   double flash_forward = 0.72, flash_backward = 0.6;  // shares of attention_flops that fused attention reaches
+  bool graphs = false;                                // nothing waits for the host
   int multiprocessors = 0;                            // 0 = unknown: a partly empty last wave then costs nothing
 };
 // CHECK: the rate of matrix products is above 0.
@@ -42,8 +44,12 @@ class KernelTime {
   explicit KernelTime(const GpuRates& rates) : rates_(rates) {}
 
   void product(const Product& product);
-  // A product of unfused attention, at the rate of attention_flops.
-  void attention_product(const Product& product);
+  // A product of unfused attention, at the rate of attention_flops. `head_size`: elements of a head, side by side in
+  // memory. Tensor cores load 16 bytes at once, so that heads of other sizes are multiplied at vector_flops (cuBLAS
+  // documentation, "Tensor Core Usage").
+  void attention_product(const Product& product, int64_t head_size);
+  // A product at the rate of attention_flops outside attention.
+  void product_in_16_bits(const Product& product);
   // Fused attention. `flops`: of its products, without those that the causal mask skips. `bytes`: read and written.
   void flash(double flops, double bytes, bool backward);
   // A memory-bound kernel that reads and writes `bytes`. Nothing for 0 bytes.

@@ -87,10 +87,47 @@ TEST(Kernels, TermsAreKeptApart) {
   const Product product{.m = 2560, .n = 1280, .k = 4096};
   time.product(product);
   EXPECT_DOUBLE_EQ(time.matrix_s(), seconds(kRates, product));
-  time.attention_product(product);
+  time.product_in_16_bits(product);
   EXPECT_DOUBLE_EQ(time.matrix_s(), 3 * seconds(kRates, product));  // at half the rate
   EXPECT_DOUBLE_EQ(time.launch_s(), 6e-6);
   EXPECT_DOUBLE_EQ(time.seconds(), time.matrix_s() + time.memory_s() + time.launch_s());
+}
+
+// Heads of 128 and of 104 elements are 256 and 208 bytes, multiples of 16; of 108 they are 216, 150 are 300.
+TEST(Kernels, HeadsThatTensorCoresCannotLoadAreMultipliedWithoutThem) {
+  GpuRates rates = kRates;
+  rates.vector_flops = rates.attention_flops / 16;
+  const Product product{.m = 2560, .n = 1280, .k = 4096};
+  for (const auto& [head, times] : {std::pair<int64_t, double>{128, 1}, {104, 1}, {108, 16}, {150, 16}}) {
+    KernelTime time(rates);
+    time.attention_product(product, head);
+    EXPECT_DOUBLE_EQ(time.matrix_s(), times * 2 * seconds(kRates, product)) << head;
+  }
+  EXPECT_NEAR(rates_of({.gpu = *cluster::find_gpu_kind("a100-80g")}, Math::kF16).vector_flops, 0.76 * 19.5e12, 1e9);
+}
+
+// 0.4 and 0.3 of 312 teraFLOP/s; of H100's 989 the same shares times 0.35 / 0.615.
+TEST(Kernels, EarlyFlashAttentionReachesLess) {
+  const auto seconds_of = [](const char* gpu, bool backward) {
+    const GpuRates rates = rates_of({.gpu = *cluster::find_gpu_kind(gpu)}, Math::kBF16, Kernels::kEarly);
+    KernelTime time(rates);
+    time.flash(1e15, 1, backward);
+    return time.matrix_s();
+  };
+  EXPECT_NEAR(seconds_of("a100-80g", false), 1e15 / (0.4 * 312e12), 1e-6);
+  EXPECT_NEAR(seconds_of("a100-80g", true), 1e15 / (0.3 * 312e12), 1e-6);
+  EXPECT_NEAR(seconds_of("h100-80g", false), 1e15 / (0.4 * 0.35 / 0.615 * 989.4e12), 2e-3);
+  EXPECT_NEAR(seconds_of("h100-80g", true), 1e15 / (0.3 * 0.35 / 0.615 * 989.4e12), 2e-3);
+}
+
+TEST(Kernels, GraphsLeaveOnlyGaps) {
+  GpuRates rates = kRates;
+  rates.graphs = true;
+  KernelTime time(rates);
+  time.memory(1e6);   // 1 µs
+  time.launched(30);  // 11.3 µs each without
+  time.grouped({.m = 1, .n = 1, .k = 1, .count = 16});
+  EXPECT_DOUBLE_EQ(time.launch_s(), (1 + 30 + 1) * 2e-6);
 }
 
 TEST(Kernels, NoKernelIsShorterThanItsLaunch) {

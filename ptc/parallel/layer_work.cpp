@@ -13,6 +13,10 @@ constexpr double kOverlapCost = 0.15;
 // a layer, of which some 30 are the other block's and norms, and 48 products of eight local experts.
 constexpr double kRoutingForward = 30, kRoutingBackward = 43;
 
+// Kernels that make one operand FP8: its largest value, the scale, the cast (Transformer Engine, current scaling); with
+// MXFP8 the cast and the scales' order for the product and for its transpose.
+constexpr double kCastKernels = 3;
+
 // What stays the same for all kernels of a layer.
 struct Context {
   const Workload& workload;
@@ -24,6 +28,7 @@ struct Context {
   double tokens;  // of a micro-batch on a rank, before tp
   double h;
   bool sequence_parallel;
+  bool scaling;    // Aleph Alpha's framework
   double outside;  // tokens between the parallel regions
 
   Context(const Workload& w, const Hardware& hw, const StageGpu& gpu)
@@ -32,11 +37,13 @@ struct Context {
         links(links_of(hw)),
         rates(rates_of(gpu, w.training.precision.math, w.training.kernels)) {
     const Training& training = w.training;
+    rates.graphs = training.cuda_graphs;
     e = training.precision.activation_bytes;
     t = w.config.tp;
     tokens = static_cast<double>(training.micro_batch) * training.sequence / w.config.cp;
     h = static_cast<double>(w.model.hidden);
     sequence_parallel = training.sequence_parallel && w.config.tp > 1;
+    scaling = training.runs_in() == Framework::kScaling;
     outside = sequence_parallel ? tokens / t : tokens;
   }
   const ModelShape& model() const { return workload.model; }
@@ -118,10 +125,10 @@ void core_forward(const Context& c, KernelTime& time) {
   const double causal = c.model().causal ? 0.5 : 1;
   if (c.training().flash_attention) return time.flash(core.flops() * causal, core.qkv() * c.e, false);
   const double batch = core.samples * core.heads;
-  time.attention_product({core.queries(), core.sequence, core.dim, batch, c.e, c.e});
+  time.attention_product({core.queries(), core.sequence, core.dim, batch, c.e, c.e}, c.model().head_dim);
   time.memory(2 * c.e * core.scores());  // scale, mask, softmax
   if (c.model().dropout) time.memory((2 * c.e + 1) * core.scores());
-  time.attention_product({core.queries(), core.dim, core.sequence, batch, c.e, c.e});
+  time.attention_product({core.queries(), core.dim, core.sequence, batch, c.e, c.e}, c.model().head_dim);
 }
 
 void core_backward(const Context& c, KernelTime& time) {
@@ -129,12 +136,12 @@ void core_backward(const Context& c, KernelTime& time) {
   const double causal = c.model().causal ? 0.5 : 1;
   if (c.training().flash_attention) return time.flash(2.5 * core.flops() * causal, 2 * core.qkv() * c.e, true);
   const double batch = core.samples * core.heads;
-  time.attention_product({core.queries(), core.sequence, core.dim, batch, c.e, c.e});
-  time.attention_product({core.sequence, core.dim, core.queries(), batch, c.e, c.e});
+  time.attention_product({core.queries(), core.sequence, core.dim, batch, c.e, c.e}, c.model().head_dim);
+  time.attention_product({core.sequence, core.dim, core.queries(), batch, c.e, c.e}, c.model().head_dim);
   if (c.model().dropout) time.memory((2 * c.e + 1) * core.scores());
   time.memory(3 * c.e * core.scores());
-  time.attention_product({core.queries(), core.dim, core.sequence, batch, c.e, c.e});
-  time.attention_product({core.sequence, core.dim, core.queries(), batch, c.e, c.e});
+  time.attention_product({core.queries(), core.dim, core.sequence, batch, c.e, c.e}, c.model().head_dim);
+  time.attention_product({core.sequence, core.dim, core.queries(), batch, c.e, c.e}, c.model().head_dim);
 }
 
 // Keys and values around the ring, each of cp − 1 steps beside a cp-th of attention.
@@ -149,6 +156,8 @@ Communication context_ring(const Context& c, double core_s, double factor) {
 // ---- memory-bound kernels ------------------------------------------------------------------------------------------
 
 bool eager(const Context& c) { return c.training().kernels == Kernels::kEager; }
+// Scaling has SwiGLU and rotary embedding in PyTorch's own steps, whatever its norm.
+bool eager_beside_norm(const Context& c) { return eager(c) || c.scaling; }
 
 // RMSNorm in PyTorch's own steps: to 32 bits, square, mean, product with the inverse root, to 16 bits, times the weight.
 // Gated models have it. The gradients of each step read and write twice as much.
@@ -175,14 +184,14 @@ void residual_backward(const Context& c, KernelTime& time) {
 }
 
 void activation_forward(const Context& c, double tokens, double ffn, KernelTime& time) {
-  if (eager(c) && c.model().gated) {  // activation, product
+  if (eager_beside_norm(c) && c.model().gated) {  // activation, product
     for (const double elements : {2, 3}) time.memory(elements * c.e * tokens * ffn);
     return;
   }
   time.memory((c.model().gated ? 3 : 2) * c.e * tokens * ffn);
 }
 void activation_backward(const Context& c, double tokens, double ffn, KernelTime& time) {
-  if (eager(c) && c.model().gated) {  // both gradients of the product, that of the activation
+  if (eager_beside_norm(c) && c.model().gated) {  // both gradients of the product, that of the activation
     for (int i = 0; i < 3; ++i) time.memory(3 * c.e * tokens * ffn);
     return;
   }
@@ -194,7 +203,7 @@ void rotary(const Context& c, KernelTime& time) {
   const Core core(c);
   if (c.model().positions) return;
   const double elements = c.tokens * core.dim * (core.heads + core.kv_heads);
-  if (!eager(c)) return time.memory(2 * c.e * elements);
+  if (!eager_beside_norm(c)) return time.memory(2 * c.e * elements);
   for (const double passes : {1, 2, 2, 2, 3})
     time.memory(passes * c.e * elements);  // halves swapped and negated, two products, sum
 }
@@ -211,6 +220,7 @@ struct Block {
   Linear column, row;
   KernelTime middle_forward, middle_backward, middle_again;  // again: recomputed when recomputation is selective
   double cast_elements;                                      // inputs of the row-parallel layer
+  int input_gradients = 1;  // of the column-parallel layer, each summed over tp by itself
 };
 
 // What is left of a collective beside a product, where the code overlaps from `from` on.
@@ -248,11 +258,13 @@ void block_backward(const Context& c, const Block& block, ChunkWork& work) {
   if (c.t <= 1) return;
   const double column_weight_s = block.column.weight_gradient_s(c);
   if (!c.sequence_parallel) {
-    return add(beside(c, Overlap::kWeightGradients, c.tensor(Collective::kAllReduce), column_weight_s), work.tp);
+    const Communication sum = times(c.tensor(Collective::kAllReduce), block.input_gradients);
+    return add(beside(c, Overlap::kWeightGradients, sum, column_weight_s), work.tp);
   }
   const Communication gather = c.tensor(Collective::kAllGather), scatter = c.tensor(Collective::kReduceScatter);
   add(beside(c, Overlap::kAll, gather, block.row.input_gradient_s(c)), work.tp);
-  add(beside(c, Overlap::kWeightGradients, gather, block.column.input_gradient_s(c)), work.tp);
+  // Inputs are gathered again, unless they were kept.
+  if (!c.scaling) add(beside(c, Overlap::kWeightGradients, gather, block.column.input_gradient_s(c)), work.tp);
   add(beside(c, Overlap::kWeightGradients, scatter, column_weight_s), work.tp);
 }
 
@@ -273,9 +285,23 @@ struct Experts {
 };
 
 Communication expert_trip(const Context& c, const Experts& experts, Collective over_etp) {
-  const double bytes = experts.routed * c.h * c.e;
-  const Communication sent = collective(c.links, Collective::kAllToAll, c.hardware.ep, bytes);
+  const double bytes = experts.routed * c.h * c.e, k = c.model().experts_per_token;
+  const Communication sent = c.training().dispatch == Dispatch::kOnce
+                                 ? dispatch_once(c.links, c.hardware.ep, bytes / k, k)
+                                 : collective(c.links, Collective::kAllToAll, c.hardware.ep, bytes);
   return together(sent, collective(c.links, over_etp, c.hardware.etp, bytes * experts.etp));
+}
+
+// There and back. Overlapped, beside as much work of another micro-batch as this layer has.
+void add_trips(const Context& c, const Experts& experts, ChunkWork& work) {
+  const Communication both =
+      together(expert_trip(c, experts, Collective::kAllGather), expert_trip(c, experts, Collective::kReduceScatter));
+  add(c.training().expert_overlap ? exposed(both, work.compute_s()) : both, work.ep);
+}
+
+// FP8: each local expert's rows are cast by kernels of their own before each of two products.
+void cast_experts(const Context& c, const Experts& experts, KernelTime& time) {
+  if (c.fp8()) time.launched(2 * kCastKernels * experts.local);
 }
 
 void experts_forward(const Context& c, ChunkWork& work) {
@@ -286,6 +312,7 @@ void experts_forward(const Context& c, ChunkWork& work) {
   time.product({c.outside, static_cast<double>(c.model().experts), c.h, 1, c.e, 4});
   time.memory(2 * c.e * experts.routed * c.h);  // permuted
   time.launched(kRoutingForward);
+  cast_experts(c, experts, time);
   Linear(c, experts.rows, c.h, ffn * (c.model().gated ? 2 : 1), experts.local).forward(time);
   activation_forward(c, experts.rows * experts.local, ffn, time);
   cast(c, experts.rows * experts.local * ffn, time);
@@ -293,8 +320,7 @@ void experts_forward(const Context& c, ChunkWork& work) {
   time.memory(2 * c.e * experts.routed * c.h);  // weighted and added up
   residual_forward(c, time);
   add(time, work);
-  add(expert_trip(c, experts, Collective::kAllGather), work.ep);
-  add(expert_trip(c, experts, Collective::kReduceScatter), work.ep);
+  add_trips(c, experts, work);
 }
 
 void experts_backward(const Context& c, ChunkWork& work) {
@@ -306,6 +332,7 @@ void experts_backward(const Context& c, ChunkWork& work) {
   residual_backward(c, time);
   time.memory(2 * 2 * c.e * experts.routed * c.h);
   time.launched(kRoutingBackward);
+  cast_experts(c, experts, time);
   for (const Linear* linear : {&second, &first}) {
     cast(c, linear->rows * linear->count * linear->out, time);
     linear->input_gradient(time);
@@ -315,8 +342,7 @@ void experts_backward(const Context& c, ChunkWork& work) {
   for (int i = 0; i < 2; ++i) time.product({c.outside, static_cast<double>(c.model().experts), c.h, 1, c.e, 4});
   norm_backward(c, time);
   add(time, work);
-  add(expert_trip(c, experts, Collective::kAllGather), work.ep);
-  add(expert_trip(c, experts, Collective::kReduceScatter), work.ep);
+  add_trips(c, experts, work);
 }
 
 // ---- both blocks of a layer ----------------------------------------------------------------------------------------
@@ -346,7 +372,8 @@ Block feed_forward_block(const Context& c) {
               .middle_forward = KernelTime(c.rates),
               .middle_backward = KernelTime(c.rates),
               .middle_again = KernelTime(c.rates),
-              .cast_elements = c.tokens * ffn};
+              .cast_elements = c.tokens * ffn,
+              .input_gradients = c.scaling && c.model().gated ? 2 : 1};
   activation_forward(c, c.tokens, ffn, block.middle_forward);
   activation_backward(c, c.tokens, ffn, block.middle_backward);
   return block;
@@ -426,14 +453,14 @@ LayerWork last_work(const Workload& workload, const Hardware& hardware, const St
   LayerWork work;
   KernelTime forward(c.rates), backward(c.rates);
   norm_forward(c, forward);
-  forward.attention_product(product);
+  forward.product_in_16_bits(product);
   // Megatron's loss, in 32 bits and a kernel each: to 32 bits, maximum, difference, exponential, sum, quotient; back:
   // copy, scale, to 16 bits.
   forward.memory((c.e + 4) * logits);
   for (const double passes : {1, 2, 2, 1, 2}) forward.memory(4 * passes * logits);
   for (const double bytes : {8.0, 8.0, 4 + c.e}) backward.memory(bytes * logits);
-  backward.attention_product({c.tokens, c.h, vocab, 1, c.e, c.e});
-  backward.attention_product({vocab, c.h, c.tokens, 1, c.e, c.gradient_bytes()});
+  backward.product_in_16_bits({c.tokens, c.h, vocab, 1, c.e, c.e});
+  backward.product_in_16_bits({vocab, c.h, c.tokens, 1, c.e, c.gradient_bytes()});
   norm_backward(c, backward);
   add(forward, work.forward);
   add(backward, work.backward);

@@ -13,9 +13,9 @@
 namespace scalai::parallel {
 namespace {
 
-constexpr int64_t kVocabMultiple = 128;   // Megatron's make-vocab-size-divisible-by, times tp
-constexpr double kFullLogitBytes = 4;     // the loss is computed in fp32
-constexpr double kDeepSpeedBucket = 5e8;  // reduce_bucket_size, elements
+constexpr int64_t kVocabMultiple = 128;  // Megatron's make-vocab-size-divisible-by, times tp
+constexpr double kFullLogitBytes = 4;    // the loss is computed in fp32
+constexpr double kLargeBucket = 5e8;     // DeepSpeed's reduce_bucket_size, Scaling's allreduce_bucket_size; elements
 // Elements that ResNet-50's convolutions put out for an image (Radosavovic et al. 2020, "Designing Network Design
 // Spaces"); as many again come out of the norms and go into the next convolution.
 constexpr double kConvolutionElements = 2 * 11.1e6;
@@ -79,12 +79,16 @@ double tokens(const Workload& w) {
 // What sequence parallelism divides by.
 double divisor(const Workload& w) { return w.training.sequence_parallel ? w.config.tp : 1; }
 
+// Of an element that goes into a matrix.
+double operand_bytes(const Workload& w, double a) { return w.training.precision.math == Math::kFP8 ? 1 : a; }
+
 // Bytes a token that the feed-forward part keeps.
 double feed_forward_bytes(const Workload& w, double a) {
   const ModelShape& m = w.model;
-  const double inner = (m.gated ? 3 : 2) * a * static_cast<double>(m.ffn) / w.config.tp;
+  const double operand = operand_bytes(w, a);
+  const double inner = ((m.gated ? 2 : 1) * a + operand) * static_cast<double>(m.ffn) / w.config.tp;
   if (m.experts == 0) return inner;
-  const double rows = 2 * a * static_cast<double>(m.hidden) * w.config.etp / w.config.tp;
+  const double rows = (a + operand) * static_cast<double>(m.hidden) * w.config.etp / w.config.tp;
   return m.experts_per_token * (inner + rows);
 }
 
@@ -92,13 +96,16 @@ double layer_bytes(const Workload& w, Recompute recompute) {
   const ModelShape& m = w.model;
   const double a = w.training.precision.activation_bytes, h = static_cast<double>(m.hidden), tp = w.config.tp;
   if (recompute == Recompute::kFull) return tokens(w) * a * h / divisor(w);
-  const double divided = (4 * a + (m.dropout ? 2 : 0)) * h;
+  // Scaling keeps both matrices' inputs as they were gathered.
+  const double whole = w.training.runs_in() == Framework::kScaling ? 2 * a * h : 0;
+  const double operand = operand_bytes(w, a);
+  const double divided = (2 * a + 2 * operand + (m.dropout ? 2 : 0)) * h - whole;
   const double heads = m.heads / tp;
   const double kv_heads = static_cast<double>(m.kv_heads) / std::min(w.config.tp, m.kv_heads);
-  const double attention = a * static_cast<double>(m.head_dim) * (2 * heads + 2 * kv_heads);
+  const double attention = static_cast<double>(m.head_dim) * ((a + operand) * heads + 2 * a * kv_heads);
   const bool core = !w.training.flash_attention && recompute == Recompute::kNone;
   const double scores = core ? (m.dropout ? 2 * a + 1 : a) * heads * w.training.sequence : 0;
-  return tokens(w) * (divided / divisor(w) + attention + feed_forward_bytes(w, a) + scores);
+  return tokens(w) * (whole + divided / divisor(w) + attention + feed_forward_bytes(w, a) + scores);
 }
 
 // What goes over all stages and terms. Texts are made only where someone reads them, so `text` is a function.
@@ -133,6 +140,8 @@ class Sizer {
   void messages(double flying, const Add& add) const;
   template <class Add>
   void deepspeed(int stage, const Add& add) const;
+  template <class Add>
+  void scaling(int stage, const Add& add) const;
   template <class Add>
   void convolutions(int stage, const Add& add) const;
   double layers_in_flight(const std::vector<int>& chunks, int stage) const;
@@ -184,7 +193,8 @@ template <class Add>
 void Sizer::working(int stage, const Add& add) const {
   if (w_.model.heads == 0) return convolutions(stage, add);
   const std::vector<int> chunks = chunks_of(w_, stage);
-  const double flying = layers_in_flight(chunks, stage);
+  const double here = std::max(0, layers_of(chunks) - w_.training.offloaded_layers);
+  const double flying = layers_in_flight(chunks, stage) * here / layers_of(chunks);
   add(memory_term::kActivations, flying * layer_bytes_, [&] {
     const int layers = layers_of(chunks);
     return fmt::format("{} layers · {} micro-batches in flight · {} a layer", layers, number(flying / layers),
@@ -195,7 +205,8 @@ void Sizer::working(int stage, const Add& add) const {
   add(memory_term::kRecomputed, again, [&] { return fmt::format("{} of one layer", size_text(again)); });
   gathered(stage, chunks, add);
   messages(flying / layers_of(chunks), add);
-  if (w_.training.precision.deepspeed) deepspeed(stage, add);
+  if (w_.training.runs_in() == Framework::kDeepSpeed) deepspeed(stage, add);
+  if (w_.training.runs_in() == Framework::kScaling) scaling(stage, add);
 }
 
 // What ZeRO-3 makes whole for a while.
@@ -233,18 +244,27 @@ void Sizer::messages(double flying, const Add& add) const {
   if (w_.config.pp == 1) return;
   const double between = whole / divisor(w_);
   add(memory_term::kMessages, 2 * between, [&] { return text(2, between); });
-  if (!w_.training.precision.deepspeed) return;
+  if (w_.training.runs_in() == Framework::kMegatron) return;
   add(memory_term::kOutputs, flying * between, [&] { return text(flying, between); });
 }
 
 template <class Add>
 void Sizer::deepspeed(int stage, const Add& add) const {
   const StageElements elements = stage_elements(w_, stage);
-  const double bucket = std::min(kDeepSpeedBucket, elements.dense + elements.experts);
+  const double bucket = std::min(kLargeBucket, elements.dense + elements.experts);
   const double bytes = w_.training.precision.gradient_bytes;
   if (w_.config.zero > 0 && w_.config.dp > 1)
     add(memory_term::kBuckets, 2 * bytes * bucket, [&] { return fmt::format("2 · {} B · {}", bytes, number(bucket)); });
   kept(memory_term::kStep, bytes + 4, w_.config.zero >= 1, elements, add);
+}
+
+template <class Add>
+void Sizer::scaling(int stage, const Add& add) const {
+  if (w_.config.dp * w_.config.cp == 1) return;
+  const StageElements elements = stage_elements(w_, stage);
+  const double bucket = std::min(kLargeBucket, elements.dense + elements.experts);
+  const double bytes = w_.training.precision.gradient_bytes + w_.training.summed_gradient_bytes();
+  add(memory_term::kBuckets, bytes * bucket, [&] { return fmt::format("{} B · {}", bytes, number(bucket)); });
 }
 
 template <class Add>

@@ -19,7 +19,9 @@
 // For GPT with A = 2 the sum is s·b·h·(10 + 24/t + 5as/(ht)), and s·b·h/t·(34 + 5as/h) with sequence parallelism.
 //   experts    for the k chosen ones, at capacity 1 and even load: input and output 2Ak·h·etp, MLP as above k times,
 //              for s·b/(c·t) tokens
-// Full recomputation keeps only the input of a layer, Ah, divided.
+// Full recomputation keeps only the input of a layer, Ah, divided. With FP8 products the inputs of matrices (QKV,
+// projection, both of the MLP) are kept as they were cast, in 1 byte instead of A (Transformer Engine, and Yan et al. 2026,
+// arXiv 2603.07685, 16 of 32 GB). Training::offloaded_layers are not counted.
 //
 // In-flight micro-batches: schedule.h. Both ends (Korthikanti et al., 4.3): the embedding's dropout mask h, the inputs
 // of the final norm and of the head 2Ah, all divided; logits of one micro-batch, 4V/t in fp32 plus AV/t for their
@@ -34,10 +36,14 @@
 //   sequence parallel  a micro-batch's whole input of a layer, Ah a token: Megatron-LM's buffer of gathered inputs
 //   context parallel   keys and values twice, those at work and those under way: 2A·2k a token (Transformer Engine's ring)
 //   messages           an activation and its gradient, 2Ah divided, in a pipeline
-// DeepSpeed (its defaults, runtime/zero/stage_1_and_2.py and runtime/pipe/engine.py; Precision::deepspeed):
+// DeepSpeed (its defaults, runtime/zero/stage_1_and_2.py and runtime/pipe/engine.py; Training::runs_in):
 //   buckets            500 million gradients, gathered and once more flattened for the sum (reduce_bucket_size)
 //   step               the share's gradients as one tensor and in fp32, 2 + 4 bytes a parameter, from ZeRO-1 on its shard
 //   outputs            of all micro-batches in flight, in a pipeline; Megatron-LM frees them
+// Aleph Alpha's Scaling (core/optimizer/allreduce.py, core/nn):
+//   buckets            500 million gradients flattened, and in 32 bits
+//   inputs             of both column-parallel matrices as gathered: 2Ah of a layer's terms are not divided
+//   outputs            as DeepSpeed
 // All other short-lived buffers of a backward pass are in the margin.
 
 #include <string>

@@ -65,6 +65,40 @@ TEST(Buffers, OfMessagesBetweenStages) {
   EXPECT_DOUBLE_EQ(term({.pp = 2}, training, 0, memory_term::kOutputs), 0);
 }
 
+// A token of 8 hidden elements: the inputs of QKV, projection (8) and both of the feed-forward part (8 and 20) have one byte less.
+TEST(Activations, OfFp8KeepTheInputsOfMatricesInOneByte) {
+  const ModelShape model = small_llama();
+  const Training bf16 = small_training(), fp8 = small_training("fp8");
+  const double tokens = 2 * 16;
+  EXPECT_DOUBLE_EQ(layer_activation_bytes({model, {}, bf16}) - layer_activation_bytes({model, {}, fp8}),
+                   tokens * (8 + 8 + 8 + 20));
+}
+
+TEST(Activations, OfOffloadedLayersAreNotOnTheGpu) {
+  Training training = small_training();
+  const double all = term({}, training, 0, memory_term::kActivations);
+  training.offloaded_layers = 3;  // of 4
+  EXPECT_DOUBLE_EQ(term({}, training, 0, memory_term::kActivations), all / 4);
+  training.offloaded_layers = 5;
+  EXPECT_DOUBLE_EQ(term({}, training, 0, memory_term::kActivations), 0);
+}
+
+TEST(Buffers, OfScaling) {
+  Training training = small_training();
+  training.framework = Framework::kScaling;
+  training.precision.gradient_bytes = 2;
+  // The last stage's parameters are fewer than a bucket: 2 bytes flattened, 4 in 32 bits.
+  const ModelShape model = small_llama();
+  const ParallelConfig config = {.tp = 2, .pp = 2, .dp = 2, .zero = 1};
+  const double elements = stage_elements({model, config, training}, 1).dense;
+  EXPECT_DOUBLE_EQ(term(config, training, 1, memory_term::kBuckets), (2 + 4) * elements);
+  EXPECT_GT(term(config, training, 1, memory_term::kOutputs), 0);
+  // Half of two inputs of 8 elements of 2 bytes more a token, of 32 tokens.
+  const double here = layer_activation_bytes({model, config, training});
+  training.framework = Framework::kMegatron;
+  EXPECT_DOUBLE_EQ(here - layer_activation_bytes({model, config, training}), 32 * 2 * 8 * 2 / 2);
+}
+
 TEST(Buffers, OfDeepSpeed) {
   const Training training = small_training("zero-fp16");
   const ParallelConfig config = {.pp = 2, .dp = 2, .zero = 1};

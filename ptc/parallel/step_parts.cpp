@@ -52,6 +52,7 @@ class Parts {
     if (overlapping()) parts.gradients_hidden = hidden;
     if (prefetching()) parts.parameters_hidden = hidden;
     parts.sends_hidden = config.vpp > 1 && workload_.training.overlap == Overlap::kAll;
+    parts.sends_block = config.pp > 1 && exchanging();
     return parts;
   }
 
@@ -168,7 +169,9 @@ class Parts {
     // FP8 copies of the matrices, one transposed, are made once a step.
     const double cast = p.math == Math::kFP8 ? (p.param_bytes + 2) * (held.dense + held.expert) : 0;
     const double state = 2 * p.optimizer_bytes + p.gradient_bytes + unscaled + 3 * 4 + 4 + p.param_bytes;
-    const double bytes = own * state + local * p.gradient_bytes;
+    // Scaling: flattened, divided, to 32 bits and back, copied to their places.
+    const double copied = workload_.training.runs_in() == Framework::kScaling ? 8 * p.gradient_bytes + 2 * 4 : 0;
+    const double bytes = own * state + local * (p.gradient_bytes + copied);
     const double rate = rates_of(gpu, p.math).bytes_per_s;
     return rate > 0 ? (bytes + cast) / rate : 0;
   }
@@ -186,6 +189,7 @@ class Parts {
     const Training& training = workload_.training;
     const double tokens = static_cast<double>(training.micro_batch) * training.sequence / config.cp;
     const double bytes = tokens * static_cast<double>(workload_.model.hidden) * training.precision.activation_bytes;
+    if (exchanging()) return exchange(s, bytes);
     // Each rank of a tensor-parallel group sends a part (scatter/gather, Narayanan et al., SC'21, 4.1); gathered again
     // behind the boundary unless sequence parallelism wants parts anyway.
     Communication sent = message(links_after(s), hardware_.hop(s).crosses_hosts, bytes / config.tp);
@@ -193,6 +197,23 @@ class Parts {
       sent = together(sent, collective(links_, Collective::kAllGather, hardware_.tp, bytes));
     }
     return sent;
+  }
+
+  bool exchanging() const { return workload_.training.runs_in() != Framework::kMegatron; }
+
+  // An activation there and a gradient back, for whose time both stages do nothing else. Each has the traffic of its own
+  // direction; the other one's time is latency to it.
+  Communication exchange(int s, double bytes) const {
+    const collection::ParallelConfig& config = workload_.config;
+    const Training& training = workload_.training;
+    const bool deepspeed = training.runs_in() == Framework::kDeepSpeed;
+    const bool whole = !deepspeed && !training.sequence_parallel;
+    Communication sent = message(links_after(s), hardware_.hop(s).crosses_hosts, whole ? bytes : bytes / config.tp);
+    sent.latency_s += sent.seconds;
+    sent.seconds *= 2;
+    if (config.tp == 1 || !deepspeed) return sent;
+    // Half of three gathers for each direction: the input, the output again, and its gradient.
+    return together(sent, times(collective(links_, Collective::kAllGather, hardware_.tp, bytes), 1.5));
   }
 
   StageWork stage(int s, const std::vector<int>& layers, const LayerWork& layer) const {
@@ -218,9 +239,11 @@ class Parts {
       add_ends(s, gpu, work);
     }
     const Precision& p = workload_.training.precision;
-    if (zero() == 0) work.gradients = over_groups(Collective::kAllReduce, held, p.gradient_bytes);
-    if (zero() >= 1 && !per_micro_batch())
-      work.gradients = over_groups(Collective::kReduceScatter, held, p.gradient_bytes);
+    if (!per_micro_batch()) {
+      const bool whole = zero() == 0 || workload_.training.sums_whole_gradients();
+      work.gradients = over_groups(whole ? Collective::kAllReduce : Collective::kReduceScatter, held,
+                                   workload_.training.summed_gradient_bytes());
+    }
     if (zero() == 1 || zero() == 2) work.parameters = over_groups(Collective::kAllGather, held, p.param_bytes);
     if (workload_.model.tied && config.pp > 1 && (s == 0 || s == config.pp - 1)) {
       // The last stage's hop leads back to the first.

@@ -266,6 +266,53 @@ TEST(StepParts, OverlapIsForThoseWhoAskForIt) {
   EXPECT_FALSE(parts_of(model, config, training).sends_hidden);
 }
 
+// 4 · 2048 · 8192 elements of 2 bytes over 8 ranks that have a card each: 16.8 MB at 22.5 GB/s, there and back.
+TEST(StepParts, OtherFrameworksExchangeAnActivationForAGradient) {
+  const ModelShape model = test_gpt(8192, 64, 16);
+  Training training = test_training(4);
+  collection::ParallelConfig config;
+  config.tp = 8;
+  config.pp = 2;
+  const Communication megatron = parts_of(model, config, training).stages[0].send;
+  EXPECT_FALSE(parts_of(model, config, training).sends_block);
+  training.framework = Framework::kScaling;
+  const StepParts scaling = parts_of(model, config, training);
+  EXPECT_TRUE(scaling.sends_block);
+  EXPECT_NEAR(scaling.stages[0].send.seconds, 2 * megatron.seconds, 1e-12);
+  EXPECT_NEAR(scaling.stages[0].send.bytes, megatron.bytes, 1);  // the rest is the other direction's
+  training.sequence_parallel = false;                            // each rank sends all of it: 134 MB at 22.5 GB/s
+  const double share = efficiency_of(test_host().gpu, Math::kBF16).network;
+  EXPECT_NEAR(parts_of(model, config, training).stages[0].send.seconds, 2 * (134217728 / (25e9 * share) + 20e-6), 1e-9);
+  // DeepSpeed: a part each, and three gathers of the whole in both directions together.
+  training.precision = find_precision("zero-fp16").value();
+  const Hardware hardware = uniform_hardware(test_host(), config);
+  const double gather = collective(links_of(hardware), Collective::kAllGather, hardware.tp, 134217728).seconds;
+  EXPECT_NEAR(parts_of(model, config, training).stages[0].send.seconds,
+              2 * (134217728 / 8 / (25e9 * share) + 20e-6) + 1.5 * gather, 1e-9);
+  config.pp = 1;
+  EXPECT_FALSE(parts_of(model, config, training).sends_block);
+}
+
+TEST(StepParts, WholeGradientsAreSummedWhereAFrameworkDoesSo) {
+  const ModelShape model = test_gpt(4096, 32, 16);
+  Training training = test_training(1, 64);
+  training.precision.gradient_bytes = 2;
+  training.framework = Framework::kScaling;
+  collection::ParallelConfig config;
+  config.dp = 16;
+  config.zero = 1;
+  const double params = static_cast<double>(model.parameters());
+  const StepParts scaling = parts_of(model, config, training);
+  EXPECT_NEAR(scaling.stages[0].gradients.seconds, gradient_seconds(Collective::kAllReduce, config, 4 * params), 1e-9);
+  training.framework = Framework::kDeepSpeed;
+  const StepParts deepspeed = parts_of(model, config, training);
+  EXPECT_NEAR(deepspeed.stages[0].gradients.seconds, gradient_seconds(Collective::kAllReduce, config, 2 * params),
+              1e-9);
+  // 24 bytes a gradient: flattened 4, divided 4, to 32 bits 6 and back 6, to its place 4.
+  const double copies = 24 * params / rates_of({.gpu = test_host().gpu}, Math::kBF16).bytes_per_s;
+  EXPECT_NEAR(scaling.stages[0].optimizer_s - deepspeed.stages[0].optimizer_s, copies, 1e-9);
+}
+
 // Nothing is left to hide the last bucket of gradients, nor the first one of parameters.
 TEST(StepParts, SynchronisationIsHiddenButForABucket) {
   const ModelShape model = test_gpt(4096, 32, 16);

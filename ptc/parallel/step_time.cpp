@@ -58,8 +58,7 @@ class ClosedForm {
   // What messages that nothing hides add to that: the first micro-batch's way forward and the last one's way back. 2BW
   // does neither, its steps follow one another.
   double waits_s() const {
-    const bool blocking = vpp_ > 1 && !parts_.sends_hidden;
-    if (paces_.size() == 1 || blocking) return 0;
+    if (paces_.size() == 1 || parts_.sender_waits(workload_.config.vpp)) return 0;
     double way = 0;
     for (size_t s = 0; s + 1 < paces_.size(); ++s) way += 2 * message_s(s);
     if (way == 0) return 0;
@@ -114,7 +113,7 @@ class ClosedForm {
   Pace pace(int s, int stages) const {
     const StageWork& stage = parts_.stages[static_cast<size_t>(s)];
     Pace pace{.forward = sum(stage.forward), .backward = sum(stage.backward)};
-    if (stages == 1 || vpp_ == 1 || parts_.sends_hidden) return pace;
+    if (stages == 1 || !parts_.sender_waits(workload_.config.vpp)) return pace;
     const size_t before = static_cast<size_t>((s + stages - 1) % stages);
     const double forward = stage.send.seconds * (s == stages - 1 ? vpp_ - 1 : vpp_);
     const double backward = message_s(before) * (s == 0 ? vpp_ - 1 : vpp_);

@@ -49,8 +49,8 @@ struct StageWork {
 
 // Order of the parts, the same in the closed form and in the simulated iteration:
 // - A stage works through slots_of(). The message of a slot leaves when its work is done, and the receiver waits for
-//   it. The sender continues at once; in an interleaved pipeline without sends_hidden it waits for the arrival. The
-//   last chunk sends nothing forward, the first nothing backward.
+//   it. The sender continues at once; with sends_block, and in an interleaved pipeline without sends_hidden, it waits
+//   for the arrival. The last chunk sends nothing forward, the first nothing backward.
 // - `gradients` are summed beside the backward slots of the last micro-batch (2BW: beside the whole next step).
 //   `parameters` are gathered at the start of the step, beside the forward slots of the first micro-batch. Each chunk
 //   has 1/vpp of both: its gradients start after its own last backward slot; its parameters must arrive by the end of
@@ -62,6 +62,8 @@ struct StepParts {
   int micro_batches = 1;
   double gradients_hidden = 0, parameters_hidden = 0;  // shares that work may hide, 0 … 1
   bool sends_hidden = false;                           // interleaved, Overlap::kAll
+  bool sends_block = false;                            // frameworks whose stages exchange one thing after the other
+  bool sender_waits(int vpp) const { return sends_block || (vpp > 1 && !sends_hidden); }
 };
 // Precondition, not checked here: check_workload accepts the workload. CHECK: `hardware` has at least one stage.
 StepParts step_parts(const Workload& workload, const Hardware& hardware);

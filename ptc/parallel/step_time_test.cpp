@@ -127,6 +127,19 @@ TEST(StepTime, InterleavedPipelinesWaitForEachMessageOrHideIt) {
   EXPECT_NEAR(ideal.time().step_s, 8 * 6 + 3 * 6 / 2.0 + 6 * 0.1, 1e-9);
 }
 
+// An exchange stops both stages: those in the middle have two a micro-batch each way, the ends one.
+TEST(StepTime, ExchangesAreAddedToTheWorkOfBothStages) {
+  Ideal ideal(4, 1, 8);
+  ideal.parts.sends_block = true;
+  for (StageWork& stage : ideal.parts.stages) stage.send.seconds = 0.1;
+  EXPECT_NEAR(ideal.time().step_s, 8 * 3.2 + 3.2 + 2 * 3.1, 1e-9);
+  EXPECT_NEAR(ideal.time().pipeline_s, 8 * 0.2, 1e-9);
+  Ideal two(2, 1, 8);
+  two.parts.sends_block = true;
+  two.parts.stages[0].send.seconds = 0.1;
+  EXPECT_NEAR(two.time().step_s, 9 * 3.1, 1e-9);
+}
+
 TEST(StepTime, GradientsHideBesideTheLastBackwardPass) {
   Ideal ideal(1, 1, 4);
   StageWork& stage = ideal.parts.stages[0];

@@ -79,6 +79,16 @@ absl::StatusOr<Kernels> find_kernels(std::string_view name) {
   return find<Kernels>("choice of kernels", name, kKernelNames);
 }
 
+std::string_view name_of(Dispatch dispatch) { return kDispatchNames.at(static_cast<size_t>(dispatch)); }
+absl::StatusOr<Dispatch> find_dispatch(std::string_view name) {
+  return find<Dispatch>("dispatch of tokens", name, kDispatchNames);
+}
+
+std::string_view name_of(Framework framework) { return kFrameworkNames.at(static_cast<size_t>(framework)); }
+absl::StatusOr<Framework> find_framework(std::string_view name) {
+  return find<Framework>("framework", name, kFrameworkNames);
+}
+
 std::vector<std::string> gradient_names() {
   std::vector<std::string> names;
   for (const auto& [name, bytes] : kGradientBytes) names.emplace_back(name);
@@ -97,6 +107,15 @@ int Training::micro_batches(int dp) const {
   SCALAI_CHECK(dp >= 1 && micro_batch >= 1);
   const int64_t share = int64_t{dp} * micro_batch;
   return static_cast<int>(std::max<int64_t>(1, (global_batch + share - 1) / share));
+}
+
+bool Training::sums_whole_gradients() const {
+  const bool deepspeed = runs_in() == Framework::kDeepSpeed && precision.math == Math::kBF16;
+  return deepspeed || runs_in() == Framework::kScaling;
+}
+
+double Training::summed_gradient_bytes() const {
+  return runs_in() == Framework::kScaling ? 4 : precision.gradient_bytes;
 }
 
 double Training::bucket_parameters(int ranks) const {

@@ -35,7 +35,7 @@ struct Precision {
   Math math = Math::kBF16;
   double param_bytes = 2, gradient_bytes = 4, optimizer_bytes = 12;
   double activation_bytes = 2;  // an element of activations
-  bool deepspeed = false;       // DeepSpeed's buffers instead of Megatron's (memory.h)
+  bool deepspeed = false;       // only DeepSpeed has it (Training::runs_in)
 };
 std::vector<std::string> precision_names();
 // Unknown name: InvalidArgument with all names.
@@ -66,14 +66,32 @@ enum class DataOverlap : uint8_t { kNone, kGradients, kAll };
 //   fused   a kernel each; flash attention of the second generation (Megatron-LM, compiled PyTorch)
 //   tuned   fused, with the products and the attention of NVIDIA's libraries since autumn 2024 (NeMo 24.09 and later,
 //           Megatron-Bridge): faster on GPUs with FP8 (kTuned… in kernels.cpp), as fused on others
-enum class Kernels : uint8_t { kEager, kFused, kTuned };
+//   early   fused, with flash attention of the first generation, which was current until the summer of 2023
+enum class Kernels : uint8_t { kEager, kFused, kTuned, kEarly };
+
+// Whose training loop it is, where loops differ beyond the options here. What each does follows from its source code.
+//   megatron   Megatron-LM, Megatron-Core, NeMo, PyTorch
+//   deepspeed  runtime/pipe/engine.py (2022): stages exchange an activation for a gradient one after the other, with
+//              nothing beside it; both are cut over tp and gathered, outputs once more before their backward pass. With
+//              bf16, gradients are all-reduced whole (runtime/bf16_optimizer.py). Precision zero-fp16 implies it
+//   scaling    Aleph Alpha's Scaling (core/nn, core/optimizer; 2024): exchanges as DeepSpeed's, but without sequence
+//              parallelism every rank of tp sends the whole activation; gradients are all-reduced whole and in 32 bits;
+//              each matrix of SwiGLU sums its input gradient by itself; gathered inputs are kept
+enum class Framework : uint8_t { kMegatron, kDeepSpeed, kScaling };
+
+// How tokens get to their experts.
+//   all-to-all  NCCL's: a copy for each chosen expert
+//   once        DeepEP and HybridEP: once to each other host with a chosen expert, then once to each GPU there
+enum class Dispatch : uint8_t { kAllToAll, kOnce };
 
 // Names of the values above, in their order; and the number formats of gradients with their bytes.
 inline constexpr std::array<std::string_view, 3> kScheduleNames = {"gpipe", "1f1b", "2bw"};
 inline constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective", "full"};
 inline constexpr std::array<std::string_view, 3> kOverlapNames = {"none", "weight-gradients", "all"};
 inline constexpr std::array<std::string_view, 3> kDataOverlapNames = {"none", "gradients", "all"};
-inline constexpr std::array<std::string_view, 3> kKernelNames = {"eager", "fused", "tuned"};
+inline constexpr std::array<std::string_view, 4> kKernelNames = {"eager", "fused", "tuned", "early"};
+inline constexpr std::array<std::string_view, 3> kFrameworkNames = {"megatron", "deepspeed", "scaling"};
+inline constexpr std::array<std::string_view, 2> kDispatchNames = {"all-to-all", "once"};
 inline constexpr std::array<std::pair<std::string_view, double>, 3> kGradientBytes = {
     {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}}};
 
@@ -82,12 +100,16 @@ std::string_view name_of(Schedule schedule);    // "gpipe", "1f1b", "2bw"
 std::string_view name_of(Recompute recompute);  // "none", "selective", "full"
 std::string_view name_of(Overlap overlap);      // "none", "weight-gradients", "all"
 std::string_view name_of(DataOverlap overlap);  // "none", "gradients", "all"
-std::string_view name_of(Kernels kernels);      // "eager", "fused", "tuned"
+std::string_view name_of(Kernels kernels);      // "eager", "fused", "tuned", "early"
+std::string_view name_of(Dispatch dispatch);    // "all-to-all", "once"
+std::string_view name_of(Framework framework);  // "megatron", "deepspeed", "scaling"
 absl::StatusOr<Schedule> find_schedule(std::string_view name);
 absl::StatusOr<Recompute> find_recompute(std::string_view name);
 absl::StatusOr<Overlap> find_overlap(std::string_view name);
 absl::StatusOr<DataOverlap> find_data_overlap(std::string_view name);
 absl::StatusOr<Kernels> find_kernels(std::string_view name);
+absl::StatusOr<Dispatch> find_dispatch(std::string_view name);
+absl::StatusOr<Framework> find_framework(std::string_view name);
 // Bytes of a gradient, of kGradientBytes.
 absl::StatusOr<double> find_gradient_bytes(std::string_view name);
 std::vector<std::string> gradient_names();
@@ -104,13 +126,24 @@ struct Training {
   Kernels kernels = Kernels::kFused;
   Overlap overlap = Overlap::kWeightGradients;
   DataOverlap data_overlap = DataOverlap::kAll;
-  int64_t bucket = 0;  // parameters synchronised at once, beside the work; 0 = bucket_parameters' default
+  Framework framework = Framework::kMegatron;  // ask runs_in()
+  Dispatch dispatch = Dispatch::kAllToAll;
+  bool expert_overlap = false;  // tokens go to their experts and back beside the work of another micro-batch
+  bool cuda_graphs = false;     // of whole steps: the host launches nothing kernel by kernel
+  int offloaded_layers = 0;     // of a stage: their activations are kept in the host's memory
+  int64_t bucket = 0;           // parameters synchronised at once, beside the work; 0 = bucket_parameters' default
   // false: dp · micro_batch need not divide global_batch, and pp need not divide the micro-batches of an interleaved
   // pipeline; the last ones are short (a dataset gives batches of any size, ptc/data/share.h).
   bool whole_batches = true;
 
   // Micro-batches of a step through one pipeline; the last one may be short. CHECK: dp and micro_batch >= 1.
   int micro_batches(int dp) const;
+  // DeepSpeed if the precision is DeepSpeed's, else `framework`.
+  Framework runs_in() const { return precision.deepspeed ? Framework::kDeepSpeed : framework; }
+  // Each rank gets the sums of all gradients, also where ZeRO-1 or 2 leave it only a share to update.
+  bool sums_whole_gradients() const;
+  // Bytes of a gradient while it is summed.
+  double summed_gradient_bytes() const;
   // Parameters of a bucket that `ranks` synchronise: `bucket`, or Megatron-Core's default, max(40 million,
   // 1 million · ranks), which keeps rings over many ranks from being bound by latency.
   double bucket_parameters(int ranks) const;

@@ -41,11 +41,36 @@ TEST(Names, OfDataOverlapAndGradientsAreReadBack) {
   for (const DataOverlap overlap : {DataOverlap::kNone, DataOverlap::kGradients, DataOverlap::kAll})
     EXPECT_EQ(find_data_overlap(name_of(overlap)).value(), overlap);
   EXPECT_NE(message_of(find_data_overlap("some").status()).find("none, gradients, all"), std::string::npos);
-  for (const Kernels kernels : {Kernels::kEager, Kernels::kFused, Kernels::kTuned})
+  for (const Kernels kernels : {Kernels::kEager, Kernels::kFused, Kernels::kTuned, Kernels::kEarly})
     EXPECT_EQ(find_kernels(name_of(kernels)).value(), kernels);
+  for (const Framework framework : {Framework::kMegatron, Framework::kDeepSpeed, Framework::kScaling})
+    EXPECT_EQ(find_framework(name_of(framework)).value(), framework);
+  EXPECT_NE(message_of(find_framework("jax").status()).find("megatron, deepspeed, scaling"), std::string::npos);
+  for (const Dispatch dispatch : {Dispatch::kAllToAll, Dispatch::kOnce})
+    EXPECT_EQ(find_dispatch(name_of(dispatch)).value(), dispatch);
+  EXPECT_NE(message_of(find_dispatch("twice").status()).find("all-to-all, once"), std::string::npos);
   EXPECT_EQ(find_gradient_bytes("fp32").value(), 4);
   EXPECT_EQ(find_gradient_bytes("bf16").value(), 2);
   EXPECT_NE(message_of(find_gradient_bytes("fp8").status()).find("fp32, bf16, fp16"), std::string::npos);
+}
+
+TEST(Training, FrameworksSumGradientsInTheirWays) {
+  Training training;
+  EXPECT_EQ(training.runs_in(), Framework::kMegatron);
+  EXPECT_FALSE(training.sums_whole_gradients());
+  EXPECT_EQ(training.summed_gradient_bytes(), 4);
+  training.precision.gradient_bytes = 2;
+  EXPECT_EQ(training.summed_gradient_bytes(), 2);
+  training.framework = Framework::kScaling;
+  EXPECT_TRUE(training.sums_whole_gradients());
+  EXPECT_EQ(training.summed_gradient_bytes(), 4);
+  training.framework = Framework::kDeepSpeed;  // bf16
+  EXPECT_TRUE(training.sums_whole_gradients());
+  EXPECT_EQ(training.summed_gradient_bytes(), 2);
+  training.precision = find_precision("zero-fp16").value();
+  training.framework = Framework::kMegatron;
+  EXPECT_EQ(training.runs_in(), Framework::kDeepSpeed);
+  EXPECT_FALSE(training.sums_whole_gradients());
 }
 
 TEST(Training, MicroBatchesRoundUp) {

@@ -69,20 +69,25 @@ TEST(ScenarioTraining, DefaultsAreWrittenOut) {
 TEST(ScenarioTraining, WhatRunsBesideTheWorkIsSaid) {
   const Scenario read = parsed(scenario(
       std::string(kListed) +
-      R"(gradients: "bf16" precision: "bf16" overlap: "all" kernels: "tuned" dp_overlap: "gradients" bucket: 25000000)"));
+      R"(gradients: "bf16" precision: "bf16" overlap: "all" kernels: "tuned" dp_overlap: "gradients" bucket: 25000000
+         framework: "scaling"
+         dispatch: "once" expert_overlap: true cuda_graphs: true)"));
   const parallel::Training& training = read.jobs[0].training;
   EXPECT_EQ(training.precision.gradient_bytes, 2);
   EXPECT_EQ(training.overlap, parallel::Overlap::kAll);
   EXPECT_EQ(training.data_overlap, parallel::DataOverlap::kGradients);
   EXPECT_EQ(training.bucket, 25'000'000);
   EXPECT_EQ(training.kernels, parallel::Kernels::kTuned);
+  EXPECT_EQ(training.framework, parallel::Framework::kScaling);
+  EXPECT_EQ(training.dispatch, parallel::Dispatch::kOnce);
+  EXPECT_TRUE(training.expert_overlap && training.cuda_graphs);
   EXPECT_EQ(parsed(read.resolved_text).digest, read.digest);
   const Scenario plain = parsed(scenario(kListed));
   EXPECT_EQ(plain.jobs[0].training.data_overlap, parallel::DataOverlap::kAll);
   EXPECT_NE(plain.resolved_text.find("dp_overlap: \"all\""), std::string::npos);
-  const std::string wrong = problems_of(
-      scenario(std::string(kListed) + R"(gradients: "fp8" overlap: "some" dp_overlap: "gradient" bucket: -1)"));
-  for (const std::string field : {"gradients", "overlap", "dp_overlap", "bucket"})
+  const std::string wrong = problems_of(scenario(
+      std::string(kListed) + R"(gradients: "fp8" overlap: "some" dp_overlap: "gradient" bucket: -1 framework: "jax")"));
+  for (const std::string field : {"gradients", "overlap", "dp_overlap", "bucket", "framework"})
     EXPECT_NE(wrong.find(field), std::string::npos) << wrong;
 }
 

@@ -36,7 +36,12 @@ Training read_training(RowReader& row, TrainingRun& run) {
   training.sequence_parallel = row.flag("sequence_parallel", true);
   training.flash_attention = row.flag("flash", true);
   take(find_kernels(row.text("kernels", "fused")), "kernels", row, training.kernels);
+  take(find_framework(row.text("framework", "megatron")), "framework", row, training.framework);
   take(find_data_overlap(row.text("overlap", "all")), "overlap", row, training.data_overlap);
+  take(find_dispatch(row.text("dispatch", "all-to-all")), "dispatch", row, training.dispatch);
+  training.expert_overlap = row.flag("expert_overlap", false);
+  training.cuda_graphs = row.flag("cuda_graphs", false);
+  training.offloaded_layers = row.count("offloaded_layers", 0);
   training.bucket = static_cast<int64_t>(row.number("bucket", 0));
   if (row.has("gradients"))
     take(find_gradient_bytes(row.text("gradients")), "gradients", row, training.precision.gradient_bytes);
@@ -82,6 +87,12 @@ std::vector<int> interleavings_of(const TrainingRun& run) {
   return sizes;
 }
 
+Hardware hardware_of_run(const TrainingRun& run) {
+  Hardware hardware = uniform_hardware(run.host, run.config);
+  hardware.ring_bytes_per_s = run.ring_bytes_per_s / run.host.gpus;
+  return hardware;
+}
+
 void add_note(std::string& notes, const std::string& note) { notes += (notes.empty() ? "" : ", ") + note; }
 
 }  // namespace
@@ -95,6 +106,7 @@ std::vector<std::string> run_columns() {
           "gpus_per_host",
           "nics",
           "nic_gbps",
+          "ring_gbps",
           "gpus",
           "tp",
           "pp",
@@ -112,6 +124,11 @@ std::vector<std::string> run_columns() {
           "sequence_parallel",
           "flash",
           "kernels",
+          "framework",
+          "dispatch",
+          "expert_overlap",
+          "cuda_graphs",
+          "offloaded_layers",
           "overlap",
           "bucket",
           "gradients",
@@ -159,6 +176,7 @@ TrainingRun read_run(RowReader& row, const Models& models) {
     run.model.sequence = run.training.sequence;
     run.model.first_params = run.model.sequence * run.model.hidden;
   }
+  run.ring_bytes_per_s = row.number("ring_gbps", 0) * 1e9 / 8;
   run.tokens = row.number("tokens", 0);
   run.peak_flops = row.number("peak_tflops", 0) * 1e12;
   return run;
@@ -182,7 +200,7 @@ PricedRun price(const TrainingRun& run) {
         if (refusal.empty()) refusal = fmt::format("needs {:.0f} GiB of memory a GPU", bytes / kGiB);
         continue;
       }
-      const double step_s = step_time(candidate.workload(), uniform_hardware(candidate.host, candidate.config)).step_s;
+      const double step_s = step_time(candidate.workload(), hardware_of_run(candidate)).step_s;
       if (best.step_s == 0 || step_s < best.step_s) best = {.run = candidate, .step_s = step_s};
     }
   }

@@ -19,8 +19,9 @@ struct TrainingRun {
   cluster::Host host;
   collection::ParallelConfig config;
   Training training;
-  double tokens = 0;      // of the whole training, for days and GPU-hours
-  double peak_flops = 0;  // peak for printed shares; 0 = that of the GPU kind
+  double tokens = 0;            // of the whole training, for days and GPU-hours
+  double ring_bytes_per_s = 0;  // all rings of a host to others, where it was measured
+  double peak_flops = 0;        // peak for printed shares; 0 = that of the GPU kind
   bool search_micro_batch = false;
   bool search_vpp = false;
 
