@@ -94,7 +94,9 @@ int compare(const Arguments& arguments) {
       summaries.emplace_back(may_clash ? name_of(folder) + "/" + name_of(report) : name_of(report), *text);
     }
   }
-  const auto table = report::compare_summaries(summaries, arguments.text("format"));
+  const report::Against against =
+      arguments.text("against") == "best" ? report::Against::kBest : report::Against::kFirst;
+  const auto table = report::compare_summaries(summaries, arguments.text("format"), against);
   if (!table.ok()) return report_error(table.status());
   print(*table);
   if (arguments.text("format") == "table") note_terms();
@@ -145,19 +147,23 @@ Command validate_command() {
 }
 
 Command compare_command() {
-  return {{.name = "compare",
-           .summary = "print the reports of several runs side by side",
-           .usage = "scalai compare DIR…",
-           .description =
-               R"(Each DIR is the --out folder of a run, or of several strategies: then all of them are shown, by name.
-Runs of different scenarios or seeds are noted and get no ratio. Two runs of one scenario, one simulated
+  return {
+      {.name = "compare",
+       .summary = "print the reports of several runs side by side",
+       .usage = "scalai compare DIR…",
+       .description =
+           R"(Each DIR is the --out folder of a run, or of several strategies: then all of them are shown, by name: runs
+of one job, executed or simulated, of many jobs and of recovery designs. Beside each value stands how
+much more or less it is than the first run's, or the best one's; * marks the best. Runs of different
+scenarios or seeds are noted and get neither. Two runs of one scenario, one simulated
 and one executed, are also compared by reconfiguration and phase: predicted, measured, relative error.)",
-           .options = {format_option()},
-           .examples = {"scalai compare out/demo", "scalai compare out/demo/reshard out/demo/tenplex",
-                        "scalai compare out/sim out/exec"},
-           .min_arguments = 1,
-           .max_arguments = -1},
-          compare};
+       .options = {choice_option("against", "RUN", "What differences are to.", {"first", "best"}, "first"),
+                   format_option({"table", "markdown", "csv", "json"})},
+       .examples = {"scalai compare out/demo", "scalai compare out/demo/reshard out/demo/tenplex",
+                    "scalai compare out/sim out/exec"},
+       .min_arguments = 1,
+       .max_arguments = -1},
+      compare};
 }
 
 Command replay_command() {

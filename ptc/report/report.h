@@ -35,11 +35,16 @@ absl::Status write_report(const control::RunReport& report, const Manifest& mani
 // the problem.
 std::string summary_table(const std::string& summary_json_text);
 
-// Several summaries side by side, one column a run; labels name the columns. `format`: "table", "csv" or "json". For a
-// simulated and an executed run of one scenario, table and JSON also compare predicted and measured values.
-// InvalidArgument: no or unreadable summaries, or an unknown format.
+// What tables for people show beside the values of runs of one scenario: with kFirst and kBest the difference to the first
+// or to the best run, with the best marked; with kRatio second / first, if there are two.
+enum class Against : uint8_t { kNothing, kRatio, kFirst, kBest };
+
+// Several summaries side by side, one column a run; labels name the columns. Runs of many jobs and of recovery designs have
+// rows of their own. `format`: "table", "markdown", "csv" or "json". For a simulated and an executed run of one scenario,
+// table and JSON also compare predicted and measured values. InvalidArgument: no or unreadable summaries, or an unknown
+// format.
 absl::StatusOr<std::string> compare_summaries(const std::vector<std::pair<std::string, std::string>>& label_and_json,
-                                              const std::string& format);
+                                              const std::string& format, Against against = Against::kRatio);
 
 // Compares a summary with the scenario's expectations for `strategy`: one line for each that fails ("" = all hold).
 std::string failed_expectations(const scenario::Scenario& scenario, const std::string& strategy,

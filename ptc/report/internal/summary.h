@@ -156,6 +156,10 @@ Summary summarize(const control::RunReport& report);
 // pointer). Keys we do not know are ignored.
 absl::StatusOr<Summary> read_summary(const std::string& text);
 
+// Numbers for people: "12.34", "12.34 /s".
+std::string four_digits(double value);
+std::string rate(double samples_per_s);
+
 // "plans/001.binpb": where a report keeps its n-th plan, from 0.
 std::string plan_file_name(size_t n);
 
@@ -168,11 +172,13 @@ std::string consequence_of(const LossSummary& loss);
 std::vector<LossSummary> losses_without_change(const Summary& summary);
 
 // What several runs say about the same things. `values` has an entry a run: nothing when that run has no such job.
+enum class Better : uint8_t { kNone, kHigher, kLower };
 struct ComparisonRow {
   std::string job;                // "" = the whole run
   std::string metric, title;      // for programs and for people
-  std::string unit;               // "s", "B", "samples/s", "h", "" (a count)
+  std::string unit;               // "s", "B", "samples/s", "h", "" (a count), or as Metric has it
   bool hidden_when_zero = false;  // in the table for people
+  Better better = Better::kNone;
   std::vector<std::optional<double>> values;
   std::optional<double> ratio;  // second run / first, when there are just two
 };
@@ -212,6 +218,7 @@ struct Comparison {
   std::vector<std::string> labels;
   std::vector<Summary> runs;
   bool same_scenario = true;
+  bool of_many_jobs = false;  // some run is; then only its head is in `runs`, with the policy as strategy
   std::vector<ComparisonRow> rows;
   std::optional<Prediction> prediction;
 };

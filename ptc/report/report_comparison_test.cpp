@@ -1,0 +1,99 @@
+// Differences, the best run, and runs of many jobs; report_table_test.cpp has the comparison of runs of one job.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ptc/base/status.h"
+#include "ptc/report/report.h"
+#include "ptc/report/testing/example_report.h"
+
+namespace scalai::report {
+namespace report_comparison_test {
+
+using Json = nlohmann::ordered_json;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string run_with_downtime(double seconds) {
+  const scenario::Scenario scenario = testing::example_scenario();
+  Json json = Json::parse(summary_json(testing::example_report(scenario)));
+  json["jobs"][0]["downtime_s"] = seconds;
+  return json.dump();
+}
+
+std::string cluster_run(const std::string& policy, double jct_s, double utilization,
+                        const std::string& kind = "cluster") {
+  return Json({{"schema_version", 1},
+               {"kind", kind},
+               {"scenario", "week"},
+               {"scenario_digest", policy},  // the policy is part of the file
+               {"seed", 1},
+               {"workload", "philly: 500 jobs"},
+               {"policy", policy},
+               {"metrics", {{"jobs", 500}, {"avg_jct_s", jct_s}, {"utilization", utilization}, {"cost_usd", nullptr}}}})
+      .dump();
+}
+
+// 20 s, 50 s, 10 s: 50 / 20 is 150 % more, 10 / 20 half less; the last is the best.
+TEST(Comparison, DifferencesToTheFirst) {
+  const std::string text =
+      compare_summaries({{"a", run_with_downtime(20)}, {"b", run_with_downtime(50)}, {"c", run_with_downtime(10)}},
+                        "table", Against::kFirst)
+          .value();
+  EXPECT_THAT(text, ContainsRegex("downtime +20.0 s +50.0 s +\\+150 % +10.0 s \\* +−50 %"));
+  EXPECT_THAT(text, ContainsRegex("lost steps +[0-9]+ +[0-9]+ +=")) << "equal, and nobody is the best";
+  EXPECT_THAT(text, Not(HasSubstr(" ratio")));
+}
+
+TEST(Comparison, DifferencesToTheBest) {
+  const std::string text =
+      compare_summaries({{"a", run_with_downtime(20)}, {"b", run_with_downtime(50)}}, "table", Against::kBest).value();
+  EXPECT_THAT(text, ContainsRegex("downtime +20.0 s \\* +50.0 s +\\+150 %"));
+}
+
+TEST(Comparison, OtherScenariosHaveNoDifferences) {
+  Json other = Json::parse(run_with_downtime(50));
+  other["scenario_digest"] = "ffffffffff";
+  const std::string text =
+      compare_summaries({{"a", run_with_downtime(20)}, {"b", other.dump()}}, "table", Against::kFirst).value();
+  EXPECT_THAT(text, Not(HasSubstr(" %")));
+  EXPECT_THAT(text, HasSubstr("note: the runs are of different scenarios"));
+}
+
+TEST(Comparison, PoliciesOfOneWorkload) {
+  const std::vector<std::pair<std::string, std::string>> runs = {{"fifo", cluster_run("fifo", 7200, 0.8)},
+                                                                 {"srtf", cluster_run("srtf", 3600, 0.72)}};
+  const std::string text = compare_summaries(runs, "table", Against::kFirst).value();
+  EXPECT_THAT(text, ContainsRegex("policy +fifo +srtf"));
+  EXPECT_THAT(text, ContainsRegex("JCT, mean +2 h 0 min +1 h 0 min \\* +−50 %"));
+  EXPECT_THAT(text, ContainsRegex("GPUs training +80.0 % \\* +72.0 % +−10 %"));
+  EXPECT_THAT(text, Not(HasSubstr("cost"))) << "nobody has prices";
+  EXPECT_THAT(text, Not(HasSubstr("note:"))) << "another policy is no other question";
+  const Json json = Json::parse(compare_summaries(runs, "json").value());
+  EXPECT_EQ(json["rows"][1]["metric"], "avg_jct_s");
+  EXPECT_EQ(json["rows"][1]["ratio"], 0.5);
+  EXPECT_THAT(compare_summaries(runs, "csv").value(), HasSubstr(",avg_jct_s,s,7200,3600,0.5\n"));
+  Json other = Json::parse(cluster_run("srtf", 1, 1));
+  other["workload"] = "another";
+  EXPECT_THAT(compare_summaries({runs[0], {"b", other.dump()}}, "table").value(), HasSubstr("different scenarios"));
+}
+
+TEST(Comparison, RecoveryDesigns) {
+  const std::string text = compare_summaries({{"a", cluster_run("templates", 1, 1, "recovery")}}, "table").value();
+  EXPECT_THAT(text, ContainsRegex("runtime +recovery"));
+}
+
+TEST(Comparison, Markdown) {
+  const std::string text =
+      compare_summaries({{"a|b", cluster_run("fifo", 7200, 0.8)}, {"c", cluster_run("srtf", 3600, 0.7)}}, "markdown",
+                        Against::kFirst)
+          .value();
+  EXPECT_THAT(text, HasSubstr("|---|---:|---:|---:|\n"));
+  EXPECT_THAT(text, HasSubstr("| JCT, mean | 2 h 0 min | 1 h 0 min * | −50 % |\n"));
+}
+
+}  // namespace report_comparison_test
+}  // namespace scalai::report
