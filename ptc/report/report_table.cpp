@@ -18,11 +18,6 @@ std::string four_digits(double value) { return fmt::format("{:.4g}", value); }
 
 std::string rate(double samples_per_s) { return four_digits(samples_per_s) + " /s"; }
 
-// A moment: 0 is the start, so a plain number of seconds reads better than "0 s" and "12 h 3 min" mixed.
-std::string moment(double seconds) {
-  return seconds < 600 ? fmt::format("{:.1f} s", seconds) : format_seconds(seconds);
-}
-
 // ---- one run --------------------------------------------------------------------------------------------------------
 std::string job_table(const Summary& summary) {
   Table table({"job", "state", "steps>", "samples>", "wall>", "training>", "downtime>", "lost steps>", "goodput>",
@@ -316,28 +311,6 @@ void add_rows(const std::string& job, Comparison& comparison) {
   }
 }
 
-absl::StatusOr<Comparison> compare(const std::vector<std::pair<std::string, std::string>>& label_and_json) {
-  Comparison comparison;
-  for (const auto& [label, json] : label_and_json) {
-    absl::StatusOr<Summary> run = read_summary(json);
-    if (!run.ok()) return invalid(fmt::format("{}: {}", label, message_of(run.status())));
-    comparison.labels.push_back(label);
-    comparison.runs.push_back(*std::move(run));
-    const Summary &first = comparison.runs.front(), &last = comparison.runs.back();
-    comparison.same_scenario &= last.scenario_digest == first.scenario_digest && last.seed == first.seed;
-  }
-  for (const std::string& job : job_names(comparison.runs)) add_rows(job, comparison);
-  comparison.prediction = prediction_of(comparison.runs);
-  return comparison;
-}
-
-std::string shown(double value, const std::string& unit) {
-  if (unit == "s") return format_seconds(value);
-  if (unit == "B") return format_bytes(static_cast<int64_t>(value));
-  if (unit == "samples/s") return rate(value);
-  return unit.empty() ? fmt::format("{:.0f}", value) : four_digits(value);
-}
-
 // Folder names differ at their end.
 std::string shortened(const std::string& label) {
   const std::vector<std::string_view> letters = characters(label);
@@ -434,6 +407,33 @@ std::string comparison_csv(const Comparison& comparison) {
 
 }  // namespace
 
+// 0 is the start, so a plain number of seconds reads better than "0 s" and "12 h 3 min" mixed.
+std::string moment(double seconds) {
+  return seconds < 600 ? fmt::format("{:.1f} s", seconds) : format_seconds(seconds);
+}
+
+std::string shown(double value, const std::string& unit) {
+  if (unit == "s") return format_seconds(value);
+  if (unit == "B") return format_bytes(static_cast<int64_t>(value));
+  if (unit == "samples/s") return rate(value);
+  return unit.empty() ? fmt::format("{:.0f}", value) : four_digits(value);
+}
+
+absl::StatusOr<Comparison> compare_runs(const std::vector<std::pair<std::string, std::string>>& label_and_json) {
+  Comparison comparison;
+  for (const auto& [label, json] : label_and_json) {
+    absl::StatusOr<Summary> run = read_summary(json);
+    if (!run.ok()) return invalid(fmt::format("{}: {}", label, message_of(run.status())));
+    comparison.labels.push_back(label);
+    comparison.runs.push_back(*std::move(run));
+    const Summary &first = comparison.runs.front(), &last = comparison.runs.back();
+    comparison.same_scenario &= last.scenario_digest == first.scenario_digest && last.seed == first.seed;
+  }
+  for (const std::string& job : job_names(comparison.runs)) add_rows(job, comparison);
+  comparison.prediction = prediction_of(comparison.runs);
+  return comparison;
+}
+
 std::string summary_table(const std::string& summary_json_text) {
   const absl::StatusOr<Summary> read = read_summary(summary_json_text);
   if (!read.ok()) return message_of(read.status()) + "\n";
@@ -456,7 +456,7 @@ std::string summary_table(const std::string& summary_json_text) {
 absl::StatusOr<std::string> compare_summaries(const std::vector<std::pair<std::string, std::string>>& label_and_json,
                                               const std::string& format) {
   if (label_and_json.empty()) return invalid("nothing to compare: name at least one report");
-  SCALAI_ASSIGN_OR_RETURN(const Comparison comparison, compare(label_and_json));
+  SCALAI_ASSIGN_OR_RETURN(const Comparison comparison, compare_runs(label_and_json));
   if (format == "json") return comparison_json(comparison);
   if (format == "csv") return comparison_csv(comparison);
   if (format == "table") {
