@@ -6,7 +6,7 @@ int main(int argc, char** argv) {
       .summary = "Plans, simulates and executes reconfigurations of deep-learning jobs.",
       .commands = {scalai::apps::validate_command(), scalai::apps::models_command(), scalai::apps::machines_command(),
                    scalai::apps::plan_command(), scalai::apps::parallelize_command(), scalai::apps::compare_command(),
-                   scalai::apps::replay_command()},
+                   scalai::apps::report_command(), scalai::apps::replay_command()},
       .external = {{"accuracy", "how far each kind of answer may be trusted: published numbers beside ours"},
                    {"breakeven", "the restart cost at which two policies change places"},
                    {"checkpoint", "show and verify checkpoints"},

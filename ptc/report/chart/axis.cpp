@@ -63,11 +63,12 @@ Ticks ticks_of(const Axis& axis, int most) {
   return result;
 }
 
-Axis rounded_up(Axis axis, int most) {
+Axis rounded(Axis axis, int most) {
   if (!(axis.high > axis.low)) axis.high = axis.low + 1;
   const Scaled unit = unit_of(axis);
   const double step = step_of(axis, unit.size, most) * unit.size;
   axis.high = std::ceil(axis.high / step - 1e-9) * step;
+  axis.low = std::floor(axis.low / step + 1e-9) * step;
   return axis;
 }
 

@@ -28,8 +28,8 @@ struct Ticks {
 // At most `most` ticks at multiples of 1, 2 or 5 · 10^k of the unit: ms, s, min, h, d; B, kB … PB; %. `most` >= 2.
 Ticks ticks_of(const Axis& axis, int most);
 
-// The axis with its upper end at a tick, so that no value touches the border; an empty range becomes [low, low + 1].
-Axis rounded_up(Axis axis, int most);
+// The axis with both ends at ticks; an empty range becomes [low, low + 1].
+Axis rounded(Axis axis, int most);
 
 // Pixels of values: `low` at `from`, `high` at `to`. Values outside are moved to the ends.
 class Scale {

@@ -52,11 +52,14 @@ TEST(Ticks, AreFewRoundAndInside) {
   }
 }
 
-TEST(RoundedUp, EndsAtATick) {
-  EXPECT_DOUBLE_EQ(rounded_up({"y", Unit::kPlain, "", 0, 53.3}, 5).high, 60);  // steps of 20
-  EXPECT_DOUBLE_EQ(rounded_up({"y", Unit::kCount, "", 0, 16}, 5).high, 20);    // steps of 5
-  EXPECT_DOUBLE_EQ(rounded_up({"y", Unit::kPlain, "", 0, 0}, 5).high, 1);
-  EXPECT_DOUBLE_EQ(rounded_up({"y", Unit::kSeconds, "", 0, 7200}, 5).high, 7200);
+TEST(Rounded, EndsAtTicks) {
+  const Axis axis = rounded({"y", Unit::kPercent, "", 0.943, 0.991}, 5);  // 4.8 % in at most 4 steps: of 2 %
+  EXPECT_DOUBLE_EQ(axis.low, 0.94);
+  EXPECT_DOUBLE_EQ(axis.high, 1);
+  EXPECT_DOUBLE_EQ(rounded({"y", Unit::kPlain, "", 0, 53.3}, 5).high, 60);  // steps of 20
+  EXPECT_DOUBLE_EQ(rounded({"y", Unit::kCount, "", 0, 16}, 5).high, 20);    // steps of 5
+  EXPECT_DOUBLE_EQ(rounded({"y", Unit::kPlain, "", 0, 0}, 5).high, 1);
+  EXPECT_DOUBLE_EQ(rounded({"y", Unit::kSeconds, "", 0, 7200}, 5).high, 7200);
 }
 
 TEST(Scale, IsLinearAndStopsAtTheEnds) {

@@ -10,7 +10,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(Gutter, TakesTheWidestLabelUpToAShareOfTheWidth) {
-  EXPECT_DOUBLE_EQ(Gutter({"ab", "abcd"}, 960).left, 4 * 6.6 + 12);
+  EXPECT_DOUBLE_EQ(Gutter({"ab", "abcd"}, 960).left, 4 * 7.2 + 12);
   EXPECT_DOUBLE_EQ(Gutter({std::string(200, 'x')}, 960).left, 0.3 * 960 + 12);
 }
 

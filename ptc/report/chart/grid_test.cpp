@@ -30,11 +30,11 @@ TEST(HeatMap, JoinsNeighboursOfOneShade) {
   chart.highest = 8;
   chart.words = bytes;
   const std::string text = heat_svg(chart, 960);
-  // left 2 · 6.6 + 12 = 25.2; 40 s are 924.8 pixels, an interval 231.2
+  // left 2 · 7.2 + 12 = 26.4; 40 s are 923.6 pixels, an interval 230.9
   EXPECT_THAT(
-      text, HasSubstr("<rect x=\"256.4\" y=\"4\" width=\"462.4\" height=\"14\" class=\"h8\" data-s=\"h0\" data-v=\"8\">"
+      text, HasSubstr("<rect x=\"257.3\" y=\"4\" width=\"461.8\" height=\"14\" class=\"h8\" data-s=\"h0\" data-v=\"8\">"
                       "<title>h0: up to 8 B</title></rect>"));
-  EXPECT_THAT(text, HasSubstr("<rect x=\"718.8\" y=\"4\" width=\"231.2\" height=\"14\" class=\"h1\""));
+  EXPECT_THAT(text, HasSubstr("<rect x=\"719.1\" y=\"4\" width=\"230.9\" height=\"14\" class=\"h1\""));
 }
 
 Matrix example_matrix() {
@@ -47,7 +47,8 @@ Matrix example_matrix() {
 
 TEST(Matrix, HasEveryCellWithItsValue) {
   const std::string text = matrix_svg(example_matrix(), 960);
-  EXPECT_THAT(text, HasSubstr("class=\"cell h8\" data-s=\"h0 h1\" data-v=\"2000000000\"><title>h0 → h1: 2.00 GB</title>"));
+  EXPECT_THAT(text,
+              HasSubstr("class=\"cell h8\" data-s=\"h0 h1\" data-v=\"2000000000\"><title>h0 → h1: 2.00 GB</title>"));
   EXPECT_THAT(text, HasSubstr("class=\"cell h4\" data-s=\"h1 h0\" data-v=\"1000000000\">"));
   EXPECT_THAT(text, HasSubstr("class=\"cell h0\" data-s=\"h0 h0\" data-v=\"0\">"));
   EXPECT_THAT(text, HasSubstr("class=\"cellt\">2.00 GB</text>"));

@@ -10,6 +10,7 @@ namespace {
 void draw_segment(Svg& svg, const Scale& x, const Segment& segment, double y, double height) {
   const double left = x(segment.low), width = std::max(x(segment.high) - left, 1.0);
   svg.rect({left, y, width, height}, "seg " + segment.css, segment.note);
+  if (segment.hatched) svg.rect({left, y, width, height}, "hatch");
   svg.text(left + 4, y + height / 2 + 4, fitted(segment.label, width - 8), "in");
 }
 

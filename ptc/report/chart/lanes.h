@@ -14,6 +14,7 @@ struct Segment {
   std::string css;           // class of its colour
   std::string label;         // written into it where it fits
   Note note;
+  bool hatched = false;  // with the pattern "hatch" of the page over its colour
 };
 
 struct Marker {

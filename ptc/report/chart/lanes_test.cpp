@@ -28,12 +28,12 @@ Lanes example_lanes() {
   return chart;
 }
 
-// Left: 2 · 6.6 + 12 = 25.2; right: 960 − (6 · 6.6 + 10) = 910.4; a second is 8.852 pixels.
+// Left: 2 · 7.2 + 12 = 26.4; right: 960 − (6 · 7.2 + 10) = 906.8; a second is 8.804 pixels.
 TEST(Lanes, AreToScale) {
   const std::string text = lanes_svg(example_lanes(), 960);
-  EXPECT_THAT(text, HasSubstr("<rect x=\"25.2\" y=\"4\" width=\"221.3\" height=\"20\" class=\"seg k-stop\" "
+  EXPECT_THAT(text, HasSubstr("<rect x=\"26.4\" y=\"4\" width=\"220.1\" height=\"20\" class=\"seg k-stop\" "
                               "data-s=\"stop\" data-v=\"25\">"));
-  EXPECT_THAT(text, HasSubstr("<path d=\"M467.8 1V27\" class=\"mark bound\"><title>bound</title></path>"));
+  EXPECT_THAT(text, HasSubstr("<path d=\"M466.6 1V27\" class=\"mark bound\"><title>bound</title></path>"));
   EXPECT_THAT(text, HasSubstr(">25.0 s</text>"));
 }
 

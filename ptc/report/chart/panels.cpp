@@ -11,7 +11,7 @@
 namespace scalai::report::chart {
 namespace {
 
-constexpr double kStrip = 20, kGap = 8, kTitle = 16;
+constexpr double kStrip = 20, kGap = 8, kTitle = 16, kPanelTitle = 24;
 
 // Curves of thousands of points: what falls on the same tenth of a pixel as the point before is not written.
 std::string curve(const Series& series, const Scale& x, const Scale& y) {
@@ -99,7 +99,7 @@ double draw_strips(Svg& svg, const Panels& chart, const Scale& x, const Layout& 
 double height_of(const Panels& chart) {
   double height = 4;
   for (const Lane& strip : chart.strips) height += kStrip + kGap + (strip.label.empty() ? 0 : kTitle);
-  for (const Panel& panel : chart.panels) height += kTitle + panel.height + kGap;
+  for (const Panel& panel : chart.panels) height += kPanelTitle + panel.height + kGap;
   return height;
 }
 
@@ -109,7 +109,7 @@ std::string panels_svg(const Panels& chart, double width) {
   std::vector<Axis> axes;
   double left = 30;
   for (const Panel& panel : chart.panels) {
-    axes.push_back(rounded_up(panel.y, 5));
+    axes.push_back(rounded(panel.y, 5));
     for (const Tick& tick : ticks_of(axes.back(), 5).ticks) left = std::max(left, text_width(tick.label) + 12);
   }
   const Layout layout{left, width - 10};
@@ -127,10 +127,10 @@ std::string panels_svg(const Panels& chart, double width) {
     const Panel& panel = chart.panels[i];
     const Ticks ticks = ticks_of(axes[i], 5);
     svg.text(4, y + 11, ticks.title, "lab");
-    const Scale scale(axes[i], y + kTitle + panel.height, y + kTitle);
+    const Scale scale(axes[i], y + kPanelTitle + panel.height, y + kPanelTitle);
     draw_y_axis(svg, ticks, scale, layout.left, layout.right);
     for (const Series& series : panel.series) draw_series(svg, series, x, scale);
-    y += kTitle + panel.height + kGap;
+    y += kPanelTitle + panel.height + kGap;
   }
   for (const Marker& marker : chart.marks) {
     svg.path("M" + pixels(x(marker.at)) + " " + pixels(layout.top) + "V" + pixels(bottom), "mark " + marker.css,

@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// One panel of 110 pixels below a title of 16: 0 is at y = 4 + 16 + 110 = 130, 20 at y = 20. x: 30 … 950 for 0 … 92 s, 10 pixels
+// One panel of 110 pixels below a title of 24: 0 is at y = 4 + 24 + 110 = 138, 20 at y = 28. x: 30 … 950 for 0 … 92 s, 10 pixels
 // a second.
 Panels example_panels() {
   Panels chart{.id = "p", .title = "t", .description = "d", .x = {"time", Unit::kSeconds, "", 0, 92}};
@@ -22,20 +22,20 @@ Panels example_panels() {
 
 TEST(Panels, StepsHoldTheirValue) {
   EXPECT_THAT(panels_svg(example_panels(), 960),
-              HasSubstr("<path d=\"M30 42H130V86H230V86\" class=\"line k1\" data-s=\"a\" data-v=\"8\">"));
+              HasSubstr("<path d=\"M30 50H130V94H230V94\" class=\"line k1\" data-s=\"a\" data-v=\"8\">"));
 }
 
 TEST(Panels, LinesAreStraightAndInterruptedWhereNothingIsKnown) {
   Panels chart = example_panels();
   chart.panels[0].series[0].steps = false;
   chart.panels[0].series[0].points = {{0, 0}, {1, 20}, {2, std::numeric_limits<double>::quiet_NaN()}, {3, 0}, {4, 20}};
-  EXPECT_THAT(panels_svg(chart, 960), HasSubstr("M30 130L40 20M60 130L70 20"));
+  EXPECT_THAT(panels_svg(chart, 960), HasSubstr("M30 138L40 28M60 138L70 28"));
 }
 
 TEST(Panels, AreasReachDownToZero) {
   Panels chart = example_panels();
   chart.panels[0].series[0].area = true;
-  EXPECT_THAT(panels_svg(chart, 960), HasSubstr("<path d=\"M30 42H130V86H230V86V130H30Z\" class=\"area k1\"/>"));
+  EXPECT_THAT(panels_svg(chart, 960), HasSubstr("<path d=\"M30 50H130V94H230V94V138H30Z\" class=\"area k1\"/>"));
 }
 
 TEST(Panels, IntervalsAndDots) {
@@ -43,9 +43,9 @@ TEST(Panels, IntervalsAndDots) {
   Series& series = chart.panels[0].series[0];
   series = {.name = "ettr", .css = "k2", .points = {{10, 10, 5, 15}}, .intervals = true, .dots = true};
   const std::string text = panels_svg(chart, 960);
-  // 5 is at 130 − 5 · 5.5 = 102.5, 15 at 47.5, 10 at 75
-  EXPECT_THAT(text, HasSubstr("<path d=\"M130 102.5V47.5\" class=\"whisker k2\"/>"));
-  EXPECT_THAT(text, HasSubstr("<circle cx=\"130\" cy=\"75\" r=\"3\" class=\"dot k2\" data-s=\"ettr\" "
+  // 5 is at 138 − 5 · 5.5 = 110.5, 15 at 55.5, 10 at 83
+  EXPECT_THAT(text, HasSubstr("<path d=\"M130 110.5V55.5\" class=\"whisker k2\"/>"));
+  EXPECT_THAT(text, HasSubstr("<circle cx=\"130\" cy=\"83\" r=\"3\" class=\"dot k2\" data-s=\"ettr\" "
                               "data-v=\"10\"><title>ettr: 10</title>"));
 }
 
@@ -67,7 +67,7 @@ TEST(Panels, StripsLieAboveAndPushPanelsDown) {
   chart.strips.push_back(strip);
   const std::string text = panels_svg(chart, 960);
   EXPECT_THAT(text, HasSubstr("<rect x=\"30\" y=\"20\" width=\"100\" height=\"20\" class=\"seg k-train\""));
-  EXPECT_THAT(text, HasSubstr("d=\"M30 86H130V130"));  // 44 lower: 16 + 20 + 8
+  EXPECT_THAT(text, HasSubstr("d=\"M30 94H130V138"));  // 44 lower: 16 + 20 + 8
 }
 
 TEST(Panels, EqualPointsAreWrittenOnce) {

@@ -10,7 +10,7 @@
 namespace scalai::report::chart {
 namespace {
 
-constexpr double kCharacter = 6.6;  // pixels, of the 12-pixel system fonts
+constexpr double kCharacter = 7.2;  // pixels, of 12-pixel system fonts, wide ones included
 
 std::string_view entity(std::string_view character) {
   if (character == "&") return "&amp;";

@@ -22,12 +22,12 @@ TEST(Pixels, HaveOneDecimal) {
   EXPECT_EQ(pixels(-0.01), "0");
 }
 
-TEST(Fitted, CutsToTheWidth) {  // 6.6 pixels a character
-  EXPECT_EQ(fitted("reshard", 7 * 6.6 + 0.1), "reshard");
-  EXPECT_EQ(fitted("reshard", 4 * 6.6 + 0.1), "res…");
-  EXPECT_EQ(fitted("reshard", 2 * 6.6 + 0.1), "");
+TEST(Fitted, CutsToTheWidth) {  // 7.2 pixels a character
+  EXPECT_EQ(fitted("reshard", 7 * 7.2 + 0.1), "reshard");
+  EXPECT_EQ(fitted("reshard", 4 * 7.2 + 0.1), "res…");
+  EXPECT_EQ(fitted("reshard", 2 * 7.2 + 0.1), "");
   EXPECT_EQ(fitted("reshard", -5), "");
-  EXPECT_DOUBLE_EQ(text_width("→→"), 2 * 6.6);
+  EXPECT_DOUBLE_EQ(text_width("→→"), 2 * 7.2);
 }
 
 TEST(Svg, WritesShapesWithTheirNumbers) {
