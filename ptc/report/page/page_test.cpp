@@ -58,6 +58,14 @@ TEST_F(HtmlPageTest, VerdictsSayWhatWasLostAndWhy) {
                                             "until the end of the run). 0 steps, 0 /s. At the end: waiting."));
 }
 
+// "gpt" holds g0 from 0 to 65 without a gap (train, stop, restart, transfer, train, detect), and g2 from 11 to 50.
+TEST_F(HtmlPageTest, SeveralJobsHaveTheirDevices) {
+  const std::string html = page({{"run", example("run")}});
+  const std::string part = html.substr(html.find("jobs on devices</h4>"));
+  EXPECT_THAT(part, HasSubstr("data-s=\"gpt\" data-v=\"65\"><title>g0: gpt</title>"));
+  EXPECT_THAT(part, HasSubstr("data-s=\"gpt\" data-v=\"39\"><title>g2: gpt</title>"));
+}
+
 TEST_F(HtmlPageTest, TheSameFilesGiveTheSameBytes) {
   const std::string folder = example("run");
   EXPECT_EQ(page({{"run", folder}}), page({{"run", folder}}));

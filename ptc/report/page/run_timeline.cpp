@@ -85,6 +85,67 @@ chart::Panels panels_of(const RunData& run, const std::vector<JobTimeline>& time
   return chart;
 }
 
+constexpr size_t kMostDevices = 64;
+
+// "g10" after "g9".
+std::vector<std::string> devices_in_order(const RunTrace& trace) {
+  std::vector<std::string> names;
+  for (const auto& [name, stretches] : trace.devices) names.push_back(name);
+  std::stable_sort(names.begin(), names.end(),
+                   [](const auto& a, const auto& b) { return a.size() != b.size() ? a.size() < b.size() : a < b; });
+  return names;
+}
+
+// A lane a device: which job holds it when, whatever it does there.
+chart::Lane placement_of(const std::string& device, const std::vector<TraceStretch>& stretches,
+                         const std::vector<JobTimeline>& timelines) {
+  chart::Lane lane{.label = device};
+  for (const TraceStretch& s : stretches) {
+    const std::string job = s.what.substr(0, s.what.rfind(": "));
+    const auto found = std::find_if(timelines.begin(), timelines.end(),
+                                    [&](const JobTimeline& timeline) { return timeline.job == job; });
+    if (found == timelines.end()) continue;
+    const std::string css = fmt::format("k{}", (found - timelines.begin()) % 8 + 1);
+    if (!lane.segments.empty() && lane.segments.back().css == css && lane.segments.back().high >= s.low_s) {
+      lane.segments.back().high = s.high_s;
+    } else {
+      lane.segments.push_back(
+          {.low = s.low_s, .high = s.high_s, .css = css, .note = {.title = device + ": " + job, .series = job}});
+    }
+  }
+  for (chart::Segment& segment : lane.segments) segment.note.value = segment.high - segment.low;
+  return lane;
+}
+
+// Of several jobs on one cluster.
+void add_placement(Document& page, const RunData& run, const std::vector<JobTimeline>& timelines) {
+  if (timelines.size() < 2 || !run.trace) return;
+  const std::vector<std::string> devices = devices_in_order(*run.trace);
+  if (devices.size() > kMostDevices) {
+    page.paragraph(fmt::format("{}: which job holds which of {} devices is left out; a page shows {}.", run.label,
+                               devices.size(), kMostDevices));
+    return;
+  }
+  chart::Lanes lanes{.title = "Jobs on devices of " + run.label,
+                     .description = "A lane a device, a colour a job.",
+                     .x = {"time", chart::Unit::kSeconds, "", 0, run.summary.end_s},
+                     .lane_height = 6};
+  Figure figure{.title = run.label + ": jobs on devices"};
+  figure.numbers.headers = {"job", "GPU hours>"};
+  for (const std::string& device : devices)
+    lanes.lanes.push_back(placement_of(device, run.trace->devices.at(device), timelines));
+  for (size_t j = 0; j < timelines.size(); ++j) {
+    figure.legend.push_back({fmt::format("k{}", j % 8 + 1), timelines[j].job});
+    figure.numbers.rows.push_back({timelines[j].job, shown(run.summary.jobs[j].gpu_hours, "h")});
+  }
+  figure.draw = [lanes](const std::string& id, double width) {
+    chart::Lanes picture = lanes;
+    picture.id = id;
+    return lanes_svg(picture, width);
+  };
+  page.figure(figure);
+}
+
 PageTable numbers_of(const std::vector<JobTimeline>& timelines) {
   PageTable table{.headers = {"job", "from>", "for>", "what", "layout"}};
   for (const JobTimeline& timeline : timelines) {
@@ -133,6 +194,7 @@ void add_timelines(Document& page, const std::vector<RunData>& runs) {
                return panels_svg(picture, width);
              },
          .numbers = numbers_of(all[i])});
+    add_placement(page, runs[i], all[i]);
   }
 }
 
