@@ -54,11 +54,16 @@ std::string jobs_verdict(const JobsData& run) {
   return text;
 }
 
+// "1 host", "2 hosts"
+std::string counted(const JobsData& run, const char* metric, const char* noun) {
+  return fmt::format("{} {}{}", metric_words(run, metric), noun, metric_value(run, metric) == 1 ? "" : "s");
+}
+
 std::string recovery_verdict(const JobsData& run) {
   std::string text =
-      fmt::format("{}: {} of the time trains and is kept, {} on average; {} hosts lost, {} restarts, {} lost.",
-                  run.label, metric_words(run, "ettr"), metric_words(run, "samples_per_s"),
-                  metric_words(run, "host_losses"), metric_words(run, "restarts"), metric_words(run, "lost_samples"));
+      fmt::format("{}: {} of the time trains and is kept, {} on average; {} lost, {}, {} lost.", run.label,
+                  metric_words(run, "ettr"), metric_words(run, "samples_per_s"), counted(run, "host_losses", "host"),
+                  counted(run, "restarts", "restart"), metric_words(run, "lost_samples"));
   if (metric_value(run, "cost_usd")) text += fmt::format(" Cost {}.", metric_words(run, "cost_usd"));
   return text;
 }
@@ -259,7 +264,7 @@ void add_hours(Document& page, const std::vector<JobsData>& runs) {
       const double hours = metric_value(run, use.metric).value_or(0);
       if (!(hours > 0)) continue;
       append(lane, hours, use.css,
-             {.title = fmt::format("{}: {} GPU-h", use.name, metric_words(run, use.metric)),
+             {.title = fmt::format("{}: {}", use.name, metric_words(run, use.metric)),
               .series = use.metric,
               .value = hours});
       figure.numbers.rows.push_back({run.label, use.name, fmt::format("{:.4g}", hours)});

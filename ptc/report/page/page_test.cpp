@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
 #include <regex>
 
+#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/report/page/internal/run_sections.h"
 #include "ptc/report/page/testing/example_pages.h"
@@ -53,9 +55,9 @@ TEST_F(HtmlPageTest, VerdictsSayWhatWasLostAndWhy) {
   EXPECT_THAT(verdicts({*run}), ElementsAre("0 of 2 jobs complete; together they lose 120 s.",
                                             "job gpt loses 20.0 s of 100 s (20.0 %): pauses 12.0 s, waiting 3.00 s (no "
                                             "layout fits 1 GPUs), steps run again 3.00 s, "
-                                            "snapshot stalls 1.50 s, steps cut off 500 ms. 100 steps, 32 /s.",
+                                            "snapshot stalls 1.50 s, steps cut off 500 ms. 100 steps, 32 samples/s.",
                                             "job bert, large loses 100 s of 100 s (100.0 %): waiting 100 s (queued; "
-                                            "until the end of the run). 0 steps, 0 /s. At the end: waiting."));
+                                            "until the end of the run). 0 steps, 0 samples/s. At the end: waiting."));
 }
 
 // "gpt" holds g0 from 0 to 65 without a gap (train, stop, restart, transfer, train, detect), and g2 from 11 to 50.
@@ -87,6 +89,35 @@ TEST_F(HtmlPageTest, WhatIsMissingIsLeftOutWithAWord) {
   EXPECT_THAT(html, Not(HasSubstr("class=\"cell")));
 }
 
+// Keys that came later: basis, losses, downtime by cause.
+TEST_F(HtmlPageTest, ReportsOfEarlierVersions) {
+  const std::string folder = example("run");
+  auto json = *read_ordered_json(*read_file(folder + "/summary.json"));
+  json.erase("basis");
+  json.erase("losses");
+  for (auto& job : json.at("jobs")) job.erase("downtime");
+  write("run/summary.json", json.dump());
+  const std::string html = page({{"run", folder}});
+  EXPECT_THAT(html, HasSubstr("20.0 s (causes not recorded)"));
+  EXPECT_THAT(html, HasSubstr("The reports do not say (they are of an earlier version)."));
+  EXPECT_THAT(data_after(html, "Pauses"), ElementsAre("stop=1", "restart=3", "transfer=1", "detect=15", "aborted=0.5"));
+}
+
+TEST_F(HtmlPageTest, RealTraining) {
+  const std::string folder = example("run");
+  auto json = *read_ordered_json(*read_file(folder + "/summary.json"));
+  json.at("jobs")[0]["trained"] = {
+      {{"layout", "dp2"}, {"gpus", 2}, {"steps", 10}, {"step_s", 0.5}, {"scenario_step_s", 1.0}}};
+  write("run/summary.json", json.dump());
+  write("run/workers/gpt/take_ups.csv",
+        "step,layout,processes,attempts,seconds,communicators_s,build_s\n0,dp2,2,1,3.5,1,2\n");
+  const std::string html = page({{"run", folder}});
+  EXPECT_THAT(html, HasSubstr("<td>gpt</td><td>dp2</td><td class=\"r\">2</td><td class=\"r\">10</td><td "
+                              "class=\"r\">500 ms</td><td class=\"r\">1.00 s</td>"));
+  EXPECT_THAT(html, HasSubstr("<td>dp2</td><td class=\"r\">2</td><td class=\"r\">1</td><td class=\"r\">3.50 s</td><td "
+                              "class=\"r\">1.00 s</td><td class=\"r\">2.00 s</td>"));
+}
+
 TEST_F(HtmlPageTest, ManyJobs) {
   const std::string html = page({{"fifo", many_jobs("fifo")}});
   EXPECT_THAT(html, HasSubstr("fifo: mean completion time 110 s (median 110 s), mean wait for the first GPUs 10.0 s; "
@@ -101,9 +132,10 @@ TEST_F(HtmlPageTest, ManyJobs) {
 
 TEST_F(HtmlPageTest, RecoveryDesigns) {
   const std::string html = page({{"a", recovery("a")}});
-  EXPECT_THAT(html, HasSubstr("a: 90.0 % of the time trains and is kept, 80 samples/s on average; 1 hosts lost, 1 "
-                              "restarts, 0 samples lost."));
-  EXPECT_THAT(html, HasSubstr("data-s=\"training_gpu_h\" data-v=\"0.75\""));
+  EXPECT_THAT(html, HasSubstr("a: 90.0 % of the time trains and is kept, 80 samples/s on average; 1 host lost, "
+                              "1 restart, 0 samples lost."));
+  EXPECT_THAT(html,
+              HasSubstr("data-s=\"training_gpu_h\" data-v=\"0.75\"><title>training that is kept: 0.75 GPU-h</title>"));
 }
 
 TEST_F(HtmlPageTest, Sweeps) {

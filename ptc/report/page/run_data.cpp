@@ -231,6 +231,13 @@ absl::StatusOr<RunData> load_run(const std::string& label, const std::string& fo
   SCALAI_RETURN_IF_ERROR(
       load_rows(path_of("transfers.csv"), "the page does not say who sends to whom", run.transfers, run));
   SCALAI_RETURN_IF_ERROR(load_rows(path_of("devices.csv"), "hosts of devices are unknown", run.devices, run));
+  for (const JobSummary& job : run.summary.jobs) {
+    const fs::path path = fs::path(folder) / "workers" / job.name / "take_ups.csv";
+    std::error_code error;
+    if (!job.trained || !fs::exists(path, error)) continue;
+    SCALAI_ASSIGN_OR_RETURN(CsvRows rows, CsvRows::read(path.string()));
+    run.take_ups.emplace_back(job.name, std::move(rows));
+  }
   return run;
 }
 

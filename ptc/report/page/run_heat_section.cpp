@@ -56,6 +56,25 @@ PageTable trained_table(const std::vector<RunData>& runs) {
   return table;
 }
 
+PageTable take_ups_table(const std::vector<RunData>& runs) {
+  PageTable table{
+      .headers = {"run", "job", "step>", "layout", "processes>", "attempts>", "all>", "communicators>", "build>"}};
+  for (const RunData& run : runs) {
+    for (const auto& [job, rows] : run.take_ups) {
+      for (size_t row = 0; row < rows.size(); ++row) {
+        const auto seconds = [&](const char* column) {
+          const auto value = rows.number(row, column);
+          return value ? format_seconds(*value) : std::string("–");
+        };
+        table.rows.push_back({run.label, job, rows.text(row, "step"), rows.text(row, "layout"),
+                              rows.text(row, "processes"), rows.text(row, "attempts"), seconds("seconds"),
+                              seconds("communicators_s"), seconds("build_s")});
+      }
+    }
+  }
+  return table;
+}
+
 PageTable prediction_rows(const Prediction& prediction) {
   PageTable table{.headers = {"job", "change>", "from → to", "phase", "predicted>", "measured>", "error>"}};
   for (const PredictedChange& change : prediction.changes) {
@@ -105,6 +124,11 @@ void add_training(Document& page, const std::vector<RunData>& runs) {
   if (trained.rows.empty() && !prediction) return;
   page.heading(2, "Measured");
   if (!trained.rows.empty()) page.table(trained, "Steps as measured");
+  const PageTable take_ups = take_ups_table(runs);
+  if (!take_ups.rows.empty()) {
+    page.heading(3, "Processes take up layouts");
+    page.table(take_ups, "Processes take up layouts");
+  }
   if (!prediction) return;
   page.heading(3, "Predicted against measured");
   if (prediction->transfer_error_median)

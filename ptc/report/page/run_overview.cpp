@@ -50,7 +50,7 @@ std::string verdict_of(const std::vector<RunData>& runs, const RunData& run, con
   const double share = job.wall_s > 0 ? job.downtime_s / job.wall_s : 0;
   std::string text = fmt::format("{} loses {} of {} ({}){}.", name_of(runs, run, job), format_seconds(job.downtime_s),
                                  format_seconds(job.wall_s), percent(share), causes_text(job));
-  text += fmt::format(" {} steps, {}.", job.steps, shown(job.goodput_samples_per_s, "samples/s"));
+  text += fmt::format(" {} steps, {:.4g} samples/s.", job.steps, job.goodput_samples_per_s);
   if (job.state != "running" && job.state != "complete")
     text += fmt::format(" At the end: {}{}.", job.state, job.failure.empty() ? "" : ", " + clipped(job.failure, 160));
   return text;

@@ -32,6 +32,7 @@ struct RunData {
   RunOrigin origin;
   std::optional<RunTrace> trace;
   std::optional<CsvRows> transfers, devices;
+  std::vector<std::pair<std::string, CsvRows>> take_ups;  // workers/JOB/take_ups.csv, by job, of real training
   std::vector<std::string> left_out;  // sentences: what this run has not got, and what the page therefore lacks
 };
 
