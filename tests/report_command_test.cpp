@@ -22,7 +22,7 @@ using Data = std::vector<std::pair<std::string, double>>;  // data-s, data-v
 
 // The data of the first wide picture after a heading.
 Data data_after(const std::string& html, const std::string& heading) {
-  const size_t at = html.find(">" + heading + "</h");
+  const size_t at = html.find(">" + heading + "</");
   EXPECT_NE(at, std::string::npos) << heading;
   const size_t from = html.find("<div class=\"wide\">", at), to = html.find("</div>", from);
   const std::string part = html.substr(from, to - from);

@@ -83,7 +83,8 @@ void Document::list(const std::vector<std::string>& items, const std::string& cs
 
 void Document::figure(const Figure& figure) {
   const std::string id = fmt::format("f{}", ++figures_);
-  body_ += fmt::format("<figure id=\"{}\"><h4>{}</h4>\n{}", id, escaped(figure.title), legend_html(figure.legend));
+  body_ += fmt::format("<figure id=\"{0}\" aria-labelledby=\"{0}-h\"><p class=\"title\" id=\"{0}-h\">{1}</p>\n{2}", id,
+                       escaped(figure.title), legend_html(figure.legend));
   body_ += "<div class=\"wide\">" + figure.draw(id + "w", kWide) + "</div>\n";
   body_ += "<div class=\"narrow\">" + figure.draw(id + "n", kNarrow) + "</div>\n";
   if (!figure.caption.empty()) body_ += fmt::format("<figcaption>{}</figcaption>\n", escaped(figure.caption));

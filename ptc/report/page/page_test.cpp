@@ -63,7 +63,7 @@ TEST_F(HtmlPageTest, VerdictsSayWhatWasLostAndWhy) {
 // "gpt" holds g0 from 0 to 65 without a gap (train, stop, restart, transfer, train, detect), and g2 from 11 to 50.
 TEST_F(HtmlPageTest, SeveralJobsHaveTheirDevices) {
   const std::string html = page({{"run", example("run")}});
-  const std::string part = html.substr(html.find("jobs on devices</h4>"));
+  const std::string part = html.substr(html.find("jobs on devices</p>"));
   EXPECT_THAT(part, HasSubstr("data-s=\"gpt\" data-v=\"65\"><title>g0: gpt</title>"));
   EXPECT_THAT(part, HasSubstr("data-s=\"gpt\" data-v=\"39\"><title>g2: gpt</title>"));
 }

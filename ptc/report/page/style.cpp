@@ -19,7 +19,7 @@ main{max-width:980px;margin:0 auto;padding:24px 20px 60px}
 h1{font-size:1.55rem;line-height:1.25;margin:0 0 4px;font-weight:650;overflow-wrap:anywhere}
 h2{font-size:1.2rem;margin:44px 0 6px;padding-top:14px;border-top:1px solid var(--rule);font-weight:650}
 h3{font-size:1.02rem;margin:26px 0 4px;font-weight:650}
-h4{font-size:.95rem;margin:0 0 6px;font-weight:600}
+.title{font-size:.95rem;margin:0 0 6px;font-weight:600}
 p{margin:6px 0 10px;max-width:72ch;overflow-wrap:anywhere}
 .sub{color:var(--muted);font-size:.9rem}
 .lead{font-size:1.12rem;font-weight:600;margin:12px 0 6px}
@@ -71,7 +71,7 @@ text{fill:var(--fg)}.tick{fill:var(--muted)}.in{fill:var(--on);font-size:11.5px}
 .k-aborted{--c:var(--wine)}.k-same{--c:var(--sky)}.k-cross{--c:var(--blue)}.k-storage{--c:var(--gold)}
 @media (max-width:760px){main{padding:16px 16px 40px}.wide{display:none}.narrow{display:block}body{font-size:15px}}
 @media print{:root{--bg:#fff;--fg:#000;--muted:#444;--rule:#bbb;--on:#fff}main{max-width:none;padding:0}
-figure,table,ul{break-inside:avoid}.scroll,pre{overflow:visible;white-space:pre-wrap}.wide{display:block}.narrow{display:none}
+figure svg,tr,ul{break-inside:avoid}h1,h2,h3,.title,.legend,summary{break-after:avoid}table{font-size:.72rem}th,td{white-space:normal;padding-right:8px}.scroll,pre{overflow:visible;white-space:pre-wrap}.wide{display:block}.narrow{display:none}
 details::details-content{content-visibility:visible;height:auto;display:block}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 )";
 }
