@@ -60,9 +60,8 @@ text{fill:var(--fg)}.tick{fill:var(--muted)}.in{fill:var(--on);font-size:11.5px}
 .h0{fill:transparent}.h1{fill:rgba(var(--heat),.1)}.h2{fill:rgba(var(--heat),.18)}.h3{fill:rgba(var(--heat),.26)}
 .h4{fill:rgba(var(--heat),.34)}.h5{fill:rgba(var(--heat),.42)}.h6{fill:rgba(var(--heat),.5)}.h7{fill:rgba(var(--heat),.58)}
 .h8{fill:rgba(var(--heat),.66)}
-.heat .h1{fill:rgba(var(--heat),.16)}
 .k-train,.k1{--c:var(--blue)}.k-pause,.k2{--c:var(--orange)}.k-wait{--c:var(--grey)}.k-again{--c:var(--pink)}
-.k-cut{--c:var(--gold)}.k-snap{--c:var(--teal)}.k-idle{--c:var(--rule)}
+.k-cut{--c:var(--gold)}.k-snap{--c:var(--teal)}
 .k3{--c:var(--green)}.k4{--c:var(--pink)}.k5{--c:var(--gold)}.k6{--c:var(--indigo)}.k7{--c:var(--wine)}.k8{--c:var(--black)}
 .line.k2,.line.k6{stroke-dasharray:7 3}.line.k3,.line.k7{stroke-dasharray:3 2}.line.k4,.line.k8{stroke-dasharray:9 3 2 3}
 .stroke.k2,.stroke.k6{border-top-style:dashed}.stroke.k3,.stroke.k7{border-top-style:dotted}
