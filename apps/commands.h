@@ -10,6 +10,7 @@ Command models_command();       // the catalogue, or the tensors of one model
 Command machines_command();     // GPU kinds, hosts and cloud instances with their constants
 Command plan_command();         // plans from one layout to another; shows and compares plans
 Command compare_command();      // reports side by side
+Command report_command();       // one HTML page about runs
 Command replay_command();       // runs a report's events through the control loop again
 Command init_command();         // a scenario to begin with
 Command explain_command();      // what a field, a number or a word means

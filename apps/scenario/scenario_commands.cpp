@@ -6,6 +6,7 @@
 
 #include "apps/commands.h"
 #include "apps/common/output.h"
+#include "apps/common/report_folders.h"
 #include "ptc/base/file.h"
 #include "ptc/base/process.h"
 #include "ptc/base/say.h"
@@ -19,8 +20,6 @@
 
 namespace scalai::apps {
 namespace {
-
-namespace fs = std::filesystem;
 
 absl::StatusOr<std::string> validated(const std::string& path, const std::string& cluster) {
   SCALAI_ASSIGN_OR_RETURN(const scenario::Scenario scenario, scenario::load_scenario(path, cluster));
@@ -65,34 +64,12 @@ int validate(const Arguments& arguments) {
   return worst;
 }
 
-// The folder itself when it is a report; else the reports in it, by name (what several strategies were written to).
-std::vector<fs::path> reports_at(const fs::path& folder) {
-  std::vector<fs::path> reports;
-  std::error_code error;  // a folder that cannot be listed is one that has no reports
-  if (fs::exists(folder / "summary.json", error)) return {folder};
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    std::error_code ignored;
-    if (fs::exists(it->path() / "summary.json", ignored)) reports.push_back(it->path());
-  }
-  std::sort(reports.begin(), reports.end());
-  return reports.empty() ? std::vector<fs::path>{folder} : reports;
-}
-
-// A trailing slash would leave an empty name.
-std::string name_of(const fs::path& folder) {
-  const fs::path normal = folder.lexically_normal();
-  return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
-}
-
 int compare(const Arguments& arguments) {
   std::vector<std::pair<std::string, std::string>> summaries;
-  for (const std::string& folder : arguments.positional()) {
-    for (const fs::path& report : reports_at(folder)) {
-      const auto text = read_file((report / "summary.json").string());
-      if (!text.ok()) return report_error(text.status());
-      const bool may_clash = report != folder && arguments.positional().size() > 1;
-      summaries.emplace_back(may_clash ? name_of(folder) + "/" + name_of(report) : name_of(report), *text);
-    }
+  for (const auto& [label, folder] : report_folders(arguments.positional())) {
+    const auto text = read_file((std::filesystem::path(folder) / "summary.json").string());
+    if (!text.ok()) return report_error(text.status());
+    summaries.emplace_back(label, *text);
   }
   const report::Against against =
       arguments.text("against") == "best" ? report::Against::kBest : report::Against::kFirst;

@@ -315,8 +315,11 @@ bool Binder::set_integer(const TextValue& value, const Target& target) {
   return true;
 }
 
-// Decimal, with the text format's optional "f" at the end; infinity when it is too large or too small for a double.
+// Decimal, with the text format's optional "f" at the end; infinity when it is too large or too small for a double. With a
+// leading 0 a number is octal, and whole.
 std::optional<double> parse_number(std::string_view text) {
+  const std::string_view digits = text.starts_with('-') ? text.substr(1) : text;
+  if (digits.size() > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9') return std::nullopt;
   if (text.ends_with('f') || text.ends_with('F')) text.remove_suffix(1);
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -107,7 +107,7 @@ TEST(Textproto, AllProblemsOfTypesAtOnce) {
                    "4:14+3 \"gpus\" takes a whole number, found the text \"8\"",
                    "4:25+3 \"steps\" takes a whole number, found 1.5",
                    "4:60+1 \"host_memory_copy\" takes true or false, found 2",
-                   "5:26+4 \"kind\" takes one of STAR, LEAF_SPINE, RAIL, found MESH",
+                   "5:26+4 \"kind\" takes one of STAR, LEAF_SPINE, RAIL, FAT_TREE, DRAGONFLY, found MESH",
                    "5:42+1 \"storage\" takes a block { … }, found 3",
                    "6:20+5 1e400 is not a finite number that \"at_least\" can hold",
                    "6:35+4 -nan is not a finite number that \"at_most\" can hold",
@@ -280,6 +280,13 @@ TEST(Textproto, ReadsWhatIsPrinted) {
     ASSERT_TRUE(parsed.problems.empty()) << parsed.problems[0].message << "\n" << json;
     ASSERT_TRUE(MessageDifferencer::Equals(parsed.message, message)) << json;
   }
+}
+
+// As in protobuf: "01.5" is no octal number, and no decimal one.
+TEST(Textproto, ALeadingZeroIsNoDecimalNumber) {
+  EXPECT_EQ(
+      problems_of("expect { at_least: 01.5 at_most: -00.5 equals: 0.5 }"),
+      (Lines{"1:20+4 \"at_least\" takes a number, found 01.5", "1:34+5 \"at_most\" takes a number, found -00.5"}));
 }
 
 class Silent : public google::protobuf::io::ErrorCollector {

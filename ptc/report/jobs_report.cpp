@@ -109,17 +109,6 @@ std::string cdf_csv(std::vector<double> values, const char* column) {
 // Of several lines (a model each) the first.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-std::string shown(const Metric& metric) {
-  if (!metric.value) return "–";
-  if (metric.unit == "s") return format_seconds(*metric.value);
-  if (metric.unit == "share") return fmt::format("{:.1f} %", *metric.value * 100);
-  if (metric.unit == "USD") return fmt::format("{:.2f}", *metric.value);
-  if (std::floor(*metric.value) == *metric.value && std::fabs(*metric.value) < 1e15) {
-    return fmt::format("{:.0f}", *metric.value);
-  }
-  return fmt::format("{:.4g}", *metric.value);
-}
-
 // Integrals of one type's GPUs that are up, and of their price.
 class TypeMeter {
  public:
@@ -221,6 +210,17 @@ std::vector<std::string> metric_names() {
     if (std::find(names.begin(), names.end(), metric.name) == names.end()) names.push_back(metric.name);
   }
   return names;
+}
+
+std::string shown(const Metric& metric) {
+  if (!metric.value) return "–";
+  if (metric.unit == "s") return format_seconds(*metric.value);
+  if (metric.unit == "share") return fmt::format("{:.1f} %", *metric.value * 100);
+  if (metric.unit == "USD") return fmt::format("{:.2f}", *metric.value);
+  if (std::floor(*metric.value) == *metric.value && std::fabs(*metric.value) < 1e15) {
+    return fmt::format("{:.0f}", *metric.value);
+  }
+  return fmt::format("{:.4g}", *metric.value);
 }
 
 std::string metrics_table(const ReportHead& head, const std::vector<Metric>& metrics, const std::string& format) {

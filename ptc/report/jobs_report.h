@@ -25,6 +25,8 @@ struct Metric {
 // makespan goes from the first submission to the last completion. Shares are of the GPU time up.
 std::vector<Metric> metrics_of(const sched::Workload& workload, const sched::Outcome& outcome);
 std::vector<Metric> metrics_of(const sched::RecoveryResult& result);
+// The value in words ("–": absent), without the units GPU-h, USD and samples/s.
+std::string shown(const Metric& metric);
 // Names of all metrics of both kinds of run, in order.
 std::vector<std::string> metric_names();
 

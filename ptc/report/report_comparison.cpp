@@ -202,45 +202,7 @@ void add_rows(const std::vector<Numbers>& numbers, Comparison& comparison) {
   }
 }
 
-absl::StatusOr<Comparison> compare(const std::vector<std::pair<std::string, std::string>>& label_and_json) {
-  Comparison comparison;
-  std::vector<Numbers> numbers;
-  std::string workload;
-  for (const auto& [label, text] : label_and_json) {
-    const Json json = read_ordered_json(text).value_or(Json());
-    const std::string kind = kind_of(json);
-    comparison.labels.push_back(label);
-    numbers.emplace_back();
-    if (!kind.empty()) {
-      comparison.runs.push_back(head_of(json, kind));
-      numbers.back() = numbers_of(json);
-    } else {
-      absl::StatusOr<Summary> run = read_summary(text);
-      if (!run.ok()) return invalid(fmt::format("{}: {}", label, message_of(run.status())));
-      comparison.runs.push_back(*std::move(run));
-    }
-    const Summary &first = comparison.runs.front(), &last = comparison.runs.back();
-    const std::string question = kind.empty() ? last.scenario_digest : last.scenario + text_at(json, "workload");
-    if (comparison.runs.size() == 1) workload = question;
-    comparison.same_scenario &= question == workload && last.seed == first.seed;
-    comparison.of_many_jobs |= !kind.empty();
-  }
-  for (const std::string& job : job_names(comparison.runs)) add_rows(job, comparison);
-  if (comparison.of_many_jobs) add_rows(numbers, comparison);
-  comparison.prediction = prediction_of(comparison.runs);
-  return comparison;
-}
-
 // ---- output ---------------------------------------------------------------------------------------------------------
-
-std::string shown(double value, const std::string& unit) {
-  if (unit == "s") return format_seconds(value);
-  if (unit == "B") return format_bytes(static_cast<int64_t>(value));
-  if (unit == "samples/s") return rate(value);
-  if (unit == "share") return fmt::format("{:.1f} %", value * 100);
-  if (unit == "USD") return fmt::format("{:.2f}", value);
-  return unit.empty() && std::floor(value) == value ? fmt::format("{:.0f}", value) : four_digits(value);
-}
 
 // Folder names differ at their end.
 std::string shortened(const std::string& label) {
@@ -422,10 +384,48 @@ std::string comparison_csv(const Comparison& comparison) {
 
 }  // namespace
 
+std::string shown(double value, const std::string& unit) {
+  if (unit == "s") return format_seconds(value);
+  if (unit == "B") return format_bytes(static_cast<int64_t>(value));
+  if (unit == "samples/s") return rate(value);
+  if (unit == "share") return fmt::format("{:.1f} %", value * 100);
+  if (unit == "USD") return fmt::format("{:.2f}", value);
+  return unit.empty() && std::floor(value) == value ? fmt::format("{:.0f}", value) : four_digits(value);
+}
+
+absl::StatusOr<Comparison> compare_runs(const std::vector<std::pair<std::string, std::string>>& label_and_json) {
+  Comparison comparison;
+  std::vector<Numbers> numbers;
+  std::string workload;
+  for (const auto& [label, text] : label_and_json) {
+    const Json json = read_ordered_json(text).value_or(Json());
+    const std::string kind = kind_of(json);
+    comparison.labels.push_back(label);
+    numbers.emplace_back();
+    if (!kind.empty()) {
+      comparison.runs.push_back(head_of(json, kind));
+      numbers.back() = numbers_of(json);
+    } else {
+      absl::StatusOr<Summary> run = read_summary(text);
+      if (!run.ok()) return invalid(fmt::format("{}: {}", label, message_of(run.status())));
+      comparison.runs.push_back(*std::move(run));
+    }
+    const Summary &first = comparison.runs.front(), &last = comparison.runs.back();
+    const std::string question = kind.empty() ? last.scenario_digest : last.scenario + text_at(json, "workload");
+    if (comparison.runs.size() == 1) workload = question;
+    comparison.same_scenario &= question == workload && last.seed == first.seed;
+    comparison.of_many_jobs |= !kind.empty();
+  }
+  for (const std::string& job : job_names(comparison.runs)) add_rows(job, comparison);
+  if (comparison.of_many_jobs) add_rows(numbers, comparison);
+  comparison.prediction = prediction_of(comparison.runs);
+  return comparison;
+}
+
 absl::StatusOr<std::string> compare_summaries(const std::vector<std::pair<std::string, std::string>>& label_and_json,
                                               const std::string& format, Against against) {
   if (label_and_json.empty()) return invalid("nothing to compare: name at least one report");
-  SCALAI_ASSIGN_OR_RETURN(const Comparison comparison, compare(label_and_json));
+  SCALAI_ASSIGN_OR_RETURN(const Comparison comparison, compare_runs(label_and_json));
   if (format == "json") return comparison_json(comparison);
   if (format == "csv") return comparison_csv(comparison);
   const ComparisonTable table(comparison, against);

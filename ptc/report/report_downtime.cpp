@@ -16,23 +16,17 @@ namespace {
 // Reasons in tables are cut to this many columns.
 constexpr size_t kReasonColumns = 96;
 
-struct Part {
-  std::string name;
-  double seconds = 0;
-  std::string why;
-};
-
 std::string count(int64_t number, const std::string& what) {
   return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
 
 // A long run has many reasons: the longest ones, and the sum of the others.
-std::vector<Part> waits_of(const DowntimeSummary& down) {
+std::vector<DowntimePart> waits_of(const DowntimeSummary& down) {
   constexpr size_t kRows = 4;
   std::vector<WaitSummary> waits = down.waits;
   if (waits.size() > kRows)
     std::stable_sort(waits.begin(), waits.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
-  std::vector<Part> parts;
+  std::vector<DowntimePart> parts;
   double others_s = 0;
   for (const WaitSummary& wait : waits) {
     if (parts.size() < kRows) {
@@ -45,20 +39,20 @@ std::vector<Part> waits_of(const DowntimeSummary& down) {
   return parts;
 }
 
-// Those that are not zero.
-std::vector<Part> parts_of(const JobSummary& job) {
+}  // namespace
+
+std::vector<DowntimePart> downtime_parts(const JobSummary& job) {
+  if (!job.downtime) return {};
   const DowntimeSummary& down = *job.downtime;
-  std::vector<Part> parts = {
+  std::vector<DowntimePart> parts = {
       {"pauses", down.reconfigurations_s, count(job.totals.reconfigurations, "reconfiguration")}};
-  for (Part& part : waits_of(down)) parts.push_back(std::move(part));
+  for (DowntimePart& part : waits_of(down)) parts.push_back(std::move(part));
   parts.push_back({"steps run again", down.run_again_s, count(job.lost_steps, "step") + " done after the snapshot"});
   parts.push_back({"steps cut off", down.cut_off_s, "by failures, or the end of the run"});
   parts.push_back({"snapshot stalls", down.snapshots_s, "training stood still for checkpoints and copies"});
-  std::erase_if(parts, [](const Part& part) { return part.seconds <= 0; });
+  std::erase_if(parts, [](const DowntimePart& part) { return part.seconds <= 0; });
   return parts;
 }
-
-}  // namespace
 
 std::string downtime_table(const Summary& summary) {
   const bool several = summary.jobs.size() > 1;
@@ -67,8 +61,7 @@ std::string downtime_table(const Summary& summary) {
   Table table(std::move(headers));
   bool any = false;
   for (const JobSummary& job : summary.jobs) {
-    if (!job.downtime) continue;
-    for (const Part& part : parts_of(job)) {
+    for (const DowntimePart& part : downtime_parts(job)) {
       any = true;
       std::vector<std::string> cells = {part.name, format_seconds(part.seconds), clipped(part.why, kReasonColumns)};
       if (several) cells.insert(cells.begin(), clipped(job.name, kNameColumns));

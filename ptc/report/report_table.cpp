@@ -17,12 +17,12 @@ std::string four_digits(double value) { return fmt::format("{:.4g}", value); }
 
 std::string rate(double samples_per_s) { return four_digits(samples_per_s) + " /s"; }
 
-namespace {
-
-// A moment: 0 is the start, so a plain number of seconds reads better than "0 s" and "12 h 3 min" mixed.
+// 0 is the start, so a plain number of seconds reads better than "0 s" and "12 h 3 min" mixed.
 std::string moment(double seconds) {
   return seconds < 600 ? fmt::format("{:.1f} s", seconds) : format_seconds(seconds);
 }
+
+namespace {
 
 // ---- one run --------------------------------------------------------------------------------------------------------
 std::string job_table(const Summary& summary) {

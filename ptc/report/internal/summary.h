@@ -163,6 +163,15 @@ std::string rate(double samples_per_s);
 // "plans/001.binpb": where a report keeps its n-th plan, from 0.
 std::string plan_file_name(size_t n);
 
+// A cause of downtime, and its reason, in words.
+struct DowntimePart {
+  std::string name;
+  double seconds = 0;
+  std::string why;
+};
+// Those that are not zero, waits by reason; of many reasons the longest ones, and the sum of the others. None for reports
+// that are older than the key.
+std::vector<DowntimePart> downtime_parts(const JobSummary& job);
 // For people: a row a job and cause; "" = there is none.
 std::string downtime_table(const Summary& summary);
 std::string redundancy_lines(const Summary& summary);  // a line a job that has copies
@@ -170,6 +179,11 @@ std::string redundancy_lines(const Summary& summary);  // a line a job that has 
 std::string consequence_of(const LossSummary& loss);
 // Those that no reconfiguration tells of.
 std::vector<LossSummary> losses_without_change(const Summary& summary);
+
+// Values in words, as all tables have them. A moment is "0.0 s" to "599.9 s", then "10.0 min"; `unit` is that of a
+// ComparisonRow.
+std::string moment(double seconds);
+std::string shown(double value, const std::string& unit);
 
 // What several runs say about the same things. `values` has an entry a run: nothing when that run has no such job.
 enum class Better : uint8_t { kNone, kHigher, kLower };
@@ -222,6 +236,8 @@ struct Comparison {
   std::vector<ComparisonRow> rows;
   std::optional<Prediction> prediction;
 };
+// Errors: those of read_summary, with the label.
+absl::StatusOr<Comparison> compare_runs(const std::vector<std::pair<std::string, std::string>>& label_and_json);
 // Values in base units; "ratio" only for two runs, "prediction" only where there is one.
 std::string comparison_json(const Comparison& comparison);
 
