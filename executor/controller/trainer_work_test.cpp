@@ -142,8 +142,10 @@ TEST_F(Trained, CheckpointsThatTakeLong) {
   }
   const Ran goes_on = train(scenario, "", busy(2), {.late_checkpoints = true});
   ASSERT_TRUE(goes_on.report.ok()) << goes_on.report.status();
-  EXPECT_GT(times_of_checkpoints(*goes_on.report).front(), expected.front()) << "training went on";
-  EXPECT_GE(times_of_checkpoints(*goes_on.report).size(), 2u);
+  // How many are done before the end is a matter of how fast this machine trains meanwhile.
+  const std::vector<double> late = times_of_checkpoints(*goes_on.report);
+  ASSERT_GE(late.size(), 1u);
+  EXPECT_GT(late.front(), expected.front()) << "training went on";
   expect_right(40);
 }
 
