@@ -266,7 +266,7 @@ class RequestReader {
     if (request_.options.sources == plan::SourceRule::kStorage && !request_.residency.storage)
       problems_.misfit(fmt::format("--strategy={} reads all state from storage: add --storage", strategy_.name));
     if (request_.placement.spread == plan::SpreadRule::kRack && !has_racks())
-      problems_.misfit("--spread=rack needs a --cluster with racks: rack_hosts, or LEAF_SPINE, whose leaves are racks");
+      problems_.misfit("--spread=rack needs a --cluster with racks: rack_hosts, or a fabric with leaves");
     if (!strategy_.data_parallel_only) return;
     if (is_file(from_) || is_file(to_))
       return problems_.misfit(

@@ -12,6 +12,8 @@
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
 #include "ptc/model/catalogue.h"
+#include "ptc/scenario/scenario.h"
+#include "ptc/scenario/scenario_set.h"
 
 namespace scalai::apps {
 namespace {
@@ -55,13 +57,22 @@ int schema(const Arguments& arguments) {
 int init(const Arguments& arguments) {
   TemplateRequest request{
       .name = arguments.text("template"), .model = arguments.text("model"), .gpu = arguments.text("gpu")};
-  if (arguments.has("gpus")) request.gpus = static_cast<int>(std::min<int64_t>(arguments.count("gpus"), 1 << 18));
+  constexpr int64_t kMostGpus = 1 << 18;
+  if (arguments.has("gpus")) {
+    if (arguments.count("gpus") > kMostGpus) return usage_error("init", fmt::format("--gpus: at most {}", kMostGpus));
+    request.gpus = static_cast<int>(arguments.count("gpus"));
+  }
   if (!request.model.empty()) {
     const auto model = model::find_model(request.model);
     if (!model.ok()) return report_error(model.status());
   }
   const absl::StatusOr<std::string> text = scenario_text(request);
   if (!text.ok()) return usage_error("init", std::string(text.status().message()));
+  if (!scenario::is_cluster_scenario(*text, "init.textproto")) {
+    const auto none = [](const std::string& path) -> absl::StatusOr<std::string> { return missing(path); };
+    const auto parsed = scenario::parse_scenario(*text, "init.textproto", none, "");
+    if (!parsed.ok()) return report_error(parsed.status());  // a model that these GPUs cannot hold
+  }
   if (arguments.positional().empty()) {
     print(*text);
     return 0;

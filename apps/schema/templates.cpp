@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "ptc/base/status.h"
 #include "ptc/cluster/catalogue.h"
@@ -100,8 +101,7 @@ std::string spot(const Fill& fill) {
 # format, see `scalai import --list`.
 availability { generator: "poisson" set: "host-mtbf=12h" set: "repair=1h" set: "span=2d" }
 )" + job_text(fill, R"(  checkpoint { every_steps: 50 }
-  redundancy { copies: 1 where: OTHER_HOST every_steps: 20 }
-)");
+)" + std::string(fill.hosts > 1 ? "  redundancy { copies: 1 where: OTHER_HOST every_steps: 20 }\n" : ""));
 }
 
 std::string many_jobs(const Fill& fill) {
@@ -122,7 +122,8 @@ changes {{ seconds: "30s" }}                          # what each change of GPUs
 }
 
 std::string training(const Fill& fill) {
-  const int less = std::max(1, fill.gpus / 2);
+  const int less = std::max(1, fill.gpus / 2), both = std::lcm(fill.gpus, less);
+  const int batch = (47 + both) / both * both;  // replicas of both sizes divide it
   return head("training", "Does a change of GPUs work with real bytes, and how long does it take on this machine?",
               "#   scalai exec FILE --scale-model=1/4 --out=out/training     (moves and checks real state in host "
               "memory)\n"
@@ -134,7 +135,7 @@ std::string training(const Fill& fill) {
          fmt::format(R"(jobs {{
   name: "job"
   model: "{}"
-  global_batch: 48
+  global_batch: {}
   gpus: {}
   configs {{ layout: "dp{}" step_time: "1s" }}
   configs {{ layout: "dp{}" step_time: "2s" }}
@@ -142,7 +143,7 @@ std::string training(const Fill& fill) {
 events {{ at_step {{ job: "job" step: 60 }} resize {{ job: "job" gpus: {} }} }}
 events {{ at_step {{ job: "job" step: 120 }} resize {{ job: "job" gpus: {} }} }}
 )",
-                     fill.model, fill.gpus, fill.gpus, less, less, fill.gpus);
+                     fill.model, batch, fill.gpus, fill.gpus, less, less, fill.gpus);
 }
 
 struct Known {

@@ -53,7 +53,9 @@ TEST(Templates, HostsFollowTheGpus) {
       const auto scenario = parsed({.name = "failure", .model = "gpt2", .gpus = gpus, .gpu = gpu});
       ASSERT_TRUE(scenario.ok()) << gpus << " " << gpu << "\n" << message_of(scenario.status());
       EXPECT_EQ(scenario->cluster.device_count(), gpus);
-      if (gpus > 8) EXPECT_GE(scenario->cluster.hosts.size(), 2U);
+      if (gpus > 8) {
+        EXPECT_GE(scenario->cluster.hosts.size(), 2U);
+      }
     }
   }
 }

@@ -225,6 +225,10 @@ std::vector<DeviceTraffic> device_traffic(const Plan& plan) {
 }
 
 std::optional<HottestLink> hottest_link(const Plan& plan, const PlannerInput& input) {
+  const std::vector<cluster::Host>& hosts = input.cluster.hosts;
+  const bool domains =
+      std::any_of(hosts.begin(), hosts.end(), [](const cluster::Host& host) { return host.nvlink_domain >= 0; });
+  if (domains) return std::nullopt;
   const auto across = hottest_at(plan, input, Places(input.cluster, /*hosts=*/true));
   return across ? across : hottest_at(plan, input, Places(input.cluster, /*hosts=*/false));
 }

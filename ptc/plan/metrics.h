@@ -50,6 +50,9 @@ struct HottestLink {
 // `central`, which moves state to its hub before the plan begins; and those that read from storage although a device
 // holds the state. A plan that reads boxes once has hotter links where it passes them on. Racks do not count here: the planner serves a rack that holds a box from inside, although its links
 // get hotter. State that a device derives (derive_params) needs no link to its place.
+//
+// Links are those of hosts and devices: an oversubscribed uplink may take longer with fewer bytes of each. Nothing for clusters
+// whose GPU links join hosts, because there bytes between hosts are not all on NICs.
 std::optional<HottestLink> hottest_link(const Plan& plan, const PlannerInput& input);
 
 }  // namespace scalai::plan

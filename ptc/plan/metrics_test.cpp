@@ -48,6 +48,13 @@ TEST(HottestLink, IsNothingWhenNothingMoves) {
   EXPECT_FALSE(hottest_link(job.plan(), job.input()).has_value());
 }
 
+TEST(HottestLink, IsNothingWhereGpuLinksJoinHosts) {
+  Case job{.from = replicas({64}, devices({0})), .to = replicas({64}, devices({0, 4}))};
+  EXPECT_TRUE(hottest_link(job.plan(), job.input()).has_value());
+  for (cluster::Host& host : job.cluster.hosts) host.nvlink_domain = 0;
+  EXPECT_FALSE(hottest_link(job.plan(), job.input()).has_value()) << "not all bytes between hosts are on NICs";
+}
+
 TEST(HottestLink, IsADeviceWhileNothingCrossesHosts) {
   const Case job{.from = one_tensor({8}, cut_over("x", 0), devices({0, 1, 2, 3})), .to = replicas({8}, devices({0}))};
   const auto link = hottest_link(job.plan(), job.input());

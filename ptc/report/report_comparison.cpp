@@ -166,6 +166,15 @@ std::string text_at(const Json& json, const char* key) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+// "" = it can be read here.
+std::string problem_of(const Json& json, const std::string& kind) {
+  const auto version = json.find("schema_version");
+  if (version == json.end() || *version != Summary::kSchemaVersion)
+    return fmt::format("not a summary.json of version {}", Summary::kSchemaVersion);
+  if (kind != "cluster" && kind != "recovery") return fmt::format("unknown kind of report \"{}\"", clipped(kind, 40));
+  return "";
+}
+
 // The head of such a run in the form of the others; what tells two questions apart is the workload, not the policy.
 Summary head_of(const Json& json, const std::string& kind) {
   Summary head;
@@ -218,10 +227,11 @@ std::string difference(std::optional<double> value, std::optional<double> from) 
   if (!value || !from || (*from == 0 && *value != 0)) return "";
   if (*from == *value) return *value == 0 ? "" : "=";
   const double percent = 100 * (*value / *from - 1);
+  if (std::fabs(percent) < 0.05) return "≈";
   return fmt::format("{}{:.{}f} %", percent > 0 ? "+" : "−", std::fabs(percent), std::fabs(percent) < 10 ? 1 : 0);
 }
 
-// Index of the best value of a row; nothing where none is better, or some are missing.
+// Index of the first best value of a row, of those that there are; nothing where all are equal.
 std::optional<size_t> best_of(const ComparisonRow& row) {
   if (row.better == Better::kNone) return std::nullopt;
   std::optional<size_t> best;
@@ -336,7 +346,8 @@ class ComparisonTable {
         against_ == Against::kFirst || against_ == Against::kBest ? best_of(row) : std::nullopt;
     for (size_t i = 0; i < row.values.size(); ++i) {
       const std::optional<double>& value = row.values[i];
-      cells.push_back((value ? shown(*value, apart ? "" : unit) : "–") + (best == i ? " *" : ""));
+      cells.push_back((value ? shown(*value, apart ? "" : unit) : "–") +
+                      (best && value == row.values[*best] ? " *" : ""));
       if (!has_difference(i)) continue;
       const size_t from = against_ == Against::kFirst ? 0 : best.value_or(i);
       cells.push_back(from == i ? "" : difference(value, row.values[from]));
@@ -403,6 +414,8 @@ absl::StatusOr<Comparison> compare_runs(const std::vector<std::pair<std::string,
     comparison.labels.push_back(label);
     numbers.emplace_back();
     if (!kind.empty()) {
+      if (const std::string problem = problem_of(json, kind); !problem.empty())
+        return invalid(fmt::format("{}: {}", label, problem));
       comparison.runs.push_back(head_of(json, kind));
       numbers.back() = numbers_of(json);
     } else {

@@ -86,6 +86,26 @@ TEST(Comparison, RecoveryDesigns) {
   EXPECT_THAT(text, ContainsRegex("runtime +recovery"));
 }
 
+TEST(Comparison, EquallyGoodRunsAreAllMarked) {
+  const std::string text = compare_summaries({{"a", cluster_run("fifo", 7200, 0.8)},
+                                              {"b", cluster_run("srtf", 3600, 0.8)},
+                                              {"c", cluster_run("las", 3600, 0.80001)}},
+                                             "table", Against::kFirst)
+                               .value();
+  EXPECT_THAT(text, ContainsRegex("JCT, mean +2 h 0 min +1 h 0 min \\* +−50 % +1 h 0 min \\* +−50 %"));
+  EXPECT_THAT(text, ContainsRegex("GPUs training +80.0 % +80.0 % += +80.0 % \\* +≈"));
+}
+
+TEST(Comparison, OtherVersionsAndKindsAreRefused) {
+  const auto message = [](const std::string& json) {
+    return message_of(compare_summaries({{"a", json}}, "table").status());
+  };
+  Json run = Json::parse(cluster_run("fifo", 1, 1));
+  run["schema_version"] = 99;
+  EXPECT_THAT(message(run.dump()), HasSubstr("a: not a summary.json of version 1"));
+  EXPECT_THAT(message(cluster_run("fifo", 1, 1, "farm")), HasSubstr("a: unknown kind of report \"farm\""));
+}
+
 TEST(Comparison, Markdown) {
   const std::string text =
       compare_summaries({{"a|b", cluster_run("fifo", 7200, 0.8)}, {"c", cluster_run("srtf", 3600, 0.7)}}, "markdown",

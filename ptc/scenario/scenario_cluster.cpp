@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -214,6 +215,7 @@ void ClusterBuilder::add_hosts(int group) {
     source_.error(path, fmt::format("the cluster has more than {} GPUs", kMaxGpus));
     return;
   }
+  host.nvlink_hosts = std::min(host.nvlink_hosts, count);
   for (int i = 0; i < count; ++i) {
     host.first_device = cluster_.device_count();
     if (host.nvlink_hosts > 1) host.nvlink_domain = domains_ + i / host.nvlink_hosts;
@@ -273,8 +275,14 @@ void ClusterBuilder::build_fabric() {
     source_.error(path + ".oversubscription", "that of routers needs \"leaf_hosts\", the hosts of a router",
                   "the global links of a group have group_oversubscription");
   }
-  cluster_.oversubscription = positive(path + ".oversubscription", fabric.oversubscription(), 1);
-  cluster_.group_oversubscription = positive(path + ".group_oversubscription", fabric.group_oversubscription(), 1);
+  const auto oversubscription = [&](const std::string& field, double value) {
+    const double found = positive(path + field, value, 1);
+    if (found >= 1e-3 && found <= 1e6) return found;
+    source_.error(path + field, fmt::format("\"{}\" must be from 0.001 to 1000000, found {}", field.substr(1), value));
+    return 1.0;
+  };
+  cluster_.oversubscription = oversubscription(".oversubscription", fabric.oversubscription());
+  cluster_.group_oversubscription = oversubscription(".group_oversubscription", fabric.group_oversubscription());
   cluster_.backbone_bytes_per_s = rate(path + ".backbone", fabric.backbone(), 0);
 }
 
@@ -283,7 +291,10 @@ void ClusterBuilder::build_racks() {
   const bool leaves =
       cluster_.fabric == cluster::FabricKind::kLeafSpine || cluster_.fabric == cluster::FabricKind::kFatTree;
   if (!source_.given(path)) {
-    if (!leaves) cluster_.rack_hosts = hosts_of_each_domain();
+    // Unless they do not lie in the blocks that are given.
+    const int each = leaves ? 0 : hosts_of_each_domain();
+    const auto fits = [&](int block) { return block == 0 || block % each == 0 || each % block == 0; };
+    if (each > 0 && fits(cluster_.leaf_hosts) && fits(cluster_.group_hosts)) cluster_.rack_hosts = each;
   } else if (leaves) {
     source_.error(
         path,
@@ -316,18 +327,20 @@ void ClusterBuilder::check_blocks() {
                   fmt::format("blocks of {} and of {} hosts do not lie in one another", sizes[i - 1], sizes[i]),
                   "leaves or routers, racks and groups: each size must be a multiple of the next smaller one");
   }
-  if (cluster_.rack_count() == 0) return;
   std::map<int, HostId> first_of;
   for (size_t h = 0; h < cluster_.hosts.size(); ++h) {
     const HostId host(static_cast<int64_t>(h));
     const int domain = cluster_.hosts[h].nvlink_domain;
     if (domain < 0) continue;
     const HostId first = first_of.emplace(domain, host).first->second;
-    if (cluster_.rack_of(first) == cluster_.rack_of(host)) continue;
+    const bool racks = cluster_.rack_of(first) == cluster_.rack_of(host);
+    if (racks && cluster_.group_of(first) == cluster_.group_of(host)) continue;
     const std::string path = fmt::format("{}hosts[{}]", prefix_, group_of_host_[h]);
-    source_.error(path + (source_.given(path + ".nvlink_hosts") ? ".nvlink_hosts" : ".kind"),
-                  fmt::format("the GPU links of host {} join it to host {}, which is in another rack", h, first.value),
-                  "an NVLink domain lies in one rack: make rack_hosts or leaf_hosts a multiple of nvlink_hosts");
+    source_.error(
+        path + (source_.given(path + ".nvlink_hosts") ? ".nvlink_hosts" : ".kind"),
+        fmt::format("the GPU links of host {} join it to host {}, which is in another {}", h, first.value,
+                    racks ? "pod, group or unit" : "rack"),
+        "an NVLink domain lies in one of each: make rack_hosts, leaf_hosts and group_hosts multiples of nvlink_hosts");
     return;
   }
 }

@@ -214,11 +214,19 @@ TEST(Domains, AreBlocksOfAGroupOfHosts) {
   EXPECT_EQ(rack.hosts[18].nvlink_domain, 1);
   EXPECT_EQ(rack.rack_hosts, 18) << "a domain is a rack where nothing else is said";
   EXPECT_EQ(cluster_of("hosts { kind: \"gb200-nvl72\" count: 4 nvlink_hosts: 1 }").hosts.back().nvlink_domain, -1);
+  const cluster::Cluster part =
+      cluster_of("hosts { kind: \"gb200-nvl72\" count: 8 } fabric { kind: DRAGONFLY group_hosts: 8 }");
+  EXPECT_EQ(part.hosts.front().nvlink_hosts, 8) << "no more than there are";
+  EXPECT_EQ(part.rack_hosts, 8);
+  EXPECT_EQ(cluster_of("hosts { kind: \"gb200-nvl72\" }").hosts.back().nvlink_domain, -1) << "one host";
 }
 
 TEST(Domains, LieInRacks) {
   const std::string hosts = "hosts { count: 8 gpus: 4 gpu: \"h100-80g\" nic: \"400Gbps\" nvlink_hosts: 4 } ";
   EXPECT_EQ(problems_of(hosts + "rack_hosts: 8"), "");
+  const std::string odd = "hosts { count: 2 gpus: 4 gpu: \"h100-80g\" nic: \"400Gbps\" } ";
+  EXPECT_NE(problems_of(odd + hosts + "fabric { kind: RAIL group_hosts: 4 }").find("is in another pod, group or unit"),
+            std::string::npos);
   EXPECT_NE(problems_of(hosts + "rack_hosts: 2").find("the GPU links of host 2 join it to host 0"), std::string::npos);
   EXPECT_NE(problems_of("hosts { count: 2 gpus: 1 gpu: \"h100-80g\" nic: \"1Gbps\" nvlink_hosts: 0 }")
                 .find("\"nvlink_hosts\" must be at least 1, found 0"),
@@ -253,6 +261,7 @@ TEST(Fabrics, EachCheck) {
          "blocks of 3 and of 4 hosts do not lie in one another");
   expect("fabric { kind: DRAGONFLY group_hosts: 4 } rack_hosts: 3", "blocks of 3 and of 4 hosts");
   expect("fabric { kind: FAT_TREE leaf_hosts: 2 group_hosts: 4 } rack_hosts: 2", "the racks of a FAT_TREE fabric are");
+  expect("fabric { kind: RAIL oversubscription: 1e-300 }", "\"oversubscription\" must be from 0.001 to 1000000");
   expect("fabric { kind: FAT_TREE leaf_hosts: 2 group_hosts: 4 group_oversubscription: 0 }", "must be greater than 0");
 }
 

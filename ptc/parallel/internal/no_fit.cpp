@@ -132,7 +132,7 @@ class Remedies {
     const cluster::GpuKind* smallest = nullptr;
     for (const std::string& name : cluster::gpu_kind_names()) {
       const cluster::GpuKind* kind = cluster::find_gpu_kind(name);
-      if (static_cast<double>(kind->memory_bytes) < least_bytes) continue;
+      if (static_cast<double>(kind->memory_bytes) * (1 - space_.headroom) < least_bytes) continue;
       if (smallest == nullptr || kind->memory_bytes < smallest->memory_bytes) smallest = kind;
     }
     const std::string known =

@@ -43,24 +43,48 @@ const cluster::Host* Configurations::host_of(GpuType type) const {
 const Configuration* Configurations::best(const Job& job, GpuType type, int gpus) const {
   const cluster::Host* host = host_of(type);
   if (host == nullptr || gpus < 1) return nullptr;
-  return find(models_.model_of(job), type, filled(gpus, host->gpus));
+  Key key{.model = &models_.model_of(job), .type = type, .gpus_of_host = filled(gpus, host->gpus), .domains = {}};
+  key.domains = filled_domains(type, key.gpus_of_host.size());
+  return find(std::move(key));
 }
 
 const Configuration* Configurations::best(const Job& job, const Placement& placement) const {
   if (placement.empty()) return nullptr;
-  std::vector<int> shares;
-  for (const HostShare& share : placement.hosts) shares.push_back(share.gpus);
+  std::vector<std::pair<int, int64_t>> shares;  // GPUs, domain
+  bool joined = false;
+  for (const HostShare& share : placement.hosts) {
+    shares.emplace_back(share.gpus, cluster_.domain_of(share.host));
+    joined = joined || cluster_.hosts[static_cast<size_t>(share.host.value)].nvlink_domain >= 0;
+  }
   std::sort(shares.begin(), shares.end(), std::greater<>());
-  return find(models_.model_of(job), placement.type, std::move(shares));
+  Key key{.model = &models_.model_of(job), .type = placement.type, .gpus_of_host = {}, .domains = {}};
+  std::map<int64_t, int> numbers;
+  for (const auto& [gpus, domain] : shares) {
+    key.gpus_of_host.push_back(gpus);
+    const int number = numbers.emplace(domain, static_cast<int>(numbers.size())).first->second;
+    if (joined) key.domains.push_back(number);
+  }
+  return find(std::move(key));
 }
 
-Configurations::Scratch Configurations::scratch(GpuType type, const std::vector<int>& gpus_of_host) const {
+// As full as domains of this type get.
+std::vector<int> Configurations::filled_domains(GpuType type, size_t hosts) const {
+  std::vector<int> domains;
+  const cluster::Host& host = *host_of(type);
+  for (size_t h = 0; host.nvlink_domain >= 0 && h < hosts; ++h)
+    domains.push_back(static_cast<int>(h) / host.nvlink_hosts);
+  return domains;
+}
+
+Configurations::Scratch Configurations::scratch(GpuType type, const std::vector<int>& gpus_of_host,
+                                                std::vector<int> domains) const {
+  if (domains.empty()) domains = filled_domains(type, gpus_of_host.size());
   Scratch made{.cluster = cluster_, .devices = {}};
   made.cluster.hosts.clear();
   int first = 0;
   for (const int gpus : gpus_of_host) {
     cluster::Host host = *host_of(type);
-    if (host.nvlink_domain >= 0) host.nvlink_domain = static_cast<int>(made.cluster.hosts.size()) / host.nvlink_hosts;
+    host.nvlink_domain = domains.empty() ? -1 : domains[made.cluster.hosts.size()];
     host.first_device = first;
     first += host.gpus;
     for (int i = 0; i < gpus; ++i) made.devices.emplace_back(host.first_device + i);
@@ -69,8 +93,7 @@ Configurations::Scratch Configurations::scratch(GpuType type, const std::vector<
   return made;
 }
 
-const Configuration* Configurations::find(const JobModel& model, GpuType type, std::vector<int> gpus_of_host) const {
-  const Key key{.model = &model, .type = type, .gpus_of_host = std::move(gpus_of_host)};
+const Configuration* Configurations::find(Key key) const {
   const auto known = known_.find(key);
   if (known != known_.end()) return known->second.get();
   ++searches_;
@@ -92,8 +115,8 @@ std::unique_ptr<Configuration> Configurations::look(const Key& key) const {
   space.keep = 1;
   space.headroom = parallel::kHeadroom;
   Scratch machine;
-  const bool plain = cluster::is_wide(cluster_) && is_filled(key.gpus_of_host, host.gpus);
-  if (!plain || simulates()) machine = scratch(key.type, key.gpus_of_host);
+  const bool plain = cluster::is_wide(cluster_) && is_filled(key.gpus_of_host, host.gpus) && key.domains.empty();
+  if (!plain || simulates()) machine = scratch(key.type, key.gpus_of_host, key.domains);
   if (!plain) {
     space.hardware = [&](const collection::ParallelConfig& config) {
       const std::vector<DeviceId> devices = parallel::devices_for(config, machine.devices, machine.cluster, math);

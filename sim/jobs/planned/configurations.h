@@ -46,23 +46,25 @@ class Configurations {
   bool simulates() const { return steps_ != nullptr; }
   int64_t searches() const { return searches_; }
 
-  // A cluster of hosts of this type in this fabric, with so many GPUs in use on each, and these GPUs. Hosts that GPU links
-  // join fill their NVLink domains one after the other.
+  // A cluster of hosts of this type in this fabric, with so many GPUs in use on each, and these GPUs. `domains`: the NVLink
+  // domain of each; empty: hosts that GPU links join fill domains one after the other.
   struct Scratch {
     cluster::Cluster cluster;
     std::vector<DeviceId> devices;
   };
-  Scratch scratch(GpuType type, const std::vector<int>& gpus_of_host) const;
+  Scratch scratch(GpuType type, const std::vector<int>& gpus_of_host, std::vector<int> domains = {}) const;
 
  private:
   struct Key {
     const JobModel* model;
     GpuType type;
     std::vector<int> gpus_of_host;  // descending
+    std::vector<int> domains;       // NVLink domain of each, numbered as they come; empty where hosts have none
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   const cluster::Host* host_of(GpuType type) const;
-  const Configuration* find(const JobModel& model, GpuType type, std::vector<int> gpus_of_host) const;
+  const Configuration* find(Key key) const;
+  std::vector<int> filled_domains(GpuType type, size_t hosts) const;
   std::unique_ptr<Configuration> look(const Key& key) const;
 
   const cluster::Cluster& cluster_;

@@ -61,6 +61,26 @@ TEST(Configurations, NothingFitsTooFewGpus) {
   EXPECT_NE(world.configurations->best(job, GpuType(0), 32), nullptr);
 }
 
+// Two hosts of one NVLink domain, or of two: the same number of GPUs on as many hosts.
+TEST(Configurations, DomainsOfAPlacementCount) {
+  cluster::Cluster cluster = testing::cluster_of({.hosts = 4, .nics = 1, .nic_bytes_per_s = 1e9});
+  for (size_t h = 0; h < 4; ++h) {
+    cluster.hosts[h].nvlink_hosts = 2;
+    cluster.hosts[h].nvlink_domain = static_cast<int>(h / 2);
+  }
+  World world(cluster);
+  const Job job = world.add("gpt3-2.7b", 64);
+  const int gpus = cluster.hosts[0].gpus;
+  const auto on = [&](int a, int b) {
+    return world.configurations->best(job, {.type = GpuType(0), .hosts = {{HostId(a), gpus}, {HostId(b), gpus}}});
+  };
+  ASSERT_NE(on(0, 1), nullptr);
+  EXPECT_LT(on(0, 1)->step_s, 0.9 * on(0, 2)->step_s);
+  EXPECT_EQ(on(2, 3), on(0, 1));
+  EXPECT_EQ(on(1, 3), on(0, 2));
+  EXPECT_EQ(world.configurations->best(job, GpuType(0), 2 * gpus), on(0, 1)) << "domains are filled";
+}
+
 // Half the cards' rate behind the leaves: what crosses them takes longer.
 TEST(Configurations, ANarrowFabricCounts) {
   cluster::Cluster cluster = testing::cluster_of({.hosts = 8, .nics = 1, .nic_bytes_per_s = 5e9});

@@ -124,7 +124,7 @@ void AbstractChange::build_cluster() {
   int first = 0;
   std::map<int, int> number_of_domain;
   for (const HostId host : hosts_) {
-    cluster::Host added;
+    cluster::Host added{.nics = 0};  // a hole has none, so that it is not taken for one without a limit
     if (host.valid()) added = cluster_.hosts[at(host)];
     if (added.nvlink_domain >= 0) {
       const int next = static_cast<int>(number_of_domain.size());
