@@ -108,13 +108,15 @@ std::string many_jobs(const Fill& fill) {
   return head("many-jobs",
               "Many jobs share my cluster under a policy: how long do they wait, and how long do they take?",
               "#   scalai sim FILE --set=policy.name=tiresias      (all policies: `scalai policies`)\n"
-              "#   scalai sweep FILE --axis=policy.name=fifo,srtf,afs-l --metric=mean_jct_s\n",
+              "#   scalai sweep FILE --set=policy.name=fifo,srtf,afs-l --metrics=avg_jct_s --out=policies.csv\n"
+              "#   scalai breakeven FILE --policies=afs-l,srtf --range=0s,4h    (by the cost of a change)\n",
               "") +
          cluster_text(fill, /*storage=*/false) +
          fmt::format(
              R"(# Made up here, with the shares of a published trace. A trace of yours: file: "jobs.csv" and its format.
 workload {{ generator: "philly-like" set: "jobs=500" set: "interval={}s" }}
-throughputs {{ source: "duration" beyond: "sqrt" }}   # speed with other numbers of GPUs than a job asks for
+# With other numbers of GPUs than a job asks for, a quarter to four times of them, speed goes with the square root.
+throughputs {{ source: "duration" beyond: "sqrt" set: "elastic-min=0.25" set: "elastic-max=4" }}
 policy {{ name: "srtf" }}
 changes {{ seconds: "30s" }}                          # what each change of GPUs costs a job
 )",
