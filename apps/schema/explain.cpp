@@ -171,6 +171,8 @@ std::vector<Explanation> explanations(const std::string& word) {
   } else {
     for (const std::string& path : paths_of(word)) found.push_back(of_field(*field_help(path)));
   }
+  for (const FieldHelp& help : fields_with_value(word))
+    found.push_back({"value", word, "of " + help.path, help.comment, help.file});
   const std::string small = lower(last_part(word));
   add_metrics(small, found);
   add_terms(small, found);

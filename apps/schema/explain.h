@@ -8,7 +8,7 @@
 namespace scalai::apps {
 
 struct Explanation {
-  std::string kind;   // "field", "metric", "term"
+  std::string kind;   // "field", "value" (one of a few that a field takes), "metric", "term"
   std::string name;   // path of a field, key of a report, term
   std::string about;  // type of a field, unit of a metric; "" = none
   std::string text;   // a sentence or two, without markup

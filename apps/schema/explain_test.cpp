@@ -28,6 +28,13 @@ TEST(Explain, AFieldByPathOrLastName) {
   EXPECT_THAT(of(by_name, "term")->text, HasSubstr("Sum of the NICs")) << "and it is a word";
 }
 
+TEST(Explain, AValueOfAField) {
+  const auto found = explanations("DRAGONFLY");
+  ASSERT_NE(of(found, "value"), nullptr);
+  EXPECT_EQ(of(found, "value")->about, "of cluster.fabric.kind");
+  EXPECT_THAT(of(found, "value")->text, HasSubstr("global links"));
+}
+
 TEST(Explain, AMetricByKeyOrPointer) {
   for (const std::string word : {"downtime_s", "/jobs/0/downtime_s"}) {
     const auto found = explanations(word);

@@ -171,6 +171,19 @@ std::optional<FieldHelp> field_help(const std::string& path) {
   return found;
 }
 
+std::vector<FieldHelp> fields_with_value(const std::string& word) {
+  std::vector<FieldHelp> found;
+  for_each_field([&](const std::string& path, const pb::FieldDescriptor& field) {
+    if (field.enum_type() == nullptr) return;
+    const pb::EnumValueDescriptor* value = field.enum_type()->FindValueByName(word);
+    if (value == nullptr) return;
+    pb::SourceLocation location;
+    const int line = value->GetSourceLocation(&location) ? location.start_line + 1 : 0;
+    found.push_back({path, type_of(field), comment_of(*value), fmt::format("{}:{}", field.file()->name(), line), {}});
+  });
+  return found;
+}
+
 std::vector<std::string> paths_of(const std::string& end) {
   std::vector<std::string> paths;
   for_each_field([&](const std::string& path, const pb::FieldDescriptor&) {

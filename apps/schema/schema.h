@@ -29,6 +29,8 @@ struct FieldHelp {
 // By its path in a scenario, with or without indices: "jobs[0].checkpoint.every_steps"; "" is the scenario itself. Nothing: there
 // is no such field.
 std::optional<FieldHelp> field_help(const std::string& path);
+// Fields that take this word as one of a few values (DRAGONFLY), with the value's own comment. `path` is the field's.
+std::vector<FieldHelp> fields_with_value(const std::string& word);
 // Paths of fields that end with these names ("leaf_hosts", "fabric.leaf_hosts"), the shortest first.
 std::vector<std::string> paths_of(const std::string& end);
 std::vector<std::string> field_names();  // distinct last names
