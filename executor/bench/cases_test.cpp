@@ -81,6 +81,16 @@ TEST(Cases, ARedeploymentLeavesItsDevices) {
   EXPECT_EQ(plan_of(cases->front()).bytes.kept, 0);
 }
 
+// Of 64 KiB: 16 boxes of 4 KiB, four from each of four devices to one of the others.
+TEST(Cases, BoxesMoveOneByOne) {
+  const auto cases = make_cases({.names = {"boxes"}, .devices = {8}, .bytes = 65536});
+  ASSERT_TRUE(cases.ok());
+  EXPECT_EQ(cases->front().state_bytes, 65536);
+  const plan::Plan plan = plan_of(cases->front());
+  EXPECT_EQ(plan.operations().size(), 16U);
+  EXPECT_EQ(plan.bytes.cross_host, 65536);
+}
+
 TEST(Cases, ASmallerModelHasTheSamePlanWithFewerBytes) {
   const auto large = make_cases({.names = {"tp"}, .devices = {4}});
   const auto small = make_cases({.names = {"tp"}, .devices = {4}, .scale_model = {1, 16}});
@@ -92,10 +102,13 @@ TEST(Cases, ASmallerModelHasTheSamePlanWithFewerBytes) {
 
 TEST(Cases, WhatCannotBeIsRefused) {
   const auto message = [](const CaseOptions& options) { return message_of(make_cases(options).status()); };
-  EXPECT_THAT(message({.names = {"rows"}}), HasSubstr("there is no case \"rows\"; there are row-column, tp, pp, dp"));
+  EXPECT_THAT(message({.names = {"rows"}}),
+              HasSubstr("there is no case \"rows\"; there are row-column, boxes, tp, pp, dp"));
   for (const int devices : {-2, 0, 1, 3, 6, 128})
     EXPECT_THAT(message({.names = {"tp"}, .devices = {devices}}), HasSubstr(fmt::format("{} devices: take", devices)));
   EXPECT_THAT(message({.names = {"row-column"}, .devices = {8}, .bytes = 64}), HasSubstr("64 bytes are too few"));
+  EXPECT_THAT(message({.names = {"boxes"}, .devices = {8}, .bytes = 4096}),
+              HasSubstr("4096 bytes are too few for boxes"));
 }
 
 }  // namespace
