@@ -73,7 +73,7 @@ int init(const Arguments& arguments) {
     const auto parsed = scenario::parse_scenario(*text, "init.textproto", none, "");
     if (!parsed.ok()) return report_error(parsed.status());  // a model that these GPUs cannot hold
   }
-  if (arguments.positional().empty()) {
+  if (arguments.positional().empty() || arguments.positional().front() == "-") {
     print(*text);
     return 0;
   }
@@ -131,23 +131,23 @@ Command schema_command() {
 }
 
 Command init_command() {
-  return {
-      {.name = "init",
-       .summary = "write a scenario to begin with",
-       .usage = "scalai init [FILE] [--template=NAME] [--model=NAME] [--gpus=N] [--gpu=KIND]",
-       .description = "Writes a commented scenario that runs as it is, to FILE or to standard output. Templates:\n\n" +
-                      template_lines(),
-       .options = {choice_option("template", "NAME", "Which question.", template_names(), "elastic"),
-                   text_option("model", "NAME", "A model of `scalai models`. Without it the template's own."),
-                   count_option("gpus", "N", "GPUs of the cluster. Without it the template's own number."),
-                   text_option(
-                       "gpu", "KIND",
-                       "A GPU kind, host or cloud instance of `scalai machines`. Without it the template's own."),
-                   flag_option("force", "Write over FILE if it exists.")},
-       .examples = {"scalai init mine.textproto --template=failure --model=llama3-70b --gpus=64 --gpu=dgx-h100",
-                    "scalai init --template=many-jobs"},
-       .max_arguments = 1},
-      init};
+  return {{.name = "init",
+           .summary = "write a scenario to begin with",
+           .usage = "scalai init [FILE] [--template=NAME] [--model=NAME] [--gpus=N] [--gpu=KIND]",
+           .description = "Writes a commented scenario that runs as it is, to FILE or (without FILE, or for -) to "
+                          "standard output. Templates:\n\n" +
+                          template_lines(),
+           .options = {choice_option("template", "NAME", "Which question.", template_names(), "elastic"),
+                       text_option("model", "NAME", "A model of `scalai models`. Without it the template's own."),
+                       count_option("gpus", "N", "GPUs of the cluster. Without it the template's own number."),
+                       text_option(
+                           "gpu", "KIND",
+                           "A GPU kind, host or cloud instance of `scalai machines`. Without it the template's own."),
+                       flag_option("force", "Write over FILE if it exists.")},
+           .examples = {"scalai init mine.textproto --template=failure --model=llama3-70b --gpus=64 --gpu=dgx-h100",
+                        "scalai init --template=many-jobs"},
+           .max_arguments = 1},
+          init};
 }
 
 }  // namespace scalai::apps

@@ -73,8 +73,7 @@ struct Cluster {
   std::string name;
   std::vector<Host> hosts;
   FabricKind fabric = FabricKind::kStar;
-  int leaf_hosts =
-      0;  // kLeafSpine, kFatTree: hosts of a leaf, which is a rack; kDragonfly: of a router, 0 = not modelled
+  int leaf_hosts = 0;   // kLeafSpine, kFatTree: hosts of a leaf, a rack; kDragonfly: of a router, 0 = limits nothing
   int group_hosts = 0;  // kFatTree: hosts of a pod; kDragonfly: of a group; kRail: that share rail switches, 0 = all
   int rack_hosts = 0;   // other fabrics: hosts of a rack; 0 = all hosts are one rack
   double oversubscription = 1;        // not kStar: sum of the NICs below a first switch / its uplinks

@@ -68,11 +68,7 @@ Figure groups_figure(const Json& groups) {
                                    rows ? fmt::format("{:.0f}", *rows) : "–", share_in(fit, "mape")});
   }
   chart.x = rounded(chart.x, 9);
-  figure.draw = [chart](const std::string& id, double width) {
-    chart::Lanes picture = chart;
-    picture.id = id;
-    return lanes_svg(picture, width);
-  };
+  figure.draw = drawing(chart, chart::lanes_svg);
   return figure;
 }
 

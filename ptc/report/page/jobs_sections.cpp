@@ -88,15 +88,6 @@ void add_jobs_verdicts(Document& page, const std::vector<JobsData>& runs, const 
   }
 }
 
-template <class Chart>
-std::function<std::string(const std::string&, double)> drawing(Chart chart, std::string (*draw)(const Chart&, double)) {
-  return [chart = std::move(chart), draw](const std::string& id, double width) {
-    Chart picture = chart;
-    picture.id = id;
-    return draw(picture, width);
-  };
-}
-
 void add_jct_figure(Document& page, const std::vector<JobsData>& runs) {
   chart::Panels chart{.title = "Completion times",
                       .description = "Share of finished jobs with at most this completion time.",

@@ -65,11 +65,7 @@ Figure bytes_figure(const std::vector<RunData>& runs) {
     }
   }
   lanes.x = rounded(lanes.x, 9);
-  figure.draw = [lanes](const std::string& id, double width) {
-    chart::Lanes picture = lanes;
-    picture.id = id;
-    return lanes_svg(picture, width);
-  };
+  figure.draw = drawing(lanes, chart::lanes_svg);
   return figure;
 }
 

@@ -113,11 +113,7 @@ Figure downtime_figure(const std::vector<RunData>& runs) {
   for (const Cause& cause : kCauses)
     if (std::find(seen.begin(), seen.end(), cause.name) != seen.end()) figure.legend.push_back({cause.css, cause.name});
   lanes.x = rounded(lanes.x, 9);
-  figure.draw = [lanes](const std::string& id, double width) {
-    chart::Lanes picture = lanes;
-    picture.id = id;
-    return lanes_svg(picture, width);
-  };
+  figure.draw = drawing(lanes, chart::lanes_svg);
   return figure;
 }
 

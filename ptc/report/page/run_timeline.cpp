@@ -138,11 +138,7 @@ void add_placement(Document& page, const RunData& run, const std::vector<JobTime
     figure.legend.push_back({fmt::format("k{}", j % 8 + 1), timelines[j].job});
     figure.numbers.rows.push_back({timelines[j].job, shown(run.summary.jobs[j].gpu_hours, "h")});
   }
-  figure.draw = [lanes](const std::string& id, double width) {
-    chart::Lanes picture = lanes;
-    picture.id = id;
-    return lanes_svg(picture, width);
-  };
+  figure.draw = drawing(lanes, chart::lanes_svg);
   page.figure(figure);
 }
 

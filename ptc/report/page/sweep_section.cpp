@@ -125,11 +125,7 @@ Figure figure_of(const CsvRows& rows, const SweepColumns& columns, const SweepPo
                             std::max(1.0, static_cast<double>(points.x.size()) - 1)},
                       .x_labels = points.x,
                       .panels = {std::move(panel)}};
-  figure.draw = [chart](const std::string& id, double width) {
-    chart::Panels picture = chart;
-    picture.id = id;
-    return panels_svg(picture, width);
-  };
+  figure.draw = drawing(chart, chart::panels_svg);
   return figure;
 }
 

@@ -40,7 +40,8 @@ struct ChangeStrategy {
   plan::PlannerOptions planner = {.name = "reshard"};
   plan::PlacementOptions placement = {.rule = plan::PlacementRule::kHosts};
   bool from_checkpoint = false;
-  change::Costs costs = {.plan_s = 0.1, .verify_bytes_per_s = 50e9, .transfer_start_s = 0.001};
+  change::Costs costs = {
+      .plan_s = 0.1, .verify_bytes_per_s = 50e9, .transfer_start_s = 0.001, .messages = plan::kMeasuredMessages};
 };
 
 struct PlannedOptions {

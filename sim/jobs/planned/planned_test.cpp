@@ -20,6 +20,7 @@ class PlannedTest : public ::testing::Test {
   explicit PlannedTest(const std::string& pins = "") : world_(Machine{.hosts = 8}, {.pins = pins}) {
     job_ = world_.add("gpt3-xl", 64);
     options_.strategy.costs.communicator_s = 3;
+    options_.strategy.costs.messages = {};
     options_.strategy.costs.verify_bytes_per_s = 0;
     make();
   }

@@ -9,8 +9,10 @@
 #include <fstream>
 
 #include "ptc/base/status.h"
+#include "ptc/scenario/strategy.h"
 #include "ptc/scenario/trace/generate.h"
 #include "ptc/scenario/trace/import.h"
+#include "sim/jobs/planned/planned.h"
 
 namespace scalai::scenario {
 namespace {
@@ -63,6 +65,15 @@ TEST_F(ClusterScenarios, PartsAndDefaults) {
   EXPECT_TRUE(make_policy(scenario).ok());
   EXPECT_TRUE(make_changes(scenario).ok());
   EXPECT_THAT(scenario.resolved_text, HasSubstr("name: \"fifo\""));
+}
+
+TEST(ChangeStrategy, DefaultsAreThoseOfReshard) {
+  const change::Costs own = sched::ChangeStrategy{}.costs, preset = find_strategy("reshard", {})->costs;
+  EXPECT_EQ(own.plan_s, preset.plan_s);
+  EXPECT_EQ(own.verify_bytes_per_s, preset.verify_bytes_per_s);
+  EXPECT_EQ(own.transfer_start_s, preset.transfer_start_s);
+  EXPECT_EQ(own.messages.box_s, preset.messages.box_s);
+  EXPECT_EQ(own.messages.peer_s, preset.messages.peer_s);
 }
 
 // The resolved text is a scenario that loads to the same one.

@@ -30,6 +30,16 @@ struct Figure {
   PageTable numbers;  // the same as a table; no rows = none
 };
 
+// Figure::draw of a chart (ptc/report/chart), which is copied.
+template <class Chart>
+std::function<std::string(const std::string&, double)> drawing(Chart chart, std::string (*draw)(const Chart&, double)) {
+  return [chart = std::move(chart), draw](const std::string& id, double width) {
+    Chart picture = chart;
+    picture.id = id;
+    return draw(picture, width);
+  };
+}
+
 class Document {
  public:
   void heading(int level, const std::string& text);
