@@ -124,7 +124,7 @@ TEST_F(ReportCommand, RecoveryAndSweeps) {
   const Outcome run = scalai(fmt::format("sim {} --out={}", file, path("run")));
   ASSERT_EQ(run.code, 0) << run.err;
   const Outcome sweep = scalai(fmt::format(
-      "sweep {} --set=availability.set.mtbf=1h,4h --metrics=ettr,restarts --jobs=1 --out={}", file, path("s.csv")));
+      "sweep {} --vary=availability.set.mtbf=1h,4h --metrics=ettr,restarts --jobs=1 --out={}", file, path("s.csv")));
   ASSERT_EQ(sweep.code, 0) << sweep.err;
   const Json metrics = Json::parse(summary("run")).at("metrics");
   const std::string html = page("run s.csv");

@@ -8,6 +8,7 @@
 #include <spawn.h>
 
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -21,7 +22,7 @@ namespace sweep_command_test {
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
 
-const std::string kAxes = " --set=policy.name=fifo,srtf --set=changes.seconds=0s,60s,600s";
+const std::string kAxes = " --vary=policy.name=fifo,srtf --vary=changes.seconds=0s,60s,600s";
 
 TEST_F(SchedEndToEnd, ASweepIsTheSameWithOneOrManyWorkers) {
   const std::string file = scenario();
@@ -41,7 +42,7 @@ TEST_F(SchedEndToEnd, ASweepIsTheSameWithOneOrManyWorkers) {
 
 TEST_F(SchedEndToEnd, ARowIsWhatSimSays) {
   const std::string file = scenario();
-  ASSERT_EQ(with_data(fmt::format("sweep {} --set=policy.name=srtf --metrics=avg_jct_s,/fleet/gpus --out={}", file,
+  ASSERT_EQ(with_data(fmt::format("sweep {} --vary=policy.name=srtf --metrics=avg_jct_s,/fleet/gpus --out={}", file,
                                   path("one.csv")))
                 .code,
             0);
@@ -57,7 +58,7 @@ TEST_F(SchedEndToEnd, AKilledSweepResumes) {
   ASSERT_EQ(with_data("sweep " + words + path("whole.csv")).code, 0);
   const std::string program = (kPrograms / "scalai").string(), out = path("killed.csv");
   std::vector<std::string> list = {
-      program,     "sweep",    file,          "--set=policy.name=fifo,srtf", "--set=changes.seconds=0s,60s,600s",
+      program,     "sweep",    file,          "--vary=policy.name=fifo,srtf", "--vary=changes.seconds=0s,60s,600s",
       "--seeds=4", "--jobs=2", "--out=" + out};
   std::vector<char*> argv;
   for (std::string& word : list) argv.push_back(word.data());
@@ -96,8 +97,8 @@ TEST_F(SchedEndToEnd, RowsOfAnotherScenarioAreRefused) {
 TEST_F(SchedEndToEnd, PointsThatFailAreNamedAndTheRestGoesOn) {
   const std::string file = scenario();
   const Outcome run =
-      with_data("sweep " + file + " --set=policy.name=fifo,allox --metrics=finished --out=" + path("x.csv") +
-                " --set=workload.set.jobs=20,0");
+      with_data("sweep " + file + " --vary=policy.name=fifo,allox --metrics=finished --out=" + path("x.csv") +
+                " --vary=workload.set.jobs=20,0");
   EXPECT_EQ(run.code, 5);
   EXPECT_THAT(run.err, HasSubstr("policy.name=fifo workload.set.jobs=0: failed: exit code 3"));
   const std::string table = read_all(path("x.csv"));
@@ -109,12 +110,13 @@ TEST_F(SchedEndToEnd, PointsThatFailAreNamedAndTheRestGoesOn) {
 TEST_F(SchedEndToEnd, ASweepThatCannotBeIsRefusedBeforeAnythingRuns) {
   const std::string file = scenario();
   EXPECT_EQ(with_data("sweep " + file + " --set=policy.name=fifo").code, 2) << "no --out";
-  EXPECT_EQ(with_data("sweep " + file + " --set=policy.name= --out=" + path("x.csv")).code, 2);
-  EXPECT_EQ(with_data("sweep " + file + " --set=seed=1,2 --seeds=2 --out=" + path("x.csv")).code, 2);
-  EXPECT_EQ(with_data("sweep " + file + " --set=seed=1 --set=seed=2 --out=" + path("x.csv")).code, 2);
+  EXPECT_EQ(with_data("sweep " + file + " --vary=policy.name= --out=" + path("x.csv")).code, 2);
+  EXPECT_EQ(with_data("sweep " + file + " --vary=seed=1,2 --seeds=2 --out=" + path("x.csv")).code, 2);
+  EXPECT_EQ(with_data("sweep " + file + " --vary=seed=1 --vary=seed=2 --out=" + path("x.csv")).code, 2);
+  EXPECT_EQ(with_data("sweep " + file + " --set=seed=1 --set=seed=2 --out=" + path("x.csv")).code, 3);
   EXPECT_EQ(with_data("sweep " + file + " --seeds=4611686018427387904 --out=" + path("x.csv")).code, 2);
-  EXPECT_EQ(with_data("sweep " + file + " --set=policy.nam=a,b --out=" + path("x.csv")).code, 3);
-  const Outcome metric = with_data("sweep " + file + " --set=seed=1,2 --metrics=avg_jct --out=" + path("x.csv"));
+  EXPECT_EQ(with_data("sweep " + file + " --vary=policy.nam=a,b --out=" + path("x.csv")).code, 3);
+  const Outcome metric = with_data("sweep " + file + " --vary=seed=1,2 --metrics=avg_jct --out=" + path("x.csv"));
   EXPECT_EQ(metric.code, 2);
   EXPECT_THAT(metric.err, HasSubstr("did you mean \"avg_jct_s\"?"));
   EXPECT_EQ(with_data("sweep " + path("none.textproto") + " --set=seed=1 --out=" + path("x.csv")).code, 4);
@@ -123,7 +125,7 @@ TEST_F(SchedEndToEnd, ASweepThatCannotBeIsRefusedBeforeAnythingRuns) {
 
 TEST_F(SchedEndToEnd, ControlScenariosSweepToo) {
   const Outcome run =
-      scalai("sweep " + small_scenario("") + " --set=until=50s,100s --metrics=/jobs/0/steps --out=" + path("x.csv"));
+      scalai("sweep " + small_scenario("") + " --vary=until=50s,100s --metrics=/jobs/0/steps --out=" + path("x.csv"));
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(read_all(path("x.csv")), "until,/jobs/0/steps,status\n50s,50,ok\n100s,100,ok\n");
 }
@@ -142,12 +144,12 @@ TEST_F(SchedEndToEnd, ABreakEvenIsWhereTheOrderChanges) {
     return Json::parse(one.out).at("metrics").at("avg_jct_s").get<double>();
   };
   for (const Json& sample : json.at("samples")) {
-    const double cost_s = sample.at("cost_s");
+    const double cost_s = sample.at("value");
     EXPECT_EQ(sample.at("a").get<double>(), jct("srtf", cost_s)) << cost_s;
     if (cost_s > 0) break;
   }
-  ASSERT_FALSE(json.at("bracket_s").is_null()) << run.out;
-  const double low = json.at("bracket_s")[0], high = json.at("bracket_s")[1];
+  ASSERT_FALSE(json.at("bracket").is_null()) << run.out;
+  const double low = json.at("bracket")[0], high = json.at("bracket")[1];
   EXPECT_LE(high - low, 60);
   EXPECT_LE(jct("srtf", low), jct("fifo-backfill", low));
   EXPECT_GE(jct("srtf", high), jct("fifo-backfill", high));
@@ -156,8 +158,7 @@ TEST_F(SchedEndToEnd, ABreakEvenIsWhereTheOrderChanges) {
 TEST_F(SchedEndToEnd, ABreakEvenThatIsNotThereIsSaid) {
   const Outcome run = with_data("breakeven " + scenario() + " --policies=fifo,fifo-backfill --range=0s,1min");
   EXPECT_EQ(run.code, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("no break-even between"));
-  EXPECT_THAT(run.out, HasSubstr("fifo is better at all 9 costs"));
+  EXPECT_THAT(run.out, HasSubstr("no crossing between 0 s and 60.0 s: fifo is better at all 9 values tried, by "));
 }
 
 // A scenario with a program as its policy, with its time, has a break-even between two others.
@@ -175,9 +176,8 @@ TEST_F(SchedEndToEnd, ABreakEvenNeedsNoneOfTheScenariosPolicy) {
 TEST_F(SchedEndToEnd, BreakEvenSetsParameters) {
   const Outcome run =
       with_data("breakeven " + scenario() + " --policies=srtf,fifo-backfill --set=policy.set.nonsense=3");
-  EXPECT_EQ(run.code, 5) << run.out;
-  EXPECT_THAT(run.err, HasSubstr("nonsense"));
-  EXPECT_THAT(run.err, HasSubstr("error:"));
+  EXPECT_EQ(run.code, 3) << run.out;
+  EXPECT_THAT(run.err, HasSubstr("error: --set=policy.set.nonsense=3: "));
 }
 
 TEST_F(SchedEndToEnd, BreakEvenUsage) {
@@ -188,9 +188,77 @@ TEST_F(SchedEndToEnd, BreakEvenUsage) {
     EXPECT_EQ(with_data("breakeven " + file + " " + words).code, 2) << words;
   }
   const Outcome unknown = with_data("breakeven " + file + " --policies=srtf,nobody");
-  EXPECT_EQ(unknown.code, 5);
-  EXPECT_THAT(unknown.err, HasSubstr("nobody"));
+  EXPECT_EQ(unknown.code, 3);
+  EXPECT_THAT(unknown.err, HasSubstr("error: --set=policy.name=nobody: unknown policy \"nobody\""));
   EXPECT_EQ(scalai("breakeven " + small_scenario("") + " --strategies=reshard,tenplex").code, 2) << "which cost?";
+}
+
+// Any field, over numbers: fifo-backfill and srtf finish the same jobs on few GPUs and on many.
+TEST_F(SchedEndToEnd, BreakEvenOverWholeNumbers) {
+  const Outcome run =
+      with_data("breakeven " + scenario() +
+                " --vary=policy.name=srtf,fifo --path=cluster.hosts[0].count --range=1,8 --format=json");
+  ASSERT_EQ(run.code, 0) << run.err;
+  const Json json = Json::parse(run.out);
+  EXPECT_EQ(json.at("unit"), "");
+  EXPECT_EQ(json.at("metric"), "avg_jct_s");
+  EXPECT_EQ(json.at("compared"), "policy.name");
+  for (const Json& sample : json.at("samples"))
+    EXPECT_EQ(sample.at("value"), std::floor(sample.at("value").get<double>()));
+  EXPECT_EQ(
+      with_data("breakeven " + scenario() + " --policies=srtf,fifo --path=cluster.hosts[0].count --range=1s,8s").code,
+      3);
+}
+
+// ---- alternatives -------------------------------------------------------------------------------------------------------
+
+TEST_F(SchedEndToEnd, AlternativesOfAPolicyStandSideBySide) {
+  const std::string file = scenario();
+  const Outcome run = with_data(fmt::format(
+      "sim {} --vary=policy.name=fifo,srtf --vary=changes.seconds=0s,10min --out={} --format=json", file, path("all")));
+  ASSERT_EQ(run.code, 0) << run.err;
+  const Json json = Json::parse(run.out);
+  ASSERT_EQ(json.at("runs").size(), 4u);
+  const Json one = Json::parse(sim(file + " --set=policy.name=srtf --set=changes.seconds=10min --format=json").out);
+  EXPECT_EQ(json.at("runs")[3].at("label"), "srtf+10min");
+  for (const Json& row : json.at("rows")) {
+    if (row.at("metric") != "avg_jct_s") continue;
+    EXPECT_EQ(row.at("values")[3], one.at("metrics").at("avg_jct_s"));
+  }
+  EXPECT_EQ(Json::parse(read_all(path("all/srtf+10min/summary.json"))), one);
+  EXPECT_THAT(read_all(path("all/fifo+0s/manifest.json")), HasSubstr("--vary=policy.name=fifo,srtf"));
+  const Outcome later = scalai("compare " + path("all") + " --format=csv");
+  EXPECT_THAT(later.out, HasSubstr("job,metric,unit,fifo+0s,fifo+10min,srtf+0s,srtf+10min\n"));
+}
+
+TEST_F(SchedEndToEnd, SeedsOfAnAlternativeAreOneColumn) {
+  const std::string file = scenario();
+  const Outcome run =
+      with_data(fmt::format("sim {} --vary=policy.name=fifo,srtf --seeds=2 --out={}", file, path("all")));
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr(" ± "));
+  EXPECT_EQ(std::distance(fs::directory_iterator(path("all/srtf")), fs::directory_iterator()), 2);
+  EXPECT_EQ(run.out, scalai("compare " + path("all")).out);
+}
+
+// Nothing is written when a setting is no setting, and all of them are named; one that fails leaves the others.
+TEST_F(SchedEndToEnd, AlternativesThatAreNone) {
+  const std::string file = scenario();
+  const Outcome typo = with_data("sim " + file + " --vary=policy.nam=fifo,srtf --out=" + path("none"));
+  EXPECT_EQ(typo.code, 3);
+  EXPECT_THAT(typo.err, HasSubstr("did you mean \"name\""));
+  EXPECT_FALSE(fs::exists(path("none")));
+  const Outcome strategies = scalai("sim " + small_scenario("") + " --vary=strategy=reshard,tenplx,nobody");
+  EXPECT_EQ(strategies.code, 3);
+  EXPECT_THAT(strategies.err, HasSubstr("tenplx"));
+  EXPECT_THAT(strategies.err, HasSubstr("nobody"));
+  const Outcome half = with_data("sim " + file + " --vary=policy.name=fifo,nobody");
+  EXPECT_EQ(half.code, 3);
+  EXPECT_THAT(half.err, HasSubstr("nobody: "));
+  EXPECT_THAT(half.out, HasSubstr("fifo"));
+  for (const std::string words : {"--vary=a", "--vary=seed=1,1", "--vary=seed=1,2 --seeds=2", "--seeds=0",
+                                  "--vary=seed=1,2 --vary=seed=3,4", "--seeds=1001"})
+    EXPECT_EQ(with_data("sim " + file + " " + words).code, 2) << words;
 }
 
 // ---- policies -----------------------------------------------------------------------------------------------------------

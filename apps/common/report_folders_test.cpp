@@ -11,7 +11,18 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
-using ::testing::Pair;
+
+// As gtest compares it: a label and folders of reports.
+std::vector<std::pair<std::string, std::vector<std::string>>> found(const std::vector<std::string>& arguments) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> result;
+  for (ReportFolder& one : report_folders(arguments)) result.emplace_back(one.label, one.folders);
+  return result;
+}
+
+::testing::Matcher<const std::pair<std::string, std::vector<std::string>>&> is(
+    const std::string& label, const std::vector<std::string>& folders) {
+  return ::testing::Pair(label, folders);
+}
 
 class ReportFolders : public ::testing::Test {
  protected:
@@ -33,27 +44,39 @@ class ReportFolders : public ::testing::Test {
 TEST_F(ReportFolders, AFolderOfStrategiesIsAllOfThemByName) {
   report("demo/tenplex");
   report("demo/reshard");
-  EXPECT_THAT(report_folders({at("demo")}),
-              ElementsAre(Pair("reshard", at("demo/reshard")), Pair("tenplex", at("demo/tenplex"))));
+  EXPECT_THAT(found({at("demo")}),
+              ElementsAre(is("reshard", {at("demo/reshard")}), is("tenplex", {at("demo/tenplex")})));
   report("other/reshard");
-  EXPECT_THAT(report_folders({at("demo"), at("other")}),
-              ElementsAre(Pair("demo/reshard", at("demo/reshard")), Pair("demo/tenplex", at("demo/tenplex")),
-                          Pair("other/reshard", at("other/reshard"))));
+  EXPECT_THAT(found({at("demo"), at("other")}),
+              ElementsAre(is("demo/reshard", {at("demo/reshard")}), is("demo/tenplex", {at("demo/tenplex")}),
+                          is("other/reshard", {at("other/reshard")})));
 }
 
 TEST_F(ReportFolders, AReportStandsForItselfAlsoWithASlash) {
   report("run");
-  EXPECT_THAT(report_folders({at("run") + "/"}), ElementsAre(Pair("run", at("run") + "/")));
-  EXPECT_THAT(report_folders({at("nothing"), at("sweep.csv")}),
-              ElementsAre(Pair("nothing", at("nothing")), Pair("sweep.csv", at("sweep.csv"))));
+  EXPECT_THAT(found({at("run") + "/"}), ElementsAre(is("run", {at("run") + "/"})));
+  EXPECT_THAT(found({at("nothing"), at("sweep.csv")}),
+              ElementsAre(is("nothing", {at("nothing")}), is("sweep.csv", {at("sweep.csv")})));
+}
+
+// "seed-10" comes after "seed-9"; a folder that holds seeds and other runs is no run itself.
+TEST_F(ReportFolders, SeedsAreOneRun) {
+  for (const char* name : {"vary/srtf/seed-9", "vary/srtf/seed-10", "vary/fifo"}) report(name);
+  const std::vector<std::string> seeds = {at("vary/srtf/seed-9"), at("vary/srtf/seed-10")};
+  EXPECT_THAT(found({at("vary")}), ElementsAre(is("fifo", {at("vary/fifo")}), is("srtf", seeds)));
+  EXPECT_THAT(found({at("vary/srtf")}), ElementsAre(is("srtf", seeds)));
+  report("vary/srtf/other");
+  EXPECT_THAT(found({at("vary/srtf")}),
+              ElementsAre(is("other", {at("vary/srtf/other")}), is("seed-10", {at("vary/srtf/seed-10")}),
+                          is("seed-9", {at("vary/srtf/seed-9")})));
 }
 
 TEST_F(ReportFolders, EqualNamesBecomePaths) {
   report("a/run");
   report("b/run");
   report("c");
-  EXPECT_THAT(report_folders({at("a/run"), at("b/run"), at("c")}),
-              ElementsAre(Pair(at("a/run"), at("a/run")), Pair(at("b/run"), at("b/run")), Pair("c", at("c"))));
+  EXPECT_THAT(found({at("a/run"), at("b/run"), at("c")}),
+              ElementsAre(is(at("a/run"), {at("a/run")}), is(at("b/run"), {at("b/run")}), is("c", {at("c")})));
 }
 
 }  // namespace

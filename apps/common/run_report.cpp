@@ -12,6 +12,7 @@
 
 #include "apps/common/output.h"
 #include "ptc/base/file.h"
+#include "ptc/base/process.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/scenario/scenario_set.h"
@@ -20,14 +21,6 @@ namespace scalai::apps {
 namespace {
 
 constexpr int kJobFailed = 5;
-
-// As the process was started, arguments joined by blanks.
-std::string command_line() {
-  std::string words = read_file("/proc/self/cmdline").value_or("");
-  if (!words.empty()) words.pop_back();
-  std::replace(words.begin(), words.end(), '\0', ' ');
-  return words;
-}
 
 void print_summary(const std::string& summary, const std::string& label, const std::string& format) {
   if (format == "json") {
@@ -89,7 +82,7 @@ std::optional<scenario::Scenario> load(const RunOptions& options, int& exit_code
     exit_code = exit_code_of(invalid(""));
     return std::nullopt;
   }
-  auto scenario = scenario::load_scenario_with(options.scenario, options.settings, options.cluster, options.scale);
+  auto scenario = scenario::load_scenario(options.scenario, options.cluster, options.scale, options.settings);
   if (scenario.ok()) return std::move(*scenario);
   const std::string message = message_of(scenario.status());
   say("{}{}", message, message.ends_with('\n') ? "" : "\n");

@@ -1,6 +1,7 @@
 #include "apps/jobs/breakeven.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ptc/base/status.h"
 
@@ -23,7 +24,8 @@ std::optional<std::pair<size_t, size_t>> first_change(const std::vector<Breakeve
 }  // namespace
 
 absl::StatusOr<Breakeven> find_breakeven(double low, double high, double tolerance,
-                                         const std::function<absl::StatusOr<BreakevenSample>(double x)>& at) {
+                                         const std::function<absl::StatusOr<BreakevenSample>(double x)>& at,
+                                         bool whole) {
   SCALAI_CHECK(low < high && tolerance > 0);
   Breakeven result;
   const auto sample = [&](double x) -> absl::Status {
@@ -35,14 +37,18 @@ absl::StatusOr<Breakeven> find_breakeven(double low, double high, double toleran
   };
   SCALAI_RETURN_IF_ERROR(sample(low));
   SCALAI_RETURN_IF_ERROR(sample(high));
+  const auto rounded = [&](double x) { return whole ? std::round(x) : x; };
   for (int k = 1; k <= kBetween && !first_change(result.samples); ++k) {
-    SCALAI_RETURN_IF_ERROR(sample(low + (high - low) * k / (kBetween + 1)));
+    const double x = rounded(low + (high - low) * k / (kBetween + 1));
+    const bool known = std::any_of(result.samples.begin(), result.samples.end(),
+                                   [&](const BreakevenSample& one) { return one.x == x; });
+    if (!known) SCALAI_RETURN_IF_ERROR(sample(x));
   }
   while (const auto change = first_change(result.samples)) {
     const double left = result.samples[change->first].x, right = result.samples[change->second].x;
     result.bracket = std::pair(left, right);
     if (right - left <= tolerance) break;
-    const double middle = 0.5 * (left + right);
+    const double middle = whole ? std::floor(0.5 * (left + right)) : 0.5 * (left + right);
     if (middle <= left || middle >= right) break;
     SCALAI_RETURN_IF_ERROR(sample(middle));
   }

@@ -24,9 +24,10 @@ struct Breakeven {
 
 // Samples both ends of [low, high] and, if a − b has the same sign there, seven points between; then halves the first
 // stretch with a change of sign until it is at most `tolerance` wide, or contains no number. Finds one crossing if
-// there are several. Errors: those of `at`.
+// there are several. `whole`: low and high are whole, and only whole numbers are sampled. Errors: those of `at`.
 absl::StatusOr<Breakeven> find_breakeven(double low, double high, double tolerance,
-                                         const std::function<absl::StatusOr<BreakevenSample>(double x)>& at);
+                                         const std::function<absl::StatusOr<BreakevenSample>(double x)>& at,
+                                         bool whole = false);
 
 // True if a larger value of the metric is better, as for utilization. `metric`: a name, or a JSON pointer, whose last
 // part counts ("/jobs/0/steps"). False for unknown metrics.

@@ -45,6 +45,19 @@ TEST(BreakevenSearch, EqualityIsAnAnswer) {
   EXPECT_EQ(result->bracket->first, result->bracket->second);
 }
 
+// The crossing at 3.6 lies between 3 and 4; nothing but whole numbers is asked for.
+TEST(BreakevenSearch, WholeNumbers) {
+  const auto result = find_breakeven(
+      0, 100, 1,
+      [](double x) -> absl::StatusOr<BreakevenSample> {
+        EXPECT_EQ(x, static_cast<int>(x));
+        return BreakevenSample{x, x, 3.6};
+      },
+      true);
+  ASSERT_TRUE(result.ok() && result->bracket);
+  EXPECT_EQ(*result->bracket, std::pair(3.0, 4.0));
+}
+
 // Narrower than numbers are apart: the neighbours are the answer.
 TEST(BreakevenSearch, StopsWhereNoNumberIsBetween) {
   int asked = 0;

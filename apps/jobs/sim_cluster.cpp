@@ -198,6 +198,7 @@ int simulate_cluster(const ClusterRunOptions& options) {
     say("{}{}", message, message.ends_with('\n') ? "" : "\n");
     return exit_code_of(scenario.status());
   }
+  for (const std::string& note : (*scenario)->left_out) say("{}: note: {}\n", options.scenario, note);
   return ClusterRun(**scenario, options).run();
 }
 

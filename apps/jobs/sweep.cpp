@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -81,56 +80,12 @@ bool parse_row(std::string_view line, size_t columns, std::pair<size_t, size_t>&
 
 }  // namespace
 
-absl::StatusOr<SweepAxis> parse_axis(const std::string& text) {
-  const size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    return invalid(fmt::format("--set={}: write it like --set=policy.name=fifo,srtf", text));
-  }
-  SweepAxis axis{.path = text.substr(0, equals), .values = {""}};
-  for (size_t at = equals + 1; at < text.size(); ++at) {
-    if (text[at] == '\\' && at + 1 < text.size() && text[at + 1] == ',') {
-      axis.values.back() += text[++at];
-    } else if (text[at] == ',') {
-      axis.values.emplace_back();
-    } else {
-      axis.values.back() += text[at];
-    }
-  }
-  std::vector<std::string> sorted = axis.values;
-  std::sort(sorted.begin(), sorted.end());
-  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-  if (twice != sorted.end()) return invalid(fmt::format("--set={}: \"{}\" is there twice", text, *twice));
-  return axis;
-}
-
-absl::Status check_sweep(const std::vector<SweepAxis>& axes, size_t seeds, size_t most) {
-  size_t runs = seeds;  // never above `most`, so that no product overflows
-  for (size_t a = 0; a < axes.size(); ++a) {
-    const auto same = [&](const SweepAxis& other) { return other.path == axes[a].path; };
-    if (std::any_of(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(a), same)) {
-      return invalid(fmt::format("--set={} is there twice; write all its values in one: --set={}=A,B", axes[a].path,
-                                 axes[a].path));
-    }
-    if (seeds > 1 && axes[a].path == "seed") return invalid("--set=seed=… and --seeds exclude each other");
-    if (runs > most / axes[a].values.size()) runs = most + 1;
-    if (runs <= most) runs *= axes[a].values.size();
-  }
-  return runs <= most ? absl::OkStatus() : invalid(fmt::format("that would be more than {} runs", most));
-}
-
-size_t point_count(const std::vector<SweepAxis>& axes) {
-  size_t count = 1;
-  for (const SweepAxis& axis : axes) count *= axis.values.size();
-  return count;
-}
-
-std::vector<std::string> values_at(const std::vector<SweepAxis>& axes, size_t point) {
-  std::vector<std::string> values(axes.size());
-  for (size_t a = axes.size(); a-- > 0;) {
-    values[a] = axes[a].values[point % axes[a].values.size()];
-    point /= axes[a].values.size();
-  }
-  return values;
+absl::Status check_sweep(const std::vector<scenario::Axis>& axes, size_t seeds, size_t most) {
+  const bool varied =
+      std::any_of(axes.begin(), axes.end(), [](const scenario::Axis& axis) { return axis.path == "seed"; });
+  if (seeds > 1 && varied) return invalid("--vary=seed=… and --seeds exclude each other");
+  const bool few = seeds <= most / scenario::point_count(axes);
+  return few ? absl::OkStatus() : invalid(fmt::format("that would be more than {} runs", most));
 }
 
 absl::StatusOr<Numbers> read_numbers(const std::string& summary, const std::vector<std::string>& metrics) {
@@ -148,25 +103,6 @@ absl::StatusOr<Numbers> read_numbers(const std::string& summary, const std::vect
                                             : std::optional(value->get<double>()));
   }
   return numbers;
-}
-
-Spread spread_of(std::vector<double> values) {
-  SCALAI_CHECK(!values.empty());
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  Spread spread{.median = *median(values)};
-  // term = P(Binomial(n, 1/2) = k), below = P(… < k + 1). Of more than a thousand values the first term is 0 in doubles.
-  double log_term = -static_cast<double>(n) * std::log(2.0), below = 0;
-  size_t k = 0;
-  for (size_t count = 0; count < n / 2; ++count) {
-    below += std::exp(log_term);
-    if (below > 0.025) break;
-    k = count + 1;
-    log_term += std::log(static_cast<double>(n - count)) - std::log(static_cast<double>(count + 1));
-  }
-  spread.low = values[k == 0 ? 0 : k - 1];
-  spread.high = values[k == 0 ? n - 1 : n - k];
-  return spread;
 }
 
 SweepJournal::~SweepJournal() {
@@ -239,7 +175,7 @@ std::string sweep_csv(const SweepTable& table, const SweepJournal& journal,
   const auto put = [&](const std::string& text) {
     csv += (csv.empty() || csv.back() == '\n' ? "" : ",") + csv_cell(text);
   };
-  for (const SweepAxis& axis : table.axes) put(axis.path);
+  for (const scenario::Axis& axis : table.axes) put(axis.path);
   for (const std::string& metric : table.metrics) {
     put(metric);
     if (table.seeds > 1) put(metric + "_low");
@@ -247,13 +183,13 @@ std::string sweep_csv(const SweepTable& table, const SweepJournal& journal,
   }
   put("status");
   csv += "\n";
-  for (size_t point = 0; point < point_count(table.axes); ++point) {
+  for (size_t point = 0; point < scenario::point_count(table.axes); ++point) {
     bool begun = false;
     const auto next = [&](const std::string& text) {
       csv += (begun ? "," : "") + csv_cell(text);
       begun = true;
     };
-    for (const std::string& value : values_at(table.axes, point)) next(value);
+    for (const std::string& value : scenario::values_at(table.axes, point)) next(value);
     const auto failure = failures.find(point);
     for (size_t m = 0; m < table.metrics.size(); ++m) {
       std::vector<double> values;

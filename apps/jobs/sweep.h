@@ -10,36 +10,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "ptc/scenario/scenario_vary.h"
 
 namespace scalai::apps {
 
-// "PATH=a,b,c": a comma inside a value is written "\,".
-struct SweepAxis {
-  std::string path;
-  std::vector<std::string> values;
-};
-absl::StatusOr<SweepAxis> parse_axis(const std::string& text);
-
-// Checks that each row identifies its run. Errors: a path that occurs twice, a seed both as an axis and by `seeds`,
-// more than `most` runs in total.
-absl::Status check_sweep(const std::vector<SweepAxis>& axes, size_t seeds, size_t most);
-
-// Combinations in order, the last axis fastest; `point` numbers them from 0.
-size_t point_count(const std::vector<SweepAxis>& axes);
-std::vector<std::string> values_at(const std::vector<SweepAxis>& axes, size_t point);
+// Checks that each row identifies its run. Errors: the seed both as an axis and by `seeds`, more than `most` runs in total.
+absl::Status check_sweep(const std::vector<scenario::Axis>& axes, size_t seeds, size_t most);
 
 // Numbers of a summary.json, by names ("avg_jct_s" is "/metrics/avg_jct_s") or JSON pointers. nullopt: null. Errors: no
 // JSON, or a pointer to a missing value or a non-number.
 using Numbers = std::vector<std::optional<double>>;
 absl::StatusOr<Numbers> read_numbers(const std::string& summary, const std::vector<std::string>& metrics);
-
-// Median (the mean of the middle two for an even number) and its 95 % interval by order statistics, for any
-// distribution: from the k-th smallest to the k-th largest of n, with the largest k such that P(Binomial(n, 1/2) < k)
-// <= 2.5 %. Fewer than six values have no such k: the interval is from the smallest to the largest.
-struct Spread {
-  double median = 0, low = 0, high = 0;
-};
-Spread spread_of(std::vector<double> values);
 
 // Finished runs by (point, seed), appended as they end, one line each, so that a kill loses at most the line being
 // written. The first line is a digest of the sweep. One process at a time (file lock).
@@ -71,7 +52,7 @@ class SweepJournal {
 
 // The finished table. `failures`: reason by point; such a row has no numbers.
 struct SweepTable {
-  std::vector<SweepAxis> axes;
+  std::vector<scenario::Axis> axes;
   std::vector<std::string> metrics;
   size_t seeds = 1;  // > 1: each metric is a median, with two more columns, _low and _high
 };

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "apps/common/output.h"
+#include "apps/common/sim_workers.h"
 #include "apps/jobs/commands.h"
-#include "apps/jobs/sim_workers.h"
 #include "apps/jobs/sweep.h"
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/file.h"
@@ -65,6 +65,21 @@ absl::Status check_metrics(const std::vector<std::string>& metrics) {
   return absl::OkStatus();
 }
 
+// Axes of --vary. Of --set with several values, too: its old spelling; the others are settings of all points.
+absl::StatusOr<std::vector<scenario::Axis>> axes_of(const Arguments& arguments, std::vector<std::string>& settings) {
+  std::vector<std::string> texts = arguments.texts("vary");
+  for (const std::string& text : arguments.texts("set")) {
+    const auto axis = scenario::parse_axis(text);
+    if (!axis.ok() || axis->values.size() == 1) {
+      settings.push_back(text);
+      continue;
+    }
+    say("scalai sweep: note: --set with several values is now --vary={}\n", text);
+    texts.push_back(text);
+  }
+  return scenario::parse_axes(texts, kMostRuns);
+}
+
 class Sweep {
  public:
   static absl::StatusOr<std::unique_ptr<Sweep>> of(const Arguments& arguments) {
@@ -75,10 +90,7 @@ class Sweep {
     sweep->jobs_ = arguments.has("jobs") ? static_cast<size_t>(arguments.count("jobs")) : hardware_threads();
     if (sweep->out_.empty()) return invalid("--out=FILE.csv is missing");
     if (sweep->table_.seeds == 0 || sweep->jobs_ == 0) return invalid("--seeds and --jobs are at least 1");
-    for (const std::string& text : arguments.texts("set")) {
-      SCALAI_ASSIGN_OR_RETURN(SweepAxis axis, parse_axis(text));
-      sweep->table_.axes.push_back(std::move(axis));
-    }
+    SCALAI_ASSIGN_OR_RETURN(sweep->table_.axes, axes_of(arguments, sweep->settings_));
     sweep->table_.metrics = arguments.list("metrics");
     SCALAI_RETURN_IF_ERROR(check_metrics(sweep->table_.metrics));
     SCALAI_RETURN_IF_ERROR(check_sweep(sweep->table_.axes, sweep->table_.seeds, kMostRuns));
@@ -109,11 +121,12 @@ class Sweep {
     SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(scenario_));
     Hasher hasher;
     hasher.add(base_.digest).add(static_cast<int64_t>(table_.seeds));
-    for (const SweepAxis& axis : table_.axes) {
+    for (const std::string& setting : settings_) hasher.add(setting);
+    for (const scenario::Axis& axis : table_.axes) {
       hasher.add(axis.path);
       for (const std::string& value : axis.values) {
         SCALAI_ASSIGN_OR_RETURN(const std::string changed,
-                                scenario::with_settings(text, scenario_, {axis.path + "=" + value}));
+                                scenario::with_settings(text, scenario_, with_all({axis.path + "=" + value})));
         SCALAI_ASSIGN_OR_RETURN(const std::string files, scenario::digest_of_files(changed, scenario_));
         hasher.add(value).add(files);
       }
@@ -122,19 +135,20 @@ class Sweep {
     return hasher.hex();
   }
 
-  std::vector<std::string> settings_of(size_t point) const {
-    std::vector<std::string> settings;
-    const std::vector<std::string> values = values_at(table_.axes, point);
-    for (size_t a = 0; a < values.size(); ++a) settings.push_back(table_.axes[a].path + "=" + values[a]);
-    return settings;
+  // After the settings of all points.
+  std::vector<std::string> with_all(const std::vector<std::string>& settings) const {
+    std::vector<std::string> all = settings_;
+    all.insert(all.end(), settings.begin(), settings.end());
+    return all;
   }
 
   // A path or a value that no scenario takes is found before anything runs.
   absl::Status check_points() const {
     SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(scenario_));
-    for (const SweepAxis& axis : table_.axes) {
+    SCALAI_RETURN_IF_ERROR(scenario::with_settings(text, scenario_, settings_).status());
+    for (const scenario::Axis& axis : table_.axes) {
       for (const std::string& value : axis.values) {
-        const auto changed = scenario::with_settings(text, scenario_, {axis.path + "=" + value});
+        const auto changed = scenario::with_settings(text, scenario_, with_all({axis.path + "=" + value}));
         if (!changed.ok()) return changed.status();
       }
     }
@@ -142,17 +156,19 @@ class Sweep {
   }
 
   std::string label_of(size_t point) const {
-    return table_.axes.empty() ? "the scenario" : fmt::format("{}", fmt::join(settings_of(point), " "));
+    if (table_.axes.empty()) return "the scenario";
+    return fmt::format("{}", fmt::join(scenario::settings_at(table_.axes, point), " "));
   }
 
   absl::Status run_rest(const std::string& simulator) {
     std::vector<std::pair<size_t, size_t>> keys;
     std::vector<std::vector<std::string>> runs;
-    for (size_t point = 0; point < point_count(table_.axes); ++point) {
+    for (size_t point = 0; point < scenario::point_count(table_.axes); ++point) {
       for (size_t seed = 0; seed < table_.seeds; ++seed) {
         if (journal_.find(point, seed) != nullptr) continue;
         std::vector<std::string> words = {scenario_, "--format=json"};
-        for (const std::string& setting : settings_of(point)) words.push_back("--set=" + setting);
+        for (const std::string& setting : with_all(scenario::settings_at(table_.axes, point)))
+          words.push_back("--set=" + setting);
         if (table_.seeds > 1) words.push_back(fmt::format("--seed={}", base_.seed + seed));
         keys.emplace_back(point, seed);
         runs.push_back(std::move(words));
@@ -192,18 +208,19 @@ class Sweep {
   int finish() {
     const absl::Status written = write_file(out_, sweep_csv(table_, journal_, failures_));
     if (!written.ok()) return report_error(written);
-    print("{}: {} points, {} runs each\n", out_, point_count(table_.axes), table_.seeds);
+    print("{}: {} points, {} runs each\n", out_, scenario::point_count(table_.axes), table_.seeds);
     if (failures_.empty()) {
       journal_.remove();
       return 0;
     }
     for (const auto& [point, why] : failures_) say("scalai sweep: {}: {}\n", label_of(point), why);
     say("scalai sweep: error: {} of {} points failed; the same command runs those again\n", failures_.size(),
-        point_count(table_.axes));
+        scenario::point_count(table_.axes));
     return kPointsFailed;
   }
 
   std::string scenario_, out_;
+  std::vector<std::string> settings_;  // of all points
   size_t jobs_ = 1;
   SweepTable table_;
   Base base_;
@@ -223,30 +240,32 @@ Command sweep_command() {
   return {
       {.name = "sweep",
        .summary = "run a scenario with all combinations of some values, one row each",
-       .usage = "scalai sweep SCENARIO --set=PATH=A,B,… [--set=…] [--seeds=N] --out=FILE.csv",
+       .usage = "scalai sweep SCENARIO --vary=PATH=A,B,… [--vary=…] [--seeds=N] --out=FILE.csv",
        .description =
            R"(Each combination of values is a run of `scalai sim` in a process of its own. FILE.csv has one row each, the
-last --set fastest, the same bytes however many run at a time. While it runs, what is done lies in
+last --vary fastest, the same bytes however many run at a time. While it runs, what is done lies in
 FILE.csv.part: after a kill the same command goes on there. A point that fails is named and has a row that
 says why; the others go on, and the exit code is 5.
 
 With --seeds=N each point runs with the seeds s, s + 1, … from the scenario's. Its numbers are the median and,
 in columns _low and _high, its 95 % interval by order statistics (from the k-th smallest to the k-th largest,
 whatever the distribution; of fewer than six seeds, the smallest and the largest).)",
-       .options = {texts_option("set", "PATH=A,B,…",
+       .options = {texts_option("vary", "PATH=A,B,…",
                                 "A field of the scenario and its values, as in changes.seconds=0s,30s,60s (`scalai sim "
                                 "--help`). A comma inside a value is written \"\\,\"."),
+                   texts_option("set", "PATH=VALUE", "Another value of a field in all runs."),
                    count_option("seeds", "", "Runs a point.", "1"),
                    count_option("jobs", "", "Runs at a time (if not given: as many as cores)."),
                    list_option("metrics", "NAME,…",
                                "Numbers of summary.json: names as in `scalai sim --format=csv`, or JSON pointers."),
                    text_option("out", "FILE", "Where the table goes.")},
        .examples =
-           {"scalai sweep scenarios/gavel-hetero-jct.textproto --set=policy.name=fifo,srtf,gavel-max-min --out=jct.csv",
-            "scalai sweep scenarios/busy-vc.textproto --set=changes.seconds=0s,30s,60s,120s "
-            "--set=policy.name=srtf,tiresias "
+           {"scalai sweep scenarios/gavel-hetero-jct.textproto --vary=policy.name=fifo,srtf,gavel-max-min "
+            "--out=jct.csv",
+            "scalai sweep scenarios/busy-vc.textproto --vary=changes.seconds=0s,30s,60s,120s "
+            "--vary=policy.name=srtf,tiresias "
             "--jobs=8 --out=cost.csv",
-            "scalai sweep scenarios/failure-rate-sweep.textproto --set=availability.set.mtbf=1h,3h,10h --seeds=20 "
+            "scalai sweep scenarios/failure-rate-sweep.textproto --vary=availability.set.mtbf=1h,3h,10h --seeds=20 "
             "--metrics=ettr,restarts --out=ettr.csv"},
        .min_arguments = 1,
        .max_arguments = 1},

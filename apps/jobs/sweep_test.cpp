@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -16,33 +15,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(SweepAxes, ValuesByComma) {
-  const auto axis = parse_axis("policy.set.x=a,b\\,c,d=e");
-  ASSERT_TRUE(axis.ok()) << axis.status();
-  EXPECT_EQ(axis->path, "policy.set.x");
-  EXPECT_EQ(axis->values, (std::vector<std::string>{"a", "b,c", "d=e"}));
-  EXPECT_EQ(parse_axis("a=,b")->values, (std::vector<std::string>{"", "b"})) << "nothing is a value";
-  for (const char* wrong : {"a", "=b", "a=", "a=b,c,b"}) EXPECT_FALSE(parse_axis(wrong).ok()) << wrong;
-}
-
-TEST(SweepAxes, TheLastGoesFastest) {
-  const std::vector<SweepAxis> axes = {{"a", {"1", "2"}}, {"b", {"x", "y", "z"}}};
-  EXPECT_EQ(point_count(axes), 6u);
-  EXPECT_EQ(values_at(axes, 0), (std::vector<std::string>{"1", "x"}));
-  EXPECT_EQ(values_at(axes, 1), (std::vector<std::string>{"1", "y"}));
-  EXPECT_EQ(values_at(axes, 5), (std::vector<std::string>{"2", "z"}));
-  EXPECT_EQ(point_count({}), 1u);
-}
-
 TEST(SweepAxes, RowsSayWhatWasRun) {
-  const SweepAxis policy{"policy.name", {"a", "b"}}, seed{"seed", {"1", "2"}};
+  const scenario::Axis policy{"policy.name", {"a", "b"}}, seed{"seed", {"1", "2"}};
   EXPECT_EQ(check_sweep({policy, seed}, 1, 4), absl::OkStatus());
-  EXPECT_THAT(message_of(check_sweep({policy, seed, policy}, 1, 100)), HasSubstr("--set=policy.name is there twice"));
   EXPECT_THAT(message_of(check_sweep({policy, seed}, 2, 100)), HasSubstr("exclude each other"));
 }
 
 TEST(SweepAxes, NoMoreRunsThanCanBe) {
-  const SweepAxis four{"a", {"1", "2", "3", "4"}}, none{"b", {"1"}};
+  const scenario::Axis four{"a", {"1", "2", "3", "4"}}, none{"b", {"1"}};
   EXPECT_EQ(check_sweep({four, none}, 25, 100), absl::OkStatus());
   EXPECT_FALSE(check_sweep({four, none}, 26, 100).ok());
   EXPECT_FALSE(check_sweep({}, 101, 100).ok());
@@ -58,50 +38,6 @@ TEST(SweepNumbers, NamesAndPointers) {
   EXPECT_THAT(message_of(read_numbers(summary, {"/jobs/1/steps"}).status()), HasSubstr("no \"/jobs/1/steps\""));
   EXPECT_THAT(message_of(read_numbers(summary, {"/jobs/0/name"}).status()), HasSubstr("no number"));
   EXPECT_FALSE(read_numbers("oops", {"a"}).ok());
-}
-
-// P(Binomial(n, 1/2) < k) summed in whole numbers, for small n.
-double below(int n, int k) {
-  double term = std::pow(0.5, n), sum = 0;
-  for (int i = 0; i < k; ++i) {
-    sum += term;
-    term = term * (n - i) / (i + 1);
-  }
-  return sum;
-}
-
-TEST(SweepSpread, IntervalsCoverAsTheySay) {
-  EXPECT_EQ(spread_of({3}).median, 3);
-  EXPECT_EQ(spread_of({4, 2}).median, 3);
-  EXPECT_EQ(spread_of({4, 2}).low, 2);
-  for (int n = 1; n <= 200; ++n) {
-    std::vector<double> ranks;
-    for (int i = 1; i <= n; ++i) ranks.push_back(n + 1 - i);
-    const Spread spread = spread_of(ranks);
-    const int k = static_cast<int>(spread.low);
-    EXPECT_EQ(spread.high, n + 1 - k) << n;
-    EXPECT_EQ(spread.median, (n + 1) / 2.0) << n;
-    EXPECT_TRUE(n < 6 || below(n, k) <= 0.025) << n;
-    EXPECT_TRUE(below(n, k + 1) > 0.025 || n < 6) << n << ": the next would do as well";
-  }
-  std::vector<double> many(5000, 1.0);
-  EXPECT_EQ(spread_of(many).low, 1);
-}
-
-// The interval of uniform draws holds their true median about 95 times in a hundred.
-TEST(SweepSpread, CoverageOfRandomDraws) {
-  const uint64_t seed = 20;
-  SCOPED_TRACE(seed);
-  Random random(seed);
-  int held = 0;
-  for (int trial = 0; trial < 2000; ++trial) {
-    std::vector<double> draws;
-    for (int i = 0; i < 25; ++i) draws.push_back(random.uniform());
-    const Spread spread = spread_of(draws);
-    held += spread.low <= 0.5 && 0.5 <= spread.high;
-  }
-  EXPECT_GE(held, 1870);
-  EXPECT_LE(held, 1970);
 }
 
 class Journal : public ::testing::Test {

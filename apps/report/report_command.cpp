@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "apps/commands.h"
@@ -24,9 +26,10 @@ int run_report_command(const Arguments& arguments) {
   const std::string out = arguments.text("out");
   if (out.empty()) return usage_error("report", "--out=FILE is missing");
   std::vector<report::PageSource> sources;
-  for (const auto& [label, path] : report_folders(arguments.positional())) {
-    if (path == "-") return usage_error("report", kNoStandardInput);
-    sources.push_back({label, path});
+  for (const auto& [label, folders] : report_folders(arguments.positional())) {
+    if (folders.front() == "-") return usage_error("report", kNoStandardInput);
+    sources.push_back(
+        {folders.size() == 1 ? label : fmt::format("{} (first of {} seeds)", label, folders.size()), folders.front()});
   }
   if (const absl::Status free = may_replace(out, arguments.flag("force")); !free.ok()) return report_error(free);
   const auto page = report::html_page(sources);

@@ -65,15 +65,19 @@ int validate(const Arguments& arguments) {
 }
 
 int compare(const Arguments& arguments) {
-  std::vector<std::pair<std::string, std::string>> summaries;
-  for (const auto& [label, folder] : report_folders(arguments.positional())) {
-    const auto text = read_file((std::filesystem::path(folder) / "summary.json").string());
-    if (!text.ok()) return report_error(text.status());
-    summaries.emplace_back(label, *text);
+  std::vector<report::Alternative> alternatives;
+  for (const auto& [label, folders] : report_folders(arguments.positional())) {
+    alternatives.push_back({label, {}});
+    for (const std::string& folder : folders) {
+      const auto text = read_file((std::filesystem::path(folder) / "summary.json").string());
+      if (!text.ok()) return report_error(text.status());
+      alternatives.back().summaries.push_back(*text);
+    }
   }
   const report::Against against =
       arguments.text("against") == "best" ? report::Against::kBest : report::Against::kFirst;
-  const auto table = report::compare_summaries(summaries, arguments.text("format"), against);
+  const auto table =
+      report::compare_alternatives(alternatives, {.format = arguments.text("format"), .against = against});
   if (!table.ok()) return report_error(table.status());
   print(*table);
   if (arguments.text("format") == "table") note_terms();

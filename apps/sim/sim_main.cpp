@@ -11,8 +11,7 @@
 
 #include "apps/common/output.h"
 #include "apps/common/run_report.h"
-#include "apps/common/scratch_folder.h"
-#include "apps/sim/sim_family.h"
+#include "apps/sim/sim_alternatives.h"
 #include "ptc/base/command.h"
 #include "ptc/base/file.h"
 #include "ptc/base/process.h"
@@ -60,41 +59,6 @@ absl::StatusOr<control::RunReport> simulate(const scenario::Scenario& scenario, 
   return report;
 }
 
-int run_several(const std::vector<std::string>& strategies, const Arguments& arguments, const Options& options) {
-  const ScratchFolder scratch("scalai-sim");
-  const std::string folder = options.out.empty() ? scratch.path() : options.out;
-  if (folder.empty()) return report_error(missing("cannot create a temporary folder; give one with --out=DIR"));
-  std::vector<std::string> passed = {options.scenario, "--network=" + arguments.text("network")};
-  if (options.check) passed.push_back("--check");
-  if (!options.cluster.empty()) passed.push_back("--cluster=" + options.cluster);
-  if (options.scale) passed.push_back("--scale-model=" + options.scale->str());
-  for (const std::string& setting : options.settings) passed.push_back("--set=" + setting);
-  const auto members = run_family(passed, strategies, folder);
-  if (!members.ok()) return report_error(members.status());
-  int code = 0;
-  std::vector<std::pair<std::string, std::string>> summaries;
-  for (const FamilyMember& member : *members) {
-    code = std::max(code, member.exit_code);
-    const auto summary = read_file(member.folder + "/summary.json");
-    if (summary.ok()) summaries.emplace_back(member.strategy, *summary);
-  }
-  if (summaries.empty()) return code;
-  const auto table = report::compare_summaries(summaries, options.format);
-  if (!table.ok()) return report_error(table.status());
-  print(*table);
-  if (options.format == "table") note_terms();
-  if (!options.out.empty()) say("reports: {}/{{{}}}\n", folder, fmt::join(strategies, ","));
-  return code;
-}
-
-// Reports are kept by strategy, so each runs once. "" = no name comes twice.
-std::string repeated(const std::vector<std::string>& names) {
-  std::set<std::string> seen;
-  const auto found =
-      std::find_if(names.begin(), names.end(), [&](const auto& name) { return !seen.insert(name).second; });
-  return found == names.end() ? "" : *found;
-}
-
 std::string foreign_option(const Arguments& arguments) {
   for (const char* name : {"strategy", "scale-model", "check"}) {
     if (arguments.has(name)) return name;
@@ -103,11 +67,7 @@ std::string foreign_option(const Arguments& arguments) {
 }
 
 // A scenario of many jobs is another program's; it goes on in place of this one.
-int simulate_many_jobs(const Arguments& arguments, const Options& options) {
-  if (const std::string name = foreign_option(arguments); !name.empty()) {
-    return usage_error("sim",
-                       fmt::format("--{} has no meaning for a scenario with \"workload\" or \"recovery\"", name));
-  }
+int simulate_many_jobs(const Options& options) {
   std::vector<std::string> words = {"sim", options.scenario, "--format=" + options.format};
   if (!options.cluster.empty()) words.push_back("--cluster=" + options.cluster);
   if (!options.out.empty()) words.push_back("--out=" + options.out);
@@ -122,20 +82,73 @@ void on_interrupt(int) {
   ::_exit(128 + SIGINT);
 }
 
-int simulate_command(const Arguments& arguments) {
-  std::signal(SIGINT, on_interrupt);
-  const auto common = run_options(arguments);
-  if (!common.ok()) return usage_error("sim", message_of(common.status()));
-  Options options{*common};
-  options.settings = arguments.texts("set");
-  if (arguments.has("seed")) options.settings.push_back(fmt::format("seed={}", arguments.count("seed")));
-  const auto text = read_file(options.scenario);
-  if (text.ok() && scenario::is_cluster_scenario(*text, options.scenario))
-    return simulate_many_jobs(arguments, options);
-  std::vector<std::string> strategies = arguments.list("strategy");
-  if (const std::string name = repeated(strategies); !name.empty()) {
-    return usage_error("sim", fmt::format("--strategy names \"{}\" more than once", name));
+// Whether each alternative is a scenario that runs; problems go to stderr, each once.
+bool alternatives_fit(const Alternatives& all, const Options& options, const std::string& own_strategy,
+                      int& exit_code) {
+  std::set<std::string> said;
+  for (size_t point = 0; point < scenario::point_count(all.axes); ++point) {
+    std::vector<std::string> settings = options.settings;
+    std::string strategy = own_strategy;
+    const std::vector<std::string> values = scenario::values_at(all.axes, point);
+    for (size_t a = 0; a < values.size(); ++a) {
+      const std::string& path = all.axes[a].path;
+      const bool known = path == "strategy" && scenario::find_strategy(values[a], {}).ok();
+      if (known) strategy = values[a];
+      if (!known) settings.push_back(path + "=" + values[a]);
+    }
+    const auto scenario = scenario::load_scenario(options.scenario, options.cluster, options.scale, settings);
+    const std::string problems = message_of(scenario.status());
+    if (!scenario.ok()) exit_code = std::max(exit_code, exit_code_of(scenario.status()));
+    if (!scenario.ok() && said.insert(problems).second) say("{}{}", problems, problems.ends_with('\n') ? "" : "\n");
+    if (!scenario.ok()) continue;
+    if (strategy.empty()) strategy = scenario->strategy;
+    int code = 0;
+    if (said.insert(strategy).second && !strategies_fit("scalai-sim", *scenario, {strategy}, code))
+      exit_code = std::max(exit_code, code);
   }
+  return exit_code == 0;
+}
+
+// The words of one run of `scalai-sim`, without settings, folder and format.
+std::vector<std::string> words_of_one(const Arguments& arguments, const Options& options) {
+  std::vector<std::string> words = {options.scenario};
+  for (const char* name : {"network", "cluster", "scale-model"})
+    if (arguments.has(name)) words.push_back(fmt::format("--{}={}", name, arguments.text(name)));
+  if (arguments.list("strategy").size() == 1) words.push_back("--strategy=" + arguments.list("strategy").front());
+  if (options.check) words.push_back("--check");
+  return words;
+}
+
+int simulate_several(Alternatives all, const Arguments& arguments, const Options& options, bool many_jobs) {
+  all.words = words_of_one(arguments, options);
+  all.settings = options.settings;
+  all.out = options.out;
+  all.format = options.format;
+  const auto text = read_file(options.scenario);
+  if (!text.ok()) return report_error(text.status());
+  const scenario::Head head = scenario::head_of(*text, options.scenario, options.settings);
+  all.first_seed = head.seed;
+  all.name = head.name;
+  int exit_code = 0;
+  const std::vector<std::string> strategies = arguments.list("strategy");
+  const std::string strategy = strategies.size() == 1 ? strategies.front() : "";
+  if (!many_jobs && !alternatives_fit(all, options, strategy, exit_code)) return exit_code;
+  if (many_jobs) {
+    for (size_t point = 0; point < scenario::point_count(all.axes); ++point) {
+      std::vector<std::string> settings = options.settings;
+      for (std::string& setting : scenario::settings_at(all.axes, point)) settings.push_back(std::move(setting));
+      const auto changed = scenario::with_settings(*text, options.scenario, settings);
+      if (!changed.ok()) return report_error(changed.status());
+    }
+  }
+  if (!options.out.empty()) {
+    const absl::Status prepared = prepare_folder(options.out);
+    if (!prepared.ok()) return report_error(prepared);
+  }
+  return run_alternatives(all);
+}
+
+int simulate_one(const Arguments& arguments, Options options) {
   int exit_code = 0;
   const std::optional<scenario::Scenario> scenario = load(options, exit_code);
   if (!scenario) return exit_code;
@@ -143,24 +156,52 @@ int simulate_command(const Arguments& arguments) {
   const bool large = scenario->cluster.device_count() > kSimGridDevices;
   options.network =
       network == "maxmin" || (network == "auto" && large) ? sim::BackendKind::kMaxMin : sim::BackendKind::kSimGrid;
-  if (strategies.empty()) strategies = {scenario->strategy};
-  if (!strategies_fit("scalai-sim", *scenario, strategies, exit_code)) return exit_code;
+  const std::vector<std::string> strategies = arguments.list("strategy");
+  const std::string strategy = strategies.empty() ? scenario->strategy : strategies.front();
+  if (!strategies_fit("scalai-sim", *scenario, {strategy}, exit_code)) return exit_code;
   if (!options.out.empty()) {
     const absl::Status prepared = prepare_folder(options.out);
     if (!prepared.ok()) return report_error(prepared);
   }
-  if (strategies.size() == 1) {
-    return run_one("scalai-sim", *scenario, strategies.front(), options,
-                   [&](const scenario::Strategy& strategy) { return simulate(*scenario, strategy, options); });
+  return run_one("scalai-sim", *scenario, strategy, options,
+                 [&](const scenario::Strategy& chosen) { return simulate(*scenario, chosen, options); });
+}
+
+int simulate_command(const Arguments& arguments) {
+  std::signal(SIGINT, on_interrupt);
+  const auto common = run_options(arguments);
+  if (!common.ok()) return usage_error("sim", message_of(common.status()));
+  Options options{*common};
+  options.settings = arguments.texts("set");
+  if (arguments.has("seed")) options.settings.push_back(fmt::format("seed={}", arguments.count("seed")));
+  Alternatives all;
+  all.seeds = static_cast<size_t>(arguments.count("seeds"));
+  auto axes = axes_of(arguments);
+  if (!axes.ok()) return usage_error("sim", message_of(axes.status()));
+  all.axes = *std::move(axes);
+  if (all.seeds == 0) return usage_error("sim", "--seeds is at least 1");
+  const bool of_seed =
+      std::any_of(all.axes.begin(), all.axes.end(), [](const scenario::Axis& axis) { return axis.path == "seed"; });
+  if (of_seed && all.seeds > 1) return usage_error("sim", "--vary=seed=… and --seeds exclude each other");
+  if (scenario::point_count(all.axes) > kMostAlternatives / all.seeds)
+    return usage_error("sim", fmt::format("that would be more than {} runs; `scalai sweep` goes on where it was "
+                                          "interrupted",
+                                          kMostAlternatives));
+  const auto text = read_file(options.scenario);
+  const bool many_jobs = text.ok() && scenario::is_cluster_scenario(*text, options.scenario);
+  if (const std::string name = foreign_option(arguments); many_jobs && !name.empty()) {
+    return usage_error("sim",
+                       fmt::format("--{} has no meaning for a scenario with \"workload\" or \"recovery\"", name));
   }
-  return run_several(strategies, arguments, options);
+  if (!all.axes.empty() || all.seeds > 1) return simulate_several(std::move(all), arguments, options, many_jobs);
+  return many_jobs ? simulate_many_jobs(options) : simulate_one(arguments, options);
 }
 
 Command sim_command() {
   CommandSpec spec{
       .name = "scalai-sim",
       .summary = "run a scenario in virtual time on a modelled cluster",
-      .usage = "scalai sim SCENARIO [--strategy=NAME,…] [--out=DIR]",
+      .usage = "scalai sim SCENARIO [--strategy=NAME,…] [--vary=PATH=A,B,…] [--out=DIR]",
       .description =
           R"(Runs the scenario's jobs, events and reconfigurations in virtual time. State moves as flows that share GPU
 links, PCIe, NICs and the fabric. Same scenario, same seed: byte-identical reports.
@@ -169,19 +210,26 @@ A scenario with a "workload" is many jobs under a scheduler policy (`scalai poli
 job on hosts that come and go: those are run event by event, and DIR gets jobs.csv, utilization.csv,
 jct_cdf.csv, ftf_cdf.csv and costs.csv (throughput.csv for recovery).
 
+With --vary, several --strategy or --seeds, each alternative runs in a process of its own, into a folder of
+its own, and one table compares them (as `scalai compare DIR` does later): the difference to the first, the
+best marked with *, and of several seeds the median ± the distance to the further end of its interval.
+
 Strategies:
 
 )",
       .options = run_option_specs(),
-      .examples = {"scalai sim scenarios/elastic-gpt3-xl.textproto",
-                   "scalai sim scenarios/elastic-gpt3-xl.textproto --strategy=reshard,tenplex,dp-only --out=out/demo",
-                   "scalai sim scenarios/gavel-hetero-jct.textproto --set=policy.name=srtf --out=out/srtf"},
+      .examples =
+          {"scalai sim scenarios/elastic-gpt3-xl.textproto",
+           "scalai sim scenarios/elastic-gpt3-xl.textproto --strategy=reshard,tenplex,dp-only --out=out/demo",
+           "scalai sim scenarios/gavel-hetero-jct.textproto --set=policy.name=srtf --out=out/srtf",
+           "scalai sim scenarios/busy-vc.textproto --vary=policy.name=srtf,tiresias --out=out/policies",
+           "scalai sim scenarios/failure-rate-sweep.textproto --vary=recovery.design=reshard,templates --seeds=5"},
       .min_arguments = 1,
       .max_arguments = 1};
   spec.options.insert(spec.options.begin(),
                       list_option("strategy", "NAME,…",
-                                  "Strategies to run, each into DIR/NAME when there are several; without it the "
-                                  "scenario's own.",
+                                  "Strategies to run, each into DIR/NAME when there are several (short for "
+                                  "--vary=strategy=NAME,…); without it the scenario's own.",
                                   scenario::strategy_names()));
   spec.options.insert(
       spec.options.end() - 1,
@@ -189,7 +237,12 @@ Strategies:
                     "Another value of a field of the scenario, as in policy.name=srtf, policy.set.round=60s "
                     "or cluster.hosts[0].count=16; nothing after \"=\" leaves the field out. The scenario's "
                     "expectations are not checked then."),
-       count_option("seed", "N", "Another seed than the scenario's; short for --set=seed=N.")});
+       texts_option("vary", "PATH=A,B,…",
+                    "Alternatives: a field and its values, as in policy.name=srtf,tiresias; with several --vary all "
+                    "combinations. A comma inside a value is written \"\\,\". Parameters that only another policy or "
+                    "recovery design knows are left out, with a note."),
+       count_option("seed", "N", "Another seed than the scenario's; short for --set=seed=N."),
+       count_option("seeds", "N", "Runs of each alternative, with the seeds s, s + 1, … from the scenario's.", "1")});
   spec.options.insert(spec.options.end() - 4,
                       choice_option("network", "SOLVER",
                                     "Flow solver: SimGrid, our exact max-min solver, or SimGrid up to 256 devices.",

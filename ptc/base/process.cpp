@@ -15,12 +15,25 @@
 #include <map>
 #include <sstream>
 
+#include "ptc/base/file.h"
 #include "ptc/base/status.h"
+#include "ptc/base/units.h"
 
 extern char** environ;
 
 namespace scalai {
 namespace {
+
+constexpr const char* kCommandLine = "SCALAI_COMMAND_LINE";
+
+// A word as a POSIX shell reads it.
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,+-@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
 
 std::vector<char*> pointers(const std::vector<std::string>& words) {
   std::vector<char*> result;
@@ -141,8 +154,28 @@ absl::StatusOr<std::string> find_program(const std::string& name) {
                   name, self.parent_path().string()));
 }
 
+std::string command_line() {
+  // "PID COMMAND": it counts for that process, whatever program it has become, and for its children.
+  const char* const given = std::getenv(kCommandLine);
+  const std::string_view text = given == nullptr ? "" : given;
+  const size_t blank = text.find(' ');
+  const auto pid =
+      blank == std::string_view::npos ? absl::StatusOr<int64_t>(invalid("")) : parse_count(text.substr(0, blank));
+  if (pid.ok() && (*pid == ::getpid() || *pid == ::getppid())) return std::string(text.substr(blank + 1));
+  std::string line;
+  std::istringstream words(read_file("/proc/self/cmdline").value_or(""));
+  for (std::string word; std::getline(words, word, '\0');) line += (line.empty() ? "" : " ") + shell_word(word);
+  return line;
+}
+
+std::pair<std::string, std::string> as_typed() {
+  return {kCommandLine, fmt::format("{} {}", ::getpid(), command_line())};
+}
+
 absl::Status become(const std::string& name, std::vector<std::string> words) {
   SCALAI_ASSIGN_OR_RETURN(const std::string program, find_program(name));
+  const auto [variable, typed] = as_typed();
+  ::setenv(variable.c_str(), typed.c_str(), 1);
   words.insert(words.begin(), name);
   std::fflush(nullptr);
   ::execvp(program.c_str(), pointers(words).data());

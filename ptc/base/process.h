@@ -49,6 +49,12 @@ int wait_for(pid_t pid);
 // otherwise.
 absl::StatusOr<std::string> find_program(const std::string& name);
 
+// The command as it was typed, words quoted as a shell needs it: of this process, or of the one that became it (become)
+// or started it to do its work (as_typed).
+std::string command_line();
+// The variable by which a child started for this process's work knows the command; for SpawnOptions::environment.
+std::pair<std::string, std::string> as_typed();
+
 // Replaces this process by the program of find_program(name); argv[0] is `name`, then `words`. Flushes stdio first.
 // Returns only on failure: NotFound as above.
 absl::Status become(const std::string& name, std::vector<std::string> words);

@@ -36,4 +36,23 @@ std::optional<double> order_statistic(std::vector<double> values, double q) {
   return *at;
 }
 
+Spread spread_of(std::vector<double> values) {
+  SCALAI_CHECK(!values.empty(), "a spread of nothing");
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  Spread spread{.median = *median(values)};
+  // term = P(Binomial(n, 1/2) = k), below = P(… < k + 1). Of more than a thousand values the first term is 0 in doubles.
+  double log_term = -static_cast<double>(n) * std::log(2.0), below = 0;
+  size_t k = 0;
+  for (size_t count = 0; count < n / 2; ++count) {
+    below += std::exp(log_term);
+    if (below > 0.025) break;
+    k = count + 1;
+    log_term += std::log(static_cast<double>(n - count)) - std::log(static_cast<double>(count + 1));
+  }
+  spread.low = values[k == 0 ? 0 : k - 1];
+  spread.high = values[k == 0 ? n - 1 : n - k];
+  return spread;
+}
+
 }  // namespace scalai

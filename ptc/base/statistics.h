@@ -17,4 +17,12 @@ std::optional<double> quantile(std::vector<double> values, double q);
 // number of values q = 0.5 gives the larger of the middle two.
 std::optional<double> order_statistic(std::vector<double> values, double q);
 
+// Median (the mean of the middle two for an even number) and its 95 % interval by order statistics, for any
+// distribution: from the k-th smallest to the k-th largest of n, with the largest k such that P(Binomial(n, 1/2) < k)
+// <= 2.5 %. Fewer than six values have no such k: the interval is from the smallest to the largest.
+struct Spread {
+  double median = 0, low = 0, high = 0;
+};
+Spread spread_of(std::vector<double> values);
+
 }  // namespace scalai

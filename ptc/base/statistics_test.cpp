@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ptc/base/random.h"
 
@@ -54,6 +55,50 @@ TEST(Statistics, OfCountedValuesInAnyOrder) {
       }
     }
   }
+}
+
+// P(Binomial(n, 1/2) < k) summed in whole numbers, for small n.
+double below(int n, int k) {
+  double term = std::pow(0.5, n), sum = 0;
+  for (int i = 0; i < k; ++i) {
+    sum += term;
+    term = term * (n - i) / (i + 1);
+  }
+  return sum;
+}
+
+TEST(Spread, IntervalsCoverAsTheySay) {
+  EXPECT_EQ(spread_of({3}).median, 3);
+  EXPECT_EQ(spread_of({4, 2}).median, 3);
+  EXPECT_EQ(spread_of({4, 2}).low, 2);
+  for (int n = 1; n <= 200; ++n) {
+    std::vector<double> ranks;
+    for (int i = 1; i <= n; ++i) ranks.push_back(n + 1 - i);
+    const Spread spread = spread_of(ranks);
+    const int k = static_cast<int>(spread.low);
+    EXPECT_EQ(spread.high, n + 1 - k) << n;
+    EXPECT_EQ(spread.median, (n + 1) / 2.0) << n;
+    EXPECT_TRUE(n < 6 || below(n, k) <= 0.025) << n;
+    EXPECT_TRUE(below(n, k + 1) > 0.025 || n < 6) << n << ": the next would do as well";
+  }
+  std::vector<double> many(5000, 1.0);
+  EXPECT_EQ(spread_of(many).low, 1);
+}
+
+// The interval of uniform draws holds their true median about 95 times in a hundred.
+TEST(Spread, CoverageOfRandomDraws) {
+  const uint64_t seed = 20;
+  SCOPED_TRACE(seed);
+  Random random(seed);
+  int held = 0;
+  for (int trial = 0; trial < 2000; ++trial) {
+    std::vector<double> draws;
+    for (int i = 0; i < 25; ++i) draws.push_back(random.uniform());
+    const Spread spread = spread_of(draws);
+    held += spread.low <= 0.5 && 0.5 <= spread.high;
+  }
+  EXPECT_GE(held, 1870);
+  EXPECT_LE(held, 1970);
 }
 
 }  // namespace

@@ -51,13 +51,46 @@ void Source::report(const std::string& path, SourcePlace place, const std::strin
                     const std::vector<Note>& notes) {
   ++errors_;
   if (broken(path)) return;
-  const auto with_pointer = [&](const std::string& at, const std::string& text) {
-    return json_ && !at.empty() ? fmt::format("{}: {}", pointer_of(at), text) : text;
-  };
-  Diagnostic diagnostic{place, with_pointer(path, message), std::move(hint), {}};
-  for (const Note& note : notes)
-    diagnostic.notes.emplace_back(places_.value(note.path), with_pointer(note.path, note.text));
+  Diagnostic diagnostic{place, about(path, message), std::move(hint), {}};
+  for (const Note& note : notes) diagnostic.notes.emplace_back(places_.value(note.path), about(note.path, note.text));
   diagnostics_.error(std::move(diagnostic));
+}
+
+std::string Source::setting_of(const std::string& path) const {
+  for (std::string at = path; !at.empty(); at = parent_of(at)) {
+    if (const auto found = replaced_.find(at); found != replaced_.end()) return found->second;
+  }
+  return "";
+}
+
+std::string Source::about(const std::string& path, const std::string& text) const {
+  if (const std::string setting = setting_of(path); !setting.empty()) return fmt::format("{}: {}", setting, text);
+  return json_ && !path.empty() ? fmt::format("{}: {}", pointer_of(path), text) : text;
+}
+
+void Source::replaced(const std::string& path, const std::string& setting, bool present) {
+  places_.forget(path);
+  replaced_[path] = setting;
+  for (std::string at = path; present && !at.empty() && !places_.has(at); at = parent_of(at)) places_.set(at, {});
+}
+
+void Source::replaced_element(const std::string& list, const std::string& setting,
+                              const std::vector<std::optional<int>>& from) {
+  const auto element = [&](size_t i) { return fmt::format("{}[{}]", list, i); };
+  std::vector<std::pair<SourcePlace, std::string>> kept;  // place and setting of each element
+  for (const std::optional<int>& old : from) {
+    const std::string path = old ? element(static_cast<size_t>(*old)) : "";
+    kept.emplace_back(old ? places_.value(path) : SourcePlace{}, old ? setting_of(path) : setting);
+  }
+  const SourcePlace whole = places_.value(list);
+  places_.forget(list);
+  std::erase_if(replaced_, [&](const auto& one) { return one.first.starts_with(list + "["); });
+  for (std::string at = list; !from.empty() && !at.empty() && !places_.has(at); at = parent_of(at))
+    places_.set(at, at == list ? whole : SourcePlace{});
+  for (size_t i = 0; i < kept.size(); ++i) {
+    places_.set(element(i), kept[i].first);
+    if (!kept[i].second.empty()) replaced_[element(i)] = kept[i].second;
+  }
 }
 
 void Source::error(const std::string& path, const std::string& message, std::string hint,

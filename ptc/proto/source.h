@@ -4,6 +4,7 @@
 // thread at a time.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +32,16 @@ class Source {
   bool given(const std::string& path) const { return places_.has(path); }
   bool broken(const std::string& path) const { return places_.broken(path); }
   bool broken_inside(const std::string& path) const { return places_.broken_inside(path); }
+
+  // A setting from outside the file ("--set=policy.name=srtf") has changed `path`: it now has a value, or is gone.
+  // given() follows; problems at the path and inside it name the setting instead of a place in the file.
+  void replaced(const std::string& path, const std::string& setting, bool present);
+  // The same of a list of which the setting changed one element: element i was element `from[i]` of the file's list;
+  // nullopt: the setting brought it.
+  void replaced_element(const std::string& list, const std::string& setting,
+                        const std::vector<std::optional<int>>& from);
+  // Whether a setting gave `path` its value.
+  bool is_replaced(const std::string& path) const { return replaced_.count(path) != 0; }
 
   // Reports a problem at the value of `path`. Nothing is added for a broken field.
   void error(const std::string& path, const std::string& message, std::string hint = "",
@@ -62,10 +73,15 @@ class Source {
  private:
   void report(const std::string& path, SourcePlace place, const std::string& message, std::string hint,
               const std::vector<Note>& notes);
+  // The setting that changed `path` or what encloses it; "" = none.
+  std::string setting_of(const std::string& path) const;
+  // `text` as it is said of `path`: after the setting that changed it, or after its pointer in JSON.
+  std::string about(const std::string& path, const std::string& text) const;
 
   bool json_;
   Diagnostics diagnostics_;
   Places places_;
+  std::map<std::string, std::string> replaced_;  // setting by path
   int errors_ = 0;
 };
 

@@ -94,6 +94,41 @@ TEST(Source, JsonIsKnownByNameOrBraceAndSpeaksInPointers) {
   }
 }
 
+// What a setting from outside has changed is not said to be at a place of the file.
+TEST(Source, ReplacedFieldsNameTheirSetting) {
+  Read read("name: \"a\"\nuntil: \"1s\"\njobs { gpus: 1 }\n");
+  read.source.replaced("name", "--set=name=b", true);
+  read.source.replaced("until", "--set=until=", false);
+  read.source.replaced("cluster.fabric.kind", "--set=cluster.fabric.kind=RAIL", true);
+  EXPECT_TRUE(read.source.given("name") && read.source.given("cluster") && read.source.given("cluster.fabric.kind"));
+  EXPECT_FALSE(read.source.given("until"));
+  EXPECT_TRUE(read.source.is_replaced("name"));
+  read.source.error("name", "too short");
+  read.source.error("until", "is missing");
+  read.source.error("cluster.fabric.kind", "not here");
+  read.source.error("jobs[0].gpus", "too few", "", {{"name", "the name"}});
+  const std::string text = read.source.render();
+  EXPECT_THAT(text, HasSubstr("x.textproto: error: --set=name=b: too short\n"));
+  EXPECT_THAT(text, HasSubstr("x.textproto: error: --set=until=: is missing\n"));
+  EXPECT_THAT(text, HasSubstr("--set=cluster.fabric.kind=RAIL: not here"));
+  EXPECT_THAT(text, HasSubstr("x.textproto:3:14: error: too few"));
+  EXPECT_THAT(text, HasSubstr("x.textproto: note: --set=name=b: the name"));
+}
+
+// The file's second text of three goes, and a setting's comes at the end.
+TEST(Source, ElementsOfAChangedListKeepTheirPlaces) {
+  Read read("policy { set: \"a=1\" set: \"b=2\" set: \"c=3\" }\n");
+  read.source.replaced_element("policy.set", "--set=policy.set.d=4", {0, 2, std::nullopt});
+  EXPECT_TRUE(read.source.given("policy.set[2]"));
+  EXPECT_FALSE(read.source.given("policy.set[3]"));
+  read.source.error("policy.set[1]", "of c");
+  read.source.error("policy.set[2]", "of d");
+  EXPECT_THAT(read.source.render(), HasSubstr("x.textproto:1:37: error: of c"));
+  EXPECT_THAT(read.source.render(), HasSubstr("x.textproto: error: --set=policy.set.d=4: of d"));
+  read.source.replaced_element("policy.set", "--set=policy.set.a=", {});
+  EXPECT_FALSE(read.source.given("policy.set[0]"));
+}
+
 TEST(Source, TheLimitOfItsSizeCanBeAnother) {
   const std::string text = "name: \"" + std::string(2 * kMaxTextBytes, 'a') + "\"";
   EXPECT_THAT(Read(text).source.render(), HasSubstr("at most 1048576 are read"));

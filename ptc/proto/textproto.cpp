@@ -13,12 +13,6 @@
 namespace scalai::proto {
 namespace {
 
-// The path of the enclosing field: "a.b[1]" → "a.b" → "a" → "".
-std::string parent_of(const std::string& path) {
-  const size_t end = path.find_last_of(".[");
-  return end == std::string::npos ? "" : path.substr(0, end);
-}
-
 // Whether `text` can be a text file at all; says why not.
 bool check_bytes(std::string_view text, size_t max_bytes, Diagnostics& diagnostics) {
   if (text.size() > max_bytes) {
@@ -60,6 +54,21 @@ SourcePlace Places::value(const std::string& path) const {
     if (const auto place = places_.find(at); place != places_.end()) return place->second;
   }
   return {};
+}
+
+std::string parent_of(const std::string& path) {
+  const size_t end = path.find_last_of(".[");
+  return end == std::string::npos ? "" : path.substr(0, end);
+}
+
+void Places::forget(const std::string& path) {
+  places_.erase(path);
+  // Between these two stand all texts that begin with the path and "." or "[".
+  const auto erase = [&](const std::string& from, const std::string& to) {
+    places_.erase(places_.lower_bound(from), places_.lower_bound(to));
+  };
+  erase(path + ".", path + "/");
+  erase(path + "[", path + "\\");
 }
 
 bool Places::broken(const std::string& path) const {

@@ -28,6 +28,8 @@ class Places {
   SourcePlace value(const std::string& path) const;
   bool has(const std::string& path) const { return places_.count(path) != 0; }
   void set(const std::string& path, SourcePlace place) { places_[path] = place; }
+  // Forgets the field and everything inside it.
+  void forget(const std::string& path);
 
   // A broken field has a reported problem, so its meaning is unknown. Every field inside a broken field is broken, too.
   // "" is broken if the structure of the file is.
@@ -54,6 +56,9 @@ void parse_textproto(std::string_view text, google::protobuf::Message& message, 
 // with a pointer ("/jobs/0/name: …").
 void parse_json(std::string_view text, google::protobuf::Message& message, Diagnostics& diagnostics, Places& places,
                 size_t max_bytes = kMaxTextBytes);
+
+// The path of the enclosing field: "a.b[1]" → "a.b" → "a" → "".
+std::string parent_of(const std::string& path);
 
 // "jobs[0].name" as a JSON pointer: "/jobs/0/name".
 std::string pointer_of(const std::string& path);

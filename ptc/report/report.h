@@ -39,10 +39,26 @@ std::string summary_table(const std::string& summary_json_text);
 // or to the best run, with the best marked; with kRatio second / first, if there are two.
 enum class Against : uint8_t { kNothing, kRatio, kFirst, kBest };
 
-// Several summaries side by side, one column a run; labels name the columns. Runs of many jobs and of recovery designs have
-// rows of their own. `format`: "table", "markdown", "csv" or "json". For a simulated and an executed run of one scenario,
-// table and JSON also compare predicted and measured values. InvalidArgument: no or unreadable summaries, or an unknown
-// format.
+// One column of a comparison: a run, or runs of several seeds. Texts of summary.json, at least one.
+struct Alternative {
+  std::string label;
+  std::vector<std::string> summaries;
+};
+
+struct CompareOptions {
+  std::string format = "table";  // "table", "markdown", "csv" or "json"
+  Against against = Against::kRatio;
+  bool varied = false;  // the alternatives differ on purpose, and labels say in what: no note about it
+};
+
+// Alternatives side by side; labels name the columns. Runs of many jobs and of recovery designs have rows of their own.
+// Of several seeds a value is the median, ± the distance to the further end of its interval (spread_of). Scenarios of one
+// name, workload and seed are one question, with differences; others have none. For a simulated and an executed run of one
+// scenario, table and JSON also compare predicted and measured values. InvalidArgument: no or unreadable summaries, or
+// an unknown format.
+absl::StatusOr<std::string> compare_alternatives(const std::vector<Alternative>& alternatives,
+                                                 const CompareOptions& options);
+// The same for one run each.
 absl::StatusOr<std::string> compare_summaries(const std::vector<std::pair<std::string, std::string>>& label_and_json,
                                               const std::string& format, Against against = Against::kRatio);
 

@@ -1,14 +1,14 @@
-// Several runs side by side, of one job, of many jobs, or of recovery designs.
+// Several runs side by side, of one job, of many jobs, or of recovery designs: rows of numbers.
+// report_comparison_table.cpp shows them.
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "ptc/base/json.h"
+#include "ptc/base/statistics.h"
 #include "ptc/base/status.h"
-#include "ptc/base/table.h"
 #include "ptc/base/units.h"
 #include "ptc/base/utf8.h"
 #include "ptc/report/internal/summary.h"
@@ -119,7 +119,7 @@ std::optional<double> ratio_of(const std::vector<std::optional<double>>& values)
 
 void add_rows(const std::string& job, Comparison& comparison) {
   for (const Row& metric : kMetrics) {
-    ComparisonRow row{job, metric.name, metric.title, metric.unit, metric.hidden_when_zero, metric.better, {}, {}};
+    ComparisonRow row{job, metric.name, metric.title, metric.unit, metric.hidden_when_zero, metric.better, {}, {}, {}};
     for (const Summary& run : comparison.runs) {
       const JobSummary* found = find_job(run, job);
       const bool known = found != nullptr && metric.known(*found);
@@ -198,8 +198,8 @@ Numbers numbers_of(const Json& json) {
 
 void add_rows(const std::vector<Numbers>& numbers, Comparison& comparison) {
   for (const Metric& metric : known_metrics()) {
-    ComparisonRow row{"", metric.name, metric.label, metric.unit, metric.name == "too_large", better_of(metric.name),
-                      {}, {}};
+    ComparisonRow row{
+        "", metric.name, metric.label, metric.unit, metric.name == "too_large", better_of(metric.name), {}, {}, {}};
     bool any = false;
     for (const Numbers& run : numbers) {
       const auto found = run.find(metric.name);
@@ -211,243 +211,75 @@ void add_rows(const std::vector<Numbers>& numbers, Comparison& comparison) {
   }
 }
 
-// ---- output ---------------------------------------------------------------------------------------------------------
-
-// Folder names differ at their end.
-std::string shortened(const std::string& label) {
-  const std::vector<std::string_view> letters = characters(label);
-  if (letters.size() <= kNameColumns) return label;
-  std::string tail = "…";
-  for (size_t i = letters.size() - kNameColumns + 1; i < letters.size(); ++i) tail += letters[i];
-  return tail;
-}
-
-// "+150 %"; "" where there is nothing to compare with.
-std::string difference(std::optional<double> value, std::optional<double> from) {
-  if (!value || !from || (*from == 0 && *value != 0)) return "";
-  if (*from == *value) return *value == 0 ? "" : "=";
-  const double percent = 100 * (*value / *from - 1);
-  if (std::fabs(percent) < 0.05) return "≈";
-  return fmt::format("{}{:.{}f} %", percent > 0 ? "+" : "−", std::fabs(percent), std::fabs(percent) < 10 ? 1 : 0);
-}
-
-// Index of the first best value of a row, of those that there are; nothing where all are equal.
-std::optional<size_t> best_of(const ComparisonRow& row) {
-  if (row.better == Better::kNone) return std::nullopt;
-  std::optional<size_t> best;
-  bool differ = false;
-  for (size_t i = 0; i < row.values.size(); ++i) {
-    if (!row.values[i]) continue;
-    if (!best) {
-      best = i;
-      continue;
+// Columns of several seeds become one: the median, and how far the seeds lie apart.
+void fold(const std::vector<size_t>& seeds, Comparison& comparison) {
+  std::vector<std::string> labels;
+  std::vector<Summary> runs;
+  for (size_t i = 0, first = 0; i < seeds.size(); first += seeds[i++]) {
+    labels.push_back(std::move(comparison.labels[first]));
+    runs.push_back(std::move(comparison.runs[first]));
+  }
+  comparison.labels = std::move(labels);
+  comparison.runs = std::move(runs);
+  for (ComparisonRow& row : comparison.rows) {
+    std::vector<std::optional<double>> medians;
+    row.spreads.clear();
+    for (size_t i = 0, first = 0; i < seeds.size(); first += seeds[i++]) {
+      std::vector<double> known;
+      for (size_t k = first; k < first + seeds[i]; ++k)
+        if (row.values[k]) known.push_back(*row.values[k]);
+      row.spreads.push_back(known.empty() ? std::nullopt : std::optional(spread_of(std::move(known))));
+      medians.push_back(row.spreads.back() ? std::optional(row.spreads.back()->median) : std::nullopt);
     }
-    const double value = *row.values[i], known = *row.values[*best];
-    differ = differ || value != known;
-    if (row.better == Better::kHigher ? value > known : value < known) best = i;
+    row.values = std::move(medians);
+    row.ratio = ratio_of(row.values);
   }
-  return differ ? best : std::nullopt;
-}
-
-// A table for people: as text, or as Markdown.
-class ComparisonTable {
- public:
-  ComparisonTable(const Comparison& comparison, Against against) : comparison_(comparison), against_(against) {
-    // A person would take the ratio or difference of two different things for a gain.
-    if (!comparison.same_scenario) against_ = Against::kNothing;
-    ratio_ = against_ == Against::kRatio && comparison.runs.size() == 2;
-    headers_ = {"run"};
-    for (size_t i = 0; i < comparison.labels.size(); ++i) {
-      headers_.push_back(shortened(comparison.labels[i]) + ">");
-      if (has_difference(i)) headers_.emplace_back("Δ>");
-    }
-    if (ratio_) headers_.emplace_back("ratio>");
-    fill();
-  }
-
-  std::string text() const {
-    Table table(headers_);
-    for (const std::vector<std::string>& row : rows_) {
-      if (row.empty()) {
-        table.rule();
-      } else {
-        table.row(row);
-      }
-    }
-    return table.text();
-  }
-
-  std::string markdown() const {
-    std::string text = "|", rule = "|";
-    for (const std::string& header : headers_) {
-      const bool right = header.ends_with('>');
-      text += fmt::format(" {} |", right ? header.substr(0, header.size() - 1) : header);
-      rule += right ? "---:|" : "---|";
-    }
-    text += "\n" + rule + "\n";
-    for (const std::vector<std::string>& row : rows_) {
-      if (row.empty()) continue;
-      text += "|";
-      for (const std::string& cell : row) text += " " + escaped(cell) + " |";
-      text += "\n";
-    }
-    return text;
-  }
-
- private:
-  static std::string escaped(const std::string& cell) {
-    std::string text;
-    for (const char c : cell) text += c == '|' ? std::string("\\|") : std::string(1, c);
-    return text;
-  }
-
-  bool has_difference(size_t run) const {
-    return comparison_.runs.size() > 1 && (against_ == Against::kBest || (against_ == Against::kFirst && run > 0));
-  }
-
-  void fill() {
-    const bool policies = comparison_.of_many_jobs;
-    words(policies ? "policy" : "strategy", [](const Summary& run) { return run.strategy; });
-    words("runtime", [](const Summary& run) { return run.runtime; });
-    const std::string* job = nullptr;
-    for (const ComparisonRow& row : comparison_.rows) {
-      if (job == nullptr || *job != row.job) start_job(row.job);
-      job = &row.job;
-      const bool zero =
-          std::all_of(row.values.begin(), row.values.end(), [](const auto& v) { return v.value_or(0) == 0; });
-      if (!zero || !row.hidden_when_zero) add(row);
-    }
-  }
-
-  template <class Function>
-  void words(const std::string& title, Function word_of) {
-    std::vector<std::string> cells = {title};
-    for (size_t i = 0; i < comparison_.runs.size(); ++i) {
-      cells.push_back(clipped(word_of(comparison_.runs[i]), kNameColumns));
-      if (has_difference(i)) cells.emplace_back();
-    }
-    finish(std::move(cells), "");
-  }
-
-  void start_job(const std::string& name) {
-    rows_.emplace_back();
-    if (name.empty()) return;  // of the whole run
-    words("job " + clipped(name, kNameColumns), [&](const Summary& run) {
-      const JobSummary* job = find_job(run, name);
-      return job == nullptr ? std::string("–") : job->state;
-    });
-  }
-
-  void add(const ComparisonRow& row) {
-    const std::string& unit = row.unit;
-    const bool apart = unit == "GPU-h" || unit == "USD" || unit == "samples";
-    std::vector<std::string> cells = {apart ? fmt::format("{} ({})", row.title, unit) : row.title};
-    const std::optional<size_t> best =
-        against_ == Against::kFirst || against_ == Against::kBest ? best_of(row) : std::nullopt;
-    for (size_t i = 0; i < row.values.size(); ++i) {
-      const std::optional<double>& value = row.values[i];
-      cells.push_back((value ? shown(*value, apart ? "" : unit) : "–") +
-                      (best && value == row.values[*best] ? " *" : ""));
-      if (!has_difference(i)) continue;
-      const size_t from = against_ == Against::kFirst ? 0 : best.value_or(i);
-      cells.push_back(from == i ? "" : difference(value, row.values[from]));
-    }
-    finish(std::move(cells), row.ratio ? fmt::format("×{:.3g}", *row.ratio) : "");
-  }
-
-  void finish(std::vector<std::string> cells, std::string ratio) {
-    if (ratio_) cells.push_back(std::move(ratio));
-    rows_.push_back(std::move(cells));
-  }
-
-  const Comparison& comparison_;
-  Against against_;
-  bool ratio_ = false;
-  std::vector<std::string> headers_;
-  std::vector<std::vector<std::string>> rows_;  // an empty one is a rule
-};
-
-std::string note_on_scenarios(const Comparison& comparison) {
-  if (comparison.same_scenario) return "";
-  std::string note = "note: the runs are of different scenarios:";
-  for (size_t i = 0; i < comparison.runs.size(); ++i) {
-    const Summary& run = comparison.runs[i];
-    note += fmt::format("{} {} is \"{}\" ({}, seed {})", i == 0 ? "" : ",", shortened(comparison.labels[i]),
-                        run.scenario, run.scenario_digest.substr(0, 8), run.seed);
-  }
-  return printable_text(note) + "\n";
-}
-
-std::string comparison_csv(const Comparison& comparison) {
-  std::vector<std::string> headers = {"job", "metric", "unit"};
-  for (const std::string& label : comparison.labels) headers.push_back(label + ">");
-  const bool two = comparison.runs.size() == 2;
-  if (two) headers.emplace_back("ratio");
-  Table table(std::move(headers));
-  for (const ComparisonRow& row : comparison.rows) {
-    std::vector<std::string> cells = {row.job, row.metric, row.unit};
-    for (const std::optional<double>& value : row.values) cells.push_back(value ? shortest(*value) : "");
-    if (two) cells.push_back(row.ratio ? shortest(*row.ratio) : "");
-    table.row(std::move(cells));
-  }
-  return table.csv();
 }
 
 }  // namespace
 
-std::string shown(double value, const std::string& unit) {
-  if (unit == "s") return format_seconds(value);
-  if (unit == "B") return format_bytes(static_cast<int64_t>(value));
-  if (unit == "samples/s") return rate(value);
-  if (unit == "share") return fmt::format("{:.1f} %", value * 100);
-  if (unit == "USD") return fmt::format("{:.2f}", value);
-  return unit.empty() && std::floor(value) == value ? fmt::format("{:.0f}", value) : four_digits(value);
-}
-
-absl::StatusOr<Comparison> compare_runs(const std::vector<std::pair<std::string, std::string>>& label_and_json) {
+absl::StatusOr<Comparison> compare_runs(const std::vector<Alternative>& alternatives) {
   Comparison comparison;
   std::vector<Numbers> numbers;
-  std::string workload;
-  for (const auto& [label, text] : label_and_json) {
-    const Json json = read_ordered_json(text).value_or(Json());
-    const std::string kind = kind_of(json);
-    comparison.labels.push_back(label);
-    numbers.emplace_back();
-    if (!kind.empty()) {
-      if (const std::string problem = problem_of(json, kind); !problem.empty())
-        return invalid(fmt::format("{}: {}", label, problem));
-      comparison.runs.push_back(head_of(json, kind));
-      numbers.back() = numbers_of(json);
-    } else {
-      absl::StatusOr<Summary> run = read_summary(text);
-      if (!run.ok()) return invalid(fmt::format("{}: {}", label, message_of(run.status())));
-      comparison.runs.push_back(*std::move(run));
+  std::vector<size_t> seeds;
+  std::string first_question, first_digest;
+  for (const auto& [label, summaries] : alternatives) {
+    SCALAI_CHECK(!summaries.empty(), "an alternative is one run, or several seeds");
+    seeds.push_back(summaries.size());
+    for (const std::string& text : summaries) {
+      const Json json = read_ordered_json(text).value_or(Json());
+      const std::string kind = kind_of(json);
+      comparison.labels.push_back(label);
+      numbers.emplace_back();
+      if (!kind.empty()) {
+        if (const std::string problem = problem_of(json, kind); !problem.empty())
+          return invalid(fmt::format("{}: {}", label, problem));
+        comparison.runs.push_back(head_of(json, kind));
+        numbers.back() = numbers_of(json);
+      } else {
+        absl::StatusOr<Summary> run = read_summary(text);
+        if (!run.ok()) return invalid(fmt::format("{}: {}", label, message_of(run.status())));
+        comparison.runs.push_back(*std::move(run));
+      }
+      const Summary &first = comparison.runs.front(), &last = comparison.runs.back();
+      // The policy is part of the digest of a scenario of many jobs; the strategy of one job's is not.
+      const std::string question = last.scenario + "\n" + (kind.empty() ? "" : text_at(json, "workload"));
+      const std::string digest = kind.empty() ? last.scenario_digest : question;
+      if (comparison.runs.size() == 1) {
+        first_question = question;
+        first_digest = digest;
+      }
+      const bool same_seed = summaries.size() > 1 || last.seed == first.seed;
+      comparison.same_question &= question == first_question && same_seed;
+      comparison.same_scenario &= comparison.same_question && digest == first_digest;
+      comparison.of_many_jobs |= !kind.empty();
     }
-    const Summary &first = comparison.runs.front(), &last = comparison.runs.back();
-    const std::string question = kind.empty() ? last.scenario_digest : last.scenario + text_at(json, "workload");
-    if (comparison.runs.size() == 1) workload = question;
-    comparison.same_scenario &= question == workload && last.seed == first.seed;
-    comparison.of_many_jobs |= !kind.empty();
   }
   for (const std::string& job : job_names(comparison.runs)) add_rows(job, comparison);
   if (comparison.of_many_jobs) add_rows(numbers, comparison);
   comparison.prediction = prediction_of(comparison.runs);
+  if (comparison.runs.size() > alternatives.size()) fold(seeds, comparison);
   return comparison;
-}
-
-absl::StatusOr<std::string> compare_summaries(const std::vector<std::pair<std::string, std::string>>& label_and_json,
-                                              const std::string& format, Against against) {
-  if (label_and_json.empty()) return invalid("nothing to compare: name at least one report");
-  SCALAI_ASSIGN_OR_RETURN(const Comparison comparison, compare_runs(label_and_json));
-  if (format == "json") return comparison_json(comparison);
-  if (format == "csv") return comparison_csv(comparison);
-  const ComparisonTable table(comparison, against);
-  if (format == "markdown") return table.markdown();
-  if (format == "table") {
-    const std::string prediction = comparison.prediction ? "\n" + prediction_table(*comparison.prediction) : "";
-    return table.text() + note_on_scenarios(comparison) + prediction;
-  }
-  return invalid(fmt::format("unknown format \"{}\"; one of table, markdown, csv, json", clipped(format, 40)));
 }
 
 }  // namespace scalai::report

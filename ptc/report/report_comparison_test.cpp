@@ -56,11 +56,42 @@ TEST(Comparison, DifferencesToTheBest) {
 
 TEST(Comparison, OtherScenariosHaveNoDifferences) {
   Json other = Json::parse(run_with_downtime(50));
+  other["scenario"] = "another";
   other["scenario_digest"] = "ffffffffff";
   const std::string text =
       compare_summaries({{"a", run_with_downtime(20)}, {"b", other.dump()}}, "table", Against::kFirst).value();
   EXPECT_THAT(text, Not(HasSubstr(" %")));
   EXPECT_THAT(text, HasSubstr("note: the runs are of different scenarios"));
+}
+
+// What `--vary` makes: one scenario with other settings.
+TEST(Comparison, SettingsOfOneScenarioHaveDifferences) {
+  Json other = Json::parse(run_with_downtime(50));
+  other["scenario_digest"] = "ffffffffff";
+  const std::vector<Alternative> runs = {{"a", {run_with_downtime(20)}}, {"b", {other.dump()}}};
+  const std::string text = compare_alternatives(runs, {.against = Against::kFirst}).value();
+  EXPECT_THAT(text, ContainsRegex("downtime +20.0 s \\* +50.0 s +\\+150 %"));
+  EXPECT_THAT(text, HasSubstr("note: the runs' scenarios differ in settings"));
+  EXPECT_THAT(compare_alternatives(runs, {.varied = true}).value(), Not(HasSubstr("note:")));
+}
+
+// Seeds 20 s, 30 s, 50 s: median 30 s; of fewer than six the interval is all of them, and 50 s is 20 s from 30 s.
+TEST(Comparison, SeedsHaveAMedianAndADistance) {
+  const std::vector<Alternative> runs = {{"a", {run_with_downtime(20), run_with_downtime(50), run_with_downtime(30)}},
+                                         {"b", {run_with_downtime(60), run_with_downtime(60), run_with_downtime(60)}}};
+  const std::string text = compare_alternatives(runs, {.against = Against::kFirst}).value();
+  EXPECT_THAT(text, ContainsRegex("downtime +30.0 s ± 20.0 s \\* +60.0 s +\\+100 %"));
+  const Json json = Json::parse(compare_alternatives(runs, {.format = "json"}).value());
+  ASSERT_EQ(json["runs"].size(), 2u);
+  for (const Json& row : json["rows"]) {
+    if (row["metric"] != "downtime_s" || row["job"] != "gpt") continue;
+    EXPECT_EQ(row["values"], Json({30.0, 60.0}));
+    EXPECT_EQ(row["low"], Json({20.0, 60.0}));
+    EXPECT_EQ(row["high"], Json({50.0, 60.0}));
+  }
+  const std::string csv = compare_alternatives(runs, {.format = "csv"}).value();
+  EXPECT_THAT(csv, HasSubstr("job,metric,unit,a,a_low,a_high,b,b_low,b_high,ratio\n"));
+  EXPECT_THAT(csv, HasSubstr(",downtime_s,s,30,20,50,60,60,60,2\n"));
 }
 
 TEST(Comparison, PoliciesOfOneWorkload) {

@@ -187,6 +187,10 @@ std::string comparison_json(const Comparison& comparison) {
     Json values = Json::array();
     for (const std::optional<double>& value : row.values) values.push_back(or_null(value));
     Json line = {{"job", row.job}, {"metric", row.metric}, {"unit", row.unit}, {"values", values}};
+    for (const std::optional<Spread>& spread : row.spreads) {
+      line["low"].push_back(spread ? Json(spread->low) : Json());
+      line["high"].push_back(spread ? Json(spread->high) : Json());
+    }
     if (comparison.runs.size() == 2) line["ratio"] = or_null(row.ratio);
     json["rows"].push_back(std::move(line));
   }

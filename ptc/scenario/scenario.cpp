@@ -12,6 +12,7 @@
 #include "ptc/proto/scenario.pb.h"
 #include "ptc/scenario/internal/scenario_policy.h"
 #include "ptc/scenario/scenario_parts.h"
+#include "ptc/scenario/scenario_set.h"
 
 namespace scalai::scenario {
 namespace internal {
@@ -202,19 +203,24 @@ absl::StatusOr<cluster::Cluster> load_cluster(const std::string& path) {
 
 absl::StatusOr<Scenario> parse_scenario(const std::string& text, const std::string& file_name, const FileReader& read,
                                         const std::string& cluster_file,
-                                        const std::optional<model::Fraction>& scale_model) {
+                                        const std::optional<model::Fraction>& scale_model,
+                                        const std::vector<std::string>& settings) {
   proto::Scenario message;
   internal::Source source(file_name, text);
   source.parse(text, message, kMaxFileBytes);
+  apply_settings(settings, message, source);
   internal::Context context{message, source, read, file_name, {}, "", {}, "", ""};
-  return internal::build(context, cluster_file, scale_model);
+  absl::StatusOr<Scenario> scenario = internal::build(context, cluster_file, scale_model);
+  if (scenario.ok() && !settings.empty()) scenario->expectations.clear();
+  return scenario;
 }
 
 absl::StatusOr<Scenario> load_scenario(const std::string& path, const std::string& cluster_file,
-                                       const std::optional<model::Fraction>& scale_model) {
+                                       const std::optional<model::Fraction>& scale_model,
+                                       const std::vector<std::string>& settings) {
   const FileReader read = [](const std::string& name) { return read_file(name, kMaxFileBytes); };
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read(path));
-  return parse_scenario(text, path, read, cluster_file, scale_model);
+  return parse_scenario(text, path, read, cluster_file, scale_model, settings);
 }
 
 }  // namespace scalai::scenario

@@ -203,9 +203,12 @@ inline constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
 // Reads, parses (textproto, or JSON if the name ends in ".json" or the first character is '{') and validates a
 // scenario. InvalidArgument: the rendered list of all problems (several lines, see ptc/base/diagnostics.h).
 // `cluster_file` ("" = none) replaces the scenario's cluster. `scale_model` replaces that of the scenario; if they
-// differ, the expectations are dropped, because they hold for models of another size. Each file may have kMaxFileBytes.
+// differ, the expectations are dropped, because they hold for models of another size. `settings` replace fields of the
+// file (scenario_set.h); the expectations, which hold for the file without them, are dropped, too. Each file may have
+// kMaxFileBytes.
 absl::StatusOr<Scenario> load_scenario(const std::string& path, const std::string& cluster_file = "",
-                                       const std::optional<model::Fraction>& scale_model = std::nullopt);
+                                       const std::optional<model::Fraction>& scale_model = std::nullopt,
+                                       const std::vector<std::string>& settings = {});
 
 // Reads, parses and validates a cluster file (textproto or JSON). Errors as above.
 absl::StatusOr<cluster::Cluster> load_cluster(const std::string& path);
@@ -217,7 +220,8 @@ using FileReader = std::function<absl::StatusOr<std::string>(const std::string& 
 // `read` is used during the call only.
 absl::StatusOr<Scenario> parse_scenario(const std::string& text, const std::string& file_name, const FileReader& read,
                                         const std::string& cluster_file = "",
-                                        const std::optional<model::Fraction>& scale_model = std::nullopt);
+                                        const std::optional<model::Fraction>& scale_model = std::nullopt,
+                                        const std::vector<std::string>& settings = {});
 
 // A resolved text with another name in its "strategy" line. Expectations that name a strategy keep it.
 std::string with_strategy(const std::string& resolved_text, const std::string& strategy);

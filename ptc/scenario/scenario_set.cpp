@@ -7,6 +7,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "ptc/base/diagnostics.h"
@@ -16,6 +17,7 @@
 #include "ptc/proto/scenario.pb.h"
 #include "ptc/proto/source.h"
 #include "ptc/proto/textproto.h"
+#include "ptc/scenario/scenario.h"
 
 namespace scalai::scenario {
 namespace {
@@ -156,10 +158,15 @@ class Assign {
   int index_;
 };
 
-// Walks a path through messages and sets its end; the problem, or "".
+// Walks a path through messages and sets its end, and tells the source; the problem, or "".
 class Setting {
  public:
-  Setting(std::vector<Step> steps, std::string value) : steps_(std::move(steps)), value_(std::move(value)) {}
+  Setting(std::vector<Step> steps, std::string path, std::string value, std::string name, proto::Source& source)
+      : steps_(std::move(steps)),
+        path_(std::move(path)),
+        value_(std::move(value)),
+        name_(std::move(name)),
+        source_(source) {}
 
   std::string apply(Message& message, size_t at = 0) {
     const Descriptor& type = *message.GetDescriptor();
@@ -173,6 +180,7 @@ class Setting {
     }
     if (last && value_.empty() && !step.index) {
       message.GetReflection()->ClearField(&message, field);
+      source_.replaced(path_, name_, false);
       return "";
     }
     if (std::string wrong = index_problem(*field, step, size); !wrong.empty()) return wrong;
@@ -182,8 +190,10 @@ class Setting {
     }
     if (!last && field->message_type() == nullptr) return fmt::format("\"{}\" has no fields", step.name);
     if (!last) return apply(child(message, *field, step, size), at + 1);
-    if (Assign(message, *field, step.index.value_or(-1))(value_)) return "";
-    return fmt::format("\"{}\" takes {}, found \"{}\"", step.name, type_of(*field), clipped_value());
+    if (!Assign(message, *field, step.index.value_or(-1))(value_))
+      return fmt::format("\"{}\" takes {}, found \"{}\"", step.name, type_of(*field), clipped_value());
+    source_.replaced(path_, name_, true);
+    return "";
   }
 
  private:
@@ -222,36 +232,94 @@ class Setting {
   std::string set_named(Message& message, const FieldDescriptor& field, const std::string& name) {
     const auto* reflection = message.GetReflection();
     std::vector<std::string> kept;
+    std::vector<std::optional<int>> from;
     bool placed = value_.empty();
+    const auto place = [&] {
+      kept.push_back(name + "=" + value_);
+      from.emplace_back();
+      placed = true;
+    };
     for (int i = 0; i < reflection->FieldSize(message, &field); ++i) {
       const std::string text = reflection->GetRepeatedString(message, &field, i);
-      if (!text.starts_with(name + "=")) {
-        kept.push_back(text);
-      } else if (!placed) {
-        kept.push_back(name + "=" + value_);
-        placed = true;
+      if (text.starts_with(name + "=")) {
+        if (!placed) place();
+        continue;
       }
+      kept.push_back(text);
+      from.emplace_back(i);
     }
-    if (!placed) kept.push_back(name + "=" + value_);
+    if (!placed) place();
     reflection->ClearField(&message, &field);
     for (const std::string& text : kept) reflection->AddString(&message, &field, text);
+    source_.replaced_element(path_.substr(0, path_.size() - name.size() - 1), name_, from);
     return "";
   }
 
   std::vector<Step> steps_;
-  std::string value_;
+  std::string path_, value_, name_;  // name_: the setting in messages
+  proto::Source& source_;
 };
 
-std::string apply(const std::string& setting, proto::Scenario& message) {
-  const size_t equals = setting.find('=');
-  if (equals == std::string::npos || equals == 0) return "write it like --set=policy.name=srtf";
-  std::vector<Step> steps = steps_of(std::string_view(setting).substr(0, equals));
-  if (steps.empty())
-    return fmt::format("\"{}\" is no path; write it like cluster.hosts[0].count", setting.substr(0, equals));
-  return Setting(std::move(steps), setting.substr(equals + 1)).apply(message);
-}
+// Fields that exclude each other: a setting that chooses the first takes the others out, unless settings give them too.
+constexpr std::pair<std::string_view, std::string_view> kExclusive[] = {
+    {"policy.name", "policy.exec"},         {"policy.name", "policy.timeout"},
+    {"policy.exec", "policy.name"},         {"policy.exec", "policy.set"},
+    {"changes.preset", "changes.seconds"},  {"changes.preset", "changes.strategy"},
+    {"changes.seconds", "changes.preset"},  {"changes.seconds", "changes.strategy"},
+    {"changes.strategy", "changes.preset"}, {"changes.strategy", "changes.seconds"}};
+
+// Applies settings in order; their problems become problems of the source.
+class Settings {
+ public:
+  Settings(const std::vector<std::string>& settings, proto::Scenario& message, proto::Source& source)
+      : settings_(settings), message_(message), source_(source) {}
+
+  void apply() {
+    std::map<std::string, std::string> seen;  // setting by path
+    for (const std::string& setting : settings_) {
+      const auto [at, fresh] = seen.emplace(setting.substr(0, setting.find('=')), setting);
+      const std::string problem =
+          fresh ? apply(setting, "--set=" + setting) : fmt::format("--set={} sets the same field", at->second);
+      if (!problem.empty()) source_.error("", fmt::format("--set={}: {}", setting, problem));
+    }
+    for (const auto& [chosen, other] : kExclusive) {
+      const std::optional<std::string> by = setting_at(chosen);
+      if (by && !by->ends_with('=') && source_.given(std::string(other)) && !setting_at(other))
+        apply(std::string(other) + "=", "--set=" + *by);
+    }
+  }
+
+ private:
+  std::string apply(const std::string& setting, const std::string& name) {
+    const size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0) return "write it like --set=policy.name=srtf";
+    const std::string path = setting.substr(0, equals);
+    std::vector<Step> steps = steps_of(path);
+    if (steps.empty()) return fmt::format("\"{}\" is no path; write it like cluster.hosts[0].count", path);
+    return Setting(std::move(steps), path, setting.substr(equals + 1), name, source_).apply(message_);
+  }
+
+  // The last setting of the field, or of something inside it.
+  std::optional<std::string> setting_at(std::string_view path) const {
+    std::optional<std::string> found;
+    for (const std::string& setting : settings_) {
+      const std::string_view rest = std::string_view(setting).substr(std::min(path.size(), setting.size()));
+      if (setting.starts_with(path) && (rest.starts_with('=') || rest.starts_with('.') || rest.starts_with('[')))
+        found = setting;
+    }
+    return found;
+  }
+
+  const std::vector<std::string>& settings_;
+  proto::Scenario& message_;
+  proto::Source& source_;
+};
 
 }  // namespace
+
+void apply_settings(const std::vector<std::string>& settings, proto::Scenario& message, proto::Source& source) {
+  Settings(settings, message, source).apply();
+}
 
 absl::StatusOr<std::string> with_settings(const std::string& text, const std::string& file_name,
                                           const std::vector<std::string>& settings) {
@@ -259,30 +327,17 @@ absl::StatusOr<std::string> with_settings(const std::string& text, const std::st
   proto::Scenario message;
   proto::Source source(file_name, text);
   source.parse(text, message, kMaxFileBytes);
+  apply_settings(settings, message, source);
   if (!source.empty()) return invalid(source.render());
-  std::string problems;
-  for (const std::string& setting : settings) {
-    const std::string problem = apply(setting, message);
-    if (!problem.empty()) problems += fmt::format("{}--set={}: {}", problems.empty() ? "" : "\n", setting, problem);
-  }
-  if (!problems.empty()) return invalid(problems);
   return proto::print_textproto(message);
 }
 
-std::string settings_file_name(const std::string& file_name, const std::vector<std::string>& settings) {
-  return settings.empty() ? file_name : file_name + " (with --set)";
-}
-
-absl::StatusOr<Scenario> load_scenario_with(const std::string& path, const std::vector<std::string>& settings,
-                                            const std::string& cluster_file,
-                                            const std::optional<model::Fraction>& scale_model) {
-  if (settings.empty()) return load_scenario(path, cluster_file, scale_model);
-  const FileReader read = [](const std::string& name) { return read_file(name, kMaxFileBytes); };
-  SCALAI_ASSIGN_OR_RETURN(const std::string text, read(path));
-  SCALAI_ASSIGN_OR_RETURN(const std::string changed, with_settings(text, path, settings));
-  auto scenario = parse_scenario(changed, settings_file_name(path, settings), read, cluster_file, scale_model);
-  if (scenario.ok()) scenario->expectations.clear();
-  return scenario;
+Head head_of(const std::string& text, const std::string& file_name, const std::vector<std::string>& settings) {
+  proto::Scenario message;
+  proto::Source source(file_name, text);
+  source.parse(text, message, kMaxFileBytes);
+  apply_settings(settings, message, source);
+  return {.name = message.name(), .seed = message.seed()};
 }
 
 bool is_cluster_scenario(const std::string& text, const std::string& file_name) {

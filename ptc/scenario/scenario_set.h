@@ -1,7 +1,6 @@
 #pragma once
-// Replaces single values of a scenario file before it is parsed: `scalai sim FILE --set=PATH=VALUE`, `scalai sweep`,
-// `scalai breakeven`. Text in, text out, so readers of scenarios need no change. Functions without state; any thread
-// may call them.
+// Replaces single values of a scenario file before its meaning is read: `scalai sim FILE --set=PATH=VALUE`, `scalai sweep`,
+// `scalai breakeven`. Functions without state; any thread may call them.
 //
 //   policy.name=srtf              a field by its path; missing enclosing messages are created
 //   cluster.hosts[0].count=16     an existing element, or (index = number of elements) a new one
@@ -13,24 +12,31 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ptc/scenario/scenario.h"
+
+namespace scalai::proto {
+class Scenario;
+class Source;
+}  // namespace scalai::proto
 
 namespace scalai::scenario {
 
-// `text` (textproto or JSON) with each of `settings` ("PATH=VALUE") applied in order, as textproto; unchanged without
-// settings. InvalidArgument: problems of the text with their places; else the problems of all settings, one a line: an
-// unknown field (with the closest names), an index beyond the list, a value of another type than the field's.
+// Replaces fields of a parsed file in the order of `settings` ("PATH=VALUE"). A choice among fields that exclude each
+// other (policy.name, policy.exec; changes.preset, seconds, strategy) takes out the file's other one. Problems become
+// problems of `source`, all of them: an unknown field (with the closest names), an index beyond the list, a value of
+// another type than the field's. Later problems of replaced fields name the setting.
+void apply_settings(const std::vector<std::string>& settings, proto::Scenario& message, proto::Source& source);
+
+// `text` (textproto or JSON) with `settings` applied, as textproto; unchanged without settings. InvalidArgument: problems
+// of the text and of the settings.
 absl::StatusOr<std::string> with_settings(const std::string& text, const std::string& file_name,
                                           const std::vector<std::string>& settings);
 
-// Name of a text with settings in messages. Their line numbers refer to the changed text.
-std::string settings_file_name(const std::string& file_name, const std::vector<std::string>& settings);
-
-// load_scenario() of a file with settings. Expectations are dropped if there are settings, because they hold for the
-// file without them.
-absl::StatusOr<Scenario> load_scenario_with(const std::string& path, const std::vector<std::string>& settings,
-                                            const std::string& cluster_file = "",
-                                            const std::optional<model::Fraction>& scale_model = std::nullopt);
+// Name and seed of a scenario of any kind, with settings; of a broken text what there is.
+struct Head {
+  std::string name;
+  uint64_t seed = 0;
+};
+Head head_of(const std::string& text, const std::string& file_name, const std::vector<std::string>& settings);
 
 // True if the text has a `workload` or a `recovery`, so it is for the engine of many jobs
 // (sim/jobs/scenario/scenario_sched.h).

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ptc/base/status.h"
+#include "ptc/scenario/scenario.h"
 
 namespace scalai::scenario {
 namespace scenario_set_test {
@@ -52,13 +53,44 @@ TEST(Settings, AnEmptyValueTakesAway) {
   EXPECT_THAT(with({"policy.set="}), Not(HasSubstr("set")));
 }
 
+// Fields that exclude each other: a choice takes the file's other one out, unless a setting gives that, too.
+TEST(Settings, AChoiceTakesOutWhatExcludesIt) {
+  const auto changed = [](const std::string& text, const std::vector<std::string>& settings) {
+    return with_settings(text, "a.textproto", settings).value();
+  };
+  const std::string program = "policy { exec: \"mine\" timeout: \"1s\" }";
+  EXPECT_EQ(changed(program, {"policy.name=srtf"}), "policy {\n  name: \"srtf\"\n}\n");
+  EXPECT_THAT(changed(program, {"policy.name=srtf", "policy.exec=other"}), HasSubstr("exec: \"other\""));
+  EXPECT_EQ(changed(kText, {"policy.exec=mine", "cluster=", "name="}), "policy {\n  exec: \"mine\"\n}\n");
+  EXPECT_EQ(changed("changes { preset: \"x\" set: \"start=1s\" }", {"changes.seconds=3s"}),
+            "changes {\n  seconds: \"3s\"\n  set: \"start=1s\"\n}\n");
+  EXPECT_THAT(changed("changes { preset: \"x\" seconds: \"1s\" }", {"changes.preset="}), HasSubstr("seconds"));
+}
+
+TEST(Settings, APathIsSetOnce) {
+  EXPECT_THAT(with({"seed=2", "seed=3"}), HasSubstr("--set=seed=3: --set=seed=2 sets the same field"));
+}
+
+// Places of what the file says are the file's; what a setting says has the setting's name instead.
+TEST(Settings, ProblemsHavePlacesThatOneCanSee) {
+  const auto message = [](const std::vector<std::string>& settings) {
+    const FileReader none = [](const std::string& name) -> absl::StatusOr<std::string> { return missing(name); };
+    return message_of(
+        parse_scenario(kText + "until: \"5mn\"\n", "a.textproto", none, "", std::nullopt, settings).status());
+  };
+  EXPECT_THAT(message({"seed=1"}), HasSubstr("a.textproto:4:8: error: \"5mn\" is not a duration"));
+  const std::string text = message({"until=6mn"});
+  EXPECT_THAT(text, HasSubstr("a.textproto: error: --set=until=6mn: \"6mn\" is not a duration"));
+  EXPECT_THAT(text, Not(HasSubstr("5mn")));
+}
+
 TEST(Settings, InTurn) {
   EXPECT_THAT(with({"policy=", "policy.name=afs-l"}), HasSubstr("policy {\n  name: \"afs-l\"\n}"));
 }
 
 TEST(Settings, AllProblemsAtOnce) {
   const std::string text = with({"polcy.name=x", "policy.nam=x", "cluster.hosts.count=1", "cluster.hosts[3].count=1",
-                                 "cluster.hosts[0].count=many", "policy=x", "name.x=1", "name[0]=x", "seed", "a..b=1",
+                                 "cluster.hosts[0].count=many", "policy=x", "name.x=1", "name[0]=x", "until", "a..b=1",
                                  "compute=FAST", "cluster.hosts[x].count=1", "seed=-1"});
   EXPECT_THAT(text, HasSubstr("--set=polcy.name=x: a scenario has no field \"polcy\"; did you mean \"policy\"?"));
   EXPECT_THAT(text, HasSubstr("\"policy\" has no field \"nam\"; did you mean \"name\"?"));
@@ -68,7 +100,7 @@ TEST(Settings, AllProblemsAtOnce) {
   EXPECT_THAT(text, HasSubstr("\"policy\" is a message; go on with one of its fields: name, set, exec, timeout"));
   EXPECT_THAT(text, HasSubstr("\"name\" has no fields"));
   EXPECT_THAT(text, HasSubstr("\"name\" is not a list"));
-  EXPECT_THAT(text, HasSubstr("--set=seed: write it like --set=policy.name=srtf"));
+  EXPECT_THAT(text, HasSubstr("--set=until: write it like --set=policy.name=srtf"));
   EXPECT_THAT(text, HasSubstr("\"a..b\" is no path"));
   EXPECT_THAT(text, HasSubstr("\"compute\" takes one of ANALYTIC, SIMULATED, found \"FAST\""));
   EXPECT_THAT(text, HasSubstr("\"cluster.hosts[x].count\" is no path"));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "ptc/base/statistics.h"
 #include "ptc/report/internal/basis.h"
 #include "ptc/report/report.h"
 
@@ -194,7 +195,8 @@ struct ComparisonRow {
   bool hidden_when_zero = false;  // in the table for people
   Better better = Better::kNone;
   std::vector<std::optional<double>> values;
-  std::optional<double> ratio;  // second run / first, when there are just two
+  std::optional<double> ratio;                 // second run / first, when there are just two
+  std::vector<std::optional<Spread>> spreads;  // of the seeds of each value; empty without seeds
 };
 
 // A phase as the simulator predicted it and as the executor measured it.
@@ -231,13 +233,14 @@ std::string prediction_table(const Prediction& prediction);
 struct Comparison {
   std::vector<std::string> labels;
   std::vector<Summary> runs;
-  bool same_scenario = true;
+  bool same_question = true;  // scenarios of one name, workload and seed
+  bool same_scenario = true;  // of one digest, too
   bool of_many_jobs = false;  // some run is; then only its head is in `runs`, with the policy as strategy
   std::vector<ComparisonRow> rows;
   std::optional<Prediction> prediction;
 };
 // Errors: those of read_summary, with the label.
-absl::StatusOr<Comparison> compare_runs(const std::vector<std::pair<std::string, std::string>>& label_and_json);
+absl::StatusOr<Comparison> compare_runs(const std::vector<Alternative>& alternatives);
 // Values in base units; "ratio" only for two runs, "prediction" only where there is one.
 std::string comparison_json(const Comparison& comparison);
 

@@ -145,7 +145,7 @@ void add_jobs_group(Document& page, const std::vector<JobsData>& runs, int level
   add_left_out(page, left_out);
 }
 
-// Policies and designs of one trace have digests of their own: what is compared has a name, a kind and a seed.
+// Alternatives have digests of their own: what is compared has a name, a kind and a seed.
 std::string jobs_key(const JobsData& run) {
   return fmt::format("{}\n{}\n{}\n{}", run.scenario, run.recovery, run.seed, run.workload);
 }
@@ -171,7 +171,7 @@ absl::StatusOr<std::string> html_page(const std::vector<PageSource>& sources) {
   };
   if (problems.empty()) {
     for (const auto& runs : grouped(std::move(loaded.runs), [](const RunData& run) {
-           return run.summary.scenario_digest + std::to_string(run.summary.seed);
+           return fmt::format("{}\n{}", run.summary.scenario, run.summary.seed);
          }))
       add_run_group(page, runs, name(question_of(runs.front().origin, runs.front().summary.scenario)));
     for (const auto& runs : grouped(std::move(loaded.jobs), jobs_key))

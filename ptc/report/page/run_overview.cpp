@@ -120,7 +120,7 @@ Figure downtime_figure(const std::vector<RunData>& runs) {
 PageTable key_numbers(const Comparison& comparison, const std::string& job) {
   PageTable table{.headers = {job.empty() ? std::string("run") : "job " + job}};
   for (const std::string& label : comparison.labels) table.headers.push_back(label + ">");
-  const bool ratio = comparison.runs.size() == 2 && comparison.same_scenario;
+  const bool ratio = comparison.runs.size() == 2 && comparison.same_question;
   if (ratio) table.headers.emplace_back("ratio>");
   for (const ComparisonRow& row : comparison.rows) {
     const bool zero =
@@ -154,9 +154,9 @@ void add_overview(Document& page, const std::vector<RunData>& runs) {
 }
 
 void add_numbers(Document& page, const std::vector<RunData>& runs) {
-  std::vector<std::pair<std::string, std::string>> texts;
-  for (const RunData& run : runs) texts.emplace_back(run.label, run.json);
-  const auto comparison = compare_runs(texts);
+  std::vector<Alternative> alternatives;
+  for (const RunData& run : runs) alternatives.push_back({run.label, {run.json}});
+  const auto comparison = compare_runs(alternatives);
   if (!comparison.ok()) return;  // each was read before
   std::vector<std::string> jobs;
   for (const ComparisonRow& row : comparison->rows)

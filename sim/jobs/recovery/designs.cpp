@@ -31,7 +31,10 @@ const TraceOption kBeyond{
     "nearest where the rules are published, else stop. Between rows: the lower one"};
 const TraceOption kStepLost{"step-lost", "true", "the step under way at a loss is run again (steady rules)"};
 const TraceOption kMtbf{"mtbf", "0s", "for young-daly; 0s = the host trace's mean time between losses"};
-const TraceOption kRulesPublished{"rules", "published", "published (the artifact's, step by step) or steady (ours)"};
+const TraceOption kRulesPublished{
+    "rules", "published",
+    "published (the artifact's, step by step) or steady (ours); steady if the scenario has "
+    "a checkpoint_period"};
 const TraceOption kStages{"stages", "12", "hosts of a pipeline"};
 
 std::vector<TraceOption> options_of(std::vector<TraceOption> own) {
@@ -193,7 +196,8 @@ void take_checkpoints(const RecoveryRequest& request, Values& values, RecoverySe
   }
   if (request.checkpoint_period.empty()) return;
   if (setup.rules == RecoveryRules::kPublished) {
-    return values.add("published rules write a checkpoint every few steps; checkpoint_period is for rules=steady");
+    return values.add(
+        "checkpoint_period: under rules=published a checkpoint is written every few steps; leave out either of them");
   }
   if (request.checkpoint_period != "young-daly") {
     setup.checkpoints.every_s = seconds("checkpoint_period", request.checkpoint_period);
@@ -279,7 +283,7 @@ absl::StatusOr<RecoverySetup> make_recovery(const RecoveryRequest& request) {
   setup.hosts = request.hosts;
   setup.gpus_per_host = request.gpus_per_host;
   setup.usd_per_host_hour = request.usd_per_host_hour;
-  if (values.has("rules")) {
+  if (values.has("rules") && (values.given("rules") || request.checkpoint_period.empty())) {
     setup.rules = values.one_of("rules", "published", "steady") ? RecoveryRules::kPublished : RecoveryRules::kSteady;
   }
   setup.until_s = values.given("until") ? values.seconds("until") : request.until_s;

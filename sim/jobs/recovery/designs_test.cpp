@@ -154,7 +154,8 @@ TEST_F(Designs, SayWhatIsWrong) {
   }
   RecoveryRequest published = request("templates");
   published.checkpoint_period = "10min";
-  EXPECT_NE(problem(published).find("rules=steady"), std::string::npos);
+  published.set.push_back("rules=published");
+  EXPECT_NE(problem(published).find("rules=published"), std::string::npos);
   EXPECT_NE(problem(request("proactive")).find("table of layouts"), std::string::npos);
 }
 

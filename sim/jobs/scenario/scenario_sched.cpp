@@ -246,12 +246,13 @@ bool SetValues::flag(const std::string& name, bool otherwise) {
 
 absl::StatusOr<std::unique_ptr<ClusterScenario>> load_cluster_scenario(const std::string& path,
                                                                        const ClusterLoadOptions& options) {
-  SCALAI_ASSIGN_OR_RETURN(const std::string given, read_file(path, internal::kMaxFileBytes));
-  SCALAI_ASSIGN_OR_RETURN(const std::string text, with_settings(given, path, options.settings));
+  SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path, internal::kMaxFileBytes));
   proto::Scenario message;
-  internal::Source source(settings_file_name(path, options.settings), text);
+  internal::Source source(path, text);
   source.parse(text, message);
+  apply_settings(options.settings, message, source);
   auto scenario = std::make_unique<ClusterScenario>();
+  scenario->left_out = internal::leave_out_foreign_parameters(message, source);
   internal::SchedContext context{message, source, path, options.simulators, *scenario};
   SCALAI_RETURN_IF_ERROR(internal::build(context, options));
   internal::write_resolved(context);

@@ -66,7 +66,8 @@ struct ClusterScenario {
   ChangesChoice changes;
   std::vector<CostOverride> costs;  // for `changes.strategy`
   std::vector<Expectation> expectations;
-  std::vector<std::string> notes;  // omissions of importers, training settings of models
+  std::vector<std::string> notes;     // omissions of importers, training settings of models
+  std::vector<std::string> left_out;  // parameters of the file's policy or design that the one set instead has not
   std::optional<RecoveryChoice> recovery;
   sched::RecoverySetup recovery_setup;  // its pointers refer to this object
 

@@ -350,7 +350,36 @@ TEST_F(ClusterScenarios, SettingsReplaceValuesAndDropExpectations) {
   EXPECT_EQ((*changed)->workload.jobs.size(), 7u);
   EXPECT_TRUE((*changed)->expectations.empty());
   EXPECT_THAT(message_of(load(text, {.settings = {"policy.name=nobody"}}).status()),
-              HasSubstr("x.textproto (with --set):"));
+              HasSubstr("x.textproto: error: --set=policy.name=nobody: unknown policy"));
+}
+
+// `round` is Gavel's and not SRTF's; what nobody knows is a mistake.
+TEST_F(ClusterScenarios, ParametersOfTheFilesOwnPolicyAreLeftOutOfAnother) {
+  const std::string text = kHead + kCluster + kWorkload + "policy { name: \"gavel-max-min\" set: \"round=60s\" }\n";
+  const auto other = load(text, {.settings = {"policy.name=srtf"}});
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_TRUE((*other)->policy.set.empty());
+  ASSERT_EQ((*other)->left_out.size(), 1u);
+  EXPECT_THAT((*other)->left_out.front(), HasSubstr("\"round=60s\" is left out: srtf has no such parameter"));
+  const auto own = load(text, {.settings = {"policy.name=gavel-max-min"}});
+  ASSERT_TRUE(own.ok()) << own.status();
+  EXPECT_EQ((*own)->policy.set.size(), 1u);
+  EXPECT_TRUE((*own)->left_out.empty());
+  EXPECT_FALSE(load(text, {.settings = {"policy.name=srtf", "policy.set.rond=1s"}}).ok());
+  const std::string wrong = kHead + kCluster + kWorkload + "policy { name: \"srtf\" set: \"round=60s\" }\n";
+  EXPECT_THAT(message_of(load(wrong).status()), HasSubstr("round")) << "the file's own is judged as ever";
+}
+
+TEST_F(ClusterScenarios, ParametersOfTheFilesOwnDesignAreLeftOutOfAnother) {
+  write("s/hosts.csv", "0,add,n1\n0,add,n2\n3600000,remove,n2\n");
+  const std::string text = kHead + kCluster +
+                           "jobs { name: \"llm\" model: \"gpt3-xl\" global_batch: 64 }\nuntil: \"3h\"\n"
+                           "availability { file: \"hosts.csv\" format: \"bamboo\" }\n"
+                           "recovery { design: \"redundancy\" set: \"rules=steady\" set: \"min-hosts=1\" }\n";
+  const auto other = load(text, {.settings = {"recovery.design=reshard"}});
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ((*other)->policy.set, std::vector<std::string>{"min-hosts=1"});
+  EXPECT_THAT((*other)->left_out.front(), HasSubstr("reshard has no such parameter"));
 }
 
 TEST_F(ClusterScenarios, ExpectationsOfASummary) {

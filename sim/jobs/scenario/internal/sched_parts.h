@@ -70,6 +70,10 @@ std::optional<sched::Imported> read_trace(SchedContext& context, const TraceChoi
 // "gavel trace physical.trace" or "generator poisson".
 std::string describe(const TraceChoice& choice);
 
+// Where a setting has chosen the policy or the recovery design: takes out of its `set` the parameters that only others
+// know, which the file gives to its own choice. One note for each.
+std::vector<std::string> leave_out_foreign_parameters(proto::Scenario& message, Source& source);
+
 void build_fleet(SchedContext& context);
 void build_workload(SchedContext& context);
 void build_availability(SchedContext& context);

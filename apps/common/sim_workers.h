@@ -10,9 +10,10 @@
 namespace scalai::apps {
 
 struct SimResult {
-  int exit_code = 0;  // 70 after a signal
-  std::string out;    // standard output
-  std::string error;  // the error: the first line on standard error with "error:", else the last line; "" = none
+  int exit_code = 0;     // 70 after a signal
+  std::string out;       // standard output
+  std::string messages;  // standard error
+  std::string error;     // the error: the first line there with "error:", else the last line; "" = none
 };
 
 // Runs `program` with each list of words, at most `at_once` at a time. Calls `done` for each run when it ends, in order

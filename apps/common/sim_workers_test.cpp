@@ -1,4 +1,4 @@
-#include "apps/jobs/sim_workers.h"
+#include "apps/common/sim_workers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "apps/jobs/sim_workers.h"
+#include "apps/common/sim_workers.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -36,7 +36,10 @@ absl::StatusOr<Worker> spawn(const std::string& program, const std::vector<std::
     if (::pipe2(pipe.data(), O_CLOEXEC) != 0)
       return failed(fmt::format("cannot open a pipe: {}", std::strerror(errno)));
   }
-  SpawnOptions options{.program = program, .words = words, .ends = {SpawnOptions::kNull, pipes[0][1], pipes[1][1]}};
+  SpawnOptions options{.program = program,
+                       .words = words,
+                       .ends = {SpawnOptions::kNull, pipes[0][1], pipes[1][1]},
+                       .environment = {as_typed()}};
   options.words.insert(options.words.begin(), program);
   const absl::StatusOr<pid_t> pid = scalai::spawn(options);
   for (size_t k = 0; k < 2; ++k) {
@@ -68,7 +71,10 @@ std::string telling_line(const std::string& text) {
 }
 
 SimResult finish(Worker& worker) {
-  return {.exit_code = wait_for(worker.pid), .out = std::move(worker.texts[0]), .error = telling_line(worker.texts[1])};
+  return {.exit_code = wait_for(worker.pid),
+          .out = std::move(worker.texts[0]),
+          .messages = worker.texts[1],
+          .error = telling_line(worker.texts[1])};
 }
 
 // Reads from all until one has closed both ends; its place.

@@ -1,0 +1,249 @@
+// Several runs side by side as tables: for people, as Markdown, as CSV.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ptc/base/status.h"
+#include "ptc/base/table.h"
+#include "ptc/base/units.h"
+#include "ptc/base/utf8.h"
+#include "ptc/report/internal/summary.h"
+#include "ptc/report/report.h"
+
+namespace scalai::report {
+namespace {
+
+// Folder names differ at their end.
+std::string shortened(const std::string& label) {
+  const std::vector<std::string_view> letters = characters(label);
+  if (letters.size() <= kNameColumns) return label;
+  std::string tail = "…";
+  for (size_t i = letters.size() - kNameColumns + 1; i < letters.size(); ++i) tail += letters[i];
+  return tail;
+}
+
+// " ± 3.1 s": from the median to the further end of the interval of seeds; "" where all seeds agree.
+std::string deviation(const std::optional<Spread>& spread, const std::string& unit) {
+  if (!spread || spread->low == spread->high) return "";
+  return " ± " + shown(std::max(spread->high - spread->median, spread->median - spread->low), unit);
+}
+
+// "+150 %"; "" where there is nothing to compare with.
+std::string difference(std::optional<double> value, std::optional<double> from) {
+  if (!value || !from || (*from == 0 && *value != 0)) return "";
+  if (*from == *value) return *value == 0 ? "" : "=";
+  const double percent = 100 * (*value / *from - 1);
+  if (std::fabs(percent) < 0.05) return "≈";
+  return fmt::format("{}{:.{}f} %", percent > 0 ? "+" : "−", std::fabs(percent), std::fabs(percent) < 10 ? 1 : 0);
+}
+
+// Index of the first best value of a row, of those that there are; nothing where all are equal.
+std::optional<size_t> best_of(const ComparisonRow& row) {
+  if (row.better == Better::kNone) return std::nullopt;
+  std::optional<size_t> best;
+  bool differ = false;
+  for (size_t i = 0; i < row.values.size(); ++i) {
+    if (!row.values[i]) continue;
+    if (!best) {
+      best = i;
+      continue;
+    }
+    const double value = *row.values[i], known = *row.values[*best];
+    differ = differ || value != known;
+    if (row.better == Better::kHigher ? value > known : value < known) best = i;
+  }
+  return differ ? best : std::nullopt;
+}
+
+// A table for people: as text, or as Markdown.
+class ComparisonTable {
+ public:
+  ComparisonTable(const Comparison& comparison, Against against) : comparison_(comparison), against_(against) {
+    // A person would take the ratio or difference of two different things for a gain.
+    if (!comparison.same_question) against_ = Against::kNothing;
+    ratio_ = against_ == Against::kRatio && comparison.runs.size() == 2;
+    headers_ = {"run"};
+    for (size_t i = 0; i < comparison.labels.size(); ++i) {
+      headers_.push_back(shortened(comparison.labels[i]) + ">");
+      if (has_difference(i)) headers_.emplace_back("Δ>");
+    }
+    if (ratio_) headers_.emplace_back("ratio>");
+    fill();
+  }
+
+  std::string text() const {
+    Table table(headers_);
+    for (const std::vector<std::string>& row : rows_) {
+      if (row.empty()) {
+        table.rule();
+      } else {
+        table.row(row);
+      }
+    }
+    return table.text();
+  }
+
+  std::string markdown() const {
+    std::string text = "|", rule = "|";
+    for (const std::string& header : headers_) {
+      const bool right = header.ends_with('>');
+      text += fmt::format(" {} |", right ? header.substr(0, header.size() - 1) : header);
+      rule += right ? "---:|" : "---|";
+    }
+    text += "\n" + rule + "\n";
+    for (const std::vector<std::string>& row : rows_) {
+      if (row.empty()) continue;
+      text += "|";
+      for (const std::string& cell : row) text += " " + escaped(cell) + " |";
+      text += "\n";
+    }
+    return text;
+  }
+
+ private:
+  static std::string escaped(const std::string& cell) {
+    std::string text;
+    for (const char c : cell) text += c == '|' ? std::string("\\|") : std::string(1, c);
+    return text;
+  }
+
+  bool has_difference(size_t run) const {
+    return comparison_.runs.size() > 1 && (against_ == Against::kBest || (against_ == Against::kFirst && run > 0));
+  }
+
+  void fill() {
+    const bool policies = comparison_.of_many_jobs;
+    words(policies ? "policy" : "strategy", [](const Summary& run) { return run.strategy; });
+    words("runtime", [](const Summary& run) { return run.runtime; });
+    const std::string* job = nullptr;
+    for (const ComparisonRow& row : comparison_.rows) {
+      if (job == nullptr || *job != row.job) start_job(row.job);
+      job = &row.job;
+      const bool zero =
+          std::all_of(row.values.begin(), row.values.end(), [](const auto& v) { return v.value_or(0) == 0; });
+      if (!zero || !row.hidden_when_zero) add(row);
+    }
+  }
+
+  template <class Function>
+  void words(const std::string& title, Function word_of) {
+    std::vector<std::string> cells = {title};
+    for (size_t i = 0; i < comparison_.runs.size(); ++i) {
+      cells.push_back(clipped(word_of(comparison_.runs[i]), kNameColumns));
+      if (has_difference(i)) cells.emplace_back();
+    }
+    finish(std::move(cells), "");
+  }
+
+  void start_job(const std::string& name) {
+    rows_.emplace_back();
+    if (name.empty()) return;  // of the whole run
+    words("job " + clipped(name, kNameColumns), [&](const Summary& run) {
+      const JobSummary* job = find_job(run, name);
+      return job == nullptr ? std::string("–") : job->state;
+    });
+  }
+
+  void add(const ComparisonRow& row) {
+    const std::string& unit = row.unit;
+    const bool apart = unit == "GPU-h" || unit == "USD" || unit == "samples";
+    std::vector<std::string> cells = {apart ? fmt::format("{} ({})", row.title, unit) : row.title};
+    const std::optional<size_t> best =
+        against_ == Against::kFirst || against_ == Against::kBest ? best_of(row) : std::nullopt;
+    for (size_t i = 0; i < row.values.size(); ++i) {
+      const std::optional<double>& value = row.values[i];
+      cells.push_back((value ? shown(*value, apart ? "" : unit) : "–") +
+                      deviation(row.spreads.empty() ? std::nullopt : row.spreads[i], apart ? "" : unit) +
+                      (best && value == row.values[*best] ? " *" : ""));
+      if (!has_difference(i)) continue;
+      const size_t from = against_ == Against::kFirst ? 0 : best.value_or(i);
+      cells.push_back(from == i ? "" : difference(value, row.values[from]));
+    }
+    finish(std::move(cells), row.ratio ? fmt::format("×{:.3g}", *row.ratio) : "");
+  }
+
+  void finish(std::vector<std::string> cells, std::string ratio) {
+    if (ratio_) cells.push_back(std::move(ratio));
+    rows_.push_back(std::move(cells));
+  }
+
+  const Comparison& comparison_;
+  Against against_;
+  bool ratio_ = false;
+  std::vector<std::string> headers_;
+  std::vector<std::vector<std::string>> rows_;  // an empty one is a rule
+};
+
+std::string note_on_scenarios(const Comparison& comparison) {
+  if (comparison.same_scenario) return "";
+  std::string note = comparison.same_question ? "note: the runs' scenarios differ in settings:"
+                                              : "note: the runs are of different scenarios:";
+  for (size_t i = 0; i < comparison.runs.size(); ++i) {
+    const Summary& run = comparison.runs[i];
+    note += fmt::format("{} {} is \"{}\" ({}, seed {})", i == 0 ? "" : ",", shortened(comparison.labels[i]),
+                        run.scenario, run.scenario_digest.substr(0, 8), run.seed);
+  }
+  return printable_text(note) + "\n";
+}
+
+std::string comparison_csv(const Comparison& comparison) {
+  std::vector<std::string> headers = {"job", "metric", "unit"};
+  const bool seeds = !comparison.rows.empty() && !comparison.rows.front().spreads.empty();
+  for (const std::string& label : comparison.labels) {
+    headers.push_back(label + ">");
+    if (seeds) headers.insert(headers.end(), {label + "_low>", label + "_high>"});
+  }
+  const bool two = comparison.runs.size() == 2;
+  if (two) headers.emplace_back("ratio");
+  Table table(std::move(headers));
+  for (const ComparisonRow& row : comparison.rows) {
+    std::vector<std::string> cells = {row.job, row.metric, row.unit};
+    for (size_t i = 0; i < row.values.size(); ++i) {
+      cells.push_back(row.values[i] ? shortest(*row.values[i]) : "");
+      if (!seeds) continue;
+      const std::optional<Spread>& spread = row.spreads[i];
+      cells.push_back(spread ? shortest(spread->low) : "");
+      cells.push_back(spread ? shortest(spread->high) : "");
+    }
+    if (two) cells.push_back(row.ratio ? shortest(*row.ratio) : "");
+    table.row(std::move(cells));
+  }
+  return table.csv();
+}
+
+}  // namespace
+
+std::string shown(double value, const std::string& unit) {
+  if (unit == "s") return format_seconds(value);
+  if (unit == "B") return format_bytes(static_cast<int64_t>(value));
+  if (unit == "samples/s") return rate(value);
+  if (unit == "share") return fmt::format("{:.1f} %", value * 100);
+  if (unit == "USD") return fmt::format("{:.2f}", value);
+  return unit.empty() && std::floor(value) == value ? fmt::format("{:.0f}", value) : four_digits(value);
+}
+
+absl::StatusOr<std::string> compare_alternatives(const std::vector<Alternative>& alternatives,
+                                                 const CompareOptions& options) {
+  if (alternatives.empty()) return invalid("nothing to compare: name at least one report");
+  SCALAI_ASSIGN_OR_RETURN(const Comparison comparison, compare_runs(alternatives));
+  if (options.format == "json") return comparison_json(comparison);
+  if (options.format == "csv") return comparison_csv(comparison);
+  const ComparisonTable table(comparison, options.against);
+  if (options.format == "markdown") return table.markdown();
+  if (options.format == "table") {
+    const std::string prediction = comparison.prediction ? "\n" + prediction_table(*comparison.prediction) : "";
+    return table.text() + (options.varied ? "" : note_on_scenarios(comparison)) + prediction;
+  }
+  return invalid(fmt::format("unknown format \"{}\"; one of table, markdown, csv, json", clipped(options.format, 40)));
+}
+
+absl::StatusOr<std::string> compare_summaries(const std::vector<std::pair<std::string, std::string>>& label_and_json,
+                                              const std::string& format, Against against) {
+  std::vector<Alternative> alternatives;
+  for (const auto& [label, json] : label_and_json) alternatives.push_back({label, {json}});
+  return compare_alternatives(alternatives, {.format = format, .against = against});
+}
+
+}  // namespace scalai::report
