@@ -1,5 +1,9 @@
 #include "apps/common/model_options.h"
 
+#include <fmt/format.h>
+
+#include <sstream>
+
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
 #include "ptc/model/catalogue.h"
@@ -25,7 +29,14 @@ model::Recipe recipe_of(const Arguments& arguments) {
 absl::StatusOr<model::Model> load_model(const std::string& name) {
   if (!name.ends_with(".json")) return model::find_model(name);
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(name, int64_t{1} << 20));
-  return model::model_from_hugging_face(text, name);
+  absl::StatusOr<model::Model> model = model::model_from_hugging_face(text, name);
+  if (model.ok()) return model;
+  // Each problem with the file's name.
+  std::string problems;
+  std::istringstream lines(message_of(model.status()));
+  for (std::string line; std::getline(lines, line);)
+    problems += fmt::format("{}{}: {}", problems.empty() ? "" : "\n", name, line);
+  return absl::Status(model.status().code(), problems);
 }
 
 }  // namespace scalai::apps

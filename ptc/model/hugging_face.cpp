@@ -8,6 +8,7 @@
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/json.h"
 #include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/model/internal/config_reader.h"
 #include "ptc/model/internal/families.h"
@@ -174,6 +175,56 @@ constexpr std::array<std::string_view, 8> kArchitectures = {
     "GPT2LMHeadModel",  "BertForMaskedLM",    "BertForPreTraining", "BertModel",
     "LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM", "ResNetForImageClassification"};
 
+// Fields that name no size and no operation of a decoder as Llama's: of tokens, initialisation, inference.
+constexpr std::array<std::string_view, 22> kHarmless = {"_name_or_path",
+                                                        "architectures",
+                                                        "attention_dropout",
+                                                        "auto_map",
+                                                        "bos_token_id",
+                                                        "dtype",
+                                                        "eos_token_id",
+                                                        "hidden_act",
+                                                        "hidden_dropout",
+                                                        "id2label",
+                                                        "initializer_range",
+                                                        "label2id",
+                                                        "max_position_embeddings",
+                                                        "model_type",
+                                                        "pad_token_id",
+                                                        "pretraining_tp",
+                                                        "rms_norm_eps",
+                                                        "rope_scaling",
+                                                        "rope_theta",
+                                                        "torch_dtype",
+                                                        "transformers_version",
+                                                        "use_cache"};
+constexpr std::array<std::string_view, 10> kLlamaFields = {"hidden_size",
+                                                           "intermediate_size",
+                                                           "num_hidden_layers",
+                                                           "num_attention_heads",
+                                                           "num_key_value_heads",
+                                                           "vocab_size",
+                                                           "tie_word_embeddings",
+                                                           "attention_bias",
+                                                           "mlp_bias",
+                                                           "head_dim"};
+
+// How an unknown decoder differs from the one that most decoders are like; "" where it is not like that.
+std::string difference_to_llama(const json& root) {
+  for (const char* field :
+       {"hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "vocab_size"})
+    if (!root.contains(field)) return "";
+  std::vector<std::string> more;
+  for (const auto& [field, value] : root.items()) {
+    const auto in = [&name = field](const auto& list) {
+      return std::find(list.begin(), list.end(), name) != list.end();
+    };
+    if (!in(kHarmless) && !in(kLlamaFields) && more.size() < 12) more.push_back(clipped(field, 40));
+  }
+  if (more.empty()) return "; its fields are those of LlamaForCausalLM: if its layers are, too, write that name";
+  return fmt::format("; it has the sizes of LlamaForCausalLM, and besides {}", fmt::join(more, ", "));
+}
+
 absl::StatusOr<std::string> read_architecture(const json& root) {
   const auto found = root.find("architectures");
   if (found == root.end() || !found->is_array() || found->size() != 1 || !found->front().is_string() ||
@@ -183,10 +234,14 @@ absl::StatusOr<std::string> read_architecture(const json& root) {
   }
   const std::string& name = found->front().get_ref<const std::string&>();
   if (std::find(kArchitectures.begin(), kArchitectures.end(), name) != kArchitectures.end()) return name;
-  const std::string near = closest(name, {kArchitectures.begin(), kArchitectures.end()});
-  return invalid(fmt::format("/architectures/0: unknown architecture \"{}\" ({})", name,
-                             near.empty() ? fmt::format("use one of {}", fmt::join(kArchitectures, ", "))
-                                          : fmt::format("did you mean {}?", near)));
+  // "Qwen2ForCausalLM" is few edits from "LlamaForCausalLM", but no slip of the pen: that one begins right.
+  constexpr size_t kSameBeginning = 4;
+  std::string near = closest(name, {kArchitectures.begin(), kArchitectures.end()});
+  if (near.substr(0, kSameBeginning) != name.substr(0, kSameBeginning)) near.clear();
+  if (!near.empty())
+    return invalid(fmt::format("/architectures/0: unknown architecture \"{}\" (did you mean {}?)", name, near));
+  return invalid(fmt::format("/architectures/0: unknown architecture \"{}\" (known are {}){}", name,
+                             fmt::join(kArchitectures, ", "), difference_to_llama(root)));
 }
 
 }  // namespace

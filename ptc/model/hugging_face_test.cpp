@@ -183,8 +183,13 @@ TEST(HuggingFaceTest, RefusesWhatItCannotDescribe) {
 TEST(HuggingFaceTest, NamesTheNearestArchitecture) {
   EXPECT_EQ(error_of(replaced(kLlama2, "LlamaForCausalLM", "LlamaForCausalLm")),
             "/architectures/0: unknown architecture \"LlamaForCausalLm\" (did you mean LlamaForCausalLM?)");
-  EXPECT_THAT(error_of(R"({"architectures": ["T5ForConditionalGeneration"]})"),
-              HasSubstr("use one of GPT2LMHeadModel"));
+  EXPECT_THAT(error_of(R"({"architectures": ["T5ForConditionalGeneration"]})"), HasSubstr("known are GPT2LMHeadModel"));
+  const std::string qwen =
+      error_of(replaced(kLlama2, "LlamaForCausalLM\"]", "Qwen2ForCausalLM\"], \"use_sliding_window\": true"));
+  EXPECT_THAT(qwen, HasSubstr("it has the sizes of LlamaForCausalLM, and besides use_sliding_window"));
+  EXPECT_THAT(qwen, ::testing::Not(HasSubstr("did you mean")));
+  EXPECT_THAT(error_of(replaced(kLlama2, "LlamaForCausalLM", "YiForCausalLM")),
+              HasSubstr("its fields are those of LlamaForCausalLM"));
   for (const std::string_view text : {R"({})", R"({"architectures": "GPT2LMHeadModel"})", R"({"architectures": []})",
                                       R"({"architectures": [1]})", R"({"architectures": ["A", "B"]})"}) {
     EXPECT_THAT(error_of(text), HasSubstr("/architectures: not a list of one name")) << text;

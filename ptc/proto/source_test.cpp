@@ -129,6 +129,18 @@ TEST(Source, ElementsOfAChangedListKeepTheirPlaces) {
   EXPECT_FALSE(read.source.given("policy.set[0]"));
 }
 
+TEST(Source, YamlIsToldAsSuchOnce) {
+  for (const std::string text : {"name: x\ncluster:\n  hosts:\n    - count: 2\n", "jobs:\n- name: a\n",
+                                 "# what if\ncluster:\n\n  # two hosts\n  hosts: 2\n"}) {
+    const std::string problems = Read(text).source.render();
+    EXPECT_THAT(problems, HasSubstr("this is YAML")) << text;
+    EXPECT_THAT(problems, HasSubstr("1 error\n")) << text;
+  }
+  for (const std::string text : {"name:\n  \"x\"\n", "cluster: { hosts: { count: 2 } }\n", "jobs:\n{ name: \"a\" }\n",
+                                 "jobs {\n  name: \"a\"\n}\n", "jobs: [\n  { name: \"a\" }\n]\n"})
+    EXPECT_EQ(Read(text).source.render(), "") << text;
+}
+
 TEST(Source, TheLimitOfItsSizeCanBeAnother) {
   const std::string text = "name: \"" + std::string(2 * kMaxTextBytes, 'a') + "\"";
   EXPECT_THAT(Read(text).source.render(), HasSubstr("at most 1048576 are read"));

@@ -5,6 +5,7 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "ptc/base/utf8.h"
 #include "ptc/proto/internal/bind.h"
@@ -34,13 +35,39 @@ bool check_bytes(std::string_view text, size_t max_bytes, Diagnostics& diagnosti
   return false;
 }
 
+// A line that ends in a colon, and below it, further in, another name or an item: no text of ours has that.
+bool looks_like_yaml(std::string_view text) {
+  bool opened = false;
+  for (size_t from = 0; from < text.size();) {
+    const size_t end = std::min(text.find('\n', from), text.size());
+    std::string_view line = text.substr(from, end - from);
+    from = end + 1;
+    line = line.substr(0, line.find_last_not_of(" \t\r") + 1);
+    const size_t first = line.find_first_not_of(' ');
+    if (first == std::string_view::npos || line[first] == '#') continue;
+    const std::string_view word = line.substr(first);
+    const bool item = word == "-" || word.starts_with("- ");
+    const bool name =
+        std::isalpha(static_cast<unsigned char>(word.front())) != 0 && word.find(':') != std::string_view::npos;
+    if (opened && (item || (name && first > 0))) return true;
+    opened = name && word.back() == ':' && word.find_first_of(" {\"'") == std::string_view::npos;
+  }
+  return false;
+}
+
 using TreeFunction = internal::TextValue (*)(std::string_view, Diagnostics&, bool&);
 
 void parse(std::string_view text, google::protobuf::Message& message, TreeFunction read_tree, bool json,
            size_t max_bytes, Diagnostics& diagnostics, Places& places) {
   message.Clear();
   bool structure_ok = check_bytes(text, max_bytes, diagnostics);
-  if (structure_ok) {
+  if (structure_ok && !json && looks_like_yaml(text)) {
+    diagnostics.error(
+        {}, "this is YAML; files of Scalai are textproto, or JSON",
+        "write `hosts { count: 2 }` for a mapping, and the name again for each item of a list; `scalai init` "
+        "writes a scenario to begin with");
+    structure_ok = false;
+  } else if (structure_ok) {
     const internal::TextValue root = read_tree(text, diagnostics, structure_ok);
     internal::bind(root, message, {.json = json}, diagnostics, places);
   }

@@ -180,7 +180,9 @@ std::optional<sched::Availability> read_availability(Context& context, const Sce
   }
   if (read->hosts.hosts.size() > context.cluster->hosts.size()) {
     source.error(path, fmt::format("the trace has {} hosts", read->hosts.hosts.size()),
-                 "host k of it is host k of the cluster", {cluster_note(context)});
+                 fmt::format("host k of it is host k of the cluster; set: \"most-hosts={}\" takes the first of them",
+                             context.cluster->hosts.size()),
+                 {cluster_note(context)});
     return std::nullopt;
   }
   return std::move(read->hosts.availability);

@@ -96,6 +96,25 @@ TEST(Finish, PlacesAreTakenFromTheLowest) {
   EXPECT_EQ(got->hosts.hosts.size(), 3U);
 }
 
+// A cluster of two hosts under a trace of three: what happens to the third is left out, and so are events of it alone.
+TEST(Finish, TheFirstHostsOfMore) {
+  Reading reading = reading_with(with_host_options({}, "slots"), TraceContent::kHosts, {"most-hosts=2"});
+  reading.origin = 0;
+  for (const char* name : {"a", "b", "c"}) reading.change({"f.csv", 1}, 0, true, name);
+  reading.change({"f.csv", 2}, 10, false, "c");
+  for (const char* name : {"a", "b"}) reading.change({"f.csv", 3}, 20, false, name);
+  const Window window = read_window(reading);
+  const auto got = finish(std::move(reading), window);
+  ASSERT_TRUE(got.ok()) << message_of(got.status());
+  EXPECT_EQ(got->hosts.hosts.size(), 2U);
+  EXPECT_EQ(got->hosts.availability.up.size(), 2U);
+  ASSERT_EQ(got->hosts.availability.events.size(), 1U);
+  EXPECT_EQ(got->hosts.availability.events[0].at_s, 20);
+  EXPECT_EQ(got->hosts.availability.events[0].hosts.size(), 2U);
+  ASSERT_EQ(got->summary.notes.size(), 1U);
+  EXPECT_EQ(got->summary.notes[0], "hosts beyond the first 2 of 3 are left out");
+}
+
 TEST(Options, ListsAndKinds) {
   Problems problems;
   const std::vector<TraceOption> options{{"a", "", ""}, {"b", "7", ""}, {"c", "1min", ""}};

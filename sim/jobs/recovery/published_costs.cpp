@@ -184,8 +184,11 @@ absl::StatusOr<LiveputModel> parcae_costs(const std::string& model) {
     costs.build_s = milliseconds({{2, 110}, {3, 94}, {4, 90}, {5, 105}, {6, 133}, {7, 90}, {8, 120}, {9, 106}});
     return costs;
   }
-  return invalid(
-      fmt::format("no migration costs for model {}; there are gpt-1.5b, gpt-6.7b, bert, resnet152, vgg19", model));
+  constexpr std::string_view kKnown = "gpt-1.5b, gpt-6.7b, bert, resnet152, vgg19";
+  if (model.empty())
+    return invalid(
+        fmt::format("the proactive design has migration costs for some models: set model=… to one of {}", kKnown));
+  return invalid(fmt::format("no migration costs for model \"{}\"; there are {}", model, kKnown));
 }
 
 }  // namespace scalai::sched

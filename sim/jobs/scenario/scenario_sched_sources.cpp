@@ -347,7 +347,9 @@ void build_availability(SchedContext& context) {
   if (read->hosts.hosts.size() > there) {
     context.source.error(given.file().empty() ? "availability" : "availability.file",
                          fmt::format("the trace has {} hosts, the cluster {}", read->hosts.hosts.size(), there),
-                         fmt::format("host \"{}\" of the trace would be host {}", read->hosts.hosts[there], there));
+                         fmt::format("set: \"most-hosts={}\" takes the trace's first {}; without it host \"{}\" of the "
+                                     "trace would be host {}",
+                                     there, there, read->hosts.hosts[there], there));
     return;
   }
   if (read->hosts.hosts.size() < there) {

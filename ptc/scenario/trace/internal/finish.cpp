@@ -156,6 +156,20 @@ void cut_events(std::vector<FleetEvent> events, const Window& window, bool whole
   }
 }
 
+// The first hosts of the trace, as a cluster has that is smaller.
+void keep_first(size_t most, Imported& result) {
+  std::vector<std::string>& hosts = result.hosts.hosts;
+  if (most == 0 || hosts.size() <= most) return;
+  result.summary.notes.push_back(fmt::format("hosts beyond the first {} of {} are left out", most, hosts.size()));
+  hosts.resize(most);
+  result.hosts.availability.up.resize(most);
+  std::vector<FleetEvent>& events = result.hosts.availability.events;
+  for (FleetEvent& event : events)
+    std::erase_if(event.hosts, [&](const HostId host) { return static_cast<size_t>(host.value) >= most; });
+  std::erase_if(events,
+                [](const FleetEvent& event) { return event.hosts.empty() && event.kind != FleetEvent::Kind::kPrice; });
+}
+
 absl::StatusOr<double> finish_hosts(Reading& reading, const Window& window, Imported& result) {
   if (reading.hosts.empty()) {
     return invalid(fmt::format("{}: no host is left of {} rows{}", reading.source, result.summary.rows,
@@ -176,6 +190,7 @@ absl::StatusOr<double> finish_hosts(Reading& reading, const Window& window, Impo
   result.hosts.availability.up.resize(result.hosts.hosts.size(), 0);
   cut_events(own_form ? std::move(reading.events) : events_of(reading, window, origin), window,
              own_form && window.from_s <= 0, result.hosts.availability);
+  keep_first(window.most_hosts, result);
   return std::max(0.0, std::min(end_s, window.until_s) - window.from_s);
 }
 
@@ -270,6 +285,7 @@ Window read_window(Reading& reading) {
   }
   if (options.has("removal")) {
     window.host_slots = options.choice("hosts", {"slots", "names"}, reading.problems) == "slots";
+    window.most_hosts = static_cast<size_t>(options.count("most-hosts", 0, 100'000, reading.problems));
     window.removed_hosts_failed = options.choice("removal", {"taken", "failed"}, reading.problems) == "failed";
     window.notice_s = options.seconds("notice", reading.problems);
   }

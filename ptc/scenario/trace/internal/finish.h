@@ -17,6 +17,7 @@ struct Window {
   bool from_first = false;
   bool removed_hosts_failed = false;
   bool host_slots = false;
+  size_t most_hosts = 0;  // 0 = all
   double notice_s = 0;
 };
 

@@ -150,6 +150,7 @@ std::vector<TraceOption> with_host_options(std::vector<TraceOption> own, const s
   own.push_back({"hosts", identity,
                  "slots: an instance takes the first free place, so there are as many hosts as were up at once; names: "
                  "every instance is a host of its own"});
+  own.push_back({"most-hosts", "0", "only the first so many hosts (with slots: places) of the trace; 0 = all"});
   own.push_back({"from", "0s", "the run starts at this time of the trace, with the hosts up then"});
   own.push_back({"until", "", "what happens at this time or later is left out"});
   own.push_back({"removal", "taken", "what a removed host is: taken (preempted) or failed"});
