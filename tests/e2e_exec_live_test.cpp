@@ -155,6 +155,9 @@ TEST_F(ExecLive, ASecondRunIsNotStartedInTheFolderOfOneThatGoesOn) {
   if (pid > 0) kill(pid, SIGKILL);
   controller.join();
   expect_one_line(exec(replicated_scenario(), "--scale-model=1/16"), 4, "was cut off: go on with it");
+  const Outcome nobody = ctl("status");
+  EXPECT_EQ(nobody.code, 4);
+  EXPECT_THAT(nobody.err, HasSubstr("the controller of this run has died\nhint: scalai exec --resume="));
   const Outcome resumed = scalai(fmt::format("exec --resume='{}'", path("exec")));
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   expect_replayable();
@@ -186,6 +189,13 @@ TEST_F(ExecLive, ARunGoesOnFromAnotherFolderUnderAnotherSpelling) {
   ASSERT_EQ(changes.size(), 1u) << "no worker was lost: " << changes.dump(2);
   EXPECT_THAT(changes[0].at("cause").get<std::string>(), HasSubstr("redeploy"));
   expect_replayable();
+}
+
+// No GPU is there, or no second one: the run does not begin, and of its folder nothing stays.
+TEST_F(ExecLive, ARunThatDoesNotBeginLeavesNothing) {
+  const Outcome run = exec(replicated_scenario(), "--scale-model=1/16 --backend=cuda --transport=nccl --nccl=/none.so");
+  ASSERT_NE(run.code, 0);
+  EXPECT_FALSE(fs::exists(path("exec"))) << run.err;
 }
 
 TEST_F(ExecLive, WhatIsNotOfARunIsNeitherRemovedNorRead) {

@@ -155,7 +155,7 @@ TEST_F(EndToEnd, AJobWithoutSurvivingStateIsFive) {
   const Outcome run = scalai("sim " + file + " --out=" + path("report"));
   EXPECT_EQ(run.code, 5);
   EXPECT_THAT(run.err, HasSubstr("job a: no surviving holder and no checkpoint"));
-  EXPECT_THAT(run.err, HasSubstr("tensor \"embedding.word.weight\" ["));
+  EXPECT_THAT(run.err, HasSubstr("tensor \"embedding.word.weight\" box ["));
   EXPECT_EQ(Json::parse(summary("report")).at("jobs")[0].at("state"), "failed");
   EXPECT_EQ(scalai("sim " + file + " --strategy=reshard,tenplex").code, 5);
 }

@@ -187,10 +187,8 @@ absl::StatusOr<control::RunReport> run_in_session(const scenario::Scenario& scen
   return report;
 }
 
-absl::StatusOr<control::RunReport> execute(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
-                                           const ExecRequest& options) {
-  if (options.plan_only) return plan_only(scenario, strategy, options);
-  const RunFolder folder(options.run.out);
+absl::StatusOr<control::RunReport> execute_in(const RunFolder& folder, const scenario::Scenario& scenario,
+                                              const scenario::Strategy& strategy, const ExecRequest& options) {
   SCALAI_ASSIGN_OR_RETURN(ex::JournalLock lock, folder.claim());
   if (options.how.local_workers) {
     const StateOptions& state = options.how.state;
@@ -219,6 +217,15 @@ absl::StatusOr<control::RunReport> execute(const scenario::Scenario& scenario, c
         options.how.certificate_file.empty() ? "" : " --ca-file=FILE");
   }
   return run_in_session(scenario, strategy, options, folder, steering, *session, journal);
+}
+
+absl::StatusOr<control::RunReport> execute(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
+                                           const ExecRequest& options) {
+  if (options.plan_only) return plan_only(scenario, strategy, options);
+  const RunFolder folder(options.run.out);
+  absl::StatusOr<control::RunReport> report = execute_in(folder, scenario, strategy, options);
+  if (!report.ok()) folder.leave_nothing();
+  return report;
 }
 
 absl::StatusOr<control::RunReport> go_on(const scenario::Scenario& scenario, const scenario::Strategy& strategy,

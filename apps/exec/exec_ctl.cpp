@@ -69,6 +69,10 @@ int ctl_command(const Arguments& arguments) {
     return usage_error("exec ctl", "either --run=DIR or --controller=HOST:PORT is needed");
   const auto target = target_of(arguments);
   if (!target.ok()) return report_error(target.status());
+  if (arguments.has("run") && RunFolder(arguments.text("run")).controller_died()) {
+    return report_error(missing(fmt::format("{0}: the controller of this run has died\nhint: scalai exec --resume={0}",
+                                            arguments.text("run"))));
+  }
   const auto answer = ex::ask_controller(*target, request);
   if (!answer.ok()) return report_error(answer.status());
   const bool table = what == "status" && arguments.text("format") == "table";

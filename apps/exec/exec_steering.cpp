@@ -57,7 +57,7 @@ absl::StatusOr<std::string> Steering::answer(const ex::CtlRequest& request) {
       SCALAI_ASSIGN_OR_RETURN(const int job, job_of(request));
       SCALAI_ASSIGN_OR_RETURN(control::EventBody event, resize(job, request.gpus));
       ask(std::move(event));
-      return fmt::format("resize to {} GPUs at the next step boundary", request.gpus);
+      return told_of_resize(job, request.gpus);
     }
     case ex::CtlRequest::Kind::kSave: {
       SCALAI_ASSIGN_OR_RETURN(const int job, job_of(request));
@@ -119,6 +119,23 @@ absl::StatusOr<control::EventBody> Steering::resize(int index, int gpus) const {
   if (gpus > scenario_.cluster.device_count())
     return invalid(fmt::format("the cluster has {} GPUs", scenario_.cluster.device_count()));
   return control::UserResize{.job = index, .gpus = gpus};
+}
+
+std::string Steering::told_of_resize(int index, int gpus) const {
+  const scenario::JobSpec& job = scenario_.jobs.at(static_cast<size_t>(index));
+  const auto exact = [&](const scenario::ParallelChoice& choice) { return choice.config.world() == gpus; };
+  if (job.choose || std::any_of(job.configs.begin(), job.configs.end(), exact))
+    return fmt::format("resize to {} GPUs at the next step boundary", gpus);
+  std::string sizes;
+  for (const scenario::ParallelChoice& choice : job.configs)
+    sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", choice.config.world());
+  const std::lock_guard lock(mutex_);
+  const size_t k = static_cast<size_t>(index);
+  return fmt::format(
+      "job {} has no configuration for just {} GPUs (it has for {}): at the next step boundary it gets one that fits, "
+      "if "
+      "that is another than what it has ({} GPUs)",
+      job.name, gpus, sizes, k < jobs_.size() ? jobs_[k].gpus : 0);
 }
 
 absl::StatusOr<control::EventBody> Steering::drain(const ex::CtlRequest& request) const {

@@ -45,6 +45,7 @@ class Steering {
   std::string status() const;
   absl::StatusOr<int> job_of(const executor::CtlRequest& request) const;
   absl::StatusOr<control::EventBody> resize(int job, int gpus) const;
+  std::string told_of_resize(int job, int gpus) const;  // the answer
   absl::StatusOr<control::EventBody> drain(const executor::CtlRequest& request) const;
 
   const scenario::Scenario& scenario_;

@@ -123,6 +123,16 @@ absl::StatusOr<std::string> RunFolder::address() const {
   return missing(fmt::format("no run is going on in {}, and none was cut off: it has no file \"address\"", path_));
 }
 
+bool RunFolder::controller_died() const { return ex::JournalLock::is_abandoned(file("journal.db")); }
+
+void RunFolder::leave_nothing() const {
+  std::error_code ignored;
+  if (std::filesystem::exists(file("run.json"), ignored)) return;
+  if (std::filesystem::is_empty(file("journal.db.lock"), ignored) || ex::JournalLock::is_abandoned(file("journal.db")))
+    std::filesystem::remove(file("journal.db.lock"), ignored);
+  std::filesystem::remove(path_, ignored);  // not if there is anything in it
+}
+
 void RunFolder::end() const {
   std::error_code ignored;
   std::filesystem::remove(file("address"), ignored);

@@ -51,7 +51,10 @@ class RunFolder {
   absl::StatusOr<HowRun> how() const;
   absl::StatusOr<std::string> token() const;
   absl::StatusOr<std::string> address() const;
+  bool controller_died() const;  // on this host; false where it cannot be known
   void end() const;
+  // After a run that did not begin: takes away the lock, and the folder if nothing else is in it.
+  void leave_nothing() const;
 
  private:
   std::string file(const std::string& name) const { return path_ + "/" + name; }

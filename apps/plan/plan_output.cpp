@@ -9,6 +9,7 @@
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
 #include "ptc/plan/lowering.h"
+#include "ptc/plan/missing.h"
 
 namespace scalai::apps {
 namespace {
@@ -21,7 +22,7 @@ using plan::Plan;
 using plan::TransferClass;
 
 constexpr size_t kMaxListedJson = 1000;
-constexpr size_t kMaxListedText = 20;
+constexpr size_t kMaxListedText = 4;
 constexpr TransferClass kClasses[] = {TransferClass::kKept,      TransferClass::kSameDevice,
                                       TransferClass::kDerived,   TransferClass::kSameHost,
                                       TransferClass::kCrossHost, TransferClass::kFromStorage};
@@ -287,17 +288,10 @@ std::string program_text(const Plan& plan, DeviceId device, const std::string& f
 }
 
 std::string infeasible_text(const Plan& plan) {
-  int64_t bytes = 0;
-  for (const plan::Missing& missing : plan.missing) bytes += bytes_of(plan, missing);
   std::string text = fmt::format(
       "scalai plan: error: no living device holds {} of state ({}); with --storage they come from a checkpoint\n",
-      format_bytes(bytes), counted(static_cast<int64_t>(plan.missing.size()), "box", "boxes"));
-  for (size_t i = 0; i < std::min(plan.missing.size(), kMaxListedText); ++i) {
-    text += fmt::format("  tensor \"{}\" box {} has no surviving holder\n", plan.tensor(plan.missing[i].tensor).name,
-                        plan.missing[i].box.str());
-  }
-  if (plan.missing.size() > kMaxListedText)
-    text += fmt::format("  … and {} more boxes\n", plan.missing.size() - kMaxListedText);
+      format_bytes(plan::missing_bytes(plan)), counted(static_cast<int64_t>(plan.missing.size()), "box", "boxes"));
+  for (const std::string& line : plan::missing_lines(plan, kMaxListedText)) text += fmt::format("  {}\n", line);
   return text;
 }
 

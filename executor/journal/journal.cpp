@@ -142,6 +142,17 @@ absl::StatusOr<JournalLock> JournalLock::take(const std::string& journal) {
                                             n > 0 ? std::string(owner.data()) : "another process"));
 }
 
+bool JournalLock::is_abandoned(const std::string& journal) {
+  const int fd = ::open((journal + ".lock").c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const JournalLock lock(journal, fd);  // closes it, which ends a lock
+  std::array<char, 256> owner{}, host{};
+  ::gethostname(host.data(), host.size() - 1);
+  const bool ours = ::pread(fd, owner.data(), owner.size() - 1, 0) > 0 &&
+                    std::string_view(owner.data()).ends_with(fmt::format(" on host {}", host.data()));
+  return ours && ::flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
 JournalLock::JournalLock(JournalLock&& other) noexcept
     : journal_(std::move(other.journal_)), fd_(std::exchange(other.fd_, -1)) {}
 

@@ -78,6 +78,9 @@ class JournalLock {
  public:
   // Unavailable: another process has it; the message names that. NotFound, ResourceExhausted: no such file can be made.
   static absl::StatusOr<JournalLock> take(const std::string& journal);
+  // Whether a process of this host had it and has ended. False where another host may have it: locks need not reach over
+  // a network file system.
+  static bool is_abandoned(const std::string& journal);
   ~JournalLock();
   JournalLock(JournalLock&& other) noexcept;
   JournalLock& operator=(JournalLock&&) = delete;

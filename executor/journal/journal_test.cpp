@@ -198,6 +198,19 @@ TEST_F(JournalTest, ReplaceBeginsAnew) {
   EXPECT_EQ(open().run(), facts);
 }
 
+TEST_F(JournalTest, ALockOfAnEndedProcessIsAbandoned) {
+  EXPECT_FALSE(JournalLock::is_abandoned(path())) << "nobody was there";
+  {
+    absl::StatusOr<JournalLock> lock = JournalLock::take(path());
+    ASSERT_TRUE(lock.ok()) << lock.status();
+    EXPECT_FALSE(JournalLock::is_abandoned(path()));
+  }
+  EXPECT_TRUE(JournalLock::is_abandoned(path()));
+  EXPECT_TRUE(JournalLock::take(path()).ok()) << "asking takes nothing";
+  std::ofstream(path() + ".lock") << "process 1 on host of another building";
+  EXPECT_FALSE(JournalLock::is_abandoned(path()));
+}
+
 TEST_F(JournalTest, AFolderIsNoJournal) {
   ASSERT_TRUE(std::filesystem::create_directory(path("folder")));
   EXPECT_EQ(Journal::open(path("folder")).status().code(), absl::StatusCode::kNotFound);

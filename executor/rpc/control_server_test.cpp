@@ -166,6 +166,7 @@ TEST_F(ServerTest, LoopbackAddressesAreKnown) {
   EXPECT_FALSE(internal::try_to_bind("0.0.0.0:0")->loopback);
   // An address for documentation, which no machine has.
   EXPECT_THAT(message_of(internal::try_to_bind("192.0.2.1:0").status()), HasSubstr("cannot listen on 192.0.2.1:0"));
+  EXPECT_THAT(message_of(internal::try_to_bind("127.0.0.1:99999").status()), HasSubstr("is not HOST:PORT"));
 }
 
 TEST_F(ServerTest, WhatCanBeReadOnTheNetworkIsOneLine) {

@@ -1,6 +1,7 @@
 #include "ptc/control/internal/reconfigurer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +11,9 @@
 #include <vector>
 
 #include "ptc/base/status.h"
+#include "ptc/base/units.h"
 #include "ptc/control/internal/redundancy.h"
+#include "ptc/plan/missing.h"
 #include "ptc/scenario/job_state.h"
 
 namespace scalai::control {
@@ -23,19 +26,9 @@ collection::Collection collection_of(const Job& job, const Target& target) {
 }
 
 std::string describe_missing(const plan::Plan& plan) {
-  constexpr size_t kNamed = 5;
-  int64_t bytes = 0;
-  for (const plan::Missing& missing : plan.missing) {
-    bytes += missing.box.volume() * tensor::size_of(plan.tensors[static_cast<size_t>(missing.tensor.value)].dtype);
-  }
-  std::string text =
-      fmt::format("no surviving holder and no checkpoint for {} boxes ({} bytes):", plan.missing.size(), bytes);
-  for (size_t i = 0; i < std::min(kNamed, plan.missing.size()); ++i) {
-    const plan::Missing& missing = plan.missing[i];
-    text += fmt::format(" tensor \"{}\" {}", plan.tensors[static_cast<size_t>(missing.tensor.value)].name,
-                        missing.box.str());
-  }
-  return text;
+  constexpr size_t kNamed = 2;
+  return fmt::format("no surviving holder and no checkpoint for {} of state\n  {}",
+                     format_bytes(plan::missing_bytes(plan)), fmt::join(plan::missing_lines(plan, kNamed), "\n  "));
 }
 
 bool reads_memory_of(const plan::Plan& plan, const std::set<HostId>& hosts) {

@@ -42,8 +42,10 @@ absl::Status bind_once(const addrinfo& info, const std::string& address) {
 
 absl::StatusOr<BindAddress> try_to_bind(const std::string& address) {
   const size_t colon = address.rfind(':');
-  const bool shape = colon != std::string::npos && colon > 0 && parse_count(address.substr(colon + 1)).ok();
-  if (!shape) return invalid(fmt::format("'{}' is not HOST:PORT, such as 127.0.0.1:7000", address));
+  const bool shape = colon != std::string::npos && colon > 0;
+  const auto port = shape ? parse_count(address.substr(colon + 1)) : absl::StatusOr<int64_t>(invalid(""));
+  if (!port.ok() || *port > 65535)
+    return invalid(fmt::format("'{}' is not HOST:PORT, such as 127.0.0.1:7000", address));
   BindAddress bind{.host = address.substr(0, colon)};
   std::string name = bind.host;
   if (name.size() > 2 && name.front() == '[' && name.back() == ']') name = name.substr(1, name.size() - 2);
