@@ -39,14 +39,14 @@ TEST_F(ValidateModel, OverviewOfTheBuiltInTables) {
                            "Rows that constants were fitted on:", "held out", "dense A100 16-bit", "experts"}) {
     EXPECT_TRUE(has(outcome.out, part)) << part;
   }
-  EXPECT_FALSE(has(outcome.out, "529.6B"));  // rows are for --verbose and --table
+  EXPECT_FALSE(has(outcome.out, "529.6B"));  // rows are for --rows and --table
 }
 
 TEST_F(ValidateModel, RowsOfATableWithSourceAndMarks) {
   const Outcome outcome = mine("--table=steps");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   for (const char* part : {"steps: Two steps", "source: nowhere", "assumed: little", "first", "fitted", "second",
-                           "predicted: 1 rows", "fitted: 1 rows", "goals: mape<=1: missed"}) {
+                           "predicted: 1 row", "fitted: 1 row", "goals: mape<=1: missed"}) {
     EXPECT_TRUE(has(outcome.out, part)) << part << "\n" << outcome.out;
   }
 }

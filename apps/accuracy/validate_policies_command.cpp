@@ -9,6 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
+#include "ptc/base/units.h"
 
 namespace scalai::apps {
 namespace {
@@ -52,16 +53,18 @@ void print_table(const std::vector<SetResult>& results) {
       print("not run: {}\n\n", result.missing);
       continue;
     }
-    Table text({"row", "unit", "reference>", "ours>", "error>", "tolerance>", "verdict", "note"});
+    Table text({"row", "unit", "reference>", "ours>", "error>", "tolerance>", "verdict", "note~"});
+    text.leave_out_first({"tolerance", "unit", "note"});
     for (const ReferenceRow& row : result.rows) {
       ++rows;
       out += sched::within_tolerance(row) ? 0 : 1;
       text.row({row.name, row.unit, number_text(row.reference), number_text(row.ours),
                 signed_percent(sched::error_of(row)), tolerance(row.tolerance), verdict(row), row.note});
     }
-    print("{}\n", text.text());
+    print("{}\n", text.text(stdout_screen()));
   }
-  print("{} rows, {} out of tolerance; {} of {} sets not run for want of data\n", rows, out, missing, results.size());
+  print("{}, {} out of tolerance; {} of {} not run for want of data\n", counted(rows, "row"), out, missing,
+        counted(std::ssize(results), "set"));
 }
 
 void print_csv(const std::vector<SetResult>& results) {

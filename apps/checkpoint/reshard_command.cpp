@@ -141,10 +141,11 @@ void print_plan(const View& view, const ReshardOptions& options, const ReshardPl
                tensors ? fmt::format("{}", file.runs) : "", tensors ? fmt::format("{}", file.smallest_run) : "",
                tensors ? fmt::format("{}", file.padding_bytes) : ""});
   }
-  print("{}\n{} files, {} ({} bytes) to {}; {} runs, {} of padding\n", table.text(), plan.files.size(),
-        format_bytes(plan.bytes_total), plan.bytes_total, options.target, runs, format_bytes(padding));
-  print("{} threads with chunks of {}, at most {} of memory\n{}", plan.threads, format_bytes(plan.chunk_bytes),
-        format_bytes(plan.peak_memory_bytes), notes_text(view, options));
+  print("{}\n{}, {} ({} bytes) to {}; {}, {} of padding\n", table.text(stdout_screen()),
+        counted(std::ssize(plan.files), "file"), format_bytes(plan.bytes_total), plan.bytes_total, options.target,
+        counted(runs, "run"), format_bytes(padding));
+  print("{} with chunks of {}, at most {} of memory\n{}", counted(plan.threads, "thread"),
+        format_bytes(plan.chunk_bytes), format_bytes(plan.peak_memory_bytes), notes_text(view, options));
 }
 
 void print_result(const View& view, const ReshardOptions& options, const ReshardPlan& plan,
@@ -160,14 +161,14 @@ void print_result(const View& view, const ReshardOptions& options, const Reshard
     return;
   }
   if (result.was_complete) {
-    print("{}: an earlier run had finished it: {} files, {}{}\n{}", options.target, result.files,
+    print("{}: an earlier run had finished it: {}, {}{}\n{}", options.target, counted(result.files, "file"),
           format_bytes(result.bytes_total), options.verify ? "; read back and equal to the source" : "",
           notes_text(view, options));
     return;
   }
   const int64_t before = result.bytes_total - result.bytes_written;
-  print("{}: {} files, {} as {} in {}{}{}\n{}", options.target, result.files, format_bytes(result.bytes_total),
-        view.name(), format_seconds(seconds),
+  print("{}: {}, {} as {} in {}{}{}\n{}", options.target, counted(result.files, "file"),
+        format_bytes(result.bytes_total), view.name(), format_seconds(seconds),
         before > 0 ? fmt::format(", of which an earlier run wrote {}", format_bytes(before)) : "",
         options.verify ? "; read back and equal to the source" : "", notes_text(view, options));
 }

@@ -106,10 +106,10 @@ void show_index(const Samples& samples, const std::string& format) {
         format_bytes(index.bytes()), index.digest());
   if (index.tokens() > 0) print("{} tokens of {} B\n", index.tokens(), index.token_bytes());
   if (samples.sequence() > 0) {
-    print("{} samples of sequence {} ({} tokens at the end dropped)\n", samples.count(), samples.sequence(),
-          samples.tokens_dropped());
+    print("{} of sequence {} ({} at the end dropped)\n", counted(samples.count(), "sample"), samples.sequence(),
+          counted(samples.tokens_dropped(), "token"));
   }
-  print("\n{}", files.text());
+  print("\n{}", files.text(stdout_screen()));
 }
 
 std::string joined(const std::vector<int64_t>& ids, bool all) {
@@ -119,7 +119,8 @@ std::string joined(const std::vector<int64_t>& ids, bool all) {
 }
 
 Table table_of_ranks(const std::vector<Share>& shares, bool all_ids) {
-  Table table({"step>", "pass>", "rank>", "position>", "samples>", "bytes>", "sample ids"});
+  Table table({"step>", "pass>", "rank>", "position>", "samples>", "bytes>", "sample ids~"});
+  table.leave_out_first({"pass", "position"});
   for (size_t i = 0; i < shares.size(); ++i) {
     const Share& share = shares[i];
     if (i > 0 && share.step != shares[i - 1].step) table.rule();
@@ -180,9 +181,9 @@ int show_shares(const Asked& asked, const std::string& format) {
     print(table.csv());
     return 0;
   }
-  print("{} samples a pass, global batch {}{}, {}\n", at.samples, at.global_batch, at.drop_last ? ", drop last" : "",
-        at.shuffle ? fmt::format("shuffled with seed {}", at.seed) : "not shuffled");
-  print("state {}\n\n{}", state_text(at), table.text());
+  print("{} a pass, global batch {}{}, {}\n", counted(at.samples, "sample"), at.global_batch,
+        at.drop_last ? ", drop last" : "", at.shuffle ? fmt::format("shuffled with seed {}", at.seed) : "not shuffled");
+  print("state {}\n\n{}", state_text(at), table.text(stdout_screen()));
   return 0;
 }
 

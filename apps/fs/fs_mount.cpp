@@ -220,7 +220,8 @@ which tensor or sample, and which file. With a relative --log the file lies wher
                         "scalai fs mount /mnt/ckpt --checkpoint=step_00012000 --daemonize --log=fs.log",
                         "scalai fs mount /mnt/data --dataset=pile.index --sequence=4096 --global-batch=512 --dp=4"},
            .min_arguments = 1,
-           .max_arguments = 1},
+           .max_arguments = 1,
+           .endings = {"/"}},
           mount_main};
 }
 

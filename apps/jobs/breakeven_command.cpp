@@ -14,7 +14,9 @@
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
+#include "ptc/scenario/scenario.h"
 #include "ptc/scenario/scenario_set.h"
+#include "ptc/sched/policies/catalogue.h"
 #include "sim/jobs/scenario/scenario_sched.h"
 
 namespace scalai::apps {
@@ -165,7 +167,7 @@ void print_result(const Request& request, const Breakeven& result, const std::st
     table.row({shortest(sample.x), shortest(sample.a), shortest(sample.b), better(request, sample)});
   }
   if (format == "csv") return print(table.csv());
-  print("{} by {}\n{}{}\n", request.metric, request.path, table.text(), verdict(request, result));
+  print("{} by {}\n{}{}\n", request.metric, request.path, table.text(stdout_screen()), verdict(request, result));
 }
 
 int breakeven(const Arguments& arguments) {
@@ -193,6 +195,8 @@ int breakeven(const Arguments& arguments) {
 }  // namespace
 
 Command breakeven_command() {
+  std::vector<std::string> policies;
+  for (const sched::PolicyInfo& policy : sched::policies()) policies.push_back(policy.name);
   return {
       {.name = "breakeven",
        .summary = "the restart cost at which two policies change places",
@@ -203,8 +207,8 @@ of the scenario is left out), until the cost at which they change places is know
 cross more than once, one such place is found; when neither end differs from the other, seven costs in
 between are tried, and it says that there is none. --strategies compares strategies of the control loop, for
 which --path names the cost.)",
-       .options = {list_option("policies", "A,B", "Two policies (`scalai policies`)."),
-                   list_option("strategies", "A,B", "Or two strategies."),
+       .options = {suggesting(list_option("policies", "A,B", "Two policies (`scalai policies`)."), std::move(policies)),
+                   suggesting(list_option("strategies", "A,B", "Or two strategies."), scenario::strategy_names()),
                    text_option(
                        "metric", "NAME",
                        "What is compared: a name as in `scalai sim --format=csv`, or a JSON pointer into summary.json.",
@@ -222,7 +226,8 @@ which --path names the cost.)",
             "scalai breakeven scenarios/elastic-gpt3-xl.textproto --strategies=reshard,tenplex --path=costs[0].restart "
             "--metric=/jobs/0/downtime_s --range=0s,5min"},
        .min_arguments = 1,
-       .max_arguments = 1},
+       .max_arguments = 1,
+       .endings = kScenarioEndings},
       breakeven};
 }
 

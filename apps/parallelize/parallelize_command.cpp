@@ -172,8 +172,11 @@ int parallelize(const Arguments& arguments) {
   }
   const bool explain = arguments.flag("explain");
   if (!found->result.best.empty()) {
-    print(parallelize_text(*request, *found, format, explain));
-    if (format == "table") note_terms();
+    print(parallelize_text(*request, *found, format, explain, stdout_screen()));
+    if (format == "table")
+      note_terms(
+          "of GPU = share of its memory; bubble = share of the step in which pipeline stages wait",
+          "--explain shows memory and step of the best one; scalai plan --from=… --to=LAYOUT shows the way to it");
     return 0;
   }
   if (!found->too_late.empty()) {

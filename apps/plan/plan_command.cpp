@@ -13,6 +13,7 @@
 #include "apps/plan/plan_request.h"
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
+#include "ptc/model/catalogue.h"
 #include "ptc/plan/estimate.h"
 #include "ptc/plan/interpreter.h"
 #include "ptc/plan/placement.h"
@@ -50,7 +51,7 @@ int report_check(const absl::Status& status) {
 }
 
 int finish(const Arguments& arguments, const PlanRequest& request, const plan::Plan& plan, PlanFacts facts) {
-  const Shown shown = {arguments.text("format"), arguments.text("explain")};
+  const Shown shown = {arguments.text("format"), arguments.text("explain"), stdout_screen()};
   if (!plan.feasible()) {
     std::fputs(infeasible_text(plan).c_str(), stderr);
     if (shown.format == "json") print(plan_text(plan, facts, shown));
@@ -68,7 +69,9 @@ int finish(const Arguments& arguments, const PlanRequest& request, const plan::P
     if (!written.ok()) return report_error(written);
   }
   print(plan_text(plan, facts, shown));
-  if (shown.format == "table") note_terms();
+  if (shown.format == "table")
+    note_terms("at least = the bytes that any plan for this placement must move; g3 = GPU 3, counted from 0",
+               "--explain=TENSOR shows where one tensor comes from; --out=FILE keeps the plan for scalai plan show");
   return 0;
 }
 
@@ -144,8 +147,9 @@ int show_plan(const Arguments& arguments) {
     check_tensor_name(arguments.text("explain"), names, problems);
   }
   if (!problems.empty()) return problems.report();
-  print(arguments.has("device") ? program_text(*plan, DeviceId(arguments.count("device")), arguments.text("format"))
-                                : plan_text(*plan, {}, {arguments.text("format"), arguments.text("explain")}));
+  const Shown shown = {arguments.text("format"), arguments.text("explain"), stdout_screen()};
+  print(arguments.has("device") ? program_text(*plan, DeviceId(arguments.count("device")), shown)
+                                : plan_text(*plan, {}, shown));
   return 0;
 }
 
@@ -159,7 +163,7 @@ int diff(const Arguments& arguments) {
   problems.status("", a.status());
   problems.status("", b.status());
   if (!problems.empty()) return problems.report();
-  print(difference_text(*a, *b, arguments.text("format")));
+  print(difference_text(*a, *b, {arguments.text("format"), "", stdout_screen()}));
   return a->digest == b->digest ? 0 : kDifferent;
 }
 
@@ -181,7 +185,8 @@ int plan_main(const Arguments& arguments) {
 
 std::vector<OptionSpec> what_to_plan() {
   return {
-      text_option("model", "NAME", "Catalogue model, or the path of a config.json."),
+      suggesting(text_option("model", "NAME|FILE", "Catalogue model, or the path of a config.json."),
+                 model::catalogue_names()),
       text_option("from", "LAYOUT",
                   "Layout that the state has, as in tp8,pp4,dp2; or a collection file, FILE.textproto or .json."),
       text_option("to", "LAYOUT", "Layout that it shall get, or a collection file."),
@@ -255,7 +260,9 @@ CSV has a line a device; with --explain a line a piece.)",
                         "scalai plan --model=./config.json --from=dp2 --to=dp6 --spread=host --check --out=plan.binpb",
                         "scalai plan --from=old.textproto --to=new.textproto", "scalai plan show plan.binpb --device=3",
                         "scalai plan diff a.binpb b.binpb"},
-           .max_arguments = 3},
+           .max_arguments = 3,
+           .operands = {"show", "diff"},
+           .endings = {".binpb"}},
           plan_main};
 }
 

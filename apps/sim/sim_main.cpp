@@ -79,10 +79,10 @@ int run_several(const std::vector<std::string>& strategies, const Arguments& arg
     if (summary.ok()) summaries.emplace_back(member.strategy, *summary);
   }
   if (summaries.empty()) return code;
-  const auto table = report::compare_summaries(summaries, options.format);
+  const auto table = report::compare_summaries(summaries, options.format, report::Against::kRatio, stdout_screen());
   if (!table.ok()) return report_error(table.status());
   print(*table);
-  if (options.format == "table") note_terms();
+  if (options.format == "table") note_terms("", next_step(options.out));
   if (!options.out.empty()) say("reports: {}/{{{}}}\n", folder, fmt::join(strategies, ","));
   return code;
 }
@@ -177,7 +177,8 @@ Strategies:
                    "scalai sim scenarios/elastic-gpt3-xl.textproto --strategy=reshard,tenplex,dp-only --out=out/demo",
                    "scalai sim scenarios/gavel-hetero-jct.textproto --set=policy.name=srtf --out=out/srtf"},
       .min_arguments = 1,
-      .max_arguments = 1};
+      .max_arguments = 1,
+      .endings = kScenarioEndings};
   spec.options.insert(spec.options.begin(),
                       list_option("strategy", "NAME,…",
                                   "Strategies to run, each into DIR/NAME when there are several; without it the "

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "ptc/base/screen.h"
 #include "ptc/control/records.h"
 
 namespace scalai::report {
@@ -33,7 +34,7 @@ absl::Status write_report(const control::RunReport& report, const Manifest& mani
 
 // The table for people: one line for each job, then one for each reconfiguration. For an unreadable summary the text is
 // the problem.
-std::string summary_table(const std::string& summary_json_text);
+std::string summary_table(const std::string& summary_json_text, const Screen& screen = {});
 
 // What tables for people show beside the values of runs of one scenario: with kFirst and kBest the difference to the first
 // or to the best run, with the best marked; with kRatio second / first, if there are two.
@@ -44,7 +45,8 @@ enum class Against : uint8_t { kNothing, kRatio, kFirst, kBest };
 // table and JSON also compare predicted and measured values. InvalidArgument: no or unreadable summaries, or an unknown
 // format.
 absl::StatusOr<std::string> compare_summaries(const std::vector<std::pair<std::string, std::string>>& label_and_json,
-                                              const std::string& format, Against against = Against::kRatio);
+                                              const std::string& format, Against against = Against::kRatio,
+                                              const Screen& screen = {});
 
 // Compares a summary with the scenario's expectations for `strategy`: one line for each that fails ("" = all hold).
 std::string failed_expectations(const scenario::Scenario& scenario, const std::string& strategy,

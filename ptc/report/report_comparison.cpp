@@ -265,8 +265,9 @@ class ComparisonTable {
     fill();
   }
 
-  std::string text() const {
+  std::string text(const Screen& screen) const {
     Table table(headers_);
+    if (std::find(headers_.begin(), headers_.end(), "Δ>") != headers_.end()) table.leave_out_first({"Δ"});
     for (const std::vector<std::string>& row : rows_) {
       if (row.empty()) {
         table.rule();
@@ -274,7 +275,7 @@ class ComparisonTable {
         table.row(row);
       }
     }
-    return table.text();
+    return table.text(screen);
   }
 
   std::string markdown() const {
@@ -436,7 +437,7 @@ absl::StatusOr<Comparison> compare_runs(const std::vector<std::pair<std::string,
 }
 
 absl::StatusOr<std::string> compare_summaries(const std::vector<std::pair<std::string, std::string>>& label_and_json,
-                                              const std::string& format, Against against) {
+                                              const std::string& format, Against against, const Screen& screen) {
   if (label_and_json.empty()) return invalid("nothing to compare: name at least one report");
   SCALAI_ASSIGN_OR_RETURN(const Comparison comparison, compare_runs(label_and_json));
   if (format == "json") return comparison_json(comparison);
@@ -444,8 +445,8 @@ absl::StatusOr<std::string> compare_summaries(const std::vector<std::pair<std::s
   const ComparisonTable table(comparison, against);
   if (format == "markdown") return table.markdown();
   if (format == "table") {
-    const std::string prediction = comparison.prediction ? "\n" + prediction_table(*comparison.prediction) : "";
-    return table.text() + note_on_scenarios(comparison) + prediction;
+    const std::string prediction = comparison.prediction ? "\n" + prediction_table(*comparison.prediction, screen) : "";
+    return table.text(screen) + note_on_scenarios(comparison) + prediction;
   }
   return invalid(fmt::format("unknown format \"{}\"; one of table, markdown, csv, json", clipped(format, 40)));
 }

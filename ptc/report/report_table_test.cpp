@@ -266,7 +266,8 @@ TEST(Compare, WhatCannotBeComparedIsRefused) {
   EXPECT_THAT(message({}, "table"), HasSubstr("nothing to compare"));
   EXPECT_THAT(message({{"a", example_json()}, {"out/b", "{\"jobs\":"}}, "table"),
               HasSubstr("out/b: not a summary.json"));
-  EXPECT_THAT(message({{"a", example_json()}}, "xml"), HasSubstr("unknown format \"xml\"; one of table, markdown, csv, json"));
+  EXPECT_THAT(message({{"a", example_json()}}, "xml"),
+              HasSubstr("unknown format \"xml\"; one of table, markdown, csv, json"));
 }
 
 }  // namespace report_table_test
