@@ -11,6 +11,7 @@
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
+#include "ptc/base/units.h"
 
 namespace scalai::apps {
 namespace {
@@ -60,8 +61,10 @@ std::string rows_text(const TableResult& table) {
   const bool baseline = has_baseline(table);
   std::vector<std::string> headers = {"row", "published>", "ours>", "unit", "error>", "mark"};
   if (baseline) headers.insert(headers.end() - 1, {"constant MFU>", "constant HFU>"});
-  headers.emplace_back("assumed");
+  headers.emplace_back("assumed~");
   Table text(headers);
+  if (baseline) text.leave_out_first({"constant HFU", "constant MFU"});
+  text.leave_out_first({"assumed"});
   for (const RowResult& row : table.rows) {
     const bool none = !row.problem.empty();
     std::vector<std::string> cells = {row.label, row.published_text,
@@ -75,12 +78,12 @@ std::string rows_text(const TableResult& table) {
     cells.push_back(none ? row.problem : row.assumed);
     text.row(std::move(cells));
   }
-  return text.text();
+  return text.text(stdout_screen());
 }
 
 std::string summary_line(const std::string& what, const Summary& summary, bool points) {
   if (summary.count == 0) return "";
-  return fmt::format("{}: {} rows, mean error {}, largest {}, bias {}\n", what, summary.count,
+  return fmt::format("{}: {}, mean error {}, largest {}, bias {}\n", what, counted(summary.count, "row"),
                      size_of_error(summary.mape, points), signed_error(summary.largest, points),
                      signed_error(summary.bias, points));
 }
@@ -114,7 +117,8 @@ std::string table_text(const TableResult& table) {
 
 std::string overview(const Tables& tables) {
   Table text({"table", "fitted>", "predicted>", "mean error>", "largest>", "bias>", "tau>", "constant MFU>",
-              "constant HFU>", "best HFU>", "goals"});
+              "constant HFU>", "best HFU>", "goals~"});
+  text.leave_out_first({"best HFU", "constant MFU", "constant HFU", "tau", "fitted", "largest", "goals"});
   for (const TableResult& table : tables) {
     const bool points = table.percentages;
     const bool any = table.predicted.count > 0, baseline = table.constant_mfu.count > 0;
@@ -128,12 +132,13 @@ std::string overview(const Tables& tables) {
               table.best_hfu ? size_of_error(*table.best_hfu, false) : "-",
               table.goals.empty() ? "-" : goals_text(table.goals)});
   }
-  return text.text();
+  return text.text(stdout_screen());
 }
 
 std::string groups_text(const Tables& tables) {
   Table text({"answers about", "rows to fit>", "mean error>", "bias>", "held out>", "mean error>", "largest>", "bias>",
               "nine in ten>"});
+  text.leave_out_first({"largest", "bias", "rows to fit"});
   for (const auto& group : parallel::validation::groups_of(tables)) {
     const Summary &fit = group.fit, &held = group.held_out;
     text.row({group.group, fmt::format("{}", fit.count), size_of_error(fit.mape, false), signed_error(fit.bias, false),
@@ -141,7 +146,7 @@ std::string groups_text(const Tables& tables) {
               signed_error(held.bias, false),
               held.count == 0 ? "-" : fmt::format("{:.2f} to {:.2f}", group.low, group.high)});
   }
-  return text.text();
+  return text.text(stdout_screen());
 }
 
 std::string fitted_text(const Tables& tables) {
@@ -154,9 +159,9 @@ std::string fitted_text(const Tables& tables) {
   return text.empty() ? "No row of these tables was fitted.\n" : "Rows that constants were fitted on:\n" + text;
 }
 
-void print_tables(const Tables& tables, bool verbose) {
+void print_tables(const Tables& tables, bool rows) {
   for (const TableResult& table : tables) {
-    if (verbose || tables.size() == 1) print("{}\n", table_text(table));
+    if (rows || tables.size() == 1) print("{}\n", table_text(table));
   }
   print(
       "{}\n{}\n{}\nA step is held out if the hash of its table and name is even, a pause if nothing was fitted on it.\n"
@@ -262,7 +267,7 @@ std::string unknown_tables(const std::vector<TableFile>& files, const std::vecto
 
 int say_accuracy(const Arguments& arguments) {
   absl::StatusOr<std::vector<TableFile>> files = parallel::validation::built_in_tables();
-  if (arguments.has("data")) files = parallel::validation::tables_in(arguments.text("data"));
+  if (arguments.has("published")) files = parallel::validation::tables_in(arguments.text("published"));
   if (!files.ok()) return report_error(files.status());
   const std::string unknown = unknown_tables(*files, arguments.list("table"));
   if (!unknown.empty()) return usage_error("accuracy", unknown);
@@ -274,12 +279,12 @@ int say_accuracy(const Arguments& arguments) {
   } else if (format == "csv") {
     print_csv(*tables);
   } else {
-    print_tables(*tables, arguments.flag("verbose"));
+    print_tables(*tables, arguments.flag("rows"));
   }
   const bool missed = std::any_of(tables->begin(), tables->end(), [](const TableResult& table) {
     return std::any_of(table.goals.begin(), table.goals.end(), [](const Goal& goal) { return !goal.met; });
   });
-  return missed && arguments.flag("check") ? kGoalMissed : 0;
+  return missed && arguments.flag("require-goals") ? kGoalMissed : 0;
 }
 
 }  // namespace
@@ -288,7 +293,7 @@ Command accuracy_command(const std::string& name) {
   return {
       {.name = name,
        .summary = "how far each kind of answer may be trusted: published numbers beside ours",
-       .usage = fmt::format("scalai {} [OPTION…]", name),
+       .usage = name == "accuracy" ? "scalai accuracy [model | policies] [OPTION…]" : "scalai accuracy model [OPTION…]",
        .description =
            R"(Prices every row of the published tables (step times, memory, parameter counts, collectives, restarts) with the
 models that `parallelize` and the simulator use, and prints error, bias and order for each table beside
@@ -296,11 +301,19 @@ what a constant utilisation would give. Rows that constants were fitted on are m
 What a publication leaves open is searched; the column "assumed" says what was taken.)",
        .options = {list_option("table", "NAME,…",
                                "Tables to print, with all their rows (an overview of all tables if not given)."),
-                   text_option("data", "FOLDER", "Folder of *.csv tables to use instead of the built-in ones."),
-                   flag_option("verbose", "Print every row of every table."),
-                   flag_option("check", "Exit with 1 when a goal is missed."), format_option()},
-       .examples = {"scalai accuracy", "scalai accuracy --table=ptdp_table1", "scalai accuracy --verbose --check",
-                    "scalai accuracy --data=results/perfmodel/published --format=csv"}},
+                   formerly(text_option("published", "FOLDER",
+                                        "Folder of *.csv tables to use instead of the built-in ones."),
+                            {"data"}),
+                   flag_option("rows", "Print every row of every table."),
+                   formerly(flag_option("require-goals", "Exit with 1 when a goal is missed."), {"check"}),
+                   format_option()},
+       .examples = {"scalai accuracy", "scalai accuracy --table=ptdp_table1", "scalai accuracy --rows --require-goals",
+                    "scalai accuracy --published=results/perfmodel/published --format=csv"},
+       .verbs =
+           name == "accuracy"
+               ? std::vector<Verb>{{"model", "The same page: models of steps, memory, communication and restarts."},
+                                   {"policies", "Schedulers and recovery designs: scalai accuracy policies --help."}}
+               : std::vector<Verb>{}},
       say_accuracy};
 }
 

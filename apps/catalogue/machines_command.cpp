@@ -104,6 +104,7 @@ ordered_json json_of_host(const cluster::HostKind& kind) {
 Table gpu_table() {
   Table table({"GPU kind", "memory GiB>", "16-bit TFLOPS>", "FP8>", "TF32>", "fp32>", "memory>", "link>", "PCIe>", "W>",
                "SMs>"});
+  table.leave_out_first({"SMs", "PCIe", "TF32", "fp32", "W", "FP8"});
   for (const std::string& name : cluster::gpu_kind_names()) {
     const GpuKind& gpu = *cluster::find_gpu_kind(name);
     table.row({name, fmt::format("{:.4g}", static_cast<double>(gpu.memory_bytes) / (1 << 30)),
@@ -117,6 +118,7 @@ Table gpu_table() {
 
 Table host_table() {
   Table table({"host or instance", "GPUs>", "GPU kind", "link>", "joins>", "PCIe>", "network cards>", "$/hour>"});
+  table.leave_out_first({"joins", "PCIe", "link"});
   for (const std::string& name : cluster::host_kind_names()) {
     const Host& host = cluster::find_host_kind(name)->host;
     table.row({name, fmt::format("{}", host.gpus), host.gpu.name, rate(host.gpu_link_bytes_per_s),
@@ -145,9 +147,9 @@ int list_machines(const std::string& format, const std::string& what) {
     print("{}\n", out.dump(2));
     return 0;
   }
-  if (gpus) print(gpu_table().text());
+  if (gpus) print(gpu_table().text(stdout_screen()));
   if (gpus && hosts) print("\n");
-  if (hosts) print(host_table().text());
+  if (hosts) print(host_table().text(stdout_screen()));
   return 0;
 }
 
@@ -168,7 +170,7 @@ int show_machine(const std::string& name, const std::string& format) {
   } else if (format == "csv") {
     print(table.csv());
   } else {
-    print(table.text());
+    print(table.text(stdout_screen()));
     if (kind != nullptr) print("\n{}: {}", name, kind->source);
     print("\n{}: {}\n", gpu, cluster::gpu_kind_source(gpu));
   }
@@ -176,8 +178,7 @@ int show_machine(const std::string& name, const std::string& format) {
 }
 
 absl::Status unknown_machine(const std::string& name) {
-  std::vector<std::string> names = cluster::gpu_kind_names();
-  for (const std::string& host : cluster::host_kind_names()) names.push_back(host);
+  const std::vector<std::string> names = cluster::machine_names();
   return invalid(
       fmt::format("there is no machine \"{}\"; {}", clipped(name, 60), cluster::hint_for_unknown(name, names)));
 }
@@ -208,7 +209,8 @@ demand. A cluster file overrides any constant (gpu_kinds, and the fields of a ho
                        format_option()},
            .examples = {"scalai machines", "scalai machines --what=hosts --format=csv", "scalai machines dgx-h100",
                         "scalai machines h100-80g --format=json"},
-           .max_arguments = 1},
+           .max_arguments = 1,
+           .operands = cluster::machine_names()},
           machines};
 }
 

@@ -20,6 +20,7 @@ std::string in_millions(int64_t count) { return fmt::format("{:.1f}", static_cas
 
 int list_models(const Recipe& recipe, const std::string& format) {
   Table table({"model", "layers>", "hidden>", "heads>", "kv>", "vocab>", "experts>", "parameters>", "state>"});
+  table.leave_out_first({"vocab", "kv", "experts"});
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const std::string& name : model::catalogue_names()) {
     const Model model = model::find_model(name).value();
@@ -40,7 +41,7 @@ int list_models(const Recipe& recipe, const std::string& format) {
   if (format == "json") {
     print("{}\n", rows.dump(2));
   } else {
-    print(format == "csv" ? table.csv() : table.text());
+    print(format == "csv" ? table.csv() : table.text(stdout_screen()));
   }
   return 0;
 }
@@ -74,6 +75,7 @@ int show_model(const Model& model, const Recipe& recipe, const std::string& form
     return 0;
   }
   Table kinds({"state kind", "tensors>", "elements>", "bytes>", ">"});
+  kinds.leave_out_first({"elements", "bytes"});
   nlohmann::ordered_json by_kind;
   int64_t all = 0;
   for (const auto& [kind, total] : totals) {
@@ -110,13 +112,13 @@ int show_model(const Model& model, const Recipe& recipe, const std::string& form
   kinds.rule();
   kinds.row({"total", "", "", fmt::format("{}", all), format_bytes(all)});
   print("{}\n{}: {} layers, hidden {}, {} heads ({} key-value), feed-forward {}, vocabulary {}, sequence {}\n",
-        tensors.text(), model.name, model.layers, model.hidden, model.heads, model.kv_heads, model.ffn, model.vocab,
-        model.sequence);
+        tensors.text(stdout_screen()), model.name, model.layers, model.hidden, model.heads, model.kv_heads, model.ffn,
+        model.vocab, model.sequence);
   print("source: {}\nparameters: {}", model.source, model.parameter_count());
   if (model.active_parameter_count() != model.parameter_count())
     print(" ({} active a token)", model.active_parameter_count());
   if (model.published_params > 0) print(", published {}", model.published_params);
-  print("\n\n{}", kinds.text());
+  print("\n\n{}", kinds.text(stdout_screen()));
   if (per_home != all)
     print("with the tied embedding on both pipeline ends: {} ({})\n", per_home, format_bytes(per_home));
   return 0;
@@ -145,7 +147,9 @@ Command models_command() {
        .options = std::move(options),
        .examples = {"scalai models", "scalai models llama3-70b --precision=bf16",
                     "scalai models ./config.json --format=json"},
-       .max_arguments = 1},
+       .max_arguments = 1,
+       .operands = model::catalogue_names(),
+       .endings = {".json"}},
       models};
 }
 

@@ -87,14 +87,15 @@ void show_table(const Checkpoint& checkpoint) {
     kinds.row({std::string(model::name_of(kind)), fmt::format("{}", of_kind.tensors), fmt::format("{}", of_kind.bytes),
                format_bytes(of_kind.bytes)});
   }
-  print("{}\n{}\n{}\n", tensors.text(), files.text(), kinds.text());
+  print("{}\n{}\n{}\n", tensors.text(stdout_screen()), files.text(stdout_screen()), kinds.text(stdout_screen()));
   print("{}: kind {}, names {}", info.path, checkpoint::name_of(info.kind), info.naming);
   if (!info.layout.empty()) print(", layout {}", info.layout);
   if (const std::string model = model_of(checkpoint); !model.empty()) print(", model {}", model);
   if (!info.job.empty()) print(", job {}", info.job);
   if (info.step >= 0) print(", step {}", info.step);
-  print("\n{} tensors, {}; {} files, {}\n", checkpoint.tensors().size(), format_bytes(checkpoint.state_bytes()),
-        checkpoint.files().size(), format_bytes(file_bytes));
+  print("\n{}, {}; {}, {}\n", counted(std::ssize(checkpoint.tensors()), "tensor"),
+        format_bytes(checkpoint.state_bytes()), counted(std::ssize(checkpoint.files()), "file"),
+        format_bytes(file_bytes));
 }
 
 int verify(const Checkpoint& checkpoint, const std::string& format) {
@@ -123,7 +124,8 @@ int verify(const Checkpoint& checkpoint, const std::string& format) {
                       .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return 0;
   }
-  print("{}: valid: {} files, {}; {}\n", checkpoint.info().path, checkpoint.files().size(), format_bytes(bytes),
+  print("{}: valid: {}, {}; {}\n", checkpoint.info().path, counted(std::ssize(checkpoint.files()), "file"),
+        format_bytes(bytes),
         summed ? "all checksums are right"
                : "it has no checksums; everything is there and readable, and copies are equal");
   return 0;
@@ -132,7 +134,9 @@ int verify(const Checkpoint& checkpoint, const std::string& format) {
 int checkpoint_main(const Arguments& arguments) {
   const std::string& action = arguments.positional()[0];
   if (action != "show" && action != "verify") {
-    return usage_error("checkpoint", fmt::format("unknown word \"{}\"; the words are show DIR and verify DIR", action));
+    return usage_error(
+        "checkpoint",
+        fmt::format("unknown word \"{}\"; the words are show DIR, verify DIR and reshard SRC DST", action));
   }
   raise_open_files();
   const auto checkpoint = Checkpoint::open(arguments.positional()[1], open_options_of(arguments));
@@ -149,16 +153,19 @@ Command checkpoint_command() {
   return {
       {.name = "checkpoint",
        .summary = "show what a checkpoint holds, or verify it",
-       .usage = "scalai checkpoint show|verify DIR [OPTION…]",
-       .description =
-           R"(DIR is any checkpoint that `scalai reshard` reads, or a safetensors file. `show` prints its kind, model,
-layout, tensors and files. `verify` reads all of it: headers, checksums where it has any, and whether
-copies of the same state are equal; all damage is listed by file, tensor and box, and the exit code is 3.)",
+       .usage = "scalai checkpoint show|verify DIR [OPTION…]\nscalai checkpoint reshard SRC DST --to=LAYOUT [OPTION…]",
+       .description = "DIR is any checkpoint that `scalai checkpoint reshard` reads, or a safetensors file.",
        .options = joined({checkpoint_source_options(), {format_option({"table", "json"})}}),
        .examples = {"scalai checkpoint show out/ --format=json", "scalai checkpoint verify out/",
                     "scalai checkpoint verify ranks/ --from=tp8,pp4 --model=llama3-8b"},
        .min_arguments = 2,
-       .max_arguments = 2},
+       .max_arguments = 2,
+       .verbs =
+           {{"show", "Print kind, model, layout, tensors and files."},
+            {"verify",
+             "Read all of it: headers, checksums where it has any, and whether copies of the same state are equal. "
+             "All damage is listed by file, tensor and box, and the exit code is 3."},
+            {"reshard", "Write it in another layout: scalai checkpoint reshard --help."}}},
       checkpoint_main};
 }
 

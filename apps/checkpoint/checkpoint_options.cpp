@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include "ptc/model/catalogue.h"
+
 namespace scalai::apps {
 
 std::vector<OptionSpec> checkpoint_source_options() {
@@ -10,7 +12,7 @@ std::vector<OptionSpec> checkpoint_source_options() {
       choice_option("names", "NAMES", "Whose names the tensors of such files have (rank files: megatron if not given).",
                     {"hf", "megatron", "logical"}),
       text_option("config", "FILE", "A config.json that says which model it is."),
-      text_option("model", "NAME", "The same by the name of a catalogue model."),
+      suggesting(text_option("model", "NAME", "The same by the name of a catalogue model."), model::catalogue_names()),
       text_option("families", "DIR",
                   "Folder of naming families (*.textproto) that add to the built-in ones or replace them.")};
 }

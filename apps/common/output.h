@@ -7,9 +7,12 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ptc/base/command.h"
 #include "ptc/base/say.h"
+#include "ptc/base/screen.h"
+#include "ptc/base/utf8.h"
 
 namespace scalai::apps {
 
@@ -20,11 +23,24 @@ void print(fmt::format_string<Args...> format, Args&&... args) {
   print(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Under a table that a person reads: the page that defines its terms. Nothing when the table goes to a file or a pipe.
-inline void note_terms() {
+// Under a table that a person reads: its words, the next step, and the page that defines terms. Nothing when the table goes
+// to a file or a pipe, or under --quiet.
+inline void note_terms(const std::string& legend = "", const std::string& next = "") {
   std::fflush(stdout);
-  if (::isatty(STDOUT_FILENO) != 0) say("terms: {}\n", kGlossary);
+  if (::isatty(STDOUT_FILENO) == 0 || quiet()) return;
+  std::string text;
+  for (const std::string& paragraph :
+       {legend, next.empty() ? "" : "next: " + next, fmt::format("terms: {}", kGlossary)}) {
+    if (paragraph.empty()) continue;
+    for (const std::string& line : wrapped(paragraph, stdout_screen().columns))
+      text += styled(stdout_screen(), Style::kDim, line) + "\n";
+  }
+  say("{}", text);
 }
+
+// File names that shells offer for a scenario, and for a report's folder.
+inline const std::vector<std::string> kScenarioEndings = {".textproto", ".json"};
+inline const std::vector<std::string> kFolderEndings = {"/"};
 
 // What a command line asks for that cannot be; the exit code.
 inline int usage_error(std::string_view command, std::string_view message) {

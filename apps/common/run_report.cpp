@@ -22,14 +22,17 @@ namespace {
 
 constexpr int kJobFailed = 5;
 
-void print_summary(const std::string& summary, const std::string& label, const std::string& format) {
+void print_summary(const std::string& summary, const std::string& label, const std::string& format,
+                   const std::string& out) {
   if (format == "json") {
     print(summary);
   } else if (format == "csv") {
     print(report::compare_summaries({{label, summary}}, format).value());
   } else {
-    print(report::summary_table(summary));
-    note_terms();
+    print(report::summary_table(summary, stdout_screen()));
+    note_terms(
+        "goodput = samples a second that count; bound = least bytes that must cross hosts; pause = stop to resume",
+        next_step(out));
   }
 }
 
@@ -42,6 +45,12 @@ scenario::Scenario without_durations(scenario::Scenario scenario) {
 }
 
 }  // namespace
+
+std::string next_step(const std::string& out) {
+  if (out.empty()) return "--out=DIR keeps the report; scalai compare DIR… and scalai report DIR… read it";
+  return fmt::format(
+      "a page to show: scalai report {0} --out=report.html; other runs beside it: scalai compare {0} DIR…", out);
+}
 
 std::string utc_now(const char* format) {
   const std::time_t now = std::time(nullptr);
@@ -153,7 +162,7 @@ int run_one(const std::string& program, const scenario::Scenario& scenario, cons
     if (!done.ok()) return report_error(done);
   }
   if (written) written();
-  print_summary(summary, strategy_name, options.format);
+  print_summary(summary, strategy_name, options.format, options.out);
   int code = 0;
   const std::string failures = report::failed_expectations(
       report->runtime == "exec" ? without_durations(scenario) : scenario, strategy_name, summary);

@@ -32,6 +32,8 @@ std::optional<scenario::Scenario> load(const RunOptions& options, int& exit_code
 // single strategy also warnings go there: several are run by processes of their own, which warn.
 bool strategies_fit(const std::string& program, const scenario::Scenario& scenario,
                     const std::vector<std::string>& strategies, int& exit_code);
+// For note_terms(): what one does with a report in this folder, or without one ("").
+std::string next_step(const std::string& out);
 // The present time in UTC, by a format of strftime; at most 31 characters.
 std::string utc_now(const char* format);
 // The facts of this process for manifest.json, with the present time as its start.

@@ -106,10 +106,10 @@ void show_index(const Samples& samples, const std::string& format) {
         format_bytes(index.bytes()), index.digest());
   if (index.tokens() > 0) print("{} tokens of {} B\n", index.tokens(), index.token_bytes());
   if (samples.sequence() > 0) {
-    print("{} samples of sequence {} ({} tokens at the end dropped)\n", samples.count(), samples.sequence(),
-          samples.tokens_dropped());
+    print("{} of sequence {} ({} at the end dropped)\n", counted(samples.count(), "sample"), samples.sequence(),
+          counted(samples.tokens_dropped(), "token"));
   }
-  print("\n{}", files.text());
+  print("\n{}", files.text(stdout_screen()));
 }
 
 std::string joined(const std::vector<int64_t>& ids, bool all) {
@@ -119,7 +119,8 @@ std::string joined(const std::vector<int64_t>& ids, bool all) {
 }
 
 Table table_of_ranks(const std::vector<Share>& shares, bool all_ids) {
-  Table table({"step>", "pass>", "rank>", "position>", "samples>", "bytes>", "sample ids"});
+  Table table({"step>", "pass>", "rank>", "position>", "samples>", "bytes>", "sample ids~"});
+  table.leave_out_first({"pass", "position"});
   for (size_t i = 0; i < shares.size(); ++i) {
     const Share& share = shares[i];
     if (i > 0 && share.step != shares[i - 1].step) table.rule();
@@ -180,9 +181,9 @@ int show_shares(const Asked& asked, const std::string& format) {
     print(table.csv());
     return 0;
   }
-  print("{} samples a pass, global batch {}{}, {}\n", at.samples, at.global_batch, at.drop_last ? ", drop last" : "",
-        at.shuffle ? fmt::format("shuffled with seed {}", at.seed) : "not shuffled");
-  print("state {}\n\n{}", state_text(at), table.text());
+  print("{} a pass, global batch {}{}, {}\n", counted(at.samples, "sample"), at.global_batch,
+        at.drop_last ? ", drop last" : "", at.shuffle ? fmt::format("shuffled with seed {}", at.seed) : "not shuffled");
+  print("state {}\n\n{}", state_text(at), table.text(stdout_screen()));
   return 0;
 }
 
@@ -256,7 +257,7 @@ int show(const Arguments& arguments) {
   const int64_t sequence = arguments.has("sequence") ? arguments.count("sequence") : 0;
   const auto samples = Samples::make(*index, sequence);
   if (!samples.ok()) return report_error(samples.status());
-  if (arguments.flag("check")) {
+  if (arguments.flag("verify")) {
     if (const absl::Status status = check(*samples); !status.ok()) return report_error(status);
     say("checked: the index is whole, data files are as they were indexed ({})\n", (*index)->files().size());
   }
@@ -280,8 +281,10 @@ std::vector<OptionSpec> show_options() {
           count_option("seed", "N", "Of the order.", "0"),
           flag_option("no-shuffle", "Read in the order of the index."),
           flag_option("drop-last", "Leave out a pass's last batch when it is short."),
-          flag_option("check",
-                      "First check the whole index, the data files' sizes and times, and all checksums of TFRecords."),
+          formerly(flag_option(
+                       "verify",
+                       "First check the whole index, the data files' sizes and times, and all checksums of TFRecords."),
+                   {"check"}),
           format_option()};
 }
 
@@ -296,7 +299,7 @@ Command data_show_command() {
 where they lie. A batch is cut into contiguous runs in rank order, the first ranks get one sample more
 when it does not divide; so the batch of a step is the same for every dp.)",
            .options = show_options(),
-           .examples = {"scalai data show train.index --check",
+           .examples = {"scalai data show train.index --verify",
                         "scalai data show train.index --dp=4 --global-batch=512 --step=1200 --steps=2",
                         "scalai data show train.index --dp=4 --global-batch=512 --rank=3 --format=csv"},
            .min_arguments = 1,

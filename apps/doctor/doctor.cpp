@@ -277,8 +277,8 @@ absl::Status check_required(const std::vector<Finding>& findings, const std::vec
   return lines.empty() ? absl::OkStatus() : missing(fmt::format("required and missing: {}", fmt::join(lines, "; ")));
 }
 
-std::string doctor_table(const DoctorFacts& facts, const std::vector<Finding>& findings) {
-  Table table({"area", "found", "what"});
+std::string doctor_table(const DoctorFacts& facts, const std::vector<Finding>& findings, const Screen& screen) {
+  Table table({"area", "found", "what~"});
   std::string consequences;
   for (const Finding& finding : findings) {
     // What is missing says what helps after a semicolon: too long for a cell.
@@ -288,7 +288,7 @@ std::string doctor_table(const DoctorFacts& facts, const std::vector<Finding>& f
     if (!finding.consequence.empty())
       consequences += fmt::format("  {}: {}{}\n", finding.area, finding.consequence, help);
   }
-  std::string text = table.text();
+  std::string text = table.text(screen);
   if (!facts.gpu_text.empty()) text += "\n" + facts.gpu_text;
   if (!consequences.empty()) text += "\nwhat follows\n" + consequences;
   return text;

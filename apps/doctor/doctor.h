@@ -11,6 +11,7 @@
 #include "apps/doctor/doctor_machine.h"
 #include "executor/cuda/topology.h"
 #include "executor/transport/ucx_info.h"
+#include "ptc/base/screen.h"
 
 namespace scalai::apps {
 
@@ -46,7 +47,7 @@ const std::vector<std::string>& areas_to_require();
 absl::Status check_required(const std::vector<Finding>& findings, const std::vector<std::string>& required);
 
 // A table of findings, the GPUs one by one with their links, and the consequences of missing resources.
-std::string doctor_table(const DoctorFacts& facts, const std::vector<Finding>& findings);
+std::string doctor_table(const DoctorFacts& facts, const std::vector<Finding>& findings, const Screen& screen = {});
 // {"schema_version", "findings": [{"area", "found", "detail", "consequence"}], "gpus", "gpu_links", "ucx_devices"};
 // gpu_links[from][to] is "NVLink", "peer access" or "-".
 std::string doctor_json(const DoctorFacts& facts, const std::vector<Finding>& findings);

@@ -32,7 +32,8 @@ int doctor_command(const Arguments& arguments) {
   facts.grpc_version = SCALAI_GRPC_VERSION;
   facts.sqlite_version = SCALAI_SQLITE_VERSION;
   const std::vector<Finding> findings = diagnose(facts);
-  print(arguments.text("format") == "json" ? doctor_json(facts, findings) : doctor_table(facts, findings));
+  print(arguments.text("format") == "json" ? doctor_json(facts, findings)
+                                           : doctor_table(facts, findings, stdout_screen()));
   return report_error(check_required(findings, arguments.list("require")));
 }
 

@@ -203,7 +203,7 @@ int bench_command(const Arguments& arguments) {
   if (list.empty() && !ended.ok()) return report_error(ended);
   int64_t errors = 0;
   for (const bench::Measurement& one : list) errors += one.errors;
-  print(arguments.text("format") == "json" ? bench::json_text(list) : bench::table_text(list));
+  print(arguments.text("format") == "json" ? bench::json_text(list) : bench::table_text(list, stdout_screen()));
   if (errors == 0) return report_error(ended);
   return report_error(failed(fmt::format("{} pieces of state differ from their expected content", errors)));
 }

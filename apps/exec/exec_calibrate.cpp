@@ -260,7 +260,7 @@ void print_fits(const Calibration& calibration) {
   table.row({"memory of each device", "", format_bandwidth(calibration.allocate_bytes_per_s), ""});
   table.row({"storage, write", "", format_bandwidth(calibration.write_bytes_per_s), ""});
   table.row({"storage, read", "", format_bandwidth(calibration.read_bytes_per_s), ""});
-  print(table.text());
+  print(table.text(stdout_screen()));
 }
 
 // Measuring takes a minute: what would fail after it fails before.
@@ -290,7 +290,7 @@ int calibrate_by_run(const std::string& folder, const std::string& out) {
   Table table({"job", "what", "measured>", "of>"});
   for (const report::MeasuredValue& one : measured->values)
     table.row({one.job, one.what, one.measured, std::to_string(one.samples)});
-  print(table.text());
+  print(table.text(stdout_screen()));
   return 0;
 }
 

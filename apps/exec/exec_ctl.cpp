@@ -43,7 +43,7 @@ absl::StatusOr<std::string> status_table(const std::string& text) try {
     table.row({job.at("name"), job.at("state"), std::to_string(job.at("step").get<int64_t>()), job.at("layout"),
                std::to_string(job.at("gpus").get<int>()), std::to_string(job.at("reconfigurations").get<int>())});
   }
-  return out + table.text();
+  return out + table.text(stdout_screen());
 } catch (const nlohmann::json::exception& error) {  // a controller of another release
   return failed(fmt::format("the controller's answer is no status: {}", error.what()));
 }
@@ -89,12 +89,7 @@ Command exec_ctl_command() {
       {.name = "scalai-exec ctl",
        .summary = "ask or steer a run that goes on",
        .usage = "scalai exec ctl status|resize|save|drain --run=DIR",
-       .description =
-           R"(status  where the run and its jobs stand
-resize  a job gets another number of GPUs, at its next step boundary: --gpus=N [--job=NAME]
-save    a job writes a checkpoint at its next step boundary: [--job=NAME]
-drain   with --host=N jobs leave that host, which is not used again; without, every job writes a
-        checkpoint at its next step boundary and the run ends with its report, as on SIGTERM)",
+       .description = "Talks to the controller of a run of `scalai exec`.",
        .options = {text_option("run", "DIR", "The run's --out folder."),
                    text_option("controller", "HOST:PORT", "Or where its controller listens."),
                    text_option("token-file", "FILE",
@@ -107,7 +102,13 @@ drain   with --host=N jobs leave that host, which is not used again; without, ev
        .examples = {"scalai exec ctl status --run=out/exec", "scalai exec ctl resize --run=out/exec --gpus=8",
                     "scalai exec ctl drain --run=out/exec --host=2"},
        .min_arguments = 1,
-       .max_arguments = 1},
+       .max_arguments = 1,
+       .verbs = {{"status", "Where the run and its jobs stand."},
+                 {"resize", "A job gets another number of GPUs, at its next step boundary: --gpus=N [--job=NAME]."},
+                 {"save", "A job writes a checkpoint at its next step boundary: [--job=NAME]."},
+                 {"drain",
+                  "With --host=N jobs leave that host, which is not used again; without, every job writes a checkpoint "
+                  "at its next step boundary and the run ends with its report, as on SIGTERM."}}},
       ctl_command};
 }
 

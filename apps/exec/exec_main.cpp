@@ -10,7 +10,9 @@ int main(int argc, char** argv) {
   const std::map<std::string, scalai::Command (*)()> others = {
       {"launch", exec_launch_command}, {"worker", exec_worker_command},       {"ctl", exec_ctl_command},
       {"bench", exec_bench_command},   {"calibrate", exec_calibrate_command}, {"doctor", exec_doctor_command}};
-  if (argc == 3 && std::strcmp(argv[1], "man") == 0 && others.contains(argv[2])) std::swap(argv[1], argv[2]);
+  const bool about = argc > 2 && (std::strcmp(argv[1], "man") == 0 || std::strcmp(argv[1], "complete") == 0);
+  // The last word of `complete` is not whole yet.
+  if (about && others.contains(argv[2]) && (argc > 3 || argv[1][0] == 'm')) std::swap(argv[1], argv[2]);
   const auto other = argc > 1 ? others.find(argv[1]) : others.end();
   const bool is_other = other != others.end();
   const scalai::Program program{.name = is_other ? "scalai-exec " + other->first : "scalai-exec",

@@ -89,7 +89,9 @@ of `scalai sim`.)",
        .examples = {"scalai exec scenarios/redeploy-gpt3-1.3b.textproto --scale-model=1/8 --out=out/exec",
                     "scalai exec my.textproto --out=out/gpu --backend=cuda --devices-per-gpu=8",
                     "scalai exec --resume=out/exec"},
-       .max_arguments = 1},
+       .max_arguments = 1,
+       .operands = {"worker", "ctl", "bench", "calibrate"},
+       .endings = kScenarioEndings},
       run_command};
 }
 

@@ -92,7 +92,8 @@ Command fs_unmount_command() {
            .options = {flag_option("force", "Also while files are open there; their readers get errors.")},
            .examples = {"scalai fs unmount /mnt/ckpt"},
            .min_arguments = 1,
-           .max_arguments = 1},
+           .max_arguments = 1,
+           .endings = {"/"}},
           unmount_main};
 }
 
@@ -108,7 +109,8 @@ Command fs_repartition_command() {
                    count_option("step", "S", "Step at whose beginning the job changes.")},
        .examples = {"scalai fs repartition /mnt/data --dp=6 --step=1234"},
        .min_arguments = 1,
-       .max_arguments = 1},
+       .max_arguments = 1,
+       .endings = {"/"}},
       repartition_main};
 }
 
@@ -120,7 +122,8 @@ Command fs_status_command() {
            .options = {},
            .examples = {"scalai fs status /mnt/ckpt"},
            .min_arguments = 1,
-           .max_arguments = 1},
+           .max_arguments = 1,
+           .endings = {"/"}},
           status_main};
 }
 

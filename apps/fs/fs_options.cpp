@@ -1,16 +1,17 @@
 #include "apps/fs/fs_request.h"
+#include "ptc/model/catalogue.h"
 
 namespace scalai::apps {
 namespace {
 
 std::vector<OptionSpec> checkpoint_part() {
   return {
-      text_option(
-          "checkpoint", "SRC",
-          "Checkpoint to show under views/LAYOUT: a folder or a safetensors file, as `scalai reshard` takes it."),
+      text_option("checkpoint", "SRC",
+                  "Checkpoint to show under views/LAYOUT: a folder or a safetensors file, as `scalai checkpoint "
+                  "reshard` takes it."),
       text_option("families", "DIR", "Folder of naming families that add to the built-in ones or replace them."),
       text_option("config", "FILE", "config.json of a checkpoint that has none."),
-      text_option("model", "NAME", "Catalogue model, in place of a config.json."),
+      suggesting(text_option("model", "NAME", "Catalogue model, in place of a config.json."), model::catalogue_names()),
       text_option("from", "LAYOUT", "Layout of rank files that do not say it, as in tp8,pp4."),
       choice_option("names", "WHOSE", "Whose names the tensors of such files have.", {"hf", "megatron", "logical"})};
 }

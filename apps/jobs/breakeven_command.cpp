@@ -17,8 +17,10 @@
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
+#include "ptc/scenario/scenario.h"
 #include "ptc/scenario/scenario_set.h"
 #include "ptc/scenario/scenario_vary.h"
+#include "ptc/sched/policies/catalogue.h"
 #include "sim/jobs/scenario/scenario_sched.h"
 
 namespace scalai::apps {
@@ -256,7 +258,7 @@ void print_result(const Request& request, const Breakeven& result, const std::st
                format == "csv" ? shortest(sample.b) : for_people(sample.b), better(request, sample)});
   }
   if (format == "csv") return print(table.csv());
-  print("{} by {}\n{}{}\n", request.metric, request.path, table.text(), verdict(request, result));
+  print("{} by {}\n{}{}\n", request.metric, request.path, table.text(stdout_screen()), verdict(request, result));
 }
 
 int breakeven(const Arguments& arguments) {
@@ -285,6 +287,8 @@ int breakeven(const Arguments& arguments) {
 }  // namespace
 
 Command breakeven_command() {
+  std::vector<std::string> policies;
+  for (const sched::PolicyInfo& policy : sched::policies()) policies.push_back(policy.name);
   return {
       {.name = "breakeven",
        .summary = "the cost, rate or size at which two alternatives change places",
@@ -296,9 +300,11 @@ cost, changes.seconds, unless --path says another), until the value at which the
 ends, seven values in between are tried, and it says that there is none, and by how much that one is better.
 Alternatives are policies, strategies, or values of any field (--vary); parameters that only the other policy
 or design knows are left out.)",
-       .options = {list_option("policies", "A,B",
-                               "Two policies (`scalai policies`); short for --vary=policy.name=A,B."),
-                   list_option("strategies", "A,B", "Or two strategies; short for --vary=strategy=A,B."),
+       .options = {suggesting(list_option("policies", "A,B",
+                                          "Two policies (`scalai policies`); short for --vary=policy.name=A,B."),
+                              std::move(policies)),
+                   suggesting(list_option("strategies", "A,B", "Or two strategies; short for --vary=strategy=A,B."),
+                              scenario::strategy_names()),
                    texts_option("vary", "PATH=A,B", "Or two values of another field, like recovery.design."),
                    text_option("metric", "NAME",
                                "What is compared: a name as in `scalai sim --format=csv` (cost_usd where hosts have "
@@ -315,7 +321,8 @@ or design knows are left out.)",
             "scalai breakeven scenarios/failure-rate-sweep.textproto --vary=recovery.design=reshard,checkpoint-restart "
             "--path=availability.set.mtbf --range=1h,1d"},
        .min_arguments = 1,
-       .max_arguments = 1},
+       .max_arguments = 1,
+       .endings = kScenarioEndings},
       breakeven};
 }
 

@@ -68,13 +68,13 @@ ordered_json json_of(const Source& source) {
 }
 
 int list_all(bool json) {
-  Table table({"name", "is a", "of", "what"});
+  Table table({"name", "is a", "of", "what~"});
   ordered_json rows = ordered_json::array();
   for (const Source& source : sources()) {
     table.row({source.name, source.kind, source.holds, source.summary});
     rows.push_back(json_of(source));
   }
-  print(json ? rows.dump(2) + "\n" : table.text());
+  print(json ? rows.dump(2) + "\n" : table.text(stdout_screen()));
   return 0;
 }
 
@@ -88,9 +88,9 @@ int list_one(const std::string& name, bool json) {
     print(json_of(*found).dump(2) + "\n");
     return 0;
   }
-  Table table({"option", "default", "what"});
+  Table table({"option", "default", "what~"});
   for (const TraceOption& option : found->options) table.row({option.name, option.default_value, option.help});
-  print("{}: {} of {}\n{}\n\n{}", found->name, found->kind, found->holds, found->summary, table.text());
+  print("{}: {} of {}\n{}\n\n{}", found->name, found->kind, found->holds, found->summary, table.text(stdout_screen()));
   return 0;
 }
 
@@ -115,10 +115,10 @@ std::vector<std::pair<std::string, int64_t>> histogram(const std::map<int, int64
 
 std::string counts_text(const Imported& imported) {
   switch (content_of(imported)) {
-    case TraceContent::kJobs: return fmt::format("{} jobs", imported.workload.jobs.size());
+    case TraceContent::kJobs: return counted(std::ssize(imported.workload.jobs), "job");
     case TraceContent::kHosts:
-      return fmt::format("{} hosts, {} changes", imported.hosts.hosts.size(),
-                         imported.hosts.availability.events.size());
+      return fmt::format("{}, {}", counted(std::ssize(imported.hosts.hosts), "host"),
+                         counted(std::ssize(imported.hosts.availability.events), "change"));
     case TraceContent::kPrices: break;
   }
   std::set<std::string> markets, instances;
@@ -126,20 +126,20 @@ std::string counts_text(const Imported& imported) {
     markets.insert(point.market);
     instances.insert(point.instance);
   }
-  return fmt::format("{} prices of {} instance types in {} markets", imported.prices.points.size(), instances.size(),
-                     markets.size());
+  return fmt::format("{} of {} in {}", counted(std::ssize(imported.prices.points), "price"),
+                     counted(std::ssize(instances), "instance type"), counted(std::ssize(markets), "market"));
 }
 
 void print_table(const Imported& imported, const std::string& out) {
   const sched::ImportSummary& summary = imported.summary;
-  Table table({summary.format, counts_text(imported)});
+  Table table({summary.format, counts_text(imported) + "~"});
   table.row({"rows read", fmt::format("{}", summary.rows)});
   for (const auto& [reason, rows] : summary.dropped) table.row({"dropped", fmt::format("{}: {}", rows, reason)});
   table.row({"span", format_seconds(summary.span_s)});
   table.row({"checksum", summary.checksum});
   for (const std::string& note : summary.notes) table.row({"note", note});
   if (!out.empty()) table.row({"written", out});
-  print(table.text());
+  print(table.text(stdout_screen()));
   if (summary.sizes.empty()) return;
   const bool hosts = content_of(imported) == TraceContent::kHosts;
   int64_t total = 0;
@@ -150,7 +150,7 @@ void print_table(const Imported& imported, const std::string& out) {
     sizes.row({size, hosts ? format_seconds(static_cast<double>(amount)) : fmt::format("{}", amount),
                fmt::format("{:.2f} %", share)});
   }
-  print("\n" + sizes.text());
+  print("\n" + sizes.text(stdout_screen()));
 }
 
 void print_json(const Imported& imported, const std::string& out) {
@@ -235,6 +235,8 @@ int import(const Arguments& arguments) {
 }  // namespace
 
 Command import_command() {
+  std::vector<std::string> formats, generators;
+  for (const Source& source : sources()) (source.kind == "format" ? formats : generators).push_back(source.name);
   return {
       {.name = "import",
        .summary = "read public traces of jobs, spot instances and prices; make some up",
@@ -247,7 +249,7 @@ row, field and reason; then nothing is written. --list shows the formats, --list
                    texts_option(
                        "set", "NAME=VALUE,…",
                        "Options of the format or generator, also repeatedly; lists in a value are parted by \"+\"."),
-                   text_option("generate", "NAME", "Makes a trace up."),
+                   suggesting(text_option("generate", "NAME", "Makes a trace up."), std::move(generators)),
                    count_option("seed", "N", "Of what is made up: the same seed gives the same trace.", "1"),
                    count_option("hosts", "N", "Hosts whose failures are made up.", "0"),
                    count_option("gpus-per-host", "N", "GPUs of each of them.", "8"),
@@ -256,7 +258,8 @@ row, field and reason; then nothing is written. --list shows the formats, --list
        .examples = {"scalai import --list philly", "scalai import philly philly_jobs.csv --set=vc=e13805,gpus-max=32",
                     "scalai import bamboo p3-trace.csv --set=notice=120s --out=spot.csv",
                     "scalai import --generate=poisson --hosts=2048 --set=mtbf=3.093h,span=54d --out=failures.csv"},
-       .max_arguments = -1},
+       .max_arguments = -1,
+       .operands = std::move(formats)},
       import};
 }
 

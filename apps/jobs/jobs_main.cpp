@@ -8,6 +8,7 @@
 #include "apps/jobs/sim_cluster.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
+#include "ptc/base/units.h"
 #include "sim/jobs/scenario/scenario_sched.h"
 
 // `scalai sim` and `scalai validate` come here with scenarios of many jobs; their help and their checks are theirs.
@@ -51,8 +52,8 @@ int validate(const Arguments& arguments) {
       continue;
     }
     const scenario::ClusterScenario& good = **scenario;
-    print("{}: ok: {} on {} GPUs, {} under {}\n", path, good.workload_text, good.fleet.gpus(),
-          good.recovery ? "one job" : fmt::format("{} jobs", good.workload.jobs.size()),
+    print("{}: ok: {} on {}, {} under {}\n", path, good.workload_text, counted(good.fleet.gpus(), "GPU"),
+          good.recovery ? "1 job" : counted(std::ssize(good.workload.jobs), "job"),
           good.policy.name.empty() ? good.policy.exec : good.policy.name);
   }
   return worst;

@@ -78,7 +78,7 @@ Json json_of(const Entry& entry) {
 }
 
 Table parameter_table(const Entry& entry) {
-  Table table({"parameter", "default", "unit", "what it is"});
+  Table table({"parameter", "default", "unit", "what it is~"});
   for (const sched::ParameterInfo& parameter : entry.parameters) {
     table.row({parameter.name, parameter.default_value, parameter.unit, parameter.help});
   }
@@ -96,7 +96,7 @@ void print_one(const Entry& entry, const std::string& format) {
     const bool has = std::find(entry.traits.begin(), entry.traits.end(), trait.name) != entry.traits.end();
     if (has) print("  {}: {}\n", trait.name, trait.meaning);
   }
-  if (!entry.parameters.empty()) print("\n{}", parameters.text());
+  if (!entry.parameters.empty()) print("\n{}", parameters.text(stdout_screen()));
   print("\nin a scenario: {} {{ {}: \"{}\" }}\n", design ? "recovery" : "policy", design ? "design" : "name",
         entry.name);
 }
@@ -107,7 +107,8 @@ void print_all(const std::vector<Entry>& all, const std::string& format) {
     for (const Entry& entry : all) json.push_back(json_of(entry));
     return print(json.dump(2) + "\n");
   }
-  Table table({"name", "family", "what it does", "traits", "parameters", "source"});
+  Table table({"name", "family", "what it does~", "traits~", "parameters~", "source~"});
+  table.leave_out_first({"source", "parameters", "traits", "family"});
   std::string family;
   for (const Entry& entry : all) {
     if (!family.empty() && family != entry.family) table.rule();
@@ -119,7 +120,7 @@ void print_all(const std::vector<Entry>& all, const std::string& format) {
   }
   if (format == "csv") return print(table.csv());
   const std::string presets = fmt::format("{}", fmt::join(sched::change_preset_names(), ", "));
-  print("{}\npresets of restart costs (changes {{ preset: … }}): {}\n", table.text(), presets);
+  print("{}\npresets of restart costs (changes {{ preset: … }}): {}\n", table.text(stdout_screen()), presets);
 }
 
 int list_policies(const Arguments& arguments) {
@@ -149,6 +150,8 @@ int list_policies(const Arguments& arguments) {
 }  // namespace
 
 Command policies_command() {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries()) names.push_back(entry.name);
   return {
       {.name = "policies",
        .summary = "list scheduler policies and recovery designs with their parameters",
@@ -159,7 +162,8 @@ about that one. A program of your own is a policy, too: `policy { exec: "python3
 (docs/policy-protocol.md).)",
        .options = {format_option()},
        .examples = {"scalai policies", "scalai policies tiresias", "scalai policies --format=json"},
-       .max_arguments = 1},
+       .max_arguments = 1,
+       .operands = std::move(names)},
       list_policies};
 }
 

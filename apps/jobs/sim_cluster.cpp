@@ -172,8 +172,10 @@ class ClusterRun {
   }
 
   int finish(const report::ReportHead& about, const std::vector<report::Metric>& metrics, const std::string& summary) {
-    print(options_.format == "json" ? summary : report::metrics_table(about, metrics, options_.format));
-    if (options_.format == "table") note_terms();
+    print(options_.format == "json" ? summary
+                                    : report::metrics_table(about, metrics, options_.format, stdout_screen()));
+    if (options_.format == "table")
+      note_terms("JCT = job completion time, from submission to end", next_step(options_.out));
     const std::string failures = scenario::failed_expectations(scenario_, summary);
     std::fputs(failures.c_str(), stderr);
     return failures.empty() ? 0 : kExpectationFailed;

@@ -14,6 +14,7 @@
 #include "ptc/base/progress.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
+#include "ptc/base/units.h"
 #include "ptc/report/jobs_report.h"
 #include "ptc/scenario/scenario_set.h"
 #include "sim/jobs/scenario/scenario_sched.h"
@@ -208,7 +209,8 @@ class Sweep {
   int finish() {
     const absl::Status written = write_file(out_, sweep_csv(table_, journal_, failures_));
     if (!written.ok()) return report_error(written);
-    print("{}: {} points, {} runs each\n", out_, scenario::point_count(table_.axes), table_.seeds);
+    print("{}: {}, {} each\n", out_, counted(static_cast<int64_t>(scenario::point_count(table_.axes)), "point"),
+          counted(table_.seeds, "run"));
     if (failures_.empty()) {
       journal_.remove();
       return 0;
@@ -268,7 +270,8 @@ whatever the distribution; of fewer than six seeds, the smallest and the largest
             "scalai sweep scenarios/failure-rate-sweep.textproto --vary=availability.set.mtbf=1h,3h,10h --seeds=20 "
             "--metrics=ettr,restarts --out=ettr.csv"},
        .min_arguments = 1,
-       .max_arguments = 1},
+       .max_arguments = 1,
+       .endings = kScenarioEndings},
       sweep_command_run};
 }
 

@@ -1,4 +1,6 @@
 #include "apps/parallelize/parallelize_request.h"
+#include "ptc/cluster/catalogue.h"
+#include "ptc/model/catalogue.h"
 
 namespace scalai::apps {
 namespace {
@@ -10,7 +12,8 @@ std::vector<std::string> choices(const std::array<std::string_view, N>& names) {
 
 std::vector<OptionSpec> what_trains() {
   return {
-      text_option("model", "NAME", "Catalogue model, or the path of a config.json."),
+      suggesting(text_option("model", "NAME|FILE", "Catalogue model, or the path of a config.json."),
+                 model::catalogue_names()),
       count_option("global-batch", "N", "Samples a step."),
       count_option("sequence", "TOKENS", "Tokens a sample (the model's longest if not given)."),
       choice_option("precision", "P", "Training precision.", parallel::precision_names(), "bf16"),
@@ -53,8 +56,10 @@ std::vector<OptionSpec> on_what() {
       count_option(
           "gpus", "N",
           "GPUs that there are, of fewer the fastest (if not given, the ranks of --layout, or all of --cluster)."),
-      text_option("gpu", "KIND", "Their kind, in hosts with one network card a GPU or as known."),
-      text_option("host", "KIND", "Or the kind of their hosts, or a cloud instance."),
+      suggesting(text_option("gpu", "KIND", "Their kind, in hosts with one network card a GPU or as known."),
+                 cluster::gpu_kind_names()),
+      suggesting(text_option("host", "KIND", "Or the kind of their hosts, or a cloud instance."),
+                 cluster::host_kind_names()),
       text_option("cluster", "FILE", "Or a cluster file; GPUs and hosts may differ."),
       count_option("gpus-per-host", "N", "GPUs of each host (as the kind has, 8 if that is not known)."),
       count_option("nics", "N", "Network cards of each host."),
@@ -91,8 +96,10 @@ std::vector<OptionSpec> what_is_searched() {
 
 std::vector<OptionSpec> how_it_is_printed() {
   return {count_option("top", "N", "Configurations that are printed.", "10"),
-          flag_option("explain",
-                      "Also the best one's memory, term by term and stage by stage, and what its step is made of."),
+          formerly(
+              flag_option("breakdown",
+                          "Also the best one's memory, term by term and stage by stage, and what its step is made of."),
+              {"explain"}),
           format_option()};
 }
 

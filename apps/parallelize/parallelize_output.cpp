@@ -77,8 +77,8 @@ parallel::MemoryEstimate memory_of(const ParallelizeRequest& request, const Cand
 
 class Printer {
  public:
-  Printer(const ParallelizeRequest& request, const Parallelized& found, bool explain)
-      : request_(request), found_(found), explain_(explain) {
+  Printer(const ParallelizeRequest& request, const Parallelized& found, bool explain, const Screen& screen)
+      : request_(request), found_(found), screen_(screen), explain_(explain) {
     weighed_ = objective() == Objective::kCost || objective() == Objective::kEnergy;
     fewer_ = !request.space.all_gpus;
     changes_ = request.from.has_value();
@@ -86,7 +86,7 @@ class Printer {
 
   std::string text() const {
     std::string all = heading() + "\n";
-    all += candidates().text();
+    all += candidates().text(screen_);
     all += "\n" + notes();
     if (explain_) all += "\n" + explanation();
     return all;
@@ -169,6 +169,7 @@ class Printer {
 
   Table candidates() const {
     Table table(headers());
+    table.leave_out_first({"bubble", "of GPU", "recompute", "micro-batch"});
     for (size_t i = 0; i < found_.result.best.size(); ++i) {
       const Candidate& one = found_.result.best[i];
       const double step_s = one.time.step_s;
@@ -273,7 +274,8 @@ class Printer {
   // --- explain --------------------------------------------------------------------------------------------------------
 
   Table memory_table() const {
-    Table table({"stage", "term", "bytes>", "size>", "how"});
+    Table table({"stage", "term", "bytes>", "size>", "how~"});
+    table.leave_out_first({"bytes"});
     if (found_.result.best.empty()) return table;
     const parallel::MemoryEstimate estimate = memory_of(request_, found_.result.best.front());
     for (const StageRun& run : runs_of(estimate)) {
@@ -299,7 +301,7 @@ class Printer {
     step.rule();
     step.row({"step", format_seconds(best.time.step_s), percent(1)});
     return fmt::format("{}: memory of a GPU\n{}\n{}\nmodel {:.4g} FLOPs a step, computed {:.4g}: MFU {}, HFU {}\n",
-                       canonical(best.config), memory_table().text(), step.text(), best.time.model_flops,
+                       canonical(best.config), memory_table().text(screen_), step.text(screen_), best.time.model_flops,
                        best.time.hardware_flops, percent(best.time.mfu), percent(best.time.hfu));
   }
 
@@ -408,14 +410,15 @@ class Printer {
 
   const ParallelizeRequest& request_;
   const Parallelized& found_;
+  Screen screen_;
   bool explain_ = false, weighed_ = false, fewer_ = false, changes_ = false;
 };
 
 }  // namespace
 
 std::string parallelize_text(const ParallelizeRequest& request, const Parallelized& found, const std::string& format,
-                             bool explain) {
-  const Printer printer(request, found, explain);
+                             bool explain, const Screen& screen) {
+  const Printer printer(request, found, explain, screen);
   return format == "json" ? printer.json() : format == "csv" ? printer.csv() : printer.text();
 }
 

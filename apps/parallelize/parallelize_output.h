@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/parallelize/parallelize_request.h"
+#include "ptc/base/screen.h"
 
 namespace scalai::apps {
 
@@ -21,7 +22,7 @@ struct Parallelized {
 // Configurations, best first, one per line; with `explain` also memory and step of the best one, term by term. Format
 // "table", "json" or "csv".
 std::string parallelize_text(const ParallelizeRequest& request, const Parallelized& found, const std::string& format,
-                             bool explain);
+                             bool explain, const Screen& screen = {});
 
 // The message that no configuration fits: the tightest limit and the remedies. For stderr; JSON contains it as well.
 std::string no_fit_text(const ParallelizeRequest& request, const parallel::NoFit& no_fit);

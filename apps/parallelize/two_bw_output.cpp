@@ -31,7 +31,7 @@ std::string text_of(const ParallelizeRequest& request, const std::vector<TwoBwPl
   return fmt::format(
       "{} on {} {} GPUs by PipeDream-2BW's equations; compute, messages and gradients are of the slowest "
       "stage, a micro-batch\n\n{}",
-      request.model.name, request.space.gpus, request.space.host.gpu.name, table.text());
+      request.model.name, request.space.gpus, request.space.host.gpu.name, table.text(stdout_screen()));
 }
 
 std::string csv_of(const ParallelizeRequest& request, const std::vector<TwoBwPlan>& plans) {

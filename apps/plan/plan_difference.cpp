@@ -161,7 +161,8 @@ Table tensor_table(const std::map<std::string, TensorDifference>& tensors, size_
 
 }  // namespace
 
-std::string difference_text(const Plan& a, const Plan& b, const std::string& format) {
+std::string difference_text(const Plan& a, const Plan& b, const Shown& shown) {
+  const std::string& format = shown.format;
   if (a.digest == b.digest && format == "table") return fmt::format("the same plan: {}\n", a.digest);
   const auto header = header_differences(a, b);
   const auto tensors = tensor_differences(a, b);
@@ -169,9 +170,9 @@ std::string difference_text(const Plan& a, const Plan& b, const std::string& for
   if (format == "csv") return tensor_table(tensors, tensors.size()).csv();
   Table table({"plan", "A", "B"});
   for (const HeaderDifference& one : header) table.row({one.name, one.a, one.b});
-  std::string text = table.text();
+  std::string text = table.text(shown.screen);
   if (tensors.empty()) return text + "\nthe same operations\n";
-  text += "\noperations:\n" + tensor_table(tensors, kMaxTensorsListed).text();
+  text += "\noperations:\n" + tensor_table(tensors, kMaxTensorsListed).text(shown.screen);
   if (tensors.size() > kMaxTensorsListed)
     text += fmt::format("… and {} more tensors (all with --format=csv or json)\n", tensors.size() - kMaxTensorsListed);
   return text;

@@ -27,10 +27,6 @@ constexpr TransferClass kClasses[] = {TransferClass::kKept,      TransferClass::
                                       TransferClass::kDerived,   TransferClass::kSameHost,
                                       TransferClass::kCrossHost, TransferClass::kFromStorage};
 
-std::string counted(int64_t count, const std::string& noun, const std::string& plural = "") {
-  return fmt::format("{} {}", count, count == 1 ? noun : plural.empty() ? noun + "s" : plural);
-}
-
 bool travels(const plan::Leg& leg) { return leg.src != plan::Location::device(leg.dst); }
 
 int64_t transfers(const Plan& plan) {
@@ -107,6 +103,7 @@ std::string over(const Operation& operation) {
 
 Table explain_table(const Plan& plan, const std::string& tensor) {
   Table table({"rank>", "device", "box", "from", "how", "round>", "bytes>"});
+  table.leave_out_first({"round", "how", "bytes"});
   for (const Origin& origin : origins_of(plan, tensor)) {
     const Operation& operation = origin.operation;
     table.row({fmt::format("{}", origin.rank), fmt::format("g{}", operation.dst.value), operation.box.str(),
@@ -196,7 +193,7 @@ std::string headline(const Plan& plan, const PlanFacts& facts) {
       counted(plan.rounds, "round"), facts.planning_s ? ", planned in " + format_seconds(*facts.planning_s) : "");
 }
 
-std::string bytes_table(const Plan& plan) {
+std::string bytes_table(const Plan& plan, const Screen& screen) {
   static constexpr const char* kTitles[] = {"stays in place", "copied on its device", "cast from masters",
                                             "inside hosts",   "between hosts",        "from storage"};
   Table table({"state", "plan>", "at least>"});
@@ -205,7 +202,7 @@ std::string bytes_table(const Plan& plan) {
     if (kClasses[i] == TransferClass::kDerived && bytes.derived == 0) continue;
     table.row({kTitles[i], format_bytes(bytes.of(kClasses[i])), format_bytes(bound.of(kClasses[i]))});
   }
-  return table.text();
+  return table.text(screen);
 }
 
 std::string most(const std::vector<DeviceTraffic>& traffic, int64_t DeviceTraffic::*member) {
@@ -215,9 +212,9 @@ std::string most(const std::vector<DeviceTraffic>& traffic, int64_t DeviceTraffi
   return fmt::format("{} (g{})", format_bytes((*found).*member), found->device.value);
 }
 
-std::string summary(const Plan& plan, const PlanFacts& facts) {
+std::string summary(const Plan& plan, const PlanFacts& facts, const Screen& screen) {
   const std::vector<DeviceTraffic> traffic = device_traffic(plan);
-  std::string text = headline(plan, facts) + bytes_table(plan) + "\n";
+  std::string text = headline(plan, facts) + bytes_table(plan, screen) + "\n";
   if (const auto& link = facts.hottest_link) {
     text += fmt::format("hottest link          {} with {}; at best {}\n", link->name, format_bytes(link->bytes),
                         format_bytes(link->optimum_bytes));
@@ -255,14 +252,14 @@ std::string plan_text(const Plan& plan, const PlanFacts& facts, const Shown& sho
   if (shown.format == "csv")
     return shown.explain.empty() ? traffic_csv(plan) : explain_table(plan, shown.explain).csv();
   const std::string checked = facts.check ? check_text(*facts.check) : "";
-  if (shown.explain.empty()) return summary(plan, facts) + checked;
+  if (shown.explain.empty()) return summary(plan, facts, shown.screen) + checked;
   const auto info = std::find_if(plan.tensors.begin(), plan.tensors.end(),
                                  [&](const plan::TensorInfo& tensor) { return tensor.name == shown.explain; });
   return fmt::format("{} {} {}: {} → {}\n\n{}{}", info->name, name_of(info->dtype), info->shape.str(), plan.from,
-                     plan.to, explain_table(plan, shown.explain).text(), checked);
+                     plan.to, explain_table(plan, shown.explain).text(shown.screen), checked);
 }
 
-std::string program_text(const Plan& plan, DeviceId device, const std::string& format) {
+std::string program_text(const Plan& plan, DeviceId device, const Shown& shown) {
   Table table({"round>", "hop>", "step", "peer", "boxes>", "bytes>"});
   ordered_json steps = ordered_json::array();
   for (const plan::ProgramStep& step : lower(plan, device)) {
@@ -280,9 +277,10 @@ std::string program_text(const Plan& plan, DeviceId device, const std::string& f
                      {"instances", step.instances},
                      {"bytes", step.bytes}});
   }
-  if (format == "csv") return table.csv();
-  if (format == "table")
-    return fmt::format("g{} in plan {}: {} → {}\n\n{}", device.value, plan.digest, plan.from, plan.to, table.text());
+  if (shown.format == "csv") return table.csv();
+  if (shown.format == "table")
+    return fmt::format("g{} in plan {}: {} → {}\n\n{}", device.value, plan.digest, plan.from, plan.to,
+                       table.text(shown.screen));
   const ordered_json json = {{"digest", plan.digest}, {"device", device.value}, {"program", steps}};
   return json.dump(2) + "\n";
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "ptc/base/screen.h"
 #include "ptc/plan/interpreter.h"
 #include "ptc/plan/metrics.h"
 #include "ptc/plan/placement.h"
@@ -26,15 +27,16 @@ struct PlanFacts {
 struct Shown {
   std::string format;   // "table", "json", "csv"
   std::string explain;  // a tensor's name, or "": the whole plan
+  Screen screen = {};   // of tables
 };
 
 // The whole plan, or the sources of the pieces of one tensor. JSON has both.
 std::string plan_text(const plan::Plan& plan, const PlanFacts& facts, const Shown& shown);
 
-std::string program_text(const plan::Plan& plan, DeviceId device, const std::string& format);
+std::string program_text(const plan::Plan& plan, DeviceId device, const Shown& shown);
 
 // The differences of the second plan from the first; empty lists if they are equal.
-std::string difference_text(const plan::Plan& a, const plan::Plan& b, const std::string& format);
+std::string difference_text(const plan::Plan& a, const plan::Plan& b, const Shown& shown);
 
 // The state without a holder as one error, with at most twenty boxes.
 std::string infeasible_text(const plan::Plan& plan);

@@ -59,7 +59,8 @@ files give the same bytes. A page that exists is replaced as a whole; any other 
            .examples = {"scalai report out/demo --out=report.html", "scalai report out/sim out/exec --out=report.html",
                         "scalai report out/fifo out/srtf sweep.csv --out=report.html"},
            .min_arguments = 1,
-           .max_arguments = -1},
+           .max_arguments = -1,
+           .endings = kFolderEndings},
           run_report_command};
 }
 

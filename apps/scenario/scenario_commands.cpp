@@ -12,6 +12,7 @@
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
+#include "ptc/base/units.h"
 #include "ptc/control/run.h"
 #include "ptc/report/report.h"
 #include "ptc/scenario/scenario_set.h"
@@ -26,9 +27,8 @@ absl::StatusOr<std::string> validated(const std::string& path, const std::string
   const auto strategy = scenario::find_strategy(scenario.strategy, scenario.costs);
   SCALAI_CHECK(strategy.ok(), "the scenario has been checked");
   for (const std::string& warning : scenario::warnings_of(*strategy, scenario)) say("{}: warning: {}\n", path, warning);
-  return fmt::format("{} on {} devices, {} events",
-                     scenario.jobs.size() == 1 ? std::string("1 job") : fmt::format("{} jobs", scenario.jobs.size()),
-                     scenario.cluster.device_count(), scenario.events.size());
+  return fmt::format("{} on {}, {}", counted(std::ssize(scenario.jobs), "job"),
+                     counted(scenario.cluster.device_count(), "device"), counted(std::ssize(scenario.events), "event"));
 }
 
 // A scenario of many jobs is another program's. Its exit code.
@@ -76,11 +76,15 @@ int compare(const Arguments& arguments) {
   }
   const report::Against against =
       arguments.text("against") == "best" ? report::Against::kBest : report::Against::kFirst;
-  const auto table =
-      report::compare_alternatives(alternatives, {.format = arguments.text("format"), .against = against});
+  const auto table = report::compare_alternatives(
+      alternatives, {.format = arguments.text("format"), .against = against, .screen = stdout_screen()});
   if (!table.ok()) return report_error(table.status());
   print(*table);
-  if (arguments.text("format") == "table") note_terms();
+  if (arguments.text("format") == "table") {
+    note_terms(
+        "Δ = difference to the run named by --against; * = the best",
+        fmt::format("a page to show: scalai report {} --out=report.html", fmt::join(arguments.positional(), " ")));
+  }
   return 0;
 }
 
@@ -106,7 +110,7 @@ int replay(const Arguments& arguments) {
                : whole   ? "same"
                          : "MISSING"});
   }
-  print("{}{} plans, {}\n", table.text(), plans->size(), verdict(differing, incomplete));
+  print("{}{}, {}\n", table.text(stdout_screen()), counted(std::ssize(*plans), "plan"), verdict(differing, incomplete));
   return differing + incomplete == 0 ? 0 : kExpectationFailed;
 }
 
@@ -123,7 +127,8 @@ Command validate_command() {
        .options = {text_option("cluster", "FILE", "Cluster file that replaces the scenario's own cluster.")},
        .examples = {"scalai validate scenarios/*.textproto"},
        .min_arguments = 1,
-       .max_arguments = -1},
+       .max_arguments = -1,
+       .endings = kScenarioEndings},
       validate};
 }
 
@@ -143,7 +148,8 @@ and one executed, are also compared by reconfiguration and phase: predicted, mea
        .examples = {"scalai compare out/demo", "scalai compare out/demo/reshard out/demo/tenplex",
                     "scalai compare out/sim out/exec"},
        .min_arguments = 1,
-       .max_arguments = -1},
+       .max_arguments = -1,
+       .endings = kFolderEndings},
       compare};
 }
 
@@ -156,7 +162,8 @@ Command replay_command() {
            .options = {},
            .examples = {"scalai replay out/demo/reshard"},
            .min_arguments = 1,
-           .max_arguments = 1},
+           .max_arguments = 1,
+           .endings = kFolderEndings},
           replay};
 }
 

@@ -11,6 +11,7 @@
 #include "apps/schema/templates.h"
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
+#include "ptc/cluster/catalogue.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/scenario/scenario.h"
 #include "ptc/scenario/scenario_set.h"
@@ -138,11 +139,14 @@ Command init_command() {
                           "standard output. Templates:\n\n" +
                           template_lines(),
            .options = {choice_option("template", "NAME", "Which question.", template_names(), "elastic"),
-                       text_option("model", "NAME", "A model of `scalai models`. Without it the template's own."),
+                       suggesting(
+                           text_option("model", "NAME", "A model of `scalai models`. Without it the template's own."),
+                           model::catalogue_names()),
                        count_option("gpus", "N", "GPUs of the cluster. Without it the template's own number."),
-                       text_option(
-                           "gpu", "KIND",
-                           "A GPU kind, host or cloud instance of `scalai machines`. Without it the template's own."),
+                       suggesting(text_option("gpu", "KIND",
+                                              "A GPU kind, host or cloud instance of `scalai machines`. Without it the "
+                                              "template's own."),
+                                  cluster::machine_names()),
                        flag_option("force", "Write over FILE if it exists.")},
            .examples = {"scalai init mine.textproto --template=failure --model=llama3-70b --gpus=64 --gpu=dgx-h100",
                         "scalai init --template=many-jobs"},

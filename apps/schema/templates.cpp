@@ -177,9 +177,8 @@ absl::Status find_host(const std::string& name, int gpus, Fill& fill) {
   const cluster::HostKind* kind = cluster::find_host_kind(name);
   const cluster::GpuKind* gpu = cluster::find_gpu_kind(name);
   if (kind == nullptr && gpu == nullptr) {
-    std::vector<std::string> names = cluster::host_kind_names();
-    for (std::string& one : cluster::gpu_kind_names()) names.push_back(std::move(one));
-    return invalid(fmt::format("there is no host or GPU \"{}\"; {}", name, cluster::hint_for_unknown(name, names)));
+    return invalid(fmt::format("there is no host or GPU \"{}\"; {}", name,
+                               cluster::hint_for_unknown(name, cluster::machine_names())));
   }
   for (const std::string& other : cluster::host_kind_names()) {
     const cluster::HostKind* candidate = cluster::find_host_kind(other);

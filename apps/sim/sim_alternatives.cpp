@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "apps/common/output.h"
+#include "apps/common/run_report.h"
 #include "apps/common/sim_workers.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/progress.h"
@@ -92,10 +93,14 @@ class Runs {
     }
     if (columns.empty()) return code_;
     const auto table = report::compare_alternatives(
-        columns, {.format = all_.format, .against = report::Against::kFirst, .varied = true});
+        columns,
+        {.format = all_.format, .against = report::Against::kFirst, .screen = stdout_screen(), .varied = true});
     if (!table.ok()) return report_error(table.status());
     print(*table);
-    if (all_.format == "table") note_terms();
+    if (all_.format == "table") {
+      note_terms("Δ = difference to the first; * = the best; ± = to the further end of the interval of seeds",
+                 next_step(all_.out));
+    }
     if (!all_.out.empty() && all_.axes.empty()) say("reports: {}\n", all_.out);
     if (!all_.out.empty() && !all_.axes.empty()) say("reports: {}/{{{}}}\n", all_.out, fmt::join(shown, ","));
     return code_;

@@ -225,7 +225,8 @@ Strategies:
            "scalai sim scenarios/busy-vc.textproto --vary=policy.name=srtf,tiresias --out=out/policies",
            "scalai sim scenarios/failure-rate-sweep.textproto --vary=recovery.design=reshard,templates --seeds=5"},
       .min_arguments = 1,
-      .max_arguments = 1};
+      .max_arguments = 1,
+      .endings = kScenarioEndings};
   spec.options.insert(spec.options.begin(),
                       list_option("strategy", "NAME,…",
                                   "Strategies to run, each into DIR/NAME when there are several (short for "

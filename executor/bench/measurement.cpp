@@ -25,9 +25,10 @@ double Measurement::ratio(const Yardstick& yardstick) const {
   return yardstick.seconds > 0 ? seconds() / yardstick.seconds : 0;
 }
 
-std::string table_text(const std::vector<Measurement>& list) {
+std::string table_text(const std::vector<Measurement>& list, const Screen& screen) {
   Table table({"case", "devices>", "state>", "moved>", "time ms>", "alg GB/s>", "bus GB/s>", "yardstick", "its ms>",
                "ratio>", "errors>"});
+  table.leave_out_first({"moved", "alg GB/s", "its ms", "state"});
   for (const Measurement& one : list) {
     std::vector<Yardstick> yardsticks = one.yardsticks;
     if (yardsticks.empty()) yardsticks.push_back({"none", 0});
@@ -39,7 +40,7 @@ std::string table_text(const std::vector<Measurement>& list) {
                  known ? fmt::format("{:.2f}", one.ratio(yardstick)) : "-", fmt::format("{}", one.errors)});
     }
   }
-  return table.text();
+  return table.text(screen);
 }
 
 std::string json_text(const std::vector<Measurement>& list) {

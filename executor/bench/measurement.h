@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "ptc/base/screen.h"
+
 namespace scalai::executor::bench {
 
 struct Yardstick {
@@ -38,7 +40,7 @@ struct Measurement {
 };
 
 // One row per case and yardstick.
-std::string table_text(const std::vector<Measurement>& list);
+std::string table_text(const std::vector<Measurement>& list, const Screen& screen = {});
 // {"schema_version": 1, "measurements": […]}; SI units.
 std::string json_text(const std::vector<Measurement>& list);
 

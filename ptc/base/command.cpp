@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
+#include <iterator>
 #include <utility>
 
 #include "ptc/base/diagnostics.h"
@@ -59,10 +60,23 @@ absl::Status check_value(const OptionSpec& option, const std::string& text) {
   SCALAI_CHECK(false, "unknown value type");
 }
 
+bool is_former(const OptionSpec& option, const std::string& name) {
+  return std::find(option.former.begin(), option.former.end(), name) != option.former.end();
+}
+
 const OptionSpec* find_option(const CommandSpec& spec, const std::string& name) {
-  const auto named = [&](const OptionSpec& option) { return option.name == name; };
+  const auto named = [&](const OptionSpec& option) { return option.name == name || is_former(option, name); };
   const auto found = std::find_if(spec.options.begin(), spec.options.end(), named);
   return found == spec.options.end() ? nullptr : &*found;
+}
+
+// "-q" is "--quiet".
+std::string long_word(const CommandSpec& spec, const std::string& word) {
+  if (word.size() != 2 || word[0] != '-') return word;
+  for (const OptionSpec& option : spec.options) {
+    if (option.short_name != 0 && option.short_name == word[1]) return "--" + option.name;
+  }
+  return word;
 }
 
 std::string without_dashes(const std::string& word) {
@@ -71,9 +85,9 @@ std::string without_dashes(const std::string& word) {
 
 // `given` is what the user wrote, up to a "=".
 absl::Status unknown_option(const CommandSpec& spec, const std::string& given) {
-  std::vector<std::string> names = {"help"};
+  std::vector<std::string> names;
   for (const OptionSpec& option : spec.options) names.push_back(option.name);
-  const std::string nearest = given == "-h" ? "help" : closest(without_dashes(given), names);
+  const std::string nearest = closest(without_dashes(given), names);
   return invalid(
       fmt::format("unknown option {}{}", clipped(given, 41), did_you_mean(nearest.empty() ? "" : "--" + nearest)));
 }
@@ -97,10 +111,14 @@ absl::StatusOr<std::vector<po::option>> split(const CommandSpec& spec, const std
   namespace style = po::command_line_style;
   po::options_description known;
   for (const OptionSpec& option : spec.options) {
-    if (option.type == ValueType::kFlag) {
-      known.add_options()(option.name.c_str(), "");
-    } else {
-      known.add_options()(option.name.c_str(), po::value<std::string>(), "");
+    std::vector<std::string> names = option.former;
+    names.push_back(option.name);
+    for (const std::string& name : names) {
+      if (option.type == ValueType::kFlag) {
+        known.add_options()(name.c_str(), "");
+      } else {
+        known.add_options()(name.c_str(), po::value<std::string>(), "");
+      }
     }
   }
   try {
@@ -196,6 +214,29 @@ OptionSpec list_option(std::string name, std::string value_name, std::string hel
           std::move(help), std::move(default_value), std::move(choices)};
 }
 
+OptionSpec suggesting(OptionSpec option, std::vector<std::string> values) {
+  option.suggestions = std::move(values);
+  return option;
+}
+
+OptionSpec formerly(OptionSpec option, std::vector<std::string> names) {
+  option.former = std::move(names);
+  return option;
+}
+
+std::vector<OptionSpec> common_options() {
+  std::vector<OptionSpec> options = {
+      flag_option("wide", "Tables with all columns, as wide as they are."),
+      choice_option("color", "WHEN", "Colour in tables.", {"auto", "always", "never"}, "auto"),
+      flag_option("quiet", "No progress, no legends; results, warnings and errors only."),
+      flag_option("verbose", "Say at the end how long it took, and the peak memory."),
+      flag_option("help", "Print this help.")};
+  for (const auto& [name, letter] : {std::pair("quiet", 'q'), std::pair("verbose", 'v'), std::pair("help", 'h')}) {
+    for (OptionSpec& option : options) option.short_name = option.name == name ? letter : option.short_name;
+  }
+  return options;
+}
+
 OptionSpec format_option(std::vector<std::string> choices) {
   return choice_option("format", "FORMAT", "How the result is printed.", std::move(choices), "table");
 }
@@ -206,11 +247,16 @@ std::vector<OptionSpec> joined(std::initializer_list<std::vector<OptionSpec>> pa
   return options;
 }
 
-absl::StatusOr<Arguments> parse_arguments(const CommandSpec& spec, const std::vector<std::string>& words) {
+absl::StatusOr<Arguments> parse_arguments(const CommandSpec& own, const std::vector<std::string>& words) {
+  CommandSpec spec = own;
+  spec.options = joined({own.options, common_options()});
   Arguments result;
   result.values_ = default_values(spec);
   const auto terminator = std::find(words.begin(), words.end(), "--");
-  SCALAI_ASSIGN_OR_RETURN(const std::vector<po::option> parsed, split(spec, {words.begin(), terminator}));
+  std::vector<std::string> long_words;
+  std::transform(words.begin(), terminator, std::back_inserter(long_words),
+                 [&](const std::string& word) { return long_word(spec, word); });
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<po::option> parsed, split(spec, long_words));
   std::vector<std::string> given;
   for (const po::option& part : parsed) {
     if (part.string_key.empty()) {
@@ -226,6 +272,8 @@ absl::StatusOr<Arguments> parse_arguments(const CommandSpec& spec, const std::ve
       return invalid(fmt::format("option --{} is given twice", option->name));
     }
     given.push_back(option->name);
+    if (option->name != part.string_key)
+      result.notes_.push_back(fmt::format("--{} is now called --{}", part.string_key, option->name));
     SCALAI_ASSIGN_OR_RETURN(result.values_[option->name], checked_value(*option, part));
     if (repeats) result.texts_[option->name].push_back(result.values_[option->name]);
   }

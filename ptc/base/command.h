@@ -20,10 +20,13 @@ enum class ValueType { kFlag, kText, kCount, kBytes, kSeconds, kChoice, kList, k
 struct OptionSpec {
   std::string name;  // long name without dashes
   ValueType type = ValueType::kText;
-  std::string value_name;            // shown as --name=VALUE
-  std::string help;                  // one sentence, with the unit if there is one
-  std::string default_value;         // shown in --help; applies when the option is absent ("" = none)
-  std::vector<std::string> choices;  // accepted values of kChoice; also of each kList item, unless empty
+  std::string value_name;                     // shown as --name=VALUE
+  std::string help;                           // one sentence, with the unit if there is one
+  std::string default_value;                  // shown in --help; applies when the option is absent ("" = none)
+  std::vector<std::string> choices;           // accepted values of kChoice; also of each kList item, unless empty
+  std::vector<std::string> suggestions = {};  // values that a shell offers; others are good as well
+  std::vector<std::string> former = {};       // earlier names: accepted with a note, shown nowhere
+  char short_name = 0;                        // 'h': -h is --help
 };
 
 // One option a function; an empty value name is shown as its type's own.
@@ -37,12 +40,19 @@ OptionSpec choice_option(std::string name, std::string value_name, std::string h
                          std::string default_value = "");
 OptionSpec list_option(std::string name, std::string value_name, std::string help,
                        std::vector<std::string> choices = {}, std::string default_value = "");
+OptionSpec suggesting(OptionSpec option, std::vector<std::string> values);
+OptionSpec formerly(OptionSpec option, std::vector<std::string> names);
 // --format of a command that prints a result.
 OptionSpec format_option(std::vector<std::string> choices = {"table", "json", "csv"});
 std::vector<OptionSpec> joined(std::initializer_list<std::vector<OptionSpec>> parts);
 
+// A first argument that says what to do.
+struct Verb {
+  std::string name, help;
+};
+
 struct CommandSpec {
-  std::string name;
+  std::string name;         // one word, or two: "accuracy model"
   std::string summary;      // one line in `scalai --help`
   std::string usage;        // e.g. "scalai validate FILE…"
   std::string description;  // paragraphs of --help
@@ -50,7 +60,15 @@ struct CommandSpec {
   std::vector<std::string> examples;
   int min_arguments = 0;  // positional arguments
   int max_arguments = 0;  // -1 = any number
+  std::vector<Verb> verbs = {};
+  // Arguments that a shell offers. Endings: of files, ".json"; without them all files are offered, if the command takes
+  // arguments and has no `operands`.
+  std::vector<std::string> operands = {};
+  std::vector<std::string> endings = {};
 };
+
+// --wide, --color, --quiet, --verbose and --help, which every command has (screen.h).
+std::vector<OptionSpec> common_options();
 
 // The options and arguments of one call, validated against the spec. CHECK: the spec has the option, and a number has a
 // value or a default; ask has() first.
@@ -64,6 +82,8 @@ class Arguments {
   double seconds(const std::string& name) const;
   std::vector<std::string> list(const std::string& name) const;
   std::vector<std::string> texts(const std::string& name) const;  // kTexts, in the order on the command line
+  // Notes on former names of options in this call.
+  const std::vector<std::string>& notes() const { return notes_; }
   // The reference lives as long as this object.
   const std::vector<std::string>& positional() const { return positional_; }
 
@@ -71,11 +91,11 @@ class Arguments {
   friend absl::StatusOr<Arguments> parse_arguments(const CommandSpec&, const std::vector<std::string>&);
   std::map<std::string, std::string> values_;  // validated texts
   std::map<std::string, std::vector<std::string>> texts_;
-  std::vector<std::string> positional_;
+  std::vector<std::string> positional_, notes_;
 };
 
 // Parses `words`, which exclude the program and command names. "--" ends the options; "-" is a positional argument.
-// Errors (InvalidArgument) are usage errors for the user.
+// -h, -q and -v are --help, --quiet and --verbose. Errors (InvalidArgument) are usage errors for the user.
 absl::StatusOr<Arguments> parse_arguments(const CommandSpec& spec, const std::vector<std::string>& words);
 
 // The page that defines the terms of tables and messages; in /usr/share/doc/scalai where Scalai is a package.
@@ -101,13 +121,17 @@ struct Program {
   // The external commands that belong to a program with several commands: name → program. {"doctor", "exec"}: `scalai
   // doctor` runs `scalai-exec doctor`.
   std::map<std::string, std::string> external_of = {};
+  // Earlier names of commands → the words that replace them, as in {"reshard", {"checkpoint", "reshard"}}. They work,
+  // with a note on stderr, and are listed nowhere.
+  std::map<std::string, std::vector<std::string>> former = {};
   // True: the executable is a single command (scalai-sim), and its first word is already an argument. CHECK in
   // run_program: `commands` has one entry.
   bool single = false;
 };
 
 // Runs the program and returns the exit code. Handles --help, --version, `help COMMAND`, `completion bash|zsh|fish`,
-// `man [COMMAND]` (roff on stdout) and unknown commands (with a suggestion). Exit code 5: stdout could not be written.
+// `man [COMMAND]` (roff on stdout) and unknown commands (with a suggestion). `complete WORDS…` prints what a shell offers
+// for the last word; the scripts of `completion` call it. Exit code 5: stdout could not be written.
 // Restores the default SIGPIPE handling, so that a closed pipe ends the process. In a single program a file named help,
 // completion or man is given as ./help.
 int run_program(const Program& program, int argc, char** argv);

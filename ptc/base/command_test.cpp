@@ -60,13 +60,25 @@ TEST(ParseArguments, TakesDashesAsArgumentsWhereTheyAre) {
   EXPECT_EQ(parsed({"--tags", "-", "a"}).text("tags"), "-");
 }
 
+TEST(ParseArguments, KnowsTheOptionsOfEveryCommand) {
+  const Arguments arguments = parsed({"a", "-q", "--verbose", "--color=never"});
+  EXPECT_TRUE(arguments.flag("quiet"));
+  EXPECT_TRUE(arguments.flag("verbose"));
+  EXPECT_FALSE(arguments.flag("wide"));
+  EXPECT_EQ(arguments.text("color"), "never");
+  EXPECT_EQ(parsed({"a"}).text("color"), "auto");
+  EXPECT_EQ(refusal({"a", "-q", "--quiet"}), "option --quiet is given twice");
+  EXPECT_EQ(refusal({"a", "--seed", "-q"}), "option --seed needs a value, as in --seed=…");
+  EXPECT_EQ(parsed({"--", "-q"}).positional(), (Words{"-q"}));
+}
+
 TEST(ParseArguments, RefusesUnknownOptions) {
   EXPECT_EQ(refusal({"a", "--formt", "csv"}), "unknown option --formt; did you mean --format?");
   EXPECT_EQ(refusal({"a", "--formt=csv"}), "unknown option --formt; did you mean --format?");
   EXPECT_EQ(refusal({"a", "--hlep"}), "unknown option --hlep; did you mean --help?");
   EXPECT_EQ(refusal({"a", "--banana"}), "unknown option --banana");
   EXPECT_EQ(refusal({"a", "-format=csv"}), "unknown option -format; did you mean --format?");
-  EXPECT_EQ(refusal({"a", "-h"}), "unknown option -h; did you mean --help?");
+  EXPECT_EQ(refusal({"a", "-x"}), "unknown option -x");
   EXPECT_EQ(refusal({"a", "-3"}), "unknown option -3");
   EXPECT_EQ(refusal({"a", "--FORMAT=csv"}), "unknown option --FORMAT");
   EXPECT_THAT(refusal({"a", "--=x"}), HasSubstr("unknown option --"));
@@ -157,7 +169,15 @@ TEST(HelpText, ShowsAllOfTheSpec) {
             "  --tags=A,B,…         Free words.\n"
             "  --write-a-very-long-report=FILE\n"
             "                       Where to write.\n"
-            "  --help               Print this help.\n"
+            "\n"
+            "Options of every command:\n"
+            "  --wide               Tables with all columns, as wide as they are.\n"
+            "  --color=WHEN         Colour in tables. One of: auto, always, never. Default:\n"
+            "                       auto.\n"
+            "  -q, --quiet          No progress, no legends; results, warnings and errors\n"
+            "                       only.\n"
+            "  -v, --verbose        Say at the end how long it took, and the peak memory.\n"
+            "  -h, --help           Print this help.\n"
             "\n"
             "Examples:\n"
             "  toy validate a.textproto\n"
@@ -172,6 +192,27 @@ TEST(HelpText, ShowsAllOfTheSpec) {
             "  70  a bug in Scalai; please report it\n"
             "\n"
             "Terms: docs/glossary.md\n");
+}
+
+TEST(HelpText, ListsGoOnUnderTheirExplanations) {
+  CommandSpec spec = validate_spec();
+  spec.description =
+      "These:\n\n  one    short\n  three  an explanation that is too long for a line of eighty columns, whatever it is";
+  EXPECT_THAT(help_text(spec),
+              HasSubstr("  one    short\n"
+                        "  three  an explanation that is too long for a line of eighty columns, whatever\n"
+                        "         it is\n"));
+}
+
+TEST(HelpText, ListsVerbsAndBreaksLongExamplesForAShell) {
+  CommandSpec spec = validate_spec();
+  spec.verbs = {{"show", "Print it."}, {"verify", "Read all of it."}};
+  spec.examples = {"toy validate --write-a-very-long-report=somewhere/else.txt --only=shape,memory --seed=12"};
+  const std::string help = help_text(spec);
+  EXPECT_THAT(help, HasSubstr("Verbs:\n  show    Print it.\n  verify  Read all of it.\n\n"));
+  EXPECT_THAT(help, HasSubstr("Examples:\n"
+                              "  toy validate --write-a-very-long-report=somewhere/else.txt \\\n"
+                              "      --only=shape,memory --seed=12\n"));
 }
 
 }  // namespace

@@ -1,10 +1,14 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ptc/base/internal/program_text.h"
 #include "ptc/base/status.h"
 
 namespace scalai {
 namespace {
+
+using Words = std::vector<std::string>;
 
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
@@ -13,260 +17,244 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
-std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
+// --- what is offered ----------------------------------------------------------------------------------------------
 
-// A word for bash and zsh, in which nothing is special.
-std::string shell_quoted(const std::string& text) { return fmt::format("'{}'", replaced(text, "'", "'\\''")); }
+// The offers for one word, those that begin as it does.
+class Offers {
+ public:
+  explicit Offers(std::string current) : current_(std::move(current)) {}
 
-std::string fish_quoted(const std::string& text) {
-  return fmt::format("'{}'", replaced(replaced(text, "\\", "\\\\"), "'", "\\'"));
-}
+  void word(const std::string& text, const std::string& help = "") {
+    const std::string line = help.empty() ? text : text + "\t" + replaced(help, "\n", " ");
+    if (text.starts_with(current_)) lines_.push_back(line);
+  }
+  void files(const Words& endings) { lines_.push_back(fmt::format(":files {}", fmt::join(endings, " "))); }
+  void folders() { lines_.push_back(":folders"); }
+  Words lines() && { return std::move(lines_); }
 
-// Explanations in _arguments end at "]" or ":".
-std::string zsh_escaped(const std::string& text) {
-  return replaced(replaced(replaced(text, "[", "("), "]", ")"), ":", "\\:");
-}
-
-std::string function_name(const Program& program) { return fmt::format("_{}", replaced(program.name, "-", "_")); }
-
-// What a positional argument of the command completes to.
-struct Operands {
-  std::vector<std::string> words;
-  bool files = false;
+ private:
+  std::string current_;
+  Words lines_;
 };
 
-std::vector<std::string> command_names(const Program& program) {
-  std::vector<std::string> names;
-  for (const Command& command : program.commands) names.push_back(command.spec.name);
-  for (const auto& [name, summary] : program.external) names.push_back(name);
-  for (const CommandSpec& spec : builtin_specs(program)) names.push_back(spec.name);
-  return names;
+const OptionSpec* named(const std::vector<OptionSpec>& options, const std::string& name) {
+  const auto found = std::find_if(options.begin(), options.end(), [&](const auto& one) { return one.name == name; });
+  return found == options.end() ? nullptr : &*found;
 }
 
-Operands operands_of(const Program& program, const CommandSpec& spec) {
-  if (spec.name == "help" || spec.name == "man") return {command_names(program), false};
-  if (spec.name == "completion") return {{"bash", "zsh", "fish"}, false};
-  return {{}, spec.max_arguments != 0};
-}
-
-// Every command this executable runs itself; a single program is offered without the built-in ones.
-std::vector<CommandSpec> own_specs(const Program& program) {
-  std::vector<CommandSpec> specs;
-  for (const Command& command : program.commands) specs.push_back(command.spec);
-  if (program.single) return specs;
-  for (const CommandSpec& spec : builtin_specs(program)) specs.push_back(spec);
-  return specs;
-}
-
-bool is_free_text(const OptionSpec& option) {
-  const bool text =
-      option.type == ValueType::kText || option.type == ValueType::kList || option.type == ValueType::kTexts;
-  return text && option.choices.empty();
-}
-
-// The executable of an external command, and how many of our words it replaces.
-std::pair<std::string, int> other_program(const Program& program, const std::string& command) {
-  const auto found = program.external_of.find(command);
-  if (found == program.external_of.end()) return {fmt::format("{}-{}", program.name, command), 2};
-  return {fmt::format("{}-{}", program.name, found->second), 1};
-}
-
-std::string bash_value_case(const CommandSpec& spec, const OptionSpec& option) {
-  if (option.type == ValueType::kFlag) return "";
-  std::string action;
-  if (!option.choices.empty()) action = fmt::format("words={} ", shell_quoted(joined(option.choices)));
-  if (option.type == ValueType::kList) action += "list=1 ";
-  if (is_free_text(option)) action += "files=1 ";
-  return fmt::format("    {}) {};;\n", shell_quoted(spec.name + ":--" + option.name), action);
-}
-
-std::string bash_command_case(const Program& program, const CommandSpec& spec) {
-  std::string options;
-  for (const OptionSpec& option : options_with_help(spec)) {
-    options += fmt::format("--{}{} ", option.name, option.type == ValueType::kFlag ? "" : "=");
+// `start` is what stands before the value in its word: "--name=" or nothing.
+void offer_values(const OptionSpec& option, const std::string& start, const std::string& value, Offers& offers) {
+  std::string before;
+  if (option.type == ValueType::kList && value.find(',') != std::string::npos)
+    before = value.substr(0, value.rfind(',') + 1);
+  const std::string given = "," + before;
+  for (const Words& words : {option.choices, option.suggestions}) {
+    for (const std::string& word : words) {
+      if (given.find("," + word + ",") == std::string::npos) offers.word(start + before + word);
+    }
   }
-  const Operands operands = operands_of(program, spec);
-  std::string line = fmt::format("    {}*) options={}", shell_quoted(spec.name + ":"), shell_quoted(options));
-  if (!operands.words.empty()) line += fmt::format(" words={}", shell_quoted(joined(operands.words)));
-  return line + (operands.files ? " files=1 ;;\n" : " ;;\n");
-}
-
-std::string bash_cases(const Program& program) {
-  std::string cases;
-  for (const CommandSpec& spec : own_specs(program)) {
-    for (const OptionSpec& option : spec.options) cases += bash_value_case(spec, option);
-    cases += bash_command_case(program, spec);
+  if (!option.choices.empty()) return;
+  if (option.value_name.find("FILE") != std::string::npos) {
+    offers.files({});
+  } else if (option.value_name.find("DIR") != std::string::npos || option.value_name == "FOLDER") {
+    offers.folders();
   }
-  for (const auto& [name, summary] : program.external) {
-    const auto [other, words] = other_program(program, name);
-    cases += fmt::format("    {}*) {}_other {} {} && return; files=1 ;;\n", shell_quoted(name + ":"),
-                         function_name(program), shell_quoted(other), words);
+}
+
+void offer_options(const std::vector<OptionSpec>& options, const Words& earlier, Offers& offers) {
+  for (const OptionSpec& option : options) {
+    const std::string name = "--" + option.name;
+    const bool given = std::any_of(earlier.begin(), earlier.end(), [&](const std::string& word) {
+      return word == name || word.starts_with(name + "=");
+    });
+    if (given && option.type != ValueType::kTexts) continue;
+    offers.word(option.type == ValueType::kFlag ? name : name + "=", option_help(option));
   }
-  if (!program.single) {
-    cases +=
-        fmt::format("    ':'*) words={} options='--help --version' ;;\n", shell_quoted(joined(command_names(program))));
+}
+
+bool takes_next(const std::vector<OptionSpec>& options, const std::string& word) {
+  if (!word.starts_with("--") || word.find('=') != std::string::npos) return false;
+  const OptionSpec* const option = named(options, word.substr(2));
+  return option != nullptr && option->type != ValueType::kFlag;
+}
+
+void offer_arguments(const CommandSpec& spec, int position, Offers& offers) {
+  if (spec.max_arguments >= 0 && position >= spec.max_arguments) return;
+  if (position == 0) {
+    for (const Verb& verb : spec.verbs) offers.word(verb.name, verb.help);
+    for (const std::string& word : spec.operands) offers.word(word);
+    if (!spec.verbs.empty()) return;
   }
-  return cases;
+  if (spec.operands.empty() || !spec.endings.empty()) offers.files(spec.endings);
 }
 
-// Commands of other executables are completed by these, as if they had been called by name.
-std::string bash_other(const Program& program) {
-  if (program.external.empty()) return "";
-  return fmt::format(
-      "{0}_other() {{\n"
-      "  local program name=_${{1//-/_}}\n"
-      "  program=$(type -P -- \"${{COMP_WORDS[0]}}\")\n"
-      "  program=${{program%/*}}/$1\n"
-      "  if ! declare -F \"$name\" >/dev/null; then eval \"$(\"$program\" completion bash 2>/dev/null)\"; fi\n"
-      "  declare -F \"$name\" >/dev/null || return 1\n"
-      "  COMP_WORDS=(\"$program\" \"${{COMP_WORDS[@]:$2}}\")\n"
-      "  ((COMP_CWORD -= $2 - 1))\n"
-      "  \"$name\"\n"
-      "}}\n",
-      function_name(program));
-}
-
-std::string bash_script(const Program& program) {
-  const std::string command = program.single ? shell_quoted(program.commands.front().spec.name) : "${COMP_WORDS[1]}";
-  const std::string at_command = program.single ? "" : "  if ((COMP_CWORD == 1)); then command=''; fi\n";
-  return fmt::format(
-      "# bash completion of {0}; try it with: source <({0} completion bash)\n"
-      "{5}"
-      "{1}() {{\n"
-      "  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} command={2}\n"
-      "  local words='' options='' files='' list='' prefix='' found\n"
-      "{3}"
-      "  # bash takes --key=value as three words.\n"
-      "  if [[ $current == '=' ]]; then current=''\n"
-      "  elif [[ $previous == '=' ]]; then previous=${{COMP_WORDS[COMP_CWORD-2]}}; fi\n"
-      "  case \"$command:$previous\" in\n"
-      "{4}"
-      "  esac\n"
-      "  if [[ $current == -* || -z $words$files ]]; then words=\"$words $options\"; fi\n"
-      "  if [[ -n $list && $current == *,* ]]; then prefix=${{current%,*}},; fi\n"
-      "  mapfile -t COMPREPLY < <(compgen -P \"$prefix\" -W \"$words\" -- \"${{current#\"$prefix\"}}\")\n"
-      "  if [[ -n $files && $current != -* ]]; then\n"
-      "    mapfile -t found < <(compgen -f -- \"$current\")\n"
-      "    COMPREPLY+=(\"${{found[@]}}\")\n"
-      "    compopt -o filenames 2>/dev/null\n"
-      "  fi\n"
-      "  if [[ ${{COMPREPLY[0]}} == *= ]]; then compopt -o nospace 2>/dev/null; fi\n"
-      "  return 0\n"
-      "}}\n"
-      "complete -F {1} {0}\n",
-      program.name, function_name(program), command, at_command, bash_cases(program), bash_other(program));
-}
-
-std::string zsh_option(const OptionSpec& option) {
-  const std::string help = zsh_escaped(option_help(option));
-  if (option.type == ValueType::kFlag) return shell_quoted(fmt::format("--{}[{}]", option.name, help));
-  std::string action = is_free_text(option) ? "_files" : " ";
-  const std::string choices = joined(option.choices);
-  if (option.type == ValueType::kChoice) action = "(" + choices + ")";
-  if (option.type == ValueType::kList && !choices.empty()) action = "_sequence compadd - " + choices;
-  const char* again = option.type == ValueType::kTexts ? "*" : "";
-  return shell_quoted(fmt::format("{}--{}=[{}]:{}:{}", again, option.name, help, zsh_escaped(option.name), action));
-}
-
-std::string zsh_arguments(const Program& program, const CommandSpec& spec) {
-  std::string out = "_arguments";
-  for (const OptionSpec& option : options_with_help(spec)) out += " \\\n        " + zsh_option(option);
-  const Operands operands = operands_of(program, spec);
-  if (operands.files) out += " \\\n        '*:file:_files'";
-  if (!operands.words.empty()) {
-    out += " \\\n        " + shell_quoted(fmt::format("1:word:({})", fmt::join(operands.words, " ")));
+// `words` follow the command's name; the last one is to be completed.
+void offer_of_command(const CommandSpec& spec, const Words& words, Offers& offers) {
+  const std::vector<OptionSpec> options = joined({spec.options, common_options()});
+  const std::string& current = words.back();
+  const Words earlier(words.begin(), words.end() - 1);
+  int position = 0;
+  bool options_end = false;
+  for (size_t i = 0; i < earlier.size(); ++i) {
+    options_end = options_end || earlier[i] == "--";
+    const bool is_value = i > 0 && takes_next(options, earlier[i - 1]);
+    if (!earlier[i].starts_with('-') && (options_end || !is_value)) ++position;
   }
-  return out;
-}
-
-std::string zsh_described(const std::string& name, const std::string& summary) {
-  return fmt::format("    {}\n", shell_quoted(replaced(name, ":", "\\:") + ":" + summary));
-}
-
-std::string zsh_body(const Program& program) {
-  if (program.single) return "  " + zsh_arguments(program, program.commands.front().spec) + "\n";
-  std::string out = "  local -a commands\n  commands=(\n";
-  for (const CommandSpec& spec : own_specs(program)) out += zsh_described(spec.name, spec.summary);
-  for (const auto& [name, summary] : program.external) out += zsh_described(name, summary);
-  out +=
-      "  )\n"
-      "  if (( CURRENT == 2 )); then\n"
-      "    if [[ $words[2] == -* ]]; then compadd -- --help --version\n"
-      "    else _describe command commands; fi\n"
-      "    return\n"
-      "  fi\n"
-      "  shift words\n"
-      "  (( CURRENT-- ))\n"
-      "  case $words[1] in\n";
-  for (const auto& [name, summary] : program.external) {  // as if the other executable had been called by name
-    const auto [other, words] = other_program(program, name);
-    out += words == 2 ? fmt::format("    {}) words[1]={}; _normal ;;\n", shell_quoted(name), shell_quoted(other))
-                      : fmt::format("    {}) words=({} $words); (( CURRENT++ )); _normal ;;\n", shell_quoted(name),
-                                    shell_quoted(other));
+  const size_t equals = current.find('=');
+  if (options_end) return offer_arguments(spec, position, offers);
+  if (current.starts_with("--") && equals != std::string::npos) {
+    if (const OptionSpec* const option = named(options, current.substr(2, equals - 2)))
+      offer_values(*option, current.substr(0, equals + 1), current.substr(equals + 1), offers);
+    return;
   }
-  for (const CommandSpec& spec : own_specs(program)) {
-    out += fmt::format("    {})\n      {} ;;\n", shell_quoted(spec.name), zsh_arguments(program, spec));
+  if (!earlier.empty() && takes_next(options, earlier.back()))
+    return offer_values(*named(options, earlier.back().substr(2)), "", current, offers);
+  if (current.starts_with('-')) return offer_options(options, earlier, offers);
+  offer_arguments(spec, position, offers);
+}
+
+void offer_commands(const Program& program, Offers& offers) {
+  std::string last;
+  for (const Command& command : program.commands) {
+    const std::string name = command.spec.name.substr(0, command.spec.name.find(' '));
+    if (name != last) offers.word(name, command.spec.summary);
+    last = name;
   }
-  return out + "    *) _files ;;\n  esac\n";
+  for (const auto& [name, summary] : program.external) offers.word(name, summary);
+  for (const CommandSpec& spec : builtin_specs(program)) offers.word(spec.name, spec.summary);
 }
 
-std::string zsh_script(const Program& program) {
-  return fmt::format(
-      "#compdef {0}\n"
-      "# zsh completion of {0}; try it with: source <({0} completion zsh)\n"
-      "{1}() {{\n"
-      "{2}"
-      "}}\n"
-      "# As an autoloaded file this text is the function; sourced, it registers the function.\n"
-      "if [[ $funcstack[1] == {1} ]]; then {1} \"$@\"; else compdef {1} {0}; fi\n",
-      program.name, function_name(program), zsh_body(program));
-}
+// --- the scripts --------------------------------------------------------------------------------------------------
 
-std::string fish_option(const std::string& start, const OptionSpec& option) {
-  std::string line = fmt::format("{} -l {}", start, option.name);
-  if (option.type != ValueType::kFlag) line += is_free_text(option) ? " -r -F" : " -x";
-  const std::string choices = joined(option.choices);
-  if (option.type == ValueType::kList && !choices.empty()) {
-    line += fmt::format(" -a {}", fish_quoted(fmt::format("(__fish_append , {})", choices)));
-  } else if (!choices.empty()) {
-    line += fmt::format(" -a {}", fish_quoted(choices));
-  }
-  return line + fmt::format(" -d {}\n", fish_quoted(option_help(option)));
+// bash takes --key=value as three words, and replaces the last of them only.
+constexpr std::string_view kBash = R"sh(# bash completion of @PROGRAM@; try it with: source <(@PROGRAM@ completion bash)
+@FUNCTION@() {
+  local words=() lines=() line found ending start='' value i
+  for ((i = 1; i <= COMP_CWORD; ++i)); do
+    if ((${#words[@]} > 0)) && [[ ${COMP_WORDS[i]} == '=' && ${words[-1]} == --* ]]; then words[-1]+='='
+    elif ((i > 1)) && [[ ${COMP_WORDS[i-1]} == '=' && ${words[-1]} == --*= ]]; then words[-1]+=${COMP_WORDS[i]}
+    else words+=("${COMP_WORDS[i]}"); fi
+  done
+  if [[ ${words[-1]} == --*=* ]]; then start=${words[-1]%%=*}=; fi
+  value=${words[-1]#"$start"}
+  COMPREPLY=()
+  mapfile -t lines < <("${COMP_WORDS[0]/#\~\//$HOME/}" complete "${words[@]}" 2>/dev/null)
+  for line in "${lines[@]}"; do
+    case $line in
+      :folders) compopt -o filenames 2>/dev/null
+        while IFS= read -r found; do COMPREPLY+=("$found"); done < <(compgen -d -- "$value") ;;
+      :files*) compopt -o filenames 2>/dev/null
+        while IFS= read -r found; do
+          if [[ $line == ':files ' || -d $found ]]; then COMPREPLY+=("$found"); continue; fi
+          for ending in ${line#:files }; do
+            if [[ $found == *"$ending" ]]; then COMPREPLY+=("$found"); fi
+          done
+        done < <(compgen -f -- "$value") ;;
+      *) line=${line%%$'\t'*}
+        COMPREPLY+=("${line#"$start"}") ;;
+    esac
+  done
+  if [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]]; then compopt -o nospace 2>/dev/null; fi
+  return 0
 }
+complete -F @FUNCTION@ @PROGRAM@
+)sh";
 
-std::string fish_command(const Program& program, const CommandSpec& spec) {
-  std::string start = "complete -c " + program.name;
-  if (!program.single) start += " -n " + fish_quoted("__fish_seen_subcommand_from " + spec.name);
-  std::string out;
-  for (const OptionSpec& option : options_with_help(spec)) out += fish_option(start, option);
-  const Operands operands = operands_of(program, spec);
-  if (!operands.files) out += start + " -f\n";
-  if (!operands.words.empty()) out += fmt::format("{} -a {}\n", start, fish_quoted(joined(operands.words)));
-  return out;
+constexpr std::string_view kZsh = R"sh(#compdef @PROGRAM@
+# zsh completion of @PROGRAM@; try it with: source <(@PROGRAM@ completion zsh)
+@FUNCTION@() {
+  local -a lines plain keys
+  local line word help files
+  lines=("${(@f)$("${(Q)words[1]/#\~\//$HOME/}" complete "${(@Q)words[2,CURRENT-1]}" "$PREFIX" 2>/dev/null)}")
+  for line in "${lines[@]}"; do
+    case $line in
+      '') ;;
+      :f*) files=$line ;;
+      *)
+        word=${line%%$'\t'*} help=
+        if [[ $line == *$'\t'* ]]; then help=:${line#*$'\t'}; fi
+        if [[ $word == *= ]]; then keys+=("${word//:/\\:}$help"); else plain+=("${word//:/\\:}$help"); fi ;;
+    esac
+  done
+  if (( $#keys )); then _describe option keys -S ''; fi
+  if (( $#plain )); then _describe word plain; fi
+  if [[ -n $files ]]; then compset -P '--*='; fi
+  case $files in
+    '') ;;
+    :folders) _path_files -/ ;;
+    ':files ') _path_files ;;
+    *) _path_files -g "*(${(j:|:)${=files#:files }}) *(-/)" ;;
+  esac
 }
+# As an autoloaded file this text is the function; sourced, it registers the function.
+if [[ $funcstack[1] == @FUNCTION@ ]]; then @FUNCTION@ "$@"; else compdef @FUNCTION@ @PROGRAM@; fi
+)sh";
 
-std::string fish_script(const Program& program) {
-  std::string out = fmt::format("# fish completion of {0}; try it with: {0} completion fish | source\n", program.name);
-  const std::string at_command = fmt::format("complete -c {} -n __fish_use_subcommand -f", program.name);
-  const auto offer = [&](const std::string& name, const std::string& summary) {
-    out += fmt::format("{} -a {} -d {}\n", at_command, name, fish_quoted(summary));
-  };
-  if (!program.single) {
-    for (const CommandSpec& spec : own_specs(program)) offer(spec.name, spec.summary);
-    for (const auto& [name, summary] : program.external) offer(name, summary);
-    out += at_command + " -l help -d 'Print the overview.'\n" + at_command + " -l version -d 'Print the version.'\n";
-  }
-  for (const CommandSpec& spec : own_specs(program)) out += fish_command(program, spec);
-  return out;
-}
+constexpr std::string_view kFish = R"sh(# fish completion of @PROGRAM@; try it with: @PROGRAM@ completion fish | source
+function @FUNCTION@
+  set -l words (commandline -opc)
+  set -l current (commandline -ct)
+  set -l start ''  # an empty list would empty what it is joined with
+  if string match -q -r -- '^--[^=]*=' $current
+    set start (string match -r -- '^--[^=]*=' $current)
+  end
+  set -l value (string replace -r -- '^--[^=]*=' '' $current)
+  for line in ($words[1] complete $words[2..-1] "$current" 2>/dev/null)
+    switch $line
+      case ':folders'
+        printf '%s\n' $start(__fish_complete_directories "$value" folder)
+      case ':files*'
+        set -l endings (string split -n ' ' -- (string replace ':files' '' -- $line))
+        for found in (__fish_complete_path "$value")
+          set -l path (string split \t -- $found)[1]
+          set -l fits (test -z "$endings"; and echo yes)
+          for ending in '/' $endings
+            if string match -q -- "*$ending" $path; set fits yes; end
+          end
+          if test -n "$fits"; printf '%s\n' $start$found; end
+        end
+      case '*'
+        printf '%s\n' $line
+    end
+  end
+end
+complete -c @PROGRAM@ -f -a '(@FUNCTION@)'
+)sh";
 
 }  // namespace
 
+Words offers_for_commands(const Program& program, const std::string& current) {
+  Offers offers(current);
+  offer_commands(program, offers);
+  if (current.starts_with('-')) {
+    offers.word("--help", "Print the overview.");
+    offers.word("--version", "Print the version.");
+  }
+  return std::move(offers).lines();
+}
+
+Words offers_for_command(const Program& program, const CommandSpec& spec, const Words& words) {
+  SCALAI_CHECK(!words.empty(), "the word to complete");
+  Offers offers(words.back());
+  if (spec.name == "help" || spec.name == "man") {
+    if (words.size() == 1) offer_commands(program, offers);
+    return std::move(offers).lines();
+  }
+  // Commands of two words: "accuracy model" beside "accuracy".
+  for (const Command& command : program.commands) {
+    const std::string& name = command.spec.name;
+    if (words.size() == 1 && name.starts_with(spec.name + " "))
+      offers.word(name.substr(spec.name.size() + 1), command.spec.summary);
+  }
+  offer_of_command(spec, words, offers);
+  return std::move(offers).lines();
+}
+
 std::string completion_script(const Program& program, const std::string& shell) {
-  if (shell == "bash") return bash_script(program);
-  if (shell == "zsh") return zsh_script(program);
-  SCALAI_CHECK(shell == "fish", shell);
-  return fish_script(program);
+  SCALAI_CHECK(shell == "bash" || shell == "zsh" || shell == "fish", shell);
+  const std::string_view script = shell == "bash" ? kBash : shell == "zsh" ? kZsh : kFish;
+  const std::string function = (shell == "fish" ? "__" : "_") + replaced(program.name, "-", "_");
+  return replaced(replaced(std::string(script), "@PROGRAM@", program.name), "@FUNCTION@", function);
 }
 
 }  // namespace scalai

@@ -11,41 +11,41 @@ namespace {
 constexpr size_t kColumns = 80;
 constexpr size_t kLeftColumns = 26;  // an option form wider than this gets a line of its own
 
-std::vector<std::string_view> split_at(std::string_view text, std::string_view separator) {
-  std::vector<std::string_view> parts;
-  size_t end = 0;
-  while ((end = text.find(separator)) != std::string_view::npos) {
-    parts.push_back(text.substr(0, end));
-    text.remove_prefix(end + separator.size());
-  }
-  parts.push_back(text);
-  return parts;
-}
-
 // Words filled into lines of kColumns; every line but the first starts with `indent` blanks.
 std::string filled(std::string_view text, size_t indent) {
-  std::string out;
-  size_t column = indent;
-  for (const std::string_view line : split_at(text, "\n")) {
-    for (const std::string_view word : split_at(line, " ")) {
-      if (word.empty()) continue;
-      const size_t width = columns_of(word);
-      const bool fresh = column == indent;
-      const bool wraps = !fresh && column + 1 + width > kColumns;
-      if (wraps) out += fmt::format("\n{:{}}", "", indent);
-      if (!fresh && !wraps) out += " ";
-      column = (wraps ? indent : column + (fresh ? 0 : 1)) + width;
-      out += word;
-    }
-  }
-  return out;
+  return fmt::format("{}", fmt::join(wrapped(text, kColumns - indent), fmt::format("\n{:{}}", "", indent)));
 }
 
-// Paragraphs are separated by empty lines; one that starts with a blank is printed as it is.
+// A command line that goes on behind a "\" where it is too long for a line.
+std::string example_text(const std::string& example) {
+  if (columns_of(example) + 2 <= kColumns) return fmt::format("  {}\n", example);
+  std::vector<std::string> lines = {" "};
+  for (const std::string_view word : split_at(example, " ")) {
+    if (columns_of(lines.back()) + 1 + columns_of(word) + 2 > kColumns) lines.emplace_back("     ");
+    lines.back() += fmt::format(" {}", word);
+  }
+  return fmt::format("{}\n", fmt::join(lines, " \\\n"));
+}
+
+// A line of a list, "  word   what it is": what does not fit goes on under its explanation.
+std::string list_line(std::string_view line) {
+  const size_t word = line.find_first_not_of(' ');
+  const size_t gap = word == std::string_view::npos ? word : line.find("  ", word);
+  if (columns_of(line) <= kColumns || gap == std::string_view::npos) return std::string(line);
+  const size_t indent = line.find_first_not_of(' ', gap);
+  return std::string(line.substr(0, indent)) + filled(line.substr(indent), columns_of(line.substr(0, indent)));
+}
+
+// Paragraphs are separated by empty lines; one that starts with a blank keeps its lines.
 std::string filled_paragraphs(std::string_view text) {
   std::string out;
   for (const std::string_view paragraph : split_at(text, "\n\n")) {
-    out += (paragraph.starts_with(' ') ? std::string(paragraph) : filled(paragraph, 0)) + "\n\n";
+    if (paragraph.starts_with(' ')) {
+      for (const std::string_view line : split_at(paragraph, "\n")) out += list_line(line) + "\n";
+      out += "\n";
+    } else {
+      out += filled(paragraph, 0) + "\n\n";
+    }
   }
   return out;
 }
@@ -74,24 +74,59 @@ std::string default_value_name(ValueType type) {
   return "";
 }
 
-std::string options_text(const CommandSpec& spec) {
-  const std::vector<OptionSpec> options = options_with_help(spec);
+std::string options_text(const std::string& title, const std::vector<OptionSpec>& options, size_t left) {
+  if (options.empty()) return "";
+  std::string out = title + ":\n";
+  for (const OptionSpec& option : options) out += two_columns(option_form(option), option_help(option), left);
+  return out + "\n";
+}
+
+std::string verbs_text(const CommandSpec& spec) {
+  if (spec.verbs.empty()) return "";
+  size_t left = 0;
+  for (const Verb& verb : spec.verbs) left = std::max(left, columns_of(verb.name));
+  std::string out = "Verbs:\n";
+  for (const Verb& verb : spec.verbs) out += two_columns(verb.name, verb.help, left);
+  return out + "\n";
+}
+
+size_t left_columns(const std::vector<OptionSpec>& options) {
   size_t left = 0;
   for (const OptionSpec& option : options) {
     const size_t width = columns_of(option_form(option));
     if (width <= kLeftColumns) left = std::max(left, width);
   }
-  std::string out = "Options:\n";
-  for (const OptionSpec& option : options) out += two_columns(option_form(option), option_help(option), left);
-  return out;
+  return left;
 }
 
 }  // namespace
 
+std::vector<std::string_view> split_at(std::string_view text, std::string_view separator) {
+  std::vector<std::string_view> parts;
+  size_t end = 0;
+  while ((end = text.find(separator)) != std::string_view::npos) {
+    parts.push_back(text.substr(0, end));
+    text.remove_prefix(end + separator.size());
+  }
+  parts.push_back(text);
+  return parts;
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  for (const std::string_view line : split_at(text, "\n")) {
+    for (const std::string_view word : split_at(line, " ")) {
+      if (!word.empty()) words.emplace_back(word);
+    }
+  }
+  return words;
+}
+
 std::string option_form(const OptionSpec& option) {
-  if (option.type == ValueType::kFlag) return "--" + option.name;
+  const std::string letter = option.short_name == 0 ? "" : fmt::format("-{}, ", option.short_name);
+  if (option.type == ValueType::kFlag) return fmt::format("{}--{}", letter, option.name);
   const bool named = !option.value_name.empty();
-  return fmt::format("--{}={}", option.name, named ? option.value_name : default_value_name(option.type));
+  return fmt::format("{}--{}={}", letter, option.name, named ? option.value_name : default_value_name(option.type));
 }
 
 std::string option_help(const OptionSpec& option) {
@@ -100,12 +135,6 @@ std::string option_help(const OptionSpec& option) {
   if (!option.choices.empty()) text += fmt::format(" One of: {}.", fmt::join(option.choices, ", "));
   if (!option.default_value.empty()) text += fmt::format(" Default: {}.", option.default_value);
   return text;
-}
-
-std::vector<OptionSpec> options_with_help(const CommandSpec& spec) {
-  std::vector<OptionSpec> options = spec.options;
-  options.push_back({"help", ValueType::kFlag, "", "Print this help.", "", {}});
-  return options;
 }
 
 std::string full_name(const Program& program, const CommandSpec& spec) {
@@ -125,12 +154,18 @@ const std::vector<ExitCode>& exit_codes() {
 }
 
 std::string help_text(const CommandSpec& spec) {
-  std::string out = fmt::format("Usage: {}\n\n", spec.usage);
+  std::string out;
+  for (const std::string_view line : split_at(spec.usage, "\n"))
+    out += fmt::format("{}{}\n", out.empty() ? "Usage: " : "       ", filled(line, 7));
+  out += "\n";
   out += filled_paragraphs(spec.description.empty() ? spec.summary : spec.description);
-  out += options_text(spec);
-  if (!spec.examples.empty()) out += "\nExamples:\n";
-  for (const std::string& example : spec.examples) out += fmt::format("  {}\n", example);
-  out += "\nExit codes:\n";
+  const size_t left = left_columns(joined({spec.options, common_options()}));
+  out += verbs_text(spec) + options_text("Options", spec.options, left);
+  out += options_text("Options of every command", common_options(), left);
+  if (!spec.examples.empty()) out += "Examples:\n";
+  for (const std::string& example : spec.examples) out += example_text(example);
+  if (!spec.examples.empty()) out += "\n";
+  out += "Exit codes:\n";
   for (const auto& [code, meaning] : exit_codes()) out += two_columns(fmt::format("{}", code), meaning, 2);
   return out + fmt::format("\nTerms: {}\n", kGlossary);
 }

@@ -3,18 +3,25 @@
 #include <algorithm>
 
 #include "ptc/base/internal/program_text.h"
+#include "ptc/base/utf8.h"
 #include "ptc/base/version.h"
 
 namespace scalai {
 namespace {
 
-// Text as roff prints it unchanged: a dash stays a dash, and no line starts a request.
+// Longer input lines are poor style (mandoc -Tlint), which reads a character beyond ASCII as its name, \[u2026].
+constexpr size_t kLineBytes = 78;
+
+size_t read_size(std::string_view text) {
+  size_t size = 0;
+  for (const std::string_view character : characters(text)) size += character.size() == 1 ? 1 : 8;
+  return size;
+}
+
+// Text as roff prints it unchanged: a dash stays a dash.
 std::string roff(std::string_view text) {
   std::string out;
-  bool line_start = true;
   for (const char c : text) {
-    const bool request = line_start && (c == '.' || c == '\'');
-    if (request) out += "\\&";
     if (c == '\\') {
       out += "\\e";
     } else if (c == '-') {
@@ -22,9 +29,49 @@ std::string roff(std::string_view text) {
     } else {
       out += c;
     }
-    line_start = c == '\n';
   }
   return out;
+}
+
+// A line that starts no request.
+std::string roff_line(std::string line) {
+  return line.starts_with('.') || line.starts_with('\'') ? "\\&" + line : line;
+}
+
+// Running text, in lines of its own.
+std::string filled(std::string_view text) {
+  std::string out, line;
+  for (const std::string& word : words_of(text)) {
+    const std::string next = roff(word);
+    if (!line.empty() && read_size(line) + 1 + read_size(next) > kLineBytes) {
+      out += roff_line(line) + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + next;
+  }
+  return out + roff_line(line) + "\n";
+}
+
+// Lines as they are; a long one goes on behind "\c", which the reader does not see, and never with a blank, which would
+// break the text.
+std::string unfilled(std::string_view text) {
+  std::string out = ".nf\n";
+  for (const std::string_view whole : split_at(text, "\n")) {
+    std::string rest = roff(whole), part;
+    while (!rest.empty()) {
+      const size_t blank = rest.find(' ', rest.find_first_not_of(' '));
+      const size_t end = std::min(rest.find_first_not_of(' ', blank), rest.size());  // a word and the blanks behind it
+      const std::string word = rest.substr(0, end);
+      if (!part.empty() && read_size(part) + read_size(word) > kLineBytes - 2) {
+        out += part + "\\c\n";
+        part.clear();
+      }
+      part += part.empty() ? roff_line(word) : word;
+      rest.erase(0, end);
+    }
+    out += part + "\n";
+  }
+  return out + ".fi\n";
 }
 
 std::string title(std::string name) {
@@ -32,30 +79,31 @@ std::string title(std::string name) {
   std::string upper = name;
   std::transform(upper.begin(), upper.end(), upper.begin(),
                  [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
-  return fmt::format(".TH \"{}\" 1 \"\" \"Scalai {}\"\n", roff(upper), kVersion);
+  return fmt::format(".TH \"{}\" 1 \"{}\" \"Scalai {}\"\n", roff(upper), kVersionDate, kVersion);
 }
 
 std::string name_section(std::string name, const std::string& summary) {
   std::replace(name.begin(), name.end(), ' ', '-');
-  return fmt::format(".SH NAME\n{} \\- {}\n", roff(name), roff(summary));
+  return fmt::format(".SH NAME\n{}", filled(fmt::format("{} - {}", name, summary)));
 }
 
-std::string unfilled(const std::string& text) { return ".nf\n" + text + "\n.fi\n"; }
+std::string synopsis(std::string_view usage) {
+  std::string out;
+  for (const std::string_view line : split_at(usage, "\n")) out += (out.empty() ? "" : ".br\n") + filled(line);
+  return ".SH SYNOPSIS\n" + out;
+}
 
 std::string roff_paragraphs(std::string_view text) {
   std::string out;
-  while (!text.empty()) {
-    const size_t end = text.find("\n\n");
-    const std::string_view paragraph = text.substr(0, end);
-    const bool verbatim = paragraph.starts_with(' ');
-    out += ".PP\n" + (verbatim ? unfilled(roff(paragraph)) : roff(paragraph) + "\n");
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 2);
+  for (const std::string_view paragraph : split_at(text, "\n\n")) {
+    if (!out.empty()) out += ".PP\n";
+    out += paragraph.starts_with(' ') ? unfilled(paragraph) : filled(paragraph);
   }
   return out;
 }
 
 std::string item(const std::string& term, const std::string& text) {
-  return fmt::format(".TP\n.B {}\n{}\n", roff(term), roff(text));
+  return fmt::format(".TP\n.B {}\n{}", roff(term), filled(text));
 }
 
 std::string exit_section() {
@@ -69,18 +117,24 @@ std::string exit_section() {
 std::string command_man_page(const Program& program, const CommandSpec& spec) {
   const std::string name = full_name(program, spec);
   std::string out = title(name) + name_section(name, spec.summary);
-  out += fmt::format(".SH SYNOPSIS\n{}\n.SH DESCRIPTION\n", roff(spec.usage));
+  out += synopsis(spec.usage) + ".SH DESCRIPTION\n";
   out += roff_paragraphs(spec.description.empty() ? spec.summary : spec.description);
+  if (!spec.verbs.empty()) out += ".SH VERBS\n";
+  for (const Verb& verb : spec.verbs) out += item(verb.name, verb.help);
   out += ".SH OPTIONS\n";
-  for (const OptionSpec& option : options_with_help(spec)) out += item(option_form(option), option_help(option));
+  for (const OptionSpec& option : joined({spec.options, common_options()}))
+    out += item(option_form(option), option_help(option));
   if (!spec.examples.empty()) out += ".SH EXAMPLES\n";
-  for (const std::string& example : spec.examples) out += ".PP\n" + unfilled(roff(example));
+  for (const std::string& example : spec.examples) {
+    if (&example != &spec.examples.front()) out += ".PP\n";
+    out += unfilled(example);
+  }
   return out + exit_section();
 }
 
 std::string program_man_page(const Program& program) {
   std::string out = title(program.name) + name_section(program.name, program.summary);
-  out += fmt::format(".SH SYNOPSIS\n{} COMMAND [ARGUMENT…]\n.SH DESCRIPTION\n", roff(program.name));
+  out += synopsis(program.name + " COMMAND [ARGUMENT…]") + ".SH DESCRIPTION\n";
   out += roff_paragraphs(program.summary) + ".SH COMMANDS\n";
   for (const Command& command : program.commands) out += item(command.spec.name, command.spec.summary);
   for (const auto& [name, summary] : program.external) out += item(name, summary);

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 
@@ -11,7 +14,10 @@
 #include "ptc/base/diagnostics.h"
 #include "ptc/base/internal/program_text.h"
 #include "ptc/base/process.h"
+#include "ptc/base/say.h"
+#include "ptc/base/screen.h"
 #include "ptc/base/status.h"
+#include "ptc/base/units.h"
 #include "ptc/base/utf8.h"
 #include "ptc/base/version.h"
 
@@ -20,6 +26,7 @@ namespace {
 
 constexpr int kUsageError = 2;
 constexpr int kFailed = 5;
+constexpr const char* kComplete = "complete";
 
 using Words = std::vector<std::string>;
 
@@ -61,34 +68,36 @@ int unknown_command(const Program& program, const std::string& word) {
 
 int unknown_program_option(const Program& program, const std::string& word) {
   const std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
-  const std::string nearest = word == "-h" ? "help" : closest(name, {"help", "version"});
+  const std::string nearest = closest(name, {"help", "version"});
   return usage_error(program.name, fmt::format("unknown option {}{}", clipped(word, 41),
                                                nearest.empty() ? "" : fmt::format("; did you mean --{}?", nearest)));
 }
 
-// Replaces this process by `<program>-<command> words…`, or `<program>-<its program> <command> words…`; returns only when
-// that is impossible.
-int exec_external(const Program& program, const std::string& command, Words words) {
+// Replaces this process by `<program>-<command> [builtin] words…`, or `<program>-<its program> [builtin] <command> words…`;
+// returns only when that is impossible.
+int exec_external(const Program& program, const std::string& command, Words words, const std::string& builtin = "") {
   const auto found = program.external_of.find(command);
   const bool one_of_several = found != program.external_of.end();
   const std::string file = fmt::format("{}-{}", program.name, one_of_several ? found->second : command);
-  if (one_of_several) {
-    const bool man_page = words == Words{"man"};
-    words.insert(man_page ? words.end() : words.begin(), command);
-  }
+  if (one_of_several) words.insert(words.begin(), command);
+  if (!builtin.empty()) words.insert(words.begin(), builtin);
   const absl::Status status = become(file, words);
   std::fputs(fmt::format("{}: error: {}\n", program.name, message_of(status)).c_str(), stderr);
   return exit_code_of(status);
 }
 
-int run_help(const Program& program, const Words& topic) {
+int run_help(const Program& program, Words topic) {
   if (topic.empty()) {
     print(program.single ? help_text(program.commands.front().spec) : overview_text(program));
     return 0;
   }
-  if (program.external.contains(topic[0])) return exec_external(program, topic[0], {"--help"});
-  const std::optional<CommandSpec> spec = find_spec(program, topic[0]);
-  if (!spec) return unknown_command(program, topic[0]);
+  if (program.external.contains(topic[0])) {
+    topic.push_back("--help");
+    return exec_external(program, topic[0], {topic.begin() + 1, topic.end()});
+  }
+  const std::string name = fmt::format("{}", fmt::join(topic, " "));
+  const std::optional<CommandSpec> spec = find_spec(program, name);
+  if (!spec) return unknown_command(program, name);
   print(help_text(*spec));
   return 0;
 }
@@ -98,9 +107,11 @@ int run_man(const Program& program, const Words& topic) {
     print(program.single ? command_man_page(program, program.commands.front().spec) : program_man_page(program));
     return 0;
   }
-  if (program.external.contains(topic[0])) return exec_external(program, topic[0], {"man"});
-  const std::optional<CommandSpec> spec = find_spec(program, topic[0]);
-  if (!spec) return unknown_command(program, topic[0]);
+  if (program.external.contains(topic[0]))
+    return exec_external(program, topic[0], {topic.begin() + 1, topic.end()}, "man");
+  const std::string name = fmt::format("{}", fmt::join(topic, " "));
+  const std::optional<CommandSpec> spec = find_spec(program, name);
+  if (!spec) return unknown_command(program, name);
   print(command_man_page(program, *spec));
   return 0;
 }
@@ -123,8 +134,33 @@ int run_builtin(const Program& program, const std::string& name, const Words& ar
 
 bool asks_for_help(const Words& words) {
   const auto end = std::find(words.begin(), words.end(), "--");
-  return std::any_of(words.begin(), end,
-                     [](const std::string& word) { return word == "--help" || word.starts_with("--help="); });
+  return std::any_of(words.begin(), end, [](const std::string& word) {
+    return word == "-h" || word == "--help" || word.starts_with("--help=");
+  });
+}
+
+bool asks_for_quiet(const Words& words) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  return quiet() || std::any_of(words.begin(), end, [](const auto& word) { return word == "-q" || word == "--quiet"; });
+}
+
+// screen.h reads them, here and in every program that this one starts or becomes.
+void set_variables(const Arguments& arguments) {
+  const auto set = [](const char* name, const char* value) { ::setenv(name, value, 1); };
+  if (arguments.flag("wide")) set("SCALAI_WIDE", "1");
+  if (arguments.flag("quiet")) set("SCALAI_QUIET", "1");
+  if (arguments.flag("verbose")) set("SCALAI_VERBOSE", "1");
+  const std::string color = arguments.text("color");
+  if (color == "always") set("CLICOLOR_FORCE", "1");
+  if (color != "never") return;
+  set("CLICOLOR_FORCE", "0");
+  set("NO_COLOR", "1");
+}
+
+void say_effort(const std::string& name, double seconds) {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  say("{}: {}, {} of memory at most\n", name, format_seconds(seconds), format_bytes(usage.ru_maxrss * 1024));
 }
 
 int run_command(const Program& program, const CommandSpec& spec, const Words& words) {
@@ -132,24 +168,79 @@ int run_command(const Program& program, const CommandSpec& spec, const Words& wo
     print(help_text(spec));
     return 0;
   }
+  const std::string name = full_name(program, spec);
+  const auto started = std::chrono::steady_clock::now();
   const absl::StatusOr<Arguments> arguments = parse_arguments(spec, words);
-  if (!arguments.ok()) return usage_error(full_name(program, spec), message_of(arguments.status()));
-  if (const Command* command = find_command(program, spec.name)) return command->run(*arguments);
-  return run_builtin(program, spec.name, arguments->positional());
+  if (!arguments.ok()) return usage_error(name, message_of(arguments.status()));
+  set_variables(*arguments);
+  for (const std::string& note : arguments->notes()) {
+    if (!quiet()) say("{}: note: {}\n", name, note);
+  }
+  const Command* const command = find_command(program, spec.name);
+  if (command == nullptr) return run_builtin(program, spec.name, arguments->positional());
+  const int code = command->run(*arguments);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
+  if (verbose()) say_effort(name, elapsed.count());
+  return code;
 }
 
-int dispatch(const Program& program, const Words& words) {
+// The command that `words` begin with, and how many of them name it: one or two.
+std::pair<const Command*, size_t> leading_command(const Program& program, const Words& words) {
+  if (words.size() > 1) {
+    if (const Command* const found = find_command(program, words[0] + " " + words[1])) return {found, 2};
+  }
+  return {words.empty() ? nullptr : find_command(program, words[0]), 1};
+}
+
+// Words that begin with a former name, with the present one.
+Words with_present_name(const Program& program, const Words& words) {
+  const auto found = words.empty() ? program.former.end() : program.former.find(words[0]);
+  if (found == program.former.end()) return words;
+  Words present = found->second;
+  present.insert(present.end(), words.begin() + 1, words.end());
+  return present;
+}
+
+int run_complete(const Program& program, const Words& given) {
+  Words words = with_present_name(program, given.empty() ? Words{""} : given);
+  const auto answer = [](const Words& lines) {
+    for (const std::string& line : lines) print(line + "\n");
+    return 0;
+  };
+  if (program.single) return answer(offers_for_command(program, program.commands.front().spec, words));
+  if (words.size() == 1) return answer(offers_for_commands(program, words[0]));
+  if (program.external.contains(words[0]))
+    return exec_external(program, words[0], {words.begin() + 1, words.end()}, kComplete);
+  const std::string current = words.back();
+  words.pop_back();
+  const auto [command, named] = leading_command(program, words);
+  const std::optional<CommandSpec> spec = command != nullptr ? command->spec : find_builtin(program, words[0]);
+  if (!spec) return 0;
+  words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(named));
+  words.push_back(current);
+  return answer(offers_for_command(program, *spec, words));
+}
+
+int dispatch(const Program& program, const Words& given) {
+  const Words words = with_present_name(program, given);
   const std::string first = words.empty() ? "" : words[0];
   if (first == "--version") {
     print(fmt::format("{} {}\n", program.name, kVersion));
     return 0;
   }
+  if (first == kComplete) return run_complete(program, {words.begin() + 1, words.end()});
   const bool is_command = program.single && !find_builtin(program, first);
   if (is_command) return run_command(program, program.commands.front().spec, words);
   if (words.empty()) return usage_error(program.name, "a command is missing");
+  if (words != given && !asks_for_quiet(given)) {
+    say("{0}: note: \"{0} {1}\" is now \"{0} {2}\"\n", program.name, given[0],
+        fmt::join(program.former.at(given[0]), " "));
+  }
   const Words rest(words.begin() + 1, words.end());
   if (program.external.contains(first)) return exec_external(program, first, rest);
-  if (const auto spec = find_spec(program, first)) return run_command(program, *spec, rest);
+  if (const auto [command, named] = leading_command(program, words); command != nullptr)
+    return run_command(program, command->spec, {words.begin() + static_cast<std::ptrdiff_t>(named), words.end()});
+  if (const auto spec = find_builtin(program, first)) return run_command(program, *spec, rest);
   if (asks_for_help(words)) return run_help(program, {});
   if (first.starts_with('-')) return unknown_program_option(program, first);
   return unknown_command(program, first);
@@ -174,15 +265,17 @@ std::vector<CommandSpec> builtin_specs(const Program& program) {
   help.summary = "Explain a command.";
   help.usage = name + " help [COMMAND]";
   help.description = "Prints what a command does, its options and its exit codes.";
-  help.max_arguments = 1;
+  help.max_arguments = 2;
 
   CommandSpec completion;
   completion.name = "completion";
   completion.summary = "Print a completion script for a shell.";
   completion.usage = name + " completion bash|zsh|fish";
-  completion.description = "Prints a script that teaches the shell commands, options, their values and file arguments.";
+  completion.description =
+      "Prints a script by which the shell asks the program for its commands, options, their values and file arguments.";
   completion.examples = {fmt::format("source <({} completion bash)", name),
                          fmt::format("{0} completion fish > ~/.config/fish/completions/{0}.fish", name)};
+  completion.operands = {"bash", "zsh", "fish"};
   completion.min_arguments = 1;
   completion.max_arguments = 1;
 
@@ -192,7 +285,7 @@ std::vector<CommandSpec> builtin_specs(const Program& program) {
   man.usage = name + " man [COMMAND]";
   man.description = "Prints a manual page as roff.";
   man.examples = {name + " man | man -l -"};
-  man.max_arguments = 1;
+  man.max_arguments = 2;
   return {help, completion, man};
 }
 

@@ -74,7 +74,8 @@ TEST(RunProgram, PrintsTheOverview) {
       "  --version   Print the version.\n"
       "\n"
       "`toy help COMMAND` explains one command. Terms: docs/glossary.md\n";
-  for (const Words& words : {Words{"--help"}, Words{"help"}, Words{"--help", "x"}, Words{"--what", "--help"}}) {
+  for (const Words& words :
+       {Words{"--help"}, Words{"-h"}, Words{"help"}, Words{"--help", "x"}, Words{"--what", "--help"}}) {
     const Outcome result = outcome(toy(), words);
     EXPECT_EQ(result.code, 0);
     EXPECT_EQ(result.out, overview);
@@ -84,11 +85,9 @@ TEST(RunProgram, PrintsTheOverview) {
 
 TEST(RunProgram, PrintsHelpWhereverItIsAskedFor) {
   const std::string help = help_text(validate_spec());
-  const std::vector<Words> asking = {{"validate", "--help"},
-                                     {"help", "validate"},
-                                     {"validate", "--nope", "--help"},
-                                     {"validate", "--seed", "--help"},
-                                     {"validate", "a", "b", "c", "--help=x"}};
+  const std::vector<Words> asking = {{"validate", "--help"},           {"help", "validate"},
+                                     {"validate", "a", "-h"},          {"validate", "--nope", "--help"},
+                                     {"validate", "--seed", "--help"}, {"validate", "a", "b", "c", "--help=x"}};
   for (const Words& words : asking) {
     const Outcome result = outcome(toy(), words);
     EXPECT_EQ(result.code, 0);
@@ -96,6 +95,68 @@ TEST(RunProgram, PrintsHelpWhereverItIsAskedFor) {
   }
   EXPECT_EQ(outcome(toy(), {"validate", "--", "--help"}).out, "table --help\n");
   EXPECT_THAT(outcome(toy(), {"completion", "--help"}).out, HasSubstr("Usage: toy completion bash|zsh|fish"));
+}
+
+Program toy_of_two_words() {
+  Program program = toy();
+  Command check = program.commands[0];
+  check.spec.name = "validate deeply";
+  check.spec.summary = "Check all of it.";
+  check.run = [](const Arguments& arguments) {
+    std::fputs(("deeply " + arguments.positional()[0] + "\n").c_str(), stdout);
+    return 0;
+  };
+  program.commands.push_back(check);
+  program.former = {{"prove", {"validate", "deeply"}}};
+  return program;
+}
+
+TEST(RunProgram, ACommandMayHaveTwoWords) {
+  EXPECT_EQ(outcome(toy_of_two_words(), {"validate", "deeply", "a"}).out, "deeply a\n");
+  EXPECT_EQ(outcome(toy_of_two_words(), {"validate", "a"}).out, "table a\n");
+  EXPECT_THAT(outcome(toy_of_two_words(), {"help", "validate", "deeply"}).out, HasSubstr("Usage: toy validate FILE…"));
+  EXPECT_THAT(outcome(toy_of_two_words(), {"man", "validate", "deeply"}).out, HasSubstr("toy\\-validate\\-deeply"));
+  expect_usage_error(toy_of_two_words(), {"validate", "deeply"},
+                     "toy validate deeply: error: an argument is missing; usage: toy validate FILE…\n"
+                     "Try 'toy validate deeply --help'.\n");
+}
+
+TEST(RunProgram, FormerNamesWorkWithANote) {
+  const Outcome command = outcome(toy_of_two_words(), {"prove", "a"});
+  EXPECT_EQ(command.out, "deeply a\n");
+  EXPECT_EQ(command.err, "toy: note: \"toy prove\" is now \"toy validate deeply\"\n");
+  EXPECT_EQ(outcome(toy_of_two_words(), {"--help"}).out.find("prove"), std::string::npos);
+
+  Program program = toy();
+  program.commands[0].spec.options[0].former = {"style"};
+  const Outcome option = outcome(program, {"validate", "a", "--style=csv"});
+  EXPECT_EQ(option.out, "csv a\n");
+  EXPECT_EQ(option.err, "toy validate: note: --style is now called --format\n");
+  EXPECT_EQ(outcome(program, {"validate", "--help"}).out.find("style"), std::string::npos);
+  expect_usage_error(program, {"validate", "a", "--style=csv", "--format=csv"},
+                     "toy validate: error: option --format is given twice\nTry 'toy validate --help'.\n");
+}
+
+// The options of every command reach the programs that a command starts as variables (screen.h).
+TEST(RunProgramDeathTest, CommonOptionsBecomeVariables) {
+  const auto run_with = [](const Words& words, const std::string& variable) {
+    for (const char* name : {"SCALAI_WIDE", "SCALAI_QUIET", "SCALAI_VERBOSE", "CLICOLOR_FORCE", "NO_COLOR"})
+      ::unsetenv(name);
+    Words all = {"validate", "a"};
+    all.insert(all.end(), words.begin(), words.end());
+    run(toy(), all);
+    const char* const value = std::getenv(variable.c_str());
+    std::_Exit(value == nullptr ? 9 : value[0] - '0');
+  };
+  const auto exited = [](int code) { return testing::ExitedWithCode(code); };
+  EXPECT_EXIT(run_with({"--wide"}, "SCALAI_WIDE"), exited(1), "");
+  EXPECT_EXIT(run_with({"-q"}, "SCALAI_QUIET"), exited(1), "");
+  EXPECT_EXIT(run_with({"--quiet"}, "SCALAI_QUIET"), exited(1), "");
+  EXPECT_EXIT(run_with({"-v"}, "SCALAI_VERBOSE"), exited(1), "toy validate: .*s, .* of memory at most");
+  EXPECT_EXIT(run_with({"--color=always"}, "CLICOLOR_FORCE"), exited(1), "");
+  EXPECT_EXIT(run_with({"--color=never"}, "NO_COLOR"), exited(1), "");
+  EXPECT_EXIT(run_with({"--color=never"}, "CLICOLOR_FORCE"), exited(0), "");
+  EXPECT_EXIT(run_with({}, "CLICOLOR_FORCE"), exited(9), "^$");
 }
 
 TEST(RunProgram, PrintsTheVersion) {
@@ -113,7 +174,7 @@ TEST(RunProgram, UsageErrorsGoToStderrAndExitWith2) {
   expect_usage_error(toy(), {"banana"}, "toy: error: unknown command \"banana\"\n" + try_toy);
   expect_usage_error(toy(), {""}, "toy: error: unknown command \"\"\n" + try_toy);
   expect_usage_error(toy(), {"--vresion"}, "toy: error: unknown option --vresion; did you mean --version?\n" + try_toy);
-  expect_usage_error(toy(), {"-h"}, "toy: error: unknown option -h; did you mean --help?\n" + try_toy);
+  expect_usage_error(toy(), {"-q"}, "toy: error: unknown option -q\n" + try_toy);
   expect_usage_error(toy(), {"help", "nope"}, "toy: error: unknown command \"nope\"\n" + try_toy);
   expect_usage_error(toy(), {"validate", "--formt"},
                      "toy validate: error: unknown option --formt; did you mean --format?\n" + try_validate);
@@ -184,6 +245,7 @@ TEST_F(ExternalDeathTest, RunsFromPathWithAllWords) {
               "^on PATH: a b --seed=3 --help\n$");
   EXPECT_EXIT(exec(toy(), {"help", "sim"}), testing::ExitedWithCode(7), "^on PATH: --help\n$");
   EXPECT_EXIT(exec(toy(), {"man", "sim"}), testing::ExitedWithCode(7), "^on PATH: man\n$");
+  EXPECT_EXIT(exec(toy(), {"complete", "sim", "--se"}), testing::ExitedWithCode(7), "^on PATH: complete --se\n$");
 }
 
 TEST_F(ExternalDeathTest, ACommandOfAProgramWithSeveralKeepsItsName) {
@@ -194,6 +256,7 @@ TEST_F(ExternalDeathTest, ACommandOfAProgramWithSeveralKeepsItsName) {
   EXPECT_EXIT(exec(program, {"doctor", "--fast"}), testing::ExitedWithCode(7), "^machine: doctor --fast\n$");
   EXPECT_EXIT(exec(program, {"help", "doctor"}), testing::ExitedWithCode(7), "^machine: doctor --help\n$");
   EXPECT_EXIT(exec(program, {"man", "doctor"}), testing::ExitedWithCode(7), "^machine: man doctor\n$");
+  EXPECT_EXIT(exec(program, {"complete", "doctor", ""}), testing::ExitedWithCode(7), "^machine: complete doctor \n$");
 }
 
 TEST_F(ExternalDeathTest, PrefersTheFileBesideTheExecutable) {
@@ -217,109 +280,37 @@ TEST_F(ExternalDeathTest, AProgramThatMayNotRunExitsWith4) {
   EXPECT_EXIT(exec(toy(), {"sim"}), testing::ExitedWithCode(4), "toy: error: cannot run toy-sim: Permission denied");
 }
 
-// --- completion and man pages -------------------------------------------------------------------------------------
-
-std::string shell_output(const std::string& command) {
-  std::string out;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  char buffer[4096];
-  while (std::fgets(buffer, sizeof buffer, pipe) != nullptr) out += buffer;
-  EXPECT_EQ(::pclose(pipe), 0) << command;
-  return out;
-}
-
-// What bash offers for the last of `words`, one a line.
-std::string bash_offers(const Program& program, const Words& words) {
-  std::string pattern = testing::TempDir() + "scalai-bash-XXXXXX";
-  const std::string folder = ::mkdtemp(pattern.data());
-  EXPECT_TRUE(write_file(folder + "/plan.json", "").ok());
-  std::string script = outcome(program, {"completion", "bash"}).out + "COMP_WORDS=(" + program.name;
-  for (const std::string& word : words) script += " '" + word + "'";
-  const std::string function = program.single ? "_toy_validate" : "_toy";
-  script += ")\nCOMP_CWORD=" + std::to_string(words.size()) + "\n" + function + "\n";
-  script += "printf '%s\\n' \"${COMPREPLY[@]}\"\n";
-  EXPECT_TRUE(write_file(folder + "/script", script).ok());
-  const std::string out = shell_output("cd " + folder + " && bash script 2>&1");
-  std::filesystem::remove_all(folder);
-  return out;
-}
-
-TEST(Completion, BashOffersCommandsOptionsChoicesAndFiles) {
-  if (std::system("bash -c true") != 0) GTEST_SKIP() << "no bash";
-  EXPECT_EQ(bash_offers(toy(), {""}), "validate\nsim\nhelp\ncompletion\nman\n");
-  EXPECT_EQ(bash_offers(toy(), {"va"}), "validate\n");
-  EXPECT_EQ(bash_offers(toy(), {"--v"}), "--version\n");
-  EXPECT_EQ(bash_offers(toy(), {"validate", "--s"}), "--strict\n--seed=\n");
-  EXPECT_EQ(bash_offers(toy(), {"validate", "--format", "="}), "table\njson\ncsv\n");
-  EXPECT_EQ(bash_offers(toy(), {"validate", "--format", "=", "ta"}), "table\n");
-  EXPECT_EQ(bash_offers(toy(), {"validate", "--format", "c"}), "csv\n");
-  EXPECT_EQ(bash_offers(toy(), {"validate", "--only", "=", "shape,m"}), "shape,memory\n");
-  EXPECT_EQ(bash_offers(toy(), {"validate", "--seed", "="}), "\n");
-  EXPECT_EQ(bash_offers(toy(), {"validate", "pl"}), "plan.json\n");
-  EXPECT_EQ(bash_offers(toy(), {"validate", "--write-a-very-long-report", "=", "pl"}), "plan.json\n");
-  EXPECT_EQ(bash_offers(toy(), {"sim", "pl"}), "plan.json\n");
-  EXPECT_EQ(bash_offers(toy(), {"help", "s"}), "sim\n");
-  EXPECT_EQ(bash_offers(toy(), {"completion", "z"}), "zsh\n");
-  EXPECT_EQ(bash_offers(single_toy(), {"--st"}), "--strict\n");
-  EXPECT_EQ(bash_offers(single_toy(), {"pl"}), "plan.json\n");
-}
-
-// `toy doctor --f` asks toy-machine, which lies beside toy: it completes `toy-machine doctor --f`.
-TEST(Completion, BashAsksTheProgramsOfExternalCommands) {
-  if (std::system("bash -c true") != 0) GTEST_SKIP() << "no bash";
-  std::string pattern = testing::TempDir() + "scalai-bash-XXXXXX";
-  const std::string folder = ::mkdtemp(pattern.data());
-  Program machine = toy();
-  machine.name = "toy-machine";
-  ASSERT_TRUE(write_file(folder + "/machine.bash", outcome(machine, {"completion", "bash"}).out).ok());
-  for (const auto& [name, text] :
-       {std::pair("toy", std::string("exit 1")), std::pair("toy-machine", "cat " + folder + "/machine.bash")}) {
-    ASSERT_TRUE(write_file(folder + "/" + name, "#!/bin/sh\n" + text + "\n").ok());
-    std::filesystem::permissions(folder + "/" + name, std::filesystem::perms::owner_all);
-  }
-  Program program = toy();
-  program.external = {{"machine", "All of it."}};
-  const std::string script = outcome(program, {"completion", "bash"}).out;
-  const auto offers = [&](const std::string& words, int last) {
-    const std::string asked = "COMP_WORDS=(" + folder + "/toy " + words + ")\nCOMP_CWORD=" + std::to_string(last) +
-                              "\n_toy\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n";
-    EXPECT_TRUE(write_file(folder + "/script", script + asked).ok());
-    return shell_output("bash " + folder + "/script 2>&1");
-  };
-  EXPECT_EQ(offers("machine va", 2), "validate\n");
-  EXPECT_EQ(offers("machine validate --st", 3), "--strict\n");
-  std::filesystem::remove(folder + "/toy-machine");
-  EXPECT_EQ(offers("machine " + folder + "/scr", 2), folder + "/script\n") << "files, where it is not there";
-  std::filesystem::remove_all(folder);
-}
-
-TEST(Completion, ZshAndFishHearOfEveryOption) {
-  const std::string zsh = outcome(toy(), {"completion", "zsh"}).out;
-  EXPECT_EQ(zsh.substr(0, 13), "#compdef toy\n");
-  EXPECT_THAT(zsh, HasSubstr("'--format=[How to print. One of\\: table, json, csv. Default\\: table.]:format:"
-                             "(table json csv)'"));
-  EXPECT_THAT(zsh, HasSubstr("'sim:Simulate a scenario.'"));
-  const std::string fish = outcome(toy(), {"completion", "fish"}).out;
-  EXPECT_THAT(fish, HasSubstr("complete -c toy -n '__fish_seen_subcommand_from validate' -l format -x "
-                              "-a 'table json csv' -d 'How to print. One of: table, json, csv. Default: table.'\n"));
-  for (const OptionSpec& option : validate_spec().options) {
-    EXPECT_THAT(zsh, HasSubstr("'--" + option.name));
-    EXPECT_THAT(fish, HasSubstr(" -l " + option.name + " "));
-  }
-}
+// --- man pages ------------------------------------------------------------------------------------------------------
 
 TEST(ManPage, EscapesWhatRoffWouldTake) {
   Program program = toy();
   CommandSpec& spec = program.commands[0].spec;
   spec.description = ".PP is \\fBnot\\fR ours";
   const std::string page = outcome(program, {"man", "validate"}).out;
-  EXPECT_THAT(page, HasSubstr(std::string(".TH \"TOY\\-VALIDATE\" 1 \"\" \"Scalai ") + kVersion +
+  EXPECT_THAT(page, HasSubstr(std::string(".TH \"TOY\\-VALIDATE\" 1 \"") + kVersionDate + "\" \"Scalai " + kVersion +
                               "\"\n"
                               ".SH NAME\ntoy\\-validate \\- Check a scenario.\n"
                               ".SH SYNOPSIS\ntoy validate FILE…\n"
-                              ".SH DESCRIPTION\n.PP\n\\&.PP is \\efBnot\\efR ours\n"
+                              ".SH DESCRIPTION\n\\&.PP is \\efBnot\\efR ours\n"
                               ".SH OPTIONS\n.TP\n.B \\-\\-format=FORMAT\nHow to print. One of: table"));
   EXPECT_THAT(page, HasSubstr(".SH \"EXIT STATUS\"\n.TP\n.B 0\ndone\n"));
+}
+
+// Lines of more than 80 bytes are poor roff: text is broken at blanks, what keeps its lines behind "\\c".
+TEST(ManPage, HasNoLongLines) {
+  Program program = toy();
+  CommandSpec& spec = program.commands[0].spec;
+  spec.usage = "toy validate FILE…\ntoy validate --all";
+  spec.description =
+      "Reads every-file-that-is-there and prints what is wrong with it, one problem after another, until the "
+      "end.\n\n  word   an explanation that goes on and on, far beyond the eightieth column of its line";
+  spec.verbs = {{"show", "Print."}};
+  const std::string page = outcome(program, {"man", "validate"}).out;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_THAT(page, HasSubstr(".SH SYNOPSIS\ntoy validate FILE…\n.br\ntoy validate \\-\\-all\n"));
+  EXPECT_THAT(page, HasSubstr("far beyond the eightieth \\c\ncolumn of its line\n.fi\n"));
+  EXPECT_THAT(page, HasSubstr(".SH VERBS\n.TP\n.B show\nPrint.\n"));
 }
 
 TEST(ManPage, OfTheProgramListsItsCommands) {

@@ -1,6 +1,7 @@
 #pragma once
-// Progress of long work: one line on stderr, redrawn at most ten times a second, and only if stderr is a terminal. One
-// thread at a time.
+// Progress of long work: one line on stderr, redrawn at most ten times a second, and only if stderr is a terminal and the
+// user did not ask for --quiet. From two seconds on it says how long the rest will take at the pace so far. One thread
+// at a time.
 
 #include <chrono>
 #include <string>
@@ -10,8 +11,8 @@ namespace scalai {
 
 class Progress {
  public:
-  explicit Progress(std::string what);  // prints nothing if stderr is not a terminal
-  ~Progress();                          // erases the line
+  explicit Progress(std::string what);
+  ~Progress();  // erases the line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   // fraction in [0, 1]. The line is cut at the width of the terminal.
@@ -19,8 +20,12 @@ class Progress {
 
  private:
   std::string what_;
-  bool terminal_;
+  bool drawn_on_;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point drawn_;
 };
+
+// The line itself, `elapsed_s` after the start.
+std::string progress_line(std::string_view what, double fraction, std::string_view detail, double elapsed_s);
 
 }  // namespace scalai

@@ -57,6 +57,25 @@ TEST(Progress, ClipsToTheTerminalAndTheRange) {
   EXPECT_EQ(terminal.drawn(), "\r\033[Kplanning 100 %  a detail tha…");
 }
 
+TEST(Progress, SaysHowLongTheRestTakesOnceThePaceIsKnown) {
+  EXPECT_EQ(progress_line("planning", 0.25, "1 of 4", 1.9), "planning  25 %  1 of 4");
+  EXPECT_EQ(progress_line("planning", 0.25, "1 of 4", 2), "planning  25 %  6 s left  1 of 4");
+  EXPECT_EQ(progress_line("planning", 0.01, "x", 60), "planning   1 %  1 h 39 min left  x");
+  EXPECT_EQ(progress_line("planning", 0, "x", 60), "planning   0 %  x");
+  EXPECT_EQ(progress_line("planning", 1, "x", 60), "planning 100 %  x");
+}
+
+TEST(Progress, IsSilentWhereTheUserWantsQuiet) {
+  ::setenv("SCALAI_QUIET", "1", 1);
+  const Terminal terminal;
+  {
+    Progress progress("planning");
+    progress.update(0.5, "x");
+  }
+  ::unsetenv("SCALAI_QUIET");
+  EXPECT_EQ(terminal.drawn(), "");
+}
+
 TEST(Progress, DrawsNothingWhenNeverUpdated) {
   const Terminal terminal;
   { const Progress progress("planning"); }

@@ -46,6 +46,104 @@ TEST(Table, TextKeepsControlCharactersOffTheTerminal) {
   EXPECT_EQ(table.text(), "name\n--------\na?[31m?b\n");
 }
 
+Table wide_table() {
+  Table table({"job", "cause", "bytes>", "bound>", "why~"});
+  table.leave_out_first({"bound"});
+  table.row({"one", "lost all devices of host seven of rack two", "12 GB", "11 GB", "the host was taken"});
+  return table;
+}
+
+TEST(Table, AsWideAsItIsWithoutAScreen) {
+  EXPECT_EQ(wide_table().text(),
+            "job  cause                                       bytes  bound  why\n"
+            "---  ------------------------------------------  -----  -----  ------------------\n"
+            "one  lost all devices of host seven of rack two  12 GB  11 GB  the host was taken\n");
+  EXPECT_EQ(wide_table().text({.columns = 81}), wide_table().text());
+}
+
+TEST(Table, ShortensNamesInTheMiddleBeforeItLeavesOutColumns) {
+  EXPECT_EQ(wide_table().text({.columns = 80}),
+            "job  cause                                      bytes  bound  why\n"
+            "---  -----------------------------------------  -----  -----  ------------------\n"
+            "one  lost all devices of …st seven of rack two  12 GB  11 GB  the host was taken\n"
+            "shortened: cause; --wide shows all\n");
+}
+
+TEST(Table, LeavesOutColumnsInTheStatedOrderThenFromTheRight) {
+  EXPECT_EQ(wide_table().text({.columns = 50}),
+            "job  cause               bytes  why\n"
+            "---  ------------------  -----  ------------------\n"
+            "one  lost all …rack two  12 GB  the host was taken\n"
+            "not shown: bound; shortened: cause; --wide shows\n"
+            "all\n");
+  EXPECT_EQ(wide_table().text({.columns = 40}),
+            "job  cause                         bytes\n"
+            "---  ----------------------------  -----\n"
+            "one  lost all devic…n of rack two  12 GB\n"
+            "not shown: bound, why; shortened: cause;\n"
+            "--wide shows all\n");
+}
+
+TEST(Table, ColumnsOfOneNameGoTheLastFirst) {
+  Table table({"run", "one>", "Δ>", "two>", "Δ>"});
+  table.leave_out_first({"Δ"});
+  table.row({"downtime", "100 s", "=", "1234567890 s", "+2000 %"});
+  EXPECT_EQ(table.text({.columns = 32}),
+            "run         one  Δ           two\n"
+            "--------  -----  -  ------------\n"
+            "downtime  100 s  =  1234567890 s\n"
+            "not shown: Δ; --wide shows all\n");
+  EXPECT_EQ(table.text({.columns = 30}),
+            "run         one           two\n"
+            "--------  -----  ------------\n"
+            "downtime  100 s  1234567890 s\n"
+            "not shown: Δ; --wide shows all\n");
+}
+
+TEST(Table, SentencesGoOnSeveralLines) {
+  Table table({"name", "GPUs>", "what it is~"});
+  table.row({"a", "8", "as many words as there are, until no one reads them"});
+  table.row({"b", "16", ""});
+  const std::string text = table.text({.columns = 48});
+  EXPECT_EQ(text,
+            "name  GPUs  what it is\n"
+            "----  ----  ------------------------------------\n"
+            "a        8  as many words as there are, until no\n"
+            "            one reads them\n"
+            "b       16\n");
+}
+
+TEST(Table, TheLastColumnIsCutOnlyWhereNothingElseIsLeft) {
+  Table table({"name", "GPUs>"});
+  table.row({"a name of thirty-two characters.", "8"});
+  EXPECT_EQ(table.text({.columns = 10}),
+            "name\n"
+            "----------\n"
+            "a nam…ers.\n"
+            "not shown:\n"
+            "GPUs;\n"
+            "shortened:\n"
+            "name;\n"
+            "--wide\n"
+            "shows all\n");
+}
+
+TEST(Table, ColourIsForHeadersAndNotesAndChangesNoColumn) {
+  Table table({"a", "b>"});
+  table.row({"x", "10"});
+  EXPECT_EQ(table.text({.colour = true}), "\033[1ma   b\033[0m\n\033[2m-  --\033[0m\nx  10\n");
+}
+
+TEST(Table, CsvIsAlwaysWhole) {
+  EXPECT_EQ(
+      wide_table().csv(),
+      "job,cause,bytes,bound,why\none,lost all devices of host seven of rack two,12 GB,11 GB,the host was taken\n");
+}
+
+TEST(TableDeathTest, RefusesUnknownColumnsToLeaveOut) {
+  EXPECT_EXIT(Table({"a", "b"}).leave_out_first({"c"}), testing::ExitedWithCode(70), "CHECK failed");
+}
+
 TEST(CsvCell, QuotesOnlyWhereNeeded) {
   EXPECT_EQ(csv_cell("plain text"), "plain text");
   EXPECT_EQ(csv_cell(""), "");

@@ -193,6 +193,11 @@ std::string format_seconds(double seconds) {
   return fmt::format("{} h {} min", minutes / 60, minutes % 60);
 }
 
+std::string counted(int64_t count, std::string_view noun, std::string_view plural) {
+  if (count == 1) return fmt::format("1 {}", noun);
+  return plural.empty() ? fmt::format("{} {}s", count, noun) : fmt::format("{} {}", count, plural);
+}
+
 std::string shortest(double value) { return fmt::format("{}", value); }
 
 }  // namespace scalai

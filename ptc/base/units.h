@@ -26,6 +26,9 @@ absl::StatusOr<int64_t> parse_count(std::string_view text);
 // 12 min", from 100 h "4.50 d".
 std::string format_bytes(int64_t bytes);
 std::string format_seconds(double seconds);
+
+// "1 box", "2 boxes"; without a plural of its own the noun gets an "s".
+std::string counted(int64_t count, std::string_view noun, std::string_view plural = "");
 std::string format_bandwidth(double bytes_per_s);
 
 // The shortest decimal text that reads back as the same double ("0.1", "1e+30"). All files contain this form.

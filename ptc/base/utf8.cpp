@@ -1,5 +1,6 @@
 #include "ptc/base/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace scalai {
@@ -63,6 +64,48 @@ std::string clipped(std::string_view text, size_t columns) {
   std::string result;
   for (size_t i = 0; i + 1 < columns; ++i) result += printable(all[i]);
   return columns == 0 ? result : result + "…";
+}
+
+std::string clipped_middle(std::string_view text, size_t columns) {
+  const std::vector<std::string_view> all = characters(text);
+  if (all.size() <= columns) return printable_text(text);
+  if (columns == 0) return "";
+  const size_t first = columns / 2, last = columns - 1 - first;
+  std::string result;
+  for (size_t i = 0; i < first; ++i) result += printable(all[i]);
+  result += "…";
+  for (size_t i = all.size() - last; i < all.size(); ++i) result += printable(all[i]);
+  return result;
+}
+
+std::vector<std::string> wrapped(std::string_view text, size_t columns) {
+  std::vector<std::string> lines = {""};
+  size_t used = 0;
+  const auto add = [&](std::string_view word) {
+    const std::vector<std::string_view> all = characters(word);
+    const size_t gap = used > 0 ? 1 : 0;
+    if (columns > 0 && used > 0 && used + gap + all.size() > columns) {
+      lines.emplace_back();
+      used = 0;
+    } else if (gap > 0) {
+      lines.back() += ' ';
+      ++used;
+    }
+    for (const std::string_view character : all) {
+      if (columns > 0 && used == columns) {
+        lines.emplace_back();
+        used = 0;
+      }
+      lines.back() += printable(character);
+      ++used;
+    }
+  };
+  while (!text.empty()) {
+    const size_t end = std::min(text.find_first_of(" \n"), text.size());
+    if (end > 0) add(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
 }
 
 size_t columns_of(std::string_view text) { return characters(text).size(); }

@@ -22,6 +22,13 @@ std::string printable_text(std::string_view text);
 // Printable text of at most `columns` characters; a longer one is cut and ends in "…".
 std::string clipped(std::string_view text, size_t columns);
 
+// The same with the "…" in the middle: of names, beginnings and ends tell more.
+std::string clipped_middle(std::string_view text, size_t columns);
+
+// Printable text in lines of at most `columns` characters, broken at blanks and line ends; a longer word is broken where it
+// must be. An empty text is one empty line. 0 columns: a single line.
+std::vector<std::string> wrapped(std::string_view text, size_t columns);
+
 // Columns on a terminal, one per character (wide and combining characters count like others).
 size_t columns_of(std::string_view text);
 

@@ -47,5 +47,26 @@ TEST(Utf8, CharactersOfRandomBytesAddUpToThem) {
   }
 }
 
+TEST(ClippedMiddle, KeepsBothEnds) {
+  EXPECT_EQ(clipped_middle("tp8,pp4,dp2", 11), "tp8,pp4,dp2");
+  EXPECT_EQ(clipped_middle("tp8,pp4,dp2", 8), "tp8,…dp2");
+  EXPECT_EQ(clipped_middle("größer als", 5), "gr…ls");
+  EXPECT_EQ(clipped_middle("abc", 1), "…");
+  EXPECT_EQ(clipped_middle("abc", 0), "");
+  EXPECT_EQ(clipped_middle("a\x1b"
+                           "cdef",
+                           5),
+            "a?…ef");
+}
+
+TEST(Wrapped, BreaksAtBlanksAndInWordsThatAreTooLong) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(wrapped("", 5), Lines{""});
+  EXPECT_EQ(wrapped("one two three", 7), (Lines{"one two", "three"}));
+  EXPECT_EQ(wrapped("one  two\nthree", 0), Lines{"one two three"});
+  EXPECT_EQ(wrapped("abcdefgh ij", 3), (Lines{"abc", "def", "gh", "ij"}));
+  EXPECT_EQ(wrapped("größe\x1b", 5), (Lines{"größe", "?"}));
+}
+
 }  // namespace
 }  // namespace scalai

@@ -29,6 +29,9 @@ struct HostKind {
 const HostKind* find_host_kind(std::string_view name);
 std::vector<std::string> host_kind_names();
 
+// All of them: GPU kinds, then hosts and instances.
+std::vector<std::string> machine_names();
+
 // Hint for a name that is not in `known`: the names that continue it ("a100": "did you mean "a100-40g" or …?"), else
 // the nearest name, else the command that lists them.
 std::string hint_for_unknown(std::string_view name, const std::vector<std::string>& known);

@@ -52,6 +52,12 @@ std::vector<std::string> host_kind_names() {
   return names;
 }
 
+std::vector<std::string> machine_names() {
+  std::vector<std::string> names = gpu_kind_names();
+  for (std::string& host : host_kind_names()) names.push_back(std::move(host));
+  return names;
+}
+
 std::string hint_for_unknown(std::string_view name, const std::vector<std::string>& known) {
   std::vector<std::string> meant;
   for (const std::string& one : known) {

@@ -123,6 +123,9 @@ TEST(HostTable, KnownHosts) {
 
 TEST(HintForUnknown, NamesWhatMayBeMeant) {
   const std::vector<std::string> gpus = gpu_kind_names(), hosts = host_kind_names();
+  EXPECT_EQ(machine_names().size(), gpus.size() + hosts.size());
+  EXPECT_EQ(machine_names().front(), gpus.front());
+  EXPECT_EQ(machine_names().back(), hosts.back());
   EXPECT_EQ(hint_for_unknown("t4", gpus), "did you mean \"t4-16g\"?");
   EXPECT_EQ(hint_for_unknown("v100", gpus), "did you mean \"v100-16g\" or \"v100-32g\" or \"v100-pcie-16g\"?");
   EXPECT_EQ(hint_for_unknown("h100-8g", gpus), "did you mean \"h100-80g\"?");

@@ -223,7 +223,8 @@ std::string shown(const Metric& metric) {
   return fmt::format("{:.4g}", *metric.value);
 }
 
-std::string metrics_table(const ReportHead& head, const std::vector<Metric>& metrics, const std::string& format) {
+std::string metrics_table(const ReportHead& head, const std::vector<Metric>& metrics, const std::string& format,
+                          const Screen& screen) {
   if (format == "csv") {
     Table table({"metric", "value>", "unit"});
     for (const Metric& metric : metrics) {
@@ -241,7 +242,7 @@ std::string metrics_table(const ReportHead& head, const std::vector<Metric>& met
   return fmt::format("{}: {} · policy {}{} · seed {}\n  throughputs: {}\n  changes: {}\n{}", head.scenario,
                      head.workload, head.policy,
                      head.policy_set.empty() ? "" : fmt::format(" ({})", fmt::join(head.policy_set, ", ")), head.seed,
-                     first_line(head.throughputs), first_line(head.changes), table.text());
+                     first_line(head.throughputs), first_line(head.changes), table.text(screen));
 }
 
 std::string jobs_csv_header() {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ptc/base/screen.h"
 #include "ptc/sched/fleet.h"
 #include "ptc/sched/job.h"
 #include "ptc/sched/outcome.h"
@@ -49,7 +50,8 @@ std::string summary_json(const ReportHead& head, const sched::Workload& workload
 std::string summary_json(const ReportHead& head, int hosts, int gpus_per_host, const sched::RecoveryResult& result);
 
 // The table for people. `format`: "table" or "csv" (metric, value, unit).
-std::string metrics_table(const ReportHead& head, const std::vector<Metric>& metrics, const std::string& format);
+std::string metrics_table(const ReportHead& head, const std::vector<Metric>& metrics, const std::string& format,
+                          const Screen& screen = {});
 
 // jobs.csv: the header, and the line of one ended job.
 std::string jobs_csv_header();

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "ptc/base/screen.h"
 #include "ptc/control/records.h"
 
 namespace scalai::report {
@@ -33,7 +34,7 @@ absl::Status write_report(const control::RunReport& report, const Manifest& mani
 
 // The table for people: one line for each job, then one for each reconfiguration. For an unreadable summary the text is
 // the problem.
-std::string summary_table(const std::string& summary_json_text);
+std::string summary_table(const std::string& summary_json_text, const Screen& screen = {});
 
 // What tables for people show beside the values of runs of one scenario: with kFirst and kBest the difference to the first
 // or to the best run, with the best marked; with kRatio second / first, if there are two.
@@ -48,6 +49,7 @@ struct Alternative {
 struct CompareOptions {
   std::string format = "table";  // "table", "markdown", "csv" or "json"
   Against against = Against::kRatio;
+  Screen screen = {};
   bool varied = false;  // the alternatives differ on purpose, and labels say in what: no note about it
 };
 
@@ -60,7 +62,8 @@ absl::StatusOr<std::string> compare_alternatives(const std::vector<Alternative>&
                                                  const CompareOptions& options);
 // The same for one run each.
 absl::StatusOr<std::string> compare_summaries(const std::vector<std::pair<std::string, std::string>>& label_and_json,
-                                              const std::string& format, Against against = Against::kRatio);
+                                              const std::string& format, Against against = Against::kRatio,
+                                              const Screen& screen = {});
 
 // Compares a summary with the scenario's expectations for `strategy`: one line for each that fails ("" = all hold).
 std::string failed_expectations(const scenario::Scenario& scenario, const std::string& strategy,

@@ -73,8 +73,9 @@ class ComparisonTable {
     fill();
   }
 
-  std::string text() const {
+  std::string text(const Screen& screen) const {
     Table table(headers_);
+    if (std::find(headers_.begin(), headers_.end(), "Δ>") != headers_.end()) table.leave_out_first({"Δ"});
     for (const std::vector<std::string>& row : rows_) {
       if (row.empty()) {
         table.rule();
@@ -82,7 +83,7 @@ class ComparisonTable {
         table.row(row);
       }
     }
-    return table.text();
+    return table.text(screen);
   }
 
   std::string markdown() const {
@@ -233,17 +234,18 @@ absl::StatusOr<std::string> compare_alternatives(const std::vector<Alternative>&
   const ComparisonTable table(comparison, options.against);
   if (options.format == "markdown") return table.markdown();
   if (options.format == "table") {
-    const std::string prediction = comparison.prediction ? "\n" + prediction_table(*comparison.prediction) : "";
-    return table.text() + (options.varied ? "" : note_on_scenarios(comparison)) + prediction;
+    const std::string prediction =
+        comparison.prediction ? "\n" + prediction_table(*comparison.prediction, options.screen) : "";
+    return table.text(options.screen) + (options.varied ? "" : note_on_scenarios(comparison)) + prediction;
   }
   return invalid(fmt::format("unknown format \"{}\"; one of table, markdown, csv, json", clipped(options.format, 40)));
 }
 
 absl::StatusOr<std::string> compare_summaries(const std::vector<std::pair<std::string, std::string>>& label_and_json,
-                                              const std::string& format, Against against) {
+                                              const std::string& format, Against against, const Screen& screen) {
   std::vector<Alternative> alternatives;
   for (const auto& [label, json] : label_and_json) alternatives.push_back({label, {json}});
-  return compare_alternatives(alternatives, {.format = format, .against = against});
+  return compare_alternatives(alternatives, {.format = format, .against = against, .screen = screen});
 }
 
 }  // namespace scalai::report

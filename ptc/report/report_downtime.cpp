@@ -16,10 +16,6 @@ namespace {
 // Reasons in tables are cut to this many columns.
 constexpr size_t kReasonColumns = 96;
 
-std::string count(int64_t number, const std::string& what) {
-  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
-}
-
 // A long run has many reasons: the longest ones, and the sum of the others.
 std::vector<DowntimePart> waits_of(const DowntimeSummary& down) {
   constexpr size_t kRows = 4;
@@ -35,7 +31,7 @@ std::vector<DowntimePart> waits_of(const DowntimeSummary& down) {
       others_s += wait.seconds;
     }
   }
-  parts.push_back({"waiting", others_s, count(static_cast<int64_t>(waits.size() - parts.size()), "other reason")});
+  parts.push_back({"waiting", others_s, counted(static_cast<int64_t>(waits.size() - parts.size()), "other reason")});
   return parts;
 }
 
@@ -45,18 +41,18 @@ std::vector<DowntimePart> downtime_parts(const JobSummary& job) {
   if (!job.downtime) return {};
   const DowntimeSummary& down = *job.downtime;
   std::vector<DowntimePart> parts = {
-      {"pauses", down.reconfigurations_s, count(job.totals.reconfigurations, "reconfiguration")}};
+      {"pauses", down.reconfigurations_s, counted(job.totals.reconfigurations, "reconfiguration")}};
   for (DowntimePart& part : waits_of(down)) parts.push_back(std::move(part));
-  parts.push_back({"steps run again", down.run_again_s, count(job.lost_steps, "step") + " done after the snapshot"});
+  parts.push_back({"steps run again", down.run_again_s, counted(job.lost_steps, "step") + " done after the snapshot"});
   parts.push_back({"steps cut off", down.cut_off_s, "by failures, or the end of the run"});
   parts.push_back({"snapshot stalls", down.snapshots_s, "training stood still for checkpoints and copies"});
   std::erase_if(parts, [](const DowntimePart& part) { return part.seconds <= 0; });
   return parts;
 }
 
-std::string downtime_table(const Summary& summary) {
+std::string downtime_table(const Summary& summary, const Screen& screen) {
   const bool several = summary.jobs.size() > 1;
-  std::vector<std::string> headers = {"downtime", "time>", "why"};
+  std::vector<std::string> headers = {"downtime", "time>", "why~"};
   if (several) headers.insert(headers.begin(), "job");
   Table table(std::move(headers));
   bool any = false;
@@ -68,7 +64,7 @@ std::string downtime_table(const Summary& summary) {
       table.row(std::move(cells));
     }
   }
-  return any ? "\n" + table.text() : "";
+  return any ? "\n" + table.text(screen) : "";
 }
 
 std::string consequence_of(const LossSummary& loss) {
@@ -92,12 +88,11 @@ std::string redundancy_lines(const Summary& summary) {
   for (const JobSummary& job : summary.jobs) {
     if (!job.redundancy) continue;
     const std::optional<int64_t>& survives = job.redundancy->survives_host_losses;
-    text += fmt::format("{}: redundant copies made {} time{}", clipped(job.name, kNameColumns), job.redundancy->made,
-                        job.redundancy->made == 1 ? "" : "s");
+    text += fmt::format("{}: redundant copies made {}", clipped(job.name, kNameColumns),
+                        counted(job.redundancy->made, "time"));
     if (survives) {
-      text += *survives == 0
-                  ? "; they survive the loss of no host"
-                  : fmt::format("; they survive the loss of any {} host{}", *survives, *survives == 1 ? "" : "s");
+      text += *survives == 0 ? "; they survive the loss of no host"
+                             : fmt::format("; they survive the loss of any {}", counted(*survives, "host"));
     }
     text += "\n";
   }

@@ -100,7 +100,7 @@ std::optional<Prediction> prediction_of(const std::vector<Summary>& runs) {
   return prediction;
 }
 
-std::string prediction_table(const Prediction& prediction) {
+std::string prediction_table(const Prediction& prediction, const Screen& screen) {
   Table table({"job", "#>", "from → to", "phase", "predicted>", "measured>", "error>"});
   for (const PredictedStep& step : prediction.steps) {
     table.row({clipped(step.job, kNameColumns), "", clipped(step.layout, kNameColumns), "step",
@@ -124,7 +124,7 @@ std::string prediction_table(const Prediction& prediction) {
       prediction.transfer_error_median
           ? fmt::format("{:.1f} % over {} {}", 100 * *prediction.transfer_error_median, prediction.transfers, what)
           : "– (no plan that both runs carried out moved anything)";
-  return table.text() + "median error of transfer: " + error + "\n";
+  return table.text(screen) + "median error of transfer: " + error + "\n";
 }
 
 // ---- JSON ------------------------------------------------------------------------------------------------------------

@@ -25,19 +25,21 @@ std::string moment(double seconds) {
 namespace {
 
 // ---- one run --------------------------------------------------------------------------------------------------------
-std::string job_table(const Summary& summary) {
+std::string job_table(const Summary& summary, const Screen& screen) {
   Table table({"job", "state", "steps>", "samples>", "wall>", "training>", "downtime>", "lost steps>", "goodput>",
                "GPU hours>"});
+  table.leave_out_first({"samples", "training", "GPU hours", "lost steps"});
   for (const JobSummary& job : summary.jobs) {
     table.row({clipped(job.name, kNameColumns), job.state, std::to_string(job.steps), std::to_string(job.samples),
                format_seconds(job.wall_s), format_seconds(job.training_s), format_seconds(job.downtime_s),
                std::to_string(job.lost_steps), rate(job.goodput_samples_per_s), four_digits(job.gpu_hours)});
   }
-  return table.text();
+  return table.text(screen);
 }
 
-std::string schedule_table(const Summary& summary) {
+std::string schedule_table(const Summary& summary, const Screen& screen) {
   Table table({"job", "submitted>", "started>", "waited>", "completion>", "restarts>", "preempted>", "deadline"});
+  table.leave_out_first({"submitted", "preempted"});
   bool any = false;
   int64_t complete = 0;
   double completion_s = 0, waited_s = 0;
@@ -61,11 +63,12 @@ std::string schedule_table(const Summary& summary) {
                std::to_string(schedule.preemptions), deadline});
   }
   if (!any) return "";
-  std::string text = "\n" + table.text();
+  std::string text = "\n" + table.text(screen);
   if (complete > 0) {
     const auto count = static_cast<double>(complete);
-    text += fmt::format("{} of {} jobs complete; mean completion time {}, mean wait {}\n", complete,
-                        summary.jobs.size(), format_seconds(completion_s / count), format_seconds(waited_s / count));
+    text += fmt::format("{} of {} complete; mean completion time {}, mean wait {}\n", complete,
+                        counted(std::ssize(summary.jobs), "job"), format_seconds(completion_s / count),
+                        format_seconds(waited_s / count));
   }
   return text;
 }
@@ -75,13 +78,13 @@ std::string dataset_lines(const Summary& summary) {
   for (const JobSummary& job : summary.jobs) {
     if (!job.dataset) continue;
     const DatasetSummary& data = *job.dataset;
-    text += fmt::format("{}: dataset of {} samples, at {} of pass {}; ", clipped(job.name, kNameColumns), data.samples,
-                        data.consumed, data.pass);
-    text += data.samples_read ? fmt::format("{} samples read", *data.samples_read) : "nothing was read in this run";
+    text += fmt::format("{}: dataset of {}, at {} of pass {}; ", clipped(job.name, kNameColumns),
+                        counted(data.samples, "sample"), data.consumed, data.pass);
+    text += data.samples_read ? counted(*data.samples_read, "sample") + " read" : "nothing was read in this run";
     if (data.bytes_read.value_or(0) > 0) text += fmt::format(" ({})", format_bytes(*data.bytes_read));
     if (data.steps_read_again > 0) {
-      text += fmt::format("; {} steps ({} samples) {} again after rollbacks", data.steps_read_again,
-                          data.samples_read_again, data.samples_read ? "read" : "to be read");
+      text += fmt::format("; {} ({}) {} again after rollbacks", counted(data.steps_read_again, "step"),
+                          counted(data.samples_read_again, "sample"), data.samples_read ? "read" : "to be read");
     }
     if (data.exactly_once) text += *data.exactly_once ? "; exactly once" : "; NOT exactly once";
     if (data.exactly_once.value_or(false) && data.drop_last)
@@ -104,7 +107,7 @@ std::string idle_lines(const Summary& summary) {
   return text;
 }
 
-std::string configuration_table(const Summary& summary) {
+std::string configuration_table(const Summary& summary, const Screen& screen) {
   const bool several = summary.jobs.size() > 1;
   bool other_batch = false;  // than that of the scenario
   for (const JobSummary& job : summary.jobs) {
@@ -115,6 +118,7 @@ std::string configuration_table(const Summary& summary) {
   if (other_batch) headers.insert(headers.begin() + 3, "batch>");
   if (several) headers.insert(headers.begin(), "job");
   Table table(std::move(headers));
+  table.leave_out_first({"recompute", "MFU"});
   bool any = false;
   for (const JobSummary& job : summary.jobs) {
     for (const ConfigurationSummary& c : job.configurations.value_or(std::vector<ConfigurationSummary>{})) {
@@ -131,10 +135,10 @@ std::string configuration_table(const Summary& summary) {
       table.row(std::move(cells));
     }
   }
-  return any ? "\n" + table.text() + idle_lines(summary) : "";
+  return any ? "\n" + table.text(screen) + idle_lines(summary) : "";
 }
 
-std::string trained_table(const Summary& summary) {
+std::string trained_table(const Summary& summary, const Screen& screen) {
   const bool several = summary.jobs.size() > 1;
   std::vector<std::string> headers = {"trained as", "GPUs>", "steps>", "step, measured>", "in the scenario>"};
   if (several) headers.insert(headers.begin(), "job");
@@ -150,7 +154,7 @@ std::string trained_table(const Summary& summary) {
       table.row(std::move(cells));
     }
   }
-  return any ? "\n" + table.text() : "";
+  return any ? "\n" + table.text(screen) : "";
 }
 
 std::string change_of(const ReconfigurationSummary& r) {
@@ -186,12 +190,13 @@ std::vector<std::string> loss_row(const LossSummary& loss) {
 
 // The column of job names only where there are several jobs. Losses of their own come at their time; with several jobs,
 // which have their rows one after another, at the end.
-std::string reconfiguration_table(const Summary& summary) {
+std::string reconfiguration_table(const Summary& summary, const Screen& screen) {
   const bool several = summary.jobs.size() > 1;
-  std::vector<std::string> headers = {"at>",    "cause",    "from → to", "same host>", "cross host>",
-                                      "bound>", "storage>", "transfer>", "pause>",     "lost>"};
+  std::vector<std::string> headers = {"at>",    "cause~",   "from → to~", "same host>", "cross host>",
+                                      "bound>", "storage>", "transfer>",  "pause>",     "lost>"};
   if (several) headers.insert(headers.begin(), "job");
   Table table(std::move(headers));
+  table.leave_out_first({"same host", "storage", "lost", "bound", "transfer"});
   std::vector<std::pair<double, std::vector<std::string>>> rows;  // with the time of each
   for (const JobSummary& job : summary.jobs) {
     for (const ReconfigurationSummary& r : job.reconfigurations) {
@@ -206,27 +211,28 @@ std::string reconfiguration_table(const Summary& summary) {
   if (!several)
     std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [at_s, cells] : rows) table.row(std::move(cells));
-  return table.text();
+  return table.text(screen);
 }
 
 }  // namespace
 
-std::string summary_table(const std::string& summary_json_text) {
+std::string summary_table(const std::string& summary_json_text, const Screen& screen) {
   const absl::StatusOr<Summary> read = read_summary(summary_json_text);
   if (!read.ok()) return message_of(read.status()) + "\n";
   const Summary& summary = *read;
   std::string text = fmt::format("scenario {}  strategy {}  runtime {}  seed {}  end {}\n\n",
                                  printable_text(summary.scenario), printable_text(summary.strategy),
                                  printable_text(summary.runtime), summary.seed, moment(summary.end_s));
-  text += job_table(summary) + dataset_lines(summary) + redundancy_lines(summary);
+  text += job_table(summary, screen) + dataset_lines(summary) + redundancy_lines(summary);
   bool any = !losses_without_change(summary).empty();
   for (const JobSummary& job : summary.jobs) {
     any |= !job.reconfigurations.empty();
     const char* what = job.state == "waiting" ? "waits" : "failed";
     if (!job.failure.empty()) text += printable_text(fmt::format("{} {}: {}", job.name, what, job.failure)) + "\n";
   }
-  text += downtime_table(summary) + schedule_table(summary) + configuration_table(summary) + trained_table(summary);
-  text += any ? "\n" + reconfiguration_table(summary) : "\nno reconfigurations\n";
+  text += downtime_table(summary, screen) + schedule_table(summary, screen) + configuration_table(summary, screen) +
+          trained_table(summary, screen);
+  text += any ? "\n" + reconfiguration_table(summary, screen) : "\nno reconfigurations\n";
   return text + basis_text(summary.basis.value_or(std::vector<Basis>{}));
 }
 

@@ -205,9 +205,8 @@ TEST(Compare, ThreeRunsFitATerminal) {
 TEST(Compare, OtherScenariosAreNoted) {
   const auto text = compare_summaries({{"a", example_json()}, {"b", changed("/scenario", "other")}}, "table");
   ASSERT_TRUE(text.ok()) << text.status();
-  EXPECT_THAT(*text,
-              HasSubstr("note: the runs are of different scenarios: a is \"grow-then-lose\" (01234567, seed "
-                        "18446744073709551615), b is \"other\" (01234567, seed 18446744073709551615)\n"));
+  EXPECT_THAT(*text, HasSubstr("note: the runs are of different scenarios: a is \"grow-then-lose\" (01234567, seed "
+                               "18446744073709551615), b is \"other\" (01234567, seed 18446744073709551615)\n"));
   EXPECT_THAT(*text, Not(HasSubstr(" ratio")));
   EXPECT_THAT(*text, Not(HasSubstr("×")));
 }
@@ -265,7 +264,8 @@ TEST(Compare, WhatCannotBeComparedIsRefused) {
   EXPECT_THAT(message({}, "table"), HasSubstr("nothing to compare"));
   EXPECT_THAT(message({{"a", example_json()}, {"out/b", "{\"jobs\":"}}, "table"),
               HasSubstr("out/b: not a summary.json"));
-  EXPECT_THAT(message({{"a", example_json()}}, "xml"), HasSubstr("unknown format \"xml\"; one of table, markdown, csv, json"));
+  EXPECT_THAT(message({{"a", example_json()}}, "xml"),
+              HasSubstr("unknown format \"xml\"; one of table, markdown, csv, json"));
 }
 
 }  // namespace report_table_test

@@ -153,7 +153,7 @@ void add_plans(nb::module_& module) {
       .def(
           "program",
           [](const Planned& planned, int device) {
-            return apps::program_text(*planned.plan, DeviceId(device), "json");
+            return apps::program_text(*planned.plan, DeviceId(device), {"json", ""});
           },
           nb::arg("device"))
       .def("text", table_of)

@@ -135,7 +135,6 @@ const std::vector<Exception>& long_function_exceptions() {
 // Sources that implement a part of a header whose test has another name.
 const std::vector<Exception>& untested_exceptions() {
   static const std::vector<Exception> exceptions = {
-      {"ptc/base/completion.cpp", "`completion` of command.h; program_test runs it"},
       {"ptc/base/help.cpp", "`--help` of command.h; program_test runs it"},
       {"ptc/base/man_page.cpp", "`man` of command.h; program_test runs it"},
       {"python/module/checkpoints.cpp", "for Python; python/tests/test_checkpoint.py calls all of it"},

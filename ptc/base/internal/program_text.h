@@ -11,11 +11,12 @@ namespace scalai {
 
 // --- help.cpp: pieces that help, completion and man pages share ---------------------------------------------------
 
+std::vector<std::string_view> split_at(std::string_view text, std::string_view separator);  // views of `text`
+std::vector<std::string> words_of(std::string_view text);  // parted by blanks and line ends
+
 // "--format=FORMAT", or "--quiet" for a flag.
 std::string option_form(const OptionSpec& option);
 std::string option_help(const OptionSpec& option);
-// The command's options and --help, which every command has.
-std::vector<OptionSpec> options_with_help(const CommandSpec& spec);
 // "scalai validate"; "scalai-sim" for a program that is one command.
 std::string full_name(const Program& program, const CommandSpec& spec);
 
@@ -29,9 +30,15 @@ std::string overview_text(const Program& program);
 
 // --- completion.cpp -----------------------------------------------------------------------------------------------
 
-// A script that teaches `shell` (bash, zsh or fish) the program's commands, options, choices and file arguments.
-// Arguments of external commands complete as file names.
+// A script that teaches `shell` (bash, zsh or fish) to ask the program itself, by `complete WORDS…`.
 std::string completion_script(const Program& program, const std::string& shell);
+
+// The answers, one a line: a word, with "\t" and its explanation if it has one; ":files ENDINGS" (files that end so, and
+// folders; no ending: all files); ":folders". A word that ends in "=" is not whole yet. Of the program's first word, and
+// of the last of `words` that follow a command's name. CHECK: `words` is not empty.
+std::vector<std::string> offers_for_commands(const Program& program, const std::string& current);
+std::vector<std::string> offers_for_command(const Program& program, const CommandSpec& spec,
+                                            const std::vector<std::string>& words);
 
 // --- man_page.cpp -------------------------------------------------------------------------------------------------
 

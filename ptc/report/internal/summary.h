@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "ptc/base/screen.h"
 #include "ptc/base/statistics.h"
 #include "ptc/report/internal/basis.h"
 #include "ptc/report/report.h"
@@ -174,7 +175,7 @@ struct DowntimePart {
 // that are older than the key.
 std::vector<DowntimePart> downtime_parts(const JobSummary& job);
 // For people: a row a job and cause; "" = there is none.
-std::string downtime_table(const Summary& summary);
+std::string downtime_table(const Summary& summary, const Screen& screen = {});
 std::string redundancy_lines(const Summary& summary);  // a line a job that has copies
 // What a loss led to: "no job used them", "gpt waits".
 std::string consequence_of(const LossSummary& loss);
@@ -228,7 +229,7 @@ struct Prediction {
 // Exactly two runs of one scenario with one strategy, one simulated and one executed, in any order; else nothing.
 std::optional<Prediction> prediction_of(const std::vector<Summary>& runs);
 // For people: a line a phase, then the median.
-std::string prediction_table(const Prediction& prediction);
+std::string prediction_table(const Prediction& prediction, const Screen& screen = {});
 
 struct Comparison {
   std::vector<std::string> labels;
