@@ -22,7 +22,7 @@ namespace scalai::parallel {
 
 struct LayerWork {
   ChunkWork forward;
-  ChunkWork backward;  // recomputation included
+  ChunkWork backward;  // recomputation included: where whole layers are computed again, of such a layer
 };
 
 // One layer on this GPU. `gpu` may be any stage of `hardware`. The dp part is zero in all three results (step_parts).

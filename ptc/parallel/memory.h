@@ -17,11 +17,14 @@
 //   core       softmax output A·a·s; with dropout also its output and a mask, (2A + 1)·a·s in all. Flash attention and
 //              selective recomputation keep none of it.
 // For GPT with A = 2 the sum is s·b·h·(10 + 24/t + 5as/(ht)), and s·b·h/t·(34 + 5as/h) with sequence parallelism.
-//   experts    for the k chosen ones, at capacity 1 and even load: input and output 2Ak·h·etp, MLP as above k times,
-//              for s·b/(c·t) tokens
-// Full recomputation keeps only the input of a layer, Ah, divided. With FP8 products the inputs of matrices (QKV,
+//   experts    for the k chosen ones, at capacity 1 and even load: input Ak·h·etp, what comes back Ak·h, MLP as above k
+//              times, for s·b/(c·t) tokens
+// Recomputed modules (recompute.h) keep nothing: norms the 2Ah behind them, the experts' non-linearity its result, the
+// feed-forward block and the experts all of theirs. Operations keep the layer's input, queries, values, the result of
+// attention, the first matrix of the feed-forward block and with SwiGLU its result: A(2h + 2q + k + ffn); of experts both
+// trips, 2Ak·h. A layer that is computed again as a whole keeps its input, Ah, divided. With FP8 products the inputs of matrices (QKV,
 // projection, both of the MLP) are kept as they were cast, in 1 byte instead of A (Transformer Engine, and Yan et al. 2026,
-// arXiv 2603.07685, 16 of 32 GB). Training::offloaded_layers are not counted.
+// arXiv 2603.07685, 16 of 32 GB). Training::offloaded_layers and offloaded_modules are not counted.
 //
 // In-flight micro-batches: schedule.h. Both ends (Korthikanti et al., 4.3): the embedding's dropout mask h, the inputs
 // of the final norm and of the head 2Ah, all divided; logits of one micro-batch, 4V/t in fp32 plus AV/t for their
@@ -29,10 +32,11 @@
 // computed from, its log-softmax, and the gradient of that. GPipe keeps the fp32 logits of all micro-batches.
 //
 // Working memory: the recomputed activations of one layer. With ZeRO-3 also the whole parameters of two layers (the
-// current and the next), or of a layer and the larger end of the model, if that is more.
+// current and the next), or of a layer and the larger end of the model, if that is more; on demand (DataOverlap::kNone)
+// those of the largest matrix.
 //
 // Buffers of communication:
-//   ZeRO-3             the whole gradients of a layer: as computed, and as summed (FSDP2's input of the reduce-scatter)
+//   ZeRO-3             the whole gradients of a layer, on demand of a matrix: as computed, and as summed (FSDP2's input of the reduce-scatter)
 //   sequence parallel  a micro-batch's whole input of a layer, Ah a token: Megatron-LM's buffer of gathered inputs
 //   context parallel   keys and values twice, those at work and those under way: 2A·2k a token (Transformer Engine's ring)
 //   messages           an activation and its gradient, 2Ah divided, in a pipeline

@@ -45,6 +45,18 @@ TEST(Buffers, ZeroThreeHasWholeGradientsOfALayer) {
   EXPECT_DOUBLE_EQ(term({.pp = 4, .dp = 2, .zero = 2}, training, 1, memory_term::kWholeGradients), 0);
 }
 
+// Largest matrices: gate and up of 8 · 20 each, where no head is larger.
+TEST(Buffers, OnDemandZeroThreeHasAMatrixWhole) {
+  const ParallelConfig config = {.pp = 4, .dp = 2, .zero = 3};
+  Training training = small_training();
+  training.data_overlap = DataOverlap::kNone;
+  EXPECT_DOUBLE_EQ(term(config, training, 1, memory_term::kGathered), 2 * (2 * 8 * 20));
+  EXPECT_DOUBLE_EQ(term(config, training, 1, memory_term::kWholeGradients), (2 + 4) * (2 * 8 * 20));
+  EXPECT_DOUBLE_EQ(term(config, training, 3, memory_term::kGathered), 2 * (384 * 8 + 8));
+  training.data_overlap = DataOverlap::kGradients;
+  EXPECT_DOUBLE_EQ(term(config, training, 1, memory_term::kGathered), 2 * (688 + 0));
+}
+
 TEST(Buffers, OfSequenceAndContextParallelism) {
   Training training = small_training();
   const double tokens = 2 * 16;
