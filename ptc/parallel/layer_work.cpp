@@ -123,16 +123,56 @@ Communication expert_trip(const Context& c, const Experts& experts, Collective o
   return together(sent, collective(c.links, over_etp, c.hardware.etp, bytes * experts.etp));
 }
 
-// There and back. Overlapped, beside as much work of another micro-batch as this layer has.
 void add_trips(const Context& c, const Experts& experts, ChunkWork& work) {
-  const Communication both =
-      together(expert_trip(c, experts, Collective::kAllGather), expert_trip(c, experts, Collective::kReduceScatter));
-  add(c.training().expert_overlap ? exposed(both, work.compute_s()) : both, work.ep);
+  add(expert_trip(c, experts, Collective::kAllGather), work.ep);
+  add(expert_trip(c, experts, Collective::kReduceScatter), work.ep);
+}
+
+// Megatron-Core's order (TransformerLayerSchedulePlan::run) for this layer forward beside another micro-batch's backward:
+//   network     gradients back from   |  tokens there,            |  results back
+//               the router's ranks    |  then their gradients     |
+//   GPU         attention             |  experts backward,        |  attention
+//               forward               |  then forward             |  backward
+// `forward` and `backward` are this layer's work, of which the experts have `sparse_…`.
+void overlap_trips(const Context& c, const Experts& experts, double sparse_forward_s, double sparse_backward_s,
+                   LayerWork& work) {
+  const Communication there = expert_trip(c, experts, Collective::kAllGather);
+  const Communication back = expert_trip(c, experts, Collective::kReduceScatter);
+  const double dense_forward_s = work.forward.seconds() - sparse_forward_s;
+  const double dense_backward_s = work.backward.seconds() - sparse_backward_s;
+  add(exposed(there, sparse_backward_s), work.forward.ep);
+  add(exposed(back, dense_backward_s), work.forward.ep);
+  add(exposed(back, dense_forward_s), work.backward.ep);
+  add(exposed(there, sparse_forward_s), work.backward.ep);
 }
 
 // FP8: each local expert's rows are cast by kernels of their own before each of two products.
 void cast_experts(const Context& c, const Experts& experts, KernelTime& time) {
   if (c.fp8()) time.launched(2 * kCastKernels * experts.local);
+}
+
+// FP8: tokens of each expert are copied to places that products can start at, and results back. Whole-step graphs need
+// dispatchers that do so themselves.
+void pad_experts(const Context& c, const Experts& experts, KernelTime& time) {
+  if (!c.fp8() || c.training().cuda_graphs) return;
+  for (int there_and_back = 0; there_and_back < 2; ++there_and_back)
+    time.memory(2 * c.e * experts.rows * experts.local * c.h);
+}
+
+// Biases behind the second product, which Megatron-Core adds expert by expert and in 32 bits, times the weight of the token
+// (experts.py, _apply_bias), for each element: the product written, the sum, one tensor of all experts, 16 bits.
+void add_expert_biases(const Context& c, const Experts& experts, KernelTime& time) {
+  if (!c.model().biases || c.training().cuda_graphs) return;
+  const double elements = experts.rows * experts.local * c.h;
+  time.memory_of_each((4 + (c.e + 4 + 4) + (4 + 4) + (4 + c.e)) * elements, 2 * experts.local + 2);
+}
+// Back: to 32 bits; its part for the product in 16 bits and put together; gradients of bias and weight, each multiplied,
+// written and summed. Before the first product, sums of its larger bias.
+void sum_expert_biases(const Context& c, const Experts& experts, KernelTime& time) {
+  if (!c.model().biases || c.training().cuda_graphs) return;
+  const double rows = experts.rows * experts.local;
+  time.memory_of_each(((c.e + 4) + (4 + c.e) + 2 * c.e + 2 * (4 + 4 + 4)) * rows * c.h, 5 * experts.local + 2);
+  time.memory_of_each(c.e * rows * experts.ffn * (c.model().gated ? 2 : 1), experts.local);
 }
 
 // The non-linearity of all local experts, and its result as the operand of the second product.
@@ -148,10 +188,12 @@ void experts_compute(const Context& c, const Experts& experts, ChunkWork& work) 
   time.product({c.outside, static_cast<double>(c.model().experts), c.h, 1, c.e, 4});
   time.memory(2 * c.e * experts.routed * c.h);  // permuted
   time.launched(kRoutingForward);
+  pad_experts(c, experts, time);
   cast_experts(c, experts, time);
   experts.first(c).forward(time);
   expert_activation(c, experts, time);
   experts.second(c).forward(time);
+  add_expert_biases(c, experts, time);
   time.memory(2 * c.e * experts.routed * c.h);  // weighted and added up
   add(time, work);
 }
@@ -160,7 +202,6 @@ void experts_forward(const Context& c, ChunkWork& work) {
   const Experts experts(c);
   experts_compute(c, experts, work);
   norm_and_residual(c, work);
-  add_trips(c, experts, work);
 }
 
 void experts_backward(const Context& c, ChunkWork& work) {
@@ -170,7 +211,9 @@ void experts_backward(const Context& c, ChunkWork& work) {
   residual_backward(c, time);
   time.memory(2 * 2 * c.e * experts.routed * c.h);
   time.launched(kRoutingBackward);
+  pad_experts(c, experts, time);
   cast_experts(c, experts, time);
+  sum_expert_biases(c, experts, time);
   for (const Linear* linear : {&second, &first}) {
     cast(c, linear->rows * linear->count * linear->out, time);
     linear->input_gradient(time);
@@ -180,7 +223,17 @@ void experts_backward(const Context& c, ChunkWork& work) {
   for (int i = 0; i < 2; ++i) time.product({c.outside, static_cast<double>(c.model().experts), c.h, 1, c.e, 4});
   norm_backward(c, time);
   add(time, work);
-  add_trips(c, experts, work);
+}
+
+void add_experts(const Context& c, LayerWork& work) {
+  const Experts experts(c);
+  ChunkWork forward, backward;
+  experts_forward(c, forward);
+  experts_backward(c, backward);
+  work = {together(work.forward, forward), together(work.backward, backward)};
+  if (c.training().expert_overlap) return overlap_trips(c, experts, forward.seconds(), backward.seconds(), work);
+  add_trips(c, experts, work.forward);
+  add_trips(c, experts, work.backward);
 }
 
 // ---- both blocks of a layer ----------------------------------------------------------------------------------------
@@ -300,8 +353,7 @@ LayerWork layer_work(const Workload& workload, const Hardware& hardware, const S
   work.forward.cp = context_ring(c, core_again(c).seconds(), 1);
   work.backward.cp = context_ring(c, attention.middle_backward.seconds(), 2);
   if (workload.model.experts > 0) {
-    experts_forward(c, work.forward);
-    experts_backward(c, work.backward);
+    add_experts(c, work);
   } else {
     const Block feed_forward = feed_forward_block(c);
     block_forward(c, feed_forward, work.forward);

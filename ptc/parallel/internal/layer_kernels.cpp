@@ -35,7 +35,8 @@ void add(const Communication& one, Communication& sum) { sum = together(sum, one
 void core_forward(const Context& c, KernelTime& time) {
   const Core core(c);
   const double causal = c.model().causal ? 0.5 : 1;
-  if (c.training().flash_attention) return time.flash(core.flops() * causal, core.qkv() * c.e, false);
+  if (c.training().flash_attention)
+    return time.flash(core.flops() * causal, core.qkv() * c.e, false, c.model().head_dim);
   const double batch = core.samples * core.heads;
   time.attention_product({core.queries(), core.sequence, core.dim, batch, c.e, c.e}, c.model().head_dim);
   time.memory(2 * c.e * core.scores());  // scale, mask, softmax
@@ -46,7 +47,8 @@ void core_forward(const Context& c, KernelTime& time) {
 void core_backward(const Context& c, KernelTime& time) {
   const Core core(c);
   const double causal = c.model().causal ? 0.5 : 1;
-  if (c.training().flash_attention) return time.flash(2.5 * core.flops() * causal, 2 * core.qkv() * c.e, true);
+  if (c.training().flash_attention)
+    return time.flash(2.5 * core.flops() * causal, 2 * core.qkv() * c.e, true, c.model().head_dim);
   const double batch = core.samples * core.heads;
   time.attention_product({core.queries(), core.sequence, core.dim, batch, c.e, c.e}, c.model().head_dim);
   time.attention_product({core.sequence, core.dim, core.queries(), batch, c.e, c.e}, c.model().head_dim);
