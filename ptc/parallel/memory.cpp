@@ -95,8 +95,9 @@ class Sizer {
   template <class Add>
   void working(int stage, const Add& add) const;
   double margin(double comes_and_goes) const {
-    return kFragmentation * comes_and_goes + kContextBytes + communicators() * kCommunicatorBytes;
+    return kFragmentation * comes_and_goes + context() + communicators() * kCommunicatorBytes;
   }
+  double context() const { return w_.training.runs_in() == Framework::kDeepSpeed ? kEagerContextBytes : kContextBytes; }
   int communicators() const;
 
  private:
@@ -253,7 +254,18 @@ void Sizer::deepspeed(int stage, const Add& add) const {
   const double bytes = w_.training.precision.gradient_bytes;
   if (w_.config.zero > 0 && w_.config.dp > 1)
     add(memory_term::kBuckets, 2 * bytes * bucket, [&] { return fmt::format("2 · {} B · {}", bytes, number(bucket)); });
-  kept(memory_term::kStep, bytes + 4, w_.config.zero >= 1, elements, add);
+  double share = 0;
+  kept("", 1, w_.config.zero >= 1, elements, [&](std::string_view, double count, const auto&) { share = count; });
+  const EndElements ends = end_elements(w_, stage);
+  const double largest = std::max({largest_matrix(w_), ends.first, ends.last});
+  const bool norm = w_.config.zero >= 1 && w_.training.precision.deepspeed;
+  const double of_share = (bytes + 4) * share, of_part = norm ? 8 * std::min(largest, share) : 0, search = 4 * largest;
+  const double most = w_.config.zero >= 3 ? of_share : std::max({of_share, of_part, search});
+  add(memory_term::kStep, most, [&] {
+    if (most == of_share) return fmt::format("{} B · {}", bytes + 4, number(share));
+    return fmt::format("{} B · {} of the largest tensor", most == search ? 4 : 8,
+                       number(most / (most == search ? 4 : 8)));
+  });
 }
 
 template <class Add>
@@ -371,9 +383,10 @@ MemoryEstimate memory_of(const Workload& workload) {
   }
   const double comes_and_goes = worst_of(sizer, workload.config.pp).working;
   estimate.margin_bytes = sizer.margin(comes_and_goes);
+  estimate.fragmentation_bytes = kFragmentation * comes_and_goes;
   estimate.margin_formula =
       fmt::format("{:g} % of {} + {} + {} communicators · {}", 100 * kFragmentation, size_text(comes_and_goes),
-                  size_text(kContextBytes), sizer.communicators(), size_text(kCommunicatorBytes));
+                  size_text(sizer.context()), sizer.communicators(), size_text(kCommunicatorBytes));
   return estimate;
 }
 
