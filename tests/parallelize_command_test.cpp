@@ -129,6 +129,14 @@ TEST_F(ParallelizeCommand, OptionsReachTheSearch) {
   EXPECT_LT(fp8["step_s"], plain["step_s"]);
   const json kept = found(llama("--layout=tp2,pp8 --no-flash-attention --recompute=none --micro-batches=1"))["best"][0];
   EXPECT_GT(kept["memory_bytes"], plain["memory_bytes"]);
+  const auto again = [&](const std::string& name) {
+    const json one = found(llama("--layout=tp2,pp8 --micro-batches=1 --recompute=" + name))["best"][0];
+    EXPECT_EQ(one["recompute"], name);
+    return one["memory_bytes"].get<double>();
+  };
+  EXPECT_LT(again("layernorm+mlp"), again("layernorm"));
+  EXPECT_LT(again("full-first-4"), again("full-first-2"));
+  EXPECT_LT(again("op"), again("full-every-2"));
   const json slow = found(llama("--layout=tp2,pp8 --nic=1Gbps --nics=1"))["best"][0];
   EXPECT_GT(slow["step_s"], plain["step_s"]);
 }
@@ -346,7 +354,7 @@ TEST_F(ParallelizeCommand, AllThatIsWrongAtOnce) {
        "\"0\" is not a number", "\"x\" is not a number", "--zero: \"7\"", "pay-off needs --from"});
   refused(llama("--gpus=8 --pin=tp3,cp7,dp3"), 3, {"tp3 does not divide", "cp7", "dp", "63 GPUs, there are 8"});
   refused(llama("--gpus=8 --precision=bf17"), 2, {"did you mean bf16?"});
-  refused(llama("--gpus=8 --recompute=some"), 2, {"some"});
+  refused(llama("--gpus=8 --recompute=some"), 2, {"--recompute: there is no recomputation \"some\"", "full-first-N"});
   refused(llama("--gpus=8 --fail=1 --nic=fast"), 2, {"--fail speaks of devices", "--nic: "});
   refused("--model=llama3-8b --gpus=8 --global-batch=8 --host=dgx-h10", 3, {"did you mean dgx-h100?"});
   refused(llama("--gpus=16 --from=tp4,dp2 --fail=9"), 3, {"device 9 is not among the old ones"});

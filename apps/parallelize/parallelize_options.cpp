@@ -87,8 +87,10 @@ std::vector<OptionSpec> what_is_searched() {
       text_option("pin", "LAYOUT", "Axes that keep the size given here, as in tp8,cp1; the others are searched."),
       text_option("layout", "LAYOUT", "Price this configuration alone."),
       list_option("micro-batches", "N,…", "Samples a micro-batch that are tried (1,2,4,8,16 if not given)."),
-      list_option("recompute", "R,…", "Recomputation that is tried (none, selective and full if not given).",
-                  choices(parallel::kRecomputeNames)),
+      list_option("recompute", "R,…",
+                  "Recomputation that is tried (none, selective and full if not given). Further: full-first-N and "
+                  "full-every-N, whole layers of each chunk; op, every other product and what is cheap; modules joined "
+                  "by \"+\", of core_attn, layernorm, moe_act, mlp, moe."),
       list_option("zero", "N,…", "ZeRO stages that are tried, 0 to 3 (1, and that of --from, if not given)."),
       choice_option("planner", "P", "Whose equations choose: ours, or those of PipeDream-2BW.",
                     {"scalai", "pipedream-2bw"}, "scalai")};

@@ -204,7 +204,7 @@ class Printer {
                  "global_batch"});
     for (const Candidate& one : found_.result.best) {
       table.row({canonical(one.config), fmt::format("{}", one.config.world()),
-                 fmt::format("{}", one.training.micro_batch), std::string(name_of(one.training.recompute)),
+                 fmt::format("{}", one.training.micro_batch), name_of(one.training.recompute),
                  shortest(one.time.step_s), shortest(rate(one)), shortest(one.time.mfu), shortest(one.time.hfu),
                  shortest(one.memory_bytes), shortest(one.time.bubble_s / one.time.step_s), shortest(one.score),
                  one.change ? shortest(one.change->reconfiguration_s) : "",
@@ -379,7 +379,7 @@ class Printer {
                         {"global_batch", one.training.global_batch},
                         {"micro_batch", one.training.micro_batch},
                         {"micro_batches", one.training.micro_batches(one.config.dp)},
-                        {"recompute", std::string(name_of(one.training.recompute))},
+                        {"recompute", name_of(one.training.recompute)},
                         {"step_s", one.time.step_s},
                         {fmt::format("{}_per_s_per_gpu", unit()), rate(one)},
                         {"mfu", one.time.mfu},

@@ -140,8 +140,11 @@ class Reader {
     if (arguments_.has("zero")) space().zero_stages = counts("zero", 0, 3);
     if (arguments_.has("recompute")) {
       space().recomputes.clear();
-      for (const std::string& name : arguments_.list("recompute"))
-        space().recomputes.push_back(parallel::find_recompute(name).value());
+      for (const std::string& name : arguments_.list("recompute")) {
+        const auto found = parallel::find_recompute(name);
+        if (!found.ok()) problems_.malformed("--recompute: " + message_of(found.status()));
+        if (found.ok()) space().recomputes.push_back(*found);
+      }
     }
     space().objective = parallel::find_objective(arguments_.text("objective")).value();
     if (arguments_.has("horizon")) space().horizon_s = arguments_.seconds("horizon");

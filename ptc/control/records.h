@@ -33,7 +33,7 @@ struct ConfigurationRecord {
   int gpus = 0;
   int global_batch = 1;
   int micro_batch = 1;
-  std::string recompute;         // "none", "selective", "full"
+  std::string recompute;         // name_of(Recompute): "none", "selective", "full" …
   std::optional<double> step_s;  // nothing: it stands still on a link that is down
   std::optional<double> mfu;  // model FLOPs utilisation (ptc/parallel/step_time.h); nothing: as above, or peak unknown
   bool computed = true;       // step_s comes from a model, not from the scenario

@@ -106,7 +106,7 @@ void Trainer::note_configuration(Job& job) {
                              .gpus = job.choice->config.world(),
                              .global_batch = training.global_batch,
                              .micro_batch = training.micro_batch,
-                             .recompute = std::string(parallel::name_of(training.recompute)),
+                             .recompute = parallel::name_of(training.recompute),
                              .computed = job.choice->step_s == 0,
                              .idle = job.choice->idle};
   if (!std::isinf(job.training.step_s)) record.step_s = job.training.step_s;

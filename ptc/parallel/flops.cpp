@@ -1,4 +1,5 @@
 // model_flops and hardware_flops of step_time.h.
+#include "ptc/collection/megatron.h"
 #include "ptc/parallel/step_time.h"
 
 namespace scalai::parallel {
@@ -7,16 +8,42 @@ namespace {
 double tokens_of(int global_batch, int sequence) { return static_cast<double>(global_batch) * sequence; }
 
 // Elements of the matrices that a token goes through in one layer.
-double layer_matrices(const ModelShape& m) {
-  const double h = static_cast<double>(m.hidden), ffn = static_cast<double>(m.ffn);
-  const double attention = h * static_cast<double>((2 * m.heads + 2 * m.kv_heads) * m.head_dim);
-  const double feed_forward = (m.gated ? 3 : 2) * h * ffn;
-  return attention + (m.experts > 0 ? feed_forward * m.experts_per_token + h * m.experts : feed_forward);
+double attention_matrices(const ModelShape& m) {
+  return static_cast<double>(m.hidden * (2 * m.heads + 2 * m.kv_heads) * m.head_dim);
 }
+double feed_forward_matrices(const ModelShape& m) {
+  const double h = static_cast<double>(m.hidden), one = (m.gated ? 3 : 2) * h * static_cast<double>(m.ffn);
+  return m.experts > 0 ? one * m.experts_per_token + h * m.experts : one;
+}
+double layer_matrices(const ModelShape& m) { return attention_matrices(m) + feed_forward_matrices(m); }
 
 // Of one layer's attention core for one token, forward.
 double core_flops(const ModelShape& m, int sequence) {
   return 4.0 * static_cast<double>(m.heads * m.head_dim) * sequence;
+}
+
+// Of one layer and token, what its parts compute again. Equation 9 of Korthikanti et al. counts the attention core three
+// times more, one more forward each for the forward and the two parts of the backward pass.
+double modules_again(const ModelShape& m, const Training& training) {
+  const Recompute& recompute = training.recompute;
+  const bool block = recompute.has(m.experts > 0 ? Recompute::kExperts : Recompute::kFeedForward);
+  return (recompute.has(Recompute::kCoreAttention) ? 3 * core_flops(m, training.sequence) : 0) +
+         (block ? 2 * feed_forward_matrices(m) : 0);
+}
+
+// Keys, projection, and one matrix of the feed-forward block or all of the experts (recompute.h).
+double operations_again(const ModelShape& m) {
+  const double h = static_cast<double>(m.hidden);
+  const double attention = static_cast<double>(m.hidden * (m.heads + m.kv_heads) * m.head_dim);
+  return 2 * (attention + (m.experts > 0 ? feed_forward_matrices(m) : h * static_cast<double>(m.ffn)));
+}
+
+// Layers that are computed again as a whole.
+int whole_layers(const Workload& w) {
+  int layers = 0;
+  for (const int chunk : collection::layers_per_stage(w.config, w.model.layers))
+    layers += w.training.recompute.whole_layers(chunk);
+  return layers;
 }
 
 }  // namespace
@@ -32,12 +59,16 @@ double hardware_flops(const Workload& workload) {
   const ModelShape& model = workload.model;
   const Training& training = workload.training;
   const double flops = model_flops(model, training.global_batch, training.sequence);
-  if (model.heads == 0 || training.recompute == Recompute::kNone) return flops;
-  // Equation 9 of Korthikanti et al. counts the attention core three times more, one more forward each for the forward
-  // and the two parts of the backward pass.
-  const double core = core_flops(model, training.sequence);
-  const double again = training.recompute == Recompute::kFull ? core + 2 * layer_matrices(model) : 3 * core;
-  return flops + again * model.layers * tokens_of(training.global_batch, training.sequence);
+  if (model.heads == 0) return flops;
+  double again = 0;  // of a token
+  switch (training.recompute.kind) {
+    case Recompute::Kind::kNothing: return flops;
+    case Recompute::Kind::kModules: again = modules_again(model, training) * model.layers; break;
+    case Recompute::Kind::kOperations: again = operations_again(model) * model.layers; break;
+    case Recompute::Kind::kLayers:
+      again = (core_flops(model, training.sequence) + 2 * layer_matrices(model)) * whole_layers(workload);
+  }
+  return flops + again * tokens_of(training.global_batch, training.sequence);
 }
 
 }  // namespace scalai::parallel

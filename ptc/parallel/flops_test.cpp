@@ -28,6 +28,25 @@ TEST(Flops, OfGptAreTheClosedForms) {
   EXPECT_EQ(hardware_flops({model, config, training}), model_flops(model, 1536, 2048));
 }
 
+// Of a layer of 12 h² elements: 8 in the feed-forward block; keys, projection and the second matrix are 6.
+TEST(Flops, OfPartsThatAreComputedAgain) {
+  const ModelShape model = test_gpt(1024, 16, 8);
+  Training training = test_training(1, 64);
+  const double tokens = 64 * 2048, h2 = 1024.0 * 1024, core = 4.0 * 1024 * 2048;
+  const auto again = [&](const char* name, const collection::ParallelConfig& config = {}) {
+    training.recompute = find_recompute(name).value();
+    return (hardware_flops({model, config, training}) - model_flops(model, 64, 2048)) / tokens;
+  };
+  const double most = 8 * (24 * h2 + core);
+  EXPECT_NEAR(again("full"), most, 1e-9 * most);
+  EXPECT_NEAR(again("mlp"), 8 * 16 * h2, 1e-9 * most);
+  EXPECT_NEAR(again("layernorm"), 0, 1e-9 * most);
+  EXPECT_NEAR(again("op"), 8 * 12 * h2, 1e-9 * most);
+  EXPECT_NEAR(again("full-first-3"), most * 3 / 8, 1e-9 * most);
+  EXPECT_NEAR(again("full-first-3", {.pp = 2}), most * 6 / 8, 1e-9 * most);
+  EXPECT_NEAR(again("full-every-3"), most * 2 / 8, 1e-9 * most);
+}
+
 // Without embeddings six times the parameters a token, to which biases and norms add next to nothing.
 TEST(Flops, OfModelsOfTheCatalogueAreSixTimesTheActiveParameters) {
   for (const std::string name : {"llama3-8b", "llama3-70b", "mixtral-8x7b", "gpt3-175b"}) {

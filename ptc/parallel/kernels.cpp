@@ -25,6 +25,11 @@ struct Tile {
 constexpr std::array<Tile, 4> kTiles = {{{256, 128, 1}, {128, 256, 1}, {128, 128, 0.92}, {128, 64, 0.75}}};
 constexpr double kTileOverhead = 64;  // steps of k
 
+// Exponentials of fused attention as elements of a head: from the rates of heads with 64 and 128 elements forward on H100
+// (Shah et al. 2024, FlashAttention-3, Figure 5, 4 to 16 thousand tokens): 322 and 369 teraFLOP/s of the second
+// generation, 411 and 601 of cuDNN.
+constexpr double kWholeHead = 128, kTunedSoftmax = 110;
+
 // With the libraries of Kernels::kTuned: shares of fused attention, and 16-bit products as a share of those without. Chosen with the rows to
 // fit of DGX Cloud's recipes and Megatron-Bridge in view (results/perfmodel).
 constexpr double kTunedFlashForward = 1, kTunedFlashBackward = 0.85, kTunedMatrix = 1.1;
@@ -54,6 +59,7 @@ GpuRates rates_of(const StageGpu& gpu, Math math, Kernels kernels) {
   const bool tuned = kernels == Kernels::kTuned && gpu.gpu.peak_flops_fp8 > 0;
   if (tuned && math != Math::kFP8) rates.product_flops *= kTunedMatrix;
   if (tuned) rates.flash_forward = kTunedFlashForward, rates.flash_backward = kTunedFlashBackward;
+  if (tuned) rates.softmax_elements = kTunedSoftmax;
   if (kernels == Kernels::kEarly) set_early_flash(gpu.gpu, rates);
   if (gpu.memory_bytes_per_s > 0) rates.bytes_per_s = gpu.memory_bytes_per_s;
   rates.attention_flops = rates.product_flops;
@@ -100,8 +106,10 @@ void KernelTime::product_in_16_bits(const Product& product) {
   add(product_seconds(rates_, rates_.attention_flops, product), matrix_s_);
 }
 
-void KernelTime::flash(double flops, double bytes, bool backward) {
-  const double rate = rates_.attention_flops * (backward ? rates_.flash_backward : rates_.flash_forward);
+void KernelTime::flash(double flops, double bytes, bool backward, int64_t head_size) {
+  const double softmax = rates_.softmax_elements * (backward ? 2.0 / 5 : 1);
+  const double slower = std::max(1.0, (1 + softmax / static_cast<double>(head_size)) / (1 + softmax / kWholeHead));
+  const double rate = rates_.attention_flops * (backward ? rates_.flash_backward : rates_.flash_forward) / slower;
   add(std::max(flops / rate, rates_.bytes_per_s > 0 ? bytes / rates_.bytes_per_s : 0), matrix_s_);
 }
 
@@ -111,6 +119,12 @@ void KernelTime::grouped(const Product& product) {
   const double seconds = product_seconds(rates_, rates_.product_flops, product);
   matrix_s_ += seconds;
   launch_s_ += rates_.graphs ? kGap : std::max(kGap, product.count * kHostLaunch - seconds);
+}
+
+void KernelTime::memory_of_each(double bytes, double kernels) {
+  const double seconds = rates_.bytes_per_s > 0 ? bytes / rates_.bytes_per_s : 0;
+  memory_s_ += seconds;
+  launch_s_ += rates_.graphs ? kGap : std::max(kGap, kernels * kHostLaunch - seconds);
 }
 
 void KernelTime::memory(double bytes) {

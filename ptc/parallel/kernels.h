@@ -22,8 +22,9 @@ struct GpuRates {
   double attention_flops = 0;  // in FP8 training the 16-bit rate (attention stays in 16 bits), else product_flops
   double bytes_per_s = 0;
   double flash_forward = 0.72, flash_backward = 0.6;  // shares of attention_flops that fused attention reaches
-  bool graphs = false;                                // nothing waits for the host
-  int multiprocessors = 0;                            // 0 = unknown: a partly empty last wave then costs nothing
+  double softmax_elements = 22;  // what an exponential of fused attention costs beside its products
+  bool graphs = false;           // nothing waits for the host
+  int multiprocessors = 0;       // 0 = unknown: a partly empty last wave then costs nothing
 };
 // CHECK: the rate of matrix products is above 0.
 GpuRates rates_of(const StageGpu& gpu, Math math, Kernels kernels = Kernels::kFused);
@@ -51,7 +52,10 @@ class KernelTime {
   // A product at the rate of attention_flops outside attention.
   void product_in_16_bits(const Product& product);
   // Fused attention. `flops`: of its products, without those that the causal mask skips. `bytes`: read and written.
-  void flash(double flops, double bytes, bool backward);
+  // flash_forward and flash_backward are of heads with 128 elements. A score has one exponential for two products of
+  // head_size elements, five backward, so that smaller heads are slower: by (1 + s/head_size) / (1 + s/128), s =
+  // softmax_elements, 2/5 of it backward.
+  void flash(double flops, double bytes, bool backward, int64_t head_size);
   // A memory-bound kernel that reads and writes `bytes`. Nothing for 0 bytes.
   void memory(double bytes);
   // So many kernels that are shorter than what the host needs to launch each of them (11.3 µs), because it has
@@ -59,6 +63,8 @@ class KernelTime {
   void launched(double kernels);
   // Products of the same size in a kernel each, that run beside each other: as one, or as long as their launches.
   void grouped(const Product& product);
+  // Memory-bound kernels that read and write so many bytes together: as long as that, or as their launches.
+  void memory_of_each(double bytes, double kernels);
 
   double matrix_s() const { return matrix_s_; }
   double memory_s() const { return memory_s_; }

@@ -111,7 +111,7 @@ TEST(Kernels, EarlyFlashAttentionReachesLess) {
   const auto seconds_of = [](const char* gpu, bool backward) {
     const GpuRates rates = rates_of({.gpu = *cluster::find_gpu_kind(gpu)}, Math::kBF16, Kernels::kEarly);
     KernelTime time(rates);
-    time.flash(1e15, 1, backward);
+    time.flash(1e15, 1, backward, 128);
     return time.matrix_s();
   };
   EXPECT_NEAR(seconds_of("a100-80g", false), 1e15 / (0.4 * 312e12), 1e-6);
@@ -138,9 +138,9 @@ TEST(Kernels, NoKernelIsShorterThanItsLaunch) {
 
 TEST(Kernels, FusedAttentionIsFasterForwardAndBoundByMemoryWhereShort) {
   KernelTime forward(kRates), backward(kRates), bound(kRates);
-  forward.flash(1e12, 1, false);
-  backward.flash(1e12, 1, true);
-  bound.flash(1, 1e9, false);
+  forward.flash(1e12, 1, false, 128);
+  backward.flash(1e12, 1, true, 128);
+  bound.flash(1, 1e9, false, 128);
   EXPECT_GT(forward.matrix_s(), 1e12 / 50e12);
   EXPECT_GT(backward.matrix_s(), forward.matrix_s());
   EXPECT_DOUBLE_EQ(bound.matrix_s(), 1e-3);
@@ -199,6 +199,35 @@ TEST(Kernels, RatesAreSharesOfPeaks) {
   StageGpu mixed = half;
   mixed.memory_bytes_per_s = 7e11;
   EXPECT_DOUBLE_EQ(rates_of(mixed, Math::kBF16).bytes_per_s, 7e11);
+}
+
+// Shah et al. 2024, Figure 5: 322 and 369 teraFLOP/s with heads of 64 and 128 elements, cuDNN 411 and 601.
+TEST(Kernels, SmallHeadsOfFusedAttentionHaveMoreExponentials) {
+  const StageGpu h100{.gpu = *cluster::find_gpu_kind("h100-80g")};
+  const auto slower = [&](Kernels kernels, bool backward, int64_t small) {
+    const GpuRates rates = rates_of(h100, Math::kBF16, kernels);
+    KernelTime few(rates), many(rates);
+    few.flash(1e15, 1, backward, 128);
+    many.flash(1e15, 1, backward, small);
+    return many.matrix_s() / few.matrix_s();
+  };
+  EXPECT_NEAR(slower(Kernels::kFused, false, 64), 369.0 / 322, 0.002);
+  EXPECT_NEAR(slower(Kernels::kTuned, false, 64), 601.0 / 411, 0.002);
+  EXPECT_NEAR(slower(Kernels::kTuned, true, 64), (1 + 44.0 / 64) / (1 + 44.0 / 128), 1e-9);
+  EXPECT_DOUBLE_EQ(slower(Kernels::kTuned, false, 256), 1);
+}
+
+TEST(Kernels, OfEachExpertTakeTheirBytesOrTheirLaunches) {
+  GpuRates rates = rates_of({.gpu = *cluster::find_gpu_kind("h100-80g")}, Math::kBF16);
+  KernelTime small(rates), large(rates);
+  small.memory_of_each(1e3, 16);
+  EXPECT_NEAR(small.seconds(), 16 * 11.3e-6, 1e-9);
+  large.memory_of_each(1e10, 16);
+  EXPECT_NEAR(large.seconds(), 1e10 / rates.bytes_per_s + 2e-6, 1e-9);
+  rates.graphs = true;
+  KernelTime graphs(rates);
+  graphs.memory_of_each(1e3, 16);
+  EXPECT_LT(graphs.seconds(), 3e-6);
 }
 
 }  // namespace

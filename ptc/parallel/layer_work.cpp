@@ -1,10 +1,13 @@
 #include "ptc/parallel/layer_work.h"
 
 #include <algorithm>
-#include <array>
+
+#include "ptc/parallel/internal/layer_kernels.h"
 
 namespace scalai::parallel {
 namespace {
+
+using namespace internal;
 
 // A collective's kernels take some of the multiprocessors and of the memory bandwidth from the product beside it.
 constexpr double kOverlapCost = 0.15;
@@ -17,133 +20,6 @@ constexpr double kRoutingForward = 30, kRoutingBackward = 43;
 // MXFP8 the cast and the scales' order for the product and for its transpose.
 constexpr double kCastKernels = 3;
 
-// What stays the same for all kernels of a layer.
-struct Context {
-  const Workload& workload;
-  const Hardware& hardware;
-  Links links;
-  GpuRates rates;
-  double e;       // bytes an element of activations
-  double t;       // tp
-  double tokens;  // of a micro-batch on a rank, before tp
-  double h;
-  bool sequence_parallel;
-  bool scaling;    // Aleph Alpha's framework
-  double outside;  // tokens between the parallel regions
-
-  Context(const Workload& w, const Hardware& hw, const StageGpu& gpu)
-      : workload(w),
-        hardware(hw),
-        links(links_of(hw)),
-        rates(rates_of(gpu, w.training.precision.math, w.training.kernels)) {
-    const Training& training = w.training;
-    rates.graphs = training.cuda_graphs;
-    e = training.precision.activation_bytes;
-    t = w.config.tp;
-    tokens = static_cast<double>(training.micro_batch) * training.sequence / w.config.cp;
-    h = static_cast<double>(w.model.hidden);
-    sequence_parallel = training.sequence_parallel && w.config.tp > 1;
-    scaling = training.runs_in() == Framework::kScaling;
-    outside = sequence_parallel ? tokens / t : tokens;
-  }
-  const ModelShape& model() const { return workload.model; }
-  const Training& training() const { return workload.training; }
-  bool fp8() const { return training().precision.math == Math::kFP8; }
-  double operand_bytes() const { return fp8() ? 1 : e; }
-  double gradient_bytes() const { return 2 * training().precision.gradient_bytes; }  // read and written
-
-  Communication tensor(Collective kind) const { return collective(links, kind, hardware.tp, tokens * h * e); }
-};
-
-// One linear layer of `in` by `out` on `rows` tokens: forward, input gradient, weight gradient.
-struct Linear {
-  double rows, in, out;
-  double count = 1;
-  double element_bytes, result_bytes, gradient_bytes;
-  bool fused;  // the product adds to the gradients of micro-batches before
-
-  Linear(const Context& c, double tokens, double from, double to, double matrices = 1)
-      : rows(tokens),
-        in(from),
-        out(to),
-        count(matrices),
-        element_bytes(c.operand_bytes()),
-        result_bytes(c.e),
-        gradient_bytes(c.gradient_bytes()),
-        fused(c.training().overlap != Overlap::kNone) {}
-  void forward(KernelTime& time) const { run(time, {rows, out, in, count, element_bytes, result_bytes}); }
-  void input_gradient(KernelTime& time) const { run(time, {rows, in, out, count, element_bytes, result_bytes}); }
-  void weight_gradient(KernelTime& time) const {
-    run(time, {out, in, rows, count, element_bytes, fused ? gradient_bytes : result_bytes});
-    if (!fused) time.memory(count * in * out * (gradient_bytes + result_bytes));
-  }
-  double input_gradient_s(const Context& c) const {
-    return alone(c, {rows, in, out, count, element_bytes, result_bytes});
-  }
-  double weight_gradient_s(const Context& c) const {
-    return alone(c, {out, in, rows, count, element_bytes, gradient_bytes});
-  }
-  double forward_s(const Context& c) const { return alone(c, {rows, out, in, count, element_bytes, result_bytes}); }
-
- private:
-  // Products of several experts are a kernel each.
-  static void run(KernelTime& time, const Product& product) {
-    product.count > 1 ? time.grouped(product) : time.product(product);
-  }
-  static double alone(const Context& c, const Product& product) {
-    return product_seconds(c.rates, c.rates.product_flops, product);
-  }
-};
-
-void add(const KernelTime& time, ChunkWork& work) {
-  work.matrix_s += time.matrix_s();
-  work.memory_s += time.memory_s();
-  work.launch_s += time.launch_s();
-}
-
-void add(const Communication& one, Communication& sum) { sum = together(sum, one); }
-
-// ---- attention core ------------------------------------------------------------------------------------------------
-
-struct Core {
-  double heads, kv_heads, dim, sequence, samples, cp;
-  explicit Core(const Context& c)
-      : heads(c.model().heads / c.t),
-        kv_heads(std::max(1.0, c.model().kv_heads / c.t)),
-        dim(static_cast<double>(c.model().head_dim)),
-        sequence(c.training().sequence),
-        samples(c.training().micro_batch),
-        cp(c.workload.config.cp) {}
-  double queries() const { return sequence / cp; }
-  double scores() const { return samples * heads * queries() * sequence; }
-  double flops() const { return 4 * scores() * dim; }                                    // forward, mask not counted
-  double qkv() const { return samples * queries() * dim * (2 * heads + 2 * kv_heads); }  // with the result
-};
-
-void core_forward(const Context& c, KernelTime& time) {
-  const Core core(c);
-  const double causal = c.model().causal ? 0.5 : 1;
-  if (c.training().flash_attention) return time.flash(core.flops() * causal, core.qkv() * c.e, false);
-  const double batch = core.samples * core.heads;
-  time.attention_product({core.queries(), core.sequence, core.dim, batch, c.e, c.e}, c.model().head_dim);
-  time.memory(2 * c.e * core.scores());  // scale, mask, softmax
-  if (c.model().dropout) time.memory((2 * c.e + 1) * core.scores());
-  time.attention_product({core.queries(), core.dim, core.sequence, batch, c.e, c.e}, c.model().head_dim);
-}
-
-void core_backward(const Context& c, KernelTime& time) {
-  const Core core(c);
-  const double causal = c.model().causal ? 0.5 : 1;
-  if (c.training().flash_attention) return time.flash(2.5 * core.flops() * causal, 2 * core.qkv() * c.e, true);
-  const double batch = core.samples * core.heads;
-  time.attention_product({core.queries(), core.sequence, core.dim, batch, c.e, c.e}, c.model().head_dim);
-  time.attention_product({core.sequence, core.dim, core.queries(), batch, c.e, c.e}, c.model().head_dim);
-  if (c.model().dropout) time.memory((2 * c.e + 1) * core.scores());
-  time.memory(3 * c.e * core.scores());
-  time.attention_product({core.queries(), core.dim, core.sequence, batch, c.e, c.e}, c.model().head_dim);
-  time.attention_product({core.sequence, core.dim, core.queries(), batch, c.e, c.e}, c.model().head_dim);
-}
-
 // Keys and values around the ring, each of cp − 1 steps beside a cp-th of attention.
 Communication context_ring(const Context& c, double core_s, double factor) {
   const Core core(c);
@@ -153,73 +29,13 @@ Communication context_ring(const Context& c, double core_s, double factor) {
   return times(exposed(step, core_s / core.cp), core.cp - 1);
 }
 
-// ---- memory-bound kernels ------------------------------------------------------------------------------------------
-
-bool eager(const Context& c) { return c.training().kernels == Kernels::kEager; }
-// Scaling has SwiGLU and rotary embedding in PyTorch's own steps, whatever its norm.
-bool eager_beside_norm(const Context& c) { return eager(c) || c.scaling; }
-
-// RMSNorm in PyTorch's own steps: to 32 bits, square, mean, product with the inverse root, to 16 bits, times the weight.
-// Gated models have it. The gradients of each step read and write twice as much.
-std::array<double, 6> eager_norm(const Context& c) { return {c.e + 4, 8, 4, 8, 4 + c.e, 2 * c.e}; }
-
-void norm_forward(const Context& c, KernelTime& time) {
-  if (!eager(c) || !c.model().gated) return time.memory(2 * c.e * c.outside * c.h);
-  for (const double bytes : eager_norm(c)) time.memory(bytes * c.outside * c.h);
-}
-void norm_backward(const Context& c, KernelTime& time) {
-  if (!eager(c) || !c.model().gated) return time.memory(5 * c.e * c.outside * c.h);
-  for (const double bytes : eager_norm(c)) {
-    for (int operand = 0; operand < 2; ++operand) time.memory(bytes * c.outside * c.h);
-  }
-}
-
-void residual_forward(const Context& c, KernelTime& time) {
-  time.memory((3 * c.e + (c.model().dropout ? 1 : 0)) * c.outside * c.h);
-}
-// Gradients of the branch and of the residual meet; dropout's mask is applied again.
-void residual_backward(const Context& c, KernelTime& time) {
-  time.memory(3 * c.e * c.outside * c.h);
-  if (c.model().dropout) time.memory((2 * c.e + 1) * c.outside * c.h);
-}
-
-void activation_forward(const Context& c, double tokens, double ffn, KernelTime& time) {
-  if (eager_beside_norm(c) && c.model().gated) {  // activation, product
-    for (const double elements : {2, 3}) time.memory(elements * c.e * tokens * ffn);
-    return;
-  }
-  time.memory((c.model().gated ? 3 : 2) * c.e * tokens * ffn);
-}
-void activation_backward(const Context& c, double tokens, double ffn, KernelTime& time) {
-  if (eager_beside_norm(c) && c.model().gated) {  // both gradients of the product, that of the activation
-    for (int i = 0; i < 3; ++i) time.memory(3 * c.e * tokens * ffn);
-    return;
-  }
-  time.memory((c.model().gated ? 5 : 3) * c.e * tokens * ffn);
-  if (c.model().biases) time.memory(c.e * tokens * ffn);  // summed for the bias
-}
-
-void rotary(const Context& c, KernelTime& time) {
-  const Core core(c);
-  if (c.model().positions) return;
-  const double elements = c.tokens * core.dim * (core.heads + core.kv_heads);
-  if (!eager_beside_norm(c)) return time.memory(2 * c.e * elements);
-  for (const double passes : {1, 2, 2, 2, 3})
-    time.memory(passes * c.e * elements);  // halves swapped and negated, two products, sum
-}
-
-// FP8 operands: read in 16 bits, written twice, once transposed for the weight gradient.
-void cast(const Context& c, double elements, KernelTime& time) {
-  if (c.fp8()) time.memory((c.e + 2) * elements);
-}
-
 // ---- a block: what lies between two residuals ----------------------------------------------------------------------
 
 // A column-parallel linear layer, what follows it, a row-parallel one. `middle_*` are the kernels between both.
 struct Block {
   Linear column, row;
-  KernelTime middle_forward, middle_backward, middle_again;  // again: recomputed when recomputation is selective
-  double cast_elements;                                      // inputs of the row-parallel layer
+  KernelTime middle_forward, middle_backward;
+  double cast_elements;     // inputs of the row-parallel layer
   int input_gradients = 1;  // of the column-parallel layer, each summed over tp by itself
 };
 
@@ -228,13 +44,12 @@ Communication beside(const Context& c, Overlap from, const Communication& whole,
   return c.training().overlap >= from ? exposed(whole, work_s, first) : whole;
 }
 
-void block_forward(const Context& c, const Block& block, ChunkWork& work) {
+// Without norm and residual.
+void inner_forward(const Context& c, const Block& block, ChunkWork& work) {
   KernelTime time(c.rates);
-  norm_forward(c, time);
   block.column.forward(time);
   cast(c, block.cast_elements, time);
   block.row.forward(time);
-  residual_forward(c, time);
   add(time, work);
   add(block.middle_forward, work);
   if (c.t <= 1) return;
@@ -242,6 +57,18 @@ void block_forward(const Context& c, const Block& block, ChunkWork& work) {
   const Communication gather = c.tensor(Collective::kAllGather), scatter = c.tensor(Collective::kReduceScatter);
   add(beside(c, Overlap::kAll, gather, block.column.forward_s(c)), work.tp);
   add(beside(c, Overlap::kAll, scatter, block.row.forward_s(c), 1 / c.t), work.tp);
+}
+
+void norm_and_residual(const Context& c, ChunkWork& work) {
+  KernelTime time(c.rates);
+  norm_forward(c, time);
+  residual_forward(c, time);
+  add(time, work);
+}
+
+void block_forward(const Context& c, const Block& block, ChunkWork& work) {
+  inner_forward(c, block, work);
+  norm_and_residual(c, work);
 }
 
 void block_backward(const Context& c, const Block& block, ChunkWork& work) {
@@ -275,13 +102,17 @@ struct Experts {
   double rows;    // token copies that each local expert gets
   double local;   // experts on a rank
   double etp;
+  double ffn;  // of an expert on a rank
   explicit Experts(const Context& c) {
     const collection::ParallelConfig& config = c.workload.config;
     etp = config.etp;
+    ffn = static_cast<double>(c.model().ffn) / etp;
     local = static_cast<double>(c.model().experts) / config.ep;
     routed = c.tokens / c.t * c.model().experts_per_token;
     rows = routed * etp / local;
   }
+  Linear first(const Context& c) const { return {c, rows, c.h, ffn * (c.model().gated ? 2 : 1), local}; }
+  Linear second(const Context& c) const { return {c, rows, ffn, c.h, local}; }
 };
 
 Communication expert_trip(const Context& c, const Experts& experts, Collective over_etp) {
@@ -292,11 +123,27 @@ Communication expert_trip(const Context& c, const Experts& experts, Collective o
   return together(sent, collective(c.links, over_etp, c.hardware.etp, bytes * experts.etp));
 }
 
-// There and back. Overlapped, beside as much work of another micro-batch as this layer has.
 void add_trips(const Context& c, const Experts& experts, ChunkWork& work) {
-  const Communication both =
-      together(expert_trip(c, experts, Collective::kAllGather), expert_trip(c, experts, Collective::kReduceScatter));
-  add(c.training().expert_overlap ? exposed(both, work.compute_s()) : both, work.ep);
+  add(expert_trip(c, experts, Collective::kAllGather), work.ep);
+  add(expert_trip(c, experts, Collective::kReduceScatter), work.ep);
+}
+
+// Megatron-Core's order (TransformerLayerSchedulePlan::run) for this layer forward beside another micro-batch's backward:
+//   network     gradients back from   |  tokens there,            |  results back
+//               the router's ranks    |  then their gradients     |
+//   GPU         attention             |  experts backward,        |  attention
+//               forward               |  then forward             |  backward
+// `forward` and `backward` are this layer's work, of which the experts have `sparse_…`.
+void overlap_trips(const Context& c, const Experts& experts, double sparse_forward_s, double sparse_backward_s,
+                   LayerWork& work) {
+  const Communication there = expert_trip(c, experts, Collective::kAllGather);
+  const Communication back = expert_trip(c, experts, Collective::kReduceScatter);
+  const double dense_forward_s = work.forward.seconds() - sparse_forward_s;
+  const double dense_backward_s = work.backward.seconds() - sparse_backward_s;
+  add(exposed(there, sparse_backward_s), work.forward.ep);
+  add(exposed(back, dense_backward_s), work.forward.ep);
+  add(exposed(back, dense_forward_s), work.backward.ep);
+  add(exposed(there, sparse_forward_s), work.backward.ep);
 }
 
 // FP8: each local expert's rows are cast by kernels of their own before each of two products.
@@ -304,45 +151,89 @@ void cast_experts(const Context& c, const Experts& experts, KernelTime& time) {
   if (c.fp8()) time.launched(2 * kCastKernels * experts.local);
 }
 
-void experts_forward(const Context& c, ChunkWork& work) {
-  const Experts experts(c);
-  const double ffn = static_cast<double>(c.model().ffn) / experts.etp;
+// FP8: tokens of each expert are copied to places that products can start at, and results back. Whole-step graphs need
+// dispatchers that do so themselves.
+void pad_experts(const Context& c, const Experts& experts, KernelTime& time) {
+  if (!c.fp8() || c.training().cuda_graphs) return;
+  for (int there_and_back = 0; there_and_back < 2; ++there_and_back)
+    time.memory(2 * c.e * experts.rows * experts.local * c.h);
+}
+
+// Biases behind the second product, which Megatron-Core adds expert by expert and in 32 bits, times the weight of the token
+// (experts.py, _apply_bias), for each element: the product written, the sum, one tensor of all experts, 16 bits.
+void add_expert_biases(const Context& c, const Experts& experts, KernelTime& time) {
+  if (!c.model().biases || c.training().cuda_graphs) return;
+  const double elements = experts.rows * experts.local * c.h;
+  time.memory_of_each((4 + (c.e + 4 + 4) + (4 + 4) + (4 + c.e)) * elements, 2 * experts.local + 2);
+}
+// Back: to 32 bits; its part for the product in 16 bits and put together; gradients of bias and weight, each multiplied,
+// written and summed. Before the first product, sums of its larger bias.
+void sum_expert_biases(const Context& c, const Experts& experts, KernelTime& time) {
+  if (!c.model().biases || c.training().cuda_graphs) return;
+  const double rows = experts.rows * experts.local;
+  time.memory_of_each(((c.e + 4) + (4 + c.e) + 2 * c.e + 2 * (4 + 4 + 4)) * rows * c.h, 5 * experts.local + 2);
+  time.memory_of_each(c.e * rows * experts.ffn * (c.model().gated ? 2 : 1), experts.local);
+}
+
+// The non-linearity of all local experts, and its result as the operand of the second product.
+void expert_activation(const Context& c, const Experts& experts, KernelTime& time) {
+  const double rows = experts.rows * experts.local;
+  activation_forward(c, rows, experts.ffn, time);
+  cast(c, rows * experts.ffn, time);
+}
+
+// Router, permutation and products of the experts, without what their messages take.
+void experts_compute(const Context& c, const Experts& experts, ChunkWork& work) {
   KernelTime time(c.rates);
-  norm_forward(c, time);
   time.product({c.outside, static_cast<double>(c.model().experts), c.h, 1, c.e, 4});
   time.memory(2 * c.e * experts.routed * c.h);  // permuted
   time.launched(kRoutingForward);
+  pad_experts(c, experts, time);
   cast_experts(c, experts, time);
-  Linear(c, experts.rows, c.h, ffn * (c.model().gated ? 2 : 1), experts.local).forward(time);
-  activation_forward(c, experts.rows * experts.local, ffn, time);
-  cast(c, experts.rows * experts.local * ffn, time);
-  Linear(c, experts.rows, ffn, c.h, experts.local).forward(time);
+  experts.first(c).forward(time);
+  expert_activation(c, experts, time);
+  experts.second(c).forward(time);
+  add_expert_biases(c, experts, time);
   time.memory(2 * c.e * experts.routed * c.h);  // weighted and added up
-  residual_forward(c, time);
   add(time, work);
-  add_trips(c, experts, work);
+}
+
+void experts_forward(const Context& c, ChunkWork& work) {
+  const Experts experts(c);
+  experts_compute(c, experts, work);
+  norm_and_residual(c, work);
 }
 
 void experts_backward(const Context& c, ChunkWork& work) {
   const Experts experts(c);
-  const double ffn = static_cast<double>(c.model().ffn) / experts.etp;
-  const Linear first(c, experts.rows, c.h, ffn * (c.model().gated ? 2 : 1), experts.local);
-  const Linear second(c, experts.rows, ffn, c.h, experts.local);
+  const Linear first = experts.first(c), second = experts.second(c);
   KernelTime time(c.rates);
   residual_backward(c, time);
   time.memory(2 * 2 * c.e * experts.routed * c.h);
   time.launched(kRoutingBackward);
+  pad_experts(c, experts, time);
   cast_experts(c, experts, time);
+  sum_expert_biases(c, experts, time);
   for (const Linear* linear : {&second, &first}) {
     cast(c, linear->rows * linear->count * linear->out, time);
     linear->input_gradient(time);
     linear->weight_gradient(time);
   }
-  activation_backward(c, experts.rows * experts.local, ffn, time);
+  activation_backward(c, experts.rows * experts.local, experts.ffn, time);
   for (int i = 0; i < 2; ++i) time.product({c.outside, static_cast<double>(c.model().experts), c.h, 1, c.e, 4});
   norm_backward(c, time);
   add(time, work);
-  add_trips(c, experts, work);
+}
+
+void add_experts(const Context& c, LayerWork& work) {
+  const Experts experts(c);
+  ChunkWork forward, backward;
+  experts_forward(c, forward);
+  experts_backward(c, backward);
+  work = {together(work.forward, forward), together(work.backward, backward)};
+  if (c.training().expert_overlap) return overlap_trips(c, experts, forward.seconds(), backward.seconds(), work);
+  add_trips(c, experts, work.forward);
+  add_trips(c, experts, work.backward);
 }
 
 // ---- both blocks of a layer ----------------------------------------------------------------------------------------
@@ -355,13 +246,11 @@ Block attention_block(const Context& c) {
               .row = Linear(c, c.tokens, q, c.h),
               .middle_forward = KernelTime(c.rates),
               .middle_backward = KernelTime(c.rates),
-              .middle_again = KernelTime(c.rates),
               .cast_elements = c.tokens * q};
   rotary(c, block.middle_forward);
   core_forward(c, block.middle_forward);
   core_backward(c, block.middle_backward);
   rotary(c, block.middle_backward);
-  core_forward(c, block.middle_again);
   return block;
 }
 
@@ -371,12 +260,60 @@ Block feed_forward_block(const Context& c) {
               .row = Linear(c, c.tokens, ffn, c.h),
               .middle_forward = KernelTime(c.rates),
               .middle_backward = KernelTime(c.rates),
-              .middle_again = KernelTime(c.rates),
               .cast_elements = c.tokens * ffn,
               .input_gradients = c.scaling && c.model().gated ? 2 : 1};
   activation_forward(c, c.tokens, ffn, block.middle_forward);
   activation_backward(c, c.tokens, ffn, block.middle_backward);
   return block;
+}
+
+// ---- what the backward pass computes again --------------------------------------------------------------------------
+
+KernelTime core_again(const Context& c) {
+  KernelTime time(c.rates);
+  core_forward(c, time);
+  return time;
+}
+
+// Recompute::Kind::kModules.
+void modules_again(const Context& c, ChunkWork& work) {
+  const Recompute& recompute = c.training().recompute;
+  const bool sparse = c.model().experts > 0;
+  KernelTime time(c.rates);
+  if (recompute.has(Recompute::kNorms)) norm_forward(c, time), norm_forward(c, time);
+  if (sparse && recompute.has(Recompute::kExpertActivation)) expert_activation(c, Experts(c), time);
+  add(time, work);
+  if (recompute.has(Recompute::kCoreAttention)) add(core_again(c), work);
+  if (!sparse && recompute.has(Recompute::kFeedForward)) inner_forward(c, feed_forward_block(c), work);
+  if (!sparse || !recompute.has(Recompute::kExperts)) return;
+  experts_compute(c, Experts(c), work);
+  add_trips(c, Experts(c), work);
+}
+
+// Recompute::Kind::kOperations. Products in their order are queries, keys, values, projection and those of the
+// feed-forward block, a matrix each; the second, fourth … are computed again. Products of experts go by another name than
+// those that count, so all of them are.
+void operations_again(const Context& c, ChunkWork& work) {
+  const Block attention = attention_block(c);
+  const Core core(c);
+  KernelTime time(c.rates);
+  norm_forward(c, time);
+  norm_forward(c, time);
+  Linear(c, c.tokens, c.h, core.kv_heads * core.dim).forward(time);
+  rotary(c, time);
+  cast(c, attention.cast_elements, time);
+  attention.row.forward(time);
+  residual_forward(c, time);
+  if (c.model().experts > 0) {
+    add(time, work);
+    return experts_compute(c, Experts(c), work);
+  }
+  const Block feed_forward = feed_forward_block(c);
+  const double ffn = feed_forward.row.in;
+  c.model().gated ? Linear(c, c.tokens, c.h, ffn).forward(time) : feed_forward.row.forward(time);
+  activation_forward(c, c.tokens, ffn, time);
+  cast(c, feed_forward.cast_elements, time);
+  add(time, work);
 }
 
 }  // namespace
@@ -413,19 +350,21 @@ LayerWork layer_work(const Workload& workload, const Hardware& hardware, const S
   LayerWork work;
   block_forward(c, attention, work.forward);
   block_backward(c, attention, work.backward);
-  work.forward.cp = context_ring(c, attention.middle_again.seconds(), 1);
+  work.forward.cp = context_ring(c, core_again(c).seconds(), 1);
   work.backward.cp = context_ring(c, attention.middle_backward.seconds(), 2);
   if (workload.model.experts > 0) {
-    experts_forward(c, work.forward);
-    experts_backward(c, work.backward);
+    add_experts(c, work);
   } else {
     const Block feed_forward = feed_forward_block(c);
     block_forward(c, feed_forward, work.forward);
     block_backward(c, feed_forward, work.backward);
   }
-  const Recompute recompute = workload.training.recompute;
-  if (recompute == Recompute::kSelective) add(attention.middle_again, work.backward);
-  if (recompute == Recompute::kFull) work.backward = together(work.backward, work.forward);
+  switch (workload.training.recompute.kind) {
+    case Recompute::Kind::kNothing: break;
+    case Recompute::Kind::kModules: modules_again(c, work.backward); break;
+    case Recompute::Kind::kOperations: operations_again(c, work.backward); break;
+    case Recompute::Kind::kLayers: work.backward = together(work.backward, work.forward);
+  }
   return work;
 }
 

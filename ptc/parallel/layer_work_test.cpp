@@ -184,6 +184,65 @@ TEST(LayerWork, RecomputationIsOneForwardPassOrItsAttentionCore) {
   EXPECT_NEAR(selective.backward.memory_s - none.backward.memory_s, at_memory_rate((4 + 5) * scores), 1e-9);
 }
 
+double again_s(const ModelShape& model, const collection::ParallelConfig& config, Training training,
+               const char* recompute) {
+  training.recompute = Recompute::kNone;
+  const double none = layer(model, config, training).backward.seconds();
+  training.recompute = find_recompute(recompute).value();
+  return layer(model, config, training).backward.seconds() - none;
+}
+
+// A norm reads and writes 2 · 2 bytes an element. The feed-forward block has its products and what tp sends for them.
+TEST(LayerWork, PartsOfALayerAreComputedAgain) {
+  const ModelShape model = test_gpt(8192, 64);
+  const Training training = test_training(4);
+  const collection::ParallelConfig config = {.tp = 4};
+  const double norms = at_memory_rate(2 * 4 * 4 * 2048 * 8192.0 / 4);
+  EXPECT_NEAR(again_s(model, config, training, "layernorm"), norms, 0.1 * norms);
+  Training whole = training;
+  const LayerWork none = layer(model, config, whole);
+  const double block = again_s(model, config, training, "mlp");
+  EXPECT_GT(block, at_product_rate(2 * 4 * 2048 * 8.0 * 8192 * 8192 / 4) + none.forward.tp.seconds / 2);
+  EXPECT_LT(block, 0.75 * none.forward.seconds());
+  EXPECT_NEAR(again_s(model, config, training, "layernorm+mlp"), again_s(model, config, training, "layernorm") + block,
+              1e-9);
+  EXPECT_EQ(again_s(model, config, training, "moe"), 0);  // it has no experts
+}
+
+// Of seven matrices of a gated layer: keys, projection and the third of the feed-forward block; no attention.
+TEST(LayerWork, EveryOtherProductIsComputedAgain) {
+  ModelShape model = test_gpt(8192, 64);
+  model.gated = true;
+  model.kv_heads = 8;
+  const Training training = test_training(4);
+  const double tokens = 4 * 2048, h = 8192;
+  const double products = at_product_rate(2 * tokens * h * (h / 8 + h + 4 * h));
+  const double again = again_s(model, {}, training, "op");
+  EXPECT_GT(again, products);
+  EXPECT_LT(again, 1.3 * products);
+}
+
+TEST(LayerWork, ExpertsAreComputedAgainWithTheirTrips) {
+  ModelShape model = test_gpt(4096, 32);
+  model.experts = 8;
+  model.experts_per_token = 2;
+  model = transformer_shape(model);
+  const Training training = test_training(4);
+  const collection::ParallelConfig config = {.dp = 8, .ep = 8};
+  const LayerWork none = layer(model, config, training);
+  Training again = training;
+  again.recompute = find_recompute("moe").value();
+  const LayerWork with = layer(model, config, again);
+  EXPECT_NEAR(with.backward.ep.seconds - none.backward.ep.seconds, none.forward.ep.seconds, 1e-12);
+  EXPECT_GT(with.backward.matrix_s, none.backward.matrix_s + 0.5 * none.forward.matrix_s);
+  const double act = again_s(model, config, training, "moe_act");
+  EXPECT_GT(act, 0);
+  EXPECT_LT(act, 0.1 * again_s(model, config, training, "moe"));
+  // Messages are kept where operations are computed again.
+  again.recompute = find_recompute("op").value();
+  EXPECT_EQ(layer(model, config, again).backward.ep.seconds, none.backward.ep.seconds);
+}
+
 TEST(LayerWork, GroupedQueriesAndGatedActivationsCountTheirMatrices) {
   const ModelShape gpt = test_gpt(8192, 64);
   ModelShape grouped = gpt;

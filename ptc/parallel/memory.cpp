@@ -8,10 +8,15 @@
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 #include "ptc/collection/megatron.h"
+#include "ptc/parallel/internal/layer_memory.h"
 #include "ptc/parallel/schedule.h"
 
 namespace scalai::parallel {
 namespace {
+
+using internal::divisor;
+using internal::layer_bytes;
+using internal::tokens;
 
 constexpr int64_t kVocabMultiple = 128;  // Megatron's make-vocab-size-divisible-by, times tp
 constexpr double kFullLogitBytes = 4;    // the loss is computed in fp32
@@ -72,42 +77,6 @@ std::vector<int> chunks_of(const Workload& w, int stage) {
 
 int layers_of(const std::vector<int>& chunks) { return std::accumulate(chunks.begin(), chunks.end(), 0); }
 
-// Tokens of a micro-batch on a rank before sequence parallelism.
-double tokens(const Workload& w) {
-  return static_cast<double>(w.training.micro_batch) * w.training.sequence / w.config.cp;
-}
-// What sequence parallelism divides by.
-double divisor(const Workload& w) { return w.training.sequence_parallel ? w.config.tp : 1; }
-
-// Of an element that goes into a matrix.
-double operand_bytes(const Workload& w, double a) { return w.training.precision.math == Math::kFP8 ? 1 : a; }
-
-// Bytes a token that the feed-forward part keeps.
-double feed_forward_bytes(const Workload& w, double a) {
-  const ModelShape& m = w.model;
-  const double operand = operand_bytes(w, a);
-  const double inner = ((m.gated ? 2 : 1) * a + operand) * static_cast<double>(m.ffn) / w.config.tp;
-  if (m.experts == 0) return inner;
-  const double rows = (a + operand) * static_cast<double>(m.hidden) * w.config.etp / w.config.tp;
-  return m.experts_per_token * (inner + rows);
-}
-
-double layer_bytes(const Workload& w, Recompute recompute) {
-  const ModelShape& m = w.model;
-  const double a = w.training.precision.activation_bytes, h = static_cast<double>(m.hidden), tp = w.config.tp;
-  if (recompute == Recompute::kFull) return tokens(w) * a * h / divisor(w);
-  // Scaling keeps both matrices' inputs as they were gathered.
-  const double whole = w.training.runs_in() == Framework::kScaling ? 2 * a * h : 0;
-  const double operand = operand_bytes(w, a);
-  const double divided = (2 * a + 2 * operand + (m.dropout ? 2 : 0)) * h - whole;
-  const double heads = m.heads / tp;
-  const double kv_heads = static_cast<double>(m.kv_heads) / std::min(w.config.tp, m.kv_heads);
-  const double attention = static_cast<double>(m.head_dim) * ((a + operand) * heads + 2 * a * kv_heads);
-  const bool core = !w.training.flash_attention && recompute == Recompute::kNone;
-  const double scores = core ? (m.dropout ? 2 * a + 1 : a) * heads * w.training.sequence : 0;
-  return tokens(w) * (whole + divided / divisor(w) + attention + feed_forward_bytes(w, a) + scores);
-}
-
 // What goes over all stages and terms. Texts are made only where someone reads them, so `text` is a function.
 class Sizer {
  public:
@@ -117,7 +86,8 @@ class Sizer {
                .pp = w_.config.pp,
                .vpp = w_.config.vpp,
                .micro_batches = w_.training.micro_batches(w_.config.dp)},
-        layer_bytes_(w_.model.heads > 0 ? layer_bytes(w_, w_.training.recompute) : 0) {}
+        again_bytes_(w_.model.heads > 0 ? layer_bytes(w_, w_.training.recompute) : 0),
+        whole_bytes_(w_.model.heads > 0 ? layer_bytes(w_, Recompute::kNone) : 0) {}
 
   // Calls add(name, bytes, text) for each term of a stage.
   template <class Add>
@@ -125,8 +95,9 @@ class Sizer {
   template <class Add>
   void working(int stage, const Add& add) const;
   double margin(double comes_and_goes) const {
-    return kFragmentation * comes_and_goes + kContextBytes + communicators() * kCommunicatorBytes;
+    return kFragmentation * comes_and_goes + context() + communicators() * kCommunicatorBytes;
   }
+  double context() const { return w_.training.runs_in() == Framework::kDeepSpeed ? kEagerContextBytes : kContextBytes; }
   int communicators() const;
 
  private:
@@ -144,11 +115,14 @@ class Sizer {
   void scaling(int stage, const Add& add) const;
   template <class Add>
   void convolutions(int stage, const Add& add) const;
-  double layers_in_flight(const std::vector<int>& chunks, int stage) const;
+  std::string again_text() const;
+  // A micro-batch's, of a chunk with so many layers.
+  double chunk_bytes(int layers) const;
+  double most_in_flight(const std::vector<double>& chunks, int stage) const;
 
   const Workload& w_;
   PipelineShape shape_;
-  double layer_bytes_;
+  double again_bytes_, whole_bytes_;  // of a layer with recomputation, and without
 };
 
 template <class Add>
@@ -177,11 +151,23 @@ void Sizer::state(int stage, const Add& add) const {
   }
 }
 
-// Micro-batches in flight, times layers. Where a stage's chunks differ, what is in flight of which decides.
-double Sizer::layers_in_flight(const std::vector<int>& chunks, int stage) const {
-  const bool alike = std::all_of(chunks.begin(), chunks.end(), [&](int layers) { return layers == chunks.front(); });
+double Sizer::chunk_bytes(int layers) const {
+  const Recompute& recompute = w_.training.recompute;
+  const int again = recompute.kind == Recompute::Kind::kLayers ? recompute.whole_layers(layers) : layers;
+  return again * again_bytes_ + (layers - again) * whole_bytes_;
+}
+
+std::string Sizer::again_text() const {
+  const Recompute& recompute = w_.training.recompute;
+  return recompute == Recompute::kNone ? "" : fmt::format(" (computed again: {})", name_of(recompute));
+}
+
+// Of what each chunk holds for a micro-batch, the most that is there at once. Where a stage's chunks differ, what is in
+// flight of which decides.
+double Sizer::most_in_flight(const std::vector<double>& chunks, int stage) const {
+  const bool alike = std::all_of(chunks.begin(), chunks.end(), [&](double chunk) { return chunk == chunks.front(); });
   if (alike) return in_flight(shape_, stage) * chunks.front() * w_.config.vpp;
-  int now = 0, most = 0;
+  double now = 0, most = 0;
   for (const Slot& slot : slots_of(shape_, stage)) {
     now += (slot.backward ? -1 : 1) * chunks[static_cast<size_t>(slot.chunk)];
     most = std::max(most, now);
@@ -193,38 +179,51 @@ template <class Add>
 void Sizer::working(int stage, const Add& add) const {
   if (w_.model.heads == 0) return convolutions(stage, add);
   const std::vector<int> chunks = chunks_of(w_, stage);
-  const double here = std::max(0, layers_of(chunks) - w_.training.offloaded_layers);
-  const double flying = layers_in_flight(chunks, stage) * here / layers_of(chunks);
-  add(memory_term::kActivations, flying * layer_bytes_, [&] {
-    const int layers = layers_of(chunks);
-    return fmt::format("{} layers · {} micro-batches in flight · {} a layer", layers, number(flying / layers),
-                       size_text(layer_bytes_));
+  std::vector<double> bytes;
+  for (const int layers : chunks) bytes.push_back(chunk_bytes(layers));
+  const int layers = layers_of(chunks);
+  const double here = std::max(0, layers - w_.training.offloaded_layers) / static_cast<double>(layers);
+  const double flying = most_in_flight({chunks.begin(), chunks.end()}, stage) * here / layers;
+  const double activations = most_in_flight(bytes, stage) * here;
+  add(memory_term::kActivations, activations, [&] {
+    return fmt::format("{} layers · {} micro-batches in flight · {} a layer{}", layers, number(flying),
+                       size_text(activations / flying / layers), again_text());
   });
   ends(stage, add);
-  const double again = layer_bytes(w_, Recompute::kNone) - layer_bytes_;
+  const double again = std::max(0.0, whole_bytes_ - again_bytes_);
   add(memory_term::kRecomputed, again, [&] { return fmt::format("{} of one layer", size_text(again)); });
   gathered(stage, chunks, add);
-  messages(flying / layers_of(chunks), add);
+  messages(flying, add);
   if (w_.training.runs_in() == Framework::kDeepSpeed) deepspeed(stage, add);
   if (w_.training.runs_in() == Framework::kScaling) scaling(stage, add);
 }
 
-// What ZeRO-3 makes whole for a while.
+// Of a layer. Gated feed-forward blocks have two matrices side by side.
+double largest_matrix(const Workload& w) {
+  const ModelShape& m = w.model;
+  const double h = static_cast<double>(m.hidden), experts = static_cast<double>(m.experts) / w.config.ep;
+  const double block = h * static_cast<double>(m.ffn) * (m.gated ? 2 : 1);
+  const double attention = h * static_cast<double>((m.heads + 2 * m.kv_heads) * m.head_dim) / w.config.tp;
+  return std::max(attention, m.experts > 0 ? experts * block / w.config.etp : block / w.config.tp);
+}
+
+// What ZeRO-3 makes whole for a while: the layer at work and the next one, or on demand a matrix.
 template <class Add>
 void Sizer::gathered(int stage, const std::vector<int>& chunks, const Add& add) const {
   if (w_.config.zero < 3) return;
   const Precision& precision = w_.training.precision;
-  const double layer = layer_elements(w_) + layer_expert_elements(w_);
-  const int layers = std::min(2, layers_of(chunks));
+  const bool on_demand = w_.training.data_overlap == DataOverlap::kNone;
+  const double one = on_demand ? largest_matrix(w_) : layer_elements(w_) + layer_expert_elements(w_);
   const EndElements ends = end_elements(w_, stage);
-  const double end = std::max(ends.first, ends.last);
-  const bool with_end = layers < 2 || end > layer;
-  const double whole = with_end ? layer + end : 2 * layer;
+  const double end = std::max(ends.first, ends.last), largest = std::max(one, end);
+  const bool with_end = layers_of(chunks) < 2 || end > one;
+  const double whole = on_demand ? largest : with_end ? one + end : 2 * one;
   add(memory_term::kGathered, precision.param_bytes * whole, [&] {
-    const std::string what = with_end ? fmt::format("({} + {})", number(layer), number(end)) : "2 · " + number(layer);
+    const std::string what = on_demand  ? number(largest)
+                             : with_end ? fmt::format("({} + {})", number(one), number(end))
+                                        : "2 · " + number(one);
     return fmt::format("{} B · {}", precision.param_bytes, what);
   });
-  const double largest = std::max(layer, end);
   add(memory_term::kWholeGradients, (precision.param_bytes + precision.gradient_bytes) * largest, [&] {
     return fmt::format("({} + {}) B · {}", precision.param_bytes, precision.gradient_bytes, number(largest));
   });
@@ -255,7 +254,18 @@ void Sizer::deepspeed(int stage, const Add& add) const {
   const double bytes = w_.training.precision.gradient_bytes;
   if (w_.config.zero > 0 && w_.config.dp > 1)
     add(memory_term::kBuckets, 2 * bytes * bucket, [&] { return fmt::format("2 · {} B · {}", bytes, number(bucket)); });
-  kept(memory_term::kStep, bytes + 4, w_.config.zero >= 1, elements, add);
+  double share = 0;
+  kept("", 1, w_.config.zero >= 1, elements, [&](std::string_view, double count, const auto&) { share = count; });
+  const EndElements ends = end_elements(w_, stage);
+  const double largest = std::max({largest_matrix(w_), ends.first, ends.last});
+  const bool norm = w_.config.zero >= 1 && w_.training.precision.deepspeed;
+  const double of_share = (bytes + 4) * share, of_part = norm ? 8 * std::min(largest, share) : 0, search = 4 * largest;
+  const double most = w_.config.zero >= 3 ? of_share : std::max({of_share, of_part, search});
+  add(memory_term::kStep, most, [&] {
+    if (most == of_share) return fmt::format("{} B · {}", bytes + 4, number(share));
+    return fmt::format("{} B · {} of the largest tensor", most == search ? 4 : 8,
+                       number(most / (most == search ? 4 : 8)));
+  });
 }
 
 template <class Add>
@@ -373,9 +383,10 @@ MemoryEstimate memory_of(const Workload& workload) {
   }
   const double comes_and_goes = worst_of(sizer, workload.config.pp).working;
   estimate.margin_bytes = sizer.margin(comes_and_goes);
+  estimate.fragmentation_bytes = kFragmentation * comes_and_goes;
   estimate.margin_formula =
       fmt::format("{:g} % of {} + {} + {} communicators · {}", 100 * kFragmentation, size_text(comes_and_goes),
-                  size_text(kContextBytes), sizer.communicators(), size_text(kCommunicatorBytes));
+                  size_text(sizer.context()), sizer.communicators(), size_text(kCommunicatorBytes));
   return estimate;
 }
 

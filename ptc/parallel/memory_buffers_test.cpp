@@ -45,6 +45,18 @@ TEST(Buffers, ZeroThreeHasWholeGradientsOfALayer) {
   EXPECT_DOUBLE_EQ(term({.pp = 4, .dp = 2, .zero = 2}, training, 1, memory_term::kWholeGradients), 0);
 }
 
+// Largest matrices: gate and up of 8 · 20 each, where no head is larger.
+TEST(Buffers, OnDemandZeroThreeHasAMatrixWhole) {
+  const ParallelConfig config = {.pp = 4, .dp = 2, .zero = 3};
+  Training training = small_training();
+  training.data_overlap = DataOverlap::kNone;
+  EXPECT_DOUBLE_EQ(term(config, training, 1, memory_term::kGathered), 2 * (2 * 8 * 20));
+  EXPECT_DOUBLE_EQ(term(config, training, 1, memory_term::kWholeGradients), (2 + 4) * (2 * 8 * 20));
+  EXPECT_DOUBLE_EQ(term(config, training, 3, memory_term::kGathered), 2 * (384 * 8 + 8));
+  training.data_overlap = DataOverlap::kGradients;
+  EXPECT_DOUBLE_EQ(term(config, training, 1, memory_term::kGathered), 2 * (688 + 0));
+}
+
 TEST(Buffers, OfSequenceAndContextParallelism) {
   Training training = small_training();
   const double tokens = 2 * 16;
@@ -104,12 +116,28 @@ TEST(Buffers, OfDeepSpeed) {
   const ParallelConfig config = {.pp = 2, .dp = 2, .zero = 1};
   const double stage = 2 * 688 + 384 * 8;  // the first one, less than a bucket has
   EXPECT_DOUBLE_EQ(term(config, training, 0, memory_term::kBuckets), 2 * 2 * stage);
-  EXPECT_DOUBLE_EQ(term(config, training, 0, memory_term::kStep), (2 + 4) * stage / 2);
+  // The norm takes 8 bytes of what the share has of the embedding: all of a half here.
+  EXPECT_DOUBLE_EQ(term(config, training, 0, memory_term::kStep), 8 * stage / 2);
+  // Without ZeRO nothing takes as much as the gradients as one tensor and in fp32; of a small share the search for overflows.
   EXPECT_DOUBLE_EQ(term({.pp = 2, .dp = 2}, training, 0, memory_term::kStep), (2 + 4) * stage);
+  EXPECT_DOUBLE_EQ(term({.pp = 2, .dp = 4, .zero = 1}, training, 0, memory_term::kStep), 4 * 384.0 * 8);
+  EXPECT_DOUBLE_EQ(term({.dp = 4, .zero = 3}, training, 0, memory_term::kStep),
+                   (2 + 4) * (4 * 688 + 2 * 384 * 8 + 8) / 4.0);
   // Two micro-batches a replica, both of them in flight on the first stage.
   EXPECT_DOUBLE_EQ(term(config, training, 0, memory_term::kOutputs), 2 * (2 * 16 * 8 * 2));
   EXPECT_DOUBLE_EQ(term(config, training, 1, memory_term::kOutputs), 1 * (2 * 16 * 8 * 2));
   EXPECT_DOUBLE_EQ(term(config, small_training("fp16"), 0, memory_term::kBuckets), 0);
+}
+
+TEST(Buffers, DeepSpeedOf2022LoadsAllKernels) {
+  const ModelShape model = small_llama();
+  const auto rest = [&](const char* precision) {
+    const Training training = small_training(precision);
+    const MemoryEstimate estimate = memory_of({model, {}, training});
+    return estimate.margin_bytes - estimate.fragmentation_bytes;
+  };
+  EXPECT_NEAR(rest("fp16"), 640 * 1048576.0, 1);
+  EXPECT_NEAR(rest("zero-fp16"), 1573 * 1048576.0, 1);
 }
 
 // 3 · 128 logits of 2·16 tokens: in fp32 once, or three times, and their gradient in 16 bits.

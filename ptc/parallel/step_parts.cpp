@@ -41,9 +41,9 @@ class Parts {
     parts.micro_batches = workload_.training.micro_batches(config.dp);
     parts.stages.resize(static_cast<size_t>(config.pp));
     const std::vector<int> layers = collection::layers_per_stage(config, workload_.model.layers);
-    LayerWork layer;
+    Layers layer;
     for (int s = 0; s < config.pp; ++s) {
-      if (s == 0 || hardware_.stages.size() > 1) layer = one_layer(hardware_.stage(s));
+      if (s == 0 || hardware_.stages.size() > 1) layer = layers_of(hardware_.stage(s));
       StageWork& work = parts.stages[static_cast<size_t>(s)];
       work = as_before(s, layers) ? parts.stages[static_cast<size_t>(s - 1)] : stage(s, layers, layer);
       if (hardware_.hops.size() > 1) work.send = boundary(s);
@@ -71,7 +71,30 @@ class Parts {
   bool convolutional() const { return workload_.model.heads == 0; }
   int zero() const { return workload_.config.zero; }
 
-  LayerWork one_layer(const StageGpu& gpu) const {
+  // Where some layers are computed again as a whole: such a layer, and one of the others.
+  struct Layers {
+    LayerWork again, kept;
+  };
+  Layers layers_of(const StageGpu& gpu) const {
+    const Training& training = workload_.training;
+    Layers layers{.again = one_layer(workload_, gpu), .kept = {}};
+    if (training.recompute.kind != Recompute::Kind::kLayers || training.recompute == Recompute::kFull) return layers;
+    Training keeps = training;
+    keeps.recompute = Recompute::kNone;
+    layers.kept = one_layer({workload_.model, workload_.config, keeps}, gpu);
+    return layers;
+  }
+  // Of those of a chunk.
+  LayerWork chunk_of(const Layers& layers, int count) const {
+    const Recompute& recompute = workload_.training.recompute;
+    const int again = recompute.kind == Recompute::Kind::kLayers ? recompute.whole_layers(count) : count;
+    const int kept = count - again;
+    if (kept == 0) return {times(layers.again.forward, count), times(layers.again.backward, count)};
+    return {together(times(layers.again.forward, again), times(layers.kept.forward, kept)),
+            together(times(layers.again.backward, again), times(layers.kept.backward, kept))};
+  }
+
+  LayerWork one_layer(const Workload& workload, const StageGpu& gpu) const {
     if (convolutional()) {
       const double flops = workload_.model.flops_per_sample * workload_.training.micro_batch / workload_.model.layers;
       const double rate = rates_of(gpu, workload_.training.precision.math).product_flops * kConvolution;
@@ -80,10 +103,10 @@ class Parts {
       work.backward.matrix_s = flops * 2 / 3 / rate;
       return work;
     }
-    LayerWork work = layer_work(workload_, hardware_, gpu);
+    LayerWork work = layer_work(workload, hardware_, gpu);
     add_synchronisation(layer_elements(), tensors(), work);
     // What is computed again is gathered again, unless prefetched for both.
-    if (zero() >= 3 && !overlapping() && workload_.training.recompute == Recompute::kFull) {
+    if (zero() >= 3 && !overlapping() && workload.training.recompute.kind == Recompute::Kind::kLayers) {
       work.backward.dp = together(work.backward.dp, work.forward.dp);
     }
     return work;
@@ -216,7 +239,7 @@ class Parts {
     return together(sent, times(collective(links_, Collective::kAllGather, hardware_.tp, bytes), 1.5));
   }
 
-  StageWork stage(int s, const std::vector<int>& layers, const LayerWork& layer) const {
+  StageWork stage(int s, const std::vector<int>& layers, const Layers& layer) const {
     const collection::ParallelConfig& config = workload_.config;
     const StageGpu& gpu = hardware_.stage(s);
     StageWork work;
@@ -226,8 +249,9 @@ class Parts {
     for (int c = 0; c < config.vpp; ++c) {
       const int count = layers[static_cast<size_t>(c * config.pp + s)];
       held_layers += count;
-      work.forward.push_back(times(layer.forward, count));
-      work.backward.push_back(times(layer.backward, count));
+      LayerWork chunk = chunk_of(layer, count);
+      work.forward.push_back(chunk.forward);
+      work.backward.push_back(chunk.backward);
     }
     const Held held = stage_elements(s, held_layers);
     if (convolutional()) {

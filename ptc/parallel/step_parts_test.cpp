@@ -172,6 +172,20 @@ TEST(StepParts, EachHopHasItsOwnMessages) {
   }
 }
 
+TEST(StepParts, SomeLayersOfAChunkAreComputedAgain) {
+  const ModelShape model = test_gpt(4096, 32, 16);
+  const collection::ParallelConfig config = {.pp = 2};
+  const auto backward_s = [&](const char* recompute) {
+    Training training = test_training(1, 64);
+    training.recompute = find_recompute(recompute).value();
+    return parts_of(model, config, training).stages[0].backward[0].seconds();
+  };
+  const double none = backward_s("none"), full = backward_s("full");  // of 8 layers
+  EXPECT_NEAR(backward_s("full-first-2"), none + (full - none) / 4, 1e-9);
+  EXPECT_NEAR(backward_s("full-every-2"), none + (full - none) / 2, 1e-9);
+  EXPECT_NEAR(backward_s("full-first-9"), full, 1e-12);
+}
+
 TEST(StepParts, ParametersOnDemandAreGatheredTensorByTensorAndAgainToRecompute) {
   const ModelShape model = test_gpt(4096, 32, 16);
   Training training = test_training(1, 64);

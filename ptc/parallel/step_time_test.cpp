@@ -197,7 +197,10 @@ TEST(StepTime, PartsOfRandomJobsAddUp) {
     config.zero = pick({0, 1, 2, 3});
     Training training = test_training(pick({1, 2}), 64);
     training.overlap = static_cast<Overlap>(pick({0, 1, 2}));
-    training.recompute = static_cast<Recompute>(pick({0, 1, 2}));
+    training.recompute =
+        find_recompute(std::vector<const char*>{"none", "selective", "full", "full-first-1", "op", "layernorm+mlp"}.at(
+                           static_cast<size_t>(pick({0, 1, 2, 3, 4, 5}))))
+            .value();
     training.flash_attention = pick({0, 1}) == 1;
     training.sequence_parallel = pick({0, 1}) == 1;
     if (config.vpp == 1) training.schedule = static_cast<Schedule>(pick({0, 1, 2}));

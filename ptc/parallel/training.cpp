@@ -60,13 +60,9 @@ absl::StatusOr<Precision> find_precision(std::string_view name, model::Optimizer
 }
 
 std::string_view name_of(Schedule schedule) { return kScheduleNames.at(static_cast<size_t>(schedule)); }
-std::string_view name_of(Recompute recompute) { return kRecomputeNames.at(static_cast<size_t>(recompute)); }
 std::string_view name_of(Overlap overlap) { return kOverlapNames.at(static_cast<size_t>(overlap)); }
 absl::StatusOr<Schedule> find_schedule(std::string_view name) {
   return find<Schedule>("schedule", name, kScheduleNames);
-}
-absl::StatusOr<Recompute> find_recompute(std::string_view name) {
-  return find<Recompute>("recomputation", name, kRecomputeNames);
 }
 absl::StatusOr<Overlap> find_overlap(std::string_view name) { return find<Overlap>("overlap", name, kOverlapNames); }
 std::string_view name_of(DataOverlap overlap) { return kDataOverlapNames.at(static_cast<size_t>(overlap)); }

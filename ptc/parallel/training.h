@@ -13,6 +13,7 @@
 #include "ptc/collection/layout_name.h"
 #include "ptc/model/model.h"
 #include "ptc/parallel/model_shape.h"
+#include "ptc/parallel/recompute.h"
 
 namespace scalai::parallel {
 
@@ -44,8 +45,6 @@ absl::StatusOr<Precision> find_precision(std::string_view name, model::Optimizer
 // 1F1B is interleaved if vpp > 1 (Narayanan et al., SC'21). 2BW: PipeDream-2BW (Narayanan et al., ICML'21), without
 // flushes and with two versions of the weights.
 enum class Schedule : uint8_t { kGPipe, kOneFOneB, kTwoBW };
-// Recomputed activations. Selective: the attention core; full: the whole layer (Korthikanti et al. 2022).
-enum class Recompute : uint8_t { kNone, kSelective, kFull };
 
 // Work beside tensor-parallel collectives.
 //   none              nothing; a separate kernel adds gradients up (Megatron-LM of 2021)
@@ -86,7 +85,6 @@ enum class Dispatch : uint8_t { kAllToAll, kOnce };
 
 // Names of the values above, in their order; and the number formats of gradients with their bytes.
 inline constexpr std::array<std::string_view, 3> kScheduleNames = {"gpipe", "1f1b", "2bw"};
-inline constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective", "full"};
 inline constexpr std::array<std::string_view, 3> kOverlapNames = {"none", "weight-gradients", "all"};
 inline constexpr std::array<std::string_view, 3> kDataOverlapNames = {"none", "gradients", "all"};
 inline constexpr std::array<std::string_view, 4> kKernelNames = {"eager", "fused", "tuned", "early"};
@@ -97,14 +95,12 @@ inline constexpr std::array<std::pair<std::string_view, double>, 3> kGradientByt
 
 // Names in static storage. The find_ functions return InvalidArgument with all names for an unknown one.
 std::string_view name_of(Schedule schedule);    // "gpipe", "1f1b", "2bw"
-std::string_view name_of(Recompute recompute);  // "none", "selective", "full"
 std::string_view name_of(Overlap overlap);      // "none", "weight-gradients", "all"
 std::string_view name_of(DataOverlap overlap);  // "none", "gradients", "all"
 std::string_view name_of(Kernels kernels);      // "eager", "fused", "tuned", "early"
 std::string_view name_of(Dispatch dispatch);    // "all-to-all", "once"
 std::string_view name_of(Framework framework);  // "megatron", "deepspeed", "scaling"
 absl::StatusOr<Schedule> find_schedule(std::string_view name);
-absl::StatusOr<Recompute> find_recompute(std::string_view name);
 absl::StatusOr<Overlap> find_overlap(std::string_view name);
 absl::StatusOr<DataOverlap> find_data_overlap(std::string_view name);
 absl::StatusOr<Kernels> find_kernels(std::string_view name);
@@ -128,10 +124,11 @@ struct Training {
   DataOverlap data_overlap = DataOverlap::kAll;
   Framework framework = Framework::kMegatron;  // ask runs_in()
   Dispatch dispatch = Dispatch::kAllToAll;
-  bool expert_overlap = false;  // tokens go to their experts and back beside the work of another micro-batch
-  bool cuda_graphs = false;     // of whole steps: the host launches nothing kernel by kernel
-  int offloaded_layers = 0;     // of a stage: their activations are kept in the host's memory
-  int64_t bucket = 0;           // parameters synchronised at once, beside the work; 0 = bucket_parameters' default
+  bool expert_overlap = false;    // tokens go to their experts and back beside the work of another micro-batch
+  bool cuda_graphs = false;       // of whole steps: the host launches nothing kernel by kernel
+  int offloaded_layers = 0;       // of a stage: their activations are kept in the host's memory
+  uint8_t offloaded_modules = 0;  // of every layer, bits of Recompute::Module: likewise
+  int64_t bucket = 0;             // parameters synchronised at once, beside the work; 0 = bucket_parameters' default
   // false: dp · micro_batch need not divide global_batch, and pp need not divide the micro-batches of an interleaved
   // pipeline; the last ones are short (a dataset gives batches of any size, ptc/data/share.h).
   bool whole_batches = true;

@@ -29,12 +29,8 @@ TEST(Names, AreReadBack) {
   for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kTwoBW}) {
     EXPECT_EQ(find_schedule(name_of(schedule)).value(), schedule);
   }
-  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-    EXPECT_EQ(find_recompute(name_of(recompute)).value(), recompute);
-  }
   EXPECT_EQ(name_of(Schedule::kTwoBW), "2bw");
   EXPECT_NE(message_of(find_schedule("zb").status()).find("gpipe, 1f1b, 2bw"), std::string::npos);
-  EXPECT_NE(message_of(find_recompute("half").status()).find("none, selective, full"), std::string::npos);
 }
 
 TEST(Names, OfDataOverlapAndGradientsAreReadBack) {

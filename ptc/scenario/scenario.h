@@ -37,7 +37,8 @@ struct ParallelChoice {
   std::shared_ptr<const collection::Collection> collection;
   friend bool operator==(const ParallelChoice& a, const ParallelChoice& b) {
     const auto own = [](const std::optional<parallel::Training>& t) {
-      return t ? std::tuple(t->global_batch, t->micro_batch, static_cast<int>(t->recompute)) : std::tuple(0, 0, 0);
+      return t ? std::tuple(t->global_batch, t->micro_batch, t->recompute)
+               : std::tuple(0, 0, parallel::Recompute::kNone);
     };
     return a.config == b.config && a.step_s == b.step_s && own(a.training) == own(b.training) &&
            a.collection == b.collection;

@@ -27,7 +27,6 @@ std::map<std::string, Enum> by_name(const std::array<std::string_view, N>& names
 }
 
 const auto kSchedules = by_name<parallel::Schedule>(parallel::kScheduleNames);
-const auto kRecomputes = by_name<parallel::Recompute>(parallel::kRecomputeNames);
 const auto kOverlaps = by_name<parallel::Overlap>(parallel::kOverlapNames);
 const auto kDataOverlaps = by_name<parallel::DataOverlap>(parallel::kDataOverlapNames);
 const auto kKernels = by_name<parallel::Kernels>(parallel::kKernelNames);
@@ -58,6 +57,7 @@ class TrainingBuilder {
   void choose(const std::string& field, const std::string& name, const std::map<std::string, Value>& known,
               Value& chosen);
   void build_batch(bool model_known, JobSpec& job);
+  void build_recompute(parallel::Training& training);
   void build_pins(ChoosePolicy& policy);
   void build_micro_batches(ChoosePolicy& policy);
   void build_batch_tolerance(ChoosePolicy& policy);
@@ -102,6 +102,15 @@ void TrainingBuilder::build_batch(bool model_known, JobSpec& job) {
   }
 }
 
+void TrainingBuilder::build_recompute(parallel::Training& training) {
+  if (!source_.given(at("recompute"))) return;
+  if (const auto found = parallel::find_recompute(message_.recompute()); found.ok()) {
+    training.recompute = *found;
+  } else {
+    source_.error_unknown(at("recompute"), "recompute", message_.recompute(), parallel::recompute_names());
+  }
+}
+
 void TrainingBuilder::build(bool model_known, JobSpec& job) {
   choose("precision", message_.precision(), kPrecisions, job.recipe.param);
   choose("optimizer", message_.optimizer(), kOptimizers, job.recipe.optimizer);
@@ -110,7 +119,7 @@ void TrainingBuilder::build(bool model_known, JobSpec& job) {
   const bool named = kPrecisions.count(message_.precision()) != 0;
   training.precision = parallel::find_precision(named ? message_.precision() : "fp16", job.recipe.optimizer).value();
   choose("schedule", message_.schedule(), kSchedules, training.schedule);
-  choose("recompute", message_.recompute(), kRecomputes, training.recompute);
+  build_recompute(training);
   choose("gradients", message_.gradients(), kGradients, training.precision.gradient_bytes);
   choose("overlap", message_.overlap(), kOverlaps, training.overlap);
   choose("dp_overlap", message_.dp_overlap(), kDataOverlaps, training.data_overlap);
@@ -142,8 +151,7 @@ void TrainingBuilder::build_pins(ChoosePolicy& policy) {
     }
   }
   if (source_.given(at("micro_batch"))) policy.pins.micro_batch = message_.micro_batch();
-  if (const auto given = kRecomputes.find(message_.recompute()); given != kRecomputes.end())
-    policy.pins.recompute = given->second;
+  if (const auto given = parallel::find_recompute(message_.recompute()); given.ok()) policy.pins.recompute = *given;
 }
 
 void TrainingBuilder::build_micro_batches(ChoosePolicy& policy) {
@@ -245,7 +253,7 @@ void write_training(const JobSpec& job, const proto::Job& given, proto::Job& out
   out.set_flash_attention(training.flash_attention);
   // What is chosen stays open.
   if (!job.choose || job.choose->pins.micro_batch) out.set_micro_batch(training.micro_batch);
-  if (!job.choose || job.choose->pins.recompute) out.set_recompute(name_in(kRecomputes, training.recompute));
+  if (!job.choose || job.choose->pins.recompute) out.set_recompute(name_of(training.recompute));
   if (!job.choose) return;
   out.set_parallel(proto::Job::choose);
   proto::Search& search = *out.mutable_search();

@@ -54,6 +54,14 @@ TEST(ScenarioTraining, FieldsBecomeRecipeAndTraining) {
   EXPECT_EQ(job.shape.hidden, 1536);
 }
 
+TEST(ScenarioTraining, RecomputedPartsAreReadAndWrittenOut) {
+  const Scenario read = parsed(scenario(std::string(kListed) + R"(recompute: "moe_act+layernorm")"));
+  EXPECT_EQ(name_of(read.jobs[0].training.recompute), "layernorm+moe_act");
+  EXPECT_NE(read.resolved_text.find("recompute: \"layernorm+moe_act\""), std::string::npos) << read.resolved_text;
+  const std::string problems = problems_of(scenario(std::string(kListed) + R"(recompute: "full-first-0")"));
+  EXPECT_NE(problems.find("unknown recompute \"full-first-0\""), std::string::npos) << problems;
+}
+
 TEST(ScenarioTraining, DefaultsAreWrittenOut) {
   const Scenario read = parsed(scenario(kListed));
   EXPECT_EQ(read.jobs[0].training.schedule, parallel::Schedule::kOneFOneB);

@@ -1,6 +1,9 @@
 #include "apps/accuracy/model/memory_rows.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "apps/accuracy/model/internal/printed.h"
 #include "ptc/base/status.h"
@@ -35,8 +38,10 @@ MemoryRow read(RowReader& row, const Models& models, std::string unit) {
       .quantity = row.text("quantity")};
   read.result.published = row.number("published");
   if (row.ok() && read.result.published <= 0) row.problem("published", "must be more than 0");
-  if (row.ok() && read.quantity != "state" && read.quantity != "activations" && read.quantity != "peak") {
-    row.problem("quantity", fmt::format("unknown quantity \"{}\"", read.quantity), "known: state, activations, peak");
+  const std::vector<std::string> known = {"state", "activations", "allocated", "reserved", "peak"};
+  if (row.ok() && std::count(known.begin(), known.end(), read.quantity) == 0) {
+    row.problem("quantity", fmt::format("unknown quantity \"{}\"", read.quantity),
+                fmt::format("known: {}", fmt::join(known, ", ")));
   }
   if (!row.ok()) return read;
   if (const absl::Status status = check_workload(read.run.workload()); !status.ok()) {
@@ -48,6 +53,8 @@ MemoryRow read(RowReader& row, const Models& models, std::string unit) {
 double bytes_of(const TrainingRun& run, const std::string& quantity) {
   const MemoryEstimate memory = memory_of(run.workload());
   if (quantity == "peak") return memory.bytes();
+  if (quantity == "allocated") return memory.worst().bytes();
+  if (quantity == "reserved") return memory.worst().bytes() + memory.fragmentation_bytes;
   return quantity == "state" ? state_bytes(memory) : activation_bytes(memory);
 }
 
@@ -55,16 +62,19 @@ double bytes_of(const TrainingRun& run, const std::string& quantity) {
 
 std::vector<std::string> memory_columns() {
   std::vector<std::string> columns = run_columns();
-  columns.insert(columns.end(), {"published", "quantity"});
+  columns.insert(columns.end(), {"published", "quantity", "unit"});
   return columns;
 }
 
 RowResult memory_result(RowReader& row, const Models& models) {
-  MemoryRow memory = read(row, models, "GiB");
+  const std::string unit = row.text("unit", "GiB");
+  if (unit != "GiB" && unit != "GB") row.problem("unit", fmt::format("unknown unit \"{}\"", unit), "known: GiB, GB");
+  MemoryRow memory = read(row, models, unit);
   RowResult& result = memory.result;
   if (!row.ok() || !result.problem.empty()) return result;
-  const double predicted = bytes_of(memory.run, memory.quantity) / kGiB;
-  result.group = "memory, " + memory.quantity;
+  const double predicted = bytes_of(memory.run, memory.quantity) / (unit == "GB" ? 1e9 : kGiB);
+  const bool part = memory.quantity == "state" || memory.quantity == "activations";
+  result.group = "memory, " + (part ? memory.quantity : "peak");
   conclude(result, predicted, predicted / result.published - 1);
   return result;
 }

@@ -39,6 +39,21 @@ TEST(MemoryRows, ActivationsOfAllLayers) {
   EXPECT_TRUE(result.exact);
 }
 
+// What nvidia-smi sees has the context and a communicator each of the world, a replica and tp; what the allocator reserves
+// has 8 % of all but the state.
+TEST(MemoryRows, PeaksAreAllocatedReservedOrSeenFromOutside) {
+  const double allocated = memory_of_row("quantity=allocated published=60").predicted;
+  const double reserved = memory_of_row("quantity=reserved published=60").predicted;
+  const double peak = memory_of_row("quantity=peak published=60").predicted;
+  EXPECT_NEAR(peak - reserved, (640 + 3 * 256) / 1024.0, 1e-9);
+  EXPECT_GT(reserved, 1.02 * allocated);
+  EXPECT_LT(reserved, 1.08 * allocated);
+  const RowResult decimal = memory_of_row("quantity=allocated unit=GB published=60");
+  EXPECT_NEAR(decimal.predicted, allocated * 1.073741824, 1e-9);
+  EXPECT_EQ(decimal.unit, "GB");
+  EXPECT_EQ(decimal.group, "memory, peak");
+}
+
 TEST(MemoryRows, RatioIsOfTheRunWithoutTechniques) {
   OneRow row(std::string(kRun) + "quantity=activations published=49.42 recompute=selective");
   RowReader reader = row.reader();

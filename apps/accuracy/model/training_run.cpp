@@ -42,9 +42,13 @@ Training read_training(RowReader& row, TrainingRun& run) {
   training.expert_overlap = row.flag("expert_overlap", false);
   training.cuda_graphs = row.flag("cuda_graphs", false);
   training.offloaded_layers = row.count("offloaded_layers", 0);
+  Recompute offloaded;
+  take(find_recompute(row.text("offloaded_modules", "none")), "offloaded_modules", row, offloaded);
+  training.offloaded_modules = offloaded.modules;
   training.bucket = static_cast<int64_t>(row.number("bucket", 0));
   if (row.has("gradients"))
     take(find_gradient_bytes(row.text("gradients")), "gradients", row, training.precision.gradient_bytes);
+  training.precision.optimizer_bytes = row.number("optimizer_bytes", training.precision.optimizer_bytes);
   take(find_overlap(row.text("tensor_overlap", "weight-gradients")), "tensor_overlap", row, training.overlap);
   return training;
 }
@@ -97,12 +101,13 @@ void add_note(std::string& notes, const std::string& note) { notes += (notes.emp
 
 }  // namespace
 
-std::vector<std::string> host_columns() { return {"gpu", "gpus_per_host", "nics", "nic_gbps"}; }
+std::vector<std::string> host_columns() { return {"gpu", "memory_gib", "gpus_per_host", "nics", "nic_gbps"}; }
 
 std::vector<std::string> run_columns() {
   return {"label",
           "model",
           "gpu",
+          "memory_gib",
           "gpus_per_host",
           "nics",
           "nic_gbps",
@@ -129,9 +134,11 @@ std::vector<std::string> run_columns() {
           "expert_overlap",
           "cuda_graphs",
           "offloaded_layers",
+          "offloaded_modules",
           "overlap",
           "bucket",
           "gradients",
+          "optimizer_bytes",
           "tensor_overlap",
           "tokens",
           "peak_tflops",
@@ -148,6 +155,7 @@ cluster::Host read_host(RowReader& row) {
                 fmt::format("known: {}", fmt::join(cluster::gpu_kind_names(), ", ")));
   }
   host.gpus = row.count("gpus_per_host", 8);
+  if (row.has("memory_gib")) host.gpu.memory_bytes = static_cast<int64_t>(row.number("memory_gib") * kGiB);
   host.nics = row.count("nics", host.gpus);
   host.nic_bytes_per_s = row.number("nic_gbps") * 1e9 / 8;
   host.gpu_link_bytes_per_s = host.gpu.link_bytes_per_s;

@@ -39,8 +39,10 @@ TEST(TrainingRun, ReadsEveryColumn) {
   const TrainingRun run = run_of(
       "gpus_per_host=4 nics=2 tp=2 pp=2 cp=2 vpp=3 zero=1 micro_batch=4 precision=fp16 schedule=gpipe recompute=full "
       "sequence_parallel=0 flash=0 overlap=gradients bucket=25000000 gradients=fp32 tensor_overlap=none tokens=3e11 "
-      "peak_tflops=300 framework=scaling ring_gbps=40 dispatch=once expert_overlap=1 cuda_graphs=1 offloaded_layers=3");
+      "peak_tflops=300 framework=scaling ring_gbps=40 dispatch=once expert_overlap=1 cuda_graphs=1 offloaded_layers=3 "
+      "memory_gib=95 optimizer_bytes=4 offloaded_modules=moe+moe_act");
   EXPECT_EQ(run.host.gpu.name, "a100-80g");
+  EXPECT_EQ(run.host.gpu.memory_bytes, int64_t{95} << 30);
   EXPECT_EQ(run.host.gpus, 4);
   EXPECT_EQ(run.host.nics, 2);
   EXPECT_DOUBLE_EQ(run.host.nic_bytes_per_s, 25e9);
@@ -62,6 +64,7 @@ TEST(TrainingRun, ReadsEveryColumn) {
   EXPECT_EQ(run.training.data_overlap, DataOverlap::kGradients);
   EXPECT_EQ(run.training.bucket, 25'000'000);
   EXPECT_EQ(run.training.precision.gradient_bytes, 4);
+  EXPECT_EQ(run.training.precision.optimizer_bytes, 4);
   EXPECT_EQ(run.training.overlap, Overlap::kNone);
   EXPECT_EQ(run.training.framework, Framework::kScaling);
   EXPECT_DOUBLE_EQ(run.ring_bytes_per_s, 5e9);
@@ -69,6 +72,7 @@ TEST(TrainingRun, ReadsEveryColumn) {
   EXPECT_TRUE(run.training.expert_overlap);
   EXPECT_TRUE(run.training.cuda_graphs);
   EXPECT_EQ(run.training.offloaded_layers, 3);
+  EXPECT_EQ(run.training.offloaded_modules, Recompute::kExperts | Recompute::kExpertActivation);
   EXPECT_DOUBLE_EQ(run.tokens, 3e11);
   EXPECT_DOUBLE_EQ(run.peak_flops, 3e14);
 }

@@ -117,7 +117,7 @@ std::string describe(const JobModel& model) {
   const parallel::Training& training = model.training;
   const bool sgd = model.recipe.optimizer == model::Optimizer::kSgdMomentum;
   const std::string micro = model.pins.micro_batch ? fmt::format("{}", *model.pins.micro_batch) : "chosen";
-  const std::string recompute = model.pins.recompute ? std::string(parallel::name_of(*model.pins.recompute)) : "chosen";
+  const std::string recompute = model.pins.recompute ? parallel::name_of(*model.pins.recompute) : "chosen";
   return fmt::format("{}: batch {}{}, sequence {}, {}, {}, {}, zero {}, micro-batch {}, recompute {}", model.name,
                      training.global_batch, training.whole_batches ? "" : " in uneven parts", training.sequence,
                      training.precision.name, sgd ? "sgd" : "adam", parallel::name_of(training.schedule),

@@ -1,0 +1,86 @@
+// What experts cost beside their products: biases, places of FP8 tokens, and messages beside another micro-batch.
+#include <gtest/gtest.h>
+
+#include "ptc/parallel/layer_work.h"
+#include "ptc/parallel/testing/step.h"
+
+namespace scalai::parallel {
+namespace layer_experts_test {
+
+// Four local experts, two chosen, without biases.
+ModelShape mixture(int64_t hidden = 4096) {
+  ModelShape model = test_gpt(hidden, 32);
+  model.biases = false;
+  model.experts = 4;
+  model.experts_per_token = 2;
+  return transformer_shape(model);
+}
+
+LayerWork layer(const ModelShape& model, const collection::ParallelConfig& config, const Training& training,
+                const char* gpu = "h100-80g") {
+  const Hardware hardware = uniform_hardware(test_host(gpu), config);
+  return layer_work({model, config, training}, hardware, hardware.stage(0));
+}
+
+// An element of the 2 · 4 · 2048 copies of a token: written 4, sum 2 + 4 + 4, together 4 + 4, to 16 bits 4 + 2; back
+// 2 + 4 + 4 + 2 + 2 · 2 + 2 · 12 and for the larger bias before the non-linearity 2 · 4.
+TEST(LayerExperts, BiasesOfExpertsAreAddedInThirtyTwoBits) {
+  const ModelShape none = mixture();
+  ModelShape biased = none;
+  biased.biases = true;
+  biased.ffn = none.ffn;
+  const Training training = test_training(4);
+  const Hardware hardware = uniform_hardware(test_host("h100-80g"), {});
+  const double rate = rates_of(hardware.stage(0), Math::kBF16).bytes_per_s;
+  const double elements = 2 * 4 * 2048 * 4096.0;
+  const LayerWork without = layer(none, {}, training), with = layer(biased, {}, training);
+  EXPECT_NEAR(with.forward.memory_s - without.forward.memory_s, 28 * elements / rate, 1e-9);
+  // The bias of the dense activation is summed in any case: 2 bytes of 2 · 4 · h elements a token.
+  EXPECT_NEAR(with.backward.memory_s - without.backward.memory_s, (40 + 8 + 8) * elements / rate, 1e-9);
+  // Short kernels take their launches: 2 of 4 experts and 2 of all forward.
+  Training few = test_training(1);
+  few.sequence = 16;
+  const double launches = layer(biased, {}, few).forward.seconds() - layer(none, {}, few).forward.seconds();
+  EXPECT_NEAR(launches, (2 * 4 + 2) * 11.3e-6, 1e-7);
+  Training graphs = training;
+  graphs.cuda_graphs = true;  // of whole steps: fused with the product
+  EXPECT_NEAR(layer(biased, {}, graphs).forward.memory_s, layer(none, {}, graphs).forward.memory_s, 1e-12);
+}
+
+// Into their places and back: 2 · 2 bytes an element each, in FP8 alone.
+TEST(LayerExperts, TokensInFp8AreCopiedToTheirPlaces) {
+  Training training = test_training(4);
+  training.precision = find_precision("fp8").value();
+  const double eight = layer(mixture(), {}, training).forward.memory_s;
+  training.cuda_graphs = true;
+  const double placed = layer(mixture(), {}, training).forward.memory_s;
+  const Hardware hardware = uniform_hardware(test_host("h100-80g"), {});
+  const double elements = 2 * 4 * 2048 * 4096.0;
+  EXPECT_NEAR(eight - placed, 8 * elements / rates_of(hardware.stage(0), Math::kFP8).bytes_per_s, 1e-9);
+}
+
+// Each trip runs beside one part of the other micro-batch: a short attention leaves what is longer than itself.
+TEST(LayerExperts, TripsRunBesideTheirPartOfAnotherMicroBatch) {
+  ModelShape model = mixture();
+  model.experts = 32;
+  model = transformer_shape(model);
+  Training training = test_training(4);
+  const collection::ParallelConfig config = {.dp = 32, .ep = 32};
+  const LayerWork apart = layer(model, config, training);
+  training.expert_overlap = true;
+  const LayerWork beside = layer(model, config, training);
+  const double trip = apart.forward.ep.seconds / 2;
+  ModelShape dense = model;
+  dense.experts = 0;
+  const Training alone = test_training(4);
+  ModelShape thin = dense;
+  thin.ffn = 1;  // nearly attention alone
+  const LayerWork attention = layer(thin, config, alone);
+  ASSERT_GT(trip, attention.forward.seconds());
+  EXPECT_LT(beside.forward.ep.seconds, apart.forward.ep.seconds);
+  EXPECT_GT(beside.backward.ep.seconds, trip - attention.forward.seconds());
+  EXPECT_EQ(beside.forward.compute_s(), apart.forward.compute_s());
+}
+
+}  // namespace layer_experts_test
+}  // namespace scalai::parallel
