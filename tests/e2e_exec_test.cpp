@@ -180,7 +180,7 @@ jobs { name: "gpt" model: "gpt2" global_batch: 12 gpus: 2 parallel: choose searc
   const Outcome restart = exec(path("few.textproto"), "--strategy=checkpoint-restart");
   EXPECT_EQ(restart.code, 3);
   EXPECT_THAT(restart.err,
-              HasSubstr("scalai-exec: error: --strategy=checkpoint-restart: strategy \"checkpoint-restart\" "
+              HasSubstr("scalai exec: error: --strategy=checkpoint-restart: strategy \"checkpoint-restart\" "
                         "needs a cluster with \"storage\"\nhint: add storage { read: \"10GB/s\" }"));
   const Outcome train = exec(path("few.textproto"), "--train=true");
   EXPECT_EQ(train.code, 3);

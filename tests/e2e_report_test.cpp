@@ -85,7 +85,7 @@ TEST_F(EndToEnd, AStrategyThatTheScenarioCouldNotNameIsRefusedBeforeAnythingIsWr
     EXPECT_EQ(run.code, 3) << run.err;
     EXPECT_EQ(run.out, "");
     EXPECT_THAT(run.err,
-                HasSubstr("scalai-sim: error: --strategy=checkpoint-restart: job \"a\" writes no checkpoints to "
+                HasSubstr("scalai sim: error: --strategy=checkpoint-restart: job \"a\" writes no checkpoints to "
                           "restart from\nhint: add checkpoint { every_steps: 100 }"));
     EXPECT_FALSE(std::filesystem::exists(path("run"))) << strategies;
   }

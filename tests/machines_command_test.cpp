@@ -84,8 +84,9 @@ TEST_F(MachinesCommand, OneMachineShowsItsSources) {
 TEST_F(MachinesCommand, UnknownNamesAndWrongWordsAreErrors) {
   const Outcome unknown = machines("dgx-a100");
   EXPECT_EQ(unknown.code, 3);
-  EXPECT_EQ(unknown.err,
-            "scalai: error: there is no machine \"dgx-a100\"; did you mean \"dgx-a100-40g\" or \"dgx-a100-80g\"?\n");
+  EXPECT_EQ(
+      unknown.err,
+      "scalai machines: error: there is no machine \"dgx-a100\"; did you mean \"dgx-a100-40g\" or \"dgx-a100-80g\"?\n");
   EXPECT_TRUE(has(machines("abacus").err, "\"scalai machines\" lists them"));
   EXPECT_EQ(machines("h100-80g --what=gpus").code, 2);
   EXPECT_EQ(machines("--what=cpus").code, 2);

@@ -437,7 +437,7 @@ std::vector<Refusal> refusals() {
   std::string swapped = parts_of_w(2);
   const auto and_also = [](const std::string& lines) { return parts_of_w(2, lines); };
   const std::string stage = "tensors { name: 'layers.0' dtype: 'F32' shape: 2 pins { axis: 'x' at: ";
-  const std::string at_2 = "to.textproto:2:49: error: tensor \"w\" ", none = "scalai: error: ";
+  const std::string at_2 = "to.textproto:2:49: error: tensor \"w\" ", none = "scalai plan: error: ";
   return {{"Gap", rule("EXPLICIT bounds: [0, 4, 10]"), at_2, "no part holds [10:12, 0:2]"},
           {"Overlap", rule("EXPLICIT bounds: [0, 12, 8]"), at_2, "two parts hold [8:12, 0:2]"},
           {"StageLocalNames", and_also(stage + "0 } }\n" + stage + "1 } }"),

@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
                    scalai::apps::accuracy_policies_command()},
       .external = {},
       .former = {{"validate-model", {"accuracy", "model"}}, {"validate-policies", {"accuracy", "policies"}}},
+      .typed = "scalai",
   };
   return scalai::run_program(program, argc, argv);
 }

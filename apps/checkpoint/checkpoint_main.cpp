@@ -7,6 +7,7 @@ int main(int argc, char** argv) {
       .commands = {scalai::apps::checkpoint_command(), scalai::apps::reshard_command()},
       .external = {},
       .former = {{"reshard", {"checkpoint", "reshard"}}},
+      .typed = "scalai",
   };
   return scalai::run_program(program, argc, argv);
 }

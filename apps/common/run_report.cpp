@@ -93,9 +93,7 @@ std::optional<scenario::Scenario> load(const RunOptions& options, int& exit_code
   }
   auto scenario = scenario::load_scenario(options.scenario, options.cluster, options.scale, options.settings);
   if (scenario.ok()) return std::move(*scenario);
-  const std::string message = message_of(scenario.status());
-  say("{}{}", message, message.ends_with('\n') ? "" : "\n");
-  exit_code = exit_code_of(scenario.status());
+  exit_code = report_error(scenario.status());
   return std::nullopt;
 }
 

@@ -138,7 +138,7 @@ void on_signal(Steering& steering, const RunFolder& folder, bool resume, int tim
   const Steering::Phase phase = steering.phase();
   if (phase == Steering::Phase::kAfter) return;  // the report is on its way
   if (phase == Steering::Phase::kDuring && times == 1) {
-    say("scalai-exec: every job writes a checkpoint at its next step boundary, then the run ends; once more to "
+    say("scalai exec: every job writes a checkpoint at its next step boundary, then the run ends; once more to "
         "leave at once (then: scalai exec --resume={})\n",
         folder.path());
     return steering.stop();
@@ -253,7 +253,7 @@ int run_to_its_report(const scenario::Scenario& scenario, const std::string& str
   const auto written = [&] {
     if (std::exchange(over, false)) RunFolder(options.run.out).end();
   };
-  const int code = run_one("scalai-exec", scenario, strategy, options.run, noted, written);
+  const int code = run_one("scalai exec", scenario, strategy, options.run, noted, written);
   if (over) {
     say("the run is over, and all of it is in its journal: mend that, and this writes the report\n"
         "  scalai exec --resume={}\n",

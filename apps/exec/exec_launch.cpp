@@ -117,7 +117,7 @@ int launch_command(const Arguments& arguments) {
   if (!trainers.ok()) return report_error(trainers.status());
   request->how.trainers = *std::move(trainers);
   request->how.launched = true;
-  say("scalai-exec: {} trains on {} GPUs; for another number: scalai exec ctl resize --run={} --gpus=N\n",
+  say("scalai exec: {} trains on {} GPUs; for another number: scalai exec ctl resize --run={} --gpus=N\n",
       launch->job.name, launch->job.gpus, request->run.out);
   return begin_run(*scenario, scenario->strategy, *request);
 }

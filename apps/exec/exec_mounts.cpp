@@ -16,7 +16,7 @@
 namespace scalai::apps {
 
 FollowOptions follow_options() {
-  return {.ask = vfs::ask, .warn = [](const std::string& line) { say("scalai-exec: {}\n", line); }};
+  return {.ask = vfs::ask, .warn = [](const std::string& line) { say("scalai exec: {}\n", line); }};
 }
 
 // Asking may take for ever, when the server's threads do. So a thread does it that can be left behind: it keeps this alive.

@@ -30,7 +30,7 @@ int run_command(const Arguments& arguments) {
   const std::optional<scenario::Scenario> scenario = load(options.run, exit_code);
   if (!scenario) return exit_code;
   const std::string strategy = arguments.has("strategy") ? arguments.text("strategy") : scenario->strategy;
-  if (!strategies_fit("scalai-exec", *scenario, {strategy}, exit_code)) return exit_code;
+  if (!strategies_fit("scalai exec", *scenario, {strategy}, exit_code)) return exit_code;
   if (scenario->policy) options.how.policy_folder = absolute_path(scenario->policy->folder);
   auto states = states_of(*scenario, arguments.list("state"));
   if (!states.ok()) return report_error(states.status());

@@ -77,7 +77,7 @@ void Steering::ask_for(int job, int gpus, bool save) {
   if (gpus <= 0) return;
   absl::StatusOr<control::EventBody> event = resize(job, gpus);
   if (event.ok()) return ask(*std::move(event));
-  say("scalai-exec: warning: the training program asks for {} GPUs: {}\n", gpus, message_of(event.status()));
+  say("scalai exec: warning: the training program asks for {} GPUs: {}\n", gpus, message_of(event.status()));
 }
 
 std::string Steering::status() const {

@@ -271,10 +271,7 @@ int breakeven(const Arguments& arguments) {
                        "jobs of the control loop have costs[0].restart and the like: say which with --path");
   }
   if (const absl::Status checked = check_scenarios(*request); !checked.ok()) {
-    const std::string message = message_of(checked);
-    if (!message.ends_with('\n')) return report_error(checked);
-    say("{}", message);
-    return exit_code_of(checked);
+    return report_error(checked);
   }
   const auto simulator = find_program("scalai-sim");
   if (!simulator.ok()) return report_error(simulator.status());

@@ -46,9 +46,7 @@ int validate(const Arguments& arguments) {
   for (const std::string& path : arguments.positional()) {
     const auto scenario = scenario::load_cluster_scenario(path, {.cluster_file = arguments.text("cluster")});
     if (!scenario.ok()) {
-      const std::string message = message_of(scenario.status());
-      say("{}{}", message, message.ends_with('\n') ? "" : "\n");
-      worst = std::max(worst, exit_code_of(scenario.status()));
+      worst = std::max(worst, report_error(scenario.status()));
       continue;
     }
     const scenario::ClusterScenario& good = **scenario;
@@ -81,6 +79,7 @@ int main(int argc, char** argv) {
       .summary = "Simulates many jobs under scheduler policies, and what such scenarios are made of.",
       .commands = {sim_command(), validate_jobs_command(), import_command(), policies_command(), sweep_command(),
                    breakeven_command()},
+      .typed = "scalai",
   };
   return scalai::run_program(program, argc, argv);
 }

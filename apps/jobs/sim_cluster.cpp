@@ -132,7 +132,7 @@ class ClusterRun {
                                                                            partial, message_of(status)));
       }
       if (!written.ok()) report_error(written);
-      say("scalai-sim: partial results: {}\n", path_of("jobs.csv"));
+      say("scalai sim: partial results: {}\n", path_of("jobs.csv"));
     }
     return report_error(status);
   }
@@ -195,11 +195,7 @@ int simulate_cluster(const ClusterRunOptions& options) {
   load.simulators.steps = &steps;
   load.simulators.fabric = [](const cluster::Cluster& cluster) { return sim::make_change_fabric(cluster); };
   const auto scenario = scenario::load_cluster_scenario(options.scenario, load);
-  if (!scenario.ok()) {
-    const std::string message = message_of(scenario.status());
-    say("{}{}", message, message.ends_with('\n') ? "" : "\n");
-    return exit_code_of(scenario.status());
-  }
+  if (!scenario.ok()) return report_error(scenario.status());
   for (const std::string& note : (*scenario)->left_out) say("{}: note: {}\n", options.scenario, note);
   return ClusterRun(**scenario, options).run();
 }

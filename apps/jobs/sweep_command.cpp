@@ -47,11 +47,15 @@ absl::StatusOr<Base> load_base(const std::string& path) {
     return base;
   }
   SCALAI_ASSIGN_OR_RETURN(const scenario::Scenario scenario, scenario::load_scenario(path));
-  return Base{.digest = scenario.digest,
-              .name = scenario.name,
-              .seed = scenario.seed,
-              .metrics = {"/end_s", "/jobs/0/steps", "/jobs/0/training_s", "/jobs/0/downtime_s",
-                          "/jobs/0/goodput_samples_per_s", "/jobs/0/gpu_hours"}};
+  Base base{.digest = scenario.digest,
+            .name = scenario.name,
+            .seed = scenario.seed,
+            .metrics = {"/end_s", "/jobs/0/steps", "/jobs/0/training_s", "/jobs/0/downtime_s",
+                        "/jobs/0/goodput_samples_per_s", "/jobs/0/gpu_hours"}};
+  const std::vector<cluster::Host>& hosts = scenario.cluster.hosts;
+  if (std::any_of(hosts.begin(), hosts.end(), [](const cluster::Host& host) { return host.price_per_hour > 0; }))
+    base.metrics.emplace_back("/jobs/0/cost_usd");
+  return base;
 }
 
 absl::Status check_metrics(const std::vector<std::string>& metrics) {

@@ -57,9 +57,7 @@ int validate(const Arguments& arguments) {
       print("{}: ok: {}\n", path, *said);
       continue;
     }
-    std::fputs(message_of(said.status()).c_str(), stderr);
-    if (message_of(said.status()).back() != '\n') std::fputc('\n', stderr);
-    worst = std::max(worst, exit_code_of(said.status()));
+    worst = std::max(worst, report_error(said.status()));
   }
   return worst;
 }

@@ -77,7 +77,7 @@ int simulate_many_jobs(const Options& options) {
 
 // As a shell counts the end by the signal. Reports are written at the end of a run, so none is cut.
 void on_interrupt(int) {
-  constexpr std::string_view kText = "\nscalai-sim: interrupted\n";
+  constexpr std::string_view kText = "\nscalai sim: interrupted\n";
   (void)!::write(STDERR_FILENO, kText.data(), kText.size());
   ::_exit(128 + SIGINT);
 }
@@ -99,11 +99,11 @@ bool alternatives_fit(const Alternatives& all, const Options& options, const std
     const auto scenario = scenario::load_scenario(options.scenario, options.cluster, options.scale, settings);
     const std::string problems = message_of(scenario.status());
     if (!scenario.ok()) exit_code = std::max(exit_code, exit_code_of(scenario.status()));
-    if (!scenario.ok() && said.insert(problems).second) say("{}{}", problems, problems.ends_with('\n') ? "" : "\n");
+    if (!scenario.ok() && said.insert(problems).second) report_error(scenario.status());
     if (!scenario.ok()) continue;
     if (strategy.empty()) strategy = scenario->strategy;
     int code = 0;
-    if (said.insert(strategy).second && !strategies_fit("scalai-sim", *scenario, {strategy}, code))
+    if (said.insert(strategy).second && !strategies_fit("scalai sim", *scenario, {strategy}, code))
       exit_code = std::max(exit_code, code);
   }
   return exit_code == 0;
@@ -158,12 +158,12 @@ int simulate_one(const Arguments& arguments, Options options) {
       network == "maxmin" || (network == "auto" && large) ? sim::BackendKind::kMaxMin : sim::BackendKind::kSimGrid;
   const std::vector<std::string> strategies = arguments.list("strategy");
   const std::string strategy = strategies.empty() ? scenario->strategy : strategies.front();
-  if (!strategies_fit("scalai-sim", *scenario, {strategy}, exit_code)) return exit_code;
+  if (!strategies_fit("scalai sim", *scenario, {strategy}, exit_code)) return exit_code;
   if (!options.out.empty()) {
     const absl::Status prepared = prepare_folder(options.out);
     if (!prepared.ok()) return report_error(prepared);
   }
-  return run_one("scalai-sim", *scenario, strategy, options,
+  return run_one("scalai sim", *scenario, strategy, options,
                  [&](const scenario::Strategy& chosen) { return simulate(*scenario, chosen, options); });
 }
 

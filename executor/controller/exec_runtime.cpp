@@ -188,7 +188,7 @@ absl::Status ExecRuntime::Impl::give_up(const control::Background& background, c
   state.work->leave_files(background.tag);
   const bool again = std::exchange(state.failed_copy_step, background.step) == background.step;
   state.copy_pause_s = again ? std::min(kLongestPause_s, 2 * state.copy_pause_s) : 0.25;
-  say("scalai-exec: warning: job {}: the {} of step {} failed and is tried again when one is due: {}\n",
+  say("scalai exec: warning: job {}: the {} of step {} failed and is tried again when one is due: {}\n",
       scenario_.jobs[static_cast<size_t>(background.job)].name, background.what, background.step, message_of(why));
   const Clock::time_point failed_at = Clock::now();
   while (again && seconds_since(failed_at) < state.copy_pause_s) hear(kPoll_s);
@@ -296,7 +296,7 @@ absl::Status ExecRuntime::Impl::happen(const Agenda::StageEnd& end) {
   if (!involves_dead(execution) || absl::IsDataLoss(outcome.status)) {
     const control::SnapshotId copy = execution.command.snapshot;
     if (copy == control::kLiveState || !is_lasting(outcome.status)) return outcome.status;
-    say("scalai-exec: warning: job {}: the copy of step {} cannot be read: {}\n",
+    say("scalai exec: warning: job {}: the copy of step {} cannot be read: {}\n",
         scenario_.jobs[static_cast<size_t>(end.job)].name, execution.command.step, message_of(outcome.status));
     state.work->leave_files(copy);
     report(control::CopyLost{end.job, copy});
@@ -354,7 +354,7 @@ absl::Status ExecRuntime::Impl::end_stage(int job_index, const StageOutcome& out
 absl::Status ExecRuntime::Impl::lose(const Interruption& interruption) {
   const std::vector<DeviceId> fresh = agenda_.lose(interruption.lost);
   if (!fresh.empty()) unreported_.push_back(fresh);
-  if (!fresh.empty()) say("scalai-exec: {} devices have no whole state of step {}\n", fresh.size(), interruption.step);
+  if (!fresh.empty()) say("scalai exec: {} devices have no whole state of step {}\n", fresh.size(), interruption.step);
   mark_gone(fresh);
   std::map<HostId, std::vector<DeviceId>> by_host;
   for (const DeviceId device : fresh) by_host[scenario_.cluster.host_of(device)].push_back(device);

@@ -80,7 +80,7 @@ void ExecRuntime::Impl::worker_lost(HostId host, const std::string& reason) {
   ++losses_;
   const std::vector<DeviceId> fresh = agenda_.lose(scenario_.cluster.devices_of(host));
   mark_gone(fresh);
-  say("scalai-exec: lost the worker of h{}: {}\n", host.value, reason);
+  say("scalai exec: lost the worker of h{}: {}\n", host.value, reason);
   if (!fresh.empty()) unreported_.push_back(fresh);
 }
 

@@ -113,7 +113,7 @@ absl::Status JobWork::advance(int64_t step, const std::set<DeviceId>& gone) {
   SCALAI_CHECK(state_ != nullptr);
   if (step == step_ && step_known_) return absl::OkStatus();
   if (is_trained() && step_known_ && step < step_) {
-    say("scalai-exec: warning: the trainers of job {} stand at step {}; nobody has the state of step {} any more\n",
+    say("scalai exec: warning: the trainers of job {} stand at step {}; nobody has the state of step {} any more\n",
         spec().name, step_, step);
     interruption_ = Interruption{.step = step_, .lost = state_->device_of_rank};
     return absl::OkStatus();

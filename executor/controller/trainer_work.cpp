@@ -123,7 +123,7 @@ absl::Status TrainerWork::begin(const Side& side, int64_t step, bool fresh) {
       side_ = side;
       return absl::OkStatus();
     }
-    say("scalai-exec: warning: trainers could not take up the layout \"{}\":{}\n", side->name, problems);
+    say("scalai exec: warning: trainers could not take up the layout \"{}\":{}\n", side->name, problems);
   }
   return failed(fmt::format("trainers failed {} times at the layout \"{}\":{}", kMostAttempts, side->name, problems));
 }
@@ -200,7 +200,7 @@ absl::StatusOr<std::optional<Interruption>> TrainerWork::train(const Side& side,
     }
     side_ = nullptr;
     if (!problems.empty())
-      say("scalai-exec: warning: trainers stopped at step {} of {}:{}\n", found.step, step, problems);
+      say("scalai exec: warning: trainers stopped at step {} of {}:{}\n", found.step, step, problems);
     if (!found.lost.empty()) return std::optional(found);
     attempt = found.step == stuck_at ? attempt + 1 : 1;
     stuck_at = found.step;

@@ -127,6 +127,9 @@ struct Program {
   // True: the executable is a single command (scalai-sim), and its first word is already an argument. CHECK in
   // run_program: `commands` has one entry.
   bool single = false;
+  // What people type before a command of this program, for messages; "" = the name with a blank for its first "-"
+  // ("scalai fs" for scalai-fs).
+  std::string typed = {};
 };
 
 // Runs the program and returns the exit code. Handles --help, --version, `help COMMAND`, `completion bash|zsh|fish`,
@@ -136,7 +139,8 @@ struct Program {
 // completion or man is given as ./help.
 int run_program(const Program& program, int argc, char** argv);
 
-// Prints `scalai: error: …` to stderr unless the status is OK; returns the exit code of DESIGN section 9.
+// Prints `scalai sim: error: …` (the command as it was typed) to stderr unless the status is OK, or the message as it is if it
+// ends in a newline: problems with their places (ptc/base/diagnostics.h). Returns the exit code of DESIGN section 9.
 int report_error(const absl::Status& status);
 
 }  // namespace scalai

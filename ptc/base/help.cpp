@@ -142,6 +142,18 @@ std::string full_name(const Program& program, const CommandSpec& spec) {
   return is_program ? program.name : program.name + " " + spec.name;
 }
 
+std::string typed_name(const Program& program) {
+  if (!program.typed.empty()) return program.typed;
+  std::string name = program.name;
+  if (const size_t dash = name.find('-'); dash != std::string::npos) name[dash] = ' ';
+  return name;
+}
+
+std::string typed_name(const Program& program, const CommandSpec& spec) {
+  const bool is_program = program.single && spec.name == program.commands.front().spec.name;
+  return is_program ? typed_name(program) : typed_name(program) + " " + spec.name;
+}
+
 const std::vector<ExitCode>& exit_codes() {
   static const std::vector<ExitCode> codes = {{0, "done"},
                                               {1, "an expectation failed"},

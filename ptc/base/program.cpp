@@ -27,6 +27,7 @@ namespace {
 constexpr int kUsageError = 2;
 constexpr int kFailed = 5;
 constexpr const char* kComplete = "complete";
+constexpr const char* kCommandName = "SCALAI_COMMAND_NAME";  // of this process, for report_error()
 
 using Words = std::vector<std::string>;
 
@@ -62,15 +63,17 @@ int unknown_command(const Program& program, const std::string& word) {
   for (const auto& [name, summary] : program.external) names.push_back(name);
   for (const CommandSpec& spec : builtin_specs(program)) names.push_back(spec.name);
   const std::string nearest = closest(word, names);
-  return usage_error(program.name, fmt::format("unknown command \"{}\"{}", clipped(word, 41),
-                                               nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest)));
+  return usage_error(typed_name(program),
+                     fmt::format("unknown command \"{}\"{}", clipped(word, 41),
+                                 nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest)));
 }
 
 int unknown_program_option(const Program& program, const std::string& word) {
   const std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
   const std::string nearest = closest(name, {"help", "version"});
-  return usage_error(program.name, fmt::format("unknown option {}{}", clipped(word, 41),
-                                               nearest.empty() ? "" : fmt::format("; did you mean --{}?", nearest)));
+  return usage_error(typed_name(program),
+                     fmt::format("unknown option {}{}", clipped(word, 41),
+                                 nearest.empty() ? "" : fmt::format("; did you mean --{}?", nearest)));
 }
 
 // Replaces this process by `<program>-<command> [builtin] words…`, or `<program>-<its program> [builtin] <command> words…`;
@@ -119,7 +122,7 @@ int run_man(const Program& program, const Words& topic) {
 int run_completion(const Program& program, const Words& shell) {
   const std::vector<std::string> shells = {"bash", "zsh", "fish"};
   if (std::find(shells.begin(), shells.end(), shell[0]) == shells.end()) {
-    return usage_error(program.name + " completion",
+    return usage_error(typed_name(program) + " completion",
                        fmt::format("unknown shell \"{}\" (bash, zsh or fish)", clipped(shell[0], 41)));
   }
   print(completion_script(program, shell[0]));
@@ -168,7 +171,8 @@ int run_command(const Program& program, const CommandSpec& spec, const Words& wo
     print(help_text(spec));
     return 0;
   }
-  const std::string name = full_name(program, spec);
+  const std::string name = typed_name(program, spec);
+  ::setenv(kCommandName, name.c_str(), 1);
   const auto started = std::chrono::steady_clock::now();
   const absl::StatusOr<Arguments> arguments = parse_arguments(spec, words);
   if (!arguments.ok()) return usage_error(name, message_of(arguments.status()));
@@ -231,7 +235,7 @@ int dispatch(const Program& program, const Words& given) {
   if (first == kComplete) return run_complete(program, {words.begin() + 1, words.end()});
   const bool is_command = program.single && !find_builtin(program, first);
   if (is_command) return run_command(program, program.commands.front().spec, words);
-  if (words.empty()) return usage_error(program.name, "a command is missing");
+  if (words.empty()) return usage_error(typed_name(program), "a command is missing");
   if (words != given && !asks_for_quiet(given)) {
     say("{0}: note: \"{0} {1}\" is now \"{0} {2}\"\n", program.name, given[0],
         fmt::join(program.former.at(given[0]), " "));
@@ -252,7 +256,7 @@ int checked_output(const Program& program, int code) {
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (written || code >= kUsageError) return code;
   const std::string why = errno == 0 ? "" : fmt::format(": {}", std::strerror(errno));
-  std::fputs(fmt::format("{}: error: cannot write the output{}\n", program.name, why).c_str(), stderr);
+  std::fputs(fmt::format("{}: error: cannot write the output{}\n", typed_name(program), why).c_str(), stderr);
   return kFailed;
 }
 
@@ -296,7 +300,12 @@ int run_program(const Program& program, int argc, char** argv) {
 }
 
 int report_error(const absl::Status& status) {
-  if (!status.ok()) std::fputs(fmt::format("scalai: error: {}\n", message_of(status)).c_str(), stderr);
+  if (status.ok()) return 0;
+  const std::string message = message_of(status);
+  const char* const name = std::getenv(kCommandName);
+  // Problems of a file have its name and place already.
+  const std::string who = message.ends_with('\n') ? "" : fmt::format("{}: error: ", name == nullptr ? "scalai" : name);
+  std::fputs(fmt::format("{}{}{}", who, message, message.ends_with('\n') ? "" : "\n").c_str(), stderr);
   return exit_code_of(status);
 }
 

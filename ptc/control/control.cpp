@@ -113,6 +113,11 @@ Control::Impl::Impl(const scenario::Scenario& scenario, scenario::Strategy strat
       policy_(scenario, strategy_, jobs_, condition_, turn_, options.policy),
       lifecycle_(jobs_, records_, snapshots_, policy_, turn_),
       reconfigurer_(scenario, condition_, planner_, targets_, trainer_, snapshots_, lifecycle_, records_, turn_) {
+  const std::vector<cluster::Host>& hosts = scenario.cluster.hosts;
+  if (std::any_of(hosts.begin(), hosts.end(), [](const cluster::Host& host) { return host.price_per_hour > 0; })) {
+    for (const cluster::Host& host : hosts)
+      turn_.usd_per_h.insert(turn_.usd_per_h.end(), static_cast<size_t>(host.gpus), host.price_per_hour / host.gpus);
+  }
   if (!policy_.status().ok()) lifecycle_.give_up();
 }
 
@@ -154,7 +159,8 @@ void Control::Impl::on(const Started&) {
   const std::vector<DeviceId>& absent = script_.absent();
   if (!absent.empty()) {
     condition_.set_absent(absent);
-    turn_.commands.push_back(Inject{.what = scenario::Fail{.devices = absent, .links = {}, .hangs = false}, .detect_s = 0});
+    turn_.commands.push_back(
+        Inject{.what = scenario::Fail{.devices = absent, .links = {}, .hangs = false}, .detect_s = 0});
   }
   double last_s = 0;
   for (const int index : jobs_.arrivals()) {

@@ -72,6 +72,12 @@ bool Jobs::gives_way(const Job& job) const {
 void allocate(Job& job, std::vector<DeviceId> devices, Turn& turn) {
   const double since_s = turn.now_s - job.accounts.allocated_since_s;
   job.accounts.record.gpu_hours += static_cast<double>(job.devices.size()) * since_s / 3600;
+  if (!turn.usd_per_h.empty()) {
+    std::optional<double>& cost_usd = job.accounts.record.cost_usd;
+    cost_usd = cost_usd.value_or(0) + job.accounts.usd_per_h * since_s / 3600;
+    job.accounts.usd_per_h = 0;
+    for (const DeviceId device : devices) job.accounts.usd_per_h += turn.usd_per_h[static_cast<size_t>(device.value)];
+  }
   (job.devices.empty() ? job.accounts.schedule.waited_s : job.accounts.held_s) += since_s;
   job.accounts.allocated_since_s = turn.now_s;
   const bool frees = std::any_of(job.devices.begin(), job.devices.end(), [&](DeviceId device) {

@@ -60,6 +60,23 @@ TEST(Jobs, TheFirstOfACircleGivesWay) {
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(parts.jobs.gives_way(parts.jobs[i])) << i;
 }
 
+// Two GPUs of 3 and 1 USD an hour for half an hour, then the second alone for a quarter: 2 + 0.25 USD.
+TEST(Jobs, DevicesCostWhatTheirHostsDo) {
+  Parts parts(three());
+  Job& job = parts.jobs[0];
+  allocate(job, device_ids({0, 1}), parts.turn);
+  EXPECT_FALSE(job.accounts.record.cost_usd.has_value()) << "no host has a price";
+  parts.turn.usd_per_h = {3, 1, 1, 1};
+  allocate(job, device_ids({0, 1}), parts.turn);
+  parts.turn.now_s = 1800;
+  allocate(job, device_ids({1}), parts.turn);
+  EXPECT_DOUBLE_EQ(job.accounts.record.cost_usd.value(), 2);
+  parts.turn.now_s = 2700;
+  allocate(job, {}, parts.turn);
+  EXPECT_DOUBLE_EQ(job.accounts.record.cost_usd.value(), 2.25);
+  EXPECT_EQ(job.accounts.usd_per_h, 0);
+}
+
 TEST(Jobs, AllocationAccountsForTheTimeBefore) {
   Parts parts(three());
   Job& job = parts.jobs[0];

@@ -98,6 +98,7 @@ struct JobRecord {
   int64_t lost_steps = 0;                  // steps done that had to be run again
   double goodput_samples_per_s = 0;        // samples / wall_s
   double gpu_hours = 0;                    // of allocated devices
+  std::optional<double> cost_usd;          // of them, where some host has a price and the job had devices
   std::optional<ScheduleRecord> schedule;  // of a scenario with a policy, or a job that comes later
   std::optional<DatasetRecord> dataset;
   std::optional<RedundancyRecord> redundancy;

@@ -154,6 +154,7 @@ JobRecord closed_record(const Job& job, double at_s, bool has_schedule) {
   record.goodput_samples_per_s = record.wall_s > 0 ? static_cast<double>(record.samples) / record.wall_s : 0;
   const double since_s = job.submitted ? at_s - job.accounts.allocated_since_s : 0;
   record.gpu_hours += static_cast<double>(job.devices.size()) * since_s / 3600;
+  if (record.cost_usd) *record.cost_usd += job.accounts.usd_per_h * since_s / 3600;
   if (has_schedule) {
     record.schedule = job.accounts.schedule;
     if (job.devices.empty() && (!job.over() || job.mode == Mode::kStopped)) record.schedule->waited_s += since_s;

@@ -52,6 +52,8 @@ double cross_host_bound(const JobSummary& job) {
   return static_cast<double>(sum);
 }
 
+double usd_per_msample(const JobSummary& job) { return *job.cost_usd / static_cast<double>(job.samples) * 1e6; }
+
 double real(int64_t value) { return static_cast<double>(value); }
 
 constexpr Row kMetrics[] = {
@@ -69,6 +71,10 @@ constexpr Row kMetrics[] = {
     {"goodput_samples_per_s", "goodput", "samples/s", false,
      [](const JobSummary& j) { return j.goodput_samples_per_s; }, Better::kHigher},
     {"gpu_hours", "GPU hours", "h", false, [](const JobSummary& j) { return j.gpu_hours; }},
+    {"cost_usd", "cost", "USD", true, [](const JobSummary& j) { return *j.cost_usd; }, Better::kLower,
+     [](const JobSummary& j) { return j.cost_usd.has_value(); }},
+    {"usd_per_msample", "cost of a million samples", "USD", true, usd_per_msample, Better::kLower,
+     [](const JobSummary& j) { return j.cost_usd.has_value() && j.samples > 0; }},
     {"reconfigurations", "reconfigurations", "", false,
      [](const JobSummary& j) { return real(j.totals.reconfigurations); }},
     {"aborted_attempts", "aborted attempts", "", true,

@@ -209,6 +209,7 @@ JobSummary summarize(const control::RunReport& report, int job, const control::J
   result.lost_steps = record.lost_steps;
   result.goodput_samples_per_s = record.goodput_samples_per_s;
   result.gpu_hours = record.gpu_hours;
+  result.cost_usd = record.cost_usd;
   for (const control::ReconfigurationRecord& r : record.reconfigurations)
     result.reconfigurations.push_back(summarize(report, job, r));
   result.totals = totals_of(result.reconfigurations);

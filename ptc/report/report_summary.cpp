@@ -195,6 +195,7 @@ void fields(Io& io, JobSummary& job) {
   io("lost_steps", job.lost_steps);
   io("goodput_samples_per_s", job.goodput_samples_per_s);
   io("gpu_hours", job.gpu_hours);
+  io.optional("cost_usd", job.cost_usd);
   io.optional("schedule", job.schedule);
   io.optional("dataset", job.dataset);
   io.optional("redundancy", job.redundancy);

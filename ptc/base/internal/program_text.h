@@ -19,6 +19,9 @@ std::string option_form(const OptionSpec& option);
 std::string option_help(const OptionSpec& option);
 // "scalai validate"; "scalai-sim" for a program that is one command.
 std::string full_name(const Program& program, const CommandSpec& spec);
+// The same as people type it, for messages: "scalai sim" of scalai-sim.
+std::string typed_name(const Program& program);
+std::string typed_name(const Program& program, const CommandSpec& spec);
 
 struct ExitCode {
   int code;

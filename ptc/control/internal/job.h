@@ -81,6 +81,7 @@ struct Accounts {
   TimeAccount time;
   double held_s = 0;  // time with devices, until allocated_since_s
   double allocated_since_s = 0;
+  double usd_per_h = 0;     // of the devices since then
   double span_since_s = 0;  // end of the last span
 };
 

@@ -11,6 +11,7 @@ namespace scalai::control {
 
 struct Turn {
   double now_s = 0;
+  std::vector<double> usd_per_h;  // of each device, by its number; empty = no host has a price
   size_t logged = 0;              // events in the log, this one and a program's answers to it included; 1 = Started
   std::vector<Command> commands;  // the answer so far
   std::string freed_by;           // a job that has left devices during this event; "" = none

@@ -129,6 +129,7 @@ struct JobSummary {
   std::optional<DowntimeSummary> downtime;  // nothing: of a report that is older than the key
   int64_t lost_steps = 0;
   double goodput_samples_per_s = 0, gpu_hours = 0;
+  std::optional<double> cost_usd;           // the key is there only where hosts have prices
   std::optional<ScheduleSummary> schedule;  // the key is there only where jobs come later or a policy gives and takes
   std::optional<DatasetSummary> dataset;    // the key is there only for a job that has one
   std::optional<RedundancySummary> redundancy;  // likewise
