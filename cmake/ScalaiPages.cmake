@@ -24,7 +24,8 @@ endfunction()
 
 scalai_write_page("man")
 foreach(_command IN LISTS COMMANDS)
-  scalai_write_page("man;${_command}")
+  string(REPLACE " " ";" _words "${_command}")  # "accuracy model"
+  scalai_write_page("man;${_words}")
 endforeach()
 get_filename_component(_program "${PROGRAM}" NAME)
 foreach(_shell bash zsh fish)

@@ -67,7 +67,7 @@ TEST_F(DataCommand, IndexesEveryKind) {
   EXPECT_EQ(shown("m.index --sequence=20")["samples"], 5);
   EXPECT_EQ(shown("m.index --sequence=20")["tokens_dropped"], 2);
   for (const char* name : {"m", "r", "f", "t"}) {
-    const Outcome checked = data(fmt::format("show {}.index --check", name));
+    const Outcome checked = data(fmt::format("show {}.index --verify", name));
     EXPECT_EQ(checked.code, 0) << checked.err;
     EXPECT_TRUE(has(checked.err, "checked: the index is whole")) << checked.err;
   }
@@ -151,7 +151,7 @@ TEST_F(DataCommand, WhatCannotBeIsRefused) {
   expect_refused("show f.index --sequence=8", 3, "has no tokens");
   EXPECT_FALSE(fs::exists(folder_ / "x"));
   write("r", test::record_bytes("One") + test::record_bytes("three"));
-  expect_refused("show r.index --check", 3, "was written since it was indexed");
+  expect_refused("show r.index --verify", 3, "was written since it was indexed");
 }
 
 TEST_F(DataCommand, HelpIsThere) {

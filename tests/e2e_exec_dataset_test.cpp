@@ -171,7 +171,7 @@ TEST_F(ExecDataset, ACheckpointIsReshardedAndTakenUpAgain) {
   for (const char* layout : {"tp2,pp1", "hf"}) {
     SCOPED_TRACE(layout);
     fs::remove_all(path("cut"));
-    const Outcome cut = scalai(fmt::format("reshard '{}' '{}' --to={}", path("saved"), path("cut"), layout));
+    const Outcome cut = scalai(fmt::format("checkpoint reshard '{}' '{}' --to={}", path("saved"), path("cut"), layout));
     ASSERT_EQ(cut.code, 0) << cut.err;
     fs::remove_all(path("exec"));
     const Outcome again = exec(path("data.textproto"), fmt::format("--scale-model=1/16 --state='{}'", path("cut")));

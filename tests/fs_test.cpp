@@ -48,7 +48,7 @@ TEST_F(FsTest, AViewIsACheckpointToo) {
 TEST_F(FsTest, IsWhatReshardWrites) {
   ASSERT_EQ(mount("m", "--checkpoint=" + path("hf")).code, 0);
   for (const std::string layout : {"tp4-pp2", "logical-tp2"}) {
-    const Outcome written = scalai(fmt::format("reshard {} {} --to={}", path("hf"), path(layout), layout));
+    const Outcome written = scalai(fmt::format("checkpoint reshard {} {} --to={}", path("hf"), path(layout), layout));
     ASSERT_EQ(written.code, 0) << written.err;
     const Outcome same =
         shell(fmt::format("diff -r --exclude=manifest.json {} {}", path(layout), path("m/views/" + layout)));

@@ -1,4 +1,4 @@
-// `scalai reshard` between Hugging Face's form and Megatron's ranks, held against tests/interop/reference.py, which
+// `scalai checkpoint reshard` between Hugging Face's form and Megatron's ranks, held against tests/interop/reference.py, which
 // shares nothing with it; and files of PyPI's safetensors and torch, both ways. SCALAI_PYTHON names another python3
 // than the one on the path. What needs a package that it does not have is skipped.
 
@@ -42,7 +42,7 @@ class Interop : public EndToEnd {
     script(fmt::format("make_tiny.py {} {}", words, path(name)));
   }
   void reshard(const std::string& src, const std::string& dst, const std::string& options) {
-    const Outcome outcome = scalai(fmt::format("reshard {} {} {}", path(src), path(dst), options));
+    const Outcome outcome = scalai(fmt::format("checkpoint reshard {} {} {}", path(src), path(dst), options));
     ASSERT_EQ(outcome.code, 0) << src << " to " << dst << " " << options << "\n" << outcome.out << outcome.err;
   }
   // The rank files in `ranks` are those of the Hugging Face folder `hf`, e.g. for "--tp=4 --pp=2".

@@ -83,7 +83,7 @@ TEST_F(ParallelizeCommand, CsvHasALineAConfiguration) {
 }
 
 TEST_F(ParallelizeCommand, ExplainAddsUp) {
-  const json out = found(llama("--layout=tp2,pp4,dp2,zero1 --explain --top=1"));
+  const json out = found(llama("--layout=tp2,pp4,dp2,zero1 --breakdown --top=1"));
   const json& explain = out["explain"];
   EXPECT_EQ(explain["layout"], "tp2,pp4,dp2,zero1");
   ASSERT_EQ(explain["stages"].size(), 4);
@@ -96,14 +96,14 @@ TEST_F(ParallelizeCommand, ExplainAddsUp) {
   }
   EXPECT_NEAR(explain["memory_bytes"].get<double>(), worst + explain["margin_bytes"].get<double>(), 1);
   EXPECT_NEAR(explain["memory_bytes"].get<double>(), out["best"][0]["memory_bytes"].get<double>(), 1);
-  const std::string text = run(llama("--layout=tp2,pp4,dp2,zero1 --explain")).out;
+  const std::string text = run(llama("--layout=tp2,pp4,dp2,zero1 --breakdown")).out;
   for (const char* part : {"stage", "optimizer", "micro-batches in flight", "margin", "part of the step", "MFU", "HFU"})
     EXPECT_TRUE(has(text, part)) << part << "\n" << text;
 }
 
 TEST_F(ParallelizeCommand, StagesThatNeedTheSameAreOneRow) {
   const std::string text =
-      run("--model=gpt2 --gpu=h100-80g --global-batch=8 --layout=pp4 --schedule=gpipe --explain").out;
+      run("--model=gpt2 --gpu=h100-80g --global-batch=8 --layout=pp4 --schedule=gpipe --breakdown").out;
   for (const char* part : {"0      parameters", "1-2    parameters", "3      parameters"})
     EXPECT_TRUE(has(text, part)) << part << "\n" << text;
 }
@@ -325,7 +325,7 @@ TEST_F(ParallelizeCommand, PipeDreamsPlanner) {
   }
   EXPECT_TRUE(has(run(words).out, "by PipeDream-2BW's equations"));
   EXPECT_TRUE(run(words + "--format=csv").out.starts_with("width,depth,micro_batch,"));
-  refused(words + "--pin=tp2 --explain", 2, {"--pin does not go with", "--explain does not go with"});
+  refused(words + "--pin=tp2 --breakdown", 2, {"--pin does not go with", "--breakdown does not go with"});
 }
 
 // --- what cannot be ---------------------------------------------------------------------------------------------------

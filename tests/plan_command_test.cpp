@@ -24,7 +24,7 @@ class PlanCommand : public PlanProgram {
   // Elements of one tensor that travel between devices, by receiving device.
   std::map<int, int64_t> moved(const std::string& tensor, const std::string& words) const {
     std::map<int, int64_t> sums;
-    const json plan = planned(words + " --explain=" + tensor);
+    const json plan = planned(words + " --tensor=" + tensor);
     for (const json& piece : plan["explain"]) {
       if (piece["class"] == "kept" || piece["class"] == "same_device") continue;
       int64_t volume = 1;
@@ -315,18 +315,18 @@ TEST_F(PlanCommand, GrowingDp2ToDp6) {
 // --- explain, show, diff ----------------------------------------------------------------------------------------------
 
 TEST_F(PlanCommand, ExplainSaysWhereEachPieceComesFrom) {
-  const Outcome outcome = small("--from=tp4 --to=tp2 --gpus-per-host=2 --explain=layers.0.mlp.up.weight");
+  const Outcome outcome = small("--from=tp4 --to=tp2 --gpus-per-host=2 --tensor=layers.0.mlp.up.weight");
   EXPECT_EQ(outcome.code, 0);
   for (const char* part : {"layers.0.mlp.up.weight F16 [1024, 64]: tp4 → tp2", "copied on the device",
                            "inside the host", "over the network"})
     EXPECT_TRUE(has(outcome.out, part)) << part << "\n" << outcome.out;
-  EXPECT_TRUE(has(small("--from=tp2 --to=tp2 --explain=step").out, "stays in place"));
+  EXPECT_TRUE(has(small("--from=tp2 --to=tp2 --tensor=step").out, "stays in place"));
 }
 
 TEST_F(PlanCommand, ExplainSuggestsNames) {
   const std::string change = "--model=small.json --from=tp2 --to=tp2 ";
-  expect_refused(change + "--explain=layers.0.mlp.up.wieght", 3, "did you mean layers.0.mlp.up.weight");
-  expect_refused(change + "--explain=down", 3, "layers.0.mlp.down.weight");
+  expect_refused(change + "--tensor=layers.0.mlp.up.wieght", 3, "did you mean layers.0.mlp.up.weight");
+  expect_refused(change + "--tensor=down", 3, "layers.0.mlp.down.weight");
 }
 
 TEST_F(PlanCommand, WritesShowsAndComparesPlans) {
@@ -343,7 +343,7 @@ TEST_F(PlanCommand, WritesShowsAndComparesPlans) {
     if (step["step"] == "receive") received += step["bytes"].get<int64_t>();
   }
   EXPECT_EQ(received, made["bytes_received"][1]["bytes"]);
-  EXPECT_TRUE(has(scalai("plan show a.binpb --explain=step").out, "stays in place"));
+  EXPECT_TRUE(has(scalai("plan show a.binpb --tensor=step").out, "stays in place"));
 
   const Outcome same = scalai("plan diff a.binpb same.binpb");
   EXPECT_EQ(same.code, 0);

@@ -1,4 +1,4 @@
-// `scalai reshard` and `scalai checkpoint` as their users run them: the real program on tiny models.
+// `scalai checkpoint reshard` and `scalai checkpoint` as their users run them: the real program on tiny models.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -35,9 +35,9 @@ class ReshardCommand : public FolderTest {
 
 TEST_F(ReshardCommand, ThereAndBackWithVerify) {
   write_hugging_face(path("hf"), gpt2_config());
-  EXPECT_EQ(scalai("reshard {}/hf {}/a --to=tp4,pp2 --verify").code, 0);
-  EXPECT_EQ(scalai("reshard {}/a {}/b --to=tp2,pp1").code, 0);
-  const Outcome back = scalai("reshard {}/b {}/c --to=hf --verify --format=json");
+  EXPECT_EQ(scalai("checkpoint reshard {}/hf {}/a --to=tp4,pp2 --verify").code, 0);
+  EXPECT_EQ(scalai("checkpoint reshard {}/a {}/b --to=tp2,pp1").code, 0);
+  const Outcome back = scalai("checkpoint reshard {}/b {}/c --to=hf --verify --format=json");
   EXPECT_EQ(back.code, 0) << back.err;
   EXPECT_EQ(json::parse(back.out)["verified"], true);
   EXPECT_TRUE(text_of(path("hf/model.safetensors")) == text_of(path("c/model.safetensors")));
@@ -50,11 +50,11 @@ TEST_F(ReshardCommand, ThereAndBackWithVerify) {
   EXPECT_EQ(damaged.code, 3);
   EXPECT_THAT(damaged.err, HasSubstr("rank_005.safetensors: tensor \""));
   // A damaged source does not become a target that looks sound.
-  const Outcome copied = scalai("reshard {}/a {}/d --to=hf --verify");
+  const Outcome copied = scalai("checkpoint reshard {}/a {}/d --to=hf --verify");
   EXPECT_EQ(copied.code, 3);
   EXPECT_THAT(copied.err, HasSubstr("The source is damaged"));
   EXPECT_FALSE(std::filesystem::exists(path("d")));
-  EXPECT_THAT(scalai("reshard {}/a {}/d --to=hf").out, HasSubstr("not compared with its own checksums"));
+  EXPECT_THAT(scalai("checkpoint reshard {}/a {}/d --to=hf").out, HasSubstr("not compared with its own checksums"));
   const Outcome shown = scalai("checkpoint show {}/a --format=json");
   EXPECT_EQ(shown.code, 0);
   const json info = json::parse(shown.out);
@@ -65,7 +65,7 @@ TEST_F(ReshardCommand, ThereAndBackWithVerify) {
 
 TEST_F(ReshardCommand, DryRunWritesNothing) {
   write_hugging_face(path("hf"), llama_config(8, 2));
-  const Outcome plan = scalai("reshard {}/hf {}/out --to=tp4,pp2 --dry-run --format=json");
+  const Outcome plan = scalai("checkpoint reshard {}/hf {}/out --to=tp4,pp2 --dry-run --format=json");
   ASSERT_EQ(plan.code, 0) << plan.err;
   const json planned = json::parse(plan.out);
   EXPECT_EQ(planned["naming"], "megatron");
@@ -73,7 +73,7 @@ TEST_F(ReshardCommand, DryRunWritesNothing) {
   EXPECT_LE(planned["peak_memory_bytes"].get<int64_t>(), int64_t{1} << 30);
   EXPECT_FALSE(std::filesystem::exists(path("out")));
   EXPECT_FALSE(std::filesystem::exists(path("out.partial")));
-  EXPECT_THAT(scalai("reshard {}/hf {}/out --to=tp4,pp2 --dry-run").out, HasSubstr("smallest run"));
+  EXPECT_THAT(scalai("checkpoint reshard {}/hf {}/out --to=tp4,pp2 --dry-run").out, HasSubstr("smallest run"));
 }
 
 TEST_F(ReshardCommand, BadInputHasItsExitCodeAndSaysWhatToDo) {
@@ -84,19 +84,19 @@ TEST_F(ReshardCommand, BadInputHasItsExitCodeAndSaysWhatToDo) {
     EXPECT_THAT(outcome.err, HasSubstr(message)) << words;
     EXPECT_FALSE(std::filesystem::exists(path("out"))) << words;
   };
-  expect("reshard {}/hf {}/out", 2, "--to");
-  expect("reshard {}/hf {}/out --to=tp3", 3, "tp3 does not divide");
-  expect("reshard {}/hf {}/out --to=tq3", 3, "--to");
-  expect("reshard {}/nothing {}/out --to=tp2", 4, "no such folder");
-  expect("reshard {}/hf {}/out --to=tp2 --memory-cap=1MiB", 3, "at least");
-  expect("reshard {}/hf {}/out --to=tp2 --threads=0", 2, "--threads=0");
+  expect("checkpoint reshard {}/hf {}/out", 2, "--to");
+  expect("checkpoint reshard {}/hf {}/out --to=tp3", 3, "tp3 does not divide");
+  expect("checkpoint reshard {}/hf {}/out --to=tq3", 3, "--to");
+  expect("checkpoint reshard {}/nothing {}/out --to=tp2", 4, "no such folder");
+  expect("checkpoint reshard {}/hf {}/out --to=tp2 --process-memory=1MiB", 3, "at least");
+  expect("checkpoint reshard {}/hf {}/out --to=tp2 --threads=0", 2, "--threads=0");
   expect("checkpoint show {}/hf/config.json", 4, "no such folder");
   expect("checkpoint frobnicate {}/hf", 2, "unknown word");
-  ASSERT_EQ(scalai("reshard {}/hf {}/there --to=tp2").code, 0);
-  expect("reshard {}/hf {}/there --to=tp2", 3, "--force");
-  EXPECT_EQ(scalai("reshard {}/hf {}/there --to=tp4 --force").code, 0);
-  expect("reshard {}/there {} --to=tp4 --force", 3, "the source is read from it");
-  expect("reshard {}/hf {}/hf --to=tp4 --force", 3, "the source is read from it");
+  ASSERT_EQ(scalai("checkpoint reshard {}/hf {}/there --to=tp2").code, 0);
+  expect("checkpoint reshard {}/hf {}/there --to=tp2", 3, "--force");
+  EXPECT_EQ(scalai("checkpoint reshard {}/hf {}/there --to=tp4 --force").code, 0);
+  expect("checkpoint reshard {}/there {} --to=tp4 --force", 3, "the source is read from it");
+  expect("checkpoint reshard {}/hf {}/hf --to=tp4 --force", 3, "the source is read from it");
 }
 
 TEST_F(ReshardCommand, OptimizerStateGoesAlongAndIsLeftOutOfHuggingFace) {
@@ -105,7 +105,7 @@ TEST_F(ReshardCommand, OptimizerStateGoesAlongAndIsLeftOutOfHuggingFace) {
   EXPECT_EQ(shown.code, 0);
   EXPECT_THAT(shown.out, HasSubstr("kind job"));
   EXPECT_EQ(scalai("checkpoint verify {}/job").code, 0);
-  EXPECT_THAT(scalai("reshard {}/job {}/out --to=tp2").err, HasSubstr("--model=NAME"));
+  EXPECT_THAT(scalai("checkpoint reshard {}/job {}/out --to=tp2").err, HasSubstr("--model=NAME"));
   // The same state, uncut, as a collection file says it.
   write_text(path("one.textproto"), R"(
     schema_version: 1 name: "one" meshes { axes { name: "tp" size: 1 } } devices: "0"
@@ -117,7 +117,7 @@ TEST_F(ReshardCommand, OptimizerStateGoesAlongAndIsLeftOutOfHuggingFace) {
     tensors { name: "few" dtype: "I16" shape: [1, 4] }
     tensors { name: "none" dtype: "F64" shape: [0, 4] }
     tensors { name: "step" dtype: "I64" kind: SCALAR })");
-  const Outcome resharded = scalai("reshard {}/job {}/out --to={}/one.textproto --verify");
+  const Outcome resharded = scalai("checkpoint reshard {}/job {}/out --to={}/one.textproto --verify");
   EXPECT_EQ(resharded.code, 0) << resharded.err;
   EXPECT_EQ(scalai("checkpoint verify {}/out").code, 0);
 }

@@ -54,7 +54,7 @@ class ViewFolder final : public Directory {
   std::shared_ptr<const View> view_;
 };
 
-// Anybody who may read may ask for any name, so what one name costs has a bound; `scalai reshard` has none.
+// Anybody who may read may ask for any name, so what one name costs has a bound; `scalai checkpoint reshard` has none.
 constexpr int64_t kMostRanks = 65'536;
 constexpr int64_t kMostRankTensors = 10'000'000;
 constexpr size_t kViewsKept = 32;  // beside those that kernels hold

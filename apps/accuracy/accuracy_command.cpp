@@ -267,7 +267,7 @@ std::string unknown_tables(const std::vector<TableFile>& files, const std::vecto
 
 int say_accuracy(const Arguments& arguments) {
   absl::StatusOr<std::vector<TableFile>> files = parallel::validation::built_in_tables();
-  if (arguments.has("data")) files = parallel::validation::tables_in(arguments.text("data"));
+  if (arguments.has("published")) files = parallel::validation::tables_in(arguments.text("published"));
   if (!files.ok()) return report_error(files.status());
   const std::string unknown = unknown_tables(*files, arguments.list("table"));
   if (!unknown.empty()) return usage_error("accuracy", unknown);
@@ -284,7 +284,7 @@ int say_accuracy(const Arguments& arguments) {
   const bool missed = std::any_of(tables->begin(), tables->end(), [](const TableResult& table) {
     return std::any_of(table.goals.begin(), table.goals.end(), [](const Goal& goal) { return !goal.met; });
   });
-  return missed && arguments.flag("check") ? kGoalMissed : 0;
+  return missed && arguments.flag("require-goals") ? kGoalMissed : 0;
 }
 
 }  // namespace
@@ -293,7 +293,7 @@ Command accuracy_command(const std::string& name) {
   return {
       {.name = name,
        .summary = "how far each kind of answer may be trusted: published numbers beside ours",
-       .usage = fmt::format("scalai {} [OPTION…]", name),
+       .usage = name == "accuracy" ? "scalai accuracy [model | policies] [OPTION…]" : "scalai accuracy model [OPTION…]",
        .description =
            R"(Prices every row of the published tables (step times, memory, parameter counts, collectives, restarts) with the
 models that `parallelize` and the simulator use, and prints error, bias and order for each table beside
@@ -301,11 +301,19 @@ what a constant utilisation would give. Rows that constants were fitted on are m
 What a publication leaves open is searched; the column "assumed" says what was taken.)",
        .options = {list_option("table", "NAME,…",
                                "Tables to print, with all their rows (an overview of all tables if not given)."),
-                   text_option("data", "FOLDER", "Folder of *.csv tables to use instead of the built-in ones."),
+                   formerly(text_option("published", "FOLDER",
+                                        "Folder of *.csv tables to use instead of the built-in ones."),
+                            {"data"}),
                    flag_option("rows", "Print every row of every table."),
-                   flag_option("check", "Exit with 1 when a goal is missed."), format_option()},
-       .examples = {"scalai accuracy", "scalai accuracy --table=ptdp_table1", "scalai accuracy --rows --check",
-                    "scalai accuracy --data=results/perfmodel/published --format=csv"}},
+                   formerly(flag_option("require-goals", "Exit with 1 when a goal is missed."), {"check"}),
+                   format_option()},
+       .examples = {"scalai accuracy", "scalai accuracy --table=ptdp_table1", "scalai accuracy --rows --require-goals",
+                    "scalai accuracy --published=results/perfmodel/published --format=csv"},
+       .verbs =
+           name == "accuracy"
+               ? std::vector<Verb>{{"model", "The same page: models of steps, memory, communication and restarts."},
+                                   {"policies", "Schedulers and recovery designs: scalai accuracy policies --help."}}
+               : std::vector<Verb>{}},
       say_accuracy};
 }
 

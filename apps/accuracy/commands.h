@@ -5,7 +5,9 @@
 
 namespace scalai::apps {
 
-Command accuracy_command(const std::string& name);  // models against published numbers; also as "validate-model"
-Command validate_policies_command();                // policies and recovery designs against published simulators
+// Models against published numbers: "accuracy", "accuracy model".
+Command accuracy_command(const std::string& name);
+// Policies and recovery designs against published simulators.
+Command accuracy_policies_command();
 
 }  // namespace scalai::apps

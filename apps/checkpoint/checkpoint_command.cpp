@@ -134,7 +134,9 @@ int verify(const Checkpoint& checkpoint, const std::string& format) {
 int checkpoint_main(const Arguments& arguments) {
   const std::string& action = arguments.positional()[0];
   if (action != "show" && action != "verify") {
-    return usage_error("checkpoint", fmt::format("unknown word \"{}\"; the words are show DIR and verify DIR", action));
+    return usage_error(
+        "checkpoint",
+        fmt::format("unknown word \"{}\"; the words are show DIR, verify DIR and reshard SRC DST", action));
   }
   raise_open_files();
   const auto checkpoint = Checkpoint::open(arguments.positional()[1], open_options_of(arguments));
@@ -148,21 +150,23 @@ int checkpoint_main(const Arguments& arguments) {
 }  // namespace
 
 Command checkpoint_command() {
-  return {{.name = "checkpoint",
-           .summary = "show what a checkpoint holds, or verify it",
-           .usage = "scalai checkpoint show|verify DIR [OPTION…]",
-           .description = "DIR is any checkpoint that `scalai reshard` reads, or a safetensors file.",
-           .options = joined({checkpoint_source_options(), {format_option({"table", "json"})}}),
-           .examples = {"scalai checkpoint show out/ --format=json", "scalai checkpoint verify out/",
-                        "scalai checkpoint verify ranks/ --from=tp8,pp4 --model=llama3-8b"},
-           .min_arguments = 2,
-           .max_arguments = 2,
-           .verbs =
-               {{"show", "Print kind, model, layout, tensors and files."},
-                {"verify",
-                 "Read all of it: headers, checksums where it has any, and whether copies of the same state are equal. "
-                 "All damage is listed by file, tensor and box, and the exit code is 3."}}},
-          checkpoint_main};
+  return {
+      {.name = "checkpoint",
+       .summary = "show what a checkpoint holds, or verify it",
+       .usage = "scalai checkpoint show|verify DIR [OPTION…]\nscalai checkpoint reshard SRC DST --to=LAYOUT [OPTION…]",
+       .description = "DIR is any checkpoint that `scalai checkpoint reshard` reads, or a safetensors file.",
+       .options = joined({checkpoint_source_options(), {format_option({"table", "json"})}}),
+       .examples = {"scalai checkpoint show out/ --format=json", "scalai checkpoint verify out/",
+                    "scalai checkpoint verify ranks/ --from=tp8,pp4 --model=llama3-8b"},
+       .min_arguments = 2,
+       .max_arguments = 2,
+       .verbs =
+           {{"show", "Print kind, model, layout, tensors and files."},
+            {"verify",
+             "Read all of it: headers, checksums where it has any, and whether copies of the same state are equal. "
+             "All damage is listed by file, tensor and box, and the exit code is 3."},
+            {"reshard", "Write it in another layout: scalai checkpoint reshard --help."}}},
+      checkpoint_main};
 }
 
 }  // namespace scalai::apps

@@ -5,6 +5,8 @@ int main(int argc, char** argv) {
       .name = "scalai-checkpoint",
       .summary = "Shows, verifies and reshards checkpoints.",
       .commands = {scalai::apps::checkpoint_command(), scalai::apps::reshard_command()},
+      .external = {},
+      .former = {{"reshard", {"checkpoint", "reshard"}}},
   };
   return scalai::run_program(program, argc, argv);
 }

@@ -46,7 +46,7 @@ absl::StatusOr<ViewSpec> spec_of(const Arguments& arguments) {
 ReshardOptions options_of(const Arguments& arguments) {
   return {
       .target = arguments.positional()[1],
-      .memory_cap = arguments.bytes("memory-cap"),
+      .memory_cap = arguments.bytes("process-memory"),
       .threads = arguments.has("threads") ? static_cast<int>(std::min<int64_t>(arguments.count("threads"), 1024)) : 0,
       .verify = arguments.flag("verify"),
       .force = arguments.flag("force"),
@@ -174,10 +174,12 @@ void print_result(const View& view, const ReshardOptions& options, const Reshard
 }
 
 int reshard(const Arguments& arguments) {
-  if (!arguments.has("to")) return usage_error("reshard", "--to says in which layout, as in --to=tp4,pp2 or --to=hf");
-  if (arguments.has("threads") && arguments.count("threads") == 0) return usage_error("reshard", "--threads=0");
+  if (!arguments.has("to"))
+    return usage_error("checkpoint reshard", "--to says in which layout, as in --to=tp4,pp2 or --to=hf");
+  if (arguments.has("threads") && arguments.count("threads") == 0)
+    return usage_error("checkpoint reshard", "--threads=0");
   if (arguments.has("shard-size") && arguments.bytes("shard-size") == 0) {
-    return usage_error("reshard", "--shard-size=0");
+    return usage_error("checkpoint reshard", "--shard-size=0");
   }
   raise_open_files();
   absl::StatusOr<ViewSpec> spec = spec_of(arguments);
@@ -213,7 +215,7 @@ std::vector<OptionSpec> reshard_options() {
       "Layout of DST: tp4,pp2 (rank files), hf (whole tensors), either with a naming as in tp4,pp2,logical; or "
       "a collection file, FILE.textproto.")};
   const std::vector<OptionSpec> rest = {
-      bytes_option("memory-cap", "SIZE", "Most memory that the program uses.", "1GiB"),
+      formerly(bytes_option("process-memory", "SIZE", "Most memory that the program uses.", "1GiB"), {"memory-cap"}),
       count_option("threads", "N", "Threads (one a core if not given)."),
       bytes_option("shard-size", "SIZE", "With hf: most bytes of tensors in a file of several (5GB if not given)."),
       flag_option(
@@ -230,11 +232,12 @@ std::vector<OptionSpec> reshard_options() {
 }  // namespace
 
 Command reshard_command() {
-  return {{.name = "reshard",
-           .summary = "write a checkpoint in another layout, in bounded memory",
-           .usage = "scalai reshard SRC DST --to=LAYOUT [OPTION…]",
-           .description =
-               R"(SRC is a job's checkpoint, a folder that this command wrote, a Hugging Face folder, rank files of
+  return {
+      {.name = "checkpoint reshard",
+       .summary = "write a checkpoint in another layout, in bounded memory",
+       .usage = "scalai checkpoint reshard SRC DST --to=LAYOUT [OPTION…]",
+       .description =
+           R"(SRC is a job's checkpoint, a folder that this command wrote, a Hugging Face folder, rank files of
 Megatron or others (--from, --names, --config or --model say what they are), or a safetensors file.
 DST gets one file a rank, under Megatron's names where the model's family is known, or as a job's
 checkpoint if SRC is one; or, with --to=hf, whole parameters under Hugging Face's names. Optimizer
@@ -242,13 +245,14 @@ state, random states and counters go along into rank files.
 
 DST is whole or not there. A run that was killed, or that found the disk full, is gone on with by the
 same command; what it has written stays in DST.partial until then.)",
-           .options = reshard_options(),
-           .examples = {"scalai reshard llama3-8b/ out/ --to=tp4,pp2", "scalai reshard out/ back/ --to=hf --verify",
-                        "scalai reshard ranks/ out/ --from=tp8,pp4 --config=config.json --to=tp2,pp1",
-                        "scalai reshard job/checkpoints/step_00000100 out/ --to=tp2 --model=gpt3-xl --dry-run"},
-           .min_arguments = 2,
-           .max_arguments = 2},
-          reshard};
+       .options = reshard_options(),
+       .examples = {"scalai checkpoint reshard llama3-8b/ out/ --to=tp4,pp2",
+                    "scalai checkpoint reshard out/ back/ --to=hf --verify",
+                    "scalai checkpoint reshard ranks/ out/ --from=tp8,pp4 --config=config.json --to=tp2,pp1",
+                    "scalai checkpoint reshard job/checkpoints/step_00000100 out/ --to=tp2 --model=gpt3-xl --dry-run"},
+       .min_arguments = 2,
+       .max_arguments = 2},
+      reshard};
 }
 
 }  // namespace scalai::apps

@@ -257,7 +257,7 @@ int show(const Arguments& arguments) {
   const int64_t sequence = arguments.has("sequence") ? arguments.count("sequence") : 0;
   const auto samples = Samples::make(*index, sequence);
   if (!samples.ok()) return report_error(samples.status());
-  if (arguments.flag("check")) {
+  if (arguments.flag("verify")) {
     if (const absl::Status status = check(*samples); !status.ok()) return report_error(status);
     say("checked: the index is whole, data files are as they were indexed ({})\n", (*index)->files().size());
   }
@@ -281,8 +281,10 @@ std::vector<OptionSpec> show_options() {
           count_option("seed", "N", "Of the order.", "0"),
           flag_option("no-shuffle", "Read in the order of the index."),
           flag_option("drop-last", "Leave out a pass's last batch when it is short."),
-          flag_option("check",
-                      "First check the whole index, the data files' sizes and times, and all checksums of TFRecords."),
+          formerly(flag_option(
+                       "verify",
+                       "First check the whole index, the data files' sizes and times, and all checksums of TFRecords."),
+                   {"check"}),
           format_option()};
 }
 
@@ -297,7 +299,7 @@ Command data_show_command() {
 where they lie. A batch is cut into contiguous runs in rank order, the first ranks get one sample more
 when it does not divide; so the batch of a step is the same for every dp.)",
            .options = show_options(),
-           .examples = {"scalai data show train.index --check",
+           .examples = {"scalai data show train.index --verify",
                         "scalai data show train.index --dp=4 --global-batch=512 --step=1200 --steps=2",
                         "scalai data show train.index --dp=4 --global-batch=512 --rank=3 --format=csv"},
            .min_arguments = 1,

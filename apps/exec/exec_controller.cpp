@@ -286,7 +286,7 @@ std::vector<OptionSpec> controller_option_specs() {
                     {"full", "sample", "none"}, "full"),
       list_option("state", "[JOB=]PATH",
                   "Real state of a job: a safetensors file, a folder of them, or a checkpoint (a job's, one of "
-                  "`scalai reshard`, a Hugging Face folder); tensors by name, the rest is generated."),
+                  "`scalai checkpoint reshard`, a Hugging Face folder); tensors by name, the rest is generated."),
       flag_option("standby",
                   "Keep a process of the training program ready on every device of the cluster, so that a job that "
                   "grows need not wait for its imports."),

@@ -13,24 +13,26 @@ namespace ex = scalai::executor;
 
 std::vector<OptionSpec> state_option_specs(bool worker) {
   const std::string as_given = worker ? " As given to the controller." : "";
-  return {choice_option(
-              "transport", "HOW",
-              "How state travels between workers: memory shared on this machine, UCX, or NCCL from GPU to GPU (what "
-              "lies in hosts' memories then goes as it can: shared, or by UCX)." +
-                  as_given,
-              {"shared-memory", "ucx", "nccl"}, "shared-memory"),
-          choice_option("backend", "WHERE", "Where devices keep state: in host memory, or on GPUs." + as_given,
-                        {"host", "cuda"}, "host"),
-          count_option(
-              "devices-per-gpu", "N",
-              "So many of the scenario's devices share a GPU, so that one card can stand for a job's." + as_given, "1"),
-          text_option("nccl", "FILE", "NCCL's library; without it libnccl.so.2 as the loader finds it."),
-          bytes_option("memory-cap", "BYTES",
-                       "Most of a device's own memory that state may take; without it all there is." + as_given),
-          bytes_option(
-              "host-overflow", "BYTES",
-              "Pinned host memory that each device on a GPU may use while old and new state do not fit into its own." +
-                  as_given)};
+  return {
+      choice_option(
+          "transport", "HOW",
+          "How state travels between workers: memory shared on this machine, UCX, or NCCL from GPU to GPU (what "
+          "lies in hosts' memories then goes as it can: shared, or by UCX)." +
+              as_given,
+          {"shared-memory", "ucx", "nccl"}, "shared-memory"),
+      choice_option("backend", "WHERE", "Where devices keep state: in host memory, or on GPUs." + as_given,
+                    {"host", "cuda"}, "host"),
+      count_option("devices-per-gpu", "N",
+                   "So many of the scenario's devices share a GPU, so that one card can stand for a job's." + as_given,
+                   "1"),
+      text_option("nccl", "FILE", "NCCL's library; without it libnccl.so.2 as the loader finds it."),
+      formerly(bytes_option("memory", "BYTES",
+                            "Most of a device's own memory that state may take; without it all there is." + as_given),
+               {"memory-cap"}),
+      bytes_option(
+          "host-overflow", "BYTES",
+          "Pinned host memory that each device on a GPU may use while old and new state do not fit into its own." +
+              as_given)};
 }
 
 absl::StatusOr<StateOptions> read_state_options(const Arguments& arguments) {
@@ -38,11 +40,11 @@ absl::StatusOr<StateOptions> read_state_options(const Arguments& arguments) {
                        .backend = arguments.text("backend"),
                        .devices_per_gpu = static_cast<int>(arguments.count("devices-per-gpu")),
                        .nccl = arguments.text("nccl"),
-                       .memory_cap = arguments.has("memory-cap") ? arguments.bytes("memory-cap") : 0,
+                       .memory_cap = arguments.has("memory") ? arguments.bytes("memory") : 0,
                        .host_overflow = arguments.has("host-overflow") ? arguments.bytes("host-overflow") : 0};
   if (options.devices_per_gpu < 1 || options.devices_per_gpu > 1024) return invalid("--devices-per-gpu is 1 to 1024");
   if (!options.nccl.empty() && !options.with_nccl()) return invalid("--nccl has no effect without --transport=nccl");
-  if (arguments.has("memory-cap") && options.memory_cap == 0) return invalid("--memory-cap is more than 0");
+  if (arguments.has("memory") && options.memory_cap == 0) return invalid("--memory is more than 0");
   if (options.host_overflow > 0 && !options.on_gpus())
     return invalid("--host-overflow has no effect without --backend=cuda");
   return options;
@@ -52,7 +54,7 @@ std::vector<std::string> words_of(const StateOptions& options) {
   std::vector<std::string> words = {"--transport=" + options.transport, "--backend=" + options.backend};
   if (options.devices_per_gpu != 1) words.push_back(fmt::format("--devices-per-gpu={}", options.devices_per_gpu));
   if (!options.nccl.empty()) words.push_back("--nccl=" + options.nccl);
-  if (options.memory_cap != 0) words.push_back(fmt::format("--memory-cap={}B", options.memory_cap));
+  if (options.memory_cap != 0) words.push_back(fmt::format("--memory={}B", options.memory_cap));
   if (options.host_overflow != 0) words.push_back(fmt::format("--host-overflow={}B", options.host_overflow));
   return words;
 }

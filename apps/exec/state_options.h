@@ -31,7 +31,7 @@ struct StateOptions {
   bool on_gpus() const { return backend == "cuda"; }
 };
 
-// --transport, --backend, --devices-per-gpu, --nccl, --memory-cap, --host-overflow. `worker`: help texts for a worker.
+// --transport, --backend, --devices-per-gpu, --nccl, --memory, --host-overflow. `worker`: help texts for a worker.
 std::vector<OptionSpec> state_option_specs(bool worker = false);
 // InvalidArgument: contradictory options.
 absl::StatusOr<StateOptions> read_state_options(const Arguments& arguments);

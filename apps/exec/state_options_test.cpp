@@ -20,8 +20,8 @@ absl::StatusOr<StateOptions> read(const std::vector<std::string>& words) {
 
 TEST(StateOptions, TravelAsWords) {
   EXPECT_THAT(words_of(*read({})), ElementsAre("--transport=shared-memory", "--backend=host"));
-  const std::vector<std::string> words = {"--transport=nccl", "--backend=cuda",           "--devices-per-gpu=8",
-                                          "--nccl=/x.so",     "--memory-cap=3221225473B", "--host-overflow=7000B"};
+  const std::vector<std::string> words = {"--transport=nccl", "--backend=cuda",       "--devices-per-gpu=8",
+                                          "--nccl=/x.so",     "--memory=3221225473B", "--host-overflow=7000B"};
   EXPECT_EQ(words_of(*read(words)), words);
   EXPECT_EQ(words_of(*read(words_of(*read(words)))), words);
 }
@@ -31,12 +31,12 @@ TEST(StateOptions, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_THAT(message_of(read({"--devices-per-gpu=0"}).status()), HasSubstr("1 to 1024"));
   EXPECT_FALSE(read({"--backend=opencl"}).ok());
   EXPECT_THAT(message_of(read({"--host-overflow=1GiB"}).status()), HasSubstr("without --backend=cuda"));
-  EXPECT_THAT(message_of(read({"--memory-cap=0B"}).status()), HasSubstr("more than 0"));
+  EXPECT_THAT(message_of(read({"--memory=0B"}).status()), HasSubstr("more than 0"));
 }
 
 TEST(StateOptions, MemoryOfDevices) {
   EXPECT_EQ(read({})->device_limit(), executor::SegmentOptions().limit);
-  EXPECT_EQ(read({"--memory-cap=2GiB"})->device_limit(), int64_t{2} << 30);
+  EXPECT_EQ(read({"--memory=2GiB"})->device_limit(), int64_t{2} << 30);
   EXPECT_EQ(read({"--backend=cuda", "--host-overflow=1GiB"})->host_overflow, int64_t{1} << 30);
 }
 

@@ -209,7 +209,7 @@ Command fs_mount_command() {
 `scalai fs unmount DIR`. SIGUSR1 prints what was read so far.
 
   views/tp4-pp2/rank_003.safetensors      the checkpoint in any layout that is asked for by name,
-  views/hf/model.safetensors              byte for byte what `scalai reshard` writes; nothing is copied
+  views/hf/model.safetensors              byte for byte what `scalai checkpoint reshard` writes; nothing is copied
   dataset/dp4/step-1200/rank_02/          what that rank reads from that step to the end of its pass
   dataset/current                         a link that follows the job: `scalai fs repartition` sets it
 

@@ -156,7 +156,7 @@ int report_unreachable(const ParallelizeRequest& request) {
 int parallelize(const Arguments& arguments) {
   Problems problems("parallelize");
   const bool pipedream = arguments.text("planner") == "pipedream-2bw";
-  for (const char* option : {"from", "pin", "layout", "explain", "zero", "recompute", "cluster"}) {
+  for (const char* option : {"from", "pin", "layout", "breakdown", "zero", "recompute", "cluster"}) {
     if (pipedream && arguments.has(option))
       problems.malformed(
           fmt::format("--{} does not go with --planner=pipedream-2bw, whose equations do without", option));
@@ -170,13 +170,13 @@ int parallelize(const Arguments& arguments) {
     problems.status("", found.status());
     return problems.report();
   }
-  const bool explain = arguments.flag("explain");
+  const bool explain = arguments.flag("breakdown");
   if (!found->result.best.empty()) {
     print(parallelize_text(*request, *found, format, explain, stdout_screen()));
     if (format == "table")
       note_terms(
           "of GPU = share of its memory; bubble = share of the step in which pipeline stages wait",
-          "--explain shows memory and step of the best one; scalai plan --from=… --to=LAYOUT shows the way to it");
+          "--breakdown shows memory and step of the best one; scalai plan --from=… --to=LAYOUT shows the way to it");
     return 0;
   }
   if (!found->too_late.empty()) {
@@ -213,7 +213,7 @@ then the exit code is 3.
 --objective=cost and energy may leave GPUs idle, as --any-gpus does; hosts with the fastest GPUs are taken
 first. --planner=pipedream-2bw takes the cost
 and memory equations of that system's planner (width and depth alone) instead of ours. CSV has a line a
-configuration, with --explain a line a term of the best one's memory.)",
+configuration, with --breakdown a line a term of the best one's memory.)",
        .options = parallelize_options(),
        .examples =
            {"scalai parallelize --model=llama3-70b --gpus=64 --gpu=h100-80g --gpus-per-host=8 "
@@ -222,7 +222,7 @@ configuration, with --explain a line a term of the best one's memory.)",
             "--from=tp8,pp4,dp2 --fail=8-15 --objective=pay-off --horizon=6h",
             "scalai parallelize --model=llama3-8b --cluster=cluster.textproto --global-batch=256 --pin=tp4",
             "scalai parallelize --model=gpt3-175b --host=dgx-h100 --layout=tp8,pp8,dp2,zero1 --global-batch=512 "
-            "--explain",
+            "--breakdown",
             "scalai parallelize --model=./config.json --gpus=64 --gpu=v100-16g --global-batch=512 "
             "--planner=pipedream-2bw"}},
       parallelize};

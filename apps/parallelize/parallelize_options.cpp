@@ -96,8 +96,10 @@ std::vector<OptionSpec> what_is_searched() {
 
 std::vector<OptionSpec> how_it_is_printed() {
   return {count_option("top", "N", "Configurations that are printed.", "10"),
-          flag_option("explain",
-                      "Also the best one's memory, term by term and stage by stage, and what its step is made of."),
+          formerly(
+              flag_option("breakdown",
+                          "Also the best one's memory, term by term and stage by stage, and what its step is made of."),
+              {"explain"}),
           format_option()};
 }
 

@@ -51,7 +51,7 @@ int report_check(const absl::Status& status) {
 }
 
 int finish(const Arguments& arguments, const PlanRequest& request, const plan::Plan& plan, PlanFacts facts) {
-  const Shown shown = {arguments.text("format"), arguments.text("explain"), stdout_screen()};
+  const Shown shown = {arguments.text("format"), arguments.text("tensor"), stdout_screen()};
   if (!plan.feasible()) {
     std::fputs(infeasible_text(plan).c_str(), stderr);
     if (shown.format == "json") print(plan_text(plan, facts, shown));
@@ -71,7 +71,7 @@ int finish(const Arguments& arguments, const PlanRequest& request, const plan::P
   print(plan_text(plan, facts, shown));
   if (shown.format == "table")
     note_terms("at least = the bytes that any plan for this placement must move; g3 = GPU 3, counted from 0",
-               "--explain=TENSOR shows where one tensor comes from; --out=FILE keeps the plan for scalai plan show");
+               "--tensor=TENSOR shows where one tensor comes from; --out=FILE keeps the plan for scalai plan show");
   return 0;
 }
 
@@ -136,18 +136,18 @@ void check_device(const plan::Plan& plan, int64_t device, Problems& problems) {
 int show_plan(const Arguments& arguments) {
   Problems problems;
   refuse(arguments, planning_options(), "show", problems);
-  if (arguments.has("device") && arguments.has("explain"))
-    problems.malformed("--device and --explain exclude each other");
+  if (arguments.has("device") && arguments.has("tensor"))
+    problems.malformed("--device and --tensor exclude each other");
   const auto plan = load_plan(arguments.positional()[1]);
   problems.status("", plan.status());
   if (plan.ok() && arguments.has("device")) check_device(*plan, arguments.count("device"), problems);
-  if (plan.ok() && arguments.has("explain")) {
+  if (plan.ok() && arguments.has("tensor")) {
     Names names;
     for (const plan::TensorInfo& tensor : plan->tensors) names.push_back(tensor.name);
-    check_tensor_name(arguments.text("explain"), names, problems);
+    check_tensor_name(arguments.text("tensor"), names, problems);
   }
   if (!problems.empty()) return problems.report();
-  const Shown shown = {arguments.text("format"), arguments.text("explain"), stdout_screen()};
+  const Shown shown = {arguments.text("format"), arguments.text("tensor"), stdout_screen()};
   print(arguments.has("device") ? program_text(*plan, DeviceId(arguments.count("device")), shown)
                                 : plan_text(*plan, {}, shown));
   return 0;
@@ -156,7 +156,7 @@ int show_plan(const Arguments& arguments) {
 int diff(const Arguments& arguments) {
   Problems problems;
   Names options = planning_options();
-  options.insert(options.end(), {"device", "explain"});
+  options.insert(options.end(), {"device", "tensor"});
   refuse(arguments, options, "diff", problems);
   const auto a = load_plan(arguments.positional()[1]);
   const auto b = load_plan(arguments.positional()[2]);
@@ -219,7 +219,7 @@ std::vector<OptionSpec> how_to_plan() {
                    "rounds that free what is no longer needed."),
       flag_option("derive-params", "Cast parameters from their fp32 masters where that saves moving them."),
       flag_option("check", "Also run the interpreter, which proves the plan."),
-      text_option("explain", "TENSOR", "Show where each piece of this tensor comes from."),
+      formerly(text_option("tensor", "TENSOR", "Show where each piece of this tensor comes from."), {"explain"}),
       text_option("out", "FILE", "File to write the plan to."),
       count_option("device", "N", "With show: the program of this device.")};
 }
@@ -252,11 +252,11 @@ that could change nothing is refused.
 `show FILE` prints a plan that --out wrote, `show FILE --device=N` the program of one device;
 `diff A B` says what two plans do differently and exits with 1 when they differ.
 
-CSV has a line a device; with --explain a line a piece.)",
+CSV has a line a device; with --tensor a line a piece.)",
            .options = plan_options(),
            .examples = {"scalai plan --model=llama3-70b --from=tp8,pp4,dp2 --to=tp4,pp8,dp1",
                         "scalai plan --model=gpt3-xl --from=tp2,pp2,dp2 --to=tp2,pp2 --fail=5,7 --storage",
-                        "scalai plan --model=gpt3-xl --from=tp4 --to=tp2 --explain=layers.0.attention.qkv.weight",
+                        "scalai plan --model=gpt3-xl --from=tp4 --to=tp2 --tensor=layers.0.attention.qkv.weight",
                         "scalai plan --model=./config.json --from=dp2 --to=dp6 --spread=host --check --out=plan.binpb",
                         "scalai plan --from=old.textproto --to=new.textproto", "scalai plan show plan.binpb --device=3",
                         "scalai plan diff a.binpb b.binpb"},

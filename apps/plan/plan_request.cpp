@@ -336,10 +336,10 @@ class RequestReader {
     build_side(from_, request_.from);
     build_side(to_, request_.to);
     check_epoch();
-    if (!arguments_.has("explain")) return;
+    if (!arguments_.has("tensor")) return;
     std::vector<std::string> names;
     for (const collection::LogicalTensor& tensor : request_.to.tensors) names.push_back(tensor.name);
-    check_tensor_name(arguments_.text("explain"), names, problems_);
+    check_tensor_name(arguments_.text("tensor"), names, problems_);
   }
 
   // A file of the new state may say its epoch, else it is the next one.
@@ -388,7 +388,7 @@ void check_tensor_name(const std::string& tensor, const std::vector<std::string>
     if (name.find(tensor) != std::string::npos && std::find(near.begin(), near.end(), name) == near.end())
       near.push_back(name);
   }
-  problems.misfit(fmt::format("--explain: unknown tensor \"{}\"{}", clipped(tensor, 60),
+  problems.misfit(fmt::format("--tensor: unknown tensor \"{}\"{}", clipped(tensor, 60),
                               near.empty() ? "; `scalai models` lists a model's tensors"
                                            : fmt::format("; did you mean {}?", fmt::join(near, ", "))));
 }

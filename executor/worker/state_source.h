@@ -3,7 +3,7 @@
 // step, because training is emulated. Any other tensor has the closed form (executor/state/content.h).
 //
 // A real state is a safetensors file, a folder of such files, or a checkpoint that ptc/checkpoint/views/checkpoint.h reads:
-// a job's checkpoint, one written by `scalai reshard` in any layout, a Hugging Face folder. Logical names match tensors.
+// a job's checkpoint, one written by `scalai checkpoint reshard` in any layout, a Hugging Face folder. Logical names match tensors.
 // Shapes must be those of the job. Types are converted.
 //
 // Thread rules: immutable; any thread, several at once.

@@ -121,7 +121,7 @@ struct Program {
   // The external commands that belong to a program with several commands: name → program. {"doctor", "exec"}: `scalai
   // doctor` runs `scalai-exec doctor`.
   std::map<std::string, std::string> external_of = {};
-  // Earlier names of commands → the words that replace them, as in {"validate-model", {"accuracy", "model"}}. They work,
+  // Earlier names of commands → the words that replace them, as in {"reshard", {"checkpoint", "reshard"}}. They work,
   // with a note on stderr, and are listed nowhere.
   std::map<std::string, std::vector<std::string>> former = {};
   // True: the executable is a single command (scalai-sim), and its first word is already an argument. CHECK in

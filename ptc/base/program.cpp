@@ -139,6 +139,11 @@ bool asks_for_help(const Words& words) {
   });
 }
 
+bool asks_for_quiet(const Words& words) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  return quiet() || std::any_of(words.begin(), end, [](const auto& word) { return word == "-q" || word == "--quiet"; });
+}
+
 // screen.h reads them, here and in every program that this one starts or becomes.
 void set_variables(const Arguments& arguments) {
   const auto set = [](const char* name, const char* value) { ::setenv(name, value, 1); };
@@ -168,7 +173,9 @@ int run_command(const Program& program, const CommandSpec& spec, const Words& wo
   const absl::StatusOr<Arguments> arguments = parse_arguments(spec, words);
   if (!arguments.ok()) return usage_error(name, message_of(arguments.status()));
   set_variables(*arguments);
-  for (const std::string& note : arguments->notes()) say("{}: note: {}\n", name, note);
+  for (const std::string& note : arguments->notes()) {
+    if (!quiet()) say("{}: note: {}\n", name, note);
+  }
   const Command* const command = find_command(program, spec.name);
   if (command == nullptr) return run_builtin(program, spec.name, arguments->positional());
   const int code = command->run(*arguments);
@@ -225,7 +232,7 @@ int dispatch(const Program& program, const Words& given) {
   const bool is_command = program.single && !find_builtin(program, first);
   if (is_command) return run_command(program, program.commands.front().spec, words);
   if (words.empty()) return usage_error(program.name, "a command is missing");
-  if (words != given) {
+  if (words != given && !asks_for_quiet(given)) {
     say("{0}: note: \"{0} {1}\" is now \"{0} {2}\"\n", program.name, given[0],
         fmt::join(program.former.at(given[0]), " "));
   }

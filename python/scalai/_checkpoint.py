@@ -11,7 +11,7 @@ from ._errors import MissingError
 
 
 class Checkpoint:
-    """A checkpoint of a job, a result of ``scalai reshard``, a Hugging Face folder, rank files of Megatron, or one
+    """A checkpoint of a job, a result of ``scalai checkpoint reshard``, a Hugging Face folder, rank files of Megatron, or one
     safetensors file. Only headers are read; any thread may call. Immutable.
 
     names   naming of rank files: "hf", "megatron", "logical"

@@ -58,7 +58,7 @@ def test_a_flipped_bit_is_found(path, tmp_path):
               "tensors": [{"name": "weight", "dtype": "F32", "shape": [6, 4], "cuts": [{"axis": "tp", "dim": 1}]},
                           {"name": "step", "dtype": "I64"}, {"name": "none", "dtype": "F32", "shape": [0, 4]}]}
     scalai.Collection.from_dict(halves).save(tmp_path / "halves.textproto")
-    subprocess.run([program("scalai"), "reshard", path, arranged, f"--to={tmp_path / 'halves.textproto'}"], check=True)
+    subprocess.run([program("scalai"), "checkpoint", "reshard", path, arranged, f"--to={tmp_path / 'halves.textproto'}"], check=True)
     checkpoint = scalai.Checkpoint(arranged)
     assert checkpoint.info["kind"] == "arranged"
     assert checkpoint.read("weight") == scalai.Checkpoint(path).read("weight")

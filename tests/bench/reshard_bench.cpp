@@ -1,4 +1,4 @@
-// `scalai reshard` against a copy: writes a synthetic Hugging Face checkpoint, then in each round copies it (`cp -r`,
+// `scalai checkpoint reshard` against a copy: writes a synthetic Hugging Face checkpoint, then in each round copies it (`cp -r`,
 // `sync -f`) and reshards it into each layout, all flushed to disk. The source is in the page cache. Prints medians, the
 // ratio to the copy, and the most memory that a run had.
 
@@ -121,7 +121,7 @@ int main(int argc, char** argv) {
     fs::remove_all(dst);
     run({"sync", "-f", folder});
     for (const char* to : {"tp4,pp2", "hf", "pp4", "tp2"}) {
-      const Timed timed = run({program, "reshard", src, dst, std::string("--to=") + to});
+      const Timed timed = run({program, "checkpoint", "reshard", src, dst, std::string("--to=") + to});
       seconds[std::string("reshard ") + to].push_back(timed.seconds);
       peak[std::string("reshard ") + to] = std::max(peak[std::string("reshard ") + to], timed.peak_bytes);
       fs::remove_all(dst);

@@ -1,4 +1,4 @@
-// Random kills of `scalai reshard`: starts it, kills it at a random moment, looks at what lies there, and starts it again
+// Random kills of `scalai checkpoint reshard`: starts it, kills it at a random moment, looks at what lies there, and starts it again
 // until it ends by itself. DST is never there half, what is there in the end is what an undisturbed run writes, and
 // nothing else is left. The seed is printed; a failing run's folder stays.
 
@@ -81,7 +81,7 @@ struct Chaos {
 
   std::string path(const std::string& name) const { return folder + "/" + name; }
   int reshard(const std::string& to, const std::string& dst, std::chrono::microseconds patience) const {
-    return run({program, "reshard", path("src"), path(dst), "--to=" + to}, patience);
+    return run({program, "checkpoint", "reshard", path("src"), path(dst), "--to=" + to}, patience);
   }
   void prepare() {
     checkpoint::write_hugging_face(path("src"), config());

@@ -1,4 +1,4 @@
-// `scalai reshard`: to a new folder, over an old one, and after a killed run.
+// `scalai checkpoint reshard`: to a new folder, over an old one, and after a killed run.
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 #pragma once
-// Reproduction of published results of many-job simulators, for `scalai validate-policies`. One thread.
+// Reproduction of published results of many-job simulators, for `scalai accuracy policies`. One thread.
 
 #include <span>
 #include <string>

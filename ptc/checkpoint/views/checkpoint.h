@@ -2,7 +2,7 @@
 // Any checkpoint on disk as whole logical tensors, independent of its files:
 //
 //   job       a job's checkpoint (job_checkpoint.h): manifest.json without a kind
-//   arranged  a result of `scalai reshard`: manifest.json of kind "arranged", with the place of every piece
+//   arranged  a result of `scalai checkpoint reshard`: manifest.json of kind "arranged", with the place of every piece
 //   hf        config.json with model.safetensors, or model.safetensors.index.json and its shards
 //   ranks     rank files of another program, rank_003.safetensors: OpenOptions gives names and layout
 //   plain     one safetensors file; each stored tensor is a logical one

@@ -1,5 +1,5 @@
 #pragma once
-// A view: one layout of a checkpoint as virtual files; nothing is written. `scalai fs` shows them, `scalai reshard`
+// A view: one layout of a checkpoint as virtual files; nothing is written. `scalai fs` shows them, `scalai checkpoint reshard`
 // writes the same bytes. Only manifest.json, with the checksums of written files, is in no view.
 //
 //   Checkpoint + ViewSpec ─► names of files (at once)
@@ -23,7 +23,7 @@
 
 namespace scalai::checkpoint {
 
-// Specification of a view. Its name, also the value of --to of `scalai reshard`:
+// Specification of a view. Its name, also the value of --to of `scalai checkpoint reshard`:
 //
 //     view   := "hf" | layout | naming SEP layout | layout SEP naming       SEP is "," or "-", as in the layout
 //     naming := "hf" | "megatron" | "logical" | "job"

@@ -1,5 +1,5 @@
 #pragma once
-// manifest.json of a checkpoint of kind "arranged", as `scalai reshard` writes it: which states there are, and of each file
+// manifest.json of a checkpoint of kind "arranged", as `scalai checkpoint reshard` writes it: which states there are, and of each file
 // its tensors with their checksums and the pieces that they hold. It says all that is needed to read the files, so that
 // neither families nor names are asked when one is opened.
 

@@ -120,9 +120,9 @@ absl::StatusOr<SetResult> run_set(const ReferenceSet& set, const std::string& da
   return result;
 }
 
-int validate_policies(const Arguments& arguments) {
+int say_policies(const Arguments& arguments) {
   const absl::StatusOr<std::vector<ReferenceSet>> sets = sched::sets_named(arguments.list("set"));
-  if (!sets.ok()) return usage_error("validate-policies", message_of(sets.status()));
+  if (!sets.ok()) return usage_error("accuracy policies", message_of(sets.status()));
   const std::string data = sched::data_folder(arguments.has("data") ? arguments.text("data") : "");
   std::vector<SetResult> results;
   for (const ReferenceSet& set : *sets) {
@@ -151,10 +151,10 @@ int validate_policies(const Arguments& arguments) {
 
 }  // namespace
 
-Command validate_policies_command() {
-  return {{.name = "validate-policies",
+Command accuracy_policies_command() {
+  return {{.name = "accuracy policies",
            .summary = "run scheduler policies and recovery designs on public traces, next to the published numbers",
-           .usage = "scalai validate-policies [OPTION…]",
+           .usage = "scalai accuracy policies [OPTION…]",
            .description =
                R"(Reproduces numbers of published simulators of many jobs: scheduler policies (Gavel, Pollux, POP, order
 policies on Philly), recovery designs on spot instances (Varuna, Bamboo, Oobleck, Parcae), and failures
@@ -166,9 +166,9 @@ whose data is not there are named with where it comes from, and left out.)",
                        list_option("set", "NAME,…",
                                    "Sets to run: G1, G2, G4, G7, G9, G11, G12, G16, G18, Parcae (default: all)."),
                        format_option()},
-           .examples = {"scalai validate-policies", "scalai validate-policies --set=G7,G9,G12",
-                        "scalai validate-policies --data=/data/traces --format=csv > references.csv"}},
-          validate_policies};
+           .examples = {"scalai accuracy policies", "scalai accuracy policies --set=G7,G9,G12",
+                        "scalai accuracy policies --data=/data/traces --format=csv > references.csv"}},
+          say_policies};
 }
 
 }  // namespace scalai::apps

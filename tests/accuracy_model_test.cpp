@@ -1,11 +1,11 @@
-// `scalai validate-model` as its users run it.
+// `scalai accuracy model` as its users run it.
 
 #include <cmath>
 
 #include "nlohmann/json.hpp"
 #include "tests/end_to_end.h"
 
-namespace validate_model_test {
+namespace accuracy_model_test {
 
 using nlohmann::json;
 using namespace scalai::testing;
@@ -20,18 +20,18 @@ constexpr const char* kSteps =
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-class ValidateModel : public EndToEnd {
+class AccuracyModel : public EndToEnd {
  protected:
   void SetUp() override {
     EndToEnd::SetUp();
     write_all(folder_ / "models.csv", kModels);
     write_all(folder_ / "steps.csv", kSteps);
   }
-  Outcome run(const std::string& words) const { return scalai("validate-model " + words); }
-  Outcome mine(const std::string& words) const { return run("--data=" + folder_.string() + " " + words); }
+  Outcome run(const std::string& words) const { return scalai("accuracy model " + words); }
+  Outcome mine(const std::string& words) const { return run("--published=" + folder_.string() + " " + words); }
 };
 
-TEST_F(ValidateModel, OverviewOfTheBuiltInTables) {
+TEST_F(AccuracyModel, OverviewOfTheBuiltInTables) {
   const Outcome outcome = run("");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
@@ -42,7 +42,7 @@ TEST_F(ValidateModel, OverviewOfTheBuiltInTables) {
   EXPECT_FALSE(has(outcome.out, "529.6B"));  // rows are for --rows and --table
 }
 
-TEST_F(ValidateModel, RowsOfATableWithSourceAndMarks) {
+TEST_F(AccuracyModel, RowsOfATableWithSourceAndMarks) {
   const Outcome outcome = mine("--table=steps");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   for (const char* part : {"steps: Two steps", "source: nowhere", "assumed: little", "first", "fitted", "second",
@@ -51,13 +51,13 @@ TEST_F(ValidateModel, RowsOfATableWithSourceAndMarks) {
   }
 }
 
-TEST_F(ValidateModel, CheckFailsWhenAGoalIsMissed) {
-  EXPECT_EQ(mine("--check").code, 1);
-  EXPECT_EQ(mine("--check --table=models").code, 0);
+TEST_F(AccuracyModel, CheckFailsWhenAGoalIsMissed) {
+  EXPECT_EQ(mine("--require-goals").code, 1);
+  EXPECT_EQ(mine("--require-goals --table=models").code, 0);
   EXPECT_EQ(mine("").code, 0);
 }
 
-TEST_F(ValidateModel, JsonSaysWhatTheTableSays) {
+TEST_F(AccuracyModel, JsonSaysWhatTheTableSays) {
   const Outcome outcome = mine("--format=json");
   const json all = json::parse(outcome.out, nullptr, false);
   ASSERT_TRUE(all.contains("tables")) << outcome.out << outcome.err;
@@ -78,14 +78,14 @@ TEST_F(ValidateModel, JsonSaysWhatTheTableSays) {
   EXPECT_EQ(steps["goals"][0]["met"], false);
 }
 
-TEST_F(ValidateModel, CsvHasALineARow) {
+TEST_F(AccuracyModel, CsvHasALineARow) {
   const Outcome outcome = mine("--format=csv");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 4);  // header, a model, two steps
   EXPECT_TRUE(has(outcome.out, "steps,second,100,")) << outcome.out;
 }
 
-TEST_F(ValidateModel, BadTablesAreRefusedWithAllProblems) {
+TEST_F(AccuracyModel, BadTablesAreRefusedWithAllProblems) {
   write_all(folder_ / "steps.csv", std::string(kSteps) + "third,sixteen,x,0\n");
   const Outcome outcome = mine("");
   EXPECT_EQ(outcome.code, 3);
@@ -94,14 +94,14 @@ TEST_F(ValidateModel, BadTablesAreRefusedWithAllProblems) {
   EXPECT_TRUE(has(outcome.err, "steps.csv:10:15: error: \"x\" is not a number")) << outcome.err;
 }
 
-TEST_F(ValidateModel, UnknownTableAndFolder) {
+TEST_F(AccuracyModel, UnknownTableAndFolder) {
   const Outcome unknown = mine("--table=step,models,x");
   EXPECT_EQ(unknown.code, 2);
   EXPECT_TRUE(has(unknown.err, "no table \"step\"; did you mean \"steps\"?")) << unknown.err;
   EXPECT_TRUE(has(unknown.err, "no table \"x\"; there are models, steps")) << unknown.err;
-  const Outcome nowhere = run("--data=" + folder_.string() + "/none");
+  const Outcome nowhere = run("--published=" + folder_.string() + "/none");
   EXPECT_EQ(nowhere.code, 4);
   EXPECT_TRUE(has(nowhere.err, "none: ")) << nowhere.err;
 }
 
-}  // namespace validate_model_test
+}  // namespace accuracy_model_test
