@@ -82,7 +82,9 @@ int run_several(const std::vector<std::string>& strategies, const Arguments& arg
   const auto table = report::compare_summaries(summaries, options.format, report::Against::kRatio, stdout_screen());
   if (!table.ok()) return report_error(table.status());
   print(*table);
-  if (options.format == "table") note_terms("", next_step(options.out));
+  if (options.format == "table")
+    note_terms("kept = bytes that stay where they are; bound = the least bytes that must cross hosts",
+               next_step(options.out));
   if (!options.out.empty()) say("reports: {}/{{{}}}\n", folder, fmt::join(strategies, ","));
   return code;
 }
