@@ -27,6 +27,7 @@ Exit codes:
 TEXT
 }
 
+export SCALAI_WIDE=1  # logs keep whole tables
 CPU=0 QUICK=0 OUT=scalai-check NCCL=''
 for argument in "$@"; do
   case "$argument" in

@@ -97,7 +97,7 @@ TEST_F(ParallelizeCommand, ExplainAddsUp) {
   EXPECT_NEAR(explain["memory_bytes"].get<double>(), worst + explain["margin_bytes"].get<double>(), 1);
   EXPECT_NEAR(explain["memory_bytes"].get<double>(), out["best"][0]["memory_bytes"].get<double>(), 1);
   const std::string text = run(llama("--layout=tp2,pp4,dp2,zero1 --breakdown")).out;
-  for (const char* part : {"stage", "optimizer", "micro-batches in flight", "margin", "part of the step", "MFU", "HFU"})
+  for (const char* part : {"stage", "optimizer", " in flight · ", "margin", "part of the step", "MFU", "HFU"})
     EXPECT_TRUE(has(text, part)) << part << "\n" << text;
 }
 

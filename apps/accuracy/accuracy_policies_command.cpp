@@ -7,6 +7,7 @@
 #include "apps/accuracy/policies/validation.h"
 #include "apps/common/output.h"
 #include "nlohmann/json.hpp"
+#include "ptc/base/progress.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
@@ -125,10 +126,14 @@ int say_policies(const Arguments& arguments) {
   if (!sets.ok()) return usage_error("accuracy policies", message_of(sets.status()));
   const std::string data = sched::data_folder(arguments.has("data") ? arguments.text("data") : "");
   std::vector<SetResult> results;
-  for (const ReferenceSet& set : *sets) {
-    absl::StatusOr<SetResult> result = run_set(set, data);
-    if (!result.ok()) return report_error(result.status());
-    results.push_back(*std::move(result));
+  {
+    Progress progress("running sets");
+    for (const ReferenceSet& set : *sets) {
+      progress.update(static_cast<double>(results.size()) / static_cast<double>(sets->size()), set.name);
+      absl::StatusOr<SetResult> result = run_set(set, data);
+      if (!result.ok()) return report_error(result.status());
+      results.push_back(*std::move(result));
+    }
   }
   const std::string format = arguments.text("format");
   if (format == "json") {

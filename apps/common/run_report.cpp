@@ -48,8 +48,10 @@ scenario::Scenario without_durations(scenario::Scenario scenario) {
 
 std::string next_step(const std::string& out) {
   if (out.empty()) return "--out=DIR keeps the report; scalai compare DIR… and scalai report DIR… read it";
+  const std::string trace = out + "/trace.pftrace";
   return fmt::format(
-      "a page to show: scalai report {0} --out=report.html; other runs beside it: scalai compare {0} DIR…", out);
+      "{1}a page to show: scalai report {0} --out=report.html; other runs beside it: scalai compare {0} DIR…", out,
+      ::access(trace.c_str(), R_OK) == 0 ? fmt::format("trace: {} in ui.perfetto.dev; ", trace) : "");
 }
 
 std::string utc_now(const char* format) {

@@ -157,5 +157,12 @@ TEST_F(RunReportTest, FailedJobsAndExpectationsDecideTheExitCode) {
   EXPECT_THAT(said, HasSubstr("no-such-strategy"));
 }
 
+TEST_F(RunReportTest, TheNextStepNamesTheTraceIfThereIsOne) {
+  EXPECT_THAT(next_step(""), StartsWith("--out=DIR keeps the report"));
+  EXPECT_THAT(next_step(folder_), StartsWith("a page to show: scalai report " + folder_ + " --out=report.html"));
+  ASSERT_TRUE(write_file(folder_ + "/trace.pftrace", "").ok());
+  EXPECT_THAT(next_step(folder_), StartsWith("trace: " + folder_ + "/trace.pftrace in ui.perfetto.dev; a page"));
+}
+
 }  // namespace
 }  // namespace scalai::apps

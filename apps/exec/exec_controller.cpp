@@ -23,6 +23,7 @@
 #include "ptc/base/progress.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
+#include "ptc/base/units.h"
 #include "ptc/control/event_text.h"
 #include "ptc/control/run.h"
 #include "sim/simulated_step_time.h"
@@ -121,7 +122,7 @@ absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenar
   SCALAI_ASSIGN_OR_RETURN(control::RunReport report, std::move(ran));
   report.runtime = "exec";
   report.recorder = std::move(recorder);
-  if (!options.plan_only) say("verified {} bytes of state\n", runtime.bytes_verified());
+  if (!options.plan_only) say("verified {} of state\n", format_bytes(runtime.bytes_verified()));
   return report;
 }
 

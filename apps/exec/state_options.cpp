@@ -54,7 +54,7 @@ std::vector<std::string> words_of(const StateOptions& options) {
   std::vector<std::string> words = {"--transport=" + options.transport, "--backend=" + options.backend};
   if (options.devices_per_gpu != 1) words.push_back(fmt::format("--devices-per-gpu={}", options.devices_per_gpu));
   if (!options.nccl.empty()) words.push_back("--nccl=" + options.nccl);
-  if (options.memory_cap != 0) words.push_back(fmt::format("--memory-cap={}B", options.memory_cap));
+  if (options.memory_cap != 0) words.push_back(fmt::format("--memory={}B", options.memory_cap));
   if (options.host_overflow != 0) words.push_back(fmt::format("--host-overflow={}B", options.host_overflow));
   return words;
 }

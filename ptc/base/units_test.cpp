@@ -170,6 +170,13 @@ TEST(Format, SecondsPickTheirUnit) {
   EXPECT_EQ(format_seconds(std::numeric_limits<double>::infinity()), "inf d");
 }
 
+TEST(Counted, OneIsSingular) {
+  EXPECT_EQ(counted(1, "device"), "1 device");
+  EXPECT_EQ(counted(0, "device"), "0 devices");
+  EXPECT_EQ(counted(2, "box", "boxes"), "2 boxes");
+  EXPECT_EQ(counted(1, "box", "boxes"), "1 box");
+}
+
 TEST(Shortest, ReadsBackAsTheSameDouble) {
   EXPECT_EQ(shortest(0.1), "0.1");
   EXPECT_EQ(shortest(1e30), "1e+30");

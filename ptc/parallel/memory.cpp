@@ -28,6 +28,10 @@ constexpr double kConvolutionElements = 2 * 11.1e6;
 std::string size_text(double bytes) { return format_bytes(static_cast<int64_t>(bytes)); }
 std::string number(double value) { return fmt::format("{:.4g}", value); }
 
+std::string micro_batches(double count) {
+  return fmt::format("{} micro-batch{}", number(count), count == 1 ? "" : "es");
+}
+
 int64_t padded(int64_t rows, int tp) {
   const int64_t multiple = kVocabMultiple * tp;
   return (rows + multiple - 1) / multiple * multiple;
@@ -186,7 +190,7 @@ void Sizer::working(int stage, const Add& add) const {
   const double flying = most_in_flight({chunks.begin(), chunks.end()}, stage) * here / layers;
   const double activations = most_in_flight(bytes, stage) * here;
   add(memory_term::kActivations, activations, [&] {
-    return fmt::format("{} layers · {} micro-batches in flight · {} a layer{}", layers, number(flying),
+    return fmt::format("{} · {} in flight · {} a layer{}", counted(layers, "layer"), micro_batches(flying),
                        size_text(activations / flying / layers), again_text());
   });
   ends(stage, add);
@@ -286,12 +290,12 @@ void Sizer::ends(int stage, const Add& add) const {
     // The first chunk alone: pp micro-batches of the next group follow the first group before a backward pass ends.
     const double flying = shape_.vpp == 1 ? in_flight(shape_, 0) : std::min(2.0 * shape_.pp - 1, m);
     add(memory_term::kEmbedding, flying * share * h / divisor(w_),
-        [&] { return fmt::format("{} micro-batches · {}", number(flying), size_text(share * h / divisor(w_))); });
+        [&] { return fmt::format("{} · {}", micro_batches(flying), size_text(share * h / divisor(w_))); });
   }
   if (stage != w_.config.pp - 1) return;
   const double flying = shape_.schedule == Schedule::kGPipe ? m : 1;
   add(memory_term::kHead, flying * share * 2 * a * h / divisor(w_),
-      [&] { return fmt::format("{} micro-batches · {}", number(flying), size_text(share * 2 * a * h / divisor(w_))); });
+      [&] { return fmt::format("{} · {}", micro_batches(flying), size_text(share * 2 * a * h / divisor(w_))); });
   const double logits = share * static_cast<double>(padded(w_.model.vocab, w_.config.tp)) / w_.config.tp;
   const double copies = flying + (w_.training.kernels == Kernels::kEager ? 2 : 0);
   add(memory_term::kLogits, (copies * kFullLogitBytes + a) * logits, [&] {
@@ -306,7 +310,8 @@ void Sizer::convolutions(int stage, const Add& add) const {
   const double image = kConvolutionElements * w_.training.precision.activation_bytes;
   const double flying = in_flight(shape_, 0);
   add(memory_term::kActivations, flying * w_.training.micro_batch * image, [&] {
-    return fmt::format("{} micro-batches · {} images · {}", number(flying), w_.training.micro_batch, size_text(image));
+    return fmt::format("{} · {} · {}", micro_batches(flying), counted(w_.training.micro_batch, "image"),
+                       size_text(image));
   });
 }
 

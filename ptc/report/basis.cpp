@@ -138,10 +138,15 @@ std::vector<Basis> basis_of(const control::RunReport& report) {
   return all;
 }
 
-std::string basis_text(const std::vector<Basis>& all) {
+std::string basis_text(const std::vector<Basis>& all, const Screen& screen) {
+  constexpr size_t kIndent = 20, kNarrowest = 32;
+  const size_t columns = screen.columns == 0 ? 0 : std::max(kIndent + kNarrowest, screen.columns) - kIndent;
   std::string text;
-  for (const Basis& line : all)
-    text += printable_text(fmt::format("{:<10}{:<10}{}{}", line.of, line.basis, line.from, range_text(line))) + "\n";
+  for (const Basis& line : all) {
+    const std::vector<std::string> why = wrapped(line.from + range_text(line), columns);
+    text += printable_text(fmt::format("{:<10}{:<10}", line.of, line.basis));
+    text += fmt::format("{}\n", fmt::join(why, fmt::format("\n{:{}}", "", kIndent)));
+  }
   return text.empty() ? "" : "\nwhat these times rest on:\n" + text;
 }
 

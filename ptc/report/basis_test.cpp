@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "ptc/base/utf8.h"
 #include "ptc/report/testing/example_report.h"
 
 namespace scalai::report {
@@ -120,6 +122,8 @@ TEST(Basis, IntervalsOfTransfersAreThoseOfTheResults) {
   EXPECT_NEAR(*calibrated.low, measured[10], 0.01);
   EXPECT_NEAR(*calibrated.high, measured[192], 0.01);
   EXPECT_THAT(basis_text({calibrated}), HasSubstr("; measured: 0.77 to 1.63 times as long"));
+  std::istringstream narrow(basis_text({calibrated}, {.columns = 60}));
+  for (std::string line; std::getline(narrow, line);) EXPECT_LE(columns_of(line), 60u) << line;
 }
 
 }  // namespace basis_test

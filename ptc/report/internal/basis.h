@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ptc/base/screen.h"
 #include "ptc/control/records.h"
 
 namespace scalai::report {
@@ -20,6 +21,7 @@ struct Basis {
 };
 
 std::vector<Basis> basis_of(const control::RunReport& report);
-std::string basis_text(const std::vector<Basis>& all);  // "" without any
+// Lines that fit the screen; "" without any.
+std::string basis_text(const std::vector<Basis>& all, const Screen& screen = {});
 
 }  // namespace scalai::report
