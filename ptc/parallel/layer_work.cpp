@@ -261,7 +261,7 @@ Block feed_forward_block(const Context& c) {
               .middle_forward = KernelTime(c.rates),
               .middle_backward = KernelTime(c.rates),
               .cast_elements = c.tokens * ffn,
-              .input_gradients = c.scaling && c.model().gated ? 2 : 1};
+              .input_gradients = (c.scaling || c.internevo) && c.model().gated ? 2 : 1};
   activation_forward(c, c.tokens, ffn, block.middle_forward);
   activation_backward(c, c.tokens, ffn, block.middle_backward);
   return block;
