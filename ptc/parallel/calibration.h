@@ -22,7 +22,7 @@ struct StepAccuracy {
 StepAccuracy step_accuracy(std::string_view gpu, Math math, bool experts);
 
 // "nine in ten of 68 published steps (dense H100 16-bit) took 0.88 to 1.10 times as long", or
-// "step times are not calibrated for v100-16g: it may take 0.85 to 1.56 times as long".
+// "step times are not calibrated for v100-16g: it may take 0.88 to 1.56 times as long".
 std::string text_of(const StepAccuracy& accuracy, std::string_view gpu);
 
 }  // namespace scalai::parallel

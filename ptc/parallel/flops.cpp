@@ -13,7 +13,8 @@ double attention_matrices(const ModelShape& m) {
 }
 double feed_forward_matrices(const ModelShape& m) {
   const double h = static_cast<double>(m.hidden), one = (m.gated ? 3 : 2) * h * static_cast<double>(m.ffn);
-  return m.experts > 0 ? one * m.experts_per_token + h * m.experts : one;
+  const double shared = (m.gated ? 3 : 2) * h * static_cast<double>(m.shared_ffn);
+  return m.experts > 0 ? one * m.experts_per_token + h * m.experts + shared : one;
 }
 double layer_matrices(const ModelShape& m) { return attention_matrices(m) + feed_forward_matrices(m); }
 

@@ -59,6 +59,26 @@ TEST(LayerExperts, TokensInFp8AreCopiedToTheirPlaces) {
   EXPECT_NEAR(eight - placed, 8 * elements / rates_of(hardware.stage(0), Math::kFP8).bytes_per_s, 1e-9);
 }
 
+// Every token takes it: products of 24 · s · b · h · ffn back and forth, nothing that travels, cut by tp.
+TEST(LayerExperts, ASharedExpertIsADenseBlockBesideThem) {
+  const ModelShape none = mixture();
+  ModelShape shared = none;
+  shared.shared_ffn = 8192;
+  shared = transformer_shape(shared);
+  EXPECT_EQ(shared.parameters() - none.parameters(), int64_t{16} * 2 * 4096 * 8192);
+  const Training training = test_training(4);
+  const double tokens = 4 * 2048, products = 2 * tokens * 2 * 4096 * 8192;
+  EXPECT_DOUBLE_EQ(model_flops(shared, 4, 2048) - model_flops(none, 4, 2048), 3 * 16 * products);
+  const collection::ParallelConfig config = {.tp = 2, .dp = 8, .ep = 8};
+  const LayerWork with = layer(shared, config, training), without = layer(none, config, training);
+  EXPECT_EQ(with.forward.ep.seconds, without.forward.ep.seconds);
+  EXPECT_GT(with.forward.tp.seconds, without.forward.tp.seconds);
+  const Hardware hardware = uniform_hardware(test_host("h100-80g"), config);
+  const double flops = rates_of(hardware.stage(0), Math::kBF16).product_flops;
+  EXPECT_NEAR(with.forward.matrix_s - without.forward.matrix_s, products / 2 / flops, 0.1 * products / 2 / flops);
+  EXPECT_NEAR(with.backward.matrix_s - without.backward.matrix_s, products / flops, 0.1 * products / flops);
+}
+
 // Each trip runs beside one part of the other micro-batch: a short attention leaves what is longer than itself.
 TEST(LayerExperts, TripsRunBesideTheirPartOfAnotherMicroBatch) {
   ModelShape model = mixture();

@@ -85,6 +85,15 @@ TEST(Recomputation, PartsOfExpertsAreNotKept) {
   EXPECT_DOUBLE_EQ(kept("op"), tokens * 2 * (h + 2 * h + h / 2 + 4 * h));
 }
 
+// Of a shared expert of 12: gate, up and the result, 2 bytes each.
+TEST(Recomputation, ASharedExpertIsKeptOnce) {
+  ModelShape shared = small_mixture();
+  const double none = layer_activation_bytes({shared, {}, small_training("none")});
+  shared.shared_ffn = 12;
+  shared = transformer_shape(shared);
+  EXPECT_DOUBLE_EQ(layer_activation_bytes({shared, {}, small_training("none")}) - none, 32 * 3 * 2 * 12);
+}
+
 TEST(Recomputation, OffloadedModulesAreNotOnTheGpu) {
   const ModelShape model = small_mixture();
   Training training = small_training("none");

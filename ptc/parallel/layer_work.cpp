@@ -71,15 +71,13 @@ void block_forward(const Context& c, const Block& block, ChunkWork& work) {
   norm_and_residual(c, work);
 }
 
-void block_backward(const Context& c, const Block& block, ChunkWork& work) {
+void inner_backward(const Context& c, const Block& block, ChunkWork& work) {
   KernelTime time(c.rates);
-  residual_backward(c, time);
   cast(c, block.row.rows * block.row.out + block.column.rows * block.column.out, time);
   block.row.input_gradient(time);
   block.row.weight_gradient(time);
   block.column.input_gradient(time);
   block.column.weight_gradient(time);
-  norm_backward(c, time);
   add(time, work);
   add(block.middle_backward, work);
   if (c.t <= 1) return;
@@ -93,6 +91,14 @@ void block_backward(const Context& c, const Block& block, ChunkWork& work) {
   // Inputs are gathered again, unless they were kept.
   if (!c.scaling) add(beside(c, Overlap::kWeightGradients, gather, block.column.input_gradient_s(c)), work.tp);
   add(beside(c, Overlap::kWeightGradients, scatter, column_weight_s), work.tp);
+}
+
+void block_backward(const Context& c, const Block& block, ChunkWork& work) {
+  inner_backward(c, block, work);
+  KernelTime time(c.rates);
+  residual_backward(c, time);
+  norm_backward(c, time);
+  add(time, work);
 }
 
 // ---- experts -------------------------------------------------------------------------------------------------------
@@ -225,11 +231,29 @@ void experts_backward(const Context& c, ChunkWork& work) {
   add(time, work);
 }
 
+Block feed_forward_block(const Context& c, int64_t width) {
+  const double ffn = static_cast<double>(width) / c.t;
+  Block block{.column = Linear(c, c.tokens, c.h, ffn * (c.model().gated ? 2 : 1)),
+              .row = Linear(c, c.tokens, ffn, c.h),
+              .middle_forward = KernelTime(c.rates),
+              .middle_backward = KernelTime(c.rates),
+              .cast_elements = c.tokens * ffn,
+              .input_gradients = (c.scaling || c.internevo) && c.model().gated ? 2 : 1};
+  activation_forward(c, c.tokens, ffn, block.middle_forward);
+  activation_backward(c, c.tokens, ffn, block.middle_backward);
+  return block;
+}
+
 void add_experts(const Context& c, LayerWork& work) {
   const Experts experts(c);
   ChunkWork forward, backward;
   experts_forward(c, forward);
   experts_backward(c, backward);
+  if (c.model().shared_ffn > 0) {
+    const Block shared = feed_forward_block(c, c.model().shared_ffn);
+    inner_forward(c, shared, forward);
+    inner_backward(c, shared, backward);
+  }
   work = {together(work.forward, forward), together(work.backward, backward)};
   if (c.training().expert_overlap) return overlap_trips(c, experts, forward.seconds(), backward.seconds(), work);
   add_trips(c, experts, work.forward);
@@ -254,19 +278,6 @@ Block attention_block(const Context& c) {
   return block;
 }
 
-Block feed_forward_block(const Context& c) {
-  const double ffn = static_cast<double>(c.model().ffn) / c.t;
-  Block block{.column = Linear(c, c.tokens, c.h, ffn * (c.model().gated ? 2 : 1)),
-              .row = Linear(c, c.tokens, ffn, c.h),
-              .middle_forward = KernelTime(c.rates),
-              .middle_backward = KernelTime(c.rates),
-              .cast_elements = c.tokens * ffn,
-              .input_gradients = c.scaling && c.model().gated ? 2 : 1};
-  activation_forward(c, c.tokens, ffn, block.middle_forward);
-  activation_backward(c, c.tokens, ffn, block.middle_backward);
-  return block;
-}
-
 // ---- what the backward pass computes again --------------------------------------------------------------------------
 
 KernelTime core_again(const Context& c) {
@@ -284,7 +295,7 @@ void modules_again(const Context& c, ChunkWork& work) {
   if (sparse && recompute.has(Recompute::kExpertActivation)) expert_activation(c, Experts(c), time);
   add(time, work);
   if (recompute.has(Recompute::kCoreAttention)) add(core_again(c), work);
-  if (!sparse && recompute.has(Recompute::kFeedForward)) inner_forward(c, feed_forward_block(c), work);
+  if (!sparse && recompute.has(Recompute::kFeedForward)) inner_forward(c, feed_forward_block(c, c.model().ffn), work);
   if (!sparse || !recompute.has(Recompute::kExperts)) return;
   experts_compute(c, Experts(c), work);
   add_trips(c, Experts(c), work);
@@ -308,7 +319,7 @@ void operations_again(const Context& c, ChunkWork& work) {
     add(time, work);
     return experts_compute(c, Experts(c), work);
   }
-  const Block feed_forward = feed_forward_block(c);
+  const Block feed_forward = feed_forward_block(c, c.model().ffn);
   const double ffn = feed_forward.row.in;
   c.model().gated ? Linear(c, c.tokens, c.h, ffn).forward(time) : feed_forward.row.forward(time);
   activation_forward(c, c.tokens, ffn, time);
@@ -355,7 +366,7 @@ LayerWork layer_work(const Workload& workload, const Hardware& hardware, const S
   if (workload.model.experts > 0) {
     add_experts(c, work);
   } else {
-    const Block feed_forward = feed_forward_block(c);
+    const Block feed_forward = feed_forward_block(c, c.model().ffn);
     block_forward(c, feed_forward, work.forward);
     block_backward(c, feed_forward, work.backward);
   }

@@ -247,7 +247,8 @@ void Sizer::messages(double flying, const Add& add) const {
   if (w_.config.pp == 1) return;
   const double between = whole / divisor(w_);
   add(memory_term::kMessages, 2 * between, [&] { return text(2, between); });
-  if (w_.training.runs_in() == Framework::kMegatron) return;
+  const Framework framework = w_.training.runs_in();
+  if (framework != Framework::kDeepSpeed && framework != Framework::kScaling) return;
   add(memory_term::kOutputs, flying * between, [&] { return text(flying, between); });
 }
 

@@ -18,7 +18,7 @@
 //              selective recomputation keep none of it.
 // For GPT with A = 2 the sum is s·b·h·(10 + 24/t + 5as/(ht)), and s·b·h/t·(34 + 5as/h) with sequence parallelism.
 //   experts    for the k chosen ones, at capacity 1 and even load: input Ak·h·etp, what comes back Ak·h, MLP as above k
-//              times, for s·b/(c·t) tokens
+//              times, for s·b/(c·t) tokens; a shared expert as an MLP of its own
 // Recomputed modules (recompute.h) keep nothing: norms the 2Ah behind them, the experts' non-linearity its result, the
 // feed-forward block and the experts all of theirs. Operations keep the layer's input, queries, values, the result of
 // attention, the first matrix of the feed-forward block and with SwiGLU its result: A(2h + 2q + k + ffn); of experts both

@@ -82,6 +82,8 @@ ModelShape transformer_shape(ModelShape sizes) {
   const int64_t norm = s.hidden * (s.biases ? 2 : 1);
   const int64_t mlp = linear((s.gated ? 2 : 1) * s.ffn, s.hidden, s.biases) + s.hidden * s.ffn;
   s.layer_cut_params = linear(q + kv, s.hidden, s.biases) + s.hidden * q + (s.experts > 0 ? 0 : mlp);
+  if (s.shared_ffn > 0)
+    s.layer_cut_params += linear((s.gated ? 2 : 1) * s.shared_ffn, s.hidden, s.biases) + s.hidden * s.shared_ffn;
   s.layer_replicated_params = 2 * norm + (s.biases ? 2 * s.hidden : 0);
   s.layer_expert_params = s.experts > 0 ? mlp : 0;
   if (s.experts > 0) s.layer_replicated_params += s.experts * s.hidden;  // router

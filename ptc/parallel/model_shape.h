@@ -27,6 +27,7 @@ struct ModelShape {
   bool tied = false;     // the head shares the word embedding; with pp > 1 the last stage has a copy
   int experts = 0;       // 0 = dense
   int experts_per_token = 0;
+  int64_t shared_ffn = 0;  // of a feed-forward block beside the experts that every token takes, cut by tp; 0 = none
   double flops_per_sample = 0;  // convolutional: forward and backward
 
   // Numbers of elements by place.

@@ -115,10 +115,11 @@ class Parts {
   // What one micro-batch gathers and scatters of these elements, in so many tensors, beside this work.
   void add_synchronisation(const Held& held, double tensors, LayerWork& work) const {
     const Precision& p = workload_.training.precision;
+    const double parts = zero() >= 3 && !overlapping() ? tensors : 1;  // on demand one by one
     const Communication gather =
-        zero() >= 3 ? over_groups(Collective::kAllGather, held, p.param_bytes, tensors) : Communication{};
+        zero() >= 3 ? over_groups(Collective::kAllGather, held, p.param_bytes, parts) : Communication{};
     const Communication scatter =
-        per_micro_batch() ? over_groups(Collective::kReduceScatter, held, p.gradient_bytes, tensors) : Communication{};
+        per_micro_batch() ? over_groups(Collective::kReduceScatter, held, p.gradient_bytes, parts) : Communication{};
     // What is not asked for ahead is waited for.
     const double forward_s = prefetching() ? work.forward.compute_s() : 0;
     const double backward_s = overlapping() ? work.backward.compute_s() : 0;
@@ -170,15 +171,19 @@ class Parts {
     return (m.gated ? 5 : 4) + (m.biases ? 4 + 4 : 2);
   }
 
-  // One collective over each group, or on demand one for each of n tensors.
+  // One collective over each group for each of n parts.
   Communication over_groups(Collective kind, const Held& held, double bytes, double n = 1) const {
-    if (zero() >= 3 && !overlapping()) {
-      return times(together(collective(on_demand_, kind, hardware_.dp, held.dense * bytes / n),
-                            collective(on_demand_, kind, hardware_.edp, held.expert * bytes / n)),
-                   n);
-    }
-    return together(collective(links_, kind, hardware_.dp, held.dense * bytes),
-                    collective(links_, kind, hardware_.edp, held.expert * bytes));
+    const Links& links = zero() >= 3 && !overlapping() ? on_demand_ : links_;
+    return times(together(collective(links, kind, hardware_.dp, held.dense * bytes / n),
+                          collective(links, kind, hardware_.edp, held.expert * bytes / n)),
+                 n);
+  }
+
+  // Ranks that have tensors of a stage to update, where each tensor has one; else all have a part of one whole. A sum to
+  // one rank and its broadcast take a ring as the scatter and the gather of as many bytes do.
+  double owners(int layers) const {
+    if (workload_.training.runs_in() != Framework::kInternEvo) return 1;
+    return std::min<double>(hardware_.dp.ranks, layers * tensors() + 2);
   }
 
   // Memory-bound, a kernel each: gradients' norm and scale, in 16 bits also copied and unscaled, the update of the
@@ -222,7 +227,10 @@ class Parts {
     return sent;
   }
 
-  bool exchanging() const { return workload_.training.runs_in() != Framework::kMegatron; }
+  bool exchanging() const {
+    const Framework framework = workload_.training.runs_in();
+    return framework == Framework::kDeepSpeed || framework == Framework::kScaling;
+  }
 
   // An activation there and a gradient back, for whose time both stages do nothing else. Each has the traffic of its own
   // direction; the other one's time is latency to it.
@@ -266,9 +274,10 @@ class Parts {
     if (!per_micro_batch()) {
       const bool whole = zero() == 0 || workload_.training.sums_whole_gradients();
       work.gradients = over_groups(whole ? Collective::kAllReduce : Collective::kReduceScatter, held,
-                                   workload_.training.summed_gradient_bytes());
+                                   workload_.training.summed_gradient_bytes(), whole ? 1 : owners(held_layers));
     }
-    if (zero() == 1 || zero() == 2) work.parameters = over_groups(Collective::kAllGather, held, p.param_bytes);
+    if (zero() == 1 || zero() == 2)
+      work.parameters = over_groups(Collective::kAllGather, held, p.param_bytes, owners(held_layers));
     if (workload_.model.tied && config.pp > 1 && (s == 0 || s == config.pp - 1)) {
       // The last stage's hop leads back to the first.
       const int back = config.pp - 1;

@@ -186,6 +186,30 @@ TEST(StepParts, SomeLayersOfAChunkAreComputedAgain) {
   EXPECT_NEAR(backward_s("full-first-9"), full, 1e-12);
 }
 
+// 16 layers of 12 tensors, and those of both ends: of 64 ranks each has some, of 1,024 ranks 194.
+TEST(StepParts, OwnersOfWholeTensorsGetSumsAndBroadcastThem) {
+  const ModelShape model = test_gpt(4096, 32, 16);
+  Training training = test_training(1, 1024);
+  for (const auto& [ranks, owners] : {std::pair{64, 64}, std::pair{1024, 194}}) {
+    const collection::ParallelConfig config = {.dp = ranks, .zero = 1};
+    training.framework = Framework::kMegatron;
+    const StepParts shares = parts_of(model, config, training);
+    training.framework = Framework::kInternEvo;
+    const StepParts tensors = parts_of(model, config, training);
+    cluster::Host unlimited = test_host();
+    unlimited.nic_bytes_per_s = unlimited.gpu_link_bytes_per_s = 0;
+    const double latency =
+        step_parts({model, config, training}, uniform_hardware(unlimited, config)).stages[0].parameters.seconds;
+    Training one = training;
+    one.framework = Framework::kMegatron;
+    const double once =
+        step_parts({model, config, one}, uniform_hardware(unlimited, config)).stages[0].parameters.seconds;
+    EXPECT_NEAR(latency, owners * once, 1e-9 * owners);
+    EXPECT_GT(tensors.stages[0].parameters.seconds, shares.stages[0].parameters.seconds);
+    EXPECT_GT(tensors.stages[0].gradients.seconds, shares.stages[0].gradients.seconds);
+  }
+}
+
 TEST(StepParts, ParametersOnDemandAreGatheredTensorByTensorAndAgainToRecompute) {
   const ModelShape model = test_gpt(4096, 32, 16);
   Training training = test_training(1, 64);

@@ -76,7 +76,10 @@ enum class Kernels : uint8_t { kEager, kFused, kTuned, kEarly };
 //   scaling    Aleph Alpha's Scaling (core/nn, core/optimizer; 2024): exchanges as DeepSpeed's, but without sequence
 //              parallelism every rank of tp sends the whole activation; gradients are all-reduced whole and in 32 bits;
 //              each matrix of SwiGLU sums its input gradient by itself; gathered inputs are kept
-enum class Framework : uint8_t { kMegatron, kDeepSpeed, kScaling };
+//   internevo  InternEvo (solver/optimizer/hybrid_zero_optim.py; September 2023): ZeRO-1 gives each rank whole tensors.
+//              Gradients are summed to each rank that has some, and its updated parameters broadcast, one after the other;
+//              each matrix of SwiGLU sums its input gradient by itself
+enum class Framework : uint8_t { kMegatron, kDeepSpeed, kScaling, kInternEvo };
 
 // How tokens get to their experts.
 //   all-to-all  NCCL's: a copy for each chosen expert
@@ -88,7 +91,7 @@ inline constexpr std::array<std::string_view, 3> kScheduleNames = {"gpipe", "1f1
 inline constexpr std::array<std::string_view, 3> kOverlapNames = {"none", "weight-gradients", "all"};
 inline constexpr std::array<std::string_view, 3> kDataOverlapNames = {"none", "gradients", "all"};
 inline constexpr std::array<std::string_view, 4> kKernelNames = {"eager", "fused", "tuned", "early"};
-inline constexpr std::array<std::string_view, 3> kFrameworkNames = {"megatron", "deepspeed", "scaling"};
+inline constexpr std::array<std::string_view, 4> kFrameworkNames = {"megatron", "deepspeed", "scaling", "internevo"};
 inline constexpr std::array<std::string_view, 2> kDispatchNames = {"all-to-all", "once"};
 inline constexpr std::array<std::pair<std::string_view, double>, 3> kGradientBytes = {
     {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}}};
@@ -99,7 +102,7 @@ std::string_view name_of(Overlap overlap);      // "none", "weight-gradients", "
 std::string_view name_of(DataOverlap overlap);  // "none", "gradients", "all"
 std::string_view name_of(Kernels kernels);      // "eager", "fused", "tuned", "early"
 std::string_view name_of(Dispatch dispatch);    // "all-to-all", "once"
-std::string_view name_of(Framework framework);  // "megatron", "deepspeed", "scaling"
+std::string_view name_of(Framework framework);  // "megatron", "deepspeed" …
 absl::StatusOr<Schedule> find_schedule(std::string_view name);
 absl::StatusOr<Overlap> find_overlap(std::string_view name);
 absl::StatusOr<DataOverlap> find_data_overlap(std::string_view name);

@@ -39,7 +39,8 @@ TEST(Names, OfDataOverlapAndGradientsAreReadBack) {
   EXPECT_NE(message_of(find_data_overlap("some").status()).find("none, gradients, all"), std::string::npos);
   for (const Kernels kernels : {Kernels::kEager, Kernels::kFused, Kernels::kTuned, Kernels::kEarly})
     EXPECT_EQ(find_kernels(name_of(kernels)).value(), kernels);
-  for (const Framework framework : {Framework::kMegatron, Framework::kDeepSpeed, Framework::kScaling})
+  for (const Framework framework :
+       {Framework::kMegatron, Framework::kDeepSpeed, Framework::kScaling, Framework::kInternEvo})
     EXPECT_EQ(find_framework(name_of(framework)).value(), framework);
   EXPECT_NE(message_of(find_framework("jax").status()).find("megatron, deepspeed, scaling"), std::string::npos);
   for (const Dispatch dispatch : {Dispatch::kAllToAll, Dispatch::kOnce})

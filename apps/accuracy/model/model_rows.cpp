@@ -5,8 +5,9 @@
 namespace scalai::parallel::validation {
 
 std::vector<std::string> model_columns() {
-  return {"model",  "params",  "unit",      "layers", "hidden",   "heads", "kv_heads", "head_dim", "ffn", "gated",
-          "biases", "dropout", "positions", "vocab",  "sequence", "tied",  "experts",  "top_k",    "cut", "note"};
+  return {"model",    "params", "unit",    "layers", "hidden",     "heads",     "kv_heads",
+          "head_dim", "ffn",    "gated",   "biases", "dropout",    "positions", "vocab",
+          "sequence", "tied",   "experts", "top_k",  "shared_ffn", "cut",       "note"};
 }
 
 ModelShape read_model(RowReader& row) {
@@ -25,7 +26,8 @@ ModelShape read_model(RowReader& row) {
                    .sequence = row.count("sequence"),
                    .tied = row.flag("tied", true),
                    .experts = row.count("experts", 0),
-                   .experts_per_token = row.count("top_k", 0)};
+                   .experts_per_token = row.count("top_k", 0),
+                   .shared_ffn = row.count("shared_ffn", 0)};
   for (const char* size : {"layers", "hidden", "heads", "vocab", "sequence"}) {
     if (row.ok() && row.count(size) == 0) row.problem(size, "must be more than 0");
   }

@@ -18,7 +18,8 @@ struct Context {
   double tokens;  // of a micro-batch on a rank, before tp
   double h;
   bool sequence_parallel;
-  bool scaling;    // Aleph Alpha's framework
+  bool scaling;  // Aleph Alpha's framework
+  bool internevo;
   double outside;  // tokens between the parallel regions
 
   Context(const Workload& w, const Hardware& hw, const StageGpu& gpu)
@@ -34,6 +35,7 @@ struct Context {
     h = static_cast<double>(w.model.hidden);
     sequence_parallel = training.sequence_parallel && w.config.tp > 1;
     scaling = training.runs_in() == Framework::kScaling;
+    internevo = training.runs_in() == Framework::kInternEvo;
     outside = sequence_parallel ? tokens / t : tokens;
   }
   const ModelShape& model() const { return workload.model; }

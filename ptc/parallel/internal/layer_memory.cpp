@@ -21,8 +21,9 @@ double feed_forward_bytes(const Workload& w, double a, const Recompute& recomput
   const bool result = m.experts == 0 || keeps(w, recompute, Recompute::kExpertActivation);
   const double inner = ((m.gated ? 2 : 1) * a + (result ? operand : 0)) * static_cast<double>(m.ffn) / w.config.tp;
   if (m.experts == 0) return inner;
+  const double shared = ((m.gated ? 2 : 1) * a + operand) * static_cast<double>(m.shared_ffn) / w.config.tp;
   const double rows = (operand * w.config.etp + a) * static_cast<double>(m.hidden) / w.config.tp;
-  return m.experts_per_token * (inner + rows);
+  return m.experts_per_token * (inner + rows) + shared;
 }
 
 // Elements a token of queries, and of keys or values, on a rank.
