@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ptc/base/status.h"
+#include "ptc/change/bulk_flows.h"
 
 namespace scalai::control {
 
@@ -17,7 +18,7 @@ change::Change change_of(const Execute& execute, const cluster::Cluster& cluster
           .upload = execute.upload,
           .from = execute.from.get(),
           .to = execute.to.get(),
-          .hub = execute.hub,
+          .hub = change::target_hub(execute.hub, *execute.to, cluster),
           .restore = execute.restore};
 }
 
