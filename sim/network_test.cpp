@@ -95,6 +95,71 @@ TEST(MaxMin, RatesAgreeWithOracle) {
   }
 }
 
+// GPUs behind PCIe and NICs: PCIe is never full while all its classes cross a narrower NIC, and may be once others come,
+// or capacities change. Counts of classes go up and down; each update is held against rates from scratch.
+TEST(MaxMin, LinksThatAreNeverFullForAWhile) {
+  for (uint64_t seed = 1; seed <= 300 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Random random(seed);
+    const int gpus = static_cast<int>(random.between(2, 6));
+    std::vector<double> capacities;  // of each GPU: PCIe up and down, NIC up and down
+    for (int link = 0; link < 4 * gpus; ++link)
+      capacities.push_back(static_cast<double>(link % 4 < 2 ? random.between(30, 60) : random.between(20, 40)));
+    change::FairShares shares(capacities);
+    std::vector<std::vector<int>> routes;
+    std::vector<int64_t> counts;
+    for (int i = 0; i < 4 * gpus; ++i) {
+      const int src = 4 * static_cast<int>(random.below(gpus)), dst = 4 * static_cast<int>(random.below(gpus));
+      routes.push_back(random.below(4) == 0 ? std::vector<int>{src, dst + 1}
+                                            : std::vector<int>{src, src + 2, dst + 3, dst + 1});
+      EXPECT_EQ(shares.add_class(routes.back()), i);
+      counts.push_back(0);
+    }
+    for (int step = 0; step < 60 && !HasFailure(); ++step) {
+      const auto one = static_cast<size_t>(random.below(static_cast<int64_t>(routes.size())));
+      shares.set_count(static_cast<int>(one),
+                       counts[one] = counts[one] > 0 && random.below(2) == 0 ? 0 : random.between(1, 3));
+      if (random.below(8) == 0) {
+        const auto link = static_cast<size_t>(random.below(static_cast<int64_t>(capacities.size())));
+        shares.set_capacity(static_cast<int>(link), capacities[link] = static_cast<double>(random.between(10, 60)));
+      }
+      shares.update();
+      std::vector<std::vector<int>> flows;
+      std::vector<int> class_of;
+      for (size_t c = 0; c < routes.size(); ++c) {
+        for (int64_t flow = 0; flow < counts[c]; ++flow) {
+          flows.push_back(routes[c]);
+          class_of.push_back(static_cast<int>(c));
+        }
+      }
+      const std::vector<double> expected = oracle_rates(capacities, flows);
+      std::vector<double> loads(capacities.size(), 0);
+      for (size_t flow = 0; flow < flows.size(); ++flow) {
+        ASSERT_NEAR(shares.rate(class_of[flow]), expected[flow], 1e-9 * expected[flow]) << "step " << step;
+        for (const int link : flows[flow]) loads[static_cast<size_t>(link)] += expected[flow];
+      }
+      for (size_t link = 0; link < loads.size(); ++link)
+        ASSERT_NEAR(shares.load(static_cast<int>(link)), loads[link], 1e-6) << "step " << step << ", link " << link;
+    }
+  }
+}
+
+TEST(MaxMin, ManyCancelledFlowsOfOneClass) {
+  with_one_link([](change::NetworkBackend& backend) {
+    std::vector<change::FlowId> flows;
+    for (int i = 0; i < 10; ++i) flows.push_back(backend.start(0, 1, 10.0 * (i + 1)));
+    for (const int cancelled : {0, 1, 5, 9}) backend.cancel(flows[static_cast<size_t>(cancelled)]);
+    std::vector<change::FlowId> ended;
+    while (ended.size() < 6) {
+      for (const change::FlowEnd& end : backend.advance_to(kForever)) ended.push_back(end.flow);
+    }
+    EXPECT_THAT(ended, ::testing::ElementsAre(flows[2], flows[3], flows[4], flows[6], flows[7], flows[8]));
+    EXPECT_DOUBLE_EQ(backend.now_s(), (30 + 40 + 50 + 70 + 80 + 90) / 100.0);
+    const change::FlowId again = backend.start(0, 1, 50);
+    EXPECT_EQ(backend.advance_to(kForever).at(0).flow, again);
+  });
+}
+
 TEST(MaxMin, TimePassesWithoutFlows) {
   with_one_link([](change::NetworkBackend& backend) {
     EXPECT_TRUE(backend.advance_to(5).empty());

@@ -215,12 +215,15 @@ TEST_F(ScenarioRun, ARedeployOverOneNicTakesItsBytesOverItsRate) {
 }
 
 TEST_F(ScenarioRun, AStagedRedeployGoesThroughStores) {
-  simulate(kOneGpu + kMove + "costs { transfer_start: \"0s\" communicator: \"0s\" restart: \"7s\" }", "tenplex");
+  simulate(kOneGpu + kMove + "costs { transfer_start: \"0s\" communicator: \"0s\" restart: \"7s\" box: \"1ms\" }",
+           "tenplex");
+  const double tensors = static_cast<double>(reconfiguration(0).plan->tensors.size());
   const double bytes = static_cast<double>(reconfiguration(0).plan->bytes.cross_host);
   EXPECT_NEAR(phases(0).stop, bytes / kPcie, kRounding);  // gpu 0 → h0.mem over PCIe
   EXPECT_NEAR(phases(0).restart, 7, kRounding);
-  EXPECT_NEAR(phases(0).transfer, bytes / kNic + bytes / 4e9, kRounding);  // h0.mem → a process on h1, then its store
-  EXPECT_NEAR(phases(0).resume, bytes / kPcie, kRounding);                 // h1.mem → gpu 2
+  // A request to a store for each tensor; h0.mem → a process on h1, then its store.
+  EXPECT_NEAR(phases(0).transfer, 0.001 * tensors + bytes / kNic + bytes / 4e9, kRounding);
+  EXPECT_NEAR(phases(0).resume, bytes / kPcie, kRounding);  // h1.mem → gpu 2
 }
 
 TEST_F(ScenarioRun, ALinkThatIsDownHoldsAReconfigurationUp) {

@@ -239,20 +239,24 @@ std::vector<Bar> published_bars() {
 
 TEST_F(EndToEnd, PublishedTransformationTimesAreMetOnAverage) {
   const std::vector<Bar> bars = published_bars();
-  ASSERT_EQ(bars.size(), 17u);
+  ASSERT_EQ(bars.size(), 23u);
   double sum = 0;
   std::string table;
   for (const Bar& bar : bars) {
-    const std::string file = scenario_file(fmt::format("{}-gpt3-{}", bar.change, bar.model));
-    const Outcome run = scalai(fmt::format("sim {} --strategy={} --format=json", file, bar.strategy));
+    // Tensor parallelism doubles where the scenario of pipeline parallelism doubles that.
+    const bool tensors = bar.change == "scale-out-tp";
+    const std::string file = scenario_file(fmt::format("{}-gpt3-{}", tensors ? "scale-out-pp" : bar.change, bar.model));
+    const Outcome run = scalai(fmt::format("sim {} --strategy={} --format=json{}", file, bar.strategy,
+                                           tensors ? " --set=jobs[0].configs[1].layout=tp8,pp2,dp1" : ""));
     ASSERT_EQ(run.code, 0) << run.err;
     const Json job = Json::parse(run.out).at("jobs")[0];
     const double simulated = job.at("reconfigurations")[0].at("phases_s").at("transfer").get<double>();
     sum += std::fabs(simulated / bar.seconds - 1);
+    EXPECT_NEAR(simulated / bar.seconds, 1, 0.22) << bar.change << " " << bar.model << " " << bar.strategy;
     table += fmt::format("{} {} {}: published {} s, simulated {:.2f} s\n", bar.change, bar.model, bar.strategy,
                          bar.seconds, simulated);
   }
-  EXPECT_LE(sum / static_cast<double>(bars.size()), 0.20) << table;
+  EXPECT_LE(sum / static_cast<double>(bars.size()), 0.11) << table;
 }
 
 }  // namespace e2e_test

@@ -103,6 +103,16 @@ std::vector<BulkFlow> stage_flows(const collection::Collection& from, const std:
   return flows;
 }
 
+HostId target_hub(HostId hub, const collection::Collection& to, const cluster::Cluster& cluster) {
+  if (!hub.valid() || to.device_of_rank.empty()) return hub;
+  HostId first = cluster.host_of(to.device_of_rank.front());
+  for (const DeviceId device : to.device_of_rank) {
+    if (cluster.host_of(device) == hub) return hub;
+    first = std::min(first, cluster.host_of(device));
+  }
+  return first;
+}
+
 std::vector<BulkFlow> load_flows(const collection::Collection& to, const cluster::Cluster& cluster, HostId hub) {
   const std::vector<int64_t> bytes = state_bytes_of_ranks(to);
   std::map<std::pair<plan::Location, plan::Location>, int64_t> by_ends;

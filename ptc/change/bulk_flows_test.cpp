@@ -35,6 +35,14 @@ TEST(BulkFlows, StateOfEachRank) {
   EXPECT_THAT(state_bytes_of_ranks(mixed()), ElementsAre(kFirst, kSecond, kFirst, kSecond));
 }
 
+TEST(BulkFlows, AHubWithoutNewDevicesHandsOver) {
+  const cluster::Cluster cluster = plan::cluster_of(4, 2);
+  const auto on = [&](const std::vector<DeviceId>& devices) { return plan::replicas({64}, devices); };
+  EXPECT_EQ(target_hub(HostId(0), on(plan::devices({1, 4})), cluster), HostId(0));
+  EXPECT_EQ(target_hub(HostId(0), on(plan::devices({6, 5, 4})), cluster), HostId(2));
+  EXPECT_FALSE(target_hub(HostId(), on(plan::devices({4})), cluster).valid());
+}
+
 // Cut over an axis of two in one mesh, of one in the other.
 TEST(BulkFlows, AlikeTensorsHaveOneMesh) {
   const collection::LogicalTensor tensor = plan::tensor_of("a", {8}, {plan::cut_over("x", 0)});

@@ -102,12 +102,16 @@ bool MaxMinBackend::is_down(int class_id) const {
 void MaxMinBackend::enter(int class_id, FlowId flow, double bytes) {
   Service& service = services_[class_id];
   if (shares_.count(class_id) == 0) {
-    service = {.bytes = 0, .at_s = now_s_, .rate = 0, .active_position = -1, .targets = {}};
+    service.bytes = service.rate = 0;
+    service.at_s = now_s_;
+    service.cancelled = 0;
+    service.targets.clear();
     set_active(class_id, true);
   }
   serve_until_now(class_id);
   service.targets.push_back({.service_bytes = service.bytes + bytes, .flow = flow});
   std::push_heap(service.targets.begin(), service.targets.end(), later);
+  service.first_target = service.targets.front().service_bytes;
   class_of_flow_[flow] = class_id;
   set_count(class_id, shares_.count(class_id) + 1);
   touched_.push_back(class_id);
@@ -145,7 +149,9 @@ void MaxMinBackend::cancel(FlowId flow) {
   const int class_id = class_of_flow_[flow];
   class_of_flow_[flow] = kEnded;
   if (class_id == kPending) std::erase_if(pending_, [flow](const FlowEnd& end) { return end.flow == flow; });
-  if (class_id >= 0) leave(class_id, 1);
+  if (class_id < 0) return;
+  ++services_[class_id].cancelled;
+  leave(class_id, 1);
 }
 
 void MaxMinBackend::set_bandwidth(int link, double bytes_per_s) {
@@ -189,7 +195,11 @@ void MaxMinBackend::serve_until_now(int class_id) {
 }
 
 void MaxMinBackend::update_rates() {
-  for (int class_id : shares_.update()) {
+  constexpr size_t kAhead = 8;  // services that are on their way from memory
+  const std::span<const int> changed = shares_.update();
+  for (size_t i = 0; i < changed.size(); ++i) {
+    if (i + kAhead < changed.size()) __builtin_prefetch(&services_[changed[i + kAhead]], 1);
+    const int class_id = changed[i];
     serve_until_now(class_id);
     services_[class_id].rate = shares_.rate(class_id);
     note_links(class_id);
@@ -203,16 +213,23 @@ void MaxMinBackend::update_end_date(int class_id) {
   Service& service = services_[class_id];
   if (service.active_position < 0) return;
   drop_cancelled(service);
-  const double left_bytes = service.targets.front().service_bytes - service.bytes;
+  const double left_bytes = service.first_target - service.bytes;
   end_dates_.set(static_cast<size_t>(service.active_position),
                  std::max(now_s_, service.at_s + left_bytes / service.rate));
 }
 
 void MaxMinBackend::drop_cancelled(Service& service) {
+  if (service.cancelled == 0) return;
   while (!service.targets.empty() && class_of_flow_[service.targets.front().flow] == kEnded) {
-    std::pop_heap(service.targets.begin(), service.targets.end(), later);
-    service.targets.pop_back();
+    drop_first(service);
+    --service.cancelled;
   }
+}
+
+void MaxMinBackend::drop_first(Service& service) {
+  std::pop_heap(service.targets.begin(), service.targets.end(), later);
+  service.targets.pop_back();
+  if (!service.targets.empty()) service.first_target = service.targets.front().service_bytes;
 }
 
 std::vector<FlowEnd> MaxMinBackend::advance_to(double until_s) {
@@ -240,12 +257,11 @@ void MaxMinBackend::end_due_flows(int class_id, double limit_s) {
   int64_t ended = 0;
   do {
     const FlowId flow = service.targets.front().flow;
-    std::pop_heap(service.targets.begin(), service.targets.end(), later);
-    service.targets.pop_back();
+    drop_first(service);
     end_now(flow, false);
     ++ended;
     drop_cancelled(service);
-  } while (!service.targets.empty() && service.targets.front().service_bytes <= limit_bytes);
+  } while (!service.targets.empty() && service.first_target <= limit_bytes);
   serve_until_now(class_id);
   leave(class_id, ended);
 }

@@ -6,6 +6,7 @@
 // service (bytes delivered to each of its flows), and a flow ends when the service reaches its target. The cost of an
 // event is the number of classes whose rate it changes, times the logarithm of the active classes.
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -26,6 +27,10 @@ namespace scalai::change {
 // classes or its capacity changed, or if the rate of a class on it changed; it becomes affected at the level at which
 // that first shows. Classes keep their rates if they froze below that level or on a link that is not affected. Links
 // out of reach keep theirs.
+//
+// A link is never full if all its classes also lie on one other link, its guard, with no smaller weights there, and the
+// guard has less capacity: a GPU's PCIe behind its NIC. The guard freezes these classes first, so that updates leave such
+// links out. Rates are the same, bit for bit.
 class FairShares {
  public:
   // Capacities in bytes/s: link i has capacities[i].
@@ -52,6 +57,7 @@ class FairShares {
   std::span<const int64_t> weights(int class_id) const;
   // The total rate on a link in bytes/s, as of the last update.
   double load(int link) const;
+  void prefetch_load(int link) const { __builtin_prefetch(&links_[link]); }
   // The classes with flows on a link, in no particular order.
   std::vector<int> classes_on(int link) const;
 
@@ -66,24 +72,38 @@ class FairShares {
     double capacity = 0;
     double free = 0;              // capacity that no settled class uses (affected links only)
     int64_t unsettled = 0;        // weight of flows whose rate this sweep has still to find (affected links only)
-    int64_t affected_in = 0;      // last sweep that affected the link
-    bool changed = false;         // since the last update
+    int32_t affected_in = 0;      // last sweep that affected the link
+    int guard = -1;               // a link of the first class; −1: none has less capacity
+    int outside = 0;              // classes that are not on the guard, or weigh less there
+    int frozen = 0;               // classes whose rate it froze
     std::vector<Member> members;  // classes with flows
   };
-  struct Class {
-    int first_slot = 0;  // its links are slot_links_[first_slot, first_slot + links)
-    int links = 0;
-    int bottleneck = -1;  // the link that froze its rate
-    int64_t flows = 0;
-    int64_t settled_in = 0;  // last sweep that settled the rate
-    int64_t queued_in = 0;   // last sweep in which the old rate was queued
+  // An update touches many classes in no order: each is one cache line.
+  static constexpr int kNear = 6;
+  struct alignas(64) Class {
     double rate = kNoRate;
+    int64_t flows = 0;
+    int32_t settled_in = 0;  // last sweep that settled the rate
+    int32_t queued_in = 0;   // last sweep in which the old rate was queued
+    int bottleneck = -1;     // the link that froze its rate; −1: none yet
+    int first_slot = 0;      // its slots are [first_slot, first_slot + links)
+    int links = 0;
+    bool plain = true;                 // weighs 1 everywhere
+    std::array<int, kNear> near = {};  // its links, if there are no more
   };
   struct Event {  // of a sweep: a link saturates (id >= 0), or the old rate of class ~id is reached
     double level = 0;
     int id = 0;
+    int bottleneck = -1;  // of the class, when it was queued
   };
-  static bool later(const Event& a, const Event& b);
+  // Links go before classes at the same level: a link that is still full at its old level then changes nothing. Ids of
+  // classes are negative, so that as unsigned numbers they come last. Without branches, which would be guessed wrong.
+  struct Later {
+    bool operator()(const Event& a, const Event& b) const {
+      const bool same = a.level == b.level;
+      return (a.level > b.level) | (same & (static_cast<uint32_t>(a.id) > static_cast<uint32_t>(b.id)));
+    }
+  };
 
   bool is_affected(int link) const { return links_[link].affected_in == sweep_; }
   bool is_settled(int class_id) const { return classes_[class_id].settled_in == sweep_; }
@@ -91,23 +111,38 @@ class FairShares {
   void mark_changed(int link);
   void join_links(int class_id);
   void leave_links(int class_id);
+  void choose_guard(int link, const Class& its_first);
+  bool is_guarded(const Class& c, int slot) const;
+  void judge(int link);
   void push(Event event);
   Event pop();
   void affect(int link);
   void take_member(Link& link, Member member);
+  void queue(int class_id);
+  void reach_old_rates(Event event);
+  int64_t weight_of(const Class& c, size_t slot) const {
+    return c.plain ? c.flows : c.flows * slot_weights_[static_cast<size_t>(c.first_slot) + slot];
+  }
   void reach_saturation(int link, double level);
   void reach_old_rate(int class_id);
   void settle(int class_id, double rate, int bottleneck);
 
   std::vector<Link> links_;
+  std::vector<char> changed_;     // by link: since the last update
+  std::vector<char> never_full_;  // by link
+  std::vector<int> to_judge_;     // links of which some class was frozen for the first time, or no longer is
   std::vector<Class> classes_;
-  std::vector<int> slot_links_;  // the links of all classes, one after the other
+  // Slots: the links of all classes, one after the other.
+  std::vector<int> slot_links_;
   std::vector<int64_t> slot_weights_;
   std::vector<int> slot_positions_;  // where the class stands among that link's members
   std::vector<int> changed_links_;
   std::vector<int> changed_classes_;
   std::vector<Event> events_;  // heap
-  int64_t sweep_ = 0;
+  // By link: events of classes that it froze, as a heap of its own. The first of each is among the events, too. Their
+  // rates are mostly one, so that few of all events serve many classes.
+  std::vector<std::vector<Event>> queued_;
+  int32_t sweep_ = 0;
   double level_ = 0;
 };
 
@@ -137,11 +172,13 @@ class MaxMinBackend final : public NetworkBackend {
     double service_bytes = 0;
     FlowId flow = 0;
   };
-  struct Service {     // of one class
-    double bytes = 0;  // delivered to each flow up to at_s, since the class was last empty
+  struct alignas(64) Service {  // of one class: a cache line
+    double bytes = 0;           // delivered to each flow up to at_s, since the class was last empty
     double at_s = 0;
     double rate = 0;
+    double first_target = 0;      // of `targets`, where there is one
     int active_position = -1;     // in active_ and end_dates_
+    int cancelled = 0;            // of `targets`
     std::vector<Target> targets;  // heap, first to end on top; cancelled flows leave when they reach the top
   };
   static bool later(const Target& a, const Target& b);
@@ -159,6 +196,7 @@ class MaxMinBackend final : public NetworkBackend {
   void note_links(int class_id);
   void update_end_date(int class_id);
   void drop_cancelled(Service& service);
+  void drop_first(Service& service);
   void end_due_flows(int class_id, double limit_s);
   std::vector<FlowEnd> take_pending();
 

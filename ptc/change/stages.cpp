@@ -152,6 +152,11 @@ double verify_seconds(const Change& change) {
   return rate > 0 ? static_cast<double>(most_received_bytes(change.plan)) / rate : 0;
 }
 
+// Of boxes and messages between devices, or of requests to stores.
+std::vector<double> messages_of(const Change& change, const StoreWork& work) {
+  return change.upload ? work.requests_s : plan::message_seconds(change.plan, change.costs.messages);
+}
+
 std::vector<BulkFlow> bulk_of(const std::vector<FlowRequest>& flows) {
   std::vector<BulkFlow> bulk;
   for (const FlowRequest& flow : flows) bulk.push_back({flow.src, flow.dst, flow.bytes});
@@ -176,18 +181,25 @@ int64_t most_received_bytes(const plan::Plan& plan) {
   return most;
 }
 
-std::vector<double> copies_s(const Change& change) {
+StoreWork store_work(const Change& change) {
   const plan::Plan& plan = change.plan;
-  std::vector<double> longest_s(static_cast<size_t>(plan.rounds), 0);
-  if (!change.upload || change.from == nullptr || change.to == nullptr) return longest_s;
+  StoreWork work{.copies_s = std::vector<double>(static_cast<size_t>(plan.rounds), 0), .requests_s = {}};
+  work.requests_s = work.copies_s;
+  if (!change.upload || change.from == nullptr || change.to == nullptr) return work;
   const Parts from(plan, *change.from), to(plan, *change.to);
-  std::map<std::tuple<int, HostId, bool>, double> busy_s;  // by round: a host's store, serving or taking in
+  std::map<std::tuple<int, HostId, bool>, double> copying_s;  // by round: a host's store, serving or taking in
+  std::map<std::pair<int, HostId>, double> requests;          // by round and host
   for (const plan::Instance& instance : plan.instances) {
     const auto box = static_cast<double>(instance.box.volume());
+    const auto tensors = static_cast<double>(plan.tensors_of(instance).size());
     const double source = static_cast<double>(from.elements(instance)),
                  target = static_cast<double>(to.elements(instance));
     for (const Leg& leg : plan.patterns.legs(instance.pattern)) {
+      const HostId home = host_of(change.cluster, home_of(change, Location::device(leg.dst)));
+      requests[{instance.round, home}] += tensors * std::min(1.0, box / target);
       if (leg.src.kind == Location::Kind::kStorage) continue;
+      // A box from several parts on one host is asked for part by part.
+      requests[{instance.round, host_of(change.cluster, leg.src)}] += tensors * std::max(1.0, box / source);
       double element_bytes = 0;
       for (const TensorId id : plan.tensors_of(instance))
         element_bytes += static_cast<double>(plan.tensor(id).element_bytes(leg.transfer_class));
@@ -195,18 +207,21 @@ std::vector<double> copies_s(const Change& change) {
         const cluster::Host& one = change.cluster.hosts[static_cast<size_t>(host.value)];
         const StoreRates rates = store_rates(one, change.costs.stores);
         const double rate = serves ? rates.serve_bytes_per_s : rates.ingest_bytes_per_s;
-        if (rate > 0) busy_s[{instance.round, host, serves}] += elements * element_bytes / rate;
+        if (rate > 0) copying_s[{instance.round, host, serves}] += elements * element_bytes / rate;
       };
       if (source > box) add(host_of(change.cluster, leg.src), true, source);
-      if (target > std::min(box, source))
-        add(host_of(change.cluster, home_of(change, Location::device(leg.dst))), false, box);
+      if (target > std::min(box, source)) add(home, false, box);
     }
   }
-  for (const auto& [end, seconds] : busy_s) {
-    double& longest = longest_s[static_cast<size_t>(std::get<0>(end))];
+  for (const auto& [end, seconds] : copying_s) {
+    double& longest = work.copies_s[static_cast<size_t>(std::get<0>(end))];
     longest = std::max(longest, seconds);
   }
-  return longest_s;
+  for (const auto& [end, count] : requests) {
+    double& longest = work.requests_s[static_cast<size_t>(end.first)];
+    longest = std::max(longest, count * change.costs.messages.box_s);
+  }
+  return work;
 }
 
 std::vector<Stage> stages_of(const Change& change) {
@@ -230,14 +245,14 @@ std::vector<Stage> stages_of(const Change& change) {
                       .flows_are = "restore",
                       .flows = restore_flows(change, moves.kept)});
   }
-  const std::vector<double> copying_s = copies_s(change);
-  const std::vector<double> messages_s = plan::message_seconds(change.plan, costs.messages);
+  const StoreWork work = store_work(change);
+  const std::vector<double> messages_s = messages_of(change, work);
   for (size_t r = 0; r < moves.rounds.size(); ++r) {
     std::vector<FlowRequest>& flows = moves.rounds[r];
     if (change.upload) redirect_to_processes(change, flows);
     stages.push_back({.what = What::kRound,
                       .phase = &PhaseSeconds::transfer,
-                      .wait_s = flows.empty() ? 0 : costs.transfer_start_s + messages_s[r] + copying_s[r],
+                      .wait_s = flows.empty() ? 0 : costs.transfer_start_s + messages_s[r] + work.copies_s[r],
                       .flows_are = "transfer",
                       .round = static_cast<int>(r),
                       .flows = std::move(flows),
@@ -266,8 +281,9 @@ PhaseSeconds estimate(const Change& change, double bytes_ratio) {
     if (seconds > 0) starts_s += costs.transfer_start_s;
     moving_s += seconds;
   }
-  for (const double seconds : plan::message_seconds(change.plan, costs.messages)) starts_s += seconds;
-  for (const double seconds : copies_s(change)) moving_s += seconds;
+  const StoreWork work = store_work(change);
+  for (const double seconds : messages_of(change, work)) starts_s += seconds;
+  for (const double seconds : work.copies_s) moving_s += seconds;
   if (change.restore || change.upload) {
     const Moves moves = moves_of(change.plan);
     if (change.restore) moving_s += bulk_seconds(bulk_of(restore_flows(change, moves.kept)), cluster);

@@ -8,8 +8,8 @@
 //   stop      flows into host memory                                  strategies that stage state there
 //   plan      plan_s                        restart   restart_s
 //   prepare   most bytes that a device allocates beyond its old state / allocate_bytes_per_s
-//   transfer  flows of kept state out of host memory (a rollback); a round: transfer_start_s, then its flows; flows of
-//             uploads
+//   transfer  flows of kept state out of host memory (a rollback); a round: transfer_start_s and what its boxes and
+//             peers, or the work of stores, cost besides bytes, then its flows; flows of uploads
 //   verify    most bytes that a device received / verify_bytes_per_s   (received: all but the state kept in place)
 //   resume    communicator_s, then flows of loads
 
@@ -38,10 +38,10 @@ struct Change {
   std::span<const BulkFlow> stage = {};  // flows of strategies that go through host memory
   std::span<const BulkFlow> load = {};
   bool upload = false;  // pulled state is written into the target host's memory first
-  // With `upload`: the collections, for what stores copy besides what they serve (copies_s); null: nothing.
+  // With `upload`: the collections, for what stores do besides serving (store_work); null: nothing.
   const collection::Collection* from = nullptr;
   const collection::Collection* to = nullptr;
-  HostId hub = {};       // valid: all pulls and uploads happen on this host
+  HostId hub = {};       // valid: all state is pulled to this host and uploaded there (target_hub)
   bool restore = false;  // kept state returns from the host-memory copy (rollback)
 };
 
@@ -63,11 +63,17 @@ struct Stage {
   int mark = -1;  // RoundDone at the end of the stage: 0 after prepare, r + 1 after round r; -1 = none
 };
 
-// What stores on hosts copy besides the bytes that they serve and take in: seconds of the busiest host, for each round. As
-// released, Tenplex's store reads a whole tensor for each request and cuts the slice out of it, and the process that pulls
-// puts a tensor together from its slices. So a box that is less than the source's part of its tensor costs that part once
-// more, one that is less than the target's part costs itself once more there.
-std::vector<double> copies_s(const Change& change);
+// What stores on hosts do besides the bytes that they serve and take in: seconds of the busiest host, for each round.
+//   copies    As released, Tenplex's store reads a whole tensor for each request and cuts the slice out of it, and the
+//             process that pulls puts a tensor together from its slices. So a box that is less than the source's part of
+//             its tensor costs that part once more, one that is less than the target's part costs itself once more there.
+//   requests  Each box is asked for by itself, and each tensor of a rank is written by itself: Costs::messages.box_s for
+//             each, whatever its bytes, at the store that answers. All ranks of one host keep its store busy together.
+struct StoreWork {
+  std::vector<double> copies_s, requests_s;
+};
+// Nothing for changes that do not go by way of stores.
+StoreWork store_work(const Change& change);
 
 // The stages in their order. They refer to nothing in `change`.
 std::vector<Stage> stages_of(const Change& change);

@@ -139,7 +139,7 @@ TEST(Copies, AStoreReadsAWholeTensorForASlice) {
     made.options.in_place = false;
     const plan::Plan plan = made.plan();
     const Change change{.plan = plan, .cluster = cluster, .upload = upload, .from = &made.from, .to = &made.to};
-    const std::vector<double> copying = copies_s(change);
+    const std::vector<double> copying = store_work(change).copies_s;
     EXPECT_EQ(copying.size(), 1u);  // a round
     EXPECT_GE(estimate(change).transfer, copying.front());
     return copying.front();
@@ -151,6 +151,50 @@ TEST(Copies, AStoreReadsAWholeTensorForASlice) {
   EXPECT_DOUBLE_EQ(seconds(plan::one_tensor({64}, plan::cut_over("x", 0), plan::devices({0, 1})),
                            plan::replicas({64}, plan::devices({2})), true),
                    256 / 512.0);
+}
+
+// A tensor of 64 floats. Host 0 answers for each box; the store of the target's host takes in whole tensors.
+TEST(Requests, EachBoxIsAskedForAndEachTensorIsWritten) {
+  const auto requests = [&](const collection::Collection& from, const collection::Collection& to, bool upload,
+                            HostId hub = HostId()) {
+    plan::Case made{.from = from, .to = to, .cluster = small_cluster()};
+    made.options.in_place = false;
+    made.options.hub = hub;
+    const plan::Plan plan = made.plan();
+    const Change change{.plan = plan,
+                        .cluster = made.cluster,
+                        .costs = {.messages = {.box_s = 0.5, .peer_s = 100}},
+                        .upload = upload,
+                        .from = &made.from,
+                        .to = &made.to,
+                        .hub = hub};
+    const double seconds = store_work(change).requests_s.front();
+    if (upload) {
+      EXPECT_DOUBLE_EQ(estimate(change).transfer - estimate([&] {
+                                                     Change free = change;
+                                                     free.costs.messages = {};
+                                                     return free;
+                                                   }())
+                                                       .transfer,
+                       seconds);
+      for (const Stage& stage : stages_of(change)) {
+        if (stage.what != Stage::What::kRound) continue;
+        EXPECT_GE(stage.wait_s, seconds);
+      }
+    }
+    return seconds / 0.5;
+  };
+  const auto whole = plan::replicas({64}, plan::devices({0}));
+  const auto halves = plan::one_tensor({64}, plan::cut_over("x", 0), plan::devices({2, 3}));
+  EXPECT_DOUBLE_EQ(requests(whole, plan::replicas({64}, plan::devices({2})), true), 1) << "one at each host";
+  EXPECT_DOUBLE_EQ(requests(whole, halves, true), 2) << "two slices are read, and two are written";
+  EXPECT_DOUBLE_EQ(requests(plan::one_tensor({64}, plan::cut_over("x", 0), plan::devices({0, 1})),
+                            plan::replicas({64}, plan::devices({2})), true),
+                   2)
+      << "two slices are read; the tensor of both is written once";
+  EXPECT_DOUBLE_EQ(requests(whole, plan::replicas({64}, plan::devices({1})), true), 2) << "one host reads and writes";
+  EXPECT_DOUBLE_EQ(requests(whole, halves, true, HostId(0)), 4) << "one host reads and writes for all";
+  EXPECT_EQ(requests(whole, halves, false), 0);
 }
 
 }  // namespace stages_test

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ptc/base/status.h"
+#include "ptc/change/bulk_flows.h"
 
 namespace scalai::control {
 
@@ -17,7 +18,7 @@ change::Change change_of(const Execute& execute, const cluster::Cluster& cluster
           .upload = execute.upload,
           .from = execute.from.get(),
           .to = execute.to.get(),
-          .hub = execute.hub,
+          .hub = change::target_hub(execute.hub, *execute.to, cluster),
           .restore = execute.restore};
 }
 
@@ -255,14 +256,16 @@ void Agenda::drop_flows(const std::function<bool(const ActiveFlow&)>& doomed) {
     flow.record.status = "aborted";
     recorder_.transfers.push_back(flow.record);
   };
-  for (auto flow = flows_.begin(); flow != flows_.end();) {
-    if (!doomed(flow->second)) {
-      ++flow;
-      continue;
-    }
-    network_.cancel(flow->first);
+  std::vector<change::FlowId> dropped;
+  for (const auto& [id, flow] : flows_) {
+    if (doomed(flow)) dropped.push_back(id);
+  }
+  std::sort(dropped.begin(), dropped.end());
+  for (const change::FlowId id : dropped) {
+    network_.cancel(id);
+    const auto flow = flows_.find(id);
     write(flow->second);
-    flow = flows_.erase(flow);
+    flows_.erase(flow);
     rates_changed_ = true;
   }
   for (auto flow = stalled_.begin(); flow != stalled_.end();) {

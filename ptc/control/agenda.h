@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "ptc/change/network.h"
 #include "ptc/change/platform.h"
 #include "ptc/change/stages.h"
@@ -160,7 +161,7 @@ class Agenda {
   std::map<std::pair<double, int64_t>, Action> actions_;  // by time, then order of arming
   int64_t sequence_ = 0;
   std::deque<Happening> ready_;
-  std::map<change::FlowId, ActiveFlow> flows_;
+  absl::flat_hash_map<change::FlowId, ActiveFlow> flows_;
   std::vector<ActiveFlow> stalled_;             // on a link that is down; start again when it is repaired
   std::map<int64_t, int64_t> background_left_;  // flows by tag
   std::set<DeviceId> dead_;

@@ -100,7 +100,8 @@ Execute ChangePlanner::execution(const Job& job, const Source& source, std::shar
     const HostId hub = strategy_.planner.hub;
     execute.hub = hub;
     execute.upload = true;
-    execute.load = load_flows(*underway.collection, scenario_.cluster, hub);
+    execute.load = load_flows(*underway.collection, scenario_.cluster,
+                              change::target_hub(hub, *underway.collection, scenario_.cluster));
     execute.stage = staging_flows(source);
   }
   return execute;
@@ -152,8 +153,9 @@ std::optional<parallel::Change> ChangePlanner::change_to(const Job& job, const s
     if (!made.ok() || !(*made)->feasible()) continue;
     if (all_planned) whole = i;
     const plan::Plan& plan = **made;
+    const HostId hub = change::target_hub(strategy_.planner.hub, to, scenario_.cluster);
     std::vector<BulkFlow> loading;
-    if (strategy_.staged()) loading = load_flows(to, scenario_.cluster, strategy_.planner.hub);
+    if (strategy_.staged()) loading = load_flows(to, scenario_.cluster, hub);
     const change::Change change{.plan = plan,
                                 .cluster = scenario_.cluster,
                                 .costs = strategy_.costs,
@@ -163,7 +165,7 @@ std::optional<parallel::Change> ChangePlanner::change_to(const Job& job, const s
                                 .upload = strategy_.staged(),
                                 .from = source.holding.collection.get(),
                                 .to = &to,
-                                .hub = strategy_.planner.hub,
+                                .hub = hub,
                                 .restore = source.restore};
     const double rerun_s = static_cast<double>(job.state.step - source.holding.step) * candidate.time.step_s;
     return parallel::Change{.reconfiguration_s = change::estimate(change, job.spec->state_ratio).total() + rerun_s,

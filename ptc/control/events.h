@@ -129,7 +129,7 @@ struct Execute {
   int64_t step = 0;                                        // that it is of: the job goes on from here
   std::vector<BulkFlow> stage, load;                       // strategies that go through host memory
   bool upload = false;   // pulled state is written into the target host's memory first
-  HostId hub;            // valid: pulls and uploads all happen on this host
+  HostId hub;            // valid: all state is staged on this host, and pulled and uploaded on its target_hub()
   bool restore = false;  // kept state comes back from the host-memory copy (rollback)
   change::Costs costs;
   std::optional<std::vector<collection::ExtraHolder>> initial_copies = std::nullopt;  // as those of Train

@@ -12,7 +12,8 @@ namespace {
 
 constexpr double kByStack = -1;
 // Tenplex's in-memory store over HTTP, as fitted on its published transformations (results/tenplex).
-constexpr change::StoreRates kStores = {.serve_bytes_per_s = 8e9, .ingest_bytes_per_s = 4e9};
+constexpr change::StoreRates kStores = {.serve_bytes_per_s = 12e9, .ingest_bytes_per_s = 4e9};
+constexpr plan::MessageCosts kRequests = {.box_s = 0.5e-3, .peer_s = 0};
 constexpr double kPlan = 0.1;
 constexpr double kVerifyRate = 50e9;
 
@@ -23,7 +24,7 @@ std::vector<Strategy> make_strategies() {
                           .transfer_start_s = 0.001,
                           .messages = plan::kMeasuredMessages};
   const Costs restarting = {.plan_s = kPlan, .restart_s = kByStack};
-  const Costs staging = {.plan_s = kPlan, .restart_s = kByStack, .stores = kStores};
+  const Costs staging = {.plan_s = kPlan, .restart_s = kByStack, .messages = kRequests, .stores = kStores};
   const plan::PlannerOptions tenplex = {.name = "tenplex", .in_place = false, .sources = SourceRule::kFirstReplica};
   return {
       {.name = "reshard",
