@@ -182,6 +182,39 @@ TEST_F(SchedEndToEnd, AProgramIsAPolicy) {
               0.01 * ours.at("avg_jct_s").get<double>());
 }
 
+// The files that a scenario names count from its folder, wherever its report lies.
+TEST_F(SchedEndToEnd, ResolvedScenariosRunFromTheirReports) {
+  fs::create_directories(folder_ / "there/files");
+  fs::copy_file(kScenarios / "policies/shortest_first.py", folder_ / "there/files/shortest_first.py");
+  const Outcome made =
+      scalai("import --generate=philly-like --set=jobs=20 --seed=3 --out=" + path("there/files/jobs.csv"));
+  ASSERT_EQ(made.code, 0) << made.err;
+  write_all(path("there/hosts.csv"), "0,add,n1\n0,add,n2\n0,add,n3\n5000,remove,n2\n");
+  write_all(path("there/jobs.textproto"), R"(schema_version: 1
+name: "jobs"
+seed: 7
+cluster { hosts { count: 4 gpus: 8 gpu: "v100-16g" nic: "10Gbps" } }
+workload { file: "files/jobs.csv" }
+availability { file: "hosts.csv" format: "bamboo" }
+policy { exec: "python3 files/shortest_first.py" timeout: "60s" }
+)");
+  const Outcome first = sim(path("there/jobs.textproto") + " --out=" + path("deep/down/one"));
+  ASSERT_EQ(first.code, 0) << first.err;
+  const Outcome second = sim(path("deep/down/one/scenario.resolved.textproto") + " --out=" + path("two"));
+  ASSERT_EQ(second.code, 0) << second.err;
+  for (const char* file : {"summary.json", "jobs.csv"})
+    EXPECT_EQ(read_all(folder_ / "deep/down/one" / file), read_all(folder_ / "two" / file)) << file;
+  EXPECT_THAT(read_all(folder_ / "deep/down/one/scenario.resolved.textproto"),
+              HasSubstr("\nfolder: \"../../../there\"\n"));
+  EXPECT_THAT(read_all(folder_ / "two/scenario.resolved.textproto"), HasSubstr("\nfolder: \"../there\"\n"));
+  const Outcome inside =
+      shell(fmt::format("cd '{}' && '{}/scalai' sim jobs.textproto --out=run && '{}/scalai' sim "
+                        "run/scenario.resolved.textproto --out=again",
+                        path("there"), kPrograms.string(), kPrograms.string()));
+  ASSERT_EQ(inside.code, 0) << inside.err;
+  EXPECT_EQ(summary("there/again"), summary("two"));
+}
+
 TEST_F(SchedEndToEnd, AProgramThatDiesEndsTheRunCleanly) {
   // Jobs run as they come, until the program has had enough.
   write_all(path("tired.py"), R"(import json, sys

@@ -283,10 +283,12 @@ int calibrate_by_run(const std::string& folder, const std::string& out) {
   };
   const auto measured = report::measured_scenario(*resolved, *summary, plan_of);
   if (!measured.ok()) return report_error(measured.status());
-  const auto checked =
-      scenario::parse_scenario(measured->text, out, [](const std::string& name) { return read_file(name); });
+  const auto checked = scenario::parse_scenario(measured->text, folder + "/" + fs::path(out).filename().string(),
+                                                [](const std::string& name) { return read_file(name); });
   if (!checked.ok()) return report_error(checked.status());
-  if (const absl::Status done = write_file(out, measured->text); !done.ok()) return report_error(done);
+  const std::string text =
+      scenario::text_in_folder(measured->text, checked->folder, fs::path(out).parent_path().string());
+  if (const absl::Status done = write_file(out, text); !done.ok()) return report_error(done);
   Table table({"job", "what", "measured>", "of>"});
   for (const report::MeasuredValue& one : measured->values)
     table.row({one.job, one.what, one.measured, std::to_string(one.samples)});

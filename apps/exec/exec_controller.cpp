@@ -206,12 +206,14 @@ absl::StatusOr<control::RunReport> execute(const scenario::Scenario& scenario, c
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           start_session(scenario, options, folder, steering, options.listen, token, run_id, 1));
   const std::string address = session->controller().address();
-  SCALAI_ASSIGN_OR_RETURN(ex::Journal journal, folder.begin(std::move(lock),
-                                                            {.scenario_text = scenario.resolved_text,
-                                                             .scenario_digest = scenario.digest,
-                                                             .strategy = strategy.name,
-                                                             .run_id = run_id},
-                                                            options.how, token, address));
+  SCALAI_ASSIGN_OR_RETURN(
+      ex::Journal journal,
+      folder.begin(std::move(lock),
+                   {.scenario_text = scenario::text_in_folder(scenario.resolved_text, scenario.folder, folder.path()),
+                    .scenario_digest = scenario.digest,
+                    .strategy = strategy.name,
+                    .run_id = run_id},
+                   options.how, token, address));
   if (!options.how.local_workers && options.how.launcher.empty()) {
     say("waiting for {} workers; on each host, with SCALAI_TOKEN from {}/token:\n"
         "  scalai exec worker --controller={} {}{}\n",

@@ -164,7 +164,9 @@ class ClusterRun {
   }
 
   absl::Status write_common(const std::string& summary) {
-    SCALAI_RETURN_IF_ERROR(write_file(path_of("scenario.resolved.textproto"), scenario_.resolved_text));
+    SCALAI_RETURN_IF_ERROR(
+        write_file(path_of("scenario.resolved.textproto"),
+                   scenario::text_in_folder(scenario_.resolved_text, scenario_.folder, options_.out)));
     report::Manifest manifest = options_.manifest;
     manifest.wall_clock_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
     SCALAI_RETURN_IF_ERROR(write_file(path_of("manifest.json"), report::manifest_json(manifest)));

@@ -51,8 +51,10 @@ absl::Status write_report(const control::RunReport& report, const Manifest& mani
   for (size_t n = 0; n < report.plans.size(); ++n) {
     SCALAI_RETURN_IF_ERROR(write_file(path_of(plan_file_name(n)), plan::serialize(*report.plans[n])));
   }
-  SCALAI_RETURN_IF_ERROR(write_file(path_of("scenario.resolved.textproto"),
-                                    scenario::with_strategy(report.scenario->resolved_text, report.strategy)));
+  SCALAI_RETURN_IF_ERROR(
+      write_file(path_of("scenario.resolved.textproto"),
+                 scenario::text_in_folder(scenario::with_strategy(report.scenario->resolved_text, report.strategy),
+                                          report.scenario->folder, folder)));
   SCALAI_RETURN_IF_ERROR(write_file(path_of("events.csv"), control::events_csv(report.events)));
   SCALAI_RETURN_IF_ERROR(write_file(path_of("transfers.csv"), transfers_csv(report)));
   SCALAI_RETURN_IF_ERROR(write_file(path_of("devices.csv"), devices_csv(report)));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <sstream>
@@ -18,6 +19,17 @@ namespace internal {
 
 std::string beside(const std::string& file_name, const std::string& name) {
   return (std::filesystem::path(file_name).parent_path() / name).string();
+}
+
+std::string base_of(const std::string& file_name, const proto::Scenario& message) {
+  if (message.folder().empty()) return file_name;
+  const std::filesystem::path name = std::filesystem::path(file_name).filename();
+  return (std::filesystem::path(beside(file_name, message.folder())) / name).lexically_normal().string();
+}
+
+std::string folder_of(const std::string& base) {
+  const std::string folder = std::filesystem::path(base).parent_path().string();
+  return folder.empty() ? "." : folder;
 }
 
 absl::StatusOr<std::string> content_of(const Context& context, const std::string& name, const std::string& text) {
@@ -159,6 +171,13 @@ void scale_rounds(const Context& context, Scenario& scenario) {
   }
 }
 
+// When it is resolved: other files are written out.
+bool names_files(const Scenario& scenario) {
+  const bool program = scenario.policy && !scenario.policy->exec.empty();
+  return program || std::any_of(scenario.jobs.begin(), scenario.jobs.end(),
+                                [](const JobSpec& job) { return job.dataset && !job.dataset->index.empty(); });
+}
+
 absl::StatusOr<Scenario> build(Context& context, const std::string& cluster_file,
                                const std::optional<model::Fraction>& scale_model) {
   Scenario scenario;
@@ -168,8 +187,7 @@ absl::StatusOr<Scenario> build(Context& context, const std::string& cluster_file
     SCALAI_RETURN_IF_ERROR(load_cluster(context, cluster_file));
     build_scale(context, scale_model, scenario);
     if (context.source.given("policy")) {
-      const std::filesystem::path folder = std::filesystem::path(context.file_name).parent_path();
-      scenario.policy = build_policy(context.message.policy(), "policy", folder.string(), context.source);
+      scenario.policy = build_policy(context.message.policy(), "policy", folder_of(context.file_name), context.source);
     }
     build_jobs(context, scenario);
     check_policy(context, scenario);
@@ -182,6 +200,7 @@ absl::StatusOr<Scenario> build(Context& context, const std::string& cluster_file
   if (!problems.empty()) return invalid(problems);
   SCALAI_CHECK(context.cluster.has_value() && context.source.errors() == 0, "a problem was not reported");
   scenario.cluster = *std::move(context.cluster);
+  if (names_files(scenario)) scenario.folder = folder_of(context.file_name);
   scenario.resolved_text = context.comments + resolved_text_of(scenario, context.message);
   scenario.digest = digest_of(with_strategy(scenario.resolved_text, ""));
   // Not before: the text holds what was given, and is scaled again when it is read.
@@ -206,7 +225,7 @@ absl::StatusOr<Scenario> parse_scenario(const std::string& text, const std::stri
   proto::Scenario message;
   internal::Source source(file_name, text);
   source.parse(text, message, kMaxFileBytes);
-  internal::Context context{message, source, read, file_name, {}, "", {}, "", ""};
+  internal::Context context{message, source, read, internal::base_of(file_name, message), {}, "", {}, "", ""};
   return internal::build(context, cluster_file, scale_model);
 }
 

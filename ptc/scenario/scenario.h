@@ -193,7 +193,8 @@ struct Scenario {
   int64_t memory_cap = -1;
   model::Fraction scale_model;  // of every job's model (ptc/model/scaling.h); given step times stay the real model's
   std::vector<Expectation> expectations;
-  std::string resolved_text;  // the scenario with all defaults and files written out, as textproto
+  std::string folder;         // of the files and programs that it names, from the working directory; "" = it names none
+  std::string resolved_text;  // the scenario with all defaults and files written out, as textproto; without its folder
   std::string digest;         // of resolved_text without its strategy: equal for runs of several strategies
 };
 
@@ -213,7 +214,8 @@ absl::StatusOr<cluster::Cluster> load_cluster(const std::string& path);
 // Reads a file that a scenario names (its cluster, a model's config.json). `path` is already relative to the scenario.
 using FileReader = std::function<absl::StatusOr<std::string>(const std::string& path)>;
 
-// The same for the text of a scenario. `file_name` appears in messages, and its folder is the base of relative names.
+// The same for the text of a scenario. `file_name` appears in messages, and its folder is the base of relative names,
+// unless the scenario names another.
 // `read` is used during the call only.
 absl::StatusOr<Scenario> parse_scenario(const std::string& text, const std::string& file_name, const FileReader& read,
                                         const std::string& cluster_file = "",
@@ -221,6 +223,10 @@ absl::StatusOr<Scenario> parse_scenario(const std::string& text, const std::stri
 
 // A resolved text with another name in its "strategy" line. Expectations that name a strategy keep it.
 std::string with_strategy(const std::string& resolved_text, const std::string& strategy);
+
+// A resolved text as a file in `target`: its "folder" line leads from there to `folder`, the Scenario's. Links are
+// followed; both are from the working directory.
+std::string text_in_folder(const std::string& resolved_text, const std::string& folder, const std::string& target);
 
 // The six strategies of a scenario, in the order of the documentation.
 std::vector<std::string> strategy_names();

@@ -135,6 +135,36 @@ TEST_F(ScenarioIndex, TheResolvedTextDoesWithoutTheFile) {
   EXPECT_EQ(again->resolved_text, scenario->resolved_text);
 }
 
+TEST_F(ScenarioIndex, ATextInAnotherFolderLeadsBackToTheFile) {
+  const auto scenario = parse_here("index: \"my.index\"");
+  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  EXPECT_EQ(scenario->folder, folder_);
+  std::filesystem::create_directories(folder_ + "/runs/1");
+  std::filesystem::create_directory_symlink(folder_ + "/runs", folder_ + "/elsewhere");
+  for (const std::string target : {"/runs/1", "/elsewhere/1", "/runs", ""}) {
+    const std::string text = text_in_folder(scenario->resolved_text, scenario->folder, folder_ + target);
+    const auto again = parse(text, folder_ + target + "/s.textproto");
+    ASSERT_TRUE(again.ok()) << again.status() << text;
+    std::error_code unknown;
+    EXPECT_TRUE(std::filesystem::equivalent(again->jobs[0].dataset->index_path, folder_ + "/my.index", unknown))
+        << again->jobs[0].dataset->index_path;
+    EXPECT_EQ(again->resolved_text, scenario->resolved_text);
+    EXPECT_EQ(again->digest, scenario->digest);
+    EXPECT_EQ(text_in_folder(text, again->folder, folder_ + "/runs/1"),
+              text_in_folder(scenario->resolved_text, scenario->folder, folder_ + "/runs/1"))
+        << "one folder takes the place of another";
+  }
+  EXPECT_THAT(text_in_folder(scenario->resolved_text, scenario->folder, folder_ + "/elsewhere/1"),
+              HasSubstr("\nfolder: \"../..\"\n"));
+}
+
+TEST(ScenarioDataset, AScenarioThatNamesNoFilesHasNoFolder) {
+  const auto scenario = parse(with("samples: 1000"), "/tmp/s.textproto");
+  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  EXPECT_EQ(scenario->folder, "");
+  EXPECT_EQ(text_in_folder(scenario->resolved_text, scenario->folder, "/tmp/run"), scenario->resolved_text);
+}
+
 TEST_F(ScenarioIndex, ProblemsOfTheFileStandWhereItIsNamed) {
   EXPECT_THAT(message_of(parse_here("index: \"none.index\"").status()), HasSubstr("none.index"));
   EXPECT_THAT(message_of(parse_here("index: \"records\"").status()), HasSubstr("index: \"records\""));

@@ -26,7 +26,7 @@ struct Context {
   const proto::Scenario& message;
   Source& source;
   const FileReader& read;
-  std::string file_name;                    // of the scenario, the base of relative names
+  std::string file_name;                    // base_of() of the scenario
   std::optional<cluster::Cluster> cluster;  // empty = broken; its problems are reported
   std::string cluster_path;                 // field that describes the cluster, for notes
   std::vector<char> configs_ok;             // by job: all its configurations are valid
@@ -51,6 +51,11 @@ std::string resolved_text_of(const Scenario& scenario, const proto::Scenario& me
 
 // A duration in base units; parsing it gives the same number bit for bit.
 std::string seconds_text(double seconds);
+
+// The file name from which the names in a scenario count (see beside): its own, as if it lay in the folder that it names.
+std::string base_of(const std::string& file_name, const proto::Scenario& message);
+// The folder of a base_of().
+std::string folder_of(const std::string& base);
 
 // The path of `name` in the folder of `file_name`.
 std::string beside(const std::string& file_name, const std::string& name);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "ptc/base/units.h"
 #include "ptc/cluster/catalogue.h"
@@ -270,6 +271,16 @@ std::string resolved_text_of(const Scenario& scenario, const proto::Scenario& me
 }  // namespace scalai::scenario::internal
 
 namespace scalai::scenario {
+namespace {
+
+std::filesystem::path without_links(const std::string& folder) {
+  const std::filesystem::path whole = std::filesystem::absolute(folder.empty() ? "." : folder).lexically_normal();
+  std::error_code unknown;
+  const std::filesystem::path found = std::filesystem::weakly_canonical(whole, unknown);
+  return unknown ? whole : found;
+}
+
+}  // namespace
 
 std::string with_strategy(const std::string& resolved_text, const std::string& strategy) {
   // At the start of a line only the scenario's own fields are printed.
@@ -278,6 +289,17 @@ std::string with_strategy(const std::string& resolved_text, const std::string& s
   if (found == std::string::npos) return resolved_text;
   const size_t name = found + kLineStart.size();
   return resolved_text.substr(0, name) + strategy + resolved_text.substr(resolved_text.find('"', name));
+}
+
+std::string text_in_folder(const std::string& resolved_text, const std::string& folder, const std::string& target) {
+  static constexpr std::string_view kLine = "\nfolder: \"";  // as above
+  std::string text = resolved_text;
+  if (const size_t found = text.find(kLine); found != std::string::npos)
+    text.erase(found, text.find('\n', found + 1) - found);
+  if (folder.empty()) return text;
+  proto::Scenario line;
+  line.set_folder(without_links(folder).lexically_relative(without_links(target)).string());
+  return text + proto::print_textproto(line);
 }
 
 }  // namespace scalai::scenario

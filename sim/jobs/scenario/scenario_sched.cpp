@@ -103,11 +103,13 @@ void write_resolved(SchedContext& context) {
   source.parse(resolved_text_of(shell, proto::Scenario()), with_cluster);
   *message.mutable_cluster() = with_cluster.cluster();
   message.clear_cluster_file();
+  message.clear_folder();
   message.set_schema_version(1);
   if (message.policy().name().empty() && message.policy().exec().empty() && message.has_workload()) {
     message.mutable_policy()->set_name(scenario.policy.name);
   }
-  std::string text = fmt::format("# Files count from the folder of the scenario, \"{}\".\n", scenario.name);
+  if (!scenario.files.empty() || !scenario.policy.exec.empty()) scenario.folder = folder_of(context.file_name);
+  std::string text;
   for (const auto& [name, checksum] : scenario.files) text += fmt::format("# {}: {}\n", name, checksum);
   scenario.resolved_text = text + proto::print_textproto(message);
   scenario.digest = digest_of(scenario.resolved_text);
@@ -252,7 +254,7 @@ absl::StatusOr<std::unique_ptr<ClusterScenario>> load_cluster_scenario(const std
   internal::Source source(settings_file_name(path, options.settings), text);
   source.parse(text, message);
   auto scenario = std::make_unique<ClusterScenario>();
-  internal::SchedContext context{message, source, path, options.simulators, *scenario};
+  internal::SchedContext context{message, source, internal::base_of(path, message), options.simulators, *scenario};
   SCALAI_RETURN_IF_ERROR(internal::build(context, options));
   internal::write_resolved(context);
   if (!options.settings.empty()) scenario->expectations.clear();

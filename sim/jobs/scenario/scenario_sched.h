@@ -7,7 +7,7 @@
 //                          (traces, tables,            └──► recovery_setup ──► sched::simulate_recovery
 //                           prices imported)
 //
-// File names are relative to the scenario's folder. "${SCALAI_DATA}" at the beginning is the folder of public data: the
+// File names are relative to the scenario's folder, or to the one that it names. "${SCALAI_DATA}" at the beginning is the folder of public data: the
 // environment variable of that name, or "data" beside the scenario's folder.
 
 #include <functional>
@@ -78,7 +78,8 @@ struct ClusterScenario {
   std::unique_ptr<sched::RecoveryPlans> recovery_plans;
   std::vector<std::pair<std::string, std::string>> files;  // files read: name in the scenario, checksum
 
-  std::string resolved_text;  // the scenario with its cluster and all defaults
+  std::string folder;         // as Scenario::folder
+  std::string resolved_text;  // the scenario with its cluster and all defaults, without its folder
   std::string digest;         // hash of resolved_text and of the files
 };
 

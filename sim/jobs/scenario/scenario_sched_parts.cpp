@@ -249,7 +249,7 @@ void build_policy(SchedContext& context) {
   policy.name = given.name();
   policy.set = texts_of(given.set());
   policy.exec = given.exec();
-  policy.folder = beside(context.file_name, "");
+  policy.folder = folder_of(context.file_name);
   if (source.given("policy.timeout")) {
     policy.timeout_s = source.seconds("policy.timeout", given.timeout()).value_or(10);
     if (given.exec().empty()) source.error("policy.timeout", "only a program (\"exec\") has a timeout");

@@ -390,7 +390,7 @@ absl::StatusOr<std::string> digest_of_files(const std::string& text, const std::
   source.parse(text, message);
   if (!source.empty()) return invalid(source.render());
   Hasher hasher;
-  internal::add_files(message, file_name, hasher);
+  internal::add_files(message, internal::base_of(file_name, message), hasher);
   return hasher.hex();
 }
 

@@ -14,7 +14,7 @@ namespace scalai::scenario::internal {
 struct SchedContext {
   const proto::Scenario& message;
   Source& source;
-  std::string file_name;  // the scenario's
+  std::string file_name;  // base_of() of the scenario
   const ClusterSimulators& simulators;
   ClusterScenario& scenario;
   int files_missing = 0;     // errors that only say so
