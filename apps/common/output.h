@@ -26,6 +26,14 @@ inline void note_terms() {
   if (::isatty(STDOUT_FILENO) != 0) say("terms: {}\n", kGlossary);
 }
 
+// Under the table of a run with a report: how to look at its trace.
+inline void note_trace(const std::string& folder) {
+  std::fflush(stdout);
+  if (!folder.empty() && ::isatty(STDOUT_FILENO) != 0)
+    say("trace: open https://ui.perfetto.dev and drag {}/trace.pftrace onto it; the file stays in your browser\n",
+        folder);
+}
+
 // What a command line asks for that cannot be; the exit code.
 inline int usage_error(std::string_view command, std::string_view message) {
   say("scalai {0}: error: {1}\nTry 'scalai {0} --help'.\n", command, message);

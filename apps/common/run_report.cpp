@@ -29,7 +29,8 @@ std::string command_line() {
   return words;
 }
 
-void print_summary(const std::string& summary, const std::string& label, const std::string& format) {
+void print_summary(const std::string& summary, const std::string& label, const RunOptions& options) {
+  const std::string& format = options.format;
   if (format == "json") {
     print(summary);
   } else if (format == "csv") {
@@ -37,6 +38,7 @@ void print_summary(const std::string& summary, const std::string& label, const s
   } else {
     print(report::summary_table(summary));
     note_terms();
+    note_trace(options.out);
   }
 }
 
@@ -160,7 +162,7 @@ int run_one(const std::string& program, const scenario::Scenario& scenario, cons
     if (!done.ok()) return report_error(done);
   }
   if (written) written();
-  print_summary(summary, strategy_name, options.format);
+  print_summary(summary, strategy_name, options);
   int code = 0;
   const std::string failures = report::failed_expectations(
       report->runtime == "exec" ? without_durations(scenario) : scenario, strategy_name, summary);
