@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "sim/testing/simulation.h"
 
 namespace scalai::sim {
@@ -233,6 +235,11 @@ TEST_F(ScenarioRun, ALinkThatIsDownHoldsAReconfigurationUp) {
       "costs { transfer_start: \"0s\" plan: \"0s\" communicator: \"0s\" }");
   const double bytes = static_cast<double>(reconfiguration(0).plan->bytes.cross_host);
   EXPECT_NEAR(phases(0).transfer, 20 + bytes / kNic, kRounding);
+  std::map<size_t, double> happened;  // by event
+  for (const control::ScriptRecord& one : report_.script) happened[one.event] = one.at_s;
+  EXPECT_EQ(happened.size(), 3u);
+  EXPECT_EQ(happened[1], 9);
+  EXPECT_EQ(happened[2], 30);
 }
 
 TEST_F(ScenarioRun, ASwitchThatIsDownHoldsAReconfigurationUp) {

@@ -58,7 +58,7 @@ TEST_F(SchedEndToEnd, ARunLeavesItsReport) {
   ASSERT_EQ(sim(file + " --out=" + path("a")).code, 0);
   ASSERT_EQ(sim(file + " --out=" + path("b")).code, 0);
   for (const char* name : {"summary.json", "jobs.csv", "utilization.csv", "jct_cdf.csv", "ftf_cdf.csv", "costs.csv",
-                           "scenario.resolved.textproto"}) {
+                           "trace.pftrace", "scenario.resolved.textproto"}) {
     const std::string text = read_all(folder_ / "a" / name);
     EXPECT_FALSE(text.empty()) << name;
     EXPECT_TRUE(text == read_all(folder_ / "b" / name)) << name << " differs from run to run";
@@ -69,6 +69,20 @@ TEST_F(SchedEndToEnd, ARunLeavesItsReport) {
   EXPECT_EQ(json.at("metrics").at("jobs"), 60);
   const std::string jobs = read_all(folder_ / "a/jobs.csv");
   EXPECT_EQ(std::count(jobs.begin(), jobs.end(), '\n'), 61);
+}
+
+TEST_F(SchedEndToEnd, ATerminalIsToldHowToOpenTheTrace) {
+  if (shell("command -v script").code != 0) GTEST_SKIP() << "needs script(1), which gives a program a terminal";
+  for (const std::string& file : {scenario(), small_scenario("")}) {
+    const auto on_terminal = [&](const std::string& words) {
+      return shell(fmt::format("script -qec \"'{}/scalai-sim' {}{}\" /dev/null", kPrograms.string(), file, words)).out;
+    };
+    EXPECT_THAT(on_terminal(" --out=" + path("seen")),
+                HasSubstr("https://ui.perfetto.dev and drag " + path("seen/trace.pftrace")));
+    EXPECT_TRUE(fs::exists(folder_ / "seen/trace.pftrace"));
+    EXPECT_THAT(on_terminal(""), ::testing::Not(HasSubstr("perfetto")));
+    EXPECT_EQ(sim(file + " --out=" + path("seen")).err, "");
+  }
 }
 
 TEST_F(SchedEndToEnd, ThePrintedFormsAgree) {

@@ -25,12 +25,12 @@ void print(fmt::format_string<Args...> format, Args&&... args) {
 
 // Under a table that a person reads: its words, the next step, and the page that defines terms. Nothing when the table goes
 // to a file or a pipe, or under --quiet.
-inline void note_terms(const std::string& legend = "", const std::string& next = "") {
+inline void note_terms(const std::string& legend = "", const std::string& next = "", const std::string& trace = "") {
   std::fflush(stdout);
   if (::isatty(STDOUT_FILENO) == 0 || quiet()) return;
   std::string text;
   for (const std::string& paragraph :
-       {legend, next.empty() ? "" : "next: " + next, fmt::format("terms: {}", kGlossary)}) {
+       {legend, next.empty() ? "" : "next: " + next, trace, fmt::format("terms: {}", kGlossary)}) {
     if (paragraph.empty()) continue;
     for (const std::string& line : wrapped(paragraph, stdout_screen().columns))
       text += styled(stdout_screen(), Style::kDim, line) + "\n";
@@ -41,6 +41,13 @@ inline void note_terms(const std::string& legend = "", const std::string& next =
 // File names that shells offer for a scenario, and for a report's folder.
 inline const std::vector<std::string> kScenarioEndings = {".textproto", ".json"};
 inline const std::vector<std::string> kFolderEndings = {"/"};
+
+// For note_terms(): how to look at the trace of a report; "" without a report.
+inline std::string trace_hint(const std::string& folder) {
+  if (folder.empty()) return "";
+  return fmt::format(
+      "trace: open https://ui.perfetto.dev and drag {}/trace.pftrace onto it; the file stays in your browser", folder);
+}
 
 // What a command line asks for that cannot be; the exit code.
 inline int usage_error(std::string_view command, std::string_view message) {

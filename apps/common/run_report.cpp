@@ -32,7 +32,7 @@ void print_summary(const std::string& summary, const std::string& label, const s
     print(report::summary_table(summary, stdout_screen()));
     note_terms(
         "goodput = samples a second that count; bound = least bytes that must cross hosts; pause = stop to resume",
-        next_step(out));
+        next_step(out), trace_hint(out));
   }
 }
 

@@ -16,6 +16,7 @@
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/report/jobs_report.h"
+#include "ptc/report/jobs_trace.h"
 #include "sim/jobs/change_fabric.h"
 #include "sim/jobs/scenario/scenario_sched.h"
 #include "sim/simulated_step_time.h"
@@ -107,7 +108,10 @@ class ClusterRun {
                        .policy = policy->get(),
                        .changes = changes->get(),
                        .options = scenario_.options};
-    setup.watcher.ended = [&](const sched::Job& job, const sched::JobRecord& record) {
+    report::JobsTrace trace(scenario_.workload, scenario_.fleet, scenario_.availability);
+    if (!options_.out.empty()) follow(setup.watcher, trace);
+    setup.watcher.ended = [&](double now_s, const sched::Job& job, const sched::JobRecord& record) {
+      if (!options_.out.empty()) trace.ended(now_s, record.job);
       jobs_.line(report::jobs_csv_line(job, record));
       partial.jobs[static_cast<size_t>(record.job.value)] = record;
       partial.end_s = std::max(partial.end_s, record.finish_s < sched::kNever ? record.finish_s : 0);
@@ -118,7 +122,7 @@ class ClusterRun {
     };
     const auto outcome = sched::run(setup);
     if (!outcome.ok()) return fail(about, partial, outcome.status());
-    if (const absl::Status written = write_jobs(about, *outcome); !written.ok()) return report_error(written);
+    if (const absl::Status written = write_jobs(about, *outcome, trace); !written.ok()) return report_error(written);
     return finish(about, report::metrics_of(scenario_.workload, *outcome),
                   report::summary_json(about, scenario_.workload, scenario_.fleet, *outcome));
   }
@@ -137,7 +141,14 @@ class ClusterRun {
     return report_error(status);
   }
 
-  absl::Status write_jobs(const report::ReportHead& about, const sched::Outcome& outcome) {
+  static void follow(sched::Watcher& watcher, report::JobsTrace& trace) {
+    watcher.placed = [&trace](double now_s, sched::JobId job, const sched::Placement& placement, sched::JobId) {
+      trace.placed(now_s, job, placement);
+    };
+    watcher.training = [&trace](double now_s, sched::JobId job) { trace.training(now_s, job); };
+  }
+
+  absl::Status write_jobs(const report::ReportHead& about, const sched::Outcome& outcome, report::JobsTrace& trace) {
     if (options_.out.empty()) return absl::OkStatus();
     SCALAI_RETURN_IF_ERROR(jobs_.close());
     const sched::Workload& workload = scenario_.workload;
@@ -146,6 +157,7 @@ class ClusterRun {
     SCALAI_RETURN_IF_ERROR(write_file(path_of("ftf_cdf.csv"), report::ftf_cdf_csv(workload, outcome)));
     SCALAI_RETURN_IF_ERROR(write_file(path_of("costs.csv"),
                                       report::costs_csv(workload, scenario_.fleet, scenario_.availability, outcome)));
+    SCALAI_RETURN_IF_ERROR(write_file(path_of("trace.pftrace"), trace.finish(outcome)));
     return write_common(report::summary_json(about, workload, scenario_.fleet, outcome));
   }
 
@@ -156,11 +168,17 @@ class ClusterRun {
     const std::string summary =
         report::summary_json(about, scenario_.recovery_setup.hosts, scenario_.recovery_setup.gpus_per_host, *result);
     if (!options_.out.empty()) {
-      absl::Status written = write_file(path_of("throughput.csv"), report::phases_csv(*result));
-      if (written.ok()) written = write_common(summary);
-      if (!written.ok()) return report_error(written);
+      if (const absl::Status written = write_recovery(*result, summary); !written.ok()) return report_error(written);
     }
     return finish(about, report::metrics_of(*result), summary);
+  }
+
+  absl::Status write_recovery(const sched::RecoveryResult& result, const std::string& summary) {
+    SCALAI_RETURN_IF_ERROR(write_file(path_of("throughput.csv"), report::phases_csv(result)));
+    SCALAI_RETURN_IF_ERROR(
+        write_file(path_of("trace.pftrace"), report::recovery_trace(scenario_.name, scenario_.recovery_setup.hosts,
+                                                                    *scenario_.recovery_setup.availability, result)));
+    return write_common(summary);
   }
 
   absl::Status write_common(const std::string& summary) {
@@ -177,7 +195,8 @@ class ClusterRun {
     print(options_.format == "json" ? summary
                                     : report::metrics_table(about, metrics, options_.format, stdout_screen()));
     if (options_.format == "table")
-      note_terms("JCT = job completion time, from submission to end", next_step(options_.out));
+      note_terms("JCT = job completion time, from submission to end", next_step(options_.out),
+                 trace_hint(options_.out));
     const std::string failures = scenario::failed_expectations(scenario_, summary);
     std::fputs(failures.c_str(), stderr);
     return failures.empty() ? 0 : kExpectationFailed;

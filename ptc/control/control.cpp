@@ -288,6 +288,7 @@ void Control::Impl::on(const SamplesRead& event) {
 
 void Control::Impl::fire(size_t event) {
   script_.set_fired(event);
+  records_.add(ScriptRecord{.event = event, .at_s = turn_.now_s});
   const scenario::What& what = script_.what(event);
   std::visit([this](const auto& one) { apply(one); }, what);
   if (const auto* preempt = std::get_if<scenario::Preempt>(&what)) {

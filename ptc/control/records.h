@@ -120,6 +120,12 @@ struct LossRecord {
   std::vector<LossEffect> effects;  // none: no job used them
 };
 
+// An event of the scenario that happened.
+struct ScriptRecord {
+  size_t event = 0;  // index in Scenario::events
+  double at_s = 0;
+};
+
 // A stretch of a job's life, for the trace: "train", "waiting" and the phases.
 struct JobSpan {
   int job = 0;
@@ -144,6 +150,7 @@ struct RunReport {
   std::vector<std::shared_ptr<const plan::Plan>> plans;  // in order of making: plans/001.binpb, …
   std::vector<Event> events;                             // every event, in order: enough to replay the run
   std::vector<LossRecord> losses;                        // in order of notice
+  std::vector<ScriptRecord> script;                      // in order of time
   std::vector<std::string> unreached;  // scenario events that never happened: "events[3] (at step 500)"
   std::vector<JobSpan> spans;
   std::vector<MemorySample> memory;

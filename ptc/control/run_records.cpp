@@ -187,6 +187,7 @@ RunReport RunRecords::report(const std::string& strategy, std::vector<std::strin
   report.events = events_;
   report.spans = spans_;
   report.losses = losses_;
+  report.script = script_;
   report.unreached = std::move(unreached);
   report.memory = memory_;
   const bool scheduled = scenario_.policy || std::any_of(jobs_.begin(), jobs_.end(), [](const Job& job) {

@@ -6,111 +6,23 @@
 #include <set>
 
 #include "ptc/base/random.h"
+#include "ptc/base/units.h"
 #include "ptc/proto/perfetto.pb.h"
+#include "ptc/report/internal/report_files.h"
 #include "ptc/report/report.h"
 #include "ptc/report/testing/example_report.h"
+#include "ptc/report/testing/read_trace.h"
 
 namespace scalai::report {
 namespace {
 
 namespace pb = proto::perfetto;
 
-struct ReadSlice {
-  uint64_t begin = 0, end = 0;
-  std::string name;
-};
-
-// A trace as a viewer sees it.
-struct ReadTrack {
-  std::string group, name, unit;
-  bool counter = false;
-  std::vector<ReadSlice> slices;  // in order of end
-  std::vector<std::pair<uint64_t, double>> values;
-  std::vector<std::pair<uint64_t, std::string>> instants;
-  std::vector<ReadSlice> open;
-  uint64_t last = 0;
-};
-
-class ReadTrace {
- public:
-  explicit ReadTrace(const std::string& bytes) {
-    pb::Trace trace;
-    EXPECT_TRUE(trace.ParseFromString(bytes));
-    for (const pb::TracePacket& packet : trace.packet()) {
-      EXPECT_NE(packet.trusted_packet_sequence_id(), 0U);
-      if (packet.has_track_descriptor()) add(packet.track_descriptor());
-      if (packet.has_track_event()) add(packet.has_timestamp(), packet.timestamp(), packet.track_event());
-    }
-    for (const auto& [uuid, track] : tracks_) EXPECT_TRUE(track.open.empty()) << track.name << ": a slice never ends";
-  }
-
-  const ReadTrack& track(const std::string& name) const {
-    for (const auto& [uuid, track] : tracks_) {
-      if (track.name == name) return track;
-    }
-    ADD_FAILURE() << "no track " << name;
-    static const ReadTrack none;
-    return none;
-  }
-
-  const std::map<uint64_t, ReadTrack>& tracks() const { return tracks_; }
-
- private:
-  void add(const pb::TrackDescriptor& descriptor) {
-    EXPECT_NE(descriptor.uuid(), 0U);
-    EXPECT_FALSE(tracks_.count(descriptor.uuid())) << "one uuid, two tracks";
-    ReadTrack& track = tracks_[descriptor.uuid()];
-    track.name = descriptor.has_process() ? descriptor.process().process_name() : descriptor.name();
-    track.counter = descriptor.has_counter();
-    track.unit = descriptor.counter().unit_name();
-    if (descriptor.has_process()) return;
-    ASSERT_TRUE(tracks_.count(descriptor.parent_uuid())) << track.name << " has no group";
-    track.group = tracks_[descriptor.parent_uuid()].name;
-    EXPECT_TRUE(names_.insert(track.group + "/" + track.name).second)
-        << "viewers merge tracks of one name: " << track.name;
-  }
-
-  void add(bool has_timestamp, uint64_t at, const pb::TrackEvent& event) {
-    EXPECT_TRUE(has_timestamp);
-    ASSERT_TRUE(tracks_.count(event.track_uuid())) << "an event of no track";
-    ReadTrack& track = tracks_[event.track_uuid()];
-    EXPECT_GE(at, track.last) << track.name << " goes back in time";
-    track.last = at;
-    EXPECT_EQ(track.counter, event.type() == pb::TrackEvent::TYPE_COUNTER) << track.name;
-    switch (event.type()) {
-      case pb::TrackEvent::TYPE_SLICE_BEGIN: track.open.push_back({at, 0, event.name()}); break;
-      case pb::TrackEvent::TYPE_SLICE_END: close(track, at); break;
-      case pb::TrackEvent::TYPE_INSTANT: track.instants.emplace_back(at, event.name()); break;
-      case pb::TrackEvent::TYPE_COUNTER: track.values.emplace_back(at, value_of(event)); break;
-      default: ADD_FAILURE() << "event of no type";
-    }
-  }
-
-  static double value_of(const pb::TrackEvent& event) {
-    EXPECT_NE(event.counter_case(), pb::TrackEvent::COUNTER_NOT_SET);
-    return event.has_counter_value() ? static_cast<double>(event.counter_value()) : event.double_counter_value();
-  }
-
-  static void close(ReadTrack& track, uint64_t at) {
-    ASSERT_FALSE(track.open.empty()) << track.name << ": a slice ends that never began";
-    track.slices.push_back(track.open.back());
-    track.slices.back().end = at;
-    track.open.pop_back();
-  }
-
-  std::map<uint64_t, ReadTrack> tracks_;
-  std::set<std::string> names_;
-};
-
-std::vector<std::string> slice_texts(const ReadTrack& track) {
-  std::vector<std::string> texts;
-  for (const ReadSlice& slice : track.slices) {
-    texts.push_back(fmt::format("{} {}-{}", slice.name, static_cast<double>(slice.begin) / 1e9,
-                                static_cast<double>(slice.end) / 1e9));
-  }
-  return texts;
-}
-
+using testing::ReadArrow;
+using testing::ReadSlice;
+using testing::ReadTrace;
+using testing::ReadTrack;
+using testing::slice_texts;
 using Texts = std::vector<std::string>;
 using Values = std::vector<std::pair<uint64_t, double>>;
 
@@ -138,6 +50,76 @@ TEST(Trace, DevicesShowJobsTransfersFailuresAndMemory) {
   EXPECT_EQ(trace.track("g0 state").values, (Values{{0, 600}, {14'000'000'000U, 900}, {15'000'000'000U, 300}}));
 }
 
+TEST(Trace, ArrowsLeadFromSendersToReceivers) {
+  const scenario::Scenario scenario = testing::example_scenario();
+  const ReadTrace trace(perfetto_trace(testing::example_report(scenario)));
+  Texts arrows;
+  for (const ReadArrow& arrow : trace.arrows()) {
+    EXPECT_EQ(arrow.sent.begin, arrow.received.begin);
+    EXPECT_EQ(arrow.sent.notes, arrow.received.notes);
+    arrows.push_back(fmt::format("{} → {}: {} B at {} s", arrow.from, arrow.to, arrow.sent.notes.at("bytes"),
+                                 static_cast<double>(arrow.sent.begin) / 1e9));
+  }
+  EXPECT_EQ(arrows, (Texts{"g0 send → g1 receive: 1000 B at 14 s", "g0 send 2 → g2 receive: 5000 B at 14 s",
+                           "g0 send → h1.mem receive: 700 B at 14.5 s", "g0 send → g2 receive: 9000 B at 70 s",
+                           "g1 send → g1 receive: 40 B at 71 s", "storage send → g1 receive: 60 B at 71 s"}));
+}
+
+TEST(Trace, EventsAreInstants) {
+  scenario::Scenario scenario = testing::example_scenario();
+  scenario.events = {
+      {scenario::AtTime{10}, scenario::Resize{.job = 0, .gpus = 4}},
+      {scenario::AtStep{.job = 0, .step = 40}, scenario::Fail{.devices = {DeviceId(2), DeviceId(3)}, .links = {}}},
+      {scenario::AtTime{60}, scenario::Degrade{.links = {"h0.nic0.up"}, .devices = {}, .factor = 0.25}},
+      {scenario::AtTime{90}, scenario::Repair{.devices = {DeviceId(2)}, .links = {"h0.nic0.up"}}},
+      {scenario::AtStep{.job = 0, .step = 4000}, scenario::Resize{.job = 0, .gpus = 2}}};
+  control::RunReport report = testing::example_report(scenario);
+  report.script = {
+      {.event = 0, .at_s = 10}, {.event = 1, .at_s = 50}, {.event = 2, .at_s = 60}, {.event = 3, .at_s = 90}};
+  report.events.push_back({95, control::UserDrain{{DeviceId(1)}}});
+  const ReadTrace trace(perfetto_trace(report));
+  EXPECT_EQ(trace.track("timeline").group, "events");
+  Texts texts;
+  for (const auto& [at, name] : trace.track("timeline").instants)
+    texts.push_back(fmt::format("{} {}", static_cast<double>(at) / 1e9, name));
+  EXPECT_EQ(texts, (Texts{"10 resize gpt to 4 GPUs", "50 g2-g3 fail", "50 g2-g3 lost", "60 h0.nic0.up degrade to 0.25",
+                          "65 the loss of g2-g3 is noticed", "90 g2 h0.nic0.up are repaired", "95 request: drain g1"}));
+}
+
+// Beyond the bound the largest transfers stay, with their arrows, and the trace says what is missing.
+TEST(Trace, OfTooManyTransfersTheLargestAreShown) {
+  const scenario::Scenario scenario = testing::example_scenario();
+  control::RunReport report = testing::example_report(scenario);
+  std::vector<control::TransferRecord>& transfers = report.recorder.transfers;
+  const control::TransferRecord one = transfers.front();
+  transfers.clear();
+  Random random(1);
+  std::multiset<int64_t> sizes;
+  for (int i = 0; i < 107; ++i) {
+    transfers.push_back(one);
+    transfers.back().bytes = 1000 + random.below(50);
+    transfers.back().start_s = i;
+    transfers.back().end_s = i + 0.5;
+    sizes.insert(transfers.back().bytes);
+  }
+  const ReadTrace trace(perfetto_trace(report, {.transfers = 100}));
+  int64_t missing = 0;
+  for (int i = 0; i < 7; ++i) {
+    missing += *sizes.begin();
+    sizes.erase(sizes.begin());
+  }
+  std::multiset<int64_t> shown;
+  for (const ReadArrow& arrow : trace.arrows()) {
+    EXPECT_EQ(arrow.sent.notes.at("bytes"), arrow.received.notes.at("bytes"));
+    shown.insert(std::stoll(arrow.sent.notes.at("bytes")));
+  }
+  EXPECT_TRUE(shown == sizes);
+  EXPECT_EQ(trace.track("g0 send").slices.size(), 100U);
+  ASSERT_EQ(trace.track("left out").instants.size(), 1U);
+  EXPECT_EQ(trace.track("left out").instants[0].second,
+            fmt::format("7 smaller transfers with {} together", format_bytes(missing)));
+}
+
 TEST(Trace, LinksCountRateAndUse) {
   const scenario::Scenario scenario = testing::example_scenario();
   const ReadTrace trace(perfetto_trace(testing::example_report(scenario)));
@@ -147,6 +129,32 @@ TEST(Trace, LinksCountRateAndUse) {
   EXPECT_EQ(trace.track("h0.nic0.up use").unit, "%");
   EXPECT_EQ(trace.track("h0.nic0.up use").values, (Values{{14'000'000'000U, 100}, {15'000'000'000U, 0}}));
   EXPECT_EQ(trace.track("h1.nic0.down use").values, (Values{{14'000'000'000U, 50}, {15'000'000'000U, 0}}));
+}
+
+TEST(Trace, OfTooManyValuesTheLinksThatCarryMostAreShown) {
+  const scenario::Scenario scenario = testing::example_scenario();
+  control::RunReport report = testing::example_report(scenario);
+  report.end_s = 300;
+  report.recorder.link_samples.clear();
+  for (int i = 0; i < 300; ++i) {
+    report.recorder.link_samples.push_back({static_cast<double>(i), 0, 1e8 + i % 2});
+    report.recorder.link_samples.push_back({static_cast<double>(i), 1, 2e8 + i % 2});
+  }
+  const ReadTrace trace(perfetto_trace(report, {.link_samples = 500}));
+  EXPECT_EQ(trace.track("h1.nic0.down").values.size(), 300U);
+  EXPECT_EQ(trace.track("left out").group, "links");
+  EXPECT_EQ(trace.track("left out").instants[0].second, "1 links that carry less");
+  for (const auto& [uuid, track] : trace.tracks()) EXPECT_NE(track.name, "h0.nic0.up");
+}
+
+TEST(Trace, OfTooManyStretchesOnDevicesTheLongestAreShown) {
+  const scenario::Scenario scenario = testing::example_scenario();
+  const ReadTrace trace(
+      perfetto_trace(testing::example_report(scenario), {.device_slices = 8}));  // two of four devices
+  EXPECT_EQ(slice_texts(trace.track("g0")), (Texts{"gpt: train 15-50", "gpt: detect 50-65"}));
+  EXPECT_EQ(slice_texts(trace.track("g3")), Texts{"gpt: train 15-50"});
+  EXPECT_EQ(trace.track("gpt").slices.size(), 6U) << "all of them";
+  EXPECT_EQ(trace.track("left out").instants[0].second, "4 shorter stretches of jobs");
 }
 
 control::RunReport random_report(const scenario::Scenario& scenario, Random& random) {
@@ -211,6 +219,12 @@ TEST(Trace, OverlappingSlicesAreSpreadOverTracks) {
       expected.emplace(ns(transfer.start_s), ns(transfer.end_s));
     }
     ASSERT_EQ(intervals(trace, "devices"), expected);
+    ASSERT_EQ(trace.arrows().size(), report.recorder.transfers.size());
+    for (const ReadArrow& arrow : trace.arrows()) {
+      ASSERT_EQ(arrow.sent.notes, arrow.received.notes);
+      ASSERT_EQ("to " + arrow.to.substr(0, arrow.to.find(' ')), arrow.sent.name);
+      ASSERT_EQ("from " + arrow.from.substr(0, arrow.from.find(' ')), arrow.received.name);
+    }
   }
 }
 

@@ -211,7 +211,7 @@ void Engine::end_job(JobId id, JobEnd end) {
   one.state_at = Placement{};
   active_stale_ = true;
   ++ended_;
-  if (setup_.watcher.ended) setup_.watcher.ended(job(id), entry);
+  if (setup_.watcher.ended) setup_.watcher.ended(now_s_, job(id), entry);
 }
 
 absl::Status Engine::ask_policy() {

@@ -34,11 +34,12 @@ struct Options {
 
 // Callbacks of a run, called by its thread; each may be empty. Arguments are valid during the call.
 struct Watcher {
-  std::function<void(const Job&, const JobRecord&)> ended;                      // a job's record is final
+  std::function<void(double now_s, const Job&, const JobRecord&)> ended;        // a job's record is final
   std::function<void(double now_s, int64_t finished, int64_t total)> progress;  // now and then, and at the end
-  // The GPUs of a job from now on, alone or beside another job; an empty placement: it gave them up, lost them, or
-  // ended. For tests and traces.
+  // The GPUs of a job from now on, alone or beside another job; an empty placement: it gave them up or lost them. For
+  // tests and traces.
   std::function<void(double now_s, JobId job, const Placement& placement, JobId beside)> placed;
+  std::function<void(double now_s, JobId job)> training;  // it trains on the GPUs it has: its change is over
 };
 
 // The parts of a run; all but `availability` must be set (CHECK). All outlive run().

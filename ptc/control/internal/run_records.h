@@ -20,6 +20,7 @@ class RunRecords {
   size_t log(Event event);
   void add(std::shared_ptr<const plan::Plan> plan) { plans_.push_back(std::move(plan)); }
   void add(JobSpan span) { spans_.push_back(std::move(span)); }
+  void add(const ScriptRecord& happened) { script_.push_back(happened); }
   // A span of the job, on its devices, from the end of the one before it.
   void end_span(Job& job, const std::string& what, double end_s);
   // The phases of a reconfiguration one after another, the last one ending at `end_s`.
@@ -44,6 +45,7 @@ class RunRecords {
   std::vector<Event> events_;
   std::vector<JobSpan> spans_;
   std::vector<LossRecord> losses_;
+  std::vector<ScriptRecord> script_;
   std::vector<MemorySample> memory_;
 };
 

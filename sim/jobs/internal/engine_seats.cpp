@@ -144,6 +144,7 @@ absl::Status Engine::retime(JobId id) {
 absl::Status Engine::start_training(JobId id) {
   set_state(id, State::kTraining);
   setup_.changes->training(id, job(id), live(id).placement, now_s_);
+  if (setup_.watcher.training) setup_.watcher.training(now_s_, id);
   return retime(id);
 }
 

@@ -1,0 +1,304 @@
+#include "ptc/report/jobs_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "ptc/base/status.h"
+#include "ptc/base/units.h"
+#include "ptc/report/internal/trace_writer.h"
+
+namespace scalai::report {
+namespace {
+
+using sched::FleetEvent;
+using sched::JobId;
+using Instants = std::vector<std::pair<uint64_t, std::string>>;
+
+std::string host_list(const std::vector<HostId>& hosts) {
+  constexpr size_t kMost = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(hosts.size(), kMost); ++i)
+    text += fmt::format("{}h{}", i == 0 ? "" : " ", hosts[i].value);
+  return hosts.size() > kMost ? fmt::format("{} and {} more", text, hosts.size() - kMost) : text;
+}
+
+// "" for prices, which have counters.
+std::string words_of(const FleetEvent& event) {
+  const std::string hosts = host_list(event.hosts);
+  const std::string cause = event.cause.empty() ? "" : fmt::format(" ({})", event.cause);
+  switch (event.kind) {
+    case FleetEvent::Kind::kUp: return hosts + " up" + cause;
+    case FleetEvent::Kind::kNotice:
+      return fmt::format("{}: notice of {}{}", hosts, format_seconds(event.until_s - event.at_s), cause);
+    case FleetEvent::Kind::kTaken: return hosts + " taken" + cause;
+    case FleetEvent::Kind::kFailed: return hosts + " failed" + cause;
+    case FleetEvent::Kind::kPrice: break;
+  }
+  return "";
+}
+
+void write_fleet_events(const sched::Availability& availability, double end_s, uint64_t group, TraceWriter& trace) {
+  Instants instants;
+  for (const FleetEvent& event : availability.events) {
+    if (event.at_s > end_s) break;
+    if (std::string text = words_of(event); !text.empty())
+      instants.emplace_back(nanoseconds(event.at_s), std::move(text));
+  }
+  if (!instants.empty()) trace.instants(trace.track(group, "arrivals and losses"), std::move(instants));
+}
+
+// When each host was down, as slices.
+std::vector<std::vector<Slice>> downtimes(size_t hosts, const sched::Availability& availability, double end_s) {
+  std::vector<std::vector<Slice>> slices(hosts);
+  std::vector<double> since_s(hosts, -1);  // −1: up
+  for (size_t h = 0; h < hosts; ++h) {
+    if (!availability.up.empty() && availability.up[h] == 0) since_s[h] = 0;
+  }
+  const auto up = [&](size_t host, double at_s) {
+    if (since_s[host] >= 0 && at_s > since_s[host])
+      slices[host].push_back({nanoseconds(since_s[host]), nanoseconds(at_s), "down"});
+    since_s[host] = -1;
+  };
+  for (const FleetEvent& event : availability.events) {
+    if (event.at_s >= end_s) break;
+    for (const HostId host : event.hosts) {
+      const auto h = static_cast<size_t>(host.value);
+      if (event.kind == FleetEvent::Kind::kUp) up(h, event.at_s);
+      const bool gone = event.kind == FleetEvent::Kind::kTaken || event.kind == FleetEvent::Kind::kFailed;
+      if (gone && since_s[h] < 0) since_s[h] = event.at_s;
+    }
+  }
+  for (size_t h = 0; h < hosts; ++h) up(h, end_s);
+  return slices;
+}
+
+void write_counter(TraceWriter& trace, uint64_t group, const std::string& name, const std::string& unit,
+                   const std::vector<std::pair<double, double>>& values) {
+  const uint64_t counter = trace.counter(group, name, unit);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i > 0 && values[i].second == values[i - 1].second) continue;
+    trace.value(counter, values[i].first, values[i].second);
+  }
+}
+
+template <class Samples, class Value>
+void write_samples(TraceWriter& trace, uint64_t group, const std::string& name, const std::string& unit,
+                   const Samples& samples, Value value) {
+  std::vector<std::pair<double, double>> values;
+  for (const auto& sample : samples) values.push_back(value(sample));
+  write_counter(trace, group, name, unit, values);
+}
+
+}  // namespace
+
+// The tracks of a run, of the stretches that are kept.
+class JobsTrace::Writer {
+ public:
+  Writer(const JobsTrace& run, const sched::Outcome& outcome) : run_(run), outcome_(outcome) {}
+
+  std::string write() {
+    const uint64_t events = trace_.group("events");
+    write_fleet_events(run_.availability_, outcome_.end_s, events, trace_);
+    if (run_.left_out_ > 0) {
+      trace_.instants(trace_.track(events, "left out"),
+                      {{0, fmt::format("{} stretches with less GPU time", run_.left_out_)}});
+    }
+    write_cluster();
+    write_jobs();
+    write_hosts();
+    return trace_.finish();
+  }
+
+ private:
+  void write_cluster() {
+    const uint64_t group = trace_.group("cluster");
+    const auto count = [&](const std::string& name, const std::string& unit, int sched::UseSample::*member) {
+      write_samples(trace_, group, name, unit, outcome_.use,
+                    [&](const sched::UseSample& use) { return std::pair<double, double>(use.at_s, use.*member); });
+    };
+    count("waiting jobs", "jobs", &sched::UseSample::waiting_jobs);
+    count("running jobs", "jobs", &sched::UseSample::running_jobs);
+    count("GPUs up", "GPUs", &sched::UseSample::up);
+    count("GPUs training", "GPUs", &sched::UseSample::training);
+    count("GPUs changing", "GPUs", &sched::UseSample::changing);
+    for (size_t t = 0; t < run_.fleet_.types.size(); ++t) write_price(group, t);
+  }
+
+  void write_price(uint64_t group, size_t type) {
+    const sched::TypeSpec& spec = run_.fleet_.types[type];
+    std::vector<std::pair<double, double>> prices = {{0, spec.price_per_gpu_hour}};
+    for (const FleetEvent& event : run_.availability_.events) {
+      const bool own = event.kind == FleetEvent::Kind::kPrice && static_cast<size_t>(event.type.value) == type;
+      if (own && event.at_s <= outcome_.end_s) prices.emplace_back(event.at_s, event.price);
+    }
+    if (prices.size() > 1) write_counter(trace_, group, "price of " + spec.name, "USD per GPU-hour", prices);
+  }
+
+  std::string job_name(JobId job) const { return run_.workload_.jobs[static_cast<size_t>(job.value)].name; }
+
+  std::vector<Note> notes_of(int64_t stretch) const {
+    const Stretch& one = run_.stretches_[static_cast<size_t>(stretch)];
+    if (one.placement.empty()) return {};
+    const auto type = static_cast<size_t>(one.placement.type.value);
+    return {{"GPUs", int64_t{one.placement.gpus()}}, {"type", run_.fleet_.types[type].name}};
+  }
+
+  std::string what_of(const Stretch& stretch) const {
+    if (stretch.what == Stretch::What::kWaits) return "waits";
+    const char* what = stretch.what == Stretch::What::kTrains ? "trains" : "changes";
+    const int gpus = stretch.placement.gpus();
+    return fmt::format("{} on {} {}", what, gpus, gpus == 1 ? "GPU" : "GPUs");
+  }
+
+  Slice slice_of(size_t stretch, std::string name) const {
+    const Stretch& one = run_.stretches_[stretch];
+    return {.begin = nanoseconds(one.from_s),
+            .end = nanoseconds(one.to_s),
+            .name = std::move(name),
+            .about = static_cast<int64_t>(stretch)};
+  }
+
+  void write_jobs() {
+    std::map<JobId, std::vector<Slice>> slices;
+    for (size_t i = 0; i < run_.stretches_.size(); ++i)
+      slices[run_.stretches_[i].job].push_back(slice_of(i, what_of(run_.stretches_[i])));
+    const uint64_t group = trace_.group("jobs");
+    for (auto& [job, own] : slices)
+      trace_.slices(group, job_name(job), std::move(own), [this](int64_t about) { return notes_of(about); });
+  }
+
+  void write_hosts() {
+    std::vector<std::vector<Slice>> slices = downtimes(run_.fleet_.hosts.size(), run_.availability_, outcome_.end_s);
+    for (size_t i = 0; i < run_.stretches_.size(); ++i) {
+      const Stretch& stretch = run_.stretches_[i];
+      const std::string name = job_name(stretch.job) + (stretch.what == Stretch::What::kChanges ? ": changes" : "");
+      for (const sched::HostShare& share : stretch.placement.hosts)
+        slices[static_cast<size_t>(share.host.value)].push_back(slice_of(i, name));
+    }
+    const uint64_t group = trace_.group("hosts");
+    for (size_t h = 0; h < slices.size(); ++h) {
+      trace_.slices(group, fmt::format("h{}", h), std::move(slices[h]),
+                    [this](int64_t about) { return notes_of(about); });
+    }
+  }
+
+  const JobsTrace& run_;
+  const sched::Outcome& outcome_;
+  TraceWriter trace_;
+};
+
+JobsTrace::JobsTrace(const sched::Workload& workload, const sched::Fleet& fleet,
+                     const sched::Availability& availability, size_t most_slices)
+    : workload_(workload),
+      fleet_(fleet),
+      availability_(availability),
+      most_slices_(most_slices),
+      over_(workload.jobs.size(), false) {
+  for (size_t j = 0; j < workload.jobs.size(); ++j)
+    open_.push_back({.from_s = workload.jobs[j].submit_s, .job = JobId(static_cast<int64_t>(j))});
+}
+
+void JobsTrace::placed(double now_s, JobId job, const sched::Placement& placement) {
+  begin(now_s, job, placement.empty() ? Stretch::What::kWaits : Stretch::What::kChanges, placement);
+}
+
+void JobsTrace::training(double now_s, JobId job) {
+  begin(now_s, job, Stretch::What::kTrains, open_[static_cast<size_t>(job.value)].placement);
+}
+
+void JobsTrace::ended(double now_s, JobId job) {
+  end(now_s, job);
+  over_[static_cast<size_t>(job.value)] = true;
+}
+
+void JobsTrace::begin(double now_s, JobId job, Stretch::What what, sched::Placement placement) {
+  end(now_s, job);
+  open_[static_cast<size_t>(job.value)] = {
+      .from_s = now_s, .job = job, .what = what, .placement = std::move(placement)};
+}
+
+void JobsTrace::end(double now_s, JobId job) {
+  Stretch& open = open_[static_cast<size_t>(job.value)];
+  if (now_s <= open.from_s) return;
+  open.to_s = now_s;
+  slices_ += slices_of(open);
+  stretches_.push_back(std::move(open));
+  if (slices_ > 2 * most_slices_) prune();
+}
+
+// Of a job that waits, of the GPUs that it asked for.
+double JobsTrace::gpu_s(const Stretch& stretch) const {
+  const int gpus = stretch.placement.empty() ? workload_.jobs[static_cast<size_t>(stretch.job.value)].gpus
+                                             : stretch.placement.gpus();
+  return (stretch.to_s - stretch.from_s) * gpus;
+}
+
+void JobsTrace::prune() {
+  if (slices_ <= most_slices_) return;
+  std::vector<size_t> order(stretches_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return gpu_s(stretches_[a]) > gpu_s(stretches_[b]); });
+  slices_ = 0;
+  size_t kept = 0;
+  while (kept < order.size() && slices_ + slices_of(stretches_[order[kept]]) <= most_slices_)
+    slices_ += slices_of(stretches_[order[kept++]]);
+  left_out_ += order.size() - kept;
+  order.resize(kept);
+  std::sort(order.begin(), order.end());
+  std::vector<Stretch> largest;
+  for (const size_t i : order) largest.push_back(std::move(stretches_[i]));
+  stretches_ = std::move(largest);
+}
+
+std::string JobsTrace::finish(const sched::Outcome& outcome) {
+  for (size_t j = 0; j < open_.size(); ++j) {
+    if (!over_[j]) ended(outcome.end_s, JobId(static_cast<int64_t>(j)));
+  }
+  prune();
+  return Writer(*this, outcome).write();
+}
+
+std::string recovery_trace(const std::string& job, int hosts, const sched::Availability& availability,
+                           const sched::RecoveryResult& result) {
+  TraceWriter trace;
+  const uint64_t events = trace.group("events");
+  write_fleet_events(availability, result.to_s, events, trace);
+  std::vector<Slice> slices;
+  Instants changes;
+  for (size_t i = 0; i < result.phases.size(); ++i) {
+    const sched::RecoveryPhase& phase = result.phases[i];
+    const double to_s = i + 1 < result.phases.size() ? result.phases[i + 1].from_s : result.to_s;
+    const int before = i > 0 ? result.phases[i - 1].used : 0;
+    if (phase.used != before)
+      changes.emplace_back(nanoseconds(phase.from_s), fmt::format("{} hosts → {}", before, phase.used));
+    if (to_s <= phase.from_s) continue;
+    const std::string name = phase.samples_per_s > 0
+                                 ? fmt::format("trains on {} {}", phase.used, phase.used == 1 ? "host" : "hosts")
+                                 : "does not train";
+    const bool goes_on =
+        !slices.empty() && slices.back().name == name && slices.back().end == nanoseconds(phase.from_s);
+    if (!goes_on) slices.push_back({.begin = nanoseconds(phase.from_s), .name = name});
+    slices.back().end = nanoseconds(to_s);
+  }
+  if (!changes.empty()) trace.instants(trace.track(events, "changes"), std::move(changes));
+  const uint64_t cluster = trace.group("cluster");
+  using Pair = std::pair<double, double>;
+  write_samples(trace, cluster, "hosts up", "hosts", result.phases,
+                [](const sched::RecoveryPhase& phase) { return Pair(phase.from_s, phase.live); });
+  write_samples(trace, cluster, "hosts in the job", "hosts", result.phases,
+                [](const sched::RecoveryPhase& phase) { return Pair(phase.from_s, phase.used); });
+  write_samples(trace, cluster, "throughput", "samples/s", result.phases,
+                [](const sched::RecoveryPhase& phase) { return Pair(phase.from_s, phase.samples_per_s); });
+  trace.slices(trace.group("jobs"), job, std::move(slices));
+  const uint64_t group = trace.group("hosts");
+  std::vector<std::vector<Slice>> down = downtimes(static_cast<size_t>(hosts), availability, result.to_s);
+  for (size_t h = 0; h < down.size(); ++h) trace.slices(group, fmt::format("h{}", h), std::move(down[h]));
+  return trace.finish();
+}
+
+}  // namespace scalai::report

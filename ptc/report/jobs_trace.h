@@ -1,0 +1,62 @@
+#pragma once
+// trace.pftrace of a run of many jobs and of a recovery design, for https://ui.perfetto.dev: jobs over hosts, the queue,
+// changes, hosts that come and go. Equal runs give equal bytes. One thread.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ptc/sched/fleet.h"
+#include "ptc/sched/job.h"
+#include "ptc/sched/outcome.h"
+
+namespace scalai::report {
+
+// Follows a run of many jobs by the callbacks of its watcher (sim/jobs/engine.h). The arguments of the constructor outlive
+// it.
+class JobsTrace {
+ public:
+  static constexpr size_t kMostSlices = 500'000;
+  JobsTrace(const sched::Workload& workload, const sched::Fleet& fleet, const sched::Availability& availability,
+            size_t most_slices = kMostSlices);
+
+  void placed(double now_s, sched::JobId job, const sched::Placement& placement);
+  void training(double now_s, sched::JobId job);
+  void ended(double now_s, sched::JobId job);
+
+  // After the run. Of more than `most_slices` slices those with the most GPU time are shown; an instant says how many are
+  // left out.
+  std::string finish(const sched::Outcome& outcome);
+
+ private:
+  // What a job did for a while.
+  struct Stretch {
+    enum class What : uint8_t { kWaits, kChanges, kTrains };
+    double from_s = 0, to_s = 0;
+    sched::JobId job;
+    What what = What::kWaits;
+    sched::Placement placement = {};
+  };
+  class Writer;
+
+  void begin(double now_s, sched::JobId job, Stretch::What what, sched::Placement placement);
+  void end(double now_s, sched::JobId job);
+  double gpu_s(const Stretch& stretch) const;
+  static size_t slices_of(const Stretch& stretch) { return 1 + stretch.placement.hosts.size(); }
+  void prune();
+
+  const sched::Workload& workload_;
+  const sched::Fleet& fleet_;
+  const sched::Availability& availability_;
+  const size_t most_slices_;
+  std::vector<Stretch> open_;       // by job; waits at first
+  std::vector<bool> over_;          // by job
+  std::vector<Stretch> stretches_;  // that are over
+  size_t slices_ = 0, left_out_ = 0;
+};
+
+// Of a recovery design on so many hosts: what the job did, hosts that come and go.
+std::string recovery_trace(const std::string& job, int hosts, const sched::Availability& availability,
+                           const sched::RecoveryResult& result);
+
+}  // namespace scalai::report
