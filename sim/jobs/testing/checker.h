@@ -24,7 +24,7 @@ class PlacementLog {
     watcher->placed = [this](double now_s, JobId job, const Placement& placement, JobId beside) {
       entries_.push_back(Entry{.at_s = now_s, .job = job, .placement = placement, .beside = beside});
     };
-    watcher->ended = [this](const Job&, const JobRecord& record) {
+    watcher->ended = [this](double, const Job&, const JobRecord& record) {
       if (record.end == JobEnd::kFinished) entries_.push_back(Entry{.at_s = record.finish_s, .job = record.job});
       gone_at_[record.job] = record.end == JobEnd::kFinished ? record.finish_s : -1;
     };
