@@ -1,10 +1,13 @@
-// `scalai plan` of jobs whose optimizer state ZeRO shares out: what is lost with a host.
+// `scalai plan` of jobs whose optimizer state ZeRO shares out: what is lost with a host. And plans in which nobody passes
+// a box on.
 
+#include "nlohmann/json.hpp"
 #include "tests/end_to_end.h"
 
 namespace scalai::testing {
 namespace {
 
+using nlohmann::json;
 using ::testing::HasSubstr;
 
 class PlanZero : public EndToEnd {};
@@ -19,6 +22,22 @@ TEST_F(PlanZero, ContextParallelRanksShareWhatZeroCuts) {
   const Outcome whole = scalai("plan --model=llama3-8b --from=tp8,pp2,cp4,zero1 --to=tp8,pp2,cp2,zero1 --check");
   EXPECT_EQ(whole.code, 0) << whole.err;
   EXPECT_THAT(whole.out, HasSubstr("checked: every element right, exactly once"));
+}
+
+// One replica becomes four: with relaying, each host sends it on once; without, the first host sends it three times.
+TEST_F(PlanZero, WithoutRelayTheFirstHostSendsToAllOthers) {
+  const std::string words = "plan --model=gpt2 --from=tp8 --to=tp8,dp4 --check --format=json";
+  const auto hottest = [&](const std::string& more) {
+    const Outcome made = scalai(words + more);
+    EXPECT_EQ(made.code, 0) << made.err;
+    return json::parse(made.out)["hottest_link"];
+  };
+  const json relayed = hottest(""), direct = hottest(" --no-relay");
+  EXPECT_EQ(direct["name"], "h0.nic.up");
+  EXPECT_EQ(direct["bytes"], 3 * relayed["bytes"].get<int64_t>());
+  const Outcome refused = scalai(words + " --no-relay --strategy=tenplex");
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("--no-relay: with --strategy=tenplex nobody passes a box on"));
 }
 
 }  // namespace

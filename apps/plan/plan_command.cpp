@@ -30,9 +30,9 @@ using Names = std::vector<std::string>;
 
 // Options of `scalai plan` that say what to plan; `show` and `diff` read plans that are made.
 Names planning_options() {
-  return {"model",         "from",    "to",        "from-devices", "devices",  "fail",        "gpus-per-host",
-          "cluster",       "storage", "placement", "spread",       "strategy", "round-bytes", "memory-cap",
-          "derive-params", "check",   "out",       "precision",    "optimizer"};
+  return {"model",         "from",     "to",        "from-devices", "devices",   "fail",        "gpus-per-host",
+          "cluster",       "storage",  "placement", "spread",       "strategy",  "round-bytes", "memory-cap",
+          "derive-params", "no-relay", "check",     "out",          "precision", "optimizer"};
 }
 
 void refuse(const Arguments& arguments, const Names& options, const std::string& action, Problems& problems) {
@@ -218,6 +218,8 @@ std::vector<OptionSpec> how_to_plan() {
                    "Most memory that a device needs beyond the larger of its old and its new state; the plan goes in "
                    "rounds that free what is no longer needed."),
       flag_option("derive-params", "Cast parameters from their fp32 masters where that saves moving them."),
+      flag_option("no-relay",
+                  "Each device fetches what it lacks from devices of the old state, and nobody passes a box on."),
       flag_option("check", "Also run the interpreter, which proves the plan."),
       formerly(text_option("tensor", "TENSOR", "Show where each piece of this tensor comes from."), {"explain"}),
       text_option("out", "FILE", "File to write the plan to."),

@@ -64,6 +64,7 @@ class RequestReader {
     request_.options = strategy->planner;
     request_.placement = strategy->placement;
     request_.options.derive_params = arguments_.flag("derive-params");
+    request_.options.relay = !arguments_.flag("no-relay");
     read_placement();
     read_caps();
     request_.residency.storage = arguments_.flag("storage");
@@ -290,6 +291,9 @@ class RequestReader {
     if (request_.options.derive_params && !request_.options.in_place)
       problems_.misfit(fmt::format(
           "--derive-params: --strategy={} pulls all state out of host memory and casts nothing", strategy_.name));
+    if (!request_.options.relay &&
+        (!request_.options.in_place || request_.options.sources != plan::SourceRule::kNearest))
+      problems_.misfit(fmt::format("--no-relay: with --strategy={} nobody passes a box on", strategy_.name));
     if (request_.placement.rule == plan::PlacementRule::kFree && to_.devices &&
         std::ssize(*to_.devices) > plan::kMostFreeRanks)
       problems_.misfit(

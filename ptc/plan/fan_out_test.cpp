@@ -45,6 +45,18 @@ TEST(FanOut, AHolderOnTheHostServesItAndNothingCrosses) {
   EXPECT_EQ(text(distribute(cluster_of(2, 4), {0, 4}, {1, 5})), "g0>g1@0 g4>g5@0 ");
 }
 
+TEST(FanOut, WithoutRelayEachFetchesFromAnOldHolder) {
+  const PlannerOptions options{.relay = false};
+  const auto fetched = [&](const cluster::Cluster& cluster, std::initializer_list<int> holders,
+                           std::initializer_list<int> wanting) {
+    return text(
+        FanOut(cluster, options).distribute(by_host(numbers(holders), cluster), by_host(numbers(wanting), cluster), 1));
+  };
+  EXPECT_EQ(fetched(cluster_of(2, 4), {0}, {4, 5, 6}), "g0>g4@0 g0>g5@0 g0>g6@0 ");
+  EXPECT_EQ(fetched(cluster_of(4, 1), {0, 1}, {2, 3}), "g0>g2@0 g1>g3@0 ") << "the host that has sent least";
+  EXPECT_EQ(fetched(cluster_of(2, 4), {0, 4, 5}, {1, 6, 7}), "g0>g1@0 g4>g6@0 g5>g7@0 ") << "the nearest";
+}
+
 // Random holders and wanting devices: each wanting device receives once, from a holder or from one that received on an
 // earlier hop; every host that lacks the box is crossed into once; nobody sends over the network twice.
 TEST(FanOut, EveryDeviceReceivesOnceFromOneThatHasIt) {

@@ -214,7 +214,8 @@ class Planner {
       if (!wanted.devices.empty()) wanted.flow = flow_of(wanted);
       distribute_alone(wanted, found);
     }
-    if (input_.options.in_place && input_.options.sources == SourceRule::kNearest) share(before, found);
+    const PlannerOptions& options = input_.options;
+    if (options.in_place && options.relay && options.sources == SourceRule::kNearest) share(before, found);
     for (const Draft& draft : found) drafts_.add(draft.box, draft.set, draft.pattern);
   }
 

@@ -39,6 +39,9 @@ struct PlannerOptions {
   // (operations then have host-memory sources).
   bool in_place = true;
   SourceRule sources = SourceRule::kNearest;
+  // In place, from the nearest holders: a device that has received a box passes it on. Otherwise each device fetches it
+  // from one that held it before, however often the box crosses a link; from storage, each reads for itself.
+  bool relay = true;
   HostId hub;               // valid: all devices stage their state in this host's memory (central)
   int64_t round_bytes = 0;  // a device receives at most so much per round (at least one box); 0 = one round
   // >= 0: no device ever holds more than this beyond the larger of what it held and will hold (DeviceMemory). Boxes are

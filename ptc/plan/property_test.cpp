@@ -139,7 +139,7 @@ Case random_failure(Random& random) {
       job.options.hub = HostId(random.below(6));
       job.options.name = "central";
       break;
-    default: break;
+    default: job.options.relay = random.below(3) > 0; break;
   }
   return job;
 }

@@ -9,6 +9,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
+#include "ptc/report/internal/summary.h"
 
 namespace scalai::report {
 namespace {
@@ -220,7 +221,7 @@ std::string shown(const Metric& metric) {
   if (std::floor(*metric.value) == *metric.value && std::fabs(*metric.value) < 1e15) {
     return fmt::format("{:.0f}", *metric.value);
   }
-  return fmt::format("{:.4g}", *metric.value);
+  return four_digits(*metric.value);
 }
 
 std::string metrics_table(const ReportHead& head, const std::vector<Metric>& metrics, const std::string& format,

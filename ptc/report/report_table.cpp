@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "ptc/base/status.h"
@@ -13,7 +14,11 @@
 
 namespace scalai::report {
 
-std::string four_digits(double value) { return fmt::format("{:.4g}", value); }
+std::string four_digits(double value) {
+  if (std::fabs(value) < 9999.5 || std::fabs(value) >= 1e15) return fmt::format("{:.4g}", value);
+  const double unit = std::pow(10.0, std::floor(std::log10(std::fabs(value))) - 3);
+  return fmt::format("{:.0f}", std::round(value / unit) * unit);
+}
 
 std::string rate(double samples_per_s) { return four_digits(samples_per_s) + " /s"; }
 

@@ -8,6 +8,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
+#include "ptc/report/internal/summary.h"
 #include "ptc/report/report.h"
 #include "ptc/report/testing/example_report.h"
 
@@ -49,6 +50,13 @@ size_t widest(const std::string& text) {
   size_t width = 0;
   for (const std::string& line : lines_of(text)) width = std::max(width, columns_of(line));
   return width;
+}
+
+TEST(Table, LargeNumbersHaveNoExponent) {
+  EXPECT_EQ(four_digits(0.94341), "0.9434");
+  EXPECT_EQ(four_digits(9999.6), "10000");
+  EXPECT_EQ(four_digits(18692431.5), "18690000");
+  EXPECT_EQ(four_digits(-1234567), "-1235000");
 }
 
 TEST(SummaryTable, ShowsARunAtAGlance) {

@@ -395,6 +395,7 @@ void draw_options(Draw& draw, DifferentialCase& drawn) {
     options.memory_cap = draw.up_to(std::max(bytes_of(drawn.from), bytes_of(drawn.to)));
   }
   options.derive_params = draw.chance(1, 2);
+  options.relay = !draw.chance(1, 8);
 }
 
 DifferentialCase draw_case(uint64_t seed, bool round_trip) {
@@ -443,9 +444,10 @@ std::string DifferentialCase::str() const {
       "seed {}\ncluster: hosts of {} GPUs, {} racks of {} hosts, groups of {}, NVLink domains {}\n", seed,
       fmt::join(gpus, ", "), cluster.leaf_hosts > 0 ? "leaf" : "set",
       cluster.leaf_hosts > 0 ? cluster.leaf_hosts : cluster.rack_hosts, cluster.group_hosts, fmt::join(domains, ", "));
-  text += fmt::format("options: in_place {}, sources {}, hub {}, round_bytes {}, memory_cap {}, derive_params {}\n",
-                      options.in_place, static_cast<int>(options.sources), options.hub.value, options.round_bytes,
-                      options.memory_cap, options.derive_params);
+  text += fmt::format(
+      "options: in_place {}, sources {}, hub {}, round_bytes {}, memory_cap {}, derive_params {}, relay {}\n",
+      options.in_place, static_cast<int>(options.sources), options.hub.value, options.round_bytes, options.memory_cap,
+      options.derive_params, options.relay);
   return text + "--- from\n" + collection_text(from, residency) + "--- to\n" + collection_text(to, {});
 }
 

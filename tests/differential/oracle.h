@@ -23,7 +23,7 @@ inline std::string judge(const plan::Plan& plan, const plan::PlannerInput& in) {
   Labels came;
   for (const Label& own : labels_of(in.to)) came[own] = kNever;
   absl::flat_hash_set<std::pair<int, int>> anyone, lacking, missing, read;  // tensor, element
-  const bool once = in.options.in_place && in.options.sources == plan::SourceRule::kNearest;
+  const bool once = in.options.in_place && in.options.relay && in.options.sources == plan::SourceRule::kNearest;
   for (const auto& [at, time] : held) anyone.insert({at[0], at[1]});
   const auto travels = [&](const Label& at) { return anyone.contains({at[0], at[1]}) && !held.contains(at); };
   std::array<int64_t, plan::kTransferClasses> bytes{};

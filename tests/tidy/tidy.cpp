@@ -37,7 +37,10 @@ bool lies_in(std::string_view path, std::string_view folder) {
 
 // --- reading ----------------------------------------------------------------------------------------------------------
 
-bool is_read(const std::string& name) {
+// Of scripts without an ending those that make results.
+bool is_read(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (name == "run" && path.parent_path().parent_path().filename() == "results") return true;
   for (const char* ending : {".h", ".cpp", ".cmake", ".proto", ".textproto", ".md", ".in"}) {
     if (ends_with(name, ending)) return true;
   }
@@ -203,7 +206,7 @@ std::vector<File> read_tree(const std::string& root) {
     const std::string path = fs::relative(entry->path(), root).generic_string();
     if (entry->is_directory()) {
       if (is_skipped_folder(path)) entry.disable_recursion_pending();
-    } else if (is_read(entry->path().filename().string())) {
+    } else if (is_read(entry->path())) {
       files.push_back({path, text_of(entry->path())});
     }
   }
@@ -364,6 +367,32 @@ std::vector<Finding> unindexed_scenarios(const std::vector<File>& files) {
     if (!opens_with_a_question(file.text)) findings.push_back({file.path, 1, "does not open with its question"});
     if (index == files.end() || !has_row(index->text, name)) {
       findings.push_back({file.path, 0, "has no row in scenarios/README.md"});
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> unindexed_results(const std::vector<File>& files) {
+  std::string index;
+  std::set<std::string> folders, with_run;
+  for (const File& file : files) {
+    if (file.path == "results/README.md") index = file.text;
+    if (!starts_with(file.path, "results/")) continue;
+    const size_t end = file.path.find('/', std::string_view("results/").size());
+    if (end == std::string::npos) continue;
+    folders.insert(file.path.substr(0, end));
+    if (file.path.substr(end) == "/run") with_run.insert(file.path.substr(0, end));
+  }
+  std::vector<Finding> findings;
+  for (const std::string& folder : folders) {
+    const std::string name = folder.substr(folder.find('/') + 1);
+    const std::regex row(fmt::format(
+        R"((^|\n)\| \[{0}\]\({0}/README\.md\) \| [^|\n]+ \| `([^`\n]+)` \| [^|\n]+ \| [^|\n]+ \|\n)", name));
+    std::smatch found;
+    if (!std::regex_search(index, found, row)) {
+      findings.push_back({folder, 0, "has no row in results/README.md"});
+    } else if (with_run.count(folder) != 0 && found[2].str().find(folder + "/run") != 0) {
+      findings.push_back({folder, 0, "has a run that its row in results/README.md does not call"});
     }
   }
   return findings;

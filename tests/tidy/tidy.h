@@ -94,4 +94,8 @@ std::vector<Finding> unknown_tests(const std::vector<File>& files, const std::st
 // Scenarios that do not open with a question, or have no row in scenarios/README.md.
 std::vector<Finding> unindexed_scenarios(const std::vector<File>& files);
 
+// Folders of results/ without a row in results/README.md, `| [name](name/README.md) | answer | `command` | takes | needs |`, which
+// `./dev results` reads; and those with a `run` that their row's command does not call.
+std::vector<Finding> unindexed_results(const std::vector<File>& files);
+
 }  // namespace scalai::tidy

@@ -265,7 +265,8 @@ TEST_F(Tree, IsRead) {
   const auto has = [](const std::string& path) {
     return std::any_of(files().begin(), files().end(), [&](const File& file) { return file.path == path; });
   };
-  for (const char* path : {"CMakeLists.txt", "dev", "ptc/base/status.h", "tests/tidy/tidy_test.cpp"}) {
+  for (const char* path :
+       {"CMakeLists.txt", "dev", "results/tenplex/run", "ptc/base/status.h", "tests/tidy/tidy_test.cpp"}) {
     EXPECT_TRUE(has(path)) << path;
   }
 }
@@ -286,6 +287,7 @@ TEST_F(Tree, FoldersHaveReadmes) { EXPECT_NO_FINDINGS(missing_readmes(files()));
 TEST_F(Tree, SourcesHaveTests) { EXPECT_NO_FINDINGS(untested_sources(files(), untested_exceptions())); }
 TEST_F(Tree, PromisesHaveTests) { EXPECT_NO_FINDINGS(unknown_tests(files(), "docs/security.md")); }
 TEST_F(Tree, ScenariosAskAndAreListed) { EXPECT_NO_FINDINGS(unindexed_scenarios(files())); }
+TEST_F(Tree, ResultsAreListed) { EXPECT_NO_FINDINGS(unindexed_results(files())); }
 
 // --- each rule can fail -----------------------------------------------------------------------------------------------
 
@@ -436,6 +438,18 @@ TEST(UnindexedScenarios, WantsAQuestionAndARow) {
   EXPECT_THAT(paths_of(unindexed_scenarios({index, good, no_row, no_question, elsewhere})),
               ElementsAre(no_row.path, no_question.path));
   EXPECT_THAT(paths_of(unindexed_scenarios({good})), ElementsAre(good.path));
+}
+
+TEST(UnindexedResults, WantsARowThatCallsTheRun) {
+  const File index{"results/README.md",
+                   "| [a](a/README.md) | Why? So. | `results/a/run x` | 1 s | – |\n"
+                   "| [b](b/README.md) | Why? So. | `./dev soak` | 1 s | – |\n"
+                   "[c](c/README.md)\n"};
+  const File a{"results/a/run", ""}, b{"results/b/README.md", ""}, run{"results/b/run", ""},
+      c{"results/c/README.md", ""};
+  EXPECT_THAT(paths_of(unindexed_results({index, a, b})), ElementsAre());
+  EXPECT_THAT(paths_of(unindexed_results({index, a, b, run, c})), ElementsAre("results/b", "results/c"));
+  EXPECT_THAT(paths_of(unindexed_results({a})), ElementsAre("results/a"));
 }
 
 TEST(UnknownTests, AreNamedWithTheirLine) {

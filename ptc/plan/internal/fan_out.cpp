@@ -63,6 +63,10 @@ std::vector<Leg> FanOut::distribute(const DevicesByHost& holders, const DevicesB
     pull_each(holders, wanting, bytes);
     return std::move(legs_);
   }
+  if (!options_.relay) {
+    fetch_each(holders, wanting, bytes);
+    return std::move(legs_);
+  }
   pass_on_inside(holders, wanting, bytes);
   for (Crossing& crossing : crossings(holders, wanting)) cross_hosts(std::move(crossing), bytes);
   return std::move(legs_);
@@ -230,6 +234,24 @@ std::vector<Leg> FanOut::along(const DevicesByHost& holders, const DevicesByHost
     }
   }
   return std::move(legs_);
+}
+
+// Every device for itself, from the nearest device that held it before, of several hosts from that which has sent least.
+void FanOut::fetch_each(const DevicesByHost& holders, const DevicesByHost& wanting, int64_t bytes) {
+  for (const Group& group : wanting.groups) {
+    const Group* here = holders.find(group.host);
+    if (here == nullptr) continue;
+    for (const DeviceId dst : group.devices) send(least_loaded(*here), dst, TransferClass::kSameHost, 0, bytes);
+  }
+  for (const Crossing& hosts : crossings(holders, wanting)) {
+    for (const Group* group : hosts.wanting) {
+      for (const DeviceId dst : group->devices) {
+        const Group* source = *std::min_element(hosts.sources.begin(), hosts.sources.end(),
+                                                [&](const Group* a, const Group* b) { return less_crossing(a, b); });
+        send(least_loaded(*source), dst, TransferClass::kCrossHost, 0, bytes);
+      }
+    }
+  }
 }
 
 // Every device for itself: from the first replica, or (staged) from the nearest host's memory.

@@ -4,7 +4,7 @@
 //
 // In place, a box crosses to a host that lacks it once. Where several hosts (or several devices of one host) want what
 // fewer have, they form chains from the least loaded holders, each passing on to the next, so that nobody sends a box
-// twice over one link. Hosts of an NVLink domain, rack or group that has the box are served inside it. Staged strategies, and those bound to the
+// twice over one link (without PlannerOptions::relay each fetches from an old holder). Hosts of an NVLink domain, rack or group that has the box are served inside it. Staged strategies, and those bound to the
 // first replica, pull for every device by itself, as the systems they model do. Ties go to the lowest id.
 //
 // Taking the least loaded for box after box is not always best. The planner then asks for the exchanges, shares them
@@ -76,6 +76,7 @@ class FanOut {
   void chain(Location from, const std::vector<const Group*>& hosts, size_t first, size_t step, int64_t bytes);
   bool less_crossing(const Group* a, const Group* b);
   Location enter(const Location& from, const Group& wanting, int32_t hop, int64_t bytes);
+  void fetch_each(const DevicesByHost& holders, const DevicesByHost& wanting, int64_t bytes);
   void pull_each(const DevicesByHost& holders, const DevicesByHost& wanting, int64_t bytes);
   Location least_loaded(const Group& group);
   DeviceId least_receiving(const std::vector<DeviceId>& devices) const;

@@ -9,7 +9,8 @@
 namespace scalai::plan::internal {
 
 std::vector<StorageReads> storage_reads(const PlannerOptions& options, const cluster::Cluster& cluster) {
-  if (!options.in_place || options.sources != SourceRule::kNearest) return {StorageReads::kEachDevice};
+  if (!options.in_place || !options.relay || options.sources != SourceRule::kNearest)
+    return {StorageReads::kEachDevice};
   if (cluster.storage_read_bytes_per_s <= 0) return {StorageReads::kOnce};
   return {StorageReads::kOnce, StorageReads::kEachHost, StorageReads::kEachDevice};
 }

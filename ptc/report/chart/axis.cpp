@@ -15,7 +15,7 @@ struct Scaled {
   std::string name;
 };
 
-// The largest unit of which the range has at least two (one for bytes, whose units are far apart).
+// The largest unit of which the range has at least two (one for bytes and millions, whose units are far apart).
 Scaled unit_of(const Axis& axis) {
   const double most = std::max(std::abs(axis.low), std::abs(axis.high));
   if (axis.unit == Unit::kPercent) return {0.01, "%"};
@@ -30,6 +30,7 @@ Scaled unit_of(const Axis& axis) {
       if (most >= unit.size) return unit;
     return {1, "B"};
   }
+  if (most >= 1e6) return {1e6, axis.unit_name.empty() ? "million" : "million " + axis.unit_name};
   return {1, axis.unit_name};
 }
 

@@ -31,6 +31,7 @@ TEST(Ticks, TakeTheUnitOfTheRange) {
 TEST(Ticks, OfCountsAreWhole) {
   EXPECT_EQ(text(ticks_of({"GPUs", Unit::kCount, "GPUs", 0, 2}, 9)), "GPUs: 0 1 2");
   EXPECT_EQ(text(ticks_of({"throughput", Unit::kPlain, "samples/s", 0, 53.3}, 5)), "throughput, samples/s: 0 20 40");
+  EXPECT_EQ(text(ticks_of({"GPU time", Unit::kPlain, "GPU-h", 0, 2.2e7}, 6)), "GPU time, million GPU-h: 0 5 10 15 20");
 }
 
 TEST(Ticks, BeginInsideTheRange) {

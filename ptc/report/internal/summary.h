@@ -159,7 +159,7 @@ Summary summarize(const control::RunReport& report);
 // pointer). Keys we do not know are ignored.
 absl::StatusOr<Summary> read_summary(const std::string& text);
 
-// Numbers for people: "12.34", "12.34 /s".
+// Numbers for people: "12.34", "12.34 /s"; without an exponent below 10^15: "18690000".
 std::string four_digits(double value);
 std::string rate(double samples_per_s);
 

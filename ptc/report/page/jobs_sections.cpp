@@ -7,6 +7,7 @@
 
 #include "ptc/base/units.h"
 #include "ptc/report/chart/lanes.h"
+#include "ptc/report/internal/summary.h"
 #include "ptc/report/page/internal/jobs_data.h"
 #include "ptc/report/page/internal/run_sections.h"
 
@@ -224,8 +225,7 @@ void add_costs(Document& page, const std::vector<JobsData>& runs) {
       const auto usd = run.costs->number(row, "cost_usd");
       if (run.costs->text(row, "kind") == "type" && usd && *usd > 0)
         table.rows.push_back({run.label, run.costs->text(row, "name"),
-                              fmt::format("{:.4g}", run.costs->number_or_zero(row, "gpu_h")),
-                              fmt::format("{:.2f}", *usd)});
+                              four_digits(run.costs->number_or_zero(row, "gpu_h")), fmt::format("{:.2f}", *usd)});
     }
   }
   if (table.rows.empty()) return;
@@ -258,7 +258,7 @@ void add_hours(Document& page, const std::vector<JobsData>& runs) {
              {.title = fmt::format("{}: {}", use.name, metric_words(run, use.metric)),
               .series = use.metric,
               .value = hours});
-      figure.numbers.rows.push_back({run.label, use.name, fmt::format("{:.4g}", hours)});
+      figure.numbers.rows.push_back({run.label, use.name, four_digits(hours)});
     }
     if (!lane.segments.empty()) chart.x.high = std::max(chart.x.high, lane.segments.back().high);
     chart.lanes.push_back(std::move(lane));

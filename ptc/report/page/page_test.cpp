@@ -156,6 +156,17 @@ TEST_F(HtmlPageTest, Sweeps) {
   EXPECT_THAT(html, Not(HasSubstr("data-s=\"design=x\"")));
 }
 
+TEST_F(HtmlPageTest, SweptNamesAreDotsWithoutALine) {
+  const auto lines_of = [&](const std::string& values) {
+    const std::string html = page({{"s.csv", write("s.csv", "policy.name,avg_jct_s,status\n" + values)}});
+    EXPECT_THAT(html, HasSubstr("data-s=\"JCT, mean\" data-v=\"7200\""));
+    const size_t d = html.find(" d=\"M");
+    return d == std::string::npos ? "" : html.substr(d, html.find('"', d + 4) - d);
+  };
+  EXPECT_THAT(lines_of("fifo,7200,ok\nsrtf,3600,ok\n"), Not(HasSubstr("L")));
+  EXPECT_THAT(lines_of("1h,7200,ok\n2h,3600,ok\n"), HasSubstr("L"));
+}
+
 TEST_F(HtmlPageTest, Accuracy) {
   const std::string json =
       write("a.json",

@@ -58,6 +58,23 @@ SweepPoints points_in(const CsvRows& rows, const SweepColumns& columns) {
   return points;
 }
 
+// Names, as of policies, have no order that a line could follow.
+bool are_names(const std::vector<std::string>& values) {
+  return std::any_of(values.begin(), values.end(), [](const std::string& value) {
+    return value.empty() || value.find_first_of("0123456789.-") != 0;
+  });
+}
+
+// Dots without a line between them.
+std::vector<chart::Point> apart(const std::vector<chart::Point>& points) {
+  std::vector<chart::Point> result;
+  for (const chart::Point& point : points) {
+    result.push_back(point);
+    result.push_back({point.x, std::numeric_limits<double>::quiet_NaN()});
+  }
+  return result;
+}
+
 // A metric in words and unit, of those that have some.
 Metric named(const std::string& name) {
   for (const auto& metrics : {metrics_of(sched::Workload{}, sched::Outcome{}), metrics_of(sched::RecoveryResult{})})
@@ -112,6 +129,7 @@ Figure figure_of(const CsvRows& rows, const SweepColumns& columns, const SweepPo
     }
     const auto unknown = [](const chart::Point& point) { return std::isnan(point.y); };
     if (std::all_of(series.points.begin(), series.points.end(), unknown)) continue;
+    if (are_names(points.x)) series.points = apart(series.points);
     if (points.lines.size() > 1) figure.legend.push_back({series.css, series.name, true});
     panel.series.push_back(std::move(series));
   }
