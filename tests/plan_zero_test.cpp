@@ -24,9 +24,10 @@ TEST_F(PlanZero, ContextParallelRanksShareWhatZeroCuts) {
   EXPECT_THAT(whole.out, HasSubstr("checked: every element right, exactly once"));
 }
 
-// One replica becomes four: with relaying, each host sends it on once; without, the first host sends it three times.
+// One replica becomes four: with relaying, each host sends it on once; without, the first host sends it three times, and what
+// all GPUs of a host want (norms, biases of rows) to each of them.
 TEST_F(PlanZero, WithoutRelayTheFirstHostSendsToAllOthers) {
-  const std::string words = "plan --model=gpt2 --from=tp8 --to=tp8,dp4 --check --format=json";
+  const std::string words = "plan --model=gpt3-xl --from=tp8 --to=tp8,dp4 --check --format=json";
   const auto hottest = [&](const std::string& more) {
     const Outcome made = scalai(words + more);
     EXPECT_EQ(made.code, 0) << made.err;
@@ -34,7 +35,9 @@ TEST_F(PlanZero, WithoutRelayTheFirstHostSendsToAllOthers) {
   };
   const json relayed = hottest(""), direct = hottest(" --no-relay");
   EXPECT_EQ(direct["name"], "h0.nic.up");
-  EXPECT_EQ(direct["bytes"], 3 * relayed["bytes"].get<int64_t>());
+  const double times = direct["bytes"].get<double>() / relayed["bytes"].get<double>();
+  EXPECT_GE(times, 3);
+  EXPECT_LT(times, 3.2);
   const Outcome refused = scalai(words + " --no-relay --strategy=tenplex");
   EXPECT_EQ(refused.code, 3);
   EXPECT_THAT(refused.err, HasSubstr("--no-relay: with --strategy=tenplex nobody passes a box on"));

@@ -188,8 +188,8 @@ TEST(RunProgram, ASingleProgramTakesOptionsAtOnce) {
   EXPECT_EQ(outcome(single_toy(), {"--help"}).out, help_text(validate_spec()));
   EXPECT_EQ(outcome(single_toy(), {"help"}).out, help_text(validate_spec()));
   expect_usage_error(single_toy(), {},
-                     "toy-validate: error: an argument is missing; usage: toy validate FILE…\n"
-                     "Try 'toy-validate --help'.\n");
+                     "toy validate: error: an argument is missing; usage: toy validate FILE…\n"
+                     "Try 'toy validate --help'.\n");
 }
 
 TEST(RunProgramDeathTest, AFullDiskIsAFailure) {
@@ -328,11 +328,16 @@ TEST(ReportError, PrintsTheMessageAndReturnsTheCode) {
     const int code = report_error(status);
     return std::to_string(code) + " " + testing::internal::GetCapturedStderr();
   };
+  ::unsetenv("SCALAI_COMMAND_NAME");
   EXPECT_EQ(reported(absl::OkStatus()), "0 ");
   EXPECT_EQ(reported(invalid("bad plan")), "3 scalai: error: bad plan\n");
   EXPECT_EQ(reported(missing("no GPU")), "4 scalai: error: no GPU\n");
   EXPECT_EQ(reported(failed("worker died")), "5 scalai: error: worker died\n");
   EXPECT_EQ(reported(absl::InternalError("oops")), "70 scalai: error: oops\n");
+  EXPECT_EQ(outcome(single_toy(), {"a"}).code, 0);
+  EXPECT_EQ(reported(invalid("bad plan")), "3 toy validate: error: bad plan\n") << "as people type it";
+  EXPECT_EQ(reported(invalid("x.textproto:1:1: error: no\n1 error\n")), "3 x.textproto:1:1: error: no\n1 error\n")
+      << "problems have their file";
 }
 
 }  // namespace program_test
