@@ -51,12 +51,16 @@ absl::Status open_error(const SegmentAddress& address) {
   }
 }
 
-bool runs(int pidfd) {
+// Whether the process still runs after `patience_ms`, or has ended by then.
+bool runs(int pidfd, int patience_ms = 0) {
   pollfd entry{pidfd, POLLIN, 0};
-  int ready = ::poll(&entry, 1, 0);
-  while (ready < 0 && errno == EINTR) ready = ::poll(&entry, 1, 0);
+  int ready = ::poll(&entry, 1, patience_ms);
+  while (ready < 0 && errno == EINTR) ready = ::poll(&entry, 1, patience_ms);
   return ready == 0;
 }
+
+// A process that ends closes its files first, and only then can others see that it has ended.
+constexpr int kEndingMs = 2000;
 }  // namespace
 
 struct PeerSegment::Mapping {
@@ -86,8 +90,11 @@ struct PeerSegment::Mapping {
     }
     // A dead owner waits for its parent without any files: not a fault of the descriptor.
     fd = ::open(where(address).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) return runs(pidfd) ? open_error(address) : gone(address);
-    return {};
+    if (fd >= 0) return {};
+    const int error = errno;
+    if (!runs(pidfd, error == ENOENT ? kEndingMs : 0)) return gone(address);
+    errno = error;
+    return open_error(address);
   }
 
   absl::Status map() {

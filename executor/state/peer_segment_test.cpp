@@ -199,6 +199,20 @@ TEST(PeerSegment, ADeadOwnersMemoryDoesNotCount) {
   EXPECT_FALSE(peer.alive());
 }
 
+// A process that ends closes its files before others can see that it has ended: here 0.3 s before.
+TEST(PeerSegment, AnOwnerThatEndsIsGoneWhenItsFilesAre) {
+  const Segment segment = value_or_die(Segment::create({}));
+  const pid_t ending = ::fork();
+  if (ending == 0) {
+    ::usleep(300'000);
+    ::_exit(0);
+  }
+  ASSERT_GT(ending, 0);
+  const absl::Status status = PeerSegment::open({ending, 9999, segment.address().token}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << message_of(status);
+  EXPECT_EQ(::waitpid(ending, nullptr, 0), ending);
+}
+
 // A killed owner may have been in the middle of a change.
 TEST(PeerSegment, AnOwnerKilledWhilePublishing) {
   for (int i = 0; i < 20; ++i) {
