@@ -196,6 +196,9 @@ TEST_F(ExecLive, ARunThatDoesNotBeginLeavesNothing) {
   const Outcome run = exec(replicated_scenario(), "--scale-model=1/16 --backend=cuda --transport=nccl --nccl=/none.so");
   ASSERT_NE(run.code, 0);
   EXPECT_FALSE(fs::exists(path("exec"))) << run.err;
+  fs::create_directory(path("exec"));  // somebody else's
+  ASSERT_NE(exec(replicated_scenario(), "--scale-model=1/16 --backend=cuda --transport=nccl --nccl=/none.so").code, 0);
+  EXPECT_TRUE(fs::is_empty(path("exec")));
 }
 
 TEST_F(ExecLive, WhatIsNotOfARunIsNeitherRemovedNorRead) {

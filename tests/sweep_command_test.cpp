@@ -239,6 +239,11 @@ TEST_F(SchedEndToEnd, SeedsOfAnAlternativeAreOneColumn) {
   EXPECT_THAT(run.out, HasSubstr(" ± "));
   EXPECT_EQ(std::distance(fs::directory_iterator(path("all/srtf")), fs::directory_iterator()), 2);
   EXPECT_EQ(run.out, scalai("compare " + path("all")).out);
+  const Outcome other =
+      with_data(fmt::format("sim {} --vary=policy.name=fifo,srtf --set=seed=70 --seeds=2 --out={}", file, path("all")));
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_TRUE(fs::exists(path("all/srtf/seed-71/summary.json"))) << "seeds count from the one that is set";
+  EXPECT_THAT(other.err, HasSubstr("has other reports, which compare and report will show, too: "));
 }
 
 // Nothing is written when a setting is no setting, and all of them are named; one that fails leaves the others.
@@ -256,8 +261,9 @@ TEST_F(SchedEndToEnd, AlternativesThatAreNone) {
   EXPECT_EQ(half.code, 3);
   EXPECT_THAT(half.err, HasSubstr("nobody: "));
   EXPECT_THAT(half.out, HasSubstr("fifo"));
-  for (const std::string words : {"--vary=a", "--vary=seed=1,1", "--vary=seed=1,2 --seeds=2", "--seeds=0",
-                                  "--vary=seed=1,2 --vary=seed=3,4", "--seeds=1001"})
+  for (const std::string words :
+       {"--vary=a", "--vary=seed=1,1", "--vary=seed=1,2 --seeds=2", "--seeds=0",
+        "--strategy=reshard --vary=strategy=reshard,tenplex", "--vary=seed=1,2 --vary=seed=3,4", "--seeds=1001"})
     EXPECT_EQ(with_data("sim " + file + " " + words).code, 2) << words;
 }
 

@@ -188,8 +188,10 @@ absl::StatusOr<control::RunReport> run_in_session(const scenario::Scenario& scen
   return report;
 }
 
-absl::StatusOr<control::RunReport> execute_in(const RunFolder& folder, const scenario::Scenario& scenario,
-                                              const scenario::Strategy& strategy, const ExecRequest& options) {
+absl::StatusOr<control::RunReport> execute(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
+                                           const ExecRequest& options) {
+  if (options.plan_only) return plan_only(scenario, strategy, options);
+  const RunFolder folder(options.run.out);
   SCALAI_ASSIGN_OR_RETURN(ex::JournalLock lock, folder.claim());
   if (options.how.local_workers) {
     const StateOptions& state = options.how.state;
@@ -220,15 +222,6 @@ absl::StatusOr<control::RunReport> execute_in(const RunFolder& folder, const sce
         options.how.certificate_file.empty() ? "" : " --ca-file=FILE");
   }
   return run_in_session(scenario, strategy, options, folder, steering, *session, journal);
-}
-
-absl::StatusOr<control::RunReport> execute(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
-                                           const ExecRequest& options) {
-  if (options.plan_only) return plan_only(scenario, strategy, options);
-  const RunFolder folder(options.run.out);
-  absl::StatusOr<control::RunReport> report = execute_in(folder, scenario, strategy, options);
-  if (!report.ok()) folder.leave_nothing();
-  return report;
 }
 
 absl::StatusOr<control::RunReport> go_on(const scenario::Scenario& scenario, const scenario::Strategy& strategy,
@@ -338,10 +331,14 @@ absl::StatusOr<ExecRequest> read_request(const Arguments& arguments, RunOptions 
 }
 
 int begin_run(const scenario::Scenario& scenario, const std::string& strategy, const ExecRequest& request) {
+  std::error_code ignored;
+  const bool was_there = std::filesystem::exists(request.run.out, ignored);
   const absl::Status prepared = prepare_folder(request.run.out);
   if (!prepared.ok()) return report_error(prepared);
-  return run_to_its_report(scenario, strategy, request,
-                           [&](const scenario::Strategy& one) { return execute(scenario, one, request); });
+  const int code = run_to_its_report(scenario, strategy, request,
+                                     [&](const scenario::Strategy& one) { return execute(scenario, one, request); });
+  if (code != 0) RunFolder(request.run.out).leave_nothing(was_there);
+  return code;
 }
 
 }  // namespace scalai::apps

@@ -125,12 +125,11 @@ absl::StatusOr<std::string> RunFolder::address() const {
 
 bool RunFolder::controller_died() const { return ex::JournalLock::is_abandoned(file("journal.db")); }
 
-void RunFolder::leave_nothing() const {
+void RunFolder::leave_nothing(bool was_there) const {
   std::error_code ignored;
   if (std::filesystem::exists(file("run.json"), ignored)) return;
-  if (std::filesystem::is_empty(file("journal.db.lock"), ignored) || ex::JournalLock::is_abandoned(file("journal.db")))
-    std::filesystem::remove(file("journal.db.lock"), ignored);
-  std::filesystem::remove(path_, ignored);  // not if there is anything in it
+  if (ex::JournalLock::is_abandoned(file("journal.db"))) std::filesystem::remove(file("journal.db.lock"), ignored);
+  if (!was_there) std::filesystem::remove(path_, ignored);  // not if there is anything in it
 }
 
 void RunFolder::end() const {

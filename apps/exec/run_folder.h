@@ -53,8 +53,8 @@ class RunFolder {
   absl::StatusOr<std::string> address() const;
   bool controller_died() const;  // on this host; false where it cannot be known
   void end() const;
-  // After a run that did not begin: takes away the lock, and the folder if nothing else is in it.
-  void leave_nothing() const;
+  // After a run that did not begin: takes away the lock, and the folder, unless it was there before or has something in it.
+  void leave_nothing(bool was_there) const;
 
  private:
   std::string file(const std::string& name) const { return path_ + "/" + name; }

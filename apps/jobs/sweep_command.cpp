@@ -106,6 +106,12 @@ class Sweep {
     const auto base = load_base(scenario_);
     if (!base.ok()) return report_error(base.status());
     base_ = *base;
+    if (table_.seeds > 1) {  // they are counted from the one that is set
+      const auto text = read_file(scenario_);
+      if (!text.ok()) return report_error(text.status());
+      base_.seed = scenario::head_of(*text, scenario_, settings_).seed;
+      std::erase_if(settings_, [](const std::string& setting) { return setting.starts_with("seed="); });
+    }
     if (table_.metrics.empty()) table_.metrics = base_.metrics;
     if (const absl::Status checked = check_points(); !checked.ok()) return report_error(checked);
     const auto simulator = find_program("scalai-sim");
@@ -125,13 +131,14 @@ class Sweep {
   absl::StatusOr<std::string> digest() const {
     SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(scenario_));
     Hasher hasher;
-    hasher.add(base_.digest).add(static_cast<int64_t>(table_.seeds));
+    hasher.add(base_.digest).add(static_cast<int64_t>(table_.seeds)).add(static_cast<int64_t>(base_.seed));
     for (const std::string& setting : settings_) hasher.add(setting);
     for (const scenario::Axis& axis : table_.axes) {
       hasher.add(axis.path);
       for (const std::string& value : axis.values) {
-        SCALAI_ASSIGN_OR_RETURN(const std::string changed,
-                                scenario::with_settings(text, scenario_, with_all({axis.path + "=" + value})));
+        SCALAI_ASSIGN_OR_RETURN(
+            const std::string changed,
+            scenario::with_settings(text, scenario_, scenario::settings_at({{axis.path, {value}}}, 0, settings_)));
         SCALAI_ASSIGN_OR_RETURN(const std::string files, scenario::digest_of_files(changed, scenario_));
         hasher.add(value).add(files);
       }
@@ -140,20 +147,14 @@ class Sweep {
     return hasher.hex();
   }
 
-  // After the settings of all points.
-  std::vector<std::string> with_all(const std::vector<std::string>& settings) const {
-    std::vector<std::string> all = settings_;
-    all.insert(all.end(), settings.begin(), settings.end());
-    return all;
-  }
-
   // A path or a value that no scenario takes is found before anything runs.
   absl::Status check_points() const {
     SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(scenario_));
     SCALAI_RETURN_IF_ERROR(scenario::with_settings(text, scenario_, settings_).status());
     for (const scenario::Axis& axis : table_.axes) {
       for (const std::string& value : axis.values) {
-        const auto changed = scenario::with_settings(text, scenario_, with_all({axis.path + "=" + value}));
+        const auto changed =
+            scenario::with_settings(text, scenario_, scenario::settings_at({{axis.path, {value}}}, 0, settings_));
         if (!changed.ok()) return changed.status();
       }
     }
@@ -172,7 +173,7 @@ class Sweep {
       for (size_t seed = 0; seed < table_.seeds; ++seed) {
         if (journal_.find(point, seed) != nullptr) continue;
         std::vector<std::string> words = {scenario_, "--format=json"};
-        for (const std::string& setting : with_all(scenario::settings_at(table_.axes, point)))
+        for (const std::string& setting : scenario::settings_at(table_.axes, point, settings_))
           words.push_back("--set=" + setting);
         if (table_.seeds > 1) words.push_back(fmt::format("--seed={}", base_.seed + seed));
         keys.emplace_back(point, seed);

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "apps/common/output.h"
+#include "apps/common/report_folders.h"
 #include "apps/common/run_report.h"
 #include "apps/common/sim_workers.h"
 #include "ptc/base/parallel.h"
@@ -30,6 +31,7 @@ class Runs {
     for (size_t point = 0; point < labels_.size(); ++point) {
       for (size_t seed = 0; seed < all_.seeds; ++seed) words.push_back(words_of(point, seed));
     }
+    note_others();
     summaries_.resize(words.size());
     Progress progress("simulating");
     size_t ended = 0;
@@ -56,14 +58,33 @@ class Runs {
         settings.push_back(all_.axes[a].path + "=" + values[a]);
     }
     for (const std::string& setting : settings) words.push_back("--set=" + setting);
-    std::string folder = all_.out.empty() || all_.axes.empty() ? all_.out : all_.out + "/" + labels_[point];
-    if (all_.seeds > 1) {
-      words.push_back(fmt::format("--seed={}", all_.first_seed + seed));
-      if (!folder.empty()) folder += fmt::format("/seed-{}", all_.first_seed + seed);
-    }
-    if (!folder.empty()) words.push_back("--out=" + folder);
+    if (all_.seeds > 1) words.push_back(fmt::format("--seed={}", all_.first_seed + seed));
+    if (const std::string folder = folder_of(point, seed); !folder.empty()) words.push_back("--out=" + folder);
     words.push_back("--format=json");
     return words;
+  }
+
+  std::string folder_of(size_t point, size_t seed) const {
+    if (all_.out.empty()) return "";
+    std::string folder = all_.axes.empty() ? all_.out : all_.out + "/" + labels_[point];
+    if (all_.seeds > 1) folder += fmt::format("/seed-{}", all_.first_seed + seed);
+    return folder;
+  }
+
+  // Reports of an earlier run stay, and whoever reads the folder finds them beside these.
+  void note_others() const {
+    if (all_.out.empty()) return;
+    std::set<std::string> ours, others;
+    for (size_t point = 0; point < labels_.size(); ++point) {
+      for (size_t seed = 0; seed < all_.seeds; ++seed) ours.insert(folder_of(point, seed));
+    }
+    for (const ReportFolder& found : report_folders({all_.out})) {
+      for (const std::string& folder : found.folders)
+        if (folder != all_.out && !ours.contains(folder)) others.insert(folder);
+    }
+    if (!others.empty())
+      say("scalai sim: note: {} has other reports, which compare and report will show, too: {}\n", all_.out,
+          fmt::join(others, ", "));
   }
 
   std::string label_of(size_t run) const {
@@ -120,7 +141,10 @@ absl::StatusOr<std::vector<scenario::Axis>> axes_of(const Arguments& arguments) 
   std::set<std::string> seen;
   for (const std::string& name : strategies)
     if (!seen.insert(name).second) return invalid(fmt::format("--strategy names \"{}\" more than once", name));
-  if (strategies.size() > 1) texts.insert(texts.begin(), fmt::format("strategy={}", fmt::join(strategies, ",")));
+  const bool varied =
+      std::any_of(texts.begin(), texts.end(), [](const std::string& text) { return text.starts_with("strategy="); });
+  if (strategies.size() > 1 || (varied && !strategies.empty()))
+    texts.insert(texts.begin(), fmt::format("strategy={}", fmt::join(strategies, ",")));
   return scenario::parse_axes(texts, kMostAlternatives);
 }
 

@@ -30,6 +30,7 @@ namespace {
 
 // Up to here SimGrid's solver is fast enough; beyond, our exact one takes over (both agree to 1e-6).
 constexpr int kSimGridDevices = 256;
+constexpr std::string_view kStrategy = "strategy=";
 
 struct Options : RunOptions {
   sim::BackendKind network = sim::BackendKind::kSimGrid;
@@ -82,31 +83,41 @@ void on_interrupt(int) {
   ::_exit(128 + SIGINT);
 }
 
-// Whether each alternative is a scenario that runs; problems go to stderr, each once.
-bool alternatives_fit(const Alternatives& all, const Options& options, const std::string& own_strategy,
-                      int& exit_code) {
+// Whether each alternative of one job's scenario runs; problems go to stderr, each once. The exit code.
+int check_alternatives(const Alternatives& all, const Options& options, const std::string& own_strategy) {
   std::set<std::string> said;
+  int exit_code = 0;
   for (size_t point = 0; point < scenario::point_count(all.axes); ++point) {
-    std::vector<std::string> settings = options.settings;
+    std::vector<std::string> settings = scenario::settings_at(all.axes, point, options.settings);
     std::string strategy = own_strategy;
-    const std::vector<std::string> values = scenario::values_at(all.axes, point);
-    for (size_t a = 0; a < values.size(); ++a) {
-      const std::string& path = all.axes[a].path;
-      const bool known = path == "strategy" && scenario::find_strategy(values[a], {}).ok();
-      if (known) strategy = values[a];
-      if (!known) settings.push_back(path + "=" + values[a]);
-    }
+    std::erase_if(settings, [&](const std::string& setting) {  // it is given by its option
+      const bool known =
+          setting.starts_with(kStrategy) && scenario::find_strategy(setting.substr(kStrategy.size()), {}).ok();
+      if (known) strategy = setting.substr(kStrategy.size());
+      return known;
+    });
     const auto scenario = scenario::load_scenario(options.scenario, options.cluster, options.scale, settings);
-    const std::string problems = message_of(scenario.status());
-    if (!scenario.ok()) exit_code = std::max(exit_code, exit_code_of(scenario.status()));
-    if (!scenario.ok() && said.insert(problems).second) report_error(scenario.status());
-    if (!scenario.ok()) continue;
+    if (!scenario.ok()) {
+      exit_code = std::max(exit_code, exit_code_of(scenario.status()));
+      if (said.insert(message_of(scenario.status())).second) report_error(scenario.status());
+      continue;
+    }
     if (strategy.empty()) strategy = scenario->strategy;
     int code = 0;
     if (said.insert(strategy).second && !strategies_fit("scalai sim", *scenario, {strategy}, code))
       exit_code = std::max(exit_code, code);
   }
-  return exit_code == 0;
+  return exit_code;
+}
+
+// Of many jobs another program checks the meaning, when it runs them; paths and types are checked here.
+int check_settings(const Alternatives& all, const Options& options, const std::string& text) {
+  for (size_t point = 0; point < scenario::point_count(all.axes); ++point) {
+    const auto changed =
+        scenario::with_settings(text, options.scenario, scenario::settings_at(all.axes, point, options.settings));
+    if (!changed.ok()) return report_error(changed.status());
+  }
+  return 0;
 }
 
 // The words of one run of `scalai-sim`, without settings, folder and format.
@@ -129,18 +140,12 @@ int simulate_several(Alternatives all, const Arguments& arguments, const Options
   const scenario::Head head = scenario::head_of(*text, options.scenario, options.settings);
   all.first_seed = head.seed;
   all.name = head.name;
-  int exit_code = 0;
+  if (all.seeds > 1)  // they are counted from the one that is set
+    std::erase_if(all.settings, [](const std::string& setting) { return setting.starts_with("seed="); });
   const std::vector<std::string> strategies = arguments.list("strategy");
-  const std::string strategy = strategies.size() == 1 ? strategies.front() : "";
-  if (!many_jobs && !alternatives_fit(all, options, strategy, exit_code)) return exit_code;
-  if (many_jobs) {
-    for (size_t point = 0; point < scenario::point_count(all.axes); ++point) {
-      std::vector<std::string> settings = options.settings;
-      for (std::string& setting : scenario::settings_at(all.axes, point)) settings.push_back(std::move(setting));
-      const auto changed = scenario::with_settings(*text, options.scenario, settings);
-      if (!changed.ok()) return report_error(changed.status());
-    }
-  }
+  const int code = many_jobs ? check_settings(all, options, *text)
+                             : check_alternatives(all, options, strategies.size() == 1 ? strategies.front() : "");
+  if (code != 0) return code;
   if (!options.out.empty()) {
     const absl::Status prepared = prepare_folder(options.out);
     if (!prepared.ok()) return report_error(prepared);

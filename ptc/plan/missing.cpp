@@ -8,11 +8,17 @@
 #include <string_view>
 
 #include "ptc/base/units.h"
+#include "ptc/model/model.h"
 
 namespace scalai::plan {
 namespace {
 
-constexpr std::array<std::string_view, 4> kStates = {"master", "exp_avg", "exp_avg_sq", "momentum"};
+bool is_kind_of_state(const std::string& word) {
+  using model::StateKind;
+  constexpr std::array kSuffixes = {StateKind::kMaster, StateKind::kExpAvg, StateKind::kExpAvgSq, StateKind::kMomentum,
+                                    StateKind::kPrevious};
+  return std::any_of(kSuffixes.begin(), kSuffixes.end(), [&](StateKind kind) { return model::name_of(kind) == word; });
+}
 
 // "layers.12.norm.weight.master": the part of the model, its number and the kind of state.
 struct NameParts {
@@ -23,7 +29,7 @@ struct NameParts {
 NameParts parts_of(const std::string& name) {
   NameParts parts;
   const std::string last = name.substr(name.rfind('.') + 1);
-  if (std::find(kStates.begin(), kStates.end(), last) != kStates.end()) parts.kind = last;
+  if (is_kind_of_state(last)) parts.kind = last;
   for (size_t from = 0; from < name.size();) {
     const size_t end = std::min(name.find('.', from), name.size());
     const auto number = parse_count(name.substr(from, end - from));

@@ -32,13 +32,13 @@ TEST(Missing, FewBoxesAreNamed) {
 TEST(Missing, ManyAreByLayersAndKind) {
   const Plan plan =
       plan_without({"embedding.word.weight", "embedding.position.weight", "layers.2.w", "layers.2.w.master",
-                    "layers.3.w", "layers.3.w.exp_avg", "layers.7.w", "decoder.layers.0.w", "head.weight"});
+                    "layers.3.w", "layers.3.w.exp_avg", "layers.7.w.previous", "decoder.layers.0.w", "head.weight"});
   EXPECT_THAT(
       missing_lines(plan, 2),
       ElementsAre(
           "embedding: 2 boxes of param, 32 B, the first of them tensor \"embedding.word.weight\" box [0:4]",
           "layers 2 to 3: 4 boxes of param, master, exp_avg, 64 B, the first of them tensor \"layers.2.w\" box [0:4]",
-          "layers 7: 1 box of param, 16 B, the first of them tensor \"layers.7.w\" box [0:4]",
+          "layers 7: 1 box of previous, 16 B, the first of them tensor \"layers.7.w.previous\" box [0:4]",
           "decoder.layers 0: 1 box of param, 16 B, the first of them tensor \"decoder.layers.0.w\" box [0:4]",
           "head: 1 box of param, 16 B, the first of them tensor \"head.weight\" box [0:4]"));
 }

@@ -89,10 +89,10 @@ std::vector<std::string> values_at(const std::vector<Axis>& axes, size_t point) 
   return values;
 }
 
-std::vector<std::string> settings_at(const std::vector<Axis>& axes, size_t point) {
-  std::vector<std::string> settings = values_at(axes, point);
-  for (size_t a = 0; a < axes.size(); ++a) settings[a] = axes[a].path + "=" + settings[a];
-  return settings;
+std::vector<std::string> settings_at(const std::vector<Axis>& axes, size_t point, std::vector<std::string> all) {
+  const std::vector<std::string> values = values_at(axes, point);
+  for (size_t a = 0; a < axes.size(); ++a) all.push_back(axes[a].path + "=" + values[a]);
+  return all;
 }
 
 std::vector<std::string> labels_of(const std::vector<Axis>& axes) {

@@ -25,8 +25,8 @@ absl::StatusOr<std::vector<Axis>> parse_axes(const std::vector<std::string>& tex
 // Combinations in order, the last axis fastest; `point` counts from 0. One combination without axes.
 size_t point_count(const std::vector<Axis>& axes);
 std::vector<std::string> values_at(const std::vector<Axis>& axes, size_t point);
-// The same as settings: "PATH=VALUE".
-std::vector<std::string> settings_at(const std::vector<Axis>& axes, size_t point);
+// The same as settings, "PATH=VALUE", behind those of all points.
+std::vector<std::string> settings_at(const std::vector<Axis>& axes, size_t point, std::vector<std::string> all = {});
 
 // One label a combination: its values joined by "+", as names of folders ("/" and blanks become "-"); all different.
 std::vector<std::string> labels_of(const std::vector<Axis>& axes);

@@ -38,6 +38,7 @@ TEST(Axes, CombinationsLastAxisFastest) {
   EXPECT_THAT(values_at(axes, 1), ElementsAre("1", "y"));
   EXPECT_THAT(settings_at(axes, 5), ElementsAre("a=2", "b=z"));
   EXPECT_EQ(point_count({}), 1u);
+  EXPECT_THAT(settings_at(axes, 0, {"c=3"}), ElementsAre("c=3", "a=1", "b=x"));
   EXPECT_TRUE(settings_at({}, 0).empty());
 }
 
