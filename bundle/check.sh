@@ -16,7 +16,7 @@ Options:
   --cpu      Only what needs no GPU.
   --quick    Without the sanitizers and the bench on GPUs, and with a narrower model.
   --out=DIR  Logs, tables and reports go here. Default: scalai-check beside where it is called.
-  --nccl=FILE  The NCCL library to use; without it libnccl.so.2 as the loader finds it.
+  --nccl=FILE  The NCCL library to use; without it libnccl.so.2 as the loader finds it, or that of python3's packages.
   --help     Print this help.
 
 Exit codes:
@@ -145,7 +145,7 @@ describe_machine() {
   else
     echo "nvidia-smi is not on PATH"
   fi
-  echo "NCCL      ${NCCL:-$(find_nccl)}"
+  echo "NCCL      ${NCCL:-not found}"
 }
 
 find_nccl() {
@@ -156,7 +156,8 @@ find_nccl() {
       return
     fi
   done
-  { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | sed -n 's/.*libnccl\.so\.2 .*=> //p' | grep -m 1 . || echo "not found"
+  { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | sed -n 's/.*libnccl\.so\.2 .*=> //p' | grep -m 1 . && return
+  python3 -c 'import nvidia.nccl; print(f"{nvidia.nccl.__path__[0]}/lib/libnccl.so.2")' 2>/dev/null  # PyTorch's
 }
 
 # --- the checks -------------------------------------------------------------------------------------------------------
@@ -242,8 +243,11 @@ check_cpu() {
 }
 
 check_gpu() {
-  local nccl=()
-  if [[ -n "$NCCL" ]]; then nccl=(--nccl="$NCCL"); fi
+  local nccl=() folder
+  if [[ -n "$NCCL" ]]; then
+    nccl=(--nccl="$NCCL") folder=$(dirname "$NCCL")
+    export LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}  # the tests look there
+  fi
   check doctor 60 "$BIN/scalai" doctor --require=cuda,nccl "${nccl[@]}"
   check_gpu_tests
   if ((!QUICK)); then check_sanitizers; fi
@@ -263,6 +267,7 @@ summary() {
   done
 }
 
+NCCL=${NCCL:-$(find_nccl)}
 describe_machine 2>&1 | tee "$OUT/machine.txt"
 echo
 check_cpu

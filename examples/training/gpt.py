@@ -86,7 +86,8 @@ def builder(options):
                 fully_shard(block, mesh=world.mesh["dp"])
         if dp > 1:
             fully_shard(stage, mesh=world.mesh["dp"])
-        optimizer = torch.optim.AdamW(stage.parameters(), lr=options.lr)
+        # Not all tensors at once (foreach, on GPUs the default): some are sharded over tp, others not.
+        optimizer = torch.optim.AdamW(stage.parameters(), lr=options.lr, foreach=False)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / options.warmup))
         return stage, optimizer, scheduler
 
@@ -99,7 +100,7 @@ def begin_alike(stage):
         for name, parameter in stage.named_parameters():
             if parameter.dim() > 1 and not parameter.is_meta:
                 generator = torch.Generator().manual_seed(sum(ord(letter) << (8 * (i % 7)) for i, letter in enumerate(name)))
-                parameter.normal_(0, 0.02, generator=generator)
+                parameter.copy_(torch.empty(parameter.shape, device="cpu").normal_(0, 0.02, generator=generator))
             elif name.endswith("bias"):
                 parameter.zero_()
 
@@ -131,19 +132,19 @@ def train_step(world, model, optimizer, scheduler, batch):
     optimizer.zero_grad()
     scheduler.step()
     loss = loss.detach().clone()
-    dist.all_reduce(loss, dist.ReduceOp.AVG if loss.is_cuda else dist.ReduceOp.SUM, group=world.mesh.get_group("dp"))
-    return float(loss) / (1 if loss.is_cuda else world.axes["dp"])
+    dist.all_reduce(loss, group=world.mesh.get_group("dp"))
+    return float(loss) / world.axes["dp"]
 
 
 def train(options):
     text, log = text_of(options), Log(options)
     job = scalai.attach()  # Scalai
     job.start(builder(options), scalai.Sampler(samples_of(text, options), options.batch, drop_last=True),
-              restart=options.restart)  # Scalai
+              restart=options.restart, backend=options.collectives)  # Scalai
     while job.step < options.steps:
         with job:  # Scalai
             began = time.monotonic()
-            batch = batch_of(text, next(job.data), options)
+            batch = batch_of(text, next(job.data), options).to(job.world.device)
             loss = train_step(job.world, job.model, job.optimizer, job.scheduler, batch)
             log.write(job.world, job.step, loss, time.monotonic() - began)
         job.advance()  # Scalai
@@ -154,15 +155,16 @@ def static(options):
     os.environ.setdefault("RANK", "0"), os.environ.setdefault("WORLD_SIZE", "1")
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1"), os.environ.setdefault("MASTER_PORT", "0")
     dist.init_process_group("gloo")
-    sizes = sizes_of(options.layout)
+    sizes, device = sizes_of(options.layout), torch.device("cuda" if torch.cuda.is_available() else "cpu")
     world = scalai.World(sizes, dist.get_rank(), init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=AXES))
-    model, optimizer, scheduler = builder(options)(world)
+    with device:
+        model, optimizer, scheduler = builder(options)(world)
     text, log = text_of(options), Log(options)
     data = scalai.Sampler(samples_of(text, options), options.batch, rank=world.coordinate("dp"), ranks=sizes["dp"],
                           drop_last=True)
     for step in range(options.steps):
         began = time.monotonic()
-        loss = train_step(world, model, optimizer, scheduler, batch_of(text, next(data), options))
+        loss = train_step(world, model, optimizer, scheduler, batch_of(text, next(data), options).to(device))
         log.write(world, step, loss, time.monotonic() - began)
     dist.destroy_process_group()
 
@@ -190,6 +192,7 @@ def main():
     parser.add_argument("--layout", default="pp1,dp1,tp1", help="static: the layout")
     parser.add_argument("--text", default=TEXT, help="folder of *.md")
     parser.add_argument("--restart", action="store_true", help="train: begin the program anew for each layout")
+    parser.add_argument("--collectives", help="train: torch.distributed's backend; gloo where processes share a GPU")
     parser.add_argument("--log", default="", help="file for step,loss,seconds,ranks")
     options = parser.parse_args()
     torch.set_num_threads(1)

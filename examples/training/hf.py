@@ -53,7 +53,7 @@ def main():
     job.start(builder(options), scalai.Sampler(samples_of(text, options), options.batch, drop_last=True))  # Scalai
     while job.step < options.steps:
         with job:  # Scalai
-            batch = batch_of(text, next(job.data), options)
+            batch = batch_of(text, next(job.data), options).to(job.world.device)
             loss = job.model(input_ids=batch, labels=batch).loss
             loss.backward()
             job.optimizer.step()

@@ -36,6 +36,7 @@ from corpus import TEXT, Log, batch_of, samples_of, text_of  # noqa: E402
 import scalai.megatron  # noqa: E402  # Scalai
 
 TOKENS = 128  # the characters of corpus.py
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # the current one
 
 
 def builder(options):
@@ -53,6 +54,7 @@ def builder(options):
         model = GPTModel(config, get_gpt_layer_local_spec(), TOKENS, options.length,
                          pre_process=parallel_state.is_pipeline_first_stage(),
                          post_process=parallel_state.is_pipeline_last_stage(), share_embeddings_and_output_weights=False)
+        model.to(DEVICE)
         sharded = not options.plain
         model = DistributedDataParallel(config, DistributedDataParallelConfig(use_distributed_optimizer=sharded), model)
         optimizer = get_megatron_optimizer(OptimizerConfig(optimizer="adam", lr=options.lr, min_lr=0.0, clip_grad=0.0,
@@ -69,8 +71,8 @@ def builder(options):
 def train_step(model, optimizer, schedule, batch, options):
     """One step on this rank's share of the batch; returns the loss of the whole batch, on the last stage."""
     def forward(batches, part):
-        tokens = next(batches)
-        out = part(tokens[:, :-1].contiguous(), torch.arange(options.length).expand(len(tokens), -1), None,
+        tokens = next(batches).to(DEVICE)
+        out = part(tokens[:, :-1].contiguous(), torch.arange(options.length, device=DEVICE).expand(len(tokens), -1), None,
                    labels=tokens[:, 1:].contiguous())
         return out, lambda loss: (loss.float().mean(), {"loss": loss.detach().float().mean()})
 
@@ -116,7 +118,7 @@ def main():
         return
     if options.command == "static":
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1"), os.environ.setdefault("MASTER_PORT", "29572")
-        dist.init_process_group("gloo", rank=0, world_size=1)
+        dist.init_process_group("nccl" if DEVICE == "cuda" else "gloo", rank=0, world_size=1)
         world = scalai.World({}, 0, None)
         model, optimizer, _, objects = builder(options)(world)
         for step in range(options.steps):

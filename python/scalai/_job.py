@@ -300,9 +300,12 @@ class Job:
         from ._objects import Objects
         from .torch import state_of
 
+        assert self.world is not None
         fresh, device = order["fresh"], device_of(order["memory"])
         if self._in_place is None:
             self._in_place = device.type == "cuda" or not torch.cuda.is_available()
+        if not self._in_place:
+            device = self.world.device  # what is copied need not lie where the worker's memory does
         on_meta = self._meta and not fresh and self._in_place
         if on_meta:
             with torch.device("meta"):
