@@ -218,7 +218,9 @@ class CudaBackend final : public Backend {
     for (int other = 0; other < static_cast<int>(world_->gpus.size()); ++other) {
       if (world_->reaches(other, gpu)) reached_by.push_back(other);
     }
-    SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<ChunkSource> chunks, make_cuda_chunks(gpu, reached_by, world_->addresses));
+    SCALAI_ASSIGN_OR_RETURN(
+        std::unique_ptr<ChunkSource> chunks,
+        make_cuda_chunks(gpu, reached_by, world_->addresses, std::min(options.capacity, options.limit)));
     return ChunkedMemory::create(std::move(chunks), options);
   }
   int gpu_of_device(int device) const override {

@@ -13,6 +13,7 @@
 #include "executor/cuda/internal/cuda_status.h"
 #include "executor/cuda/runtime.h"
 #include "executor/state/available_memory.h"
+#include "ptc/base/round_up.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 
@@ -330,7 +331,8 @@ class CudaChunks final : public ChunkSource {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ChunkSource>> make_cuda_chunks(int gpu, std::span<const int> reached_by,
-                                                              std::shared_ptr<AddressMap> addresses) {
+                                                              std::shared_ptr<AddressMap> addresses,
+                                                              int64_t memory_bytes) {
   SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(gpu));
   SCALAI_ASSIGN_OR_RETURN(const Driver driver, Driver::find());
   SCALAI_ASSIGN_OR_RETURN(const CUmemAllocationProp kind, kind_of_memory(driver, gpu));
@@ -338,10 +340,9 @@ absl::StatusOr<std::unique_ptr<ChunkSource>> make_cuda_chunks(int gpu, std::span
   SCALAI_RETURN_IF_ERROR(
       driver_status(driver.granularity(&granularity, &kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM), "asking for chunks"));
   SCALAI_ASSIGN_OR_RETURN(Stream stream, Stream::create(gpu));
-  // Small ones would be many handles.
-  constexpr int64_t kChunk = int64_t{2} << 20;
-  const auto unit = static_cast<int64_t>(granularity);
-  const int64_t chunk_bytes = (kChunk + unit - 1) / unit * unit;
+  constexpr int64_t kLeast = int64_t{2} << 20, kMost = int64_t{8} << 20, kShare = 512;
+  const int64_t chunk_bytes =
+      round_up(std::clamp(memory_bytes / kShare, kLeast, kMost) / kLeast * kLeast, static_cast<int64_t>(granularity));
   return std::make_unique<CudaChunks>(gpu, driver, kind, chunk_bytes, std::move(stream), reached_by,
                                       std::move(addresses));
 }

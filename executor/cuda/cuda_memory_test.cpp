@@ -13,15 +13,17 @@
 namespace scalai::executor::cuda {
 namespace {
 using CudaMemory = OnGpu;
+constexpr int64_t kMemory = 1024 * kMiB;
 
 absl::StatusOr<std::unique_ptr<ChunkedMemory>> make_pool(const SegmentOptions& options) {
-  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<ChunkSource> chunks, make_cuda_chunks(0, {}, std::make_shared<AddressMap>()));
+  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<ChunkSource> chunks,
+                          make_cuda_chunks(0, {}, std::make_shared<AddressMap>(), kMemory));
   return ChunkedMemory::create(std::move(chunks), options);
 }
 
 struct Pool {
   explicit Pool(const SegmentOptions& options) {
-    std::unique_ptr<ChunkSource> chunks = value_or_die(make_cuda_chunks(0, {}, addresses));
+    std::unique_ptr<ChunkSource> chunks = value_or_die(make_cuda_chunks(0, {}, addresses, kMemory));
     chunk = chunks->chunk_bytes();
     memory = value_or_die(ChunkedMemory::create(std::move(chunks), options));
   }

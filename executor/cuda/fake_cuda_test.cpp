@@ -73,10 +73,22 @@ TEST(FakeDriver, TheGpuOfADeviceStaysCurrent) {
 constexpr int64_t kFakeChunk = int64_t{2} << 20;
 
 absl::StatusOr<std::unique_ptr<ChunkedMemory>> overflowing_memory() {
-  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<ChunkSource> chunks, make_cuda_chunks(0, {}, std::make_shared<AddressMap>()));
+  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<ChunkSource> chunks,
+                          make_cuda_chunks(0, {}, std::make_shared<AddressMap>(), kFakeChunk));
   return ChunkedMemory::create(
       std::move(chunks),
       {.capacity = 64 * kFakeChunk, .limit = 3 * kFakeChunk, .leave_free = 0, .host_overflow = 8 * kFakeChunk});
+}
+
+TEST(FakeDriver, LargeMemoriesHaveLargeChunks) {
+  const auto chunk_of = [](int64_t memory_bytes) {
+    return value_or_die(make_cuda_chunks(0, {}, std::make_shared<AddressMap>(), memory_bytes))->chunk_bytes();
+  };
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  EXPECT_EQ(chunk_of(1), kFakeChunk);
+  EXPECT_EQ(chunk_of(kGiB), kFakeChunk);
+  EXPECT_EQ(chunk_of(3 * kGiB), 3 * kFakeChunk);
+  EXPECT_EQ(chunk_of(80 * kGiB), 4 * kFakeChunk);
 }
 
 TEST(FakeDriver, HostMemoryOfTheNodeOrOfAnyOrNone) {

@@ -73,7 +73,7 @@ absl::Status Lane::copy(std::span<const BoxCopy> copies) {
     const auto moves = work_at(batch.moves, slot->device.data());
     const auto casts = work_at(batch.casts, slot->device.data() + casts_at);
     SCALAI_RETURN_IF_ERROR(
-        cuda_status(kernels::launch_copy(moves, blocks(moves.tiles), handle_of(stream_)), "starting a copy"));
+        cuda_status(kernels::launch_copy(moves, moves.tiles, handle_of(stream_)), "starting a copy"));
     SCALAI_RETURN_IF_ERROR(
         cuda_status(kernels::launch_cast(casts, blocks(casts.tiles), handle_of(stream_)), "starting a cast"));
     return slot->busy.record(stream_);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "executor/nccl/internal/communicator_state.h"
@@ -10,6 +11,7 @@
 namespace scalai::executor::internal {
 
 std::chrono::microseconds Pace::next() {
+  if (std::chrono::steady_clock::now() - began_ < kAtOnce) return {};
   return std::exchange(pause_, std::min(pause_ * 2, std::chrono::microseconds(1'000)));
 }
 
@@ -66,6 +68,7 @@ absl::Status CommunicatorState::still_time(const char* what, Deadline deadline, 
 }
 
 void CommunicatorState::pause(std::chrono::microseconds time) {
+  if (time.count() == 0) return std::this_thread::yield();
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, time, [&] { return phase_ != Phase::kUp; });
 }

@@ -86,7 +86,7 @@ void append_move(Pieces<CopyPiece>& batch, const Runs& runs, int64_t element, co
   const uint32_t unit = unit_bytes(piece.move);
   // A row of n granules begins with the last byte of one and ends with the first byte of another, at worst.
   const uint64_t row_units = piece.move == Move::kShift ? (piece.run + 30) / 16 : piece.run / unit;
-  const Tiling tiling = tiling_of(row_units, piece.nest.rows, unit);
+  const Tiling tiling = tiling_of(row_units, piece.nest.rows, unit, kCopyTileBytes);
   piece.cut = tiling.cut;
   append(batch, piece, tiling.tiles);
 }
@@ -134,8 +134,8 @@ uint32_t blocks_for(uint32_t tiles, int multiprocessors) {
   return std::max(1u, std::min(tiles, resident));
 }
 
-Tiling tiling_of(uint64_t row_units, uint32_t rows, uint32_t bytes_of_unit) {
-  const uint64_t most = std::min<uint64_t>(kTileUnits, kTileBytes / bytes_of_unit);
+Tiling tiling_of(uint64_t row_units, uint32_t rows, uint32_t bytes_of_unit, uint32_t tile_bytes) {
+  const uint64_t most = std::min<uint64_t>(kTileUnits, tile_bytes / bytes_of_unit);
   Cut cut;
   cut.row_units = row_units;
   if (row_units > most) {

@@ -25,7 +25,10 @@ inline constexpr uint32_t kBlocksPerSm = 4;    // with at most 64 registers a th
 inline constexpr uint32_t kTileBytes = 32768;  // at most, of written bytes (of read bytes if nothing is written)
 inline constexpr uint32_t kTileUnits = 8192;   // at most: small units take longer than their bytes
 
-// Blocks of a launch: as many as run at a time, or one per tile if there are fewer. Each takes every blocks-th tile.
+inline constexpr uint32_t kCopyTileBytes = 16384;  // the same of copies without a change of type
+
+// Blocks of a launch: as many as run at a time, or one per tile if there are fewer. Each takes every blocks-th tile. Copies
+// have a block for each tile instead: the GPU then starts one while others wait for memory (results/gpu).
 uint32_t blocks_for(uint32_t tiles, int multiprocessors);
 
 // --- pieces ----------------------------------------------------------------------------------------------------------
@@ -119,12 +122,12 @@ struct CheckResult {
 };
 
 // --- how a part is cut (make_…_batch does it) ------------------------------------------------------------------------
-// Rows of `row_units` units each, as tiles of at most kTileBytes and kTileUnits.
+// Rows of `row_units` units each, as tiles of at most `tile_bytes` and kTileUnits.
 struct Tiling {
   Cut cut;
   uint64_t tiles = 0;
 };
-Tiling tiling_of(uint64_t row_units, uint32_t rows, uint32_t unit_bytes);
+Tiling tiling_of(uint64_t row_units, uint32_t rows, uint32_t unit_bytes, uint32_t tile_bytes = kTileBytes);
 // The best way for runs of this number of bytes; `alignment` (1, 2, … 16) divides all addresses and the run.
 Move move_of(uint32_t alignment, uint64_t run);
 

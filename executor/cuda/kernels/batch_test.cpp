@@ -41,9 +41,9 @@ TEST(FastDivision, RandomAndBorderNumbers) {
 }
 
 // Every unit of every row is in one tile, tiles are bounded, and all but the last are nearly full.
-void expect_covered(uint64_t row_units, uint32_t rows, uint32_t unit_bytes) {
-  const Tiling tiling = tiling_of(row_units, rows, unit_bytes);
-  const uint32_t most = std::min(kTileUnits, kTileBytes / unit_bytes);
+void expect_covered(uint64_t row_units, uint32_t rows, uint32_t unit_bytes, uint32_t tile_bytes = kTileBytes) {
+  const Tiling tiling = tiling_of(row_units, rows, unit_bytes, tile_bytes);
+  const uint32_t most = std::min(kTileUnits, tile_bytes / unit_bytes);
   uint64_t next = 0;  // counted over all rows
   for (uint32_t tile = 0; tile < tiling.tiles; ++tile) {
     const Span span = span_of(tiling.cut, rows, tile);
@@ -67,10 +67,12 @@ TEST(Tiling, CoversEverySmallShape) {
   for (uint64_t units = 1; units <= 40; ++units) {
     for (uint32_t rows = 1; rows <= 3000; rows += rows < 40 ? 1 : 271) expect_covered(units, rows, 16);
   }
-  for (const uint32_t unit : {1u, 2u, 4u, 8u, 16u, 32u}) {
-    const uint64_t most = std::min(kTileUnits, kTileBytes / unit);
-    for (uint64_t units = most - 40; units <= most + 40; ++units) expect_covered(units, 5, unit);
-    for (uint64_t units = most; units <= 5 * most; units += 61) expect_covered(units, 3, unit);
+  for (const uint32_t bytes : {kTileBytes, kCopyTileBytes}) {
+    for (const uint32_t unit : {1u, 2u, 4u, 8u, 16u, 32u}) {
+      const uint64_t most = std::min(kTileUnits, bytes / unit);
+      for (uint64_t units = most - 40; units <= most + 40; ++units) expect_covered(units, 5, unit, bytes);
+      for (uint64_t units = most; units <= 5 * most; units += 61) expect_covered(units, 3, unit, bytes);
+    }
   }
 }
 

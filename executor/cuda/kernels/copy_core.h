@@ -23,7 +23,13 @@ SCALAI_HOST_DEVICE inline void copy_group(const std::byte* src, std::byte* dst, 
   }
   SCALAI_UNROLL
   for (uint32_t i = 0; i < Units::kSize; ++i) {
-    if (units.here[i]) store_unit(dst + units.place[i].b, unit[i]);
+    if (!units.here[i]) continue;
+    std::byte* at = dst + units.place[i].b;
+    if constexpr (sizeof(Unit) == 16) {
+      store_once(at, unit[i]);
+    } else {
+      store_unit(at, unit[i]);
+    }
   }
 }
 
@@ -69,7 +75,7 @@ SCALAI_HOST_DEVICE inline void copy_granule_group(const CopyPiece& piece, const 
   SCALAI_UNROLL
   for (uint32_t i = 0; i < Units::kSize; ++i) {
     if (granule[i].hi - granule[i].lo == 16) {
-      store_unit(granule[i].at, quad[i]);
+      store_once(granule[i].at, quad[i]);
     } else {
       store_part(granule[i].at, quad[i], granule[i].lo, granule[i].hi);
     }

@@ -100,6 +100,14 @@ SCALAI_HOST_DEVICE inline void store_unit(std::byte* at, Unit unit) {
   std::memcpy(at, &unit, sizeof(Unit));
 #endif
 }
+// The same for bytes that nobody reads before they would have left the caches.
+SCALAI_HOST_DEVICE inline void store_once(std::byte* at, const Quad& quad) {
+#if defined(__CUDA_ARCH__)
+  __stcs(reinterpret_cast<uint4*>(at), make_uint4(quad.word[0], quad.word[1], quad.word[2], quad.word[3]));
+#else
+  store_unit(at, quad);
+#endif
+}
 
 // Any address, byte by byte.
 template <class Unit>
