@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <vector>
 
 #include "ptc/base/status.h"
 
@@ -30,9 +32,10 @@ constexpr double kTileOverhead = 64;  // steps of k
 // generation, 411 and 601 of cuDNN.
 constexpr double kWholeHead = 128, kTunedSoftmax = 110;
 
-// With the libraries of Kernels::kTuned: shares of fused attention, and 16-bit products as a share of those without. Chosen with the rows to
-// fit of DGX Cloud's recipes and Megatron-Bridge in view (results/perfmodel).
-constexpr double kTunedFlashForward = 1, kTunedFlashBackward = 0.85, kTunedMatrix = 1.1;
+// With the libraries of Kernels::kTuned: 16-bit products as a share of those without, chosen with the rows to fit of H100 in
+// view (results/perfmodel), and the shares of them that cuDNN's attention reaches in its blocks: 712 and 620 teraFLOP/s on an
+// H200 (own_attention_h200).
+constexpr double kTunedFlashForward = 1.09, kTunedFlashBackward = 0.95, kTunedMatrix = 1.16;
 
 // Flash attention of the first generation: the forward pass reaches 30 to 50 % of A100's peak, the backward pass 25 to
 // 35 % (Dao 2023, FlashAttention-2, introduction); the middle of both.
@@ -46,6 +49,38 @@ void set_early_flash(const cluster::GpuKind& gpu, GpuRates& rates) {
   const double share = (gpu.peak_flops_fp8 > 0 ? kEarlyOnLater : 1) / efficiency_of(gpu, Math::kBF16).matrix;
   rates.flash_forward = kEarlyFlashForward * share;
   rates.flash_backward = kEarlyFlashBackward * share;
+  rates.flash_tiles = false;
+}
+
+// Of fused attention: queries of a tile and keys of a block, and what the start and the end of a tile take, in blocks.
+constexpr double kAttentionTile = 128;
+constexpr double kForwardOverhead = 2, kBackwardOverhead = 3;
+
+// Blocks that the multiprocessor with the most does one after the other: each takes the next tile when it is free. Where
+// there are many heads their first ones only fill all multiprocessors alike.
+double blocks_in_a_row(const FusedAttention& attention, bool backward, int multiprocessors) {
+  const double along = backward ? attention.keys : attention.queries,
+               across = backward ? attention.queries : attention.keys;
+  const auto tiles = static_cast<int64_t>(std::ceil(along / kAttentionTile));
+  const double blocks = std::ceil(across / kAttentionTile), overhead = backward ? kBackwardOverhead : kForwardOverhead;
+  const auto heads = std::max<int64_t>(1, std::llround(attention.heads));
+  const auto cost = [&](int64_t tile) {  // the last queries see the most keys, the first keys the most queries
+    if (!attention.causal) return blocks + overhead;
+    return static_cast<double>(backward ? tiles - tile : tile + 1) + overhead;
+  };
+  const int64_t one_by_one = std::min(heads, std::max<int64_t>(4, (int64_t{8} * multiprocessors + tiles - 1) / tiles));
+  std::vector<double> ends(static_cast<size_t>(multiprocessors));  // a heap, the earliest first
+  const double of_a_head = attention.causal ? static_cast<double>(tiles) * (static_cast<double>(tiles) + 1) / 2
+                                            : static_cast<double>(tiles) * blocks;
+  double last = 0;
+  for (int64_t tile = 0; tile < one_by_one * tiles; ++tile) {
+    std::pop_heap(ends.begin(), ends.end(), std::greater<>());
+    ends.back() += cost(tile % tiles);
+    last = std::max(last, ends.back());
+    std::push_heap(ends.begin(), ends.end(), std::greater<>());
+  }
+  return last + static_cast<double>(heads - one_by_one) * (of_a_head + static_cast<double>(tiles) * overhead) /
+                    multiprocessors;
 }
 
 }  // namespace
@@ -106,11 +141,21 @@ void KernelTime::product_in_16_bits(const Product& product) {
   add(product_seconds(rates_, rates_.attention_flops, product), matrix_s_);
 }
 
-void KernelTime::flash(double flops, double bytes, bool backward, int64_t head_size) {
+double FusedAttention::flops(bool backward) const {
+  return (backward ? 2.5 : 1) * 4 * heads * queries * keys * static_cast<double>(head_size) * (causal ? 0.5 : 1);
+}
+
+void KernelTime::flash(const FusedAttention& attention, bool backward) {
+  const auto head_size = static_cast<double>(attention.head_size);
   const double softmax = rates_.softmax_elements * (backward ? 2.0 / 5 : 1);
-  const double slower = std::max(1.0, (1 + softmax / static_cast<double>(head_size)) / (1 + softmax / kWholeHead));
+  const double slower = std::max(1.0, (1 + softmax / head_size) / (1 + softmax / kWholeHead));
   const double rate = rates_.attention_flops * (backward ? rates_.flash_backward : rates_.flash_forward) / slower;
-  add(std::max(flops / rate, rates_.bytes_per_s > 0 ? bytes / rates_.bytes_per_s : 0), matrix_s_);
+  double seconds = attention.flops(backward) / rate;
+  if (rates_.multiprocessors > 0 && rates_.flash_tiles) {
+    const double block = (backward ? 2.5 : 1) * 4 * kAttentionTile * kAttentionTile * head_size;
+    seconds = blocks_in_a_row(attention, backward, rates_.multiprocessors) * block * rates_.multiprocessors / rate;
+  }
+  add(std::max(seconds, rates_.bytes_per_s > 0 ? attention.bytes / rates_.bytes_per_s : 0), matrix_s_);
 }
 
 void KernelTime::launched(double kernels) { launch_s_ += kernels * (rates_.graphs ? kGap : kHostLaunch); }

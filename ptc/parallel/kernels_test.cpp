@@ -111,13 +111,14 @@ TEST(Kernels, EarlyFlashAttentionReachesLess) {
   const auto seconds_of = [](const char* gpu, bool backward) {
     const GpuRates rates = rates_of({.gpu = *cluster::find_gpu_kind(gpu)}, Math::kBF16, Kernels::kEarly);
     KernelTime time(rates);
-    time.flash(1e15, 1, backward, 128);
-    return time.matrix_s();
+    const FusedAttention attention{.heads = 1000, .queries = 8192, .keys = 8192, .head_size = 128};
+    time.flash(attention, backward);
+    return time.matrix_s() / attention.flops(backward);
   };
-  EXPECT_NEAR(seconds_of("a100-80g", false), 1e15 / (0.4 * 312e12), 1e-6);
-  EXPECT_NEAR(seconds_of("a100-80g", true), 1e15 / (0.3 * 312e12), 1e-6);
-  EXPECT_NEAR(seconds_of("h100-80g", false), 1e15 / (0.4 * 0.35 / 0.615 * 989.4e12), 2e-3);
-  EXPECT_NEAR(seconds_of("h100-80g", true), 1e15 / (0.3 * 0.35 / 0.615 * 989.4e12), 2e-3);
+  EXPECT_NEAR(seconds_of("a100-80g", false) * 0.4 * 312e12, 1, 1e-3);
+  EXPECT_NEAR(seconds_of("a100-80g", true) * 0.3 * 312e12, 1, 1e-3);
+  EXPECT_NEAR(seconds_of("h100-80g", false) * 0.4 * 0.35 / 0.615 * 989.4e12, 1, 1e-3);
+  EXPECT_NEAR(seconds_of("h100-80g", true) * 0.3 * 0.35 / 0.615 * 989.4e12, 1, 1e-3);
 }
 
 TEST(Kernels, GraphsLeaveOnlyGaps) {
@@ -136,28 +137,66 @@ TEST(Kernels, NoKernelIsShorterThanItsLaunch) {
   EXPECT_DOUBLE_EQ(time.seconds(), 6e-6);
 }
 
-TEST(Kernels, FusedAttentionIsFasterForwardAndBoundByMemoryWhereShort) {
-  KernelTime forward(kRates), backward(kRates), bound(kRates);
-  forward.flash(1e12, 1, false, 128);
-  backward.flash(1e12, 1, true, 128);
-  bound.flash(1, 1e9, false, 128);
-  EXPECT_GT(forward.matrix_s(), 1e12 / 50e12);
-  EXPECT_GT(backward.matrix_s(), forward.matrix_s());
+// Shares of the attention's own rate that its blocks leave on 132 multiprocessors.
+double share_of(const FusedAttention& attention, bool backward) {
+  GpuRates rates = kRates;
+  rates.multiprocessors = 132;
+  KernelTime time(rates);
+  time.flash(attention, backward);
+  return attention.flops(backward) / time.matrix_s() / rates.attention_flops /
+         (backward ? rates.flash_backward : rates.flash_forward);
+}
+
+TEST(Kernels, FusedAttentionIsBoundByMemoryWhereShort) {
+  KernelTime bound(kRates);
+  bound.flash({.heads = 1, .queries = 1, .keys = 1, .head_size = 128, .bytes = 1e9}, false);
   EXPECT_DOUBLE_EQ(bound.matrix_s(), 1e-3);
+}
+
+TEST(Kernels, TilesOfFusedAttention) {
+  // A tile for each multiprocessor, 16 blocks and 2 more: of those the mask leaves.
+  EXPECT_NEAR(share_of({.heads = 132, .queries = 128, .keys = 2048, .head_size = 128, .causal = false}, false),
+              16.0 / 18, 1e-9);
+  EXPECT_NEAR(share_of({.heads = 66, .queries = 128, .keys = 2048, .head_size = 128, .causal = false}, false), 8.0 / 18,
+              1e-9);
+  EXPECT_NEAR(share_of({.heads = 133, .queries = 128, .keys = 2048, .head_size = 128, .causal = false}, false),
+              133.0 / 132 * 16 / 36, 1e-9);
+  // Backward a tile is of 128 keys.
+  EXPECT_NEAR(share_of({.heads = 132, .queries = 2048, .keys = 128, .head_size = 128, .causal = false}, true),
+              16.0 / 19, 1e-9);
+  // All 128 tiles begin at once, and the last one has 32 blocks; half of them are masked in all, without the diagonal.
+  EXPECT_NEAR(share_of({.heads = 4, .queries = 4096, .keys = 4096, .head_size = 128}, false),
+              4 * 32 * 32 / 2.0 / 132 / 34, 1e-9);
+  // Many heads of long sequences lose little, short ones and few more.
+  const double best = share_of({.heads = 64, .queries = 32768, .keys = 32768, .head_size = 128}, false);
+  EXPECT_GT(best, 0.97);
+  EXPECT_LT(share_of({.heads = 64, .queries = 2048, .keys = 2048, .head_size = 128}, false), 0.75);
+  EXPECT_LT(share_of({.heads = 8, .queries = 8192, .keys = 8192, .head_size = 128}, false), 0.75);
+}
+
+// Those before the last are an average: as if each were handed out.
+TEST(Kernels, ManyHeadsOfFusedAttention) {
+  double before = 0;
+  for (const double heads : {60.0, 600.0, 6000.0}) {
+    const double share = share_of({.heads = heads, .queries = 2048, .keys = 2048, .head_size = 128}, false);
+    EXPECT_GT(share, before) << heads;
+    before = share;
+  }
+  EXPECT_NEAR(before, 128.0 / (136 + 2 * 16), 0.002);
 }
 
 TEST(Kernels, TunedLibrariesAreFasterOnGpusWithFp8) {
   const StageGpu h100{.gpu = *cluster::find_gpu_kind("h100-80g")}, a100{.gpu = *cluster::find_gpu_kind("a100-80g")};
   const GpuRates fused = rates_of(h100, Math::kBF16), tuned = rates_of(h100, Math::kBF16, Kernels::kTuned);
-  EXPECT_DOUBLE_EQ(tuned.product_flops, 1.1 * fused.product_flops);
+  EXPECT_DOUBLE_EQ(tuned.product_flops, 1.16 * fused.product_flops);
   EXPECT_DOUBLE_EQ(tuned.attention_flops * tuned.flash_forward,
-                   1.1 / 0.72 * fused.attention_flops * fused.flash_forward);
+                   1.16 * 1.09 / 0.826 * fused.attention_flops * fused.flash_forward);
   const GpuRates fp8 = rates_of(h100, Math::kFP8, Kernels::kTuned);
   EXPECT_DOUBLE_EQ(fp8.product_flops, rates_of(h100, Math::kFP8).product_flops);
   EXPECT_DOUBLE_EQ(fp8.attention_flops, tuned.attention_flops);
   EXPECT_DOUBLE_EQ(rates_of(a100, Math::kBF16, Kernels::kTuned).product_flops,
                    rates_of(a100, Math::kBF16).product_flops);
-  EXPECT_DOUBLE_EQ(rates_of(a100, Math::kBF16, Kernels::kTuned).flash_forward, 0.72);
+  EXPECT_DOUBLE_EQ(rates_of(a100, Math::kBF16, Kernels::kTuned).flash_forward, 0.826);
 }
 
 // All ranks wait for the slowest GPU: that of more GPUs is slower.
@@ -207,9 +246,12 @@ TEST(Kernels, SmallHeadsOfFusedAttentionHaveMoreExponentials) {
   const auto slower = [&](Kernels kernels, bool backward, int64_t small) {
     const GpuRates rates = rates_of(h100, Math::kBF16, kernels);
     KernelTime few(rates), many(rates);
-    few.flash(1e15, 1, backward, 128);
-    many.flash(1e15, 1, backward, small);
-    return many.matrix_s() / few.matrix_s();
+    const FusedAttention large{.heads = 32, .queries = 8192, .keys = 8192, .head_size = 128};
+    FusedAttention other = large;
+    other.head_size = small;
+    few.flash(large, backward);
+    many.flash(other, backward);
+    return many.matrix_s() / other.flops(backward) / (few.matrix_s() / large.flops(backward));
   };
   EXPECT_NEAR(slower(Kernels::kFused, false, 64), 369.0 / 322, 0.002);
   EXPECT_NEAR(slower(Kernels::kTuned, false, 64), 601.0 / 411, 0.002);

@@ -8,8 +8,10 @@
 #include "apps/accuracy/model/internal/printed.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
+#include "ptc/cluster/catalogue.h"
 #include "ptc/parallel/collectives.h"
 #include "ptc/parallel/hardware.h"
+#include "ptc/parallel/kernels.h"
 #include "ptc/parallel/layer_work.h"
 
 namespace scalai::parallel::validation {
@@ -49,6 +51,32 @@ double bus_factor(Collective operation, int ranks) {
 // Seconds where the row reads `value`, and the other way round: both are inverse or proportional.
 double converted(double value, const std::string& unit, double bus_bytes) {
   return unit == "us" ? value : bus_bytes / (value * 1e9) * 1e6;
+}
+
+// A kernel of `op`, added to `time`.
+void add_kernel(RowReader& row, const std::string& op, bool fp8, KernelTime& time) {
+  if (op == "product") {
+    time.product({.m = row.number("m"),
+                  .n = row.number("n"),
+                  .k = row.number("k"),
+                  .count = row.number("count", 1),
+                  .element_bytes = fp8 ? 1.0 : 2.0});
+  } else if (op == "attention-forward" || op == "attention-backward") {
+    const bool backward = op == "attention-backward";
+    FusedAttention attention{.heads = row.number("batch") * row.number("heads"),
+                             .queries = row.number("length"),
+                             .keys = row.number("length"),
+                             .head_size = row.count("head_size")};
+    // Query, key, value and output; backward the gradients of these as well.
+    attention.bytes =
+        (backward ? 8 : 4) * 2 * attention.heads * attention.queries * static_cast<double>(attention.head_size);
+    if (row.ok()) time.flash(attention, backward);
+  } else if (op == "memory") {
+    time.memory(read_size(row));
+  } else {
+    row.problem("op", fmt::format("unknown kernel \"{}\"", op),
+                "known: product, attention-forward, attention-backward, memory");
+  }
 }
 
 }  // namespace
@@ -115,6 +143,37 @@ RowResult layer_result(RowReader& row, const Models& models) {
   if (quantity != "backward") seconds += layer.forward.seconds();
   if (quantity != "forward") seconds += layer.backward.seconds();
   conclude(result, 1000 * seconds, 1000 * seconds / result.published - 1);
+  return result;
+}
+
+std::vector<std::string> kernel_columns() {
+  return {"label", "gpu",       "op",   "m",    "n",       "k",         "count",  "batch",    "length",
+          "heads", "head_size", "size", "unit", "kernels", "precision", "fitted", "published"};
+}
+
+RowResult kernel_result(RowReader& row) {
+  const std::string gpu = row.text("gpu"), op = row.text("op"), precision = row.text("precision", "bf16");
+  const cluster::GpuKind* kind = cluster::find_gpu_kind(gpu);
+  if (kind == nullptr) row.problem("gpu", fmt::format("unknown GPU kind \"{}\"", gpu));
+  const auto kernels = find_kernels(row.text("kernels", "fused"));
+  if (!kernels.ok()) row.problem("kernels", message_of(kernels.status()));
+  if (precision != "bf16" && precision != "fp8") row.problem("precision", "kernels are in bf16 or fp8");
+  RowResult result{.label = row.text("label"),
+                   .unit = row.text("unit", "us"),
+                   .published_text = row.text("published"),
+                   .published = row.number("published"),
+                   .fitted = row.flag("fitted", false)};
+  if (result.unit != "us") row.problem("unit", "kernels are in us");
+  if (row.ok() && result.published <= 0) row.problem("published", "must be more than 0");
+  if (!row.ok()) return result;
+  result.machine = fmt::format("{} kernels", gpu);
+  result.group = "kernels";
+  const bool fp8 = precision == "fp8";
+  GpuRates rates = rates_of({.gpu = *kind}, fp8 ? Math::kFP8 : Math::kBF16, *kernels);
+  rates.graphs = true;
+  KernelTime time(rates);
+  add_kernel(row, op, fp8, time);
+  if (row.ok()) conclude(result, 1e6 * time.seconds(), 1e6 * time.seconds() / result.published - 1);
   return result;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Rows of measurements below a training step: collectives, and one transformer layer.
+// Rows of measurements below a training step: collectives, one transformer layer, and one kernel.
 
 #include <string>
 #include <vector>
@@ -19,5 +19,12 @@ std::vector<std::string> collective_columns();
 // recomputation) or total.
 RowResult layer_result(RowReader& row, const Models& models);
 std::vector<std::string> layer_columns();
+
+// Kind "kernel": microseconds of one kernel among others that wait for no host (ptc/parallel/kernels.h). `op`:
+//   product                                  count products of m × k by k × n, 16-bit or (precision=fp8) 8-bit operands
+//   attention-forward, attention-backward    causal, fused: batch, length, heads, head_size
+//   memory                                   reads and writes `size` in all
+RowResult kernel_result(RowReader& row);
+std::vector<std::string> kernel_columns();
 
 }  // namespace scalai::parallel::validation

@@ -7,6 +7,7 @@
 #include "ptc/cluster/catalogue.h"
 #include "ptc/parallel/collectives.h"
 #include "ptc/parallel/hardware.h"
+#include "ptc/parallel/kernels.h"
 #include "ptc/parallel/layer_work.h"
 
 namespace scalai::parallel::validation {
@@ -71,6 +72,46 @@ TEST(CollectiveRows, Problems) {
   RowReader second = lonely.reader();
   collective_result(second);
   EXPECT_THAT(lonely.said(), HasSubstr("at least 2 ranks"));
+}
+
+RowResult kernel_of(const std::string& cells) {
+  OneRow row("gpu=h200-141g published=100 " + cells);
+  RowReader reader = row.reader();
+  RowResult result = kernel_result(reader);
+  EXPECT_TRUE(row.ok()) << row.said();
+  return result;
+}
+
+TEST(KernelRows, Products) {
+  GpuRates rates = rates_of({.gpu = *cluster::find_gpu_kind("h200-141g")}, Math::kBF16);
+  const double seconds = product_seconds(rates, rates.product_flops, {.m = 4096, .n = 8192, .k = 2048, .count = 3});
+  const RowResult result = kernel_of("op=product m=4096 n=8192 k=2048 count=3");
+  EXPECT_NEAR(result.predicted, 1e6 * seconds + 2, 1e-6);  // the gap before the next
+  EXPECT_NEAR(result.error, result.predicted / 100 - 1, 1e-12);
+  EXPECT_EQ(result.group, "kernels");
+  EXPECT_LT(kernel_of("op=product m=4096 n=8192 k=2048 precision=fp8").predicted,
+            0.6 * kernel_of("op=product m=4096 n=8192 k=2048").predicted);
+  EXPECT_LT(kernel_of("op=product m=4096 n=8192 k=2048 kernels=tuned").predicted,
+            kernel_of("op=product m=4096 n=8192 k=2048").predicted);
+}
+
+TEST(KernelRows, AttentionAndMemory) {
+  const double forward = kernel_of("op=attention-forward batch=1 length=8192 heads=32 head_size=128").predicted;
+  const double backward = kernel_of("op=attention-backward batch=1 length=8192 heads=32 head_size=128").predicted;
+  EXPECT_NEAR(backward / forward, 2.5 * 0.826 / 0.706, 0.1);  // five products to two
+  EXPECT_NEAR(kernel_of("op=memory size=1GiB").predicted, (1 << 30) / (4.8e12 * 0.8) * 1e6 + 2, 1);
+}
+
+TEST(KernelRows, Problems) {
+  OneRow row("gpu=h201 op=sort precision=fp64 unit=ms published=1");
+  RowReader reader = row.reader();
+  kernel_result(reader);
+  for (const char* said : {"unknown GPU kind", "bf16 or fp8", "kernels are in us"})
+    EXPECT_THAT(row.said(), HasSubstr(said));
+  OneRow unknown("gpu=h200-141g op=sort published=1");
+  RowReader second = unknown.reader();
+  kernel_result(second);
+  EXPECT_THAT(unknown.said(), HasSubstr("unknown kernel \"sort\""));
 }
 
 TEST(LayerRows, ForwardBackwardAndTotal) {

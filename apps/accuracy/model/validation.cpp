@@ -36,6 +36,7 @@ const std::vector<Kind>& kinds() {
       {"ratio", true, memory_columns(), ratio_result},
       {"layer", false, layer_columns(), layer_result},
       {"collective", false, collective_columns(), [](RowReader& row, const Models&) { return collective_result(row); }},
+      {"kernel", false, kernel_columns(), [](RowReader& row, const Models&) { return kernel_result(row); }},
       {"pause", false, pause_columns(), [](RowReader& row, const Models&) { return pause_result(row); }}};
   return table;
 }

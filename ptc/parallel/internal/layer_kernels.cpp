@@ -32,11 +32,30 @@ void add(const KernelTime& time, ChunkWork& work) {
 
 void add(const Communication& one, Communication& sum) { sum = together(sum, one); }
 
+// Context parallelism passes keys round the ranks: a kernel for a rank's own tokens, and one for those of each other rank,
+// of which the mask leaves half of the queries or half of the keys. Each result is added to 32-bit sums: the output forward,
+// backward the gradients of queries, keys and values.
+void fused(const Context& c, const Core& core, bool backward, KernelTime& time) {
+  FusedAttention own{.heads = core.samples * core.heads,
+                     .queries = core.queries(),
+                     .keys = core.queries(),
+                     .head_size = c.model().head_dim,
+                     .causal = c.model().causal,
+                     .bytes = (backward ? 2 : 1) * core.qkv() * c.e / core.cp};
+  FusedAttention other = own;
+  other.causal = false;
+  if (c.model().causal) other.queries /= 2;
+  time.flash(own, backward);
+  const double summed = core.samples * core.queries() * core.dim * (core.heads + (backward ? 2 * core.kv_heads : 0));
+  for (double rank = 1; rank < core.cp; ++rank) {
+    time.flash(other, backward);
+    time.memory((c.e + 8) * summed);
+  }
+}
+
 void core_forward(const Context& c, KernelTime& time) {
   const Core core(c);
-  const double causal = c.model().causal ? 0.5 : 1;
-  if (c.training().flash_attention)
-    return time.flash(core.flops() * causal, core.qkv() * c.e, false, c.model().head_dim);
+  if (c.training().flash_attention) return fused(c, core, false, time);
   const double batch = core.samples * core.heads;
   time.attention_product({core.queries(), core.sequence, core.dim, batch, c.e, c.e}, c.model().head_dim);
   time.memory(2 * c.e * core.scores());  // scale, mask, softmax
@@ -46,9 +65,7 @@ void core_forward(const Context& c, KernelTime& time) {
 
 void core_backward(const Context& c, KernelTime& time) {
   const Core core(c);
-  const double causal = c.model().causal ? 0.5 : 1;
-  if (c.training().flash_attention)
-    return time.flash(2.5 * core.flops() * causal, 2 * core.qkv() * c.e, true, c.model().head_dim);
+  if (c.training().flash_attention) return fused(c, core, true, time);
   const double batch = core.samples * core.heads;
   time.attention_product({core.queries(), core.sequence, core.dim, batch, c.e, c.e}, c.model().head_dim);
   time.attention_product({core.sequence, core.dim, core.queries(), batch, c.e, c.e}, c.model().head_dim);
