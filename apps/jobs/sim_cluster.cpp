@@ -158,6 +158,7 @@ class ClusterRun {
     SCALAI_RETURN_IF_ERROR(write_file(path_of("costs.csv"),
                                       report::costs_csv(workload, scenario_.fleet, scenario_.availability, outcome)));
     SCALAI_RETURN_IF_ERROR(write_file(path_of("trace.pftrace"), trace.finish(outcome)));
+    SCALAI_RETURN_IF_ERROR(write_file(path_of("placements.csv"), trace.placements_csv()));
     return write_common(report::summary_json(about, workload, scenario_.fleet, outcome));
   }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ptc/base/status.h"
+#include "ptc/base/table.h"
 #include "ptc/base/units.h"
 #include "ptc/report/internal/trace_writer.h"
 
@@ -253,6 +254,20 @@ void JobsTrace::prune() {
   std::vector<Stretch> largest;
   for (const size_t i : order) largest.push_back(std::move(stretches_[i]));
   stretches_ = std::move(largest);
+}
+
+std::string JobsTrace::placements_csv() const {
+  constexpr const char* kWhat[] = {"waits", "changes", "trains"};
+  std::string text = "from_s,to_s,job,what,gpus,hosts\n";
+  for (const Stretch& one : stretches_) {
+    std::string hosts;
+    for (const sched::HostShare& share : one.placement.hosts)
+      hosts += fmt::format("{}h{}:{}", hosts.empty() ? "" : " ", share.host.value, share.gpus);
+    text += fmt::format("{},{},{},{},{},{}\n", one.from_s, one.to_s,
+                        csv_cell(workload_.jobs[static_cast<size_t>(one.job.value)].name),
+                        kWhat[static_cast<size_t>(one.what)], one.placement.gpus(), hosts);
+  }
+  return text;
 }
 
 std::string JobsTrace::finish(const sched::Outcome& outcome) {

@@ -28,6 +28,10 @@ class JobsTrace {
   // left out.
   std::string finish(const sched::Outcome& outcome);
 
+  // placements.csv, after finish(): a row a stretch of the trace, in order of its end: from_s, to_s, job, what it did
+  // (waits, changes, trains), its GPUs, and how many of which host: "h0:8 h3:4".
+  std::string placements_csv() const;
+
  private:
   // What a job did for a while.
   struct Stretch {

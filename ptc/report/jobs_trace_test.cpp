@@ -54,7 +54,7 @@ struct Example {
     outcome.end_s = 100;
     outcome.use = {{0, 4, 0, 4, 1, 0}, {5, 4, 4, 0, 1, 0}, {10, 4, 4, 0, 1, 1}, {50, 2, 0, 2, 1, 1}};
   }
-  std::string trace() const {
+  std::string trace(std::string* placements = nullptr) const {
     JobsTrace trace(workload, fleet, availability);
     trace.placed(0, JobId(0), on({0, 1}));
     trace.training(5, JobId(0));
@@ -63,7 +63,9 @@ struct Example {
     trace.training(60, JobId(0));
     trace.placed(80, JobId(1), on({1}, 1));
     trace.ended(90, JobId(0));
-    return trace.finish(outcome);
+    std::string bytes = trace.finish(outcome);
+    if (placements != nullptr) *placements = trace.placements_csv();
+    return bytes;
   }
   sched::Workload workload;
   sched::Fleet fleet;
@@ -85,6 +87,16 @@ TEST(JobsTrace, JobsAreSlicesOfTheirOwnAndOnTheirHosts) {
   EXPECT_EQ(trace.track("h0").group, "hosts");
   EXPECT_EQ(slice_texts(trace.track("h0")), (Texts{"a: changes 0-5", "a 5-50", "a: changes 50-60", "a 60-90"}));
   EXPECT_EQ(slice_texts(trace.track("h1")), (Texts{"a: changes 0-5", "a 5-50", "down 50-70", "b: changes 80-100"}));
+}
+
+TEST(JobsTrace, PlacementsAreTheSameStretchesAsRows) {
+  const Example example;
+  std::string placements;
+  (void)example.trace(&placements);
+  EXPECT_EQ(placements,
+            "from_s,to_s,job,what,gpus,hosts\n0,5,a,changes,4,h0:2 h1:2\n5,50,a,trains,4,h0:2 h1:2\n"
+            "50,60,a,changes,2,h0:2\n10,80,b,waits,0,\n60,90,a,trains,2,h0:2\n80,100,b,changes,1,h1:1\n"
+            "20,100,c,waits,0,\n");
 }
 
 TEST(JobsTrace, TheQueuePricesAndHostsAreCountersAndInstants) {

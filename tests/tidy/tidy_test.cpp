@@ -205,6 +205,7 @@ const std::vector<Exception>& untested_exceptions() {
       {"ptc/report/page/accuracy_section.cpp", "a part of pages; page_test reads it"},
       {"ptc/report/page/jobs_data.cpp", "many jobs; page_test reads their pages"},
       {"ptc/report/page/jobs_sections.cpp", "parts of pages; page_test reads them"},
+      {"ptc/report/page/jobs_gantt.cpp", "parts of pages; page_test reads them"},
       {"ptc/report/page/run_bytes.cpp", "a part of pages; page_test reads it"},
       {"ptc/report/page/run_heat.cpp", "sums of run_data.h; run_data_test"},
       {"ptc/report/page/run_heat_section.cpp", "parts of pages; page_test reads them"},

@@ -87,6 +87,7 @@ absl::StatusOr<JobsData> load_jobs(const std::string& label, const std::string& 
   SCALAI_RETURN_IF_ERROR(load_table(folder, "utilization.csv", run.utilization, run));
   SCALAI_RETURN_IF_ERROR(load_table(folder, "jct_cdf.csv", run.jct, run));
   SCALAI_RETURN_IF_ERROR(load_table(folder, "costs.csv", run.costs, run));
+  SCALAI_RETURN_IF_ERROR(load_table(folder, "placements.csv", run.placements, run));
   return run;
 }
 

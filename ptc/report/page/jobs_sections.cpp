@@ -14,8 +14,6 @@
 namespace scalai::report {
 namespace {
 
-constexpr size_t kMostJobs = 60;
-
 std::string unit_behind(const Metric& metric) {
   const std::set<std::string> in_value = {"s", "share", "jobs", "count", ""};
   return in_value.count(metric.unit) != 0 || !metric.value ? "" : " " + metric.unit;
@@ -158,65 +156,6 @@ void add_use_figure(Document& page, const JobsData& run) {
                             {"GPUs reconfiguring", metric_words(run, "reconfiguring")}}}});
 }
 
-// The jobs with the most GPU time, in order of submission.
-std::vector<size_t> largest_jobs(const CsvRows& jobs) {
-  std::vector<size_t> rows(jobs.size());
-  for (size_t i = 0; i < rows.size(); ++i) rows[i] = i;
-  const auto by = [&](const char* column, bool down) {
-    std::stable_sort(rows.begin(), rows.end(), [&](size_t a, size_t b) {
-      const double x = jobs.number_or_zero(a, column), y = jobs.number_or_zero(b, column);
-      return down ? x > y : x < y;
-    });
-  };
-  by("attained_gpu_s", true);
-  if (rows.size() > kMostJobs) rows.resize(kMostJobs);
-  by("submit_s", false);
-  return rows;
-}
-
-void add_gantt(Document& page, const JobsData& run) {
-  if (!run.jobs || run.jobs->size() == 0) return;
-  const CsvRows& jobs = *run.jobs;
-  chart::Lanes chart{.title = "Jobs of " + run.label,
-                     .description = "Waiting from submission to the first GPUs, then until completion.",
-                     .x = {"time", chart::Unit::kSeconds, "", 0, run.end_s},
-                     .lane_height = 8};
-  PageTable numbers{
-      .headers = {"job", "GPUs>", "submitted>", "waited>", "completion>", "end", "preemptions>", "hit by losses>"}};
-  const std::vector<size_t> rows = largest_jobs(jobs);
-  for (const size_t row : rows) {
-    const double submit_s = jobs.number_or_zero(row, "submit_s");
-    const double start_s = jobs.number(row, "first_start_s").value_or(run.end_s),
-                 finish_s = jobs.number(row, "finish_s").value_or(run.end_s);
-    const std::string name = fmt::format("{} · {}", jobs.text(row, "job"), jobs.text(row, "gpus"));
-    chart::Lane lane{.label = name};
-    append(lane, start_s - submit_s, "k-wait",
-           {.title = name + " waits " + format_seconds(start_s - submit_s),
-            .series = "waits",
-            .value = start_s - submit_s},
-           submit_s);
-    append(lane, std::max(0.0, finish_s - start_s), "k-train",
-           {.title = name + " from its first GPUs to its end: " + format_seconds(finish_s - start_s),
-            .series = "runs",
-            .value = finish_s - start_s});
-    chart.lanes.push_back(std::move(lane));
-    const auto jct = jobs.number(row, "jct_s");
-    numbers.rows.push_back({jobs.text(row, "job"), jobs.text(row, "gpus"), moment(submit_s),
-                            format_seconds(start_s - submit_s), jct ? format_seconds(*jct) : "–", jobs.text(row, "end"),
-                            jobs.text(row, "preemptions"), jobs.text(row, "losses")});
-  }
-  std::string caption =
-      "A lane a job, with its GPUs. Which GPUs a job had, and when a policy took them for a while, is not in the "
-      "report.";
-  if (jobs.size() > rows.size())
-    caption += fmt::format(" The {} of {} jobs with the most GPU time.", rows.size(), jobs.size());
-  page.figure({.title = run.label,
-               .caption = std::move(caption),
-               .legend = {{"k-wait", "submitted, no GPUs so far"}, {"k-train", "from the first GPUs to the end"}},
-               .draw = drawing(chart, chart::lanes_svg),
-               .numbers = std::move(numbers)});
-}
-
 void add_costs(Document& page, const std::vector<JobsData>& runs) {
   PageTable table{.headers = {"run", "GPU type", "GPU hours>", "USD>"}};
   for (const JobsData& run : runs) {
@@ -308,8 +247,7 @@ void add_many_jobs(Document& page, const std::vector<JobsData>& runs) {
   page.table(metrics_page_table(runs), "Metrics");
   page.heading(2, "Use of GPUs, and the queue");
   for (const JobsData& run : runs) add_use_figure(page, run);
-  page.heading(2, "Jobs over time");
-  for (const JobsData& run : runs) add_gantt(page, run);
+  add_jobs_over_time(page, runs);
   add_costs(page, runs);
 }
 

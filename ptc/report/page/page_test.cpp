@@ -124,7 +124,12 @@ TEST_F(HtmlPageTest, ManyJobs) {
                               "GPUs train 22.0 % of the "
                               "time; 1 of 2 jobs finished. All GPUs up cost 0.50 USD."));
   EXPECT_THAT(html, HasSubstr("data-s=\"waits\" data-v=\"10\""));  // job a: submitted at 0, GPUs at 10, done at 110
-  EXPECT_THAT(html, HasSubstr("data-s=\"runs\" data-v=\"100\""));
+  EXPECT_THAT(html,
+              HasSubstr("data-s=\"changes\" data-v=\"2\"><title>a, 1 changes on 2 GPUs from 10.0 s to 12.0 s</title>"));
+  EXPECT_THAT(
+      html,
+      HasSubstr("data-s=\"trains\" data-v=\"98\"><title>a, 1 trains on 2 GPUs of h0 from 12.0 s to 110 s</title>"));
+  EXPECT_THAT(html, HasSubstr("<td>h0</td><td class=\"r\">1</td><td class=\"r\">44.4 %</td><td>a, 1</td>"));
   EXPECT_THAT(html, HasSubstr("data-s=\"waits\" data-v=\"175\""));  // job b: from 50 to the end at 225
   EXPECT_THAT(html, HasSubstr("<td>v100-16g</td><td class=\"r\">0.25</td><td class=\"r\">0.50</td>"));
   EXPECT_THAT(html, HasSubstr("fifo: a note"));

@@ -22,7 +22,7 @@ struct JobsData {
   std::vector<Metric> metrics;
   std::vector<std::string> notes;
   RunOrigin origin;
-  std::optional<CsvRows> jobs, utilization, jct, costs;  // of many jobs
+  std::optional<CsvRows> jobs, utilization, jct, costs, placements;  // of many jobs
   std::optional<CsvRows> throughput;                     // of a recovery design
   std::vector<std::string> left_out;
 };
@@ -38,6 +38,7 @@ std::vector<chart::Point> column_over_time(const CsvRows& rows, const char* time
 
 // Parts of the page; `runs` are of one scenario and kind.
 void add_many_jobs(Document& page, const std::vector<JobsData>& runs);
+void add_jobs_over_time(Document& page, const std::vector<JobsData>& runs);
 void add_recovery(Document& page, const std::vector<JobsData>& runs);
 // A table of `scalai sweep`: a picture a metric.
 absl::Status add_sweep(Document& page, const std::string& label, const std::string& path);

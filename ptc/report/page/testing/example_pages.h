@@ -46,6 +46,9 @@ class PageTest : public ::testing::Test {
     write(name + "/utilization.csv",
           "at_s,up_gpus,training_gpus,changing_gpus,running_jobs,waiting_jobs\n0,4,0,0,0,1\n10,4,2,0,1,0\n110,4,0,0,0,"
           "1\n");
+    write(name + "/placements.csv",
+          "from_s,to_s,job,what,gpus,hosts\n0,10,\"a, 1\",waits,0,\n10,12,\"a, 1\",changes,2,h0:2\n"
+          "12,110,\"a, 1\",trains,2,h0:2\n50,225,b,waits,0,\n");
     write(name + "/jct_cdf.csv", "jct_s,share\n110,1\n");
     write(name + "/costs.csv", "kind,name,gpu_h,cost_usd\ntype,v100-16g,0.25,0.5\njob,\"a, 1\",0.1,0.2\n");
     write(
