@@ -166,6 +166,14 @@ std::string change_of(const ReconfigurationSummary& r) {
   return clipped(r.from, kNameColumns) + " → " + clipped(r.to, kNameColumns);
 }
 
+// Some pause was measured, while the scenario's clock went by what it says of costs.
+bool has_measured_pauses(const Summary& summary) {
+  return std::any_of(summary.jobs.begin(), summary.jobs.end(), [](const JobSummary& job) {
+    return std::any_of(job.reconfigurations.begin(), job.reconfigurations.end(),
+                       [](const ReconfigurationSummary& r) { return r.scenario_phases_s.has_value(); });
+  });
+}
+
 std::vector<std::string> reconfiguration_row(const ReconfigurationSummary& r) {
   const std::string pause = r.resumed_s ? format_seconds(r.pause_s) : "never ends";
   return {moment(r.at_s),
@@ -177,6 +185,7 @@ std::vector<std::string> reconfiguration_row(const ReconfigurationSummary& r) {
           format_bytes(r.bytes.from_storage),
           format_seconds(r.phases_s.transfer),
           pause,
+          r.resumed_s ? format_seconds(*r.resumed_s - r.at_s) : "never ends",
           std::to_string(r.rolled_back_steps)};
 }
 
@@ -190,6 +199,7 @@ std::vector<std::string> loss_row(const LossSummary& loss) {
           "",
           "",
           "",
+          "",
           ""};
 }
 
@@ -197,8 +207,11 @@ std::vector<std::string> loss_row(const LossSummary& loss) {
 // which have their rows one after another, at the end.
 std::string reconfiguration_table(const Summary& summary, const Screen& screen) {
   const bool several = summary.jobs.size() > 1;
-  std::vector<std::string> headers = {"at>",    "cause~",   "from → to~", "same host>", "cross host>",
-                                      "bound>", "storage>", "transfer>",  "pause>",     "lost>"};
+  const bool measured = has_measured_pauses(summary);
+  std::vector<std::string> headers = {"at>",      "cause~",    "from → to~", "same host>", "cross host>", "bound>",
+                                      "storage>", "transfer>", "pause>",     "scenario>",  "lost>"};
+  constexpr auto kInTheScenario = 9;  // of executed runs only
+  if (!measured) headers.erase(headers.begin() + kInTheScenario);
   if (several) headers.insert(headers.begin(), "job");
   Table table(std::move(headers));
   table.leave_out_first({"same host", "storage", "lost", "bound", "transfer"});
@@ -213,10 +226,14 @@ std::string reconfiguration_table(const Summary& summary, const Screen& screen) 
     rows.emplace_back(loss.at_s, loss_row(loss));
     if (several) rows.back().second.insert(rows.back().second.begin(), "");
   }
+  if (!measured) {
+    for (auto& [at_s, cells] : rows) cells.erase(cells.begin() + kInTheScenario + (several ? 1 : 0));
+  }
   if (!several)
     std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [at_s, cells] : rows) table.row(std::move(cells));
-  return table.text(screen);
+  return table.text(screen) +
+         (measured ? "pause: measured; scenario: by its clock, with costs that workers do not have\n" : "");
 }
 
 }  // namespace

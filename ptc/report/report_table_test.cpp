@@ -90,6 +90,19 @@ TEST(SummaryTable, ShowsARunAtAGlance) {
       "transfer  modelled  links of the cluster\n");
 }
 
+// Of an executed run the measured pause stands beside what the scenario's clock counts.
+TEST(SummaryTable, MeasuredPausesAndThoseOfTheScenario) {
+  Json json = Json::parse(example_json());
+  auto& one = json.at("jobs").at(0).at("reconfigurations").at(0);
+  one["scenario_phases_s"] = one.at("phases_s");
+  const std::string table = summary_table(json.dump());
+  EXPECT_EQ(line_with(table, "gpt  10.0 s"),
+            "gpt  10.0 s  resize to 4  dp2 → tp2,dp2    1.00 kB     5.00 kB  5.00 kB      0 B    1.00 s      5.00 s    "
+            "  5.00 s     0");
+  EXPECT_EQ(line_with(table, "pause:"), "pause: measured; scenario: by its clock, with costs that workers do not have");
+  EXPECT_EQ(line_with(summary_table(example_json()), "pause:").find("no line"), 0U);
+}
+
 // Two jobs under a policy: one is done in time, the other never began.
 control::RunReport scheduled(const scenario::Scenario& scenario) {
   control::RunReport report = testing::example_report(scenario);
