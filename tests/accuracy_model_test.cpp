@@ -96,7 +96,7 @@ TEST_F(AccuracyModel, BadTablesAreRefusedWithAllProblems) {
 
 TEST_F(AccuracyModel, UnknownTableAndFolder) {
   const Outcome unknown = mine("--table=step,models,x");
-  EXPECT_EQ(unknown.code, 2);
+  EXPECT_EQ(unknown.code, 3);
   EXPECT_TRUE(has(unknown.err, "no table \"step\"; did you mean \"steps\"?")) << unknown.err;
   EXPECT_TRUE(has(unknown.err, "no table \"x\"; there are models, steps")) << unknown.err;
   const Outcome nowhere = run("--published=" + folder_.string() + "/none");

@@ -64,6 +64,18 @@ TEST_F(HelpCommand, HasTheOptionsOfEveryCommand) {
   }
 }
 
+// docs/design.md §9: what the help rules out is 2; a well-formed name that nothing has is 3, as in a file.
+TEST_F(HelpCommand, UnknownNamesAreThreeAndUnknownWordsTwo) {
+  for (const char* words : {"models nosuch", "machines nosuch", "policies nosuch", "explain nosuch",
+                            "accuracy --table=nosuch", "import nosuch f", "plan --model=nosuch --from=tp2 --to=tp1",
+                            "parallelize --model=nosuch --gpus=4 --gpu=h100-80g --global-batch=8",
+                            "parallelize --model=gpt2 --gpus=4 --gpu=nosuch --global-batch=8"})
+    EXPECT_EQ(scalai(words).code, 3) << words;
+  for (const char* words : {"nosuch", "models --nosuch", "plan --model=gpt2 --from=tp2 --to=tp1 --precision=nosuch",
+                            "parallelize --model=gpt2 --gpus=many --gpu=h100-80g --global-batch=8"})
+    EXPECT_EQ(scalai(words).code, 2) << words;
+}
+
 // They go with the next release.
 TEST_F(HelpCommand, FormerNamesWorkWithANote) {
   const std::vector<std::pair<std::string, std::string>> words_and_notes = {

@@ -44,7 +44,7 @@ TEST_F(SchemaCommand, ExplainKnowsFieldsMetricsAndTerms) {
   EXPECT_EQ(json.at(0).at("kind"), "metric");
   EXPECT_EQ(json.at(0).at("about"), "s");
   const Outcome unknown = scalai("explain chekpoint");
-  EXPECT_EQ(unknown.code, 2);
+  EXPECT_EQ(unknown.code, 3);
   EXPECT_TRUE(has(unknown.err, "did you mean checkpoint")) << unknown.err;
 }
 

@@ -270,7 +270,7 @@ int say_accuracy(const Arguments& arguments) {
   if (arguments.has("published")) files = parallel::validation::tables_in(arguments.text("published"));
   if (!files.ok()) return report_error(files.status());
   const std::string unknown = unknown_tables(*files, arguments.list("table"));
-  if (!unknown.empty()) return usage_error("accuracy", unknown);
+  if (!unknown.empty()) return report_error(invalid(unknown));
   const auto tables = parallel::validation::validate(*files, arguments.list("table"));
   if (!tables.ok()) return report_error(tables.status());
   const std::string format = arguments.text("format");

@@ -142,9 +142,9 @@ int list_policies(const Arguments& arguments) {
   }
   if (found) return 0;
   const std::string near = closest(name, names);
-  return usage_error("policies", fmt::format("there is no policy \"{}\"{}", name,
-                                             near.empty() ? fmt::format("; there are {}", fmt::join(names, ", "))
-                                                          : fmt::format("; did you mean \"{}\"?", near)));
+  return report_error(invalid(fmt::format("there is no policy \"{}\"{}", name,
+                                          near.empty() ? fmt::format("; there are {}", fmt::join(names, ", "))
+                                                       : fmt::format("; did you mean \"{}\"?", near))));
 }
 
 }  // namespace

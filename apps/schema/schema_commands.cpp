@@ -26,9 +26,9 @@ int explain(const Arguments& arguments) {
   const std::vector<Explanation> found = explanations(word);
   if (found.empty()) {
     const std::vector<std::string> near = words_like(word);
-    return usage_error("explain",
-                       fmt::format("nothing here is called \"{}\"{}", word,
-                                   near.empty() ? "" : fmt::format("; did you mean {}?", fmt::join(near, ", "))));
+    return report_error(
+        invalid(fmt::format("nothing here is called \"{}\"{}", word,
+                            near.empty() ? "" : fmt::format("; did you mean {}?", fmt::join(near, ", ")))));
   }
   if (arguments.text("format") == "json") {
     ordered_json out = ordered_json::array();
