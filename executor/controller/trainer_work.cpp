@@ -175,6 +175,7 @@ Interruption TrainerWork::judge(const std::map<DeviceId, State>& states) {
     }
   }
   for (const auto& [device, state] : states) {
+    if (most == 0) result.step = std::max(result.step, state.step);  // all is torn
     if (state.torn || state.step != result.step) result.lost.push_back(device);
   }
   return result;

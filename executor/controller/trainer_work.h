@@ -27,7 +27,7 @@ namespace scalai::executor {
 
 // Training came to an end before its step.
 struct Interruption {
-  int64_t step = 0;            // of the state on the devices that have it
+  int64_t step = 0;            // of the state on the devices that have it; where none has, how far they had come
   std::vector<DeviceId> lost;  // the others
 };
 

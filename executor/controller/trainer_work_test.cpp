@@ -363,6 +363,18 @@ TEST_F(Trained, WhatIsTornWithoutAReplicaComesFromTheCheckpoint) {
   expect_right(40);
 }
 
+// Where nobody has whole state the steps until then are lost all the same.
+TEST_F(Trained, WhereAllIsTornTheStepsUntilThenAreLost) {
+  const std::string alone = job_text(
+      "a", std::string("gpus: 1 steps: 41 configs { layout: \"tp1\" step_time: \"1s\" } ") + kCheckpoints);
+  const Ran ran = train(scenario_of(alone), "SCALAI_TEST_DEATHS=g0:amid:14");
+  ASSERT_TRUE(ran.report.ok()) << ran.report.status();
+  EXPECT_EQ(ran.report->jobs[0].state, "complete");
+  ASSERT_EQ(ran.report->jobs[0].reconfigurations.size(), 1U);
+  EXPECT_EQ(ran.report->jobs[0].reconfigurations[0].rolled_back_steps, 3);
+  expect_right(40);
+}
+
 TEST_F(Trained, ALostHostEndsAStepThatNobodyFinishes) {
   const scenario::Scenario scenario = scenario_of(job_text(
       "a",
