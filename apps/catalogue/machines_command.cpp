@@ -150,6 +150,8 @@ int list_machines(const std::string& format, const std::string& what) {
   if (gpus) print(gpu_table().text(stdout_screen()));
   if (gpus && hosts) print("\n");
   if (hosts) print(host_table().text(stdout_screen()));
+  note_terms("link = between the GPUs of a host, each way; - = not published",
+             "scalai machines NAME: all its constants and where they are from");
   return 0;
 }
 

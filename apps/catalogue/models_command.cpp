@@ -42,6 +42,9 @@ int list_models(const Recipe& recipe, const std::string& format) {
     print("{}\n", rows.dump(2));
   } else {
     print(format == "csv" ? table.csv() : table.text(stdout_screen()));
+    if (format == "table")
+      note_terms("kv = heads of keys and values; state = parameters and optimizer, by --precision and --optimizer",
+                 "scalai models NAME: its tensors; a config.json of Hugging Face is a model, too");
   }
   return 0;
 }

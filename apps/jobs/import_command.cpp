@@ -10,6 +10,7 @@
 #include "apps/jobs/commands.h"
 #include "nlohmann/json.hpp"
 #include "ptc/base/file.h"
+#include "ptc/base/progress.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
@@ -229,7 +230,18 @@ int import(const Arguments& arguments) {
   if (arguments.has("out") && overwrites_input(arguments.text("out"), files)) {
     return usage_error("import", "--out is one of the files to read");
   }
-  return show(sched::import_traces(words.front(), files, settings_of(arguments)), arguments);
+  int64_t total = 0, read = 0;
+  for (const std::string& file : files) {
+    std::error_code error;
+    const auto bytes = std::filesystem::file_size(file, error);
+    total += error ? 0 : static_cast<int64_t>(bytes);
+  }
+  Progress progress("reading");
+  const auto imported = sched::import_traces(words.front(), files, settings_of(arguments), [&](int64_t bytes) {
+    read += bytes;
+    progress.update(total > 0 ? static_cast<double>(read) / static_cast<double>(total) : 0, format_bytes(read));
+  });
+  return show(imported, arguments);
 }
 
 }  // namespace

@@ -121,6 +121,7 @@ void print_all(const std::vector<Entry>& all, const std::string& format) {
   if (format == "csv") return print(table.csv());
   const std::string presets = fmt::format("{}", fmt::join(sched::change_preset_names(), ", "));
   print("{}\npresets of restart costs (changes {{ preset: … }}): {}\n", table.text(stdout_screen()), presets);
+  note_terms("", "scalai policies NAME: its parameters, and how a scenario names it");
 }
 
 int list_policies(const Arguments& arguments) {

@@ -61,8 +61,8 @@ bool split_fields(std::string_view line, char separator, std::vector<std::string
   return true;
 }
 
-absl::StatusOr<Csv> Csv::open(const std::string& path, Problems& problems, char separator) {
-  SCALAI_ASSIGN_OR_RETURN(LineReader lines, LineReader::open(path));
+absl::StatusOr<Csv> Csv::open(const std::string& path, Problems& problems, char separator, BytesRead read) {
+  SCALAI_ASSIGN_OR_RETURN(LineReader lines, LineReader::open(path, std::move(read)));
   return Csv(std::move(lines), problems, separator);
 }
 

@@ -30,7 +30,8 @@ class Csv {
   enum class Header : uint8_t { kNone, kFirstLine };
 
   // `problems` must outlive the reader. Errors: those of LineReader::open.
-  static absl::StatusOr<Csv> open(const std::string& path, Problems& problems, char separator = ',');
+  static absl::StatusOr<Csv> open(const std::string& path, Problems& problems, char separator = ',',
+                                  BytesRead read = {});
 
   // Reads the first line as names of columns. False, with a problem each: an empty file, an unclosed quote, required
   // columns that are missing, a column twice.

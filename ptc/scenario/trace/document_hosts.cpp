@@ -157,7 +157,7 @@ bool read_parcae_count(const Place& place, std::string_view line, Counts& counts
 }
 
 absl::Status read_parcae(const std::string& path, Reading& reading) {
-  SCALAI_ASSIGN_OR_RETURN(LineReader lines, LineReader::open(path));
+  SCALAI_ASSIGN_OR_RETURN(LineReader lines, LineReader::open(path, reading.bytes_read));
   Replay replay(reading);
   Counts counts;
   std::string_view line;

@@ -88,7 +88,7 @@ absl::Status read_gavel(const std::string& path, Reading& reading) {
           fmt::format("{}: has no worker type {}", reading.options.text("throughputs"), in_quotes(reference.worker)));
     }
   }
-  SCALAI_ASSIGN_OR_RETURN(Csv csv, Csv::open(path, reading.problems, '\t'));
+  SCALAI_ASSIGN_OR_RETURN(Csv csv, Csv::open(path, reading.problems, '\t', reading.bytes_read));
   csv.set_free();
   int64_t old_rows = 0;
   while (csv.next()) {

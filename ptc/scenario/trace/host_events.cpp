@@ -58,7 +58,7 @@ RowForm form_of(const std::vector<std::string>& fields) {
 }
 
 absl::Status read_rows(const std::string& path, Reading& reading) {
-  SCALAI_ASSIGN_OR_RETURN(Csv csv, Csv::open(path, reading.problems));
+  SCALAI_ASSIGN_OR_RETURN(Csv csv, Csv::open(path, reading.problems, ',', reading.bytes_read));
   csv.set_free();
   Counts counts;
   double last_s = 0;
@@ -172,7 +172,7 @@ class Polls {
 };
 
 absl::Status read_polls(const std::string& path, Reading& reading) {
-  SCALAI_ASSIGN_OR_RETURN(Csv csv, Csv::open(path, reading.problems));
+  SCALAI_ASSIGN_OR_RETURN(Csv csv, Csv::open(path, reading.problems, ',', reading.bytes_read));
   if (!csv.read_header({"timestamp_utc", "event", "instance", "num_gpus", "gpu_type", "zone"})) return csv.status();
   Polls polls(reading);
   while (csv.next()) polls.row(csv);

@@ -49,13 +49,15 @@ const std::vector<TraceFormat>& trace_formats() {
 }
 
 absl::StatusOr<Imported> import_traces(const std::string& format, const std::vector<std::string>& paths,
-                                       const std::vector<std::string>& set) {
+                                       const std::vector<std::string>& set,
+                                       const std::function<void(int64_t)>& bytes_read) {
   SCALAI_CHECK(!paths.empty());
   SCALAI_ASSIGN_OR_RETURN(const trace::Format* found, trace::find_format(format));
   trace::Reading reading;
   reading.content = found->info.content;
   reading.summary.format = format;
   reading.source = paths.front();
+  reading.bytes_read = bytes_read;
   reading.options = trace::OptionValues::parse(format, found->info.options, set, reading.problems);
   const trace::Window window = trace::read_window(reading);
   SCALAI_RETURN_IF_ERROR(reading.problems.status());  // before a large file is read in vain

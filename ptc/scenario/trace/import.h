@@ -4,6 +4,7 @@
 // counted by reason. Large files are read in a stream. Functions without state; any thread may call them.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -74,8 +75,10 @@ absl::StatusOr<Imported> import_trace(const std::string& format, const std::stri
                                       const std::vector<std::string>& set = {});
 
 // A trace in several files (a price history by region, a cluster by month), merged by time. CHECK: at least one path.
+// `bytes_read` is called with the bytes read since its last call (JSON documents are read at once, without it).
 absl::StatusOr<Imported> import_traces(const std::string& format, const std::vector<std::string>& paths,
-                                       const std::vector<std::string>& set = {});
+                                       const std::vector<std::string>& set = {},
+                                       const std::function<void(int64_t)>& bytes_read = {});
 
 // Our own text format ("scalai"): CSV whose first line has the content and the version. Importing it gives equal
 // values.

@@ -67,7 +67,9 @@ TEST_F(Import, AWindowOfJobs) {
 
 TEST_F(Import, FilesAreReadOneAfterTheOther) {
   const std::string a = file(kJobs, "a.csv"), b = file("submit_s,duration_s,num_gpus,vc\n15,5,1,c\n", "b.csv");
-  const auto got = import_traces("philly", {a, b});
+  int64_t bytes = 0;
+  const auto got = import_traces("philly", {a, b}, {}, [&](int64_t read) { bytes += read; });
+  EXPECT_EQ(bytes, static_cast<int64_t>(std::filesystem::file_size(a) + std::filesystem::file_size(b)));
   ASSERT_TRUE(got.ok()) << message_of(got.status());
   EXPECT_EQ(got->summary.rows, 6);
   EXPECT_EQ(got->workload.name, "a");

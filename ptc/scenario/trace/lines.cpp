@@ -42,9 +42,9 @@ absl::StatusOr<std::FILE*> open_trace_file(const std::string& path) {
   return file;
 }
 
-absl::StatusOr<LineReader> LineReader::open(const std::string& path) {
+absl::StatusOr<LineReader> LineReader::open(const std::string& path, BytesRead read) {
   SCALAI_ASSIGN_OR_RETURN(std::FILE * file, open_trace_file(path));
-  return LineReader(path, file);
+  return LineReader(path, file, std::move(read));
 }
 
 bool LineReader::fill() {
@@ -54,6 +54,7 @@ bool LineReader::fill() {
   buffer_.resize(had + kChunk);
   const size_t got = std::fread(buffer_.data() + had, 1, kChunk, file_.get());
   buffer_.resize(had + got);
+  if (read_) read_(static_cast<int64_t>(got));
   if (std::ferror(file_.get()) != 0) status_ = missing(fmt::format("{}: cannot be read on", path_));
   return got > 0;
 }

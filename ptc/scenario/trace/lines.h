@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,12 +13,15 @@
 
 namespace scalai::sched::trace {
 
+// Called with the bytes that were read since the last call.
+using BytesRead = std::function<void(int64_t)>;
+
 class LineReader {
  public:
   static constexpr size_t kMaxLine = size_t{1} << 20;
 
   // NotFound: no such file, a folder, or no permission. InvalidArgument: a compressed file.
-  static absl::StatusOr<LineReader> open(const std::string& path);
+  static absl::StatusOr<LineReader> open(const std::string& path, BytesRead read = {});
 
   // The next line without its end, valid until the next call; false at the end of the file or after an error.
   bool next(std::string_view& line);
@@ -30,11 +34,13 @@ class LineReader {
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
-  LineReader(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
+  LineReader(std::string path, std::FILE* file, BytesRead read)
+      : path_(std::move(path)), file_(file), read_(std::move(read)) {}
   bool fill();  // appends more bytes to the buffer; false: end of the file
 
   std::string path_;
   std::unique_ptr<std::FILE, Close> file_;
+  BytesRead read_;
   std::string buffer_;
   size_t at_ = 0;
   int64_t row_ = 0;

@@ -250,7 +250,7 @@ std::optional<TraceContent> read_mark(Csv& csv, Reading& reading) {
 }
 
 absl::Status read_own(const std::string& path, Reading& reading) {
-  SCALAI_ASSIGN_OR_RETURN(Csv csv, Csv::open(path, reading.problems));
+  SCALAI_ASSIGN_OR_RETURN(Csv csv, Csv::open(path, reading.problems, ',', reading.bytes_read));
   const std::optional<TraceContent> content = read_mark(csv, reading);
   if (!content) return csv.status();
   if (reading.summary.rows > 0 && (*content != reading.content || *content == TraceContent::kHosts)) {

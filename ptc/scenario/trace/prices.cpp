@@ -30,7 +30,7 @@ void add_price(PriceTrace::Point point, Reading& reading) {
 }
 
 absl::Status read_aws_csv(const std::string& path, Reading& reading) {
-  SCALAI_ASSIGN_OR_RETURN(Csv csv, Csv::open(path, reading.problems));
+  SCALAI_ASSIGN_OR_RETURN(Csv csv, Csv::open(path, reading.problems, ',', reading.bytes_read));
   if (!csv.read_header({"timestamp_utc", "availability_zone", "instance_type", "usd_per_hour"})) return csv.status();
   while (csv.next()) {
     const auto at = csv.time("timestamp_utc");
@@ -103,7 +103,7 @@ class AwsHistory {
 };
 
 absl::Status read_aws(const std::string& path, Reading& reading) {
-  SCALAI_ASSIGN_OR_RETURN(LineReader lines, LineReader::open(path));
+  SCALAI_ASSIGN_OR_RETURN(LineReader lines, LineReader::open(path, reading.bytes_read));
   std::string_view line;
   while (lines.next(line) && trimmed(line).empty()) {
   }
@@ -131,7 +131,7 @@ std::string region_of(const std::string& path) {
 
 // A row a day, a column an instance type, "$0.24552"; empty where it is not sold. The file is named after the region.
 absl::Status read_azure(const std::string& path, Reading& reading) {
-  SCALAI_ASSIGN_OR_RETURN(Csv csv, Csv::open(path, reading.problems));
+  SCALAI_ASSIGN_OR_RETURN(Csv csv, Csv::open(path, reading.problems, ',', reading.bytes_read));
   if (!csv.read_header({"Date"})) return csv.status();
   const std::string region = region_of(path);
   if (!fit_as_name(region)) {

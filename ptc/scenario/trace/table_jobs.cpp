@@ -15,7 +15,7 @@ using RowReader = void (*)(Csv& csv, Reading& reading);
 
 absl::Status read_rows(const std::string& path, const std::vector<std::string>& columns, RowReader row,
                        Reading& reading) {
-  SCALAI_ASSIGN_OR_RETURN(Csv csv, Csv::open(path, reading.problems));
+  SCALAI_ASSIGN_OR_RETURN(Csv csv, Csv::open(path, reading.problems, ',', reading.bytes_read));
   if (!csv.read_header(columns)) return csv.status();
   while (csv.next()) row(csv, reading);
   reading.summary.rows += csv.rows();

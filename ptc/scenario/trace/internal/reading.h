@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ptc/scenario/trace/import.h"
+#include "ptc/scenario/trace/lines.h"
 #include "ptc/scenario/trace/problems.h"
 
 namespace scalai::sched::trace {
@@ -59,6 +60,7 @@ struct Reading {
   TraceContent content = TraceContent::kJobs;
   std::string source;         // the file, or first file, for messages
   int file = 1;               // which of several is read
+  BytesRead bytes_read;       // may be empty
   std::string workload_name;  // of our own form; else the file's
 
   std::vector<Job> jobs;
