@@ -25,17 +25,22 @@ struct Tile {
   double share;  // of the rate of large tiles: smaller ones load more for each product
 };
 constexpr std::array<Tile, 4> kTiles = {{{256, 128, 1}, {128, 256, 1}, {128, 128, 0.92}, {128, 64, 0.75}}};
-constexpr double kTileOverhead = 64;  // steps of k
+// What the start and the store of a tile take, in steps of k; on GPUs with FP8 as 538 products measured on an H200 have it
+// (own_products_h200): with 64, those with k up to 1,024 would come out a seventh too fast beside the others.
+constexpr double kTileOverhead = 64, kTileOverheadOfFp8Kinds = 200;
 
 // Exponentials of fused attention as elements of a head: from the rates of heads with 64 and 128 elements forward on H100
 // (Shah et al. 2024, FlashAttention-3, Figure 5, 4 to 16 thousand tokens): 322 and 369 teraFLOP/s of the second
 // generation, 411 and 601 of cuDNN.
 constexpr double kWholeHead = 128, kTunedSoftmax = 110;
 
+// The shares of GpuRates, where large products reach more of the peak because the start of their tiles counts for more.
+constexpr double kFp8KindsFlashForward = 0.8, kFp8KindsFlashBackward = 0.683;
+
 // With the libraries of Kernels::kTuned: 16-bit products as a share of those without, chosen with the rows to fit of H100 in
 // view (results/perfmodel), and the shares of them that cuDNN's attention reaches in its blocks: 712 and 620 teraFLOP/s on an
 // H200 (own_attention_h200).
-constexpr double kTunedFlashForward = 1.09, kTunedFlashBackward = 0.95, kTunedMatrix = 1.16;
+constexpr double kTunedFlashForward = 1.055, kTunedFlashBackward = 0.92, kTunedMatrix = 1.16;
 
 // Flash attention of the first generation: the forward pass reaches 30 to 50 % of A100's peak, the backward pass 25 to
 // 35 % (Dao 2023, FlashAttention-2, introduction); the middle of both.
@@ -90,7 +95,10 @@ GpuRates rates_of(const StageGpu& gpu, Math math, Kernels kernels) {
   GpuRates rates{.product_flops = peak_flops(gpu.gpu, math) * efficiency.matrix * gpu.speed * gpu.slowest,
                  .vector_flops = peak_flops(gpu.gpu, Math::kF32) * efficiency.matrix * gpu.speed * gpu.slowest,
                  .bytes_per_s = gpu.gpu.memory_bandwidth_bytes_per_s * efficiency.memory * gpu.speed,
+                 .tile_overhead = gpu.gpu.peak_flops_fp8 > 0 ? kTileOverheadOfFp8Kinds : kTileOverhead,
                  .multiprocessors = gpu.gpu.multiprocessors};
+  if (gpu.gpu.peak_flops_fp8 > 0)
+    rates.flash_forward = kFp8KindsFlashForward, rates.flash_backward = kFp8KindsFlashBackward;
   const bool tuned = kernels == Kernels::kTuned && gpu.gpu.peak_flops_fp8 > 0;
   if (tuned && math != Math::kFP8) rates.product_flops *= kTunedMatrix;
   if (tuned) rates.flash_forward = kTunedFlashForward, rates.flash_backward = kTunedFlashBackward;
@@ -114,7 +122,7 @@ double product_seconds(const GpuRates& rates, double flops_per_s, const Product&
   for (const Tile& tile : kTiles) {
     const double tiles = std::ceil(p.m / tile.m) * std::ceil(p.n / tile.n) * p.count;
     const double computed = std::ceil(tiles / at_once) * at_once;  // a last wave is as long as a full one
-    const double seconds = computed * tile.m * tile.n * 2 * (p.k + kTileOverhead) / (flops_per_s * tile.share);
+    const double seconds = computed * tile.m * tile.n * 2 * (p.k + rates.tile_overhead) / (flops_per_s * tile.share);
     if (compute == 0 || seconds < compute) compute = seconds;
   }
   if (rates.bytes_per_s <= 0) return compute;

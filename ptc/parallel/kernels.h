@@ -3,9 +3,9 @@
 // functions and one accumulator; any thread may call them, a KernelTime is used by one thread at a time.
 //
 //   matrix product    the longer of (bytes of operands and result) / bandwidth, and
-//     m × n × k       waves · tile_m · tile_n · 2(k + 64) / (peak · efficiency / multiprocessors):
+//     m × n × k       waves · tile_m · tile_n · 2(k + o) / (peak · efficiency / multiprocessors):
 //     The multiprocessors share the output tiles. The last wave may be partly empty, edges are padded, and the start
-//     and the store of a tile cost as much as 64 steps of k. The best of a few tile shapes counts; small tiles have a
+//     and the store of a tile cost as much as o steps of k. The best of a few tile shapes counts; small tiles have a
 //     slower inner loop.
 //   memory-bound      bytes / (bandwidth · efficiency)
 //   fused attention   tiles of 128 queries of a head (backward of 128 keys), each with the blocks of 128 × 128 scores that
@@ -28,6 +28,7 @@ struct GpuRates {
   bool flash_tiles = true;       // false: these shares are averages, over lengths and numbers of heads
   double softmax_elements = 22;  // what an exponential of fused attention costs beside its products
   bool graphs = false;           // nothing waits for the host
+  double tile_overhead = 64;     // of matrix products, in steps of k
   int multiprocessors = 0;       // 0 = unknown: a partly empty last wave then costs nothing
 };
 // CHECK: the rate of matrix products is above 0.
