@@ -223,14 +223,14 @@ def host_rows():
 
 
 def write(path, rows):
-    rows, began = list(rows), time.monotonic()
+    rows = list(rows)
     with open(path, "w", newline="", encoding="utf-8") as file:
         if rows:
             writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
             writer.writeheader()
-            writer.writerows({key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()} for row in rows)
+            writer.writerows({key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
+                             for row in rows)
     print(f"{path}: {len(rows)} rows", flush=True)
-    return began
 
 
 def main():

@@ -29,7 +29,7 @@ def main():
     source = f"source: measured here, {date}: results/gpu/parts.py, {place}"
 
     def head(title, columns, more=""):
-        return [f"kind: kernel", f"title: {title} on one {short.upper()} (PyTorch 2.11, CUDA 13)", f"{source}/{columns}",
+        return ["kind: kernel", f"title: {title} on one {short.upper()} (PyTorch 2.11, CUDA 13)", f"{source}/{columns}",
                 "columns: published in microseconds, median of seven, amid others in a CUDA graph",
                 f"default: gpu={gpu} kernels=tuned{more}"]
 
