@@ -33,6 +33,17 @@ class ReshardCommand : public FolderTest {
   }
 };
 
+// Another bit in the first byte of a tensor of a safetensors file.
+bool change_tensor(const std::string& file, const std::string& tensor) {
+  const std::string bytes = text_of(file);
+  uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const json names = json::parse(bytes.substr(8, header));
+  if (!names.contains(tensor)) return false;
+  damage(file, static_cast<int64_t>(8 + header) + names.at(tensor).at("data_offsets").at(0).get<int64_t>());
+  return true;
+}
+
 TEST_F(ReshardCommand, ThereAndBackWithVerify) {
   write_hugging_face(path("hf"), gpt2_config());
   EXPECT_EQ(scalai("checkpoint reshard {}/hf {}/a --to=tp4,pp2 --verify").code, 0);
@@ -44,8 +55,7 @@ TEST_F(ReshardCommand, ThereAndBackWithVerify) {
   const Outcome verified = scalai("checkpoint verify {}/a");
   EXPECT_EQ(verified.code, 0) << verified.err;
   EXPECT_THAT(verified.out, HasSubstr("all checksums are right"));
-  damage(path("a/rank_005.safetensors"),
-         static_cast<int64_t>(std::filesystem::file_size(path("a/rank_005.safetensors"))) - 1);
+  ASSERT_TRUE(change_tensor(path("a/rank_005.safetensors"), "decoder.layers.0.mlp.linear_fc1.weight"));
   const Outcome damaged = scalai("checkpoint verify {}/a");
   EXPECT_EQ(damaged.code, 3);
   EXPECT_THAT(damaged.err, HasSubstr("rank_005.safetensors: tensor \""));
@@ -97,6 +107,63 @@ TEST_F(ReshardCommand, BadInputHasItsExitCodeAndSaysWhatToDo) {
   EXPECT_EQ(scalai("checkpoint reshard {}/hf {}/there --to=tp4 --force").code, 0);
   expect("checkpoint reshard {}/there {} --to=tp4 --force", 3, "the source is read from it");
   expect("checkpoint reshard {}/hf {}/hf --to=tp4 --force", 3, "the source is read from it");
+}
+
+// What several ranks have is one tensor, and a copy that differs is no copy: with or without --verify.
+TEST_F(ReshardCommand, CopiesThatDifferAreRefused) {
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  ASSERT_EQ(scalai("checkpoint reshard {}/hf {}/ranks --to=tp2").code, 0);
+  // Ranks of another tool, which have no checksums; the last tensor of a rank's file is a norm, whole on both.
+  std::filesystem::remove(path("ranks/manifest.json"));
+  const std::string options = " --from=tp2 --config={}/hf/config.json --to=tp1";
+  EXPECT_EQ(scalai("checkpoint reshard {}/ranks {}/same" + options).code, 0);
+  ASSERT_TRUE(change_tensor(path("ranks/rank_001.safetensors"), "decoder.final_layernorm.weight"));
+  const Outcome refused = scalai("checkpoint reshard {}/ranks {}/out" + options);
+  EXPECT_EQ(refused.code, 3) << refused.out;
+  EXPECT_THAT(refused.err, HasSubstr("rank_001.safetensors: tensor \"decoder.final_layernorm.weight\""));
+  EXPECT_THAT(refused.err, HasSubstr("is not what"));
+  EXPECT_THAT(refused.err, HasSubstr("--replicas=first"));
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+  EXPECT_FALSE(std::filesystem::exists(path("out.partial")));
+  const Outcome first = scalai("checkpoint reshard {}/ranks {}/out --replicas=first" + options);
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("note: copies of the same state were not compared; the first of each counts"));
+  EXPECT_TRUE(text_of(path("same/rank_000.safetensors")) == text_of(path("out/rank_000.safetensors")));
+}
+
+TEST_F(ReshardCommand, AHeadThatIsNoCopyOfItsEmbeddingIsRefused) {
+  write_hugging_face(path("hf"), llama_config(8, 2, true));
+  ASSERT_EQ(scalai("checkpoint reshard {}/hf {}/ranks --to=pp2").code, 0);
+  std::filesystem::remove(path("ranks/manifest.json"));
+  ASSERT_TRUE(change_tensor(path("ranks/rank_001.safetensors"), "output_layer.weight"));
+  const Outcome refused = scalai("checkpoint reshard {}/ranks {}/out --from=pp2 --config={}/hf/config.json --to=tp1");
+  EXPECT_EQ(refused.code, 3) << refused.out;
+  EXPECT_THAT(refused.err, HasSubstr("rank_001.safetensors: tensor \"output_layer.weight\""));
+}
+
+TEST_F(ReshardCommand, FamiliesOfAFolderReachTheFinalCheck) {
+  std::filesystem::create_directory(path("families"));
+  std::string family = text_of(std::string(SCALAI_SOURCE_DIR) + "/ptc/checkpoint/naming/families/llama.textproto");
+  const auto replace = [](std::string& text, const std::string& from, const std::string& to) {
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+  };
+  replace(family, "\"llama\"", "\"mine\"");
+  replace(family, "[\"LlamaForCausalLM\", \"MistralForCausalLM\"]", "[\"MineForCausalLM\"]");
+  replace(family, "model_type: \"llama\"", "model_type: \"mine\"");
+  for (size_t at; (at = family.find("architectures: \"LlamaForCausalLM\"")) != std::string::npos;)
+    family.replace(at, 33, "architectures: \"MineForCausalLM\"");
+  write_text(path("families/mine.textproto"), family);
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  std::string config = llama_config(8, 2);
+  replace(config, "LlamaForCausalLM", "MineForCausalLM");
+  write_text(path("hf/config.json"), config);
+  const Outcome there = scalai("checkpoint reshard {}/hf {}/a --to=tp2 --families={}/families --verify");
+  EXPECT_EQ(there.code, 0) << there.err;
+  const Outcome back = scalai("checkpoint reshard {}/a {}/b --to=hf --families={}/families --verify");
+  EXPECT_EQ(back.code, 0) << back.err;
+  EXPECT_TRUE(text_of(path("hf/model.safetensors")) == text_of(path("b/model.safetensors")));
 }
 
 TEST_F(ReshardCommand, OptimizerStateGoesAlongAndIsLeftOutOfHuggingFace) {

@@ -49,6 +49,8 @@ ReshardOptions options_of(const Arguments& arguments) {
       .memory_cap = arguments.bytes("process-memory"),
       .threads = arguments.has("threads") ? static_cast<int>(std::min<int64_t>(arguments.count("threads"), 1024)) : 0,
       .verify = arguments.flag("verify"),
+      .compare_replicas = arguments.text("replicas") == "compare",
+      .families = arguments.text("families"),
       .force = arguments.flag("force"),
       .restart = arguments.flag("restart"),
       .progress = {}};
@@ -100,6 +102,8 @@ std::vector<std::string> notes_of(const View& view, const ReshardOptions& option
     notes.push_back(
         "the source was not compared with its own checksums, so damage in it would go along; --verify compares them");
   }
+  if (!options.compare_replicas && !options.verify && view.checkpoint().has_replicas())
+    notes.push_back("copies of the same state were not compared; the first of each counts");
   return notes;
 }
 
@@ -222,6 +226,10 @@ std::vector<OptionSpec> reshard_options() {
           "verify",
           "Compare SRC with its own checksums first, and read DST back before it gets its name: compare checksums, "
           "and all state with SRC."),
+      choice_option("replicas", "WHICH",
+                    "State that several files of SRC have (norms on every rank): compare all copies, or take the first "
+                    "of each unseen.",
+                    {"compare", "first"}, "compare"),
       flag_option("dry-run", "Print the plan and write nothing."),
       flag_option("force", "Replace the checkpoint at DST, at one stroke; nothing else is replaced."),
       flag_option("restart", "Remove what an earlier run that did not finish has left, and begin anew."),

@@ -115,9 +115,11 @@ class Checkpoint {
   // worker threads call it, one at a time. InvalidArgument: all damage with file, tensor and box, one a line.
   struct VerifyOptions {
     int threads = 1;
+    bool sums = true;  // false: replicas only
     std::function<void(int64_t bytes_done, int64_t bytes_total)> progress;
   };
   absl::Status verify(const VerifyOptions& options) const;
+  bool has_replicas() const;
 
  private:
   struct State;

@@ -174,15 +174,19 @@ absl::Status Checkpoint::verify(const VerifyOptions& options) const {
   const internal::Opened& opened = state_->opened;
   Findings findings;
   findings.progress = options.progress;
-  for (const CheckpointFile& file : state_->files) findings.total += file.bytes;
+  if (options.sums) {
+    for (const CheckpointFile& file : state_->files) findings.total += file.bytes;
+  }
   for (size_t i = 0; i < state_->index.size(); ++i) {
     for (const Replica& replica : state_->index[i].replicas()) {
       findings.total += replica.copy.piece.box.volume() * tensor::size_of(opened.states[i].dtype);
     }
   }
   const internal::Verifier verifier(opened, state_->index, findings);
-  for (const TextRecord& text : opened.texts) verifier.text(text);
-  const size_t files = opened.files.size();
+  if (options.sums) {
+    for (const TextRecord& text : opened.texts) verifier.text(text);
+  }
+  const size_t files = options.sums ? opened.files.size() : 0;
   parallel_for(options.threads, files + state_->index.size(),
                [&](size_t work) { work < files ? verifier.file(work) : verifier.replicas(work - files); });
   std::stable_sort(findings.problems.begin(), findings.problems.end(),
@@ -190,6 +194,11 @@ absl::Status Checkpoint::verify(const VerifyOptions& options) const {
   ProblemList problems;
   for (auto& [work, problem] : findings.problems) problems.add(std::move(problem));
   return problems.status();
+}
+
+bool Checkpoint::has_replicas() const {
+  return std::any_of(state_->index.begin(), state_->index.end(),
+                     [](const internal::PieceIndex& index) { return !index.replicas().empty(); });
 }
 
 }  // namespace scalai::checkpoint

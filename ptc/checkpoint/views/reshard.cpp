@@ -73,7 +73,7 @@ absl::Status difference(const std::string& target, const LogicalState& state, co
 // Reads the folder as anybody else would, all of it, and compares every state with the source's.
 absl::Status verify_folder(const View& view, const ReshardPlan& plan, const ReshardOptions& options,
                            const std::string& folder) {
-  SCALAI_ASSIGN_OR_RETURN(const auto written, Checkpoint::open(folder));
+  SCALAI_ASSIGN_OR_RETURN(const auto written, Checkpoint::open(folder, {.families = options.families}));
   std::mutex mutex;
   absl::Status first;
   int64_t read = 0, total = 0, compared = 0;
@@ -156,7 +156,7 @@ class Run {
   absl::Status prepare() {
     SCALAI_RETURN_IF_ERROR(check_target());
     if (is_there(places_.partial)) SCALAI_RETURN_IF_ERROR(take_over());
-    if (options_.verify) SCALAI_RETURN_IF_ERROR(verify_source());
+    SCALAI_RETURN_IF_ERROR(verify_source());
     SCALAI_RETURN_IF_ERROR(make_synced_folders(places_.partial));
     SCALAI_RETURN_IF_ERROR(check_room(places_, plan_));
     return journal_->begin();
@@ -199,14 +199,17 @@ class Run {
     if (!journal_->was_there() || !is_there(places_.partial)) (void)journal_->remove();
   }
 
-  // What is damaged already would be compared with itself afterwards.
+  // What is damaged already would be compared with itself afterwards; of replicas that differ one would be chosen.
   absl::Status verify_source() const {
-    const absl::Status status =
-        view_.checkpoint().verify({.threads = plan_.threads, .progress = [&](int64_t done, int64_t all) {
-                                     if (options_.progress) options_.progress({"checking", done, all, done});
-                                   }});
-    return absl::IsInvalidArgument(status) ? invalid(fmt::format("{}\nThe source is damaged", message_of(status)))
-                                           : status;
+    if (!options_.verify && !options_.compare_replicas) return absl::OkStatus();
+    const absl::Status status = view_.checkpoint().verify(
+        {.threads = plan_.threads, .sums = options_.verify, .progress = [&](int64_t done, int64_t all) {
+           if (options_.progress) options_.progress({"checking", done, all, done});
+         }});
+    if (!absl::IsInvalidArgument(status)) return status;
+    return invalid(
+        fmt::format("{}\n{}", message_of(status),
+                    options_.verify ? "The source is damaged" : "hint: --replicas=first takes the first of each"));
   }
 
   absl::Status resumable(const absl::Status& status) const {

@@ -34,6 +34,8 @@ struct ReshardOptions {
   int64_t memory_cap = int64_t{1} << 30;  // of the whole process
   int threads = 0;                        // 0: one for each core
   bool verify = false;                    // check the source first; read the result back and compare
+  bool compare_replicas = true;           // of the source; false: the first of each counts
+  std::string families;                   // of OpenOptions, with which the source was opened
   bool force = false;                     // replace a checkpoint that has the final name
   int64_t sync_bytes = kSyncBytes;        // bytes of a file between sync points; at most these are written twice
   bool restart = false;                   // remove the rest of an earlier run
@@ -71,8 +73,8 @@ struct ReshardResult {
 // call only.
 // InvalidArgument: DST exists without force, or is no checkpoint that force may replace; the source is in DST or
 // DST.partial; DST.partial belongs to another source or view without restart, or is unknown; the source was changed or
-// is damaged; verify found a difference. ResourceExhausted: the disk is full. Aborted: a read or write failed, or
-// another process writes the same target. Errors before the final rename leave DST unchanged.
+// is damaged, or its replicas differ; verify found a difference. ResourceExhausted: the disk is full. Aborted: a read
+// or write failed, or another process writes the same target. Errors before the final rename leave DST unchanged.
 absl::StatusOr<ReshardResult> reshard(const View& view, const ReshardPlan& plan, const ReshardOptions& options);
 
 }  // namespace scalai::checkpoint
