@@ -46,12 +46,19 @@ std::string model_of(const Checkpoint& checkpoint) {
   return fmt::format("{} ({})", known->model.name, known->model.family);
 }
 
+std::string notes_text(const CheckpointInfo& info) {
+  std::string text;
+  for (const std::string& note : info.notes) text += fmt::format("note: {}\n", note);
+  return text;
+}
+
 void show_json(const Checkpoint& checkpoint) {
   const CheckpointInfo& info = checkpoint.info();
   ordered_json json = {{"path", info.path},     {"kind", checkpoint::name_of(info.kind)}, {"naming", info.naming},
                        {"layout", info.layout}, {"model", model_of(checkpoint)},          {"job", info.job}};
   if (info.step >= 0) json["step"] = info.step;
   json["epoch"] = info.epoch;
+  json["notes"] = info.notes;
   json["state_bytes"] = checkpoint.state_bytes();
   for (const auto& [kind, of_kind] : by_kind(checkpoint)) {
     json["kinds"].push_back({{"kind", model::name_of(kind)}, {"tensors", of_kind.tensors}, {"bytes", of_kind.bytes}});
@@ -96,6 +103,7 @@ void show_table(const Checkpoint& checkpoint) {
   print("\n{}, {}; {}, {}\n", counted(std::ssize(checkpoint.tensors()), "tensor"),
         format_bytes(checkpoint.state_bytes()), counted(std::ssize(checkpoint.files()), "file"),
         format_bytes(file_bytes));
+  print("{}", notes_text(info));
 }
 
 int verify(const Checkpoint& checkpoint, const std::string& format) {
@@ -120,7 +128,8 @@ int verify(const Checkpoint& checkpoint, const std::string& format) {
                                 {"valid", true},
                                 {"files", checkpoint.files().size()},
                                 {"bytes", bytes},
-                                {"checksums", summed}})
+                                {"checksums", summed},
+                                {"notes", checkpoint.info().notes}})
                       .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return 0;
   }
@@ -128,6 +137,7 @@ int verify(const Checkpoint& checkpoint, const std::string& format) {
         format_bytes(bytes),
         summed ? "all checksums are right"
                : "it has no checksums; everything is there and readable, and copies are equal");
+  print("{}", notes_text(checkpoint.info()));
   return 0;
 }
 

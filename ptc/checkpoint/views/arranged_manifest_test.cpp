@@ -70,13 +70,14 @@ TEST(ArrangedManifest, RefusesWhatItDoesNotUnderstand) {
 }
 
 TEST(WeightMap, NamesFilesOfTheFolderOnly) {
-  const auto map = parse_weight_map(R"({"metadata": {}, "weight_map": {"b": "y.safetensors", "a": "x.safetensors"}})");
-  ASSERT_TRUE(map.ok());
-  EXPECT_THAT(*map,
+  const auto index =
+      parse_weight_index(R"({"metadata": {}, "weight_map": {"b": "y.safetensors", "a": "x.safetensors"}})");
+  ASSERT_TRUE(index.ok());
+  EXPECT_THAT(index->file_by_tensor,
               ::testing::ElementsAre(::testing::Pair("a", "x.safetensors"), ::testing::Pair("b", "y.safetensors")));
   for (const char* bad : {"", "[]", "{}", R"({"weight_map": 3})", R"({"weight_map": {"a": 3}})",
                           R"({"weight_map": {"a": "../x"}})", R"({"weight_map": {"a": ""}})"}) {
-    EXPECT_FALSE(parse_weight_map(bad).ok()) << bad;
+    EXPECT_FALSE(parse_weight_index(bad).ok()) << bad;
   }
 }
 

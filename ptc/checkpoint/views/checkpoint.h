@@ -60,6 +60,7 @@ struct CheckpointInfo {
   std::optional<std::string> hf_prefix;
   // Files in a local folder without state, which are not copied (tokenizer.json), sorted.
   std::vector<std::string> others;
+  std::vector<std::string> notes;  // what is odd and no error, for the one who reads
 };
 
 // The model of the state, if files or options name it.

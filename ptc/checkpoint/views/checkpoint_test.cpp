@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "ptc/checkpoint/safetensors/manifest.h"
 #include "ptc/checkpoint/safetensors/testing/write_safetensors.h"
@@ -122,6 +123,55 @@ TEST_F(CheckpointTest, APlainFileStandsForItself) {
   ASSERT_TRUE(plain.ok()) << plain.status();
   EXPECT_EQ((*plain)->info().kind, CheckpointKind::kPlain);
   EXPECT_TRUE((*plain)->find("model.embed_tokens.weight").has_value());
+}
+
+TEST_F(CheckpointTest, AFileMayBeThatOfTheOnlyRank) {
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  reshard_to("hf", "ranks", "tp1", /*bare=*/true);
+  fs::create_directories(path("one"));
+  fs::copy_file(path("ranks/rank_000.safetensors"), path("one/weights.safetensors"));
+  OpenOptions options;
+  options.config = path("hf/config.json");
+  for (const auto& [names, from] : {std::pair("megatron", "tp1"), std::pair("", "tp1"), std::pair("megatron", "")}) {
+    options.names = names;
+    options.from = from;
+    const auto file = open("one/weights.safetensors", options);
+    EXPECT_EQ(file->info().naming, "megatron");
+    expect_same_state(*open("hf"), *file, 11);
+  }
+  options.from = "tp2";
+  EXPECT_THAT(refusal("one/weights.safetensors", options), HasSubstr("1 rank files, but tp2 has 2 ranks"));
+  // Elsewhere it would mean nothing.
+  EXPECT_THAT(refusal("hf", {.names = "", .from = "tp2"}), HasSubstr("give the file itself"));
+  EXPECT_THAT(refusal("one", options), HasSubstr("give the file itself"));
+}
+
+TEST_F(CheckpointTest, AnIndexThatCountsOtherBytesIsNoted) {
+  write_hugging_face(path("hf"), llama_config(8, 2), {.shard_bytes = 40'000, .prefix = {}});
+  EXPECT_TRUE(open("hf")->info().notes.empty());
+  const std::string index = path("hf/") + std::string(kIndexFileName);
+  nlohmann::json json = nlohmann::json::parse(text_of(index));
+  const auto bytes = json["metadata"]["total_size"].get<int64_t>();
+  json["metadata"]["total_size"] = static_cast<double>(bytes);
+  write_text(index, json.dump());
+  EXPECT_TRUE(open("hf")->info().notes.empty());
+  json["metadata"]["total_size"] = bytes + 2;
+  write_text(index, json.dump());
+  EXPECT_THAT(open("hf")->info().notes, ::testing::ElementsAre(HasSubstr(fmt::format(
+                                            "total_size says {} bytes, the tensors have {}", bytes + 2, bytes))));
+  json["metadata"] = nlohmann::json::array({1});
+  write_text(index, json.dump());
+  EXPECT_TRUE(open("hf")->info().notes.empty());
+}
+
+TEST_F(CheckpointTest, WhatTorchWroteIsToldWithTheWayToReadIt) {
+  for (const char* name : {"pytorch_model.bin", "mp_rank_00", "iter_0000100", "__0_0.distcp", "model.pt"}) {
+    const std::string folder = fmt::format("of_{}", name);
+    fs::create_directories(path(folder));
+    write_text(path(folder) + "/" + name, "x");
+    EXPECT_THAT(refusal(folder), HasSubstr(fmt::format("torch's {}", name)));
+    EXPECT_THAT(refusal(folder), HasSubstr("torch_to_safetensors.py"));
+  }
 }
 
 TEST_F(CheckpointTest, AllThatIsWrongIsSaidAtOnce) {

@@ -129,7 +129,6 @@ class Run {
     SCALAI_RETURN_IF_ERROR(internal::check_apart(places_, view_.checkpoint()));
     // Without a journal nobody has begun here, and nobody else may while this one is open.
     if (!is_there(places_.journal)) SCALAI_RETURN_IF_ERROR(check_target());
-    SCALAI_RETURN_IF_ERROR(make_synced_folders(parent_of(places_.target)));
     SCALAI_ASSIGN_OR_RETURN(journal_, Journal::open(places_.journal, job_of(view_, plan_), options_.restart));
     if (journal_->publishing()) {
       SCALAI_ASSIGN_OR_RETURN(const bool complete, finish_publishing());

@@ -73,8 +73,9 @@ struct ReshardResult {
 // call only.
 // InvalidArgument: DST exists without force, or is no checkpoint that force may replace; the source is in DST or
 // DST.partial; DST.partial belongs to another source or view without restart, or is unknown; the source was changed or
-// is damaged, or its replicas differ; verify found a difference. ResourceExhausted: the disk is full. Aborted: a read
-// or write failed, or another process writes the same target. Errors before the final rename leave DST unchanged.
+// is damaged, or its replicas differ; verify found a difference. NotFound: the folder in which DST is to lie.
+// ResourceExhausted: the disk is full. Aborted: a read or write failed, or another process writes the same target.
+// Errors before the final rename leave DST unchanged.
 absl::StatusOr<ReshardResult> reshard(const View& view, const ReshardPlan& plan, const ReshardOptions& options);
 
 }  // namespace scalai::checkpoint

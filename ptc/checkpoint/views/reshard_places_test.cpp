@@ -21,6 +21,7 @@ class PlacesTest : public FolderTest {
 
 TEST_F(PlacesTest, ForceReplacesACheckpointAndNothingElse) {
   EXPECT_EQ(refusal(path("new"), false), "");
+  EXPECT_THAT(refusal(path("no/where"), false), HasSubstr("mkdir -p"));
   fs::create_directories(path("empty"));
   EXPECT_EQ(refusal(path("empty/"), false), "");
   write_hugging_face(path("hf"), llama_config(8, 2));

@@ -146,6 +146,7 @@ ArrangedFile View::State::arrange_job(size_t rank) const {
 }
 
 void View::State::describe() {
+  notes.insert(notes.end(), checkpoint->info().notes.begin(), checkpoint->info().notes.end());
   if (const std::vector<std::string>& others = checkpoint->info().others; !others.empty()) {
     constexpr size_t kMost = 8;
     std::string names;

@@ -206,11 +206,11 @@ absl::StatusOr<std::string> manifest_kind(const std::string& text) {
   return kind->get<std::string>();
 }
 
-absl::StatusOr<std::vector<std::pair<std::string, std::string>>> parse_weight_map(const std::string& text) {
+absl::StatusOr<WeightIndex> parse_weight_index(const std::string& text) {
   SCALAI_ASSIGN_OR_RETURN(const json document, parse_object(text));
   const auto map = document.find("weight_map");
   if (map == document.end() || !map->is_object()) return invalid("/weight_map: is missing or no object");
-  std::vector<std::pair<std::string, std::string>> files;
+  WeightIndex index;
   for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string()) return invalid(fmt::format("/weight_map/{}: is not a string", clipped(tensor, 120)));
     std::string name = file.get<std::string>();
@@ -219,9 +219,14 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> parse_weight_ma
       return invalid(
           fmt::format("/weight_map/{}: \"{}\" is not the name of a file", clipped(tensor, 120), clipped(name, 120)));
     }
-    files.emplace_back(tensor, std::move(name));
+    index.file_by_tensor.emplace_back(tensor, std::move(name));
   }
-  return files;
+  const auto metadata = document.find("metadata");
+  if (metadata != document.end() && metadata->is_object()) {
+    const auto total = metadata->find("total_size");
+    if (total != metadata->end() && total->is_number()) index.total_size = total->get<double>();
+  }
+  return index;
 }
 
 }  // namespace scalai::checkpoint

@@ -47,7 +47,14 @@ absl::StatusOr<ArrangedManifest> parse_arranged_manifest(const std::string& text
 // "arranged", "" for a job's checkpoint, else what it says; InvalidArgument when the text is no JSON object.
 absl::StatusOr<std::string> manifest_kind(const std::string& text);
 
-// weight_map of model.safetensors.index.json: tensor and file, by tensor. Errors (InvalidArgument) do not name the file.
-absl::StatusOr<std::vector<std::pair<std::string, std::string>>> parse_weight_map(const std::string& text);
+using WeightMap = std::vector<std::pair<std::string, std::string>>;  // tensor and file, by tensor
+
+struct WeightIndex {
+  WeightMap file_by_tensor;
+  std::optional<double> total_size;  // metadata.total_size: bytes, as the writer counted them; some write a fraction
+};
+
+// model.safetensors.index.json. Errors (InvalidArgument) do not name the file.
+absl::StatusOr<WeightIndex> parse_weight_index(const std::string& text);
 
 }  // namespace scalai::checkpoint

@@ -43,8 +43,6 @@ absl::StatusOr<OpenedFile> open_tensors(const Folder& folder, const std::string&
   return file;
 }
 
-using WeightMap = std::vector<std::pair<std::string, std::string>>;  // file by tensor, as an index has it
-
 // Who says that there is such a file; empty: nobody.
 std::string said_by(const WeightMap& weight_map, const std::string& file) {
   const auto entry =
@@ -219,6 +217,16 @@ absl::Status check_index(const std::string& path, const WeightMap& weight_map, c
   return problems.status();
 }
 
+// A note only: no reader needs the number, and not all writers count alike.
+void compare_total(const std::string& path, double total, Opened& opened) {
+  int64_t bytes = 0;
+  for (const OpenedFile& file : opened.files) {
+    for (const OpenedTensor& tensor : file.tensors) bytes += tensor.elements * tensor::size_of(tensor.dtype);
+  }
+  if (total == static_cast<double>(bytes)) return;
+  opened.info.notes.push_back(fmt::format("{}: total_size says {:.0f} bytes, the tensors have {}", path, total, bytes));
+}
+
 absl::StatusOr<Naming> naming_of(const Folder& folder, const Opened& opened, const std::string& name) {
   if (name == "logical") return Naming::logical();
   if (!opened.model) {
@@ -238,15 +246,15 @@ absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::option
   Opened opened;
   opened.info.kind = CheckpointKind::kHuggingFace;
   opened.info.naming = "hf";
-  WeightMap weight_map;
+  WeightIndex weights;
   std::vector<std::string> names = {single};
   const std::string index_path = folder.path_of(std::string(kIndexFileName));
   if (index) {
-    auto parsed = parse_weight_map(*index);
+    auto parsed = parse_weight_index(*index);
     if (!parsed.ok()) return error_at(index_path, parsed.status());
-    weight_map = *std::move(parsed);
+    weights = *std::move(parsed);
     std::set<std::string> files;
-    for (const auto& entry : weight_map) files.insert(entry.second);
+    for (const auto& entry : weights.file_by_tensor) files.insert(entry.second);
     names = std::vector<std::string>(files.begin(), files.end());
     const std::vector<std::string> there = folder.tensor_files();
     if (files.count(single) == 0 && std::find(there.begin(), there.end(), single) != there.end()) {
@@ -258,8 +266,9 @@ absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::option
   SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
   SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, "hf"));
   std::vector<FoundFile> found;
-  SCALAI_RETURN_IF_ERROR(open_all(folder, names, weight_map, opened, found));
-  if (index) SCALAI_RETURN_IF_ERROR(check_index(index_path, weight_map, found));
+  SCALAI_RETURN_IF_ERROR(open_all(folder, names, weights.file_by_tensor, opened, found));
+  if (index) SCALAI_RETURN_IF_ERROR(check_index(index_path, weights.file_by_tensor, found));
+  if (weights.total_size) compare_total(index_path, *weights.total_size, opened);
   absl::StatusOr<FoundState> state = read_whole(naming, found);
   if (!state.ok()) return error_at(folder.path(), state.status());
   opened.info.hf_prefix = state->prefix;
@@ -267,13 +276,10 @@ absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::option
   return opened;
 }
 
-absl::StatusOr<Opened> open_ranks(const Folder& folder, const std::vector<std::string>& names) {
+// Files of the ranks in the order of `names`, cut as the layout `from` says.
+absl::StatusOr<Opened> open_cut(const Folder& folder, const std::vector<std::string>& names, const std::string& from) {
   const OpenOptions& options = folder.options();
-  if (options.from.empty()) {
-    return invalid(fmt::format("{}: {} rank files that do not say how they are cut; say --from=LAYOUT, such as tp8,pp4",
-                               folder.path(), names.size()));
-  }
-  absl::StatusOr<collection::ParallelConfig> config = collection::parse_layout(options.from);
+  absl::StatusOr<collection::ParallelConfig> config = collection::parse_layout(from);
   if (!config.ok()) return error_at("--from", config.status());
   Opened opened;
   opened.info.kind = CheckpointKind::kRanks;
@@ -289,12 +295,7 @@ absl::StatusOr<Opened> open_ranks(const Folder& folder, const std::vector<std::s
                                opened.info.layout, config->world()));
   }
   std::vector<DeviceId> devices;
-  for (int rank = 0; rank < config->world(); ++rank) {
-    devices.emplace_back(rank);
-    if (names[static_cast<size_t>(rank)] != rank_file_name(LogicalRank(rank))) {
-      return invalid(fmt::format("{}: the file of rank {} is missing", folder.path(), rank));
-    }
-  }
+  for (int rank = 0; rank < config->world(); ++rank) devices.emplace_back(rank);
   auto collection = collection::megatron_collection(opened.model->model, {}, *config, std::move(devices));
   if (!collection.ok()) return error_at("--from", collection.status());
   std::vector<FoundFile> found;
@@ -303,6 +304,19 @@ absl::StatusOr<Opened> open_ranks(const Folder& folder, const std::vector<std::s
   if (!state.ok()) return error_at(folder.path(), state.status());
   take_pieces(*std::move(state), opened);
   return opened;
+}
+
+absl::StatusOr<Opened> open_ranks(const Folder& folder, const std::vector<std::string>& names) {
+  const std::string& from = folder.options().from;
+  if (from.empty()) {
+    return invalid(fmt::format("{}: {} rank files that do not say how they are cut; say --from=LAYOUT, such as tp8,pp4",
+                               folder.path(), names.size()));
+  }
+  for (size_t rank = 0; rank < names.size(); ++rank) {
+    if (names[rank] == rank_file_name(LogicalRank(static_cast<int32_t>(rank)))) continue;
+    return invalid(fmt::format("{}: the file of rank {} is missing", folder.path(), rank));
+  }
+  return open_cut(folder, names, from);
 }
 
 absl::StatusOr<Opened> open_plain(const Folder& folder, const std::vector<std::string>& names) {
@@ -365,6 +379,18 @@ absl::StatusOr<Opened> open_manifest(const Folder& folder, const std::string& ma
                              folder.path_of(kManifestName), clipped(*kind, 40)));
 }
 
+// What torch wrote there, if anything, with the way to read it.
+std::string hint_of_torch(const Folder& folder) {
+  const std::vector<std::string> others = folder.others({});
+  const auto found = std::find_if(others.begin(), others.end(), [](const std::string& name) {
+    return name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth") || name.ends_with(".distcp") ||
+           name == "latest_checkpointed_iteration.txt" || name.starts_with("iter_") || name.starts_with("mp_rank_");
+  });
+  if (found == others.end()) return "";
+  return fmt::format(", but torch's {}; ptc/checkpoint/tools/torch_to_safetensors.py {} DST makes what is read here",
+                     clipped(*found, 80), folder.path());
+}
+
 absl::StatusOr<Opened> open_folder(const Folder& folder) {
   const std::string& names = folder.options().names;
   SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> manifest, folder.text(kManifestName, kMostManifestBytes));
@@ -379,15 +405,26 @@ absl::StatusOr<Opened> open_folder(const Folder& folder) {
     return open_ranks(folder, sorted);
   }
   if (names == "logical") return open_plain(folder, files);
-  if (!names.empty() && names != "hf") {
-    return invalid(fmt::format("{}: no rank files for --names={}", folder.path(), names));
+  if (!folder.options().from.empty() || (!names.empty() && names != "hf")) {
+    return invalid(
+        fmt::format("{}: --from and --names={} are for rank_000.safetensors, …, and none is there; of a model "
+                    "in one file give the file itself",
+                    folder.path(), names.empty() ? "WHOSE" : names));
   }
   SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> index,
                           folder.text(std::string(kIndexFileName), kMostManifestBytes));
   const bool single = std::find(files.begin(), files.end(), kWholeName) != files.end() || !folder.local();
   if (index || single) return open_hugging_face(folder, index, kWholeName);
-  return missing(fmt::format("{}: no checkpoint: neither manifest.json, {}, {} nor rank_000.safetensors is there",
-                             folder.path(), kWholeName, kIndexFileName));
+  return missing(fmt::format("{}: no checkpoint: neither manifest.json, {}, {} nor rank_000.safetensors is there{}",
+                             folder.path(), kWholeName, kIndexFileName, hint_of_torch(folder)));
+}
+
+absl::StatusOr<Opened> open_file(const Folder& folder, const std::string& name) {
+  const OpenOptions& options = folder.options();
+  if (options.names == "megatron" || !options.from.empty()) {
+    return open_cut(folder, {name}, options.from.empty() ? "tp1" : options.from);
+  }
+  return options.names == "hf" ? open_hugging_face(folder, std::nullopt, name) : open_plain(folder, {name});
 }
 
 }  // namespace
@@ -421,7 +458,7 @@ absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& opti
     const size_t slash = clean.rfind('/');
     const Folder folder(slash == std::string::npos ? "." : clean.substr(0, slash), options);
     const std::string name = slash == std::string::npos ? clean : clean.substr(slash + 1);
-    opened = options.names == "hf" ? open_hugging_face(folder, std::nullopt, name) : open_plain(folder, {name});
+    opened = open_file(folder, name);
   } else {
     if (!is_folder) return missing(fmt::format("{}: no such folder", clean));
     const Folder folder(clean, options);

@@ -121,6 +121,10 @@ absl::Status check_apart(const ReshardPlaces& places, const Checkpoint& source) 
 absl::Status check_target(const ReshardPlaces& places, bool force) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(places.target, error);
+  const std::string parent = parent_of(places.target);
+  if (!fs::is_directory(parent, error)) {
+    return missing(fmt::format("{}: the folder {} is not there; mkdir -p makes it", places.target, parent));
+  }
   if (!fs::exists(status)) return absl::OkStatus();
   if (fs::is_symlink(status)) {
     return invalid(fmt::format("{}: is a symbolic link; give the folder that it leads to", places.target));

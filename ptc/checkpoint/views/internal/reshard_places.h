@@ -20,7 +20,7 @@ ReshardPlaces places_of(const std::string& target);
 
 bool is_there(const std::string& path);  // a link that leads nowhere, too
 
-// All of these are InvalidArgument, and look only.
+// These are InvalidArgument but for the folder around DST, which is NotFound where it is not there; they look only.
 // DST has no name of its own ("", "/", "."); the source is DST or DST.partial, or is read from inside one of them.
 absl::Status check_apart(const ReshardPlaces& places, const Checkpoint& source);
 // DST is there, but for an empty folder, and not to be replaced; or it is nothing that `force` replaces: a folder that has
