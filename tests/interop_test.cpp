@@ -113,8 +113,8 @@ TEST_F(Interop, ReplicasAndUnevenStages) {
 
 TEST_F(Interop, ExpertsOverRanks) {
   make_tiny("mixtral", "hf");
-  reshard("hf", "ep2", "--to=tp2,pp2,ep2");
-  expect_reference("ep2", "hf", "--tp=2 --pp=2 --ep=2");
+  reshard("hf", "ep2", "--to=tp2,pp2,ep2,etp1");
+  expect_reference("ep2", "hf", "--tp=2 --pp=2 --ep=2 --etp=1");
   reshard("ep2", "etp2", "--to=tp2,dp2,ep2,etp2");
   expect_reference("etp2", "hf", "--tp=2 --dp=2 --ep=2 --etp=2");
   reshard("etp2", "back", "--to=hf");

@@ -290,7 +290,7 @@ TEST_F(SchedEndToEnd, PoliciesAreListed) {
   EXPECT_THAT(one.out, HasSubstr("preemptive: takes GPUs away"));
   EXPECT_THAT(scalai("policies tiresias --format=csv").out, HasSubstr("parameter,default,unit"));
   const Outcome unknown = scalai("policies tiresia");
-  EXPECT_EQ(unknown.code, 2);
+  EXPECT_EQ(unknown.code, 3);
   EXPECT_THAT(unknown.err, HasSubstr("did you mean \"tiresias\"?"));
 }
 

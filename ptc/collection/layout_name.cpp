@@ -263,10 +263,11 @@ absl::StatusOr<LayoutFields> parse_layout_fields(std::string_view text, LayoutPr
   return status;
 }
 
-std::string canonical(const ParallelConfig& config, char separator) {
+std::string canonical(const ParallelConfig& config, char separator, bool with_etp) {
   std::vector<std::string> fields;
   for (const SizeField& field : kSizes) {
-    if (config.*(field.size) != 1) fields.push_back(fmt::format("{}{}", field.name, config.*(field.size)));
+    const bool wanted = config.*(field.size) != 1 || (with_etp && field.size == &ParallelConfig::etp);
+    if (wanted) fields.push_back(fmt::format("{}{}", field.name, config.*(field.size)));
   }
   if (config.zero != 0) fields.push_back(fmt::format("zero{}", config.zero));
   const bool default_order = config.order == ParallelConfig{}.order;

@@ -52,9 +52,9 @@ struct LayoutFields {
 };
 absl::StatusOr<LayoutFields> parse_layout_fields(std::string_view text, LayoutProblem* problem = nullptr);
 
-// The name with the fields in the order of the grammar and without defaults; "tp1" if all are default. With '-' as
-// separator `order=` comes after `stages=`.
-std::string canonical(const ParallelConfig& config, char separator = ',');
+// The name with the fields in the order of the grammar and without defaults, but for etp1 if it is asked for; "tp1" if all
+// are default. With '-' as separator `order=` comes after `stages=`.
+std::string canonical(const ParallelConfig& config, char separator = ',', bool with_etp = false);
 
 // The most virtual stages that so many layers can be cut into. In an interleaved pipeline the head may have a stage of its
 // own, and the embedding another one (Megatron-Core: --account-for-loss-in-pipeline-split,

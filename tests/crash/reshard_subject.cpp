@@ -52,7 +52,7 @@ class ReshardSubject : public Subject {
   }
 
   absl::Status play(const std::string& root) override {
-    const std::string target = root + "/a/out";
+    const std::string target = root + "/out";
     const auto part = [&](int64_t killed_at, const char* which) {
       mark("begin");
       SCALAI_RETURN_IF_ERROR(in_process([&] { return run(which, target, replaces_, killed_at); }));
@@ -65,7 +65,7 @@ class ReshardSubject : public Subject {
   }
 
   absl::StatusOr<Found> check(const std::string& root, std::span<const std::string> marks) override {
-    const std::string target = root + "/a/out";
+    const std::string target = root + "/out";
     const Progress progress = progress_of(marks);
     const int64_t of_old = replaces_ ? 1 : 0;
     const int64_t all = of_old + (killed_ ? 1 : 0) + 1;
@@ -88,7 +88,7 @@ class ReshardSubject : public Subject {
       return failed("the same command again: " + message_of(again));
     if (files_of(target) != new_) return failed("the same command again gives another folder");
     if (again.ok()) {
-      for (const auto& entry : fs::directory_iterator(root + "/a")) {
+      for (const auto& entry : fs::directory_iterator(root)) {
         if (entry.path().filename() != "out")
           return failed(fmt::format("{} is left", entry.path().filename().string()));
       }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What Megatron's ranks hold of a Hugging Face checkpoint: an oracle of the conversion, written from the formats alone.
 
-    reference.py megatron HF_DIR --tp=4 --pp=2 --out=DIR [--dp=1] [--ep=1] [--etp=1]
+    reference.py megatron HF_DIR --tp=4 --pp=2 --out=DIR [--dp=1] [--ep=1] [--etp=TP]
     reference.py compare DIR DIR      same rank files, same tensors, same bytes (metadata may differ)
 
 Rules: rank = tp + TP·(dp + DP·pp). Layers to stages evenly, the first ones take one more; their numbers begin at 0 on
@@ -230,11 +230,13 @@ def main():
     convert.add_argument("folder")
     convert.add_argument("--out", required=True)
     for size in ("tp", "pp", "dp", "ep", "etp"):
-        convert.add_argument("--" + size, type=int, default=1)
+        convert.add_argument("--" + size, type=int, default=1 if size != "etp" else None)
     check = commands.add_parser("compare")
     check.add_argument("one")
     check.add_argument("other")
     args = parser.parse_args()
+    if args.command == "megatron" and args.etp is None:
+        args.etp = args.tp  # as Megatron-Core's expert_tensor_parallel_size
     return megatron(args) if args.command == "megatron" else compare(args)
 
 

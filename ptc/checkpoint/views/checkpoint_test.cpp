@@ -112,9 +112,36 @@ TEST_F(CheckpointTest, AFolderThatReshardWroteDescribesItself) {
   reshard_to("hf", "arranged", "tp2-pp2-dp2-ep2");
   const auto arranged = open("arranged");
   EXPECT_EQ(arranged->info().kind, CheckpointKind::kArranged);
-  EXPECT_EQ(arranged->info().layout, "tp2,pp2,dp2,ep2");
+  EXPECT_EQ(arranged->info().layout, "tp2,pp2,dp2,ep2,etp2");
   expect_same_state(*open("hf"), *arranged, 2);
   EXPECT_THAT(refusal("arranged", {.from = "tp2"}), HasSubstr("do not apply"));
+}
+
+// An etp that nobody says is tp under Megatron's names, and there only.
+TEST_F(CheckpointTest, ExpertsAreCutAsMegatronCutsThem) {
+  write_hugging_face(path("hf"), mixtral_config());
+  const auto view = View::make(open("hf"), "tp2");
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_EQ((*view)->name(), "tp2-etp2");
+  EXPECT_THAT((*view)->notes(), ::testing::Contains(HasSubstr("experts are cut by etp2")));
+  EXPECT_EQ((*View::make(open("hf"), "tp2-etp1"))->name(), "tp2-etp1");
+  EXPECT_EQ((*View::make(open("hf"), "logical-tp2"))->name(), "logical-tp2");
+  EXPECT_THAT(message_of(View::make(open("hf"), "tp2-ep2").status()), HasSubstr("say etp1"));
+  reshard_to("hf", "cut", "tp2", /*bare=*/true);
+  reshard_to("hf", "whole", "tp2-etp1", /*bare=*/true);
+  OpenOptions options;
+  options.config = path("hf/config.json");
+  const auto open_as = [&](const std::string& name, const std::string& from) {
+    options.from = from;
+    return refusal(name, options);
+  };
+  EXPECT_EQ(open_as("cut", "tp2"), "accepted");
+  EXPECT_EQ(open("cut", options)->info().layout, "tp2,etp2");
+  expect_same_state(*open("hf"), *open("cut", options), 12);
+  EXPECT_EQ(open_as("whole", "tp2,etp1"), "accepted");
+  EXPECT_EQ(open("whole", options)->info().layout, "tp2,etp1");
+  EXPECT_THAT(open_as("whole", "tp2"), HasSubstr("hint: read as tp2,etp2; if experts are cut otherwise"));
+  EXPECT_THAT(open_as("cut", "tp2,etp1"), HasSubstr("hint: read as tp2,etp1"));
 }
 
 TEST_F(CheckpointTest, APlainFileStandsForItself) {

@@ -56,6 +56,10 @@ absl::StatusOr<Naming> View::State::naming() const {
   return Naming::of(*known->family, spec.naming, known->file.sizes);
 }
 
+std::string View::State::layout_name() const {
+  return spec.layout ? collection::canonical(*spec.layout, ',', spec.etp_said) : "";
+}
+
 absl::Status View::State::lay_out_whole(const Naming& naming) {
   std::vector<LogicalState> states;
   size_t others = 0;
@@ -178,6 +182,14 @@ absl::Status View::State::lay_out() {
     SCALAI_ASSIGN_OR_RETURN(const Naming names, naming());
     SCALAI_RETURN_IF_ERROR(lay_out_whole(names));
   } else {
+    if (spec.layout) {
+      const bool said = spec.etp_said;
+      SCALAI_RETURN_IF_ERROR(internal::take_usual_etp(checkpoint->model(), spec.naming, *spec.layout, spec.etp_said));
+      if (spec.etp_said && !said) {
+        notes.push_back(fmt::format("experts are cut by etp{}, which is tp, as in Megatron; etp1 leaves them whole",
+                                    spec.layout->etp));
+      }
+    }
     SCALAI_RETURN_IF_ERROR(lay_out_ranks());
   }
   describe();

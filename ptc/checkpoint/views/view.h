@@ -29,6 +29,7 @@ namespace scalai::checkpoint {
 //     naming := "hf" | "megatron" | "logical" | "job"
 //     layout := as in ptc/collection/layout_name.h, e.g. tp2,pp1 or tp4-pp2-zero1
 //
+// Under Megatron's names an etp that the layout does not say is tp, as Megatron's own.
 // "hf" alone means whole tensors in files of at most shard_bytes. With a layout there is one file for each rank: under
 // the names of Megatron, of Hugging Face, or our own ("logical"), or as a job's checkpoint for the executor ("job").
 struct ViewSpec {
@@ -36,6 +37,7 @@ struct ViewSpec {
   // "logical".
   std::string naming;
   std::optional<collection::ParallelConfig> layout;  // absent: whole tensors, or the layout of `collection`
+  bool etp_said = true;                              // by the name of the layout
   std::optional<collection::Collection> collection;  // any layout, from a collection file
   int64_t shard_bytes = 5'000'000'000;               // whole tensors: maximum bytes of tensors in a file of several
 };

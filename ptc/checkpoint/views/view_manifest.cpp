@@ -27,7 +27,7 @@ absl::StatusOr<std::string> View::manifest(const std::vector<FileSums>& sums) co
   const CheckpointInfo& info = checkpoint().info();
   Manifest of_job = state_->stamp;
   ArrangedManifest arranged{.naming = state_->spec.naming,
-                            .layout = state_->spec.layout ? collection::canonical(*state_->spec.layout) : "",
+                            .layout = state_->layout_name(),
                             .job = info.job,
                             .step = info.step,
                             .epoch = info.epoch,

@@ -50,11 +50,12 @@ absl::StatusOr<ViewSpec> parse_view_name(std::string_view text) {
                                message_of(layout.status())));
   }
   spec.layout = *std::move(layout);
+  spec.etp_said = collection::parse_layout_fields(text)->named.count("etp") != 0;
   return spec;
 }
 
 std::string canonical(const ViewSpec& spec) {
-  const std::string layout = spec.layout       ? collection::canonical(*spec.layout, '-')
+  const std::string layout = spec.layout       ? collection::canonical(*spec.layout, '-', spec.etp_said)
                              : spec.collection ? std::string("collection")
                                                : std::string();
   if (layout.empty() || spec.naming.empty()) return layout.empty() ? spec.naming : layout;

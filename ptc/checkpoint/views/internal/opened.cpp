@@ -17,6 +17,7 @@
 #include "ptc/checkpoint/views/internal/arranged_manifest.h"
 #include "ptc/checkpoint/views/internal/known_model.h"
 #include "ptc/checkpoint/views/internal/opened_folder.h"
+#include "ptc/checkpoint/views/internal/view_layout.h"
 #include "ptc/collection/megatron.h"
 
 namespace scalai::checkpoint::internal {
@@ -284,11 +285,14 @@ absl::StatusOr<Opened> open_cut(const Folder& folder, const std::vector<std::str
   Opened opened;
   opened.info.kind = CheckpointKind::kRanks;
   opened.info.naming = options.names.empty() ? "megatron" : options.names;
-  opened.info.layout = collection::canonical(*config);
   SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
   if (!opened.model) {
     return invalid(fmt::format("{}: which model is it? Say --config=FILE or --model=NAME", folder.path()));
   }
+  bool etp_said = collection::parse_layout_fields(from)->named.count("etp") != 0;
+  const absl::Status etp = take_usual_etp(&*opened.model, opened.info.naming, *config, etp_said);
+  if (!etp.ok()) return error_at("--from", etp);
+  opened.info.layout = collection::canonical(*config, ',', etp_said);
   SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, opened.info.naming));
   if (static_cast<int>(names.size()) != config->world()) {
     return invalid(fmt::format("{}: {} rank files, but {} has {} ranks", folder.path(), names.size(),
@@ -301,7 +305,12 @@ absl::StatusOr<Opened> open_cut(const Folder& folder, const std::vector<std::str
   std::vector<FoundFile> found;
   SCALAI_RETURN_IF_ERROR(open_all(folder, names, {}, opened, found));
   absl::StatusOr<FoundState> state = read_ranks(naming, *collection, found, Expect::kFound);
-  if (!state.ok()) return error_at(folder.path(), state.status());
+  if (!state.ok()) {
+    const std::string hint =
+        etp_said ? fmt::format("\nhint: read as {}; if experts are cut otherwise, say another etp", opened.info.layout)
+                 : "";
+    return invalid(fmt::format("{}: {}{}", folder.path(), message_of(state.status()), hint));
+  }
   take_pieces(*std::move(state), opened);
   return opened;
 }
@@ -379,18 +388,6 @@ absl::StatusOr<Opened> open_manifest(const Folder& folder, const std::string& ma
                              folder.path_of(kManifestName), clipped(*kind, 40)));
 }
 
-// What torch wrote there, if anything, with the way to read it.
-std::string hint_of_torch(const Folder& folder) {
-  const std::vector<std::string> others = folder.others({});
-  const auto found = std::find_if(others.begin(), others.end(), [](const std::string& name) {
-    return name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth") || name.ends_with(".distcp") ||
-           name == "latest_checkpointed_iteration.txt" || name.starts_with("iter_") || name.starts_with("mp_rank_");
-  });
-  if (found == others.end()) return "";
-  return fmt::format(", but torch's {}; ptc/checkpoint/tools/torch_to_safetensors.py {} DST makes what is read here",
-                     clipped(*found, 80), folder.path());
-}
-
 absl::StatusOr<Opened> open_folder(const Folder& folder) {
   const std::string& names = folder.options().names;
   SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> manifest, folder.text(kManifestName, kMostManifestBytes));
@@ -416,7 +413,7 @@ absl::StatusOr<Opened> open_folder(const Folder& folder) {
   const bool single = std::find(files.begin(), files.end(), kWholeName) != files.end() || !folder.local();
   if (index || single) return open_hugging_face(folder, index, kWholeName);
   return missing(fmt::format("{}: no checkpoint: neither manifest.json, {}, {} nor rank_000.safetensors is there{}",
-                             folder.path(), kWholeName, kIndexFileName, hint_of_torch(folder)));
+                             folder.path(), kWholeName, kIndexFileName, folder.hint_of_torch()));
 }
 
 absl::StatusOr<Opened> open_file(const Folder& folder, const std::string& name) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
 #include "ptc/checkpoint/naming/arrange.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "ptc/checkpoint/safetensors/manifest.h"
@@ -60,6 +61,17 @@ std::vector<std::string> Folder::others(const std::vector<std::string>& taken) c
     return describes || std::find(taken.begin(), taken.end(), name) != taken.end();
   });
   return found;
+}
+
+std::string Folder::hint_of_torch() const {
+  const std::vector<std::string> there = names();
+  const auto found = std::find_if(there.begin(), there.end(), [](const std::string& name) {
+    return name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth") || name.ends_with(".distcp") ||
+           name == "latest_checkpointed_iteration.txt" || name.starts_with("iter_") || name.starts_with("mp_rank_");
+  });
+  if (found == there.end()) return "";
+  return fmt::format(", but torch's {}; ptc/checkpoint/tools/torch_to_safetensors.py {} DST makes what is read here",
+                     clipped(*found, 80), path_);
 }
 
 bool is_rank_file(const std::string& name) {

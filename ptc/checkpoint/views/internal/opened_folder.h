@@ -37,6 +37,8 @@ class Folder {
   std::vector<std::string> tensor_files() const;  // "*.safetensors"
   // Neither in `taken` nor what describes a checkpoint.
   std::vector<std::string> others(const std::vector<std::string>& taken) const;
+  // For the end of a sentence: what torch wrote there and how to read it; empty where there is nothing of torch.
+  std::string hint_of_torch() const;
 
  private:
   std::vector<std::string> names() const;

@@ -38,6 +38,23 @@ absl::StatusOr<collection::Collection> with_states_of(const Checkpoint& checkpoi
 
 }  // namespace
 
+absl::Status take_usual_etp(const KnownModel* known, const std::string& naming, collection::ParallelConfig& config,
+                            bool& etp_said) {
+  const bool matters = naming == "megatron" && known != nullptr && known->model.experts > 0 && config.tp > 1;
+  if (matters && !etp_said) {
+    if (config.tp * config.cp * config.dp % (config.tp * config.ep) != 0) {
+      return invalid(
+          fmt::format("{}: etp is tp unless it is said, as in Megatron, and etp{} x ep{} does not divide the {} ranks "
+                      "of a stage; say "
+                      "etp1 for experts that are not cut",
+                      collection::canonical(config), config.tp, config.ep, config.tp * config.cp * config.dp));
+    }
+    config.etp = config.tp;
+  }
+  etp_said = matters;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<collection::Collection> collection_of(const Checkpoint& checkpoint,
                                                      const collection::ParallelConfig& config) {
   const KnownModel* known = checkpoint.model();

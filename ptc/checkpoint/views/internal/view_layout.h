@@ -8,6 +8,12 @@
 
 namespace scalai::checkpoint::internal {
 
+// Under Megatron's names a layout that does not say etp has tp for it, as Megatron-Core's
+// expert_tensor_parallel_size. Other names and models without experts keep 1. `etp_said` is afterwards whether the name
+// of the layout is to say it. InvalidArgument: the ranks of a stage do not suffice.
+absl::Status take_usual_etp(const KnownModel* known, const std::string& naming, collection::ParallelConfig& config,
+                            bool& etp_said);
+
 // The checkpoint's states under a layout by name, which needs the model. InvalidArgument: it is unknown, the layout does
 // not fit it, or the checkpoint has state that the model does not.
 absl::StatusOr<collection::Collection> collection_of(const Checkpoint& checkpoint,

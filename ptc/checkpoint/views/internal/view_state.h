@@ -41,6 +41,7 @@ struct View::State {
   absl::Status lay_out_ranks();
   absl::Status lay_out_job();
   absl::StatusOr<Naming> naming() const;
+  std::string layout_name() const;
   void describe();  // adds the small files
   absl::StatusOr<ArrangedFile> arrange(size_t file) const;
   ArrangedFile arrange_job(size_t rank) const;
