@@ -39,6 +39,7 @@ absl::StatusOr<ViewSpec> spec_of(const Arguments& arguments) {
     if (!parsed.ok()) return invalid(fmt::format("--to: {}", message_of(parsed.status())));
     spec = *std::move(parsed);
   }
+  spec.extras = !arguments.flag("no-extras");
   if (arguments.has("shard-size")) spec.shard_bytes = arguments.bytes("shard-size");
   return spec;
 }
@@ -230,6 +231,8 @@ std::vector<OptionSpec> reshard_options() {
                     "State that several files of SRC have (norms on every rank): compare all copies, or take the first "
                     "of each unseen.",
                     {"compare", "first"}, "compare"),
+      flag_option("no-extras",
+                  "Leave out what goes along: tokenizer, generation settings, chat template, code, licence."),
       flag_option("dry-run", "Print the plan and write nothing."),
       flag_option("force", "Replace the checkpoint at DST, at one stroke; nothing else is replaced."),
       flag_option("restart", "Remove what an earlier run that did not finish has left, and begin anew."),
@@ -249,7 +252,8 @@ Command reshard_command() {
 Megatron or others (--from, --names, --config or --model say what they are), or a safetensors file.
 DST gets one file a rank, under Megatron's names where the model's family is known, or as a job's
 checkpoint if SRC is one; or, with --to=hf, whole parameters under Hugging Face's names. Optimizer
-state, random states and counters go along into rank files.
+state, random states and counters go along into rank files, and tokenizer, chat template, licence and
+the like into all but a job's checkpoint.
 
 DST is whole or not there. A run that was killed, or that found the disk full, is gone on with by the
 same command; what it has written stays in DST.partial until then.)",

@@ -58,7 +58,7 @@ struct CheckpointInfo {
   std::string config;  // text of config.json; empty: none
   // Prefix of Hugging Face's names ("transformer."), so that a way back gives the same names; absent: unknown.
   std::optional<std::string> hf_prefix;
-  // Files in a local folder without state, which are not copied (tokenizer.json), sorted.
+  // Files in a local folder without state (tokenizer.json), sorted.
   std::vector<std::string> others;
   std::vector<std::string> notes;  // what is odd and no error, for the one who reads
 };

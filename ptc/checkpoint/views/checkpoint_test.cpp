@@ -449,15 +449,5 @@ TEST_F(CheckpointTest, AForeignManifestCanBeLeftAside) {
   EXPECT_THAT(refusal("ours", {.names = "hf"}), HasSubstr("do not apply"));
 }
 
-TEST_F(CheckpointTest, NamesWhatIsNotTakenAlong) {
-  write_hugging_face(path("hf"), llama_config(8, 2));
-  EXPECT_TRUE(open("hf")->info().others.empty());
-  write_text(path("hf/tokenizer.json"), "{}");
-  EXPECT_EQ(open("hf")->info().others, std::vector<std::string>{"tokenizer.json"});
-  const auto view = View::make(open("hf"), "hf");
-  ASSERT_TRUE(view.ok());
-  EXPECT_THAT((*view)->notes(), ::testing::Contains(HasSubstr("tokenizer.json")));
-}
-
 }  // namespace
 }  // namespace scalai::checkpoint

@@ -56,6 +56,10 @@ absl::Status add_content(const internal::FileImage& image, Hasher& content) {
 
 absl::Status add_content(const View& view, size_t file, Hasher& content) {
   SCALAI_ASSIGN_OR_RETURN(const ByteSourcePtr source, view.open(file));
+  if (const std::string version = source->version(); !version.empty()) {  // a file that goes along may be large
+    content.add(version);
+    return absl::OkStatus();
+  }
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read_all(*source));
   content.add(text);
   return absl::OkStatus();

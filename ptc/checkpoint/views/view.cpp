@@ -8,6 +8,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/views/internal/known_model.h"
+#include "ptc/checkpoint/views/internal/opened_folder.h"
 #include "ptc/checkpoint/views/internal/view_layout.h"
 #include "ptc/checkpoint/views/internal/view_state.h"
 #include "ptc/collection/collection_file.h"
@@ -149,17 +150,29 @@ ArrangedFile View::State::arrange_job(size_t rank) const {
   return file;
 }
 
+void View::State::take_along() {
+  std::vector<std::string> left;
+  const std::string& folder = checkpoint->info().path;
+  for (const std::string& other : checkpoint->info().others) {
+    if (spec.extras && spec.naming != "job" && internal::goes_along(folder, other)) {
+      files.push_back({.name = other, .text = std::nullopt, .part = 0, .along = folder + "/" + other});
+    } else {
+      left.push_back(other);
+    }
+  }
+  if (left.empty()) return;
+  constexpr size_t kMost = 8;
+  std::string names;
+  for (size_t i = 0; i < std::min(kMost, left.size()); ++i) {
+    names += fmt::format("{}{}", i > 0 ? ", " : "", clipped(left[i], 80));
+  }
+  if (left.size() > kMost) names += fmt::format(" and {} more", left.size() - kMost);
+  notes.push_back(fmt::format("left out, for they are no state: {}; copy what you need", names));
+}
+
 void View::State::describe() {
   notes.insert(notes.end(), checkpoint->info().notes.begin(), checkpoint->info().notes.end());
-  if (const std::vector<std::string>& others = checkpoint->info().others; !others.empty()) {
-    constexpr size_t kMost = 8;
-    std::string names;
-    for (size_t i = 0; i < std::min(kMost, others.size()); ++i) {
-      names += fmt::format("{}{}", i > 0 ? ", " : "", clipped(others[i], 80));
-    }
-    if (others.size() > kMost) names += fmt::format(" and {} more", others.size() - kMost);
-    notes.push_back(fmt::format("left out, for they are no state: {}; copy what you need", names));
-  }
+  take_along();
   const bool hugging_face = spec.naming == "hf" && !collection;
   const std::string& config = checkpoint->info().config;
   if (!config.empty()) files.push_back({internal::kConfigFileName, config});
@@ -203,7 +216,7 @@ absl::Status View::State::lay_out() {
 }
 
 absl::StatusOr<ArrangedFile> View::State::arrange(size_t file) const {
-  SCALAI_CHECK(file < files.size() && !files[file].text, name);
+  SCALAI_CHECK(file < files.size() && !files[file].text && files[file].along.empty(), name);
   const size_t part = files[file].part;
   if (!collection) return whole[part];
   if (spec.naming == "job") return arrange_job(part);
@@ -233,7 +246,7 @@ const ViewSpec& View::spec() const { return state_->spec; }
 const std::string& View::name() const { return state_->name; }
 size_t View::files() const { return state_->files.size(); }
 const std::string& View::file_name(size_t file) const { return state_->files[file].name; }
-bool View::is_safetensors(size_t file) const { return !state_->files[file].text; }
+bool View::is_safetensors(size_t file) const { return !state_->files[file].text && state_->files[file].along.empty(); }
 const std::vector<std::string>& View::notes() const { return state_->notes; }
 const std::vector<size_t>& View::tensors() const { return state_->tensors; }
 const collection::Collection* View::collection() const { return state_->collection ? &*state_->collection : nullptr; }
@@ -248,7 +261,11 @@ std::optional<size_t> View::find(std::string_view file_name) const {
 
 absl::StatusOr<int64_t> View::size(size_t file) const {
   SCALAI_CHECK(file < files());
-  if (!is_safetensors(file)) return static_cast<int64_t>(state_->files[file].text->size());
+  if (const std::optional<std::string>& text = state_->files[file].text) return static_cast<int64_t>(text->size());
+  if (!is_safetensors(file)) {
+    SCALAI_ASSIGN_OR_RETURN(const ByteSourcePtr source, open(file));
+    return source->size();
+  }
   {
     const std::lock_guard lock(state_->mutex);
     if (state_->sizes[file] >= 0) return state_->sizes[file];
@@ -277,6 +294,7 @@ absl::StatusOr<ByteSourcePtr> View::open(size_t file) const {
   SCALAI_CHECK(file < files());
   const ViewFile& entry = state_->files[file];
   if (entry.text) return ByteSourcePtr(std::make_shared<TextSource>(entry.name, *entry.text));
+  if (!entry.along.empty()) return open_file_source(entry.along);
   SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<const FileImage> opened, image(file));
   return ByteSourcePtr(std::move(opened));
 }

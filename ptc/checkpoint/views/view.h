@@ -38,6 +38,7 @@ struct ViewSpec {
   std::string naming;
   std::optional<collection::ParallelConfig> layout;  // absent: whole tensors, or the layout of `collection`
   bool etp_said = true;                              // by the name of the layout
+  bool extras = true;  // tokenizer, licence, …: what the source has beside state goes along
   std::optional<collection::Collection> collection;  // any layout, from a collection file
   int64_t shard_bytes = 5'000'000'000;               // whole tensors: maximum bytes of tensors in a file of several
 };
@@ -71,8 +72,8 @@ class View {
   const ViewSpec& spec() const;     // the naming is never empty
   const std::string& name() const;  // canonical, without the naming if it is the checkpoint's default
 
-  // The files, sorted by name: safetensors files and the small files that describe them (config.json,
-  // model.safetensors.index.json, collection.textproto, model.textproto, family.textproto). Fast for any number of
+  // The files, sorted by name: safetensors files, the small files that describe them (config.json,
+  // model.safetensors.index.json, collection.textproto, model.textproto, family.textproto), and what goes along. Fast for any number of
   // ranks. CHECK below: file < files().
   size_t files() const;
   const std::string& file_name(size_t file) const;

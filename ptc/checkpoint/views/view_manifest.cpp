@@ -38,7 +38,8 @@ absl::StatusOr<std::string> View::manifest(const std::vector<FileSums>& sums) co
   for (const size_t tensor : tensors()) arranged.states.push_back(checkpoint().tensors()[tensor]);
   for (size_t f = 0; f < files(); ++f) {
     if (!is_safetensors(f)) {
-      const TextRecord text{file_name(f), static_cast<int64_t>(state_->files[f].text->size()), sums[f].file};
+      SCALAI_ASSIGN_OR_RETURN(const int64_t bytes, size(f));
+      const TextRecord text{file_name(f), bytes, sums[f].file};
       arranged.texts.push_back(text);
       // A job's checkpoint has the collection's digest instead.
       if (text.name != kCollectionName) of_job.texts.push_back(text);

@@ -193,5 +193,49 @@ TEST_F(ViewTest, ReadersAtOnceSeeTheSame) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST_F(ViewTest, NamesWhatIsNotTakenAlong) {
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  EXPECT_TRUE(open("hf")->info().others.empty());
+  write_text(path("hf/tokenizer.json"), "{}");
+  EXPECT_EQ(open("hf")->info().others, std::vector<std::string>{"tokenizer.json"});
+  // Weights in another format, and links to what is not of the folder.
+  write_text(path("hf/pytorch_model.bin"), "weights");
+  write_text(path("secret"), "mine");
+  std::filesystem::create_symlink(path("secret"), path("hf/README.md"));
+  std::filesystem::create_directories(path("hf/LICENSE"));
+  const auto view = View::make(open("hf"), "hf");
+  ASSERT_TRUE(view.ok());
+  EXPECT_THAT((*view)->notes(), ::testing::ElementsAre(HasSubstr(": LICENSE, README.md, pytorch_model.bin; copy")));
+  EXPECT_FALSE((*view)->find("README.md").has_value());
+}
+
+TEST_F(ViewTest, WhatBelongsToTheModelGoesAlong) {
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  const std::string large(300'000, 't');
+  std::filesystem::create_directories(path("blobs"));
+  write_text(path("blobs/1f"), large);
+  std::filesystem::create_symlink("../blobs/1f", path("hf/tokenizer.json"));
+  const std::vector<std::string> names = {"LICENSE.txt", "chat_template.jinja", "generation_config.json",
+                                          "modeling_llama.py"};
+  for (const std::string& name : names) write_text(path("hf/" + name), name);
+  write(*view_of(open("hf"), "tp2"), "ranks");
+  EXPECT_TRUE(open("ranks")->verify({}).ok());
+  write(*view_of(open("ranks"), "hf"), "back");
+  for (const char* folder : {"ranks/", "back/"}) {
+    for (const std::string& name : names) EXPECT_EQ(text_of(path(folder + name)), name) << folder;
+    EXPECT_TRUE(text_of(path(std::string(folder) + "tokenizer.json")) == large) << folder;
+    EXPECT_FALSE(std::filesystem::is_symlink(path(std::string(folder) + "tokenizer.json")));
+  }
+  // Checked like everything else.
+  write_text(path("ranks/LICENSE.txt"), "LICENCE.txt");
+  EXPECT_THAT(message_of(open("ranks")->verify({})), HasSubstr("LICENSE.txt"));
+  ViewSpec bare = *parse_view_name("hf");
+  bare.extras = false;
+  const auto view = View::make(open("hf"), bare);
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_EQ((*view)->files(), 2u);
+  EXPECT_THAT((*view)->notes(), ::testing::Contains(HasSubstr("left out, for they are no state: LICENSE.txt")));
+}
+
 }  // namespace
 }  // namespace scalai::checkpoint

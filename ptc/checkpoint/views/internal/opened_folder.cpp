@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "ptc/base/status.h"
@@ -72,6 +73,27 @@ std::string Folder::hint_of_torch() const {
   if (found == there.end()) return "";
   return fmt::format(", but torch's {}; ptc/checkpoint/tools/torch_to_safetensors.py {} DST makes what is read here",
                      clipped(*found, 80), path_);
+}
+
+bool is_extra(const std::string& name) {
+  constexpr std::array<std::string_view, 6> kBeginnings = {"tokenizer", "LICENSE", "LICENCE",
+                                                           "NOTICE",    "README",  "USE_POLICY"};
+  constexpr std::array<std::string_view, 5> kEndings = {".json", ".jinja", ".model", ".tiktoken", ".py"};
+  constexpr std::array<std::string_view, 2> kNames = {"vocab.txt", "merges.txt"};
+  if (name.ends_with(".index.json")) return false;  // of weights in other files
+  const auto begins = [&](std::string_view text) { return name.starts_with(text); };
+  const auto ends = [&](std::string_view text) { return name.ends_with(text); };
+  return std::any_of(kBeginnings.begin(), kBeginnings.end(), begins) ||
+         std::any_of(kEndings.begin(), kEndings.end(), ends) ||
+         std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+bool goes_along(const std::string& folder, const std::string& name) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(folder + "/" + name, error);
+  if (error || !is_extra(name) || !std::filesystem::is_regular_file(real, error)) return false;
+  const std::filesystem::path parent = real.parent_path();
+  return parent.filename() == "blobs" || parent == std::filesystem::canonical(folder, error);
 }
 
 bool is_rank_file(const std::string& name) {

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <set>
 
@@ -13,17 +12,12 @@
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/safetensors/files.h"
 #include "ptc/checkpoint/views/internal/arranged_manifest.h"
+#include "ptc/checkpoint/views/internal/opened_folder.h"
 
 namespace scalai::checkpoint::internal {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int64_t kMostManifestBytes = int64_t{1} << 30;
-
-constexpr std::array<std::string_view, 9> kCompanions = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
-                                                         "vocab.txt",       "merges.txt",   "chat_template.jinja",
-                                                         "README.md",       "LICENSE",      ".gitattributes"};
 
 bool same_file(const std::string& a, const struct stat& b) {
   struct stat status {};
@@ -63,8 +57,8 @@ bool has_own_manifest(const std::string& folder) {
 }
 
 bool is_known(const std::string& name) {
-  return name.ends_with(".safetensors") || name.ends_with(".json") || name.ends_with(".textproto") ||
-         std::find(kCompanions.begin(), kCompanions.end(), name) != kCompanions.end();
+  return name.ends_with(kTensorsExtension) || name.ends_with(".json") || name.ends_with(".textproto") ||
+         name == ".gitattributes" || is_extra(name);
 }
 
 // Empty: --force may replace the folder. Else why not.

@@ -17,6 +17,7 @@ struct ViewFile {
   std::string name;
   std::optional<std::string> text;  // of a small file
   size_t part = 0;                  // else: the rank, or the number among `whole`
+  std::string along{};              // else: path of the source's file of this name, which goes along as it is
 };
 
 struct View::State {
@@ -43,6 +44,7 @@ struct View::State {
   absl::StatusOr<Naming> naming() const;
   std::string layout_name() const;
   void describe();  // adds the small files
+  void take_along();
   absl::StatusOr<ArrangedFile> arrange(size_t file) const;
   ArrangedFile arrange_job(size_t rank) const;
 };
