@@ -129,6 +129,10 @@ TEST_F(ReshardCommand, CopiesThatDifferAreRefused) {
   EXPECT_EQ(first.code, 0) << first.err;
   EXPECT_THAT(first.out, HasSubstr("note: copies of the same state were not compared; the first of each counts"));
   EXPECT_TRUE(text_of(path("same/rank_000.safetensors")) == text_of(path("out/rank_000.safetensors")));
+  // Said is said: with --verify, too.
+  const Outcome checked = scalai("checkpoint reshard {}/ranks {}/checked --replicas=first --verify" + options);
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_THAT(checked.out, HasSubstr("note: copies of the same state were not compared"));
 }
 
 TEST_F(ReshardCommand, AHeadThatIsNoCopyOfItsEmbeddingIsRefused) {

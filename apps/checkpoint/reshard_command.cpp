@@ -103,8 +103,9 @@ std::vector<std::string> notes_of(const View& view, const ReshardOptions& option
     notes.push_back(
         "the source was not compared with its own checksums, so damage in it would go along; --verify compares them");
   }
-  if (!options.compare_replicas && !options.verify && view.checkpoint().has_replicas())
+  if (!options.compare_replicas && view.checkpoint().has_replicas()) {
     notes.push_back("copies of the same state were not compared; the first of each counts");
+  }
   return notes;
 }
 

@@ -116,7 +116,8 @@ class Checkpoint {
   // worker threads call it, one at a time. InvalidArgument: all damage with file, tensor and box, one a line.
   struct VerifyOptions {
     int threads = 1;
-    bool sums = true;  // false: replicas only
+    bool sums = true;      // compare with checksums
+    bool replicas = true;  // compare copies of the same state
     std::function<void(int64_t bytes_done, int64_t bytes_total)> progress;
   };
   absl::Status verify(const VerifyOptions& options) const;

@@ -177,7 +177,8 @@ absl::Status Checkpoint::verify(const VerifyOptions& options) const {
   if (options.sums) {
     for (const CheckpointFile& file : state_->files) findings.total += file.bytes;
   }
-  for (size_t i = 0; i < state_->index.size(); ++i) {
+  const size_t states = options.replicas ? state_->index.size() : 0;
+  for (size_t i = 0; i < states; ++i) {
     for (const Replica& replica : state_->index[i].replicas()) {
       findings.total += replica.copy.piece.box.volume() * tensor::size_of(opened.states[i].dtype);
     }
@@ -187,7 +188,7 @@ absl::Status Checkpoint::verify(const VerifyOptions& options) const {
     for (const TextRecord& text : opened.texts) verifier.text(text);
   }
   const size_t files = options.sums ? opened.files.size() : 0;
-  parallel_for(options.threads, files + state_->index.size(),
+  parallel_for(options.threads, files + states,
                [&](size_t work) { work < files ? verifier.file(work) : verifier.replicas(work - files); });
   std::stable_sort(findings.problems.begin(), findings.problems.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });

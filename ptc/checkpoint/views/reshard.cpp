@@ -201,10 +201,13 @@ class Run {
   // What is damaged already would be compared with itself afterwards; of replicas that differ one would be chosen.
   absl::Status verify_source() const {
     if (!options_.verify && !options_.compare_replicas) return absl::OkStatus();
-    const absl::Status status = view_.checkpoint().verify(
-        {.threads = plan_.threads, .sums = options_.verify, .progress = [&](int64_t done, int64_t all) {
-           if (options_.progress) options_.progress({"checking", done, all, done});
-         }});
+    const absl::Status status = view_.checkpoint().verify({.threads = plan_.threads,
+                                                           .sums = options_.verify,
+                                                           .replicas = options_.compare_replicas,
+                                                           .progress = [&](int64_t done, int64_t all) {
+                                                             if (options_.progress)
+                                                               options_.progress({"checking", done, all, done});
+                                                           }});
     if (!absl::IsInvalidArgument(status)) return status;
     return invalid(
         fmt::format("{}\n{}", message_of(status),

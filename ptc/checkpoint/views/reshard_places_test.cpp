@@ -28,6 +28,13 @@ TEST_F(PlacesTest, ForceReplacesACheckpointAndNothingElse) {
   write_text(path("hf/tokenizer.model"), "");
   EXPECT_THAT(refusal(path("hf"), false), HasSubstr("--force"));
   EXPECT_EQ(refusal(path("hf"), true), "");
+  write_text(path("hf/modeling_llama.py"), "");
+  EXPECT_EQ(refusal(path("hf"), true), "");
+  for (const char* name : {"train.py", "best.model", "README.txt"}) {  // what people write beside a model
+    write_text(path("hf/") + name, "mine");
+    EXPECT_THAT(refusal(path("hf"), true), HasSubstr(name));
+    fs::remove(path("hf/") + name);
+  }
   write_text(path("hf/notes.txt"), "mine");
   EXPECT_THAT(refusal(path("hf"), true), HasSubstr("\"notes.txt\""));
   fs::create_directories(path("runs/step1"));

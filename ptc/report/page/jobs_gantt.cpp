@@ -195,8 +195,7 @@ void add_hosts(Document& page, const JobsData& run, const std::vector<Held>& str
   }
   std::string caption =
       "A lane a host, more where jobs share it. Colours tell jobs apart, hatched ones change their GPUs; a stretch "
-      "names "
-      "its job.";
+      "names its job.";
   if (shown < uses.size()) caption += fmt::format(" The first {} of {} hosts that jobs had.", shown, uses.size());
   page.figure({.title = "Hosts of " + run.label,
                .caption = std::move(caption),

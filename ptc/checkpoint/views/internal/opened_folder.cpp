@@ -75,16 +75,21 @@ std::string Folder::hint_of_torch() const {
                      clipped(*found, 80), path_);
 }
 
+// Narrow, because --force also removes files of these names.
 bool is_extra(const std::string& name) {
-  constexpr std::array<std::string_view, 6> kBeginnings = {"tokenizer", "LICENSE", "LICENCE",
-                                                           "NOTICE",    "README",  "USE_POLICY"};
-  constexpr std::array<std::string_view, 5> kEndings = {".json", ".jinja", ".model", ".tiktoken", ".py"};
-  constexpr std::array<std::string_view, 2> kNames = {"vocab.txt", "merges.txt"};
+  constexpr std::array<std::string_view, 6> kBeginnings = {"tokenizer", "LICENSE",    "LICENCE",
+                                                           "NOTICE",    "USE_POLICY", "chat_template"};
+  constexpr std::array<std::string_view, 3> kEndings = {".json", ".jinja", ".tiktoken"};
+  constexpr std::array<std::string_view, 5> kCode = {"modeling_", "configuration_", "tokenization_", "processing_",
+                                                     "generation_"};
+  constexpr std::array<std::string_view, 5> kNames = {"vocab.txt", "merges.txt", "README.md", "spiece.model",
+                                                      "sentencepiece.bpe.model"};
   if (name.ends_with(".index.json")) return false;  // of weights in other files
   const auto begins = [&](std::string_view text) { return name.starts_with(text); };
   const auto ends = [&](std::string_view text) { return name.ends_with(text); };
   return std::any_of(kBeginnings.begin(), kBeginnings.end(), begins) ||
          std::any_of(kEndings.begin(), kEndings.end(), ends) ||
+         (name.ends_with(".py") && std::any_of(kCode.begin(), kCode.end(), begins)) ||
          std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 

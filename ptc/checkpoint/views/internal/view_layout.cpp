@@ -45,8 +45,7 @@ absl::Status take_usual_etp(const KnownModel* known, const std::string& naming, 
     if (config.tp * config.cp * config.dp % (config.tp * config.ep) != 0) {
       return invalid(
           fmt::format("{}: etp is tp unless it is said, as in Megatron, and etp{} x ep{} does not divide the {} ranks "
-                      "of a stage; say "
-                      "etp1 for experts that are not cut",
+                      "of a stage; say etp1 for experts that are not cut",
                       collection::canonical(config), config.tp, config.ep, config.tp * config.cp * config.dp));
     }
     config.etp = config.tp;
