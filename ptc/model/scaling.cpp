@@ -85,40 +85,54 @@ int64_t part_of_ffn(const Model& model, const Fraction& fraction, const std::vec
   return part_of(model.ffn, fraction, unit);
 }
 
-// What a model of the Llama family was built with, read off its first layer.
-LlamaDetails llama_details(const Model& model, int64_t head_size) {
-  return {.head_dim = head_size,
-          .attention_bias = find_param(model, "layers.0.attention.qkv.bias") != nullptr,
-          .mlp_bias = find_param(model, "layers.0.mlp.up.bias") != nullptr};
+// Every dimension of a ResNet counts channels or classes, except those of the image and of the kernels.
+int64_t narrow_channels(const Param& param, int dim, const Fraction& fraction) {
+  const int64_t extent = param.shape[dim];
+  const bool fixed = dim >= 2 || (dim == 1 && param.name == "stem.conv.weight");
+  return fixed ? extent : part_of(extent, fraction);
 }
 
-// Every dimension of a ResNet counts channels or classes, except those of the image and of the kernels.
-void append_narrow_resnet(Model& part, const Model& whole, const Fraction& fraction) {
+// Rows that count something else than features: positions, token types, experts.
+bool counts(const Param& param, int dim) {
+  if (dim != 0) return false;
+  const std::string_view name = param.name;
+  return name == "embedding.position.weight" || name == "embedding.token_type.weight" ||
+         name.starts_with("next_sentence.") || name.find(".router.") != std::string_view::npos;
+}
+
+// The widths of a transformer, whole and narrow.
+struct Widths {
+  const Model& whole;
+  const Model& part;
+  Fraction fraction;
+  int64_t head = 0, narrow_head = 0;  // 0: no query, key and value in one tensor
+  int64_t unit = 1;                   // that other dimensions keep in common with what they are cut by
+
+  int64_t narrow(const Param& param, int dim) const {
+    const int64_t extent = param.shape[dim];
+    if (counts(param, dim)) return extent;
+    const bool of_heads = param.name.find(".attention.") != std::string::npos &&
+                          (dim == 0 ? param.rule == TpRule::kColumn || param.name.find("_norm.") != std::string::npos
+                                    : param.rule == TpRule::kRow);
+    if (of_heads && head > 0) return extent / head * narrow_head;
+    if (param.rule == TpRule::kVocab && dim == 0) return part.vocab;
+    const bool cut = param.rule == (dim == 0 ? TpRule::kColumn : TpRule::kRow);
+    if (cut && extent == whole.ffn) return part.ffn;
+    if (!cut && extent == whole.hidden) return part.hidden;
+    return part_of(extent, fraction, std::gcd(extent, unit));
+  }
+};
+
+void append_narrow(Model& part, const Model& whole, const Widths& widths) {
   for (Param param : whole.params) {
     std::array<int64_t, tensor::kMaxRank> extents{};
     const auto rank = static_cast<size_t>(param.shape.rank());
     for (size_t dim = 0; dim < rank; ++dim) {
-      const int64_t extent = param.shape[static_cast<int>(dim)];
-      const bool fixed = dim >= 2 || (dim == 1 && param.name == "stem.conv.weight");
-      extents[dim] = fixed ? extent : part_of(extent, fraction);
+      const auto at = static_cast<int>(dim);
+      extents[dim] = whole.heads == 0 ? narrow_channels(param, at, widths.fraction) : widths.narrow(param, at);
     }
     param.shape = Shape(std::span<const int64_t>(extents.data(), rank));
     part.params.push_back(std::move(param));
-  }
-}
-
-void append_params(Model& part, const Model& whole, const Fraction& fraction, int64_t head_size) {
-  if (part.family == "gpt") {
-    append_gpt_params(part);
-  } else if (part.family == "bert") {
-    const Param* types = find_param(whole, "embedding.token_type.weight");
-    SCALAI_CHECK(types != nullptr, whole.name);
-    append_bert_params(part, types->shape[0]);
-  } else if (part.family == "llama" || part.family == "mixtral") {
-    append_llama_params(part, llama_details(whole, head_size));
-  } else {
-    SCALAI_CHECK(part.family == "resnet", part.family);
-    append_narrow_resnet(part, whole, fraction);
   }
 }
 
@@ -151,7 +165,11 @@ Model scaled(const Model& model, const Fraction& fraction, const CutSizes& cuts)
                          : part_of(model.hidden, fraction, std::gcd(model.hidden, std::max(1, model.heads)));
   part.ffn = part_of_ffn(model, fraction, cuts.etp);
   part.vocab = part_of(model.vocab, fraction);
-  append_params(part, model, fraction, head_size);
+  int64_t unit = std::max(1, model.heads);
+  for (const std::vector<int>* const sizes : {&cuts.tp, &cuts.etp}) {
+    for (const int size : *sizes) unit = std::lcm(unit, int64_t{size});
+  }
+  append_narrow(part, model, {model, part, fraction, head_size_of(model), head_size, unit});
   SCALAI_CHECK(part.params.size() == model.params.size(), model.name);
   return part;
 }

@@ -9,7 +9,7 @@ double tokens_of(int global_batch, int sequence) { return static_cast<double>(gl
 
 // Elements of the matrices that a token goes through in one layer.
 double attention_matrices(const ModelShape& m) {
-  return static_cast<double>(m.hidden * (2 * m.heads + 2 * m.kv_heads) * m.head_dim);
+  return static_cast<double>(m.attention_in_params + m.attention_whole_params + m.attention_out_params);
 }
 double feed_forward_matrices(const ModelShape& m) {
   const double h = static_cast<double>(m.hidden), one = (m.gated ? 3 : 2) * h * static_cast<double>(m.ffn);

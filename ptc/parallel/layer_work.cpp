@@ -266,8 +266,11 @@ Block attention_block(const Context& c) {
   const ModelShape& m = c.model();
   const double q = static_cast<double>(m.heads * m.head_dim) / c.t;
   const double kv = 2 * std::max(1.0, m.kv_heads / c.t) * static_cast<double>(m.head_dim);
-  Block block{.column = Linear(c, c.tokens, c.h, q + kv),
-              .row = Linear(c, c.tokens, q, c.h),
+  // The four or five products of latent attention count as one of as many operations.
+  const double latent =
+      (static_cast<double>(m.attention_in_params) / c.t + static_cast<double>(m.attention_whole_params)) / c.h;
+  Block block{.column = Linear(c, c.tokens, c.h, m.latent ? latent : q + kv),
+              .row = Linear(c, c.tokens, static_cast<double>(m.attention_out_params) / c.h / c.t, c.h),
               .middle_forward = KernelTime(c.rates),
               .middle_backward = KernelTime(c.rates),
               .cast_elements = c.tokens * q};

@@ -45,7 +45,7 @@ double embedding_elements(const Workload& w) {
 // What tp makes of a layer: a key-value head is never cut, so ranks beyond their number repeat them.
 double layer_elements(const Workload& w) {
   const ModelShape& m = w.model;
-  const double kv = 2.0 * static_cast<double>(m.kv_heads * m.head_dim * (m.hidden + (m.biases ? 1 : 0)));
+  const double kv = m.latent ? 0 : 2.0 * static_cast<double>(m.kv_heads * m.head_dim * (m.hidden + (m.biases ? 1 : 0)));
   const double rest = static_cast<double>(m.layer_cut_params) - kv;
   return rest / w.config.tp + kv / std::min(w.config.tp, m.kv_heads) + static_cast<double>(m.layer_replicated_params);
 }

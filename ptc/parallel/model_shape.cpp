@@ -1,5 +1,8 @@
 #include "ptc/parallel/model_shape.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "ptc/base/status.h"
 
 namespace scalai::parallel {
@@ -10,17 +13,27 @@ constexpr double kResnet50Flops = 3 * 8.2e9;
 
 bool is_embedding(const model::Param& param) { return param.rule == model::TpRule::kVocab; }
 
-// Adds one parameter where it belongs. Layers are alike: the first one speaks for all.
+bool is_matrix_before_core(const model::Param& param) {
+  return param.shape.rank() == 2 && param.name.find(".attention.") != std::string::npos &&
+         !param.name.ends_with("attention.dense.weight");
+}
+
+// Adds one parameter where it belongs, of all layers together.
 void count(const model::Param& param, ModelShape& shape) {
   const int64_t elements = param.shape.elements();
   if (param.buffer) return;
-  if (param.layer == 0) {
+  const bool replicated = param.rule == model::TpRule::kReplicated;
+  if (param.layer >= 0) {
+    shape.all_layers_params += elements;
     if (param.expert == 0) shape.layer_expert_params += elements;
     if (param.expert >= 0) return;
-    (param.rule == model::TpRule::kReplicated ? shape.layer_replicated_params : shape.layer_cut_params) += elements;
+    (replicated ? shape.layer_replicated_params : shape.layer_cut_params) += elements;
+    if (is_matrix_before_core(param))
+      (replicated ? shape.attention_whole_params : shape.attention_in_params) += elements;
+    if (param.name.ends_with("attention.dense.weight")) shape.attention_out_params += elements;
   } else if (param.layer == model::Param::kLast) {
     (is_embedding(param) ? shape.head_params : shape.last_params) += elements;
-  } else if (param.layer < 0) {
+  } else {
     (is_embedding(param) ? shape.embedding_params : shape.first_params) += elements;
   }
 }
@@ -30,16 +43,19 @@ int64_t linear(int64_t out, int64_t in, bool bias) { return out * in + (bias ? o
 }  // namespace
 
 int64_t ModelShape::parameters() const {
-  const int64_t layer = layer_cut_params + layer_replicated_params + int64_t{experts} * layer_expert_params;
-  return layers * layer + embedding_params + first_params + last_params + head_params;
+  return all_layers_params + embedding_params + first_params + last_params + head_params;
 }
 
 int64_t ModelShape::active_parameters() const {
-  return parameters() - int64_t{layers} * (experts - experts_per_token) * layer_expert_params;
+  return parameters() - (experts - experts_per_token) * all_layers_expert_params;
 }
 
 ModelShape shape_of(const model::Model& model) {
-  const bool gpt = model.family == "gpt" || model.family == "bert";
+  const auto has = [&](std::string_view ending) {
+    return std::any_of(model.params.begin(), model.params.end(),
+                       [&](const model::Param& param) { return param.name.ends_with(ending); });
+  };
+  const bool early = model.family == "gpt" || model.family == "bert" || model.family == "opt";
   ModelShape shape{.name = model.name,
                    .layers = model.layers,
                    .hidden = model.hidden,
@@ -47,10 +63,11 @@ ModelShape shape_of(const model::Model& model) {
                    .kv_heads = model.kv_heads,
                    .head_dim = model.heads > 0 ? model.hidden / model.heads : 0,
                    .ffn = model.ffn,
-                   .gated = !gpt,
-                   .biases = gpt,
-                   .dropout = gpt,
-                   .positions = gpt,
+                   .gated = has(".gate.weight"),
+                   .biases = has("attention.dense.bias") && (has(".mlp.up.bias") || early),
+                   .dropout = early,
+                   .positions = has("embedding.position.weight"),
+                   .latent = has("attention.key_value_up.weight"),
                    .causal = model.family != "bert",
                    .vocab = model.vocab,
                    .sequence = model.sequence,
@@ -63,12 +80,19 @@ ModelShape shape_of(const model::Model& model) {
     shape.first_params = model.parameter_count();
     return shape;
   }
+  int64_t queries = 0;  // rows, of latent attention
   for (const model::Param& param : model.params) {
     count(param, shape);
-    if (param.layer == 0 && param.name.ends_with("attention.dense.weight")) {
-      shape.head_dim = param.shape[1] / model.heads;
-    }
+    if (param.name.ends_with("attention.dense.weight")) shape.head_dim = param.shape[1] / model.heads;
+    if (param.name.ends_with("attention.query.weight") || param.name.ends_with("attention.query_up.weight"))
+      queries = param.shape[0] / model.heads;
+    if (param.name.ends_with("shared_expert.up.weight")) shape.shared_ffn = param.shape[0];
   }
+  if (shape.latent) shape.head_dim = (shape.head_dim + queries) / 2;
+  shape.all_layers_expert_params = shape.layer_expert_params;
+  for (int64_t* const all : {&shape.layer_cut_params, &shape.layer_replicated_params, &shape.layer_expert_params,
+                             &shape.attention_in_params, &shape.attention_whole_params, &shape.attention_out_params})
+    *all /= shape.layers;
   return shape;
 }
 
@@ -81,12 +105,17 @@ ModelShape transformer_shape(ModelShape sizes) {
   const int64_t q = s.heads * s.head_dim, kv = 2 * s.kv_heads * s.head_dim;
   const int64_t norm = s.hidden * (s.biases ? 2 : 1);
   const int64_t mlp = linear((s.gated ? 2 : 1) * s.ffn, s.hidden, s.biases) + s.hidden * s.ffn;
+  s.attention_in_params = (q + kv) * s.hidden;
+  s.attention_out_params = s.hidden * q;
   s.layer_cut_params = linear(q + kv, s.hidden, s.biases) + s.hidden * q + (s.experts > 0 ? 0 : mlp);
   if (s.shared_ffn > 0)
     s.layer_cut_params += linear((s.gated ? 2 : 1) * s.shared_ffn, s.hidden, s.biases) + s.hidden * s.shared_ffn;
   s.layer_replicated_params = 2 * norm + (s.biases ? 2 * s.hidden : 0);
   s.layer_expert_params = s.experts > 0 ? mlp : 0;
   if (s.experts > 0) s.layer_replicated_params += s.experts * s.hidden;  // router
+  s.all_layers_expert_params = s.layers * s.layer_expert_params;
+  s.all_layers_params =
+      s.layers * (s.layer_cut_params + s.layer_replicated_params) + s.experts * s.all_layers_expert_params;
   s.embedding_params = s.vocab * s.hidden;
   s.first_params = s.positions ? s.sequence * s.hidden : 0;
   s.last_params = norm;

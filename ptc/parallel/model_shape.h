@@ -15,13 +15,14 @@ struct ModelShape {
   int64_t hidden = 0;
   int heads = 0;         // 0 = convolutional: its time follows from flops_per_sample alone
   int kv_heads = 0;      // = heads unless grouped-query attention
-  int64_t head_dim = 0;  // heads · head_dim is hidden, as a rule
+  int64_t head_dim = 0;  // heads · head_dim is hidden, as a rule; latent attention: the mean of a key's and a value's
   int64_t ffn = 0;
   bool gated = false;      // SwiGLU: three matrices of hidden · ffn instead of two
   bool biases = false;     // every linear layer and norm has one (GPT, BERT)
   bool dropout = false;    // early GPT and BERT; counts in memory and in memory-bound time
   bool positions = false;  // learned position embedding of `sequence` rows
-  bool causal = true;      // a token attends only to earlier ones; false: to all (BERT)
+  bool latent = false;  // keys and values of all heads come from one small vector (DeepSeek): none are repeated for tp
+  bool causal = true;   // a token attends only to earlier ones; false: to all (BERT)
   int64_t vocab = 0;
   int64_t sequence = 0;  // maximum length
   bool tied = false;     // the head shares the word embedding; with pp > 1 the last stage has a copy
@@ -30,14 +31,19 @@ struct ModelShape {
   int64_t shared_ffn = 0;  // of a feed-forward block beside the experts that every token takes, cut by tp; 0 = none
   double flops_per_sample = 0;  // convolutional: forward and backward
 
-  // Numbers of elements by place.
-  int64_t layer_cut_params = 0;         // of a layer, cut by tp (matrices, column biases)
-  int64_t layer_replicated_params = 0;  // of a layer: norms, row biases, router
-  int64_t layer_expert_params = 0;      // of one expert of a layer
-  int64_t embedding_params = 0;         // word embedding, unpadded: cut by tp
-  int64_t first_params = 0;             // others on the first stage (positions, token types, norms): replicated
-  int64_t last_params = 0;              // others on the last stage (final norm): replicated
-  int64_t head_params = 0;              // untied head: cut by tp; 0 when tied
+  // Numbers of elements by place. Where layers differ, those "of a layer" are the mean of all, rounded down.
+  int64_t layer_cut_params = 0;          // of a layer, cut by tp (matrices, column biases)
+  int64_t layer_replicated_params = 0;   // of a layer: norms, row biases, router, latent attention's first matrices
+  int64_t layer_expert_params = 0;       // of one expert of a layer
+  int64_t attention_in_params = 0;       // of a layer's matrices before the core of attention, cut by tp
+  int64_t attention_whole_params = 0;    // likewise, whole on every rank
+  int64_t attention_out_params = 0;      // of the one behind it
+  int64_t all_layers_params = 0;         // of all layers, exactly, all experts included
+  int64_t all_layers_expert_params = 0;  // of one expert of each layer
+  int64_t embedding_params = 0;          // word embedding, unpadded: cut by tp
+  int64_t first_params = 0;              // others on the first stage (positions, token types, norms): replicated
+  int64_t last_params = 0;               // others on the last stage (final norm): replicated
+  int64_t head_params = 0;               // untied head: cut by tp; 0 when tied
 
   int64_t parameters() const;         // counts a tied embedding once; equals Model::parameter_count()
   int64_t active_parameters() const;  // for one token; equals Model::active_parameter_count()

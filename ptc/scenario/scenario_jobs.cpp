@@ -9,6 +9,7 @@
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
+#include "ptc/checkpoint/naming/family.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/model/scaling.h"
 #include "ptc/parallel/devices.h"
@@ -78,7 +79,7 @@ void JobBuilder::import_model() {
     return;
   }
   const std::string name = std::filesystem::path(path).stem().string();
-  absl::StatusOr<model::Model> model = model::model_from_hugging_face(*text, name);
+  absl::StatusOr<model::Model> model = checkpoint::model_of_config(*text, name);
   if (model.ok()) {
     job_.model = *std::move(model);
     job_.model_config = *text;

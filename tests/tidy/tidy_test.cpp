@@ -32,7 +32,7 @@ const std::vector<FolderRule>& folder_rules() {
       {"ptc/checkpoint/naming", {"ptc/collection"}},
       {"ptc/checkpoint/views", {"ptc/checkpoint/safetensors", "ptc/checkpoint/naming"}},
       {"ptc/sched", {"ptc/base"}, {"sim/jobs"}},  // tests play policies in the engine
-      {"ptc/scenario", {"ptc/change", "ptc/parallel", "ptc/data", "ptc/sched"}},
+      {"ptc/scenario", {"ptc/change", "ptc/parallel", "ptc/data", "ptc/sched", "ptc/checkpoint/naming"}},
       {"ptc/control", {"ptc/scenario"}},
       {"ptc/report", {"ptc/control"}},
       {"sim/jobs", {"ptc/report", "sim"}},

@@ -38,7 +38,7 @@ absl::StatusOr<Naming> Naming::of(const Family& family, const std::string& namin
   SCALAI_ASSIGN_OR_RETURN(state->model, family.build_model(sizes, ""));
   for (size_t i = 0; i < state->model.params.size(); ++i) state->params[state->model.params[i].name] = i;
   for (const internal::LogicalRule& rule : family.rules().logical) {
-    if (!holds(rule.when, state->values.switches)) continue;
+    if (!is_used(rule, state->values)) continue;
     state->described[rule.name.text()] = &rule;
     if (!rule.query_groups) continue;
     internal::QueryGroups& groups = state->groups[rule.name.text()];

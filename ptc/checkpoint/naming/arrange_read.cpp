@@ -108,7 +108,7 @@ class Matcher {
       for (const FoundTensor& tensor : file.tensors) {
         const Found& found = found_.at(tensor.name);
         if (found.used || found.tensor != &tensor) continue;
-        if (is_ignored(tensor.name)) {
+        if (is_ignored(tensor.name) || is_past_layers(tensor.name)) {
           ignored.push_back(fmt::format("{}: {}", file.name, tensor.name));
           continue;
         }
@@ -147,6 +147,16 @@ class Matcher {
     return false;
   }
 
+  // Whether the name is of a layer behind the model's, of those that the naming leaves out.
+  bool is_past_layers(const std::string& name) const {
+    if (naming_.rules == nullptr || naming_.rules->past_layers.text().empty()) return false;
+    for (const std::string& each : stripped(name)) {
+      internal::NameValues values;
+      if (naming_.rules->past_layers.matches(each, values) && values.layer >= naming_.values.layers) return true;
+    }
+    return false;
+  }
+
   // The layer that a stored tensor of this name would be of, also beyond those of the model; -1: none.
   int layer_of(const std::string& name) const {
     if (naming_.rules == nullptr) return -1;
@@ -178,6 +188,39 @@ std::string shape_hint(const StoredInstance& instance, const std::vector<int64_t
   if (found[0] > expected[0]) return fmt::format(" (the vocabulary is padded to {} rows?)", found[0]);
   return fmt::format(" (the vocabulary has {} rows here, the sizes say {})", found[0], expected[0]);
 }
+
+// Tensors that were looked for and not found. What others in their place have is not missing.
+class MissingTensors {
+ public:
+  struct Missing {
+    std::string group;  // what has to be complete or absent: a suffix, or the name of a state of the job
+    std::string text;
+    std::set<std::string> parts;
+  };
+  void add(const StoredInstance& instance, std::string text) {
+    if (instance.alias || instance.instead) return;
+    missing_.push_back({instance.group, std::move(text), parts_of(instance)});
+  }
+  void found(const StoredInstance& instance) {
+    if (instance.instead) replaced_.merge(parts_of(instance));
+  }
+  std::vector<Missing> take() && {
+    const auto is_replaced = [&](const std::string& part) { return replaced_.count(part) != 0; };
+    std::erase_if(missing_,
+                  [&](const Missing& each) { return std::all_of(each.parts.begin(), each.parts.end(), is_replaced); });
+    return std::move(missing_);
+  }
+
+ private:
+  static std::set<std::string> parts_of(const StoredInstance& instance) {
+    std::set<std::string> parts;
+    for (const PlacedPiece& piece : instance.tensor.pieces) parts.insert(piece.logical);
+    return parts;
+  }
+
+  std::vector<Missing> missing_;
+  std::set<std::string> replaced_;
+};
 
 class StateReader {
  public:
@@ -273,15 +316,19 @@ absl::StatusOr<FoundState> read_whole(const Naming& naming, std::span<const Foun
   Matcher matcher(state, files, 0, 1, problems);
   StateReader reader(state, files, problems);
   std::set<int> layers;
+  MissingTensors missing;
   for (const StoredInstance& instance : instances) {
     const std::optional<Matcher::Match> match = matcher.match(instance);
     if (match) {
       if (instance.layer >= 0) layers.insert(instance.layer);
+      missing.found(instance);
       reader.take(instance, *match, /*expected=*/false);
-    } else if (!instance.alias) {
-      problems.add(fmt::format("\"{}\" {} is missing", shown(instance.tensor.name), text_of(instance.tensor.shape)));
+    } else {
+      missing.add(instance,
+                  fmt::format("\"{}\" {} is missing", shown(instance.tensor.name), text_of(instance.tensor.shape)));
     }
   }
+  for (const MissingTensors::Missing& each : std::move(missing).take()) problems.add(each.text);
   if (reader.empty()) problems.headline(fmt::format("no tensor has a name of naming \"{}\"", naming.name()));
   int most_layers = layers_found(layers);
   matcher.finish(reader.ignored(), most_layers);
@@ -293,16 +340,11 @@ absl::StatusOr<FoundState> read_whole(const Naming& naming, std::span<const Foun
 
 namespace {
 
-struct Missing {
-  std::string group;  // what has to be complete or absent: a suffix, or the name of a state of the job
-  std::string text;
-};
-
 // Of a group that no file has anything of, one line says so.
-void report_missing(const std::vector<Missing>& missing, const std::set<std::string>& groups, Expect expect,
-                    Problems& problems) {
+void report_missing(const std::vector<MissingTensors::Missing>& missing, const std::set<std::string>& groups,
+                    Expect expect, Problems& problems) {
   std::set<std::string> absent;
-  for (const Missing& each : missing) {
+  for (const MissingTensors::Missing& each : missing) {
     if (groups.count(each.group) != 0) {
       problems.add(each.text);
     } else if ((expect == Expect::kAll || each.group.empty()) && absent.insert(each.group).second) {
@@ -325,7 +367,7 @@ absl::StatusOr<FoundState> read_ranks(const Naming& naming, const collection::Co
   SCALAI_ASSIGN_OR_RETURN(const internal::RankPlaces places, internal::RankPlaces::make(state, collection));
   Problems problems;
   StateReader reader(state, files, problems);
-  std::vector<Missing> missing;
+  MissingTensors missing;
   std::set<std::string> groups;  // of which something was found
   int most_layers = 0;
   for (int rank = 0; rank < collection.ranks(); ++rank) {
@@ -338,16 +380,17 @@ absl::StatusOr<FoundState> read_ranks(const Naming& naming, const collection::Co
       const std::optional<Matcher::Match> match = matcher.match(instance);
       if (match) {
         groups.insert(instance.group);
+        missing.found(instance);
         reader.take(instance, *match, expect == Expect::kAll);
-      } else if (!instance.alias) {
-        missing.push_back({instance.group,
-                           fmt::format("{}: \"{}\" {} is missing", shown(files[file].name),
-                                       shown(instance.chunk + instance.tensor.name), text_of(instance.tensor.shape))});
+      } else {
+        missing.add(instance,
+                    fmt::format("{}: \"{}\" {} is missing", shown(files[file].name),
+                                shown(instance.chunk + instance.tensor.name), text_of(instance.tensor.shape)));
       }
     }
     matcher.finish(reader.ignored(), most_layers);
   }
-  report_missing(missing, groups, expect, problems);
+  report_missing(std::move(missing).take(), groups, expect, problems);
   SCALAI_RETURN_IF_ERROR(problems.status());
   std::vector<LogicalState> states;
   for (const collection::LogicalTensor& tensor : collection.tensors)

@@ -126,9 +126,9 @@ TEST(ArrangeRead, NamesAllProblemsAtOnce) {
       "128 rows?)\n"
       "model.safetensors: \"model.layers.0.self_attn.k_proj.weight\" is [16, 8], expected [8, 16] (it is "
       "transposed)\n"
-      "\"model.layers.1.mlp.up_proj.weight\" [16, 16] is missing\n"
       "model.safetensors: \"lm_head.weight\" is [30, 16], expected [37, 16] (the vocabulary has 30 rows here, the "
       "sizes say 37)\n"
+      "\"model.layers.1.mlp.up_proj.weight\" [16, 16] is missing\n"
       "model.safetensors: \"model.layers.0.extra\" [3] is not expected");
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/naming/internal/family_rules.h"
@@ -15,7 +16,13 @@ namespace internal {
 namespace {
 
 constexpr int64_t kMaxTensors = int64_t{1} << 20;
-constexpr int64_t kMaxElements = int64_t{1} << 56;
+constexpr int64_t kMaxElements = int64_t{1} << 52;  // of a tensor, and of all together: their bytes can be counted
+
+// A model's file may be older than one of its family's switches.
+std::map<std::string, bool> with_usual(const FamilyRules& rules, std::map<std::string, bool> switches) {
+  for (const SwitchRule& rule : rules.switches) switches.emplace(rule.name, rule.otherwise);
+  return switches;
+}
 
 absl::Status check_names(const FamilyRules& rules, const Sizes& sizes) {
   std::vector<std::string> problems;
@@ -31,8 +38,26 @@ absl::Status check_names(const FamilyRules& rules, const Sizes& sizes) {
     }
   };
   compare(rules.sizes, sizes.numbers, "size");
-  compare(rules.switches, sizes.switches, "switch");
+  compare(rules.switches, with_usual(rules, sizes.switches), "switch");
+  compare(rules.layer_sets, sizes.layer_sets, "layer set");
   return problems.empty() ? absl::OkStatus() : invalid(fmt::format("{}", fmt::join(problems, "\n")));
+}
+
+absl::Status set_layer_flags(const FamilyRules& rules, const Sizes& sizes, SizeValues& values) {
+  const size_t before = values.switches.size();
+  values.switches.resize(before + rules.layer_sets.size(), false);
+  values.layer_flags.assign(static_cast<size_t>(values.layers), values.switches);
+  for (size_t i = 0; i < rules.layer_sets.size(); ++i) {
+    int last = -1;
+    for (const int layer : sizes.layer_sets.at(rules.layer_sets[i].name)) {
+      if (layer <= last || layer >= values.layers)
+        return invalid(fmt::format("layer set \"{}\": {} is not one of {} layers, or not behind the one before it",
+                                   rules.layer_sets[i].name, layer, values.layers));
+      values.layer_flags[static_cast<size_t>(layer)][before + i] = true;
+      last = layer;
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -51,7 +76,8 @@ absl::StatusOr<SizeValues> values_of(const FamilyRules& rules, const Sizes& size
     if (rule.field == "experts") values.experts = static_cast<int>(std::min<int64_t>(number, kMaxTensors + 1));
   }
   if (!problems.empty()) return invalid(fmt::format("{}", fmt::join(problems, "\n")));
-  for (const SwitchRule& rule : rules.switches) values.switches.push_back(sizes.switches.at(rule.name));
+  const std::map<std::string, bool> switches = with_usual(rules, sizes.switches);
+  for (const SwitchRule& rule : rules.switches) values.switches.push_back(switches.at(rule.name));
   int64_t tensors = 0;
   for (const LogicalRule& rule : rules.logical)
     tensors += rule.layered ? int64_t{values.layers} * (rule.expert ? values.experts : 1) : 1;
@@ -59,6 +85,7 @@ absl::StatusOr<SizeValues> values_of(const FamilyRules& rules, const Sizes& size
   if (tensors > kMaxTensors)
     return invalid(
         fmt::format("{} layers of {} experts are more than {} tensors", values.layers, values.experts, kMaxTensors));
+  SCALAI_RETURN_IF_ERROR(set_layer_flags(rules, sizes, values));
   return values;
 }
 
@@ -116,19 +143,24 @@ std::vector<std::string> Family::namings() const {
   return names;
 }
 
+bool Family::has_naming(std::string_view name) const {
+  const auto& namings = rules_->namings;
+  return std::any_of(namings.begin(), namings.end(), [&](const auto& naming) { return naming.name == name; });
+}
+
 absl::StatusOr<model::Model> Family::build_model(const Sizes& sizes, const std::string& model_name) const {
   SCALAI_ASSIGN_OR_RETURN(const SizeValues values, internal::values_of(*rules_, sizes));
   model::Model model{.name = model_name, .family = rules_->name};
   for (const SizeRule& size : rules_->sizes) {
     if (!size.field.empty()) internal::set_number(model, size.field, sizes.numbers.at(size.name));
   }
-  for (const internal::SwitchRule& rule : rules_->switches) {
-    if (rule.field == "tied") model.tied = sizes.switches.at(rule.name);
+  for (size_t i = 0; i < rules_->switches.size(); ++i) {
+    if (rules_->switches[i].field == "tied") model.tied = values.switches[i];
   }
   std::vector<std::string> problems;
   std::map<const LogicalRule*, tensor::Shape> shapes;
   for (const LogicalRule& rule : rules_->logical) {
-    if (!holds(rule.when, values.switches)) continue;
+    if (!is_used(rule, values)) continue;
     const auto shape = internal::shape_of(rule, values);
     const absl::Status groups =
         shape.ok() && rule.query_groups ? internal::check_groups(rule, *shape, values) : absl::OkStatus();
@@ -144,7 +176,7 @@ absl::StatusOr<model::Model> Family::build_model(const Sizes& sizes, const std::
       rules_->logical, internal::count_up(values.layers), [&](int) { return experts; },
       [&](const LogicalRule& rule, int layer, int expert) {
         const auto shape = shapes.find(&rule);
-        if (shape == shapes.end()) return;
+        if (shape == shapes.end() || !holds(rule.when, values.flags(layer))) return;
         model.params.push_back({.name = rule.name.fill({.layer = layer, .expert = expert}),
                                 .shape = shape->second,
                                 .rule = rule.rule,
@@ -152,6 +184,14 @@ absl::StatusOr<model::Model> Family::build_model(const Sizes& sizes, const std::
                                 .expert = expert,
                                 .buffer = rule.buffer});
       });
+  if (model.experts > 0 && model.experts_per_token > model.experts)
+    return invalid(fmt::format("{} experts for a token are more than all {}", model.experts_per_token, model.experts));
+  int64_t elements = 0;
+  for (const model::Param& param : model.params) {
+    elements += param.shape.elements();
+    if (elements > internal::kMaxElements)
+      return invalid(fmt::format("the tensors have more than {} elements together", internal::kMaxElements));
+  }
   // Two rules may name one tensor only through their numbers: "layers.0.w" and "layers.{layer}.w".
   std::set<std::string_view> names;
   for (const model::Param& param : model.params) {
@@ -172,24 +212,39 @@ std::string describe(const std::vector<model::Param>& params, size_t index) {
   return index < params.size() ? fmt::format("\"{}\" {}", params[index].name, params[index].shape.str()) : "nothing";
 }
 
-const model::Param* find_param(const model::Model& model, const std::string& name) {
-  const auto found = std::find_if(model.params.begin(), model.params.end(),
-                                  [&](const model::Param& param) { return param.name == name; });
-  return found == model.params.end() ? nullptr : &*found;
+// The tensors of a model by name.
+using Params = std::unordered_map<std::string_view, const model::Param*>;
+
+bool is_in_layer(const LogicalRule& rule, int layer, const Params& params) {
+  return params.count(rule.name.fill({.layer = layer, .expert = 0})) != 0;
+}
+
+// The tensor of the first layer that has it, of expert 0; nullptr: no layer has it.
+const model::Param* first_of(const internal::NameTemplate& name, int layers, const Params& params) {
+  for (int layer = 0; layer < std::max(layers, 1); ++layer) {
+    const auto found = params.find(name.fill({.layer = layer, .expert = 0}));
+    if (found != params.end()) return found->second;
+    if (!name.has(internal::Hole::kLayer)) break;
+  }
+  return nullptr;
 }
 
 // What a model says of one size; `values` are those of the sizes before.
-absl::StatusOr<int64_t> size_of_model(const SizeRule& rule, const model::Model& model,
+absl::StatusOr<int64_t> size_of_model(const SizeRule& rule, const model::Model& model, const Params& params,
                                       const std::vector<int64_t>& values) {
   if (!rule.field.empty()) return internal::number_of(model, rule.field);
-  const model::Param* param = rule.shape_tensor.empty() ? nullptr : find_param(model, rule.shape_tensor);
+  const model::Param* param = rule.shape_tensor ? first_of(*rule.shape_tensor, model.layers, params) : nullptr;
   if (param != nullptr && rule.shape_dim < param->shape.rank()) {
     int64_t divisor = 1;
+    int64_t minus = 0;
     if (rule.shape_divisor) {
       SCALAI_ASSIGN_OR_RETURN(divisor, rule.shape_divisor->evaluate(values));
     }
+    if (rule.shape_minus) {
+      SCALAI_ASSIGN_OR_RETURN(minus, rule.shape_minus->evaluate(values));
+    }
     const int64_t extent = param->shape[rule.shape_dim];
-    if (divisor >= 1 && extent % divisor == 0) return extent / divisor;
+    if (divisor >= 1 && extent % divisor == 0) return extent / divisor - minus;
     return invalid(
         fmt::format("size \"{}\": {} of \"{}\" is not a multiple of {}", rule.name, extent, param->name, divisor));
   }
@@ -197,31 +252,71 @@ absl::StatusOr<int64_t> size_of_model(const SizeRule& rule, const model::Model& 
   return invalid(fmt::format("no field of a model gives the size \"{}\" (give it a field or a shape)", rule.name));
 }
 
-// A switch without a field is on when the model has a tensor that is only there with it.
-bool switch_of_model(const internal::FamilyRules& rules, size_t index, const model::Model& model) {
+// A switch without a field is on when the model has all the tensors that are only there with it. `decided`: the
+// switches before.
+bool switch_of_model(const internal::FamilyRules& rules, const std::vector<bool>& decided, const model::Model& model,
+                     const Params& params) {
+  const size_t index = decided.size();
   if (rules.switches[index].field == "tied") return model.tied;
+  bool told = false;
+  bool on = true;
+  for (const LogicalRule& rule : rules.logical) {
+    bool tells = false;
+    bool value = true;
+    for (const internal::Condition& condition : rule.when) {
+      if (condition.index == index) {
+        tells = true;
+        value = condition.value;
+      }
+    }
+    const auto fits = [&](const internal::Condition& condition) {
+      const bool is_switch = condition.index < rules.switches.size();
+      return condition.index == index || !is_switch ||
+             (condition.index < index && decided[condition.index] == condition.value);
+    };
+    if (!tells || !std::all_of(rule.when.begin(), rule.when.end(), fits)) continue;
+    told = true;
+    on = on && (first_of(rule.name, model.layers, params) != nullptr) == value;
+  }
+  return told ? on : rules.switches[index].otherwise;
+}
+
+// The layers that have a tensor which is only there in the set.
+std::vector<int> layer_set_of_model(const internal::FamilyRules& rules, size_t flag, const model::Model& model,
+                                    const Params& params) {
+  std::vector<int> layers;
   for (const LogicalRule& rule : rules.logical) {
     for (const internal::Condition& condition : rule.when) {
-      if (condition.index != index) continue;
-      const bool there = find_param(model, rule.name.fill({.layer = 0, .expert = 0})) != nullptr;
-      return there == condition.value;
+      if (condition.index != flag) continue;
+      for (int layer = 0; layer < model.layers; ++layer) {
+        if (is_in_layer(rule, layer, params) == condition.value) layers.push_back(layer);
+      }
+      return layers;
     }
   }
-  return rules.switches[index].otherwise;
+  return layers;
 }
 
 }  // namespace
 
 absl::StatusOr<Sizes> Family::sizes_of_model(const model::Model& model) const {
   Sizes sizes;
+  Params params;
+  for (const model::Param& param : model.params) params.emplace(param.name, &param);
   std::vector<int64_t> values;
   for (const SizeRule& rule : rules_->sizes) {
-    SCALAI_ASSIGN_OR_RETURN(const int64_t value, size_of_model(rule, model, values));
+    SCALAI_ASSIGN_OR_RETURN(const int64_t value, size_of_model(rule, model, params, values));
     values.push_back(value);
     sizes.numbers[rule.name] = value;
   }
-  for (size_t i = 0; i < rules_->switches.size(); ++i)
-    sizes.switches[rules_->switches[i].name] = switch_of_model(*rules_, i, model);
+  std::vector<bool> switches;
+  for (const internal::SwitchRule& rule : rules_->switches) {
+    switches.push_back(switch_of_model(*rules_, switches, model, params));
+    sizes.switches[rule.name] = switches.back();
+  }
+  for (size_t i = 0; i < rules_->layer_sets.size(); ++i)
+    sizes.layer_sets[rules_->layer_sets[i].name] =
+        layer_set_of_model(*rules_, rules_->switches.size() + i, model, params);
   SCALAI_ASSIGN_OR_RETURN(const model::Model built, build_model(sizes, model.name));
   for (size_t i = 0; i < std::max(built.params.size(), model.params.size()); ++i) {
     if (i < built.params.size() && i < model.params.size() && same(built.params[i], model.params[i])) continue;

@@ -1,7 +1,7 @@
 #pragma once
 // Families of models as data: their sizes, their logical tensors, and the names and fusions of these tensors in the
 // files of frameworks. A family is one text file (ptc/proto/naming.proto; docs/howto/checkpoints.md explains it with
-// examples). gpt, llama (also Mistral) and mixtral are compiled in; users add others from a folder.
+// examples). Those of families/ are compiled in; users add others from a folder.
 //
 //   config.json ─► Sizes ─► model::Model (the logical tensors)
 //                    └────► Naming (arrange.h): stored tensors as pieces of logical ones
@@ -26,10 +26,11 @@ namespace internal {
 struct FamilyRules;
 }  // namespace internal
 
-// The integers and switches of one model, by their names in the family ("heads", "tied").
+// The integers, switches and sets of layers of one model, by their names in the family ("heads", "tied", "sparse").
 struct Sizes {
   std::map<std::string, int64_t> numbers;
   std::map<std::string, bool> switches;
+  std::map<std::string, std::vector<int>> layer_sets;  // rising
   friend bool operator==(const Sizes&, const Sizes&) = default;
 };
 
@@ -46,6 +47,7 @@ class Family {
   const std::string& text() const;                        // the parsed text, to be stored beside a checkpoint
   const std::vector<std::string>& architectures() const;  // names in config.json
   std::vector<std::string> namings() const;               // "hf", "megatron"
+  bool has_naming(std::string_view name) const;
 
   // Sizes from the text of a Hugging Face config.json with an architecture of this family. Errors (InvalidArgument)
   // name the JSON pointer, all of them at once, one a line.
@@ -53,7 +55,7 @@ class Family {
   // Sizes of a model from the catalogue or from model_from_hugging_face. InvalidArgument: the logical tensors of family
   // and model differ; the message names the first difference.
   absl::StatusOr<Sizes> sizes_of_model(const model::Model& model) const;
-  // The model of these sizes, with params in forward order and without source and published_params. InvalidArgument: a
+  // The model of these sizes (a switch that is absent has its usual value), with params in forward order and without source and published_params. InvalidArgument: a
   // size is missing, unknown, below 1 or above the family's limit; a division leaves a remainder; two rules make one
   // name.
   absl::StatusOr<model::Model> build_model(const Sizes& sizes, const std::string& model_name) const;
@@ -68,17 +70,18 @@ class Family {
 // The known families, by name.
 class Families {
  public:
-  // gpt, llama, mixtral. CHECK: they parse (a test holds it).
+  // Those of families/. CHECK: they parse (a test holds it).
   static Families built_in();
   // Adds every *.textproto of a folder, in order of file name; a family replaces one of the same name. InvalidArgument:
   // all problems of all files; nothing is added then. NotFound: the folder does not exist or cannot be read.
   absl::Status load(const std::string& folder);
-  absl::Status add(Family family);  // InvalidArgument: another family has one of its architectures
+  absl::Status add(Family family);  // InvalidArgument: two of one's own families are for one architecture
 
   std::vector<std::string> names() const;
   // InvalidArgument: unknown name; the message has the nearest names.
   absl::StatusOr<Family> find(const std::string& name) const;
-  // The family with the architecture of a config.json (/architectures/0).
+  // The family with the architecture of a config.json (/architectures/0); one's own come before the built-in ones.
+  // InvalidArgument: there is none; the message says what differs from the nearest.
   absl::StatusOr<Family> of_config(std::string_view json_text) const;
   // The family that the model names, if it is known and describes the model (Family::sizes_of_model).
   absl::StatusOr<Family> of_model(const model::Model& model) const;
@@ -89,6 +92,13 @@ class Families {
  private:
   std::map<std::string, Family> families_;
 };
+
+// A model from the text of a Hugging Face config.json, at most 4 MiB: of the family with its architecture, or of those
+// that have no family (ResNetForImageClassification). `name` becomes Model::name. InvalidArgument: text that is not JSON
+// (with line and column); an unknown architecture, with what differs from the nearest family; or all problems of the
+// values at once, one a line with its JSON pointer ("/num_attention_heads: …").
+absl::StatusOr<model::Model> model_of_config(std::string_view json_text, std::string_view name,
+                                             const Families& families = Families::built_in());
 
 // "model.textproto": a file in our checkpoint folders that makes them self-describing.
 struct ModelFile {

@@ -85,8 +85,18 @@ TEST(FamilyConfig, NamesAllProblemsByPointer) {
 }
 
 TEST(FamilyConfig, KnowsArchitectures) {
-  EXPECT_EQ(problem_of(changed(llama(""), "LlamaFor", "LamaFor")),
-            "/architectures/0: unknown architecture \"LamaForCausalLM\" (did you mean LlamaForCausalLM?)");
+  EXPECT_EQ(
+      problem_of(changed(llama(""), "LlamaFor", "LamaFor")),
+      "/architectures/0: unknown architecture \"LamaForCausalLM\" (did you mean LlamaForCausalLM?); its fields are "
+      "those of LlamaForCausalLM: if its layers are, too, write that name");
+  EXPECT_EQ(problem_of(changed(llama(R"(, "use_qk_norm": true, "logit_scale": 2)"), "LlamaFor", "CohereFor")),
+            "/architectures/0: unknown architecture \"CohereForCausalLM\"; it has the sizes of LlamaForCausalLM, and "
+            "besides logit_scale, use_qk_norm");
+  EXPECT_EQ(problem_of(changed(changed(llama(""), "LlamaFor", "OtherFor"), "\"vocab_size\": 101, ", "")),
+            "/architectures/0: unknown architecture \"OtherForCausalLM\"; nearest is LlamaForCausalLM, but "
+            "vocab_size is missing");
+  EXPECT_THAT(problem_of(R"({"architectures": ["T5ForConditionalGeneration"]})"),
+              HasSubstr("\"T5ForConditionalGeneration\" (known are BertForMaskedLM, "));
   EXPECT_EQ(problem_of(R"({"architectures": []})"), "/architectures: not a list of one name");
   EXPECT_EQ(problem_of("[]"), "a config.json is one JSON object, in braces");
   EXPECT_EQ(problem_of("{"), "line 1, column 2: this is not JSON: unexpected end of the file");

@@ -31,17 +31,24 @@ std::optional<NameTemplate> build_template(FamilyBuilder& builder, const std::st
   return std::nullopt;
 }
 
-Conditions build_conditions(FamilyBuilder& builder, const std::string& path, const std::vector<std::string>& texts) {
+Conditions build_conditions(FamilyBuilder& builder, const std::string& path, const std::vector<std::string>& texts,
+                            bool layered) {
   Conditions conditions;
   for (size_t i = 0; i < texts.size(); ++i) {
     const bool value = !texts[i].starts_with("!");
     const std::string name = texts[i].substr(value ? 0 : 1);
-    const auto& names = builder.switch_names;
+    const std::string at = fmt::format("{}[{}]", path, i);
+    const auto& names = builder.flag_names;
     const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end())
-      builder.source.error_unknown(fmt::format("{}[{}]", path, i), "switch", name, names);
-    else
-      conditions.push_back({static_cast<size_t>(found - names.begin()), value});
+    if (found == names.end()) {
+      builder.source.error_unknown(at, builder.rules.layer_sets.empty() ? "switch" : "switch or layer set", name,
+                                   names);
+      continue;
+    }
+    const auto index = static_cast<size_t>(found - names.begin());
+    if (index >= builder.rules.switches.size() && !layered)
+      builder.source.error(at, fmt::format("\"{}\" is a set of layers, and this is outside of the layers", name));
+    conditions.push_back({index, value});
   }
   return conditions;
 }
@@ -50,7 +57,7 @@ namespace {
 
 constexpr int64_t kMaxSize = int64_t{1} << 27;
 constexpr int64_t kMaxSizeAllowed = int64_t{1} << 40;
-constexpr size_t kMaxSwitches = 8;  // every setting of them is checked
+constexpr size_t kMaxFlags = 8;  // every setting of them is checked
 constexpr int kMaxRules = 4096;
 
 void build_head(FamilyBuilder& builder) {
@@ -81,7 +88,7 @@ bool is_new_name(FamilyBuilder& builder, const std::string& path, const std::str
     builder.source.error(path, fmt::format("\"{}\" has other characters than letters, digits and _", name));
     return false;
   }
-  for (const auto* const names : {&builder.size_names, &builder.switch_names}) {
+  for (const auto* const names : {&builder.size_names, &builder.flag_names}) {
     if (std::find(names->begin(), names->end(), name) == names->end()) continue;
     builder.source.error(path, fmt::format("\"{}\" is described twice", name));
     return false;
@@ -102,16 +109,28 @@ void build_shape_source(FamilyBuilder& builder, const proto::ShapeSource& messag
   if (builder.source.given(path + ".dim")) builder.source.at_least(path + ".dim", message.dim(), 0);
   if (builder.source.given(path + ".divisor"))
     size.shape_divisor = build_expression(builder, path + ".divisor", message.divisor());
+  if (builder.source.given(path + ".minus"))
+    size.shape_minus = build_expression(builder, path + ".minus", message.minus());
   if (!name) return;
   const auto& tensors = builder.message.tensors();
   const auto known = [&](const proto::TensorRule& tensor) { return tensor.name() == message.tensor(); };
   if (std::any_of(tensors.begin(), tensors.end(), known)) {
-    size.shape_tensor = name->fill({.layer = 0, .stage_layer = 0, .expert = 0, .local_expert = 0, .chunk = 0});
+    size.shape_tensor = *name;
     return;
   }
   std::vector<std::string> names;
   for (const proto::TensorRule& tensor : tensors) names.push_back(tensor.name());
   builder.source.error_unknown(path + ".tensor", "logical tensor", message.tensor(), names);
+}
+
+std::vector<std::string> known_architectures(FamilyBuilder& builder, const std::string& path,
+                                             const google::protobuf::RepeatedPtrField<std::string>& names) {
+  const std::vector<std::string>& known = builder.rules.architectures;
+  for (int i = 0; i < names.size(); ++i) {
+    if (std::find(known.begin(), known.end(), names[i]) == known.end())
+      builder.source.error_unknown(fmt::format("{}[{}]", path, i), "architecture", names[i], known);
+  }
+  return {names.begin(), names.end()};
 }
 
 void build_size(FamilyBuilder& builder, const proto::SizeDescription& message, const std::string& path) {
@@ -122,6 +141,12 @@ void build_size(FamilyBuilder& builder, const proto::SizeDescription& message, c
     size.otherwise = build_expression(builder, path + ".otherwise", message.otherwise());
   else if (size.keys.empty())
     source.error(path, "a size has \"keys\", or \"otherwise\", or both");
+  for (int i = 0; i < message.usual_size(); ++i) {
+    const std::string at = fmt::format("{}.usual[{}]", path, i);
+    auto value = build_expression(builder, at + ".value", message.usual(i).value());
+    auto names = known_architectures(builder, at + ".architectures", message.usual(i).architectures());
+    if (value) size.usual.emplace_back(std::move(names), *std::move(value));
+  }
   if (source.given(path + ".max") && source.at_least(path + ".max", message.max(), 1)) {
     size.max = message.max();
     if (size.max > kMaxSizeAllowed) source.error(path + ".max", fmt::format("more than {}", kMaxSizeAllowed));
@@ -141,18 +166,27 @@ void build_switch(FamilyBuilder& builder, const proto::SwitchDescription& messag
   SwitchRule rule{.name = message.name(),
                   .keys = build_keys(builder, path, message.keys()),
                   .otherwise = message.otherwise(),
-                  .architectures = {message.architectures().begin(), message.architectures().end()},
-                  .field = message.field()};
-  const std::vector<std::string>& known = builder.rules.architectures;
-  for (size_t i = 0; i < rule.architectures.size(); ++i) {
-    if (std::find(known.begin(), known.end(), rule.architectures[i]) == known.end())
-      source.error_unknown(fmt::format("{}.architectures[{}]", path, i), "architecture", rule.architectures[i], known);
-  }
+                  .architectures = known_architectures(builder, path + ".architectures", message.architectures()),
+                  .field = message.field(),
+                  .on_for = known_architectures(builder, path + ".on_for", message.on_for()),
+                  .when_given = message.when_given()};
   if (source.given(path + ".field") && rule.field != "tied")
     source.error_unknown(path + ".field", "field", rule.field, {"tied"});
   if (!is_new_name(builder, path + ".name", message.name())) return;
-  builder.switch_names.push_back(rule.name);
+  builder.flag_names.push_back(rule.name);
   builder.rules.switches.push_back(std::move(rule));
+}
+
+void build_layer_set(FamilyBuilder& builder, const proto::LayerSetDescription& message, const std::string& path) {
+  LayerSetRule rule{.name = message.name(),
+                    .first = message.first(),
+                    .step = message.step(),
+                    .from_zero = message.from_zero(),
+                    .only = {message.only().begin(), message.only().end()},
+                    .without = {message.without().begin(), message.without().end()}};
+  if (!is_new_name(builder, path + ".name", message.name())) return;
+  builder.flag_names.push_back(rule.name);
+  builder.rules.layer_sets.push_back(std::move(rule));
 }
 
 void build_sizes(FamilyBuilder& builder) {
@@ -160,12 +194,15 @@ void build_sizes(FamilyBuilder& builder) {
     build_size(builder, builder.message.sizes(i), fmt::format("sizes[{}]", i));
   for (int i = 0; i < builder.message.switches_size(); ++i)
     build_switch(builder, builder.message.switches(i), fmt::format("switches[{}]", i));
-  if (builder.switch_names.size() > kMaxSwitches)
-    builder.source.error("switches", fmt::format("more than {} switches", kMaxSwitches));
+  for (int i = 0; i < builder.message.layer_sets_size(); ++i)
+    build_layer_set(builder, builder.message.layer_sets(i), fmt::format("layer_sets[{}]", i));
+  if (builder.flag_names.size() > kMaxFlags)
+    builder.source.error("switches", fmt::format("more than {} switches and layer sets", kMaxFlags));
   for (int i = 0; i < builder.message.refused_size(); ++i) {
     const proto::RefusedKey& refused = builder.message.refused(i);
     if (builder.source.is_name(fmt::format("refused[{}].key", i), refused.key()))
-      builder.rules.refused.push_back({refused.key(), refused.because()});
+      builder.rules.refused.push_back(
+          {refused.key(), refused.because(), {refused.unless().begin(), refused.unless().end()}});
   }
 }
 
@@ -229,7 +266,8 @@ void build_tensor(FamilyBuilder& builder, const proto::TensorRule& message, cons
   if (message.shape_size() < needed)
     source.error(path + ".rule", fmt::format("the rule cuts dimension {}, which is not there", needed - 1));
   rule.home = home_of(message.home());
-  rule.when = build_conditions(builder, path + ".when", {message.when().begin(), message.when().end()});
+  rule.when = build_conditions(builder, path + ".when", {message.when().begin(), message.when().end()},
+                               message.home() == proto::TensorRule::LAYER);
   rule.buffer = message.buffer();
   if (source.given(path + ".query_groups")) build_groups(builder, message.query_groups(), path + ".query_groups", rule);
   if (!name) return;

@@ -2,6 +2,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/naming/family.h"
+#include "ptc/collection/id_list.h"
 #include "ptc/proto/naming.pb.h"
 #include "ptc/proto/source.h"
 
@@ -18,6 +19,20 @@ void read_values(const Messages& messages, const std::string& field, proto::Sour
     if (!source.given(path + ".value")) source.missing(path + ".value");
     if (!values.emplace(messages[i].name(), messages[i].value()).second)
       source.error(path + ".name", fmt::format("\"{}\" is given twice", messages[i].name()));
+  }
+}
+
+void read_layer_sets(const proto::ModelFile& message, proto::Source& source, Sizes& sizes) {
+  for (int i = 0; i < message.layer_sets_size(); ++i) {
+    const std::string path = fmt::format("layer_sets[{}]", i);
+    const proto::LayerSetValue& each = message.layer_sets(i);
+    if (!source.is_name(path + ".name", each.name())) continue;
+    const auto [set, fresh] = sizes.layer_sets.try_emplace(each.name());
+    if (!fresh) source.error(path + ".name", fmt::format("\"{}\" is given twice", each.name()));
+    if (each.layers().empty()) continue;
+    if (const auto problem = collection::parse_id_list(each.layers(), set->second))
+      source.error_inside(path + ".layers", each.layers(), problem->position, problem->length, problem->message,
+                          problem->hint);
   }
 }
 
@@ -38,6 +53,11 @@ std::string model_file_text(const ModelFile& file) {
     each->set_name(name);
     each->set_value(value);
   }
+  for (const auto& [name, layers] : file.sizes.layer_sets) {
+    proto::LayerSetValue* const each = message.add_layer_sets();
+    each->set_name(name);
+    each->set_layers(collection::id_list_of(layers));
+  }
   return proto::print_textproto(message);
 }
 
@@ -54,6 +74,7 @@ absl::StatusOr<ModelFile> parse_model_file(const std::string& text, const std::s
     source.is_name("family", message.family());
     read_values(message.sizes(), "sizes", source, file.sizes.numbers);
     read_values(message.switches(), "switches", source, file.sizes.switches);
+    read_layer_sets(message, source, file.sizes);
   }
   if (!source.empty()) return invalid(source.render());
   return file;

@@ -7,6 +7,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/naming/family.h"
+#include "ptc/checkpoint/naming/internal/built_in_families.h"
 #include "ptc/checkpoint/naming/internal/family_builder.h"
 #include "ptc/proto/naming.pb.h"
 
@@ -62,7 +63,8 @@ void check_holes(FamilyBuilder& builder, const NameTemplate& name, const std::st
     if (!needed && count != 0) source.error(path, fmt::format("the parts have no {}", what));
   };
   check(Hole::kLayer, Hole::kStageLayer, stored.layered, "layer", "{layer} and {stage_layer}");
-  check(Hole::kExpert, Hole::kLocalExpert, stored.expert, "expert", "{expert} and {local_expert}");
+  const bool of_one = stored.expert && !stored.stacked;
+  check(Hole::kExpert, Hole::kLocalExpert, of_one, "expert", "{expert} and {local_expert}");
 }
 
 void build_parts(FamilyBuilder& builder, const proto::StoredRule& message, const std::string& path,
@@ -82,15 +84,22 @@ void build_parts(FamilyBuilder& builder, const proto::StoredRule& message, const
   }
 }
 
-void build_stored(FamilyBuilder& builder, const proto::StoredRule& message, const std::string& path,
+// shared: the rule is of a naming that several families have.
+void build_stored(FamilyBuilder& builder, const proto::StoredRule& message, const std::string& path, bool shared,
                   NamingRules& naming) {
   const int before = builder.source.errors();
   StoredRule stored{.transposed = message.transposed(),
                     .alias = message.alias(),
                     .stage = static_cast<StageRule>(static_cast<int>(message.stage())),
-                    .without_prefix = message.without_prefix()};
-  stored.when = build_conditions(builder, path + ".when", {message.when().begin(), message.when().end()});
+                    .without_prefix = message.without_prefix(),
+                    .stacked = message.stacked(),
+                    .instead = message.instead(),
+                    .where_there = shared};
   build_parts(builder, message, path, stored);
+  stored.when =
+      build_conditions(builder, path + ".when", {message.when().begin(), message.when().end()}, stored.layered);
+  if (stored.stacked && !stored.parts.empty() && !stored.expert)
+    builder.source.error(path + ".stacked", "the parts are not of experts");
   auto name = build_template(builder, path + ".name", message.name());
   if (name && !stored.parts.empty()) check_holes(builder, *name, path + ".name", stored);
   for (int i = 0; i < message.also_size(); ++i) {
@@ -100,6 +109,7 @@ void build_stored(FamilyBuilder& builder, const proto::StoredRule& message, cons
     if (!stored.parts.empty()) check_holes(builder, *also, at, stored);
     stored.also.push_back(std::move(*also));
   }
+  if (stored.stacked) stored.expert = false;
   for (const PartRule& part : stored.parts) {
     if (!stored.transposed) break;
     for (const LogicalRule& rule : builder.rules.logical) {
@@ -122,7 +132,7 @@ void build_prefixes(FamilyBuilder& builder, const proto::NamingDescription& mess
       builder.source.error(fmt::format("{}.prefixes[{}]", path, i), "the prefix is given twice");
   }
   if (naming.prefixes.empty()) naming.prefixes.emplace_back();
-  if (builder.source.given(path + ".chunk_prefix")) {
+  if (!message.chunk_prefix().empty()) {
     const auto prefix = build_template(builder, path + ".chunk_prefix", message.chunk_prefix());
     const auto others = {Hole::kLayer, Hole::kStageLayer, Hole::kExpert, Hole::kLocalExpert};
     const auto other = [&](Hole hole) { return prefix->has(hole); };
@@ -134,6 +144,11 @@ void build_prefixes(FamilyBuilder& builder, const proto::NamingDescription& mess
     auto name = build_template(builder, fmt::format("{}.ignored[{}]", path, i), message.ignored(i), /*pattern=*/true);
     if (name) naming.ignored.push_back(std::move(*name));
   }
+  if (!message.past_layers().empty()) {
+    const auto name = build_template(builder, path + ".past_layers", message.past_layers(), /*pattern=*/true);
+    if (name && !name->has(Hole::kLayer)) builder.source.error(path + ".past_layers", "the name has no {layer}");
+    if (name) naming.past_layers = *name;
+  }
 }
 
 // How often the stored tensors of one setting of the switches have a logical tensor's rows: all, query, key, value.
@@ -144,7 +159,7 @@ bool exactly_once(const Coverage& rows) { return rows == Coverage{1, 0, 0, 0} ||
 std::string describe(const FamilyBuilder& builder, const std::vector<bool>& switches) {
   std::string text;
   for (size_t i = 0; i < switches.size(); ++i)
-    text += fmt::format("{}{}{}", i == 0 ? "with " : ", ", switches[i] ? "" : "!", builder.switch_names[i]);
+    text += fmt::format("{}{}{}", i == 0 ? "with " : ", ", switches[i] ? "" : "!", builder.flag_names[i]);
   return text.empty() ? text : text + ": ";
 }
 
@@ -163,14 +178,14 @@ class CoverageCheck {
     std::set<std::pair<std::string, StageRule>> names;
     for (size_t i = 0; i < naming_.stored.size(); ++i) {
       const StoredRule& stored = naming_.stored[i];
-      if (!holds(stored.when, switches)) continue;
+      if (!holds(stored.when, switches) || (stored.where_there && !is_there(stored, active))) continue;
       const std::string path = fmt::format("{}.tensors[{}]", path_, i);
       check_name(stored, path, switches, names);
       for (const PartRule& part : stored.parts) {
         const std::string& tensor = part.tensor.text();
         if (active.count(tensor) == 0)
           report(path, tensor, fmt::format("{}there is no \"{}\"", describe(builder_, switches), tensor));
-        if (stored.alias) continue;
+        if (stored.alias || stored.instead) continue;
         const auto rows = static_cast<size_t>(part.rows);
         if (stored.stage != StageRule::kSecondHome) ++first[tensor][rows];
         if (stored.stage != StageRule::kFirstHome) ++second[tensor][rows];
@@ -184,6 +199,14 @@ class CoverageCheck {
   }
 
  private:
+  static bool is_there(const StoredRule& stored, const std::map<std::string, const LogicalRule*>& active) {
+    return std::all_of(stored.parts.begin(), stored.parts.end(), [&](const PartRule& part) {
+      const auto rule = active.find(part.tensor.text());
+      return rule != active.end() &&
+             (stored.stage != StageRule::kSecondHome || rule->second->home == model::Param::kBothEnds);
+    });
+  }
+
   void report(const std::string& path, const std::string& subject, const std::string& message) {
     if (reported_.insert(path + "\n" + subject).second) builder_.source.error(path, message);
   }
@@ -227,7 +250,7 @@ std::vector<bool> setting(size_t mask, size_t count) {
 // Of one name, at most one logical tensor in any setting of the switches.
 void check_logical_names(FamilyBuilder& builder) {
   std::set<size_t> reported;
-  const size_t count = builder.switch_names.size();
+  const size_t count = builder.flag_names.size();
   for (size_t mask = 0; mask < size_t{1} << count; ++mask) {
     const std::vector<bool> switches = setting(mask, count);
     std::set<std::string> names;
@@ -240,10 +263,39 @@ void check_logical_names(FamilyBuilder& builder) {
   }
 }
 
+// A rule of a shared naming counts in families that have what it is of.
+bool is_for(const FamilyBuilder& builder, const proto::StoredRule& message) {
+  const auto& parts = message.parts();
+  const auto& without = message.without();
+  return std::all_of(parts.begin(), parts.end(), [&](const auto& part) { return described(builder, part.tensor()); }) &&
+         std::none_of(without.begin(), without.end(), [&](const auto& name) { return described(builder, name); });
+}
+
+std::vector<std::string> shared_naming_names() {
+  std::vector<std::string> names;
+  for (const BuiltInText& text : shared_naming_texts()) names.emplace_back(text.name);
+  return names;
+}
+
+// nullptr: there is none of this name.
+const proto::SharedNamingFile* shared_naming(const std::string& name) {
+  static const auto* const kFiles = [] {
+    auto* const files = new std::map<std::string, proto::SharedNamingFile, std::less<>>;
+    for (const BuiltInText& text : shared_naming_texts()) {
+      proto::SharedNamingFile& file = (*files)[std::string(text.name)];
+      proto::Source source(std::string(text.name) + ".textproto", std::string(text.text));
+      source.parse(std::string(text.text), file);
+      SCALAI_CHECK(source.empty(), source.render());
+    }
+    return files;
+  }();
+  const auto found = kFiles->find(name);
+  return found == kFiles->end() ? nullptr : &found->second;
+}
+
 // understood: the logical tensors have no problems; what is only half understood would be reported as not covered.
-void build_naming(FamilyBuilder& builder, int index, bool understood, std::set<std::string>& names) {
-  const proto::NamingDescription& message = builder.message.namings(index);
-  const std::string path = fmt::format("namings[{}]", index);
+void build_naming(FamilyBuilder& builder, const proto::NamingDescription& message, const std::string& path, bool shared,
+                  bool understood, std::set<std::string>& names) {
   NamingRules naming{.name = message.name()};
   const int before = builder.source.errors();
   if (builder.source.is_name(path + ".name", message.name())) {
@@ -255,9 +307,11 @@ void build_naming(FamilyBuilder& builder, int index, bool understood, std::set<s
   build_prefixes(builder, message, path, naming);
   if (message.tensors_size() > kMaxNamingRules)
     return builder.source.error(path + ".tensors", fmt::format("more than {} of them", kMaxNamingRules));
-  for (int i = 0; i < message.tensors_size(); ++i)
-    build_stored(builder, message.tensors(i), fmt::format("{}.tensors[{}]", path, i), naming);
-  const size_t count = builder.switch_names.size();
+  for (int i = 0; i < message.tensors_size(); ++i) {
+    if (shared && !is_for(builder, message.tensors(i))) continue;
+    build_stored(builder, message.tensors(i), fmt::format("{}.tensors[{}]", path, i), shared, naming);
+  }
+  const size_t count = builder.flag_names.size();
   const bool whole = understood && builder.source.errors() == before && !builder.source.broken_inside(path);
   CoverageCheck check(builder, naming, path);
   for (size_t mask = 0; whole && mask < size_t{1} << count; ++mask) check.check(setting(mask, count));
@@ -272,7 +326,16 @@ void build_namings(FamilyBuilder& builder) {
   const bool understood = builder.source.errors() == 0 && builder.source.empty();
   if (understood) check_logical_names(builder);
   std::set<std::string> names;
-  for (int i = 0; i < count; ++i) build_naming(builder, i, understood, names);
+  for (int i = 0; i < count; ++i)
+    build_naming(builder, builder.message.namings(i), fmt::format("namings[{}]", i), false, understood, names);
+  for (int i = 0; i < builder.message.shared_namings_size(); ++i) {
+    const std::string& name = builder.message.shared_namings(i);
+    const std::string path = fmt::format("shared_namings[{}]", i);
+    if (const proto::SharedNamingFile* const file = shared_naming(name))
+      build_naming(builder, file->naming(), path, true, understood, names);
+    else
+      builder.source.error_unknown(path, "shared naming", name, shared_naming_names());
+  }
 }
 
 }  // namespace scalai::checkpoint::internal

@@ -32,9 +32,11 @@ absl::StatusOr<std::vector<std::string>> family_files(const std::string& folder)
 
 }  // namespace
 
-Families Families::built_in() {
+namespace {
+
+Families parse_built_in() {
   Families families;
-  for (const internal::BuiltInFamily& text : internal::built_in_families()) {
+  for (const internal::BuiltInText& text : internal::built_in_families()) {
     auto family = Family::parse(std::string(text.text), std::string(text.name) + ".textproto");
     SCALAI_CHECK(family.ok(), message_of(family.status()));
     const absl::Status added = families.add(*std::move(family));
@@ -43,9 +45,17 @@ Families Families::built_in() {
   return families;
 }
 
+}  // namespace
+
+Families Families::built_in() {
+  static const Families kFamilies = parse_built_in();
+  return kFamilies;
+}
+
 absl::Status Families::add(Family family) {
   for (const auto& [name, other] : families_) {
-    if (name == family.name()) continue;
+    // One's own come before the built-in ones.
+    if (name == family.name() || is_built_in(other) != is_built_in(family)) continue;
     for (const std::string& architecture : family.architectures()) {
       const auto& taken = other.architectures();
       if (std::find(taken.begin(), taken.end(), architecture) == taken.end()) continue;
@@ -104,7 +114,7 @@ absl::StatusOr<Family> Families::of_model(const model::Model& model) const {
 
 bool Families::is_built_in(const Family& family) const {
   const auto built_in = internal::built_in_families();
-  return std::any_of(built_in.begin(), built_in.end(), [&](const internal::BuiltInFamily& each) {
+  return std::any_of(built_in.begin(), built_in.end(), [&](const internal::BuiltInText& each) {
     return each.name == family.name() && each.text == family.text();
   });
 }

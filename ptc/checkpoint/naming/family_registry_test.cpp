@@ -29,7 +29,8 @@ class FamilyRegistry : public testing::Test {
 
 TEST_F(FamilyRegistry, HasTheBuiltInOnes) {
   const Families families = Families::built_in();
-  EXPECT_THAT(families.names(), ElementsAre("gpt", "llama", "mixtral"));
+  EXPECT_THAT(families.names(), ElementsAre("bert", "deepseek", "gemma2", "gpt", "gpt_neox", "llama", "llama4",
+                                            "mixtral", "olmo2", "opt", "qwen_moe"));
   for (const std::string& name : families.names()) EXPECT_TRUE(families.is_built_in(*families.find(name)));
   EXPECT_EQ(message_of(families.find("lama").status()), "unknown family \"lama\": did you mean \"llama\"?");
 }
@@ -41,7 +42,7 @@ TEST_F(FamilyRegistry, AddsAndReplaces) {
   write("c.textproto", llama + "# changed\n");
   Families families = Families::built_in();
   EXPECT_EQ(message_of(families.load(folder_)), "");
-  EXPECT_THAT(families.names(), ElementsAre("gpt", "llama", "mixtral", "small"));
+  EXPECT_EQ(families.names().size(), Families::built_in().names().size() + 1);
   EXPECT_FALSE(families.is_built_in(*families.find("llama")));
   EXPECT_FALSE(families.is_built_in(*families.find("small")));
   EXPECT_EQ(families.of_config(R"({"architectures": ["Small"]})")->name(), "small");
@@ -51,15 +52,22 @@ TEST_F(FamilyRegistry, ReportsAllFilesAndAddsNothing) {
   write("a.textproto", small_family(""));
   write("b.textproto", small_family(""));
   write("c.textproto", "name: 1");
-  write("d.textproto",
-        replaced("\"small\"\narchitectures: \"Small\"", "\"other\"\narchitectures: \"LlamaForCausalLM\""));
+  write("d.textproto", replaced("\"small\"", "\"other\""));
   Families families = Families::built_in();
   const std::string text = message_of(families.load(folder_));
   EXPECT_THAT(text, HasSubstr("b.textproto: error: family \"small\" is also in "));
   EXPECT_THAT(text, HasSubstr("c.textproto:1:7: error"));
-  EXPECT_THAT(text, HasSubstr("families \"llama\" and \"other\" both are for architecture \"LlamaForCausalLM\""));
-  EXPECT_THAT(families.names(), ElementsAre("gpt", "llama", "mixtral"));
+  EXPECT_THAT(text, HasSubstr("families \"small\" and \"other\" both are for architecture \"Small\""));
+  EXPECT_EQ(families.names(), Families::built_in().names());
   EXPECT_TRUE(absl::IsNotFound(families.load(folder_ + "/none")));
+}
+
+TEST_F(FamilyRegistry, OnesOwnComeBeforeTheBuiltIn) {
+  write("a.textproto", replaced("architectures: \"Small\"", "architectures: \"LlamaForCausalLM\""));
+  Families families = Families::built_in();
+  EXPECT_EQ(message_of(families.load(folder_)), "");
+  EXPECT_EQ(families.of_config(R"({"architectures": ["LlamaForCausalLM"]})")->name(), "small");
+  EXPECT_EQ(families.of_config(R"({"architectures": ["MistralForCausalLM"]})")->name(), "llama");
 }
 
 }  // namespace

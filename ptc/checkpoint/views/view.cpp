@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
@@ -36,7 +37,8 @@ class TextSource final : public ByteSource {
 
 std::string default_naming(const Checkpoint& checkpoint) {
   if (checkpoint.info().kind == CheckpointKind::kJob) return "job";
-  return checkpoint.model() != nullptr && checkpoint.model()->family ? "megatron" : "logical";
+  const KnownModel* const known = checkpoint.model();
+  return known != nullptr && known->family && known->family->has_naming("megatron") ? "megatron" : "logical";
 }
 
 }  // namespace
@@ -63,10 +65,16 @@ std::string View::State::layout_name() const {
 
 absl::Status View::State::lay_out_whole(const Naming& naming) {
   std::vector<LogicalState> states;
+  std::set<std::string_view> buffers;
+  for (const model::Param& param : checkpoint->model()->model.params) {
+    if (param.buffer) buffers.insert(param.name);
+  }
   size_t others = 0;
   for (size_t i = 0; i < checkpoint->tensors().size(); ++i) {
     const LogicalState& state = checkpoint->tensors()[i];
-    if (state.kind != model::StateKind::kParam) {
+    const bool of_model = state.kind == model::StateKind::kParam ||
+                          (state.kind == model::StateKind::kBuffer && buffers.count(state.name) != 0);
+    if (!of_model) {
       ++others;
       continue;
     }

@@ -33,8 +33,8 @@ namespace scalai::checkpoint {
 // "hf" alone means whole tensors in files of at most shard_bytes. With a layout there is one file for each rank: under
 // the names of Megatron, of Hugging Face, or our own ("logical"), or as a job's checkpoint for the executor ("job").
 struct ViewSpec {
-  // Empty: the checkpoint's default: "job" for a job's checkpoint, else "megatron" if its family is known, else
-  // "logical".
+  // Empty: the checkpoint's default: "job" for a job's checkpoint, else "megatron" if its family has these names,
+  // else "logical".
   std::string naming;
   std::optional<collection::ParallelConfig> layout;  // absent: whole tensors, or the layout of `collection`
   bool etp_said = true;                              // by the name of the layout

@@ -1,15 +1,16 @@
 #pragma once
-// The texts of ptc/checkpoint/naming/families/*.textproto, compiled in (CMake writes the source file).
+// The texts of ptc/checkpoint/naming/families/*.textproto and of namings/, compiled in (CMake writes the source file).
 
 #include <span>
 #include <string_view>
 
 namespace scalai::checkpoint::internal {
 
-struct BuiltInFamily {
-  std::string_view name;  // of the file, which is that of the family
+struct BuiltInText {
+  std::string_view name;  // of the file, which is that of the family or naming
   std::string_view text;
 };
-std::span<const BuiltInFamily> built_in_families();
+std::span<const BuiltInText> built_in_families();
+std::span<const BuiltInText> shared_naming_texts();
 
 }  // namespace scalai::checkpoint::internal

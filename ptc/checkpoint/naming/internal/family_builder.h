@@ -20,14 +20,16 @@ struct FamilyBuilder {
   proto::Source& source;
   FamilyRules rules;
   std::vector<std::string> size_names;  // as far as they are described
-  std::vector<std::string> switch_names;
+  std::vector<std::string> flag_names;  // of switches, then of layer sets
 };
 
 // Nothing when there is a problem, which then is reported.
 std::optional<Expression> build_expression(FamilyBuilder& builder, const std::string& path, const std::string& text);
 std::optional<NameTemplate> build_template(FamilyBuilder& builder, const std::string& path, const std::string& text,
                                            bool pattern = false);
-Conditions build_conditions(FamilyBuilder& builder, const std::string& path, const std::vector<std::string>& texts);
+// layered: conditions may be on layer sets.
+Conditions build_conditions(FamilyBuilder& builder, const std::string& path, const std::vector<std::string>& texts,
+                            bool layered);
 
 void build_namings(FamilyBuilder& builder);
 

@@ -1,10 +1,12 @@
 #pragma once
 // A family file as it was understood. Conditions, names and parts are checked (family_file.cpp, family_namings.cpp).
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ptc/checkpoint/naming/family.h"
@@ -18,11 +20,13 @@ struct SizeRule {
   std::string name;
   std::vector<std::string> keys;
   std::optional<Expression> otherwise;
+  std::vector<std::pair<std::vector<std::string>, Expression>> usual;  // in the place of `otherwise`, by architectures
   int64_t max = 0;
-  std::string field;         // of model::Model
-  std::string shape_tensor;  // name of layer 0, expert 0; empty: none
+  std::string field;                         // of model::Model
+  std::optional<NameTemplate> shape_tensor;  // of the first layer that has it, expert 0
   int shape_dim = 0;
   std::optional<Expression> shape_divisor;
+  std::optional<Expression> shape_minus;
 };
 
 struct SwitchRule {
@@ -31,15 +35,27 @@ struct SwitchRule {
   bool otherwise = false;
   std::vector<std::string> architectures;
   std::string field;
+  std::vector<std::string> on_for;
+  bool when_given = false;
+};
+
+struct LayerSetRule {
+  std::string name;
+  std::string first;  // keys of config.json; empty: none
+  std::string step;
+  bool from_zero = false;
+  std::vector<std::string> only;
+  std::vector<std::string> without;
 };
 
 struct RefusedKeyRule {
   std::string key;
   std::string because;
+  std::vector<std::string> unless;
 };
 
 struct Condition {
-  size_t index = 0;  // of the switch
+  size_t index = 0;  // of the switch; behind these, of the layer set
   bool value = true;
 };
 using Conditions = std::vector<Condition>;
@@ -76,13 +92,16 @@ struct StoredRule {
   NameTemplate name;
   std::vector<NameTemplate> also;
   bool layered = false;
-  bool expert = false;
+  bool expert = false;          // one tensor an expert
   std::vector<PartRule> parts;  // at least one
   bool transposed = false;
   bool alias = false;
   StageRule stage = StageRule::kWhereHeld;
   Conditions when;
   bool without_prefix = false;
+  bool stacked = false;
+  bool instead = false;
+  bool where_there = false;  // of a shared naming: it counts where all of its parts do
 };
 
 struct NamingRules {
@@ -90,6 +109,7 @@ struct NamingRules {
   std::vector<std::string> prefixes;  // at least one
   NameTemplate chunk_prefix;
   std::vector<NameTemplate> ignored;
+  NameTemplate past_layers;
   std::vector<StoredRule> stored;
 };
 
@@ -100,6 +120,7 @@ struct FamilyRules {
   std::string model_type;
   std::vector<SizeRule> sizes;
   std::vector<SwitchRule> switches;
+  std::vector<LayerSetRule> layer_sets;
   std::vector<RefusedKeyRule> refused;
   std::vector<LogicalRule> logical;
   std::vector<NamingRules> namings;
@@ -108,18 +129,31 @@ struct FamilyRules {
 // The values of Sizes in the family's order.
 struct SizeValues {
   std::vector<int64_t> numbers;
-  std::vector<bool> switches;
+  std::vector<bool> switches;                  // then a false for each layer set
+  std::vector<std::vector<bool>> layer_flags;  // of each layer: the switches, and whether it is in each set
   int layers = 0;
   int experts = 0;
+
+  // What conditions look at; layer -1: outside of the layers.
+  const std::vector<bool>& flags(int layer) const {
+    return layer < 0 ? switches : layer_flags[static_cast<size_t>(layer)];
+  }
 };
 // InvalidArgument: as Family::build_model.
 absl::StatusOr<SizeValues> values_of(const FamilyRules& rules, const Sizes& sizes);
 
-inline bool holds(const Conditions& when, const std::vector<bool>& switches) {
+inline bool holds(const Conditions& when, const std::vector<bool>& flags) {
   for (const Condition& condition : when) {
-    if (switches[condition.index] != condition.value) return false;
+    if (flags[condition.index] != condition.value) return false;
   }
   return true;
+}
+
+// Whether some model of these sizes has tensors of the rule.
+inline bool is_used(const LogicalRule& rule, const SizeValues& values) {
+  if (!rule.layered) return holds(rule.when, values.flags(-1));
+  const auto& layers = values.layer_flags;
+  return std::any_of(layers.begin(), layers.end(), [&](const auto& flags) { return holds(rule.when, flags); });
 }
 
 // Visits rules (LogicalRule, StoredRule) in the order in which their tensors come: a run of rules with a layer is

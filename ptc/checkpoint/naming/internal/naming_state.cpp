@@ -81,39 +81,90 @@ class InstanceBuilder {
     return rule.stage == StageRule::kWhereHeld || held.second_home == (rule.stage == StageRule::kSecondHome);
   }
 
-  absl::Status add_rule(const StoredRule& rule, const std::string& suffix, int layer, int expert) {
-    if (!holds(rule.when, naming_.values.switches) || (rule.alias && !with_aliases_)) return absl::OkStatus();
-    NameValues values = values_of(layer, expert);
+  // What the place holds of the rule's parts, and the name of one that is not there.
+  struct HeldParts {
     std::vector<LocalPart> parts;
     std::string absent;
-    StoredInstance instance{
-        .group = suffix, .alias = rule.alias, .without_prefix = rule.without_prefix, .layer = layer};
+  };
+  HeldParts held_parts(const StoredRule& rule, const std::string& suffix, const NameValues& values) const {
+    HeldParts result;
     for (const PartRule& part : rule.parts) {
       const std::string name = part.tensor.fill(values) + suffix;
       const auto held = place_.held.find(name);
       if (held == place_.held.end() || !on_stage(rule, held->second)) {
-        absent = name;
+        result.absent = name;
         continue;
       }
-      parts.push_back(held->second.part);
-      parts.back().rows = part.rows;
-      parts.back().rotary = part.rotary;
+      result.parts.push_back(held->second.part);
+      result.parts.back().rows = part.rows;
+      result.parts.back().rotary = part.rotary;
       const auto groups = naming_.groups.find(part.tensor.text());
-      if (groups != naming_.groups.end()) parts.back().groups = groups->second;
+      if (groups != naming_.groups.end()) result.parts.back().groups = groups->second;
+    }
+    return result;
+  }
+
+  // One tensor of the rule; without pieces where the place has none of its parts.
+  absl::StatusOr<ArrangedTensor> join(const StoredRule& rule, const std::string& suffix, const NameValues& values) {
+    const HeldParts held = held_parts(rule, suffix, values);
+    const std::string stored = rule.name.fill(values) + suffix;
+    if (held.parts.empty()) return ArrangedTensor{.name = stored, .shape = {}, .pieces = {}};
+    if (!held.absent.empty())
+      return invalid(fmt::format("\"{}\" needs tensor \"{}\", which is not there, beside tensor \"{}\"", stored,
+                                 held.absent, held.parts.front().name));
+    for (const LocalPart& part : held.parts) {
+      if (!rule.alias && !rule.instead) claimed_.emplace(part.name, 0);
+    }
+    return join_parts(stored, held.parts, rule.transposed);
+  }
+
+  // The layer's experts here, one after the other.
+  absl::StatusOr<ArrangedTensor> stack(const StoredRule& rule, const std::string& suffix, int layer) {
+    ArrangedTensor all;
+    for (const int expert : layers_.at(layer)->experts) {
+      const HeldParts held = held_parts(rule, suffix, values_of(layer, expert));
+      if (held.parts.empty()) continue;
+      SCALAI_ASSIGN_OR_RETURN(ArrangedTensor one, join(rule, suffix, values_of(layer, expert)));
+      if (held.parts.front().flat)
+        return invalid(fmt::format("\"{}\" cannot stack flat shards of experts (use zero0)", one.name));
+      const int64_t before = all.shape.empty() ? 0 : all.shape.front();
+      if (before == 0) {
+        all = {.name = one.name, .dtype = one.dtype, .shape = one.shape, .pieces = {}};
+        all.shape.insert(all.shape.begin(), 0);
+      }
+      if (one.dtype != all.dtype ||
+          !std::equal(one.shape.begin(), one.shape.end(), all.shape.begin() + 1, all.shape.end()))
+        return invalid(fmt::format("\"{}\" cannot hold experts that differ in shape or dtype", one.name));
+      for (PlacedPiece& piece : one.pieces) {
+        piece.piece.offset += before * volume_of(one.shape);
+        all.pieces.push_back(std::move(piece));
+      }
+      ++all.shape.front();
+    }
+    return all;
+  }
+
+  absl::Status add_rule(const StoredRule& rule, const std::string& suffix, int layer, int expert) {
+    if (!holds(rule.when, naming_.values.flags(layer))) return absl::OkStatus();
+    if ((rule.alias || rule.instead) && !with_aliases_) return absl::OkStatus();
+    const NameValues values = values_of(layer, expert);
+    StoredInstance instance{.group = suffix,
+                            .alias = rule.alias,
+                            .instead = rule.instead,
+                            .without_prefix = rule.without_prefix,
+                            .layer = layer};
+    for (const PartRule& part : rule.parts) {
       const auto described = naming_.described.find(part.tensor.text());
       instance.vocabulary |= described != naming_.described.end() && described->second->rule == model::TpRule::kVocab;
     }
-    if (parts.empty()) return absl::OkStatus();
-    const std::string stored = rule.name.fill(values) + suffix;
-    if (!absent.empty())
-      return invalid(fmt::format("\"{}\" needs tensor \"{}\", which is not there, beside tensor \"{}\"", stored, absent,
-                                 parts.front().name));
+    if (rule.stacked) {
+      SCALAI_ASSIGN_OR_RETURN(instance.tensor, stack(rule, suffix, layer));
+    } else {
+      SCALAI_ASSIGN_OR_RETURN(instance.tensor, join(rule, suffix, values));
+    }
+    if (instance.tensor.shape.empty() && instance.tensor.pieces.empty()) return absl::OkStatus();
     if (place_.chunks > 1) instance.chunk = naming_.rules->chunk_prefix.fill({.chunk = chunk_of(rule, layer)});
     for (const NameTemplate& also : rule.also) instance.also.push_back(also.fill(values) + suffix);
-    SCALAI_ASSIGN_OR_RETURN(instance.tensor, join_parts(stored, parts, rule.transposed));
-    for (const LocalPart& part : parts) {
-      if (!rule.alias) claimed_.emplace(part.name, 0);
-    }
     add(std::move(instance));
     return absl::OkStatus();
   }
@@ -138,7 +189,7 @@ class InstanceBuilder {
 
   void add(StoredInstance instance) {
     if (volume_of(instance.tensor.shape) == 0) return;
-    if (!instance.alias) {
+    if (!instance.alias && !instance.instead) {
       for (const PlacedPiece& piece : instance.tensor.pieces) claimed_[piece.logical] += piece.piece.box.volume();
     }
     result_.push_back(std::move(instance));

@@ -63,12 +63,13 @@ struct StoredInstance {
   std::string group;              // complete or absent as one: "" parameters, ".exp_avg", a name outside of the family
   std::vector<std::string> also;  // other names, with the suffix
   bool alias = false;
+  bool instead = false;
   bool without_prefix = false;  // also for state outside of the family
   int layer = -1;
   bool vocabulary = false;
 };
 
-// Every stored tensor of the place that has elements, aliases only when asked for. Checks that each held element is in
+// Every stored tensor of the place that has elements, aliases and those in the place of others only when asked for. Checks that each held element is in
 // exactly one piece of a tensor that is no alias.
 absl::StatusOr<std::vector<StoredInstance>> stored_instances(const Naming::State& naming, const Place& place,
                                                              bool with_aliases);

@@ -31,8 +31,8 @@ absl::StatusOr<KnownModel> of_catalogue(const Families& families, const std::str
 absl::StatusOr<KnownModel> of_config(const Families& families, const std::string& text) {
   const absl::StatusOr<Family> family = families.of_config(text);
   if (!family.ok()) {
-    // The catalogue knows architectures for which there is no naming.
-    absl::StatusOr<model::Model> model = model::model_from_hugging_face(text, "");
+    // There are architectures without a family.
+    absl::StatusOr<model::Model> model = model_of_config(text, "", families);
     if (!model.ok()) return family.status();
     return KnownModel{*std::move(model), std::nullopt, {}, true};
   }
