@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "ptc/base/status.h"
@@ -88,6 +90,18 @@ double blocks_in_a_row(const FusedAttention& attention, bool backward, int multi
                     multiprocessors;
 }
 
+// The same. A search asks for few shapes, and for each of them many times.
+double known_blocks_in_a_row(const FusedAttention& attention, bool backward, int multiprocessors) {
+  constexpr size_t kMostKnown = 4096;
+  using Key = std::tuple<double, double, double, bool, bool, int>;
+  thread_local std::map<Key, double> known;
+  if (known.size() > kMostKnown) known.clear();
+  const Key key(attention.queries, attention.keys, attention.heads, attention.causal, backward, multiprocessors);
+  const auto [found, fresh] = known.try_emplace(key, 0.0);
+  if (fresh) found->second = blocks_in_a_row(attention, backward, multiprocessors);
+  return found->second;
+}
+
 }  // namespace
 
 GpuRates rates_of(const StageGpu& gpu, Math math, Kernels kernels) {
@@ -161,7 +175,8 @@ void KernelTime::flash(const FusedAttention& attention, bool backward) {
   double seconds = attention.flops(backward) / rate;
   if (rates_.multiprocessors > 0 && rates_.flash_tiles) {
     const double block = (backward ? 2.5 : 1) * 4 * kAttentionTile * kAttentionTile * head_size;
-    seconds = blocks_in_a_row(attention, backward, rates_.multiprocessors) * block * rates_.multiprocessors / rate;
+    seconds =
+        known_blocks_in_a_row(attention, backward, rates_.multiprocessors) * block * rates_.multiprocessors / rate;
   }
   add(std::max(seconds, rates_.bytes_per_s > 0 ? attention.bytes / rates_.bytes_per_s : 0), matrix_s_);
 }
