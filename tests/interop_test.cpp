@@ -1,6 +1,7 @@
 // `scalai checkpoint reshard` between Hugging Face's form and Megatron's ranks, held against tests/interop/reference.py, which
-// shares nothing with it; and files of PyPI's safetensors and torch, both ways. SCALAI_PYTHON names another python3
-// than the one on the path. What needs a package that it does not have is skipped.
+// shares nothing with it; files of PyPI's safetensors and torch, both ways; and every family in transformers and
+// megatron-core. The interpreter is the one of the build folder's environment (python/environment), else python3;
+// SCALAI_PYTHON names another. What needs a package that it does not have is skipped.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -17,8 +18,9 @@ const fs::path kScripts = fs::path(SCALAI_SOURCE_DIR) / "tests" / "interop";
 const fs::path kTools = fs::path(SCALAI_SOURCE_DIR) / "ptc" / "checkpoint" / "tools";
 
 std::string python() {
-  const char* named = std::getenv("SCALAI_PYTHON");
-  return named == nullptr ? "python3" : named;
+  if (const char* const named = std::getenv("SCALAI_PYTHON")) return named;
+  const fs::path venv = kPrograms.parent_path() / "venv" / "bin" / "python";
+  return fs::exists(venv) ? venv.string() : "python3";
 }
 
 bool python_has(const std::string& modules) {
@@ -184,6 +186,32 @@ TEST_F(Interop, FromTorchFiles) {
 TEST_F(Interop, TheTorchToolPassesItsTests) {
   if (!python_has("torch")) GTEST_SKIP() << python() << " has no torch";
   script("torch_tool_test.py");
+}
+
+// ---- families in their frameworks ---------------------------------------------------------------------------------------
+
+class InteropFamilies : public Interop {
+ protected:
+  void passes(const std::string& tests) {
+    ::setenv("SCALAI_BIN", kPrograms.c_str(), 1);
+    script("families_test.py " + tests);
+  }
+};
+
+TEST_F(InteropFamilies, ThroughLayoutsAndBackInTransformers) {
+  if (!python_has("torch, transformers")) GTEST_SKIP() << python() << " has no transformers";
+  passes("Transformers");
+}
+
+TEST_F(InteropFamilies, StackedExpertsOfTransformers) {
+  if (!python_has("torch, transformers")) GTEST_SKIP() << python() << " has no transformers";
+  passes("Stacked");
+}
+
+TEST_F(InteropFamilies, MegatronLoadsThemStrictly) {
+  if (!python_has("torch, transformers")) GTEST_SKIP() << python() << " has no transformers";
+  if (!python_has("megatron.core")) GTEST_SKIP() << python() << " has no megatron-core";
+  passes("WithMegatron");
 }
 
 }  // namespace

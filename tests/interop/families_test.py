@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+"""Every built-in family of models against the frameworks themselves: tiny seeded models of transformers, through layouts of
+Megatron and back; and the same weights in megatron-core, by strict load.
+
+    SCALAI_BIN=build/bin families_test.py [-v] [Transformers.test_qwen3 WithMegatron.test_qwen3 …]
+
+Needs torch and transformers 5; the tests in WithMegatron are skipped without megatron-core.
+"""
+
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+
+os.environ["TORCHDYNAMO_DISABLE"] = "1"  # what megatron-core compiles, examples/training/megatron_on_cpu.py replaces
+import torch  # noqa: E402
+import transformers  # noqa: E402
+
+sys.dont_write_bytecode = True
+transformers.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+warnings.filterwarnings("ignore")
+
+PROGRAM = os.path.join(os.environ.get("SCALAI_BIN", "build/bin"), "scalai")
+EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/training")
+VOCABULARY, HIDDEN, FFN, LAYERS, HEADS, GROUPS, HEAD, LENGTH = 128, 32, 48, 4, 4, 2, 16, 64
+EXPERTS, EXPERT_FFN = 4, 24
+
+DECODER = dict(vocab_size=VOCABULARY, hidden_size=HIDDEN, intermediate_size=FFN, num_hidden_layers=LAYERS,
+               num_attention_heads=HEADS, num_key_value_heads=GROUPS, max_position_embeddings=LENGTH, bos_token_id=1,
+               eos_token_id=2, pad_token_id=0)
+LATENT = dict(num_key_value_heads=HEADS, kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=8, v_head_dim=8,
+              n_routed_experts=EXPERTS, num_experts_per_tok=2, moe_intermediate_size=EXPERT_FFN, topk_group=1, n_group=1)
+SPARSE = dict(num_experts=EXPERTS, num_experts_per_tok=2, moe_intermediate_size=EXPERT_FFN)
+ENCODER = dict(vocab_size=VOCABULARY, hidden_size=HIDDEN, intermediate_size=FFN, num_hidden_layers=LAYERS,
+               num_attention_heads=HEADS, max_position_embeddings=LENGTH)
+
+
+def decoder(**sizes):
+    return {**DECODER, **sizes}
+
+
+# Architecture and sizes; the configuration's class is the architecture's.
+MODELS = {
+    "bert": ("BertForMaskedLM", ENCODER),
+    "bert_pooler": ("BertModel", ENCODER),
+    "bert_pretraining": ("BertForPreTraining", ENCODER),
+    "deepseek_v2": ("DeepseekV2ForCausalLM", decoder(**LATENT, q_lora_rank=16, n_shared_experts=1,
+                                                     first_k_dense_replace=1)),
+    "deepseek_v2_lite": ("DeepseekV2ForCausalLM", decoder(**LATENT, q_lora_rank=None, n_shared_experts=2,
+                                                          first_k_dense_replace=1)),
+    "deepseek_v3": ("DeepseekV3ForCausalLM", decoder(**LATENT, q_lora_rank=16, n_shared_experts=1,
+                                                     first_k_dense_replace=2)),
+    "gemma": ("GemmaForCausalLM", decoder(head_dim=HEAD)),
+    "gemma2": ("Gemma2ForCausalLM", decoder(head_dim=HEAD)),
+    "gemma3": ("Gemma3ForCausalLM", decoder(head_dim=HEAD)),
+    "gpt2": ("GPT2LMHeadModel", dict(vocab_size=VOCABULARY, n_embd=HIDDEN, n_layer=LAYERS, n_head=HEADS,
+                                     n_positions=LENGTH)),
+    "gpt_neox": ("GPTNeoXForCausalLM", ENCODER),
+    "granite": ("GraniteForCausalLM", decoder(attention_multiplier=(HIDDEN / HEADS) ** -0.5)),
+    "llama": ("LlamaForCausalLM", decoder()),
+    "llama_biases": ("LlamaForCausalLM", decoder(attention_bias=True, mlp_bias=True, tie_word_embeddings=True)),
+    "llama4": ("Llama4ForCausalLM", decoder(head_dim=8, intermediate_size_mlp=40, num_local_experts=EXPERTS,
+                                            num_experts_per_tok=1, interleave_moe_layer_step=2)),
+    "ministral": ("MinistralForCausalLM", decoder(head_dim=HEAD)),
+    "mistral": ("MistralForCausalLM", decoder(head_dim=HEAD)),
+    "mixtral": ("MixtralForCausalLM", decoder(num_local_experts=EXPERTS)),
+    "olmo2": ("Olmo2ForCausalLM", decoder()),
+    "olmo3": ("Olmo3ForCausalLM", decoder()),
+    "opt": ("OPTForCausalLM", dict(vocab_size=VOCABULARY, hidden_size=HIDDEN, ffn_dim=FFN, num_hidden_layers=LAYERS,
+                                   num_attention_heads=HEADS, max_position_embeddings=LENGTH,
+                                   word_embed_proj_dim=HIDDEN)),
+    "phi3": ("Phi3ForCausalLM", decoder()),
+    "qwen2": ("Qwen2ForCausalLM", decoder()),
+    "qwen2_moe": ("Qwen2MoeForCausalLM", decoder(**SPARSE, shared_expert_intermediate_size=40)),
+    "qwen2_tied": ("Qwen2ForCausalLM", decoder(tie_word_embeddings=True)),
+    "qwen3": ("Qwen3ForCausalLM", decoder(head_dim=HEAD)),
+    "qwen3_moe": ("Qwen3MoeForCausalLM", decoder(head_dim=HEAD, **SPARSE, norm_topk_prob=True)),
+    "qwen3_moe_mixed": ("Qwen3MoeForCausalLM", decoder(head_dim=HEAD, **SPARSE, mlp_only_layers=[1])),
+    "smollm3": ("SmolLM3ForCausalLM", decoder()),
+}
+STACKED = ("deepseek_v3", "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe_mixed")
+
+
+def build(name, dtype):
+    architecture, sizes = MODELS[name]
+    cls = getattr(transformers, architecture)
+    config = cls.config_class(**{key: value for key, value in sizes.items() if value is not None})
+    for key, value in sizes.items():
+        if value is None:
+            setattr(config, key, None)
+    torch.manual_seed(sum(map(ord, name)))
+    model = cls(config).to(dtype).eval()
+    with torch.no_grad():
+        for tensor in list(model.parameters()) + [b for n, b in model.named_buffers() if n.endswith("correction_bias")]:
+            tensor.normal_(0, 0.2)
+    return model
+
+
+def tokens():
+    return (torch.arange(2 * 12).reshape(2, 12) * 37 + 5) % (VOCABULARY - 3) + 3
+
+
+def logits(model):
+    with torch.no_grad():
+        return model(tokens())[0].float()
+
+
+def reshard(source, target, layout):
+    done = subprocess.run([PROGRAM, "checkpoint", "reshard", source, target, "--to=" + layout, "-q"],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AssertionError(f"{source} → {target} as {layout}: {done.stderr}")
+
+
+def content(folder):
+    with open(os.path.join(folder, "model.safetensors"), "rb") as file:
+        return file.read()
+
+
+class Folders(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = holder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+
+class Transformers(Folders):
+    """hf → tp2,pp2 → tp4 → pp4 → hf: the same bytes, which transformers loads to the same logits."""
+
+    def there_and_back(self, name):
+        model = build(name, torch.bfloat16)
+        model.save_pretrained(self.path("hf"))
+        places = [("hf", ""), ("a", "tp2,pp2"), ("b", "tp4"), ("c", "pp4"), ("back", "hf")]
+        for (source, _), (target, layout) in zip(places, places[1:]):
+            reshard(self.path(source), self.path(target), layout)
+        self.assertEqual(content(self.path("hf")), content(self.path("back")))
+        first, again = (type(model).from_pretrained(self.path(place), dtype=torch.bfloat16).eval()
+                        for place in ("hf", "back"))
+        self.assertTrue(torch.equal(logits(first), logits(again)))
+
+
+class Stacked(Folders):
+    """The experts of a layer as one tensor, as transformers 5 has them in memory: read, and written one by one."""
+
+    def read(self, name):
+        model = build(name, torch.bfloat16)
+        model.save_pretrained(self.path("one"))
+        model.save_pretrained(self.path("stacked"), save_original_format=False)
+        self.assertNotEqual(content(self.path("one")), content(self.path("stacked")))
+        reshard(self.path("stacked"), self.path("ranks"), "tp2,pp2,etp1")
+        reshard(self.path("ranks"), self.path("back"), "hf")
+        self.assertEqual(content(self.path("one")), content(self.path("back")))
+
+
+# What megatron-core calls the same model. Not DeepSeek V2 Lite: there the norm of latent keys comes with one of queries.
+GATED = dict(gated_linear_unit=True, activation_func=torch.nn.functional.silu, add_bias_linear=False,
+             normalization="RMSNorm", layernorm_epsilon=1e-6)
+EARLY = dict(gated_linear_unit=False, add_bias_linear=True, normalization="LayerNorm", num_query_groups=HEADS,
+             layernorm_epsilon=1e-5)
+ROUTED = dict(num_moe_experts=EXPERTS, moe_router_topk=2, moe_router_load_balancing_type="none",
+              moe_ffn_hidden_size=EXPERT_FFN, moe_grouped_gemm=False, moe_token_dispatcher_type="allgather")
+MLA = dict(GATED, **ROUTED, multi_latent_attention=True, kv_lora_rank=16, qk_head_dim=8, qk_pos_emb_head_dim=8,
+           v_head_dim=8, num_query_groups=HEADS, rope_type="rope", qk_layernorm=True)
+
+
+def gelu(tensor):
+    return torch.nn.functional.gelu(tensor, approximate="tanh")
+
+
+IN_MEGATRON = {
+    "deepseek_v2": dict(MLA, q_lora_rank=16, moe_layer_freq=[0, 1, 1, 1], moe_router_pre_softmax=True,
+                        moe_shared_expert_intermediate_size=EXPERT_FFN),
+    "deepseek_v3": dict(MLA, q_lora_rank=16, moe_layer_freq=[0, 0, 1, 1], moe_router_score_function="sigmoid",
+                        moe_router_enable_expert_bias=True, moe_router_topk_scaling_factor=2.5,
+                        moe_router_pre_softmax=True, moe_shared_expert_intermediate_size=EXPERT_FFN),
+    "gemma": dict(GATED, kv_channels=HEAD, activation_func=gelu),
+    "gpt2": dict(EARLY, activation_func=gelu, ffn_hidden_size=4 * HIDDEN),
+    "granite": dict(GATED),
+    "llama": dict(GATED),
+    "llama4": dict(GATED, **{**ROUTED, "moe_router_topk": 1, "moe_ffn_hidden_size": FFN}, ffn_hidden_size=40,
+                   moe_layer_freq=[0, 1, 0, 1], moe_router_score_function="sigmoid",
+                   moe_shared_expert_intermediate_size=FFN, moe_apply_probs_on_input=True),
+    "ministral": dict(GATED, kv_channels=HEAD),
+    "mistral": dict(GATED, kv_channels=HEAD),
+    "mixtral": dict(GATED, **{**ROUTED, "moe_ffn_hidden_size": FFN}, layernorm_epsilon=1e-5),
+    "opt": dict(EARLY, activation_func=torch.nn.functional.relu),
+    "phi3": dict(GATED, layernorm_epsilon=1e-5),
+    "qwen2": dict(GATED, add_qkv_bias=True),
+    "qwen2_moe": dict(GATED, **ROUTED, add_qkv_bias=True, moe_router_pre_softmax=True,
+                      moe_shared_expert_intermediate_size=40, moe_shared_expert_gate=True),
+    "qwen2_tied": dict(GATED, add_qkv_bias=True),
+    "qwen3": dict(GATED, kv_channels=HEAD, qk_layernorm=True),
+    "qwen3_moe": dict(GATED, **ROUTED, kv_channels=HEAD, qk_layernorm=True),
+    "qwen3_moe_mixed": dict(GATED, **ROUTED, kv_channels=HEAD, qk_layernorm=True, moe_layer_freq=[1, 0, 1, 1],
+                            moe_router_pre_softmax=True),
+}
+# Loaded strictly, but computed otherwise than megatron-core's local layers do: Gemma scales its embedding and adds 1 to
+# the weights of norms, Llama 4 leaves out positions in every fourth layer.
+ONLY_LOADED = ("gemma", "llama4")
+
+
+class Core(torch.nn.Module):
+    """Attention behind its matrices. Megatron-core's own for the CPU takes no values narrower than keys."""
+
+    def __init__(self, *, softmax_scale, **_):
+        super().__init__()
+        self.scale = softmax_scale
+
+    def forward(self, query, key, value, mask, **_):
+        query, key, value = (each.permute(1, 2, 0, 3) for each in (query, key, value))  # from [tokens, samples, heads, size]
+        scores = (query @ key.transpose(2, 3) * self.scale).masked_fill(mask, float("-inf"))
+        return (scores.softmax(-1) @ value).permute(2, 0, 1, 3).flatten(2)
+
+
+class WithMegatron(Folders):  # the last by name: the process has no other use of torch.cuda afterwards
+    """hf → tp1 under Megatron's names: megatron-core's strict load takes it, and its logits are those of transformers."""
+
+    @classmethod
+    def setUpClass(cls):
+        try:
+            import megatron.core  # noqa: F401
+        except ImportError:
+            raise unittest.SkipTest("megatron-core is not installed")
+        sys.path.insert(0, EXAMPLES)
+        import megatron_on_cpu
+        megatron_on_cpu.install()
+        from megatron.core import parallel_state, tensor_parallel
+        cls.holder = tempfile.TemporaryDirectory()
+        torch.distributed.init_process_group("gloo", rank=0, world_size=1,
+                                             init_method="file://" + os.path.join(cls.holder.name, "store"))
+        parallel_state.initialize_model_parallel(1, 1)
+        tensor_parallel.model_parallel_cuda_manual_seed(1)
+
+    @classmethod
+    def tearDownClass(cls):
+        torch.distributed.destroy_process_group()
+        cls.holder.cleanup()
+
+    @staticmethod
+    def model(name, source):
+        from megatron.core.models.gpt import GPTModel
+        from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec, get_gpt_layer_local_spec
+        from megatron.core.transformer import MLATransformerConfig, TransformerConfig
+
+        options = IN_MEGATRON[name]
+        cls = MLATransformerConfig if "multi_latent_attention" in options else TransformerConfig
+        config = cls(**{**dict(num_layers=LAYERS, hidden_size=HIDDEN, num_attention_heads=HEADS,
+                               num_query_groups=GROUPS, ffn_hidden_size=FFN, hidden_dropout=0, attention_dropout=0,
+                               apply_rope_fusion=False, use_cpu_initialization=True, bias_dropout_fusion=False,
+                               masked_softmax_fusion=False, gradient_accumulation_fusion=False,
+                               bias_activation_fusion=False), **options})
+        spec = (get_gpt_decoder_block_spec(config, use_transformer_engine=False, normalization=config.normalization)
+                if config.num_moe_experts else
+                get_gpt_layer_local_spec(normalization=config.normalization, qk_layernorm=config.qk_layernorm))
+        if "multi_latent_attention" in options:
+            for layer in spec.layer_specs:
+                layer.submodules.self_attention.submodules.core_attention = Core
+        rotary = getattr(source.config, "rope_parameters", None) or {}
+        positions = {"gpt2": LENGTH, "opt": LENGTH + 2}
+        return GPTModel(config, spec, VOCABULARY, positions.get(name, LENGTH), parallel_output=False,
+                        share_embeddings_and_output_weights=source.config.tie_word_embeddings,
+                        position_embedding_type="learned_absolute" if name in positions else "rope",
+                        rotary_base=rotary.get("rope_theta", 10000)).eval()
+
+    def strict_load(self, name):
+        from safetensors.torch import load_file
+
+        source = build(name, torch.float32)
+        source.save_pretrained(self.path("hf"))
+        reshard(self.path("hf"), self.path("ranks"), "tp1,megatron")
+        found = load_file(self.path("ranks/rank_000.safetensors"))
+        model = self.model(name, source)
+        own = {key: value for key, value in model.state_dict().items() if value is not None}
+        extra = {key for key in own if "_extra_state" in key or key.endswith("local_tokens_per_expert")}
+        model.load_state_dict({**{key: own[key] for key in extra}, **found}, strict=True)
+        if name in ONLY_LOADED:
+            return
+        ids = tokens()
+        positions = torch.arange(ids.shape[1]).expand_as(ids) + (2 if name == "opt" else 0)
+        mask = torch.ones(1, 1, ids.shape[1], ids.shape[1], dtype=torch.bool).triu(1)  # true: not seen
+        with torch.no_grad():
+            theirs = model(ids, positions, mask).float()
+        expected = logits(source)
+        error = (theirs - expected).abs().max().item()
+        self.assertLess(error, 1e-4 * max(1, expected.abs().max().item()), math.nan if error != error else error)
+
+
+def add_tests(cls, names, check):
+    for name in names:
+        def test(self, name=name):
+            getattr(self, check)(name)
+        setattr(cls, "test_" + name, test)
+
+
+add_tests(Transformers, MODELS, "there_and_back")
+add_tests(Stacked, STACKED, "read")
+add_tests(WithMegatron, IN_MEGATRON, "strict_load")
+
+if __name__ == "__main__":
+    unittest.main()
