@@ -139,7 +139,7 @@ Model build(const LlamaRow& row) {
                  .experts = row.experts,
                  .experts_per_token = row.experts_per_token,
                  .published_params = row.published};
-  append_llama_params(model, {});
+  append_llama_params(model);
   return model;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
-// Models by name, and models from a Hugging Face `config.json` of the same architectures. The returned models own all
-// their data. Any thread may call.
+// Models by name. The returned models own all their data. Any thread may call.
 
 #include <string>
 #include <string_view>
@@ -18,11 +17,9 @@ std::vector<std::string> catalogue_names();
 // Builds a catalogue model. InvalidArgument: unknown name; the message has the nearest name, or all names.
 absl::StatusOr<Model> find_model(std::string_view name);
 
-// Builds a model from the text of a Hugging Face config.json, at most 4 MiB. Architectures: GPT2LMHeadModel,
-// BertForMaskedLM, BertForPreTraining, BertModel, LlamaForCausalLM, MistralForCausalLM, MixtralForCausalLM,
-// ResNetForImageClassification. `name` becomes Model::name. InvalidArgument: text that is not JSON (with line and
-// column), an unknown architecture, or all problems of the values at once, one a line with its JSON pointer
-// ("/num_attention_heads: …").
-absl::StatusOr<Model> model_from_hugging_face(std::string_view json_text, std::string_view name);
+// A ResNet from the text of a Hugging Face config.json (ResNetForImageClassification), at most 4 MiB. Other architectures
+// are families: checkpoint::model_of_config. `name` becomes Model::name. InvalidArgument: text that is not JSON (with line
+// and column), or all problems of the values at once, one a line with its JSON pointer ("/hidden_sizes/1: …").
+absl::StatusOr<Model> resnet_of_config(std::string_view json_text, std::string_view name);
 
 }  // namespace scalai::model

@@ -4,21 +4,17 @@
 namespace scalai::model {
 namespace {
 
-void append_attention(ParamList& layer, const Model& model, const LlamaDetails& details) {
-  const int64_t head_dim = details.head_dim > 0 ? details.head_dim : model.hidden / model.heads;
-  layer.add_linear(
-      "attention.qkv",
-      {.out = qkv_rows(model, head_dim), .in = model.hidden, .rule = TpRule::kColumn, .bias = details.attention_bias});
-  layer.add_linear(
-      "attention.dense",
-      {.out = model.hidden, .in = model.heads * head_dim, .rule = TpRule::kRow, .bias = details.attention_bias});
+void append_grouped_attention(ParamList& layer, const Model& model) {
+  const int64_t head_dim = model.hidden / model.heads;
+  layer.add_linear("attention.qkv", {.out = qkv_rows(model, head_dim), .in = model.hidden, .rule = TpRule::kColumn});
+  layer.add_linear("attention.dense", {.out = model.hidden, .in = model.heads * head_dim, .rule = TpRule::kRow});
 }
 
-void append_mlp(ParamList& layer, const Model& model, bool bias) {
-  const ParamList::Linear column = {.out = model.ffn, .in = model.hidden, .rule = TpRule::kColumn, .bias = bias};
+void append_gated_mlp(ParamList& layer, const Model& model) {
+  const ParamList::Linear column = {.out = model.ffn, .in = model.hidden, .rule = TpRule::kColumn};
   layer.add_linear("mlp.gate", column);
   layer.add_linear("mlp.up", column);
-  layer.add_linear("mlp.down", {.out = model.hidden, .in = model.ffn, .rule = TpRule::kRow, .bias = bias});
+  layer.add_linear("mlp.down", {.out = model.hidden, .in = model.ffn, .rule = TpRule::kRow});
 }
 
 void append_experts(ParamList& layer, const Model& model) {
@@ -32,18 +28,18 @@ void append_experts(ParamList& layer, const Model& model) {
 
 }  // namespace
 
-void append_llama_params(Model& model, const LlamaDetails& details) {
+void append_llama_params(Model& model) {
   const int home = model.tied ? Param::kBothEnds : Param::kFirst;
   ParamList(model, home).add("embedding.word.weight", {model.vocab, model.hidden}, TpRule::kVocab);
   for (int index = 0; index < model.layers; ++index) {
     ParamList layer(model, index);
     layer.add_norm("attention_norm", model.hidden, false);
-    append_attention(layer, model, details);
+    append_grouped_attention(layer, model);
     layer.add_norm("mlp_norm", model.hidden, false);
     if (model.experts > 0) {
       append_experts(layer, model);
     } else {
-      append_mlp(layer, model, details.mlp_bias);
+      append_gated_mlp(layer, model);
     }
   }
   ParamList last(model, Param::kLast);

@@ -9,6 +9,7 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
+#include "ptc/checkpoint/naming/family.h"
 #include "ptc/model/catalogue.h"
 
 namespace scalai::model {
@@ -164,7 +165,7 @@ TEST(ScaledTest, AnyConfigKeepsItsStructureAndItsCuts) {
     Random random(seed);
     const std::string text = config_text(random);
     SCOPED_TRACE(fmt::format("seed {}: {}", seed, text));
-    const absl::StatusOr<Model> whole = model_from_hugging_face(text, "any");
+    const absl::StatusOr<Model> whole = checkpoint::model_of_config(text, "any");
     ASSERT_TRUE(whole.ok()) << message_of(whole.status());
     const std::vector<int> sizes = fitting(*whole);
     const Model part = scaled(*whole, {random.between(1, 99), 100}, {.tp = sizes});

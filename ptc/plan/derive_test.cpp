@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "ptc/base/testing/share.h"
+#include "ptc/checkpoint/naming/family.h"
 #include "ptc/collection/megatron.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/plan/bounds.h"
@@ -26,7 +27,7 @@ constexpr std::string_view kTinyGpt =
 
 Collection tiny_gpt(std::string_view layout, std::vector<DeviceId> devices, const MegatronOptions& options,
                     bool previous = false) {
-  return collection::megatron_collection(model::model_from_hugging_face(kTinyGpt, "tiny").value(),
+  return collection::megatron_collection(checkpoint::model_of_config(kTinyGpt, "tiny").value(),
                                          {.param = DType::kBF16, .previous = previous},
                                          collection::parse_layout(layout).value(), std::move(devices), options)
       .value();

@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "ptc/checkpoint/naming/family.h"
 #include "ptc/collection/megatron.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/plan/placement.h"
@@ -24,7 +25,7 @@ constexpr std::string_view kTinyGpt =
 
 Collection tiny_gpt(std::string_view layout, int first_device, const MegatronOptions& options = {}) {
   const auto config = collection::parse_layout(layout).value();
-  return collection::megatron_collection(model::model_from_hugging_face(kTinyGpt, "tiny").value(),
+  return collection::megatron_collection(checkpoint::model_of_config(kTinyGpt, "tiny").value(),
                                          {.param = tensor::DType::kBF16}, config,
                                          first_devices(config.world(), first_device), options)
       .value();

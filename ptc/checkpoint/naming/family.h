@@ -52,7 +52,7 @@ class Family {
   // Sizes from the text of a Hugging Face config.json with an architecture of this family. Errors (InvalidArgument)
   // name the JSON pointer, all of them at once, one a line.
   absl::StatusOr<Sizes> sizes_of_config(std::string_view json_text) const;
-  // Sizes of a model from the catalogue or from model_from_hugging_face. InvalidArgument: the logical tensors of family
+  // Sizes of a model by its tensors, as of the catalogue. InvalidArgument: the logical tensors of family
   // and model differ; the message names the first difference.
   absl::StatusOr<Sizes> sizes_of_model(const model::Model& model) const;
   // The model of these sizes (a switch that is absent has its usual value), with params in forward order and without source and published_params. InvalidArgument: a

@@ -374,7 +374,7 @@ absl::StatusOr<model::Model> model_of_config(std::string_view json_text, std::st
                                              const Families& families) {
   SCALAI_ASSIGN_OR_RETURN(const json root, parse_object(json_text));
   SCALAI_ASSIGN_OR_RETURN(const std::string architecture, architecture_of(root));
-  if (architecture.starts_with("ResNet")) return model::model_from_hugging_face(json_text, name);
+  if (architecture == "ResNetForImageClassification") return model::resnet_of_config(json_text, name);
   SCALAI_ASSIGN_OR_RETURN(const Family family, families.of_config(json_text));
   SCALAI_ASSIGN_OR_RETURN(const Sizes sizes, family.sizes_of_config(json_text));
   SCALAI_ASSIGN_OR_RETURN(model::Model model, family.build_model(sizes, std::string(name)));

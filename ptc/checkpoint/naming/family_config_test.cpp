@@ -5,7 +5,6 @@
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/naming/family.h"
 #include "ptc/checkpoint/naming/testing/arrange.h"
-#include "ptc/model/catalogue.h"
 
 namespace scalai::checkpoint {
 namespace {
@@ -30,40 +29,6 @@ std::string gpt(const std::string& more) { return std::string(kGpt) + more + "}"
 std::string problem_of(const std::string& config) {
   const auto family = Families::built_in().of_config(config);
   return message_of(family.ok() ? family->sizes_of_config(config).status() : family.status());
-}
-
-TEST(FamilyConfig, GivesTheModelOfTheImport) {
-  const std::string mistral = changed(llama(""), "Llama", "Mistral");
-  const std::string mixtral = changed(
-      llama(R"(, "num_local_experts": 4, "num_experts_per_tok": 2, "num_key_value_heads": 2)"), "Llama", "Mixtral");
-  const std::string with_biases = R"(, "attention_bias": true, "mlp_bias": true)";
-  const std::vector<std::string> configs = {
-      llama(""),
-      llama(R"(, "num_key_value_heads": 2)"),
-      llama(R"(, "num_key_value_heads": 1, "head_dim": 16, "tie_word_embeddings": true)"),
-      llama(R"(, "attention_bias": true)"),
-      llama(R"(, "mlp_bias": true)"),
-      llama(with_biases),
-      llama(R"(, "num_key_value_heads": null, "head_dim": null)"),
-      mistral,
-      changed(llama(with_biases), "Llama", "Mistral"),  // which has none, whatever the file says
-      mixtral,
-      changed(mixtral, "}", R"(, "head_dim": 4, "attention_bias": true})"),
-      gpt(""),
-      gpt(R"(, "n_inner": 40, "tie_word_embeddings": false)"),
-      gpt(R"(, "n_inner": null, "add_cross_attention": false)")};
-  for (const std::string& config : configs) {
-    SCOPED_TRACE(config);
-    const auto expected = model::model_from_hugging_face(config, "m");
-    ASSERT_TRUE(expected.ok()) << message_of(expected.status());
-    const auto family = Families::built_in().of_config(config);
-    ASSERT_TRUE(family.ok()) << message_of(family.status());
-    const auto sizes = family->sizes_of_config(config);
-    ASSERT_TRUE(sizes.ok()) << message_of(sizes.status());
-    const auto of_model = family->sizes_of_model(*expected);  // holds the params equal
-    ASSERT_TRUE(of_model.ok()) << message_of(of_model.status());
-    EXPECT_EQ(*of_model, *sizes);
-  }
 }
 
 TEST(FamilyConfig, NamesAllProblemsByPointer) {

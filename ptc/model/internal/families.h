@@ -1,7 +1,7 @@
 #pragma once
 // The tensor lists of each family. Every function reads the sizes that the model already carries (layers, hidden,
 // heads, …), appends to model.params, and needs an empty list. Sizes are positive and divide as the family asks:
-// the catalogue is right by test, the Hugging Face import checks them.
+// the catalogue is right by test, the import of ResNets checks them.
 
 #include <cstdint>
 #include <vector>
@@ -17,14 +17,9 @@ void append_gpt_params(Model& model);
 // because it shares the word embedding a tied model has that embedding at both ends.
 void append_bert_params(Model& model, int64_t token_types);
 
-// Llama, Mistral and Mixtral: pre-norm, RMS norm, rotary positions, SwiGLU, grouped-query attention; with
-// model.experts > 0 every feed-forward block is a router and that many experts.
-struct LlamaDetails {
-  int64_t head_dim = 0;  // 0 = hidden / heads
-  bool attention_bias = false;
-  bool mlp_bias = false;
-};
-void append_llama_params(Model& model, const LlamaDetails& details);
+// Llama and Mixtral: pre-norm, RMS norm, rotary positions, SwiGLU, grouped-query attention; with model.experts > 0 every
+// feed-forward block is a router and that many experts.
+void append_llama_params(Model& model);
 
 // ResNet (He et al. 2016) without tensor parallelism. model.layers = residual blocks, in all stages together.
 struct ResnetShape {

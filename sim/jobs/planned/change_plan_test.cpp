@@ -9,6 +9,7 @@
 
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
+#include "ptc/checkpoint/naming/family.h"
 #include "ptc/collection/megatron.h"
 #include "ptc/model/catalogue.h"
 #include "ptc/plan/planner.h"
@@ -28,7 +29,7 @@ const JobModel& small_model() {
 const JobModel& small_experts() {
   static const JobModel kModel = [] {
     JobModel model = small_model();
-    model.model = model::model_from_hugging_face(
+    model.model = checkpoint::model_of_config(
                       R"({"architectures":["MixtralForCausalLM"],"hidden_size":64,"intermediate_size":128,
                           "num_hidden_layers":4,"num_attention_heads":8,"num_key_value_heads":4,"vocab_size":512,
                           "max_position_embeddings":64,"num_local_experts":4,"num_experts_per_tok":2,
