@@ -208,6 +208,11 @@ TEST_F(InteropFamilies, StackedExpertsOfTransformers) {
   passes("Stacked");
 }
 
+TEST_F(InteropFamilies, FilesOfTorch) {
+  if (!python_has("torch, transformers")) GTEST_SKIP() << python() << " has no transformers";
+  passes("Torch");
+}
+
 TEST_F(InteropFamilies, MegatronLoadsThemStrictly) {
   if (!python_has("torch, transformers")) GTEST_SKIP() << python() << " has no transformers";
   if (!python_has("megatron.core")) GTEST_SKIP() << python() << " has no megatron-core";

@@ -7,6 +7,8 @@ Megatron and back; and the same weights in megatron-core, by strict load.
 Needs torch and transformers 5; the tests in WithMegatron are skipped without megatron-core.
 """
 
+import argparse
+import json
 import math
 import os
 import subprocess
@@ -14,6 +16,7 @@ import sys
 import tempfile
 import unittest
 import warnings
+from collections import OrderedDict
 
 os.environ["TORCHDYNAMO_DISABLE"] = "1"  # what megatron-core compiles, examples/training/megatron_on_cpu.py replaces
 import torch  # noqa: E402
@@ -109,8 +112,8 @@ def logits(model):
         return model(tokens())[0].float()
 
 
-def reshard(source, target, layout):
-    done = subprocess.run([PROGRAM, "checkpoint", "reshard", source, target, "--to=" + layout, "-q"],
+def reshard(source, target, layout, *options):
+    done = subprocess.run([PROGRAM, "checkpoint", "reshard", source, target, "--to=" + layout, "-q", *options],
                           capture_output=True, text=True)
     if done.returncode != 0:
         raise AssertionError(f"{source} → {target} as {layout}: {done.stderr}")
@@ -157,6 +160,52 @@ class Stacked(Folders):
         reshard(self.path("stacked"), self.path("ranks"), "tp2,pp2,etp1")
         reshard(self.path("ranks"), self.path("back"), "hf")
         self.assertEqual(content(self.path("one")), content(self.path("back")))
+
+
+class Torch(Folders):
+    """Files of torch.save, which are read without torch."""
+
+    def run_form(self, name):
+        form, _, model = name.partition("_")
+        getattr(self, form)(model)
+
+    def bin(self, name):
+        """pytorch_model.bin, as transformers 4 wrote it: in two files with an index."""
+        model = build(name, torch.bfloat16)
+        model.save_pretrained(self.path("hf"))
+        os.mkdir(self.path("bin"))
+        model.config.architectures = [MODELS[name][0]]
+        model.config.save_pretrained(self.path("bin"))
+        state = list(model.state_dict().items())
+        parts = {"pytorch_model-00001-of-00002.bin": dict(state[::2]), "pytorch_model-00002-of-00002.bin": dict(state[1::2])}
+        for file, part in parts.items():
+            torch.save(part, os.path.join(self.path("bin"), file))
+        with open(os.path.join(self.path("bin"), "pytorch_model.bin.index.json"), "w") as index:
+            json.dump({"metadata": {}, "weight_map": {key: file for file, part in parts.items() for key in part}}, index)
+        reshard(self.path("bin"), self.path("ranks"), "tp2,pp2,logical")
+        reshard(self.path("ranks"), self.path("back"), "hf")
+        self.assertEqual(content(self.path("hf")), content(self.path("back")))
+
+    def megatron(self, name):
+        """mp_rank_TT_PPP/model_optim_rng.pt, as Megatron-LM writes it beside its tracker."""
+        from safetensors.torch import load_file
+
+        build(name, torch.bfloat16).save_pretrained(self.path("hf"))
+        reshard(self.path("hf"), self.path("ranks"), "tp2,pp2,megatron")
+        for rank in range(4):
+            state = load_file(self.path(f"ranks/rank_{rank:03}.safetensors"))
+            folder = self.path(f"mg/iter_0000300/mp_rank_{rank % 2:02}_{rank // 2:03}")
+            os.makedirs(folder)
+            torch.save({"args": argparse.Namespace(tensor_model_parallel_size=2, lr=1e-4, params_dtype=torch.bfloat16),
+                        "checkpoint_version": 3.0, "iteration": 300, "model": OrderedDict(state),
+                        "optimizer": {"optimizer": {"state": {0: {"exp_avg": torch.ones(3)}}, "param_groups": [{"lr": 1}]}},
+                        "opt_param_scheduler": {"num_steps": 300},
+                        "rng_state": [{"cuda_rng_state": torch.get_rng_state(), "rng_tracker_states": {}}]},
+                       os.path.join(folder, "model_optim_rng.pt"))
+        with open(self.path("mg/latest_checkpointed_iteration.txt"), "w") as newest:
+            newest.write("300")
+        reshard(self.path("mg"), self.path("back"), "hf", "--config=" + self.path("hf/config.json"))
+        self.assertEqual(content(self.path("hf")), content(self.path("back")))
 
 
 # What megatron-core calls the same model. Not DeepSeek V2 Lite: there the norm of latent keys comes with one of queries.
@@ -301,6 +350,8 @@ def add_tests(cls, names, check):
 
 add_tests(Transformers, MODELS, "there_and_back")
 add_tests(Stacked, STACKED, "read")
+add_tests(Torch, ["bin_" + name for name in ("bert", "gpt2", "llama", "opt", "qwen3_moe")], "run_form")
+add_tests(Torch, ["megatron_" + name for name in ("llama", "qwen3", "deepseek_v3")], "run_form")
 add_tests(WithMegatron, IN_MEGATRON, "strict_load")
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ const std::vector<FolderRule>& folder_rules() {
       {"ptc/data", {"ptc/base"}},
       {"ptc/checkpoint/safetensors", {"ptc/collection"}},
       {"ptc/checkpoint/naming", {"ptc/collection"}},
-      {"ptc/checkpoint/views", {"ptc/checkpoint/safetensors", "ptc/checkpoint/naming"}},
+      {"ptc/checkpoint/torch", {"ptc/checkpoint/safetensors"}},
+      {"ptc/checkpoint/views", {"ptc/checkpoint/safetensors", "ptc/checkpoint/naming", "ptc/checkpoint/torch"}},
       {"ptc/sched", {"ptc/base"}, {"sim/jobs"}},  // tests play policies in the engine
       {"ptc/scenario", {"ptc/change", "ptc/parallel", "ptc/data", "ptc/sched", "ptc/checkpoint/naming"}},
       {"ptc/control", {"ptc/scenario"}},

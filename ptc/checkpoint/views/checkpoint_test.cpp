@@ -1,4 +1,5 @@
 #include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/checkpoint/views/internal/opened_files.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -192,13 +193,18 @@ TEST_F(CheckpointTest, AnIndexThatCountsOtherBytesIsNoted) {
 }
 
 TEST_F(CheckpointTest, WhatTorchWroteIsToldWithTheWayToReadIt) {
-  for (const char* name : {"pytorch_model.bin", "mp_rank_00", "iter_0000100", "__0_0.distcp", "model.pt"}) {
+  for (const char* name : {"iter_0000100", "__0_0.distcp", "model.pt"}) {
     const std::string folder = fmt::format("of_{}", name);
     fs::create_directories(path(folder));
     write_text(path(folder) + "/" + name, "x");
     EXPECT_THAT(refusal(folder), HasSubstr(fmt::format("torch's {}", name)));
     EXPECT_THAT(refusal(folder), HasSubstr("torch_to_safetensors.py"));
   }
+  fs::create_directories(path("old"));
+  write_text(path("old/pytorch_model.bin"), "x");
+  write_text(path("old/config.json"), llama_config(8, 2));
+  EXPECT_THAT(refusal("old"), AllOf(HasSubstr("pytorch_model.bin: not a file of torch.save as of torch 1.6"),
+                                    HasSubstr("torch_to_safetensors.py reads older ones")));
 }
 
 TEST_F(CheckpointTest, AllThatIsWrongIsSaidAtOnce) {

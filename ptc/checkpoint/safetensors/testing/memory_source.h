@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,9 @@ class MemorySource final : public ByteSource {
  public:
   explicit MemorySource(std::vector<std::byte> bytes, std::string name = "memory")
       : name_(std::move(name)), bytes_(std::move(bytes)) {}
+  MemorySource(std::string name, std::string_view text) : name_(std::move(name)), bytes_(text.size()) {
+    if (!text.empty()) std::memcpy(bytes_.data(), text.data(), text.size());
+  }
   const std::string& name() const override { return name_; }
   int64_t size() const override { return static_cast<int64_t>(bytes_.size()); }
   absl::Status read(int64_t offset, std::span<std::byte> dst) const override {

@@ -14,94 +14,20 @@
 #include "ptc/checkpoint/safetensors/files.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "ptc/checkpoint/safetensors/safetensors.h"
+#include "ptc/checkpoint/torch/torch_file.h"
 #include "ptc/checkpoint/views/internal/arranged_manifest.h"
 #include "ptc/checkpoint/views/internal/known_model.h"
+#include "ptc/checkpoint/views/internal/opened_files.h"
 #include "ptc/checkpoint/views/internal/opened_folder.h"
+#include "ptc/checkpoint/views/internal/torch_ranks.h"
 #include "ptc/checkpoint/views/internal/view_layout.h"
 #include "ptc/collection/megatron.h"
 
 namespace scalai::checkpoint::internal {
 namespace {
 
-constexpr size_t kMostProblems = 50;
-
-// A safetensors file with its tensors, none of which has pieces yet. `found` gets the same for the naming.
-absl::StatusOr<OpenedFile> open_tensors(const Folder& folder, const std::string& name, FoundFile* found) {
-  SCALAI_ASSIGN_OR_RETURN(ByteSourcePtr source, folder.source(name));
-  SCALAI_ASSIGN_OR_RETURN(const SafetensorsHeader header, read_safetensors_header(*source));
-  OpenedFile file{
-      .name = name, .source = std::move(source), .data_begin = header.data_begin, .checksum = "", .tensors = {}};
-  if (found != nullptr) found->name = name;
-  for (const StoredTensor& stored : header.tensors) {
-    file.tensors.push_back({.name = stored.name,
-                            .dtype = stored.dtype,
-                            .offset = stored.offset,
-                            .elements = stored.bytes / tensor::size_of(stored.dtype),
-                            .checksum = "",
-                            .pieces = {}});
-    if (found != nullptr) found->tensors.push_back({stored.name, stored.dtype, stored.shape});
-  }
-  return file;
-}
-
-// Who says that there is such a file; empty: nobody.
-std::string said_by(const WeightMap& weight_map, const std::string& file) {
-  const auto entry =
-      std::find_if(weight_map.begin(), weight_map.end(), [&](const auto& e) { return e.second == file; });
-  if (entry == weight_map.end()) return "";
-  return fmt::format(", which {} says holds \"{}\"", kIndexFileName, clipped(entry->first, 120));
-}
-
-absl::Status open_all(const Folder& folder, const std::vector<std::string>& names, const WeightMap& weight_map,
-                      Opened& opened, std::vector<FoundFile>& found) {
-  ProblemList problems;
-  bool only_missing = true;
-  for (const std::string& name : names) {
-    FoundFile in_file;
-    absl::StatusOr<OpenedFile> file = open_tensors(folder, name, &in_file);
-    const bool is_missing = absl::IsNotFound(file.status());
-    if (!file.ok() && !is_missing && !absl::IsInvalidArgument(file.status())) return file.status();
-    if (!file.ok()) {
-      problems.add(message_of(file.status()) + (is_missing ? said_by(weight_map, name) : ""));
-      only_missing = only_missing && is_missing;
-      continue;
-    }
-    opened.files.push_back(*std::move(file));
-    found.push_back(std::move(in_file));
-  }
-  const absl::Status status = problems.status();
-  return status.ok() || !only_missing ? status : missing(message_of(status));
-}
-
-// Pieces of what a naming found to the tensors of the files.
-void take_pieces(FoundState&& state, Opened& opened) {
-  for (size_t f = 0; f < state.files.size(); ++f) {
-    std::map<std::string, std::vector<PlacedPiece>*> by_name;
-    for (OpenedTensor& tensor : opened.files[f].tensors) {
-      by_name[tensor.name] = &tensor.pieces;
-      tensor.alias = state.aliases[f].count(tensor.name) != 0;
-    }
-    for (ArrangedTensor& tensor : state.files[f].tensors) *by_name.at(tensor.name) = std::move(tensor.pieces);
-  }
-  opened.states = std::move(state.states);
-}
-
-absl::Status take_model(const Folder& folder, Opened& opened) {
-  ModelHints hints;
-  hints.place = folder.path();
-  for (const auto& [name, text] : {std::pair(std::string(kModelFileName), &hints.model_file),
-                                   std::pair(std::string(kFamilyFileName), &hints.family_file),
-                                   std::pair(std::string(kConfigFileName), &hints.config)}) {
-    SCALAI_ASSIGN_OR_RETURN(std::optional<std::string> found, folder.text(name, kMostConfigBytes));
-    if (found) *text = *std::move(found);
-  }
-  SCALAI_ASSIGN_OR_RETURN(opened.model, known_model(folder.options(), hints));
-  opened.info.config = std::move(hints.config);
-  if (opened.info.config.empty() && !folder.options().config.empty()) {
-    SCALAI_ASSIGN_OR_RETURN(opened.info.config, read_file(folder.options().config, kMostConfigBytes));
-  }
-  return absl::OkStatus();
-}
+constexpr const char* kTorchWholeName = "pytorch_model.bin";
+constexpr const char* kTorchIndexName = "pytorch_model.bin.index.json";
 
 // --- job --------------------------------------------------------------------------------------------------------------
 
@@ -228,28 +154,16 @@ void compare_total(const std::string& path, double total, Opened& opened) {
   opened.info.notes.push_back(fmt::format("{}: total_size says {:.0f} bytes, the tensors have {}", path, total, bytes));
 }
 
-absl::StatusOr<Naming> naming_of(const Folder& folder, const Opened& opened, const std::string& name) {
-  if (name == "logical") return Naming::logical();
-  if (!opened.model) {
-    return invalid(fmt::format("{}: the model is unknown: there is no config.json; give --config=FILE or --model=NAME",
-                               folder.path()));
-  }
-  if (!opened.model->family) {
-    return invalid(fmt::format("{}: no family is known for models of {}; --families=DIR adds one", folder.path(),
-                               opened.model->model.family));
-  }
-  absl::StatusOr<Naming> naming = Naming::of(*opened.model->family, name, opened.model->file.sizes);
-  return naming.ok() ? naming : error_at(folder.path(), naming.status());
-}
-
+// index_name: of the file whose text `index` is.
 absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::optional<std::string>& index,
-                                         const std::string& single) {
+                                         const std::string& single,
+                                         const std::string& index_name = std::string(kIndexFileName)) {
   Opened opened;
   opened.info.kind = CheckpointKind::kHuggingFace;
   opened.info.naming = "hf";
   WeightIndex weights;
   std::vector<std::string> names = {single};
-  const std::string index_path = folder.path_of(std::string(kIndexFileName));
+  const std::string index_path = folder.path_of(index_name);
   if (index) {
     auto parsed = parse_weight_index(*index);
     if (!parsed.ok()) return error_at(index_path, parsed.status());
@@ -261,7 +175,7 @@ absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::option
     if (files.count(single) == 0 && std::find(there.begin(), there.end(), single) != there.end()) {
       return invalid(
           fmt::format("{}: there are both {} and {}, which does not name it; which of them is the checkpoint?",
-                      folder.path(), single, kIndexFileName));
+                      folder.path(), single, index_name));
     }
   }
   SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
@@ -326,6 +240,14 @@ absl::StatusOr<Opened> open_ranks(const Folder& folder, const std::vector<std::s
     return invalid(fmt::format("{}: the file of rank {} is missing", folder.path(), rank));
   }
   return open_cut(folder, names, from);
+}
+
+// Megatron's own files hold what its names are for, and the rest of the job: generators, arguments, its optimizer.
+absl::StatusOr<Opened> open_torch_ranks(const Folder& folder, const TorchRanks& ranks) {
+  const std::string& from = folder.options().from;
+  SCALAI_ASSIGN_OR_RETURN(Opened opened, open_cut(folder, ranks.files, from.empty() ? ranks.layout : from));
+  opened.info.step = ranks.iteration;
+  return opened;
 }
 
 absl::StatusOr<Opened> open_plain(const Folder& folder, const std::vector<std::string>& names) {
@@ -402,6 +324,10 @@ absl::StatusOr<Opened> open_folder(const Folder& folder) {
     return open_ranks(folder, sorted);
   }
   if (names == "logical") return open_plain(folder, files);
+  if (names.empty() || names == "megatron") {
+    SCALAI_ASSIGN_OR_RETURN(const std::optional<TorchRanks> torch, torch_ranks(folder));
+    if (torch) return open_torch_ranks(folder, *torch);
+  }
   if (!folder.options().from.empty() || (!names.empty() && names != "hf")) {
     return invalid(
         fmt::format("{}: --from and --names={} are for rank_000.safetensors, …, and none is there; of a model "
@@ -412,6 +338,10 @@ absl::StatusOr<Opened> open_folder(const Folder& folder) {
                           folder.text(std::string(kIndexFileName), kMostManifestBytes));
   const bool single = std::find(files.begin(), files.end(), kWholeName) != files.end() || !folder.local();
   if (index || single) return open_hugging_face(folder, index, kWholeName);
+  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> torch_index,
+                          folder.text(kTorchIndexName, kMostManifestBytes));
+  if (torch_index || std::filesystem::exists(folder.path_of(kTorchWholeName)))
+    return open_hugging_face(folder, torch_index, kTorchWholeName, kTorchIndexName);
   return missing(fmt::format("{}: no checkpoint: neither manifest.json, {}, {} nor rank_000.safetensors is there{}",
                              folder.path(), kWholeName, kIndexFileName, folder.hint_of_torch()));
 }
@@ -426,30 +356,12 @@ absl::StatusOr<Opened> open_file(const Folder& folder, const std::string& name) 
 
 }  // namespace
 
-absl::Status error_at(const std::string& place, const absl::Status& status) {
-  return absl::Status(status.code(), fmt::format("{}: {}", place, message_of(status)));
-}
-
-void ProblemList::add(std::string problem) {
-  if (lines_.size() == kMostProblems) {
-    ++more_;
-  } else {
-    lines_.push_back(std::move(problem));
-  }
-}
-
-absl::Status ProblemList::status() const {
-  if (lines_.empty()) return absl::OkStatus();
-  std::string text = fmt::format("{}", fmt::join(lines_, "\n"));
-  if (more_ > 0) text += fmt::format("\n… and {} more", more_);
-  return invalid(text);
-}
-
 absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& options) {
   const std::string clean = without_trailing_slash(path);
   std::error_code error;  // a path that is too long, or a circle of links, is no folder either
   const bool is_folder = options.opener || std::filesystem::is_directory(clean, error);
-  const bool is_file = clean.ends_with(kTensorsExtension) && (options.opener || !is_folder);
+  const bool is_file =
+      (clean.ends_with(kTensorsExtension) || has_torch_ending(clean)) && (options.opener || !is_folder);
   absl::StatusOr<Opened> opened = absl::InternalError("");
   if (is_file) {
     const size_t slash = clean.rfind('/');

@@ -32,7 +32,7 @@ struct OpenedFile {
   ByteSourcePtr source;
   int64_t data_begin = 0;
   std::string checksum;
-  std::vector<OpenedTensor> tensors;  // in the file's order: one begins where the one before ends
+  std::vector<OpenedTensor> tensors;  // in the file's order; those that share a storage of torch are at one place
 };
 
 struct Opened {

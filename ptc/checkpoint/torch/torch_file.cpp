@@ -1,0 +1,216 @@
+#include "ptc/checkpoint/torch/torch_file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
+#include "ptc/checkpoint/torch/pickle.h"
+#include "ptc/checkpoint/torch/zip.h"
+
+namespace scalai::checkpoint {
+namespace {
+
+using tensor::DType;
+using Kind = PickleValue::Kind;
+
+constexpr int64_t kMostPickleBytes = int64_t{1} << 28;
+constexpr int kMostDepth = 64;
+constexpr size_t kMostProblems = 50;
+constexpr size_t kMostName = 160;
+
+// By what torch calls the class of a storage, or the dtype itself.
+std::optional<DType> dtype_of(std::string_view name) {
+  static const std::map<std::string_view, DType> kNames = {
+      {"torch.FloatStorage", DType::kF32},  {"torch.DoubleStorage", DType::kF64},
+      {"torch.HalfStorage", DType::kF16},   {"torch.BFloat16Storage", DType::kBF16},
+      {"torch.LongStorage", DType::kI64},   {"torch.IntStorage", DType::kI32},
+      {"torch.ShortStorage", DType::kI16},  {"torch.CharStorage", DType::kI8},
+      {"torch.ByteStorage", DType::kU8},    {"torch.BoolStorage", DType::kBool},
+      {"torch.float32", DType::kF32},       {"torch.float64", DType::kF64},
+      {"torch.float16", DType::kF16},       {"torch.bfloat16", DType::kBF16},
+      {"torch.int64", DType::kI64},         {"torch.int32", DType::kI32},
+      {"torch.int16", DType::kI16},         {"torch.int8", DType::kI8},
+      {"torch.uint64", DType::kU64},        {"torch.uint32", DType::kU32},
+      {"torch.uint16", DType::kU16},        {"torch.uint8", DType::kU8},
+      {"torch.bool", DType::kBool},         {"torch.float8_e4m3fn", DType::kF8E4M3},
+      {"torch.float8_e5m2", DType::kF8E5M2}};
+  const auto found = kNames.find(name);
+  return found == kNames.end() ? std::nullopt : std::optional(found->second);
+}
+
+// The whole numbers of a tuple or list; nothing when it has others.
+std::optional<std::vector<int64_t>> numbers_of(const PickleValue& value) {
+  if (value.kind != Kind::kTuple && value.kind != Kind::kList && !value.is_call_of("torch.Size")) return std::nullopt;
+  std::vector<int64_t> numbers;
+  const bool wrapped = value.kind == Kind::kCall;
+  if (wrapped && value.items.size() != 1) return std::nullopt;
+  for (const PickleValue* const item : wrapped ? value.items.front()->items : value.items) {
+    if (item->kind != Kind::kInt) return std::nullopt;
+    numbers.push_back(item->number);
+  }
+  return numbers;
+}
+
+class TensorFinder {
+ public:
+  TensorFinder(const ByteSource& source, const std::vector<ZipEntry>& entries, std::string folder)
+      : source_(source), folder_(std::move(folder)) {
+    for (const ZipEntry& entry : entries) entries_[entry.name] = &entry;
+  }
+
+  void visit(const PickleValue& value, const std::string& path, int depth) {
+    if (depth > kMostDepth) return problem(path, "is nested too deeply");
+    switch (value.kind) {
+      case Kind::kDict: return visit_pairs(value, path, depth);
+      case Kind::kList:
+      case Kind::kTuple:
+        for (size_t i = 0; i < value.items.size(); ++i)
+          visit(*value.items[i], joined(path, fmt::format("{}", i)), depth + 1);
+        return;
+      case Kind::kCall: return visit_call(value, path, depth);
+      default: return;
+    }
+  }
+
+  absl::StatusOr<std::vector<StoredTensor>> take() && {
+    if (!problems_.empty()) {
+      if (more_ > 0) problems_.push_back(fmt::format("… and {} more", more_));
+      return invalid(fmt::format("{}", fmt::join(problems_, "\n")));
+    }
+    std::stable_sort(tensors_.begin(), tensors_.end(),
+                     [](const auto& a, const auto& b) { return a.offset < b.offset; });
+    return std::move(tensors_);
+  }
+
+ private:
+  static std::string joined(const std::string& path, const std::string& key) {
+    return path.empty() ? key : path + "." + key;
+  }
+
+  void problem(const std::string& path, std::string_view text) {
+    if (problems_.size() >= kMostProblems) {
+      ++more_;
+      return;
+    }
+    problems_.push_back(fmt::format("{}: tensor \"{}\" {}", source_.name(), clipped(path, kMostName), text));
+  }
+
+  void visit_pairs(const PickleValue& value, const std::string& path, int depth) {
+    for (const auto& [key, each] : value.pairs) {
+      const std::string name = key->kind == Kind::kText  ? key->text
+                               : key->kind == Kind::kInt ? fmt::format("{}", key->number)
+                                                         : "?";
+      visit(*each, joined(path, name), depth + 1);
+    }
+  }
+
+  void visit_call(const PickleValue& value, const std::string& path, int depth) {
+    const std::string& callee = value.callee->text;
+    if (callee == "collections.OrderedDict" || callee == "collections.defaultdict")
+      return visit_pairs(value, path, depth);
+    if (callee == "torch._utils._rebuild_parameter" || callee == "torch._utils._rebuild_parameter_with_state") {
+      if (value.items.empty()) return problem(path, "is damaged");
+      return visit(*value.items.front(), path, depth + 1);
+    }
+    if (callee == "torch._utils._rebuild_tensor_v2" || callee == "torch._utils._rebuild_tensor_v3")
+      return add(value, path, callee.ends_with("v3"));
+    if (callee.starts_with("torch.") && (callee.find("rebuild") != std::string::npos || callee.ends_with(".DTensor")))
+      problem(path, fmt::format("is not dense: {}", clipped(callee, 80)));
+  }
+
+  // (storage, offset, size, stride, requires_grad, hooks[, dtype])
+  void add(const PickleValue& value, const std::string& path, bool has_dtype) {
+    const auto& arguments = value.items;
+    if (arguments.size() < (has_dtype ? 7U : 4U) || arguments[0]->kind != Kind::kPersistent ||
+        arguments[1]->kind != Kind::kInt)
+      return problem(path, "is damaged");
+    const auto shape = numbers_of(*arguments[2]);
+    const auto strides = numbers_of(*arguments[3]);
+    // ("storage", class, key, device, elements)
+    const PickleValue& id = *arguments[0]->items.front();
+    if (!shape || !strides || shape->size() != strides->size() || id.kind != Kind::kTuple || id.items.size() < 5 ||
+        id.items[0]->text != "storage" || id.items[2]->kind != Kind::kText)
+      return problem(path, "is damaged");
+    const std::string& type = has_dtype ? arguments[6]->text : id.items[1]->text;
+    const std::optional<DType> dtype = dtype_of(type);
+    if (!dtype) return problem(path, fmt::format("is of {}, which safetensors has not", clipped(type, 80)));
+    place(path, *dtype, *shape, *strides, arguments[1]->number, id.items[2]->text);
+  }
+
+  void place(const std::string& path, DType dtype, const std::vector<int64_t>& shape,
+             const std::vector<int64_t>& strides, int64_t first, const std::string& key) {
+    int64_t elements = 1;
+    for (size_t dim = shape.size(); dim-- > 0;) {
+      if (shape[dim] < 0 || (shape[dim] > 0 && elements > source_.size() / shape[dim]))
+        return problem(path, "is beyond its storage");
+      if (shape[dim] > 1 && strides[dim] != elements)
+        return problem(path, "is not contiguous; torch_to_safetensors.py makes it so");
+      elements *= shape[dim];
+    }
+    const auto entry = entries_.find(folder_ + "data/" + key);
+    if (entry == entries_.end())
+      return problem(path, fmt::format("is in storage \"{}\", which is not there", clipped(key, 40)));
+    const int64_t size = tensor::size_of(dtype), held = entry->second->bytes / size;
+    if (first < 0 || first > held - elements) return problem(path, "is beyond its storage");
+    tensors_.push_back({path, dtype, shape, entry->second->offset + first * size, elements * size});
+  }
+
+  const ByteSource& source_;
+  std::string folder_;
+  std::map<std::string, const ZipEntry*> entries_;
+  std::vector<StoredTensor> tensors_;
+  std::vector<std::string> problems_;
+  size_t more_ = 0;
+};
+
+absl::StatusOr<std::string> read_entry(const ByteSource& source, const ZipEntry& entry) {
+  if (entry.bytes > kMostPickleBytes) return invalid(fmt::format("{}: its pickle is too large", source.name()));
+  std::string text(static_cast<size_t>(entry.bytes), '\0');
+  SCALAI_RETURN_IF_ERROR(source.read(entry.offset, std::as_writable_bytes(std::span(text))));
+  return text;
+}
+
+}  // namespace
+
+bool has_torch_ending(std::string_view name) {
+  return name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth");
+}
+
+absl::StatusOr<TorchFile> read_torch_file(const ByteSource& source) {
+  SCALAI_ASSIGN_OR_RETURN(const bool zip, is_zip(source));
+  if (!zip)
+    return invalid(
+        fmt::format("{}: not a file of torch.save as of torch 1.6 (a zip archive); torch_to_safetensors.py reads "
+                    "older ones",
+                    source.name()));
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<ZipEntry> entries, zip_entries(source));
+  constexpr std::string_view kPickle = "data.pkl";
+  const auto pickled = std::find_if(entries.begin(), entries.end(), [&](const ZipEntry& entry) {
+    return entry.name == kPickle || entry.name.ends_with("/data.pkl");
+  });
+  if (pickled == entries.end())
+    return invalid(fmt::format("{}: no file of torch.save: it has no data.pkl", source.name()));
+  const std::string folder = pickled->name.substr(0, pickled->name.size() - kPickle.size());
+  for (const ZipEntry& entry : entries) {
+    if (entry.name != folder + "byteorder") continue;
+    SCALAI_ASSIGN_OR_RETURN(const std::string order, read_entry(source, entry));
+    if (order != "little") return invalid(fmt::format("{}: its numbers have their high byte first", source.name()));
+  }
+  SCALAI_ASSIGN_OR_RETURN(const std::string text, read_entry(source, *pickled));
+  absl::StatusOr<Pickle> pickle = Pickle::read(text);
+  if (!pickle.ok()) return invalid(fmt::format("{}: {}", source.name(), message_of(pickle.status())));
+  TensorFinder finder(source, entries, folder);
+  finder.visit(pickle->root(), "", 0);
+  TorchFile file;
+  SCALAI_ASSIGN_OR_RETURN(file.tensors, std::move(finder).take());
+  const PickleValue* const iteration = pickle->root().find("iteration");
+  if (iteration != nullptr && iteration->kind == Kind::kInt) file.iteration = iteration->number;
+  return file;
+}
+
+}  // namespace scalai::checkpoint

@@ -1,0 +1,112 @@
+#include "ptc/checkpoint/torch/torch_file.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ptc/base/random.h"
+#include "ptc/base/status.h"
+#include "ptc/checkpoint/safetensors/testing/memory_source.h"
+#include "ptc/checkpoint/torch/testing/torch_writer.h"
+
+namespace scalai::checkpoint {
+namespace torch_file_test {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string problem_of(const std::string& bytes) {
+  return message_of(read_torch_file(MemorySource("f", bytes)).status());
+}
+std::string problem_of(const TorchTensor& tensor) {
+  return problem_of(torch_file({tensor}, {{"0", std::string(24, 'x')}}));
+}
+
+TEST(TorchFiles, SayWhereTensorsLie) {
+  const std::string first = "aaaabbbbccccddddeeeeffff", second = "gghh";
+  const std::string bytes =
+      torch_file({{.name = "model.b", .shape = {2}, .strides = {1}, .first = 4},
+                  {.name = "model.a", .shape = {2, 2}, .strides = {2, 1}},
+                  {.name = "half", .storage = "BFloat16Storage", .shape = {2}, .strides = {1}, .key = "1"},
+                  {.name = "one", .shape = {}, .strides = {}, .first = 5}},
+                 {{"0", first}, {"1", second}});
+  const auto file = read_torch_file(MemorySource("f", bytes));
+  ASSERT_TRUE(file.ok()) << message_of(file.status());
+  EXPECT_EQ(file->iteration, 7);
+  ASSERT_EQ(file->tensors.size(), 4U);
+  const auto content = [&](size_t i) {
+    return bytes.substr(static_cast<size_t>(file->tensors[i].offset), static_cast<size_t>(file->tensors[i].bytes));
+  };
+  EXPECT_EQ(file->tensors[0].name, "model.a");
+  EXPECT_EQ(content(0), "aaaabbbbccccdddd");
+  EXPECT_EQ(file->tensors[1].name, "model.b");
+  EXPECT_EQ(content(1), "eeeeffff");
+  EXPECT_EQ(content(2), "ffff");
+  EXPECT_EQ(file->tensors[3].dtype, tensor::DType::kBF16);
+  EXPECT_EQ(content(3), "gghh");
+}
+
+TEST(TorchFiles, RefuseWhatIsNotInTheFile) {
+  EXPECT_EQ(problem_of({.name = "w", .shape = {4, 2}, .strides = {2, 1}}), "f: tensor \"w\" is beyond its storage");
+  EXPECT_EQ(problem_of({.name = "w", .shape = {2}, .strides = {1}, .first = 5}),
+            "f: tensor \"w\" is beyond its storage");
+  EXPECT_EQ(problem_of({.name = "w", .shape = {2}, .strides = {1}, .first = -1}),
+            "f: tensor \"w\" is beyond its storage");
+  EXPECT_EQ(problem_of({.name = "w", .shape = {int64_t{1} << 62, 1 << 20}, .strides = {1 << 20, 1}}),
+            "f: tensor \"w\" is beyond its storage");
+  EXPECT_EQ(problem_of({.name = "w", .shape = {2}, .strides = {1}, .key = "9"}),
+            "f: tensor \"w\" is in storage \"9\", which is not there");
+  EXPECT_THAT(problem_of({.name = "w", .shape = {2, 3}, .strides = {1, 2}}), HasSubstr("is not contiguous"));
+  EXPECT_THAT(problem_of({.name = "w", .storage = "ComplexFloatStorage", .shape = {1}, .strides = {1}}),
+              HasSubstr("is of torch.ComplexFloatStorage, which safetensors has not"));
+  EXPECT_THAT(
+      problem_of(torch_file({{.name = "v", .shape = {9}, .strides = {1}}, {.name = "w", .shape = {9}, .strides = {1}}},
+                            {{"0", "xxxx"}})),
+      AllOf(HasSubstr("\"v\""), HasSubstr("\"w\"")))
+      << "all at once";
+}
+
+TEST(TorchFiles, RefuseOtherFiles) {
+  EXPECT_THAT(problem_of(std::string("\x80\x02.", 3)), HasSubstr("not a file of torch.save as of torch 1.6"));
+  ZipWriter other;
+  other.add("a.txt", "x");
+  EXPECT_THAT(problem_of(other.finish()), HasSubstr("it has no data.pkl"));
+  ZipWriter big;
+  big.add("a/data.pkl", "N.");
+  big.add("a/byteorder", "big");
+  EXPECT_THAT(problem_of(big.finish()), HasSubstr("high byte first"));
+  ZipWriter sparse;
+  PickleWriter pickle;
+  pickle.op("}").text("w").name("torch._utils", "_rebuild_sparse_tensor").op(")Rs.");
+  sparse.add("a/data.pkl", pickle.bytes);
+  EXPECT_THAT(problem_of(sparse.finish()), HasSubstr("\"w\" is not dense: torch._utils._rebuild_sparse_tensor"));
+}
+
+TEST(TorchFiles, ListsThatContainThemselvesEnd) {
+  ZipWriter zip;
+  zip.add("a/data.pkl", std::string_view("\x80\x02]q\x00h\x00"
+                                         "a.",
+                                         9));
+  EXPECT_THAT(problem_of(zip.finish()), HasSubstr("is nested too deeply"));
+}
+
+TEST(TorchFiles, ManyEditsAreToldOrInside) {
+  constexpr uint64_t kSeed = 20261126;
+  SCOPED_TRACE(fmt::format("seed {}", kSeed));
+  Random random(kSeed);
+  const std::string bytes =
+      torch_file({{.name = "w", .shape = {2, 3}, .strides = {3, 1}}}, {{"0", std::string(24, 'x')}});
+  for (int round = 0; round < 20'000; ++round) {
+    std::string edited = bytes;
+    for (int64_t edits = random.between(1, 3); edits > 0; --edits)
+      edited[static_cast<size_t>(random.below(static_cast<int64_t>(edited.size())))] =
+          static_cast<char>(random.below(256));
+    const auto file = read_torch_file(MemorySource("f", edited));
+    if (!file.ok()) continue;
+    for (const StoredTensor& tensor : file->tensors)
+      ASSERT_LE(tensor.offset + tensor.bytes, static_cast<int64_t>(edited.size()));
+  }
+}
+
+}  // namespace torch_file_test
+}  // namespace scalai::checkpoint

@@ -1,0 +1,34 @@
+#pragma once
+// The steps that all kinds of checkpoints share while they are opened (opened.h): files and their tensors, the model, the
+// names of its tensors, and the pieces that these give.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ptc/checkpoint/naming/arrange.h"
+#include "ptc/checkpoint/views/internal/arranged_manifest.h"
+#include "ptc/checkpoint/views/internal/opened.h"
+#include "ptc/checkpoint/views/internal/opened_folder.h"
+
+namespace scalai::checkpoint::internal {
+
+// A safetensors file or one of torch.save with its tensors, none of which has pieces yet. `found` gets the same for the
+// naming; nullptr: nobody asks.
+absl::StatusOr<OpenedFile> open_tensors(const Folder& folder, const std::string& name, FoundFile* found);
+
+// Several. All that is wrong with their headers at once; NotFound when files are missing and nothing else is wrong.
+// weight_map: who says that there are such files; may be empty.
+absl::Status open_all(const Folder& folder, const std::vector<std::string>& names, const WeightMap& weight_map,
+                      Opened& opened, std::vector<FoundFile>& found);
+
+// The model that folder and options name, and the text of config.json.
+absl::Status take_model(const Folder& folder, Opened& opened);
+// InvalidArgument: the model is unknown, or its family has no such names.
+absl::StatusOr<Naming> naming_of(const Folder& folder, const Opened& opened, const std::string& name);
+
+// Gives the tensors of the opened files the pieces that a naming found, and notes what it read over.
+void take_pieces(FoundState&& state, Opened& opened);
+
+}  // namespace scalai::checkpoint::internal

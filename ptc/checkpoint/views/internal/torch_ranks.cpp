@@ -1,0 +1,119 @@
+#include "ptc/checkpoint/views/internal/torch_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <map>
+
+#include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
+#include "ptc/checkpoint/torch/torch_file.h"
+#include "ptc/checkpoint/views/internal/opened.h"
+
+namespace scalai::checkpoint::internal {
+namespace {
+
+constexpr std::string_view kRank = "mp_rank_";
+constexpr const char* kFile = "model_optim_rng.pt";
+constexpr const char* kNewest = "latest_checkpointed_iteration.txt";
+constexpr int kMostRanks = 1 << 18;
+
+using Place = std::array<int, 3>;  // pp, ep, tp: the order of ranks
+
+std::optional<int> number_of(std::string_view digits) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  const bool whole = error == std::errc() && end == digits.data() + digits.size() && value >= 0 && value < kMostRanks;
+  return whole ? std::optional(value) : std::nullopt;
+}
+
+// "mp_rank_01_000_002": tp 1, pp 0, ep 2. Without pp, a second number of three digits that grows with ep alone looks the
+// same as one of pp; Megatron writes both or the first.
+std::optional<Place> place_of(std::string_view name) {
+  if (!name.starts_with(kRank)) return std::nullopt;
+  name.remove_prefix(kRank.size());
+  std::vector<int> numbers;
+  while (true) {
+    const size_t end = std::min(name.find('_'), name.size());
+    const std::optional<int> number = number_of(name.substr(0, end));
+    if (!number || numbers.size() == 3) return std::nullopt;
+    numbers.push_back(*number);
+    if (end == name.size()) break;
+    name.remove_prefix(end + 1);
+  }
+  numbers.resize(3, 0);
+  return Place{numbers[1], numbers[2], numbers[0]};
+}
+
+// The folder of the newest iteration below this one; "" where there is none.
+absl::StatusOr<std::string> newest_of(const Folder& folder) {
+  constexpr int64_t kMostBytes = 64;
+  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> text, folder.text(kNewest, kMostBytes));
+  if (!text) return std::string();
+  const std::string word = text->substr(0, text->find_first_of(" \n\r\t"));
+  if (word == "release") return std::string("release/");
+  const std::optional<int> iteration = number_of(word);
+  if (!iteration) return invalid(fmt::format("{}: neither a number nor \"release\"", folder.path_of(kNewest)));
+  return fmt::format("iter_{:07}/", *iteration);
+}
+
+// "model1.decoder…": chunks of virtual stages.
+int chunks_of(const TorchFile& file) {
+  int chunks = 1;
+  for (const StoredTensor& tensor : file.tensors) {
+    constexpr std::string_view kChunk = "model";
+    const size_t dot = tensor.name.find('.');
+    if (!tensor.name.starts_with(kChunk) || dot == std::string::npos) continue;
+    const std::optional<int> chunk =
+        number_of(std::string_view(tensor.name).substr(kChunk.size(), dot - kChunk.size()));
+    if (chunk) chunks = std::max(chunks, *chunk + 1);
+  }
+  return chunks;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<TorchRanks>> torch_ranks(const Folder& folder) {
+  if (!folder.local()) return std::optional<TorchRanks>();
+  SCALAI_ASSIGN_OR_RETURN(const std::string below, newest_of(folder));
+  std::map<Place, std::string> found;
+  Place counts = {0, 0, 0};
+  std::error_code error;
+  const std::string path = folder.path() + "/" + below;
+  for (std::filesystem::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    const std::optional<Place> place = place_of(name);
+    if (!place) continue;
+    const auto [other, fresh] = found.emplace(*place, name);
+    if (!fresh) return invalid(fmt::format("{}: {} and {} are the same rank", path, other->second, name));
+    for (size_t i = 0; i < counts.size(); ++i) counts[i] = std::max(counts[i], (*place)[i] + 1);
+  }
+  if (found.empty()) return std::optional<TorchRanks>();
+  const auto [pp, ep, tp] = counts;
+  ProblemList problems;
+  TorchRanks ranks;
+  for (int stage = 0; stage < pp; ++stage) {
+    for (int expert = 0; expert < ep; ++expert) {
+      for (int shard = 0; shard < tp; ++shard) {
+        const auto rank = found.find({stage, expert, shard});
+        if (rank != found.end())
+          ranks.files.push_back(fmt::format("{}{}/{}", below, rank->second, kFile));
+        else
+          problems.add(fmt::format("{}: the rank with tp {}, pp {}, ep {} is missing", path, shard, stage, expert));
+      }
+    }
+  }
+  SCALAI_RETURN_IF_ERROR(problems.status());
+  SCALAI_ASSIGN_OR_RETURN(const ByteSourcePtr source, folder.source(ranks.files.front()));
+  SCALAI_ASSIGN_OR_RETURN(const TorchFile first, read_torch_file(*source));
+  ranks.iteration = first.iteration;
+  ranks.layout = fmt::format("tp{},pp{}", tp, pp);
+  if (ep > 1) ranks.layout += fmt::format(",dp{},ep{}", ep, ep);
+  if (const int chunks = chunks_of(first); chunks > 1) ranks.layout += fmt::format(",vpp{}", chunks);
+  return ranks;
+}
+
+}  // namespace scalai::checkpoint::internal
