@@ -162,6 +162,38 @@ class Stacked(Folders):
         self.assertEqual(content(self.path("one")), content(self.path("back")))
 
 
+def save_sharded(rank, ranks, name, folder):
+    """One process of `ranks`: FSDP2's shards of a model and of its AdamW, after a step."""
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import DTensor
+
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=ranks,
+                                         init_method="file://" + os.path.join(folder, "store"))
+    model = build(name, torch.float32)
+    model.save_pretrained(os.path.join(folder, "hf")) if rank == 0 else None
+    torch.distributed.barrier()
+    mesh = init_device_mesh("cpu", (ranks,))
+    for layer in model.model.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
+    for parameter in model.parameters():
+        local = parameter.to_local()
+        parameter.grad = DTensor.from_local(torch.randn(local.shape), parameter.device_mesh, parameter.placements,
+                                            shape=parameter.shape, stride=parameter.stride())
+    optimizer.step()
+    state, moments = get_state_dict(model, optimizer)
+    dcp.save({"model": state, "optim": moments}, checkpoint_id=os.path.join(folder, "dcp"))
+    whole = get_state_dict(model, optimizer, options=StateDictOptions(full_state_dict=True))[1]["state"]
+    if rank == 0:
+        torch.save({f"{name}.{kind}": each[kind] for name, each in whole.items() for kind in ("exp_avg", "exp_avg_sq")},
+                   os.path.join(folder, "moments"))
+    torch.distributed.destroy_process_group()
+
+
 class Torch(Folders):
     """Files of torch.save, which are read without torch."""
 
@@ -185,6 +217,22 @@ class Torch(Folders):
         reshard(self.path("bin"), self.path("ranks"), "tp2,pp2,logical")
         reshard(self.path("ranks"), self.path("back"), "hf")
         self.assertEqual(content(self.path("hf")), content(self.path("back")))
+
+    def dcp(self, name):
+        """A folder of torch.distributed.checkpoint: FSDP2 on three processes, which divide no dimension; with moments."""
+        from safetensors.torch import load_file
+
+        torch.multiprocessing.spawn(save_sharded, (3, name, self.folder), nprocs=3)
+        config = "--config=" + self.path("hf/config.json")
+        reshard(self.path("dcp"), self.path("back"), "hf", config, "--verify")
+        self.assertEqual(content(self.path("hf")), content(self.path("back")))
+        reshard(self.path("dcp"), self.path("ranks"), "tp2,pp2", config, "--verify")
+        reshard(self.path("ranks"), self.path("one"), "tp1,hf", "--verify")
+        found = load_file(self.path("one/rank_000.safetensors"))
+        expected = torch.load(self.path("moments"))
+        self.assertEqual({name for name in found if ".exp_avg" in name}, set(expected))
+        for name, moment in expected.items():
+            self.assertTrue(torch.equal(found[name], moment), name)
 
     def megatron(self, name):
         """mp_rank_TT_PPP/model_optim_rng.pt, as Megatron-LM writes it beside its tracker."""
@@ -351,6 +399,7 @@ def add_tests(cls, names, check):
 add_tests(Transformers, MODELS, "there_and_back")
 add_tests(Stacked, STACKED, "read")
 add_tests(Torch, ["bin_" + name for name in ("bert", "gpt2", "llama", "opt", "qwen3_moe")], "run_form")
+add_tests(Torch, ["dcp_" + name for name in ("llama", "phi3", "qwen3")], "run_form")
 add_tests(Torch, ["megatron_" + name for name in ("llama", "qwen3", "deepseek_v3")], "run_form")
 add_tests(WithMegatron, IN_MEGATRON, "strict_load")
 

@@ -123,7 +123,12 @@ struct FoundState {
 // 50, then the number of the others: missing and unexpected tensors; a repeated name; wrong shapes with the expected
 // shape and a hint (padded vocabulary, transposed, another number of layers); a logical tensor with parts of different
 // dtypes. CHECK: the naming is of a family.
-absl::StatusOr<FoundState> read_whole(const Naming& naming, std::span<const FoundFile> files);
+enum class WholeStates : uint8_t {
+  kParams,
+  kOptimizer,  // and under their names with ".master", ".exp_avg", ".exp_avg_sq": of each of these all or nothing
+};
+absl::StatusOr<FoundState> read_whole(const Naming& naming, std::span<const FoundFile> files,
+                                      WholeStates expected = WholeStates::kParams);
 
 // Required states of the collection.
 enum class Expect : uint8_t {

@@ -299,16 +299,29 @@ class StateReader {
 // The number of layers, when some are there from the first on.
 int layers_found(const std::set<int>& found_layers) { return found_layers.empty() ? 0 : *found_layers.rbegin() + 1; }
 
+// Parameters, and with them what an optimizer keeps for each of those that are trained.
+std::vector<LogicalState> whole_states(const model::Model& model, WholeStates expected) {
+  using Kind = model::StateKind;
+  std::vector<LogicalState> states;
+  for (const model::Param& param : model.params)
+    states.push_back({.name = param.name, .shape = param.shape, .kind = param.buffer ? Kind::kBuffer : Kind::kParam});
+  if (expected == WholeStates::kParams) return states;
+  for (const Kind kind : {Kind::kMaster, Kind::kExpAvg, Kind::kExpAvgSq}) {
+    for (const model::Param& param : model.params) {
+      if (!param.buffer)
+        states.push_back(
+            {.name = fmt::format("{}.{}", param.name, model::name_of(kind)), .shape = param.shape, .kind = kind});
+    }
+  }
+  return states;
+}
+
 }  // namespace
 
-absl::StatusOr<FoundState> read_whole(const Naming& naming, std::span<const FoundFile> files) {
+absl::StatusOr<FoundState> read_whole(const Naming& naming, std::span<const FoundFile> files, WholeStates expected) {
   const Naming::State& state = naming.state();
   SCALAI_CHECK(state.rules != nullptr, "whole tensors under our own names say nothing of a model");
-  std::vector<LogicalState> states;
-  for (const model::Param& param : state.model.params)
-    states.push_back({.name = param.name,
-                      .shape = param.shape,
-                      .kind = param.buffer ? model::StateKind::kBuffer : model::StateKind::kParam});
+  std::vector<LogicalState> states = whole_states(state.model, expected);
   SCALAI_ASSIGN_OR_RETURN(const Place place, internal::whole_place(state, states));
   SCALAI_ASSIGN_OR_RETURN(const std::vector<StoredInstance> instances,
                           internal::stored_instances(state, place, /*with_aliases=*/true));
@@ -316,11 +329,13 @@ absl::StatusOr<FoundState> read_whole(const Naming& naming, std::span<const Foun
   Matcher matcher(state, files, 0, 1, problems);
   StateReader reader(state, files, problems);
   std::set<int> layers;
+  std::set<std::string> groups;  // of which something was found
   MissingTensors missing;
   for (const StoredInstance& instance : instances) {
     const std::optional<Matcher::Match> match = matcher.match(instance);
     if (match) {
       if (instance.layer >= 0) layers.insert(instance.layer);
+      groups.insert(instance.group);
       missing.found(instance);
       reader.take(instance, *match, /*expected=*/false);
     } else {
@@ -328,7 +343,9 @@ absl::StatusOr<FoundState> read_whole(const Naming& naming, std::span<const Foun
                   fmt::format("\"{}\" {} is missing", shown(instance.tensor.name), text_of(instance.tensor.shape)));
     }
   }
-  for (const MissingTensors::Missing& each : std::move(missing).take()) problems.add(each.text);
+  for (const MissingTensors::Missing& each : std::move(missing).take()) {
+    if (each.group.empty() || groups.count(each.group) != 0) problems.add(each.text);
+  }
   if (reader.empty()) problems.headline(fmt::format("no tensor has a name of naming \"{}\"", naming.name()));
   int most_layers = layers_found(layers);
   matcher.finish(reader.ignored(), most_layers);

@@ -9,52 +9,22 @@
 
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
+#include "ptc/checkpoint/torch/internal/torch_values.h"
 #include "ptc/checkpoint/torch/pickle.h"
 #include "ptc/checkpoint/torch/zip.h"
 
 namespace scalai::checkpoint {
 namespace {
 
+using internal::dtype_of;
+using internal::numbers_of;
 using tensor::DType;
 using Kind = PickleValue::Kind;
 
 constexpr int64_t kMostPickleBytes = int64_t{1} << 28;
 constexpr int kMostDepth = 64;
-constexpr size_t kMostProblems = 50;
+
 constexpr size_t kMostName = 160;
-
-// By what torch calls the class of a storage, or the dtype itself.
-std::optional<DType> dtype_of(std::string_view name) {
-  static const std::map<std::string_view, DType> kNames = {
-      {"torch.FloatStorage", DType::kF32},  {"torch.DoubleStorage", DType::kF64},
-      {"torch.HalfStorage", DType::kF16},   {"torch.BFloat16Storage", DType::kBF16},
-      {"torch.LongStorage", DType::kI64},   {"torch.IntStorage", DType::kI32},
-      {"torch.ShortStorage", DType::kI16},  {"torch.CharStorage", DType::kI8},
-      {"torch.ByteStorage", DType::kU8},    {"torch.BoolStorage", DType::kBool},
-      {"torch.float32", DType::kF32},       {"torch.float64", DType::kF64},
-      {"torch.float16", DType::kF16},       {"torch.bfloat16", DType::kBF16},
-      {"torch.int64", DType::kI64},         {"torch.int32", DType::kI32},
-      {"torch.int16", DType::kI16},         {"torch.int8", DType::kI8},
-      {"torch.uint64", DType::kU64},        {"torch.uint32", DType::kU32},
-      {"torch.uint16", DType::kU16},        {"torch.uint8", DType::kU8},
-      {"torch.bool", DType::kBool},         {"torch.float8_e4m3fn", DType::kF8E4M3},
-      {"torch.float8_e5m2", DType::kF8E5M2}};
-  const auto found = kNames.find(name);
-  return found == kNames.end() ? std::nullopt : std::optional(found->second);
-}
-
-// The whole numbers of a tuple or list; nothing when it has others.
-std::optional<std::vector<int64_t>> numbers_of(const PickleValue& value) {
-  if (value.kind != Kind::kTuple && value.kind != Kind::kList && !value.is_call_of("torch.Size")) return std::nullopt;
-  std::vector<int64_t> numbers;
-  const bool wrapped = value.kind == Kind::kCall;
-  if (wrapped && value.items.size() != 1) return std::nullopt;
-  for (const PickleValue* const item : wrapped ? value.items.front()->items : value.items) {
-    if (item->kind != Kind::kInt) return std::nullopt;
-    numbers.push_back(item->number);
-  }
-  return numbers;
-}
 
 class TensorFinder {
  public:
@@ -93,7 +63,7 @@ class TensorFinder {
   }
 
   void problem(const std::string& path, std::string_view text) {
-    if (problems_.size() >= kMostProblems) {
+    if (problems_.size() >= internal::kMostProblems) {
       ++more_;
       return;
     }

@@ -14,8 +14,10 @@
 #include "ptc/checkpoint/safetensors/files.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "ptc/checkpoint/safetensors/safetensors.h"
+#include "ptc/checkpoint/torch/dcp.h"
 #include "ptc/checkpoint/torch/torch_file.h"
 #include "ptc/checkpoint/views/internal/arranged_manifest.h"
+#include "ptc/checkpoint/views/internal/dcp_folder.h"
 #include "ptc/checkpoint/views/internal/known_model.h"
 #include "ptc/checkpoint/views/internal/opened_files.h"
 #include "ptc/checkpoint/views/internal/opened_folder.h"
@@ -250,6 +252,17 @@ absl::StatusOr<Opened> open_torch_ranks(const Folder& folder, const TorchRanks& 
   return opened;
 }
 
+// A folder of torch.distributed.checkpoint.
+absl::StatusOr<Opened> open_distributed(const Folder& folder, const std::string& index) {
+  Opened opened;
+  opened.info.kind = CheckpointKind::kHuggingFace;
+  opened.info.naming = "hf";
+  SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
+  SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, "hf"));
+  SCALAI_RETURN_IF_ERROR(open_dcp(folder, index, naming, opened));
+  return opened;
+}
+
 absl::StatusOr<Opened> open_plain(const Folder& folder, const std::vector<std::string>& names) {
   Opened opened;
   opened.info.kind = CheckpointKind::kPlain;
@@ -338,6 +351,8 @@ absl::StatusOr<Opened> open_folder(const Folder& folder) {
                           folder.text(std::string(kIndexFileName), kMostManifestBytes));
   const bool single = std::find(files.begin(), files.end(), kWholeName) != files.end() || !folder.local();
   if (index || single) return open_hugging_face(folder, index, kWholeName);
+  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> dcp, folder.text(kDcpIndexName, kMostManifestBytes));
+  if (dcp) return open_distributed(folder, *dcp);
   SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> torch_index,
                           folder.text(kTorchIndexName, kMostManifestBytes));
   if (torch_index || std::filesystem::exists(folder.path_of(kTorchWholeName)))

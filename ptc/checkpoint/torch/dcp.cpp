@@ -1,0 +1,143 @@
+#include "ptc/checkpoint/torch/dcp.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
+#include "ptc/checkpoint/torch/internal/torch_values.h"
+#include "ptc/checkpoint/torch/pickle.h"
+
+namespace scalai::checkpoint {
+namespace {
+
+using internal::dtype_of;
+using internal::numbers_of;
+using Kind = PickleValue::Kind;
+
+bool is_inside(const std::string& file) {
+  if (file.empty() || file.front() == '/') return false;
+  for (size_t at = 0; at <= file.size();) {
+    const size_t end = std::min(file.find('/', at), file.size());
+    const std::string_view part = std::string_view(file).substr(at, end - at);
+    if (part.empty() || part == "." || part == "..") return false;
+    at = end + 1;
+  }
+  return true;
+}
+
+class IndexReader {
+ public:
+  explicit IndexReader(const PickleValue& root) : root_(root) {}
+
+  absl::StatusOr<std::vector<DcpTensor>> read() {
+    const PickleValue* const tensors = root_.attribute("state_dict_metadata");
+    const PickleValue* const places = root_.attribute("storage_data");
+    if (tensors == nullptr || tensors->kind != Kind::kDict || places == nullptr || places->kind != Kind::kDict)
+      return invalid("no index of torch.distributed.checkpoint");
+    for (const auto& [key, place] : places->pairs) add_place(*key, *place);
+    for (const auto& [key, tensor] : tensors->pairs) {
+      if (tensor->kind == Kind::kCall && tensor->callee->text.ends_with(".TensorStorageMetadata"))
+        add_tensor(key->text, *tensor);
+    }
+    if (!problems_.empty()) return invalid(fmt::format("{}", fmt::join(problems_, "\n")));
+    std::sort(result_.begin(), result_.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+    return std::move(result_);
+  }
+
+ private:
+  struct Place {
+    std::string file;
+    int64_t begin = 0;
+    int64_t bytes = 0;
+  };
+
+  void problem(const std::string& tensor, std::string_view text) {
+    if (problems_.size() < internal::kMostProblems)
+      problems_.push_back(fmt::format("tensor \"{}\" {}", clipped(tensor, 160), text));
+  }
+
+  void add_place(const PickleValue& key, const PickleValue& place) {
+    const PickleValue* const name = key.attribute("fqn");
+    const PickleValue* const offset = key.attribute("offset");
+    const PickleValue* const file = place.attribute("relative_path");
+    const PickleValue* const begin = place.attribute("offset");
+    const PickleValue* const bytes = place.attribute("length");
+    if (name == nullptr || offset == nullptr || file == nullptr || begin == nullptr || bytes == nullptr) return;
+    const auto at = numbers_of(*offset);
+    if (!at) return;  // not of a tensor
+    places_[{name->text, *at}] = {file->text, begin->number, bytes->number};
+  }
+
+  void add_tensor(const std::string& name, const PickleValue& value) {
+    const PickleValue* const properties = value.attribute("properties");
+    const PickleValue* const size = value.attribute("size");
+    const PickleValue* const chunks = value.attribute("chunks");
+    const PickleValue* const state = properties == nullptr ? nullptr : properties->state;
+    const auto shape = size == nullptr ? std::nullopt : numbers_of(*size);
+    if (state == nullptr || state->items.empty() || !shape || chunks == nullptr) return problem(name, "is damaged");
+    const auto dtype = dtype_of(state->items.front()->text);
+    if (!dtype)
+      return problem(name, fmt::format("is of {}, which safetensors has not", clipped(state->items.front()->text, 80)));
+    DcpTensor tensor{.path = path_of(name), .dtype = *dtype, .shape = *shape, .chunks = {}};
+    for (const PickleValue* const chunk : chunks->items) {
+      if (!add_chunk(name, *chunk, tensor)) return;
+    }
+    result_.push_back(std::move(tensor));
+  }
+
+  bool add_chunk(const std::string& name, const PickleValue& value, DcpTensor& tensor) {
+    const PickleValue* const offsets = value.attribute("offsets");
+    const PickleValue* const sizes = value.attribute("sizes");
+    const auto at = offsets == nullptr ? std::nullopt : numbers_of(*offsets);
+    const auto extents = sizes == nullptr ? std::nullopt : numbers_of(*sizes);
+    const size_t rank = tensor.shape.size();
+    if (!at || !extents || at->size() != rank || extents->size() != rank) return problem(name, "is damaged"), false;
+    bool empty = false;
+    for (size_t dim = 0; dim < rank; ++dim) {
+      const int64_t extent = tensor.shape[dim];
+      if ((*at)[dim] < 0 || (*extents)[dim] < 0 || (*at)[dim] > extent || (*extents)[dim] > extent - (*at)[dim])
+        return problem(name, fmt::format("has a chunk [{}] at [{}], which is not in [{}]", fmt::join(*extents, ", "),
+                                         fmt::join(*at, ", "), fmt::join(tensor.shape, ", "))),
+               false;
+      empty = empty || (*extents)[dim] == 0;
+    }
+    if (empty) return true;
+    const auto place = places_.find({name, *at});
+    if (place == places_.end())
+      return problem(name, fmt::format("has a chunk at [{}] without a place", fmt::join(*at, ", "))), false;
+    if (!is_inside(place->second.file) || place->second.begin < 0 || place->second.bytes < 0)
+      return problem(name, fmt::format("is in \"{}\", which is not in the folder", clipped(place->second.file, 80))),
+             false;
+    tensor.chunks.push_back({*at, *extents, place->second.file, place->second.begin, place->second.bytes});
+    return true;
+  }
+
+  // The keys that make up the name, where the index has them.
+  std::vector<std::string> path_of(const std::string& name) const {
+    const PickleValue* const paths = root_.attribute("planner_data");
+    const PickleValue* const path = paths == nullptr ? nullptr : paths->find(name);
+    if (path == nullptr || path->kind != Kind::kTuple) return {name};
+    std::vector<std::string> keys;
+    for (const PickleValue* const key : path->items)
+      keys.push_back(key->kind == Kind::kInt ? fmt::format("{}", key->number) : key->text);
+    return keys;
+  }
+
+  const PickleValue& root_;
+  std::map<std::pair<std::string, std::vector<int64_t>>, Place> places_;
+  std::vector<DcpTensor> result_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<DcpTensor>> parse_dcp_index(std::string_view bytes) {
+  SCALAI_ASSIGN_OR_RETURN(const Pickle pickle, Pickle::read(bytes));
+  return IndexReader(pickle.root()).read();
+}
+
+}  // namespace scalai::checkpoint

@@ -1,0 +1,37 @@
+#pragma once
+// The index of a folder of torch.distributed.checkpoint (DCP): ".metadata", a pickle that is read as data (pickle.h). A
+// tensor is in chunks, boxes of it; the bytes of each are a file of torch.save inside of one of the folder's files.
+// Values; any thread may call.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ptc/tensor/dtype.h"
+
+namespace scalai::checkpoint {
+
+inline constexpr const char* kDcpIndexName = ".metadata";
+
+struct DcpChunk {
+  std::vector<int64_t> offsets;
+  std::vector<int64_t> sizes;
+  std::string file;  // relative to the folder, without ".." and not absolute
+  int64_t begin = 0;
+  int64_t bytes = 0;
+};
+
+struct DcpTensor {
+  std::vector<std::string> path;  // of keys in the nested dicts that were saved: ("model", "layers.0.weight")
+  tensor::DType dtype = tensor::DType::kF32;
+  std::vector<int64_t> shape;
+  std::vector<DcpChunk> chunks;  // as many as the index has, none of them empty
+};
+
+// In order of their names. Errors (InvalidArgument): not such a pickle; a dtype that safetensors has not, a chunk outside of
+// its tensor or without a place, a file outside of the folder: all of them, a line each.
+absl::StatusOr<std::vector<DcpTensor>> parse_dcp_index(std::string_view bytes);
+
+}  // namespace scalai::checkpoint

@@ -1,0 +1,26 @@
+#pragma once
+// A folder of torch.distributed.checkpoint: its tensors whole, for a naming, and their chunks in the files.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ptc/checkpoint/naming/arrange.h"
+#include "ptc/checkpoint/views/internal/opened.h"
+#include "ptc/checkpoint/views/internal/opened_folder.h"
+
+namespace scalai::checkpoint::internal {
+
+// The part of a piece that lies in a box of its stored tensor, as a piece of that box alone; nullopt: none does.
+// InvalidArgument: the piece's steps are not along the dimensions of the stored tensor.
+absl::StatusOr<std::optional<tensor::Piece>> piece_in_chunk(const tensor::Piece& piece,
+                                                            const std::vector<int64_t>& shape,
+                                                            const std::vector<int64_t>& offsets,
+                                                            const std::vector<int64_t>& sizes);
+
+// The state under Hugging Face's names, in whatever chunks. `opened` has the model, and gets files, states and notes. Of
+// several dicts ("model", "optim") the one counts whose keys the naming knows. InvalidArgument: all problems.
+absl::Status open_dcp(const Folder& folder, const std::string& index, const Naming& naming, Opened& opened);
+
+}  // namespace scalai::checkpoint::internal
