@@ -143,10 +143,12 @@ TEST_F(Interop, RankFilesOfOthersWhoseLayoutTheUserSays) {
   }
 }
 
-TEST_F(Interop, NamesWithAPrefixAreRead) {
-  make_tiny("gpt2 --prefix=transformer.", "hf");
+TEST_F(Interop, NamesWithoutAPrefixAreReadAndKept) {
+  make_tiny("gpt2 --prefix=", "hf");
   reshard("hf", "ranks", "--to=tp2");
   expect_reference("ranks", "hf", "--tp=2");
+  reshard("ranks", "back", "--to=hf");
+  expect_identical("hf", "back");
 }
 
 // --- files of others

@@ -366,17 +366,20 @@ class WithMegatron(Folders):  # the last by name: the process has no other use o
                         position_embedding_type="learned_absolute" if name in positions else "rope",
                         rotary_base=rotary.get("rope_theta", 10000)).eval()
 
-    def strict_load(self, name):
+    @staticmethod
+    def load(model, file):
         from safetensors.torch import load_file
 
+        own = {key: value for key, value in model.state_dict().items() if value is not None}
+        extra = {key for key in own if "_extra_state" in key or key.endswith("local_tokens_per_expert")}
+        model.load_state_dict({**{key: own[key] for key in extra}, **load_file(file)}, strict=True)
+
+    def strict_load(self, name):
         source = build(name, torch.float32)
         source.save_pretrained(self.path("hf"))
         reshard(self.path("hf"), self.path("ranks"), "tp1,megatron")
-        found = load_file(self.path("ranks/rank_000.safetensors"))
         model = self.model(name, source)
-        own = {key: value for key, value in model.state_dict().items() if value is not None}
-        extra = {key for key in own if "_extra_state" in key or key.endswith("local_tokens_per_expert")}
-        model.load_state_dict({**{key: own[key] for key in extra}, **found}, strict=True)
+        self.load(model, self.path("ranks/rank_000.safetensors"))
         if name in ONLY_LOADED:
             return
         ids = tokens()
@@ -389,19 +392,35 @@ class WithMegatron(Folders):  # the last by name: the process has no other use o
         self.assertLess(error, 1e-4 * max(1, expected.abs().max().item()), math.nan if error != error else error)
 
 
-def add_tests(cls, names, check):
+    def torch_dist(self, name):
+        """megatron-core's own folder, with stacked layers and experts → hf."""
+        from megatron.core import dist_checkpointing
+
+        source = build(name, torch.float32)
+        source.save_pretrained(self.path("hf"))
+        reshard(self.path("hf"), self.path("ranks"), "tp1,megatron")
+        model = self.model(name, source)
+        self.load(model, self.path("ranks/rank_000.safetensors"))
+        os.mkdir(self.path("dist"))
+        dist_checkpointing.save(model.sharded_state_dict(), self.path("dist"))
+        reshard(self.path("dist"), self.path("back"), "hf", "--config=" + self.path("hf/config.json"), "--verify")
+        self.assertEqual(content(self.path("hf")), content(self.path("back")))
+
+
+def add_tests(cls, names, check, prefix=""):
     for name in names:
         def test(self, name=name):
             getattr(self, check)(name)
-        setattr(cls, "test_" + name, test)
+        setattr(cls, "test_" + prefix + name, test)
 
 
 add_tests(Transformers, MODELS, "there_and_back")
 add_tests(Stacked, STACKED, "read")
 add_tests(Torch, ["bin_" + name for name in ("bert", "gpt2", "llama", "opt", "qwen3_moe")], "run_form")
 add_tests(Torch, ["dcp_" + name for name in ("llama", "phi3", "qwen3")], "run_form")
-add_tests(Torch, ["megatron_" + name for name in ("llama", "qwen3", "deepseek_v3")], "run_form")
+add_tests(Torch, ["megatron_" + name for name in ("deepseek_v3", "gpt2", "llama", "qwen3")], "run_form")
 add_tests(WithMegatron, IN_MEGATRON, "strict_load")
+add_tests(WithMegatron, IN_MEGATRON, "torch_dist", "torch_dist_")
 
 if __name__ == "__main__":
     unittest.main()

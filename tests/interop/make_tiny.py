@@ -103,13 +103,15 @@ def values(name, shape, dtype, seed):
     return Tensor(dtype, shape, bytes(data))
 
 
-def make(kind, dtype="bf16", seed=1, tied=None, prefix=""):
+def make(kind, dtype="bf16", seed=1, tied=None, prefix=None):
     """config.json's content and {name: Tensor} in the order of the state_dict."""
     config = CONFIGS[kind]()
     if tied is not None:
         config["tie_word_embeddings"] = tied
     config["torch_dtype"] = TORCH_DTYPES[dtype]
     shapes = gpt2_shapes(config) if kind == "gpt2" else llama_shapes(config)
+    if prefix is None:
+        prefix = "transformer." if kind == "gpt2" else ""
     return config, {prefix + name: values(name, shape, DTYPES[dtype], seed) for name, shape in shapes}
 
 
@@ -155,7 +157,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--shard-bytes", type=int, default=5 * 10**9, help="tensor bytes a file at most (5 GB)")
     parser.add_argument("--tied", action="store_true", default=None, help="Llama with the embedding as its head")
-    parser.add_argument("--prefix", default="", help="in front of every name, such as transformer.")
+    parser.add_argument("--prefix", help="in front of every name; transformer. for gpt2, else none")
     args = parser.parse_args()
     config, tensors = make(args.kind, args.dtype, args.seed, args.tied, args.prefix)
     write_folder(args.out, config, tensors, args.shard_bytes)

@@ -97,9 +97,9 @@ TEST(Arrange, NamesOfPublishedModels) {
        148,
        1,
        248879616,
-       {{"wte.weight", {50257, 768}},
-        {"h.11.attn.c_attn.weight", {768, 2304}},
-        {"h.0.mlp.c_proj.weight", {3072, 768}}}},
+       {{"transformer.wte.weight", {50257, 768}},
+        {"transformer.h.11.attn.c_attn.weight", {768, 2304}},
+        {"transformer.h.0.mlp.c_proj.weight", {3072, 768}}}},
       {"llama3-8b",
        "llama",
        291,
@@ -175,11 +175,11 @@ TEST(Arrange, WritesAPrefixThatIsAskedFor) {
   const Tiny tiny{.family = "gpt", .kv_heads = 4, .tied = false};
   const std::vector<LogicalState> states = states_of(model_of(tiny));
   const Naming naming = naming_of(tiny, "hf");
-  EXPECT_THAT(naming.prefixes(), ElementsAre("", "transformer."));
+  EXPECT_THAT(naming.prefixes(), ElementsAre("transformer.", ""));
   std::vector<std::string> names;
-  const auto files = arranged(naming, states, {.prefix = "transformer."});
+  const auto files = arranged(naming, states, {.prefix = ""});
   for (const ArrangedTensor& tensor : files[0].tensors) names.push_back(tensor.name);
-  EXPECT_EQ(names.front(), "transformer.wte.weight");
+  EXPECT_EQ(names.front(), "wte.weight");
   EXPECT_EQ(names.back(), "lm_head.weight");  // which has none
   EXPECT_THAT(message_of(arrange_whole(naming, states, {.prefix = "x."}).status()), HasSubstr("has no prefix \"x.\""));
 }

@@ -4,7 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
+#include <optional>
 
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
@@ -112,7 +115,8 @@ class IndexReader {
     if (!is_inside(place->second.file) || place->second.begin < 0 || place->second.bytes < 0)
       return problem(name, fmt::format("is in \"{}\", which is not in the folder", clipped(place->second.file, 80))),
              false;
-    tensor.chunks.push_back({*at, *extents, place->second.file, place->second.begin, place->second.bytes});
+    const int64_t elements = std::accumulate(extents->begin(), extents->end(), int64_t{1}, std::multiplies<>());
+    tensor.chunks.push_back({*at, *extents, place->second.file, place->second.begin, place->second.bytes, elements, 0});
     return true;
   }
 
@@ -134,6 +138,57 @@ class IndexReader {
 };
 
 }  // namespace
+
+namespace {
+
+// Element `index` of a tensor's first dimension, under another name.
+DcpTensor element_of(const DcpTensor& stack, int64_t index, const std::string& name) {
+  DcpTensor tensor{
+      .path = stack.path, .dtype = stack.dtype, .shape = {stack.shape.begin() + 1, stack.shape.end()}, .chunks = {}};
+  tensor.path.back() = name;
+  for (const DcpChunk& chunk : stack.chunks) {
+    if (index < chunk.offsets.front() || index >= chunk.offsets.front() + chunk.sizes.front()) continue;
+    DcpChunk part = chunk;
+    part.offsets.erase(part.offsets.begin());
+    part.sizes.erase(part.sizes.begin());
+    const int64_t volume = std::accumulate(part.sizes.begin(), part.sizes.end(), int64_t{1}, std::multiplies<>());
+    part.skip += (index - chunk.offsets.front()) * volume;
+    tensor.chunks.push_back(std::move(part));
+  }
+  return tensor;
+}
+
+// The elements of those tensors whose names have `mark`; `name_of` puts the index into it.
+template <class NameOf>
+std::vector<DcpTensor> split_stacks(std::vector<DcpTensor> tensors, const NameOf& name_of) {
+  constexpr int64_t kMostElements = 1 << 20;
+  std::vector<DcpTensor> result;
+  for (DcpTensor& tensor : tensors) {
+    const bool stack = !tensor.shape.empty() && tensor.shape.front() <= kMostElements && name_of(tensor.path.back(), 0);
+    for (int64_t i = 0; stack && i < tensor.shape.front(); ++i)
+      result.push_back(element_of(tensor, i, *name_of(tensor.path.back(), i)));
+    if (!stack) result.push_back(std::move(tensor));
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<DcpTensor> without_stacks(std::vector<DcpTensor> tensors) {
+  const auto in_layer = [](const std::string& name, int64_t layer) -> std::optional<std::string> {
+    constexpr std::string_view kLayers = "decoder.layers.";
+    const bool counted = name.size() > kLayers.size() && '0' <= name[kLayers.size()] && name[kLayers.size()] <= '9';
+    if (!name.starts_with(kLayers) || counted) return std::nullopt;
+    return fmt::format("{}{}.{}", kLayers, layer, name.substr(kLayers.size()));
+  };
+  const auto of_expert = [](const std::string& name, int64_t expert) -> std::optional<std::string> {
+    constexpr std::string_view kExperts = ".experts.experts.";
+    const size_t at = name.find(kExperts);
+    if (at == std::string::npos) return std::nullopt;
+    return fmt::format("{}.experts.local_experts.{}.{}", name.substr(0, at), expert, name.substr(at + kExperts.size()));
+  };
+  return split_stacks(split_stacks(std::move(tensors), in_layer), of_expert);
+}
 
 absl::StatusOr<std::vector<DcpTensor>> parse_dcp_index(std::string_view bytes) {
   SCALAI_ASSIGN_OR_RETURN(const Pickle pickle, Pickle::read(bytes));

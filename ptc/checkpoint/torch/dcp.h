@@ -21,6 +21,8 @@ struct DcpChunk {
   std::string file;  // relative to the folder, without ".." and not absolute
   int64_t begin = 0;
   int64_t bytes = 0;
+  int64_t elements = 0;  // of what is stored there
+  int64_t skip = 0;      // elements of it before this chunk (without_stacks)
 };
 
 struct DcpTensor {
@@ -33,5 +35,11 @@ struct DcpTensor {
 // In order of their names. Errors (InvalidArgument): not such a pickle; a dtype that safetensors has not, a chunk outside of
 // its tensor or without a place, a file outside of the folder: all of them, a line each.
 absl::StatusOr<std::vector<DcpTensor>> parse_dcp_index(std::string_view bytes);
+
+// Megatron-Core's folders ("torch_dist") stack the layers of a model along a dimension in front, and in each layer the
+// experts: "decoder.layers.mlp.experts.experts.linear_fc1.weight" is [layers, experts, rows, columns]. Here as single
+// tensors, under the names that they have in a rank of all: "decoder.layers.3.mlp.experts.local_experts.1.linear_fc1.weight".
+// Others stay as they are.
+std::vector<DcpTensor> without_stacks(std::vector<DcpTensor> tensors);
 
 }  // namespace scalai::checkpoint

@@ -72,6 +72,24 @@ TEST(DcpIndex, HasTensorsInChunks) {
   EXPECT_EQ(tensor.chunks[1].bytes, 90);
 }
 
+TEST(DcpIndex, StacksOfLayersAndExpertsAreTakenApart) {
+  DcpTensor stack{
+      .path = {"decoder.layers.mlp.experts.experts.linear_fc1.weight"}, .shape = {2, 2, 4, 3}, .chunks = {}};
+  // Of layer 1 both experts, the first two rows.
+  stack.chunks.push_back({.offsets = {1, 0, 0, 0}, .sizes = {1, 2, 2, 3}, .file = "f", .elements = 12});
+  const std::vector<DcpTensor> single = without_stacks({stack});
+  ASSERT_EQ(single.size(), 4U);
+  EXPECT_THAT(single[0].path, ElementsAre("decoder.layers.0.mlp.experts.local_experts.0.linear_fc1.weight"));
+  EXPECT_TRUE(single[0].chunks.empty());
+  EXPECT_THAT(single[3].path, ElementsAre("decoder.layers.1.mlp.experts.local_experts.1.linear_fc1.weight"));
+  EXPECT_THAT(single[3].shape, ElementsAre(4, 3));
+  ASSERT_EQ(single[3].chunks.size(), 1U);
+  EXPECT_THAT(single[3].chunks[0].sizes, ElementsAre(2, 3));
+  EXPECT_EQ(single[3].chunks[0].skip, 6);
+  DcpTensor counted{.path = {"decoder.layers.0.input_layernorm.weight"}, .shape = {3}, .chunks = {}};
+  EXPECT_EQ(without_stacks({counted}).size(), 1U);
+}
+
 TEST(DcpIndex, RefusesWhatCannotBe) {
   EXPECT_THAT(problem_of(index_of({4}, {{{2}, {3}}})),
               HasSubstr("tensor \"model.w\" has a chunk [3] at [2], which is not in [4]"));

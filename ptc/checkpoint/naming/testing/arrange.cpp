@@ -188,10 +188,10 @@ Bundle filled(const std::vector<ArrangedTensor>& tensors, const Bundle& wholes) 
 namespace {
 
 void add_gpt(const Tiny& tiny, const Bundle& wholes, Bundle& files) {
-  files["wte.weight"] = wholes.at("embedding.word.weight");
-  files["wpe.weight"] = wholes.at("embedding.position.weight");
+  files["transformer.wte.weight"] = wholes.at("embedding.word.weight");
+  files["transformer.wpe.weight"] = wholes.at("embedding.position.weight");
   for (int layer = 0; layer < tiny.layers; ++layer) {
-    const std::string h = fmt::format("h.{}.", layer);
+    const std::string h = fmt::format("transformer.h.{}.", layer);
     const auto of = [&](const char* name) { return wholes.at(fmt::format("layers.{}.{}", layer, name)); };
     for (const char* end : {"weight", "bias"}) {
       const bool weight = end[0] == 'w';
@@ -207,8 +207,8 @@ void add_gpt(const Tiny& tiny, const Bundle& wholes, Bundle& files) {
       files[h + "ln_2." + end] = of(weight ? "mlp_norm.weight" : "mlp_norm.bias");
     }
   }
-  files["ln_f.weight"] = wholes.at("final_norm.weight");
-  files["ln_f.bias"] = wholes.at("final_norm.bias");
+  files["transformer.ln_f.weight"] = wholes.at("final_norm.weight");
+  files["transformer.ln_f.bias"] = wholes.at("final_norm.bias");
   if (!tiny.tied) files["lm_head.weight"] = wholes.at("head.weight");
 }
 

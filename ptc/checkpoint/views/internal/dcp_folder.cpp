@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "ptc/base/status.h"
@@ -19,6 +21,10 @@ std::vector<int64_t> dense_strides(const std::vector<int64_t>& shape) {
   std::vector<int64_t> strides(shape.size(), 1);
   for (size_t dim = shape.size(); dim-- > 1;) strides[dim - 1] = strides[dim] * shape[dim];
   return strides;
+}
+
+int64_t volume_of(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
 // A stretch of another source.
@@ -70,6 +76,13 @@ Named with_moments(Named group, const std::vector<DcpTensor>& tensors) {
   return group;
 }
 
+// The rows of a vocabulary's tensor behind its words.
+void leave_padding_out(int64_t words, DcpTensor& tensor) {
+  const std::string& name = tensor.path.back();
+  const bool vocabulary = name == "embedding.word_embeddings.weight" || name == "output_layer.weight";
+  if (vocabulary && !tensor.shape.empty()) tensor.shape.front() = std::min(tensor.shape.front(), words);
+}
+
 FoundFile as_found(const Named& group) {
   FoundFile file{.name = kDcpIndexName, .tensors = {}};
   for (const auto& [name, tensor] : group) file.tensors.push_back({name, tensor->dtype, tensor->shape});
@@ -88,14 +101,15 @@ class ChunkFiles {
     if (chunk.begin > source->size() - chunk.bytes)
       return invalid(fmt::format("{}: a chunk of {} bytes at {} is beyond the end", place, chunk.bytes, chunk.begin));
     SCALAI_ASSIGN_OR_RETURN(const TorchFile stored, read_torch_file(PartSource(source, chunk.begin, chunk.bytes)));
-    if (stored.tensors.size() != 1 || stored.tensors.front().shape != chunk.sizes ||
+    const int64_t size = tensor::size_of(tensor.dtype);
+    if (stored.tensors.size() != 1 || stored.tensors.front().bytes != chunk.elements * size ||
         stored.tensors.front().dtype != tensor.dtype)
       return invalid(fmt::format("{}: its chunk at [{}] is not the tensor that the index says", place,
                                  fmt::join(chunk.offsets, ", ")));
     OpenedTensor opened{.name = arranged.name,
                         .dtype = tensor.dtype,
-                        .offset = chunk.begin + stored.tensors.front().offset,
-                        .elements = stored.tensors.front().bytes / tensor::size_of(tensor.dtype),
+                        .offset = chunk.begin + stored.tensors.front().offset + chunk.skip * size,
+                        .elements = volume_of(chunk.sizes),
                         .checksum = "",
                         .pieces = {}};
     for (const PlacedPiece& piece : arranged.pieces) {
@@ -167,8 +181,12 @@ absl::StatusOr<std::optional<tensor::Piece>> piece_in_chunk(const tensor::Piece&
 }
 
 absl::Status open_dcp(const Folder& folder, const std::string& index, const Naming& naming, Opened& opened) {
-  const auto tensors = parse_dcp_index(index);
+  auto tensors = parse_dcp_index(index);
   if (!tensors.ok()) return error_at(folder.path_of(kDcpIndexName), tensors.status());
+  if (naming.name() == "megatron") {
+    tensors = without_stacks(*std::move(tensors));
+    for (DcpTensor& tensor : *tensors) leave_padding_out(opened.model->model.vocab, tensor);
+  }
   const auto groups = groups_of(*tensors);
   if (groups.empty()) return invalid(fmt::format("{}: has no tensors", folder.path_of(kDcpIndexName)));
   absl::StatusOr<FoundState> state = absl::NotFoundError("");

@@ -19,8 +19,9 @@ absl::StatusOr<std::optional<tensor::Piece>> piece_in_chunk(const tensor::Piece&
                                                             const std::vector<int64_t>& offsets,
                                                             const std::vector<int64_t>& sizes);
 
-// The state under Hugging Face's names, in whatever chunks. `opened` has the model, and gets files, states and notes. Of
-// several dicts ("model", "optim") the one counts whose keys the naming knows. InvalidArgument: all problems.
+// The state under the names of the naming, in whatever chunks. `opened` has the model, and gets files, states and notes.
+// Of several dicts ("model", "optim") the one counts whose keys the naming knows; under Megatron's names layers and experts
+// may be stacked, and the vocabulary padded. InvalidArgument: all problems.
 absl::Status open_dcp(const Folder& folder, const std::string& index, const Naming& naming, Opened& opened);
 
 }  // namespace scalai::checkpoint::internal

@@ -252,13 +252,16 @@ absl::StatusOr<Opened> open_torch_ranks(const Folder& folder, const TorchRanks& 
   return opened;
 }
 
-// A folder of torch.distributed.checkpoint.
+// A folder of torch.distributed.checkpoint; Megatron-Core's has a metadata.json that says so.
 absl::StatusOr<Opened> open_distributed(const Folder& folder, const std::string& index) {
+  constexpr int64_t kMostBytes = int64_t{1} << 20;
+  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> core, folder.text("metadata.json", kMostBytes));
+  const bool megatron = core && core->find("sharded_backend") != std::string::npos;
   Opened opened;
-  opened.info.kind = CheckpointKind::kHuggingFace;
-  opened.info.naming = "hf";
+  opened.info.kind = megatron ? CheckpointKind::kRanks : CheckpointKind::kHuggingFace;
+  opened.info.naming = megatron ? "megatron" : "hf";
   SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
-  SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, "hf"));
+  SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, opened.info.naming));
   SCALAI_RETURN_IF_ERROR(open_dcp(folder, index, naming, opened));
   return opened;
 }
