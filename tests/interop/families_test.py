@@ -401,8 +401,10 @@ class WithMegatron(Folders):  # the last by name: the process has no other use o
         reshard(self.path("hf"), self.path("ranks"), "tp1,megatron")
         model = self.model(name, source)
         self.load(model, self.path("ranks/rank_000.safetensors"))
-        os.mkdir(self.path("dist"))
-        dist_checkpointing.save(model.sharded_state_dict(), self.path("dist"))
+        os.makedirs(self.path("dist/iter_0000300"))
+        dist_checkpointing.save(model.sharded_state_dict(), self.path("dist/iter_0000300"))
+        with open(self.path("dist/latest_checkpointed_iteration.txt"), "w") as newest:
+            newest.write("300")
         reshard(self.path("dist"), self.path("back"), "hf", "--config=" + self.path("hf/config.json"), "--verify")
         self.assertEqual(content(self.path("hf")), content(self.path("back")))
 

@@ -253,16 +253,17 @@ absl::StatusOr<Opened> open_torch_ranks(const Folder& folder, const TorchRanks& 
 }
 
 // A folder of torch.distributed.checkpoint; Megatron-Core's has a metadata.json that says so.
-absl::StatusOr<Opened> open_distributed(const Folder& folder, const std::string& index) {
+// place: the folder itself, or that of an iteration in it.
+absl::StatusOr<Opened> open_distributed(const Folder& folder, const Folder& place, const std::string& index) {
   constexpr int64_t kMostBytes = int64_t{1} << 20;
-  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> core, folder.text("metadata.json", kMostBytes));
+  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> core, place.text("metadata.json", kMostBytes));
   const bool megatron = core && core->find("sharded_backend") != std::string::npos;
   Opened opened;
   opened.info.kind = megatron ? CheckpointKind::kRanks : CheckpointKind::kHuggingFace;
   opened.info.naming = megatron ? "megatron" : "hf";
   SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
   SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, opened.info.naming));
-  SCALAI_RETURN_IF_ERROR(open_dcp(folder, index, naming, opened));
+  SCALAI_RETURN_IF_ERROR(open_dcp(place, index, naming, opened));
   return opened;
 }
 
@@ -354,8 +355,10 @@ absl::StatusOr<Opened> open_folder(const Folder& folder) {
                           folder.text(std::string(kIndexFileName), kMostManifestBytes));
   const bool single = std::find(files.begin(), files.end(), kWholeName) != files.end() || !folder.local();
   if (index || single) return open_hugging_face(folder, index, kWholeName);
-  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> dcp, folder.text(kDcpIndexName, kMostManifestBytes));
-  if (dcp) return open_distributed(folder, *dcp);
+  SCALAI_ASSIGN_OR_RETURN(const std::string newest, newest_iteration(folder));
+  const Folder place(newest.empty() ? folder.path() : without_trailing_slash(folder.path_of(newest)), folder.options());
+  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> dcp, place.text(kDcpIndexName, kMostManifestBytes));
+  if (dcp) return open_distributed(folder, place, *dcp);
   SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> torch_index,
                           folder.text(kTorchIndexName, kMostManifestBytes));
   if (torch_index || std::filesystem::exists(folder.path_of(kTorchWholeName)))

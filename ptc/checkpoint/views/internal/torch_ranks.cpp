@@ -48,18 +48,6 @@ std::optional<Place> place_of(std::string_view name) {
   return Place{numbers[1], numbers[2], numbers[0]};
 }
 
-// The folder of the newest iteration below this one; "" where there is none.
-absl::StatusOr<std::string> newest_of(const Folder& folder) {
-  constexpr int64_t kMostBytes = 64;
-  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> text, folder.text(kNewest, kMostBytes));
-  if (!text) return std::string();
-  const std::string word = text->substr(0, text->find_first_of(" \n\r\t"));
-  if (word == "release") return std::string("release/");
-  const std::optional<int> iteration = number_of(word);
-  if (!iteration) return invalid(fmt::format("{}: neither a number nor \"release\"", folder.path_of(kNewest)));
-  return fmt::format("iter_{:07}/", *iteration);
-}
-
 // "model1.decoder…": chunks of virtual stages.
 int chunks_of(const TorchFile& file) {
   int chunks = 1;
@@ -76,9 +64,20 @@ int chunks_of(const TorchFile& file) {
 
 }  // namespace
 
+absl::StatusOr<std::string> newest_iteration(const Folder& folder) {
+  constexpr int64_t kMostBytes = 64;
+  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> text, folder.text(kNewest, kMostBytes));
+  if (!text) return std::string();
+  const std::string word = text->substr(0, text->find_first_of(" \n\r\t"));
+  if (word == "release") return std::string("release/");
+  const std::optional<int> iteration = number_of(word);
+  if (!iteration) return invalid(fmt::format("{}: neither a number nor \"release\"", folder.path_of(kNewest)));
+  return fmt::format("iter_{:07}/", *iteration);
+}
+
 absl::StatusOr<std::optional<TorchRanks>> torch_ranks(const Folder& folder) {
   if (!folder.local()) return std::optional<TorchRanks>();
-  SCALAI_ASSIGN_OR_RETURN(const std::string below, newest_of(folder));
+  SCALAI_ASSIGN_OR_RETURN(const std::string below, newest_iteration(folder));
   std::map<Place, std::string> found;
   Place counts = {0, 0, 0};
   std::error_code error;

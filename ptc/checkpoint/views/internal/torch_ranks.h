@@ -17,6 +17,10 @@ struct TorchRanks {
   friend bool operator==(const TorchRanks&, const TorchRanks&) = default;
 };
 
+// "iter_0000100/" or "release/": the folder of the newest iteration below this one, as latest_checkpointed_iteration.txt
+// says; "" where it is not there. InvalidArgument: it says something else.
+absl::StatusOr<std::string> newest_iteration(const Folder& folder);
+
 // nullopt: the folder has none, nor a newest iteration (latest_checkpointed_iteration.txt) that has. InvalidArgument: ranks
 // are missing, with their names; several files of one rank.
 absl::StatusOr<std::optional<TorchRanks>> torch_ranks(const Folder& folder);
