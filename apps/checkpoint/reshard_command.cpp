@@ -40,8 +40,21 @@ absl::StatusOr<ViewSpec> spec_of(const Arguments& arguments) {
     spec = *std::move(parsed);
   }
   spec.extras = !arguments.flag("no-extras");
+  spec.optimizer = !arguments.has("drop");
   if (arguments.has("shard-size")) spec.shard_bytes = arguments.bytes("shard-size");
   return spec;
+}
+
+// Files that cannot hold what the source has: that is said before, and named.
+absl::Status check_optimizer(const Checkpoint& source, const ViewSpec& spec) {
+  const bool whole = spec.naming == "hf" && !spec.layout && !spec.collection;
+  if (!whole || !spec.optimizer) return absl::OkStatus();
+  const std::vector<std::string> names = checkpoint::optimizer_states(source);
+  if (names.empty()) return absl::OkStatus();
+  return invalid(fmt::format(
+      "--to=hf: files of Hugging Face hold parameters only, and {} has {} tensors of an optimizer, such as \"{}\"; "
+      "--drop=optimizer leaves them out",
+      source.info().path, names.size(), names.front()));
 }
 
 ReshardOptions options_of(const Arguments& arguments) {
@@ -192,6 +205,7 @@ int reshard(const Arguments& arguments) {
   if (!spec.ok()) return report_error(spec.status());
   auto source = Checkpoint::open(arguments.positional()[0], open_options_of(arguments));
   if (!source.ok()) return report_error(source.status());
+  if (const absl::Status status = check_optimizer(**source, *spec); !status.ok()) return report_error(status);
   const auto view = View::make(*source, *std::move(spec));
   if (!view.ok()) return report_error(view.status());
   ReshardOptions options = options_of(arguments);
@@ -234,6 +248,7 @@ std::vector<OptionSpec> reshard_options() {
                     {"compare", "first"}, "compare"),
       flag_option("no-extras",
                   "Leave out what goes along: tokenizer, generation settings, chat template, code, licence."),
+      choice_option("drop", "STATE", "Leave out masters and moments; --to=hf has no place for them.", {"optimizer"}),
       flag_option("dry-run", "Print the plan and write nothing."),
       flag_option("force", "Replace the checkpoint at DST, at one stroke; nothing else is replaced."),
       flag_option("restart", "Remove what an earlier run that did not finish has left, and begin anew."),

@@ -224,7 +224,9 @@ class Torch(Folders):
 
         torch.multiprocessing.spawn(save_sharded, (3, name, self.folder), nprocs=3)
         config = "--config=" + self.path("hf/config.json")
-        reshard(self.path("dcp"), self.path("back"), "hf", config, "--verify")
+        with self.assertRaisesRegex(AssertionError, "tensors of an optimizer, such as .*--drop=optimizer leaves them out"):
+            reshard(self.path("dcp"), self.path("back"), "hf", config)
+        reshard(self.path("dcp"), self.path("back"), "hf", config, "--verify", "--drop=optimizer")
         self.assertEqual(content(self.path("hf")), content(self.path("back")))
         reshard(self.path("dcp"), self.path("ranks"), "tp2,pp2", config, "--verify")
         reshard(self.path("ranks"), self.path("one"), "tp1,hf", "--verify")

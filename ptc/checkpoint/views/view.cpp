@@ -35,6 +35,12 @@ class TextSource final : public ByteSource {
   std::string text_;
 };
 
+bool is_optimizer_state(model::StateKind kind) {
+  using Kind = model::StateKind;
+  return kind == Kind::kMaster || kind == Kind::kExpAvg || kind == Kind::kExpAvgSq || kind == Kind::kMomentum ||
+         kind == Kind::kPrevious;
+}
+
 std::string default_naming(const Checkpoint& checkpoint) {
   if (checkpoint.info().kind == CheckpointKind::kJob) return "job";
   const KnownModel* const known = checkpoint.model();
@@ -42,6 +48,14 @@ std::string default_naming(const Checkpoint& checkpoint) {
 }
 
 }  // namespace
+
+std::vector<std::string> optimizer_states(const Checkpoint& checkpoint) {
+  std::vector<std::string> names;
+  for (const LogicalState& state : checkpoint.tensors()) {
+    if (is_optimizer_state(state.kind)) names.push_back(state.name);
+  }
+  return names;
+}
 
 absl::StatusOr<Naming> View::State::naming() const {
   if (spec.naming == "logical") return Naming::logical();
@@ -106,7 +120,15 @@ absl::Status View::State::lay_out_ranks() {
   } else {
     SCALAI_ASSIGN_OR_RETURN(collection, internal::collection_of(*checkpoint, *spec.layout));
   }
-  for (size_t i = 0; i < checkpoint->tensors().size(); ++i) tensors.push_back(i);
+  const auto left_out = [&](model::StateKind kind) { return !spec.optimizer && is_optimizer_state(kind); };
+  if (!spec.optimizer && spec.naming == "job")
+    return invalid("a job's checkpoint has the state of its optimizer; say other names, such as --to=tp2,logical");
+  std::erase_if(collection->tensors, [&](const collection::LogicalTensor& tensor) { return left_out(tensor.kind); });
+  for (size_t i = 0; i < checkpoint->tensors().size(); ++i) {
+    if (!left_out(checkpoint->tensors()[i].kind)) tensors.push_back(i);
+  }
+  if (const size_t count = checkpoint->tensors().size() - tensors.size(); count > 0)
+    notes.push_back(fmt::format("left out: {} tensors of the optimizer", count));
   files.push_back({kCollectionName, collection::collection_text(*collection, {})});
   if (spec.naming == "job") return lay_out_job();
   SCALAI_ASSIGN_OR_RETURN(const Naming names, naming());

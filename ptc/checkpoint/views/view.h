@@ -38,7 +38,8 @@ struct ViewSpec {
   std::string naming;
   std::optional<collection::ParallelConfig> layout;  // absent: whole tensors, or the layout of `collection`
   bool etp_said = true;                              // by the name of the layout
-  bool extras = true;  // tokenizer, licence, …: what the source has beside state goes along
+  bool extras = true;     // tokenizer, licence, …: what the source has beside state goes along
+  bool optimizer = true;  // false: masters, moments and previous versions are left out; not of a job's checkpoint
   std::optional<collection::Collection> collection;  // any layout, from a collection file
   int64_t shard_bytes = 5'000'000'000;               // whole tensors: maximum bytes of tensors in a file of several
 };
@@ -46,6 +47,10 @@ struct ViewSpec {
 absl::StatusOr<ViewSpec> parse_view_name(std::string_view text);
 // The one canonical name of equal specifications, fit for a folder: "hf", "tp4-pp2", "logical-tp4-pp2".
 std::string canonical(const ViewSpec& spec);
+
+// Names of a checkpoint's states that an optimizer keeps: masters, moments, previous versions. Files of Hugging Face have no
+// place for them.
+std::vector<std::string> optimizer_states(const Checkpoint& checkpoint);
 
 namespace internal {
 class FileImage;

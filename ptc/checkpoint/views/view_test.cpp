@@ -12,6 +12,7 @@
 #include "ptc/checkpoint/views/internal/view_layout.h"
 #include "ptc/checkpoint/views/reshard.h"
 #include "ptc/checkpoint/views/testing/test_model.h"
+#include "ptc/collection/megatron.h"
 
 namespace scalai::checkpoint {
 namespace {
@@ -155,6 +156,35 @@ TEST_F(ViewTest, AJobsCheckpointBecomesOneThatTheExecutorOpens) {
     ASSERT_TRUE(reader->read(id, whole, bytes).ok());
     EXPECT_EQ(bytes, content_of(collection.tensors[i], TensorId(static_cast<int64_t>(i)), whole));
   }
+}
+
+TEST_F(ViewTest, StateOfTheOptimizerIsLeftOutWhenThatIsSaid) {
+  const auto model = model_of_config(llama_config(8, 2), "tiny");
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto collection = collection::megatron_collection(*model, {}, {.tp = 2}, {DeviceId(0), DeviceId(1)});
+  ASSERT_TRUE(collection.ok()) << collection.status();
+  ASSERT_TRUE(write_checkpoint(path("job"), *collection, {"job", 1}).ok());
+  write_text(path("config.json"), llama_config(8, 2));
+  OpenOptions options;
+  options.config = path("config.json");
+  const auto source = Checkpoint::open(path("job"), options);
+  ASSERT_TRUE(source.ok()) << source.status();
+  const size_t params = model->params.size();
+  EXPECT_EQ(optimizer_states(**source).size(), 3 * params);
+  ViewSpec spec{.naming = "megatron", .layout = collection::ParallelConfig{.tp = 1}};
+  const auto whole = View::make(*source, spec);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  spec.optimizer = false;
+  const auto bare = View::make(*source, spec);
+  ASSERT_TRUE(bare.ok()) << bare.status();
+  EXPECT_EQ((*whole)->tensors().size() - (*bare)->tensors().size(), 3 * params);
+  EXPECT_THAT((*bare)->notes(), ::testing::Contains(fmt::format("left out: {} tensors of the optimizer", 3 * params)));
+  write(**bare, "bare");
+  OpenOptions again;
+  EXPECT_TRUE(optimizer_states(**Checkpoint::open(path("bare"), again)).empty());
+  spec.naming = "job";
+  EXPECT_THAT(message_of(View::make(*source, spec).status()),
+              HasSubstr("a job's checkpoint has the state of its optimizer"));
 }
 
 TEST_F(ViewTest, WhatCannotBeIsRefusedWithAReason) {
