@@ -121,6 +121,35 @@ TEST_F(DataCommand, TheTableNamesTheSeedAndTheState) {
   EXPECT_FALSE(has(csv.out, "…"));
 }
 
+TEST_F(DataCommand, AStateIsGoneOnWith) {
+  index("--kind=fixed --record-bytes=10 f --out=f.index");
+  const json before = shown("f.index --dp=4 --global-batch=30 --step=2 --seed=7");
+  // Another batch from step 2 on: it begins where step 1 has ended.
+  json state = before["state"];
+  state["global_batch"] = 8;
+  write("state.json", state.dump());
+  const json after = shown("f.index --dp=2 --state=state.json --steps=2");
+  ASSERT_EQ(after["reads"].size(), 4u);
+  EXPECT_EQ(after["reads"][0]["step"], 2);
+  EXPECT_EQ(after["reads"][0]["begin"], 60);
+  EXPECT_EQ(after["reads"][1]["end"], 68);
+  EXPECT_EQ(after["reads"][2]["begin"], 68);
+  EXPECT_EQ(after["reads"][0]["samples"][0], before["reads"][0]["samples"][0]) << "the order of the state's seed";
+  expect_refused("show f.index --dp=2 --state=state.json --step=1", 3,
+                 "step 1 is before the state, which begins with step 2");
+  expect_refused("show f.index --dp=2 --state=state.json --global-batch=4", 2,
+                 "--global-batch is what --state says already");
+  expect_refused("show f.index --state=state.json", 2, "go together");
+  write("state.json", R"({"schema_version":1})");
+  expect_refused("show f.index --dp=2 --state=state.json", 3, "state.json: ");
+  state["samples"] = 99;
+  write("state.json", state.dump());
+  expect_refused("show f.index --dp=2 --state=state.json", 3, "--state is of 99 samples");
+  index("--kind=fixed --record-bytes=5 f --out=other.index");
+  expect_refused("show other.index --dp=2 --state=state.json", 3, "--state is of the index with digest");
+  expect_refused("show f.index --dp=2 --state=none.json", 4, "none.json");
+}
+
 TEST_F(DataCommand, WhatCannotBeIsRefused) {
   index("--kind=fixed --record-bytes=10 f --out=f.index");
   index("--kind=tfrecord r --out=r.index");

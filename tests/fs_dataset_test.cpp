@@ -32,6 +32,23 @@ TEST_F(FsDatasetTest, RanksReadTheirShare) {
   EXPECT_EQ(shell("ls " + path("m/dataset")).out, "dp4\n");
 }
 
+TEST_F(FsDatasetTest, AStateIsGoneOnWith) {
+  const Outcome shown =
+      scalai(fmt::format("data show {} --dp=1 --global-batch=60 --step=10 --no-shuffle", path("pile.index")));
+  const size_t begin = shown.out.find("state {");
+  ASSERT_NE(begin, std::string::npos) << shown.out;
+  std::string state = shown.out.substr(begin + 6, shown.out.find('\n', begin) - begin - 6);
+  const size_t batch = state.find("\"global_batch\":60");
+  ASSERT_NE(batch, std::string::npos) << state;
+  write_all(folder_ / "state.json", state.replace(batch, 17, "\"global_batch\":24"));
+  const std::string options = fmt::format("--dataset={} --state={}", path("pile.index"), path("state.json"));
+  EXPECT_EQ(mount("m", options + " --global-batch=60").code, 2);
+  ASSERT_EQ(mount("m", options + " --dp=2").code, 0);
+  EXPECT_EQ(fs::read_symlink(path("m/dataset/current")).string(), "dp2/step-10");
+  EXPECT_EQ(read_all(path("m/dataset/current/rank_00/shard_00000.bin")).substr(0, 8), "00000600");
+  EXPECT_EQ(read_all(path("m/dataset/dp2/step-11/rank_00/shard_00000.bin")).substr(0, 8), "00000624");
+}
+
 TEST_F(FsDatasetTest, CurrentFollowsRepartition) {
   ASSERT_EQ(mount("m", options() + " --dp=4").code, 0);
   EXPECT_EQ(fs::read_symlink(path("m/dataset/current")).string(), "dp4/step-0");

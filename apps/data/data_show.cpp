@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "apps/common/dataset_state.h"
 #include "apps/common/output.h"
 #include "apps/data/data_command.h"
 #include "ptc/base/json.h"
@@ -207,7 +208,9 @@ absl::Status check(const std::shared_ptr<const Samples>& samples) {
 // "": fine; otherwise what is wrong with the words.
 std::string problem_with(const Arguments& arguments) {
   if (arguments.positional().front() == "-") return std::string(kNoStandardInput);
-  if (arguments.has("dp") != arguments.has("global-batch")) return "--dp and --global-batch go together";
+  if (const std::string problem = problem_beside_state(arguments); !problem.empty()) return problem;
+  const bool batch = arguments.has("global-batch") || arguments.has("state");
+  if (arguments.has("dp") != batch) return "--dp and --global-batch, or --dp and --state, go together";
   if (!arguments.has("dp")) {
     for (const char* name : {"rank", "no-shuffle", "drop-last"}) {
       const bool given = std::string(name) == "rank" ? arguments.has(name) : arguments.flag(name);
@@ -219,8 +222,9 @@ std::string problem_with(const Arguments& arguments) {
   if (arguments.count("dp") < 1 || arguments.count("dp") > kMostRanks) return "--dp takes 1 to 16777216";
   if (arguments.has("rank") && arguments.count("rank") >= arguments.count("dp")) return "--rank must be less than --dp";
   if (arguments.count("steps") < 1) return "--steps takes 1 or more";
-  if (arguments.count("step") > data::kMostInState || arguments.count("steps") > data::kMostInState / 2 ||
-      arguments.count("step") + arguments.count("steps") > data::kMostInState) {
+  const int64_t step = arguments.has("step") ? arguments.count("step") : 0;
+  if (step > data::kMostInState || arguments.count("steps") > data::kMostInState / 2 ||
+      step + arguments.count("steps") > data::kMostInState) {
     return fmt::format("steps are numbered up to {}", data::kMostInState);
   }
   return "";
@@ -234,16 +238,13 @@ absl::Status check_size(const Asked& asked) {
       fmt::format("{} steps are more than {} samples; ask for fewer steps or for one rank", asked.steps, kMostShown));
 }
 
-Asked asked_of(const Arguments& arguments, std::shared_ptr<const Samples> samples) {
+absl::StatusOr<Asked> asked_of(const Arguments& arguments, const std::optional<State>& said,
+                               std::shared_ptr<const Samples> samples) {
   Asked asked{.samples = std::move(samples)};
-  asked.state = {.index = asked.samples->index().digest(),
-                 .samples = asked.samples->count(),
-                 .sequence = asked.samples->sequence(),
-                 .seed = static_cast<uint64_t>(arguments.count("seed")),
-                 .shuffle = !arguments.flag("no-shuffle"),
-                 .drop_last = arguments.flag("drop-last"),
-                 .global_batch = arguments.count("global-batch")};
-  asked.step = arguments.count("step");
+  SCALAI_ASSIGN_OR_RETURN(asked.state, first_state(arguments, said, *asked.samples));
+  asked.step = arguments.has("step") ? arguments.count("step") : asked.state.step;
+  if (asked.step < asked.state.step)
+    return invalid(fmt::format("step {} is before the state, which begins with step {}", asked.step, asked.state.step));
   asked.steps = arguments.count("steps");
   asked.dp = static_cast<int>(arguments.count("dp"));
   if (arguments.has("rank")) asked.rank = static_cast<int>(arguments.count("rank"));
@@ -254,7 +255,9 @@ int show(const Arguments& arguments) {
   if (const std::string problem = problem_with(arguments); !problem.empty()) return usage_error("data show", problem);
   const auto index = Index::open(arguments.positional().front());
   if (!index.ok()) return report_error(index.status());
-  const int64_t sequence = arguments.has("sequence") ? arguments.count("sequence") : 0;
+  const auto said = said_state(arguments);
+  if (!said.ok()) return report_error(said.status());
+  const int64_t sequence = *said ? (*said)->sequence : arguments.has("sequence") ? arguments.count("sequence") : 0;
   const auto samples = Samples::make(*index, sequence);
   if (!samples.ok()) return report_error(samples.status());
   if (arguments.flag("verify")) {
@@ -265,16 +268,18 @@ int show(const Arguments& arguments) {
     show_index(**samples, arguments.text("format"));
     return 0;
   }
-  const Asked asked = asked_of(arguments, *samples);
-  if (const absl::Status status = validate(asked.state); !status.ok()) return report_error(status);
-  if (const absl::Status status = check_size(asked); !status.ok()) return report_error(status);
-  return show_shares(asked, arguments.text("format"));
+  const absl::StatusOr<Asked> asked = asked_of(arguments, *said, *samples);
+  if (!asked.ok()) return report_error(asked.status());
+  if (const absl::Status status = validate(asked->state); !status.ok()) return report_error(status);
+  if (const absl::Status status = check_size(*asked); !status.ok()) return report_error(status);
+  return show_shares(*asked, arguments.text("format"));
 }
 
 std::vector<OptionSpec> show_options() {
   return {count_option("dp", "N", "Data-parallel ranks."),
           count_option("global-batch", "N", "Samples a step, of all ranks."),
-          count_option("step", "N", "First step shown, from 0.", "0"),
+          dataset_state_option(),
+          count_option("step", "N", "First step shown (if not given: 0, or the next of --state)."),
           count_option("steps", "N", "How many steps.", "1"),
           count_option("rank", "N", "This rank only, with the place of each sample."),
           count_option("sequence", "N", "Samples are windows of N + 1 tokens (Megatron); otherwise documents."),
@@ -293,11 +298,12 @@ std::vector<OptionSpec> show_options() {
 Command data_show_command() {
   return {{.name = "show",
            .summary = "show an index, and which rank reads what",
-           .usage = "scalai data show INDEX [--dp=N --global-batch=N]",
+           .usage = "scalai data show INDEX [--dp=N --global-batch=N|--state=STATE]",
            .description =
                R"(Without --dp: what the index holds. With it: which samples each rank reads in a step, and with --rank
 where they lie. A batch is cut into contiguous runs in rank order, the first ranks get one sample more
-when it does not divide; so the batch of a step is the same for every dp.)",
+when it does not divide; so the batch of a step is the same for every dp. With --state it is the batches
+of a job from that state on, as after a change of the global batch.)",
            .options = show_options(),
            .examples = {"scalai data show train.index --verify",
                         "scalai data show train.index --dp=4 --global-batch=512 --step=1200 --steps=2",

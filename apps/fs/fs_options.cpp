@@ -1,3 +1,4 @@
+#include "apps/common/dataset_state.h"
 #include "apps/fs/fs_request.h"
 #include "ptc/model/catalogue.h"
 
@@ -25,14 +26,15 @@ std::vector<OptionSpec> dataset_part() {
           "allow-outside",
           "Show data outside of an index's folder and on servers, too: the index may name any file that you may "
           "read, so it must be one that you trust."),
-      count_option("global-batch", "N", "Samples of a step over all ranks; needed with --dataset."),
+      count_option("global-batch", "N", "Samples of a step over all ranks; needed with --dataset, or --state."),
+      dataset_state_option(),
       count_option("sequence", "N", "A sample is a packed window of N + 1 tokens (if not given: a document)."),
       count_option("seed", "N", "Of the order in which a pass reads the samples.", "0"),
       flag_option("no-shuffle", "Read the samples in the order of the index."),
       flag_option("drop-last", "Leave out the short batch at the end of a pass."),
       count_option("dp", "N",
                    "Point dataset/current to this data-parallel degree (if not given: `scalai fs repartition` does)."),
-      count_option("step", "S", "And to this step (0 if not given)."),
+      count_option("step", "S", "And to this step (0 if not given, or the next of --state)."),
       text_option("cache-dir", "DIR", "Folder for blocks of data that lie on a server."),
       bytes_option("cache-size", "SIZE", "Most bytes in that folder (10 GiB if not given).")};
 }

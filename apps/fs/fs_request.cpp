@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "apps/common/dataset_state.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
 #include "ptc/data/index.h"
@@ -140,31 +141,20 @@ class DatasetReader {
     if (const absl::Status inside = data::check_inside(*index); !inside.ok() && !arguments_.flag("allow-outside")) {
       return invalid(message_of(inside) + "\n  hint: --allow-outside shows it, if you trust the index");
     }
-    const int64_t sequence = arguments_.has("sequence") ? arguments_.count("sequence") : 0;
+    SCALAI_ASSIGN_OR_RETURN(const std::optional<data::State> said, said_state(arguments_));
+    const int64_t sequence = said ? said->sequence : arguments_.has("sequence") ? arguments_.count("sequence") : 0;
     auto samples = data::Samples::make(index, sequence);
     if (!samples.ok()) return invalid(fmt::format("{}: {}", path, message_of(samples.status())));
     vfs::Dataset dataset;
     dataset.name = name;
     dataset.samples = std::move(*samples);
-    dataset.first = state_of(*dataset.samples);
+    SCALAI_ASSIGN_OR_RETURN(dataset.first, first_state(arguments_, said, *dataset.samples));
     if (const absl::Status state = validate(dataset.first); !state.ok())
       return invalid(fmt::format("{}: {}", path, message_of(state)));
     SCALAI_ASSIGN_OR_RETURN(const SourceOpener opener, opener_of(*index, dataset));
     dataset.files = std::make_shared<data::DataFiles>(index, opener);
     SCALAI_RETURN_IF_ERROR(check_files(*dataset.files));
     return dataset;
-  }
-
-  data::State state_of(const data::Samples& samples) const {
-    data::State state;
-    state.index = samples.index().digest();
-    state.samples = samples.count();
-    state.sequence = samples.sequence();
-    state.seed = static_cast<uint64_t>(arguments_.count("seed"));
-    state.shuffle = !arguments_.flag("no-shuffle");
-    state.drop_last = arguments_.flag("drop-last");
-    state.global_batch = arguments_.has("global-batch") ? arguments_.count("global-batch") : 1;
-    return state;
   }
 
   // One opener and one read-ahead for all datasets, made when the first of them needs it.
@@ -201,14 +191,15 @@ class DatasetReader {
 
 void check_dataset_options(const Arguments& arguments, Problems& problems) {
   const bool with = arguments.has("dataset");
-  for (const char* name : {"sequence", "global-batch", "dp", "step", "cache-dir", "cache-size"}) {
+  for (const char* name : {"sequence", "global-batch", "state", "dp", "step", "cache-dir", "cache-size"}) {
     if (!with && arguments.has(name)) problems.malformed(fmt::format("--{} is for --dataset, which is missing", name));
   }
   for (const char* name : {"no-shuffle", "drop-last", "allow-outside"}) {
     if (!with && arguments.flag(name)) problems.malformed(fmt::format("--{} is for --dataset, which is missing", name));
   }
-  if (with && !arguments.has("global-batch"))
-    problems.malformed("--dataset needs --global-batch: which samples a rank reads depends on it");
+  if (const std::string problem = problem_beside_state(arguments); !problem.empty()) problems.malformed(problem);
+  if (with && !arguments.has("global-batch") && !arguments.has("state"))
+    problems.malformed("--dataset needs --global-batch or --state: which samples a rank reads depends on it");
   if (arguments.has("step") && !arguments.has("dp")) problems.malformed("--step is for --dp, which is missing");
   if (arguments.has("cache-size") && !arguments.has("cache-dir"))
     problems.malformed("--cache-size is for --cache-dir, which is missing");
@@ -221,7 +212,9 @@ void read_datasets(const Arguments& arguments, Problems& problems, FsRequest& re
   if (!problems.empty() || datasets.empty()) return;
   request.datasets = std::make_unique<vfs::DatasetTree>(std::move(datasets));
   if (!arguments.has("dp")) return;
-  const int64_t step = arguments.has("step") ? arguments.count("step") : 0;
+  const auto said = said_state(arguments);
+  const int64_t first = said.ok() && *said ? (*said)->step : 0;
+  const int64_t step = arguments.has("step") ? arguments.count("step") : first;
   problems.status("", request.datasets->repartition(arguments.count("dp"), step));
 }
 

@@ -151,6 +151,8 @@ const std::vector<Exception>& untested_exceptions() {
       {"executor/worker/worker_state.cpp", "a part of worker.h; worker_test"},
       {"ptc/control/training.h", "job_test"},
       {"apps/jobs/sim_cluster.cpp", "`scalai sim` of many jobs; sched_scenarios_test runs it, well and badly"},
+      {"apps/common/dataset_state.cpp",
+       "options of data show and fs mount; data_command_test and fs_dataset_test run them"},
       {"apps/common/model_options.cpp", "options of models and plan; plan_command_test and e2e_test run them"},
       {"apps/fs/fs_control.cpp", "commands; tests/fs_life_test and fs_dataset_test run them"},
       {"apps/fs/fs_mount.cpp", "a command; tests/fs_life_test runs it, well and badly"},
