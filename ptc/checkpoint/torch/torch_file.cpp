@@ -23,6 +23,7 @@ using Kind = PickleValue::Kind;
 
 constexpr int64_t kMostPickleBytes = int64_t{1} << 28;
 constexpr int kMostDepth = 64;
+constexpr int64_t kMostVisits = int64_t{1} << 24;
 
 constexpr size_t kMostName = 160;
 
@@ -34,6 +35,9 @@ class TensorFinder {
   }
 
   void visit(const PickleValue& value, const std::string& path, int depth) {
+    // Lists that share lists can be more than anyone can visit.
+    if (++visits_ == kMostVisits) problem(path, "is one of too many");
+    if (visits_ >= kMostVisits) return;
     if (depth > kMostDepth) return problem(path, "is nested too deeply");
     switch (value.kind) {
       case Kind::kDict: return visit_pairs(value, path, depth);
@@ -136,6 +140,7 @@ class TensorFinder {
   std::vector<StoredTensor> tensors_;
   std::vector<std::string> problems_;
   size_t more_ = 0;
+  int64_t visits_ = 0;
 };
 
 absl::StatusOr<std::string> read_entry(const ByteSource& source, const ZipEntry& entry) {

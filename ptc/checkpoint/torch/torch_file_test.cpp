@@ -90,6 +90,18 @@ TEST(TorchFiles, ListsThatContainThemselvesEnd) {
   EXPECT_THAT(problem_of(zip.finish()), HasSubstr("is nested too deeply"));
 }
 
+TEST(TorchFiles, ListsThatShareListsEnd) {
+  PickleWriter pickle;  // 2^60 paths
+  pickle.op("]").op(std::string_view("q\0", 2));
+  for (char i = 0; i < 60; ++i) {
+    const std::string get = {'h', i}, put = {'q', static_cast<char>(i + 1)};
+    pickle.op("](").op(get).op(get).op("e").op(put);
+  }
+  ZipWriter zip;
+  zip.add("a/data.pkl", pickle.op(".").bytes);
+  EXPECT_THAT(problem_of(zip.finish()), HasSubstr("is one of too many"));
+}
+
 TEST(TorchFiles, ManyEditsAreToldOrInside) {
   constexpr uint64_t kSeed = 20261126;
   SCOPED_TRACE(fmt::format("seed {}", kSeed));
