@@ -4,6 +4,7 @@
 // Values; any thread may call.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,5 +42,8 @@ absl::StatusOr<std::vector<DcpTensor>> parse_dcp_index(std::string_view bytes);
 // tensors, under the names that they have in a rank of all: "decoder.layers.3.mlp.experts.local_experts.1.linear_fc1.weight".
 // Others stay as they are.
 std::vector<DcpTensor> without_stacks(std::vector<DcpTensor> tensors);
+
+// The index of these tensors, as torch 2.3 and newer read it. Each has at least one chunk.
+std::string dcp_index_text(std::span<const DcpTensor> tensors);
 
 }  // namespace scalai::checkpoint

@@ -52,7 +52,7 @@ std::string index_of(const std::vector<int64_t>& shape, const std::vector<Chunk>
     to.op("ub");
   }
   to.op("uub.");
-  return to.bytes;
+  return to.bytes();
 }
 
 std::string problem_of(const std::string& bytes) { return message_of(parse_dcp_index(bytes).status()); }

@@ -51,7 +51,7 @@ TEST(Pickles, ReadsWhatPythonWrites) {
 TEST(Pickles, NamesAreNotCalled) {
   PickleWriter writer;  // os.system("touch x") in a dict
   writer.op("}").text("k").name("os", "system").op("(").text("touch x").op("tRs.");
-  const Pickle pickle = read(writer.bytes);
+  const Pickle pickle = read(writer.bytes());
   const PickleValue* const call = pickle.root().find("k");
   ASSERT_NE(call, nullptr);
   EXPECT_TRUE(call->is_call_of("os.system"));
@@ -61,7 +61,7 @@ TEST(Pickles, NamesAreNotCalled) {
 TEST(Pickles, ObjectsHaveAttributes) {
   PickleWriter writer;
   writer.name("argparse", "Namespace").op(")\x81}").text("tp").number(4).op("sb.");
-  const Pickle pickle = read(writer.bytes);
+  const Pickle pickle = read(writer.bytes());
   ASSERT_NE(pickle.root().attribute("tp"), nullptr);
   EXPECT_EQ(pickle.root().attribute("tp")->number, 4);
 }
@@ -100,7 +100,7 @@ TEST(Pickles, ManyEditsAreToldOrHarmless) {
   writer.op("u.");
   int refused = 0;
   for (int round = 0; round < 20'000; ++round) {
-    std::string edited = writer.bytes;
+    std::string edited = writer.bytes();
     for (int64_t edits = random.between(1, 4); edits > 0; --edits)
       edited[static_cast<size_t>(random.below(static_cast<int64_t>(edited.size())))] =
           static_cast<char>(random.below(256));

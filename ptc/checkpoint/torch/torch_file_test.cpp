@@ -78,7 +78,7 @@ TEST(TorchFiles, RefuseOtherFiles) {
   ZipWriter sparse;
   PickleWriter pickle;
   pickle.op("}").text("w").name("torch._utils", "_rebuild_sparse_tensor").op(")Rs.");
-  sparse.add("a/data.pkl", pickle.bytes);
+  sparse.add("a/data.pkl", pickle.bytes());
   EXPECT_THAT(problem_of(sparse.finish()), HasSubstr("\"w\" is not dense: torch._utils._rebuild_sparse_tensor"));
 }
 
@@ -98,7 +98,7 @@ TEST(TorchFiles, ListsThatShareListsEnd) {
     pickle.op("](").op(get).op(get).op("e").op(put);
   }
   ZipWriter zip;
-  zip.add("a/data.pkl", pickle.op(".").bytes);
+  zip.add("a/data.pkl", pickle.op(".").bytes());
   EXPECT_THAT(problem_of(zip.finish()), HasSubstr("is one of too many"));
 }
 

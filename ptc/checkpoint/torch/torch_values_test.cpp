@@ -11,7 +11,7 @@ namespace torch_values_test {
 
 using testing::ElementsAre;
 
-Pickle read(PickleWriter& writer) { return Pickle::read(writer.op(".").bytes).value(); }
+Pickle read(PickleWriter& writer) { return Pickle::read(writer.op(".").bytes()).value(); }
 
 TEST(TorchValues, DtypesHaveTwoNames) {
   EXPECT_EQ(dtype_of("torch.BFloat16Storage"), tensor::DType::kBF16);

@@ -7,19 +7,26 @@
 
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
+#include "ptc/checkpoint/torch/internal/zip_format.h"
 
 namespace scalai::checkpoint {
 namespace {
 
-constexpr uint32_t kEntry = 0x04034b50, kListed = 0x02014b50, kEnd = 0x06054b50;
-constexpr uint32_t kEnd64 = 0x06064b50, kEnd64Place = 0x07064b50;
-constexpr int64_t kEntryBytes = 30, kListedBytes = 46, kEndBytes = 22, kEnd64Bytes = 56, kEnd64PlaceBytes = 20;
+using internal::kEnd;
+using internal::kEnd64;
+using internal::kEnd64Bytes;
+using internal::kEnd64Place;
+using internal::kEntry;
+using internal::kEntryBytes;
+using internal::kExtra64;
+using internal::kIn64Bits;
+using internal::kListed;
+using internal::kMoreThan16Bits;
+
+constexpr int64_t kListedBytes = 46, kEndBytes = 22, kEnd64PlaceBytes = 20;
 constexpr int64_t kMostComment = 65535;
 constexpr int64_t kMostEntries = int64_t{1} << 20;
 constexpr int64_t kMostTableBytes = int64_t{1} << 28;
-constexpr uint32_t kIn64Bits = 0xffffffff;
-constexpr uint16_t kMoreThan16Bits = 0xffff;
-constexpr uint16_t kExtra64 = 1;
 
 // Little-endian numbers in a stretch of bytes; beyond its end everything is 0 and `broken`.
 class Fields {

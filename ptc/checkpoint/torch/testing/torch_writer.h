@@ -8,11 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "ptc/checkpoint/torch/internal/little_endian.h"
+#include "ptc/checkpoint/torch/internal/pickle_writer.h"
+
 namespace scalai::checkpoint {
 
-inline void append_number(std::string& to, uint64_t value, int size) {
-  for (int i = 0; i < size; ++i) to.push_back(static_cast<char>(value >> (8 * i)));
-}
+using internal::append_number;
+using internal::PickleWriter;
 
 // An archive of stored entries, as torch writes it but for the alignment of their data.
 class ZipWriter {
@@ -68,38 +70,6 @@ class ZipWriter {
   uint64_t entries_ = 0;
 };
 
-// Opcodes of protocol 2.
-struct PickleWriter {
-  std::string bytes = std::string("\x80\x02", 2);
-
-  PickleWriter& op(std::string_view opcodes) {
-    bytes += opcodes;
-    return *this;
-  }
-  PickleWriter& text(std::string_view value) {
-    bytes += 'X';
-    append_number(bytes, value.size(), 4);
-    bytes += value;
-    return *this;
-  }
-  PickleWriter& number(int64_t value) {
-    bytes += "\x8a\x08";
-    append_number(bytes, static_cast<uint64_t>(value), 8);
-    return *this;
-  }
-  PickleWriter& numbers(const std::vector<int64_t>& values) {
-    op("(");
-    for (const int64_t value : values) number(value);
-    return op("t");
-  }
-  PickleWriter& name(std::string_view module, std::string_view of) {
-    bytes += 'c';
-    (bytes += module) += '\n';
-    (bytes += of) += '\n';
-    return *this;
-  }
-};
-
 struct TorchTensor {
   std::string name;
   std::string storage = "FloatStorage";
@@ -127,7 +97,7 @@ inline std::string torch_file(const std::vector<TorchTensor>& tensors,
   }
   pickle.text("iteration").number(7).op("u.");
   ZipWriter zip;
-  zip.add("archive/data.pkl", pickle.bytes);
+  zip.add("archive/data.pkl", pickle.bytes());
   zip.add("archive/byteorder", "little");
   for (const auto& [key, data] : storages) zip.add("archive/data/" + key, data);
   zip.add("archive/version", "3\n");
