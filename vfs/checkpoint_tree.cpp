@@ -38,20 +38,36 @@ absl::StatusOr<ByteSourcePtr> ViewFile::open() {
   return source;
 }
 
+// The files of a view whose names begin with `path`, and the folders among them.
 class ViewFolder final : public Directory {
  public:
-  explicit ViewFolder(std::shared_ptr<const View> view) : view_(std::move(view)) {}
-  absl::StatusOr<Node> find(const std::string& name) override {
-    const auto file = view_->find(name);
-    if (!file.has_value()) return missing("");
-    return Node(std::shared_ptr<File>(std::make_shared<ViewFile>(view_, *file)));
+  explicit ViewFolder(std::shared_ptr<const View> view, std::string path = "")
+      : view_(std::move(view)), path_(std::move(path)) {
+    for (size_t file = 0; file < view_->files(); ++file) {  // by name, so a folder's are together
+      const std::string& name = view_->file_name(file);
+      if (!name.starts_with(path_)) continue;
+      const size_t slash = name.find('/', path_.size());
+      std::string child = name.substr(path_.size(), slash == std::string::npos ? slash : slash - path_.size());
+      const Kind kind = slash == std::string::npos ? Kind::kFile : Kind::kDirectory;
+      if (kind == Kind::kFile || entries_.empty() || entries_.back().name != child)
+        entries_.push_back({std::move(child), kind});
+    }
   }
-  int64_t entries() override { return static_cast<int64_t>(view_->files()); }
-  Entry entry(int64_t index) override { return {view_->file_name(static_cast<size_t>(index)), Kind::kFile}; }
+  absl::StatusOr<Node> find(const std::string& name) override {
+    if (const auto file = view_->find(path_ + name); file.has_value())
+      return Node(std::shared_ptr<File>(std::make_shared<ViewFile>(view_, *file)));
+    const std::string folder = path_ + name + "/";
+    if (!view_->has_folder(folder)) return missing("");
+    return Node(std::shared_ptr<Directory>(std::make_shared<ViewFolder>(view_, folder)));
+  }
+  int64_t entries() override { return std::ssize(entries_); }
+  Entry entry(int64_t index) override { return entries_[static_cast<size_t>(index)]; }
   bool fixed() override { return true; }
 
  private:
   std::shared_ptr<const View> view_;
+  const std::string path_;
+  std::vector<Entry> entries_;
 };
 
 // Anybody who may read may ask for any name, so what one name costs has a bound; `scalai checkpoint reshard` has none.

@@ -40,21 +40,12 @@ absl::StatusOr<ViewSpec> spec_of(const Arguments& arguments) {
     spec = *std::move(parsed);
   }
   spec.extras = !arguments.flag("no-extras");
-  spec.optimizer = !arguments.has("drop");
+  spec.optimizer = arguments.text("drop") != "optimizer";
+  spec.masters = arguments.text("drop").empty();
+  if (arguments.has("transformer-impl")) spec.transformer_engine = arguments.text("transformer-impl") != "local";
+  if (arguments.has("vocab-multiple")) spec.vocab_multiple = arguments.count("vocab-multiple");
   if (arguments.has("shard-size")) spec.shard_bytes = arguments.bytes("shard-size");
   return spec;
-}
-
-// Files that cannot hold what the source has: that is said before, and named.
-absl::Status check_optimizer(const Checkpoint& source, const ViewSpec& spec) {
-  const bool whole = spec.naming == "hf" && !spec.layout && !spec.collection;
-  if (!whole || !spec.optimizer) return absl::OkStatus();
-  const std::vector<std::string> names = checkpoint::optimizer_states(source);
-  if (names.empty()) return absl::OkStatus();
-  return invalid(fmt::format(
-      "--to=hf: files of Hugging Face hold parameters only, and {} has {} tensors of an optimizer, such as \"{}\"; "
-      "--drop=optimizer leaves them out",
-      source.info().path, names.size(), names.front()));
 }
 
 ReshardOptions options_of(const Arguments& arguments) {
@@ -197,6 +188,8 @@ int reshard(const Arguments& arguments) {
     return usage_error("checkpoint reshard", "--to says in which layout, as in --to=tp4,pp2 or --to=hf");
   if (arguments.has("threads") && arguments.count("threads") == 0)
     return usage_error("checkpoint reshard", "--threads=0");
+  if (arguments.has("vocab-multiple") && arguments.count("vocab-multiple") == 0)
+    return usage_error("checkpoint reshard", "--vocab-multiple=0");
   if (arguments.has("shard-size") && arguments.bytes("shard-size") == 0) {
     return usage_error("checkpoint reshard", "--shard-size=0");
   }
@@ -205,7 +198,7 @@ int reshard(const Arguments& arguments) {
   if (!spec.ok()) return report_error(spec.status());
   auto source = Checkpoint::open(arguments.positional()[0], open_options_of(arguments));
   if (!source.ok()) return report_error(source.status());
-  if (const absl::Status status = check_optimizer(**source, *spec); !status.ok()) return report_error(status);
+  if (const absl::Status status = checkpoint::check_places(**source, *spec); !status.ok()) return report_error(status);
   const auto view = View::make(*source, *std::move(spec));
   if (!view.ok()) return report_error(view.status());
   ReshardOptions options = options_of(arguments);
@@ -232,8 +225,9 @@ int reshard(const Arguments& arguments) {
 std::vector<OptionSpec> reshard_options() {
   const std::vector<OptionSpec> to = {text_option(
       "to", "LAYOUT",
-      "Layout of DST: tp4,pp2 (rank files), hf (whole tensors), either with a naming as in tp4,pp2,logical; or "
-      "a collection file, FILE.textproto.")};
+      "Layout of DST: tp4,pp2 (rank files; tp4,pp2,logical has our names, tp4,pp2,torch is Megatron-LM's own "
+      "folder); whole tensors as hf, torch_dist (Megatron-Core) or dcp (torch.distributed.checkpoint); or a "
+      "collection file, FILE.textproto.")};
   const std::vector<OptionSpec> rest = {
       formerly(bytes_option("process-memory", "SIZE", "Most memory that the program uses.", "1GiB"), {"memory-cap"}),
       count_option("threads", "N", "Threads (one a core if not given)."),
@@ -248,7 +242,17 @@ std::vector<OptionSpec> reshard_options() {
                     {"compare", "first"}, "compare"),
       flag_option("no-extras",
                   "Leave out what goes along: tokenizer, generation settings, chat template, code, licence."),
-      choice_option("drop", "STATE", "Leave out masters and moments; --to=hf has no place for them.", {"optimizer"}),
+      choice_option("drop", "STATE",
+                    "Leave out masters and moments (optimizer), or masters alone: forms without a place for them are "
+                    "refused otherwise.",
+                    {"optimizer", "masters"}),
+      choice_option("transformer-impl", "IMPL",
+                    "Names of Megatron's rank files: with norms as modules of their own (local), or as parts of the "
+                    "linear layers behind them and experts grouped (transformer_engine). As in SRC if not given.",
+                    {"local", "transformer_engine"}),
+      count_option("vocab-multiple", "N",
+                   "The rows of each rank's vocabulary are a multiple of N (128 if not given), as "
+                   "make-vocab-size-divisible-by of Megatron."),
       flag_option("dry-run", "Print the plan and write nothing."),
       flag_option("force", "Replace the checkpoint at DST, at one stroke; nothing else is replaced."),
       flag_option("restart", "Remove what an earlier run that did not finish has left, and begin anew."),
@@ -276,6 +280,7 @@ same command; what it has written stays in DST.partial until then.)",
        .options = reshard_options(),
        .examples = {"scalai checkpoint reshard llama3-8b/ out/ --to=tp4,pp2",
                     "scalai checkpoint reshard out/ back/ --to=hf --verify",
+                    "scalai checkpoint reshard llama3-8b/ mcore/ --to=torch_dist",
                     "scalai checkpoint reshard ranks/ out/ --from=tp8,pp4 --config=config.json --to=tp2,pp1",
                     "scalai checkpoint reshard job/checkpoints/step_00000100 out/ --to=tp2 --model=gpt3-xl --dry-run"},
        .min_arguments = 2,

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <bit>
+#include <boost/crc.hpp>
 
 #include "ptc/base/status.h"
 
@@ -51,5 +52,11 @@ std::string Hasher::hex() const {
 }
 
 std::string digest_of(std::string_view text) { return Hasher().add(text).hex(); }
+
+uint32_t crc32_of(std::string_view bytes) {
+  boost::crc_32_type crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return crc.checksum();
+}
 
 }  // namespace scalai

@@ -32,4 +32,7 @@ class Hasher {
 // Hasher().add(text).hex(), so the length of the text is part of the input.
 std::string digest_of(std::string_view text);
 
+// The checksum of zip and gzip (polynomial 0x04C11DB7, reflected; RFC 1952, section 8).
+uint32_t crc32_of(std::string_view bytes);
+
 }  // namespace scalai

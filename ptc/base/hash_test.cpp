@@ -52,6 +52,11 @@ TEST(Hasher, TellsManyInputsApart) {
   EXPECT_EQ(digests.size(), 10'000u);
 }
 
+TEST(Crc32, IsTheStandardsCheckValue) {
+  EXPECT_EQ(crc32_of("123456789"), 0xCBF43926U);
+  EXPECT_EQ(crc32_of(""), 0U);
+}
+
 TEST(Random, GivesTheSameStreamOnAnyMachine) {
   // From an independent implementation of SplitMix64 and xoshiro256**.
   Random random(1234567);

@@ -49,8 +49,11 @@ int run(const std::vector<std::string>& words, std::chrono::microseconds patienc
 
 bool same_folder(const std::string& a, const std::string& b) {
   std::map<std::string, bool> names;
-  for (const auto& entry : fs::directory_iterator(a)) names[entry.path().filename()] = true;
-  for (const auto& entry : fs::directory_iterator(b)) names[entry.path().filename()] = true;
+  for (const std::string& folder : {a, b}) {
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      if (!entry.is_directory()) names[entry.path().string().substr(folder.size() + 1)] = true;
+    }
+  }
   for (const auto& [name, is_there] : names) {
     if (run({"/usr/bin/cmp", "-s", a + "/" + name, b + "/" + name}, std::chrono::microseconds(-1)) != 0) return false;
   }
@@ -72,6 +75,8 @@ std::string config() {
  "max_position_embeddings": 64, "tie_word_embeddings": false})";
 }
 
+constexpr const char* kForms[] = {"hf", "tp4,pp2", "torch_dist", "tp2,pp2,torch", "dcp"};
+
 struct Chaos {
   std::string program;
   std::string folder;
@@ -85,7 +90,7 @@ struct Chaos {
   }
   void prepare() {
     checkpoint::write_hugging_face(path("src"), config());
-    for (const char* to : {"hf", "tp4,pp2"}) {
+    for (const char* const to : kForms) {
       const auto begin = std::chrono::steady_clock::now();
       SCALAI_CHECK(reshard(to, std::string("reference-") + to, std::chrono::microseconds(-1)) == 0, to);
       seconds[to] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -93,7 +98,7 @@ struct Chaos {
   }
   // Empty: all is well.
   std::string play() {
-    const std::string to = random.below(2) == 0 ? "hf" : "tp4,pp2";
+    const std::string to = kForms[static_cast<size_t>(random.below(std::ssize(kForms)))];
     for (int attempt = 0;; ++attempt) {
       // The last ones are left alone, so that a run ends.
       const double share = random.uniform() * 0.7;

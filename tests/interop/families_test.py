@@ -17,6 +17,7 @@ import tempfile
 import unittest
 import warnings
 from collections import OrderedDict
+from unittest import mock
 
 os.environ["TORCHDYNAMO_DISABLE"] = "1"  # what megatron-core compiles, examples/training/megatron_on_cpu.py replaces
 import torch  # noqa: E402
@@ -162,6 +163,13 @@ class Stacked(Folders):
         self.assertEqual(content(self.path("one")), content(self.path("back")))
 
 
+def leave():
+    """Ends a process of several: torch's threads sometimes abort one that ends by itself."""
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+    os._exit(0)
+
+
 def save_sharded(rank, ranks, name, folder):
     """One process of `ranks`: FSDP2's shards of a model and of its AdamW, after a step."""
     import torch.distributed.checkpoint as dcp
@@ -191,11 +199,41 @@ def save_sharded(rank, ranks, name, folder):
     if rank == 0:
         torch.save({f"{name}.{kind}": each[kind] for name, each in whole.items() for kind in ("exp_avg", "exp_avg_sq")},
                    os.path.join(folder, "moments"))
-    torch.distributed.destroy_process_group()
+    leave()
+
+
+def load_sharded(rank, ranks, name, folder):
+    """Another number of processes: torch's own load of dcp-written into FSDP2's shards, which were something else."""
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=ranks,
+                                         init_method="file://" + os.path.join(folder, "store-again"))
+    model = build(name, torch.float32)
+    mesh = init_device_mesh("cpu", (ranks,))
+    for layer in model.model.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
+    state, moments = get_state_dict(model, optimizer)
+    dcp.load({"model": state, "optim": moments}, checkpoint_id=os.path.join(folder, "dcp-written"),
+             planner=DefaultLoadPlanner(allow_partial_load=True))  # learning rates and the like are not in it
+    set_state_dict(model, optimizer, model_state_dict=state, optim_state_dict=moments)
+    state, moments = get_state_dict(model, optimizer, options=StateDictOptions(full_state_dict=True))
+    if rank == 0:
+        torch.save({**state, **{f"{name}.{kind}": value for name, each in moments["state"].items()
+                                for kind, value in each.items()}}, os.path.join(folder, "loaded"))
+    leave()
 
 
 class Torch(Folders):
-    """Files of torch.save, which are read without torch."""
+    """Files of torch.save, read and written without torch."""
 
     def run_form(self, name):
         form, _, model = name.partition("_")
@@ -233,8 +271,18 @@ class Torch(Folders):
         found = load_file(self.path("one/rank_000.safetensors"))
         expected = torch.load(self.path("moments"))
         self.assertEqual({name for name in found if ".exp_avg" in name}, set(expected))
-        for name, moment in expected.items():
-            self.assertTrue(torch.equal(found[name], moment), name)
+        for key, moment in expected.items():
+            self.assertTrue(torch.equal(found[key], moment), key)
+        # And back into torch, over ranks under Megatron's names, which fuse and cut otherwise.
+        reshard(self.path("ranks"), self.path("dcp-written"), "dcp", "--verify")
+        torch.multiprocessing.spawn(load_sharded, (2, name, self.folder), nprocs=2)
+        loaded = torch.load(self.path("loaded"))
+        expected.update(load_file(self.path("hf/model.safetensors")))
+        steps = {key: loaded.pop(key) for key in list(loaded) if key.endswith(".step")}
+        self.assertEqual({step.item() for step in steps.values()}, {1.0})
+        self.assertEqual(set(loaded), set(expected))
+        for key, value in expected.items():
+            self.assertTrue(torch.equal(loaded[key], value), key)
 
     def megatron(self, name):
         """mp_rank_TT_PPP/model_optim_rng.pt, as Megatron-LM writes it beside its tracker."""
@@ -256,6 +304,16 @@ class Torch(Folders):
             newest.write("300")
         reshard(self.path("mg"), self.path("back"), "hf", "--config=" + self.path("hf/config.json"))
         self.assertEqual(content(self.path("hf")), content(self.path("back")))
+        # And written: the same tensors in the same places.
+        reshard(self.path("mg"), self.path("written"), "tp2,pp2,torch", "--config=" + self.path("hf/config.json"), "--verify")
+        for rank in range(4):
+            file = f"iter_0000300/mp_rank_{rank % 2:02}_{rank // 2:03}/model_optim_rng.pt"
+            ours = torch.load(os.path.join(self.path("written"), file), weights_only=True, mmap=True)
+            theirs = torch.load(os.path.join(self.path("mg"), file), weights_only=False)
+            self.assertEqual((ours["iteration"], ours["checkpoint_version"]), (300, 3.0))
+            self.assertEqual(set(ours["model"]), set(theirs["model"]))
+            for key, value in theirs["model"].items():
+                self.assertTrue(torch.equal(ours["model"][key], value), key)
 
 
 # What megatron-core calls the same model. Not DeepSeek V2 Lite: there the norm of latent keys comes with one of queries.
@@ -382,6 +440,9 @@ class WithMegatron(Folders):  # the last by name: the process has no other use o
         reshard(self.path("hf"), self.path("ranks"), "tp1,megatron")
         model = self.model(name, source)
         self.load(model, self.path("ranks/rank_000.safetensors"))
+        self.compare(model, name, source)
+
+    def compare(self, model, name, source):
         if name in ONLY_LOADED:
             return
         ids = tokens()
@@ -392,7 +453,6 @@ class WithMegatron(Folders):  # the last by name: the process has no other use o
         expected = logits(source)
         error = (theirs - expected).abs().max().item()
         self.assertLess(error, 1e-4 * max(1, expected.abs().max().item()), math.nan if error != error else error)
-
 
     def torch_dist(self, name):
         """megatron-core's own folder, with stacked layers and experts → hf."""
@@ -410,6 +470,98 @@ class WithMegatron(Folders):  # the last by name: the process has no other use o
         reshard(self.path("dist"), self.path("back"), "hf", "--config=" + self.path("hf/config.json"), "--verify")
         self.assertEqual(content(self.path("hf")), content(self.path("back")))
 
+    def written(self, name):
+        """hf → Megatron's own folders: megatron-core's load of a distributed checkpoint, and torch's of a rank's file."""
+        from megatron.core import dist_checkpointing
+
+        source = build(name, torch.float32)
+        source.save_pretrained(self.path("hf"))
+        reshard(self.path("hf"), self.path("dist"), "torch_dist", "--verify")
+        model = self.model(name, source)
+        state = dist_checkpointing.load({"model": model.sharded_state_dict()}, self.path("dist/release"))
+        self.assertEqual(state["iteration"], 0)
+        model.load_state_dict(state["model"], strict=True)
+        self.compare(model, name, source)
+        reshard(self.path("hf"), self.path("ranks"), "tp1,torch", "--verify")
+        file = torch.load(self.path("ranks/release/mp_rank_00/model_optim_rng.pt"), weights_only=True)
+        for key, value in model.state_dict().items():
+            if value is None or "_extra_state" in key or key.endswith("local_tokens_per_expert"):
+                continue
+            value = value[: len(file["model"][key])]
+            self.assertTrue(torch.equal(file["model"][key][: len(value)], value), key)
+
+    def trained(self, name, sharded, scale):
+        """A model in bf16 with a real optimizer of Megatron, after a step with gradients of this scale."""
+        from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
+        from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+
+        model = self.model(name, build(name, torch.bfloat16)).bfloat16()
+        model = DistributedDataParallel(model.config, DistributedDataParallelConfig(use_distributed_optimizer=sharded),
+                                        model)
+        optimizer = get_megatron_optimizer(OptimizerConfig(optimizer="adam", lr=1e-2, bf16=True, clip_grad=0.0,
+                                                           params_dtype=torch.bfloat16,
+                                                           use_distributed_optimizer=sharded), [model])
+        for parameter in model.parameters():
+            parameter.main_grad.copy_(scale * (parameter.detach().float().sin() + 0.5))
+        optimizer.step()
+        return model.module, optimizer
+
+    @staticmethod
+    def states(model, optimizer, kind):
+        """Parameters, masters and moments by name and kind."""
+        found = {name: tensor.detach().clone() for name, tensor in model.named_parameters()}
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        for one in getattr(optimizer, "chained_optimizers", [optimizer]):
+            if kind:
+                for parameter in one.model_param_group_index_map:
+                    for key, tensor in one._get_main_param_and_optimizer_states(parameter).items():
+                        if key != "step":
+                            found[f"{names[id(parameter)]} {key}"] = tensor.clone()
+                continue
+            for low, high in zip(sum(one.float16_groups, []), sum(one.fp32_from_float16_groups, [])):
+                found[names[id(low)] + " param"] = high.detach().clone()
+                for key in ("exp_avg", "exp_avg_sq"):
+                    found[f"{names[id(low)]} {key}"] = one.optimizer.state[high][key].clone()
+        return found
+
+    def optimizer(self, kind):
+        """Megatron's optimizers → ranks tp2, pp2 → torch_dist → another model and optimizer, by Megatron-Core's own load."""
+        from megatron.core import dist_checkpointing
+        from megatron.core.optimizer.distrib_optimizer import DistributedOptimizer
+
+        kind = kind if kind != "float16" else ""
+        metadata = {"distrib_optim_sharding_type": kind} if kind else {}
+        config = "--config=" + self.path("hf/config.json")
+        build("llama", torch.bfloat16).save_pretrained(self.path("hf"))
+
+        def state_of(model, optimizer, loading):
+            sharded = model.sharded_state_dict()
+            return {"model": sharded, "iteration": 7,
+                    "optimizer": optimizer.sharded_state_dict(sharded, is_loading=loading, metadata=metadata)}
+
+        model, optimizer = self.trained("llama", bool(kind), 1.0)
+        expected = self.states(model, optimizer, kind)
+        self.assertEqual(len(expected), 4 * len(list(model.parameters())))
+        os.makedirs(self.path("dist/iter_0000007"))
+        dist_checkpointing.save(state_of(model, optimizer, False), self.path("dist/iter_0000007"))
+        with open(self.path("dist/latest_checkpointed_iteration.txt"), "w") as newest:
+            newest.write("7")
+        reshard(self.path("dist"), self.path("ranks"), "tp2,pp2", config, "--verify")
+        reshard(self.path("ranks"), self.path("written"), "torch_dist", "--verify")
+        model, optimizer = self.trained("llama", bool(kind), 3.0)
+        loaded = dist_checkpointing.load(state_of(model, optimizer, True), self.path("written/iter_0000007"))
+        self.assertEqual(loaded["iteration"], 7)
+        model.load_state_dict(loaded["model"], strict=True)
+        keep = DistributedOptimizer._set_main_param_and_optimizer_states
+        # It expects Apex's Adam, which has no step of its own; with torch's it fails on its own folders, too.
+        with mock.patch.object(DistributedOptimizer, "_set_main_param_and_optimizer_states", lambda self, parameter, found:
+                               keep(self, parameter, {"step": torch.tensor(1.0), **found})):
+            optimizer.load_state_dict(loaded["optimizer"])
+        found = self.states(model, optimizer, kind)
+        self.assertEqual(set(found), set(expected))
+        for key, tensor in expected.items():
+            self.assertTrue(torch.equal(found[key], tensor), key)
+
 
 def add_tests(cls, names, check, prefix=""):
     for name in names:
@@ -425,6 +577,8 @@ add_tests(Torch, ["dcp_" + name for name in ("llama", "phi3", "qwen3")], "run_fo
 add_tests(Torch, ["megatron_" + name for name in ("deepseek_v3", "gpt2", "llama", "qwen3")], "run_form")
 add_tests(WithMegatron, IN_MEGATRON, "strict_load")
 add_tests(WithMegatron, IN_MEGATRON, "torch_dist", "torch_dist_")
+add_tests(WithMegatron, IN_MEGATRON, "written", "written_")
+add_tests(WithMegatron, ["float16", "fully_reshardable"], "optimizer", "optimizer_")
 
 if __name__ == "__main__":
     unittest.main()

@@ -117,6 +117,7 @@ absl::StatusOr<std::vector<ArrangedFile>> arrange_whole(const Naming& naming, st
   std::vector<ArrangedTensor> all;
   for (StoredInstance& instance : stored) {
     if (!instance.without_prefix) instance.tensor.name = prefix + instance.tensor.name;
+    for (const std::string& also : instance.also) instance.tensor.also.push_back(prefix + also);
     all.push_back(std::move(instance.tensor));
   }
   SCALAI_RETURN_IF_ERROR(check_names(all));
@@ -154,24 +155,44 @@ std::string index_text(std::span<const ArrangedFile> files) {
 
 std::string rank_file_name(LogicalRank rank) { return fmt::format("rank_{:03}.safetensors", rank.value); }
 
+namespace {
+
+// A norm is part of a linear layer where that layer is; in a layer of experts it stands alone.
+void take_fused_names(std::vector<StoredInstance>& stored) {
+  std::set<std::pair<std::string, std::string>> names;
+  for (const StoredInstance& instance : stored) names.emplace(instance.chunk, instance.tensor.name);
+  for (StoredInstance& instance : stored) {
+    if (instance.also.empty()) continue;
+    const std::string& fused = instance.also.front();
+    const size_t norm = fused.find(".layer_norm_");
+    const std::string layer = fused.substr(0, norm) + ".weight" + instance.group;
+    if (norm == std::string::npos || names.count({instance.chunk, layer}) != 0) instance.tensor.name = fused;
+  }
+}
+
+}  // namespace
+
 struct RankArranger::State {
   Naming naming;  // keeps what the places point to
   internal::RankPlaces places;
+  bool fused = false;
 };
 
 RankArranger::RankArranger(std::unique_ptr<State> state) : state_(std::move(state)) {}
 RankArranger::~RankArranger() = default;
 RankArranger::RankArranger(RankArranger&&) noexcept = default;
 
-absl::StatusOr<RankArranger> RankArranger::make(const Naming& naming, const collection::Collection& collection) {
+absl::StatusOr<RankArranger> RankArranger::make(const Naming& naming, const collection::Collection& collection,
+                                                bool fused) {
   SCALAI_ASSIGN_OR_RETURN(internal::RankPlaces places, internal::RankPlaces::make(naming.state(), collection));
-  return RankArranger(std::make_unique<State>(State{naming, std::move(places)}));
+  return RankArranger(std::make_unique<State>(State{naming, std::move(places), fused}));
 }
 
 absl::StatusOr<ArrangedFile> RankArranger::arrange(LogicalRank rank) const {
   const Naming::State& naming = state_->naming.state();
   SCALAI_ASSIGN_OR_RETURN(std::vector<StoredInstance> stored,
                           internal::stored_instances(naming, state_->places.place(rank), /*with_aliases=*/false));
+  if (state_->fused) take_fused_names(stored);
   ArrangedFile file{.name = rank_file_name(rank), .metadata = {}, .tensors = {}};
   for (StoredInstance& instance : stored) {
     const std::string prefix = instance.without_prefix ? "" : naming.prefixes.front();

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/naming/arrange.h"
@@ -78,6 +80,32 @@ TEST(ArrangeRank, MegatronMixtralInEveryLayout) {
       }
     }
   }
+}
+
+// A norm belongs to the linear layer behind it where there is one; experts have one module.
+TEST(ArrangeRank, NamesOfTransformerEngine) {
+  const auto names_of = [](const Tiny& tiny) {
+    const collection::Collection collection = collection_of(tiny, {});
+    const auto arranger = RankArranger::make(naming_of(tiny, "megatron"), collection, /*fused=*/true);
+    SCALAI_CHECK(arranger.ok());
+    const auto file = arranger->arrange(LogicalRank(0));
+    SCALAI_CHECK(file.ok());
+    std::set<std::string> names;
+    for (const ArrangedTensor& tensor : file->tensors) names.insert(tensor.name);
+    return names;
+  };
+  const std::string layer = "decoder.layers.0.";
+  const std::set<std::string> dense = names_of({}), sparse = names_of({.family = "mixtral", .experts = 2});
+  for (const auto& names : {dense, sparse}) {
+    EXPECT_EQ(names.count(layer + "self_attention.linear_qkv.layer_norm_weight"), 1U);
+    EXPECT_EQ(names.count(layer + "input_layernorm.weight"), 0U);
+    EXPECT_EQ(names.count(layer + "self_attention.linear_qkv.layer_norm_weight.exp_avg"), 1U);
+  }
+  EXPECT_EQ(dense.count(layer + "mlp.linear_fc1.layer_norm_weight"), 1U);
+  EXPECT_EQ(dense.count(layer + "pre_mlp_layernorm.weight"), 0U);
+  EXPECT_EQ(sparse.count(layer + "pre_mlp_layernorm.weight"), 1U);
+  EXPECT_EQ(sparse.count(layer + "mlp.experts.linear_fc1.weight1"), 1U);
+  EXPECT_EQ(sparse.count(layer + "mlp.experts.local_experts.1.linear_fc1.weight"), 0U);
 }
 
 TEST(ArrangeRank, PadsTheVocabularyOfGpt2) {

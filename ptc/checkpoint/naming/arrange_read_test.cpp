@@ -61,7 +61,11 @@ void rename_all(std::vector<FoundFile>& files, const std::string& from, const st
 
 void expect_same_tensors(const std::vector<ArrangedFile>& actual, const std::vector<ArrangedFile>& expected) {
   ASSERT_EQ(actual.size(), expected.size());
-  for (size_t i = 0; i < actual.size(); ++i) EXPECT_EQ(actual[i].tensors, expected[i].tensors) << actual[i].name;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    std::vector<ArrangedTensor> tensors = expected[i].tensors;
+    for (ArrangedTensor& tensor : tensors) tensor.also.clear();  // is of writing
+    EXPECT_EQ(actual[i].tensors, tensors) << actual[i].name;
+  }
 }
 
 TEST(ArrangeRead, WholeTensorsAsTheyWereArranged) {

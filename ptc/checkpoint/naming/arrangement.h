@@ -40,13 +40,22 @@ struct ArrangedTensor {
   tensor::DType dtype = tensor::DType::kF32;
   std::vector<int64_t> shape;
   std::vector<PlacedPiece> pieces;
+  std::vector<std::string> also{};  // names that others give it
   friend bool operator==(const ArrangedTensor&, const ArrangedTensor&) = default;
+};
+
+// What is around the tensors of a file.
+enum class FileForm : uint8_t {
+  kSafetensors,
+  kTorch,   // of torch.save, as Megatron-LM writes it
+  kChunks,  // of torch.distributed.checkpoint: each tensor a file of torch.save, one after the other
 };
 
 struct ArrangedFile {
   std::string name;  // "rank_003.safetensors", "model-00001-of-00003.safetensors"
   std::map<std::string, std::string> metadata;
   std::vector<ArrangedTensor> tensors;  // in any order; the file's order is that of the format
+  FileForm form = FileForm::kSafetensors;
   friend bool operator==(const ArrangedFile&, const ArrangedFile&) = default;
 };
 

@@ -96,6 +96,17 @@ absl::Status make_synced_folders(const std::string& path) {
   return missing(fmt::format("{}: cannot create folder: {}", path, std::strerror(error)));
 }
 
+bool is_inside(std::string_view path) {
+  if (path.empty() || path.front() == '/' || path.find('\0') != std::string_view::npos) return false;
+  for (size_t at = 0; at <= path.size();) {
+    const size_t end = std::min(path.find('/', at), path.size());
+    const std::string_view part = path.substr(at, end - at);
+    if (part.empty() || part == "." || part == "..") return false;
+    at = end + 1;
+  }
+  return true;
+}
+
 void remove_folder(const std::string& path) {
   std::error_code ignored;
   std::filesystem::remove_all(path, ignored);

@@ -64,6 +64,9 @@ std::string replaced_name(const std::string& folder);  // "a/b" → "a/.b.replac
 // Removes a folder with its content and ignores errors; use it for folders with temporary names only.
 void remove_folder(const std::string& path);
 
+// Whether a relative path leads to something below where it begins: "a/b"; not "", "/a", "a//b", "./a", "a/../b".
+bool is_inside(std::string_view path);
+
 // "checkpoints/a/" → "checkpoints"; "a" → ".".
 std::string parent_of(const std::string& path);
 // The path without slashes at its end; "/" stays.

@@ -53,9 +53,13 @@ std::string Fields::file_name(const json& object) {
   return name;
 }
 
-TextRecord Fields::text_record(const json& object) {
-  return {file_name(object), number(object, "bytes"), checksum(object)};
+std::string Fields::path(const json& object) {
+  std::string name = text(object, "name");
+  if (!is_inside(name)) refuse("name", "is not the name of a file");
+  return name;
 }
+
+TextRecord Fields::text_record(const json& object) { return {path(object), number(object, "bytes"), checksum(object)}; }
 
 void Fields::refuse(const char* name, const char* what) {
   if (problem.empty()) problem = fmt::format("\"{}\" {}", name, what);

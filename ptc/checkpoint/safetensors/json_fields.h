@@ -28,6 +28,8 @@ class Fields {
   const json& list(const json& object, const char* name);
   // The field "name": a plain file name without "/" and without "." in front, because it becomes part of a path.
   std::string file_name(const json& object);
+  // The field "name": a path below the folder (is_inside).
+  std::string path(const json& object);
   TextRecord text_record(const json& object);
   // Records a problem unless there is one.
   void refuse(const char* name, const char* what);

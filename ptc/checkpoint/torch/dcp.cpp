@@ -8,9 +8,12 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
+#include "ptc/checkpoint/safetensors/files.h"
 #include "ptc/checkpoint/torch/internal/torch_values.h"
 #include "ptc/checkpoint/torch/pickle.h"
 
@@ -20,17 +23,6 @@ namespace {
 using internal::dtype_of;
 using internal::numbers_of;
 using Kind = PickleValue::Kind;
-
-bool is_inside(const std::string& file) {
-  if (file.empty() || file.front() == '/') return false;
-  for (size_t at = 0; at <= file.size();) {
-    const size_t end = std::min(file.find('/', at), file.size());
-    const std::string_view part = std::string_view(file).substr(at, end - at);
-    if (part.empty() || part == "." || part == "..") return false;
-    at = end + 1;
-  }
-  return true;
-}
 
 class IndexReader {
  public:
@@ -174,7 +166,35 @@ std::vector<DcpTensor> split_stacks(std::vector<DcpTensor> tensors, const NameOf
 
 }  // namespace
 
+namespace {
+
+// "optimizer.state.exp_avg.decoder.…" ─► "decoder.….exp_avg".
+std::string with_suffix(const std::string& name) {
+  constexpr std::pair<std::string_view, std::string_view> kStates[] = {{"optimizer.state.exp_avg.", ".exp_avg"},
+                                                                       {"optimizer.state.exp_avg_sq.", ".exp_avg_sq"},
+                                                                       {"optimizer.state.param.", ".master"},
+                                                                       {"optimizer.state.fp32_param.", ".master"}};
+  for (const auto& [prefix, suffix] : kStates) {
+    if (name.starts_with(prefix)) return name.substr(prefix.size()) + std::string(suffix);
+  }
+  return name;
+}
+
+// A tensor may be in the index under several names; only the first is taken.
+void leave_repeated_out(std::vector<DcpTensor>& tensors) {
+  std::set<std::pair<std::string, int64_t>> first_chunks;
+  std::erase_if(tensors, [&](const DcpTensor& tensor) {
+    if (tensor.chunks.empty()) return false;
+    const DcpChunk& chunk = tensor.chunks.front();
+    return chunk.bytes > 0 && !first_chunks.emplace(chunk.file, chunk.begin).second;
+  });
+}
+
+}  // namespace
+
 std::vector<DcpTensor> without_stacks(std::vector<DcpTensor> tensors) {
+  leave_repeated_out(tensors);
+  for (DcpTensor& tensor : tensors) tensor.path.back() = with_suffix(tensor.path.back());
   const auto in_layer = [](const std::string& name, int64_t layer) -> std::optional<std::string> {
     constexpr std::string_view kLayers = "decoder.layers.";
     const bool counted = name.size() > kLayers.size() && '0' <= name[kLayers.size()] && name[kLayers.size()] <= '9';
@@ -188,6 +208,23 @@ std::vector<DcpTensor> without_stacks(std::vector<DcpTensor> tensors) {
     return fmt::format("{}.experts.local_experts.{}.{}", name.substr(0, at), expert, name.substr(at + kExperts.size()));
   };
   return split_stacks(split_stacks(std::move(tensors), in_layer), of_expert);
+}
+
+absl::StatusOr<std::optional<DcpObject>> find_dcp_object(std::string_view bytes, const std::string& name) {
+  SCALAI_ASSIGN_OR_RETURN(const Pickle pickle, Pickle::read(bytes));
+  const PickleValue* const places = pickle.root().attribute("storage_data");
+  if (places == nullptr || places->kind != Kind::kDict) return invalid("no index of torch.distributed.checkpoint");
+  for (const auto& [key, place] : places->pairs) {
+    const PickleValue* const of = key->attribute("fqn");
+    const PickleValue* const file = place->attribute("relative_path");
+    const PickleValue* const begin = place->attribute("offset");
+    const PickleValue* const length = place->attribute("length");
+    if (of == nullptr || of->text != name || file == nullptr || begin == nullptr || length == nullptr) continue;
+    if (!is_inside(file->text) || begin->number < 0 || length->number < 0)
+      return invalid(fmt::format("object \"{}\" is not in the folder", clipped(name, 80)));
+    return DcpObject{name, file->text, begin->number, length->number};
+  }
+  return std::optional<DcpObject>();
 }
 
 absl::StatusOr<std::vector<DcpTensor>> parse_dcp_index(std::string_view bytes) {

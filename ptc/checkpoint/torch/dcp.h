@@ -4,6 +4,7 @@
 // Values; any thread may call.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,10 +41,22 @@ absl::StatusOr<std::vector<DcpTensor>> parse_dcp_index(std::string_view bytes);
 // Megatron-Core's folders ("torch_dist") stack the layers of a model along a dimension in front, and in each layer the
 // experts: "decoder.layers.mlp.experts.experts.linear_fc1.weight" is [layers, experts, rows, columns]. Here as single
 // tensors, under the names that they have in a rank of all: "decoder.layers.3.mlp.experts.local_experts.1.linear_fc1.weight".
-// Others stay as they are.
+// State of the optimizer, "optimizer.state.exp_avg.NAME", comes under "NAME.exp_avg". Others stay as they are. What the index has
+// under several names is taken once.
 std::vector<DcpTensor> without_stacks(std::vector<DcpTensor> tensors);
 
-// The index of these tensors, as torch 2.3 and newer read it. Each has at least one chunk.
-std::string dcp_index_text(std::span<const DcpTensor> tensors);
+// An object that is no tensor: a file of torch.save inside of one of the folder's files.
+struct DcpObject {
+  std::string name;
+  std::string file;
+  int64_t begin = 0;
+  int64_t bytes = 0;
+};
+
+// The object of this name. Errors as of parse_dcp_index.
+absl::StatusOr<std::optional<DcpObject>> find_dcp_object(std::string_view bytes, const std::string& name);
+
+// The index of these, as torch 2.3 and newer read it. Each tensor has at least one chunk.
+std::string dcp_index_text(std::span<const DcpTensor> tensors, std::span<const DcpObject> objects = {});
 
 }  // namespace scalai::checkpoint

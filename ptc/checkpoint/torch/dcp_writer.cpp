@@ -41,25 +41,42 @@ void append_tensor(PickleWriter& to, const DcpTensor& tensor) {
   to.op("eub");
 }
 
+template <class Place>
+void append_place(PickleWriter& to, const Place& place) {
+  object(to, "torch.distributed.checkpoint.filesystem", "_StorageInfo").op("}(");
+  to.text("relative_path").text(place.file).text("offset").number(place.begin);
+  to.text("length").number(place.bytes).text("transform_descriptors").op("Nub");
+}
+
 void append_places(PickleWriter& to, const std::string& name, const DcpTensor& tensor) {
   for (size_t i = 0; i < tensor.chunks.size(); ++i) {
-    const DcpChunk& chunk = tensor.chunks[i];
     object(to, kModule, "MetadataIndex").op("}(").text("fqn").text(name);
-    size(to.text("offset"), chunk.offsets).text("index").number(static_cast<int64_t>(i)).op("ub");
-    object(to, "torch.distributed.checkpoint.filesystem", "_StorageInfo").op("}(");
-    to.text("relative_path").text(chunk.file).text("offset").number(chunk.begin);
-    to.text("length").number(chunk.bytes).text("transform_descriptors").op("Nub");
+    size(to.text("offset"), tensor.chunks[i].offsets).text("index").number(static_cast<int64_t>(i)).op("ub");
+    append_place(to, tensor.chunks[i]);
   }
+}
+
+void append_place_of(PickleWriter& to, const DcpObject& of) {
+  object(to, kModule, "MetadataIndex")
+      .op("}(")
+      .text("fqn")
+      .text(of.name)
+      .text("offset")
+      .op("N")
+      .text("index")
+      .op("Nub");
+  append_place(to, of);
 }
 
 }  // namespace
 
-std::string dcp_index_text(std::span<const DcpTensor> tensors) {
+std::string dcp_index_text(std::span<const DcpTensor> tensors, std::span<const DcpObject> objects) {
   std::vector<std::string> names;
   for (const DcpTensor& tensor : tensors) names.push_back(fmt::format("{}", fmt::join(tensor.path, ".")));
   PickleWriter to;
   object(to, kModule, "Metadata").op("}(").text("state_dict_metadata").op("}(");
   for (size_t i = 0; i < tensors.size(); ++i) append_tensor(to.text(names[i]), tensors[i]);
+  for (const DcpObject& each : objects) object(to.text(each.name), kModule, "BytesStorageMetadata");
   to.op("u").text("planner_data").op("}(");
   for (size_t i = 0; i < tensors.size(); ++i) {
     to.text(names[i]).op("(");
@@ -68,6 +85,7 @@ std::string dcp_index_text(std::span<const DcpTensor> tensors) {
   }
   to.op("u").text("storage_data").op("}(");
   for (size_t i = 0; i < tensors.size(); ++i) append_places(to, names[i], tensors[i]);
+  for (const DcpObject& each : objects) append_place_of(to, each);
   to.op("u").text("storage_meta").op("N").text("version").text("1.0.0").op("ub.");
   return to.bytes();
 }

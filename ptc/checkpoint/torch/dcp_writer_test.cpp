@@ -22,8 +22,15 @@ TEST(DcpIndex, IsReadAsItWasWritten) {
        .dtype = tensor::DType::kF32,
        .shape = {},
        .chunks = {{.offsets = {}, .sizes = {}, .file = "__0_0.distcp", .begin = 900, .bytes = 70, .elements = 1}}}};
-  const auto read = parse_dcp_index(dcp_index_text(tensors));
+  const std::vector<DcpObject> objects = {{"common_state/shard_0_1", "__0_0.distcp", 970, 60}};
+  const auto read = parse_dcp_index(dcp_index_text(tensors, objects));
   ASSERT_TRUE(read.ok()) << message_of(read.status());
+  const auto object = find_dcp_object(dcp_index_text(tensors, objects), objects[0].name);
+  ASSERT_TRUE(object.ok() && object->has_value()) << object.status();
+  EXPECT_EQ((*object)->file, objects[0].file);
+  EXPECT_EQ((*object)->begin, objects[0].begin);
+  EXPECT_EQ((*object)->bytes, objects[0].bytes);
+  EXPECT_FALSE(find_dcp_object(dcp_index_text(tensors), objects[0].name)->has_value());
   ASSERT_EQ(read->size(), tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     EXPECT_EQ((*read)[i].path, tensors[i].path);

@@ -25,9 +25,9 @@ using internal::ZipFrame;
 // A dense tensor of the storage with this key.
 void append(PickleWriter& to, const TensorSpec& tensor, const std::string& key) {
   std::vector<int64_t> strides(tensor.shape.size(), 1);
-  for (size_t dim = strides.size(); dim-- > 1;) strides[dim - 1] = strides[dim] * std::max<int64_t>(tensor.shape[dim], 1);
-  const int64_t elements =
-      std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
+  for (size_t dim = strides.size(); dim-- > 1;)
+    strides[dim - 1] = strides[dim] * std::max<int64_t>(tensor.shape[dim], 1);
+  const int64_t elements = std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
   const std::string_view storage = internal::storage_of(tensor.dtype);
   const bool typed = !storage.empty();  // newer dtypes have no storages of their own
   to.name("torch._utils", typed ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3").op("((").text("storage");
@@ -89,29 +89,29 @@ absl::StatusOr<FileFrame> megatron_frame(std::span<const TensorSpec> tensors, in
   return std::move(archive).take();
 }
 
-ChunkFrame chunk_frame(std::span<const TensorSpec> tensors, std::optional<float> step) {
+ChunkFrame chunk_frame(std::span<const TensorSpec> tensors, const ChunkExtras& extras) {
   ZipFrame archives;
   ChunkFrame chunks;
-  for (const TensorSpec& tensor : tensors) {
+  // A file of torch.save around the value that a pickle makes, and the storage that it has.
+  const auto add = [&](const PickleWriter& pickle, const auto&... storage) {
     const int64_t begin = archives.bytes();
+    begin_archive(archives, kFolder, pickle);
+    (archives.add(data_of(0), storage), ...);
+    end_archive(archives, kFolder);
+    return ChunkFrame::Place{begin, archives.bytes() - begin};
+  };
+  const auto tensor_pickle = [](const TensorSpec& tensor) {
     PickleWriter pickle;
     append(pickle, tensor, key_of(0));
-    begin_archive(archives, kFolder, pickle.op("."));
-    archives.add(data_of(0), tensor);
-    end_archive(archives, kFolder);
-    chunks.places.push_back({begin, archives.bytes() - begin});
-  }
-  if (step) {
-    const int64_t begin = archives.bytes();
-    PickleWriter pickle;
-    append(pickle, {.name = "", .dtype = tensor::DType::kF32, .shape = {}}, key_of(0));
-    begin_archive(archives, kFolder, pickle.op("."));
+    return pickle.op(".");
+  };
+  for (const TensorSpec& tensor : tensors) chunks.places.push_back(add(tensor_pickle(tensor), tensor));
+  if (extras.step) {
     std::string value;
-    internal::append_number(value, std::bit_cast<uint32_t>(*step), 4);
-    archives.add(data_of(0), value);
-    end_archive(archives, kFolder);
-    chunks.step = {begin, archives.bytes() - begin};
+    internal::append_number(value, std::bit_cast<uint32_t>(static_cast<float>(*extras.step)), 4);
+    chunks.step = add(tensor_pickle({.name = "", .dtype = tensor::DType::kF32, .shape = {}}), value);
   }
+  if (extras.none) chunks.none = add(PickleWriter().op("]Na."));
   chunks.frame = std::move(archives).take();
   return chunks;
 }

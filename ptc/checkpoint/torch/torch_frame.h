@@ -26,8 +26,12 @@ struct ChunkFrame {
   };
   std::vector<Place> places;  // by tensor, as given
   std::optional<Place> step;
+  std::optional<Place> none;
 };
-// step: of an optimizer, a tensor without dimensions that torch's Adam keeps.
-ChunkFrame chunk_frame(std::span<const TensorSpec> tensors, std::optional<float> step);
+struct ChunkExtras {
+  std::optional<int64_t> step;  // of an optimizer: a tensor without dimensions, which torch's Adam keeps
+  bool none = false;            // [None], as Megatron-Core keeps an object
+};
+ChunkFrame chunk_frame(std::span<const TensorSpec> tensors, const ChunkExtras& extras);
 
 }  // namespace scalai::checkpoint

@@ -105,7 +105,7 @@ TEST(TorchFrames, MoreEntriesThan16BitsFit) {
 }
 
 TEST(TorchFrames, ChunksAreFilesOfTheirOwn) {
-  const ChunkFrame chunks = chunk_frame(kTensors, 17.0F);
+  const ChunkFrame chunks = chunk_frame(kTensors, {.step = 17, .none = true});
   expect_whole(chunks.frame);
   ASSERT_EQ(chunks.places.size(), kTensors.size());
   for (size_t i = 0; i < kTensors.size(); ++i) {
@@ -122,6 +122,10 @@ TEST(TorchFrames, ChunksAreFilesOfTheirOwn) {
   float value = 0;
   ASSERT_TRUE(source.read(step->tensors[0].offset, std::as_writable_bytes(std::span(&value, 1))).ok());
   EXPECT_EQ(value, 17);
+  ASSERT_TRUE(chunks.none.has_value());
+  const absl::StatusOr<TorchFile> none = read_torch_file(FrameSource(chunks.frame, *chunks.none));
+  ASSERT_TRUE(none.ok()) << message_of(none.status());
+  EXPECT_TRUE(none->tensors.empty());
 }
 
 TEST(TorchFrames, NamesAreInDictsAndOnlyOnce) {

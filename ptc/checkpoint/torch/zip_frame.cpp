@@ -1,10 +1,10 @@
 #include "ptc/checkpoint/torch/internal/zip_frame.h"
 
 #include <algorithm>
-#include <boost/crc.hpp>
 #include <functional>
 #include <numeric>
 
+#include "ptc/base/hash.h"
 #include "ptc/checkpoint/torch/internal/little_endian.h"
 #include "ptc/checkpoint/torch/internal/zip_format.h"
 
@@ -13,12 +13,6 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 constexpr uint16_t kPadding = 0x4246;  // "FB", as torch names its extra field
-
-uint32_t crc_of(std::string_view text) {
-  boost::crc_32_type crc;
-  crc.process_bytes(text.data(), text.size());
-  return crc.checksum();
-}
 
 uint64_t in_32_bits(int64_t value) { return std::min<uint64_t>(static_cast<uint64_t>(value), kIn64Bits); }
 
@@ -84,7 +78,7 @@ void ZipFrame::begin_entry(const std::string& name, int64_t size, uint32_t crc) 
 }
 
 void ZipFrame::add(const std::string& name, std::string_view text) {
-  begin_entry(name, std::ssize(text), crc_of(text));
+  begin_entry(name, std::ssize(text), crc32_of(text));
   write(text);
 }
 

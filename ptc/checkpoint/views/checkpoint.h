@@ -47,6 +47,14 @@ struct OpenOptions {
   SourceOpener opener;   // opens the files; absent: local files
 };
 
+// What Megatron-Core keeps beside tensors: arguments, learning rates, scheduler; a file of torch.save that nobody here looks
+// into. Newer ones keep a list of one such dict as an object among the tensors, older ones the dict as common.pt.
+struct MegatronCommon {
+  std::string bytes;  // empty: none
+  bool listed = false;
+  const char* file_name() const { return listed ? "common_state.pt" : "common.pt"; }
+};
+
 struct CheckpointInfo {
   CheckpointKind kind = CheckpointKind::kPlain;
   std::string path;
@@ -56,6 +64,8 @@ struct CheckpointInfo {
   int64_t step = -1;
   int64_t epoch = 0;
   std::string config;  // text of config.json; empty: none
+  MegatronCommon common;
+  bool transformer_engine = false;  // names are those of its modules
   // Prefix of Hugging Face's names ("transformer."), so that a way back gives the same names; absent: unknown.
   std::optional<std::string> hf_prefix;
   // Files in a local folder without state (tokenizer.json), sorted.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <mutex>
+#include <set>
 
 #include "ptc/base/file.h"
 #include "ptc/base/hash.h"
@@ -168,6 +169,7 @@ class Run {
       return invalid(fmt::format("{}: is there and not a folder; move it away", places_.partial));
     }
     const std::optional<std::string> foreign = internal::foreign_entry(places_.partial, [&](const std::string& name) {
+      if (name.ends_with('/')) return view_.has_folder(name);
       return name == kManifestName || view_.find(name).has_value();
     });
     if (begun()) {
@@ -223,7 +225,7 @@ class Run {
   absl::Status publish(const std::vector<FileSums>& sums) {
     SCALAI_ASSIGN_OR_RETURN(const std::string manifest, view_.manifest(sums));
     SCALAI_RETURN_IF_ERROR(write_synced(places_.partial + "/" + kManifestName, manifest));
-    SCALAI_RETURN_IF_ERROR(sync_folder(places_.partial));
+    SCALAI_RETURN_IF_ERROR(sync_folders());
     const absl::Status same =
         options_.verify ? verify_folder(view_, plan_, options_, places_.partial) : absl::OkStatus();
     if (absl::IsInvalidArgument(same)) {
@@ -237,6 +239,14 @@ class Run {
     const Existing existing = options_.force ? Existing::kReplaced : Existing::kRefused;
     SCALAI_RETURN_IF_ERROR(publish_folder(places_.partial, places_.target, existing));
     return journal_->remove();
+  }
+
+  // Those of the files, and their own.
+  absl::Status sync_folders() const {
+    std::set<std::string> folders = {places_.partial};
+    for (const PlannedFile& file : plan_.files) folders.insert(parent_of(places_.partial + "/" + file.name));
+    for (const std::string& folder : folders) SCALAI_RETURN_IF_ERROR(sync_folder(folder));
+    return absl::OkStatus();
   }
 
   // A run was killed around the rename. Which folder has the manifest that was to be published tells whether it happened:

@@ -23,7 +23,8 @@ constexpr unsigned kFewThreads = 64;          // that any machine has room for
 PlannedFile planned(const internal::FileImage& image) {
   PlannedFile file{.name = image.name(), .bytes = image.size()};
   std::set<uint32_t> sources;
-  int64_t covered = image.header().data_begin;
+  int64_t covered = 0;
+  for (const FileFrame::Text& text : image.texts()) covered += std::ssize(text.bytes);
   for (const internal::FileImage::Tensor& tensor : image.tensors()) {
     for (const CopyBlock& block : tensor.blocks) {
       sources.insert(block.file);
@@ -38,10 +39,8 @@ PlannedFile planned(const internal::FileImage& image) {
 }
 
 // Everything that tells one file of a view from another of the same name and size.
-absl::Status add_content(const internal::FileImage& image, Hasher& content) {
-  std::vector<std::byte> header(static_cast<size_t>(image.header().data_begin));
-  SCALAI_RETURN_IF_ERROR(image.read(0, header));
-  content.add(std::string_view(reinterpret_cast<const char*>(header.data()), header.size()));
+void add_content(const internal::FileImage& image, Hasher& content) {
+  for (const FileFrame::Text& text : image.texts()) content.add(text.offset).add(text.bytes);
   for (const internal::FileImage::Tensor& tensor : image.tensors()) {
     content.add(static_cast<int64_t>(tensor.blocks.size()));
     for (const CopyBlock& block : tensor.blocks) {
@@ -51,7 +50,6 @@ absl::Status add_content(const internal::FileImage& image, Hasher& content) {
       }
     }
   }
-  return absl::OkStatus();
 }
 
 absl::Status add_content(const View& view, size_t file, Hasher& content) {
@@ -103,14 +101,14 @@ absl::StatusOr<ReshardPlan> plan_reshard(const View& view, const ReshardOptions&
   Hasher content;
   for (size_t f = 0; f < view.files(); ++f) {
     content.add(view.file_name(f));
-    if (!view.is_safetensors(f)) {
+    if (!view.has_tensors(f)) {
       SCALAI_ASSIGN_OR_RETURN(const int64_t bytes, view.size(f));
       SCALAI_RETURN_IF_ERROR(add_content(view, f, content));
       plan.files.push_back({.name = view.file_name(f), .bytes = bytes});
       fixed.bytes += 3 * bytes;
     } else {
       SCALAI_ASSIGN_OR_RETURN(const auto image, view.image(f));
-      SCALAI_RETURN_IF_ERROR(add_content(*image, content));
+      add_content(*image, content);
       plan.files.push_back(planned(*image));
       fixed.largest_image = std::max(fixed.largest_image, image->memory_bytes());
       tensors += static_cast<int64_t>(image->tensors().size());

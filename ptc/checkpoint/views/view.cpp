@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/views/internal/known_model.h"
 #include "ptc/checkpoint/views/internal/opened_folder.h"
+#include "ptc/checkpoint/views/internal/torch_ranks.h"
 #include "ptc/checkpoint/views/internal/view_layout.h"
 #include "ptc/checkpoint/views/internal/view_state.h"
 #include "ptc/collection/collection_file.h"
@@ -35,12 +35,6 @@ class TextSource final : public ByteSource {
   std::string text_;
 };
 
-bool is_optimizer_state(model::StateKind kind) {
-  using Kind = model::StateKind;
-  return kind == Kind::kMaster || kind == Kind::kExpAvg || kind == Kind::kExpAvgSq || kind == Kind::kMomentum ||
-         kind == Kind::kPrevious;
-}
-
 std::string default_naming(const Checkpoint& checkpoint) {
   if (checkpoint.info().kind == CheckpointKind::kJob) return "job";
   const KnownModel* const known = checkpoint.model();
@@ -48,14 +42,6 @@ std::string default_naming(const Checkpoint& checkpoint) {
 }
 
 }  // namespace
-
-std::vector<std::string> optimizer_states(const Checkpoint& checkpoint) {
-  std::vector<std::string> names;
-  for (const LogicalState& state : checkpoint.tensors()) {
-    if (is_optimizer_state(state.kind)) names.push_back(state.name);
-  }
-  return names;
-}
 
 absl::StatusOr<Naming> View::State::naming() const {
   if (spec.naming == "logical") return Naming::logical();
@@ -77,67 +63,33 @@ std::string View::State::layout_name() const {
   return spec.layout ? collection::canonical(*spec.layout, ',', spec.etp_said) : "";
 }
 
-absl::Status View::State::lay_out_whole(const Naming& naming) {
-  std::vector<LogicalState> states;
-  std::set<std::string_view> buffers;
-  for (const model::Param& param : checkpoint->model()->model.params) {
-    if (param.buffer) buffers.insert(param.name);
-  }
-  size_t others = 0;
-  for (size_t i = 0; i < checkpoint->tensors().size(); ++i) {
-    const LogicalState& state = checkpoint->tensors()[i];
-    const bool of_model = state.kind == model::StateKind::kParam ||
-                          (state.kind == model::StateKind::kBuffer && buffers.count(state.name) != 0);
-    if (!of_model) {
-      ++others;
-      continue;
-    }
-    states.push_back(state);
-    tensors.push_back(i);
-  }
-  if (others > 0) {
-    notes.push_back(
-        fmt::format("{} tensors of optimizer and job state are left out: files of Hugging Face hold "
-                    "parameters only",
-                    others));
-  }
-  WholeOptions options;
-  options.shard_bytes = spec.shard_bytes;
-  const std::optional<std::string>& prefix = checkpoint->info().hf_prefix;
-  const std::vector<std::string>& known = naming.prefixes();
-  if (prefix && std::find(known.begin(), known.end(), *prefix) != known.end()) options.prefix = *prefix;
-  absl::StatusOr<std::vector<ArrangedFile>> arranged = arrange_whole(naming, states, options);
-  if (!arranged.ok()) return arranged.status();
-  whole = *std::move(arranged);
-  for (size_t i = 0; i < whole.size(); ++i) files.push_back({whole[i].name, std::nullopt, i});
-  if (whole.size() > 1) files.push_back({std::string(kIndexFileName), index_text(whole)});
-  return absl::OkStatus();
-}
-
 absl::Status View::State::lay_out_ranks() {
   if (spec.collection) {
     SCALAI_ASSIGN_OR_RETURN(collection, internal::collection_of(*checkpoint, *spec.collection));
   } else {
     SCALAI_ASSIGN_OR_RETURN(collection, internal::collection_of(*checkpoint, *spec.layout));
+    if (spec.vocab_multiple > 0) internal::pad_vocabulary(*collection, spec.vocab_multiple);
   }
-  const auto left_out = [&](model::StateKind kind) { return !spec.optimizer && is_optimizer_state(kind); };
-  if (!spec.optimizer && spec.naming == "job")
+  if ((!spec.optimizer || !spec.masters) && spec.naming == "job")
     return invalid("a job's checkpoint has the state of its optimizer; say other names, such as --to=tp2,logical");
-  std::erase_if(collection->tensors, [&](const collection::LogicalTensor& tensor) { return left_out(tensor.kind); });
-  for (size_t i = 0; i < checkpoint->tensors().size(); ++i) {
-    if (!left_out(checkpoint->tensors()[i].kind)) tensors.push_back(i);
-  }
-  if (const size_t count = checkpoint->tensors().size() - tensors.size(); count > 0)
-    notes.push_back(fmt::format("left out: {} tensors of the optimizer", count));
+  std::erase_if(collection->tensors, [&](const collection::LogicalTensor& tensor) { return !has_place(tensor.kind); });
+  take_states([&](const LogicalState& state) { return has_place(state.kind); });
+  if (spec.form == ViewForm::kTorch) return lay_out_torch();
   files.push_back({kCollectionName, collection::collection_text(*collection, {})});
   if (spec.naming == "job") return lay_out_job();
-  SCALAI_ASSIGN_OR_RETURN(const Naming names, naming());
-  absl::StatusOr<RankArranger> made = RankArranger::make(names, *collection);
-  if (!made.ok()) return made.status();
-  arranger.emplace(*std::move(made));
+  SCALAI_RETURN_IF_ERROR(arrange_ranks());
   for (int rank = 0; rank < collection->ranks(); ++rank) {
     files.push_back({rank_file_name(LogicalRank(rank)), std::nullopt, static_cast<size_t>(rank)});
   }
+  return absl::OkStatus();
+}
+
+absl::Status View::State::arrange_ranks() {
+  SCALAI_ASSIGN_OR_RETURN(const Naming names, naming());
+  absl::StatusOr<RankArranger> made =
+      RankArranger::make(names, *collection, spec.transformer_engine.value_or(checkpoint->info().transformer_engine));
+  if (!made.ok()) return made.status();
+  arranger.emplace(*std::move(made));
   return absl::OkStatus();
 }
 
@@ -212,6 +164,9 @@ void View::State::describe() {
         "is "
         "not to be guessed");
   }
+  const MegatronCommon& common = checkpoint->info().common;
+  if (!common.bytes.empty() && collection && spec.form == ViewForm::kSafetensors && spec.naming != "job")
+    files.push_back({common.file_name(), common.bytes});
   const KnownModel* known = checkpoint->model();
   if (known == nullptr || !known->family || (hugging_face && !config.empty())) return;
   files.push_back({std::string(kModelFileName), model_file_text(known->file)});
@@ -221,10 +176,12 @@ void View::State::describe() {
 absl::Status View::State::lay_out() {
   const std::string usual = default_naming(*checkpoint);
   if (spec.naming.empty()) spec.naming = usual;
+  if (spec.form != ViewForm::kSafetensors) SCALAI_RETURN_IF_ERROR(check_places(*checkpoint, spec));
   if (!spec.layout && !spec.collection) {
     SCALAI_ASSIGN_OR_RETURN(const Naming names, naming());
     SCALAI_RETURN_IF_ERROR(lay_out_whole(names));
   } else {
+    if (spec.form == ViewForm::kTorch) spec.layout = internal::without_copies(*spec.layout);
     if (spec.layout) {
       const bool said = spec.etp_said;
       SCALAI_RETURN_IF_ERROR(internal::take_usual_etp(checkpoint->model(), spec.naming, *spec.layout, spec.etp_said));
@@ -250,7 +207,9 @@ absl::StatusOr<ArrangedFile> View::State::arrange(size_t file) const {
   const size_t part = files[file].part;
   if (!collection) return whole[part];
   if (spec.naming == "job") return arrange_job(part);
-  return arranger->arrange(LogicalRank(static_cast<int64_t>(part)));
+  SCALAI_ASSIGN_OR_RETURN(ArrangedFile arranged, arranger->arrange(LogicalRank(static_cast<int64_t>(part))));
+  if (spec.form == ViewForm::kTorch) as_torch(files[file].name, arranged);
+  return arranged;
 }
 
 View::View(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -276,7 +235,7 @@ const ViewSpec& View::spec() const { return state_->spec; }
 const std::string& View::name() const { return state_->name; }
 size_t View::files() const { return state_->files.size(); }
 const std::string& View::file_name(size_t file) const { return state_->files[file].name; }
-bool View::is_safetensors(size_t file) const { return !state_->files[file].text && state_->files[file].along.empty(); }
+bool View::has_tensors(size_t file) const { return !state_->files[file].text && state_->files[file].along.empty(); }
 const std::vector<std::string>& View::notes() const { return state_->notes; }
 const std::vector<size_t>& View::tensors() const { return state_->tensors; }
 const collection::Collection* View::collection() const { return state_->collection ? &*state_->collection : nullptr; }
@@ -289,10 +248,16 @@ std::optional<size_t> View::find(std::string_view file_name) const {
   return static_cast<size_t>(found - state_->files.begin());
 }
 
+bool View::has_folder(std::string_view folder) const {
+  const auto found = std::lower_bound(state_->files.begin(), state_->files.end(), folder,
+                                      [](const ViewFile& file, std::string_view name) { return file.name < name; });
+  return found != state_->files.end() && found->name.starts_with(folder);
+}
+
 absl::StatusOr<int64_t> View::size(size_t file) const {
   SCALAI_CHECK(file < files());
   if (const std::optional<std::string>& text = state_->files[file].text) return static_cast<int64_t>(text->size());
-  if (!is_safetensors(file)) {
+  if (!has_tensors(file)) {
     SCALAI_ASSIGN_OR_RETURN(const ByteSourcePtr source, open(file));
     return source->size();
   }
@@ -301,13 +266,13 @@ absl::StatusOr<int64_t> View::size(size_t file) const {
     if (state_->sizes[file] >= 0) return state_->sizes[file];
   }
   SCALAI_ASSIGN_OR_RETURN(const ArrangedFile arranged, state_->arrange(file));
-  SCALAI_ASSIGN_OR_RETURN(const EncodedHeader header, internal::header_of(arranged));
+  SCALAI_ASSIGN_OR_RETURN(const FileFrame frame, internal::frame_of(arranged));
   const std::lock_guard lock(state_->mutex);
-  return state_->sizes[file] = header.header.file_bytes;
+  return state_->sizes[file] = frame.bytes;
 }
 
 absl::StatusOr<std::shared_ptr<const FileImage>> View::image(size_t file) const {
-  SCALAI_CHECK(file < files() && is_safetensors(file));
+  SCALAI_CHECK(file < files() && has_tensors(file));
   {
     const std::lock_guard lock(state_->mutex);
     if (std::shared_ptr<const FileImage> open = state_->images[file].lock()) return open;

@@ -25,21 +25,31 @@ namespace scalai::checkpoint {
 
 // Specification of a view. Its name, also the value of --to of `scalai checkpoint reshard`:
 //
-//     view   := "hf" | layout | naming SEP layout | layout SEP naming       SEP is "," or "-", as in the layout
-//     naming := "hf" | "megatron" | "logical" | "job"
+//     view   := whole | layout | naming SEP layout | layout SEP naming       SEP is "," or "-", as in the layout
+//     whole  := "hf" | "dcp" | "torch_dist"
+//     naming := "hf" | "megatron" | "logical" | "job" | "torch"
 //     layout := as in ptc/collection/layout_name.h, e.g. tp2,pp1 or tp4-pp2-zero1
 //
 // Under Megatron's names an etp that the layout does not say is tp, as Megatron's own.
-// "hf" alone means whole tensors in files of at most shard_bytes. With a layout there is one file for each rank: under
-// the names of Megatron, of Hugging Face, or our own ("logical"), or as a job's checkpoint for the executor ("job").
+// Whole tensors are in files of at most shard_bytes: of Hugging Face, of torch.distributed.checkpoint (under the names of
+// Hugging Face), or of Megatron-Core. With a layout there is one file for each rank: under the names of Megatron, of Hugging
+// Face, or our own ("logical"), as a job's checkpoint for the executor ("job"), or Megatron-LM's own ("torch", a
+// model_optim_rng.pt for each of tp, pp and ep).
+enum class ViewForm : uint8_t { kSafetensors, kTorch, kTorchDist, kDcp };
+
 struct ViewSpec {
   // Empty: the checkpoint's default: "job" for a job's checkpoint, else "megatron" if its family has these names,
   // else "logical".
   std::string naming;
+  ViewForm form = ViewForm::kSafetensors;
   std::optional<collection::ParallelConfig> layout;  // absent: whole tensors, or the layout of `collection`
   bool etp_said = true;                              // by the name of the layout
   bool extras = true;     // tokenizer, licence, …: what the source has beside state goes along
   bool optimizer = true;  // false: masters, moments and previous versions are left out; not of a job's checkpoint
+  bool masters = true;    // false: masters and previous versions are
+  // Megatron's names as Transformer Engine's modules have them, in files of ranks; absent: as in the source.
+  std::optional<bool> transformer_engine;
+  int64_t vocab_multiple = 0;  // of the rows of a rank's vocabulary, in layouts; 0: 128, as Megatron's
   std::optional<collection::Collection> collection;  // any layout, from a collection file
   int64_t shard_bytes = 5'000'000'000;               // whole tensors: maximum bytes of tensors in a file of several
 };
@@ -48,9 +58,9 @@ absl::StatusOr<ViewSpec> parse_view_name(std::string_view text);
 // The one canonical name of equal specifications, fit for a folder: "hf", "tp4-pp2", "logical-tp4-pp2".
 std::string canonical(const ViewSpec& spec);
 
-// Names of a checkpoint's states that an optimizer keeps: masters, moments, previous versions. Files of Hugging Face have no
-// place for them.
-std::vector<std::string> optimizer_states(const Checkpoint& checkpoint);
+// InvalidArgument: files of this form have no place for states of an optimizer that the checkpoint has and `spec` does not
+// leave out (masters, moments, previous versions). A view looks itself, but for "hf", which leaves them out with a note.
+absl::Status check_places(const Checkpoint& checkpoint, const ViewSpec& spec);
 
 namespace internal {
 class FileImage;
@@ -77,13 +87,14 @@ class View {
   const ViewSpec& spec() const;     // the naming is never empty
   const std::string& name() const;  // canonical, without the naming if it is the checkpoint's default
 
-  // The files, sorted by name: safetensors files, the small files that describe them (config.json,
+  // The files, sorted by name, which may have folders in front: files of tensors, the small files that describe them (config.json,
   // model.safetensors.index.json, collection.textproto, model.textproto, family.textproto), and what goes along. Fast for any number of
   // ranks. CHECK below: file < files().
   size_t files() const;
   const std::string& file_name(size_t file) const;
   std::optional<size_t> find(std::string_view file_name) const;
-  bool is_safetensors(size_t file) const;
+  bool has_folder(std::string_view folder) const;  // whether names begin with it: "release/"
+  bool has_tensors(size_t file) const;
 
   // Size and content of a file. The first call for a file computes its header and pieces: some milliseconds for a rank
   // of thousands of tensors; size() keeps only the number. Sources may outlive the view. InvalidArgument: as in make(),
@@ -91,10 +102,10 @@ class View {
   absl::StatusOr<int64_t> size(size_t file) const;
   absl::StatusOr<ByteSourcePtr> open(size_t file) const;
 
-  // For writers of the view: the content of a safetensors file and the origin of each byte.
+  // For writers of the view: the content of a file of tensors and the origin of each byte.
   absl::StatusOr<std::shared_ptr<const internal::FileImage>> image(size_t file) const;
   absl::StatusOr<ArrangedFile> arrangement(size_t file) const;
-  // The text of manifest.json for written files: a checksum for each file, and for each tensor of a safetensors file.
+  // The text of manifest.json for written files: a checksum for each file, and for each tensor of a file of tensors.
   absl::StatusOr<std::string> manifest(const std::vector<FileSums>& files) const;
 
   // Content that the view omits or lacks, a sentence each ("hf" holds parameters only).

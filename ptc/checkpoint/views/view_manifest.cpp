@@ -7,12 +7,11 @@ namespace scalai::checkpoint {
 namespace {
 
 // By what the file holds, in the file's order: as job_writer.cpp writes it.
-FileRecord job_record(const ArrangedFile& arranged, const SafetensorsHeader& header, size_t rank,
-                      const FileSums& sums) {
+FileRecord job_record(const ArrangedFile& arranged, const FileFrame& frame, size_t rank, const FileSums& sums) {
   std::map<std::string, const ArrangedTensor*> by_name;
   for (const ArrangedTensor& tensor : arranged.tensors) by_name[tensor.name] = &tensor;
-  FileRecord record{arranged.name, static_cast<int>(rank), header.file_bytes, sums.file, {}};
-  for (const StoredTensor& stored : header.tensors) {
+  FileRecord record{arranged.name, static_cast<int>(rank), frame.bytes, sums.file, {}};
+  for (const StoredTensor& stored : frame.tensors) {
     const PlacedPiece& placed = by_name.at(stored.name)->pieces.front();
     record.boxes.push_back({placed.logical, stored.name, placed.piece.box, sums.tensors.at(stored.name)});
   }
@@ -37,7 +36,7 @@ absl::StatusOr<std::string> View::manifest(const std::vector<FileSums>& sums) co
                             .texts = {}};
   for (const size_t tensor : tensors()) arranged.states.push_back(checkpoint().tensors()[tensor]);
   for (size_t f = 0; f < files(); ++f) {
-    if (!is_safetensors(f)) {
+    if (!has_tensors(f)) {
       SCALAI_ASSIGN_OR_RETURN(const int64_t bytes, size(f));
       const TextRecord text{file_name(f), bytes, sums[f].file};
       arranged.texts.push_back(text);
@@ -46,12 +45,15 @@ absl::StatusOr<std::string> View::manifest(const std::vector<FileSums>& sums) co
       continue;
     }
     SCALAI_ASSIGN_OR_RETURN(ArrangedFile file, state_->arrange(f));
-    SCALAI_ASSIGN_OR_RETURN(const EncodedHeader header, internal::header_of(file));
+    SCALAI_ASSIGN_OR_RETURN(const FileFrame frame, internal::frame_of(file));
     if (job) {
-      of_job.files.push_back(job_record(file, header.header, state_->files[f].part, sums[f]));
+      of_job.files.push_back(job_record(file, frame, state_->files[f].part, sums[f]));
       continue;
     }
-    ArrangedRecord record{std::move(file), header.header.file_bytes, sums[f].file, {}};
+    ArrangedRecord record{std::move(file), {}, frame.bytes, sums[f].file, {}};
+    if (record.file.form == FileForm::kChunks) {  // in the order of the file's tensors
+      for (const StoredTensor& stored : frame.tensors) record.offsets.push_back(stored.offset);
+    }
     for (const ArrangedTensor& tensor : record.file.tensors) {
       record.tensor_checksums.push_back(sums[f].tensors.at(tensor.name));
     }

@@ -9,9 +9,19 @@
 namespace scalai::checkpoint {
 namespace {
 
-constexpr std::array<std::string_view, 4> kNamings = {"hf", "megatron", "logical", "job"};
+constexpr std::array<std::string_view, 5> kNamings = {"hf", "megatron", "logical", "job", "torch"};
+struct Whole {
+  std::string_view word;
+  ViewForm form;
+  const char* naming;
+};
+constexpr std::array<Whole, 3> kWhole = {{{"hf", ViewForm::kSafetensors, "hf"},
+                                          {"dcp", ViewForm::kDcp, "hf"},
+                                          {"torch_dist", ViewForm::kTorchDist, "megatron"}}};
 constexpr const char* kGrammar =
-    "a layout such as tp4,pp2, \"hf\" for whole tensors, or a layout with one of hf, megatron, logical, job";
+    "a layout such as tp4,pp2; hf, dcp or torch_dist for whole tensors; or a layout with one of hf, megatron, logical, "
+    "job, "
+    "torch";
 
 bool is_separator(char c) { return c == ',' || c == '-'; }
 
@@ -36,14 +46,20 @@ std::string_view take_naming(std::string_view& text) {
 absl::StatusOr<ViewSpec> parse_view_name(std::string_view text) {
   ViewSpec spec;
   const std::string whole(text);
-  if (text == "hf") {
-    spec.naming = "hf";
+  for (const auto& [word, form, naming] : kWhole) {
+    if (text != word) continue;
+    spec.form = form;
+    spec.naming = naming;
     return spec;
   }
   for (const std::string_view naming : kNamings) {
     if (text == naming) return invalid(fmt::format("\"{}\" needs a layout: {}-tp4-pp2", naming, naming));
   }
   spec.naming = std::string(take_naming(text));
+  if (spec.naming == "torch") {
+    spec.form = ViewForm::kTorch;
+    spec.naming = "megatron";
+  }
   absl::StatusOr<collection::ParallelConfig> layout = collection::parse_layout(text);
   if (!layout.ok()) {
     return invalid(fmt::format("\"{}\" is no layout of a checkpoint ({}): {}", clipped(whole, 120), kGrammar,
@@ -58,6 +74,11 @@ std::string canonical(const ViewSpec& spec) {
   const std::string layout = spec.layout       ? collection::canonical(*spec.layout, '-', spec.etp_said)
                              : spec.collection ? std::string("collection")
                                                : std::string();
+  if (spec.form == ViewForm::kTorch) return "torch-" + layout;
+  for (const Whole& whole : kWhole) {
+    if (layout.empty() && whole.form == spec.form && whole.form != ViewForm::kSafetensors)
+      return std::string(whole.word);
+  }
   if (layout.empty() || spec.naming.empty()) return layout.empty() ? spec.naming : layout;
   return spec.naming + "-" + layout;
 }

@@ -32,7 +32,12 @@ TEST(ViewName, HasOneParserAndOneForm) {
   EXPECT_EQ(renamed("logical-tp4-pp2-zero1"), "logical-tp4-pp2-zero1");
   EXPECT_EQ(renamed("job,tp1"), "job-tp1");
   EXPECT_EQ(renamed("megatron-tp2-order=pp-tp-cp-dp"), "megatron-tp2-order=pp-tp-cp-dp");
+  EXPECT_EQ(renamed("dcp"), "dcp");
+  EXPECT_EQ(renamed("torch_dist"), "torch_dist");
+  EXPECT_EQ(renamed("tp2,pp2,torch"), "torch-tp2-pp2");
   EXPECT_THAT(renamed("logical"), HasSubstr("needs a layout"));
+  EXPECT_THAT(renamed("torch"), HasSubstr("needs a layout"));
+  EXPECT_THAT(renamed("dcp,tp2"), HasSubstr("no layout"));
   EXPECT_THAT(renamed("tp4,xx2"), HasSubstr("no layout"));
   EXPECT_THAT(renamed(""), HasSubstr("refused"));
   EXPECT_THAT(renamed("hf-hf"), HasSubstr("refused"));
@@ -63,7 +68,8 @@ class ViewTest : public FolderTest {
 // Files of the view, read in random pieces, are what reshard writes.
 TEST_F(ViewTest, IsByteForByteWhatReshardWrites) {
   write_hugging_face(path("hf"), llama_config(8, 2), {}, 3);
-  for (const char* name : {"tp4-pp2", "tp8", "hf", "logical-tp2-pp2-dp2", "hf-tp2", "job-tp4-dp2"}) {
+  for (const char* name :
+       {"tp4-pp2", "tp8", "hf", "logical-tp2-pp2-dp2", "hf-tp2", "job-tp4-dp2", "dcp", "torch_dist", "torch-tp2-pp2"}) {
     SCOPED_TRACE(name);
     const auto view = view_of(open("hf"), name);
     write(*view, std::string("written-") + name);
@@ -170,7 +176,8 @@ TEST_F(ViewTest, StateOfTheOptimizerIsLeftOutWhenThatIsSaid) {
   const auto source = Checkpoint::open(path("job"), options);
   ASSERT_TRUE(source.ok()) << source.status();
   const size_t params = model->params.size();
-  EXPECT_EQ(optimizer_states(**source).size(), 3 * params);
+  EXPECT_THAT(message_of(check_places(**source, *parse_view_name("hf"))),
+              HasSubstr(fmt::format("has {} tensors of an optimizer, such as", 3 * params)));
   ViewSpec spec{.naming = "megatron", .layout = collection::ParallelConfig{.tp = 1}};
   const auto whole = View::make(*source, spec);
   ASSERT_TRUE(whole.ok()) << whole.status();
@@ -181,7 +188,7 @@ TEST_F(ViewTest, StateOfTheOptimizerIsLeftOutWhenThatIsSaid) {
   EXPECT_THAT((*bare)->notes(), ::testing::Contains(fmt::format("left out: {} tensors of the optimizer", 3 * params)));
   write(**bare, "bare");
   OpenOptions again;
-  EXPECT_TRUE(optimizer_states(**Checkpoint::open(path("bare"), again)).empty());
+  EXPECT_TRUE(check_places(**Checkpoint::open(path("bare"), again), *parse_view_name("hf")).ok());
   spec.naming = "job";
   EXPECT_THAT(message_of(View::make(*source, spec).status()),
               HasSubstr("a job's checkpoint has the state of its optimizer"));

@@ -3,10 +3,10 @@
 // come again are references to the first. Values.
 
 #include <cstdint>
-#include <vector>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace scalai::checkpoint::internal {
 

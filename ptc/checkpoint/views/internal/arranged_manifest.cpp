@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "ptc/base/json.h"
 #include "ptc/base/status.h"
@@ -40,15 +42,28 @@ std::string list_of(const Items& items, const char* indent, const Line& line) {
   return text + "]";
 }
 
+int64_t elements_of(const ArrangedTensor& tensor) {
+  return std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
+}
+
 std::string file_text(const ArrangedRecord& record) {
   const std::string tensors = list_of(record.file.tensors, "   ", [&](size_t i) {
     const ArrangedTensor& tensor = record.file.tensors[i];
     ordered_json pieces = ordered_json::array();
     for (const PlacedPiece& piece : tensor.pieces) pieces.push_back(piece_json(piece));
-    return line_of({{"key", tensor.name}, {"xxh3_128", record.tensor_checksums[i]}, {"pieces", std::move(pieces)}});
+    ordered_json line = {{"key", tensor.name}};
+    if (record.file.form == FileForm::kChunks) {
+      line["dtype"] = name_of(tensor.dtype);
+      line["offset"] = record.offsets[i];
+      line["elements"] = elements_of(tensor);
+    }
+    line["xxh3_128"] = record.tensor_checksums[i];
+    line["pieces"] = std::move(pieces);
+    return line_of(line);
   });
-  return fmt::format("{{\"name\": {}, \"bytes\": {}, \"xxh3_128\": \"{}\", \"tensors\": {}}}",
-                     line_of(record.file.name), record.bytes, record.checksum, tensors);
+  return fmt::format("{{\"name\": {}, \"bytes\": {}, {}\"xxh3_128\": \"{}\", \"tensors\": {}}}",
+                     line_of(record.file.name), record.bytes,
+                     record.file.form == FileForm::kChunks ? "\"chunks\": true, " : "", record.checksum, tensors);
 }
 
 ordered_json state_json(const LogicalState& state) {
@@ -93,12 +108,16 @@ bool is_small(const Extents& extents, int64_t element_bytes) {
   });
 }
 
+tensor::DType read_dtype(Fields& fields, const json& value) {
+  const absl::StatusOr<tensor::DType> dtype = tensor::parse_dtype(fields.text(value, "dtype"));
+  if (!dtype.ok()) fields.refuse("dtype", "is none");
+  return dtype.value_or(tensor::DType::kF32);
+}
+
 LogicalState read_state(Fields& fields, const json& value) {
   LogicalState state;
   state.name = fields.text(value, "name");
-  const absl::StatusOr<tensor::DType> dtype = tensor::parse_dtype(fields.text(value, "dtype"));
-  if (!dtype.ok()) fields.refuse("dtype", "is none");
-  state.dtype = dtype.value_or(tensor::DType::kF32);
+  state.dtype = read_dtype(fields, value);
   const std::vector<int64_t> shape = counts_of(fields, fields.list(value, "shape"), "shape");
   if (!is_small(shape, tensor::size_of(state.dtype))) {
     fields.refuse("shape", "has more bytes than 2^63");
@@ -137,12 +156,20 @@ PlacedPiece read_piece(Fields& fields, const json& value) {
 
 ArrangedRecord read_record(Fields& fields, const json& value) {
   ArrangedRecord record;
-  record.file.name = fields.file_name(value);
+  record.file.name = fields.path(value);
+  const bool chunks = value.is_object() && value.contains("chunks");
+  if (chunks) record.file.form = FileForm::kChunks;
   record.bytes = fields.number(value, "bytes");
   record.checksum = fields.checksum(value);
   for (const json& entry : fields.list(value, "tensors")) {
     ArrangedTensor tensor{.name = fields.text(entry, "key"), .dtype = {}, .shape = {}, .pieces = {}};
     record.tensor_checksums.push_back(fields.checksum(entry));
+    if (chunks) {
+      tensor.dtype = read_dtype(fields, entry);
+      tensor.shape = {fields.number(entry, "elements")};
+      record.offsets.push_back(fields.number(entry, "offset"));
+      if (!is_small(tensor.shape, tensor::size_of(tensor.dtype))) fields.refuse("elements", "are more than 2^63 bytes");
+    }
     for (const json& piece : fields.list(entry, "pieces")) tensor.pieces.push_back(read_piece(fields, piece));
     record.file.tensors.push_back(std::move(tensor));
   }

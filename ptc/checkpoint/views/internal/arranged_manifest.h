@@ -17,9 +17,10 @@ namespace scalai::checkpoint {
 inline constexpr int kArrangedVersion = 2;  // of manifest.json; version 1 is a job's checkpoint
 inline constexpr const char* kArrangedKind = "arranged";
 
-// Dtype and shape of the tensors stand in the files.
+// Dtype and shape of the tensors stand in the files, but not in those of chunks.
 struct ArrangedRecord {
-  ArrangedFile file;
+  ArrangedFile file;             // of chunks: with dtypes, and as shapes the numbers of elements
+  std::vector<int64_t> offsets;  // of chunks: where each tensor's bytes begin
   int64_t bytes = 0;
   std::string checksum;                       // of the whole file
   std::vector<std::string> tensor_checksums;  // as file.tensors

@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "ptc/base/status.h"
@@ -76,6 +78,13 @@ Named with_moments(Named group, const std::vector<DcpTensor>& tensors) {
   return group;
 }
 
+// ("optim", "state", "layers.0.weight", "step"), or flat: Adam's count of the steps of one parameter.
+bool is_step(const DcpTensor& tensor) {
+  const std::string name = fmt::format("{}", fmt::join(tensor.path, "."));
+  return tensor.shape.empty() && tensor.dtype == tensor::DType::kF32 && tensor.chunks.size() == 1 &&
+         name.find("state.") != std::string::npos && name.ends_with(".step");
+}
+
 // The rows of a vocabulary's tensor behind its words.
 void leave_padding_out(int64_t words, DcpTensor& tensor) {
   const std::string& name = tensor.path.back();
@@ -87,6 +96,31 @@ FoundFile as_found(const Named& group) {
   FoundFile file{.name = kDcpIndexName, .tensors = {}};
   for (const auto& [name, tensor] : group) file.tensors.push_back({name, tensor->dtype, tensor->shape});
   return file;
+}
+
+// The step that all parameters are at; -1: none says it, or they differ.
+absl::StatusOr<int64_t> common_step(const Folder& folder, const std::vector<DcpTensor>& tensors) {
+  std::map<std::string, ByteSourcePtr> files;
+  std::optional<float> common;
+  for (const DcpTensor& tensor : tensors) {
+    if (!is_step(tensor)) continue;
+    const DcpChunk& chunk = tensor.chunks.front();
+    ByteSourcePtr& source = files[chunk.file];
+    if (!source) {
+      SCALAI_ASSIGN_OR_RETURN(source, folder.source(chunk.file));
+    }
+    if (chunk.begin > source->size() - chunk.bytes) return int64_t{-1};
+    const PartSource part(source, chunk.begin, chunk.bytes);
+    SCALAI_ASSIGN_OR_RETURN(const TorchFile stored, read_torch_file(part));
+    float step = 0;
+    if (stored.tensors.size() != 1 || stored.tensors.front().bytes != sizeof(step)) return int64_t{-1};
+    SCALAI_RETURN_IF_ERROR(part.read(stored.tensors.front().offset, std::as_writable_bytes(std::span(&step, 1))));
+    if (step != common.value_or(step)) return int64_t{-1};
+    common = step;
+  }
+  constexpr float kMost = 1 << 24;  // all whole numbers below are floats
+  const bool whole = common && *common >= 0 && *common <= kMost && *common == std::floor(*common);
+  return whole ? static_cast<int64_t>(*common) : int64_t{-1};
 }
 
 // The files that chunks are in, opened when the first is asked for.
@@ -135,6 +169,16 @@ class ChunkFiles {
   Opened& opened_;
   std::map<std::string, size_t> files_;
 };
+
+// The name of a tensor that is not taken.
+std::string first_other(const std::vector<DcpTensor>& tensors, const Named& taken) {
+  std::set<const DcpTensor*> known;
+  for (const auto& [name, tensor] : taken) known.insert(tensor);
+  for (const DcpTensor& tensor : tensors) {
+    if (!is_step(tensor) && known.count(&tensor) == 0) return fmt::format("{}", fmt::join(tensor.path, "."));
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -203,11 +247,12 @@ absl::Status open_dcp(const Folder& folder, const std::string& index, const Nami
     if (state.ok()) break;
   }
   if (!state.ok()) return error_at(folder.path(), state.status());
-  if (taken.size() < tensors->size())
+  SCALAI_ASSIGN_OR_RETURN(opened.info.step, common_step(folder, *tensors));
+  const auto steps = static_cast<size_t>(std::count_if(tensors->begin(), tensors->end(), is_step));
+  if (taken.size() + steps < tensors->size())
     opened.info.notes.push_back(
-        fmt::format("left out: {} tensors that are neither of the model nor moments of its "
-                    "parameters",
-                    tensors->size() - taken.size()));
+        fmt::format("left out: {} tensors that are neither of the model nor state of its parameters, such as \"{}\"",
+                    tensors->size() - taken.size() - steps, clipped(first_other(*tensors, taken), 120)));
   std::map<std::string, const ArrangedTensor*> arranged;
   for (const ArrangedTensor& tensor : state->files.front().tensors) arranged[tensor.name] = &tensor;
   ChunkFiles files(folder, opened);

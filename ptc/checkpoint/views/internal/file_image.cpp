@@ -11,27 +11,60 @@
 
 namespace scalai::checkpoint::internal {
 
-absl::StatusOr<EncodedHeader> header_of(const ArrangedFile& file) {
+namespace {
+
+// Numbers of a file that its metadata has as text.
+std::optional<int64_t> number_of(const ArrangedFile& file, const std::string& key) {
+  const auto found = file.metadata.find(key);
+  return found == file.metadata.end() ? std::nullopt : std::optional(std::stoll(found->second));
+}
+
+std::vector<TensorSpec> specs_of(const ArrangedFile& file) {
   std::vector<TensorSpec> specs;
   specs.reserve(file.tensors.size());
   for (const ArrangedTensor& tensor : file.tensors) specs.push_back({tensor.name, tensor.dtype, tensor.shape});
-  absl::StatusOr<EncodedHeader> header = encode_safetensors_header(std::move(specs), file.metadata);
-  if (header.ok()) return header;
-  return invalid(fmt::format("{}: {}", file.name, message_of(header.status())));
+  return specs;
+}
+
+ChunkExtras extras_of(const ArrangedFile& file) {
+  return {.step = number_of(file, kStepKey), .none = file.metadata.count(kNoneKey) != 0};
+}
+
+absl::StatusOr<FileFrame> make_frame(const ArrangedFile& file, std::vector<TensorSpec> specs) {
+  if (file.form == FileForm::kTorch) return megatron_frame(specs, number_of(file, kIterationKey).value_or(0));
+  if (file.form == FileForm::kChunks) return chunk_frame(specs, extras_of(file)).frame;
+  SCALAI_ASSIGN_OR_RETURN(EncodedHeader header, encode_safetensors_header(std::move(specs), file.metadata));
+  FileFrame frame;
+  frame.texts.push_back({0, std::move(header.bytes)});
+  frame.tensors = std::move(header.header.tensors);
+  frame.bytes = header.header.file_bytes;
+  return frame;
+}
+
+}  // namespace
+
+ChunkFrame chunk_frame_of(const ArrangedFile& file) { return chunk_frame(specs_of(file), extras_of(file)); }
+
+absl::StatusOr<FileFrame> frame_of(const ArrangedFile& file) {
+  absl::StatusOr<FileFrame> frame = make_frame(file, specs_of(file));
+  if (frame.ok()) return frame;
+  return invalid(fmt::format("{}: {}", file.name, message_of(frame.status())));
 }
 
 absl::StatusOr<std::shared_ptr<const FileImage>> FileImage::make(std::shared_ptr<const Checkpoint> checkpoint,
                                                                  const ArrangedFile& file) {
-  SCALAI_ASSIGN_OR_RETURN(EncodedHeader header, header_of(file));
-  std::shared_ptr<FileImage> image(new FileImage(std::move(checkpoint), file.name, std::move(header)));
-  SCALAI_RETURN_IF_ERROR(image->compose(file));
+  SCALAI_ASSIGN_OR_RETURN(FileFrame frame, frame_of(file));
+  std::shared_ptr<FileImage> image(new FileImage(std::move(checkpoint), file.name));
+  SCALAI_RETURN_IF_ERROR(image->compose(file, std::move(frame)));
   return std::shared_ptr<const FileImage>(std::move(image));
 }
 
-absl::Status FileImage::compose(const ArrangedFile& file) {
+absl::Status FileImage::compose(const ArrangedFile& file, FileFrame frame) {
+  bytes_ = frame.bytes;
+  texts_ = std::move(frame.texts);
   std::unordered_map<std::string_view, const ArrangedTensor*> by_name;
   for (const ArrangedTensor& tensor : file.tensors) by_name[tensor.name] = &tensor;
-  for (const StoredTensor& stored : header_.header.tensors) {
+  for (const StoredTensor& stored : frame.tensors) {
     Tensor tensor{.stored = stored, .padded = false, .blocks = {}, .end = {}};
     int64_t covered = 0;
     for (const PlacedPiece& placed : by_name.at(stored.name)->pieces) {
@@ -67,7 +100,8 @@ absl::Status FileImage::compose(const ArrangedFile& file) {
 }
 
 int64_t FileImage::memory_bytes() const {
-  auto bytes = static_cast<int64_t>(header_.bytes.size());
+  int64_t bytes = 0;
+  for (const FileFrame::Text& text : texts_) bytes += static_cast<int64_t>(sizeof(text) + text.bytes.size());
   for (const Tensor& tensor : tensors_) {
     bytes += static_cast<int64_t>(sizeof(Tensor) + 2 * sizeof(StoredTensor) + 3 * tensor.stored.name.size() +
                                   tensor.blocks.size() * (sizeof(CopyBlock) + sizeof(int64_t)));
@@ -95,26 +129,32 @@ absl::Status FileImage::read_tensor(const Tensor& tensor, int64_t begin, std::sp
   return absl::OkStatus();
 }
 
+void FileImage::read_texts(int64_t begin, std::span<std::byte> dst) const {
+  const int64_t end = begin + std::ssize(dst);
+  auto text = std::partition_point(texts_.begin(), texts_.end(), [&](const FileFrame::Text& each) {
+    return each.offset + std::ssize(each.bytes) <= begin;
+  });
+  for (; text != texts_.end() && text->offset < end; ++text) {
+    const int64_t from = std::max(begin, text->offset), to = std::min(end, text->offset + std::ssize(text->bytes));
+    std::memcpy(dst.data() + (from - begin), text->bytes.data() + (from - text->offset),
+                static_cast<size_t>(to - from));
+  }
+}
+
 absl::Status FileImage::read(int64_t offset, std::span<std::byte> dst) const {
   SCALAI_CHECK(offset >= 0 && static_cast<int64_t>(dst.size()) <= size() - offset, name_);
-  const auto head = static_cast<int64_t>(header_.bytes.size());
-  if (offset < head && !dst.empty()) {
-    const auto length = std::min(static_cast<size_t>(head - offset), dst.size());
-    std::memcpy(dst.data(), header_.bytes.data() + offset, length);
-    dst = dst.subspan(length);
-    offset += static_cast<int64_t>(length);
-  }
+  read_texts(offset, dst);
+  const int64_t end = offset + std::ssize(dst);
   auto it = std::upper_bound(tensors_.begin(), tensors_.end(), offset, [](int64_t at, const Tensor& tensor) {
     return at < tensor.stored.offset + tensor.stored.bytes;
   });
   Gatherer gatherer;
-  for (; !dst.empty(); ++it) {
-    SCALAI_CHECK(it != tensors_.end(), name_);
-    const int64_t left = it->stored.offset + it->stored.bytes - offset;
-    const std::span<std::byte> part = dst.first(std::min(static_cast<size_t>(left), dst.size()));
-    SCALAI_RETURN_IF_ERROR(read_tensor(*it, offset, part, gatherer));
-    dst = dst.subspan(part.size());
-    offset += static_cast<int64_t>(part.size());
+  for (; it != tensors_.end() && it->stored.offset < end; ++it) {
+    const int64_t from = std::max(offset, it->stored.offset);
+    const int64_t to = std::min(end, it->stored.offset + it->stored.bytes);
+    if (from >= to) continue;
+    const auto part = dst.subspan(static_cast<size_t>(from - offset), static_cast<size_t>(to - from));
+    SCALAI_RETURN_IF_ERROR(read_tensor(*it, from, part, gatherer));
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,5 @@
 #pragma once
-// A safetensors file that is put together while it is read: header bytes, then for each tensor the blocks that its bytes
+// A file that is put together while it is read: its frame, and for each tensor the blocks that its bytes
 // come from, zeros where there are none. Safe from several threads; keeps the checkpoint.
 
 #include <memory>
@@ -10,13 +10,21 @@
 #include "ptc/base/byte_source.h"
 #include "ptc/checkpoint/naming/arrangement.h"
 #include "ptc/checkpoint/safetensors/copy_block.h"
-#include "ptc/checkpoint/safetensors/safetensors.h"
+#include "ptc/checkpoint/safetensors/file_frame.h"
+#include "ptc/checkpoint/torch/torch_frame.h"
 #include "ptc/checkpoint/views/checkpoint.h"
 
 namespace scalai::checkpoint::internal {
 
-// The header of such a file. InvalidArgument: names or sizes that the format does not take.
-absl::StatusOr<EncodedHeader> header_of(const ArrangedFile& file);
+// Metadata of files of torch: "iteration" of kTorch and "step" of kChunks are whole numbers, "none" asks for a None.
+inline constexpr const char* kIterationKey = "iteration";
+inline constexpr const char* kStepKey = "step";
+inline constexpr const char* kNoneKey = "none";
+
+// Of a file of kChunks, with the places that its index needs.
+ChunkFrame chunk_frame_of(const ArrangedFile& file);
+// The frame of such a file. InvalidArgument: names or sizes that its form does not take.
+absl::StatusOr<FileFrame> frame_of(const ArrangedFile& file);
 
 class FileImage final : public ByteSource {
  public:
@@ -25,7 +33,7 @@ class FileImage final : public ByteSource {
                                                                const ArrangedFile& file);
 
   const std::string& name() const override { return name_; }
-  int64_t size() const override { return header_.header.file_bytes; }
+  int64_t size() const override { return bytes_; }
   absl::Status read(int64_t offset, std::span<std::byte> dst) const override;
 
   struct Tensor {
@@ -34,19 +42,21 @@ class FileImage final : public ByteSource {
     std::vector<CopyBlock> blocks;  // dst counts from the file's first byte; by dst
     std::vector<int64_t> end;       // of all blocks up to each: rising, so that it can be searched
   };
-  const std::vector<Tensor>& tensors() const { return tensors_; }  // by offset
-  const SafetensorsHeader& header() const { return header_.header; }
+  const std::vector<Tensor>& tensors() const { return tensors_; }       // by offset
+  const std::vector<FileFrame::Text>& texts() const { return texts_; }  // by offset
   int64_t memory_bytes() const;
 
  private:
-  FileImage(std::shared_ptr<const Checkpoint> checkpoint, std::string name, EncodedHeader header)
-      : checkpoint_(std::move(checkpoint)), name_(std::move(name)), header_(std::move(header)) {}
+  FileImage(std::shared_ptr<const Checkpoint> checkpoint, std::string name)
+      : checkpoint_(std::move(checkpoint)), name_(std::move(name)) {}
   absl::Status read_tensor(const Tensor& tensor, int64_t begin, std::span<std::byte> dst, Gatherer& gatherer) const;
-  absl::Status compose(const ArrangedFile& file);
+  void read_texts(int64_t begin, std::span<std::byte> dst) const;
+  absl::Status compose(const ArrangedFile& file, FileFrame frame);
 
   std::shared_ptr<const Checkpoint> checkpoint_;
   std::string name_;
-  EncodedHeader header_;
+  int64_t bytes_ = 0;
+  std::vector<FileFrame::Text> texts_;
   std::vector<Tensor> tensors_;
 };
 

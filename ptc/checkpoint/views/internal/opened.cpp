@@ -19,6 +19,7 @@
 #include "ptc/checkpoint/views/internal/arranged_manifest.h"
 #include "ptc/checkpoint/views/internal/dcp_folder.h"
 #include "ptc/checkpoint/views/internal/known_model.h"
+#include "ptc/checkpoint/views/internal/megatron_common.h"
 #include "ptc/checkpoint/views/internal/opened_files.h"
 #include "ptc/checkpoint/views/internal/opened_folder.h"
 #include "ptc/checkpoint/views/internal/torch_ranks.h"
@@ -73,6 +74,34 @@ absl::StatusOr<Opened> open_job(const Folder& folder, const std::string& manifes
 
 // --- arranged ---------------------------------------------------------------------------------------------------------
 
+// A file of chunks: its manifest says where they lie.
+absl::StatusOr<OpenedFile> open_chunks(const Folder& folder, const ArrangedRecord& record) {
+  SCALAI_ASSIGN_OR_RETURN(ByteSourcePtr source, folder.source(record.file.name));
+  OpenedFile file{
+      .name = record.file.name, .source = std::move(source), .data_begin = 0, .checksum = "", .tensors = {}};
+  ProblemList problems;
+  int64_t end = 0;
+  for (size_t i = 0; i < record.file.tensors.size(); ++i) {
+    const ArrangedTensor& tensor = record.file.tensors[i];
+    const int64_t offset = record.offsets[i], bytes = tensor.shape.front() * tensor::size_of(tensor.dtype);
+    if (offset < end || bytes > file.source->size() - offset) {
+      problems.add(fmt::format("{}: tensor \"{}\" is to be at {}, which is before the one before it or beyond the end",
+                               file.source->name(), clipped(tensor.name, 120), offset));
+      continue;
+    }
+    end = offset + bytes;
+    file.tensors.push_back({.name = tensor.name,
+                            .dtype = tensor.dtype,
+                            .offset = offset,
+                            .elements = tensor.shape.front(),
+                            .checksum = "",
+                            .pieces = {}});
+  }
+  file.data_begin = file.tensors.empty() ? 0 : file.tensors.front().offset;
+  SCALAI_RETURN_IF_ERROR(problems.status());
+  return file;
+}
+
 void take_record(ArrangedRecord&& record, OpenedFile& file, ProblemList& problems, const std::string& path) {
   std::map<std::string, size_t> by_key;
   for (size_t i = 0; i < record.file.tensors.size(); ++i) by_key[record.file.tensors[i].name] = i;
@@ -111,7 +140,9 @@ absl::StatusOr<Opened> open_arranged(const Folder& folder, const std::string& ma
   ProblemList problems;
   for (ArrangedRecord& record : manifest->files) {
     const std::string path = folder.path_of(record.file.name);
-    absl::StatusOr<OpenedFile> file = open_tensors(folder, record.file.name, nullptr);
+    absl::StatusOr<OpenedFile> file = record.file.form == FileForm::kChunks
+                                          ? open_chunks(folder, record)
+                                          : open_tensors(folder, record.file.name, nullptr);
     if (!file.ok()) {
       problems.add(message_of(file.status()));
       continue;
@@ -121,6 +152,7 @@ absl::StatusOr<Opened> open_arranged(const Folder& folder, const std::string& ma
   }
   SCALAI_RETURN_IF_ERROR(problems.status());
   SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
+  SCALAI_RETURN_IF_ERROR(take_common(folder, opened.texts, opened.info.common));
   return opened;
 }
 
@@ -193,6 +225,18 @@ absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::option
   return opened;
 }
 
+// The rows of a rank's part of the vocabulary, in files under Megatron's names; 0: there is none.
+int64_t vocabulary_rows(const std::vector<FoundFile>& files) {
+  for (const FoundFile& file : files) {
+    for (const FoundTensor& tensor : file.tensors) {
+      const bool words =
+          tensor.name.ends_with("embedding.word_embeddings.weight") || tensor.name.ends_with("output_layer.weight");
+      if (words && !tensor.shape.empty()) return tensor.shape.front();
+    }
+  }
+  return 0;
+}
+
 // Files of the ranks in the order of `names`, cut as the layout `from` says.
 absl::StatusOr<Opened> open_cut(const Folder& folder, const std::vector<std::string>& names, const std::string& from) {
   const OpenOptions& options = folder.options();
@@ -220,6 +264,8 @@ absl::StatusOr<Opened> open_cut(const Folder& folder, const std::vector<std::str
   if (!collection.ok()) return error_at("--from", collection.status());
   std::vector<FoundFile> found;
   SCALAI_RETURN_IF_ERROR(open_all(folder, names, {}, opened, found));
+  if (const int64_t rows = vocabulary_rows(found); rows > 0 && rows * config->tp >= opened.model->model.vocab)
+    pad_vocabulary(*collection, rows);
   absl::StatusOr<FoundState> state = read_ranks(naming, *collection, found, Expect::kFound);
   if (!state.ok()) {
     const std::string hint =
@@ -264,6 +310,9 @@ absl::StatusOr<Opened> open_distributed(const Folder& folder, const Folder& plac
   SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
   SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, opened.info.naming));
   SCALAI_RETURN_IF_ERROR(open_dcp(place, index, naming, opened));
+  if (!megatron) return opened;
+  opened.info.step = iteration_of(place.path());
+  SCALAI_RETURN_IF_ERROR(take_common(place, index, opened.info.common));
   return opened;
 }
 
@@ -375,6 +424,16 @@ absl::StatusOr<Opened> open_file(const Folder& folder, const std::string& name) 
   return options.names == "hf" ? open_hugging_face(folder, std::nullopt, name) : open_plain(folder, {name});
 }
 
+bool has_fused_names(const Opened& opened) {
+  const auto fused = [](const OpenedTensor& tensor) {
+    return tensor.name.find(".layer_norm_weight") != std::string::npos ||
+           tensor.name.find(".experts.linear_fc1.weight") != std::string::npos;
+  };
+  return opened.info.naming == "megatron" &&
+         std::any_of(opened.files.begin(), opened.files.end(),
+                     [&](const auto& file) { return std::any_of(file.tensors.begin(), file.tensors.end(), fused); });
+}
+
 }  // namespace
 
 absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& options) {
@@ -395,11 +454,17 @@ absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& opti
     opened = open_folder(folder);
     if (opened.ok() && opened->info.kind != CheckpointKind::kJob) {
       std::vector<std::string> taken;
-      for (const OpenedFile& file : opened->files) taken.push_back(file.name);
+      const auto take = [&](const std::string& name) { taken.push_back(name.substr(0, name.find('/'))); };
+      for (const OpenedFile& file : opened->files) take(file.name);
+      for (const TextRecord& text : opened->texts) {
+        if (!is_extra(text.name)) take(text.name);
+      }
       opened->info.others = folder.others(taken);
     }
   }
-  if (opened.ok()) opened->info.path = clean;
+  if (!opened.ok()) return opened;
+  opened->info.path = clean;
+  opened->info.transformer_engine = has_fused_names(*opened);
   return opened;
 }
 

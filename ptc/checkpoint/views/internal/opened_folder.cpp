@@ -58,7 +58,8 @@ std::vector<std::string> Folder::others(const std::vector<std::string>& taken) c
   std::vector<std::string> found = names();
   std::erase_if(found, [&](const std::string& name) {
     const bool describes = name == kConfigFileName || name == kFamilyFileName || name == kModelFileName ||
-                           name == kIndexFileName || name == kManifestName || name == kCollectionName;
+                           name == kIndexFileName || name == kManifestName || name == kCollectionName ||
+                           name == kNewestIteration || name.starts_with("iter_") || name == "release";
     return describes || std::find(taken.begin(), taken.end(), name) != taken.end();
   });
   return found;
@@ -68,7 +69,7 @@ std::string Folder::hint_of_torch() const {
   const std::vector<std::string> there = names();
   const auto found = std::find_if(there.begin(), there.end(), [](const std::string& name) {
     return name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth") || name.ends_with(".distcp") ||
-           name == "latest_checkpointed_iteration.txt" || name.starts_with("iter_") || name.starts_with("mp_rank_");
+           name == kNewestIteration || name.starts_with("iter_") || name.starts_with("mp_rank_");
   });
   if (found == there.end()) return "";
   return fmt::format(", but torch's {}; ptc/checkpoint/tools/torch_to_safetensors.py {} DST makes what is read here",

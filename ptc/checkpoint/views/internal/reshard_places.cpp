@@ -61,17 +61,42 @@ bool is_known(const std::string& name) {
          name == ".gitattributes" || is_extra(name);
 }
 
+// The files that a folder's own manifest names.
+std::set<std::string> own_files(const std::string& folder) {
+  std::set<std::string> names;
+  const absl::StatusOr<std::string> text = read_file(folder + "/" + kManifestName, kMostManifestBytes);
+  const auto manifest = text.ok() ? parse_arranged_manifest(*text) : absl::StatusOr<ArrangedManifest>(text.status());
+  if (!manifest.ok()) return names;
+  for (const ArrangedRecord& record : manifest->files) names.insert(record.file.name);
+  for (const TextRecord& record : manifest->texts) names.insert(record.name);
+  return names;
+}
+
+bool has_folder(const std::set<std::string>& names, const std::string& folder) {
+  const auto found = names.lower_bound(folder);
+  return found != names.end() && found->starts_with(folder);
+}
+
 // Empty: --force may replace the folder. Else why not.
 std::string reason_to_keep(const std::string& folder) {
   const bool own = has_own_manifest(folder);
+  const std::set<std::string> named = own ? own_files(folder) : std::set<std::string>();
   bool tensors = false;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
     std::error_code ignored;
-    const bool is_file =
-        fs::is_regular_file(it->symlink_status(ignored)) || fs::is_symlink(it->symlink_status(ignored));
-    if (!is_file) return fmt::format("has \"{}\", which is no file", clipped(name, 120));
+    const fs::file_status status = it->symlink_status(ignored);
+    if (fs::is_directory(status) && has_folder(named, name + "/")) {
+      const std::optional<std::string> foreign = foreign_entry(it->path().string(), [&](const std::string& below) {
+        const std::string path = fmt::format("{}/{}", name, below);
+        return below.ends_with('/') ? has_folder(named, path) : named.count(path) != 0;
+      });
+      if (foreign) return fmt::format("has \"{}/{}\", which is not of it", clipped(name, 120), clipped(*foreign, 120));
+      continue;
+    }
+    if (!fs::is_regular_file(status) && !fs::is_symlink(status))
+      return fmt::format("has \"{}\", which is no file", clipped(name, 120));
     if (!own && !is_known(name)) return fmt::format("has \"{}\", which is not of a checkpoint", clipped(name, 120));
     tensors = tensors || name.ends_with(".safetensors");
   }
@@ -134,10 +159,12 @@ absl::Status check_target(const ReshardPlaces& places, bool force) {
 std::optional<std::string> foreign_entry(const std::string& folder,
                                          const std::function<bool(const std::string&)>& own) {
   std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     std::error_code ignored;
-    const std::string name = it->path().filename().string();
-    if (!fs::is_regular_file(it->symlink_status(ignored)) || !own(name)) return name;
+    std::string name = it->path().string().substr(folder.size() + 1);
+    const fs::file_status status = it->symlink_status(ignored);
+    if (fs::is_directory(status)) name += '/';
+    if ((!fs::is_regular_file(status) && !fs::is_directory(status)) || !own(name)) return name;
   }
   return error ? std::optional<std::string>(error.message()) : std::nullopt;
 }

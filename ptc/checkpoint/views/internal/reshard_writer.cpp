@@ -13,6 +13,7 @@
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/safetensors/checksum.h"
+#include "ptc/checkpoint/safetensors/files.h"
 #include "ptc/checkpoint/views/internal/file_image.h"
 
 namespace scalai::checkpoint::internal {
@@ -45,7 +46,7 @@ class Summer {
     while (!bytes.empty() && image_) {
       const auto& tensors = image_->tensors();
       const int64_t begin = next_ < tensors.size() ? tensors[next_].stored.offset : image_->size();
-      if (at_ < begin) {  // the header
+      if (at_ < begin) {  // around them
         const auto length = std::min(static_cast<size_t>(begin - at_), bytes.size());
         at_ += static_cast<int64_t>(length);
         bytes = bytes.subspan(length);
@@ -73,8 +74,7 @@ class Summer {
   void pass_empty() {
     if (!image_) return;
     const auto& tensors = image_->tensors();
-    while (next_ < tensors.size() && tensors[next_].stored.bytes == 0 &&
-           tensors[next_].stored.offset <= std::max(at_, image_->header().data_begin)) {
+    while (next_ < tensors.size() && tensors[next_].stored.bytes == 0 && tensors[next_].stored.offset <= at_) {
       tensors_[tensors[next_++].stored.name] = Checksum().hex();
     }
   }
@@ -148,7 +148,7 @@ absl::Status ReshardWriter::go_on(Target& target, const SyncPoint& point) {
 // folder, and anybody may have changed it since.
 absl::StatusOr<bool> ReshardWriter::is_still_done(size_t file, const FileSums& sums) {
   std::shared_ptr<const FileImage> image;
-  if (view_.is_safetensors(file)) {
+  if (view_.has_tensors(file)) {
     SCALAI_ASSIGN_OR_RETURN(image, view_.image(file));
   }
   const absl::StatusOr<ByteSourcePtr> written = open_file_source(folder_ + "/" + view_.file_name(file));
@@ -184,13 +184,15 @@ absl::Status ReshardWriter::check_done() {
 absl::StatusOr<std::shared_ptr<ReshardWriter::Target>> ReshardWriter::begin(size_t file) {
   std::shared_ptr<const FileImage> image;
   ByteSourcePtr source;
-  if (view_.is_safetensors(file)) {
+  if (view_.has_tensors(file)) {
     SCALAI_ASSIGN_OR_RETURN(image, view_.image(file));
     source = image;
   } else {
     SCALAI_ASSIGN_OR_RETURN(source, view_.open(file));
   }
   const std::string path = folder_ + "/" + view_.file_name(file);
+  if (const std::string parent = parent_of(path); parent != folder_)
+    SCALAI_RETURN_IF_ERROR(make_synced_folders(parent));
   const int64_t size = source->size();
   auto target = std::make_shared<Target>(file, path, source, image);
   const auto begun = journal_.begun().find(file);

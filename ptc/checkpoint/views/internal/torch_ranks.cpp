@@ -18,7 +18,6 @@ namespace {
 
 constexpr std::string_view kRank = "mp_rank_";
 constexpr const char* kFile = "model_optim_rng.pt";
-constexpr const char* kNewest = "latest_checkpointed_iteration.txt";
 constexpr int kMostRanks = 1 << 18;
 
 using Place = std::array<int, 3>;  // pp, ep, tp: the order of ranks
@@ -48,17 +47,17 @@ std::optional<Place> place_of(std::string_view name) {
   return Place{numbers[1], numbers[2], numbers[0]};
 }
 
-// "model1.decoder…": chunks of virtual stages.
+// "model1.decoder…": the number of the virtual stage.
+std::optional<int> chunk_of(std::string_view name) {
+  constexpr std::string_view kChunk = "model";
+  const size_t dot = name.find('.');
+  if (!name.starts_with(kChunk) || dot == std::string_view::npos) return std::nullopt;
+  return number_of(name.substr(kChunk.size(), dot - kChunk.size()));
+}
+
 int chunks_of(const TorchFile& file) {
   int chunks = 1;
-  for (const StoredTensor& tensor : file.tensors) {
-    constexpr std::string_view kChunk = "model";
-    const size_t dot = tensor.name.find('.');
-    if (!tensor.name.starts_with(kChunk) || dot == std::string::npos) continue;
-    const std::optional<int> chunk =
-        number_of(std::string_view(tensor.name).substr(kChunk.size(), dot - kChunk.size()));
-    if (chunk) chunks = std::max(chunks, *chunk + 1);
-  }
+  for (const StoredTensor& tensor : file.tensors) chunks = std::max(chunks, chunk_of(tensor.name).value_or(0) + 1);
   return chunks;
 }
 
@@ -66,13 +65,41 @@ int chunks_of(const TorchFile& file) {
 
 absl::StatusOr<std::string> newest_iteration(const Folder& folder) {
   constexpr int64_t kMostBytes = 64;
-  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> text, folder.text(kNewest, kMostBytes));
+  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> text, folder.text(kNewestIteration, kMostBytes));
   if (!text) return std::string();
   const std::string word = text->substr(0, text->find_first_of(" \n\r\t"));
   if (word == "release") return std::string("release/");
   const std::optional<int> iteration = number_of(word);
-  if (!iteration) return invalid(fmt::format("{}: neither a number nor \"release\"", folder.path_of(kNewest)));
+  if (!iteration) return invalid(fmt::format("{}: neither a number nor \"release\"", folder.path_of(kNewestIteration)));
   return fmt::format("iter_{:07}/", *iteration);
+}
+
+std::string newest_text(int64_t step) { return step < 0 ? "release" : fmt::format("{}", step); }
+std::string iteration_folder(int64_t step) { return step < 0 ? "release/" : fmt::format("iter_{:07}/", step); }
+
+collection::ParallelConfig without_copies(collection::ParallelConfig config) {
+  config.dp = config.ep;
+  config.cp = 1;
+  config.zero = 0;
+  config.order = collection::ParallelConfig().order;
+  return config;
+}
+
+// The order of ranks is tp, dp (here ep), pp.
+std::string torch_rank_file(const collection::ParallelConfig& config, int rank) {
+  const int tp = rank % config.tp, ep = rank / config.tp % config.ep, pp = rank / config.tp / config.ep;
+  std::string name = fmt::format("{}{:02}", kRank, tp);
+  if (config.pp > 1) name += fmt::format("_{:03}", pp);
+  if (config.ep > 1) name += fmt::format("_{:03}", ep);
+  return name + "/" + kFile;
+}
+
+bool is_of_chunk(std::string_view name) { return chunk_of(name).has_value(); }
+
+int64_t iteration_of(const std::string& path) {
+  constexpr std::string_view kFolder = "iter_";
+  const std::string_view last = std::string_view(path).substr(path.rfind('/') + 1);
+  return last.starts_with(kFolder) ? number_of(last.substr(kFolder.size())).value_or(-1) : -1;
 }
 
 absl::StatusOr<std::optional<TorchRanks>> torch_ranks(const Folder& folder) {

@@ -3,10 +3,12 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "ptc/checkpoint/views/internal/opened_folder.h"
+#include "ptc/collection/layout_name.h"
 
 namespace scalai::checkpoint::internal {
 
@@ -21,8 +23,24 @@ struct TorchRanks {
 // says; "" where it is not there. InvalidArgument: it says something else.
 absl::StatusOr<std::string> newest_iteration(const Folder& folder);
 
+// The number in the last part of a path, "dist/iter_0000100"; -1: it has none.
+int64_t iteration_of(const std::string& path);
+
 // nullopt: the folder has none, nor a newest iteration (latest_checkpointed_iteration.txt) that has. InvalidArgument: ranks
 // are missing, with their names; several files of one rank.
 absl::StatusOr<std::optional<TorchRanks>> torch_ranks(const Folder& folder);
+
+// ---- Writing ----
+
+// step: -1 is a release, Megatron's word for what comes from elsewhere.
+std::string newest_text(int64_t step);
+std::string iteration_folder(int64_t step);  // "iter_0000100/"
+
+// The layout's ranks that have a file of their own: without copies of dp and cp.
+collection::ParallelConfig without_copies(collection::ParallelConfig config);
+// Of such a layout: "mp_rank_01_000/model_optim_rng.pt".
+std::string torch_rank_file(const collection::ParallelConfig& config, int rank);
+// Whether a name begins with that of a virtual stage: "model1.decoder…".
+bool is_of_chunk(std::string_view name);
 
 }  // namespace scalai::checkpoint::internal

@@ -100,4 +100,12 @@ absl::StatusOr<collection::Collection> collection_of(const Checkpoint& checkpoin
   return result;
 }
 
+void pad_vocabulary(collection::Collection& collection, int64_t multiple) {
+  for (collection::LogicalTensor& tensor : collection.tensors) {
+    for (tensor::Cut& cut : tensor.layout.cuts) {
+      if (cut.rule == tensor::SplitRule::kPadded) cut.multiple = multiple;
+    }
+  }
+}
+
 }  // namespace scalai::checkpoint::internal

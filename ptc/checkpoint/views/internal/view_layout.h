@@ -23,4 +23,7 @@ absl::StatusOr<collection::Collection> collection_of(const Checkpoint& checkpoin
 absl::StatusOr<collection::Collection> collection_of(const Checkpoint& checkpoint,
                                                      const collection::Collection& collection);
 
+// Makes the rows of every rank's part of the vocabulary a multiple of this.
+void pad_vocabulary(collection::Collection& collection, int64_t multiple);
+
 }  // namespace scalai::checkpoint::internal

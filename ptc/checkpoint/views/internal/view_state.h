@@ -1,6 +1,7 @@
 #pragma once
 // What a View consists of, for its .cpp files.
 
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -40,6 +41,14 @@ struct View::State {
   absl::Status lay_out();
   absl::Status lay_out_whole(const Naming& naming);
   absl::Status lay_out_ranks();
+  absl::Status arrange_ranks();
+  absl::Status lay_out_torch();
+  void lay_out_chunks();
+  // Whether the files hold states of this kind, and the specification does not leave them out.
+  bool has_place(model::StateKind kind) const;
+  // Fills `tensors` with those that are chosen, and notes how many are not.
+  void take_states(const std::function<bool(const LogicalState&)>& chosen);
+  void as_torch(const std::string& path, ArrangedFile& file) const;
   absl::Status lay_out_job();
   absl::StatusOr<Naming> naming() const;
   std::string layout_name() const;

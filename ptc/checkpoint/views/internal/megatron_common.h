@@ -1,0 +1,22 @@
+#pragma once
+// Where Megatron-Core's own record of a job (MegatronCommon) lies.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ptc/checkpoint/safetensors/manifest.h"
+#include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/checkpoint/views/internal/opened_folder.h"
+
+namespace scalai::checkpoint::internal {
+
+// The object in newer folders of Megatron-Core.
+inline constexpr const char* kCommonObject = "common_state/shard_0_1";
+
+// Of a folder of Megatron-Core with this index; nothing where it has none.
+absl::Status take_common(const Folder& place, const std::string& index, MegatronCommon& common);
+// Of a folder that reshard wrote, whose small files these are.
+absl::Status take_common(const Folder& folder, const std::vector<TextRecord>& texts, MegatronCommon& common);
+
+}  // namespace scalai::checkpoint::internal
