@@ -8,11 +8,11 @@
 #include <cstring>
 #include <memory>
 
-#include "executor/state/codec.h"
 #include "executor/state/content_mix.h"
-#include "executor/state/convert.h"
 #include "executor/state/runs.h"
 #include "ptc/base/status.h"
+#include "ptc/tensor/codec.h"
+#include "ptc/tensor/convert.h"
 
 namespace scalai::executor {
 namespace {
@@ -33,7 +33,8 @@ template <class Element>
 void fill_block(Words words, uint32_t first, int64_t count, std::byte* __restrict dst) {
   using Stored = typename Element::Stored;
   const auto end = static_cast<uint32_t>(count);
-  for (uint32_t i = 0; i < end; ++i) internal::store<Stored>(dst + i * sizeof(Stored), Element::of(words, first + i));
+  for (uint32_t i = 0; i < end; ++i)
+    tensor::codec::store<Stored>(dst + i * sizeof(Stored), Element::of(words, first + i));
 }
 
 using FillBlock = void (*)(Words, uint32_t, int64_t, std::byte*);
@@ -103,13 +104,13 @@ class Maker {
 
 template <class T>
 std::string text_of(const std::byte* at) {
-  const T value = internal::load<T>(at);
+  const T value = tensor::codec::load<T>(at);
   return fmt::format("{} (0x{:0{}x})", value, static_cast<std::make_unsigned_t<T>>(value), 2 * sizeof(T));
 }
 
 std::string element_text(DType dtype, const std::byte* at) {
   std::string text;
-  const bool is_float = internal::with_codec(dtype, [&](auto) {
+  const bool is_float = tensor::codec::with_codec(dtype, [&](auto) {
     double value = 0;
     convert(dtype, DType::kF64, 1, at, reinterpret_cast<std::byte*>(&value));
     uint64_t bits = 0;

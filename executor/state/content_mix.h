@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "executor/state/codec.h"
-#include "executor/state/host_device.h"
+#include "ptc/tensor/codec.h"
 #include "ptc/tensor/dtype.h"
+#include "ptc/tensor/host_device.h"
 
 namespace scalai::executor::internal {
 
@@ -74,12 +74,12 @@ template <class Visit>
 SCALAI_HOST_DEVICE SCALAI_ALWAYS_INLINE void with_element(tensor::DType dtype, Visit visit) {
   using tensor::DType;
   switch (dtype) {
-    case DType::kF8E4M3: return visit(FloatElement<F8E4M3>{});
-    case DType::kF8E5M2: return visit(FloatElement<F8E5M2>{});
-    case DType::kF16: return visit(FloatElement<F16>{});
-    case DType::kBF16: return visit(FloatElement<BF16>{});
-    case DType::kF32: return visit(FloatElement<F32>{});
-    case DType::kF64: return visit(FloatElement<F64>{});
+    case DType::kF8E4M3: return visit(FloatElement<tensor::codec::F8E4M3>{});
+    case DType::kF8E5M2: return visit(FloatElement<tensor::codec::F8E5M2>{});
+    case DType::kF16: return visit(FloatElement<tensor::codec::F16>{});
+    case DType::kBF16: return visit(FloatElement<tensor::codec::BF16>{});
+    case DType::kF32: return visit(FloatElement<tensor::codec::F32>{});
+    case DType::kF64: return visit(FloatElement<tensor::codec::F64>{});
     case DType::kBool: return visit(BoolElement{});
     case DType::kU8:
     case DType::kI8: return visit(WordElement<uint8_t>{});

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "executor/state/convert.h"
 #include "executor/state/testing/support.h"
+#include "ptc/tensor/convert.h"
 
 namespace scalai::executor {
 namespace {

@@ -3,9 +3,9 @@
 #include <cstring>
 #include <string>
 
-#include "executor/state/convert.h"
 #include "executor/state/runs.h"
 #include "ptc/base/status.h"
+#include "ptc/tensor/convert.h"
 
 namespace scalai::executor {
 namespace {

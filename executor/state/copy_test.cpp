@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "executor/state/convert.h"
 #include "executor/state/runs.h"
 #include "executor/state/testing/support.h"
+#include "ptc/tensor/convert.h"
 
 namespace scalai::executor {
 namespace {

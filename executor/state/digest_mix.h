@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "executor/state/host_device.h"
+#include "ptc/tensor/host_device.h"
 
 namespace scalai::executor::internal {
 

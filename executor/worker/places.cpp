@@ -11,10 +11,10 @@
 #include <thread>
 
 #include "executor/rpc/process.h"
-#include "executor/state/convert.h"
 #include "executor/state/copy.h"
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
+#include "ptc/tensor/convert.h"
 
 namespace scalai::executor {
 namespace {

@@ -7,9 +7,9 @@
 #include "executor/cuda/kernels/content_core.h"
 #include "executor/cuda/kernels/digest_core.h"
 #include "executor/state/content_mix.h"
-#include "executor/state/convert.h"
 #include "executor/state/runs.h"
 #include "ptc/base/status.h"
+#include "ptc/tensor/convert.h"
 
 namespace scalai::executor::kernels {
 namespace {

@@ -1,13 +1,13 @@
 #pragma once
 // The core of the cast kernel. Every cast goes by float32: exact from the narrower types; from F64 rounded to odd, so
-// that only the following rounding counts (executor/state/codec.h). So the code has only six conversions to float32 and
+// that only the following rounding counts (ptc/tensor/codec.h). So the code has only six conversions to float32 and
 // six from it.
 
 #include <bit>
 #include <cstdint>
 
 #include "executor/cuda/kernels/tiles.h"
-#include "executor/state/codec.h"
+#include "ptc/tensor/codec.h"
 
 namespace scalai::executor::kernels {
 
@@ -52,7 +52,7 @@ template <class From>
 SCALAI_HOST_DEVICE inline float to_float(BitsOf<typename From::Stored> bits, bool round_again) {
   const auto value = std::bit_cast<typename From::Stored>(bits);
   if constexpr (sizeof(value) == 8) {
-    return round_again ? internal::to_odd(value) : internal::float_of(value);
+    return round_again ? tensor::codec::to_odd(value) : tensor::codec::float_of(value);
   } else {
     return From::widen(value);
   }
@@ -70,7 +70,7 @@ SCALAI_HOST_DEVICE inline void cast_units(const CastPiece& piece, const Span& sp
   for_each_group<kCastsInFlight>(piece, span, thread, threads, {piece.unit_src, piece.unit_dst},
                                  [&](const auto& units) {
                                    float value[kCastsInFlight][kVector];
-                                   internal::with_codec(from, [&](auto codec) {
+                                   tensor::codec::with_codec(from, [&](auto codec) {
                                      using From = decltype(codec);
                                      using Stored = typename From::Stored;
                                      Pack<Stored, kVector> pack[kCastsInFlight] = {};
@@ -91,7 +91,7 @@ SCALAI_HOST_DEVICE inline void cast_units(const CastPiece& piece, const Span& sp
                                          value[i][e] = to_float<From>(pack[i].element[e], to != DType::kF32);
                                      }
                                    });
-                                   internal::with_codec(to, [&](auto codec) {
+                                   tensor::codec::with_codec(to, [&](auto codec) {
                                      using To = decltype(codec);
                                      using Stored = typename To::Stored;
                                      SCALAI_UNROLL

@@ -43,7 +43,7 @@ SCALAI_HOST_DEVICE inline Pack<typename Codec::Stored, kVector> content_via(cons
   for (uint32_t e = 0; e < kVector; ++e) {
     value[e] = internal::FloatElement<Codec>::exact(indices.words[e], indices.in_block[e]);
   }
-  internal::with_codec(via, [&](auto codec) {
+  tensor::codec::with_codec(via, [&](auto codec) {
     using Via = decltype(codec);
     if constexpr (sizeof(typename Via::Stored) < 4) {  // wider types hold float32 exactly
       SCALAI_UNROLL

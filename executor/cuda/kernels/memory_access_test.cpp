@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "executor/state/codec.h"
 #include "ptc/base/random.h"
+#include "ptc/tensor/codec.h"
 
 namespace scalai::executor::kernels {
 namespace {
@@ -79,12 +79,12 @@ TEST(MemoryAccess, NanChangesItsWidthAsOnTheHost) {
     if ((wide & 0xfffffffffffffu) == 0) continue;
     const volatile double from = std::bit_cast<double>(wide);
     const volatile auto narrow = static_cast<float>(from);
-    ASSERT_EQ(std::bit_cast<uint32_t>(internal::quiet_float(wide)), std::bit_cast<uint32_t>(float{narrow}));
+    ASSERT_EQ(std::bit_cast<uint32_t>(tensor::codec::quiet_float(wide)), std::bit_cast<uint32_t>(float{narrow}));
     const uint32_t bits = 0x7f800000u | static_cast<uint32_t>(random.next());
     if ((bits & 0x7fffffu) == 0) continue;
     const volatile float small = std::bit_cast<float>(bits);
     const volatile double widened = small;
-    ASSERT_EQ(std::bit_cast<uint64_t>(internal::quiet_double(bits)), std::bit_cast<uint64_t>(double{widened}));
+    ASSERT_EQ(std::bit_cast<uint64_t>(tensor::codec::quiet_double(bits)), std::bit_cast<uint64_t>(double{widened}));
   }
 }
 

@@ -6,7 +6,7 @@
 
 #include "executor/cuda/kernels/batch.h"
 #include "executor/cuda/kernels/memory_access.h"
-#include "executor/state/host_device.h"
+#include "ptc/tensor/host_device.h"
 
 namespace scalai::executor::kernels {
 

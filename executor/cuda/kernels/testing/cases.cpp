@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "executor/state/convert.h"
+#include "ptc/tensor/convert.h"
 
 namespace scalai::executor::kernels {
 namespace {

@@ -8,12 +8,12 @@
 
 #include "ptc/tensor/dtype.h"
 
-namespace scalai::executor {
+namespace scalai::tensor {
 
 // True for equal types, and for two floating types.
-bool convertible(tensor::DType from, tensor::DType to);
+bool convertible(DType from, DType to);
 
 // Converts `count` dense elements. Pointers need no alignment; the arrays must not overlap. CHECK: convertible.
-void convert(tensor::DType from, tensor::DType to, int64_t count, const std::byte* src, std::byte* dst);
+void convert(DType from, DType to, int64_t count, const std::byte* src, std::byte* dst);
 
-}  // namespace scalai::executor
+}  // namespace scalai::tensor

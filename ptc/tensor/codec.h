@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <cstring>
 
-#include "executor/state/host_device.h"
 #include "ptc/tensor/dtype.h"
+#include "ptc/tensor/host_device.h"
 
-namespace scalai::executor::internal {
+namespace scalai::tensor::codec {
 
 // condition ? yes : no, by masks: GCC compiles a conditional expression to a branch around the floating-point
 // operation, and then does not vectorise.
@@ -140,16 +140,16 @@ void store(std::byte* at, T value) {
 
 // Calls visit with the codec of a floating type; returns false for any other type.
 template <class Visit>
-SCALAI_HOST_DEVICE SCALAI_ALWAYS_INLINE bool with_codec(tensor::DType dtype, Visit visit) {
+SCALAI_HOST_DEVICE SCALAI_ALWAYS_INLINE bool with_codec(DType dtype, Visit visit) {
   switch (dtype) {
-    case tensor::DType::kF8E4M3: visit(F8E4M3{}); return true;
-    case tensor::DType::kF8E5M2: visit(F8E5M2{}); return true;
-    case tensor::DType::kF16: visit(F16{}); return true;
-    case tensor::DType::kBF16: visit(BF16{}); return true;
-    case tensor::DType::kF32: visit(F32{}); return true;
-    case tensor::DType::kF64: visit(F64{}); return true;
+    case DType::kF8E4M3: visit(F8E4M3{}); return true;
+    case DType::kF8E5M2: visit(F8E5M2{}); return true;
+    case DType::kF16: visit(F16{}); return true;
+    case DType::kBF16: visit(BF16{}); return true;
+    case DType::kF32: visit(F32{}); return true;
+    case DType::kF64: visit(F64{}); return true;
     default: return false;
   }
 }
 
-}  // namespace scalai::executor::internal
+}  // namespace scalai::tensor::codec

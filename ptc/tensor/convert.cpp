@@ -1,28 +1,28 @@
-#include "executor/state/convert.h"
+#include "ptc/tensor/convert.h"
 
 #include <cstring>
 #include <string>
 #include <type_traits>
 
-#include "executor/state/codec.h"
 #include "ptc/base/status.h"
+#include "ptc/tensor/codec.h"
 
-namespace scalai::executor {
+namespace scalai::tensor {
 namespace {
-using internal::with_codec;
+using codec::with_codec;
 
-bool floating(tensor::DType dtype) {
+bool floating(DType dtype) {
   return with_codec(dtype, [](auto) {});
 }
 
 template <class From, class To>
 typename To::Stored cast(typename From::Stored value) {
-  if constexpr (!std::is_same_v<From, internal::F64>) {
+  if constexpr (!std::is_same_v<From, codec::F64>) {
     return To::narrow(From::widen(value));
-  } else if constexpr (std::is_same_v<To, internal::F32>) {
+  } else if constexpr (std::is_same_v<To, codec::F32>) {
     return static_cast<float>(value);
   } else {
-    return To::narrow(internal::to_odd(value));
+    return To::narrow(codec::to_odd(value));
   }
 }
 
@@ -31,16 +31,16 @@ void convert_all(int64_t count, const std::byte* __restrict src, std::byte* __re
   using In = typename From::Stored;
   using Out = typename To::Stored;
   for (int64_t i = 0; i < count; ++i) {
-    internal::store(dst + i * int64_t{sizeof(Out)}, cast<From, To>(internal::load<In>(src + i * int64_t{sizeof(In)})));
+    codec::store(dst + i * int64_t{sizeof(Out)}, cast<From, To>(codec::load<In>(src + i * int64_t{sizeof(In)})));
   }
 }
 }  // namespace
 
-bool convertible(tensor::DType from, tensor::DType to) { return from == to || (floating(from) && floating(to)); }
+bool convertible(DType from, DType to) { return from == to || (floating(from) && floating(to)); }
 
-void convert(tensor::DType from, tensor::DType to, int64_t count, const std::byte* src, std::byte* dst) {
+void convert(DType from, DType to, int64_t count, const std::byte* src, std::byte* dst) {
   if (from == to) {
-    std::memcpy(dst, src, static_cast<size_t>(count * tensor::size_of(from)));
+    std::memcpy(dst, src, static_cast<size_t>(count * size_of(from)));
     return;
   }
   SCALAI_CHECK(convertible(from, to), std::string(name_of(from)) + " to " + std::string(name_of(to)));
@@ -49,4 +49,4 @@ void convert(tensor::DType from, tensor::DType to, int64_t count, const std::byt
   });
 }
 
-}  // namespace scalai::executor
+}  // namespace scalai::tensor

@@ -1,4 +1,4 @@
-#include "executor/state/convert.h"
+#include "ptc/tensor/convert.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <limits>
 #include <vector>
 
-#include "executor/state/testing/support.h"
+#include "ptc/base/random.h"
 
-namespace scalai::executor {
+namespace scalai::tensor {
 namespace {
 
 // A small floating type, spelled out value by value from its definition.
@@ -64,7 +64,7 @@ To cast(DType from, DType to, From value) {
   std::memcpy(in, &value, sizeof value);
   convert(from, to, 1, in, out);
   To result{};
-  std::memcpy(&result, out, static_cast<size_t>(tensor::size_of(to)));
+  std::memcpy(&result, out, static_cast<size_t>(size_of(to)));
   return result;
 }
 
@@ -150,9 +150,10 @@ TEST(Convert, ManyAtOnceAreLikeOneByOne) {
   for (const DType from : types) {
     for (const DType to : types) {
       const int64_t count = random.between(1, 70);
-      const int64_t in_bytes = tensor::size_of(from);
-      const int64_t out_bytes = tensor::size_of(to);
-      const std::vector<std::byte> in = random_bytes(random, 1 + count * in_bytes);
+      const int64_t in_bytes = size_of(from);
+      const int64_t out_bytes = size_of(to);
+      std::vector<std::byte> in(static_cast<size_t>(1 + count * in_bytes));
+      for (std::byte& byte : in) byte = static_cast<std::byte>(random.next());
       std::vector<std::byte> out(static_cast<size_t>(1 + count * out_bytes));
       convert(from, to, count, in.data() + 1, out.data() + 1);
       for (int64_t i = 0; i < count; ++i) {
@@ -174,4 +175,4 @@ TEST(Convert, OnlyBetweenFloatingTypes) {
 }
 
 }  // namespace
-}  // namespace scalai::executor
+}  // namespace scalai::tensor
