@@ -215,6 +215,11 @@ TEST_F(InteropFamilies, FilesOfTorch) {
   passes("Torch");
 }
 
+TEST_F(InteropFamilies, TypesAsTorchConvertsThem) {
+  if (!python_has("torch, transformers")) GTEST_SKIP() << python() << " has no transformers";
+  passes("Types");
+}
+
 TEST_F(InteropFamilies, MegatronLoadsThemStrictly) {
   if (!python_has("torch, transformers")) GTEST_SKIP() << python() << " has no transformers";
   if (!python_has("megatron.core")) GTEST_SKIP() << python() << " has no megatron-core";

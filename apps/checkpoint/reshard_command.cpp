@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
 #include "apps/checkpoint/checkpoint_options.h"
 #include "apps/checkpoint/commands.h"
 #include "apps/common/output.h"
@@ -12,8 +15,10 @@
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
+#include "ptc/base/utf8.h"
 #include "ptc/checkpoint/views/reshard.h"
 #include "ptc/collection/collection_file.h"
+#include "ptc/tensor/convert.h"
 
 namespace scalai::apps {
 namespace {
@@ -46,6 +51,47 @@ absl::StatusOr<ViewSpec> spec_of(const Arguments& arguments) {
   if (arguments.has("vocab-multiple")) spec.vocab_multiple = arguments.count("vocab-multiple");
   if (arguments.has("shard-size")) spec.shard_bytes = arguments.bytes("shard-size");
   return spec;
+}
+
+absl::StatusOr<tensor::DType> parse_float(const std::string& text) {
+  static const std::map<std::string, tensor::DType> kNames = {
+      {"fp64", tensor::DType::kF64},    {"float64", tensor::DType::kF64},  {"fp32", tensor::DType::kF32},
+      {"float32", tensor::DType::kF32}, {"fp16", tensor::DType::kF16},     {"float16", tensor::DType::kF16},
+      {"bf16", tensor::DType::kBF16},   {"bfloat16", tensor::DType::kBF16}};
+  const auto found = kNames.find(absl::AsciiStrToLower(text));
+  if (found != kNames.end()) return found->second;
+  const absl::StatusOr<tensor::DType> known = tensor::parse_dtype(text);
+  const bool is_small = known.ok() && tensor::size_of(*known) == 1;
+  if (known.ok() && !is_small && tensor::convertible(*known, tensor::DType::kF32)) return known;
+  return invalid(fmt::format("--dtype: \"{}\" is not fp32, bf16, fp16 or fp64{}", clipped(text, 40),
+                             is_small ? "; 8 bits need scales, which are not made here" : ""));
+}
+
+// "bf16", or by kind: "params=bf16,master=fp32,moments=fp32".
+absl::StatusOr<std::map<model::StateKind, tensor::DType>> parse_dtypes(const std::string& text) {
+  using Kind = model::StateKind;
+  static const std::map<std::string_view, std::vector<Kind>> kKinds = {
+      {"params", {Kind::kParam}},     {"buffers", {Kind::kBuffer}},
+      {"master", {Kind::kMaster}},    {"moments", {Kind::kExpAvg, Kind::kExpAvgSq, Kind::kMomentum}},
+      {"exp_avg", {Kind::kExpAvg}},   {"exp_avg_sq", {Kind::kExpAvgSq}},
+      {"momentum", {Kind::kMomentum}}};
+  std::map<Kind, tensor::DType> dtypes;
+  const std::vector<std::string> words = absl::StrSplit(text, ',');
+  for (const std::string& word : words) {
+    const size_t equals = word.find('=');
+    const std::string kind = equals == std::string::npos ? "params" : word.substr(0, equals);
+    const auto found = kKinds.find(kind);
+    if (found == kKinds.end())
+      return invalid(
+          fmt::format("--dtype: \"{}\" is not params, buffers, master, moments, exp_avg, exp_avg_sq or momentum",
+                      clipped(kind, 40)));
+    SCALAI_ASSIGN_OR_RETURN(const tensor::DType dtype,
+                            parse_float(equals == std::string::npos ? word : word.substr(equals + 1)));
+    for (const Kind each : found->second) {
+      if (!dtypes.emplace(each, dtype).second) return invalid(fmt::format("--dtype: \"{}\" is said twice", kind));
+    }
+  }
+  return dtypes;
 }
 
 ReshardOptions options_of(const Arguments& arguments) {
@@ -196,7 +242,13 @@ int reshard(const Arguments& arguments) {
   raise_open_files();
   absl::StatusOr<ViewSpec> spec = spec_of(arguments);
   if (!spec.ok()) return report_error(spec.status());
-  auto source = Checkpoint::open(arguments.positional()[0], open_options_of(arguments));
+  checkpoint::OpenOptions open = open_options_of(arguments);
+  if (arguments.has("dtype")) {
+    auto dtypes = parse_dtypes(arguments.text("dtype"));
+    if (!dtypes.ok()) return usage_error("checkpoint reshard", message_of(dtypes.status()));
+    open.dtypes = *std::move(dtypes);
+  }
+  auto source = Checkpoint::open(arguments.positional()[0], open);
   if (!source.ok()) return report_error(source.status());
   if (const absl::Status status = checkpoint::check_places(**source, *spec); !status.ok()) return report_error(status);
   const auto view = View::make(*source, *std::move(spec));
@@ -246,6 +298,9 @@ std::vector<OptionSpec> reshard_options() {
                     "Leave out masters and moments (optimizer), or masters alone: forms without a place for them are "
                     "refused otherwise.",
                     {"optimizer", "masters"}),
+      text_option("dtype", "DTYPE",
+                  "Parameters in fp32, bf16, fp16 or fp64, rounded as torch rounds; or by kind, as in "
+                  "params=bf16,master=fp32,moments=bf16. Others stay as they are."),
       choice_option("transformer-impl", "IMPL",
                     "Names of Megatron's rank files: with norms as modules of their own (local), or as parts of the "
                     "linear layers behind them and experts grouped (transformer_engine). As in SRC if not given.",

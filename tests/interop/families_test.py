@@ -316,6 +316,64 @@ class Torch(Folders):
                 self.assertTrue(torch.equal(ours["model"][key], value), key)
 
 
+class Types(Folders):
+    """--dtype rounds as torch does, and 8 bits times their scales are torch's products."""
+
+    def test_rounding(self):
+        from safetensors.torch import load_file
+
+        model = build("llama", torch.float32)
+        with torch.no_grad():
+            weight = model.model.embed_tokens.weight.flatten()
+            weight[:12] = torch.tensor([float("inf"), float("-inf"), float("nan"), 0.0, -0.0, 1e-40, 65504.0, 65520.0, 1e39,
+                                        1 + 2.0 ** -8, 1 + 3 * 2.0 ** -8, 2.0 ** -25])
+            weight[12:1024] = torch.randn(1012) * torch.exp2(torch.randint(-30, 18, (1012,)))
+            model.model.embed_tokens.weight.copy_(weight.view_as(model.model.embed_tokens.weight))
+        model.save_pretrained(self.path("hf"))
+        for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16), ("fp64", torch.float64)):
+            reshard(self.path("hf"), self.path(name), "hf", "--dtype=" + name, "--verify")
+            found = load_file(self.path(name + "/model.safetensors"))
+            bits = {2: torch.int16, 8: torch.int64}[dtype.itemsize]
+            for key, value in load_file(self.path("hf/model.safetensors")).items():
+                self.assertEqual(found[key].dtype, dtype)
+                ours, theirs = found[key], value.to(dtype)
+                self.assertTrue(torch.equal(ours.isnan(), theirs.isnan()), key)
+                same = (ours.view(bits) == theirs.view(bits)) | ours.isnan()  # of NaN torch has several codes
+                self.assertTrue(same.all(), key)
+            loaded = transformers.AutoModelForCausalLM.from_pretrained(self.path(name), dtype="auto")
+            self.assertEqual(loaded.dtype, dtype)
+
+    def test_eight_bits(self):
+        from safetensors.torch import load_file, save_file
+
+        build("deepseek_v3", torch.bfloat16).save_pretrained(self.path("hf"))
+        stored, expected = {}, {}
+        for key, value in load_file(self.path("hf/model.safetensors")).items():
+            stored[key] = expected[key] = value
+            if value.dim() != 2 or "proj" not in key:
+                continue
+            rows, columns = (-(-size // block) for size, block in zip(value.shape, (12, 20)))
+            scales = torch.rand(rows, columns) + 0.01
+            factor = scales.repeat_interleave(12, 0)[: len(value)].repeat_interleave(20, 1)[:, : value.shape[1]]
+            stored[key] = (value.float() / factor).clamp(-448, 448).to(torch.float8_e4m3fn)
+            stored[key + "_scale_inv"] = scales
+            expected[key] = (stored[key].float() * factor).to(torch.bfloat16)
+        os.mkdir(self.path("eight"))
+        save_file(stored, self.path("eight/model.safetensors"), {"format": "pt"})
+        with open(self.path("hf/config.json")) as config:
+            config = json.load(config)
+        config["quantization_config"] = {"quant_method": "fp8", "weight_block_size": [12, 20], "fmt": "e4m3"}
+        with open(self.path("eight/config.json"), "w") as file:
+            json.dump(config, file)
+        reshard(self.path("eight"), self.path("ranks"), "tp2,pp2", "--verify")
+        reshard(self.path("ranks"), self.path("back"), "hf", "--verify")
+        found = load_file(self.path("back/model.safetensors"))
+        self.assertEqual(set(found), set(expected))
+        for key, value in expected.items():
+            self.assertTrue(torch.equal(found[key], value), key)
+        transformers.AutoModelForCausalLM.from_pretrained(self.path("back"))
+
+
 # What megatron-core calls the same model. Not DeepSeek V2 Lite: there the norm of latent keys comes with one of queries.
 GATED = dict(gated_linear_unit=True, activation_func=torch.nn.functional.silu, add_bias_linear=False,
              normalization="RMSNorm", layernorm_epsilon=1e-6)

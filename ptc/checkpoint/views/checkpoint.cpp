@@ -8,6 +8,7 @@
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/views/internal/checkpoint_state.h"
+#include "ptc/checkpoint/views/internal/converted.h"
 
 namespace scalai::checkpoint {
 
@@ -144,6 +145,7 @@ absl::Status Checkpoint::State::build() {
     }
   }
   for (const OpenedFile& file : opened.files) {
+    if (file.derived) break;  // those are the last
     files.push_back({file.name, file.source->size(), static_cast<int64_t>(file.tensors.size()), file.checksum});
   }
   SCALAI_RETURN_IF_ERROR(problems.status());
@@ -173,6 +175,7 @@ absl::StatusOr<std::shared_ptr<const Checkpoint>> Checkpoint::open(const std::st
                                                                    const OpenOptions& options) {
   auto state = std::make_unique<State>();
   SCALAI_ASSIGN_OR_RETURN(state->opened, internal::open_any(path, options));
+  internal::convert_states(options.dtypes, state->opened);
   SCALAI_RETURN_IF_ERROR(state->build());
   SCALAI_RETURN_IF_ERROR(state->check_aliases());
   return std::shared_ptr<const Checkpoint>(new Checkpoint(std::move(state)));

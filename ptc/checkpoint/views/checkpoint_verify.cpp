@@ -94,6 +94,7 @@ class Verifier {
 
   void file(size_t f) const {
     const OpenedFile& file = opened_.files[f];
+    if (file.derived) return;
     std::vector<std::byte> buffer(static_cast<size_t>(kChunkBytes));
     Checksum whole;
     absl::Status status = absl::OkStatus();

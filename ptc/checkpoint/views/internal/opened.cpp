@@ -17,6 +17,7 @@
 #include "ptc/checkpoint/torch/dcp.h"
 #include "ptc/checkpoint/torch/torch_file.h"
 #include "ptc/checkpoint/views/internal/arranged_manifest.h"
+#include "ptc/checkpoint/views/internal/converted.h"
 #include "ptc/checkpoint/views/internal/dcp_folder.h"
 #include "ptc/checkpoint/views/internal/known_model.h"
 #include "ptc/checkpoint/views/internal/megatron_common.h"
@@ -213,28 +214,22 @@ absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::option
     }
   }
   SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
+  absl::StatusOr<BlockScales> scales = BlockScales::of_config(opened.info.config);
+  if (!scales.ok()) return error_at(folder.path(), scales.status());
   SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, "hf"));
   std::vector<FoundFile> found;
   SCALAI_RETURN_IF_ERROR(open_all(folder, names, weights.file_by_tensor, opened, found));
   if (index) SCALAI_RETURN_IF_ERROR(check_index(index_path, weights.file_by_tensor, found));
   if (weights.total_size) compare_total(index_path, *weights.total_size, opened);
+  const auto& dtypes = folder.options().dtypes;
+  const auto params = dtypes.find(model::StateKind::kParam);
+  SCALAI_RETURN_IF_ERROR(scales->take(params == dtypes.end() ? tensor::DType::kBF16 : params->second, opened, found));
   absl::StatusOr<FoundState> state = read_whole(naming, found);
   if (!state.ok()) return error_at(folder.path(), state.status());
   opened.info.hf_prefix = state->prefix;
   take_pieces(*std::move(state), opened);
+  scales->apply(opened);
   return opened;
-}
-
-// The rows of a rank's part of the vocabulary, in files under Megatron's names; 0: there is none.
-int64_t vocabulary_rows(const std::vector<FoundFile>& files) {
-  for (const FoundFile& file : files) {
-    for (const FoundTensor& tensor : file.tensors) {
-      const bool words =
-          tensor.name.ends_with("embedding.word_embeddings.weight") || tensor.name.ends_with("output_layer.weight");
-      if (words && !tensor.shape.empty()) return tensor.shape.front();
-    }
-  }
-  return 0;
 }
 
 // Files of the ranks in the order of `names`, cut as the layout `from` says.
@@ -422,16 +417,6 @@ absl::StatusOr<Opened> open_file(const Folder& folder, const std::string& name) 
     return open_cut(folder, {name}, options.from.empty() ? "tp1" : options.from);
   }
   return options.names == "hf" ? open_hugging_face(folder, std::nullopt, name) : open_plain(folder, {name});
-}
-
-bool has_fused_names(const Opened& opened) {
-  const auto fused = [](const OpenedTensor& tensor) {
-    return tensor.name.find(".layer_norm_weight") != std::string::npos ||
-           tensor.name.find(".experts.linear_fc1.weight") != std::string::npos;
-  };
-  return opened.info.naming == "megatron" &&
-         std::any_of(opened.files.begin(), opened.files.end(),
-                     [&](const auto& file) { return std::any_of(file.tensors.begin(), file.tensors.end(), fused); });
 }
 
 }  // namespace

@@ -96,6 +96,27 @@ void take_pieces(FoundState&& state, Opened& opened) {
                   state.ignored.size() > kMost ? fmt::format(" and {} more", state.ignored.size() - kMost) : ""));
 }
 
+int64_t vocabulary_rows(const std::vector<FoundFile>& files) {
+  for (const FoundFile& file : files) {
+    for (const FoundTensor& tensor : file.tensors) {
+      const bool words =
+          tensor.name.ends_with("embedding.word_embeddings.weight") || tensor.name.ends_with("output_layer.weight");
+      if (words && !tensor.shape.empty()) return tensor.shape.front();
+    }
+  }
+  return 0;
+}
+
+bool has_fused_names(const Opened& opened) {
+  const auto fused = [](const OpenedTensor& tensor) {
+    return tensor.name.find(".layer_norm_weight") != std::string::npos ||
+           tensor.name.find(".experts.linear_fc1.weight") != std::string::npos;
+  };
+  return opened.info.naming == "megatron" &&
+         std::any_of(opened.files.begin(), opened.files.end(),
+                     [&](const auto& file) { return std::any_of(file.tensors.begin(), file.tensors.end(), fused); });
+}
+
 absl::Status take_model(const Folder& folder, Opened& opened) {
   ModelHints hints;
   hints.place = folder.path();

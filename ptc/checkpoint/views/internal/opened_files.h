@@ -23,6 +23,11 @@ absl::StatusOr<OpenedFile> open_tensors(const Folder& folder, const std::string&
 absl::Status open_all(const Folder& folder, const std::vector<std::string>& names, const WeightMap& weight_map,
                       Opened& opened, std::vector<FoundFile>& found);
 
+// The rows of a rank's part of the vocabulary, in files under Megatron's names; 0: there is none.
+int64_t vocabulary_rows(const std::vector<FoundFile>& files);
+// Whether names are those of Transformer Engine's modules (RankArranger).
+bool has_fused_names(const Opened& opened);
+
 // The model that folder and options name, and the text of config.json.
 absl::Status take_model(const Folder& folder, Opened& opened);
 // InvalidArgument: the model is unknown, or its family has no such names.
