@@ -190,6 +190,14 @@ TEST_F(Interop, TheTorchToolPassesItsTests) {
   script("torch_tool_test.py");
 }
 
+// ---- servers ------------------------------------------------------------------------------------------------------------
+
+TEST_F(Interop, FoldersOnServersAndObjectsOfS3) {
+  if (!python_has("http.server")) GTEST_SKIP() << python() << " is no Python 3";
+  ::setenv("SCALAI_BIN", kPrograms.c_str(), 1);
+  script("remote_test.py");
+}
+
 // ---- families in their frameworks ---------------------------------------------------------------------------------------
 
 class InteropFamilies : public Interop {

@@ -149,7 +149,9 @@ int checkpoint_main(const Arguments& arguments) {
         fmt::format("unknown word \"{}\"; the words are show DIR, verify DIR and reshard SRC DST", action));
   }
   raise_open_files();
-  const auto checkpoint = Checkpoint::open(arguments.positional()[1], open_options_of(arguments));
+  const auto options = open_options_of(arguments, arguments.positional()[1]);
+  if (!options.ok()) return report_error(options.status());
+  const auto checkpoint = Checkpoint::open(arguments.positional()[1], *options);
   if (!checkpoint.ok()) return report_error(checkpoint.status());
   const std::string format = arguments.text("format");
   if (action == "verify") return verify(**checkpoint, format);

@@ -1,8 +1,14 @@
 #include "apps/checkpoint/checkpoint_options.h"
 
+#include <fmt/format.h>
 #include <sys/resource.h>
 
+#include "ptc/base/status.h"
 #include "ptc/model/catalogue.h"
+#ifdef SCALAI_WITH_CURL
+#include "vfs/remote/http_client.h"
+#include "vfs/remote/remote_source.h"
+#endif
 
 namespace scalai::apps {
 
@@ -17,13 +23,36 @@ std::vector<OptionSpec> checkpoint_source_options() {
                   "Folder of naming families (*.textproto) that add to the built-in ones or replace them.")};
 }
 
-checkpoint::OpenOptions open_options_of(const Arguments& arguments) {
-  return {.names = arguments.text("names"),
-          .from = arguments.text("from"),
-          .config = arguments.text("config"),
-          .model = arguments.text("model"),
-          .families = arguments.text("families"),
-          .opener = {}};
+namespace {
+
+// Nothing for a local path.
+absl::StatusOr<SourceOpener> opener_of(const std::string& path) {
+  if (path.find("://") == std::string::npos) return SourceOpener();
+#ifdef SCALAI_WITH_CURL
+  const std::string shown = vfs::display_name(path);
+  if (!vfs::is_remote(path)) return invalid(fmt::format("{}: not an http, https or s3 address", shown));
+  if (shown != path)
+    return invalid(
+        fmt::format("{}: an address of a checkpoint has no user, query or fragment; s3:// takes credentials "
+                    "from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+                    shown));
+  return vfs::make_opener();
+#else
+  return missing("this program was built without libcurl, which reads from servers");
+#endif
+}
+
+}  // namespace
+
+absl::StatusOr<checkpoint::OpenOptions> open_options_of(const Arguments& arguments, const std::string& path) {
+  SCALAI_ASSIGN_OR_RETURN(SourceOpener opener, opener_of(path));
+  checkpoint::OpenOptions options = {.names = arguments.text("names"),
+                                     .from = arguments.text("from"),
+                                     .config = arguments.text("config"),
+                                     .model = arguments.text("model"),
+                                     .families = arguments.text("families"),
+                                     .opener = std::move(opener)};
+  return options;
 }
 
 void raise_open_files() {

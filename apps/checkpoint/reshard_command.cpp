@@ -242,13 +242,14 @@ int reshard(const Arguments& arguments) {
   raise_open_files();
   absl::StatusOr<ViewSpec> spec = spec_of(arguments);
   if (!spec.ok()) return report_error(spec.status());
-  checkpoint::OpenOptions open = open_options_of(arguments);
+  absl::StatusOr<checkpoint::OpenOptions> open = open_options_of(arguments, arguments.positional()[0]);
+  if (!open.ok()) return report_error(open.status());
   if (arguments.has("dtype")) {
     auto dtypes = parse_dtypes(arguments.text("dtype"));
     if (!dtypes.ok()) return usage_error("checkpoint reshard", message_of(dtypes.status()));
-    open.dtypes = *std::move(dtypes);
+    open->dtypes = *std::move(dtypes);
   }
-  auto source = Checkpoint::open(arguments.positional()[0], open);
+  auto source = Checkpoint::open(arguments.positional()[0], *open);
   if (!source.ok()) return report_error(source.status());
   if (const absl::Status status = checkpoint::check_places(**source, *spec); !status.ok()) return report_error(status);
   const auto view = View::make(*source, *std::move(spec));
@@ -323,12 +324,13 @@ Command reshard_command() {
        .summary = "write a checkpoint in another layout, in bounded memory",
        .usage = "scalai checkpoint reshard SRC DST --to=LAYOUT [OPTION…]",
        .description =
-           R"(SRC is a job's checkpoint, a folder that this command wrote, a Hugging Face folder, rank files of
-Megatron or others (--from, --names, --config or --model say what they are), or a safetensors file.
+           R"(SRC is a job's checkpoint, a folder that this command wrote, a Hugging Face folder, what torch or
+Megatron saved, rank files (--from, --names, --config or --model say what they are), or a safetensors
+file; or the address of one (https://, s3://).
 DST gets one file a rank, under Megatron's names where the model's family is known, or as a job's
-checkpoint if SRC is one; or, with --to=hf, whole parameters under Hugging Face's names. Optimizer
-state, random states and counters go along into rank files, and tokenizer, chat template, licence and
-the like into all but a job's checkpoint.
+checkpoint if SRC is one; or whole tensors: under Hugging Face's names (hf, dcp) or Megatron's
+(torch_dist). Optimizer state, random states and counters go along into rank files, and tokenizer,
+chat template, licence and the like into all but a job's checkpoint.
 
 DST is whole or not there. A run that was killed, or that found the disk full, is gone on with by the
 same command; what it has written stays in DST.partial until then.)",

@@ -90,23 +90,6 @@ const std::vector<std::string>& checkpoint_options() {
   return names;
 }
 
-void read_checkpoint(const Arguments& arguments, Problems& problems, FsRequest& request) {
-  if (!arguments.has("checkpoint")) {
-    for (const std::string& name : checkpoint_options()) {
-      if (arguments.has(name)) problems.malformed(fmt::format("--{} is for --checkpoint, which is missing", name));
-    }
-    return;
-  }
-  auto checkpoint = checkpoint::Checkpoint::open(arguments.text("checkpoint"), {.names = arguments.text("names"),
-                                                                                .from = arguments.text("from"),
-                                                                                .config = arguments.text("config"),
-                                                                                .model = arguments.text("model"),
-                                                                                .families = arguments.text("families"),
-                                                                                .opener = {}});
-  problems.status("", checkpoint.status());
-  if (checkpoint.ok()) request.checkpoint = std::move(*checkpoint);
-}
-
 absl::StatusOr<SourceOpener> remote_opener(const Arguments& arguments) {
 #ifdef SCALAI_WITH_CURL
   vfs::RemoteOptions options;
@@ -115,8 +98,31 @@ absl::StatusOr<SourceOpener> remote_opener(const Arguments& arguments) {
   return vfs::make_opener(options);
 #else
   (void)arguments;
-  return missing("the index names data on a server, and this program was built without libcurl");
+  return missing("data on a server need libcurl, without which this program was built");
 #endif
+}
+
+void read_checkpoint(const Arguments& arguments, Problems& problems, FsRequest& request) {
+  if (!arguments.has("checkpoint")) {
+    for (const std::string& name : checkpoint_options()) {
+      if (arguments.has(name)) problems.malformed(fmt::format("--{} is for --checkpoint, which is missing", name));
+    }
+    return;
+  }
+  checkpoint::OpenOptions options{.names = arguments.text("names"),
+                                  .from = arguments.text("from"),
+                                  .config = arguments.text("config"),
+                                  .model = arguments.text("model"),
+                                  .families = arguments.text("families"),
+                                  .opener = {}};
+  if (arguments.text("checkpoint").find("://") != std::string::npos) {
+    absl::StatusOr<SourceOpener> opener = remote_opener(arguments);
+    if (!opener.ok()) return problems.status("", opener.status());
+    options.opener = *std::move(opener);
+  }
+  auto checkpoint = checkpoint::Checkpoint::open(arguments.text("checkpoint"), options);
+  problems.status("", checkpoint.status());
+  if (checkpoint.ok()) request.checkpoint = std::move(*checkpoint);
 }
 
 class DatasetReader {

@@ -58,7 +58,7 @@ const std::vector<FolderRule>& folder_rules() {
       {"apps/common", {"ptc/report"}},
       {"apps/jobs", {"apps/common", "sim/jobs"}},
       {"apps/accuracy", {"apps/common", "ptc/parallel", "sim/jobs"}},
-      {"apps/checkpoint", {"apps/common", "ptc/checkpoint/views"}},
+      {"apps/checkpoint", {"apps/common", "ptc/checkpoint/views", "vfs/remote"}},
       {"apps/data", {"apps/common", "ptc/data", "vfs/remote"}},
       {"apps/fs", {"apps/common", "vfs"}},
       {"examples", {"ptc/plan"}},

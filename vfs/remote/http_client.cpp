@@ -140,12 +140,30 @@ void set_limits(CURL* handle, const HttpOptions& options, double timeout_s, bool
 #endif
 }
 
-HeaderList headers_of(const HttpRequest& request) {
+HeaderList headers_of(const HttpRequest& request, const S3Access& s3) {
   curl_slist* list = curl_slist_append(nullptr, "Accept-Encoding: identity");
+  if (is_s3(request.url) && !s3.key.empty()) {
+    list = curl_slist_append(list, "x-amz-content-sha256: UNSIGNED-PAYLOAD");
+    if (!s3.session_token.empty())
+      list = curl_slist_append(list, fmt::format("x-amz-security-token: {}", s3.session_token).c_str());
+  }
   if (!request.if_range.empty()) {
     list = curl_slist_append(list, fmt::format("If-Range: {}", request.if_range).c_str());
   }
   return HeaderList(list);
+}
+
+// Signature Version 4, which libcurl makes; those before 7.75 cannot. Returns the address.
+std::string sign(CURL* handle, const std::string& url, const S3Access& s3) {
+  if (!is_s3(url)) return url;
+  if (!s3.key.empty()) {
+#if LIBCURL_VERSION_NUM >= 0x074b00
+    curl_easy_setopt(handle, CURLOPT_AWS_SIGV4, fmt::format("aws:amz:{}:s3", s3.region).c_str());
+#endif
+    curl_easy_setopt(handle, CURLOPT_USERNAME, s3.key.c_str());
+    curl_easy_setopt(handle, CURLOPT_PASSWORD, s3.secret.c_str());
+  }
+  return s3_address(url, s3);
 }
 
 absl::Status status_of(const Transfer& transfer, CURLcode code) {
@@ -193,9 +211,10 @@ HttpOutcome HttpClient::get(const HttpRequest& request) const {
   transfer.request = &request;
   transfer.handle = handle.get();
   const std::string range = fmt::format("{}-{}", request.offset, request.offset + request.bytes - 1);
-  const HeaderList headers = headers_of(request);
-  set_limits(handle.get(), options_, request.timeout_s, lower(request.url.substr(0, 6)) == "https:");
-  curl_easy_setopt(handle.get(), CURLOPT_URL, request.url.c_str());
+  const HeaderList headers = headers_of(request, options_.s3);
+  const std::string address = sign(handle.get(), request.url, options_.s3);
+  set_limits(handle.get(), options_, request.timeout_s, lower(address.substr(0, 6)) == "https:");
+  curl_easy_setopt(handle.get(), CURLOPT_URL, address.c_str());
   curl_easy_setopt(handle.get(), CURLOPT_USERAGENT, "scalai");
   curl_easy_setopt(handle.get(), CURLOPT_RANGE, range.c_str());
   curl_easy_setopt(handle.get(), CURLOPT_HTTPHEADER, headers.get());
@@ -228,7 +247,7 @@ std::optional<ContentRange> parse_content_range(const std::string& text) {
 
 bool is_remote(const std::string& location) {
   const std::string start = lower(location.substr(0, 8));
-  return start == "https://" || start.substr(0, 7) == "http://";
+  return start == "https://" || start.substr(0, 7) == "http://" || is_s3(location);
 }
 
 std::string without_user(const std::string& url) {

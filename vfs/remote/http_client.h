@@ -13,6 +13,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "vfs/remote/s3.h"
 
 namespace scalai::vfs {
 
@@ -22,6 +23,7 @@ struct HttpOptions {
   double request_timeout_s = 300;  // of a whole request
   int redirects = 5;               // at most; from https only to https
   int idle_handles = 16;           // kept with their connections
+  S3Access s3 = S3Access::of_environment();
 };
 
 // "bytes 0-99/1000": first byte, last byte, total size. "bytes */1000" gives first 0, last -1.
@@ -44,7 +46,7 @@ struct HttpHead {
 };
 
 struct HttpRequest {
-  std::string url;
+  std::string url;                // http(s)://… or s3://…
   int64_t offset = 0, bytes = 0;  // the range; bytes > 0 (CHECK)
   std::string if_range;           // an ETag or a date; empty: not sent
   double timeout_s = 0;           // 0: HttpOptions::request_timeout_s, which is also the upper limit
@@ -77,7 +79,7 @@ class HttpClient {
   std::unique_ptr<Pool> pool_;
 };
 
-// True for "http://…" and "https://…", in any case.
+// True for "http://…" and "https://…", in any case, and "s3://…".
 bool is_remote(const std::string& location);
 // The URL without user, password, query and fragment, for messages.
 std::string display_name(const std::string& url);

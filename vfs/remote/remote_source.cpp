@@ -190,7 +190,7 @@ absl::Status RemoteSource::fetch(const Run& run, const Deadline& deadline) const
 }
 
 absl::StatusOr<ByteSourcePtr> RemoteImpl::open(const std::string& url) const {
-  if (!is_remote(url)) return invalid(fmt::format("{}: not an http:// or https:// address", display_name(url)));
+  if (!is_remote(url)) return invalid(fmt::format("{}: not an http://, https:// or s3:// address", display_name(url)));
   SCALAI_ASSIGN_OR_RETURN(RangeReader reader, RangeReader::open(context_, url));
   auto self = std::static_pointer_cast<const RemoteImpl>(shared_from_this());
   return std::make_shared<const RemoteSource>(std::move(self), std::move(reader));

@@ -51,6 +51,8 @@ bool nests(const tensor::Piece& piece) {
   return true;
 }
 
+constexpr int64_t kRemoteBytes = int64_t{128} << 20;  // of blocks and connections
+
 // What an identity has of a file: also where no version is known, another header is another content.
 absl::Status add_file(const OpenedFile& file, Hasher& hasher) {
   constexpr int64_t kChunkBytes = int64_t{1} << 20;
@@ -177,6 +179,7 @@ absl::StatusOr<std::shared_ptr<const Checkpoint>> Checkpoint::open(const std::st
   SCALAI_ASSIGN_OR_RETURN(state->opened, internal::open_any(path, options));
   internal::convert_states(options.dtypes, state->opened);
   SCALAI_RETURN_IF_ERROR(state->build());
+  if (options.opener) state->memory_bytes += kRemoteBytes;
   SCALAI_RETURN_IF_ERROR(state->check_aliases());
   return std::shared_ptr<const Checkpoint>(new Checkpoint(std::move(state)));
 }

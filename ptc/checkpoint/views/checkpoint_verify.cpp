@@ -136,13 +136,18 @@ class Verifier {
 
   void text(const TextRecord& record) const {
     const std::string path = opened_.info.path + "/" + record.name;
-    const absl::StatusOr<std::string> bytes = read_file(path);
+    const absl::StatusOr<std::string> bytes = text_of(path);
     if (!bytes.ok()) return findings_.add(0, message_of(bytes.status()));
     if (Checksum().add(bytes_of(*bytes)).hex() != record.checksum)
       findings_.add(0, fmt::format("{}: {}", path, kDamaged));
   }
 
  private:
+  absl::StatusOr<std::string> text_of(const std::string& path) const {
+    if (!opened_.opener) return read_file(path);
+    SCALAI_ASSIGN_OR_RETURN(const ByteSourcePtr source, opened_.opener(path));
+    return read_all(*source);
+  }
   const OpenedTensor& stored(const SourcePiece& piece) const { return opened_.files[piece.file].tensors[piece.tensor]; }
 
   absl::Status compare(size_t tensor, const SourcePiece& a, const SourcePiece& b, const tensor::Box& box) const {

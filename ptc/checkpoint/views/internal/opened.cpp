@@ -371,11 +371,20 @@ absl::StatusOr<Opened> open_manifest(const Folder& folder, const std::string& ma
                              folder.path_of(kManifestName), clipped(*kind, 40)));
 }
 
+std::vector<std::string> rank_files(const std::string& from) {
+  const absl::StatusOr<collection::ParallelConfig> config = collection::parse_layout(from);
+  std::vector<std::string> names;
+  for (int rank = 0; config.ok() && rank < config->world(); ++rank) names.push_back(rank_file_name(LogicalRank(rank)));
+  return names;
+}
+
 absl::StatusOr<Opened> open_folder(const Folder& folder) {
   const std::string& names = folder.options().names;
   SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> manifest, folder.text(kManifestName, kMostManifestBytes));
   if (manifest && (names != "hf" || is_ours(*manifest))) return open_manifest(folder, *manifest);
-  const std::vector<std::string> files = folder.tensor_files();
+  // A server does not list its files, so --from says how many there are.
+  const std::vector<std::string> files =
+      folder.local() || folder.options().from.empty() ? folder.tensor_files() : rank_files(folder.options().from);
   const bool ranks = !files.empty() && std::all_of(files.begin(), files.end(), is_rank_file);
   if (ranks) {
     std::vector<std::string> sorted = files;
@@ -397,7 +406,7 @@ absl::StatusOr<Opened> open_folder(const Folder& folder) {
   }
   SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> index,
                           folder.text(std::string(kIndexFileName), kMostManifestBytes));
-  const bool single = std::find(files.begin(), files.end(), kWholeName) != files.end() || !folder.local();
+  SCALAI_ASSIGN_OR_RETURN(const bool single, folder.has(kWholeName));
   if (index || single) return open_hugging_face(folder, index, kWholeName);
   SCALAI_ASSIGN_OR_RETURN(const std::string newest, newest_iteration(folder));
   const Folder place(newest.empty() ? folder.path() : without_trailing_slash(folder.path_of(newest)), folder.options());
@@ -405,10 +414,12 @@ absl::StatusOr<Opened> open_folder(const Folder& folder) {
   if (dcp) return open_distributed(folder, place, *dcp);
   SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> torch_index,
                           folder.text(kTorchIndexName, kMostManifestBytes));
-  if (torch_index || std::filesystem::exists(folder.path_of(kTorchWholeName)))
-    return open_hugging_face(folder, torch_index, kTorchWholeName, kTorchIndexName);
+  SCALAI_ASSIGN_OR_RETURN(const bool torch_single, folder.has(kTorchWholeName));
+  if (torch_index || torch_single) return open_hugging_face(folder, torch_index, kTorchWholeName, kTorchIndexName);
+  std::string hint = folder.hint_of_torch();
+  if (!folder.local()) hint = fmt::format(" ({})", message_of(folder.source(kWholeName).status()));
   return missing(fmt::format("{}: no checkpoint: neither manifest.json, {}, {} nor rank_000.safetensors is there{}",
-                             folder.path(), kWholeName, kIndexFileName, folder.hint_of_torch()));
+                             folder.path(), kWholeName, kIndexFileName, hint));
 }
 
 absl::StatusOr<Opened> open_file(const Folder& folder, const std::string& name) {
@@ -445,10 +456,14 @@ absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& opti
         if (!is_extra(text.name)) take(text.name);
       }
       opened->info.others = folder.others(taken);
+      if (!folder.local())
+        opened->info.notes.emplace_back(
+            "what else belongs to the model (tokenizer, licence) stays on the server, which lists no files");
     }
   }
   if (!opened.ok()) return opened;
   opened->info.path = clean;
+  opened->opener = options.opener;
   opened->info.transformer_engine = has_fused_names(*opened);
   return opened;
 }

@@ -42,6 +42,7 @@ struct Opened {
   std::vector<LogicalState> states;
   std::vector<OpenedFile> files;
   std::vector<TextRecord> texts;
+  SourceOpener opener;  // of OpenOptions; absent: local files
 };
 
 // Finds out what `path` is and reads its headers. Errors: those of Checkpoint::open but for coverage and overlaps.

@@ -19,6 +19,12 @@ absl::StatusOr<ByteSourcePtr> Folder::source(const std::string& name) const {
   return options_.opener ? options_.opener(path_of(name)) : open_file_source(path_of(name));
 }
 
+absl::StatusOr<bool> Folder::has(const std::string& name) const {
+  const absl::StatusOr<ByteSourcePtr> found = source(name);
+  if (found.ok() || absl::IsNotFound(found.status())) return found.ok();
+  return found.status();
+}
+
 absl::StatusOr<std::optional<std::string>> Folder::text(const std::string& name, int64_t most) const {
   const absl::StatusOr<ByteSourcePtr> found = source(name);
   if (absl::IsNotFound(found.status())) {

@@ -30,6 +30,8 @@ class Folder {
   std::string path_of(const std::string& name) const { return path_ + "/" + name; }
 
   absl::StatusOr<ByteSourcePtr> source(const std::string& name) const;
+  // Whether there is a file of the name; what else keeps it from being read is an error.
+  absl::StatusOr<bool> has(const std::string& name) const;
   // nullopt when there is nothing of the name. What is there and is no file, cannot be read, is empty or larger than
   // `most` is an error: taken for absent, it would change what the folder is.
   absl::StatusOr<std::optional<std::string>> text(const std::string& name, int64_t most) const;
