@@ -7,11 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "apps/checkpoint/checkpoint_options.h"
 #include "apps/checkpoint/commands.h"
 #include "apps/common/output.h"
 #include "ptc/base/progress.h"
+#include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
@@ -32,6 +34,21 @@ using checkpoint::View;
 using checkpoint::ViewSpec;
 using nlohmann::ordered_json;
 
+// "--part=2/4"
+absl::Status read_part(const Arguments& arguments, ViewSpec& spec) {
+  if (!arguments.has("part")) return absl::OkStatus();
+  constexpr int kMost = 65'536;
+  const std::vector<std::string> numbers = absl::StrSplit(arguments.text("part"), '/');
+  int part = 0;
+  const bool well =
+      numbers.size() == 2 && absl::SimpleAtoi(numbers[0], &part) && absl::SimpleAtoi(numbers[1], &spec.parts);
+  if (!well || part < 1 || part > spec.parts || spec.parts > kMost)
+    return invalid(
+        fmt::format("--part={}: is not I/N with 1 <= I <= N <= {}", clipped(arguments.text("part"), 40), kMost));
+  spec.part = part - 1;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ViewSpec> spec_of(const Arguments& arguments) {
   const std::string to = arguments.text("to");
   ViewSpec spec;
@@ -49,6 +66,7 @@ absl::StatusOr<ViewSpec> spec_of(const Arguments& arguments) {
   spec.masters = arguments.text("drop").empty();
   if (arguments.has("transformer-impl")) spec.transformer_engine = arguments.text("transformer-impl") != "local";
   if (arguments.has("vocab-multiple")) spec.vocab_multiple = arguments.count("vocab-multiple");
+  SCALAI_RETURN_IF_ERROR(read_part(arguments, spec));
   if (arguments.has("shard-size")) spec.shard_bytes = arguments.bytes("shard-size");
   return spec;
 }
@@ -229,6 +247,68 @@ void print_result(const View& view, const ReshardOptions& options, const Reshard
         options.verify ? "; read back and equal to the source" : "", notes_text(view, options));
 }
 
+// Runs the plan, with progress, and prints the result.
+absl::StatusOr<checkpoint::ReshardResult> run(const View& view, const ReshardPlan& plan, ReshardOptions options,
+                                              const Arguments& arguments) {
+  const auto begin = std::chrono::steady_clock::now();
+  absl::StatusOr<checkpoint::ReshardResult> result = absl::InternalError("");
+  {
+    ProgressLine line;
+    options.progress = [&](const ReshardProgress& progress) { line.update(progress); };
+    result = checkpoint::reshard(view, plan, options);
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  if (result.ok()) print_result(view, options, plan, *result, seconds.count(), arguments.text("format"));
+  return result;
+}
+
+int tell_joined(const checkpoint::Joined& joined, const std::string& target, int parts) {
+  if (joined.busy) {
+    say("{}: another process puts the parts together\n", target);
+  } else if (joined.missing.empty()) {
+    say("{}: all {} parts are put together\n", target, parts);
+  } else if (joined.missing.size() == 1) {
+    say("{}: waits for part {} of {}\n", target, joined.missing.front() + 1, parts);
+  } else {
+    say("{}: waits for {} of {} parts, such as part {}\n", target, joined.missing.size(), parts,
+        joined.missing.front() + 1);
+  }
+  return 0;
+}
+
+// One machine's share. The last one puts all together.
+int reshard_part(const View& view, ViewSpec spec, const ReshardOptions& options, const Arguments& arguments) {
+  if (view.spec().naming == "job")
+    return report_error(
+        invalid("--part: a job's checkpoint is written by one process; say other names, such as logical"));
+  const int part = spec.part, parts = spec.parts;
+  spec.part = 0;
+  spec.parts = 1;
+  const auto whole = View::make(view.checkpoint_ptr(), std::move(spec));
+  if (!whole.ok()) return report_error(whole.status());
+  if (const auto before = checkpoint::join_parts(**whole, parts, options); !before.ok() || before->missing.empty())
+    return before.ok() ? tell_joined(*before, options.target, parts) : report_error(before.status());
+  if (const absl::Status free = checkpoint::check_target(options.target, options.force); !free.ok())
+    return report_error(free);
+  ReshardOptions own = options;
+  own.target = checkpoint::part_folder(options.target, part, parts);
+  own.force = false;
+  const absl::StatusOr<bool> there = is_part(own.target, view);
+  if (!there.ok()) return report_error(there.status());
+  if (!*there) {
+    const auto plan = plan_reshard(view, own);
+    if (!plan.ok()) return report_error(plan.status());
+    if (arguments.flag("dry-run")) {
+      print_plan(view, own, *plan, arguments.text("format"));
+      return 0;
+    }
+    const absl::StatusOr<checkpoint::ReshardResult> result = run(view, *plan, own, arguments);
+    if (!result.ok()) return report_error(result.status());
+  }
+  const auto joined = checkpoint::join_parts(**whole, parts, options);
+  return joined.ok() ? tell_joined(*joined, options.target, parts) : report_error(joined.status());
+}
+
 int reshard(const Arguments& arguments) {
   if (!arguments.has("to"))
     return usage_error("checkpoint reshard", "--to says in which layout, as in --to=tp4,pp2 or --to=hf");
@@ -252,9 +332,10 @@ int reshard(const Arguments& arguments) {
   auto source = Checkpoint::open(arguments.positional()[0], *open);
   if (!source.ok()) return report_error(source.status());
   if (const absl::Status status = checkpoint::check_places(**source, *spec); !status.ok()) return report_error(status);
-  const auto view = View::make(*source, *std::move(spec));
+  const auto view = View::make(*source, *spec);
   if (!view.ok()) return report_error(view.status());
   ReshardOptions options = options_of(arguments);
+  if (spec->parts > 1) return reshard_part(**view, *std::move(spec), options, arguments);
   const auto plan = plan_reshard(**view, options);
   if (!plan.ok()) return report_error(plan.status());
   const std::string format = arguments.text("format");
@@ -262,17 +343,8 @@ int reshard(const Arguments& arguments) {
     print_plan(**view, options, *plan, format);
     return 0;
   }
-  const auto begin = std::chrono::steady_clock::now();
-  absl::StatusOr<checkpoint::ReshardResult> result = absl::InternalError("");
-  {
-    ProgressLine line;
-    options.progress = [&](const ReshardProgress& progress) { line.update(progress); };
-    result = checkpoint::reshard(**view, *plan, options);
-  }
-  if (!result.ok()) return report_error(result.status());
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  print_result(**view, options, *plan, *result, seconds.count(), format);
-  return 0;
+  const absl::StatusOr<checkpoint::ReshardResult> result = run(**view, *plan, options, arguments);
+  return result.ok() ? 0 : report_error(result.status());
 }
 
 std::vector<OptionSpec> reshard_options() {
@@ -309,6 +381,10 @@ std::vector<OptionSpec> reshard_options() {
       count_option("vocab-multiple", "N",
                    "The rows of each rank's vocabulary are a multiple of N (128 if not given), as "
                    "make-vocab-size-divisible-by of Megatron."),
+      text_option(
+          "part", "I/N",
+          "Write only share I of N of the files, into DST.part-I-of-N: one process on each of N machines with one "
+          "file system. Whichever ends last puts them together as DST."),
       flag_option("dry-run", "Print the plan and write nothing."),
       flag_option("force", "Replace the checkpoint at DST, at one stroke; nothing else is replaced."),
       flag_option("restart", "Remove what an earlier run that did not finish has left, and begin anew."),

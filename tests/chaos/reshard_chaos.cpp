@@ -96,9 +96,35 @@ struct Chaos {
       seconds[to] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     }
   }
+  // As three processes would write it, one after the other, each killed now and then.
+  std::string play_parts(const std::string& to) {
+    for (int part = 1; part <= 3; ++part) {
+      for (int attempt = 0;; ++attempt) {
+        const auto patience = std::chrono::microseconds(
+            attempt < 3 ? static_cast<int64_t>(random.uniform() * 0.5 * seconds.at(to) * 1e6) : int64_t{-1});
+        const int code = run({program, "checkpoint", "reshard", path("src"), path("out"), "--to=" + to, "-q",
+                              fmt::format("--part={}/3", part)},
+                             patience);
+        kills += code == kKilled;
+        if (fs::exists(path("out")) && (part < 3 || !same_folder(path("out"), path("reference-" + to))))
+          return "a bad folder under the final name";
+        if (code == 0) break;
+        if (code != kKilled) return fmt::format("exit code {} of part {}", code, part);
+      }
+    }
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const std::string name = entry.path().filename();
+      if (name != "out" && name != "src" && !name.starts_with("reference-")) return name + " is left";
+    }
+    if (run({program, "checkpoint", "verify", path("out")}, std::chrono::microseconds(-1)) != 0)
+      return "does not verify";
+    fs::remove_all(path("out"));
+    return "";
+  }
   // Empty: all is well.
   std::string play() {
     const std::string to = kForms[static_cast<size_t>(random.below(std::ssize(kForms)))];
+    if (random.below(3) == 0) return play_parts(to);
     for (int attempt = 0;; ++attempt) {
       // The last ones are left alone, so that a run ends.
       const double share = random.uniform() * 0.7;

@@ -127,8 +127,9 @@ class Checkpoint {
   // worker threads call it, one at a time. InvalidArgument: all damage with file, tensor and box, one a line.
   struct VerifyOptions {
     int threads = 1;
-    bool sums = true;      // compare with checksums
-    bool replicas = true;  // compare copies of the same state
+    bool sums = true;         // compare with checksums
+    bool replicas = true;     // compare copies of the same state
+    int part = 0, parts = 1;  // of the files and states only those of this share
     std::function<void(int64_t bytes_done, int64_t bytes_total)> progress;
   };
   absl::Status verify(const VerifyOptions& options) const;

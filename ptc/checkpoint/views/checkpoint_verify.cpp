@@ -94,7 +94,6 @@ class Verifier {
 
   void file(size_t f) const {
     const OpenedFile& file = opened_.files[f];
-    if (file.derived) return;
     std::vector<std::byte> buffer(static_cast<size_t>(kChunkBytes));
     Checksum whole;
     absl::Status status = absl::OkStatus();
@@ -184,11 +183,14 @@ absl::Status Checkpoint::verify(const VerifyOptions& options) const {
   const internal::Opened& opened = state_->opened;
   Findings findings;
   findings.progress = options.progress;
-  if (options.sums) {
-    for (const CheckpointFile& file : state_->files) findings.total += file.bytes;
-  }
+  const size_t files = options.sums ? state_->files.size() : 0;
   const size_t states = options.replicas ? state_->index.size() : 0;
+  const auto is_here = [&](size_t work) {
+    return work % static_cast<size_t>(options.parts) == static_cast<size_t>(options.part);
+  };
+  for (size_t i = 0; i < files; ++i) findings.total += is_here(i) ? state_->files[i].bytes : 0;
   for (size_t i = 0; i < states; ++i) {
+    if (!is_here(files + i)) continue;
     for (const Replica& replica : state_->index[i].replicas()) {
       findings.total += replica.copy.piece.box.volume() * tensor::size_of(opened.states[i].dtype);
     }
@@ -197,9 +199,9 @@ absl::Status Checkpoint::verify(const VerifyOptions& options) const {
   if (options.sums) {
     for (const TextRecord& text : opened.texts) verifier.text(text);
   }
-  const size_t files = options.sums ? opened.files.size() : 0;
-  parallel_for(options.threads, files + states,
-               [&](size_t work) { work < files ? verifier.file(work) : verifier.replicas(work - files); });
+  parallel_for(options.threads, files + states, [&](size_t work) {
+    if (is_here(work)) work < files ? verifier.file(work) : verifier.replicas(work - files);
+  });
   std::stable_sort(findings.problems.begin(), findings.problems.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   ProblemList problems;

@@ -144,7 +144,7 @@ class Run {
     const absl::Status status = writer.run();
     result_.bytes_written = writer.bytes_written();
     if (!status.ok()) return resumable(status);
-    const absl::Status published = publish(writer.sums());
+    const absl::Status published = publish(writer);
     if (!published.ok()) return absl::IsInvalidArgument(published) ? published : resumable(published);
     return result_;
   }
@@ -206,6 +206,8 @@ class Run {
     const absl::Status status = view_.checkpoint().verify({.threads = plan_.threads,
                                                            .sums = options_.verify,
                                                            .replicas = options_.compare_replicas,
+                                                           .part = view_.spec().part,
+                                                           .parts = view_.spec().parts,
                                                            .progress = [&](int64_t done, int64_t all) {
                                                              if (options_.progress)
                                                                options_.progress({"checking", done, all, done});
@@ -222,12 +224,17 @@ class Run {
                                     message_of(status), places_.partial));
   }
 
-  absl::Status publish(const std::vector<FileSums>& sums) {
-    SCALAI_ASSIGN_OR_RETURN(const std::string manifest, view_.manifest(sums));
+  // What is written, read again: as a checkpoint, or, of a part, which is none, as files.
+  absl::Status read_back(internal::ReshardWriter& writer) const {
+    if (!options_.verify) return absl::OkStatus();
+    return view_.spec().parts > 1 ? writer.read_back() : verify_folder(view_, plan_, options_, places_.partial);
+  }
+
+  absl::Status publish(internal::ReshardWriter& writer) {
+    SCALAI_ASSIGN_OR_RETURN(const std::string manifest, view_.manifest(writer.sums()));
     SCALAI_RETURN_IF_ERROR(write_synced(places_.partial + "/" + kManifestName, manifest));
     SCALAI_RETURN_IF_ERROR(sync_folders());
-    const absl::Status same =
-        options_.verify ? verify_folder(view_, plan_, options_, places_.partial) : absl::OkStatus();
+    const absl::Status same = read_back(writer);
     if (absl::IsInvalidArgument(same)) {
       // Without --verify the same command must not find it done.
       SCALAI_RETURN_IF_ERROR(journal_->forget());
@@ -267,7 +274,7 @@ class Run {
       SCALAI_RETURN_IF_ERROR(journal_->forget());
       return false;
     }
-    if (options_.verify) {
+    if (options_.verify && view_.spec().parts == 1) {
       const absl::Status same = verify_folder(view_, plan_, options_, places_.target);
       if (absl::IsInvalidArgument(same)) {
         return invalid(

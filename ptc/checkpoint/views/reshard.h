@@ -78,4 +78,32 @@ struct ReshardResult {
 // Errors before the final rename leave DST unchanged.
 absl::StatusOr<ReshardResult> reshard(const View& view, const ReshardPlan& plan, const ReshardOptions& options);
 
+// ---- Parts: several machines, one file system ----
+//
+//   machine 1   View{part 0 of 2} ─► reshard to part_folder(DST, 0, 2) ─┐
+//   machine 2   View{part 1 of 2} ─► reshard to part_folder(DST, 1, 2) ─┴─► join_parts, by whoever comes last ─► DST
+//
+// A part is a folder as any other that reshard writes, so it may be killed and started again.
+
+// "DST.part-1-of-2" of part 0.
+std::string part_folder(const std::string& target, int part, int parts);
+
+struct Joined {
+  std::vector<int> missing;  // parts that are not there yet; nothing is done
+  bool busy = false;         // another process puts the parts together
+};
+// Moves the files of all parts into `options.target`, with a manifest of all. `whole`: the view of all files. The call may be
+// killed at any point; the next goes on. InvalidArgument: parts of something else (another source, layout or number of
+// parts), and the errors of reshard() about the target.
+absl::StatusOr<Joined> join_parts(const View& whole, int parts, const ReshardOptions& options);
+// Whether something may be written there (reshard()).
+absl::Status check_target(const std::string& target, bool force);
+// Whether the folder is a finished part of this view (which has spec().parts > 1).
+absl::StatusOr<bool> is_part(const std::string& folder, const View& view);
+
+namespace internal {
+// What parts of one whole have in common on any machine: what is written, and names and sizes of the source's files.
+std::string digest_of_whole(const View& view);
+}  // namespace internal
+
 }  // namespace scalai::checkpoint

@@ -217,11 +217,14 @@ View::~View() = default;
 
 absl::StatusOr<std::shared_ptr<const View>> View::make(std::shared_ptr<const Checkpoint> checkpoint, ViewSpec spec) {
   SCALAI_CHECK(!(spec.layout && spec.collection));
+  SCALAI_CHECK(spec.part >= 0 && spec.part < spec.parts);
   auto state = std::make_unique<State>();
   state->checkpoint = std::move(checkpoint);
   state->spec = std::move(spec);
   SCALAI_RETURN_IF_ERROR(state->lay_out());
-  return std::shared_ptr<const View>(new View(std::move(state)));
+  std::shared_ptr<View> view(new View(std::move(state)));
+  if (view->spec().parts > 1) SCALAI_RETURN_IF_ERROR(view->take_part());
+  return std::shared_ptr<const View>(std::move(view));
 }
 
 absl::StatusOr<std::shared_ptr<const View>> View::make(std::shared_ptr<const Checkpoint> checkpoint,
@@ -231,6 +234,7 @@ absl::StatusOr<std::shared_ptr<const View>> View::make(std::shared_ptr<const Che
 }
 
 const Checkpoint& View::checkpoint() const { return *state_->checkpoint; }
+const std::shared_ptr<const Checkpoint>& View::checkpoint_ptr() const { return state_->checkpoint; }
 const ViewSpec& View::spec() const { return state_->spec; }
 const std::string& View::name() const { return state_->name; }
 size_t View::files() const { return state_->files.size(); }
@@ -246,6 +250,28 @@ std::optional<size_t> View::find(std::string_view file_name) const {
                                       [](const ViewFile& file, std::string_view name) { return file.name < name; });
   if (found == state_->files.end() || found->name != file_name) return std::nullopt;
   return static_cast<size_t>(found - state_->files.begin());
+}
+
+// The largest files first, each to the part that has the fewest bytes: the same on every machine.
+absl::Status View::take_part() {
+  std::vector<std::pair<int64_t, size_t>> largest;
+  for (size_t file = 0; file < files(); ++file) {
+    SCALAI_ASSIGN_OR_RETURN(const int64_t bytes, size(file));
+    largest.emplace_back(-bytes, file);
+  }
+  std::sort(largest.begin(), largest.end());
+  std::vector<int64_t> filled(static_cast<size_t>(spec().parts));
+  std::vector<ViewFile> chosen;
+  for (const auto& [bytes, file] : largest) {
+    const auto part = std::min_element(filled.begin(), filled.end()) - filled.begin();
+    filled[static_cast<size_t>(part)] -= bytes;
+    if (part == spec().part) chosen.push_back(std::move(state_->files[file]));
+  }
+  std::sort(chosen.begin(), chosen.end(), [](const ViewFile& a, const ViewFile& b) { return a.name < b.name; });
+  state_->files = std::move(chosen);
+  state_->sizes.assign(files(), -1);
+  state_->images.assign(files(), {});
+  return absl::OkStatus();
 }
 
 bool View::has_folder(std::string_view folder) const {

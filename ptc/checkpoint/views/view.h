@@ -49,6 +49,7 @@ struct ViewSpec {
   bool masters = true;    // false: masters and previous versions are
   // Megatron's names as Transformer Engine's modules have them, in files of ranks; absent: as in the source.
   std::optional<bool> transformer_engine;
+  int part = 0, parts = 1;     // of the files only a share, equal by bytes: those of part 0 ≤ part < parts
   int64_t vocab_multiple = 0;  // of the rows of a rank's vocabulary, in layouts; 0: 128, as Megatron's
   std::optional<collection::Collection> collection;  // any layout, from a collection file
   int64_t shard_bytes = 5'000'000'000;               // whole tensors: maximum bytes of tensors in a file of several
@@ -84,6 +85,7 @@ class View {
 
   // References and pointers below live as long as the view.
   const Checkpoint& checkpoint() const;
+  const std::shared_ptr<const Checkpoint>& checkpoint_ptr() const;
   const ViewSpec& spec() const;     // the naming is never empty
   const std::string& name() const;  // canonical, without the naming if it is the checkpoint's default
 
@@ -118,6 +120,7 @@ class View {
  private:
   struct State;
   explicit View(std::unique_ptr<State> state);
+  absl::Status take_part();
   std::unique_ptr<State> state_;
 };
 

@@ -1,7 +1,9 @@
 
+#include "ptc/base/hash.h"
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/views/internal/arranged_manifest.h"
 #include "ptc/checkpoint/views/internal/view_state.h"
+#include "ptc/checkpoint/views/reshard.h"
 
 namespace scalai::checkpoint {
 namespace {
@@ -20,6 +22,23 @@ FileRecord job_record(const ArrangedFile& arranged, const FileFrame& frame, size
 
 }  // namespace
 
+namespace internal {
+
+std::string digest_of_whole(const View& view) {
+  Hasher hasher;
+  const CheckpointInfo& info = view.checkpoint().info();
+  hasher.add(view.name()).add(view.spec().naming).add(info.job).add(info.step).add(info.epoch);
+  hasher.add(view.spec().shard_bytes).add(view.spec().vocab_multiple);
+  for (const CheckpointFile& file : view.checkpoint().files()) hasher.add(file.name).add(file.bytes).add(file.checksum);
+  for (const size_t tensor : view.tensors()) {
+    const LogicalState& state = view.checkpoint().tensors()[tensor];
+    hasher.add(state.name).add(tensor::name_of(state.dtype)).add(state.shape.str());
+  }
+  return hasher.hex();
+}
+
+}  // namespace internal
+
 absl::StatusOr<std::string> View::manifest(const std::vector<FileSums>& sums) const {
   SCALAI_CHECK(sums.size() == files());
   const bool job = state_->spec.naming == "job";
@@ -31,6 +50,7 @@ absl::StatusOr<std::string> View::manifest(const std::vector<FileSums>& sums) co
                             .step = info.step,
                             .epoch = info.epoch,
                             .hf_prefix = info.hf_prefix,
+                            .part_of = state_->spec.parts > 1 ? internal::digest_of_whole(*this) : "",
                             .states = {},
                             .files = {},
                             .texts = {}};

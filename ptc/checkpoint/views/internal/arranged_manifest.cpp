@@ -192,6 +192,7 @@ std::string arranged_manifest_text(const ArrangedManifest& manifest) {
   if (manifest.step >= 0) text += fmt::format(" \"step\": {},\n", manifest.step);
   text += fmt::format(" \"epoch\": {},\n", manifest.epoch);
   if (manifest.hf_prefix) text += fmt::format(" \"hf_prefix\": {},\n", line_of(*manifest.hf_prefix));
+  if (!manifest.part_of.empty()) text += fmt::format(" \"part_of\": {},\n", line_of(manifest.part_of));
   text += fmt::format(" \"texts\": {},\n", list_of(manifest.texts, "  ", [&](size_t i) {
                         const TextRecord& record = manifest.texts[i];
                         return line_of({{"name", record.name}, {"bytes", record.bytes}, {"xxh3_128", record.checksum}});
@@ -217,6 +218,7 @@ absl::StatusOr<ArrangedManifest> parse_arranged_manifest(const std::string& text
   if (document.contains("job")) manifest.job = fields.text(document, "job");
   if (document.contains("step")) manifest.step = fields.number(document, "step");
   manifest.epoch = fields.number(document, "epoch");
+  if (document.contains("part_of")) manifest.part_of = fields.text(document, "part_of");
   if (document.contains("hf_prefix")) manifest.hf_prefix = fields.text(document, "hf_prefix");
   for (const json& entry : fields.list(document, "texts")) manifest.texts.push_back(fields.text_record(entry));
   for (const json& state : fields.list(document, "states")) manifest.states.push_back(read_state(fields, state));

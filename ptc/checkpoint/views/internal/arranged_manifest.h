@@ -34,6 +34,7 @@ struct ArrangedManifest {
   int64_t step = -1;
   int64_t epoch = 0;
   std::optional<std::string> hf_prefix;  // CheckpointInfo
+  std::string part_of;                   // digest of the whole, of which the files are a part; empty: they are all
   std::vector<LogicalState> states;
   std::vector<ArrangedRecord> files;
   std::vector<TextRecord> texts;

@@ -128,6 +128,9 @@ void take_record(ArrangedRecord&& record, OpenedFile& file, ProblemList& problem
 absl::StatusOr<Opened> open_arranged(const Folder& folder, const std::string& manifest_text) {
   absl::StatusOr<ArrangedManifest> manifest = parse_arranged_manifest(manifest_text);
   if (!manifest.ok()) return error_at(folder.path_of(kManifestName), manifest.status());
+  if (!manifest->part_of.empty())
+    return invalid(fmt::format("{}: is a part of a checkpoint; `checkpoint reshard --part` puts all of them together",
+                               folder.path()));
   Opened opened;
   opened.info.kind = CheckpointKind::kArranged;
   opened.info.naming = manifest->naming;

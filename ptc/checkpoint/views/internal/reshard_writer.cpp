@@ -181,6 +181,15 @@ absl::Status ReshardWriter::check_done() {
   return first_error_;
 }
 
+absl::Status ReshardWriter::read_back() {
+  parallel_for(plan_.threads, view_.files(), [&](size_t file) {
+    const absl::StatusOr<bool> same = is_still_done(file, FileSums(sums_[file]));
+    if (!same.ok()) return fail(same.status());
+    if (!*same) fail(invalid(fmt::format("{}/{}: is not what was written", folder_, view_.file_name(file))));
+  });
+  return first_error_;
+}
+
 absl::StatusOr<std::shared_ptr<ReshardWriter::Target>> ReshardWriter::begin(size_t file) {
   std::shared_ptr<const FileImage> image;
   ByteSourcePtr source;

@@ -29,6 +29,9 @@ class ReshardWriter {
   // Writes what the journal does not have, or what is no longer as it says. The first error stops all threads.
   absl::Status run();
 
+  // Reads all files again and compares them with what was summed while they were written. InvalidArgument: one differs.
+  absl::Status read_back();
+
   const std::vector<FileSums>& sums() const { return sums_; }  // by file of the view, after run()
   int64_t bytes_written() const { return written_; }
 

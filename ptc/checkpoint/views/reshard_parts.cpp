@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "ptc/base/file.h"
+#include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
+#include "ptc/checkpoint/safetensors/checksum.h"
+#include "ptc/checkpoint/safetensors/files.h"
+#include "ptc/checkpoint/views/internal/arranged_manifest.h"
+#include "ptc/checkpoint/views/internal/opened_folder.h"
+#include "ptc/checkpoint/views/internal/reshard_journal.h"
+#include "ptc/checkpoint/views/internal/reshard_places.h"
+#include "ptc/checkpoint/views/reshard.h"
+
+namespace scalai::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+// nullopt: no part is there.
+absl::StatusOr<std::optional<ArrangedManifest>> manifest_of(const std::string& folder) {
+  const std::string path = folder + "/" + kManifestName;
+  if (!internal::is_there(path)) return std::optional<ArrangedManifest>();
+  SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path, internal::kMostManifestBytes));
+  absl::StatusOr<ArrangedManifest> manifest = parse_arranged_manifest(text);
+  if (!manifest.ok()) return invalid(fmt::format("{}: {}", path, message_of(manifest.status())));
+  return std::optional<ArrangedManifest>(*std::move(manifest));
+}
+
+absl::Status other_part(const std::string& folder) {
+  return invalid(fmt::format(
+      "{}: is there and is a part of something else (another source, layout or options); move it away", folder));
+}
+
+// Where each file of the whole lies, and its sums.
+struct PartFile {
+  std::string folder;
+  FileSums sums;
+};
+
+void take_files(const std::string& folder, const ArrangedManifest& manifest, std::map<std::string, PartFile>& files) {
+  for (const ArrangedRecord& record : manifest.files) {
+    PartFile file{folder, {record.checksum, {}}};
+    for (size_t i = 0; i < record.file.tensors.size(); ++i)
+      file.sums.tensors[record.file.tensors[i].name] = record.tensor_checksums[i];
+    files[record.file.name] = std::move(file);
+  }
+  for (const TextRecord& record : manifest.texts) files[record.name] = {folder, {record.checksum, {}}};
+}
+
+// A file that an earlier call has moved stays where it is.
+absl::Status move_file(const std::string& from, const std::string& to) {
+  if (const std::string parent = parent_of(to); !internal::is_there(parent))
+    SCALAI_RETURN_IF_ERROR(make_synced_folders(parent));
+  if (internal::is_there(to) && !internal::is_there(from)) return absl::OkStatus();
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) return failed(fmt::format("{}: cannot move to {}: {}", from, to, error.message()));
+  return absl::OkStatus();
+}
+
+absl::Status put_together(const View& whole, const std::map<std::string, PartFile>& files,
+                          const internal::ReshardPlaces& places, internal::Journal& journal,
+                          const ReshardOptions& options) {
+  SCALAI_RETURN_IF_ERROR(journal.begin());
+  SCALAI_RETURN_IF_ERROR(make_synced_folders(places.partial));
+  std::vector<FileSums> sums;
+  std::set<std::string> folders = {places.partial};
+  for (size_t f = 0; f < whole.files(); ++f) {
+    const auto file = files.find(whole.file_name(f));
+    if (file == files.end()) return invalid(fmt::format("{}: is in no part", whole.file_name(f)));
+    const std::string to = places.partial + "/" + whole.file_name(f);
+    SCALAI_RETURN_IF_ERROR(move_file(file->second.folder + "/" + whole.file_name(f), to));
+    folders.insert(parent_of(to));
+    sums.push_back(file->second.sums);
+  }
+  SCALAI_ASSIGN_OR_RETURN(const std::string manifest, whole.manifest(sums));
+  SCALAI_RETURN_IF_ERROR(write_synced(places.partial + "/" + kManifestName, manifest));
+  for (const std::string& folder : folders) SCALAI_RETURN_IF_ERROR(sync_folder(folder));
+  SCALAI_RETURN_IF_ERROR(journal.publish(Checksum().add(bytes_of(manifest)).hex()));
+  return publish_folder(places.partial, places.target, options.force ? Existing::kReplaced : Existing::kRefused);
+}
+
+absl::Status tidy_up(const std::string& target, int parts, internal::Journal& journal) {
+  for (int part = 0; part < parts; ++part) remove_folder(part_folder(target, part, parts));
+  return journal.remove();
+}
+
+}  // namespace
+
+absl::Status check_target(const std::string& target, bool force) {
+  return internal::check_target(internal::places_of(target), force);
+}
+
+std::string part_folder(const std::string& target, int part, int parts) {
+  return fmt::format("{}.part-{}-of-{}", without_trailing_slash(target), part + 1, parts);
+}
+
+absl::StatusOr<bool> is_part(const std::string& folder, const View& view) {
+  SCALAI_CHECK(view.spec().parts > 1);
+  SCALAI_ASSIGN_OR_RETURN(const std::optional<ArrangedManifest> manifest, manifest_of(folder));
+  if (!manifest) return false;
+  if (manifest->part_of != internal::digest_of_whole(view)) return other_part(folder);
+  return true;
+}
+
+absl::StatusOr<Joined> join_parts(const View& whole, int parts, const ReshardOptions& options) {
+  SCALAI_CHECK(whole.spec().parts == 1 && whole.spec().naming != "job");
+  const internal::ReshardPlaces places = internal::places_of(options.target);
+  const std::string digest = internal::digest_of_whole(whole);
+  Joined joined;
+  // A call that was killed behind the last rename leaves parts without files, or not all of them.
+  if (internal::is_there(places.journal) && internal::is_there(places.target)) {
+    auto journal = internal::Journal::open(places.journal, "parts " + digest, options.restart);
+    if (!journal.ok() && !absl::IsAborted(journal.status())) return journal.status();
+    joined.busy = !journal.ok();
+    if (joined.busy) return joined;
+    if ((*journal)->publishing() && !internal::is_there(places.partial)) {
+      SCALAI_RETURN_IF_ERROR(tidy_up(options.target, parts, **journal));
+      return joined;
+    }
+  }
+  std::map<std::string, PartFile> files;
+  for (int part = 0; part < parts; ++part) {
+    const std::string folder = part_folder(options.target, part, parts);
+    SCALAI_ASSIGN_OR_RETURN(const std::optional<ArrangedManifest> manifest, manifest_of(folder));
+    if (!manifest) {
+      joined.missing.push_back(part);
+    } else if (manifest->part_of != digest) {
+      return other_part(folder);
+    } else {
+      take_files(folder, *manifest, files);
+    }
+  }
+  if (!joined.missing.empty()) return joined;
+  auto journal = internal::Journal::open(places.journal, "parts " + digest, options.restart);
+  joined.busy = absl::IsAborted(journal.status());
+  if (joined.busy) return joined;
+  if (!journal.ok()) return journal.status();
+  // Who had the lock before may have done it all meanwhile.
+  if (!internal::is_there(part_folder(options.target, 0, parts))) {
+    SCALAI_RETURN_IF_ERROR((*journal)->remove());
+    return joined;
+  }
+  SCALAI_RETURN_IF_ERROR(internal::check_target(places, options.force));
+  SCALAI_RETURN_IF_ERROR(put_together(whole, files, places, **journal, options));
+  SCALAI_RETURN_IF_ERROR(tidy_up(options.target, parts, **journal));
+  return joined;
+}
+
+}  // namespace scalai::checkpoint

@@ -1,0 +1,139 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "ptc/checkpoint/views/internal/reshard_journal.h"
+#include "ptc/checkpoint/views/internal/reshard_places.h"
+#include "ptc/checkpoint/views/reshard.h"
+#include "ptc/checkpoint/views/testing/test_model.h"
+
+namespace scalai::checkpoint {
+namespace reshard_parts_test {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int kParts = 3;
+
+class ReshardParts : public FolderTest {
+ protected:
+  ReshardParts() { write_hugging_face(path("hf"), llama_config(8, 2), {}, 3); }
+
+  std::shared_ptr<const View> view(const std::string& form, int part, int parts,
+                                   const std::string& source = "hf") const {
+    ViewSpec spec = *parse_view_name(form);
+    spec.part = part;
+    spec.parts = parts;
+    spec.shard_bytes = 20'000;
+    const auto checkpoint = Checkpoint::open(path(source));
+    SCALAI_CHECK(checkpoint.ok(), message_of(checkpoint.status()));
+    const auto made = View::make(*checkpoint, spec);
+    SCALAI_CHECK(made.ok(), message_of(made.status()));
+    return *made;
+  }
+  ReshardOptions options(const std::string& target) const {
+    return {.target = path(target), .verify = true, .progress = {}};
+  }
+  void write(const std::string& form, int part) const {
+    const auto share = view(form, part, kParts);
+    const ReshardOptions to = options(fs::path(part_folder("out", part, kParts)).filename());
+    const auto plan = plan_reshard(*share, to);
+    SCALAI_CHECK(plan.ok(), message_of(plan.status()));
+    const auto result = reshard(*share, *plan, to);
+    SCALAI_CHECK(result.ok(), message_of(result.status()));
+    EXPECT_TRUE(*is_part(to.target, *share));
+  }
+  Joined join(const std::string& form) const {
+    const auto joined = join_parts(*view(form, 0, 1), kParts, options("out"));
+    SCALAI_CHECK(joined.ok(), message_of(joined.status()));
+    return *joined;
+  }
+  // All that is below a folder, by path.
+  static std::map<std::string, std::string> content(const std::string& folder) {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      if (entry.is_regular_file()) files[entry.path().string().substr(folder.size())] = text_of(entry.path().string());
+    }
+    return files;
+  }
+  void write_reference(const std::string& form) const {
+    const auto whole = view(form, 0, 1);
+    SCALAI_CHECK(reshard(*whole, *plan_reshard(*whole, options("reference")), options("reference")).ok());
+  }
+  // Nothing but source, reference and result is left.
+  void expect_clean() const {
+    for (const auto& entry : fs::directory_iterator(path(""))) {
+      const std::string name = entry.path().filename();
+      EXPECT_TRUE(name == "hf" || name == "out" || name == "reference") << name;
+    }
+  }
+};
+
+TEST_F(ReshardParts, TogetherAreTheWhole) {
+  for (const char* form : {"tp4,pp2", "hf", "torch_dist", "tp2,pp2,torch"}) {
+    SCOPED_TRACE(form);
+    write_reference(form);
+    EXPECT_THAT(join(form).missing, ElementsAre(0, 1, 2));
+    write(form, 2);
+    write(form, 0);
+    EXPECT_THAT(join(form).missing, ElementsAre(1));
+    EXPECT_FALSE(fs::exists(path("out")));
+    write(form, 1);
+    EXPECT_TRUE(join(form).missing.empty());
+    EXPECT_EQ(content(path("out")), content(path("reference")));
+    EXPECT_TRUE((*Checkpoint::open(path("out")))->verify({}).ok());
+    expect_clean();
+    fs::remove_all(path("out"));
+    fs::remove_all(path("reference"));
+  }
+}
+
+// A call that was killed between two renames, or behind the last.
+TEST_F(ReshardParts, ACallThatWasKilledIsGoneOnWith) {
+  write_reference("tp4,pp2");
+  for (int part = 0; part < kParts; ++part) write("tp4,pp2", part);
+  const internal::ReshardPlaces places = internal::places_of(path("out"));
+  const std::string digest = "parts " + internal::digest_of_whole(*view("tp4,pp2", 0, 1));
+  fs::create_directories(places.partial);
+  const std::string first = part_folder(path("out"), 0, kParts);
+  for (const auto& entry : fs::directory_iterator(first)) {
+    const std::string name = entry.path().filename();
+    if (name != kManifestName) {
+      fs::rename(entry.path(), places.partial + "/" + name);
+      break;
+    }
+  }
+  EXPECT_TRUE((*internal::Journal::open(places.journal, digest, false))->begin().ok());
+  EXPECT_TRUE(join("tp4,pp2").missing.empty());
+  EXPECT_EQ(content(path("out")), content(path("reference")));
+  expect_clean();
+  fs::create_directories(first);  // the last parts were about to be removed
+  EXPECT_TRUE((*internal::Journal::open(places.journal, digest, false))->publish("0").ok());
+  EXPECT_TRUE(join("tp4,pp2").missing.empty());
+  EXPECT_EQ(content(path("out")), content(path("reference")));
+  expect_clean();
+}
+
+TEST_F(ReshardParts, OnlyOneProcessPutsThemTogether) {
+  for (int part = 0; part < kParts; ++part) write("tp2", part);
+  const auto other = internal::Journal::open(internal::places_of(path("out")).journal, "parts", false);
+  ASSERT_TRUE(other.ok());
+  EXPECT_TRUE(join("tp2").busy);
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(ReshardParts, PartsOfSomethingElseAreRefused) {
+  write("tp2", 0);
+  EXPECT_THAT(message_of(is_part(part_folder(path("out"), 0, kParts), *view("tp4", 0, kParts)).status()),
+              HasSubstr("is a part of something else"));
+  EXPECT_THAT(message_of(join_parts(*view("tp4", 0, 1), kParts, options("out")).status()),
+              HasSubstr("is a part of something else"));
+  EXPECT_THAT(message_of(Checkpoint::open(part_folder(path("out"), 0, kParts)).status()),
+              HasSubstr("is a part of a checkpoint"));
+}
+
+}  // namespace reshard_parts_test
+}  // namespace scalai::checkpoint
