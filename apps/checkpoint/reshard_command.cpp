@@ -14,6 +14,7 @@
 #include "apps/common/output.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/say.h"
+#include "ptc/base/screen.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
@@ -263,6 +264,7 @@ absl::StatusOr<checkpoint::ReshardResult> run(const View& view, const ReshardPla
 }
 
 int tell_joined(const checkpoint::Joined& joined, const std::string& target, int parts) {
+  if (quiet()) return 0;
   if (joined.busy) {
     say("{}: another process puts the parts together\n", target);
   } else if (joined.missing.empty()) {

@@ -192,8 +192,8 @@ std::vector<OptionSpec> what_to_plan() {
       text_option("to", "LAYOUT", "Layout that it shall get, or a collection file."),
       text_option("from-devices", "DEVICES", "Old devices in rank order (from 0 if not given)."),
       text_option("devices", "DEVICES",
-                  "New devices, in rank order for --placement=identity (if not given: the old ones that live, then "
-                  "further ones)."),
+                  "New devices, in rank order for --placement=identity; of more than --to needs those with state "
+                  "come first (if not given: the old ones that live, then further ones)."),
       choice_option("placement", "RULE",
                     "Which of these devices takes which new rank, so that least moves: in rank order, runs of ranks to "
                     "hosts, or any rank anywhere (if not given: hosts; in rank order where a file or the strategy says "

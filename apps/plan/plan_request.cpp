@@ -194,6 +194,7 @@ class RequestReader {
     check_count(from_);
     if (failing && from_.devices) fail(*failing);
     if (to_.config && !arguments_.has("devices") && from_.devices) find_candidates();
+    if (to_.config && arguments_.has("devices") && to_.devices && from_.devices) choose_devices();
     check_count(to_);
     if (to_.devices) check_alive();
   }
@@ -223,6 +224,20 @@ class RequestReader {
     request_.candidates = devices;
     devices.resize(world);
     to_.devices = std::move(devices);
+  }
+
+  // --devices may name more than it takes: those that live and have state come first, each in the order given.
+  void choose_devices() {
+    const auto world = static_cast<size_t>(to_.config->world());
+    if (to_.devices->size() <= world) return;
+    const std::set<DeviceId>& lost = request_.residency.lost;
+    const std::set<DeviceId> old(from_.devices->begin(), from_.devices->end());
+    std::erase_if(*to_.devices, [&](DeviceId device) { return lost.contains(device); });
+    if (request_.placement.rule != plan::PlacementRule::kIdentity)
+      std::stable_partition(to_.devices->begin(), to_.devices->end(),
+                            [&](DeviceId device) { return old.contains(device); });
+    request_.candidates = *to_.devices;
+    to_.devices->resize(std::min(to_.devices->size(), world));
   }
 
   // All of a cluster; of hosts alike, so many that none has to take more than half of the replicas.
