@@ -122,14 +122,15 @@ bool may_pass(CURLcode code) {
 // At least one: 0 is no limit at all for libcurl.
 long milliseconds(double seconds) { return std::max(1L, static_cast<long>(seconds * 1000)); }
 
-void set_limits(CURL* handle, const HttpOptions& options, double timeout_s, bool encrypted) {
+// Who signs does not follow redirects: a header with a token would go along to another server.
+void set_limits(CURL* handle, const HttpOptions& options, double timeout_s, bool encrypted, bool redirects) {
   const double most_s = timeout_s > 0 ? std::min(timeout_s, options.request_timeout_s) : options.request_timeout_s;
   curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);  // several threads
   curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(std::min(options.connect_timeout_s, most_s)));
   curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, milliseconds(most_s));
   curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(options.stall_timeout_s)));
-  curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L);
+  curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, redirects ? 1L : 0L);
   curl_easy_setopt(handle, CURLOPT_MAXREDIRS, static_cast<long>(options.redirects));
 #if LIBCURL_VERSION_NUM >= 0x075500
   curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -213,7 +214,7 @@ HttpOutcome HttpClient::get(const HttpRequest& request) const {
   const std::string range = fmt::format("{}-{}", request.offset, request.offset + request.bytes - 1);
   const HeaderList headers = headers_of(request, options_.s3);
   const std::string address = sign(handle.get(), request.url, options_.s3);
-  set_limits(handle.get(), options_, request.timeout_s, lower(address.substr(0, 6)) == "https:");
+  set_limits(handle.get(), options_, request.timeout_s, lower(address.substr(0, 6)) == "https:", !is_s3(request.url));
   curl_easy_setopt(handle.get(), CURLOPT_URL, address.c_str());
   curl_easy_setopt(handle.get(), CURLOPT_USERAGENT, "scalai");
   curl_easy_setopt(handle.get(), CURLOPT_RANGE, range.c_str());

@@ -44,5 +44,19 @@ TEST(S3, RequestsAreSignedWhereThereAreCredentials) {
   EXPECT_EQ(request.headers["x-amz-security-token"], "TOKEN");
 }
 
+TEST(S3, TokensDoNotFollowRedirects) {
+  TestServer server(random_bytes(3000, 1), "\"1\"");
+  server.set_faults([&](const TestServer::Request&) {
+    TestServer::Fault fault;
+    fault.status = 302;
+    fault.headers = fmt::format("Location: {}\r\n", server.url("/elsewhere"));
+    return fault;
+  });
+  RemoteOptions options;
+  options.http.s3 = {.endpoint = server.url(""), .region = "r", .key = "KEY", .secret = "S", .session_token = "TOKEN"};
+  EXPECT_FALSE(open_remote_source("s3://bucket/file", options).ok());
+  for (const TestServer::Request& request : server.requests()) EXPECT_EQ(request.path, "/bucket/file");
+}
+
 }  // namespace s3_test
 }  // namespace scalai::vfs
