@@ -331,6 +331,11 @@ int reshard(const Arguments& arguments) {
     if (!dtypes.ok()) return usage_error("checkpoint reshard", message_of(dtypes.status()));
     open->dtypes = *std::move(dtypes);
   }
+  if (arguments.text("kv") == "replicate") {
+    if (!spec->layout)
+      return usage_error("checkpoint reshard", "--kv=replicate needs a layout with tp, as --to=tp8,hf");
+    open->kv_heads = spec->layout->tp;
+  }
   auto source = Checkpoint::open(arguments.positional()[0], *open);
   if (!source.ok()) return report_error(source.status());
   if (const absl::Status status = checkpoint::check_places(**source, *spec); !status.ok()) return report_error(status);
@@ -376,6 +381,10 @@ std::vector<OptionSpec> reshard_options() {
       text_option("dtype", "DTYPE",
                   "Parameters in fp32, bf16, fp16 or fp64, rounded as torch rounds; or by kind, as in "
                   "params=bf16,master=fp32,moments=bf16. Others stay as they are."),
+      choice_option("kv", "HOW",
+                    "Heads of keys and values where tp is above their number: cut within heads, as Megatron's ranks "
+                    "are, or replicated, so that each rank has whole ones.",
+                    {"cut", "replicate"}, "cut"),
       choice_option("transformer-impl", "IMPL",
                     "Names of Megatron's rank files: with norms as modules of their own (local), or as parts of the "
                     "linear layers behind them and experts grouped (transformer_engine). As in SRC if not given.",

@@ -343,6 +343,25 @@ class Types(Folders):
             loaded = transformers.AutoModelForCausalLM.from_pretrained(self.path(name), dtype="auto")
             self.assertEqual(loaded.dtype, dtype)
 
+    def test_replicated_heads(self):
+        """A model whose heads of keys and values are replicated for tp4 computes the same."""
+        from safetensors.torch import load_file
+
+        model = build("qwen2", torch.float32)
+        model.save_pretrained(self.path("hf"))
+        whole = load_file(self.path("hf/model.safetensors"))
+        reshard(self.path("hf"), self.path("ranks"), "tp4,hf", "--kv=replicate", "--verify")
+        for rank in range(4):
+            found = load_file(self.path(f"ranks/rank_{rank:03}.safetensors"))
+            for name in ("k_proj.weight", "v_proj.weight", "k_proj.bias", "v_proj.bias"):
+                key = "model.layers.1.self_attn." + name
+                self.assertTrue(torch.equal(found[key], whole[key].chunk(GROUPS)[rank * GROUPS // 4]), (rank, name))
+        reshard(self.path("hf"), self.path("megatron"), "tp4,megatron", "--kv=replicate", "--verify")
+        reshard(self.path("megatron"), self.path("back"), "hf", "--verify")
+        loaded = transformers.AutoModelForCausalLM.from_pretrained(self.path("back")).eval()
+        self.assertEqual(loaded.config.num_key_value_heads, 4)
+        self.assertTrue(torch.equal(logits(loaded), logits(model)))
+
     def test_eight_bits(self):
         from safetensors.torch import load_file, save_file
 

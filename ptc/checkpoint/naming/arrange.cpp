@@ -58,6 +58,17 @@ Naming Naming::logical() {
 const std::string& Naming::name() const { return state_->name; }
 const std::vector<std::string>& Naming::prefixes() const { return state_->prefixes; }
 
+std::optional<HeadRows> Naming::head_rows(const std::string& parameter) const {
+  // "layers.3.attention.qkv.weight" as the family describes it.
+  constexpr std::string_view kLayers = "layers.";
+  const size_t end = parameter.find('.', kLayers.size());
+  const bool of_layer = parameter.starts_with(kLayers) && end != std::string::npos;
+  const std::string described = of_layer ? std::string(kLayers) + "{layer}" + parameter.substr(end) : parameter;
+  const auto found = state_->groups.find(described);
+  if (found == state_->groups.end()) return std::nullopt;
+  return HeadRows{found->second.queries, found->second.head_dim};
+}
+
 namespace internal {
 
 absl::StatusOr<Place> whole_place(const Naming::State& naming, std::span<const LogicalState> states) {

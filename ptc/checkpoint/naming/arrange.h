@@ -30,6 +30,12 @@ namespace scalai::checkpoint {
 
 // A naming of a family for one model's sizes. Naming::logical() is our own naming and needs no family: each logical
 // tensor is one stored tensor under its name, as it lies in the rank's buffer. Copies share their immutable data.
+// Rows of a fused projection by group: so many heads of queries, one of keys and one of values, of head_dim rows each.
+struct HeadRows {
+  int64_t queries = 1;
+  int64_t head_dim = 1;
+};
+
 class Naming {
  public:
   // InvalidArgument: the family has no such naming ("logical" always exists), or build_model refuses the sizes.
@@ -37,8 +43,9 @@ class Naming {
   static Naming logical();
 
   // References live as long as any copy of the naming.
-  const std::string& name() const;                   // "hf", "megatron", "logical"
-  const std::vector<std::string>& prefixes() const;  // prefixes of names; the first is written
+  const std::string& name() const;                                        // "hf", "megatron", "logical"
+  const std::vector<std::string>& prefixes() const;                       // prefixes of names; the first is written
+  std::optional<HeadRows> head_rows(const std::string& parameter) const;  // nullopt: its rows are not such
   struct State;
   const State& state() const { return *state_; }
 

@@ -9,6 +9,7 @@
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/views/internal/checkpoint_state.h"
 #include "ptc/checkpoint/views/internal/converted.h"
+#include "ptc/checkpoint/views/internal/replicated_heads.h"
 
 namespace scalai::checkpoint {
 
@@ -177,6 +178,7 @@ absl::StatusOr<std::shared_ptr<const Checkpoint>> Checkpoint::open(const std::st
                                                                    const OpenOptions& options) {
   auto state = std::make_unique<State>();
   SCALAI_ASSIGN_OR_RETURN(state->opened, internal::open_any(path, options));
+  if (options.kv_heads > 0) SCALAI_RETURN_IF_ERROR(internal::replicate_heads(options.kv_heads, state->opened));
   internal::convert_states(options.dtypes, state->opened);
   SCALAI_RETURN_IF_ERROR(state->build());
   if (options.opener) state->memory_bytes += kRemoteBytes;

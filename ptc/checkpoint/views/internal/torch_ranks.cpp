@@ -20,7 +20,7 @@ constexpr std::string_view kRank = "mp_rank_";
 constexpr const char* kFile = "model_optim_rng.pt";
 constexpr int kMostRanks = 1 << 18;
 
-using Place = std::array<int, 3>;  // pp, ep, tp: the order of ranks
+using RankPlace = std::array<int, 3>;  // pp, ep, tp: the order of ranks
 
 std::optional<int> number_of(std::string_view digits) {
   int value = 0;
@@ -31,7 +31,7 @@ std::optional<int> number_of(std::string_view digits) {
 
 // "mp_rank_01_000_002": tp 1, pp 0, ep 2. Without pp, a second number of three digits that grows with ep alone looks the
 // same as one of pp; Megatron writes both or the first.
-std::optional<Place> place_of(std::string_view name) {
+std::optional<RankPlace> place_of(std::string_view name) {
   if (!name.starts_with(kRank)) return std::nullopt;
   name.remove_prefix(kRank.size());
   std::vector<int> numbers;
@@ -44,7 +44,7 @@ std::optional<Place> place_of(std::string_view name) {
     name.remove_prefix(end + 1);
   }
   numbers.resize(3, 0);
-  return Place{numbers[1], numbers[2], numbers[0]};
+  return RankPlace{numbers[1], numbers[2], numbers[0]};
 }
 
 // "model1.decoder…": the number of the virtual stage.
@@ -105,13 +105,13 @@ int64_t iteration_of(const std::string& path) {
 absl::StatusOr<std::optional<TorchRanks>> torch_ranks(const Folder& folder) {
   if (!folder.local()) return std::optional<TorchRanks>();
   SCALAI_ASSIGN_OR_RETURN(const std::string below, newest_iteration(folder));
-  std::map<Place, std::string> found;
-  Place counts = {0, 0, 0};
+  std::map<RankPlace, std::string> found;
+  RankPlace counts = {0, 0, 0};
   std::error_code error;
   const std::string path = folder.path() + "/" + below;
   for (std::filesystem::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
-    const std::optional<Place> place = place_of(name);
+    const std::optional<RankPlace> place = place_of(name);
     if (!place) continue;
     const auto [other, fresh] = found.emplace(*place, name);
     if (!fresh) return invalid(fmt::format("{}: {} and {} are the same rank", path, other->second, name));
