@@ -80,7 +80,8 @@ int64_t write_source(const std::string& folder, int64_t bytes_wanted) {
   for (const model::Param& param : model.params) {
     states.push_back({param.name, tensor::DType::kBF16, param.shape, model::StateKind::kParam});
   }
-  const auto files = *arrange_whole(*checkpoint::Naming::of(family, "hf", sizes), states);
+  const auto files =
+      *arrange_whole(*checkpoint::Naming::of(family, "hf", sizes), states, {.shard_bytes = 4 * bytes_wanted});
   SCALAI_CHECK(files.size() == 1, "more than one file");
   std::vector<checkpoint::TensorSpec> specs;
   for (const auto& tensor : files[0].tensors) specs.push_back({tensor.name, tensor.dtype, tensor.shape});
@@ -120,7 +121,7 @@ int main(int argc, char** argv) {
     seconds["cp -r, sync -f"].push_back(copied);
     fs::remove_all(dst);
     run({"sync", "-f", folder});
-    for (const char* to : {"tp4,pp2", "hf", "pp4", "tp2"}) {
+    for (const char* to : {"tp4,pp2", "hf", "pp4", "tp2", "torch_dist"}) {
       const Timed timed = run({program, "checkpoint", "reshard", src, dst, std::string("--to=") + to});
       seconds[std::string("reshard ") + to].push_back(timed.seconds);
       peak[std::string("reshard ") + to] = std::max(peak[std::string("reshard ") + to], timed.peak_bytes);

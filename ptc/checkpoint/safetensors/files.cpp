@@ -46,7 +46,7 @@ OutputFile::~OutputFile() {
 
 absl::Status OutputFile::append(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = ::write(fd_.get(), bytes.data(), bytes.size());
+    const ssize_t n = ::write(fd_.get(), bytes.data(), std::min(bytes.size(), kMostWritten));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return write_error("cannot write", path_, errno);
     bytes = bytes.subspan(static_cast<size_t>(n));

@@ -17,6 +17,11 @@
 
 namespace scalai::checkpoint {
 
+// Most bytes of one call of write(). Larger ones get page cache in blocks of 2 MiB; a virtual machine that gives free
+// memory back to its host has given back those, and takes them back page by page. Measured (2.1 GB to ext4, Linux 6.18, 3 s
+// after as much was freed): dd bs=4M 3.2 to 6.2 s, bs=1M 1.2, bs=256k 1.0, bs=4k 2.6.
+inline constexpr size_t kMostWritten = size_t{256} << 10;
+
 // A file that is written front to back. The destructor removes the file unless finish() succeeded.
 class OutputFile {
  public:

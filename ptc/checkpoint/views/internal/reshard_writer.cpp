@@ -26,7 +26,7 @@ absl::Status write_error(const std::string& path, const char* what) {
 
 absl::Status write_at(int fd, const std::string& path, int64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), offset);
+    const ssize_t n = ::pwrite(fd, bytes.data(), std::min(bytes.size(), kMostWritten), offset);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return write_error(path, "cannot write");
     bytes = bytes.subspan(static_cast<size_t>(n));
