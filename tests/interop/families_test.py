@@ -195,6 +195,7 @@ def save_sharded(rank, ranks, name, folder):
     optimizer.step()
     state, moments = get_state_dict(model, optimizer)
     dcp.save({"model": state, "optim": moments}, checkpoint_id=os.path.join(folder, "dcp"))
+    dcp.save(state, storage_writer=dcp.HuggingFaceStorageWriter(os.path.join(folder, "shards"), save_distributed=True))
     whole = get_state_dict(model, optimizer, options=StateDictOptions(full_state_dict=True))[1]["state"]
     if rank == 0:
         torch.save({f"{name}.{kind}": each[kind] for name, each in whole.items() for kind in ("exp_avg", "exp_avg_sq")},
@@ -266,6 +267,8 @@ class Torch(Folders):
             reshard(self.path("dcp"), self.path("back"), "hf", config)
         reshard(self.path("dcp"), self.path("back"), "hf", config, "--verify", "--drop=optimizer")
         self.assertEqual(content(self.path("hf")), content(self.path("back")))
+        reshard(self.path("shards"), self.path("from-shards"), "hf", config, "--verify")
+        self.assertEqual(content(self.path("hf")), content(self.path("from-shards")))
         reshard(self.path("dcp"), self.path("ranks"), "tp2,pp2", config, "--verify")
         reshard(self.path("ranks"), self.path("one"), "tp1,hf", "--verify")
         found = load_file(self.path("one/rank_000.safetensors"))

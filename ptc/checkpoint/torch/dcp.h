@@ -25,6 +25,7 @@ struct DcpChunk {
   int64_t bytes = 0;
   int64_t elements = 0;  // of what is stored there
   int64_t skip = 0;      // elements of it before this chunk (without_stacks)
+  bool bare = false;     // the elements themselves, as in a safetensors file, and no file of torch.save around them
 };
 
 struct DcpTensor {

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "ptc/checkpoint/torch/testing/torch_writer.h"
+#include "ptc/checkpoint/views/internal/opened_arranged.h"
 #include "ptc/checkpoint/views/reshard.h"
 #include "ptc/checkpoint/views/testing/test_model.h"
 
@@ -171,6 +172,8 @@ TEST_F(Malformed, FoldersOfHuggingFace) {
 }
 
 TEST_F(Malformed, ManifestsOfReshard) {
+  const OpenOptions options;
+  EXPECT_FALSE(internal::open_arranged(internal::Folder(path("tp2"), options), "{}").ok());
   const std::string name = R"("name": "rank_001.safetensors")";
   const auto manifest = [](const std::string& from, const std::string& to) {
     return replaced(kManifestName, from, to);

@@ -111,7 +111,12 @@ absl::StatusOr<int64_t> common_step(const Folder& folder, const std::vector<DcpT
     }
     if (chunk.begin > source->size() - chunk.bytes) return int64_t{-1};
     const PartSource part(source, chunk.begin, chunk.bytes);
-    SCALAI_ASSIGN_OR_RETURN(const TorchFile stored, read_torch_file(part));
+    TorchFile stored;
+    if (chunk.bare) {
+      stored.tensors = {{"", tensor.dtype, {}, 0, chunk.bytes}};
+    } else {
+      SCALAI_ASSIGN_OR_RETURN(stored, read_torch_file(part));
+    }
     float step = 0;
     if (stored.tensors.size() != 1 || stored.tensors.front().bytes != sizeof(step)) return int64_t{-1};
     SCALAI_RETURN_IF_ERROR(part.read(stored.tensors.front().offset, std::as_writable_bytes(std::span(&step, 1))));
@@ -134,8 +139,13 @@ class ChunkFiles {
     const std::string place = fmt::format("{}: tensor \"{}\"", source->name(), clipped(arranged.name, 120));
     if (chunk.begin > source->size() - chunk.bytes)
       return invalid(fmt::format("{}: a chunk of {} bytes at {} is beyond the end", place, chunk.bytes, chunk.begin));
-    SCALAI_ASSIGN_OR_RETURN(const TorchFile stored, read_torch_file(PartSource(source, chunk.begin, chunk.bytes)));
     const int64_t size = tensor::size_of(tensor.dtype);
+    TorchFile stored;
+    if (chunk.bare) {
+      stored.tensors = {{arranged.name, tensor.dtype, chunk.sizes, 0, chunk.bytes}};
+    } else {
+      SCALAI_ASSIGN_OR_RETURN(stored, read_torch_file(PartSource(source, chunk.begin, chunk.bytes)));
+    }
     if (stored.tensors.size() != 1 || stored.tensors.front().bytes != chunk.elements * size ||
         stored.tensors.front().dtype != tensor.dtype)
       return invalid(fmt::format("{}: its chunk at [{}] is not the tensor that the index says", place,
@@ -231,13 +241,18 @@ absl::Status open_dcp(const Folder& folder, const std::string& index, const Nami
     tensors = without_stacks(*std::move(tensors));
     for (DcpTensor& tensor : *tensors) leave_padding_out(opened.model->model.vocab, tensor);
   }
-  const auto groups = groups_of(*tensors);
-  if (groups.empty()) return invalid(fmt::format("{}: has no tensors", folder.path_of(kDcpIndexName)));
+  return open_chunked(folder, folder.path_of(kDcpIndexName), *tensors, naming, opened);
+}
+
+absl::Status open_chunked(const Folder& folder, const std::string& place, const std::vector<DcpTensor>& tensors,
+                          const Naming& naming, Opened& opened) {
+  const auto groups = groups_of(tensors);
+  if (groups.empty()) return invalid(fmt::format("{}: has no tensors", place));
   absl::StatusOr<FoundState> state = absl::NotFoundError("");
   Named taken;
   size_t most = 0;
   for (const auto& [path, group] : groups) {
-    const Named all = with_moments(group, *tensors);
+    const Named all = with_moments(group, tensors);
     const FoundFile file = as_found(all);
     absl::StatusOr<FoundState> read = read_whole(naming, std::span(&file, 1), WholeStates::kOptimizer);
     if (!read.ok() && group.size() <= most) continue;
@@ -247,12 +262,12 @@ absl::Status open_dcp(const Folder& folder, const std::string& index, const Nami
     if (state.ok()) break;
   }
   if (!state.ok()) return error_at(folder.path(), state.status());
-  SCALAI_ASSIGN_OR_RETURN(opened.info.step, common_step(folder, *tensors));
-  const auto steps = static_cast<size_t>(std::count_if(tensors->begin(), tensors->end(), is_step));
-  if (taken.size() + steps < tensors->size())
+  SCALAI_ASSIGN_OR_RETURN(opened.info.step, common_step(folder, tensors));
+  const auto steps = static_cast<size_t>(std::count_if(tensors.begin(), tensors.end(), is_step));
+  if (taken.size() + steps < tensors.size())
     opened.info.notes.push_back(
         fmt::format("left out: {} tensors that are neither of the model nor state of its parameters, such as \"{}\"",
-                    tensors->size() - taken.size() - steps, clipped(first_other(*tensors, taken), 120)));
+                    tensors.size() - taken.size() - steps, clipped(first_other(tensors, taken), 120)));
   std::map<std::string, const ArrangedTensor*> arranged;
   for (const ArrangedTensor& tensor : state->files.front().tensors) arranged[tensor.name] = &tensor;
   ChunkFiles files(folder, opened);

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "ptc/checkpoint/naming/arrange.h"
+#include "ptc/checkpoint/torch/dcp.h"
 #include "ptc/checkpoint/views/internal/opened.h"
 #include "ptc/checkpoint/views/internal/opened_folder.h"
 
@@ -23,5 +24,8 @@ absl::StatusOr<std::optional<tensor::Piece>> piece_in_chunk(const tensor::Piece&
 // Of several dicts ("model", "optim") the one counts whose keys the naming knows; under Megatron's names layers and experts
 // may be stacked, and the vocabulary padded. InvalidArgument: all problems.
 absl::Status open_dcp(const Folder& folder, const std::string& index, const Naming& naming, Opened& opened);
+// The same of tensors that are known. place: of the index, for messages.
+absl::Status open_chunked(const Folder& folder, const std::string& place, const std::vector<DcpTensor>& tensors,
+                          const Naming& naming, Opened& opened);
 
 }  // namespace scalai::checkpoint::internal

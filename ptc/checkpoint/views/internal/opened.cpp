@@ -21,8 +21,10 @@
 #include "ptc/checkpoint/views/internal/dcp_folder.h"
 #include "ptc/checkpoint/views/internal/known_model.h"
 #include "ptc/checkpoint/views/internal/megatron_common.h"
+#include "ptc/checkpoint/views/internal/opened_arranged.h"
 #include "ptc/checkpoint/views/internal/opened_files.h"
 #include "ptc/checkpoint/views/internal/opened_folder.h"
+#include "ptc/checkpoint/views/internal/sharded_folder.h"
 #include "ptc/checkpoint/views/internal/torch_ranks.h"
 #include "ptc/checkpoint/views/internal/view_layout.h"
 #include "ptc/collection/megatron.h"
@@ -70,93 +72,6 @@ absl::StatusOr<Opened> open_job(const Folder& folder, const std::string& manifes
     opened.files.push_back(std::move(file));
   }
   SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
-  return opened;
-}
-
-// --- arranged ---------------------------------------------------------------------------------------------------------
-
-// A file of chunks: its manifest says where they lie.
-absl::StatusOr<OpenedFile> open_chunks(const Folder& folder, const ArrangedRecord& record) {
-  SCALAI_ASSIGN_OR_RETURN(ByteSourcePtr source, folder.source(record.file.name));
-  OpenedFile file{
-      .name = record.file.name, .source = std::move(source), .data_begin = 0, .checksum = "", .tensors = {}};
-  ProblemList problems;
-  int64_t end = 0;
-  for (size_t i = 0; i < record.file.tensors.size(); ++i) {
-    const ArrangedTensor& tensor = record.file.tensors[i];
-    const int64_t offset = record.offsets[i], bytes = tensor.shape.front() * tensor::size_of(tensor.dtype);
-    if (offset < end || bytes > file.source->size() - offset) {
-      problems.add(fmt::format("{}: tensor \"{}\" is to be at {}, which is before the one before it or beyond the end",
-                               file.source->name(), clipped(tensor.name, 120), offset));
-      continue;
-    }
-    end = offset + bytes;
-    file.tensors.push_back({.name = tensor.name,
-                            .dtype = tensor.dtype,
-                            .offset = offset,
-                            .elements = tensor.shape.front(),
-                            .checksum = "",
-                            .pieces = {}});
-  }
-  file.data_begin = file.tensors.empty() ? 0 : file.tensors.front().offset;
-  SCALAI_RETURN_IF_ERROR(problems.status());
-  return file;
-}
-
-void take_record(ArrangedRecord&& record, OpenedFile& file, ProblemList& problems, const std::string& path) {
-  std::map<std::string, size_t> by_key;
-  for (size_t i = 0; i < record.file.tensors.size(); ++i) by_key[record.file.tensors[i].name] = i;
-  if (file.source->size() != record.bytes) {
-    problems.add(fmt::format("{}: has {} bytes, its manifest says {}", path, file.source->size(), record.bytes));
-  }
-  for (OpenedTensor& tensor : file.tensors) {
-    const auto found = by_key.find(tensor.name);
-    if (found == by_key.end()) {
-      problems.add(fmt::format("{}: tensor \"{}\" is not in the manifest", path, clipped(tensor.name, 120)));
-      continue;
-    }
-    tensor.checksum = record.tensor_checksums[found->second];
-    tensor.pieces = std::move(record.file.tensors[found->second].pieces);
-    by_key.erase(found);
-  }
-  for (const auto& [key, index] : by_key) {
-    problems.add(fmt::format("{}: tensor \"{}\" of the manifest is not there", path, clipped(key, 120)));
-  }
-  file.checksum = record.checksum;
-}
-
-absl::StatusOr<Opened> open_arranged(const Folder& folder, const std::string& manifest_text) {
-  absl::StatusOr<ArrangedManifest> manifest = parse_arranged_manifest(manifest_text);
-  if (!manifest.ok()) return error_at(folder.path_of(kManifestName), manifest.status());
-  if (!manifest->part_of.empty())
-    return invalid(fmt::format("{}: is a part of a checkpoint; `checkpoint reshard --part` puts all of them together",
-                               folder.path()));
-  Opened opened;
-  opened.info.kind = CheckpointKind::kArranged;
-  opened.info.naming = manifest->naming;
-  opened.info.layout = manifest->layout;
-  opened.info.job = manifest->job;
-  opened.info.step = manifest->step;
-  opened.info.epoch = manifest->epoch;
-  opened.info.hf_prefix = manifest->hf_prefix;
-  opened.texts = std::move(manifest->texts);
-  opened.states = std::move(manifest->states);
-  ProblemList problems;
-  for (ArrangedRecord& record : manifest->files) {
-    const std::string path = folder.path_of(record.file.name);
-    absl::StatusOr<OpenedFile> file = record.file.form == FileForm::kChunks
-                                          ? open_chunks(folder, record)
-                                          : open_tensors(folder, record.file.name, nullptr);
-    if (!file.ok()) {
-      problems.add(message_of(file.status()));
-      continue;
-    }
-    take_record(std::move(record), *file, problems, path);
-    opened.files.push_back(*std::move(file));
-  }
-  SCALAI_RETURN_IF_ERROR(problems.status());
-  SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
-  SCALAI_RETURN_IF_ERROR(take_common(folder, opened.texts, opened.info.common));
   return opened;
 }
 
@@ -314,6 +229,16 @@ absl::StatusOr<Opened> open_distributed(const Folder& folder, const Folder& plac
   return opened;
 }
 
+absl::StatusOr<Opened> open_sharded(const Folder& folder, const std::vector<DcpTensor>& tensors) {
+  Opened opened;
+  opened.info.kind = CheckpointKind::kHuggingFace;
+  opened.info.naming = "hf";
+  SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
+  SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, "hf"));
+  SCALAI_RETURN_IF_ERROR(open_chunked(folder, folder.path(), tensors, naming, opened));
+  return opened;
+}
+
 absl::StatusOr<Opened> open_plain(const Folder& folder, const std::vector<std::string>& names) {
   Opened opened;
   opened.info.kind = CheckpointKind::kPlain;
@@ -411,6 +336,10 @@ absl::StatusOr<Opened> open_folder(const Folder& folder) {
                           folder.text(std::string(kIndexFileName), kMostManifestBytes));
   SCALAI_ASSIGN_OR_RETURN(const bool single, folder.has(kWholeName));
   if (index || single) return open_hugging_face(folder, index, kWholeName);
+  if (!files.empty()) {
+    SCALAI_ASSIGN_OR_RETURN(const auto sharded, sharded_tensors(folder, files));
+    if (sharded) return open_sharded(folder, *sharded);
+  }
   SCALAI_ASSIGN_OR_RETURN(const std::string newest, newest_iteration(folder));
   const Folder place(newest.empty() ? folder.path() : without_trailing_slash(folder.path_of(newest)), folder.options());
   SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> dcp, place.text(kDcpIndexName, kMostManifestBytes));
