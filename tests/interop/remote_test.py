@@ -104,6 +104,11 @@ class Remote(unittest.TestCase):
         self.assert_back(self.url + "/model", "a")
         self.assert_back("s3://bucket/model", "b")
         self.assert_back("s3://bucket/my model", "c")
+        with open(self.path("model/tokenizer.json"), "w") as file:
+            file.write("{}")
+        self.assert_back("s3://bucket/model", "d")
+        with open(self.path("d/tokenizer.json")) as file:
+            self.assertEqual(file.read(), "{}")
 
     def test_what_reshard_wrote(self):
         for layout in ("tp2,pp2", "torch_dist", "dcp"):

@@ -193,6 +193,11 @@ const std::vector<CheckpointFile>& Checkpoint::files() const { return state_->fi
 int64_t Checkpoint::state_bytes() const { return state_->state_bytes; }
 const std::string& Checkpoint::identity() const { return state_->identity; }
 int64_t Checkpoint::memory_bytes() const { return state_->memory_bytes; }
+absl::StatusOr<ByteSourcePtr> Checkpoint::open_other(const std::string& name) const {
+  const std::string path = info().path + "/" + name;
+  return state_->opened.opener ? state_->opened.opener(path) : open_file_source(path);
+}
+
 const ByteSource& Checkpoint::source(size_t file) const { return *state_->opened.files[file].source; }
 
 std::optional<size_t> Checkpoint::find(const std::string& tensor) const {

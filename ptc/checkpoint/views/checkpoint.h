@@ -60,6 +60,7 @@ struct MegatronCommon {
 struct CheckpointInfo {
   CheckpointKind kind = CheckpointKind::kPlain;
   std::string path;
+  bool local = true;   // not on a server
   std::string naming;  // "job", "hf", "megatron", "logical"
   std::string layout;  // canonical layout name; empty: whole tensors, or a layout without a name
   std::string job;     // of a job's checkpoint, also if it was resharded
@@ -70,7 +71,7 @@ struct CheckpointInfo {
   bool transformer_engine = false;  // names are those of its modules
   // Prefix of Hugging Face's names ("transformer."), so that a way back gives the same names; absent: unknown.
   std::optional<std::string> hf_prefix;
-  // Files in a local folder without state (tokenizer.json), sorted.
+  // Files of the folder without state (tokenizer.json), sorted; on a server, which lists none, those of well-known names.
   std::vector<std::string> others;
   std::vector<std::string> notes;  // what is odd and no error, for the one who reads
 };
@@ -121,6 +122,8 @@ class Checkpoint {
   // Appends to `out` the blocks that read a piece. Offset and strides of the piece count elements of the destination,
   // which begins at byte `dst`. Together the blocks write each byte of the piece once.
   void compose(size_t tensor, const tensor::Piece& piece, int64_t dst, std::vector<CopyBlock>& out) const;
+  // A file of info().others. Errors of ByteSource's openers.
+  absl::StatusOr<ByteSourcePtr> open_other(const std::string& name) const;
   // The source of CopyBlock::file.
   const ByteSource& source(size_t file) const;
 

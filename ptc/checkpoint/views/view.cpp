@@ -136,8 +136,8 @@ void View::State::take_along() {
   std::vector<std::string> left;
   const std::string& folder = checkpoint->info().path;
   for (const std::string& other : checkpoint->info().others) {
-    if (spec.extras && spec.naming != "job" && internal::goes_along(folder, other)) {
-      files.push_back({.name = other, .text = std::nullopt, .part = 0, .along = folder + "/" + other});
+    if (spec.extras && spec.naming != "job" && (!checkpoint->info().local || internal::goes_along(folder, other))) {
+      files.push_back({.name = other, .text = std::nullopt, .part = 0, .along = true});
     } else {
       left.push_back(other);
     }
@@ -203,7 +203,7 @@ absl::Status View::State::lay_out() {
 }
 
 absl::StatusOr<ArrangedFile> View::State::arrange(size_t file) const {
-  SCALAI_CHECK(file < files.size() && !files[file].text && files[file].along.empty(), name);
+  SCALAI_CHECK(file < files.size() && !files[file].text && !files[file].along, name);
   const size_t part = files[file].part;
   if (!collection) return whole[part];
   if (spec.naming == "job") return arrange_job(part);
@@ -239,7 +239,7 @@ const ViewSpec& View::spec() const { return state_->spec; }
 const std::string& View::name() const { return state_->name; }
 size_t View::files() const { return state_->files.size(); }
 const std::string& View::file_name(size_t file) const { return state_->files[file].name; }
-bool View::has_tensors(size_t file) const { return !state_->files[file].text && state_->files[file].along.empty(); }
+bool View::has_tensors(size_t file) const { return !state_->files[file].text && !state_->files[file].along; }
 const std::vector<std::string>& View::notes() const { return state_->notes; }
 const std::vector<size_t>& View::tensors() const { return state_->tensors; }
 const collection::Collection* View::collection() const { return state_->collection ? &*state_->collection : nullptr; }
@@ -315,7 +315,7 @@ absl::StatusOr<ByteSourcePtr> View::open(size_t file) const {
   SCALAI_CHECK(file < files());
   const ViewFile& entry = state_->files[file];
   if (entry.text) return ByteSourcePtr(std::make_shared<TextSource>(entry.name, *entry.text));
-  if (!entry.along.empty()) return open_file_source(entry.along);
+  if (entry.along) return checkpoint().open_other(entry.name);
   SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<const FileImage> opened, image(file));
   return ByteSourcePtr(std::move(opened));
 }

@@ -388,13 +388,11 @@ absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& opti
         if (!is_extra(text.name)) take(text.name);
       }
       opened->info.others = folder.others(taken);
-      if (!folder.local())
-        opened->info.notes.emplace_back(
-            "what else belongs to the model (tokenizer, licence) stays on the server, which lists no files");
     }
   }
   if (!opened.ok()) return opened;
   opened->info.path = clean;
+  opened->info.local = !options.opener;
   opened->opener = options.opener;
   opened->info.transformer_engine = has_fused_names(*opened);
   return opened;

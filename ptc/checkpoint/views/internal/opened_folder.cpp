@@ -62,6 +62,23 @@ std::vector<std::string> Folder::tensor_files() const {
 
 std::vector<std::string> Folder::others(const std::vector<std::string>& taken) const {
   std::vector<std::string> found = names();
+  constexpr std::array<const char*, 14> kUsual = {"LICENSE",
+                                                  "README.md",
+                                                  "added_tokens.json",
+                                                  "chat_template.jinja",
+                                                  "merges.txt",
+                                                  "generation_config.json",
+                                                  "preprocessor_config.json",
+                                                  "special_tokens_map.json",
+                                                  "tokenizer.json",
+                                                  "tokenizer.model",
+                                                  "tokenizer_config.json",
+                                                  "vocab.json",
+                                                  "vocab.txt",
+                                                  "spiece.model"};
+  for (const char* const name : kUsual) {
+    if (!local() && has(name).value_or(false)) found.emplace_back(name);
+  }
   std::erase_if(found, [&](const std::string& name) {
     const bool describes = name == kConfigFileName || name == kFamilyFileName || name == kModelFileName ||
                            name == kIndexFileName || name == kManifestName || name == kCollectionName ||

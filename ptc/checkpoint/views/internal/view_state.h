@@ -18,7 +18,7 @@ struct ViewFile {
   std::string name;
   std::optional<std::string> text;  // of a small file
   size_t part = 0;                  // else: the rank, or the number among `whole`
-  std::string along{};              // else: path of the source's file of this name, which goes along as it is
+  bool along = false;               // else: the source's file of this name goes along as it is
 };
 
 struct View::State {
