@@ -150,6 +150,7 @@ TEST_F(ConvertedTest, ScalesThatFitNoWeightAreNamed) {
   std::vector<FoundFile> found;
   quantised.open(path("q.safetensors"), opened, found);
   const std::string problem = message_of(BlockScales::of_config(kConfig)->take(DType::kF32, opened, found));
+  EXPECT_THAT(problem, HasSubstr("f: \"w\" is in 8 bits and has no scale"));
   EXPECT_THAT(problem, AllOf(HasSubstr("\"w_scale_inv\" is no scale of a weight in blocks of 2 x 3"),
                              HasSubstr("\"v_scale_inv\" is no scale")));
 }

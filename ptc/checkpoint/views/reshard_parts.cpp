@@ -65,6 +65,18 @@ absl::Status move_file(const std::string& from, const std::string& to) {
 absl::Status put_together(const View& whole, const std::map<std::string, PartFile>& files,
                           const internal::ReshardPlaces& places, internal::Journal& journal,
                           const ReshardOptions& options) {
+  const std::optional<std::string> foreign =
+      internal::is_there(places.partial)
+          ? internal::foreign_entry(places.partial,
+                                    [&](const std::string& name) {
+                                      return name.ends_with('/')
+                                                 ? whole.has_folder(name)
+                                                 : name == kManifestName || whole.find(name).has_value();
+                                    })
+          : std::nullopt;
+  if (foreign)
+    return invalid(fmt::format("{}: has \"{}\", which is not of what is written there; move it away", places.partial,
+                               clipped(*foreign, 120)));
   SCALAI_RETURN_IF_ERROR(journal.begin());
   SCALAI_RETURN_IF_ERROR(make_synced_folders(places.partial));
   std::vector<FileSums> sums;
@@ -145,8 +157,12 @@ absl::StatusOr<Joined> join_parts(const View& whole, int parts, const ReshardOpt
     SCALAI_RETURN_IF_ERROR((*journal)->remove());
     return joined;
   }
-  SCALAI_RETURN_IF_ERROR(internal::check_target(places, options.force));
-  SCALAI_RETURN_IF_ERROR(put_together(whole, files, places, **journal, options));
+  absl::Status put = internal::check_target(places, options.force);
+  if (put.ok()) put = put_together(whole, files, places, **journal, options);
+  if (!put.ok()) {
+    if (absl::IsInvalidArgument(put) && !(*journal)->was_there()) (void)(*journal)->remove();  // nothing was begun
+    return put;
+  }
   SCALAI_RETURN_IF_ERROR(tidy_up(options.target, parts, **journal));
   return joined;
 }

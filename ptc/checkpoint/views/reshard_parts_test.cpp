@@ -125,6 +125,17 @@ TEST_F(ReshardParts, OnlyOneProcessPutsThemTogether) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
+TEST_F(ReshardParts, WhatIsOfOthersStays) {
+  for (int part = 0; part < kParts; ++part) write("tp2", part);
+  fs::create_directories(path("out.partial"));
+  write_text(path("out.partial/notes.txt"), "mine");
+  EXPECT_THAT(message_of(join_parts(*view("tp2", 0, 1), kParts, options("out")).status()),
+              HasSubstr("has \"notes.txt\", which is not of what is written there"));
+  EXPECT_EQ(text_of(path("out.partial/notes.txt")), "mine");
+  EXPECT_FALSE(fs::exists(path("out.partial.journal")));
+  EXPECT_TRUE(fs::exists(part_folder(path("out"), 0, kParts)));
+}
+
 TEST_F(ReshardParts, PartsOfSomethingElseAreRefused) {
   write("tp2", 0);
   EXPECT_THAT(message_of(is_part(part_folder(path("out"), 0, kParts), *view("tp4", 0, kParts)).status()),

@@ -259,6 +259,12 @@ absl::Status BlockScales::take(DType dtype, const Opened& opened, std::vector<Fo
       weight->second->dtype = dtype;
     }
   }
+  for (const FoundFile& file : found) {
+    for (const FoundTensor& tensor : file.tensors) {
+      if (tensor.dtype == DType::kF8E4M3 && !tensor.name.ends_with(kSuffix))
+        problems.add(fmt::format("{}: \"{}\" is in 8 bits and has no scale", file.name, clipped(tensor.name, 120)));
+    }
+  }
   for (FoundFile& file : found)
     std::erase_if(file.tensors, [&](const FoundTensor& tensor) { return tensor.name.ends_with(kSuffix); });
   return problems.status();

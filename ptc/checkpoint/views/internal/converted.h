@@ -26,7 +26,7 @@ class BlockScales {
   static absl::StatusOr<BlockScales> of_config(const std::string& config);
 
   // Takes the scales out of what was found, and gives their weights the dtype that they will have. InvalidArgument: scales
-  // without a weight, or of another shape.
+  // without a weight, or of another shape; weights without one.
   absl::Status take(tensor::DType dtype, const Opened& opened, std::vector<FoundFile>& found);
   // Weight · scale, in float32 and rounded once, in place of what is stored; with a note. `config` loses its quantisation.
   void apply(Opened& opened) const;
