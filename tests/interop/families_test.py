@@ -318,6 +318,20 @@ class Torch(Folders):
             for key, value in theirs["model"].items():
                 self.assertTrue(torch.equal(ours["model"][key], value), key)
 
+    def engine(self, name):
+        """Rank files under the names of Transformer Engine's modules, which say no more than their names."""
+        from safetensors.torch import load_file
+
+        build(name, torch.bfloat16).save_pretrained(self.path("hf"))
+        reshard(self.path("hf"), self.path("ranks"), "tp2,pp2,megatron", "--transformer-impl=transformer_engine")
+        keys = set(load_file(self.path("ranks/rank_000.safetensors")))
+        norm = "decoder.layers.0." + ("input_layernorm" if name == "deepseek_v3" else "self_attention.linear_qkv.layer_norm")
+        self.assertTrue(any(key.startswith(norm) for key in keys))
+        self.assertFalse(any("local_experts" in key for key in keys))
+        os.remove(self.path("ranks/manifest.json"))
+        reshard(self.path("ranks"), self.path("back"), "hf", "--from=tp2,pp2", "--verify")
+        self.assertEqual(content(self.path("hf")), content(self.path("back")))
+
 
 class Types(Folders):
     """--dtype rounds as torch does, and 8 bits times their scales are torch's products."""
@@ -654,6 +668,7 @@ add_tests(Transformers, MODELS, "there_and_back")
 add_tests(Stacked, STACKED, "read")
 add_tests(Torch, ["bin_" + name for name in ("bert", "gpt2", "llama", "opt", "qwen3_moe")], "run_form")
 add_tests(Torch, ["dcp_" + name for name in ("llama", "phi3", "qwen3")], "run_form")
+add_tests(Torch, ["engine_" + name for name in ("deepseek_v3", "gpt2", "llama4", "qwen2_moe")], "run_form")
 add_tests(Torch, ["megatron_" + name for name in ("deepseek_v3", "gpt2", "llama", "qwen3")], "run_form")
 add_tests(WithMegatron, IN_MEGATRON, "strict_load")
 add_tests(WithMegatron, IN_MEGATRON, "torch_dist", "torch_dist_")
