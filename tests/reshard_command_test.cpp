@@ -86,6 +86,54 @@ TEST_F(ReshardCommand, DryRunWritesNothing) {
   EXPECT_THAT(scalai("checkpoint reshard {}/hf {}/out --to=tp4,pp2 --dry-run").out, HasSubstr("smallest run"));
 }
 
+// Neither a target nor its temporary folder nor a journal.
+TEST_F(ReshardCommand, WhatCannotBeReadLeavesNoTrace) {
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  const std::string config = text_of(path("hf/config.json")), tensors = text_of(path("hf/model.safetensors"));
+  const std::string quantised = R"({"quantization_config": {"quant_method": "gptq"}, )" + config.substr(1);
+  for (const auto& [file, text, problem] :
+       {std::tuple("model.safetensors", tensors.substr(0, tensors.size() - 1), "model.safetensors"),
+        std::tuple("config.json", std::string("{"), "config.json"),
+        std::tuple("config.json", quantised, "weights of \"gptq\" are not read here")}) {
+    write_text(path("hf/config.json"), config);
+    write_text(path("hf/model.safetensors"), tensors);
+    write_text(path("hf/") + file, text);
+    for (const char* form : {"tp2", "hf", "torch_dist", "dcp", "tp2,torch", "tp2 --part=1/2"}) {
+      const Outcome outcome = scalai(std::string("checkpoint reshard {}/hf {}/out --to=") + form);
+      EXPECT_EQ(outcome.code, 3) << form << outcome.err;
+      EXPECT_THAT(outcome.err, HasSubstr(problem));
+      for (const auto& entry : std::filesystem::directory_iterator(path(""))) {
+        const std::string name = entry.path().filename();
+        EXPECT_TRUE(name == "hf" || name == "stdout" || name == "stderr") << name;
+      }
+    }
+  }
+}
+
+TEST_F(ReshardCommand, TheLastPartPutsAllTogether) {
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  const std::string command = "checkpoint reshard {}/hf {}/out --to=tp2,pp2 --verify --part=";
+  ASSERT_EQ(scalai("checkpoint reshard {}/hf {}/whole --to=tp2,pp2").code, 0);
+  const Outcome second = scalai(command + "2/2");
+  EXPECT_EQ(second.code, 0) << second.err;
+  EXPECT_THAT(second.err, HasSubstr("waits for part 1 of 2"));
+  EXPECT_EQ(scalai(command + "1/2 --dry-run").code, 0);
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+  const Outcome first = scalai(command + "1/2");
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("all 2 parts are put together"));
+  for (const auto& entry : std::filesystem::directory_iterator(path("whole"))) {
+    const std::string name = entry.path().filename();
+    EXPECT_TRUE(text_of(entry.path()) == text_of(path("out/" + name))) << name;
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("out.part-1-of-2")));
+  const Outcome again = scalai(command + "1/2");
+  EXPECT_EQ(again.code, 3);
+  EXPECT_THAT(again.err, HasSubstr("is there already; --force replaces it"));
+  EXPECT_THAT(scalai(command + "3/2").err, HasSubstr("--part=3/2: is not I/N"));
+  EXPECT_THAT(scalai("checkpoint reshard {}/hf {}/j --to=tp2,job --part=1/2").err, HasSubstr("written by one process"));
+}
+
 TEST_F(ReshardCommand, BadInputHasItsExitCodeAndSaysWhatToDo) {
   write_hugging_face(path("hf"), llama_config(8, 2));
   const auto expect = [&](const std::string& words, int code, const std::string& message) {

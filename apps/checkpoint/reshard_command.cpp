@@ -288,22 +288,24 @@ int reshard_part(const View& view, ViewSpec spec, const ReshardOptions& options,
   spec.parts = 1;
   const auto whole = View::make(view.checkpoint_ptr(), std::move(spec));
   if (!whole.ok()) return report_error(whole.status());
-  if (const auto before = checkpoint::join_parts(**whole, parts, options); !before.ok() || before->missing.empty())
-    return before.ok() ? tell_joined(*before, options.target, parts) : report_error(before.status());
-  if (const absl::Status free = checkpoint::check_target(options.target, options.force); !free.ok())
-    return report_error(free);
   ReshardOptions own = options;
   own.target = checkpoint::part_folder(options.target, part, parts);
   own.force = false;
+  const auto plan = plan_reshard(view, own);
+  if (!plan.ok()) return report_error(plan.status());
+  if (arguments.flag("dry-run")) {
+    print_plan(view, own, *plan, arguments.text("format"));
+    return 0;
+  }
+  const auto before = checkpoint::join_parts(**whole, parts, options);
+  if (!before.ok()) return report_error(before.status());
   const absl::StatusOr<bool> there = is_part(own.target, view);
   if (!there.ok()) return report_error(there.status());
+  if (before->busy && !*there) return report_error(failed(options.target + ": another process is writing this target"));
+  if (before->missing.empty()) return tell_joined(*before, options.target, parts);
+  if (const absl::Status free = checkpoint::check_target(options.target, options.force); !free.ok())
+    return report_error(free);
   if (!*there) {
-    const auto plan = plan_reshard(view, own);
-    if (!plan.ok()) return report_error(plan.status());
-    if (arguments.flag("dry-run")) {
-      print_plan(view, own, *plan, arguments.text("format"));
-      return 0;
-    }
     const absl::StatusOr<checkpoint::ReshardResult> result = run(view, *plan, own, arguments);
     if (!result.ok()) return report_error(result.status());
   }

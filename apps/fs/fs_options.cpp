@@ -8,8 +8,8 @@ namespace {
 std::vector<OptionSpec> checkpoint_part() {
   return {
       text_option("checkpoint", "SRC",
-                  "Checkpoint to show under views/LAYOUT: a folder or a safetensors file, as `scalai checkpoint "
-                  "reshard` takes it."),
+                  "Checkpoint to show under views/LAYOUT: a folder or a safetensors file, or the address of one "
+                  "(https://, s3://), as `scalai checkpoint reshard` takes it."),
       text_option("families", "DIR", "Folder of naming families that add to the built-in ones or replace them."),
       text_option("config", "FILE", "config.json of a checkpoint that has none."),
       suggesting(text_option("model", "NAME", "Catalogue model, in place of a config.json."), model::catalogue_names()),

@@ -154,16 +154,19 @@ HeaderList headers_of(const HttpRequest& request, const S3Access& s3) {
   return HeaderList(list);
 }
 
-// Signature Version 4, which libcurl makes; those before 7.75 cannot. Returns the address.
+// Signature Version 4, which libcurl makes; before 7.75 it cannot, and would send the secret as it is: then nothing is signed.
+// Returns the address.
 std::string sign(CURL* handle, const std::string& url, const S3Access& s3) {
   if (!is_s3(url)) return url;
-  if (!s3.key.empty()) {
 #if LIBCURL_VERSION_NUM >= 0x074b00
+  if (!s3.key.empty()) {
     curl_easy_setopt(handle, CURLOPT_AWS_SIGV4, fmt::format("aws:amz:{}:s3", s3.region).c_str());
-#endif
     curl_easy_setopt(handle, CURLOPT_USERNAME, s3.key.c_str());
     curl_easy_setopt(handle, CURLOPT_PASSWORD, s3.secret.c_str());
   }
+#else
+  (void)handle;
+#endif
   return s3_address(url, s3);
 }
 

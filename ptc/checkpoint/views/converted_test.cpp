@@ -163,6 +163,8 @@ TEST_F(ConvertedTest, OtherQuantisationIsRefusedByName) {
     write_text(path("hf/config.json"), config);
     EXPECT_THAT(refusal("hf"), HasSubstr(fmt::format("weights of \"{}\" are not read here", method)));
   }
+  EXPECT_THAT(message_of(BlockScales::of_config(R"({"quantization_config": {"quant_method": 5}})").status()),
+              HasSubstr("weights of an unknown method are not read here"));
   EXPECT_THAT(message_of(BlockScales::of_config(R"({"quantization_config": {"quant_method": "fp8"}})").status()),
               HasSubstr("/quantization_config/weight_block_size: is not two sizes"));
 }

@@ -26,6 +26,7 @@ namespace scalai::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
+using internal::checksum_of_manifest;
 using internal::is_there;
 using internal::Journal;
 using internal::ReshardPlaces;
@@ -44,11 +45,6 @@ std::string job_of(const View& view, const ReshardPlan& plan) {
   hasher.add(view.name()).add(view.spec().naming).add(plan.content);
   for (const PlannedFile& file : plan.files) hasher.add(file.name).add(file.bytes);
   return hasher.hex();
-}
-
-std::string checksum_of_manifest(const std::string& folder) {
-  const absl::StatusOr<std::string> text = read_file(folder + "/" + kManifestName, int64_t{1} << 33);
-  return text.ok() ? Checksum().add(bytes_of(*text)).hex() : "";
 }
 
 // Before anything is written: what this run still needs against what the disk has.

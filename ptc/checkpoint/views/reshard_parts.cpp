@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "ptc/base/file.h"
@@ -38,25 +39,29 @@ absl::Status other_part(const std::string& folder) {
 // Where each file of the whole lies, and its sums.
 struct PartFile {
   std::string folder;
+  int64_t bytes = 0;
   FileSums sums;
 };
 
 void take_files(const std::string& folder, const ArrangedManifest& manifest, std::map<std::string, PartFile>& files) {
   for (const ArrangedRecord& record : manifest.files) {
-    PartFile file{folder, {record.checksum, {}}};
+    PartFile file{folder, record.bytes, {record.checksum, {}}};
     for (size_t i = 0; i < record.file.tensors.size(); ++i)
       file.sums.tensors[record.file.tensors[i].name] = record.tensor_checksums[i];
     files[record.file.name] = std::move(file);
   }
-  for (const TextRecord& record : manifest.texts) files[record.name] = {folder, {record.checksum, {}}};
+  for (const TextRecord& record : manifest.texts) files[record.name] = {folder, record.bytes, {record.checksum, {}}};
 }
 
 // A file that an earlier call has moved stays where it is.
-absl::Status move_file(const std::string& from, const std::string& to) {
+absl::Status move_file(const std::string& from, const std::string& to, int64_t bytes) {
   if (const std::string parent = parent_of(to); !internal::is_there(parent))
     SCALAI_RETURN_IF_ERROR(make_synced_folders(parent));
-  if (internal::is_there(to) && !internal::is_there(from)) return absl::OkStatus();
   std::error_code error;
+  if (internal::is_there(to) && !internal::is_there(from)) {
+    if (fs::file_size(to, error) == static_cast<uintmax_t>(bytes)) return absl::OkStatus();
+    return invalid(fmt::format("{}: is not what a part had", to));
+  }
   fs::rename(from, to, error);
   if (error) return failed(fmt::format("{}: cannot move to {}: {}", from, to, error.message()));
   return absl::OkStatus();
@@ -85,7 +90,7 @@ absl::Status put_together(const View& whole, const std::map<std::string, PartFil
     const auto file = files.find(whole.file_name(f));
     if (file == files.end()) return invalid(fmt::format("{}: is in no part", whole.file_name(f)));
     const std::string to = places.partial + "/" + whole.file_name(f);
-    SCALAI_RETURN_IF_ERROR(move_file(file->second.folder + "/" + whole.file_name(f), to));
+    SCALAI_RETURN_IF_ERROR(move_file(file->second.folder + "/" + whole.file_name(f), to, file->second.bytes));
     folders.insert(parent_of(to));
     sums.push_back(file->second.sums);
   }
@@ -94,6 +99,19 @@ absl::Status put_together(const View& whole, const std::map<std::string, PartFil
   for (const std::string& folder : folders) SCALAI_RETURN_IF_ERROR(sync_folder(folder));
   SCALAI_RETURN_IF_ERROR(journal.publish(Checksum().add(bytes_of(manifest)).hex()));
   return publish_folder(places.partial, places.target, options.force ? Existing::kReplaced : Existing::kRefused);
+}
+
+// Whether a call that was killed around the last rename had done it: if DST has the manifest that was to be published,
+// DST.partial is what DST was before, under the same names, and nothing in it counts.
+absl::StatusOr<bool> was_published(const internal::ReshardPlaces& places, internal::Journal& journal) {
+  if (!journal.publishing()) return false;
+  if (internal::checksum_of_manifest(places.target) == *journal.publishing()) return true;
+  if (internal::checksum_of_manifest(places.partial) != *journal.publishing())
+    return invalid(
+        fmt::format("{}: an earlier run was about to give {} its name, and neither is what it wrote; move both away",
+                    places.target, places.partial));
+  SCALAI_RETURN_IF_ERROR(journal.withdraw());
+  return false;
 }
 
 absl::Status tidy_up(const std::string& target, int parts, internal::Journal& journal) {
@@ -124,14 +142,21 @@ absl::StatusOr<Joined> join_parts(const View& whole, int parts, const ReshardOpt
   const internal::ReshardPlaces places = internal::places_of(options.target);
   const std::string digest = internal::digest_of_whole(whole);
   Joined joined;
-  // A call that was killed behind the last rename leaves parts without files, or not all of them.
-  if (internal::is_there(places.journal) && internal::is_there(places.target)) {
-    auto journal = internal::Journal::open(places.journal, "parts " + digest, options.restart);
-    if (!journal.ok() && !absl::IsAborted(journal.status())) return journal.status();
-    joined.busy = !journal.ok();
+  std::unique_ptr<internal::Journal> journal;
+  const auto lock = [&]() -> absl::Status {
+    auto opened = internal::Journal::open(places.journal, "parts " + digest, options.restart);
+    joined.busy = absl::IsAborted(opened.status());
+    if (opened.ok()) journal = *std::move(opened);
+    return joined.busy ? absl::OkStatus() : opened.status();
+  };
+  // A call that was killed while it put the parts together.
+  if (internal::is_there(places.journal)) {
+    SCALAI_RETURN_IF_ERROR(lock());
     if (joined.busy) return joined;
-    if ((*journal)->publishing() && !internal::is_there(places.partial)) {
-      SCALAI_RETURN_IF_ERROR(tidy_up(options.target, parts, **journal));
+    SCALAI_ASSIGN_OR_RETURN(const bool done, was_published(places, *journal));
+    if (done) {
+      remove_folder(places.partial);
+      SCALAI_RETURN_IF_ERROR(tidy_up(options.target, parts, *journal));
       return joined;
     }
   }
@@ -148,22 +173,22 @@ absl::StatusOr<Joined> join_parts(const View& whole, int parts, const ReshardOpt
     }
   }
   if (!joined.missing.empty()) return joined;
-  auto journal = internal::Journal::open(places.journal, "parts " + digest, options.restart);
-  joined.busy = absl::IsAborted(journal.status());
-  if (joined.busy) return joined;
-  if (!journal.ok()) return journal.status();
-  // Who had the lock before may have done it all meanwhile.
-  if (!internal::is_there(part_folder(options.target, 0, parts))) {
-    SCALAI_RETURN_IF_ERROR((*journal)->remove());
-    return joined;
+  if (!journal) {
+    SCALAI_RETURN_IF_ERROR(lock());
+    if (joined.busy) return joined;
+    // Who had the lock before may have done it all meanwhile.
+    if (!internal::is_there(part_folder(options.target, 0, parts))) {
+      SCALAI_RETURN_IF_ERROR(journal->remove());
+      return joined;
+    }
   }
   absl::Status put = internal::check_target(places, options.force);
-  if (put.ok()) put = put_together(whole, files, places, **journal, options);
+  if (put.ok()) put = put_together(whole, files, places, *journal, options);
   if (!put.ok()) {
-    if (absl::IsInvalidArgument(put) && !(*journal)->was_there()) (void)(*journal)->remove();  // nothing was begun
+    if (absl::IsInvalidArgument(put) && !journal->was_there()) (void)journal->remove();  // nothing was begun
     return put;
   }
-  SCALAI_RETURN_IF_ERROR(tidy_up(options.target, parts, **journal));
+  SCALAI_RETURN_IF_ERROR(tidy_up(options.target, parts, *journal));
   return joined;
 }
 

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "ptc/base/file.h"
+#include "ptc/checkpoint/safetensors/checksum.h"
 #include "ptc/checkpoint/views/internal/reshard_journal.h"
 #include "ptc/checkpoint/views/internal/reshard_places.h"
 #include "ptc/checkpoint/views/reshard.h"
@@ -111,8 +113,74 @@ TEST_F(ReshardParts, ACallThatWasKilledIsGoneOnWith) {
   EXPECT_EQ(content(path("out")), content(path("reference")));
   expect_clean();
   fs::create_directories(first);  // the last parts were about to be removed
-  EXPECT_TRUE((*internal::Journal::open(places.journal, digest, false))->publish("0").ok());
+  const std::string sum = Checksum().add(bytes_of(text_of(path("out") + "/" + kManifestName))).hex();
+  EXPECT_TRUE((*internal::Journal::open(places.journal, digest, false))->publish(sum).ok());
   EXPECT_TRUE(join("tp4,pp2").missing.empty());
+  EXPECT_EQ(content(path("out")), content(path("reference")));
+  expect_clean();
+}
+
+// Between the exchange with what DST was before and its removal, DST.partial has that: the same names, other bytes.
+TEST_F(ReshardParts, WhatDstWasBeforeIsNotTakenForTheParts) {
+  write_hugging_face(path("old-hf"), llama_config(8, 2), {}, 99);
+  {
+    const auto old = view("tp4,pp2", 0, 1, "old-hf");
+    ASSERT_TRUE(reshard(*old, *plan_reshard(*old, options("old")), options("old")).ok());
+  }
+  write_reference("tp4,pp2");
+  fs::copy(path("old"), path("out"), fs::copy_options::recursive);
+  for (int part = 0; part < kParts; ++part) {
+    write("tp4,pp2", part);
+    fs::create_directories(path(fmt::format("kept-{}", part)));
+    fs::copy(part_folder(path("out"), part, kParts) + "/" + kManifestName, path(fmt::format("kept-{}", part)));
+  }
+  ReshardOptions force = options("out");
+  force.force = true;
+  ASSERT_TRUE(join_parts(*view("tp4,pp2", 0, 1), kParts, force).ok());
+  EXPECT_EQ(content(path("out")), content(path("reference")));
+  const internal::ReshardPlaces places = internal::places_of(path("out"));
+  fs::rename(path("old"), places.partial);
+  for (int part = 0; part < kParts; ++part)
+    fs::rename(path(fmt::format("kept-{}", part)), part_folder(path("out"), part, kParts));
+  const std::string digest = "parts " + internal::digest_of_whole(*view("tp4,pp2", 0, 1));
+  const std::string sum = Checksum().add(bytes_of(text_of(path("out") + "/" + kManifestName))).hex();
+  ASSERT_TRUE((*internal::Journal::open(places.journal, digest, false))->publish(sum).ok());
+  const auto joined = join_parts(*view("tp4,pp2", 0, 1), kParts, force);
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_TRUE(joined->missing.empty());
+  EXPECT_EQ(content(path("out")), content(path("reference")));
+  fs::remove_all(path("old-hf"));
+  expect_clean();
+}
+
+// The manifest is written, and nothing is renamed yet.
+TEST_F(ReshardParts, ACallThatWasKilledBeforeTheRenameIsGoneOnWith) {
+  write_reference("tp4,pp2");
+  for (int part = 0; part < kParts; ++part) write("tp4,pp2", part);
+  const internal::ReshardPlaces places = internal::places_of(path("out"));
+  fs::copy(path("reference"), places.partial, fs::copy_options::recursive);
+  for (int part = 0; part < kParts; ++part) {
+    for (const auto& entry : fs::directory_iterator(part_folder(path("out"), part, kParts))) {
+      if (entry.path().filename() != kManifestName) fs::remove(entry.path());
+    }
+  }
+  const std::string digest = "parts " + internal::digest_of_whole(*view("tp4,pp2", 0, 1));
+  const std::string sum = Checksum().add(bytes_of(text_of(path("reference") + "/" + kManifestName))).hex();
+  ASSERT_TRUE((*internal::Journal::open(places.journal, digest, false))->publish(sum).ok());
+  EXPECT_TRUE(join("tp4,pp2").missing.empty());
+  EXPECT_EQ(content(path("out")), content(path("reference")));
+  expect_clean();
+}
+
+TEST_F(ReshardParts, ThereMayBeMorePartsThanFiles) {
+  write_reference("dcp");
+  constexpr int kMany = 9;
+  for (int part = 0; part < kMany; ++part) {
+    const auto share = view("dcp", part, kMany);
+    const ReshardOptions to = options(fs::path(part_folder("out", part, kMany)).filename());
+    ASSERT_TRUE(reshard(*share, *plan_reshard(*share, to), to).ok());
+  }
+  ASSERT_TRUE(join_parts(*view("dcp", 0, 1), kMany, options("out")).ok());
   EXPECT_EQ(content(path("out")), content(path("reference")));
   expect_clean();
 }

@@ -83,13 +83,15 @@ TEST_F(ViewFormsTest, NamesOfTransformerEngineAndAnyPaddingAreReadAndKept) {
     write_text(path("config.json"), config);
     ViewSpec spec = *parse_view_name("tp2,torch");
     spec.transformer_engine = true;
-    spec.vocab_multiple = 100;
+    spec.vocab_multiple = 600;
     const auto view = View::make(open("hf"), spec);
     ASSERT_TRUE(view.ok()) << view.status();
     const ReshardOptions options{.target = path("torch"), .progress = {}};
     ASSERT_TRUE(reshard(**view, *plan_reshard(**view, options), options).ok());
     forget_manifest("torch");
     EXPECT_TRUE(open("torch")->info().transformer_engine);
+    EXPECT_THAT(open("torch")->info().notes,
+                Contains(HasSubstr("the vocabulary has 1200 rows; those behind the 1000 words")));
     write("torch", "hf", "back");
     EXPECT_TRUE(text_of(path("hf/model.safetensors")) == text_of(path("back/model.safetensors")));
     write("torch", "tp4,megatron", "kept");

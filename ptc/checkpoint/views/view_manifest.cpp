@@ -29,6 +29,7 @@ std::string digest_of_whole(const View& view) {
   const CheckpointInfo& info = view.checkpoint().info();
   hasher.add(view.name()).add(view.spec().naming).add(info.job).add(info.step).add(info.epoch);
   hasher.add(view.spec().shard_bytes).add(view.spec().vocab_multiple);
+  hasher.add(int64_t{view.spec().transformer_engine.value_or(info.transformer_engine)});
   for (const CheckpointFile& file : view.checkpoint().files()) hasher.add(file.name).add(file.bytes).add(file.checksum);
   for (const size_t tensor : view.tensors()) {
     const LogicalState& state = view.checkpoint().tensors()[tensor];

@@ -217,7 +217,8 @@ absl::StatusOr<BlockScales> BlockScales::of_config(const std::string& config) {
   if (!document.ok() || !document->is_object()) return scales;  // told by who reads the model of it
   const auto quantisation = document->find("quantization_config");
   if (quantisation == document->end() || !quantisation->is_object()) return scales;
-  const std::string method = quantisation->value("quant_method", "");
+  const auto said = quantisation->find("quant_method");
+  const std::string method = said != quantisation->end() && said->is_string() ? said->get<std::string>() : "";
   if (method != "fp8")
     return invalid(
         fmt::format("config.json: /quantization_config/quant_method: weights of {} are not read here; of "

@@ -10,11 +10,13 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/torch/dcp.h"
 #include "ptc/checkpoint/torch/torch_file.h"
+#include "ptc/checkpoint/views/internal/opened_files.h"
 
 namespace scalai::checkpoint::internal {
 namespace {
@@ -85,11 +87,12 @@ bool is_step(const DcpTensor& tensor) {
          name.find("state.") != std::string::npos && name.ends_with(".step");
 }
 
-// The rows of a vocabulary's tensor behind its words.
-void leave_padding_out(int64_t words, DcpTensor& tensor) {
+// The rows of a vocabulary's tensor behind its words; how many rows it had, 0 where nothing is left out.
+int64_t leave_padding_out(int64_t words, DcpTensor& tensor) {
   const std::string& name = tensor.path.back();
   const bool vocabulary = name == "embedding.word_embeddings.weight" || name == "output_layer.weight";
-  if (vocabulary && !tensor.shape.empty()) tensor.shape.front() = std::min(tensor.shape.front(), words);
+  if (!vocabulary || tensor.shape.empty() || tensor.shape.front() <= words) return 0;
+  return std::exchange(tensor.shape.front(), words);
 }
 
 FoundFile as_found(const Named& group) {
@@ -239,7 +242,10 @@ absl::Status open_dcp(const Folder& folder, const std::string& index, const Nami
   if (!tensors.ok()) return error_at(folder.path_of(kDcpIndexName), tensors.status());
   if (naming.name() == "megatron") {
     tensors = without_stacks(*std::move(tensors));
-    for (DcpTensor& tensor : *tensors) leave_padding_out(opened.model->model.vocab, tensor);
+    const int64_t words = opened.model->model.vocab;
+    int64_t rows = 0;
+    for (DcpTensor& tensor : *tensors) rows = std::max(rows, leave_padding_out(words, tensor));
+    if (rows > 0) opened.info.notes.push_back(note_of_padding(rows, words));
   }
   return open_chunked(folder, folder.path_of(kDcpIndexName), *tensors, naming, opened);
 }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "ptc/base/file.h"
+#include "ptc/base/round_up.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/naming/arrange.h"
@@ -177,8 +178,11 @@ absl::StatusOr<Opened> open_cut(const Folder& folder, const std::vector<std::str
   if (!collection.ok()) return error_at("--from", collection.status());
   std::vector<FoundFile> found;
   SCALAI_RETURN_IF_ERROR(open_all(folder, names, {}, opened, found));
-  if (const int64_t rows = vocabulary_rows(found); rows > 0 && rows * config->tp >= opened.model->model.vocab)
-    pad_vocabulary(*collection, rows);
+  const int64_t rows = vocabulary_rows(found), words = opened.model->model.vocab;
+  if (rows > 0 && rows * config->tp >= words) pad_vocabulary(*collection, rows);
+  constexpr int64_t kUsual = 128;  // times tp: Megatron's, unless it is told otherwise
+  if (rows > 0 && rows * config->tp > round_up(words, kUsual * config->tp))
+    opened.info.notes.push_back(note_of_padding(rows * config->tp, words));
   absl::StatusOr<FoundState> state = read_ranks(naming, *collection, found, Expect::kFound);
   if (!state.ok()) {
     const std::string hint =

@@ -107,6 +107,11 @@ int64_t vocabulary_rows(const std::vector<FoundFile>& files) {
   return 0;
 }
 
+std::string note_of_padding(int64_t rows, int64_t words) {
+  return fmt::format("the vocabulary has {} rows; those behind the {} words of the model are left out as padding", rows,
+                     words);
+}
+
 bool has_fused_names(const Opened& opened) {
   const auto fused = [](const OpenedTensor& tensor) {
     return tensor.name.find(".layer_norm_weight") != std::string::npos ||

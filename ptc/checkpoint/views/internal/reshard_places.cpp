@@ -10,6 +10,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
+#include "ptc/checkpoint/safetensors/checksum.h"
 #include "ptc/checkpoint/safetensors/files.h"
 #include "ptc/checkpoint/views/internal/arranged_manifest.h"
 #include "ptc/checkpoint/views/internal/opened_folder.h"
@@ -114,6 +115,11 @@ ReshardPlaces places_of(const std::string& target) {
 bool is_there(const std::string& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0;
+}
+
+std::string checksum_of_manifest(const std::string& folder) {
+  const absl::StatusOr<std::string> text = read_file(folder + "/" + kManifestName, kMostManifestBytes);
+  return text.ok() ? Checksum().add(bytes_of(*text)).hex() : "";
 }
 
 bool is_empty_folder(const std::string& path) {

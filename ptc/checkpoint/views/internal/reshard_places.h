@@ -19,6 +19,8 @@ struct ReshardPlaces {
 ReshardPlaces places_of(const std::string& target);
 
 bool is_there(const std::string& path);  // a link that leads nowhere, too
+// Of the folder's manifest.json; "": it has none.
+std::string checksum_of_manifest(const std::string& folder);
 
 // These are InvalidArgument but for the folder around DST, which is NotFound where it is not there; they look only.
 // DST has no name of its own ("", "/", "."); the source is DST or DST.partial, or is read from inside one of them.
