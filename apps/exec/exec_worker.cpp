@@ -101,6 +101,9 @@ absl::StatusOr<bool> serve(const Shared& shared, int32_t host) {
   options.departed = [&](int32_t other) {
     if (ex::Worker* const waiting = begun) waiting->note_departed(HostId(other));
   };
+  options.superseded = [&] {
+    if (ex::Worker* const waiting = begun) waiting->note_superseded();
+  };
   SCALAI_ASSIGN_OR_RETURN(const auto session, ex::WorkerSession::connect(options));
   worker = std::make_unique<ex::Worker>(ex::Worker::Options{.host = HostId(session->welcome().host),
                                                             .segments = {.host_overflow = shared.state.host_overflow},
@@ -178,6 +181,7 @@ int worker_command(const Arguments& arguments) {
                             .hello = {},
                             .refresh = {},
                             .departed = {},
+                            .superseded = {},
                             .connect_timeout_s = arguments.seconds("connect-timeout"),
                             .orphan_timeout_s = arguments.seconds("orphan-timeout")},
                 .state = *state,

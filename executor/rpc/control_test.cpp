@@ -315,6 +315,24 @@ TEST_P(Control, ANewControllerTakesTheWorkersOver) {
   EXPECT_EQ(worker.end().welcome().controller_epoch, 2);
 }
 
+// Also while it works; the same controller, after a cut, is no news.
+TEST_P(Control, ABusyWorkerHearsOfANewerController) {
+  start({.epoch = 1});
+  std::atomic<int> superseded = 0;
+  WorkerOptions options = worker_options(0);
+  options.superseded = [&] { ++superseded; };
+  TestWorker busy(*rig_, std::move(options));
+  ASSERT_TRUE(next_of<WorkerJoined>(controller()).has_value());
+  controller().send(0, {.what = "wait"}, kPatience_s);
+  ASSERT_TRUE(eventually([&] { return busy.runs() == 1; }));
+  controller().cut(0, "the test cuts it");
+  ASSERT_TRUE(next_of<WorkerJoined>(controller()).has_value());
+  EXPECT_EQ(superseded, 0);
+  controller_.reset();
+  start({.epoch = 2});
+  EXPECT_TRUE(eventually([&] { return superseded == 1; }));
+}
+
 // They may be gone in a moment, so a worker with state asks again until its orphan timeout.
 TEST_P(Control, AnOlderControllerAndAnotherRunAreFencedOff) {
   start({.epoch = 2});

@@ -267,6 +267,21 @@ TEST(Execution, NobodyWaitsForAHostThatHasDeparted) {
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
 
+// Of a round that an earlier controller had told only some of, before it died.
+TEST(Execution, NobodyWaitsForWhatOnlyAnEarlierControllerKnew) {
+  plan::Case job = to_the_other_host();
+  SmallCluster cluster({.reach = Reach::kNccl});
+  cluster.create(job.from, 5);
+  cluster.ask_all(prepare_body(job.plan(), job.to, 5));
+  std::thread controller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    cluster.worker(1).note_superseded();
+  });
+  const absl::Status status = cluster.call(1, round_body(1, 0, 0)).status();
+  controller.join();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+}
+
 // Plans that are well-formed, and yet not for these workers.
 TEST(Execution, WhatDoesNotBelongTogetherIsRefused) {
   plan::Case job{.from = plan::replicas({100}, plan::devices({0})),

@@ -291,6 +291,11 @@ void Places::note_departed(HostId host) {
   departed_ = departed_ || named_.contains(host);
 }
 
+void Places::note_superseded() {
+  const std::lock_guard lock(departed_mutex_);
+  departed_ = true;
+}
+
 bool Places::neighbours_live() const {
   {
     const std::lock_guard lock(departed_mutex_);

@@ -111,10 +111,11 @@ class Places {
   // into these stores: the version stays, and no place fails, until the copy is done.
   absl::Status gather(const Location& place, const VersionKey& key, TensorId tensor, const Box& box, const Target& dst,
                       std::vector<BoxCopy>& batch);
-  // Whether all workers that peers() named are there, as far as is known: no host has departed since, and the processes of
-  // this machine whose segments it named are alive.
+  // Whether all workers that peers() named are there, as far as is known: no host has departed since, no newer controller
+  // has taken over, and the processes of this machine whose segments it named are alive.
   bool neighbours_live() const;
   void note_departed(HostId host);  // any thread
+  void note_superseded();           // any thread
   // Answers a peer's FetchRequest (the transport's handler): one box, packed in the requested type. Errors: NotFound (the
   // place, or a part of the box), InvalidArgument (the request), Unavailable (the version changed during the copy).
   absl::StatusOr<Payload> answer(std::string_view request) const;
@@ -148,7 +149,7 @@ class Places {
   std::vector<DeviceId> devices_;
   mutable std::mutex departed_mutex_;  // guards the next two
   std::set<HostId> named_;             // by peers()
-  bool departed_ = false;              // one of them, since
+  bool departed_ = false;              // one of them, or all for a newer controller, since
   mutable std::mutex own_mutex_;       // guards own_: answer() looks there while fail() replaces
   std::map<Location, std::shared_ptr<Store>> own_;
   std::map<Location, std::shared_ptr<Remote>> remote_;

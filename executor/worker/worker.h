@@ -7,7 +7,7 @@
 //
 // Devices hold epochs of jobs. The host's memory holds snapshots, the initial state and staged state (StateVersion).
 //
-// Thread rules: handle() by one thread at a time; introduce() and note_departed() from any thread; places() see there.
+// Thread rules: handle() by one thread at a time; introduce() and note_…() from any thread; places() see there.
 
 #include <map>
 #include <memory>
@@ -45,6 +45,8 @@ class Worker {
   void introduce(Hello& hello) const;
   // The controller has lost this host's worker: no exchange waits for it, also one under way.
   void note_departed(HostId host) { places_.note_departed(host); }
+  // A newer controller takes over: an exchange that the earlier one had begun, perhaps not everywhere, is given up.
+  void note_superseded() { places_.note_superseded(); }
   // Valid while the worker lives. Other threads may call Places::answer() only.
   const Places& places() const { return places_; }
 

@@ -8,6 +8,7 @@ Needs torch and transformers 5; the tests in WithMegatron are skipped without me
 """
 
 import argparse
+import datetime
 import json
 import math
 import os
@@ -170,6 +171,9 @@ def leave():
     os._exit(0)
 
 
+PATIENCE = datetime.timedelta(seconds=120)  # of processes with each other; torch's own is half an hour
+
+
 def save_sharded(rank, ranks, name, folder):
     """One process of `ranks`: FSDP2's shards of a model and of its AdamW, after a step."""
     import torch.distributed.checkpoint as dcp
@@ -178,7 +182,7 @@ def save_sharded(rank, ranks, name, folder):
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor import DTensor
 
-    torch.distributed.init_process_group("gloo", rank=rank, world_size=ranks,
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=ranks, timeout=PATIENCE,
                                          init_method="file://" + os.path.join(folder, "store"))
     model = build(name, torch.float32)
     model.save_pretrained(os.path.join(folder, "hf")) if rank == 0 else None
@@ -211,7 +215,7 @@ def load_sharded(rank, ranks, name, folder):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    torch.distributed.init_process_group("gloo", rank=rank, world_size=ranks,
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=ranks, timeout=PATIENCE,
                                          init_method="file://" + os.path.join(folder, "store-again"))
     model = build(name, torch.float32)
     mesh = init_device_mesh("cpu", (ranks,))

@@ -132,7 +132,9 @@ void WorkerLoop::read_until_over() {
     if (!next.ok()) return finish(absl::IsCancelled(next.status()) ? absl::OkStatus() : next.status());
     options_.log(fmt::format("joined the controller at {} again, epoch {}", options_.address,
                              (*next)->welcome().controller_epoch));
+    const int64_t before = core_.epoch();
     adopt(*std::move(next));
+    if (core_.epoch() > before && options_.superseded) options_.superseded();
   }
 }
 
