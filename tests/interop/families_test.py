@@ -121,8 +121,8 @@ def reshard(source, target, layout, *options):
         raise AssertionError(f"{source} → {target} as {layout}: {done.stderr}")
 
 
-def content(folder):
-    with open(os.path.join(folder, "model.safetensors"), "rb") as file:
+def content(folder, name="model.safetensors"):
+    with open(os.path.join(folder, name), "rb") as file:
         return file.read()
 
 
@@ -661,6 +661,26 @@ class WithMegatron(Folders):  # the last by name: the process has no other use o
             self.assertTrue(torch.equal(found[key], tensor), key)
 
 
+    def buckets(self, name):
+        """The distributed optimizer's buckets, and the same state by parameter, as Megatron-Core maps it itself."""
+        from megatron.core import dist_checkpointing
+
+        build(name, torch.bfloat16).save_pretrained(self.path("hf"))
+        model, optimizer = self.trained(name, True, 1.0)
+        for kind in ("dp_reshardable", "fully_reshardable"):
+            os.makedirs(self.path(kind + "/iter_0000007"))
+            sharded = model.sharded_state_dict()
+            dist_checkpointing.save(
+                {"model": sharded, "optimizer": optimizer.sharded_state_dict(
+                    sharded, metadata={"distrib_optim_sharding_type": kind})}, self.path(kind + "/iter_0000007"))
+            with open(self.path(kind + "/latest_checkpointed_iteration.txt"), "w") as newest:
+                newest.write("7")
+            reshard(self.path(kind), self.path(kind + "-ranks"), "tp1", "--config=" + self.path("hf/config.json"), "--verify")
+        found = content(self.path("dp_reshardable-ranks"), "rank_000.safetensors")
+        self.assertIn(b".exp_avg_sq", found)
+        self.assertEqual(found, content(self.path("fully_reshardable-ranks"), "rank_000.safetensors"))
+
+
 def add_tests(cls, names, check, prefix=""):
     for name in names:
         def test(self, name=name):
@@ -678,6 +698,7 @@ add_tests(WithMegatron, IN_MEGATRON, "strict_load")
 add_tests(WithMegatron, IN_MEGATRON, "torch_dist", "torch_dist_")
 add_tests(WithMegatron, IN_MEGATRON, "written", "written_")
 add_tests(WithMegatron, ["float16", "fully_reshardable"], "optimizer", "optimizer_")
+add_tests(WithMegatron, IN_MEGATRON, "buckets", "buckets_")
 
 if __name__ == "__main__":
     unittest.main()

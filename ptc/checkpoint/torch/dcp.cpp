@@ -168,8 +168,13 @@ std::vector<DcpTensor> split_stacks(std::vector<DcpTensor> tensors, const NameOf
 
 namespace {
 
-// "optimizer.state.exp_avg.decoder.…" ─► "decoder.….exp_avg".
-std::string with_suffix(const std::string& name) {
+// "optimizer.state.exp_avg.decoder.…" ─► "decoder.….exp_avg"; also where it is one of several optimizers, "chained_1.…",
+// which have different parameters.
+std::string with_suffix(const std::string& key) {
+  constexpr std::string_view kChained = "chained_";
+  const size_t number = key.find_first_not_of("0123456789", kChained.size());
+  const bool chained = key.starts_with(kChained) && number != std::string::npos && key[number] == '.';
+  const std::string name = chained ? key.substr(number + 1) : key;
   constexpr std::pair<std::string_view, std::string_view> kStates[] = {{"optimizer.state.exp_avg.", ".exp_avg"},
                                                                        {"optimizer.state.exp_avg_sq.", ".exp_avg_sq"},
                                                                        {"optimizer.state.param.", ".master"},
@@ -177,7 +182,7 @@ std::string with_suffix(const std::string& name) {
   for (const auto& [prefix, suffix] : kStates) {
     if (name.starts_with(prefix)) return name.substr(prefix.size()) + std::string(suffix);
   }
-  return name;
+  return key;
 }
 
 // A tensor may be in the index under several names; only the first is taken.

@@ -86,6 +86,16 @@ TEST(DcpIndex, StacksOfLayersAndExpertsAreTakenApart) {
   ASSERT_EQ(single[3].chunks.size(), 1U);
   EXPECT_THAT(single[3].chunks[0].sizes, ElementsAre(2, 3));
   EXPECT_EQ(single[3].chunks[0].skip, 6);
+  // Of one of several optimizers, too.
+  for (const char* key :
+       {"optimizer.state.exp_avg.output_layer.weight", "chained_12.optimizer.state.exp_avg.output_layer.weight"}) {
+    const DcpTensor moment{.path = {key}, .shape = {3}, .chunks = {}};
+    EXPECT_THAT(without_stacks({moment})[0].path, ElementsAre("output_layer.weight.exp_avg"));
+  }
+  for (const char* key : {"chained_", "chained_1", "chained_1.w", "chained_x.optimizer.state.exp_avg.w"}) {
+    const DcpTensor other{.path = {key}, .shape = {3}, .chunks = {}};
+    EXPECT_THAT(without_stacks({other})[0].path, ElementsAre(key));
+  }
   DcpTensor counted{.path = {"decoder.layers.0.input_layernorm.weight"}, .shape = {3}, .chunks = {}};
   EXPECT_EQ(without_stacks({counted}).size(), 1U);
 }

@@ -5,9 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -16,38 +14,12 @@
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/torch/dcp.h"
 #include "ptc/checkpoint/torch/torch_file.h"
+#include "ptc/checkpoint/views/internal/chunk_files.h"
+#include "ptc/checkpoint/views/internal/dcp_buckets.h"
 #include "ptc/checkpoint/views/internal/opened_files.h"
 
 namespace scalai::checkpoint::internal {
 namespace {
-
-std::vector<int64_t> dense_strides(const std::vector<int64_t>& shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (size_t dim = shape.size(); dim-- > 1;) strides[dim - 1] = strides[dim] * shape[dim];
-  return strides;
-}
-
-int64_t volume_of(const std::vector<int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
-
-// A stretch of another source.
-class PartSource final : public ByteSource {
- public:
-  PartSource(ByteSourcePtr whole, int64_t begin, int64_t bytes)
-      : whole_(std::move(whole)), begin_(begin), bytes_(bytes) {}
-  const std::string& name() const override { return whole_->name(); }
-  int64_t size() const override { return bytes_; }
-  absl::Status read(int64_t offset, std::span<std::byte> dst) const override {
-    SCALAI_CHECK(offset >= 0 && static_cast<int64_t>(dst.size()) <= bytes_ - offset, name());
-    return whole_->read(begin_ + offset, dst);
-  }
-
- private:
-  ByteSourcePtr whole_;
-  int64_t begin_;
-  int64_t bytes_;
-};
 
 // Tensors under the names that a naming is asked for.
 using Named = std::vector<std::pair<std::string, const DcpTensor*>>;
@@ -131,57 +103,20 @@ absl::StatusOr<int64_t> common_step(const Folder& folder, const std::vector<DcpT
   return whole ? static_cast<int64_t>(*common) : int64_t{-1};
 }
 
-// The files that chunks are in, opened when the first is asked for.
-class ChunkFiles {
- public:
-  ChunkFiles(const Folder& folder, Opened& opened) : folder_(folder), opened_(opened) {}
-
-  absl::Status add(const DcpTensor& tensor, const DcpChunk& chunk, const ArrangedTensor& arranged) {
-    SCALAI_ASSIGN_OR_RETURN(const size_t file, file_of(chunk.file));
-    const ByteSourcePtr& source = opened_.files[file].source;
-    const std::string place = fmt::format("{}: tensor \"{}\"", source->name(), clipped(arranged.name, 120));
-    if (chunk.begin > source->size() - chunk.bytes)
-      return invalid(fmt::format("{}: a chunk of {} bytes at {} is beyond the end", place, chunk.bytes, chunk.begin));
-    const int64_t size = tensor::size_of(tensor.dtype);
-    TorchFile stored;
-    if (chunk.bare) {
-      stored.tensors = {{arranged.name, tensor.dtype, chunk.sizes, 0, chunk.bytes}};
-    } else {
-      SCALAI_ASSIGN_OR_RETURN(stored, read_torch_file(PartSource(source, chunk.begin, chunk.bytes)));
-    }
-    if (stored.tensors.size() != 1 || stored.tensors.front().bytes != chunk.elements * size ||
-        stored.tensors.front().dtype != tensor.dtype)
-      return invalid(fmt::format("{}: its chunk at [{}] is not the tensor that the index says", place,
-                                 fmt::join(chunk.offsets, ", ")));
-    OpenedTensor opened{.name = arranged.name,
-                        .dtype = tensor.dtype,
-                        .offset = chunk.begin + stored.tensors.front().offset + chunk.skip * size,
-                        .elements = volume_of(chunk.sizes),
-                        .checksum = "",
-                        .pieces = {}};
-    for (const PlacedPiece& piece : arranged.pieces) {
-      const auto part = piece_in_chunk(piece.piece, tensor.shape, chunk.offsets, chunk.sizes);
-      if (!part.ok()) return error_at(place, part.status());
-      if (*part) opened.pieces.push_back({piece.logical, **part});
-    }
-    opened_.files[file].tensors.push_back(std::move(opened));
-    return absl::OkStatus();
+absl::Status add_chunk(const DcpTensor& tensor, const DcpChunk& chunk, const ArrangedTensor& arranged,
+                       ChunkFiles& files, Opened& opened) {
+  SCALAI_ASSIGN_OR_RETURN(ChunkFiles::Located found, files.locate(tensor, chunk, arranged.name));
+  OpenedFile& file = opened.files[found.file];
+  for (const PlacedPiece& piece : arranged.pieces) {
+    const auto part = piece_in_chunk(piece.piece, tensor.shape, chunk.offsets, chunk.sizes);
+    if (!part.ok())
+      return error_at(fmt::format("{}: tensor \"{}\"", file.source->name(), clipped(arranged.name, 120)),
+                      part.status());
+    if (*part) found.tensor.pieces.push_back({piece.logical, **part});
   }
-
- private:
-  absl::StatusOr<size_t> file_of(const std::string& name) {
-    const auto [found, fresh] = files_.try_emplace(name, opened_.files.size());
-    if (!fresh) return found->second;
-    SCALAI_ASSIGN_OR_RETURN(ByteSourcePtr source, folder_.source(name));
-    opened_.files.push_back(
-        {.name = name, .source = std::move(source), .data_begin = 0, .checksum = "", .tensors = {}});
-    return found->second;
-  }
-
-  const Folder& folder_;
-  Opened& opened_;
-  std::map<std::string, size_t> files_;
-};
+  file.tensors.push_back(std::move(found.tensor));
+  return absl::OkStatus();
+}
 
 // The name of a tensor that is not taken.
 std::string first_other(const std::vector<DcpTensor>& tensors, const Named& taken) {
@@ -195,59 +130,26 @@ std::string first_other(const std::vector<DcpTensor>& tensors, const Named& take
 
 }  // namespace
 
-absl::StatusOr<std::optional<tensor::Piece>> piece_in_chunk(const tensor::Piece& piece,
-                                                            const std::vector<int64_t>& shape,
-                                                            const std::vector<int64_t>& offsets,
-                                                            const std::vector<int64_t>& sizes) {
-  const std::vector<int64_t> dense = dense_strides(shape), in_chunk = dense_strides(sizes);
-  std::vector<int64_t> first(shape.size());  // where the piece begins
-  for (size_t dim = 0; dim < shape.size(); ++dim)
-    first[dim] = piece.offset / dense[dim] % std::max<int64_t>(shape[dim], 1);
-  tensor::Piece part = piece;
-  part.offset = 0;
-  std::vector<bool> used(shape.size(), false);
-  for (size_t dim = 0; dim < static_cast<size_t>(piece.box.rank); ++dim) {
-    const int64_t extent = piece.box.extent(static_cast<int>(dim));
-    if (extent == 1) continue;
-    // The stored dimension that the piece goes along, `step` rows at a time.
-    size_t along = 0;
-    int64_t step = 0;
-    for (; along < shape.size(); ++along) {
-      step = piece.strides[dim] / dense[along];
-      const bool divides = step > 0 && piece.strides[dim] % dense[along] == 0;
-      if (!used[along] && divides && first[along] + step * (extent - 1) < shape[along]) break;
-    }
-    if (along == shape.size()) return invalid("its places are not along the dimensions of the stored tensor");
-    used[along] = true;
-    const int64_t below = std::max<int64_t>(0, offsets[along] - first[along]);
-    const int64_t begin = std::min(extent, (below + step - 1) / step);
-    const int64_t room = offsets[along] + sizes[along] - first[along];
-    const int64_t end = std::clamp<int64_t>(room <= 0 ? 0 : (room + step - 1) / step, 0, extent);
-    if (begin >= end) return std::optional<tensor::Piece>();
-    part.box.lo[dim] = piece.box.lo[dim] + begin;
-    part.box.hi[dim] = piece.box.lo[dim] + end;
-    part.strides[dim] = step * in_chunk[along];
-    part.offset += (first[along] + step * begin - offsets[along]) * in_chunk[along];
-  }
-  for (size_t dim = 0; dim < shape.size(); ++dim) {
-    if (used[dim]) continue;
-    if (first[dim] < offsets[dim] || first[dim] >= offsets[dim] + sizes[dim]) return std::optional<tensor::Piece>();
-    part.offset += (first[dim] - offsets[dim]) * in_chunk[dim];
-  }
-  return std::optional(part);
-}
-
 absl::Status open_dcp(const Folder& folder, const std::string& index, const Naming& naming, Opened& opened) {
   auto tensors = parse_dcp_index(index);
   if (!tensors.ok()) return error_at(folder.path_of(kDcpIndexName), tensors.status());
+  std::vector<BucketTensor> buckets;
+  BucketLayout layout;
   if (naming.name() == "megatron") {
+    buckets = take_buckets(*tensors);
+    layout = bucket_layout(*tensors);
     tensors = without_stacks(*std::move(tensors));
     const int64_t words = opened.model->model.vocab;
     int64_t rows = 0;
     for (DcpTensor& tensor : *tensors) rows = std::max(rows, leave_padding_out(words, tensor));
     if (rows > 0) opened.info.notes.push_back(note_of_padding(rows, words));
   }
-  return open_chunked(folder, folder.path_of(kDcpIndexName), *tensors, naming, opened);
+  SCALAI_RETURN_IF_ERROR(open_chunked(folder, folder.path_of(kDcpIndexName), *tensors, naming, opened));
+  if (buckets.empty()) return absl::OkStatus();
+  const absl::Status status = open_buckets(folder, naming, buckets, layout, opened);
+  if (!absl::IsFailedPrecondition(status)) return status;
+  opened.info.notes.push_back(fmt::format("left out: the distributed optimizer's buckets; {}", message_of(status)));
+  return absl::OkStatus();
 }
 
 absl::Status open_chunked(const Folder& folder, const std::string& place, const std::vector<DcpTensor>& tensors,
@@ -282,16 +184,12 @@ absl::Status open_chunked(const Folder& folder, const std::string& place, const 
     const auto found = arranged.find(name);
     if (found == arranged.end() || state->aliases.front().count(name) != 0) continue;
     for (const DcpChunk& chunk : tensor->chunks) {
-      const absl::Status added = files.add(*tensor, chunk, *found->second);
+      const absl::Status added = add_chunk(*tensor, chunk, *found->second, files, opened);
       if (!added.ok() && !absl::IsInvalidArgument(added)) return added;
       if (!added.ok()) problems.add(message_of(added));
     }
   }
-  for (OpenedFile& file : opened.files) {
-    std::sort(file.tensors.begin(), file.tensors.end(),
-              [](const auto& a, const auto& b) { return a.offset < b.offset; });
-    file.data_begin = file.tensors.empty() ? 0 : file.tensors.front().offset;
-  }
+  files.finish();
   opened.states = std::move(state->states);
   return problems.status();
 }

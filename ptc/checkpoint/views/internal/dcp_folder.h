@@ -13,13 +13,6 @@
 
 namespace scalai::checkpoint::internal {
 
-// The part of a piece that lies in a box of its stored tensor, as a piece of that box alone; nullopt: none does.
-// InvalidArgument: the piece's steps are not along the dimensions of the stored tensor.
-absl::StatusOr<std::optional<tensor::Piece>> piece_in_chunk(const tensor::Piece& piece,
-                                                            const std::vector<int64_t>& shape,
-                                                            const std::vector<int64_t>& offsets,
-                                                            const std::vector<int64_t>& sizes);
-
 // The state under the names of the naming, in whatever chunks. `opened` has the model, and gets files, states and notes.
 // Of several dicts ("model", "optim") the one counts whose keys the naming knows; under Megatron's names layers and experts
 // may be stacked, and the vocabulary padded. InvalidArgument: all problems.

@@ -73,9 +73,9 @@ inline std::vector<std::byte> random_bytes(Random& random, int64_t count) {
   return bytes;
 }
 
-// config.json and its safetensors files under Hugging Face's names.
+// config.json and its safetensors files under Hugging Face's names. finite: no infinities and no NaN.
 inline void write_hugging_face(const std::string& folder, const std::string& config, const WholeOptions& options = {},
-                               uint64_t seed = 1) {
+                               uint64_t seed = 1, bool finite = false) {
   std::filesystem::create_directories(folder);
   write_text(folder + "/config.json", config);
   const TinyModel tiny = tiny_model(config);
@@ -90,6 +90,8 @@ inline void write_hugging_face(const std::string& folder, const std::string& con
         write_safetensors(folder + "/" + file.name, specs, file.metadata,
                           [&](const StoredTensor& stored) -> absl::StatusOr<std::span<const std::byte>> {
                             bytes = random_bytes(random, stored.bytes);
+                            // The highest bit of the exponent.
+                            for (size_t i = 1; finite && i < bytes.size(); i += 2) bytes[i] &= std::byte{0xbf};
                             return std::span<const std::byte>(bytes);
                           });
     SCALAI_CHECK(written.ok(), message_of(written));
