@@ -234,5 +234,12 @@ TEST_F(InteropFamilies, MegatronLoadsThemStrictly) {
   passes("WithMegatron");
 }
 
+TEST_F(InteropFamilies, MegatronsBucketsLoadInOtherLayouts) {
+  if (!python_has("torch, pytest")) GTEST_SKIP() << python() << " has no torch, or no pytest";
+  if (!python_has("megatron.core")) GTEST_SKIP() << python() << " has no megatron-core";
+  ::setenv("SCALAI_BIN", kPrograms.c_str(), 1);
+  script("buckets_test.py");
+}
+
 }  // namespace
 }  // namespace scalai::testing

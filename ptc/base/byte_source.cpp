@@ -77,6 +77,22 @@ absl::Status FileSource::read(int64_t offset, std::span<std::byte> dst) const {
   return done == dst.size() ? absl::OkStatus() : failed(fmt::format("{}: ended at {}", path_, offset));
 }
 
+class TextSource final : public ByteSource {
+ public:
+  TextSource(std::string name, std::string text) : name_(std::move(name)), text_(std::move(text)) {}
+  const std::string& name() const override { return name_; }
+  int64_t size() const override { return static_cast<int64_t>(text_.size()); }
+  absl::Status read(int64_t offset, std::span<std::byte> dst) const override {
+    SCALAI_CHECK(offset >= 0 && static_cast<int64_t>(dst.size()) <= size() - offset, name_);
+    if (!dst.empty()) std::memcpy(dst.data(), text_.data() + offset, dst.size());
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string name_;
+  std::string text_;
+};
+
 }  // namespace
 
 absl::StatusOr<ByteSourcePtr> open_file_source(const std::string& path) {
@@ -93,6 +109,10 @@ absl::StatusOr<ByteSourcePtr> open_file_source(const std::string& path) {
   if (known && S_ISREG(status.st_mode)) return std::make_shared<FileSource>(path, fd, status);
   ::close(fd);
   return missing(fmt::format("{}: {}", path, known ? "is not a regular file" : std::strerror(error)));
+}
+
+ByteSourcePtr text_source(std::string name, std::string text) {
+  return std::make_shared<TextSource>(std::move(name), std::move(text));
 }
 
 absl::StatusOr<std::string> read_all(const ByteSource& source) {

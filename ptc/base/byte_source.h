@@ -38,6 +38,9 @@ using ByteSourcePtr = std::shared_ptr<const ByteSource>;
 // not a regular file (a pipe is refused without waiting). PermissionDenied: no right to read it.
 absl::StatusOr<ByteSourcePtr> open_file_source(const std::string& path);
 
+// These bytes in memory.
+ByteSourcePtr text_source(std::string name, std::string text);
+
 // Opens the source at a path or an address.
 using SourceOpener = std::function<absl::StatusOr<ByteSourcePtr>(const std::string& location)>;
 

@@ -85,5 +85,14 @@ TEST_F(ByteSourceTest, WhatIsNoFileIsMissing) {
   EXPECT_TRUE(absl::IsNotFound(open_file_source(folder_ + "/pipe").status()));  // and does not wait for a writer
 }
 
+TEST(TextSource, HasItsBytes) {
+  const ByteSourcePtr source = text_source("words", "one two");
+  EXPECT_EQ(source->name(), "words");
+  EXPECT_EQ(*read_all(*source), "one two");
+  std::string part(3, ' ');
+  ASSERT_TRUE(source->read(4, std::as_writable_bytes(std::span(part))).ok());
+  EXPECT_EQ(part, "two");
+}
+
 }  // namespace
 }  // namespace scalai

@@ -19,22 +19,6 @@ namespace {
 
 using internal::FileImage;
 
-class TextSource final : public ByteSource {
- public:
-  TextSource(std::string name, std::string text) : name_(std::move(name)), text_(std::move(text)) {}
-  const std::string& name() const override { return name_; }
-  int64_t size() const override { return static_cast<int64_t>(text_.size()); }
-  absl::Status read(int64_t offset, std::span<std::byte> dst) const override {
-    SCALAI_CHECK(offset >= 0 && static_cast<int64_t>(dst.size()) <= size() - offset, name_);
-    if (!dst.empty()) std::memcpy(dst.data(), text_.data() + offset, dst.size());
-    return absl::OkStatus();
-  }
-
- private:
-  std::string name_;
-  std::string text_;
-};
-
 std::string default_naming(const Checkpoint& checkpoint) {
   if (checkpoint.info().kind == CheckpointKind::kJob) return "job";
   const KnownModel* const known = checkpoint.model();
@@ -314,7 +298,7 @@ absl::StatusOr<std::shared_ptr<const FileImage>> View::image(size_t file) const 
 absl::StatusOr<ByteSourcePtr> View::open(size_t file) const {
   SCALAI_CHECK(file < files());
   const ViewFile& entry = state_->files[file];
-  if (entry.text) return ByteSourcePtr(std::make_shared<TextSource>(entry.name, *entry.text));
+  if (entry.text) return text_source(entry.name, *entry.text);
   if (entry.along) return checkpoint().open_other(entry.name);
   SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<const FileImage> opened, image(file));
   return ByteSourcePtr(std::move(opened));

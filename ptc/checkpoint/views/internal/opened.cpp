@@ -230,6 +230,7 @@ absl::StatusOr<Opened> open_distributed(const Folder& folder, const Folder& plac
   if (!megatron) return opened;
   opened.info.step = iteration_of(place.path());
   SCALAI_RETURN_IF_ERROR(take_common(place, index, opened.info.common));
+  SCALAI_RETURN_IF_ERROR(take_optimizers(place, index, opened.info));
   return opened;
 }
 
