@@ -81,11 +81,30 @@ def save(model, optimizer, kind, folder):
     dist_checkpointing.save(state_of(model, optimizer, kind), f"{folder}/{ITERATION}")
 
 
+def save_ranks(model, optimizer, options, folder):
+    """As Megatron-LM does with --ckpt-format torch."""
+    rank = f"mp_rank_{parallel_state.get_tensor_model_parallel_rank():02d}"
+    if options.get("pp", 1) > 1:
+        rank += f"_{parallel_state.get_pipeline_model_parallel_rank():03d}"
+    if options.get("ep", 1) > 1:
+        rank += f"_{parallel_state.get_expert_model_parallel_rank():03d}"
+    path = f"{folder}/{ITERATION}/{rank}"
+    os.makedirs(path, exist_ok=True)
+    if parallel_state.get_expert_data_parallel_rank() == 0:
+        torch.save({"checkpoint_version": 3.0, "iteration": 7, "model": model.state_dict_for_save_checkpoint(),
+                    "optimizer": optimizer.state_dict(), "opt_param_scheduler": {"max_lr": 0.01, "num_steps": 14}},
+                   path + "/model_optim_rng.pt")
+    optimizer.save_parameter_state(path + "/distrib_optim.pt")
+    pathlib.Path(f"{folder}/latest_checkpointed_iteration.txt").write_text("7")
+
+
 def train_and_save(options, folder):
-    """The same state twice: in buckets, and by parameter as Megatron-Core itself maps it."""
+    """The same state several times: in buckets of both formats, and by parameter as Megatron-Core itself maps it."""
     model, optimizer = build(**options)
     for kind in ("dp_reshardable", "fully_reshardable"):
         save(model, optimizer, kind, f"{folder}/{kind}")
+    if options.get("etp") is None:
+        save_ranks(model, optimizer, options, f"{folder}/torch")
 
 
 def load_and_save(options, source, target):
@@ -113,7 +132,7 @@ class Buckets(unittest.TestCase):
 
     def reshard(self, source, target, layout):
         done = subprocess.run([PROGRAM, "checkpoint", "reshard", self.path(source), self.path(target), "--to=" + layout,
-                               "--config=" + self.path("config.json"), "--verify"], capture_output=True, text=True)
+                               "--config=" + self.path("config.json"), "--transformer-impl=local", "--verify"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("left out", done.stdout + done.stderr)
 
@@ -135,6 +154,8 @@ class Buckets(unittest.TestCase):
         expected = self.ranks("fully_reshardable")
         self.assertIn(b".exp_avg_sq", expected)
         self.assertEqual(self.ranks("dp_reshardable"), expected)
+        if options.get("etp") is None:
+            self.assertEqual(self.ranks("torch"), expected)
         self.reshard("dp_reshardable", "written", "torch_dist")
         kinds = on_ranks(next_world, load_and_save, {**options, **next_options}, self.path("written"), self.path("loaded"))
         self.assertEqual(set(kinds), {"fully_reshardable"})

@@ -42,8 +42,8 @@ struct Buffer {
     }
     return expected;
   }
-  absl::StatusOr<std::vector<InBucket>> find() const {
-    return find_in_bucket(params, std::ssize(bucket), [&](const Sample& sample, int64_t begin) {
+  absl::StatusOr<std::vector<InBucket>> find(Joined joined = Joined::kNo) const {
+    return find_in_bucket(params, std::ssize(bucket), joined, [&](const Sample& sample, int64_t begin) {
       return std::equal(sample.bytes.begin(), sample.bytes.end(), bucket.begin() + begin);
     });
   }
@@ -97,6 +97,35 @@ TEST(FindInBucket, OtherValuesAndSizesAreNone) {
   EXPECT_THAT(*longer.find(), ElementsAreArray(expected));
   longer.bucket.push_back(std::byte{255});
   EXPECT_TRUE(longer.find()->empty());
+}
+
+TEST(FindInBucket, JoinedBucketsHaveNoPaddingAtTheirEnds) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Random random(seed);
+    Buffer buffer;
+    const int64_t count = random.between(2, 10);
+    for (int64_t i = 0; i < count; ++i) {
+      std::vector<std::byte> values(static_cast<size_t>(random.between(4, 200)));
+      for (std::byte& value : values) value = static_cast<std::byte>(random.below(200));
+      buffer.add(std::move(values));
+    }
+    // From any place on, and from the last on with the first: an embedding that is the head, too.
+    const auto first = static_cast<size_t>(random.below(count));
+    const auto length = static_cast<size_t>(random.between(1, count));
+    std::vector<InBucket> expected;
+    size_t bucket = 0;
+    for (size_t each = 0; each < length; ++each) {
+      const size_t i = (first + each) % buffer.params.size();
+      if (random.below(3) == 0) bucket = buffer.bucket.size();
+      buffer.bucket.resize(bucket + (buffer.bucket.size() - bucket + 63) / 64 * 64, std::byte{255});
+      expected.push_back({i, std::ssize(buffer.bucket)});
+      buffer.bucket.insert(buffer.bucket.end(), buffer.values[i].begin(), buffer.values[i].end());
+    }
+    const auto found = buffer.find(Joined::kYes);
+    ASSERT_TRUE(found.ok()) << message_of(found.status());
+    EXPECT_THAT(*found, ElementsAreArray(expected));
+  }
 }
 
 // As named_parameters() of megatron-core's GPTModel gives them.

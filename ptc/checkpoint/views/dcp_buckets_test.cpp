@@ -9,7 +9,9 @@
 #include <functional>
 #include <map>
 
+#include "ptc/checkpoint/torch/testing/torch_writer.h"
 #include "ptc/checkpoint/torch/torch_frame.h"
+#include "ptc/checkpoint/views/internal/rank_optimizers.h"
 #include "ptc/checkpoint/views/testing/test_model.h"
 #include "ptc/checkpoint/views/view.h"
 #include "ptc/collection/distributed_optimizer.h"
@@ -17,7 +19,9 @@
 namespace scalai::checkpoint::internal {
 namespace dcp_buckets_test {
 
+using ::testing::ElementsAre;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 DcpTensor named(const std::string& name, std::vector<int64_t> shape = {4}, std::vector<int64_t> chunk = {}) {
   DcpTensor tensor{.path = {name}, .dtype = tensor::DType::kF32, .shape = std::move(shape), .chunks = {}};
@@ -129,6 +133,10 @@ class BucketFolderTest : public FolderTest {
     std::function<void(std::vector<uint32_t>& bucket, const std::string& key)> edit;
   };
   void write_buckets(const Options& options) const;
+  void write_rank_files() const;
+  // named: a state whose masters get other values, or whose name says nothing.
+  void write_rank_optimizers(const std::string& named) const;
+  void expect_states(const std::shared_ptr<const Checkpoint>& checkpoint) const;
 
   std::shared_ptr<const Checkpoint> source_;
   std::vector<Rank> ranks_;
@@ -210,6 +218,45 @@ void BucketFolderTest::write_buckets(const Options& options) const {
   write_text(path("dist/release/.metadata"), dcp_index_text(index));
 }
 
+void BucketFolderTest::write_rank_files() const {
+  const auto view = *View::make(source_, "tp2,pp2,torch");
+  for (size_t i = 0; i < view->files(); ++i) {
+    const std::string file = path("torch/" + view->file_name(i));
+    std::filesystem::create_directories(std::filesystem::path(file).parent_path());
+    write_text(file, *read_all(**view->open(i)));
+  }
+}
+
+void BucketFolderTest::write_rank_optimizers(const std::string& named) const {
+  for (int group = 0; group < kTp * kPp; ++group) {
+    const Rank& rank = ranks_[static_cast<size_t>(group)];
+    const std::vector<const StoredTensor*> order = in_order(rank);
+    std::vector<collection::BufferParam> sizes;
+    for (const StoredTensor* const tensor : order) sizes.push_back({tensor->bytes / 2});
+    const auto places = collection::place_in_buckets(sizes, kShares, {.bucket_elements = 6000});
+    std::vector<TorchTensor> tensors;
+    std::vector<std::pair<std::string, std::string>> storages;
+    for (const char* key : {"param", "exp_avg", "exp_avg_sq"}) {
+      std::vector<uint32_t> content;
+      size_t bucket = 0;  // where it begins
+      for (size_t i = order.size(); i-- > 0;) {
+        if (places[i].start == 0) bucket = content.size();
+        content.resize(bucket + static_cast<size_t>(places[i].start), 0x7fc00000U);
+        const std::vector<uint32_t> state = state_of(rank, *order[i], key);
+        content.insert(content.end(), state.begin(), state.end());
+      }
+      std::string name = fmt::format("0.?.{}", key);
+      if (named == name) content.front() ^= 0x10000U;
+      if (named == "0.x.param") name[2] = 'x';
+      const auto elements = std::ssize(content);
+      tensors.push_back({.name = name, .shape = {elements}, .strides = {1}, .key = key});
+      storages.emplace_back(key, std::string(reinterpret_cast<const char*>(content.data()), 4 * content.size()));
+    }
+    write_text(path(fmt::format("torch/release/mp_rank_{:02}_{:03}/distrib_optim.pt", group % kTp, group / kTp)),
+               torch_file(tensors, storages));
+  }
+}
+
 std::vector<std::string> notes_of(const Checkpoint& checkpoint) {
   std::vector<std::string> found;
   for (const std::string& note : checkpoint.info().notes) {
@@ -218,39 +265,58 @@ std::vector<std::string> notes_of(const Checkpoint& checkpoint) {
   return found;
 }
 
+// Every parameter of every rank has the state that was written for it.
+void BucketFolderTest::expect_states(const std::shared_ptr<const Checkpoint>& checkpoint) const {
+  EXPECT_THAT(notes_of(*checkpoint), SizeIs(0));
+  ViewSpec spec = *parse_view_name("tp2,pp2,megatron");
+  spec.transformer_engine = false;
+  const auto view = *View::make(checkpoint, spec);
+  for (size_t r = 0; r < ranks_.size(); ++r) {
+    const ByteSourcePtr file = *view->open(*view->find(fmt::format("rank_{:03}.safetensors", r)));
+    const SafetensorsHeader header = *read_safetensors_header(*file);
+    const std::string bytes = *read_all(*file);
+    EXPECT_EQ(header.tensors.size(), 4 * ranks_[r].tensors.size());
+    for (const StoredTensor* const param : in_order(ranks_[r])) {
+      for (const auto& [key, suffix] : std::map<std::string, std::string>{
+               {"param", ".master"}, {"exp_avg", ".exp_avg"}, {"exp_avg_sq", ".exp_avg_sq"}}) {
+        const auto found = std::find_if(header.tensors.begin(), header.tensors.end(),
+                                        [&](const auto& each) { return each.name == param->name + suffix; });
+        ASSERT_NE(found, header.tensors.end()) << param->name << suffix;
+        EXPECT_EQ(found->dtype, tensor::DType::kF32);
+        std::vector<uint32_t> expected = state_of(ranks_[r], *param, key);
+        // Words that the model does not have are padding, of which nothing goes along.
+        const bool words = param->name.starts_with("embedding.") || param->name.starts_with("output_layer.");
+        if (words && r % kTp == 1) std::fill(expected.begin() + (1000 - 512) * 32, expected.end(), 0);
+        std::vector<uint32_t> state(expected.size());
+        ASSERT_EQ(found->bytes, std::ssize(state) * 4);
+        std::memcpy(state.data(), &bytes[static_cast<size_t>(found->offset)], static_cast<size_t>(found->bytes));
+        EXPECT_EQ(state, expected) << param->name << suffix;
+      }
+    }
+  }
+}
+
 TEST_F(BucketFolderTest, ParametersAreFoundByTheirValues) {
   for (const bool fused : {false, true}) {
     SCOPED_TRACE(fused ? "Transformer Engine" : "Megatron-Core");
     write_buckets({.fused = fused});
-    const auto checkpoint = open_buckets();
-    EXPECT_THAT(notes_of(*checkpoint), SizeIs(0));
-    ViewSpec spec = *parse_view_name("tp2,pp2,megatron");
-    spec.transformer_engine = false;
-    const auto view = *View::make(checkpoint, spec);
-    for (size_t r = 0; r < ranks_.size(); ++r) {
-      const ByteSourcePtr file = *view->open(*view->find(fmt::format("rank_{:03}.safetensors", r)));
-      const SafetensorsHeader header = *read_safetensors_header(*file);
-      const std::string bytes = *read_all(*file);
-      EXPECT_EQ(header.tensors.size(), 4 * ranks_[r].tensors.size());
-      for (const StoredTensor* const param : in_order(ranks_[r])) {
-        for (const auto& [key, suffix] : std::map<std::string, std::string>{
-                 {"param", ".master"}, {"exp_avg", ".exp_avg"}, {"exp_avg_sq", ".exp_avg_sq"}}) {
-          const auto found = std::find_if(header.tensors.begin(), header.tensors.end(),
-                                          [&](const auto& each) { return each.name == param->name + suffix; });
-          ASSERT_NE(found, header.tensors.end()) << param->name << suffix;
-          EXPECT_EQ(found->dtype, tensor::DType::kF32);
-          std::vector<uint32_t> expected = state_of(ranks_[r], *param, key);
-          // Words that the model does not have are padding, of which nothing goes along.
-          const bool words = param->name.starts_with("embedding.") || param->name.starts_with("output_layer.");
-          if (words && r % kTp == 1)
-            std::fill(expected.begin() + (1000 - 512) * 32, expected.end(), 0);
-          std::vector<uint32_t> state(expected.size());
-          ASSERT_EQ(found->bytes, std::ssize(state) * 4);
-          std::memcpy(state.data(), &bytes[static_cast<size_t>(found->offset)], static_cast<size_t>(found->bytes));
-          EXPECT_EQ(state, expected) << param->name << suffix;
-        }
-      }
+    expect_states(open_buckets());
+  }
+}
+
+TEST_F(BucketFolderTest, FilesBesideThoseOfTheRanksHaveThemOneAfterTheOther) {
+  write_rank_files();
+  for (const char* edit : {"", "0.?.param", "0.x.param"}) {
+    SCOPED_TRACE(edit);
+    write_rank_optimizers(edit);
+    const auto checkpoint = open(path("torch"), {.config = path("hf/config.json")});
+    if (*edit == '\0') {
+      expect_states(checkpoint);
+      continue;
     }
+    EXPECT_EQ(checkpoint->tensors().size(), source_->tensors().size());
+    EXPECT_THAT(checkpoint->info().notes,
+                ElementsAre(StartsWith("left out: the optimizer's state in distrib_optim.pt; ")));
   }
 }
 

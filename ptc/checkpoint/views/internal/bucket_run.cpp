@@ -13,24 +13,36 @@ namespace {
 
 constexpr int64_t kStartAlignment = 64;  // of a parameter, in elements
 
+absl::StatusOr<bool> lies_at(const BucketParam& param, int64_t begin, const AreMasters& are_masters) {
+  SCALAI_ASSIGN_OR_RETURN(const bool begins, are_masters(param.first, begin));
+  if (!begins) return false;
+  return are_masters(param.last, begin + param.elements - std::ssize(param.last.known));
+}
+
 // The stretch that begins with `first`; empty: it is not the bucket.
 absl::StatusOr<std::vector<InBucket>> stretch_from(size_t first, std::span<const BucketParam> params, int64_t elements,
-                                                   const AreMasters& are_masters) {
+                                                   Joined joined, const AreMasters& are_masters) {
   std::vector<InBucket> found;
-  int64_t end = 0;
-  for (size_t i = first; i < params.size(); ++i) {
-    const int64_t begin = round_up(end, kStartAlignment);
-    if (params[i].elements > elements - begin) break;
-    end = begin + params[i].elements;
-    SCALAI_ASSIGN_OR_RETURN(const bool begins, are_masters(params[i].first, begin));
-    if (!begins) break;
-    SCALAI_ASSIGN_OR_RETURN(const bool ends, are_masters(params[i].last, end - std::ssize(params[i].last.known)));
-    if (!ends) break;
-    found.push_back({i, begin});
-    // A bucket that ends before a parameter with one of its own ends where that would have begun.
-    if (end == elements || round_up(end, kStartAlignment) == elements) return found;
+  int64_t bucket = 0, end = 0;  // where the bucket begins and the last parameter ends
+  for (size_t each = 0; each < params.size(); ++each) {
+    const size_t i = (first + each) % params.size();
+    const int64_t aligned = bucket + round_up(end - bucket, kStartAlignment);
+    bool lies = false;
+    for (const int64_t begin : {aligned, end}) {
+      if (begin != aligned && joined == Joined::kNo) break;
+      if (params[i].elements > elements - begin) continue;
+      SCALAI_ASSIGN_OR_RETURN(lies, lies_at(params[i], begin, are_masters));
+      if (!lies) continue;
+      if (begin != aligned) bucket = begin;  // of the next
+      found.push_back({i, begin});
+      end = begin + params[i].elements;
+      break;
+    }
+    if (!lies) break;
   }
-  return std::vector<InBucket>();
+  // A bucket that ends before a parameter with one of its own ends where that would have begun.
+  const bool whole = end == elements || bucket + round_up(end - bucket, kStartAlignment) == elements;
+  return whole ? found : std::vector<InBucket>();
 }
 
 int64_t number_after(std::string_view name, std::string_view mark) {
@@ -78,10 +90,10 @@ constexpr std::array<std::string_view, 4> kOfModule = {"layer_norm_weight", "lay
 }  // namespace
 
 absl::StatusOr<std::vector<InBucket>> find_in_bucket(std::span<const BucketParam> params, int64_t elements,
-                                                     const AreMasters& are_masters) {
+                                                     Joined joined, const AreMasters& are_masters) {
   std::vector<InBucket> found;
   for (size_t first = 0; first < params.size(); ++first) {
-    SCALAI_ASSIGN_OR_RETURN(std::vector<InBucket> stretch, stretch_from(first, params, elements, are_masters));
+    SCALAI_ASSIGN_OR_RETURN(std::vector<InBucket> stretch, stretch_from(first, params, elements, joined, are_masters));
     if (stretch.empty()) continue;
     if (!found.empty()) return absl::FailedPreconditionError("several parameters have these values");
     found = std::move(stretch);

@@ -7,7 +7,8 @@
 //   bucket                                        [ qkv · proj ·· norm · fc2 · fc1 ]     · gaps to multiples of 64
 //
 // A buffer has the parameters of a rank in reverse order of registration (ptc/collection/distributed_optimizer.h); a bucket
-// has a stretch of it. Pure functions.
+// has a stretch of it. Where the embedding is the head, too, it also comes first, on the last stage: the order is a circle.
+// Pure functions.
 
 #include <cstdint>
 #include <functional>
@@ -38,10 +39,12 @@ struct InBucket {
   int64_t begin = 0;  // of its first element in the bucket
   friend bool operator==(const InBucket&, const InBucket&) = default;
 };
+// The buckets of a buffer each for itself, or one after the other without the padding at their ends, as in a file.
+enum class Joined : uint8_t { kNo, kYes };
 // The stretch of `params`, which are in the order of the buffer, that is the bucket of this many elements. Empty: none is.
 // FailedPrecondition: several are, so that nobody can tell which. Errors of `are_masters`.
 absl::StatusOr<std::vector<InBucket>> find_in_bucket(std::span<const BucketParam> params, int64_t elements,
-                                                     const AreMasters& are_masters);
+                                                     Joined joined, const AreMasters& are_masters);
 
 // Which comes first: what one expert has, or what all have of a layer.
 enum class Experts : uint8_t { kSequential, kGrouped };

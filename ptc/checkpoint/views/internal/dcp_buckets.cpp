@@ -138,6 +138,7 @@ struct Buckets {
   collection::ParallelConfig config;
   BufferOf dense = BufferOf::kAll;
   std::vector<Bucket> all;
+  Joined joined = Joined::kNo;
 };
 
 absl::StatusOr<Buckets> buckets_of(const std::vector<BucketTensor>& tensors, const BucketLayout& layout, bool experts) {
@@ -201,7 +202,8 @@ absl::StatusOr<bool> find_params(const BufferOrder& order, LayoutRanks& ranks, s
       const AreMasters are_masters = [&](const Sample& sample, int64_t begin) {
         return masters[b].are_of(sample, begin, params.dtype);
       };
-      SCALAI_ASSIGN_OR_RETURN(const auto found, find_in_bucket(params.params, bucket.elements, are_masters));
+      SCALAI_ASSIGN_OR_RETURN(const auto found,
+                              find_in_bucket(params.params, bucket.elements, buckets.joined, are_masters));
       for (const InBucket& each : found) {
         bucket.params.emplace_back(params.tensors[each.param], each.begin);
         placed.emplace(bucket.rank, bucket.of, params.tensors[each.param].name);
@@ -292,9 +294,10 @@ BucketLayout bucket_layout(const std::vector<DcpTensor>& tensors) {
 }
 
 absl::Status open_buckets(const Folder& folder, const Naming& naming, const std::vector<BucketTensor>& tensors,
-                          const BucketLayout& layout, Opened& opened) {
+                          const BucketLayout& layout, Joined joined, Opened& opened) {
   SCALAI_CHECK(!tensors.empty());
   SCALAI_ASSIGN_OR_RETURN(Buckets buckets, buckets_of(tensors, layout, opened.model->model.experts > 0));
+  buckets.joined = joined;
   absl::StatusOr<LayoutRanks> ranks = LayoutRanks::make(naming, buckets.config, layout.vocabulary_rows, opened);
   if (!ranks.ok()) return cannot_tell(message_of(ranks.status()));
   ChunkFiles files(folder, opened);

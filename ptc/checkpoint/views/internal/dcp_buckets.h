@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "ptc/checkpoint/naming/arrange.h"
 #include "ptc/checkpoint/torch/dcp.h"
+#include "ptc/checkpoint/views/internal/bucket_run.h"
 #include "ptc/checkpoint/views/internal/opened.h"
 #include "ptc/checkpoint/views/internal/opened_folder.h"
 
@@ -19,10 +20,10 @@ namespace scalai::checkpoint::internal {
 
 // One of the flat tensors.
 struct BucketTensor {
-  int chain = -1;  // of several optimizers, dense layers before experts; -1: there is one
-  int group = 0;   // rank among those of tp and pp, tp first; of experts' among those of etp, ep and pp
-  std::string bucket;
-  std::string key;  // "param", "exp_avg"
+  int chain = -1;      // of several optimizers, dense layers before experts; -1: there is one
+  int group = 0;       // rank among those of tp and pp, tp first; of experts' among those of etp, ep and pp
+  std::string bucket;  // its name among those of the group
+  std::string key;     // "param", "exp_avg"
   DcpTensor tensor;
 };
 
@@ -39,6 +40,6 @@ BucketLayout bucket_layout(const std::vector<DcpTensor>& tensors);
 // Masters and moments in the buckets, for the parameters of `opened`, which are whole. FailedPrecondition: they cannot be
 // told to which parameter they belong, with the reason; `opened` has no state more. Other errors are those of files.
 absl::Status open_buckets(const Folder& folder, const Naming& naming, const std::vector<BucketTensor>& buckets,
-                          const BucketLayout& layout, Opened& opened);
+                          const BucketLayout& layout, Joined joined, Opened& opened);
 
 }  // namespace scalai::checkpoint::internal

@@ -146,7 +146,7 @@ absl::Status open_dcp(const Folder& folder, const std::string& index, const Nami
   }
   SCALAI_RETURN_IF_ERROR(open_chunked(folder, folder.path_of(kDcpIndexName), *tensors, naming, opened));
   if (buckets.empty()) return absl::OkStatus();
-  const absl::Status status = open_buckets(folder, naming, buckets, layout, opened);
+  const absl::Status status = open_buckets(folder, naming, buckets, layout, Joined::kNo, opened);
   if (!absl::IsFailedPrecondition(status)) return status;
   opened.info.notes.push_back(fmt::format("left out: the distributed optimizer's buckets; {}", message_of(status)));
   return absl::OkStatus();

@@ -25,6 +25,7 @@
 #include "ptc/checkpoint/views/internal/opened_arranged.h"
 #include "ptc/checkpoint/views/internal/opened_files.h"
 #include "ptc/checkpoint/views/internal/opened_folder.h"
+#include "ptc/checkpoint/views/internal/rank_optimizers.h"
 #include "ptc/checkpoint/views/internal/sharded_folder.h"
 #include "ptc/checkpoint/views/internal/torch_ranks.h"
 #include "ptc/checkpoint/views/internal/view_layout.h"
@@ -207,11 +208,13 @@ absl::StatusOr<Opened> open_ranks(const Folder& folder, const std::vector<std::s
   return open_cut(folder, names, from);
 }
 
-// Megatron's own files hold what its names are for, and the rest of the job: generators, arguments, its optimizer.
+// Megatron's own files hold what its names are for, and the rest of the job: generators, arguments.
 absl::StatusOr<Opened> open_torch_ranks(const Folder& folder, const TorchRanks& ranks) {
   const std::string& from = folder.options().from;
   SCALAI_ASSIGN_OR_RETURN(Opened opened, open_cut(folder, ranks.files, from.empty() ? ranks.layout : from));
   opened.info.step = ranks.iteration;
+  SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, opened.info.naming));
+  SCALAI_RETURN_IF_ERROR(open_rank_optimizers(folder, ranks, naming, opened));
   return opened;
 }
 

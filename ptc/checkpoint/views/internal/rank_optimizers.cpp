@@ -1,0 +1,82 @@
+#include "ptc/checkpoint/views/internal/rank_optimizers.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ptc/base/status.h"
+#include "ptc/checkpoint/torch/torch_file.h"
+#include "ptc/checkpoint/views/internal/dcp_buckets.h"
+#include "ptc/collection/layout_name.h"
+
+namespace scalai::checkpoint::internal {
+namespace {
+
+constexpr const char* kOptimizer = "distrib_optim.pt";
+
+// "0.?.param", or "1.0.?.param" of the second optimizer; the key of the dtypes is no text.
+bool take_name(std::string_view name, BucketTensor& bucket) {
+  const size_t key = name.rfind('.'), dtypes = name.rfind(".?.");
+  if (dtypes == std::string_view::npos || dtypes + 2 != key) return false;
+  const std::string_view buffer = name.substr(0, dtypes);
+  const size_t dot = buffer.find('.');
+  if (dot != std::string_view::npos) {
+    const auto [end, error] = std::from_chars(buffer.data(), buffer.data() + dot, bucket.chain);
+    if (error != std::errc() || end != buffer.data() + dot) return false;
+  }
+  bucket.bucket = buffer;
+  bucket.key = name.substr(key + 1);
+  return true;
+}
+
+// Rows of the vocabulary with their padding.
+int64_t padded_rows(const Opened& opened, int tp) {
+  for (const OpenedTensor& tensor : opened.files.front().tensors) {
+    if (tensor.name.ends_with("embedding.word_embeddings.weight"))
+      return tensor.elements / opened.model->model.hidden * tp;
+  }
+  return 0;
+}
+
+}  // namespace
+
+absl::Status open_rank_optimizers(const Folder& folder, const TorchRanks& ranks, const Naming& naming, Opened& opened) {
+  SCALAI_ASSIGN_OR_RETURN(const collection::ParallelConfig config, collection::parse_layout(opened.info.layout));
+  std::vector<BucketTensor> buckets;
+  const auto left_out = [&](std::string_view reason) {
+    opened.info.notes.push_back(fmt::format("left out: the optimizer's state in {}; {}", kOptimizer, reason));
+    return absl::OkStatus();
+  };
+  bool found = false;
+  for (size_t rank = 0; rank < ranks.files.size(); ++rank) {
+    const std::string& beside = ranks.files[rank];
+    const std::string name = beside.substr(0, beside.rfind('/') + 1) + kOptimizer;
+    SCALAI_ASSIGN_OR_RETURN(const bool has, folder.has(name));
+    if (!has) continue;
+    SCALAI_ASSIGN_OR_RETURN(const ByteSourcePtr source, folder.source(name));
+    SCALAI_ASSIGN_OR_RETURN(const TorchFile file, read_torch_file(*source));
+    const int index = static_cast<int>(rank), stage = index / config.tp / config.ep;
+    found = found || !file.tensors.empty();
+    for (const StoredTensor& tensor : file.tensors) {
+      BucketTensor bucket;
+      if (tensor.shape.size() != 1 || tensor.shape.front() == 0 || !take_name(tensor.name, bucket)) continue;
+      // Experts' is on each rank of ep, and the others' on the first of them.
+      bucket.group = bucket.chain > 0 ? index : index % config.tp + config.tp * stage;
+      DcpChunk chunk{
+          .offsets = {0}, .sizes = tensor.shape, .file = name, .begin = tensor.offset, .bytes = tensor.bytes};
+      chunk.elements = tensor.shape.front();
+      chunk.bare = true;
+      bucket.tensor = {.path = {tensor.name}, .dtype = tensor.dtype, .shape = tensor.shape, .chunks = {chunk}};
+      buckets.push_back(std::move(bucket));
+    }
+  }
+  if (buckets.empty()) return found ? left_out("it is in a form before that of 2024") : absl::OkStatus();
+  const BucketLayout layout{config.tp, config.tp, padded_rows(opened, config.tp)};
+  const absl::Status status = open_buckets(folder, naming, buckets, layout, Joined::kYes, opened);
+  return absl::IsFailedPrecondition(status) ? left_out(message_of(status)) : status;
+}
+
+}  // namespace scalai::checkpoint::internal
