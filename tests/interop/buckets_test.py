@@ -154,12 +154,16 @@ class Buckets(unittest.TestCase):
         expected = self.ranks("fully_reshardable")
         self.assertIn(b".exp_avg_sq", expected)
         self.assertEqual(self.ranks("dp_reshardable"), expected)
+        sources = ["dp_reshardable"]
         if options.get("etp") is None:
             self.assertEqual(self.ranks("torch"), expected)
-        self.reshard("dp_reshardable", "written", "torch_dist")
-        kinds = on_ranks(next_world, load_and_save, {**options, **next_options}, self.path("written"), self.path("loaded"))
-        self.assertEqual(set(kinds), {"fully_reshardable"})
-        self.assertEqual(self.ranks("loaded"), expected)
+            sources.append("torch")
+        for source in sources:
+            self.reshard(source, source + "-written", "torch_dist")
+            kinds = on_ranks(next_world, load_and_save, {**options, **next_options}, self.path(source + "-written"),
+                             self.path(source + "-loaded"))
+            self.assertEqual(set(kinds), {"fully_reshardable"})
+            self.assertEqual(self.ranks(source + "-loaded"), expected)
 
     def test_dp2(self):
         self.there_and_on(2, {}, 2, {"tp": 2})

@@ -1,10 +1,11 @@
 #include "ptc/checkpoint/torch/megatron_record.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 #include <vector>
 
-#include "ptc/base/byte_source.h"
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/torch/internal/pickle_writer.h"
 #include "ptc/checkpoint/torch/internal/zip_frame.h"
@@ -39,6 +40,18 @@ absl::StatusOr<Archive> unpack(const std::string& file) {
   if (archive.entries.empty() || !archive.entries[archive.pickle].first.ends_with(kPickle))
     return invalid("Megatron's record: no file of torch.save");
   return archive;
+}
+
+absl::StatusOr<std::string> pickle_of(const ByteSource& file) {
+  constexpr int64_t kMostBytes = int64_t{1} << 28;
+  SCALAI_ASSIGN_OR_RETURN(const std::vector<ZipEntry> entries, zip_entries(file));
+  for (const ZipEntry& entry : entries) {
+    if (!entry.name.ends_with(kPickle) || entry.bytes > kMostBytes) continue;
+    std::string bytes(static_cast<size_t>(entry.bytes), '\0');
+    SCALAI_RETURN_IF_ERROR(file.read(entry.offset, std::as_writable_bytes(std::span(bytes))));
+    return bytes;
+  }
+  return invalid(fmt::format("{}: no file of torch.save", file.name()));
 }
 
 std::string pack(const Archive& archive) {
@@ -90,19 +103,22 @@ absl::Status append_plain(const PickleValue& value, PickleWriter& to, int depth 
   return invalid("Megatron's record: a value of the optimizer's that is not plain");
 }
 
-// {"optimizer": {"param_groups": […]}, "param_state_sharding_type": "fully_reshardable"}
-absl::Status append_optimizer(const std::string& object, PickleWriter& to) {
-  SCALAI_ASSIGN_OR_RETURN(const Archive archive, unpack(object));
-  SCALAI_ASSIGN_OR_RETURN(const Pickle pickle, Pickle::read(archive.entries[archive.pickle].second));
-  const PickleValue* const groups = dict_of(pickle.root());
-  if (groups == nullptr) return invalid("Megatron's record: no dict of an optimizer");
-  to.op("}(").text("optimizer");
-  SCALAI_RETURN_IF_ERROR(append_plain(*groups, to));
-  to.text("param_state_sharding_type").text(kByParameter).op("u");
+// {"optimizer": {"param_groups": […]}, "param_state_sharding_type": "fully_reshardable"}, for several in a dict by number.
+absl::Status append_optimizers(const std::vector<const PickleValue*>& groups, PickleWriter& to) {
+  if (groups.size() > 1) to.op("}(");
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i] == nullptr || groups[i]->kind != Kind::kDict)
+      return invalid("Megatron's record: no dict of an optimizer");
+    if (groups.size() > 1) to.number(static_cast<int64_t>(i));
+    to.op("}(").text("optimizer");
+    SCALAI_RETURN_IF_ERROR(append_plain(*groups[i], to));
+    to.text("param_state_sharding_type").text(kByParameter).op("u");
+  }
+  if (groups.size() > 1) to.op("u");
   return absl::OkStatus();
 }
 
-// What the record says of how state was cut, so that a load asks for what is there.
+// What the record says of how state was cut, so that a load asks for what is there: a dict, and the key in front.
 absl::Status append_metadata(const PickleValue& metadata, PickleWriter& to) {
   PickleValue changed = metadata;
   std::erase_if(changed.pairs, [](const auto& pair) {
@@ -112,7 +128,18 @@ absl::Status append_metadata(const PickleValue& metadata, PickleWriter& to) {
   SCALAI_RETURN_IF_ERROR(append_plain(changed, to));
   to.text(kSharding).text(kByParameter).op("s");
   to.text("chained_optim_avoid_prefix").op("\x88s");
-  to.op("s");
+  return absl::OkStatus();
+}
+
+// Those of its entries that a record takes over.
+absl::Status append_entries(const PickleValue& dict, PickleWriter& to) {
+  for (const char* key : {"iteration", "checkpoint_version", "opt_param_scheduler", "lr_scheduler",
+                          "num_floating_point_operations_so_far"}) {
+    const PickleValue* const value = dict.find(key);
+    if (value == nullptr) continue;
+    to.text(key);
+    SCALAI_RETURN_IF_ERROR(append_plain(*value, to));
+  }
   return absl::OkStatus();
 }
 
@@ -126,17 +153,23 @@ absl::StatusOr<std::string> with_optimizers(const std::string& record, std::span
   // The last opcodes: the list takes the dict, the end.
   const std::string_view end = before.root().kind == Kind::kList ? "a." : ".";
   if (dict == nullptr || !bytes.ends_with(end)) return invalid("Megatron's record: no dict");
+  std::vector<Pickle> pickles;
+  for (const std::string& optimizer : optimizers) {
+    SCALAI_ASSIGN_OR_RETURN(const Archive object, unpack(optimizer));
+    SCALAI_ASSIGN_OR_RETURN(Pickle pickle, Pickle::read(object.entries[object.pickle].second));
+    pickles.push_back(std::move(pickle));
+  }
+  std::vector<const PickleValue*> groups;
+  for (const Pickle& pickle : pickles) groups.push_back(dict_of(pickle.root()));
   PickleWriter entries;
   entries.text("optimizer");
-  if (optimizers.size() > 1) entries.op("}(");
-  for (size_t i = 0; i < optimizers.size(); ++i) {
-    if (optimizers.size() > 1) entries.number(static_cast<int64_t>(i));
-    SCALAI_RETURN_IF_ERROR(append_optimizer(optimizers[i], entries));
-  }
-  if (optimizers.size() > 1) entries.op("u");
+  SCALAI_RETURN_IF_ERROR(append_optimizers(groups, entries));
   entries.op("s");
   const PickleValue* const metadata = dict->find("content_metadata");
-  if (metadata != nullptr && metadata->kind == Kind::kDict) SCALAI_RETURN_IF_ERROR(append_metadata(*metadata, entries));
+  if (metadata != nullptr && metadata->kind == Kind::kDict) {
+    SCALAI_RETURN_IF_ERROR(append_metadata(*metadata, entries));
+    entries.op("s");
+  }
   // The dict is on the stack there. Entries that it has already get the new value; what is in the memo was only for what
   // came before.
   constexpr size_t kProtocol = 2;
@@ -149,6 +182,31 @@ absl::StatusOr<std::string> with_optimizers(const std::string& record, std::span
   if (result == nullptr || count(*result) != count(*dict) + 1)
     return invalid("Megatron's record: it ends in another way than torch writes it");
   return pack(archive);
+}
+
+absl::StatusOr<std::string> record_of_rank(const ByteSource& rank_file) {
+  SCALAI_ASSIGN_OR_RETURN(const std::string bytes, pickle_of(rank_file));
+  SCALAI_ASSIGN_OR_RETURN(const Pickle pickle, Pickle::read(bytes));
+  const PickleValue* const dict = dict_of(pickle.root());
+  const PickleValue* const optimizer = dict == nullptr ? nullptr : dict->find("optimizer");
+  if (optimizer == nullptr) return invalid(fmt::format("{}: no dict with an optimizer", rank_file.name()));
+  const bool several = optimizer->kind == Kind::kList || optimizer->kind == Kind::kTuple;
+  std::vector<const PickleValue*> groups;
+  if (several) {
+    for (const PickleValue* const each : optimizer->items) groups.push_back(each->find("optimizer"));
+  } else {
+    groups.push_back(optimizer->find("optimizer"));
+  }
+  PickleWriter to;
+  to.op("}(");
+  SCALAI_RETURN_IF_ERROR(append_entries(*dict, to));
+  to.text("optimizer");
+  SCALAI_RETURN_IF_ERROR(append_optimizers(groups, to));
+  PickleValue none;
+  none.kind = Kind::kDict;
+  SCALAI_RETURN_IF_ERROR(append_metadata(none, to));
+  to.op("u.");
+  return pack({{{"archive/data.pkl", to.bytes()}, {"archive/byteorder", "little"}, {"archive/version", "3\n"}}, 0});
 }
 
 }  // namespace scalai::checkpoint

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "ptc/base/byte_source.h"
 
 namespace scalai::checkpoint {
 
@@ -14,5 +15,9 @@ namespace scalai::checkpoint {
 // record, where the others have theirs. All else stays byte by byte, and is not looked into. InvalidArgument: no such files;
 // values in them that are not plain (numbers, texts, None, names, and lists, tuples and dicts of them).
 absl::StatusOr<std::string> with_optimizers(const std::string& record, std::span<const std::string> optimizers);
+
+// The record that a rank's file of Megatron-LM (model_optim_rng.pt) makes for such a folder: iteration, learning rates and
+// their scheduler; without the arguments, which are no plain values. InvalidArgument: no such file, or it has no optimizer.
+absl::StatusOr<std::string> record_of_rank(const ByteSource& rank_file);
 
 }  // namespace scalai::checkpoint

@@ -123,6 +123,38 @@ TEST(MegatronRecord, SeveralOptimizersAreNumbered) {
   }
 }
 
+// {"iteration": 7, "args": an object, "optimizer": … or a list of two, "opt_param_scheduler": {"max_lr": 0.25}}
+TEST(MegatronRecord, IsMadeOfARanksFile) {
+  for (const bool several : {false, true}) {
+    SCOPED_TRACE(several ? "several" : "one");
+    PickleWriter to;
+    to.op("}(").text("iteration").number(7).text("args").name("argparse", "Namespace").op(")R");
+    to.text("optimizer").op(several ? "](" : "");
+    for (int i = 0; i < (several ? 2 : 1); ++i) {
+      to.op("}").text("optimizer").op("}").text("param_groups").op("]}(").text("lr").real(0.5 + i).op("uass");
+    }
+    to.op(several ? "e" : "").text("opt_param_scheduler").op("}").text("max_lr").real(0.25).op("su.");
+    const auto made = record_of_rank(*text_source("rank", file_of(to.bytes(), "bytes of a tensor")));
+    ASSERT_TRUE(made.ok()) << message_of(made.status());
+    const Unpacked result = unpacked(*made);
+    const PickleValue& dict = result.pickle.root();
+    EXPECT_EQ(dict.find("iteration")->number, 7);
+    EXPECT_EQ(dict.find("args"), nullptr);
+    EXPECT_EQ(dict.find("opt_param_scheduler")->find("max_lr")->real, 0.25);
+    EXPECT_EQ(dict.find("content_metadata")->find("distrib_optim_sharding_type")->text, "fully_reshardable");
+    const PickleValue& optimizer = *dict.find("optimizer");
+    if (several) {
+      ASSERT_EQ(optimizer.pairs.size(), 2U);
+      EXPECT_EQ(groups_of(*optimizer.pairs[1].second).find("lr")->real, 1.5);
+    } else {
+      EXPECT_EQ(groups_of(optimizer).find("lr")->real, 0.5);
+    }
+  }
+  const std::string without = file_of(PickleWriter().op("}").text("iteration").number(7).op("s.").bytes());
+  EXPECT_THAT(message_of(record_of_rank(*text_source("rank", without)).status()),
+              HasSubstr("rank: no dict with an optimizer"));
+}
+
 TEST(MegatronRecord, WhatIsNoSuchFileIsRefused) {
   const std::vector<std::string> one = {optimizer(0.5)};
   const auto problem = [&](const std::string& of, const std::vector<std::string>& optimizers) {

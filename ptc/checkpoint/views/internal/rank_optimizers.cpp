@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ptc/base/status.h"
+#include "ptc/checkpoint/torch/megatron_record.h"
 #include "ptc/checkpoint/torch/torch_file.h"
 #include "ptc/checkpoint/views/internal/dcp_buckets.h"
 #include "ptc/collection/layout_name.h"
@@ -76,7 +77,15 @@ absl::Status open_rank_optimizers(const Folder& folder, const TorchRanks& ranks,
   if (buckets.empty()) return found ? left_out("it is in a form before that of 2024") : absl::OkStatus();
   const BucketLayout layout{config.tp, config.tp, padded_rows(opened, config.tp)};
   const absl::Status status = open_buckets(folder, naming, buckets, layout, Joined::kYes, opened);
-  return absl::IsFailedPrecondition(status) ? left_out(message_of(status)) : status;
+  if (absl::IsFailedPrecondition(status)) return left_out(message_of(status));
+  SCALAI_RETURN_IF_ERROR(status);
+  // Every rank has the same learning rates.
+  SCALAI_ASSIGN_OR_RETURN(const ByteSourcePtr first, folder.source(ranks.files.front()));
+  absl::StatusOr<std::string> record = record_of_rank(*first);
+  if (record.ok()) opened.info.common = {.bytes = *std::move(record), .listed = false};
+  if (record.ok() || !absl::IsInvalidArgument(record.status())) return record.status();
+  opened.info.notes.push_back(fmt::format("left out: the optimizer's learning rates; {}", message_of(record.status())));
+  return absl::OkStatus();
 }
 
 }  // namespace scalai::checkpoint::internal
