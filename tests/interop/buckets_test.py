@@ -38,8 +38,8 @@ LAYERS, WORDS, LENGTH = 4, 64, 16
 ITERATION = "iter_0000007"
 
 
-def build(tp=1, pp=1, ep=1, etp=None, experts=None, tied=False, bf16=True, seed=3):
-    """A Llama, or a Mixtral, of several buckets a rank."""
+def build(tp=1, pp=1, ep=1, etp=None, experts=None, tied=False, bf16=True, distributed=True, seed=3):
+    """A Llama, or a Mixtral, of several buckets a rank where the optimizer is distributed."""
     parallel_state.initialize_model_parallel(tp, pp, expert_model_parallel_size=ep, expert_tensor_parallel_size=etp)
     tensor_parallel.model_parallel_cuda_manual_seed(seed)
     torch.manual_seed(seed)
@@ -55,20 +55,22 @@ def build(tp=1, pp=1, ep=1, etp=None, experts=None, tied=False, bf16=True, seed=
         config, get_gpt_layer_local_spec(num_experts=experts, moe_grouped_gemm=False, normalization="RMSNorm"), WORDS,
         LENGTH, pre_process=parallel_state.is_pipeline_first_stage(), post_process=parallel_state.is_pipeline_last_stage(),
         share_embeddings_and_output_weights=tied, position_embedding_type="rope")
-    model = DistributedDataParallel(config, DistributedDataParallelConfig(use_distributed_optimizer=True, bucket_size=4000),
+    model = DistributedDataParallel(config, DistributedDataParallelConfig(use_distributed_optimizer=distributed, bucket_size=4000),
                                     model.bfloat16() if bf16 else model)
     optimizer = get_megatron_optimizer(OptimizerConfig(optimizer="adam", lr=1e-2, bf16=bf16, params_dtype=dtype,
-                                                       use_distributed_optimizer=True), [model])
+                                                       use_distributed_optimizer=distributed), [model])
+    # Adam's step hardly depends on the size of gradients: norms stay alike, and only their moments tell which is which.
     for _ in range(2):
-        for parameter in model.parameters():
-            parameter.main_grad.copy_(parameter.detach().float().sin() + 0.5)
+        for name, parameter in model.named_parameters():
+            scale = 1 if "embedding" in name or "output_layer" in name else 1 + sum(map(ord, name)) % 31
+            parameter.main_grad.copy_(scale * (parameter.detach().float().sin() + 0.5))
         optimizer.step()
     return model.module, optimizer
 
 
 def state_of(model, optimizer, kind, loading=False):
     sharded = model.sharded_state_dict()
-    metadata = {"distrib_optim_sharding_type": kind, "chained_optim_avoid_prefix": True}
+    metadata = {"chained_optim_avoid_prefix": True, **({"distrib_optim_sharding_type": kind} if kind else {})}
     return {"model": sharded, "iteration": 7, "content_metadata": metadata,
             "optimizer": optimizer.sharded_state_dict(sharded, is_loading=loading, metadata=metadata)}
 
@@ -94,7 +96,8 @@ def save_ranks(model, optimizer, options, folder):
         torch.save({"checkpoint_version": 3.0, "iteration": 7, "model": model.state_dict_for_save_checkpoint(),
                     "optimizer": optimizer.state_dict(), "opt_param_scheduler": {"max_lr": 0.01, "num_steps": 14}},
                    path + "/model_optim_rng.pt")
-    optimizer.save_parameter_state(path + "/distrib_optim.pt")
+    if options.get("distributed", True):
+        optimizer.save_parameter_state(path + "/distrib_optim.pt")
     pathlib.Path(f"{folder}/latest_checkpointed_iteration.txt").write_text("7")
 
 
@@ -105,6 +108,13 @@ def train_and_save(options, folder):
         save(model, optimizer, kind, f"{folder}/{kind}")
     if options.get("etp") is None:
         save_ranks(model, optimizer, options, f"{folder}/torch")
+
+
+def train_and_save_plain(options, folder):
+    """A plain optimizer's state: in Megatron-LM's own files, where parameters have numbers, and by parameter."""
+    model, optimizer = build(**options, distributed=False)
+    save(model, optimizer, "", f"{folder}/by_parameter")
+    save_ranks(model, optimizer, {**options, "distributed": False}, f"{folder}/torch")
 
 
 def load_and_save(options, source, target):
@@ -142,7 +152,7 @@ class Buckets(unittest.TestCase):
         with open(self.path(source + "-ranks/rank_000.safetensors"), "rb") as file:
             return file.read()
 
-    def there_and_on(self, world, options, next_world, next_options):
+    def configure(self, options):
         experts = {"num_local_experts": options["experts"], "num_experts_per_tok": 2} if "experts" in options else {}
         name = "Mixtral" if experts else "Llama"
         with open(self.path("config.json"), "w") as file:
@@ -150,6 +160,16 @@ class Buckets(unittest.TestCase):
                        "intermediate_size": 24, "num_hidden_layers": LAYERS, "num_attention_heads": 4,
                        "num_key_value_heads": 2, "vocab_size": WORDS, "max_position_embeddings": LENGTH,
                        "rms_norm_eps": 1e-5, "tie_word_embeddings": options.get("tied", False), **experts}, file)
+
+    def plain(self, world, options):
+        self.configure(options)
+        on_ranks(world, train_and_save_plain, options, self.folder)
+        expected = self.ranks("by_parameter")
+        self.assertIn(b".exp_avg_sq", expected)
+        self.assertEqual(self.ranks("torch"), expected)
+
+    def there_and_on(self, world, options, next_world, next_options):
+        self.configure(options)
         on_ranks(world, train_and_save, options, self.folder)
         expected = self.ranks("fully_reshardable")
         self.assertIn(b".exp_avg_sq", expected)
@@ -185,6 +205,12 @@ class Buckets(unittest.TestCase):
 
     def test_expert_parallel_stages(self):
         self.there_and_on(8, {"pp": 2, "experts": 4, "ep": 2}, 4, {"pp": 1})
+
+    def test_plain_tp2_pp2(self):
+        self.plain(4, {"tp": 2, "pp": 2})
+
+    def test_plain_experts(self):
+        self.plain(4, {"pp": 2, "ep": 2, "experts": 4})
 
 
 if __name__ == "__main__":

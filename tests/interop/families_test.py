@@ -599,8 +599,9 @@ class WithMegatron(Folders):  # the last by name: the process has no other use o
         optimizer = get_megatron_optimizer(OptimizerConfig(optimizer="adam", lr=1e-2, bf16=True, clip_grad=0.0,
                                                            params_dtype=torch.bfloat16,
                                                            use_distributed_optimizer=sharded), [model])
-        for parameter in model.parameters():
-            parameter.main_grad.copy_(scale * (parameter.detach().float().sin() + 0.5))
+        for key, parameter in model.named_parameters():
+            mine = scale * (1 + sum(map(ord, key)) % 31)  # parameters that are alike differ in their moments
+            parameter.main_grad.copy_(mine * (parameter.detach().float().sin() + 0.5))
         optimizer.step()
         return model.module, optimizer
 

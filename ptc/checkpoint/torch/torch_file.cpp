@@ -93,8 +93,22 @@ class TensorFinder {
     }
     if (callee == "torch._utils._rebuild_tensor_v2" || callee == "torch._utils._rebuild_tensor_v3")
       return add(value, path, callee.ends_with("v3"));
+    if (callee == "torch._tensor._rebuild_from_type_v2" && is_plain(value)) return visit_typed(value, path, depth);
     if (callee.starts_with("torch.") && (callee.find("rebuild") != std::string::npos || callee.ends_with(".DTensor")))
       problem(path, fmt::format("is not dense: {}", clipped(callee, 80)));
+  }
+
+  // (function, type, arguments, attributes) of a tensor that somebody has given attributes; other types have their own form.
+  static bool is_plain(const PickleValue& value) {
+    return value.items.size() == 4 && value.items[0]->kind == Kind::kName && value.items[2]->kind == Kind::kTuple &&
+           (value.items[1]->text == "torch.Tensor" || value.items[1]->text == "torch.nn.parameter.Parameter");
+  }
+  void visit_typed(const PickleValue& value, const std::string& path, int depth) {
+    PickleValue call;
+    call.kind = Kind::kCall;
+    call.callee = value.items[0];
+    call.items = value.items[2]->items;
+    visit(call, path, depth + 1);
   }
 
   // (storage, offset, size, stride, requires_grad, hooks[, dtype])

@@ -66,6 +66,34 @@ TEST(TorchFiles, RefuseWhatIsNotInTheFile) {
       << "all at once";
 }
 
+// {"w": _rebuild_from_type_v2(_rebuild_tensor_v2, TYPE, (…), {"shared": True})}: what a tensor is that was given attributes.
+std::string typed_file(std::string_view module, std::string_view type) {
+  PickleWriter pickle;
+  pickle.op("}").text("w").name("torch._tensor", "_rebuild_from_type_v2").op("(");
+  pickle.name("torch._utils", "_rebuild_tensor_v2").name(module, type).op("((");
+  pickle.text("storage").name("torch", "FloatStorage").text("0").text("cpu").number(1).op("tQ");
+  pickle.number(1).numbers({1}).numbers({1}).op("\x89").name("collections", "OrderedDict").op(")Rt");
+  pickle.op("}").text("shared").op("\x88stRs.");
+  ZipWriter zip;
+  zip.add("archive/data.pkl", pickle.bytes());
+  zip.add("archive/data/0", "aaaabbbb");
+  return zip.finish();
+}
+
+TEST(TorchFiles, TensorsWithAttributesAreTensors) {
+  const std::pair<const char*, const char*> plain[] = {{"torch", "Tensor"}, {"torch.nn.parameter", "Parameter"}};
+  for (const auto& [module, type] : plain) {
+    const std::string bytes = typed_file(module, type);
+    const auto file = read_torch_file(MemorySource("f", bytes));
+    ASSERT_TRUE(file.ok()) << message_of(file.status());
+    ASSERT_EQ(file->tensors.size(), 1U);
+    EXPECT_EQ(file->tensors[0].name, "w");
+    EXPECT_EQ(bytes.substr(static_cast<size_t>(file->tensors[0].offset), 4), "bbbb");
+  }
+  EXPECT_THAT(problem_of(typed_file("transformer_engine.pytorch", "Float8Tensor")),
+              HasSubstr("\"w\" is not dense: torch._tensor._rebuild_from_type_v2"));
+}
+
 TEST(TorchFiles, RefuseOtherFiles) {
   EXPECT_THAT(problem_of(std::string("\x80\x02.", 3)), HasSubstr("not a file of torch.save as of torch 1.6"));
   ZipWriter other;

@@ -152,8 +152,9 @@ absl::StatusOr<Opened> open_hugging_face(const Folder& folder, const std::option
   return opened;
 }
 
-// Files of the ranks in the order of `names`, cut as the layout `from` says.
-absl::StatusOr<Opened> open_cut(const Folder& folder, const std::vector<std::string>& names, const std::string& from) {
+// Files of the ranks in the order of `names`, cut as the layout `from` says. ignored: as of take_pieces.
+absl::StatusOr<Opened> open_cut(const Folder& folder, const std::vector<std::string>& names, const std::string& from,
+                                std::vector<std::string>* ignored = nullptr) {
   const OpenOptions& options = folder.options();
   absl::StatusOr<collection::ParallelConfig> config = collection::parse_layout(from);
   if (!config.ok()) return error_at("--from", config.status());
@@ -191,7 +192,7 @@ absl::StatusOr<Opened> open_cut(const Folder& folder, const std::vector<std::str
                  : "";
     return invalid(fmt::format("{}: {}{}", folder.path(), message_of(state.status()), hint));
   }
-  take_pieces(*std::move(state), opened);
+  take_pieces(*std::move(state), opened, ignored);
   return opened;
 }
 
@@ -211,10 +212,11 @@ absl::StatusOr<Opened> open_ranks(const Folder& folder, const std::vector<std::s
 // Megatron's own files hold what its names are for, and the rest of the job: generators, arguments.
 absl::StatusOr<Opened> open_torch_ranks(const Folder& folder, const TorchRanks& ranks) {
   const std::string& from = folder.options().from;
-  SCALAI_ASSIGN_OR_RETURN(Opened opened, open_cut(folder, ranks.files, from.empty() ? ranks.layout : from));
+  std::vector<std::string> ignored;
+  SCALAI_ASSIGN_OR_RETURN(Opened opened, open_cut(folder, ranks.files, from.empty() ? ranks.layout : from, &ignored));
   opened.info.step = ranks.iteration;
   SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, opened.info.naming));
-  SCALAI_RETURN_IF_ERROR(open_rank_optimizers(folder, ranks, naming, opened));
+  SCALAI_RETURN_IF_ERROR(open_rank_optimizers(folder, ranks, naming, ignored, opened));
   return opened;
 }
 

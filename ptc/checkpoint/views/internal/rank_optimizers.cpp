@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "ptc/checkpoint/torch/megatron_record.h"
 #include "ptc/checkpoint/torch/torch_file.h"
 #include "ptc/checkpoint/views/internal/dcp_buckets.h"
+#include "ptc/checkpoint/views/internal/numbered_states.h"
+#include "ptc/checkpoint/views/internal/opened_files.h"
 #include "ptc/collection/layout_name.h"
 
 namespace scalai::checkpoint::internal {
@@ -42,9 +45,8 @@ int64_t padded_rows(const Opened& opened, int tp) {
   return 0;
 }
 
-}  // namespace
-
-absl::Status open_rank_optimizers(const Folder& folder, const TorchRanks& ranks, const Naming& naming, Opened& opened) {
+absl::Status open_distributed_optimizers(const Folder& folder, const TorchRanks& ranks, const Naming& naming,
+                                         Opened& opened) {
   SCALAI_ASSIGN_OR_RETURN(const collection::ParallelConfig config, collection::parse_layout(opened.info.layout));
   std::vector<BucketTensor> buckets;
   const auto left_out = [&](std::string_view reason) {
@@ -86,6 +88,28 @@ absl::Status open_rank_optimizers(const Folder& folder, const TorchRanks& ranks,
   if (record.ok() || !absl::IsInvalidArgument(record.status())) return record.status();
   opened.info.notes.push_back(fmt::format("left out: the optimizer's learning rates; {}", message_of(record.status())));
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status open_rank_optimizers(const Folder& folder, const TorchRanks& ranks, const Naming& naming,
+                                  std::vector<std::string> ignored, Opened& opened) {
+  const absl::Status numbered = open_numbered_states(opened);
+  if (!numbered.ok() && !absl::IsFailedPrecondition(numbered)) return numbered;
+  if (!numbered.ok())
+    opened.info.notes.push_back(fmt::format("left out: the optimizer's state; {}", message_of(numbered)));
+  std::set<std::string> taken;
+  for (const OpenedFile& file : opened.files) {
+    for (const OpenedTensor& tensor : file.tensors) {
+      if (!tensor.pieces.empty()) taken.insert(fmt::format("{}: {}", file.name, tensor.name));
+    }
+  }
+  // Steps are the job's iteration.
+  std::erase_if(ignored, [&](const std::string& each) {
+    return taken.count(each) != 0 || (numbered.ok() && each.ends_with(".step"));
+  });
+  note_ignored(ignored, opened);
+  return open_distributed_optimizers(folder, ranks, naming, opened);
 }
 
 }  // namespace scalai::checkpoint::internal
