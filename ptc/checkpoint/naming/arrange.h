@@ -135,7 +135,7 @@ struct FoundState {
 // dtypes. CHECK: the naming is of a family.
 enum class WholeStates : uint8_t {
   kParams,
-  kOptimizer,  // and under their names with ".master", ".exp_avg", ".exp_avg_sq": of each of these all or nothing
+  kOptimizer,  // and under their names with ".master", ".exp_avg", ".exp_avg_sq", ".momentum": of each of these all or nothing
 };
 absl::StatusOr<FoundState> read_whole(const Naming& naming, std::span<const FoundFile> files,
                                       WholeStates expected = WholeStates::kParams);

@@ -306,7 +306,7 @@ std::vector<LogicalState> whole_states(const model::Model& model, WholeStates ex
   for (const model::Param& param : model.params)
     states.push_back({.name = param.name, .shape = param.shape, .kind = param.buffer ? Kind::kBuffer : Kind::kParam});
   if (expected == WholeStates::kParams) return states;
-  for (const Kind kind : {Kind::kMaster, Kind::kExpAvg, Kind::kExpAvgSq}) {
+  for (const Kind kind : {Kind::kMaster, Kind::kExpAvg, Kind::kExpAvgSq, Kind::kMomentum}) {
     for (const model::Param& param : model.params) {
       if (!param.buffer)
         states.push_back(

@@ -175,10 +175,12 @@ std::string with_suffix(const std::string& key) {
   const size_t number = key.find_first_not_of("0123456789", kChained.size());
   const bool chained = key.starts_with(kChained) && number != std::string::npos && key[number] == '.';
   const std::string name = chained ? key.substr(number + 1) : key;
-  constexpr std::pair<std::string_view, std::string_view> kStates[] = {{"optimizer.state.exp_avg.", ".exp_avg"},
-                                                                       {"optimizer.state.exp_avg_sq.", ".exp_avg_sq"},
-                                                                       {"optimizer.state.param.", ".master"},
-                                                                       {"optimizer.state.fp32_param.", ".master"}};
+  constexpr std::pair<std::string_view, std::string_view> kStates[] = {
+      {"optimizer.state.exp_avg.", ".exp_avg"},
+      {"optimizer.state.exp_avg_sq.", ".exp_avg_sq"},
+      {"optimizer.state.momentum_buffer.", ".momentum"},
+      {"optimizer.state.param.", ".master"},
+      {"optimizer.state.fp32_param.", ".master"}};
   for (const auto& [prefix, suffix] : kStates) {
     if (name.starts_with(prefix)) return name.substr(prefix.size()) + std::string(suffix);
   }

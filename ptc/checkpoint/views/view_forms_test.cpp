@@ -44,10 +44,10 @@ class ViewFormsTest : public FolderTest {
     return view.ok() ? "accepted" : message_of(view.status());
   }
   // A job's checkpoint with masters and moments, at step 7.
-  void write_job(const std::string& name, const std::string& config) const {
+  void write_job(const std::string& name, const std::string& config, const model::Recipe& recipe = {}) const {
     const auto model = model_of_config(config, "tiny");
     SCALAI_CHECK(model.ok(), message_of(model.status()));
-    const auto collection = collection::megatron_collection(*model, {}, {.tp = 2}, {DeviceId(0), DeviceId(1)});
+    const auto collection = collection::megatron_collection(*model, recipe, {.tp = 2}, {DeviceId(0), DeviceId(1)});
     SCALAI_CHECK(collection.ok() && write_checkpoint(path(name), *collection, {"job", 7}).ok());
     write_text(path("config.json"), config);
   }
@@ -120,8 +120,11 @@ TEST_F(ViewFormsTest, SeveralFilesAreOneFolder) {
 }
 
 TEST_F(ViewFormsTest, StateOfTheOptimizerComesBack) {
-  for (const auto& config : {llama_config(8, 2), mixtral_config()}) {
-    write_job("job", config);
+  const std::pair<std::string, model::Optimizer> jobs[] = {{llama_config(8, 2), model::Optimizer::kAdam},
+                                                           {mixtral_config(), model::Optimizer::kAdam},
+                                                           {llama_config(8, 2), model::Optimizer::kSgdMomentum}};
+  for (const auto& [config, optimizer] : jobs) {
+    write_job("job", config, {.optimizer = optimizer});
     const auto notes = write("job", "torch_dist", "dist")->notes();
     EXPECT_THAT(notes, Contains(HasSubstr("of the job (counters, generators)")));
     EXPECT_TRUE(std::filesystem::exists(path("dist/iter_0000007/.metadata")));
@@ -141,6 +144,7 @@ TEST_F(ViewFormsTest, StateOfTheOptimizerComesBack) {
     // And both are what the job had.
     for (const char* name : {"all", "moments"}) {
       const auto found = open(name), job = open("job");
+      EXPECT_GT(found->tensors().size(), found->model()->model.params.size()) << name;
       for (size_t i = 0; i < found->tensors().size(); ++i) {
         const LogicalState& state = found->tensors()[i];
         const std::optional<size_t> other = job->find(state.name);

@@ -12,6 +12,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/views/internal/file_image.h"
+#include "ptc/checkpoint/views/internal/optimizer_keys.h"
 
 namespace scalai::checkpoint::internal {
 namespace {
@@ -113,22 +114,9 @@ class MegatronNames {
 
 // The names under which Megatron-Core's optimizers ask for a parameter's state: the distributed one and the others.
 std::vector<std::string> optimizer_prefixes(Kind kind) {
-  switch (kind) {
-    case Kind::kMaster: return {"optimizer.state.param.", "optimizer.state.fp32_param."};
-    case Kind::kExpAvg: return {"optimizer.state.exp_avg."};
-    case Kind::kExpAvgSq: return {"optimizer.state.exp_avg_sq."};
-    case Kind::kMomentum: return {"optimizer.state.momentum_buffer."};
-    default: return {""};
-  }
-}
-
-std::string_view optimizer_key(Kind kind) {
-  switch (kind) {
-    case Kind::kExpAvg: return "exp_avg";
-    case Kind::kExpAvgSq: return "exp_avg_sq";
-    case Kind::kMomentum: return "momentum_buffer";
-    default: return "";
-  }
+  if (kind == Kind::kMaster) return {"optimizer.state.param.", "optimizer.state.fp32_param."};
+  const std::string_view key = optimizer_key(kind);
+  return {key.empty() ? "" : fmt::format("optimizer.state.{}.", key)};
 }
 
 class IndexBuilder {

@@ -19,6 +19,7 @@
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/views/internal/bucket_params.h"
 #include "ptc/checkpoint/views/internal/chunk_files.h"
+#include "ptc/checkpoint/views/internal/optimizer_keys.h"
 #include "ptc/tensor/convert.h"
 
 namespace scalai::checkpoint::internal {
@@ -29,14 +30,6 @@ using model::StateKind;
 constexpr std::string_view kMasters = "param";
 
 absl::Status cannot_tell(std::string reason) { return absl::FailedPreconditionError(std::move(reason)); }
-
-std::optional<StateKind> kind_of_key(std::string_view key) {
-  if (key == kMasters) return StateKind::kMaster;
-  if (key == "exp_avg") return StateKind::kExpAvg;
-  if (key == "exp_avg_sq") return StateKind::kExpAvgSq;
-  if (key == "momentum_buffer") return StateKind::kMomentum;
-  return std::nullopt;
-}
 
 // Takes `mark` and the number behind it from the front.
 bool take_number(std::string_view& text, std::string_view mark, int& number) {
@@ -168,7 +161,7 @@ absl::StatusOr<Buckets> buckets_of(const std::vector<BucketTensor>& tensors, con
     Bucket& bucket = by_name[{tensor.chain, tensor.group, tensor.bucket}];
     bucket.rank = tensor.group % (expert ? result.config.etp * result.config.ep : result.config.tp);
     bucket.of = expert ? BufferOf::kExperts : result.dense;
-    const std::optional<StateKind> kind = kind_of_key(tensor.key);
+    const std::optional<StateKind> kind = tensor.key == kMasters ? StateKind::kMaster : kind_of_key(tensor.key);
     if (!kind) return cannot_tell(fmt::format("nothing here is called \"{}\"", clipped(tensor.key, 40)));
     bucket.states[*kind] = &tensor;
     bucket.elements = tensor.tensor.shape.front();

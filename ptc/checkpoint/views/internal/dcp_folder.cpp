@@ -17,6 +17,7 @@
 #include "ptc/checkpoint/views/internal/chunk_files.h"
 #include "ptc/checkpoint/views/internal/dcp_buckets.h"
 #include "ptc/checkpoint/views/internal/opened_files.h"
+#include "ptc/checkpoint/views/internal/optimizer_keys.h"
 
 namespace scalai::checkpoint::internal {
 namespace {
@@ -33,12 +34,15 @@ std::map<std::vector<std::string>, Named> groups_of(const std::vector<DcpTensor>
 }
 
 // ("optim", "state", "layers.0.weight", "exp_avg"), or flat ("optim", "state.layers.0.weight.exp_avg"): the name of the
-// parameter with the moment behind it; "" for others.
+// parameter with our name of the state behind it; "" for others.
 std::string moment_of(const std::vector<std::string>& path) {
   constexpr std::string_view kState = "state.";
+  if (path.size() < 2) return "";
   const std::string name = fmt::format("{}", fmt::join(path.begin() + 1, path.end(), "."));
-  const bool moment = name.ends_with(".exp_avg") || name.ends_with(".exp_avg_sq");
-  return path.size() > 1 && moment && name.starts_with(kState) ? name.substr(kState.size()) : "";
+  const size_t key = name.rfind('.') + 1;
+  const std::optional<model::StateKind> kind = kind_of_key(std::string_view(name).substr(key));
+  if (!kind || !name.starts_with(kState) || key <= kState.size()) return "";
+  return name.substr(kState.size(), key - kState.size()) + std::string(model::name_of(*kind));
 }
 
 // With the moments of its parameters, wherever they were.

@@ -14,6 +14,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
+#include "ptc/checkpoint/views/internal/optimizer_keys.h"
 #include "ptc/tensor/convert.h"
 
 namespace scalai::checkpoint::internal {
@@ -49,11 +50,9 @@ std::optional<Numbered> numbered(std::string_view name) {
     return whole ? std::optional(found) : std::nullopt;
   }
   if (!take(name, "optimizer.state.") || !take(name, found.number)) return std::nullopt;
-  for (const StateKind kind : {StateKind::kExpAvg, StateKind::kExpAvgSq, StateKind::kMomentum}) {
-    found.kind = kind;
-    if (name == fmt::format(".{}", model::name_of(kind))) return found;
-  }
-  return std::nullopt;
+  const std::optional<StateKind> kind = take(name, ".") ? kind_of_key(name) : std::nullopt;
+  found.kind = kind.value_or(found.kind);
+  return kind ? std::optional(found) : std::nullopt;
 }
 
 // The first and last elements, cast.
