@@ -69,7 +69,9 @@ const PickleValue* dict_of(const PickleValue& root) {
 
 absl::Status append_plain(const PickleValue& value, PickleWriter& to, int depth = 0) {
   constexpr int kMostNested = 32;
+  constexpr size_t kMostBytes = size_t{1} << 24;  // lists that share lists can be more than anyone can write
   if (depth > kMostNested) return invalid("Megatron's record: values are nested too deeply");
+  if (to.bytes().size() > kMostBytes) return invalid("Megatron's record: the optimizer has too many values");
   const auto append_all = [&](const char* begin, const char* end) -> absl::Status {
     to.op(begin);
     for (const PickleValue* const item : value.items) SCALAI_RETURN_IF_ERROR(append_plain(*item, to, depth + 1));

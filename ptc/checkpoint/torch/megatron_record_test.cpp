@@ -167,6 +167,20 @@ TEST(MegatronRecord, WhatIsNoSuchFileIsRefused) {
   EXPECT_THAT(problem(record(true), {"no archive"}), HasSubstr("Megatron's record"));
 }
 
+TEST(MegatronRecord, ListsThatShareListsEnd) {
+  PickleWriter to;
+  to.op("]}").text("param_groups").op("]");
+  constexpr int kLists = 30;
+  for (int i = 0; i < kLists; ++i) {
+    // A list of the one before, twice: put it into the memo, take it twice.
+    to.op("q").op(std::string(1, static_cast<char>(200 + i))).op("0](");
+    for (int twice = 0; twice < 2; ++twice) to.op("h").op(std::string(1, static_cast<char>(200 + i)));
+    to.op("e");
+  }
+  const std::vector<std::string> one = {file_of(to.op("sa.").bytes())};
+  EXPECT_THAT(message_of(with_optimizers(record(true), one).status()), HasSubstr("too many values"));
+}
+
 TEST(MegatronRecord, ManyEditsAreToldOrHarmless) {
   constexpr uint64_t kSeed = 20261127;
   SCOPED_TRACE(fmt::format("seed {}", kSeed));

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 
 #include "ptc/checkpoint/torch/testing/torch_writer.h"
@@ -56,6 +57,29 @@ TEST(DcpBuckets, ChunksSayTheLayout) {
   EXPECT_EQ(layout.tp, 4);
   EXPECT_EQ(layout.etp, 2);
   EXPECT_EQ(layout.vocabulary_rows, 512);
+}
+
+// One tensor, and what the index says of the layout. No folder is touched.
+TEST(DcpBuckets, LayoutsThatCannotBeAreRefused) {
+  Opened opened;
+  opened.model = KnownModel{};
+  opened.model->model.experts = 4;
+  const OpenOptions options;
+  const Folder folder("/nowhere", options);
+  const auto refused = [&](const std::vector<std::pair<int, int>>& chains_and_groups, const BucketLayout& layout) {
+    std::vector<BucketTensor> tensors;
+    for (const auto& [chain, group] : chains_and_groups)
+      tensors.push_back({.chain = chain, .group = group, .bucket = "b", .key = "param", .tensor = named("x")});
+    const absl::Status status = open_buckets(folder, Naming::logical(), tensors, layout, Joined::kNo, opened);
+    return absl::IsFailedPrecondition(status) ? message_of(status) : "accepted";
+  };
+  constexpr int kMost = std::numeric_limits<int>::max();
+  const std::string ranks = "they are of ";
+  EXPECT_THAT(refused({{-1, kMost}}, {}), StartsWith(ranks));
+  EXPECT_THAT(refused({{-1, 0}}, {.tp = int64_t{1} << 32}), StartsWith(ranks));
+  EXPECT_THAT(refused({{-1, 0}, {-1, 1}, {-1, 2}}, {.tp = 2}), StartsWith(ranks));
+  EXPECT_THAT(refused({{0, 0}, {1, 0}}, {.tp = 1, .etp = int64_t{1} << 62}), StartsWith(ranks));
+  EXPECT_THAT(refused({{0, 0}, {1, kMost}}, {}), StartsWith(ranks));
 }
 
 // One rank of tp and pp: its tensors as rank files have them.

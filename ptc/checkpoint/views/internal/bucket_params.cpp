@@ -25,6 +25,7 @@ struct StoredBox {
 void append_boxes(const std::vector<int64_t>& shape, int64_t begin, int64_t end, std::vector<int64_t> before,
                   std::vector<StoredBox>& out, int64_t base = 0) {
   if (begin >= end) return;
+  if (shape.empty()) return out.push_back({});
   const size_t dim = before.size();
   const int64_t row = std::accumulate(shape.begin() + static_cast<std::ptrdiff_t>(dim) + 1, shape.end(), int64_t{1},
                                       std::multiplies<>());
@@ -126,8 +127,12 @@ absl::StatusOr<LayoutRanks> LayoutRanks::make(const Naming& naming, const collec
 }
 
 absl::StatusOr<std::vector<RankParams>> LayoutRanks::params(int rank, BufferOf of, const BufferOrder& order) {
-  SCALAI_ASSIGN_OR_RETURN(const RankArranger arranger, RankArranger::make(naming_, *collection_, order.fused));
-  SCALAI_ASSIGN_OR_RETURN(ArrangedFile file, arranger.arrange(LogicalRank(rank)));
+  std::unique_ptr<RankArranger>& arranger = arrangers_[order.fused];
+  if (!arranger) {
+    SCALAI_ASSIGN_OR_RETURN(RankArranger made, RankArranger::make(naming_, *collection_, order.fused));
+    arranger = std::make_unique<RankArranger>(std::move(made));
+  }
+  SCALAI_ASSIGN_OR_RETURN(ArrangedFile file, arranger->arrange(LogicalRank(rank)));
   std::stable_sort(file.tensors.begin(), file.tensors.end(), [&](const auto& a, const auto& b) {
     return registration_order(a.name, order.experts) < registration_order(b.name, order.experts);
   });

@@ -68,7 +68,8 @@ class LayoutRanks {
   Naming naming_;
   OpenedParams opened_;
   std::unique_ptr<collection::Collection> collection_;
-  std::set<std::string> buffers_;  // without state of an optimizer
+  std::map<bool, std::unique_ptr<RankArranger>> arrangers_;     // by BufferOrder::fused
+  std::set<std::string> buffers_;                               // without state of an optimizer
   std::map<std::pair<int, std::string>, BucketParam> samples_;  // by rank and stored name
 };
 

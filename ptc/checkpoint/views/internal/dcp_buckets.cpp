@@ -135,25 +135,31 @@ struct Buckets {
 };
 
 absl::StatusOr<Buckets> buckets_of(const std::vector<BucketTensor>& tensors, const BucketLayout& layout, bool experts) {
-  int last = -1, first = tensors.front().chain, dense = 0, of_experts = 0;
+  int last = -1, first = tensors.front().chain;
   for (const BucketTensor& tensor : tensors) {
     last = std::max(last, tensor.chain);
     first = std::min(first, tensor.chain);
   }
   const bool apart = experts && last > first;
-  for (const BucketTensor& tensor : tensors) {
-    int& groups = apart && tensor.chain == last ? of_experts : dense;
-    groups = std::max(groups, tensor.group + 1);
-  }
-  Buckets result;
-  result.config.tp = layout.tp;
-  result.config.etp = apart ? layout.etp : layout.tp;
-  const int pp = dense / layout.tp, in_stage = result.config.etp * pp;
-  if (dense % layout.tp != 0 || (apart && (in_stage == 0 || of_experts % in_stage != 0)))
+  std::set<int> dense_groups, expert_groups;
+  for (const BucketTensor& tensor : tensors)
+    (apart && tensor.chain == last ? expert_groups : dense_groups).insert(tensor.group);
+  // Each is there, from 0 on; so there are not more of them than tensors.
+  const int64_t dense = std::ssize(dense_groups), of_experts = std::ssize(expert_groups);
+  const int64_t tp = layout.tp, etp = apart ? layout.etp : layout.tp;
+  const int64_t pp = dense / tp, in_stage = etp <= std::max<int64_t>(of_experts, 1) ? etp * pp : 0;
+  const bool all = *dense_groups.rbegin() == dense - 1 && (!apart || *expert_groups.rbegin() == of_experts - 1);
+  constexpr int64_t kMostRanks = 1 << 20;
+  const int64_t ep = apart && in_stage > 0 ? of_experts / in_stage : 1;
+  const int64_t world = dense % tp == 0 ? std::lcm(tp, apart ? etp * ep : 1) : 0;
+  if (!all || dense % tp != 0 || (apart && (in_stage == 0 || of_experts % in_stage != 0)) || world > kMostRanks)
     return cannot_tell(fmt::format("they are of {} ranks ({} with experts), the parameters of tp{}, etp{}", dense,
-                                   of_experts, result.config.tp, result.config.etp));
-  result.config.ep = apart ? of_experts / in_stage : 1;
-  result.config.dp = std::lcm(result.config.tp, result.config.etp * result.config.ep) / result.config.tp;
+                                   of_experts, tp, etp));
+  Buckets result;
+  result.config.tp = static_cast<int>(tp);
+  result.config.etp = static_cast<int>(etp);
+  result.config.ep = static_cast<int>(ep);
+  result.config.dp = static_cast<int>(world / tp);
   result.dense = apart ? BufferOf::kDense : BufferOf::kAll;
   std::map<std::tuple<int, int, std::string>, Bucket> by_name;
   for (const BucketTensor& tensor : tensors) {
@@ -271,7 +277,7 @@ BucketLayout bucket_layout(const std::vector<DcpTensor>& tensors) {
   BucketLayout layout;
   // How often the first chunk goes into the dimension.
   const auto parts = [](const DcpTensor& tensor, size_t dim) {
-    return tensor.chunks.empty() ? 1 : static_cast<int>(tensor.shape[dim] / tensor.chunks.front().sizes[dim]);
+    return tensor.chunks.empty() ? 1 : tensor.shape[dim] / tensor.chunks.front().sizes[dim];
   };
   for (const DcpTensor& tensor : tensors) {
     const std::string& name = tensor.path.back();

@@ -32,7 +32,7 @@ std::vector<BucketTensor> take_buckets(std::vector<DcpTensor>& tensors);
 
 // What the index says of the model's tensors, as Megatron-Core has it: chunks of tp, and of etp.
 struct BucketLayout {
-  int tp = 1, etp = 1;
+  int64_t tp = 1, etp = 1;      // at least 1
   int64_t vocabulary_rows = 0;  // padded
 };
 BucketLayout bucket_layout(const std::vector<DcpTensor>& tensors);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <set>
 #include <string>
@@ -40,7 +41,7 @@ bool take_name(std::string_view name, BucketTensor& bucket) {
 int64_t padded_rows(const Opened& opened, int tp) {
   for (const OpenedTensor& tensor : opened.files.front().tensors) {
     if (tensor.name.ends_with("embedding.word_embeddings.weight"))
-      return tensor.elements / opened.model->model.hidden * tp;
+      return tensor.elements / std::max<int64_t>(opened.model->model.hidden, 1) * tp;
   }
   return 0;
 }
