@@ -7,7 +7,9 @@
 import hashlib
 import hmac
 import http.server
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -56,8 +58,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if path.startswith("/bucket/"):
             if "Authorization" not in self.headers or not signature(self):
                 return self.answer(403)
-            path = urllib.parse.unquote(path[len("/bucket"):])
-        file = self.server.root + path
+            path = path[len("/bucket"):]
+        file = self.server.root + urllib.parse.unquote(path.partition("#")[0].partition("?")[0])
         if not os.path.isfile(file):
             return self.answer(404)
         with open(file, "rb") as opened:
@@ -109,6 +111,26 @@ class Remote(unittest.TestCase):
         self.assert_back("s3://bucket/model", "d")
         with open(self.path("d/tokenizer.json")) as file:
             self.assertEqual(file.read(), "{}")
+
+    def test_names_that_an_address_reads_otherwise(self):
+        """Each has the file of its own name, although the server has another one where its name is taken as an address."""
+        names = ("a#1.safetensors", "b%63.safetensors", "c?v=1.safetensors", "d e.safetensors", "\u00e4.safetensors")
+        self.assertEqual(self.reshard(self.path("model"), "odd", "--to=hf", "--shard-size=60kB").returncode, 0)
+        os.remove(self.path("odd/manifest.json"))
+        with open(self.path("odd/model.safetensors.index.json")) as file:
+            index = json.load(file)
+        files = sorted(set(index["weight_map"].values()))
+        self.assertGreaterEqual(len(files), len(names))
+        renamed = dict(zip(files, names))
+        for old, new in renamed.items():
+            os.rename(self.path("odd/" + old), self.path("odd/" + new))
+        for decoy in ("a", "bc.safetensors", "c"):
+            shutil.copy(self.path("odd/" + names[-1]), self.path("odd/" + decoy))
+        index["weight_map"] = {tensor: renamed.get(file, file) for tensor, file in index["weight_map"].items()}
+        with open(self.path("odd/model.safetensors.index.json"), "w") as file:
+            json.dump(index, file)
+        for number, place in enumerate((self.url + "/odd", "s3://bucket/odd")):
+            self.assert_back(place, f"odd-back{number}")
 
     def test_what_reshard_wrote(self):
         for layout in ("tp2,pp2", "torch_dist", "dcp"):

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <initializer_list>
 #include <string_view>
+
+#include "ptc/base/url.h"
 
 namespace scalai::vfs {
 namespace {
@@ -18,16 +19,6 @@ std::string environment(std::initializer_list<const char*> names) {
     if (const char* const value = std::getenv(name); value != nullptr && *value != '\0') return value;
   }
   return "";
-}
-
-std::string encoded(std::string_view path) {
-  std::string text;
-  for (const char c : path) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool plain = std::isalnum(byte) != 0 || c == '/' || c == '-' || c == '_' || c == '.' || c == '~';
-    text += plain ? std::string(1, c) : fmt::format("%{:02X}", byte);
-  }
-  return text;
 }
 
 }  // namespace
@@ -49,7 +40,7 @@ std::string s3_address(const std::string& location, const S3Access& access) {
   const std::string_view rest = std::string_view(location).substr(kScheme.size());
   const size_t slash = std::min(rest.find('/'), rest.size());
   const std::string_view bucket = rest.substr(0, slash);
-  const std::string key = encoded(rest.substr(slash));
+  const std::string key = percent_encoded(rest.substr(slash));
   if (!access.endpoint.empty()) return fmt::format("{}/{}{}", access.endpoint, bucket, key);
   return fmt::format("https://{}.s3.{}.amazonaws.com{}", bucket, access.region, key);
 }

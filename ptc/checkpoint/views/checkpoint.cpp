@@ -6,6 +6,7 @@
 
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
+#include "ptc/base/url.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/views/internal/checkpoint_state.h"
 #include "ptc/checkpoint/views/internal/converted.h"
@@ -194,8 +195,8 @@ int64_t Checkpoint::state_bytes() const { return state_->state_bytes; }
 const std::string& Checkpoint::identity() const { return state_->identity; }
 int64_t Checkpoint::memory_bytes() const { return state_->memory_bytes; }
 absl::StatusOr<ByteSourcePtr> Checkpoint::open_other(const std::string& name) const {
-  const std::string path = info().path + "/" + name;
-  return state_->opened.opener ? state_->opened.opener(path) : open_file_source(path);
+  return state_->opened.opener ? state_->opened.opener(location_in(info().path, name))
+                               : open_file_source(info().path + "/" + name);
 }
 
 const ByteSource& Checkpoint::source(size_t file) const { return *state_->opened.files[file].source; }

@@ -10,6 +10,7 @@
 #include "ptc/base/file.h"
 #include "ptc/base/round_up.h"
 #include "ptc/base/status.h"
+#include "ptc/base/url.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/naming/arrange.h"
 #include "ptc/checkpoint/safetensors/files.h"
@@ -384,7 +385,8 @@ absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& opti
   if (is_file) {
     const size_t slash = clean.rfind('/');
     const Folder folder(slash == std::string::npos ? "." : clean.substr(0, slash), options);
-    const std::string name = slash == std::string::npos ? clean : clean.substr(slash + 1);
+    std::string name = slash == std::string::npos ? clean : clean.substr(slash + 1);
+    if (is_http(clean)) name = percent_decoded(name);
     opened = open_file(folder, name);
   } else {
     if (!is_folder) return missing(fmt::format("{}: no such folder", clean));

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "ptc/base/status.h"
+#include "ptc/base/url.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/naming/arrange.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
@@ -16,7 +17,7 @@
 namespace scalai::checkpoint::internal {
 
 absl::StatusOr<ByteSourcePtr> Folder::source(const std::string& name) const {
-  return options_.opener ? options_.opener(path_of(name)) : open_file_source(path_of(name));
+  return options_.opener ? options_.opener(location_in(path_, name)) : open_file_source(path_of(name));
 }
 
 absl::StatusOr<bool> Folder::has(const std::string& name) const {
