@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "ptc/checkpoint/views/testing/test_model.h"
@@ -40,6 +41,34 @@ TEST_F(DcpFolderTest, WhatIsNotOfTheModelIsLeftOutWithANote) {
   EXPECT_THAT((*opened)->info().notes,
               ElementsAre("left out: 1 tensors that are neither of the model nor state of its parameters, such as "
                           "\"optim.state.other.weight.exp_avg\""));
+}
+
+// An average of the parameters, or another model, has the same names and comes first by its own.
+TEST_F(DcpFolderTest, OfSeveralModelsTheOneOfThatNameCounts) {
+  const std::vector<DcpTensor> model = index_;
+  for (DcpTensor tensor : model) {
+    tensor.path.front() = "average";
+    for (DcpChunk& chunk : tensor.chunks) chunk.begin += int64_t{1} << 40;  // would be beyond the end
+    index_.push_back(std::move(tensor));
+  }
+  write_index();
+  const OpenOptions options{.config = path("hf/config.json")};
+  const auto opened = Checkpoint::open(path("dcp"), options);
+  ASSERT_TRUE(opened.ok()) << message_of(opened.status());
+  EXPECT_THAT((*opened)->info().notes, ElementsAre(HasSubstr("left out: ")));
+  // If it lacks something, the other is not taken for it.
+  const std::vector<DcpTensor> both = index_;
+  index_.erase(std::find_if(index_.begin(), index_.end(), [](const DcpTensor& tensor) {
+    return tensor.path.front() == "model" && tensor.path.back() == "model.norm.weight";
+  }));
+  write_index();
+  EXPECT_THAT(message_of(Checkpoint::open(path("dcp"), options).status()),
+              HasSubstr("\"model.norm.weight\" [32] is missing"));
+  index_ = both;
+  for (DcpTensor& tensor : index_) tensor.path.front() = tensor.path.front() == "model" ? "critic" : "actor";
+  write_index();
+  EXPECT_THAT(message_of(Checkpoint::open(path("dcp"), options).status()),
+              HasSubstr("\"actor\", \"critic\" are whole models, and none is called \"model\""));
 }
 
 TEST_F(DcpFolderTest, EveryChunkOfAFileThatIsRefusedIsTold) {

@@ -57,11 +57,15 @@ class File {
 // Weights with decay are group 0, norms group 1. Masters are a little more than their parameters.
 constexpr float kMore = 1 + 0x1p-12F;
 
+constexpr const char* kNorm1 = "decoder.layers.2.input_layernorm.weight";
+constexpr const char* kNorm2 = "decoder.layers.10.input_layernorm.weight";
+
 File usual() {
   File file;
-  file.param("norm1", 4, 1);
+  // As torch before 2.1 had them in files: by name, not in the order of the modules.
+  file.param(kNorm2, 4, 1);
   file.param("w1", 100, 3);
-  file.param("norm2", 4, 1);
+  file.param(kNorm1, 4, 1);
   file.param("w2", 100, 5);
   // By group: w1, w2; norm1, norm2.
   file.state("fp32_from_fp16_params.0.0", 100, 3 * kMore);
@@ -87,14 +91,15 @@ TEST(NumberedStates, AreOfTheParametersThatTheyRoundTo) {
   File file = usual();
   Opened& opened = file.open();
   ASSERT_TRUE(open_numbered_states(opened).ok());
-  EXPECT_EQ(assigned(opened), (std::map<std::string, std::string>{{"w1.master", "fp32_from_fp16_params.0.0"},
-                                                                  {"w2.master", "fp32_from_fp16_params.0.1"},
-                                                                  {"norm1.master", "fp32_from_fp16_params.1.0"},
-                                                                  {"norm2.master", "fp32_from_fp16_params.1.1"},
-                                                                  {"w1.exp_avg", "optimizer.state.0.exp_avg"},
-                                                                  {"w2.exp_avg", "optimizer.state.1.exp_avg"},
-                                                                  {"norm1.exp_avg", "optimizer.state.2.exp_avg"},
-                                                                  {"norm2.exp_avg", "optimizer.state.3.exp_avg"}}));
+  EXPECT_EQ(assigned(opened),
+            (std::map<std::string, std::string>{{"w1.master", "fp32_from_fp16_params.0.0"},
+                                                {"w2.master", "fp32_from_fp16_params.0.1"},
+                                                {kNorm1 + std::string(".master"), "fp32_from_fp16_params.1.0"},
+                                                {kNorm2 + std::string(".master"), "fp32_from_fp16_params.1.1"},
+                                                {"w1.exp_avg", "optimizer.state.0.exp_avg"},
+                                                {"w2.exp_avg", "optimizer.state.1.exp_avg"},
+                                                {kNorm1 + std::string(".exp_avg"), "optimizer.state.2.exp_avg"},
+                                                {kNorm2 + std::string(".exp_avg"), "optimizer.state.3.exp_avg"}}));
   ASSERT_EQ(opened.states.size(), 12U);
   EXPECT_EQ(opened.states.back().dtype, DType::kF32);
 }
@@ -132,6 +137,10 @@ TEST(NumberedStates, WhatCannotBeToldIsRefusedAndLeftAsItIs) {
   for (const char* name : {"a", "b"}) apart.param(name, 8, 1);
   for (int group = 0; group < 2; ++group) apart.state(fmt::format("fp32_from_fp16_params.{}.0", group), 8, 1);
   EXPECT_THAT(problem(apart), HasSubstr("parameters like \"model.a\" are in several groups"));
+  File unknown;
+  for (const char* name : {"a", "b"}) unknown.param(name, 8, 1);
+  for (int i = 0; i < 2; ++i) unknown.state(fmt::format("fp32_from_fp16_params.0.{}", i), 8, 1);
+  EXPECT_THAT(problem(unknown), HasSubstr("parameters like \"model.a\" are in no order known here"));
   File few;
   for (const float value : {1.F, 3.F}) few.param(fmt::format("w{}", value), 8, value);
   for (int i = 0; i < 2; ++i) few.state(fmt::format("fp32_from_fp16_params.0.{}", i), 8, i == 0 ? 1 : 3);

@@ -163,16 +163,30 @@ absl::Status open_chunked(const Folder& folder, const std::string& place, const 
   absl::StatusOr<FoundState> state = absl::NotFoundError("");
   Named taken;
   size_t most = 0;
+  std::vector<std::string> whole;  // dicts with all of a model
+  std::pair<size_t, absl::Status> of_that_name =
+      {};  // of "model", if it is none: how many tensors it has, and the problem
   for (const auto& [path, group] : groups) {
     const Named all = with_moments(group, tensors);
     const FoundFile file = as_found(all);
     absl::StatusOr<FoundState> read = read_whole(naming, std::span(&file, 1), WholeStates::kOptimizer);
-    if (!read.ok() && group.size() <= most) continue;
+    if (read.ok()) whole.push_back(fmt::format("\"{}\"", fmt::join(path, ".")));
+    // The trained one beside its average or the like, whose moments these would not be.
+    const bool named = !path.empty() && path.back() == "model";
+    if (named && !read.ok()) of_that_name = {group.size(), read.status()};
+    if (state.ok() ? !(read.ok() && named) : !read.ok() && group.size() <= most) continue;
     most = group.size();
     taken = all;
     state = std::move(read);
-    if (state.ok()) break;
+    if (state.ok() && named) {
+      whole.clear();
+      break;
+    }
   }
+  if (state.ok() && of_that_name.first > taken.size() / 8) return error_at(folder.path(), of_that_name.second);
+  if (whole.size() > 1)
+    return invalid(fmt::format("{}: {} are whole models, and none is called \"model\"; save one of them", place,
+                               fmt::join(whole, ", ")));
   if (!state.ok()) return error_at(folder.path(), state.status());
   SCALAI_ASSIGN_OR_RETURN(opened.info.step, common_step(folder, tensors));
   const auto steps = static_cast<size_t>(std::count_if(tensors.begin(), tensors.end(), is_step));

@@ -14,6 +14,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
+#include "ptc/checkpoint/views/internal/bucket_run.h"
 #include "ptc/checkpoint/views/internal/optimizer_keys.h"
 #include "ptc/tensor/convert.h"
 
@@ -75,6 +76,31 @@ struct Assigned {
   StateKind kind = StateKind::kMaster;
   size_t state = 0, param = 0;
 };
+
+// The number of the virtual stage that a stored name begins with, "model1.…"; 0: it has none.
+int chunk_of_name(std::string_view name) {
+  int chunk = 0;
+  return take(name, "model") && take(name, chunk) ? chunk : 0;
+}
+
+// Puts parameters into the order in which Megatron's modules have them. Their order in the file says nothing: torch before
+// 2.1 sorted storages by name, 0, 1, 10, 2. False: it is not known.
+bool sort_by_registration(const OpenedFile& file, std::vector<size_t>& params) {
+  const auto less = [&](Experts experts) {
+    return [&file, experts](size_t a, size_t b) {
+      const std::string &first = file.tensors[a].name, &second = file.tensors[b].name;
+      return std::pair(chunk_of_name(first), registration_order(first, experts)) <
+             std::pair(chunk_of_name(second), registration_order(second, experts));
+    };
+  };
+  std::sort(params.begin(), params.end(), less(Experts::kSequential));
+  for (size_t i = 1; i < params.size(); ++i) {
+    for (const Experts experts : {Experts::kSequential, Experts::kGrouped}) {
+      if (!less(experts)(params[i - 1], params[i])) return false;
+    }
+  }
+  return true;
+}
 
 // What looks alike: parameters, and the masters that round to them, by their place in (optimizer, group, number).
 struct Alike {
@@ -151,17 +177,20 @@ class FileStates {
       found->masters[{state.optimizer, state.group, state.number}] = index;
     }
     std::map<std::tuple<int, int, int>, Assigned> result;
-    for (const auto& [key, each] : alike) {
+    for (auto& [key, each] : alike) {
       const auto group_of = [](const auto& master) {
         return std::pair(std::get<0>(master.first), std::get<1>(master.first));
       };
-      const std::string& name = file_.tensors[each.params.front()].name;
+      const std::string name = file_.tensors[each.params.front()].name;
       if (each.masters.size() != each.params.size())
         return absl::FailedPreconditionError(fmt::format("{} parameters are like \"{}\", and {} masters",
                                                          each.params.size(), clipped(name, 120), each.masters.size()));
       if (group_of(*each.masters.begin()) != group_of(*each.masters.rbegin()))
         return absl::FailedPreconditionError(
             fmt::format("parameters like \"{}\" are in several groups", clipped(name, 120)));
+      if (!sort_by_registration(file_, each.params))
+        return absl::FailedPreconditionError(
+            fmt::format("parameters like \"{}\" are in no order known here", clipped(name, 120)));
       size_t next = 0;
       for (const auto& [place, index] : each.masters) result[place] = {StateKind::kMaster, index, each.params[next++]};
     }
@@ -169,7 +198,7 @@ class FileStates {
   }
 
   const OpenedFile& file_;
-  std::vector<size_t> params_;  // in the file's order
+  std::vector<size_t> params_;
   std::vector<std::pair<size_t, Numbered>> states_;
 };
 

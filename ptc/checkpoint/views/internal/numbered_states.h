@@ -6,7 +6,7 @@
 //   optimizer.K.…                          the same, of several optimizers
 //
 // Which parameters are in a group is not said (weights with decay, norms and biases without). So masters are found by their
-// values, which round to the parameters; of parameters that are alike all are in one group, in the file's order.
+// values, which round to the parameters; of parameters that are alike all are in one group, in the order of the modules.
 
 #include "absl/status/status.h"
 #include "ptc/checkpoint/views/internal/opened.h"
