@@ -320,6 +320,9 @@ int reshard(const Arguments& arguments) {
     return usage_error("checkpoint reshard", "--threads=0");
   if (arguments.has("vocab-multiple") && arguments.count("vocab-multiple") == 0)
     return usage_error("checkpoint reshard", "--vocab-multiple=0");
+  constexpr int64_t kMostMultiple = 1 << 20;
+  if (arguments.has("vocab-multiple") && arguments.count("vocab-multiple") > kMostMultiple)
+    return usage_error("checkpoint reshard", "--vocab-multiple is at most 1048576");
   if (arguments.has("shard-size") && arguments.bytes("shard-size") == 0) {
     return usage_error("checkpoint reshard", "--shard-size=0");
   }

@@ -60,6 +60,7 @@ class RemoteSource final : public ByteSource {
     hasher.add(without_user(reader_.url())).add(version.bytes).add(version.etag).add(version.last_modified);
     // Without either nobody can tell whether it is still the same file: what is kept is kept for this source alone.
     const bool unversioned = version.etag.empty() && version.last_modified.empty();
+    if (!unversioned) version_ = Hasher().add(version.etag).add(version.last_modified).hex();
     if (unversioned) hasher.add(remote_->count_unversioned());
     cache_ = unversioned ? nullptr : remote_->cache();
     file_ = hasher.add(remote_->options().block_bytes).hex();
@@ -67,6 +68,7 @@ class RemoteSource final : public ByteSource {
 
   const std::string& name() const override { return reader_.name(); }
   int64_t size() const override { return reader_.version().bytes; }
+  std::string version() const override { return version_; }
   absl::Status read(int64_t offset, std::span<std::byte> dst) const override;
 
  private:
@@ -84,6 +86,7 @@ class RemoteSource final : public ByteSource {
 
   const std::shared_ptr<const RemoteImpl> remote_;
   const RangeReader reader_;
+  std::string version_;
   std::string file_;             // names this version in memory and on disk
   BlockCache* cache_ = nullptr;  // of remote_; null: not on disk
   mutable std::mutex mutex_;

@@ -253,6 +253,16 @@ TEST_F(RemoteSourceTest, SecretsAreNotShown) {
   }
 }
 
+TEST_F(RemoteSourceTest, TheVersionIsThatOfTheServer) {
+  const std::string first = open(make())->version();
+  EXPECT_NE(first, "");
+  EXPECT_EQ(open(make())->version(), first);
+  server_.set_file(file_, "\"another\"");
+  EXPECT_NE(open(make())->version(), first);
+  server_.set_file(file_, "");
+  EXPECT_EQ(open(make())->version(), "") << "neither ETag nor date";
+}
+
 TEST_F(RemoteSourceTest, TheOpenerTakesPathsAndAddresses) {
   const std::string path = folder_ + "/local";
   std::ofstream(path, std::ios::binary) << file_;

@@ -193,6 +193,27 @@ const std::vector<LogicalState>& Checkpoint::tensors() const { return state_->op
 const std::vector<CheckpointFile>& Checkpoint::files() const { return state_->files; }
 int64_t Checkpoint::state_bytes() const { return state_->state_bytes; }
 const std::string& Checkpoint::identity() const { return state_->identity; }
+std::string Checkpoint::sampled_content() const {
+  constexpr int64_t kSampleBytes = 64;
+  Hasher hasher;
+  std::string sample;
+  for (const OpenedFile& file : state_->opened.files) {
+    const std::string version = file.source->version();
+    if (!info().local && !version.empty()) {
+      hasher.add(version);
+      continue;
+    }
+    for (const OpenedTensor& tensor : file.tensors) {
+      const int64_t bytes = tensor.elements * tensor::size_of(tensor.dtype);
+      sample.resize(static_cast<size_t>(std::min(bytes, kSampleBytes)));
+      const int64_t middle = tensor.offset + (bytes - std::ssize(sample)) / 2;
+      // What cannot be read here is told where it is needed.
+      const absl::Status read = file.source->read(middle, std::as_writable_bytes(std::span(sample)));
+      hasher.add(read.ok() ? sample : "");
+    }
+  }
+  return hasher.hex();
+}
 int64_t Checkpoint::memory_bytes() const { return state_->memory_bytes; }
 absl::StatusOr<ByteSourcePtr> Checkpoint::open_other(const std::string& name) const {
   return state_->opened.opener ? state_->opened.opener(location_in(info().path, name))

@@ -112,6 +112,9 @@ class Checkpoint {
   // Digest of the names, versions (ByteSource::version) and headers of the files and of the places of all state in
   // them. Another identity means another checkpoint.
   const std::string& identity() const;
+  // Digest of some bytes of every stored tensor, the same on all machines that see the files; on a server that says the
+  // versions of files, of these. Training changes it. Reads.
+  std::string sampled_content() const;
   int64_t memory_bytes() const;  // approximate memory of this object
 
   // Reads a box of tensors()[tensor] into dst, dense and row-major. CHECK: the box lies inside the tensor, dst has

@@ -140,6 +140,7 @@ absl::StatusOr<bool> is_part(const std::string& folder, const View& view) {
 absl::StatusOr<Joined> join_parts(const View& whole, int parts, const ReshardOptions& options) {
   SCALAI_CHECK(whole.spec().parts == 1 && whole.spec().naming != "job");
   const internal::ReshardPlaces places = internal::places_of(options.target);
+  SCALAI_RETURN_IF_ERROR(internal::check_apart(places, whole.checkpoint()));
   const std::string digest = internal::digest_of_whole(whole);
   Joined joined;
   std::unique_ptr<internal::Journal> journal;

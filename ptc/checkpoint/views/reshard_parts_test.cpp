@@ -204,6 +204,24 @@ TEST_F(ReshardParts, WhatIsOfOthersStays) {
   EXPECT_TRUE(fs::exists(part_folder(path("out"), 0, kParts)));
 }
 
+TEST_F(ReshardParts, TheSourceIsNotReplaced) {
+  ReshardOptions onto = options("hf");
+  onto.force = true;
+  for (int part = 0; part < kParts; ++part) write("tp2", part);
+  EXPECT_THAT(message_of(join_parts(*view("tp2", 0, 1), kParts, onto).status()),
+              HasSubstr("the source is read from it"));
+}
+
+// The same names and sizes; the source was trained on between two parts.
+TEST_F(ReshardParts, PartsOfAChangedSourceAreRefused) {
+  write("tp2", 0);
+  write_hugging_face(path("hf"), llama_config(8, 2), {}, 4);
+  EXPECT_THAT(message_of(join_parts(*view("tp2", 0, 1), kParts, options("out")).status()),
+              HasSubstr("is a part of something else"));
+  write_hugging_face(path("hf"), llama_config(8, 2), {}, 3);
+  EXPECT_TRUE(join_parts(*view("tp2", 0, 1), kParts, options("out")).ok()) << "not of dates";
+}
+
 TEST_F(ReshardParts, PartsOfSomethingElseAreRefused) {
   write("tp2", 0);
   EXPECT_THAT(message_of(is_part(part_folder(path("out"), 0, kParts), *view("tp4", 0, kParts)).status()),

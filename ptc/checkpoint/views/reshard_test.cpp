@@ -106,6 +106,11 @@ TEST_F(ReshardTest, WritesVerifiesAndTidiesUp) {
   EXPECT_THAT(entries(), ::testing::ElementsAre("hf", "out"));
   EXPECT_THAT(message_of(run(*view, options()).status()), HasSubstr("--force"));
   made.force = true;
+  for (const char* other : {"thesis.txt", "best.safetensors"}) {
+    write_text(path("out/") + other, "mine");
+    EXPECT_THAT(message_of(run(*view, made).status()), HasSubstr("which is not of a checkpoint")) << other;
+    std::filesystem::remove(path("out/") + other);
+  }
   EXPECT_TRUE(run(*view, made).ok());
   EXPECT_THAT(entries(), ::testing::ElementsAre("hf", "out"));
 }

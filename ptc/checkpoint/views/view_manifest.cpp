@@ -31,6 +31,10 @@ std::string digest_of_whole(const View& view) {
   hasher.add(view.spec().shard_bytes).add(view.spec().vocab_multiple);
   hasher.add(int64_t{view.spec().transformer_engine.value_or(info.transformer_engine)});
   for (const CheckpointFile& file : view.checkpoint().files()) hasher.add(file.name).add(file.bytes).add(file.checksum);
+  hasher.add(view.checkpoint().sampled_content()).add(info.config).add(int64_t{view.spec().extras});
+  if (view.collection() != nullptr) hasher.add(collection::collection_text(*view.collection(), {}));
+  const KnownModel* const model = view.checkpoint().model();
+  if (model != nullptr && model->family) hasher.add(model->family->text());
   for (const size_t tensor : view.tensors()) {
     const LogicalState& state = view.checkpoint().tensors()[tensor];
     hasher.add(state.name).add(tensor::name_of(state.dtype)).add(state.shape.str());

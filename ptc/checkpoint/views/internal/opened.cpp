@@ -399,7 +399,7 @@ absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& opti
       for (const TextRecord& text : opened->texts) {
         if (!is_extra(text.name)) take(text.name);
       }
-      opened->info.others = folder.others(taken);
+      SCALAI_ASSIGN_OR_RETURN(opened->info.others, folder.others(taken));
     }
   }
   if (!opened.ok()) return opened;

@@ -61,7 +61,7 @@ std::vector<std::string> Folder::tensor_files() const {
   return found;
 }
 
-std::vector<std::string> Folder::others(const std::vector<std::string>& taken) const {
+absl::StatusOr<std::vector<std::string>> Folder::others(const std::vector<std::string>& taken) const {
   std::vector<std::string> found = names();
   constexpr std::array<const char*, 14> kUsual = {"LICENSE",
                                                   "README.md",
@@ -78,7 +78,9 @@ std::vector<std::string> Folder::others(const std::vector<std::string>& taken) c
                                                   "vocab.txt",
                                                   "spiece.model"};
   for (const char* const name : kUsual) {
-    if (!local() && has(name).value_or(false)) found.emplace_back(name);
+    if (local()) break;
+    SCALAI_ASSIGN_OR_RETURN(const bool there, has(name));
+    if (there) found.emplace_back(name);
   }
   std::erase_if(found, [&](const std::string& name) {
     const bool describes = name == kConfigFileName || name == kFamilyFileName || name == kModelFileName ||

@@ -39,7 +39,8 @@ class Folder {
   // Of a local folder, sorted; nothing when it is remote. Names that begin with a dot are left out.
   std::vector<std::string> tensor_files() const;  // "*.safetensors"
   // Neither in `taken` nor what describes a checkpoint. On a server: of the names that models usually have.
-  std::vector<std::string> others(const std::vector<std::string>& taken) const;
+  // Errors of a server but that there is no such file.
+  absl::StatusOr<std::vector<std::string>> others(const std::vector<std::string>& taken) const;
   // For the end of a sentence: what torch wrote there and how to read it; empty where there is nothing of torch.
   std::string hint_of_torch() const;
 

@@ -98,7 +98,10 @@ std::string reason_to_keep(const std::string& folder) {
     }
     if (!fs::is_regular_file(status) && !fs::is_symlink(status))
       return fmt::format("has \"{}\", which is no file", clipped(name, 120));
-    if (!own && !is_known(name)) return fmt::format("has \"{}\", which is not of a checkpoint", clipped(name, 120));
+    // Of a folder that names its files, no others but what comes with a model; a job's has names of its own.
+    const bool foreign =
+        named.empty() ? !own && !is_known(name) : named.count(name) == 0 && name != kManifestName && !is_extra(name);
+    if (foreign) return fmt::format("has \"{}\", which is not of a checkpoint", clipped(name, 120));
     tensors = tensors || name.ends_with(".safetensors");
   }
   if (error) return fmt::format("cannot be read: {}", error.message());
