@@ -107,7 +107,12 @@ class IndexReader {
     if (!is_inside(place->second.file) || place->second.begin < 0 || place->second.bytes < 0)
       return problem(name, fmt::format("is in \"{}\", which is not in the folder", clipped(place->second.file, 80))),
              false;
-    const int64_t elements = std::accumulate(extents->begin(), extents->end(), int64_t{1}, std::multiplies<>());
+    constexpr int64_t kMostElements = int64_t{1} << 56;
+    int64_t elements = 1;
+    for (const int64_t extent : *extents) {
+      if (__builtin_mul_overflow(elements, extent, &elements) || elements > kMostElements)
+        return problem(name, fmt::format("has a chunk [{}], which nothing can hold", fmt::join(*extents, ", "))), false;
+    }
     tensor.chunks.push_back({*at, *extents, place->second.file, place->second.begin, place->second.bytes, elements, 0});
     return true;
   }
@@ -153,10 +158,11 @@ DcpTensor element_of(const DcpTensor& stack, int64_t index, const std::string& n
 // The elements of those tensors whose names have `mark`; `name_of` puts the index into it.
 template <class NameOf>
 std::vector<DcpTensor> split_stacks(std::vector<DcpTensor> tensors, const NameOf& name_of) {
-  constexpr int64_t kMostElements = 1 << 20;
+  constexpr int64_t kMostElements = 1 << 19;  // of all; a stack beyond them stays one
   std::vector<DcpTensor> result;
   for (DcpTensor& tensor : tensors) {
-    const bool stack = !tensor.shape.empty() && tensor.shape.front() <= kMostElements && name_of(tensor.path.back(), 0);
+    const bool stack = !tensor.shape.empty() && tensor.shape.front() <= kMostElements - std::ssize(result) &&
+                       name_of(tensor.path.back(), 0);
     for (int64_t i = 0; stack && i < tensor.shape.front(); ++i)
       result.push_back(element_of(tensor, i, *name_of(tensor.path.back(), i)));
     if (!stack) result.push_back(std::move(tensor));

@@ -100,12 +100,24 @@ TEST(DcpIndex, StacksOfLayersAndExpertsAreTakenApart) {
   EXPECT_EQ(without_stacks({counted}).size(), 1U);
 }
 
+TEST(DcpIndex, StacksAreNotMoreThanAnyModelHas) {
+  for (const int64_t layers : {int64_t{1} << 19, int64_t{1} << 40}) {
+    const DcpTensor stack{.path = {"decoder.layers.mlp.experts.experts.linear_fc1.weight"},
+                          .shape = {layers, 1 << 20},
+                          .chunks = {}};
+    EXPECT_LE(without_stacks({stack}).size(), size_t{1} << 20) << layers;
+  }
+}
+
 TEST(DcpIndex, RefusesWhatCannotBe) {
   EXPECT_THAT(problem_of(index_of({4}, {{{2}, {3}}})),
               HasSubstr("tensor \"model.w\" has a chunk [3] at [2], which is not in [4]"));
   EXPECT_THAT(problem_of(index_of({4}, {{{-1}, {3}}})), HasSubstr("which is not in [4]"));
   EXPECT_THAT(problem_of(index_of({4}, {{{0}, {int64_t{1} << 62}}})), HasSubstr("which is not in [4]"));
   EXPECT_THAT(problem_of(index_of({4}, {{{0, 0}, {4, 1}}})), HasSubstr("is damaged"));
+  // 4 · (2^57 + 1) · 32 bytes would be 128 in 64 bits.
+  constexpr int64_t kMany = (int64_t{1} << 57) + 1;
+  EXPECT_THAT(problem_of(index_of({kMany, 32}, {{{0, 0}, {kMany, 32}}})), HasSubstr("which nothing can hold"));
   EXPECT_THAT(problem_of(index_of({4}, {{{0}, {4}}}, "complex64")),
               HasSubstr("torch.complex64, which safetensors has not"));
   EXPECT_THAT(problem_of(index_of({4}, {{{0}, {4}}}, "float32", false)),

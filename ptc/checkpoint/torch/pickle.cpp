@@ -157,7 +157,7 @@ class PickleReader {
     const PickleValue* const arguments = pop();
     PickleValue* const callee = pop();
     if (arguments->kind != Kind::kTuple) return fail("is damaged");
-    call(callee, arguments->items);
+    if (may_copy(arguments->items.size() * sizeof(PickleValue*))) call(callee, arguments->items);
   }
   void build() {
     PickleValue* const state = pop();
@@ -170,7 +170,14 @@ class PickleReader {
   void stack_name() {
     const PickleValue* const name = pop();
     const PickleValue* const module = pop();
-    push_name(module->text, name->text);
+    if (may_copy(module->text.size() + name->text.size())) push_name(module->text, name->text);
+  }
+  // What the memo has once can be asked for at every opcode.
+  bool may_copy(size_t bytes) {
+    constexpr size_t kMostBytes = size_t{64} << 20, kMostTimes = 8;
+    copied_ += bytes;
+    if (copied_ > kMostBytes + kMostTimes * bytes_.size()) fail("takes the same values too often");
+    return problem_.empty();
   }
   void push_long(std::string_view bytes) {
     if (bytes.size() > 8) return fail("has a whole number beyond 64 bits");
@@ -217,6 +224,7 @@ class PickleReader {
   bool object(char opcode);
   bool memory(char opcode);
 
+  size_t copied_ = 0;
   std::string_view bytes_;
   size_t at_ = 0, begin_ = 0;
   std::vector<PickleValue*> stack_;

@@ -24,6 +24,17 @@ std::string raw(std::string_view bytes) { return std::string(bytes); }
 
 using std::string_view_literals::operator""sv;
 
+// 100,000 calls with the same 100,000 arguments.
+TEST(Pickles, TheSameValuesAreNotTakenTooOften) {
+  std::string bytes = "\x80\x02(";
+  for (int i = 0; i < 100'000; ++i) bytes += 'N';
+  bytes += std::string("tq\0", 3) + "0(";
+  for (int i = 0; i < 100'000; ++i) bytes += std::string("ca\nb\nh\0R", 8);
+  bytes += "t.";
+  const absl::StatusOr<Pickle> read = Pickle::read(bytes);
+  EXPECT_THAT(message_of(read.status()), testing::HasSubstr("takes the same values too often"));
+}
+
 TEST(Pickles, ReadsWhatPythonWrites) {
   // pickle.dumps({"a": [1, -2, 70000, 1.5, None, True], "b": (b"xy", "z")}, protocol=4)
   const Pickle four =

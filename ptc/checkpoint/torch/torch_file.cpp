@@ -25,7 +25,8 @@ constexpr int64_t kMostPickleBytes = int64_t{1} << 28;
 constexpr int kMostDepth = 64;
 constexpr int64_t kMostVisits = int64_t{1} << 24;
 
-constexpr size_t kMostName = 160;
+constexpr size_t kMostName = 160;   // that is shown
+constexpr size_t kMostPath = 4096;  // that is read
 
 class TensorFinder {
  public:
@@ -39,6 +40,7 @@ class TensorFinder {
     if (++visits_ == kMostVisits) problem(path, "is one of too many");
     if (visits_ >= kMostVisits) return;
     if (depth > kMostDepth) return problem(path, "is nested too deeply");
+    if (path.size() > kMostPath) return problem(path, "has too long a name");
     switch (value.kind) {
       case Kind::kDict: return visit_pairs(value, path, depth);
       case Kind::kList:
@@ -111,7 +113,11 @@ class TensorFinder {
     visit(call, path, depth + 1);
   }
 
-  // (storage, offset, size, stride, requires_grad, hooks[, dtype])
+  static bool is_nothing(const PickleValue& value) {
+    return value.kind == Kind::kNone || (value.kind == Kind::kDict && value.pairs.empty());
+  }
+
+  // (storage, offset, size, stride, requires_grad, hooks[, dtype][, {"neg": True}])
   void add(const PickleValue& value, const std::string& path, bool has_dtype) {
     const auto& arguments = value.items;
     if (arguments.size() < (has_dtype ? 7U : 4U) || arguments[0]->kind != Kind::kPersistent ||
@@ -124,6 +130,9 @@ class TensorFinder {
     if (!shape || !strides || shape->size() != strides->size() || id.kind != Kind::kTuple || id.items.size() < 5 ||
         id.items[0]->text != "storage" || id.items[2]->kind != Kind::kText)
       return problem(path, "is damaged");
+    const size_t metadata = has_dtype ? 7 : 6;
+    if (arguments.size() > metadata && !is_nothing(*arguments[metadata]))
+      return problem(path, "has a sign or a conjugation that is applied when it is loaded");
     const std::string& type = has_dtype ? arguments[6]->text : id.items[1]->text;
     const std::optional<DType> dtype = dtype_of(type);
     if (!dtype) return problem(path, fmt::format("is of {}, which safetensors has not", clipped(type, 80)));
@@ -132,11 +141,11 @@ class TensorFinder {
 
   void place(const std::string& path, DType dtype, const std::vector<int64_t>& shape,
              const std::vector<int64_t>& strides, int64_t first, const std::string& key) {
-    int64_t elements = 1;
+    int64_t elements = std::find(shape.begin(), shape.end(), 0) == shape.end() ? 1 : 0;
     for (size_t dim = shape.size(); dim-- > 0;) {
       if (shape[dim] < 0 || (shape[dim] > 0 && elements > source_.size() / shape[dim]))
         return problem(path, "is beyond its storage");
-      if (shape[dim] > 1 && strides[dim] != elements)
+      if (elements > 0 && shape[dim] > 1 && strides[dim] != elements)
         return problem(path, "is not contiguous; torch_to_safetensors.py makes it so");
       elements *= shape[dim];
     }

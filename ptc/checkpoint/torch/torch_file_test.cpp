@@ -94,6 +94,36 @@ TEST(TorchFiles, TensorsWithAttributesAreTensors) {
               HasSubstr("\"w\" is not dense: torch._tensor._rebuild_from_type_v2"));
 }
 
+// What a view has that negates its elements when it is read: torch appends {"neg": True}, or nothing.
+TEST(TorchFiles, SignsThatAreAppliedLaterAreRefused) {
+  const auto file = [](std::string_view metadata) {
+    PickleWriter pickle;
+    pickle.op("}").text("w").name("torch._utils", "_rebuild_tensor_v2").op("((");
+    pickle.text("storage").name("torch", "FloatStorage").text("0").text("cpu").number(1).op("tQ");
+    pickle.number(0).numbers({1}).numbers({1}).op("\x89").name("collections", "OrderedDict").op(")R").op(metadata);
+    pickle.op("tRs.");
+    ZipWriter zip;
+    zip.add("archive/data.pkl", pickle.bytes());
+    zip.add("archive/data/0", "aaaa");
+    return zip.finish();
+  };
+  EXPECT_THAT(problem_of(file(std::string_view("}X\3\0\0\0neg\x88s", 11))),
+              HasSubstr("tensor \"w\" has a sign or a conjugation that is applied when it is loaded"));
+  for (const char* nothing : {"", "N", "}"}) EXPECT_TRUE(read_torch_file(MemorySource("f", file(nothing))).ok());
+}
+
+TEST(TorchFiles, EmptyTensorsAreNowhere) {
+  const auto file = read_torch_file(
+      MemorySource("f", torch_file({{.name = "e", .shape = {0, 100'000}, .strides = {100'000, 1}}}, {{"0", ""}})));
+  ASSERT_TRUE(file.ok()) << message_of(file.status());
+  EXPECT_EQ(file->tensors.at(0).bytes, 0);
+}
+
+TEST(TorchFiles, LongNamesEnd) {
+  EXPECT_THAT(problem_of(TorchTensor{.name = std::string(5'000, 'n'), .shape = {1}, .strides = {1}}),
+              HasSubstr("has too long a name"));
+}
+
 TEST(TorchFiles, RefuseOtherFiles) {
   EXPECT_THAT(problem_of(std::string("\x80\x02.", 3)), HasSubstr("not a file of torch.save as of torch 1.6"));
   ZipWriter other;

@@ -28,6 +28,11 @@ struct Buffer {
     params.push_back({std::ssize(param), sample(param.begin()), sample(param.end() - static_cast<int64_t>(count))});
     values.push_back(std::move(param));
   }
+  void add_random(int64_t least, Random& random) {
+    std::vector<std::byte> param(static_cast<size_t>(random.between(least, 200)));
+    for (std::byte& value : param) value = static_cast<std::byte>(random.below(200));
+    add(std::move(param));
+  }
   std::vector<InBucket> fill(size_t first, size_t last) {
     std::vector<collection::BufferParam> sizes;
     for (size_t i = last; i-- > first;) sizes.push_back({params[i].elements});
@@ -58,10 +63,10 @@ TEST(FindInBucket, EveryStretchIsFoundOrTold) {
     const int64_t count = random.between(1, 12);
     for (int64_t i = 0; i < count; ++i) {
       // Norms are alike in size and, at first, in values.
-      const bool norm = random.below(3) == 0;
-      std::vector<std::byte> values(static_cast<size_t>(norm ? 16 : random.between(1, 200)), std::byte{1});
-      for (std::byte& value : values) value = norm ? value : static_cast<std::byte>(random.below(200));
-      buffer.add(std::move(values));
+      if (random.below(3) == 0)
+        buffer.add(std::vector<std::byte>(16, std::byte{1}));
+      else
+        buffer.add_random(1, random);
     }
     const auto first = static_cast<size_t>(random.below(count));
     const auto last = static_cast<size_t>(random.between(static_cast<int64_t>(first) + 1, count));
@@ -105,11 +110,7 @@ TEST(FindInBucket, JoinedBucketsHaveNoPaddingAtTheirEnds) {
     Random random(seed);
     Buffer buffer;
     const int64_t count = random.between(2, 10);
-    for (int64_t i = 0; i < count; ++i) {
-      std::vector<std::byte> values(static_cast<size_t>(random.between(4, 200)));
-      for (std::byte& value : values) value = static_cast<std::byte>(random.below(200));
-      buffer.add(std::move(values));
-    }
+    for (int64_t i = 0; i < count; ++i) buffer.add_random(4, random);
     // From any place on, and from the last on with the first: an embedding that is the head, too.
     const auto first = static_cast<size_t>(random.below(count));
     const auto length = static_cast<size_t>(random.between(1, count));

@@ -155,6 +155,26 @@ TEST_F(ConvertedTest, ScalesThatFitNoWeightAreNamed) {
                              HasSubstr("\"v_scale_inv\" is no scale")));
 }
 
+// The other form of 8 bits, and a weight that is not in 8 bits.
+TEST_F(ConvertedTest, ScalesBelongToWeightsInEightBitsAlone) {
+  Quantised quantised;
+  quantised.specs[1].dtype = DType::kF8E5M2;
+  quantised.specs[0].name = "other_scale_inv";
+  Opened opened;
+  std::vector<FoundFile> found;
+  quantised.open(path("q.safetensors"), opened, found);
+  EXPECT_THAT(message_of(BlockScales::of_config(kConfig)->take(DType::kF32, opened, found)),
+              HasSubstr("f: \"w\" is in 8 bits and has no scale"));
+  Quantised wide;
+  wide.specs[1].dtype = DType::kBF16;
+  wide.codes.resize(70);
+  opened = {};
+  found.clear();
+  wide.open(path("w.safetensors"), opened, found);
+  EXPECT_THAT(message_of(BlockScales::of_config(kConfig)->take(DType::kF32, opened, found)),
+              HasSubstr("\"w_scale_inv\" is no scale of a weight"));
+}
+
 TEST_F(ConvertedTest, OtherQuantisationIsRefusedByName) {
   write_hugging_face(path("hf"), llama_config(8, 2), {}, 4);
   for (const std::string method : {"gptq", "awq", "bitsandbytes", "compressed-tensors"}) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "ptc/checkpoint/torch/torch_frame.h"
 #include "ptc/checkpoint/views/testing/test_model.h"
 #include "ptc/checkpoint/views/view.h"
 
@@ -65,10 +66,54 @@ TEST_F(DcpFolderTest, OfSeveralModelsTheOneOfThatNameCounts) {
   EXPECT_THAT(message_of(Checkpoint::open(path("dcp"), options).status()),
               HasSubstr("\"model.norm.weight\" [32] is missing"));
   index_ = both;
+  // Nor is one that is called so inside of another dict.
+  for (DcpTensor& tensor : index_) {
+    if (tensor.path.front() == "average") tensor.path.insert(tensor.path.begin() + 1, "model");
+  }
+  write_index();
+  const auto nested = Checkpoint::open(path("dcp"), options);
+  ASSERT_TRUE(nested.ok()) << message_of(nested.status()) << ": the average would be beyond the end";
+  index_ = both;
   for (DcpTensor& tensor : index_) tensor.path.front() = tensor.path.front() == "model" ? "critic" : "actor";
   write_index();
   EXPECT_THAT(message_of(Checkpoint::open(path("dcp"), options).status()),
-              HasSubstr("\"actor\", \"critic\" are whole models, and none is called \"model\""));
+              HasSubstr("\"actor\", \"critic\" are whole models, and none is \"model\""));
+}
+
+// Adam's step, and a counter of somebody else's.
+TEST_F(DcpFolderTest, StepsAreThoseOfParameters) {
+  DcpTensor step = index_.front();
+  step.dtype = tensor::DType::kF32;
+  step.shape = {};
+  step.chunks = {{.offsets = {}, .sizes = {}, .file = "steps", .begin = 0, .bytes = 0, .elements = 1}};
+  const ChunkFrame frame = chunk_frame({}, {.step = 7});
+  ASSERT_TRUE(frame.step.has_value());
+  std::string file(static_cast<size_t>(frame.frame.bytes), '\0');
+  for (const FileFrame::Text& text : frame.frame.texts)
+    file.replace(static_cast<size_t>(text.offset), text.bytes.size(), text.bytes);
+  write_text(path("dcp/steps"), file);
+  step.chunks.front().begin = frame.step->begin;
+  step.chunks.front().bytes = frame.step->bytes;
+  for (const std::vector<std::string>& at :
+       {std::vector<std::string>{"optim", "state", "w", "step"}, std::vector<std::string>{"train_state.step"}}) {
+    step.path = at;
+    index_.push_back(step);
+  }
+  index_.back().chunks.front().begin += 1;  // whoever reads it finds nothing
+  write_index();
+  const auto opened = Checkpoint::open(path("dcp"), {.config = path("hf/config.json")});
+  ASSERT_TRUE(opened.ok()) << message_of(opened.status());
+  EXPECT_EQ((*opened)->info().step, 7);
+  EXPECT_THAT((*opened)->info().notes, ElementsAre(HasSubstr("\"train_state.step\"")));
+}
+
+TEST_F(DcpFolderTest, AFileOfAModuleIsNoEmptyCheckpoint) {
+  const ChunkFrame frame = chunk_frame({}, {.none = true});
+  std::string file(static_cast<size_t>(frame.frame.bytes), '\0');
+  for (const FileFrame::Text& text : frame.frame.texts)
+    file.replace(static_cast<size_t>(text.offset), text.bytes.size(), text.bytes);
+  write_text(path("module.pt"), file);
+  EXPECT_THAT(message_of(Checkpoint::open(path("module.pt")).status()), HasSubstr("save its state_dict()"));
 }
 
 TEST_F(DcpFolderTest, EveryChunkOfAFileThatIsRefusedIsTold) {

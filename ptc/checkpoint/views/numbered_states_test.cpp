@@ -62,7 +62,7 @@ constexpr const char* kNorm2 = "decoder.layers.10.input_layernorm.weight";
 
 File usual() {
   File file;
-  // As torch before 2.1 had them in files: by name, not in the order of the modules.
+  // As older torch had them in files: by name, not in the order of the modules.
   file.param(kNorm2, 4, 1);
   file.param("w1", 100, 3);
   file.param(kNorm1, 4, 1);

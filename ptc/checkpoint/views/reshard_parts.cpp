@@ -54,14 +54,38 @@ void take_files(const std::string& folder, const ArrangedManifest& manifest, std
 }
 
 // A file that an earlier call has moved stays where it is.
-absl::Status move_file(const std::string& from, const std::string& to, int64_t bytes) {
+bool is_moved(const std::string& from, const std::string& to) {
+  return internal::is_there(to) && !internal::is_there(from);
+}
+
+// Before anything is moved: each file of the whole is in a part, as long as that wrote it, with the tensors that it is to have.
+absl::Status check_files(const View& whole, const std::map<std::string, PartFile>& files,
+                         const internal::ReshardPlaces& places) {
+  for (size_t f = 0; f < whole.files(); ++f) {
+    const std::string& name = whole.file_name(f);
+    const auto file = files.find(name);
+    if (file == files.end()) return invalid(fmt::format("{}: is in no part", name));
+    const std::string from = file->second.folder + "/" + name, to = places.partial + "/" + name;
+    const std::string& at = is_moved(from, to) ? to : from;
+    std::error_code error;
+    if (fs::file_size(at, error) != static_cast<uintmax_t>(file->second.bytes) || error)
+      return invalid(fmt::format("{}: is not what a part had", at));
+    if (!whole.has_tensors(f)) continue;
+    SCALAI_ASSIGN_OR_RETURN(const ArrangedFile arranged, whole.arrangement(f));
+    const auto& sums = file->second.sums.tensors;
+    const bool same = sums.size() == arranged.tensors.size() &&
+                      std::all_of(arranged.tensors.begin(), arranged.tensors.end(),
+                                  [&](const ArrangedTensor& tensor) { return sums.count(tensor.name) != 0; });
+    if (!same) return invalid(fmt::format("{}: has other tensors than it is to have; remove that part", at));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status move_file(const std::string& from, const std::string& to) {
+  if (is_moved(from, to)) return absl::OkStatus();
   if (const std::string parent = parent_of(to); !internal::is_there(parent))
     SCALAI_RETURN_IF_ERROR(make_synced_folders(parent));
   std::error_code error;
-  if (internal::is_there(to) && !internal::is_there(from)) {
-    if (fs::file_size(to, error) == static_cast<uintmax_t>(bytes)) return absl::OkStatus();
-    return invalid(fmt::format("{}: is not what a part had", to));
-  }
   fs::rename(from, to, error);
   if (error) return failed(fmt::format("{}: cannot move to {}: {}", from, to, error.message()));
   return absl::OkStatus();
@@ -82,17 +106,22 @@ absl::Status put_together(const View& whole, const std::map<std::string, PartFil
   if (foreign)
     return invalid(fmt::format("{}: has \"{}\", which is not of what is written there; move it away", places.partial,
                                clipped(*foreign, 120)));
+  std::error_code error;
+  if (internal::is_there(places.partial) && !fs::is_directory(fs::symlink_status(places.partial, error)))
+    return invalid(fmt::format("{}: is there and not a folder; move it away", places.partial));
+  if (internal::is_there(places.partial) && !journal.was_there() && !internal::is_empty_folder(places.partial))
+    return invalid(fmt::format("{}: is there, and no journal says what it is; move it away", places.partial));
+  SCALAI_RETURN_IF_ERROR(check_files(whole, files, places));
   SCALAI_RETURN_IF_ERROR(journal.begin());
   SCALAI_RETURN_IF_ERROR(make_synced_folders(places.partial));
   std::vector<FileSums> sums;
   std::set<std::string> folders = {places.partial};
   for (size_t f = 0; f < whole.files(); ++f) {
-    const auto file = files.find(whole.file_name(f));
-    if (file == files.end()) return invalid(fmt::format("{}: is in no part", whole.file_name(f)));
+    const PartFile& file = files.at(whole.file_name(f));
     const std::string to = places.partial + "/" + whole.file_name(f);
-    SCALAI_RETURN_IF_ERROR(move_file(file->second.folder + "/" + whole.file_name(f), to, file->second.bytes));
+    SCALAI_RETURN_IF_ERROR(move_file(file.folder + "/" + whole.file_name(f), to));
     folders.insert(parent_of(to));
-    sums.push_back(file->second.sums);
+    sums.push_back(file.sums);
   }
   SCALAI_ASSIGN_OR_RETURN(const std::string manifest, whole.manifest(sums));
   SCALAI_RETURN_IF_ERROR(write_synced(places.partial + "/" + kManifestName, manifest));

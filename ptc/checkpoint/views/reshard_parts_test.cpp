@@ -204,6 +204,35 @@ TEST_F(ReshardParts, WhatIsOfOthersStays) {
   EXPECT_TRUE(fs::exists(part_folder(path("out"), 0, kParts)));
 }
 
+TEST_F(ReshardParts, APartThatWasCutOffIsNotJoined) {
+  for (int part = 0; part < kParts; ++part) write("tp2", part);
+  const std::string folder = part_folder(path("out"), 0, kParts);
+  fs::path file;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".safetensors") file = entry.path();
+  }
+  fs::resize_file(file, 1'000);
+  const auto before = content(path(""));
+  EXPECT_THAT(message_of(join_parts(*view("tp2", 0, 1), kParts, options("out")).status()),
+              HasSubstr(file.filename().string() + ": is not what a part had"));
+  EXPECT_EQ(content(path("")), before) << "nothing is moved";
+}
+
+TEST_F(ReshardParts, AFolderOfOthersIsNotTakenOver) {
+  for (int part = 0; part < kParts; ++part) write("tp2", part);
+  const auto refusal = [&] { return message_of(join_parts(*view("tp2", 0, 1), kParts, options("out")).status()); };
+  fs::create_directories(path("elsewhere"));
+  write_text(path("elsewhere/config.json"), "mine");
+  fs::create_symlink("elsewhere", path("out.partial"));
+  EXPECT_THAT(refusal(), HasSubstr("is there and not a folder"));
+  fs::remove(path("out.partial"));
+  fs::create_directories(path("out.partial"));
+  write_text(path("out.partial/rank_000.safetensors"), "mine");
+  EXPECT_THAT(refusal(), HasSubstr("no journal says what it is"));
+  EXPECT_EQ(text_of(path("out.partial/rank_000.safetensors")), "mine");
+  EXPECT_EQ(text_of(path("elsewhere/config.json")), "mine");
+}
+
 TEST_F(ReshardParts, TheSourceIsNotReplaced) {
   ReshardOptions onto = options("hf");
   onto.force = true;

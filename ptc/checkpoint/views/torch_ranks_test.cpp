@@ -56,6 +56,17 @@ TEST_F(TorchRanks, ExpertsAndChunksAreSeen) {
   EXPECT_EQ((*ranks)->layout, "tp1,pp1,dp2,ep2,vpp2");
 }
 
+TEST_F(TorchRanks, MissingRanksAreCountedBeforeTheyAreNamed) {
+  for (const char* rank : {"mp_rank_262143", "mp_rank_00_262143", "mp_rank_00_000_262143"}) add(rank);
+  EXPECT_THAT(message_of(read().status()), HasSubstr("3 ranks are there, tp262144,pp262144,ep262144 has "));
+}
+
+TEST_F(TorchRanks, IterationsMayBeMany) {
+  EXPECT_EQ(iteration_of("dist/iter_3000000"), 3'000'000);
+  std::ofstream(folder_ + "/latest_checkpointed_iteration.txt") << "3000000";
+  EXPECT_EQ(newest_iteration(Folder(folder_, options_)).value(), "iter_3000000/");
+}
+
 TEST_F(TorchRanks, TheNewestIterationCounts) {
   add("iter_0000007/mp_rank_00");
   add("iter_0000090/mp_rank_00");

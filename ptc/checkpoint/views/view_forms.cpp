@@ -129,9 +129,10 @@ void View::State::lay_out_chunks() {
   files.push_back(
       {folder + kDcpIndexName, internal::chunk_index(whole, *checkpoint, ChunkKeys::kMegatron, folder, objects)});
   files.push_back({folder + common.file_name(), common.bytes});
-  files.push_back({folder + "metadata.json", R"({"sharded_backend": "torch_dist", "sharded_backend_version": 1, )"
-                                             R"("common_backend": "torch", "common_backend_version": 1})"
-                                             "\n"});
+  files.push_back({folder + internal::kBackendName,
+                   R"({"sharded_backend": "torch_dist", "sharded_backend_version": 1, )"
+                   R"("common_backend": "torch", "common_backend_version": 1})"
+                   "\n"});
   files.push_back({internal::kNewestIteration, internal::newest_text(step)});
 }
 

@@ -193,6 +193,34 @@ TEST_F(ViewFormsTest, DamageIsFound) {
   }
 }
 
+TEST_F(ViewFormsTest, RanksOfAnotherIterationAreTold) {
+  write_hugging_face(path("hf"), llama_config(8, 2), {}, 4);
+  write_text(path("config.json"), llama_config(8, 2));
+  write("hf", "tp2,torch", "ranks");
+  forget_manifest("ranks");
+  const std::string file = path("ranks/release/mp_rank_01/model_optim_rng.pt");
+  std::string text = text_of(file);
+  const std::string key = "iteration";
+  const size_t number = text.find(key) + key.size() + 5;  // behind its place in the memo
+  ASSERT_EQ(text.substr(number, 2), std::string("K\0", 2));
+  text[number + 1] = 9;
+  write_text(file, text);
+  EXPECT_THAT(message_of(Checkpoint::open(path("ranks"), {.config = path("config.json")}).status()),
+              HasSubstr("mp_rank_01/model_optim_rng.pt: is of iteration 9, "
+                        "release/mp_rank_00/model_optim_rng.pt of 0"));
+}
+
+// Read from inside of the folder of an iteration, too, where Megatron's metadata.json lies beside.
+TEST_F(ViewFormsTest, TheNameOfABackendDoesNotGoAlong) {
+  write_hugging_face(path("hf"), llama_config(8, 2), {}, 4);
+  write_text(path("config.json"), llama_config(8, 2));
+  write("hf", "torch_dist", "dist");
+  write("dist/release", "dcp", "dcp");
+  EXPECT_FALSE(std::filesystem::exists(path("dcp/metadata.json")));
+  forget_manifest("dcp");
+  EXPECT_EQ(open("dcp")->info().kind, CheckpointKind::kHuggingFace);
+}
+
 TEST_F(ViewFormsTest, AFolderWithFoldersIsReplacedIfItIsOurs) {
   write_hugging_face(path("hf"), llama_config(8, 2), {}, 4);
   write_text(path("config.json"), llama_config(8, 2));

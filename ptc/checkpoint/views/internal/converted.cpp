@@ -17,6 +17,8 @@ namespace {
 
 using tensor::DType;
 
+bool is_8_bits(DType dtype) { return dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2; }
+
 // A factor for each block of a matrix.
 struct Factors {
   ByteSourcePtr source;  // float32, row-major
@@ -250,7 +252,7 @@ absl::Status BlockScales::take(DType dtype, const Opened& opened, std::vector<Fo
       const std::vector<int64_t> none;
       const std::vector<int64_t>& shape = weight == by_name.end() ? none : weight->second->shape;
       const auto blocks = [&](size_t dim) { return (shape[dim] + block_[dim] - 1) / block_[dim]; };
-      if (shape.size() != 2 || shape[1] == 0 || tensor.dtype != DType::kF32 ||
+      if (shape.size() != 2 || shape[1] == 0 || tensor.dtype != DType::kF32 || !is_8_bits(weight->second->dtype) ||
           tensor.shape != std::vector<int64_t>{blocks(0), blocks(1)}) {
         problems.add(fmt::format("{}: \"{}\" is no scale of a weight in blocks of {} x {}", found[f].name,
                                  clipped(tensor.name, 120), block_[0], block_[1]));
@@ -262,7 +264,7 @@ absl::Status BlockScales::take(DType dtype, const Opened& opened, std::vector<Fo
   }
   for (const FoundFile& file : found) {
     for (const FoundTensor& tensor : file.tensors) {
-      if (tensor.dtype == DType::kF8E4M3 && !tensor.name.ends_with(kSuffix))
+      if (is_8_bits(tensor.dtype) && !tensor.name.ends_with(kSuffix))
         problems.add(fmt::format("{}: \"{}\" is in 8 bits and has no scale", file.name, clipped(tensor.name, 120)));
     }
   }

@@ -169,7 +169,8 @@ absl::StatusOr<Buckets> buckets_of(const std::vector<BucketTensor>& tensors, con
     bucket.of = expert ? BufferOf::kExperts : result.dense;
     const std::optional<StateKind> kind = tensor.key == kMasters ? StateKind::kMaster : kind_of_key(tensor.key);
     if (!kind) return cannot_tell(fmt::format("nothing here is called \"{}\"", clipped(tensor.key, 40)));
-    bucket.states[*kind] = &tensor;
+    if (!bucket.states.emplace(*kind, &tensor).second)
+      return cannot_tell(fmt::format("\"{}\" of a bucket is there twice", clipped(tensor.key, 40)));
     bucket.elements = tensor.tensor.shape.front();
   }
   for (auto& [name, bucket] : by_name) {

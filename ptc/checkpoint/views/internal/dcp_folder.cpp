@@ -46,27 +46,29 @@ std::string moment_of(const std::vector<std::string>& path) {
 }
 
 // With the moments of its parameters, wherever they were.
-Named with_moments(Named group, const std::vector<DcpTensor>& tensors) {
+Named with_moments(Named group, const Named& moments) {
   std::set<std::string> names;
   for (const auto& [name, tensor] : group) names.insert(name);
-  for (const DcpTensor& tensor : tensors) {
-    const std::string moment = moment_of(tensor.path);
-    if (!moment.empty() && names.count(moment.substr(0, moment.rfind('.'))) != 0) group.emplace_back(moment, &tensor);
+  for (const auto& [moment, tensor] : moments) {
+    if (names.count(moment.substr(0, moment.rfind('.'))) != 0) group.emplace_back(moment, tensor);
   }
   return group;
 }
 
 // ("optim", "state", "layers.0.weight", "step"), or flat: Adam's count of the steps of one parameter.
 bool is_step(const DcpTensor& tensor) {
-  const std::string name = fmt::format("{}", fmt::join(tensor.path, "."));
-  return tensor.shape.empty() && tensor.dtype == tensor::DType::kF32 && tensor.chunks.size() == 1 &&
-         name.find("state.") != std::string::npos && name.ends_with(".step");
+  if (tensor.path.size() < 2 || !tensor.shape.empty() || tensor.dtype != tensor::DType::kF32) return false;
+  const std::string name = fmt::format("{}", fmt::join(tensor.path.begin() + 1, tensor.path.end(), "."));
+  return tensor.chunks.size() == 1 && name.starts_with("state.") && name.ends_with(".step");
 }
 
-// The rows of a vocabulary's tensor behind its words; how many rows it had, 0 where nothing is left out.
+// The rows of a vocabulary's tensor, or of its optimizer's state, behind its words; how many rows it had, 0 where nothing is left out.
 int64_t leave_padding_out(int64_t words, DcpTensor& tensor) {
   const std::string& name = tensor.path.back();
-  const bool vocabulary = name == "embedding.word_embeddings.weight" || name == "output_layer.weight";
+  const auto is_of = [&](std::string_view weight) {
+    return name.starts_with(weight) && (name.size() == weight.size() || name[weight.size()] == '.');
+  };
+  const bool vocabulary = is_of("embedding.word_embeddings.weight") || is_of("output_layer.weight");
   if (!vocabulary || tensor.shape.empty() || tensor.shape.front() <= words) return 0;
   return std::exchange(tensor.shape.front(), words);
 }
@@ -132,6 +134,53 @@ std::string first_other(const std::vector<DcpTensor>& tensors, const Named& take
   return "";
 }
 
+// The tensors of one dict, and what they are under the naming.
+struct Chosen {
+  Named tensors;
+  FoundState state;
+};
+
+// Of all dicts the one that has a whole model. Of several the outermost "model", for nobody can tell an average of the
+// parameters, or a critic, from the model itself.
+absl::StatusOr<Chosen> choose_model(const Naming& naming, const std::vector<DcpTensor>& tensors,
+                                    const std::string& place) {
+  Named moments;
+  for (const DcpTensor& tensor : tensors) {
+    std::string moment = moment_of(tensor.path);
+    if (!moment.empty()) moments.emplace_back(std::move(moment), &tensor);
+  }
+  const std::vector<std::string> usual = {"model"};
+  std::optional<Chosen> found;
+  std::vector<std::string> whole;
+  absl::Status problem, of_usual;  // of the largest dict that is none, and of the usual one
+  size_t most = 0;
+  for (const auto& [path, group] : groups_of(tensors)) {
+    if (std::all_of(group.begin(), group.end(),
+                    [](const auto& each) { return !moment_of(each.second->path).empty() || is_step(*each.second); }))
+      continue;
+    const Named all = with_moments(group, moments);
+    const FoundFile file = as_found(all);
+    absl::StatusOr<FoundState> read = read_whole(naming, std::span(&file, 1), WholeStates::kOptimizer);
+    if (!read.ok()) {
+      if (path == usual) of_usual = read.status();
+      if (group.size() > most) problem = read.status();
+      most = std::max(most, group.size());
+      continue;
+    }
+    whole.push_back(fmt::format("\"{}\"", fmt::join(path, ".")));
+    if (!found || path == usual) found = Chosen{all, *std::move(read)};
+    if (path == usual) return *std::move(found);
+  }
+  // What lacks something under the usual name is not replaced by something else.
+  if (!of_usual.ok()) return error_at(place, of_usual);
+  if (!found && !problem.ok()) return error_at(place, problem);
+  if (whole.size() > 1)
+    return invalid(
+        fmt::format("{}: {} are whole models, and none is \"model\"; save one of them", place, fmt::join(whole, ", ")));
+  if (!found) return invalid(fmt::format("{}: has no tensors", place));
+  return *std::move(found);
+}
+
 }  // namespace
 
 absl::Status open_dcp(const Folder& folder, const std::string& index, const Naming& naming, Opened& opened) {
@@ -148,7 +197,7 @@ absl::Status open_dcp(const Folder& folder, const std::string& index, const Nami
     for (DcpTensor& tensor : *tensors) rows = std::max(rows, leave_padding_out(words, tensor));
     if (rows > 0) opened.info.notes.push_back(note_of_padding(rows, words));
   }
-  SCALAI_RETURN_IF_ERROR(open_chunked(folder, folder.path_of(kDcpIndexName), *tensors, naming, opened));
+  SCALAI_RETURN_IF_ERROR(open_chunked(folder, *tensors, naming, opened));
   if (buckets.empty()) return absl::OkStatus();
   const absl::Status status = open_buckets(folder, naming, buckets, layout, Joined::kNo, opened);
   if (!absl::IsFailedPrecondition(status)) return status;
@@ -156,38 +205,12 @@ absl::Status open_dcp(const Folder& folder, const std::string& index, const Nami
   return absl::OkStatus();
 }
 
-absl::Status open_chunked(const Folder& folder, const std::string& place, const std::vector<DcpTensor>& tensors,
-                          const Naming& naming, Opened& opened) {
-  const auto groups = groups_of(tensors);
-  if (groups.empty()) return invalid(fmt::format("{}: has no tensors", place));
-  absl::StatusOr<FoundState> state = absl::NotFoundError("");
-  Named taken;
-  size_t most = 0;
-  std::vector<std::string> whole;  // dicts with all of a model
-  std::pair<size_t, absl::Status> of_that_name =
-      {};  // of "model", if it is none: how many tensors it has, and the problem
-  for (const auto& [path, group] : groups) {
-    const Named all = with_moments(group, tensors);
-    const FoundFile file = as_found(all);
-    absl::StatusOr<FoundState> read = read_whole(naming, std::span(&file, 1), WholeStates::kOptimizer);
-    if (read.ok()) whole.push_back(fmt::format("\"{}\"", fmt::join(path, ".")));
-    // The trained one beside its average or the like, whose moments these would not be.
-    const bool named = !path.empty() && path.back() == "model";
-    if (named && !read.ok()) of_that_name = {group.size(), read.status()};
-    if (state.ok() ? !(read.ok() && named) : !read.ok() && group.size() <= most) continue;
-    most = group.size();
-    taken = all;
-    state = std::move(read);
-    if (state.ok() && named) {
-      whole.clear();
-      break;
-    }
-  }
-  if (state.ok() && of_that_name.first > taken.size() / 8) return error_at(folder.path(), of_that_name.second);
-  if (whole.size() > 1)
-    return invalid(fmt::format("{}: {} are whole models, and none is called \"model\"; save one of them", place,
-                               fmt::join(whole, ", ")));
-  if (!state.ok()) return error_at(folder.path(), state.status());
+absl::Status open_chunked(const Folder& folder, const std::vector<DcpTensor>& tensors, const Naming& naming,
+                          Opened& opened) {
+  absl::StatusOr<Chosen> chosen = choose_model(naming, tensors, folder.path());
+  if (!chosen.ok()) return chosen.status();
+  const Named& taken = chosen->tensors;
+  FoundState& state = chosen->state;
   SCALAI_ASSIGN_OR_RETURN(opened.info.step, common_step(folder, tensors));
   const auto steps = static_cast<size_t>(std::count_if(tensors.begin(), tensors.end(), is_step));
   if (taken.size() + steps < tensors.size())
@@ -195,12 +218,12 @@ absl::Status open_chunked(const Folder& folder, const std::string& place, const 
         fmt::format("left out: {} tensors that are neither of the model nor state of its parameters, such as \"{}\"",
                     tensors.size() - taken.size() - steps, clipped(first_other(tensors, taken), 120)));
   std::map<std::string, const ArrangedTensor*> arranged;
-  for (const ArrangedTensor& tensor : state->files.front().tensors) arranged[tensor.name] = &tensor;
+  for (const ArrangedTensor& tensor : state.files.front().tensors) arranged[tensor.name] = &tensor;
   ChunkFiles files(folder, opened);
   ProblemList problems;
   for (const auto& [name, tensor] : taken) {
     const auto found = arranged.find(name);
-    if (found == arranged.end() || state->aliases.front().count(name) != 0) continue;
+    if (found == arranged.end() || state.aliases.front().count(name) != 0) continue;
     for (const DcpChunk& chunk : tensor->chunks) {
       const absl::Status added = add_chunk(*tensor, chunk, *found->second, files, opened);
       if (!added.ok() && !absl::IsInvalidArgument(added)) return added;
@@ -208,7 +231,7 @@ absl::Status open_chunked(const Folder& folder, const std::string& place, const 
     }
   }
   files.finish();
-  opened.states = std::move(state->states);
+  opened.states = std::move(state.states);
   return problems.status();
 }
 

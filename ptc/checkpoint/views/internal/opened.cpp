@@ -216,6 +216,13 @@ absl::StatusOr<Opened> open_torch_ranks(const Folder& folder, const TorchRanks& 
   std::vector<std::string> ignored;
   SCALAI_ASSIGN_OR_RETURN(Opened opened, open_cut(folder, ranks.files, from.empty() ? ranks.layout : from, &ignored));
   opened.info.step = ranks.iteration;
+  ProblemList others;
+  for (const OpenedFile& file : opened.files) {
+    if (file.iteration != ranks.iteration)
+      others.add(fmt::format("{}: is of iteration {}, {} of {}", file.source->name(), file.iteration,
+                             opened.files.front().name, ranks.iteration));
+  }
+  SCALAI_RETURN_IF_ERROR(others.status());
   SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, opened.info.naming));
   SCALAI_RETURN_IF_ERROR(open_rank_optimizers(folder, ranks, naming, ignored, opened));
   return opened;
@@ -225,7 +232,7 @@ absl::StatusOr<Opened> open_torch_ranks(const Folder& folder, const TorchRanks& 
 // place: the folder itself, or that of an iteration in it.
 absl::StatusOr<Opened> open_distributed(const Folder& folder, const Folder& place, const std::string& index) {
   constexpr int64_t kMostBytes = int64_t{1} << 20;
-  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> core, place.text("metadata.json", kMostBytes));
+  SCALAI_ASSIGN_OR_RETURN(const std::optional<std::string> core, place.text(kBackendName, kMostBytes));
   const bool megatron = core && core->find("sharded_backend") != std::string::npos;
   Opened opened;
   opened.info.kind = megatron ? CheckpointKind::kRanks : CheckpointKind::kHuggingFace;
@@ -246,7 +253,7 @@ absl::StatusOr<Opened> open_sharded(const Folder& folder, const std::vector<DcpT
   opened.info.naming = "hf";
   SCALAI_RETURN_IF_ERROR(take_model(folder, opened));
   SCALAI_ASSIGN_OR_RETURN(const Naming naming, naming_of(folder, opened, "hf"));
-  SCALAI_RETURN_IF_ERROR(open_chunked(folder, folder.path(), tensors, naming, opened));
+  SCALAI_RETURN_IF_ERROR(open_chunked(folder, tensors, naming, opened));
   return opened;
 }
 
@@ -275,6 +282,9 @@ absl::StatusOr<Opened> open_plain(const Folder& folder, const std::vector<std::s
           {tensor.name, {.box = tensor::Box::whole(shape), .offset = 0, .strides = shape.strides()}}};
     }
   }
+  if (opened.states.empty() && names.size() == 1 && has_torch_ending(names.front()))
+    return invalid(fmt::format("{}: has no tensor in dicts and lists; of a module save its state_dict()",
+                               folder.path_of(names.front())));
   SCALAI_RETURN_IF_ERROR(problems.status());
   return opened;
 }

@@ -33,6 +33,7 @@ struct OpenedFile {
   int64_t data_begin = 0;
   std::string checksum;
   std::vector<OpenedTensor> tensors;  // in the file's order; those that share a storage of torch are at one place
+  int64_t iteration = -1;             // that a file of torch.save says; -1: none
   bool derived = false;               // is made of another file while it is read (converted.h)
 };
 

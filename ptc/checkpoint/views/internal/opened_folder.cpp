@@ -85,7 +85,8 @@ absl::StatusOr<std::vector<std::string>> Folder::others(const std::vector<std::s
   std::erase_if(found, [&](const std::string& name) {
     const bool describes = name == kConfigFileName || name == kFamilyFileName || name == kModelFileName ||
                            name == kIndexFileName || name == kManifestName || name == kCollectionName ||
-                           name == kNewestIteration || name.starts_with("iter_") || name == "release";
+                           name == kBackendName || name == kNewestIteration || name.starts_with("iter_") ||
+                           name == "release";
     return describes || std::find(taken.begin(), taken.end(), name) != taken.end();
   });
   return found;

@@ -15,6 +15,7 @@ namespace scalai::checkpoint::internal {
 inline constexpr const char* kWholeName = "model.safetensors";
 inline constexpr std::string_view kTensorsExtension = ".safetensors";
 inline constexpr const char* kNewestIteration = "latest_checkpointed_iteration.txt";  // Megatron's
+inline constexpr const char* kBackendName = "metadata.json";                          // Megatron-Core's
 
 // Most bytes of a text: what people write, and what lists every tensor of a large checkpoint.
 inline constexpr int64_t kMostConfigBytes = int64_t{4} << 20;

@@ -22,11 +22,16 @@ constexpr int kMostRanks = 1 << 18;
 
 using RankPlace = std::array<int, 3>;  // pp, ep, tp: the order of ranks
 
-std::optional<int> number_of(std::string_view digits) {
-  int value = 0;
+std::optional<int64_t> whole_number(std::string_view digits) {
+  int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  const bool whole = error == std::errc() && end == digits.data() + digits.size() && value >= 0 && value < kMostRanks;
+  const bool whole = error == std::errc() && end == digits.data() + digits.size() && value >= 0;
   return whole ? std::optional(value) : std::nullopt;
+}
+
+std::optional<int> number_of(std::string_view digits) {
+  const std::optional<int64_t> value = whole_number(digits);
+  return value && *value < kMostRanks ? std::optional(static_cast<int>(*value)) : std::nullopt;
 }
 
 // "mp_rank_01_000_002": tp 1, pp 0, ep 2. Without pp, a second number of three digits that grows with ep alone looks the
@@ -69,7 +74,7 @@ absl::StatusOr<std::string> newest_iteration(const Folder& folder) {
   if (!text) return std::string();
   const std::string word = text->substr(0, text->find_first_of(" \n\r\t"));
   if (word == "release") return std::string("release/");
-  const std::optional<int> iteration = number_of(word);
+  const std::optional<int64_t> iteration = whole_number(word);
   if (!iteration) return invalid(fmt::format("{}: neither a number nor \"release\"", folder.path_of(kNewestIteration)));
   return fmt::format("iter_{:07}/", *iteration);
 }
@@ -99,7 +104,7 @@ bool is_of_chunk(std::string_view name) { return chunk_of(name).has_value(); }
 int64_t iteration_of(const std::string& path) {
   constexpr std::string_view kFolder = "iter_";
   const std::string_view last = std::string_view(path).substr(path.rfind('/') + 1);
-  return last.starts_with(kFolder) ? number_of(last.substr(kFolder.size())).value_or(-1) : -1;
+  return last.starts_with(kFolder) ? whole_number(last.substr(kFolder.size())).value_or(-1) : -1;
 }
 
 absl::StatusOr<std::optional<TorchRanks>> torch_ranks(const Folder& folder) {
@@ -121,6 +126,10 @@ absl::StatusOr<std::optional<TorchRanks>> torch_ranks(const Folder& folder) {
   const auto [pp, ep, tp] = counts;
   ProblemList problems;
   TorchRanks ranks;
+  constexpr int64_t kMostMissing = 1'000;
+  if (int64_t{pp} * ep * tp - std::ssize(found) > kMostMissing)
+    return invalid(fmt::format("{}: {} ranks are there, tp{},pp{},ep{} has {}", path, found.size(), tp, pp, ep,
+                               int64_t{pp} * ep * tp));
   for (int stage = 0; stage < pp; ++stage) {
     for (int expert = 0; expert < ep; ++expert) {
       for (int shard = 0; shard < tp; ++shard) {
