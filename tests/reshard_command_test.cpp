@@ -130,8 +130,29 @@ TEST_F(ReshardCommand, TheLastPartPutsAllTogether) {
   const Outcome again = scalai(command + "1/2");
   EXPECT_EQ(again.code, 3);
   EXPECT_THAT(again.err, HasSubstr("is there already; --force replaces it"));
-  EXPECT_THAT(scalai(command + "3/2").err, HasSubstr("--part=3/2: is not I/N"));
   EXPECT_THAT(scalai("checkpoint reshard {}/hf {}/j --to=tp2,job --part=1/2").err, HasSubstr("written by one process"));
+}
+
+TEST_F(ReshardCommand, AFinishedPartIsReadAgainAndWrittenAnewOnDemand) {
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  const std::string command = "checkpoint reshard {}/hf {}/out --to=tp2,pp2 --part=2/2";
+  ASSERT_EQ(scalai(command).code, 0);
+  std::string file;
+  for (const auto& entry : std::filesystem::directory_iterator(path("out.part-2-of-2"))) {
+    if (entry.path().extension() == ".safetensors") file = entry.path();
+  }
+  const std::string right = text_of(file);
+  std::string damaged = right;
+  damaged.back() = static_cast<char>(damaged.back() ^ 1);
+  write_text(file, damaged);
+  const Outcome verified = scalai(command + " --verify");
+  EXPECT_EQ(verified.code, 3);
+  EXPECT_THAT(verified.err, HasSubstr("is not what was written; --restart writes this part anew"));
+  EXPECT_TRUE(text_of(file) == damaged);
+  EXPECT_EQ(scalai(command + " --restart").code, 0);
+  EXPECT_TRUE(text_of(file) == right);
+  EXPECT_EQ(scalai(command + " --verify").code, 0);
+  EXPECT_FALSE(std::filesystem::exists(path("out.part-2-of-2.partial.journal")));
 }
 
 TEST_F(ReshardCommand, BadInputHasItsExitCodeAndSaysWhatToDo) {
@@ -148,6 +169,15 @@ TEST_F(ReshardCommand, BadInputHasItsExitCodeAndSaysWhatToDo) {
   expect("checkpoint reshard {}/nothing {}/out --to=tp2", 4, "no such folder");
   expect("checkpoint reshard {}/hf {}/out --to=tp2 --process-memory=1MiB", 3, "at least");
   expect("checkpoint reshard {}/hf {}/out --to=tp2 --threads=0", 2, "--threads=0");
+  // All at once.
+  const std::string wrong = "checkpoint reshard {}/hf {}/out --part=3/2 --vocab-multiple=0 --model=gpt3-xl --config=x";
+  for (const char* problem : {"--to says in which layout", "--part=3/2: is not I/N", "--vocab-multiple=0",
+                              "--model and --config exclude each other"})
+    expect(wrong, 2, problem);
+  for (const char* problem :
+       {"--vocab-multiple has no meaning for --to=torch_dist", "--transformer-impl has no meaning"})
+    expect("checkpoint reshard {}/hf {}/out --to=torch_dist --vocab-multiple=64 --transformer-impl=local", 2, problem);
+  expect("checkpoint reshard {}/hf {}/out --to=tp2 --shard-size=1GB", 2, "--shard-size has no meaning for --to=tp2");
   expect("checkpoint show {}/hf/config.json", 4, "no such folder");
   expect("checkpoint frobnicate {}/hf", 2, "unknown word");
   ASSERT_EQ(scalai("checkpoint reshard {}/hf {}/there --to=tp2").code, 0);

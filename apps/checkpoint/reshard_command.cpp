@@ -1,10 +1,13 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <tuple>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -35,19 +38,15 @@ using checkpoint::View;
 using checkpoint::ViewSpec;
 using nlohmann::ordered_json;
 
-// "--part=2/4"
-absl::Status read_part(const Arguments& arguments, ViewSpec& spec) {
-  if (!arguments.has("part")) return absl::OkStatus();
-  constexpr int kMost = 65'536;
-  const std::vector<std::string> numbers = absl::StrSplit(arguments.text("part"), '/');
-  int part = 0;
-  const bool well =
-      numbers.size() == 2 && absl::SimpleAtoi(numbers[0], &part) && absl::SimpleAtoi(numbers[1], &spec.parts);
-  if (!well || part < 1 || part > spec.parts || spec.parts > kMost)
-    return invalid(
-        fmt::format("--part={}: is not I/N with 1 <= I <= N <= {}", clipped(arguments.text("part"), 40), kMost));
-  spec.part = part - 1;
-  return absl::OkStatus();
+constexpr int kMostParts = 65'536;
+
+// Of "2/4", part 1 of 4.
+std::optional<std::pair<int, int>> part_of(const std::string& text) {
+  const std::vector<std::string> numbers = absl::StrSplit(text, '/');
+  int part = 0, parts = 0;
+  const bool well = numbers.size() == 2 && absl::SimpleAtoi(numbers[0], &part) && absl::SimpleAtoi(numbers[1], &parts);
+  if (!well || part < 1 || part > parts || parts > kMostParts) return std::nullopt;
+  return std::pair(part - 1, parts);
 }
 
 absl::StatusOr<ViewSpec> spec_of(const Arguments& arguments) {
@@ -67,7 +66,7 @@ absl::StatusOr<ViewSpec> spec_of(const Arguments& arguments) {
   spec.masters = arguments.text("drop").empty();
   if (arguments.has("transformer-impl")) spec.transformer_engine = arguments.text("transformer-impl") != "local";
   if (arguments.has("vocab-multiple")) spec.vocab_multiple = arguments.count("vocab-multiple");
-  SCALAI_RETURN_IF_ERROR(read_part(arguments, spec));
+  if (arguments.has("part")) std::tie(spec.part, spec.parts) = part_of(arguments.text("part")).value();
   if (arguments.has("shard-size")) spec.shard_bytes = arguments.bytes("shard-size");
   return spec;
 }
@@ -290,22 +289,33 @@ int reshard_part(const View& view, ViewSpec spec, const ReshardOptions& options,
   if (!whole.ok()) return report_error(whole.status());
   ReshardOptions own = options;
   own.target = checkpoint::part_folder(options.target, part, parts);
-  own.force = false;
+  // Before all are put together, --restart writes this one anew, though it be finished.
+  const bool anew = options.restart && !checkpoint::is_being_joined(options.target);
+  own.force = anew;
   const auto plan = plan_reshard(view, own);
   if (!plan.ok()) return report_error(plan.status());
   if (arguments.flag("dry-run")) {
     print_plan(view, own, *plan, arguments.text("format"));
     return 0;
   }
-  const auto before = checkpoint::join_parts(**whole, parts, options);
-  if (!before.ok()) return report_error(before.status());
-  const absl::StatusOr<bool> there = is_part(own.target, view);
-  if (!there.ok()) return report_error(there.status());
-  if (before->busy && !*there) return report_error(failed(options.target + ": another process is writing this target"));
-  if (before->missing.empty()) return tell_joined(*before, options.target, parts);
+  bool is_finished = false;
+  if (!anew) {
+    const absl::StatusOr<bool> there = is_part(own.target, view);
+    if (!there.ok()) return report_error(there.status());
+    if (*there && options.verify && !checkpoint::is_being_joined(options.target)) {
+      const absl::Status same = checkpoint::verify_part(own.target, plan->threads);
+      if (!same.ok()) return report_error(same);
+    }
+    const auto before = checkpoint::join_parts(**whole, parts, options);
+    if (!before.ok()) return report_error(before.status());
+    if (before->busy && !*there)
+      return report_error(failed(options.target + ": another process is writing this target"));
+    if (before->missing.empty()) return tell_joined(*before, options.target, parts);
+    is_finished = *there;
+  }
   if (const absl::Status free = checkpoint::check_target(options.target, options.force); !free.ok())
     return report_error(free);
-  if (!*there) {
+  if (!is_finished) {
     const absl::StatusOr<checkpoint::ReshardResult> result = run(view, *plan, own, arguments);
     if (!result.ok()) return report_error(result.status());
   }
@@ -313,33 +323,61 @@ int reshard_part(const View& view, ViewSpec spec, const ReshardOptions& options,
   return joined.ok() ? tell_joined(*joined, options.target, parts) : report_error(joined.status());
 }
 
-int reshard(const Arguments& arguments) {
-  if (!arguments.has("to"))
-    return usage_error("checkpoint reshard", "--to says in which layout, as in --to=tp4,pp2 or --to=hf");
-  if (arguments.has("threads") && arguments.count("threads") == 0)
-    return usage_error("checkpoint reshard", "--threads=0");
-  if (arguments.has("vocab-multiple") && arguments.count("vocab-multiple") == 0)
-    return usage_error("checkpoint reshard", "--vocab-multiple=0");
+// What is wrong with the command line, whatever the checkpoint is.
+std::vector<std::string> problems_of(const Arguments& arguments) {
   constexpr int64_t kMostMultiple = 1 << 20;
-  if (arguments.has("vocab-multiple") && arguments.count("vocab-multiple") > kMostMultiple)
-    return usage_error("checkpoint reshard", "--vocab-multiple is at most 1048576");
-  if (arguments.has("shard-size") && arguments.bytes("shard-size") == 0) {
-    return usage_error("checkpoint reshard", "--shard-size=0");
+  std::vector<std::string> problems;
+  if (!arguments.has("to")) problems.emplace_back("--to says in which layout, as in --to=tp4,pp2 or --to=hf");
+  for (const char* const name : {"threads", "vocab-multiple"}) {
+    if (arguments.has(name) && arguments.count(name) == 0) problems.push_back(fmt::format("--{}=0", name));
   }
+  if (arguments.has("vocab-multiple") && arguments.count("vocab-multiple") > kMostMultiple)
+    problems.push_back(fmt::format("--vocab-multiple is at most {}", kMostMultiple));
+  if (arguments.has("shard-size") && arguments.bytes("shard-size") == 0) problems.emplace_back("--shard-size=0");
+  if (arguments.has("part") && !part_of(arguments.text("part")))
+    problems.push_back(
+        fmt::format("--part={}: is not I/N with 1 <= I <= N <= {}", clipped(arguments.text("part"), 40), kMostParts));
+  if (arguments.has("model") && arguments.has("config"))
+    problems.emplace_back("--model and --config exclude each other");
+  if (arguments.has("dtype")) {
+    if (const auto dtypes = parse_dtypes(arguments.text("dtype")); !dtypes.ok())
+      problems.push_back(message_of(dtypes.status()));
+  }
+  return problems;
+}
+
+// Options that files of this form have no use for.
+std::vector<std::string> useless_options(const Arguments& arguments, const ViewSpec& spec) {
+  const bool ranks = spec.layout || spec.collection;
+  const bool megatron = spec.naming.empty() || spec.naming == "megatron" || spec.naming == "torch";
+  std::vector<std::string> problems;
+  const auto check = [&](const char* name, bool useful, const char* where) {
+    if (arguments.has(name) && !useful)
+      problems.push_back(
+          fmt::format("--{} has no meaning for --to={}: it is for {}", name, clipped(arguments.text("to"), 80), where));
+  };
+  check("shard-size", !ranks, "whole tensors, as in --to=hf");
+  check("vocab-multiple", ranks, "files of ranks, as in --to=tp4,pp2");
+  check("transformer-impl", ranks && megatron, "files of ranks under Megatron's names");
+  if (arguments.text("kv") == "replicate" && !spec.layout)
+    problems.emplace_back("--kv=replicate needs a layout with tp, as --to=tp8,hf");
+  return problems;
+}
+
+int reshard(const Arguments& arguments) {
+  const std::vector<std::string> problems = problems_of(arguments);
+  if (!problems.empty()) return usage_error("checkpoint reshard", fmt::format("{}", fmt::join(problems, "\n")));
   raise_open_files();
   absl::StatusOr<ViewSpec> spec = spec_of(arguments);
   if (!spec.ok()) return report_error(spec.status());
+  if (const std::vector<std::string> useless = useless_options(arguments, *spec); !useless.empty())
+    return usage_error("checkpoint reshard", fmt::format("{}", fmt::join(useless, "\n")));
   absl::StatusOr<checkpoint::OpenOptions> open = open_options_of(arguments, arguments.positional()[0]);
   if (!open.ok()) return report_error(open.status());
-  if (arguments.has("dtype")) {
-    auto dtypes = parse_dtypes(arguments.text("dtype"));
-    if (!dtypes.ok()) return usage_error("checkpoint reshard", message_of(dtypes.status()));
-    open->dtypes = *std::move(dtypes);
-  }
+  if (arguments.has("dtype")) open->dtypes = *parse_dtypes(arguments.text("dtype"));
   if (arguments.text("kv") == "replicate") {
-    if (!spec->layout)
-      return usage_error("checkpoint reshard", "--kv=replicate needs a layout with tp, as --to=tp8,hf");
     open->kv_heads = spec->layout->tp;
+    open->parameters_only = !spec->optimizer;
   }
   auto source = Checkpoint::open(arguments.positional()[0], *open);
   if (!source.ok()) return report_error(source.status());

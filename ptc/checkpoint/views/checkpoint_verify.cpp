@@ -27,14 +27,21 @@ constexpr const char* kDamaged = "the bytes do not have the checksum of the mani
 
 struct Findings {
   std::mutex mutex;
-  std::vector<std::pair<size_t, std::string>> problems;  // with the number of the work that found it
+  std::vector<std::pair<size_t, absl::Status>> problems;  // with the number of the work that found it
   std::atomic<int64_t> done = 0;
   int64_t total = 0;
   std::function<void(int64_t, int64_t)> progress;
 
-  void add(size_t work, std::string problem) {
+  void add(size_t work, absl::Status problem) {
     const std::lock_guard lock(mutex);
     problems.emplace_back(work, std::move(problem));
+  }
+  // In the order of the work.
+  absl::Status status() {
+    std::stable_sort(problems.begin(), problems.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    ProblemList list;
+    for (const auto& [work, problem] : problems) list.add(problem);
+    return list.status();
   }
   void advance(int64_t bytes) {
     done += bytes;
@@ -108,15 +115,16 @@ class Verifier {
       at = std::max(at, end);
       if (!status.ok() || stored.checksum.empty() || sum.hex() == stored.checksum) continue;
       damaged = true;
-      findings_.add(f, fmt::format("{}: tensor \"{}\" ({}): {}", file.source->name(), clipped(stored.name, 120),
-                                   boxes_of(index_, opened_.states, static_cast<uint32_t>(f), static_cast<uint32_t>(t)),
-                                   kDamaged));
+      findings_.add(
+          f, invalid(fmt::format("{}: tensor \"{}\" ({}): {}", file.source->name(), clipped(stored.name, 120),
+                                 boxes_of(index_, opened_.states, static_cast<uint32_t>(f), static_cast<uint32_t>(t)),
+                                 kDamaged)));
     }
     if (status.ok()) status = sum_range(file, at, file.source->size(), whole, nullptr, buffer, findings_);
     if (!status.ok()) {
-      findings_.add(f, message_of(status));
+      findings_.add(f, status);
     } else if (!damaged && !file.checksum.empty() && whole.hex() != file.checksum) {
-      findings_.add(f, fmt::format("{}: {}", file.source->name(), kDamaged));
+      findings_.add(f, invalid(fmt::format("{}: {}", file.source->name(), kDamaged)));
     }
   }
 
@@ -129,16 +137,16 @@ class Verifier {
       const int64_t most = std::max<int64_t>(1, kChunkBytes / tensor::size_of(opened_.states[tensor].dtype));
       const absl::Status status = for_each_chunk(
           first.piece.box, most, [&](const tensor::Box& box) { return compare(tensor, first, replica.copy, box); });
-      if (!status.ok()) findings_.add(opened_.files.size() + tensor, message_of(status));
+      if (!status.ok()) findings_.add(opened_.files.size() + tensor, status);
     }
   }
 
   void text(const TextRecord& record) const {
     const std::string path = opened_.info.path + "/" + record.name;
     const absl::StatusOr<std::string> bytes = text_of(path);
-    if (!bytes.ok()) return findings_.add(0, message_of(bytes.status()));
+    if (!bytes.ok()) return findings_.add(0, bytes.status());
     if (Checksum().add(bytes_of(*bytes)).hex() != record.checksum)
-      findings_.add(0, fmt::format("{}: {}", path, kDamaged));
+      findings_.add(0, invalid(fmt::format("{}: {}", path, kDamaged)));
   }
 
  private:
@@ -174,9 +182,7 @@ absl::Status Checkpoint::State::check_aliases() const {
   Findings findings;
   const internal::Verifier verifier(opened, index, findings);
   for (size_t i = 0; i < index.size(); ++i) verifier.replicas(i, /*aliases_only=*/true);
-  ProblemList problems;
-  for (auto& [work, problem] : findings.problems) problems.add(std::move(problem));
-  return problems.status();
+  return findings.status();
 }
 
 absl::Status Checkpoint::verify(const VerifyOptions& options) const {
@@ -185,12 +191,12 @@ absl::Status Checkpoint::verify(const VerifyOptions& options) const {
   findings.progress = options.progress;
   const size_t files = options.sums ? state_->files.size() : 0;
   const size_t states = options.replicas ? state_->index.size() : 0;
-  const auto is_here = [&](size_t work) {
-    return work % static_cast<size_t>(options.parts) == static_cast<size_t>(options.part);
+  const auto is_here = [&](size_t i) {
+    return i % static_cast<size_t>(options.parts) == static_cast<size_t>(options.part);
   };
   for (size_t i = 0; i < files; ++i) findings.total += is_here(i) ? state_->files[i].bytes : 0;
   for (size_t i = 0; i < states; ++i) {
-    if (!is_here(files + i)) continue;
+    if (!is_here(i)) continue;
     for (const Replica& replica : state_->index[i].replicas()) {
       findings.total += replica.copy.piece.box.volume() * tensor::size_of(opened.states[i].dtype);
     }
@@ -200,13 +206,12 @@ absl::Status Checkpoint::verify(const VerifyOptions& options) const {
     for (const TextRecord& text : opened.texts) verifier.text(text);
   }
   parallel_for(options.threads, files + states, [&](size_t work) {
-    if (is_here(work)) work < files ? verifier.file(work) : verifier.replicas(work - files);
+    // Files and states are shared each for themselves: other parts may sum no files.
+    const bool is_file = work < files;
+    const size_t i = is_file ? work : work - files;
+    if (is_here(i)) is_file ? verifier.file(i) : verifier.replicas(i);
   });
-  std::stable_sort(findings.problems.begin(), findings.problems.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  ProblemList problems;
-  for (auto& [work, problem] : findings.problems) problems.add(std::move(problem));
-  return problems.status();
+  return findings.status();
 }
 
 bool Checkpoint::has_replicas() const {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "ptc/base/json.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "ptc/checkpoint/views/testing/test_model.h"
 #include "ptc/checkpoint/views/view.h"
@@ -72,6 +75,17 @@ TEST_F(ReplicatedHeads, WhatDoesNotDivideIsRefused) {
   EXPECT_THAT(message_of(open("job", 4).status()), HasSubstr("the model's family has to be known"));
   write_text(path("job/config.json"), llama_config(8, 2));
   EXPECT_THAT(message_of(open("job", 4).status()), HasSubstr("copies of heads have no state such as"));
+  const auto parameters = Checkpoint::open(path("job"), {.parameters_only = true, .kv_heads = 4});
+  ASSERT_TRUE(parameters.ok()) << parameters.status();
+  EXPECT_EQ((*parameters)->model()->model.kv_heads, 4);
+}
+
+// A norm over all of them.
+TEST_F(ReplicatedHeads, WhatWouldNotFitAfterwardsIsRefused) {
+  nlohmann::json config = *read_json(llama_config(8, 2));
+  config["architectures"] = {"Olmo2ForCausalLM"};
+  write_hugging_face(path("olmo"), config.dump(), {}, 3);
+  EXPECT_THAT(message_of(open("olmo", 4).status()), HasSubstr("is of all heads of keys and values together"));
 }
 
 }  // namespace replicated_heads_test

@@ -96,6 +96,10 @@ struct Joined {
 // killed at any point; the next goes on. InvalidArgument: parts of something else (another source, layout or number of
 // parts), and the errors of reshard() about the target.
 absl::StatusOr<Joined> join_parts(const View& whole, int parts, const ReshardOptions& options);
+// Whether a call is putting the parts together, or was killed while it did.
+bool is_being_joined(const std::string& target);
+// Reads a finished part's files again. InvalidArgument: one does not have the checksum of the part's manifest.
+absl::Status verify_part(const std::string& folder, int threads);
 // Whether something may be written there (reshard()).
 absl::Status check_target(const std::string& target, bool force);
 // Whether the folder is a finished part of this view (which has spec().parts > 1).

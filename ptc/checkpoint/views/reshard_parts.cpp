@@ -5,7 +5,9 @@
 #include <memory>
 #include <set>
 
+#include "ptc/base/byte_source.h"
 #include "ptc/base/file.h"
+#include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/safetensors/checksum.h"
@@ -143,9 +145,39 @@ absl::StatusOr<bool> was_published(const internal::ReshardPlaces& places, intern
   return false;
 }
 
+// A call that was killed behind the last rename of its part, or while it wrote a finished one anew, left a journal and what
+// that tells of. A journal that is in use goes with the process that uses it; what is no journal stays.
+void remove_rest(const std::string& part) {
+  const internal::ReshardPlaces places = internal::places_of(part);
+  if (!internal::is_there(places.journal)) return;
+  const auto journal = internal::Journal::open(places.journal, "", /*restart=*/true);
+  if (!journal.ok()) return;
+  if ((*journal)->was_there()) remove_folder(places.partial);
+  (void)(*journal)->remove();
+}
+
 absl::Status tidy_up(const std::string& target, int parts, internal::Journal& journal) {
-  for (int part = 0; part < parts; ++part) remove_folder(part_folder(target, part, parts));
+  for (int part = 0; part < parts; ++part) {
+    const std::string folder = part_folder(target, part, parts);
+    remove_folder(folder);
+    remove_rest(folder);
+  }
   return journal.remove();
+}
+
+// Whether the file has the bytes that its part's manifest has the checksum of.
+absl::Status check_sum(const std::string& path, const std::string& checksum) {
+  constexpr int64_t kPieceBytes = int64_t{1} << 20;
+  SCALAI_ASSIGN_OR_RETURN(const ByteSourcePtr source, open_file_source(path));
+  std::vector<std::byte> buffer(static_cast<size_t>(kPieceBytes));
+  Checksum sum;
+  for (int64_t at = 0; at < source->size(); at += kPieceBytes) {
+    const auto chunk = std::span(buffer).first(static_cast<size_t>(std::min(kPieceBytes, source->size() - at)));
+    SCALAI_RETURN_IF_ERROR(source->read(at, chunk));
+    sum.add(chunk);
+  }
+  if (sum.hex() == checksum) return absl::OkStatus();
+  return invalid(fmt::format("{}: is not what was written; --restart writes this part anew", path));
 }
 
 }  // namespace
@@ -165,6 +197,18 @@ absl::StatusOr<bool> is_part(const std::string& folder, const View& view) {
   if (manifest->part_of != internal::digest_of_whole(view)) return other_part(folder);
   return true;
 }
+
+absl::Status verify_part(const std::string& folder, int threads) {
+  SCALAI_ASSIGN_OR_RETURN(const std::optional<ArrangedManifest> manifest, manifest_of(folder));
+  SCALAI_CHECK(manifest.has_value(), folder);
+  std::vector<std::pair<std::string, std::string>> files;  // path, checksum
+  for (const ArrangedRecord& record : manifest->files)
+    files.emplace_back(folder + "/" + record.file.name, record.checksum);
+  for (const TextRecord& record : manifest->texts) files.emplace_back(folder + "/" + record.name, record.checksum);
+  return try_parallel_for(threads, files.size(), [&](size_t i) { return check_sum(files[i].first, files[i].second); });
+}
+
+bool is_being_joined(const std::string& target) { return internal::is_there(internal::places_of(target).journal); }
 
 absl::StatusOr<Joined> join_parts(const View& whole, int parts, const ReshardOptions& options) {
   SCALAI_CHECK(whole.spec().parts == 1 && whole.spec().naming != "job");

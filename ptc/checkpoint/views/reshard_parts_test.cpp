@@ -172,6 +172,40 @@ TEST_F(ReshardParts, ACallThatWasKilledBeforeTheRenameIsGoneOnWith) {
   expect_clean();
 }
 
+// Killed behind the last rename of a part, or while a finished part was written anew.
+TEST_F(ReshardParts, WhatAPartLeftBesideItIsRemoved) {
+  write_reference("tp4,pp2");
+  for (int part = 0; part < kParts; ++part) write("tp4,pp2", part);
+  const auto left = [&](int part) { return internal::places_of(part_folder(path("out"), part, kParts)); };
+  ASSERT_TRUE((*internal::Journal::open(left(0).journal, "job", false))->publish("sum").ok());
+  ASSERT_TRUE((*internal::Journal::open(left(1).journal, "job", false))->begin().ok());
+  fs::create_directories(left(1).partial);
+  write_text(left(2).journal, "mine\n");
+  EXPECT_TRUE(join("tp4,pp2").missing.empty());
+  EXPECT_EQ(content(path("out")), content(path("reference")));
+  EXPECT_EQ(text_of(left(2).journal), "mine\n");
+  fs::remove(left(2).journal);
+  expect_clean();
+}
+
+TEST_F(ReshardParts, APartIsVerifiedByItsManifest) {
+  write("tp4,pp2", 1);
+  const std::string folder = part_folder(path("out"), 1, kParts);
+  EXPECT_TRUE(verify_part(folder, 2).ok());
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string file = entry.path();
+    if (entry.path().filename() == kManifestName) continue;
+    SCOPED_TRACE(file);
+    const std::string before = text_of(file);
+    std::string changed = before;
+    changed.back() = static_cast<char>(changed.back() ^ 1);
+    write_text(file, changed);
+    EXPECT_THAT(message_of(verify_part(folder, 2)), HasSubstr(file + ": is not what was written"));
+    write_text(file, before);
+  }
+  EXPECT_TRUE(verify_part(folder, 2).ok());
+}
+
 TEST_F(ReshardParts, ThereMayBeMorePartsThanFiles) {
   write_reference("dcp");
   constexpr int kMany = 9;

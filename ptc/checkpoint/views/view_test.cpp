@@ -230,6 +230,30 @@ TEST_F(ViewTest, ReadersAtOnceSeeTheSame) {
   EXPECT_EQ(wrong, 0);
 }
 
+// A server lists no names: what the folder's own manifest names is there, however it is called.
+TEST_F(ViewTest, WhatAManifestNamesGoesAlong) {
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  write_text(path("hf/NOTICE-of-others"), "text");
+  const auto view = View::make(open("hf"), "hf");
+  ASSERT_TRUE(view.ok());
+  const ReshardOptions options = {.target = path("copy"), .progress = {}};
+  ASSERT_TRUE(reshard(**view, *plan_reshard(**view, options), options).ok());
+  const auto remote = Checkpoint::open(path("copy"), {.opener = open_file_source});
+  ASSERT_TRUE(remote.ok()) << remote.status();
+  EXPECT_THAT((*remote)->info().others, ::testing::ElementsAre("NOTICE-of-others"));
+  std::filesystem::remove(path("copy/NOTICE-of-others"));
+  EXPECT_THAT(open("copy")->info().notes,
+              ::testing::ElementsAre("NOTICE-of-others: manifest.json names it, and it is not there"));
+}
+
+TEST_F(ViewTest, AConfigThatIsGivenIsTheOneThatIsWritten) {
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  const std::string own = text_of(path("hf/config.json"));
+  write_text(path("given.json"), own + "\n");
+  EXPECT_EQ(open("hf")->info().config, own);
+  EXPECT_EQ((*Checkpoint::open(path("hf"), {.config = path("given.json")}))->info().config, own + "\n");
+}
+
 TEST_F(ViewTest, NamesWhatIsNotTakenAlong) {
   write_hugging_face(path("hf"), llama_config(8, 2));
   EXPECT_TRUE(open("hf")->info().others.empty());

@@ -227,7 +227,7 @@ absl::Status open_chunked(const Folder& folder, const std::vector<DcpTensor>& te
     for (const DcpChunk& chunk : tensor->chunks) {
       const absl::Status added = add_chunk(*tensor, chunk, *found->second, files, opened);
       if (!added.ok() && !absl::IsInvalidArgument(added)) return added;
-      if (!added.ok()) problems.add(message_of(added));
+      if (!added.ok()) problems.add(added);
     }
   }
   files.finish();

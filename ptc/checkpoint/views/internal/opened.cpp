@@ -375,6 +375,29 @@ absl::StatusOr<Opened> open_folder(const Folder& folder) {
                              folder.path(), kWholeName, kIndexFileName, hint));
 }
 
+// What the folder has beside the checkpoint. What its own manifest names counts whatever a server's files are usually called.
+absl::Status take_others(const Folder& folder, Opened& opened) {
+  std::vector<std::string> taken, named;
+  const auto take = [&](const std::string& name) { taken.push_back(name.substr(0, name.find('/'))); };
+  for (const OpenedFile& file : opened.files) take(file.name);
+  for (const TextRecord& text : opened.texts) {
+    const bool extra = is_extra(text.name) && !describes_checkpoint(text.name);
+    extra ? named.push_back(text.name) : take(text.name);
+  }
+  SCALAI_ASSIGN_OR_RETURN(opened.info.others, folder.others(taken));
+  std::vector<std::string>& others = opened.info.others;
+  for (const std::string& name : named) {
+    if (std::find(others.begin(), others.end(), name) != others.end()) continue;
+    SCALAI_ASSIGN_OR_RETURN(const bool there, folder.has(name));
+    if (there) {
+      others.push_back(name);
+    } else {
+      opened.info.notes.push_back(fmt::format("{}: {} names it, and it is not there", name, kManifestName));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Opened> open_file(const Folder& folder, const std::string& name) {
   const OpenOptions& options = folder.options();
   if (options.names == "megatron" || !options.from.empty()) {
@@ -402,15 +425,7 @@ absl::StatusOr<Opened> open_any(const std::string& path, const OpenOptions& opti
     if (!is_folder) return missing(fmt::format("{}: no such folder", clean));
     const Folder folder(clean, options);
     opened = open_folder(folder);
-    if (opened.ok() && opened->info.kind != CheckpointKind::kJob) {
-      std::vector<std::string> taken;
-      const auto take = [&](const std::string& name) { taken.push_back(name.substr(0, name.find('/'))); };
-      for (const OpenedFile& file : opened->files) take(file.name);
-      for (const TextRecord& text : opened->texts) {
-        if (!is_extra(text.name)) take(text.name);
-      }
-      SCALAI_ASSIGN_OR_RETURN(opened->info.others, folder.others(taken));
-    }
+    if (opened.ok() && opened->info.kind != CheckpointKind::kJob) SCALAI_RETURN_IF_ERROR(take_others(folder, *opened));
   }
   if (!opened.ok()) return opened;
   opened->info.path = clean;

@@ -89,7 +89,7 @@ absl::StatusOr<Opened> open_arranged(const Folder& folder, const std::string& ma
                                           ? open_chunks(folder, record)
                                           : open_tensors(folder, record.file.name, nullptr);
     if (!file.ok()) {
-      problems.add(message_of(file.status()));
+      problems.add(file.status());
       continue;
     }
     take_record(std::move(record), *file, problems, path);

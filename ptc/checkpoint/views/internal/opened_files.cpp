@@ -143,7 +143,7 @@ absl::Status take_model(const Folder& folder, Opened& opened) {
   }
   SCALAI_ASSIGN_OR_RETURN(opened.model, known_model(folder.options(), hints));
   opened.info.config = std::move(hints.config);
-  if (opened.info.config.empty() && !folder.options().config.empty()) {
+  if (!folder.options().config.empty()) {  // as for the model, before the folder's own
     SCALAI_ASSIGN_OR_RETURN(opened.info.config, read_file(folder.options().config, kMostConfigBytes));
   }
   return absl::OkStatus();
@@ -167,11 +167,13 @@ absl::Status error_at(const std::string& place, const absl::Status& status) {
   return absl::Status(status.code(), fmt::format("{}: {}", place, message_of(status)));
 }
 
-void ProblemList::add(std::string problem) {
+void ProblemList::add(const absl::Status& problem) {
+  const bool is_input = absl::IsInvalidArgument(problem) || absl::IsNotFound(problem);
+  if (code_ == absl::StatusCode::kInvalidArgument && !is_input) code_ = problem.code();
   if (lines_.size() == kMostProblems) {
     ++more_;
   } else {
-    lines_.push_back(std::move(problem));
+    lines_.push_back(message_of(problem));
   }
 }
 
@@ -179,7 +181,7 @@ absl::Status ProblemList::status() const {
   if (lines_.empty()) return absl::OkStatus();
   std::string text = fmt::format("{}", fmt::join(lines_, "\n"));
   if (more_ > 0) text += fmt::format("\n… and {} more", more_);
-  return invalid(text);
+  return absl::Status(code_, text);
 }
 
 }  // namespace scalai::checkpoint::internal

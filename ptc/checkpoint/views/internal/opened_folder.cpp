@@ -83,11 +83,7 @@ absl::StatusOr<std::vector<std::string>> Folder::others(const std::vector<std::s
     if (there) found.emplace_back(name);
   }
   std::erase_if(found, [&](const std::string& name) {
-    const bool describes = name == kConfigFileName || name == kFamilyFileName || name == kModelFileName ||
-                           name == kIndexFileName || name == kManifestName || name == kCollectionName ||
-                           name == kBackendName || name == kNewestIteration || name.starts_with("iter_") ||
-                           name == "release";
-    return describes || std::find(taken.begin(), taken.end(), name) != taken.end();
+    return describes_checkpoint(name) || std::find(taken.begin(), taken.end(), name) != taken.end();
   });
   return found;
 }
@@ -101,6 +97,12 @@ std::string Folder::hint_of_torch() const {
   if (found == there.end()) return "";
   return fmt::format(", but torch's {}; ptc/checkpoint/tools/torch_to_safetensors.py {} DST makes what is read here",
                      clipped(*found, 80), path_);
+}
+
+bool describes_checkpoint(const std::string& name) {
+  return name == kConfigFileName || name == kFamilyFileName || name == kModelFileName || name == kIndexFileName ||
+         name == kManifestName || name == kCollectionName || name == kBackendName || name == kNewestIteration ||
+         name.starts_with("iter_") || name == "release";
 }
 
 // Narrow, because --force also removes files of these names.

@@ -53,6 +53,8 @@ class Folder {
 
 bool is_rank_file(const std::string& name);  // "rank_003.safetensors"
 
+// config.json, manifest.json, folders of iterations, …
+bool describes_checkpoint(const std::string& name);
 // Whether a name is that of a file which belongs to a model beside its state: tokenizer, generation settings, chat
 // template, code of the model, licence; not weights in other formats.
 bool is_extra(const std::string& name);

@@ -57,8 +57,24 @@ absl::Status edit_config(int64_t kv_heads, std::string& config) {
   constexpr const char* kKey = "num_key_value_heads";
   if (config.empty()) return absl::OkStatus();
   SCALAI_ASSIGN_OR_RETURN(nlohmann::json document, read_json(config));
-  if (document.contains(kKey)) document[kKey] = kv_heads;
+  if (!document.contains(kKey))
+    return invalid(fmt::format("--kv=replicate: config.json has no {}, which would have to say {}", kKey, kv_heads));
+  document[kKey] = kv_heads;
   config = document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return absl::OkStatus();
+}
+
+// States that are cut by heads otherwise than as rows of one tensor, such as a norm over all keys.
+absl::Status check_shapes(const Opened& opened, const model::Model& model) {
+  for (const model::Param& param : model.params) {
+    const auto state = std::find_if(opened.states.begin(), opened.states.end(),
+                                    [&](const LogicalState& each) { return each.name == param.name; });
+    if (state == opened.states.end() || state->shape == param.shape) continue;
+    return invalid(
+        fmt::format("--kv=replicate: \"{}\" is of all heads of keys and values together, and cannot be "
+                    "replicated by head; leave the option out",
+                    clipped(param.name, 120)));
+  }
   return absl::OkStatus();
 }
 
@@ -92,8 +108,8 @@ absl::Status replicate_heads(int64_t kv_heads, Opened& opened) {
   });
   if (other != opened.states.end())
     return invalid(
-        fmt::format("--kv=replicate: copies of heads have no state such as \"{}\"; reshard with "
-                    "--drop=optimizer first",
+        fmt::format("--kv=replicate: copies of heads have no state such as \"{}\"; --drop=optimizer leaves "
+                    "it out",
                     clipped(other->name, 120)));
   std::vector<OpenedFile> copies;
   for (OpenedFile& file : opened.files) {
@@ -121,6 +137,7 @@ absl::Status replicate_heads(int64_t kv_heads, Opened& opened) {
   for (OpenedFile& file : copies) opened.files.push_back(std::move(file));
   sizes.numbers[kSize] = kv_heads;
   SCALAI_ASSIGN_OR_RETURN(opened.model->model, opened.model->family->build_model(sizes, opened.model->model.name));
+  SCALAI_RETURN_IF_ERROR(check_shapes(opened, opened.model->model));
   opened.model->file.sizes = sizes;
   opened.info.notes.push_back(
       fmt::format("each of {} heads of keys and values is there {} times", groups, kv_heads / groups));
