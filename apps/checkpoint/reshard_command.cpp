@@ -375,7 +375,7 @@ int reshard(const Arguments& arguments) {
   absl::StatusOr<checkpoint::OpenOptions> open = open_options_of(arguments, arguments.positional()[0]);
   if (!open.ok()) return report_error(open.status());
   if (arguments.has("dtype")) open->dtypes = *parse_dtypes(arguments.text("dtype"));
-  if (arguments.text("kv") == "replicate") {
+  if (arguments.text("kv") == "replicate" || spec->form == checkpoint::ViewForm::kVllm) {
     open->kv_heads = spec->layout->tp;
     open->parameters_only = !spec->optimizer;
   }
@@ -401,7 +401,8 @@ std::vector<OptionSpec> reshard_options() {
   const std::vector<OptionSpec> to = {text_option(
       "to", "LAYOUT",
       "Layout of DST: tp4,pp2 (rank files; tp4,pp2,logical has our names, tp4,pp2,torch is Megatron-LM's own "
-      "folder); whole tensors as hf, torch_dist (Megatron-Core) or dcp (torch.distributed.checkpoint); or a "
+      "folder, tp4,vllm vLLM's sharded state); whole tensors as hf, torch_dist (Megatron-Core) or dcp "
+      "(torch.distributed.checkpoint); or a "
       "collection file, FILE.textproto.")};
   const std::vector<OptionSpec> rest = {
       formerly(bytes_option("process-memory", "SIZE", "Most memory that the program uses.", "1GiB"), {"memory-cap"}),

@@ -41,6 +41,7 @@ struct ArrangedTensor {
   std::vector<int64_t> shape;
   std::vector<PlacedPiece> pieces;
   std::vector<std::string> also{};  // names that others give it
+  std::string constant{};           // all its bytes, where they are not state; it has no pieces then
   friend bool operator==(const ArrangedTensor&, const ArrangedTensor&) = default;
 };
 

@@ -94,10 +94,15 @@ void build_stored(FamilyBuilder& builder, const proto::StoredRule& message, cons
                     .without_prefix = message.without_prefix(),
                     .stacked = message.stacked(),
                     .instead = message.instead(),
+                    .constant = message.has_constant() ? std::optional(message.constant()) : std::nullopt,
                     .where_there = shared};
   build_parts(builder, message, path, stored);
   stored.when =
       build_conditions(builder, path + ".when", {message.when().begin(), message.when().end()}, stored.layered);
+  if (stored.constant && (stored.parts.size() > 1 || stored.expert || stored.stacked || stored.transposed ||
+                          stored.alias || stored.instead || message.also_size() > 0))
+    builder.source.error(path + ".constant", "a constant has one part, which is not of experts, and one name",
+                         "it is there wherever its part is");
   if (stored.stacked && !stored.parts.empty() && !stored.expert)
     builder.source.error(path + ".stacked", "the parts are not of experts");
   auto name = build_template(builder, path + ".name", message.name());
@@ -185,7 +190,7 @@ class CoverageCheck {
         const std::string& tensor = part.tensor.text();
         if (active.count(tensor) == 0)
           report(path, tensor, fmt::format("{}there is no \"{}\"", describe(builder_, switches), tensor));
-        if (stored.alias || stored.instead) continue;
+        if (stored.alias || stored.instead || stored.constant) continue;
         const auto rows = static_cast<size_t>(part.rows);
         if (stored.stage != StageRule::kSecondHome) ++first[tensor][rows];
         if (stored.stage != StageRule::kFirstHome) ++second[tensor][rows];
@@ -266,9 +271,12 @@ void check_logical_names(FamilyBuilder& builder) {
 // A rule of a shared naming counts in families that have what it is of.
 bool is_for(const FamilyBuilder& builder, const proto::StoredRule& message) {
   const auto& parts = message.parts();
+  const auto& with = message.with();
   const auto& without = message.without();
-  return std::all_of(parts.begin(), parts.end(), [&](const auto& part) { return described(builder, part.tensor()); }) &&
-         std::none_of(without.begin(), without.end(), [&](const auto& name) { return described(builder, name); });
+  const auto is_described = [&](const std::string& name) { return described(builder, name); };
+  return std::all_of(parts.begin(), parts.end(), [&](const auto& part) { return is_described(part.tensor()); }) &&
+         std::all_of(with.begin(), with.end(), is_described) &&
+         std::none_of(without.begin(), without.end(), is_described);
 }
 
 std::vector<std::string> shared_naming_names() {

@@ -46,6 +46,16 @@ TEST(FamilyNamings, AliasesDoNotCount) {
   EXPECT_THAT(problem_of(std::string(kIn) + kLayer + alias), HasSubstr("logical tensor \"out\" is not stored"));
 }
 
+TEST(FamilyNamings, ConstantsAreOfOnePartAndDoNotCount) {
+  const auto constant = [](const std::string& more) {
+    return "  tensors { name: \"c\" constant: 1 " + more + "parts { tensor: \"out\" } }\n";
+  };
+  EXPECT_EQ(problem_of(std::string(kIn) + kLayer + kOut + constant("")), "");
+  EXPECT_THAT(problem_of(std::string(kIn) + kLayer + constant("")), HasSubstr("logical tensor \"out\" is not stored"));
+  for (const char* more : {"alias: true ", "also: \"d\" ", "parts { tensor: \"in\" } "})
+    EXPECT_THAT(problem_of(std::string(kIn) + kLayer + kOut + constant(more)), HasSubstr("a constant has one part"));
+}
+
 TEST(FamilyNamings, HaveNamesWithPlacesForLayers) {
   EXPECT_THAT(
       problem_of(std::string(kIn) + "  tensors { name: \"w\" parts { tensor: \"layers.{layer}.w\" } }\n" + kOut),

@@ -100,7 +100,7 @@ TEST(Family, ChecksSizes) {
 
 TEST(Family, HasNamingsAndArchitectures) {
   const Family llama = family_named("llama");
-  EXPECT_THAT(llama.namings(), testing::ElementsAre("hf", "megatron"));
+  EXPECT_THAT(llama.namings(), testing::ElementsAre("hf", "megatron", "vllm"));
   EXPECT_THAT(llama.architectures(),
               testing::IsSupersetOf({"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"}));
 }

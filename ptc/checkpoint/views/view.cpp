@@ -59,6 +59,7 @@ absl::Status View::State::lay_out_ranks() {
   std::erase_if(collection->tensors, [&](const collection::LogicalTensor& tensor) { return !has_place(tensor.kind); });
   take_states([&](const LogicalState& state) { return has_place(state.kind); });
   if (spec.form == ViewForm::kTorch) return lay_out_torch();
+  if (spec.form == ViewForm::kVllm) return lay_out_vllm();
   files.push_back({kCollectionName, collection::collection_text(*collection, {})});
   if (spec.naming == "job") return lay_out_job();
   SCALAI_RETURN_IF_ERROR(arrange_ranks());
@@ -193,6 +194,7 @@ absl::StatusOr<ArrangedFile> View::State::arrange(size_t file) const {
   if (spec.naming == "job") return arrange_job(part);
   SCALAI_ASSIGN_OR_RETURN(ArrangedFile arranged, arranger->arrange(LogicalRank(static_cast<int64_t>(part))));
   if (spec.form == ViewForm::kTorch) as_torch(files[file].name, arranged);
+  if (spec.form == ViewForm::kVllm) arranged.name = files[file].name;
   return arranged;
 }
 

@@ -1,16 +1,21 @@
 // Whole tensors, and the folders of torch and Megatron.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
+#include "ptc/base/json.h"
+#include "ptc/base/round_up.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/torch/dcp.h"
 #include "ptc/checkpoint/views/internal/chunk_index.h"
 #include "ptc/checkpoint/views/internal/megatron_common.h"
 #include "ptc/checkpoint/views/internal/torch_ranks.h"
+#include "ptc/checkpoint/views/internal/view_layout.h"
 #include "ptc/checkpoint/views/internal/view_state.h"
 
 namespace scalai::checkpoint {
@@ -29,7 +34,7 @@ bool can_hold(const ViewSpec& spec, Kind kind) {
   const bool hugging_face = spec.form == ViewForm::kSafetensors && is_whole(spec);
   if (spec.form == ViewForm::kSafetensors && !hugging_face) return true;
   if (kind == Kind::kParam || kind == Kind::kBuffer) return true;
-  if (hugging_face || spec.form == ViewForm::kTorch) return false;
+  if (hugging_face || spec.form == ViewForm::kTorch || spec.form == ViewForm::kVllm) return false;
   return is_moment(kind) || (kind == Kind::kMaster && spec.form == ViewForm::kTorchDist);
 }
 
@@ -43,9 +48,27 @@ const char* files_of(ViewForm form) {
     case ViewForm::kTorch:
       return "Megatron-LM keeps the state of its optimizer there by number, which is not written here";
     case ViewForm::kTorchDist: return "Megatron-Core's folders hold one version of each parameter";
+    case ViewForm::kVllm: return "vLLM loads parameters only";
     case ViewForm::kDcp: return "torch's optimizers keep no masters";
   }
   return "";
+}
+
+// Classes of vLLM 0.33 that have the names which families call "vllm".
+absl::Status check_class_of_vllm(const CheckpointInfo& info) {
+  static const std::set<std::string> kClasses = {"LlamaForCausalLM",   "MistralForCausalLM",  "Qwen2ForCausalLM",
+                                                 "Qwen3ForCausalLM",   "GemmaForCausalLM",    "Gemma2ForCausalLM",
+                                                 "Gemma3ForCausalLM",  "GraniteForCausalLM",  "Phi3ForCausalLM",
+                                                 "MixtralForCausalLM", "Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM"};
+  if (info.config.empty())
+    return invalid(fmt::format("{}: has no config.json, which vLLM needs; --config=FILE", info.path));
+  SCALAI_ASSIGN_OR_RETURN(const nlohmann::json config, read_json(info.config));
+  const auto found = config.find("architectures");
+  const bool named = found != config.end() && found->is_array() && !found->empty() && found->front().is_string();
+  const std::string name = named ? found->front().get<std::string>() : std::string();
+  if (kClasses.count(name) != 0) return absl::OkStatus();
+  return invalid(fmt::format("vLLM's names of \"{}\" are not known here, only of {}", clipped(name, 120),
+                             fmt::join(kClasses, ", ")));
 }
 
 }  // namespace
@@ -146,6 +169,27 @@ absl::Status View::State::lay_out_torch() {
   for (int rank = 0; rank < collection->ranks(); ++rank)
     files.push_back({folder + internal::torch_rank_file(*spec.layout, rank), std::nullopt, static_cast<size_t>(rank)});
   files.push_back({internal::kNewestIteration, internal::newest_text(checkpoint->info().step)});
+  return absl::OkStatus();
+}
+
+// One file for each rank of an engine.
+absl::Status View::State::lay_out_vllm() {
+  constexpr int64_t kVocabulary = 64;  // vLLM pads the vocabulary to a multiple of this, and cuts it then
+  if (!spec.layout) return invalid("files of vLLM need a layout, such as --to=tp4,vllm");
+  const collection::ParallelConfig& layout = *spec.layout;
+  const model::Model& model = checkpoint->model()->model;
+  if (layout != collection::ParallelConfig{.tp = layout.tp, .etp = layout.etp} ||
+      (model.experts > 0 && layout.etp != layout.tp))
+    return invalid(fmt::format("vLLM's sharded state is written for tp alone, such as tp{}; not for {}", layout.tp,
+                               layout_name()));
+  SCALAI_RETURN_IF_ERROR(check_class_of_vllm(checkpoint->info()));
+  const int64_t rows = round_up(model.vocab, kVocabulary);
+  if (rows % layout.tp != 0)
+    return invalid(fmt::format("vLLM does not cut a vocabulary of {} rows by tp{}", rows, layout.tp));
+  internal::pad_vocabulary(*collection, rows / layout.tp);
+  SCALAI_RETURN_IF_ERROR(arrange_ranks());
+  for (int rank = 0; rank < collection->ranks(); ++rank)
+    files.push_back({fmt::format("model-rank-{}-part-0.safetensors", rank), std::nullopt, static_cast<size_t>(rank)});
   return absl::OkStatus();
 }
 

@@ -9,7 +9,7 @@
 namespace scalai::checkpoint {
 namespace {
 
-constexpr std::array<std::string_view, 5> kNamings = {"hf", "megatron", "logical", "job", "torch"};
+constexpr std::array<std::string_view, 6> kNamings = {"hf", "megatron", "logical", "job", "torch", "vllm"};
 struct Whole {
   std::string_view word;
   ViewForm form;
@@ -20,8 +20,7 @@ constexpr std::array<Whole, 3> kWhole = {{{"hf", ViewForm::kSafetensors, "hf"},
                                           {"torch_dist", ViewForm::kTorchDist, "megatron"}}};
 constexpr const char* kGrammar =
     "a layout such as tp4,pp2; hf, dcp or torch_dist for whole tensors; or a layout with one of hf, megatron, logical, "
-    "job, "
-    "torch";
+    "job, torch, vllm";
 
 bool is_separator(char c) { return c == ',' || c == '-'; }
 
@@ -60,6 +59,7 @@ absl::StatusOr<ViewSpec> parse_view_name(std::string_view text) {
     spec.form = ViewForm::kTorch;
     spec.naming = "megatron";
   }
+  if (spec.naming == "vllm") spec.form = ViewForm::kVllm;
   absl::StatusOr<collection::ParallelConfig> layout = collection::parse_layout(text);
   if (!layout.ok()) {
     return invalid(fmt::format("\"{}\" is no layout of a checkpoint ({}): {}", clipped(whole, 120), kGrammar,

@@ -101,7 +101,8 @@ struct StoredRule {
   bool without_prefix = false;
   bool stacked = false;
   bool instead = false;
-  bool where_there = false;  // of a shared naming: it counts where all of its parts do
+  std::optional<float> constant;  // a scalar of this value wherever its parts are; it has nothing of them
+  bool where_there = false;       // of a shared naming: it counts where all of its parts do
 };
 
 struct NamingRules {

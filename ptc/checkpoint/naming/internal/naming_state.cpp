@@ -148,6 +148,7 @@ class InstanceBuilder {
     if (!holds(rule.when, naming_.values.flags(layer))) return absl::OkStatus();
     if ((rule.alias || rule.instead) && !with_aliases_) return absl::OkStatus();
     const NameValues values = values_of(layer, expert);
+    if (rule.constant) return add_constant(rule, suffix, values);
     StoredInstance instance{.group = suffix,
                             .alias = rule.alias,
                             .instead = rule.instead,
@@ -166,6 +167,20 @@ class InstanceBuilder {
     if (place_.chunks > 1) instance.chunk = naming_.rules->chunk_prefix.fill({.chunk = chunk_of(rule, layer)});
     for (const NameTemplate& also : rule.also) instance.also.push_back(also.fill(values) + suffix);
     add(std::move(instance));
+    return absl::OkStatus();
+  }
+
+  // Where it is read it is nothing that one looks for: naming files ignore its name.
+  absl::Status add_constant(const StoredRule& rule, const std::string& suffix, const NameValues& values) {
+    if (with_aliases_ || !suffix.empty() || held_parts(rule, suffix, values).parts.empty()) return absl::OkStatus();
+    StoredInstance instance{.group = suffix};
+    const float value = *rule.constant;
+    instance.tensor = {.name = rule.name.fill(values),
+                       .dtype = tensor::DType::kF32,
+                       .shape = {},
+                       .pieces = {},
+                       .constant = std::string(reinterpret_cast<const char*>(&value), sizeof(value))};
+    result_.push_back(std::move(instance));
     return absl::OkStatus();
   }
 

@@ -84,6 +84,11 @@ absl::Status FileImage::compose(const ArrangedFile& file, FileFrame frame) {
       covered += placed.piece.box.volume() * tensor::size_of(dtype);
       checkpoint_->compose(*id, placed.piece, stored.offset, tensor.blocks);
     }
+    if (const std::string& constant = by_name.at(stored.name)->constant; !constant.empty()) {
+      SCALAI_CHECK(covered == 0 && std::ssize(constant) == stored.bytes, stored.name);
+      texts_.push_back({stored.offset, constant});
+      covered = stored.bytes;
+    }
     SCALAI_CHECK(covered <= stored.bytes, stored.name);
     tensor.padded = covered < stored.bytes;
     std::sort(tensor.blocks.begin(), tensor.blocks.end(),
@@ -96,6 +101,8 @@ absl::Status FileImage::compose(const ArrangedFile& file, FileFrame frame) {
     }
     tensors_.push_back(std::move(tensor));
   }
+  std::sort(texts_.begin(), texts_.end(),
+            [](const FileFrame::Text& a, const FileFrame::Text& b) { return a.offset < b.offset; });
   return absl::OkStatus();
 }
 

@@ -43,6 +43,7 @@ struct View::State {
   absl::Status lay_out_ranks();
   absl::Status arrange_ranks();
   absl::Status lay_out_torch();
+  absl::Status lay_out_vllm();
   void lay_out_chunks();
   // Whether the files hold states of this kind, and the specification does not leave them out.
   bool has_place(model::StateKind kind) const;
