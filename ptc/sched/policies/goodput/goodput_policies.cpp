@@ -30,6 +30,8 @@ std::unique_ptr<Policy> sia(const Parameters& parameters, uint64_t /*seed*/) {
   settings.most_gpus = static_cast<int>(parameters.count("most-gpus"));
   settings.explore = parameters.flag("explore");
   settings.model = parameters.text("model");
+  settings.gap = parameters.number("gap");
+  settings.limit_s = parameters.seconds("time-limit");
   return make_sia(settings);
 }
 
@@ -66,6 +68,8 @@ PolicyInfo sia_info() {
                      {"p", "-0.5", "number", "exponent of normalised goodput; smaller = fairer, not 0"},
                      {"lambda", "1.1", "number", "cost of a job without GPUs, above 1"},
                      {"most-gpus", "64", "count", "a job gets"},
+                     {"gap", "0.01", "number", "relative: a program ends so near to its optimum"},
+                     {"time-limit", "10s", "time", "for one program; then the best that was found counts"},
                      {"explore", "true", "flag", "GPU types a job never ran on count as its worst, at its least size"},
                      kModel},
       .traits = make_sia({})->traits(),

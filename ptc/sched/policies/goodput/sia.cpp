@@ -36,6 +36,8 @@ class Sia final : public Policy {
     if (settings_.model != "fitted" && settings_.model != "oracle") {
       return invalid(fmt::format("sia: model \"{}\" is neither fitted nor oracle", settings_.model));
     }
+    if (settings_.gap < 0 || settings_.limit_s <= 0)
+      return invalid("sia: gap must not be below 0, nor time-limit 0: gap=0.01");
     if (settings_.interval_s <= 0) return invalid("sia: the interval must be above 0: interval=60s");
     if (settings_.exponent == 0) return invalid("sia: p must not be 0: p=-0.5");
     if (settings_.lambda <= 1)
@@ -57,8 +59,12 @@ class Sia final : public Policy {
   }
 
   std::string remarks() const override {
-    return fmt::format("sia: {} integer programs, {} columns in the largest; ties as CBC finds them, one thread",
-                       programs_, most_columns_);
+    std::string text =
+        fmt::format("sia: {} integer programs, {} columns in the largest, at most {:.2g} % from the optimum", programs_,
+                    most_columns_, 100 * largest_gap_);
+    if (cut_short_ > 0)
+      text += fmt::format(" ({} of them ended at time-limit, which another machine reaches elsewhere)", cut_short_);
+    return text + "; ties as CBC finds them, one thread";
   }
 
  private:
@@ -83,14 +89,16 @@ class Sia final : public Policy {
     }
     ++programs_;
     most_columns_ = std::max(most_columns_, columns);
-    auto chosen = solve_sia(jobs, gpus, settings_);
-    if (!chosen.ok() && absl::IsInvalidArgument(chosen.status())) {  // hosts are gone: nobody may insist on what it has
+    auto solution = solve_sia(jobs, gpus, settings_);
+    if (absl::IsInvalidArgument(solution.status())) {  // hosts are gone: nobody may insist on what it has
       for (SiaJob& job : jobs) job.locked = -1;
-      chosen = solve_sia(jobs, gpus, settings_);
+      solution = solve_sia(jobs, gpus, settings_);
     }
-    SCALAI_RETURN_IF_ERROR(chosen.status());
+    SCALAI_RETURN_IF_ERROR(solution.status());
+    largest_gap_ = std::max(largest_gap_, solution->gap);
+    cut_short_ += solution->gap > settings_.gap * (1 + 1e-6) ? 1 : 0;
     for (size_t type = 0; type < gpus.size(); ++type) {
-      grant(view, jobs, *chosen, GpuType(static_cast<int64_t>(type)), capacity, decision);
+      grant(view, jobs, solution->chosen, GpuType(static_cast<int64_t>(type)), capacity, decision);
     }
     return hope;
   }
@@ -184,6 +192,8 @@ class Sia final : public Policy {
   double last_tick_ = -1;
   int64_t programs_ = 0;
   size_t most_columns_ = 0;
+  double largest_gap_ = 0;
+  int64_t cut_short_ = 0;  // programs
 };
 
 }  // namespace
@@ -205,8 +215,8 @@ std::vector<SiaConfiguration> sia_configurations(const Fleet& fleet, std::span<c
   return all;
 }
 
-absl::StatusOr<std::vector<int>> solve_sia(std::span<const SiaJob> jobs, std::span<const int> gpus,
-                                           const SiaSettings& settings) {
+absl::StatusOr<SiaSolution> solve_sia(std::span<const SiaJob> jobs, std::span<const int> gpus,
+                                      const SiaSettings& settings) {
   Program program(Program::Sense::kMinimise);
   std::vector<std::vector<Term>> used(gpus.size());
   std::vector<int> first;
@@ -222,20 +232,21 @@ absl::StatusOr<std::vector<int>> solve_sia(std::span<const SiaJob> jobs, std::sp
     }
     if (!one.empty()) program.at_most(one, 1);
   }
-  std::vector<int> chosen(jobs.size(), -1);
-  if (program.columns() == 0) return chosen;
+  SiaSolution result{.chosen = std::vector<int>(jobs.size(), -1)};
+  if (program.columns() == 0) return result;
   for (size_t type = 0; type < gpus.size(); ++type) {
     if (!used[type].empty()) program.at_most(used[type], gpus[type]);
   }
-  const auto solution = program.solve();
+  const auto solution = program.solve_within({.gap = settings.gap, .seconds = settings.limit_s});
   if (!solution.ok() && infeasible(solution.status())) return invalid("sia: jobs that may not change do not fit");
   SCALAI_RETURN_IF_ERROR(solution.status());
   for (size_t k = 0; k < jobs.size(); ++k) {
     for (size_t c = 0; c < jobs[k].choices.size(); ++c) {
-      if (solution->values[static_cast<size_t>(first[k]) + c] > 0.5) chosen[k] = static_cast<int>(c);
+      if (solution->values[static_cast<size_t>(first[k]) + c] > 0.5) result.chosen[k] = static_cast<int>(c);
     }
   }
-  return chosen;
+  result.gap = solution->gap;
+  return result;
 }
 
 double sia_objective(std::span<const SiaJob> jobs, std::span<const int> chosen, const SiaSettings& settings) {

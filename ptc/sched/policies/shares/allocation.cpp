@@ -109,10 +109,14 @@ absl::StatusOr<Shares> max_min_shares(const ShareProblem& problem) {
   }
   SCALAI_ASSIGN_OR_RETURN(const Solution best, space.program.solve());
   space.program.set_bounds(least, internal::kept(best.objective), kUnbounded);
-  SCALAI_ASSIGN_OR_RETURN(Shares shares, internal::settle(problem, space, scale, best.basis));
-  shares.objective = best.objective;
-  shares.programs += 1;
-  shares.pivots += best.iterations;
+  auto shares = internal::settle(problem, space, scale, best.basis);
+  if (infeasible(shares.status())) {
+    shares = internal::shares_of(problem, space, best);  // the optimum, within the solver's tolerance of its rows
+    shares->effort = {};
+  }
+  SCALAI_RETURN_IF_ERROR(shares.status());
+  shares->objective = best.objective;
+  shares->effort += best.effort;
   return shares;
 }
 

@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "ptc/sched/fleet.h"
 #include "ptc/sched/job.h"
+#include "ptc/sched/policies/shares/program.h"
 #include "ptc/sched/throughput.h"
 
 namespace scalai::sched {
@@ -58,7 +59,7 @@ struct Shares {
   std::vector<std::vector<double>> alone;  // X_mj by job, type
   std::vector<double> paired;              // X of each pair of the problem
   double objective = 0;                    // of the first program; see each function
-  int64_t programs = 0, pivots = 0;
+  Effort effort;
   std::vector<JobId> dropped;  // jobs with ignored deadlines, because all deadlines together were infeasible
 };
 

@@ -130,8 +130,7 @@ absl::StatusOr<Shares> makespan_shares(const ShareProblem& problem) {
   }
   SCALAI_RETURN_IF_ERROR(shares.status());
   shares->objective = best.objective;
-  shares->programs += 1;
-  shares->pivots += best.iterations;
+  shares->effort += best.effort;
   return shares;
 }
 
@@ -144,15 +143,13 @@ absl::StatusOr<Shares> finish_time_shares(const ShareProblem& problem) {
   }
   Shares best = isolated_shares(problem);
   double high = worst_ratio(problem, best, isolated);  // the isolated shares are allowed
-  int64_t programs = 0;
-  int64_t pivots = 0;
+  Effort effort;
   Basis start;
   for (int step = 0; step < kMostSteps && high - low > kRhoTolerance * high; ++step) {
     const double rho = (low + high) / 2;
     SCALAI_ASSIGN_OR_RETURN(Part part, largest_part(problem, needs_for_ratio(problem, isolated, rho), start));
     start = std::move(part.basis);
-    programs += 1;
-    pivots += part.shares.pivots;
+    effort += part.shares.effort;
     if (part.part >= 1) {
       high = std::min(rho, worst_ratio(problem, part.shares, isolated));  // what was found may be better than asked for
       best = std::move(part.shares);
@@ -162,15 +159,13 @@ absl::StatusOr<Shares> finish_time_shares(const ShareProblem& problem) {
   }
   auto settled = at_least_shares(problem, needs_for_ratio(problem, isolated, high * (1 + 1e-9)), normalisers(problem));
   if (settled.ok()) {
-    programs += 1;
-    pivots += settled->pivots;
+    effort += settled->effort;
     best = *std::move(settled);
   } else if (!infeasible(settled.status())) {
     return settled.status();
   }
   best.objective = worst_ratio(problem, best, isolated);
-  best.programs = programs;
-  best.pivots = pivots;
+  best.effort = effort;
   return best;
 }
 
@@ -197,7 +192,7 @@ absl::StatusOr<Shares> throughput_shares(const ShareProblem& problem, Value valu
   Shares shares = internal::shares_of(problem, space, *best);  // a sum leaves few ties: no second program
   if (!met) {
     shares.dropped = due;
-    shares.programs += 1;
+    shares.effort.programs += 1;
   }
   return shares;
 }

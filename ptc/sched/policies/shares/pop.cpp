@@ -86,11 +86,10 @@ absl::StatusOr<PopShares> pop_shares(const ShareProblem& problem, const PopOptio
     for (size_t k = 0; k < part.pairs.size(); ++k) {
       result.shares.paired[static_cast<size_t>(part.pairs[k])] = shares.paired[k];
     }
-    result.shares.programs += shares.programs;
-    result.shares.pivots += shares.pivots;
+    result.shares.effort += shares.effort;
     result.shares.dropped.insert(result.shares.dropped.end(), shares.dropped.begin(), shares.dropped.end());
     result.objectives.push_back(shares.objective);
-    result.pivots.push_back(shares.pivots);
+    result.pivots.push_back(shares.effort.pivots);
   }
   if (!result.objectives.empty()) {
     result.shares.objective = *std::min_element(result.objectives.begin(), result.objectives.end());

@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<PopPart>> split(const ShareProblem& problem, const Po
 using ShareSolver = std::function<absl::StatusOr<Shares>(const ShareProblem&)>;
 
 struct PopShares {
-  Shares shares;                   // objective: the least of the parts; programs and pivots: sums
+  Shares shares;                   // objective: the least of the parts; efforts: their sum
   std::vector<double> objectives;  // by part
   std::vector<int64_t> pivots;     // by part: the published run time is set-up plus the slowest part
 };

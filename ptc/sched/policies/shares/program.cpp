@@ -14,13 +14,13 @@
 #include <cmath>
 
 #include "ptc/base/status.h"
+#include "ptc/sched/policies/shares/internal/abort_guard.h"
 
 namespace scalai::sched {
 namespace {
 
 constexpr int kSeed = 20260101;
 constexpr double kFeasibility = 1e-9;  // of rows and reduced costs: two digits beyond what POP's optima are compared to
-constexpr double kRelativeGap = 1e-9;
 
 double coin_bound(double bound) { return std::isinf(bound) ? std::copysign(COIN_DBL_MAX, bound) : bound; }
 
@@ -95,7 +95,10 @@ void set_basis(ClpSimplex& model, const Basis& basis) {
   }
 }
 
-absl::StatusOr<Solution> solve_linear(const ProgramAccess& data, const Basis* start) {
+enum class Algorithm : uint8_t { kUsual, kPrimal, kUnscaledDual };
+
+// By the usual algorithm: primal from a start, else dual.
+absl::StatusOr<Solution> solve_linear(const ProgramAccess& data, const Basis* start, Algorithm algorithm) {
   ClpSimplex model;
   model.setLogLevel(0);
   model.setRandomSeed(kSeed);
@@ -104,12 +107,16 @@ absl::StatusOr<Solution> solve_linear(const ProgramAccess& data, const Basis* st
   model.setOptimizationDirection(data.sense);
   model.setPrimalTolerance(kFeasibility);
   model.setDualTolerance(kFeasibility);
-  const bool warm = start != nullptr && static_cast<int>(start->columns.size()) == model.numberColumns() &&
+  const bool warm = start != nullptr && algorithm == Algorithm::kUsual &&
+                    static_cast<int>(start->columns.size()) == model.numberColumns() &&
                     static_cast<int>(start->rows.size()) == model.numberRows();
   if (warm) {
     set_basis(model, *start);
     model.primal();
+  } else if (algorithm == Algorithm::kPrimal) {
+    model.primal();
   } else {
+    if (algorithm == Algorithm::kUnscaledDual) model.scaling(0);
     model.dual();
   }
   if (model.status() != 0 && model.status() != 1 && model.status() != 2) {
@@ -129,11 +136,37 @@ absl::StatusOr<Solution> solve_linear(const ProgramAccess& data, const Basis* st
   solution.reduced_costs.assign(model.dualColumnSolution(), model.dualColumnSolution() + columns);
   solution.row_duals.assign(model.dualRowSolution(), model.dualRowSolution() + rows);
   solution.basis = basis_of(model);
-  solution.iterations = model.numberIterations();
+  solution.effort = {.programs = 1, .pivots = model.numberIterations()};
   return solution;
 }
 
-absl::StatusOr<Solution> solve_integer(const ProgramAccess& data) {
+// CLP's exceptions as errors.
+template <typename Solve>
+absl::StatusOr<Solution> caught(const Solve& solve) {
+  try {
+    return solve();
+  } catch (const CoinError& error) {
+    return absl::InternalError(fmt::format("{}: {}", error.methodName(), error.message()));
+  }
+}
+
+absl::StatusOr<Solution> aborted() { return absl::InternalError("the solver aborted"); }
+
+// Every algorithm in turn, until one has an answer.
+absl::StatusOr<Solution> solve_linear(const ProgramAccess& data, const Basis* start) {
+  absl::StatusOr<Solution> solution = aborted();
+  int64_t retries = 0;
+  for (const Algorithm algorithm : {Algorithm::kUsual, Algorithm::kPrimal, Algorithm::kUnscaledDual}) {
+    solution = aborted();
+    internal::survives_abort([&] { solution = caught([&] { return solve_linear(data, start, algorithm); }); });
+    if (!absl::IsInternal(solution.status())) break;
+    ++retries;
+  }
+  if (solution.ok()) solution->effort.retries = retries;
+  return solution;
+}
+
+absl::StatusOr<Solution> solve_integer(const ProgramAccess& data, const Program::Limits& limits) {
   OsiClpSolverInterface solver;
   solver.messageHandler()->setLogLevel(0);
   solver.getModelPtr()->setRandomSeed(kSeed);
@@ -148,9 +181,10 @@ absl::StatusOr<Solution> solve_integer(const ProgramAccess& data) {
   model.setLogLevel(0);
   model.setRandomSeed(kSeed);
   model.setNumberThreads(0);
-  model.setAllowableFractionGap(kRelativeGap);
+  model.setAllowableFractionGap(limits.gap);
   model.setAllowableGap(0);
-  model.setMaximumNodes(Program::kMostNodes);
+  model.setMaximumNodes(limits.nodes);
+  if (std::isfinite(limits.seconds)) model.setMaximumSeconds(limits.seconds);
   CglKnapsackCover knapsack;
   CglMixedIntegerRounding2 rounding;
   model.addCutGenerator(&knapsack, -1, "knapsack");
@@ -159,9 +193,9 @@ absl::StatusOr<Solution> solve_integer(const ProgramAccess& data) {
   model.addHeuristic(&heuristic);
   model.branchAndBound();
   if (model.isProvenInfeasible()) return infeasible_error();
-  if (!model.isProvenOptimal()) {
+  if (model.bestSolution() == nullptr) {
     return absl::ResourceExhaustedError(
-        fmt::format("the integer program was not solved in {} nodes", model.getNodeCount()));
+        fmt::format("no solution of the integer program was found in {} nodes", model.getNodeCount()));
   }
   Solution solution;
   solution.objective = model.getObjValue();
@@ -173,7 +207,9 @@ absl::StatusOr<Solution> solve_integer(const ProgramAccess& data) {
   }
   solution.row_duals.assign(data.row_lower.size(), 0);
   solution.reduced_costs.assign(data.objective.size(), 0);
-  solution.iterations = model.getNodeCount();
+  solution.effort = {.programs = 1, .pivots = model.getNodeCount()};
+  const double bound = model.isProvenOptimal() ? solution.objective : model.getBestPossibleObjValue();
+  solution.gap = std::abs(solution.objective - bound) / std::max(1e-12, std::abs(solution.objective));
   return solution;
 }
 
@@ -219,11 +255,16 @@ void Program::set_row_bounds(int row, double lower, double upper) {
 absl::StatusOr<Solution> Program::solve(const Basis* start) const {
   if (columns_.empty()) return absl::InvalidArgumentError("a program without columns");
   const ProgramAccess data(*this);
-  try {
-    return data.integers.empty() ? solve_linear(data, start) : solve_integer(data);
-  } catch (const CoinError& error) {
-    return absl::InternalError(fmt::format("{}: {}", error.methodName(), error.message()));
-  }
+  if (!data.integers.empty()) return solve_within({});
+  return solve_linear(data, start);
+}
+
+absl::StatusOr<Solution> Program::solve_within(const Limits& limits) const {
+  SCALAI_CHECK(!columns_.empty(), "a program without columns");
+  const ProgramAccess data(*this);
+  absl::StatusOr<Solution> solution = aborted();
+  internal::survives_abort([&] { solution = caught([&] { return solve_integer(data, limits); }); });
+  return solution;
 }
 
 bool infeasible(const absl::Status& status) { return absl::IsFailedPrecondition(status); }

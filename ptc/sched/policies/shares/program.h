@@ -2,7 +2,7 @@
 // Linear and integer programs; the only adapter of CLP and CBC. Columns and rows are sparse and numbered in the order
 // of their calls; the solution uses the same numbers.
 //
-// Deterministic: one thread, a fixed pivoting seed, no time limits. The same program and start give the same vertex,
+// Deterministic: one thread, a fixed pivoting seed, no time limits but those that solve_within() is given. The same program and start give the same vertex,
 // bit by bit, on the same build of CLP. Values; one thread for each program.
 
 #include <cstdint>
@@ -28,6 +28,19 @@ struct Basis {
   bool empty() const { return columns.empty() && rows.empty(); }
 };
 
+// What solutions took.
+struct Effort {
+  int64_t programs = 0;
+  int64_t pivots = 0;   // simplex pivots (LP) or branch-and-bound nodes (integer)
+  int64_t retries = 0;  // solves that failed or aborted, and went well by another algorithm
+  Effort& operator+=(const Effort& more) {
+    programs += more.programs;
+    pivots += more.pivots;
+    retries += more.retries;
+    return *this;
+  }
+};
+
 struct Solution {
   double objective = 0;
   std::vector<double> values;  // by column
@@ -35,7 +48,8 @@ struct Solution {
   std::vector<double> row_duals;
   std::vector<double> reduced_costs;  // by column; 0 for integer programs
   Basis basis;                        // empty for integer programs
-  int64_t iterations = 0;             // simplex pivots (LP) or branch-and-bound nodes (integer)
+  Effort effort;                      // of this program
+  double gap = 0;                     // integer programs: at most so far from the optimum, relative
 };
 
 class Program {
@@ -67,12 +81,17 @@ class Program {
 
   // Solves the program. `start`: the basis of a solution of a program with the same columns and rows (others are
   // ignored); it saves pivots if only bounds or the objective changed. Integer programs are solved to the optimum
-  // (relative gap 1e-9) and ignore `start`. Errors: FailedPrecondition = infeasible (see infeasible()), OutOfRange =
-  // unbounded, ResourceExhausted = more than kMostNodes nodes of an integer program, InvalidArgument = no columns,
-  // Internal = the solver gave up.
+  // (relative gap 1e-9) and ignore `start`. A linear program on which the solver fails, or aborts, is solved by other
+  // algorithms. Errors: FailedPrecondition = infeasible (see infeasible()), OutOfRange = unbounded, ResourceExhausted = no
+  // solution of an integer program within the limits, InvalidArgument = no columns, Internal = all algorithms failed.
   absl::StatusOr<Solution> solve(const Basis* start = nullptr) const;
-
-  static constexpr int kMostNodes = 200'000;
+  // An integer program as far as the limits go: then the best solution that was found, with its gap.
+  struct Limits {
+    double gap = 1e-9;            // relative
+    double seconds = kUnbounded;  // a bound makes the solution depend on the machine's speed
+    int nodes = 200'000;
+  };
+  absl::StatusOr<Solution> solve_within(const Limits& limits) const;
 
  private:
   friend struct ProgramAccess;

@@ -37,8 +37,7 @@ absl::StatusOr<Shares> ProgramRule::shares(const ShareProblem& problem) {
   } else {
     SCALAI_ASSIGN_OR_RETURN(shares, solver_(problem));
   }
-  programs_ += shares.programs;
-  pivots_ += shares.pivots;
+  effort_ += shares.effort;
   for (JobId job : shares.dropped) {
     if (std::find(dropped_.begin(), dropped_.end(), job) == dropped_.end()) dropped_.push_back(job);
   }
@@ -47,7 +46,14 @@ absl::StatusOr<Shares> ProgramRule::shares(const ShareProblem& problem) {
 
 std::string ProgramRule::remarks() const {
   std::string text = fmt::format("{} allocations", allocations_);
-  if (programs_ > 0) text += fmt::format(", {} linear programs, {} pivots; {}", programs_, pivots_, kTieBreak);
+  if (effort_.programs > 0) {
+    text += fmt::format(
+        ", {} linear programs, {} pivots{}; {}", effort_.programs, effort_.pivots,
+        effort_.retries > 0
+            ? fmt::format(", {} solves by another algorithm, since CLP failed by its usual one", effort_.retries)
+            : "",
+        kTieBreak);
+  }
   if (pop_.groups > 1) {
     text += fmt::format("; POP: {} groups {}, at most {} pivots in one of them", pop_.groups,
                         pop_.split == PopOptions::Split::kModulo ? "by job number" : "at random", slowest_pivots_);

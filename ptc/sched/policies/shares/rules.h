@@ -33,7 +33,8 @@ class ProgramRule : public ShareRule {
  private:
   ShareSolver solver_;
   PopOptions pop_;
-  int64_t allocations_ = 0, programs_ = 0, pivots_ = 0, slowest_pivots_ = 0;
+  Effort effort_;
+  int64_t allocations_ = 0, slowest_pivots_ = 0;
   std::vector<JobId> dropped_;  // each once
 };
 

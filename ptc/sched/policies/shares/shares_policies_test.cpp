@@ -212,5 +212,33 @@ TEST(SharesPolicies, GavelsTracesWithinFourPercent) {
   }
 }
 
+void expect_all_finished(const World& world, const char* name) {
+  const std::unique_ptr<Policy> policy = made(name, {});
+  const auto outcome = world.run(*policy);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  for (const JobRecord& job : outcome->jobs) EXPECT_EQ(job.end, JobEnd::kFinished);
+  fmt::print("{}: {}\n", name, outcome->policy_remarks);
+}
+
+// Programs on which CLP finds no point that is there, or aborts.
+TEST(SharesPolicies, NoSolveEndsARun) {
+  constexpr const char* kTrace = "physical_max_min_fairness.trace";
+  if (testing::data_path(std::string("gavel/traces/") + kTrace).empty()) GTEST_SKIP() << testing::data_hint("gavel");
+  auto world = gavel_world(kTrace);
+  ASSERT_TRUE(world.ok()) << world.status();
+  expect_all_finished(*world, "gavel-water-filling");
+  const std::vector<Job> once = world->workload.jobs;
+  for (int k = 1; k < 10; ++k) {
+    for (Job job : once) {
+      job.name += fmt::format("-{}", k);
+      job.submit_s += 20'000 * k;
+      world->workload.jobs.push_back(std::move(job));
+    }
+  }
+  std::stable_sort(world->workload.jobs.begin(), world->workload.jobs.end(),
+                   [](const Job& a, const Job& b) { return a.submit_s < b.submit_s; });
+  expect_all_finished(*world, "gavel-max-min");
+}
+
 }  // namespace shares_policies_test
 }  // namespace scalai::sched

@@ -58,6 +58,18 @@ TEST(WaterFilling, NobodyCanRiseAtTheCostOfTheRicherOnly) {
   }
 }
 
+// Many levels, one after the other: each program begins where the one before has ended.
+TEST(WaterFilling, ManyJobsAreFilledToTheEnd) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Random random(seed);
+    const ShareProblem problem = random_problem(random, 100, 3, seed % 2 == 0);
+    const auto shares = water_filling_shares(problem, {});
+    ASSERT_TRUE(shares.ok()) << shares.status();
+    expect_allowed(problem, *shares);
+  }
+}
+
 ShareProblem one_gpu(const std::vector<std::string>& entities) {
   ShareProblem problem;
   problem.gpus = {1};

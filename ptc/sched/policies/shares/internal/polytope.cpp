@@ -83,8 +83,7 @@ Shares shares_of(const ShareProblem& problem, const Polytope& polytope, const So
   }
   for (int column : polytope.paired) shares.paired.push_back(share(column));
   shares.objective = solution.objective;
-  shares.programs = 1;
-  shares.pivots = solution.iterations;
+  shares.effort = solution.effort;
   return shares;
 }
 

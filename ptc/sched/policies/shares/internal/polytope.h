@@ -26,7 +26,10 @@ Shares shares_of(const ShareProblem& problem, const Polytope& polytope, const So
 absl::StatusOr<Shares> settle(const ShareProblem& problem, Polytope& polytope, const std::vector<double>& weights,
                               const Basis& start);
 
-// A bound that keeps an optimum: loosened by what the solver's own tolerance may have added.
-inline double kept(double optimum) { return optimum - 1e-9 * (optimum < 0 ? -optimum : optimum); }
+// A bound that keeps an optimum: loosened by what the solver's own tolerance may have added, relative.
+inline constexpr double kSlack = 1e-9;
+inline double kept(double optimum, double slack = kSlack) {
+  return optimum - slack * (optimum < 0 ? -optimum : optimum);
+}
 
 }  // namespace scalai::sched::internal
