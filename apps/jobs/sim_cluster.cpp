@@ -97,7 +97,7 @@ class ClusterRun {
     if (!policy.ok()) return report_error(policy.status());
     const auto changes = scenario::make_changes(scenario_);
     if (!changes.ok()) return report_error(changes.status());
-    const report::ReportHead about = head(scenario_.throughput->description(), (*changes)->description());
+    report::ReportHead about = head(scenario_.throughput->description(), (*changes)->description());
     Progress progress("simulating " + about.policy);
     sched::Outcome partial;
     partial.jobs.resize(scenario_.workload.jobs.size());
@@ -122,6 +122,8 @@ class ClusterRun {
     };
     const auto outcome = sched::run(setup);
     if (!outcome.ok()) return fail(about, partial, outcome.status());
+    if (outcome->use_every > 1)
+      about.notes.push_back(fmt::format("utilization.csv has one of {} changes of use", outcome->use_every));
     if (const absl::Status written = write_jobs(about, *outcome, trace); !written.ok()) return report_error(written);
     return finish(about, report::metrics_of(scenario_.workload, *outcome),
                   report::summary_json(about, scenario_.workload, scenario_.fleet, *outcome));
@@ -165,7 +167,8 @@ class ClusterRun {
   int run_recovery() {
     const auto result = sched::simulate_recovery(scenario_.recovery_setup);
     if (!result.ok()) return report_error(result.status());
-    const report::ReportHead about = head(scenario_.recovery->throughputs, scenario_.recovery->changes);
+    report::ReportHead about = head(scenario_.recovery->throughputs, scenario_.recovery->changes);
+    about.rules = sched::name_of_rules(scenario_.recovery_setup);
     const std::string summary =
         report::summary_json(about, scenario_.recovery_setup.hosts, scenario_.recovery_setup.gpus_per_host, *result);
     if (!options_.out.empty()) {
@@ -195,9 +198,11 @@ class ClusterRun {
   int finish(const report::ReportHead& about, const std::vector<report::Metric>& metrics, const std::string& summary) {
     print(options_.format == "json" ? summary
                                     : report::metrics_table(about, metrics, options_.format, stdout_screen()));
-    if (options_.format == "table")
+    if (options_.format == "table") {
+      for (const std::string& note : about.notes) say("note: {}\n", note);
       note_terms("JCT = job completion time, from submission to end", next_step(options_.out),
                  trace_hint(options_.out));
+    }
     const std::string failures = scenario::failed_expectations(scenario_, summary);
     std::fputs(failures.c_str(), stderr);
     return failures.empty() ? 0 : kExpectationFailed;

@@ -240,10 +240,11 @@ std::string metrics_table(const ReportHead& head, const std::vector<Metric>& met
         metric.unit == "s" || metric.unit == "share" || metric.unit == "jobs" || metric.unit == "count";
     table.row({metric.label, shown(metric), in_value ? "" : metric.unit});
   }
-  return fmt::format("{}: {} · policy {}{} · seed {}\n  throughputs: {}\n  changes: {}\n{}", head.scenario,
+  return fmt::format("{}: {} · policy {}{} · seed {}\n  throughputs: {}\n  changes: {}\n{}{}", head.scenario,
                      head.workload, head.policy,
                      head.policy_set.empty() ? "" : fmt::format(" ({})", fmt::join(head.policy_set, ", ")), head.seed,
-                     first_line(head.throughputs), first_line(head.changes), table.text(screen));
+                     first_line(head.throughputs), first_line(head.changes),
+                     head.rules.empty() ? "" : fmt::format("  rules: {}\n", head.rules), table.text(screen));
 }
 
 std::string jobs_csv_header() {

@@ -41,6 +41,7 @@ struct ReportHead {
   std::string throughputs;         // Throughput::description()
   std::string changes;             // ChangeModel::description()
   std::vector<std::string> notes;  // e.g. rows that importers dropped
+  std::string rules = {};          // of a recovery run; runs of different rules do not compare
 };
 
 // summary.json: deterministic, two-space indent. For a run that ended in an error, `error` has the reason; then only

@@ -83,6 +83,7 @@ std::string summary_json(const ReportHead& head, const sched::Workload& workload
 
 std::string summary_json(const ReportHead& head, int hosts, int gpus_per_host, const sched::RecoveryResult& result) {
   Json json = head_json(head, "recovery");
+  json["rules"] = head.rules;
   json["fleet"] = {{"hosts", hosts}, {"gpus", hosts * gpus_per_host}};
   json["from_s"] = result.from_s;
   json["end_s"] = result.to_s;

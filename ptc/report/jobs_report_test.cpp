@@ -213,8 +213,11 @@ TEST(Report, RecoveryRuns) {
   EXPECT_EQ(value_of(metrics, "gpu_h"), 4);
   EXPECT_EQ(value_of(metrics, "duration_s"), 3600);
   EXPECT_DOUBLE_EQ(*value_of(metrics, "usd_per_msample"), 100);
-  const Json json = Json::parse(summary_json(ReportHead{.scenario = "r"}, 4, 1, result));
+  const ReportHead head{.scenario = "r", .rules = "steady"};
+  EXPECT_THAT(metrics_table(head, metrics, "table"), HasSubstr("\n  rules: steady\n"));
+  const Json json = Json::parse(summary_json(head, 4, 1, result));
   EXPECT_EQ(json.at("kind"), "recovery");
+  EXPECT_EQ(json.at("rules"), "steady");
   EXPECT_EQ(json.at("metrics").at("ettr"), 0.5);
 }
 

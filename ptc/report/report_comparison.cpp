@@ -190,6 +190,7 @@ Summary head_of(const Json& json, const std::string& kind) {
   if (seed != json.end() && seed->is_number_unsigned()) head.seed = seed->get<uint64_t>();
   head.strategy = text_at(json, "policy");
   head.runtime = kind;
+  head.rules = text_at(json, "rules");
   return head;
 }
 

@@ -189,6 +189,16 @@ std::string note_on_scenarios(const Comparison& comparison) {
   return printable_text(note) + "\n";
 }
 
+// Designs under different rules differ by the rules first.
+std::string warning_of_rules(const Comparison& comparison) {
+  const auto same = [&](const Summary& run) { return run.rules == comparison.runs.front().rules; };
+  if (std::all_of(comparison.runs.begin(), comparison.runs.end(), same)) return "";
+  std::string text = "warning: the runs' rules differ, and what they differ in may be that:";
+  for (size_t i = 0; i < comparison.runs.size(); ++i)
+    text += fmt::format("{} {} is {}", i == 0 ? "" : ",", shortened(comparison.labels[i]), comparison.runs[i].rules);
+  return printable_text(text) + "\n";
+}
+
 std::string comparison_csv(const Comparison& comparison) {
   std::vector<std::string> headers = {"job", "metric", "unit"};
   const bool seeds = !comparison.rows.empty() && !comparison.rows.front().spreads.empty();
@@ -236,7 +246,8 @@ absl::StatusOr<std::string> compare_alternatives(const std::vector<Alternative>&
   if (options.format == "table") {
     const std::string prediction =
         comparison.prediction ? "\n" + prediction_table(*comparison.prediction, options.screen) : "";
-    return table.text(options.screen) + (options.varied ? "" : note_on_scenarios(comparison)) + prediction;
+    return table.text(options.screen) + (options.varied ? "" : note_on_scenarios(comparison)) +
+           warning_of_rules(comparison) + prediction;
   }
   return invalid(fmt::format("unknown format \"{}\"; one of table, markdown, csv, json", clipped(options.format, 40)));
 }

@@ -117,6 +117,21 @@ TEST(Comparison, RecoveryDesigns) {
   EXPECT_THAT(text, ContainsRegex("runtime +recovery"));
 }
 
+TEST(Comparison, OfDifferentRulesWarns) {
+  const auto run = [](const std::string& design, const std::string& rules) {
+    Json json = Json::parse(cluster_run(design, 1, 1, "recovery"));
+    json["rules"] = rules;
+    return json.dump();
+  };
+  const std::pair<std::string, std::string> one{"a", run("templates", "steady")};
+  EXPECT_THAT(compare_summaries({one, {"b", run("reshard", "steady")}}, "table").value(), Not(HasSubstr("warning")));
+  const std::string text = compare_summaries({one, {"b", run("templates", "published")}}, "table").value();
+  EXPECT_THAT(text, HasSubstr("warning: the runs' rules differ, and what they differ in may be that: a is steady, b is "
+                              "published\n"));
+  const Json json = Json::parse(compare_summaries({one, {"b", run("reshard", "published")}}, "json").value());
+  EXPECT_EQ(json["runs"][1]["rules"], "published");
+}
+
 TEST(Comparison, EquallyGoodRunsAreAllMarked) {
   const std::string text = compare_summaries({{"a", cluster_run("fifo", 7200, 0.8)},
                                               {"b", cluster_run("srtf", 3600, 0.8)},

@@ -181,6 +181,7 @@ std::string comparison_json(const Comparison& comparison) {
                             {"seed", run.seed},
                             {"strategy", run.strategy},
                             {"runtime", run.runtime}});
+    if (!run.rules.empty()) json["runs"].back()["rules"] = run.rules;
   }
   json["rows"] = Json::array();
   for (const ComparisonRow& row : comparison.rows) {

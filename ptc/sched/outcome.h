@@ -47,6 +47,7 @@ struct UseSample {
 struct Outcome {
   std::vector<JobRecord> jobs;  // by id
   std::vector<UseSample> use;   // at changes; every second one is dropped above Options::samples
+  int64_t use_every = 1;        // of so many changes one is there
   double end_s = 0;
   double up_gpu_s = 0, training_gpu_s = 0, changing_gpu_s = 0, lost_gpu_s = 0;  // integrals
   double cost = 0;                                                              // of all GPUs up, priced

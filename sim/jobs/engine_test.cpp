@@ -296,6 +296,7 @@ TEST(Records, UseIsSampledAndThinnedOut) {
   const Outcome outcome = bench.good(Script(acts));
   EXPECT_LE(outcome.use.size(), 4u);
   EXPECT_GE(outcome.use.size(), 2u);
+  EXPECT_GE(outcome.use_every, 8);
   EXPECT_EQ(outcome.use[0].at_s, 0);
   EXPECT_EQ(outcome.use[0].training, 1);
   EXPECT_EQ(outcome.use[0].up, 8);

@@ -75,7 +75,7 @@ std::string config() {
  "max_position_embeddings": 64, "tie_word_embeddings": false})";
 }
 
-constexpr const char* kForms[] = {"hf", "tp4,pp2", "torch_dist", "tp2,pp2,torch", "dcp"};
+constexpr const char* kForms[] = {"hf", "tp4,pp2", "torch_dist", "tp2,pp2,torch", "dcp", "tp4,vllm"};
 
 struct Chaos {
   std::string program;

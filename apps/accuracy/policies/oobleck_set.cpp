@@ -51,7 +51,7 @@ absl::StatusOr<RecoveryResult> replay(const std::string& data, const OobleckRefe
                                       const HostTrace& hosts) {
   RecoveryRequest request;
   request.design = design_of(reference.system);
-  request.set = {"model=" + reference.model};
+  request.set = {"model=" + reference.model, "rules=published"};
   SCALAI_ASSIGN_OR_RETURN(request.throughputs, need(data, "oobleck/throughput_vs_nodes.csv"));
   SCALAI_ASSIGN_OR_RETURN(request.costs, need(data, "oobleck/costs.csv"));
   request.availability = &hosts.availability;

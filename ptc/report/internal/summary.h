@@ -147,6 +147,7 @@ struct Summary {
   std::string scenario, scenario_digest;
   uint64_t seed = 0;
   std::string strategy, runtime;
+  std::string rules;  // of a recovery run
   double end_s = 0;
   std::optional<std::vector<Basis>> basis;
   std::vector<JobSummary> jobs;

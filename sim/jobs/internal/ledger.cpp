@@ -49,6 +49,7 @@ void Ledger::sample(const Use& use, const HostBooks& books) {
 
 void Ledger::finish(Outcome* outcome) const {
   outcome->use = samples_;
+  outcome->use_every = stride_;
   outcome->up_gpu_s = up_gpu_s_;
   outcome->training_gpu_s = training_gpu_s_;
   outcome->changing_gpu_s = changing_gpu_s_;

@@ -31,10 +31,9 @@ const TraceOption kBeyond{
     "nearest where the rules are published, else stop. Between rows: the lower one"};
 const TraceOption kStepLost{"step-lost", "true", "the step under way at a loss is run again (steady rules)"};
 const TraceOption kMtbf{"mtbf", "0s", "for young-daly; 0s = the host trace's mean time between losses"};
-const TraceOption kRulesPublished{
-    "rules", "published",
-    "published (the artifact's, step by step) or steady (ours); steady if the scenario has "
-    "a checkpoint_period"};
+const TraceOption kRules{
+    "rules", "steady",
+    "steady: one set of rules for all designs; published: the artifact's, step by step, for its numbers alone"};
 const TraceOption kStages{"stages", "12", "hosts of a pipeline"};
 
 std::vector<TraceOption> options_of(std::vector<TraceOption> own) {
@@ -185,6 +184,19 @@ void take_layouts(const RecoveryRequest& request, Values& values, RecoverySetup&
   setup.liveput = std::make_shared<const Liveput>(*std::move(model), interval_s);
 }
 
+// Steady rules count time: as many steps as the costs say, of the job on all hosts. Of designs whose own costs know of no
+// checkpoints there are none.
+void every_few_steps(const Values& values, RecoverySetup& setup) {
+  if (setup.rules != RecoveryRules::kSteady || !values.has("rules") || !setup.samples_per_s) return;
+  for (int hosts = setup.hosts; hosts > 0; --hosts) {
+    const double rate = setup.samples_per_s(hosts);
+    if (!(rate > 0)) continue;
+    const double step_s = setup.samples_per_step / rate;
+    setup.checkpoints.every_s = std::max(1.0, static_cast<double>(setup.checkpoints.every_steps) * step_s);
+    return;
+  }
+}
+
 void take_checkpoints(const RecoveryRequest& request, Values& values, RecoverySetup& setup) {
   const auto seconds = [&values](const std::string& what, const std::string& text) {
     const absl::StatusOr<double> value = parse_seconds(text);
@@ -194,7 +206,7 @@ void take_checkpoints(const RecoveryRequest& request, Values& values, RecoverySe
   if (!request.checkpoint_write.empty()) {
     setup.checkpoints.write_s = seconds("checkpoint_write", request.checkpoint_write);
   }
-  if (request.checkpoint_period.empty()) return;
+  if (request.checkpoint_period.empty()) return every_few_steps(values, setup);
   if (setup.rules == RecoveryRules::kPublished) {
     return values.add(
         "checkpoint_period: under rules=published a checkpoint is written every few steps; leave out either of them");
@@ -232,13 +244,13 @@ const std::vector<RecoveryInfo>& recovery_designs() {
   static const std::vector<RecoveryInfo> designs = {
       {"checkpoint-restart", RecoveryDesign::kCheckpointRestart,
        "any loss restarts the job from its last checkpoint, on the hosts that are left", "Varuna, EuroSys'22",
-       options_of({kRulesPublished, kStages, {"rolls-back", "true", "losses cost the samples since the checkpoint"}})},
+       options_of({kRules, kStages, {"rolls-back", "true", "losses cost the samples since the checkpoint"}})},
       {"redundancy", RecoveryDesign::kRedundancy,
        "the neighbour in the pipeline computes for a lost host; two in a row are fatal", "Bamboo, NSDI'23",
-       options_of({kRulesPublished, kStages, {"fallback-slowdown", "1.5", "of a step while a fallback is pending"}})},
+       options_of({kRules, kStages, {"fallback-slowdown", "1.5", "of a step while a fallback is pending"}})},
       {"templates", RecoveryDesign::kTemplates,
        "pipelines are rebuilt from templates planned before; the state lives in other replicas", "Oobleck, SOSP'23",
-       options_of({kRulesPublished, kStages, table_of})},
+       options_of({kRules, kStages, table_of})},
       {"proactive", RecoveryDesign::kProactive,
        "migrates ahead of losses to the layout that a forecast of hosts favours", "Parcae, NSDI'24",
        options_of({{"interval", "60s", "between decisions"},
@@ -283,7 +295,7 @@ absl::StatusOr<RecoverySetup> make_recovery(const RecoveryRequest& request) {
   setup.hosts = request.hosts;
   setup.gpus_per_host = request.gpus_per_host;
   setup.usd_per_host_hour = request.usd_per_host_hour;
-  if (values.has("rules") && (values.given("rules") || request.checkpoint_period.empty())) {
+  if (values.has("rules")) {
     setup.rules = values.one_of("rules", "published", "steady") ? RecoveryRules::kPublished : RecoveryRules::kSteady;
   }
   setup.until_s = values.given("until") ? values.seconds("until") : request.until_s;

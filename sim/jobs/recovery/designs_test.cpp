@@ -80,7 +80,13 @@ TEST_F(Designs, PublishedCostsNeedNoTable) {
   one.set = {"model=GPT-3-6.7b"};
   const auto setup = make_recovery(one);
   ASSERT_TRUE(setup.ok()) << setup.status().ToString();
-  EXPECT_EQ(setup->rules, RecoveryRules::kPublished);
+  EXPECT_EQ(setup->rules, RecoveryRules::kSteady);
+  EXPECT_EQ(name_of_rules(*setup), "steady (one set for all designs)");
+  // 10 steps of 1,024 samples, at the rate on all hosts.
+  EXPECT_DOUBLE_EQ(setup->checkpoints.every_s, 10 * 1024 / setup->samples_per_s(setup->hosts));
+  one.set.push_back("rules=published");
+  EXPECT_EQ(make_recovery(one)->rules, RecoveryRules::kPublished);
+  EXPECT_EQ(name_of_rules(*make_recovery(one)), "published (the artifact's, step by step)");
   EXPECT_EQ(setup->costs.change_s({.from = 4, .to = 3, .lost = 1}), 701);
   EXPECT_EQ(setup->checkpoints.write_s, 120);
   EXPECT_EQ(setup->checkpoints.every_steps, 10);
@@ -95,13 +101,13 @@ TEST_F(Designs, OwnTablesAreTakenAsTheyAre) {
   ASSERT_TRUE(write_file(one.costs, "cost,seconds\nchange,5\n").ok());
   one.throughputs = ::testing::TempDir() + "/designs_rates.csv";
   ASSERT_TRUE(write_file(one.throughputs, "hosts,samples_per_s\n2,5\n").ok());
-  one.set = {"model=BERT-large"};
+  one.set = {"model=BERT-large", "rules=published"};
   const auto published = make_recovery(one);
   ASSERT_TRUE(published.ok()) << published.status().ToString();
   EXPECT_EQ(published->costs.change_s({.from = 27, .to = 26, .lost = 1}), 5);
   EXPECT_EQ(published->costs.host_ready_s, 0);
   EXPECT_EQ(published->samples_per_s(1), 5);  // as its authors have it
-  one.set.push_back("rules=steady");
+  one.set.back() = "rules=steady";
   EXPECT_EQ(make_recovery(one)->samples_per_s(1), 0);
   EXPECT_NE(make_recovery(one)->throughput_rule.find("it cannot run"), std::string::npos);
   one.set.push_back("beyond=nearest");

@@ -60,6 +60,12 @@ void check_trace(const RecoverySetup& setup, std::vector<std::string>& problems)
 
 }  // namespace
 
+std::string name_of_rules(const RecoverySetup& setup) {
+  if (setup.design == RecoveryDesign::kProactive) return "intervals (Parcae's accounting)";
+  return setup.rules == RecoveryRules::kSteady ? "steady (one set for all designs)"
+                                               : "published (the artifact's, step by step)";
+}
+
 absl::StatusOr<RecoveryResult> simulate_recovery(const RecoverySetup& setup) {
   std::vector<std::string> problems = problems_of(setup);
   if (setup.availability == nullptr) {

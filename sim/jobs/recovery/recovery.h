@@ -92,6 +92,10 @@ struct RecoverySetup {
   double usd_per_host_hour = 0;
 };
 
+// "steady (one set for all designs)", "published (the artifact's, step by step)", or of the proactive design, which has its
+// own, "intervals (Parcae's accounting)". Results under different rules do not compare.
+std::string name_of_rules(const RecoverySetup& setup);
+
 // InvalidArgument: an invalid setup (all problems), a design without published rules, a cost or throughput that is
 // negative or not a number (the message names its hosts).
 absl::StatusOr<RecoveryResult> simulate_recovery(const RecoverySetup& setup);

@@ -209,6 +209,18 @@ void build_checkpoints(SchedContext& context, SetValues& values) {
                             : values.seconds("checkpoint-every", 0);
 }
 
+// What a run assumes that does not say it: constants of a change know of no work that is run again.
+void note_on_lost_work(ClusterScenario& scenario) {
+  const auto loses = [](const sched::FleetEvent& event) {
+    return event.kind == sched::FleetEvent::Kind::kFailed || event.kind == sched::FleetEvent::Kind::kTaken;
+  };
+  const auto& events = scenario.availability.events;
+  if (scenario.options.checkpoints.every_s > 0 || std::none_of(events.begin(), events.end(), loses)) return;
+  scenario.notes.emplace_back(
+      "assumed: jobs lose no work when hosts fail; changes { set: \"checkpoint-every=30min\" } takes what they did "
+      "since");
+}
+
 }  // namespace
 
 void build_throughputs(SchedContext& context) {
@@ -309,7 +321,7 @@ void build_changes(SchedContext& context) {
     source.error_unknown("changes.preset", "preset", changes.preset, sched::change_preset_names());
   }
   if (values.has("start") && !changes.seconds) source.error(values.path("start"), "\"start\" goes with \"seconds\"");
-  if (changes.strategy.empty()) return;
+  if (changes.strategy.empty()) return note_on_lost_work(scenario);
   const std::vector<std::string> known = strategy_names();
   if (std::find(known.begin(), known.end(), changes.strategy) == known.end()) {
     source.error_unknown("changes.strategy", "strategy", changes.strategy, known);

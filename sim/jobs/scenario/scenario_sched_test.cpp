@@ -260,6 +260,16 @@ TEST_F(ClusterScenarios, YoungAndDalysPeriodIsByLosses) {
   EXPECT_EQ((*priced)->options.checkpoints.every_s, (*until)->options.checkpoints.every_s);
 }
 
+TEST_F(ClusterScenarios, SayWhatTheyAssumeOfHostsThatFail) {
+  write("s/hosts.csv", "0,add,n1\n0,add,n2\n600000,remove,n2\n1200000,add,n2\n");
+  const std::string hosts = "availability { file: \"hosts.csv\" format: \"bamboo\" }\n";
+  const auto notes = [&](const std::string& text) { return load(kHead + kCluster + kWorkload + text).value()->notes; };
+  EXPECT_THAT(notes(hosts), ::testing::Contains(HasSubstr("assumed: jobs lose no work when hosts fail")));
+  const std::string every = "changes { seconds: \"1s\" set: \"checkpoint-every=30min\" }\n";
+  EXPECT_THAT(notes(hosts + every), ::testing::Not(::testing::Contains(HasSubstr("assumed"))));
+  EXPECT_THAT(notes(""), ::testing::Not(::testing::Contains(HasSubstr("assumed"))));
+}
+
 TEST_F(ClusterScenarios, ElasticJobs) {
   const auto loaded =
       load(kHead + kCluster + kWorkload +

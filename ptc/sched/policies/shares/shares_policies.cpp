@@ -46,6 +46,7 @@ std::vector<ParameterInfo> with(std::vector<ParameterInfo> list, std::vector<Par
 
 constexpr PolicyTraits kLeastService = {.preemptive = true, .heterogeneous = true};
 constexpr PolicyTraits kKnownLengths = {.preemptive = true, .needs_durations = true, .heterogeneous = true};
+constexpr PolicyTraits kEqualParts = {.preemptive = true, .stochastic = true, .heterogeneous = true};
 
 PolicyTraits blind(PolicyTraits traits) {
   traits.heterogeneous = false;
@@ -162,14 +163,15 @@ std::unique_ptr<Policy> sum(const Parameters& parameters, uint64_t seed) {
 template <Shares (*simple)(const ShareProblem&)>
 std::unique_ptr<Policy> simple_shares(const Parameters& parameters, uint64_t seed) {
   RoundOptions options = round_options(parameters, seed);
+  options.shuffle_types = true;  // as Gavel has it for names without "Perf"
   auto rule = std::make_unique<ProgramRule>(
       [](const ShareProblem& problem) -> absl::StatusOr<Shares> { return simple(problem); }, PopOptions{});
-  return std::make_unique<RoundPolicy>(options, std::move(rule), kLeastService);
+  return std::make_unique<RoundPolicy>(options, std::move(rule), kEqualParts);
 }
 
 constexpr PolicyTraits kFifoTraits = {.preemptive = true, .stochastic = true};
 constexpr PolicyTraits kGandivaTraits = {.preemptive = true, .stochastic = true};
-constexpr PolicyTraits kAlloxTraits = {.needs_durations = true, .heterogeneous = true};
+constexpr PolicyTraits kAlloxTraits = {.preemptive = true, .needs_durations = true, .heterogeneous = true};
 
 std::unique_ptr<Policy> gavel_fifo(const Parameters& parameters, uint64_t seed) {
   RoundOptions options = round_options(parameters, seed);
@@ -188,7 +190,6 @@ std::unique_ptr<Policy> gandiva(const Parameters& parameters, uint64_t seed) {
 
 std::unique_ptr<Policy> allox(const Parameters& parameters, uint64_t seed) {
   RoundOptions options = round_options(parameters, seed);
-  options.with_share_only = true;
   return std::make_unique<RoundPolicy>(options, std::make_unique<AlloxRule>(parameters.number("alpha")), kAlloxTraits);
 }
 
@@ -233,10 +234,10 @@ std::vector<PolicyInfo> sum_entries() {
                 kLeastService, sum<Value::kThroughputPerDollar, false>),
           entry("gavel-cost-slo", "the same with deadlines; where they cannot all be met, none is kept",
                 program_parameters(), kKnownLengths, sum<Value::kThroughputPerDollar, true>),
-          entry("gavel-isolated", "everybody has an equal part of every GPU type", round_parameters(), kLeastService,
+          entry("gavel-isolated", "everybody has an equal part of every GPU type", round_parameters(), kEqualParts,
                 simple_shares<isolated_shares>),
           entry("gavel-proportional", "everybody has the same share of time, on types by their number",
-                round_parameters(), kLeastService, simple_shares<proportional_shares>)};
+                round_parameters(), kEqualParts, simple_shares<proportional_shares>)};
 }
 
 std::vector<PolicyInfo> emulation_entries() {
