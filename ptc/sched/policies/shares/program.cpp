@@ -14,7 +14,7 @@
 #include <cmath>
 
 #include "ptc/base/status.h"
-#include "ptc/sched/policies/shares/internal/abort_guard.h"
+#include "ptc/sched/policies/shares/internal/assertion_guard.h"
 
 namespace scalai::sched {
 namespace {
@@ -150,15 +150,15 @@ absl::StatusOr<Solution> caught(const Solve& solve) {
   }
 }
 
-absl::StatusOr<Solution> aborted() { return absl::InternalError("the solver aborted"); }
+absl::StatusOr<Solution> asserted() { return absl::InternalError("an assertion of the solver failed"); }
 
 // Every algorithm in turn, until one has an answer.
 absl::StatusOr<Solution> solve_linear(const ProgramAccess& data, const Basis* start) {
-  absl::StatusOr<Solution> solution = aborted();
+  absl::StatusOr<Solution> solution = asserted();
   int64_t retries = 0;
   for (const Algorithm algorithm : {Algorithm::kUsual, Algorithm::kPrimal, Algorithm::kUnscaledDual}) {
-    solution = aborted();
-    internal::survives_abort([&] { solution = caught([&] { return solve_linear(data, start, algorithm); }); });
+    solution = asserted();
+    internal::survives_assertions([&] { solution = caught([&] { return solve_linear(data, start, algorithm); }); });
     if (!absl::IsInternal(solution.status())) break;
     ++retries;
   }
@@ -263,8 +263,8 @@ absl::StatusOr<Solution> Program::solve(const Basis* start) const {
 absl::StatusOr<Solution> Program::solve_within(const Limits& limits) const {
   SCALAI_CHECK(!columns_.empty(), "a program without columns");
   const ProgramAccess data(*this);
-  absl::StatusOr<Solution> solution = aborted();
-  internal::survives_abort([&] { solution = caught([&] { return solve_integer(data, limits); }); });
+  absl::StatusOr<Solution> solution = asserted();
+  internal::survives_assertions([&] { solution = caught([&] { return solve_integer(data, limits); }); });
   return solution;
 }
 

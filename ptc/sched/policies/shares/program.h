@@ -32,7 +32,7 @@ struct Basis {
 struct Effort {
   int64_t programs = 0;
   int64_t pivots = 0;   // simplex pivots (LP) or branch-and-bound nodes (integer)
-  int64_t retries = 0;  // solves that failed or aborted, and went well by another algorithm
+  int64_t retries = 0;  // solves that failed, also by an assertion, and went well by another algorithm
   Effort& operator+=(const Effort& more) {
     programs += more.programs;
     pivots += more.pivots;
@@ -81,7 +81,7 @@ class Program {
 
   // Solves the program. `start`: the basis of a solution of a program with the same columns and rows (others are
   // ignored); it saves pivots if only bounds or the objective changed. Integer programs are solved to the optimum
-  // (relative gap 1e-9) and ignore `start`. A linear program on which the solver fails, or aborts, is solved by other
+  // (relative gap 1e-9) and ignore `start`. A linear program on which the solver fails, also by an assertion, is solved by other
   // algorithms. Errors: FailedPrecondition = infeasible (see infeasible()), OutOfRange = unbounded, ResourceExhausted = no
   // solution of an integer program within the limits, InvalidArgument = no columns, Internal = all algorithms failed.
   absl::StatusOr<Solution> solve(const Basis* start = nullptr) const;

@@ -263,7 +263,7 @@ void expect_all_finished(const World& world, const char* name) {
   fmt::print("{}: {}\n", name, outcome->policy_remarks);
 }
 
-// Programs on which CLP finds no point that is there, or aborts.
+// Programs on which CLP finds no point that is there, or an assertion of it fails.
 TEST(SharesPolicies, NoSolveEndsARun) {
   constexpr const char* kTrace = "physical_max_min_fairness.trace";
   if (testing::data_path(std::string("gavel/traces/") + kTrace).empty()) GTEST_SKIP() << testing::data_hint("gavel");
