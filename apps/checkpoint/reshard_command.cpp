@@ -289,9 +289,11 @@ int reshard_part(const View& view, ViewSpec spec, const ReshardOptions& options,
   if (!whole.ok()) return report_error(whole.status());
   ReshardOptions own = options;
   own.target = checkpoint::part_folder(options.target, part, parts);
-  // Before all are put together, --restart writes this one anew, though it be finished.
+  const absl::StatusOr<bool> there = is_part(own.target, view);
+  if (!there.ok()) return report_error(there.status());
+  // Before all are put together, --restart writes this one anew, though it be finished; nothing else is replaced.
   const bool anew = options.restart && !checkpoint::is_being_joined(options.target);
-  own.force = anew;
+  own.force = anew && *there;
   const auto plan = plan_reshard(view, own);
   if (!plan.ok()) return report_error(plan.status());
   if (arguments.flag("dry-run")) {
@@ -300,8 +302,6 @@ int reshard_part(const View& view, ViewSpec spec, const ReshardOptions& options,
   }
   bool is_finished = false;
   if (!anew) {
-    const absl::StatusOr<bool> there = is_part(own.target, view);
-    if (!there.ok()) return report_error(there.status());
     if (*there && options.verify && !checkpoint::is_being_joined(options.target)) {
       const absl::Status same = checkpoint::verify_part(own.target, plan->threads);
       if (!same.ok()) return report_error(same);
@@ -357,7 +357,7 @@ std::vector<std::string> useless_options(const Arguments& arguments, const ViewS
           fmt::format("--{} has no meaning for --to={}: it is for {}", name, clipped(arguments.text("to"), 80), where));
   };
   check("shard-size", !ranks, "whole tensors, as in --to=hf");
-  check("vocab-multiple", ranks, "files of ranks, as in --to=tp4,pp2");
+  check("vocab-multiple", ranks && spec.form != checkpoint::ViewForm::kVllm, "files of ranks, as in --to=tp4,pp2");
   check("transformer-impl", ranks && megatron, "files of ranks under Megatron's names");
   if (arguments.text("kv") == "replicate" && !spec.layout)
     problems.emplace_back("--kv=replicate needs a layout with tp, as --to=tp8,hf");
@@ -377,7 +377,7 @@ int reshard(const Arguments& arguments) {
   if (arguments.has("dtype")) open->dtypes = *parse_dtypes(arguments.text("dtype"));
   if (arguments.text("kv") == "replicate" || spec->form == checkpoint::ViewForm::kVllm) {
     open->kv_heads = spec->layout->tp;
-    open->parameters_only = !spec->optimizer;
+    open->drop_optimizer = !spec->optimizer;
   }
   auto source = Checkpoint::open(arguments.positional()[0], *open);
   if (!source.ok()) return report_error(source.status());

@@ -195,7 +195,8 @@ std::string warning_of_rules(const Comparison& comparison) {
   if (std::all_of(comparison.runs.begin(), comparison.runs.end(), same)) return "";
   std::string text = "warning: the runs' rules differ, and what they differ in may be that:";
   for (size_t i = 0; i < comparison.runs.size(); ++i)
-    text += fmt::format("{} {} is {}", i == 0 ? "" : ",", shortened(comparison.labels[i]), comparison.runs[i].rules);
+    text += fmt::format("{} {} is {}", i == 0 ? "" : ",", shortened(comparison.labels[i]),
+                        comparison.runs[i].rules.empty() ? "not said" : comparison.runs[i].rules);
   return printable_text(text) + "\n";
 }
 

@@ -128,6 +128,8 @@ TEST(Comparison, OfDifferentRulesWarns) {
   const std::string text = compare_summaries({one, {"b", run("templates", "published")}}, "table").value();
   EXPECT_THAT(text, HasSubstr("warning: the runs' rules differ, and what they differ in may be that: a is steady, b is "
                               "published\n"));
+  EXPECT_THAT(compare_summaries({one, {"b", cluster_run("reshard", 1, 1, "recovery")}}, "table").value(),
+              HasSubstr("b is not said\n"));
   const Json json = Json::parse(compare_summaries({one, {"b", run("reshard", "published")}}, "json").value());
   EXPECT_EQ(json["runs"][1]["rules"], "published");
 }

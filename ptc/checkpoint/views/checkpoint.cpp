@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "ptc/base/hash.h"
 #include "ptc/base/status.h"
@@ -173,23 +172,6 @@ absl::Status Checkpoint::State::identify() {
   return absl::OkStatus();
 }
 
-namespace {
-
-void drop_optimizer(internal::Opened& opened) {
-  std::set<std::string> dropped;
-  std::erase_if(opened.states, [&](const LogicalState& state) {
-    const bool drop = state.kind != model::StateKind::kParam && state.kind != model::StateKind::kBuffer;
-    if (drop) dropped.insert(state.name);
-    return drop;
-  });
-  for (OpenedFile& file : opened.files) {
-    for (OpenedTensor& tensor : file.tensors)
-      std::erase_if(tensor.pieces, [&](const PlacedPiece& piece) { return dropped.count(piece.logical) != 0; });
-  }
-}
-
-}  // namespace
-
 Checkpoint::Checkpoint(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Checkpoint::~Checkpoint() = default;
 
@@ -197,8 +179,8 @@ absl::StatusOr<std::shared_ptr<const Checkpoint>> Checkpoint::open(const std::st
                                                                    const OpenOptions& options) {
   auto state = std::make_unique<State>();
   SCALAI_ASSIGN_OR_RETURN(state->opened, internal::open_any(path, options));
-  if (options.parameters_only) drop_optimizer(state->opened);
-  if (options.kv_heads > 0) SCALAI_RETURN_IF_ERROR(internal::replicate_heads(options.kv_heads, state->opened));
+  if (options.kv_heads > 0)
+    SCALAI_RETURN_IF_ERROR(internal::replicate_heads(options.kv_heads, options.drop_optimizer, state->opened));
   internal::convert_states(options.dtypes, state->opened);
   SCALAI_RETURN_IF_ERROR(state->build());
   if (options.opener) state->memory_bytes += kRemoteBytes;

@@ -39,13 +39,14 @@ std::string_view name_of(CheckpointKind kind);  // "job", "arranged", "hf", "ran
 
 // Information that a checkpoint may lack. All may stay empty.
 struct OpenOptions {
-  std::string names;             // naming of the tensors: "hf", "megatron", "logical"
-  std::string from;              // layout of rank files, "tp8,pp4"
-  std::string config;            // path of a config.json
-  std::string model;             // catalogue name, as an alternative
-  std::string families;          // folder of families that add to or replace the built-in ones
-  bool parameters_only = false;  // masters, moments and the like are as if they were not there
-  int64_t kv_heads = 0;          // heads of keys and values are replicated up to so many; 0: as they are
+  std::string names;     // naming of the tensors: "hf", "megatron", "logical"
+  std::string from;      // layout of rank files, "tp8,pp4"
+  std::string config;    // path of a config.json
+  std::string model;     // catalogue name, as an alternative
+  std::string families;  // folder of families that add to or replace the built-in ones
+  int64_t kv_heads = 0;  // heads of keys and values are replicated up to so many; 0: as they are
+  bool drop_optimizer =
+      false;  // where they are replicated: masters and moments, of which copies are no state, are left out
   std::map<model::StateKind, tensor::DType> dtypes;  // floating states of these kinds are cast
   SourceOpener opener;                               // opens the files; absent: local files
 };

@@ -93,18 +93,18 @@ absl::Status move_file(const std::string& from, const std::string& to) {
   return absl::OkStatus();
 }
 
+// A name in the folder that no file of the whole has.
+std::optional<std::string> foreign_entry(const View& whole, const std::string& folder) {
+  return internal::foreign_entry(folder, [&](const std::string& name) {
+    return name.ends_with('/') ? whole.has_folder(name) : name == kManifestName || whole.find(name).has_value();
+  });
+}
+
 absl::Status put_together(const View& whole, const std::map<std::string, PartFile>& files,
                           const internal::ReshardPlaces& places, internal::Journal& journal,
                           const ReshardOptions& options) {
   const std::optional<std::string> foreign =
-      internal::is_there(places.partial)
-          ? internal::foreign_entry(places.partial,
-                                    [&](const std::string& name) {
-                                      return name.ends_with('/')
-                                                 ? whole.has_folder(name)
-                                                 : name == kManifestName || whole.find(name).has_value();
-                                    })
-          : std::nullopt;
+      internal::is_there(places.partial) ? foreign_entry(whole, places.partial) : std::nullopt;
   if (foreign)
     return invalid(fmt::format("{}: has \"{}\", which is not of what is written there; move it away", places.partial,
                                clipped(*foreign, 120)));
@@ -147,20 +147,21 @@ absl::StatusOr<bool> was_published(const internal::ReshardPlaces& places, intern
 
 // A call that was killed behind the last rename of its part, or while it wrote a finished one anew, left a journal and what
 // that tells of. A journal that is in use goes with the process that uses it; what is no journal stays.
-void remove_rest(const std::string& part) {
+void remove_rest(const View& whole, const std::string& part) {
   const internal::ReshardPlaces places = internal::places_of(part);
   if (!internal::is_there(places.journal)) return;
+  if (internal::is_there(places.partial) && foreign_entry(whole, places.partial)) return;  // somebody's
   const auto journal = internal::Journal::open(places.journal, "", /*restart=*/true);
   if (!journal.ok()) return;
   if ((*journal)->was_there()) remove_folder(places.partial);
   (void)(*journal)->remove();
 }
 
-absl::Status tidy_up(const std::string& target, int parts, internal::Journal& journal) {
+absl::Status tidy_up(const View& whole, const std::string& target, int parts, internal::Journal& journal) {
   for (int part = 0; part < parts; ++part) {
     const std::string folder = part_folder(target, part, parts);
     remove_folder(folder);
-    remove_rest(folder);
+    remove_rest(whole, folder);
   }
   return journal.remove();
 }
@@ -168,7 +169,12 @@ absl::Status tidy_up(const std::string& target, int parts, internal::Journal& jo
 // Whether the file has the bytes that its part's manifest has the checksum of.
 absl::Status check_sum(const std::string& path, const std::string& checksum) {
   constexpr int64_t kPieceBytes = int64_t{1} << 20;
-  SCALAI_ASSIGN_OR_RETURN(const ByteSourcePtr source, open_file_source(path));
+  const absl::Status changed =
+      invalid(fmt::format("{}: is not what was written; --restart writes this part anew", path));
+  const absl::StatusOr<ByteSourcePtr> opened = open_file_source(path);
+  if (absl::IsNotFound(opened.status())) return changed;
+  SCALAI_RETURN_IF_ERROR(opened.status());
+  const ByteSourcePtr& source = *opened;
   std::vector<std::byte> buffer(static_cast<size_t>(kPieceBytes));
   Checksum sum;
   for (int64_t at = 0; at < source->size(); at += kPieceBytes) {
@@ -176,8 +182,7 @@ absl::Status check_sum(const std::string& path, const std::string& checksum) {
     SCALAI_RETURN_IF_ERROR(source->read(at, chunk));
     sum.add(chunk);
   }
-  if (sum.hex() == checksum) return absl::OkStatus();
-  return invalid(fmt::format("{}: is not what was written; --restart writes this part anew", path));
+  return sum.hex() == checksum ? absl::OkStatus() : changed;
 }
 
 }  // namespace
@@ -200,7 +205,7 @@ absl::StatusOr<bool> is_part(const std::string& folder, const View& view) {
 
 absl::Status verify_part(const std::string& folder, int threads) {
   SCALAI_ASSIGN_OR_RETURN(const std::optional<ArrangedManifest> manifest, manifest_of(folder));
-  SCALAI_CHECK(manifest.has_value(), folder);
+  if (!manifest) return failed(fmt::format("{}: is gone; another process has put the parts together", folder));
   std::vector<std::pair<std::string, std::string>> files;  // path, checksum
   for (const ArrangedRecord& record : manifest->files)
     files.emplace_back(folder + "/" + record.file.name, record.checksum);
@@ -218,10 +223,13 @@ absl::StatusOr<Joined> join_parts(const View& whole, int parts, const ReshardOpt
   Joined joined;
   std::unique_ptr<internal::Journal> journal;
   const auto lock = [&]() -> absl::Status {
-    auto opened = internal::Journal::open(places.journal, "parts " + digest, options.restart);
+    // Never begun anew: what it says of the last rename tells DST from what DST was before.
+    auto opened = internal::Journal::open(places.journal, "parts " + digest, /*restart=*/false);
     joined.busy = absl::IsAborted(opened.status());
     if (opened.ok()) journal = *std::move(opened);
-    return joined.busy ? absl::OkStatus() : opened.status();
+    if (!absl::IsInvalidArgument(opened.status())) return joined.busy ? absl::OkStatus() : opened.status();
+    return invalid(
+        fmt::format("{}\n{} may hold files of that run: move both away", message_of(opened.status()), places.partial));
   };
   // A call that was killed while it put the parts together.
   if (internal::is_there(places.journal)) {
@@ -230,7 +238,7 @@ absl::StatusOr<Joined> join_parts(const View& whole, int parts, const ReshardOpt
     SCALAI_ASSIGN_OR_RETURN(const bool done, was_published(places, *journal));
     if (done) {
       remove_folder(places.partial);
-      SCALAI_RETURN_IF_ERROR(tidy_up(options.target, parts, *journal));
+      SCALAI_RETURN_IF_ERROR(tidy_up(whole, options.target, parts, *journal));
       return joined;
     }
   }
@@ -262,7 +270,7 @@ absl::StatusOr<Joined> join_parts(const View& whole, int parts, const ReshardOpt
     if (absl::IsInvalidArgument(put) && !journal->was_there()) (void)journal->remove();  // nothing was begun
     return put;
   }
-  SCALAI_RETURN_IF_ERROR(tidy_up(options.target, parts, *journal));
+  SCALAI_RETURN_IF_ERROR(tidy_up(whole, options.target, parts, *journal));
   return joined;
 }
 

@@ -188,6 +188,44 @@ TEST_F(ReshardParts, WhatAPartLeftBesideItIsRemoved) {
   expect_clean();
 }
 
+TEST_F(ReshardParts, WhatOthersHaveBesideAPartStays) {
+  for (int part = 0; part < kParts; ++part) write("tp4,pp2", part);
+  const internal::ReshardPlaces other = internal::places_of(part_folder(path("out"), 0, kParts));
+  fs::create_directories(other.partial);
+  write_text(other.partial + "/notes.txt", "mine");
+  ASSERT_TRUE((*internal::Journal::open(other.journal, "other", false))->begin().ok());
+  EXPECT_TRUE(join("tp4,pp2").missing.empty());
+  EXPECT_EQ(text_of(other.partial + "/notes.txt"), "mine");
+  EXPECT_TRUE(fs::exists(other.journal));
+}
+
+// Killed between the exchange with what DST was and its removal, and called again with --restart: what DST was stays what it was.
+TEST_F(ReshardParts, RestartDoesNotForgetThatAllWasPutTogether) {
+  write_hugging_face(path("old-hf"), llama_config(8, 2), {}, 99);
+  const auto old = view("tp4,pp2", 0, 1, "old-hf");
+  ASSERT_TRUE(reshard(*old, *plan_reshard(*old, options("old")), options("old")).ok());
+  write_reference("tp4,pp2");
+  const internal::ReshardPlaces places = internal::places_of(path("out"));
+  fs::copy(path("reference"), places.target, fs::copy_options::recursive);
+  fs::rename(path("old"), places.partial);
+  for (int part = 0; part < kParts; ++part) {
+    write("tp4,pp2", part);
+    for (const auto& entry : fs::directory_iterator(part_folder(path("out"), part, kParts))) {
+      if (entry.path().filename() != kManifestName) fs::remove(entry.path());
+    }
+  }
+  const std::string digest = "parts " + internal::digest_of_whole(*view("tp4,pp2", 0, 1));
+  const std::string sum = Checksum().add(bytes_of(text_of(places.target + "/" + kManifestName))).hex();
+  ASSERT_TRUE((*internal::Journal::open(places.journal, digest, false))->publish(sum).ok());
+  ReshardOptions again = options("out");
+  again.force = again.restart = true;
+  const auto joined = join_parts(*view("tp4,pp2", 0, 1), kParts, again);
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_EQ(content(path("out")), content(path("reference")));
+  fs::remove_all(path("old-hf"));
+  expect_clean();
+}
+
 TEST_F(ReshardParts, APartIsVerifiedByItsManifest) {
   write("tp4,pp2", 1);
   const std::string folder = part_folder(path("out"), 1, kParts);

@@ -170,7 +170,7 @@ absl::Status View::State::lay_out() {
     if (spec.layout) {
       const bool said = spec.etp_said;
       SCALAI_RETURN_IF_ERROR(internal::take_usual_etp(checkpoint->model(), spec.naming, *spec.layout, spec.etp_said));
-      if (spec.etp_said && !said) {
+      if (spec.etp_said && !said && spec.form != ViewForm::kVllm) {
         notes.push_back(fmt::format("experts are cut by etp{}, which is tp, as in Megatron; etp1 leaves them whole",
                                     spec.layout->etp));
       }

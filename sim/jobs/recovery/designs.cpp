@@ -184,10 +184,10 @@ void take_layouts(const RecoveryRequest& request, Values& values, RecoverySetup&
   setup.liveput = std::make_shared<const Liveput>(*std::move(model), interval_s);
 }
 
-// Steady rules count time: as many steps as the costs say, of the job on all hosts. Of designs whose own costs know of no
-// checkpoints there are none.
-void every_few_steps(const Values& values, RecoverySetup& setup) {
-  if (setup.rules != RecoveryRules::kSteady || !values.has("rules") || !setup.samples_per_s) return;
+// Steady rules count time: as many steps as the costs say, of the job on all hosts; the same for every design.
+void every_few_steps(RecoverySetup& setup) {
+  const bool steady = setup.rules == RecoveryRules::kSteady && setup.design != RecoveryDesign::kProactive;
+  if (!steady || !setup.samples_per_s) return;
   for (int hosts = setup.hosts; hosts > 0; --hosts) {
     const double rate = setup.samples_per_s(hosts);
     if (!(rate > 0)) continue;
@@ -206,7 +206,7 @@ void take_checkpoints(const RecoveryRequest& request, Values& values, RecoverySe
   if (!request.checkpoint_write.empty()) {
     setup.checkpoints.write_s = seconds("checkpoint_write", request.checkpoint_write);
   }
-  if (request.checkpoint_period.empty()) return every_few_steps(values, setup);
+  if (request.checkpoint_period.empty()) return every_few_steps(setup);
   if (setup.rules == RecoveryRules::kPublished) {
     return values.add(
         "checkpoint_period: under rules=published a checkpoint is written every few steps; leave out either of them");

@@ -20,6 +20,7 @@ namespace {
 using Kind = model::StateKind;
 
 Kind kind_of(const Checkpoint& checkpoint, const ArrangedTensor& tensor) {
+  if (tensor.pieces.empty()) return Kind::kParam;  // a constant
   return checkpoint.tensors()[*checkpoint.find(tensor.pieces.front().logical)].kind;
 }
 

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+#include <unordered_map>
 
 #include "ptc/base/json.h"
 #include "ptc/base/status.h"
@@ -64,12 +67,33 @@ absl::Status edit_config(int64_t kv_heads, std::string& config) {
   return absl::OkStatus();
 }
 
+bool is_optimizer(const LogicalState& state) {
+  using Kind = model::StateKind;
+  return state.kind == Kind::kMaster || state.kind == Kind::kPrevious || state.kind == Kind::kExpAvg ||
+         state.kind == Kind::kExpAvgSq || state.kind == Kind::kMomentum;
+}
+
+void drop_states(Opened& opened) {
+  std::set<std::string> dropped;
+  for (const LogicalState& state : opened.states) {
+    if (is_optimizer(state)) dropped.insert(state.name);
+  }
+  if (dropped.empty()) return;
+  std::erase_if(opened.states, is_optimizer);
+  for (OpenedFile& file : opened.files) {
+    for (OpenedTensor& tensor : file.tensors)
+      std::erase_if(tensor.pieces, [&](const PlacedPiece& piece) { return dropped.count(piece.logical) != 0; });
+  }
+  opened.info.notes.push_back(fmt::format("left out: {} tensors of the optimizer", dropped.size()));
+}
+
 // States that are cut by heads otherwise than as rows of one tensor, such as a norm over all keys.
 absl::Status check_shapes(const Opened& opened, const model::Model& model) {
+  std::unordered_map<std::string_view, const tensor::Shape*> shapes;
+  for (const LogicalState& state : opened.states) shapes.emplace(state.name, &state.shape);
   for (const model::Param& param : model.params) {
-    const auto state = std::find_if(opened.states.begin(), opened.states.end(),
-                                    [&](const LogicalState& each) { return each.name == param.name; });
-    if (state == opened.states.end() || state->shape == param.shape) continue;
+    const auto shape = shapes.find(param.name);
+    if (shape == shapes.end() || *shape->second == param.shape) continue;
     return invalid(
         fmt::format("--kv=replicate: \"{}\" is of all heads of keys and values together, and cannot be "
                     "replicated by head; leave the option out",
@@ -80,11 +104,12 @@ absl::Status check_shapes(const Opened& opened, const model::Model& model) {
 
 }  // namespace
 
-absl::Status replicate_heads(int64_t kv_heads, Opened& opened) {
+absl::Status replicate_heads(int64_t kv_heads, bool drop_optimizer, Opened& opened) {
   if (!opened.model || !opened.model->family) return invalid("--kv=replicate: the model's family has to be known");
   Sizes sizes = opened.model->file.sizes;
   const auto size = sizes.numbers.find(kSize);
   if (size == sizes.numbers.end() || size->second >= kv_heads) return absl::OkStatus();
+  if (drop_optimizer) drop_states(opened);
   SCALAI_ASSIGN_OR_RETURN(const Naming naming, Naming::of(*opened.model->family, "hf", sizes));
   const int64_t groups = size->second;
   if (kv_heads % groups != 0)
@@ -103,9 +128,7 @@ absl::Status replicate_heads(int64_t kv_heads, Opened& opened) {
     for (int dim = 1; dim < state.shape.rank(); ++dim) shape.push_back(state.shape[dim]);
     state.shape = tensor::Shape(std::span(shape));
   }
-  const auto other = std::find_if(opened.states.begin(), opened.states.end(), [](const LogicalState& state) {
-    return state.kind != model::StateKind::kParam && state.kind != model::StateKind::kBuffer;
-  });
+  const auto other = std::find_if(opened.states.begin(), opened.states.end(), is_optimizer);
   if (other != opened.states.end())
     return invalid(
         fmt::format("--kv=replicate: copies of heads have no state such as \"{}\"; --drop=optimizer leaves "

@@ -11,7 +11,7 @@ namespace scalai::checkpoint::internal {
 
 // Makes model, config.json and states those of `kv_heads` heads; their bytes are those that are there. Nothing where there are
 // as many or more. InvalidArgument: the model is unknown, or its heads do not divide; there is state of an optimizer, of
-// which copies are no state.
-absl::Status replicate_heads(int64_t kv_heads, Opened& opened);
+// which copies are no state, and it is not to be dropped.
+absl::Status replicate_heads(int64_t kv_heads, bool drop_optimizer, Opened& opened);
 
 }  // namespace scalai::checkpoint::internal

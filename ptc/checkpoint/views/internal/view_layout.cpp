@@ -40,7 +40,8 @@ absl::StatusOr<collection::Collection> with_states_of(const Checkpoint& checkpoi
 
 absl::Status take_usual_etp(const KnownModel* known, const std::string& naming, collection::ParallelConfig& config,
                             bool& etp_said) {
-  const bool matters = (naming == "megatron" || naming == "vllm") && known != nullptr && known->model.experts > 0 && config.tp > 1;
+  const bool matters = (naming == "megatron" || (naming == "vllm" && config.ep == 1)) && known != nullptr &&
+                       known->model.experts > 0 && config.tp > 1;
   if (matters && !etp_said) {
     if (config.tp * config.cp * config.dp % (config.tp * config.ep) != 0) {
       return invalid(

@@ -26,6 +26,33 @@ double cost(const SiaJob& job, const SiaChoice& choice, const SiaSettings& setti
   return job.weight * ((settings.exponent < 0 ? value : -value) - settings.lambda);
 }
 
+// Those that may not change first, which fit together; then each job's cheapest choice that fits.
+std::vector<int> one_after_the_other(std::span<const SiaJob> jobs, std::vector<int> left, const SiaSettings& settings) {
+  std::vector<int> chosen(jobs.size(), -1);
+  const auto take = [&](size_t k, int c) {
+    chosen[k] = c;
+    const SiaChoice& choice = jobs[k].choices[static_cast<size_t>(c)];
+    left[static_cast<size_t>(choice.type.value)] -= choice.gpus;
+  };
+  for (size_t k = 0; k < jobs.size(); ++k) {
+    if (jobs[k].locked >= 0) take(k, jobs[k].locked);
+  }
+  for (size_t k = 0; k < jobs.size(); ++k) {
+    if (chosen[k] >= 0) continue;
+    int best = -1;
+    double least = 0;  // of a job without GPUs
+    for (size_t c = 0; c < jobs[k].choices.size(); ++c) {
+      const SiaChoice& choice = jobs[k].choices[c];
+      const double value = cost(jobs[k], choice, settings);
+      if (choice.gpus > left[static_cast<size_t>(choice.type.value)] || value >= least) continue;
+      least = value;
+      best = static_cast<int>(c);
+    }
+    if (best >= 0) take(k, best);
+  }
+  return chosen;
+}
+
 class Sia final : public Policy {
  public:
   explicit Sia(const SiaSettings& settings) : settings_(settings), beliefs_(settings.model == "fitted") {}
@@ -64,6 +91,8 @@ class Sia final : public Policy {
                     most_columns_, 100 * largest_gap_);
     if (cut_short_ > 0)
       text += fmt::format(" ({} of them ended at time-limit, which another machine reaches elsewhere)", cut_short_);
+    if (without_ > 0)
+      text += fmt::format(" ({} of them had no solution in time: then jobs chose one after the other)", without_);
     return text + "; ties as CBC finds them, one thread";
   }
 
@@ -96,7 +125,8 @@ class Sia final : public Policy {
     }
     SCALAI_RETURN_IF_ERROR(solution.status());
     largest_gap_ = std::max(largest_gap_, solution->gap);
-    cut_short_ += solution->gap > settings_.gap * (1 + 1e-6) ? 1 : 0;
+    cut_short_ += solution->found && solution->gap > settings_.gap * (1 + 1e-6) ? 1 : 0;
+    without_ += solution->found ? 0 : 1;
     for (size_t type = 0; type < gpus.size(); ++type) {
       grant(view, jobs, solution->chosen, GpuType(static_cast<int64_t>(type)), capacity, decision);
     }
@@ -193,7 +223,7 @@ class Sia final : public Policy {
   int64_t programs_ = 0;
   size_t most_columns_ = 0;
   double largest_gap_ = 0;
-  int64_t cut_short_ = 0;  // programs
+  int64_t cut_short_ = 0, without_ = 0;  // programs
 };
 
 }  // namespace
@@ -239,6 +269,11 @@ absl::StatusOr<SiaSolution> solve_sia(std::span<const SiaJob> jobs, std::span<co
   }
   const auto solution = program.solve_within({.gap = settings.gap, .seconds = settings.limit_s});
   if (!solution.ok() && infeasible(solution.status())) return invalid("sia: jobs that may not change do not fit");
+  if (absl::IsResourceExhausted(solution.status()) || absl::IsInternal(solution.status())) {
+    result.chosen = one_after_the_other(jobs, {gpus.begin(), gpus.end()}, settings);
+    result.found = false;
+    return result;
+  }
   SCALAI_RETURN_IF_ERROR(solution.status());
   for (size_t k = 0; k < jobs.size(); ++k) {
     for (size_t c = 0; c < jobs[k].choices.size(); ++c) {

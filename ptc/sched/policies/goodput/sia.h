@@ -55,8 +55,9 @@ struct SiaJob {
 };
 struct SiaSolution {
   std::vector<int> chosen;
-  double gap =
-      0;  // at most so far from the optimum, relative to the program's objective (without the penalties' constant)
+  bool found = true;  // false: the solver had none in time, and each job in turn has the best that still fits
+  // At most so far from the optimum, relative to the program's objective (without the penalties' constant).
+  double gap = 0;
 };
 // `gpus`: GPUs up, by type. InvalidArgument: the locked choices do not fit together. Else errors of Program::solve_within.
 absl::StatusOr<SiaSolution> solve_sia(std::span<const SiaJob> jobs, std::span<const int> gpus,

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
 #include "ptc/sched/testing/support.h"
@@ -93,6 +95,19 @@ TEST(SolveSia, EndsInTimeWithTheBestThatWasFound) {
   const double none = sia_objective(jobs, std::vector<int>(jobs.size(), -1), settings);
   const double found = sia_objective(jobs, solution->chosen, settings);
   EXPECT_LT(found, none);
+  settings.limit_s = 1e-9;
+  jobs[3].locked = 0;
+  const auto in_turn = solve_sia(jobs, gpus, settings);
+  ASSERT_TRUE(in_turn.ok()) << message_of(in_turn.status());
+  EXPECT_EQ(in_turn->chosen[3], 0);
+  EXPECT_LT(sia_objective(jobs, in_turn->chosen, settings), none);
+  std::vector<int> left = gpus;
+  for (size_t k = 0; k < jobs.size(); ++k) {
+    if (in_turn->chosen[k] < 0) continue;
+    const SiaChoice& choice = jobs[k].choices[static_cast<size_t>(in_turn->chosen[k])];
+    left[static_cast<size_t>(choice.type.value)] -= choice.gpus;
+  }
+  EXPECT_GE(*std::min_element(left.begin(), left.end()), 0);
   settings.limit_s = 60;
   settings.gap = 0.05;
   const auto near = solve_sia(jobs, gpus, settings);

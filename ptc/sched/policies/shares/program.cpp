@@ -162,7 +162,7 @@ absl::StatusOr<Solution> solve_linear(const ProgramAccess& data, const Basis* st
     if (!absl::IsInternal(solution.status())) break;
     ++retries;
   }
-  if (solution.ok()) solution->effort.retries = retries;
+  if (solution.ok()) solution->effort.retries = retries > 0 ? 1 : 0;
   return solution;
 }
 

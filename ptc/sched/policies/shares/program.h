@@ -81,7 +81,7 @@ class Program {
 
   // Solves the program. `start`: the basis of a solution of a program with the same columns and rows (others are
   // ignored); it saves pivots if only bounds or the objective changed. Integer programs are solved to the optimum
-  // (relative gap 1e-9) and ignore `start`. A linear program on which the solver fails, also by an assertion, is solved by other
+  // (relative gap 1e-9), or as far as 200,000 nodes go (Solution::gap), and ignore `start`. A linear program on which the solver fails, also by an assertion, is solved by other
   // algorithms. Errors: FailedPrecondition = infeasible (see infeasible()), OutOfRange = unbounded, ResourceExhausted = no
   // solution of an integer program within the limits, InvalidArgument = no columns, Internal = all algorithms failed.
   absl::StatusOr<Solution> solve(const Basis* start = nullptr) const;
