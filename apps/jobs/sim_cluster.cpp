@@ -199,7 +199,7 @@ class ClusterRun {
     print(options_.format == "json" ? summary
                                     : report::metrics_table(about, metrics, options_.format, stdout_screen()));
     if (options_.format == "table") {
-      for (const std::string& note : about.notes) say("note: {}\n", note);
+      for (const std::string& note : about.notes) print("note: {}\n", note);
       note_terms("JCT = job completion time, from submission to end", next_step(options_.out),
                  trace_hint(options_.out));
     }
