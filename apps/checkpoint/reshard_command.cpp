@@ -349,7 +349,7 @@ std::vector<std::string> problems_of(const Arguments& arguments) {
 // Options that files of this form have no use for.
 std::vector<std::string> useless_options(const Arguments& arguments, const ViewSpec& spec) {
   const bool ranks = spec.layout || spec.collection;
-  const bool megatron = spec.naming.empty() || spec.naming == "megatron" || spec.naming == "torch";
+  const bool megatron = spec.naming.empty() || spec.naming == "megatron";
   std::vector<std::string> problems;
   const auto check = [&](const char* name, bool useful, const char* where) {
     if (arguments.has(name) && !useful)
@@ -402,8 +402,7 @@ std::vector<OptionSpec> reshard_options() {
       "to", "LAYOUT",
       "Layout of DST: tp4,pp2 (rank files; tp4,pp2,logical has our names, tp4,pp2,torch is Megatron-LM's own "
       "folder, tp4,vllm vLLM's sharded state); whole tensors as hf, torch_dist (Megatron-Core) or dcp "
-      "(torch.distributed.checkpoint); or a "
-      "collection file, FILE.textproto.")};
+      "(torch.distributed.checkpoint); or a collection file, FILE.textproto.")};
   const std::vector<OptionSpec> rest = {
       formerly(bytes_option("process-memory", "SIZE", "Most memory that the program uses.", "1GiB"), {"memory-cap"}),
       count_option("threads", "N", "Threads (one a core if not given)."),

@@ -122,7 +122,7 @@ class ClusterRun {
     };
     const auto outcome = sched::run(setup);
     if (!outcome.ok()) return fail(about, partial, outcome.status());
-    if (outcome->use_every > 1)
+    if (outcome->use_every > 1 && !options_.out.empty())
       about.notes.push_back(fmt::format("utilization.csv has one of {} changes of use", outcome->use_every));
     if (const absl::Status written = write_jobs(about, *outcome, trace); !written.ok()) return report_error(written);
     return finish(about, report::metrics_of(scenario_.workload, *outcome),

@@ -228,8 +228,8 @@ absl::StatusOr<Joined> join_parts(const View& whole, int parts, const ReshardOpt
     joined.busy = absl::IsAborted(opened.status());
     if (opened.ok()) journal = *std::move(opened);
     if (!absl::IsInvalidArgument(opened.status())) return joined.busy ? absl::OkStatus() : opened.status();
-    return invalid(
-        fmt::format("{}\n{} may hold files of that run: move both away", message_of(opened.status()), places.partial));
+    return invalid(fmt::format("{}\nParts are never put together anew, since {} may have their files: move both away",
+                               message_of(opened.status()), places.partial));
   };
   // A call that was killed while it put the parts together.
   if (internal::is_there(places.journal)) {

@@ -1,4 +1,4 @@
-// Whole tensors, and the folders of torch and Megatron.
+// Whole tensors, and the folders of torch, Megatron and vLLM.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

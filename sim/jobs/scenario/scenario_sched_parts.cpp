@@ -217,8 +217,7 @@ void note_on_lost_work(ClusterScenario& scenario) {
   const auto& events = scenario.availability.events;
   if (scenario.options.checkpoints.every_s > 0 || std::none_of(events.begin(), events.end(), loses)) return;
   scenario.notes.emplace_back(
-      "assumed: jobs lose no work when hosts fail; changes { set: \"checkpoint-every=30min\" } takes what they did "
-      "since");
+      "assumed: jobs lose no work when hosts fail; in changes, set: \"checkpoint-every=30min\" makes them lose it");
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 #include <vector>
 
 // As <assert.h> has it where assertions are on.
-extern "C" void __assert_fail(const char* what, const char* file,
-                              unsigned line,  // NOLINT(bugprone-reserved-identifier)
-                              const char* function) noexcept __attribute__((noreturn));
+// NOLINTNEXTLINE(bugprone-reserved-identifier)
+extern "C" void __assert_fail(const char* what, const char* file, unsigned line, const char* function) noexcept
+    __attribute__((noreturn));
 
 namespace scalai::sched::internal {
 namespace {
