@@ -42,6 +42,12 @@ std::vector<OptionSpec> what_trains() {
                     "(DeepEP, HybridEP).",
                     choices(parallel::kDispatchNames), "all-to-all"),
       flag_option("expert-overlap", "Tokens go to their experts and back beside the work of another micro-batch."),
+      choice_option("loss", "L",
+                    "Kernels of the loss: one for each operation, compiled ones, or one each way that keeps 16 bits "
+                    "(compiled with tuned kernels, else separate, if not given).",
+                    choices(parallel::kLossNames), ""),
+      flag_option("grouped-experts",
+                  "Products of all experts of a GPU are one kernel (PyTorch's grouped_mm), not one each."),
       flag_option("cuda-graphs", "Whole steps are CUDA graphs: the host launches nothing kernel by kernel."),
       flag_option("no-flash-attention", "Attention keeps its scores."),
       flag_option("no-sequence-parallel", "Tensor parallelism leaves norms and residuals whole."),

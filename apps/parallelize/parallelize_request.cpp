@@ -89,8 +89,10 @@ class Reader {
     base().kernels = parallel::find_kernels(arguments_.text("kernels")).value();
     base().framework = parallel::find_framework(arguments_.text("framework")).value();
     base().dispatch = parallel::find_dispatch(arguments_.text("dispatch")).value();
+    if (arguments_.has("loss")) base().loss = parallel::find_loss(arguments_.text("loss")).value();
     base().expert_overlap = arguments_.flag("expert-overlap");
     base().cuda_graphs = arguments_.flag("cuda-graphs");
+    base().grouped_experts = arguments_.flag("grouped-experts");
     base().bucket = positive("bucket", 0, int64_t{1} << 30);
     if (arguments_.has("gradients"))
       base().precision.gradient_bytes = parallel::find_gradient_bytes(arguments_.text("gradients")).value();

@@ -102,10 +102,24 @@ CopyWork contiguous(int64_t bytes) {
   return work;
 }
 
+// Rows of an odd number of 2-byte elements, cut out of longer ones behind their first element.
+CopyWork unaligned(int64_t bytes) {
+  constexpr int64_t kColumns = 4097;
+  const int64_t rows = (bytes + 2 * kColumns - 1) / (2 * kColumns);
+  const Box part({0, 1}, {rows, 1 + kColumns}), wide({0, 0}, {rows, 2 + kColumns});
+  const Content content{{1}, {rows, 2 + kColumns}, 1};
+  return {.name = "unaligned",
+          .model = "",
+          .sources = {{wide, DType::kBF16, content}},
+          .targets = {{part, DType::kBF16, content}},
+          .copies = {{part, 0, 0}},
+          .bytes = part.volume() * 2};
+}
+
 }  // namespace
 
 std::vector<std::string> copy_work_names() {
-  std::vector<std::string> names = {"contiguous"};
+  std::vector<std::string> names = {"contiguous", "unaligned"};
   for (const Layout& layout : layouts()) names.push_back(layout.name);
   return names;
 }
@@ -115,6 +129,10 @@ absl::StatusOr<std::vector<CopyWork>> make_copy_works(const CopyWorkOptions& opt
   for (const std::string& name : options.names) {
     if (name == "contiguous") {
       works.push_back(contiguous(options.bytes));
+      continue;
+    }
+    if (name == "unaligned") {
+      works.push_back(unaligned(options.bytes));
       continue;
     }
     const auto layout =

@@ -2,6 +2,7 @@
 // Workloads for copy engines: boxes of real layout changes, all on one device. Pure functions; any thread.
 //
 //   contiguous  whole buffers: the best case of plain copies
+//   unaligned   rows of 4,097 bf16 elements out of rows of 4,099: no address is a multiple of 4 for long
 //   qkv         fused query, key and value rows, cut by query group       tp 4 → 2, and back
 //   swiglu      gate and up, each cut by rows
 //   column      column-parallel: rows of the weight

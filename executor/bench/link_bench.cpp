@@ -1,5 +1,7 @@
 #include "executor/bench/link_bench.h"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -53,14 +55,8 @@ absl::StatusOr<Buffers> make_buffers(Backend& backend, int rank, const Shape& sh
 
 class Rank {
  public:
-  Rank(Backend& backend, Channel& channel, std::shared_ptr<Communicator> communicator, Queue& queue, Buffers& buffers,
-       const Shape& shape)
-      : backend_(backend),
-        channel_(channel),
-        communicator_(std::move(communicator)),
-        queue_(queue),
-        buffers_(buffers),
-        shape_(shape) {}
+  Rank(Backend& backend, std::shared_ptr<Communicator> communicator, Queue& queue, Buffers& buffers, const Shape& shape)
+      : backend_(backend), communicator_(std::move(communicator)), queue_(queue), buffers_(buffers), shape_(shape) {}
 
   int next() const { return (communicator_->rank() + 1) % communicator_->size(); }
   int previous() const { return (communicator_->rank() + communicator_->size() - 1) % communicator_->size(); }
@@ -74,10 +70,10 @@ class Rank {
     SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Mark> end, queue_.mark());
     return communicator_->watch([&] { return end->passed(); }, in(kJoin_s));
   }
-  absl::Status by_channel(const Box& part) {
+  absl::Status by_channel(Channel& channel, const Box& part) {
     const std::vector<Traffic> sends = {{next(), {{part, DType::kF32, {{part, buffers_.out}}}}}};
     const std::vector<Traffic> receives = {{previous(), {{part, DType::kF32, {{part, buffers_.in}}}}}};
-    return channel_.run(sends, receives);
+    return channel.run(sends, receives);
   }
   absl::StatusOr<int64_t> check(const Box& part) {
     const BoxCheck check{content_of(previous(), shape_), part, buffers_.in.source()};
@@ -89,7 +85,6 @@ class Rank {
 
  private:
   Backend& backend_;
-  Channel& channel_;
   const std::shared_ptr<Communicator> communicator_;
   Queue& queue_;
   Buffers& buffers_;
@@ -98,21 +93,32 @@ class Rank {
 
 struct Row {
   std::string name;
-  int64_t bytes = 0;  // that a rank sends
-  std::function<absl::Status(Rank&)> work;
+  int64_t bytes = 0;   // that a rank sends
+  size_t channel = 0;  // among those of a rank: one for each size of chunks
+  bool plain = false;  // without a channel
   Box part;
 };
+
+std::vector<Row> rows_of(const Shape& shape, const std::vector<int64_t>& chunks) {
+  const int64_t bytes = shape.whole.volume() * 4;
+  std::vector<Row> rows = {{"nccl", bytes, 0, true, shape.whole}};
+  for (const bool dense : {true, false}) {
+    for (size_t n = 0; n < chunks.size(); ++n) {
+      const int64_t mib = chunks[n] >> 20;
+      const std::string size = mib > 0 ? fmt::format("{} MiB", mib) : fmt::format("{} KiB", chunks[n] >> 10);
+      rows.push_back({fmt::format("nccl {}, {}", dense ? "dense" : "strided", size), dense ? bytes : bytes / 2, n,
+                      false, dense ? shape.whole : shape.columns});
+    }
+  }
+  return rows;
+}
 
 }  // namespace
 
 absl::StatusOr<std::vector<Measurement>> measure_links(Backend& backend, const NcclApi& api,
                                                        const LinkOptions& options) {
   const Shape shape(options.bytes);
-  const int64_t bytes = shape.whole.volume() * 4;
-  const std::vector<Row> rows = {
-      {"nccl", bytes, [](Rank& rank) { return rank.plain(); }, shape.whole},
-      {"nccl dense", bytes, [&](Rank& rank) { return rank.by_channel(shape.whole); }, shape.whole},
-      {"nccl strided", bytes / 2, [&](Rank& rank) { return rank.by_channel(shape.columns); }, shape.columns}};
+  const std::vector<Row> rows = rows_of(shape, options.chunk_bytes);
   std::vector<Measurement> list;
   for (const Row& row : rows)
     list.push_back({.name = row.name,
@@ -138,18 +144,22 @@ absl::StatusOr<std::vector<Measurement>> measure_links(Backend& backend, const N
   const auto serve = [&](size_t n) -> absl::Status {
     const auto communicator = std::make_shared<Communicator>(std::move(communicators[n]));
     const int rank_number = static_cast<int>(n);
-    SCALAI_ASSIGN_OR_RETURN(const auto channel,
-                            Channel::create(backend, rank_number, communicator, {.chunk_bytes = options.chunk_bytes}));
-    SCALAI_RETURN_IF_ERROR(channel->reserve(2));
+    std::vector<std::unique_ptr<Channel>> channels(options.chunk_bytes.size());
+    for (size_t i = 0; i < channels.size(); ++i) {
+      SCALAI_ASSIGN_OR_RETURN(
+          channels[i], Channel::create(backend, rank_number, communicator, {.chunk_bytes = options.chunk_bytes[i]}));
+      SCALAI_RETURN_IF_ERROR(channels[i]->reserve(2));
+    }
     SCALAI_ASSIGN_OR_RETURN(const auto queue, backend.queue(rank_number));
     SCALAI_ASSIGN_OR_RETURN(Buffers buffers, make_buffers(backend, rank_number, shape));
-    Rank rank(backend, *channel, communicator, *queue, buffers, shape);
+    Rank rank(backend, communicator, *queue, buffers, shape);
     for (size_t row = 0; row < rows.size(); ++row) {
       for (int i = 0; i <= options.repetitions; ++i) {
         together.arrive_and_wait();
         if (over) return absl::OkStatus();
         const auto began = std::chrono::steady_clock::now();
-        SCALAI_RETURN_IF_ERROR(rows[row].work(rank));
+        SCALAI_RETURN_IF_ERROR(rows[row].plain ? rank.plain()
+                                               : rank.by_channel(*channels[rows[row].channel], rows[row].part));
         const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
         if (n == 0 && i > 0) list[row].transfer_s.push_back(seconds);
         SCALAI_ASSIGN_OR_RETURN(const int64_t wrong, rank.check(rows[row].part));
@@ -167,8 +177,13 @@ absl::StatusOr<std::vector<Measurement>> measure_links(Backend& backend, const N
   for (size_t row = 0; row < rows.size(); ++row) list[row].errors = errors[row];
   // By bytes: half as many are to take half as long.
   const double plain_s = list[0].seconds();
-  list[1].yardsticks = {{"nccl", plain_s}};
-  list[2].yardsticks = {{"nccl, as many bytes", plain_s / 2}};
+  for (size_t row = 1; row < rows.size(); ++row) {
+    if (rows[row].bytes == rows[0].bytes) {
+      list[row].yardsticks = {{"nccl", plain_s}};
+    } else {
+      list[row].yardsticks = {{"nccl, as many bytes", plain_s / 2}};
+    }
+  }
   return list;
 }
 

@@ -61,19 +61,23 @@ absl::Status Lane::copy(std::span<const BoxCopy> copies) {
   SCALAI_ASSIGN_OR_RETURN(const DeviceGuard guard, DeviceGuard::enter(options_.gpu));
   const auto make = [](std::span<const BoxCopy> some) { return kernels::make_copy_batch(some); };
   const auto size = [](const kernels::CopyBatch& batch) {
-    return upload_bytes(batch.moves) + upload_bytes(batch.casts);
+    return upload_bytes(batch.moves) + upload_bytes(batch.shifts) + upload_bytes(batch.casts);
   };
   const auto put = [&](std::span<const BoxCopy>, const kernels::CopyBatch& batch) -> absl::Status {
-    if (batch.moves.empty() && batch.casts.empty()) return {};
+    if (batch.moves.empty() && batch.shifts.empty() && batch.casts.empty()) return {};
     SCALAI_ASSIGN_OR_RETURN(Slot * slot, take_slot());
-    const size_t casts_at = upload_bytes(batch.moves);
+    const size_t shifts_at = upload_bytes(batch.moves), casts_at = shifts_at + upload_bytes(batch.shifts);
     write_upload(batch.moves, slot->host.data());
+    write_upload(batch.shifts, slot->host.data() + shifts_at);
     write_upload(batch.casts, slot->host.data() + casts_at);
     SCALAI_RETURN_IF_ERROR(stream_.copy(slot->device.data(), slot->host.data(), static_cast<int64_t>(size(batch))));
     const auto moves = work_at(batch.moves, slot->device.data());
+    const auto shifts = work_at(batch.shifts, slot->device.data() + shifts_at);
     const auto casts = work_at(batch.casts, slot->device.data() + casts_at);
     SCALAI_RETURN_IF_ERROR(
         cuda_status(kernels::launch_copy(moves, moves.tiles, handle_of(stream_)), "starting a copy"));
+    SCALAI_RETURN_IF_ERROR(
+        cuda_status(kernels::launch_shift(shifts, shifts.tiles, handle_of(stream_)), "starting a copy"));
     SCALAI_RETURN_IF_ERROR(
         cuda_status(kernels::launch_cast(casts, blocks(casts.tiles), handle_of(stream_)), "starting a cast"));
     return slot->busy.record(stream_);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -48,9 +49,17 @@ class PeerWatch {
 
 }  // namespace
 
+int64_t chunk_bytes_for(int ranks) {
+  constexpr int64_t kMiB = 1 << 20, kStaging = 384 * kMiB;
+  const int64_t slots = int64_t{2} * Channel::kDepth * std::max(1, ranks - 1);
+  const auto share = static_cast<uint64_t>(std::max<int64_t>(1, kStaging / slots));
+  return std::clamp(static_cast<int64_t>(std::bit_floor(share)), 4 * kMiB, 64 * kMiB);
+}
+
 absl::StatusOr<std::unique_ptr<Channel>> Channel::create(Backend& backend, int device,
                                                          std::shared_ptr<Communicator> communicator,
                                                          ChannelOptions options) {
+  if (options.chunk_bytes == 0) options.chunk_bytes = chunk_bytes_for(communicator->size());
   std::unique_ptr<Channel> channel(new Channel(backend, device, std::move(communicator), std::move(options)));
   SCALAI_ASSIGN_OR_RETURN(channel->pack_, backend.queue(device));
   SCALAI_ASSIGN_OR_RETURN(channel->wire_, backend.queue(device));

@@ -29,12 +29,16 @@ struct Traffic {
 };
 
 struct ChannelOptions {
-  int64_t chunk_bytes = int64_t{4} << 20;  // equal on all ranks
-  double stall_s = 30;                     // after this time without progress a peer hangs
-  double begin_s = 600;                    // the same for the first progress: a peer may have other work before
+  int64_t chunk_bytes = 0;  // equal on all ranks; 0: what chunk_bytes_for says
+  double stall_s = 30;      // after this time without progress a peer hangs
+  double begin_s = 600;     // the same for the first progress: a peer may have other work before
   // True if the visible peers are alive; queried every 20 ms by a thread of run(). Empty: always true.
   std::function<bool()> peers_live;
 };
+
+// The chunks of a communicator: large ones, because a group of NCCL takes the host some 65 µs whatever its size (results/gpu),
+// but so that staging for a message to and from each other rank stays below 384 MiB. 4 to 64 MiB, a power of two.
+int64_t chunk_bytes_for(int ranks);
 
 class Channel {
  public:

@@ -98,6 +98,17 @@ void exchange(int rank, int size, uint64_t seed, Channel& channel) {
   }
 }
 
+// Of 384 MiB, three chunks for a message to and from each other rank: 64, 21.3, 9.1 and 4.3 MiB, rounded down.
+TEST(Channel, ChunksAreLargeWhereThereAreFewRanks) {
+  constexpr int64_t kMiB = 1 << 20;
+  EXPECT_EQ(chunk_bytes_for(1), 64 * kMiB);
+  EXPECT_EQ(chunk_bytes_for(2), 64 * kMiB);
+  EXPECT_EQ(chunk_bytes_for(4), 16 * kMiB);
+  EXPECT_EQ(chunk_bytes_for(8), 8 * kMiB);
+  EXPECT_EQ(chunk_bytes_for(16), 4 * kMiB);
+  EXPECT_EQ(chunk_bytes_for(4096), 4 * kMiB);
+}
+
 TEST(Channel, EverybodySendsToEverybody) {
   for (const int64_t chunk_bytes : {64, 1000, 1 << 16}) {
     for (const int size : {2, 3, 5}) {

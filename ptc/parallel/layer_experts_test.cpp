@@ -47,6 +47,40 @@ TEST(LayerExperts, BiasesOfExpertsAreAddedInThirtyTwoBits) {
   EXPECT_NEAR(layer(biased, {}, graphs).forward.memory_s, layer(none, {}, graphs).forward.memory_s, 1e-12);
 }
 
+// Of 128 experts with few tokens each product waits for 128 launches, or for one kernel.
+TEST(LayerExperts, ProductsOfAllExpertsAreOneKernelOrOneEach) {
+  ModelShape model = mixture();
+  model.experts = 128;
+  Training training = test_training(1);
+  training.sequence = 128;
+  const LayerWork each = layer(model, {}, training);
+  training.grouped_experts = true;
+  const LayerWork one = layer(model, {}, training);
+  EXPECT_EQ(each.forward.matrix_s, one.forward.matrix_s);
+  const double products_s = one.forward.matrix_s;  // of attention too, which is little
+  EXPECT_GT(each.forward.launch_s - one.forward.launch_s, 2 * 128 * 11.3e-6 - products_s - 1e-4);
+  training.sequence = 8192;  // long products hide their launches
+  const double long_one = layer(model, {}, training).forward.seconds();
+  training.grouped_experts = false;
+  EXPECT_NEAR(layer(model, {}, training).forward.seconds(), long_one, 0.02 * long_one);
+}
+
+// 4 local experts: 2 products of 3 kernels each to cast, in either direction; 11.3 µs a launch, 2 µs with graphs.
+TEST(LayerExperts, TheirOperandsInFp8AreCastOneByOne) {
+  ModelShape model = test_gpt(4096, 32);
+  model.experts = 4;
+  model.experts_per_token = 2;
+  Training training = test_training(4);
+  training.precision = find_precision("fp8").value();
+  const LayerWork host = layer(model, {}, training);
+  training.cuda_graphs = true;
+  const LayerWork graphs = layer(model, {}, training);
+  const double at_least = (24 + 30) * (11.3e-6 - 2e-6);  // and the 30 of routing
+  EXPECT_GE(host.forward.launch_s - graphs.forward.launch_s, at_least - 1e-9);
+  EXPECT_GE(host.backward.launch_s - graphs.backward.launch_s, (24 + 43) * (11.3e-6 - 2e-6) - 1e-9);
+  EXPECT_EQ(host.forward.matrix_s, graphs.forward.matrix_s);
+}
+
 // Into their places and back: 2 · 2 bytes an element each, in FP8 alone.
 TEST(LayerExperts, TokensInFp8AreCopiedToTheirPlaces) {
   Training training = test_training(4);

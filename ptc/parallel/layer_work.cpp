@@ -1,6 +1,7 @@
 #include "ptc/parallel/layer_work.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "ptc/parallel/internal/layer_kernels.h"
 
@@ -398,6 +399,22 @@ LayerWork first_work(const Workload& workload, const Hardware& hardware, const S
   return work;
 }
 
+// Bytes a logit of `e` bytes that the loss reads and writes, a kernel each.
+struct LossBytes {
+  std::vector<double> forward, backward;
+};
+LossBytes loss_bytes(Loss loss, double e) {
+  switch (loss) {
+    // To 32 bits, maximum, difference, exponential, sum, quotient; back: copy, scale, to 16 bits.
+    case Loss::kSeparate: return {{e + 4, 4, 8, 8, 4, 8}, {8, 8, 4 + e}};
+    // To 32 bits with the maximum; difference, exponential and sum; quotient; back: scale and to 16 bits.
+    case Loss::kCompiled: return {{e + 4, 8, 8}, {8 + e}};
+    // Read for maximum and sum, read and replaced by the gradient; back: scaled.
+    case Loss::kFused: return {{3 * e}, {2 * e}};
+  }
+  return {};
+}
+
 LayerWork last_work(const Workload& workload, const Hardware& hardware, const StageGpu& gpu) {
   const Context c(workload, hardware, gpu);
   const double vocab = static_cast<double>(c.model().vocab) / c.t, logits = c.tokens * vocab;
@@ -407,11 +424,9 @@ LayerWork last_work(const Workload& workload, const Hardware& hardware, const St
   KernelTime forward(c.rates), backward(c.rates);
   norm_forward(c, forward);
   forward.product_in_16_bits(product);
-  // Megatron's loss, in 32 bits and a kernel each: to 32 bits, maximum, difference, exponential, sum, quotient; back:
-  // copy, scale, to 16 bits.
-  forward.memory((c.e + 4) * logits);
-  for (const double passes : {1, 2, 2, 1, 2}) forward.memory(4 * passes * logits);
-  for (const double bytes : {8.0, 8.0, 4 + c.e}) backward.memory(bytes * logits);
+  const LossBytes loss = loss_bytes(workload.training.loss_kernels(), c.e);
+  for (const double bytes : loss.forward) forward.memory(bytes * logits);
+  for (const double bytes : loss.backward) backward.memory(bytes * logits);
   backward.product_in_16_bits({c.tokens, c.h, vocab, 1, c.e, c.e});
   backward.product_in_16_bits({vocab, c.h, c.tokens, 1, c.e, c.gradient_bytes()});
   norm_backward(c, backward);

@@ -299,8 +299,9 @@ void Sizer::ends(int stage, const Add& add) const {
       [&] { return fmt::format("{} · {}", micro_batches(flying), size_text(share * 2 * a * h / divisor(w_))); });
   const double logits = share * static_cast<double>(padded(w_.model.vocab, w_.config.tp)) / w_.config.tp;
   const double copies = flying + (w_.training.kernels == Kernels::kEager ? 2 : 0);
-  add(memory_term::kLogits, (copies * kFullLogitBytes + a) * logits, [&] {
-    return fmt::format("({} · {} B + {} B) · {} logits", number(copies), kFullLogitBytes, a, number(logits));
+  const double each = w_.training.loss_kernels() == Loss::kFused ? a : kFullLogitBytes;
+  add(memory_term::kLogits, (copies * each + a) * logits, [&] {
+    return fmt::format("({} · {} B + {} B) · {} logits", number(copies), each, a, number(logits));
   });
 }
 

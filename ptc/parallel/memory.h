@@ -28,7 +28,7 @@
 //
 // In-flight micro-batches: schedule.h. Both ends (Korthikanti et al., 4.3): the embedding's dropout mask h, the inputs
 // of the final norm and of the head 2Ah, all divided; logits of one micro-batch, 4V/t in fp32 plus AV/t for their
-// gradient in the precision of activations. Eager kernels (training.h) keep three in fp32: the copy that the loss is
+// gradient in the precision of activations; a fused loss (training.h) keeps 2AV/t alone. Eager kernels (training.h) keep three in fp32: the copy that the loss is
 // computed from, its log-softmax, and the gradient of that. GPipe keeps the fp32 logits of all micro-batches.
 //
 // Working memory: the recomputed activations of one layer. With ZeRO-3 also the whole parameters of two layers (the

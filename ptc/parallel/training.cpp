@@ -80,6 +80,9 @@ absl::StatusOr<Dispatch> find_dispatch(std::string_view name) {
   return find<Dispatch>("dispatch of tokens", name, kDispatchNames);
 }
 
+std::string_view name_of(Loss loss) { return kLossNames.at(static_cast<size_t>(loss)); }
+absl::StatusOr<Loss> find_loss(std::string_view name) { return find<Loss>("way to make the loss", name, kLossNames); }
+
 std::string_view name_of(Framework framework) { return kFrameworkNames.at(static_cast<size_t>(framework)); }
 absl::StatusOr<Framework> find_framework(std::string_view name) {
   return find<Framework>("framework", name, kFrameworkNames);

@@ -86,6 +86,12 @@ enum class Framework : uint8_t { kMegatron, kDeepSpeed, kScaling, kInternEvo };
 //   once        DeepEP and HybridEP: once to each other host with a chosen expert, then once to each GPU there
 enum class Dispatch : uint8_t { kAllToAll, kOnce };
 
+// How the loss is made of logits.
+//   separate  in 32 bits and a kernel for each operation (Megatron-LM; NeMo before 24.09)
+//   compiled  in 32 bits, operations put together (Megatron-Core's cross_entropy_fusion_impl native, PyTorch's own)
+//   fused     a kernel each way that keeps 16 bits (Transformer Engine's, in Megatron-Bridge until May 2026; torch.compile)
+enum class Loss : uint8_t { kSeparate, kCompiled, kFused };
+
 // Names of the values above, in their order; and the number formats of gradients with their bytes.
 inline constexpr std::array<std::string_view, 3> kScheduleNames = {"gpipe", "1f1b", "2bw"};
 inline constexpr std::array<std::string_view, 3> kOverlapNames = {"none", "weight-gradients", "all"};
@@ -93,6 +99,7 @@ inline constexpr std::array<std::string_view, 3> kDataOverlapNames = {"none", "g
 inline constexpr std::array<std::string_view, 4> kKernelNames = {"eager", "fused", "tuned", "early"};
 inline constexpr std::array<std::string_view, 4> kFrameworkNames = {"megatron", "deepspeed", "scaling", "internevo"};
 inline constexpr std::array<std::string_view, 2> kDispatchNames = {"all-to-all", "once"};
+inline constexpr std::array<std::string_view, 3> kLossNames = {"separate", "compiled", "fused"};
 inline constexpr std::array<std::pair<std::string_view, double>, 3> kGradientBytes = {
     {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}}};
 
@@ -103,12 +110,14 @@ std::string_view name_of(DataOverlap overlap);  // "none", "gradients", "all"
 std::string_view name_of(Kernels kernels);      // "eager", "fused", "tuned", "early"
 std::string_view name_of(Dispatch dispatch);    // "all-to-all", "once"
 std::string_view name_of(Framework framework);  // "megatron", "deepspeed" …
+std::string_view name_of(Loss loss);            // "separate", "compiled", "fused"
 absl::StatusOr<Schedule> find_schedule(std::string_view name);
 absl::StatusOr<Overlap> find_overlap(std::string_view name);
 absl::StatusOr<DataOverlap> find_data_overlap(std::string_view name);
 absl::StatusOr<Kernels> find_kernels(std::string_view name);
 absl::StatusOr<Dispatch> find_dispatch(std::string_view name);
 absl::StatusOr<Framework> find_framework(std::string_view name);
+absl::StatusOr<Loss> find_loss(std::string_view name);
 // Bytes of a gradient, of kGradientBytes.
 absl::StatusOr<double> find_gradient_bytes(std::string_view name);
 std::vector<std::string> gradient_names();
@@ -127,8 +136,10 @@ struct Training {
   DataOverlap data_overlap = DataOverlap::kAll;
   Framework framework = Framework::kMegatron;  // ask runs_in()
   Dispatch dispatch = Dispatch::kAllToAll;
+  std::optional<Loss> loss;       // ask loss_kernels()
   bool expert_overlap = false;    // tokens go to their experts and back beside the work of another micro-batch
   bool cuda_graphs = false;       // of whole steps: the host launches nothing kernel by kernel
+  bool grouped_experts = false;   // products of all local experts are one kernel, else one for each of them
   int offloaded_layers = 0;       // of a stage: their activations are kept in the host's memory
   uint8_t offloaded_modules = 0;  // of every layer, bits of Recompute::Module: likewise
   int64_t bucket = 0;             // parameters synchronised at once, beside the work; 0 = bucket_parameters' default
@@ -139,6 +150,8 @@ struct Training {
   // Micro-batches of a step through one pipeline; the last one may be short. CHECK: dp and micro_batch >= 1.
   int micro_batches(int dp) const;
   // DeepSpeed if the precision is DeepSpeed's, else `framework`.
+  // What `loss` says; else compiled with tuned kernels, separate with others.
+  Loss loss_kernels() const { return loss.value_or(kernels == Kernels::kTuned ? Loss::kCompiled : Loss::kSeparate); }
   Framework runs_in() const { return precision.deepspeed ? Framework::kDeepSpeed : framework; }
   // Each rank gets the sums of all gradients, also where ZeRO-1 or 2 leave it only a share to update.
   bool sums_whole_gradients() const;

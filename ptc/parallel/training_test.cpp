@@ -46,6 +46,9 @@ TEST(Names, OfDataOverlapAndGradientsAreReadBack) {
   for (const Dispatch dispatch : {Dispatch::kAllToAll, Dispatch::kOnce})
     EXPECT_EQ(find_dispatch(name_of(dispatch)).value(), dispatch);
   EXPECT_NE(message_of(find_dispatch("twice").status()).find("all-to-all, once"), std::string::npos);
+  for (const Loss loss : {Loss::kSeparate, Loss::kCompiled, Loss::kFused})
+    EXPECT_EQ(find_loss(name_of(loss)).value(), loss);
+  EXPECT_NE(message_of(find_loss("mean").status()).find("separate, compiled, fused"), std::string::npos);
   EXPECT_EQ(find_gradient_bytes("fp32").value(), 4);
   EXPECT_EQ(find_gradient_bytes("bf16").value(), 2);
   EXPECT_NE(message_of(find_gradient_bytes("fp8").status()).find("fp32, bf16, fp16"), std::string::npos);

@@ -32,6 +32,7 @@ const auto kDataOverlaps = by_name<parallel::DataOverlap>(parallel::kDataOverlap
 const auto kKernels = by_name<parallel::Kernels>(parallel::kKernelNames);
 const auto kFrameworks = by_name<parallel::Framework>(parallel::kFrameworkNames);
 const auto kDispatches = by_name<parallel::Dispatch>(parallel::kDispatchNames);
+const auto kLosses = by_name<parallel::Loss>(parallel::kLossNames);
 const std::map<std::string, double> kGradients(parallel::kGradientBytes.begin(), parallel::kGradientBytes.end());
 const std::map<std::string, parallel::Objective> kObjectives = {{"throughput", parallel::Objective::kThroughput},
                                                                 {"cost", parallel::Objective::kCost},
@@ -126,8 +127,10 @@ void TrainingBuilder::build(bool model_known, JobSpec& job) {
   choose("kernels", message_.kernels(), kKernels, training.kernels);
   choose("framework", message_.framework(), kFrameworks, training.framework);
   choose("dispatch", message_.dispatch(), kDispatches, training.dispatch);
+  if (!message_.loss().empty()) choose("loss", message_.loss(), kLosses, training.loss.emplace());
   training.expert_overlap = message_.expert_overlap();
   training.cuda_graphs = message_.cuda_graphs();
+  training.grouped_experts = message_.grouped_experts();
   if (source_.given(at("bucket")) && source_.at_least(at("bucket"), message_.bucket(), 1))
     training.bucket = message_.bucket();
   if (message_.has_sequence_parallel()) training.sequence_parallel = message_.sequence_parallel();
@@ -246,8 +249,10 @@ void write_training(const JobSpec& job, const proto::Job& given, proto::Job& out
   out.set_kernels(name_in(kKernels, training.kernels));
   if (!given.framework().empty()) out.set_framework(given.framework());
   if (!given.dispatch().empty()) out.set_dispatch(given.dispatch());
+  if (!given.loss().empty()) out.set_loss(given.loss());
   if (training.expert_overlap) out.set_expert_overlap(true);
   if (training.cuda_graphs) out.set_cuda_graphs(true);
+  if (training.grouped_experts) out.set_grouped_experts(true);
   if (training.bucket > 0) out.set_bucket(training.bucket);
   out.set_sequence_parallel(training.sequence_parallel);
   out.set_flash_attention(training.flash_attention);

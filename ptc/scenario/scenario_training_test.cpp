@@ -79,7 +79,7 @@ TEST(ScenarioTraining, WhatRunsBesideTheWorkIsSaid) {
       std::string(kListed) +
       R"(gradients: "bf16" precision: "bf16" overlap: "all" kernels: "tuned" dp_overlap: "gradients" bucket: 25000000
          framework: "scaling"
-         dispatch: "once" expert_overlap: true cuda_graphs: true)"));
+         dispatch: "once" expert_overlap: true cuda_graphs: true grouped_experts: true loss: "fused")"));
   const parallel::Training& training = read.jobs[0].training;
   EXPECT_EQ(training.precision.gradient_bytes, 2);
   EXPECT_EQ(training.overlap, parallel::Overlap::kAll);
@@ -88,7 +88,8 @@ TEST(ScenarioTraining, WhatRunsBesideTheWorkIsSaid) {
   EXPECT_EQ(training.kernels, parallel::Kernels::kTuned);
   EXPECT_EQ(training.framework, parallel::Framework::kScaling);
   EXPECT_EQ(training.dispatch, parallel::Dispatch::kOnce);
-  EXPECT_TRUE(training.expert_overlap && training.cuda_graphs);
+  EXPECT_TRUE(training.expert_overlap && training.cuda_graphs && training.grouped_experts);
+  EXPECT_EQ(training.loss, parallel::Loss::kFused);
   EXPECT_EQ(parsed(read.resolved_text).digest, read.digest);
   const Scenario plain = parsed(scenario(kListed));
   EXPECT_EQ(plain.jobs[0].training.data_overlap, parallel::DataOverlap::kAll);

@@ -1,7 +1,8 @@
 """What kernels of training take on the GPU here, by PyTorch: matrix products in the three forms of a layer, products in
 groups (experts), fused attention, memory-bound kernels, launches, copies to and from the host.
 
-    parts.py FOLDER [--quick]        writes products.csv, attention.csv, memory.csv, host.csv and machine.txt there
+    parts.py FOLDER [--quick] [--only=NAME,…]    writes FOLDER/machine.txt and FOLDER/NAME.csv: products, grouped, routing,
+                                                 attention, memory, host
 
 A row is the median over repetitions of a CUDA graph of several calls, so that nothing waits for the host; operands rotate
 among sets that together exceed the L2 cache. Data are random: products of zeros are faster. Seconds, bytes, elements.
@@ -134,6 +135,29 @@ def grouped_rows(quick):
                            "count": own, "dtype": "bf16", "seconds": timed(apart)}
 
 
+def routing_rows(quick):
+    """What lies between the layer's norm and the products of its experts, and back: tokens sorted by expert."""
+    for name, hidden, experts, k in (("mixtral-8x7b", 4096, 8, 2), ("olmoe-7b", 2048, 64, 8), ("qwen3-30b-a3b", 2048, 128, 8),
+                                     ("deepseek-v3", 7168, 256, 8)):
+        for tokens in (4096, 8192) if not quick else (4096,):
+            x, back = random(tokens, hidden), random(tokens * k, hidden)
+            weight, logits = random(experts, hidden), random(tokens, experts, dtype=torch.float32)
+            chosen = torch.randn(tokens, experts, device="cuda").topk(k).indices
+            order = chosen.flatten().argsort(stable=True)
+            place, token = order.argsort(), order // k
+            flat, ones = chosen.flatten(), torch.ones(tokens * k, device="cuda")
+            many, out = torch.empty_like(back), torch.empty_like(x)
+            works = {"router": (0, lambda: x @ weight.t()), "softmax": (0, lambda: logits.softmax(-1)),
+                     "top k": (0, lambda: logits.topk(k)), "counts": (0, lambda: torch.zeros(experts, device="cuda").scatter_add_(0, flat, ones)),
+                     "sort": (0, lambda: chosen.flatten().argsort(stable=True)),
+                     "permute": (2 * 2 * tokens * k * hidden, lambda: torch.index_select(x, 0, token, out=many)),
+                     "unpermute": (2 * 2 * tokens * k * hidden, lambda: torch.index_select(back, 0, place, out=many)),
+                     "add choices": (2 * tokens * (k + 1) * hidden, lambda: torch.sum(back.view(tokens, k, hidden), 1, out=out))}
+            for part, (size, call) in works.items():
+                yield {"model": name, "part": part, "tokens": tokens, "hidden": hidden, "experts": experts, "top_k": k, "bytes": size,
+                       "seconds": timed([call] * 4)}
+
+
 def attention_rows(quick):
     backends = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
     for batch, length, heads, size in ((8, 2048, 16, 64), (4, 2048, 16, 128), (2, 4096, 32, 128), (1, 8192, 32, 128),
@@ -237,6 +261,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--quick", action="store_true", help="fewer sizes")
+    parser.add_argument("--only", default="", help="names of tables, with commas between")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
@@ -247,7 +272,9 @@ def main():
         f"{properties.name}, {properties.multi_processor_count} multiprocessors, {total} bytes, {total - free} of them used\n"
         f"PyTorch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}\n", encoding="utf-8")
     for name, rows in {"host": host_rows(), "memory": memory_rows(options.quick), "attention": attention_rows(options.quick),
-                       "products": product_rows(options.quick), "grouped": grouped_rows(options.quick)}.items():
+                       "routing": routing_rows(options.quick), "products": product_rows(options.quick), "grouped": grouped_rows(options.quick)}.items():
+        if options.only and name not in options.only.split(","):
+            continue
         try:
             write(options.folder / f"{name}.csv", rows)
         except Exception as error:  # the others are worth having

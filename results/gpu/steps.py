@@ -1,5 +1,6 @@
-"""Steps of GPT and Llama models on the one GPU here, as Megatron-Core trains: 16-bit parameters, gradients summed in 32 bits by
-the products themselves, Adam on 32-bit copies, fused attention, memory-bound parts compiled into a kernel each.
+"""Steps of GPT, Llama and mixtures of experts on the one GPU here, as Megatron-Core trains: 16-bit parameters, gradients summed in
+32 bits by the products themselves (with experts by a pass of its own), Adam on 32-bit copies, fused attention, memory-bound parts
+compiled into a kernel each. Experts get equally many tokens; their numbers go to the host, as every dispatcher needs them there.
 
     steps.py FILE [--only=LABEL]     appends rows to FILE: step time, and the three sizes of memory at its peak
 
@@ -31,6 +32,12 @@ class Model:
     kv: int
     vocabulary: int
     llama: bool
+    head_size: int = 0
+    experts: int = 0
+    top_k: int = 0
+
+    def size(self):
+        return self.head_size or self.hidden // self.heads
 
 
 @dataclasses.dataclass
@@ -51,7 +58,10 @@ GPT67 = Model("gpt3-6.7b", 8, 4096, 16384, 32, 32, 51200, False)
 GPT175 = Model("gpt3-175b", 2, 12288, 49152, 96, 96, 51200, False)
 LLAMA8 = Model("llama3-8b", 8, 4096, 14336, 32, 8, 128256, True)
 LLAMA70 = Model("llama3-70b", 2, 8192, 28672, 64, 8, 128256, True)
-RUNS = [Run(GPT13, 2048, 4, 4), Run(GPT13, 2048, 4, 4, kernels="eager"), Run(LLAMA8, 8192, 1, 4), Run(GPT67, 2048, 2, 4),
+MIXTRAL = Model("mixtral-8x7b", 2, 4096, 14336, 32, 8, 32000, True, experts=8, top_k=2)
+QWEN3 = Model("qwen3-30b-a3b", 3, 2048, 768, 32, 4, 151936, True, head_size=128, experts=128, top_k=8)
+OLMOE = Model("olmoe-7b", 5, 2048, 1024, 16, 16, 50304, True, experts=64, top_k=8)
+RUNS = [Run(MIXTRAL, 4096, 2, 4), Run(QWEN3, 4096, 2, 4), Run(OLMOE, 4096, 2, 4), Run(QWEN3, 4096, 1, 4), Run(GPT13, 2048, 4, 4), Run(GPT13, 2048, 4, 4, kernels="eager"), Run(LLAMA8, 8192, 1, 4), Run(GPT67, 2048, 2, 4),
         Run(LLAMA70, 8192, 1, 4), Run(LLAMA8, 8192, 1, 4, kernels="eager"), Run(GPT13, 2048, 4, 4, "full"),
         Run(GPT175, 2048, 1, 4), Run(GPT13, 2048, 1, 4), Run(LLAMA8, 4096, 1, 4), Run(LLAMA70, 4096, 1, 4, "full")]
 
@@ -74,13 +84,15 @@ class Product(torch.autograd.Function):
 
 
 class Linear(nn.Module):
+    fused = True  # gradients are summed by the product
+
     def __init__(self, inner, out, bias):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(out, inner, dtype=torch.bfloat16, device="cuda") * 0.02)
         self.bias = nn.Parameter(torch.zeros(out, dtype=torch.bfloat16, device="cuda")) if bias else None
 
     def forward(self, x):
-        return Product.apply(x, self.weight)
+        return Product.apply(x, self.weight) if self.fused else functional.linear(x, self.weight)
 
 
 def gelu(x, bias):
@@ -90,6 +102,15 @@ def gelu(x, bias):
 def swiglu(x):
     gate, up = x.chunk(2, -1)
     return functional.silu(gate) * up
+
+
+def weighted_swiglu(x, weights):
+    gate, up = x.chunk(2, -1)
+    return (functional.silu(gate).float() * up * weights[:, None]).to(x.dtype)
+
+
+def sum_choices(x, k):
+    return x.view(-1, k, x.shape[-1]).sum(1)
 
 
 def rotate(x, cos, sin):
@@ -119,7 +140,7 @@ def loss_of(logits, wanted):
 
 
 torch._dynamo.config.recompile_limit = 64
-EAGER = {f.__name__: f for f in (gelu, swiglu, rotate, add_bias, add, layernorm, rmsnorm, loss_of)}
+EAGER = {f.__name__: f for f in (gelu, swiglu, weighted_swiglu, sum_choices, rotate, add_bias, add, layernorm, rmsnorm, loss_of)}
 COMPILED = {name: torch.compile(f, dynamic=False) for name, f in EAGER.items()}
 
 
@@ -134,21 +155,65 @@ class Norm(nn.Module):
         return self.do["rmsnorm"](x, self.weight) if self.bias is None else self.do["layernorm"](x, self.weight, self.bias)
 
 
+class Grouped(torch.autograd.Function):
+    """Rows of x times the matrix of their expert, transposed; expert e has the rows before ends[e]."""
+
+    @staticmethod
+    def forward(context, x, weights, ends):
+        context.save_for_backward(x, weights, ends)
+        return torch._grouped_mm(x, weights.transpose(1, 2), offs=ends)
+
+    @staticmethod
+    def backward(context, dy):
+        x, weights, ends = context.saved_tensors
+        dy = dy.contiguous()
+        return torch._grouped_mm(dy, weights, offs=ends), torch._grouped_mm(dy.t(), x, offs=ends), None
+
+
+class Experts(nn.Module):
+    def __init__(self, model, do):
+        super().__init__()
+        self.model, self.do = model, do
+        self.router = Linear(model.hidden, model.experts, False)
+        self.up, self.down = (nn.Parameter(torch.randn(model.experts, out, inner, dtype=torch.bfloat16, device="cuda") * 0.02)
+                              for out, inner in ((2 * model.ffn, model.hidden), (model.hidden, model.ffn)))
+
+    def forward(self, x):
+        experts, k = self.model.experts, self.model.top_k
+        rows = x.flatten(0, 1)
+        weights, _ = self.router(rows).float().softmax(-1).topk(k)
+        # Chosen so that all experts get equally many, whatever the router says, which has had its work.
+        turn = torch.randperm(rows.shape[0], device="cuda")
+        chosen = (turn[:, None] * k + torch.arange(k, device="cuda")) % experts
+        counts = functional.one_hot(chosen, experts).sum((0, 1))
+        order = chosen.flatten().argsort(stable=True)
+        counts.tolist()
+        ends = counts.cumsum(0).int()
+        wide = Grouped.apply(rows[order // k], self.up, ends)
+        wide = self.do["weighted_swiglu"](wide, weights.flatten()[order])
+        back = Grouped.apply(wide, self.down, ends)
+        place = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel(), device="cuda"))
+        return self.do["sum_choices"](back[place], k).view_as(x)
+
+
 class Block(nn.Module):
     def __init__(self, model, do, places):
         super().__init__()
         self.model, self.do, self.places = model, do, places
-        size = model.hidden // model.heads
+        size = model.size()
         self.norm1, self.norm2 = Norm(model, do), Norm(model, do)
         self.qkv = Linear(model.hidden, (model.heads + 2 * model.kv) * size, not model.llama)
-        self.out = Linear(model.hidden, model.hidden, not model.llama)
+        self.out = Linear(model.heads * size, model.hidden, not model.llama)
+        if model.experts:
+            self.experts = Experts(model, do)
+            return
         self.up = Linear(model.hidden, model.ffn * (2 if model.llama else 1), not model.llama)
         self.down = Linear(model.ffn, model.hidden, not model.llama)
 
     def forward(self, x):
         model, do = self.model, self.do
         batch, length, _ = x.shape
-        size = model.hidden // model.heads
+        size = model.size()
         mixed = self.qkv(self.norm1(x))
         if self.qkv.bias is not None:
             mixed = mixed + self.qkv.bias
@@ -159,6 +224,8 @@ class Block(nn.Module):
         mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=model.kv < model.heads)
         mixed = self.out(mixed.transpose(1, 2).reshape(batch, length, -1))
         x = do["add"](mixed, x) if model.llama else do["add_bias"](mixed, self.out.bias, x)
+        if model.experts:
+            return do["add"](self.experts(self.norm2(x)), x)
         wide = self.up(self.norm2(x))
         wide = do["swiglu"](wide) if model.llama else do["gelu"](wide, self.up.bias)
         wide = self.down(wide)
@@ -169,7 +236,7 @@ class Whole(nn.Module):
     def __init__(self, run):
         super().__init__()
         model, do = run.model, COMPILED if run.kernels == "fused" else EAGER
-        size = model.hidden // model.heads
+        size = model.size()
         angles = torch.outer(torch.arange(run.length, device="cuda"),
                              1e4 ** (-torch.arange(0, size, 2, device="cuda") / size)).repeat(1, 2)
         places = (angles.cos(), angles.sin())
@@ -199,6 +266,7 @@ def sum_in_32_bits(parameter):
 
 class Trainer:
     def __init__(self, run):
+        Linear.fused = run.model.experts == 0
         self.run, self.model = run, Whole(run)
         self.own = list(self.model.parameters())
         self.masters = []

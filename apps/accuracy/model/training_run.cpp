@@ -39,8 +39,10 @@ Training read_training(RowReader& row, TrainingRun& run) {
   take(find_framework(row.text("framework", "megatron")), "framework", row, training.framework);
   take(find_data_overlap(row.text("overlap", "all")), "overlap", row, training.data_overlap);
   take(find_dispatch(row.text("dispatch", "all-to-all")), "dispatch", row, training.dispatch);
+  if (row.has("loss")) take(find_loss(row.text("loss", "")), "loss", row, training.loss.emplace());
   training.expert_overlap = row.flag("expert_overlap", false);
   training.cuda_graphs = row.flag("cuda_graphs", false);
+  training.grouped_experts = row.flag("grouped_experts", false);
   training.offloaded_layers = row.count("offloaded_layers", 0);
   Recompute offloaded;
   take(find_recompute(row.text("offloaded_modules", "none")), "offloaded_modules", row, offloaded);
@@ -131,8 +133,10 @@ std::vector<std::string> run_columns() {
           "kernels",
           "framework",
           "dispatch",
+          "loss",
           "expert_overlap",
           "cuda_graphs",
+          "grouped_experts",
           "offloaded_layers",
           "offloaded_modules",
           "overlap",

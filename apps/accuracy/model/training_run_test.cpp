@@ -39,7 +39,9 @@ TEST(TrainingRun, ReadsEveryColumn) {
   const TrainingRun run = run_of(
       "gpus_per_host=4 nics=2 tp=2 pp=2 cp=2 vpp=3 zero=1 micro_batch=4 precision=fp16 schedule=gpipe recompute=full "
       "sequence_parallel=0 flash=0 overlap=gradients bucket=25000000 gradients=fp32 tensor_overlap=none tokens=3e11 "
-      "peak_tflops=300 framework=scaling ring_gbps=40 dispatch=once expert_overlap=1 cuda_graphs=1 offloaded_layers=3 "
+      "peak_tflops=300 framework=scaling ring_gbps=40 dispatch=once expert_overlap=1 cuda_graphs=1 grouped_experts=1 "
+      "loss=fused "
+      "offloaded_layers=3 "
       "memory_gib=95 optimizer_bytes=4 offloaded_modules=moe+moe_act");
   EXPECT_EQ(run.host.gpu.name, "a100-80g");
   EXPECT_EQ(run.host.gpu.memory_bytes, int64_t{95} << 30);
@@ -70,7 +72,8 @@ TEST(TrainingRun, ReadsEveryColumn) {
   EXPECT_DOUBLE_EQ(run.ring_bytes_per_s, 5e9);
   EXPECT_EQ(run.training.dispatch, Dispatch::kOnce);
   EXPECT_TRUE(run.training.expert_overlap);
-  EXPECT_TRUE(run.training.cuda_graphs);
+  EXPECT_TRUE(run.training.cuda_graphs && run.training.grouped_experts);
+  EXPECT_EQ(run.training.loss, Loss::kFused);
   EXPECT_EQ(run.training.offloaded_layers, 3);
   EXPECT_EQ(run.training.offloaded_modules, Recompute::kExperts | Recompute::kExpertActivation);
   EXPECT_DOUBLE_EQ(run.tokens, 3e11);

@@ -56,6 +56,7 @@ const std::vector<Unit>& units() {
       {"pflops_model", true, [](const TrainingRun& run) { return model_flops_of(run) / kPeta; }},
       {"pflops_hardware", true, [](const TrainingRun& run) { return hardware_flops_of(run) / kPeta; }},
       {"mfu_pct", true, [](const TrainingRun& run) { return 100 * model_flops_of(run) / peak_of(run); }},
+      {"mfu_causal_pct", true, [](const TrainingRun& run) { return 100 * causal_flops(run) / peak_of(run); }},
       {"hfu_pct", true, [](const TrainingRun& run) { return 100 * hardware_flops_of(run) / peak_of(run); }},
   };
   return table;

@@ -13,7 +13,7 @@ namespace scalai::parallel::validation {
 //   tokens_s_gpu, samples_s  tokens per second and GPU; samples per second
 //   tflops_*, pflops_*       TFLOP/s per GPU, PFLOP/s of all GPUs: _model, _hardware (with recomputation), _causal
 //                            (model, without the masked half of attention), _6pt (6 · active parameters · tokens)
-//   mfu_pct, hfu_pct         share of the products' peak
+//   mfu_*_pct, hfu_pct       share of the products' peak: mfu_pct of model FLOPs, mfu_causal_pct of those of _causal
 //   days, gpu_hours          of the whole training
 std::vector<std::string> step_units();
 // CHECK: a unit of step_units().

@@ -42,6 +42,7 @@ TEST(Units, RatesAndLengths) {
               1e-9);
   const double attention = 12.0 * 128 * 25600 * 2048 * 2048 / 100 / 1e12;
   EXPECT_NEAR(in_unit(100, "tflops_model", run) - in_unit(100, "tflops_causal", run), attention / 2, 1e-9);
+  EXPECT_NEAR(in_unit(100, "mfu_causal_pct", run), in_unit(100, "tflops_causal", run) / 312 * 100, 1e-9);
 }
 
 TEST(Units, ThereAndBack) {

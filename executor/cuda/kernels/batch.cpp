@@ -74,7 +74,7 @@ void append(Pieces<Piece>& batch, const Piece& piece, uint64_t tiles) {
   batch.first_tile.push_back(static_cast<uint32_t>(end));
 }
 
-void append_move(Pieces<CopyPiece>& batch, const Runs& runs, int64_t element, const std::byte* src, std::byte* dst) {
+void append_move(CopyBatch& batch, const Runs& runs, int64_t element, const std::byte* src, std::byte* dst) {
   CopyPiece piece;
   piece.src = src == nullptr ? nullptr : src + runs.first_a * element;
   piece.dst = dst + runs.first_b * element;
@@ -88,7 +88,7 @@ void append_move(Pieces<CopyPiece>& batch, const Runs& runs, int64_t element, co
   const uint64_t row_units = piece.move == Move::kShift ? (piece.run + 30) / 16 : piece.run / unit;
   const Tiling tiling = tiling_of(row_units, piece.nest.rows, unit, kCopyTileBytes);
   piece.cut = tiling.cut;
-  append(batch, piece, tiling.tiles);
+  append(piece.move == Move::kShift ? batch.shifts : batch.moves, piece, tiling.tiles);
 }
 
 void append_cast(Pieces<CastPiece>& batch, const Runs& runs, const BoxCopy& copy) {
@@ -175,13 +175,13 @@ CopyBatch make_copy_batch(std::span<const BoxCopy> copies, std::span<const BoxZe
     SCALAI_CHECK(copy.src.data != nullptr, copy.part.str());
     for_each_bounded(internal::runs_of(copy.part, copy.src.box, copy.dst.box), [&](const Runs& runs) {
       if (copy.src.dtype != copy.dst.dtype) return append_cast(batch.casts, runs, copy);
-      append_move(batch.moves, runs, tensor::size_of(copy.src.dtype), copy.src.data, copy.dst.data);
+      append_move(batch, runs, tensor::size_of(copy.src.dtype), copy.src.data, copy.dst.data);
     });
   }
   for (const BoxZero& zero : zeros) {
     if (zero.part.empty()) continue;
     for_each_bounded(internal::runs_of(zero.part, zero.dst.box, zero.dst.box), [&](const Runs& runs) {
-      append_move(batch.moves, runs, tensor::size_of(zero.dst.dtype), nullptr, zero.dst.data);
+      append_move(batch, runs, tensor::size_of(zero.dst.dtype), nullptr, zero.dst.data);
     });
   }
   return batch;

@@ -20,8 +20,10 @@
 namespace scalai::executor::kernels {
 
 // --- the grid --------------------------------------------------------------------------------------------------------
-inline constexpr uint32_t kThreads = 256;      // of a block
-inline constexpr uint32_t kBlocksPerSm = 4;    // with at most 64 registers a thread (65536 in an SM)
+inline constexpr uint32_t kThreads = 256;    // of a block
+inline constexpr uint32_t kBlocksPerSm = 4;  // with at most 64 registers a thread (65536 in an SM)
+// Of copies at any alignment, with at most 40 registers a thread: they hold little and wait for memory.
+inline constexpr uint32_t kShiftBlocksPerSm = 6;
 inline constexpr uint32_t kTileBytes = 32768;  // at most, of written bytes (of read bytes if nothing is written)
 inline constexpr uint32_t kTileUnits = 8192;   // at most: small units take longer than their bytes
 
@@ -156,9 +158,10 @@ struct BoxZero {
   Target dst;
 };
 
-// Each list is for one kernel; both may be empty.
+// Each list is for one kernel; all may be empty.
 struct CopyBatch {
-  Pieces<CopyPiece> moves;
+  Pieces<CopyPiece> moves;   // units
+  Pieces<CopyPiece> shifts;  // Move::kShift
   Pieces<CastPiece> casts;
 };
 struct CheckBatch {

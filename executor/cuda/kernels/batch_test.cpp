@@ -131,8 +131,8 @@ TEST(Tiling, RowsInOrder) {
                      {src, DType::kF32, reinterpret_cast<const std::byte*>(4096)},
                      {Box({0, 0, 0, 1, 0}, {4, 5, 3, 6, 9}), DType::kF32, reinterpret_cast<std::byte*>(8192)}};
   const CopyBatch batch = make_copy_batch({&copy, 1});
-  ASSERT_EQ(batch.moves.pieces.size(), 1u);
-  const CopyPiece& piece = batch.moves.pieces[0];
+  ASSERT_EQ(batch.moves.pieces.size() + batch.shifts.pieces.size(), 1u);
+  const CopyPiece& piece = batch.moves.empty() ? batch.shifts.pieces[0] : batch.moves.pieces[0];
   const internal::Runs runs = internal::runs_of(part, copy.src.box, copy.dst.box);
   uint32_t row = 0;
   internal::for_each_run(runs, [&](int64_t a, int64_t b) {
@@ -153,6 +153,22 @@ TEST(CopyBatch, MovesByAlignmentAndLength) {
   EXPECT_EQ(move_of(2, 32), Move::kShift);
   EXPECT_EQ(move_of(1, 31), Move::kUnits1);
   EXPECT_EQ(move_of(1, 32), Move::kShift);
+}
+
+// 4,098 bytes at an odd address, and as many at a multiple of 16: by shifts, and in units.
+TEST(CopyBatch, UnalignedRowsAreAKernelOfTheirOwn) {
+  const Box part({0, 0}, {3, 4098});
+  const auto at = [](uint64_t address) { return reinterpret_cast<std::byte*>(address); };
+  const std::vector<BoxCopy> copies = {
+      {part, {Box({0, 0}, {3, 4099}), DType::kU8, at(4097)}, {part, DType::kU8, at(1 << 20)}},
+      {Box({0, 0}, {3, 4096}), {Box({0, 0}, {3, 4096}), DType::kU8, at(4096)}, {part, DType::kU8, at(1 << 21)}},
+      {Box({0, 0}, {3, 4096}),
+       {Box({0, 0}, {3, 4096}), DType::kU8, at(4096)},
+       {Box({0, 0}, {3, 4112}), DType::kU8, at(1 << 22)}}};
+  const CopyBatch batch = make_copy_batch(copies);
+  EXPECT_EQ(batch.shifts.pieces.size(), 2u);
+  ASSERT_EQ(batch.moves.pieces.size(), 1u);
+  EXPECT_EQ(batch.moves.pieces[0].move, Move::kUnits16);
 }
 
 std::vector<CopyPiece> pieces_of(const Box& part, const Box& src, const Box& dst, DType dtype) {
@@ -219,7 +235,7 @@ TEST(Upload, IsWhatAKernelReads) {
   std::vector<std::byte> memory(1 << 16);
   std::vector<BoxCopy> copies;
   for (int64_t i = 0; i < 5; ++i) {
-    const Box box({0}, {100 + i});
+    const Box box({0}, {20 + i});  // too short for shifts
     copies.push_back({box, {box, DType::kU8, memory.data()}, {box, DType::kU8, memory.data() + 1000 * (i + 1)}});
   }
   const Pieces<CopyPiece> batch = make_copy_batch(copies).moves;

@@ -1,6 +1,6 @@
 #pragma once
-// The core of the copy kernel: units of one size if both sides are aligned to it; otherwise 16-byte granules of the
-// destination, composed by shifts from the source's granules. Each thread of a launch calls copy_tiles once.
+// The cores of the copy kernels: units of one size if both sides are aligned to it (copy_tiles); otherwise 16-byte granules of
+// the destination, composed by shifts from the source's granules (shift_tiles). Each thread of a launch calls one of them once.
 
 #include <cstdint>
 
@@ -86,8 +86,8 @@ SCALAI_HOST_DEVICE inline void copy_granules(const CopyPiece& piece, const Span&
                                              uint32_t threads) {
   const auto copy = [&piece](const auto& units) { copy_granule_group(piece, units); };
   constexpr Offsets kRow{0, 0};  // granules are counted from the row's first one
-  if (span.rows == 1) return for_each_group_in_row<2>(piece, span, thread, threads, kRow, copy);
-  for_each_group<2>(piece, span, thread, threads, kRow, copy);
+  if (span.rows == 1) return for_each_group_in_row<1>(piece, span, thread, threads, kRow, copy);
+  for_each_group<1>(piece, span, thread, threads, kRow, copy);
 }
 
 SCALAI_HOST_DEVICE inline void copy_tiles(const Work<CopyPiece>& work, uint32_t block, uint32_t blocks, uint32_t thread,
@@ -100,8 +100,15 @@ SCALAI_HOST_DEVICE inline void copy_tiles(const Work<CopyPiece>& work, uint32_t 
       case Move::kUnits4: return copy_units<uint32_t>(piece, span, thread, threads);
       case Move::kUnits8: return copy_units<uint64_t>(piece, span, thread, threads);
       case Move::kUnits16: return copy_units<Quad>(piece, span, thread, threads);
-      case Move::kShift: return copy_granules(piece, span, thread, threads);
+      case Move::kShift: return;  // not in CopyBatch::moves
     }
+  });
+}
+
+SCALAI_HOST_DEVICE inline void shift_tiles(const Work<CopyPiece>& work, uint32_t block, uint32_t blocks,
+                                           uint32_t thread, uint32_t threads) {
+  for_each_tile(work, block, blocks, [&](const CopyPiece& piece, uint32_t tile) {
+    copy_granules(piece, span_of(piece.cut, piece.nest.rows, tile), thread, threads);
   });
 }
 

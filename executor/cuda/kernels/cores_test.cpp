@@ -71,6 +71,7 @@ TEST(Cores, CopyLikeCopyBox) {
       const Array seen(before);
       const CopyBatch batch = make_copy_batch(copies_of(cases, src.data, seen.data), zeros_of(cases, seen.data));
       run<CopyPiece>(batch.moves, grid, copy_tiles);
+      run<CopyPiece>(batch.shifts, grid, shift_tiles);
       run<CastPiece>(batch.casts, grid, cast_tiles);
       const auto wrong = std::mismatch(seen.data, seen.data + seen.size, expected.data).first - seen.data;
       for (const CopyCase& one : cases.cases) {  // names the case

@@ -10,10 +10,15 @@ namespace {
 // Pieces and tiles as restricted pointers of the kernel itself: then the compiler knows that no store changes them, and
 // reads them through the read-only cache.
 #define SCALAI_KERNEL __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
+#define SCALAI_SHIFT_KERNEL __global__ void __launch_bounds__(kThreads, kShiftBlocksPerSm)
 
 SCALAI_KERNEL copy_kernel(const CopyPiece* __restrict__ pieces, const uint32_t* __restrict__ first_tile, uint32_t count,
                           uint32_t tiles) {
   copy_tiles({pieces, first_tile, count, tiles}, blockIdx.x, gridDim.x, threadIdx.x, blockDim.x);
+}
+SCALAI_SHIFT_KERNEL shift_kernel(const CopyPiece* __restrict__ pieces, const uint32_t* __restrict__ first_tile,
+                                 uint32_t count, uint32_t tiles) {
+  shift_tiles({pieces, first_tile, count, tiles}, blockIdx.x, gridDim.x, threadIdx.x, blockDim.x);
 }
 SCALAI_KERNEL cast_kernel(const CastPiece* __restrict__ pieces, const uint32_t* __restrict__ first_tile, uint32_t count,
                           uint32_t tiles) {
@@ -36,6 +41,12 @@ SCALAI_KERNEL digest_kernel(const DigestPiece* __restrict__ pieces, const uint32
 cudaError_t launch_copy(const Work<CopyPiece>& work, uint32_t blocks, cudaStream_t stream) {
   if (work.tiles == 0) return cudaSuccess;
   copy_kernel<<<blocks, kThreads, 0, stream>>>(work.pieces, work.first_tile, work.count, work.tiles);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_shift(const Work<CopyPiece>& work, uint32_t blocks, cudaStream_t stream) {
+  if (work.tiles == 0) return cudaSuccess;
+  shift_kernel<<<blocks, kThreads, 0, stream>>>(work.pieces, work.first_tile, work.count, work.tiles);
   return cudaGetLastError();
 }
 

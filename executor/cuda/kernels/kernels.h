@@ -16,8 +16,9 @@
 
 namespace scalai::executor::kernels {
 
-cudaError_t launch_copy(const Work<CopyPiece>& work, uint32_t blocks, cudaStream_t stream);  // CopyBatch::moves
-cudaError_t launch_cast(const Work<CastPiece>& work, uint32_t blocks, cudaStream_t stream);  // CopyBatch::casts
+cudaError_t launch_copy(const Work<CopyPiece>& work, uint32_t blocks, cudaStream_t stream);   // CopyBatch::moves
+cudaError_t launch_shift(const Work<CopyPiece>& work, uint32_t blocks, cudaStream_t stream);  // CopyBatch::shifts
+cudaError_t launch_cast(const Work<CastPiece>& work, uint32_t blocks, cudaStream_t stream);   // CopyBatch::casts
 cudaError_t launch_fill(const Work<ContentPiece>& work, uint32_t blocks, cudaStream_t stream);
 // `results`: CheckBatch::results default CheckResults; the kernel adds to them.
 cudaError_t launch_check(const Work<ContentPiece>& work, CheckResult* results, uint32_t blocks, cudaStream_t stream);

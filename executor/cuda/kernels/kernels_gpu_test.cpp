@@ -88,6 +88,7 @@ TEST_F(KernelsOnGpu, CopyLikeCopyBox) {
     const CopyBatch batch =
         make_copy_batch(copies_of(cases, src_there.data(), dst_there.data()), zeros_of(cases, dst_there.data()));
     run(batch.moves, [](const auto& work, uint32_t) { return launch_copy(work, work.tiles, nullptr); });
+    run(batch.shifts, [](const auto& work, uint32_t) { return launch_shift(work, work.tiles, nullptr); });
     run(batch.casts, [](const auto& work, uint32_t blocks) { return launch_cast(work, blocks, nullptr); });
     const std::vector<std::byte> seen = downloaded(dst_there, expected.size());
     const auto wrong = std::mismatch(seen.begin(), seen.end(), expected.begin()).first - seen.begin();

@@ -27,7 +27,6 @@
 
 namespace {
 using scalai::Random;
-
 constexpr int kGpus = 3;
 constexpr size_t kTotal = size_t{2} << 30;
 constexpr size_t kContext = size_t{64} << 20;  // what the runtime itself takes
@@ -111,7 +110,6 @@ Machine& machine() {
 }
 thread_local int current = 0;
 using Lock = std::lock_guard<std::recursive_mutex>;
-
 bool pair_reaches(int a, int b) { return a != b && a != 2 && b != 2; }
 
 cudaError_t take(size_t bytes, void** data) {
@@ -460,6 +458,9 @@ cudaError_t launch(const Work<Piece>& work, uint32_t blocks, cudaStream_t stream
 
 cudaError_t launch_copy(const Work<CopyPiece>& work, uint32_t blocks, cudaStream_t stream) {
   return launch(work, blocks, stream, copy_tiles);
+}
+cudaError_t launch_shift(const Work<CopyPiece>& work, uint32_t blocks, cudaStream_t stream) {
+  return launch(work, blocks, stream, shift_tiles);
 }
 cudaError_t launch_cast(const Work<CastPiece>& work, uint32_t blocks, cudaStream_t stream) {
   return launch(work, blocks, stream, cast_tiles);

@@ -52,7 +52,8 @@ struct Linear {
   double rows, in, out;
   double count = 1;
   double element_bytes, result_bytes, gradient_bytes;
-  bool fused;  // the product adds to the gradients of micro-batches before
+  bool fused;    // the product adds to the gradients of micro-batches before
+  bool at_once;  // several matrices are one kernel, else one each
 
   Linear(const Context& c, double tokens, double from, double to, double matrices = 1)
       : rows(tokens),
@@ -62,7 +63,8 @@ struct Linear {
         element_bytes(c.operand_bytes()),
         result_bytes(c.e),
         gradient_bytes(c.gradient_bytes()),
-        fused(c.training().overlap != Overlap::kNone) {}
+        fused(c.training().overlap != Overlap::kNone),
+        at_once(matrices == 1 || c.training().grouped_experts) {}
   void forward(KernelTime& time) const { run(time, {rows, out, in, count, element_bytes, result_bytes}); }
   void input_gradient(KernelTime& time) const { run(time, {rows, in, out, count, element_bytes, result_bytes}); }
   void weight_gradient(KernelTime& time) const {
@@ -78,10 +80,7 @@ struct Linear {
   double forward_s(const Context& c) const { return alone(c, {rows, out, in, count, element_bytes, result_bytes}); }
 
  private:
-  // Products of several experts are a kernel each.
-  static void run(KernelTime& time, const Product& product) {
-    product.count > 1 ? time.grouped(product) : time.product(product);
-  }
+  void run(KernelTime& time, const Product& product) const { at_once ? time.product(product) : time.grouped(product); }
   static double alone(const Context& c, const Product& product) {
     return product_seconds(c.rates, c.rates.product_flops, product);
   }
