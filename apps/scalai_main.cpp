@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
                    scalai::apps::explain_command(), scalai::apps::schema_command()},
       .external = {{"accuracy", "how far each kind of answer may be trusted: published numbers beside ours"},
                    {"breakeven", "the restart cost at which two policies change places"},
-                   {"checkpoint", "show, verify and reshard checkpoints"},
+                   {"checkpoint", "show, verify, measure and reshard checkpoints"},
                    {"data", "index a dataset, show which rank reads what"},
                    {"doctor", "say what this machine has for runs on GPUs and between machines"},
                    {"exec", "run a scenario for real, on worker processes"},

@@ -146,7 +146,7 @@ int checkpoint_main(const Arguments& arguments) {
   if (action != "show" && action != "verify") {
     return usage_error(
         "checkpoint",
-        fmt::format("unknown word \"{}\"; the words are show DIR, verify DIR and reshard SRC DST", action));
+        fmt::format("unknown word \"{}\"; the words are show DIR, verify DIR, stats DIR and reshard SRC DST", action));
   }
   raise_open_files();
   const auto options = open_options_of(arguments, arguments.positional()[1]);
@@ -162,23 +162,24 @@ int checkpoint_main(const Arguments& arguments) {
 }  // namespace
 
 Command checkpoint_command() {
-  return {
-      {.name = "checkpoint",
-       .summary = "show what a checkpoint holds, or verify it",
-       .usage = "scalai checkpoint show|verify DIR [OPTION…]\nscalai checkpoint reshard SRC DST --to=LAYOUT [OPTION…]",
-       .description = "DIR is any checkpoint that `scalai checkpoint reshard` reads, or a safetensors file.",
-       .options = joined({checkpoint_source_options(), {format_option({"table", "json"})}}),
-       .examples = {"scalai checkpoint show out/ --format=json", "scalai checkpoint verify out/",
-                    "scalai checkpoint verify ranks/ --from=tp8,pp4 --model=llama3-8b"},
-       .min_arguments = 2,
-       .max_arguments = 2,
-       .verbs =
-           {{"show", "Print kind, model, layout, tensors and files."},
-            {"verify",
-             "Read all of it: headers, checksums where it has any, and whether copies of the same state are equal. "
-             "All damage is listed by file, tensor and box, and the exit code is 3."},
-            {"reshard", "Write it in another layout: scalai checkpoint reshard --help."}}},
-      checkpoint_main};
+  return {{.name = "checkpoint",
+           .summary = "show what a checkpoint holds, or verify it",
+           .usage = "scalai checkpoint show|verify DIR [OPTION…]\nscalai checkpoint stats DIR [OPTION…]\nscalai "
+                    "checkpoint reshard SRC DST --to=LAYOUT [OPTION…]",
+           .description = "DIR is any checkpoint that `scalai checkpoint reshard` reads, or a safetensors file.",
+           .options = joined({checkpoint_source_options(), {format_option({"table", "json"})}}),
+           .examples = {"scalai checkpoint show out/ --format=json", "scalai checkpoint verify out/",
+                        "scalai checkpoint verify ranks/ --from=tp8,pp4 --model=llama3-8b"},
+           .min_arguments = 2,
+           .max_arguments = 2,
+           .verbs =
+               {{"show", "Print kind, model, layout, tensors and files."},
+                {"verify",
+                 "Read all of it: headers, checksums where it has any, and whether copies of the same state are equal. "
+                 "All damage is listed by file, tensor and box, and the exit code is 3."},
+                {"stats", "What is in its tensors: scalai checkpoint stats --help."},
+                {"reshard", "Write it in another layout: scalai checkpoint reshard --help."}}},
+          checkpoint_main};
 }
 
 }  // namespace scalai::apps

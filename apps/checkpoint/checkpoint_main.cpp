@@ -3,8 +3,8 @@
 int main(int argc, char** argv) {
   const scalai::Program program{
       .name = "scalai-checkpoint",
-      .summary = "Shows, verifies and reshards checkpoints.",
-      .commands = {scalai::apps::checkpoint_command(), scalai::apps::reshard_command()},
+      .summary = "Shows, verifies, measures and reshards checkpoints.",
+      .commands = {scalai::apps::checkpoint_command(), scalai::apps::stats_command(), scalai::apps::reshard_command()},
       .external = {},
       .former = {{"reshard", {"checkpoint", "reshard"}}},
       .typed = "scalai",

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
+#include "ptc/checkpoint/safetensors/manifest.h"
 #include "ptc/checkpoint/torch/dcp.h"
 #include "ptc/checkpoint/views/reshard.h"
 #include "ptc/checkpoint/views/testing/test_model.h"

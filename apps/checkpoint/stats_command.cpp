@@ -1,0 +1,323 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "apps/checkpoint/checkpoint_options.h"
+#include "apps/checkpoint/commands.h"
+#include "apps/common/output.h"
+#include "ptc/base/parallel.h"
+#include "ptc/base/progress.h"
+#include "ptc/base/status.h"
+#include "ptc/base/table.h"
+#include "ptc/base/units.h"
+#include "ptc/checkpoint/views/checkpoint_stats.h"
+
+namespace scalai::apps {
+namespace {
+
+using checkpoint::Checkpoint;
+using checkpoint::LogicalState;
+using checkpoint::TensorStats;
+using nlohmann::ordered_json;
+using tensor::ElementStats;
+
+constexpr ptrdiff_t kMostNamed = 5;
+
+// What a call compares, and what it cannot.
+struct Looked {
+  const Checkpoint& checkpoint;
+  const Checkpoint* since = nullptr;
+  std::vector<TensorStats> stats;
+  std::vector<std::string> only_here, only_there, other_shape;
+  const LogicalState& state(const TensorStats& one) const { return checkpoint.tensors()[one.tensor]; }
+};
+
+bool matches(const std::string& name, const std::vector<std::string>& patterns) {
+  return patterns.empty() || std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+           return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+         });
+}
+
+// InvalidArgument: patterns that no tensor matches.
+absl::StatusOr<std::vector<size_t>> wanted_tensors(const Checkpoint& checkpoint,
+                                                   const std::vector<std::string>& patterns) {
+  std::vector<std::string> idle;
+  for (const std::string& pattern : patterns) {
+    const bool used = std::any_of(checkpoint.tensors().begin(), checkpoint.tensors().end(),
+                                  [&](const LogicalState& state) { return matches(state.name, {pattern}); });
+    if (!used) idle.push_back(fmt::format("\"{}\"", pattern));
+  }
+  if (!idle.empty()) {
+    return invalid(
+        fmt::format("{}: no tensor is named {}; `scalai checkpoint show` lists the names, and * stands for any text",
+                    checkpoint.info().path, fmt::join(idle, " or ")));
+  }
+  std::vector<size_t> tensors;
+  for (size_t i = 0; i < checkpoint.tensors().size(); ++i)
+    if (matches(checkpoint.tensors()[i].name, patterns)) tensors.push_back(i);
+  return tensors;
+}
+
+void compare_names(const std::vector<std::string>& patterns, Looked& looked) {
+  for (const TensorStats& one : looked.stats) {
+    if (one.change) continue;
+    const std::string& name = looked.state(one).name;
+    (looked.since->find(name) ? looked.other_shape : looked.only_here).push_back(name);
+  }
+  for (const LogicalState& state : looked.since->tensors())
+    if (matches(state.name, patterns) && !looked.checkpoint.find(state.name)) looked.only_there.push_back(state.name);
+}
+
+std::string some_of(const std::vector<std::string>& names) {
+  const std::vector<std::string> first(names.begin(), names.begin() + std::min(std::ssize(names), kMostNamed));
+  const std::string rest =
+      std::ssize(names) > kMostNamed ? fmt::format(" and {} more", std::ssize(names) - kMostNamed) : "";
+  return fmt::format("{}{}", fmt::join(first, ", "), rest);
+}
+
+// Magnitudes from the least to the largest as bars: "2^-9 ▁▃█▅▁ 2^1".
+std::string bars_of(const ElementStats& stats) {
+  constexpr int kMost = 16;
+  static const std::vector<std::string> kBars = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  int first = 0, last = ElementStats::kMagnitudes - 1;
+  while (first <= last && stats.magnitudes[static_cast<size_t>(first)] == 0) ++first;
+  while (last >= first && stats.magnitudes[static_cast<size_t>(last)] == 0) --last;
+  if (first > last) return "";
+  const int width = (last - first) / kMost + 1;  // powers of a bar
+  std::vector<int64_t> sums;
+  for (int at = first; at <= last; ++at) {
+    if ((at - first) % width == 0) sums.push_back(0);
+    sums.back() += stats.magnitudes[static_cast<size_t>(at)];
+  }
+  const int64_t most = *std::max_element(sums.begin(), sums.end());
+  std::string text = fmt::format("2^{} ", first - ElementStats::kBias);
+  for (const int64_t sum : sums) text += kBars[sum == 0 ? 0 : static_cast<size_t>(1 + (7 * sum) / most)];
+  return text + fmt::format(" 2^{}", last + 1 - ElementStats::kBias);
+}
+
+std::string number(double value) { return fmt::format("{:.4g}", value); }
+std::string extreme(const ElementStats& stats, double value) { return stats.finite() > 0 ? number(value) : "-"; }
+
+Table table_of(const Looked& looked, bool histogram) {
+  std::vector<std::string> headers = {"tensor", "dtype", "shape",  "norm>", "mean>",
+                                      "min>",   "max>",  "zeros>", "NaN>",  "Inf>"};
+  if (looked.since != nullptr) headers.insert(headers.end(), {"changed>", "|change|>", "largest>"});
+  if (histogram) headers.emplace_back("magnitudes");
+  Table table(headers);
+  std::vector<std::string> least = {"shape", "dtype", "mean", "zeros", "min", "max"};
+  if (looked.since != nullptr) least.emplace_back("largest");
+  table.leave_out_first(least);
+  for (const TensorStats& one : looked.stats) {
+    const LogicalState& state = looked.state(one);
+    const ElementStats& stats = one.elements;
+    std::vector<std::string> cells = {state.name,
+                                      std::string(tensor::name_of(state.dtype)),
+                                      state.shape.str(),
+                                      number(stats.norm()),
+                                      number(stats.mean()),
+                                      extreme(stats, stats.min),
+                                      extreme(stats, stats.max),
+                                      fmt::format("{}", stats.zeros),
+                                      fmt::format("{}", stats.nans),
+                                      fmt::format("{}", stats.infinities)};
+    if (looked.since != nullptr) {
+      const auto& change = one.change;
+      cells.push_back(change ? fmt::format("{}", change->changed) : "-");
+      cells.push_back(change ? number(change->norm()) : "-");
+      cells.push_back(change ? number(change->largest) : "-");
+    }
+    if (histogram) cells.push_back(bars_of(stats));
+    table.row(std::move(cells));
+  }
+  return table;
+}
+
+struct Sum {
+  int64_t tensors = 0;
+  ElementStats elements;
+  tensor::ElementChange change;
+};
+
+// By kind of state: the norm of all parameters says more than that of any one tensor.
+std::map<model::StateKind, Sum> sums_of(const Looked& looked) {
+  std::map<model::StateKind, Sum> sums;
+  for (const TensorStats& one : looked.stats) {
+    Sum& sum = sums[looked.state(one).kind];
+    ++sum.tensors;
+    sum.elements.add(one.elements);
+    if (one.change) sum.change.add(*one.change);
+  }
+  return sums;
+}
+
+void print_table(const Looked& looked, bool histogram) {
+  Table sums({"state", "tensors>", "elements>", "norm>", "NaN>", "Inf>", "changed>", "|change|>"});
+  for (const auto& [kind, sum] : sums_of(looked)) {
+    const bool compared = looked.since != nullptr;
+    sums.row({std::string(model::name_of(kind)), fmt::format("{}", sum.tensors),
+              fmt::format("{}", sum.elements.elements), number(sum.elements.norm()),
+              fmt::format("{}", sum.elements.nans), fmt::format("{}", sum.elements.infinities),
+              compared ? fmt::format("{}", sum.change.changed) : "-", compared ? number(sum.change.norm()) : "-"});
+  }
+  print("{}\n{}\n", table_of(looked, histogram).text(stdout_screen()), sums.text(stdout_screen()));
+  const auto note = [](const std::vector<std::string>& names, const std::string& what) {
+    if (!names.empty()) print("note: {}: {}\n", what, some_of(names));
+  };
+  note(looked.only_here, fmt::format("{} not there before", counted(std::ssize(looked.only_here), "tensor")));
+  note(looked.only_there, fmt::format("{} not here any more", counted(std::ssize(looked.only_there), "tensor")));
+  note(looked.other_shape, fmt::format("{} of another shape", counted(std::ssize(looked.other_shape), "tensor")));
+}
+
+ordered_json number_json(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr); }
+
+ordered_json json_of(const ElementStats& stats) {
+  ordered_json json = {{"elements", stats.elements},        {"nan", stats.nans},
+                       {"inf", stats.infinities},           {"zeros", stats.zeros},
+                       {"norm", number_json(stats.norm())}, {"mean", number_json(stats.mean())},
+                       {"min", number_json(stats.min)},     {"max", number_json(stats.max)}};
+  return json;
+}
+
+ordered_json json_of(const tensor::ElementChange& change) {
+  return {{"elements", change.elements},
+          {"changed", change.changed},
+          {"no_number", change.no_number},
+          {"norm", number_json(change.norm())},
+          {"largest", number_json(change.largest)}};
+}
+
+void print_json(const Looked& looked) {
+  ordered_json json = {{"path", looked.checkpoint.info().path}};
+  if (looked.checkpoint.info().step >= 0) json["step"] = looked.checkpoint.info().step;
+  if (looked.since != nullptr) {
+    json["since"] = looked.since->info().path;
+    json["not_before"] = looked.only_here;
+    json["not_any_more"] = looked.only_there;
+    json["other_shape"] = looked.other_shape;
+  }
+  for (const auto& [kind, sum] : sums_of(looked)) {
+    ordered_json one = {{"kind", model::name_of(kind)}, {"tensors", sum.tensors}};
+    one.update(json_of(sum.elements));
+    if (looked.since != nullptr) one["change"] = json_of(sum.change);
+    json["kinds"].push_back(std::move(one));
+  }
+  for (const TensorStats& stats : looked.stats) {
+    const LogicalState& state = looked.state(stats);
+    ordered_json one = {{"name", state.name},
+                        {"dtype", tensor::name_of(state.dtype)},
+                        {"shape", state.shape.str()},
+                        {"kind", model::name_of(state.kind)}};
+    one.update(json_of(stats.elements));
+    // [power, elements]: of elements with 2^power <= |x| < 2^(power + 1).
+    ordered_json magnitudes = ordered_json::array();
+    for (int i = 0; i < ElementStats::kMagnitudes; ++i) {
+      const int64_t some = stats.elements.magnitudes[static_cast<size_t>(i)];
+      if (some > 0) magnitudes.push_back({i - ElementStats::kBias, some});
+    }
+    one["magnitudes"] = std::move(magnitudes);
+    if (stats.change) one["change"] = json_of(*stats.change);
+    json["tensors"].push_back(std::move(one));
+  }
+  print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+// What --require-finite misses.
+int judge(const Looked& looked) {
+  std::vector<std::string> names;
+  for (const TensorStats& one : looked.stats) {
+    if (one.elements.nans + one.elements.infinities > 0) names.push_back(looked.state(one).name);
+  }
+  if (names.empty()) return 0;
+  say("scalai checkpoint stats: error: {} {} elements that are not finite: {}\n", counted(std::ssize(names), "tensor"),
+      names.size() == 1 ? "has" : "have", some_of(names));
+  return kExpectationFailed;
+}
+
+absl::StatusOr<std::vector<TensorStats>> look(const Checkpoint& checkpoint, const std::vector<size_t>& tensors,
+                                              const Checkpoint* since) {
+  Progress line("stats");
+  return checkpoint::stats_of(
+      checkpoint, tensors,
+      {.since = since, .threads = static_cast<int>(hardware_threads()), .progress = [&](int64_t done, int64_t total) {
+         line.update(static_cast<double>(done) / static_cast<double>(std::max<int64_t>(total, 1)),
+                     fmt::format("{} of {}", format_bytes(done), format_bytes(total)));
+       }});
+}
+
+int stats_main(const Arguments& arguments) {
+  const std::string format = arguments.text("format");
+  if (arguments.flag("histogram") && format == "json")
+    return usage_error("checkpoint stats", "--histogram is for tables; json has all magnitudes");
+  for (const char* one : {"since-from", "since-names"}) {
+    if (arguments.has(one) && !arguments.has("since"))
+      return usage_error("checkpoint stats", fmt::format("--{} is of --since, which is not given", one));
+  }
+  raise_open_files();
+  absl::Status problems;
+  using Opened = std::shared_ptr<const Checkpoint>;
+  const auto open = [&](const std::string& path, const char* from, const char* names) -> Opened {
+    auto options = open_options_of(arguments, path);
+    if (options.ok()) options->from = arguments.text(from), options->names = arguments.text(names);
+    auto opened = options.ok() ? Checkpoint::open(path, *options) : options.status();
+    if (opened.ok()) return *opened;
+    const bool first = problems.ok();
+    const std::string text = (first ? "" : message_of(problems) + "\n") + message_of(opened.status());
+    problems = absl::Status(first ? opened.status().code() : problems.code(), text);
+    return nullptr;
+  };
+  const Opened checkpoint = open(arguments.positional()[0], "from", "names");
+  const Opened since = arguments.has("since") ? open(arguments.text("since"), "since-from", "since-names") : nullptr;
+  if (!problems.ok()) return report_error(problems);
+  const std::vector<std::string> patterns = arguments.list("tensors");
+  const auto tensors = wanted_tensors(*checkpoint, patterns);
+  if (!tensors.ok()) return report_error(tensors.status());
+  auto stats = look(*checkpoint, *tensors, since.get());
+  if (!stats.ok()) return report_error(stats.status());
+  Looked looked{*checkpoint, since.get(), *std::move(stats), {}, {}, {}};
+  if (since != nullptr) compare_names(patterns, looked);
+  if (format == "json") {
+    print_json(looked);
+  } else if (format == "csv") {
+    print("{}", table_of(looked, arguments.flag("histogram")).csv());
+  } else {
+    print_table(looked, arguments.flag("histogram"));
+  }
+  return arguments.flag("require-finite") ? judge(looked) : 0;
+}
+
+}  // namespace
+
+Command stats_command() {
+  return {
+      {.name = "checkpoint stats",
+       .summary = "norms, extremes, NaN and magnitudes of every tensor, and what has changed since another checkpoint",
+       .usage = "scalai checkpoint stats DIR [--since=DIR] [OPTION…]",
+       .description =
+           R"(Reads DIR once, on all processors, in whatever layout it is: norm, mean and extremes of the
+elements that are finite, how many are 0, NaN or infinite, and their magnitudes by powers of two.
+--since compares with another checkpoint, which may be in another layout and another type: elements
+that have changed, and norm and largest of the differences.)",
+       .options = joined(
+           {{text_option("since", "DIR",
+                         "An earlier checkpoint of the same model; tensors of the same name and shape are compared."),
+             text_option("since-from", "LAYOUT", "Its layout, as --from."),
+             choice_option("since-names", "NAMES", "Its names, as --names.", {"hf", "megatron", "logical"}),
+             list_option("tensors", "NAMES", "Only these tensors; * stands for any text."),
+             flag_option("histogram", "Show the magnitudes as bars."),
+             flag_option("require-finite", "Exit with 1 if an element is NaN or infinite.")},
+            checkpoint_source_options(),
+            {format_option()}}),
+       .examples = {"scalai checkpoint stats out/ --histogram",
+                    "scalai checkpoint stats step_200/ --since=step_100/ --tensors='*.attention.*'",
+                    "scalai checkpoint stats out/ --require-finite --format=json"},
+       .min_arguments = 1,
+       .max_arguments = 1},
+      stats_main};
+}
+
+}  // namespace scalai::apps
