@@ -80,7 +80,8 @@ int compare(const Arguments& arguments) {
   print(*table);
   if (arguments.text("format") == "table") {
     note_terms(
-        "Δ = difference to the run named by --against; * = the best; kept = bytes that stay where they are; bound = "
+        "Δ = difference to the run named by --against, of several seeds on the same ones (and where it lies); * = the "
+        "best; kept = bytes that stay where they are; bound = "
         "the least bytes that must cross hosts",
         fmt::format("a page to show: scalai report {} --out=report.html", fmt::join(arguments.positional(), " ")));
   }

@@ -119,8 +119,11 @@ class Runs {
     if (!table.ok()) return report_error(table.status());
     print(*table);
     if (all_.format == "table") {
-      note_terms("Δ = difference to the first; * = the best; ± = to the further end of the interval of seeds",
-                 next_step(all_.out));
+      note_terms(
+          "Δ = difference to the first, of several seeds on the same ones (and where it lies); * = the best; ± = to "
+          "the further "
+          "end of the interval of seeds",
+          next_step(all_.out));
     }
     if (!all_.out.empty() && all_.axes.empty()) say("reports: {}\n", all_.out);
     if (!all_.out.empty() && !all_.axes.empty()) say("reports: {}/{{{}}}\n", all_.out, fmt::join(shown, ","));

@@ -125,7 +125,8 @@ std::optional<double> ratio_of(const std::vector<std::optional<double>>& values)
 
 void add_rows(const std::string& job, Comparison& comparison) {
   for (const Row& metric : kMetrics) {
-    ComparisonRow row{job, metric.name, metric.title, metric.unit, metric.hidden_when_zero, metric.better, {}, {}, {}};
+    ComparisonRow row{job,           metric.name, metric.title, metric.unit, metric.hidden_when_zero,
+                      metric.better, {},          {},           {},          {}};
     for (const Summary& run : comparison.runs) {
       const JobSummary* found = find_job(run, job);
       const bool known = found != nullptr && metric.known(*found);
@@ -205,8 +206,8 @@ Numbers numbers_of(const Json& json) {
 
 void add_rows(const std::vector<Numbers>& numbers, Comparison& comparison) {
   for (const Metric& metric : known_metrics()) {
-    ComparisonRow row{
-        "", metric.name, metric.label, metric.unit, metric.name == "too_large", better_of(metric.name), {}, {}, {}};
+    ComparisonRow row{"", metric.name, metric.label, metric.unit, metric.name == "too_large", better_of(metric.name),
+                      {}, {},          {},           {}};
     bool any = false;
     for (const Numbers& run : numbers) {
       const auto found = run.find(metric.name);
@@ -218,8 +219,22 @@ void add_rows(const std::vector<Numbers>& numbers, Comparison& comparison) {
   }
 }
 
+// The values from place `first` on, by the seeds of their runs; nothing where a seed is there twice.
+std::map<uint64_t, double> values_by_seed(const ComparisonRow& row, const std::vector<Summary>& runs, size_t first,
+                                          size_t count) {
+  std::map<uint64_t, double> values;
+  for (size_t k = first; k < first + count; ++k) {
+    if (row.values[k] && !values.emplace(runs[k].seed, *row.values[k]).second) return {};
+  }
+  return values;
+}
+
 // Columns of several seeds become one: the median, and how far the seeds lie apart.
 void fold(const std::vector<size_t>& seeds, Comparison& comparison) {
+  for (ComparisonRow& row : comparison.rows) {
+    for (size_t i = 0, first = 0; i < seeds.size(); first += seeds[i++])
+      row.by_seed.push_back(values_by_seed(row, comparison.runs, first, seeds[i]));
+  }
   std::vector<std::string> labels;
   std::vector<Summary> runs;
   for (size_t i = 0, first = 0; i < seeds.size(); first += seeds[i++]) {
@@ -244,6 +259,20 @@ void fold(const std::vector<size_t>& seeds, Comparison& comparison) {
 }
 
 }  // namespace
+
+std::optional<PairedDifference> paired_difference(const ComparisonRow& row, size_t run, size_t from, bool relative) {
+  if (row.by_seed.empty() || run == from) return std::nullopt;
+  std::vector<double> differences;
+  for (const auto& [seed, value] : row.by_seed[run]) {
+    const auto other = row.by_seed[from].find(seed);
+    if (other == row.by_seed[from].end()) continue;
+    if (relative && other->second == 0) return std::nullopt;
+    differences.push_back(relative ? value / other->second - 1 : value - other->second);
+  }
+  if (differences.size() < 2) return std::nullopt;
+  const size_t pairs = differences.size();
+  return PairedDifference{pairs, spread_of(std::move(differences))};
+}
 
 absl::StatusOr<Comparison> compare_runs(const std::vector<Alternative>& alternatives) {
   Comparison comparison;

@@ -30,13 +30,27 @@ std::string deviation(const std::optional<Spread>& spread, const std::string& un
   return " ± " + shown(std::max(spread->high - spread->median, spread->median - spread->low), unit);
 }
 
+// "+150", "−3.2", "≈" below a twentieth of a percent.
+std::string percent(double share) {
+  const double value = 100 * share;
+  if (std::fabs(value) < 0.05) return value == 0 ? "0" : "≈0";
+  return fmt::format("{}{:.{}f}", value > 0 ? "+" : "−", std::fabs(value), std::fabs(value) < 10 ? 1 : 0);
+}
+
 // "+150 %"; "" where there is nothing to compare with.
 std::string difference(std::optional<double> value, std::optional<double> from) {
   if (!value || !from || (*from == 0 && *value != 0)) return "";
   if (*from == *value) return *value == 0 ? "" : "=";
-  const double percent = 100 * (*value / *from - 1);
-  if (std::fabs(percent) < 0.05) return "≈";
-  return fmt::format("{}{:.{}f} %", percent > 0 ? "+" : "−", std::fabs(percent), std::fabs(percent) < 10 ? 1 : 0);
+  const std::string text = percent(*value / *from - 1);
+  return text == "≈0" ? "≈" : text + " %";
+}
+
+// Of runs with the same seeds: "+10 % (+5.1 to +12)", where the difference lies.
+std::string difference(const PairedDifference& pairs) {
+  const Spread& spread = pairs.spread;
+  if (spread.low == 0 && spread.high == 0) return "=";
+  const std::string low = percent(spread.low), high = percent(spread.high), middle = percent(spread.median);
+  return middle + " %" + (low == high ? "" : fmt::format(" ({} to {})", low, high));
 }
 
 // Index of the first best value of a row, of those that there are; nothing where all are equal.
@@ -160,7 +174,8 @@ class ComparisonTable {
                       (best && value == row.values[*best] ? " *" : ""));
       if (!has_difference(i)) continue;
       const size_t from = against_ == Against::kFirst ? 0 : best.value_or(i);
-      cells.push_back(from == i ? "" : difference(value, row.values[from]));
+      const std::optional<PairedDifference> pairs = paired_difference(row, i, from, /*relative=*/true);
+      cells.push_back(from == i ? "" : pairs ? difference(*pairs) : difference(value, row.values[from]));
     }
     finish(std::move(cells), row.ratio ? fmt::format("×{:.3g}", *row.ratio) : "");
   }
@@ -206,6 +221,8 @@ std::string comparison_csv(const Comparison& comparison) {
   for (const std::string& label : comparison.labels) {
     headers.push_back(label + ">");
     if (seeds) headers.insert(headers.end(), {label + "_low>", label + "_high>"});
+    if (seeds && &label != &comparison.labels.front())
+      headers.insert(headers.end(), {label + "_diff>", label + "_diff_low>", label + "_diff_high>"});
   }
   const bool two = comparison.runs.size() == 2;
   if (two) headers.emplace_back("ratio");
@@ -218,6 +235,11 @@ std::string comparison_csv(const Comparison& comparison) {
       const std::optional<Spread>& spread = row.spreads[i];
       cells.push_back(spread ? shortest(spread->low) : "");
       cells.push_back(spread ? shortest(spread->high) : "");
+      if (i == 0) continue;
+      const std::optional<PairedDifference> pairs = paired_difference(row, i, 0, /*relative=*/false);
+      cells.push_back(pairs ? shortest(pairs->spread.median) : "");
+      cells.push_back(pairs ? shortest(pairs->spread.low) : "");
+      cells.push_back(pairs ? shortest(pairs->spread.high) : "");
     }
     if (two) cells.push_back(row.ratio ? shortest(*row.ratio) : "");
     table.row(std::move(cells));

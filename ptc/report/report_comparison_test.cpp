@@ -90,8 +90,43 @@ TEST(Comparison, SeedsHaveAMedianAndADistance) {
     EXPECT_EQ(row["high"], Json({50.0, 60.0}));
   }
   const std::string csv = compare_alternatives(runs, {.format = "csv"}).value();
-  EXPECT_THAT(csv, HasSubstr("job,metric,unit,a,a_low,a_high,b,b_low,b_high,ratio\n"));
-  EXPECT_THAT(csv, HasSubstr(",downtime_s,s,30,20,50,60,60,60,2\n"));
+  EXPECT_THAT(csv, HasSubstr("job,metric,unit,a,a_low,a_high,b,b_low,b_high,b_diff,b_diff_low,b_diff_high,ratio\n"));
+  EXPECT_THAT(csv, HasSubstr(",downtime_s,s,30,20,50,60,60,60,,,,2\n")) << "a seed that is there twice makes no pairs";
+}
+
+// Seeds differ by 30 s, policies by 2 to 6 s on each; a seed that only one has would hide it: the medians are 30 and 46 s.
+TEST(Comparison, RunsOfTheSameSeedsArePairs) {
+  const auto run = [](uint64_t seed, double downtime_s) {
+    Json json = Json::parse(run_with_downtime(downtime_s));
+    json["seed"] = seed;
+    return json.dump();
+  };
+  const std::vector<Alternative> runs = {{"a", {run(1, 20), run(2, 50), run(3, 30)}},
+                                         {"b", {run(2, 55), run(3, 36), run(1, 22), run(7, 1000)}}};
+  const std::string text = compare_alternatives(runs, {.against = Against::kFirst}).value();
+  EXPECT_THAT(text, ContainsRegex("downtime .* \\+10 % \\(\\+10 to \\+20\\)")) << text;
+  const Json json = Json::parse(compare_alternatives(runs, {.format = "json"}).value());
+  for (const Json& row : json["rows"]) {
+    if (row["metric"] != "downtime_s" || row["job"] != "gpt") continue;
+    EXPECT_EQ(row["paired"], Json::parse(R"([{"pairs": 3, "median": 5.0, "low": 2.0, "high": 6.0}])"));
+  }
+  EXPECT_THAT(compare_alternatives(runs, {.format = "csv"}).value(), HasSubstr(",5,2,6,"));
+}
+
+TEST(PairedDifference, OfSeedsThatBothHave) {
+  ComparisonRow row;
+  row.by_seed = {{{1, 10}, {2, 20}, {3, 0}}, {{1, 12}, {2, 18}, {4, 7}}, {{3, 1}, {1, 1}}, {{9, 1}}};
+  const auto absolute = paired_difference(row, 1, 0, false), relative = paired_difference(row, 1, 0, true);
+  ASSERT_TRUE(absolute && relative);
+  EXPECT_EQ(absolute->pairs, 2u);
+  EXPECT_EQ(absolute->spread.low, -2);
+  EXPECT_EQ(absolute->spread.high, 2);
+  EXPECT_DOUBLE_EQ(relative->spread.high, 0.2);
+  EXPECT_DOUBLE_EQ(relative->spread.low, -0.1);
+  EXPECT_TRUE(paired_difference(row, 2, 0, false));
+  EXPECT_FALSE(paired_difference(row, 2, 0, true)) << "to 0";
+  EXPECT_FALSE(paired_difference(row, 3, 0, false)) << "no seed that both have";
+  EXPECT_FALSE(paired_difference(row, 0, 0, false));
 }
 
 TEST(Comparison, PoliciesOfOneWorkload) {

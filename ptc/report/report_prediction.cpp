@@ -192,6 +192,14 @@ std::string comparison_json(const Comparison& comparison) {
       line["low"].push_back(spread ? Json(spread->low) : Json());
       line["high"].push_back(spread ? Json(spread->high) : Json());
     }
+    for (size_t i = 1; i < row.by_seed.size(); ++i) {
+      const std::optional<PairedDifference> pairs = paired_difference(row, i, 0, /*relative=*/false);
+      line["paired"].push_back(pairs ? Json({{"pairs", pairs->pairs},
+                                             {"median", pairs->spread.median},
+                                             {"low", pairs->spread.low},
+                                             {"high", pairs->spread.high}})
+                                     : Json());
+    }
     if (comparison.runs.size() == 2) line["ratio"] = or_null(row.ratio);
     json["rows"].push_back(std::move(line));
   }

@@ -3,6 +3,7 @@
 // report_summary.cpp turns them into JSON and back, from one list of keys: the only source that knows a JSON library.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -200,7 +201,18 @@ struct ComparisonRow {
   std::vector<std::optional<double>> values;
   std::optional<double> ratio;                 // second run / first, when there are just two
   std::vector<std::optional<Spread>> spreads;  // of the seeds of each value; empty without seeds
+  // The values of each run by seed; empty without seeds, or where a seed is there twice.
+  std::vector<std::map<uint64_t, double>> by_seed;
 };
+
+// What a run differs from another one by on the same seeds: chance that both had is in neither. Median and interval as
+// spread_of, of `pairs` differences, or of relative ones (0.1: a tenth more). Nothing with fewer than two pairs, or where a
+// relative one is to 0.
+struct PairedDifference {
+  size_t pairs = 0;
+  Spread spread;
+};
+std::optional<PairedDifference> paired_difference(const ComparisonRow& row, size_t run, size_t from, bool relative);
 
 // A phase as the simulator predicted it and as the executor measured it.
 struct PhasePrediction {
