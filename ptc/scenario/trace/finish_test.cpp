@@ -33,6 +33,47 @@ TEST(Finish, TimesCountFromTheFirstJobAndDeadlinesWithThem) {
   EXPECT_EQ(got->summary.span_s, 600);
 }
 
+// 3 jobs of 100 s on 2 GPUs each are 600 GPU-s; half of 4 GPUs gives that in 300 s, where the trace takes 1,000. Deadlines stay
+// as far behind.
+TEST(Finish, LoadMovesSubmissionsTogether) {
+  Reading reading = reading_with(with_job_options({}, "first"), TraceContent::kJobs, {"load=0.5", "load-gpus=4"});
+  for (const double at_s : {0.0, 200.0, 1000.0}) {
+    Job job = duration_job(std::to_string(at_s), at_s, 2, 100);
+    job.deadline_s = at_s + 700;
+    EXPECT_TRUE(reading.add({"f.csv", 1}, job));
+  }
+  const Window window = read_window(reading);
+  const auto got = finish(std::move(reading), window);
+  ASSERT_TRUE(got.ok()) << message_of(got.status());
+  const std::vector<Job>& jobs = got->workload.jobs;
+  EXPECT_EQ(jobs[0].submit_s, 0);
+  EXPECT_NEAR(jobs[1].submit_s, 60, 1e-9);
+  EXPECT_NEAR(jobs[2].submit_s, 300, 1e-9);
+  for (const Job& job : jobs) EXPECT_NEAR(job.deadline_s - job.submit_s, 700, 1e-9);
+  EXPECT_NEAR(got->summary.span_s, 300, 1e-9);
+  ASSERT_EQ(got->summary.notes.size(), 1u);
+  EXPECT_EQ(got->summary.notes[0],
+            "submissions are 0.3 times as far apart as in the trace: a load of 0.5 on 4 GPUs, before it was 0.15");
+}
+
+TEST(Finish, LoadIsRefusedWhereItMeansNothing) {
+  const auto message = [](const std::vector<Job>& jobs) {
+    Reading reading = reading_with(with_job_options({}, "first"), TraceContent::kJobs, {"load=0.5", "load-gpus=4"});
+    for (const Job& job : jobs) EXPECT_TRUE(reading.add({"f.csv", 1}, job));
+    const Window window = read_window(reading);
+    return message_of(finish(std::move(reading), window).status());
+  };
+  EXPECT_EQ(message({duration_job("a", 5, 1, 10), duration_job("b", 5, 1, 10)}),
+            "f.csv: load: all jobs are submitted at one time");
+  Job unknown = duration_job("b", 9, 1, 10);
+  unknown.duration_s = -1;
+  EXPECT_EQ(message({duration_job("a", 5, 1, 10), unknown}),
+            "f.csv: load needs the duration of every job, which 1 job does not have");
+  Reading alone = reading_with(with_job_options({}, "first"), TraceContent::kJobs, {"load=0.5"});
+  read_window(alone);
+  EXPECT_GT(alone.problems.count(), 0);
+}
+
 TEST(Finish, ANoticeThatIsPendingWhenTheWindowOpensIsKept) {
   Reading reading = reading_with(with_host_options({}, "names"), TraceContent::kHosts, {"from=100s", "notice=30s"});
   reading.origin = 0;

@@ -31,6 +31,29 @@ const char* left_out(const Job& job, const Window& window) {
   return nullptr;
 }
 
+// Times between submissions become as long as makes the jobs' GPU time this share of what the GPUs have meanwhile.
+absl::Status scale_to_load(const Reading& reading, const Window& window, Imported& result) {
+  std::vector<Job>& jobs = result.workload.jobs;
+  const double span_s = jobs.back().submit_s - jobs.front().submit_s;
+  const auto unknown = std::count_if(jobs.begin(), jobs.end(), [](const Job& job) { return job.duration_s < 0; });
+  if (unknown > 0)
+    return invalid(fmt::format("{}: load needs the duration of every job, which {} not have", reading.source,
+                               counted(unknown, "job") + (unknown == 1 ? " does" : " do")));
+  if (span_s <= 0) return invalid(fmt::format("{}: load: all jobs are submitted at one time", reading.source));
+  double gpu_s = 0;
+  for (const Job& job : jobs) gpu_s += job.duration_s * job.gpus;
+  const double factor = gpu_s / (window.load * window.load_gpus * span_s), first_s = jobs.front().submit_s;
+  for (Job& job : jobs) {
+    const double moved_s = (first_s + (job.submit_s - first_s) * factor) - job.submit_s;
+    job.submit_s += moved_s;
+    job.deadline_s += moved_s;
+  }
+  result.summary.notes.push_back(fmt::format(
+      "submissions are {:.4g} times as far apart as in the trace: a load of {:g} on {} GPUs, before it was {:.3g}",
+      factor, window.load, window.load_gpus, window.load * factor));
+  return absl::OkStatus();
+}
+
 absl::Status finish_jobs(Reading& reading, const Window& window, Imported& result) {
   std::vector<Job>& jobs = reading.jobs;
   double origin = reading.origin.value_or(0);
@@ -64,7 +87,7 @@ absl::Status finish_jobs(Reading& reading, const Window& window, Imported& resul
     return invalid(fmt::format("{}: no job is left of {} rows{}", reading.source, result.summary.rows,
                                dropped_text(result.summary)));
   }
-  return absl::OkStatus();
+  return window.load > 0 ? scale_to_load(reading, window, result) : absl::OkStatus();
 }
 
 // Instances on places: one that comes takes the first free one.
@@ -281,6 +304,11 @@ Window read_window(Reading& reading) {
     window.limit = options.count("limit", 0, int64_t{1} << 40, reading.problems);
     window.gpus_min = static_cast<int>(options.count("gpus-min", 1, kMostGpus, reading.problems));
     window.gpus_max = static_cast<int>(options.count("gpus-max", 0, kMostGpus, reading.problems));
+    window.load = options.number("load", 0, 1000, reading.problems);
+    window.load_gpus = static_cast<int>(options.count("load-gpus", 0, kMostGpus, reading.problems));
+    if ((window.load > 0) != (window.load_gpus > 0))
+      reading.problems.add({reading.summary.format}, window.load > 0 ? "load" : "load-gpus",
+                           "load and load-gpus go together");
     window.from_first = options.choice("origin", {"first", "file"}, reading.problems) == "first";
   }
   if (options.has("removal")) {

@@ -14,6 +14,8 @@ struct Window {
   int64_t limit = 0;  // 0 = all
   int gpus_min = 1;
   int gpus_max = 0;  // 0 = any
+  double load = 0;   // 0 = times stay
+  int load_gpus = 0;
   bool from_first = false;
   bool removed_hosts_failed = false;
   bool host_slots = false;

@@ -142,6 +142,11 @@ std::vector<TraceOption> with_job_options(std::vector<TraceOption> own, const st
   own.push_back({"limit", "0", "only the first so many jobs (0 = all)"});
   own.push_back({"gpus-min", "1", "jobs that ask for fewer GPUs are left out"});
   own.push_back({"gpus-max", "0", "jobs that ask for more GPUs are left out (0 = none are)"});
+  own.push_back(
+      {"load", "0",
+       "submissions move closer or apart until the jobs ask for this share of load-gpus, from the first to the "
+       "last: 0.9 (0 = they stay)"});
+  own.push_back({"load-gpus", "0", "GPUs that `load` is a share of"});
   own.push_back({"origin", origin, "what time 0 is: first (the first submission) or file (the file's own 0)"});
   return own;
 }
