@@ -101,6 +101,7 @@ std::string bars_of(const ElementStats& stats) {
 }
 
 std::string number(double value) { return fmt::format("{:.4g}", value); }
+// Of finite elements; "-" where there is none.
 std::string extreme(const ElementStats& stats, double value) { return stats.finite() > 0 ? number(value) : "-"; }
 
 Table table_of(const Looked& looked, bool histogram) {
@@ -118,8 +119,8 @@ Table table_of(const Looked& looked, bool histogram) {
     std::vector<std::string> cells = {state.name,
                                       std::string(tensor::name_of(state.dtype)),
                                       state.shape.str(),
-                                      number(stats.norm()),
-                                      number(stats.mean()),
+                                      extreme(stats, stats.norm()),
+                                      extreme(stats, stats.mean()),
                                       extreme(stats, stats.min),
                                       extreme(stats, stats.max),
                                       fmt::format("{}", stats.zeros),
@@ -140,7 +141,7 @@ Table table_of(const Looked& looked, bool histogram) {
 struct Sum {
   int64_t tensors = 0;
   ElementStats elements;
-  tensor::ElementChange change;
+  std::optional<tensor::ElementChange> change;  // of those that were compared; absent: none was
 };
 
 // By kind of state: the norm of all parameters says more than that of any one tensor.
@@ -150,19 +151,23 @@ std::map<model::StateKind, Sum> sums_of(const Looked& looked) {
     Sum& sum = sums[looked.state(one).kind];
     ++sum.tensors;
     sum.elements.add(one.elements);
-    if (one.change) sum.change.add(*one.change);
+    if (!one.change) continue;
+    if (!sum.change) sum.change.emplace();
+    sum.change->add(*one.change);
   }
   return sums;
 }
 
 void print_table(const Looked& looked, bool histogram) {
   Table sums({"state", "tensors>", "elements>", "norm>", "NaN>", "Inf>", "changed>", "|change|>"});
+  int64_t no_number = 0;
   for (const auto& [kind, sum] : sums_of(looked)) {
-    const bool compared = looked.since != nullptr;
+    no_number += sum.change ? sum.change->no_number : 0;
     sums.row({std::string(model::name_of(kind)), fmt::format("{}", sum.tensors),
-              fmt::format("{}", sum.elements.elements), number(sum.elements.norm()),
+              fmt::format("{}", sum.elements.elements), extreme(sum.elements, sum.elements.norm()),
               fmt::format("{}", sum.elements.nans), fmt::format("{}", sum.elements.infinities),
-              compared ? fmt::format("{}", sum.change.changed) : "-", compared ? number(sum.change.norm()) : "-"});
+              sum.change ? fmt::format("{}", sum.change->changed) : "-",
+              sum.change ? number(sum.change->norm()) : "-"});
   }
   print("{}\n{}\n", table_of(looked, histogram).text(stdout_screen()), sums.text(stdout_screen()));
   const auto note = [](const std::vector<std::string>& names, const std::string& what) {
@@ -171,15 +176,25 @@ void print_table(const Looked& looked, bool histogram) {
   note(looked.only_here, fmt::format("{} not there before", counted(std::ssize(looked.only_here), "tensor")));
   note(looked.only_there, fmt::format("{} not here any more", counted(std::ssize(looked.only_there), "tensor")));
   note(looked.other_shape, fmt::format("{} of another shape", counted(std::ssize(looked.other_shape), "tensor")));
+  if (no_number > 0)
+    print("note: |change| and largest leave {} out that became or were not finite\n", counted(no_number, "element"));
 }
 
 ordered_json number_json(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr); }
 
+ordered_json of_finite(const ElementStats& stats, double value) {
+  return stats.finite() > 0 ? number_json(value) : ordered_json(nullptr);
+}
+
 ordered_json json_of(const ElementStats& stats) {
-  ordered_json json = {{"elements", stats.elements},        {"nan", stats.nans},
-                       {"inf", stats.infinities},           {"zeros", stats.zeros},
-                       {"norm", number_json(stats.norm())}, {"mean", number_json(stats.mean())},
-                       {"min", number_json(stats.min)},     {"max", number_json(stats.max)}};
+  ordered_json json = {{"elements", stats.elements},
+                       {"nan", stats.nans},
+                       {"inf", stats.infinities},
+                       {"zeros", stats.zeros},
+                       {"norm", of_finite(stats, stats.norm())},
+                       {"mean", of_finite(stats, stats.mean())},
+                       {"min", number_json(stats.min)},
+                       {"max", number_json(stats.max)}};
   return json;
 }
 
@@ -200,10 +215,12 @@ void print_json(const Looked& looked) {
     json["not_any_more"] = looked.only_there;
     json["other_shape"] = looked.other_shape;
   }
+  json["kinds"] = ordered_json::array();
+  json["tensors"] = ordered_json::array();
   for (const auto& [kind, sum] : sums_of(looked)) {
     ordered_json one = {{"kind", model::name_of(kind)}, {"tensors", sum.tensors}};
     one.update(json_of(sum.elements));
-    if (looked.since != nullptr) one["change"] = json_of(sum.change);
+    if (sum.change) one["change"] = json_of(*sum.change);
     json["kinds"].push_back(std::move(one));
   }
   for (const TensorStats& stats : looked.stats) {
@@ -313,7 +330,7 @@ that have changed, and norm and largest of the differences.)",
             checkpoint_source_options(),
             {format_option()}}),
        .examples = {"scalai checkpoint stats out/ --histogram",
-                    "scalai checkpoint stats step_200/ --since=step_100/ --tensors='*.attention.*'",
+                    "scalai checkpoint stats out/ --since=llama3-8b/ --tensors='*.attention.*'",
                     "scalai checkpoint stats out/ --require-finite --format=json"},
        .min_arguments = 1,
        .max_arguments = 1},

@@ -50,10 +50,9 @@ class PeerWatch {
 }  // namespace
 
 int64_t chunk_bytes_for(int ranks) {
-  constexpr int64_t kMiB = 1 << 20, kStaging = 384 * kMiB;
-  const int64_t slots = int64_t{2} * Channel::kDepth * std::max(1, ranks - 1);
-  const auto share = static_cast<uint64_t>(std::max<int64_t>(1, kStaging / slots));
-  return std::clamp(static_cast<int64_t>(std::bit_floor(share)), 4 * kMiB, 64 * kMiB);
+  constexpr int64_t kMiB = 1 << 20, kTogether = 32 * kMiB;
+  const auto share = static_cast<uint64_t>(kTogether / std::max(1, ranks - 1));
+  return std::max(static_cast<int64_t>(std::bit_floor(share)), 4 * kMiB);
 }
 
 absl::StatusOr<std::unique_ptr<Channel>> Channel::create(Backend& backend, int device,

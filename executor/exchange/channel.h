@@ -36,8 +36,9 @@ struct ChannelOptions {
   std::function<bool()> peers_live;
 };
 
-// The chunks of a communicator: large ones, because a group of NCCL takes the host some 65 µs whatever its size (results/gpu),
-// but so that staging for a message to and from each other rank stays below 384 MiB. 4 to 64 MiB, a power of two.
+// The chunks of a communicator. A group of NCCL takes the host some 65 µs whatever its size (results/gpu), in which NVLink carries
+// 30 MB; so a chunk for each other rank together has 32 MiB, as a power of two from 4 MiB on. Staging for three of them to and
+// from each is 192 MiB at most with up to 9 ranks, and 24 MiB a rank beyond.
 int64_t chunk_bytes_for(int ranks);
 
 class Channel {

@@ -98,14 +98,16 @@ void exchange(int rank, int size, uint64_t seed, Channel& channel) {
   }
 }
 
-// Of 384 MiB, three chunks for a message to and from each other rank: 64, 21.3, 9.1 and 4.3 MiB, rounded down.
+// 32 MiB for 1, 2, 3, 4, 7, 8 and more other ranks: 32, 16, 10.7, 8, 4.6, 4 …, rounded down.
 TEST(Channel, ChunksAreLargeWhereThereAreFewRanks) {
   constexpr int64_t kMiB = 1 << 20;
-  EXPECT_EQ(chunk_bytes_for(1), 64 * kMiB);
-  EXPECT_EQ(chunk_bytes_for(2), 64 * kMiB);
-  EXPECT_EQ(chunk_bytes_for(4), 16 * kMiB);
-  EXPECT_EQ(chunk_bytes_for(8), 8 * kMiB);
-  EXPECT_EQ(chunk_bytes_for(16), 4 * kMiB);
+  EXPECT_EQ(chunk_bytes_for(1), 32 * kMiB);
+  EXPECT_EQ(chunk_bytes_for(2), 32 * kMiB);
+  EXPECT_EQ(chunk_bytes_for(3), 16 * kMiB);
+  EXPECT_EQ(chunk_bytes_for(4), 8 * kMiB);
+  EXPECT_EQ(chunk_bytes_for(5), 8 * kMiB);
+  EXPECT_EQ(chunk_bytes_for(8), 4 * kMiB);
+  EXPECT_EQ(chunk_bytes_for(9), 4 * kMiB);
   EXPECT_EQ(chunk_bytes_for(4096), 4 * kMiB);
 }
 

@@ -18,7 +18,7 @@
 namespace scalai::executor {
 
 // The number rises when a message changes its meaning. Both ends must have the same number and the same build version.
-inline constexpr int32_t kProtocolVersion = 2;
+inline constexpr int32_t kProtocolVersion = 3;
 
 // One place (a device, or a host's memory) and the way to its bytes: a file descriptor of a process on the same machine, or
 // an opaque address.

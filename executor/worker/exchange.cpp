@@ -75,7 +75,9 @@ Exchange::Own& Exchange::own_of(DeviceId device) {
 absl::Status Exchange::reserve(const std::map<DeviceId, size_t>& messages) {
   std::map<int, size_t> wanted;
   for (const auto& [device, count] : messages) wanted[rank_of(device)] += count;
-  for (Own& one : own_) SCALAI_RETURN_IF_ERROR(one.channel->reserve(wanted[one.rank]));
+  // Messages of devices that share GPUs become one a peer and direction (by_rank).
+  const size_t most = 2 * (ranks_.size() - 1);
+  for (Own& one : own_) SCALAI_RETURN_IF_ERROR(one.channel->reserve(std::min(wanted[one.rank], most)));
   return absl::OkStatus();
 }
 

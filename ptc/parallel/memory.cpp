@@ -298,11 +298,11 @@ void Sizer::ends(int stage, const Add& add) const {
   add(memory_term::kHead, flying * share * 2 * a * h / divisor(w_),
       [&] { return fmt::format("{} · {}", micro_batches(flying), size_text(share * 2 * a * h / divisor(w_))); });
   const double logits = share * static_cast<double>(padded(w_.model.vocab, w_.config.tp)) / w_.config.tp;
-  const double copies = flying + (w_.training.kernels == Kernels::kEager ? 2 : 0);
-  const double each = w_.training.loss_kernels() == Loss::kFused ? a : kFullLogitBytes;
-  add(memory_term::kLogits, (copies * each + a) * logits, [&] {
-    return fmt::format("({} · {} B + {} B) · {} logits", number(copies), each, a, number(logits));
-  });
+  const bool fused = w_.training.loss_kernels() == Loss::kFused;
+  const double copies = flying + (w_.training.kernels == Kernels::kEager && !fused ? 2 : 0);
+  const double each = fused ? a : kFullLogitBytes;
+  add(memory_term::kLogits, (copies * each + a) * logits,
+      [&] { return fmt::format("({} · {} B + {} B) · {} logits", number(copies), each, a, number(logits)); });
 }
 
 // Its layers differ and are all counted as on the first stage (model_shape.h).

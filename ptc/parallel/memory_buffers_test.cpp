@@ -146,6 +146,8 @@ TEST(Buffers, EagerKernelsCopyLogits) {
   EXPECT_DOUBLE_EQ(term({}, training, 0, memory_term::kLogits), (4 + 2) * 384 * 32);
   training.kernels = Kernels::kEager;
   EXPECT_DOUBLE_EQ(term({}, training, 0, memory_term::kLogits), (3 * 4 + 2) * 384 * 32);
+  training.loss = Loss::kFused;  // 16 bits, and as many for the gradient
+  EXPECT_DOUBLE_EQ(term({}, training, 0, memory_term::kLogits), (2 + 2) * 384 * 32);
 }
 
 }  // namespace memory_buffers_test

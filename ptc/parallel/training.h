@@ -89,7 +89,7 @@ enum class Dispatch : uint8_t { kAllToAll, kOnce };
 // How the loss is made of logits.
 //   separate  in 32 bits and a kernel for each operation (Megatron-LM; NeMo before 24.09)
 //   compiled  in 32 bits, operations put together (Megatron-Core's cross_entropy_fusion_impl native, PyTorch's own)
-//   fused     a kernel each way that keeps 16 bits (Transformer Engine's, in Megatron-Bridge until May 2026; torch.compile)
+//   fused     a kernel each way that keeps 16 bits (Transformer Engine's, in Megatron-Bridge until June 2026; torch.compile)
 enum class Loss : uint8_t { kSeparate, kCompiled, kFused };
 
 // Names of the values above, in their order; and the number formats of gradients with their bytes.
@@ -149,9 +149,9 @@ struct Training {
 
   // Micro-batches of a step through one pipeline; the last one may be short. CHECK: dp and micro_batch >= 1.
   int micro_batches(int dp) const;
-  // DeepSpeed if the precision is DeepSpeed's, else `framework`.
   // What `loss` says; else compiled with tuned kernels, separate with others.
   Loss loss_kernels() const { return loss.value_or(kernels == Kernels::kTuned ? Loss::kCompiled : Loss::kSeparate); }
+  // DeepSpeed if the precision is DeepSpeed's, else `framework`.
   Framework runs_in() const { return precision.deepspeed ? Framework::kDeepSpeed : framework; }
   // Each rank gets the sums of all gradients, also where ZeRO-1 or 2 leave it only a share to update.
   bool sums_whole_gradients() const;

@@ -187,11 +187,11 @@ ElementChange change_of(int64_t count, DType now_type, const std::byte* now, DTy
     for (size_t i = 0; i < static_cast<size_t>(some); ++i) {
       if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
       ++change.changed;
-      const double difference = std::abs(a[i] - b[i]);
-      if (!std::isfinite(difference)) {
+      if (!std::isfinite(a[i]) || !std::isfinite(b[i])) {
         ++change.no_number;
         continue;
       }
+      const double difference = std::abs(a[i] - b[i]);
       change.squares += difference * difference;
       change.largest = std::max(change.largest, difference);
     }

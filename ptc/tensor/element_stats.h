@@ -39,7 +39,7 @@ struct ElementChange {
   int64_t elements = 0;
   int64_t changed = 0;    // other values; two NaN are the same, and so are 0 and −0
   int64_t no_number = 0;  // of these, where one of both is not finite; not in what follows
-  double squares = 0;     // of differences
+  double squares = 0;     // of differences; beyond the range of double infinite, as the largest
   double largest = 0;     // |difference|
 
   double norm() const;

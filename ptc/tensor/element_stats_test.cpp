@@ -147,6 +147,14 @@ TEST(ElementChange, SaysWhatDiffers) {
   EXPECT_EQ(change.largest, 4);
 }
 
+TEST(ElementChange, BeyondTheRangeOfDoubleIsInfinite) {
+  const std::vector<std::byte> now = bytes_of<double>({1e308, 1}), before = bytes_of<double>({-1e308, 1});
+  const ElementChange change = change_of(2, DType::kF64, now.data(), DType::kF64, before.data());
+  EXPECT_EQ(change.changed, 1);
+  EXPECT_EQ(change.no_number, 0);
+  EXPECT_TRUE(std::isinf(change.largest) && std::isinf(change.norm()));
+}
+
 // A tensor and its rounding to BF16: 1 + 2^-9 is 1.
 TEST(ElementChange, TypesMayDiffer) {
   const std::vector<std::byte> now = bytes_of<float>({1, 1 + 1.0F / 512, 3});

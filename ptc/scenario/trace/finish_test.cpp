@@ -64,14 +64,18 @@ TEST(Finish, LoadIsRefusedWhereItMeansNothing) {
     return message_of(finish(std::move(reading), window).status());
   };
   EXPECT_EQ(message({duration_job("a", 5, 1, 10), duration_job("b", 5, 1, 10)}),
-            "f.csv: load: all jobs are submitted at one time");
+            "f.csv: load needs jobs that are submitted at two times at least");
+  EXPECT_EQ(message({duration_job("a", 5, 1, 0), duration_job("b", 6, 1, 0)}), "f.csv: load: no job runs for any time");
   Job unknown = duration_job("b", 9, 1, 10);
   unknown.duration_s = -1;
   EXPECT_EQ(message({duration_job("a", 5, 1, 10), unknown}),
             "f.csv: load needs the duration of every job, which 1 job does not have");
-  Reading alone = reading_with(with_job_options({}, "first"), TraceContent::kJobs, {"load=0.5"});
-  read_window(alone);
-  EXPECT_GT(alone.problems.count(), 0);
+  for (const std::vector<std::string>& set :
+       {std::vector<std::string>{"load=0.5"}, {"load-gpus=4"}, {"load=1e-300", "load-gpus=4"}}) {
+    Reading alone = reading_with(with_job_options({}, "first"), TraceContent::kJobs, set);
+    read_window(alone);
+    EXPECT_EQ(alone.problems.count(), 1) << set[0];
+  }
 }
 
 TEST(Finish, ANoticeThatIsPendingWhenTheWindowOpensIsKept) {

@@ -39,14 +39,16 @@ absl::Status scale_to_load(const Reading& reading, const Window& window, Importe
   if (unknown > 0)
     return invalid(fmt::format("{}: load needs the duration of every job, which {} not have", reading.source,
                                counted(unknown, "job") + (unknown == 1 ? " does" : " do")));
-  if (span_s <= 0) return invalid(fmt::format("{}: load: all jobs are submitted at one time", reading.source));
+  if (span_s <= 0)
+    return invalid(fmt::format("{}: load needs jobs that are submitted at two times at least", reading.source));
   double gpu_s = 0;
   for (const Job& job : jobs) gpu_s += job.duration_s * job.gpus;
+  if (gpu_s <= 0) return invalid(fmt::format("{}: load: no job runs for any time", reading.source));
   const double factor = gpu_s / (window.load * window.load_gpus * span_s), first_s = jobs.front().submit_s;
   for (Job& job : jobs) {
-    const double moved_s = (first_s + (job.submit_s - first_s) * factor) - job.submit_s;
-    job.submit_s += moved_s;
-    job.deadline_s += moved_s;
+    const double slack_s = job.deadline_s - job.submit_s;
+    job.submit_s = first_s + (job.submit_s - first_s) * factor;
+    job.deadline_s = job.submit_s + slack_s;
   }
   result.summary.notes.push_back(fmt::format(
       "submissions are {:.4g} times as far apart as in the trace: a load of {:g} on {} GPUs, before it was {:.3g}",
@@ -305,6 +307,8 @@ Window read_window(Reading& reading) {
     window.gpus_min = static_cast<int>(options.count("gpus-min", 1, kMostGpus, reading.problems));
     window.gpus_max = static_cast<int>(options.count("gpus-max", 0, kMostGpus, reading.problems));
     window.load = options.number("load", 0, 1000, reading.problems);
+    if (window.load > 0 && window.load < 0.001)
+      reading.problems.add({reading.summary.format}, "load", "is less than 0.001, at which nothing ever waits");
     window.load_gpus = static_cast<int>(options.count("load-gpus", 0, kMostGpus, reading.problems));
     if ((window.load > 0) != (window.load_gpus > 0))
       reading.problems.add({reading.summary.format}, window.load > 0 ? "load" : "load-gpus",
