@@ -74,10 +74,9 @@ void compare_names(const std::vector<std::string>& patterns, Looked& looked) {
 }
 
 std::string some_of(const std::vector<std::string>& names) {
-  const std::vector<std::string> first(names.begin(), names.begin() + std::min(std::ssize(names), kMostNamed));
-  const std::string rest =
-      std::ssize(names) > kMostNamed ? fmt::format(" and {} more", std::ssize(names) - kMostNamed) : "";
-  return fmt::format("{}{}", fmt::join(first, ", "), rest);
+  const ptrdiff_t shown = std::min(std::ssize(names), kMostNamed), more = std::ssize(names) - shown;
+  return fmt::format("{}{}", fmt::join(names.begin(), names.begin() + shown, ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 // Magnitudes from the least to the largest as bars: "2^-9 ▁▃█▅▁ 2^1".
@@ -187,15 +186,14 @@ ordered_json of_finite(const ElementStats& stats, double value) {
 }
 
 ordered_json json_of(const ElementStats& stats) {
-  ordered_json json = {{"elements", stats.elements},
-                       {"nan", stats.nans},
-                       {"inf", stats.infinities},
-                       {"zeros", stats.zeros},
-                       {"norm", of_finite(stats, stats.norm())},
-                       {"mean", of_finite(stats, stats.mean())},
-                       {"min", number_json(stats.min)},
-                       {"max", number_json(stats.max)}};
-  return json;
+  return {{"elements", stats.elements},
+          {"nan", stats.nans},
+          {"inf", stats.infinities},
+          {"zeros", stats.zeros},
+          {"norm", of_finite(stats, stats.norm())},
+          {"mean", of_finite(stats, stats.mean())},
+          {"min", number_json(stats.min)},
+          {"max", number_json(stats.max)}};
 }
 
 ordered_json json_of(const tensor::ElementChange& change) {

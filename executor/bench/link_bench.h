@@ -18,7 +18,7 @@ namespace scalai::executor::bench {
 struct LinkOptions {
   int ranks = 1;  // devices 0 … ranks − 1 of the back end, each on a GPU of its own
   int64_t bytes = int64_t{1} << 30;
-  std::vector<int64_t> chunk_bytes = {int64_t{4} << 20, int64_t{16} << 20, int64_t{64} << 20};
+  std::vector<int64_t> chunk_bytes = {int64_t{4} << 20, int64_t{16} << 20, int64_t{32} << 20, int64_t{64} << 20};
   int repetitions = 5;  // after one uncounted warm-up
 };
 // Errors: those of NCCL and of the back end. A row's `errors`: elements that arrived wrong.

@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <thread>
 
+#include "executor/device/testing/forwarding_backend.h"
 #include "executor/worker/testing/support.h"
 #include "ptc/base/status.h"
 
@@ -24,6 +26,17 @@ std::map<DeviceId, Places::Gpu> all_gpus() {
   return gpus;
 }
 
+// Two devices on a GPU; counts the staging memory that is asked for.
+class CountingBackend : public ForwardingBackend {
+ public:
+  CountingBackend() : ForwardingBackend(make_host_backend({.devices_per_gpu = 2})) {}
+  absl::StatusOr<std::unique_ptr<Staging>> staging(int device, int64_t bytes) override {
+    staged = std::max<int64_t>(staged, bytes);
+    return ForwardingBackend::staging(device, bytes);
+  }
+  std::atomic<int64_t> staged = 0;  // the most for one GPU
+};
+
 class Pair : public ::testing::Test {
  protected:
   Pair() {
@@ -39,7 +52,7 @@ class Pair : public ::testing::Test {
     for (const absl::Status& status : done) EXPECT_TRUE(status.ok()) << status;
   }
 
-  std::unique_ptr<Backend> backend_ = make_host_backend({.devices_per_gpu = 2});
+  std::unique_ptr<CountingBackend> backend_ = std::make_unique<CountingBackend>();
   std::array<std::unique_ptr<Exchange>, 2> exchange_ = {make(), make()};
 
  private:
@@ -115,6 +128,13 @@ TEST_F(Pair, JoinsAnewWithOtherGpus) {
     EXPECT_FALSE(check_box(content, whole, at.source()));
     return absl::OkStatus();
   });
+}
+
+// 16 messages of the two devices of a GPU with 4 others are one to and from each of three other GPUs at most, three chunks each.
+TEST_F(Pair, StagingIsForGpusNotForDevices) {
+  const absl::Status reserved = exchange_[0]->reserve({{DeviceId(0), 8}, {DeviceId(1), 8}});
+  EXPECT_TRUE(reserved.ok()) << reserved;
+  EXPECT_EQ(backend_->staged, 2 * 3 * 3 * 4096);
 }
 
 TEST_F(Pair, ADeadNeighbourIsNoticedAtOnce) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "executor/device/backend.h"
@@ -13,6 +14,7 @@ namespace scalai::executor {
 
 class ForwardingBackend : public Backend {
  public:
+  explicit ForwardingBackend(std::unique_ptr<Backend> host = make_host_backend()) : host_(std::move(host)) {}
   std::string name() const override { return "of a test"; }
   absl::StatusOr<std::unique_ptr<Memory>> memory_of_device(int device, const SegmentOptions& options) override {
     return host_->memory_of_device(device, options);
@@ -30,7 +32,7 @@ class ForwardingBackend : public Backend {
   }
 
  private:
-  std::unique_ptr<Backend> host_ = make_host_backend();
+  std::unique_ptr<Backend> host_;
 };
 
 }  // namespace scalai::executor

@@ -6,27 +6,13 @@
 
 #include <numeric>
 
-#include "ptc/checkpoint/views/reshard.h"
-#include "ptc/checkpoint/views/testing/test_model.h"
+#include "ptc/checkpoint/views/testing/checkpoint_folder.h"
 
 namespace scalai::checkpoint {
 namespace checkpoint_stats_test {
 
-class CheckpointStats : public FolderTest {
+class CheckpointStats : public CheckpointFolder {
  protected:
-  std::shared_ptr<const Checkpoint> open(const std::string& name, const OpenOptions& options = {}) const {
-    auto opened = Checkpoint::open(path(name), options);
-    SCALAI_CHECK(opened.ok(), message_of(opened.status()));
-    return *opened;
-  }
-  void reshard_to(const std::string& from, const std::string& to, const std::string& view_name) {
-    const auto view = View::make(open(from), view_name);
-    ASSERT_TRUE(view.ok()) << view.status();
-    const ReshardOptions options{.target = path(to), .progress = {}};
-    const auto plan = plan_reshard(**view, options);
-    ASSERT_TRUE(plan.ok()) << plan.status();
-    ASSERT_TRUE(reshard(**view, *plan, options).ok());
-  }
   static std::vector<TensorStats> all(const Checkpoint& checkpoint, const StatsOptions& options = {}) {
     std::vector<size_t> tensors(checkpoint.tensors().size());
     std::iota(tensors.begin(), tensors.end(), size_t{0});

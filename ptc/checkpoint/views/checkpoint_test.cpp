@@ -18,7 +18,7 @@
 #include "ptc/checkpoint/views/internal/opened.h"
 #include "ptc/checkpoint/views/internal/opened_folder.h"
 #include "ptc/checkpoint/views/reshard.h"
-#include "ptc/checkpoint/views/testing/test_model.h"
+#include "ptc/checkpoint/views/testing/checkpoint_folder.h"
 
 namespace scalai::checkpoint {
 namespace {
@@ -26,26 +26,15 @@ namespace {
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class CheckpointTest : public FolderTest {
+class CheckpointTest : public CheckpointFolder {
  protected:
-  std::shared_ptr<const Checkpoint> open(const std::string& name, const OpenOptions& options = {}) const {
-    auto opened = Checkpoint::open(path(name), options);
-    SCALAI_CHECK(opened.ok(), message_of(opened.status()));
-    return *opened;
-  }
   std::string refusal(const std::string& name, const OpenOptions& options = {}) const {
     const auto opened = Checkpoint::open(path(name), options);
     return opened.ok() ? "accepted" : message_of(opened.status());
   }
-  // What reshard makes of it, without the files that describe it when `bare`.
-  void reshard_to(const std::string& from, const std::string& to, const std::string& view_name, bool bare = false) {
-    const auto view = View::make(open(from), view_name);
-    ASSERT_TRUE(view.ok()) << view.status();
-    const ReshardOptions options{.target = path(to), .progress = {}};
-    const auto plan = plan_reshard(**view, options);
-    ASSERT_TRUE(plan.ok()) << plan.status();
-    ASSERT_TRUE(reshard(**view, *plan, options).ok());
-    if (!bare) return;
+  // Without the files that describe it.
+  void reshard_bare(const std::string& from, const std::string& to, const std::string& view_name) const {
+    reshard_to(from, to, view_name);
     for (const char* name : {"manifest.json", "collection.textproto", "model.textproto", "config.json"}) {
       fs::remove(path(to) + "/" + name);
     }
@@ -94,7 +83,7 @@ TEST_F(CheckpointTest, FilesOfOthersAreReadWithWhatIsTold) {
   for (const char* layout : {"tp4,pp2", "tp2,dp2", "pp2,vpp2"}) {
     SCOPED_TRACE(layout);
     const std::string name = fmt::format("ranks-{}", layout);
-    reshard_to("hf", name, layout, /*bare=*/true);
+    reshard_bare("hf", name, layout);
     EXPECT_THAT(refusal(name), HasSubstr("--from=LAYOUT"));
     EXPECT_THAT(refusal(name, {.from = layout}), HasSubstr("--config=FILE or --model=NAME"));
     const auto ranks = open(name, {.from = layout, .config = path("hf/config.json")});
@@ -128,8 +117,8 @@ TEST_F(CheckpointTest, ExpertsAreCutAsMegatronCutsThem) {
   EXPECT_EQ((*View::make(open("hf"), "tp2-etp1"))->name(), "tp2-etp1");
   EXPECT_EQ((*View::make(open("hf"), "logical-tp2"))->name(), "logical-tp2");
   EXPECT_THAT(message_of(View::make(open("hf"), "tp2-ep2").status()), HasSubstr("say etp1"));
-  reshard_to("hf", "cut", "tp2", /*bare=*/true);
-  reshard_to("hf", "whole", "tp2-etp1", /*bare=*/true);
+  reshard_bare("hf", "cut", "tp2");
+  reshard_bare("hf", "whole", "tp2-etp1");
   OpenOptions options;
   options.config = path("hf/config.json");
   const auto open_as = [&](const std::string& name, const std::string& from) {
@@ -155,7 +144,7 @@ TEST_F(CheckpointTest, APlainFileStandsForItself) {
 
 TEST_F(CheckpointTest, AFileMayBeThatOfTheOnlyRank) {
   write_hugging_face(path("hf"), llama_config(8, 2));
-  reshard_to("hf", "ranks", "tp1", /*bare=*/true);
+  reshard_bare("hf", "ranks", "tp1");
   fs::create_directories(path("one"));
   fs::copy_file(path("ranks/rank_000.safetensors"), path("one/weights.safetensors"));
   OpenOptions options;
@@ -255,7 +244,7 @@ TEST_F(CheckpointTest, ManifestsThatDoNotFitTheFilesAreRefused) {
 TEST_F(CheckpointTest, VerifyFindsDamageByFileTensorAndBox) {
   write_hugging_face(path("hf"), llama_config(8, 2));
   reshard_to("hf", "arranged", "tp2-dp2");
-  reshard_to("hf", "bare", "tp2-dp2", /*bare=*/true);
+  reshard_bare("hf", "bare", "tp2-dp2");
   EXPECT_TRUE(open("arranged")->verify({.threads = 2, .progress = {}}).ok());
   const int64_t end = static_cast<int64_t>(fs::file_size(path("arranged/rank_001.safetensors")));
   damage(path("arranged/rank_001.safetensors"), end - 1);

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ptc/checkpoint/views/testing/test_model.h"
+#include "ptc/checkpoint/views/testing/checkpoint_folder.h"
 #include "ptc/checkpoint/views/view.h"
 #include "ptc/tensor/convert.h"
 
@@ -24,13 +24,8 @@ std::vector<std::byte> content(const Checkpoint& checkpoint, size_t tensor) {
   return bytes;
 }
 
-class ConvertedTest : public FolderTest {
+class ConvertedTest : public CheckpointFolder {
  protected:
-  std::shared_ptr<const Checkpoint> open(const std::string& name, const OpenOptions& options = {}) const {
-    auto opened = Checkpoint::open(path(name), options);
-    SCALAI_CHECK(opened.ok(), message_of(opened.status()));
-    return *opened;
-  }
   std::string refusal(const std::string& name) const { return message_of(Checkpoint::open(path(name)).status()); }
 };
 

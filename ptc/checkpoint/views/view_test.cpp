@@ -11,7 +11,7 @@
 #include "ptc/checkpoint/views/internal/file_image.h"
 #include "ptc/checkpoint/views/internal/view_layout.h"
 #include "ptc/checkpoint/views/reshard.h"
-#include "ptc/checkpoint/views/testing/test_model.h"
+#include "ptc/checkpoint/views/testing/checkpoint_folder.h"
 #include "ptc/collection/megatron.h"
 
 namespace scalai::checkpoint {
@@ -43,25 +43,13 @@ TEST(ViewName, HasOneParserAndOneForm) {
   EXPECT_THAT(renamed("hf-hf"), HasSubstr("refused"));
 }
 
-class ViewTest : public FolderTest {
+class ViewTest : public CheckpointFolder {
  protected:
-  std::shared_ptr<const Checkpoint> open(const std::string& name, const OpenOptions& options = {}) const {
-    auto opened = Checkpoint::open(path(name), options);
-    SCALAI_CHECK(opened.ok(), message_of(opened.status()));
-    return *opened;
-  }
   static std::shared_ptr<const View> view_of(const std::shared_ptr<const Checkpoint>& checkpoint,
                                              const std::string& name) {
     auto view = View::make(checkpoint, name);
     SCALAI_CHECK(view.ok(), message_of(view.status()));
     return *view;
-  }
-  void write(const View& view, const std::string& to) const {
-    const ReshardOptions options{.target = path(to), .progress = {}};
-    const auto plan = plan_reshard(view, options);
-    ASSERT_TRUE(plan.ok()) << plan.status();
-    const auto result = reshard(view, *plan, options);
-    ASSERT_TRUE(result.ok()) << result.status();
   }
 };
 
