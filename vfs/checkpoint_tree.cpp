@@ -96,7 +96,8 @@ absl::StatusOr<Node> make_view(const std::shared_ptr<const Checkpoint>& checkpoi
 std::shared_ptr<Directory> views_directory(std::shared_ptr<const Checkpoint> checkpoint) {
   auto views = std::make_shared<GrowingFolder>(
       [checkpoint](const std::string& name) { return make_view(checkpoint, name); }, kViewsKept);
-  (void)views->find("hf");  // listed from the start when it can be
+  // Listed from the start: one that the checkpoint can have.
+  if (!views->find("hf").ok()) (void)views->find("logical");
   return views;
 }
 

@@ -12,6 +12,7 @@ int errno_of_find(const absl::Status& status) {
     case absl::StatusCode::kOutOfRange: return ENOENT;
     case absl::StatusCode::kPermissionDenied: return EACCES;
     case absl::StatusCode::kResourceExhausted: return ENOMEM;
+    case absl::StatusCode::kFailedPrecondition: return ESTALE;
     default: return EIO;
   }
 }
@@ -20,6 +21,7 @@ int errno_of_read(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kNotFound: return ENOENT;
     case absl::StatusCode::kPermissionDenied: return EACCES;
+    case absl::StatusCode::kFailedPrecondition: return ESTALE;
     default: return EIO;
   }
 }

@@ -6,9 +6,10 @@
 namespace scalai::vfs {
 
 // Of a look-up. ENOENT: the name does not exist or asks for something impossible; EACCES: no permission; ENOMEM: out of
-// memory; EIO: all else, such as an unreadable source.
+// memory; ESTALE: a step of a running job that is no longer kept; EIO: all else, such as an unreadable source.
 int errno_of_find(const absl::Status& status);
-// Of opens, reads and sizes. ENOENT: the source does not exist; EACCES: no permission; EIO: all else.
+// Of opens, reads and sizes. ENOENT: the source does not exist; EACCES: no permission; ESTALE: as of a look-up;
+// EIO: all else.
 int errno_of_read(const absl::Status& status);
 
 }  // namespace scalai::vfs

@@ -401,8 +401,8 @@ std::vector<OptionSpec> reshard_options() {
   const std::vector<OptionSpec> to = {text_option(
       "to", "LAYOUT",
       "Layout of DST: tp4,pp2 (rank files; tp4,pp2,logical has our names, tp4,pp2,torch is Megatron-LM's own "
-      "folder, tp4,vllm vLLM's sharded state); whole tensors as hf, torch_dist (Megatron-Core) or dcp "
-      "(torch.distributed.checkpoint); or a collection file, FILE.textproto.")};
+      "folder, tp4,vllm vLLM's sharded state); whole tensors as hf, logical (by the names in the job), torch_dist "
+      "(Megatron-Core) or dcp (torch.distributed.checkpoint); or a collection file, FILE.textproto.")};
   const std::vector<OptionSpec> rest = {
       formerly(bytes_option("process-memory", "SIZE", "Most memory that the program uses.", "1GiB"), {"memory-cap"}),
       count_option("threads", "N", "Threads (one a core if not given)."),

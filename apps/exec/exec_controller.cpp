@@ -102,6 +102,7 @@ absl::StatusOr<control::RunReport> run_scenario(const scenario::Scenario& scenar
                            .on_time = pass_time,
                            .on_asked = [&](int job, int gpus, bool save) { steering.ask_for(job, gpus, save); },
                            .requests = &steering.requests(),
+                           .live = &steering.live(),
                            .resume = options.resume,
                            .past = std::move(past)});
   const auto watch = [&](double at_s, const control::Control& control) {

@@ -18,19 +18,14 @@ namespace {
 namespace ex = scalai::executor;
 
 absl::StatusOr<ex::CtlTarget> target_of(const Arguments& arguments) {
-  ex::CtlTarget target{.address = arguments.text("controller"),
-                       .token = "",
-                       .ca_file = arguments.text("ca-file"),
-                       .timeout_s = arguments.seconds("timeout")};
+  ex::CtlTarget target{.address = arguments.text("controller")};
   if (arguments.has("run")) {
-    const RunFolder folder(arguments.text("run"));
-    SCALAI_ASSIGN_OR_RETURN(target.address, folder.address());
-    SCALAI_ASSIGN_OR_RETURN(target.token, folder.token());
-    SCALAI_ASSIGN_OR_RETURN(const HowRun how, folder.how());
-    if (target.ca_file.empty()) target.ca_file = how.certificate_file;
-    return target;
+    SCALAI_ASSIGN_OR_RETURN(target, RunFolder(arguments.text("run")).target());
+  } else {
+    SCALAI_ASSIGN_OR_RETURN(target.token, ex::read_token(arguments.text("token-file")));
   }
-  SCALAI_ASSIGN_OR_RETURN(target.token, ex::read_token(arguments.text("token-file")));
+  if (arguments.has("ca-file")) target.ca_file = arguments.text("ca-file");
+  target.timeout_s = arguments.seconds("timeout");
   return target;
 }
 
@@ -69,10 +64,6 @@ int ctl_command(const Arguments& arguments) {
     return usage_error("exec ctl", "either --run=DIR or --controller=HOST:PORT is needed");
   const auto target = target_of(arguments);
   if (!target.ok()) return report_error(target.status());
-  if (arguments.has("run") && RunFolder(arguments.text("run")).controller_died()) {
-    return report_error(missing(fmt::format("{0}: the controller of this run has died\nhint: scalai exec --resume={0}",
-                                            arguments.text("run"))));
-  }
   const auto answer = ex::ask_controller(*target, request);
   if (!answer.ok()) return report_error(answer.status());
   const bool table = what == "status" && arguments.text("format") == "table";

@@ -21,6 +21,7 @@ void Steering::begin(ex::ControllerEnd& controller) {
 }
 
 void Steering::end() {
+  live_.end();
   const std::lock_guard lock(mutex_);
   controller_ = nullptr;
   phase_ = Phase::kAfter;
@@ -45,8 +46,12 @@ void Steering::pass_time(double at_s) {
 
 void Steering::ask(control::EventBody request) {
   requests_.add(std::move(request));
+  wake("a request");
+}
+
+void Steering::wake(const char* why) {
   const std::lock_guard lock(mutex_);
-  if (controller_ != nullptr) controller_->notify("a request");
+  if (controller_ != nullptr) controller_->notify(why);
 }
 
 absl::StatusOr<std::string> Steering::answer(const ex::CtlRequest& request) {
@@ -63,6 +68,10 @@ absl::StatusOr<std::string> Steering::answer(const ex::CtlRequest& request) {
       SCALAI_ASSIGN_OR_RETURN(const int job, job_of(request));
       ask(control::UserSave{job});
       return "a checkpoint at the next step boundary";
+    }
+    case ex::CtlRequest::Kind::kLive: {
+      SCALAI_ASSIGN_OR_RETURN(const int job, job_of(request));
+      return live_.answer(job, request, [this] { wake("a reader"); });
     }
     default: break;
   }

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "executor/controller/live_requests.h"
+#include "executor/controller/live_steps.h"
 #include "executor/rpc/controller_end.h"
 #include "ptc/control/control.h"
 
@@ -39,9 +40,11 @@ class Steering {
   enum class Phase { kBefore, kDuring, kAfter };
   Phase phase() const;
   executor::LiveRequests& requests() { return requests_; }
+  executor::LiveSteps& live() { return live_; }
 
  private:
   void ask(control::EventBody request);
+  void wake(const char* why);  // the thread of the run
   std::string status() const;
   absl::StatusOr<int> job_of(const executor::CtlRequest& request) const;
   absl::StatusOr<control::EventBody> resize(int job, int gpus) const;
@@ -51,6 +54,7 @@ class Steering {
   const scenario::Scenario& scenario_;
   const std::string strategy_;
   executor::LiveRequests requests_;
+  executor::LiveSteps live_;
   mutable std::mutex mutex_;
   Phase phase_ = Phase::kBefore;
   executor::ControllerEnd* controller_ = nullptr;  // during the run

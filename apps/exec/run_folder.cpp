@@ -123,6 +123,17 @@ absl::StatusOr<std::string> RunFolder::address() const {
   return missing(fmt::format("no run is going on in {}, and none was cut off: it has no file \"address\"", path_));
 }
 
+absl::StatusOr<executor::CtlTarget> RunFolder::target() const {
+  executor::CtlTarget target;
+  SCALAI_ASSIGN_OR_RETURN(target.address, address());
+  SCALAI_ASSIGN_OR_RETURN(target.token, token());
+  SCALAI_ASSIGN_OR_RETURN(const HowRun known, how());
+  target.ca_file = known.certificate_file;
+  if (controller_died())
+    return missing(fmt::format("{0}: the controller of this run has died\nhint: scalai exec --resume={0}", path_));
+  return target;
+}
+
 bool RunFolder::controller_died() const { return ex::JournalLock::is_abandoned(file("journal.db")); }
 
 void RunFolder::leave_nothing(bool was_there) const {

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "apps/exec/state_options.h"
 #include "executor/journal/journal.h"
+#include "executor/rpc/ctl.h"
 
 namespace scalai::apps {
 
@@ -51,6 +52,8 @@ class RunFolder {
   absl::StatusOr<HowRun> how() const;
   absl::StatusOr<std::string> token() const;
   absl::StatusOr<std::string> address() const;
+  // How to reach its controller. NotFound: it died (with the way to go on), or the run is over.
+  absl::StatusOr<executor::CtlTarget> target() const;
   bool controller_died() const;  // on this host; false where it cannot be known
   void end() const;
   // After a run that did not begin: takes away the lock, and the folder, unless it was there before or has something in it.

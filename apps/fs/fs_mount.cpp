@@ -48,6 +48,7 @@ class Serving {
   Serving(FsRequest request, vfs::Log& log) : request_(std::move(request)), log_(log) {}
 
   absl::Status mount() {
+    if (request_.live != nullptr) request_.live->log_to(log_);
     auto server = vfs::Server::mount(request_.root(), request_.server, log_,
                                      [this](const std::string& text) { return answer(text); });
     if (!server.ok()) return server.status();
@@ -201,28 +202,35 @@ int mount_main(const Arguments& arguments) {
 }  // namespace
 
 Command fs_mount_command() {
-  return {{.name = "mount",
-           .summary = "show a checkpoint in any layout, and datasets by rank, as files",
-           .usage = "scalai fs mount DIR [--checkpoint=SRC] [--dataset=INDEX,…] [OPTION…]",
-           .description =
-               R"(Mounts a read-only file system at DIR, an empty folder, and serves it until SIGINT, SIGTERM or
+  return {
+      {.name = "mount",
+       .summary = "show a checkpoint in any layout, datasets by rank, and running jobs, as files",
+       .usage = "scalai fs mount DIR [--checkpoint=SRC] [--dataset=INDEX,…] [--run=DIR] [OPTION…]",
+       .description =
+           R"(Mounts a read-only file system at DIR, an empty folder, and serves it until SIGINT, SIGTERM or
 `scalai fs unmount DIR`. SIGUSR1 prints what was read so far.
 
   views/tp4-pp2/rank_003.safetensors      the checkpoint in any layout that is asked for by name,
   views/hf/model.safetensors              byte for byte what `scalai checkpoint reshard` writes; nothing is copied
   dataset/dp4/step-1200/rank_02/          what that rank reads from that step to the end of its pass
   dataset/current                         a link that follows the job: `scalai fs repartition` sets it
+  jobs/NAME/step-current                  a link to the job's last step, as it is when the link is followed
+  jobs/NAME/step-00000120/views/hf/…      that step in any layout, out of the memories of the job's workers
+
+A step of a running job stays as it was, and its workers keep a copy of it, while a file of it is open
+and for --keep after its last use, unless a newer one needs the room; later reads are ESTALE. Reading several files of one step, follow the
+link once: cd $(realpath step-current).
 
 A source that was changed or cut since it was opened is an I/O error, never other bytes; the log says
 which tensor or sample, and which file. With a relative --log the file lies where the command is run.)",
-           .options = fs_mount_options(),
-           .examples = {"scalai fs mount /mnt/ckpt --checkpoint=llama-70b-hf",
-                        "scalai fs mount /mnt/ckpt --checkpoint=step_00012000 --daemonize --log=fs.log",
-                        "scalai fs mount /mnt/data --dataset=pile.index --sequence=4096 --global-batch=512 --dp=4"},
-           .min_arguments = 1,
-           .max_arguments = 1,
-           .endings = {"/"}},
-          mount_main};
+       .options = fs_mount_options(),
+       .examples = {"scalai fs mount /mnt/ckpt --checkpoint=llama-70b-hf", "scalai fs mount /mnt/live --run=out/train",
+                    "scalai fs mount /mnt/ckpt --checkpoint=step_00012000 --daemonize --log=fs.log",
+                    "scalai fs mount /mnt/data --dataset=pile.index --sequence=4096 --global-batch=512 --dp=4"},
+       .min_arguments = 1,
+       .max_arguments = 1,
+       .endings = {"/"}},
+      mount_main};
 }
 
 }  // namespace scalai::apps

@@ -39,6 +39,15 @@ std::vector<OptionSpec> dataset_part() {
       bytes_option("cache-size", "SIZE", "Most bytes in that folder (10 GiB if not given).")};
 }
 
+std::vector<OptionSpec> live_part() {
+  return {text_option("run", "DIR",
+                      "The --out folder of a run that goes on: its jobs, step by step, under jobs/, read from the "
+                      "memories of its workers."),
+          flag_option("optimizer", "Of these show masters and moments, too, not parameters only."),
+          seconds_option("keep", "TIME", "How long a step stays after its last use, if no file of it is open.", "30s"),
+          seconds_option("refresh", "TIME", "How long jobs/NAME/step-current stays where it led.", "1s")};
+}
+
 std::vector<OptionSpec> server_part() {
   return {flag_option("daemonize", "Go into the background once the mount answers; needs --log."),
           text_option("log", "FILE", "File for messages, in place of stderr; with --daemonize it is needed."),
@@ -53,6 +62,8 @@ std::vector<OptionSpec> server_part() {
 
 }  // namespace
 
-std::vector<OptionSpec> fs_mount_options() { return joined({checkpoint_part(), dataset_part(), server_part()}); }
+std::vector<OptionSpec> fs_mount_options() {
+  return joined({checkpoint_part(), dataset_part(), live_part(), server_part()});
+}
 
 }  // namespace scalai::apps

@@ -1,6 +1,7 @@
 #include "apps/fs/fs_request.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -224,30 +225,48 @@ void read_datasets(const Arguments& arguments, Problems& problems, FsRequest& re
   problems.status("", request.datasets->repartition(arguments.count("dp"), step));
 }
 
+void read_run(const Arguments& arguments, Problems& problems, FsRequest& request) {
+  if (!arguments.has("run")) {
+    if (arguments.flag("optimizer")) problems.malformed("--optimizer is for --run, which is missing");
+    return;
+  }
+  if (!problems.empty()) return;
+  auto live = LiveMount::open(arguments.text("run"), {.optimizer = arguments.flag("optimizer"),
+                                                      .keep_s = arguments.seconds("keep"),
+                                                      .refresh_s = arguments.seconds("refresh")});
+  problems.status("", live.status());
+  if (live.ok()) request.live = *std::move(live);
+}
+
 }  // namespace
 
 std::string FsRequest::what() const {
   const auto count = static_cast<int64_t>(datasets == nullptr ? 0 : datasets->count());
   const std::string some = count == 0 ? "" : count == 1 ? "a dataset" : fmt::format("{} datasets", count);
-  if (checkpoint == nullptr) return some;
-  return some.empty() ? "a checkpoint" : "a checkpoint and " + some;
+  std::vector<std::string> all;
+  if (checkpoint != nullptr) all.emplace_back("a checkpoint");
+  if (!some.empty()) all.push_back(some);
+  if (live != nullptr) all.emplace_back("the jobs of a run");
+  return fmt::format("{}", fmt::join(all, " and "));
 }
 
 std::shared_ptr<vfs::Directory> FsRequest::root() const {
   std::vector<std::pair<std::string, vfs::Node>> children;
   if (checkpoint != nullptr) children.emplace_back("views", vfs::views_directory(checkpoint));
   if (datasets != nullptr) children.emplace_back("dataset", datasets->directory());
+  if (live != nullptr) children.emplace_back("jobs", live->directory());
   return std::make_shared<vfs::FixedFolder>(std::move(children));
 }
 
 std::optional<FsRequest> read_fs_request(const Arguments& arguments, FsRefusal& refusal) {
   Problems problems(refusal);
   FsRequest request;
-  if (!arguments.has("checkpoint") && !arguments.has("dataset"))
-    problems.malformed("nothing to show; give --checkpoint, --dataset or both");
+  if (!arguments.has("checkpoint") && !arguments.has("dataset") && !arguments.has("run"))
+    problems.malformed("nothing to show; give --checkpoint, --dataset or --run");
   read_server(arguments, problems, request.server);
   read_checkpoint(arguments, problems, request);
   read_datasets(arguments, problems, request);
+  read_run(arguments, problems, request);
   if (!problems.empty()) return std::nullopt;
   return request;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/fs/fs_live.h"
 #include "ptc/base/command.h"
 #include "ptc/checkpoint/views/checkpoint.h"
 #include "vfs/dataset_tree.h"
@@ -17,6 +18,7 @@ struct FsRequest {
   vfs::ServerOptions server;
   std::shared_ptr<const checkpoint::Checkpoint> checkpoint;  // null: none
   std::unique_ptr<vfs::DatasetTree> datasets;                // null: none
+  std::unique_ptr<LiveMount> live;                           // a run's jobs; null: none
 
   // "a checkpoint and 2 datasets"
   std::string what() const;

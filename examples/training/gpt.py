@@ -181,16 +181,20 @@ def collections(options):
         collection.save(f"{options.folder}/{layout}.textproto")  # Scalai
 
 
+def add_sizes(parser):
+    for name, value in {"width": 64, "heads": 4, "layers": 4, "length": 64, "batch": 8, "steps": 600, "warmup": 20}.items():
+        parser.add_argument("--" + name, type=int, default=value)
+    parser.add_argument("--text", default=TEXT, help="folder of *.md")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=("train", "static", "collections"))
     parser.add_argument("folder", nargs="?", default=".", help="collections: where they are written")
     parser.add_argument("layouts", nargs="*", help="collections: such as pp2,dp2")
-    for name, value in {"width": 64, "heads": 4, "layers": 4, "length": 64, "batch": 8, "steps": 600, "warmup": 20}.items():
-        parser.add_argument("--" + name, type=int, default=value)
+    add_sizes(parser)
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--layout", default="pp1,dp1,tp1", help="static: the layout")
-    parser.add_argument("--text", default=TEXT, help="folder of *.md")
     parser.add_argument("--restart", action="store_true", help="train: begin the program anew for each layout")
     parser.add_argument("--collectives", help="train: torch.distributed's backend; gloo where processes share a GPU")
     parser.add_argument("--log", default="", help="file for step,loss,seconds,ranks")

@@ -167,6 +167,12 @@ absl::Status Crew::set_up(const std::set<HostId>& hosts) {
   return absl::OkStatus();
 }
 
+proto::Peer Crew::peer_of(HostId host) const {
+  proto::Peer peer;
+  SCALAI_CHECK(peer.ParseFromString(peers_[static_cast<size_t>(host.value)]));
+  return peer;
+}
+
 absl::Status Crew::introduce() {
   introduced_ = living();
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.deadline_s);
@@ -174,8 +180,7 @@ absl::Status Crew::introduce() {
     std::set<HostId> hosts = connected();
     std::erase_if(hosts, [&](HostId host) { return !introduced_.contains(host); });
     CommandBody body;
-    for (const HostId host : hosts)
-      SCALAI_CHECK(body.mutable_peers()->add_peers()->ParseFromString(peers_[static_cast<size_t>(host.value)]));
+    for (const HostId host : hosts) *body.mutable_peers()->add_peers() = peer_of(host);
     absl::Status told = call("peers", hosts, body).status();
     if (told.ok() && options_.nccl) told = join(hosts);
     const bool lost = absl::IsUnavailable(told) || absl::IsCancelled(told) || absl::IsDeadlineExceeded(told);

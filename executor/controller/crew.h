@@ -17,6 +17,7 @@
 
 namespace scalai::proto {
 class CommandBody;
+class Peer;
 class ReplyBody;
 }  // namespace scalai::proto
 
@@ -74,6 +75,9 @@ class Crew {
     return living_;
   }
   std::set<HostId> living_hosts_of(const std::vector<DeviceId>& devices) const;
+  // Where the places of a host's worker are, as introduce() tells others.
+  proto::Peer peer_of(HostId host) const;
+  bool forces_network() const { return options_.force_network; }
   // True if holders of state send it, so that they take part in rounds, too.
   bool holders_send() const { return options_.nccl; }
 

@@ -19,6 +19,7 @@
 
 #include "executor/controller/crew.h"
 #include "executor/controller/live_requests.h"
+#include "executor/controller/live_steps.h"
 #include "executor/controller/run_log.h"
 #include "executor/rpc/controller_end.h"
 #include "executor/trainers/trainers.h"
@@ -53,6 +54,7 @@ struct ExecOptions {
   // Called when a job's training program asks for another number of GPUs (0: it does not) or a checkpoint. May be empty.
   std::function<void(int job, int gpus, bool save)> on_asked;
   LiveRequests* requests = nullptr;  // outlives the runtime; after adding a request, wake the controller by a note
+  LiveSteps* live = nullptr;         // outlives the runtime; null: nobody reads live state
   // Continues a run of an earlier controller. `past`: its events without Started. They are delivered first, and the
   // work that followed from them counts as done. Then workers that join again within `rejoin_s` continue; the others
   // are lost.

@@ -60,11 +60,34 @@ double ExecRuntime::Impl::end_of_part() const {
   for (const JobState& state : jobs_) {
     if (!state.work->is_trained() || !state.training || any_dead(state.training->devices)) continue;
     const control::Training where = state.where();
-    const int64_t next = std::max(where.steps_done_at(agenda_.now_s()) + state.part_steps, state.work->step());
+    const bool watched = options_.live != nullptr && options_.live->watched(static_cast<int>(&state - jobs_.data()));
+    const int64_t part = watched ? 1 : state.part_steps;  // so that no step escapes its readers
+    const int64_t next = std::max(where.steps_done_at(agenda_.now_s()) + part, state.work->step());
     const int64_t steps = next - where.from_step;
     until_s = std::min(until_s, where.start_s + (static_cast<double>(steps) + 0.5) * where.step_s);
   }
   return until_s;
+}
+
+// The copy of a job whose workers die meanwhile is nobody's error but its reader's: the loss is told as ever.
+absl::Status ExecRuntime::Impl::serve_live() {
+  for (size_t i = 0; options_.live != nullptr && i < jobs_.size(); ++i) {
+    const int index = static_cast<int>(i);
+    JobState& state = jobs_[i];
+    if (state.execution || !options_.live->watched(index)) continue;
+    for (const StateVersion version : options_.live->take_unkept(index))
+      SCALAI_RETURN_IF_ERROR(state.work->forget(version));
+    if (state.training && options_.live->waits(index) && !any_dead(state.training->devices)) {
+      if (!state.work->is_trained())
+        SCALAI_RETURN_IF_ERROR(advance(index, state.where().steps_done_at(agenda_.now_s())));
+      if (any_dead(state.training->devices)) continue;
+      const absl::Status served = options_.live->serve(
+          index, state.training->collection->epoch, state.work->step(),
+          [&](StateVersion version, bool optimizer) { return state.work->copy_live(version, optimizer); });
+      SCALAI_RETURN_IF_ERROR(absl::IsUnavailable(served) ? explained(served) : absl::OkStatus());
+    }
+  }
+  return absl::OkStatus();
 }
 
 bool ExecRuntime::Impl::catching_up() const {
@@ -130,6 +153,7 @@ absl::StatusOr<std::optional<control::Agenda::Happening>> ExecRuntime::Impl::awa
     hear(0);
     while (ready_.empty()) {
       SCALAI_RETURN_IF_ERROR(collect_copies());
+      SCALAI_RETURN_IF_ERROR(serve_live());
       if (!ready_.empty()) break;
       if (any_due() && !any_under_way()) {
         hear(kPoll_s);
@@ -149,6 +173,7 @@ absl::StatusOr<std::optional<control::Agenda::Happening>> ExecRuntime::Impl::awa
     if (auto happening = agenda_.next(std::max(elapsed_s, agenda_.now_s()))) return happening;
     hear(kPoll_s);
     SCALAI_RETURN_IF_ERROR(collect_copies());
+    SCALAI_RETURN_IF_ERROR(serve_live());
   }
   return std::nullopt;
 }

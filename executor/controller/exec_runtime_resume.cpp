@@ -159,7 +159,9 @@ absl::Status ExecRuntime::Impl::go_live() {
     tell_layout(static_cast<int>(i));  // whoever should have heard of it may not have
     SCALAI_RETURN_IF_ERROR(catch_up(static_cast<int>(i)));
   }
-  return crew_.rejoin(unjudged_, options_.rejoin_s);
+  SCALAI_RETURN_IF_ERROR(crew_.rejoin(unjudged_, options_.rejoin_s));
+  for (const JobState& state : jobs_) SCALAI_RETURN_IF_ERROR(state.work->forget_live());
+  return absl::OkStatus();
 }
 
 // Trainers that the earlier controller had sent on have gone on. Where its last commands are still to be repeated, a job may

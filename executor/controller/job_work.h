@@ -21,6 +21,10 @@
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
 #include "ptc/control/runtime.h"
 
+namespace scalai::proto {
+class LiveState;
+}
+
 namespace scalai::executor {
 
 struct ExecOptions;
@@ -69,6 +73,11 @@ class JobWork {
   absl::Status commit(int64_t epoch);
   // Drops a version on all workers: an epoch that was given up, or a copy. Errors: those of Crew::tell.
   absl::Status forget(StateVersion version);
+  // Copies the live state, as it is, into the memories of its hosts, for readers: parameters, or all. Nothing of it is left
+  // after an error. Not during run_stage().
+  absl::StatusOr<proto::LiveState> copy_live(StateVersion version, bool optimizer);
+  // Drops all of these that workers have: an earlier controller's. Errors: those of Crew::tell.
+  absl::Status forget_live();
   // Trains to the command's step, then makes its copy, its checkpoint, or both. Real training does not wait for the files:
   // workers copy the state, and write them meanwhile. Errors: those of Crew::call and checkpoint::Writer.
   absl::Status background(const control::Background& background);

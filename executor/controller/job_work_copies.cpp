@@ -9,6 +9,7 @@
 #include "executor/worker/places.h"
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/naming/family.h"
+#include "ptc/collection/collection_file.h"
 #include "ptc/proto/control.pb.h"
 
 namespace scalai::executor {
@@ -95,6 +96,44 @@ absl::Status JobWork::copy_to_hosts(const Collection& collection, StateVersion v
     calls.emplace_back(host, std::move(body));
   }
   return crew_.call("copy", calls).status();
+}
+
+absl::StatusOr<proto::LiveState> JobWork::copy_live(StateVersion version, bool optimizer) {
+  SCALAI_CHECK(state_ != nullptr);
+  const Collection& side = *state_;
+  proto::LiveState live;
+  for (size_t i = 0; !optimizer && i < side.tensors.size(); ++i) {
+    if (side.tensors[i].kind == model::StateKind::kParam) live.add_tensors(static_cast<int32_t>(i));
+  }
+  CommandBody body;
+  CommandBody::Copy& copy = *body.mutable_copy();
+  copy.set_job(job_);
+  copy.set_from_version(StateVersion::epoch(side.epoch).wire());
+  copy.set_to_version(version.wire());
+  copy.set_own_devices(true);
+  *copy.mutable_tensors() = live.tensors();
+  const std::set<HostId> hosts = crew_.living_hosts_of(side.device_of_rank);
+  if (const absl::Status copied = crew_.call("copy", hosts, body).status(); !copied.ok()) {
+    SCALAI_RETURN_IF_ERROR(forget(version));
+    return copied;
+  }
+  live.set_job(job_);
+  live.set_name(spec().name);
+  live.set_version(version.wire());
+  live.set_step(step_);
+  live.set_collection(collection::collection_text(side, {}));
+  live.set_model(model_text(spec().model));
+  for (const cluster::Host& host : scenario_.cluster.hosts) live.add_gpus_of_host(host.gpus);
+  for (const HostId host : hosts) *live.add_peers() = crew_.peer_of(host);
+  live.set_force_network(crew_.forces_network());
+  return live;
+}
+
+absl::Status JobWork::forget_live() {
+  CommandBody body;
+  body.mutable_forget()->set_job(job_);
+  body.mutable_forget()->set_live_copies(true);
+  return crew_.tell("forget", crew_.living(), body);
 }
 
 std::string JobWork::checkpoints() const { return options_.folder + "/checkpoints/" + spec().name; }

@@ -232,6 +232,17 @@ class CtlService final : public proto::Ctl::Service {
       return CtlRequest{.kind = CtlRequest::Kind::kSave, .job = request.job()};
     });
   }
+  grpc::Status Live(grpc::ServerContext* context, CtlStream<proto::CtlLive>* stream) override {
+    return answer(*context, *stream, [](const proto::CtlLive& request) {
+      return CtlRequest{.kind = CtlRequest::Kind::kLive,
+                        .job = request.job(),
+                        .reader = request.reader(),
+                        .keeps = {request.keeps().begin(), request.keeps().end()},
+                        .wants = request.wants(),
+                        .optimizer = request.optimizer(),
+                        .after_step = request.after_step()};
+    });
+  }
 
  private:
   template <class Message, class Read>
@@ -243,10 +254,11 @@ class CtlService final : public proto::Ctl::Service {
     if (!handler_) {
       return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "this controller takes no requests");
     }
-    absl::StatusOr<std::string> text = handler_(read(message));
+    const CtlRequest request = read(message);
+    absl::StatusOr<std::string> text = handler_(request);
     if (!text.ok()) return internal::to_grpc(text.status());
     proto::CtlReply reply;
-    reply.set_text(*std::move(text));
+    *(request.kind == CtlRequest::Kind::kLive ? reply.mutable_live() : reply.mutable_text()) = *std::move(text);
     stream.Write(reply);
     return grpc::Status::OK;
   }

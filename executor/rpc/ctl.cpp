@@ -30,7 +30,7 @@ absl::StatusOr<std::string> exchange(const internal::Asker& asker, const grpc::C
   for (proto::CtlReply rest; answered && stream->Read(&rest);) continue;
   SCALAI_RETURN_IF_ERROR(internal::from_grpc(stream->Finish()));
   if (!answered) return absl::UnavailableError("it ended the call without an answer");
-  return reply.text();
+  return reply.live().empty() ? reply.text() : reply.live();
 }
 
 absl::StatusOr<std::string> call(const std::shared_ptr<grpc::Channel>& channel, const std::string& token,
@@ -58,6 +58,16 @@ absl::StatusOr<std::string> call(const std::shared_ptr<grpc::Channel>& channel, 
       proto::CtlSave message;
       message.set_job(request.job);
       return exchange(asker, context, stub->Save(&context), message);
+    }
+    case CtlRequest::Kind::kLive: {
+      proto::CtlLive message;
+      message.set_job(request.job);
+      message.set_reader(request.reader);
+      for (const int64_t version : request.keeps) message.add_keeps(version);
+      message.set_wants(request.wants);
+      message.set_optimizer(request.optimizer);
+      message.set_after_step(request.after_step);
+      return exchange(asker, context, stub->Live(&context), message);
     }
   }
   return absl::InternalError("no such request");

@@ -18,7 +18,7 @@
 namespace scalai::executor {
 
 // The number rises when a message changes its meaning. Both ends must have the same number and the same build version.
-inline constexpr int32_t kProtocolVersion = 3;
+inline constexpr int32_t kProtocolVersion = 4;
 
 // One place (a device, or a host's memory) and the way to its bytes: a file descriptor of a process on the same machine, or
 // an opaque address.
@@ -112,13 +112,19 @@ using Event = std::variant<WorkerJoined, WorkerLost, CommandDone, Note>;
 
 // A request of `scalai exec ctl`.
 struct CtlRequest {
-  enum class Kind { kStatus, kResize, kDrain, kSave };
+  enum class Kind { kStatus, kResize, kDrain, kSave, kLive };
   Kind kind = Kind::kStatus;
-  std::string job;    // kResize, kSave: "" = the only one
+  std::string job;    // kResize, kSave, kLive: "" = the only one
   int32_t gpus = 0;   // kResize
   int32_t host = -1;  // kDrain: -1 = the whole run
+  // kLive, as of CtlLive in control.proto:
+  uint64_t reader = 0;
+  std::vector<int64_t> keeps = {};
+  bool wants = false, optimizer = false;
+  int64_t after_step = -1;
 };
-// Called on a thread of the server, at any time. The returned text is for the person who asked. The request is valid during
+// Called on a thread of the server, at any time. The returned text is for the person who asked (kLive:
+// a serialized LiveState). The request is valid during
 // the call.
 using CtlHandler = std::function<absl::StatusOr<std::string>(const CtlRequest&)>;
 

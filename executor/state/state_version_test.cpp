@@ -11,6 +11,7 @@ namespace state_version_test {
 
 constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
 constexpr int64_t kSnapshots = int64_t{1} << 40;
+constexpr int64_t kLive = int64_t{1} << 60;
 
 struct Example {
   StateVersion version;
@@ -28,7 +29,9 @@ const std::vector<Example>& examples() {
       {StateVersion::initial(), kSnapshots, "initial state"},
       {StateVersion::snapshot(1), kSnapshots + 1, "snapshot 1"},
       {StateVersion::snapshot(17), kSnapshots + 17, "snapshot 17"},
-      {StateVersion::snapshot(kLargest - kSnapshots), kLargest, "snapshot 9223370937343148031"},
+      {StateVersion::snapshot(kLive - kSnapshots - 1), kLive - 1, "snapshot 1152920405095219199"},
+      {StateVersion::live(0), kLive, "live copy 0"},
+      {StateVersion::live(kLargest - kLive), kLargest, "live copy 8070450532247928831"},
   };
   return list;
 }
@@ -65,7 +68,9 @@ TEST(StateVersionDeathTest, NumbersOutsideAKindAreBugs) {
   EXPECT_EXIT(StateVersion::epoch(-1), bug, "CHECK failed.*-1");
   EXPECT_EXIT(StateVersion::epoch(kSnapshots), bug, "CHECK failed.*1099511627776");
   EXPECT_EXIT(StateVersion::snapshot(0), bug, "CHECK failed.*0");
-  EXPECT_EXIT(StateVersion::snapshot(kLargest - kSnapshots + 1), bug, "CHECK failed");
+  EXPECT_EXIT(StateVersion::snapshot(kLive - kSnapshots), bug, "CHECK failed");
+  EXPECT_EXIT(StateVersion::live(-1), bug, "CHECK failed.*-1");
+  EXPECT_EXIT(StateVersion::live(kLargest - kLive + 1), bug, "CHECK failed");
 }
 
 }  // namespace state_version_test

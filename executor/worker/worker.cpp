@@ -244,6 +244,14 @@ void Worker::Handling::use_freed_memory() {
 
 absl::Status Worker::Handling::forget(const CommandBody& body) {
   const CommandBody::Forget& forget = body.forget();
+  if (forget.live_copies()) {
+    for (Store* store : places_.stores()) {
+      for (const VersionKey& one : store->versions()) {
+        if (one.job == forget.job() && one.version.is_live()) store->drop(one);
+      }
+    }
+    return absl::OkStatus();
+  }
   SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(forget.job(), forget.version()));
   Job& job = this->job(key.job);
   if (job.execution != nullptr && job.execution->to_version() == key.version) job.execution.reset();

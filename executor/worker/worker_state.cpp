@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "executor/state/available_memory.h"
 #include "executor/state/copy.h"
@@ -167,8 +168,10 @@ absl::Status Worker::Handling::copy(const CommandBody& body) {
   store.drop(to);
   std::vector<BoxCopy> batch;
   if (copy.own_devices()) {
+    const std::set<int32_t> wanted(copy.tensors().begin(), copy.tensors().end());
     for (const DeviceId device : places_.devices()) {
       for (const auto& [tensor, pieces] : store_of(device).pieces(from)) {
+        if (!wanted.empty() && !wanted.contains(static_cast<int32_t>(tensor.value))) continue;
         for (const Piece& piece : pieces)
           SCALAI_RETURN_IF_ERROR(
               copy_box_in(Location::device(device), from, to, tensor, piece.part, piece.dtype, batch));

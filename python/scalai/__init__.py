@@ -13,10 +13,11 @@ from ._core import version as __version__
 from ._checkpoint import Checkpoint
 from ._errors import Error, FailedError, InvalidError, MissingError
 from ._job import Job, attach
+from ._live import Live, LiveStep, live
 from ._planning import Collection, Plan, plan
 from ._sampling import Sampler
 from ._simulation import Report, simulate
 from ._world import World
 
-__all__ = ["Checkpoint", "Collection", "Error", "FailedError", "InvalidError", "Job", "MissingError", "Plan", "Report", "Sampler",
-           "World", "attach", "plan", "simulate"]
+__all__ = ["Checkpoint", "Collection", "Error", "FailedError", "InvalidError", "Job", "Live", "LiveStep", "MissingError", "Plan", "Report", "Sampler",
+           "World", "attach", "live", "plan", "simulate"]

@@ -292,8 +292,8 @@ void read_file(fuse_req_t request, fuse_ino_t, size_t bytes, off_t offset, fuse_
   const BufferPool::Buffer buffer = system.buffers.take();
   const absl::Status read = wanted > 0 ? open.source->read(offset, {buffer.data(), wanted}) : absl::OkStatus();
   if (!read.ok()) {
-    const bool denied = read.code() == absl::StatusCode::kPermissionDenied;  // of a source opened only now
-    return refuse(request, open.path, read, denied ? EACCES : EIO);
+    const int error = errno_of_read(read);  // EACCES: of a source opened only now
+    return refuse(request, open.path, read, error == ENOENT ? EIO : error);
   }
   system.statistics.bytes += static_cast<int64_t>(wanted);
   fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), wanted);

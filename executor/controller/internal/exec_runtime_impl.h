@@ -142,6 +142,8 @@ class ExecRuntime::Impl {
   double end_of_part() const;
   // Whether trainers stand beyond where scenario time is, as an earlier controller left them.
   bool catching_up() const;
+  // Gives readers outside of the run the live state of jobs that rest at a step, and takes back what they keep no more.
+  absl::Status serve_live();
   void record(int job_index, const control::Train& train, const TrainerWork::Trained& trained);
   void report_losses();
   // Reports the checkpoints that are due and whose files are there.

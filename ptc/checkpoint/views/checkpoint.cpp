@@ -10,6 +10,7 @@
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/views/internal/checkpoint_state.h"
 #include "ptc/checkpoint/views/internal/converted.h"
+#include "ptc/checkpoint/views/internal/held_state.h"
 #include "ptc/checkpoint/views/internal/replicated_heads.h"
 
 namespace scalai::checkpoint {
@@ -185,6 +186,13 @@ absl::StatusOr<std::shared_ptr<const Checkpoint>> Checkpoint::open(const std::st
   SCALAI_RETURN_IF_ERROR(state->build());
   if (options.opener) state->memory_bytes += kRemoteBytes;
   SCALAI_RETURN_IF_ERROR(state->check_aliases());
+  return std::shared_ptr<const Checkpoint>(new Checkpoint(std::move(state)));
+}
+
+absl::StatusOr<std::shared_ptr<const Checkpoint>> Checkpoint::of_held(HeldState held) {
+  auto state = std::make_unique<State>();
+  SCALAI_ASSIGN_OR_RETURN(state->opened, internal::open_held(std::move(held)));
+  SCALAI_RETURN_IF_ERROR(state->build());
   return std::shared_ptr<const Checkpoint>(new Checkpoint(std::move(state)));
 }
 

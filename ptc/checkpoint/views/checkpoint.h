@@ -29,6 +29,8 @@
 #include "ptc/checkpoint/naming/arrangement.h"
 #include "ptc/checkpoint/naming/family.h"
 #include "ptc/checkpoint/safetensors/copy_block.h"
+#include "ptc/checkpoint/safetensors/job_checkpoint.h"
+#include "ptc/collection/collection.h"
 #include "ptc/model/model.h"
 #include "ptc/tensor/box.h"
 
@@ -93,12 +95,27 @@ struct CheckpointFile {
   std::string checksum;  // XXH3 with 128 bits of the whole file; empty: unknown
 };
 
+// A job's state that no file holds, as in the memories of the hosts that train it.
+struct HeldState {
+  std::string place;  // for messages: "out/run: job a, step 12"
+  collection::Collection collection;
+  std::vector<TensorId> tensors;  // that are held; none: all
+  Stamp stamp;
+  std::string model;  // text of model.textproto; empty: unknown
+  std::string id;     // another content has another one
+  // Reads bytes from `offset` on of a box that a rank is the first holder of (manifest.h), dense and row-major in the
+  // tensor's dtype. Any thread, several at once. Its errors are those of reads.
+  std::function<absl::Status(TensorId tensor, const tensor::Box& owned, int64_t offset, std::span<std::byte> dst)> read;
+};
+
 class Checkpoint {
  public:
   // Opens a folder or a file. NotFound: nothing readable there. InvalidArgument: no checkpoint; one that needs an
   // option (the message names it); or a damaged one, one problem a line.
   static absl::StatusOr<std::shared_ptr<const Checkpoint>> open(const std::string& path,
                                                                 const OpenOptions& options = {});
+  // Of the kind "job", as if its files were there; reads nothing. Errors: InvalidArgument, the model or a tensor.
+  static absl::StatusOr<std::shared_ptr<const Checkpoint>> of_held(HeldState held);
   ~Checkpoint();
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;

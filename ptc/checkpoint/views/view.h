@@ -26,12 +26,13 @@ namespace scalai::checkpoint {
 // Specification of a view. Its name, also the value of --to of `scalai checkpoint reshard`:
 //
 //     view   := whole | layout | naming SEP layout | layout SEP naming       SEP is "," or "-", as in the layout
-//     whole  := "hf" | "dcp" | "torch_dist"
+//     whole  := "hf" | "logical" | "dcp" | "torch_dist"
 //     naming := "hf" | "megatron" | "logical" | "job" | "torch" | "vllm"
 //     layout := as in ptc/collection/layout_name.h, e.g. tp2,pp1 or tp4-pp2-zero1
 //
 // Under Megatron's names an etp that the layout does not say is tp, as Megatron's own.
-// Whole tensors are in files of at most shard_bytes: of Hugging Face, of torch.distributed.checkpoint (under the names of
+// Whole tensors are in files of at most shard_bytes: of Hugging Face, under the names that they have here ("logical", of any
+// model, known or not), of torch.distributed.checkpoint (under the names of
 // Hugging Face), or of Megatron-Core. With a layout there is one file for each rank: under the names of Megatron, of Hugging
 // Face, or our own ("logical"), as a job's checkpoint for the executor ("job"), or Megatron-LM's own ("torch", a
 // model_optim_rng.pt for each of tp, pp and ep), or vLLM's sharded state ("vllm", parameters only).

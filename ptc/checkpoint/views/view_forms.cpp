@@ -106,12 +106,14 @@ void View::State::take_states(const std::function<bool(const LogicalState&)>& ch
 }
 
 absl::Status View::State::lay_out_whole(const Naming& naming) {
-  std::set<std::string_view> buffers;
-  for (const model::Param& param : checkpoint->model()->model.params) {
+  std::set<std::string_view> buffers;  // of the model; nobody knows those of our own names' models
+  for (size_t i = 0; spec.naming != "logical" && i < checkpoint->model()->model.params.size(); ++i) {
+    const model::Param& param = checkpoint->model()->model.params[i];
     if (param.buffer) buffers.insert(param.name);
   }
   take_states([&](const LogicalState& state) {
-    return has_place(state.kind) && (state.kind != Kind::kBuffer || buffers.count(state.name) != 0);
+    return has_place(state.kind) &&
+           (spec.naming == "logical" || state.kind != Kind::kBuffer || buffers.count(state.name) != 0);
   });
   std::vector<LogicalState> states;
   for (const size_t tensor : tensors) states.push_back(checkpoint->tensors()[tensor]);

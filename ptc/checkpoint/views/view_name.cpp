@@ -15,11 +15,12 @@ struct Whole {
   ViewForm form;
   const char* naming;
 };
-constexpr std::array<Whole, 3> kWhole = {{{"hf", ViewForm::kSafetensors, "hf"},
+constexpr std::array<Whole, 4> kWhole = {{{"hf", ViewForm::kSafetensors, "hf"},
+                                          {"logical", ViewForm::kSafetensors, "logical"},
                                           {"dcp", ViewForm::kDcp, "hf"},
                                           {"torch_dist", ViewForm::kTorchDist, "megatron"}}};
 constexpr const char* kGrammar =
-    "a layout such as tp4,pp2; hf, dcp or torch_dist for whole tensors; or a layout with one of hf, megatron, logical, "
+    "a layout such as tp4,pp2; hf, logical, dcp or torch_dist for whole tensors; or a layout with one of hf, megatron, logical, "
     "job, torch, vllm";
 
 bool is_separator(char c) { return c == ',' || c == '-'; }

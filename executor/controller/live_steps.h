@@ -1,0 +1,96 @@
+#pragma once
+// LiveSteps: copies of jobs' live state in hosts' memories, for readers outside of the run (executor/live): who waits for
+// one, and who keeps which.
+//
+//   reader ── CtlLive ──► answer() ── waits ──────────────┐             a thread of the server
+//                                                         ▼
+//   run's thread, while the job rests at a step: serve() ── copy ──► LiveState to all who wait
+//                                                take_unkept() ──► copies that no reader keeps any more: they go
+//
+// Readers decide nothing of the run: no event, no scenario time, nothing in the journal. A copy is of one step for ever; its
+// version is never used again. A reader that says nothing for a while keeps nothing.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/rpc/messages.h"
+#include "executor/state/state_version.h"
+
+namespace scalai::proto {
+class LiveState;
+}
+
+namespace scalai::executor {
+
+struct LiveLimits {
+  double patience_s = 5;       // of one request; then it is told to ask again
+  double forget_after_s = 60;  // without a word from a reader
+  size_t most = 8;             // copies of one job; the memory of its hosts may hold fewer
+};
+
+class LiveSteps {
+ public:
+  explicit LiveSteps(LiveLimits limits = {});
+  ~LiveSteps();
+
+  // Any thread. A serialized LiveState for a kLive request of this job; `wake` tells the run's thread that somebody waits.
+  // Errors: of the copy that was to be made; Unavailable after end().
+  absl::StatusOr<std::string> answer(int job, const CtlRequest& request, const std::function<void()>& wake);
+  // Whoever waits is told that the run is over.
+  void end();
+
+  // By the run's thread. Whether somebody waits for a step of the job, or reads one.
+  bool waits(int job) const;
+  bool watched(int job) const;
+  // The job rests at `step` of its epoch: gives it to all who wait for it, by a copy that is there, or one that `copy`
+  // makes. An error of `copy` is theirs, and returned.
+  using Copy = std::function<absl::StatusOr<proto::LiveState>(StateVersion version, bool optimizer)>;
+  absl::Status serve(int job, int64_t epoch, int64_t step, const Copy& copy);
+  // Copies of the job that nobody keeps; they are forgotten here.
+  std::vector<StateVersion> take_unkept(int job);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Kept {
+    int job = 0;
+    int64_t epoch = 0, step = 0;
+    bool optimizer = false;
+    std::unique_ptr<proto::LiveState> state;
+  };
+  struct Reader {
+    Clock::time_point heard;
+    std::set<int64_t> keeps;  // versions
+  };
+  struct Waiting {
+    int job = 0;
+    uint64_t reader = 0;
+    bool optimizer = false;
+    int64_t after_step = -1;
+    bool done = false;
+    absl::StatusOr<int64_t> version = absl::UnavailableError("the run is over");
+  };
+  bool is_kept(int64_t version) const;
+  absl::StatusOr<int64_t> version_for(const Waiting& waiting, int64_t epoch, int64_t step, const Copy& copy);
+
+  const LiveLimits limits_;
+  mutable std::mutex mutex_;  // guards all below; not held while a copy is made
+  std::condition_variable served_;
+  bool over_ = false;
+  int64_t next_;                    // number of the next copy
+  std::map<int64_t, Kept> copies_;  // by version
+  std::map<uint64_t, Reader> readers_;
+  std::list<Waiting> waiting_;
+};
+
+}  // namespace scalai::executor

@@ -1,0 +1,143 @@
+#include "executor/controller/live_steps.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "ptc/base/status.h"
+#include "ptc/proto/control.pb.h"
+
+namespace scalai::executor {
+namespace live_steps_test {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+CtlRequest request(uint64_t reader, bool wants = true, std::vector<int64_t> keeps = {}, int64_t after_step = -1) {
+  return {.kind = CtlRequest::Kind::kLive,
+          .reader = reader,
+          .keeps = std::move(keeps),
+          .wants = wants,
+          .after_step = after_step};
+}
+
+class LiveStepsTest : public ::testing::Test {
+ protected:
+  // An answer on a thread of the server, which waits for the run.
+  std::future<absl::StatusOr<proto::LiveState>> ask(const CtlRequest& what) {
+    auto woken = std::make_shared<std::promise<void>>();
+    std::future<void> waits = woken->get_future();
+    auto answer = std::async(std::launch::async, [this, what, woken]() -> absl::StatusOr<proto::LiveState> {
+      SCALAI_ASSIGN_OR_RETURN(const std::string text, steps_.answer(0, what, [woken] { woken->set_value(); }));
+      proto::LiveState state;
+      if (!state.ParseFromString(text)) return failed("no LiveState");
+      return state;
+    });
+    if (what.wants) waits.wait();
+    return answer;
+  }
+  absl::StatusOr<proto::LiveState> tell(const CtlRequest& what) { return ask(what).get(); }
+  absl::Status serve(int64_t step, int64_t epoch = 0) {
+    return steps_.serve(0, epoch, step, [&](StateVersion version, bool) -> absl::StatusOr<proto::LiveState> {
+      ++copies_;
+      if (!broken_.ok()) return broken_;
+      proto::LiveState state;
+      state.set_step(step);
+      state.set_version(version.wire());
+      return state;
+    });
+  }
+  // A reader gets the state of this step, by a copy or one that is there.
+  proto::LiveState given(uint64_t reader, int64_t step, std::vector<int64_t> keeps = {}) {
+    auto answer = ask(request(reader, true, std::move(keeps)));
+    SCALAI_CHECK(serve(step).ok());
+    return answer.get().value();
+  }
+
+  LiveSteps steps_{{.patience_s = 0.3, .forget_after_s = 0.5, .most = 2}};
+  int copies_ = 0;
+  absl::Status broken_;
+};
+
+TEST_F(LiveStepsTest, ReadersOfOneStepShareACopyThatGoesWithTheLast) {
+  EXPECT_FALSE(steps_.watched(0));
+  auto first = ask(request(1)), second = ask(request(2));
+  EXPECT_TRUE(steps_.waits(0));
+  ASSERT_TRUE(serve(7).ok());
+  const proto::LiveState one = first.get().value(), two = second.get().value();
+  EXPECT_TRUE(one.ready());
+  EXPECT_EQ(one.step(), 7);
+  EXPECT_EQ(one.version(), two.version());
+  EXPECT_EQ(given(3, 7).version(), one.version());
+  EXPECT_EQ(copies_, 1);
+  EXPECT_THAT(steps_.take_unkept(0), IsEmpty());
+  EXPECT_TRUE(tell(request(1, false)).ok());
+  EXPECT_TRUE(tell(request(2, false)).ok());
+  EXPECT_THAT(steps_.take_unkept(0), IsEmpty()) << "the third reads it";
+  EXPECT_TRUE(tell(request(3, false)).ok());
+  EXPECT_THAT(steps_.take_unkept(0), ElementsAre(*StateVersion::from_wire(one.version())));
+  EXPECT_THAT(tell(request(3, false, {one.version()}))->gone(), ElementsAre(one.version()));
+  EXPECT_FALSE(steps_.watched(0));
+}
+
+TEST_F(LiveStepsTest, AnotherStepOrEpochIsAnotherCopyAndNoVersionComesTwice) {
+  const int64_t one = given(1, 7).version();
+  const int64_t two = given(2, 8).version();
+  EXPECT_NE(one, two);
+  (void)tell(request(1, false));
+  (void)tell(request(2, false));
+  EXPECT_EQ(steps_.take_unkept(0).size(), 2U);
+  auto again = ask(request(1));
+  ASSERT_TRUE(serve(7, /*epoch=*/3).ok());
+  EXPECT_NE(again.get()->version(), one);
+}
+
+TEST_F(LiveStepsTest, WhoWantsALaterStepWaitsForIt) {
+  auto later = ask(request(1, true, {}, 7));
+  ASSERT_TRUE(serve(7).ok());
+  EXPECT_EQ(copies_, 0);
+  ASSERT_TRUE(serve(8).ok());
+  EXPECT_EQ(later.get()->step(), 8);
+  EXPECT_FALSE(tell(request(2, true, {}, 8))->ready()) << "patience is over: ask again";
+  EXPECT_FALSE(steps_.waits(0));
+}
+
+TEST_F(LiveStepsTest, AReaderThatFallsSilentKeepsNothing) {
+  const int64_t version = given(1, 7).version();
+  EXPECT_THAT(steps_.take_unkept(0), IsEmpty());
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  EXPECT_EQ(steps_.take_unkept(0).size(), 1U);
+  EXPECT_THAT(tell(request(1, false, {version}))->gone(), ElementsAre(version));
+}
+
+TEST_F(LiveStepsTest, SoManyStepsAreKeptAndNoMore) {
+  const int64_t first = given(1, 1).version();
+  const int64_t second = given(1, 2, {first}).version();
+  auto third = ask(request(1, true, {first, second}));
+  EXPECT_TRUE(absl::IsResourceExhausted(serve(3)));
+  EXPECT_THAT(message_of(third.get().status()), HasSubstr("readers keep 2 steps of this job already"));
+  auto room = ask(request(1, true, {second}));
+  EXPECT_TRUE(serve(3).ok()) << "what nobody keeps does not count";
+  EXPECT_TRUE(room.get()->ready());
+}
+
+TEST_F(LiveStepsTest, AnErrorOfTheCopyIsItsReaders) {
+  broken_ = absl::ResourceExhaustedError("no memory");
+  auto answer = ask(request(1));
+  EXPECT_TRUE(absl::IsResourceExhausted(serve(7)));
+  EXPECT_EQ(message_of(answer.get().status()), "no memory");
+  EXPECT_FALSE(steps_.watched(0));
+}
+
+TEST_F(LiveStepsTest, TheEndOfTheRunIsToldToAll) {
+  auto waits = ask(request(1));
+  steps_.end();
+  EXPECT_TRUE(absl::IsUnavailable(waits.get().status()));
+  EXPECT_TRUE(absl::IsUnavailable(tell(request(2, false)).status()));
+}
+
+}  // namespace live_steps_test
+}  // namespace scalai::executor

@@ -1,0 +1,109 @@
+#include "executor/live/blocks.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "ptc/base/random.h"
+#include "ptc/base/status.h"
+
+namespace scalai::executor {
+namespace blocks_test {
+
+std::byte byte_at(int64_t entry, int64_t at) {
+  return static_cast<std::byte>((entry * 131 + at * 7 + at / 251) & 0xff);
+}
+
+struct Source {
+  std::atomic<int> fetches = 0;
+  std::atomic<bool> broken = false;
+  Blocks::Fetch of(int64_t entry) {
+    return [this, entry](int64_t begin, std::span<std::byte> dst) -> absl::Status {
+      ++fetches;
+      if (broken) return absl::UnavailableError("broken");
+      for (size_t i = 0; i < dst.size(); ++i) dst[i] = byte_at(entry, begin + static_cast<int64_t>(i));
+      return absl::OkStatus();
+    };
+  }
+};
+
+bool right(int64_t entry, int64_t offset, std::span<const std::byte> got) {
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (got[i] != byte_at(entry, offset + static_cast<int64_t>(i))) return false;
+  }
+  return true;
+}
+
+TEST(Blocks, ReadsAreTheSourceWhateverIsKept) {
+  Source source;
+  Blocks blocks(/*most_bytes=*/1000, /*block_bytes=*/64);
+  Random random(11);
+  for (int i = 0; i < 5000; ++i) {
+    const int64_t entry = random.between(0, 5), bytes = 100 + 301 * entry;
+    const int64_t offset = random.between(0, bytes);
+    std::vector<std::byte> got(static_cast<size_t>(random.between(0, bytes - offset)));
+    ASSERT_TRUE(blocks.read(entry, bytes, offset, got, source.of(entry)).ok());
+    ASSERT_TRUE(right(entry, offset, got)) << entry << " " << offset;
+  }
+}
+
+TEST(Blocks, WhatIsKeptIsFetchedOnceAlsoByManyAtOnce) {
+  Source source;
+  Blocks blocks(1 << 20, 64);
+  std::vector<std::thread> readers;
+  std::atomic<bool> all_right = true;
+  for (int i = 0; i < 8; ++i) {
+    readers.emplace_back([&] {
+      std::vector<std::byte> got(1000);
+      if (!blocks.read(0, 1000, 0, got, source.of(0)).ok() || !right(0, 0, got)) all_right = false;
+    });
+  }
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_TRUE(all_right);
+  EXPECT_EQ(source.fetches, 16);
+}
+
+TEST(Blocks, AnErrorIsNotKept) {
+  Source source;
+  Blocks blocks(1 << 20, 64);
+  std::vector<std::byte> got(100);
+  source.broken = true;
+  EXPECT_TRUE(absl::IsUnavailable(blocks.read(3, 100, 0, got, source.of(3))));
+  source.broken = false;
+  EXPECT_TRUE(blocks.read(3, 100, 0, got, source.of(3)).ok());
+  EXPECT_TRUE(right(3, 0, got));
+}
+
+TEST(BoxesOfRange, AreEachElementOnceAndInOrder) {
+  tensor::Box box = tensor::Box::whole(tensor::Shape({3, 4, 5}));
+  box.lo = {1, 0, 2};
+  const int64_t elements = box.volume();
+  const auto strides = box.shape().strides();
+  for (int64_t begin = 0; begin < elements; ++begin) {
+    for (int64_t end = begin; end <= elements; ++end) {
+      int64_t next = begin;
+      int parts = 0;
+      ASSERT_TRUE(for_each_box_of_range(box, begin, end, [&](const tensor::Box& part) {
+                    int64_t at = 0;
+                    for (size_t d = 0; d < 3; ++d) at += (part.lo[d] - box.lo[d]) * strides[d];
+                    EXPECT_EQ(at, next) << part.str();
+                    next += part.volume();
+                    ++parts;
+                    return absl::OkStatus();
+                  }).ok());
+      ASSERT_EQ(next, end);
+      ASSERT_LE(parts, 5);
+    }
+  }
+  int scalars = 0;
+  ASSERT_TRUE(for_each_box_of_range(tensor::Box::whole(tensor::Shape({})), 0, 1, [&](const tensor::Box& part) {
+                EXPECT_EQ(part.volume(), 1);
+                ++scalars;
+                return absl::OkStatus();
+              }).ok());
+  EXPECT_EQ(scalars, 1);
+}
+
+}  // namespace blocks_test
+}  // namespace scalai::executor

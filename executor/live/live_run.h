@@ -1,0 +1,68 @@
+#pragma once
+// LiveRun: the state of running jobs, read from outside of their run. One step at a time, out of the memories of the hosts
+// that train it: nothing goes through the controller, and nothing is fetched before somebody reads.
+//
+//   LiveRun.newest("a") ── CtlLive ──► controller ── copy ──► workers: the step, beside what is trained
+//        │                                 │
+//        ▼                                 └── LiveState: collection, version, places
+//   LiveStep.read(box) ── a host's memory here: mapped ──► PeerSegment
+//                      ── elsewhere ──────────────────────► PeerTransport
+//
+// A step stays as it is as long as its LiveStep lives: a thread of the LiveRun says so every few seconds. If the controller
+// ends or has not heard of it for a minute, reads are FailedPrecondition: never bytes of another step. A host that dies
+// costs a read only where no other host has the same part.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "executor/rpc/ctl.h"
+#include "executor/transport/peer_transport.h"
+#include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/collection/collection.h"
+#include "ptc/tensor/box.h"
+
+namespace scalai::executor {
+
+// Any thread. Owns what it reads through.
+class LiveStep {
+ public:
+  virtual ~LiveStep() = default;
+  virtual const checkpoint::Stamp& stamp() const = 0;  // job and step
+  virtual bool is_kept() const = 0;                    // false: from now on reads fail
+  // The step as a checkpoint, which any view of it reads. It does not keep the step: its reads are FailedPrecondition when
+  // this object is gone.
+  virtual const std::shared_ptr<const checkpoint::Checkpoint>& checkpoint() const = 0;
+  virtual int64_t bytes_read() const = 0;  // from workers, so far
+};
+
+struct LiveOptions {
+  CtlTarget target;
+  std::string place;                        // of the run, for messages
+  bool optimizer = false;                   // masters and moments, too
+  double patience_s = 60;                   // for a job that changes, or whose step takes long
+  double word_s = 5;                        // between two words to the controller
+  int64_t kept_bytes = int64_t{256} << 20;  // of each step, of what came in blocks
+  PeerTransport* transport = nullptr;       // to other machines; outlives all steps; null: those of this one are read
+};
+
+class LiveRun {
+ public:
+  explicit LiveRun(LiveOptions options);
+  ~LiveRun();
+
+  // The state of the job ("": the only one) as it is, or the first after `after_step`; the one that is kept already if it is
+  // still the newest. Errors: those of ask_controller; DeadlineExceeded (no such step within patience_s), ResourceExhausted
+  // (no memory for it, or readers keep too many).
+  absl::StatusOr<std::shared_ptr<const LiveStep>> newest(const std::string& job, int64_t after_step = -1);
+
+ private:
+  struct State;
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace scalai::executor

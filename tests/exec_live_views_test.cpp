@@ -1,0 +1,205 @@
+// `scalai fs mount --run`: the state of a running job in any layout, step by step, against what it saves.
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/fs_end_to_end.h"
+
+namespace scalai::testing {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+class ExecLiveViews : public FsEndToEnd {
+ protected:
+  void TearDown() override {
+    if (run_.joinable()) {
+      scalai(fmt::format("exec ctl drain --run='{}'", path("out")));
+      run_.join();
+    }
+    FsEndToEnd::TearDown();
+  }
+  // Checkpoints of every third step.
+  void start_run(const std::string& events = "", const std::string& words = "", const std::string& scale = "0.4s") {
+    write_all(path("live.textproto"), R"(schema_version: 1
+name: "live"
+until: "120s"
+cluster { name: "two" hosts { count: 2 gpus: 2 gpu: "a100-40g" nic: "100Gbps" } storage { read: "1GB/s" write: "1GB/s" } }
+jobs { name: "a" model: "gpt2" global_batch: 8 gpus: 4 checkpoint { every_steps: 3 }
+       configs { layout: "tp2,dp2,zero1" step_time: "1s" } configs { layout: "pp2" step_time: "1s" } }
+)" + events);
+    run_ = std::thread([this, words, scale] {
+      outcome_ = scalai(fmt::format("exec '{}' --out='{}' --scale-model=1/8 --time-scale={} {}", path("live.textproto"),
+                                    path("out"), scale, words));
+    });
+    ASSERT_TRUE(eventually([&] { return fs::exists(path("out/address")); }));
+  }
+  static bool eventually(const std::function<bool()>& holds) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!holds()) {
+      if (std::chrono::steady_clock::now() > until) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return true;
+  }
+  std::string job() const { return path("m/jobs/a"); }
+  std::string current() const {
+    std::error_code error;
+    return fs::read_symlink(job() + "/step-current", error).string();
+  }
+  std::string saved(const std::string& step) const {
+    return path("out/checkpoints/a/step_" + step.substr(std::string("step-").size()));
+  }
+  // The checkpoint that the job wrote at this step, if it is still there: newer ones take its place.
+  bool keep_saved(const std::string& step) const {
+    std::error_code error;
+    if (!fs::exists(saved(step) + "/manifest.json")) return false;
+    fs::copy(saved(step), path("kept-" + step), fs::copy_options::recursive, error);
+    return !error;
+  }
+  // The errno of reading a file from its begin to its end; 0: it can be read.
+  static int error_of(const std::string& name) {
+    const int file = ::open(name.c_str(), O_RDONLY);
+    if (file < 0) return errno;
+    std::vector<char> buffer(1 << 20);
+    ssize_t got = 1;
+    while (got > 0) got = ::read(file, buffer.data(), buffer.size());
+    const int error = got < 0 ? errno : 0;
+    ::close(file);
+    return error;
+  }
+  // Every file of the folder.
+  static std::map<std::string, std::string> bytes_of(const std::string& folder) {
+    std::map<std::string, std::string> files;
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
+      files[entry.path().filename()] = read_all(entry.path());
+    return files;
+  }
+  // What the views of a step say, against those of the checkpoint that the job wrote at that step.
+  void expect_saved(const std::string& step, const std::map<std::string, std::map<std::string, std::string>>& live) {
+    ASSERT_EQ(mount("saved", "--checkpoint=" + path("kept-" + step)).code, 0);
+    for (const auto& [view, files] : live) {
+      SCOPED_TRACE(step + " " + view);
+      const auto same = bytes_of(path("saved/views/" + view));
+      ASSERT_FALSE(files.empty());
+      ASSERT_EQ(files.size(), same.size());
+      for (const auto& [name, bytes] : files) EXPECT_TRUE(same.contains(name) && same.at(name) == bytes) << name;
+    }
+    ASSERT_EQ(unmount("saved").code, 0);
+  }
+
+  std::thread run_;
+  Outcome outcome_;
+};
+
+// Over two changes of layout, at steps without a checkpoint: it would be of the epoch before.
+TEST_F(ExecLiveViews, AreByteForByteWhatTheJobSaves) {
+  start_run(R"(events { at_step { job: "a" step: 17 } resize { job: "a" gpus: 2 } }
+events { at_step { job: "a" step: 32 } resize { job: "a" gpus: 4 } }
+)",
+            "", "0.7s");
+  const Outcome mounted = mount("m", "--run=" + path("out") + " --optimizer --keep=2s");
+  ASSERT_EQ(mounted.code, 0) << mounted.err;
+  const std::vector<std::string> views = {"hf", "tp4", "logical-pp2-dp2-zero1"};
+  std::map<std::string, std::map<std::string, std::map<std::string, std::string>>> seen;  // by step, view, file
+  std::set<std::string> kept;
+  ASSERT_TRUE(eventually([&] {
+    const std::string step = current();
+    if (!fs::exists(job() + "/" + step) || seen.contains(step)) return false;
+    if (keep_saved(step)) kept.insert(step);
+    const std::string folder = job() + "/" + step + "/views/";
+    for (const std::string& view : views) seen[step][view] = bytes_of(folder + view);
+    return kept.size() >= 6 && step > "step-00000036";
+  })) << seen.size();
+  EXPECT_EQ(unmount("m").code, 0);
+  scalai(fmt::format("exec ctl drain --run='{}'", path("out")));
+  run_.join();
+  EXPECT_EQ(outcome_.code, 0) << outcome_.err;
+  EXPECT_THAT(outcome_.err, ::testing::Not(HasSubstr("error")));
+  std::set<std::string> contents;
+  for (const auto& [step, live] : seen) contents.insert(live.at("hf").at("model.safetensors"));
+  EXPECT_EQ(contents.size(), seen.size()) << "every step has other bytes";
+  EXPECT_GT(kept.size(), 2U);
+  for (const std::string& step : kept) expect_saved(step, seen.at(step));
+}
+
+TEST_F(ExecLiveViews, AnOpenStepStaysAndAForgottenOneIsStale) {
+  start_run();
+  ASSERT_EQ(mount("m", "--run=" + path("out") + " --keep=300ms").code, 0);
+  const std::string step = current();
+  const std::string name = job() + "/" + step + "/views/hf/model.safetensors";
+  const int open = ::open(name.c_str(), O_RDONLY);
+  ASSERT_GE(open, 0);
+  const std::string whole = read_all(name);
+  ASSERT_TRUE(eventually([&] { return current() != step && current() != "step-unavailable"; }));
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  std::string again(whole.size(), '?');
+  size_t got = 0;
+  for (ssize_t part = 1; got < again.size() && part > 0; got += static_cast<size_t>(std::max<ssize_t>(part, 0)))
+    part = ::pread(open, again.data() + got, again.size() - got, static_cast<off_t>(got));
+  EXPECT_EQ(got, whole.size());
+  EXPECT_TRUE(again == whole) << "training went on";
+  ::close(open);
+  ASSERT_TRUE(eventually([&] {
+    std::this_thread::sleep_for(std::chrono::seconds(2));  // longer than --keep
+    return error_of(name) == ESTALE;
+  }));
+  EXPECT_EQ(unmount("m").code, 0);
+}
+
+// Workers' copies go with their readers, also with those that are killed, and a run without readers has none.
+TEST_F(ExecLiveViews, AReaderThatIsKilledHarmsNobody) {
+  start_run();
+  const pid_t server = start("m", "--run=" + path("out"));
+  ASSERT_GT(server, 0);
+  ASSERT_TRUE(eventually([&] { return fs::exists(job() + "/" + current()); }));
+  ASSERT_FALSE(bytes_of(job() + "/" + current() + "/views/hf").empty());
+  end(server, SIGKILL);
+  ASSERT_EQ(scalai("fs unmount --force " + path("m")).code, 0);
+  ASSERT_EQ(mount("m", "--run=" + path("out")).code, 0);
+  ASSERT_TRUE(eventually([&] { return fs::exists(job() + "/" + current()); }));
+  EXPECT_FALSE(bytes_of(job() + "/" + current() + "/views/hf").empty());
+  EXPECT_EQ(unmount("m").code, 0);
+}
+
+TEST_F(ExecLiveViews, ARunThatIsOverIsAnErrorAndNothingElse) {
+  start_run();
+  ASSERT_EQ(mount("m", "--run=" + path("out")).code, 0);
+  const std::string step = current();
+  ASSERT_FALSE(bytes_of(job() + "/" + step + "/views/hf").empty());
+  scalai(fmt::format("exec ctl drain --run='{}'", path("out")));
+  run_.join();
+  EXPECT_EQ(outcome_.code, 0) << outcome_.err;
+  EXPECT_EQ(error_of(job() + "/" + step + "/views/tp2/rank_000.safetensors"), ESTALE);
+  EXPECT_THAT(current(), AnyOf(step, "step-unavailable"));
+  EXPECT_EQ(unmount("m").code, 0);
+  const Outcome late = mount("late", "--run=" + path("out"));
+  EXPECT_EQ(late.code, 4) << late.err;
+  EXPECT_THAT(late.err, HasSubstr("no run is going on"));
+}
+
+TEST_F(ExecLiveViews, OverUcxAsInSharedMemory) {
+  start_run("", "--transport=ucx");
+  const Outcome mounted = mount("m", "--run=" + path("out"));
+  if (mounted.code == 4) GTEST_SKIP() << mounted.err;
+  ASSERT_EQ(mounted.code, 0) << mounted.err;
+  std::map<std::string, std::map<std::string, std::map<std::string, std::string>>> seen;
+  std::set<std::string> kept;
+  ASSERT_TRUE(eventually([&] {
+    const std::string step = current();
+    if (!fs::exists(job() + "/" + step) || seen.contains(step)) return false;
+    seen[step]["hf"] = bytes_of(job() + "/" + step + "/views/hf");
+    if (keep_saved(step)) kept.insert(step);
+    return kept.size() >= 2;
+  }));
+  EXPECT_EQ(unmount("m").code, 0);
+  for (const std::string& step : kept) expect_saved(step, seen.at(step));
+}
+
+}  // namespace
+}  // namespace scalai::testing
