@@ -1,0 +1,103 @@
+"""Readers of a job that trains: every step that they see is, bit for bit, what the job saves at that step."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import scalai
+
+pytest.importorskip("torch", reason="no PyTorch in this environment: python/environment FOLDER --torch")
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "training"
+STEPS = 1500  # more than are waited for
+
+
+def command(*words):
+    return [f"{os.environ['SCALAI_BIN']}/scalai", *map(str, words)]
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    """A job that trains, with a checkpoint of every second step."""
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        pytest.skip("/dev/fuse cannot be opened")
+    program = [sys.executable, str(EXAMPLES / "gpt.py"), "train", f"--steps={STEPS}"]
+    with open(tmp_path / "log", "w", encoding="utf-8") as log:
+        job = subprocess.Popen(command("launch", "--layout=tp2,pp2", "--layout=dp2", f"--steps={STEPS}", "--checkpoint-every=2",
+                                       f"--out={tmp_path}/out", "--", *program), stdout=log, stderr=log, cwd=tmp_path)
+    until = time.monotonic() + 120
+    while not (tmp_path / "out" / "address").exists():
+        assert job.poll() is None and time.monotonic() < until, (tmp_path / "log").read_text(encoding="utf-8")
+        time.sleep(0.1)
+    yield tmp_path / "out"
+    job.terminate()
+    assert job.wait(120) == 0, (tmp_path / "log").read_text(encoding="utf-8")
+
+
+def contents(checkpoint, names):
+    return {name: bytes(checkpoint.read(name)) for name in names}
+
+
+def saved_at(run, step, names):
+    """The job's own checkpoint of this step, read before it goes; None if there is none."""
+    for folder in run.glob(f"checkpoints/*/step_{step:08}"):
+        try:
+            saved = scalai.Checkpoint(folder)
+            return {name: bytes(saved.read(name)) for name in names}
+        except (scalai.Error, OSError):
+            return None
+    return None
+
+
+def test_steps_are_what_is_saved_over_a_change_of_layout(run_folder):
+    seen, compared, contents_of = [], 0, {}
+    with scalai.live(run_folder) as live:
+        assert live.jobs == ["job"]
+        for step in live.steps():
+            now = contents(step.checkpoint, step.checkpoint.tensors)
+            saved = saved_at(run_folder, step.number, now)
+            if saved is not None:
+                assert saved == now, step.number
+                compared += 1
+            seen.append(step.number)
+            contents_of[step.number] = now
+            if compared == 2:
+                subprocess.run(command("exec", "ctl", "resize", f"--run={run_folder}", "--gpus=2"), check=True)
+                compared += 1
+            if compared >= 7:
+                break
+        assert seen == sorted(set(seen))
+        assert len({tuple(sorted(now.items())) for now in contents_of.values()}) == len(seen), "every step has other bytes"
+
+
+def test_two_readers_and_a_step_that_stays(run_folder):
+    with scalai.live(run_folder, keep_s=1) as live:
+        first = live.newest()
+        before = contents(first.checkpoint, first.checkpoint.tensors)
+        others = []
+        reader = threading.Thread(target=lambda: others.extend(
+            step.number for step, _ in zip(live.steps(), range(3))))
+        reader.start()
+        reader.join(120)
+        assert len(others) == 3 and others[-1] > first.number
+        time.sleep(2)
+        assert contents(first.checkpoint, first.checkpoint.tensors) == before, "training went on"
+        first.close()
+
+
+def test_the_example_evaluates_while_it_trains(run_folder):
+    done = subprocess.run([sys.executable, EXAMPLES / "rollout.py", run_folder, f"--steps={STEPS}", "--most=4"], timeout=300,
+                          capture_output=True, text=True, check=True)
+    rows = [line.split(",") for line in done.stdout.splitlines()]
+    assert len(rows) == 4 and all(0 < float(loss) < 6 for _, loss in rows), done.stdout
+    assert [int(step) for step, _ in rows] == sorted({int(step) for step, _ in rows})
+
+
+def test_a_run_that_is_not_there():
+    with pytest.raises(scalai.MissingError, match="no run is going on"):
+        scalai.live("/nowhere")
