@@ -22,6 +22,7 @@ absl::Status ExecRuntime::Impl::advance(int job_index, int64_t step) {
     options_.on_asked(job_index, trained.asked_gpus, trained.asked_save);
   if (trained.steps > 0) {
     state.part_steps = steps_of_part(trained, 2 * state.part_steps);
+    state.copies_state = trained.copy_s > 0;
     if (state.training) record(job_index, *state.training, trained);
   }
   if (const auto interruption = work.take_interruption()) SCALAI_RETURN_IF_ERROR(lose(*interruption));
@@ -61,7 +62,8 @@ double ExecRuntime::Impl::end_of_part() const {
     if (!state.work->is_trained() || !state.training || any_dead(state.training->devices)) continue;
     const control::Training where = state.where();
     const bool watched = options_.live != nullptr && options_.live->watched(static_cast<int>(&state - jobs_.data()));
-    const int64_t part = watched ? 1 : state.part_steps;  // so that no step escapes its readers
+    // So that no step escapes its readers, unless each would be copied for them.
+    const int64_t part = watched && !state.copies_state ? 1 : state.part_steps;
     const int64_t next = std::max(where.steps_done_at(agenda_.now_s()) + part, state.work->step());
     const int64_t steps = next - where.from_step;
     until_s = std::min(until_s, where.start_s + (static_cast<double>(steps) + 0.5) * where.step_s);
@@ -84,7 +86,8 @@ absl::Status ExecRuntime::Impl::serve_live() {
       const absl::Status served = options_.live->serve(
           index, state.training->collection->epoch, state.work->step(),
           [&](StateVersion version, bool optimizer) { return state.work->copy_live(version, optimizer); });
-      SCALAI_RETURN_IF_ERROR(absl::IsUnavailable(served) ? explained(served) : absl::OkStatus());
+      const bool lost = absl::IsUnavailable(served) || absl::IsCancelled(served);
+      SCALAI_RETURN_IF_ERROR(lost ? explained(served) : absl::OkStatus());
     }
   }
   return absl::OkStatus();

@@ -110,6 +110,7 @@ class ExecRuntime::Impl {
     int64_t failed_copy_step = -1;           // of the last copy that could not be made
     double copy_pause_s = 0;                 // before that is reported, if that step is tried again
     std::optional<control::Train> training;  // the Train command that has not come to its end
+    bool copies_state = false;               // trainers train elsewhere, and copy their state at the end of each part
     int64_t part_steps = 1;                  // of real training between two times when requests are heard
     // With `training` only.
     control::Training where() const {
