@@ -167,6 +167,31 @@ TEST_F(ExecLiveViews, AReaderThatIsKilledHarmsNobody) {
   EXPECT_EQ(unmount("m").code, 0);
 }
 
+// It knows no readers: their copies go, and they get new ones.
+TEST_F(ExecLiveViews, ANewControllerServesTheSameMount) {
+  start_run();
+  ASSERT_EQ(mount("m", "--run=" + path("out") + " --keep=60s --refresh=0s").code, 0);
+  const std::string step = current();
+  ASSERT_FALSE(bytes_of(job() + "/" + step + "/views/hf").empty());
+  EXPECT_EQ(shell(fmt::format("pkill -KILL -f 'scalai-exe[c] {}'", path("live.textproto"))).code, 0);
+  run_.join();
+  run_ = std::thread([this] { outcome_ = scalai(fmt::format("exec --resume='{}'", path("out"))); });
+  std::string later;
+  ASSERT_TRUE(eventually([&] {
+    later = current();
+    return later != step && fs::exists(job() + "/" + later);
+  }));
+  EXPECT_FALSE(bytes_of(job() + "/" + later + "/views/hf").empty());
+  ASSERT_TRUE(eventually([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    return error_of(job() + "/" + step + "/views/tp2/rank_000.safetensors") == ESTALE;
+  }));
+  EXPECT_EQ(unmount("m").code, 0);
+  scalai(fmt::format("exec ctl drain --run='{}'", path("out")));
+  run_.join();
+  EXPECT_EQ(outcome_.code, 0) << outcome_.err;
+}
+
 TEST_F(ExecLiveViews, ARunThatIsOverIsAnErrorAndNothingElse) {
   start_run();
   ASSERT_EQ(mount("m", "--run=" + path("out")).code, 0);
