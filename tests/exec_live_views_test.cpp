@@ -167,6 +167,18 @@ TEST_F(ExecLiveViews, AReaderThatIsKilledHarmsNobody) {
   EXPECT_EQ(unmount("m").code, 0);
 }
 
+TEST_F(ExecLiveViews, AWrongQuestionIsRefusedBeforeAnybodyIsAsked) {
+  const Outcome brief = mount("m", "--run=/nowhere --keep=1ms");
+  EXPECT_EQ(brief.code, 2);
+  EXPECT_THAT(brief.err, HasSubstr("--keep=1ms: at least 100ms"));
+  const Outcome alone = mount("m", fmt::format("--checkpoint={} --optimizer", path("hf")));
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_THAT(alone.err, HasSubstr("--optimizer is for --run, which is missing"));
+  const Outcome nowhere = mount("m", "--run=/nowhere");
+  EXPECT_EQ(nowhere.code, 4);
+  EXPECT_THAT(nowhere.err, HasSubstr("no run is going on in /nowhere"));
+}
+
 // It knows no readers: their copies go, and they get new ones.
 TEST_F(ExecLiveViews, ANewControllerServesTheSameMount) {
   start_run();

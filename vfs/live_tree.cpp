@@ -260,7 +260,7 @@ LiveTree::LiveTree(std::vector<std::pair<std::string, NewestStep>> jobs, LiveTim
   }
   state_->directory = std::make_shared<FixedFolder>(std::move(children));
   state_->thread = std::thread([state = state_.get(), times] {
-    const std::chrono::duration<double> pause(std::min(1.0, times.idle_s / 4));
+    const std::chrono::duration<double> pause(std::clamp(times.idle_s / 4, 0.005, 1.0));
     std::unique_lock lock(state->mutex);
     while (!state->ending.wait_for(lock, pause, [&] { return state->over; })) {
       for (const auto& [name, job] : state->jobs) job->rest(times.idle_s);

@@ -230,6 +230,9 @@ void read_run(const Arguments& arguments, Problems& problems, FsRequest& request
     if (arguments.flag("optimizer")) problems.malformed("--optimizer is for --run, which is missing");
     return;
   }
+  constexpr double kLeast_s = 0.1;  // or a step goes between the look at the link and that at the folder
+  if (arguments.seconds("keep") < kLeast_s)
+    problems.malformed(fmt::format("--keep={}: at least 100ms", arguments.text("keep")));
   if (!problems.empty()) return;
   auto live = LiveMount::open(arguments.text("run"), {.optimizer = arguments.flag("optimizer"),
                                                       .keep_s = arguments.seconds("keep"),

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -20,15 +19,14 @@
 #include "executor/rpc/worker_place.h"
 #include "executor/worker/places.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/safetensors/manifest.h"
 #include "ptc/collection/collection_file.h"
+#include "ptc/collection/rank_parts.h"
 #include "ptc/proto/control.pb.h"
 
 namespace scalai::executor {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using checkpoint::OwnedBox;
 
 constexpr int64_t kBlockBytes = int64_t{1} << 20;    // that are fetched at a time
 constexpr int64_t kSegmentBytes = int64_t{1} << 20;  // of this process's own place, which stays empty
@@ -54,7 +52,6 @@ class Reading {
     const std::lock_guard lock(mutex_);
     return ended_;
   }
-  int64_t bytes_read() const { return bytes_; }
   const collection::Collection& collection() const { return collection_; }
   std::vector<TensorId> tensors() const {
     std::vector<TensorId> ids;
@@ -86,7 +83,6 @@ class Reading {
   std::unique_ptr<Places> places_;
   std::map<std::pair<TensorId, tensor::Box>, Part> parts_;
   Blocks blocks_;
-  std::atomic<int64_t> bytes_ = 0;
   mutable std::mutex mutex_;
   std::string ended_;  // why; empty: it is kept
 };
@@ -129,22 +125,26 @@ absl::StatusOr<std::shared_ptr<Reading>> Reading::open(proto::LiveState&& live, 
 // Hosts of this machine come first; of the others each reader begins at another one, so that none has all readers.
 absl::Status Reading::find_holders(uint64_t reader) {
   std::map<HostId, bool> here;
-  std::map<DeviceId, HostId> host_of;
   for (const proto::Peer& peer : live_.peers())
     here[HostId(peer.host())] = !live_.force_network() && peer.host_name() == machine_name();
-  int32_t next = 0;
-  for (int host = 0; host < live_.gpus_of_host_size(); ++host) {
-    for (int i = 0; i < live_.gpus_of_host(host); ++i) host_of[DeviceId(next++)] = HostId(host);
+  std::vector<HostId> host_of_rank;
+  for (const DeviceId device : collection_.device_of_rank) {
+    const Location place = Location::device(device);
+    if (!places_->in_cluster(place)) return invalid(fmt::format("{} is on no host", place.str()));
+    host_of_rank.push_back(places_->host_of(place));
   }
   std::map<std::pair<TensorId, tensor::Box>, std::set<HostId>> found;
-  for (size_t rank = 0; rank < collection_.device_of_rank.size(); ++rank) {
-    const auto host = host_of.find(collection_.device_of_rank[rank]);
-    if (host == host_of.end()) return invalid(fmt::format("rank {} is on no host", rank));
-    if (!here.contains(host->second)) continue;  // it was lost before the copy
-    for (size_t i = 0; i < collection_.tensors.size(); ++i) {
-      const TensorId tensor(static_cast<int64_t>(i));
-      for (const tensor::Piece& piece : collection_.pieces(tensor, LogicalRank(static_cast<int32_t>(rank))).pieces)
-        found[{tensor, piece.box}].insert(host->second);
+  for (size_t i = 0; i < collection_.tensors.size(); ++i) {
+    const TensorId tensor(static_cast<int64_t>(i));
+    for (const collection::RankPart& part : rank_parts(collection_, tensor)) {
+      std::set<HostId> hosts;
+      for (const LogicalRank rank : part.ranks) {
+        const HostId host = host_of_rank[static_cast<size_t>(rank.value)];
+        if (here.contains(host)) hosts.insert(host);  // else it was lost before the copy
+      }
+      if (hosts.empty()) continue;
+      for (const tensor::Piece& piece : part.buffer.pieces)
+        found[{tensor, piece.box}].insert(hosts.begin(), hosts.end());
     }
   }
   uint64_t turn = reader;
@@ -186,10 +186,7 @@ absl::Status Reading::fetch(const Part& from, TensorId tensor, const tensor::Box
       to = to.subspan(static_cast<size_t>(box.volume() * size));
       return read;
     });
-    if (last.ok()) {
-      bytes_ += std::ssize(dst);
-      return last;
-    }
+    if (last.ok()) return last;
   }
   if (has_ended()) return gone();
   return absl::FailedPreconditionError(fmt::format("step {} of job {}: none of {} holders has it any more: {}",
@@ -204,7 +201,6 @@ class Step final : public LiveStep {
   const checkpoint::Stamp& stamp() const override { return stamp_; }
   bool is_kept() const override { return !reading_->has_ended(); }
   const std::shared_ptr<const checkpoint::Checkpoint>& checkpoint() const override { return checkpoint_; }
-  int64_t bytes_read() const override { return reading_->bytes_read(); }
   int64_t version() const { return reading_->live().version(); }
   void end(const std::string& why) const { reading_->end(why); }
 
@@ -232,7 +228,6 @@ struct LiveRun::State {
   std::condition_variable ending;
   bool over = false;
   std::map<std::string, std::vector<std::weak_ptr<const Step>>> steps;  // by job
-  Clock::time_point heard = Clock::now();
   std::thread thread;
 };
 

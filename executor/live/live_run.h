@@ -13,9 +13,7 @@
 // costs a read only where no other host has the same part.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "absl/status/status.h"
@@ -23,8 +21,6 @@
 #include "executor/rpc/ctl.h"
 #include "executor/transport/peer_transport.h"
 #include "ptc/checkpoint/views/checkpoint.h"
-#include "ptc/collection/collection.h"
-#include "ptc/tensor/box.h"
 
 namespace scalai::executor {
 
@@ -37,7 +33,6 @@ class LiveStep {
   // The step as a checkpoint, which any view of it reads. It does not keep the step: its reads are FailedPrecondition when
   // this object is gone.
   virtual const std::shared_ptr<const checkpoint::Checkpoint>& checkpoint() const = 0;
-  virtual int64_t bytes_read() const = 0;  // from workers, so far
 };
 
 struct LiveOptions {

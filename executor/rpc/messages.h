@@ -123,9 +123,8 @@ struct CtlRequest {
   bool wants = false, optimizer = false;
   int64_t after_step = -1;
 };
-// Called on a thread of the server, at any time. The returned text is for the person who asked (kLive:
-// a serialized LiveState). The request is valid during
-// the call.
+// Called on a thread of the server, at any time. The returned text is for the person who asked (kLive: a serialized
+// LiveState). The request is valid during the call.
 using CtlHandler = std::function<absl::StatusOr<std::string>(const CtlRequest&)>;
 
 using LogLine = std::function<void(const std::string&)>;

@@ -19,5 +19,5 @@ from ._sampling import Sampler
 from ._simulation import Report, simulate
 from ._world import World
 
-__all__ = ["Checkpoint", "Collection", "Error", "FailedError", "InvalidError", "Job", "Live", "LiveStep", "MissingError", "Plan", "Report", "Sampler",
-           "World", "attach", "live", "plan", "simulate"]
+__all__ = ["Checkpoint", "Collection", "Error", "FailedError", "InvalidError", "Job", "Live", "LiveStep", "MissingError", "Plan",
+           "Report", "Sampler", "World", "attach", "live", "plan", "simulate"]

@@ -31,7 +31,8 @@ class LiveStep:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The step's tensors; nothing is read before :meth:`Checkpoint.read`."""
+        """The tensors of a view of whole ones ("logical", "hf"); nothing is read before :meth:`Checkpoint.read`. Files of ranks lie in
+        `folder`."""
         if self._checkpoint is None:
             files = [one for one in self.folder.iterdir() if one.suffix == ".safetensors"]
             self._checkpoint = Checkpoint(files[0] if len(files) == 1 else self.folder)
