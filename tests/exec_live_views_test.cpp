@@ -152,6 +152,33 @@ TEST_F(ExecLiveViews, AnOpenStepStaysAndAForgottenOneIsStale) {
   EXPECT_EQ(unmount("m").code, 0);
 }
 
+// Nothing is copied: what was read in time is right, and what was not is an error.
+TEST_F(ExecLiveViews, WithoutCopiesAStepIsRightOrStale) {
+  start_run();
+  ASSERT_EQ(mount("m", "--run=" + path("out") + " --consistency=fail --keep=60s").code, 0);
+  std::map<std::string, std::map<std::string, std::map<std::string, std::string>>> seen;
+  std::set<std::string> kept, late;
+  size_t stale = 0;
+  ASSERT_TRUE(eventually([&] {
+    const std::string step = current(), folder = job() + "/" + step + "/views/hf";
+    const std::string name = folder + "/model.safetensors";
+    if (!fs::exists(name) || seen.contains(step) || late.contains(step)) return false;
+    if (seen.size() > late.size()) {
+      late.insert(step);
+      if (!eventually([&] { return current() != step; })) return true;
+      stale += error_of(name) == ESTALE ? 1 : 0;
+    } else if (const auto files = bytes_of(folder); files.at("model.safetensors").size() == fs::file_size(name)) {
+      seen[step]["hf"] = files;
+      if (keep_saved(step)) kept.insert(step);
+    }
+    return !kept.empty() && stale >= 2;
+  })) << seen.size()
+      << " " << kept.size() << " " << stale;
+  EXPECT_EQ(stale, late.size());
+  EXPECT_EQ(unmount("m").code, 0);
+  for (const std::string& step : kept) expect_saved(step, seen.at(step));
+}
+
 // Workers' copies go with their readers, also with those that are killed, and a run without readers has none.
 TEST_F(ExecLiveViews, AReaderThatIsKilledHarmsNobody) {
   start_run();
@@ -174,6 +201,9 @@ TEST_F(ExecLiveViews, AWrongQuestionIsRefusedBeforeAnybodyIsAsked) {
   const Outcome alone = mount("m", fmt::format("--checkpoint={} --optimizer", path("hf")));
   EXPECT_EQ(alone.code, 2);
   EXPECT_THAT(alone.err, HasSubstr("--optimizer is for --run, which is missing"));
+  const Outcome weak = mount("m", fmt::format("--checkpoint={} --consistency=fail", path("hf")));
+  EXPECT_EQ(weak.code, 2);
+  EXPECT_THAT(weak.err, HasSubstr("--consistency is for --run, which is missing"));
   const Outcome nowhere = mount("m", "--run=/nowhere");
   EXPECT_EQ(nowhere.code, 4);
   EXPECT_THAT(nowhere.err, HasSubstr("no run is going on in /nowhere"));

@@ -119,7 +119,8 @@ absl::StatusOr<std::unique_ptr<LiveMount>> LiveMount::open(const std::string& ru
   SCALAI_ASSIGN_OR_RETURN(const HowRun how, folder.how());
   SCALAI_ASSIGN_OR_RETURN(const std::vector<std::string> jobs, jobs_of(target));
   SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<ex::PeerTransport> transport, transport_of(how, target));
-  ex::LiveOptions options{.target = target, .place = folder.path(), .optimizer = shown.optimizer};
+  ex::LiveOptions options{
+      .target = target, .place = folder.path(), .optimizer = shown.optimizer, .fleeting = shown.fleeting};
   return std::unique_ptr<LiveMount>(
       std::make_unique<RunMount>(folder, std::move(transport), std::move(options), jobs,
                                  vfs::LiveTimes{.idle_s = shown.keep_s, .fresh_s = shown.refresh_s}));

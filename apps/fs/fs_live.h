@@ -12,6 +12,7 @@ namespace scalai::apps {
 
 struct LiveShown {
   bool optimizer = false;  // masters and moments, too
+  bool fleeting = false;   // executor::LiveOptions
   double keep_s = 30;      // vfs::LiveTimes
   double refresh_s = 1;
 };

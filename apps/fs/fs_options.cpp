@@ -40,12 +40,17 @@ std::vector<OptionSpec> dataset_part() {
 }
 
 std::vector<OptionSpec> live_part() {
-  return {text_option("run", "DIR",
-                      "The --out folder of a run that goes on: its jobs, step by step, under jobs/, read from the "
-                      "memories of its workers."),
-          flag_option("optimizer", "Of these show masters and moments, too, not parameters only."),
-          seconds_option("keep", "TIME", "How long a step stays after its last use, if no file of it is open.", "30s"),
-          seconds_option("refresh", "TIME", "How long jobs/NAME/step-current stays where it led.", "1s")};
+  return {
+      text_option("run", "DIR",
+                  "The --out folder of a run that goes on: its jobs, step by step, under jobs/, read from the "
+                  "memories of its workers."),
+      flag_option("optimizer", "Of these show masters and moments, too, not parameters only."),
+      choice_option("consistency", "WHAT",
+                    "snapshot (if not given): a step that is read is copied before training rewrites it; fail: it is "
+                    "not, and reads of it are then an error (ESTALE).",
+                    {"snapshot", "fail"}),
+      seconds_option("keep", "TIME", "How long a step stays after its last use, if no file of it is open.", "30s"),
+      seconds_option("refresh", "TIME", "How long jobs/NAME/step-current stays where it led.", "1s")};
 }
 
 std::vector<OptionSpec> server_part() {

@@ -228,6 +228,7 @@ void read_datasets(const Arguments& arguments, Problems& problems, FsRequest& re
 void read_run(const Arguments& arguments, Problems& problems, FsRequest& request) {
   if (!arguments.has("run")) {
     if (arguments.flag("optimizer")) problems.malformed("--optimizer is for --run, which is missing");
+    if (arguments.has("consistency")) problems.malformed("--consistency is for --run, which is missing");
     return;
   }
   constexpr double kLeast_s = 0.1;  // or a step goes between the look at the link and that at the folder
@@ -235,6 +236,7 @@ void read_run(const Arguments& arguments, Problems& problems, FsRequest& request
     problems.malformed(fmt::format("--keep={}: at least 100ms", arguments.text("keep")));
   if (!problems.empty()) return;
   auto live = LiveMount::open(arguments.text("run"), {.optimizer = arguments.flag("optimizer"),
+                                                      .fleeting = arguments.text("consistency") == "fail",
                                                       .keep_s = arguments.seconds("keep"),
                                                       .refresh_s = arguments.seconds("refresh")});
   problems.status("", live.status());

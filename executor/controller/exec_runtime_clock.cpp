@@ -76,16 +76,22 @@ absl::Status ExecRuntime::Impl::serve_live() {
   for (size_t i = 0; options_.live != nullptr && i < jobs_.size(); ++i) {
     const int index = static_cast<int>(i);
     JobState& state = jobs_[i];
-    if (state.execution || !options_.live->watched(index)) continue;
+    if (!options_.live->watched(index)) continue;
+    if (state.execution) {
+      options_.live->lose_fleeting(index);
+      continue;
+    }
     for (const StateVersion version : options_.live->take_unkept(index))
       SCALAI_RETURN_IF_ERROR(state.work->forget(version));
     if (state.training && options_.live->waits(index) && !any_dead(state.training->devices)) {
       if (!state.work->is_trained())
         SCALAI_RETURN_IF_ERROR(advance(index, state.where().steps_done_at(agenda_.now_s())));
       if (any_dead(state.training->devices)) continue;
-      const absl::Status served = options_.live->serve(
-          index, state.training->collection->epoch, state.work->step(),
-          [&](StateVersion version, bool optimizer) { return state.work->copy_live(version, optimizer); });
+      const absl::Status served =
+          options_.live->serve(index, state.training->collection->epoch, state.work->step(),
+                               [&](StateVersion version, const LiveSteps::Kind& kind) {
+                                 return state.work->show_live(version, kind.optimizer, kind.fleeting);
+                               });
       const bool lost = absl::IsUnavailable(served) || absl::IsCancelled(served);
       SCALAI_RETURN_IF_ERROR(lost ? explained(served) : absl::OkStatus());
     }

@@ -73,9 +73,10 @@ class JobWork {
   absl::Status commit(int64_t epoch);
   // Drops a version on all workers: an epoch that was given up, or a copy. Errors: those of Crew::tell.
   absl::Status forget(StateVersion version);
-  // Copies the live state, as it is, into the memories of its hosts, for readers: parameters, or all. Nothing of it is left
-  // after an error. Not during run_stage().
-  absl::StatusOr<proto::LiveState> copy_live(StateVersion version, bool optimizer);
+  // Shows the live state, as it is, to readers: parameters and buffers, or all. It stays where it is, until training is about
+  // to rewrite it: then it is copied into the memories of its hosts, or with `fleeting` goes. Nothing of it is left after an
+  // error. Not during run_stage().
+  absl::StatusOr<proto::LiveState> show_live(StateVersion version, bool optimizer, bool fleeting);
   // Drops all of these that workers have: an earlier controller's. Errors: those of Crew::tell.
   absl::Status forget_live();
   // Trains to the command's step, then makes its copy, its checkpoint, or both. Real training does not wait for the files:

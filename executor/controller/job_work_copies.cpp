@@ -98,12 +98,14 @@ absl::Status JobWork::copy_to_hosts(const Collection& collection, StateVersion v
   return crew_.call("copy", calls).status();
 }
 
-absl::StatusOr<proto::LiveState> JobWork::copy_live(StateVersion version, bool optimizer) {
+absl::StatusOr<proto::LiveState> JobWork::show_live(StateVersion version, bool optimizer, bool fleeting) {
   SCALAI_CHECK(state_ != nullptr);
   const Collection& side = *state_;
   proto::LiveState live;
   for (size_t i = 0; !optimizer && i < side.tensors.size(); ++i) {
-    if (side.tensors[i].kind == model::StateKind::kParam) live.add_tensors(static_cast<int32_t>(i));
+    const model::StateKind kind = side.tensors[i].kind;
+    if (kind == model::StateKind::kParam || kind == model::StateKind::kBuffer)
+      live.add_tensors(static_cast<int32_t>(i));
   }
   CommandBody body;
   CommandBody::Copy& copy = *body.mutable_copy();
@@ -111,6 +113,8 @@ absl::StatusOr<proto::LiveState> JobWork::copy_live(StateVersion version, bool o
   copy.set_from_version(StateVersion::epoch(side.epoch).wire());
   copy.set_to_version(version.wire());
   copy.set_own_devices(true);
+  copy.set_in_place(true);
+  copy.set_fleeting(fleeting);
   *copy.mutable_tensors() = live.tensors();
   const std::set<HostId> hosts = crew_.living_hosts_of(side.device_of_rank);
   if (const absl::Status copied = crew_.call("copy", hosts, body).status(); !copied.ok()) {

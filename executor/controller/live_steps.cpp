@@ -11,7 +11,7 @@
 namespace scalai::executor {
 namespace {
 
-// No two controllers of a run begin at the same number, so a version stands for one copy.
+// No two controllers of a run begin at the same number, so a version stands for one step.
 int64_t random_start() {
   std::random_device random;
   return (static_cast<int64_t>(random() & 0x0fff'ffff) << 28) + static_cast<int64_t>(random() & 0x0fff'ffff);
@@ -29,7 +29,7 @@ absl::StatusOr<std::string> LiveSteps::answer(int job, const CtlRequest& request
   reader.heard = Clock::now();
   reader.keeps.clear();
   for (const int64_t version : request.keeps) {
-    if (copies_.contains(version)) {
+    if (shown_.contains(version)) {
       reader.keeps.insert(version);
     } else {
       reply.add_gone(version);
@@ -37,9 +37,11 @@ absl::StatusOr<std::string> LiveSteps::answer(int job, const CtlRequest& request
   }
   if (over_) return absl::UnavailableError("the run is over");
   if (!request.wants) return reply.SerializeAsString();
-  const auto mine = waiting_.insert(
-      waiting_.end(),
-      Waiting{.job = job, .reader = request.reader, .optimizer = request.optimizer, .after_step = request.after_step});
+  const auto mine =
+      waiting_.insert(waiting_.end(), Waiting{.job = job,
+                                              .reader = request.reader,
+                                              .kind = {.optimizer = request.optimizer, .fleeting = request.fleeting},
+                                              .after_step = request.after_step});
   lock.unlock();
   wake();
   lock.lock();
@@ -48,9 +50,9 @@ absl::StatusOr<std::string> LiveSteps::answer(int job, const CtlRequest& request
   waiting_.erase(mine);
   if (!served.done && !over_) return reply.SerializeAsString();
   SCALAI_RETURN_IF_ERROR(served.version.status());
-  const auto copy = copies_.find(*served.version);
-  if (copy == copies_.end()) return reply.SerializeAsString();  // the reader has said since that it keeps others
-  proto::LiveState full = *copy->second.state;
+  const auto found = shown_.find(*served.version);
+  if (found == shown_.end()) return reply.SerializeAsString();  // the reader has said since that it keeps others
+  proto::LiveState full = *found->second.state;
   full.set_ready(true);
   *full.mutable_gone() = reply.gone();
   return full.SerializeAsString();
@@ -70,7 +72,7 @@ bool LiveSteps::waits(int job) const {
 bool LiveSteps::watched(int job) const {
   const std::lock_guard lock(mutex_);
   const bool kept =
-      std::any_of(copies_.begin(), copies_.end(), [&](const auto& entry) { return entry.second.job == job; });
+      std::any_of(shown_.begin(), shown_.end(), [&](const auto& entry) { return entry.second.job == job; });
   return kept || std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& one) { return one.job == job; });
 }
 
@@ -79,48 +81,51 @@ bool LiveSteps::is_kept(int64_t version) const {
                      [&](const auto& entry) { return entry.second.keeps.contains(version); });
 }
 
-// Makes the copy if there is none. Without the lock while it is made: the run's thread alone adds and takes away.
-absl::StatusOr<int64_t> LiveSteps::version_for(const Waiting& waiting, int64_t epoch, int64_t step, const Copy& copy) {
+// Without the lock while it is shown: the run's thread alone adds and takes away.
+absl::StatusOr<int64_t> LiveSteps::version_for(const Waiting& waiting, int64_t epoch, int64_t step, const Show& show) {
   size_t of_job = 0;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [version, kept] : copies_) {
-      if (kept.job != waiting.job) continue;
+    for (const auto& [version, one] : shown_) {
+      if (one.job != waiting.job) continue;
       of_job += is_kept(version) ? 1 : 0;
-      if (kept.epoch == epoch && kept.step == step && (kept.optimizer || !waiting.optimizer)) return version;
+      if (one.epoch == epoch && one.step == step && !one.lost && one.kind.serves(waiting.kind)) return version;
     }
     if (of_job >= limits_.most)
       return absl::ResourceExhaustedError(fmt::format(
           "readers keep {} steps of this job already\nhint: they are let go when nothing of them is open", of_job));
   }
   const StateVersion version = StateVersion::live(next_++);
-  SCALAI_ASSIGN_OR_RETURN(proto::LiveState state, copy(version, waiting.optimizer));
+  SCALAI_ASSIGN_OR_RETURN(proto::LiveState state, show(version, waiting.kind));
   const std::lock_guard lock(mutex_);
-  copies_[version.wire()] = {.job = waiting.job,
-                             .epoch = epoch,
-                             .step = step,
-                             .optimizer = waiting.optimizer,
-                             .state = std::make_unique<proto::LiveState>(std::move(state))};
+  shown_[version.wire()] = {.job = waiting.job,
+                            .epoch = epoch,
+                            .step = step,
+                            .kind = waiting.kind,
+                            .state = std::make_unique<proto::LiveState>(std::move(state))};
   return version.wire();
 }
 
-absl::Status LiveSteps::serve(int job, int64_t epoch, int64_t step, const Copy& copy) {
+// What has all and stays serves everyone, so it comes first.
+absl::Status LiveSteps::serve(int job, int64_t epoch, int64_t step, const Show& show) {
   absl::Status result;
-  for (const bool optimizer : {true, false}) {  // what has all serves both
+  for (const Kind& kind : {Kind{true, false}, Kind{false, false}, Kind{true, true}, Kind{false, true}}) {
+    const auto is_wished = [&](const Waiting& one) {
+      return one.job == job && !one.done && one.kind.optimizer == kind.optimizer &&
+             one.kind.fleeting == kind.fleeting && one.after_step < step;
+    };
     Waiting wish;
     {
       const std::lock_guard lock(mutex_);
-      const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& one) {
-        return one.job == job && !one.done && one.optimizer == optimizer && one.after_step < step;
-      });
+      const auto found = std::find_if(waiting_.begin(), waiting_.end(), is_wished);
       if (found == waiting_.end()) continue;
       wish = *found;
     }
-    const absl::StatusOr<int64_t> version = version_for(wish, epoch, step, copy);
+    const absl::StatusOr<int64_t> version = version_for(wish, epoch, step, show);
     result.Update(version.status());
     const std::lock_guard lock(mutex_);
     for (Waiting& one : waiting_) {
-      if (one.job != job || one.done || one.optimizer != optimizer || one.after_step >= step) continue;
+      if (!is_wished(one)) continue;
       one.done = true;
       one.version = version;
       if (version.ok()) readers_[one.reader].keeps.insert(*version);
@@ -130,12 +135,17 @@ absl::Status LiveSteps::serve(int job, int64_t epoch, int64_t step, const Copy& 
   return result;
 }
 
+void LiveSteps::lose_fleeting(int job) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [version, one] : shown_) one.lost = one.lost || (one.job == job && one.kind.fleeting);
+}
+
 std::vector<StateVersion> LiveSteps::take_unkept(int job) {
   const std::lock_guard lock(mutex_);
   const auto oldest = Clock::now() - std::chrono::duration<double>(limits_.forget_after_s);
   std::erase_if(readers_, [&](const auto& entry) { return entry.second.heard < oldest; });
   std::vector<StateVersion> unkept;
-  std::erase_if(copies_, [&](const auto& entry) {
+  std::erase_if(shown_, [&](const auto& entry) {
     if (entry.second.job != job || is_kept(entry.first)) return false;
     const auto version = StateVersion::from_wire(entry.first);
     SCALAI_CHECK(version.ok());

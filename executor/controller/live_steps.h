@@ -1,14 +1,14 @@
 #pragma once
-// LiveSteps: copies of jobs' live state in hosts' memories, for readers outside of the run (executor/live): who waits for
-// one, and who keeps which.
+// LiveSteps: steps of jobs that are shown to readers outside of the run (executor/live): who waits for one, and who keeps
+// which.
 //
 //   reader ── CtlLive ──► answer() ── waits ──────────────┐             a thread of the server
 //                                                         ▼
-//   run's thread, while the job rests at a step: serve() ── copy ──► LiveState to all who wait
-//                                                take_unkept() ──► copies that no reader keeps any more: they go
+//   run's thread, while the job rests at a step: serve() ── show ──► LiveState to all who wait
+//                                                take_unkept() ──► what no reader keeps any more: it goes
 //
-// Readers decide nothing of the run: no event, no scenario time, nothing in the journal. A copy is of one step for ever; its
-// version is never used again. A reader that says nothing for a while keeps nothing.
+// Readers decide nothing of the run: no event, no scenario time, nothing in the journal. What is shown is of one step for
+// ever; its version is never used again. A reader that says nothing for a while keeps nothing.
 
 #include <chrono>
 #include <condition_variable>
@@ -36,7 +36,7 @@ namespace scalai::executor {
 struct LiveLimits {
   double patience_s = 5;       // of one request; then it is told to ask again
   double forget_after_s = 60;  // without a word from a reader
-  size_t most = 8;             // copies of one job; the memory of its hosts may hold fewer
+  size_t most = 8;             // steps of one job; the memory of its hosts may hold fewer
 };
 
 class LiveSteps {
@@ -53,19 +53,27 @@ class LiveSteps {
   // By the run's thread. Whether somebody waits for a step of the job, or reads one.
   bool waits(int job) const;
   bool watched(int job) const;
-  // The job rests at `step` of its epoch: gives it to all who wait for it, by a copy that is there, or one that `copy`
-  // makes. An error of `copy` is theirs, and returned.
-  using Copy = std::function<absl::StatusOr<proto::LiveState>(StateVersion version, bool optimizer)>;
-  absl::Status serve(int job, int64_t epoch, int64_t step, const Copy& copy);
-  // Copies of the job that nobody keeps; they are forgotten here.
+  struct Kind {
+    bool optimizer = false;  // masters and moments, too
+    bool fleeting = false;   // goes when training rewrites it
+    bool serves(const Kind& wish) const { return optimizer >= wish.optimizer && fleeting <= wish.fleeting; }
+  };
+  // The job rests at `step` of its epoch: gives it to all who wait for it, by what is shown already, or what `show` shows.
+  // An error of `show` is theirs, and returned.
+  using Show = std::function<absl::StatusOr<proto::LiveState>(StateVersion version, const Kind& kind)>;
+  absl::Status serve(int job, int64_t epoch, int64_t step, const Show& show);
+  // The job changes: nobody gets what is fleeting any more.
+  void lose_fleeting(int job);
+  // What of the job nobody keeps; it is forgotten here.
   std::vector<StateVersion> take_unkept(int job);
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Kept {
+  struct Shown {
     int job = 0;
     int64_t epoch = 0, step = 0;
-    bool optimizer = false;
+    Kind kind;
+    bool lost = false;
     std::unique_ptr<proto::LiveState> state;
   };
   struct Reader {
@@ -75,20 +83,20 @@ class LiveSteps {
   struct Waiting {
     int job = 0;
     uint64_t reader = 0;
-    bool optimizer = false;
+    Kind kind;
     int64_t after_step = -1;
     bool done = false;
     absl::StatusOr<int64_t> version = absl::UnavailableError("the run is over");
   };
   bool is_kept(int64_t version) const;
-  absl::StatusOr<int64_t> version_for(const Waiting& waiting, int64_t epoch, int64_t step, const Copy& copy);
+  absl::StatusOr<int64_t> version_for(const Waiting& waiting, int64_t epoch, int64_t step, const Show& show);
 
   const LiveLimits limits_;
-  mutable std::mutex mutex_;  // guards all below; not held while a copy is made
+  mutable std::mutex mutex_;  // guards all below; not held while a step is shown
   std::condition_variable served_;
   bool over_ = false;
-  int64_t next_;                    // number of the next copy
-  std::map<int64_t, Kept> copies_;  // by version
+  int64_t next_;                    // number of the next version
+  std::map<int64_t, Shown> shown_;  // by version
   std::map<uint64_t, Reader> readers_;
   std::list<Waiting> waiting_;
 };

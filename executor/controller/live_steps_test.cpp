@@ -41,14 +41,16 @@ class LiveStepsTest : public ::testing::Test {
   }
   absl::StatusOr<proto::LiveState> tell(const CtlRequest& what) { return ask(what).get(); }
   absl::Status serve(int64_t step, int64_t epoch = 0) {
-    return steps_.serve(0, epoch, step, [&](StateVersion version, bool) -> absl::StatusOr<proto::LiveState> {
-      ++copies_;
-      if (!broken_.ok()) return broken_;
-      proto::LiveState state;
-      state.set_step(step);
-      state.set_version(version.wire());
-      return state;
-    });
+    return steps_.serve(0, epoch, step,
+                        [&](StateVersion version, const LiveSteps::Kind& kind) -> absl::StatusOr<proto::LiveState> {
+                          ++copies_;
+                          fleeting_ = kind.fleeting;
+                          if (!broken_.ok()) return broken_;
+                          proto::LiveState state;
+                          state.set_step(step);
+                          state.set_version(version.wire());
+                          return state;
+                        });
   }
   // A reader gets the state of this step, by a copy or one that is there.
   proto::LiveState given(uint64_t reader, int64_t step, std::vector<int64_t> keeps = {}) {
@@ -59,6 +61,7 @@ class LiveStepsTest : public ::testing::Test {
 
   LiveSteps steps_{{.patience_s = 0.3, .forget_after_s = 0.5, .most = 2}};
   int copies_ = 0;
+  bool fleeting_ = false;  // the last of them
   absl::Status broken_;
 };
 
@@ -137,6 +140,37 @@ TEST_F(LiveStepsTest, TheEndOfTheRunIsToldToAll) {
   steps_.end();
   EXPECT_TRUE(absl::IsUnavailable(waits.get().status()));
   EXPECT_TRUE(absl::IsUnavailable(tell(request(2, false)).status()));
+}
+
+TEST_F(LiveStepsTest, WhatStaysServesWhoeverTakesWhatIsFleeting) {
+  CtlRequest brief = request(1);
+  brief.fleeting = true;
+  auto first = ask(brief);
+  ASSERT_TRUE(serve(7).ok());
+  const int64_t fleeting = first.get().value().version();
+  EXPECT_TRUE(fleeting_);
+  const int64_t stays = given(2, 7).version();
+  EXPECT_NE(stays, fleeting);
+  EXPECT_FALSE(fleeting_);
+  EXPECT_EQ(copies_, 2);
+  EXPECT_TRUE(tell(request(1, false)).ok());
+  EXPECT_THAT(steps_.take_unkept(0), ElementsAre(StateVersion::from_wire(fleeting).value()));
+  auto again = ask(brief);
+  ASSERT_TRUE(serve(7).ok());
+  EXPECT_EQ(again.get().value().version(), stays);
+}
+
+TEST_F(LiveStepsTest, AfterAChangeThatIsGivenUpNobodyGetsWhatWentWithIt) {
+  CtlRequest brief = request(1);
+  brief.fleeting = true;
+  auto first = ask(brief);
+  ASSERT_TRUE(serve(7).ok());
+  const int64_t before = first.get().value().version();
+  steps_.lose_fleeting(0);
+  brief.reader = 2;
+  auto second = ask(brief);
+  ASSERT_TRUE(serve(7).ok());
+  EXPECT_NE(second.get().value().version(), before);
 }
 
 }  // namespace live_steps_test

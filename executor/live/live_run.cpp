@@ -61,16 +61,22 @@ class Reading {
   const proto::LiveState& live() const { return live_; }
 
  private:
-  // A box that hosts hold.
+  // A box that hosts hold: in their memory, or before it is copied there, on a device.
+  struct Holder {
+    HostId host;
+    std::optional<Location> device;
+  };
   struct Part {
     int64_t number = 0;
-    std::vector<HostId> holders;  // in the order of asking
+    std::vector<Holder> holders;  // in the order of asking
     bool here = false;            // the first of them is on this machine
   };
   explicit Reading(int64_t kept_bytes) : blocks_(kept_bytes, kBlockBytes) {}
   absl::Status find_holders(uint64_t reader);
   absl::Status fetch(const Part& from, TensorId tensor, const tensor::Box& owned, int64_t offset,
                      std::span<std::byte> dst);
+  absl::Status fetch_at(const Location& place, TensorId tensor, const tensor::Box& owned, int64_t offset,
+                        std::span<std::byte> dst);
   absl::Status gone() const {
     return absl::FailedPreconditionError(
         fmt::format("step {} of job {} is no longer kept: {}", live_.step(), live_.name(), why_ended()));
@@ -82,9 +88,11 @@ class Reading {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Places> places_;
   std::map<std::pair<TensorId, tensor::Box>, Part> parts_;
+  std::set<Location> mapped_;  // devices whose memory others can map
   Blocks blocks_;
   mutable std::mutex mutex_;
-  std::string ended_;  // why; empty: it is kept
+  std::set<std::pair<int64_t, HostId>> copied_;  // parts that no device of a host shows
+  std::string ended_;                            // why; empty: it is kept
 };
 
 absl::StatusOr<std::shared_ptr<Reading>> Reading::open(proto::LiveState&& live, const LiveOptions& options,
@@ -114,7 +122,10 @@ absl::StatusOr<std::shared_ptr<Reading>> Reading::open(proto::LiveState&& live, 
     one.hello.host_name = peer.host_name();
     for (const proto::WorkerPlace& place : peer.places()) {
       const auto parsed = parse_place(place.place());
-      if (parsed && parsed->kind == Location::Kind::kHostMemory) one.hello.places.push_back(unpack(place));
+      const bool device = parsed && parsed->kind == Location::Kind::kDevice;
+      if (!parsed || (device && place.fd() < 0)) continue;
+      if (device) made->mapped_.insert(*parsed);
+      one.hello.places.push_back(unpack(place));
     }
   }
   SCALAI_RETURN_IF_ERROR(made->places_->peers(workers, made->live_.force_network()));
@@ -127,35 +138,40 @@ absl::Status Reading::find_holders(uint64_t reader) {
   std::map<HostId, bool> here;
   for (const proto::Peer& peer : live_.peers())
     here[HostId(peer.host())] = !live_.force_network() && peer.host_name() == machine_name();
-  std::vector<HostId> host_of_rank;
-  for (const DeviceId device : collection_.device_of_rank) {
-    const Location place = Location::device(device);
-    if (!places_->in_cluster(place)) return invalid(fmt::format("{} is on no host", place.str()));
-    host_of_rank.push_back(places_->host_of(place));
-  }
-  std::map<std::pair<TensorId, tensor::Box>, std::set<HostId>> found;
+  std::map<std::pair<TensorId, tensor::Box>, std::map<HostId, std::vector<Location>>> found;
   for (size_t i = 0; i < collection_.tensors.size(); ++i) {
     const TensorId tensor(static_cast<int64_t>(i));
     for (const collection::RankPart& part : rank_parts(collection_, tensor)) {
-      std::set<HostId> hosts;
+      std::map<HostId, std::vector<Location>> hosts;
       for (const LogicalRank rank : part.ranks) {
-        const HostId host = host_of_rank[static_cast<size_t>(rank.value)];
-        if (here.contains(host)) hosts.insert(host);  // else it was lost before the copy
+        const Location device = Location::device(collection_.device_of_rank[static_cast<size_t>(rank.value)]);
+        if (!places_->in_cluster(device)) return invalid(fmt::format("{} is on no host", device.str()));
+        const HostId host = places_->host_of(device);
+        if (!here.contains(host)) continue;  // it was lost before
+        std::vector<Location>& devices = hosts[host];
+        if (mapped_.contains(device)) devices.push_back(device);
       }
       if (hosts.empty()) continue;
-      for (const tensor::Piece& piece : part.buffer.pieces)
-        found[{tensor, piece.box}].insert(hosts.begin(), hosts.end());
+      for (const tensor::Piece& piece : part.buffer.pieces) {
+        for (const auto& [host, devices] : hosts) {
+          std::vector<Location>& all = found[{tensor, piece.box}][host];
+          all.insert(all.end(), devices.begin(), devices.end());
+        }
+      }
     }
   }
   uint64_t turn = reader;
   for (const auto& [box, hosts] : found) {
     Part& part = parts_[box];
     part.number = std::ssize(parts_);
-    std::vector<HostId>& order = part.holders;
-    order.assign(hosts.begin(), hosts.end());
+    for (const auto& [host, devices] : hosts) {
+      Holder& holder = part.holders.emplace_back(Holder{host, std::nullopt});
+      if (!devices.empty()) holder.device = devices[turn % devices.size()];
+    }
+    std::vector<Holder>& order = part.holders;
     std::rotate(order.begin(), order.begin() + static_cast<int64_t>(turn++ % order.size()), order.end());
-    std::stable_partition(order.begin(), order.end(), [&](HostId host) { return here.at(host); });
-    part.here = here.at(order.front());
+    std::stable_partition(order.begin(), order.end(), [&](const Holder& one) { return here.at(one.host); });
+    part.here = here.at(order.front().host);
   }
   return absl::OkStatus();
 }
@@ -174,23 +190,39 @@ absl::Status Reading::read(TensorId tensor, const tensor::Box& owned, int64_t of
   });
 }
 
+// A host has a copy before its devices show a part no more.
 absl::Status Reading::fetch(const Part& from, TensorId tensor, const tensor::Box& owned, int64_t offset,
                             std::span<std::byte> dst) {
-  const DType dtype = collection_.tensors[static_cast<size_t>(tensor.value)].dtype;
-  const int64_t size = tensor::size_of(dtype);
   absl::Status last;
-  for (const HostId host : from.holders) {
-    std::span<std::byte> to = dst;
-    last = for_each_box_of_range(owned, offset / size, (offset + std::ssize(dst)) / size, [&](const tensor::Box& box) {
-      const absl::Status read = places_->read(Location::host_memory(host), key_, tensor, box, {box, dtype, to.data()});
-      to = to.subspan(static_cast<size_t>(box.volume() * size));
-      return read;
-    });
-    if (last.ok()) return last;
+  for (const Holder& holder : from.holders) {
+    const auto is_copied = [&] {
+      const std::lock_guard lock(mutex_);
+      return copied_.contains({from.number, holder.host});
+    };
+    if (holder.device && !is_copied()) {
+      last = fetch_at(*holder.device, tensor, owned, offset, dst);
+      if (last.ok()) return last;
+    }
+    last = fetch_at(Location::host_memory(holder.host), tensor, owned, offset, dst);
+    if (!last.ok()) continue;
+    const std::lock_guard lock(mutex_);
+    if (holder.device) copied_.emplace(from.number, holder.host);
+    return last;
   }
   if (has_ended()) return gone();
   return absl::FailedPreconditionError(fmt::format("step {} of job {}: none of {} holders has it any more: {}",
                                                    live_.step(), live_.name(), from.holders.size(), message_of(last)));
+}
+
+absl::Status Reading::fetch_at(const Location& place, TensorId tensor, const tensor::Box& owned, int64_t offset,
+                               std::span<std::byte> dst) {
+  const DType dtype = collection_.tensors[static_cast<size_t>(tensor.value)].dtype;
+  const int64_t size = tensor::size_of(dtype);
+  return for_each_box_of_range(owned, offset / size, (offset + std::ssize(dst)) / size, [&](const tensor::Box& box) {
+    const absl::Status read = places_->read(place, key_, tensor, box, {box, dtype, dst.data()});
+    dst = dst.subspan(static_cast<size_t>(box.volume() * size));
+    return read;
+  });
 }
 
 class Step final : public LiveStep {
@@ -247,6 +279,7 @@ absl::StatusOr<proto::LiveState> LiveRun::State::ask(const std::string& job, boo
                      .reader = reader,
                      .wants = wants,
                      .optimizer = options.optimizer,
+                     .fleeting = options.fleeting,
                      .after_step = after_step};
   std::vector<std::shared_ptr<const Step>> held;
   {

@@ -2,15 +2,15 @@
 // LiveRun: the state of running jobs, read from outside of their run. One step at a time, out of the memories of the hosts
 // that train it: nothing goes through the controller, and nothing is fetched before somebody reads.
 //
-//   LiveRun.newest("a") ── CtlLive ──► controller ── copy ──► workers: the step, beside what is trained
+//   LiveRun.newest("a") ── CtlLive ──► controller ── show ──► workers: the step, where it is or beside what is trained
 //        │                                 │
 //        ▼                                 └── LiveState: collection, version, places
-//   LiveStep.read(box) ── a host's memory here: mapped ──► PeerSegment
-//                      ── elsewhere ──────────────────────► PeerTransport
+//   LiveStep.read(box) ── memory of this machine: mapped ──► PeerSegment
+//                      ── elsewhere ────────────────────────► PeerTransport
 //
-// A step stays as it is as long as its LiveStep lives: a thread of the LiveRun says so every few seconds. If the controller
-// ends or has not heard of it for a minute, reads are FailedPrecondition: never bytes of another step. A host that dies
-// costs a read only where no other host has the same part.
+// A step stays as it is as long as its LiveStep lives: a thread of the LiveRun says so every few seconds. A fleeting one
+// stays until training rewrites it. If the controller ends or has not heard of it for a minute, reads are
+// FailedPrecondition: never bytes of another step. A host that dies costs a read only where no other host has the same part.
 
 #include <cstdint>
 #include <memory>
@@ -39,6 +39,7 @@ struct LiveOptions {
   CtlTarget target;
   std::string place;                        // of the run, for messages
   bool optimizer = false;                   // masters and moments, too
+  bool fleeting = false;                    // no step is copied for us: it may go while we read
   double patience_s = 60;                   // for a job that changes, or whose step takes long
   double word_s = 5;                        // between two words to the controller
   int64_t kept_bytes = int64_t{256} << 20;  // of each step, of what came in blocks

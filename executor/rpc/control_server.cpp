@@ -240,6 +240,7 @@ class CtlService final : public proto::Ctl::Service {
                         .keeps = {request.keeps().begin(), request.keeps().end()},
                         .wants = request.wants(),
                         .optimizer = request.optimizer(),
+                        .fleeting = request.fleeting(),
                         .after_step = request.after_step()};
     });
   }

@@ -66,6 +66,7 @@ absl::StatusOr<std::string> call(const std::shared_ptr<grpc::Channel>& channel, 
       for (const int64_t version : request.keeps) message.add_keeps(version);
       message.set_wants(request.wants);
       message.set_optimizer(request.optimizer);
+      message.set_fleeting(request.fleeting);
       message.set_after_step(request.after_step);
       return exchange(asker, context, stub->Live(&context), message);
     }

@@ -18,7 +18,7 @@
 namespace scalai::executor {
 
 // The number rises when a message changes its meaning. Both ends must have the same number and the same build version.
-inline constexpr int32_t kProtocolVersion = 4;
+inline constexpr int32_t kProtocolVersion = 5;
 
 // One place (a device, or a host's memory) and the way to its bytes: a file descriptor of a process on the same machine, or
 // an opaque address.
@@ -120,7 +120,7 @@ struct CtlRequest {
   // kLive, as of CtlLive in control.proto:
   uint64_t reader = 0;
   std::vector<int64_t> keeps = {};
-  bool wants = false, optimizer = false;
+  bool wants = false, optimizer = false, fleeting = false;
   int64_t after_step = -1;
 };
 // Called on a thread of the server, at any time. The returned text is for the person who asked (kLive: a serialized

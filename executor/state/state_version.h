@@ -7,7 +7,7 @@
 //   epoch E        | devices         | E, from 0
 //   initial state  | hosts' memories | 2^40
 //   snapshot T     | hosts' memories | 2^40 + T, from T = 1
-//   live copy N    | hosts' memories | 2^60 + N, from 0
+//   live state N   | both            | 2^60 + N, from 0
 //
 // Epochs never come near 2^40, nor snapshots 2^60, so the ranges do not meet. No other number is a version: from_wire() refuses it.
 //

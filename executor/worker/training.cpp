@@ -251,12 +251,29 @@ absl::Status Training::stand_by() {
   return trainers_->start(places_.devices());
 }
 
-std::vector<TrainerState> Training::train(int64_t step) {
+std::vector<TrainerState> Training::train(int64_t step, const std::function<void()>& before_change) {
+  json train = {{"do", "train"}, {"until", step}};
+  if (before_change) train["ask"] = true;
   std::vector<Trainers::Order> orders;
   for (const DeviceId device : devices_) {
-    if (trainers_->running(device)) orders.push_back({device, json{{"do", "train"}, {"until", step}}.dump()});
+    if (trainers_->running(device)) orders.push_back({device, train.dump()});
   }
-  return states(trainers_->tell(std::move(orders)));
+  std::vector<Trainers::Answer> answers = trainers_->tell(std::move(orders));
+  if (!before_change) return states(answers);
+  // Nobody has changed anything yet; those that cannot do the step have said so, and the others wait.
+  before_change();
+  const auto waits = [](const Trainers::Answer& answer) {
+    return said_of(answer).value("done", json()) == "rewriting";
+  };
+  orders.clear();
+  for (const Trainers::Answer& answer : answers) {
+    if (waits(answer)) orders.push_back({answer.device, json{{"do", "rewrite"}}.dump()});
+  }
+  std::erase_if(answers, waits);
+  if (!orders.empty()) {
+    for (Trainers::Answer& answer : trainers_->tell(std::move(orders))) answers.push_back(std::move(answer));
+  }
+  return states(answers);
 }
 
 std::vector<TrainerState> Training::states(const std::vector<Trainers::Answer>& answers) {

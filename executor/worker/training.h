@@ -3,6 +3,7 @@
 //
 //   Begin ──► begin() ──► layout orders: rank, mesh, each tensor's box and place in the device's segment ──► Trainers
 //   Advance ─► train() ─► "train until step N" ──► all there, or some ended ──► TrainerState of each
+//                         with "ask": once, before the first byte changes ──► before_change() ─► "rewrite"
 //
 // The layout order is the whole of what a trainer knows of the state (python/scalai/_job.py reads it):
 //   {"do": "layout", "version", "step", "fresh", "rank", "axes": [[name, size] …] slowest first, "address",
@@ -13,6 +14,7 @@
 //
 // One thread.
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -64,8 +66,9 @@ class Training {
   // The trainers of this worker's devices take up the layout. A state of each. Errors: a piece that is not one buffer,
   // memory that cannot be mapped, those of Trainers::start.
   absl::StatusOr<std::vector<proto::TrainerState>> begin(const Layout& layout);
-  // Trains the devices of the last layout up to `step`.
-  std::vector<proto::TrainerState> train(int64_t step);
+  // Trains the devices of the last layout up to `step`. Before a trainer here changes the first byte of its state,
+  // `before_change` is called; null: nobody has to wait for it.
+  std::vector<proto::TrainerState> train(int64_t step, const std::function<void()>& before_change = nullptr);
   // What the trainers of this worker have read as share `share` of `shares` in the steps [from, until), by the ids that
   // they got; nothing if none of them has told of one of these steps.
   bool tells_samples() const { return !accounts_.empty(); }

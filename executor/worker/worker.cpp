@@ -57,6 +57,7 @@ absl::Status Worker::Handling::run(const CommandBody& body) {
       what != CommandBody::WHAT_NOT_SET && what != CommandBody::kSetup && what != CommandBody::kExit;
   if (needs_places && host_store() == nullptr)
     return absl::FailedPreconditionError("this worker has not been set up yet");
+  leave_in_place_before(body);
   switch (what) {
     case CommandBody::kSetup: return setup(body);
     case CommandBody::kPeers: return peers(body);
@@ -245,6 +246,7 @@ void Worker::Handling::use_freed_memory() {
 absl::Status Worker::Handling::forget(const CommandBody& body) {
   const CommandBody::Forget& forget = body.forget();
   if (forget.live_copies()) {
+    if (Job* const known = known_job(forget.job()); known != nullptr) known->in_place.clear();
     for (Store* store : places_.stores()) {
       for (const VersionKey& one : store->versions()) {
         if (one.job == forget.job() && one.version.is_live()) store->drop(one);
@@ -255,6 +257,7 @@ absl::Status Worker::Handling::forget(const CommandBody& body) {
   SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(forget.job(), forget.version()));
   Job& job = this->job(key.job);
   if (job.execution != nullptr && job.execution->to_version() == key.version) job.execution.reset();
+  show_no_more(key);
   for (Store* store : places_.stores()) store->drop(key);
   use_freed_memory();
   job.collections.erase(key.version);

@@ -71,11 +71,13 @@ absl::Status Worker::Handling::know(Job& job, const std::string& name, const std
 absl::Status Worker::Handling::advance(const CommandBody& body) {
   const CommandBody::Advance& advance = body.advance();
   SCALAI_ASSIGN_OR_RETURN(const VersionKey key, key_of(advance.job(), advance.version()));
-  const Job* job = known_job(key.job);
+  Job* const job = known_job(key.job);
   const collection::Collection* side = side_of(job, key.version);
   if (side == nullptr) return not_held(key);
   if (job->training != nullptr) {
-    for (proto::TrainerState& state : job->training->train(advance.step())) {
+    std::function<void()> before_change;
+    if (!job->in_place.empty()) before_change = [&] { leave_in_place(*job); };
+    for (proto::TrainerState& state : job->training->train(advance.step(), before_change)) {
       note_held(key, state.step());
       *reply.add_trainers() = std::move(state);
     }
@@ -155,54 +157,6 @@ absl::Status Worker::Handling::digest(const CommandBody& body) {
       reply.set_bytes(reply.bytes() +
                       packed_bytes(one.box, side->tensors[static_cast<size_t>(one.tensor.value)].dtype));
     }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Worker::Handling::copy(const CommandBody& body) {
-  const CommandBody::Copy& copy = body.copy();
-  Store& store = *host_store();
-  SCALAI_ASSIGN_OR_RETURN(const VersionKey from, key_of(copy.job(), copy.from_version()));
-  SCALAI_ASSIGN_OR_RETURN(const VersionKey to, key_of(copy.job(), copy.to_version()));
-  if (from == to) return invalid(fmt::format("{} cannot be copied onto itself", from.str()));
-  store.drop(to);
-  std::vector<BoxCopy> batch;
-  if (copy.own_devices()) {
-    const std::set<int32_t> wanted(copy.tensors().begin(), copy.tensors().end());
-    for (const DeviceId device : places_.devices()) {
-      for (const auto& [tensor, pieces] : store_of(device).pieces(from)) {
-        if (!wanted.empty() && !wanted.contains(static_cast<int32_t>(tensor.value))) continue;
-        for (const Piece& piece : pieces)
-          SCALAI_RETURN_IF_ERROR(
-              copy_box_in(Location::device(device), from, to, tensor, piece.part, piece.dtype, batch));
-      }
-    }
-  }
-  for (const CommandBody::Copy::From& source : copy.from()) {
-    const std::optional<Location> place = parse_place(source.place());
-    if (!place || !places_.in_cluster(*place))
-      return invalid(fmt::format("\"{}\" is no place of the cluster", source.place()));
-    const Location src = copy.from_host_memory() ? Location::host_memory(places_.host_of(*place)) : *place;
-    for (const proto::TensorBox& one : source.boxes()) {
-      SCALAI_ASSIGN_OR_RETURN(const Box box, box_of(one));
-      SCALAI_ASSIGN_OR_RETURN(const DType dtype, dtype_of(one));
-      SCALAI_RETURN_IF_ERROR(copy_box_in(src, from, to, TensorId(one.tensor()), box, dtype, batch));
-    }
-  }
-  SCALAI_RETURN_IF_ERROR(places_.backend().copy(batch));
-  if (store.pieces(to).empty()) return absl::OkStatus();
-  return store.publish(to);
-}
-
-absl::Status Worker::Handling::copy_box_in(const Location& src, const VersionKey& from, const VersionKey& to,
-                                           TensorId tensor, const Box& box, DType dtype, std::vector<BoxCopy>& batch) {
-  Store& store = *host_store();
-  std::vector<Box> there;
-  for (const Piece& piece : store.find(to, tensor, box)) there.push_back(piece.part);
-  for (const Box& part : subtract(box, there)) {
-    SCALAI_ASSIGN_OR_RETURN(const Target target, store.add(to, tensor, part, dtype));
-    SCALAI_RETURN_IF_ERROR(places_.gather(src, from, tensor, part, target, batch));
-    reply.set_bytes(reply.bytes() + packed_bytes(part, dtype));
   }
   return absl::OkStatus();
 }

@@ -27,11 +27,6 @@ plan::Case shrinking() {
   return job;
 }
 
-Collection at_epoch(Collection side, int64_t epoch) {
-  side.epoch = epoch;
-  return side;
-}
-
 std::vector<HeldState> held_by(SmallCluster& cluster, int host) {
   Hello hello;
   cluster.worker(host).introduce(hello);

@@ -182,7 +182,7 @@ class Job:
             elif order["do"] == "layout":
                 self._take_up(order)
             elif order["do"] == "train":
-                self._until = order["until"]
+                self._until, self._ask = order["until"], order.get("ask", False)
                 if self.model is not None and self.step < self._until and not self._interrupted:
                     self._begin_step()
                     return
@@ -352,6 +352,10 @@ class Job:
         if self._rewriting:
             return  # another optimizer's part of the same step
         dist.barrier()
+        if self._ask:  # somebody reads the state as it is
+            self._ask = False
+            self._worker.answer(done="rewriting")
+            self._worker.next_order()
         self._rewriting = True
         assert self._word is not None
         self._word.rewriting(self.step)

@@ -59,13 +59,15 @@ class LiveStep:
 class Live:
     """A run that goes on, mounted in a temporary folder as long as this lives. See :func:`live`."""
 
-    def __init__(self, run: str | os.PathLike[str], *, optimizer: bool = False, keep_s: float = 30):
+    def __init__(self, run: str | os.PathLike[str], *, optimizer: bool = False, keep_s: float = 30,
+                 consistency: str = "snapshot"):
         self._folder = tempfile.TemporaryDirectory(prefix="scalai-live-")
         self.folder = Path(self._folder.name) / "run"
         self.folder.mkdir()
         self._mounted = False
         words = [program("scalai"), "fs", "mount", str(self.folder), f"--run={os.fspath(run)}", "--daemonize",
-                 f"--log={self._folder.name}/log", f"--keep={int(keep_s * 1000)}ms", "--refresh=0s"]
+                 f"--log={self._folder.name}/log", f"--keep={int(keep_s * 1000)}ms", "--refresh=0s",
+                 f"--consistency={consistency}"]
         done = subprocess.run(words + ["--optimizer"] * optimizer, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise _RAISED.get(done.returncode, FailedError)(done.stderr.strip())
@@ -132,17 +134,20 @@ class Live:
         return f"<Live {self.folder}>"
 
 
-def live(run: str | os.PathLike[str], *, optimizer: bool = False, keep_s: float = 30) -> Live:
+def live(run: str | os.PathLike[str], *, optimizer: bool = False, keep_s: float = 30,
+         consistency: str = "snapshot") -> Live:
     """The state of the jobs of a run that goes on, out of the memories of its workers.
 
         with scalai.live("out/gpt") as run:
             for step in run.steps():
                 weights = step.checkpoint.read("blocks.0.up.weight")
 
-    run        its --out folder
-    optimizer  masters and moments, too, not parameters only
-    keep_s     how long a step stays after its last use, if nothing of it is open
+    run          its --out folder
+    optimizer    masters and moments, too, not parameters only
+    keep_s       how long a step stays after its last use, if nothing of it is open
+    consistency  "snapshot": a step that is read is copied before training rewrites it; "fail": it is not, and reading
+                 it is then an OSError (ESTALE), never bytes of another step
 
     Raises MissingError where no run goes on, or FUSE is missing.
     """
-    return Live(run, optimizer=optimizer, keep_s=keep_s)
+    return Live(run, optimizer=optimizer, keep_s=keep_s, consistency=consistency)

@@ -102,7 +102,7 @@ class Trainer {
         scalai::say("rests\n");
         say({{"done", "rest"}});
       }
-      if (what == "train") train(order.at("until"));
+      if (what == "train") train(order.at("until"), order.value("ask", false));
     }
   }
 
@@ -228,7 +228,7 @@ class Trainer {
     }
     return true;
   }
-  void train(int64_t until) {
+  void train(int64_t until, bool ask) {
     std::string problem = word_ == nullptr ? "it has no layout" : "";
     json read = json::array();
     while (problem.empty() && step_ < until) {
@@ -238,6 +238,10 @@ class Trainer {
       if (!barrier()) {
         problem = fmt::format("step {}: another process is gone", step_ + 1);
         break;
+      }
+      if (std::exchange(ask, false)) {
+        say({{"done", "rewriting"}});
+        SCALAI_CHECK(hear().at("do") == "rewrite");
       }
       word_->store(static_cast<uint64_t>(2 * step_ + 1));
       for (size_t i = 0; i < elements_.size(); ++i) {

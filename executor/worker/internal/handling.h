@@ -1,6 +1,6 @@
 #pragma once
 // One command on its way through a Worker: worker.cpp has the life of places and versions, worker_state.cpp what is done
-// with the bytes.
+// with the bytes, worker_live.cpp copies and what readers see in place.
 
 #include <functional>
 #include <map>
@@ -40,6 +40,11 @@ struct Worker::Job {
     }
   };
   Writing writing;  // the last one in the background
+  struct InPlace {
+    StateVersion version;
+    bool fleeting = false;
+  };
+  std::vector<InPlace> in_place;  // what devices hold under a second version, for readers
 };
 
 absl::StatusOr<VersionKey> key_of(int32_t job, int64_t wire_version);
@@ -84,6 +89,14 @@ class Worker::Handling {
   // What of the box is not there yet.
   absl::Status copy_box_in(const Location& src, const VersionKey& from, const VersionKey& to, TensorId tensor,
                            const Box& box, DType dtype, std::vector<BoxCopy>& batch);
+  // Versions that are shown in place come into the host's memory before their bytes change, or go. Neither is an error of
+  // the command that changes them.
+  void leave_in_place_before(const CommandBody& body);
+  void leave_in_place(Job& job);
+  bool can_stay(DeviceId device, const VersionKey& key, TensorId tensor);
+  absl::Status copy_shown(const VersionKey& shown);
+  void show_no_more(const VersionKey& shown);
+  int32_t index_of(const Job& job) const;
   absl::Status prepare(const CommandBody& body);
   absl::Status round(const CommandBody& body);
   absl::Status verify(const CommandBody& body);

@@ -38,6 +38,10 @@ constexpr VersionKey epoch_of_job(int64_t epoch) { return {kJob, StateVersion::e
 // The library that stands in for NCCL.
 const NcclLibrary& fake_nccl();
 
+inline Collection at_epoch(Collection side, int64_t epoch) {
+  side.epoch = epoch;
+  return side;
+}
 std::string text_of(const Collection& side);
 
 void set_box(const Box& box, TensorId tensor, DType dtype, proto::TensorBox& out);
