@@ -24,6 +24,8 @@ namespace {
 const std::vector<std::string> kModelOptions = {"model",     "model.",   "global-batch", "sequence",    "precision",
                                                 "optimizer", "schedule", "recompute",    "micro-batch", "pins"};
 
+constexpr double kCheckpointEvery_s = 30 * 60;  // where hosts fail and nothing is said
+
 double share_within(SchedContext& context, SetValues& values, const std::string& name, double least, double most) {
   const double share = values.positive(name, 0);
   if (share == 0 || (share >= least && share <= most)) return share;
@@ -209,15 +211,23 @@ void build_checkpoints(SchedContext& context, SetValues& values) {
                             : values.seconds("checkpoint-every", 0);
 }
 
-// What a run assumes that does not say it: constants of a change know of no work that is run again.
-void note_on_lost_work(ClusterScenario& scenario) {
+// What a run assumes of hosts that fail, where it says nothing. Plans know which state is left and which is not.
+void assume_lost_work(ClusterScenario& scenario, const SetValues& values) {
   const auto loses = [](const sched::FleetEvent& event) {
     return event.kind == sched::FleetEvent::Kind::kFailed || event.kind == sched::FleetEvent::Kind::kTaken;
   };
   const auto& events = scenario.availability.events;
-  if (scenario.options.checkpoints.every_s > 0 || std::none_of(events.begin(), events.end(), loses)) return;
+  if (values.has("checkpoint-every") || std::none_of(events.begin(), events.end(), loses)) return;
+  if (!scenario.changes.strategy.empty()) {
+    scenario.notes.emplace_back(
+        "assumed: no checkpoints, so a job of whose state no host has all any more starts again; in changes, set: "
+        "\"checkpoint-every=30min\" lets it go on from storage");
+    return;
+  }
+  scenario.options.checkpoints.every_s = kCheckpointEvery_s;
   scenario.notes.emplace_back(
-      "assumed: jobs lose no work when hosts fail; in changes, set: \"checkpoint-every=30min\" makes them lose it");
+      "assumed: a job whose host fails goes on from a checkpoint, which it writes after every 30 min of training; in "
+      "changes, set: \"checkpoint-every=TIME\" says another time, 0s that no work is lost");
 }
 
 }  // namespace
@@ -320,7 +330,8 @@ void build_changes(SchedContext& context) {
     source.error_unknown("changes.preset", "preset", changes.preset, sched::change_preset_names());
   }
   if (values.has("start") && !changes.seconds) source.error(values.path("start"), "\"start\" goes with \"seconds\"");
-  if (changes.strategy.empty()) return note_on_lost_work(scenario);
+  assume_lost_work(scenario, values);
+  if (changes.strategy.empty()) return;
   const std::vector<std::string> known = strategy_names();
   if (std::find(known.begin(), known.end(), changes.strategy) == known.end()) {
     source.error_unknown("changes.strategy", "strategy", changes.strategy, known);

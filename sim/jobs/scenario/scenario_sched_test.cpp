@@ -263,11 +263,18 @@ TEST_F(ClusterScenarios, YoungAndDalysPeriodIsByLosses) {
 TEST_F(ClusterScenarios, SayWhatTheyAssumeOfHostsThatFail) {
   write("s/hosts.csv", "0,add,n1\n0,add,n2\n600000,remove,n2\n1200000,add,n2\n");
   const std::string hosts = "availability { file: \"hosts.csv\" format: \"bamboo\" }\n";
-  const auto notes = [&](const std::string& text) { return load(kHead + kCluster + kWorkload + text).value()->notes; };
-  EXPECT_THAT(notes(hosts), ::testing::Contains(HasSubstr("assumed: jobs lose no work when hosts fail")));
-  const std::string every = "changes { seconds: \"1s\" set: \"checkpoint-every=30min\" }\n";
-  EXPECT_THAT(notes(hosts + every), ::testing::Not(::testing::Contains(HasSubstr("assumed"))));
-  EXPECT_THAT(notes(""), ::testing::Not(::testing::Contains(HasSubstr("assumed"))));
+  const auto loaded = [&](const std::string& text) { return load(kHead + kCluster + kWorkload + text).value(); };
+  const auto silent = loaded(hosts);
+  EXPECT_EQ(silent->options.checkpoints.every_s, 1800);
+  EXPECT_THAT(silent->notes, ::testing::Contains(HasSubstr("a checkpoint, which it writes after every 30 min")));
+  for (const auto& [time, seconds] : std::vector<std::pair<std::string, double>>{{"10min", 600}, {"0s", 0}}) {
+    const auto said = loaded(hosts + "changes { seconds: \"1s\" set: \"checkpoint-every=" + time + "\" }\n");
+    EXPECT_EQ(said->options.checkpoints.every_s, seconds);
+    EXPECT_THAT(said->notes, ::testing::Not(::testing::Contains(HasSubstr("assumed"))));
+  }
+  const auto steady = loaded("");
+  EXPECT_EQ(steady->options.checkpoints.every_s, 0);
+  EXPECT_THAT(steady->notes, ::testing::Not(::testing::Contains(HasSubstr("assumed"))));
 }
 
 TEST_F(ClusterScenarios, ElasticJobs) {
