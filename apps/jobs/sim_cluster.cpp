@@ -161,6 +161,8 @@ class ClusterRun {
                                       report::costs_csv(workload, scenario_.fleet, scenario_.availability, outcome)));
     SCALAI_RETURN_IF_ERROR(write_file(path_of("trace.pftrace"), trace.finish(outcome)));
     SCALAI_RETURN_IF_ERROR(write_file(path_of("placements.csv"), trace.placements_csv()));
+    SCALAI_RETURN_IF_ERROR(write_file(path_of("hosts.csv"),
+                                      report::hosts_csv(scenario_.fleet, scenario_.availability, outcome.end_s)));
     return write_common(report::summary_json(about, workload, scenario_.fleet, outcome));
   }
 

@@ -52,28 +52,46 @@ void write_fleet_events(const sched::Availability& availability, double end_s, u
   if (!instants.empty()) trace.instants(trace.track(group, "arrivals and losses"), std::move(instants));
 }
 
-// When each host was down, as slices.
-std::vector<std::vector<Slice>> downtimes(size_t hosts, const sched::Availability& availability, double end_s) {
-  std::vector<std::vector<Slice>> slices(hosts);
-  std::vector<double> since_s(hosts, -1);  // −1: up
-  for (size_t h = 0; h < hosts; ++h) {
-    if (!availability.up.empty() && availability.up[h] == 0) since_s[h] = 0;
+using Times = std::vector<std::pair<double, double>>;
+
+// When each host was up.
+std::vector<Times> uptimes(size_t hosts, const sched::Availability& availability, double end_s) {
+  std::vector<Times> times(hosts);
+  std::vector<double> since_s(hosts, 0);  // −1: down
+  for (size_t h = 0; h < availability.up.size(); ++h) {
+    if (availability.up[h] == 0) since_s[h] = -1;
   }
-  const auto up = [&](size_t host, double at_s) {
-    if (since_s[host] >= 0 && at_s > since_s[host])
-      slices[host].push_back({nanoseconds(since_s[host]), nanoseconds(at_s), "down"});
+  const auto down = [&](size_t host, double at_s) {
+    if (since_s[host] >= 0 && at_s > since_s[host]) times[host].emplace_back(since_s[host], at_s);
     since_s[host] = -1;
   };
   for (const FleetEvent& event : availability.events) {
     if (event.at_s >= end_s) break;
     for (const HostId host : event.hosts) {
       const auto h = static_cast<size_t>(host.value);
-      if (event.kind == FleetEvent::Kind::kUp) up(h, event.at_s);
-      const bool gone = event.kind == FleetEvent::Kind::kTaken || event.kind == FleetEvent::Kind::kFailed;
-      if (gone && since_s[h] < 0) since_s[h] = event.at_s;
+      if (event.kind == FleetEvent::Kind::kTaken || event.kind == FleetEvent::Kind::kFailed) down(h, event.at_s);
+      if (event.kind == FleetEvent::Kind::kUp && since_s[h] < 0) since_s[h] = event.at_s;
     }
   }
-  for (size_t h = 0; h < hosts; ++h) up(h, end_s);
+  for (size_t h = 0; h < hosts; ++h) down(h, end_s);
+  return times;
+}
+
+// When each host was down, as slices.
+std::vector<std::vector<Slice>> downtimes(size_t hosts, const sched::Availability& availability, double end_s) {
+  std::vector<std::vector<Slice>> slices;
+  for (const Times& up : uptimes(hosts, availability, end_s)) {
+    std::vector<Slice>& own = slices.emplace_back();
+    double at_s = 0;
+    const auto until = [&](double to_s) {
+      if (to_s > at_s) own.push_back({nanoseconds(at_s), nanoseconds(to_s), "down"});
+    };
+    for (const auto& [from_s, to_s] : up) {
+      until(from_s);
+      at_s = to_s;
+    }
+    until(end_s);
+  }
   return slices;
 }
 
@@ -266,6 +284,18 @@ std::string JobsTrace::placements_csv() const {
     text += fmt::format("{},{},{},{},{},{}\n", one.from_s, one.to_s,
                         csv_cell(workload_.jobs[static_cast<size_t>(one.job.value)].name),
                         kWhat[static_cast<size_t>(one.what)], one.placement.gpus(), hosts);
+  }
+  return text;
+}
+
+std::string hosts_csv(const sched::Fleet& fleet, const sched::Availability& availability, double end_s) {
+  std::string text = "host,type,gpus,up_from_s,up_to_s\n";
+  const std::vector<Times> times = uptimes(fleet.hosts.size(), availability, end_s);
+  for (size_t h = 0; h < times.size(); ++h) {
+    const sched::HostSpec& host = fleet.hosts[h];
+    const std::string& type = fleet.types[static_cast<size_t>(host.type.value)].name;
+    for (const auto& [from_s, to_s] : times[h])
+      text += fmt::format("h{},{},{},{},{}\n", h, csv_cell(type), host.gpus, from_s, to_s);
   }
   return text;
 }

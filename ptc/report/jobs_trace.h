@@ -59,6 +59,9 @@ class JobsTrace {
   size_t slices_ = 0, left_out_ = 0;
 };
 
+// hosts.csv of a run of many jobs that ended at end_s: a row a time that a host was up.
+std::string hosts_csv(const sched::Fleet& fleet, const sched::Availability& availability, double end_s);
+
 // Of a recovery design on so many hosts: what the job did, hosts that come and go.
 std::string recovery_trace(const std::string& job, int hosts, const sched::Availability& availability,
                            const sched::RecoveryResult& result);

@@ -99,6 +99,14 @@ TEST(JobsTrace, PlacementsAreTheSameStretchesAsRows) {
             "20,100,c,waits,0,\n");
 }
 
+TEST(JobsTrace, HostsAreUpInRows) {
+  Example example;
+  EXPECT_EQ(hosts_csv(example.fleet, example.availability, 100),
+            "host,type,gpus,up_from_s,up_to_s\nh0,v100,2,0,100\nh1,v100,2,0,50\nh1,v100,2,70,100\n");
+  example.availability.up = {0, 1};
+  EXPECT_EQ(hosts_csv(example.fleet, example.availability, 60), "host,type,gpus,up_from_s,up_to_s\nh1,v100,2,0,50\n");
+}
+
 TEST(JobsTrace, TheQueuePricesAndHostsAreCountersAndInstants) {
   const ReadTrace trace(Example().trace());
   EXPECT_EQ(trace.track("waiting jobs").group, "cluster");

@@ -259,6 +259,11 @@ void build_throughputs(SchedContext& context) {
   } else if (name == "table") {
     build_table(context, *beyond);
   } else {
+    for (const char* share : {"elastic-min", "elastic-max"}) {
+      if (values.has(share) && given.beyond().empty())
+        context.source.error(values.path(share), "on other numbers of GPUs than the trace's no speed is known",
+                             "add beyond: \"linear\" or \"sqrt\"");
+    }
     scenario.throughput = sched::duration_throughput(*beyond);
   }
 }

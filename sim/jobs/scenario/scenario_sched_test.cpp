@@ -194,6 +194,8 @@ TEST_F(ClusterScenarios, ProblemsStandAtTheirPlace) {
   expect(kWorkload + "changes { seconds: \"1s\" set: \"strat=2s\" }\n", "did you mean \"start\"");
   expect(kWorkload + "changes { set: \"checkpoint-every=young-daly\" }\n", "needs hosts that fail");
   expect(kWorkload + "throughputs { source: \"duration\" beyond: \"cubic\" }\n", "unknown rule \"cubic\"");
+  expect(kWorkload + "throughputs { source: \"duration\" set: \"elastic-max=2\" }\n",
+         "on other numbers of GPUs than the trace's no speed is known");
   expect(kWorkload + "throughputs { source: \"duration\" file: \"x\" }\n", "\"file\" has no meaning");
   expect(kWorkload + "throughputs { source: \"table\" }\n", "\"file\" is missing");
   expect(kWorkload + "throughputs { source: \"analytic\" set: \"model=lama3-8b\" }\n", "llama3-8b");

@@ -1,0 +1,221 @@
+// PlacementsAudit: every built-in policy of many jobs on random loads with hosts that fail, audited from placements.csv,
+// hosts.csv and jobs.csv alone. `./dev soak` plays a thousand loads.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "tests/sched_end_to_end.h"
+
+namespace scalai::testing {
+namespace placements_audit_test {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Row = std::map<std::string, std::string>;
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, at);) parts.push_back(part);
+  return parts;
+}
+
+std::vector<Row> rows_of(const std::string& csv) {
+  std::vector<Row> rows;
+  std::vector<std::string> names;
+  for (const std::string& line : split(csv, '\n')) {
+    const std::vector<std::string> cells = split(line, ',');
+    if (names.empty()) {
+      names = cells;
+      continue;
+    }
+    Row& row = rows.emplace_back();
+    for (size_t i = 0; i < names.size(); ++i) row[names[i]] = i < cells.size() ? cells[i] : "";
+  }
+  return rows;
+}
+
+double number(const Row& row, const std::string& column) { return std::stod(row.at(column)); }
+
+struct Files {
+  std::string placements, hosts, jobs;
+};
+
+// What is wrong, a line each. `side_by_side`: so many jobs may share a GPU.
+class Audit {
+ public:
+  Audit(const Files& files, int side_by_side) : side_by_side_(side_by_side) {
+    for (const Row& row : rows_of(files.hosts)) {
+      Host& host = hosts_[row.at("host")];
+      host.gpus = std::stoi(row.at("gpus"));
+      host.up.emplace_back(number(row, "up_from_s"), number(row, "up_to_s"));
+    }
+    for (const Row& row : rows_of(files.placements)) take(row);
+    for (auto& [name, host] : hosts_) look_at(name, host);
+    for (const Row& row : rows_of(files.jobs)) look_at(row);
+    if (jobs_.size() != rows_of(files.jobs).size()) problems_.emplace_back("jobs without a placement");
+  }
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  struct Host {
+    int gpus = 0;
+    std::vector<std::pair<double, double>> up;
+    std::map<double, int> change;  // of GPUs in use
+  };
+  struct Job {
+    double from_s = 0, to_s = -1, held = 0, changing = 0;
+  };
+
+  void wrong(const std::string& what) { problems_.push_back(what); }
+
+  void take(const Row& row) {
+    const double from_s = number(row, "from_s"), to_s = number(row, "to_s");
+    Job& job = jobs_[row.at("job")];
+    if (job.to_s < 0) job.from_s = from_s;
+    if (job.to_s >= 0 && job.to_s != from_s)
+      wrong(fmt::format("job {}: {} to {} is in no row, or in two", row.at("job"), job.to_s, from_s));
+    if (from_s >= to_s) wrong(fmt::format("job {}: {} to {} is no time", row.at("job"), from_s, to_s));
+    job.to_s = to_s;
+    int gpus = 0;
+    for (const std::string& part : split(row.at("hosts"), ' ')) {
+      const std::vector<std::string> host = split(part, ':');
+      const int count = std::stoi(host.at(1));
+      gpus += count;
+      const auto found = hosts_.find(host.at(0));
+      if (found == hosts_.end()) {
+        wrong(fmt::format("job {}: {} is never up", row.at("job"), host.at(0)));
+        continue;
+      }
+      found->second.change[from_s] += count;
+      found->second.change[to_s] -= count;
+      const bool up = std::any_of(found->second.up.begin(), found->second.up.end(),
+                                  [&](const auto& time) { return time.first <= from_s && to_s <= time.second; });
+      if (!up) wrong(fmt::format("job {}: {} is down between {} and {}", row.at("job"), host.at(0), from_s, to_s));
+    }
+    const bool waits = row.at("what") == "waits";
+    if (gpus != std::stoi(row.at("gpus")) || (gpus == 0) != waits)
+      wrong(fmt::format("job {}: {} {} GPUs, of hosts {}", row.at("job"), row.at("what"), row.at("gpus"), gpus));
+    job.held += gpus * (to_s - from_s);
+    if (row.at("what") == "changes") job.changing += gpus * (to_s - from_s);
+  }
+
+  void look_at(const std::string& name, const Host& host) {
+    int used = 0;
+    for (const auto& [at_s, change] : host.change) {
+      used += change;
+      if (used > host.gpus * side_by_side_)
+        wrong(fmt::format("{} has {} GPUs and gives {} at {}", name, host.gpus, used, at_s));
+    }
+  }
+
+  void look_at(const Row& row) {
+    const Job& job = jobs_[row.at("job")];
+    const auto equal = [](double a, double b) { return std::abs(a - b) <= 1e-6 * std::max({1.0, a, b}); };
+    if (!equal(job.held, number(row, "attained_gpu_s")))
+      wrong(fmt::format("job {}: {} GPU-s held, {} said", row.at("job"), job.held, row.at("attained_gpu_s")));
+    if (!equal(job.changing, number(row, "changing_gpu_s")))
+      wrong(fmt::format("job {}: {} GPU-s in changes, {} said", row.at("job"), job.changing, row.at("changing_gpu_s")));
+    if (job.from_s != number(row, "submit_s")) wrong(fmt::format("job {} is there before it comes", row.at("job")));
+    if (row.at("end") == "finished" && job.to_s != number(row, "finish_s"))
+      wrong(fmt::format("job {} ends at {}, {} said", row.at("job"), job.to_s, row.at("finish_s")));
+  }
+
+  const int side_by_side_;
+  std::map<std::string, Host> hosts_;
+  std::map<std::string, Job> jobs_;
+  std::vector<std::string> problems_;
+};
+
+const Files kRight{
+    "from_s,to_s,job,what,gpus,hosts\n0,4,a,changes,3,h0:2 h1:1\n4,8,a,trains,3,h0:2 h1:1\n2,8,b,waits,0,\n"
+    "8,10,b,trains,2,h0:2\n",
+    "host,type,gpus,up_from_s,up_to_s\nh0,x,2,0,10\nh1,x,2,0,8\n",
+    "job,submit_s,end,finish_s,attained_gpu_s,changing_gpu_s\na,0,finished,8,24,12\nb,2,finished,10,4,0\n"};
+
+TEST(PlacementsAuditItself, FindsWhatIsWrong) {
+  EXPECT_THAT(Audit(kRight, 1).problems(), IsEmpty());
+  const auto changed = [](std::string Files::*file, const std::string& from, const std::string& to) {
+    Files files = kRight;
+    const size_t at = (files.*file).find(from);
+    (files.*file).replace(at, from.size(), to);
+    const std::vector<std::string> problems = Audit(files, 1).problems();
+    return problems.empty() ? "" : problems.front();
+  };
+  EXPECT_THAT(changed(&Files::placements, "8,10,b", "7,10,b"), HasSubstr("8 to 7 is in no row, or in two"));
+  EXPECT_THAT(changed(&Files::placements, "h0:2 h1:1\n4", "h0:1 h1:2\n4"), IsEmpty());
+  EXPECT_THAT(changed(&Files::placements, "2,h0:2\n", "3,h0:3\n"), HasSubstr("h0 has 2 GPUs and gives 3 at 8"));
+  EXPECT_THAT(changed(&Files::placements, "8,10,b,trains,2,h0:2", "8,10,b,trains,2,h1:2"), HasSubstr("h1 is down"));
+  EXPECT_THAT(changed(&Files::placements, "8,10,b,trains,2,h0:2", "8,10,b,trains,2,h7:2"), HasSubstr("never up"));
+  EXPECT_THAT(changed(&Files::placements, "trains,2", "trains,1"), HasSubstr("trains 1 GPUs, of hosts 2"));
+  EXPECT_THAT(changed(&Files::hosts, "h1,x,2,0,8", "h1,x,2,0,7"), HasSubstr("h1 is down between 4 and 8"));
+  EXPECT_THAT(changed(&Files::jobs, "8,24,12", "8,25,12"), HasSubstr("24 GPU-s held, 25 said"));
+  EXPECT_THAT(changed(&Files::jobs, "8,24,12", "8,24,11"), HasSubstr("12 GPU-s in changes, 11 said"));
+  EXPECT_THAT(changed(&Files::jobs, "a,0", "a,1"), HasSubstr("before it comes"));
+  EXPECT_THAT(changed(&Files::jobs, "finished,8", "finished,9"), HasSubstr("ends at 8, 9 said"));
+}
+
+class PlacementsAudit : public SchedEndToEnd {
+ protected:
+  // Jobs that come faster than they can be served, now and then; hosts that fail.
+  std::string load(uint64_t seed, bool one_gpu) const {
+    std::mt19937_64 random(seed);
+    const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
+    std::string jobs = "submit_s,duration_s,num_gpus,vc\n";
+    const int64_t count = 5 + below(40), gap_s = 30 + below(600);
+    int64_t at_s = 0;
+    for (int64_t i = 0; i < count; ++i, at_s += below(gap_s))
+      jobs +=
+          fmt::format("{},{},{},vc{}\n", at_s, 60 + below(1 << (8 + below(6))), one_gpu ? 1 : 1 << below(4), below(3));
+    write_all(path("jobs.csv"), jobs);
+    const bool mixed = below(2) == 0;
+    write_all(
+        path("load.textproto"),
+        fmt::format(R"(schema_version: 1
+name: "load"
+seed: {}
+cluster {{ hosts {{ count: {} gpus: 4 gpu: "v100-16g" nic: "10Gbps" price_per_hour: 8 }} {} }}
+workload {{ file: "jobs.csv" format: "philly" }}
+throughputs {{ source: "duration" beyond: "linear" set: "elastic-min=0.5" set: "elastic-max=2" }}
+availability {{ generator: "poisson" set: "host-mtbf={}min" set: "repair=20min" set: "span=10d" }}
+policy {{ name: "fifo" }}
+changes {{ seconds: "30s" set: "start=5s" set: "checkpoint-every={}min" }}
+)",
+                    seed, 2 + below(4), mixed ? R"(hosts { count: 2 gpus: 4 gpu: "a100-40g" nic: "10Gbps" price_per_hour: 16 })" : "",
+                    60 + below(600), below(30)));
+    return path("load.textproto");
+  }
+};
+
+TEST_F(PlacementsAudit, OfEveryPolicy) {
+  const nlohmann::json policies = nlohmann::json::parse(scalai("policies --format=json").out);
+  const uint64_t first = std::random_device()(), loads = soaking() ? 30 : 1;
+  int audited = 0;
+  for (const nlohmann::json& policy : policies) {
+    if (policy.at("family") == "recovery") continue;
+    const std::string name = policy.at("name");
+    for (uint64_t seed = first; seed < first + loads; ++seed) {
+      SCOPED_TRACE(fmt::format("{}, seed {}", name, seed));
+      const std::string file = load(seed, name == "allox");
+      const Outcome run = sim(fmt::format("{} --set=policy.name={} --out='{}'", file, name, path("out")));
+      EXPECT_EQ(run.code, 0) << run.err;
+      if (run.code != 0) continue;
+      const Files files{read_all(folder_ / "out/placements.csv"), read_all(folder_ / "out/hosts.csv"),
+                        read_all(folder_ / "out/jobs.csv")};
+      EXPECT_THAT(Audit(files, name == "gandiva" ? 2 : 1).problems(), IsEmpty());
+      ++audited;
+    }
+  }
+  EXPECT_GT(audited, 30);
+}
+
+}  // namespace placements_audit_test
+}  // namespace scalai::testing
