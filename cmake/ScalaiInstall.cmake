@@ -37,7 +37,7 @@ install(FILES README.md CHANGELOG.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR
 
 # --- libraries ---------------------------------------------------------------------------------------------------------
 # The planning core. Scalai::plan is ptc/plan with all it needs; headers keep their paths: #include "ptc/plan/planner.h".
-set(_libraries base tensor model proto textproto collection cluster plan change parallel)
+set(_libraries base tensor model proto textproto collection cluster plan change bounds parallel)
 foreach(_library IN LISTS _libraries)
   set_target_properties(ptc_${_library} PROPERTIES EXPORT_NAME ${_library} OUTPUT_NAME scalai_${_library})
   target_compile_features(ptc_${_library} INTERFACE cxx_std_20)

@@ -26,7 +26,8 @@ const std::vector<FolderRule>& folder_rules() {
       {"ptc/collection", {"ptc/tensor", "ptc/model", "ptc/proto"}},
       {"ptc/plan", {"ptc/cluster", "ptc/collection"}, {"ptc/checkpoint/naming"}},
       {"ptc/change", {"ptc/plan"}},
-      {"ptc/parallel", {"ptc/plan"}},
+      {"ptc/bounds", {"ptc/base"}},
+      {"ptc/parallel", {"ptc/plan", "ptc/bounds"}},
       {"ptc/data", {"ptc/base"}},
       {"ptc/checkpoint/safetensors", {"ptc/collection"}},
       {"ptc/checkpoint/naming", {"ptc/collection"}},
@@ -86,6 +87,8 @@ const std::vector<LibraryRule>& library_rules() {
       {"sqlite3.h", {"executor", "tests/fuzz"}},
       {"curl/", {"vfs"}},
       {"openssl/", {"executor/secret"}},
+      {"Eigen/", {"ptc/bounds"}},
+      {"Spectra/", {"ptc/bounds"}},
   };
   return rules;
 }
