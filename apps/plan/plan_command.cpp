@@ -89,6 +89,16 @@ std::optional<double> predicted(const Arguments& arguments, const PlanRequest& r
   return seconds;
 }
 
+// The same change without the cap: what cutting boxes is worth.
+absl::StatusOr<std::optional<CapFacts>> cap_facts(const PlanRequest& request, const plan::Plan& plan) {
+  if (plan.memory_cap < 0 || !plan.feasible()) return std::nullopt;
+  plan::PlannerOptions options = request.options;
+  options.memory_cap = -1;
+  SCALAI_ASSIGN_OR_RETURN(const plan::Plan whole, plan::make_plan({request.from, request.to, request.cluster,
+                                                                   request.residency, std::move(options)}));
+  return CapFacts{paging_of_whole_boxes(request.input(), plan.memory, plan.memory_cap), whole.bytes};
+}
+
 int make_plan_command(const Arguments& arguments) {
   Problems problems;
   refuse(arguments, {"device"}, "making a plan; it is for `scalai plan show`", problems);
@@ -108,6 +118,8 @@ int make_plan_command(const Arguments& arguments) {
         "--precision=bf16 or fp16 with a model keep them");
     return problems.report();
   }
+  const auto cap = cap_facts(*request, *plan);
+  if (!cap.ok()) return report_error(cap.status());
   return finish(arguments, *request, *plan,
                 {.model = request->model,
                  .planning_s = elapsed.count(),
@@ -116,7 +128,8 @@ int make_plan_command(const Arguments& arguments) {
                  .spread_domain = arguments.text("spread"),
                  .spread = placement.spread,
                  .check = {},
-                 .estimated_s = predicted(arguments, *request, *plan)});
+                 .estimated_s = predicted(arguments, *request, *plan),
+                 .cap = *cap});
 }
 
 absl::StatusOr<plan::Plan> load_plan(const std::string& path) {
@@ -216,7 +229,7 @@ std::vector<OptionSpec> how_to_plan() {
       bytes_option("round-bytes", "SIZE", "Most bytes that a device receives in one round (one round if not given)."),
       bytes_option("memory-cap", "SIZE",
                    "Most memory that a device needs beyond the larger of its old and its new state; the plan goes in "
-                   "rounds that free what is no longer needed."),
+                   "rounds that free what is no longer needed. Prints what any order of whole boxes would page."),
       flag_option("derive-params", "Cast parameters from their fp32 masters where that saves moving them."),
       flag_option("no-relay",
                   "Each device fetches what it lacks from devices of the old state, and nobody passes a box on."),

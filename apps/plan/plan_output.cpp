@@ -129,6 +129,34 @@ ordered_json explain_json(const Plan& plan, const std::string& tensor) {
   return list;
 }
 
+// A plan pages nothing (memory_cap.h), and no order can page less. JSON has that as numbers, too.
+constexpr int64_t kPaged = 0;
+
+int64_t repeated(const Plan& plan, const CapFacts& cap) { return plan.bytes.moved() - cap.uncapped.moved(); }
+
+ordered_json json_of(const Plan& plan, const CapFacts& cap) {
+  ordered_json json = {{"paged_bytes", kPaged},
+                       {"paged_bytes_at_least", kPaged},
+                       {"repeated_bytes", repeated(plan, cap)},
+                       {"whole_boxes", {{"paged_bytes_at_least", cap.whole_boxes.bytes}}}};
+  if (cap.whole_boxes.bytes > 0) {
+    json["whole_boxes"]["by"] = cap.whole_boxes.by;
+    json["whole_boxes"]["worst_device"] = {{"device", cap.whole_boxes.device.value},
+                                           {"paged_bytes_at_least", cap.whole_boxes.device_bytes}};
+  }
+  return json;
+}
+
+std::string cap_text(const Plan& plan, const CapFacts& cap) {
+  const plan::PagingBound& whole = cap.whole_boxes;
+  std::string text = fmt::format("under the cap         paged through hosts {}, the least there is; moved twice {}\n",
+                                 format_bytes(kPaged), format_bytes(repeated(plan, cap)));
+  text += fmt::format("boxes left whole      any order pages at least {}", format_bytes(whole.bytes));
+  if (whole.bytes == 0) return text + " (this bound says nothing here)\n";
+  return text + fmt::format(" out and back, {} for g{} ({})\n", format_bytes(whole.device_bytes), whole.device.value,
+                            whole.by);
+}
+
 std::string plan_json(const Plan& plan, const PlanFacts& facts, const Shown& shown) {
   const std::vector<DeviceTraffic> traffic = device_traffic(plan);
   ordered_json json = {{"digest", plan.digest}};
@@ -142,6 +170,7 @@ std::string plan_json(const Plan& plan, const PlanFacts& facts, const Shown& sho
   json["transfers"] = transfers(plan);
   json["rounds"] = plan.rounds;
   json["memory_cap_bytes"] = plan.memory_cap < 0 ? ordered_json(nullptr) : ordered_json(plan.memory_cap);
+  if (facts.cap) json["memory_cap"] = json_of(plan, *facts.cap);
   json["bytes"] = json_of(plan.bytes);
   json["lower_bound_bytes"] = json_of(plan.lower_bound);
   json["lower_bound_any_placement"] = {{"cross_host", plan.lower_bound_any_placement_cross_host}};
@@ -222,6 +251,7 @@ std::string summary(const Plan& plan, const PlanFacts& facts, const Screen& scre
   text += fmt::format("most for one device   received {}, sent {}, extra memory {}\n",
                       most(traffic, &DeviceTraffic::received), most(traffic, &DeviceTraffic::sent),
                       most(traffic, &DeviceTraffic::peak_extra));
+  if (facts.cap) text += cap_text(plan, *facts.cap);
   text += fmt::format("any placement         at least {} between hosts\n",
                       format_bytes(plan.lower_bound_any_placement_cross_host));
   text += fmt::format("the new state         survives the loss of {}\n",

@@ -7,10 +7,17 @@
 #include "ptc/base/screen.h"
 #include "ptc/plan/interpreter.h"
 #include "ptc/plan/metrics.h"
+#include "ptc/plan/paging.h"
 #include "ptc/plan/placement.h"
 #include "ptc/plan/plan.h"
 
 namespace scalai::apps {
+
+// What a memory cap costs, beside the same change without it.
+struct CapFacts {
+  plan::PagingBound whole_boxes;  // if boxes were not cut
+  plan::ClassBytes uncapped;      // what the plan without a cap moves
+};
 
 // Facts about a plan beyond its content. A plan read from a file has none of them.
 struct PlanFacts {
@@ -22,6 +29,7 @@ struct PlanFacts {
   plan::Placement::Spread spread;
   std::optional<plan::InterpreterReport> check;
   std::optional<double> estimated_s;  // set if rates are known
+  std::optional<CapFacts> cap;        // set if the plan was made under a memory cap
 };
 
 struct Shown {
