@@ -7,15 +7,16 @@
 
 namespace scalai::bounds {
 
-int32_t ComputationGraph::input(int64_t size) { return add(size, Role::kInput, {}); }
-int32_t ComputationGraph::computed(int64_t size, std::span<const int32_t> operands) {
-  return add(size, Role::kComputed, operands);
+int32_t ComputationGraph::input(int64_t size) { return add(size, Role::kInput, {}, {}); }
+int32_t ComputationGraph::computed(int64_t size, std::span<const int32_t> operands, std::span<const int32_t> after) {
+  return add(size, Role::kComputed, operands, after);
 }
 int32_t ComputationGraph::result(int64_t size, std::span<const int32_t> operands) {
-  return add(size, Role::kResult, operands);
+  return add(size, Role::kResult, operands, {});
 }
 
-int32_t ComputationGraph::add(int64_t size, Role role, std::span<const int32_t> operands) {
+int32_t ComputationGraph::add(int64_t size, Role role, std::span<const int32_t> operands,
+                              std::span<const int32_t> after) {
   SCALAI_CHECK(size > 0, std::to_string(size));
   const int32_t value = values();
   std::vector<int32_t> distinct(operands.begin(), operands.end());
@@ -29,6 +30,9 @@ int32_t ComputationGraph::add(int64_t size, Role role, std::span<const int32_t> 
   roles_.push_back(role);
   operands_.push_back(std::move(distinct));
   users_.emplace_back();
+  for (const int32_t earlier : after)
+    SCALAI_CHECK(earlier >= 0 && earlier < value && this->role(earlier) != Role::kInput);
+  after_.emplace_back(after.begin(), after.end());
   operations_ += role != Role::kInput;
   return value;
 }

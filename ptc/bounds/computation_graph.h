@@ -23,9 +23,11 @@ enum class Role : uint8_t {
 class ComputationGraph {
  public:
   // Each returns the number of the new value, from 0. Operands exist already, so numbers are an order of evaluation.
-  // A value that is named twice as an operand counts once. CHECK: size > 0, operands are numbers of this graph.
+  // A value that is named twice as an operand counts once. `after`: operations that come earlier in any order without being
+  // used, as when one operation makes two values. CHECK: size > 0, operands and `after` are numbers of this graph, `after`
+  // of no inputs.
   int32_t input(int64_t size);
-  int32_t computed(int64_t size, std::span<const int32_t> operands);
+  int32_t computed(int64_t size, std::span<const int32_t> operands, std::span<const int32_t> after = {});
   int32_t result(int64_t size, std::span<const int32_t> operands);
 
   int32_t values() const { return static_cast<int32_t>(sizes_.size()); }
@@ -33,6 +35,7 @@ class ComputationGraph {
   int64_t size(int32_t value) const { return sizes_[static_cast<size_t>(value)]; }
   Role role(int32_t value) const { return roles_[static_cast<size_t>(value)]; }
   std::span<const int32_t> operands(int32_t value) const { return operands_[static_cast<size_t>(value)]; }
+  std::span<const int32_t> after(int32_t value) const { return after_[static_cast<size_t>(value)]; }
   std::span<const int32_t> users(int32_t value) const { return users_[static_cast<size_t>(value)]; }
 
   // The largest sum of an operation's operands, or size of a value: with less fast memory nothing can be computed.
@@ -42,11 +45,11 @@ class ComputationGraph {
   int64_t results() const;
 
  private:
-  int32_t add(int64_t size, Role role, std::span<const int32_t> operands);
+  int32_t add(int64_t size, Role role, std::span<const int32_t> operands, std::span<const int32_t> after);
 
   std::vector<int64_t> sizes_;
   std::vector<Role> roles_;
-  std::vector<std::vector<int32_t>> operands_, users_;
+  std::vector<std::vector<int32_t>> operands_, users_, after_;
   int32_t operations_ = 0;
 };
 

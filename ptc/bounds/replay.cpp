@@ -81,6 +81,8 @@ class Player {
                        "an operand comes after its use");
           copies_[copy_of(execution, operand)].uses.push_back(time);
         }
+        for (const int32_t earlier : graph_.after(value))
+          SCALAI_CHECK(done[static_cast<size_t>(earlier)], "an operation comes before its `after`");
         done[static_cast<size_t>(value)] = true;
         ++time;
       }

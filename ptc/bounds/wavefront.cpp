@@ -24,6 +24,10 @@ int64_t least_cut(const ComputationGraph& graph, int32_t moment, Inputs inputs, 
     for (const int32_t operand : graph.operands(value)) {
       if (graph.role(operand) != Role::kInput) flow.add_edge(value, operand, MaxFlow::kUnlimited);
     }
+    for (const int32_t earlier : graph.after(value)) {
+      flow.add_edge(value, earlier, MaxFlow::kUnlimited);
+      if (earlier == moment) flow.add_edge(value, sink, MaxFlow::kUnlimited);
+    }
     if (graph.users(value).empty()) continue;
     int64_t weight = graph.size(value);
     if (!input) weight *= graph.role(value) == Role::kResult ? result_weight : 2;

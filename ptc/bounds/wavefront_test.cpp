@@ -26,6 +26,20 @@ TEST(WavefrontBound, OfAChainAndBackIsWhatIsLiveAtItsTurn) {
   EXPECT_EQ(bound.moment, 8);
 }
 
+// An operation that makes two values: what is kept for later is made with what the next one uses.
+TEST(WavefrontBound, CountsWhatHasToComeEarlier) {
+  const auto live = [](bool together) {
+    ComputationGraph graph;
+    const int32_t x = graph.computed(1, {}), kept = graph.computed(10, std::vector<int32_t>{x});
+    const std::vector<int32_t> after = together ? std::vector<int32_t>{kept} : std::vector<int32_t>{};
+    const int32_t y = graph.computed(1, std::vector<int32_t>{x}, after);
+    graph.computed(1, std::vector<int32_t>{y, kept});
+    return wavefront_bound(graph, {.capacity = 2}, std::vector<int32_t>{y}).transfers;
+  };
+  EXPECT_EQ(live(false), 0);
+  EXPECT_EQ(live(true), 2 * (1 + 10 - 2));
+}
+
 TEST(WavefrontBound, IsZeroIfAllFits) {
   const ComputationGraph graph = chain_and_back(4, 1);
   EXPECT_EQ(wavefront_bound(graph, {.capacity = 5}, moments_of(graph, 99)).transfers, 0);

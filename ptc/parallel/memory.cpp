@@ -420,8 +420,12 @@ StageElements stage_elements(const Workload& w, int stage) {
   }
   const EndElements ends = end_elements(w, stage);
   elements.dense += ends.first + ends.last;
+  elements.first = ends.first;
   // Both ends on one stage share a tied embedding.
-  if (w.model.tied && w.config.pp == 1) elements.dense -= embedding_elements(w);
+  if (w.model.tied && w.config.pp == 1) {
+    elements.dense -= embedding_elements(w);
+    elements.first -= embedding_elements(w);
+  }
   return elements;
 }
 

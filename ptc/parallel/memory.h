@@ -140,6 +140,7 @@ double layer_activation_bytes(const Workload& workload);
 struct StageElements {
   double dense = 0, experts = 0;
   double layers = 0;  // part of dense + experts in the stage's layers; the rest belongs to the ends of the model
+  double first = 0;   // part of that rest before the first layer, without an embedding that both ends share
 };
 StageElements stage_elements(const Workload& workload, int stage);
 

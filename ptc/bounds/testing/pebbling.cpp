@@ -1,5 +1,6 @@
 #include "ptc/bounds/testing/pebbling.h"
 
+#include <algorithm>
 #include <map>
 #include <queue>
 #include <string>
@@ -27,6 +28,9 @@ class Game {
       uint32_t operands = 0;
       for (const int32_t operand : graph.operands(value)) operands |= bit(operand);
       operands_.push_back(operands);
+      uint32_t after = 0;
+      for (const int32_t earlier : graph.after(value)) after |= bit(earlier);
+      after_.push_back(after);
     }
   }
 
@@ -75,6 +79,7 @@ class Game {
         reach({state.made, state.red | one, state.blue}, cost + size);
       }
       if ((state.made & one) || (operands_[static_cast<size_t>(value)] & ~state.red)) continue;
+      if (after_[static_cast<size_t>(value)] & ~state.made) continue;
       // The value may take the room of anything that is forgotten now.
       for (uint32_t kept = state.red;; kept = (kept - 1) & state.red) {
         if (fits(kept | one)) reach({state.made | one, kept | one, state.blue}, cost);
@@ -92,7 +97,7 @@ class Game {
   const int64_t capacity_;
   const bool repeated_;
   uint32_t inputs_ = 0, results_ = 0;
-  std::vector<uint32_t> operands_;
+  std::vector<uint32_t> operands_, after_;
   std::map<uint32_t, int64_t> best_;
   std::priority_queue<Entry> queue_;
 };
@@ -117,7 +122,10 @@ ComputationGraph small_graph(int values, int64_t most_size, bool roles, uint64_t
     } else if (roles && random.below(3) == 0) {
       graph.result(size, operands);
     } else {
-      graph.computed(size, operands);
+      std::vector<int32_t> after;
+      const auto earlier = static_cast<int32_t>(random.below(std::max(1, value)));
+      if (earlier < value && graph.role(earlier) != Role::kInput && random.below(4) == 0) after.push_back(earlier);
+      graph.computed(size, operands, after);
     }
   }
   return graph;

@@ -13,7 +13,8 @@ namespace scalai::bounds::testing {
 // 10 values.
 std::optional<int64_t> least_transfers(const ComputationGraph& graph, int64_t capacity, bool repeated);
 
-// Graphs of all shapes that the tests use: random sizes up to `most_size`, roles if `roles`, at most two operands.
+// Graphs of all shapes that the tests use: random sizes up to `most_size`, roles if `roles`, at most two operands,
+// sometimes an operation that has to come earlier.
 ComputationGraph small_graph(int values, int64_t most_size, bool roles, uint64_t seed);
 
 }  // namespace scalai::bounds::testing
