@@ -142,6 +142,15 @@ absl::StatusOr<Parallelized> find(ParallelizeRequest& request) {
   return found;
 }
 
+// Host traffic of the best one, which is that of --layout.
+absl::Status find_traffic(const ParallelizeRequest& request, Parallelized& found) {
+  if (request.offload_bytes == 0 || found.result.best.empty()) return absl::OkStatus();
+  const parallel::Candidate& best = found.result.best.front();
+  SCALAI_ASSIGN_OR_RETURN(
+      found.offloaded, parallel::offloaded_steps({request.shape, best.config, best.training}, request.offload_bytes));
+  return absl::OkStatus();
+}
+
 int report_unreachable(const ParallelizeRequest& request) {
   const auto planner = ChangePlanner::create(request);
   if (!planner.ok()) return report_error(planner.status());
@@ -156,7 +165,7 @@ int report_unreachable(const ParallelizeRequest& request) {
 int parallelize(const Arguments& arguments) {
   Problems problems("parallelize");
   const bool pipedream = arguments.text("planner") == "pipedream-2bw";
-  for (const char* option : {"from", "pin", "layout", "breakdown", "zero", "recompute", "cluster"}) {
+  for (const char* option : {"from", "pin", "layout", "breakdown", "zero", "recompute", "cluster", "offload"}) {
     if (pipedream && arguments.has(option))
       problems.malformed(
           fmt::format("--{} does not go with --planner=pipedream-2bw, whose equations do without", option));
@@ -165,7 +174,12 @@ int parallelize(const Arguments& arguments) {
   if (!request) return problems.report();
   const std::string format = arguments.text("format");
   if (pipedream) return two_bw(*request, format);
-  const absl::StatusOr<Parallelized> found = find(*request);
+  absl::StatusOr<Parallelized> found = find(*request);
+  if (found.ok()) {
+    const absl::Status traffic = find_traffic(*request, *found);
+    if (!traffic.ok()) problems.misfit("--offload: " + message_of(traffic));
+    if (!traffic.ok()) return problems.report();
+  }
   if (!found.ok()) {
     problems.status("", found.status());
     return problems.report();
@@ -213,7 +227,10 @@ then the exit code is 3.
 --objective=cost and energy may leave GPUs idle, as --any-gpus does; hosts with the fastest GPUs are taken
 first. --planner=pipedream-2bw takes the cost
 and memory equations of that system's planner (width and depth alone) instead of ours. CSV has a line a
-configuration, with --breakdown a line a term of the best one's memory.)",
+configuration, with --breakdown a line a term of the best one's memory, with --offload a line a stage.
+
+--offload keeps so much state and activations of --layout on each GPU and the rest in the memory of its host.
+It prints what any order of a step must move between both, and what the schedule moves.)",
        .options = parallelize_options(),
        .examples =
            {"scalai parallelize --model=llama3-70b --gpus=64 --gpu=h100-80g --gpus-per-host=8 "
@@ -223,6 +240,7 @@ configuration, with --breakdown a line a term of the best one's memory.)",
             "scalai parallelize --model=llama3-8b --cluster=cluster.textproto --global-batch=256 --pin=tp4",
             "scalai parallelize --model=gpt3-175b --host=dgx-h100 --layout=tp8,pp8,dp2,zero1 --global-batch=512 "
             "--breakdown",
+            "scalai parallelize --model=llama3-8b --gpu=h100-80g --layout=tp1 --global-batch=8 --offload=40GiB",
             "scalai parallelize --model=./config.json --gpus=64 --gpu=v100-16g --global-batch=512 "
             "--planner=pipedream-2bw"}},
       parallelize};

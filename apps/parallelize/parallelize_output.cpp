@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/parallelize/offload_output.h"
 #include "nlohmann/json.hpp"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
@@ -23,7 +24,7 @@ std::string size_text(double bytes) { return format_bytes(static_cast<int64_t>(b
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 double limit_of(const ParallelizeRequest& request) {
-  const int64_t given = request.space.memory_bytes;
+  const int64_t given = request.offload_bytes > 0 ? request.gpu_memory_bytes : request.space.memory_bytes;
   return static_cast<double>(given > 0 ? given : request.space.host.gpu.memory_bytes);
 }
 
@@ -89,16 +90,27 @@ class Printer {
     all += candidates().text(screen_);
     all += "\n" + notes();
     if (explain_) all += "\n" + explanation();
+    if (!found_.offloaded.empty()) {
+      const Candidate& best = found_.result.best.front();
+      all += "\n" + offload_text(found_.offloaded, request_.offload_bytes,
+                                 fmt::format("{}, micro-batches of {}, recompute {}", canonical(best.config),
+                                             best.training.micro_batch, name_of(best.training.recompute)),
+                                 best.training.micro_batches(best.config.dp), screen_);
+    }
     return all;
   }
 
-  std::string csv() const { return explain_ ? memory_table().csv() : plain_candidates().csv(); }
+  std::string csv() const {
+    if (!found_.offloaded.empty()) return offload_table(found_.offloaded).csv();
+    return explain_ ? memory_table().csv() : plain_candidates().csv();
+  }
 
   std::string json() const {
     ordered_json out = context();
     out["best"] = ordered_json::array();
     for (size_t i = 0; i < found_.result.best.size(); ++i) out["best"].push_back(candidate_json(i));
     if (explain_ && !found_.result.best.empty()) out["explain"] = explain_json();
+    if (!found_.offloaded.empty()) out["offload"] = offload_json();
     if (found_.result.no_fit) out["no_fit"] = no_fit_json(*found_.result.no_fit);
     return out.dump(2) + "\n";
   }
@@ -397,6 +409,21 @@ class Printer {
     if (index < found_.no_change.size() && !found_.no_change[index].empty())
       out["unreachable"] = found_.no_change[index];
     return out;
+  }
+
+  ordered_json offload_json() const {
+    ordered_json stages = ordered_json::array();
+    for (const parallel::OffloadedStep& step : found_.offloaded) {
+      stages.push_back({{"stage", step.stage},
+                        {"state_bytes", step.state_bytes},
+                        {"activation_bytes", step.activation_bytes},
+                        {"needed_bytes", step.needed_bytes},
+                        {"least_bytes", step.least.transfers},
+                        {"by", step.least.by},
+                        {"schedule", {{"loads", step.schedule.loads}, {"stores", step.schedule.stores}}},
+                        {"micro_batches_counted", step.micro_batches_counted}});
+    }
+    return {{"device_bytes", request_.offload_bytes}, {"stages", stages}};
   }
 
   ordered_json no_fit_json(const parallel::NoFit& no_fit) const {

@@ -7,6 +7,7 @@
 
 #include "apps/parallelize/parallelize_request.h"
 #include "ptc/base/screen.h"
+#include "ptc/parallel/offload.h"
 
 namespace scalai::apps {
 
@@ -15,8 +16,9 @@ struct Parallelized {
   // With --from: the step time of the unchanged layout, or the reason why it is impossible.
   std::optional<double> stay_step_s;
   std::string no_stay;
-  std::string too_late;                // pay-off: the reason why no change fits the horizon
-  std::vector<std::string> no_change;  // by candidate: the reason why it cannot be reached; "" = it can
+  std::string too_late;                            // pay-off: the reason why no change fits the horizon
+  std::vector<parallel::OffloadedStep> offloaded;  // with --offload: the stages of the best one
+  std::vector<std::string> no_change;              // by candidate: the reason why it cannot be reached; "" = it can
 };
 
 // Configurations, best first, one per line; with `explain` also memory and step of the best one, term by term. Format

@@ -160,11 +160,21 @@ class Reader {
     if (searched && !arguments_.has("memory")) space().headroom = parallel::kHeadroom;
     if (arguments_.has("memory")) space().memory_bytes = arguments_.bytes("memory");
     if (arguments_.has("memory") && space().memory_bytes == 0) problems_.malformed("--memory: 0 bytes hold nothing");
+    read_offload();
     const bool pays = space().objective == parallel::Objective::kPayOff;
     if (pays && !arguments_.has("from")) problems_.malformed("--objective=pay-off needs --from: where the job is now");
     if (!pays && arguments_.has("horizon"))
       problems_.malformed("--horizon applies to --objective=pay-off only: give both");
     if (pays && space().horizon_s <= 0) problems_.malformed("--horizon: a change needs time to pay off");
+  }
+
+  void read_offload() {
+    if (!arguments_.has("offload")) return;
+    request_.offload_bytes = arguments_.bytes("offload");
+    if (request_.offload_bytes == 0) problems_.malformed("--offload: 0 bytes on a GPU compute nothing");
+    if (!arguments_.has("layout"))
+      problems_.malformed("--offload needs --layout: the traffic is that of one configuration");
+    if (arguments_.has("from")) problems_.malformed("--offload and --from exclude each other");
   }
 
   std::optional<ParallelConfig> layout(const std::string& option) {
@@ -436,6 +446,9 @@ class Reader {
   }
 
   void check() {
+    // How full the layout is does not matter: the host has the rest.
+    request_.gpu_memory_bytes = space().memory_bytes;
+    if (request_.offload_bytes > 0) space().memory_bytes = std::numeric_limits<int64_t>::max() / 4;
     if (space().host.gpu.memory_bytes == 0 && space().memory_bytes == 0)
       problems_.misfit("the memory of a GPU is unknown: give --memory");
     problems_.status("", parallel::check_space(request_.shape, space()));

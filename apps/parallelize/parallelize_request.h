@@ -30,8 +30,10 @@ struct ParallelizeRequest {
   std::vector<DeviceId> devices;  // available ones, in rank order: space.gpus of them
   std::optional<OldState> from;
   std::optional<collection::ParallelConfig> layout;  // the only layout to evaluate
-  std::string network_of;                            // host kind whose NICs replace a missing --nic; "" = not needed
-  bool uniform = true;                               // space.host describes all of the hardware
+  int64_t offload_bytes = 0;     // state and activations that stay on a GPU; 0 = all. Then any size is priced …
+  int64_t gpu_memory_bytes = 0;  // … and this is what a GPU has
+  std::string network_of;        // host kind whose NICs replace a missing --nic; "" = not needed
+  bool uniform = true;           // space.host describes all of the hardware
 };
 
 std::vector<OptionSpec> parallelize_options();

@@ -30,6 +30,8 @@ TEST(IoBound, IsAtMostTheOptimum) {
       }
     }
   }
+  RecordProperty("compared", compared);
+  RecordProperty("met", met);
   EXPECT_GT(compared, 1000);
   EXPECT_GT(met, compared / 2);
 }
