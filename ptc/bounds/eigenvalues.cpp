@@ -47,9 +47,11 @@ Sparse laplacian_of(const WeightedGraph& graph) {
 // ‖L‖_2 of a Laplacian is at most twice its largest degree.
 double norm_bound(const Sparse& matrix) { return 2 * matrix.diagonal().maxCoeff(); }
 
+double rounding_of(const Sparse& matrix) { return static_cast<double>(matrix.rows()) * kEpsilon * norm_bound(matrix); }
+
 Spectrum dense_spectrum(const Sparse& matrix, int count) {
   const Eigen::SelfAdjointEigenSolver<Matrix> solver(Matrix(matrix), Eigen::EigenvaluesOnly);
-  const double error = static_cast<double>(matrix.rows()) * kEpsilon * norm_bound(matrix);
+  const double error = rounding_of(matrix);
   Spectrum spectrum;
   for (Eigen::Index i = 0; i < std::min<Eigen::Index>(count, matrix.rows()); ++i)
     spectrum.lower.push_back(std::max(0.0, solver.eigenvalues()[i] - error));
@@ -138,7 +140,8 @@ std::optional<double> shift_below(const Pairs& pairs, Eigen::Index next, double 
 
 class Solver {
  public:
-  Solver(const Sparse& matrix, int count) : matrix_(matrix), count_(count), scale_(norm_bound(matrix) / 2) {}
+  Solver(const Sparse& matrix, int count)
+      : matrix_(matrix), count_(count), scale_(norm_bound(matrix) / 2), rounding_(rounding_of(matrix)) {}
 
   absl::StatusOr<Spectrum> run() {
     Sparse shifted = matrix_;
@@ -192,8 +195,8 @@ class Solver {
       if (next > std::ssize(spectrum.lower)) {
         spectrum.lower.clear();
         for (Eigen::Index i = 0; i < next; ++i)
-          spectrum.lower.push_back(std::max(0.0, pairs_.values[i] - pairs_.residual));
-        spectrum.rest = std::max(0.0, *sigma - count->error);
+          spectrum.lower.push_back(std::max(0.0, pairs_.values[i] - pairs_.residual - rounding_));
+        spectrum.rest = std::max(0.0, *sigma - count->error - rounding_);
       }
       break;
     }
@@ -203,6 +206,7 @@ class Solver {
   const Sparse& matrix_;
   const int count_;
   const double scale_;
+  const double rounding_;  // of residuals, and of how orthonormal the pairs are
   Factor factor_;
   Matrix found_ = Matrix(matrix_.rows(), 0);
   Pairs pairs_;

@@ -27,7 +27,7 @@ class Player {
     carried_.assign(values, false);
     for (const auto& [input, result] : carried) {
       SCALAI_CHECK(graph.role(input) == Role::kInput && graph.role(result) == Role::kResult &&
-                   graph.size(input) == graph.size(result));
+                   graph.size(input) == graph.size(result) && !graph.users(input).empty());
       carried_from_[static_cast<size_t>(input)] = result;
       carried_[static_cast<size_t>(result)] = true;
     }

@@ -24,7 +24,8 @@ struct Transfers {
 // first (CHECK). Errors: InvalidArgument if an operation's operands do not fit, with the capacity that does.
 absl::StatusOr<Transfers> replay(const ComputationGraph& graph, std::span<const int32_t> order, int64_t capacity);
 
-// One execution within a sequence of equals. Result `second` of an execution is input `first` of the next one; both have one size.
+// One execution within a sequence of equals. Result `second` of an execution is input `first` of the next one; both have one size. A
+// carried result is not stored unless it has to leave (CHECK: somebody uses the input).
 // Fast memory keeps what the next execution uses.
 using Carried = std::pair<int32_t, int32_t>;
 absl::StatusOr<Transfers> replay_repeated(const ComputationGraph& graph, std::span<const int32_t> order,

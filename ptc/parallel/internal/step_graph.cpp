@@ -142,16 +142,18 @@ class Builder {
     embedding_.gradients = dx;
   }
 
-  void update(const Layer& layer) {
+  // `read`: the next step reads the parameters as a whole. Rows of an embedding are looked up wherever the table lies, so
+  // its new parameters are stored.
+  void update(const Layer& layer, bool read = true) {
     const Operands operands = {layer.gradients, layer.optimizer};
     for (const int32_t old : {layer.parameters, layer.optimizer}) {  // the last one in the place of the old state
       const int32_t made = out_.graph.result(out_.graph.size(old), operands);
-      out_.carried.emplace_back(old, made);
+      if (read || old == layer.optimizer) out_.carried.emplace_back(old, made);
       out_.order.push_back(made);
     }
   }
   void add_updates() {
-    if (embedding_.parameters >= 0) update(embedding_);
+    if (embedding_.parameters >= 0) update(embedding_, /*read=*/false);
     for (const std::vector<Layer>& chunk : chunks_) {
       for (const Layer& layer : chunk) update(layer);
     }
