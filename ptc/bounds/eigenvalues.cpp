@@ -7,6 +7,7 @@
 #include <Eigen/Sparse>
 #include <algorithm>
 #include <exception>
+#include <limits>
 #include <optional>
 
 #include "ptc/base/random.h"

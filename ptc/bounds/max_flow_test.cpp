@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "ptc/base/random.h"
 #include "ptc/bounds/internal/max_flow.h"
 

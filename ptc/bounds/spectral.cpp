@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ptc/base/status.h"
 #include "ptc/bounds/eigenvalues.h"

@@ -12,18 +12,22 @@
 // at least Σ s_i·λ_i (von Neumann's trace inequality), λ_1 <= λ_2 <= … the eigenvalues of L. So for every k
 //   transfers >= Σ_{i<=k} s_i·λ_i − 2M(k − 1).
 // The published form has floor(n/k) for every s_i and 2Mk; it is never larger.
-//   repeated   The execution is one of a sequence of equals, and fast memory may hold inputs before it and results behind it: 2Mk.
-//   p processors, each with fast memory M. Some processor computes at least n/p values. Its k segments alone give
-//              transfers of one processor >= Σ_{i<=k} s_i·λ_i − 2M(k − 1), s_i of n/p operations.
-//   even split Each processor computes n/p values. All p·k segments count: the sum over all processors is at least
-//              Σ_{i<=pk} floor(n/(pk))·λ_i − 2Mp(k − 1). With M without limit, k = 1, it is Donath and Hoffman's bound of
-//              partitions (1973).
-//   inputs and results  Each input is loaded once and each result stored once, whatever the order. A value that t > 1 segments
-//              share costs t; inputs and results have one of these in that sum already, and t − 1 >= t/2: their weights
-//              are halved (`share` of expand()), and the sum of their sizes is added. With one processor only.
+//
+// Other settings:
+//   repeated      The execution is one of a sequence of equals. Fast memory may hold inputs before it and results behind
+//                 it: 2Mk instead of 2M(k − 1).
+//   p processors  Each has fast memory M. Some processor computes at least n/p values, and its k segments alone give
+//                 transfers of that one >= Σ_{i<=k} s_i·λ_i − 2M(k − 1), with s_i of n/p operations.
+//   even split    Each of p processors computes n/p values. All p·k segments count: the sum over all processors is at
+//                 least Σ_{i<=pk} floor(n/(pk))·λ_i − 2Mp(k − 1). For any M, k = 1 is the bound of Donath and Hoffman for
+//                 partitions of graphs (1973).
+//   inputs, results  With one processor. Each input is loaded and each result stored at least once. A value that t > 1
+//                 segments share costs t in the sum, one of which that is, and t − 1 >= t/2. So the sizes of inputs and
+//                 results are added, and their weights in L halved (`share` of expand()).
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "ptc/bounds/computation_graph.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "ptc/base/status.h"
 #include "ptc/bounds/eigenvalues.h"

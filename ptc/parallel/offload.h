@@ -7,9 +7,10 @@
 //   forward    x_lj (what the next layer gets), k_lj (what the backward pass keeps beside x)   from x_(l−1)j and P_l
 //   backward   dx_(l−1)j  from dx_lj, k_lj and P_l;   g_lj, gradients summed up,  from dx_lj, k_lj, x_(l−1)j and g_l(j−1)
 //   optimizer  P_l and O_l of the next step, from O_l and the gradients: results, on the GPU or in host memory
-// The head is a layer without k. Of the embedding only the update counts: a step looks some rows up. What other stages send is there
-// for nothing, once what they need has been sent. k_lj and x_lj come from one pass: x never before k. What a step makes and forgets at once (recomputed layers, logits, buffers)
-// takes room beside the bytes given here. Steps repeat: what stays on the GPU from one step to the next is not moved.
+// k_lj and x_lj come from one pass: k never after x. The head is a layer without k. Of the embedding only the update
+// counts: a step looks some rows up. What other stages send is there for nothing, once what they need has been sent. What
+// a step makes and forgets at once (recomputed layers, logits, buffers) takes room beside the bytes given here. Steps
+// repeat: what stays on the GPU from one step to the next is not moved.
 //
 // `least` holds for every order of micro-batches, layers and updates, and for moving parts of values, too; not for more or
 // less recomputation than the configuration says. It counts as many micro-batches as kMostOperations allows: to leave some

@@ -1,5 +1,6 @@
 #include "ptc/plan/paging.h"
 
+#include <algorithm>
 #include <map>
 #include <queue>
 
