@@ -25,6 +25,7 @@ scalai_install_program(COMPONENT scalai TARGET scalai COMMANDS validate models m
 scalai_install_program(COMPONENT scalai TARGET scalai-checkpoint COMMANDS checkpoint "checkpoint reshard")
 scalai_install_program(COMPONENT scalai TARGET scalai-data COMMANDS index show)
 scalai_install_program(COMPONENT scalai TARGET scalai-jobs COMMANDS import policies sweep breakeven)
+scalai_install_program(COMPONENT scalai TARGET scalai-near COMMANDS near worker)
 scalai_install_program(COMPONENT scalai TARGET scalai-accuracy COMMANDS accuracy "accuracy model" "accuracy policies")
 scalai_install_program(COMPONENT sim TARGET scalai-sim)
 scalai_install_program(COMPONENT exec TARGET scalai-exec COMMANDS launch worker ctl bench calibrate doctor)

@@ -24,6 +24,7 @@ LEFT_OUT = {
     "checkpoints/step_00000100": "needs a checkpoint of gpt3-xl with its optimizer (tests/e2e_exec_test.cpp)",
     "/mnt/": "needs FUSE, and runs on (tests/fs_test.cpp)",
     "fs mount m ": "needs FUSE, and runs on (tests/fs_test.cpp)",
+    "--host=n1": "needs other hosts (tests/near_command_test.cpp)",
     "| man -l": "opens a pager",
 }
 # Exit codes that are right besides 0: 4 where this machine lacks something, 1 where the command says how it ended.
@@ -62,7 +63,7 @@ def commands():
     """All programs, and the commands that their overviews list."""
     found = []
     for program in sorted(BIN.glob("scalai*")):
-        if not re.fullmatch("scalai(-(accuracy|checkpoint|data|exec|fs|jobs|sim))?", program.name):
+        if not re.fullmatch("scalai(-(accuracy|checkpoint|data|exec|fs|jobs|near|sim))?", program.name):
             continue
         found.append([program])
         listed = False
@@ -174,7 +175,7 @@ def problem_of(line, room):
         line = line.replace("p3-trace.csv", str(next(pathlib.Path(DATA).rglob("*p3*trace*.csv"))))
     codes = {0, *(code for part, code in OTHER_CODES.items() if part in line)}
     environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "HOME": str(room)}
-    folder = room / "models" if line.startswith("scalai checkpoint") else room  # where "out" is another
+    folder = room / "models" if line.startswith(("scalai checkpoint", "scalai near")) else room  # where "out" is another
     done = subprocess.run(["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode == 4 and not os.path.isdir(DATA) and "SCALAI_DATA" in done.stderr:
         return NEEDS_DATA

@@ -1,0 +1,210 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "apps/common/output.h"
+#include "apps/common/scratch_folder.h"
+#include "apps/near/commands.h"
+#include "apps/near/near_explain.h"
+#include "apps/near/near_source.h"
+#include "near/annotation.h"
+#include "near/answer.h"
+#include "near/worker.h"
+#include "ptc/base/file.h"
+#include "ptc/base/progress.h"
+#include "ptc/base/status.h"
+
+namespace scalai::apps {
+namespace {
+
+constexpr int kUsage = 2;
+
+// What commands may read of the environment and have to read alike on every host.
+constexpr std::array<const char*, 18> kVariables = {
+    "LANG",       "LANGUAGE",          "LC_ALL",         "LC_ADDRESS",   "LC_COLLATE",
+    "LC_CTYPE",   "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_MESSAGES",  "LC_NAME",
+    "LC_NUMERIC", "LC_MONETARY",       "LC_PAPER",       "LC_TELEPHONE", "LC_TIME",
+    "TZ",         "POSIXLY_CORRECT",   "_POSIX2_VERSION"};
+
+std::vector<near::Variable> environment_here() {
+  std::vector<near::Variable> variables;
+  for (const char* name : kVariables) {
+    const char* value = std::getenv(name);
+    variables.push_back({.name = name, .value = value == nullptr ? "" : value, .set = value != nullptr});
+  }
+  return variables;
+}
+
+// Whether lines that are equal for sort and uniq have the same bytes, and their order is that of bytes.
+bool is_byte_locale() {
+  std::string locale;
+  for (const char* name : {"LC_ALL", "LC_COLLATE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    locale = value;
+    break;
+  }
+  for (const char* one : {"", "C", "POSIX", "C.UTF-8", "C.utf8"})
+    if (locale == one) return true;
+  return false;
+}
+
+absl::StatusOr<near::Launch> read_launch_of_workers(const Arguments& arguments) {
+  near::Launch launch{.patience_s = arguments.seconds("timeout")};
+  std::string text = arguments.text("launcher");
+  if (text.empty())
+    text = std::getenv("SLURM_JOB_ID") != nullptr ? "srun --overlap --nodes=1 --ntasks=1 --nodelist={}"
+                                                  : "ssh -oBatchMode=yes {}";
+  auto words = near::parse_pipeline(text, {});
+  if (!words.ok()) return invalid("--launcher: " + message_of(words.status()));
+  if (words->size() > 1) return invalid("--launcher is one command");
+  launch.words = std::move(words->front().words);
+  std::error_code ignored;
+  launch.program = arguments.has("program") ? arguments.text("program")
+                                            : std::filesystem::read_symlink("/proc/self/exe", ignored).string();
+  SCALAI_RETURN_IF_ERROR(near::check_program(launch.program));
+  if (launch.patience_s <= 0) return invalid("--timeout is more than nothing");
+  return launch;
+}
+
+// One word is read as a shell would; several are words already.
+absl::StatusOr<near::Pipeline> read_pipeline(const std::vector<std::string>& words,
+                                             const std::vector<std::string>& names) {
+  return words.size() == 1 ? near::parse_pipeline(words[0], names) : near::split_pipeline(words);
+}
+
+// Scripts are looked for where the caller is, and commands run in the folder of the source.
+void make_absolute(near::Question& question) {
+  for (size_t i = 0; i < question.uses.size(); ++i) {
+    near::Use& use = question.uses[i];
+    if (use.script.empty()) continue;
+    use.script = absolute_path(use.script);
+    question.pipeline[i].words[use.script_at] = use.script;
+    if (use.script_at < use.other_words.size()) use.other_words[use.script_at] = use.script;
+  }
+}
+
+int run_question(near::Question& question, const near::PlaceOptions& options) {
+  absl::StatusOr<near::Answered> answered;
+  {
+    Progress line("near");
+    question.progress = [&](size_t done, size_t parts) {
+      line.update(static_cast<double>(done) / static_cast<double>(parts), fmt::format("{} of {} parts", done, parts));
+    };
+    answered = near::answer(question, options);
+  }
+  if (absl::IsFailedPrecondition(answered.status())) return 128 + SIGPIPE;  // as a command whose reader has gone
+  if (!answered.ok()) return report_error(answered.status());
+  for (const std::string& note : answered->notes) say("scalai near: note: {}\n", note);
+  if (verbose()) say("scalai near: {} bytes came from other hosts\n", answered->moved_bytes);
+  return answered->status;
+}
+
+int near_main(const Arguments& arguments) {
+  std::vector<std::string> words = arguments.positional();
+  const std::string place = words[0];
+  words.erase(words.begin());
+  near::Annotations annotations = near::Annotations::built_in();
+  // What is wrong with the words, before any host is asked: all of it at once.
+  std::string problems;
+  const auto add = [&](const absl::Status& status) {
+    if (status.ok()) return;
+    problems += (problems.empty() || problems.ends_with('\n') ? "" : "\n") + message_of(status);
+  };
+  const auto launch = read_launch_of_workers(arguments);
+  add(launch.status());
+  add(read_pipeline(words, {}).status());
+  if (arguments.count("jobs") > 1024) add(invalid("--jobs is at most 1024"));
+  if (!problems.empty()) return usage_error("near", problems);
+  if (arguments.has("annotations")) {
+    if (const absl::Status loaded = annotations.load(arguments.text("annotations")); !loaded.ok())
+      return report_error(loaded);
+  }
+  const auto request = read_source(place, arguments);
+  if (!request.ok()) return report_error(request.status());
+  auto source = list_source(*request, *launch, static_cast<int>(arguments.count("jobs")));
+  if (!source.ok()) return report_error(source.status());
+  const ScratchFolder scratch("scalai-near");
+  if (scratch.path().empty())
+    return report_error(missing("cannot make a temporary folder; TMPDIR names another place"));
+  near::Question question{.pipeline = *read_pipeline(words, source->names()),
+                          .uses = {},
+                          .source = *std::move(source),
+                          .launch = *launch,
+                          .environment = environment_here(),
+                          .here = request->is_here ? request->folder : "",
+                          .scratch = scratch.path(),
+                          .progress = {}};
+  for (size_t i = 0; i < question.pipeline.size(); ++i)
+    question.uses.push_back(
+        annotations.use_of(question.pipeline[i], {.first = i == 0, .byte_locale = is_byte_locale()}));
+  make_absolute(question);
+  for (const near::Host& host : question.source.hosts)
+    if (host.here) question.here = host.folder;
+  const near::PlaceOptions options{.part_bytes = std::max<int64_t>(1, arguments.bytes("part-size"))};
+  if (!arguments.flag("explain")) return run_question(question, options);
+  explain_near(question, near::place(question.uses, question.source, options), arguments.text("format"));
+  return 0;
+}
+
+int near_worker_main(const Arguments&) {
+  if (::isatty(STDIN_FILENO) != 0) {
+    say("scalai near worker: error: it is started by scalai near, and reads its work from standard input\n");
+    return kUsage;
+  }
+  near::serve(STDIN_FILENO, STDOUT_FILENO);
+  return 0;
+}
+
+}  // namespace
+
+Command near_command() {
+  const std::vector<OptionSpec> own = {
+      flag_option("explain", "Print where each command would run, and run nothing."),
+      text_option("annotations", "DIR",
+                  "Annotations of your own, *.textproto, before the built-in ones (docs/howto/near.md)."),
+      text_option("launcher", "COMMAND",
+                  "Starts a worker on host {}; without it ssh -oBatchMode=yes {}, or srun in a Slurm job."),
+      text_option("program", "PATH", "scalai-near on the hosts; without it the path that it has here."),
+      count_option("jobs", "N", "Parts at a time on each host; 0: as many as it has processors.", "0"),
+      bytes_option("part-size", "SIZE",
+                   "Smaller files share a part; larger ones may be cut into parts that are not smaller.", "16MiB"),
+      seconds_option("timeout", "TIME", "A host that says nothing for so long is given up.", "60s")};
+  return {
+      {.name = "near",
+       .summary = "run a pipeline where its input lies",
+       .usage = "scalai near SOURCE [OPTION…] -- 'COMMAND | COMMAND…'\nscalai near SOURCE [OPTION…] -- COMMAND WORD…",
+       .description =
+           R"(SOURCE is a folder (a checkpoint, a mount of scalai fs, …) or the index of a dataset; commands
+name its files relative to it. Commands that have an annotation run on the hosts that have the
+files, each on its part, as far as that puts out the same; the others run here. Standard output
+is, byte for byte, that of the same pipeline run by sh in the folder, and comes when all parts are
+whole. The status is that of the last command; 2 to 5, with a message of scalai near, is its own.
+
+One word is read as a shell would: words, quotes, | and patterns of file names, nothing else.
+Several words are taken as they are, and one that is | ends a command. No shell runs.)",
+       .options = joined({source_options(), own, {format_option({"table", "json"})}}),
+       .examples = {"scalai near out/ -- 'sha256sum *.safetensors'",
+                    "scalai near out/ --explain -- 'sha256sum *.safetensors | sort'",
+                    "scalai near /data/logs --host=n1 --host=n2 -- 'grep -h error *.log | sort | uniq -c'"},
+       .min_arguments = 2,
+       .max_arguments = -1},
+      near_main};
+}
+
+Command near_worker_command() {
+  return {{.name = "worker",
+           .summary = "the worker of a host; scalai near starts it",
+           .usage = "scalai-near worker",
+           .description = "Reads work from standard input and answers on standard output until that is closed.",
+           .options = {},
+           .examples = {}},
+          near_worker_main};
+}
+
+}  // namespace scalai::apps

@@ -1,0 +1,12 @@
+#include "apps/near/commands.h"
+
+int main(int argc, char** argv) {
+  const scalai::Program program{
+      .name = "scalai-near",
+      .summary = "Runs pipelines where their input lies.",
+      .commands = {scalai::apps::near_command(), scalai::apps::near_worker_command()},
+      .external = {},
+      .typed = "scalai",
+  };
+  return scalai::run_program(program, argc, argv);
+}

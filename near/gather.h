@@ -1,0 +1,56 @@
+#pragma once
+// Runs the parts of a placement on their hosts, some at a time on each, and keeps what they put out in files: whoever reads the
+// outputs has all of all parts, or an error.
+//
+//   part ─► its host ──(the worker is gone, or the command failed there)──► another host that has the files ─► … ─► here, with
+//   the files where they can be read here, or fetched
+//
+// What a command does here is its answer, as it would be without all this.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "near/annotation.h"
+#include "near/placement.h"
+#include "near/session.h"
+#include "near/work.h"
+
+namespace scalai::near {
+
+struct Question {
+  Pipeline pipeline;
+  std::vector<Use> uses;
+  Source source;
+  Launch launch;
+  std::vector<Variable> environment;
+  std::string here;                                         // folder of the source on this machine; "" = none
+  std::string scratch;                                      // folder for outputs and fetched files
+  std::function<void(size_t done, size_t parts)> progress;  // one call at a time
+};
+
+struct PartOutput {
+  std::string path;
+  PartEnd end;
+};
+
+struct Gathered {
+  std::vector<PartOutput> parts;   // as those of the placement
+  int64_t moved_bytes = 0;         // from other hosts
+  std::vector<std::string> notes;  // what was run again, and why
+};
+
+// Aborted: a part that nobody could run, with all reasons; or no room for outputs here.
+absl::StatusOr<Gathered> gather(const Question& question, const Placement& placement);
+
+// Copies files of the source below `folder`, from any host that has them; those that are there already stay. Aborted: no host
+// that has a file answers.
+absl::Status fetch(const Question& question, const std::vector<std::string>& files, const std::string& folder,
+                   int64_t& moved_bytes);
+
+// The status of a command's end as a shell says it.
+int status_of(const StageEnd& end);
+
+}  // namespace scalai::near

@@ -1,0 +1,177 @@
+#include "near/worker.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <clocale>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "near/stages.h"
+#include "ptc/base/file_descriptor.h"
+#include "ptc/base/parallel.h"
+#include "ptc/base/status.h"
+
+namespace scalai::near {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kDeepest = 64;  // folders within each other
+constexpr size_t kOutput = size_t{1} << 20;
+
+bool ends_whole(const std::string& path, int64_t bytes) {
+  if (bytes == 0) return true;
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char last = 0;
+  return file.get() >= 0 && ::pread(file.get(), &last, 1, bytes - 1) == 1 && last == '\n';
+}
+
+class Lister {
+ public:
+  explicit Lister(std::string folder) : folder_(std::move(folder)) {}
+
+  Listed list() {
+    struct stat facts {};
+    if (::stat(folder_.c_str(), &facts) == 0) within_.emplace_back(facts.st_dev, facts.st_ino);
+    walk("", 0);
+    std::sort(listed_.files.begin(), listed_.files.end(),
+              [](const ListedFile& a, const ListedFile& b) { return a.name < b.name; });
+    return std::move(listed_);
+  }
+
+ private:
+  void walk(const std::string& below, int depth) {
+    const std::string path = below.empty() ? folder_ : folder_ + "/" + below;
+    std::error_code error;
+    if (depth > kDeepest) error = std::make_error_code(std::errc::too_many_symbolic_link_levels);
+    for (auto entry = error ? fs::directory_iterator() : fs::directory_iterator(path, error);
+         !error && entry != fs::directory_iterator(); entry.increment(error)) {
+      const std::string name = entry->path().filename().string();
+      if (name.starts_with(".")) continue;
+      const std::string relative = below.empty() ? name : below + "/" + name;
+      struct stat facts {};
+      if (::stat(entry->path().c_str(), &facts) != 0) continue;  // a link that leads nowhere
+      if (S_ISDIR(facts.st_mode)) enter(relative, depth, {facts.st_dev, facts.st_ino});
+      if (S_ISREG(facts.st_mode))
+        listed_.files.push_back({relative, facts.st_size, ends_whole(entry->path().string(), facts.st_size)});
+    }
+    if (error && listed_.problem.empty()) listed_.problem = fmt::format("{}: {}", path, error.message());
+  }
+
+  // But not by a link that leads back.
+  void enter(const std::string& folder, int depth, std::pair<dev_t, ino_t> which) {
+    if (std::find(within_.begin(), within_.end(), which) != within_.end()) return;
+    within_.push_back(which);
+    walk(folder, depth + 1);
+    within_.pop_back();
+  }
+
+  const std::string folder_;
+  std::vector<std::pair<dev_t, ino_t>> within_;  // folders
+  Listed listed_;
+};
+
+// A folder for scripts, which goes with the object.
+class Scratch {
+ public:
+  Scratch() {
+    std::error_code error;
+    std::string path = (fs::temp_directory_path(error) / "scalai-near-XXXXXX").string();
+    if (!error && ::mkdtemp(path.data()) != nullptr) path_ = path;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// "" or why commands cannot run as they do at the caller.
+std::string take_environment(const std::vector<Variable>& environment) {
+  for (const Variable& variable : environment) {
+    if (variable.set) {
+      ::setenv(variable.name.c_str(), variable.value.c_str(), 1);
+    } else {
+      ::unsetenv(variable.name.c_str());
+    }
+  }
+  const bool known = std::setlocale(LC_ALL, "") != nullptr;  // else sort and others would take "C", and order otherwise
+  std::setlocale(LC_ALL, "C");
+  if (known) return "";
+  const char* all = std::getenv("LC_ALL");
+  const char* lang = std::getenv("LANG");
+  return fmt::format("has not the locale {}; LC_ALL=C in front of the command does without",
+                     all != nullptr && *all != '\0' ? all
+                     : lang != nullptr              ? lang
+                                                    : "of this machine");
+}
+
+std::string refused_names(const PartWork& work) {
+  for (const Range& range : work.ranges) {
+    const fs::path path(range.file);
+    if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end())
+      return fmt::format("{} is outside of the folder", range.file);
+  }
+  for (const StageWork& stage : work.stages)
+    if (stage.words.empty() || stage.script >= stage.words.size()) return "a command has no words";
+  return "";
+}
+
+// Whether the caller has closed its end: it says nothing while it waits for an answer.
+bool is_gone(int in) {
+  pollfd one{.fd = in, .events = POLLIN, .revents = 0};
+  return ::poll(&one, 1, 0) > 0;
+}
+
+PartEnd work_on(const PartWork& work, int in, int out) {
+  PartEnd end;
+  end.problem = refused_names(work);
+  if (end.problem.empty()) end.problem = take_environment(work.environment);
+  const Scratch scratch;
+  if (scratch.path().empty()) end.problem = "cannot make a temporary folder";
+  if (!end.problem.empty()) return end;
+  return run_part(work, {.output =
+                             [&](std::string_view bytes) {
+                               for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), kOutput)))
+                                 if (!send(out, Answer(Output{std::string(bytes.substr(0, kOutput))})).ok())
+                                   return false;
+                               return true;
+                             },
+                         .beat = [&] { return !is_gone(in) && send(out, Answer(Alive{})).ok(); },
+                         .scratch = scratch.path()});
+}
+
+}  // namespace
+
+Listed list_folder(const std::string& folder) { return Lister(folder).list(); }
+
+void serve(int in, int out) {
+  std::signal(SIGPIPE, SIG_IGN);
+  absl::Status sent = send(out, Answer(Hello{.version = kProtocol, .threads = static_cast<int>(hardware_threads())}));
+  while (sent.ok()) {
+    const absl::StatusOr<Work> work = receive_work(in);
+    if (!work.ok()) return;
+    if (const auto* list = std::get_if<ListWork>(&*work)) {
+      sent = send(out, Answer(list_folder(list->folder)));
+    } else {
+      sent = send(out, Answer(work_on(std::get<PartWork>(*work), in, out)));
+    }
+  }
+}
+
+}  // namespace scalai::near

@@ -1,0 +1,19 @@
+#pragma once
+// The worker of a host: reads work from one descriptor, answers on another, one after the other, until the first is closed. It has
+// no port and no secret: whoever may start a process as this user may use it, and nobody else.
+
+#include <string>
+
+#include "near/work.h"
+
+namespace scalai::near {
+
+// Returns when `in` is closed, or nobody reads the answers. Ignores SIGPIPE from then on, and sets variables of this process: one
+// thread.
+void serve(int in, int out);
+
+// Regular files below a folder, by their paths in it, links followed; names that begin with a dot are left out, as a pattern of a
+// shell leaves them out.
+Listed list_folder(const std::string& folder);
+
+}  // namespace scalai::near

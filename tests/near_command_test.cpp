@@ -1,0 +1,378 @@
+// `scalai near` as its users run it, against sh in one folder that has all files: the same bytes and the same status. Hosts are
+// folders of this machine behind a launcher that, as ssh does, gives its words to a shell.
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "tests/end_to_end.h"
+
+namespace near_command_test {
+
+using namespace scalai::testing;
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class NearCommand : public EndToEnd {
+ protected:
+  void SetUp() override {
+    EndToEnd::SetUp();
+    for (const char* name : {"all", "h0", "h1", "h2", "bin"}) fs::create_directory(folder_ / name);
+    // Tells the commands on a host where they are.
+    program("ssh", "export NEAR_HOST=$1; shift; exec sh -c \"$*\"");
+    ::setenv("PATH", (path("bin") + ":" + path_).c_str(), 1);
+    ::unsetenv("SLURM_JOB_ID");
+    ::setenv("LC_ALL", "C", 1);
+  }
+  void TearDown() override {
+    ::setenv("PATH", path_.c_str(), 1);
+    EndToEnd::TearDown();
+  }
+  void program(const std::string& name, const std::string& script) const {
+    write_all(folder_ / "bin" / name, "#!/bin/sh\n" + script + "\n");
+    fs::permissions(folder_ / "bin" / name, fs::perms::owner_all);
+  }
+  // A file on some hosts, and in the folder of the oracle.
+  void file(const std::string& name, const std::string& text, const std::vector<int>& hosts) const {
+    write_all(folder_ / "all" / name, text);
+    for (const int host : hosts) write_all(folder_ / ("h" + std::to_string(host)) / name, text);
+  }
+  // A word as sh reads it.
+  static std::string quoted(const std::string& word) {
+    std::string text = "'";
+    for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+    return text + "'";
+  }
+  // Hosts of a source that is not here.
+  std::string hosts(const std::vector<int>& which = {0, 1, 2}) const {
+    std::string words = quoted(path("nowhere")) + " --launcher='" + path("bin/ssh") + " {}' --jobs=2 --part-size=64B";
+    for (const int host : which) words += fmt::format(" --host=h{0}={1}/h{0}", host, folder_.string());
+    return words;
+  }
+  Outcome by_sh(const std::string& pipeline) const {
+    return shell(fmt::format("cd {} && sh -c {}", quoted(path("all")), quoted(pipeline)));
+  }
+  Outcome on_hosts(const std::string& pipeline) const {
+    return scalai(fmt::format("near {} -- {}", hosts(), quoted(pipeline)));
+  }
+  Outcome here(const std::string& pipeline) const {
+    return scalai(fmt::format("near {} --jobs=2 --part-size=64B -- {}", quoted(path("all")), quoted(pipeline)));
+  }
+  void expect_same(const std::string& pipeline) const {
+    const Outcome want = by_sh(pipeline);
+    for (const Outcome& got : {on_hosts(pipeline), here(pipeline)}) {
+      EXPECT_EQ(got.out, want.out) << pipeline << "\n" << got.err;
+      EXPECT_EQ(got.code, want.code) << pipeline << "\n" << got.err;
+    }
+  }
+  json explained(const std::string& words, const std::string& pipeline) const {
+    const Outcome outcome = scalai(fmt::format("near {} --explain --format=json -- {}", words, quoted(pipeline)));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return json::parse(outcome.out);
+  }
+
+  const std::string path_ = std::getenv("PATH");
+};
+
+TEST_F(NearCommand, IsWhatShMakesOfIt) {
+  file("a.txt", "b 2\na 1\nb 2\n", {0});
+  file("b.txt", "a 1\nc 3", {1});
+  file("c.txt", "", {1, 2});
+  file("d.txt", "c 3\nd 10\nb 2\n", {0, 2});
+  for (const char* pipeline : {"cat *.txt",
+                               "cat b.txt a.txt | wc",
+                               "cat b.txt | wc -c",
+                               "wc *.txt",
+                               "wc -l a.txt",
+                               "wc -l a.txt c.txt",
+                               "wc -wm a.txt d.txt",
+                               "grep b *.txt",
+                               "grep -c b *.txt",
+                               "grep -h b *.txt",
+                               "grep -L b *.txt",
+                               "grep -l b *.txt",
+                               "grep -n b a.txt d.txt",
+                               "grep -vh b *.txt | grep -c 1",
+                               "grep nosuch *.txt",
+                               "grep -q b *.txt",
+                               "grep -q x *.txt",
+                               "grep b nosuch a.txt",
+                               "cat a.txt nosuch",
+                               "sort *.txt",
+                               "sort -u *.txt",
+                               "sort -k2,2n -r *.txt",
+                               "sort -s -k1,1 *.txt",
+                               "sort *.txt | head -n 2",
+                               "sort *.txt | tail -n 2",
+                               "sort *.txt | uniq",
+                               "sort *.txt | uniq -c",
+                               "sort *.txt | uniq -c | sort -rn | head -1",
+                               "cat *.txt | uniq -c",
+                               "cat *.txt | uniq",
+                               "cat a.txt d.txt | head -n 4",
+                               "cat *.txt | tail -3",
+                               "head -n 1 a.txt",
+                               "head -n 1 *.txt",
+                               "cat *.txt | cut -d ' ' -f 2",
+                               "cut -c1 *.txt | sort | uniq -c",
+                               "cat *.txt | tr a-z A-Z",
+                               "cat *.txt | tr -s b",
+                               "sha256sum *.txt",
+                               "md5sum *.txt | sort",
+                               "cksum *.txt",
+                               "cat -n *.txt",
+                               "tail -n 1 b.txt",
+                               "uniq a.txt",
+                               "uniq -c a.txt",
+                               "nl *.txt",
+                               "awk '{s += $2} END {print s}' *.txt",
+                               "cat *.txt | awk '{print $1}' | sort -u",
+                               "cat *.txt | false",
+                               "false",
+                               "no-such-program",
+                               "cat *.txt | no-such-program | wc -l",
+                               "cat *.none",
+                               "sh -c 'exit 7'",
+                               "sh -c 'kill -9 $$'",
+                               "sort nosuch a.txt",
+                               "cat 'a.txt' \"b.txt\" d\\.txt",
+                               "cat [ab].txt ?.txt"}) {
+    expect_same(pipeline);
+  }
+}
+
+// Random files on random hosts under names that a shell would take apart, and random pipelines.
+TEST_F(NearCommand, RandomPipelinesAreWhatShMakesOfThem) {
+  const uint64_t first = std::random_device()();
+  const std::vector<std::string> names = {"a b",  "$(touch x)", "q'uote",      "\"d\"",    "semi;colon",
+                                          "st*r", "-n",         "back\\slash", "\xc3\xa9", "new\nline"};
+  const std::vector<std::string> begins = {
+      "cat", "grep a", "grep -v b", "grep -ch a", "sort",   "sort -r",       "sort -n -k2",
+      "wc",  "wc -c",  "cut -c1-2", "sha256sum",  "cat -A", "sort -u -k1,1", "grep -ho '[a-c]'"};
+  const std::vector<std::string> more = {"sort",      "uniq",      "uniq -c",   "wc -l",  "head -n 3",
+                                         "tail -n 2", "grep -v c", "cut -c1",   "tr a z", "grep -c b",
+                                         "wc",        "sort -rn",  "head -c 5", "cat"};
+  for (uint64_t seed = first; seed < first + 20; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const auto below = [&](size_t bound) { return static_cast<size_t>(random() % bound); };
+    for (const char* name : {"all", "h0", "h1", "h2"})
+      for (const auto& entry : fs::directory_iterator(folder_ / name)) fs::remove(entry.path());
+    std::string operands;
+    for (size_t i = 1 + below(4); i > 0; --i) {
+      const std::string& name = names[below(names.size())];
+      std::string text;
+      for (size_t k = below(60); k > 0; --k) text += "abc \n\n"[below(6)];
+      if (below(10) == 0) text += std::string(1, '\0') + "a\n";
+      std::vector<int> where = {static_cast<int>(below(3))};
+      if (below(3) == 0) where.push_back((where[0] + 1) % 3);
+      if (fs::exists(folder_ / "all" / name)) continue;
+      file(name, text, where);
+      operands += " " + quoted(name == "-n" && below(4) != 0 ? "./-n" : name);
+    }
+    std::string pipeline = begins[below(begins.size())] + (below(2) == 0 ? operands : " -- *");
+    for (size_t i = below(4); i > 0; --i) pipeline += " | " + more[below(more.size())];
+    ::setenv("LC_ALL", below(2) == 0 ? "C" : "C.UTF-8", 1);
+    expect_same(pipeline);
+    EXPECT_FALSE(fs::exists(folder_ / "all" / "x")) << "a shell read a name";
+  }
+}
+
+TEST_F(NearCommand, RunsCommandsOnTheHostsThatHaveTheFiles) {
+  file("a.txt", "x\n", {0});
+  file("b.txt", "y\n", {1});
+  write_all(folder_ / "where.textproto", "");
+  fs::create_directory(folder_ / "notes");
+  write_all(folder_ / "notes/where.textproto", "schema_version: 1 commands: \"where\" by_file: CONCATENATE share: 0.1");
+  program("where", "echo $NEAR_HOST \"$@\"");
+  const Outcome outcome = scalai(fmt::format("near {} --annotations={} -- where b.txt a.txt", hosts(), path("notes")));
+  EXPECT_EQ(outcome.out, "h1 b.txt\nh0 a.txt\n") << outcome.err;
+  write_all(folder_ / "list", fmt::format("# hosts\nh0 {0}/h0\n\nh1 {0}/h1  # the other\n", folder_.string()));
+  EXPECT_EQ(
+      scalai(
+          fmt::format("near {0}/nowhere --hosts={0}/list --launcher={0}/bin/ssh --annotations={0}/notes -- where a.txt",
+                      folder_.string()))
+          .out,
+      "h0 a.txt\n");
+}
+
+TEST_F(NearCommand, WordsAreNotReadByAShell) {
+  const std::string name = "$(touch x); `touch x` & ' \" \n | > y";
+  file(name, "in it\n", {0, 1});
+  const Outcome outcome = scalai(fmt::format("near {} -- cat {} '|' cut -c1-2", hosts(), quoted(name)));
+  EXPECT_EQ(outcome.out, "in\n") << outcome.err;
+  for (const char* where : {"", "h0/", "h1/", "all/"})
+    for (const char* made : {"x", "y"}) EXPECT_FALSE(fs::exists(folder_ / (std::string(where) + made)));
+}
+
+// A worker that is killed amid its part: another host that has the file takes the part; the output is the same.
+TEST_F(NearCommand, APartOfADeadHostIsRunElsewhere) {
+  file("a.txt", "a\n", {0});
+  file("b.txt", "b\n", {1, 2});
+  fs::create_directory(folder_ / "notes");
+  write_all(folder_ / "notes/n.textproto",
+            "schema_version: 1 commands: \"frail\" by_file: CONCATENATE by_record: CONCATENATE share: 0.1");
+  program("frail", "echo begun; if [ \"$NEAR_HOST\" = h1 ]; then kill -9 $PPID; sleep 1; fi; cat \"$@\"");
+  const std::string words = fmt::format("--annotations={} -- 'frail a.txt b.txt'", path("notes"));
+  const Outcome outcome = scalai(fmt::format("near {} {}", hosts(), words));
+  EXPECT_EQ(outcome.out, "begun\na\nbegun\nb\n");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("h1: the worker is gone"));
+  EXPECT_THAT(outcome.err, HasSubstr("part 2 of 2 is run again on h2"));
+  // Nobody else has it: no output at all, though a part of it is there, and the status says it.
+  const Outcome lost = scalai(fmt::format("near {} {}", hosts({0, 1}), words));
+  EXPECT_EQ(lost.out, "begun\na\nbegun\nb\n") << "h1 answers again, so the file is fetched";
+  program("ssh",
+          "test -e " + quoted(path("down")) + " -a $1 = h1 && exit 255; export NEAR_HOST=$1; shift; exec sh -c \"$*\"");
+  program("frail", "echo begun; if [ \"$NEAR_HOST\" = h1 ]; then touch " + quoted(path("down")) +
+                       "; kill -9 $PPID; fi; cat \"$@\"");
+  const Outcome gone = scalai(fmt::format("near {} {}", hosts({0, 1}), words));
+  EXPECT_EQ(gone.out, "");
+  EXPECT_EQ(gone.code, 5);
+  EXPECT_THAT(gone.err, HasSubstr("part 2 of 2 could not be run"));
+  EXPECT_THAT(gone.err, HasSubstr("nothing was put out"));
+}
+
+TEST_F(NearCommand, ACommandThatFailsOnAHostIsRunElsewhere) {
+  file("a.txt", "b\na\n", {0});
+  file("b.txt", "c\n", {1});
+  fs::create_directory(folder_ / "notes");
+  write_all(folder_ / "notes/n.textproto", "schema_version: 1 commands: \"picky\" by_file: CONCATENATE share: 0.1");
+  program("picky", "[ \"$NEAR_HOST\" = h1 ] && { echo half; echo no room >&2; exit 2; }; cat \"$@\"");
+  const Outcome outcome =
+      scalai(fmt::format("near {} --annotations={} -- 'picky a.txt b.txt'", hosts({0, 1}), path("notes")));
+  EXPECT_EQ(outcome.out, "b\na\nc\n");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("h1: picky ended with 2: no room; part 2 of 2 is run here"));
+  // Where it fails here, too, that is the answer.
+  program("picky", "cat \"$@\"; exit 3");
+  const Outcome answer =
+      scalai(fmt::format("near {} --annotations={} -- 'picky a.txt b.txt'", hosts({0, 1}), path("notes")));
+  EXPECT_EQ(answer.out, "b\na\nc\n");
+  EXPECT_EQ(answer.code, 3);
+}
+
+// sort on a host whose disk for temporary files is full.
+TEST_F(NearCommand, AFullDiskNearCostsOnlyItsPart) {
+  if (::geteuid() != 0 || shell("unshare -m mount -t tmpfs x /mnt").code != 0) GTEST_SKIP() << "no mounts here";
+  std::string text;
+  for (int i = 0; i < 40000; ++i) text += fmt::format("{} some text that fills a disk\n", (i * 7919) % 40000);
+  file("a.txt", text, {0});
+  file("b.txt", text + "more\n", {1});
+  fs::create_directory(folder_ / "small");
+  program("ssh",
+          fmt::format("export NEAR_HOST=$1; shift; [ $NEAR_HOST = h0 ] && exec sh -c \"$*\"; exec unshare -m sh -c "
+                      "\"mount -t tmpfs -o size=128k small {0} && TMPDIR={0} exec $*\"",
+                      path("small")));
+  const Outcome outcome = scalai(fmt::format("near {} -- 'sort -S 256k a.txt b.txt'", hosts({0, 1})));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, by_sh("sort a.txt b.txt").out);
+  EXPECT_THAT(outcome.err, HasSubstr("h1: sort ended with 2: sort: write failed"));
+  EXPECT_THAT(outcome.err, HasSubstr("No space left on device"));
+}
+
+TEST_F(NearCommand, AHostThatSaysNothingIsGivenUp) {
+  file("a.txt", "a\n", {0, 1});
+  program("ssh", "[ $1 = h1 ] && exec sleep 60; shift; exec sh -c \"$*\"");
+  const Outcome silent = scalai(fmt::format("near {} --timeout=0.5s -- 'cat a.txt'", hosts({0, 1})));
+  EXPECT_EQ(silent.code, 5);
+  EXPECT_THAT(silent.err, HasSubstr("h1: the worker has said nothing for 0.5 s"));
+  program("ssh", "echo 'ssh: connect to host: no route' >&2; exit 255");
+  const Outcome away = scalai(fmt::format("near {} -- 'cat a.txt'", hosts({0, 1})));
+  EXPECT_EQ(away.code, 5);
+  EXPECT_THAT(away.err, HasSubstr("h0: the worker is gone: ssh: connect to host: no route"));
+  EXPECT_THAT(away.err, HasSubstr("h1: the worker is gone"));
+  program("ssh", "echo Welcome; shift; exec sh -c \"$*\"");
+  EXPECT_THAT(scalai(fmt::format("near {} -- 'cat a.txt'", hosts({0, 1}))).err, HasSubstr("says \"Welcome"));
+}
+
+TEST_F(NearCommand, BadWordsAreRefusedAtOnce) {
+  file("a.txt", "a\n", {0, 1});
+  const Outcome words =
+      scalai(fmt::format("near {} --launcher='ssh | x' --program='/a b' --jobs=9999 -- 'cat $x > y'", path("all")));
+  EXPECT_EQ(words.code, 2);
+  EXPECT_THAT(words.err, HasSubstr("--launcher is one command"));
+  const Outcome both = scalai(fmt::format("near {} --jobs=9999 -- 'cat $x > y'", path("all")));
+  EXPECT_EQ(both.code, 2);
+  for (const char* text : {"pipeline:1:5: error: \"$\"", "pipeline:1:8: error: \">\"", "--jobs is at most 1024"})
+    EXPECT_THAT(both.err, HasSubstr(text));
+  EXPECT_EQ(scalai(fmt::format("near {} --program='/a b' -- 'cat a.txt'", path("all"))).code, 2);
+  const Outcome names =
+      scalai(fmt::format("near {} --host=-oProxyCommand=x --host='a b' --host=h=rel -- cat a.txt", path("all")));
+  EXPECT_EQ(names.code, 3);
+  for (const char* text :
+       {"\"-oProxyCommand\" is no name of a host", "\"a b\" is no name", "the path on h does not begin with /"})
+    EXPECT_THAT(names.err, HasSubstr(text));
+  EXPECT_EQ(scalai("near /nosuch -- cat a.txt").code, 4);
+  EXPECT_EQ(scalai(fmt::format("near {}/all/a.txt -- cat a.txt", folder_.string())).code, 3);
+  EXPECT_EQ(scalai(fmt::format("near {} --annotations=/nosuch -- cat a.txt", path("all"))).code, 4);
+  write_all(folder_ / "h1/a.txt", "longer\n");
+  const Outcome differ = scalai(fmt::format("near {} -- 'cat a.txt'", hosts({0, 1})));
+  EXPECT_EQ(differ.code, 3);
+  EXPECT_THAT(differ.err, HasSubstr("a.txt: 2 bytes on h0, 7 on h1"));
+}
+
+TEST_F(NearCommand, ExplainsWithoutRunning) {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += fmt::format("line {}\n", i % 17);
+  file("a.txt", text, {0});
+  file("b.txt", text, {1});
+  program("cat", "touch " + quoted(path("ran")));
+  const json plan = explained(hosts({0, 1}), "cat a.txt b.txt | sort | uniq -c | sort -rn");
+  EXPECT_FALSE(fs::exists(folder_ / "ran"));
+  EXPECT_EQ(plan["commands"][0]["where"], "near");
+  EXPECT_EQ(plan["commands"][0]["split"], "by record");
+  EXPECT_EQ(plan["commands"][2]["merge"], "add counts");
+  EXPECT_EQ(plan["commands"][3]["where"], "here");
+  EXPECT_EQ(plan["hosts"][1]["bytes"], std::ssize(text));
+  EXPECT_EQ(plan["moved_bytes_if_read_here"], 2 * std::ssize(text));
+  const Outcome table = scalai(fmt::format("near {} --explain -- 'grep -r x a.txt | wc'", hosts({0, 1})));
+  EXPECT_THAT(table.out, HasSubstr("option -r is not in the annotation of grep"));
+  EXPECT_THAT(table.out, HasSubstr("moves about"));
+}
+
+TEST_F(NearCommand, AScriptThatDeclaresItselfIsSentAlong) {
+  file("a.txt", "1\n2\n", {0});
+  file("b.txt", "3\n", {1});
+  write_all(folder_ / "twice.py",
+            "# scalai-near: by_file: CONCATENATE by_record: CONCATENATE share: 0.5\nimport os, sys\n"
+            "for name in sys.argv[1:]:\n    for line in open(name):\n        print(os.environ.get('NEAR_HOST'), 2 * "
+            "int(line))\n");
+  const Outcome outcome =
+      scalai(fmt::format("near {} -- 'python3 {}/twice.py a.txt b.txt | sort'", hosts({0, 1}), folder_.string()));
+  EXPECT_EQ(outcome.out, "h0 2\nh0 4\nh1 6\n") << outcome.err;
+  EXPECT_EQ(shell(fmt::format("cd {} && {}/scalai near {} -- 'python3 twice.py a.txt b.txt'", folder_.string(),
+                              kPrograms.string(), hosts({0, 1})))
+                .out,
+            outcome.out);
+}
+
+TEST_F(NearCommand, AReaderThatHasEnoughEndsIt) {
+  file("a.txt", std::string(1 << 20, 'x') + "\n", {0});
+  const Outcome outcome =
+      shell(fmt::format("'{}/scalai' near {} -- 'cat a.txt' | head -c 3", kPrograms.string(), hosts({0})));
+  EXPECT_EQ(outcome.out, "xxx");
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(NearCommand, ADatasetIsTheFilesOfItsIndex) {
+  std::string records;
+  for (int i = 0; i < 8; ++i) records += fmt::format("{:03}\n", i);
+  file("a.bin", records, {0});
+  file("b.bin", records, {1});
+  file("other.bin", "x", {});
+  const Outcome indexed =
+      shell(fmt::format("cd {}/all && {}/scalai data index --kind=fixed --record-bytes=4 --out=index a.bin b.bin",
+                        folder_.string(), kPrograms.string()));
+  ASSERT_EQ(indexed.code, 0) << indexed.err;
+  EXPECT_EQ(scalai(fmt::format("near {}/all/index -- 'wc -c *'", folder_.string())).out,
+            "32 a.bin\n32 b.bin\n64 total\n");
+  EXPECT_EQ(
+      scalai(fmt::format("near {0}/all/index --host=h0={0}/h0 --host=h1={0}/h1 --launcher={0}/bin/ssh -- 'sha256sum *'",
+                         folder_.string()))
+          .out,
+      by_sh("sha256sum a.bin b.bin").out);
+}
+
+}  // namespace near_command_test
