@@ -133,6 +133,7 @@ class Gathering {
       if (settled_ == states_.size() || !fatal_.ok() || gone_[host]) return;
       const size_t part = queues_[host].front();
       queues_[host].pop_front();
+      if (session == nullptr && question_.waiting != nullptr) session = std::move(question_.waiting->at(host));
       lock.unlock();
       absl::Status status;
       if (session == nullptr) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,10 @@ struct Question {
   Source source;
   Launch launch;
   std::vector<Variable> environment;
-  std::string here;                                         // folder of the source on this machine; "" = none
-  std::string scratch;                                      // folder for outputs and fetched files
+  std::string here;     // folder of the source on this machine; "" = none
+  std::string scratch;  // folder for outputs and fetched files
+  // Sessions that wait for work, one of each host or null; gather() takes them, and starts more. Null: there are none.
+  std::vector<std::unique_ptr<Session>>* waiting = nullptr;
   std::function<void(size_t done, size_t parts)> progress;  // one call at a time
 };
 

@@ -241,5 +241,11 @@ TEST_F(InteropFamilies, MegatronsBucketsLoadInOtherLayouts) {
   script("buckets_test.py");
 }
 
+TEST_F(Interop, StatisticsAreThoseOfNumpy) {
+  if (!python_has("numpy")) GTEST_SKIP() << python() << " has no numpy";
+  const std::string said = script(fmt::format("stats_test.py {}/scalai", kPrograms.string()));
+  EXPECT_NE(said.find("tensors are as numpy has them"), std::string::npos) << said;
+}
+
 }  // namespace
 }  // namespace scalai::testing

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "ptc/checkpoint/views/testing/test_model.h"
@@ -58,7 +60,7 @@ TEST_F(StatsCommand, SaysWhatIsInATensorAndWhatHasChanged) {
   EXPECT_EQ(one["inf"], 1);
   EXPECT_EQ(one["magnitudes"], json::parse("[[1, 1], [2, 1]]"));  // 3 in [2, 4), 4 in [4, 8)
   EXPECT_EQ(one["change"],
-            json::parse(R"({"elements": 5, "changed": 2, "no_number": 1, "norm": 3.0, "largest": 3.0})"));
+            json::parse(R"({"elements": 5, "changed": 2, "no_number": 1, "norm": 3.0, "squares": 9.0, "largest": 3.0})"));
   EXPECT_EQ(all["kinds"][0]["elements"], 5);
 }
 
@@ -104,6 +106,44 @@ TEST_F(StatsCommand, ComparesLayouts) {
   const Outcome other = stats("stats {}/hf --since={}/other");
   EXPECT_EQ(other.code, 0) << other.err;
   EXPECT_THAT(other.out, HasSubstr("note: 4 tensors of another shape: layers.0.attention.qkv.weight, "));
+}
+
+// Hosts are this machine behind a launcher that, as ssh does, gives its words to a shell. The same digits on any of them.
+TEST_F(StatsCommand, HostsLookAtSharesOfTheTensors) {
+  write_hugging_face(path("hf"), llama_config(8, 4), {}, 3, /*finite=*/true);
+  write_hugging_face(path("before"), llama_config(8, 4), {}, 4, /*finite=*/true);
+  ASSERT_EQ(stats("reshard {}/hf {}/there --to=tp4,pp2").code, 0);
+  const auto launcher = [&](const std::string& script) {
+    std::ofstream(path("ssh")) << "#!/bin/sh\n" << script << "\nshift; exec sh -c \"$*\"\n";
+    std::filesystem::permissions(path("ssh"), std::filesystem::perms::owner_all);
+  };
+  launcher("echo $1 >> " + path("asked"));
+  const std::string words = "stats {}/hf --since={}/before --format=json",
+                    near = " --launcher={}/ssh --host=n1 --host=n2={}/there";
+  const json alone = json::parse(stats(words).out);
+  const Outcome both = stats(words + near);
+  EXPECT_TRUE(json::parse(both.out) == alone) << both.err;
+  EXPECT_EQ(both.err, "");
+  EXPECT_THAT(text_of(path("asked")), AllOf(HasSubstr("n1"), HasSubstr("n2")));
+  EXPECT_EQ(json::parse(stats(words + near + " --tensors='*mlp*'").out),
+            json::parse(stats(words + " --tensors='*mlp*'").out));
+  // A host that does not answer leaves its share to the others.
+  launcher("[ $1 = n2 ] && { echo no route >&2; exit 255; }");
+  const Outcome one = stats(words + near);
+  EXPECT_TRUE(json::parse(one.out) == alone);
+  EXPECT_THAT(one.err, HasSubstr("n2: the worker is gone: no route"));
+  // Nobody helps.
+  launcher("exit 255");
+  const Outcome none = stats(words + near);
+  EXPECT_TRUE(json::parse(none.out) == alone);
+  EXPECT_THAT(none.err, HasSubstr("tensors were looked at here"));
+  // Another checkpoint there is no source.
+  write_hugging_face(path("other"), llama_config(8, 8), {}, 3, /*finite=*/true);
+  launcher("");
+  const Outcome other = stats(words + " --launcher={}/ssh --host=n1={}/other");
+  EXPECT_TRUE(json::parse(other.out) == alone);
+  EXPECT_THAT(other.err, HasSubstr("n1: has another checkpoint: layers.0.attention.qkv.weight differs"));
+  EXPECT_EQ(stats("stats {}/hf --host=-x --launcher='a | b'").code, 2);
 }
 
 TEST_F(StatsCommand, BadWordsAreRefusedAtOnce) {

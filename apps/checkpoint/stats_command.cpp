@@ -9,7 +9,10 @@
 
 #include "apps/checkpoint/checkpoint_options.h"
 #include "apps/checkpoint/commands.h"
+#include "apps/checkpoint/stats_near.h"
+#include "apps/common/near_hosts.h"
 #include "apps/common/output.h"
+#include "ptc/base/file.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/status.h"
@@ -192,6 +195,8 @@ ordered_json json_of(const ElementStats& stats) {
           {"zeros", stats.zeros},
           {"norm", of_finite(stats, stats.norm())},
           {"mean", of_finite(stats, stats.mean())},
+          {"sum", number_json(stats.sum)},
+          {"squares", number_json(stats.squares)},
           {"min", number_json(stats.min)},
           {"max", number_json(stats.max)}};
 }
@@ -201,6 +206,7 @@ ordered_json json_of(const tensor::ElementChange& change) {
           {"changed", change.changed},
           {"no_number", change.no_number},
           {"norm", number_json(change.norm())},
+          {"squares", number_json(change.squares)},
           {"largest", number_json(change.largest)}};
 }
 
@@ -253,15 +259,43 @@ int judge(const Looked& looked) {
   return kExpectationFailed;
 }
 
+// Here, or on the hosts of `near`.
 absl::StatusOr<std::vector<TensorStats>> look(const Checkpoint& checkpoint, const std::vector<size_t>& tensors,
-                                              const Checkpoint* since) {
-  Progress line("stats");
-  return checkpoint::stats_of(
-      checkpoint, tensors,
-      {.since = since, .threads = static_cast<int>(hardware_threads()), .progress = [&](int64_t done, int64_t total) {
-         line.update(static_cast<double>(done) / static_cast<double>(std::max<int64_t>(total, 1)),
-                     fmt::format("{} of {}", format_bytes(done), format_bytes(total)));
-       }});
+                                              NearStats near) {
+  absl::StatusOr<NearStatsResult> result = NearStatsResult{};
+  {
+    Progress line("stats");
+    const auto progress = [&](int64_t done, int64_t total) {
+      line.update(static_cast<double>(done) / static_cast<double>(std::max<int64_t>(total, 1)),
+                  fmt::format("{} of {}", format_bytes(done), format_bytes(total)));
+    };
+    near.progress = progress;
+    if (near.hosts.empty())
+      return checkpoint::stats_of(
+          checkpoint, tensors,
+          {.since = near.since, .threads = static_cast<int>(hardware_threads()), .progress = progress});
+    result = stats_near(checkpoint, tensors, near);
+  }
+  if (!result.ok()) return result.status();
+  for (const std::string& note : result->notes) say("scalai checkpoint stats: note: {}\n", note);
+  return std::move(result->stats);
+}
+
+// The hosts of --host, and how the same options are said there. Paths are the same on every host, but for that of --host.
+absl::StatusOr<NearStats> near_of(const Arguments& arguments) {
+  NearStats near;
+  SCALAI_ASSIGN_OR_RETURN(near.hosts, read_hosts(arguments, absolute_path(arguments.positional()[0])));
+  if (near.hosts.empty()) return near;
+  SCALAI_ASSIGN_OR_RETURN(near.launch, read_launch_of_workers(arguments));
+  const auto pass = [&](const char* option, bool is_path, std::vector<std::string>& words) {
+    const std::string value = arguments.text(option);
+    if (arguments.has(option)) words.push_back(fmt::format("--{}={}", option, is_path ? absolute_path(value) : value));
+  };
+  for (const char* file : {"config", "families"}) pass(file, true, near.form);
+  for (const char* same : {"from", "names", "model"}) pass(same, false, near.form);
+  pass("since", true, near.since_words);
+  for (const char* same : {"since-from", "since-names"}) pass(same, false, near.since_words);
+  return near;
 }
 
 int stats_main(const Arguments& arguments) {
@@ -272,6 +306,10 @@ int stats_main(const Arguments& arguments) {
     if (arguments.has(one) && !arguments.has("since"))
       return usage_error("checkpoint stats", fmt::format("--{} is of --since, which is not given", one));
   }
+  auto near = near_of(arguments);
+  if (!near.ok())
+    return absl::IsInvalidArgument(near.status()) ? usage_error("checkpoint stats", message_of(near.status()))
+                                                  : report_error(near.status());
   raise_open_files();
   absl::Status problems;
   using Opened = std::shared_ptr<const Checkpoint>;
@@ -291,7 +329,8 @@ int stats_main(const Arguments& arguments) {
   const std::vector<std::string> patterns = arguments.list("tensors");
   const auto tensors = wanted_tensors(*checkpoint, patterns);
   if (!tensors.ok()) return report_error(tensors.status());
-  auto stats = look(*checkpoint, *tensors, since.get());
+  near->since = since.get();
+  auto stats = look(*checkpoint, *tensors, *std::move(near));
   if (!stats.ok()) return report_error(stats.status());
   Looked looked{*checkpoint, since.get(), *std::move(stats), {}, {}, {}};
   if (since != nullptr) compare_names(patterns, looked);
@@ -316,7 +355,10 @@ Command stats_command() {
            R"(Reads DIR once, on all processors, in whatever layout it is: norm, mean and extremes of the
 elements that are finite, how many are 0, NaN or infinite, and their magnitudes by powers of two.
 --since compares with another checkpoint, which may be in another layout and another type: elements
-that have changed, and norm and largest of the differences.)",
+that have changed, and norm and largest of the differences.
+
+With --host each tensor is looked at by one of these hosts, which see DIR under the same path, or
+under their own; the result is the same. A host that fails leaves its share to the others.)",
        .options = joined(
            {{text_option("since", "DIR",
                          "An earlier checkpoint of the same model; tensors of the same name and shape are compared."),
@@ -326,8 +368,10 @@ that have changed, and norm and largest of the differences.)",
              flag_option("histogram", "Show the magnitudes as bars."),
              flag_option("require-finite", "Exit with 1 if an element is NaN or infinite.")},
             checkpoint_source_options(),
+            host_options(),
+            launch_options(),
             {format_option()}}),
-       .examples = {"scalai checkpoint stats out/ --histogram",
+       .examples = {"scalai checkpoint stats out/ --histogram", "scalai checkpoint stats /data/out --host=n1 --host=n2",
                     "scalai checkpoint stats out/ --since=llama3-8b/ --tensors='*.attention.*'",
                     "scalai checkpoint stats out/ --require-finite --format=json"},
        .min_arguments = 1,

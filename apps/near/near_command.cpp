@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "apps/common/near_hosts.h"
 #include "apps/common/output.h"
 #include "apps/common/scratch_folder.h"
 #include "apps/near/commands.h"
@@ -52,24 +53,6 @@ bool is_byte_locale() {
   for (const char* one : {"", "C", "POSIX", "C.UTF-8", "C.utf8"})
     if (locale == one) return true;
   return false;
-}
-
-absl::StatusOr<near::Launch> read_launch_of_workers(const Arguments& arguments) {
-  near::Launch launch{.patience_s = arguments.seconds("timeout")};
-  std::string text = arguments.text("launcher");
-  if (text.empty())
-    text = std::getenv("SLURM_JOB_ID") != nullptr ? "srun --overlap --nodes=1 --ntasks=1 --nodelist={}"
-                                                  : "ssh -oBatchMode=yes {}";
-  auto words = near::parse_pipeline(text, {});
-  if (!words.ok()) return invalid("--launcher: " + message_of(words.status()));
-  if (words->size() > 1) return invalid("--launcher is one command");
-  launch.words = std::move(words->front().words);
-  std::error_code ignored;
-  launch.program = arguments.has("program") ? arguments.text("program")
-                                            : std::filesystem::read_symlink("/proc/self/exe", ignored).string();
-  SCALAI_RETURN_IF_ERROR(near::check_program(launch.program));
-  if (launch.patience_s <= 0) return invalid("--timeout is more than nothing");
-  return launch;
 }
 
 // One word is read as a shell would; several are words already.
@@ -118,6 +101,8 @@ int near_main(const Arguments& arguments) {
   };
   const auto launch = read_launch_of_workers(arguments);
   add(launch.status());
+  auto hosts = read_hosts(arguments, folder_of_source(place));
+  add(hosts.status());
   add(read_pipeline(words, {}).status());
   if (arguments.count("jobs") > 1024) add(invalid("--jobs is at most 1024"));
   if (!problems.empty()) return usage_error("near", problems);
@@ -125,9 +110,11 @@ int near_main(const Arguments& arguments) {
     if (const absl::Status loaded = annotations.load(arguments.text("annotations")); !loaded.ok())
       return report_error(loaded);
   }
-  const auto request = read_source(place, arguments);
+  const auto request = read_source(place, *std::move(hosts));
   if (!request.ok()) return report_error(request.status());
-  auto source = list_source(*request, *launch, static_cast<int>(arguments.count("jobs")));
+  std::signal(SIGPIPE, SIG_IGN);  // of workers that are gone
+  std::vector<std::unique_ptr<near::Session>> waiting;
+  auto source = list_source(*request, *launch, static_cast<int>(arguments.count("jobs")), waiting);
   if (!source.ok()) return report_error(source.status());
   const ScratchFolder scratch("scalai-near");
   if (scratch.path().empty())
@@ -139,6 +126,7 @@ int near_main(const Arguments& arguments) {
                           .environment = environment_here(),
                           .here = request->is_here ? request->folder : "",
                           .scratch = scratch.path(),
+                          .waiting = &waiting,
                           .progress = {}};
   for (size_t i = 0; i < question.pipeline.size(); ++i)
     question.uses.push_back(
@@ -168,13 +156,9 @@ Command near_command() {
       flag_option("explain", "Print where each command would run, and run nothing."),
       text_option("annotations", "DIR",
                   "Annotations of your own, *.textproto, before the built-in ones (docs/howto/near.md)."),
-      text_option("launcher", "COMMAND",
-                  "Starts a worker on host {}; without it ssh -oBatchMode=yes {}, or srun in a Slurm job."),
-      text_option("program", "PATH", "scalai-near on the hosts; without it the path that it has here."),
       count_option("jobs", "N", "Parts at a time on each host; 0: as many as it has processors.", "0"),
       bytes_option("part-size", "SIZE",
-                   "Smaller files share a part; larger ones may be cut into parts that are not smaller.", "16MiB"),
-      seconds_option("timeout", "TIME", "A host that says nothing for so long is given up.", "60s")};
+                   "Smaller files share a part; larger ones may be cut into parts that are not smaller.", "16MiB")};
   return {
       {.name = "near",
        .summary = "run a pipeline where its input lies",
@@ -188,7 +172,7 @@ whole. The status is that of the last command; 2 to 5, with a message of scalai 
 
 One word is read as a shell would: words, quotes, | and patterns of file names, nothing else.
 Several words are taken as they are, and one that is | ends a command. No shell runs.)",
-       .options = joined({source_options(), own, {format_option({"table", "json"})}}),
+       .options = joined({host_options(), own, launch_options(), {format_option({"table", "json"})}}),
        .examples = {"scalai near out/ -- 'sha256sum *.safetensors'",
                     "scalai near out/ --explain -- 'sha256sum *.safetensors | sort'",
                     "scalai near /data/logs --host=n1 --host=n2 -- 'grep -h error *.log | sort | uniq -c'"},

@@ -1,0 +1,131 @@
+#include "apps/common/near_hosts.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+#include "near/pipeline.h"
+#include "ptc/base/file.h"
+#include "ptc/base/process.h"
+#include "ptc/base/status.h"
+
+namespace scalai::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kHere = "here";
+
+// A launcher gets the name as a word of its own; one that begins with - would be an option of it.
+bool is_host_name(const std::string& name) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:@-[]";
+  return !name.empty() && name[0] != '-' && name.find_first_not_of(kPlain) == std::string::npos;
+}
+
+class HostReader {
+ public:
+  HostReader(std::string folder, std::vector<std::string>& problems)
+      : folder_(std::move(folder)), problems_(problems) {}
+
+  // NAME, or NAME=PATH.
+  void add(const std::string& text, const std::string& where) {
+    const size_t equals = text.find('=');
+    near::Host host{.name = text.substr(0, equals), .folder = folder_};
+    if (equals != std::string::npos) host.folder = text.substr(equals + 1);
+    host.here = host.name == kHere;
+    if (!is_host_name(host.name)) {
+      problems_.push_back(
+          fmt::format("{}: \"{}\" is no name of a host; hosts are NAME or NAME=PATH", where, host.name));
+    } else if (host.folder.empty() || host.folder[0] != '/') {
+      if (host.here && !host.folder.empty()) {
+        host.folder = absolute_path(host.folder);
+      } else {
+        problems_.push_back(fmt::format("{}: the path on {} does not begin with /", where, host.name));
+      }
+    }
+    if (!names_.insert(host.name + "=" + host.folder).second)
+      problems_.push_back(fmt::format("{}: {} is given twice", where, text));
+    hosts.push_back(std::move(host));
+  }
+
+  void add_file(const std::string& path) {
+    const auto text = read_file(path);
+    if (!text.ok()) {
+      problems_.push_back(message_of(text.status()));
+      return;
+    }
+    std::istringstream lines(*text);
+    int number = 0;
+    for (std::string line; std::getline(lines, line);) {
+      ++number;
+      std::istringstream words(line.substr(0, line.find('#')));
+      std::string name, folder, more;
+      if (!(words >> name)) continue;
+      words >> folder;
+      const std::string where = fmt::format("{}:{}", path, number);
+      if (words >> more) {
+        problems_.push_back(fmt::format("{}: more than NAME PATH", where));
+      } else {
+        add(folder.empty() ? name : name + "=" + folder, where);
+      }
+    }
+  }
+
+  std::vector<near::Host> hosts;
+
+ private:
+  const std::string folder_;
+  std::vector<std::string>& problems_;
+  std::set<std::string> names_;
+};
+
+}  // namespace
+
+std::vector<OptionSpec> host_options() {
+  return {
+      texts_option("host", "NAME[=PATH]",
+                   "A host that has files of the source, all or some, and its folder there if that is another one. The "
+                   "name `here` is this machine. Without hosts all is read here."),
+      text_option("hosts", "FILE", "A file with such hosts, NAME or NAME PATH in a line.")};
+}
+
+std::vector<OptionSpec> launch_options() {
+  return {text_option("launcher", "COMMAND",
+                      "Starts a worker on host {}; without it ssh -oBatchMode=yes {}, or srun in a Slurm job."),
+          text_option("program", "PATH", "scalai-near on the hosts; without it the path that it has here."),
+          seconds_option("timeout", "TIME", "A host that says nothing for so long is given up.", "60s")};
+}
+
+absl::StatusOr<std::vector<near::Host>> read_hosts(const Arguments& arguments, const std::string& folder) {
+  std::vector<std::string> problems;
+  HostReader reader(folder, problems);
+  for (const std::string& text : arguments.texts("host")) reader.add(text, fmt::format("--host={}", text));
+  if (arguments.has("hosts")) reader.add_file(arguments.text("hosts"));
+  if (!problems.empty()) return invalid(fmt::format("{}", fmt::join(problems, "\n")));
+  return std::move(reader.hosts);
+}
+
+absl::StatusOr<near::Launch> read_launch_of_workers(const Arguments& arguments) {
+  near::Launch launch{.patience_s = arguments.seconds("timeout")};
+  std::string text = arguments.text("launcher");
+  if (text.empty())
+    text = std::getenv("SLURM_JOB_ID") != nullptr ? "srun --overlap --nodes=1 --ntasks=1 --nodelist={}"
+                                                  : "ssh -oBatchMode=yes {}";
+  auto words = near::parse_pipeline(text, {});
+  if (!words.ok()) return invalid("--launcher: " + message_of(words.status()));
+  if (words->size() > 1) return invalid("--launcher is one command");
+  launch.words = std::move(words->front().words);
+  SCALAI_ASSIGN_OR_RETURN(launch.own_program, find_program("scalai-near"));
+  std::error_code ignored;
+  const std::string real = fs::canonical(launch.own_program, ignored).string();
+  launch.program = arguments.has("program") ? arguments.text("program") : real.empty() ? launch.own_program : real;
+  SCALAI_RETURN_IF_ERROR(near::check_program(launch.program));
+  if (launch.patience_s <= 0) return invalid("--timeout is more than nothing");
+  return launch;
+}
+
+}  // namespace scalai::apps

@@ -1,0 +1,72 @@
+// What answer.h, gather.h and session.h do without hosts; tests/near_command_test runs them with some, well and badly.
+#include "near/answer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "near/gather.h"
+#include "near/session.h"
+#include "ptc/base/status.h"
+
+namespace scalai::near {
+namespace answer_test {
+
+using ::testing::HasSubstr;
+
+const std::function<absl::Status(const Sink&)> kLines = [](const Sink& sink) { return sink("b\na\n"); };
+
+TEST(RunCommands, TheStatusIsThatOfTheLastOne) {
+  EXPECT_EQ(*run_commands({{{"sort"}}, {{"grep", "-q", "a"}}}, "", kLines), 0);
+  EXPECT_EQ(*run_commands({{{"sort"}}, {{"grep", "-q", "x"}}}, "", kLines), 1);
+  EXPECT_EQ(*run_commands({{{"false"}}, {{"true"}}}, "", kLines), 0);
+  EXPECT_EQ(*run_commands({{{"sh", "-c", "kill -9 $$"}}}, "", kLines), 128 + SIGKILL);
+  EXPECT_EQ(*run_commands({{{"no-such-program"}}}, "", kLines), kNotStarted);
+}
+
+TEST(RunCommands, RunsInItsFolder) {
+  const std::string out =
+      (std::filesystem::temp_directory_path() / ("scalai-near-" + std::to_string(::getpid()))).string();
+  EXPECT_EQ(*run_commands({{{"sort"}}, {{"tee", out.substr(out.rfind('/') + 1)}}, {{"grep", "-q", "a"}}},
+                          out.substr(0, out.rfind('/')), kLines),
+            0);
+  std::ostringstream text;
+  text << std::ifstream(out).rdbuf();
+  EXPECT_EQ(text.str(), "a\nb\n");
+  std::filesystem::remove(out);
+}
+
+// One that has read enough is no error; one that cannot be fed is.
+TEST(RunCommands, ErrorsOfItsInputAreErrors) {
+  const std::string much(size_t{1} << 20, 'x');
+  EXPECT_EQ(*run_commands({{{"true"}}}, "", [&](const Sink& sink) { return sink(much); }), 0);
+  EXPECT_FALSE(run_commands({{{"cat"}}}, "", [](const Sink&) { return failed("no"); }).ok());
+}
+
+TEST(Sessions, AProgramIsNothingThatALoginShellReads) {
+  EXPECT_TRUE(check_program("/opt/scalai-1.0/bin/scalai-near").ok());
+  for (const char* program : {"", "/a b", "a;b", "$(x)", "~/x", "a'b", "*", "a\nb"})
+    EXPECT_FALSE(check_program(program).ok()) << program;
+}
+
+TEST(Sessions, AnEndBeforeItsGreetingIsALostHost) {
+  const Host host{.name = "h", .folder = "/"};
+  const auto gone = Session::start(host, {.words = {"sh", "-c", "echo why $0 $1 >&2"}, .program = "x"});
+  EXPECT_TRUE(absl::IsUnavailable(gone.status())) << gone.status();
+  EXPECT_THAT(message_of(gone.status()), HasSubstr("h: the worker is gone: why h x"));
+  EXPECT_TRUE(absl::IsNotFound(Session::start(host, {.words = {"/no/such/launcher"}, .program = "x"}).status()));
+  const auto silent = Session::start(host, {.words = {"sleep", "0.3", "#"}, .program = "x", .patience_s = 0.05});
+  EXPECT_FALSE(silent.ok());
+}
+
+TEST(StatusOf, IsThatOfAShell) {
+  EXPECT_EQ(status_of({.status = 3}), 3);
+  EXPECT_EQ(status_of({.signal = SIGPIPE}), 141);
+}
+
+}  // namespace answer_test
+}  // namespace scalai::near
