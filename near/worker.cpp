@@ -27,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kDeepest = 64;  // folders within each other
+constexpr size_t kMostFiles = 1'000'000;
 constexpr size_t kOutput = size_t{1} << 20;
 
 bool ends_whole(const std::string& path, int64_t bytes) {
@@ -55,7 +56,7 @@ class Lister {
     std::error_code error;
     if (depth > kDeepest) error = std::make_error_code(std::errc::too_many_symbolic_link_levels);
     for (auto entry = error ? fs::directory_iterator() : fs::directory_iterator(path, error);
-         !error && entry != fs::directory_iterator(); entry.increment(error)) {
+         !error && entry != fs::directory_iterator() && listed_.files.size() <= kMostFiles; entry.increment(error)) {
       const std::string name = entry->path().filename().string();
       if (name.starts_with(".")) continue;
       const std::string relative = below.empty() ? name : below + "/" + name;
@@ -65,6 +66,8 @@ class Lister {
       if (S_ISREG(facts.st_mode))
         listed_.files.push_back({relative, facts.st_size, ends_whole(entry->path().string(), facts.st_size)});
     }
+    if (listed_.files.size() > kMostFiles)
+      listed_.problem = fmt::format("{}: more than {} files; name a folder below it", folder_, kMostFiles);
     if (error && listed_.problem.empty()) listed_.problem = fmt::format("{}: {}", path, error.message());
   }
 

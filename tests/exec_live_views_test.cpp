@@ -250,6 +250,46 @@ TEST_F(ExecLiveViews, ARunThatIsOverIsAnErrorAndNothingElse) {
   EXPECT_THAT(late.err, HasSubstr("no run is going on"));
 }
 
+// `scalai near` of the run's folder, against the checkpoint that the job wrote at the same step.
+TEST_F(ExecLiveViews, ARunIsASourceOfPipelines) {
+  start_run("", "", "0.7s");
+  fs::create_directory(path("tmp"));
+  const std::string near =
+      fmt::format("TMPDIR='{}' '{}/scalai' near '{}' ", path("tmp"), kPrograms.string(), path("out"));
+  std::string step, digests;
+  ASSERT_TRUE(eventually([&] {
+    const Outcome outcome = shell(near + "--view=hf --verbose -- 'sha256sum *'");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const size_t at = outcome.err.find("reads step-");
+    if (at == std::string::npos) return true;
+    step = outcome.err.substr(at + 6, outcome.err.find(' ', at + 6) - at - 6);
+    digests = outcome.out;
+    return keep_saved(step);
+  }));
+  ASSERT_EQ(mount("saved", "--checkpoint=" + path("kept-" + step)).code, 0);
+  EXPECT_EQ(digests, shell("cd '" + path("saved/views/hf") + "' && LC_ALL=C && sha256sum *").out);
+  EXPECT_EQ(unmount("saved").code, 0);
+  EXPECT_EQ(shell(near + "-- 'wc -c *'").code, 0) << "logical, of any model";
+  const Outcome unknown = shell(near + "--job=nosuch -- 'wc -c *'");
+  EXPECT_EQ(unknown.code, 4);
+  EXPECT_THAT(unknown.err, HasSubstr("no job \"nosuch\"; --job names one of a"));
+  EXPECT_EQ(shell(near + "--view=tp7 -- 'wc -c *'").code, 4);
+  EXPECT_EQ(shell(near + "--host=h -- 'wc -c *'").code, 2);
+  EXPECT_EQ(scalai("near '" + path("hf") + "' --view=hf -- 'wc -c *'").code, 2);
+  EXPECT_TRUE(fs::is_empty(path("tmp"))) << "a mount was left";
+}
+
+// A mount is a folder as any other.
+TEST_F(ExecLiveViews, AMountIsASourceOfPipelines) {
+  ASSERT_EQ(mount("m", "--checkpoint=" + path("hf")).code, 0);
+  const std::string pipeline = "'sha256sum *.safetensors config.json | sort'";
+  const Outcome there = shell("cd '" + path("m/views/tp4-pp2") + "' && LC_ALL=C sh -c " + pipeline);
+  const Outcome near = scalai("near '" + path("m/views/tp4-pp2") + "' --part-size=1kB -- " + pipeline);
+  EXPECT_EQ(near.out, there.out) << near.err;
+  EXPECT_GT(std::count(near.out.begin(), near.out.end(), '\n'), 8);
+  EXPECT_EQ(unmount("m").code, 0);
+}
+
 TEST_F(ExecLiveViews, OverUcxAsInSharedMemory) {
   start_run("", "--transport=ucx");
   const Outcome mounted = mount("m", "--run=" + path("out"));

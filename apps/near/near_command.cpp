@@ -12,6 +12,7 @@
 #include "apps/common/scratch_folder.h"
 #include "apps/near/commands.h"
 #include "apps/near/near_explain.h"
+#include "apps/near/near_run.h"
 #include "apps/near/near_source.h"
 #include "near/annotation.h"
 #include "near/answer.h"
@@ -90,7 +91,7 @@ int run_question(near::Question& question, const near::PlaceOptions& options) {
 
 int near_main(const Arguments& arguments) {
   std::vector<std::string> words = arguments.positional();
-  const std::string place = words[0];
+  std::string place = words[0];
   words.erase(words.begin());
   near::Annotations annotations = near::Annotations::built_in();
   // What is wrong with the words, before any host is asked: all of it at once.
@@ -105,10 +106,27 @@ int near_main(const Arguments& arguments) {
   add(hosts.status());
   add(read_pipeline(words, {}).status());
   if (arguments.count("jobs") > 1024) add(invalid("--jobs is at most 1024"));
+  const bool of_run = is_run(folder_of_source(place));
+  if (of_run && hosts.ok() && !hosts->empty()) add(invalid("a run is read on this machine; --host is for folders"));
+  for (const char* option : {"job", "view"})
+    if (!of_run && arguments.has(option))
+      add(invalid(fmt::format("--{} is for the folder of a run that goes on", option)));
   if (!problems.empty()) return usage_error("near", problems);
   if (arguments.has("annotations")) {
     if (const absl::Status loaded = annotations.load(arguments.text("annotations")); !loaded.ok())
       return report_error(loaded);
+  }
+  const ScratchFolder scratch("scalai-near");
+  if (scratch.path().empty())
+    return report_error(missing("cannot make a temporary folder; TMPDIR names another place"));
+  std::unique_ptr<RunSource> run;
+  if (of_run) {
+    const std::string view = arguments.has("view") ? arguments.text("view") : "logical";
+    auto opened = RunSource::open(folder_of_source(place), arguments.text("job"), view, scratch.path());
+    if (!opened.ok()) return report_error(opened.status());
+    run = *std::move(opened);
+    place = run->folder();
+    if (verbose()) say("scalai near: reads {} of the run\n", run->step());
   }
   const auto request = read_source(place, *std::move(hosts));
   if (!request.ok()) return report_error(request.status());
@@ -116,9 +134,6 @@ int near_main(const Arguments& arguments) {
   std::vector<std::unique_ptr<near::Session>> waiting;
   auto source = list_source(*request, *launch, static_cast<int>(arguments.count("jobs")), waiting);
   if (!source.ok()) return report_error(source.status());
-  const ScratchFolder scratch("scalai-near");
-  if (scratch.path().empty())
-    return report_error(missing("cannot make a temporary folder; TMPDIR names another place"));
   near::Question question{.pipeline = *read_pipeline(words, source->names()),
                           .uses = {},
                           .source = *std::move(source),
@@ -153,6 +168,9 @@ int near_worker_main(const Arguments&) {
 
 Command near_command() {
   const std::vector<OptionSpec> own = {
+      text_option("job", "NAME", "Of a run with several jobs, whose state it is."),
+      text_option("view", "LAYOUT",
+                  "Of a run: its files are those of this layout, as of a mount; logical if not given."),
       flag_option("explain", "Print where each command would run, and run nothing."),
       text_option("annotations", "DIR",
                   "Annotations of your own, *.textproto, before the built-in ones (docs/howto/near.md)."),
@@ -164,8 +182,8 @@ Command near_command() {
        .summary = "run a pipeline where its input lies",
        .usage = "scalai near SOURCE [OPTION…] -- 'COMMAND | COMMAND…'\nscalai near SOURCE [OPTION…] -- COMMAND WORD…",
        .description =
-           R"(SOURCE is a folder (a checkpoint, a mount of scalai fs, …) or the index of a dataset; commands
-name its files relative to it. Commands that have an annotation run on the hosts that have the
+           R"(SOURCE is a folder (a checkpoint, a mount of scalai fs, …), the index of a dataset, or the folder
+of a run that goes on, whose state of now it is; commands name its files relative to it. Commands that have an annotation run on the hosts that have the
 files, each on its part, as far as that puts out the same; the others run here. Standard output
 is, byte for byte, that of the same pipeline run by sh in the folder, and comes when all parts are
 whole. The status is that of the last command; 2 to 5, with a message of scalai near, is its own.

@@ -1,0 +1,41 @@
+#pragma once
+// A run that goes on as the source of `scalai near`: its job's step of now, through a mount of scalai fs of our own, on this machine.
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "ptc/base/file_descriptor.h"
+
+namespace scalai::apps {
+
+// Whether a folder is that of a run that goes on, or was broken off.
+bool is_run(const std::string& folder);
+
+// Unmounts when it goes. One thread.
+class RunSource {
+ public:
+  // `job`: "" is the only one. `view`: a layout, as below views/ of a mount. `scratch`: a folder for the mount. NotFound: no scalai-fs,
+  // no FUSE, no such job or view. Aborted: the run does not answer.
+  static absl::StatusOr<std::unique_ptr<RunSource>> open(const std::string& run, const std::string& job,
+                                                         const std::string& view, const std::string& scratch);
+  ~RunSource();
+  RunSource(const RunSource&) = delete;
+  RunSource& operator=(const RunSource&) = delete;
+
+  // Of the step's files, which stay as they are while this object lives.
+  const std::string& folder() const { return folder_; }
+  const std::string& step() const { return step_; }  // "step-00000120"
+
+ private:
+  explicit RunSource(std::string mount) : mount_(std::move(mount)) {}
+  absl::Status wait_until_mounted(const std::string& run, const std::string& log);
+  const std::string mount_;
+  pid_t server_ = -1;
+  std::string folder_, step_;
+  FileDescriptor kept_;  // a file of the step: it does not go while one is open
+};
+
+}  // namespace scalai::apps
