@@ -130,7 +130,7 @@ class Placer {
         if (!uses_[i].why_local.empty()) break;
         const Merge merge = i == 0 && !ranges ? by_file() : uses_[i].by_record;
         if (!split.add(uses_[i], merge, i)) break;
-        found.push_back(finished(split, parts));
+        if (worth_waiting(split, parts)) found.push_back(finished(split, parts));
       }
     }
     for (size_t host = 0; host < source_.hosts.size(); ++host) {
@@ -147,6 +147,18 @@ class Placer {
       }
     }
     return found;
+  }
+
+  // Parts that all run here save no bytes over links, and their outputs wait in files: processors beside each other are worth it
+  // where little comes out, or what comes out is sorted.
+  bool worth_waiting(const Split& split, const std::vector<PlacedPart>& parts) const {
+    int64_t read = 0, put_out = 0;
+    for (const PlacedPart& part : parts) {
+      if (!source_.hosts[part.host].here) return true;
+      read += part.bytes;
+      put_out += guessed_output(uses_, split.near, part.bytes, std::max<size_t>(part.files.size(), 1));
+    }
+    return split.merge == Merge::kSorted || put_out <= read / 2;
   }
 
   Placement finished(const Split& split, const std::vector<PlacedPart>& parts) const {

@@ -108,6 +108,18 @@ TEST(Place, WhatIsNotSplitRunsOnTheHostThatHasAll) {
   EXPECT_EQ(placement.merge, Merge::kConcatenate);
 }
 
+// Outputs wait in files: on this machine a copy of all that is read saves nothing.
+TEST(Place, WhatPutsOutAllThatItReadsIsNotSplitHere) {
+  Source source = source_of({{"a", "b"}});
+  source.hosts[0].here = true;
+  source.jobs[0] = 2;
+  const PlaceOptions small{.part_bytes = 10};
+  EXPECT_EQ(place(uses_of("cat a b | tr a b"), source, small).near, 0U);
+  EXPECT_EQ(place(uses_of("cat a b | tr a b | grep x"), source, small).near, 3U);
+  EXPECT_EQ(place(uses_of("sort a b"), source, small).near, 1U);
+  EXPECT_EQ(place(uses_of("sha256sum a b"), source, small).parts.size(), 2U);
+}
+
 TEST(Place, SaysWhyNothingIsNear) {
   const Source source = source_of({{"a"}, {"b"}});
   EXPECT_EQ(place(uses_of("cat a nosuch"), source, {}).why[0], "nosuch is no file of the source");
