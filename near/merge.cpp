@@ -11,6 +11,7 @@
 #include <fstream>
 #include <optional>
 #include <queue>
+#include <tuple>
 
 #include "ptc/base/file_descriptor.h"
 #include "ptc/base/status.h"

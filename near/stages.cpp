@@ -14,7 +14,9 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "ptc/base/file.h"
 #include "ptc/base/file_descriptor.h"

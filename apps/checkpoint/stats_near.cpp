@@ -9,9 +9,11 @@
 #include <csignal>
 #include <deque>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "ptc/base/json.h"
 #include "ptc/base/parallel.h"
