@@ -27,7 +27,8 @@ TEST_F(AccuracyPolicies, PrintsReferenceAndOurs) {
   if (data().empty()) GTEST_SKIP() << "public data bamboo/ is not here; set SCALAI_DATA to the folder that has it";
   const Outcome table = policies("--set=g16 --data=" + data());
   EXPECT_EQ(table.code, 0) << table.err;
-  for (const char* part : {"G16", "source: bamboo/", "removals", "167", "exact", "ok", "0 out of tolerance"}) {
+  for (const char* part :
+       {"G16", "source: bamboo/", "removals", "167", "exact", "ok", "0 out of tolerance", "a published cluster"}) {
     EXPECT_TRUE(has(table.out, part)) << part << "\n" << table.out;
   }
   const json parsed = json::parse(policies("--set=G16 --format=json --data=" + data()).out, nullptr, false);
@@ -35,7 +36,8 @@ TEST_F(AccuracyPolicies, PrintsReferenceAndOurs) {
   EXPECT_EQ(parsed["sets"][0]["rows"].size(), 5u);
   for (const json& row : parsed["sets"][0]["rows"]) EXPECT_EQ(row["ok"], true) << row;
   const Outcome csv = policies("--set=G16 --format=csv --data=" + data());
-  EXPECT_EQ(csv.out.substr(0, csv.out.find('\n')), "set,row,unit,reference,ours,error,tolerance,verdict,note");
+  EXPECT_EQ(csv.out.substr(0, csv.out.find('\n')),
+            "set,reproduces,policy,row,unit,reference,ours,error,tolerance,verdict,note");
 }
 
 TEST_F(AccuracyPolicies, NamesTheDataItLacks) {

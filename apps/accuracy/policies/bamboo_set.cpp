@@ -31,6 +31,7 @@ Rows bamboo_trace(const std::string& data) {
   }
   const auto row = [](const char* name, const char* unit, double reference, double ours, double tolerance) {
     return ReferenceRow{.set = "G16",
+                        .policy = "",
                         .name = name,
                         .unit = unit,
                         .reference = reference,

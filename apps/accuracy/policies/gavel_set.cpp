@@ -52,8 +52,10 @@ class GavelCluster {
   std::unique_ptr<Throughput> throughput_;
 };
 
-ReferenceRow row(const char* set, std::string name, double reference, double ours, std::string note) {
+ReferenceRow row(const char* set, const char* policy, std::string name, double reference, double ours,
+                 std::string note) {
   return {.set = set,
+          .policy = policy,
           .name = std::move(name),
           .unit = "h",
           .reference = reference,
@@ -74,8 +76,9 @@ Rows gavel_fairness(const std::string& data) {
   for (const Case& c : {Case{"gavel-max-min-agnostic", "agnostic LAS", 5.775, 21.058},
                         Case{"gavel-max-min", "Gavel LAS", 3.954, 17.868}}) {
     SCALAI_ASSIGN_OR_RETURN(const GavelRun run, cluster.run(c.policy));
-    rows.push_back(row("G1", fmt::format("96 jobs, {}: average JCT", c.name), c.jct_h, run.mean_jct_h, run.remarks));
-    rows.push_back(row("G1", fmt::format("96 jobs, {}: makespan", c.name), c.makespan_h, run.makespan_h, ""));
+    rows.push_back(
+        row("G1", c.policy, fmt::format("96 jobs, {}: average JCT", c.name), c.jct_h, run.mean_jct_h, run.remarks));
+    rows.push_back(row("G1", c.policy, fmt::format("96 jobs, {}: makespan", c.name), c.makespan_h, run.makespan_h, ""));
   }
   return rows;
 }
@@ -90,7 +93,16 @@ Rows gavel_makespan(const std::string& data) {
   for (const Case& c : {Case{"gavel-makespan", "Gavel", 17.861}, Case{"gavel-makespan-agnostic", "agnostic", 23.526},
                         Case{"gandiva", "Gandiva", 21.110}, Case{"gavel-fifo", "FIFO", 76.174}}) {
     SCALAI_ASSIGN_OR_RETURN(const GavelRun run, cluster.run(c.policy));
-    rows.push_back(row("G2", fmt::format("100 jobs, {}: makespan", c.name), c.makespan_h, run.makespan_h, run.remarks));
+    rows.push_back(
+        row("G2", c.policy, fmt::format("100 jobs, {}: makespan", c.name), c.makespan_h, run.makespan_h, run.remarks));
+    if (std::string_view(c.policy) != "gavel-makespan-agnostic") continue;
+    // Its program has many optima; which of them is taken depends on the solver.
+    rows.back().note = "reference: its simulator changed to solve with HiGHS";
+    rows.push_back(
+        row("G2", c.policy, "100 jobs, agnostic: makespan, simulator as released", 21.29, run.makespan_h, ""));
+    rows.back().not_reproduced =
+        "its solver (ECOS) ends inside the many optima of this program, which spreads every job over all types; a "
+        "simplex ends at a vertex";
   }
   return rows;
 }

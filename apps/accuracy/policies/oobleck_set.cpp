@@ -75,6 +75,7 @@ Rows rows_of(const std::string& set, const std::string& data, bool (*wanted)(con
     }
     SCALAI_ASSIGN_OR_RETURN(const RecoveryResult ours, replay(data, reference, traces[reference.trace]));
     rows.push_back({.set = set,
+                    .policy = design_of(reference.system),
                     .name = fmt::format("{}, {}, {}: throughput", reference.trace, reference.model, reference.system),
                     .unit = "samples/s",
                     .reference = reference.samples_per_s,
@@ -86,6 +87,7 @@ Rows rows_of(const std::string& set, const std::string& data, bool (*wanted)(con
     equal += ours.steps == reference.steps && ours.losses == reference.losses && ours.fatal == reference.fatal;
   }
   rows.push_back({.set = set,
+                  .policy = "",
                   .name = "rows above whose steps, losses and fatal losses are all equal",
                   .unit = "rows",
                   .reference = static_cast<double>(compared),

@@ -58,21 +58,22 @@ Rows parcae_choices(const std::string& data) {
     }
     const bool gpt = std::string(model) == "gpt-1.5b";
     rows.push_back({.set = "Parcae",
+                    .policy = "proactive",
                     .name = fmt::format("{}: minutes with its layout of highest throughput", model),
                     .unit = "minutes",
                     .reference = static_cast<double>(sum.minutes),
                     .ours = static_cast<double>(sum.fastest),
                     .tolerance = 0,
                     .note = ""});
-    rows.push_back(
-        {.set = "Parcae",
-         .name = fmt::format("{}: minutes with its liveput layout, future known", model),
-         .unit = "minutes",
-         .reference = static_cast<double>(sum.minutes),
-         .ours = static_cast<double>(sum.foresight),
-         .tolerance = gpt ? 0.276 : 0,  // what is seen: 87 of 120
-         .note =
-             gpt ? "not reproduced: its sampled migration costs of this model are not published with the replay" : ""});
+    rows.push_back({.set = "Parcae",
+                    .policy = "proactive",
+                    .name = fmt::format("{}: minutes with its liveput layout, future known", model),
+                    .unit = "minutes",
+                    .reference = static_cast<double>(sum.minutes),
+                    .ours = static_cast<double>(sum.foresight),
+                    .tolerance = 0,
+                    .note = ""});
+    if (gpt) rows.back().not_reproduced = "its sampled migration costs of this model are not published with the replay";
   }
   return rows;
 }

@@ -83,10 +83,12 @@ Rows philly_orders(const std::string& data) {
       last_s = std::max(last_s, record.finish_s);
       first_s = std::min(first_s, imported.workload.jobs[static_cast<size_t>(record.job.value)].submit_s);
     }
-    const auto add = [&rows, &reference](const char* what, const char* unit, double published, double ours,
-                                         double tolerance) {
+    const std::string policy = run.policy;
+    const auto add = [&rows, &reference, &policy](const char* what, const char* unit, double published, double ours,
+                                                  double tolerance) {
       rows.push_back(
           {.set = "G11",
+           .policy = policy,
            .name = fmt::format("{} on {} GPUs, {}: {}", reference.vc, reference.gpus, reference.policy, what),
            .unit = unit,
            .reference = published,

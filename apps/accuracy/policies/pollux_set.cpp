@@ -54,6 +54,7 @@ Rows pollux_workload(const std::string& data) {
                         Case{"tiresias", "Tiresias", BatchMode::kFixed, 3469.7}}) {
     SCALAI_ASSIGN_OR_RETURN(const double ours, mean_jct_s(data, c.policy, c.mode, 1));
     rows.push_back({.set = "G4",
+                    .policy = c.policy,
                     .name = fmt::format("workload 6, {}: average JCT", c.name),
                     .unit = "s",
                     .reference = c.jct_s,
@@ -64,6 +65,7 @@ Rows pollux_workload(const std::string& data) {
   // Direction: Pollux before Tiresias before Optimus.
   const bool ordered = rows[0].ours < rows[2].ours && rows[2].ours < rows[1].ours;
   rows.push_back({.set = "G4",
+                  .policy = "",
                   .name = "order Pollux < Tiresias < Optimus",
                   .unit = "holds",
                   .reference = 1,

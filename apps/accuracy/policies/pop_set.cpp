@@ -90,6 +90,7 @@ Rows pop_optima(const std::string& data) {
     }
     if (static_cast<size_t>(one.group) >= values.size()) return invalid(published + ": a group without its first one");
     rows.push_back({.set = "G18",
+                    .policy = "gavel-max-min",
                     .name = fmt::format("{} jobs, {}, k = {}, group {}", one.jobs, one.packed ? "pairs" : "alone",
                                         one.groups, one.group),
                     .unit = "least normalised throughput",

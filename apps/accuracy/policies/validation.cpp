@@ -11,6 +11,8 @@
 
 #include "apps/accuracy/policies/internal/sets.h"
 #include "ptc/base/status.h"
+#include "ptc/sched/policies/catalogue.h"
+#include "sim/jobs/recovery/designs.h"
 
 namespace scalai::sched {
 namespace {
@@ -44,6 +46,15 @@ constexpr char kParcae[] = "parcae/: github.com/JF-D/Parcae (efedee7e, MIT), aws
 
 }  // namespace
 
+std::string_view name_of(Reproduces what) {
+  switch (what) {
+    case Reproduces::kArithmetic: return "arithmetic";
+    case Reproduces::kSimulator: return "simulator";
+    case Reproduces::kCluster: break;
+  }
+  return "cluster";
+}
+
 double error_of(const ReferenceRow& row) {
   if (row.reference != 0) return (row.ours - row.reference) / std::abs(row.reference);
   return row.ours == 0 ? 0 : std::numeric_limits<double>::infinity();
@@ -53,18 +64,25 @@ bool within_tolerance(const ReferenceRow& row) { return std::abs(error_of(row)) 
 
 const std::vector<ReferenceSet>& reference_sets() {
   static const std::vector<ReferenceSet> sets = {
-      {"G1", "Gavel's 96-job trace: least attained service, blind to GPU types and not", kGavel,
+      {"G1", "Gavel's 96-job trace: least attained service, blind to GPU types and not", Reproduces::kSimulator, kGavel,
        validation::gavel_fairness},
-      {"G2", "Gavel's 100-job trace: makespan of four policies", kGavel, validation::gavel_makespan},
-      {"G4", "Pollux workload 6: Pollux, Optimus with an oracle, Tiresias", kPollux, validation::pollux_workload},
-      {"G7", "Varuna, Bamboo and Oobleck on an EC2 spot trace, five models", kOobleck, validation::recovery_on_spot},
-      {"G9", "the same with one loss every 10 min, 1 h, 3 h and 6 h", kOobleck, validation::recovery_by_rate},
-      {"G11", "a virtual cluster of Philly under five order policies", kPhilly, validation::philly_orders},
-      {"G12", "54 days of Llama 3 405B: mean time between failures, checkpoint period, effective training time", kLlama,
-       validation::llama_failures},
-      {"G16", "what Bamboo's spot trace holds", kBamboo, validation::bamboo_trace},
-      {"G18", "optima of the max-min program, whole and split by POP", kPop, validation::pop_optima},
-      {"Parcae", "which pipelines Parcae chose minute by minute", kParcae, validation::parcae_choices}};
+      {"G2", "Gavel's 100-job trace: makespan of four policies", Reproduces::kSimulator, kGavel,
+       validation::gavel_makespan},
+      {"G4", "Pollux workload 6: Pollux, Optimus with an oracle, Tiresias", Reproduces::kSimulator, kPollux,
+       validation::pollux_workload},
+      {"G7", "Varuna, Bamboo and Oobleck on an EC2 spot trace, five models", Reproduces::kSimulator, kOobleck,
+       validation::recovery_on_spot},
+      {"G9", "the same with one loss every 10 min, 1 h, 3 h and 6 h", Reproduces::kSimulator, kOobleck,
+       validation::recovery_by_rate},
+      {"G11", "a virtual cluster of Philly under five order policies", Reproduces::kArithmetic, kPhilly,
+       validation::philly_orders},
+      {"G12", "54 days of Llama 3 405B: mean time between failures, checkpoint period, effective training time",
+       Reproduces::kArithmetic, kLlama, validation::llama_failures},
+      {"G16", "what Bamboo's spot trace holds", Reproduces::kArithmetic, kBamboo, validation::bamboo_trace},
+      {"G18", "optima of the max-min program, whole and split by POP", Reproduces::kArithmetic, kPop,
+       validation::pop_optima},
+      {"Parcae", "which pipelines Parcae chose minute by minute", Reproduces::kSimulator, kParcae,
+       validation::parcae_choices}};
   return sets;
 }
 
@@ -88,6 +106,17 @@ absl::StatusOr<std::vector<ReferenceSet>> sets_named(std::span<const std::string
     if (wanted) chosen.push_back(set);
   }
   return chosen;
+}
+
+std::vector<std::string> policies_without(std::span<const ReferenceRow> rows) {
+  std::vector<std::string> all, without;
+  for (const PolicyInfo& policy : policies()) all.push_back(policy.name);
+  for (const RecoveryInfo& design : recovery_designs()) all.push_back(design.name);
+  for (const std::string& name : all) {
+    if (std::none_of(rows.begin(), rows.end(), [&](const ReferenceRow& row) { return row.policy == name; }))
+      without.push_back(name);
+  }
+  return without;
 }
 
 std::string data_folder(const std::string& given) {
