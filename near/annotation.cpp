@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <filesystem>
+#include <cstdlib>
 #include <set>
 #include <sstream>
 
@@ -37,6 +37,10 @@ class WordReader {
       const std::string& word = words_[at_];
       if (ended_ || word.size() < 2 || word[0] != '-') {
         operands.push_back(at_);
+        continue;
+      }
+      if (!operands.empty() && (word == "--" || std::getenv("POSIXLY_CORRECT") != nullptr)) {
+        why_ = fmt::format("\"{}\" after an operand of {} makes what follows operands", word, words_[0]);
       } else if (word == "--") {
         ended_ = true;
       } else if (word[1] == '-') {
@@ -65,6 +69,7 @@ class WordReader {
   }
 
   void check_value(const std::string& name, const OptionRule& rule, const std::string& value) {
+    if (value.find('\n') != std::string::npos) why_ = fmt::format("the end of a line in {} of {}", name, words_[0]);
     if (rule.number && !is_number(value)) why_ = fmt::format("{} of {} is no number", name, words_[0]);
   }
 
@@ -218,7 +223,7 @@ std::string declaration_in(const std::string& script) {
 
 Use Annotations::use_of(const Command& command, const UseOptions& options) const {
   const std::vector<std::string>& words = command.words;
-  const std::string name = std::filesystem::path(words[0]).filename().string();
+  const std::string& name = words[0];  // with a path it may be any program
   const auto found = rules_.find(name);
   if (found == rules_.end()) return locally(fmt::format("no annotation of {}", name));
   if (!found->second->is_script) return internal::apply_rules(*found->second, words, 1, options);

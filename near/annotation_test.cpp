@@ -22,10 +22,11 @@ Use use_of(const std::string& text, bool first = true, bool byte_locale = true) 
 }
 
 TEST(UseOf, FindsInputFilesAmongOptionsAndOperands) {
-  const Use use = use_of("grep -vi -e x a --max-count=3 b -- -c");
+  const Use use = use_of("grep -vi -e x a --max-count=3 b c");
   EXPECT_EQ(use.why_local, "");
-  EXPECT_THAT(use.inputs, ElementsAre("a", "b", "-c"));
-  EXPECT_THAT(use.other_words, ElementsAre("grep", "-vi", "-e", "x", "--max-count=3", "--"));
+  EXPECT_THAT(use.inputs, ElementsAre("a", "b", "c"));
+  EXPECT_THAT(use.other_words, ElementsAre("grep", "-vi", "-e", "x", "--max-count=3"));
+  EXPECT_THAT(use_of("grep -e x -- -c a").inputs, ElementsAre("-c", "a"));
   EXPECT_EQ(use.implied, "-H");
   const Use pattern = use_of("grep -m 5 x a");
   EXPECT_THAT(pattern.inputs, ElementsAre("a"));
@@ -33,7 +34,18 @@ TEST(UseOf, FindsInputFilesAmongOptionsAndOperands) {
   EXPECT_THAT(pattern.words_for({"p", "q"}), ElementsAre("grep", "-m", "5", "x", "p", "q"));
   EXPECT_THAT(use_of("sort -k2 -t, a").inputs, ElementsAre("a"));
   EXPECT_THAT(use_of("sort -t , -k 2 a").inputs, ElementsAre("a"));
-  EXPECT_THAT(use_of("/usr/bin/cat a").inputs, ElementsAre("a"));
+}
+
+TEST(UseOf, WordsThatMayMeanSomethingElseRunLocally) {
+  for (const char* text : {"sha256sum a b -- -b", "grep x a -- -c"})
+    EXPECT_THAT(use_of(text).why_local, HasSubstr("makes what follows operands")) << text;
+  ::setenv("POSIXLY_CORRECT", "1", 1);
+  EXPECT_THAT(use_of("cat a -u").why_local, HasSubstr("makes what follows operands"));
+  ::unsetenv("POSIXLY_CORRECT");
+  EXPECT_EQ(use_of("cut -d , -f 2 a").why_local, "");
+  EXPECT_THAT(use_of("cut -d '\n' -f 2 a").why_local, HasSubstr("the end of a line in -d of cut"));
+  for (const char* text : {"/usr/bin/cat a", "./cat a"})
+    EXPECT_THAT(use_of(text).why_local, HasSubstr("no annotation of")) << text;
 }
 
 TEST(UseOf, NamesInFrontOfLinesAreThoseOfAllFiles) {
@@ -89,6 +101,7 @@ TEST(UseOf, OptionsChangeMerges) {
   EXPECT_EQ(use_of("grep -cm 1 x", false).by_record, Merge::kNotSplit);
   EXPECT_EQ(use_of("cat -n a").by_file, Merge::kNotSplit);
   EXPECT_EQ(use_of("cat -A a").by_file, Merge::kConcatenate);
+  EXPECT_EQ(use_of("cat -E a b").by_file, Merge::kNotSplit);
   EXPECT_EQ(use_of("wc", false).by_record, Merge::kSum);
   EXPECT_EQ(use_of("wc", false).columns, 3);
   EXPECT_EQ(use_of("wc -lw --lines", false).columns, 2);

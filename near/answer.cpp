@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -38,6 +39,21 @@ absl::Status write_to(int fd, std::string_view bytes) {
 bool is_file(const std::string& path, int64_t bytes) {
   struct stat facts {};
   return ::stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size == bytes;
+}
+
+// Size and time of all files of a folder, by name.
+using Facts = std::map<std::string, std::pair<int64_t, int64_t>>;
+Facts facts_of(const std::string& folder) {
+  Facts all;
+  std::error_code error;
+  for (auto entry = std::filesystem::recursive_directory_iterator(folder, error);
+       !error && entry != std::filesystem::recursive_directory_iterator(); entry.increment(error)) {
+    struct stat facts {};
+    if (::lstat(entry->path().c_str(), &facts) == 0 && !S_ISDIR(facts.st_mode))
+      all[std::filesystem::relative(entry->path(), folder, error).string()] = {
+          facts.st_size, facts.st_mtim.tv_sec * 1'000'000'000 + facts.st_mtim.tv_nsec};
+  }
+  return all;
 }
 
 // What has to change in a placement whose parts do not make a whole.
@@ -78,8 +94,38 @@ class Answering {
   absl::StatusOr<Answered> locally(const std::vector<Command>& commands,
                                    const std::function<absl::Status(const Sink&)>& feed) {
     SCALAI_ASSIGN_OR_RETURN(const std::string folder, folder_for(commands));
+    const Facts before = folder == question_.here ? Facts() : facts_of(folder);
     SCALAI_ASSIGN_OR_RETURN(answered_.status, run_commands(commands, folder, feed));
+    if (folder == question_.here) return answered_;
+    for (const auto& [name, facts] : facts_of(folder)) {
+      const auto found = before.find(name);
+      if (found == before.end() || found->second != facts)
+        return failed(
+            fmt::format("{} was written beside copies of the source's files, which go with this command\n"
+                        "hint: write to standard output",
+                        name));
+    }
     return answered_;
+  }
+
+  // Whether all files of the source are on this machine, in its folder.
+  bool is_whole_here() const {
+    return !question_.here.empty() &&
+           std::all_of(question_.source.files.begin(), question_.source.files.end(),
+                       [&](const auto& file) { return is_file(question_.here + "/" + file.first, file.second.bytes); });
+  }
+
+  // As far as the words say: a copy of the files that are named would look like a folder with nothing else.
+  bool reads_folder(const Command& command) const {
+    static const std::set<std::string> kReaders = {"ls", "dir", "vdir", "find", "du", "tree", "tar", "zip", "rsync"};
+    const auto is_folder = [&](std::string word) {
+      while (word.ends_with('/')) word.pop_back();
+      if (word == "." || word == "..") return command.words[0] != "jq";  // a filter
+      const auto below = question_.source.files.lower_bound(word + "/");
+      return !word.empty() && below != question_.source.files.end() && below->first.starts_with(word + "/");
+    };
+    return kReaders.contains(command.words[0]) ||
+           std::any_of(command.words.begin() + 1, command.words.end(), is_folder);
   }
 
   // Where files that commands name can be read: the source's folder, else a copy of them.
@@ -91,6 +137,14 @@ class Answering {
     const bool all_here = std::all_of(named.begin(), named.end(), [&](const std::string& file) {
       return is_file(question_.here + "/" + file, question_.source.find(file)->bytes);
     });
+    for (const Command& command : commands) {
+      if (!reads_folder(command)) continue;
+      if (is_whole_here()) return question_.here;
+      return invalid(
+          fmt::format("{} reads folders, and the source is not whole on this machine\n"
+                      "hint: name files or a pattern",
+                      command.words[0]));
+    }
     if (!question_.here.empty() && all_here) return question_.here;
     const std::string folder = question_.scratch + "/files";
     SCALAI_RETURN_IF_ERROR(make_folders(folder));
@@ -107,8 +161,9 @@ class Answering {
         const PartEnd& end = gathered.parts[part].end;
         const bool cut = i > 0 && part + 1 < gathered.parts.size() && !end.stages[i].whole;
         const bool binary = placement.by_record(i) && use.text && (end.stages[i].nul || !end.errors.empty());
-        const bool wrong = placement.merge != Merge::kConcatenate && status_of(end.stages[i]) > use.last_good_status &&
-                           end.stages[i].signal != SIGPIPE;
+        const bool depends = placement.merge != Merge::kConcatenate || use.joins_files;
+        const bool wrong =
+            depends && status_of(end.stages[i]) > use.last_good_status && end.stages[i].signal != SIGPIPE;
         if (cut || binary) return i > 0 ? Less{i, options_.cuts} : Less{placement.near, false};
         if (wrong) return Less{std::min(i, placement.merge_stage), options_.cuts};
       }

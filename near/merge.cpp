@@ -26,6 +26,10 @@ absl::Status unexpected(const std::string& path, const std::string& line) {
   return absl::FailedPreconditionError(fmt::format("{}: \"{}\" is not what the command puts out", path, line));
 }
 
+absl::Status unreadable(const std::string& path) {
+  return failed(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
+}
+
 // Whole numbers in front of a line, and what follows them.
 struct Numbers {
   std::vector<int64_t> values;
@@ -61,12 +65,18 @@ std::string columns_text(const std::vector<int64_t>& values, int width) {
 // Lines of uniq -c, one ahead.
 class CountedLines {
  public:
-  explicit CountedLines(const std::string& path) : path_(path), lines_(path, std::ios::binary) {}
+  explicit CountedLines(const std::string& path) : path_(path), lines_(path, std::ios::binary) {
+    if (!lines_.is_open()) problem_ = unreadable(path);
+  }
 
   // False at the end, or at a line that is none of uniq -c: then problem() says it.
   bool next() {
     std::string line;
-    if (!std::getline(lines_, line)) return false;
+    if (!problem_.ok()) return false;
+    if (!std::getline(lines_, line)) {
+      if (lines_.bad()) problem_ = unreadable(path_);
+      return false;
+    }
     auto numbers = numbers_of(line, 1);
     if (!numbers || !numbers->rest.starts_with(' ')) {
       problem_ = unexpected(path_, line);
@@ -160,6 +170,7 @@ absl::Status sum_columns(const std::vector<std::string>& paths, int columns, con
   std::vector<int64_t> sums(static_cast<size_t>(columns), 0);
   for (const std::string& path : paths) {
     std::ifstream lines(path, std::ios::binary);
+    if (!lines.is_open()) return unreadable(path);
     std::string line, more;
     std::getline(lines, line);
     const auto numbers = numbers_of(line, columns);
@@ -175,6 +186,7 @@ absl::Status align_columns(const std::vector<CountedFiles>& parts, int columns, 
   std::string text;
   for (const CountedFiles& part : parts) {
     std::ifstream lines(part.path, std::ios::binary);
+    if (!lines.is_open()) return unreadable(part.path);
     std::string line;
     // Of several files there is a total, which does not count.
     for (size_t i = 0; i < part.files + (part.files > 1 ? 1 : 0); ++i) {
@@ -195,10 +207,13 @@ absl::Status add_counts(const std::vector<std::string>& paths, bool sorted, cons
   for (const bool writes : {false, true}) {
     const Sink nowhere = [](std::string_view) { return absl::OkStatus(); };
     CountWriter writer(writes ? sink : nowhere);
-    std::vector<CountedLines> parts(paths.begin(), paths.end());
-    if (sorted) SCALAI_RETURN_IF_ERROR(merge_sorted_counts(parts, writer));
-    for (CountedLines& part : parts) {
-      while (!sorted && part.next()) SCALAI_RETURN_IF_ERROR(writer.add(part.count, part.text));
+    if (sorted) {  // all open at a time
+      std::vector<CountedLines> parts(paths.begin(), paths.end());
+      SCALAI_RETURN_IF_ERROR(merge_sorted_counts(parts, writer));
+    }
+    for (size_t i = 0; !sorted && i < paths.size(); ++i) {
+      CountedLines part(paths[i]);
+      while (part.next()) SCALAI_RETURN_IF_ERROR(writer.add(part.count, part.text));
       SCALAI_RETURN_IF_ERROR(part.problem());
     }
     SCALAI_RETURN_IF_ERROR(writer.flush());

@@ -105,5 +105,13 @@ TEST_F(MergeTest, ConcatenatesBytes) {
   EXPECT_FALSE(concatenate({folder_ + "/nosuch"}, sink()).ok());
 }
 
+// As where a process may open no more files: never an empty part.
+TEST_F(MergeTest, PartsThatCannotBeOpenedAreErrors) {
+  const std::vector<std::string> paths = {write({"      1 a\n"}).front(), folder_ + "/nosuch"};
+  for (const bool sorted : {false, true}) EXPECT_TRUE(absl::IsAborted(add_counts(paths, sorted, sink()))) << sorted;
+  EXPECT_TRUE(absl::IsAborted(sum_columns({folder_ + "/nosuch"}, 1, sink())));
+  EXPECT_TRUE(absl::IsAborted(align_columns({{folder_ + "/nosuch", 1}}, 1, 5, sink())));
+}
+
 }  // namespace merge_test
 }  // namespace scalai::near

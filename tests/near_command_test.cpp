@@ -75,6 +75,36 @@ class NearCommand : public EndToEnd {
   const std::string path_ = std::getenv("PATH");
 };
 
+// What would read or write a copy of some files as if it were the folder.
+TEST_F(NearCommand, FoldersAndFilesThatAreWrittenAreRefused) {
+  file("a.txt", "b\na\n", {0});
+  file("b.txt", "c\n", {1});
+  for (const char* pipeline : {"ls", "find . -type f", "grep -r a .", "cat a.txt | du -a ."}) {
+    const Outcome outcome = on_hosts(pipeline);
+    EXPECT_EQ(outcome.code, 3) << pipeline << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("reads folders, and the source is not whole on this machine"));
+    EXPECT_EQ(outcome.out, "");
+  }
+  for (const char* pipeline : {"sort -o sorted a.txt", "tac a.txt | tee copy | wc -l", "sed -i s/a/x/ a.txt"}) {
+    const Outcome outcome = on_hosts(pipeline);
+    EXPECT_EQ(outcome.code, 5) << pipeline << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("was written beside copies of the source's files"));
+  }
+  expect_same("tac a.txt | cat");
+}
+
+// jq goes on with the next file in a value that has begun, and ends at the first that is none.
+TEST_F(NearCommand, JqReadsFilesAsOneStream) {
+  if (shell("command -v jq").code != 0) GTEST_SKIP() << "needs jq";
+  file("a.json", "[1,\n", {0});
+  file("b.json", "2]\n", {1});
+  file("c.json", "{\"a\": 3}\n", {2});
+  file("d.json", "nonsense\n", {0});
+  for (const char* pipeline :
+       {"jq -c . a.json b.json", "jq -c . d.json c.json", "jq -c . c.json", "jq -c .a b.json c.json"})
+    expect_same(pipeline);
+}
+
 TEST_F(NearCommand, IsWhatShMakesOfIt) {
   file("a.txt", "b 2\na 1\nb 2\n", {0});
   file("b.txt", "a 1\nc 3", {1});
