@@ -57,7 +57,7 @@ TEST_F(OffloadCommand, RefusesWhatItCannotAnswer) {
   refused("--gpus=8 --offload=8GiB", 2, "--offload needs --layout");
   refused("--layout=tp8 --offload=0B", 2, "0 bytes on a GPU compute nothing");
   refused("--layout=tp8 --offload=8GiB --from=tp4", 2, "--offload and --from exclude each other");
-  refused("--layout=tp8 --offload=1MiB", 3, "keep at least so much");
+  refused("--layout=tp8 --offload=1MiB", 3, "on the GPU at once, more than");
   refused("--layout=pp2 --schedule=2bw --offload=60GiB", 3, "not modelled for 2bw");
 }
 

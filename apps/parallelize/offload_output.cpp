@@ -18,6 +18,7 @@ bool alike(const OffloadedStep& a, const OffloadedStep& b) {
 }
 
 std::string least_text(const OffloadedStep& step) {
+  if (step.schedule.sum() == 0) return "0 B (all fits)";
   return step.least.transfers == 0 ? "0 B (says nothing)"
                                    : fmt::format("{} ({})", format_bytes(step.least.transfers), step.least.by);
 }
@@ -44,9 +45,11 @@ std::string offload_text(const std::vector<OffloadedStep>& steps, int64_t device
       "{}: bytes between a GPU and its host in a step, if {} of state and activations stay on the GPU\n{}\n", config,
       format_bytes(device_bytes), table.text(screen));
   text +=
-      "activations are a micro-batch's; buffers and what a pass makes and forgets take memory beside; step times leave "
-      "host traffic out\n";
-  if (counted < micro_batches) text += fmt::format("the bound counts {} of {} micro-batches\n", counted, micro_batches);
+      "any order with all operations on the GPU, the optimizer too; activations of one micro-batch; buffers and "
+      "temporaries "
+      "need further memory; step times do not include host traffic\n";
+  if (counted < micro_batches)
+    text += fmt::format("the bound counts at least {} of {} micro-batches\n", counted, micro_batches);
   return text;
 }
 

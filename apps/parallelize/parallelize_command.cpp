@@ -229,7 +229,7 @@ first. --planner=pipedream-2bw takes the cost
 and memory equations of that system's planner (width and depth alone) instead of ours. CSV has a line a
 configuration, with --breakdown a line a term of the best one's memory, with --offload a line a stage.
 
---offload keeps so much state and activations of --layout on each GPU and the rest in the memory of its host.
+--offload=SIZE is the state and activations of --layout that stay on each GPU; the rest lies in its host's memory.
 It prints what any order of a step must move between both, and what the schedule moves.)",
        .options = parallelize_options(),
        .examples =
@@ -240,7 +240,8 @@ It prints what any order of a step must move between both, and what the schedule
             "scalai parallelize --model=llama3-8b --cluster=cluster.textproto --global-batch=256 --pin=tp4",
             "scalai parallelize --model=gpt3-175b --host=dgx-h100 --layout=tp8,pp8,dp2,zero1 --global-batch=512 "
             "--breakdown",
-            "scalai parallelize --model=llama3-8b --gpu=h100-80g --layout=tp1 --global-batch=8 --offload=40GiB",
+            "scalai parallelize --model=llama3-8b --gpu=h100-80g --layout=tp1 --global-batch=8 --micro-batches=1 "
+            "--recompute=full --offload=40GiB",
             "scalai parallelize --model=./config.json --gpus=64 --gpu=v100-16g --global-batch=512 "
             "--planner=pipedream-2bw"}},
       parallelize};

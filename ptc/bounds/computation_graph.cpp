@@ -47,6 +47,12 @@ int64_t ComputationGraph::least_capacity() const {
   return least;
 }
 
+int64_t ComputationGraph::total() const {
+  int64_t sum = 0;
+  for (int32_t value = 0; value < values(); ++value) sum += size(value);
+  return sum;
+}
+
 int64_t ComputationGraph::used_inputs() const {
   int64_t sum = 0;
   for (int32_t value = 0; value < values(); ++value) {

@@ -41,6 +41,7 @@ class ComputationGraph {
   // The largest sum of an operation's operands, or size of a value: with less fast memory nothing can be computed.
   int64_t least_capacity() const;
   // Loads of inputs that are used, and stores of results: each at least once, whatever the order.
+  int64_t total() const;  // of all sizes: with so much fast memory nothing has to leave it
   int64_t used_inputs() const;
   int64_t results() const;
 

@@ -193,6 +193,8 @@ class Solver {
       if (!count) continue;
       if (count->below > next && missing == 0) missing = count->below - next;
       if (count->below != next || 2 * count->error > 1e-6 * scale_) continue;
+      // The matrix that was counted differs by `error`: the pairs found must be below for it, too.
+      if (count->error + pairs_.residual + rounding_ >= *sigma - pairs_.values[next - 1]) continue;
       if (next > std::ssize(spectrum.lower)) {
         spectrum.lower.clear();
         for (Eigen::Index i = 0; i < next; ++i)

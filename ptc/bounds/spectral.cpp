@@ -42,7 +42,8 @@ SpectralSum best_sum(const Spectrum& spectrum, int64_t operations, const Machine
   const int64_t own = sum_of_all ? operations / p * p : (operations + p - 1) / p;
   const int64_t step = sum_of_all ? p : 1;
   SpectralSum best;
-  for (int64_t parts = step; parts <= most_parts(spectrum, operations) && parts <= own; parts += step) {
+  const int64_t most = std::max(step, std::min(most_parts(spectrum, operations), own));  // k = 1 in any case
+  for (int64_t parts = step; parts <= most; parts += step) {
     const int64_t segments = parts / step;
     const auto ends = static_cast<double>(machine.repeated ? segments : segments - 1);
     const int64_t counted = sum_of_all ? operations / parts * parts : own;
@@ -53,8 +54,9 @@ SpectralSum best_sum(const Spectrum& spectrum, int64_t operations, const Machine
   return best;
 }
 
-absl::StatusOr<SpectralBound> spectral_bound(const ComputationGraph& graph, const Machine& machine,
-                                             Expansion expansion) {
+absl::StatusOr<SpectralBound> spectral_bound(const ComputationGraph& graph, const Machine& given, Expansion expansion) {
+  Machine machine = given;
+  machine.capacity = std::min(given.capacity, graph.total());  // more is of no use
   const bool one = machine.processors == 1;
   const WeightedGraph weighted = expand(graph, expansion, one ? 0.5 : 1);
   SCALAI_ASSIGN_OR_RETURN(const Spectrum spectrum, smallest_eigenvalues(weighted, kEigenvalues));

@@ -46,7 +46,7 @@ int64_t least_cut(const ComputationGraph& graph, int32_t moment, Inputs inputs, 
 }
 
 int64_t bound_at(const ComputationGraph& graph, const Machine& machine, int32_t moment) {
-  const int64_t m = machine.capacity, results = graph.results();
+  const int64_t m = std::min(machine.capacity, graph.total()), results = graph.results();
   const int64_t both = graph.used_inputs() + results + least_cut(graph, moment, Inputs::kUsedInBoth, 1);
   if (!machine.repeated) return both - 2 * m;
   const int64_t loads = least_cut(graph, moment, Inputs::kUsedAfter, 2) - 2 * m;

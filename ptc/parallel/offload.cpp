@@ -38,9 +38,8 @@ absl::StatusOr<OffloadedStep> step_of(const Workload& w, int stage, int64_t devi
   step.activation_bytes = counted.activation_bytes;
   step.needed_bytes = counted.graph.least_capacity();
   if (step.needed_bytes > device_bytes)
-    return invalid(
-        fmt::format("{} on the GPU are too few: an operation of stage {} needs {} at once; keep at least so much",
-                    format_bytes(device_bytes), stage, format_bytes(step.needed_bytes)));
+    return invalid(fmt::format("an operation of stage {} needs {} ({} B) on the GPU at once, more than {}", stage,
+                               format_bytes(step.needed_bytes), step.needed_bytes, format_bytes(device_bytes)));
   const bounds::Machine machine = {.capacity = device_bytes, .repeated = true};
   SCALAI_ASSIGN_OR_RETURN(step.least, bounds::io_bound(counted.graph, machine, kMoments));
   const internal::StepGraph whole = internal::step_graph(w, stage, w.training.micro_batches(w.config.dp));

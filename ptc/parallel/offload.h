@@ -12,8 +12,11 @@
 // a step makes and forgets at once (recomputed layers, logits, buffers) takes room beside the bytes given here. Steps
 // repeat: what stays on the GPU from one step to the next is not moved.
 //
+// All operations run on the GPU, the optimizer too: with an optimizer on the CPU (ZeRO-Offload) less moves. Every micro-batch
+// reads all experts of a layer.
+//
 // `least` holds for every order of micro-batches, layers and updates, and for moving parts of values, too; not for more or
-// less recomputation than the configuration says. It counts as many micro-batches as kMostOperations allows: to leave some
+// less recomputation than the configuration says. Each layer sums its gradients in the order of micro-batches. It counts as many micro-batches as kMostOperations allows: to leave some
 // out can only lower it. `schedule` plays slots_of() and all updates at the end, with Belady's choice of what leaves (replay.h).
 
 #include "absl/status/statusor.h"

@@ -38,7 +38,7 @@ TEST(OffloadedSteps, KnownAnswers) {
   EXPECT_LE(half->front().least.transfers, half->front().schedule.sum());
   const auto tiny = offloaded_steps(workload, step.needed_bytes - 1);
   EXPECT_EQ(tiny.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(message_of(tiny.status()), HasSubstr("keep at least so much"));
+  EXPECT_THAT(message_of(tiny.status()), HasSubstr("on the GPU at once, more than"));
   EXPECT_TRUE(offloaded_steps(workload, step.needed_bytes).ok());
 }
 

@@ -37,7 +37,7 @@ class Exchange {
  private:
   PagingBound largest_box() const {
     int64_t limits = 0;
-    for (size_t device = 0; device < memory_.size(); ++device) limits += limit(device);
+    for (size_t device = 0; device < memory_.size(); ++device) limits += std::min(limit(device), largest_ + state_);
     const int64_t over = largest_ + state_ - limits;
     if (over <= 0) return {};
     return {over, "largest box", memory_[largest_at_].device, over};

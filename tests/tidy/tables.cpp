@@ -167,7 +167,7 @@ const std::vector<Exception>& untested_exceptions() {
       {"apps/plan/plan_request.cpp", "options of `scalai plan`; plan_command_test runs good and bad ones"},
       {"apps/common/problems.cpp",
        "what is wrong with a command line; plan_command_test and parallelize_command_test read it"},
-      {"apps/parallelize/offload_output.cpp", "--offload of it; parallelize_command_test reads it"},
+      {"apps/parallelize/offload_output.cpp", "--offload of it; offload_command_test reads it"},
       {"apps/parallelize/parallelize_change.cpp",
        "--from of it; parallelize_command_test holds it against `scalai plan`"},
       {"apps/parallelize/parallelize_options.cpp", "its options; parallelize_command_test gives them"},
