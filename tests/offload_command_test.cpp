@@ -42,7 +42,7 @@ TEST_F(OffloadCommand, ActivationsThatDoNotFitGoOutAndComeBack) {
   EXPECT_THAT(text.out,
               HasSubstr("tp8,pp2,zero1, micro-batches of 1, recompute none: bytes between a GPU and its host"));
   EXPECT_THAT(text.out, HasSubstr("any order at least"));
-  EXPECT_THAT(run("--layout=tp8,pp2 --offload=80GiB").out, HasSubstr("0 B (says nothing)"));
+  EXPECT_THAT(run("--layout=tp8,pp2 --offload=80GiB").out, HasSubstr("0 B (all fits)"));
   const Outcome csv = run("--layout=tp8,pp2,zero1 --recompute=none --offload=4GiB --format=csv");
   EXPECT_EQ(std::count(csv.out.begin(), csv.out.end(), '\n'), 3) << csv.out;
 }
