@@ -172,6 +172,21 @@ TEST_F(NearCommand, IsWhatShMakesOfIt) {
   }
 }
 
+TEST_F(NearCommand, NamesAndLinesAreThoseOfSh) {
+  file("a.txt", "b 2\na 1\n", {0});
+  file("b.txt", "a 1\n", {1});
+  for (const char* pipeline : {"cat ./*.txt", "grep -c b ./*.txt", "cat a.txt \\\n b.txt | \\\n w\\\nc", "echo a *.txt",
+                               "cat [!a].txt ./[a-b].txt", "cat nosuch/*"})
+    expect_same(pipeline);
+  for (const char* pipeline : {"cd / | cat a.txt", "echo -n a", "cat ../*", "cat [^a].txt", "cat .*"})
+    EXPECT_EQ(here(pipeline).code, 2) << pipeline;
+  fs::create_directory(folder_ / "all/d");
+  write_all(folder_ / "all/d/x", "x\n");
+  const Outcome folder = here("cat *");
+  EXPECT_EQ(folder.code, 2);
+  EXPECT_THAT(folder.err, HasSubstr("the pattern fits the folder d,"));
+}
+
 // Random files on random hosts under names that a shell would take apart, and random pipelines.
 TEST_F(NearCommand, RandomPipelinesAreWhatShMakesOfThem) {
   const uint64_t first = std::random_device()();

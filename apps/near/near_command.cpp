@@ -135,7 +135,9 @@ int near_main(const Arguments& arguments) {
   std::vector<std::unique_ptr<near::Session>> waiting;
   auto source = list_source(*request, *launch, static_cast<int>(arguments.count("jobs")), waiting);
   if (!source.ok()) return report_error(source.status());
-  near::Question question{.pipeline = *read_pipeline(words, source->names()),
+  auto pipeline = read_pipeline(words, source->names());  // its patterns may be refused now
+  if (!pipeline.ok()) return usage_error("near", message_of(pipeline.status()));
+  near::Question question{.pipeline = *std::move(pipeline),
                           .uses = {},
                           .source = *std::move(source),
                           .launch = *launch,
