@@ -81,8 +81,8 @@ class Placer {
       return best;
     }
     for (Placement& other : ways()) {
-      const auto rank = [](const Placement& one) {
-        return std::tuple(one.moved_bytes, -static_cast<int64_t>(one.near), -std::ssize(one.parts));
+      const auto rank = [this](const Placement& one) {
+        return std::tuple(one.moved_bytes, -static_cast<int64_t>(one.near), -std::min(std::ssize(one.parts), jobs()));
       };
       if (rank(other) < rank(best)) best = std::move(other);
     }
@@ -92,6 +92,9 @@ class Placer {
  private:
   const std::vector<std::string>& inputs() const { return uses_[0].inputs; }
   const FileFacts& facts(const std::string& file) const { return *source_.find(file); }
+
+  // Parts at a time: more of them are no faster.
+  int64_t jobs() const { return std::accumulate(source_.jobs.begin(), source_.jobs.end(), int64_t{0}); }
 
   // Why nothing can run near.
   std::string unusable() const {
@@ -201,12 +204,18 @@ class Placer {
            (use.by_record == use.by_file || inputs().size() == 1);
   }
 
-  // Parts in the order of the input. By file: runs of files that one host has. With `ranges` each file is cut.
+  // Whether the file can follow what the part has. On standard input a last line without its end would go on in it.
+  bool may_join(const PlacedPart& part, const std::string& file, int64_t target) const {
+    if (!source_.has(part.host, file) || part.bytes + facts(file).bytes > target) return false;
+    return part.ranges.empty() || facts(part.ranges.back().file).ends_whole;
+  }
+
+  // Parts in the order of the input: runs of small files that one host has. With `ranges` large files are cut.
   std::vector<PlacedPart> parts_of(bool ranges) const {
     if (ranges && !may_cut()) return {};
-    int64_t total = 0, jobs = std::accumulate(source_.jobs.begin(), source_.jobs.end(), int64_t{0});
+    int64_t total = 0;
     for (const std::string& file : inputs()) total += facts(file).bytes;
-    const int64_t target = std::max(options_.part_bytes, (total + jobs - 1) / std::max<int64_t>(jobs, 1));
+    const int64_t target = std::max(options_.part_bytes, (total + jobs() - 1) / std::max<int64_t>(jobs(), 1));
     std::vector<int64_t> load(source_.hosts.size(), 0);
     std::vector<PlacedPart> parts;
     for (const std::string& file : inputs()) {
@@ -214,8 +223,7 @@ class Placer {
                     pieces = ranges ? std::max<int64_t>(1, (bytes + target - 1) / target) : 1;
       for (int64_t piece = 0; piece < pieces; ++piece) {
         const int64_t begin = bytes / pieces * piece, end = piece + 1 == pieces ? bytes : bytes / pieces * (piece + 1);
-        const bool joins =
-            !ranges && !parts.empty() && source_.has(parts.back().host, file) && parts.back().bytes + bytes <= target;
+        const bool joins = pieces == 1 && !parts.empty() && may_join(parts.back(), file, target);
         if (!joins) parts.push_back({.host = least_loaded(file, load), .files = {}, .ranges = {}, .bytes = 0});
         PlacedPart& part = parts.back();
         if (ranges) {

@@ -82,6 +82,37 @@ TEST(Place, CutsALargeFileByRecords) {
   EXPECT_EQ(place(uses_of("wc -l a"), source, {.part_bytes = 10}).parts.size(), 1U);  // its line names the file
 }
 
+// Small files share a part; one whose last line goes on is the last of its part.
+TEST(Place, CutsPutSmallFilesTogether) {
+  Source source = source_of({{}, {}});
+  std::string text = "sort";
+  for (int i = 0; i < 1000; ++i) {
+    const std::string name = "f" + std::to_string(i);
+    source.by_host[i < 500 ? 0 : 1][name] = {.bytes = 2, .ends_whole = i != 100};
+    text += " " + name;
+  }
+  source.by_host[0]["large"] = {.bytes = 10'000};
+  source.jobs = {8, 8};
+  ASSERT_TRUE(unite(source).ok());
+  const Placement placement = place(uses_of(text + " large"), source, {.part_bytes = 1000});
+  EXPECT_LE(placement.parts.size(), 14U);
+  EXPECT_TRUE(placement.by_record(0));
+  int next = 0;
+  for (const PlacedPart& part : placement.parts) {
+    int64_t bytes = 0;
+    for (const Range& range : part.ranges) {
+      EXPECT_TRUE(source.has(part.host, range.file));
+      EXPECT_TRUE(range.file == "large" || range.file == "f" + std::to_string(next++));
+      EXPECT_TRUE(range.file != "f100" || &range == &part.ranges.back());
+      bytes += range.end - range.begin;
+    }
+    EXPECT_EQ(part.bytes, bytes);
+  }
+  EXPECT_EQ(next, 1000);
+  // Without a file to cut, as many parts as files are no better.
+  EXPECT_LE(place(uses_of(text), source, {}).parts.size(), 3U);
+}
+
 TEST(Place, NoMoreThanOneMergeLiesBetweenNearAndHere) {
   const Source source = source_of({{"a"}, {"b"}});
   const auto near_of = [&](const std::string& text) { return place(uses_of(text), source, {}).near; };
