@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "ptc/base/process.h"
@@ -52,13 +53,22 @@ std::string last_line(int fd) {
   return printable_text(line == std::string::npos ? text : text.substr(line + 1));
 }
 
+// Whether a name that a host sends is one of a file below its folder.
+bool is_below(const std::string& name) {
+  const std::filesystem::path path(name);
+  return !name.empty() && name.find('\0') == std::string::npos && !path.is_absolute() &&
+         std::find(path.begin(), path.end(), "..") == path.end();
+}
+
 bool ended(pid_t pid) { return ::waitpid(pid, nullptr, WNOHANG) == pid; }
 
 }  // namespace
 
 absl::Status check_program(const std::string& program) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:,+-@%=";
-  if (!program.empty() && program.find_first_not_of(kPlain) == std::string::npos) return absl::OkStatus();
+  // Before the first / a = would set a variable.
+  const bool sets = program.substr(0, program.find('/')).find('=') != std::string::npos;
+  if (!program.empty() && !sets && program.find_first_not_of(kPlain) == std::string::npos) return absl::OkStatus();
   return invalid(fmt::format(
       "\"{}\" has characters that a login shell would read in its own way; give another path with --program", program));
 }
@@ -129,6 +139,10 @@ absl::StatusOr<std::vector<ListedFile>> Session::list() {
   auto* listed = std::get_if<Listed>(&answer);
   if (listed == nullptr) return lost(invalid("answers another question"));
   if (!listed->problem.empty()) return missing(fmt::format("{}: {}", host_.name, listed->problem));
+  for (const ListedFile& file : listed->files)
+    if (!is_below(file.name) || file.bytes < 0)
+      return invalid(
+          fmt::format("{}: lists \"{}\", which is no file below the folder", host_.name, printable_text(file.name)));
   return std::move(listed->files);
 }
 

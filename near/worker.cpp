@@ -68,7 +68,9 @@ class Lister {
     }
     if (listed_.files.size() > kMostFiles)
       listed_.problem = fmt::format("{}: more than {} files; name a folder below it", folder_, kMostFiles);
-    if (error && listed_.problem.empty()) listed_.problem = fmt::format("{}: {}", path, error.message());
+    // A folder below that may not be read is left out, as by patterns of sh.
+    const bool closed = error == std::errc::permission_denied && !below.empty();
+    if (error && !closed && listed_.problem.empty()) listed_.problem = fmt::format("{}: {}", path, error.message());
   }
 
   // But not by a link that leads back.

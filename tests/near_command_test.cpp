@@ -187,6 +187,15 @@ TEST_F(NearCommand, NamesAndLinesAreThoseOfSh) {
   EXPECT_THAT(folder.err, HasSubstr("the pattern fits the folder d,"));
 }
 
+TEST_F(NearCommand, ARelativeFolderForTemporaryFilesIsOfTheCaller) {
+  file("a.txt", "b\n", {0});
+  file("b.txt", "a\n", {1});
+  fs::create_directory(folder_ / "tmp");
+  const Outcome outcome = shell(fmt::format("cd {} && TMPDIR=tmp '{}/scalai' near {} -- 'sort a.txt b.txt'",
+                                            folder_.string(), kPrograms.string(), hosts()));
+  EXPECT_EQ(outcome.out, "a\nb\n") << outcome.err;
+}
+
 // Random files on random hosts under names that a shell would take apart, and random pipelines.
 TEST_F(NearCommand, RandomPipelinesAreWhatShMakesOfThem) {
   const uint64_t first = std::random_device()();
@@ -343,6 +352,7 @@ TEST_F(NearCommand, BadWordsAreRefusedAtOnce) {
   for (const char* text : {"pipeline:1:5: error: \"$\"", "pipeline:1:8: error: \">\"", "--jobs is at most 1024"})
     EXPECT_THAT(both.err, HasSubstr(text));
   EXPECT_EQ(scalai(fmt::format("near {} --program='/a b' -- 'cat a.txt'", path("all"))).code, 2);
+  EXPECT_EQ(scalai(fmt::format("near {} --program='A=b/c' -- 'cat a.txt'", path("all"))).code, 2);
   const Outcome names =
       scalai(fmt::format("near {} --host=-oProxyCommand=x --host='a b' --host=h=rel -- cat a.txt", path("all")));
   EXPECT_EQ(names.code, 2);

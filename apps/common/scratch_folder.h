@@ -10,10 +10,11 @@ namespace scalai::apps {
 
 class ScratchFolder {
  public:
-  // "scalai-sim" makes /tmp/scalai-sim-k3Jx9q.
+  // "scalai-sim" makes /tmp/scalai-sim-k3Jx9q. Absolute: commands that get its path run in other folders.
   explicit ScratchFolder(const std::string& name) {
     std::error_code error;
-    std::string path = (std::filesystem::temp_directory_path(error) / (name + "-XXXXXX")).string();
+    std::string path =
+        (std::filesystem::absolute(std::filesystem::temp_directory_path(error)) / (name + "-XXXXXX")).string();
     if (!error && ::mkdtemp(path.data()) != nullptr) path_ = path;
   }
   ~ScratchFolder() {
