@@ -188,11 +188,12 @@ Command near_command() {
            R"(SOURCE is a folder (a checkpoint, a mount of scalai fs, …), the index of a dataset, or the folder
 of a run that goes on, whose state of now it is; commands name its files relative to it. Commands that have an annotation run on the hosts that have the
 files, each on its part, as far as that puts out the same; the others run here. Standard output
-is, byte for byte, that of the same pipeline run by sh in the folder, and comes when all parts are
-whole. The status is that of the last command; 2 to 5, with a message of scalai near, is its own.
+is, byte for byte, that of the same pipeline run by a POSIX sh in the folder, and comes when all parts
+are whole. The status is that of the last command: 126 if it cannot be run, 127 if it is not there,
+128 + N if signal N ended it. 2 to 5, with a message of scalai near, is its own.
 
-One word is read as a shell would: words, quotes, | and patterns of file names, nothing else.
-Several words are taken as they are, and one that is | ends a command. No shell runs.)",
+One word is read as a shell would: words, quotes, | and patterns of file names, nothing else;
+patterns fit files, in the C locale. Several words are taken as they are, and one that is | ends a command. No shell runs.)",
        .options = joined({host_options(), own, launch_options(), {format_option({"table", "json"})}}),
        .examples = {"scalai near out/ -- 'sha256sum *.safetensors'",
                     "scalai near out/ --explain -- 'sha256sum *.safetensors | sort'",
