@@ -37,6 +37,13 @@ bool ends_whole(const std::string& path, int64_t bytes) {
   return file.get() >= 0 && ::pread(file.get(), &last, 1, bytes - 1) == 1 && last == '\n';
 }
 
+// As those of /proc, which say no size: they cannot be cut, so they are not offered.
+bool has_more_than(const std::string& path, int64_t bytes) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  char more = 0;
+  return file.get() >= 0 && ::pread(file.get(), &more, 1, bytes) == 1;
+}
+
 class Lister {
  public:
   explicit Lister(std::string folder) : folder_(std::move(folder)) {}
@@ -63,7 +70,7 @@ class Lister {
       struct stat facts {};
       if (::stat(entry->path().c_str(), &facts) != 0) continue;  // a link that leads nowhere
       if (S_ISDIR(facts.st_mode)) enter(relative, depth, {facts.st_dev, facts.st_ino});
-      if (S_ISREG(facts.st_mode))
+      if (S_ISREG(facts.st_mode) && (facts.st_size > 0 || !has_more_than(entry->path().string(), 0)))
         listed_.files.push_back({relative, facts.st_size, ends_whole(entry->path().string(), facts.st_size)});
     }
     if (listed_.files.size() > kMostFiles)

@@ -93,6 +93,14 @@ TEST_F(NearCommand, FoldersAndFilesThatAreWrittenAreRefused) {
   expect_same("tac a.txt | cat");
 }
 
+TEST_F(NearCommand, FilesThatSayNoSizeAreReadWhole) {
+  const std::string folder = "/proc/sys/kernel";
+  if (!fs::exists(folder + "/ostype")) GTEST_SKIP() << "needs /proc";
+  const Outcome outcome = scalai("near " + folder + " -- 'cat ostype osrelease'");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, read_all(folder + "/ostype") + read_all(folder + "/osrelease"));
+}
+
 // jq goes on with the next file in a value that has begun, and ends at the first that is none.
 TEST_F(NearCommand, JqReadsFilesAsOneStream) {
   if (shell("command -v jq").code != 0) GTEST_SKIP() << "needs jq";
