@@ -16,6 +16,7 @@
 #include <optional>
 #include <set>
 
+#include "near/internal/write.h"
 #include "ptc/base/file.h"
 #include "ptc/base/file_descriptor.h"
 #include "ptc/base/process.h"
@@ -24,17 +25,6 @@
 
 namespace scalai::near {
 namespace {
-
-absl::Status write_to(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EPIPE) return absl::FailedPreconditionError("nobody reads any more");
-    if (n < 0) return failed(fmt::format("cannot write: {}", std::strerror(errno)));
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return absl::OkStatus();
-}
 
 bool is_file(const std::string& path, int64_t bytes) {
   struct stat facts {};
@@ -202,8 +192,9 @@ class Answering {
         const std::string path = question_.scratch + "/merged";
         const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
         if (file.get() < 0) return failed(fmt::format("{}: {}", path, std::strerror(errno)));
-        const absl::Status added = add_counts(paths, placement.counts_sorted,
-                                              [&](std::string_view bytes) { return write_to(file.get(), bytes); });
+        const absl::Status added = add_counts(paths, placement.counts_sorted, [&](std::string_view bytes) {
+          return internal::write_all(file.get(), bytes);
+        });
         if (absl::IsFailedPrecondition(added)) return false;
         SCALAI_RETURN_IF_ERROR(added);
         paths = {path};
@@ -259,7 +250,7 @@ absl::StatusOr<std::array<FileDescriptor, 2>> pipe_here() {
 
 absl::StatusOr<int> run_commands(const std::vector<Command>& commands, const std::string& folder,
                                  const std::function<absl::Status(const Sink&)>& feed) {
-  const auto to_stdout = [](std::string_view bytes) { return write_to(STDOUT_FILENO, bytes); };
+  const auto to_stdout = [](std::string_view bytes) { return internal::write_all(STDOUT_FILENO, bytes); };
   if (commands.empty()) {
     SCALAI_RETURN_IF_ERROR(feed(to_stdout));
     return 0;
@@ -290,7 +281,7 @@ absl::StatusOr<int> run_commands(const std::vector<Command>& commands, const std
   before = {};
   std::signal(SIGPIPE, SIG_IGN);
   absl::Status written;
-  if (feed) written = feed([&](std::string_view bytes) { return write_to(fed.get(), bytes); });
+  if (feed) written = feed([&](std::string_view bytes) { return internal::write_all(fed.get(), bytes); });
   fed = {};
   StageEnd end{.status = kNotStarted};
   for (size_t i = 0; i < pids.size(); ++i) {

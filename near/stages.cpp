@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "near/internal/write.h"
 #include "ptc/base/file.h"
 #include "ptc/base/file_descriptor.h"
 #include "ptc/base/process.h"
@@ -39,17 +40,6 @@ absl::StatusOr<Pipe> make_pipe() {
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return failed(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
   (void)::fcntl(ends[1], F_SETPIPE_SZ, static_cast<int>(kBuffer));  // else the usual size, which is right, too
   return Pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
-
-// False: nobody reads any more, or it cannot be written.
-bool write_whole(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
 }
 
 ssize_t read_once(int fd, std::span<char> buffer) {
@@ -175,7 +165,7 @@ class Part {
     pumps_.emplace_back([this, stage, source, sink]() mutable {
       bool taken = true;  // by the stage
       const auto pass = [&](std::string_view bytes) {
-        taken = write_whole(sink->get(), bytes);
+        taken = internal::write_all(sink->get(), bytes).ok();
         if (taken) seen_[stage].look(bytes);
         return taken;
       };

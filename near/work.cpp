@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "near/internal/write.h"
 #include "ptc/base/status.h"
 #include "ptc/base/utf8.h"
 #include "ptc/proto/near.pb.h"
@@ -20,24 +21,13 @@ constexpr size_t kHead = 8;                           // mark and length
 constexpr std::string_view kMark = "snr1";            // of a frame: what a login script prints is none
 constexpr uint32_t kMostBytes = uint32_t{256} << 20;  // of a message
 
-absl::Status write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EPIPE) return absl::FailedPreconditionError("nobody reads any more");
-    if (n < 0) return failed(fmt::format("cannot write: {}", std::strerror(errno)));
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status send_message(int fd, const google::protobuf::Message& message) {
   const std::string body = message.SerializeAsString();
   SCALAI_CHECK(body.size() <= kMostBytes, "a message is too large");
   const auto length = static_cast<uint32_t>(body.size());
   std::string frame(kMark);
   for (int i = 0; i < 4; ++i) frame += static_cast<char>((length >> (8 * i)) & 0xff);
-  return write_all(fd, frame + body);
+  return internal::write_all(fd, frame + body);
 }
 
 // Fills `bytes`; returns how many came before the end of the stream.

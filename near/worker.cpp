@@ -19,6 +19,7 @@
 #include "near/stages.h"
 #include "ptc/base/file_descriptor.h"
 #include "ptc/base/parallel.h"
+#include "ptc/base/scratch_folder.h"
 #include "ptc/base/status.h"
 
 namespace scalai::near {
@@ -93,26 +94,6 @@ class Lister {
   Listed listed_;
 };
 
-// A folder for scripts, which goes with the object.
-class Scratch {
- public:
-  Scratch() {
-    std::error_code error;
-    std::string path = (fs::temp_directory_path(error) / "scalai-near-XXXXXX").string();
-    if (!error && ::mkdtemp(path.data()) != nullptr) path_ = path;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 // "" or why commands cannot run as they do at the caller.
 std::string take_environment(const std::vector<Variable>& environment) {
   for (const Variable& variable : environment) {
@@ -154,7 +135,7 @@ PartEnd work_on(const PartWork& work, int in, int out) {
   PartEnd end;
   end.problem = refused_names(work);
   if (end.problem.empty()) end.problem = take_environment(work.environment);
-  const Scratch scratch;
+  const ScratchFolder scratch("scalai-near");  // for scripts
   if (scratch.path().empty()) end.problem = "cannot make a temporary folder";
   if (!end.problem.empty()) return end;
   return run_part(work, {.output =

@@ -10,7 +10,6 @@
 
 #include "apps/common/output.h"
 #include "apps/common/run_report.h"
-#include "apps/common/scratch_folder.h"
 #include "apps/exec/calibration.h"
 #include "apps/exec/calibration_plans.h"
 #include "apps/exec/exec_commands.h"
@@ -21,6 +20,7 @@
 #include "executor/state/available_memory.h"
 #include "ptc/base/file.h"
 #include "ptc/base/progress.h"
+#include "ptc/base/scratch_folder.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "apps/common/output.h"
-#include "apps/common/scratch_folder.h"
 #include "apps/exec/exec_commands.h"
 #include "apps/exec/exec_controller.h"
 #include "apps/exec/exec_inputs.h"
@@ -19,6 +18,7 @@
 #include "executor/rpc/process.h"
 #include "ptc/base/file.h"
 #include "ptc/base/say.h"
+#include "ptc/base/scratch_folder.h"
 #include "ptc/base/status.h"
 #include "ptc/scenario/scenario.h"
 

@@ -10,7 +10,6 @@
 
 #include "apps/common/near_hosts.h"
 #include "apps/common/output.h"
-#include "apps/common/scratch_folder.h"
 #include "apps/near/commands.h"
 #include "apps/near/near_explain.h"
 #include "apps/near/near_run.h"
@@ -20,6 +19,7 @@
 #include "near/worker.h"
 #include "ptc/base/file.h"
 #include "ptc/base/progress.h"
+#include "ptc/base/scratch_folder.h"
 #include "ptc/base/status.h"
 
 namespace scalai::apps {

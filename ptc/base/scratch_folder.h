@@ -6,7 +6,7 @@
 #include <string>
 #include <system_error>
 
-namespace scalai::apps {
+namespace scalai {
 
 class ScratchFolder {
  public:
@@ -29,4 +29,4 @@ class ScratchFolder {
   std::string path_;
 };
 
-}  // namespace scalai::apps
+}  // namespace scalai
