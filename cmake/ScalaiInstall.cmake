@@ -28,7 +28,7 @@ scalai_install_program(COMPONENT scalai TARGET scalai-jobs COMMANDS import polic
 scalai_install_program(COMPONENT scalai TARGET scalai-near COMMANDS near worker)
 scalai_install_program(COMPONENT scalai TARGET scalai-accuracy COMMANDS accuracy "accuracy model" "accuracy policies")
 scalai_install_program(COMPONENT sim TARGET scalai-sim)
-scalai_install_program(COMPONENT exec TARGET scalai-exec COMMANDS launch worker ctl bench calibrate doctor)
+scalai_install_program(COMPONENT exec TARGET scalai-exec COMMANDS launch worker sync ctl bench calibrate doctor)
 scalai_install_program(COMPONENT fs TARGET scalai-fs COMMANDS mount unmount repartition status)
 
 install(DIRECTORY scenarios/ DESTINATION "${_share}/scenarios" COMPONENT scalai USE_SOURCE_PERMISSIONS)

@@ -28,7 +28,7 @@ class HelpCommand : public EndToEnd {
           all.push_back(program + " " + line.substr(2, line.find("  ", 2) - 2));
       }
       if (name == "scalai-exec") {
-        for (const char* verb : {"launch", "worker", "ctl", "bench", "calibrate", "doctor"})
+        for (const char* verb : {"launch", "worker", "sync", "ctl", "bench", "calibrate", "doctor"})
           all.push_back(program + " " + verb);
       }
     }

@@ -274,6 +274,8 @@ int continue_run(const std::string& folder_path, const std::string& format) {
   auto how = folder.how();
   if (!how.ok()) return report_error(how.status());
   options.how = *std::move(how);
+  if (options.how.synced)
+    return report_error(invalid(fmt::format("{} is of scalai sync: start that again", options.run.out)));
   auto journal = ex::Journal::open(options.run.out + "/journal.db");
   if (!journal.ok()) return report_error(journal.status());
   const scenario::FileReader read = [](const std::string& name) { return read_file(name); };

@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
   using namespace scalai::apps;
   const std::map<std::string, scalai::Command (*)()> others = {
       {"launch", exec_launch_command}, {"worker", exec_worker_command},       {"ctl", exec_ctl_command},
+      {"sync", exec_sync_command},
       {"bench", exec_bench_command},   {"calibrate", exec_calibrate_command}, {"doctor", exec_doctor_command}};
   const bool about = argc > 2 && (std::strcmp(argv[1], "man") == 0 || std::strcmp(argv[1], "complete") == 0);
   // The last word of `complete` is not whole yet.

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <numeric>
+#include <span>
 
 #include "absl/strings/str_split.h"
 #include "executor/rpc/token.h"
@@ -36,12 +37,14 @@ ex::ProcessOptions worker_process(const SessionOptions& options, const std::stri
 
 // The GPUs of each host's worker, as CUDA_VISIBLE_DEVICES: NCCL wants each rank to have one of its own. `ours`: the
 // variable as this process has it, which may name some of the machine's only; null: all.
-std::vector<std::string> visible_gpus(const cluster::Cluster& cluster, int devices_per_gpu, const char* ours) {
+std::vector<std::string> visible_gpus(const cluster::Cluster& cluster, int first_host, int devices_per_gpu,
+                                      const char* ours) {
   const std::vector<std::string> names =
       ours == nullptr ? std::vector<std::string>() : absl::StrSplit(ours, ',', absl::SkipEmpty());
   std::vector<std::string> visible;
   size_t next = 0;
-  for (const cluster::Host& host : cluster.hosts) {
+  visible.resize(static_cast<size_t>(first_host));  // of workers that are not ours
+  for (const cluster::Host& host : std::span(cluster.hosts).subspan(static_cast<size_t>(first_host))) {
     std::vector<std::string> own(static_cast<size_t>((host.gpus + devices_per_gpu - 1) / devices_per_gpu));
     for (std::string& gpu : own) {
       gpu = next < names.size() ? names[next] : std::to_string(next);
@@ -52,11 +55,19 @@ std::vector<std::string> visible_gpus(const cluster::Cluster& cluster, int devic
   return visible;
 }
 
+std::vector<std::pair<HostId, std::string>> ended_each(ex::Spawner& spawner) {
+  std::vector<std::pair<HostId, std::string>> ended;
+  for (const auto& [host, end] : spawner.reap())
+    ended.emplace_back(HostId(host), fmt::format("{}, see {}", end.str(), spawner.log_file(host)));
+  return ended;
+}
+
 void start_processes(ex::Spawner& spawner, const SessionOptions& options, const std::string& address,
                      const cluster::Cluster& cluster, ex::CrewOptions& crew) {
   std::vector<std::string> visible;
   if (options.state.on_gpus())
-    visible = visible_gpus(cluster, options.state.devices_per_gpu, std::getenv("CUDA_VISIBLE_DEVICES"));
+    visible =
+        visible_gpus(cluster, options.first_host, options.state.devices_per_gpu, std::getenv("CUDA_VISIBLE_DEVICES"));
   crew.start_worker = [&spawner, options, address, visible](HostId host) {
     (void)spawner.kill(static_cast<int32_t>(host.value));  // one that has lost its connection
     (void)spawner.wait(static_cast<int32_t>(host.value), 10);
@@ -70,20 +81,16 @@ void start_processes(ex::Spawner& spawner, const SessionOptions& options, const 
     (void)spawner.wait(static_cast<int32_t>(host.value), 10);
     return killed;
   };
-  crew.ended_workers = [&spawner] {
-    std::vector<std::pair<HostId, std::string>> ended;
-    for (const auto& [host, end] : spawner.reap())
-      ended.emplace_back(HostId(host), fmt::format("{}, see {}", end.str(), spawner.log_file(host)));
-    return ended;
-  };
+  crew.ended_workers = [&spawner] { return ended_each(spawner); };
 }
 
 // Of one process that is, or has started, the workers of all hosts.
-std::vector<std::pair<HostId, std::string>> ended_together(ex::Spawner& spawner, bool& running, int hosts) {
+std::vector<std::pair<HostId, std::string>> ended_together(ex::Spawner& spawner, bool& running,
+                                                           const std::vector<int>& hosts) {
   std::vector<std::pair<HostId, std::string>> ended;
   for (const auto& [process, end] : spawner.reap()) {
     running = false;
-    for (int host = 0; host < hosts; ++host)
+    for (const int host : hosts)
       ended.emplace_back(HostId(host), fmt::format("{}, see {}", end.str(), spawner.log_file(process)));
   }
   return ended;
@@ -91,31 +98,35 @@ std::vector<std::pair<HostId, std::string>> ended_together(ex::Spawner& spawner,
 
 // One process for all hosts, which share this machine's GPUs. A host that fails is told to go; its worker comes back by
 // itself, with nothing.
-void start_one_process(ex::Spawner& spawner, const SessionOptions& options, const std::string& address, int hosts,
-                       ex::CrewOptions& crew) {
-  std::vector<int> all(static_cast<size_t>(hosts));
-  std::iota(all.begin(), all.end(), 0);
+void start_one_process(ex::Spawner& spawner, const SessionOptions& options, const std::string& address,
+                       const std::vector<int>& hosts, ex::CrewOptions& crew) {
   const auto running = std::make_shared<bool>(false);
-  crew.start_worker = [&spawner, running, options, address, list = fmt::format("{}", fmt::join(all, ","))](HostId) {
+  crew.start_worker = [&spawner, running, options, address, list = fmt::format("{}", fmt::join(hosts, ","))](HostId) {
     if (std::exchange(*running, true)) return absl::OkStatus();
     return spawner.start(0, worker_process(options, address, list));
   };
   crew.ended_workers = [&spawner, running, hosts] { return ended_together(spawner, *running, hosts); };
 }
 
-// All workers by one command, which runs as long as they do. A host that fails has no other worker than one that somebody
-// starts.
-void start_by_launcher(ex::Spawner& spawner, const SessionOptions& options, std::string address, int hosts,
-                       ex::CrewOptions& crew) {
+// A worker's command line for another machine.
+std::string remote_command(const SessionOptions& options, std::string address) {
   std::error_code ignored;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
   if (address.starts_with("0.0.0.0:")) address.replace(0, std::strlen("0.0.0.0"), ex::machine_name());
   std::string command = fmt::format(
-      "{} {} worker --controller={} --token-file={} --connect-timeout=300s --orphan-timeout={}s", options.launcher,
+      "{} worker --controller={} --token-file={} --connect-timeout=300s --orphan-timeout={}s",
       ex::quoted_for_shell(program), address, ex::quoted_for_shell(options.token_file), options.orphan_timeout_s);
   for (const std::string& word : words_of(options.state)) command += " " + ex::quoted_for_shell(word);
   if (!options.server.certificate_file.empty())
     command += " --ca-file=" + ex::quoted_for_shell(options.server.certificate_file);
+  return command;
+}
+
+// All workers by one command, which runs as long as they do. A host that fails has no other worker than one that somebody
+// starts.
+void start_by_launcher(ex::Spawner& spawner, const SessionOptions& options, const std::string& address,
+                       const std::vector<int>& hosts, ex::CrewOptions& crew) {
+  const std::string command = options.launcher + " " + remote_command(options, address);
   const auto running = std::make_shared<bool>(false);
   crew.join_s = kLaunch_s;
   crew.start_worker = [&spawner, running, command](HostId) {
@@ -126,6 +137,27 @@ void start_by_launcher(ex::Spawner& spawner, const SessionOptions& options, std:
   crew.ended_workers = [&spawner, running, hosts] { return ended_together(spawner, *running, hosts); };
 }
 
+// Each by an ssh of its own, so that one that was lost can be started again.
+void start_by_ssh(ex::Spawner& spawner, const SessionOptions& options, const std::string& address,
+                  const std::vector<int>& hosts, ex::CrewOptions& crew) {
+  crew.join_s = kLaunch_s;
+  crew.start_worker = [&spawner, options, address, first = hosts.front()](HostId host) {
+    const auto process = static_cast<int32_t>(host.value);
+    (void)spawner.kill(process);
+    (void)spawner.wait(process, 10);
+    const std::string& machine = options.by_ssh[static_cast<size_t>(host.value - first)];
+    const std::string command = remote_command(options, address) + fmt::format(" --host={}", host.value);
+    return spawner.start(process,
+                         {.binary = "/bin/sh",
+                          .arguments = {"sh", "-c",
+                                        fmt::format("exec ssh -oBatchMode=yes {} {}", ex::quoted_for_shell(machine),
+                                                    ex::quoted_for_shell(command))},
+                          .environment = {},
+                          .log_file = ""});
+  };
+  crew.ended_workers = [&spawner] { return ended_each(spawner); };
+}
+
 }  // namespace
 
 OptionSpec transport_option() {
@@ -134,23 +166,29 @@ OptionSpec transport_option() {
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Session::start(const cluster::Cluster& cluster, SessionOptions options) {
-  const int hosts = static_cast<int>(cluster.hosts.size());
-  options.server.controller.hosts = hosts;
+  std::vector<int> hosts(cluster.hosts.size() - static_cast<size_t>(options.first_host));
+  std::iota(hosts.begin(), hosts.end(), options.first_host);
+  options.server.controller.hosts = static_cast<int>(cluster.hosts.size());
+  options.server.controller.first_host = options.first_host;
   options.server.state_on_network = options.state.transport != "shared-memory";
   std::unique_ptr<Session> session(new Session(options.log_folder));
   SCALAI_ASSIGN_OR_RETURN(session->controller_, ex::ControlServer::start(options.server));
   // Workers of one machine share its cores; threads that wait for the network take none. Elsewhere workers decide.
-  const int share = static_cast<int>(hardware_threads()) / std::max(1, hosts);
+  const int share = static_cast<int>(hardware_threads()) / std::max(1, static_cast<int>(hosts.size()));
   const bool one_process = options.local && options.state.on_gpus() && !options.state.with_nccl();
   const int least = options.state.network() ? 4 : 1;
   const int threads = options.local && !one_process ? std::max(least, share) : 0;
-  ex::CrewOptions crew{.threads = threads, .force_network = options.state.network(), .nccl = options.state.with_nccl()};
+  ex::CrewOptions crew{.threads = threads,
+                       .force_network = options.state.network(),
+                       .nccl = options.state.with_nccl(),
+                       .first_host = options.first_host};
   const std::string address = session->controller_->address();
   if (one_process) {
     start_one_process(session->spawner_, options, address, hosts, crew);
   } else if (options.local) {
     start_processes(session->spawner_, options, address, cluster, crew);
   }
+  if (!options.by_ssh.empty()) start_by_ssh(session->spawner_, options, address, hosts, crew);
   if (!options.launcher.empty()) start_by_launcher(session->spawner_, options, address, hosts, crew);
   session->crew_ = std::make_unique<ex::Crew>(cluster, *session->controller_, std::move(crew));
   return session;

@@ -38,7 +38,7 @@ absl::StatusOr<ex::JournalLock> RunFolder::claim() const {
   absl::StatusOr<ex::JournalLock> lock = ex::JournalLock::take(file("journal.db"));
   if (absl::IsUnavailable(lock.status()))
     return absl::UnavailableError(fmt::format("a run is going on in {}: {}", path_, message_of(lock.status())));
-  if (lock.ok() && std::filesystem::exists(file("address"))) {
+  if (lock.ok() && std::filesystem::exists(file("address")) && !(ours && how()->synced)) {
     return missing(fmt::format(
         "a run in {0} was cut off: go on with it (scalai exec --resume={0}), or remove {0}/address to give it up",
         path_));
@@ -66,6 +66,7 @@ absl::StatusOr<ex::Journal> RunFolder::begin(ex::JournalLock lock, const ex::Run
                                {"datasets", how.datasets},
                                {"trainers", how.trainers},
                                {"launched", how.launched},
+                               {"synced", how.synced},
                                {"standby", how.standby},
                                {"train_folder", how.train_folder},
                                {"mounts", how.mounts}};
@@ -108,6 +109,7 @@ absl::StatusOr<HowRun> RunFolder::how() const {
                   .trainers = json.value("trainers", plain_paths),
                   .train_folder = json.value("train_folder", std::string()),
                   .launched = json.value("launched", false),
+                  .synced = json.value("synced", false),
                   .standby = json.value("standby", false),
                   .mounts = json.value("mounts", plain_paths)};
   } catch (const nlohmann::json::exception& error) {
@@ -129,6 +131,8 @@ absl::StatusOr<executor::CtlTarget> RunFolder::target() const {
   SCALAI_ASSIGN_OR_RETURN(target.token, token());
   SCALAI_ASSIGN_OR_RETURN(const HowRun known, how());
   target.ca_file = known.certificate_file;
+  if (controller_died() && known.synced)
+    return missing(fmt::format("{}: this scalai sync has died: start it again", path_));
   if (controller_died())
     return missing(fmt::format("{0}: the controller of this run has died\nhint: scalai exec --resume={0}", path_));
   return target;

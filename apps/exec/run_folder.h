@@ -31,6 +31,7 @@ struct HowRun {
   std::map<std::string, std::string> trainers;  // by job: command of its training program
   std::string train_folder;                     // where these run
   bool launched = false;                        // by `scalai launch`: its scenario says nothing of time
+  bool synced = false;                          // receivers of another run's weights, which nothing continues
   bool standby = false;                         // a process of a training program waits on every device
   std::map<std::string, std::string> mounts;    // by job: mount of `scalai fs` whose dataset/current follows the job
 };

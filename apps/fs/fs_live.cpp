@@ -7,18 +7,14 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "apps/exec/reader_transport.h"
 #include "apps/exec/run_folder.h"
 #include "executor/live/live_run.h"
-#include "executor/rpc/network.h"
-#include "executor/secret/secret.h"
-#include "executor/transport/ucx_info.h"
-#include "executor/transport/ucx_transport.h"
 #include "ptc/base/json.h"
 #include "vfs/live_tree.h"
 #endif
@@ -57,26 +53,6 @@ absl::StatusOr<std::vector<std::string>> jobs_of(const ex::CtlTarget& target) {
     if (!begins || std::chrono::steady_clock::now() > until) return jobs;
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
-}
-
-// To workers of other machines, for a run whose state travels by UCX; null: all are here.
-absl::StatusOr<std::unique_ptr<ex::PeerTransport>> transport_of(const HowRun& how,
-                                                                [[maybe_unused]] const ex::CtlTarget& target) {
-  if (how.state.transport == "shared-memory") return std::unique_ptr<ex::PeerTransport>();
-#ifdef SCALAI_WITH_UCX
-  std::string devices;
-  if (std::getenv("UCX_NET_DEVICES") == nullptr) {
-    SCALAI_ASSIGN_OR_RETURN(const ex::Interface network, ex::interface_to(target.address));
-    devices = ex::ucx_devices_on(network.name, network.loopback);
-  }
-  const auto refuse = [](std::string_view) -> absl::StatusOr<ex::Payload> { return missing("a reader has no state"); };
-  SCALAI_ASSIGN_OR_RETURN(
-      std::unique_ptr<ex::UcxTransport> made,
-      ex::UcxTransport::create(refuse, {.devices = std::move(devices), .key = ex::key_for(target.token, "transport")}));
-  return std::unique_ptr<ex::PeerTransport>(std::move(made));
-#else
-  return std::unique_ptr<ex::PeerTransport>();
-#endif
 }
 
 class RunMount final : public LiveMount {
@@ -118,7 +94,7 @@ absl::StatusOr<std::unique_ptr<LiveMount>> LiveMount::open(const std::string& ru
   SCALAI_ASSIGN_OR_RETURN(const ex::CtlTarget target, folder.target());
   SCALAI_ASSIGN_OR_RETURN(const HowRun how, folder.how());
   SCALAI_ASSIGN_OR_RETURN(const std::vector<std::string> jobs, jobs_of(target));
-  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<ex::PeerTransport> transport, transport_of(how, target));
+  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<ex::PeerTransport> transport, reader_transport(how, target));
   ex::LiveOptions options{
       .target = target, .place = folder.path(), .optimizer = shown.optimizer, .fleeting = shown.fleeting};
   return std::unique_ptr<LiveMount>(

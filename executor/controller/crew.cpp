@@ -28,7 +28,7 @@ Crew::Crew(const cluster::Cluster& cluster, ControllerEnd& controller, CrewOptio
 
 absl::Status Crew::start() {
   std::set<HostId> hosts;
-  for (size_t i = 0; i < cluster_.hosts.size(); ++i) hosts.insert(HostId(static_cast<int64_t>(i)));
+  for (int64_t i = options_.first_host; i < std::ssize(cluster_.hosts); ++i) hosts.insert(HostId(i));
   absl::Status done = absl::OkStatus();
   for (int start = 0; start < kStarts; ++start) {
     SCALAI_RETURN_IF_ERROR(gather(hosts));
@@ -173,6 +173,11 @@ proto::Peer Crew::peer_of(HostId host) const {
   return peer;
 }
 
+void Crew::set_others(const std::vector<proto::Peer>& others) {
+  others_.clear();
+  for (const proto::Peer& other : others) others_.push_back(other.SerializeAsString());
+}
+
 absl::Status Crew::introduce() {
   introduced_ = living();
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.deadline_s);
@@ -181,6 +186,7 @@ absl::Status Crew::introduce() {
     std::erase_if(hosts, [&](HostId host) { return !introduced_.contains(host); });
     CommandBody body;
     for (const HostId host : hosts) *body.mutable_peers()->add_peers() = peer_of(host);
+    for (const std::string& other : others_) SCALAI_CHECK(body.mutable_peers()->add_peers()->ParseFromString(other));
     absl::Status told = call("peers", hosts, body).status();
     if (told.ok() && options_.nccl) told = join(hosts);
     const bool lost = absl::IsUnavailable(told) || absl::IsCancelled(told) || absl::IsDeadlineExceeded(told);

@@ -29,6 +29,7 @@ struct CrewOptions {
   bool nccl = false;           // workers' GPUs are ranks of one communicator
   double deadline_s = 600;     // of each command: so long a worker may do nothing
   double join_s = 60;          // a worker joins within this time of its start
+  int first_host = 0;          // hosts before it are another run's: their devices have numbers here, no workers
   // Start or kill the worker of a host. Empty: an external program does it, and a worker is asked to leave instead.
   std::function<absl::Status(HostId)> start_worker, kill_worker;
   // Own workers that ended since the last call, with the reason ("exit code 3, see FILE").
@@ -64,8 +65,10 @@ class Crew {
   absl::Status refresh(HostId host);
   // True if `lost` is the present worker of its host, not an earlier one.
   bool is_ours(const WorkerLost& lost) const;
-  // Sends all workers the places of all workers.
+  // Sends all workers the places of all workers, and those of others.
   absl::Status introduce();
+  // Workers of another run, whose places introduce() tells ours.
+  void set_others(const std::vector<proto::Peer>& others);
   // The same if workers were lost since the last time: only then the machine gets back the mapped memory of lost
   // workers.
   absl::Status let_go_of_the_lost();
@@ -104,9 +107,10 @@ class Crew {
   const CrewOptions options_;
   mutable std::mutex mutex_;  // guards living_
   std::set<HostId> living_;
-  std::vector<std::string> peers_;  // by host: its serialized Peer
-  std::vector<int64_t> sessions_;   // by host: session of the worker that was set up last
-  std::set<HostId> introduced_;     // living hosts at the last introduce()
+  std::vector<std::string> peers_;   // by host: its serialized Peer
+  std::vector<int64_t> sessions_;    // by host: session of the worker that was set up last
+  std::vector<std::string> others_;  // serialized Peers
+  std::set<HostId> introduced_;      // living hosts at the last introduce()
 };
 
 }  // namespace scalai::executor

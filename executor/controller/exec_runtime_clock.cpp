@@ -90,7 +90,7 @@ absl::Status ExecRuntime::Impl::serve_live() {
       const absl::Status served =
           options_.live->serve(index, state.training->collection->epoch, state.work->step(),
                                [&](StateVersion version, const LiveSteps::Kind& kind) {
-                                 return state.work->show_live(version, kind.optimizer, kind.fleeting);
+                                 return state.work->show_live(version, kind);
                                });
       const bool lost = absl::IsUnavailable(served) || absl::IsCancelled(served);
       SCALAI_RETURN_IF_ERROR(lost ? explained(served) : absl::OkStatus());

@@ -44,15 +44,6 @@ StateVersion version_of(control::SnapshotId snapshot) {
   return snapshot == control::kInitialState ? StateVersion::initial() : StateVersion::snapshot(snapshot);
 }
 
-void set_box(const tensor::Box& box, TensorId tensor, tensor::DType dtype, proto::TensorBox& out) {
-  out.set_tensor(tensor.value);
-  out.set_dtype(static_cast<int>(dtype));
-  for (size_t dim = 0; dim < static_cast<size_t>(box.rank); ++dim) {
-    out.add_lo(box.lo[dim]);
-    out.add_hi(box.hi[dim]);
-  }
-}
-
 absl::Status fail_devices(Crew& crew, HostId host, const std::vector<DeviceId>& devices) {
   CommandBody body;
   for (const DeviceId device : devices) body.mutable_fail()->add_places(Location::device(device).str());

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "executor/controller/crew.h"
+#include "executor/controller/live_steps.h"
 #include "executor/controller/trainer_work.h"
 #include "ptc/change/stages.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
@@ -76,7 +77,7 @@ class JobWork {
   // Shows the live state, as it is, to readers: parameters and buffers, or all. It stays where it is, until training is about
   // to rewrite it: then it is copied into the memories of its hosts, or with `fleeting` goes. Nothing of it is left after an
   // error. Not during run_stage().
-  absl::StatusOr<proto::LiveState> show_live(StateVersion version, bool optimizer, bool fleeting);
+  absl::StatusOr<proto::LiveState> show_live(StateVersion version, const LiveSteps::Kind& kind);
   // Drops all of these that workers have: an earlier controller's. Errors: those of Crew::tell.
   absl::Status forget_live();
   // Trains to the command's step, then makes its copy, its checkpoint, or both. Real training does not wait for the files:

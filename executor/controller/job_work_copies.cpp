@@ -6,6 +6,7 @@
 #include "executor/controller/exec_runtime.h"
 #include "executor/controller/internal/job_bodies.h"
 #include "executor/controller/job_work.h"
+#include "executor/controller/shown_state.h"
 #include "executor/worker/places.h"
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/naming/family.h"
@@ -98,38 +99,14 @@ absl::Status JobWork::copy_to_hosts(const Collection& collection, StateVersion v
   return crew_.call("copy", calls).status();
 }
 
-absl::StatusOr<proto::LiveState> JobWork::show_live(StateVersion version, bool optimizer, bool fleeting) {
+absl::StatusOr<proto::LiveState> JobWork::show_live(StateVersion version, const LiveSteps::Kind& kind) {
   SCALAI_CHECK(state_ != nullptr);
-  const Collection& side = *state_;
-  proto::LiveState live;
-  for (size_t i = 0; !optimizer && i < side.tensors.size(); ++i) {
-    const model::StateKind kind = side.tensors[i].kind;
-    if (kind == model::StateKind::kParam || kind == model::StateKind::kBuffer)
-      live.add_tensors(static_cast<int32_t>(i));
-  }
-  CommandBody body;
-  CommandBody::Copy& copy = *body.mutable_copy();
-  copy.set_job(job_);
-  copy.set_from_version(StateVersion::epoch(side.epoch).wire());
-  copy.set_to_version(version.wire());
-  copy.set_own_devices(true);
-  copy.set_in_place(true);
-  copy.set_fleeting(fleeting);
-  *copy.mutable_tensors() = live.tensors();
-  const std::set<HostId> hosts = crew_.living_hosts_of(side.device_of_rank);
-  if (const absl::Status copied = crew_.call("copy", hosts, body).status(); !copied.ok()) {
-    SCALAI_RETURN_IF_ERROR(forget(version));
-    return copied;
-  }
-  live.set_job(job_);
-  live.set_name(spec().name);
-  live.set_version(version.wire());
-  live.set_step(step_);
-  live.set_collection(collection::collection_text(side, {}));
-  live.set_model(model_text(spec().model));
-  for (const cluster::Host& host : scenario_.cluster.hosts) live.add_gpus_of_host(host.gpus);
-  for (const HostId host : hosts) *live.add_peers() = crew_.peer_of(host);
-  live.set_force_network(crew_.forces_network());
+  ShownState shown{
+      .job = job_, .name = spec().name, .step = step_, .model = model_text(spec().model), .collection = state_.get()};
+  for (const cluster::Host& host : scenario_.cluster.hosts) shown.gpus_of_host.push_back(host.gpus);
+  absl::StatusOr<proto::LiveState> live =
+      show_state(crew_, crew_.living_hosts_of(state_->device_of_rank), shown, version, kind);
+  if (!live.ok()) SCALAI_RETURN_IF_ERROR(forget(version));
   return live;
 }
 

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <random>
+#include <tuple>
 
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
@@ -37,11 +39,12 @@ absl::StatusOr<std::string> LiveSteps::answer(int job, const CtlRequest& request
   }
   if (over_) return absl::UnavailableError("the run is over");
   if (!request.wants) return reply.SerializeAsString();
-  const auto mine =
-      waiting_.insert(waiting_.end(), Waiting{.job = job,
-                                              .reader = request.reader,
-                                              .kind = {.optimizer = request.optimizer, .fleeting = request.fleeting},
-                                              .after_step = request.after_step});
+  const auto mine = waiting_.insert(waiting_.end(), Waiting{.job = job,
+                                                            .reader = request.reader,
+                                                            .kind = {.optimizer = request.optimizer,
+                                                                     .fleeting = request.fleeting,
+                                                                     .digest_bytes = request.digest_bytes},
+                                                            .after_step = request.after_step});
   lock.unlock();
   wake();
   lock.lock();
@@ -106,26 +109,25 @@ absl::StatusOr<int64_t> LiveSteps::version_for(const Waiting& waiting, int64_t e
   return version.wire();
 }
 
-// What has all and stays serves everyone, so it comes first.
+// What has most and stays serves the others, so it comes first.
 absl::Status LiveSteps::serve(int job, int64_t epoch, int64_t step, const Show& show) {
   absl::Status result;
-  for (const Kind& kind : {Kind{true, false}, Kind{false, false}, Kind{true, true}, Kind{false, true}}) {
-    const auto is_wished = [&](const Waiting& one) {
-      return one.job == job && !one.done && one.kind.optimizer == kind.optimizer &&
-             one.kind.fleeting == kind.fleeting && one.after_step < step;
-    };
-    Waiting wish;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = std::find_if(waiting_.begin(), waiting_.end(), is_wished);
-      if (found == waiting_.end()) continue;
-      wish = *found;
+  const auto next = [&]() -> std::optional<Waiting> {
+    const std::lock_guard lock(mutex_);
+    std::optional<Waiting> best;
+    const auto rank = [](const Kind& kind) { return std::tuple(kind.optimizer, !kind.fleeting, kind.digest_bytes); };
+    for (const Waiting& one : waiting_) {
+      if (one.job != job || one.done || one.after_step >= step) continue;
+      if (!best || rank(one.kind) > rank(best->kind)) best = one;
     }
-    const absl::StatusOr<int64_t> version = version_for(wish, epoch, step, show);
+    return best;
+  };
+  while (const std::optional<Waiting> wish = next()) {
+    const absl::StatusOr<int64_t> version = version_for(*wish, epoch, step, show);
     result.Update(version.status());
     const std::lock_guard lock(mutex_);
     for (Waiting& one : waiting_) {
-      if (!is_wished(one)) continue;
+      if (one.job != job || one.done || one.after_step >= step || one.kind != wish->kind) continue;
       one.done = true;
       one.version = version;
       if (version.ok()) readers_[one.reader].keeps.insert(*version);

@@ -54,9 +54,14 @@ class LiveSteps {
   bool waits(int job) const;
   bool watched(int job) const;
   struct Kind {
-    bool optimizer = false;  // masters and moments, too
-    bool fleeting = false;   // goes when training rewrites it
-    bool serves(const Kind& wish) const { return optimizer >= wish.optimizer && fleeting <= wish.fleeting; }
+    bool optimizer = false;    // masters and moments, too
+    bool fleeting = false;     // goes when training rewrites it
+    int64_t digest_bytes = 0;  // with digests of so many bytes each; 0: without
+    bool serves(const Kind& wish) const {
+      const bool digested = wish.digest_bytes == 0 || wish.digest_bytes == digest_bytes;
+      return optimizer >= wish.optimizer && fleeting <= wish.fleeting && digested;
+    }
+    friend bool operator==(const Kind&, const Kind&) = default;
   };
   // The job rests at `step` of its epoch: gives it to all who wait for it, by what is shown already, or what `show` shows.
   // An error of `show` is theirs, and returned.

@@ -233,6 +233,7 @@ class Step final : public LiveStep {
   const checkpoint::Stamp& stamp() const override { return stamp_; }
   bool is_kept() const override { return !reading_->has_ended(); }
   const std::shared_ptr<const checkpoint::Checkpoint>& checkpoint() const override { return checkpoint_; }
+  const proto::LiveState& state() const override { return reading_->live(); }
   int64_t version() const { return reading_->live().version(); }
   void end(const std::string& why) const { reading_->end(why); }
 
@@ -280,7 +281,8 @@ absl::StatusOr<proto::LiveState> LiveRun::State::ask(const std::string& job, boo
                      .wants = wants,
                      .optimizer = options.optimizer,
                      .fleeting = options.fleeting,
-                     .after_step = after_step};
+                     .after_step = after_step,
+                     .digest_bytes = options.digest_bytes};
   std::vector<std::shared_ptr<const Step>> held;
   {
     const std::lock_guard lock(mutex);

@@ -22,6 +22,10 @@
 #include "executor/transport/peer_transport.h"
 #include "ptc/checkpoint/views/checkpoint.h"
 
+namespace scalai::proto {
+class LiveState;
+}
+
 namespace scalai::executor {
 
 // Any thread. Owns what it reads through.
@@ -33,6 +37,8 @@ class LiveStep {
   // The step as a checkpoint, which any view of it reads. It does not keep the step: its reads are FailedPrecondition when
   // this object is gone.
   virtual const std::shared_ptr<const checkpoint::Checkpoint>& checkpoint() const = 0;
+  // What the controller said of it. Valid while this object lives.
+  virtual const proto::LiveState& state() const = 0;
 };
 
 struct LiveOptions {
@@ -40,6 +46,7 @@ struct LiveOptions {
   std::string place;                        // of the run, for messages
   bool optimizer = false;                   // masters and moments, too
   bool fleeting = false;                    // no step is copied for us: it may go while we read
+  int64_t digest_bytes = 0;                 // digests of so many bytes each (LiveState::digests); 0: none
   double patience_s = 60;                   // for a job that changes, or whose step takes long
   double word_s = 5;                        // between two words to the controller
   int64_t kept_bytes = int64_t{256} << 20;  // of each step, of what came in blocks

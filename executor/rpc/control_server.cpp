@@ -241,7 +241,8 @@ class CtlService final : public proto::Ctl::Service {
                         .wants = request.wants(),
                         .optimizer = request.optimizer(),
                         .fleeting = request.fleeting(),
-                        .after_step = request.after_step()};
+                        .after_step = request.after_step(),
+                        .digest_bytes = request.digest_bytes()};
     });
   }
 

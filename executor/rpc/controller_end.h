@@ -21,7 +21,8 @@ namespace scalai::executor {
 struct ControllerOptions {
   std::string run_id = "run";
   int64_t epoch = 1;  // of the controller; incremented at each start of the same run
-  int32_t hosts = 0;  // workers have indexes 0 to hosts-1; 0 = any number
+  int32_t hosts = 0;  // workers have indexes first_host to hosts-1; 0 = any number
+  int32_t first_host = 0;
   double heartbeat_s = 1;
   int32_t missed_heartbeats = 5;
   int64_t max_message_bytes = int64_t{1} << 30;

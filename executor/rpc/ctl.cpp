@@ -68,6 +68,7 @@ absl::StatusOr<std::string> call(const std::shared_ptr<grpc::Channel>& channel, 
       message.set_optimizer(request.optimizer);
       message.set_fleeting(request.fleeting);
       message.set_after_step(request.after_step);
+      message.set_digest_bytes(request.digest_bytes);
       return exchange(asker, context, stub->Live(&context), message);
     }
   }

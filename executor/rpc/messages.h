@@ -18,7 +18,7 @@
 namespace scalai::executor {
 
 // The number rises when a message changes its meaning. Both ends must have the same number and the same build version.
-inline constexpr int32_t kProtocolVersion = 5;
+inline constexpr int32_t kProtocolVersion = 6;
 
 // One place (a device, or a host's memory) and the way to its bytes: a file descriptor of a process on the same machine, or
 // an opaque address.
@@ -122,6 +122,7 @@ struct CtlRequest {
   std::vector<int64_t> keeps = {};
   bool wants = false, optimizer = false, fleeting = false;
   int64_t after_step = -1;
+  int64_t digest_bytes = 0;
 };
 // Called on a thread of the server, at any time. The returned text is for the person who asked (kLive: a serialized
 // LiveState). The request is valid during the call.

@@ -7,6 +7,7 @@
 
 #include "executor/state/digest_mix.h"
 #include "executor/state/runs.h"
+#include "ptc/base/status.h"
 
 namespace scalai::executor {
 namespace {
@@ -108,6 +109,30 @@ uint64_t element_sum(const tensor::Shape& shape, const Source& src, const Box& p
     return true;
   });
   return sum;
+}
+
+std::vector<Box> digest_chunks(const Box& box, DType dtype, int64_t bytes) {
+  SCALAI_CHECK(bytes > 0);
+  std::vector<Box> chunks;
+  if (box.empty()) return chunks;
+  const int64_t most = std::max<int64_t>(1, bytes / tensor::size_of(dtype));
+  const auto cut = [&](const auto& self, const Box& whole, size_t dim) -> void {
+    while (dim < static_cast<size_t>(whole.rank) && whole.hi[dim] - whole.lo[dim] == 1) ++dim;
+    if (whole.volume() <= most) {
+      chunks.push_back(whole);
+      return;
+    }
+    const int64_t slice = whole.volume() / (whole.hi[dim] - whole.lo[dim]);
+    const int64_t slices = std::max<int64_t>(1, most / slice);
+    for (int64_t at = whole.lo[dim]; at < whole.hi[dim]; at += slices) {
+      Box part = whole;
+      part.lo[dim] = at;
+      part.hi[dim] = std::min(whole.hi[dim], at + slices);
+      self(self, part, dim);
+    }
+  };
+  cut(cut, box, 0);
+  return chunks;
 }
 
 }  // namespace scalai::executor

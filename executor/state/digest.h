@@ -11,6 +11,7 @@
 // It finds corruption; it does not resist an adversary. Pure functions; any thread.
 
 #include <cstdint>
+#include <vector>
 
 #include "executor/state/view.h"
 
@@ -25,5 +26,9 @@ uint64_t box_digest(const Source& src, const Box& part);
 // sums do not prove equal bits, but a random change passes about once in 2^64. CHECK: `part` lies in src.box and in the
 // tensor.
 uint64_t element_sum(const tensor::Shape& shape, const Source& src, const Box& part);
+
+// The box in pieces of at most `bytes` (one element at least), in row-major order: runs of whole slices of one dimension,
+// the first that can be cut. Both ends of a comparison cut alike. CHECK: bytes > 0.
+std::vector<Box> digest_chunks(const Box& box, DType dtype, int64_t bytes);
 
 }  // namespace scalai::executor

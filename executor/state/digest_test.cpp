@@ -202,5 +202,36 @@ TEST(ElementSum, TellsChangesApart) {
   }
 }
 
+TEST(DigestChunks, AreRunsOfSlicesThatCoverTheBoxOnce) {
+  const auto text = [](const Box& box, int64_t bytes) {
+    std::string all;
+    for (const Box& one : digest_chunks(box, DType::kF32, bytes)) all += one.str();
+    return all;
+  };
+  const Box box = *tensor::parse_box("[2:7, 1:5]");
+  EXPECT_EQ(text(box, 1000), box.str());
+  EXPECT_EQ(text(box, 80), box.str());
+  EXPECT_EQ(text(box, 47), "[2:4, 1:5][4:6, 1:5][6:7, 1:5]");
+  EXPECT_EQ(text(*tensor::parse_box("[2:3, 1:5]"), 12), "[2:3, 1:4][2:3, 4:5]");
+  EXPECT_EQ(text(*tensor::parse_box("[2:4, 1:3]"), 1), "[2:3, 1:2][2:3, 2:3][3:4, 1:2][3:4, 2:3]");
+  EXPECT_EQ(text(*tensor::parse_box("[2:4, 1:1]"), 4), "");
+  EXPECT_EQ(text(Box::whole({}), 4), Box::whole({}).str());
+  Random random(3);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<int64_t> extents;
+    for (int64_t dims = random.between(0, 4); dims > 0; --dims) extents.push_back(random.between(1, 9));
+    const tensor::Shape shape{std::span<const int64_t>(extents)};
+    const int64_t bytes = random.between(1, 300);
+    const std::vector<Box> chunks = digest_chunks(Box::whole(shape), DType::kBF16, bytes);
+    EXPECT_EQ(tensor::subtract(Box::whole(shape), chunks), std::vector<Box>());
+    int64_t elements = 0;
+    for (const Box& one : chunks) {
+      EXPECT_LE(one.volume() * 2, std::max<int64_t>(2, bytes));
+      elements += one.volume();
+    }
+    EXPECT_EQ(elements, Box::whole(shape).volume());
+  }
+}
+
 }  // namespace
 }  // namespace scalai::executor

@@ -100,6 +100,7 @@ absl::Status Execution::take_over(const Program& program) {
   Store& store = *places_.own(Location::device(program.device));
   store.drop(key(options_.to_version));  // of an attempt before
   if (options_.restore) return absl::OkStatus();
+  if (options_.foreign != nullptr) return take_over_unchanged(program.device);
   for (const ProgramStep& step : program.steps) {
     if (step.kind != StepKind::kKeep) continue;
     for (const int32_t index : step.instances) {
@@ -110,6 +111,32 @@ absl::Status Execution::take_over(const Program& program) {
     }
   }
   return absl::OkStatus();
+}
+
+// Whole pieces stay in their buffers.
+absl::Status Execution::take_over_unchanged(DeviceId device) {
+  Store& store = *places_.own(Location::device(device));
+  const auto rank = std::find(to_.device_of_rank.begin(), to_.device_of_rank.end(), device);
+  if (rank == to_.device_of_rank.end()) return absl::OkStatus();
+  for (size_t i = 0; i < to_.tensors.size(); ++i) {
+    const TensorId tensor(static_cast<int64_t>(i));
+    for (const tensor::Piece& piece : to_.pieces(tensor, LogicalRank(rank - to_.device_of_rank.begin())).pieces) {
+      const auto changes = changes_of(store, tensor, piece.box);
+      if (changes && changes->empty())
+        SCALAI_RETURN_IF_ERROR(store.keep(key(options_.device_version), options_.to_version, tensor, piece.box));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::optional<std::vector<Box>> Execution::changes_of(const Store& store, TensorId tensor, const Box& box) const {
+  if (options_.foreign == nullptr) return std::nullopt;
+  const std::vector<Piece> there = store.find(key(options_.device_version), tensor, box);
+  const bool same_type = std::all_of(there.begin(), there.end(), [&](const Piece& piece) {
+    return piece.dtype == to_.tensors[static_cast<size_t>(tensor.value)].dtype;
+  });
+  if (!same_type || !cover(there, box)) return std::nullopt;
+  return options_.foreign->changes(tensor, box);
 }
 
 // Whether a kept box stays in its buffer. For trainers, only where the buffer is a whole piece of the new epoch.
@@ -240,9 +267,10 @@ absl::StatusOr<std::vector<Moved>> Execution::run(int32_t round, int32_t hop) {
     const auto [device, step] = tasks[i];
     list[i] = moved(device, *step);
     list[i].start_s = now_s();
-    absl::Status status = run_step(device, *step);
+    const absl::StatusOr<int64_t> spared = run_step(device, *step);
     list[i].end_s = now_s();
-    return status;
+    if (spared.ok()) list[i].bytes -= *spared;
+    return spared.status();
   };
   absl::Status exchanged = absl::OkStatus();
   std::thread exchanging;
@@ -280,7 +308,7 @@ Moved Execution::moved(DeviceId device, const ProgramStep& step) const {
   return moved;
 }
 
-absl::Status Execution::run_step(DeviceId device, const ProgramStep& step) {
+absl::StatusOr<int64_t> Execution::run_step(DeviceId device, const ProgramStep& step) {
   const Store& store = *places_.own(Location::device(device));
   Batch batch;
   for (const int32_t index : step.instances) {
@@ -290,23 +318,45 @@ absl::Status Execution::run_step(DeviceId device, const ProgramStep& step) {
       if (!cover(room, instance.box))
         return failed(fmt::format("g{} has no room for tensor \"{}\" {}", device.value, plan_.tensor(tensor).name,
                                   instance.box.str()));
-      for (const Piece& piece : room)
-        SCALAI_RETURN_IF_ERROR(bring(device, step, tensor, piece.part, store.target(piece), batch));
+      for (const Piece& piece : room) SCALAI_RETURN_IF_ERROR(bring(device, step, tensor, piece, batch));
     }
   }
   if (!batch.parts.empty())
     SCALAI_RETURN_IF_ERROR(options_.content->fill(places_.backend(), options_.step, batch.parts, batch.targets));
-  return places_.backend().copy(batch.copies);
+  SCALAI_RETURN_IF_ERROR(places_.backend().copy(batch.copies));
+  return batch.spared;
 }
 
-absl::Status Execution::bring(DeviceId device, const ProgramStep& step, TensorId tensor, const Box& box,
-                              const Target& dst, Batch& batch) {
+absl::Status Execution::bring(DeviceId device, const ProgramStep& step, TensorId tensor, const Piece& room,
+                              Batch& batch) {
   const Location self = Location::device(device);
+  const Box& box = room.part;
+  const Store& store = *places_.own(self);
+  const Target dst = store.target(room);
   if (step.kind == StepKind::kLoad) return load(tensor, box, dst, batch);
   if (step.kind == StepKind::kDerive)
     return places_.gather(self, key(options_.to_version), plan_.tensor(tensor).derived_from, box, dst, batch.copies);
   const auto [src, held] = source_of(step, step.kind == StepKind::kReceive ? step.peer : self);
-  return places_.gather(src, held, tensor, box, dst, batch.copies);
+  const std::optional<std::vector<Box>> changes = changes_of(store, tensor, box);
+  if (!changes) return receive(src, held, tensor, box, dst, batch);
+  // What is the same comes from the old epoch, at once: what has changed is written over it.
+  const VersionKey old = key(options_.device_version);
+  const std::vector<Piece> there = store.find(old, tensor, box);
+  const bool in_place = there.size() == 1 && there.front().offset == room.offset;  // took over
+  if (!in_place) SCALAI_RETURN_IF_ERROR(places_.read(self, old, tensor, box, dst));
+  batch.spared += packed_bytes(box, dst.dtype);
+  for (const Box& change : *changes) {
+    SCALAI_RETURN_IF_ERROR(receive(src, held, tensor, change, dst, batch));
+    batch.spared -= packed_bytes(change, dst.dtype);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Execution::receive(const Location& src, const VersionKey& held, TensorId tensor, const Box& box,
+                                const Target& dst, Batch& batch) {
+  if (options_.foreign == nullptr || !options_.foreign->holds(places_, src))
+    return places_.gather(src, held, tensor, box, dst, batch.copies);
+  return options_.foreign->read(places_, src, tensor, box, dst);
 }
 
 std::pair<Location, VersionKey> Execution::source_of(const ProgramStep& step, const Location& place) const {

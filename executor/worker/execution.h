@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "executor/worker/exchange.h"
+#include "executor/worker/foreign_step.h"
 #include "executor/worker/places.h"
 #include "executor/worker/state_source.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
@@ -35,7 +36,9 @@ struct ExecutionOptions {
   StateVersion host_version = StateVersion::staged();    // hop 0 reads it in hosts' memories
   bool restore = false;                                  // hop 0 reads hosts' memories in place of their devices
   int64_t step = 0;                                      // training step of the source state
-  std::string checkpoint;        // folder for state from storage; empty: `content` makes that state
+  std::string checkpoint;  // folder for state from storage; empty: `content` makes that state
+  std::shared_ptr<const ForeignStep>
+      foreign{};                 // hop 0 reads it on devices of another run's hosts; null: there are none
   Exchange* exchange = nullptr;  // moves state between GPUs of several workers; outlives this; null: receivers pull
   bool dense = false;  // trainers map the new epoch: each piece of it is one buffer, and the plan has no memory cap
   int threads = 1;
@@ -76,6 +79,7 @@ class Execution {
   absl::Status check() const;
   absl::Status open_checkpoint();
   absl::Status take_over(const Program& program);
+  absl::Status take_over_unchanged(DeviceId device);
   bool shares(const Program& program, TensorId tensor, const Box& box) const;
   absl::Status copy_kept(const Program& program);
   absl::Status make_room(const Program& program);
@@ -89,10 +93,15 @@ class Execution {
     std::vector<BoxCopy> copies;
     std::vector<StatePart> parts;  // StateSource::fill makes these
     std::vector<Target> targets;   // one for each part
+    int64_t spared = 0;            // bytes that need not travel, since the device has them
   };
-  absl::Status run_step(DeviceId device, const plan::ProgramStep& step);
-  absl::Status bring(DeviceId device, const plan::ProgramStep& step, TensorId tensor, const Box& box, const Target& dst,
-                     Batch& batch);
+  // The bytes that it need not move.
+  absl::StatusOr<int64_t> run_step(DeviceId device, const plan::ProgramStep& step);
+  // What has changed of the box since the old epoch; nothing where that is not known, or the device does not have the rest.
+  std::optional<std::vector<Box>> changes_of(const Store& store, TensorId tensor, const Box& box) const;
+  absl::Status receive(const Location& src, const VersionKey& held, TensorId tensor, const Box& box, const Target& dst,
+                       Batch& batch);
+  absl::Status bring(DeviceId device, const plan::ProgramStep& step, TensorId tensor, const Piece& room, Batch& batch);
   // Whether the exchange moves the step's boxes.
   bool is_carried(DeviceId device, const plan::ProgramStep& step) const;
   absl::StatusOr<DeviceMessage> message_of(DeviceId device, const plan::ProgramStep& step) const;

@@ -62,6 +62,15 @@ Box first_part(const Box& box, int64_t elements) {
 
 }  // namespace
 
+void set_box(const Box& box, TensorId tensor, DType dtype, proto::TensorBox& out) {
+  out.set_tensor(tensor.value);
+  out.set_dtype(static_cast<int>(dtype));
+  for (size_t dim = 0; dim < static_cast<size_t>(box.rank); ++dim) {
+    out.add_lo(box.lo[dim]);
+    out.add_hi(box.hi[dim]);
+  }
+}
+
 absl::StatusOr<Box> box_of(const proto::TensorBox& in) {
   if (in.lo_size() != in.hi_size() || in.lo_size() > tensor::kMaxRank)
     return invalid(fmt::format("a box of {} and {} bounds", in.lo_size(), in.hi_size()));
@@ -359,12 +368,7 @@ absl::Status Places::read_network(const Location& place, const VersionKey& key, 
     request.set_place(place.str());
     request.set_job(key.job);
     request.set_version(key.version.wire());
-    request.mutable_box()->set_tensor(tensor.value);
-    request.mutable_box()->set_dtype(static_cast<int>(dst.dtype));
-    for (size_t dim = 0; dim < static_cast<size_t>(part.rank); ++dim) {
-      request.mutable_box()->add_lo(part.lo[dim]);
-      request.mutable_box()->add_hi(part.hi[dim]);
-    }
+    set_box(part, tensor, dst.dtype, *request.mutable_box());
     packed.resize(static_cast<size_t>(packed_bytes(part, dst.dtype)));
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration_cast<Deadline::duration>(
                                                                  std::chrono::duration<double>(kFetchTimeout_s));

@@ -40,6 +40,7 @@ using plan::Location;
 
 // The inverse of Location::str() for devices ("g3") and hosts' memories ("h1.mem"); nothing for other text.
 std::optional<Location> parse_place(std::string_view text);
+void set_box(const Box& box, TensorId tensor, DType dtype, proto::TensorBox& out);
 // The box and the type of a message. InvalidArgument: too many dimensions, bounds that are no range, no such type.
 absl::StatusOr<Box> box_of(const proto::TensorBox& box);
 absl::StatusOr<DType> dtype_of(const proto::TensorBox& box);

@@ -171,6 +171,12 @@ absl::Status Worker::Handling::prepare(const CommandBody& body) {
   if (job.training != nullptr) SCALAI_RETURN_IF_ERROR(job.training->start(to));
   job.execution.reset();
   if (to_version != device_version) job.collections.erase(to_version);
+  std::shared_ptr<const ForeignStep> foreign;
+  if (prepare.has_foreign()) {
+    SCALAI_ASSIGN_OR_RETURN(ForeignStep step, ForeignStep::make(prepare.foreign(), plan.tensors.size()));
+    foreign = std::make_shared<const ForeignStep>(std::move(step));
+  }
+  job.received = foreign != nullptr;
   ExecutionOptions options{.job = prepare.job(),
                            .content = job.content,
                            .to_version = to_version,
@@ -179,7 +185,8 @@ absl::Status Worker::Handling::prepare(const CommandBody& body) {
                            .restore = prepare.restore(),
                            .step = prepare.step(),
                            .checkpoint = prepare.checkpoint(),
-                           .exchange = worker_.exchange_.get(),
+                           .foreign = foreign,
+                           .exchange = foreign == nullptr ? worker_.exchange_.get() : nullptr,
                            .dense = job.training != nullptr,
                            .threads = worker_.threads_};
   SCALAI_ASSIGN_OR_RETURN(job.execution, Execution::prepare(places_, std::move(plan), to, std::move(options)));
@@ -213,8 +220,11 @@ absl::Status Worker::Handling::round(const CommandBody& body) {
 absl::Status Worker::Handling::commit(const CommandBody& body) {
   const CommandBody::Commit& commit = body.commit();
   SCALAI_ASSIGN_OR_RETURN(const VersionKey kept, key_of(commit.job(), commit.version()));
-  const auto is_gone = [&](const VersionKey& key) { return key.job == kept.job && key.version != kept.version; };
   Job& job = this->job(kept.job);
+  const auto is_gone = [&](const VersionKey& key) {
+    const bool shown = job.received && key.version.is_live();
+    return key.job == kept.job && key.version != kept.version && !shown;
+  };
   job.execution.reset();
   for (const DeviceId device : places_.devices()) {
     for (const VersionKey& key : store_of(device).versions()) {

@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <span>
+#include <utility>
 
+#include "executor/state/digest.h"
 #include "executor/worker/internal/handling.h"
+#include "ptc/base/parallel.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
@@ -38,6 +43,7 @@ absl::Status Worker::Handling::copy(const CommandBody& body) {
       shown = true;
     }
     if (shown) job(copy.job()).in_place.push_back({to.version, copy.fleeting()});
+    if (copy.digest_bytes() > 0) SCALAI_RETURN_IF_ERROR(digest_held(from, wanted, copy.digest_bytes()));
   }
   for (const CommandBody::Copy::From& source : copy.from()) {
     const std::optional<Location> place = parse_place(source.place());
@@ -53,6 +59,44 @@ absl::Status Worker::Handling::copy(const CommandBody& body) {
   SCALAI_RETURN_IF_ERROR(places_.backend().copy(batch));
   if (store.pieces(to).empty()) return absl::OkStatus();
   return store.publish(to);
+}
+
+// Of a box that several devices hold the first one's, all of which are the same.
+absl::Status Worker::Handling::digest_held(const VersionKey& key, const std::set<int32_t>& wanted, int64_t bytes) {
+  struct One {
+    const Store* store;
+    TensorId tensor;
+    Piece piece;
+  };
+  std::map<std::pair<TensorId, Box>, One> held;
+  for (const DeviceId device : places_.devices()) {
+    for (const auto& [tensor, pieces] : store_of(device).pieces(key)) {
+      if (!wanted.empty() && !wanted.contains(static_cast<int32_t>(tensor.value))) continue;
+      for (const Piece& piece : pieces) held.try_emplace({tensor, piece.part}, One{&store_of(device), tensor, piece});
+    }
+  }
+  std::vector<BoxHash> parts;
+  for (const auto& [box, one] : held) {
+    for (const Box& chunk : digest_chunks(one.piece.part, one.piece.dtype, bytes))
+      parts.push_back({chunk, one.store->target(one.piece).source()});
+  }
+  const size_t shares = std::min(parts.size(), static_cast<size_t>(worker_.threads_));
+  std::vector<std::vector<uint64_t>> digests(shares);
+  SCALAI_RETURN_IF_ERROR(try_parallel_for(worker_.threads_, shares, [&](size_t i) -> absl::Status {
+    const size_t begin = parts.size() * i / shares, end = parts.size() * (i + 1) / shares;
+    SCALAI_ASSIGN_OR_RETURN(digests[i], places_.backend().hash(std::span(parts).subspan(begin, end - begin)));
+    return absl::OkStatus();
+  }));
+  std::vector<uint64_t> all;
+  for (const std::vector<uint64_t>& share : digests) all.insert(all.end(), share.begin(), share.end());
+  size_t next = 0;
+  for (const auto& [box, one] : held) {
+    proto::BoxDigests& out = *reply.add_digests();
+    set_box(one.piece.part, one.tensor, one.piece.dtype, *out.mutable_box());
+    const size_t chunks = digest_chunks(one.piece.part, one.piece.dtype, bytes).size();
+    for (size_t i = 0; i < chunks; ++i) out.add_digests(all[next++]);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Worker::Handling::copy_box_in(const Location& src, const VersionKey& from, const VersionKey& to,
@@ -119,7 +163,7 @@ int32_t Worker::Handling::index_of(const Job& job) const {
 
 void Worker::Handling::leave_in_place_before(const CommandBody& body) {
   const auto of = [&](int32_t index) {
-    if (Job* const known = known_job(index); known != nullptr) leave_in_place(*known);
+    if (Job* const known = known_job(index); known != nullptr && !known->received) leave_in_place(*known);
   };
   switch (body.what_case()) {
     case CommandBody::kCreate: return of(body.create().job());

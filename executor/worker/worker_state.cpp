@@ -149,13 +149,9 @@ absl::Status Worker::Handling::digest(const CommandBody& body) {
     for (const PieceSum& one : of_device) {
       proto::PieceSum& out = *reply.add_sums();
       out.set_sum(one.sum);
-      out.mutable_box()->set_tensor(static_cast<int32_t>(one.tensor.value));
-      for (size_t dim = 0; dim < static_cast<size_t>(one.box.rank); ++dim) {
-        out.mutable_box()->add_lo(one.box.lo[dim]);
-        out.mutable_box()->add_hi(one.box.hi[dim]);
-      }
-      reply.set_bytes(reply.bytes() +
-                      packed_bytes(one.box, side->tensors[static_cast<size_t>(one.tensor.value)].dtype));
+      const DType dtype = side->tensors[static_cast<size_t>(one.tensor.value)].dtype;
+      set_box(one.box, one.tensor, dtype, *out.mutable_box());
+      reply.set_bytes(reply.bytes() + packed_bytes(one.box, dtype));
     }
   }
   return absl::OkStatus();

@@ -73,7 +73,7 @@ def commands():
             elif listed and line[2] not in " -":
                 found.append([program, *line[2:].split("  ")[0].split()])
         if program.name == "scalai-exec":
-            found += [[program, verb] for verb in ("launch", "worker", "ctl", "bench", "calibrate", "doctor")]
+            found += [[program, verb] for verb in ("launch", "worker", "sync", "ctl", "bench", "calibrate", "doctor")]
     return found
 
 

@@ -15,6 +15,4 @@ namespace scalai::executor {
 // The version under which hosts' memories hold a copy. CHECK: it is one, not the live state.
 StateVersion version_of(control::SnapshotId snapshot);
 
-void set_box(const tensor::Box& box, TensorId tensor, tensor::DType dtype, proto::TensorBox& out);
-
 }  // namespace scalai::executor

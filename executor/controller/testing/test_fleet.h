@@ -48,6 +48,7 @@ class Fleet {
  public:
   struct Options {
     int32_t hosts = 4;
+    int32_t first_host = 0;
     std::vector<Death> deaths;
     Swallow swallow;
     Spoil spoil{};
@@ -56,10 +57,11 @@ class Fleet {
     std::string busy_reply{};
     bool network = false;                                 // state moves through transports only
     std::function<std::shared_ptr<Backend>()> backend{};  // of each worker; without it devices in the host's memory
-    int dead_at_start = -1;  // host whose worker dies after all have joined, before the run
+    LoopbackNetwork* loopback = nullptr;  // of another fleet, whose workers these reach
+    int dead_at_start = -1;               // host whose worker dies after all have joined, before the run
   };
   explicit Fleet(Options options) : options_(std::move(options)), busy_(options_.busy) {
-    controller_ = network_.start({.hosts = options_.hosts}, kToken).value();
+    controller_ = network_.start({.hosts = options_.hosts, .first_host = options_.first_host}, kToken).value();
   }
   ~Fleet() {
     controller_->dismiss("the test is over", 10);
@@ -69,6 +71,7 @@ class Fleet {
   Fleet& operator=(const Fleet&) = delete;
 
   ControllerEnd& controller() { return *controller_; }
+  LoopbackNetwork& loopback() { return loopback_; }
   // The controller dies; workers join the next one.
   void replace_controller() {
     controller_.reset();
@@ -79,6 +82,7 @@ class Fleet {
     return {.force_network = options_.network,
             .deadline_s = 60,
             .join_s = 30,
+            .first_host = options_.first_host,
             .start_worker = [this](HostId host) { return start(host); },
             .kill_worker = [this](HostId host) { return kill(host); }};
   }
@@ -88,7 +92,7 @@ class Fleet {
     Member* one = member.get();
     take(host);
     one->transport = std::make_unique<LoopbackTransport>(
-        loopback_, [one](std::string_view request) { return one->worker->places().answer(request); });
+        options_.loopback != nullptr ? *options_.loopback : loopback_, [one](std::string_view request) { return one->worker->places().answer(request); });
     one->worker = std::make_unique<Worker>(Worker::Options{.host = host,
                                                            .segments = {.capacity = int64_t{1} << 30},
                                                            .backend = options_.backend ? options_.backend() : nullptr,

@@ -34,7 +34,7 @@ absl::Status ControllerCore::check(const ControllerOptions& options) {
 std::optional<int32_t> ControllerCore::free_host() const {
   const auto in_run = [&](int32_t host) { return options_.hosts == 0 || host < options_.hosts; };
   // One that was never used first: the worker of a used one may come back.
-  int32_t fresh = 0;
+  int32_t fresh = options_.first_host;
   while (used_hosts_.count(fresh) != 0) ++fresh;
   if (in_run(fresh)) return fresh;
   for (const int32_t host : used_hosts_) {
@@ -56,8 +56,11 @@ std::optional<Refusal> ControllerCore::refusal_of(const Greeting& greeting) cons
     return Refusal{fmt::format("the worker has served controller epoch {}, this one is older: {}",
                                greeting.controller_epoch, options_.epoch)};
   }
-  if (hello.host < -1 || (options_.hosts > 0 && hello.host >= options_.hosts)) {
-    return Refusal{fmt::format("there is no host {}: this run has {}", hello.host, options_.hosts)};
+  const bool too_low = hello.host != -1 && hello.host < options_.first_host;
+  if (too_low || (options_.hosts > 0 && hello.host >= options_.hosts)) {
+    return Refusal{fmt::format("there is no host {}: this run has {}{}", hello.host,
+                               options_.hosts - options_.first_host,
+                               options_.first_host > 0 ? fmt::format(", from {} on", options_.first_host) : "")};
   }
   const auto member = members_.find(hello.host);
   if (member != members_.end() && member->second.greeting.instance != greeting.instance) {
@@ -65,7 +68,7 @@ std::optional<Refusal> ControllerCore::refusal_of(const Greeting& greeting) cons
     return Refusal{fmt::format("host {} has a worker: process {} on {}", hello.host, other.pid, other.host_name), true};
   }
   if (hello.host == -1 && !free_host().has_value()) {
-    return Refusal{fmt::format("all {} hosts have a worker", options_.hosts), true};
+    return Refusal{fmt::format("all {} hosts have a worker", options_.hosts - options_.first_host), true};
   }
   return std::nullopt;
 }

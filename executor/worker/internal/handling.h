@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ struct Worker::Job {
     bool fleeting = false;
   };
   std::vector<InPlace> in_place;  // what devices hold under a second version, for readers
+  bool received = false;          // its bytes come from another run, each epoch in buffers that nothing rewrites
 };
 
 absl::StatusOr<VersionKey> key_of(int32_t job, int64_t wire_version);
@@ -86,6 +88,7 @@ class Worker::Handling {
   absl::Status stand_by(const CommandBody& body);
   absl::Status copy(const CommandBody& body);
 
+  absl::Status digest_held(const VersionKey& key, const std::set<int32_t>& wanted, int64_t bytes);
   // What of the box is not there yet.
   absl::Status copy_box_in(const Location& src, const VersionKey& from, const VersionKey& to, TensorId tensor,
                            const Box& box, DType dtype, std::vector<BoxCopy>& batch);

@@ -13,15 +13,6 @@ namespace scalai::executor {
 
 std::string text_of(const Collection& side) { return collection::collection_text(side, {}); }
 
-void set_box(const Box& box, TensorId tensor, DType dtype, proto::TensorBox& out) {
-  out.set_tensor(tensor.value);
-  out.set_dtype(static_cast<int>(dtype));
-  for (size_t dim = 0; dim < static_cast<size_t>(box.rank); ++dim) {
-    out.add_lo(box.lo[dim]);
-    out.add_hi(box.hi[dim]);
-  }
-}
-
 int32_t last_hop_of(const plan::Plan& plan, int32_t round) {
   int32_t last = -1;
   for (const plan::Instance& instance : plan.instances) {

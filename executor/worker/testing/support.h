@@ -44,8 +44,6 @@ inline Collection at_epoch(Collection side, int64_t epoch) {
 }
 std::string text_of(const Collection& side);
 
-void set_box(const Box& box, TensorId tensor, DType dtype, proto::TensorBox& out);
-
 // The last hop of a round; -1 for a round without instances.
 int32_t last_hop_of(const plan::Plan& plan, int32_t round);
 

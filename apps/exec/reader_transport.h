@@ -1,0 +1,16 @@
+#pragma once
+// The way of readers outside of a run to its workers' memories.
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "apps/exec/run_folder.h"
+#include "executor/transport/peer_transport.h"
+
+namespace scalai::apps {
+
+// To workers of other machines, for a run whose state travels by UCX; null: all are here. Errors: those of UcxTransport.
+absl::StatusOr<std::unique_ptr<executor::PeerTransport>> reader_transport(const HowRun& how,
+                                                                          const executor::CtlTarget& target);
+
+}  // namespace scalai::apps

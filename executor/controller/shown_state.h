@@ -1,0 +1,29 @@
+#pragma once
+// What readers outside of a run are told of a step that workers hold (executor/live).
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/controller/crew.h"
+#include "executor/controller/live_steps.h"
+#include "ptc/collection/collection.h"
+
+namespace scalai::executor {
+
+struct ShownState {
+  int32_t job = 0;
+  std::string name;  // of the job
+  int64_t step = 0;
+  std::string model;  // text of model.textproto; empty: unknown
+  std::vector<int> gpus_of_host;
+  const collection::Collection* collection = nullptr;  // outlives the call
+};
+
+// Gives what the workers of these hosts hold of the collection's epoch this version, too (Copy in place). Errors: those of
+// Crew::call; then some may have done it.
+absl::StatusOr<proto::LiveState> show_state(Crew& crew, const std::set<HostId>& hosts, const ShownState& shown,
+                                            StateVersion version, const LiveSteps::Kind& kind);
+
+}  // namespace scalai::executor

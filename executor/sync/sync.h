@@ -1,0 +1,95 @@
+#pragma once
+// Sync: the weights of a training run in the memories of receivers, step after step, for readers there (executor/live).
+//
+//   LiveStep of the training run ─► bring(): prepare ─► rounds ─► commit ─┐     receivers read the run's workers
+//        of the receivers' readers ─► answer() ─► rest(): show ◄──────────┘     in place, and each other
+//
+// All receivers have the step, or all stay at the one before: whoever is lost, of either run. What is the same in both
+// steps, by the digests that the run's workers made, does not travel.
+//
+// Thread rules: answer() from any thread; all else from one.
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "executor/controller/crew.h"
+#include "executor/controller/live_steps.h"
+#include "executor/sync/sync_plan.h"
+
+namespace scalai::executor {
+
+// What one step cost.
+struct Synced {
+  int64_t step = 0;
+  int64_t state_bytes = 0;    // of all receivers' devices
+  int64_t planned_bytes = 0;  // that the plan moves between devices
+  int64_t least_bytes = 0;    // that any plan with this placement must move
+  int64_t moved_bytes = 0;    // of the plan's, those that were not there
+  int64_t read_bytes = 0;     // of these, out of the training run's memories; the rest receivers pass on
+  double hottest_sender =
+      0;  // most bytes that one device of the run gave / their mean over devices that gave some; 0: none
+  double seconds = 0;
+};
+
+class Sync {
+ public:
+  struct Options {
+    std::string place;  // of the training run, for messages
+    SyncTarget target;
+    int first_host = 0;  // hosts of the training run
+    int64_t digest_bytes = 0;
+  };
+  // All references outlive this object. The crew has both runs' hosts (joint_cluster).
+  Sync(const cluster::Cluster& cluster, ControllerEnd& controller, Crew& crew, Options options);
+
+  // Brings a step. After an error all receivers are at the step before. Unavailable and others that may pass: somebody was
+  // lost; receivers come back with the next call. InvalidArgument, and other lasting ones: this run's state does not fit.
+  absl::StatusOr<Synced> bring(const LiveStep& step);
+  // Whether all receivers have the last step.
+  bool is_whole() const;
+
+  // Serves readers and hears of lost receivers, for so long.
+  void rest(double seconds);
+  // Requests of readers and of `scalai exec ctl status`.
+  absl::StatusOr<std::string> answer(const CtlRequest& request);
+  // Whoever waits in answer() is told that it is over. Any thread.
+  void end() { live_.end(); }
+
+ private:
+  absl::Status gather();
+  absl::Status transfer(const LiveStep& step, StateVersion version, Synced& synced);
+  absl::Status commit(StateVersion version);
+  void forget(StateVersion version);
+  void serve();
+  void hear(double timeout_s);
+  std::set<HostId> receivers() const;
+  std::string status() const;
+
+  const cluster::Cluster& cluster_;
+  ControllerEnd& controller_;
+  Crew& crew_;
+  const Options options_;
+  LiveSteps live_;
+  std::vector<std::string> peers_;  // of the training run, as introduced
+  std::string planned_for_;         // the layout that plan_ is from
+  std::shared_ptr<const SyncPlan> plan_;
+  int64_t next_epoch_ = 0;
+  StepDigests digests_;       // of the step that receivers have
+  std::set<HostId> holders_;  // of it
+  struct Held {
+    std::string job, model;
+    int64_t step = -1;  // none yet
+    std::shared_ptr<const collection::Collection> collection;
+  };
+  mutable std::mutex mutex_;  // guards held_: answer() reads it
+  Held held_;
+};
+
+}  // namespace scalai::executor

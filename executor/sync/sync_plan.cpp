@@ -1,0 +1,170 @@
+#include "executor/sync/sync_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "executor/state/digest.h"
+#include "executor/worker/places.h"
+#include "ptc/base/status.h"
+#include "ptc/collection/collection_file.h"
+#include "ptc/plan/planner.h"
+#include "ptc/proto/control.pb.h"
+
+namespace scalai::executor {
+namespace {
+
+using collection::Collection;
+using collection::LogicalTensor;
+
+bool is_wanted(model::StateKind kind) { return kind == model::StateKind::kParam || kind == model::StateKind::kBuffer; }
+
+// A whole copy of every tensor on each of so many ranks.
+Collection copies(int ranks) {
+  Collection to;
+  to.meshes.emplace_back(std::vector<collection::MeshAxis>{{"dp", ranks}});
+  return to;
+}
+
+// The layout of a model that is known; of another one only whole copies, or a collection.
+absl::StatusOr<Collection> layout_of(const LiveStep& step, const SyncTarget& target, int ranks) {
+  checkpoint::ViewSpec spec = target.layout;
+  spec.naming = "logical";
+  spec.optimizer = false;
+  spec.extras = false;
+  const bool known = step.checkpoint()->model() != nullptr;
+  if (!known && spec.layout) {
+    if (spec.layout->world() != spec.layout->dp)
+      return invalid(fmt::format(
+          "{} is of a model that is not known: only whole copies (dp{}) or a collection file can be its layout",
+          step.checkpoint()->info().path, ranks));
+    return copies(ranks);
+  }
+  SCALAI_ASSIGN_OR_RETURN(const auto view, checkpoint::View::make(step.checkpoint(), std::move(spec)));
+  if (view->collection() == nullptr)
+    return invalid("a layout of whole tensors says nothing of devices: dp1 is one copy");
+  return *view->collection();
+}
+
+bool is_floating(tensor::DType dtype) {
+  return dtype == tensor::DType::kF64 || dtype == tensor::DType::kF32 || dtype == tensor::DType::kF16 ||
+         dtype == tensor::DType::kBF16;
+}
+
+}  // namespace
+
+cluster::Cluster joint_cluster(const proto::LiveState& state, const std::vector<int>& gpus_of_host) {
+  cluster::Cluster cluster;
+  cluster.name = "training and receivers";
+  int first = 0;
+  const auto add = [&](int gpus) {
+    cluster.hosts.push_back({.first_device = first, .gpus = gpus});
+    first += gpus;
+  };
+  for (const int32_t gpus : state.gpus_of_host()) add(gpus);
+  for (const int gpus : gpus_of_host) add(gpus);
+  return cluster;
+}
+
+absl::StatusOr<SyncPlan> plan_sync(const LiveStep& step, const SyncTarget& target) {
+  const proto::LiveState& state = step.state();
+  SCALAI_ASSIGN_OR_RETURN(
+      const collection::CollectionFile file,
+      collection::parse_collection(state.collection(), step.checkpoint()->info().path, collection::FileRole::kPlanned));
+  const Collection& trained = file.collection;
+  const int ranks = std::accumulate(target.gpus_of_host.begin(), target.gpus_of_host.end(), 0);
+  SCALAI_ASSIGN_OR_RETURN(Collection to, layout_of(step, target, ranks));
+  if (!to.device_of_rank.empty() && to.ranks() != ranks)
+    return invalid(fmt::format("the layout has {} ranks, the receivers have {} devices", to.ranks(), ranks));
+  std::map<std::string, LogicalTensor> laid_out;
+  for (LogicalTensor& tensor : std::exchange(to.tensors, {})) laid_out.emplace(tensor.name, std::move(tensor));
+  Collection from = trained;
+  from.tensors.clear();
+  std::vector<int32_t> numbers;
+  for (size_t i = 0; i < trained.tensors.size(); ++i) {
+    const LogicalTensor& is = trained.tensors[i];
+    if (!is_wanted(is.kind)) continue;
+    numbers.push_back(static_cast<int32_t>(i));
+    from.tensors.push_back(is);
+    LogicalTensor& becomes = to.tensors.emplace_back(is);
+    becomes.mesh = 0;
+    becomes.pins.clear();
+    becomes.layout = {};
+    if (const auto found = laid_out.find(is.name); found != laid_out.end()) becomes = found->second;
+    becomes.dtype = target.dtype && is_floating(is.dtype) ? *target.dtype : is.dtype;
+  }
+  from.epoch = to.epoch = 0;
+  to.name = target.layout.layout ? collection::canonical(*target.layout.layout) : "receivers";
+  to.device_of_rank.resize(static_cast<size_t>(ranks));
+  const int first = std::accumulate(state.gpus_of_host().begin(), state.gpus_of_host().end(), 0);
+  for (int rank = 0; rank < ranks; ++rank) to.device_of_rank[static_cast<size_t>(rank)] = DeviceId(first + rank);
+  SCALAI_RETURN_IF_ERROR(collection::validate(to));
+  // Of hosts that were lost before nothing can be read.
+  const cluster::Cluster cluster = joint_cluster(state, target.gpus_of_host);
+  collection::Residency residency;
+  std::set<HostId> living;
+  for (const proto::Peer& peer : state.peers()) living.insert(HostId(peer.host()));
+  for (const DeviceId device : from.device_of_rank) {
+    if (!living.contains(cluster.host_of(device))) residency.lost.insert(device);
+  }
+  SCALAI_ASSIGN_OR_RETURN(plan::Plan plan, plan::make_plan({from, to, cluster, residency, {.name = "sync"}}));
+  if (!plan.feasible())
+    return invalid(fmt::format("step {}: no living host has {} {} and {} other parts", state.step(),
+                               plan.tensor(plan.missing.front().tensor).name, plan.missing.front().box.str(),
+                               plan.missing.size() - 1));
+  return SyncPlan{std::move(from), std::move(to), std::move(numbers), std::move(plan)};
+}
+
+absl::StatusOr<StepDigests> digests_of(const proto::LiveState& state) {
+  StepDigests digests;
+  for (const proto::BoxDigests& one : state.digests()) {
+    SCALAI_ASSIGN_OR_RETURN(const Box box, box_of(one.box()));
+    SCALAI_ASSIGN_OR_RETURN(const DType dtype, dtype_of(one.box()));
+    std::vector<uint64_t> values(one.digests().begin(), one.digests().end());
+    if (values.size() != digest_chunks(box, dtype, state.digest_bytes()).size())
+      return failed(fmt::format("the controller's answer has {} digests of tensor {} {}", values.size(),
+                                one.box().tensor(), box.str()));
+    digests[{TensorId(one.box().tensor()), box}] = std::move(values);
+  }
+  return digests;
+}
+
+absl::Status set_changes(const SyncPlan& plan, const StepDigests& before, const StepDigests& now, int64_t digest_bytes,
+                         proto::Foreign& foreign) {
+  if (before.empty()) return absl::OkStatus();
+  foreign.set_has_changes(true);
+  std::map<TensorId, std::vector<std::pair<Box, const std::vector<uint64_t>*>>> by_tensor;
+  for (const auto& [key, values] : now) by_tensor[key.first].emplace_back(key.second, &values);
+  for (size_t i = 0; i < plan.numbers.size(); ++i) {
+    const TensorId there(plan.numbers[i]);
+    const LogicalTensor& tensor = plan.from.tensors[i];
+    std::vector<Box> known, changed;
+    for (const auto& [box, values] : by_tensor[there]) {
+      known.push_back(box);
+      const auto earlier = before.find({there, box});
+      const std::vector<Box> chunks = digest_chunks(box, tensor.dtype, digest_bytes);
+      for (size_t k = 0; k < chunks.size(); ++k) {
+        const bool same =
+            earlier != before.end() && earlier->second.size() == chunks.size() && earlier->second[k] == (*values)[k];
+        if (same) continue;
+        // Runs of chunks are one box, where they are.
+        Box& last = changed.empty() ? changed.emplace_back(chunks[k]) : changed.back();
+        if (last == chunks[k]) continue;
+        std::vector<Box> joined = tensor::merge({last, chunks[k]});
+        if (joined.size() == 1) {
+          last = joined.front();
+        } else {
+          changed.push_back(chunks[k]);
+        }
+      }
+    }
+    const std::vector<Box> unknown = tensor::subtract(Box::whole(tensor.shape), known);
+    changed.insert(changed.end(), unknown.begin(), unknown.end());
+    for (const Box& box : changed)
+      set_box(box, TensorId(static_cast<int64_t>(i)), tensor.dtype, *foreign.add_changes());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace scalai::executor

@@ -1,0 +1,55 @@
+#pragma once
+// SyncPlan: the way of a training run's weights to receivers in another layout, as a plan over both runs' devices.
+//
+//   step of the run ─ its layout ──► from ─┐
+//   layout of the receivers ───────► to ───┴─► plan: which receiver reads what of whom, and passes it on
+//
+// Hosts and devices of the training run have the first numbers, the receivers' follow. Pure functions.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/live/live_run.h"
+#include "ptc/checkpoint/views/view.h"
+#include "ptc/cluster/cluster.h"
+#include "ptc/collection/collection.h"
+#include "ptc/plan/plan.h"
+
+namespace scalai::proto {
+class LiveState;
+class Foreign;
+}  // namespace scalai::proto
+
+namespace scalai::executor {
+
+struct SyncTarget {
+  checkpoint::ViewSpec layout;         // a layout or a collection; naming and form do not count
+  std::optional<tensor::DType> dtype;  // of floating parameters; absent: as they are trained
+  std::vector<int> gpus_of_host;       // of the receivers; together as many as the layout has ranks
+};
+
+// Both runs' hosts: what can be known of them without measuring.
+cluster::Cluster joint_cluster(const proto::LiveState& state, const std::vector<int>& gpus_of_host);
+
+struct SyncPlan {
+  collection::Collection from, to;  // parameters and buffers, in the order of `to`; both of epoch 0
+  std::vector<int32_t> numbers;     // of each tensor, in the training run
+  plan::Plan plan;
+};
+
+// InvalidArgument: the state cannot be laid out this way, or the layout has another number of ranks than the receivers have
+// devices; the plan's state that nobody holds.
+absl::StatusOr<SyncPlan> plan_sync(const LiveStep& step, const SyncTarget& target);
+
+// Digests of a step by tensor (number in the training run) and box.
+using StepDigests = std::map<std::pair<TensorId, tensor::Box>, std::vector<uint64_t>>;
+absl::StatusOr<StepDigests> digests_of(const proto::LiveState& state);
+// What is to be read for this step where an earlier one is held: `foreign.changes`. All without the earlier one's digests.
+absl::Status set_changes(const SyncPlan& plan, const StepDigests& before, const StepDigests& now, int64_t digest_bytes,
+                         proto::Foreign& foreign);
+
+}  // namespace scalai::executor

@@ -1,0 +1,51 @@
+#include "executor/worker/foreign_step.h"
+
+#include <fmt/format.h>
+
+#include "ptc/base/status.h"
+#include "ptc/proto/control.pb.h"
+
+namespace scalai::executor {
+
+absl::StatusOr<ForeignStep> ForeignStep::make(const proto::Foreign& message, size_t tensors) {
+  ForeignStep step;
+  step.hosts_ = message.hosts();
+  SCALAI_ASSIGN_OR_RETURN(const StateVersion version, StateVersion::from_wire(message.version()));
+  step.key_ = {message.job(), version};
+  if (static_cast<size_t>(message.tensors_size()) != tensors)
+    return invalid(fmt::format("a step with numbers of {} tensors for a plan of {}", message.tensors_size(), tensors));
+  for (const int32_t number : message.tensors()) step.numbers_.emplace_back(number);
+  step.has_changes_ = message.has_changes();
+  for (const proto::TensorBox& one : message.changes()) {
+    SCALAI_ASSIGN_OR_RETURN(const Box box, box_of(one));
+    if (one.tensor() < 0 || static_cast<size_t>(one.tensor()) >= tensors)
+      return invalid(fmt::format("a change of tensor {} in a plan of {}", one.tensor(), tensors));
+    std::vector<Box>& of_tensor = step.changes_[TensorId(one.tensor())];
+    if (!of_tensor.empty() && of_tensor.front().rank != box.rank)
+      return invalid(fmt::format("changes of tensor {} with {} and {} dimensions", one.tensor(), of_tensor.front().rank,
+                                 box.rank));
+    of_tensor.push_back(box);
+  }
+  return step;
+}
+
+absl::Status ForeignStep::read(Places& places, const Location& device, TensorId tensor, const Box& box,
+                               const Target& dst) const {
+  const TensorId there = numbers_[static_cast<size_t>(tensor.value)];
+  if (places.read(device, key_, there, box, dst).ok()) return absl::OkStatus();
+  return places.read(Location::host_memory(places.host_of(device)), key_, there, box, dst);
+}
+
+std::optional<std::vector<Box>> ForeignStep::changes(TensorId tensor, const Box& box) const {
+  if (!has_changes_) return std::nullopt;
+  std::vector<Box> parts;
+  const auto found = changes_.find(tensor);
+  if (found == changes_.end()) return parts;
+  if (found->second.front().rank != box.rank) return std::nullopt;
+  for (const Box& change : found->second) {
+    if (const std::optional<Box> part = tensor::intersect(change, box)) parts.push_back(*part);
+  }
+  return parts;
+}
+
+}  // namespace scalai::executor

@@ -1,0 +1,30 @@
+#include "executor/worker/foreign_step.h"
+
+#include <gtest/gtest.h>
+
+#include "ptc/proto/control.pb.h"
+
+namespace scalai::executor {
+namespace {
+
+TEST(ForeignStepTest, RefusesWhatDoesNotFitThePlan) {
+  proto::Foreign foreign;
+  foreign.set_version(StateVersion::live(1).wire());
+  EXPECT_FALSE(ForeignStep::make(foreign, 1).ok());
+  foreign.add_tensors(0);
+  EXPECT_TRUE(ForeignStep::make(foreign, 1).ok());
+  foreign.add_changes()->set_tensor(1);
+  EXPECT_FALSE(ForeignStep::make(foreign, 1).ok());
+  foreign.mutable_changes(0)->set_tensor(0);
+  foreign.mutable_changes(0)->add_lo(5);
+  EXPECT_FALSE(ForeignStep::make(foreign, 1).ok());
+  foreign.mutable_changes(0)->add_hi(6);
+  EXPECT_TRUE(ForeignStep::make(foreign, 1).ok());
+  foreign.add_changes();  // of another rank
+  EXPECT_FALSE(ForeignStep::make(foreign, 1).ok());
+  foreign.set_version(-77);
+  EXPECT_FALSE(ForeignStep::make(foreign, 1).ok());
+}
+
+}  // namespace
+}  // namespace scalai::executor

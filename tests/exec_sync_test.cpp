@@ -1,0 +1,179 @@
+// `scalai sync`: the weights of a running job at receivers in another layout, against what the job saves.
+
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/live_end_to_end.h"
+
+namespace scalai::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ExecSync : public LiveEndToEnd {
+ protected:
+  void TearDown() override {
+    if (sync_.joinable()) end_sync();
+    LiveEndToEnd::TearDown();
+  }
+  void start_sync(const std::string& words) {
+    write_all(path("sync.sh"), fmt::format("echo $$ >'{}'\nexec '{}/scalai' sync '{}' --out='{}' --format=json {}\n",
+                                           path("sync.pid"), kPrograms.string(), path("out"), path("serving"), words));
+    sync_ = std::thread([this] { synced_ = shell("sh '" + path("sync.sh") + "'"); });
+  }
+  Outcome end_sync() {
+    const int pid = std::atoi(read_all(path("sync.pid")).c_str());
+    if (pid > 0) ::kill(pid, SIGTERM);
+    sync_.join();
+    return synced_;
+  }
+  // The step that receivers have; -1: none.
+  int64_t held() const {
+    const Outcome status = scalai(fmt::format("exec ctl status --run='{}' --format=json", path("serving")));
+    if (status.code != 0) return -1;
+    const nlohmann::json jobs = nlohmann::json::parse(status.out).at("jobs");
+    return jobs.empty() ? -1 : jobs[0].at("step").get<int64_t>();
+  }
+  bool reaches(int64_t step) const {
+    return eventually([&] { return held() >= step; });
+  }
+  // Steps of the mount of receivers until so many were saved by the job, too; then those against these.
+  void expect_steps_as_saved(size_t wanted) {
+    std::map<std::string, std::map<std::string, std::map<std::string, std::string>>> seen;
+    std::set<std::string> kept;
+    EXPECT_TRUE(eventually([&] {
+      const std::string step = current(), folder = job() + "/" + step + "/views/";
+      if (!fs::exists(job() + "/" + step) || seen.contains(step)) return false;
+      if (!keep_saved(step)) return false;
+      seen[step]["hf"] = bytes_of(folder + "hf");
+      kept.insert(step);
+      return kept.size() >= wanted;
+    })) << seen.size();
+    EXPECT_EQ(unmount("m").code, 0);
+    for (const std::string& step : kept) expect_saved(step, seen.at(step));
+  }
+  std::string mount_receivers() { return mount("m", "--run=" + path("serving") + " --refresh=0s").err; }
+  static std::vector<nlohmann::json> lines_of(const std::string& text) {
+    std::vector<nlohmann::json> lines;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
+
+  std::thread sync_;
+  Outcome synced_;
+};
+
+// Over two changes of the job's layout.
+TEST_F(ExecSync, BringsEveryStepAsTheJobSavesIt) {
+  start_run(R"(events { at_step { job: "a" step: 17 } resize { job: "a" gpus: 2 } }
+events { at_step { job: "a" step: 32 } resize { job: "a" gpus: 4 } }
+)",
+            "", "0.7s");
+  start_sync(fmt::format("--to=tp2,pp2@2 --every=1 --after='echo $SCALAI_STEP $SCALAI_RUN >>\"{}\"'", path("after")));
+  ASSERT_TRUE(reaches(1));
+  ASSERT_EQ(mount_receivers(), "");
+  expect_steps_as_saved(5);
+  ASSERT_TRUE(reaches(34));
+  const Outcome ended = end_sync();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, Not(HasSubstr("error")));
+  std::string after;
+  int64_t last = -1;
+  for (const nlohmann::json& line : lines_of(ended.out)) {
+    const auto step = line.at("step").get<int64_t>();
+    EXPECT_GT(step, last);
+    last = step;
+    after += fmt::format("{} {}\n", step, path("serving"));
+    EXPECT_GE(line.at("planned_bytes"), line.at("least_bytes"));
+    EXPECT_LE(line.at("moved_bytes"), line.at("planned_bytes"));
+  }
+  const std::string said = read_all(path("after"));
+  EXPECT_GT(said.size(), 0U);
+  EXPECT_THAT(after, ::testing::StartsWith(said));
+  EXPECT_FALSE(fs::exists(path("serving/address")));
+}
+
+TEST_F(ExecSync, OverUcxAsInSharedMemory) {
+  start_run("", "--transport=ucx");
+  start_sync("--to=dp2@2 --every=1");
+  ASSERT_TRUE(reaches(1));
+  if (const std::string problem = mount_receivers(); problem.find("UCX") != std::string::npos) GTEST_SKIP() << problem;
+  expect_steps_as_saved(2);
+}
+
+// Of receivers and of the run: the others keep a whole step, and later ones come.
+TEST_F(ExecSync, ProcessesThatAreKilledCostNoStep) {
+  start_run();
+  start_sync("--to=tp2,dp2@2 --every=1");
+  ASSERT_TRUE(reaches(2));
+  ASSERT_EQ(mount_receivers(), "");
+  const auto kill_worker = [&](const std::string& folder) {
+    const std::string address = read_all(path(folder + "/address"));
+    EXPECT_EQ(shell("pkill -n -KILL -f 'scalai-exe[c] worker --controller=" + address + "'").code, 0);
+  };
+  for (const char* folder : {"serving", "serving", "out"}) {
+    const int64_t before = held();
+    kill_worker(folder);
+    ASSERT_TRUE(reaches(before + 4)) << folder;
+  }
+  expect_steps_as_saved(2);
+  const Outcome ended = end_sync();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("lost receiver"));
+}
+
+TEST_F(ExecSync, ReceiversOutliveTheRun) {
+  start_run();
+  start_sync("--to=dp1 --dtype=F32");
+  ASSERT_TRUE(reaches(1));
+  const int64_t step = held();
+  scalai(fmt::format("exec ctl drain --run='{}'", path("out")));
+  run_.join();
+  ASSERT_EQ(mount_receivers(), "");
+  EXPECT_FALSE(bytes_of(job() + "/" + current() + "/views/logical").empty());
+  EXPECT_EQ(unmount("m").code, 0);
+  EXPECT_EQ(held(), step);
+  const Outcome ended = end_sync();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(lines_of(ended.out).size(), 1U);
+  start_sync("--to=dp1");
+  sync_.join();
+  EXPECT_EQ(synced_.code, 4) << synced_.err;
+  EXPECT_THAT(synced_.err, HasSubstr("no run is going on"));
+}
+
+TEST_F(ExecSync, AWrongQuestionIsRefused) {
+  const auto refused = [&](const std::string& words) {
+    const Outcome outcome = scalai("sync /nowhere " + words);
+    EXPECT_EQ(outcome.code, 2) << words;
+    return outcome.err;
+  };
+  EXPECT_THAT(refused("--to=tp2"), HasSubstr("--out=DIR is needed"));
+  EXPECT_THAT(refused("--out=x"), HasSubstr("--to=LAYOUT@HOSTS is needed"));
+  EXPECT_THAT(refused("--out=x --to=tp3@2"), HasSubstr("3 ranks do not fit on 2 hosts"));
+  EXPECT_THAT(refused("--out=x --to=tq3@1"), HasSubstr("--to=tq3@1: "));
+  EXPECT_THAT(refused("--out=x --to=tp2@a,-b"), HasSubstr("\"-b\" is not the name of a host"));
+  EXPECT_THAT(refused("--out=x --to=tp2@a --launcher=srun"), HasSubstr("exclude each other"));
+  EXPECT_THAT(refused("--out=x --to=tp2 --every=0"), HasSubstr("--every is at least 1"));
+  EXPECT_THAT(refused("--out=x --to=tp2 --compare=5B"), HasSubstr("--compare is at least 256 bytes"));
+  EXPECT_THAT(refused("--out=x --to=tp2 --dtype=f17"), HasSubstr("f17"));
+  EXPECT_EQ(scalai("sync /nowhere --out='" + path("x") + "' --to=tp2").code, 4);
+  EXPECT_FALSE(fs::exists(path("x")));
+}
+
+TEST_F(ExecSync, ALayoutThatDoesNotFitTheModelIsRefused) {
+  start_run();
+  start_sync("--to=tp7");
+  sync_.join();
+  EXPECT_NE(synced_.code, 0);
+  EXPECT_THAT(synced_.err, HasSubstr("error"));
+  EXPECT_FALSE(fs::exists(path("serving/address")));
+}
+
+}  // namespace
+}  // namespace scalai::testing
