@@ -229,19 +229,21 @@ Use Annotations::use_of(const Command& command, const UseOptions& options) const
   if (!found->second->is_script) return internal::apply_rules(*found->second, words, 1, options);
   if (words.size() < 2 || words[1].starts_with("-"))
     return locally(fmt::format("{} has no script as its first word", name));
-  const auto text = read_file(words[1]);
+  const std::string script = options.find_script ? options.find_script(words[1]) : words[1];
+  if (script.empty()) return locally(fmt::format("{} lies on other hosts only", words[1]));
+  const auto text = read_file(script);
   if (!text.ok()) return locally(message_of(text.status()));
   const std::string declaration = internal::declaration_in(*text);
   if (declaration.empty()) {
     Use undeclared = locally(fmt::format("{} does not declare itself", words[1]));
-    undeclared.script = words[1];
+    undeclared.script = script;
     undeclared.script_at = 1;
     return undeclared;
   }
   const auto rules = Rules::parse(declaration, words[1] + " (lines \"" + std::string(kDeclares) + "\")", true);
   if (!rules.ok()) return locally(message_of(rules.status()));
   Use use = internal::apply_rules(*rules, words, 2, options);
-  use.script = words[1];
+  use.script = script;
   use.script_at = 1;
   return use;
 }

@@ -8,6 +8,7 @@
 // Values; any thread.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -44,7 +45,7 @@ struct Use {
   double share = 1;       // guesses of what is put out: a share of the input, and bytes
   int64_t bytes_a_file = 0, bytes_a_part = 0;
 
-  std::string script;    // path of a script, as the command names it; "" = none
+  std::string script;    // path of a script here; "" = none
   size_t script_at = 0;  // its word in other_words
 
   // argv for some of the input files.
@@ -54,6 +55,8 @@ struct Use {
 struct UseOptions {
   bool first = true;         // of its pipeline: later ones get a stream
   bool byte_locale = false;  // lines are equal only if their bytes are
+  // Where a script with this name can be read here; "" = nowhere. Without it names are paths.
+  std::function<std::string(const std::string& name)> find_script = {};
 };
 
 class Annotations {
@@ -64,7 +67,7 @@ class Annotations {
   // problems of all files, with their places. On an error nothing is added.
   absl::Status load(const std::string& folder);
 
-  // Reads the script of a command that may declare itself; a script is looked for in this process's folder.
+  // Reads the script of a command that may declare itself.
   Use use_of(const Command& command, const UseOptions& options) const;
 
   std::vector<std::string> commands() const;  // sorted

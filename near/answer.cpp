@@ -17,6 +17,7 @@
 #include <set>
 
 #include "near/internal/write.h"
+#include "near/stages.h"
 #include "ptc/base/file.h"
 #include "ptc/base/file_descriptor.h"
 #include "ptc/base/process.h"
@@ -263,6 +264,7 @@ absl::StatusOr<int> run_commands(const std::vector<Command>& commands, const std
     fed = std::move(ends[1]);
   }
   std::vector<pid_t> pids;
+  StageEnd end;  // of the last one
   for (size_t i = 0; i < commands.size(); ++i) {
     std::array<FileDescriptor, 2> next;
     const bool last = i + 1 == commands.size();
@@ -276,6 +278,7 @@ absl::StatusOr<int> run_commands(const std::vector<Command>& commands, const std
                             .folder = folder});
     if (!pid.ok()) say("{}\n", message_of(pid.status()));
     pids.push_back(pid.ok() ? *pid : -1);
+    end = {.status = status_without_start(pid.status())};  // counts if it is the last one
     before = std::move(next[0]);
   }
   before = {};
@@ -283,14 +286,12 @@ absl::StatusOr<int> run_commands(const std::vector<Command>& commands, const std
   absl::Status written;
   if (feed) written = feed([&](std::string_view bytes) { return internal::write_all(fed.get(), bytes); });
   fed = {};
-  StageEnd end{.status = kNotStarted};
   for (size_t i = 0; i < pids.size(); ++i) {
     int status = 0;
-    end = {.status = kNotStarted};
     while (pids[i] > 0 && ::waitpid(pids[i], &status, 0) < 0 && errno == EINTR) {
     }
-    if (pids[i] > 0) end.status = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-    if (pids[i] > 0 && WIFSIGNALED(status)) end.signal = WTERMSIG(status);
+    if (i + 1 < pids.size() || pids[i] < 0) continue;
+    end = {.status = WIFEXITED(status) ? WEXITSTATUS(status) : 0, .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0};
   }
   // A command that has read enough, as head does, is no error.
   if (!written.ok() && !absl::IsFailedPrecondition(written)) return written;

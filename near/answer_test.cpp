@@ -26,6 +26,8 @@ TEST(RunCommands, TheStatusIsThatOfTheLastOne) {
   EXPECT_EQ(*run_commands({{{"false"}}, {{"true"}}}, "", kLines), 0);
   EXPECT_EQ(*run_commands({{{"sh", "-c", "kill -9 $$"}}}, "", kLines), 128 + SIGKILL);
   EXPECT_EQ(*run_commands({{{"no-such-program"}}}, "", kLines), kNotStarted);
+  EXPECT_EQ(*run_commands({{{"/etc/passwd"}}}, "", kLines), kNotExecutable);
+  EXPECT_EQ(*run_commands({{{"/etc/passwd"}}, {{"true"}}}, "", kLines), 0);
 }
 
 TEST(RunCommands, RunsInItsFolder) {

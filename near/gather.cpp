@@ -75,8 +75,9 @@ std::string refused(const Question& question, const PartEnd& end) {
 }
 
 absl::StatusOr<PartWork> work_of(const Question& question, const Placement& placement, const PlacedPart& part,
-                                 const std::string& folder) {
-  PartWork work{.folder = folder, .stages = {}, .ranges = part.ranges, .environment = question.environment};
+                                 const Host& host) {
+  PartWork work{.folder = host.folder, .stages = {}, .ranges = part.ranges, .environment = {}};
+  if (!host.here) work.environment = question.environment;
   for (size_t i = 0; i < placement.near; ++i) {
     const Use& use = question.uses[i];
     StageWork stage{.words = use.words_for(i == 0 ? part.files : std::vector<std::string>()), .script_text = {}};
@@ -158,7 +159,7 @@ class Gathering {
   // An error: the host is lost. `why`: the part is to run elsewhere.
   absl::Status try_part(Session& session, size_t host, size_t part, std::string& why) {
     const Host& where = question_.source.hosts[host];
-    auto work = work_of(question_, placement_, placement_.parts[part], where.folder);
+    auto work = work_of(question_, placement_, placement_.parts[part], where);
     auto spool = Spool::create(gathered_.parts[part].path);
     absl::Status written = work.ok() ? spool.status() : work.status();
     int64_t moved = 0;
@@ -237,7 +238,7 @@ class Gathering {
     }
     note(part, "is run here");
     SCALAI_ASSIGN_OR_RETURN(const auto session, Session::start(here, question_.launch));
-    SCALAI_ASSIGN_OR_RETURN(const PartWork work, work_of(question_, placement_, placement_.parts[part], here.folder));
+    SCALAI_ASSIGN_OR_RETURN(const PartWork work, work_of(question_, placement_, placement_.parts[part], here));
     SCALAI_ASSIGN_OR_RETURN(Spool spool, Spool::create(gathered_.parts[part].path));
     SCALAI_ASSIGN_OR_RETURN(gathered_.parts[part].end,
                             session->run(work, [&](std::string_view bytes) { return spool.write(bytes); }));
@@ -284,7 +285,7 @@ absl::Status fetch(const Question& question, const std::vector<std::string>& fil
   std::vector<std::unique_ptr<Session>> sessions(question.source.hosts.size());
   std::vector<std::string> gone(sessions.size());
   for (const std::string& file : files) {
-    const std::string path = folder + "/" + file;
+    const std::string path = folder + "/" + file, arriving = folder + ".arriving";
     std::error_code error;
     if (fs::exists(path, error)) continue;
     SCALAI_RETURN_IF_ERROR(make_folders(fs::path(path).parent_path().string()));
@@ -301,7 +302,7 @@ absl::Status fetch(const Question& question, const std::vector<std::string>& fil
       if (gone[host].empty()) {
         const int64_t bytes = question.source.find(file)->bytes;
         const absl::Status fetched =
-            fetch_from(*sessions[host], question.source.hosts[host], file, bytes, path + ".part", written);
+            fetch_from(*sessions[host], question.source.hosts[host], file, bytes, arriving, written);
         SCALAI_RETURN_IF_ERROR(written);
         if (absl::IsUnavailable(fetched)) gone[host] = message_of(fetched);
         there = fetched.ok();
@@ -311,7 +312,7 @@ absl::Status fetch(const Question& question, const std::vector<std::string>& fil
       if (!gone[host].empty()) reasons.push_back(gone[host]);
     }
     if (!there) return failed(fmt::format("{} could not be fetched: {}", file, fmt::join(reasons, "; ")));
-    fs::rename(path + ".part", path, error);
+    fs::rename(arriving, path, error);
     if (error) return failed(fmt::format("{}: {}", path, error.message()));
   }
   return absl::OkStatus();

@@ -26,9 +26,9 @@ struct Question {
   std::vector<Use> uses;
   Source source;
   Launch launch;
-  std::vector<Variable> environment;
-  std::string here;     // folder of the source on this machine; "" = none
-  std::string scratch;  // folder for outputs and fetched files
+  std::vector<Variable> environment;  // of commands on other hosts; on this machine they have that of this process
+  std::string here;                   // folder of the source on this machine; "" = none
+  std::string scratch;                // folder for outputs and fetched files
   // Sessions that wait for work, one of each host or null; gather() takes them, and starts more. Null: there are none.
   std::vector<std::unique_ptr<Session>>* waiting = nullptr;
   std::function<void(size_t done, size_t parts)> progress;  // one call at a time
@@ -48,8 +48,8 @@ struct Gathered {
 // Aborted: a part that nobody could run, with all reasons; or no room for outputs here.
 absl::StatusOr<Gathered> gather(const Question& question, const Placement& placement);
 
-// Copies files of the source below `folder`, from any host that has them; those that are there already stay. Aborted: no host
-// that has a file answers.
+// Copies files of the source below `folder`, from any host that has them; those that are there already stay. One call at a time:
+// a file arrives as `folder`.arriving. Aborted: no host that has a file answers.
 absl::Status fetch(const Question& question, const std::vector<std::string>& files, const std::string& folder,
                    int64_t& moved_bytes);
 

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "near/guarded_group.h"
 #include "near/internal/write.h"
 #include "ptc/base/file.h"
 #include "ptc/base/file_descriptor.h"
@@ -99,7 +100,7 @@ class Part {
     const absl::Status begun = begin();
     if (!begun.ok()) end_.problem = message_of(begun);
     if (begun.ok()) drain();
-    if (!end_.problem.empty()) kill_all();
+    if (!end_.problem.empty()) group_.kill();
     out_ = {};
     errors_ = {};
     for (std::thread& pump : pumps_) pump.join();
@@ -120,6 +121,7 @@ class Part {
   absl::Status begin() {
     SCALAI_ASSIGN_OR_RETURN(out_, make_pipe());
     SCALAI_ASSIGN_OR_RETURN(errors_, make_pipe());
+    SCALAI_ASSIGN_OR_RETURN(group_, GuardedGroup::start());
     FileDescriptor before;  // output of the stage before
     for (size_t i = 0; i < work_.stages.size(); ++i) {
       const bool last = i + 1 == work_.stages.size(), fed = i > 0 || !work_.ranges.empty();
@@ -146,6 +148,7 @@ class Part {
                        .ends = {in, out, errors_.write.get()},
                        .folder = work_.folder,
                        .group = SpawnOptions::Group::kGroup,
+                       .joins = group_.id(),
                        .close_others = true};
     if (const size_t script = work_.stages[i].script; script > 0) {
       stage.words[script] =
@@ -156,6 +159,7 @@ class Part {
     const auto pid = spawn(stage);
     if (!pid.ok()) end_.errors += message_of(pid.status()) + "\n";  // as a shell: the others go on
     pids_.push_back(pid.ok() ? *pid : -1);
+    not_started_.push_back(status_without_start(pid.status()));
     return absl::OkStatus();
   }
 
@@ -216,14 +220,9 @@ class Part {
     }
   }
 
-  void kill_all() {
-    for (const pid_t pid : pids_)
-      if (pid > 0) ::kill(-pid, SIGKILL);
-  }
-
   void reap() {
     for (size_t i = 0; i < pids_.size(); ++i) {
-      StageEnd stage{.status = kNotStarted, .signal = 0, .nul = seen_[i].nul, .whole = seen_[i].whole};
+      StageEnd stage{.status = not_started_[i], .signal = 0, .nul = seen_[i].nul, .whole = seen_[i].whole};
       int status = 0;
       pid_t found = -1;
       if (pids_[i] > 0) {
@@ -241,7 +240,9 @@ class Part {
   const StageWatch& watch_;
   PartEnd end_;
   Pipe out_, errors_;
+  GuardedGroup group_;
   std::vector<pid_t> pids_;
+  std::vector<int> not_started_;  // the status of a stage without a process
   std::vector<std::thread> pumps_;
   std::vector<Seen> seen_;  // each by the pump of its stage
   absl::Status fed_;        // by the pump of the first stage
@@ -262,6 +263,10 @@ absl::StatusOr<int64_t> record_at(int fd, int64_t position, int64_t size) {
     at += n;
   }
   return size;
+}
+
+int status_without_start(const absl::Status& spawned) {
+  return absl::IsPermissionDenied(spawned) ? kNotExecutable : kNotStarted;
 }
 
 PartEnd run_part(const PartWork& work, const StageWatch& watch) { return Part(work, watch).run(); }

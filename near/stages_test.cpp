@@ -56,9 +56,11 @@ TEST_F(StagesTest, JoinsCommandsWithoutAShell) {
 
 TEST_F(StagesTest, SaysHowEachStageEnded) {
   write("a", "x");
-  const PartEnd end =
-      run({.stages = {{{"cat", "a", "nosuch"}}, {{"grep", "y"}}, {{"no-such-program"}}, {{"sh", "-c", "kill -9 $$"}}}});
-  ASSERT_EQ(end.stages.size(), 4U);
+  const PartEnd end = run(
+      {.stages = {
+           {{"cat", "a", "nosuch"}}, {{"grep", "y"}}, {{"no-such-program"}}, {{"sh", "-c", "kill -9 $$"}}, {{"./a"}}}});
+  ASSERT_EQ(end.stages.size(), 5U);
+  EXPECT_EQ(end.stages[4].status, kNotExecutable);
   EXPECT_EQ(end.stages[0].status, 1);
   EXPECT_EQ(end.stages[1].status, 1);
   EXPECT_EQ(end.stages[2].status, kNotStarted);
@@ -147,6 +149,24 @@ TEST_F(StagesTest, AFolderIsListed) {
   EXPECT_THAT(list_folder(folder_ + "/nosuch").problem, HasSubstr("nosuch"));
   std::filesystem::create_directory_symlink(folder_, folder_ + "/loop");
   EXPECT_EQ(list_folder(folder_).files.size(), 4U);
+}
+
+// A folder below that may not be read is left out, as by patterns of sh; the folder itself is an error.
+TEST_F(StagesTest, AClosedFolderIsLeftOut) {
+  constexpr uid_t kNobody = 65534;
+  write("a", "x");
+  write("closed/b", "x");
+  std::filesystem::permissions(folder_, std::filesystem::perms::all);
+  std::filesystem::permissions(folder_ + "/closed", std::filesystem::perms::none);
+  const bool root = ::geteuid() == 0;  // which reads everything
+  if (root) ASSERT_EQ(::seteuid(kNobody), 0);
+  const Listed listed = list_folder(folder_), closed = list_folder(folder_ + "/closed");
+  if (root) ASSERT_EQ(::seteuid(0), 0);
+  std::filesystem::permissions(folder_ + "/closed", std::filesystem::perms::owner_all);
+  EXPECT_EQ(listed.problem, "");
+  ASSERT_EQ(listed.files.size(), 1U);
+  EXPECT_EQ(listed.files[0].name, "a");
+  EXPECT_THAT(closed.problem, HasSubstr("Permission denied"));
 }
 
 }  // namespace stages_test

@@ -67,7 +67,8 @@ struct StageEnd {
   bool nul = false;   // its standard input had a NUL byte
   bool whole = true;  // its standard input was empty, ended with the end of a line, or was not read to its end
 };
-constexpr int kNotStarted = 127;  // the status of a command that is not there, as of sh
+// The status of a command that is not there, and of one that may not be run, as of sh.
+constexpr int kNotStarted = 127, kNotExecutable = 126;
 struct PartEnd {
   std::vector<StageEnd> stages;
   std::string errors;   // standard error of all stages; the beginning of it

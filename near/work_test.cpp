@@ -106,7 +106,7 @@ TEST(Frames, RandomBytesDoNoHarm) {
 // A worker answers what it is asked, refuses files outside of the folder, and ends with its input.
 TEST(Serve, AnswersUntilItsInputIsClosed) {
   Ends to, from;
-  std::thread worker([&] { serve(to.read.get(), from.write.get()); });
+  std::thread worker([&] { serve(to.read.get(), from.write.get(), "/tmp"); });
   EXPECT_EQ(std::get<Hello>(*receive_answer(from.read.get(), 10)).version, kProtocol);
   ASSERT_TRUE(send(to.write.get(), Work(ListWork{"/nosuch"})).ok());
   EXPECT_THAT(std::get<Listed>(*receive_answer(from.read.get(), 10)).problem, HasSubstr("/nosuch"));
@@ -127,6 +127,12 @@ TEST(Serve, AnswersUntilItsInputIsClosed) {
           .ok());
   EXPECT_THAT(std::get<PartEnd>(*receive_answer(from.read.get(), 10)).problem,
               HasSubstr("has not the locale xx_XX.nosuch"));
+  // A worker of the caller's machine has the caller's environment, right as it is.
+  ::setenv("LC_ALL", "xx_XX.nosuch", 1);
+  ASSERT_TRUE(
+      send(to.write.get(), Work(PartWork{.folder = "/", .stages = {{{"true"}}}, .ranges = {}, .environment = {}}))
+          .ok());
+  EXPECT_EQ(std::get<PartEnd>(*receive_answer(from.read.get(), 10)).problem, "");
   to.write = {};
   worker.join();
   before.empty() ? ::unsetenv("LC_ALL") : ::setenv("LC_ALL", before.c_str(), 1);

@@ -19,7 +19,6 @@
 #include "near/stages.h"
 #include "ptc/base/file_descriptor.h"
 #include "ptc/base/parallel.h"
-#include "ptc/base/scratch_folder.h"
 #include "ptc/base/status.h"
 
 namespace scalai::near {
@@ -96,6 +95,7 @@ class Lister {
 
 // "" or why commands cannot run as they do at the caller.
 std::string take_environment(const std::vector<Variable>& environment) {
+  if (environment.empty()) return "";  // it has that of its caller
   for (const Variable& variable : environment) {
     if (variable.set) {
       ::setenv(variable.name.c_str(), variable.value.c_str(), 1);
@@ -131,12 +131,11 @@ bool is_gone(int in) {
   return ::poll(&one, 1, 0) > 0;
 }
 
-PartEnd work_on(const PartWork& work, int in, int out) {
+PartEnd work_on(const PartWork& work, int in, int out, const std::string& scratch) {
   PartEnd end;
   end.problem = refused_names(work);
   if (end.problem.empty()) end.problem = take_environment(work.environment);
-  const ScratchFolder scratch("scalai-near");  // for scripts
-  if (scratch.path().empty()) end.problem = "cannot make a temporary folder";
+  if (end.problem.empty() && scratch.empty()) end.problem = "cannot make a temporary folder";
   if (!end.problem.empty()) return end;
   return run_part(work, {.output =
                              [&](std::string_view bytes) {
@@ -146,14 +145,14 @@ PartEnd work_on(const PartWork& work, int in, int out) {
                                return true;
                              },
                          .beat = [&] { return !is_gone(in) && send(out, Answer(Alive{})).ok(); },
-                         .scratch = scratch.path()});
+                         .scratch = scratch});
 }
 
 }  // namespace
 
 Listed list_folder(const std::string& folder) { return Lister(folder).list(); }
 
-void serve(int in, int out) {
+void serve(int in, int out, const std::string& scratch) {
   std::signal(SIGPIPE, SIG_IGN);
   absl::Status sent = send(out, Answer(Hello{.version = kProtocol, .threads = static_cast<int>(hardware_threads())}));
   while (sent.ok()) {
@@ -162,7 +161,7 @@ void serve(int in, int out) {
     if (const auto* list = std::get_if<ListWork>(&*work)) {
       sent = send(out, Answer(list_folder(list->folder)));
     } else {
-      sent = send(out, Answer(work_on(std::get<PartWork>(*work), in, out)));
+      sent = send(out, Answer(work_on(std::get<PartWork>(*work), in, out, scratch)));
     }
   }
 }

@@ -9,8 +9,8 @@
 namespace scalai::near {
 
 // Returns when `in` is closed, or nobody reads the answers. Ignores SIGPIPE from then on, and sets variables of this process: one
-// thread.
-void serve(int in, int out);
+// thread. `scratch`: a folder for scripts that are sent along; "" = there is none.
+void serve(int in, int out, const std::string& scratch);
 
 // Regular files below a folder, by their paths in it, links followed; names that begin with a dot are left out, as a pattern of a
 // shell leaves them out.

@@ -196,6 +196,11 @@ TEST_F(ExecLiveViews, ARunIsASourceOfPipelines) {
   EXPECT_EQ(shell(near + "--host=h -- 'wc -c *'").code, 2);
   EXPECT_EQ(scalai("near '" + path("hf") + "' --view=hf -- 'wc -c *'").code, 2);
   EXPECT_TRUE(fs::is_empty(path("tmp"))) << "a mount was left";
+  const Outcome ended =
+      shell(near + "-- sh -c 'touch \"$0\"; exec tail -f *' '" + path("begun") + "' & near=$!; while ! test -e '" +
+            path("begun") + "' && kill -0 $near; do sleep 0.05; done; kill $near; wait $near");
+  EXPECT_EQ(ended.code, 128 + SIGTERM) << ended.err;
+  EXPECT_TRUE(fs::is_empty(path("tmp"))) << "a mount was left by a signal";
 }
 
 // A mount is a folder as any other.

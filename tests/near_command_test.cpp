@@ -1,79 +1,16 @@
-// `scalai near` as its users run it, against sh in one folder that has all files: the same bytes and the same status. Hosts are
-// folders of this machine behind a launcher that, as ssh does, gives its words to a shell.
-
-#include <unistd.h>
+// What `scalai near` puts out, against sh: the same bytes and the same status.
 
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "tests/end_to_end.h"
+#include "tests/near_end_to_end.h"
 
 namespace near_command_test {
 
 using namespace scalai::testing;
-using nlohmann::json;
 using ::testing::HasSubstr;
 
-class NearCommand : public EndToEnd {
- protected:
-  void SetUp() override {
-    EndToEnd::SetUp();
-    for (const char* name : {"all", "h0", "h1", "h2", "bin"}) fs::create_directory(folder_ / name);
-    // Tells the commands on a host where they are.
-    program("ssh", "export NEAR_HOST=$1; shift; exec sh -c \"$*\"");
-    ::setenv("PATH", (path("bin") + ":" + path_).c_str(), 1);
-    ::unsetenv("SLURM_JOB_ID");
-    ::setenv("LC_ALL", "C", 1);
-  }
-  void TearDown() override {
-    ::setenv("PATH", path_.c_str(), 1);
-    EndToEnd::TearDown();
-  }
-  void program(const std::string& name, const std::string& script) const {
-    write_all(folder_ / "bin" / name, "#!/bin/sh\n" + script + "\n");
-    fs::permissions(folder_ / "bin" / name, fs::perms::owner_all);
-  }
-  // A file on some hosts, and in the folder of the oracle.
-  void file(const std::string& name, const std::string& text, const std::vector<int>& hosts) const {
-    write_all(folder_ / "all" / name, text);
-    for (const int host : hosts) write_all(folder_ / ("h" + std::to_string(host)) / name, text);
-  }
-  // A word as sh reads it.
-  static std::string quoted(const std::string& word) {
-    std::string text = "'";
-    for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
-    return text + "'";
-  }
-  // Hosts of a source that is not here.
-  std::string hosts(const std::vector<int>& which = {0, 1, 2}) const {
-    std::string words = quoted(path("nowhere")) + " --launcher='" + path("bin/ssh") + " {}' --jobs=2 --part-size=64B";
-    for (const int host : which) words += fmt::format(" --host=h{0}={1}/h{0}", host, folder_.string());
-    return words;
-  }
-  Outcome by_sh(const std::string& pipeline) const {
-    return shell(fmt::format("cd {} && sh -c {}", quoted(path("all")), quoted(pipeline)));
-  }
-  Outcome on_hosts(const std::string& pipeline) const {
-    return scalai(fmt::format("near {} -- {}", hosts(), quoted(pipeline)));
-  }
-  Outcome here(const std::string& pipeline) const {
-    return scalai(fmt::format("near {} --jobs=2 --part-size=64B -- {}", quoted(path("all")), quoted(pipeline)));
-  }
-  void expect_same(const std::string& pipeline) const {
-    const Outcome want = by_sh(pipeline);
-    for (const Outcome& got : {on_hosts(pipeline), here(pipeline)}) {
-      EXPECT_EQ(got.out, want.out) << pipeline << "\n" << got.err;
-      EXPECT_EQ(got.code, want.code) << pipeline << "\n" << got.err;
-    }
-  }
-  json explained(const std::string& words, const std::string& pipeline) const {
-    const Outcome outcome = scalai(fmt::format("near {} --explain --format=json -- {}", words, quoted(pipeline)));
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return json::parse(outcome.out);
-  }
-
-  const std::string path_ = std::getenv("PATH");
-};
+using NearCommand = NearEndToEnd;
 
 // What would read or write a copy of some files as if it were the folder.
 TEST_F(NearCommand, FoldersAndFilesThatAreWrittenAreRefused) {
@@ -172,6 +109,9 @@ TEST_F(NearCommand, IsWhatShMakesOfIt) {
                                "cat *.txt | no-such-program | wc -l",
                                "cat *.none",
                                "sh -c 'exit 7'",
+                               "./a.txt",
+                               "cat *.txt | ./a.txt",
+                               "/etc | cat",
                                "sh -c 'kill -9 $$'",
                                "sort nosuch a.txt",
                                "cat 'a.txt' \"b.txt\" d\\.txt",
@@ -268,87 +208,6 @@ TEST_F(NearCommand, WordsAreNotReadByAShell) {
     for (const char* made : {"x", "y"}) EXPECT_FALSE(fs::exists(folder_ / (std::string(where) + made)));
 }
 
-// A worker that is killed amid its part: another host that has the file takes the part; the output is the same.
-TEST_F(NearCommand, APartOfADeadHostIsRunElsewhere) {
-  file("a.txt", "a\n", {0});
-  file("b.txt", "b\n", {1, 2});
-  fs::create_directory(folder_ / "notes");
-  write_all(folder_ / "notes/n.textproto",
-            "schema_version: 1 commands: \"frail\" by_file: CONCATENATE by_record: CONCATENATE share: 0.1");
-  program("frail", "echo begun; if [ \"$NEAR_HOST\" = h1 ]; then kill -9 $PPID; sleep 1; fi; cat \"$@\"");
-  const std::string words = fmt::format("--annotations={} -- 'frail a.txt b.txt'", path("notes"));
-  const Outcome outcome = scalai(fmt::format("near {} {}", hosts(), words));
-  EXPECT_EQ(outcome.out, "begun\na\nbegun\nb\n");
-  EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(outcome.err, HasSubstr("h1: the worker is gone"));
-  EXPECT_THAT(outcome.err, HasSubstr("part 2 of 2 is run again on h2"));
-  // Nobody else has it: no output at all, though a part of it is there, and the status says it.
-  const Outcome lost = scalai(fmt::format("near {} {}", hosts({0, 1}), words));
-  EXPECT_EQ(lost.out, "begun\na\nbegun\nb\n") << "h1 answers again, so the file is fetched";
-  program("ssh",
-          "test -e " + quoted(path("down")) + " -a $1 = h1 && exit 255; export NEAR_HOST=$1; shift; exec sh -c \"$*\"");
-  program("frail", "echo begun; if [ \"$NEAR_HOST\" = h1 ]; then touch " + quoted(path("down")) +
-                       "; kill -9 $PPID; fi; cat \"$@\"");
-  const Outcome gone = scalai(fmt::format("near {} {}", hosts({0, 1}), words));
-  EXPECT_EQ(gone.out, "");
-  EXPECT_EQ(gone.code, 5);
-  EXPECT_THAT(gone.err, HasSubstr("part 2 of 2 could not be run"));
-  EXPECT_THAT(gone.err, HasSubstr("nothing was put out"));
-}
-
-TEST_F(NearCommand, ACommandThatFailsOnAHostIsRunElsewhere) {
-  file("a.txt", "b\na\n", {0});
-  file("b.txt", "c\n", {1});
-  fs::create_directory(folder_ / "notes");
-  write_all(folder_ / "notes/n.textproto", "schema_version: 1 commands: \"picky\" by_file: CONCATENATE share: 0.1");
-  program("picky", "[ \"$NEAR_HOST\" = h1 ] && { echo half; echo no room >&2; exit 2; }; cat \"$@\"");
-  const Outcome outcome =
-      scalai(fmt::format("near {} --annotations={} -- 'picky a.txt b.txt'", hosts({0, 1}), path("notes")));
-  EXPECT_EQ(outcome.out, "b\na\nc\n");
-  EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(outcome.err, HasSubstr("h1: picky ended with 2: no room; part 2 of 2 is run here"));
-  // Where it fails here, too, that is the answer.
-  program("picky", "cat \"$@\"; exit 3");
-  const Outcome answer =
-      scalai(fmt::format("near {} --annotations={} -- 'picky a.txt b.txt'", hosts({0, 1}), path("notes")));
-  EXPECT_EQ(answer.out, "b\na\nc\n");
-  EXPECT_EQ(answer.code, 3);
-}
-
-// sort on a host whose disk for temporary files is full.
-TEST_F(NearCommand, AFullDiskNearCostsOnlyItsPart) {
-  if (::geteuid() != 0 || shell("unshare -m mount -t tmpfs x /mnt").code != 0) GTEST_SKIP() << "no mounts here";
-  std::string text;
-  for (int i = 0; i < 40000; ++i) text += fmt::format("{} some text that fills a disk\n", (i * 7919) % 40000);
-  file("a.txt", text, {0});
-  file("b.txt", text + "more\n", {1});
-  fs::create_directory(folder_ / "small");
-  program("ssh",
-          fmt::format("export NEAR_HOST=$1; shift; [ $NEAR_HOST = h0 ] && exec sh -c \"$*\"; exec unshare -m sh -c "
-                      "\"mount -t tmpfs -o size=128k small {0} && TMPDIR={0} exec $*\"",
-                      path("small")));
-  const Outcome outcome = scalai(fmt::format("near {} -- 'sort -S 256k a.txt b.txt'", hosts({0, 1})));
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, by_sh("sort a.txt b.txt").out);
-  EXPECT_THAT(outcome.err, HasSubstr("h1: sort ended with 2: sort: write failed"));
-  EXPECT_THAT(outcome.err, HasSubstr("No space left on device"));
-}
-
-TEST_F(NearCommand, AHostThatSaysNothingIsGivenUp) {
-  file("a.txt", "a\n", {0, 1});
-  program("ssh", "[ $1 = h1 ] && exec sleep 60; shift; exec sh -c \"$*\"");
-  const Outcome silent = scalai(fmt::format("near {} --timeout=0.5s -- 'cat a.txt'", hosts({0, 1})));
-  EXPECT_EQ(silent.code, 5);
-  EXPECT_THAT(silent.err, HasSubstr("h1: the worker has said nothing for 0.5 s"));
-  program("ssh", "echo 'ssh: connect to host: no route' >&2; exit 255");
-  const Outcome away = scalai(fmt::format("near {} -- 'cat a.txt'", hosts({0, 1})));
-  EXPECT_EQ(away.code, 5);
-  EXPECT_THAT(away.err, HasSubstr("h0: the worker is gone: ssh: connect to host: no route"));
-  EXPECT_THAT(away.err, HasSubstr("h1: the worker is gone"));
-  program("ssh", "echo Welcome; shift; exec sh -c \"$*\"");
-  EXPECT_THAT(scalai(fmt::format("near {} -- 'cat a.txt'", hosts({0, 1}))).err, HasSubstr("says \"Welcome"));
-}
-
 TEST_F(NearCommand, BadWordsAreRefusedAtOnce) {
   file("a.txt", "a\n", {0, 1});
   const Outcome words =
@@ -382,7 +241,10 @@ TEST_F(NearCommand, ExplainsWithoutRunning) {
   file("a.txt", text, {0});
   file("b.txt", text, {1});
   program("cat", "touch " + quoted(path("ran")));
-  const json plan = explained(hosts({0, 1}), "cat a.txt b.txt | sort | uniq -c | sort -rn");
+  const Outcome outcome =
+      scalai("near " + hosts({0, 1}) + " --explain --format=json -- 'cat a.txt b.txt | sort | uniq -c | sort -rn'");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const nlohmann::json plan = nlohmann::json::parse(outcome.out);
   EXPECT_FALSE(fs::exists(folder_ / "ran"));
   EXPECT_EQ(plan["commands"][0]["where"], "near");
   EXPECT_EQ(plan["commands"][0]["split"], "by record");
@@ -409,6 +271,43 @@ TEST_F(NearCommand, AScriptThatDeclaresItselfIsSentAlong) {
                               kPrograms.string(), hosts({0, 1})))
                 .out,
             outcome.out);
+}
+
+// As sh does, which looks where the files are.
+TEST_F(NearCommand, AScriptOfTheSourceComesFirst) {
+  file("a.txt", "1\n", {0});
+  file("ours.py", "print('of the source')\n", {1});
+  fs::create_directory(folder_ / "caller");
+  for (const char* name : {"ours.py", "mine.py"})
+    write_all(folder_ / "caller" / name, "# scalai-near: by_file: CONCATENATE\nprint('of the caller')\n");
+  const auto from_caller = [&](const std::string& words) {
+    const Outcome outcome =
+        shell(fmt::format("cd {} && '{}/scalai' near {}", quoted(path("caller")), kPrograms.string(), words));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  };
+  EXPECT_EQ(from_caller(quoted(path("all")) + " -- 'python3 ours.py a.txt'"), "of the source\n");
+  EXPECT_EQ(from_caller(hosts({0, 1}) + " -- 'python3 ours.py a.txt'"), "of the source\n");
+  EXPECT_EQ(from_caller(hosts({0, 1}) + " -- 'python3 mine.py a.txt'"), "of the caller\n");
+}
+
+// Commands that run here have what this machine has, and those of other hosts do the same.
+TEST_F(NearCommand, ALocaleThatIsMissingHereIsThatOfNoHost) {
+  file("a.txt", "B\nb\n", {0});
+  file("b.txt", "a\nA\n", {1});
+  ::setenv("LC_ALL", "xx_XX.nosuch", 1);
+  expect_same("sort *.txt");
+  EXPECT_EQ(on_hosts("sort *.txt").out, "A\nB\na\nb\n");
+  EXPECT_EQ(on_hosts("sort *.txt").err, "");
+  fs::create_directory(folder_ / "notes");
+  write_all(folder_ / "notes/n.textproto", "schema_version: 1 commands: \"locale\" by_file: CONCATENATE share: 0.1");
+  program("locale", "echo $LC_ALL");
+  const auto locale_on = [&](const std::string& where) {
+    return scalai(fmt::format("near {} --annotations={} -- locale a.txt b.txt", where, path("notes"))).out;
+  };
+  EXPECT_EQ(locale_on(hosts({0, 1})), "C\nC\n");
+  EXPECT_EQ(locale_on(quoted(path("all")) + " --jobs=2 --part-size=1B"), "xx_XX.nosuch\nxx_XX.nosuch\n");
+  ::setenv("LC_ALL", "C", 1);
 }
 
 TEST_F(NearCommand, AReaderThatHasEnoughEndsIt) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <clocale>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "apps/near/near_source.h"
 #include "near/annotation.h"
 #include "near/answer.h"
+#include "near/supervise.h"
 #include "near/worker.h"
 #include "ptc/base/file.h"
 #include "ptc/base/progress.h"
@@ -34,17 +36,27 @@ constexpr std::array<const char*, 18> kVariables = {
     "LC_NUMERIC", "LC_MONETARY",       "LC_PAPER",       "LC_TELEPHONE", "LC_TIME",
     "TZ",         "POSIXLY_CORRECT",   "_POSIX2_VERSION"};
 
+// Programs take the C locale where this machine has not the one that variables name.
+bool has_locale() {
+  const bool known = std::setlocale(LC_ALL, "") != nullptr;
+  std::setlocale(LC_ALL, "C");
+  return known;
+}
+
+// What commands on other hosts are to find, so that they do what they would do here.
 std::vector<near::Variable> environment_here() {
   std::vector<near::Variable> variables;
   for (const char* name : kVariables) {
     const char* value = std::getenv(name);
     variables.push_back({.name = name, .value = value == nullptr ? "" : value, .set = value != nullptr});
+    if (name == std::string_view("LC_ALL") && !has_locale()) variables.back() = {.name = name, .value = "C"};
   }
   return variables;
 }
 
 // Whether lines that are equal for sort and uniq have the same bytes, and their order is that of bytes.
 bool is_byte_locale() {
+  if (!has_locale()) return true;
   std::string locale;
   for (const char* name : {"LC_ALL", "LC_COLLATE", "LANG"}) {
     const char* value = std::getenv(name);
@@ -57,18 +69,47 @@ bool is_byte_locale() {
   return false;
 }
 
+// What a command line says, apart from options.
+struct Words {
+  std::string place;
+  std::vector<std::string> pipeline;
+  near::Launch launch;
+  std::vector<near::Host> hosts;
+};
+
+// Work with a folder under TMPDIR ("": none can be made), which goes however the work ends.
+int in_scratch(const std::function<int(const std::string&)>& work) {
+  near::WorkEnd end;
+  {
+    const ScratchFolder scratch("scalai-near");
+    end = near::supervise([&] { return work(scratch.path()); });
+  }
+  return near::end_as(end);
+}
+
 // One word is read as a shell would; several are words already.
 absl::StatusOr<near::Pipeline> read_pipeline(const std::vector<std::string>& words,
                                              const std::vector<std::string>& names) {
   return words.size() == 1 ? near::parse_pipeline(words[0], names) : near::split_pipeline(words);
 }
 
-// Scripts are looked for where the caller is, and commands run in the folder of the source.
-void make_absolute(near::Question& question) {
-  for (size_t i = 0; i < question.uses.size(); ++i) {
+// As sh in the folder of the source finds a script; where that has none, it is one of the caller's folder.
+std::string find_script(const near::Question& question, const std::string& name) {
+  std::error_code ignored;
+  const std::string in_source = question.here + "/" + name;
+  if (!name.starts_with("/") && !question.here.empty() && std::filesystem::is_regular_file(in_source, ignored))
+    return in_source;
+  return question.source.find(name) != nullptr ? "" : absolute_path(name);
+}
+
+void annotate(near::Question& question, const near::Annotations& annotations) {
+  for (size_t i = 0; i < question.pipeline.size(); ++i) {
+    question.uses.push_back(annotations.use_of(
+        question.pipeline[i], {.first = i == 0, .byte_locale = is_byte_locale(), .find_script = [&](const auto& name) {
+                                 return find_script(question, name);
+                               }}));
     near::Use& use = question.uses[i];
     if (use.script.empty()) continue;
-    use.script = absolute_path(use.script);
     question.pipeline[i].words[use.script_at] = use.script;
     if (use.script_at < use.other_words.size()) use.other_words[use.script_at] = use.script;
   }
@@ -90,10 +131,47 @@ int run_question(near::Question& question, const near::PlaceOptions& options) {
   return answered->status;
 }
 
+// Answers the question of a command line whose words are right.
+int near_in(const std::string& scratch, const Arguments& arguments, Words words, const near::Annotations& annotations) {
+  std::string place = words.place;
+  std::unique_ptr<RunSource> run;
+  if (is_run(folder_of_source(place))) {
+    const std::string view = arguments.has("view") ? arguments.text("view") : "logical";
+    auto opened = RunSource::open(folder_of_source(place), arguments.text("job"), view, scratch);
+    if (!opened.ok()) return report_error(opened.status());
+    run = *std::move(opened);
+    place = run->folder();
+    if (verbose()) say("scalai near: reads {} of the run\n", run->step());
+  }
+  const auto request = read_source(place, std::move(words.hosts));
+  if (!request.ok()) return report_error(request.status());
+  std::signal(SIGPIPE, SIG_IGN);  // of workers that are gone
+  std::vector<std::unique_ptr<near::Session>> waiting;
+  auto source = list_source(*request, words.launch, static_cast<int>(arguments.count("jobs")), waiting);
+  if (!source.ok()) return report_error(source.status());
+  auto pipeline = read_pipeline(words.pipeline, source->names());  // its patterns may be refused now
+  if (!pipeline.ok()) return usage_error("near", message_of(pipeline.status()));
+  near::Question question{.pipeline = *std::move(pipeline),
+                          .uses = {},
+                          .source = *std::move(source),
+                          .launch = words.launch,
+                          .environment = environment_here(),
+                          .here = request->is_here ? request->folder : "",
+                          .scratch = scratch,
+                          .waiting = &waiting,
+                          .progress = {}};
+  for (const near::Host& host : question.source.hosts)
+    if (host.here) question.here = host.folder;
+  annotate(question, annotations);
+  const near::PlaceOptions options{.part_bytes = std::max<int64_t>(1, arguments.bytes("part-size"))};
+  if (!arguments.flag("explain")) return run_question(question, options);
+  explain_near(question, near::place(question.uses, question.source, options), arguments.text("format"));
+  return 0;
+}
+
 int near_main(const Arguments& arguments) {
-  std::vector<std::string> words = arguments.positional();
-  std::string place = words[0];
-  words.erase(words.begin());
+  Words words{.place = arguments.positional()[0], .pipeline = arguments.positional(), .launch = {}, .hosts = {}};
+  words.pipeline.erase(words.pipeline.begin());
   near::Annotations annotations = near::Annotations::built_in();
   // What is wrong with the words, before any host is asked: all of it at once.
   std::string problems;
@@ -101,61 +179,29 @@ int near_main(const Arguments& arguments) {
     if (status.ok()) return;
     problems += (problems.empty() || problems.ends_with('\n') ? "" : "\n") + message_of(status);
   };
-  const auto launch = read_launch_of_workers(arguments);
+  const std::string folder = folder_of_source(words.place);
+  auto launch = read_launch_of_workers(arguments);
   add(launch.status());
-  auto hosts = read_hosts(arguments, folder_of_source(place));
+  auto hosts = read_hosts(arguments, folder);
   add(hosts.status());
-  add(read_pipeline(words, {}).status());
+  add(read_pipeline(words.pipeline, {}).status());
   if (arguments.count("jobs") > 1024) add(invalid("--jobs is at most 1024"));
-  const bool of_run = is_run(folder_of_source(place));
-  if (of_run && hosts.ok() && !hosts->empty()) add(invalid("a run is read on this machine; --host is for folders"));
+  if (is_run(folder) && hosts.ok() && !hosts->empty())
+    add(invalid("a run is read on this machine; --host is for folders"));
   for (const char* option : {"job", "view"})
-    if (!of_run && arguments.has(option))
+    if (!is_run(folder) && arguments.has(option))
       add(invalid(fmt::format("--{} is for the folder of a run that goes on", option)));
   if (!problems.empty()) return usage_error("near", problems);
+  words.launch = *std::move(launch);
+  words.hosts = *std::move(hosts);
   if (arguments.has("annotations")) {
     if (const absl::Status loaded = annotations.load(arguments.text("annotations")); !loaded.ok())
       return report_error(loaded);
   }
-  const ScratchFolder scratch("scalai-near");
-  if (scratch.path().empty())
-    return report_error(missing("cannot make a temporary folder; TMPDIR names another place"));
-  std::unique_ptr<RunSource> run;
-  if (of_run) {
-    const std::string view = arguments.has("view") ? arguments.text("view") : "logical";
-    auto opened = RunSource::open(folder_of_source(place), arguments.text("job"), view, scratch.path());
-    if (!opened.ok()) return report_error(opened.status());
-    run = *std::move(opened);
-    place = run->folder();
-    if (verbose()) say("scalai near: reads {} of the run\n", run->step());
-  }
-  const auto request = read_source(place, *std::move(hosts));
-  if (!request.ok()) return report_error(request.status());
-  std::signal(SIGPIPE, SIG_IGN);  // of workers that are gone
-  std::vector<std::unique_ptr<near::Session>> waiting;
-  auto source = list_source(*request, *launch, static_cast<int>(arguments.count("jobs")), waiting);
-  if (!source.ok()) return report_error(source.status());
-  auto pipeline = read_pipeline(words, source->names());  // its patterns may be refused now
-  if (!pipeline.ok()) return usage_error("near", message_of(pipeline.status()));
-  near::Question question{.pipeline = *std::move(pipeline),
-                          .uses = {},
-                          .source = *std::move(source),
-                          .launch = *launch,
-                          .environment = environment_here(),
-                          .here = request->is_here ? request->folder : "",
-                          .scratch = scratch.path(),
-                          .waiting = &waiting,
-                          .progress = {}};
-  for (size_t i = 0; i < question.pipeline.size(); ++i)
-    question.uses.push_back(
-        annotations.use_of(question.pipeline[i], {.first = i == 0, .byte_locale = is_byte_locale()}));
-  make_absolute(question);
-  for (const near::Host& host : question.source.hosts)
-    if (host.here) question.here = host.folder;
-  const near::PlaceOptions options{.part_bytes = std::max<int64_t>(1, arguments.bytes("part-size"))};
-  if (!arguments.flag("explain")) return run_question(question, options);
-  explain_near(question, near::place(question.uses, question.source, options), arguments.text("format"));
-  return 0;
+  return in_scratch([&](const std::string& scratch) {
+    if (scratch.empty()) return report_error(missing("cannot make a temporary folder; TMPDIR names another place"));
+    return near_in(scratch, arguments, std::move(words), annotations);
+  });
 }
 
 int near_worker_main(const Arguments&) {
@@ -163,8 +209,10 @@ int near_worker_main(const Arguments&) {
     say("scalai near worker: error: it is started by scalai near, and reads its work from standard input\n");
     return kUsage;
   }
-  near::serve(STDIN_FILENO, STDOUT_FILENO);
-  return 0;
+  return in_scratch([](const std::string& scratch) {
+    near::serve(STDIN_FILENO, STDOUT_FILENO, scratch);
+    return 0;
+  });
 }
 
 }  // namespace

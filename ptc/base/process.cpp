@@ -63,7 +63,7 @@ class Settings {
     for (int fd = 0; fd < 3; ++fd) place(fd, options);
     if (options.close_others) posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
     if (!options.folder.empty()) posix_spawn_file_actions_addchdir_np(&actions, options.folder.c_str());
-    if (options.group != SpawnOptions::Group::kOurs) leave(options.group);
+    if (options.group != SpawnOptions::Group::kOurs) leave(options.group, options.joins);
   }
   ~Settings() {
     posix_spawnattr_destroy(&attributes);
@@ -89,13 +89,13 @@ class Settings {
     }
   }
 
-  void leave(SpawnOptions::Group group) {
+  void leave(SpawnOptions::Group group, pid_t joins) {
     sigset_t none, all;
     sigemptyset(&none);
     sigfillset(&all);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setpgroup(&attributes, joins);
     const int own = group == SpawnOptions::Group::kSession ? POSIX_SPAWN_SETSID : POSIX_SPAWN_SETPGROUP;
     posix_spawnattr_setflags(&attributes, static_cast<short>(own | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   }
@@ -128,8 +128,9 @@ absl::StatusOr<pid_t> spawn(const SpawnOptions& options) {
   pid_t pid = -1;
   const int error = posix_spawnp(&pid, options.program.c_str(), &settings.actions, &settings.attributes,
                                  pointers(words).data(), pointers(variables).data());
-  if (error != 0) return missing(fmt::format("cannot start {}: {}", options.program, std::strerror(error)));
-  return pid;
+  if (error == 0) return pid;
+  const std::string why = fmt::format("cannot start {}: {}", options.program, std::strerror(error));
+  return error == EACCES ? absl::PermissionDeniedError(why) : missing(why);
 }
 
 int wait_for(pid_t pid) {

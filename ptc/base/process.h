@@ -34,11 +34,13 @@ struct SpawnOptions {
   // Process group: that of this process, a new one, or a new session. A session receives no signal of this terminal and
   // may outlive this process. kGroup and kSession start with default signal handling and an empty signal mask.
   enum class Group { kOurs, kGroup, kSession } group = Group::kOurs;
+  pid_t joins = 0;  // with kGroup: a group that is there; 0 = a new one
   // Closes all other descriptors in the child, also those that a library opened without O_CLOEXEC.
   bool close_others = false;
 };
 
 // Starts a child and returns its pid; the caller reaps it. NotFound: it cannot start, or the log file cannot be opened.
+// PermissionDenied: the program is there, and may not be run.
 absl::StatusOr<pid_t> spawn(const SpawnOptions& options);
 
 // Waits for a child that nobody else reaps and returns its exit code, or kSignalled if a signal ended it.

@@ -77,6 +77,7 @@ TEST_F(ProcessTest, RefusalsSayWhy) {
   const auto nothing = spawn({.program = folder_ + "/nothing"});
   EXPECT_EQ(nothing.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(message_of(nothing.status()), HasSubstr("cannot start"));
+  EXPECT_TRUE(absl::IsPermissionDenied(spawn({.program = "/etc/passwd"}).status()));
   const auto log = spawn({.program = "true", .log_file = folder_ + "/no/log"});
   EXPECT_THAT(message_of(log.status()), HasSubstr("no/log: cannot write: No such file or directory"));
   const auto unknown = find_program("scalai-no-such-program");
