@@ -58,11 +58,23 @@ TEST_F(Calibrate, WritesAClusterThatSimulatorAndExecutorTake) {
   }
 }
 
+TEST_F(Calibrate, OverUcxItSaysHowRowsTravel) {
+  const std::string cluster = path("machine.textproto");
+  const Outcome done = calibrate(fmt::format("--hosts=2 --gpus=1 --transport=ucx --out='{}'", cluster));
+  if (done.code == 4) GTEST_SKIP() << done.err;
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("rows over UCX: gathered is not slower than packed "));
+  EXPECT_THAT(done.out, HasSubstr("(Scalai: from 16.4 kB)"));
+  EXPECT_THAT(read_all(cluster),
+              HasSubstr("# Measured: row bytes, bytes, seconds packed, gathered, in place\n#   64, "));
+}
+
 TEST_F(Calibrate, OneHostHasNoNetworkToMeasure) {
   const std::string cluster = path("machine.textproto");
   const Outcome done = calibrate(fmt::format("--hosts=1 --gpus=2 --out='{}'", cluster));
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_THAT(done.out, Not(HasSubstr("hosts together")));
+  EXPECT_THAT(done.out, Not(HasSubstr("rows over UCX")));
   EXPECT_THAT(read_all(cluster), Not(HasSubstr("nic:")));
 }
 

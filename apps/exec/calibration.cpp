@@ -71,6 +71,8 @@ std::string comments(const CalibratedMachine& machine, const Calibration& calibr
     for (const double seconds : one.seconds) text += fmt::format(" {:.6f}", seconds);
     text += "\n";
   }
+  if (!machine.rows.empty()) text += "#\n";
+  for (const std::string& line : machine.rows) text += fmt::format("# {}\n", line);
   return text;
 }
 

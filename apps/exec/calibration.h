@@ -60,6 +60,7 @@ struct CalibratedMachine {
   int gpus = 1;  // of each host
   int64_t memory_bytes = 0;
   std::vector<std::string> facts;  // comment lines: date, machine, command
+  std::vector<std::string> rows;   // comment lines below the measured times: how rows travel over UCX
 };
 
 struct Calibration {

@@ -156,7 +156,9 @@ TEST(ClusterText, CommentsHaveFactsAndEveryTime) {
   std::vector<Measured> measured = four_hosts_of_two();
   measured[0].seconds = {0.25, 0.125};
   const auto calibration = calibrate(measured);
-  const std::string text = cluster_text({.memory_bytes = 1 << 30, .facts = {"date: today"}}, *calibration, measured);
+  const std::string text = cluster_text(
+      {.memory_bytes = 1 << 30, .facts = {"date: today"}, .rows = {"rows over UCX", "  64"}}, *calibration, measured);
+  EXPECT_THAT(text, HasSubstr("#\n# rows over UCX\n#   64\n"));
   EXPECT_THAT(text, HasSubstr("# date: today\n"));
   EXPECT_THAT(text, HasSubstr("#   pair, a plan, 1000000, 0.250000 0.125000\n"));
   EXPECT_THAT(text, HasSubstr("#   together:"));

@@ -14,10 +14,15 @@
 #include "apps/exec/calibration_plans.h"
 #include "apps/exec/exec_commands.h"
 #include "apps/exec/exec_session.h"
+#include "executor/bench/rows_bench.h"
 #include "executor/controller/exec_runtime.h"
 #include "executor/controller/job_work.h"
 #include "executor/rpc/token.h"
 #include "executor/state/available_memory.h"
+#ifdef SCALAI_WITH_UCX
+#include "executor/transport/ucx_info.h"
+#include "executor/transport/ucx_transport.h"
+#endif
 #include "ptc/base/file.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/scratch_folder.h"
@@ -34,6 +39,7 @@ namespace scalai::apps {
 namespace {
 
 namespace ex = scalai::executor;
+namespace bench = scalai::executor::bench;
 namespace fs = std::filesystem;
 
 constexpr int kMostDevices = 64;
@@ -229,6 +235,46 @@ absl::StatusOr<std::vector<Measured>> measure_on_workers(const CalibrateOptions&
   return measured;
 }
 
+// The ways in which state in rows travels over UCX; nothing where workers share memory.
+absl::StatusOr<std::vector<bench::RowsTime>> measure_rows(const CalibrateOptions& options) {
+  if (!options.network) return std::vector<bench::RowsTime>();
+#ifdef SCALAI_WITH_UCX
+  SCALAI_ASSIGN_OR_RETURN(const std::string key, ex::make_token());
+  const std::string devices = std::getenv("UCX_NET_DEVICES") == nullptr ? ex::ucx_devices_on("lo", true) : "";
+  const auto make = [&](ex::AnswerHandler handler) -> absl::StatusOr<std::unique_ptr<ex::PeerTransport>> {
+    return ex::UcxTransport::create(std::move(handler), {.devices = devices, .key = key});
+  };
+  return bench::measure_rows(make, {.repetitions = options.repetitions});
+#else
+  return missing("scalai-exec was built without UCX (Debian: libucx-dev)");
+#endif
+}
+
+std::string from_text(std::optional<int64_t> row_bytes) {
+  return row_bytes ? "from " + format_bytes(*row_bytes) : "at no length";
+}
+
+// Beside the lengths measured here, those of executor/transport/rows.h.
+std::string crossing_text(const std::vector<bench::RowsTime>& times) {
+  using ex::Rows;
+  return fmt::format(
+      "rows over UCX: gathered is not slower than packed {} (Scalai: from {}), in place not slower than gathered {} "
+      "(Scalai: from {})",
+      from_text(bench::crossing(times, Rows::kPacked, Rows::kGathered)), format_bytes(ex::kGatheredFrom_bytes),
+      from_text(bench::crossing(times, Rows::kGathered, Rows::kInPlace)), format_bytes(ex::kInPlaceFrom_bytes));
+}
+
+std::vector<std::string> rows_comments(const std::vector<bench::RowsTime>& times) {
+  if (times.empty()) return {};
+  std::vector<std::string> lines = {crossing_text(times),
+                                    "Measured: row bytes, bytes, seconds packed, gathered, in place"};
+  for (const bench::RowsTime& time : times) {
+    lines.push_back(fmt::format("  {}, {}, {:.6f} {:.6f} {:.6f}", time.row_bytes, time.bytes,
+                                time.of(ex::Rows::kPacked), time.of(ex::Rows::kGathered), time.of(ex::Rows::kInPlace)));
+  }
+  return lines;
+}
+
 std::string cpu_model() {
   const std::string text = read_file("/proc/cpuinfo").value_or("");
   const size_t at = text.find("model name");
@@ -316,13 +362,16 @@ int calibrate_command(const Arguments& arguments) {
   const int64_t memory_bytes = ex::available_memory();
   const auto measured = measure_on_workers(options);
   if (!measured.ok()) return report_error(measured.status());
+  const auto rows = measure_rows(options);
+  if (!rows.ok()) return report_error(rows.status());
   const auto calibration = calibrate(*measured);
   if (!calibration.ok()) return report_error(calibration.status());
-  const CalibratedMachine machine{options.hosts, options.gpus, memory_bytes, facts_of(options)};
+  const CalibratedMachine machine{options.hosts, options.gpus, memory_bytes, facts_of(options), rows_comments(*rows)};
   const absl::Status done = write_file(options.out, cluster_text(machine, *calibration, *measured));
   if (!done.ok()) return report_error(done);
   if (const auto cluster = scenario::load_cluster(options.out); !cluster.ok()) return report_error(cluster.status());
   print_fits(*calibration);
+  if (!rows->empty()) print("\n{}\n", crossing_text(*rows));
   print("\nput this into scenarios on {}:\n  {}", options.out, costs_text(*calibration));
   return 0;
 }
@@ -338,6 +387,9 @@ Command exec_calibrate_command() {
            R"(Starts a worker a host and times plans on synthetic state as the executor runs them: between two hosts, between all
 of them at the same time, inside hosts and devices, to storage and back. From fits of latency + bytes / rate it
 writes a cluster file, with the measured times as comments, and prints the costs that go into scenarios.
+
+With --transport=ucx it also times state in rows, by their length: packed into one array before sending, gathered chunk by
+chunk, or handed to UCX as a list. The lengths from which one way beats another stand in the file and on the screen.
 
 With --run=DIR, a run of real training, it writes that run's scenario with the steps and costs that were measured.)",
        .options = {text_option("out", "FILE", "The cluster file, or with --run the scenario, to write."),

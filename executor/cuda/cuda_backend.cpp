@@ -223,6 +223,7 @@ class CudaBackend final : public Backend {
         make_cuda_chunks(gpu, reached_by, world_->addresses, std::min(options.capacity, options.limit)));
     return ChunkedMemory::create(std::move(chunks), options);
   }
+  bool in_host_memory() const override { return false; }
   int gpu_of_device(int device) const override {
     SCALAI_CHECK(device >= 0 && device < world_->options.devices, fmt::format("device {}", device));
     return device / world_->options.devices_per_gpu;

@@ -369,6 +369,7 @@ TEST_F(CudaBackendTest, QueuesAndMarks) {
   EXPECT_NE(queues[0]->stream(), nullptr);
   EXPECT_NE(queues[0]->stream(), queues[1]->stream());
   EXPECT_EQ(backend->gpu_of_device(0), backend->gpu_of_device(1));
+  EXPECT_FALSE(backend->in_host_memory());
   const std::vector<std::byte> before = random_bytes(random, bytes);
   put(stagings[0]->data(), before);
   std::unique_ptr<Mark> last;

@@ -96,6 +96,9 @@ class Backend {
   // box_digest (executor/state/digest.h) of each box.
   virtual absl::StatusOr<std::vector<uint64_t>> hash(std::span<const BoxHash> boxes) = 0;
 
+  // Whether this process reads and writes memory_of_device() by plain loads and stores.
+  virtual bool in_host_memory() const = 0;
+
   // On the GPU of a device, for concurrent transfers.
   virtual absl::StatusOr<std::unique_ptr<Queue>> queue(int device) = 0;
   virtual absl::StatusOr<std::unique_ptr<Staging>> staging(int device, int64_t bytes) = 0;

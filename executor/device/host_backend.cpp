@@ -68,6 +68,7 @@ class HostBackend final : public Backend {
     if (options_.devices_per_gpu > 0) return std::make_unique<PrivateSegment>(std::move(segment), options.capacity);
     return std::make_unique<Segment>(std::move(segment));
   }
+  bool in_host_memory() const override { return true; }
   int gpu_of_device(int device) const override {
     return options_.devices_per_gpu > 0 ? device / options_.devices_per_gpu : -1;
   }

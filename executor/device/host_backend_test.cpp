@@ -75,6 +75,7 @@ TEST(HostBackend, DevicesAreMappedByOthersOrPrivateAsGpus) {
   EXPECT_EQ(mapped->address().pid, getpid());
   EXPECT_GE(mapped->address().fd, 0);
   EXPECT_EQ(open->gpu_of_device(3), -1);
+  EXPECT_TRUE(open->in_host_memory() && closed->in_host_memory());
   const auto hidden = closed->memory_of_device(3, kSmall).value();
   EXPECT_EQ(hidden->address().fd, -1);
   EXPECT_EQ(closed->gpu_of_device(3), 1);

@@ -50,6 +50,20 @@ void copy_same_type(Runs runs, int64_t element_bytes, const std::byte* src, std:
     return true;
   });
 }
+
+template <class Byte>
+std::vector<std::span<Byte>> rows_at(const Box& part, const Box& box, DType dtype, Byte* data) {
+  const Runs runs = internal::runs_of(part, box, part);
+  const int64_t element_bytes = tensor::size_of(dtype);
+  const auto bytes = static_cast<size_t>(runs.length * element_bytes);
+  std::vector<std::span<Byte>> rows;
+  rows.reserve(static_cast<size_t>(part.volume() / runs.length));
+  for_each_run(runs, [&](int64_t at, int64_t) {
+    rows.emplace_back(data + at * element_bytes, bytes);
+    return true;
+  });
+  return rows;
+}
 }  // namespace
 
 void copy_box(const Box& part, const Source& src, const Target& dst) {
@@ -74,6 +88,18 @@ void pack_box(const Box& part, const Source& src, DType wire, std::byte* out) {
 
 void unpack_box(const Box& part, DType wire, const std::byte* in, const Target& dst) {
   copy_box(part, {part, wire, in}, dst);
+}
+
+int64_t row_bytes(const Box& part, const Box& array, DType dtype) {
+  return internal::runs_of(part, array, part).length * tensor::size_of(dtype);
+}
+
+std::vector<std::span<std::byte>> rows_of(const Box& part, const Target& array) {
+  return rows_at(part, array.box, array.dtype, array.data);
+}
+
+std::vector<std::span<const std::byte>> rows_of(const Box& part, const Source& array) {
+  return rows_at(part, array.box, array.dtype, array.data);
 }
 
 }  // namespace scalai::executor

@@ -132,5 +132,30 @@ TEST(CopyDeathTest, RefusesABoxOutsideItsBuffers) {
               testing::ExitedWithCode(70), "CHECK failed");
 }
 
+// One after the other they are what pack_box makes, and no two of them touch.
+TEST(Copy, RowsAreThePartInOrder) {
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    Box array;
+    array.rank = static_cast<int8_t>(random.between(0, 4));
+    for (size_t d = 0; d < static_cast<size_t>(array.rank); ++d) array.hi[d] = random.between(1, 6);
+    const Box part = random_box(random, array);
+    const std::vector<std::byte> bytes = random_bytes(random, packed_bytes(array, DType::kF16));
+    const std::vector<std::span<const std::byte>> rows = rows_of(part, Source{array, DType::kF16, bytes.data()});
+    std::vector<std::byte> joined, packed(static_cast<size_t>(packed_bytes(part, DType::kF16)));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_EQ(static_cast<int64_t>(rows[i].size()), row_bytes(part, array, DType::kF16));
+      EXPECT_TRUE(i == 0 || rows[i].data() > rows[i - 1].data() + rows[i - 1].size());
+      joined.insert(joined.end(), rows[i].begin(), rows[i].end());
+    }
+    pack_box(part, {array, DType::kF16, bytes.data()}, DType::kF16, packed.data());
+    EXPECT_EQ(joined, packed) << part.str() << " of " << array.str();
+  }
+  const Box array({0, 0}, {4, 8});
+  EXPECT_EQ(row_bytes(Box({1, 0}, {3, 8}), array, DType::kF32), 64) << "dense: one row";
+  EXPECT_EQ(row_bytes(Box({1, 0}, {3, 7}), array, DType::kF32), 28);
+}
+
 }  // namespace
 }  // namespace scalai::executor

@@ -82,6 +82,7 @@ absl::Status LoopbackTransport::copy_from(HostId peer, LoopbackNetwork::End& end
   for (int64_t at = 0; at < into.bytes(); at += kChunkBytes) {
     chunk.resize(static_cast<size_t>(std::min(kChunkBytes, into.bytes() - at)));
     payload->gather(at, chunk);
+    if (at + kChunkBytes >= into.bytes()) SCALAI_RETURN_IF_ERROR(payload->check());
     SCALAI_RETURN_IF_ERROR(still_possible(at));
     into.visit(at, static_cast<int64_t>(chunk.size()), [&](int64_t from, std::span<std::byte> part) {
       std::memcpy(part.data(), chunk.data() + from, part.size());

@@ -141,5 +141,24 @@ TEST(PayloadTest, AllKindsGiveTheSameBytes) {
   }
 }
 
+TEST(PayloadTest, RowsInPlaceAreAList) {
+  const auto text = std::make_shared<std::string>("abcdefgh");
+  const auto part = [&](size_t at, size_t size) { return std::as_bytes(std::span(text->data() + at, size)); };
+  const std::vector<std::span<const std::byte>> rows = {part(0, 3), part(4, 3)};
+  const Payload in_place = Payload::rows(rows, text, Rows::kInPlace, {});
+  const Payload gathered = Payload::rows(rows, text, Rows::kGathered, [] { return absl::UnknownError("changed"); });
+  const auto parts = in_place.parts_in_place(2, 3);
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts[0].data(), part(2, 1).data());
+  EXPECT_EQ(parts[0].size(), 1u);
+  EXPECT_EQ(parts[1].data(), part(4, 2).data());
+  EXPECT_EQ(parts[1].size(), 2u);
+  EXPECT_TRUE(gathered.parts_in_place(2, 3).empty());
+  EXPECT_FALSE(in_place.has_check());
+  EXPECT_EQ(in_place.check(), absl::OkStatus());
+  EXPECT_TRUE(gathered.has_check());
+  EXPECT_EQ(gathered.check(), absl::UnknownError("changed"));
+}
+
 }  // namespace
 }  // namespace scalai::executor

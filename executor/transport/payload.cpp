@@ -19,6 +19,15 @@ Payload Payload::of(std::vector<std::span<const std::byte>> parts, std::shared_p
   return payload;
 }
 
+Payload Payload::rows(std::vector<std::span<const std::byte>> parts, std::shared_ptr<const void> owner, Rows how,
+                      Check check) {
+  SCALAI_CHECK(how != Rows::kPacked, "packed rows are one part");
+  Payload payload = of(std::move(parts), std::move(owner));
+  payload.how_ = how;
+  payload.check_ = std::move(check);
+  return payload;
+}
+
 Payload Payload::produced(int64_t bytes, Fill fill) {
   SCALAI_CHECK(bytes >= 0 && fill != nullptr, std::to_string(bytes));
   Payload payload;
@@ -29,6 +38,13 @@ Payload Payload::produced(int64_t bytes, Fill fill) {
 
 std::span<const std::byte> Payload::in_place(int64_t offset, int64_t bytes) const {
   return fill_ ? std::span<const std::byte>() : parts_.in_place(offset, bytes);
+}
+
+std::vector<std::span<const std::byte>> Payload::parts_in_place(int64_t offset, int64_t bytes) const {
+  std::vector<std::span<const std::byte>> parts;
+  if (how_ != Rows::kInPlace) return parts;
+  parts_.visit(offset, bytes, [&](int64_t, std::span<const std::byte> part) { parts.push_back(part); });
+  return parts;
 }
 
 void Payload::gather(int64_t offset, std::span<std::byte> out) const {

@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "executor/transport/internal/span_list.h"
+#include "executor/transport/rows.h"
 
 namespace scalai::executor {
 
@@ -22,6 +24,11 @@ class Payload {
   // The parts in order. Their memory stays valid and unchanged while `owner` lives. The transport keeps `owner` until
   // the last byte is sent or the answer is abandoned (the peer died or stopped waiting).
   static Payload of(std::vector<std::span<const std::byte>> parts, std::shared_ptr<const void> owner);
+  // The same of rows that may change, and that travel as `how` says (not kPacked). The transport calls `check` once, when
+  // all bytes were read; an error goes to the peer in place of the last bytes. `check` must not block.
+  using Check = std::function<absl::Status()>;
+  static Payload rows(std::vector<std::span<const std::byte>> parts, std::shared_ptr<const void> owner, Rows how,
+                      Check check);
   // `fill(offset, out)` writes bytes [offset, offset + out.size()) to `out`. It is called once for every byte, in order
   // of offset, by one thread at a time other than the handler's, and must not block for long.
   using Fill = std::function<void(int64_t offset, std::span<std::byte> out)>;
@@ -31,12 +38,18 @@ class Payload {
   // For transports. The bytes in place if they are contiguous, valid as long as this payload; otherwise an empty span.
   std::span<const std::byte> in_place(int64_t offset, int64_t bytes) const;
   void gather(int64_t offset, std::span<std::byte> out) const;
+  // The bytes as parts, valid as in_place(); empty unless they travel without a copy (Rows::kInPlace).
+  std::vector<std::span<const std::byte>> parts_in_place(int64_t offset, int64_t bytes) const;
+  bool has_check() const { return check_ != nullptr; }
+  absl::Status check() const { return check_ ? check_() : absl::OkStatus(); }
 
  private:
   internal::SpanList<const std::byte> parts_;
   std::shared_ptr<const void> owner_;
   Fill fill_;
   int64_t produced_bytes_ = 0;
+  Rows how_ = Rows::kGathered;
+  Check check_;
 };
 
 }  // namespace scalai::executor

@@ -11,6 +11,9 @@ namespace {
 // Gathered chunks that are kept for the next ones.
 constexpr size_t kMostFreeBuffers = 16;
 
+// What waits for the check of an answer: few bytes, as they are copied by the transport's own thread.
+constexpr int64_t kCheckedBytes = 4096;
+
 }  // namespace
 
 UcxAnswering::UcxAnswering(UcxEndpoints& endpoints, const Self& self, AnswerHandler handler, UcxOptions options,
@@ -82,7 +85,7 @@ void UcxAnswering::serve_one(const Asked& asked) {
   answers_[{asked.from.ucx, asked.fetch}] = answer;
   if (answer->payload.bytes() == 0) {
     ++answer->in_flight;
-    send_chunk(answer, 0, {}, nullptr);
+    send_chunk(answer, {});
   } else {
     send_more(answer);
   }
@@ -106,19 +109,41 @@ void UcxAnswering::send_more(const AnswerPtr& answer) {
   // A chunk that leaves at once comes back here through chunk_left().
   if (answer->sending) return;
   answer->sending = true;
-  const int64_t total = answer->payload.bytes();
-  while (!answer->given_up && answer->next < total && answer->in_flight < options_.chunks_in_flight) {
+  const Payload& payload = answer->payload;
+  const int64_t free =
+      payload.bytes() - (payload.has_check() ? std::min({payload.bytes(), options_.chunk_bytes, kCheckedBytes}) : 0);
+  while (!answer->given_up && answer->next < free && answer->in_flight < options_.chunks_in_flight) {
     const int64_t offset = answer->next;
-    const int64_t bytes = std::min(options_.chunk_bytes, total - offset);
+    const int64_t bytes = std::min(options_.chunk_bytes, free - offset);
     answer->next += bytes;
     ++answer->in_flight;
-    if (const auto chunk = answer->payload.in_place(offset, bytes); !chunk.empty()) {
-      send_chunk(answer, offset, chunk, nullptr);
+    if (const auto whole = payload.in_place(offset, bytes); !whole.empty()) {
+      send_chunk(answer, {.offset = offset, .bytes = bytes, .whole = whole});
+    } else if (auto parts = payload.parts_in_place(offset, bytes); !parts.empty()) {
+      send_chunk(answer, {.offset = offset, .bytes = bytes, .parts = std::move(parts)});
     } else {
       gather(answer, offset, bytes);
     }
   }
+  if (!answer->given_up && answer->next == free && free < payload.bytes() && answer->in_flight == 0)
+    send_checked(answer);
   answer->sending = false;
+}
+
+void UcxAnswering::send_checked(const AnswerPtr& answer) {
+  Chunk chunk{.offset = answer->next, .bytes = answer->payload.bytes() - answer->next};
+  chunk.gathered = take_buffer();
+  chunk.whole = std::span(chunk.gathered.get(), static_cast<size_t>(chunk.bytes));
+  answer->payload.gather(chunk.offset, std::span(chunk.gathered.get(), static_cast<size_t>(chunk.bytes)));
+  if (const absl::Status status = answer->payload.check(); !status.ok()) {
+    answer->given_up = true;
+    send_error(answer->endpoint, answer->fetch, status);
+    answers_.erase({answer->endpoint->address, answer->fetch});
+    return;
+  }
+  answer->next += chunk.bytes;
+  ++answer->in_flight;
+  send_chunk(answer, std::move(chunk));
 }
 
 void UcxAnswering::gather(const AnswerPtr& answer, int64_t offset, int64_t bytes) {
@@ -127,26 +152,26 @@ void UcxAnswering::gather(const AnswerPtr& answer, int64_t offset, int64_t bytes
   gatherer_.add([this, answer, offset, bytes, buffer] {
     const std::span<std::byte> out(buffer->get(), static_cast<size_t>(bytes));
     answer->payload.gather(offset, out);
-    post_([this, answer, offset, out, buffer] { send_chunk(answer, offset, out, std::move(*buffer)); });
+    post_([this, answer, offset, bytes, out, buffer] {
+      send_chunk(answer, {.offset = offset, .bytes = bytes, .whole = out, .gathered = std::move(*buffer)});
+    });
   });
 }
 
-void UcxAnswering::send_chunk(const AnswerPtr& answer, int64_t offset, std::span<const std::byte> chunk,
-                              Buffer gathered) {
+void UcxAnswering::send_chunk(const AnswerPtr& answer, Chunk chunk) {
   if (answer->given_up) {
     chunk_left(answer, /*ok=*/false);
     return;
   }
   UcxMessage message;
   message.id = AnswerHeader::kId;
-  AnswerHeader header{.fetch = answer->fetch,
-                      .offset = offset,
-                      .total = answer->payload.bytes(),
-                      .bytes = static_cast<int64_t>(chunk.size())};
+  AnswerHeader header{
+      .fetch = answer->fetch, .offset = chunk.offset, .total = answer->payload.bytes(), .bytes = chunk.bytes};
   header.tag = tag_of(self_.key, self_.number, answer->endpoint->peer, header, "");
   message.set_header(header);
-  message.body = chunk;
-  const auto buffer = std::make_shared<Buffer>(std::move(gathered));
+  message.body = chunk.whole;
+  message.parts = std::move(chunk.parts);
+  const auto buffer = std::make_shared<Buffer>(std::move(chunk.gathered));
   message.sent = [this, answer, buffer](bool ok) {
     if (*buffer && free_buffers_.size() < kMostFreeBuffers) free_buffers_.push_back(std::move(*buffer));
     chunk_left(answer, ok);

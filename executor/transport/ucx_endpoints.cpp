@@ -22,6 +22,14 @@ void on_sent(void* request, ucs_status_t status, void* argument) {
   sending->owner->complete(sending, status);
 }
 
+std::vector<ucp_dt_iov_t> list_of(std::span<const std::span<const std::byte>> parts) {
+  std::vector<ucp_dt_iov_t> list;
+  list.reserve(parts.size());
+  for (const std::span<const std::byte> part : parts)
+    list.push_back({const_cast<std::byte*>(part.data()), part.size()});
+  return list;
+}
+
 }  // namespace
 
 UcxEndpoints::UcxEndpoints(ucp_worker* worker, Listener listener) : worker_(worker), listener_(std::move(listener)) {}
@@ -47,7 +55,7 @@ absl::StatusOr<EndpointPtr> UcxEndpoints::open(const PeerAddress& peer) {
 }
 
 void UcxEndpoints::send(const EndpointPtr& endpoint, UcxMessage message) {
-  auto owned = std::make_unique<Sending>(Sending{this, std::move(message)});
+  auto owned = std::make_unique<Sending>(Sending{this, std::move(message), nullptr});
   Sending* const sending = owned.get();
   sending_.emplace(sending, std::move(owned));
   if (!endpoint->lost.empty()) {
@@ -60,8 +68,19 @@ void UcxEndpoints::send(const EndpointPtr& endpoint, UcxMessage message) {
   param.cb.send = on_sent;
   param.user_data = sending;
   param.flags = raw.eager ? UCP_AM_SEND_FLAG_EAGER : 0;
-  const ucs_status_ptr_t request = ucp_am_send_nbx(endpoint->handle, raw.id, raw.header.data(), raw.header_bytes,
-                                                   raw.body.data(), raw.body.size(), &param);
+  const void* body = raw.body.data();
+  size_t count = raw.body.size();
+  if (!raw.parts.empty()) {
+    // UCX reads the list until the message has left.
+    const auto list = std::make_shared<std::vector<ucp_dt_iov_t>>(list_of(raw.parts));
+    sending->list = list;
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    param.datatype = ucp_dt_make_iov();
+    body = list->data();
+    count = list->size();
+  }
+  const ucs_status_ptr_t request =
+      ucp_am_send_nbx(endpoint->handle, raw.id, raw.header.data(), raw.header_bytes, body, count, &param);
   if (UCS_PTR_IS_PTR(request)) return;
   const ucs_status_t status = UCS_PTR_RAW_STATUS(request);
   if (status != UCS_OK) report(endpoint.get(), status);

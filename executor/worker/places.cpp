@@ -12,6 +12,7 @@
 
 #include "executor/rpc/process.h"
 #include "executor/state/copy.h"
+#include "executor/transport/rows.h"
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 #include "ptc/tensor/convert.h"
@@ -48,6 +49,12 @@ absl::Status add_copies(const Location& place, const VersionKey& key, TensorId t
     batch.push_back({piece.part, piece.source(base), dst});
   }
   return absl::OkStatus();
+}
+
+absl::Status unchanged(const Store& store, const Location& place, const VersionKey& key, TensorId tensor,
+                       const Box& box, const std::vector<Piece>& before) {
+  if (store.find(key, tensor, box) == before) return absl::OkStatus();
+  return absl::UnavailableError(fmt::format("{} changed while it was read", place.str()));
 }
 
 // The first part of a box that is worth a request of its own: at most so many elements, at least a row.
@@ -369,15 +376,26 @@ absl::Status Places::read_network(const Location& place, const VersionKey& key, 
     request.set_job(key.job);
     request.set_version(key.version.wire());
     set_box(part, tensor, dst.dtype, *request.mutable_box());
-    packed.resize(static_cast<size_t>(packed_bytes(part, dst.dtype)));
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration_cast<Deadline::duration>(
-                                                                 std::chrono::duration<double>(kFetchTimeout_s));
-    SCALAI_RETURN_IF_ERROR(
-        transport_->fetch(host, request.SerializeAsString(), std::span<std::byte>(packed), deadline));
-    const BoxCopy unpack{part, {part, dst.dtype, packed.data()}, dst};
-    SCALAI_RETURN_IF_ERROR(backend_.copy({&unpack, 1}));
+    SCALAI_RETURN_IF_ERROR(fetch_part(host, request.SerializeAsString(), part, dst, packed));
   }
   return absl::OkStatus();
+}
+
+absl::Status Places::fetch_part(HostId host, const std::string& request, const Box& part, const Target& dst,
+                                std::vector<std::byte>& packed) {
+  const auto deadline = std::chrono::steady_clock::now() +
+                        std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(kFetchTimeout_s));
+  // Host memory beside GPUs is packed, too: an address does not say where it is.
+  if (backend_.in_host_memory() && !part.empty() && rows_by(row_bytes(part, dst.box, dst.dtype)) != Rows::kPacked)
+    return transport_->fetch(host, request, rows_of(part, dst), deadline);
+  packed.resize(static_cast<size_t>(packed_bytes(part, dst.dtype)));
+  SCALAI_RETURN_IF_ERROR(transport_->fetch(host, request, std::span<std::byte>(packed), deadline));
+  const BoxCopy unpack{part, {part, dst.dtype, packed.data()}, dst};
+  return backend_.copy({&unpack, 1});
+}
+
+bool Places::reaches(const Location& place) const {
+  return place.kind == Location::Kind::kHostMemory || backend_.in_host_memory();
 }
 
 absl::StatusOr<Payload> Places::answer(std::string_view bytes) const {
@@ -394,13 +412,21 @@ absl::StatusOr<Payload> Places::answer(std::string_view bytes) const {
   const TensorId tensor(request.box().tensor());
   const std::vector<Piece> found = store->find(key, tensor, box);
   if (!cover(found, box)) return not_held(*place, key, tensor, box);  // before memory is taken for it
+  if (found.size() == 1 && found.front().dtype == dtype && !box.empty() && reaches(*place)) {
+    const Source array = found.front().source(store->base());
+    const Rows how = rows_by(row_bytes(box, array.box, dtype));
+    if (how != Rows::kPacked) {
+      return Payload::rows(rows_of(box, array), store, how, [store, key, tensor, box, found, at = *place] {
+        return unchanged(*store, at, key, tensor, box, found);
+      });
+    }
+  }
   std::string packed(static_cast<size_t>(packed_bytes(box, dtype)), '\0');
   const Target out{box, dtype, reinterpret_cast<std::byte*>(packed.data())};
   std::vector<BoxCopy> batch;
   SCALAI_RETURN_IF_ERROR(add_copies(*place, key, tensor, box, found, store->base(), out, batch));
   SCALAI_RETURN_IF_ERROR(backend_.copy(batch));
-  if (store->find(key, tensor, box) != found)
-    return absl::UnavailableError(fmt::format("{} changed while it was read", place->str()));
+  SCALAI_RETURN_IF_ERROR(unchanged(*store, *place, key, tensor, box, found));
   return Payload::owned(std::move(packed));
 }
 

@@ -117,8 +117,9 @@ class Places {
   bool neighbours_live() const;
   void note_departed(HostId host);  // any thread
   void note_superseded();           // any thread
-  // Answers a peer's FetchRequest (the transport's handler): one box, packed in the requested type. Errors: NotFound (the
-  // place, or a part of the box), InvalidArgument (the request), Unavailable (the version changed during the copy).
+  // Answers a peer's FetchRequest (the transport's handler): one box, row-major in the requested type. Errors: NotFound (the
+  // place, or a part of the box), InvalidArgument (the request), Unavailable (the version changed during the copy). A box in
+  // one piece is copied only when the transport sends it (rows.h); a change until then is Unavailable, at Payload::check.
   absl::StatusOr<Payload> answer(std::string_view request) const;
 
  private:
@@ -134,6 +135,10 @@ class Places {
   bool in_process(const Location& place) const;
   absl::Status read_segment(const Location& place, Remote& remote, const VersionKey& key, TensorId tensor,
                             const Box& box, const Target& dst);
+  // Whether the bytes at a place of this host are in this process's reach.
+  bool reaches(const Location& place) const;
+  absl::Status fetch_part(HostId host, const std::string& request, const Box& part, const Target& dst,
+                          std::vector<std::byte>& packed);
   absl::Status read_network(const Location& place, const VersionKey& key, TensorId tensor, const Box& box,
                             const Target& dst);
 

@@ -9,9 +9,11 @@
 #include <cstring>
 #include <thread>
 
+#include "executor/device/testing/forwarding_backend.h"
 #include "executor/state/copy.h"
 #include "executor/state/testing/support.h"
 #include "executor/transport/loopback_transport.h"
+#include "executor/transport/rows.h"
 #include "ptc/proto/control.pb.h"
 
 namespace scalai::executor {
@@ -56,6 +58,20 @@ TEST(TensorBoxMessage, WhatIsNoBoxIsRefused) {
   EXPECT_FALSE(dtype_of(box).ok());
   box.set_dtype(-1);
   EXPECT_FALSE(dtype_of(box).ok());
+}
+
+proto::FetchRequest request_for(const Box& box, const VersionKey& key) {
+  proto::FetchRequest request;
+  request.set_place(kFirst.str());
+  request.set_job(key.job);
+  request.set_version(key.version.wire());
+  request.mutable_box()->set_tensor(kTensor.value);
+  request.mutable_box()->set_dtype(static_cast<int>(DType::kU8));
+  for (size_t dim = 0; dim < static_cast<size_t>(box.rank); ++dim) {
+    request.mutable_box()->add_lo(box.lo[dim]);
+    request.mutable_box()->add_hi(box.hi[dim]);
+  }
+  return request;
 }
 
 // Two hosts of one device each: `owner` is host 0, `reader` host 1.
@@ -350,6 +366,72 @@ TEST_F(TwoHosts, AnswersWhileThePlaceFails) {
   done = true;
   asking.join();
   EXPECT_EQ(torn, 0);
+}
+
+// Rows from a few bytes to more than a list needs, dense at either end or at none.
+TEST_F(TwoHosts, RowsOfEveryLengthComeOverTheNetwork) {
+  meet(true);
+  int64_t epoch = 100;
+  for (const int64_t row :
+       {int64_t{3}, kGatheredFrom_bytes - 1, kGatheredFrom_bytes, kInPlaceFrom_bytes, 3 * kInPlaceFrom_bytes + 1}) {
+    const Box from({0, 0}, {6, 2 * row}), part({1, row / 2}, {5, row / 2 + row}), to({1, row / 2 - 1}, {6, 2 * row});
+    const VersionKey key{1, StateVersion::epoch(epoch++)};
+    const std::vector<std::byte> all = hold(from, DType::kU8, static_cast<uint64_t>(row), key);
+    for (const Box& array : {part, to}) {
+      SCOPED_TRACE(part.str() + " into " + array.str());
+      std::vector<std::byte> got(static_cast<size_t>(array.volume()), std::byte{7}), expected = got;
+      ASSERT_OK(reader_.read(kFirst, key, kTensor, part, {array, DType::kU8, got.data()}));
+      copy_box(part, {from, DType::kU8, all.data()}, {array, DType::kU8, expected.data()});
+      EXPECT_TRUE(got == expected);
+    }
+    proto::FetchRequest request = request_for(part, key);
+    EXPECT_EQ(value_or_die(owner_.answer(request.SerializeAsString())).has_check(), row >= kGatheredFrom_bytes);
+  }
+}
+
+// Between the handler's answer and the last byte that leaves.
+TEST_F(TwoHosts, StateThatChangesUnderWayIsUnavailable) {
+  const Box box({0, 0}, {4, 3000}), part({0, 0}, {4, 1000});
+  (void)hold(box, DType::kU8, 3);
+  const Payload payload = value_or_die(owner_.answer(request_for(part, kVersion).SerializeAsString()));
+  EXPECT_OK(payload.check());
+  owner_.own(kFirst)->drop(kVersion);
+  EXPECT_EQ(payload.check(), absl::UnavailableError("g0 changed while it was read"));
+}
+
+// What the CPU cannot read is packed by the back end, at both ends.
+TEST(PlacesOnGpus, BoxesArePacked) {
+  class Unreachable : public ForwardingBackend {
+   public:
+    bool in_host_memory() const override { return false; }
+    absl::Status copy(std::span<const BoxCopy> copies) override {
+      copied += copies.size();
+      return ForwardingBackend::copy(copies);
+    }
+    size_t copied = 0;
+  };
+  Unreachable backend;
+  LoopbackNetwork network;
+  Places owner({.host = HostId(0), .segments = kSegments, .backend = &backend});
+  LoopbackTransport transport(network, [&](std::string_view request) { return owner.answer(request); });
+  LoopbackTransport asking(network, [](std::string_view) { return absl::UnimplementedError("asks only"); });
+  Places reader({.host = HostId(1), .segments = kSegments, .backend = &backend, .transport = &asking});
+  ASSERT_OK(owner.setup({1, 1}));
+  ASSERT_OK(reader.setup({1, 1}));
+  WorkerJoined joined{.host = 0, .hello = {}};
+  joined.hello.places = owner.addresses();
+  joined.hello.transport_address = transport.address();
+  ASSERT_OK(reader.peers({joined}, true));
+  const Box box({0}, {100'000});
+  const Target target = value_or_die(owner.own(kFirst)->add(kVersion, kTensor, box, DType::kU8));
+  std::fill_n(target.data, box.volume(), std::byte{9});
+  ASSERT_OK(owner.own(kFirst)->publish(kVersion));
+  std::vector<std::byte> got(static_cast<size_t>(box.volume()));
+  ASSERT_OK(reader.read(kFirst, kVersion, kTensor, box, {box, DType::kU8, got.data()}));
+  EXPECT_EQ(std::count(got.begin(), got.end(), std::byte{9}), box.volume());
+  EXPECT_EQ(backend.copied, 2u);
+  asking.close();
+  transport.close();
 }
 
 }  // namespace

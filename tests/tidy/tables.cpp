@@ -70,7 +70,7 @@ const std::vector<LibraryRule>& library_rules() {
       {"nlohmann/json.hpp", {}},
       {"cuda", {"executor"}, {"executor/cuda/internal", "executor/cuda/kernels"}},
       {"nccl.h", {"executor"}},
-      {"ucp/", {"executor"}},
+      {"ucp/", {"executor", "tests/bench"}},
       {"grpcpp/", {"executor"}},
       {"fuse3/", {"vfs"}},
       {"sqlite3.h", {"executor", "tests/fuzz"}},

@@ -20,6 +20,7 @@ class ForwardingBackend : public Backend {
     return host_->memory_of_device(device, options);
   }
   int gpu_of_device(int device) const override { return host_->gpu_of_device(device); }
+  bool in_host_memory() const override { return host_->in_host_memory(); }
   absl::Status copy(std::span<const BoxCopy> copies) override { return host_->copy(copies); }
   absl::Status fill(std::span<const BoxFill> fills) override { return host_->fill(fills); }
   absl::StatusOr<std::vector<std::optional<Mismatch>>> check(std::span<const BoxCheck> checks) override {

@@ -1,6 +1,8 @@
 #pragma once
 // The answering end: asks the handler, and sends what it gives in chunks, a few of one answer at a time. Chunks that lie
-// in one piece leave from where they are; others are gathered by a thread of its own while earlier ones are on the wire.
+// in one piece, or whose rows are long, leave from where they are; others are gathered by a thread of its own while
+// earlier ones are on the wire. Where the payload has a check, the last few bytes are copied after all others have left;
+// they leave if the check, which comes after that copy, succeeds.
 // Of the transport thread. Lives until its messages have come back: until all connections are closed, or abandoned.
 
 #include <cstdint>
@@ -67,7 +69,16 @@ class UcxAnswering {
   void send_error(const EndpointPtr& endpoint, uint64_t fetch, const absl::Status& status);
   void send_more(const AnswerPtr& answer);
   void gather(const AnswerPtr& answer, int64_t offset, int64_t bytes);
-  void send_chunk(const AnswerPtr& answer, int64_t offset, std::span<const std::byte> chunk, Buffer gathered);
+  void send_checked(const AnswerPtr& answer);
+  // The bytes of a chunk: as one, or as a list of parts.
+  struct Chunk {
+    int64_t offset = 0;
+    int64_t bytes = 0;
+    std::span<const std::byte> whole{};
+    std::vector<std::span<const std::byte>> parts{};
+    Buffer gathered{};  // that `whole` is in
+  };
+  void send_chunk(const AnswerPtr& answer, Chunk chunk);
   void chunk_left(const AnswerPtr& answer, bool ok);
   Buffer take_buffer();
 

@@ -33,13 +33,14 @@ struct UcxEndpoint {
 };
 using EndpointPtr = std::shared_ptr<UcxEndpoint>;
 
-// One active message. `body` stays as it is until `sent` is called, which happens exactly once, at the latest when the
+// One active message. `body`, or what `parts` name, stays as it is until `sent` is called, which happens exactly once, at the latest when the
 // worker is destroyed; `ok` says that the body is no longer needed because it left, not that it arrived.
 struct UcxMessage {
   unsigned id = 0;
   std::array<std::byte, 64> header{};
   size_t header_bytes = 0;
   std::span<const std::byte> body;
+  std::vector<std::span<const std::byte>> parts;  // the body as a list, in order; then `body` is empty
   std::shared_ptr<const void> body_owner;
   bool eager = false;  // never by rendezvous
   std::function<void(bool ok)> sent;
@@ -82,6 +83,7 @@ class UcxEndpoints {
   struct Sending {
     UcxEndpoints* owner = nullptr;
     UcxMessage message;
+    std::shared_ptr<void> list;  // of the parts, in UCX's form
   };
   void complete(Sending* sending, int status);
 
