@@ -86,6 +86,41 @@ TEST_F(ReshardCommand, DryRunWritesNothing) {
   EXPECT_THAT(scalai("checkpoint reshard {}/hf {}/out --to=tp4,pp2 --dry-run").out, HasSubstr("smallest run"));
 }
 
+TEST_F(ReshardCommand, StepsChangeTensorsOnTheWay) {
+  write_hugging_face(path("hf"), llama_config(8, 2), {}, 1, /*finite=*/true);
+  const Outcome done =
+      scalai("checkpoint reshard {}/hf {}/a --to=tp2 --transform='cast(fp32)' --transform='scale(0.5)' --verify");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("note: transformed: "));
+  // Halves and doubles of what has a type with room for both are what they were.
+  const Outcome back = scalai("checkpoint reshard {}/a {}/b --to=hf --transform='scale(2)' --transform='cast(bf16)'");
+  EXPECT_EQ(back.code, 0) << back.err;
+  EXPECT_TRUE(text_of(path("hf/model.safetensors")) == text_of(path("b/model.safetensors")));
+  const Outcome eight = scalai("checkpoint reshard {}/hf {}/c --to=logical --transform='quantise(i8)' --verify");
+  EXPECT_EQ(eight.code, 0) << eight.err;
+  EXPECT_THAT(scalai("checkpoint show {}/c --format=json").out, HasSubstr("head.weight_scale"));
+  EXPECT_EQ(scalai("checkpoint reshard {}/hf {}/d --to=hf --transform='average({}/a)' --dry-run").code, 0);
+}
+
+TEST_F(ReshardCommand, StepsThatFitNothingLeaveNoTrace) {
+  write_hugging_face(path("hf"), llama_config(8, 2));
+  const Outcome wrong = scalai("checkpoint reshard {}/hf {}/a --to=hf --transform='cast(i8)' --transform=half");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--transform=cast(i8): \"i8\" is not fp32"));
+  EXPECT_THAT(wrong.err, HasSubstr("--transform=half: is not NAME(…)"));
+  const Outcome nothing =
+      scalai("checkpoint reshard {}/hf {}/a --to=hf --transform='scale(2, tensors=x*)' --transform='average({}/no)'");
+  EXPECT_EQ(nothing.code, 4);
+  const Outcome names = scalai("checkpoint reshard {}/hf {}/a --to=hf --transform='scale(2, tensors=x*)'");
+  EXPECT_EQ(names.code, 3);
+  EXPECT_THAT(names.err, HasSubstr("no tensor is named \"x*\""));
+  const Outcome scales = scalai("checkpoint reshard {}/hf {}/a --to=hf --transform='quantise(i8)'");
+  EXPECT_EQ(scales.code, 3);
+  EXPECT_THAT(scales.err, HasSubstr("--to=logical has a place for the scales"));
+  EXPECT_FALSE(std::filesystem::exists(path("a")));
+  EXPECT_FALSE(std::filesystem::exists(path("a.partial")));
+}
+
 // Neither a target nor its temporary folder nor a journal.
 TEST_F(ReshardCommand, WhatCannotBeReadLeavesNoTrace) {
   write_hugging_face(path("hf"), llama_config(8, 2));

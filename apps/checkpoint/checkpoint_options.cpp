@@ -1,10 +1,15 @@
 #include "apps/checkpoint/checkpoint_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
 #include "ptc/base/status.h"
+#include "ptc/base/utf8.h"
 #include "ptc/model/catalogue.h"
+#include "ptc/tensor/convert.h"
 #ifdef SCALAI_WITH_CURL
 #include "vfs/remote/http_client.h"
 #include "vfs/remote/remote_source.h"
@@ -24,6 +29,20 @@ std::vector<OptionSpec> checkpoint_source_options() {
 }
 
 namespace {
+
+absl::StatusOr<tensor::DType> parse_float(const std::string& text) {
+  static const std::map<std::string, tensor::DType> kNames = {
+      {"fp64", tensor::DType::kF64},    {"float64", tensor::DType::kF64},  {"fp32", tensor::DType::kF32},
+      {"float32", tensor::DType::kF32}, {"fp16", tensor::DType::kF16},     {"float16", tensor::DType::kF16},
+      {"bf16", tensor::DType::kBF16},   {"bfloat16", tensor::DType::kBF16}};
+  const auto found = kNames.find(absl::AsciiStrToLower(text));
+  if (found != kNames.end()) return found->second;
+  const absl::StatusOr<tensor::DType> known = tensor::parse_dtype(text);
+  const bool is_small = known.ok() && tensor::size_of(*known) == 1;
+  if (known.ok() && !is_small && tensor::convertible(*known, tensor::DType::kF32)) return known;
+  return invalid(fmt::format("--dtype: \"{}\" is not fp32, bf16, fp16 or fp64{}", clipped(text, 40),
+                             is_small ? "; 8 bits need scales, which are not made here" : ""));
+}
 
 // Nothing for a local path.
 absl::StatusOr<SourceOpener> opener_of(const std::string& path) {
@@ -53,6 +72,46 @@ absl::StatusOr<checkpoint::OpenOptions> open_options_of(const Arguments& argumen
                                      .families = arguments.text("families"),
                                      .opener = std::move(opener)};
   return options;
+}
+
+absl::StatusOr<std::map<model::StateKind, tensor::DType>> parse_dtypes(const std::string& text) {
+  using Kind = model::StateKind;
+  static const std::map<std::string_view, std::vector<Kind>> kKinds = {
+      {"params", {Kind::kParam}},     {"buffers", {Kind::kBuffer}},
+      {"master", {Kind::kMaster}},    {"moments", {Kind::kExpAvg, Kind::kExpAvgSq, Kind::kMomentum}},
+      {"exp_avg", {Kind::kExpAvg}},   {"exp_avg_sq", {Kind::kExpAvgSq}},
+      {"momentum", {Kind::kMomentum}}};
+  std::map<Kind, tensor::DType> dtypes;
+  const std::vector<std::string> words = absl::StrSplit(text, ',');
+  for (const std::string& word : words) {
+    const size_t equals = word.find('=');
+    const std::string kind = equals == std::string::npos ? "params" : word.substr(0, equals);
+    const auto found = kKinds.find(kind);
+    if (found == kKinds.end())
+      return invalid(
+          fmt::format("--dtype: \"{}\" is not params, buffers, master, moments, exp_avg, exp_avg_sq or momentum",
+                      clipped(kind, 40)));
+    SCALAI_ASSIGN_OR_RETURN(const tensor::DType dtype,
+                            parse_float(equals == std::string::npos ? word : word.substr(equals + 1)));
+    for (const Kind each : found->second) {
+      if (!dtypes.emplace(each, dtype).second) return invalid(fmt::format("--dtype: \"{}\" is said twice", kind));
+    }
+  }
+  return dtypes;
+}
+
+OptionSpec transform_option() {
+  return texts_option("transform", "STEP",
+                      "Change tensors while they are written: cast(bf16), scale(0.5, tensors=layers.*), quantise(i8), "
+                      "lora(ADAPTER, alpha=16), average(OTHER, …). May be repeated: steps go in order.");
+}
+
+absl::StatusOr<std::vector<transform::Step>> parse_transforms(const std::vector<std::string>& texts) {
+  absl::StatusOr<std::vector<transform::Step>> steps = transform::parse_steps(texts);
+  if (steps.ok()) return steps;
+  std::vector<std::string> lines = absl::StrSplit(message_of(steps.status()), '\n');
+  for (std::string& line : lines) line = "--transform=" + line;
+  return invalid(fmt::format("{}", fmt::join(lines, "\n")));
 }
 
 void raise_open_files() {

@@ -1,6 +1,7 @@
 #pragma once
-// Options for facts that a checkpoint does not contain.
+// Options of commands that read a checkpoint: facts that it does not contain, and changes of its state on the way.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,13 @@ std::vector<OptionSpec> checkpoint_source_options();  // --from, --names, --conf
 // For the checkpoint at `path`, which may be the address of a folder or file on a server (http, https, s3). InvalidArgument: an
 // address with a user or a query; without libcurl any address.
 absl::StatusOr<checkpoint::OpenOptions> open_options_of(const Arguments& arguments, const std::string& path);
+
+// Of --dtype: "bf16", or by kind "params=bf16,master=fp32,moments=fp32". InvalidArgument: the text is neither.
+absl::StatusOr<std::map<model::StateKind, tensor::DType>> parse_dtypes(const std::string& text);
+
+OptionSpec transform_option();  // --transform=STEP, repeated
+// InvalidArgument: transform::parse_steps, with the option in front of each line.
+absl::StatusOr<std::vector<transform::Step>> parse_transforms(const std::vector<std::string>& texts);
 
 // Raises the limit of open files as far as allowed, because a checkpoint of a thousand ranks has as many files.
 void raise_open_files();

@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "apps/checkpoint/checkpoint_options.h"
@@ -24,7 +22,6 @@
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/views/reshard.h"
 #include "ptc/collection/collection_file.h"
-#include "ptc/tensor/convert.h"
 
 namespace scalai::apps {
 namespace {
@@ -69,47 +66,6 @@ absl::StatusOr<ViewSpec> spec_of(const Arguments& arguments) {
   if (arguments.has("part")) std::tie(spec.part, spec.parts) = part_of(arguments.text("part")).value();
   if (arguments.has("shard-size")) spec.shard_bytes = arguments.bytes("shard-size");
   return spec;
-}
-
-absl::StatusOr<tensor::DType> parse_float(const std::string& text) {
-  static const std::map<std::string, tensor::DType> kNames = {
-      {"fp64", tensor::DType::kF64},    {"float64", tensor::DType::kF64},  {"fp32", tensor::DType::kF32},
-      {"float32", tensor::DType::kF32}, {"fp16", tensor::DType::kF16},     {"float16", tensor::DType::kF16},
-      {"bf16", tensor::DType::kBF16},   {"bfloat16", tensor::DType::kBF16}};
-  const auto found = kNames.find(absl::AsciiStrToLower(text));
-  if (found != kNames.end()) return found->second;
-  const absl::StatusOr<tensor::DType> known = tensor::parse_dtype(text);
-  const bool is_small = known.ok() && tensor::size_of(*known) == 1;
-  if (known.ok() && !is_small && tensor::convertible(*known, tensor::DType::kF32)) return known;
-  return invalid(fmt::format("--dtype: \"{}\" is not fp32, bf16, fp16 or fp64{}", clipped(text, 40),
-                             is_small ? "; 8 bits need scales, which are not made here" : ""));
-}
-
-// "bf16", or by kind: "params=bf16,master=fp32,moments=fp32".
-absl::StatusOr<std::map<model::StateKind, tensor::DType>> parse_dtypes(const std::string& text) {
-  using Kind = model::StateKind;
-  static const std::map<std::string_view, std::vector<Kind>> kKinds = {
-      {"params", {Kind::kParam}},     {"buffers", {Kind::kBuffer}},
-      {"master", {Kind::kMaster}},    {"moments", {Kind::kExpAvg, Kind::kExpAvgSq, Kind::kMomentum}},
-      {"exp_avg", {Kind::kExpAvg}},   {"exp_avg_sq", {Kind::kExpAvgSq}},
-      {"momentum", {Kind::kMomentum}}};
-  std::map<Kind, tensor::DType> dtypes;
-  const std::vector<std::string> words = absl::StrSplit(text, ',');
-  for (const std::string& word : words) {
-    const size_t equals = word.find('=');
-    const std::string kind = equals == std::string::npos ? "params" : word.substr(0, equals);
-    const auto found = kKinds.find(kind);
-    if (found == kKinds.end())
-      return invalid(
-          fmt::format("--dtype: \"{}\" is not params, buffers, master, moments, exp_avg, exp_avg_sq or momentum",
-                      clipped(kind, 40)));
-    SCALAI_ASSIGN_OR_RETURN(const tensor::DType dtype,
-                            parse_float(equals == std::string::npos ? word : word.substr(equals + 1)));
-    for (const Kind each : found->second) {
-      if (!dtypes.emplace(each, dtype).second) return invalid(fmt::format("--dtype: \"{}\" is said twice", kind));
-    }
-  }
-  return dtypes;
 }
 
 ReshardOptions options_of(const Arguments& arguments) {
@@ -343,6 +299,8 @@ std::vector<std::string> problems_of(const Arguments& arguments) {
     if (const auto dtypes = parse_dtypes(arguments.text("dtype")); !dtypes.ok())
       problems.push_back(message_of(dtypes.status()));
   }
+  if (const auto steps = parse_transforms(arguments.texts("transform")); !steps.ok())
+    problems.push_back(message_of(steps.status()));
   return problems;
 }
 
@@ -364,6 +322,17 @@ std::vector<std::string> useless_options(const Arguments& arguments, const ViewS
   return problems;
 }
 
+// Tensors that a step adds are of no model, and most forms have no place for them.
+absl::Status with_hint(const absl::Status& status, const std::vector<transform::Step>& steps) {
+  const bool adds = std::any_of(steps.begin(), steps.end(), [](const transform::Step& step) {
+    const auto* const function = std::get_if<transform::Function>(&step.what);
+    return function != nullptr && function->split == transform::Split::kRows;
+  });
+  if (!adds) return status;
+  return absl::Status(status.code(),
+                      message_of(status) + "\n--to=logical has a place for the scales that quantise adds");
+}
+
 int reshard(const Arguments& arguments) {
   const std::vector<std::string> problems = problems_of(arguments);
   if (!problems.empty()) return usage_error("checkpoint reshard", fmt::format("{}", fmt::join(problems, "\n")));
@@ -375,6 +344,7 @@ int reshard(const Arguments& arguments) {
   absl::StatusOr<checkpoint::OpenOptions> open = open_options_of(arguments, arguments.positional()[0]);
   if (!open.ok()) return report_error(open.status());
   if (arguments.has("dtype")) open->dtypes = *parse_dtypes(arguments.text("dtype"));
+  open->transforms = *parse_transforms(arguments.texts("transform"));
   if (arguments.text("kv") == "replicate" || spec->form == checkpoint::ViewForm::kVllm) {
     open->kv_heads = spec->layout->tp;
     open->drop_optimizer = !spec->optimizer;
@@ -383,7 +353,7 @@ int reshard(const Arguments& arguments) {
   if (!source.ok()) return report_error(source.status());
   if (const absl::Status status = checkpoint::check_places(**source, *spec); !status.ok()) return report_error(status);
   const auto view = View::make(*source, *spec);
-  if (!view.ok()) return report_error(view.status());
+  if (!view.ok()) return report_error(with_hint(view.status(), open->transforms));
   ReshardOptions options = options_of(arguments);
   if (spec->parts > 1) return reshard_part(**view, *std::move(spec), options, arguments);
   const auto plan = plan_reshard(**view, options);
@@ -424,6 +394,7 @@ std::vector<OptionSpec> reshard_options() {
       text_option("dtype", "DTYPE",
                   "Parameters in fp32, bf16, fp16 or fp64, rounded as torch rounds; or by kind, as in "
                   "params=bf16,master=fp32,moments=bf16. Others stay as they are."),
+      transform_option(),
       choice_option("kv", "HOW",
                     "Heads of keys and values where tp is above their number: cut within heads, as Megatron's ranks "
                     "are, or replicated, so that each rank has whole ones.",

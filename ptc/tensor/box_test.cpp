@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ptc/base/random.h"
+#include "ptc/tensor/box_chunks.h"
 
 namespace scalai::tensor {
 namespace {
@@ -255,6 +256,24 @@ TEST(Box, DecomposeFlatChecksItsRange) {
   const Box box({0}, {4});
   EXPECT_EXIT(decompose_flat(box, 3, 5), testing::ExitedWithCode(70), "CHECK failed");
   EXPECT_EXIT(decompose_flat(box, 3, 2), testing::ExitedWithCode(70), "CHECK failed");
+}
+
+TEST(BoxChunks, TogetherAreTheBox) {
+  for (int64_t most = 1; most < 130; ++most) {
+    const Box box({1, 2, 3}, {5, 7, 9});
+    int64_t volume = 0;
+    std::vector<Box> parts;
+    EXPECT_TRUE(for_each_chunk(box, most, [&](const Box& part) {
+                  EXPECT_LE(part.volume(), most);
+                  EXPECT_TRUE(box.contains(part));
+                  volume += part.volume();
+                  parts.push_back(part);
+                  return absl::OkStatus();
+                }).ok());
+    EXPECT_EQ(volume, box.volume());
+    EXPECT_TRUE(std::is_sorted(parts.begin(), parts.end())) << "row-major";
+    EXPECT_TRUE(subtract(box, parts).empty());
+  }
 }
 
 }  // namespace

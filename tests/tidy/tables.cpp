@@ -7,6 +7,7 @@ const std::vector<FolderRule>& folder_rules() {
       {"ptc/base", {}},
       {"ptc/proto", {"ptc/base"}},
       {"ptc/tensor", {"ptc/base"}},
+      {"ptc/transform", {"ptc/tensor"}},
       {"ptc/model", {"ptc/tensor"}, {"ptc/checkpoint/naming"}},
       {"ptc/cluster", {"ptc/base"}},
       {"ptc/collection", {"ptc/tensor", "ptc/model", "ptc/proto"}},
@@ -18,7 +19,8 @@ const std::vector<FolderRule>& folder_rules() {
       {"ptc/checkpoint/safetensors", {"ptc/collection"}},
       {"ptc/checkpoint/naming", {"ptc/collection"}},
       {"ptc/checkpoint/torch", {"ptc/checkpoint/safetensors"}},
-      {"ptc/checkpoint/views", {"ptc/checkpoint/safetensors", "ptc/checkpoint/naming", "ptc/checkpoint/torch"}},
+      {"ptc/checkpoint/views",
+       {"ptc/checkpoint/safetensors", "ptc/checkpoint/naming", "ptc/checkpoint/torch", "ptc/transform"}},
       {"ptc/sched", {"ptc/base"}, {"sim/jobs"}},  // tests play policies in the engine
       {"ptc/scenario", {"ptc/change", "ptc/parallel", "ptc/data", "ptc/sched", "ptc/checkpoint/naming"}},
       {"ptc/control", {"ptc/scenario"}},

@@ -12,6 +12,7 @@
 #include "ptc/checkpoint/views/internal/converted.h"
 #include "ptc/checkpoint/views/internal/held_state.h"
 #include "ptc/checkpoint/views/internal/replicated_heads.h"
+#include "ptc/checkpoint/views/internal/transformed.h"
 
 namespace scalai::checkpoint {
 
@@ -157,6 +158,18 @@ absl::Status Checkpoint::State::build() {
   return identify();
 }
 
+absl::Status Checkpoint::State::transform(const OpenOptions& options) {
+  auto as_it_lies = std::make_unique<State>();
+  as_it_lies->opened = opened;
+  SCALAI_RETURN_IF_ERROR(as_it_lies->build());
+  SCALAI_RETURN_IF_ERROR(as_it_lies->check_aliases());
+  base = std::shared_ptr<const Checkpoint>(new Checkpoint(std::move(as_it_lies)));
+  SCALAI_ASSIGN_OR_RETURN(const internal::TransformMemory memory, internal::transform_states(base, options, opened));
+  memory_bytes += memory.bytes;
+  thread_bytes = memory.thread_bytes;
+  return absl::OkStatus();
+}
+
 absl::Status Checkpoint::State::identify() {
   Hasher hasher;
   hasher.add(name_of(opened.info.kind)).add(opened.info.naming).add(opened.info.layout).add(opened.info.config);
@@ -183,6 +196,7 @@ absl::StatusOr<std::shared_ptr<const Checkpoint>> Checkpoint::open(const std::st
   if (options.kv_heads > 0)
     SCALAI_RETURN_IF_ERROR(internal::replicate_heads(options.kv_heads, options.drop_optimizer, state->opened));
   internal::convert_states(options.dtypes, state->opened);
+  if (!options.transforms.empty()) SCALAI_RETURN_IF_ERROR(state->transform(options));
   SCALAI_RETURN_IF_ERROR(state->build());
   if (options.opener) state->memory_bytes += kRemoteBytes;
   SCALAI_RETURN_IF_ERROR(state->check_aliases());
@@ -224,6 +238,7 @@ std::string Checkpoint::sampled_content() const {
   return hasher.hex();
 }
 int64_t Checkpoint::memory_bytes() const { return state_->memory_bytes; }
+int64_t Checkpoint::thread_bytes() const { return state_->thread_bytes; }
 absl::StatusOr<ByteSourcePtr> Checkpoint::open_other(const std::string& name) const {
   return state_->opened.opener ? state_->opened.opener(location_in(info().path, name))
                                : open_file_source(info().path + "/" + name);

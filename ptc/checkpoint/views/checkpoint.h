@@ -33,6 +33,7 @@
 #include "ptc/collection/collection.h"
 #include "ptc/model/model.h"
 #include "ptc/tensor/box.h"
+#include "ptc/transform/transform.h"
 
 namespace scalai::checkpoint {
 
@@ -50,6 +51,7 @@ struct OpenOptions {
   bool drop_optimizer =
       false;  // where they are replicated: masters and moments, of which copies are no state, are left out
   std::map<model::StateKind, tensor::DType> dtypes;  // floating states of these kinds are cast
+  std::vector<transform::Step> transforms;           // applied in order while state is read; after `dtypes`
   SourceOpener opener;                               // opens the files; absent: local files
 };
 
@@ -135,6 +137,7 @@ class Checkpoint {
   // versions of files, of these. Training changes it. Reads.
   std::string sampled_content() const;
   int64_t memory_bytes() const;  // approximate memory of this object
+  int64_t thread_bytes() const;  // bound of what a thread allocates while it reads, for OpenOptions::transforms
 
   // Reads a box of tensors()[tensor] into dst, dense and row-major. CHECK: the box lies inside the tensor, dst has
   // exactly its bytes. Errors are those of ByteSource::read; they name tensor and file, and the content of dst is then

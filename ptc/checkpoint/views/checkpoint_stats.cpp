@@ -5,7 +5,7 @@
 
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
-#include "ptc/checkpoint/views/internal/box_chunks.h"
+#include "ptc/tensor/box_chunks.h"
 
 namespace scalai::checkpoint {
 namespace {
@@ -38,7 +38,7 @@ class Statistics {
       if (other_[of]) stats_[of].change.emplace();
       size_t number = 0;
       const absl::Status cut =
-          internal::for_each_chunk(tensor::Box::whole(state.shape), kElements, [&](const tensor::Box& box) {
+          tensor::for_each_chunk(tensor::Box::whole(state.shape), kElements, [&](const tensor::Box& box) {
             chunks_.push_back({of, number++, box});
             return absl::OkStatus();
           });

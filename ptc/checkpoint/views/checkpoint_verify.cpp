@@ -10,8 +10,8 @@
 #include "ptc/base/utf8.h"
 #include "ptc/checkpoint/safetensors/checksum.h"
 #include "ptc/checkpoint/views/checkpoint.h"
-#include "ptc/checkpoint/views/internal/box_chunks.h"
 #include "ptc/checkpoint/views/internal/checkpoint_state.h"
+#include "ptc/tensor/box_chunks.h"
 
 namespace scalai::checkpoint {
 namespace {
@@ -135,7 +135,7 @@ class Verifier {
       if (aliases_only && !replica.copy.alias) continue;
       const SourcePiece& first = index.pieces()[replica.of];
       const int64_t most = std::max<int64_t>(1, kChunkBytes / tensor::size_of(opened_.states[tensor].dtype));
-      const absl::Status status = for_each_chunk(
+      const absl::Status status = tensor::for_each_chunk(
           first.piece.box, most, [&](const tensor::Box& box) { return compare(tensor, first, replica.copy, box); });
       if (!status.ok()) findings_.add(opened_.files.size() + tensor, status);
     }
@@ -186,6 +186,7 @@ absl::Status Checkpoint::State::check_aliases() const {
 }
 
 absl::Status Checkpoint::verify(const VerifyOptions& options) const {
+  if (state_->base) return state_->base->verify(options);
   const internal::Opened& opened = state_->opened;
   Findings findings;
   findings.progress = options.progress;
@@ -215,6 +216,7 @@ absl::Status Checkpoint::verify(const VerifyOptions& options) const {
 }
 
 bool Checkpoint::has_replicas() const {
+  if (state_->base) return state_->base->has_replicas();
   return std::any_of(state_->index.begin(), state_->index.end(),
                      [](const internal::PieceIndex& index) { return !index.replicas().empty(); });
 }

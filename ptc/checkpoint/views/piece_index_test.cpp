@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "ptc/base/random.h"
-#include "ptc/checkpoint/views/internal/box_chunks.h"
 
 namespace scalai::checkpoint::internal {
 namespace {
@@ -99,23 +98,6 @@ TEST(PieceIndex, NamesGapsAndOverlaps) {
   int visits = 0;
   scalar.find(Box(), [&](const SourcePiece&, const Box&) { ++visits; });
   EXPECT_EQ(visits, 1);
-}
-
-TEST(BoxChunks, TogetherAreTheBox) {
-  for (int64_t most = 1; most < 130; ++most) {
-    const Box box({1, 2, 3}, {5, 7, 9});
-    int64_t volume = 0;
-    std::vector<Box> parts;
-    EXPECT_TRUE(for_each_chunk(box, most, [&](const Box& part) {
-                  EXPECT_LE(part.volume(), most);
-                  EXPECT_TRUE(box.contains(part));
-                  volume += part.volume();
-                  parts.push_back(part);
-                  return absl::OkStatus();
-                }).ok());
-    EXPECT_EQ(volume, box.volume());
-    EXPECT_TRUE(tensor::subtract(box, parts).empty());
-  }
 }
 
 }  // namespace

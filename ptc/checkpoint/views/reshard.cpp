@@ -18,9 +18,9 @@
 #include "ptc/checkpoint/safetensors/checksum.h"
 #include "ptc/checkpoint/safetensors/files.h"
 #include "ptc/checkpoint/safetensors/manifest.h"
-#include "ptc/checkpoint/views/internal/box_chunks.h"
 #include "ptc/checkpoint/views/internal/reshard_places.h"
 #include "ptc/checkpoint/views/internal/reshard_writer.h"
+#include "ptc/tensor/box_chunks.h"
 
 namespace scalai::checkpoint {
 namespace {
@@ -95,7 +95,7 @@ absl::Status verify_folder(const View& view, const ReshardPlan& plan, const Resh
       return difference(folder, state, tensor::Box::whole(state.shape));
     const int64_t size = tensor::size_of(state.dtype);
     std::vector<std::byte> a, b;
-    return internal::for_each_chunk(tensor::Box::whole(state.shape), kCompareBytes / size, [&](const tensor::Box& box) {
+    return tensor::for_each_chunk(tensor::Box::whole(state.shape), kCompareBytes / size, [&](const tensor::Box& box) {
       a.resize(static_cast<size_t>(box.volume() * size));
       b.resize(a.size());
       SCALAI_RETURN_IF_ERROR(view.checkpoint().read(tensor, box, a));

@@ -66,10 +66,11 @@ absl::Status add_content(const View& view, size_t file, Hasher& content) {
 struct Fixed {
   int64_t bytes = kProgramBytes;
   int64_t largest_image = 0;
+  int64_t of_thread = Gatherer::kCoverBytes;  // beside its chunk
 };
 
 int64_t peak_of(const Fixed& fixed, int threads, int64_t chunk) {
-  return fixed.bytes + threads * (chunk + Gatherer::kCoverBytes) + (threads + 1) * fixed.largest_image;
+  return fixed.bytes + threads * (chunk + fixed.of_thread) + (threads + 1) * fixed.largest_image;
 }
 
 absl::Status choose(const Fixed& fixed, const ReshardOptions& options, ReshardPlan& plan) {
@@ -117,6 +118,7 @@ absl::StatusOr<ReshardPlan> plan_reshard(const View& view, const ReshardOptions&
   }
   plan.content = content.hex();
   fixed.bytes += view.checkpoint().memory_bytes() + tensors * kTensorBytes;
+  fixed.of_thread += view.checkpoint().thread_bytes();
   // The target's own index while it is compared with the source.
   if (options.verify) fixed.bytes += 2 * view.checkpoint().memory_bytes() + tensors * kTensorBytes;
   SCALAI_RETURN_IF_ERROR(choose(fixed, options, plan));

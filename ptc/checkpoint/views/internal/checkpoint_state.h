@@ -18,7 +18,10 @@ struct Checkpoint::State {
   std::string identity;
   int64_t state_bytes = 0;
   int64_t memory_bytes = 0;
+  int64_t thread_bytes = 0;
+  std::shared_ptr<const Checkpoint> base;  // as it lies, where states are transformed: its files are verified
 
+  absl::Status transform(const OpenOptions& options);
   absl::Status build();
   // Tensors that only repeat others are equal to them: one of the two is read, and nobody would see the other. Reads them.
   absl::Status check_aliases() const;

@@ -212,6 +212,8 @@ void convert_states(const std::map<model::StateKind, DType>& dtypes, Opened& ope
   if (params != dtypes.end()) edit_config(params->second, false, opened.info.config);
 }
 
+void say_dtype_in_config(DType dtype, std::string& config) { edit_config(dtype, false, config); }
+
 absl::StatusOr<BlockScales> BlockScales::of_config(const std::string& config) {
   BlockScales scales;
   if (config.empty()) return scales;

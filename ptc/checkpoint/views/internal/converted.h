@@ -18,6 +18,9 @@ namespace scalai::checkpoint::internal {
 // config.json that says the dtype of the parameters says the new one.
 void convert_states(const std::map<model::StateKind, tensor::DType>& dtypes, Opened& opened);
 
+// Says this dtype of the parameters in a config.json that says one.
+void say_dtype_in_config(tensor::DType dtype, std::string& config);
+
 // Weights in 8 bits with a scale for each block of rows and columns, as DeepSeek-V3 was released: "weight_scale_inv" beside
 // "weight".
 class BlockScales {

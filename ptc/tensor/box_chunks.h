@@ -8,18 +8,18 @@
 #include "ptc/base/status.h"
 #include "ptc/tensor/box.h"
 
-namespace scalai::checkpoint::internal {
+namespace scalai::tensor {
 
 // visit(part) → absl::Status for parts of at most `most` elements that together are `box`. most >= 1.
 template <class Visit>
-absl::Status for_each_chunk(const tensor::Box& box, int64_t most, const Visit& visit, int dim = 0) {
+absl::Status for_each_chunk(const Box& box, int64_t most, const Visit& visit, int dim = 0) {
   if (box.empty()) return absl::OkStatus();
   if (box.volume() <= most || dim == box.rank) return visit(box);
   const auto d = static_cast<size_t>(dim);
   const int64_t inner = box.volume() / box.extent(dim);
   const int64_t rows = inner <= most ? most / inner : 1;
   for (int64_t at = box.lo[d]; at < box.hi[d]; at += rows) {
-    tensor::Box part = box;
+    Box part = box;
     part.lo[d] = at;
     part.hi[d] = std::min(at + rows, box.hi[d]);
     SCALAI_RETURN_IF_ERROR(for_each_chunk(part, most, visit, dim + 1));
@@ -27,4 +27,4 @@ absl::Status for_each_chunk(const tensor::Box& box, int64_t most, const Visit& v
   return absl::OkStatus();
 }
 
-}  // namespace scalai::checkpoint::internal
+}  // namespace scalai::tensor

@@ -1,0 +1,26 @@
+#pragma once
+// State that steps are applied to while it is read (ptc/transform): a file of whole tensors that is made of another
+// checkpoint, box by box.
+//
+//   Checkpoint as it lies ─► transform::Tensor a state ─► steps ─► tensors that changed, as a file ─► another Checkpoint
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/checkpoint/views/internal/opened.h"
+
+namespace scalai::checkpoint::internal {
+
+// What the transformed checkpoint takes beside itself.
+struct TransformMemory {
+  int64_t bytes = 0;         // of other states that steps read
+  int64_t thread_bytes = 0;  // of one read
+};
+
+// Makes the states of `opened`, which is that of `base`, those after options.transforms. A config.json that says the dtype of
+// the parameters says the new one. Errors: those of transform::transform; of opening what steps name, with its path.
+absl::StatusOr<TransformMemory> transform_states(std::shared_ptr<const Checkpoint> base, const OpenOptions& options,
+                                                 Opened& opened);
+
+}  // namespace scalai::checkpoint::internal
