@@ -285,7 +285,7 @@ bool Engine::stuck() {
 
 absl::Status Engine::end_run() {
   const std::vector<JobId> left(active().begin(), active().end());
-  const bool out_of_time = next_instant() != kNever && idle_wakes_ <= kIdleWakes && !stuck();
+  const bool out_of_time = next_instant() != kNever && !stuck();
   if (!left.empty() && !out_of_time &&
       std::all_of(left.begin(), left.end(), [this](JobId id) { return could_run(job(id)); })) {
     return absl::FailedPreconditionError(

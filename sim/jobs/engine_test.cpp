@@ -238,6 +238,23 @@ TEST(Rules, WaitingForEverIsTheFaultOfThePolicyUnlessHostsAreGone) {
   EXPECT_EQ(gone.end_s, 10);
 }
 
+// Rounds without a change while all jobs run, until the time is over.
+TEST(Rules, ARunThatEndsBetweenManyWakesIsNoFault) {
+  Bench bench;
+  bench.workload.jobs[0].work = bench.workload.jobs[1].work = 1e6;
+  Script::Act again = [](const View& view) {
+    return Decision{.grants = {}, .refused = {}, .wake_at_s = view.now_s() + 1};
+  };
+  std::map<double, Script::Act> acts;
+  for (int k = 0; k < 2000; ++k) acts[k] = again;
+  acts[bench.workload.jobs[1].submit_s] = give({grant(0, 4), grant(1, 4)}, bench.workload.jobs[1].submit_s + 1);
+  bench.options.until_s = 1990;
+  const Outcome outcome = bench.good(Script(acts));
+  ASSERT_EQ(outcome.jobs.size(), 2u);
+  EXPECT_EQ(outcome.end_s, 1990);
+  EXPECT_EQ(outcome.jobs[0].end, JobEnd::kUnfinished);
+}
+
 TEST(Rules, BadInputIsNamedAllAtOnce) {
   Bench bench;
   bench.workload.jobs[0].gpus = 0;

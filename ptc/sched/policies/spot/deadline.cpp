@@ -91,12 +91,15 @@ class DeadlinePolicy : public Policy {
     if (rule_ == DeadlineRule::kSpotOnly || saved(id)) return spot;
     const Clock clock = clock_of(view, market, id);
     if (!clock.has_deadline()) return spot.valid() ? spot : demand;
-    wake_at_s = std::min(wake_at_s, view.now_s() + slack_wake_s(view, clock, id));
-    if (rule_ == DeadlineRule::kGreedy) return spot;
-    return uniform(view, clock, now, {spot, demand}, wake_at_s);
+    const GpuType next = rule_ == DeadlineRule::kGreedy ? spot : uniform(view, clock, now, {spot, demand}, wake_at_s);
+    // A change begins now, which uses up slack whatever the job did until now.
+    const bool moves = next.valid() && next != now;
+    wake_at_s = std::min(
+        wake_at_s, view.now_s() + (moves ? std::max(kInstant_s, clock.slack_s()) : slack_wake_s(view, clock, id)));
+    return next;
   }
 
-  // Until the slack is used up. A job that trains evenly at the reference rate or faster uses up none; one that is held
+  // Until the slack is used up, where it is. A job that trains evenly at the reference rate or faster uses up none; one that is held
   // up now and then (a change, checkpoints) uses up less than the clock says, so that looking once a second will do.
   static double slack_wake_s(const View& view, const Clock& clock, JobId id) {
     const Progress progress = view.progress(id);

@@ -77,6 +77,20 @@ TEST(Deadline, UniformProgressGoesBackOnlyWithTwoChangesInHand) {
   EXPECT_EQ(run.stays[3].where, "spot");
 }
 
+// Back on spot at 34 with 25 s of 31 done and 6 s to spare: they are used up in the change, at 40.
+TEST(Deadline, AMoveBackToSpotUsesUpSlack) {
+  SpotRun run;
+  run.fleet = testing::spot_fleet(1, 1);
+  run.availability.events = {spot_event(1, Kind::kTaken, 0), spot_event(29, Kind::kUp, 0)};
+  run.workload.jobs = {due_job(31, 62)};
+  run.change_s = 8;
+  run.run(*make_deadline_policy(DeadlineRule::kUniformProgress, ""));
+  ASSERT_EQ(run.stays.size(), 5u);
+  EXPECT_EQ(run.stays[3], (Stay{34, "spot"}));
+  EXPECT_EQ(run.stays[4].where, "od");
+  EXPECT_NEAR(run.stays[4].from_s, 40, 0.01);
+}
+
 TEST(Deadline, ALateJobGoesOnDemandAtOnce) {
   SpotRun run;
   run.fleet = testing::spot_fleet(1, 1);
