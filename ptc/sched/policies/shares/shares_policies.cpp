@@ -23,9 +23,17 @@ class Misconfigured : public Policy {
   absl::Status problem_;
 };
 
-std::vector<ParameterInfo> round_parameters() {
+// Emulations of other schedulers lean on their own rule for GPUs that no share fills.
+std::vector<ParameterInfo> emulation_parameters() {
   return {{"round", "360s", "time", "length of a round"},
           {"reset", "1920s", "time", "shares are computed again after so long at the earliest"}};
+}
+
+std::vector<ParameterInfo> round_parameters() {
+  std::vector<ParameterInfo> list = emulation_parameters();
+  list.push_back(
+      {"fill", "true", "flag", "a type with GPUs left takes jobs without a share of it, as Gavel's simulator"});
+  return list;
 }
 
 // `knows_types`: a policy blind to types cannot weigh pairs, which some types carry and others do not.
@@ -54,11 +62,17 @@ PolicyTraits blind(PolicyTraits traits) {
   return traits;
 }
 
-RoundOptions round_options(const Parameters& parameters, uint64_t seed) {
+RoundOptions emulation_options(const Parameters& parameters, uint64_t seed) {
   RoundOptions options;
   options.round_s = parameters.seconds("round");
   options.reset_s = parameters.seconds("reset");
   options.seed = seed;
+  return options;
+}
+
+RoundOptions round_options(const Parameters& parameters, uint64_t seed) {
+  RoundOptions options = emulation_options(parameters, seed);
+  options.with_share_only = !parameters.flag("fill");
   return options;
 }
 
@@ -174,7 +188,7 @@ constexpr PolicyTraits kGandivaTraits = {.preemptive = true, .stochastic = true}
 constexpr PolicyTraits kAlloxTraits = {.preemptive = true, .needs_durations = true, .heterogeneous = true};
 
 std::unique_ptr<Policy> gavel_fifo(const Parameters& parameters, uint64_t seed) {
-  RoundOptions options = round_options(parameters, seed);
+  RoundOptions options = emulation_options(parameters, seed);
   options.shuffle_types = true;
   options.with_share_only = true;
   return std::make_unique<RoundPolicy>(options, std::make_unique<FifoRule>(parameters.flag("strict"), seed),
@@ -182,7 +196,7 @@ std::unique_ptr<Policy> gavel_fifo(const Parameters& parameters, uint64_t seed) 
 }
 
 std::unique_ptr<Policy> gandiva(const Parameters& parameters, uint64_t seed) {
-  RoundOptions options = round_options(parameters, seed);
+  RoundOptions options = emulation_options(parameters, seed);
   options.packing = true;
   return std::make_unique<RoundPolicy>(options, std::make_unique<GandivaRule>(parameters.flag("strict"), seed),
                                        kGandivaTraits);
@@ -243,10 +257,10 @@ std::vector<PolicyInfo> sum_entries() {
 std::vector<PolicyInfo> emulation_entries() {
   std::vector<PolicyInfo> list = {
       entry("gavel-fifo", "Gavel's FIFO baseline, one type a job; as the reference code piles jobs on the fastest",
-            with(round_parameters(), {{"strict", "false", "flag", "a type with room at random, as was meant"}}),
+            with(emulation_parameters(), {{"strict", "false", "flag", "a type with room at random, as was meant"}}),
             kFifoTraits, gavel_fifo),
       entry("gandiva", "Gandiva as Gavel emulates it: random pairs of jobs share GPUs when not all fit",
-            with(round_parameters(),
+            with(emulation_parameters(),
                  {{"strict", "false", "flag", "keep a pair for one type on which it is worth it, not the sum of all"}}),
             kGandivaTraits, gandiva),
       entry("allox", "min-cost matching of one-GPU jobs to GPUs and places in their queues",
