@@ -42,6 +42,8 @@ constexpr char kPop[] =
     "pop/ and gavel/: github.com/stanford-futuredata/POP (baa041dc, MIT), cluster_scheduling/; references: HiGHS, and "
     "the "
     "authors' logs";
+constexpr char kSmall[] =
+    "apps/accuracy/policies/small: the definitions played second by second or enumerated; no data is needed";
 constexpr char kParcae[] = "parcae/: github.com/JF-D/Parcae (efedee7e, MIT), aws/traces and liveput/cost.py";
 
 }  // namespace
@@ -82,7 +84,15 @@ const std::vector<ReferenceSet>& reference_sets() {
       {"G18", "optima of the max-min program, whole and split by POP", Reproduces::kArithmetic, kPop,
        validation::pop_optima},
       {"Parcae", "which pipelines Parcae chose minute by minute", Reproduces::kSimulator, kParcae,
-       validation::parcae_choices}};
+       validation::parcae_choices},
+      {"small-orders", "random small cases, played from the definitions: order policies, AlloX",
+       Reproduces::kArithmetic, kSmall, validation::small_orders},
+      {"small-shares", "random small clusters, every corner of the allowed shares: policies by programs",
+       Reproduces::kArithmetic, kSmall, validation::small_shares},
+      {"small-deadlines", "random small cases, every assignment: Sia, ElasticFlow", Reproduces::kArithmetic, kSmall,
+       validation::small_deadlines},
+      {"small-markets", "random small cases, second by second: spot policies, price chaser, reshard",
+       Reproduces::kArithmetic, kSmall, validation::small_markets}};
   return sets;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "ptc/base/status.h"
@@ -20,14 +21,54 @@ absl::StatusOr<std::string> need(const std::string& data, const std::string& nam
 
 absl::StatusOr<Outcome> run_policy(const PolicyRun& run) {
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Policy> policy, make_policy(run.policy, run.set, run.seed));
-  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<ChangeModel> changes, make_preset_changes(run.changes, *run.fleet));
+  return run_policy(run, *policy);
+}
+
+absl::StatusOr<Outcome> run_policy(const PolicyRun& run, Policy& policy) {
+  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<ChangeModel> changes, make_preset_changes(run.changes, *run.fleet));
+  if (run.change_s >= 0) changes = make_constant_changes({.change_s = run.change_s, .start_s = run.change_s});
   Setup setup;
   setup.workload = run.workload;
   setup.fleet = run.fleet;
+  setup.availability = run.availability;
   setup.throughput = run.throughput;
-  setup.policy = policy.get();
+  setup.policy = &policy;
   setup.changes = changes.get();
+  setup.options.until_s = run.until_s;
+  setup.watcher = run.watcher;
   return sched::run(setup);
+}
+
+Rate RatesByJob::rate(const Job& job, GpuType type, int gpus, double /*work_done*/) const {
+  const auto& by_gpus = rates_[static_cast<size_t>(job.batch)][static_cast<size_t>(type.value)];
+  return {gpus >= 1 && gpus <= static_cast<int>(by_gpus.size()) ? by_gpus[static_cast<size_t>(gpus - 1)] : 0};
+}
+
+void Tally::add(double reference, double ours, double within) {
+  ++count_;
+  equal_ += std::abs(reference - ours) <= within ? 1 : 0;
+  reference_ += reference;
+  ours_ += ours;
+}
+
+void Tally::rows(const std::string& set, const std::string& policy, const std::string& cases, const std::string& unit,
+                 double tolerance, std::vector<ReferenceRow>& out) const {
+  out.push_back({.set = set,
+                 .policy = policy,
+                 .name = fmt::format("{}: {}, equal", policy, cases),
+                 .unit = "count",
+                 .reference = static_cast<double>(count_),
+                 .ours = static_cast<double>(equal_),
+                 .tolerance = 0,
+                 .note = ""});
+  out.push_back({.set = set,
+                 .policy = policy,
+                 .name = fmt::format("{}: {}, sum", policy, cases),
+                 .unit = unit,
+                 .reference = reference_,
+                 .ours = ours_,
+                 .tolerance = tolerance,
+                 .note = ""});
 }
 
 Fleet fleet_of(const std::vector<std::pair<std::string, int>>& types, int gpus_per_host) {
