@@ -6,6 +6,7 @@
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <utility>
@@ -57,6 +58,7 @@ void add_ratio(benchmark::State& state, double seconds) {
 struct Case {
   const char* policy;
   const char* trace;
+  int times = 1;  // the trace again every 20,000 s
 };
 constexpr Case kTraces[] = {{"gavel-max-min", "max_min_fairness"},
                             {"gavel-max-min-agnostic", "max_min_fairness"},
@@ -64,7 +66,10 @@ constexpr Case kTraces[] = {{"gavel-max-min", "max_min_fairness"},
                             {"gavel-makespan", "minimize_makespan"},
                             {"gavel-makespan-agnostic", "minimize_makespan"},
                             {"gandiva", "minimize_makespan"},
-                            {"gavel-fifo", "minimize_makespan"}};
+                            {"gavel-fifo", "minimize_makespan"},
+                            {"gavel-max-min", "max_min_fairness", 5},
+                            {"gavel-max-min", "max_min_fairness", 10}};
+constexpr double kApart_s = 20000;
 
 struct World {
   Workload workload;
@@ -72,12 +77,26 @@ struct World {
   std::unique_ptr<Throughput> throughput;
 };
 
-absl::StatusOr<World> gavel_world(const std::string& checkout, const std::string& trace) {
+Workload repeated(const Workload& once, int times) {
+  Workload workload{.name = once.name, .jobs = {}};
+  for (int k = 0; k < times; ++k) {
+    for (Job job : once.jobs) {
+      job.name += fmt::format("-{}", k);
+      job.submit_s += k * kApart_s;
+      workload.jobs.push_back(std::move(job));
+    }
+  }
+  std::stable_sort(workload.jobs.begin(), workload.jobs.end(),
+                   [](const Job& a, const Job& b) { return a.submit_s < b.submit_s; });
+  return workload;
+}
+
+absl::StatusOr<World> gavel_world(const std::string& checkout, const std::string& trace, int times) {
   World world;
   SCALAI_ASSIGN_OR_RETURN(
       Imported imported,
       import_trace("gavel", fmt::format("{}/scheduler/traces/physical_cluster/{}.trace", checkout, trace)));
-  world.workload = std::move(imported.workload);
+  world.workload = repeated(imported.workload, times);
   for (const auto& [name, gpus] : {std::pair{"v100", 8}, std::pair{"p100", 16}, std::pair{"k80", 24}}) {
     const GpuType type(static_cast<int64_t>(world.fleet.types.size()));
     world.fleet.hosts.insert(world.fleet.hosts.end(), static_cast<size_t>(gpus), HostSpec{type, 1});
@@ -103,13 +122,13 @@ absl::StatusOr<Outcome> run_once(const World& world, const char* name) {
 
 void BM_Trace(benchmark::State& state) {
   const Case& one = kTraces[state.range(0)];
-  state.SetLabel(fmt::format("{} {}", one.policy, one.trace));
+  state.SetLabel(fmt::format("{} {} x {}", one.policy, one.trace, one.times));
   const char* checkout = std::getenv("SCALAI_GAVEL");
   if (checkout == nullptr) {
     state.SkipWithError("SCALAI_GAVEL does not name a checkout of Gavel");
     return;
   }
-  const absl::StatusOr<World> world = gavel_world(checkout, one.trace);
+  const absl::StatusOr<World> world = gavel_world(checkout, one.trace, one.times);
   if (!world.ok()) {
     state.SkipWithError(message_of(world.status()).c_str());
     return;
@@ -190,6 +209,38 @@ void BM_MaxMinPairs(benchmark::State& state) {
   time_shares(state, random_problem(state.range(0), true), static_cast<int>(state.range(1)));
 }
 
+// One-GPU jobs of 26 types, as in POP's list of 2,048: the rates of a pair are those of its types.
+ShareProblem problem_of_types(int64_t jobs) {
+  constexpr int64_t kTypes = 26;
+  const ShareProblem types = random_problem(kTypes, false);
+  Random random(2);
+  std::vector<double> factor(kTypes * kTypes);
+  for (double& value : factor) value = 0.4 + 0.5 * random.uniform();
+  ShareProblem problem;
+  problem.gpus.assign(3, static_cast<int>(jobs) / 4);
+  for (int64_t m = 0; m < jobs; ++m) {
+    problem.jobs.push_back(types.jobs[static_cast<size_t>(m % kTypes)]);
+    problem.jobs.back().id = JobId(m);
+    problem.jobs.back().gpus = 1;
+  }
+  for (int64_t type = 0; type < 3; ++type) {
+    for (int64_t a = 0; a < jobs; ++a) {
+      for (int64_t b = a + 1; b < jobs; ++b) {
+        const auto rate = [&](int64_t one, int64_t other) {
+          return problem.jobs[static_cast<size_t>(one)].rates[static_cast<size_t>(type)] *
+                 factor[static_cast<size_t>(one % kTypes * kTypes + other % kTypes)];
+        };
+        problem.pairs.push_back({static_cast<int>(a), static_cast<int>(b), GpuType(type), rate(a, b), rate(b, a)});
+      }
+    }
+  }
+  return problem;
+}
+
+void BM_MaxMinPairsOfTypes(benchmark::State& state) {
+  time_shares(state, problem_of_types(state.range(0)), static_cast<int>(state.range(1)));
+}
+
 BENCHMARK(BM_Trace)->DenseRange(0, std::size(kTraces) - 1)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_MaxMin)->Arg(128)->Arg(512)->Arg(2048)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_MaxMinPairs)
@@ -198,6 +249,7 @@ BENCHMARK(BM_MaxMinPairs)
     ->Args({128, 4})
     ->Args({256, 4})
     ->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_MaxMinPairsOfTypes)->Args({128, 1})->Args({2048, 1})->Args({2048, 4})->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace scalai::sched

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ptc/base/status.h"
+#include "ptc/sched/policies/shares/classes.h"
 #include "ptc/sched/policies/shares/internal/polytope.h"
 
 namespace scalai::sched {
@@ -91,7 +92,9 @@ std::vector<double> normalisers(const ShareProblem& problem) {
   return result;
 }
 
-absl::StatusOr<Shares> max_min_shares(const ShareProblem& problem) {
+namespace {
+
+absl::StatusOr<Shares> max_min_of(const ShareProblem& problem) {
   Polytope space = internal::polytope(problem, Program::Sense::kMaximise, false);
   const std::vector<double> scale = normalisers(problem);
   const int least = space.program.column({1});
@@ -118,6 +121,12 @@ absl::StatusOr<Shares> max_min_shares(const ShareProblem& problem) {
   shares->objective = best.objective;
   shares->effort += best.effort;
   return shares;
+}
+
+}  // namespace
+
+absl::StatusOr<Shares> max_min_shares(const ShareProblem& problem) {
+  return internal::solve_by_classes(problem, false, max_min_of);
 }
 
 Shares isolated_shares(const ShareProblem& problem) {

@@ -12,8 +12,8 @@
 //
 // Ties: a linear program rarely has only one solution. Fairness objectives are followed by a second program that keeps
 // their optimum and maximises the sum of the normalised throughputs (s_m / w_m) thr_m(X) / thr_m(X^eq). The makespan is
-// followed by one that maximises the sum of thr_m(X). The sums need none. Remaining ties end at CLP's vertex for
-// columns in job order, then types in the fleet's order (kTieBreak has this for users).
+// followed by one that maximises the sum of thr_m(X). The sums need none. Equal jobs have equal shares (classes.h). Remaining ties
+// end at CLP's vertex for columns in job order, then types in the fleet's order (kTieBreak has this for users).
 
 #include <cstdint>
 #include <span>
@@ -38,12 +38,13 @@ struct ShareJob {
   double isolated_s = 0;        // time of its work so far on its isolated share
   double time_left_s = kNever;  // to its deadline; may be negative
   std::string entity;
+  int count = 1;      // a class of so many equal jobs (classes.h); all other numbers, and its shares, are of each
   bool runs() const;  // on at least one type
 };
 
-// Two jobs on the same GPUs of a type, with rates above 0 for both.
+// Two jobs on the same GPUs of a type, with rates above 0 for both. Of classes: every pair of a job of each.
 struct SharePair {
-  int first = 0, second = 0;  // indices into jobs, first < second
+  int first = 0, second = 0;  // indices into jobs, first < second; of classes first <= second
   GpuType type;
   double first_rate = 0, second_rate = 0;
 };
@@ -64,8 +65,9 @@ struct Shares {
 };
 
 inline constexpr char kTieBreak[] =
-    "ties: the largest sum of throughputs (normalised ones for fairness), then CLP's vertex with columns by job and "
-    "type";
+    "ties: the largest sum of throughputs (normalised ones for fairness), equal shares for equal jobs, then CLP's "
+    "vertex "
+    "with columns by job and type";
 
 // The problem of `jobs` (all new) on the GPUs of `fleet`, with pairs if `packing`. Rates come from `throughput`.
 ShareProblem share_problem(std::span<const Job> jobs, const Fleet& fleet, const Throughput& throughput, bool packing);
@@ -77,7 +79,8 @@ std::vector<double> throughputs(const ShareProblem& problem, const Shares& share
 // (s_m / w_m) / thr_m(X^eq) by job: the factor of a normalised throughput; 0 for a job that cannot run.
 std::vector<double> normalisers(const ShareProblem& problem);
 
-// In all of these a job that cannot run has no share. Internal: the solver gave up.
+// In all of these a job that cannot run has no share; equal jobs have equal shares where work left and deadlines do not
+// count. Internal: the solver gave up.
 
 // Weighted least attained service: maximises z, the least normalised throughput. objective = z. (POP's tables, and the
 // files of POP's authors, normalise by N_j / jobs: their optimum is z × jobs / sum of N.)

@@ -5,6 +5,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/sched/policies/shares/allocation.h"
+#include "ptc/sched/policies/shares/classes.h"
 #include "ptc/sched/policies/shares/internal/polytope.h"
 
 namespace scalai::sched {
@@ -94,7 +95,8 @@ absl::StatusOr<Polytope> sum_polytope(const ShareProblem& problem, Value value) 
   const auto worth = [&](double rate, size_t type) { return dollars ? rate / problem.prices[type] : rate; };
   for (size_t m = 0; m < problem.jobs.size(); ++m) {
     for (size_t j = 0; j < problem.gpus.size(); ++j) {
-      if (space.alone[m][j] >= 0) space.program.set_objective(space.alone[m][j], worth(problem.jobs[m].rates[j], j));
+      if (space.alone[m][j] >= 0)
+        space.program.set_objective(space.alone[m][j], problem.jobs[m].count * worth(problem.jobs[m].rates[j], j));
     }
   }
   for (size_t p = 0; p < problem.pairs.size(); ++p) {
@@ -169,7 +171,9 @@ absl::StatusOr<Shares> finish_time_shares(const ShareProblem& problem) {
   return best;
 }
 
-absl::StatusOr<Shares> throughput_shares(const ShareProblem& problem, Value value, bool deadlines) {
+namespace {
+
+absl::StatusOr<Shares> best_sum_of(const ShareProblem& problem, Value value, bool deadlines) {
   SCALAI_ASSIGN_OR_RETURN(Polytope space, sum_polytope(problem, value));
   std::vector<JobId> due;
   std::vector<int> rows;
@@ -195,6 +199,14 @@ absl::StatusOr<Shares> throughput_shares(const ShareProblem& problem, Value valu
     shares.effort.programs += 1;
   }
   return shares;
+}
+
+}  // namespace
+
+absl::StatusOr<Shares> throughput_shares(const ShareProblem& problem, Value value, bool deadlines) {
+  if (deadlines) return best_sum_of(problem, value, true);
+  return internal::solve_by_classes(problem, false,
+                                    [value](const ShareProblem& of) { return best_sum_of(of, value, false); });
 }
 
 }  // namespace scalai::sched

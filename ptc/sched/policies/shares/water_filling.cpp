@@ -4,6 +4,7 @@
 #include <array>
 
 #include "ptc/base/status.h"
+#include "ptc/sched/policies/shares/classes.h"
 #include "ptc/sched/policies/shares/internal/polytope.h"
 
 namespace scalai::sched {
@@ -52,7 +53,7 @@ std::vector<double> Filling::weights() const {
     const auto [sum, first] = sums.emplace(job.entity, 0.0);
     const bool waits = hierarchy.entities && hierarchy.inside == Hierarchy::Inside::kFifo && !first;
     result[m] = waits ? 0 : job.weight;
-    sum->second += result[m];
+    sum->second += result[m] * job.count;
   }
   if (!hierarchy.entities) return result;
   for (size_t m = 0; m < level.size(); ++m) {
@@ -136,9 +137,7 @@ absl::StatusOr<bool> Filling::freeze(const std::vector<double>& weights) {
   return !stuck.empty();
 }
 
-}  // namespace
-
-absl::StatusOr<Shares> water_filling_shares(const ShareProblem& problem, const Hierarchy& hierarchy) {
+absl::StatusOr<Shares> filled(const ShareProblem& problem, const Hierarchy& hierarchy) {
   Filling filling{.problem = problem, .hierarchy = hierarchy};
   const std::vector<double> normaliser = normalisers(problem);
   for (size_t m = 0; m < problem.jobs.size(); ++m) {
@@ -162,6 +161,15 @@ absl::StatusOr<Shares> water_filling_shares(const ShareProblem& problem, const H
   filling.shares.objective = std::max(first, 0.0);
   filling.shares.effort = filling.effort;
   return std::move(filling.shares);
+}
+
+}  // namespace
+
+absl::StatusOr<Shares> water_filling_shares(const ShareProblem& problem, const Hierarchy& hierarchy) {
+  const bool in_turn = hierarchy.entities && hierarchy.inside == Hierarchy::Inside::kFifo;  // equal jobs are not equal
+  if (in_turn) return filled(problem, hierarchy);
+  return internal::solve_by_classes(problem, hierarchy.entities,
+                                    [&hierarchy](const ShareProblem& of) { return filled(of, hierarchy); });
 }
 
 }  // namespace scalai::sched

@@ -11,8 +11,9 @@ namespace scalai::sched::internal {
 struct Polytope {
   Program program;
   std::vector<std::vector<int>> alone;   // column of X_mj; -1 = there is none
-  std::vector<int> paired;               // column of each pair
-  std::vector<std::vector<Term>> rates;  // thr_m(X) by job
+  std::vector<int> paired;               // column of each pair; of classes the time of all their pairs together
+  std::vector<std::vector<Term>> rates;  // thr_m(X) by job; of a class, of each of its jobs
+  std::vector<std::vector<Term>> times;  // time by job, likewise
   int time = -1;                         // column of T, where columns are y = X T
 };
 
@@ -22,7 +23,10 @@ Polytope polytope(const ShareProblem& problem, Program::Sense sense, bool times)
 // Shares of a solution; y / T where there is a T. Values below 1e-9 are 0.
 Shares shares_of(const ShareProblem& problem, const Polytope& polytope, const Solution& solution);
 
-// The second program of the tie-break: maximises the sum of weight_m thr_m(X) from `start` on, all rows as they are.
+// So many pairs a pair of classes stands for.
+double pairs_of(const ShareProblem& problem, const SharePair& pair);
+
+// The second program of the tie-break: maximises the sum of weight_m thr_m(X) over all jobs from `start` on, all rows as they are.
 absl::StatusOr<Shares> settle(const ShareProblem& problem, Polytope& polytope, const std::vector<double>& weights,
                               const Basis& start);
 
