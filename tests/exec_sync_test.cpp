@@ -31,6 +31,11 @@ class ExecSync : public LiveEndToEnd {
     sync_.join();
     return synced_;
   }
+  // The last one that was started.
+  void kill_worker(const std::string& folder) const {
+    const std::string address = read_all(path(folder + "/address"));
+    EXPECT_EQ(shell("pkill -n -KILL -f 'scalai-exe[c] worker --controller=" + address + "'").code, 0);
+  }
   // The step that receivers have; -1: none.
   int64_t held() const {
     const Outcome status = scalai(fmt::format("exec ctl status --run='{}' --format=json", path("serving")));
@@ -112,10 +117,6 @@ TEST_F(ExecSync, ProcessesThatAreKilledCostNoStep) {
   start_sync("--to=tp2,dp2@2 --every=1");
   ASSERT_TRUE(reaches(2));
   ASSERT_EQ(mount_receivers(), "");
-  const auto kill_worker = [&](const std::string& folder) {
-    const std::string address = read_all(path(folder + "/address"));
-    EXPECT_EQ(shell("pkill -n -KILL -f 'scalai-exe[c] worker --controller=" + address + "'").code, 0);
-  };
   for (const char* folder : {"serving", "serving", "out"}) {
     const int64_t before = held();
     kill_worker(folder);
@@ -127,10 +128,39 @@ TEST_F(ExecSync, ProcessesThatAreKilledCostNoStep) {
   EXPECT_THAT(ended.err, HasSubstr("lost receiver"));
 }
 
+// What is left has the addresses of workers that are not there any more, until a later step.
+TEST_F(ExecSync, OverUcxBothRunsMayLoseAWorkerAtOnce) {
+  start_run("", "--transport=ucx");
+  start_sync("--to=dp2@2 --every=1");
+  ASSERT_TRUE(reaches(2));
+  const int64_t before = held();
+  kill_worker("out");
+  kill_worker("serving");
+  ASSERT_TRUE(reaches(before + 4));
+  EXPECT_EQ(end_sync().code, 0);
+}
+
+TEST_F(ExecSync, ASignalEndsItBeforeItHasReceivers) {
+  start_run();
+  start_sync("--to=dp2@2 --no-workers");
+  ASSERT_TRUE(eventually([&] { return fs::exists(path("serving/address")); }));
+  const Outcome ended = end_sync();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_FALSE(fs::exists(path("serving/address")));
+  start_sync("--to=dp2@2 --job=nosuch");
+  sync_.join();
+  EXPECT_NE(synced_.code, 0);
+  EXPECT_THAT(synced_.err, HasSubstr("there is no job \"nosuch\""));
+  start_sync("--to=dp2@node1,node2");
+  sync_.join();
+  EXPECT_EQ(synced_.code, 3);
+  EXPECT_THAT(synced_.err, HasSubstr("memory that only its machine sees"));
+}
+
 TEST_F(ExecSync, ReceiversOutliveTheRun) {
   start_run();
   start_sync("--to=dp1 --dtype=F32");
-  ASSERT_TRUE(reaches(1));
+  ASSERT_TRUE(reaches(0));
   const int64_t step = held();
   scalai(fmt::format("exec ctl drain --run='{}'", path("out")));
   run_.join();
@@ -138,6 +168,11 @@ TEST_F(ExecSync, ReceiversOutliveTheRun) {
   EXPECT_FALSE(bytes_of(job() + "/" + current() + "/views/logical").empty());
   EXPECT_EQ(unmount("m").code, 0);
   EXPECT_EQ(held(), step);
+  // Nothing holds on to the memory of the run's workers.
+  const std::string mapped =
+      "cat /proc/$(pgrep -n -f 'scalai-exe[c] worker --controller=" + read_all(path("serving/address")) +
+      "')/maps | grep -o 'memfd:scalai-[gh][0-9.mem]*' | sort -u";
+  EXPECT_TRUE(eventually([&] { return shell(mapped).out.find("memfd:scalai-g0") == std::string::npos; }));
   const Outcome ended = end_sync();
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(lines_of(ended.out).size(), 1U);
@@ -160,7 +195,7 @@ TEST_F(ExecSync, AWrongQuestionIsRefused) {
   EXPECT_THAT(refused("--out=x --to=tp2@a,-b"), HasSubstr("\"-b\" is not the name of a host"));
   EXPECT_THAT(refused("--out=x --to=tp2@a --launcher=srun"), HasSubstr("exclude each other"));
   EXPECT_THAT(refused("--out=x --to=tp2 --every=0"), HasSubstr("--every is at least 1"));
-  EXPECT_THAT(refused("--out=x --to=tp2 --compare=5B"), HasSubstr("--compare is at least 256 bytes"));
+  EXPECT_THAT(refused("--out=x --to=tp2 --compare=5B"), HasSubstr("--compare is at least 4KiB"));
   EXPECT_THAT(refused("--out=x --to=tp2 --dtype=f17"), HasSubstr("f17"));
   EXPECT_EQ(scalai("sync /nowhere --out='" + path("x") + "' --to=tp2").code, 4);
   EXPECT_FALSE(fs::exists(path("x")));

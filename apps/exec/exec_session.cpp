@@ -181,6 +181,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::start(const cluster::Cluster& 
   ex::CrewOptions crew{.threads = threads,
                        .force_network = options.state.network(),
                        .nccl = options.state.with_nccl(),
+                       .stopped = options.stopped,
                        .first_host = options.first_host};
   const std::string address = session->controller_->address();
   if (one_process) {

@@ -1,6 +1,7 @@
 #pragma once
 // A controller and its workers, for every command that moves real state. One thread.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,14 +16,15 @@
 namespace scalai::apps {
 
 struct SessionOptions {
-  executor::ServerOptions server;   // address, token, certificate, epoch, on_ctl; start() sets the number of hosts
-  std::string log_folder;           // of local workers
-  bool local = true;                // start the workers on this machine; otherwise wait for workers that others start
-  std::string launcher;             // command that starts the workers instead; then `local` is false
-  std::string token_file;           // with a launcher: where workers find the token
-  StateOptions state;               // how workers keep and move state
-  double orphan_timeout_s = 60;     // of workers started here
-  int first_host = 0;               // hosts of the cluster before it are another run's (CrewOptions)
+  executor::ServerOptions server;  // address, token, certificate, epoch, on_ctl; start() sets the number of hosts
+  std::string log_folder;          // of local workers
+  bool local = true;               // start the workers on this machine; otherwise wait for workers that others start
+  std::string launcher;            // command that starts the workers instead; then `local` is false
+  std::string token_file;          // with a launcher: where workers find the token
+  StateOptions state;              // how workers keep and move state
+  double orphan_timeout_s = 60;    // of workers started here
+  std::function<bool()> stopped = {};  // CrewOptions
+  int first_host = 0;                  // hosts of the cluster before it are another run's (CrewOptions)
   std::vector<std::string> by_ssh;  // machines of the workers, each of which sees the log folder; then `local` is false
 };
 

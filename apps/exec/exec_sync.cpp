@@ -38,6 +38,8 @@ namespace ex = scalai::executor;
 using Step = std::shared_ptr<const ex::LiveStep>;
 
 constexpr double kRest_s = 0.05;
+constexpr double kPatience_s = 5;                     // for a step, until it is asked for again
+constexpr int kLate = 12;                             // so many times in vain are told
 constexpr double kPause_s = 1, kLongestPause_s = 30;  // after a step that did not arrive
 
 struct Request {
@@ -54,7 +56,7 @@ struct Request {
 
 // "tp2,dp2@2", "tp2@node1,node2", "layout.textproto@4".
 absl::Status read_target(const std::string& text, Request& request) {
-  const size_t at = text.rfind('@');
+  const size_t at = text.find('@');
   const std::string layout = text.substr(0, at), hosts = at == std::string::npos ? "1" : text.substr(at + 1);
   int ranks = 0;
   if (layout.ends_with(".textproto")) {
@@ -101,7 +103,7 @@ absl::StatusOr<Request> read_request_of(const Arguments& arguments) {
     SCALAI_ASSIGN_OR_RETURN(request.target.dtype, tensor::parse_dtype(arguments.text("dtype")));
   }
   if (request.every < 0 || (arguments.has("every") && request.every == 0)) return invalid("--every is at least 1");
-  if (request.digest_bytes != 0 && request.digest_bytes < 256) return invalid("--compare is at least 256 bytes, or 0");
+  if (request.digest_bytes != 0 && request.digest_bytes < 4096) return invalid("--compare is at least 4KiB, or 0");
   const int others =
       (request.no_workers ? 1 : 0) + (request.launcher.empty() ? 0 : 1) + (request.machines.empty() ? 0 : 1);
   if (others > 1) return invalid("names of hosts, --launcher and --no-workers exclude each other");
@@ -110,6 +112,7 @@ absl::StatusOr<Request> read_request_of(const Arguments& arguments) {
                    .memory_cap = arguments.has("memory") ? arguments.bytes("memory") : 0};
   if (request.state.devices_per_gpu < 1 || request.state.devices_per_gpu > 1024)
     return invalid("--devices-per-gpu is 1 to 1024");
+  if (arguments.has("memory") && request.state.memory_cap == 0) return invalid("--memory is more than 0");
   if (request.listen.empty()) request.listen = others == 0 ? "127.0.0.1:0" : "0.0.0.0:0";
   return request;
 }
@@ -137,10 +140,14 @@ void show(const Request& request, const ex::Synced& synced) {
 // The steps of the training run, one after another, without waiting for them.
 class Steps {
  public:
-  Steps(const RunFolder& folder, ex::LiveRun& run, std::string job)
-      : folder_(folder), run_(run), job_(std::move(job)) {}
+  // `address`: of the run's controller; another one there is another run.
+  Steps(const RunFolder& folder, std::string address, ex::LiveRun& run, std::string job)
+      : folder_(folder), address_(std::move(address)), run_(run), job_(std::move(job)) {}
 
-  bool is_over() const { return over_; }
+  bool is_over() {
+    if (const auto address = folder_.address(); !address.ok() || *address != address_) over_ = true;
+    return over_;
+  }
   // The first after `after_step`, when it is there; nothing until then.
   Step poll(int64_t after_step) {
     if (over_ || Clock::now() < not_before_) return nullptr;
@@ -149,15 +156,19 @@ class Steps {
     if (asked_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return nullptr;
     absl::StatusOr<Step> step = asked_.get();
     if (step.ok()) return *std::move(step);
-    if (!folder_.address().ok()) {
-      over_ = true;
-    } else if (!absl::IsDeadlineExceeded(step.status())) {
-      failed(step.status());
-    }
+    if (!is_over() && (!absl::IsDeadlineExceeded(step.status()) || ++late_ % kLate == 0)) failed(step.status());
     return nullptr;
+  }
+  // Why no step will ever come; OK: not known.
+  absl::Status hopeless() const {
+    return absl::IsInvalidArgument(last_) || absl::IsNotFound(last_) || absl::IsUnauthenticated(last_) ||
+                   absl::IsPermissionDenied(last_) || absl::IsFailedPrecondition(last_)
+               ? last_
+               : absl::OkStatus();
   }
   // Said once; the next attempt comes after a while.
   void failed(const absl::Status& why) {
+    last_ = why;
     if (std::string text = message_of(why); text != said_) {
       say("scalai sync: warning: {}; tried again\n", text);
       said_ = std::move(text);
@@ -174,7 +185,9 @@ class Steps {
   using Clock = std::chrono::steady_clock;
   const RunFolder& folder_;
   ex::LiveRun& run_;
-  const std::string job_;
+  const std::string address_, job_;
+  absl::Status last_;
+  int late_ = 0;
   std::future<absl::StatusOr<Step>> asked_;
   bool over_ = false;
   std::string said_;
@@ -186,6 +199,11 @@ class Steps {
 class Hook {
  public:
   explicit Hook(const Request& request) : request_(request) {}
+  ~Hook() {
+    if (running_) (void)running_->signal(SIGTERM);
+  }
+  Hook(const Hook&) = delete;
+  Hook& operator=(const Hook&) = delete;
   void begin(int64_t step) {
     if (request_.after.empty()) return;
     absl::StatusOr<ex::Process> process =
@@ -238,11 +256,12 @@ absl::Status push(const Request& request, Steps& steps, Step step, ex::Sync& syn
     }
     sync.rest(kRest_s);
     const bool due = !sync.is_whole() || request.every > 0;
-    if (due && hook.is_over() && !steps.is_over()) step = steps.poll(sync.is_whole() ? held + request.every - 1 : -1);
+    if (hook.is_over() && due && !steps.is_over()) step = steps.poll(sync.is_whole() ? held + request.every - 1 : -1);
     if (steps.is_over() && !std::exchange(told, true)) {
       if (held < 0)
         return absl::NotFoundError(fmt::format("{}: the run is over, and no step has arrived", request.run));
       say("scalai sync: the run is over; receivers keep step {} until this is ended\n", held);
+      if (const absl::Status parted = sync.part(); !parted.ok()) say("scalai sync: warning: {}\n", message_of(parted));
     }
   }
   return absl::OkStatus();
@@ -276,11 +295,17 @@ absl::Status serve(const Request& request, const ex::CtlTarget& target, const Ho
   SCALAI_ASSIGN_OR_RETURN(ex::JournalLock lock, folder.claim());
   StateOptions state = request.state;
   state.transport = how.state.transport == "shared-memory" ? "shared-memory" : "ucx";
+  if (state.transport == "shared-memory" && !request.machines.empty())
+    return invalid(
+        fmt::format("{} keeps its state in memory that only its machine sees: receivers are here "
+                    "(--to=LAYOUT@N)\nhint: scalai launch --transport=ucx",
+                    request.run));
   const bool local = !request.no_workers && request.launcher.empty() && request.machines.empty();
   if (local) SCALAI_RETURN_IF_ERROR(check_here(state, request.target.gpus_of_host));
   const cluster::Cluster cluster = ex::joint_cluster(first->state(), request.target.gpus_of_host);
   const int first_host = first->state().gpus_of_host_size();
   SCALAI_ASSIGN_OR_RETURN(const std::string run_id, ex::make_token());
+  const auto stopped = [&stop] { return stop.load(); };
   Door door;
   SCALAI_ASSIGN_OR_RETURN(
       const std::unique_ptr<Session> session,
@@ -294,6 +319,7 @@ absl::Status serve(const Request& request, const ex::CtlTarget& target, const Ho
                                .token_file = folder.path() + "/token",
                                .state = state,
                                .orphan_timeout_s = request.orphan_timeout_s,
+                               .stopped = stopped,
                                .first_host = first_host,
                                .by_ssh = request.machines}));
   SCALAI_ASSIGN_OR_RETURN(
@@ -310,14 +336,14 @@ absl::Status serve(const Request& request, const ex::CtlTarget& target, const Ho
   absl::Status done = session->crew().start();
   if (done.ok()) {
     ex::Sync sync(cluster, session->controller(), session->crew(),
-                  {.place = request.run, .target = request.target, .first_host = first_host});
+                  {.place = request.run, .target = request.target, .first_host = first_host, .stopped = stopped});
     door.open(sync);
     done = push(request, steps, std::move(first), sync, stop);
     door.close();
   }
   session->dismiss();
   folder.end();
-  return done;
+  return stop ? absl::OkStatus() : done;
 }
 
 absl::Status run_sync(const Request& request, const std::atomic<bool>& stop) {
@@ -328,13 +354,14 @@ absl::Status run_sync(const Request& request, const std::atomic<bool>& stop) {
   ex::LiveRun run({.target = target,
                    .place = training.path(),
                    .digest_bytes = request.digest_bytes,
-                   .patience_s = 5,
+                   .patience_s = kPatience_s,
                    .transport = transport.get()});
-  Steps steps(training, run, request.job);
+  Steps steps(training, target.address, run, request.job);
   Step first;
   while (!stop && first == nullptr) {
     first = steps.poll(-1);
     if (steps.is_over()) return missing(fmt::format("{}: the run is over", request.run));
+    SCALAI_RETURN_IF_ERROR(steps.hopeless());
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return stop ? absl::OkStatus() : serve(request, target, how, steps, std::move(first), stop);

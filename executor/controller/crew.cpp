@@ -34,7 +34,7 @@ absl::Status Crew::start() {
     SCALAI_RETURN_IF_ERROR(gather(hosts));
     for (const HostId host : hosts) found(host);
     done = set_up(hosts);
-    if (!absl::IsUnavailable(done) && !absl::IsCancelled(done)) break;
+    if ((!absl::IsUnavailable(done) && !absl::IsCancelled(done)) || (options_.stopped && options_.stopped())) break;
   }
   SCALAI_RETURN_IF_ERROR(done);
   return introduce();
@@ -61,6 +61,7 @@ absl::Status Crew::gather(const std::set<HostId>& hosts) {
         return failed(fmt::format("the worker of h{} ends before it has joined: {}", host.value, gone.mapped()));
       SCALAI_RETURN_IF_ERROR(options_.start_worker(host));
     }
+    if (options_.stopped && options_.stopped()) return absl::CancelledError("nobody waits for workers any more");
     if (std::chrono::steady_clock::now() > until) {
       return absl::DeadlineExceededError(fmt::format("{} of {} workers joined within {} s; that of h{} did not",
                                                      hosts.size() - left.size(), hosts.size(), options_.join_s,
@@ -191,6 +192,9 @@ absl::Status Crew::introduce() {
     if (told.ok() && options_.nccl) told = join(hosts);
     const bool lost = absl::IsUnavailable(told) || absl::IsCancelled(told) || absl::IsDeadlineExceeded(told);
     if (!lost || std::chrono::steady_clock::now() > until) return told;
+    std::set<HostId> left = connected();
+    std::erase_if(left, [&](HostId host) { return !introduced_.contains(host); });
+    if (!others_.empty() && left == hosts) return told;  // one of the others is lost
   }
 }
 

@@ -24,12 +24,13 @@ class ReplyBody;
 namespace scalai::executor {
 
 struct CrewOptions {
-  int threads = 1;             // of each worker; 0: the worker decides
-  bool force_network = false;  // no shared memory between workers of one machine
-  bool nccl = false;           // workers' GPUs are ranks of one communicator
-  double deadline_s = 600;     // of each command: so long a worker may do nothing
-  double join_s = 60;          // a worker joins within this time of its start
-  int first_host = 0;          // hosts before it are another run's: their devices have numbers here, no workers
+  int threads = 1;                     // of each worker; 0: the worker decides
+  bool force_network = false;          // no shared memory between workers of one machine
+  bool nccl = false;                   // workers' GPUs are ranks of one communicator
+  double deadline_s = 600;             // of each command: so long a worker may do nothing
+  double join_s = 60;                  // a worker joins within this time of its start
+  std::function<bool()> stopped = {};  // nobody waits for workers any more: gathering them ends with Cancelled
+  int first_host = 0;                  // hosts before it are another run's: their devices have numbers here, no workers
   // Start or kill the worker of a host. Empty: an external program does it, and a worker is asked to leave instead.
   std::function<absl::Status(HostId)> start_worker, kill_worker;
   // Own workers that ended since the last call, with the reason ("exit code 3, see FILE").

@@ -25,6 +25,9 @@ LiveSteps::LiveSteps(LiveLimits limits) : limits_(limits), next_(random_start())
 LiveSteps::~LiveSteps() = default;
 
 absl::StatusOr<std::string> LiveSteps::answer(int job, const CtlRequest& request, const std::function<void()>& wake) {
+  if (request.digest_bytes != 0 && request.digest_bytes < limits_.least_digest_bytes)
+    return invalid(
+        fmt::format("digests are of {} bytes at least, not {}", limits_.least_digest_bytes, request.digest_bytes));
   std::unique_lock lock(mutex_);
   proto::LiveState reply;
   Reader& reader = readers_[request.reader];

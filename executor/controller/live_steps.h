@@ -34,9 +34,10 @@ class LiveState;
 namespace scalai::executor {
 
 struct LiveLimits {
-  double patience_s = 5;       // of one request; then it is told to ask again
-  double forget_after_s = 60;  // without a word from a reader
-  size_t most = 8;             // steps of one job; the memory of its hosts may hold fewer
+  double patience_s = 5;              // of one request; then it is told to ask again
+  double forget_after_s = 60;         // without a word from a reader
+  int64_t least_digest_bytes = 4096;  // smaller pieces cost workers more than they save
+  size_t most = 8;                    // steps of one job; the memory of its hosts may hold fewer
 };
 
 class LiveSteps {

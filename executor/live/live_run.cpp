@@ -330,15 +330,15 @@ absl::StatusOr<std::shared_ptr<const LiveStep>> LiveRun::State::take(proto::Live
 
 void LiveRun::State::keep_word() {
   std::unique_lock lock(mutex);
+  bool kept = false;  // at the last word
   while (!ending.wait_for(lock, std::chrono::duration<double>(options.word_s), [&] { return over; })) {
     std::string job;  // any will do: a word is of all steps
     bool any = false;
     for (const auto& [name, of_job] : steps) {
-      if (std::all_of(of_job.begin(), of_job.end(), [](const auto& one) { return one.expired(); })) continue;
       job = name;
-      any = true;
+      any = any || std::any_of(of_job.begin(), of_job.end(), [](const auto& one) { return !one.expired(); });
     }
-    if (!any) continue;
+    if (!std::exchange(kept, any) && !any) continue;  // else a last one, that nothing is kept
     lock.unlock();
     {
       const std::lock_guard alone(asking);

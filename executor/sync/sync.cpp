@@ -46,23 +46,51 @@ std::set<HostId> Sync::receivers() const {
 
 bool Sync::is_whole() const { return !holders_.empty() && holders_ == receivers(); }
 
-// All receivers are there, those that were lost with nothing.
+// Numbers of devices are those of the run at the begin.
+absl::Status Sync::check_cluster(const proto::LiveState& state) const {
+  const cluster::Cluster now = joint_cluster(state, options_.target.gpus_of_host);
+  const auto same = [](const cluster::Host& a, const cluster::Host& b) { return a.gpus == b.gpus; };
+  if (state.gpus_of_host_size() == options_.first_host &&
+      std::equal(now.hosts.begin(), now.hosts.end(), cluster_.hosts.begin(), cluster_.hosts.end(), same))
+    return absl::OkStatus();
+  return invalid(fmt::format("{} has another cluster than at the begin: start scalai sync again", options_.place));
+}
+
+// All receivers are there. One that was only cut off may have what the others were told to forget.
 absl::Status Sync::gather() {
   hear(0);
   for (const HostId host : receivers()) {
-    if (!crew_.living().contains(host)) SCALAI_RETURN_IF_ERROR(crew_.revive(host));
+    if (crew_.living().contains(host)) continue;
+    SCALAI_RETURN_IF_ERROR(crew_.revive(host));
+    CommandBody shown;
+    shown.mutable_forget()->set_job(kJob);
+    shown.mutable_forget()->set_live_copies(true);
+    SCALAI_RETURN_IF_ERROR(crew_.call("forget", {host}, shown).status());
+    if (held_.collection == nullptr) continue;
+    CommandBody held;
+    held.mutable_commit()->set_job(kJob);
+    held.mutable_commit()->set_version(StateVersion::epoch(held_.collection->epoch).wire());
+    SCALAI_RETURN_IF_ERROR(crew_.call("commit", {host}, held).status());
   }
   return absl::OkStatus();
+}
+
+absl::Status Sync::part() {
+  peers_.clear();
+  crew_.set_others({});
+  return crew_.introduce();
 }
 
 absl::StatusOr<Synced> Sync::bring(const LiveStep& step) {
   const Clock::time_point began = Clock::now();
   const proto::LiveState& state = step.state();
-  SCALAI_RETURN_IF_ERROR(gather());
+  SCALAI_RETURN_IF_ERROR(check_cluster(state));
   std::vector<std::string> peers;
   for (const proto::Peer& peer : state.peers()) peers.push_back(peer.SerializeAsString());
+  if (peers != peers_) crew_.set_others({state.peers().begin(), state.peers().end()});  // before anybody is introduced
+  SCALAI_RETURN_IF_ERROR(gather());
   if (peers != peers_) {
-    crew_.set_others({state.peers().begin(), state.peers().end()});
+    peers_.clear();
     SCALAI_RETURN_IF_ERROR(crew_.introduce());
     peers_ = peers;
   }
@@ -93,7 +121,8 @@ absl::StatusOr<Synced> Sync::bring(const LiveStep& step) {
     const std::lock_guard lock(mutex_);
     held_ = {.job = state.name(), .model = state.model(), .step = state.step(), .collection = std::move(held)};
   }
-  SCALAI_RETURN_IF_ERROR(commit(version));
+  if (const absl::Status freed = commit(version); !freed.ok())
+    say("scalai sync: warning: a receiver still has the step before: {}\n", message_of(freed));
   synced.seconds = std::chrono::duration<double>(Clock::now() - began).count();
   return synced;
 }
@@ -131,6 +160,8 @@ absl::Status Sync::transfer(const LiveStep& step, StateVersion version, Synced& 
       next.mutable_round()->set_to_version(version.wire());
       next.mutable_round()->set_round(round);
       next.mutable_round()->set_hop(hop);
+      if (options_.stopped && options_.stopped()) return absl::CancelledError("it is to end");
+      serve();
       SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, crew_.call("round", hosts, next));
       for (const ReplyBody& reply : replies) {
         for (const proto::TransferRecord& record : reply.transfers()) {
@@ -201,6 +232,8 @@ void Sync::rest(double seconds) {
     serve();
     hear(std::max(0.0, std::min(0.02, std::chrono::duration<double>(until - Clock::now()).count())));
   } while (Clock::now() < until);
+  if (const absl::Status gone = crew_.let_go_of_the_lost(); !gone.ok())
+    say("scalai sync: warning: {}\n", message_of(gone));
 }
 
 absl::StatusOr<std::string> Sync::answer(const CtlRequest& request) {

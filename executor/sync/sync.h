@@ -10,6 +10,7 @@
 // Thread rules: answer() from any thread; all else from one.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -43,8 +44,8 @@ class Sync {
   struct Options {
     std::string place;  // of the training run, for messages
     SyncTarget target;
-    int first_host = 0;  // hosts of the training run
-    int64_t digest_bytes = 0;
+    int first_host = 0;                  // hosts of the training run
+    std::function<bool()> stopped = {};  // bring() ends soon, with Cancelled
   };
   // All references outlive this object. The crew has both runs' hosts (joint_cluster).
   Sync(const cluster::Cluster& cluster, ControllerEnd& controller, Crew& crew, Options options);
@@ -54,6 +55,8 @@ class Sync {
   absl::StatusOr<Synced> bring(const LiveStep& step);
   // Whether all receivers have the last step.
   bool is_whole() const;
+  // The training run is over: its memory is no longer held on to. Errors: those of Crew::introduce.
+  absl::Status part();
 
   // Serves readers and hears of lost receivers, for so long.
   void rest(double seconds);
@@ -63,6 +66,7 @@ class Sync {
   void end() { live_.end(); }
 
  private:
+  absl::Status check_cluster(const proto::LiveState& state) const;
   absl::Status gather();
   absl::Status transfer(const LiveStep& step, StateVersion version, Synced& synced);
   absl::Status commit(StateVersion version);

@@ -263,6 +263,14 @@ TEST_F(SyncTest, AStepThatGoesWhileItIsReadIsGivenUp) {
   ASSERT_TRUE(sync_->bring(shown()).ok());
 }
 
+TEST_F(SyncTest, ARunWithAnotherClusterIsRefused) {
+  begin(grid({.tp = 2}), grid({.dp = 2}), {});
+  proto::LiveState other = shown().state();
+  other.add_gpus_of_host(2);
+  const auto refused = sync_->bring(Shown(other, from_));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("another cluster"));
+}
+
 TEST_F(SyncTest, ALayoutThatDoesNotFitIsRefused) {
   Collection other = grid({.tp = 2});
   other.tensors.pop_back();

@@ -344,11 +344,12 @@ absl::Status Execution::bring(DeviceId device, const ProgramStep& step, TensorId
   const std::vector<Piece> there = store.find(old, tensor, box);
   const bool in_place = there.size() == 1 && there.front().offset == room.offset;  // took over
   if (!in_place) SCALAI_RETURN_IF_ERROR(places_.read(self, old, tensor, box, dst));
-  batch.spared += packed_bytes(box, dst.dtype);
+  int64_t same = box.volume();
   for (const Box& change : *changes) {
     SCALAI_RETURN_IF_ERROR(receive(src, held, tensor, change, dst, batch));
-    batch.spared -= packed_bytes(change, dst.dtype);
+    same -= change.volume();
   }
+  batch.spared += std::max<int64_t>(0, same) * plan_.tensor(tensor).element_bytes(TransferClass::kCrossHost);
   return absl::OkStatus();
 }
 

@@ -75,26 +75,22 @@ absl::Status Worker::Handling::digest_held(const VersionKey& key, const std::set
       for (const Piece& piece : pieces) held.try_emplace({tensor, piece.part}, One{&store_of(device), tensor, piece});
     }
   }
-  std::vector<BoxHash> parts;
   for (const auto& [box, one] : held) {
-    for (const Box& chunk : digest_chunks(one.piece.part, one.piece.dtype, bytes))
-      parts.push_back({chunk, one.store->target(one.piece).source()});
-  }
-  const size_t shares = std::min(parts.size(), static_cast<size_t>(worker_.threads_));
-  std::vector<std::vector<uint64_t>> digests(shares);
-  SCALAI_RETURN_IF_ERROR(try_parallel_for(worker_.threads_, shares, [&](size_t i) -> absl::Status {
-    const size_t begin = parts.size() * i / shares, end = parts.size() * (i + 1) / shares;
-    SCALAI_ASSIGN_OR_RETURN(digests[i], places_.backend().hash(std::span(parts).subspan(begin, end - begin)));
-    return absl::OkStatus();
-  }));
-  std::vector<uint64_t> all;
-  for (const std::vector<uint64_t>& share : digests) all.insert(all.end(), share.begin(), share.end());
-  size_t next = 0;
-  for (const auto& [box, one] : held) {
+    std::vector<BoxHash> parts;
+    const Source source = one.store->target(one.piece).source();
+    for (const Box& chunk : digest_chunks(one.piece.part, one.piece.dtype, bytes)) parts.push_back({chunk, source});
+    const size_t shares = std::min(parts.size(), static_cast<size_t>(worker_.threads_));
+    std::vector<std::vector<uint64_t>> digests(shares);
+    SCALAI_RETURN_IF_ERROR(try_parallel_for(worker_.threads_, shares, [&](size_t i) -> absl::Status {
+      const size_t begin = parts.size() * i / shares, end = parts.size() * (i + 1) / shares;
+      SCALAI_ASSIGN_OR_RETURN(digests[i], places_.backend().hash(std::span(parts).subspan(begin, end - begin)));
+      return absl::OkStatus();
+    }));
     proto::BoxDigests& out = *reply.add_digests();
     set_box(one.piece.part, one.tensor, one.piece.dtype, *out.mutable_box());
-    const size_t chunks = digest_chunks(one.piece.part, one.piece.dtype, bytes).size();
-    for (size_t i = 0; i < chunks; ++i) out.add_digests(all[next++]);
+    for (const std::vector<uint64_t>& share : digests) {
+      for (const uint64_t digest : share) out.add_digests(digest);
+    }
   }
   return absl::OkStatus();
 }

@@ -98,6 +98,29 @@ def test_the_example_evaluates_while_it_trains(run_folder):
     assert [int(step) for step, _ in rows] == sorted({int(step) for step, _ in rows})
 
 
+def test_receivers_have_what_readers_of_the_run_see(run_folder):
+    sync = subprocess.Popen(command("sync", run_folder, "--to=dp2@2", "--every=1", "--compare=4KiB", f"--out={run_folder}-pushed"),
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert sync.stdout.readline().startswith("step "), sync.communicate()
+        same, until = 0, time.monotonic() + 120
+        with scalai.live(run_folder, keep_s=60) as live, scalai.live(f"{run_folder}-pushed", keep_s=60) as pushed:
+            while same < 3:
+                assert time.monotonic() < until, same
+                here, there = live.newest(), pushed.newest()
+                if here.number == there.number:
+                    names = here.checkpoint.tensors
+                    assert sorted(there.checkpoint.tensors) == sorted(names)
+                    assert contents(there.checkpoint, names) == contents(here.checkpoint, names), here.number
+                    same += 1
+                here.close()
+                there.close()
+    finally:
+        sync.terminate()
+        said = sync.communicate(timeout=60)[0]
+    assert sync.returncode == 0, said
+
+
 def test_a_run_that_is_not_there():
     with pytest.raises(scalai.MissingError, match="no run is going on"):
         scalai.live("/nowhere")
