@@ -14,7 +14,9 @@
 
 #include "ptc/base/status.h"
 #include "ptc/checkpoint/views/checkpoint.h"
+#include "ptc/checkpoint/views/reshard.h"
 #include "python/module/module.h"
+#include "python/module/transforms.h"
 
 namespace nb = nanobind;
 
@@ -31,9 +33,10 @@ struct Opened {
 };
 
 Opened open(const std::string& path, const std::string& names, const std::string& layout, const std::string& config,
-            const std::string& model) {
-  return {value_of(Checkpoint::open(
-      path, {.names = names, .from = layout, .config = config, .model = model, .families = {}, .opener = {}}))};
+            const std::string& model, const nb::list& transforms) {
+  checkpoint::OpenOptions options{.names = names, .from = layout, .config = config, .model = model};
+  options.transforms = steps_of(transforms);
+  return {value_of(Checkpoint::open(path, options))};
 }
 
 nb::dict info_of(const Opened& opened) {
@@ -96,16 +99,45 @@ void verify(const Opened& opened) {
   check(status);
 }
 
+nb::dict reshard(const Opened& opened, const std::string& target, const std::string& to, int64_t process_memory,
+                 int threads, bool verify_too, bool force, bool restart) {
+  const checkpoint::ReshardOptions options{.target = target,
+                                           .memory_cap = process_memory,
+                                           .threads = threads,
+                                           .verify = verify_too,
+                                           .families = {},
+                                           .force = force,
+                                           .restart = restart,
+                                           .progress = {}};
+  absl::StatusOr<checkpoint::ReshardResult> result = absl::InternalError("");
+  {
+    const nb::gil_scoped_release others_run;  // functions of Python take the lock
+    result = [&]() -> absl::StatusOr<checkpoint::ReshardResult> {
+      SCALAI_ASSIGN_OR_RETURN(const auto view, checkpoint::View::make(opened.checkpoint, to));
+      SCALAI_ASSIGN_OR_RETURN(const checkpoint::ReshardPlan plan, plan_reshard(*view, options));
+      return checkpoint::reshard(*view, plan, options);
+    }();
+  }
+  const checkpoint::ReshardResult done = value_of(std::move(result));
+  nb::dict told;
+  told["files"] = done.files;
+  told["bytes"] = done.bytes_total;
+  told["bytes_written"] = done.bytes_written;
+  return told;
+}
+
 }  // namespace
 
 void add_checkpoints(nb::module_& module) {
   nb::class_<Opened>(module, "Checkpoint")
       .def_static("open", open, nb::arg("path"), nb::arg("names"), nb::arg("layout"), nb::arg("config"),
-                  nb::arg("model"))
+                  nb::arg("model"), nb::arg("transforms"))
       .def_prop_ro("info", info_of)
       .def_prop_ro("tensors", tensors_of)
       .def("read", read, nb::arg("tensor"), nb::arg("box"), nb::arg("into"))
-      .def("verify", verify);
+      .def("verify", verify)
+      .def("reshard", reshard, nb::arg("target"), nb::arg("to"), nb::arg("process_memory"), nb::arg("threads"),
+           nb::arg("verify"), nb::arg("force"), nb::arg("restart"));
 }
 
 }  // namespace scalai::python

@@ -17,7 +17,8 @@ from ._live import Live, LiveStep, live
 from ._planning import Collection, Plan, plan
 from ._sampling import Sampler
 from ._simulation import Report, simulate
+from ._transforms import Transform, transform
 from ._world import World
 
 __all__ = ["Checkpoint", "Collection", "Error", "FailedError", "InvalidError", "Job", "Live", "LiveStep", "MissingError", "Plan",
-           "Report", "Sampler", "World", "attach", "live", "plan", "simulate"]
+           "Report", "Sampler", "Transform", "World", "attach", "live", "plan", "simulate", "transform"]

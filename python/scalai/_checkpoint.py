@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _core
 from ._errors import MissingError
+from ._transforms import Transform
 
 
 class Checkpoint:
@@ -18,12 +19,14 @@ class Checkpoint:
     layout  of rank files: "tp8,pp4"
     config  path of a config.json, where there is none beside the files
     model   name of a model of the catalogue, in place of a config.json
+    transforms  steps that tensors go through in order while they are read: texts as of ``scalai checkpoint reshard --transform``
+                ("cast(bf16)"), or functions declared with ``scalai.transform``
     """
 
     def __init__(self, path: str | os.PathLike[str], *, names: str = "", layout: str = "",
-                 config: str | os.PathLike[str] = "", model: str = ""):
+                 config: str | os.PathLike[str] = "", model: str = "", transforms: Sequence[str | Transform] = ()):
         self.path = os.fspath(path)
-        self._core = _core.Checkpoint.open(self.path, names, layout, os.fspath(config), model)
+        self._core = _core.Checkpoint.open(self.path, names, layout, os.fspath(config), model, list(transforms))
         self._tensors = {one["name"]: one for one in self._core.tensors}
 
     @property
@@ -62,6 +65,19 @@ class Checkpoint:
         Raises InvalidError that names all damage, with file, tensor and box.
         """
         self._core.verify()
+
+    def reshard(self, target: str | os.PathLike[str], to: str, *, process_memory: int = 1 << 30, threads: int = 0,
+                verify: bool = False, force: bool = False, restart: bool = False) -> dict[str, int]:
+        """Writes the checkpoint in another layout, after its transforms, as ``scalai checkpoint reshard``: in bounded memory; `target` is
+        whole or not there, and a killed run is gone on with by the same call.
+
+        to              "tp4,pp2", "hf", "logical", …
+        process_memory  most bytes that the core uses; functions of Python take theirs beside it
+        threads         0: one a core
+
+        Returns files, bytes, and bytes_written by this call. Raises InvalidError where the layout does not fit.
+        """
+        return self._core.reshard(os.fspath(target), to, process_memory, threads, verify, force, restart)
 
     def __repr__(self) -> str:
         return f"<Checkpoint {self.path!r}: {len(self._tensors)} tensors>"

@@ -140,6 +140,7 @@ const std::vector<Exception>& untested_exceptions() {
       {"python/module/module.cpp", "the start of the module; python/tests call it"},
       {"python/module/plans.cpp", "for Python; python/tests/test_planning.py calls all of it"},
       {"python/module/samples.cpp", "for Python; python/tests/test_sampling.py calls all of it"},
+      {"python/module/transforms.cpp", "for Python; python/tests/test_transforms.py calls all of it"},
       {"near/annotation_file.cpp", "a part of annotation.h; annotation_test"},
       {"apps/checkpoint/stats_near.cpp", "--host of `scalai checkpoint stats`; tests/stats_command_test runs it"},
       {"apps/common/near_hosts.cpp", "hosts and launchers; tests/near_command_test gives good and bad ones"},
