@@ -51,7 +51,7 @@ absl::Status convert(DType from, DType to, const std::byte* src, std::span<std::
   return absl::OkStatus();
 }
 
-absl::Status call(const nb::object& run, const Function::Part& part, DType out) {
+absl::Status call(const nb::object& step, const Function::Part& part, DType out) {
   const nb::gil_scoped_acquire lock;
   const DType in = shown(part.tensor->dtype), made = given(out);
   std::vector<std::byte> values(static_cast<size_t>(part.box.volume() * tensor::size_of(in)));
@@ -62,6 +62,7 @@ absl::Status call(const nb::object& run, const Function::Part& part, DType out) 
     return invalid(fmt::format("tensor \"{}\" box {}: {}", part.tensor->name, part.box.str(), why));
   };
   try {
+    const nb::object run = step().attr("run");
     nb::object chunk =
         nb::steal(PyByteArray_FromStringAndSize(reinterpret_cast<const char*>(values.data()), std::ssize(values)));
     const nb::object result = run(part.tensor->name, box, part.output, std::string(name_of(in)), std::move(chunk),
@@ -95,9 +96,10 @@ transform::Step step_of(const nb::handle& step) {
       list.push_back({std::get<0>(outputs[i]), dtypes[i].value_or(dtype), std::get<2>(outputs[i])});
     return list;
   };
-  const Held run = held(step.attr("run"));
-  function.run = [run, dtypes](const Function::Part& part) {
-    return call(*run, part, dtypes[part.output].value_or(part.tensor->dtype));
+  // Weak: the caller keeps the step, and a function's globals may have the checkpoint, a ring that Python would not see here.
+  const Held weak = held(nb::weakref(step));
+  function.run = [weak, dtypes](const Function::Part& part) {
+    return call(*weak, part, dtypes[part.output].value_or(part.tensor->dtype));
   };
   return {.text = nb::cast<std::string>(step.attr("text")),
           .tensors = nb::cast<std::vector<std::string>>(step.attr("tensors")),

@@ -26,7 +26,8 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str], *, names: str = "", layout: str = "",
                  config: str | os.PathLike[str] = "", model: str = "", transforms: Sequence[str | Transform] = ()):
         self.path = os.fspath(path)
-        self._core = _core.Checkpoint.open(self.path, names, layout, os.fspath(config), model, list(transforms))
+        self._transforms = list(transforms)  # the core holds them weakly
+        self._core = _core.Checkpoint.open(self.path, names, layout, os.fspath(config), model, self._transforms)
         self._tensors = {one["name"]: one for one in self._core.tensors}
 
     @property

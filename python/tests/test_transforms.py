@@ -2,6 +2,8 @@
 
 import random
 import struct
+import subprocess
+import sys
 
 import pytest
 from stored import write
@@ -162,6 +164,20 @@ def test_another_function_does_not_go_on_with_a_killed_run(state, tmp_path):
     with pytest.raises(scalai.InvalidError, match="an earlier run was cut short with another source"):
         scalai.Checkpoint(path, transforms=[clipped]).reshard(tmp_path / "out", "logical")
     scalai.Checkpoint(path, transforms=[clipped]).reshard(tmp_path / "out", "logical", restart=True)
+
+
+def test_a_script_leaves_nothing_behind(state, tmp_path):
+    """A function's globals have the checkpoint that has the function."""
+    path, _ = state
+    (tmp_path / "script.py").write_text(f"""import scalai
+@scalai.transform("elements")
+def same(values, tensor, box):
+    return values
+checkpoint = scalai.Checkpoint({str(path)!r}, transforms=[same, scalai.transform("elements")(lambda values, tensor, box: values)])
+assert len(checkpoint.read("c.bias")) == 68
+""")
+    done = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_integers_are_seen_as_they_are(tmp_path):
