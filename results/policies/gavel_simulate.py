@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs the simulator of a checkout of github.com/stanford-futuredata/gavel on one trace and prints one line of JSON.
 
-usage: gavel_simulate.py CHECKOUT POLICY TRACE [--solver=ECOS] [--seed=0]
+usage: gavel_simulate.py CHECKOUT POLICY TRACE [--times=1] [--solver=ECOS] [--seed=0]
+
+--times=N  the trace N times, each 20,000 s after the one before
 
 The checkout is used as it is. Modules that only its real cluster needs (RPC, process control, matrix completion) are replaced
 by empty ones, and its log is switched off, which makes it faster. Only simulate() is timed: not the start of Python, not
@@ -36,17 +38,31 @@ def import_gavel(checkout):
     return scheduler, utils
 
 
+APART_S = 20000
+
+
+def repeated(utils, path, times):
+    """Jobs and arrivals of a trace that comes several times, by arrival. Every job is an object of its own."""
+    all_jobs = []
+    for k in range(times):
+        jobs, arrivals = utils.parse_trace(path)
+        all_jobs += [(arrival + k * APART_S, job) for job, arrival in zip(jobs, arrivals)]
+    all_jobs.sort(key=lambda one: one[0])
+    return [job for _, job in all_jobs], [arrival for arrival, _ in all_jobs]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("checkout", type=pathlib.Path)
     parser.add_argument("policy")
     parser.add_argument("trace")
+    parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--solver", default="ECOS")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     scheduler, utils = import_gavel(options.checkout)
     folder = options.checkout / "scheduler"
-    jobs, arrivals = utils.parse_trace(str(folder / "traces" / "physical_cluster" / f"{options.trace}.trace"))
+    jobs, arrivals = repeated(utils, str(folder / "traces" / "physical_cluster" / f"{options.trace}.trace"), options.times)
     policy = utils.get_policy(options.policy, solver=options.solver, seed=options.seed)
     simulator = scheduler.Scheduler(policy, throughputs_file=str(folder / "simulation_throughputs.json"), simulate=True,
                                     seed=options.seed, time_per_iteration=360)
