@@ -9,7 +9,6 @@
 #include "ptc/scenario/trace/import.h"
 #include "ptc/sched/policies/catalogue.h"
 #include "ptc/sched/policies/goodput/goodput.h"
-#include "ptc/sched/policies/goodput/intervals.h"
 
 namespace scalai::sched::validation {
 namespace {
@@ -22,9 +21,10 @@ absl::StatusOr<double> mean_jct_s(const std::string& data, const std::string& po
   SCALAI_RETURN_IF_ERROR(pollux_set_work(profiles, mode, &imported.workload));
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<GoodputSource> throughput,
                           pollux_throughput(profiles, fleet, imported.workload, mode));
-  // The authors' simulator asks every policy once a minute; Pollux counts its own intervals.
-  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<Policy> asked, make_policy(policy, {}, seed));
-  if (policy != "pollux") asked = at_intervals(std::move(asked), 60);
+  // The authors' simulator asks every policy once a minute.
+  std::vector<std::string> set = {"interval=60s"};
+  if (policy == "optimus") set.push_back("first=arrival");
+  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Policy> asked, make_policy(policy, set, seed));
   SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<ChangeModel> changes, make_preset_changes("pollux", fleet));
   Setup setup;
   setup.workload = &imported.workload;

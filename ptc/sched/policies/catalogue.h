@@ -3,6 +3,7 @@
 // table of `scalai policies`. Any thread may call the functions; a made policy is used by one thread.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -45,7 +46,7 @@ struct PolicyInfo {
   std::string source;   // "Tiresias, NSDI'19"
   std::vector<ParameterInfo> parameters;
   PolicyTraits traits;
-  std::unique_ptr<Policy> (*make)(const Parameters& parameters, uint64_t seed);
+  std::function<std::unique_ptr<Policy>(const Parameters& parameters, uint64_t seed)> make;
 };
 
 // All policies by family, in the order of the documentation; static storage.

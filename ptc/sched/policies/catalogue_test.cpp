@@ -41,7 +41,7 @@ TEST(Catalogue, NamesWithTyposGetTheClosest) {
   EXPECT_THAT(problem("sttf", {}), HasSubstr("there is no policy \"sttf\"; did you mean \"srtf\"?"));
   EXPECT_THAT(problem("something-else-altogether", {}), HasSubstr("fifo-backfill"));
   EXPECT_THAT(problem("tiresias", {"treshold=3"}), HasSubstr("did you mean \"threshold\"?"));
-  EXPECT_THAT(problem("optimus", {"x=3"}), HasSubstr("it has none"));
+  EXPECT_THAT(problem("optimus", {"x=3"}), HasSubstr("it has first, interval"));
 }
 
 TEST(Catalogue, AllProblemsAreTold) {

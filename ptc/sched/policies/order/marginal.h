@@ -3,7 +3,8 @@
 // capacity. Each GPU type is a pool of its own (shares_of_gpus.h); a job that would wait moves to a type with enough
 // free GPUs. One more GPU means the next number that the job can use. Functions without state.
 //
-//   Optimus (EuroSys'18): first the smallest share for each job, shortest remaining time first; then repeatedly one
+//   Optimus (EuroSys'18): first the smallest share for each job, shortest remaining time first (the paper does not say; by
+//   arrival in Pollux's simulator); then repeatedly one
 //   more GPU to the job with the largest t(p) - t(p + 1) per GPU, with t(p) the remaining time on p GPUs; until no job
 //   gains.
 //   AFS-L (NSDI'21): first the smallest share for each job, shortest first; then each GPU to the winner of a
@@ -23,7 +24,7 @@ std::vector<PolicyInfo> marginal_policies();
 
 // The rules alone: divide `gpus` GPUs among claims without a share; return the number of GPUs left. `epochs` (by claim)
 // decides the shorter job if lengths are unknown; empty = they are known.
-int share_optimus(int gpus, std::vector<Claim>* claims);
+int share_optimus(int gpus, bool by_arrival, std::vector<Claim>* claims);
 int share_afs(int gpus, const std::vector<double>& epochs, std::vector<Claim>* claims);
 
 }  // namespace scalai::sched::order

@@ -1,4 +1,4 @@
-#include "ptc/sched/policies/goodput/intervals.h"
+#include "ptc/sched/policies/order/intervals.h"
 
 #include <algorithm>
 #include <cmath>
