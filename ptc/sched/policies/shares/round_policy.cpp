@@ -13,32 +13,36 @@ namespace {
 constexpr double kSlack =
     1e-6;  // s a round goes on after its last job is done: our sum and the engine's differ in the last bit
 
-// Types are all the same: one pool of GPUs on which every job runs at 1 a second. (To give every type that speed is the same
-// program with as many solutions as there are ways to spread a share over types.)
-ShareProblem pooled(const ShareProblem& problem) {
+// Types are all the same: one pool of GPUs on which each job runs at its rate. (To give every type that rate is the same
+// program with as many optima as there are ways to spread a share over types, and at a vertex a job may have the slowest
+// type alone.)
+ShareProblem pooled(const ShareProblem& problem, const std::vector<double>& rates) {
   ShareProblem pool;
   pool.gpus = {std::accumulate(problem.gpus.begin(), problem.gpus.end(), 0)};
   pool.prices = {0};
-  for (const ShareJob& job : problem.jobs) {
-    pool.jobs.push_back(job);
-    pool.jobs.back().rates = {job.runs() ? 1.0 : 0.0};
+  for (size_t m = 0; m < problem.jobs.size(); ++m) {
+    pool.jobs.push_back(problem.jobs[m]);
+    pool.jobs.back().rates = {rates[m]};
   }
   return pool;
 }
 
-// Every type that runs a job is as fast as the fastest type that does.
-ShareProblem levelled(const ShareProblem& problem) {
-  ShareProblem level = problem;
+std::vector<double> alike(const ShareProblem& problem) {
+  std::vector<double> rates;
+  for (const ShareJob& job : problem.jobs) rates.push_back(job.runs() ? 1.0 : 0.0);
+  return rates;
+}
+
+// By job on the fastest type that runs it; which is the fastest goes by all jobs.
+std::vector<double> on_the_fastest(const ShareProblem& problem) {
   const std::vector<GpuType> order = fastest_first(problem);
-  for (ShareJob& job : level.jobs) {
-    double rate = 0;
-    for (auto type = order.rbegin(); type != order.rend(); ++type) {
-      const double here = job.rates[static_cast<size_t>(type->value)];
-      rate = here > 0 ? here : rate;
-    }
-    for (double& value : job.rates) value = value > 0 ? rate : 0;
+  std::vector<double> rates;
+  for (const ShareJob& job : problem.jobs) {
+    const auto type = std::find_if(order.begin(), order.end(),
+                                   [&job](GpuType one) { return job.rates[static_cast<size_t>(one.value)] > 0; });
+    rates.push_back(type == order.end() ? 0 : job.rates[static_cast<size_t>(type->value)]);
   }
-  return level;
+  return rates;
 }
 
 // A share of the pool is one of every type, by their number of GPUs; nothing where the job cannot run.
@@ -64,7 +68,7 @@ RoundPolicy::RoundPolicy(const RoundOptions& options, std::unique_ptr<ShareRule>
     : options_(options), rule_(std::move(rule)), traits_(traits), random_(options.seed), rounds_(options.round_s) {}
 
 absl::Status RoundPolicy::begin(const View& /*view*/) {
-  SCALAI_CHECK(!options_.packing || options_.speeds != RoundOptions::Speeds::kNone, "a pool has no pairs");
+  SCALAI_CHECK(!options_.packing || options_.speeds == RoundOptions::Speeds::kTrue, "a pool has no pairs");
   if (!(options_.round_s > 0)) {
     return invalid(fmt::format("round={}s: a round lasts longer than 0 s", options_.round_s));
   }
@@ -133,9 +137,10 @@ absl::Status RoundPolicy::allocate(const View& view) {
   absl::StatusOr<Shares> shares;
   switch (options_.speeds) {
     case RoundOptions::Speeds::kTrue: shares = rule_->shares(problem); break;
-    case RoundOptions::Speeds::kFastest: shares = rule_->shares(levelled(problem)); break;
+    case RoundOptions::Speeds::kFastest:
     case RoundOptions::Speeds::kNone:
-      shares = rule_->shares(pooled(problem));
+      const bool fastest = options_.speeds == RoundOptions::Speeds::kFastest;
+      shares = rule_->shares(pooled(problem, fastest ? on_the_fastest(problem) : alike(problem)));
       shares = shares.ok() ? spread(problem, *shares) : shares;
       break;
   }

@@ -29,8 +29,9 @@ struct RoundOptions {
   // Speeds that the rule sees.
   enum class Speeds : uint8_t {
     kTrue,
-    kFastest,  // every type that can run a job runs it at the rate of the fastest
-    kNone,  // all GPUs are one pool, every job runs at 1 per second; a share is spread over all types by their number
+    // Blind to types: all GPUs are one pool; a share of it is spread over all types by their number. A job runs
+    kFastest,  // at its rate on the fastest type
+    kNone,     // at 1 per second
   };
   Speeds speeds = Speeds::kTrue;
   bool shuffle_types = false;    // GPU types choose in a random order each round; else the fastest first
