@@ -45,12 +45,16 @@ void add_machine(const MachineFacts& machine, std::vector<Finding>& findings) {
   findings.push_back({.area = "machine",
                       .detail = fmt::format("memory {}, {} available", format_bytes(machine.memory_bytes),
                                             format_bytes(machine.available_bytes))});
-  const bool never = machine.huge_pages == "never";
+  const bool never = machine.huge_pages == "never" || machine.huge_pages == "deny";
   findings.push_back(
       {.area = "machine",
        .found = never ? Found::kPartly : Found::kYes,
-       .detail = fmt::format("transparent huge pages: {}", machine.huge_pages.empty() ? "unknown" : machine.huge_pages),
-       .consequence = never ? "large states in host memory take longer to prepare; nothing fails" : ""});
+       .detail =
+           fmt::format("huge pages of shared memory: {}", machine.huge_pages.empty() ? "unknown" : machine.huge_pages),
+       .consequence = never
+                          ? "large states in host memory take longer to prepare, nothing fails; as root: echo advise > "
+                            "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
+                          : ""});
   const std::string yama =
       machine.ptrace_scope ? fmt::format(" (Yama ptrace_scope {})", *machine.ptrace_scope) : std::string();
   if (machine.peers_problem.empty()) {

@@ -20,6 +20,7 @@
 #include <sstream>
 
 #include "executor/state/available_memory.h"
+#include "executor/state/huge_pages.h"
 
 namespace scalai::apps {
 namespace {
@@ -48,12 +49,6 @@ std::optional<int64_t> number_in(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc()) return std::nullopt;
   return value;
-}
-
-// "always [madvise] never" → "madvise"
-std::string chosen_in(const std::string& choices) {
-  const size_t open = choices.find('['), close = choices.find(']');
-  return open < close && close != std::string::npos ? choices.substr(open + 1, close - open - 1) : "";
 }
 
 int usable_cores() {
@@ -135,7 +130,7 @@ MachineFacts look_at_machine(const std::string& root) {
     facts.shm_bytes = static_cast<int64_t>(shm.f_blocks * shm.f_frsize);
     facts.shm_free_bytes = static_cast<int64_t>(shm.f_bavail * shm.f_frsize);
   }
-  facts.huge_pages = chosen_in(first_line(root + "/sys/kernel/mm/transparent_hugepage/enabled"));
+  facts.huge_pages = executor::huge_page_support(root).setting;
   if (const auto scope = number_in(first_line(root + "/proc/sys/kernel/yama/ptrace_scope")))
     facts.ptrace_scope = static_cast<int>(*scope);
   facts.peers_problem = problem_mapping_a_sibling();

@@ -19,7 +19,7 @@ struct MachineFacts {
   int64_t locked_bytes = -1;        // −1: no limit
   int64_t shm_bytes = -1;           // size of /dev/shm, −1: there is none
   int64_t shm_free_bytes = 0;       //
-  std::string huge_pages;           // "always", "madvise", "never"; "" = unknown
+  std::string huge_pages;           // of shared memory: "always", "advise", "never", …; "" = unknown
   std::optional<int> ptrace_scope;  // of Yama
   std::string peers_problem;        // why a process may not map the memory of its sibling; "" = it may
   std::string fuse_problem;         // why /dev/fuse does not open; "" = it does

@@ -31,7 +31,7 @@ DoctorFacts good_node() {
                    .open_files = 1048576,
                    .shm_bytes = 256 * kGiB,
                    .shm_free_bytes = 256 * kGiB,
-                   .huge_pages = "madvise",
+                   .huge_pages = "advise",
                    .ptrace_scope = 1,
                    .fusermount = "/usr/bin/fusermount3"};
   const executor::cuda::GpuLink self, nvlink{.reaches = true, .atomics = true, .kind = "NVLink"};
@@ -176,7 +176,7 @@ TEST(DoctorTable, ShowsFindingsLinksAndWhatFollows) {
 ---------  -----  -----------------------------------------------------------
 machine    yes    Linux 6.1.0, glibc 2.36; A CPU, 64 cores
 machine    yes    memory 550 GB, 537 GB available
-machine    yes    transparent huge pages: madvise
+machine    yes    huge pages of shared memory: advise
 machine    yes    processes may map each other's memory (Yama ptrace_scope 1)
 limits     yes    open files: 1048576
 limits     yes    locked memory: unlimited
@@ -242,14 +242,14 @@ class Machine : public ::testing::Test {
 TEST_F(Machine, IsReadFromFiles) {
   put("proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n");
   put("proc/meminfo", "MemTotal:       1024 kB\nMemFree:  12 kB\nMemAvailable: 512 kB\n");
-  put("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+  put("sys/kernel/mm/transparent_hugepage/shmem_enabled", "always within_size [advise] never deny force\n");
   put("proc/sys/kernel/yama/ptrace_scope", "2\n");
   put("dev/fuse", "");
   const MachineFacts facts = look_at_machine(root_.string());
   EXPECT_EQ(facts.cpu, "Some CPU @ 2 GHz");
   EXPECT_EQ(facts.memory_bytes, 1 << 20);
   EXPECT_EQ(facts.available_bytes, 1 << 19);
-  EXPECT_EQ(facts.huge_pages, "madvise");
+  EXPECT_EQ(facts.huge_pages, "advise");
   EXPECT_EQ(facts.ptrace_scope, 2);
   EXPECT_EQ(facts.fuse_problem, "");
   EXPECT_EQ(facts.shm_bytes, -1);

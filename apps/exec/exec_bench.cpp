@@ -37,7 +37,7 @@ struct BenchOptions {
   bench::CaseOptions cases;
   DeviceBenchOptions devices;  // what is not of workers, but of devices themselves
   int repetitions = 5;
-  std::string transport;
+  std::string transport, huge_pages;
   std::string alltoallw;
   std::string folder;
 };
@@ -76,8 +76,10 @@ class Folder {
 absl::StatusOr<bench::Runs> run_on_workers(const bench::Case& one, const plan::Plan& plan,
                                            const BenchOptions& options) {
   const cluster::Cluster cluster = bench::cluster_of(one.devices);
-  SCALAI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                          Session::start_measuring(cluster, {.transport = options.transport}, options.folder));
+  SCALAI_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Session> session,
+      Session::start_measuring(cluster, {.transport = options.transport, .huge_pages = options.huge_pages},
+                               options.folder));
   const absl::Status ready = session->crew().start();
   absl::StatusOr<bench::Runs> runs =
       ready.ok() ? bench::run_case(session->crew(), one, plan, options.repetitions) : ready;
@@ -151,6 +153,7 @@ absl::StatusOr<BenchOptions> read_options(const Arguments& arguments) {
                                    .state = {.backend = backend, .nccl = arguments.text("nccl")}},
                        .repetitions = static_cast<int>(arguments.count("repetitions")),
                        .transport = arguments.text("transport"),
+                       .huge_pages = arguments.text("huge-pages"),
                        .alltoallw = arguments.text("alltoallw")};
   const std::vector<std::string> of_devices = device_case_names();
   std::vector<std::string> names = arguments.list("cases");
@@ -234,6 +237,7 @@ std::vector<OptionSpec> bench_option_specs() {
       count_option("repetitions", "N", "Times that count, besides a first one that does not; their median is shown.",
                    "5"),
       transport_option(),
+      huge_pages_option(),
       text_option("alltoallw", "FILE",
                   "The program alltoallw_bench, run by mpirun; without it the one beside this executable, if there."),
       text_option("out", "DIR", "Keep the workers' logs here."),

@@ -105,15 +105,16 @@ absl::StatusOr<bool> serve(const Shared& shared, int32_t host) {
     if (ex::Worker* const waiting = begun) waiting->note_superseded();
   };
   SCALAI_ASSIGN_OR_RETURN(const auto session, ex::WorkerSession::connect(options));
-  worker = std::make_unique<ex::Worker>(ex::Worker::Options{.host = HostId(session->welcome().host),
-                                                            .segments = {.host_overflow = shared.state.host_overflow},
-                                                            .device_limit = shared.state.device_limit(),
-                                                            .backend = shared.backend,
-                                                            .hosts_here = shared.hosts,
-                                                            .locals = shared.locals,
-                                                            .transport = transport->get(),
-                                                            .network = network,
-                                                            .nccl = shared.nccl});
+  worker = std::make_unique<ex::Worker>(ex::Worker::Options{
+      .host = HostId(session->welcome().host),
+      .segments = {.host_overflow = shared.state.host_overflow, .huge_pages = huge_pages_of(shared.state.huge_pages)},
+      .device_limit = shared.state.device_limit(),
+      .backend = shared.backend,
+      .hosts_here = shared.hosts,
+      .locals = shared.locals,
+      .transport = transport->get(),
+      .network = network,
+      .nccl = shared.nccl});
   begun = worker.get();
   bool told_to_go = false;
   const absl::Status ended = session->run([&](const ex::Command& command) {

@@ -32,7 +32,20 @@ std::vector<OptionSpec> state_option_specs(bool worker) {
       bytes_option(
           "host-overflow", "BYTES",
           "Pinned host memory that each device on a GPU may use while old and new state do not fit into its own." +
-              as_given)};
+              as_given),
+      huge_pages_option(as_given)};
+}
+
+OptionSpec huge_pages_option(const std::string& more) {
+  return choice_option("huge-pages", "WHEN",
+                       "Huge pages for state in hosts' memories: where the kernel gives them to shared memory "
+                       "(/sys/kernel/mm/transparent_hugepage/shmem_enabled), never, or an error without." +
+                           more,
+                       {"auto", "off", "require"}, "auto");
+}
+
+ex::HugePages huge_pages_of(const std::string& word) {
+  return word == "off" ? ex::HugePages::kOff : word == "require" ? ex::HugePages::kRequire : ex::HugePages::kAuto;
 }
 
 absl::StatusOr<StateOptions> read_state_options(const Arguments& arguments) {
@@ -41,7 +54,8 @@ absl::StatusOr<StateOptions> read_state_options(const Arguments& arguments) {
                        .devices_per_gpu = static_cast<int>(arguments.count("devices-per-gpu")),
                        .nccl = arguments.text("nccl"),
                        .memory_cap = arguments.has("memory") ? arguments.bytes("memory") : 0,
-                       .host_overflow = arguments.has("host-overflow") ? arguments.bytes("host-overflow") : 0};
+                       .host_overflow = arguments.has("host-overflow") ? arguments.bytes("host-overflow") : 0,
+                       .huge_pages = arguments.text("huge-pages")};
   if (options.devices_per_gpu < 1 || options.devices_per_gpu > 1024) return invalid("--devices-per-gpu is 1 to 1024");
   if (!options.nccl.empty() && !options.with_nccl()) return invalid("--nccl has no effect without --transport=nccl");
   if (arguments.has("memory") && options.memory_cap == 0) return invalid("--memory is more than 0");
@@ -56,11 +70,15 @@ std::vector<std::string> words_of(const StateOptions& options) {
   if (!options.nccl.empty()) words.push_back("--nccl=" + options.nccl);
   if (options.memory_cap != 0) words.push_back(fmt::format("--memory={}B", options.memory_cap));
   if (options.host_overflow != 0) words.push_back(fmt::format("--host-overflow={}B", options.host_overflow));
+  if (options.huge_pages != StateOptions{}.huge_pages) words.push_back("--huge-pages=" + options.huge_pages);
   return words;
 }
 
 absl::Status check_here(const StateOptions& options, const std::vector<int>& devices_of_hosts) {
   SCALAI_RETURN_IF_ERROR(open_nccl(options).status());
+  if (const ex::HugePageSupport pages = ex::huge_page_support();
+      huge_pages_of(options.huge_pages) == ex::HugePages::kRequire && pages.page_bytes == 0)
+    return missing(ex::no_huge_pages(pages));
   if (!options.on_gpus()) return absl::OkStatus();
   SCALAI_ASSIGN_OR_RETURN(const ex::cuda::GpuReport report, ex::cuda::gpu_report());
   const auto gpus_for = [&](int devices) { return (devices + options.devices_per_gpu - 1) / options.devices_per_gpu; };

@@ -20,9 +20,10 @@ struct StateOptions {
   std::string transport = "shared-memory";  // or ucx, nccl
   std::string backend = "host";             // or cuda
   int devices_per_gpu = 1;
-  std::string nccl;           // file of the library; empty: found by the loader
-  int64_t memory_cap = 0;     // bytes of a device's own memory for state; 0: all of it
-  int64_t host_overflow = 0;  // bytes of pinned host memory that a device may use in addition
+  std::string nccl;                 // file of the library; empty: found by the loader
+  int64_t memory_cap = 0;           // bytes of a device's own memory for state; 0: all of it
+  int64_t host_overflow = 0;        // bytes of pinned host memory that a device may use in addition
+  std::string huge_pages = "auto";  // of memory in hosts; or off, require
 
   int64_t device_limit() const { return memory_cap > 0 ? memory_cap : executor::SegmentOptions{}.limit; }
   bool network() const { return transport == "ucx"; }  // the network also connects workers of one machine
@@ -31,8 +32,10 @@ struct StateOptions {
   bool on_gpus() const { return backend == "cuda"; }
 };
 
-// --transport, --backend, --devices-per-gpu, --nccl, --memory, --host-overflow. `worker`: help texts for a worker.
+// --transport, --backend, --devices-per-gpu, --nccl, --memory, --host-overflow, --huge-pages. `worker`: help texts for a worker.
 std::vector<OptionSpec> state_option_specs(bool worker = false);
+OptionSpec huge_pages_option(const std::string& more = "");
+executor::HugePages huge_pages_of(const std::string& word);
 // InvalidArgument: contradictory options.
 absl::StatusOr<StateOptions> read_state_options(const Arguments& arguments);
 // The options as command-line words.

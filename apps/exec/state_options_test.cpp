@@ -20,8 +20,9 @@ absl::StatusOr<StateOptions> read(const std::vector<std::string>& words) {
 
 TEST(StateOptions, TravelAsWords) {
   EXPECT_THAT(words_of(*read({})), ElementsAre("--transport=shared-memory", "--backend=host"));
-  const std::vector<std::string> words = {"--transport=nccl", "--backend=cuda",       "--devices-per-gpu=8",
-                                          "--nccl=/x.so",     "--memory=3221225473B", "--host-overflow=7000B"};
+  const std::vector<std::string> words = {"--transport=nccl",    "--backend=cuda",       "--devices-per-gpu=8",
+                                          "--nccl=/x.so",        "--memory=3221225473B", "--host-overflow=7000B",
+                                          "--huge-pages=require"};
   EXPECT_EQ(words_of(*read(words)), words);
   EXPECT_EQ(words_of(*read(words_of(*read(words)))), words);
 }
@@ -43,6 +44,10 @@ TEST(StateOptions, MemoryOfDevices) {
 TEST(StateOptions, WhatIsAskedForMustBeHere) {
   EXPECT_TRUE(check_here({}, {1000}).ok());
   EXPECT_TRUE(absl::IsNotFound(check_here({.transport = "nccl", .nccl = "/no/such.so"}, {1})));
+  const bool has_pages = executor::huge_page_support().page_bytes > 0;
+  const absl::Status pages = check_here({.huge_pages = "require"}, {1});
+  EXPECT_EQ(pages.ok(), has_pages);
+  EXPECT_TRUE(has_pages || absl::IsNotFound(pages)) << pages;
   const auto report = executor::cuda::gpu_report();
   const absl::Status on_gpus = check_here({.backend = "cuda", .devices_per_gpu = 2}, {2, 1});
   if (!report.ok()) {

@@ -70,6 +70,8 @@ class Memory {
   virtual absl::StatusOr<SharedPart> share(uint64_t offset) const;
   virtual int64_t bytes_in_use() const = 0;
   virtual int64_t bytes_peak() const = 0;
+  // Of those in use, in this process's page tables.
+  virtual int64_t bytes_on_huge_pages() const { return 0; }
 };
 
 inline absl::StatusOr<SharedPart> Memory::share(uint64_t) const {

@@ -16,8 +16,10 @@
 #include <thread>
 #include <utility>
 
+#include "executor/state/huge_pages.h"
 #include "executor/state/internal/fence.h"
 #include "executor/state/internal/segment_header.h"
+#include "executor/state/segment.h"
 #include "ptc/base/status.h"
 
 namespace scalai::executor {
@@ -105,7 +107,8 @@ struct PeerSegment::Mapping {
       return invalid(fmt::format("{} is not a state segment", where(address)));
     }
     bytes = static_cast<size_t>(info.st_size);
-    void* mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    const int64_t huge = huge_page_support().page_bytes;
+    void* mapped = map_shared(fd, bytes, PROT_READ, huge > 0 ? huge : Segment::page_bytes());
     if (mapped == MAP_FAILED) return open_error(address);
     base = mapped;
     return {};

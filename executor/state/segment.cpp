@@ -105,14 +105,24 @@ absl::StatusOr<Segment> Segment::create(const SegmentOptions& options) {
   const int64_t capacity = whole_pages(std::max(options.capacity, 2 * page_bytes()));
   SCALAI_RETURN_IF_ERROR(check_file_size_limit(capacity));
   SCALAI_ASSIGN_OR_RETURN(const uint64_t token, random_token());
+  const HugePageSupport support = huge_page_support();
+  if (options.huge_pages == HugePages::kRequire && support.page_bytes == 0)
+    return absl::UnavailableError(no_huge_pages(support));
+  const bool huge = options.huge_pages != HugePages::kOff && support.page_bytes > 0;
   auto mapping = std::make_unique<Mapping>();
   mapping->fd = create_memfd("scalai-" + options.name);
   if (mapping->fd < 0 || ::ftruncate(mapping->fd, capacity) != 0) return create_error(capacity);
   // Readers may rely on the size: their loads cannot fault for it.
   if (::fcntl(mapping->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return create_error(capacity);
-  void* base = ::mmap(nullptr, static_cast<size_t>(capacity), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                      mapping->fd, 0);
+  void* base = map_shared(mapping->fd, static_cast<size_t>(capacity), PROT_READ | PROT_WRITE,
+                          huge ? support.page_bytes : page_bytes());
   if (base == MAP_FAILED) return create_error(capacity);
+  // Where the kernel would use them unasked, too, ranges are told apart: only whole huge pages of allocations may be huge.
+  const bool tells = support.page_bytes > 0 && (huge || support.unasked);
+  if (tells) {
+    (void)::madvise(base, static_cast<size_t>(capacity), MADV_NOHUGEPAGE);
+    (void)::madvise(base, static_cast<size_t>(page_bytes()), MADV_POPULATE_WRITE);
+  }
   if (::fallocate(mapping->fd, 0, 0, page_bytes()) != 0) {
     const absl::Status status = create_error(capacity);
     ::munmap(base, static_cast<size_t>(capacity));
@@ -125,6 +135,8 @@ absl::StatusOr<Segment> Segment::create(const SegmentOptions& options) {
   mapping->capacity = capacity;
   Segment segment(std::move(mapping));
   segment.options_ = options;
+  segment.huge_ = huge ? support.page_bytes : 0;
+  segment.tells_ = tells;
   return segment;
 }
 
@@ -136,6 +148,16 @@ Segment& Segment::operator=(Segment&&) noexcept = default;
 Segment::~Segment() = default;
 
 absl::StatusOr<uint64_t> Segment::take_space(int64_t bytes) {
+  // From a multiple of a huge page, where there is room enough.
+  const int64_t more = huge_ > 0 && bytes >= huge_ ? huge_ - page_bytes() : 0;
+  if (const std::optional<uint64_t> space = more > 0 ? space_.take(bytes + more) : std::nullopt) {
+    const auto grain = static_cast<uint64_t>(huge_);
+    const uint64_t offset = (*space + grain - 1) / grain * grain, before = offset - *space;
+    if (before > 0) space_.give(*space, static_cast<int64_t>(before));
+    if (const int64_t after = more - static_cast<int64_t>(before); after > 0)
+      space_.give(offset + static_cast<uint64_t>(bytes), after);
+    return offset;
+  }
   const std::optional<uint64_t> offset = space_.take(bytes);
   if (offset) return *offset;
   return exhausted(
@@ -169,28 +191,57 @@ absl::StatusOr<uint64_t> Segment::allocate(int64_t bytes) {
   SCALAI_RETURN_IF_ERROR(reserve(bytes));
   const int64_t size = whole_pages(bytes);
   SCALAI_ASSIGN_OR_RETURN(const uint64_t offset, take_space(size));
-  for (int64_t done = 0; done < size; done += kStep) {
+  const bool checks = options_.huge_pages == HugePages::kRequire && size >= huge_;
+  const int64_t before = checks ? bytes_on_huge_pages() : 0;
+  absl::Status status;
+  for (int64_t done = 0; status.ok() && done < size; done += kStep) {
     const int64_t step = std::min(kStep, size - done);
-    absl::Status status = room_for(step);
-    int error = 0;
-    while (status.ok() && ::fallocate(mapping_->fd, 0, static_cast<off_t>(offset) + done, step) != 0) {
-      error = errno;
-      if (error == EINTR) continue;
-      status = exhausted(fmt::format("cannot commit {} of memory: {}; {} of this place are used", format_bytes(size),
-                                     std::strerror(error), format_bytes(in_use_)));
-    }
-    if (!status.ok()) {
-      punch(offset, offset + static_cast<uint64_t>(size));
-      space_.give(offset, size);
-      return status;
-    }
+    status = room_for(step);
+    if (status.ok()) status = commit(offset + static_cast<uint64_t>(done), step);
   }
   // A fault a page in the middle of a transfer would take longer than the copy. An older kernel refuses: then it does.
-  (void)::madvise(mapping_->base + offset, static_cast<size_t>(size), MADV_POPULATE_WRITE);
+  if (status.ok()) (void)::madvise(mapping_->base + offset, static_cast<size_t>(size), MADV_POPULATE_WRITE);
+  if (status.ok() && checks) {
+    const int64_t huge = bytes_on_huge_pages() - before;
+    if (huge < size / huge_ * huge_)
+      status = exhausted(
+          fmt::format("{} of {} are on huge pages, which are required: the machine's memory is too scattered; "
+                      "--huge-pages=auto takes what there is",
+                      format_bytes(huge), format_bytes(size)));
+  }
+  if (!status.ok()) {
+    punch(offset, offset + static_cast<uint64_t>(size));
+    tell(offset, size, MADV_NOHUGEPAGE);
+    space_.give(offset, size);
+    return status;
+  }
   allocations_[offset].bytes = size;
   in_use_ += size;
   peak_ = std::max(peak_, in_use_);
   return offset;
+}
+
+// By faults where the mapping tells which pages are huge: fallocate() does not ask it, but says what may not be had.
+absl::Status Segment::commit(uint64_t begin, int64_t bytes) {
+  if (tells_) {
+    tell(begin, bytes, MADV_HUGEPAGE);
+    (void)::madvise(mapping_->base + begin, static_cast<size_t>(bytes), MADV_POPULATE_WRITE);
+  }
+  while (::fallocate(mapping_->fd, 0, static_cast<off_t>(begin), bytes) != 0) {
+    if (errno == EINTR) continue;
+    return exhausted(fmt::format("cannot commit {} of memory: {}; {} of this place are used", format_bytes(bytes),
+                                 std::strerror(errno), format_bytes(in_use_)));
+  }
+  return {};
+}
+
+// Of the whole huge pages in a range.
+void Segment::tell(uint64_t begin, int64_t bytes, int advice) {
+  if (huge_ == 0) return;
+  const auto grain = static_cast<uint64_t>(huge_);
+  const uint64_t first = (begin + grain - 1) / grain * grain,
+                 last = (begin + static_cast<uint64_t>(bytes)) / grain * grain;
+  if (first < last) (void)::madvise(mapping_->base + first, static_cast<size_t>(last - first), advice);
 }
 
 void Segment::punch(uint64_t begin, uint64_t end) {
@@ -205,6 +256,7 @@ void Segment::free(uint64_t offset) {
   SCALAI_CHECK(found != allocations_.end(), fmt::format("offset {}", offset));
   const int64_t bytes = found->second.bytes;
   punch(offset, offset + static_cast<uint64_t>(bytes));
+  tell(offset, bytes, MADV_NOHUGEPAGE);
   in_use_ -= bytes;
   for (const auto& [begin, end] : found->second.returned) in_use_ += static_cast<int64_t>(end - begin);
   allocations_.erase(found);
@@ -273,6 +325,9 @@ std::byte* Segment::data(uint64_t offset) const {
 SegmentAddress Segment::address() const { return {::getpid(), mapping_->fd, mapping_->header().token}; }
 int64_t Segment::bytes_in_use() const { return in_use_; }
 int64_t Segment::bytes_peak() const { return peak_; }
+int64_t Segment::bytes_on_huge_pages() const {
+  return executor::bytes_on_huge_pages(mapping_->base, static_cast<size_t>(mapping_->capacity));
+}
 int64_t Segment::page_bytes() { return ::sysconf(_SC_PAGESIZE); }
 
 }  // namespace scalai::executor

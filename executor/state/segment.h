@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "executor/state/free_space.h"
+#include "executor/state/huge_pages.h"
 #include "executor/state/memory.h"
 
 namespace scalai::executor {
@@ -32,11 +33,14 @@ struct SegmentOptions {
   int64_t limit = int64_t{1} << 62;         // most bytes of memory: the size of an emulated device's memory
   int64_t leave_free = int64_t{512} << 20;  // bytes of the machine's memory that stay free
   int64_t host_overflow = 0;  // most bytes of pinned host memory for a place on a GPU whose own memory is full
+  HugePages huge_pages =
+      HugePages::kAuto;  // for allocations of at least one; memory is counted in small pages all the same
 };
 
 class Segment : public Memory {
  public:
-  // Errors: ResourceExhausted (virtual space, file size limit, open files), Unavailable (no memfd). The text has a remedy.
+  // Errors: ResourceExhausted (virtual space, file size limit, open files), Unavailable (no memfd, no huge pages). The text has a
+  // remedy.
   static absl::StatusOr<Segment> create(const SegmentOptions& options);
   Segment(Segment&&) noexcept;
   Segment& operator=(Segment&&) noexcept;
@@ -44,7 +48,8 @@ class Segment : public Memory {
 
   // Commits whole pages of zeros and returns their offset. bytes > 0. Linux 5.14 and later also enter the pages into this
   // process's page tables, so that the first writes do not fault. ResourceExhausted, with numbers: the place's limit, the
-  // machine's (or the control group's) memory or the virtual space does not suffice. After an error nothing has changed.
+  // machine's (or the control group's) memory or the virtual space does not suffice, or it is not on the huge pages that are
+  // required. After an error nothing has changed.
   absl::StatusOr<uint64_t> allocate(int64_t bytes) override;
   // Checks that the bytes are available. It takes none: the machine can lose them before allocate().
   absl::Status reserve(int64_t bytes) override;
@@ -69,6 +74,8 @@ class Segment : public Memory {
   SegmentAddress address() const override;
   int64_t bytes_in_use() const override;  // committed now: with the directory, without the header page
   int64_t bytes_peak() const override;
+  // Asks the kernel, which looks at every page.
+  int64_t bytes_on_huge_pages() const override;
   static int64_t page_bytes();
   int64_t grain_bytes() const override { return page_bytes(); }
 
@@ -81,9 +88,13 @@ class Segment : public Memory {
   explicit Segment(std::unique_ptr<Mapping> mapping);
   absl::StatusOr<uint64_t> take_space(int64_t bytes);
   absl::Status room_for(int64_t bytes);
+  absl::Status commit(uint64_t begin, int64_t bytes);
+  void tell(uint64_t begin, int64_t bytes, int advice);
   void punch(uint64_t begin, uint64_t end);
 
   SegmentOptions options_;
+  int64_t huge_ = 0;    // bytes of a huge page; 0: none are used
+  bool tells_ = false;  // the kernel which ranges may be on huge pages
   std::unique_ptr<Mapping> mapping_;
   std::map<uint64_t, Allocation> allocations_;
   internal::FreeSpace space_;  // free virtual space

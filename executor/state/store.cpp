@@ -268,6 +268,10 @@ int64_t Store::bytes_peak() const {
   const std::lock_guard lock(mutex_);
   return memory_->bytes_peak();
 }
+int64_t Store::bytes_on_huge_pages() const {
+  const std::lock_guard lock(mutex_);
+  return memory_->bytes_on_huge_pages();
+}
 SegmentAddress Store::address() const { return memory_->address(); }
 
 absl::StatusOr<SharedPart> Store::share(uint64_t offset) const {

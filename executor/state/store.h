@@ -77,10 +77,11 @@ class Store {
   // Memory::settle. Nobody may read or write a buffer meanwhile.
   absl::Status settle();
 
-  int64_t bytes_held() const;      // elements that at least one version can read
-  int64_t bytes_in_use() const;    // memory: whole pages, with the directory
-  int64_t bytes_peak() const;      // the largest value of bytes_in_use() so far
-  SegmentAddress address() const;  // tells peers how to map the memory
+  int64_t bytes_held() const;           // elements that at least one version can read
+  int64_t bytes_in_use() const;         // memory: whole pages, with the directory
+  int64_t bytes_peak() const;           // the largest value of bytes_in_use() so far
+  int64_t bytes_on_huge_pages() const;  // of those in use; asks the kernel
+  SegmentAddress address() const;       // tells peers how to map the memory
   // Memory::share.
   absl::StatusOr<SharedPart> share(uint64_t offset) const;
   const std::byte* base() const;  // the pieces' offsets count from here; valid while the store lives

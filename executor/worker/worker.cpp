@@ -10,6 +10,7 @@
 #include "ptc/base/parallel.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
+#include "ptc/base/units.h"
 #include "ptc/collection/collection_file.h"
 #include "ptc/plan/plan_io.h"
 #include "ptc/proto/control.pb.h"
@@ -192,6 +193,7 @@ absl::Status Worker::Handling::prepare(const CommandBody& body) {
   SCALAI_ASSIGN_OR_RETURN(job.execution, Execution::prepare(places_, std::move(plan), to, std::move(options)));
   job.collections[to_version] = std::move(to);
   note_held({prepare.job(), to_version}, prepare.step());
+  tell_of_huge_pages();
   return absl::OkStatus();
 }
 
@@ -241,6 +243,16 @@ absl::Status Worker::Handling::commit(const CommandBody& body) {
   const std::lock_guard lock(worker_.mutex_);
   std::erase_if(worker_.held_, [&](const auto& entry) { return is_gone(entry.first); });
   return absl::OkStatus();
+}
+
+void Worker::Handling::tell_of_huge_pages() {
+  if (huge_page_support().page_bytes == 0) return;
+  int64_t huge = 0, used = 0;
+  for (const DeviceId device : places_.devices()) {
+    huge += store_of(device).bytes_on_huge_pages();
+    used += store_of(device).bytes_in_use();
+  }
+  say("worker: {} of {} of state are on huge pages\n", format_bytes(huge), format_bytes(used));
 }
 
 void Worker::Handling::use_freed_memory() {

@@ -108,6 +108,7 @@ class Worker::Handling {
   // State that overflowed to the host goes to its device, first into what that one has in reserve, then into what others on
   // the card have given back. Neither can undo a commit: what is not moved is right where it is, and the next commit
   // tries again. What another job's plan has reserved stays.
+  void tell_of_huge_pages();
   void use_freed_memory();
   absl::Status forget(const CommandBody& body);
   absl::Status fail(const CommandBody& body);
