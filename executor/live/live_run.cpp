@@ -15,6 +15,7 @@
 
 #include "executor/device/backend.h"
 #include "executor/live/blocks.h"
+#include "executor/live/holders.h"
 #include "executor/rpc/process.h"
 #include "executor/rpc/worker_place.h"
 #include "executor/worker/places.h"
@@ -75,6 +76,8 @@ class Reading {
   absl::Status find_holders(uint64_t reader);
   absl::Status fetch(const Part& from, TensorId tensor, const tensor::Box& owned, int64_t offset,
                      std::span<std::byte> dst);
+  absl::Status fetch_from(const Part& from, const Holder& holder, TensorId tensor, const tensor::Box& owned,
+                          int64_t offset, std::span<std::byte> dst);
   absl::Status fetch_at(const Location& place, TensorId tensor, const tensor::Box& owned, int64_t offset,
                         std::span<std::byte> dst);
   absl::Status gone() const {
@@ -190,28 +193,34 @@ absl::Status Reading::read(TensorId tensor, const tensor::Box& owned, int64_t of
   });
 }
 
-// A host has a copy before its devices show a part no more.
 absl::Status Reading::fetch(const Part& from, TensorId tensor, const tensor::Box& owned, int64_t offset,
                             std::span<std::byte> dst) {
-  absl::Status last;
-  for (const Holder& holder : from.holders) {
-    const auto is_copied = [&] {
-      const std::lock_guard lock(mutex_);
-      return copied_.contains({from.number, holder.host});
-    };
-    if (holder.device && !is_copied()) {
-      last = fetch_at(*holder.device, tensor, owned, offset, dst);
-      if (last.ok()) return last;
-    }
-    last = fetch_at(Location::host_memory(holder.host), tensor, owned, offset, dst);
-    if (!last.ok()) continue;
-    const std::lock_guard lock(mutex_);
-    if (holder.device) copied_.emplace(from.number, holder.host);
-    return last;
-  }
+  const absl::Status read = ask_holders(
+      from.holders.size(),
+      [&](size_t holder) { return fetch_from(from, from.holders[holder], tensor, owned, offset, dst); },
+      [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); });
+  if (read.ok()) return read;
   if (has_ended()) return gone();
-  return absl::FailedPreconditionError(fmt::format("step {} of job {}: none of {} holders has it any more: {}",
-                                                   live_.step(), live_.name(), from.holders.size(), message_of(last)));
+  return absl::Status(read.code(), fmt::format("step {} of job {}: {}", live_.step(), live_.name(), message_of(read)));
+}
+
+// A host has a copy before its devices show a part no more.
+absl::Status Reading::fetch_from(const Part& from, const Holder& holder, TensorId tensor, const tensor::Box& owned,
+                                 int64_t offset, std::span<std::byte> dst) {
+  const auto is_copied = [&] {
+    const std::lock_guard lock(mutex_);
+    return copied_.contains({from.number, holder.host});
+  };
+  absl::Status shown;
+  if (holder.device && !is_copied()) {
+    shown = fetch_at(*holder.device, tensor, owned, offset, dst);
+    if (shown.ok()) return shown;
+  }
+  const absl::Status copied = fetch_at(Location::host_memory(holder.host), tensor, owned, offset, dst);
+  if (!copied.ok()) return absl::IsNotFound(copied) && !shown.ok() ? shown : copied;
+  const std::lock_guard lock(mutex_);
+  if (holder.device) copied_.emplace(from.number, holder.host);
+  return absl::OkStatus();
 }
 
 absl::Status Reading::fetch_at(const Location& place, TensorId tensor, const tensor::Box& owned, int64_t offset,
