@@ -229,6 +229,9 @@ TEST_F(Exec, AWorkerSaysWhyItCannotJoin) {
   expect_one_line(shell(fmt::format("env -u SCALAI_TOKEN '{}/scalai' {}", kPrograms.string(), words)), 4,
                   "no token: set SCALAI_TOKEN or name a token file");
   expect_one_line(with_token("0123456789abcdef", ours), 4, "no controller at 127.0.0.1:1 within 0.3 s");
+  expect_one_line(
+      scalai("exec worker --controller=nosuch.invalid:1 --connect-timeout=300ms --token-file='" + path("token") + "'"),
+      4, "nosuch.invalid");
   expect_one_line(with_token("short", ours), 3, "a token has 16 to 512 characters, not 5");
   expect_one_line(with_token("0123456789abcdef", ours | fs::perms::others_read), 4, "chmod 600");
 }

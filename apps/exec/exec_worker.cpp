@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -24,6 +25,7 @@
 #include "executor/transport/ucx_transport.h"
 #endif
 #include "executor/worker/worker.h"
+#include "ptc/base/backoff.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/status.h"
 
@@ -37,8 +39,9 @@ absl::StatusOr<ex::Interface> network_of(const ex::WorkerOptions& options) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.connect_timeout_s);
   absl::StatusOr<ex::Interface> interface = ex::interface_to(options.address);
   // A name may become known later, as a controller may begin later.
-  while (absl::IsUnavailable(interface.status()) && std::chrono::steady_clock::now() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  for (Backoff backoff(0.2, 5, static_cast<uint64_t>(::getpid()));
+       absl::IsUnavailable(interface.status()) && std::chrono::steady_clock::now() < until;) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(backoff.next_s()));
     interface = ex::interface_to(options.address);
   }
   return interface;

@@ -4,6 +4,7 @@
 
 #ifdef SCALAI_WITH_EXECUTOR
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -15,6 +16,7 @@
 #include "apps/exec/reader_transport.h"
 #include "apps/exec/run_folder.h"
 #include "executor/live/live_run.h"
+#include "ptc/base/backoff.h"
 #include "ptc/base/json.h"
 #include "vfs/live_tree.h"
 #endif
@@ -47,11 +49,11 @@ absl::StatusOr<std::vector<std::string>> jobs_now(const ex::CtlTarget& target) t
 
 absl::StatusOr<std::vector<std::string>> jobs_of(const ex::CtlTarget& target) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(kBegin_s);
-  for (;;) {
+  for (Backoff backoff(0.1, 2, static_cast<uint64_t>(::getpid()));;) {
     absl::StatusOr<std::vector<std::string>> jobs = jobs_now(target);
     const bool begins = absl::IsUnavailable(jobs.status()) || (jobs.ok() && jobs->empty());
     if (!begins || std::chrono::steady_clock::now() > until) return jobs;
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    std::this_thread::sleep_for(std::chrono::duration<double>(backoff.next_s()));
   }
 }
 

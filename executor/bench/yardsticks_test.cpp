@@ -1,6 +1,11 @@
 #include "executor/bench/yardsticks.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "ptc/base/status.h"
 
@@ -44,6 +49,24 @@ TEST(Programs, OneThatIsNotThereIsNamed) {
   EXPECT_TRUE(absl::IsNotFound(seconds.status()));
   const bool has_mpirun = find_program("mpirun").has_value();
   EXPECT_THAT(message_of(seconds.status()), HasSubstr(has_mpirun ? "/nowhere/alltoallw_bench" : "mpirun"));
+}
+
+// The server takes its time to listen: a client that came too early comes again.
+TEST(Programs, AClientThatIsTooEarlyComesAgain) {
+  const std::filesystem::path folder = ::testing::TempDir() + "yardsticks." + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "ucx_perftest") << "#!/bin/sh\n[ $# -gt 2 ] || exec sleep 100\necho >> "
+                                         << (folder / "asked").string() << "\n[ $(wc -l < "
+                                         << (folder / "asked").string()
+                                         << ") -gt 2 ] || exit 1\necho 1,2,3,4,5,1000,7,8\n";
+  std::filesystem::permissions(folder / "ucx_perftest", std::filesystem::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", (folder.string() + ":" + path).c_str(), 1);
+  const auto seconds = ucx_seconds({.log_file = (folder / "log").string(), .bytes = int64_t{1000} << 20});
+  ::setenv("PATH", path.c_str(), 1);
+  std::filesystem::remove_all(folder);
+  ASSERT_TRUE(seconds.ok()) << seconds.status();
+  EXPECT_THAT(*seconds, DoubleEq(1));
 }
 
 }  // namespace

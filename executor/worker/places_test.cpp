@@ -285,6 +285,38 @@ TEST_F(TwoHosts, AFailedPlaceIsANewOne) {
   EXPECT_EQ(got, anew);
 }
 
+// Changes of other things of the owner: a read that they disturb is repeated, but not for ever.
+TEST_F(TwoHosts, ADisturbedReadIsRepeated) {
+  const Box box({0}, {100000});
+  const std::vector<std::byte> bytes = hold(box, DType::kU8, 3);
+  meet(false);
+  Store& store = *owner_.own(kFirst);
+  std::vector<std::byte> got;
+  {
+    std::atomic<bool> over = false;
+    std::thread disturbing([&] {
+      for (int64_t i = 0; !over; ++i) {
+        const VersionKey other{.job = 2, .version = StateVersion::epoch(i % 7 + 1)};
+        (void)value_or_die(store.add(other, kTensor, Box({0}, {64}), DType::kU8));
+        EXPECT_OK(store.publish(other));
+        store.drop(other);
+      }
+    });
+    for (int i = 0; i < 200; ++i) {
+      EXPECT_OK(read(box, DType::kU8, got));
+      EXPECT_EQ(got, bytes);
+    }
+    over = true;
+    disturbing.join();
+  }
+  store.begin_rewrite();
+  const absl::Status torn = read(box, DType::kU8, got);
+  EXPECT_TRUE(absl::IsUnavailable(torn));
+  EXPECT_THAT(std::string(torn.message()), HasSubstr("changes too often"));
+  store.end_rewrite();
+  EXPECT_OK(read(box, DType::kU8, got));
+}
+
 TEST_F(TwoHosts, PeersForgets) {
   const Box box({0}, {100});
   (void)hold(box, DType::kU8, 9);

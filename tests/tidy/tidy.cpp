@@ -357,6 +357,27 @@ std::vector<Finding> unknown_tests(const std::vector<File>& files, const std::st
   return findings;
 }
 
+std::vector<Finding> unlisted_retries(const std::vector<File>& files, const std::string& document) {
+  static const std::regex retry(
+      R"(\bsleep_for\(|\busleep\(|\btime\.sleep\(|\bBackoff\b|\bk\w*(?:Tries|Starts)\b|\bkMost(?:Attempts|Failures)\b|\bkAskedMost\b)");
+  const auto listed = std::find_if(files.begin(), files.end(), [&](const File& file) { return file.path == document; });
+  std::vector<Finding> findings;
+  for (const File& file : files) {
+    const bool source = ends_with(file.path, ".cpp") || ends_with(file.path, ".h") || ends_with(file.path, ".cu");
+    const bool python = file.path.starts_with("python/scalai/") && ends_with(file.path, ".py");
+    const bool test = file.path.find("_test.") != std::string::npos ||
+                      file.path.find("testing/") != std::string::npos || file.path.starts_with("tests/");
+    if ((!source && !python) || test) continue;
+    const std::string code = source ? code_only(file.text) : file.text;
+    std::smatch found;
+    if (!std::regex_search(code, found, retry)) continue;
+    if (listed == files.end() || listed->text.find("`" + file.path + "`") == std::string::npos)
+      findings.push_back({file.path, line_of(code, static_cast<size_t>(found.position())),
+                          found.str() + ": a retry, or a wait? It has no row in " + document});
+  }
+  return findings;
+}
+
 std::vector<Finding> unindexed_scenarios(const std::vector<File>& files) {
   const auto index =
       std::find_if(files.begin(), files.end(), [](const File& file) { return file.path == "scenarios/README.md"; });

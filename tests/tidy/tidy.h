@@ -91,6 +91,9 @@ std::vector<Finding> untested_sources(const std::vector<File>& files, const std:
 // Tests that a document names as `Suite.Name` in backticks, and that are nowhere.
 std::vector<Finding> unknown_tests(const std::vector<File>& files, const std::string& document);
 
+// Sources that pause or count attempts, and that the document does not name in backticks.
+std::vector<Finding> unlisted_retries(const std::vector<File>& files, const std::string& document);
+
 // Scenarios that do not open with a question, or have no row in scenarios/README.md.
 std::vector<Finding> unindexed_scenarios(const std::vector<File>& files);
 

@@ -65,6 +65,10 @@ TEST_F(Tree, HasNoBannedWords) { EXPECT_NO_FINDINGS(banned_words(files(), words(
 TEST_F(Tree, FoldersHaveReadmes) { EXPECT_NO_FINDINGS(missing_readmes(files())); }
 TEST_F(Tree, SourcesHaveTests) { EXPECT_NO_FINDINGS(untested_sources(files(), untested_exceptions())); }
 TEST_F(Tree, PromisesHaveTests) { EXPECT_NO_FINDINGS(unknown_tests(files(), "docs/security.md")); }
+TEST_F(Tree, RetriesAreListedWithTheirTests) {
+  EXPECT_NO_FINDINGS(unlisted_retries(files(), "docs/retries.md"));
+  EXPECT_NO_FINDINGS(unknown_tests(files(), "docs/retries.md"));
+}
 TEST_F(Tree, ScenariosAskAndAreListed) { EXPECT_NO_FINDINGS(unindexed_scenarios(files())); }
 TEST_F(Tree, ResultsAreListed) { EXPECT_NO_FINDINGS(unindexed_results(files())); }
 
@@ -236,6 +240,21 @@ TEST(UnknownTests, AreNamedWithTheirLine) {
   const std::vector<Finding> findings = unknown_tests(files, "d.md");
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].str(), "d.md:2: no test Suite.Gone");
+}
+
+TEST(UnlistedRetries, AreSourcesThatPauseOrCountAttempts) {
+  const std::vector<File> files = {{"d.md", "| `a.cpp` | once |"},
+                                   {"a.cpp", "std::this_thread::sleep_for(x);"},
+                                   {"b.cpp", "// sleep_for(x)\n\nfor (int i = 0; i < kMostTries; ++i) {}"},
+                                   {"c_test.cpp", "sleep_for(x);"},
+                                   {"e.h", "Backoff pauses;"},
+                                   {"python/scalai/f.py", "time.sleep(1)"},
+                                   {"g.cpp", "run();"}};
+  std::vector<std::string> found;
+  for (const Finding& finding : unlisted_retries(files, "d.md")) found.push_back(finding.str());
+  EXPECT_THAT(found, ElementsAre("b.cpp:3: kMostTries: a retry, or a wait? It has no row in d.md",
+                                 "e.h:1: Backoff: a retry, or a wait? It has no row in d.md",
+                                 "python/scalai/f.py:1: time.sleep(: a retry, or a wait? It has no row in d.md"));
 }
 
 }  // namespace

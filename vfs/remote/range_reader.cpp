@@ -118,18 +118,18 @@ double seconds_until(Clock::time_point time) { return std::chrono::duration<doub
 // long as the client lets it.
 absl::Status with_retries(const RequestContext& context, const Deadline& deadline,
                           const std::function<Attempt(double)>& attempt) {
-  Backoff backoff(context.retry, context.next_seed++);
+  RequestWaits waits(context.retry, context.next_seed++);
   const auto too_late = [&](double wait_s) { return deadline && seconds_until(*deadline) <= wait_s; };
   std::optional<HttpOutcome> refusal;  // the last that the server sent
   for (;;) {
     ++context.counts.requests;
     const auto [outcome, progress, whole] = attempt(deadline ? std::max(seconds_until(*deadline), 0.001) : 0);
     if (outcome.status.code() != absl::StatusCode::kUnavailable) return outcome.status;
-    if (progress) backoff = Backoff(context.retry, context.next_seed++);
+    if (progress) waits = RequestWaits(context.retry, context.next_seed++);
     double wait_s = 0;
     if (!progress || !whole) {
-      const std::optional<double> wait = backoff.next_wait(outcome.head.retry_after_s);
-      if (!wait) return given_up(outcome, fmt::format("; tried {} times", backoff.attempts()));
+      const std::optional<double> wait = waits.next_wait(outcome.head.retry_after_s);
+      if (!wait) return given_up(outcome, fmt::format("; tried {} times", waits.attempts()));
       wait_s = *wait;
     }
     if (outcome.head.status >= 400) refusal = outcome;

@@ -18,17 +18,15 @@ bool worth_retrying(int http_status) {
   }
 }
 
-Backoff::Backoff(const RetryPolicy& policy, uint64_t seed)
-    : policy_(policy), random_(seed), step_s_(std::min(policy.first_wait_s, policy.longest_wait_s)) {
+RequestWaits::RequestWaits(const RetryPolicy& policy, uint64_t seed)
+    : policy_(policy), backoff_(policy.first_wait_s, policy.longest_wait_s, seed) {
   SCALAI_CHECK(policy.attempts >= 1 && policy.first_wait_s >= 0 && policy.longest_wait_s >= 0);
 }
 
-std::optional<double> Backoff::next_wait(std::optional<double> retry_after_s) {
+std::optional<double> RequestWaits::next_wait(std::optional<double> retry_after_s) {
   if (++attempts_ >= policy_.attempts) return std::nullopt;
   if (retry_after_s && *retry_after_s > policy_.longest_retry_after_s) return std::nullopt;
-  const double wait_s = step_s_ * (0.5 + 0.5 * random_.uniform());
-  step_s_ = std::min(2 * step_s_, policy_.longest_wait_s);
-  return std::max(wait_s, retry_after_s.value_or(0));
+  return std::max(backoff_.next_s(), retry_after_s.value_or(0));
 }
 
 }  // namespace scalai::vfs

@@ -1,12 +1,12 @@
 #pragma once
-// Retry rules of a request: exponential backoff with jitter, so that readers that failed together do not retry
-// together. Values without a clock. One thread uses a Backoff.
+// Retry rules of a request: pauses of ptc/base/backoff.h, and what the server asks for. Values without a clock. One thread
+// uses a RequestWaits.
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 
-#include "ptc/base/random.h"
+#include "ptc/base/backoff.h"
 
 namespace scalai::vfs {
 
@@ -24,9 +24,9 @@ struct RetryPolicy {
 bool worth_retrying(int http_status);
 
 // The waits of one request.
-class Backoff {
+class RequestWaits {
  public:
-  Backoff(const RetryPolicy& policy, uint64_t seed);
+  RequestWaits(const RetryPolicy& policy, uint64_t seed);
 
   // Seconds until the next attempt: random in [step/2, step], or the server's Retry-After if longer. nullopt: no
   // attempt is left, or the server asked for too long a wait.
@@ -35,9 +35,8 @@ class Backoff {
 
  private:
   RetryPolicy policy_;
-  Random random_;
+  Backoff backoff_;
   int attempts_ = 0;
-  double step_s_;
 };
 
 }  // namespace scalai::vfs

@@ -15,14 +15,14 @@ TEST(WorthRetrying, IsWhatPasses) {
 }
 
 std::vector<double> waits(const RetryPolicy& policy, uint64_t seed) {
-  Backoff backoff(policy, seed);
+  RequestWaits backoff(policy, seed);
   std::vector<double> all;
   while (const std::optional<double> wait = backoff.next_wait({})) all.push_back(*wait);
   EXPECT_EQ(backoff.attempts(), policy.attempts);
   return all;
 }
 
-TEST(Backoff, DoublesUpToTheLongestWithJitter) {
+TEST(RequestWaits, DoublesUpToTheLongestWithJitter) {
   const RetryPolicy policy = {.attempts = 7, .first_wait_s = 1, .longest_wait_s = 8};
   const std::vector<double> steps = {1, 2, 4, 8, 8, 8};
   bool all_alike = true;
@@ -40,8 +40,8 @@ TEST(Backoff, DoublesUpToTheLongestWithJitter) {
   EXPECT_FALSE(all_alike) << "no jitter";
 }
 
-TEST(Backoff, WaitsAsLongAsTheServerAsksFor) {
-  Backoff backoff({.attempts = 3, .first_wait_s = 1, .longest_wait_s = 2, .longest_retry_after_s = 30}, 1);
+TEST(RequestWaits, WaitsAsLongAsTheServerAsksFor) {
+  RequestWaits backoff({.attempts = 3, .first_wait_s = 1, .longest_wait_s = 2, .longest_retry_after_s = 30}, 1);
   EXPECT_EQ(backoff.next_wait(30), 30);
   const std::optional<double> ours = backoff.next_wait(0);  // ours is longer
   ASSERT_TRUE(ours);
@@ -49,12 +49,12 @@ TEST(Backoff, WaitsAsLongAsTheServerAsksFor) {
   EXPECT_FALSE(backoff.next_wait(1)) << "a fourth attempt";
 }
 
-TEST(Backoff, GivesUpWhenTheServerAsksForTooMuch) {
-  Backoff backoff({.attempts = 9, .longest_retry_after_s = 30}, 1);
+TEST(RequestWaits, GivesUpWhenTheServerAsksForTooMuch) {
+  RequestWaits backoff({.attempts = 9, .longest_retry_after_s = 30}, 1);
   EXPECT_FALSE(backoff.next_wait(31));
 }
 
-TEST(Backoff, OneAttemptIsNoRetry) { EXPECT_TRUE(waits({.attempts = 1}, 1).empty()); }
+TEST(RequestWaits, OneAttemptIsNoRetry) { EXPECT_TRUE(waits({.attempts = 1}, 1).empty()); }
 
 }  // namespace
 }  // namespace scalai::vfs

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "executor/rpc/process.h"
+#include "ptc/base/backoff.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/thread.h"
@@ -29,7 +30,8 @@ WorkerOptions with_defaults(WorkerOptions options) {
   return options;
 }
 
-constexpr double kPause_s = 0.05;        // between two attempts that failed at once
+constexpr double kFirstPause_s = 0.05;  // between two attempts; workers that lost one controller spread out
+constexpr double kLongestPause_s = 1;
 constexpr double kRefusedPause_s = 0.5;  // after a refusal, which is rarely taken back at once
 
 }  // namespace
@@ -88,7 +90,7 @@ absl::StatusOr<std::shared_ptr<Wire>> WorkerLoop::dial() {
 
 absl::StatusOr<std::shared_ptr<Wire>> WorkerLoop::join(double timeout_s, OnRefusal on_refusal) {
   const TimePoint until = Clock::now() + seconds(timeout_s);
-  while (true) {
+  for (Backoff backoff(kFirstPause_s, kLongestPause_s, greeting_.instance);;) {
     absl::StatusOr<std::shared_ptr<Wire>> wire = dial();
     const bool refused = !wire.ok() && !absl::IsUnavailable(wire.status());
     if (wire.ok() || (refused && on_refusal == OnRefusal::kGiveUp)) return wire;
@@ -98,7 +100,8 @@ absl::StatusOr<std::shared_ptr<Wire>> WorkerLoop::join(double timeout_s, OnRefus
       return absl::UnavailableError(
           fmt::format("no controller at {} within {} s: {}", options_.address, timeout_s, message_of(wire.status())));
     }
-    changed_.wait_for(lock, std::min(seconds(refused ? kRefusedPause_s : kPause_s), until - Clock::now()));
+    const double pause_s = std::max(backoff.next_s(), refused ? kRefusedPause_s : 0);
+    changed_.wait_for(lock, std::min(seconds(pause_s), until - Clock::now()));
   }
 }
 

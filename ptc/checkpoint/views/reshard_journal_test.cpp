@@ -1,7 +1,15 @@
 #include "ptc/checkpoint/views/internal/reshard_journal.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
 
 #include "ptc/checkpoint/views/internal/reshard_writer.h"
 #include "ptc/checkpoint/views/testing/test_model.h"
@@ -40,6 +48,36 @@ TEST_F(JournalTest, TellsTheNextRunWhatIsDone) {
 
 // At whichever byte a kill cuts it, what is read is what whole lines say, and going on appends after these. After a loss
 // of power zeros may follow.
+// Others make, lock and remove it all the time: whoever gets it has the one that is there.
+TEST_F(JournalTest, ALockIsThatOfTheFileWithTheName) {
+  std::atomic<bool> over = false;
+  std::thread others([&] {
+    while (!over) {
+      const FileDescriptor file(::open(path("journal").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+      if (file.get() < 0 || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) continue;
+      struct stat locked {
+      }, named{};
+      const bool same = ::fstat(file.get(), &locked) == 0 && ::lstat(path("journal").c_str(), &named) == 0 &&
+                        locked.st_ino == named.st_ino;
+      if (same) ::unlink(path("journal").c_str());
+    }
+  });
+  int opened = 0;
+  for (int i = 0; i < 20000 && opened < 200; ++i) {
+    const auto journal = Journal::open(path("journal"), "job", /*restart=*/false);
+    if (!journal.ok()) {
+      EXPECT_THAT(message_of(journal.status()), HasSubstr("writing this target"));
+      continue;
+    }
+    ++opened;
+    EXPECT_TRUE(std::filesystem::exists(path("journal"))) << "it is nobody's";
+    EXPECT_TRUE((*journal)->remove().ok());
+  }
+  over = true;
+  others.join();
+  EXPECT_GT(opened, 0);
+}
+
 TEST_F(JournalTest, ALineThatWasCutShortIsNotThere) {
   {
     const auto journal = open();
