@@ -9,6 +9,7 @@
 #include "executor/worker/internal/handling.h"
 #include "ptc/base/parallel.h"
 #include "ptc/base/say.h"
+#include "ptc/base/screen.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
 #include "ptc/collection/collection_file.h"
@@ -246,7 +247,7 @@ absl::Status Worker::Handling::commit(const CommandBody& body) {
 }
 
 void Worker::Handling::tell_of_huge_pages() {
-  if (huge_page_support().page_bytes == 0) return;
+  if (!verbose() || huge_page_support().page_bytes == 0) return;
   int64_t huge = 0, used = 0;
   for (const DeviceId device : places_.devices()) {
     huge += store_of(device).bytes_on_huge_pages();
