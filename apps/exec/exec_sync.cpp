@@ -1,6 +1,7 @@
 // `scalai sync`: the weights of a run that trains, in the memories of receivers in another layout.
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <charconv>
@@ -24,6 +25,7 @@
 #include "apps/exec/run_folder.h"
 #include "executor/rpc/token.h"
 #include "executor/sync/sync.h"
+#include "ptc/base/backoff.h"
 #include "ptc/base/file.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
@@ -173,11 +175,11 @@ class Steps {
       say("scalai sync: warning: {}; tried again\n", text);
       said_ = std::move(text);
     }
-    pause_s_ = std::min(kLongestPause_s, pause_s_ == 0 ? kPause_s : 2 * pause_s_);
-    not_before_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(pause_s_));
+    not_before_ =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(backoff_.next_s()));
   }
   void succeeded() {
-    pause_s_ = 0;
+    backoff_ = first_pause();
     said_.clear();
   }
 
@@ -191,7 +193,8 @@ class Steps {
   std::future<absl::StatusOr<Step>> asked_;
   bool over_ = false;
   std::string said_;
-  double pause_s_ = 0;
+  static Backoff first_pause() { return Backoff(kPause_s, kLongestPause_s, static_cast<uint64_t>(::getpid())); }
+  Backoff backoff_ = first_pause();
   Clock::time_point not_before_;
 };
 
