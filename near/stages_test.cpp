@@ -159,9 +159,13 @@ TEST_F(StagesTest, AClosedFolderIsLeftOut) {
   std::filesystem::permissions(folder_, std::filesystem::perms::all);
   std::filesystem::permissions(folder_ + "/closed", std::filesystem::perms::none);
   const bool root = ::geteuid() == 0;  // which reads everything
-  if (root) ASSERT_EQ(::seteuid(kNobody), 0);
+  if (root) {
+    ASSERT_EQ(::seteuid(kNobody), 0);
+  }
   const Listed listed = list_folder(folder_), closed = list_folder(folder_ + "/closed");
-  if (root) ASSERT_EQ(::seteuid(0), 0);
+  if (root) {
+    ASSERT_EQ(::seteuid(0), 0);
+  }
   std::filesystem::permissions(folder_ + "/closed", std::filesystem::perms::owner_all);
   EXPECT_EQ(listed.problem, "");
   ASSERT_EQ(listed.files.size(), 1U);

@@ -71,8 +71,9 @@ TEST(SyncChanges, HaveEveryElementThatChanged) {
       EXPECT_TRUE(
           std::any_of(parts->begin(), parts->end(), [&](const tensor::Box& part) { return part.contains(one); }));
     }
-    if (known == boxes && known_now == boxes)
+    if (known == boxes && known_now == boxes) {
       EXPECT_LE(elements, static_cast<int64_t>(changed.size()) * std::max<int64_t>(1, bytes / 4));
+    }
   }
 }
 

@@ -78,7 +78,9 @@ TEST(Classes, HaveTheOptimumOfTheirJobs) {
     merged += classes.problem.jobs.size() < problem.jobs.size() ? 1 : 0;
     for (size_t a = 0; a < rates.size(); ++a) {
       for (size_t b = 0; b < a; ++b) {
-        if (classes.of[a] == classes.of[b]) EXPECT_NEAR(rates[a], rates[b], 1e-9 * rates[a]);
+        if (classes.of[a] == classes.of[b]) {
+          EXPECT_NEAR(rates[a], rates[b], 1e-9 * rates[a]);
+        }
       }
     }
   }
