@@ -186,8 +186,9 @@ class Steps {
  private:
   using Clock = std::chrono::steady_clock;
   const RunFolder& folder_;
+  const std::string address_;
   ex::LiveRun& run_;
-  const std::string address_, job_;
+  const std::string job_;
   absl::Status last_;
   int late_ = 0;
   std::future<absl::StatusOr<Step>> asked_;

@@ -46,7 +46,9 @@ TEST(Vertices, NoRandomPointIsBetter) {
       }
       for (size_t j = 0; j < 4; ++j) value += program.objective[j] * x[j];
       allowed += ok ? 1 : 0;
-      if (ok) EXPECT_LE(value, best->value + 1e-12);
+      if (ok) {
+        EXPECT_LE(value, best->value + 1e-12);
+      }
     }
     EXPECT_GT(allowed, 0);
   }
