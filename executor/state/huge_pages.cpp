@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
@@ -29,6 +30,20 @@ std::string no_huge_pages(const HugePageSupport& support) {
       "the kernel gives shared memory no huge pages: shmem_enabled is {}\nhint: echo advise > "
       "/sys/kernel/mm/transparent_hugepage/shmem_enabled (as root), or --huge-pages=auto",
       support.setting.empty() ? "not there" : support.setting);
+}
+
+std::shared_ptr<const void> huge_range() {
+  static const int64_t most = [] {
+    int64_t mappings = 65530;  // the kernel's default
+    std::ifstream("/proc/sys/vm/max_map_count") >> mappings;
+    return mappings / 16;  // two mappings each
+  }();
+  static std::atomic<int64_t> used = 0;
+  if (used.fetch_add(1) >= most) {
+    --used;
+    return nullptr;
+  }
+  return {&used, [](const void*) { --used; }};
 }
 
 void* map_shared(int fd, size_t bytes, int protection, int64_t grain) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace scalai::executor {
@@ -25,6 +26,10 @@ struct HugePageSupport {
 HugePageSupport huge_page_support(const std::string& root = "");
 // What to do where there are none.
 std::string no_huge_pages(const HugePageSupport& support);
+
+// A range of a mapping that may be told apart from its neighbours, which costs the process two of its mappings
+// (vm.max_map_count): held as long as it is. Null: an eighth of them are in use so, and the rest is for threads and the like.
+std::shared_ptr<const void> huge_range();
 
 // Maps a file of `bytes`, whole pages, shared, at a multiple of `grain`, so that its huge pages can be entered into page tables as
 // such. `protection` as of mmap(2), which says MAP_FAILED and errno, too. munmap() of `bytes` ends it.

@@ -11,6 +11,9 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "executor/state/peer_segment.h"
 #include "executor/state/segment.h"
@@ -64,6 +67,23 @@ TEST(MapShared, LiesAtAMultiple) {
   }
   EXPECT_EQ(map_shared(-1, static_cast<size_t>(page), PROT_READ, page), MAP_FAILED);
   EXPECT_EQ(errno, EBADF);
+}
+
+TEST(HugeRange, LeavesTheProcessMostOfItsMappings) {
+  std::vector<std::shared_ptr<const void>> held;
+  std::shared_ptr<const void> one = huge_range();
+  while (one != nullptr) held.push_back(std::exchange(one, huge_range()));
+  int64_t mappings = 65530;
+  std::ifstream("/proc/sys/vm/max_map_count") >> mappings;
+  EXPECT_EQ(std::ssize(held), mappings / 16);
+  EXPECT_EQ(huge_range(), nullptr);
+  // Then pages are small, and nothing fails.
+  Segment segment = value_or_die(Segment::create({}));
+  const auto offset = segment.allocate(int64_t{4} << 20);
+  ASSERT_TRUE(offset.ok()) << offset.status();
+  EXPECT_EQ(segment.bytes_on_huge_pages(), 0);
+  held.pop_back();
+  EXPECT_NE(huge_range(), nullptr);
 }
 
 int64_t committed_bytes(const Segment& segment) {

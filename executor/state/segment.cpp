@@ -191,13 +191,16 @@ absl::StatusOr<uint64_t> Segment::allocate(int64_t bytes) {
   SCALAI_RETURN_IF_ERROR(reserve(bytes));
   const int64_t size = whole_pages(bytes);
   SCALAI_ASSIGN_OR_RETURN(const uint64_t offset, take_space(size));
+  Allocation allocation;
+  allocation.bytes = size;
+  if (huge_ > 0 && size >= huge_) allocation.told = huge_range();
   const bool checks = options_.huge_pages == HugePages::kRequire && size >= huge_;
   const int64_t before = checks ? bytes_on_huge_pages() : 0;
   absl::Status status;
   for (int64_t done = 0; status.ok() && done < size; done += kStep) {
     const int64_t step = std::min(kStep, size - done);
     status = room_for(step);
-    if (status.ok()) status = commit(offset + static_cast<uint64_t>(done), step);
+    if (status.ok()) status = commit(offset + static_cast<uint64_t>(done), step, allocation.told != nullptr);
   }
   // A fault a page in the middle of a transfer would take longer than the copy. An older kernel refuses: then it does.
   if (status.ok()) (void)::madvise(mapping_->base + offset, static_cast<size_t>(size), MADV_POPULATE_WRITE);
@@ -215,16 +218,16 @@ absl::StatusOr<uint64_t> Segment::allocate(int64_t bytes) {
     space_.give(offset, size);
     return status;
   }
-  allocations_[offset].bytes = size;
+  allocations_[offset] = std::move(allocation);
   in_use_ += size;
   peak_ = std::max(peak_, in_use_);
   return offset;
 }
 
 // By faults where the mapping tells which pages are huge: fallocate() does not ask it, but says what may not be had.
-absl::Status Segment::commit(uint64_t begin, int64_t bytes) {
+absl::Status Segment::commit(uint64_t begin, int64_t bytes, bool told) {
   if (tells_) {
-    tell(begin, bytes, MADV_HUGEPAGE);
+    if (told) tell(begin, bytes, MADV_HUGEPAGE);
     (void)::madvise(mapping_->base + begin, static_cast<size_t>(bytes), MADV_POPULATE_WRITE);
   }
   while (::fallocate(mapping_->fd, 0, static_cast<off_t>(begin), bytes) != 0) {

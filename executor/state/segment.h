@@ -82,13 +82,14 @@ class Segment : public Memory {
  private:
   struct Mapping;
   struct Allocation {
-    int64_t bytes = 0;          // whole pages
-    internal::Ranges returned;  // pages that free_range gave back
+    int64_t bytes = 0;                 // whole pages
+    std::shared_ptr<const void> told;  // its huge pages to the kernel; null: they are not
+    internal::Ranges returned;         // pages that free_range gave back
   };
   explicit Segment(std::unique_ptr<Mapping> mapping);
   absl::StatusOr<uint64_t> take_space(int64_t bytes);
   absl::Status room_for(int64_t bytes);
-  absl::Status commit(uint64_t begin, int64_t bytes);
+  absl::Status commit(uint64_t begin, int64_t bytes, bool told);
   void tell(uint64_t begin, int64_t bytes, int advice);
   void punch(uint64_t begin, uint64_t end);
 
