@@ -54,11 +54,12 @@ std::string unquoted(std::string_view text) {
   return plain;
 }
 
-absl::StatusOr<Call> call_of(std::string_view text) {
+absl::StatusOr<Call> call_of(std::string_view given) {
+  const std::string_view text = trimmed(given);
   const size_t open = text.find('(');
-  if (open == std::string_view::npos || trimmed(text).back() != ')') return invalid("is not NAME(…), as in cast(bf16)");
+  if (open == std::string_view::npos || text.back() != ')') return invalid("is not NAME(…), as in cast(bf16)");
   Call call{.name = std::string(trimmed(text.substr(0, open))), .values = {}, .named = {}};
-  const std::string_view inside = trimmed(text).substr(open + 1);
+  const std::string_view inside = text.substr(open + 1);
   SCALAI_ASSIGN_OR_RETURN(const std::vector<std::string> words, words_of(inside.substr(0, inside.size() - 1)));
   for (const std::string& word : words) {
     const size_t equals = word.front() == '"' ? std::string::npos : word.find('=');

@@ -24,6 +24,8 @@ std::string refusal(const std::string& text) {
 TEST(ParseSteps, EveryFormIsRead) {
   EXPECT_EQ(std::get<Function>(step_of("cast(bf16)").what).name, "cast(BF16)");
   EXPECT_EQ(std::get<Function>(step_of(" cast( F32 ) ").what).name, "cast(F32)");
+  EXPECT_EQ(std::get<Function>(step_of(" scale(25)").what).name, "scale(25)");
+  EXPECT_EQ(std::get<Function>(step_of("         scale(2) ").what).name, "scale(2)");
   EXPECT_EQ(std::get<Function>(step_of("scale(-2.5e-1)").what).name, "scale(-0.25)");
   EXPECT_EQ(std::get<Function>(step_of("quantise(i8)").what).split, Split::kRows);
   const Lora lora = std::get<Lora>(step_of("lora(runs/a, alpha=16)").what);

@@ -130,6 +130,12 @@ class Work {
     problem(fmt::format("tensor \"{}\" {}", clipped(tensor.name, 120), message_of(status)));
   }
 
+  // What is no parameter (masters, moments, buffers) fits where its last word is said: "layers.*" is not for moments.
+  static bool fits(const std::string& pattern, const Tensor& tensor) {
+    if (::fnmatch(pattern.c_str(), tensor.name.c_str(), 0) != 0) return false;
+    const size_t dot = pattern.rfind('.');
+    return tensor.usual || pattern.find_first_of("*?[", dot == std::string::npos ? 0 : dot) == std::string::npos;
+  }
   void choose() {
     for (size_t i = 0; i < tensors_.size(); ++i) {
       if (step_->tensors.empty() && tensors_[i].usual) chosen_.insert(i);
@@ -137,7 +143,7 @@ class Work {
     for (const std::string& pattern : step_->tensors) {
       bool used = false;
       for (size_t i = 0; i < tensors_.size(); ++i) {
-        if (::fnmatch(pattern.c_str(), tensors_[i].name.c_str(), 0) != 0) continue;
+        if (!fits(pattern, tensors_[i])) continue;
         used = true;
         chosen_.insert(i);
       }
@@ -200,7 +206,10 @@ class Work {
     bool any = false;
     for (const size_t i : chosen_) {
       Tensor& tensor = tensors_[i];
-      if (!suits(tensor, internal::check_floating(tensor.dtype))) continue;
+      if (const absl::Status status = internal::check_floating(tensor.dtype); !status.ok()) {
+        problem(tensor, status);  // codes beside scales that are averaged would be neither
+        continue;
+      }
       any = true;
       std::vector<TensorPtr> all = {std::make_shared<const Tensor>(tensor)};
       for (size_t other = 0; other < others.size(); ++other) {

@@ -164,6 +164,10 @@ TEST(Transform, NamesChooseTensorsAndOthersStay) {
     EXPECT_EQ((*usual)[i].made.empty(), !by_default[i]) << tensors[i].name;
     EXPECT_EQ((*some)[i].dtype == DType::kBF16, named[i]) << tensors[i].name;
   }
+  // What is no parameter wants its last word said.
+  const auto all = transform(steps_of({"cast(bf16, tensors=*.w*, tensors=d*)"}), tensors, opens_nothing);
+  EXPECT_THAT(message_of(all.status()), HasSubstr("no tensor is named \"d*\""));
+  EXPECT_TRUE(transform(steps_of({"cast(bf16, tensors=d.moment)"}), tensors, opens_nothing).ok());
 }
 
 TEST(Transform, AllProblemsComeAtOnce) {
@@ -189,6 +193,12 @@ TEST(Transform, AllProblemsComeAtOnce) {
                     HasSubstr("tensor \"v\" has the shape [3], which has no rows\n"),
                     HasSubstr("tensor \"w_scale\": two tensors have this name")));
   EXPECT_THAT(message_of(transform(steps_of({"average(nowhere)"}), tensors, open).status()), HasSubstr("nowhere: "));
+  // Codes of which only the scales are averaged would be neither state's.
+  const auto same = [&](const std::string& path) -> absl::StatusOr<Other> {
+    return Other{.tensors = tensors, .alpha = {}, .identity = path};
+  };
+  EXPECT_THAT(message_of(transform(steps_of({"average(other)"}), tensors, same).status()),
+              HasSubstr("tensor \"n\" has elements of I64, which are not floating"));
   EXPECT_THAT(message_of(transform(steps_of({"quantise(i8)"}), {tensors[3]}, open).status()),
               HasSubstr("the state has no tensor that this is for"));
 }

@@ -51,6 +51,17 @@ absl::Status convert(DType from, DType to, const std::byte* src, std::span<std::
   return absl::OkStatus();
 }
 
+// An exception may be one that cannot say what it is.
+std::string text_of(const nb::python_error& error) {
+  const std::string kind = nb::type_name(error.type()).c_str();
+  try {
+    const nb::object bytes = nb::str(error.value()).attr("encode")("utf-8", "backslashreplace");
+    return fmt::format("{}: {}", kind, nb::cast<nb::bytes>(bytes).c_str());
+  } catch (const std::exception&) {
+    return kind;
+  }
+}
+
 absl::Status call(const nb::object& step, const Function::Part& part, DType out) {
   const nb::gil_scoped_acquire lock;
   const DType in = shown(part.tensor->dtype), made = given(out);
@@ -73,8 +84,9 @@ absl::Status call(const nb::object& step, const Function::Part& part, DType out)
       return failed(fmt::format("gave {} bytes, {} are expected", bytes.size(), wanted));
     return convert(made, out, reinterpret_cast<const std::byte*>(bytes.c_str()), part.out);
   } catch (nb::python_error& error) {
-    const std::string kind = nb::cast<std::string>(nb::str(error.type().attr("__name__")));
-    return failed(fmt::format("{}: {}", kind, nb::cast<std::string>(nb::str(error.value()))));
+    return failed(text_of(error));
+  } catch (const std::exception& error) {
+    return failed(error.what());
   }
 }
 

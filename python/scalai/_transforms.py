@@ -82,8 +82,21 @@ def _name_of(function: Callable[..., Any]) -> str:
     code = getattr(function, "__code__", None)
     if code is None:
         raise ValueError("a function without code of its own needs name=…")
-    digest = hashlib.sha256(code.co_code + repr((_plain(code.co_consts), code.co_names)).encode()).hexdigest()[:16]
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    given = [function.__defaults__, function.__kwdefaults__, cells]
+    if not _is_plain(given):
+        raise ValueError("a function with defaults or variables around it that are no numbers or texts needs name=…: runs that go on tell "
+                         "functions apart by it")
+    digest = hashlib.sha256(code.co_code + repr((_plain(code.co_consts), code.co_names, given)).encode()).hexdigest()[:16]
     return f"{function.__module__}.{function.__qualname__}:{digest}"
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return _is_plain([*value.items()])
+    if isinstance(value, (list, tuple)):
+        return all(_is_plain(one) for one in value)
+    return value is None or isinstance(value, (bool, int, float, complex, str, bytes))
 
 
 def _plain(constants: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,5 +1,7 @@
 """Tensors changed on their way, by steps that are built in and by functions."""
 
+import json
+import os
 import random
 import struct
 import subprocess
@@ -184,3 +186,63 @@ def test_integers_are_seen_as_they_are(tmp_path):
     path = write(tmp_path / "n.safetensors", {"n": ("I64", (4,), struct.pack("<4q", 1, -2, 3, 1 << 60))})
     doubled = scalai.transform("elements", tensors="n")(lambda values, tensor, box: 2 * values)
     assert struct.unpack("<4q", scalai.Checkpoint(path, transforms=[doubled]).read("n")) == (2, -4, 6, 1 << 61)
+
+
+def test_masters_do_not_stay_behind(tmp_path):
+    hidden, rows = 32, 48
+    shapes = {"model.embed_tokens.weight": (1024, hidden), "lm_head.weight": (1024, hidden), "model.norm.weight": (hidden,)}
+    layer = {"input_layernorm": (hidden,), "post_attention_layernorm": (hidden,), "self_attn.q_proj": (32, hidden),
+             "self_attn.k_proj": (8, hidden), "self_attn.v_proj": (8, hidden), "self_attn.o_proj": (hidden, 32),
+             "mlp.gate_proj": (rows, hidden), "mlp.up_proj": (rows, hidden), "mlp.down_proj": (hidden, rows)}
+    shapes |= {f"model.layers.0.{name}.weight": shape for name, shape in layer.items()}
+    (tmp_path / "ranks").mkdir()
+    kinds = ["", ".master", ".exp_avg", ".exp_avg_sq"]
+    write(tmp_path / "ranks" / "rank_000.safetensors",
+          {name + kind: floats(numpy.ones(shape), shape) for name, shape in shapes.items() for kind in kinds})
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": hidden, "num_attention_heads": 8,
+              "num_key_value_heads": 2, "num_hidden_layers": 1, "intermediate_size": rows, "vocab_size": 1024,
+              "max_position_embeddings": 64, "tie_word_embeddings": False}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+
+    def reshard(out, *words):
+        program = [f"{os.environ['SCALAI_BIN']}/scalai", "checkpoint", "reshard", str(tmp_path / "ranks"), str(tmp_path / out), "--to=tp1,hf",
+                   "--from=tp1", "--names=hf", f"--config={tmp_path}/config.json", *words]
+        return subprocess.run(program, capture_output=True, text=True, check=False)
+
+    refused = reshard("a", "--transform=scale(0.5)")
+    assert refused.returncode == 3 and "would undo the transforms" in refused.stderr, refused.stderr
+    assert not (tmp_path / "a").exists()
+    for out, words in {"b": ["--transform=scale(0.5)", "--drop=optimizer"], "c": ["--transform=cast(bf16)"],
+                       "d": ["--transform=scale(0.5)", "--transform=scale(0.5, tensors=*.master)"]}.items():
+        done = reshard(out, *words, "--verify")
+        assert done.returncode == 0, done.stderr
+    halves = scalai.Checkpoint(tmp_path / "d")
+    assert {numpy.frombuffer(halves.read(name), "<f4")[0] for name in halves.tensors if name.endswith((".weight", ".master"))} == {0.5}
+    assert {numpy.frombuffer(halves.read(name), "<f4")[0] for name in halves.tensors if ".exp" in name} == {1}
+
+
+class Silent(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("error", [ValueError("\udcff bad name"), Silent()])
+def test_any_exception_is_an_error_of_the_run(state, tmp_path, error):
+    @scalai.transform("elements", name="fails")
+    def fails(values, tensor, box):
+        raise error
+
+    with pytest.raises(scalai.InvalidError, match=type(error).__name__):
+        scalai.Checkpoint(state[0], transforms=[fails]).reshard(tmp_path / "out", to="logical")
+
+
+def test_functions_are_told_apart_by_what_they_are_made_of():
+    def made(factor):
+        @scalai.transform("elements")
+        def times(values, tensor, box):
+            return values * factor
+        return times
+
+    assert made(2.0).name == made(2.0).name != made(4.0).name
+    with pytest.raises(ValueError, match="name="):
+        made(numpy.ones(3))

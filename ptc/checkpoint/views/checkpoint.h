@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -79,7 +80,9 @@ struct CheckpointInfo {
   std::optional<std::string> hf_prefix;
   // Files of the folder without state (tokenizer.json), sorted; on a server, which lists none, those of well-known names.
   std::vector<std::string> others;
-  std::vector<std::string> notes;  // what is odd and no error, for the one who reads
+  std::string transforms;               // digest of the steps, and of other states that they read; empty: none
+  std::set<std::string> stale_masters;  // of parameters that steps have given other values
+  std::vector<std::string> notes;       // what is odd and no error, for the one who reads
 };
 
 // The model of the state, if files or options name it.

@@ -208,6 +208,14 @@ absl::StatusOr<std::shared_ptr<const View>> View::make(std::shared_ptr<const Che
   state->checkpoint = std::move(checkpoint);
   state->spec = std::move(spec);
   SCALAI_RETURN_IF_ERROR(state->lay_out());
+  for (const size_t tensor : state->tensors) {
+    const std::string& name = state->checkpoint->tensors()[tensor].name;
+    if (state->checkpoint->info().stale_masters.contains(name))
+      return invalid(fmt::format(
+          "\"{}\" stays as it was, and the parameter does not: training that goes on from it would undo the "
+          "transforms\nhint: --drop=optimizer, --drop=masters, or transform it, too (tensors=*.master)",
+          name));
+  }
   std::shared_ptr<View> view(new View(std::move(state)));
   if (view->spec().parts > 1) SCALAI_RETURN_IF_ERROR(view->take_part());
   return std::shared_ptr<const View>(std::move(view));

@@ -31,6 +31,7 @@ std::string digest_of_whole(const View& view) {
   hasher.add(view.spec().shard_bytes).add(view.spec().vocab_multiple);
   hasher.add(int64_t{view.spec().transformer_engine.value_or(info.transformer_engine)});
   for (const CheckpointFile& file : view.checkpoint().files()) hasher.add(file.name).add(file.bytes).add(file.checksum);
+  hasher.add(info.transforms);
   hasher.add(view.checkpoint().sampled_content()).add(info.config).add(int64_t{view.spec().extras});
   if (view.collection() != nullptr) hasher.add(collection::collection_text(*view.collection(), {}));
   const KnownModel* const model = view.checkpoint().model();

@@ -151,6 +151,20 @@ absl::Status read_adapter_config(const std::string& text, Other& other) {
   for (const char* const key : {"fan_in_fan_out", "use_dora", "alpha_pattern"}) {
     if (is_set(key)) return invalid(fmt::format("/{}: adapters with it are not merged here", key));
   }
+  const auto text_of = [&](const char* key) {
+    const auto found = document.find(key);
+    return found != document.end() && found->is_string() ? found->get<std::string>() : "";
+  };
+  // These train from other weights than the base has.
+  const std::string begin = text_of("init_lora_weights"), type = text_of("peft_type");
+  for (const char* const known : {"pissa", "olora", "corda", "loftq"}) {
+    if (begin.starts_with(known))
+      return invalid(
+          fmt::format("/init_lora_weights: {}: such an adapter belongs to weights that it has changed: it is "
+                      "not merged here",
+                      begin));
+  }
+  if (!type.empty() && type != "LORA") return invalid(fmt::format("/peft_type: {} is not LORA", type));
   const auto alpha = document.find("lora_alpha");
   if (alpha != document.end() && alpha->is_number()) other.alpha = alpha->get<double>();
   other.rank_stabilised = is_set("use_rslora");
@@ -173,19 +187,48 @@ class Others {
         Checkpoint::open(adapter ? path + "/" + kAdapter : path, options);
     SCALAI_RETURN_IF_ERROR(opened.status());
     bytes_ += (*opened)->memory_bytes();
+    said_.add((*opened)->sampled_content());
     Other other{.tensors = tensors_of(*opened), .alpha = {}, .identity = (*opened)->identity()};
     const std::string config = path + "/adapter_config.json";
     if (!std::filesystem::exists(config)) return other;
     SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(config));
     if (const absl::Status status = read_adapter_config(text, other); !status.ok()) return error_at(config, status);
+    said_.add(text);
     return other;
   }
   int64_t bytes() const { return bytes_; }
+  // Of all that was opened, the same on all machines.
+  std::string digest() const { return said_.hex(); }
 
  private:
   const OpenOptions& options_;
   int64_t bytes_ = 0;
+  Hasher said_;
 };
+
+std::string digest_of(const std::vector<transform::Step>& steps, const Others& others) {
+  Hasher hasher;
+  for (const transform::Step& step : steps) {
+    hasher.add(step.text);
+    if (const auto* function = std::get_if<transform::Function>(&step.what)) hasher.add(function->name);
+    for (const std::string& name : step.tensors) hasher.add(name);
+  }
+  return hasher.add(others.digest()).hex();
+}
+
+// Parameters that got other values, by more than a cast, while their masters stay.
+std::set<std::string> stale(const std::vector<transform::Step>& steps, const std::vector<Tensor>& tensors) {
+  std::set<std::string> made, found;
+  if (std::all_of(steps.begin(), steps.end(), [](const auto& step) { return step.text.find("cast(") < 1; })) return {};
+  for (const Tensor& tensor : tensors)
+    if (!tensor.made.empty()) made.insert(tensor.name);
+  for (const Tensor& tensor : tensors) {
+    const size_t dot = tensor.name.rfind(".master");
+    if (tensor.made.empty() && dot != std::string::npos && made.contains(tensor.name.substr(0, dot)))
+      found.insert(tensor.name);
+  }
+  return found;
+}
 
 // Takes the pieces of states that changed out of the files they lie in.
 void take_out(const std::set<std::string>& changed, Opened& opened) {
@@ -219,6 +262,8 @@ absl::StatusOr<TransformMemory> transform_states(std::shared_ptr<const Checkpoin
   Others others(options);
   SCALAI_ASSIGN_OR_RETURN(tensors, transform::transform(options.transforms, std::move(tensors),
                                                         [&](const std::string& path) { return others.open(path); }));
+  opened.info.transforms = digest_of(options.transforms, others);
+  opened.info.stale_masters = stale(options.transforms, tensors);
   const std::vector<LogicalState> before = std::move(opened.states);
   opened.states.clear();
   TransformMemory memory{.bytes = base->memory_bytes() + others.bytes()};
