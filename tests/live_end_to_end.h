@@ -41,7 +41,7 @@ jobs { name: "a" model: "gpt2" global_batch: 8 gpus: 4 checkpoint { every_steps:
     ASSERT_TRUE(eventually([&] { return fs::exists(path("out/address")); }));
   }
   static bool eventually(const std::function<bool()>& holds) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(120);
     while (!holds()) {
       if (std::chrono::steady_clock::now() > until) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
