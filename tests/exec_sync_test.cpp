@@ -182,6 +182,25 @@ TEST_F(ExecSync, ReceiversOutliveTheRun) {
   EXPECT_THAT(synced_.err, HasSubstr("no run is going on"));
 }
 
+TEST_F(ExecSync, AKilledOneIsStartedAgainInItsFolder) {
+  start_run();
+  start_sync("--to=dp1 --every=1 --orphan-timeout=1s");
+  ASSERT_TRUE(reaches(0));
+  const int pid = std::atoi(read_all(path("sync.pid")).c_str());
+  ASSERT_GT(pid, 0);
+  ASSERT_EQ(::kill(pid, SIGKILL), 0);
+  sync_.join();
+  const Outcome asked = scalai(fmt::format("exec ctl status --run='{}'", path("serving")));
+  EXPECT_EQ(asked.code, 4);
+  EXPECT_THAT(asked.err, HasSubstr("this scalai sync has died: start it again"));
+  const Outcome resumed = scalai(fmt::format("exec --resume='{}'", path("serving")));
+  EXPECT_EQ(resumed.code, 3);
+  EXPECT_THAT(resumed.err, HasSubstr("of scalai sync"));
+  start_sync("--to=dp1 --every=1");
+  ASSERT_TRUE(reaches(2));
+  EXPECT_EQ(end_sync().code, 0);
+}
+
 TEST_F(ExecSync, AWrongQuestionIsRefused) {
   const auto refused = [&](const std::string& words) {
     const Outcome outcome = scalai("sync /nowhere " + words);

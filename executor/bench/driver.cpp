@@ -5,6 +5,7 @@
 
 #include "ptc/base/status.h"
 #include "ptc/collection/collection_file.h"
+#include "ptc/plan/lowering.h"
 #include "ptc/plan/plan_io.h"
 #include "ptc/proto/control.pb.h"
 
@@ -54,7 +55,7 @@ class CaseRun {
 
   absl::Status transfer() {
     for (int round = 0; round < plan_.rounds; ++round) {
-      for (int hop = 0; hop <= last_hop(round); ++hop) {
+      for (int hop = 0; hop <= std::max(0, plan::last_hop(plan_, round)); ++hop) {
         CommandBody body;
         body.mutable_round()->set_job(kJob);
         body.mutable_round()->set_to_version(StateVersion::epoch(case_.to.epoch).wire());
@@ -117,15 +118,6 @@ class CaseRun {
   }
 
  private:
-  int last_hop(int round) const {
-    int32_t last = 0;
-    for (const plan::Instance& instance : plan_.instances) {
-      if (instance.round != round) continue;
-      for (const plan::Leg& leg : plan_.patterns.legs(instance.pattern)) last = std::max(last, leg.hop);
-    }
-    return last;
-  }
-
   Crew& crew_;
   const Case& case_;
   const plan::Plan& plan_;

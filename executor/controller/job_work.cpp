@@ -12,6 +12,7 @@
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/collection/collection_file.h"
+#include "ptc/plan/lowering.h"
 #include "ptc/plan/plan_io.h"
 #include "ptc/proto/control.pb.h"
 
@@ -249,11 +250,7 @@ absl::Status JobWork::prepare(const control::Execute& execute) {
 
 absl::Status JobWork::round(const control::Execute& execute, int round, double start_s,
                             std::vector<control::TransferRecord>& transfers) {
-  int32_t last_hop = 0;
-  for (const plan::Instance& instance : execute.plan->instances) {
-    if (instance.round != round) continue;
-    for (const plan::Leg& leg : execute.plan->patterns.legs(instance.pattern)) last_hop = std::max(last_hop, leg.hop);
-  }
+  const int32_t last_hop = std::max(0, plan::last_hop(*execute.plan, round));  // a round without instances frees, too
   std::vector<DeviceId> devices = execute.plan->dst_devices;
   if (crew_.holders_send())
     devices.insert(devices.end(), execute.plan->src_devices.begin(), execute.plan->src_devices.end());

@@ -12,6 +12,7 @@
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/collection/collection_file.h"
+#include "ptc/plan/lowering.h"
 #include "ptc/plan/plan_io.h"
 #include "ptc/proto/control.pb.h"
 
@@ -23,15 +24,6 @@ using proto::CommandBody;
 using proto::ReplyBody;
 
 constexpr int32_t kJob = 0;  // receivers know one
-
-int32_t last_hop(const plan::Plan& plan, int32_t round) {
-  int32_t last = -1;
-  for (const plan::Instance& instance : plan.instances) {
-    if (instance.round != round) continue;
-    for (const plan::Leg& leg : plan.patterns.legs(instance.pattern)) last = std::max(last, leg.hop);
-  }
-  return last;
-}
 
 }  // namespace
 
@@ -154,7 +146,7 @@ absl::Status Sync::transfer(const LiveStep& step, StateVersion version, Synced& 
   SCALAI_RETURN_IF_ERROR(crew_.call("prepare", hosts, body).status());
   std::map<std::string, int64_t> sent;  // by device of the training run
   for (int32_t round = 0; round < plan_->plan.rounds; ++round) {
-    for (int32_t hop = 0; hop <= last_hop(plan_->plan, round); ++hop) {
+    for (int32_t hop = 0; hop <= plan::last_hop(plan_->plan, round); ++hop) {
       CommandBody next;
       next.mutable_round()->set_job(kJob);
       next.mutable_round()->set_to_version(version.wire());

@@ -7,6 +7,7 @@
 
 #include "executor/worker/testing/support.h"
 #include "ptc/checkpoint/safetensors/job_checkpoint.h"
+#include "ptc/plan/lowering.h"
 #include "ptc/proto/control.pb.h"
 
 namespace scalai::executor {
@@ -123,7 +124,7 @@ TEST(Worker, AGivenUpChangeLeavesTheOldEpoch) {
     cluster.create(job.from, 10);
     if (rounds >= 0) cluster.ask_all(prepare_body(plan, job.to, 10));
     for (int32_t round = 0; round < rounds; ++round)
-      for (int32_t hop = 0; hop <= last_hop_of(plan, round); ++hop) cluster.ask_all(round_body(5, round, hop));
+      for (int32_t hop = 0; hop <= plan::last_hop(plan, round); ++hop) cluster.ask_all(round_body(5, round, hop));
     cluster.forget(5);
     EXPECT_THAT(cluster.verify(job.from, 10), IsEmpty());
     for (int host = 0; host < 2; ++host) {

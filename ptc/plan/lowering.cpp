@@ -89,6 +89,15 @@ std::vector<ProgramStep> Lowering::program(DeviceId device) const {
   return program;
 }
 
+int32_t last_hop(const Plan& plan, int32_t round) {
+  int32_t last = -1;
+  for (const Instance& instance : plan.instances) {
+    if (instance.round != round) continue;
+    for (const Leg& leg : plan.patterns.legs(instance.pattern)) last = std::max(last, leg.hop);
+  }
+  return last;
+}
+
 std::vector<ProgramStep> lower(const Plan& plan, DeviceId device) { return Lowering(plan).program(device); }
 
 }  // namespace scalai::plan

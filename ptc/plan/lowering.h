@@ -52,6 +52,9 @@ class Lowering {
   std::vector<std::vector<int64_t>> element_bytes_;  // by tensor set and class: sum over the set's tensors
 };
 
+// The last hop of a round's instances; -1: it has none.
+int32_t last_hop(const Plan& plan, int32_t round);
+
 // The program of one device; for several, one Lowering is faster.
 std::vector<ProgramStep> lower(const Plan& plan, DeviceId device);
 

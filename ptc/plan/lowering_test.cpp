@@ -61,6 +61,12 @@ TEST(Lowering, HostMemoryIsReceivedFrom) {
   EXPECT_TRUE(lower(job.plan(), DeviceId(0)).empty()) << "the host's memory serves, not the device";
 }
 
+TEST(Lowering, ARoundWithoutInstancesHasNoHop) {
+  Case job{.from = replicas({4}, first_devices(1)), .to = replicas({4}, first_devices(2))};
+  EXPECT_EQ(last_hop(job.plan(), 0), 0);
+  EXPECT_EQ(last_hop(job.plan(), 1), -1);
+}
+
 // Over random plans: every operation is done by its destination, sends and receives match one to one.
 TEST(Lowering, ProgramsOfAllDevicesMakeThePlan) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {

@@ -32,8 +32,6 @@ void check_setting(const sched::PolicyInfo& info, const std::string& text, const
   const std::vector<std::string> known = names_of(info.parameters);
   if (text.find('=') == std::string::npos) {
     source.error(path, fmt::format("\"{}\" gives no value", text), "write it like set: \"name=value\"");
-  } else if (known.empty()) {
-    source.error(path, fmt::format("policy \"{}\" has no parameters", info.name));
   } else if (std::find(known.begin(), known.end(), name) == known.end()) {
     source.error_unknown(path, "parameter", name, known);
   } else {

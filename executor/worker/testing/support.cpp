@@ -6,21 +6,13 @@
 #include "executor/nccl/library.h"
 #include "ptc/base/status.h"
 #include "ptc/collection/collection_file.h"
+#include "ptc/plan/lowering.h"
 #include "ptc/plan/plan_io.h"
 #include "ptc/proto/control.pb.h"
 
 namespace scalai::executor {
 
 std::string text_of(const Collection& side) { return collection::collection_text(side, {}); }
-
-int32_t last_hop_of(const plan::Plan& plan, int32_t round) {
-  int32_t last = -1;
-  for (const plan::Instance& instance : plan.instances) {
-    if (instance.round != round) continue;
-    for (const plan::Leg& leg : plan.patterns.legs(instance.pattern)) last = std::max(last, leg.hop);
-  }
-  return last;
-}
 
 CommandBody prepare_body(const plan::Plan& plan, const Collection& to, int64_t step) {
   CommandBody body;
@@ -155,7 +147,7 @@ void SmallCluster::advance(const Collection& side, int64_t step) {
 plan::ClassBytes SmallCluster::run_rounds(const plan::Plan& plan, int64_t to_epoch) {
   plan::ClassBytes bytes;
   for (int32_t round = 0; round < plan.rounds; ++round) {
-    for (int32_t hop = 0; hop <= std::max(0, last_hop_of(plan, round)); ++hop) {
+    for (int32_t hop = 0; hop <= std::max(0, plan::last_hop(plan, round)); ++hop) {
       for (const ReplyBody& reply : ask_all(round_body(to_epoch, round, hop))) {
         for (const proto::TransferRecord& record : reply.transfers())
           bytes.of(static_cast<plan::TransferClass>(record.transfer_class())) += record.bytes();

@@ -44,9 +44,6 @@ inline Collection at_epoch(Collection side, int64_t epoch) {
 }
 std::string text_of(const Collection& side);
 
-// The last hop of a round; -1 for a round without instances.
-int32_t last_hop_of(const plan::Plan& plan, int32_t round);
-
 // A prepare command for a plan between two epochs.
 CommandBody prepare_body(const plan::Plan& plan, const Collection& to, int64_t step);
 
