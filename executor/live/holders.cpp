@@ -21,7 +21,7 @@ absl::Status ask_holders(size_t holders, const std::function<absl::Status(size_t
                          const std::function<void(double)>& pause) {
   std::vector<size_t> left(holders);
   std::iota(left.begin(), left.end(), size_t{0});
-  absl::Status last = absl::NotFoundError("there are none"), silent;
+  absl::Status last = absl::NotFoundError("there are none"), silent, failed;
   for (int asked = 0; asked < kAskedMost && !left.empty(); ++asked) {
     if (asked > 0) pause(kPause_s);
     silent = absl::OkStatus();
@@ -31,12 +31,14 @@ absl::Status ask_holders(size_t holders, const std::function<absl::Status(size_t
       if (last.ok()) return last;
       if (is_busy(last)) busy.push_back(holder);
       if (absl::IsDeadlineExceeded(last)) silent = last;
+      if (!is_busy(last) && !absl::IsNotFound(last)) failed = last;
     }
     left = std::move(busy);
   }
   // Silence is no proof that it is gone.
   if (!left.empty() && !silent.ok())
     return absl::UnavailableError(fmt::format("a holder does not answer: {}", message_of(silent)));
+  if (!failed.ok()) return failed;
   return absl::FailedPreconditionError(
       fmt::format("none of {} holders has it any more: {}", holders, message_of(last)));
 }

@@ -65,6 +65,12 @@ TEST(AskHolders, SilenceIsNoProof) {
   EXPECT_TRUE(absl::IsFailedPrecondition(then_none.ask()));
 }
 
+TEST(AskHolders, WhatAnAskerCannotDoIsSaid) {
+  Scripted holders{{{0, {absl::ResourceExhaustedError("raise the limit of open files")}}, {1, {kNone}}}};
+  EXPECT_TRUE(absl::IsResourceExhausted(holders.ask()));
+  EXPECT_THAT(holders.asked, ElementsAre(0, 1));
+}
+
 TEST(AskHolders, WhatNobodyHasIsGone) {
   Scripted none{{{0, {kNone}}, {1, {kNone}}}};
   EXPECT_TRUE(absl::IsFailedPrecondition(none.ask()));

@@ -27,7 +27,9 @@ namespace {
 using internal::SegmentHeader;
 
 constexpr uint64_t kMaxDirectory = uint64_t{1} << 32;
-constexpr int kTries = 1000;  // of 100 us: far longer than a directory takes to write
+// An owner writes it in microseconds, but may have to wait for a core in the middle.
+constexpr std::chrono::seconds kPatience{5};
+constexpr std::chrono::microseconds kPause{100};
 
 std::string where(const SegmentAddress& address) { return fmt::format("/proc/{}/fd/{}", address.pid, address.fd); }
 
@@ -160,8 +162,9 @@ bool PeerSegment::still_valid(uint64_t epoch_seen) const {
 
 absl::StatusOr<std::vector<std::byte>> PeerSegment::directory() const {
   const SegmentHeader& words = mapping_->header();
-  for (int tries = 0; tries < kTries && alive(); ++tries) {
-    if (tries > 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  for (bool first = true; alive() && (first || std::chrono::steady_clock::now() < until); first = false) {
+    if (!first) std::this_thread::sleep_for(kPause);
     const uint64_t sequence = words.sequence.load();
     if (sequence % 2 != 0) continue;
     const uint64_t offset = words.directory_offset.load();

@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "executor/state/content.h"
@@ -223,6 +225,21 @@ TEST(PeerSegment, AnOwnerKilledWhilePublishing) {
     owner.stop(SIGKILL);
     EXPECT_EQ(peer.directory().status().code(), absl::StatusCode::kUnavailable);
   }
+}
+
+// On a machine with more work than cores it may have to wait in the middle of a change.
+TEST(PeerSegment, AnOwnerThatPausesWhilePublishing) {
+  Segment segment = value_or_die(Segment::create({}));
+  const PeerSegment peer = value_or_die(PeerSegment::open(segment.address()));
+  std::atomic_ref<uint64_t> sequence(*reinterpret_cast<uint64_t*>(segment.data(40)));
+  ++sequence;
+  std::thread owner([&] {
+    ::usleep(800'000);
+    ++sequence;
+  });
+  EXPECT_OK(peer.directory().status());
+  EXPECT_EQ(sequence % 2, 0U);
+  owner.join();
 }
 
 TEST(PeerSegment, RefusesWhatIsNoSegment) {

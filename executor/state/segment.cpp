@@ -296,7 +296,9 @@ absl::Status Segment::publish(std::span<const std::byte> directory) {
   }
   // Half as much again, so that a directory that grows does not move each time.
   SCALAI_ASSIGN_OR_RETURN(const uint64_t larger, allocate(bytes + bytes / 2));
-  mapping_->set_directory(larger, directory.size(), directory);
+  // Before readers have to wait for it: the kernel may look for pages for long.
+  std::memcpy(mapping_->base + larger, directory.data(), directory.size());
+  mapping_->set_directory(larger, directory.size(), {});
   if (directory_ != 0) free(directory_);
   directory_ = larger;
   return {};

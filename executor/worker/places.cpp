@@ -20,8 +20,8 @@
 namespace scalai::executor {
 namespace {
 
-constexpr int kMostTries = 1000;   // of a read that the owner's changes to other things disturb
-constexpr int kPatientTries = 10;  // then with a pause before each
+constexpr int kHastyTries =
+    10;  // of a read that the owner's changes to other things disturb; then with a pause before each
 constexpr int kMostDevicesOfHost = 1024;
 constexpr double kFetchTimeout_s = 60;
 constexpr int64_t kFetchBytes = int64_t{8} << 20;
@@ -327,9 +327,11 @@ absl::Status Places::read_segment(const Location& place, Remote& remote, const V
                                   const Box& box, const Target& dst) {
   SCALAI_ASSIGN_OR_RETURN(const PeerSegment* const open, opened(remote));
   const PeerSegment& segment = *open;
-  for (int tries = 0; tries < kMostTries; ++tries) {
+  const Deadline until = std::chrono::steady_clock::now() +
+                         std::chrono::duration_cast<Deadline::duration>(std::chrono::duration<double>(disturbed_s_));
+  for (int tries = 0; tries < kHastyTries || std::chrono::steady_clock::now() < until; ++tries) {
     if (!segment.alive()) return absl::UnavailableError(fmt::format("the worker that had {} is gone", place.str()));
-    if (tries >= kPatientTries) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (tries >= kHastyTries) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     const uint64_t epoch = segment.epoch();
     std::shared_ptr<const Directory> directory;
     {

@@ -55,6 +55,7 @@ class Places {
     std::vector<HostId> hosts_here = {};    // hosts that share the back end, in its order; empty: `host` alone
     PeerTransport* transport = nullptr;     // to other machines; null: only workers of this machine are reached
     std::shared_ptr<LocalStores> locals{};  // stores of all workers of this process; null: no other workers
+    double disturbed_s = 5;  // a read that the owner's changes to other things disturb is repeated for so long
   };
   // Back end and transport outlive this object.
   explicit Places(Options options)
@@ -64,6 +65,7 @@ class Places {
         backend_(*options.backend),
         hosts_here_(std::move(options.hosts_here)),
         transport_(options.transport),
+        disturbed_s_(options.disturbed_s),
         locals_(options.locals ? std::move(options.locals) : std::make_shared<LocalStores>()) {}
   ~Places();
   Places(const Places&) = delete;
@@ -149,6 +151,7 @@ class Places {
   const std::vector<HostId> hosts_here_;
   int first_device_ = 0;  // the back end's number of this host's first device
   PeerTransport* const transport_;
+  const double disturbed_s_;
   const std::shared_ptr<LocalStores> locals_;
   int32_t hosts_ = 0;
   std::vector<HostId> host_of_device_;

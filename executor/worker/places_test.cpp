@@ -119,8 +119,11 @@ class TwoHosts : public testing::Test {
   LoopbackTransport reader_transport_{network_, [](std::string_view) { return absl::UnimplementedError("asks only"); }};
   std::unique_ptr<Backend> backend_ = make_host_backend();
   Places owner_{{.host = HostId(0), .segments = kSegments, .backend = backend_.get()}};
-  Places reader_{
-      {.host = HostId(1), .segments = kSegments, .backend = backend_.get(), .transport = &reader_transport_}};
+  Places reader_{{.host = HostId(1),
+                  .segments = kSegments,
+                  .backend = backend_.get(),
+                  .transport = &reader_transport_,
+                  .disturbed_s = 1}};
 };
 
 TEST_F(TwoHosts, EachHasItsOwnPlaces) {

@@ -127,7 +127,9 @@ class Live:
     def __enter__(self) -> Live:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, FailedError):
+            error.add_note(f"the mount said last: {self._last_word()}")
         self.close()
 
     def __repr__(self) -> str:

@@ -36,7 +36,9 @@ def run_folder(tmp_path):
         time.sleep(0.1)
     yield tmp_path / "out"
     job.terminate()
-    assert job.wait(120) == 0, (tmp_path / "log").read_text(encoding="utf-8")
+    code = job.wait(120)
+    print((tmp_path / "log").read_text(encoding="utf-8"))  # shown of a test that failed
+    assert code == 0
 
 
 def contents(checkpoint, names):
