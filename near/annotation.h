@@ -34,7 +34,7 @@ struct Use {
   Merge by_file = Merge::kNotSplit, by_record = Merge::kNotSplit;
   bool same_on_stdin = false;  // input files and their bytes on standard input give the same output
   bool text = false;           // a NUL byte in a stream forbids the split by record
-  bool joins_files = false;    // files must end with the end of a line
+  bool joins_files = false;    // files must end with the end of a line, and begin without a mark
   bool keeps_first = false;    // may follow a sort in each part
   bool byte_order = false;     // sort: in the order of bytes, without options
   int columns = 1;             // of kSum and kColumns

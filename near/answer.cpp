@@ -275,7 +275,8 @@ absl::StatusOr<int> run_commands(const std::vector<Command>& commands, const std
     const auto pid = spawn({.program = commands[i].words[0],
                             .words = commands[i].words,
                             .ends = {in, last ? SpawnOptions::kInherit : next[1].get(), SpawnOptions::kInherit},
-                            .folder = folder});
+                            .folder = folder,
+                            .runs_scripts = true});
     if (!pid.ok()) say("{}\n", message_of(pid.status()));
     pids.push_back(pid.ok() ? *pid : -1);
     end = {.status = status_without_start(pid.status())};  // counts if it is the last one

@@ -190,7 +190,9 @@ class Placer {
   Merge by_file() const {
     const Use& use = uses_[0];
     for (size_t i = 0; i < inputs().size(); ++i) {
-      if (use.joins_files && i + 1 < inputs().size() && !facts(inputs()[i]).ends_whole) return Merge::kNotSplit;
+      const FileFacts& of = facts(inputs()[i]);
+      const bool joins = (i > 0 && of.has_mark) || (i + 1 < inputs().size() && !of.ends_whole);
+      if (use.joins_files && joins) return Merge::kNotSplit;
       // wc puts such a name into quotes, which its other lines have not.
       if (use.by_file == Merge::kColumns && inputs()[i].find('\n') != std::string::npos) return Merge::kNotSplit;
     }
@@ -277,8 +279,7 @@ absl::Status unite(Source& source) {
       const auto [known, fresh] = first.emplace(name, host);
       if (fresh) {
         source.files[name] = facts;
-      } else if (const FileFacts& other = source.files[name];
-                 other.bytes != facts.bytes || other.ends_whole != facts.ends_whole) {
+      } else if (const FileFacts& other = source.files[name]; !(other == facts)) {
         differ.push_back(fmt::format("{}: {} bytes on {}, {} on {}", name, other.bytes,
                                      source.hosts[known->second].name, facts.bytes, source.hosts[host].name));
       }

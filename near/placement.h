@@ -22,6 +22,8 @@ namespace scalai::near {
 struct FileFacts {
   int64_t bytes = 0;
   bool ends_whole = true;
+  bool has_mark = false;
+  friend bool operator==(const FileFacts&, const FileFacts&) = default;
 };
 
 // The files of a source, and which hosts have them.

@@ -28,7 +28,8 @@ Source source_of(const std::vector<std::vector<std::string>>& hosts) {
     source.hosts.push_back({.name = "h" + std::to_string(source.hosts.size()), .folder = "/x"});
     source.jobs.push_back(1);
     source.by_host.emplace_back();
-    for (const std::string& file : files) source.by_host.back()[file] = {.bytes = 100'000, .ends_whole = file != "cut"};
+    for (const std::string& file : files)
+      source.by_host.back()[file] = {.bytes = 100'000, .ends_whole = file != "cut", .has_mark = file == "marked"};
   }
   EXPECT_TRUE(unite(source).ok());
   return source;
@@ -159,6 +160,9 @@ TEST(Place, SaysWhyNothingIsNear) {
   EXPECT_EQ(place(uses_of("jq . cut b"), source_of({{"cut"}, {"b"}}), {}).near, 0U)
       << "the last line of cut goes on in b";
   EXPECT_EQ(place(uses_of("jq . b cut"), source_of({{"cut"}, {"b"}}), {}).near, 1U);
+  EXPECT_EQ(place(uses_of("jq . b marked"), source_of({{"b"}, {"marked"}}), {}).near, 0U)
+      << "jq takes a mark at the begin of its input only";
+  EXPECT_EQ(place(uses_of("jq . marked b"), source_of({{"b"}, {"marked"}}), {}).near, 1U);
 }
 
 // Every byte of every file is in exactly one part, in order, on a host that has it.

@@ -149,7 +149,8 @@ class Part {
                        .folder = work_.folder,
                        .group = SpawnOptions::Group::kGroup,
                        .joins = group_.id(),
-                       .close_others = true};
+                       .close_others = true,
+                       .runs_scripts = true};
     if (const size_t script = work_.stages[i].script; script > 0) {
       stage.words[script] =
           fmt::format("{}/{}-{}", watch_.scratch, i,

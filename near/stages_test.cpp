@@ -134,21 +134,24 @@ TEST_F(StagesTest, AFolderIsListed) {
   write("a", "x");
   write(".hidden", "x");
   write("e", "");
+  write("m", "\xef\xbb\xbf{}");
   std::filesystem::create_symlink("nowhere", folder_ + "/broken");
   std::filesystem::create_symlink("a", folder_ + "/link");
   const Listed listed = list_folder(folder_);
   EXPECT_EQ(listed.problem, "");
-  ASSERT_EQ(listed.files.size(), 4U);
+  ASSERT_EQ(listed.files.size(), 5U);
   EXPECT_EQ(listed.files[0].name, "a");
   EXPECT_FALSE(listed.files[0].ends_whole);
   EXPECT_EQ(listed.files[1].name, "b/c");
   EXPECT_TRUE(listed.files[1].ends_whole);
   EXPECT_EQ(listed.files[2].name, "e");
   EXPECT_TRUE(listed.files[2].ends_whole);
+  EXPECT_FALSE(listed.files[2].has_mark);
   EXPECT_EQ(listed.files[3].name, "link");
+  EXPECT_TRUE(listed.files[4].has_mark);
   EXPECT_THAT(list_folder(folder_ + "/nosuch").problem, HasSubstr("nosuch"));
   std::filesystem::create_directory_symlink(folder_, folder_ + "/loop");
-  EXPECT_EQ(list_folder(folder_).files.size(), 4U);
+  EXPECT_EQ(list_folder(folder_).files.size(), 5U);
 }
 
 // A folder below that may not be read is left out, as by patterns of sh; the folder itself is an error.

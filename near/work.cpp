@@ -126,6 +126,7 @@ void fill(const Listed& listed, proto::NearReply& message) {
     one.set_name(file.name);
     one.set_bytes(file.bytes);
     one.set_ends_whole(file.ends_whole);
+    one.set_has_mark(file.has_mark);
   }
 }
 void fill(const Output& output, proto::NearReply& message) { message.set_output(output.bytes); }
@@ -147,7 +148,7 @@ void fill(const PartEnd& end, proto::NearReply& message) {
 Listed listed_of(const proto::NearListed& message) {
   Listed listed{.files = {}, .problem = message.problem()};
   for (const proto::NearFile& file : message.files())
-    listed.files.push_back({file.name(), file.bytes(), file.ends_whole()});
+    listed.files.push_back({file.name(), file.bytes(), file.ends_whole(), file.has_mark()});
   return listed;
 }
 

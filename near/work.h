@@ -53,6 +53,7 @@ struct ListedFile {
   std::string name;
   int64_t bytes = 0;
   bool ends_whole = true;  // empty, or ends with the end of a line
+  bool has_mark = false;   // begins with the byte order mark of UTF-8
 };
 struct Listed {
   std::vector<ListedFile> files;  // sorted by name

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <clocale>
@@ -30,11 +31,16 @@ constexpr int kDeepest = 64;  // folders within each other
 constexpr size_t kMostFiles = 1'000'000;
 constexpr size_t kOutput = size_t{1} << 20;
 
-bool ends_whole(const std::string& path, int64_t bytes) {
-  if (bytes == 0) return true;
+ListedFile facts_of(const std::string& name, const std::string& path, int64_t bytes) {
+  if (bytes == 0) return {.name = name};
+  constexpr std::array<char, 3> kMark = {'\xef', '\xbb', '\xbf'};
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, 3> first{};
   char last = 0;
-  return file.get() >= 0 && ::pread(file.get(), &last, 1, bytes - 1) == 1 && last == '\n';
+  return {.name = name,
+          .bytes = bytes,
+          .ends_whole = ::pread(file.get(), &last, 1, bytes - 1) == 1 && last == '\n',
+          .has_mark = ::pread(file.get(), first.data(), first.size(), 0) == std::ssize(first) && first == kMark};
 }
 
 // As those of /proc, which say no size: they cannot be cut, so they are not offered.
@@ -71,7 +77,7 @@ class Lister {
       if (::stat(entry->path().c_str(), &facts) != 0) continue;  // a link that leads nowhere
       if (S_ISDIR(facts.st_mode)) enter(relative, depth, {facts.st_dev, facts.st_ino});
       if (S_ISREG(facts.st_mode) && (facts.st_size > 0 || !has_more_than(entry->path().string(), 0)))
-        listed_.files.push_back({relative, facts.st_size, ends_whole(entry->path().string(), facts.st_size)});
+        listed_.files.push_back(facts_of(relative, entry->path().string(), facts.st_size));
     }
     if (listed_.files.size() > kMostFiles)
       listed_.problem = fmt::format("{}: more than {} files; name a folder below it", folder_, kMostFiles);

@@ -237,9 +237,9 @@ Alike random_alike(Random& random, int groups) {
 
 // When each group's flows end.
 std::vector<double> ends_of_groups(const change::NetworkSpec& network, const std::vector<int>& flows_in_group,
-                                   const std::vector<double>& bytes) {
+                                   const std::vector<double>& bytes, double resolution_s = 0) {
   std::vector<double> ends(flows_in_group.size(), -1);
-  change::MaxMinBackend backend(network);
+  change::MaxMinBackend backend(network, resolution_s);
   std::vector<size_t> group_of;
   const int end = static_cast<int>(network.endpoints.size()) - 1;
   for (size_t g = 0; g < flows_in_group.size(); ++g) {
@@ -268,6 +268,37 @@ TEST(MaxMin, AFlowWithWeightsIsAsManyAlike) {
     const std::vector<double> whole = ends_of_groups(alike.whole, alike.sources_in_group, bytes);
     const std::vector<double> folded = ends_of_groups(alike.folded, std::vector<int>(whole.size(), 1), bytes);
     for (size_t g = 0; g < whole.size(); ++g) ASSERT_NEAR(folded[g] / whole[g], 1, 1e-9) << "group " << g;
+  }
+}
+
+// Two flows of 10 and 11 bytes share 10 bytes/s. The first ends after 2 s; the other one would then after 2.1 s, or at the
+// rate that it had, after 2.2 s.
+TEST(MaxMin, EndsWithinTheResolutionAreOneMoment) {
+  const change::NetworkSpec network = {.links = {{"link", 10}, {"a", 99}, {"b", 99}},
+                                       .endpoints = {{"a", {0, 1}, {}}, {"b", {0, 2}, {}}, {"end", {}, {}}}};
+  const auto ends = [&](double resolution_s) { return ends_of_groups(network, {1, 1}, {10, 11}, resolution_s); };
+  EXPECT_THAT(ends(0), ::testing::ElementsAre(::testing::DoubleEq(2), ::testing::DoubleEq(2.1)));
+  EXPECT_THAT(ends(0.19), ::testing::ElementsAre(::testing::DoubleEq(2), ::testing::DoubleEq(2.1)));
+  EXPECT_THAT(ends(0.21), ::testing::ElementsAre(::testing::DoubleEq(2.2), ::testing::DoubleEq(2.2)));
+  change::MaxMinBackend backend(network, 1);
+  backend.start(0, 2, 10);
+  backend.start(1, 2, 11);
+  EXPECT_EQ(backend.advance_to(2.1).size(), 1u) << "the caller's time comes before the second end";
+}
+
+// Each end holds up the others by the resolution at most.
+TEST(MaxMin, AResolutionMovesEndsLittle) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Random random(seed);
+    const int groups = static_cast<int>(random.between(2, 6));
+    const Alike alike = random_alike(random, groups);
+    std::vector<double> bytes;
+    for (int g = 0; g < groups; ++g) bytes.push_back(static_cast<double>(random.between(1, 1000)));
+    const std::vector<double> exact = ends_of_groups(alike.whole, alike.sources_in_group, bytes);
+    const double resolution_s = *std::max_element(exact.begin(), exact.end()) / 100;
+    const std::vector<double> near = ends_of_groups(alike.whole, alike.sources_in_group, bytes, resolution_s);
+    for (size_t g = 0; g < exact.size(); ++g) ASSERT_NEAR(near[g], exact[g], groups * resolution_s) << "group " << g;
   }
 }
 

@@ -345,10 +345,10 @@ absl::Status with_simgrid(const change::NetworkSpec& spec, const std::function<v
 }
 
 absl::Status with_backend(BackendKind kind, const change::NetworkSpec& spec,
-                          const std::function<void(change::NetworkBackend&)>& body) {
+                          const std::function<void(change::NetworkBackend&)>& body, double resolution_s) {
   SCALAI_RETURN_IF_ERROR(change::check_network(spec));
   if (kind == BackendKind::kSimGrid) return with_simgrid(spec, body);
-  change::MaxMinBackend backend(spec);
+  change::MaxMinBackend backend(spec, resolution_s);
   body(backend);
   return absl::OkStatus();
 }

@@ -22,8 +22,8 @@ enum class BackendKind { kSimGrid, kMaxMin };
 // Builds the back end and calls `body` with it; the back end lives until `body` returns, and then this function
 // returns. With SimGrid, `body` runs inside an actor, once per process, because SimGrid's engine is a singleton.
 // InvalidArgument: a bad spec (check_network), or up_weights with SimGrid. FailedPrecondition: a second SimGrid run.
-// Aborted: SimGrid rejected the network.
+// Aborted: SimGrid rejected the network. `resolution_s` is for kMaxMin (MaxMinBackend).
 absl::Status with_backend(BackendKind kind, const change::NetworkSpec& spec,
-                          const std::function<void(change::NetworkBackend&)>& body);
+                          const std::function<void(change::NetworkBackend&)>& body, double resolution_s = 0);
 
 }  // namespace scalai::sim

@@ -75,7 +75,8 @@ absl::StatusOr<near::Source> list_source(const SourceRequest& request, const nea
     if (!files.ok()) return;
     if (jobs == 0) source.jobs[i] = (*session)->threads();
     for (const near::ListedFile& file : *files)
-      if (wanted.empty() || wanted.contains(file.name)) source.by_host[i][file.name] = {file.bytes, file.ends_whole};
+      if (wanted.empty() || wanted.contains(file.name))
+        source.by_host[i][file.name] = {file.bytes, file.ends_whole, file.has_mark};
     waiting[i] = *std::move(session);
   }));
   std::string problems;

@@ -109,13 +109,15 @@ absl::Status log_can_be_written(const std::string& file) {
   return absl::OkStatus();
 }
 
-bool on_path(const std::string& name) {
+// The first file of this name that allows `mode`, by the folders of PATH; empty: there is none.
+std::string found_on_path(const std::string& name, int mode) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path == nullptr ? "" : path);
   for (std::string folder; std::getline(folders, folder, ':');) {
-    if (::access((std::filesystem::path(folder) / name).c_str(), F_OK) == 0) return true;
+    const std::string file = (std::filesystem::path(folder) / name).string();
+    if (::access(file.c_str(), mode) == 0) return file;
   }
-  return false;
+  return "";
 }
 
 }  // namespace
@@ -129,6 +131,15 @@ absl::StatusOr<pid_t> spawn(const SpawnOptions& options) {
   const int error = posix_spawnp(&pid, options.program.c_str(), &settings.actions, &settings.attributes,
                                  pointers(words).data(), pointers(variables).data());
   if (error == 0) return pid;
+  if (error == ENOEXEC && options.runs_scripts) {
+    SpawnOptions script = options;
+    const bool named = options.program.find('/') == std::string::npos;
+    script.program = "/bin/sh";
+    script.words = {"sh", "--", named ? found_on_path(options.program, X_OK) : options.program};
+    script.words.insert(script.words.end(), words.begin() + 1, words.end());
+    script.runs_scripts = false;
+    return spawn(script);
+  }
   const std::string why = fmt::format("cannot start {}: {}", options.program, std::strerror(error));
   return error == EACCES ? absl::PermissionDeniedError(why) : missing(why);
 }
@@ -147,7 +158,7 @@ absl::StatusOr<std::string> find_program(const std::string& name) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
   const std::string beside = (self.parent_path() / name).string();
   if (!self.empty() && ::access(beside.c_str(), F_OK) == 0) return beside;
-  if (on_path(name)) return name;
+  if (!found_on_path(name, F_OK).empty()) return name;
   return missing(
       fmt::format("{0} is neither in {1} nor on PATH\n"
                   "hint: install the package {0}, or build the CMake target {0} (its configure step prints\n"

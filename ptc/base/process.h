@@ -37,6 +37,8 @@ struct SpawnOptions {
   pid_t joins = 0;  // with kGroup: a group that is there; 0 = a new one
   // Closes all other descriptors in the child, also those that a library opened without O_CLOEXEC.
   bool close_others = false;
+  // A file that may be run and is no program, as a script without "#!", is a script of sh, as to a shell.
+  bool runs_scripts = false;
 };
 
 // Starts a child and returns its pid; the caller reaps it. NotFound: it cannot start, or the log file cannot be opened.

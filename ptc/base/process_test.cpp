@@ -86,6 +86,24 @@ TEST_F(ProcessTest, RefusalsSayWhy) {
   EXPECT_THAT(message_of(unknown.status()), HasSubstr("hint: install the package scalai-no-such-program"));
 }
 
+TEST_F(ProcessTest, AScriptWithoutAFirstLineIsOneOfSh) {
+  ASSERT_TRUE(write_file(folder_ + "/scalai-script", "echo \"$0 $1 $2\"; exit 7").ok());
+  std::filesystem::permissions(folder_ + "/scalai-script", std::filesystem::perms::owner_all);
+  const std::string before = std::getenv("PATH");
+  ::setenv("PATH", (before + ":" + folder_).c_str(), 1);
+  for (const std::string& name : {std::string("scalai-script"), folder_ + "/scalai-script"}) {
+    SpawnOptions options{.program = name, .words = {name, "a b", "$c"}, .log_file = folder_ + "/log"};
+    EXPECT_TRUE(absl::IsNotFound(spawn(options).status()));
+    options.runs_scripts = true;
+    std::filesystem::remove(options.log_file);
+    const auto pid = spawn(options);
+    ASSERT_TRUE(pid.ok()) << pid.status();
+    EXPECT_EQ(wait_for(*pid), 7);
+    EXPECT_EQ(read_file(options.log_file).value_or(""), folder_ + "/scalai-script a b $c\n");
+  }
+  ::setenv("PATH", before.c_str(), 1);
+}
+
 TEST_F(ProcessTest, FindsProgramsOnThePath) { EXPECT_EQ(find_program("sh").value_or(""), "sh"); }
 
 // What a program has become, and what it has started, knows what was typed; others do not.

@@ -53,8 +53,9 @@ std::vector<double> maxmin_rates(std::span<const double> capacities, std::span<c
   return rates;
 }
 
-MaxMinBackend::MaxMinBackend(const NetworkSpec& spec)
+MaxMinBackend::MaxMinBackend(const NetworkSpec& spec, double resolution_s)
     : spec_(spec),
+      resolution_s_(resolution_s),
       shares_(capacities_of(spec)),
       link_down_(spec.links.size(), false),
       told_rates_(spec.links.size(), 0),
@@ -242,8 +243,13 @@ std::vector<FlowEnd> MaxMinBackend::advance_to(double until_s) {
     now_s_ = until_s;
     return {};
   }
-  const double limit_s = coincidence_limit(first_s, now_s_);
+  double limit_s = coincidence_limit(first_s, now_s_);
   now_s_ = first_s;
+  if (resolution_s_ > 0) {  // all ends from the first one on are one moment, the last of them
+    for (const size_t position : end_dates_.until(std::min(first_s + resolution_s_, until_s)))
+      now_s_ = std::max(now_s_, end_dates_[position]);
+    limit_s = std::max(limit_s, now_s_);
+  }
   std::vector<int> due;
   for (const size_t position : end_dates_.until(limit_s)) due.push_back(active_[position]);
   for (int class_id : due) end_due_flows(class_id, limit_s);

@@ -148,8 +148,9 @@ class FairShares {
 
 class MaxMinBackend final : public NetworkBackend {
  public:
-  // Copies the spec, which check_network() accepts.
-  explicit MaxMinBackend(const NetworkSpec& spec);
+  // Copies the spec, which check_network() accepts. Flows over different links that end within `resolution_s` (≥ 0) of each other end together
+  // with the last of them, so that rates change less often; 0: each at its own time.
+  explicit MaxMinBackend(const NetworkSpec& spec, double resolution_s = 0);
 
   double now_s() const override { return now_s_; }
   FlowId start(int src_endpoint, int dst_endpoint, double bytes) override;
@@ -201,6 +202,7 @@ class MaxMinBackend final : public NetworkBackend {
   std::vector<FlowEnd> take_pending();
 
   NetworkSpec spec_;
+  const double resolution_s_;
   FairShares shares_;
   double now_s_ = 0;
   std::vector<bool> link_down_;

@@ -144,7 +144,8 @@ struct MemorySample {
 struct RunReport {
   const scenario::Scenario* scenario = nullptr;
   std::string strategy;
-  std::string runtime;  // "sim" or "exec"
+  std::string runtime;      // "sim" or "exec"
+  double resolution_s = 0;  // of simulated flows: ends within so long of each other are one moment
   double end_s = 0;
   std::vector<JobRecord> jobs;
   std::vector<std::shared_ptr<const plan::Plan>> plans;  // in order of making: plans/001.binpb, …

@@ -102,7 +102,12 @@ Line line_of(const Run& run, const char* name, double PhaseSeconds::*phase) {
   if (phase == &PhaseSeconds::verify)
     return constant(name, run.costs.verify_bytes_per_s, run.preset.verify_bytes_per_s, "a constant rate");
   if (phase == &PhaseSeconds::prepare) return Basis{name, "given", "costs", {}, {}, ""};
-  if (phase == &PhaseSeconds::transfer) return transfer(run);
+  if (phase == &PhaseSeconds::transfer) {
+    Basis line = transfer(run);
+    if (const double resolution_s = run.report.resolution_s; resolution_s > 0)
+      line.from += fmt::format(", ends within {:g} us together", resolution_s * 1e6);
+    return line;
+  }
   return Basis{name, "modelled", "end of the step under way", {}, {}, ""};
 }
 
@@ -110,7 +115,7 @@ std::string range_text(const Basis& line) {
   if (!line.low) return "";
   if (line.unit == "s")
     return fmt::format("; published: {} to {}", format_seconds(*line.low), format_seconds(*line.high));
-  const char* others = line.from == kCalibrated ? "measured" : "published";
+  const char* others = line.from.starts_with(kCalibrated) ? "measured" : "published";
   return line.of == "step" ? "" : fmt::format("; {}: {:g} to {:g} times as long", others, *line.low, *line.high);
 }
 

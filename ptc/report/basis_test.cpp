@@ -56,6 +56,14 @@ TEST(Basis, WhatTheScenarioSaysIsGiven) {
   EXPECT_THAT(basis_text(all), Not(HasSubstr("assumed")));
 }
 
+TEST(Basis, SaysHowFineTransfersAre) {
+  const scenario::Scenario scenario = testing::example_scenario();
+  control::RunReport report = testing::example_report(scenario);
+  EXPECT_EQ(line(basis_of(report), "transfer")->from, "links of the cluster");
+  report.resolution_s = 100e-6;
+  EXPECT_EQ(line(basis_of(report), "transfer")->from, "links of the cluster, ends within 100 us together");
+}
+
 TEST(Basis, AHangHasAWatchdog) {
   scenario::Scenario scenario = testing::example_scenario();
   scenario.events = {{.when = {}, .what = scenario::Fail{.devices = {DeviceId(2)}, .links = {}, .hangs = true}}};

@@ -27,8 +27,9 @@ struct Shape {
   std::string to;
   int gpus_before = 4096, gpus_after = 0;
   std::string strategy = "reshard";
-  std::string fails;       // "devices: 26"; else a request for gpus_after
-  std::string redundancy;  // of the job
+  std::string fails;             // "devices: 26"; else a request for gpus_after
+  std::string redundancy;        // of the job
+  double resolution_s = 100e-6;  // as `scalai sim` has it for so many devices
 };
 
 std::string scenario_text(const Shape& shape, bool changes) {
@@ -67,13 +68,14 @@ Run run_of(const Shape& shape, bool changes, const std::string& folder) {
   SCALAI_CHECK(strategy.ok(), message_of(strategy.status()));
   const change::Platform platform(scenario->cluster, change::LinkRates::kReached, strategy->costs.stores);
   absl::StatusOr<control::RunReport> report = absl::InternalError("did not run");
-  const absl::Status status = with_backend(BackendKind::kMaxMin, platform.spec(), [&](change::NetworkBackend& backend) {
+  const auto simulate = [&](change::NetworkBackend& backend) {
     control::Recorder recorder;
     SimRuntime runtime(scenario->cluster, platform, backend, recorder);
     report = control::run(*scenario, *strategy, runtime);
     runtime.close();
     if (report.ok()) report->recorder = std::move(recorder);
-  });
+  };
+  const absl::Status status = with_backend(BackendKind::kMaxMin, platform.spec(), simulate, shape.resolution_s);
   SCALAI_CHECK(status.ok() && report.ok(), message_of(status) + message_of(report.status()));
   Run run{.seconds = processor_seconds() - start_s, .transfers = report->recorder.transfers.size()};
   const size_t plans = report->plans.size();
