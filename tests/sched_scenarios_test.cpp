@@ -184,7 +184,9 @@ TEST_F(SchedEndToEnd, HostsOfATraceBeyondTheClusterAreNamed) {
 
 TEST_F(SchedEndToEnd, AProgramIsAPolicy) {
   fs::create_directory(folder_ / "policies");
-  fs::copy_file(kScenarios / "policies/shortest_first.py", folder_ / "policies/shortest_first.py");
+  for (const char* name : {"shortest_first.py", "scalai_policy.py"}) {
+    fs::copy_file(kScenarios / "policies" / name, folder_ / "policies" / name);
+  }
   const std::string file = scenario();
   const Outcome program =
       sim(file + " --set=policy.name= '--set=policy.exec=python3 policies/shortest_first.py' --format=json");
@@ -199,7 +201,9 @@ TEST_F(SchedEndToEnd, AProgramIsAPolicy) {
 // The files that a scenario names count from its folder, wherever its report lies.
 TEST_F(SchedEndToEnd, ResolvedScenariosRunFromTheirReports) {
   fs::create_directories(folder_ / "there/files");
-  fs::copy_file(kScenarios / "policies/shortest_first.py", folder_ / "there/files/shortest_first.py");
+  for (const char* name : {"shortest_first.py", "scalai_policy.py"}) {
+    fs::copy_file(kScenarios / "policies" / name, folder_ / "there/files" / name);
+  }
   const Outcome made =
       scalai("import --generate=philly-like --set=jobs=20 --seed=3 --out=" + path("there/files/jobs.csv"));
   ASSERT_EQ(made.code, 0) << made.err;

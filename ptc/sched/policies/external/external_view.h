@@ -1,6 +1,7 @@
 #pragma once
 // A fixed View for tests of the protocol: two GPU types, jobs added by the test. One thread.
 
+#include <utility>
 #include <vector>
 
 #include "ptc/sched/policy.h"
@@ -41,20 +42,36 @@ class PaperView final : public View {
   Progress progress(JobId id) const override { return progress_[static_cast<size_t>(id.value)]; }
   std::span<const JobId> active() const override { return active_; }
   const Throughput& throughput() const override { return speed_; }
-  double change_cost_s(JobId, int) const override { return 0; }
+  double change_cost_s(JobId, int to_gpus) const override { return 10.0 * to_gpus; }
 
   Job& spec(JobId id) { return jobs_[static_cast<size_t>(id.value)]; }
   Progress& at(JobId id) { return progress_[static_cast<size_t>(id.value)]; }
   void set_capacity(int host, int gpus) { capacity_[static_cast<size_t>(host)] = gpus; }
+
+  // Two jobs on the same GPUs: the first as fast as `share` of alone, the second half of that. 0: they cannot share.
+  void set_share(double share) { speed_.share = share; }
+  // Rates hold until this much work; beyond it they are half.
+  void set_until_work(double work) { speed_.until_work = work; }
+  void leave(JobId id) { std::erase(active_, id); }
 
   double now = 100;
 
  private:
   class Speed final : public Throughput {
    public:
-    Rate rate(const Job&, GpuType type, int gpus, double) const override {
-      return {.per_s = gpus * (type.value == 0 ? 2.0 : 1.0)};
+    Rate rate(const Job&, GpuType type, int gpus, double done) const override {
+      const bool late = done >= until_work;
+      return {.per_s = gpus * (type.value == 0 ? 2.0 : 1.0) / (late ? 2 : 1), .until_work = late ? kNever : until_work};
     }
+    // Half of it between hosts.
+    Rate placed_rate(const Job& job, const Placement& placement, double done) const override {
+      return {.per_s = rate(job, placement.type, placement.gpus(), done).per_s / (placement.hosts.size() > 1 ? 2 : 1)};
+    }
+    std::pair<double, double> shared_rate(const Job& a, const Job&, GpuType type, int gpus) const override {
+      const double alone = rate(a, type, gpus, 0).per_s;
+      return {share * alone, share * alone / 2};
+    }
+    double share = 0, until_work = kNever;
     std::string description() const override { return "on paper"; }
   };
   Fleet fleet_;

@@ -6,24 +6,34 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <set>
-#include <vector>
 
-#include "ptc/base/diagnostics.h"
 #include "ptc/base/json.h"
 #include "ptc/base/status.h"
+#include "ptc/sched/policies/external/internal/lines.h"
 
 namespace scalai::sched {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-constexpr size_t kShownBytes = 300;
+namespace external {
 
 std::string shown(const std::string& line) {
+  constexpr size_t kShownBytes = 300;
   return line.size() <= kShownBytes ? line : line.substr(0, kShownBytes) + " …";
 }
+
+absl::StatusOr<Json> parse(const std::string& line) {
+  absl::StatusOr<Json> json = read_ordered_json(line);
+  if (!json.ok()) return failed(fmt::format("its answer, {}: {}", message_of(json.status()), shown(line)));
+  if (!json->is_object()) return failed(fmt::format("its answer is no JSON object: {}", shown(line)));
+  return json;
+}
+
+std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+}  // namespace external
+
+namespace {
+
+using external::Json;
+using external::type_at;
 
 // JSON has no infinity.
 Json or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -40,8 +50,6 @@ const char* name_of(Event::Kind kind) {
   return "";
 }
 
-GpuType type_at(size_t index) { return GpuType(static_cast<int64_t>(index)); }
-
 Json by_type(const View& view, const auto& value) {
   Json json = Json::object();
   for (size_t t = 0; t < view.fleet().types.size(); ++t) json[view.fleet().types[t].name] = value(type_at(t));
@@ -57,220 +65,76 @@ Json placement_json(const View& view, const Placement& placement) {
           {"hosts", std::move(hosts)}};
 }
 
-Json job_json(const View& view, JobId id) {
+// Rates on the GPUs a job asks for and, with `curves`, on all that it may get. Returns until when they hold.
+double add_rates(const View& view, JobId id, bool curves, Json& json) {
   const Job& job = view.job(id);
-  const Progress progress = view.progress(id);
-  const auto rate = [&](GpuType type) { return view.throughput().rate(job, type, job.gpus, progress.work_done).per_s; };
-  return {{"job", job.name},
-          {"type", job.type},
-          {"entity", job.entity},
-          {"submit_s", job.submit_s},
-          {"gpus", job.gpus},
-          {"min_gpus", job.min_gpus},
-          {"max_gpus", job.max_gpus},
-          {"weight", job.weight},
-          {"deadline_s", or_null(job.deadline_s)},
-          {"work", job.work},
-          {"work_done", progress.work_done},
-          {"per_s", by_type(view, rate)},
-          {"first_start_s", or_null(progress.first_start_s)},
-          {"executed_s", progress.executed_s},
-          {"attained_gpu_s", progress.attained_gpu_s},
-          {"restarts", progress.restarts},
-          {"has", placement_json(view, progress.placement)}};
+  const double done = view.progress(id).work_done;
+  double until_work = kNever;
+  const auto rate = [&](GpuType type, int gpus) {
+    const Rate found = view.throughput().rate(job, type, gpus, done);
+    until_work = std::min(until_work, found.until_work);
+    return found.per_s;
+  };
+  json["per_s"] = by_type(view, [&](GpuType type) { return rate(type, job.gpus); });
+  if (!curves) return until_work;
+  json["curves"] = by_type(view, [&](GpuType type) {
+    Json list = Json::array();
+    const int most = std::min(job.max_gpus, view.fleet().gpus(type));
+    for (int gpus = job.min_gpus; gpus <= most; ++gpus) list.push_back(rate(type, gpus));
+    return list;
+  });
+  return until_work;
 }
 
-absl::StatusOr<Json> parse(const std::string& line) {
-  absl::StatusOr<Json> json = read_ordered_json(line);
-  if (!json.ok()) return failed(fmt::format("its answer, {}: {}", message_of(json.status()), shown(line)));
-  if (!json->is_object()) return failed(fmt::format("its answer is no JSON object: {}", shown(line)));
+void add_fixed(const Job& job, Json& json) {
+  json["type"] = job.type;
+  json["entity"] = job.entity;
+  json["submit_s"] = job.submit_s;
+  json["gpus"] = job.gpus;
+  json["min_gpus"] = job.min_gpus;
+  json["max_gpus"] = job.max_gpus;
+  json["weight"] = job.weight;
+  json["deadline_s"] = or_null(job.deadline_s);
+  json["work"] = job.work;
+}
+
+void add_progress(const View& view, JobId id, Json& json) {
+  const Progress progress = view.progress(id);
+  json["work_done"] = progress.work_done;
+  json["even_per_s"] = progress.even_per_s;
+  json["first_start_s"] = or_null(progress.first_start_s);
+  json["last_change_s"] = progress.last_change_s;
+  json["executed_s"] = progress.executed_s;
+  json["attained_gpu_s"] = progress.attained_gpu_s;
+  json["restarts"] = progress.restarts;
+  json["has"] = placement_json(view, progress.placement);
+  json["beside"] = progress.beside.valid() ? Json(view.job(progress.beside).name) : Json(nullptr);
+}
+
+Json job_json(const Question& question, const JobNews& news, Known& known) {
+  const View& view = question.view;
+  Json json = {{"job", view.job(news.job).name}};
+  if (news.whole) add_fixed(view.job(news.job), json);
+  if (news.rates) known.rates_hold(news.job, add_rates(view, news.job, question.greeting.curves, json));
+  add_progress(view, news.job, json);
   return json;
 }
 
-// Names of jobs come from traces: what is not UTF-8 in them must not end the run.
-std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
-class DecisionReader {
- public:
-  DecisionReader(const View& view, const std::map<std::string, JobId>& jobs) : view_(view), jobs_(jobs) {}
-
-  absl::StatusOr<Decision> read(const Json& json) {
-    check_names(json, {"grants", "refused", "wake_at_s"}, "the answer");
-    if (json.contains("grants")) read_grants(json["grants"]);
-    if (json.contains("refused")) read_refused(json["refused"]);
-    if (json.contains("wake_at_s") && !json["wake_at_s"].is_null()) read_wake(json["wake_at_s"]);
-    if (problem_.empty()) check_capacity();
-    if (!problem_.empty()) return failed(problem_);
-    return std::move(decision_);
+// Hosts of which fewer GPUs may be given away than they have.
+Json short_hosts(const View& view) {
+  Json list = Json::array();
+  for (size_t h = 0; h < view.fleet().hosts.size(); ++h) {
+    const int gpus = view.capacity(HostId(static_cast<int64_t>(h)));
+    if (gpus < view.fleet().hosts[h].gpus) list.push_back({{"host", h}, {"gpus", gpus}});
   }
+  return list;
+}
 
- private:
-  void wrong(const std::string& problem) {
-    if (problem_.empty()) problem_ = problem;
-  }
-
-  void check_names(const Json& object, const std::vector<std::string>& known, const std::string& where) {
-    for (const auto& [name, value] : object.items()) {
-      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-      wrong(fmt::format("{} has a field \"{}\", which is none of {}", where, name, fmt::join(known, ", ")));
-    }
-  }
-
-  std::optional<JobId> job_named(const Json& name, const std::string& where) {
-    if (!name.is_string()) {
-      wrong(where + " names no job: \"job\" is to be a text");
-      return std::nullopt;
-    }
-    const auto text = name.get<std::string>();
-    const auto found = jobs_.find(text);
-    if (found == jobs_.end()) {
-      std::vector<std::string> names;
-      for (const auto& [known, id] : jobs_) names.push_back(known);
-      const std::string near = closest(text, names);
-      wrong(fmt::format("{} names \"{}\", which is no job that is here{}", where, text,
-                        near.empty() ? "" : fmt::format(" (is it \"{}\"?)", near)));
-      return std::nullopt;
-    }
-    if (!named_.insert(found->second).second) {
-      wrong(fmt::format("{} names job \"{}\" a second time", where, text));
-      return std::nullopt;
-    }
-    return found->second;
-  }
-
-  std::optional<int> count(const Json& object, const char* name, const std::string& where) {
-    if (object.contains(name) && object[name].is_number_integer() && object[name] >= 0 && object[name] <= 1 << 30) {
-      return object[name].get<int>();
-    }
-    wrong(fmt::format("{} has no whole number \"{}\"", where, name));
-    return std::nullopt;
-  }
-
-  std::optional<GpuType> type_of(const Json& grant, const std::string& where) {
-    const auto& types = view_.fleet().types;
-    if (!grant.contains("type") && types.size() == 1) return GpuType(0);
-    const std::string name =
-        grant.contains("type") && grant["type"].is_string() ? grant["type"].get<std::string>() : "";
-    for (size_t t = 0; t < types.size(); ++t) {
-      if (types[t].name == name) return type_at(t);
-    }
-    std::vector<std::string> names;
-    for (const TypeSpec& type : types) names.push_back(type.name);
-    wrong(fmt::format("{}: \"type\" is none of {}", where, fmt::join(names, ", ")));
-    return std::nullopt;
-  }
-
-  void read_grants(const Json& grants) {
-    if (!grants.is_array()) return wrong("\"grants\" is no list");
-    for (size_t i = 0; i < grants.size() && problem_.empty(); ++i) read_grant(grants[i], fmt::format("grants[{}]", i));
-  }
-
-  void read_grant(const Json& json, const std::string& where) {
-    if (!json.is_object()) return wrong(where + " is no object");
-    check_names(json, {"job", "type", "gpus", "hosts"}, where);
-    const auto job = job_named(json.value("job", Json()), where);
-    const auto gpus = count(json, "gpus", where);
-    if (!job || !gpus) return;
-    Grant grant;
-    grant.job = *job;
-    grant.gpus = *gpus;
-    if (*gpus > 0) {
-      const Job& spec = view_.job(*job);
-      if (*gpus < spec.min_gpus || *gpus > spec.max_gpus) {
-        return wrong(fmt::format("{} gives job \"{}\" {} GPUs, it takes {}", where, spec.name, *gpus,
-                                 spec.min_gpus == spec.max_gpus
-                                     ? fmt::format("{}", spec.min_gpus)
-                                     : fmt::format("{} to {}", spec.min_gpus, spec.max_gpus)));
-      }
-      const auto type = type_of(json, where);
-      if (!type) return;
-      grant.type = *type;
-      if (json.contains("hosts")) read_hosts(json["hosts"], where, grant);
-    }
-    decision_.grants.push_back(std::move(grant));
-  }
-
-  void read_hosts(const Json& hosts, const std::string& where, Grant& grant) {
-    if (!hosts.is_array()) return wrong(where + ": \"hosts\" is no list");
-    int sum = 0;
-    std::map<HostId, int> shares;
-    for (const Json& json : hosts) {
-      if (!json.is_object()) return wrong(where + ": \"hosts\" holds what is no object");
-      check_names(json, {"host", "gpus"}, where + ": a host");
-      const auto host = count(json, "host", where + ": a host");
-      const auto gpus = count(json, "gpus", where + ": a host");
-      if (!host || !gpus) return;
-      const auto& all = view_.fleet().hosts;
-      if (static_cast<size_t>(*host) >= all.size() || all[static_cast<size_t>(*host)].type != grant.type) {
-        return wrong(fmt::format("{}: host {} is none of that type", where, *host));
-      }
-      if (*gpus == 0 || !shares.emplace(HostId(*host), *gpus).second) {
-        return wrong(fmt::format("{}: host {} is named twice, or with 0 GPUs", where, *host));
-      }
-      sum += *gpus;
-    }
-    if (sum != grant.gpus) wrong(fmt::format("{}: its hosts have {} GPUs, \"gpus\" says {}", where, sum, grant.gpus));
-    for (const auto& [host, gpus] : shares) grant.hosts.push_back({host, gpus});
-  }
-
-  void read_refused(const Json& refused) {
-    if (!refused.is_array()) return wrong("\"refused\" is no list");
-    for (const Json& name : refused) {
-      const auto job = job_named(name, "\"refused\"");
-      if (!job) return;
-      if (!view_.progress(*job).placement.empty()) {
-        return wrong(fmt::format("\"refused\" names job \"{}\", which runs", view_.job(*job).name));
-      }
-      decision_.refused.push_back(*job);
-    }
-  }
-
-  void read_wake(const Json& wake) {
-    if (!wake.is_number()) return wrong("\"wake_at_s\" is no number");
-    decision_.wake_at_s = wake.get<double>();
-    if (!(decision_.wake_at_s > view_.now_s())) {
-      wrong(fmt::format("\"wake_at_s\" is {}, not after now ({} s)", decision_.wake_at_s, view_.now_s()));
-    }
-  }
-
-  // What is granted and what stays, against what is up. Hosts under notice count for nobody.
-  void check_capacity() {
-    std::vector<int64_t> used(view_.fleet().types.size());
-    std::map<HostId, int> on_host;
-    std::set<JobId> changed;
-    for (const Grant& grant : decision_.grants) {
-      changed.insert(grant.job);
-      if (grant.gpus == 0) continue;
-      used[static_cast<size_t>(grant.type.value)] += grant.gpus;
-      for (const HostShare& share : grant.hosts) on_host[share.host] += share.gpus;
-    }
-    for (const auto& [name, id] : jobs_) {
-      if (changed.count(id) != 0) continue;
-      const Progress progress = view_.progress(id);
-      if (progress.beside.valid()) continue;
-      for (const HostShare& share : progress.placement.hosts) {
-        if (view_.capacity(share.host) == 0) continue;
-        used[static_cast<size_t>(progress.placement.type.value)] += share.gpus;
-        if (on_host.count(share.host) != 0) on_host[share.host] += share.gpus;
-      }
-    }
-    for (size_t t = 0; t < used.size(); ++t) {
-      if (used[t] <= view_.capacity(type_at(t))) continue;
-      wrong(fmt::format("it gives away {} GPUs of type {}, there are {}", used[t], view_.fleet().types[t].name,
-                        view_.capacity(type_at(t))));
-    }
-    for (const auto& [host, gpus] : on_host) {
-      if (gpus <= view_.capacity(host)) continue;
-      wrong(fmt::format("it gives away {} GPUs of host {}, which has {}", gpus, host.value, view_.capacity(host)));
-    }
-  }
-
-  const View& view_;
-  const std::map<std::string, JobId>& jobs_;
-  std::set<JobId> named_;
-  Decision decision_;
-  std::string problem_;
-};
+absl::StatusOr<bool> flag(const Json& json, const char* name) {
+  if (!json.contains(name)) return false;
+  if (json[name].is_boolean()) return json[name].get<bool>();
+  return failed(fmt::format("\"{}\" is to be true or false", name));
+}
 
 }  // namespace
 
@@ -285,40 +149,58 @@ std::string hello_line(const View& view, uint64_t seed) {
   for (const HostSpec& host : fleet.hosts) {
     hosts.push_back({{"type", fleet.types[static_cast<size_t>(host.type.value)].name}, {"gpus", host.gpus}});
   }
-  return line_of(
-      {{"scalai_policy", kExternalProtocol}, {"ask", "hello"}, {"seed", seed}, {"types", types}, {"hosts", hosts}});
+  return external::line_of({{"scalai_policy", kExternalProtocol},
+                            {"ask", "hello"},
+                            {"offers", {"beside", "curves", "delta", "rates", "change_costs"}},
+                            {"seed", seed},
+                            {"types", types},
+                            {"hosts", hosts}});
 }
 
-absl::Status check_hello(const std::string& answer) {
-  SCALAI_ASSIGN_OR_RETURN(const Json json, parse(answer));
+absl::StatusOr<Greeting> check_hello(const std::string& answer) {
+  SCALAI_ASSIGN_OR_RETURN(const Json json, external::parse(answer));
   const Json version = json.value("scalai_policy", Json());
-  if (version.is_number_integer() && version == kExternalProtocol) return absl::OkStatus();
-  return failed(fmt::format("it speaks version {} of the protocol, this program speaks {}: {}",
-                            version.is_null() ? "?" : version.dump(), kExternalProtocol, shown(answer)));
+  if (!version.is_number_integer() || version != kExternalProtocol) {
+    return failed(fmt::format("it speaks version {} of the protocol, this program speaks {}: {}",
+                              version.is_null() ? "?" : version.dump(), kExternalProtocol, external::shown(answer)));
+  }
+  const std::vector<std::string> fields = {"scalai_policy", "name", "delta", "curves"};
+  for (const auto& [name, value] : json.items()) {
+    if (std::find(fields.begin(), fields.end(), name) != fields.end()) continue;
+    return failed(fmt::format("its greeting has a field \"{}\", which is none of {}: {}", name, fmt::join(fields, ", "),
+                              external::shown(answer)));
+  }
+  const absl::StatusOr<bool> delta = flag(json, "delta"), curves = flag(json, "curves");
+  for (const absl::Status& status : {delta.status(), curves.status()}) {
+    if (!status.ok()) return failed(fmt::format("{}: {}", message_of(status), external::shown(answer)));
+  }
+  return Greeting{.delta = *delta, .curves = *curves};
 }
 
-std::string decide_line(const View& view, std::span<const Event> events) {
+std::string decide_line(const Question& question, const News& news, Known& known) {
+  const View& view = question.view;
   Json happened = Json::array(), jobs = Json::array();
-  for (const Event& event : events) {
+  for (const Event& event : question.events) {
     Json json = {{"event", name_of(event.kind)}};
     if (event.job.valid()) json["job"] = view.job(event.job).name;
     happened.push_back(std::move(json));
   }
-  for (const JobId id : view.active()) jobs.push_back(job_json(view, id));
-  return line_of({{"ask", "decide"},
-                  {"now_s", view.now_s()},
-                  {"events", std::move(happened)},
-                  {"capacity", by_type(view, [&](GpuType type) { return view.capacity(type); })},
-                  {"price", by_type(view, [&](GpuType type) { return view.price(type); })},
-                  {"jobs", std::move(jobs)}});
-}
-
-absl::StatusOr<Decision> read_decision(const std::string& answer, const View& view,
-                                       const std::map<std::string, JobId>& jobs) {
-  SCALAI_ASSIGN_OR_RETURN(const Json json, parse(answer));
-  auto decision = DecisionReader(view, jobs).read(json);
-  if (decision.ok()) return decision;
-  return failed(fmt::format("{}; its answer: {}", message_of(decision.status()), shown(answer)));
+  Json line = {{"ask", "decide"},
+               {"now_s", view.now_s()},
+               {"events", std::move(happened)},
+               {"capacity", by_type(view, [&](GpuType type) { return view.capacity(type); })},
+               {"price", by_type(view, [&](GpuType type) { return view.price(type); })}};
+  const bool delta = question.greeting.delta;
+  if (news.capacity || !delta) line["short_hosts"] = short_hosts(view);
+  if (delta) {
+    for (const JobNews& one : news.jobs) jobs.push_back(job_json(question, one, known));
+    line["changed"] = std::move(jobs);
+    line["gone"] = news.gone;
+  } else {
+    for (const JobId id : view.active()) jobs.push_back(job_json(question, {.job = id}, known));
+    line["jobs"] = std::move(jobs);
+  }
+  return external::line_of(line);
 }
 
 }  // namespace scalai::sched

@@ -1,28 +1,37 @@
 #pragma once
-// The lines that a policy program reads and writes, version 1 (docs/policy-protocol.md): made from a View, and parsed
-// into a Decision with all rules of a line checked. Pure functions; arguments are used during the call only.
+// The lines that a policy program reads, version 1 (docs/policy-protocol.md), made from a View. answer.h reads those that
+// it writes. Pure functions; arguments are used during the call only.
 
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "ptc/sched/policies/external/known.h"
 #include "ptc/sched/policy.h"
 
 namespace scalai::sched {
 
 inline constexpr int kExternalProtocol = 1;
 
-std::string hello_line(const View& view, uint64_t seed);
-// Aborted: no JSON (with the column), or another version.
-absl::Status check_hello(const std::string& answer);
+// What the program asks for when it is greeted.
+struct Greeting {
+  bool delta = false;   // it keeps state: questions hold changes only
+  bool curves = false;  // jobs come with their rates at all sizes
+};
 
-std::string decide_line(const View& view, std::span<const Event> events);
-// `jobs`: the active jobs by name. Aborted: malformed JSON with its column, unknown or repeated fields and jobs, wrong
-// types, GPUs beyond a job's bounds or the capacity. The message begins with the problem and ends with the line.
-absl::StatusOr<Decision> read_decision(const std::string& answer, const View& view,
-                                       const std::map<std::string, JobId>& jobs);
+std::string hello_line(const View& view, uint64_t seed);
+// Aborted: no JSON (with the column), another version, or a field that the answer does not have.
+absl::StatusOr<Greeting> check_hello(const std::string& answer);
+
+struct Question {
+  const View& view;
+  std::span<const Event> events;
+  Greeting greeting;
+};
+// `known` must have been updated for this question with `news` as the result. It is told until when rates hold.
+std::string decide_line(const Question& question, const News& news, Known& known);
 
 }  // namespace scalai::sched

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "ptc/base/status.h"
@@ -11,9 +13,7 @@
 namespace scalai::sched {
 namespace {
 
-using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using Json = nlohmann::json;
 
 class Protocol : public ::testing::Test {
@@ -23,18 +23,15 @@ class Protocol : public ::testing::Test {
     b_ = view_.add("b", 4, 50, 10);
     view_.at(b_).placement = {.type = GpuType(0), .hosts = {{HostId(0), 4}}};
     view_.at(b_).first_start_s = 12;
-    jobs_ = {{"a", a_}, {"b", b_}};
   }
-  absl::StatusOr<Decision> read(const std::string& answer) { return read_decision(answer, view_, jobs_); }
-  std::string problem(const std::string& answer) {
-    const auto decision = read(answer);
-    EXPECT_EQ(exit_code_of(decision.status()), 5) << answer;
-    return decision.ok() ? "" : message_of(decision.status());
+  Json ask(Greeting greeting, std::vector<Event> events = {}) {
+    const News news = known_.update(view_, events);
+    return Json::parse(decide_line({.view = view_, .events = events, .greeting = greeting}, news, known_));
   }
 
   testing::PaperView view_;
   JobId a_, b_;
-  std::map<std::string, JobId> jobs_;
+  Known known_;
 };
 
 TEST_F(Protocol, HelloTellsTheFleet) {
@@ -45,105 +42,113 @@ TEST_F(Protocol, HelloTellsTheFleet) {
   EXPECT_EQ(hello.at("hosts")[2], Json::parse(R"({"type":"k80","gpus":8})"));
 }
 
+TEST_F(Protocol, TheGreetingSaysWhatTheProgramWants) {
+  EXPECT_FALSE(check_hello(R"({"scalai_policy": 1, "name": "x"})")->delta);
+  const auto all = check_hello(R"({"scalai_policy": 1, "delta": true, "curves": true})");
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_TRUE(all->delta && all->curves);
+  EXPECT_FALSE(check_hello(R"({"scalai_policy": 1, "delta": false})")->delta);
+  EXPECT_THAT(message_of(check_hello(R"({"scalai_policy": 1, "delta": 1})").status()),
+              HasSubstr("\"delta\" is to be true or false"));
+  EXPECT_THAT(message_of(check_hello(R"({"scalai_policy": 1, "deltas": true})").status()),
+              HasSubstr("a field \"deltas\", which is none of scalai_policy, name, delta, curves"));
+}
+
 TEST_F(Protocol, AnotherVersionIsRefused) {
-  EXPECT_TRUE(check_hello(R"({"scalai_policy": 1, "name": "x"})").ok());
-  EXPECT_THAT(message_of(check_hello(R"({"scalai_policy": 2})")), HasSubstr("version 2 of the protocol"));
-  EXPECT_THAT(message_of(check_hello(R"({"name": "x"})")), HasSubstr("version ?"));
-  EXPECT_THAT(message_of(check_hello("hello")),
+  EXPECT_THAT(message_of(check_hello(R"({"scalai_policy": 2})").status()), HasSubstr("version 2 of the protocol"));
+  EXPECT_THAT(message_of(check_hello(R"({"name": "x"})").status()), HasSubstr("version ?"));
+  EXPECT_THAT(message_of(check_hello("hello").status()),
               HasSubstr("line 1, column 1: this is not JSON: unexpected \"h\": hello"));
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  EXPECT_THAT(message_of(check_hello(R"({"scalai_policy":)" + deep + "}").status()),
+              HasSubstr("nested more than 64 levels"));
 }
 
 TEST_F(Protocol, DecideTellsWhatAPolicyMaySee) {
-  const std::vector<Event> events = {{Event::Kind::kSubmitted, a_}, {Event::Kind::kTimer, JobId()}};
-  const Json json = Json::parse(decide_line(view_, events));
+  view_.at(b_).beside = a_;
+  const Json json = ask({}, {{Event::Kind::kSubmitted, a_}, {Event::Kind::kTimer, JobId()}});
   EXPECT_EQ(json.at("now_s"), 100);
   EXPECT_EQ(json.at("events"), Json::parse(R"([{"event":"submitted","job":"a"},{"event":"timer"}])"));
   EXPECT_EQ(json.at("capacity"), Json::parse(R"({"v100":8,"k80":8})"));
+  EXPECT_EQ(json.at("short_hosts"), Json::array());
   EXPECT_EQ(json.at("jobs")[0].at("has"), Json());
+  EXPECT_EQ(json.at("jobs")[0].at("beside"), Json());
   EXPECT_EQ(json.at("jobs")[0].at("deadline_s"), Json()) << "never";
   EXPECT_EQ(json.at("jobs")[0].at("per_s"), Json::parse(R"({"v100":4.0,"k80":2.0})"));
+  EXPECT_FALSE(json.at("jobs")[0].contains("curves")) << "nobody asked for them";
   EXPECT_EQ(json.at("jobs")[1].at("has"), Json::parse(R"({"type":"v100","gpus":4,"hosts":[{"host":0,"gpus":4}]})"));
+  EXPECT_EQ(json.at("jobs")[1].at("beside"), "a");
   EXPECT_EQ(json.at("jobs")[1].at("first_start_s"), 12);
 }
 
-TEST_F(Protocol, EveryFieldOfAJobIsDocumented) {
-  const Json json = Json::parse(decide_line(view_, {}));
-  std::vector<std::string> names;
-  for (const auto& [name, value] : json.at("jobs")[0].items()) names.push_back(name);
-  EXPECT_THAT(names,
-              ::testing::UnorderedElementsAre("job", "type", "entity", "submit_s", "gpus", "min_gpus", "max_gpus",
-                                              "weight", "deadline_s", "work", "work_done", "per_s", "first_start_s",
-                                              "executed_s", "attained_gpu_s", "restarts", "has"));
+TEST_F(Protocol, CurvesHaveAllSizesOfAJob) {
+  view_.spec(a_).max_gpus = 4;
+  view_.spec(b_).max_gpus = 100;
+  const Json json = ask({.curves = true});
+  EXPECT_EQ(json.at("jobs")[0].at("curves"), Json::parse(R"({"v100":[4.0,6.0,8.0],"k80":[2.0,3.0,4.0]})"));
+  EXPECT_EQ(json.at("jobs")[1].at("curves").at("k80"), Json::parse("[4.0,5.0,6.0,7.0,8.0]"))
+      << "no more than there are";
+}
+
+TEST_F(Protocol, ShortHostsAreThoseThatLackGpus) {
+  view_.set_capacity(1, 0);
+  view_.set_capacity(2, 6);
+  EXPECT_EQ(ask({}).at("short_hosts"), Json::parse(R"([{"host":1,"gpus":0},{"host":2,"gpus":6}])"));
+}
+
+// Then a program adds up what it is told, and that is all that another one is told at once.
+TEST_F(Protocol, ADeltaHasWhatChanged) {
+  const Greeting delta{.delta = true, .curves = true};
+  const Json first = ask(delta);
+  EXPECT_FALSE(first.contains("jobs"));
+  ASSERT_EQ(first.at("changed").size(), 2u);
+  EXPECT_TRUE(first.contains("short_hosts"));
+  view_.now = 200;
+  const Json second = ask(delta);
+  EXPECT_EQ(second.at("changed"), Json::array()) << "a waits, b does not train";
+  EXPECT_EQ(second.at("gone"), Json::array());
+  EXPECT_FALSE(second.contains("short_hosts"));
+  view_.at(a_).placement = {.type = GpuType(1), .hosts = {{HostId(2), 2}}};
+  view_.leave(b_);
+  const Json third = ask(delta, {{Event::Kind::kFinished, b_}, {Event::Kind::kLost, a_}});
+  EXPECT_EQ(third.at("gone"), Json::parse(R"(["b"])"));
+  ASSERT_EQ(third.at("changed").size(), 1u);
+  EXPECT_EQ(third.at("changed")[0].at("job"), "a");
+  EXPECT_EQ(third.at("changed")[0].at("has").at("gpus"), 2);
+  EXPECT_FALSE(third.at("changed")[0].contains("work")) << "it is fixed";
+  EXPECT_FALSE(third.at("changed")[0].contains("curves")) << "they still hold";
+}
+
+TEST_F(Protocol, CurvesComeAgainWhenTheyNoLongerHold) {
+  const Greeting delta{.delta = true, .curves = true};
+  view_.set_until_work(30);
+  ask(delta);
+  view_.at(a_).work_done = 30;
+  const Json json = ask(delta, {{Event::Kind::kRate, a_}});
+  EXPECT_EQ(json.at("changed")[0].at("curves").at("v100"), Json::parse("[2.0]"));
+  EXPECT_EQ(json.at("changed")[0].at("per_s").at("v100"), 2.0);
+}
+
+TEST_F(Protocol, EveryFieldIsDocumented) {
+  std::ifstream file(SCALAI_SOURCE_DIR "/docs/policy-protocol.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  ASSERT_FALSE(page.empty());
+  const auto documented = [&](const Json& object) {
+    for (const auto& [name, value] : object.items()) EXPECT_THAT(page, HasSubstr("`" + name + "`"));
+  };
+  documented(Json::parse(hello_line(view_, 7)));
+  view_.set_capacity(1, 0);
+  const Json whole = ask({.curves = true}, {{Event::Kind::kTimer, JobId()}});
+  documented(whole);
+  documented(whole.at("jobs")[0]);
+  documented(whole.at("short_hosts")[0]);
+  documented(whole.at("jobs")[1].at("has"));
+  documented(ask({.delta = true}));
 }
 
 TEST_F(Protocol, NamesThatAreNoUtf8DoNotEndTheRun) {
   view_.spec(a_).name = "\xff";
-  EXPECT_TRUE(Json::accept(decide_line(view_, {})));
-}
-
-TEST_F(Protocol, ADecision) {
-  const auto decision = read(R"({"grants":[{"job":"a","type":"k80","gpus":2},{"job":"b","gpus":0}],"wake_at_s":160})");
-  ASSERT_TRUE(decision.ok()) << decision.status();
-  ASSERT_EQ(decision->grants.size(), 2u);
-  EXPECT_EQ(decision->grants[0].job, a_);
-  EXPECT_EQ(decision->grants[0].type, GpuType(1));
-  EXPECT_EQ(decision->grants[0].gpus, 2);
-  EXPECT_EQ(decision->grants[1].gpus, 0);
-  EXPECT_EQ(decision->wake_at_s, 160);
-  const auto placed = read(R"({"grants":[{"job":"a","type":"v100","gpus":2,"hosts":[{"host":1,"gpus":2}]}]})");
-  ASSERT_TRUE(placed.ok()) << placed.status();
-  EXPECT_EQ(placed->grants[0].hosts, (std::vector<HostShare>{{HostId(1), 2}}));
-  EXPECT_EQ(read(R"({"refused":["a"]})")->refused, std::vector<JobId>{a_});
-  EXPECT_EQ(read("{}")->wake_at_s, kNever);
-}
-
-TEST_F(Protocol, DeepAnswersAreRefused) {
-  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
-  EXPECT_THAT(message_of(check_hello(R"({"scalai_policy":)" + deep + "}")), HasSubstr("nested more than 64 levels"));
-  EXPECT_THAT(problem(R"({"grants":[{"job":)" + deep + "}]}"), HasSubstr("nested more than 64 levels"));
-}
-
-TEST_F(Protocol, MalformedAnswersAreShown) {
-  EXPECT_EQ(problem(R"({"grants":[})"),
-            R"(its answer, line 1, column 12: this is not JSON: unexpected "}": {"grants":[})");
-  EXPECT_THAT(problem("[]"), HasSubstr("no JSON object"));
-  EXPECT_THAT(problem(""), HasSubstr("line 1, column 1: this is not JSON"));
-  EXPECT_THAT(problem(R"({"grant":[]})"), HasSubstr("a field \"grant\", which is none of grants, refused, wake_at_s"));
-  EXPECT_THAT(problem(R"({"grants":{}})"), StartsWith("\"grants\" is no list"));
-  EXPECT_THAT(problem(R"({"grants":[{"job":"a"}]})"), StartsWith("grants[0] has no whole number \"gpus\""));
-  EXPECT_THAT(problem(R"({"grants":[{"job":"a","gpus":-1}]})"), HasSubstr("no whole number \"gpus\""));
-  EXPECT_THAT(problem(R"({"grants":[{"job":"a","gpus":2.5}]})"), HasSubstr("no whole number \"gpus\""));
-  EXPECT_THAT(problem(R"({"grants":[{"job":3,"gpus":2}]})"), HasSubstr("\"job\" is to be a text"));
-  EXPECT_THAT(problem(R"({"grants":[{"job":"a","gpus":2,"gpu":"x"}]})"), HasSubstr("a field \"gpu\""));
-  EXPECT_THAT(problem(R"({"grants":[{"job":"a","gpus":2}]})"), StartsWith("grants[0]: \"type\" is none of v100, k80"));
-  EXPECT_THAT(problem(R"({"wake_at_s":100})"), HasSubstr("not after now"));
-  EXPECT_THAT(problem(R"({"wake_at_s":"soon"})"), HasSubstr("is no number"));
-  EXPECT_THAT(problem(R"({"refused":["zz"]})"), EndsWith(R"(its answer: {"refused":["zz"]})")) << "the offending line";
-}
-
-TEST_F(Protocol, JobsThatAreNotThereAreNamed) {
-  EXPECT_THAT(problem(R"({"grants":[{"job":"aa","type":"v100","gpus":2}]})"),
-              StartsWith("grants[0] names \"aa\", which is no job that is here"));
-  EXPECT_THAT(problem(R"({"grants":[{"job":"a","gpus":0},{"job":"a","gpus":0}]})"), HasSubstr("a second time"));
-  EXPECT_THAT(problem(R"({"refused":["b"]})"), HasSubstr("\"b\", which runs"));
-}
-
-TEST_F(Protocol, MoreThanThereIsIsRefused) {
-  EXPECT_THAT(problem(R"({"grants":[{"job":"a","type":"k80","gpus":3}]})"),
-              HasSubstr("gives job \"a\" 3 GPUs, it takes 2"));
-  view_.spec(a_).max_gpus = 8;
-  EXPECT_TRUE(read(R"({"grants":[{"job":"a","type":"v100","gpus":4}]})").ok()) << "b keeps the other four";
-  EXPECT_THAT(problem(R"({"grants":[{"job":"a","type":"v100","gpus":5}]})"),
-              StartsWith("it gives away 9 GPUs of type v100, there are 8"));
-  EXPECT_TRUE(read(R"({"grants":[{"job":"a","type":"v100","gpus":8},{"job":"b","gpus":0}]})").ok());
-  EXPECT_THAT(problem(R"({"grants":[{"job":"a","type":"v100","gpus":2,"hosts":[{"host":0,"gpus":2}]}]})"),
-              HasSubstr("gives away 6 GPUs of host 0, which has 4"));
-  view_.set_capacity(1, 0);
-  EXPECT_THAT(problem(R"({"grants":[{"job":"a","type":"v100","gpus":2}]})"), HasSubstr("there are 4"));
-  EXPECT_THAT(problem(R"({"grants":[{"job":"a","type":"v100","gpus":2,"hosts":[{"host":2,"gpus":2}]}]})"),
-              HasSubstr("host 2 is none of that type"));
-  EXPECT_THAT(problem(R"({"grants":[{"job":"a","type":"v100","gpus":2,"hosts":[{"host":0,"gpus":1}]}]})"),
-              HasSubstr("its hosts have 1 GPUs"));
+  EXPECT_FALSE(ask({}).empty());
 }
 
 }  // namespace
