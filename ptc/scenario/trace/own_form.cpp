@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ptc/base/diagnostics.h"
 #include "ptc/base/status.h"
 #include "ptc/base/table.h"
 #include "ptc/base/units.h"
@@ -19,10 +20,21 @@ constexpr const char* kMark = "scalai-trace";
 constexpr std::array kContents{"jobs", "hosts", "prices"};
 constexpr std::array kEventNames{"up", "notice", "taken", "failed", "price"};
 
-const std::vector<std::string> kJobColumns{"name", "type",       "submit_s", "gpus",       "min_gpus", "max_gpus",
-                                           "work", "duration_s", "weight",   "deadline_s", "entity",   "batch"};
-const std::vector<std::string> kHostColumns{"record", "at_s", "what", "hosts", "until_s", "type", "price", "text"};
-const std::vector<std::string> kPriceColumns{"at_s", "market", "instance", "usd_per_hour"};
+struct Columns {
+  std::vector<std::string> all;  // in the order in which they are written
+  std::vector<std::string> required;
+};
+
+const Columns& columns_of(TraceContent content) {
+  static const Columns kJobs{{"name", "type", "submit_s", "gpus", "min_gpus", "max_gpus", "work", "duration_s",
+                              "weight", "deadline_s", "entity", "batch"},
+                             {"submit_s", "gpus"}};
+  static const Columns kHosts{{"record", "at_s", "what", "hosts", "until_s", "type", "price", "text"},
+                              {"record", "at_s", "what", "hosts"}};
+  static const Columns kPrices{{"at_s", "market", "instance", "usd_per_hour"},
+                               {"at_s", "market", "instance", "usd_per_hour"}};
+  return content == TraceContent::kJobs ? kJobs : content == TraceContent::kHosts ? kHosts : kPrices;
+}
 
 // "" for what is not known or never: < 0 and infinity cannot be written as numbers of such columns.
 std::string known_or_empty(double value) { return value < 0 || value == kNever ? "" : shortest(value); }
@@ -75,12 +87,10 @@ void write_prices(const PriceTrace& trace, std::string& text) {
 
 std::string export_trace(const Imported& imported) {
   const bool hosts = !imported.hosts.hosts.empty(), prices = !imported.prices.points.empty();
-  std::string text = fmt::format("{},{},{},{},{}\n", kMark, kVersion,
-                                 kContents[hosts    ? 1
-                                           : prices ? 2
-                                                    : 0],
-                                 csv_cell(imported.workload.name), hosts ? shortest(imported.summary.span_s) : "");
-  text += fmt::format("{}\n", fmt::join(hosts ? kHostColumns : prices ? kPriceColumns : kJobColumns, ","));
+  const TraceContent content = hosts ? TraceContent::kHosts : prices ? TraceContent::kPrices : TraceContent::kJobs;
+  std::string text = fmt::format("{},{},{},{},{}\n{}\n", kMark, kVersion, kContents[static_cast<size_t>(content)],
+                                 csv_cell(imported.workload.name), hosts ? shortest(imported.summary.span_s) : "",
+                                 fmt::join(columns_of(content).all, ","));
   if (hosts) {
     write_hosts(imported.hosts, text);
   } else if (prices) {
@@ -94,29 +104,39 @@ std::string export_trace(const Imported& imported) {
 namespace trace {
 namespace {
 
-// Empty is `absent`.
+bool given(const Csv& csv, std::string_view column) { return csv.has(column) && !csv.text(column).empty(); }
+
+// What is not given is `absent`.
 std::optional<double> optional_number(Csv& csv, std::string_view column, Bounds bounds, double absent) {
-  return csv.text(column).empty() ? absent : csv.number(column, bounds);
+  return given(csv, column) ? csv.number(column, bounds) : absent;
 }
 
-// A name, or nothing.
-std::optional<std::string> optional_name(Csv& csv, std::string_view column) {
-  return csv.text(column).empty() ? std::string() : csv.name(column);
+std::optional<int64_t> optional_count(Csv& csv, std::string_view column, Bounds bounds, std::optional<int64_t> absent) {
+  return given(csv, column) ? csv.count(column, bounds) : absent;
+}
+
+std::optional<std::string> optional_name(Csv& csv, std::string_view column, const std::string& absent) {
+  return given(csv, column) ? csv.name(column) : absent;
 }
 
 void read_job(Csv& csv, Reading& reading) {
-  const auto name = csv.name("name");
-  const auto type = optional_name(csv, "type");
+  const auto name = optional_name(csv, "name", fmt::format("job-{}", reading.jobs.size()));
+  const auto type = optional_name(csv, "type", "");
   const auto submit = csv.number("submit_s", kAnyTime);
   const auto gpus = csv.count("gpus", kGpuCount);
-  const auto least = csv.count("min_gpus", kGpuCount);
-  const auto most = csv.count("max_gpus", kGpuCount);
-  const auto work = csv.number("work", kWork);
+  const auto least = optional_count(csv, "min_gpus", kGpuCount, gpus);
+  const auto most = optional_count(csv, "max_gpus", kGpuCount, gpus);
   const auto duration = optional_number(csv, "duration_s", kNotNegative, -1);
-  const auto weight = csv.number("weight", {1e-9, 1e9});
+  const auto weight = optional_number(csv, "weight", {1e-9, 1e9}, 1);
   const auto deadline = optional_number(csv, "deadline_s", {-1e15, 1e15}, kNever);
-  const auto entity = optional_name(csv, "entity");
-  const auto batch = csv.count("batch", {0, 1e12});
+  const auto entity = optional_name(csv, "entity", "");
+  const auto batch = optional_count(csv, "batch", {0, 1e12}, 0);
+  if (!given(csv, "work") && duration == -1) {
+    return csv.problem("duration_s", "is not given, nor is work: one of them says how long the job is");
+  }
+  const bool by_time = !given(csv, "work");  // one iteration a second
+  const auto work = by_time ? duration : csv.number("work", kWork);
+  if (by_time && duration == 0) return csv.problem("duration_s", "is 0, and work is not given");
   if (!name || !type || !submit || !gpus || !least || !most || !work || !duration || !weight || !deadline || !entity ||
       !batch) {
     return;
@@ -147,7 +167,7 @@ void read_price(Csv& csv, Reading& reading) {
 }
 
 void read_host(Csv& csv, Reading& reading) {
-  const auto name = csv.name("text");
+  const auto name = optional_name(csv, "text", fmt::format("host-{}", reading.hosts.size()));
   const std::string_view what = csv.text("what");
   const auto index = csv.count("hosts", {0, 1e6});
   if (what != "up" && what != "down") csv.problem("what", in_quotes(what) + " is neither up nor down");
@@ -183,10 +203,10 @@ std::optional<std::vector<HostId>> hosts_of(std::string_view text, size_t count)
 void read_event(Csv& csv, Reading& reading) {
   const auto kind = std::find(kEventNames.begin(), kEventNames.end(), csv.text("what"));
   const auto at = csv.number("at_s", kNotNegative);
-  const auto until = csv.number("until_s", kNotNegative);
-  const auto price = csv.number("price", {0, 1e6});
-  const auto type = csv.text("type").empty() ? std::optional<int64_t>(-1) : csv.count("type", {0, 1e6});
-  const auto cause = optional_name(csv, "text");
+  const auto until = optional_number(csv, "until_s", kNotNegative, 0);
+  const auto price = optional_number(csv, "price", {0, 1e6}, 0);
+  const auto type = optional_count(csv, "type", {0, 1e6}, -1);
+  const auto cause = optional_name(csv, "text", "");
   const auto hosts = hosts_of(csv.text("hosts"), reading.hosts.size());
   if (kind == kEventNames.end()) {
     return csv.problem("what",
@@ -199,6 +219,12 @@ void read_event(Csv& csv, Reading& reading) {
     return csv.problem("hosts", fmt::format("{} names no hosts of the trace", in_quotes(csv.text("hosts"))));
   }
   if (!at || !until || !price || !type || !cause) return;
+  if (event.kind == FleetEvent::Kind::kNotice && !given(csv, "until_s")) {
+    return csv.problem("until_s", "is not given: when are the hosts taken?");
+  }
+  for (const char* column : {"type", "price"}) {
+    if (of_price && !given(csv, column)) return csv.problem(column, "is not given, of an event price");
+  }
   if (!reading.events.empty() && *at < reading.events.back().at_s) {
     return csv.problem("at_s", "is earlier than the row before");
   }
@@ -222,14 +248,28 @@ void read_host_row(Csv& csv, Reading& reading) {
   }
 }
 
+// Columns beside those of the form: one that looks like a slip is a problem, others are noted.
+void look_for_slips(const Csv& csv, const std::vector<std::string>& columns, Reading& reading) {
+  for (const std::string& name : csv.header()) {
+    if (std::find(columns.begin(), columns.end(), name) != columns.end()) continue;
+    const std::string near = closest(name, columns);
+    if (near.empty()) {
+      reading.summary.notes.push_back(fmt::format("column {} is not read", in_quotes(name)));
+    } else {
+      reading.problems.add(csv.place(), name, "is no column of this form", fmt::format("is it {}?", near));
+    }
+  }
+}
+
 // What the first line says; nullopt and a problem when it is no trace of ours.
 std::optional<TraceContent> read_mark(Csv& csv, Reading& reading) {
   csv.set_free();
-  if (!csv.next() || csv.fields().front() != kMark || csv.fields().size() != 5) {
+  if (!csv.next() || csv.fields().front() != kMark || csv.fields().size() < 3 || csv.fields().size() > 5) {
     csv.problem("", "is no trace of ours: its first line is not scalai-trace,1,…", "which format is it? see --list");
     return std::nullopt;
   }
-  const std::vector<std::string> fields = csv.fields();
+  std::vector<std::string> fields = csv.fields();
+  fields.resize(5);
   if (whole_of(fields[1]) != kVersion) {
     csv.problem("", fmt::format("has version {}, this program reads version {}", in_quotes(fields[1]), kVersion));
     return std::nullopt;
@@ -260,10 +300,9 @@ absl::Status read_own(const std::string& path, Reading& reading) {
   }
   reading.content = *content;
   reading.origin = 0;
-  const std::vector<std::string>& columns = *content == TraceContent::kJobs    ? kJobColumns
-                                            : *content == TraceContent::kHosts ? kHostColumns
-                                                                               : kPriceColumns;
-  if (!csv.read_header(columns)) return csv.status();
+  const Columns& columns = columns_of(*content);
+  if (!csv.read_header(columns.required)) return csv.status();
+  look_for_slips(csv, columns.all, reading);
   const int64_t before = csv.rows();
   while (csv.next()) {
     if (*content == TraceContent::kJobs) {

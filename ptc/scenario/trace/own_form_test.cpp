@@ -1,3 +1,7 @@
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
 #include "ptc/scenario/trace/generate.h"
 #include "ptc/scenario/trace/internal/formats.h"
 #include "ptc/scenario/trace/testing/test_files.h"
@@ -100,6 +104,70 @@ TEST_F(OwnForm, WhatIsImportedIsTheSameWhenReadAgain) {
   const auto failures = generate("weibull", {"host-mtbf=20d", "repair=0s"}, 3, 64, 8);
   ASSERT_TRUE(failures.ok());
   EXPECT_EQ(good("scalai", export_trace(*failures)).summary.checksum, failures->summary.checksum);
+}
+
+// Each column that need not be there: without it, and with empty cells, a file says the same as with the default.
+TEST_F(OwnForm, ColumnsOfJobsHaveDefaults) {
+  const std::string whole =
+      "scalai-trace,1,jobs,x,\nname,type,submit_s,gpus,min_gpus,max_gpus,work,duration_s,weight,deadline_s,entity,"
+      "batch\n"
+      "job-0,,5,4,4,4,60,60,1,,,0\njob-1,,7,1,1,1,9,9,1,,,0\n";
+  EXPECT_EQ(export_trace(good("scalai", whole)), whole);
+  EXPECT_EQ(export_trace(good("scalai", "scalai-trace,1,jobs,x\nsubmit_s,gpus,duration_s\n5,4,60\n7,1,9\n")), whole);
+  EXPECT_EQ(
+      export_trace(good("scalai",
+                        "scalai-trace,1,jobs,x,\nduration_s,name,type,submit_s,gpus,min_gpus,max_gpus,work,weight,"
+                        "deadline_s,entity,batch\n60,,,5,4,,,,,,,\n9,,,7,1,,,,,,,\n")),
+      whole);
+  const Imported by_work = good("scalai", "scalai-trace,1,jobs\nsubmit_s,gpus,work,max_gpus\n5,4,60,8\n");
+  EXPECT_EQ(by_work.workload.jobs[0].duration_s, -1) << "not known";
+  EXPECT_EQ(by_work.workload.jobs[0].work, 60);
+  EXPECT_EQ(by_work.workload.jobs[0].max_gpus, 8);
+}
+
+TEST_F(OwnForm, ColumnsThatAreNeededAreNamed) {
+  EXPECT_TRUE(
+      has(bad("scalai", "scalai-trace,1,jobs\ngpus,work\n1,1\n"), ":2: submit_s: the header has no such column"));
+  EXPECT_TRUE(
+      has(bad("scalai", "scalai-trace,1,jobs\nsubmit_s,work\n1,1\n"), ":2: gpus: the header has no such column"));
+  EXPECT_TRUE(
+      has(bad("scalai", "scalai-trace,1,jobs\nsubmit_s,gpus\n1,1\n"), ":3: duration_s: is not given, nor is work"));
+  EXPECT_TRUE(has(bad("scalai", "scalai-trace,1,jobs\nsubmit_s,gpus,duration_s\n1,1,0\n"), ":3: duration_s: is 0"));
+  EXPECT_TRUE(has(bad("scalai", "scalai-trace,1,jobs\nsubmit_s,gpus,work,min_gpu\n1,1,1,1\n"),
+                  ":2: min_gpu: is no column of this form"));
+  const Imported more = good("scalai", "scalai-trace,1,jobs\nsubmit_s,gpus,work,status\n1,1,1,Pass\n");
+  ASSERT_EQ(more.summary.notes.size(), 1U);
+  EXPECT_EQ(more.summary.notes[0], "column \"status\" is not read");
+}
+
+TEST_F(OwnForm, ColumnsOfHostsHaveDefaults) {
+  const std::string whole =
+      "scalai-trace,1,hosts,,10\nrecord,at_s,what,hosts,until_s,type,price,text\nhost,0,up,0,0,,0,host-0\n"
+      "host,0,down,1,0,,0,host-1\nevent,1,failed,0,0,,0,\nevent,2,up,0-1,0,,0,\n";
+  EXPECT_EQ(export_trace(good("scalai", whole)), whole);
+  const std::string few = "scalai-trace,1,hosts,,10\nrecord,at_s,what,hosts\nhost,0,up,0\nhost,,down,1\n";
+  EXPECT_EQ(export_trace(good("scalai", few + "event,1,failed,0\nevent,2,up,0-1\n")), whole);
+  EXPECT_TRUE(has(bad("scalai", few + "event,1,notice,0\n"), ":5: until_s: is not given"));
+  EXPECT_TRUE(has(bad("scalai", few + "event,1,price,\n"), ":5: type: is not given"));
+  EXPECT_TRUE(
+      has(bad("scalai", "scalai-trace,1,hosts,,10\nrecord,at_s,what\n"), "hosts: the header has no such column"));
+}
+
+TEST_F(OwnForm, EveryColumnIsDocumented) {
+  std::ifstream file(SCALAI_SOURCE_DIR "/docs/traces.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  Imported jobs, hosts, prices;
+  hosts.hosts.hosts = {"a"};
+  prices.prices.points = {{}};
+  for (const Imported& one : {jobs, hosts, prices}) {
+    std::istringstream lines(export_trace(one));
+    std::string line;
+    std::getline(lines, line);
+    std::getline(lines, line);
+    std::istringstream columns(line);
+    for (std::string column; std::getline(columns, column, ',');)
+      EXPECT_TRUE(has(page, "\n| `" + column + "` |")) << column;
+  }
 }
 
 TEST_F(OwnForm, BadFiles) {
