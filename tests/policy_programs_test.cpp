@@ -75,6 +75,13 @@ TEST_F(PolicyPrograms, ShortestFirstIsSrtf) {
   EXPECT_NE(jobs, under(scenario(hosts), "sjf")) << "it takes GPUs away";
 }
 
+TEST_F(PolicyPrograms, ShortestFirstOfSeveralTypesTakesTheFastest) {
+  const std::string file = pairs();
+  const std::string jobs = under_program(file, "shortest_first.py");
+  EXPECT_EQ(jobs, under(file, "srtf --set=policy.set.types=fastest"));
+  EXPECT_NE(jobs, under(file, "sjf --set=policy.set.types=fastest"));
+}
+
 TEST_F(PolicyPrograms, ElasticIsOptimus) {
   std::string text = read_all(scenario());
   const std::string rigid = "throughputs { source: \"duration\" }";

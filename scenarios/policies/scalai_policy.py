@@ -36,6 +36,7 @@ class State:
     hosts      list by host: {"type", "gpus"}; `usable[h]` of these GPUs may be given away now
     free       by GPU type: usable GPUs that no job has
     held       by host: GPUs that jobs have
+    down       hosts of which no GPU may be given away: down or under notice, maybe with jobs still on them
     jobs       by name, in order of submission
     changed    jobs that are new or changed since the last question; gone: jobs that left
     """
@@ -45,7 +46,7 @@ class State:
         self.jobs, self.changed, self.gone = {}, [], []
         self.usable = [host["gpus"] for host in self.hosts]
         self.held = [0] * len(self.hosts)
-        self._down = []
+        self.down = []
         self._held_by_type = {gpu["type"]: 0 for gpu in self.types}
         self._count = 0
 
@@ -56,7 +57,7 @@ class State:
             self.usable = [host["gpus"] for host in self.hosts]
             for short in question["short_hosts"]:
                 self.usable[short["host"]] = short["gpus"]
-            self._down = [h for h, gpus in enumerate(self.usable) if gpus == 0]
+            self.down = [h for h, gpus in enumerate(self.usable) if gpus == 0]
         self.gone = [self.jobs.pop(name) for name in question["gone"]]
         for job in self.gone:
             self._hold(job, -1)
@@ -72,7 +73,7 @@ class State:
             self._hold(job, 1)
             self.changed.append(job)
         self.free = {gpu: count - self._held_by_type[gpu] for gpu, count in self.capacity.items()}
-        for host in self._down:  # they are in no capacity, nor are the GPUs of jobs that are still there
+        for host in self.down:  # they are in no capacity, nor are the GPUs of jobs that are still there
             self.free[self.hosts[host]["type"]] += self.held[host]
 
     def _hold(self, job, sign):

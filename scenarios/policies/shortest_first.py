@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """The jobs with the least work left run, whoever ran before (SRTF).
 
-scalai sim with `policy { exec: "python3 policies/shortest_first.py" }` starts it. Jobs that wait are kept in order, since
-what is left of them stays; all jobs are put in order only where one that waits is shorter than one that runs. So a
-question about a thousand jobs takes well below a millisecond.
+scalai sim with `policy { exec: "python3 policies/shortest_first.py" }` starts it. Both queues are kept in order: what is
+left of a job that waits stays, and jobs that run keep the order of their ends. So a question costs the jobs that changed,
+and one pass over those that run longer than the shortest that waits.
 """
 import bisect
 
 from scalai_policy import grant, serve
 
 waiting = []  # (seconds left, order of submission, job)
-place = {}  # of a job in it: its key
+running = []  # (time of its end if it goes on, order of submission, job)
+place = {}  # of a job: its queue, and its key there
+odd = {}  # jobs that run at another rate than on few hosts: their place is looked for at each question
 
 
 def seconds_left(job, now_s):
@@ -20,38 +22,36 @@ def seconds_left(job, now_s):
 
 
 def note_changes(state):
-    for job in state.changed + state.gone:
+    news = {**odd, **{job.index: job for job in state.changed}}
+    for job in state.gone:
+        news.pop(job.index, None)
+    for job in [*state.gone, *news.values()]:
+        odd.pop(job.index, None)
         if job.index in place:
-            del waiting[bisect.bisect_left(waiting, place.pop(job.index))]
-    for job in state.changed:
-        if not job.has:
-            place[job.index] = (seconds_left(job, state.now_s), job.index)
-            bisect.insort(waiting, place[job.index] + (job,))
+            queue, key = place.pop(job.index)
+            del queue[bisect.bisect_left(queue, key)]
+    for job in news.values():
+        if job.has and job.even_per_s != job.per_s[job.has["type"]]:
+            odd[job.index] = job
+        left_s = seconds_left(job, state.now_s)
+        queue, key = (running, (state.now_s + left_s, job.index)) if job.has else (waiting, (left_s, job.index))
+        place[job.index] = queue, key
+        bisect.insort(queue, key + (job,))
 
 
 def choose(job, free):
     """Its own type first, then the others by speed: whoever stays pays no restart."""
     own = job.gpu_type()
-    types = sorted(free, key=lambda t: (t != own, -job.per_s[t], t))
+    if own and free[own] >= job.gpus:
+        return own
+    types = sorted(free, key=lambda t: (-job.per_s[t], t))
     return next((t for t in types if job.per_s[t] > 0 and free[t] >= job.gpus), None)
 
 
-def start(jobs, free):
+def fill(jobs, free):
+    """GPUs for each that still fits, in order; jobs that run and do not fit make way."""
     grants = []
     for job in jobs:
-        if not any(free.values()):
-            break
-        chosen = choose(job, free)
-        if chosen is not None:
-            free[chosen] -= job.gpus
-            grants.append(grant(job, job.gpus, chosen))
-    return grants
-
-
-def fill_anew(state):
-    free = dict(state.capacity)
-    grants = []
-    for job in sorted(state.jobs.values(), key=lambda j: (seconds_left(j, state.now_s), j.index)):
         chosen = choose(job, free)
         if chosen is not None:
             free[chosen] -= job.gpus
@@ -62,19 +62,22 @@ def fill_anew(state):
     return grants
 
 
-def longest_running_s(state):
-    return max((seconds_left(job, state.now_s) for job in state.jobs.values() if job.has), default=0)
-
-
 def decide(state):
     note_changes(state)
     if not waiting:
         return []
     free = dict(state.free)
-    room_for_all = len(free) == 1 and sum(job.gpus for _, _, job in waiting) <= sum(free.values())
-    if not room_for_all and waiting[0][0] < longest_running_s(state):
-        return fill_anew(state)
-    return start([job for _, _, job in waiting], free)
+    for host in state.down:  # jobs that are still there go on elsewhere
+        free[state.hosts[host]["type"]] -= state.held[host]
+    one_type_has_room = len(free) == 1 and min(free.values()) >= 0
+    if one_type_has_room and sum(job.gpus for _, _, job in waiting) <= min(free.values()):
+        return fill([job for _, _, job in waiting], free)  # for all
+    # Who ends before the shortest job that waits stays. Of several types any may be better for a shorter job.
+    first = bisect.bisect_left(running, (state.now_s + waiting[0][0],)) if one_type_has_room else 0
+    for _, _, job in running[first:]:
+        free[job.has["type"]] += job.has["gpus"]
+    longer = [(end_s - state.now_s, index, job) for end_s, index, job in running[first:]]
+    return fill([job for _, _, job in sorted(longer + waiting)], free)
 
 
 serve(decide, "shortest-first")
