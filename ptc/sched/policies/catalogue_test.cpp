@@ -41,7 +41,16 @@ TEST(Catalogue, NamesWithTyposGetTheClosest) {
   EXPECT_THAT(problem("sttf", {}), HasSubstr("there is no policy \"sttf\"; did you mean \"srtf\"?"));
   EXPECT_THAT(problem("something-else-altogether", {}), HasSubstr("fifo-backfill"));
   EXPECT_THAT(problem("tiresias", {"treshold=3"}), HasSubstr("did you mean \"threshold\"?"));
-  EXPECT_THAT(problem("optimus", {"x=3"}), HasSubstr("it has first, interval"));
+  EXPECT_THAT(problem("optimus", {"x=3"}), HasSubstr("it has interval"));
+}
+
+// The quirks of published simulators are for those who reproduce their numbers.
+TEST(Catalogue, ValidationIsAcceptedButNotOffered) {
+  EXPECT_TRUE(make_policy("gandiva", {{"strict=true"}}, 1).ok());
+  EXPECT_TRUE(make_policy("optimus", {{"first=arrival"}}, 1).ok());
+  EXPECT_TRUE(make_policy("gavel-fifo", {}, 1).ok());
+  EXPECT_THAT(problem("gandiva", {"whatever=true"}), ::testing::Not(HasSubstr("strict")));
+  EXPECT_THAT(problem("something-else-altogether", {}), ::testing::Not(HasSubstr("gavel-fifo")));
 }
 
 TEST(Catalogue, AllProblemsAreTold) {

@@ -49,7 +49,7 @@ class Values {
     std::vector<std::string> names;
     for (const TraceOption& option : info.options) {
       values_[option.name] = option.default_value;
-      names.push_back(option.name);
+      if (!for_validation(option)) names.push_back(option.name);
     }
     for (const std::string& assignment : set) {
       const size_t equal = assignment.find('=');
@@ -237,6 +237,8 @@ const RecoveryInfo* design_named(const std::string& name) {
 }
 
 }  // namespace
+
+bool for_validation(const TraceOption& option) { return option.name == kRules.name; }
 
 const std::vector<RecoveryInfo>& recovery_designs() {
   static const TraceOption table_of{"table-of", "",

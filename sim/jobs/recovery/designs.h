@@ -20,6 +20,9 @@ struct RecoveryInfo {
   std::vector<TraceOption> options;  // for `set`, including the options of all designs
 };
 
+// Whether an option reproduces published simulators, for `scalai accuracy policies`: accepted, but listed only with --all.
+bool for_validation(const TraceOption& option);
+
 // All designs, in the order of the documentation. The reference is valid for the whole process.
 const std::vector<RecoveryInfo>& recovery_designs();
 

@@ -256,16 +256,19 @@ std::vector<PolicyInfo> sum_entries() {
 
 std::vector<PolicyInfo> emulation_entries() {
   std::vector<PolicyInfo> list = {
-      entry("gavel-fifo", "Gavel's FIFO baseline, one type a job; as the reference code piles jobs on the fastest",
-            with(emulation_parameters(), {{"strict", "false", "flag", "a type with room at random, as was meant"}}),
-            kFifoTraits, gavel_fifo),
+      entry(
+          "gavel-fifo", "Gavel's FIFO baseline, one type a job; as the reference code piles jobs on the fastest",
+          with(emulation_parameters(), {{"strict", "false", "flag", "a type with room at random, as was meant", true}}),
+          kFifoTraits, gavel_fifo),
       entry("gandiva", "Gandiva as Gavel emulates it: random pairs of jobs share GPUs when not all fit",
             with(emulation_parameters(),
-                 {{"strict", "false", "flag", "keep a pair for one type on which it is worth it, not the sum of all"}}),
+                 {{"strict", "false", "flag", "keep a pair for one type on which it is worth it, not the sum of all",
+                   true}}),
             kGandivaTraits, gandiva),
       entry("allox", "min-cost matching of one-GPU jobs to GPUs and places in their queues",
             with(round_parameters(), {{"alpha", "1", "share", "part of the queue that is matched, the oldest"}}),
             kAlloxTraits, allox)};
+  list[0].validation = true;
   list[1].source = "Gandiva, OSDI'18, in Gavel's simulator";
   list[2].source = "AlloX, EuroSys'20, in Gavel's simulator";
   return list;
