@@ -242,11 +242,23 @@ class CtlService final : public proto::Ctl::Service {
                         .optimizer = request.optimizer(),
                         .fleeting = request.fleeting(),
                         .after_step = request.after_step(),
-                        .digest_bytes = request.digest_bytes()};
+                        .digest_bytes = request.digest_bytes(),
+                        .host_name = request.host_name(),
+                        .transport_address = request.transport_address(),
+                        .touch = touch_of(request)};
     });
   }
 
  private:
+  static std::optional<CtlRequest::Touch> touch_of(const proto::CtlLive& request) {
+    if (!request.has_touch()) return std::nullopt;
+    const proto::LiveTouch& touch = request.touch();
+    return CtlRequest::Touch{.version = touch.version(),
+                             .block = touch.block(),
+                             .bytes = touch.bytes(),
+                             .dropped = {touch.dropped().begin(), touch.dropped().end()},
+                             .unreached = {touch.unreached().begin(), touch.unreached().end()}};
+  }
   template <class Message, class Read>
   grpc::Status answer(grpc::ServerContext& context, CtlStream<Message>& stream, const Read& read) {
     if (grpc::Status status = guard_.admit(context, internal::kCtlRole); !status.ok()) return status;
@@ -256,12 +268,14 @@ class CtlService final : public proto::Ctl::Service {
     if (!handler_) {
       return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "this controller takes no requests");
     }
-    const CtlRequest request = read(message);
-    absl::StatusOr<std::string> text = handler_(request);
-    if (!text.ok()) return internal::to_grpc(text.status());
-    proto::CtlReply reply;
-    *(request.kind == CtlRequest::Kind::kLive ? reply.mutable_live() : reply.mutable_text()) = *std::move(text);
-    stream.Write(reply);
+    do {  // one after another, as long as the asker has more
+      const CtlRequest request = read(message);
+      absl::StatusOr<std::string> text = handler_(request);
+      if (!text.ok()) return internal::to_grpc(text.status());
+      proto::CtlReply reply;
+      *(request.kind == CtlRequest::Kind::kLive ? reply.mutable_live() : reply.mutable_text()) = *std::move(text);
+      stream.Write(reply);
+    } while (stream.Read(&message));
     return grpc::Status::OK;
   }
 

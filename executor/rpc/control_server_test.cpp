@@ -434,31 +434,5 @@ TEST_F(ServerTest, AStoppedControllerIsSilent) {
   EXPECT_TRUE(eventually([&] { return log_.any("again, epoch 1"); }));
 }
 
-// --- ctl -------------------------------------------------------------------------------------------------------------
-
-TEST_F(ServerTest, CtlRequestsReachTheHandler) {
-  ServerOptions listening = options();
-  listening.on_ctl = [](const CtlRequest& request) -> absl::StatusOr<std::string> {
-    if (request.kind == CtlRequest::Kind::kResize && request.gpus == 0) return invalid("no GPUs");
-    return fmt::format("{} {} {} {}", static_cast<int>(request.kind), request.job, request.gpus, request.host);
-  };
-  start(listening);
-  const CtlTarget target{.address = server_->address(), .token = kToken, .timeout_s = kPatience_s};
-  EXPECT_EQ(ask_controller(target, {}).value(), "0  0 -1");
-  EXPECT_EQ(ask_controller(target, {.kind = CtlRequest::Kind::kResize, .job = "a", .gpus = 8}).value(), "1 a 8 -1");
-  EXPECT_EQ(ask_controller(target, {.kind = CtlRequest::Kind::kDrain, .host = 2}).value(), "2  0 2");
-  const absl::Status refused = ask_controller(target, {.kind = CtlRequest::Kind::kResize}).status();
-  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
-  EXPECT_THAT(message_of(refused), HasSubstr("no GPUs"));
-}
-
-TEST_F(ServerTest, CtlWithoutAHandlerIsTold) {
-  start(options());
-  const absl::Status status =
-      ask_controller({.address = server_->address(), .token = kToken, .timeout_s = kPatience_s}, {}).status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(message_of(status), HasSubstr("takes no requests"));
-}
-
 }  // namespace
 }  // namespace scalai::executor::testing

@@ -33,6 +33,29 @@ absl::StatusOr<std::string> exchange(const internal::Asker& asker, const grpc::C
   return reply.live().empty() ? reply.text() : reply.live();
 }
 
+proto::CtlLive live_message(const CtlRequest& request) {
+  proto::CtlLive message;
+  message.set_job(request.job);
+  message.set_reader(request.reader);
+  for (const int64_t version : request.keeps) message.add_keeps(version);
+  message.set_wants(request.wants);
+  message.set_optimizer(request.optimizer);
+  message.set_fleeting(request.fleeting);
+  message.set_after_step(request.after_step);
+  message.set_digest_bytes(request.digest_bytes);
+  message.set_host_name(request.host_name);
+  message.set_transport_address(request.transport_address);
+  if (request.touch) {
+    proto::LiveTouch& touch = *message.mutable_touch();
+    touch.set_version(request.touch->version);
+    touch.set_block(request.touch->block);
+    touch.set_bytes(request.touch->bytes);
+    for (const int64_t block : request.touch->dropped) touch.add_dropped(block);
+    for (const uint64_t reader : request.touch->unreached) touch.add_unreached(reader);
+  }
+  return message;
+}
+
 absl::StatusOr<std::string> call(const std::shared_ptr<grpc::Channel>& channel, const std::string& token,
                                  const CtlRequest& request, internal::TimePoint until) {
   SCALAI_ASSIGN_OR_RETURN(const internal::Asker asker,
@@ -59,36 +82,75 @@ absl::StatusOr<std::string> call(const std::shared_ptr<grpc::Channel>& channel, 
       message.set_job(request.job);
       return exchange(asker, context, stub->Save(&context), message);
     }
-    case CtlRequest::Kind::kLive: {
-      proto::CtlLive message;
-      message.set_job(request.job);
-      message.set_reader(request.reader);
-      for (const int64_t version : request.keeps) message.add_keeps(version);
-      message.set_wants(request.wants);
-      message.set_optimizer(request.optimizer);
-      message.set_fleeting(request.fleeting);
-      message.set_after_step(request.after_step);
-      message.set_digest_bytes(request.digest_bytes);
-      return exchange(asker, context, stub->Live(&context), message);
-    }
+    case CtlRequest::Kind::kLive: return exchange(asker, context, stub->Live(&context), live_message(request));
   }
   return absl::InternalError("no such request");
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> connected(const CtlTarget& target, internal::TimePoint until) {
+  SCALAI_RETURN_IF_ERROR(check_token(target.token));
+  SCALAI_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel,
+                          internal::open_channel(target.address, target.ca_file));
+  if (!internal::wait_connected(*channel, until))
+    return absl::UnavailableError(fmt::format("no controller at {} within {} s", target.address, target.timeout_s));
+  return channel;
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> ask_controller(const CtlTarget& target, const CtlRequest& request) {
-  SCALAI_RETURN_IF_ERROR(check_token(target.token));
-  SCALAI_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
-                          internal::open_channel(target.address, target.ca_file));
   const auto until = internal::Clock::now() + internal::seconds(target.timeout_s);
-  if (!internal::wait_connected(*channel, until)) {
-    return absl::UnavailableError(fmt::format("no controller at {} within {} s", target.address, target.timeout_s));
-  }
+  SCALAI_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, connected(target, until));
   absl::StatusOr<std::string> text = call(channel, target.token, request, until);
   if (text.ok()) return text;
   const absl::Status& status = text.status();
   return absl::Status(status.code(), fmt::format("controller at {}: {}", target.address, message_of(status)));
+}
+
+struct CtlLine::State {
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<proto::Ctl::Stub> stub;
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReaderWriter<proto::CtlLive, proto::CtlReply>> stream;
+};
+
+CtlLine::CtlLine(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+CtlLine::~CtlLine() {
+  if (state_->stream == nullptr) return;
+  state_->context.TryCancel();
+  (void)state_->stream->Finish();
+}
+
+absl::StatusOr<std::unique_ptr<CtlLine>> CtlLine::open(const CtlTarget& target) {
+  const auto until = internal::Clock::now() + internal::seconds(target.timeout_s);
+  auto state = std::make_unique<State>();
+  SCALAI_ASSIGN_OR_RETURN(state->channel, connected(target, until));
+  SCALAI_ASSIGN_OR_RETURN(const internal::Asker asker,
+                          internal::Asker::begin(state->channel, target.token, internal::kCtlRole, until));
+  state->stub = proto::Ctl::NewStub(state->channel);
+  asker.sign(state->context);
+  internal::set_deadline(state->context, until);
+  state->stream = state->stub->Live(&state->context);
+  state->stream->WaitForInitialMetadata();
+  const absl::Status proven = asker.check(state->context).status();
+  std::unique_ptr<CtlLine> line(new CtlLine(std::move(state)));
+  if (proven.ok()) return line;
+  return absl::IsUnauthenticated(proven) ? proven : line->failure();
+}
+
+absl::StatusOr<std::string> CtlLine::ask(const CtlRequest& request) {
+  SCALAI_CHECK(request.kind == CtlRequest::Kind::kLive);
+  if (state_->stream == nullptr) return absl::UnavailableError("the connection has ended");
+  proto::CtlReply reply;
+  if (!state_->stream->Write(live_message(request)) || !state_->stream->Read(&reply)) return failure();
+  return reply.live();
+}
+
+absl::Status CtlLine::failure() {
+  const absl::Status end = internal::from_grpc(state_->stream->Finish());
+  state_->stream.reset();
+  return end.ok() ? absl::UnavailableError("the controller ended the connection") : end;
 }
 
 }  // namespace scalai::executor

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -18,7 +19,7 @@
 namespace scalai::executor {
 
 // The number rises when a message changes its meaning. Both ends must have the same number and the same build version.
-inline constexpr int32_t kProtocolVersion = 6;
+inline constexpr int32_t kProtocolVersion = 7;
 
 // One place (a device, or a host's memory) and the way to its bytes: a file descriptor of a process on the same machine, or
 // an opaque address.
@@ -123,9 +124,16 @@ struct CtlRequest {
   bool wants = false, optimizer = false, fleeting = false;
   int64_t after_step = -1;
   int64_t digest_bytes = 0;
+  std::string host_name = {}, transport_address = {};  // of the reader
+  struct Touch {
+    int64_t version = 0, block = 0, bytes = 0;
+    std::vector<int64_t> dropped = {};
+    std::vector<uint64_t> unreached = {};
+  };
+  std::optional<Touch> touch = {};
 };
 // Called on a thread of the server, at any time. The returned text is for the person who asked (kLive: a serialized
-// LiveState). The request is valid during the call.
+// LiveState, for a touch LiveSources). The request is valid during the call.
 using CtlHandler = std::function<absl::StatusOr<std::string>(const CtlRequest&)>;
 
 using LogLine = std::function<void(const std::string&)>;
