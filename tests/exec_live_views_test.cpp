@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <csignal>
+#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -215,6 +217,63 @@ TEST_F(ExecLiveViews, AMountIsASourceOfPipelines) {
   EXPECT_EQ(near.out, there.out) << near.err;
   EXPECT_GT(std::count(near.out.begin(), near.out.end(), '\n'), 8);
   EXPECT_EQ(unmount("m").code, 0);
+}
+
+// Bytes before these words in what `scalai fs status` says.
+double bytes_before(const std::string& status, const std::string& words) {
+  const size_t end = status.find(" " + words);
+  if (end == std::string::npos) return -1;
+  const size_t begin = status.find_last_of(", ", status.find_last_of(' ', end - 1) - 1) + 1;
+  std::istringstream text(status.substr(begin, end - begin));
+  double number = -1;
+  std::string unit;
+  text >> number >> unit;
+  return number * (unit == "GB" ? 1e9 : unit == "MB" ? 1e6 : unit == "kB" ? 1e3 : 1);
+}
+
+// Four readers of one step, one after another; the first is killed when the second has read from it.
+TEST_F(ExecLiveViews, ReadersOverUcxReadFromEachOther) {
+  start_run("", "--transport=ucx", "1s");
+  const std::vector<std::string> names = {"m0", "m1", "m2", "m3"};
+  for (const std::string& name : names) {
+    const Outcome mounted = mount(name, "--run=" + path("out") + " --keep=100s --refresh=0s");
+    if (mounted.code == 4) GTEST_SKIP() << mounted.err;
+    ASSERT_EQ(mounted.code, 0) << mounted.err;
+  }
+  const auto folder = [&](size_t i) { return path(names[i]) + "/jobs/a/"; };
+  std::string step;
+  const auto show_one_step = [&] {  // who asks during one step is shown its end
+    std::vector<std::string> shown(names.size());
+    std::vector<std::thread> asking;
+    for (size_t i = 0; i < names.size(); ++i) {
+      asking.emplace_back([&, i] {
+        std::error_code error;
+        shown[i] = fs::read_symlink(folder(i) + "step-current", error).string();
+      });
+    }
+    for (std::thread& one : asking) one.join();
+    step = shown[0];
+    return fs::exists(folder(0) + step) && std::count(shown.begin(), shown.end(), step) == 4;
+  };
+  ASSERT_TRUE(eventually(show_one_step));
+  const auto status = [&](size_t i) { return scalai("fs status " + path(names[i])).out; };
+  const auto read = [&](size_t i) { return bytes_of(folder(i) + step + "/views/hf").at("model.safetensors"); };
+  const std::string first = read(0);
+  const double state = bytes_before(status(0), "of workers elsewhere");
+  EXPECT_GT(state, 1e6) << status(0);
+  EXPECT_TRUE(read(1) == first);
+  EXPECT_GT(bytes_before(status(1), "of other readers"), 0.8 * state) << status(1);
+  EXPECT_GT(bytes_before(status(0), "for other readers"), 0.8 * state) << status(0);
+  int server = 0;
+  ASSERT_EQ(std::sscanf(status(0).c_str(), "pid %d", &server), 1) << status(0);
+  ASSERT_EQ(::kill(server, SIGKILL), 0);
+  for (const size_t i : {2, 3}) {
+    EXPECT_TRUE(read(i) == first) << i;
+    EXPECT_LT(bytes_before(status(i), "of workers elsewhere"), 0.2 * state) << status(i);
+  }
+  for (size_t i = 1; i < names.size(); ++i) EXPECT_EQ(unmount(names[i]).code, 0);
+  EXPECT_THAT(log_of("m3"), HasSubstr("of other readers"));
+  EXPECT_EQ(log_of("m3").find("error:"), std::string::npos) << log_of("m3");
 }
 
 TEST_F(ExecLiveViews, OverUcxAsInSharedMemory) {

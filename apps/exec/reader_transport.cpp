@@ -1,6 +1,7 @@
 #include "apps/exec/reader_transport.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include "ptc/base/status.h"
 #ifdef SCALAI_WITH_UCX
@@ -15,7 +16,8 @@ namespace scalai::apps {
 namespace ex = scalai::executor;
 
 absl::StatusOr<std::unique_ptr<ex::PeerTransport>> reader_transport(const HowRun& how,
-                                                                    [[maybe_unused]] const ex::CtlTarget& target) {
+                                                                    [[maybe_unused]] const ex::CtlTarget& target,
+                                                                    [[maybe_unused]] ex::AnswerHandler answer) {
   if (how.state.transport == "shared-memory") return std::unique_ptr<ex::PeerTransport>();
 #ifdef SCALAI_WITH_UCX
   std::string devices;
@@ -23,10 +25,11 @@ absl::StatusOr<std::unique_ptr<ex::PeerTransport>> reader_transport(const HowRun
     SCALAI_ASSIGN_OR_RETURN(const ex::Interface network, ex::interface_to(target.address));
     devices = ex::ucx_devices_on(network.name, network.loopback);
   }
-  const auto refuse = [](std::string_view) -> absl::StatusOr<ex::Payload> { return missing("a reader has no state"); };
-  SCALAI_ASSIGN_OR_RETURN(
-      std::unique_ptr<ex::UcxTransport> made,
-      ex::UcxTransport::create(refuse, {.devices = std::move(devices), .key = ex::key_for(target.token, "transport")}));
+  if (!answer)
+    answer = [](std::string_view) -> absl::StatusOr<ex::Payload> { return missing("a reader has no state"); };
+  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<ex::UcxTransport> made,
+                          ex::UcxTransport::create(std::move(answer), {.devices = std::move(devices),
+                                                                       .key = ex::key_for(target.token, "transport")}));
   return std::unique_ptr<ex::PeerTransport>(std::move(made));
 #else
   return std::unique_ptr<ex::PeerTransport>();

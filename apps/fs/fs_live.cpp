@@ -74,6 +74,10 @@ class RunMount final : public LiveMount {
   ~RunMount() override { tree_.reset(); }
   std::shared_ptr<vfs::Directory> directory() const override { return tree_->directory(); }
   void log_to(vfs::Log& log) override { log_ = &log; }
+  LiveRead read() const override {
+    const ex::LiveBytes bytes = run_.bytes();
+    return {bytes.from_memory, bytes.from_workers, bytes.from_readers, bytes.to_readers};
+  }
 
  private:
   absl::StatusOr<vfs::ShownStep> newest(const std::string& job) {
@@ -96,9 +100,16 @@ absl::StatusOr<std::unique_ptr<LiveMount>> LiveMount::open(const std::string& ru
   SCALAI_ASSIGN_OR_RETURN(const ex::CtlTarget target, folder.target());
   SCALAI_ASSIGN_OR_RETURN(const HowRun how, folder.how());
   SCALAI_ASSIGN_OR_RETURN(const std::vector<std::string> jobs, jobs_of(target));
-  SCALAI_ASSIGN_OR_RETURN(std::unique_ptr<ex::PeerTransport> transport, reader_transport(how, target));
-  ex::LiveOptions options{
-      .target = target, .place = folder.path(), .optimizer = shown.optimizer, .fleeting = shown.fleeting};
+  const auto served = std::make_shared<ex::ServedBlocks>();
+  SCALAI_ASSIGN_OR_RETURN(
+      std::unique_ptr<ex::PeerTransport> transport,
+      reader_transport(how, target, [served](std::string_view request) { return served->answer(request); }));
+  ex::LiveOptions options{.target = target,
+                          .place = folder.path(),
+                          .optimizer = shown.optimizer,
+                          .fleeting = shown.fleeting,
+                          .kept_bytes = shown.kept_bytes,
+                          .served = served};
   return std::unique_ptr<LiveMount>(
       std::make_unique<RunMount>(folder, std::move(transport), std::move(options), jobs,
                                  vfs::LiveTimes{.idle_s = shown.keep_s, .fresh_s = shown.refresh_s}));

@@ -1,6 +1,7 @@
 #pragma once
 // The jobs of a run that goes on, as a part of a mount (vfs/live_tree.h). One thread, except the directory.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -15,6 +16,15 @@ struct LiveShown {
   bool fleeting = false;   // executor::LiveOptions
   double keep_s = 30;      // vfs::LiveTimes
   double refresh_s = 1;
+  int64_t kept_bytes = 0;  // executor::LiveOptions
+};
+
+// What was read of steps, in bytes.
+struct LiveRead {
+  int64_t from_memory = 0;   // of workers on this machine
+  int64_t from_workers = 0;  // on others
+  int64_t from_readers = 0;
+  int64_t to_readers = 0;
 };
 
 class LiveMount {
@@ -26,6 +36,7 @@ class LiveMount {
   virtual std::shared_ptr<vfs::Directory> directory() const = 0;
   // Where it is said why a step is not shown; outlives this.
   virtual void log_to(vfs::Log& log) = 0;
+  virtual LiveRead read() const = 0;  // any thread
 };
 
 }  // namespace scalai::apps

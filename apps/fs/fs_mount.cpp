@@ -17,6 +17,7 @@
 #include "apps/fs/fs_commands.h"
 #include "apps/fs/fs_request.h"
 #include "ptc/base/status.h"
+#include "ptc/base/units.h"
 #include "vfs/control.h"
 #include "vfs/log.h"
 #include "vfs/server.h"
@@ -36,10 +37,18 @@ absl::StatusOr<std::string> repartition(vfs::DatasetTree* datasets, const vfs::C
   return datasets->current();
 }
 
+// "5.50 MB of workers here, 0 B of workers elsewhere, 0 B of other readers, 0 B for other readers"
+std::string str(const LiveRead& read) {
+  return fmt::format("{} of workers here, {} of workers elsewhere, {} of other readers, {} for other readers",
+                     format_bytes(read.from_memory), format_bytes(read.from_workers), format_bytes(read.from_readers),
+                     format_bytes(read.to_readers));
+}
+
 // Lines of NAME VALUE.
-std::string status_text(vfs::DatasetTree* datasets, const vfs::Statistics* statistics) {
+std::string status_text(vfs::DatasetTree* datasets, const LiveMount* live, const vfs::Statistics* statistics) {
   std::string text = fmt::format("pid {}\n", ::getpid());
   if (datasets != nullptr && !datasets->current().empty()) text += fmt::format("current {}\n", datasets->current());
+  if (live != nullptr) text += fmt::format("live {}\n", str(live->read()));
   return text + fmt::format("statistics {}\n", statistics == nullptr ? "none" : statistics->str());
 }
 
@@ -83,7 +92,8 @@ class Serving {
     if (request.verb == "repartition") return repartition(request_.datasets.get(), request);
     const vfs::Server* server = running_;
     if (request.verb == "status" && request.numbers.empty())
-      return status_text(request_.datasets.get(), server == nullptr ? nullptr : &server->statistics());
+      return status_text(request_.datasets.get(), request_.live.get(),
+                         server == nullptr ? nullptr : &server->statistics());
     if (request.verb == "end" && request.numbers.empty()) {
       ::kill(::getpid(), SIGTERM);
       return "ending";
@@ -102,6 +112,7 @@ class Serving {
   void tell_statistics() {
     log_.flush();
     log_.line(server_->statistics().str());
+    if (request_.live != nullptr) log_.line(str(request_.live->read()));
   }
 
   FsRequest request_;

@@ -50,6 +50,10 @@ std::vector<OptionSpec> live_part() {
                     "not, and reads of it are then an error (ESTALE).",
                     {"snapshot", "fail"}),
       seconds_option("keep", "TIME", "How long a step stays after its last use, if no file of it is open.", "30s"),
+      bytes_option("keep-size", "SIZE",
+                   "Most bytes in memory of each step that was fetched from other machines, for reading it again and "
+                   "for readers on further ones.",
+                   "256MiB"),
       seconds_option("refresh", "TIME", "How long jobs/NAME/step-current stays where it led.", "1s")};
 }
 

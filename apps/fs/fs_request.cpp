@@ -238,7 +238,8 @@ void read_run(const Arguments& arguments, Problems& problems, FsRequest& request
   auto live = LiveMount::open(arguments.text("run"), {.optimizer = arguments.flag("optimizer"),
                                                       .fleeting = arguments.text("consistency") == "fail",
                                                       .keep_s = arguments.seconds("keep"),
-                                                      .refresh_s = arguments.seconds("refresh")});
+                                                      .refresh_s = arguments.seconds("refresh"),
+                                                      .kept_bytes = arguments.bytes("keep-size")});
   problems.status("", live.status());
   if (live.ok()) request.live = *std::move(live);
 }

@@ -29,6 +29,8 @@ absl::StatusOr<std::string> LiveSteps::answer(int job, const CtlRequest& request
     return invalid(
         fmt::format("digests are of {} bytes at least, not {}", limits_.least_digest_bytes, request.digest_bytes));
   std::unique_lock lock(mutex_);
+  if (request.touch && over_) return absl::UnavailableError("the run is over");
+  if (request.touch) return sources(request.reader, *request.touch);
   proto::LiveState reply;
   Reader& reader = readers_[request.reader];
   reader.heard = Clock::now();
@@ -40,6 +42,7 @@ absl::StatusOr<std::string> LiveSteps::answer(int job, const CtlRequest& request
       reply.add_gone(version);
     }
   }
+  holders_.hear(request.reader, {.machine = request.host_name, .address = request.transport_address}, reader.keeps);
   if (over_) return absl::UnavailableError("the run is over");
   if (!request.wants) return reply.SerializeAsString();
   const auto mine = waiting_.insert(waiting_.end(), Waiting{.job = job,
@@ -62,6 +65,19 @@ absl::StatusOr<std::string> LiveSteps::answer(int job, const CtlRequest& request
   full.set_ready(true);
   *full.mutable_gone() = reply.gone();
   return full.SerializeAsString();
+}
+
+std::string LiveSteps::sources(uint64_t reader, const CtlRequest::Touch& touch) {
+  proto::LiveSources reply;
+  const auto found = readers_.find(reader);
+  if (found == readers_.end() || !found->second.keeps.contains(touch.version)) return reply.SerializeAsString();
+  for (LiveHolders::Source& one :
+       holders_.touch(reader, {touch.version, touch.block, touch.bytes}, touch.dropped, touch.unreached)) {
+    proto::LiveSources::Source& source = *reply.add_sources();
+    source.set_reader(one.reader);
+    source.set_transport_address(std::move(one.address));
+  }
+  return reply.SerializeAsString();
 }
 
 void LiveSteps::end() {
@@ -148,13 +164,18 @@ void LiveSteps::lose_fleeting(int job) {
 std::vector<StateVersion> LiveSteps::take_unkept(int job) {
   const std::lock_guard lock(mutex_);
   const auto oldest = Clock::now() - std::chrono::duration<double>(limits_.forget_after_s);
-  std::erase_if(readers_, [&](const auto& entry) { return entry.second.heard < oldest; });
+  std::erase_if(readers_, [&](const auto& entry) {
+    if (entry.second.heard >= oldest) return false;
+    holders_.remove(entry.first);
+    return true;
+  });
   std::vector<StateVersion> unkept;
   std::erase_if(shown_, [&](const auto& entry) {
     if (entry.second.job != job || is_kept(entry.first)) return false;
     const auto version = StateVersion::from_wire(entry.first);
     SCALAI_CHECK(version.ok());
     unkept.push_back(*version);
+    holders_.forget(entry.first);
     return true;
   });
   return unkept;

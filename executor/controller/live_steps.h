@@ -8,7 +8,8 @@
 //                                                take_unkept() ──► what no reader keeps any more: it goes
 //
 // Readers decide nothing of the run: no event, no scenario time, nothing in the journal. What is shown is of one step for
-// ever; its version is never used again. A reader that says nothing for a while keeps nothing.
+// ever; its version is never used again. A reader that says nothing for a while keeps nothing. What readers have fetched of a
+// step they read from each other (live_holders.h).
 
 #include <chrono>
 #include <condition_variable>
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "executor/controller/live_holders.h"
 #include "executor/rpc/messages.h"
 #include "executor/state/state_version.h"
 
@@ -46,7 +48,7 @@ class LiveSteps {
   ~LiveSteps();
 
   // Any thread. A serialized LiveState for a kLive request of this job; `wake` tells the run's thread that somebody waits.
-  // Errors: of the copy that was to be made; Unavailable after end().
+  // For a touch LiveSources, at once. Errors: of the copy that was to be made; Unavailable after end().
   absl::StatusOr<std::string> answer(int job, const CtlRequest& request, const std::function<void()>& wake);
   // Whoever waits is told that the run is over.
   void end();
@@ -95,6 +97,7 @@ class LiveSteps {
     absl::StatusOr<int64_t> version = absl::UnavailableError("the run is over");
   };
   bool is_kept(int64_t version) const;
+  std::string sources(uint64_t reader, const CtlRequest::Touch& touch);
   absl::StatusOr<int64_t> version_for(const Waiting& waiting, int64_t epoch, int64_t step, const Show& show);
 
   const LiveLimits limits_;
@@ -104,6 +107,7 @@ class LiveSteps {
   int64_t next_;                    // number of the next version
   std::map<int64_t, Shown> shown_;  // by version
   std::map<uint64_t, Reader> readers_;
+  LiveHolders holders_;
   std::list<Waiting> waiting_;
 };
 

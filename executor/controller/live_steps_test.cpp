@@ -142,6 +142,48 @@ TEST_F(LiveStepsTest, TheEndOfTheRunIsToldToAll) {
   EXPECT_TRUE(absl::IsUnavailable(tell(request(2, false)).status()));
 }
 
+TEST_F(LiveStepsTest, ReadersOfAStepAreToldOfEachOther) {
+  const auto touch = [&](uint64_t reader, int64_t version) {
+    proto::LiveSources sources;
+    CtlRequest asks{.kind = CtlRequest::Kind::kLive, .reader = reader};
+    asks.touch = {.version = version, .block = 3, .bytes = 1};
+    EXPECT_TRUE(sources.ParseFromString(steps_.answer(0, asks, [] {}).value()));
+    std::vector<uint64_t> readers;
+    for (const auto& one : sources.sources()) {
+      EXPECT_EQ(one.transport_address(), "at " + std::to_string(one.reader()));
+      readers.push_back(one.reader());
+    }
+    return readers;
+  };
+  const auto word = [](uint64_t reader, bool wants, std::vector<int64_t> keeps) {
+    CtlRequest asks = request(reader, wants, std::move(keeps));
+    asks.host_name = "m";
+    asks.transport_address = "at " + std::to_string(reader);
+    return asks;
+  };
+  std::vector<std::future<absl::StatusOr<proto::LiveState>>> answers;
+  for (uint64_t reader = 1; reader <= 3; ++reader) answers.push_back(ask(word(reader, true, {})));
+  ASSERT_TRUE(serve(7).ok());
+  const int64_t version = answers[0].get()->version();
+  EXPECT_THAT(touch(1, version), IsEmpty());
+  EXPECT_THAT(touch(2, version), ElementsAre(1)) << "before its next word";
+  EXPECT_THAT(touch(9, version), IsEmpty()) << "nobody knows it";
+  EXPECT_THAT(touch(1, version + 1), IsEmpty()) << "a step that it does not keep";
+  EXPECT_TRUE(tell(word(1, false, {version})).ok());
+  EXPECT_THAT(touch(3, version), ElementsAre(2, 1));
+  EXPECT_TRUE(tell(word(2, false, {})).ok());
+  EXPECT_TRUE(tell(word(3, false, {version})).ok());
+  EXPECT_THAT(touch(1, version), ElementsAre(3)) << "who has let go of it is not named";
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  EXPECT_TRUE(tell(word(1, false, {version})).ok());
+  EXPECT_THAT(steps_.take_unkept(0), IsEmpty());
+  EXPECT_THAT(touch(1, version), IsEmpty()) << "nor who fell silent";
+  steps_.end();
+  CtlRequest late{.kind = CtlRequest::Kind::kLive, .reader = 1};
+  late.touch = {.version = version};
+  EXPECT_TRUE(absl::IsUnavailable(steps_.answer(0, late, [] {}).status()));
+}
+
 TEST_F(LiveStepsTest, WhatStaysServesWhoeverTakesWhatIsFleeting) {
   CtlRequest brief = request(1);
   brief.fleeting = true;

@@ -1,5 +1,6 @@
 #include "executor/live/blocks.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,12 +19,13 @@ std::byte byte_at(int64_t entry, int64_t at) {
 struct Source {
   std::atomic<int> fetches = 0;
   std::atomic<bool> broken = false;
+  Blocks::From from = Blocks::From::kHolder;
   Blocks::Fetch of(int64_t entry) {
-    return [this, entry](int64_t begin, std::span<std::byte> dst) -> absl::Status {
+    return [this, entry](int64_t begin, std::span<std::byte> dst) -> absl::StatusOr<Blocks::From> {
       ++fetches;
       if (broken) return absl::UnavailableError("broken");
       for (size_t i = 0; i < dst.size(); ++i) dst[i] = byte_at(entry, begin + static_cast<int64_t>(i));
-      return absl::OkStatus();
+      return from;
     };
   }
 };
@@ -43,7 +45,7 @@ TEST(Blocks, ReadsAreTheSourceWhateverIsKept) {
     const int64_t entry = random.between(0, 5), bytes = 100 + 301 * entry;
     const int64_t offset = random.between(0, bytes);
     std::vector<std::byte> got(static_cast<size_t>(random.between(0, bytes - offset)));
-    ASSERT_TRUE(blocks.read(entry, bytes, offset, got, source.of(entry)).ok());
+    ASSERT_TRUE(blocks.read(100 * entry, bytes, offset, got, source.of(entry)).ok());
     ASSERT_TRUE(right(entry, offset, got)) << entry << " " << offset;
   }
 }
@@ -69,10 +71,60 @@ TEST(Blocks, AnErrorIsNotKept) {
   Blocks blocks(1 << 20, 64);
   std::vector<std::byte> got(100);
   source.broken = true;
-  EXPECT_TRUE(absl::IsUnavailable(blocks.read(3, 100, 0, got, source.of(3))));
+  EXPECT_TRUE(absl::IsUnavailable(blocks.read(300, 100, 0, got, source.of(3))));
   source.broken = false;
-  EXPECT_TRUE(blocks.read(3, 100, 0, got, source.of(3)).ok());
+  EXPECT_TRUE(blocks.read(300, 100, 0, got, source.of(3)).ok());
   EXPECT_TRUE(right(3, 0, got));
+}
+
+// Blocks of 64 bytes, numbered as their entries.
+struct Ten {
+  Source source;
+  Blocks blocks{640, 64};
+  void read(int64_t number, Blocks::From from) {
+    source.from = from;
+    std::vector<std::byte> got(64);
+    ASSERT_TRUE(blocks.read(number, 64, 0, got, source.of(number)).ok());
+    ASSERT_TRUE(right(number, 0, got));
+  }
+  std::string here() {
+    std::string text;
+    for (int64_t number = 0; number < 30; ++number) {
+      const Blocks::Found found = blocks.find(number);
+      if (found.owner == nullptr) continue;
+      EXPECT_TRUE(right(number, 0, found.bytes));
+      text += fmt::format("{} ", number);
+    }
+    return text;
+  }
+};
+
+TEST(Blocks, WhatOtherReadersHaveGoesFirst) {
+  Ten ten;
+  for (int64_t number = 0; number < 10; ++number) ten.read(number, Blocks::From::kOtherReader);
+  EXPECT_EQ(ten.here(), "0 1 2 3 4 5 6 7 8 9 ") << "as long as nobody needs the room";
+  EXPECT_TRUE(ten.blocks.take_dropped().empty());
+  for (int64_t number = 10; number < 15; ++number) ten.read(number, Blocks::From::kHolder);
+  EXPECT_EQ(ten.here(), "5 6 7 8 9 10 11 12 13 14 ");
+  EXPECT_EQ(ten.blocks.take_dropped(), (std::vector<int64_t>{0, 1, 2, 3, 4}));
+  ten.read(15, Blocks::From::kHolder);
+  EXPECT_EQ(ten.here(), "5 6 7 8 9 11 12 13 14 15 ") << "but half of the memory";
+  EXPECT_EQ(ten.blocks.take_dropped(), (std::vector<int64_t>{10}));
+  EXPECT_TRUE(ten.blocks.take_dropped().empty());
+}
+
+TEST(Blocks, WhatSomebodyHasStaysWhateverGoes) {
+  Ten ten;
+  ten.read(3, Blocks::From::kHolder);
+  const Blocks::Found found = ten.blocks.find(3);
+  ten.blocks.clear();
+  EXPECT_EQ(ten.here(), "");
+  EXPECT_TRUE(right(3, 0, found.bytes));
+  EXPECT_TRUE(ten.blocks.take_dropped().empty());
+  ten.source.broken = true;
+  std::vector<std::byte> got(64);
+  EXPECT_FALSE(ten.blocks.read(4, 64, 0, got, ten.source.of(4)).ok());
+  EXPECT_EQ(ten.blocks.take_dropped(), (std::vector<int64_t>{4})) << "it was to be here";
 }
 
 TEST(BoxesOfRange, AreEachElementOnceAndInOrder) {

@@ -8,20 +8,14 @@
 #include <map>
 #include <mutex>
 #include <random>
-#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "executor/device/backend.h"
-#include "executor/live/blocks.h"
-#include "executor/live/holders.h"
+#include "executor/live/reading.h"
+#include "executor/live/sharing.h"
 #include "executor/rpc/process.h"
-#include "executor/rpc/worker_place.h"
-#include "executor/worker/places.h"
 #include "ptc/base/status.h"
-#include "ptc/collection/collection_file.h"
-#include "ptc/collection/rank_parts.h"
 #include "ptc/proto/control.pb.h"
 
 namespace scalai::executor {
@@ -29,209 +23,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kBlockBytes = int64_t{1} << 20;    // that are fetched at a time
-constexpr int64_t kSegmentBytes = int64_t{1} << 20;  // of this process's own place, which stays empty
-
 uint64_t random_number() {
   std::random_device random;
   return (uint64_t{random()} << 32) | random();
-}
-
-// What reads need: it lives as long as a view of the step does, and does not keep the step.
-class Reading {
- public:
-  static absl::StatusOr<std::shared_ptr<Reading>> open(proto::LiveState&& live, const LiveOptions& options,
-                                                       uint64_t reader);
-
-  absl::Status read(TensorId tensor, const tensor::Box& owned, int64_t offset, std::span<std::byte> dst);
-  void end(const std::string& why) {
-    const std::lock_guard lock(mutex_);
-    if (ended_.empty()) ended_ = why;
-  }
-  bool has_ended() const { return !why_ended().empty(); }
-  std::string why_ended() const {
-    const std::lock_guard lock(mutex_);
-    return ended_;
-  }
-  const collection::Collection& collection() const { return collection_; }
-  std::vector<TensorId> tensors() const {
-    std::vector<TensorId> ids;
-    for (const int32_t id : live_.tensors()) ids.emplace_back(id);
-    return ids;
-  }
-  const proto::LiveState& live() const { return live_; }
-
- private:
-  // A box that hosts hold: in their memory, or before it is copied there, on a device.
-  struct Holder {
-    HostId host;
-    std::optional<Location> device;
-  };
-  struct Part {
-    int64_t number = 0;
-    std::vector<Holder> holders;  // in the order of asking
-    bool here = false;            // the first of them is on this machine
-  };
-  explicit Reading(int64_t kept_bytes) : blocks_(kept_bytes, kBlockBytes) {}
-  absl::Status find_holders(uint64_t reader);
-  absl::Status fetch(const Part& from, TensorId tensor, const tensor::Box& owned, int64_t offset,
-                     std::span<std::byte> dst);
-  absl::Status fetch_from(const Part& from, const Holder& holder, TensorId tensor, const tensor::Box& owned,
-                          int64_t offset, std::span<std::byte> dst);
-  absl::Status fetch_at(const Location& place, TensorId tensor, const tensor::Box& owned, int64_t offset,
-                        std::span<std::byte> dst);
-  absl::Status gone() const {
-    return absl::FailedPreconditionError(
-        fmt::format("step {} of job {} is no longer kept: {}", live_.step(), live_.name(), why_ended()));
-  }
-
-  proto::LiveState live_;
-  collection::Collection collection_;
-  VersionKey key_;
-  std::unique_ptr<Backend> backend_;
-  std::unique_ptr<Places> places_;
-  std::map<std::pair<TensorId, tensor::Box>, Part> parts_;
-  std::set<Location> mapped_;  // devices whose memory others can map
-  Blocks blocks_;
-  mutable std::mutex mutex_;
-  std::set<std::pair<int64_t, HostId>> copied_;  // parts that no device of a host shows
-  std::string ended_;                            // why; empty: it is kept
-};
-
-absl::StatusOr<std::shared_ptr<Reading>> Reading::open(proto::LiveState&& live, const LiveOptions& options,
-                                                       uint64_t reader) {
-  std::shared_ptr<Reading> made(new Reading(options.kept_bytes));
-  made->live_ = std::move(live);
-  SCALAI_ASSIGN_OR_RETURN(
-      collection::CollectionFile file,
-      collection::parse_collection(made->live_.collection(), options.place, collection::FileRole::kPlanned));
-  made->collection_ = std::move(file.collection);
-  SCALAI_ASSIGN_OR_RETURN(const StateVersion version, StateVersion::from_wire(made->live_.version()));
-  made->key_ = {made->live_.job(), version};
-  made->backend_ = make_host_backend();
-  // One more host, without devices: this process.
-  std::vector<int> gpus(made->live_.gpus_of_host().begin(), made->live_.gpus_of_host().end());
-  gpus.push_back(0);
-  made->places_ = std::make_unique<Places>(Places::Options{.host = HostId(std::ssize(gpus) - 1),
-                                                           .segments = {.capacity = kSegmentBytes},
-                                                           .backend = made->backend_.get(),
-                                                           .transport = options.transport});
-  SCALAI_RETURN_IF_ERROR(made->places_->setup(gpus));
-  std::vector<WorkerJoined> workers;
-  for (const proto::Peer& peer : made->live_.peers()) {
-    WorkerJoined& one = workers.emplace_back();
-    one.host = peer.host();
-    one.hello.transport_address = peer.transport_address();
-    one.hello.host_name = peer.host_name();
-    for (const proto::WorkerPlace& place : peer.places()) {
-      const auto parsed = parse_place(place.place());
-      const bool device = parsed && parsed->kind == Location::Kind::kDevice;
-      if (!parsed || (device && place.fd() < 0)) continue;
-      if (device) made->mapped_.insert(*parsed);
-      one.hello.places.push_back(unpack(place));
-    }
-  }
-  SCALAI_RETURN_IF_ERROR(made->places_->peers(workers, made->live_.force_network()));
-  SCALAI_RETURN_IF_ERROR(made->find_holders(reader));
-  return made;
-}
-
-// Hosts of this machine come first; of the others each reader begins at another one, so that none has all readers.
-absl::Status Reading::find_holders(uint64_t reader) {
-  std::map<HostId, bool> here;
-  for (const proto::Peer& peer : live_.peers())
-    here[HostId(peer.host())] = !live_.force_network() && peer.host_name() == machine_name();
-  std::map<std::pair<TensorId, tensor::Box>, std::map<HostId, std::vector<Location>>> found;
-  for (size_t i = 0; i < collection_.tensors.size(); ++i) {
-    const TensorId tensor(static_cast<int64_t>(i));
-    for (const collection::RankPart& part : rank_parts(collection_, tensor)) {
-      std::map<HostId, std::vector<Location>> hosts;
-      for (const LogicalRank rank : part.ranks) {
-        const Location device = Location::device(collection_.device_of_rank[static_cast<size_t>(rank.value)]);
-        if (!places_->in_cluster(device)) return invalid(fmt::format("{} is on no host", device.str()));
-        const HostId host = places_->host_of(device);
-        if (!here.contains(host)) continue;  // it was lost before
-        std::vector<Location>& devices = hosts[host];
-        if (mapped_.contains(device)) devices.push_back(device);
-      }
-      if (hosts.empty()) continue;
-      for (const tensor::Piece& piece : part.buffer.pieces) {
-        for (const auto& [host, devices] : hosts) {
-          std::vector<Location>& all = found[{tensor, piece.box}][host];
-          all.insert(all.end(), devices.begin(), devices.end());
-        }
-      }
-    }
-  }
-  uint64_t turn = reader;
-  for (const auto& [box, hosts] : found) {
-    Part& part = parts_[box];
-    part.number = std::ssize(parts_);
-    for (const auto& [host, devices] : hosts) {
-      Holder& holder = part.holders.emplace_back(Holder{host, std::nullopt});
-      if (!devices.empty()) holder.device = devices[turn % devices.size()];
-    }
-    std::vector<Holder>& order = part.holders;
-    std::rotate(order.begin(), order.begin() + static_cast<int64_t>(turn++ % order.size()), order.end());
-    std::stable_partition(order.begin(), order.end(), [&](const Holder& one) { return here.at(one.host); });
-    part.here = here.at(order.front().host);
-  }
-  return absl::OkStatus();
-}
-
-// Long reads of this machine's memory need no copy between. All others come in blocks: a view may want every hundredth element.
-absl::Status Reading::read(TensorId tensor, const tensor::Box& owned, int64_t offset, std::span<std::byte> dst) {
-  if (has_ended()) return gone();
-  const auto found = parts_.find({tensor, owned});
-  if (found == parts_.end()) return absl::NotFoundError("no living host had this part when the step was copied");
-  const Part& part = found->second;
-  const int64_t size = tensor::size_of(collection_.tensors[static_cast<size_t>(tensor.value)].dtype);
-  const bool whole = offset % size == 0 && std::ssize(dst) % size == 0;
-  if (part.here && whole && std::ssize(dst) >= kBlockBytes / 4) return fetch(part, tensor, owned, offset, dst);
-  return blocks_.read(part.number, owned.volume() * size, offset, dst, [&](int64_t begin, std::span<std::byte> block) {
-    return fetch(part, tensor, owned, begin, block);
-  });
-}
-
-absl::Status Reading::fetch(const Part& from, TensorId tensor, const tensor::Box& owned, int64_t offset,
-                            std::span<std::byte> dst) {
-  const absl::Status read = ask_holders(
-      from.holders.size(),
-      [&](size_t holder) { return fetch_from(from, from.holders[holder], tensor, owned, offset, dst); },
-      [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); });
-  if (read.ok()) return read;
-  if (has_ended()) return gone();
-  return absl::Status(read.code(), fmt::format("step {} of job {}: {}", live_.step(), live_.name(), message_of(read)));
-}
-
-// A host has a copy before its devices show a part no more.
-absl::Status Reading::fetch_from(const Part& from, const Holder& holder, TensorId tensor, const tensor::Box& owned,
-                                 int64_t offset, std::span<std::byte> dst) {
-  const auto is_copied = [&] {
-    const std::lock_guard lock(mutex_);
-    return copied_.contains({from.number, holder.host});
-  };
-  absl::Status shown;
-  if (holder.device && !is_copied()) {
-    shown = fetch_at(*holder.device, tensor, owned, offset, dst);
-    if (shown.ok()) return shown;
-  }
-  const absl::Status copied = fetch_at(Location::host_memory(holder.host), tensor, owned, offset, dst);
-  if (!copied.ok()) return absl::IsNotFound(copied) && !shown.ok() ? shown : copied;
-  const std::lock_guard lock(mutex_);
-  if (holder.device) copied_.emplace(from.number, holder.host);
-  return absl::OkStatus();
-}
-
-absl::Status Reading::fetch_at(const Location& place, TensorId tensor, const tensor::Box& owned, int64_t offset,
-                               std::span<std::byte> dst) {
-  const DType dtype = collection_.tensors[static_cast<size_t>(tensor.value)].dtype;
-  const int64_t size = tensor::size_of(dtype);
-  return for_each_box_of_range(owned, offset / size, (offset + std::ssize(dst)) / size, [&](const tensor::Box& box) {
-    const absl::Status read = places_->read(place, key_, tensor, box, {box, dtype, dst.data()});
-    dst = dst.subspan(static_cast<size_t>(box.volume() * size));
-    return read;
-  });
 }
 
 class Step final : public LiveStep {
@@ -256,7 +50,7 @@ class Step final : public LiveStep {
 
 // Words to the controller go one at a time, so that what it knows of the steps that are kept is never older than its copies.
 struct LiveRun::State {
-  explicit State(LiveOptions given) : options(std::move(given)) {}
+  explicit State(LiveOptions given);
 
   absl::StatusOr<proto::LiveState> ask(const std::string& job, bool wants, int64_t after_step);
   absl::StatusOr<std::shared_ptr<const LiveStep>> take(proto::LiveState&& live);
@@ -265,13 +59,24 @@ struct LiveRun::State {
 
   const LiveOptions options;
   const uint64_t reader = random_number();
-  std::mutex asking;         // held during a call
-  mutable std::mutex mutex;  // guards what follows
+  const std::shared_ptr<ReadBytes> bytes = std::make_shared<ReadBytes>();
+  std::shared_ptr<OtherReaders> others;  // null: nothing is shared
+  std::mutex asking;                     // held during a call
+  mutable std::mutex mutex;              // guards what follows
   std::condition_variable ending;
   bool over = false;
   std::map<std::string, std::vector<std::weak_ptr<const Step>>> steps;  // by job
   std::thread thread;
 };
+
+LiveRun::State::State(LiveOptions given) : options(std::move(given)) {
+  if (options.transport == nullptr || options.served == nullptr) return;
+  others =
+      std::make_shared<OtherReaders>(OtherReaders::Options{.reader = reader,
+                                                           .ask = options.ask ? options.ask : line_to(options.target),
+                                                           .transport = options.transport,
+                                                           .patience_s = options.wait_s});
+}
 
 std::shared_ptr<const Step> LiveRun::State::known(int64_t version) const {
   const std::lock_guard lock(mutex);
@@ -291,7 +96,9 @@ absl::StatusOr<proto::LiveState> LiveRun::State::ask(const std::string& job, boo
                      .optimizer = options.optimizer,
                      .fleeting = options.fleeting,
                      .after_step = after_step,
-                     .digest_bytes = options.digest_bytes};
+                     .digest_bytes = options.digest_bytes,
+                     .host_name = machine_name()};
+  if (others != nullptr) request.transport_address = options.transport->address();
   std::vector<std::shared_ptr<const Step>> held;
   {
     const std::lock_guard lock(mutex);
@@ -303,7 +110,8 @@ absl::StatusOr<proto::LiveState> LiveRun::State::ask(const std::string& job, boo
     }
   }
   for (const auto& step : held) request.keeps.push_back(step->version());
-  SCALAI_ASSIGN_OR_RETURN(const std::string text, ask_controller(options.target, request));
+  SCALAI_ASSIGN_OR_RETURN(const std::string text,
+                          options.ask ? options.ask(request) : ask_controller(options.target, request));
   proto::LiveState live;
   if (!live.ParseFromString(text)) return failed("the controller's answer is no state of a job");
   for (const int64_t gone : live.gone()) {
@@ -319,7 +127,14 @@ absl::StatusOr<std::shared_ptr<const LiveStep>> LiveRun::State::take(proto::Live
   const std::string place = fmt::format("{}: job {}, step {}", options.place, live.name(), live.step());
   const checkpoint::Stamp stamp{live.name(), live.step()};
   const std::string model = live.model(), id = fmt::format("live-{:x}", live.version());
-  SCALAI_ASSIGN_OR_RETURN(const std::shared_ptr<Reading> reading, Reading::open(std::move(live), options, reader));
+  SCALAI_ASSIGN_OR_RETURN(const std::shared_ptr<Reading> reading,
+                          Reading::open(std::move(live), {.place = options.place,
+                                                          .reader = reader,
+                                                          .kept_bytes = options.kept_bytes,
+                                                          .transport = options.transport,
+                                                          .served = options.served,
+                                                          .others = others,
+                                                          .bytes = bytes}));
   SCALAI_ASSIGN_OR_RETURN(auto whole,
                           checkpoint::Checkpoint::of_held({.place = place,
                                                            .collection = reading->collection(),
@@ -378,6 +193,13 @@ LiveRun::~LiveRun() {
   const std::string job = state_->steps.begin()->first;
   state_->steps.clear();
   (void)state_->ask(job, false, -1);  // which keeps nothing from now on
+}
+
+LiveBytes LiveRun::bytes() const {
+  return {.from_memory = state_->bytes->from_memory,
+          .from_workers = state_->bytes->from_workers,
+          .from_readers = state_->others == nullptr ? 0 : state_->others->bytes_read(),
+          .to_readers = state_->options.served == nullptr ? 0 : state_->options.served->bytes_given()};
 }
 
 absl::StatusOr<std::shared_ptr<const LiveStep>> LiveRun::newest(const std::string& job, int64_t after_step) {

@@ -6,7 +6,7 @@
 //        │                                 │
 //        ▼                                 └── LiveState: collection, version, places
 //   LiveStep.read(box) ── memory of this machine: mapped ──► PeerSegment
-//                      ── elsewhere ────────────────────────► PeerTransport
+//                      ── elsewhere ────────────────────────► PeerTransport: other readers that have it, else workers
 //
 // A step stays as it is as long as its LiveStep lives: a thread of the LiveRun says so every few seconds. A fleeting one
 // stays until training rewrites it. If the controller ends or has not heard of it for a minute, reads are
@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "executor/live/sharing.h"
 #include "executor/rpc/ctl.h"
 #include "executor/transport/peer_transport.h"
 #include "ptc/checkpoint/views/checkpoint.h"
@@ -51,6 +52,19 @@ struct LiveOptions {
   double word_s = 5;                        // between two words to the controller
   int64_t kept_bytes = int64_t{256} << 20;  // of each step, of what came in blocks
   PeerTransport* transport = nullptr;       // to other machines; outlives all steps; null: those of this one are read
+  // What other readers get of what is kept: its answer() is the transport's handler. Null: nothing, and all is read from
+  // workers.
+  std::shared_ptr<ServedBlocks> served = {};
+  double wait_s = 1;       // for a block that another reader is fetching
+  AskController ask = {};  // in place of the target, for tests
+};
+
+// What a LiveRun has read and given since its begin.
+struct LiveBytes {
+  int64_t from_memory = 0;   // of workers on this machine
+  int64_t from_workers = 0;  // on others
+  int64_t from_readers = 0;
+  int64_t to_readers = 0;
 };
 
 class LiveRun {
@@ -62,6 +76,7 @@ class LiveRun {
   // still the newest. Errors: those of ask_controller; DeadlineExceeded (no such step within patience_s), ResourceExhausted
   // (no memory for it, or readers keep too many).
   absl::StatusOr<std::shared_ptr<const LiveStep>> newest(const std::string& job, int64_t after_step = -1);
+  LiveBytes bytes() const;  // any thread
 
  private:
   struct State;

@@ -1,0 +1,61 @@
+#include "executor/controller/live_holders.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace scalai::executor {
+
+void LiveHolders::hear(uint64_t reader, Reader where, const std::set<int64_t>& versions) {
+  readers_[reader] = std::move(where);
+  for (auto& [number, version] : versions_) {
+    if (!versions.contains(number)) remove(version, reader);
+  }
+}
+
+void LiveHolders::remove(uint64_t reader) {
+  readers_.erase(reader);
+  for (auto& [number, version] : versions_) remove(version, reader);
+}
+
+void LiveHolders::remove(Version& version, uint64_t reader) {
+  if (version.given_bytes.erase(reader) == 0) return;  // it holds nothing of it
+  for (auto& [block, holders] : version.holders) std::erase(holders, reader);
+}
+
+void LiveHolders::forget(int64_t version) { versions_.erase(version); }
+
+std::vector<LiveHolders::Source> LiveHolders::touch(uint64_t reader, const Block& block,
+                                                    std::span<const int64_t> dropped,
+                                                    std::span<const uint64_t> unreached) {
+  const auto asker = readers_.find(reader);
+  if (asker == readers_.end()) return {};
+  Version& of = versions_[block.version];
+  for (const int64_t one : dropped) {
+    if (const auto found = of.holders.find(one); found != of.holders.end()) std::erase(found->second, reader);
+  }
+  std::vector<uint64_t>& holders = of.holders[block.number];
+  std::vector<uint64_t> order;
+  for (const uint64_t one : holders) {
+    if (one != reader && std::find(unreached.begin(), unreached.end(), one) == unreached.end()) order.push_back(one);
+  }
+  const auto rank = [&](uint64_t one) {
+    return std::tuple(readers_.at(one).machine != asker->second.machine, of.given_bytes.at(one));
+  };
+  std::stable_sort(order.begin(), order.end(), [&](uint64_t a, uint64_t b) { return rank(a) < rank(b); });
+  order.resize(std::min(order.size(), kMostSources));
+  std::vector<Source> sources;
+  for (const uint64_t one : order) sources.push_back({one, readers_.at(one).address});
+  const auto least = std::min_element(of.given_bytes.begin(), of.given_bytes.end(),
+                                      [](const auto& a, const auto& b) { return a.second < b.second; });
+  const int64_t least_bytes = least == of.given_bytes.end() ? 0 : least->second;
+  if (!order.empty()) of.given_bytes.at(order.front()) += block.bytes;
+  const bool known = std::find(holders.begin(), holders.end(), reader) != holders.end();
+  if (!asker->second.address.empty() && !known && holders.size() < kMostHolders) {
+    holders.push_back(reader);
+    of.given_bytes.try_emplace(reader, least_bytes);  // who comes late does not make up for what others have given
+  }
+  return sources;
+}
+
+}  // namespace scalai::executor

@@ -1,0 +1,61 @@
+#pragma once
+// LiveHolders: which readers have which blocks of the steps that are shown (executor/live), so that others read them there
+// and not all from the workers.
+//
+//   touch(A, block 7) ──► nobody: workers          touch(C, block 7) ──► B, A: the nearest, then who gives least
+//   touch(B, block 7) ──► A                        touch(D, block 7) ──► C, …
+//
+// Whoever touches a block holds it from then on, though it may still be fetching it: so readers that read the same at the
+// same time are a chain, each the source of the next, and the workers give it once. What is wrong here costs an asker a
+// question to the next source. One thread at a time.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace scalai::executor {
+
+class LiveHolders {
+ public:
+  struct Reader {
+    std::string machine;
+    std::string address;  // where it answers others; empty: it holds nothing for others
+  };
+  static constexpr size_t kMostSources = 2;   // that an asker is told
+  static constexpr size_t kMostHolders = 16;  // of a block that are known; later ones are not
+
+  // A word of a reader, which keeps these versions: of others it holds nothing more.
+  void hear(uint64_t reader, Reader where, const std::set<int64_t>& versions);
+  // It is gone.
+  void remove(uint64_t reader);
+  void forget(int64_t version);
+
+  struct Source {
+    uint64_t reader = 0;
+    std::string address;
+  };
+  // Where a reader that was heard finds a block, in the order of asking; empty: at the workers. It holds the block from then
+  // on, and `dropped` no more. `unreached`: readers that are not named.
+  struct Block {
+    int64_t version = 0, number = 0, bytes = 0;
+  };
+  std::vector<Source> touch(uint64_t reader, const Block& block, std::span<const int64_t> dropped = {},
+                            std::span<const uint64_t> unreached = {});
+
+ private:
+  struct Version {
+    std::unordered_map<int64_t, std::vector<uint64_t>> holders;  // by block, the first one first
+    std::map<uint64_t, int64_t> given_bytes;                     // of each holder, if who was told to ask it did
+  };
+  static void remove(Version& version, uint64_t reader);
+
+  std::map<uint64_t, Reader> readers_;
+  std::map<int64_t, Version> versions_;
+};
+
+}  // namespace scalai::executor

@@ -1,0 +1,121 @@
+#include "executor/controller/live_holders.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "ptc/base/random.h"
+
+namespace scalai::executor {
+namespace live_holders_test {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class LiveHoldersTest : public ::testing::Test {
+ protected:
+  void hear(uint64_t reader, const std::string& machine = "m", std::set<int64_t> versions = {1, 2}) {
+    holders_.hear(reader, {.machine = machine, .address = "at " + std::to_string(reader)}, versions);
+  }
+  std::vector<uint64_t> touch(uint64_t reader, int64_t block, int64_t version = 1, std::vector<int64_t> dropped = {},
+                              std::vector<uint64_t> unreached = {}, int64_t bytes = 1) {
+    std::vector<uint64_t> readers;
+    for (const LiveHolders::Source& one : holders_.touch(reader, {version, block, bytes}, dropped, unreached)) {
+      EXPECT_EQ(one.address, "at " + std::to_string(one.reader));
+      readers.push_back(one.reader);
+    }
+    return readers;
+  }
+  LiveHolders holders_;
+};
+
+TEST_F(LiveHoldersTest, WhoTouchesABlockIsASourceOfTheNext) {
+  for (uint64_t reader = 1; reader <= 4; ++reader) hear(reader);
+  EXPECT_THAT(touch(1, 7), IsEmpty());
+  EXPECT_THAT(touch(2, 7), ElementsAre(1));
+  EXPECT_THAT(touch(3, 7), ElementsAre(2, 1)) << "the one that has given nothing yet comes first";
+  EXPECT_THAT(touch(4, 7), ElementsAre(3, 1));
+  EXPECT_THAT(touch(4, 8), IsEmpty()) << "another block";
+  EXPECT_THAT(touch(4, 7, 2), IsEmpty()) << "another step";
+  EXPECT_THAT(touch(1, 7).size(), 2U) << "and never itself";
+}
+
+TEST_F(LiveHoldersTest, TheNearestComesFirst) {
+  hear(1, "far");
+  hear(2, "near");
+  hear(3, "near");
+  hear(4, "far");
+  touch(1, 7);
+  EXPECT_THAT(touch(2, 7), ElementsAre(1));
+  EXPECT_THAT(touch(3, 7), ElementsAre(2, 1));
+  EXPECT_THAT(touch(4, 7), ElementsAre(1, 3));
+}
+
+TEST_F(LiveHoldersTest, WhatIsGoneIsNotNamed) {
+  for (uint64_t reader = 1; reader <= 5; ++reader) hear(reader);
+  touch(1, 7);
+  touch(1, 8, 1, {7});  // which it has dropped
+  EXPECT_THAT(touch(2, 7), IsEmpty());
+  EXPECT_THAT(touch(2, 8), ElementsAre(1));
+  EXPECT_THAT(touch(3, 8, 1, {}, {1}), ElementsAre(2)) << "it does not reach 1";
+  holders_.remove(2);
+  EXPECT_THAT(touch(4, 8), ElementsAre(3, 1));
+  hear(3, "m", {2});  // it has let go of the step
+  EXPECT_THAT(touch(5, 8), ElementsAre(4, 1));
+  EXPECT_THAT(touch(2, 8), IsEmpty()) << "a reader that nobody has heard";
+  holders_.forget(1);
+  EXPECT_THAT(touch(5, 8), IsEmpty());
+}
+
+TEST_F(LiveHoldersTest, AReaderThatAnswersNobodyIsNoSource) {
+  holders_.hear(1, {.machine = "m", .address = ""}, {1});
+  hear(2);
+  EXPECT_THAT(touch(1, 7), IsEmpty());
+  EXPECT_THAT(touch(2, 7), IsEmpty());
+  EXPECT_THAT(touch(1, 7), ElementsAre(2)) << "but it reads from others";
+}
+
+// Readers in any order, each through all blocks: the workers give each block once, and nobody gives much more than others.
+TEST_F(LiveHoldersTest, TheLoadIsEven) {
+  constexpr int64_t kReaders = 8, kBlocks = 400;
+  for (const uint64_t seed : {1U, 2U, 3U}) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    holders_ = {};
+    for (uint64_t reader = 1; reader <= kReaders; ++reader) hear(reader);
+    std::vector<int64_t> bytes_of;
+    for (int64_t block = 0; block < kBlocks; ++block)
+      bytes_of.push_back(random.between(0, 2) == 0 ? 1000 : random.between(1, 99));
+    const int64_t all = std::accumulate(bytes_of.begin(), bytes_of.end(), int64_t{0});
+    std::map<uint64_t, int64_t> at, gave;
+    int64_t from_workers = 0;
+    while (at.size() < kReaders ||
+           std::any_of(at.begin(), at.end(), [](const auto& one) { return one.second < kBlocks; })) {
+      const auto reader = static_cast<uint64_t>(random.between(1, kReaders));
+      if (at[reader] == kBlocks) continue;
+      const int64_t bytes = bytes_of[static_cast<size_t>(at[reader])];
+      const std::vector<uint64_t> sources = touch(reader, at[reader]++, 1, {}, {}, bytes);
+      (sources.empty() ? from_workers : gave[sources.front()]) += bytes;
+    }
+    EXPECT_EQ(from_workers, all);
+    for (const auto& [reader, bytes] : gave)
+      EXPECT_LE(static_cast<double>(bytes), 1.2 * static_cast<double>((kReaders - 1) * all / kReaders)) << reader;
+  }
+}
+
+TEST_F(LiveHoldersTest, SoManyHoldersOfABlockAreKnown) {
+  constexpr uint64_t kReaders = 3 * LiveHolders::kMostHolders;
+  std::map<uint64_t, int> gave;
+  for (uint64_t reader = 1; reader <= kReaders; ++reader) {
+    hear(reader);
+    const std::vector<uint64_t> sources = touch(reader, 7);
+    if (!sources.empty()) ++gave[sources.front()];
+  }
+  EXPECT_EQ(gave.size(), LiveHolders::kMostHolders);
+  for (const auto& [reader, times] : gave) EXPECT_LE(times, 3) << reader;
+}
+
+}  // namespace live_holders_test
+}  // namespace scalai::executor

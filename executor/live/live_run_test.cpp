@@ -1,0 +1,273 @@
+// Readers of a job that trains, in one process: workers and readers are threads, and all state crosses transports.
+
+#include "executor/live/live_run.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <optional>
+#include <thread>
+
+#include "executor/controller/shown_state.h"
+#include "executor/controller/testing/test_fleet.h"
+#include "ptc/base/status.h"
+#include "ptc/collection/collection_file.h"
+#include "ptc/plan/testing/support.h"
+#include "ptc/proto/control.pb.h"
+
+namespace scalai::executor {
+namespace live_run_test {
+
+using collection::Collection;
+using proto::CommandBody;
+using testing::Fleet;
+
+constexpr int32_t kJob = 0;
+constexpr int kHosts = 2, kGpus = 2;
+
+// 25 MB in some 30 blocks, two thirds of them whole; two replicas of all.
+Collection trained() {
+  Collection side = plan::grid_collection({.tp = 2, .dp = 2}, plan::first_devices(kHosts * kGpus));
+  for (const char* name : {"wide", "high"})
+    side.tensors.push_back(plan::tensor_of(name, {1536, 2048}, {plan::cut_over("tp", *name == 'h' ? 0 : 1)}));
+  return side;
+}
+
+class LiveRunTest : public ::testing::Test {
+ protected:
+  struct Reader {
+    explicit Reader(LiveRunTest& test, int64_t kept_bytes = int64_t{1} << 30, bool shares = true)
+        : transport(test.fleet_.loopback(), [this](std::string_view request) { return served->answer(request); }),
+          run({.place = "the run",
+               .patience_s = 60,
+               .word_s = 0.05,
+               .kept_bytes = kept_bytes,
+               .transport = &transport,
+               .served = shares ? served : nullptr,
+               .wait_s = 60,
+               .ask = [&test](const CtlRequest& request) { return test.answer(request); }}) {}
+    std::shared_ptr<const LiveStep> newest(int64_t after_step = -1) {
+      auto step = run.newest("a", after_step);
+      EXPECT_TRUE(step.ok()) << step.status();
+      return step.ok() ? *step : nullptr;
+    }
+    const std::shared_ptr<ServedBlocks> served = std::make_shared<ServedBlocks>();
+    LoopbackTransport transport;
+    LiveRun run;
+  };
+
+  void SetUp() override {
+    ASSERT_TRUE(crew_.start().ok());
+    CommandBody body;
+    CommandBody::Create& create = *body.mutable_create();
+    create.set_job(kJob);
+    create.set_name("a");
+    create.set_version(StateVersion::epoch(side_.epoch).wire());
+    create.set_step(step_);
+    create.set_collection(collection::collection_text(side_, {}));
+    ASSERT_TRUE(crew_.call("create", crew_.living(), body).ok());
+    runs_ = std::thread([this] { serve(); });
+  }
+  void TearDown() override {
+    over_ = true;
+    if (runs_.joinable()) runs_.join();
+  }
+  // The run's thread: the job rests, but for train().
+  void serve() {
+    while (!over_) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (steps_.waits(kJob)) {
+          const ShownState what{.job = kJob,
+                                .name = "a",
+                                .step = step_,
+                                .gpus_of_host = std::vector<int>(kHosts, kGpus),
+                                .collection = &side_};
+          EXPECT_TRUE(steps_
+                          .serve(kJob, side_.epoch, step_,
+                                 [&](StateVersion version, const LiveSteps::Kind& kind) {
+                                   return show_state(crew_, crew_.living(), what, version, kind);
+                                 })
+                          .ok());
+        }
+        for (const StateVersion version : steps_.take_unkept(kJob)) {
+          CommandBody body;
+          body.mutable_forget()->set_job(kJob);
+          body.mutable_forget()->set_version(version.wire());
+          EXPECT_TRUE(crew_.call("forget", crew_.living(), body).ok());
+        }
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  void train() {
+    const std::lock_guard lock(mutex_);
+    CommandBody body;
+    body.mutable_advance()->set_job(kJob);
+    body.mutable_advance()->set_version(StateVersion::epoch(side_.epoch).wire());
+    body.mutable_advance()->set_step(++step_);
+    ASSERT_TRUE(crew_.call("advance", crew_.living(), body).ok());
+  }
+  absl::StatusOr<std::string> answer(const CtlRequest& request) {
+    if (request.touch && touches_.fetch_add(1) == kill_at_) fleet_.loopback().kill(killed_);
+    return steps_.answer(kJob, request, [] {});
+  }
+
+  static std::string content(const LiveStep& step) {
+    const checkpoint::Checkpoint& whole = *step.checkpoint();
+    std::string all;
+    for (size_t i = 0; i < whole.tensors().size(); ++i) {
+      const checkpoint::LogicalState& tensor = whole.tensors()[i];
+      std::string bytes(static_cast<size_t>(tensor::Box::whole(tensor.shape).volume() * tensor::size_of(tensor.dtype)),
+                        '?');
+      const absl::Status read =
+          whole.read(i, tensor::Box::whole(tensor.shape), std::as_writable_bytes(std::span(bytes)));
+      EXPECT_TRUE(read.ok()) << tensor.name << ": " << read;
+      all += bytes;
+    }
+    return all;
+  }
+  // By a reader that shares nothing.
+  std::string truth() {
+    Reader alone(*this, int64_t{1} << 30, false);
+    std::string all = content(*alone.newest());
+    state_bytes_ = alone.run.bytes().from_workers;
+    EXPECT_EQ(alone.run.bytes().from_readers + alone.run.bytes().from_memory, 0);
+    EXPECT_GT(state_bytes_, int64_t{20} << 20);
+    return all;
+  }
+
+  const Collection side_ = trained();
+  int64_t step_ = 1;
+  int64_t state_bytes_ = 0;  // as truth() has read them
+  const cluster::Cluster cluster_ = plan::cluster_of(kHosts, kGpus);
+  Fleet fleet_{{.hosts = kHosts, .network = true}};
+  Crew crew_{cluster_, fleet_.controller(), fleet_.crew_options()};
+  LiveSteps steps_;
+  std::mutex mutex_;
+  std::atomic<bool> over_ = false;
+  std::thread runs_;
+  std::atomic<int> touches_ = 0;
+  int kill_at_ = -1;
+  std::string killed_;  // address
+};
+
+TEST_F(LiveRunTest, WorkersGiveOnceWhatReadersReadOneAfterAnother) {
+  const std::string all = truth();
+  std::vector<std::unique_ptr<Reader>> readers;
+  std::vector<std::shared_ptr<const LiveStep>> steps;
+  LiveBytes sum;
+  for (int i = 0; i < 4; ++i) {
+    readers.push_back(std::make_unique<Reader>(*this));
+    steps.push_back(readers.back()->newest());
+    EXPECT_TRUE(content(*steps.back()) == all) << i;
+  }
+  for (const auto& reader : readers) {
+    const LiveBytes bytes = reader->run.bytes();
+    sum.from_workers += bytes.from_workers;
+    sum.from_readers += bytes.from_readers;
+    sum.to_readers += bytes.to_readers;
+    EXPECT_LE(bytes.to_readers, 2 * state_bytes_) << "no reader gives it to all others";
+  }
+  EXPECT_EQ(sum.from_workers, state_bytes_);
+  EXPECT_EQ(sum.from_readers, 3 * state_bytes_);
+  EXPECT_EQ(sum.to_readers, sum.from_readers);
+}
+
+TEST_F(LiveRunTest, AlsoAtTheSameTime) {
+  const std::string all = truth();
+  constexpr int kReaders = 6;
+  std::vector<std::unique_ptr<Reader>> readers;
+  std::vector<std::shared_ptr<const LiveStep>> steps;
+  for (int i = 0; i < kReaders; ++i) {
+    readers.push_back(std::make_unique<Reader>(*this));
+    steps.push_back(readers.back()->newest());
+  }
+  std::vector<std::thread> threads;
+  std::atomic<int> right = 0;
+  for (int i = 0; i < kReaders; ++i) threads.emplace_back([&, i] { right += content(*steps[i]) == all ? 1 : 0; });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, kReaders);
+  int64_t from_workers = 0, most_given = 0;
+  for (const auto& reader : readers) {
+    from_workers += reader->run.bytes().from_workers;
+    most_given = std::max(most_given, reader->run.bytes().to_readers);
+  }
+  EXPECT_LE(from_workers, state_bytes_ * 6 / 5);
+  EXPECT_LE(most_given, 2 * state_bytes_) << "of five copies that readers give each other";
+}
+
+TEST_F(LiveRunTest, AReaderThatIsKilledCostsARetry) {
+  const std::string all = truth();
+  Reader first(*this), second(*this), third(*this);
+  const auto one = first.newest(), two = second.newest(), three = third.newest();
+  EXPECT_TRUE(content(*one) == all);
+  killed_ = first.transport.address();
+  kill_at_ = touches_ + 10;
+  EXPECT_TRUE(content(*two) == all);
+  EXPECT_GT(second.run.bytes().from_readers, 0) << "before";
+  EXPECT_GT(second.run.bytes().from_workers, 0) << "and after";
+  EXPECT_TRUE(content(*three) == all);
+  EXPECT_LE(third.run.bytes().from_workers, state_bytes_ / 5) << "the second one has it";
+}
+
+TEST_F(LiveRunTest, NothingOfAnotherStepIsServed) {
+  Reader first(*this), second(*this);
+  std::string before;
+  for (int i = 0; i < 3; ++i) {
+    const auto old = first.newest();
+    const std::string all = content(*old);
+    EXPECT_TRUE(all != before) << "each step has other bytes";
+    train();
+    const auto fresh = second.newest(step_ - 1);
+    const std::string next = content(*fresh);
+    EXPECT_TRUE(next == truth()) << step_;
+    EXPECT_TRUE(content(*second.newest()) == next);
+    const auto late = first.newest(step_ - 1);
+    EXPECT_TRUE(content(*late) == next);
+    EXPECT_TRUE(content(*old) == all) << "it is kept";
+    before = all;
+    train();
+  }
+}
+
+// What nobody keeps any more is given to nobody.
+TEST_F(LiveRunTest, WhatIsLetGoIsDropped) {
+  const std::string all = truth();
+  Reader first(*this), second(*this);
+  auto one = first.newest();
+  const auto two = second.newest();
+  EXPECT_TRUE(content(*one) == all);
+  one.reset();
+  EXPECT_TRUE(content(*two) == all);
+  EXPECT_EQ(first.run.bytes().to_readers, 0);
+  EXPECT_EQ(second.run.bytes().from_workers, state_bytes_);
+}
+
+TEST_F(LiveRunTest, AReaderServesWhatItHasRoomFor) {
+  const std::string all = truth();
+  const int64_t room = state_bytes_ / 4;
+  Reader small(*this, room), large(*this), last(*this);
+  const auto one = small.newest(), two = large.newest(), three = last.newest();
+  EXPECT_TRUE(content(*one) == all);
+  EXPECT_TRUE(content(*two) == all);
+  EXPECT_GT(small.run.bytes().to_readers, 0);
+  EXPECT_LE(small.run.bytes().to_readers, room);
+  EXPECT_EQ(large.run.bytes().from_readers, small.run.bytes().to_readers);
+  EXPECT_EQ(large.run.bytes().from_workers, state_bytes_ - small.run.bytes().to_readers);
+  EXPECT_TRUE(content(*three) == all);
+  EXPECT_EQ(last.run.bytes().from_workers, 0);
+}
+
+TEST_F(LiveRunTest, TheEndOfTheRunIsNoEndOfWhatReadersHave) {
+  const std::string all = truth();
+  Reader first(*this);
+  const auto one = first.newest();
+  EXPECT_TRUE(content(*one) == all);
+  steps_.end();
+  EXPECT_TRUE(content(*one) == all) << "out of its own memory";
+}
+
+}  // namespace live_run_test
+}  // namespace scalai::executor

@@ -1,0 +1,144 @@
+#include "executor/live/sharing.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "ptc/base/status.h"
+#include "ptc/proto/control.pb.h"
+
+namespace scalai::executor {
+namespace {
+
+constexpr int64_t kFirstReader = int64_t{1} << 20;  // names of readers for the transport come after those of hosts
+constexpr double kFetch_s = 3;                      // one block
+constexpr double kLine_s = 5;                       // a controller that hangs costs a reader so much, once
+constexpr double kFirstPause_s = 0.001, kLongestPause_s = 0.016;
+
+std::chrono::steady_clock::duration duration(double seconds) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
+
+absl::StatusOr<Payload> ServedBlocks::answer(std::string_view request) {
+  proto::LiveBlock wanted;
+  if (!wanted.ParseFromArray(request.data(), static_cast<int>(request.size())))
+    return invalid("a peer sent a malformed request");
+  std::shared_ptr<Blocks> blocks;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = blocks_.find(wanted.version()); found != blocks_.end()) blocks = found->second;
+  }
+  if (blocks == nullptr) return absl::NotFoundError("this reader keeps no such step");
+  Blocks::Found found = blocks->find(wanted.block());
+  if (found.coming) return absl::AbortedError("this reader is fetching the block");
+  if (found.owner == nullptr) return absl::NotFoundError("this reader does not have the block");
+  bytes_given_ += std::ssize(found.bytes);
+  return Payload::of({found.bytes}, std::move(found.owner));
+}
+
+void ServedBlocks::add(int64_t version, std::shared_ptr<Blocks> blocks) {
+  const std::lock_guard lock(mutex_);
+  blocks_[version] = std::move(blocks);
+}
+
+void ServedBlocks::remove(int64_t version, const Blocks* blocks) {
+  const std::lock_guard lock(mutex_);
+  const auto found = blocks_.find(version);
+  if (found != blocks_.end() && found->second.get() == blocks) blocks_.erase(found);
+}
+
+AskController line_to(const CtlTarget& target) {
+  struct Line {
+    std::mutex mutex;
+    std::unique_ptr<CtlLine> open;
+    Deadline renewed_at;
+  };
+  CtlTarget brief = target;
+  brief.timeout_s = kLine_s;
+  return [brief, line = std::make_shared<Line>()](const CtlRequest& request) -> absl::StatusOr<std::string> {
+    const std::lock_guard lock(line->mutex);
+    const Deadline now = std::chrono::steady_clock::now();
+    if (line->open == nullptr || now >= line->renewed_at) {
+      line->open.reset();
+      SCALAI_ASSIGN_OR_RETURN(line->open, CtlLine::open(brief));
+      line->renewed_at = now + duration(kLine_s / 2);  // the other half is for the last answer
+    }
+    absl::StatusOr<std::string> answer = line->open->ask(request);
+    if (!answer.ok()) line->open.reset();
+    return answer;
+  };
+}
+
+std::vector<OtherReaders::Source> OtherReaders::sources(const Block& block, int64_t bytes,
+                                                        std::vector<int64_t> dropped) {
+  CtlRequest request{.kind = CtlRequest::Kind::kLive, .job = block.job, .reader = options_.reader};
+  request.touch = {.version = block.version, .block = block.number, .bytes = bytes, .dropped = std::move(dropped)};
+  {
+    const std::lock_guard lock(mutex_);
+    const Clock::time_point now = Clock::now();
+    if (now < quiet_until_) return {};
+    for (const auto& [reader, peer] : peers_) {
+      if (now < peer.avoid_until) request.touch->unreached.push_back(reader);
+    }
+  }
+  const absl::StatusOr<std::string> answer = options_.ask(request);
+  proto::LiveSources told;
+  if (!answer.ok() || !told.ParseFromString(*answer)) {
+    const std::lock_guard lock(mutex_);
+    quiet_until_ = Clock::now() + duration(options_.avoid_s / 6);
+    return {};
+  }
+  std::vector<Source> sources;
+  for (const auto& one : told.sources()) sources.push_back({one.reader(), one.transport_address()});
+  return sources;
+}
+
+std::optional<HostId> OtherReaders::connected(const Source& source) {
+  const std::lock_guard lock(mutex_);
+  const auto [at, is_new] = peers_.try_emplace(source.reader);
+  Peer& peer = at->second;
+  if (is_new) peer.host = HostId(kFirstReader + std::ssize(peers_));
+  if (!peer.connected && !options_.transport->connect(peer.host, source.address).ok()) {
+    peer.avoid_until = Clock::now() + duration(options_.avoid_s);
+    return std::nullopt;
+  }
+  peer.connected = true;
+  return peer.host;
+}
+
+void OtherReaders::avoid(uint64_t reader) {
+  const std::lock_guard lock(mutex_);
+  Peer& peer = peers_[reader];
+  peer.connected = false;
+  peer.avoid_until = Clock::now() + duration(options_.avoid_s);
+}
+
+bool OtherReaders::read_from(const Source& source, const std::string& request, std::span<std::byte> dst) {
+  const std::optional<HostId> host = connected(source);
+  if (!host) return false;
+  const Clock::time_point until = Clock::now() + duration(options_.patience_s);
+  for (double pause_s = kFirstPause_s;; pause_s = std::min(2 * pause_s, kLongestPause_s)) {
+    const absl::Status read = options_.transport->fetch(*host, request, dst, Clock::now() + duration(kFetch_s));
+    if (read.ok()) return true;
+    if (absl::IsUnavailable(read) || absl::IsDeadlineExceeded(read)) avoid(source.reader);
+    if (!absl::IsAborted(read) || Clock::now() >= until) return false;
+    std::this_thread::sleep_for(std::chrono::duration<double>(pause_s));
+  }
+}
+
+bool OtherReaders::read(const Block& block, std::vector<int64_t> dropped, std::span<std::byte> dst) {
+  proto::LiveBlock wanted;
+  wanted.set_version(block.version);
+  wanted.set_block(block.number);
+  const std::string request = wanted.SerializeAsString();
+  for (const Source& source : sources(block, std::ssize(dst), std::move(dropped))) {
+    if (!read_from(source, request, dst)) continue;
+    bytes_read_ += std::ssize(dst);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace scalai::executor
