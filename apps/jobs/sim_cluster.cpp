@@ -15,6 +15,7 @@
 #include "ptc/base/progress.h"
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
+#include "ptc/base/units.h"
 #include "ptc/report/jobs_report.h"
 #include "ptc/report/jobs_trace.h"
 #include "sim/jobs/change_fabric.h"
@@ -57,7 +58,7 @@ class LineFile {
 class ClusterRun {
  public:
   ClusterRun(const scenario::ClusterScenario& scenario, const ClusterRunOptions& options)
-      : scenario_(scenario), options_(options) {}
+      : scenario_(scenario), options_(options), factors_(scenario::estimate_factors_of(scenario)) {}
 
   int run() {
     if (const absl::Status ready = prepare(); !ready.ok()) return report_error(ready);
@@ -75,7 +76,7 @@ class ClusterRun {
     for (const char* name : {"summary.json", "partial.json"}) std::filesystem::remove(path_of(name), ignored);
     if (scenario_.recovery) return absl::OkStatus();
     SCALAI_RETURN_IF_ERROR(jobs_.open(path_of("jobs.csv")));
-    jobs_.line(report::jobs_csv_header());
+    jobs_.line(report::jobs_csv_header(more_columns()));
     return absl::OkStatus();
   }
 
@@ -89,7 +90,22 @@ class ClusterRun {
             .policy_set = scenario_.policy.set,
             .throughputs = throughputs,
             .changes = changes,
-            .notes = scenario_.notes};
+            .notes = scenario_.notes,
+            .estimates = scenario_.estimates.none() ? "" : scenario_.estimates.description()};
+  }
+
+  // Columns of jobs.csv that only some runs have, and their cells.
+  std::vector<std::string> more_columns() const {
+    std::vector<std::string> columns;
+    if (scenario_.options.window) columns.emplace_back("in_window");
+    if (!scenario_.estimates.none()) columns.emplace_back("estimate");
+    return columns;
+  }
+  std::vector<std::string> more_cells(sched::JobId job) const {
+    std::vector<std::string> cells;
+    if (scenario_.options.window) cells.emplace_back(scenario_.options.window->holds(job) ? "1" : "0");
+    if (!scenario_.estimates.none()) cells.push_back(shortest(factors_[static_cast<size_t>(job.value)]));
+    return cells;
   }
 
   int run_jobs() {
@@ -100,6 +116,7 @@ class ClusterRun {
     report::ReportHead about = head(scenario_.throughput->description(), (*changes)->description());
     Progress progress("simulating " + about.policy);
     sched::Outcome partial;
+    partial.window = scenario_.options.window;
     partial.jobs.resize(scenario_.workload.jobs.size());
     sched::Setup setup{.workload = &scenario_.workload,
                        .fleet = &scenario_.fleet,
@@ -112,7 +129,7 @@ class ClusterRun {
     if (!options_.out.empty()) follow(setup.watcher, trace);
     setup.watcher.ended = [&](double now_s, const sched::Job& job, const sched::JobRecord& record) {
       if (!options_.out.empty()) trace.ended(now_s, record.job);
-      jobs_.line(report::jobs_csv_line(job, record));
+      jobs_.line(report::jobs_csv_line(job, record, more_cells(record.job)));
       partial.jobs[static_cast<size_t>(record.job.value)] = record;
       partial.end_s = std::max(partial.end_s, record.finish_s < sched::kNever ? record.finish_s : 0);
     };
@@ -122,6 +139,7 @@ class ClusterRun {
     };
     const auto outcome = sched::run(setup);
     if (!outcome.ok()) return fail(about, partial, outcome.status());
+    for (std::string& note : report::window_notes(scenario_.workload, *outcome)) about.notes.push_back(std::move(note));
     if (outcome->use_every > 1 && !options_.out.empty())
       about.notes.push_back(fmt::format("utilization.csv has one of {} changes of use", outcome->use_every));
     if (const absl::Status written = write_jobs(about, *outcome, trace); !written.ok()) return report_error(written);
@@ -161,8 +179,8 @@ class ClusterRun {
                                       report::costs_csv(workload, scenario_.fleet, scenario_.availability, outcome)));
     SCALAI_RETURN_IF_ERROR(write_file(path_of("trace.pftrace"), trace.finish(outcome)));
     SCALAI_RETURN_IF_ERROR(write_file(path_of("placements.csv"), trace.placements_csv()));
-    SCALAI_RETURN_IF_ERROR(write_file(path_of("hosts.csv"),
-                                      report::hosts_csv(scenario_.fleet, scenario_.availability, outcome.end_s)));
+    SCALAI_RETURN_IF_ERROR(
+        write_file(path_of("hosts.csv"), report::hosts_csv(scenario_.fleet, scenario_.availability, outcome.end_s)));
     return write_common(report::summary_json(about, workload, scenario_.fleet, outcome));
   }
 
@@ -214,6 +232,7 @@ class ClusterRun {
   const ClusterRunOptions& options_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   LineFile jobs_;
+  std::vector<double> factors_;  // of estimates, by job
 };
 
 }  // namespace

@@ -36,13 +36,20 @@ std::optional<double> share(double part, double whole) {
 
 std::string number(double value) { return std::isfinite(value) ? shortest(value) : ""; }
 
+// The jobs that count: [first, second) of the outcome's.
+std::pair<size_t, size_t> range_of(const sched::Outcome& outcome) {
+  if (!outcome.window) return {0, outcome.jobs.size()};
+  return {outcome.window->from_job, std::min(outcome.window->to_job, outcome.jobs.size())};
+}
+
 struct JobValues {
   std::vector<double> jct_s, queueing_s, fairness;  // by job id, those that have one
 };
 
 JobValues values_of(const sched::Workload& workload, const sched::Outcome& outcome) {
   JobValues values;
-  for (size_t j = 0; j < outcome.jobs.size(); ++j) {
+  const auto [first, last] = range_of(outcome);
+  for (size_t j = first; j < last; ++j) {
     const sched::Job& job = workload.jobs[j];
     const sched::JobRecord& record = outcome.jobs[j];
     if (std::isfinite(record.first_start_s)) values.queueing_s.push_back(record.first_start_s - job.submit_s);
@@ -55,6 +62,7 @@ JobValues values_of(const sched::Workload& workload, const sched::Outcome& outco
 }
 
 struct Counts {
+  double jobs = 0;
   double finished = 0, refused = 0, unfinished = 0, too_large = 0;
   double with_deadline = 0, deadlines_met = 0;
   double restarts = 0, preemptions = 0, losses = 0;
@@ -64,7 +72,9 @@ struct Counts {
 
 Counts count(const sched::Workload& workload, const sched::Outcome& outcome) {
   Counts counts;
-  for (size_t j = 0; j < outcome.jobs.size(); ++j) {
+  const auto [first, last] = range_of(outcome);
+  counts.jobs = static_cast<double>(last - first);
+  for (size_t j = first; j < last; ++j) {
     const sched::Job& job = workload.jobs[j];
     const sched::JobRecord& record = outcome.jobs[j];
     counts.finished += record.end == sched::JobEnd::kFinished;
@@ -105,6 +115,13 @@ std::string cdf_csv(std::vector<double> values, const char* column) {
                        shortest(static_cast<double>(rank) / static_cast<double>(values.size())));
   }
   return csv;
+}
+
+// The cells behind others, and the end of the line.
+std::string joined(const std::vector<std::string>& cells) {
+  std::string text;
+  for (const std::string& cell : cells) text += "," + csv_cell(cell);
+  return text + "\n";
 }
 
 // Of several lines (a model each) the first.
@@ -172,7 +189,7 @@ std::vector<Metric> metrics_of(const sched::Workload& workload, const sched::Out
   const bool deadlines = counts.with_deadline > 0;
   const auto only = [](bool there, double value) { return there ? std::optional<double>(value) : std::nullopt; };
   return {
-      {"jobs", "jobs", "jobs", static_cast<double>(outcome.jobs.size())},
+      {"jobs", "jobs", "jobs", counts.jobs},
       {"finished", "jobs finished", "jobs", counts.finished},
       {"refused", "jobs refused", "jobs", counts.refused},
       {"unfinished", "jobs unfinished", "jobs", counts.unfinished},
@@ -240,19 +257,41 @@ std::string metrics_table(const ReportHead& head, const std::vector<Metric>& met
         metric.unit == "s" || metric.unit == "share" || metric.unit == "jobs" || metric.unit == "count";
     table.row({metric.label, shown(metric), in_value ? "" : metric.unit});
   }
-  return fmt::format("{}: {} · policy {}{} · seed {}\n  throughputs: {}\n  changes: {}\n{}{}", head.scenario,
+  return fmt::format("{}: {} · policy {}{} · seed {}\n  throughputs: {}\n  changes: {}\n{}{}{}", head.scenario,
                      head.workload, head.policy,
                      head.policy_set.empty() ? "" : fmt::format(" ({})", fmt::join(head.policy_set, ", ")), head.seed,
                      first_line(head.throughputs), first_line(head.changes),
+                     head.estimates.empty() ? "" : fmt::format("  estimates: {}\n", head.estimates),
                      head.rules.empty() ? "" : fmt::format("  rules: {}\n", head.rules), table.text(screen));
 }
 
-std::string jobs_csv_header() {
-  return "job,type,entity,gpus,submit_s,end,first_start_s,finish_s,jct_s,queueing_s,executed_s,isolated_s,ftf,"
-         "deadline_s,attained_gpu_s,changing_gpu_s,lost_gpu_s,work,work_done,restarts,preemptions,losses,cost_usd\n";
+std::vector<std::string> window_notes(const sched::Workload& workload, const sched::Outcome& outcome) {
+  if (!outcome.window) return {};
+  const sched::Window& window = *outcome.window;
+  const auto [first, last] = range_of(outcome);
+  std::vector<std::string> notes = {
+      fmt::format("metrics are of a window: jobs {} to {} by submission ({}), use of the cluster from {} to {}{}",
+                  first, last - 1, counted(static_cast<int64_t>(last - first), "job"), format_seconds(window.from_s),
+                  format_seconds(window.to_s), window.run_on ? "" : "; the run ends with it")};
+  const double last_s = workload.jobs.empty() ? 0 : workload.jobs.back().submit_s;
+  if (last_s < window.to_s) {
+    notes.push_back(
+        fmt::format("the last job was submitted at {}: later in the window the cluster empties, and a "
+                    "longer workload would keep it full",
+                    format_seconds(last_s)));
+  }
+  return notes;
 }
 
-std::string jobs_csv_line(const sched::Job& job, const sched::JobRecord& record) {
+std::string jobs_csv_header(const std::vector<std::string>& more) {
+  return std::string(
+             "job,type,entity,gpus,submit_s,end,first_start_s,finish_s,jct_s,queueing_s,executed_s,isolated_s,ftf,"
+             "deadline_s,attained_gpu_s,changing_gpu_s,lost_gpu_s,work,work_done,restarts,preemptions,losses,cost_"
+             "usd") +
+         joined(more);
+}
+
+std::string jobs_csv_line(const sched::Job& job, const sched::JobRecord& record, const std::vector<std::string>& more) {
   const bool done = record.end == sched::JobEnd::kFinished;
   const double jct_s = done ? record.finish_s - job.submit_s : sched::kNever;
   const double ftf = done && record.isolated_s > 0 ? jct_s / record.isolated_s : sched::kNever;
@@ -272,8 +311,8 @@ std::string jobs_csv_line(const sched::Job& job, const sched::JobRecord& record)
   std::string line = fmt::format("{},{},{},{},{},{}", csv_cell(job.name), csv_cell(job.type), csv_cell(job.entity),
                                  job.gpus, shortest(job.submit_s), name_of(record.end));
   for (const double time : times) line += "," + number(time);
-  return line +
-         fmt::format(",{},{},{},{}\n", record.restarts, record.preemptions, record.losses, shortest(record.cost));
+  return line + fmt::format(",{},{},{},{}", record.restarts, record.preemptions, record.losses, shortest(record.cost)) +
+         joined(more);
 }
 
 std::string utilization_csv(const sched::Outcome& outcome) {

@@ -22,7 +22,7 @@ struct Metric {
   std::optional<double> value;  // absent: nothing to measure (no job finished, no deadlines, no prices)
 };
 
-// The metrics of a run. Quantiles interpolate (`quantile` of ptc/base/statistics.h). JCT is of finished jobs, queueing of started jobs. Finish-time fairness is JCT / JobRecord::isolated_s. The
+// The metrics of a run, of the jobs and the time of Outcome::window if it has one. Quantiles interpolate (`quantile` of ptc/base/statistics.h). JCT is of finished jobs, queueing of started jobs. Finish-time fairness is JCT / JobRecord::isolated_s. The
 // makespan goes from the first submission to the last completion. Shares are of the GPU time up.
 std::vector<Metric> metrics_of(const sched::Workload& workload, const sched::Outcome& outcome);
 std::vector<Metric> metrics_of(const sched::RecoveryResult& result);
@@ -30,6 +30,9 @@ std::vector<Metric> metrics_of(const sched::RecoveryResult& result);
 std::string shown(const Metric& metric);
 // Names of all metrics of both kinds of run, in order.
 std::vector<std::string> metric_names();
+
+// A window in words, and a warning if the workload had ended before it did; empty without a window.
+std::vector<std::string> window_notes(const sched::Workload& workload, const sched::Outcome& outcome);
 
 // The inputs of a run, in words.
 struct ReportHead {
@@ -41,6 +44,7 @@ struct ReportHead {
   std::string throughputs;         // Throughput::description()
   std::string changes;             // ChangeModel::description()
   std::vector<std::string> notes;  // e.g. rows that importers dropped
+  std::string estimates = {};      // what the policy believes of run times; "" = the truth
   std::string rules = {};          // of a recovery run; runs of different rules do not compare
 };
 
@@ -54,11 +58,13 @@ std::string summary_json(const ReportHead& head, int hosts, int gpus_per_host, c
 std::string metrics_table(const ReportHead& head, const std::vector<Metric>& metrics, const std::string& format,
                           const Screen& screen = {});
 
-// jobs.csv: the header, and the line of one ended job.
-std::string jobs_csv_header();
-std::string jobs_csv_line(const sched::Job& job, const sched::JobRecord& record);
+// jobs.csv: the header, and the line of one ended job. `more`: columns that only some runs have, and their cells.
+std::string jobs_csv_header(const std::vector<std::string>& more = {});
+std::string jobs_csv_line(const sched::Job& job, const sched::JobRecord& record,
+                          const std::vector<std::string>& more = {});
 
-// utilization.csv: the samples of the outcome. jct_cdf.csv, ftf_cdf.csv: the steps of the distribution, at most 1,000.
+// utilization.csv: the samples of the outcome. jct_cdf.csv, ftf_cdf.csv: the steps of the distribution, at most 1,000;
+// of the jobs of the window.
 std::string utilization_csv(const sched::Outcome& outcome);
 std::string jct_cdf_csv(const sched::Workload& workload, const sched::Outcome& outcome);
 std::string ftf_cdf_csv(const sched::Workload& workload, const sched::Outcome& outcome);

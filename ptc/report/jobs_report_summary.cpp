@@ -16,17 +16,19 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json head_json(const ReportHead& head, const char* kind) {
-  return {{"schema_version", 1},
-          {"version", kVersion},
-          {"kind", kind},
-          {"scenario", head.scenario},
-          {"scenario_digest", head.digest},
-          {"seed", head.seed},
-          {"workload", head.workload},
-          {"policy", head.policy},
-          {"policy_set", head.policy_set},
-          {"throughputs", head.throughputs},
-          {"changes", head.changes}};
+  Json json = {{"schema_version", 1},
+               {"version", kVersion},
+               {"kind", kind},
+               {"scenario", head.scenario},
+               {"scenario_digest", head.digest},
+               {"seed", head.seed},
+               {"workload", head.workload},
+               {"policy", head.policy},
+               {"policy_set", head.policy_set},
+               {"throughputs", head.throughputs},
+               {"changes", head.changes}};
+  if (!head.estimates.empty()) json["estimates"] = head.estimates;
+  return json;
 }
 
 Json metrics_json(const std::vector<Metric>& metrics) {
@@ -66,6 +68,16 @@ std::string summary_json(const ReportHead& head, const sched::Workload& workload
                      {"price_per_gpu_hour", fleet.types[t].price_per_gpu_hour}});
   }
   json["fleet"] = {{"hosts", fleet.hosts.size()}, {"gpus", fleet.gpus()}, {"types", std::move(types)}};
+  if (outcome.window) {
+    const sched::Window& window = *outcome.window;
+    const size_t last = std::min(window.to_job, outcome.jobs.size());
+    json["window"] = {{"from_job", window.from_job},
+                      {"to_job", last},
+                      {"jobs", last - window.from_job},
+                      {"from_s", window.from_s},
+                      {"to_s", window.to_s < sched::kNever ? Json(window.to_s) : Json(nullptr)},
+                      {"run_on", window.run_on}};
+  }
   std::vector<Metric> metrics = metrics_of(workload, outcome);
   if (!error.empty()) {
     json["metrics"] = metrics_json(of_ended_jobs(std::move(metrics)));

@@ -88,6 +88,52 @@ TEST(Report, MetricsByHand) {
   EXPECT_EQ(value_of(metrics, "jobs_cost_usd"), 1.5);
 }
 
+TEST(Report, ColumnsThatOnlySomeRunsHave) {
+  const Example example;
+  EXPECT_TRUE(jobs_csv_header({"in_window", "estimate"}).ends_with(",cost_usd,in_window,estimate\n"));
+  EXPECT_TRUE(jobs_csv_header().ends_with(",cost_usd\n"));
+  const std::string line = jobs_csv_line(example.workload.jobs[1], example.outcome.jobs[1], {"1", "0.5"});
+  EXPECT_TRUE(line.ends_with(",1.5,1,0.5\n")) << line;
+}
+
+TEST(Report, EstimatesAreNamed) {
+  const Example example;
+  ReportHead head{.estimates = "run times off"};
+  EXPECT_EQ(Json::parse(summary_json(head, example.workload, example.fleet, example.outcome)).at("estimates"),
+            "run times off");
+  EXPECT_THAT(metrics_table(head, {}, "table"), HasSubstr("\n  estimates: run times off\n"));
+  head.estimates.clear();
+  EXPECT_FALSE(Json::parse(summary_json(head, example.workload, example.fleet, example.outcome)).contains("estimates"));
+}
+
+// Of the three jobs the last two: one finished after 2,200 s, one was refused.
+TEST(Report, MetricsOfAWindow) {
+  Example example;
+  example.outcome.window = sched::Window{.from_job = 1, .to_job = 3, .from_s = 100, .to_s = 2300};
+  const auto metrics = metrics_of(example.workload, example.outcome);
+  EXPECT_EQ(value_of(metrics, "jobs"), 2);
+  EXPECT_EQ(value_of(metrics, "finished"), 1);
+  EXPECT_EQ(value_of(metrics, "refused"), 1);
+  EXPECT_EQ(value_of(metrics, "avg_jct_s"), 2200);
+  EXPECT_EQ(value_of(metrics, "avg_queueing_s"), 200);
+  EXPECT_EQ(value_of(metrics, "makespan_s"), 2200);
+  EXPECT_EQ(value_of(metrics, "restarts"), 2);
+  EXPECT_EQ(value_of(metrics, "with_deadline"), 2);
+  EXPECT_EQ(jct_cdf_csv(example.workload, example.outcome), "jct_s,share\n2200,1\n");
+  const Json json = Json::parse(summary_json({}, example.workload, example.fleet, example.outcome));
+  EXPECT_EQ(json.at("window").dump(),
+            R"({"from_job":1,"from_s":100.0,"jobs":2,"run_on":false,"to_job":3,"to_s":2300.0})");
+  const auto notes = window_notes(example.workload, example.outcome);
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_THAT(notes[0], HasSubstr("jobs 1 to 2 by submission (2 jobs)"));
+  EXPECT_THAT(notes[1], HasSubstr("the cluster empties"));
+  example.workload.jobs.back().submit_s = 2300;
+  EXPECT_EQ(window_notes(example.workload, example.outcome).size(), 1u) << "jobs come until it ends";
+  example.outcome.window.reset();
+  EXPECT_TRUE(window_notes(example.workload, example.outcome).empty());
+  EXPECT_FALSE(Json::parse(summary_json({}, example.workload, example.fleet, example.outcome)).contains("window"));
+}
+
 TEST(Report, NothingIsNotZero) {
   const auto metrics = metrics_of(sched::Workload{}, sched::Outcome{});
   for (const char* name : {"avg_jct_s", "makespan_s", "worst_ftf", "utilization", "deadlines_share", "cost_usd"}) {

@@ -126,6 +126,10 @@ bool refuse_workloads(Context& context) {
       source.error(field, fmt::format("\"{}\" is for the jobs of a workload", field),
                    "jobs with a model have their own: leave it out");
   }
+  for (const std::string field : {"window", "estimates"}) {
+    if (source.given(field))
+      source.error(field, fmt::format("\"{}\" is for the jobs of a workload", field), "leave it out");
+  }
   if (source.given("prices"))
     source.error("prices", "\"prices\" is for the jobs of a workload", "give the cluster's hosts a price_per_hour");
   return true;

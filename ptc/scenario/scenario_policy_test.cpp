@@ -91,14 +91,16 @@ TEST(ScenarioPolicy, AllProblemsAreNamedWhereTheyAre) {
                "\"5s\"") +
       "events { at: \"1s\" resize { job: \"a\" gpus: 2 } }\nevents { at: \"1s\" redeploy { job: \"a\" hosts: [0, 1] } "
       "}\n"
-      "throughputs { source: \"table\" }\nchanges { seconds: \"30s\" }\nprices { file: \"x\" }\n");
+      "throughputs { source: \"table\" }\nchanges { seconds: \"30s\" }\nprices { file: \"x\" }\n"
+      "window { to_job: 5 }\nestimates { uniform: 0.1 }\n");
   for (const std::string problem :
        {"unknown policy \"tiresius\"", "\"min_gpus\" is 6, more than the 4 GPUs", "\"max_gpus\" is 2, fewer than the 4",
         "\"weight\" must be greater than 0", "\"-3s\" is not a duration: it is negative",
         "the deadline is not after the job comes", "the policy says which GPUs a job gets",
         "a resize is the policy's to decide", "a redeploy is the policy's to decide",
         "\"throughputs\" is for the jobs of a workload", "\"changes\" is for the jobs of a workload",
-        "\"prices\" is for the jobs of a workload"})
+        "\"prices\" is for the jobs of a workload", "\"window\" is for the jobs of a workload",
+        "\"estimates\" is for the jobs of a workload"})
     EXPECT_THAT(text, HasSubstr(problem));
   EXPECT_THAT(text, HasSubstr("test.textproto:11:16: error: unknown policy"));
 }

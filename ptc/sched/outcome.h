@@ -3,6 +3,8 @@
 // design. Plain data: sim/jobs fills it, ptc/report writes it.
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,14 +46,27 @@ struct UseSample {
   int waiting_jobs = 0;
 };
 
+// The jobs and the time that the metrics of a run are of.
+struct Window {
+  size_t from_job = 0;  // by id, in [from_job, to_job)
+  size_t to_job = std::numeric_limits<size_t>::max();
+  double from_s = 0;     // use of the cluster counts from then on
+  double to_s = kNever;  // and until then; kNever in Options: until the last of the jobs has ended
+  bool run_on = false;   // the run goes on until all jobs are done, not only these
+  bool holds(JobId id) const {
+    return static_cast<size_t>(id.value) >= from_job && static_cast<size_t>(id.value) < to_job;
+  }
+};
+
 struct Outcome {
-  std::vector<JobRecord> jobs;  // by id
-  std::vector<UseSample> use;   // at changes; every second one is dropped above Options::samples
-  int64_t use_every = 1;        // of so many changes one is there
+  std::optional<Window> window;  // of the integrals below; to_job and to_s are what they came to be. Absent: all
+  std::vector<JobRecord> jobs;   // by id
+  std::vector<UseSample> use;    // at changes; every second one is dropped above Options::samples
+  int64_t use_every = 1;         // of so many changes one is there
   double end_s = 0;
   double up_gpu_s = 0, training_gpu_s = 0, changing_gpu_s = 0, lost_gpu_s = 0;  // integrals
   double cost = 0;                                                              // of all GPUs up, priced
-  int64_t events = 0, decisions = 0, changes = 0;
+  int64_t events = 0, decisions = 0, changes = 0;                               // of the whole run
   std::string policy_remarks;
 };
 

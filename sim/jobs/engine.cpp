@@ -27,6 +27,12 @@ Engine::Engine(const Setup& setup)
       times_(setup.workload->jobs.size()) {
   outcome_.jobs.resize(jobs_.size());
   for (size_t k = 0; k < jobs_.size(); ++k) outcome_.jobs[k].job = JobId(static_cast<int64_t>(k));
+  outcome_.window = setup.options.window;
+  if (!outcome_.window) return;
+  Window& window = *outcome_.window;
+  window.to_job = std::min(window.to_job, jobs_.size());
+  window_left_ = window.to_job - window.from_job;
+  ledger_.set_window(window.from_s, window.to_s);
 }
 
 Progress Engine::progress(JobId id) const {
@@ -70,6 +76,14 @@ double Engine::next_instant() const {
     at_s = std::min(at_s, setup_.availability->events[next_fleet_event_].at_s);
   }
   return at_s;
+}
+
+// The end of the run: that of the options, or of the window once all of its jobs have ended.
+double Engine::until_s() const {
+  const double until_s = setup_.options.until_s;
+  if (!outcome_.window || outcome_.window->run_on || window_left_ > 0) return until_s;
+  const double end_s = outcome_.window->to_s;
+  return std::min(until_s, end_s == kNever ? now_s_ : std::max(now_s_, end_s));
 }
 
 absl::Status Engine::end_changes() {
@@ -211,6 +225,10 @@ void Engine::end_job(JobId id, JobEnd end) {
   one.state_at = Placement{};
   active_stale_ = true;
   ++ended_;
+  if (outcome_.window && outcome_.window->holds(id) && --window_left_ == 0 && outcome_.window->to_s == kNever) {
+    ledger_.close();
+    outcome_.window->to_s = now_s_;
+  }
   if (setup_.watcher.ended) setup_.watcher.ended(now_s_, job(id), entry);
 }
 
@@ -299,24 +317,24 @@ absl::Status Engine::end_run() {
 
 absl::StatusOr<Outcome> Engine::run() {
   SCALAI_RETURN_IF_ERROR(setup_.policy->begin(*this));
-  const double until_s = setup_.options.until_s;
   const int64_t total = static_cast<int64_t>(jobs_.size());
   double at_s = next_instant();
-  for (int64_t instants = 1; at_s <= until_s && at_s != kNever && ended_ < total; ++instants) {
+  for (int64_t instants = 1; at_s <= until_s() && at_s != kNever && ended_ < total; ++instants) {
     SCALAI_RETURN_IF_ERROR(instant(at_s));
     if (setup_.watcher.progress && instants % kProgressEvery == 0) setup_.watcher.progress(now_s_, ended_, total);
     if (stuck()) break;
     at_s = next_instant();
     SCALAI_CHECK(at_s >= now_s_, fmt::format("time goes back from {} to {}", now_s_, at_s));
   }
-  if (at_s > until_s && at_s != kNever && ended_ < total) {
-    ledger_.advance(until_s, use_, books_);
-    now_s_ = until_s;
+  if (const double end_s = until_s(); at_s > end_s && at_s != kNever && ended_ < total) {
+    ledger_.advance(end_s, use_, books_);
+    now_s_ = end_s;
   }
   SCALAI_RETURN_IF_ERROR(end_run());
   ledger_.sample(use_, books_);
   ledger_.finish(&outcome_);
   outcome_.end_s = now_s_;
+  if (outcome_.window) outcome_.window->to_s = std::min(outcome_.window->to_s, now_s_);
   outcome_.policy_remarks = setup_.policy->remarks();
   if (setup_.watcher.progress) setup_.watcher.progress(now_s_, ended_, total);
   return std::move(outcome_);
@@ -325,6 +343,17 @@ absl::StatusOr<Outcome> Engine::run() {
 namespace {
 
 bool finite_from_zero(double value) { return std::isfinite(value) && value >= 0; }
+
+std::vector<std::string> window_problems(const std::optional<Window>& window, size_t jobs) {
+  if (!window) return {};
+  if (window->from_job >= std::min(window->to_job, jobs)) {
+    return {fmt::format("the window of jobs {} to {} has none of {} jobs", window->from_job, window->to_job, jobs)};
+  }
+  if (!finite_from_zero(window->from_s) || !(window->to_s > window->from_s)) {
+    return {fmt::format("the window goes from {} s to {} s", window->from_s, window->to_s)};
+  }
+  return {};
+}
 
 std::vector<std::string> workload_problems(const Workload& workload) {
   std::vector<std::string> problems;
@@ -387,6 +416,9 @@ absl::StatusOr<Outcome> run(const Setup& setup) {
                setup.policy != nullptr && setup.changes != nullptr);
   std::vector<std::string> problems = internal::workload_problems(*setup.workload);
   for (std::string& problem : internal::fleet_problems(*setup.fleet, setup.availability)) {
+    problems.push_back(std::move(problem));
+  }
+  for (std::string& problem : internal::window_problems(setup.options.window, setup.workload->jobs.size())) {
     problems.push_back(std::move(problem));
   }
   if (!problems.empty()) {

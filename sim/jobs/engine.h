@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "ptc/sched/fleet.h"
@@ -29,7 +30,8 @@ struct Checkpoints {
 struct Options {
   double until_s = kNever;
   Checkpoints checkpoints;
-  size_t samples = 4096;  // UseSamples to keep
+  size_t samples = 4096;         // UseSamples to keep
+  std::optional<Window> window;  // absent: all jobs and the whole run count
 };
 
 // Callbacks of a run, called by its thread; each may be empty. Arguments are valid during the call.
@@ -54,7 +56,8 @@ struct Setup {
   Watcher watcher;
 };
 
-// Runs the workload to its end or to options.until_s.
+// Runs the workload to its end, to options.until_s, or until the jobs of options.window have ended and its time is over
+// (unless it says run_on).
 //
 // Order at one instant: changes end, jobs finish, hosts come and go, jobs are submitted, then one call of the policy
 // with all of these events. A job that asks for more GPUs of one type than are ever up ends as kTooLarge at its
@@ -70,7 +73,7 @@ struct Setup {
 //   isolated_s = work / (mean over GPU types, weighted by their GPUs, of the job's rate on g GPUs) x max(1, n g / N)
 // with g the GPUs it asked for, n jobs in the system and N GPUs up; n and N are means over the job's life.
 //
-// Errors: an inconsistent workload, fleet or availability (InvalidArgument, up to 20 problems); a decision that breaks
+// Errors: an inconsistent workload, fleet, availability or window (InvalidArgument, up to 20 problems); a decision that breaks
 // the rules of ptc/sched/policy.h (Internal, names the job and the host); errors of the policy and the change model; a
 // policy that leaves jobs waiting for ever although nothing more will happen (FailedPrecondition, names the first job).
 absl::StatusOr<Outcome> run(const Setup& setup);

@@ -75,6 +75,83 @@ struct Bench {
   std::string error(Script script) { return message_of(play(&script).status()); }
 };
 
+// Four jobs of 100 s on all eight GPUs, one after the other; the second and the third count.
+struct QueueOfFour : Bench {
+  QueueOfFour() {
+    workload.jobs.clear();
+    for (int k = 0; k < 4; ++k) workload.jobs.push_back(testing::rigid_job(std::string(1, "abcd"[k]), 10 * k, 8, 100));
+    options.window = Window{.from_job = 1, .to_job = 3, .from_s = 10};
+  }
+  Outcome outcome() {
+    return good(Script({{0, give({grant(0, 8)})},
+                        {100, give({grant(1, 8)})},
+                        {200, give({grant(2, 8)})},
+                        {300, give({grant(3, 8)})}}));
+  }
+};
+
+TEST(EngineWindow, EndsWithTheLastJobOfTheWindow) {
+  QueueOfFour bench;
+  const Outcome outcome = bench.outcome();
+  EXPECT_EQ(outcome.end_s, 300);
+  EXPECT_EQ(outcome.jobs[2].finish_s, 300);
+  EXPECT_EQ(outcome.jobs[3].end, JobEnd::kUnfinished);
+  ASSERT_TRUE(outcome.window);
+  EXPECT_EQ(outcome.window->to_s, 300);
+  EXPECT_EQ(outcome.up_gpu_s, 8 * (300 - 10)) << "from the submission of the first of them";
+  EXPECT_EQ(outcome.training_gpu_s, 8 * (300 - 10));
+  EXPECT_NEAR(outcome.cost, 8 * 290 * 0.001, 1e-12);
+}
+
+TEST(EngineWindow, RunsOnWhereItIsTold) {
+  QueueOfFour bench;
+  bench.options.window->run_on = true;
+  const Outcome outcome = bench.outcome();
+  EXPECT_EQ(outcome.end_s, 400);
+  EXPECT_EQ(outcome.jobs[3].end, JobEnd::kFinished);
+  EXPECT_EQ(outcome.window->to_s, 300);
+  EXPECT_EQ(outcome.up_gpu_s, 8 * (300 - 10));
+}
+
+TEST(EngineWindow, OfTimeCountsUseInItOnly) {
+  QueueOfFour bench;
+  bench.options.window = Window{.from_job = 1, .to_job = 3, .from_s = 150, .to_s = 250};
+  Outcome outcome = bench.outcome();
+  EXPECT_EQ(outcome.end_s, 300) << "its jobs end";
+  EXPECT_EQ(outcome.window->to_s, 250);
+  EXPECT_EQ(outcome.up_gpu_s, 800);
+  bench.options.window = Window{.from_job = 0, .to_job = 1, .from_s = 50, .to_s = 250};
+  outcome = bench.outcome();
+  EXPECT_EQ(outcome.end_s, 250) << "its time is over later than its job";
+  EXPECT_EQ(outcome.up_gpu_s, 1600);
+  EXPECT_EQ(outcome.jobs[1].end, JobEnd::kFinished);
+  EXPECT_EQ(outcome.jobs[2].end, JobEnd::kUnfinished);
+  bench.options.until_s = 120;
+  EXPECT_EQ(bench.outcome().up_gpu_s, 8 * (120 - 50)) << "the run ends before the window";
+  EXPECT_EQ(bench.outcome().window->to_s, 120);
+}
+
+TEST(EngineWindow, LostWorkCountsInItOnly) {
+  for (const double from_s : {40.0, 60.0}) {
+    Bench bench;
+    bench.workload.jobs.resize(1);
+    bench.options.checkpoints.every_s = 1000;
+    bench.options.window = Window{.from_s = from_s};
+    bench.availability.events = {{.at_s = 50, .kind = FleetEvent::Kind::kFailed, .hosts = {HostId(0)}}};
+    const Outcome outcome = bench.good(Script({{0, give({grant(0, 4)})}, {50, give({grant(0, 4)})}}));
+    EXPECT_EQ(outcome.jobs[0].lost_gpu_s, 4 * 50);
+    EXPECT_EQ(outcome.lost_gpu_s, from_s < 50 ? 4 * 50 : 0);
+  }
+}
+
+TEST(EngineWindow, WindowsWithoutJobsOrTimeAreRefused) {
+  Bench bench;
+  bench.options.window = Window{.from_job = 2};
+  EXPECT_THAT(bench.error(Script({})), HasSubstr("has none of 2 jobs"));
+  bench.options.window = Window{.from_s = 5, .to_s = 5};
+  EXPECT_THAT(bench.error(Script({})), HasSubstr("the window goes from 5 s to 5 s"));
+}
+
 TEST(Engine, SkipsToWhatHappensNext) {
   Bench bench;
   Script script({{0, give({grant(0, 4)})}, {10, give({grant(1, 4)})}});

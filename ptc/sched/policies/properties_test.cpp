@@ -8,6 +8,7 @@
 #include "ptc/base/random.h"
 #include "ptc/base/status.h"
 #include "ptc/sched/policies/catalogue.h"
+#include "ptc/sched/policies/estimates.h"
 #include "ptc/sched/testing/support.h"
 #include "sim/jobs/engine.h"
 #include "sim/jobs/testing/checker.h"
@@ -26,6 +27,7 @@ struct World {
   bool shares = false;
   double change_s = 0;
   Checkpoints checkpoints;
+  double log_normal = 0;  // how far estimates of run times are off
 };
 
 int pick(Random& random, std::initializer_list<int> values) {
@@ -108,6 +110,7 @@ World random_world(uint64_t seed) {
   world.shares = random.below(2) == 0;
   world.change_s = pick(random, {0, 0, 30});
   if (random.below(2) == 0) world.checkpoints = {.every_s = 100, .write_s = static_cast<double>(random.below(2) * 5)};
+  if (random.below(3) == 0) world.log_normal = pick(random, {1, 3});
   return world;
 }
 
@@ -165,6 +168,10 @@ class EveryPolicy : public ::testing::TestWithParam<size_t> {
     absl::StatusOr<std::unique_ptr<Policy>> policy = make_policy(variant.name, variant.set, 7);
     if (!policy.ok()) return policy.status();
     *traits = (*policy)->traits();
+    if (world.log_normal > 0) {
+      const auto factors = estimate_factors({.log_normal = world.log_normal}, 7, world.workload.jobs.size());
+      *policy = with_estimates(*std::move(policy), factors);
+    }
     const std::unique_ptr<Throughput> throughput = throughput_of(world);
     const std::unique_ptr<ChangeModel> changes =
         make_constant_changes({.change_s = world.change_s, .start_s = world.change_s / 2});

@@ -54,7 +54,7 @@ void Engine::stop_training(JobId id, bool keeps_work) {
     const double lost = one.training.lose(now_s_, setup_.options.checkpoints);
     const double gpu_s = one.last_rate > 0 ? lost / one.last_rate * one.last_gpus : 0;
     record(id).lost_gpu_s += gpu_s;
-    outcome_.lost_gpu_s += gpu_s;
+    if (ledger_.counts()) outcome_.lost_gpu_s += gpu_s;
   }
 }
 
@@ -184,7 +184,7 @@ void Engine::drop_work(JobId id, double iterations) {
   one.training.drop(gone);
   const double gpu_s = one.last_rate > 0 ? gone / one.last_rate * one.last_gpus : 0;
   record(id).lost_gpu_s += gpu_s;
-  outcome_.lost_gpu_s += gpu_s;
+  if (ledger_.counts()) outcome_.lost_gpu_s += gpu_s;
 }
 
 }  // namespace scalai::sched::internal

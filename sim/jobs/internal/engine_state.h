@@ -51,6 +51,7 @@ class Engine : public View {
  private:
   // engine.cpp: the loop
   double next_instant() const;
+  double until_s() const;
   absl::Status instant(double at_s);
   absl::Status end_changes();
   absl::Status progress_jobs();
@@ -109,6 +110,7 @@ class Engine : public View {
   uint64_t pace_version_ = 0;
   int idle_wakes_ = 0;  // timers in a row at which nothing ran, came or was granted
   int64_t ended_ = 0;
+  size_t window_left_ = 0;  // jobs of the window that have not ended
 
   std::vector<Event> events_;          // of this instant
   std::vector<const Grant*> grants_;   // of this decision, by job

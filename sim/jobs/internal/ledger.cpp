@@ -14,15 +14,16 @@ Ledger::Ledger(const Fleet& fleet, size_t samples) : limit_(std::max<size_t>(sam
 void Ledger::advance(double to_s, const Use& use, const HostBooks& books) {
   SCALAI_CHECK(to_s >= now_s_);
   const double dt = to_s - now_s_;
+  const double counted = std::max(0.0, std::min(to_s, to_s_) - std::max(now_s_, from_s_));
   now_s_ = to_s;
   up_gpu_s_ += dt * books.up_gpus();
-  training_gpu_s_ += dt * use.training;
-  changing_gpu_s_ += dt * (use.held - use.training);
+  counted_up_gpu_s_ += counted * books.up_gpus();
+  training_gpu_s_ += counted * use.training;
+  changing_gpu_s_ += counted * (use.held - use.training);
   job_s_ += dt * (use.running_jobs + use.waiting_jobs);
   for (size_t type = 0; type < price_.size(); ++type) {
-    const double per_gpu = dt / 3600 * price_[type];
-    paid_[type] += per_gpu;
-    cost_ += per_gpu * books.up_gpus(GpuType(static_cast<int64_t>(type)));
+    paid_[type] += dt / 3600 * price_[type];
+    cost_ += counted / 3600 * price_[type] * books.up_gpus(GpuType(static_cast<int64_t>(type)));
   }
 }
 
@@ -50,7 +51,7 @@ void Ledger::sample(const Use& use, const HostBooks& books) {
 void Ledger::finish(Outcome* outcome) const {
   outcome->use = samples_;
   outcome->use_every = stride_;
-  outcome->up_gpu_s = up_gpu_s_;
+  outcome->up_gpu_s = counted_up_gpu_s_;
   outcome->training_gpu_s = training_gpu_s_;
   outcome->changing_gpu_s = changing_gpu_s_;
   outcome->cost = cost_;

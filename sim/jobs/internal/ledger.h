@@ -1,6 +1,7 @@
 #pragma once
 // What GPUs were used for and cost, summed up over time: O(types) an instant, whatever runs.
 
+#include <algorithm>
 #include <vector>
 
 #include "ptc/sched/fleet.h"
@@ -21,6 +22,10 @@ class Ledger {
  public:
   Ledger(const Fleet& fleet, size_t samples);
 
+  // What finish() sums up begins at `from_s` and ends at `to_s`; the default is all. close(): it ends now.
+  void set_window(double from_s, double to_s) { from_s_ = from_s, to_s_ = to_s; }
+  void close() { to_s_ = std::min(to_s_, now_s_); }
+
   // Time goes on to `to_s`; things were as in `use` and `books` until then.
   void advance(double to_s, const Use& use, const HostBooks& books);
   // Keeps a sample of how things are now; every second one goes when there are too many, and from then on every second
@@ -34,12 +39,16 @@ class Ledger {
   // Integrals since the start: jobs in the system, GPUs up (x seconds).
   double job_s() const { return job_s_; }
   double up_gpu_s() const { return up_gpu_s_; }
+  // Whether now is within the window, its end included.
+  bool counts() const { return now_s_ >= from_s_ && now_s_ <= to_s_; }
 
   void finish(Outcome* outcome) const;
 
  private:
   double now_s_ = 0;
-  double up_gpu_s_ = 0, training_gpu_s_ = 0, changing_gpu_s_ = 0, job_s_ = 0, cost_ = 0;
+  double from_s_ = 0, to_s_ = kNever;
+  double up_gpu_s_ = 0, job_s_ = 0;                                                   // since the start
+  double counted_up_gpu_s_ = 0, training_gpu_s_ = 0, changing_gpu_s_ = 0, cost_ = 0;  // in the window
   std::vector<double> price_, paid_;
   size_t limit_;
   int64_t stride_ = 1, skipped_ = 0;

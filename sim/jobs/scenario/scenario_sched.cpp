@@ -104,6 +104,7 @@ void write_resolved(SchedContext& context) {
   *message.mutable_cluster() = with_cluster.cluster();
   message.clear_cluster_file();
   message.clear_folder();
+  if (scenario.estimates.none()) message.clear_estimates();  // as without any
   message.set_schema_version(1);
   if (message.policy().name().empty() && message.policy().exec().empty() && message.has_workload()) {
     message.mutable_policy()->set_name(scenario.policy.name);
@@ -120,6 +121,7 @@ absl::Status build(SchedContext& context, const ClusterLoadOptions& options) {
     build_head(context);
     SCALAI_RETURN_IF_ERROR(build_cluster_of(context, options.cluster_file));
     if (context.message.has_workload()) build_workload(context);
+    build_window(context);
     build_availability(context);
     if (!context.message.has_recovery()) build_prices(context);
     build_common_options(context);
@@ -128,6 +130,7 @@ absl::Status build(SchedContext& context, const ClusterLoadOptions& options) {
     } else {
       build_throughputs(context);
       build_policy(context);
+      build_estimates(context);
       build_changes(context);
     }
   }

@@ -20,6 +20,7 @@
 #include "ptc/cluster/cluster.h"
 #include "ptc/parallel/step_time_model.h"
 #include "ptc/scenario/scenario.h"
+#include "ptc/sched/policies/estimates.h"
 #include "sim/jobs/engine.h"
 #include "sim/jobs/planned/configurations.h"
 #include "sim/jobs/planned/fabric.h"
@@ -63,6 +64,7 @@ struct ClusterScenario {
   sched::Availability availability;  // hosts and prices, sorted by time
   sched::Options options;
   PolicySpec policy;
+  sched::EstimateError estimates;  // what the policy believes
   ChangesChoice changes;
   std::vector<CostOverride> costs;  // for `changes.strategy`
   std::vector<Expectation> expectations;
@@ -99,8 +101,10 @@ absl::StatusOr<std::unique_ptr<ClusterScenario>> load_cluster_scenario(const std
 // The names of missing files count, too. InvalidArgument: the text cannot be parsed.
 absl::StatusOr<std::string> digest_of_files(const std::string& text, const std::string& file_name);
 
-// A policy and a change model for one run. They refer to the scenario, which outlives them. No errors beyond those of
+// A policy (with its estimates) and a change model for one run. They refer to the scenario, which outlives them. No errors beyond those of
 // loading.
+// By job: its estimated over its true work.
+std::vector<double> estimate_factors_of(const ClusterScenario& scenario);
 absl::StatusOr<std::unique_ptr<sched::Policy>> make_policy(const ClusterScenario& scenario);
 absl::StatusOr<std::unique_ptr<sched::ChangeModel>> make_changes(const ClusterScenario& scenario);
 

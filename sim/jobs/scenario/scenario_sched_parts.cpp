@@ -357,11 +357,19 @@ void build_changes(SchedContext& context) {
 
 namespace scalai::scenario {
 
+std::vector<double> estimate_factors_of(const ClusterScenario& scenario) {
+  return sched::estimate_factors(scenario.estimates, scenario.seed, scenario.workload.jobs.size());
+}
+
 absl::StatusOr<std::unique_ptr<sched::Policy>> make_policy(const ClusterScenario& scenario) {
   const PolicySpec& policy = scenario.policy;
-  if (policy.exec.empty()) return sched::make_policy(policy.name, policy.set, scenario.seed);
-  return sched::make_external_policy(
-      {.command = policy.exec, .folder = policy.folder, .timeout_s = policy.timeout_s, .seed = scenario.seed});
+  auto made = policy.exec.empty() ? sched::make_policy(policy.name, policy.set, scenario.seed)
+                                  : sched::make_external_policy({.command = policy.exec,
+                                                                 .folder = policy.folder,
+                                                                 .timeout_s = policy.timeout_s,
+                                                                 .seed = scenario.seed});
+  if (!made.ok() || scenario.estimates.none()) return made;
+  return sched::with_estimates(*std::move(made), estimate_factors_of(scenario));
 }
 
 absl::StatusOr<std::unique_ptr<sched::ChangeModel>> make_changes(const ClusterScenario& scenario) {

@@ -13,6 +13,7 @@
 #include "ptc/scenario/trace/generate.h"
 #include "ptc/scenario/trace/import.h"
 #include "sim/jobs/planned/planned.h"
+#include "sim/jobs/scenario/testing/support.h"
 
 namespace scalai::scenario {
 namespace {
@@ -20,34 +21,10 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const std::string kHead = "name: \"x\"\nseed: 3\n";
-const std::string kCluster =
-    "cluster { hosts { count: 2 gpus: 4 gpu: \"v100-16g\" nic: \"10Gbps\" price_per_hour: 12 } }\n";
-const std::string kWorkload = "workload { generator: \"philly-like\" set: \"jobs=5\" }\n";
-
-class ClusterScenarios : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string path = (std::filesystem::temp_directory_path() / "scalai-sched-XXXXXX").string();
-    ASSERT_NE(mkdtemp(path.data()), nullptr);
-    folder_ = path;
-    std::filesystem::create_directory(folder_ + "/s");
-    unsetenv("SCALAI_DATA");
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  void write(const std::string& name, const std::string& text) { std::ofstream(folder_ + "/" + name) << text; }
-  auto load(const std::string& text, const ClusterLoadOptions& options = {}) {
-    write("s/x.textproto", text);
-    return load_cluster_scenario(folder_ + "/s/x.textproto", options);
-  }
-  std::string problems(const std::string& text, int code = 3) {
-    const auto scenario = load(text);
-    EXPECT_EQ(exit_code_of(scenario.status()), code) << text;
-    return message_of(scenario.status());
-  }
-  std::string folder_;
-};
+using testing_support::ClusterScenarios;
+using testing_support::kCluster;
+using testing_support::kHead;
+using testing_support::kWorkload;
 
 TEST_F(ClusterScenarios, PartsAndDefaults) {
   const auto loaded = load(kHead + "until: \"2h\"\n" + kCluster + kWorkload);

@@ -76,6 +76,8 @@ std::vector<std::string> leave_out_foreign_parameters(proto::Scenario& message, 
 
 void build_fleet(SchedContext& context);
 void build_workload(SchedContext& context);
+void build_window(SchedContext& context);
+void build_estimates(SchedContext& context);
 void build_availability(SchedContext& context);
 void build_prices(SchedContext& context);
 void build_throughputs(SchedContext& context);

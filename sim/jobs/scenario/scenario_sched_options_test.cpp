@@ -1,0 +1,112 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/jobs/scenario/testing/support.h"
+
+namespace scalai::scenario {
+namespace sched_options_test {
+
+using ::testing::HasSubstr;
+using testing_support::kCluster;
+using testing_support::kHead;
+
+// Five jobs, submitted at 0, 10, 20, 20 and 40 s.
+class ScheduleOptions : public testing_support::ClusterScenarios {
+ protected:
+  void SetUp() override {
+    ClusterScenarios::SetUp();
+    std::string jobs =
+        "scalai-trace,1,jobs,x,\nname,type,submit_s,gpus,min_gpus,max_gpus,work,duration_s,weight,deadline_s,entity,"
+        "batch\n";
+    for (const char* job : {"a,t,0", "b,t,10", "c,t,20", "d,t,20", "e,t,40"})
+      jobs += std::string(job) + ",1,1,1,5,5,1,,,0\n";
+    write("s/jobs.csv", jobs);
+  }
+  const std::string base_ = kHead + kCluster + "workload { file: \"jobs.csv\" }\n";
+};
+
+TEST_F(ScheduleOptions, WindowsByNumberAndByTime) {
+  const auto window_of = [&](const std::string& text) {
+    const auto loaded = load(base_ + "window { " + text + " }\n");
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    return loaded.ok() ? (*loaded)->options.window.value_or(sched::Window{}) : sched::Window{};
+  };
+  sched::Window window = window_of("from_job: 1 to_job: 3");
+  EXPECT_EQ(window.from_job, 1u);
+  EXPECT_EQ(window.to_job, 3u);
+  EXPECT_EQ(window.from_s, 10) << "the submission of its first job";
+  EXPECT_EQ(window.to_s, sched::kNever);
+  EXPECT_FALSE(window.run_on);
+  window = window_of("from_job: 2 run_on: true");
+  EXPECT_EQ(window.to_job, 5u);
+  EXPECT_TRUE(window.run_on);
+  EXPECT_EQ(window_of("to_job: 2").from_job, 0u);
+  window = window_of("from: \"10s\" to: \"20s\"");
+  EXPECT_EQ(window.from_job, 1u);
+  EXPECT_EQ(window.to_job, 2u) << "jobs of 20 s come after it";
+  EXPECT_EQ(window.from_s, 10);
+  EXPECT_EQ(window.to_s, 20);
+  window = window_of("from: \"15s\"");
+  EXPECT_EQ(window.from_job, 2u);
+  EXPECT_EQ(window.to_job, 5u);
+  EXPECT_EQ(window.to_s, sched::kNever);
+}
+
+TEST_F(ScheduleOptions, WindowsThatAreNone) {
+  const auto expect = [&](const std::string& text, const std::string& problem) {
+    EXPECT_THAT(problems(base_ + "window { " + text + " }\n"), HasSubstr(problem));
+  };
+  expect("from_job: 5", "x.textproto:5:20: error: there is no job 5");
+  expect("from_job: 5", "hint: the workload has 5 jobs, 0 to 4");
+  expect("from_job: -1", "there is no job -1");
+  expect("from_job: 2 to_job: 2", "x.textproto:5:30: error: jobs 2 to before 2 are no window");
+  expect("to_job: 6", "hint: it is the first job that does not count any more: 1 to 5");
+  expect("from_job: 2 to: \"1h\"", "a window is of jobs by number or by time, not both");
+  expect("from: \"20s\" to: \"20s\"", "the window ends at 20 s, before it begins");
+  expect("from: \"soon\"", "\"soon\" is not a duration");
+  expect("from: \"41s\"", "no job is submitted in the window");
+  expect("to: \"0s\"", "the window ends at 0 s, before it begins");
+  expect("run_on: true", "this window says neither which jobs nor which time counts");
+  EXPECT_THAT(
+      problems(kHead + kCluster + "recovery { design: \"reshard\" }\navailability { generator: \"poisson\" }\n" +
+               "window { to_job: 1 }\n"),
+      HasSubstr("\"window\" has no meaning with \"recovery\""));
+}
+
+TEST_F(ScheduleOptions, EstimatesAreChecked) {
+  const std::string srtf = base_ + "policy { name: \"srtf\" }\n";
+  const auto expect = [&](const std::string& text, const std::string& problem) {
+    EXPECT_THAT(problems(srtf + "estimates { " + text + " }\n"), HasSubstr(problem));
+  };
+  expect("uniform: 1", "x.textproto:6:22: error: \"uniform\" is 1, of [0, 1)");
+  expect("uniform: -0.1", "\"uniform\" is -0.1");
+  expect("log_normal: 11", "\"log_normal\" is 11, of 0 to 10");
+  expect("uniform: 0.1 log_normal: 0.1", "exclude each other");
+  EXPECT_THAT(
+      problems(kHead + kCluster + "recovery { design: \"reshard\" }\navailability { generator: \"poisson\" }\n" +
+               "estimates { uniform: 0.1 }\n"),
+      HasSubstr("\"estimates\" has no meaning with \"recovery\""));
+  const auto noted = [&](const std::string& policy) {
+    const auto loaded = load(base_ + "policy { name: \"" + policy + "\" }\nestimates { uniform: 0.1 }\n");
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    return loaded.ok() && !(*loaded)->notes.empty() ? (*loaded)->notes.back() : std::string();
+  };
+  EXPECT_EQ(noted("tiresias"), "tiresias does not ask how long jobs take: estimates change nothing");
+  EXPECT_EQ(noted("srtf"), "");
+}
+
+// An error of 0 is as no estimates at all, to the last byte: runs have the same digest.
+TEST_F(ScheduleOptions, EstimatesWithoutErrorAreNone) {
+  const std::string srtf = base_ + "policy { name: \"srtf\" }\n";
+  const auto plain = load(srtf), zero = load(srtf + "estimates { uniform: 0 }\n"),
+             off = load(srtf + "estimates { uniform: 0.1 }\n");
+  ASSERT_TRUE(plain.ok() && zero.ok() && off.ok());
+  EXPECT_EQ((*plain)->resolved_text, (*zero)->resolved_text);
+  EXPECT_EQ((*plain)->digest, (*zero)->digest);
+  EXPECT_NE((*plain)->digest, (*off)->digest);
+  EXPECT_EQ(estimate_factors_of(**zero), std::vector<double>(5, 1.0));
+  EXPECT_EQ(estimate_factors_of(**off), sched::estimate_factors({.uniform = 0.1}, 3, 5));
+}
+
+}  // namespace sched_options_test
+}  // namespace scalai::scenario
