@@ -16,6 +16,7 @@
 #include "ptc/base/say.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
+#include "ptc/report/entities.h"
 #include "ptc/report/jobs_report.h"
 #include "ptc/report/jobs_trace.h"
 #include "sim/jobs/change_fabric.h"
@@ -73,10 +74,11 @@ class ClusterRun {
     if (options_.out.empty()) return absl::OkStatus();
     SCALAI_RETURN_IF_ERROR(prepare_folder(options_.out));
     std::error_code ignored;
-    for (const char* name : {"summary.json", "partial.json"}) std::filesystem::remove(path_of(name), ignored);
+    for (const char* name : {"summary.json", "partial.json", "entities.csv"})
+      std::filesystem::remove(path_of(name), ignored);
     if (scenario_.recovery) return absl::OkStatus();
     SCALAI_RETURN_IF_ERROR(jobs_.open(path_of("jobs.csv")));
-    jobs_.line(report::jobs_csv_header(more_columns()));
+    jobs_.line(report::jobs_csv_header(scenario::more_columns(scenario_)));
     return absl::OkStatus();
   }
 
@@ -91,21 +93,28 @@ class ClusterRun {
             .throughputs = throughputs,
             .changes = changes,
             .notes = scenario_.notes,
-            .estimates = scenario_.estimates.none() ? "" : scenario_.estimates.description()};
+            .estimates = scenario_.estimates.none() ? "" : scenario_.estimates.description(),
+            .virtual_clusters = sharing()};
   }
 
-  // Columns of jobs.csv that only some runs have, and their cells.
-  std::vector<std::string> more_columns() const {
-    std::vector<std::string> columns;
-    if (scenario_.options.window) columns.emplace_back("in_window");
-    if (!scenario_.estimates.none()) columns.emplace_back("estimate");
-    return columns;
-  }
+  // Cells of the columns of jobs.csv that only some runs have.
   std::vector<std::string> more_cells(sched::JobId job) const {
     std::vector<std::string> cells;
     if (scenario_.options.window) cells.emplace_back(scenario_.options.window->holds(job) ? "1" : "0");
     if (!scenario_.estimates.none()) cells.push_back(shortest(factors_[static_cast<size_t>(job.value)]));
     return cells;
+  }
+
+  std::string sharing() const {
+    if (!scenario_.quotas) return "";
+    return fmt::format("{}{}", counted(std::ssize(scenario_.quotas->clusters), "quota"),
+                       scenario_.quotas->borrow ? ", idle GPUs are lent until their owners want them back" : ", fixed");
+  }
+  report::Entities make_entities() const {
+    if (!scenario_.quotas) return {scenario_.workload, {}, {}};
+    std::vector<report::Entities::Quota> quotas;
+    for (const sched::VirtualCluster& one : scenario_.quotas->clusters) quotas.push_back({one.name, one.gpus()});
+    return {scenario_.workload, std::move(quotas), scenario_.quotas->cluster_of};
   }
 
   int run_jobs() {
@@ -126,8 +135,10 @@ class ClusterRun {
                        .changes = changes->get(),
                        .options = scenario_.options};
     report::JobsTrace trace(scenario_.workload, scenario_.fleet, scenario_.availability);
-    if (!options_.out.empty()) follow(setup.watcher, trace);
+    report::Entities entities = make_entities();
+    follow(setup.watcher, options_.out.empty() ? nullptr : &trace, entities);
     setup.watcher.ended = [&](double now_s, const sched::Job& job, const sched::JobRecord& record) {
+      entities.placed(now_s, record.job, {}, sched::JobId());
       if (!options_.out.empty()) trace.ended(now_s, record.job);
       jobs_.line(report::jobs_csv_line(job, record, more_cells(record.job)));
       partial.jobs[static_cast<size_t>(record.job.value)] = record;
@@ -142,9 +153,12 @@ class ClusterRun {
     for (std::string& note : report::window_notes(scenario_.workload, *outcome)) about.notes.push_back(std::move(note));
     if (outcome->use_every > 1 && !options_.out.empty())
       about.notes.push_back(fmt::format("utilization.csv has one of {} changes of use", outcome->use_every));
+    extras_.virtual_clusters = entities.rows(*outcome);
+    compute_metrics(about, *outcome);
     if (const absl::Status written = write_jobs(about, *outcome, trace); !written.ok()) return report_error(written);
-    return finish(about, report::metrics_of(scenario_.workload, *outcome),
-                  report::summary_json(about, scenario_.workload, scenario_.fleet, *outcome));
+    std::vector<report::Metric> metrics = report::metrics_of(scenario_.workload, *outcome);
+    metrics.insert(metrics.end(), extras_.metrics.begin(), extras_.metrics.end());
+    return finish(about, metrics, summary_of(about, *outcome));
   }
 
   // What was done until then stays, and says that it is not the whole.
@@ -161,11 +175,15 @@ class ClusterRun {
     return report_error(status);
   }
 
-  static void follow(sched::Watcher& watcher, report::JobsTrace& trace) {
-    watcher.placed = [&trace](double now_s, sched::JobId job, const sched::Placement& placement, sched::JobId) {
-      trace.placed(now_s, job, placement);
+  // `trace`: null where no report is written.
+  static void follow(sched::Watcher& watcher, report::JobsTrace* trace, report::Entities& entities) {
+    watcher.placed = [trace, &entities](double now_s, sched::JobId job, const sched::Placement& placement,
+                                        sched::JobId beside) {
+      entities.placed(now_s, job, placement, beside);
+      if (trace != nullptr) trace->placed(now_s, job, placement);
     };
-    watcher.training = [&trace](double now_s, sched::JobId job) { trace.training(now_s, job); };
+    if (trace == nullptr) return;
+    watcher.training = [trace](double now_s, sched::JobId job) { trace->training(now_s, job); };
   }
 
   absl::Status write_jobs(const report::ReportHead& about, const sched::Outcome& outcome, report::JobsTrace& trace) {
@@ -181,7 +199,32 @@ class ClusterRun {
     SCALAI_RETURN_IF_ERROR(write_file(path_of("placements.csv"), trace.placements_csv()));
     SCALAI_RETURN_IF_ERROR(
         write_file(path_of("hosts.csv"), report::hosts_csv(scenario_.fleet, scenario_.availability, outcome.end_s)));
-    return write_common(report::summary_json(about, workload, scenario_.fleet, outcome));
+    if (!extras_.virtual_clusters.empty()) {
+      SCALAI_RETURN_IF_ERROR(write_file(path_of("entities.csv"), report::entities_csv(extras_.virtual_clusters)));
+    }
+    return write_common(summary_of(about, outcome));
+  }
+
+  std::string summary_of(const report::ReportHead& about, const sched::Outcome& outcome) const {
+    report::SummaryExtras extras = extras_;
+    if (!scenario_.quotas) extras.virtual_clusters.clear();
+    return report::summary_json(about, scenario_.workload, scenario_.fleet, outcome, "", extras);
+  }
+
+  // Metrics of the user, over the jobs that count. One that cannot be computed of these has no value, and a note says why.
+  void compute_metrics(report::ReportHead& about, const sched::Outcome& outcome) {
+    report::QueryTable table = scenario::metrics_table_of(scenario_);
+    if (scenario_.metrics.empty()) return;
+    for (const sched::JobRecord& record : outcome.jobs) {
+      if (outcome.window && !outcome.window->holds(record.job)) continue;
+      const sched::Job& job = scenario_.workload.jobs[static_cast<size_t>(record.job.value)];
+      table.rows.push_back(report::job_cells(job, record, more_cells(record.job)));
+    }
+    for (const scenario::UserMetric& metric : scenario_.metrics) {
+      const auto value = report::evaluate(table, {metric.expression});
+      if (!value.ok()) about.notes.push_back(fmt::format("metric {}: {}", metric.name, message_of(value.status())));
+      extras_.metrics.push_back({metric.name, metric.name, "", value.ok() ? value->front() : std::nullopt});
+    }
   }
 
   int run_recovery() {
@@ -219,6 +262,7 @@ class ClusterRun {
     print(options_.format == "json" ? summary
                                     : report::metrics_table(about, metrics, options_.format, stdout_screen()));
     if (options_.format == "table") {
+      if (scenario_.quotas) print("\n{}", report::entities_table(extras_.virtual_clusters, stdout_screen()));
       for (const std::string& note : about.notes) print("note: {}\n", note);
       note_terms("JCT = job completion time, from submission to end", next_step(options_.out),
                  trace_hint(options_.out));
@@ -232,6 +276,7 @@ class ClusterRun {
   const ClusterRunOptions& options_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   LineFile jobs_;
+  report::SummaryExtras extras_;
   std::vector<double> factors_;  // of estimates, by job
 };
 

@@ -29,12 +29,17 @@ struct Base {
   std::string digest, name;
   uint64_t seed = 0;
   std::vector<std::string> metrics;  // by default
+  std::vector<std::string> own;      // of the user
 };
 
-absl::StatusOr<Base> load_base(const std::string& path) {
+// Of `settings` only metrics count here: others may suit only some points.
+absl::StatusOr<Base> load_base(const std::string& path, const std::vector<std::string>& settings) {
   SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(path));
   if (scenario::is_cluster_scenario(text, path)) {
-    SCALAI_ASSIGN_OR_RETURN(const auto scenario, scenario::load_cluster_scenario(path));
+    scenario::ClusterLoadOptions load;
+    std::copy_if(settings.begin(), settings.end(), std::back_inserter(load.settings),
+                 [](const std::string& setting) { return setting.starts_with("metrics."); });
+    SCALAI_ASSIGN_OR_RETURN(const auto scenario, scenario::load_cluster_scenario(path, load));
     Base base{.digest = scenario->digest, .name = scenario->name, .seed = scenario->seed};
     base.metrics =
         scenario->recovery
@@ -44,6 +49,8 @@ absl::StatusOr<Base> load_base(const std::string& path) {
                   "finished",        "avg_jct_s", "median_jct_s", "p99_jct_s", "avg_queueing_s",        "makespan_s",
                   "avg_ftf",         "worst_ftf", "utilization",  "restarts",  "reconfiguration_gpu_h", "rerun_gpu_h",
                   "deadlines_share", "cost_usd"};
+    for (const scenario::UserMetric& metric : scenario->metrics) base.own.push_back(metric.name);
+    base.metrics.insert(base.metrics.end(), base.own.begin(), base.own.end());
     return base;
   }
   SCALAI_ASSIGN_OR_RETURN(const scenario::Scenario scenario, scenario::load_scenario(path));
@@ -58,8 +65,9 @@ absl::StatusOr<Base> load_base(const std::string& path) {
   return base;
 }
 
-absl::Status check_metrics(const std::vector<std::string>& metrics) {
-  const std::vector<std::string> known = report::metric_names();
+absl::Status check_metrics(const std::vector<std::string>& metrics, const std::vector<std::string>& own) {
+  std::vector<std::string> known = report::metric_names();
+  known.insert(known.end(), own.begin(), own.end());
   for (const std::string& metric : metrics) {
     if (metric.starts_with('/') || std::find(known.begin(), known.end(), metric) != known.end()) continue;
     const std::string near = closest(metric, known);
@@ -97,14 +105,16 @@ class Sweep {
     if (sweep->table_.seeds == 0 || sweep->jobs_ == 0) return invalid("--seeds and --jobs are at least 1");
     SCALAI_ASSIGN_OR_RETURN(sweep->table_.axes, axes_of(arguments, sweep->settings_));
     sweep->table_.metrics = arguments.list("metrics");
-    SCALAI_RETURN_IF_ERROR(check_metrics(sweep->table_.metrics));
+    for (const std::string& metric : arguments.texts("metric")) sweep->settings_.push_back("metrics.set." + metric);
     SCALAI_RETURN_IF_ERROR(check_sweep(sweep->table_.axes, sweep->table_.seeds, kMostRuns));
     return sweep;
   }
 
   int run() {
-    const auto base = load_base(scenario_);
+    const auto base = load_base(scenario_, settings_);
     if (!base.ok()) return report_error(base.status());
+    if (const absl::Status known = check_metrics(table_.metrics, base->own); !known.ok())
+      return usage_error("sweep", message_of(known));
     base_ = *base;
     if (table_.seeds > 1) {  // they are counted from the one that is set
       const auto text = read_file(scenario_);
@@ -265,6 +275,7 @@ whatever the distribution; of fewer than six seeds, the smallest and the largest
                    count_option("jobs", "", "Runs at a time (if not given: as many as cores)."),
                    list_option("metrics", "NAME,…",
                                "Numbers of summary.json: names as in `scalai sim --format=csv`, or JSON pointers."),
+                   texts_option("metric", "NAME=EXPR", "A metric of your own (`scalai sim --help`)."),
                    text_option("out", "FILE", "Where the table goes.")},
        .examples =
            {"scalai sweep scenarios/gavel-hetero-jct.textproto --vary=policy.name=fifo,srtf,gavel-max-min "

@@ -184,6 +184,7 @@ int simulate_command(const Arguments& arguments) {
   if (!common.ok()) return usage_error("sim", message_of(common.status()));
   Options options{*common};
   options.settings = arguments.texts("set");
+  for (const std::string& metric : arguments.texts("metric")) options.settings.push_back("metrics.set." + metric);
   if (arguments.has("seed")) options.settings.push_back(fmt::format("seed={}", arguments.count("seed")));
   Alternatives all;
   all.seeds = static_cast<size_t>(arguments.count("seeds"));
@@ -253,6 +254,10 @@ Strategies:
                     "Alternatives: a field and its values, as in policy.name=srtf,tiresias; with several --vary all "
                     "combinations. A comma inside a value is written \"\\,\". Parameters that only another policy or "
                     "recovery design knows are left out, with a note."),
+       texts_option(
+           "metric", "NAME=EXPR",
+           "A metric of your own for scenarios of many jobs: an SQL expression over the columns of jobs.csv, as "
+           "in \"slow=mean(ftf > 1)\"; short for --set=metrics.set.NAME=EXPR."),
        count_option("seed", "N", "Another seed than the scenario's; short for --set=seed=N."),
        count_option("seeds", "N", "Runs of each alternative, with the seeds s, s + 1, … from the scenario's.", "1")});
   spec.options.insert(

@@ -117,10 +117,9 @@ std::string cdf_csv(std::vector<double> values, const char* column) {
   return csv;
 }
 
-// The cells behind others, and the end of the line.
-std::string joined(const std::vector<std::string>& cells) {
+std::string csv_line(const std::vector<std::string>& cells) {
   std::string text;
-  for (const std::string& cell : cells) text += "," + csv_cell(cell);
+  for (size_t k = 0; k < cells.size(); ++k) text += (k == 0 ? "" : ",") + csv_cell(cells[k]);
   return text + "\n";
 }
 
@@ -257,12 +256,13 @@ std::string metrics_table(const ReportHead& head, const std::vector<Metric>& met
         metric.unit == "s" || metric.unit == "share" || metric.unit == "jobs" || metric.unit == "count";
     table.row({metric.label, shown(metric), in_value ? "" : metric.unit});
   }
-  return fmt::format("{}: {} · policy {}{} · seed {}\n  throughputs: {}\n  changes: {}\n{}{}{}", head.scenario,
-                     head.workload, head.policy,
-                     head.policy_set.empty() ? "" : fmt::format(" ({})", fmt::join(head.policy_set, ", ")), head.seed,
-                     first_line(head.throughputs), first_line(head.changes),
-                     head.estimates.empty() ? "" : fmt::format("  estimates: {}\n", head.estimates),
-                     head.rules.empty() ? "" : fmt::format("  rules: {}\n", head.rules), table.text(screen));
+  return fmt::format(
+      "{}: {} · policy {}{} · seed {}\n  throughputs: {}\n  changes: {}\n{}{}{}{}", head.scenario, head.workload,
+      head.policy, head.policy_set.empty() ? "" : fmt::format(" ({})", fmt::join(head.policy_set, ", ")), head.seed,
+      first_line(head.throughputs), first_line(head.changes),
+      head.estimates.empty() ? "" : fmt::format("  estimates: {}\n", head.estimates),
+      head.virtual_clusters.empty() ? "" : fmt::format("  virtual clusters: {}\n", head.virtual_clusters),
+      head.rules.empty() ? "" : fmt::format("  rules: {}\n", head.rules), table.text(screen));
 }
 
 std::vector<std::string> window_notes(const sched::Workload& workload, const sched::Outcome& outcome) {
@@ -283,36 +283,38 @@ std::vector<std::string> window_notes(const sched::Workload& workload, const sch
   return notes;
 }
 
-std::string jobs_csv_header(const std::vector<std::string>& more) {
-  return std::string(
-             "job,type,entity,gpus,submit_s,end,first_start_s,finish_s,jct_s,queueing_s,executed_s,isolated_s,ftf,"
-             "deadline_s,attained_gpu_s,changing_gpu_s,lost_gpu_s,work,work_done,restarts,preemptions,losses,cost_"
-             "usd") +
-         joined(more);
+std::vector<std::string> job_columns(const std::vector<std::string>& more) {
+  std::vector<std::string> columns = {
+      "job",           "type",       "entity",         "gpus",           "submit_s",   "end",
+      "first_start_s", "finish_s",   "jct_s",          "queueing_s",     "executed_s", "isolated_s",
+      "ftf",           "deadline_s", "attained_gpu_s", "changing_gpu_s", "lost_gpu_s", "work",
+      "work_done",     "restarts",   "preemptions",    "losses",         "cost_usd"};
+  columns.insert(columns.end(), more.begin(), more.end());
+  return columns;
 }
 
-std::string jobs_csv_line(const sched::Job& job, const sched::JobRecord& record, const std::vector<std::string>& more) {
+std::vector<std::string> job_cells(const sched::Job& job, const sched::JobRecord& record,
+                                   const std::vector<std::string>& more) {
   const bool done = record.end == sched::JobEnd::kFinished;
   const double jct_s = done ? record.finish_s - job.submit_s : sched::kNever;
   const double ftf = done && record.isolated_s > 0 ? jct_s / record.isolated_s : sched::kNever;
-  const std::vector<double> times = {record.first_start_s,
-                                     record.finish_s,
-                                     jct_s,
-                                     record.first_start_s - job.submit_s,
-                                     record.executed_s,
-                                     record.isolated_s,
-                                     ftf,
-                                     job.deadline_s,
-                                     record.attained_gpu_s,
-                                     record.changing_gpu_s,
-                                     record.lost_gpu_s,
-                                     job.work,
-                                     record.work_done};
-  std::string line = fmt::format("{},{},{},{},{},{}", csv_cell(job.name), csv_cell(job.type), csv_cell(job.entity),
-                                 job.gpus, shortest(job.submit_s), name_of(record.end));
-  for (const double time : times) line += "," + number(time);
-  return line + fmt::format(",{},{},{},{}", record.restarts, record.preemptions, record.losses, shortest(record.cost)) +
-         joined(more);
+  std::vector<std::string> cells = {
+      job.name, job.type, job.entity, std::to_string(job.gpus), shortest(job.submit_s), name_of(record.end)};
+  for (const double value : {record.first_start_s, record.finish_s, jct_s, record.first_start_s - job.submit_s,
+                             record.executed_s, record.isolated_s, ftf, job.deadline_s, record.attained_gpu_s,
+                             record.changing_gpu_s, record.lost_gpu_s, job.work, record.work_done}) {
+    cells.push_back(number(value));
+  }
+  for (const int count : {record.restarts, record.preemptions, record.losses}) cells.push_back(std::to_string(count));
+  cells.push_back(shortest(record.cost));
+  cells.insert(cells.end(), more.begin(), more.end());
+  return cells;
+}
+
+std::string jobs_csv_header(const std::vector<std::string>& more) { return csv_line(job_columns(more)); }
+
+std::string jobs_csv_line(const sched::Job& job, const sched::JobRecord& record, const std::vector<std::string>& more) {
+  return csv_line(job_cells(job, record, more));
 }
 
 std::string utilization_csv(const sched::Outcome& outcome) {

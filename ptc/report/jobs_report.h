@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ptc/base/screen.h"
+#include "ptc/report/entities.h"
 #include "ptc/sched/fleet.h"
 #include "ptc/sched/job.h"
 #include "ptc/sched/outcome.h"
@@ -41,24 +42,35 @@ struct ReportHead {
   std::string workload;  // or the host trace, of a recovery run
   std::string policy;    // or the recovery design
   std::vector<std::string> policy_set;
-  std::string throughputs;         // Throughput::description()
-  std::string changes;             // ChangeModel::description()
-  std::vector<std::string> notes;  // e.g. rows that importers dropped
-  std::string estimates = {};      // what the policy believes of run times; "" = the truth
-  std::string rules = {};          // of a recovery run; runs of different rules do not compare
+  std::string throughputs;            // Throughput::description()
+  std::string changes;                // ChangeModel::description()
+  std::vector<std::string> notes;     // e.g. rows that importers dropped
+  std::string estimates = {};         // what the policy believes of run times; "" = the truth
+  std::string virtual_clusters = {};  // how they share GPUs; "" = there are none
+  std::string rules = {};             // of a recovery run; runs of different rules do not compare
 };
 
 // summary.json: deterministic, two-space indent. For a run that ended in an error, `error` has the reason; then only
 // counts, JCT and fairness of ended jobs are written, without sums over the run, its end and costs.
+// Parts of a summary that only some runs have.
+struct SummaryExtras {
+  std::vector<EntityRow> virtual_clusters;  // with quotas
+  std::vector<Metric> metrics;              // of the user
+};
 std::string summary_json(const ReportHead& head, const sched::Workload& workload, const sched::Fleet& fleet,
-                         const sched::Outcome& outcome, const std::string& error = "");
+                         const sched::Outcome& outcome, const std::string& error = "",
+                         const SummaryExtras& extras = {});
 std::string summary_json(const ReportHead& head, int hosts, int gpus_per_host, const sched::RecoveryResult& result);
 
 // The table for people. `format`: "table" or "csv" (metric, value, unit).
 std::string metrics_table(const ReportHead& head, const std::vector<Metric>& metrics, const std::string& format,
                           const Screen& screen = {});
 
-// jobs.csv: the header, and the line of one ended job. `more`: columns that only some runs have, and their cells.
+// jobs.csv: its columns, and the cells of one ended job. `more`: columns that only some runs have, and their cells.
+std::vector<std::string> job_columns(const std::vector<std::string>& more = {});
+std::vector<std::string> job_cells(const sched::Job& job, const sched::JobRecord& record,
+                                   const std::vector<std::string>& more = {});
+// The header, and the line of one ended job.
 std::string jobs_csv_header(const std::vector<std::string>& more = {});
 std::string jobs_csv_line(const sched::Job& job, const sched::JobRecord& record,
                           const std::vector<std::string>& more = {});

@@ -28,6 +28,7 @@ Json head_json(const ReportHead& head, const char* kind) {
                {"throughputs", head.throughputs},
                {"changes", head.changes}};
   if (!head.estimates.empty()) json["estimates"] = head.estimates;
+  if (!head.virtual_clusters.empty()) json["sharing"] = head.virtual_clusters;
   return json;
 }
 
@@ -59,7 +60,7 @@ std::string json_text(const Json& json) { return json.dump(2, ' ', false, Json::
 }  // namespace
 
 std::string summary_json(const ReportHead& head, const sched::Workload& workload, const sched::Fleet& fleet,
-                         const sched::Outcome& outcome, const std::string& error) {
+                         const sched::Outcome& outcome, const std::string& error, const SummaryExtras& extras) {
   Json json = head_json(head, "cluster");
   Json types = Json::array();
   for (size_t t = 0; t < fleet.types.size(); ++t) {
@@ -86,7 +87,24 @@ std::string summary_json(const ReportHead& head, const sched::Workload& workload
     return json_text(json);
   }
   json["end_s"] = outcome.end_s;
+  metrics.insert(metrics.end(), extras.metrics.begin(), extras.metrics.end());
   json["metrics"] = metrics_json(metrics);
+  for (const EntityRow& row : extras.virtual_clusters) {
+    const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+    json["virtual_clusters"].push_back({{"name", row.entity},
+                                        {"quota_gpus", row.quota_gpus.value_or(0)},
+                                        {"jobs", row.jobs},
+                                        {"finished", row.finished},
+                                        {"refused", row.refused},
+                                        {"unfinished", row.unfinished},
+                                        {"avg_jct_s", or_null(row.avg_jct_s)},
+                                        {"p99_jct_s", or_null(row.p99_jct_s)},
+                                        {"avg_queueing_s", or_null(row.avg_queueing_s)},
+                                        {"avg_ftf", or_null(row.avg_ftf)},
+                                        {"preemptions", row.preemptions},
+                                        {"gpu_h", row.gpu_h},
+                                        {"borrowed_gpu_h", row.borrowed_gpu_h}});
+  }
   json["counts"] = {{"events", outcome.events}, {"decisions", outcome.decisions}, {"changes", outcome.changes}};
   json["policy_remarks"] = outcome.policy_remarks;
   json["notes"] = head.notes;

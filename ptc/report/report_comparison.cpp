@@ -204,10 +204,25 @@ Numbers numbers_of(const Json& json) {
   return numbers;
 }
 
+// Metrics of the user come after those that each run has.
+std::vector<Metric> all_metrics(const std::vector<Numbers>& numbers) {
+  std::vector<Metric> all = known_metrics();
+  for (const Numbers& run : numbers) {
+    for (const auto& [name, value] : run) {
+      const auto same = [&](const Metric& metric) { return metric.name == name; };
+      if (std::none_of(all.begin(), all.end(), same)) all.push_back({name, name, "", {}});
+    }
+  }
+  return all;
+}
+
 void add_rows(const std::vector<Numbers>& numbers, Comparison& comparison) {
-  for (const Metric& metric : known_metrics()) {
-    ComparisonRow row{"", metric.name, metric.label, metric.unit, metric.name == "too_large", better_of(metric.name),
-                      {}, {},          {},           {}};
+  const size_t known = known_metrics().size();
+  const std::vector<Metric> all = all_metrics(numbers);
+  for (size_t k = 0; k < all.size(); ++k) {
+    const Metric& metric = all[k];
+    const Better better = k < known ? better_of(metric.name) : Better::kNone;
+    ComparisonRow row{"", metric.name, metric.label, metric.unit, metric.name == "too_large", better, {}, {}, {}, {}};
     bool any = false;
     for (const Numbers& run : numbers) {
       const auto found = run.find(metric.name);

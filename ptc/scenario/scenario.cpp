@@ -126,7 +126,7 @@ bool refuse_workloads(Context& context) {
       source.error(field, fmt::format("\"{}\" is for the jobs of a workload", field),
                    "jobs with a model have their own: leave it out");
   }
-  for (const std::string field : {"window", "estimates"}) {
+  for (const std::string field : {"window", "estimates", "virtual_clusters", "metrics"}) {
     if (source.given(field))
       source.error(field, fmt::format("\"{}\" is for the jobs of a workload", field), "leave it out");
   }

@@ -92,7 +92,7 @@ TEST(ScenarioPolicy, AllProblemsAreNamedWhereTheyAre) {
       "events { at: \"1s\" resize { job: \"a\" gpus: 2 } }\nevents { at: \"1s\" redeploy { job: \"a\" hosts: [0, 1] } "
       "}\n"
       "throughputs { source: \"table\" }\nchanges { seconds: \"30s\" }\nprices { file: \"x\" }\n"
-      "window { to_job: 5 }\nestimates { uniform: 0.1 }\n");
+      "window { to_job: 5 }\nestimates { uniform: 0.1 }\nvirtual_clusters { }\nmetrics { set: \"a=1\" }\n");
   for (const std::string problem :
        {"unknown policy \"tiresius\"", "\"min_gpus\" is 6, more than the 4 GPUs", "\"max_gpus\" is 2, fewer than the 4",
         "\"weight\" must be greater than 0", "\"-3s\" is not a duration: it is negative",
@@ -100,7 +100,8 @@ TEST(ScenarioPolicy, AllProblemsAreNamedWhereTheyAre) {
         "a resize is the policy's to decide", "a redeploy is the policy's to decide",
         "\"throughputs\" is for the jobs of a workload", "\"changes\" is for the jobs of a workload",
         "\"prices\" is for the jobs of a workload", "\"window\" is for the jobs of a workload",
-        "\"estimates\" is for the jobs of a workload"})
+        "\"estimates\" is for the jobs of a workload", "\"virtual_clusters\" is for the jobs of a workload",
+        "\"metrics\" is for the jobs of a workload"})
     EXPECT_THAT(text, HasSubstr(problem));
   EXPECT_THAT(text, HasSubstr("test.textproto:11:16: error: unknown policy"));
 }

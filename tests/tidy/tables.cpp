@@ -75,7 +75,7 @@ const std::vector<LibraryRule>& library_rules() {
       {"ucp/", {"executor", "tests/bench"}},
       {"grpcpp/", {"executor"}},
       {"fuse3/", {"vfs"}},
-      {"sqlite3.h", {"executor", "tests/fuzz"}},
+      {"sqlite3.h", {"executor", "ptc/report/query", "tests/fuzz"}},
       {"curl/", {"vfs"}},
       {"openssl/", {"executor/secret"}},
       {"Eigen/", {"ptc/bounds"}},

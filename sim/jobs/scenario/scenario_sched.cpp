@@ -131,6 +131,8 @@ absl::Status build(SchedContext& context, const ClusterLoadOptions& options) {
       build_throughputs(context);
       build_policy(context);
       build_estimates(context);
+      build_virtual_clusters(context);
+      build_metrics(context);
       build_changes(context);
     }
   }

@@ -19,8 +19,10 @@
 #include "absl/status/statusor.h"
 #include "ptc/cluster/cluster.h"
 #include "ptc/parallel/step_time_model.h"
+#include "ptc/report/query/query.h"
 #include "ptc/scenario/scenario.h"
 #include "ptc/sched/policies/estimates.h"
+#include "ptc/sched/policies/quotas.h"
 #include "sim/jobs/engine.h"
 #include "sim/jobs/planned/configurations.h"
 #include "sim/jobs/planned/fabric.h"
@@ -44,6 +46,11 @@ struct ChangesChoice {
   double checkpoint_every_s = 0;  // with `strategy`: seconds of training
 };
 
+// A number of the user, over the columns of jobs.csv (ptc/report/query).
+struct UserMetric {
+  std::string name, expression;
+};
+
 // Sources of the numbers of a recovery design, for reports.
 struct RecoveryChoice {
   std::string throughputs, changes;
@@ -64,9 +71,11 @@ struct ClusterScenario {
   sched::Availability availability;  // hosts and prices, sorted by time
   sched::Options options;
   PolicySpec policy;
-  sched::EstimateError estimates;  // what the policy believes
+  sched::EstimateError estimates;       // what the policy believes
+  std::optional<sched::Quotas> quotas;  // of virtual clusters
   ChangesChoice changes;
   std::vector<CostOverride> costs;  // for `changes.strategy`
+  std::vector<UserMetric> metrics;
   std::vector<Expectation> expectations;
   std::vector<std::string> notes;     // omissions of importers, training settings of models
   std::vector<std::string> left_out;  // parameters of the file's policy or design that the one set instead has not
@@ -103,6 +112,10 @@ absl::StatusOr<std::string> digest_of_files(const std::string& text, const std::
 
 // A policy (with its estimates) and a change model for one run. They refer to the scenario, which outlives them. No errors beyond those of
 // loading.
+// Columns of jobs.csv that only some scenarios have.
+std::vector<std::string> more_columns(const ClusterScenario& scenario);
+// The table that metrics of the user are of, without rows.
+report::QueryTable metrics_table_of(const ClusterScenario& scenario);
 // By job: its estimated over its true work.
 std::vector<double> estimate_factors_of(const ClusterScenario& scenario);
 absl::StatusOr<std::unique_ptr<sched::Policy>> make_policy(const ClusterScenario& scenario);

@@ -1,11 +1,15 @@
 // What a run of many jobs counts, and what its policy believes.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
+#include <map>
 
+#include "ptc/base/status.h"
+#include "ptc/base/units.h"
 #include "ptc/proto/scenario.pb.h"
+#include "ptc/report/jobs_report.h"
 #include "ptc/sched/policies/catalogue.h"
 #include "sim/jobs/scenario/internal/sched_parts.h"
 
@@ -120,4 +124,174 @@ void build_estimates(SchedContext& context) {
   }
 }
 
+namespace {
+
+// The GPU type of a quota; -1 when there is a problem, which is reported.
+int type_of_quota(SchedContext& context, int index) {
+  const proto::Quota& given = context.message.virtual_clusters().quotas(index);
+  const std::string path = fmt::format("virtual_clusters.quotas[{}].gpu", index);
+  const auto& types = context.scenario.fleet.types;
+  std::vector<std::string> names;
+  for (const sched::TypeSpec& type : types) names.push_back(type.name);
+  if (given.gpu().empty()) {
+    if (types.size() == 1) return 0;
+    context.source.missing(path, fmt::format("the cluster has {}: a quota for each", fmt::join(names, ", ")));
+    return -1;
+  }
+  const auto found = std::find(names.begin(), names.end(), given.gpu());
+  if (found != names.end()) return static_cast<int>(found - names.begin());
+  context.source.error_unknown(path, "GPU kind", given.gpu(), names);
+  return -1;
+}
+
+void read_quotas(SchedContext& context, sched::Quotas* quotas) {
+  const auto& given = context.message.virtual_clusters().quotas();
+  std::map<std::pair<std::string, int>, int> seen;  // name and type → index
+  for (int i = 0; i < given.size(); ++i) {
+    const std::string path = fmt::format("virtual_clusters.quotas[{}]", i);
+    const proto::Quota& quota = given.Get(i);
+    if (quota.name().empty()) context.source.missing(path + ".name", "the entity of jobs; \"*\" is all others");
+    if (quota.gpus() < 0) context.source.error(path + ".gpus", fmt::format("{} GPUs are no quota", quota.gpus()));
+    const int type = type_of_quota(context, i);
+    if (type < 0 || quota.gpus() < 0) continue;
+    if (const auto [first, fresh] = seen.emplace(std::pair(quota.name(), type), i); !fresh) {
+      context.source.error(path, fmt::format("\"{}\" has a quota already", quota.name()), "",
+                           {{fmt::format("virtual_clusters.quotas[{}]", first->second), "the first is here"}});
+      continue;
+    }
+    auto at = std::find_if(quotas->clusters.begin(), quotas->clusters.end(),
+                           [&](const sched::VirtualCluster& one) { return one.name == quota.name(); });
+    if (at == quotas->clusters.end()) {
+      const size_t types = context.scenario.fleet.types.size();
+      at = quotas->clusters.insert(at, {quota.name(), std::vector<int>(types, 0)});
+    }
+    at->quota[static_cast<size_t>(type)] = quota.gpus();
+  }
+}
+
+// Quotas promise what is there; what none promises is lent, or idle.
+void check_sum(SchedContext& context, const sched::Quotas& quotas) {
+  const sched::Fleet& fleet = context.scenario.fleet;
+  for (size_t t = 0; t < fleet.types.size(); ++t) {
+    int64_t sum = 0;
+    for (const sched::VirtualCluster& cluster : quotas.clusters) sum += cluster.quota[t];
+    const int there = fleet.gpus(sched::GpuType(static_cast<int64_t>(t)));
+    if (sum > there) {
+      context.source.error("virtual_clusters.quotas",
+                           fmt::format("quotas of {} {} GPUs, the cluster has {}", sum, fleet.types[t].name, there));
+    } else if (sum < there && !quotas.borrow) {
+      context.scenario.notes.push_back(
+          fmt::format("{} of {} {} GPUs are in no quota and stay idle", there - sum, there, fleet.types[t].name));
+    }
+  }
+}
+
+// By job the virtual cluster of its entity; those without one are a problem.
+void assign_jobs(SchedContext& context, sched::Quotas* quotas) {
+  std::map<std::string, int> index;
+  for (size_t k = 0; k < quotas->clusters.size(); ++k) index[quotas->clusters[k].name] = static_cast<int>(k);
+  std::map<std::string, int> without;
+  for (const sched::Job& job : context.scenario.workload.jobs) {
+    auto at = index.find(job.entity);
+    if (at == index.end()) at = index.find("*");
+    if (at == index.end()) ++without[job.entity];
+    quotas->cluster_of.push_back(at == index.end() ? 0 : at->second);
+  }
+  if (without.empty()) return;
+  const auto most = std::max_element(without.begin(), without.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  context.source.error(
+      "virtual_clusters.quotas",
+      fmt::format("{} of jobs without a quota, \"{}\" with {} among them",
+                  counted(std::ssize(without), "entity", "entities"), most->first, counted(most->second, "job")),
+      "give each a quota, or all others together: quotas { name: \"*\" gpus: 8 }");
+}
+
+// Quotas say how many GPUs, not which hosts: policies that name hosts cannot keep them.
+void check_family(SchedContext& context) {
+  const PolicySpec& policy = context.scenario.policy;
+  if (!policy.exec.empty()) {
+    context.source.error("virtual_clusters", "a policy program serves the whole cluster: it has no quotas",
+                         "it sees the \"entity\" of each job, and can keep them itself",
+                         {{"policy.exec", "it is here"}});
+  }
+  for (const sched::PolicyInfo& info : sched::policies()) {
+    if (info.name != policy.name || info.family == "order" || info.family == "shares") continue;
+    context.source.error("virtual_clusters", fmt::format("{} chooses hosts, and cannot keep to a quota", info.name),
+                         "policies of the families order and shares can: `scalai policies`");
+  }
+}
+
+}  // namespace
+
+void build_virtual_clusters(SchedContext& context) {
+  Source& source = context.source;
+  if (!source.given("virtual_clusters")) return;
+  const proto::VirtualClusters& given = context.message.virtual_clusters();
+  const int before = source.errors();
+  sched::Quotas quotas{.clusters = {}, .cluster_of = {}, .borrow = given.sharing() == "borrow"};
+  if (!given.sharing().empty() && given.sharing() != "borrow" && given.sharing() != "fixed") {
+    source.error_unknown("virtual_clusters.sharing", "way of sharing", given.sharing(), {"fixed", "borrow"});
+  }
+  check_family(context);
+  if (!context.cluster_ok || !context.workload_ok) return;
+  read_quotas(context, &quotas);
+  if (given.quotas().empty()) source.missing("virtual_clusters.quotas", "quotas { name: \"vision\" gpus: 16 }");
+  if (source.errors() > before) return;
+  check_sum(context, quotas);
+  assign_jobs(context, &quotas);
+  if (source.errors() == before) context.scenario.quotas = std::move(quotas);
+}
+
+// Names are keys of summary.json and columns of tables.
+bool is_metric_name(const std::string& name) {
+  return !name.empty() && name[0] >= 'a' && name[0] <= 'z' && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
+void build_metrics(SchedContext& context) {
+  Source& source = context.source;
+  ClusterScenario& scenario = context.scenario;
+  const auto& set = context.message.metrics().set();
+  const std::vector<std::string> known = report::metric_names();
+  for (int i = 0; i < set.size(); ++i) {
+    const std::string path = fmt::format("metrics.set[{}]", i);
+    const size_t equals = set.Get(i).find('=');
+    const std::string name = set.Get(i).substr(0, equals);
+    const auto same = [&](const UserMetric& metric) { return metric.name == name; };
+    if (equals == std::string::npos || !is_metric_name(name)) {
+      source.error(path, fmt::format("\"{}\" defines no metric", set.Get(i)),
+                   "write it like \"p99_slowdown=percentile(jct_s / isolated_s, 99)\": small letters, digits and _");
+    } else if (std::find(known.begin(), known.end(), name) != known.end()) {
+      source.error(path, fmt::format("\"{}\" is a metric that runs have anyway", name), "give yours another name");
+    } else if (std::any_of(scenario.metrics.begin(), scenario.metrics.end(), same)) {
+      source.error(path, fmt::format("\"{}\" is defined twice", name));
+    } else {
+      const std::string expression = set.Get(i).substr(equals + 1);
+      const absl::Status good = report::check_expression(metrics_table_of(scenario), expression);
+      if (!good.ok()) report_list(source, path, fmt::format("\"{}\": {}", name, message_of(good)));
+      scenario.metrics.push_back({name, expression});
+    }
+  }
+}
+
 }  // namespace scalai::scenario::internal
+
+namespace scalai::scenario {
+
+std::vector<std::string> more_columns(const ClusterScenario& scenario) {
+  std::vector<std::string> columns;
+  if (scenario.options.window) columns.emplace_back("in_window");
+  if (!scenario.estimates.none()) columns.emplace_back("estimate");
+  return columns;
+}
+
+report::QueryTable metrics_table_of(const ClusterScenario& scenario) {
+  return {.name = "jobs",
+          .columns = report::job_columns(more_columns(scenario)),
+          .text_columns = {"job", "type", "entity", "end"},
+          .rows = {}};
+}
+
+}  // namespace scalai::scenario

@@ -108,5 +108,50 @@ TEST_F(ScheduleOptions, EstimatesWithoutErrorAreNone) {
   EXPECT_EQ(estimate_factors_of(**off), sched::estimate_factors({.uniform = 0.1}, 3, 5));
 }
 
+class Quotas : public ScheduleOptions {
+ protected:
+  void SetUp() override {
+    ScheduleOptions::SetUp();
+    std::string jobs =
+        "scalai-trace,1,jobs,x,\nname,type,submit_s,gpus,min_gpus,max_gpus,work,duration_s,weight,deadline_s,entity,"
+        "batch\n";
+    for (const char* entity : {"red", "blue", "red", "green"})
+      jobs += "j" + std::to_string(jobs.size()) + ",t,0,1,1,1,5,5,1,," + entity + ",0\n";
+    write("s/jobs.csv", jobs);
+  }
+};
+
+TEST_F(Quotas, AreReadByEntityAndType) {
+  const auto loaded = load(base_ +
+                           "virtual_clusters {\n  sharing: \"borrow\"\n  quotas { name: \"red\" gpus: 5 }\n"
+                           "  quotas { name: \"*\" gpus: 2 }\n}\n");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ASSERT_TRUE((*loaded)->quotas);
+  const sched::Quotas& quotas = *(*loaded)->quotas;
+  EXPECT_TRUE(quotas.borrow);
+  ASSERT_EQ(quotas.clusters.size(), 2u);
+  EXPECT_EQ(quotas.clusters[0].quota, std::vector<int>{5});
+  EXPECT_EQ(quotas.cluster_of, (std::vector<int>{0, 1, 0, 1}));
+  EXPECT_TRUE(make_policy(**loaded).ok());
+}
+
+TEST_F(Quotas, ProblemsAreNamed) {
+  const auto expect = [&](const std::string& text, const std::string& problem, const std::string& policy = "fifo") {
+    EXPECT_THAT(problems(base_ + "policy { name: \"" + policy + "\" }\nvirtual_clusters { " + text + " }\n"),
+                HasSubstr(problem));
+  };
+  expect("sharing: \"lend\" quotas { name: \"*\" gpus: 2 }",
+         "x.textproto:6:29: error: unknown way of sharing \"lend\"");
+  expect("quotas { name: \"*\" gpus: 9 }", "quotas of 9 v100-16g GPUs, the cluster has 8");
+  expect("quotas { gpus: 2 }", "name");
+  expect("quotas { name: \"*\" gpus: -2 }", "-2 GPUs are no quota");
+  expect("quotas { name: \"red\" gpus: 1 } quotas { name: \"red\" gpus: 2 }", "\"red\" has a quota already");
+  expect("quotas { name: \"red\" gpus: 1 }", "2 entities of jobs without a quota, \"blue\" with 1 job among them");
+  expect("quotas { name: \"*\" gpus: 2 gpu: \"v100\" }", "unknown GPU kind \"v100\"");
+  expect("quotas { name: \"*\" gpus: 2 }", "on-demand-only chooses hosts, and cannot keep to a quota",
+         "on-demand-only");
+  expect("", "quotas");
+}
+
 }  // namespace sched_options_test
 }  // namespace scalai::scenario

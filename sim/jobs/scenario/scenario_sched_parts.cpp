@@ -363,13 +363,21 @@ std::vector<double> estimate_factors_of(const ClusterScenario& scenario) {
 
 absl::StatusOr<std::unique_ptr<sched::Policy>> make_policy(const ClusterScenario& scenario) {
   const PolicySpec& policy = scenario.policy;
-  auto made = policy.exec.empty() ? sched::make_policy(policy.name, policy.set, scenario.seed)
-                                  : sched::make_external_policy({.command = policy.exec,
-                                                                 .folder = policy.folder,
-                                                                 .timeout_s = policy.timeout_s,
-                                                                 .seed = scenario.seed});
-  if (!made.ok() || scenario.estimates.none()) return made;
-  return sched::with_estimates(*std::move(made), estimate_factors_of(scenario));
+  const auto one = [&] {
+    return policy.exec.empty() ? sched::make_policy(policy.name, policy.set, scenario.seed)
+                               : sched::make_external_policy({.command = policy.exec,
+                                                              .folder = policy.folder,
+                                                              .timeout_s = policy.timeout_s,
+                                                              .seed = scenario.seed});
+  };
+  std::vector<std::unique_ptr<sched::Policy>> policies;
+  for (size_t k = 0; k < (scenario.quotas ? scenario.quotas->clusters.size() : 1); ++k) {
+    SCALAI_ASSIGN_OR_RETURN(auto made, one());
+    policies.push_back(std::move(made));
+  }
+  auto made = scenario.quotas ? sched::with_quotas(*scenario.quotas, std::move(policies)) : std::move(policies.front());
+  if (scenario.estimates.none()) return made;
+  return sched::with_estimates(std::move(made), estimate_factors_of(scenario));
 }
 
 absl::StatusOr<std::unique_ptr<sched::ChangeModel>> make_changes(const ClusterScenario& scenario) {

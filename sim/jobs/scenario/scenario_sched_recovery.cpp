@@ -181,7 +181,7 @@ void build_recovery(SchedContext& context) {
   if (!context.message.has_availability()) {
     return source.missing("availability", "say which hosts come and go: a trace, or a generator");
   }
-  for (const char* field : {"policy", "throughputs", "changes", "window", "estimates"}) {
+  for (const char* field : {"policy", "throughputs", "changes", "window", "estimates", "virtual_clusters", "metrics"}) {
     if (source.given(field)) source.error(field, fmt::format("\"{}\" has no meaning with \"recovery\"", field));
   }
   if (source.given("prices")) {

@@ -78,6 +78,8 @@ void build_fleet(SchedContext& context);
 void build_workload(SchedContext& context);
 void build_window(SchedContext& context);
 void build_estimates(SchedContext& context);
+void build_virtual_clusters(SchedContext& context);
+void build_metrics(SchedContext& context);
 void build_availability(SchedContext& context);
 void build_prices(SchedContext& context);
 void build_throughputs(SchedContext& context);
