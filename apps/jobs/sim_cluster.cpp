@@ -19,6 +19,7 @@
 #include "ptc/report/entities.h"
 #include "ptc/report/jobs_report.h"
 #include "ptc/report/jobs_trace.h"
+#include "ptc/sched/fluid.h"
 #include "sim/jobs/change_fabric.h"
 #include "sim/jobs/scenario/scenario_sched.h"
 #include "sim/simulated_step_time.h"
@@ -123,6 +124,10 @@ class ClusterRun {
     const auto changes = scenario::make_changes(scenario_);
     if (!changes.ok()) return report_error(changes.status());
     report::ReportHead about = head(scenario_.throughput->description(), (*changes)->description());
+    if (dynamic_cast<const sched::FluidPolicy*>(policy->get()) != nullptr) {
+      about.notes.emplace_back(
+          "shares are applied continuously: jobs have no GPUs of their own, so placements.csv and the trace show none");
+    }
     Progress progress("simulating " + about.policy);
     sched::Outcome partial;
     partial.window = scenario_.options.window;

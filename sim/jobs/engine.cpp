@@ -6,7 +6,9 @@
 #include <cmath>
 
 #include "ptc/base/status.h"
+#include "sim/jobs/fluid.h"
 #include "sim/jobs/internal/engine_state.h"
+#include "sim/jobs/internal/fair_share.h"
 
 namespace scalai::sched {
 namespace internal {
@@ -14,7 +16,6 @@ namespace {
 
 constexpr int kIdleWakes = 1000;          // a policy that wakes so often in a row and does nothing waits for ever
 constexpr int64_t kProgressEvery = 4096;  // instants
-constexpr int kRateSteps = 100000;        // of one job's rate, when its time alone is computed
 
 }  // namespace
 
@@ -178,33 +179,6 @@ void Engine::submit_jobs() {
   }
 }
 
-// JCT on a fixed fair share (engine.h).
-double Engine::isolated_s(JobId id) const {
-  const Job& spec = job(id);
-  const LiveJob& one = live(id);
-  double rate_sum = 0;  // of work / time alone, weighted by the GPUs of the type
-  int gpus = 0;
-  for (size_t t = 0; t < fleet().types.size(); ++t) {
-    const GpuType type(static_cast<int64_t>(t));
-    const int count = fleet().gpus(type);
-    gpus += count;
-    double work = 0, seconds = 0;
-    for (int step = 0; work < spec.work && step < kRateSteps; ++step) {
-      const Rate rate = throughput().rate(spec, type, spec.gpus, work);
-      if (!(rate.per_s > 0) || !(rate.until_work > work)) break;
-      const double to = std::min(spec.work, rate.until_work);
-      seconds += (to - work) / rate.per_s;
-      work = to;
-    }
-    if (work >= spec.work && seconds > 0) rate_sum += count * (spec.work / seconds);
-  }
-  double alone_s = rate_sum > 0 ? spec.work / (rate_sum / gpus) : spec.duration_s;
-  if (!(alone_s > 0)) return 0;
-  const double up_gpu_s = ledger_.up_gpu_s() - one.arrived_up_gpu_s;
-  if (up_gpu_s <= 0) return alone_s;
-  return alone_s * std::max(1.0, (ledger_.job_s() - one.arrived_job_s) * spec.gpus / up_gpu_s);
-}
-
 void Engine::end_job(JobId id, JobEnd end) {
   LiveJob& one = live(id);
   JobRecord& entry = record(id);
@@ -220,7 +194,8 @@ void Engine::end_job(JobId id, JobEnd end) {
   entry.end = end;
   if (end == JobEnd::kFinished) {
     entry.finish_s = now_s_;
-    entry.isolated_s = isolated_s(id);
+    entry.isolated_s = fair_share_s(job(id), fleet(), throughput(), ledger_.job_s() - one.arrived_job_s,
+                                    ledger_.up_gpu_s() - one.arrived_up_gpu_s);
   }
   one.state_at = Placement{};
   active_stale_ = true;
@@ -427,6 +402,7 @@ absl::StatusOr<Outcome> run(const Setup& setup) {
     return invalid(
         fmt::format("{}{}", fmt::join(problems, "\n"), all > 20 ? fmt::format("\n({} more)", all - 20) : ""));
   }
+  if (auto* fluid = dynamic_cast<FluidPolicy*>(setup.policy)) return run_fluid(setup, *fluid);
   return internal::Engine(setup).run();
 }
 

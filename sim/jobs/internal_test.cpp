@@ -10,6 +10,7 @@
 #include "ptc/sched/fleet.h"
 #include "ptc/sched/testing/support.h"
 #include "sim/jobs/internal/bitmap.h"
+#include "sim/jobs/internal/fair_share.h"
 #include "sim/jobs/internal/host_books.h"
 #include "sim/jobs/internal/indexed_heap.h"
 #include "sim/jobs/internal/ledger.h"
@@ -195,6 +196,16 @@ TEST(Fleet, CountsGpus) {
   EXPECT_EQ(fleet.gpus(), 11);
   EXPECT_EQ(fleet.gpus(GpuType(0)), 8);
   EXPECT_EQ((Placement{.type = GpuType(0), .hosts = {{HostId(0), 2}, {HostId(1), 3}}}).gpus(), 5);
+}
+
+TEST(FairShare, TimesByHand) {
+  const Fleet fleet = testing::plain_fleet(2, 4);
+  const testing::PlainThroughput throughput;
+  const Job job = testing::rigid_job("a", 0, 4, 100);
+  EXPECT_EQ(fair_share_s(job, fleet, throughput, 10, 80), 100) << "one job on eight GPUs is not held up";
+  EXPECT_EQ(fair_share_s(job, fleet, throughput, 40, 80), 200)
+      << "four jobs of four GPUs on eight, for 10 s: half of what each asks for";
+  EXPECT_EQ(fair_share_s(job, fleet, throughput, 0, 0), 100);
 }
 
 }  // namespace

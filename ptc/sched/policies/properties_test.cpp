@@ -9,6 +9,7 @@
 #include "ptc/base/status.h"
 #include "ptc/sched/policies/catalogue.h"
 #include "ptc/sched/policies/estimates.h"
+#include "ptc/sched/policies/quotas.h"
 #include "ptc/sched/testing/support.h"
 #include "sim/jobs/engine.h"
 #include "sim/jobs/testing/checker.h"
@@ -28,6 +29,7 @@ struct World {
   double change_s = 0;
   Checkpoints checkpoints;
   double log_normal = 0;  // how far estimates of run times are off
+  std::optional<Quotas> quotas;
 };
 
 int pick(Random& random, std::initializer_list<int> values) {
@@ -101,6 +103,19 @@ Availability random_availability(Random& random, const Fleet& fleet) {
   return availability;
 }
 
+// The two teams share each GPU type: some GPUs for each, the rest is for nobody.
+Quotas random_quotas(Random& random, const World& world) {
+  Quotas quotas{.clusters = {{"team0", {}}, {"team1", {}}}, .cluster_of = {}, .borrow = random.below(2) == 0};
+  for (size_t t = 0; t < world.fleet.types.size(); ++t) {
+    const int gpus = world.fleet.gpus(GpuType(static_cast<int64_t>(t)));
+    const int first = static_cast<int>(random.between(1, gpus - 1));
+    quotas.clusters[0].quota.push_back(first);
+    quotas.clusters[1].quota.push_back(static_cast<int>(random.between(1, gpus - first)));
+  }
+  for (const Job& job : world.workload.jobs) quotas.cluster_of.push_back(job.entity == "team0" ? 0 : 1);
+  return quotas;
+}
+
 World random_world(uint64_t seed) {
   Random random(seed);
   World world;
@@ -111,6 +126,7 @@ World random_world(uint64_t seed) {
   world.change_s = pick(random, {0, 0, 30});
   if (random.below(2) == 0) world.checkpoints = {.every_s = 100, .write_s = static_cast<double>(random.below(2) * 5)};
   if (random.below(3) == 0) world.log_normal = pick(random, {1, 3});
+  if (random.below(3) == 0) world.quotas = random_quotas(random, world);
   return world;
 }
 
@@ -161,14 +177,31 @@ std::string bytes_of(const Outcome& outcome) {
   return text;
 }
 
+// Shares that are applied continuously: no grants to wrap, and nobody has GPUs of its own.
+bool gives_shares(const Variant& variant) { return variant.set == std::vector<std::string>{"ideal=true"}; }
+
+// Whether quotas go with a policy: it says how many GPUs, not which.
+bool grants_numbers(const std::string& name) {
+  for (const PolicyInfo& info : policies()) {
+    if (info.name == name) return info.family == "order" || info.family == "shares";
+  }
+  return false;
+}
+
 class EveryPolicy : public ::testing::TestWithParam<size_t> {
  protected:
   absl::StatusOr<Outcome> play(const World& world, testing::PlacementLog* log, PolicyTraits* traits) {
     const Variant variant = variants()[GetParam()];
     absl::StatusOr<std::unique_ptr<Policy>> policy = make_policy(variant.name, variant.set, 7);
     if (!policy.ok()) return policy.status();
+    if (world.quotas && !gives_shares(variant) && grants_numbers(variant.name)) {
+      std::vector<std::unique_ptr<Policy>> both;
+      both.push_back(*std::move(policy));
+      both.push_back(make_policy(variant.name, variant.set, 7).value());
+      *policy = with_quotas(*world.quotas, std::move(both));
+    }
     *traits = (*policy)->traits();
-    if (world.log_normal > 0) {
+    if (world.log_normal > 0 && !gives_shares(variant)) {
       const auto factors = estimate_factors({.log_normal = world.log_normal}, 7, world.workload.jobs.size());
       *policy = with_estimates(*std::move(policy), factors);
     }
@@ -213,7 +246,9 @@ TEST_P(EveryPolicy, KeepsTheRules) {
     ++played;
     EXPECT_THAT(log.problems(traits.work_conserving), IsEmpty());
     check_ends(world, *outcome);
+    EXPECT_LE(outcome->training_gpu_s, outcome->up_gpu_s * (1 + 1e-9));
     for (const auto& [job, gpu_s] : log.gpu_seconds()) {
+      if (gives_shares(variant)) break;
       EXPECT_NEAR(gpu_s, outcome->jobs[static_cast<size_t>(job.value)].attained_gpu_s, 1e-6 * (1 + gpu_s));
     }
     testing::PlacementLog log_again(world.workload, world.fleet, world.availability);

@@ -65,7 +65,6 @@ class Engine : public View {
   bool stuck();
   absl::Status end_run();
   void end_job(JobId id, JobEnd end);
-  double isolated_s(JobId id) const;
   bool could_run(const Job& job) const;
 
   // engine_seats.cpp: GPUs of jobs

@@ -10,6 +10,7 @@
 #include "ptc/base/units.h"
 #include "ptc/proto/scenario.pb.h"
 #include "ptc/report/jobs_report.h"
+#include "ptc/sched/fluid.h"
 #include "ptc/sched/policies/catalogue.h"
 #include "sim/jobs/scenario/internal/sched_parts.h"
 
@@ -97,6 +98,17 @@ void build_window(SchedContext& context) {
   context.scenario.options.window = window;
 }
 
+namespace {
+
+// Policies without rounds give shares, not GPUs: what wraps them has nothing to hold on to.
+void refuse_fluid(SchedContext& context, const std::string& field, const sched::Policy& policy) {
+  if (dynamic_cast<const sched::FluidPolicy*>(&policy) == nullptr) return;
+  context.source.error(field, fmt::format("\"{}\" has no meaning with shares that are applied continuously", field),
+                       "leave out ideal=true of the policy", {{"policy.name", "the policy is here"}});
+}
+
+}  // namespace
+
 void build_estimates(SchedContext& context) {
   Source& source = context.source;
   const proto::Estimates& given = context.message.estimates();
@@ -118,6 +130,7 @@ void build_estimates(SchedContext& context) {
   scenario.estimates = {.uniform = given.uniform(), .log_normal = given.log_normal()};
   if (scenario.estimates.none() || !scenario.policy.exec.empty() || source.broken_inside("policy")) return;
   const auto policy = sched::make_policy(scenario.policy.name, scenario.policy.set, scenario.seed);
+  if (policy.ok()) refuse_fluid(context, "estimates", **policy);
   if (policy.ok() && !(*policy)->traits().needs_durations) {
     scenario.notes.push_back(
         fmt::format("{} does not ask how long jobs take: estimates change nothing", scenario.policy.name));
@@ -215,6 +228,8 @@ void check_family(SchedContext& context) {
                          "it sees the \"entity\" of each job, and can keep them itself",
                          {{"policy.exec", "it is here"}});
   }
+  const auto made = sched::make_policy(policy.name, policy.set, context.scenario.seed);
+  if (made.ok()) refuse_fluid(context, "virtual_clusters", **made);
   for (const sched::PolicyInfo& info : sched::policies()) {
     if (info.name != policy.name || info.family == "order" || info.family == "shares") continue;
     context.source.error("virtual_clusters", fmt::format("{} chooses hosts, and cannot keep to a quota", info.name),

@@ -153,5 +153,15 @@ TEST_F(Quotas, ProblemsAreNamed) {
   expect("", "quotas");
 }
 
+TEST_F(Quotas, AndEstimatesNeedRounds) {
+  const std::string ideal = base_ + "policy { name: \"gavel-finish-time\" set: \"ideal=true\" }\n";
+  EXPECT_TRUE(load(ideal).ok());
+  EXPECT_THAT(
+      problems(ideal + "estimates { uniform: 0.1 }\n"),
+      HasSubstr("x.textproto:6:1: error: \"estimates\" has no meaning with shares that are applied continuously"));
+  EXPECT_THAT(problems(ideal + "virtual_clusters { quotas { name: \"*\" gpus: 8 } }\n"),
+              HasSubstr("\"virtual_clusters\" has no meaning with shares that are applied continuously"));
+}
+
 }  // namespace sched_options_test
 }  // namespace scalai::scenario

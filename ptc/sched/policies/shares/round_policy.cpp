@@ -131,19 +131,38 @@ ShareProblem RoundPolicy::problem_of(const View& view) const {
   return problem;
 }
 
+absl::StatusOr<Shares> RoundPolicy::solve(const ShareProblem& problem) {
+  if (options_.speeds == RoundOptions::Speeds::kTrue) return rule_->shares(problem);
+  const bool fastest = options_.speeds == RoundOptions::Speeds::kFastest;
+  absl::StatusOr<Shares> shares = rule_->shares(pooled(problem, fastest ? on_the_fastest(problem) : alike(problem)));
+  return shares.ok() ? spread(problem, *shares) : shares;
+}
+
+absl::StatusOr<std::vector<JobShare>> RoundPolicy::shares_of(const View& view) {
+  const ShareProblem problem = problem_of(view);
+  SCALAI_ASSIGN_OR_RETURN(const Shares shares, solve(problem));
+  std::vector<JobShare> list;
+  for (size_t m = 0; m < problem.jobs.size(); ++m) {
+    for (size_t j = 0; j < problem.gpus.size(); ++j) {
+      const double share = shares.alone[m][j], rate = problem.jobs[m].rates[j];
+      if (share > 0 && rate > 0)
+        list.push_back({problem.jobs[m].id, GpuType(static_cast<int64_t>(j)), share, rate, false});
+    }
+  }
+  for (size_t k = 0; k < shares.paired.size(); ++k) {
+    const SharePair& pair = problem.pairs[k];
+    if (shares.paired[k] <= 0) continue;
+    const auto id = [&](int index) { return problem.jobs[static_cast<size_t>(index)].id; };
+    list.push_back({id(pair.first), pair.type, shares.paired[k], pair.first_rate, false});
+    list.push_back({id(pair.second), pair.type, shares.paired[k], pair.second_rate, true});
+  }
+  return list;
+}
+
 absl::Status RoundPolicy::allocate(const View& view) {
   const ShareProblem problem = problem_of(view);
   order_ = fastest_first(problem);
-  absl::StatusOr<Shares> shares;
-  switch (options_.speeds) {
-    case RoundOptions::Speeds::kTrue: shares = rule_->shares(problem); break;
-    case RoundOptions::Speeds::kFastest:
-    case RoundOptions::Speeds::kNone:
-      const bool fastest = options_.speeds == RoundOptions::Speeds::kFastest;
-      shares = rule_->shares(pooled(problem, fastest ? on_the_fastest(problem) : alike(problem)));
-      shares = shares.ok() ? spread(problem, *shares) : shares;
-      break;
-  }
+  const absl::StatusOr<Shares> shares = solve(problem);
   SCALAI_RETURN_IF_ERROR(shares.status());
   rounds_.adopt(problem, *shares, view.now_s());
   allocated_s_ = view.now_s();
@@ -240,6 +259,16 @@ absl::StatusOr<Decision> RoundPolicy::decide(const View& view, std::span<const E
   round_ends_s_ = round_began_s_ + round_length(view, decision);
   decision.wake_at_s = round_ends_s_;
   return decision;
+}
+
+absl::Status IdealShares::begin(const View& /*view*/) {
+  return absl::FailedPreconditionError(
+      "ideal=true applies shares of GPUs continuously: only to the jobs of a workload, without virtual_clusters and "
+      "estimates");
+}
+
+absl::StatusOr<Decision> IdealShares::decide(const View& view, std::span<const Event> /*events*/) {
+  return begin(view);
 }
 
 std::string RoundPolicy::remarks() const {

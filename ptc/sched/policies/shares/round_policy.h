@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ptc/base/random.h"
+#include "ptc/sched/fluid.h"
 #include "ptc/sched/policies/shares/rounds.h"
 #include "ptc/sched/policies/shares/rules.h"
 #include "ptc/sched/policy.h"
@@ -46,12 +47,15 @@ class RoundPolicy : public Policy {
   absl::Status begin(const View& view) override;
   absl::StatusOr<Decision> decide(const View& view, std::span<const Event> events) override;
   std::string remarks() const override;
+  // Present shares of the active jobs by the rule, without rounds.
+  absl::StatusOr<std::vector<JobShare>> shares_of(const View& view);
 
  private:
   bool take_note(const View& view, std::span<const Event> events);
   void close_round(double now_s);
   absl::Status allocate(const View& view);
   ShareProblem problem_of(const View& view) const;
+  absl::StatusOr<Shares> solve(const ShareProblem& problem);
   std::vector<Pick> choose(const View& view);
   void grant(const View& view, Decision& decision) const;
   double round_length(const View& view, const Decision& decision) const;
@@ -69,6 +73,23 @@ class RoundPolicy : public Policy {
   bool stale_ = false;     // jobs came or went since the allocation
   bool disturbed_ = true;  // the next round allocates at any time
   int64_t count_ = 0;
+};
+
+// The same rule without rounds: its shares are applied continuously (sim/jobs/fluid.h).
+class IdealShares : public FluidPolicy {
+ public:
+  explicit IdealShares(std::unique_ptr<RoundPolicy> rounds) : rounds_(std::move(rounds)) {}
+  PolicyTraits traits() const override { return rounds_->traits(); }
+  // FailedPrecondition: the caller wants grants of whole GPUs.
+  absl::Status begin(const View& view) override;
+  absl::StatusOr<Decision> decide(const View& view, std::span<const Event> events) override;
+  absl::StatusOr<std::vector<JobShare>> shares(const View& view) override { return rounds_->shares_of(view); }
+  std::string remarks() const override {
+    return "ideal: shares applied continuously, without rounds; " + rounds_->remarks();
+  }
+
+ private:
+  std::unique_ptr<RoundPolicy> rounds_;
 };
 
 }  // namespace scalai::sched

@@ -36,9 +36,19 @@ std::vector<ParameterInfo> round_parameters() {
   return list;
 }
 
+ParameterInfo ideal_parameter() {
+  return {"ideal", "false", "flag", "shares are applied continuously, without rounds: a bound, no scheduler can"};
+}
+
+std::unique_ptr<Policy> with_or_without_rounds(const Parameters& parameters, std::unique_ptr<RoundPolicy> rounds) {
+  if (parameters.flag("ideal")) return std::make_unique<IdealShares>(std::move(rounds));
+  return rounds;
+}
+
 // `knows_types`: a policy blind to types cannot weigh pairs, which some types carry and others do not.
 std::vector<ParameterInfo> program_parameters(bool knows_types = true) {
   std::vector<ParameterInfo> list = round_parameters();
+  list.push_back(ideal_parameter());
   if (knows_types) {
     list.push_back({"packing", "false", "flag", "two jobs may share GPUs where the throughput source knows the pair"});
   }
@@ -128,7 +138,7 @@ std::unique_ptr<Policy> rounds_by(const Parameters& parameters, uint64_t seed, S
   options.shuffle_types = speeds != Speeds::kTrue;
   const absl::StatusOr<PopOptions> pop = pop_options(parameters, seed);
   if (!pop.ok()) return std::make_unique<Misconfigured>(pop.status());
-  return std::make_unique<RoundPolicy>(options, rule_of(*pop), traits);
+  return with_or_without_rounds(parameters, std::make_unique<RoundPolicy>(options, rule_of(*pop), traits));
 }
 
 std::unique_ptr<Policy> program_policy(const Parameters& parameters, uint64_t seed, ShareSolver solver, Speeds speeds,
@@ -180,7 +190,7 @@ std::unique_ptr<Policy> simple_shares(const Parameters& parameters, uint64_t see
   options.shuffle_types = true;  // as Gavel has it for names without "Perf"
   auto rule = std::make_unique<ProgramRule>(
       [](const ShareProblem& problem) -> absl::StatusOr<Shares> { return simple(problem); }, PopOptions{});
-  return std::make_unique<RoundPolicy>(options, std::move(rule), kEqualParts);
+  return with_or_without_rounds(parameters, std::make_unique<RoundPolicy>(options, std::move(rule), kEqualParts));
 }
 
 constexpr PolicyTraits kFifoTraits = {.preemptive = true, .stochastic = true};
@@ -248,10 +258,10 @@ std::vector<PolicyInfo> sum_entries() {
                 kLeastService, sum<Value::kThroughputPerDollar, false>),
           entry("gavel-cost-slo", "the same with deadlines; where they cannot all be met, none is kept",
                 program_parameters(), kKnownLengths, sum<Value::kThroughputPerDollar, true>),
-          entry("gavel-isolated", "everybody has an equal part of every GPU type", round_parameters(), kEqualParts,
-                simple_shares<isolated_shares>),
+          entry("gavel-isolated", "everybody has an equal part of every GPU type",
+                with(round_parameters(), {ideal_parameter()}), kEqualParts, simple_shares<isolated_shares>),
           entry("gavel-proportional", "everybody has the same share of time, on types by their number",
-                round_parameters(), kEqualParts, simple_shares<proportional_shares>)};
+                with(round_parameters(), {ideal_parameter()}), kEqualParts, simple_shares<proportional_shares>)};
 }
 
 std::vector<PolicyInfo> emulation_entries() {

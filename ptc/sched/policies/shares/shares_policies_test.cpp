@@ -109,6 +109,40 @@ TEST(SharesPolicies, EveryoneFinishesEveryJobAndTwiceTheSame) {
   }
 }
 
+// Two equal jobs on two GPUs, one twice as fast: each has half of both all the time, 1.5 iterations a second.
+TEST(SharesPolicies, IdealSharesAreAppliedAtOnce) {
+  World world;
+  world.fleet.types = {{"x", 1.0}, {"y", 1.0}};
+  world.fleet.hosts = {{GpuType(0), 1}, {GpuType(1), 1}};
+  world.workload.jobs = {testing::rigid_job("a", 0, 1, 150), testing::rigid_job("b", 0, 1, 150)};
+  world.throughput = std::make_unique<testing::PlainThroughput>(std::vector<double>{2, 1});
+  for (const char* name : {"gavel-max-min", "gavel-water-filling", "gavel-isolated", "gavel-proportional"}) {
+    const auto policy = made(name, {{"ideal", "true"}});
+    const auto outcome = world.run(*policy);
+    ASSERT_TRUE(outcome.ok()) << name << ": " << outcome.status();
+    for (const JobRecord& record : outcome->jobs) EXPECT_NEAR(record.finish_s, 100, 1e-6) << name;
+    EXPECT_THAT(outcome->policy_remarks, ::testing::HasSubstr("ideal"));
+  }
+}
+
+// Rounds of one second, with shares computed as often, come close to it where whole jobs fit everywhere.
+TEST(SharesPolicies, ShortRoundsComeCloseToIdealShares) {
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    const World world = random_world(seed, true);
+    double mean_s[2] = {0, 0};
+    for (const bool ideal : {false, true}) {
+      const auto policy = made(
+          "gavel-max-min", {{"ideal", ideal ? "true" : "false"}, {"round", "2s"}, {"reset", "2s"}, {"fill", "false"}});
+      const auto outcome = world.run(*policy);
+      ASSERT_TRUE(outcome.ok()) << outcome.status();
+      for (const JobRecord& record : outcome->jobs) {
+        mean_s[ideal ? 1 : 0] += record.finish_s - world.workload.jobs[static_cast<size_t>(record.job.value)].submit_s;
+      }
+    }
+    EXPECT_NEAR(mean_s[0] / mean_s[1], 1, 0.02) << "seed " << seed;
+  }
+}
+
 TEST(SharesPolicies, PopSplitsAnyProgram) {
   for (const PolicyInfo& info : share_policies()) {
     const bool pop = std::any_of(info.parameters.begin(), info.parameters.end(),
