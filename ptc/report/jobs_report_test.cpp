@@ -96,6 +96,22 @@ TEST(Report, ColumnsThatOnlySomeRunsHave) {
   EXPECT_TRUE(line.ends_with(",1.5,1,0.5\n")) << line;
 }
 
+TEST(Report, WhatOnlySomeSummariesHave) {
+  const Example example;
+  const SummaryExtras extras{
+      .virtual_clusters = {{.entity = "a", .quota_gpus = 4, .jobs = 2, .avg_jct_s = 7, .gpu_h = 3}},
+      .metrics = {{"late", "late", "", 0.5}, {"none", "none", "", std::nullopt}}};
+  const Json json = Json::parse(summary_json({}, example.workload, example.fleet, example.outcome, "", extras));
+  EXPECT_EQ(json.at("metrics").at("late"), 0.5);
+  EXPECT_TRUE(json.at("metrics").at("none").is_null());
+  EXPECT_EQ(json.at("/virtual_clusters/0/name"_json_pointer), "a");
+  EXPECT_EQ(json.at("/virtual_clusters/0/quota_gpus"_json_pointer), 4);
+  EXPECT_EQ(json.at("/virtual_clusters/0/avg_jct_s"_json_pointer), 7);
+  EXPECT_TRUE(json.at("/virtual_clusters/0/avg_ftf"_json_pointer).is_null());
+  const Json plain = Json::parse(summary_json({}, example.workload, example.fleet, example.outcome));
+  EXPECT_FALSE(plain.contains("virtual_clusters"));
+}
+
 TEST(Report, EstimatesAreNamed) {
   const Example example;
   ReportHead head{.estimates = "run times off"};

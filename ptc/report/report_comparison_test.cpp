@@ -147,6 +147,21 @@ TEST(Comparison, PoliciesOfOneWorkload) {
   EXPECT_THAT(compare_summaries({runs[0], {"b", other.dump()}}, "table").value(), HasSubstr("different scenarios"));
 }
 
+// Nobody knows which way a metric of the user is better.
+TEST(Comparison, MetricsOfTheUserAreCompared) {
+  const auto run = [](const std::string& policy, double late) {
+    Json json = Json::parse(cluster_run(policy, 3600, 0.5));
+    json["metrics"]["late"] = late;
+    return json.dump();
+  };
+  const std::string text =
+      compare_summaries({{"a", run("fifo", 0.5)}, {"b", run("srtf", 0.25)}}, "table", Against::kFirst).value();
+  EXPECT_THAT(text, ContainsRegex("late +0.5 +0.25 +−50 %"));
+  const std::string one =
+      compare_summaries({{"a", run("fifo", 0.5)}, {"b", cluster_run("srtf", 3600, 0.5)}}, "csv").value();
+  EXPECT_THAT(one, HasSubstr(",late,,0.5,,"));
+}
+
 TEST(Comparison, RecoveryDesigns) {
   const std::string text = compare_summaries({{"a", cluster_run("templates", 1, 1, "recovery")}}, "table").value();
   EXPECT_THAT(text, ContainsRegex("runtime +recovery"));
