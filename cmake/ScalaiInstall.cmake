@@ -31,7 +31,7 @@ scalai_install_program(COMPONENT sim TARGET scalai-sim)
 scalai_install_program(COMPONENT exec TARGET scalai-exec COMMANDS launch worker sync ctl bench calibrate doctor)
 scalai_install_program(COMPONENT fs TARGET scalai-fs COMMANDS mount unmount repartition status)
 
-install(DIRECTORY scenarios/ DESTINATION "${_share}/scenarios" COMPONENT scalai USE_SOURCE_PERMISSIONS)
+install(DIRECTORY scenarios/ DESTINATION "${_share}/scenarios" COMPONENT scalai USE_SOURCE_PERMISSIONS PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY ptc/proto/ DESTINATION "${_share}/proto/ptc/proto" COMPONENT scalai FILES_MATCHING PATTERN "*.proto")
 install(DIRECTORY docs/ DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs" COMPONENT scalai)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT scalai)
