@@ -226,6 +226,10 @@ TEST_F(LiveRunTest, NothingOfAnotherStepIsServed) {
     EXPECT_TRUE(content(*second.newest()) == next);
     const auto late = first.newest(step_ - 1);
     EXPECT_TRUE(content(*late) == next);
+    Reader third(*this);
+    const int64_t given = first.run.bytes().to_readers;
+    EXPECT_TRUE(content(*third.newest(step_ - 1)) == next);
+    EXPECT_GT(first.run.bytes().to_readers, given) << "who keeps both steps";
     EXPECT_TRUE(content(*old) == all) << "it is kept";
     before = all;
     train();
