@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ptc/base/status.h"
+#include "ptc/base/units.h"
 
 namespace scalai::sched {
 namespace {
@@ -114,11 +115,10 @@ class QuotaPolicy final : public Policy {
   }
 
   std::string remarks() const override {
-    std::string text = refused_ == 0 ? ""
-                                     : fmt::format(
-                                           "{} jobs ask for more GPUs than the quota of their virtual cluster, "
-                                           "and were refused",
-                                           refused_);
+    std::string text;
+    if (refused_ > 0) {
+      text = fmt::format("refused, for more GPUs than the quota of its virtual cluster: {}", counted(refused_, "job"));
+    }
     for (const Part& part : parts_) {
       const std::string own = part.policy->remarks();
       if (!own.empty()) text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", part.cluster.name, own);
@@ -298,9 +298,9 @@ class QuotaPolicy final : public Policy {
     for (const Grant& grant : own.grants) {
       granted.insert(grant.job);
       const Progress progress = part->view.progress(grant.job);
-      const bool counted = counts(*part, grant.job, progress.beside);
+      const bool takes_up = counts(*part, grant.job, progress.beside);
       for (const HostShare& share : progress.placement.hosts) {
-        if (counted && view.capacity(share.host) > 0) used[at(progress.placement.type)] -= share.gpus;
+        if (takes_up && view.capacity(share.host) > 0) used[at(progress.placement.type)] -= share.gpus;
       }
       if (grant.gpus > 0 && !grant.beside.valid()) used[at(grant.type)] += grant.gpus;
       if (grant.gpus > 0)

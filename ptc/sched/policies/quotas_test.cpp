@@ -138,7 +138,8 @@ TEST(Quotas, JobsLargerThanTheQuotaAreRefused) {
   const Outcome outcome = bench.play();
   EXPECT_EQ(outcome.jobs[0].end, JobEnd::kRefused);
   EXPECT_EQ(outcome.jobs[1].finish_s, 10);
-  EXPECT_THAT(outcome.policy_remarks, ::testing::HasSubstr("1 jobs ask for more GPUs than the quota"));
+  EXPECT_THAT(outcome.policy_remarks,
+              ::testing::HasSubstr("refused, for more GPUs than the quota of its virtual cluster: 1 job"));
 }
 
 // Four of eight GPUs fail: b, which holds nothing, gets none of what a holds, but the rest.
