@@ -81,6 +81,7 @@ absl::Status LoopbackTransport::copy_from(HostId peer, LoopbackNetwork::End& end
   std::vector<std::byte> chunk;
   for (int64_t at = 0; at < into.bytes(); at += kChunkBytes) {
     chunk.resize(static_cast<size_t>(std::min(kChunkBytes, into.bytes() - at)));
+    if (at > 0) SCALAI_RETURN_IF_ERROR(payload->check());
     payload->gather(at, chunk);
     if (at + kChunkBytes >= into.bytes()) SCALAI_RETURN_IF_ERROR(payload->check());
     SCALAI_RETURN_IF_ERROR(still_possible(at));

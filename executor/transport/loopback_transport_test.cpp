@@ -81,6 +81,19 @@ TEST_F(LoopbackTest, DiesInTheMiddleOfAnAnswer) {
   EXPECT_EQ(get("all", into), absl::UnavailableError("peer h3: connection lost (killed)"));
 }
 
+TEST_F(LoopbackTest, ChunksAreCheckedBeforeTheyAreRead) {
+  const auto text = std::make_shared<std::string>(1 << 20, 'x');
+  int calls = 0;
+  LoopbackTransport changing(network_, [&](std::string_view) -> absl::StatusOr<Payload> {
+    return Payload::rows({std::as_bytes(std::span(*text))}, text, Rows::kGathered,
+                         [&] { return ++calls == 2 ? absl::UnavailableError("changed") : absl::OkStatus(); });
+  });
+  ASSERT_TRUE(client_.connect(kPeer, changing.address()).ok());
+  std::string into(1 << 20, ' ');
+  EXPECT_EQ(get("all", into), absl::UnavailableError("changed"));
+  EXPECT_EQ(calls, 2);
+}
+
 TEST_F(LoopbackTest, CloseLetsCallersGo) {
   ASSERT_TRUE(client_.connect(kPeer, server_.address()).ok());
   std::atomic<int64_t> done = 0;

@@ -112,8 +112,11 @@ void UcxAnswering::send_more(const AnswerPtr& answer) {
   const Payload& payload = answer->payload;
   const int64_t free =
       payload.bytes() - (payload.has_check() ? std::min({payload.bytes(), options_.chunk_bytes, kCheckedBytes}) : 0);
-  while (!answer->given_up && answer->next < free && answer->in_flight < options_.chunks_in_flight) {
+  while (!answer->given_up && answer->failed.ok() && answer->next < free &&
+         answer->in_flight < options_.chunks_in_flight) {
     const int64_t offset = answer->next;
+    if (offset > 0 && payload.has_check()) answer->failed = payload.check();
+    if (!answer->failed.ok()) break;
     const int64_t bytes = std::min(options_.chunk_bytes, free - offset);
     answer->next += bytes;
     ++answer->in_flight;
@@ -125,8 +128,12 @@ void UcxAnswering::send_more(const AnswerPtr& answer) {
       gather(answer, offset, bytes);
     }
   }
-  if (!answer->given_up && answer->next == free && free < payload.bytes() && answer->in_flight == 0)
+  // What is under way arrives first: the asker is not told while UCX still writes into its memory.
+  if (!answer->given_up && !answer->failed.ok() && answer->in_flight == 0) {
+    fail(answer, answer->failed);
+  } else if (!answer->given_up && answer->next == free && free < payload.bytes() && answer->in_flight == 0) {
     send_checked(answer);
+  }
   answer->sending = false;
 }
 
@@ -136,14 +143,18 @@ void UcxAnswering::send_checked(const AnswerPtr& answer) {
   chunk.whole = std::span(chunk.gathered.get(), static_cast<size_t>(chunk.bytes));
   answer->payload.gather(chunk.offset, std::span(chunk.gathered.get(), static_cast<size_t>(chunk.bytes)));
   if (const absl::Status status = answer->payload.check(); !status.ok()) {
-    answer->given_up = true;
-    send_error(answer->endpoint, answer->fetch, status);
-    answers_.erase({answer->endpoint->address, answer->fetch});
+    fail(answer, status);
     return;
   }
   answer->next += chunk.bytes;
   ++answer->in_flight;
   send_chunk(answer, std::move(chunk));
+}
+
+void UcxAnswering::fail(const AnswerPtr& answer, const absl::Status& status) {
+  answer->given_up = true;
+  send_error(answer->endpoint, answer->fetch, status);
+  answers_.erase({answer->endpoint->address, answer->fetch});
 }
 
 void UcxAnswering::gather(const AnswerPtr& answer, int64_t offset, int64_t bytes) {

@@ -154,8 +154,12 @@ absl::Status Places::fail(const Location& place) {
     SCALAI_ASSIGN_OR_RETURN(store, Store::create(options));
   }
   locals_->put(place, store);
-  const std::lock_guard lock(own_mutex_);
-  own_[place] = std::move(store);
+  {
+    const std::lock_guard lock(own_mutex_);
+    std::swap(own_[place], store);
+  }
+  // An answer under way may keep the old one as long as its asker waits, but not the memory.
+  for (const VersionKey& key : store == nullptr ? std::vector<VersionKey>() : store->versions()) store->drop(key);
   return absl::OkStatus();
 }
 

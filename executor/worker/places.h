@@ -102,7 +102,8 @@ class Places {
   Store* own(const Location& place) const;
   // All stores of this host, valid as of own().
   std::vector<Store*> stores() const;
-  // Gives the place a new, empty store. Peers keep their mappings of the old store until their next peers(). Errors: those
+  // Gives the place a new, empty store; the old one holds nothing any more, and answers under way that read it fail. Peers
+  // keep their mappings of the old store until their next peers(). Errors: those
   // of Store::create and Backend::memory_of_device.
   absl::Status fail(const Location& place);
 

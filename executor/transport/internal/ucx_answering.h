@@ -58,6 +58,7 @@ class UcxAnswering {
     int in_flight = 0;  // chunks being gathered or sent
     bool given_up = false;
     bool sending = false;  // send_more() is on the stack
+    absl::Status failed;   // the error that goes to the asker when nothing is in flight
   };
   using AnswerPtr = std::shared_ptr<Answer>;
   using Key = std::pair<std::string, uint64_t>;  // of the asker: its address and its number
@@ -70,6 +71,7 @@ class UcxAnswering {
   void send_more(const AnswerPtr& answer);
   void gather(const AnswerPtr& answer, int64_t offset, int64_t bytes);
   void send_checked(const AnswerPtr& answer);
+  void fail(const AnswerPtr& answer, const absl::Status& status);
   // The bytes of a chunk: as one, or as a list of parts.
   struct Chunk {
     int64_t offset = 0;
