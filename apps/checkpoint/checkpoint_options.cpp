@@ -1,7 +1,6 @@
 #include "apps/checkpoint/checkpoint_options.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sys/resource.h>
 
 #include "absl/strings/ascii.h"
@@ -98,20 +97,6 @@ absl::StatusOr<std::map<model::StateKind, tensor::DType>> parse_dtypes(const std
     }
   }
   return dtypes;
-}
-
-OptionSpec transform_option() {
-  return texts_option("transform", "STEP",
-                      "Change tensors while they are written: cast(bf16), scale(0.5, tensors=layers.*), quantise(i8), "
-                      "lora(ADAPTER, alpha=16), average(OTHER, …). May be repeated: steps go in order.");
-}
-
-absl::StatusOr<std::vector<transform::Step>> parse_transforms(const std::vector<std::string>& texts) {
-  absl::StatusOr<std::vector<transform::Step>> steps = transform::parse_steps(texts);
-  if (steps.ok()) return steps;
-  std::vector<std::string> lines = absl::StrSplit(message_of(steps.status()), '\n');
-  for (std::string& line : lines) line = "--transform=" + line;
-  return invalid(fmt::format("{}", fmt::join(lines, "\n")));
 }
 
 void raise_open_files() {

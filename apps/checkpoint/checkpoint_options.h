@@ -19,9 +19,6 @@ absl::StatusOr<checkpoint::OpenOptions> open_options_of(const Arguments& argumen
 // Of --dtype: "bf16", or by kind "params=bf16,master=fp32,moments=fp32". InvalidArgument: the text is neither.
 absl::StatusOr<std::map<model::StateKind, tensor::DType>> parse_dtypes(const std::string& text);
 
-OptionSpec transform_option();  // --transform=STEP, repeated
-// InvalidArgument: transform::parse_steps, with the option in front of each line.
-absl::StatusOr<std::vector<transform::Step>> parse_transforms(const std::vector<std::string>& texts);
 
 // Raises the limit of open files as far as allowed, because a checkpoint of a thousand ranks has as many files.
 void raise_open_files();

@@ -13,6 +13,7 @@
 #include "apps/checkpoint/checkpoint_options.h"
 #include "apps/checkpoint/commands.h"
 #include "apps/common/output.h"
+#include "apps/common/transform_option.h"
 #include "ptc/base/progress.h"
 #include "ptc/base/say.h"
 #include "ptc/base/screen.h"

@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_split.h"
 #include "apps/common/output.h"
+#include "apps/common/transform_option.h"
 #include "apps/exec/exec_commands.h"
 #include "apps/exec/exec_session.h"
 #include "apps/exec/exec_steering.h"
@@ -104,6 +105,9 @@ absl::StatusOr<Request> read_request_of(const Arguments& arguments) {
   if (arguments.has("dtype")) {
     SCALAI_ASSIGN_OR_RETURN(request.target.dtype, tensor::parse_dtype(arguments.text("dtype")));
   }
+  request.target.transforms = arguments.texts("transform");
+  request.target.folder = absolute_path(".");
+  SCALAI_RETURN_IF_ERROR(parse_transforms(request.target.transforms).status());
   if (request.every < 0 || (arguments.has("every") && request.every == 0)) return invalid("--every is at least 1");
   if (request.digest_bytes != 0 && request.digest_bytes < 4096) return invalid("--compare is at least 4KiB, or 0");
   const int others =
@@ -131,9 +135,9 @@ void show(const Request& request, const ex::Synced& synced) {
                                  {"hottest_sender", synced.hottest_sender}}
                       .dump());
   } else {
-    print("step {} after {}: {} of {} moved, {} of these out of the run{}\n", synced.step,
-          format_seconds(synced.seconds), format_bytes(synced.moved_bytes), format_bytes(synced.planned_bytes),
-          format_bytes(synced.read_bytes),
+    print("step {} after {}: {} of {} moved, {} {}out of the run{}\n", synced.step, format_seconds(synced.seconds),
+          format_bytes(synced.moved_bytes), format_bytes(synced.planned_bytes), format_bytes(synced.read_bytes),
+          request.target.transforms.empty() ? "of these " : "read ",
           synced.hottest_sender > 0 ? fmt::format(", hottest sender {:.2f} x mean", synced.hottest_sender) : "");
   }
   std::fflush(stdout);
@@ -295,6 +299,7 @@ class Door {
 
 absl::Status serve(const Request& request, const ex::CtlTarget& target, const HowRun& how, Steps& steps, Step first,
                    const std::atomic<bool>& stop) {
+  SCALAI_RETURN_IF_ERROR(ex::plan_sync(*first, request.target).status());  // before anything is there
   const RunFolder folder(request.out);
   SCALAI_ASSIGN_OR_RETURN(ex::JournalLock lock, folder.claim());
   StateOptions state = request.state;
@@ -405,6 +410,7 @@ Command exec_sync_command() {
       text_option("job", "NAME", "Which job; needed when there are several."),
       text_option("dtype", "TYPE",
                   "Type of floating parameters at the receivers, as BF16; without it as they are trained."),
+      transform_option(),
       bytes_option("compare", "SIZE",
                    "What has not changed since the last step does not travel: the run's workers compare pieces of this "
                    "size. 0: everything travels.",
@@ -430,6 +436,7 @@ out of its workers' memories and pass them on to each other; no checkpoint is wr
 all stay at the one before. Who reads there finds them as a run: scalai fs mount m --run=DIR, scalai.live("DIR"). Ends by SIGTERM.)",
        .options = joined({own, receiver_options()}),
        .examples = {"scalai sync out/gpt --to=tp2@1 --out=out/serving --every=10",
+                    "scalai sync out/gpt --to=dp1 --transform='scale(0.5, tensors=layers.*)' --out=out/serving",
                     "scalai sync out/gpt --to=tp4,dp2@node1,node2 --dtype=BF16 --out=/shared/serving --every=1",
                     "scalai fs mount m --run=out/serving"},
        .min_arguments = 1,

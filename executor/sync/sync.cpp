@@ -90,6 +90,10 @@ absl::StatusOr<Synced> Sync::bring(const LiveStep& step) {
   for (const std::string& peer : peers) layout += peer;  // the living
   if (plan_ == nullptr || layout != planned_for_) {
     SCALAI_ASSIGN_OR_RETURN(SyncPlan made, plan_sync(step, options_.target));
+    if (steps_digest_.empty()) steps_digest_ = made.steps_digest;
+    if (made.steps_digest != steps_digest_)
+      return absl::FailedPreconditionError(
+          "what --transform reads is not what it was at the begin: start scalai sync again");
     plan_ = std::make_shared<const SyncPlan>(std::move(made));
     planned_for_ = std::move(layout);
   }
@@ -138,6 +142,13 @@ absl::Status Sync::transfer(const LiveStep& step, StateVersion version, Synced& 
   foreign.set_job(state.job());
   foreign.set_version(state.version());
   for (const int32_t number : plan_->numbers) foreign.add_tensors(number);
+  if (!plan_->steps.empty()) {
+    for (const std::string& text : plan_->steps) foreign.add_transforms(text);
+    foreign.set_folder(options_.target.folder);
+    foreign.set_transforms_digest(plan_->steps_digest);
+    foreign.set_collection(state.collection());
+    foreign.set_model(state.model());
+  }
   if (state.digest_bytes() > 0) {
     SCALAI_ASSIGN_OR_RETURN(const StepDigests now, digests_of(state));
     SCALAI_RETURN_IF_ERROR(set_changes(*plan_, digests_, now, state.digest_bytes(), foreign));
@@ -156,12 +167,8 @@ absl::Status Sync::transfer(const LiveStep& step, StateVersion version, Synced& 
       serve();
       SCALAI_ASSIGN_OR_RETURN(const std::vector<ReplyBody> replies, crew_.call("round", hosts, next));
       for (const ReplyBody& reply : replies) {
-        for (const proto::TransferRecord& record : reply.transfers()) {
-          synced.moved_bytes += record.bytes();
-          const auto src = parse_place(record.src());
-          if (!src || src->kind != Location::Kind::kDevice) continue;
-          if (cluster_.host_of(DeviceId(src->index)).value < options_.first_host) sent[record.src()] += record.bytes();
-        }
+        for (const proto::TransferRecord& record : reply.transfers()) synced.moved_bytes += record.bytes();
+        for (const proto::PlaceBytes& taken : reply.foreign()) sent[taken.place()] += taken.bytes();
       }
     }
   }

@@ -33,7 +33,9 @@ struct Synced {
   int64_t planned_bytes = 0;  // that the plan moves between devices
   int64_t least_bytes = 0;    // that any plan with this placement must move
   int64_t moved_bytes = 0;    // of the plan's, those that were not there
-  int64_t read_bytes = 0;     // of these, out of the training run's memories; the rest receivers pass on
+  // Read out of the training run's memories; the rest of what moved receivers pass on. With transforms in the run's types, and
+  // whole rows where they need these, so that it may be more than what moved.
+  int64_t read_bytes = 0;
   double hottest_sender =
       0;  // most bytes that one device of the run gave / their mean over devices that gave some; 0: none
   double seconds = 0;
@@ -85,6 +87,7 @@ class Sync {
   std::string planned_for_;         // the layout that plan_ is from
   std::shared_ptr<const SyncPlan> plan_;
   int64_t next_epoch_ = 0;
+  std::string steps_digest_;  // of the target's transforms, at the first plan
   StepDigests digests_;       // of the step that receivers have
   std::set<HostId> holders_;  // of it
   struct Held {

@@ -32,7 +32,9 @@ TEST(SyncChanges, HaveEveryElementThatChanged) {
     SCOPED_TRACE(seed);
     Random random(seed);
     const tensor::Shape shape{random.between(1, 40), random.between(1, 9)};
-    SyncPlan plan{plan::replicas(shape, plan::first_devices(1)), {}, {7}, {}};
+    SyncPlan plan{{.from = {}, .to = {}, .numbers = {7}}, {}};
+    plan.origins = plan::replicas(shape, plan::first_devices(1)).tensors;
+    plan.made.push_back({.name = "w", .shape = shape});
     std::vector<float> before(static_cast<size_t>(shape.elements()), 1), now = before;
     std::vector<size_t> changed;
     for (int64_t i = random.between(0, 6); i > 0; --i) {
@@ -60,7 +62,7 @@ TEST(SyncChanges, HaveEveryElementThatChanged) {
     }
     foreign.set_version(StateVersion::live(1).wire());
     foreign.add_tensors(7);
-    const ForeignStep step = ForeignStep::make(foreign, 1).value();
+    const ForeignStep step = ForeignStep::make(foreign, {{.name = "w", .shape = shape}}).value();
     const auto parts = step.changes(TensorId(0), Box::whole(shape));
     ASSERT_TRUE(parts.has_value());
     int64_t elements = 0;

@@ -267,10 +267,9 @@ absl::StatusOr<std::vector<Moved>> Execution::run(int32_t round, int32_t hop) {
     const auto [device, step] = tasks[i];
     list[i] = moved(device, *step);
     list[i].start_s = now_s();
-    const absl::StatusOr<int64_t> spared = run_step(device, *step);
+    const absl::Status done = run_step(device, *step, list[i]);
     list[i].end_s = now_s();
-    if (spared.ok()) list[i].bytes -= *spared;
-    return spared.status();
+    return done;
   };
   absl::Status exchanged = absl::OkStatus();
   std::thread exchanging;
@@ -290,7 +289,7 @@ absl::StatusOr<std::vector<Moved>> Execution::run(int32_t round, int32_t hop) {
     list.push_back(moved(device, *step));
     list.back().end_s = exchanged_s;
   }
-  std::erase_if(list, [](const Moved& one) { return one.bytes == 0; });
+  std::erase_if(list, [](const Moved& one) { return one.bytes == 0 && one.taken.empty(); });
   return list;
 }
 
@@ -308,7 +307,7 @@ Moved Execution::moved(DeviceId device, const ProgramStep& step) const {
   return moved;
 }
 
-absl::StatusOr<int64_t> Execution::run_step(DeviceId device, const ProgramStep& step) {
+absl::Status Execution::run_step(DeviceId device, const ProgramStep& step, Moved& record) {
   const Store& store = *places_.own(Location::device(device));
   Batch batch;
   for (const int32_t index : step.instances) {
@@ -324,7 +323,9 @@ absl::StatusOr<int64_t> Execution::run_step(DeviceId device, const ProgramStep& 
   if (!batch.parts.empty())
     SCALAI_RETURN_IF_ERROR(options_.content->fill(places_.backend(), options_.step, batch.parts, batch.targets));
   SCALAI_RETURN_IF_ERROR(places_.backend().copy(batch.copies));
-  return batch.spared;
+  record.bytes -= batch.spared;
+  record.taken = std::move(batch.taken);
+  return absl::OkStatus();
 }
 
 absl::Status Execution::bring(DeviceId device, const ProgramStep& step, TensorId tensor, const Piece& room,
@@ -357,7 +358,7 @@ absl::Status Execution::receive(const Location& src, const VersionKey& held, Ten
                                 const Target& dst, Batch& batch) {
   if (options_.foreign == nullptr || !options_.foreign->holds(places_, src))
     return places_.gather(src, held, tensor, box, dst, batch.copies);
-  return options_.foreign->read(places_, src, tensor, box, dst);
+  return options_.foreign->read(places_, src, tensor, box, dst, batch.taken);
 }
 
 std::pair<Location, VersionKey> Execution::source_of(const ProgramStep& step, const Location& place) const {

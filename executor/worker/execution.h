@@ -51,6 +51,7 @@ struct Moved {
   plan::TransferClass transfer_class = plan::TransferClass::kSameDevice;
   int64_t bytes = 0;
   double start_s = 0, end_s = 0;  // since the start of run()
+  ForeignStep::Taken taken{};     // out of places of another run
 };
 
 class Execution {
@@ -94,9 +95,10 @@ class Execution {
     std::vector<StatePart> parts;  // StateSource::fill makes these
     std::vector<Target> targets;   // one for each part
     int64_t spared = 0;            // bytes that need not travel, since the device has them
+    ForeignStep::Taken taken;      // of another run's places
   };
-  // The bytes that it need not move.
-  absl::StatusOr<int64_t> run_step(DeviceId device, const plan::ProgramStep& step);
+  // Corrects the bytes of the record: those that it need not move, those that it reads elsewhere.
+  absl::Status run_step(DeviceId device, const plan::ProgramStep& step, Moved& record);
   // What has changed of the box since the old epoch; nothing where that is not known, or the device does not have the rest.
   std::optional<std::vector<Box>> changes_of(const Store& store, TensorId tensor, const Box& box) const;
   absl::Status receive(const Location& src, const VersionKey& held, TensorId tensor, const Box& box, const Target& dst,

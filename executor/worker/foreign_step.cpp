@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ptc/base/status.h"
 #include "ptc/proto/control.pb.h"
 
 namespace scalai::executor {
 
-absl::StatusOr<ForeignStep> ForeignStep::make(const proto::Foreign& message, size_t tensors) {
+absl::StatusOr<ForeignStep> ForeignStep::make(const proto::Foreign& message,
+                                              const std::vector<plan::TensorInfo>& planned) {
+  const size_t tensors = planned.size();
   ForeignStep step;
   step.hosts_ = message.hosts();
   SCALAI_ASSIGN_OR_RETURN(const StateVersion version, StateVersion::from_wire(message.version()));
@@ -26,12 +30,30 @@ absl::StatusOr<ForeignStep> ForeignStep::make(const proto::Foreign& message, siz
                                  box.rank));
     of_tensor.push_back(box);
   }
+  for (const plan::TensorInfo& one : planned) step.dtypes_.push_back(one.from_dtype);
+  SCALAI_ASSIGN_OR_RETURN(step.tensors_, ForeignTensors::make(message, planned));
   return step;
 }
 
 absl::Status ForeignStep::read(Places& places, const Location& device, TensorId tensor, const Box& box,
-                               const Target& dst) const {
+                               const Target& dst, Taken& taken) const {
   const TensorId there = numbers_[static_cast<size_t>(tensor.value)];
+  if (!tensors_.is_made(tensor)) {
+    const DType travels = dtypes_[static_cast<size_t>(tensor.value)];
+    SCALAI_RETURN_IF_ERROR(read_there(places, device, there, box, dst));
+    taken[device] += std::min(packed_bytes(box, travels), packed_bytes(box, dst.dtype));
+    return absl::OkStatus();
+  }
+  return tensors_.read(places.backend(), device, tensor, box, dst,
+                       [&](const Location& holder, const Box& part, const Target& into) {
+                         SCALAI_RETURN_IF_ERROR(read_there(places, holder, there, part, into));
+                         taken[holder] += packed_bytes(part, into.dtype);
+                         return absl::OkStatus();
+                       });
+}
+
+absl::Status ForeignStep::read_there(Places& places, const Location& device, TensorId there, const Box& box,
+                                     const Target& dst) const {
   if (places.read(device, key_, there, box, dst).ok()) return absl::OkStatus();
   return places.read(Location::host_memory(places.host_of(device)), key_, there, box, dst);
 }

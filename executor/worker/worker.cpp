@@ -175,7 +175,7 @@ absl::Status Worker::Handling::prepare(const CommandBody& body) {
   if (to_version != device_version) job.collections.erase(to_version);
   std::shared_ptr<const ForeignStep> foreign;
   if (prepare.has_foreign()) {
-    SCALAI_ASSIGN_OR_RETURN(ForeignStep step, ForeignStep::make(prepare.foreign(), plan.tensors.size()));
+    SCALAI_ASSIGN_OR_RETURN(ForeignStep step, ForeignStep::make(prepare.foreign(), plan.tensors));
     foreign = std::make_shared<const ForeignStep>(std::move(step));
   }
   job.received = foreign != nullptr;
@@ -206,7 +206,9 @@ absl::Status Worker::Handling::round(const CommandBody& body) {
     return absl::FailedPreconditionError(
         fmt::format("no plan of job {} to {} was prepared", round.job(), to_version.str()));
   SCALAI_ASSIGN_OR_RETURN(const std::vector<Moved> moved, job->execution->run(round.round(), round.hop()));
+  ForeignStep::Taken taken;
   for (const Moved& one : moved) {
+    for (const auto& [place, bytes] : one.taken) taken[place] += bytes;
     proto::TransferRecord& out = *reply.add_transfers();
     out.set_src(one.src.str());
     out.set_dst(Location::device(one.dst).str());
@@ -216,6 +218,11 @@ absl::Status Worker::Handling::round(const CommandBody& body) {
     out.set_end_s(one.end_s);
     out.set_round(round.round());
     out.set_hop(round.hop());
+  }
+  for (const auto& [place, bytes] : taken) {
+    proto::PlaceBytes& out = *reply.add_foreign();
+    out.set_place(place.str());
+    out.set_bytes(bytes);
   }
   return absl::OkStatus();
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ptc/base/status.h"
 #include "ptc/tensor/convert.h"
@@ -15,12 +16,15 @@ using Part = Function::Part;
 
 constexpr double kMostCode = 127;  // of I8; −128 is not used, so that codes are symmetric
 
-// One factor a row: what a code of 1 stands for. Rows of zeros have 1.
+// One factor a row: what a code of 1 stands for. Rows of zeros have 1. One of few bits, as those of the least numbers, is not
+// rounded down: the largest element would have no code.
 float factor_of(std::span<const double> row) {
   double largest = 0;
   for (const double value : row) largest = std::max(largest, std::abs(value));
-  const auto factor = static_cast<float>(largest / kMostCode);
-  return factor > 0 ? factor : 1.0F;
+  if (largest / kMostCode > double{std::numeric_limits<float>::max()}) return std::numeric_limits<float>::infinity();
+  auto factor = static_cast<float>(largest / kMostCode);
+  if (largest > (kMostCode + 0.5) * double{factor}) factor = std::nextafter(factor, std::numeric_limits<float>::max());
+  return largest > 0 ? factor : 1.0F;
 }
 
 absl::Status quantise(const Part& part) {
@@ -35,6 +39,9 @@ absl::Status quantise(const Part& part) {
   for (size_t row = 0; columns > 0 && row < values.size() / columns; ++row) {
     const std::span<const double> these = std::span(values).subspan(row * columns, columns);
     const float factor = factor_of(these);
+    if (!std::isfinite(factor))
+      return invalid(fmt::format("tensor \"{}\" box {}: has elements beyond those that a scale in F32 reaches",
+                                 part.tensor->name, part.box.str()));
     if (part.output == 1) {
       tensor::convert(DType::kF32, DType::kF32, 1, reinterpret_cast<const std::byte*>(&factor),
                       part.out.data() + row * sizeof factor);
@@ -84,6 +91,7 @@ Function cast(DType dtype) {
 Function scale(double factor) {
   return {.split = Split::kElements,
           .name = fmt::format("scale({})", factor),
+          .needs_values = true,
           .outputs = [](DType dtype, const Shape&) -> absl::StatusOr<std::vector<Output>> {
             SCALAI_RETURN_IF_ERROR(check_floating(dtype));
             return std::vector<Output>{{"", dtype}};
@@ -100,6 +108,7 @@ Function scale(double factor) {
 Function quantise_rows() {
   return {.split = Split::kRows,
           .name = "quantise(I8)",
+          .needs_values = true,
           .outputs = [](DType dtype, const Shape& shape) -> absl::StatusOr<std::vector<Output>> {
             SCALAI_RETURN_IF_ERROR(check_floating(dtype));
             if (shape.rank() < 2) return invalid(fmt::format("has the shape {}, which has no rows", shape.str()));

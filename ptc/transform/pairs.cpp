@@ -29,9 +29,9 @@ std::vector<MatrixPart> parts_of(const Tensor& tensor) {
            .piece = {.box = whole, .offset = 0, .strides = tensor.shape.strides()}}};
 }
 
-absl::StatusOr<std::vector<double>> read_f64(const Tensor& tensor, const Box& box) {
+absl::StatusOr<std::vector<double>> read_f64(const Tensor& tensor, const Box& box, const Origin& origin = {}) {
   std::vector<std::byte> bytes(static_cast<size_t>(box.volume() * tensor::size_of(tensor.dtype)));
-  SCALAI_RETURN_IF_ERROR(tensor.read(box, bytes));
+  SCALAI_RETURN_IF_ERROR(tensor.read(box, bytes, origin));
   return as_f64(tensor.dtype, bytes);
 }
 
@@ -132,11 +132,12 @@ Tensor average_of(std::vector<TensorPtr> all, const std::string& made) {
   out.scratch_bytes = 0;
   for (const TensorPtr& one : all) out.scratch_bytes = std::max(out.scratch_bytes, one->scratch_bytes);
   out.scratch_bytes += 3 * kElements * int64_t{sizeof(double)};
-  out.read = [all = std::move(all), dtype = out.dtype](const Box& box, std::span<std::byte> dst) {
+  out.read = [all = std::move(all), dtype = out.dtype](const Box& box, std::span<std::byte> dst, const Origin& origin) {
     return tensor::for_each_chunk(box, kElements, [&](const Box& part) {
       std::vector<double> sum(static_cast<size_t>(part.volume()));
       for (const TensorPtr& one : all) {
-        SCALAI_ASSIGN_OR_RETURN(const std::vector<double> values, read_f64(*one, part));
+        SCALAI_ASSIGN_OR_RETURN(const std::vector<double> values,
+                                read_f64(*one, part, one == all.front() ? origin : Origin()));
         for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
       }
       for (double& value : sum) value /= static_cast<double>(all.size());
@@ -226,9 +227,9 @@ Tensor Pairs::merged(const Tensor& tensor) {
   out.made += fmt::format("lora({},{});", adapter_.identity, deltas.empty() ? 0 : deltas.front().factor);
   out.scratch_bytes += scratch;
   const auto in = std::make_shared<const Tensor>(tensor);
-  out.read = [in, most, deltas = std::move(deltas)](const Box& box, std::span<std::byte> dst) {
+  out.read = [in, most, deltas = std::move(deltas)](const Box& box, std::span<std::byte> dst, const Origin& origin) {
     return tensor::for_each_chunk(box, most, [&](const Box& chunk) {
-      SCALAI_ASSIGN_OR_RETURN(std::vector<double> values, read_f64(*in, chunk));
+      SCALAI_ASSIGN_OR_RETURN(std::vector<double> values, read_f64(*in, chunk, origin));
       for (const Delta& delta : deltas) {
         const std::optional<Box> common = tensor::intersect(chunk, delta.part.piece.box);
         if (common) SCALAI_RETURN_IF_ERROR(delta.add(*common, chunk, values));

@@ -37,11 +37,11 @@ Box whole_rows(Box box, const Shape& shape) {
 
 // What one output of a function has, a chunk after the other.
 absl::Status read_elements(const Tensor& in, const Function& function, DType to, const Box& box,
-                           std::span<std::byte> dst) {
+                           std::span<std::byte> dst, const Origin& origin) {
   std::vector<std::byte> chunk;
   return tensor::for_each_chunk(box, kElements, [&](const Box& part) {
     chunk.resize(bytes_of(part, in.dtype));
-    SCALAI_RETURN_IF_ERROR(in.read(part, chunk));
+    SCALAI_RETURN_IF_ERROR(in.read(part, chunk, origin));
     const std::span<std::byte> out = dst.first(bytes_of(part, to));
     dst = dst.subspan(out.size());
     return function.run({&in, part, 0, chunk, out});
@@ -49,7 +49,7 @@ absl::Status read_elements(const Tensor& in, const Function& function, DType to,
 }
 
 absl::Status read_rows(const Tensor& in, const Function& function, const Function::Output& output, size_t number,
-                       Box box, std::span<std::byte> dst) {
+                       Box box, std::span<std::byte> dst, const Origin& origin) {
   const size_t size = static_cast<size_t>(tensor::size_of(output.dtype));
   if (output.one_per_row) ++box.rank;  // `box` is of the rows
   const Box wanted = output.one_per_row ? whole_rows(box, in.shape) : box;
@@ -58,7 +58,7 @@ absl::Status read_rows(const Tensor& in, const Function& function, const Functio
   std::vector<std::byte> chunk, made;
   return tensor::for_each_chunk(whole_rows(wanted, in.shape), std::max(columns, kElements), [&](const Box& part) {
     chunk.resize(bytes_of(part, in.dtype));
-    SCALAI_RETURN_IF_ERROR(in.read(part, chunk));
+    SCALAI_RETURN_IF_ERROR(in.read(part, chunk, origin));
     const size_t rows = static_cast<size_t>(part.volume() / columns);
     made.resize(output.one_per_row ? rows * size : static_cast<size_t>(part.volume()) * size);
     SCALAI_RETURN_IF_ERROR(function.run({&in, part, number, chunk, made}));
@@ -86,18 +86,22 @@ Tensor output_of(const TensorPtr& in, const FunctionPtr& function, const Functio
              .usual = in->usual && number == 0,
              .read = {},
              .parts = number == 0 ? in->parts : std::vector<MatrixPart>(),
-             .made = in->made + function->name + ";"};
+             .made = in->made + function->name + ";",
+             .origin = in->origin.empty() ? in->name : in->origin,
+             .dropped_dims = in->dropped_dims + (output.one_per_row ? 1 : 0),
+             .whole_dims = in->whole_dims};
+  if (function->split == Split::kRows) out.whole_dims = std::max(in->whole_dims, in->dropped_dims + 1);
   // The input's chunk, the function's own values and what it gives, in F64 at most.
   const int64_t columns = in->shape.rank() == 0 ? 1 : in->shape[in->shape.rank() - 1];
   const int64_t elements = function->split == Split::kRows ? std::max(columns, kElements) : kElements;
   out.scratch_bytes = in->scratch_bytes + 3 * elements * int64_t{sizeof(double)};
   if (function->split == Split::kRows) {
-    out.read = [in, function, output, number](const Box& box, std::span<std::byte> dst) {
-      return read_rows(*in, *function, output, number, box, dst);
+    out.read = [in, function, output, number](const Box& box, std::span<std::byte> dst, const Origin& origin) {
+      return read_rows(*in, *function, output, number, box, dst, origin);
     };
   } else {
-    out.read = [in, function, to = output.dtype](const Box& box, std::span<std::byte> dst) {
-      return read_elements(*in, *function, to, box, dst);
+    out.read = [in, function, to = output.dtype](const Box& box, std::span<std::byte> dst, const Origin& origin) {
+      return read_elements(*in, *function, to, box, dst, origin);
     };
   }
   return out;
@@ -155,6 +159,19 @@ class Work {
     if (!status.ok() && !step_->tensors.empty()) problem(tensor, status);
     return status.ok();
   }
+  // Codes are not the weights: other ones beside the same scales would stand for something else.
+  void check_values(const Tensor& tensor) {
+    if (tensor::size_of(tensor.dtype) > 1 || !internal::check_floating(tensor.dtype).ok()) return;
+    for (const char* const suffix : {"_scale_inv", "_scale"}) {
+      const std::string scales = tensor.name + suffix;
+      if (std::none_of(tensors_.begin(), tensors_.end(), [&](const Tensor& one) { return one.name == scales; }))
+        continue;
+      problem(tensor, invalid(fmt::format("has codes of {}, whose scales are \"{}\": this step is for the weights that "
+                                          "both make; scale(FACTOR, tensors={}) scales these",
+                                          name_of(tensor.dtype), clipped(scales, 120), clipped(scales, 120))));
+      return;
+    }
+  }
   void none_suits(bool any, const char* what) {
     if (!any && step_->tensors.empty()) problem(fmt::format("the state has no {}", what));
   }
@@ -165,6 +182,7 @@ class Work {
     bool any = false;
     for (size_t i = 0; i < tensors_.size(); ++i) {
       const Tensor& tensor = tensors_[i];
+      if (chosen_.contains(i) && function->needs_values) check_values(tensor);
       auto outputs = chosen_.contains(i) ? function->outputs(tensor.dtype, tensor.shape)
                                          : absl::StatusOr<std::vector<Function::Output>>(absl::NotFoundError(""));
       if (outputs.ok() && function->split == Split::kRows) outputs = checked_rows(tensor, *std::move(outputs));
@@ -210,6 +228,7 @@ class Work {
         problem(tensor, status);  // codes beside scales that are averaged would be neither
         continue;
       }
+      check_values(tensor);
       any = true;
       std::vector<TensorPtr> all = {std::make_shared<const Tensor>(tensor)};
       for (size_t other = 0; other < others.size(); ++other) {
@@ -243,6 +262,7 @@ class Work {
         problem(tensors_[i], status);
         continue;
       }
+      check_values(tensors_[i]);
       tensors_[i] = pairs.merged(tensors_[i]);
     }
     pairs.finish();
@@ -258,6 +278,26 @@ class Work {
 };
 
 }  // namespace
+
+Box box_in_origin(const Tensor& tensor, const Shape& origin, const Box& box) {
+  Box whole = Box::whole(origin);
+  for (size_t d = 0; d < static_cast<size_t>(whole.rank - tensor.whole_dims); ++d) {
+    whole.lo[d] = box.lo[d];
+    whole.hi[d] = box.hi[d];
+  }
+  return whole;
+}
+
+Box box_of_origin(const Tensor& tensor, const Box& in_origin) {
+  Box whole = Box::whole(tensor.shape);
+  for (size_t d = 0; d < static_cast<size_t>(in_origin.rank - tensor.whole_dims); ++d) {
+    whole.lo[d] = in_origin.lo[d];
+    whole.hi[d] = in_origin.hi[d];
+  }
+  return whole;
+}
+
+bool is_only_cast(const Tensor& tensor) { return tensor.made == internal::cast(tensor.dtype).name + ";"; }
 
 absl::StatusOr<std::vector<Tensor>> transform(std::span<const Step> steps, std::vector<Tensor> tensors,
                                               const OpenOther& open) {

@@ -37,7 +37,10 @@ using tensor::DType;
 using tensor::Shape;
 
 // The elements of a box inside the tensor, dense and row-major, in its type; `dst` has exactly their bytes.
-using ReadBox = std::function<absl::Status(const Box& box, std::span<std::byte> dst)>;
+// `origin`, unless empty, gives the elements of the tensor that the steps began with, in place of its own source: for one
+// whose parts come from somewhere else at each read. Steps hand it on; nobody keeps it.
+using Origin = std::function<absl::Status(const Box& box, std::span<std::byte> dst)>;
+using ReadBox = std::function<absl::Status(const Box& box, std::span<std::byte> dst, const Origin& origin)>;
 
 // A part of a tensor that others know as (a part of) a matrix of another name: Hugging Face's "q_proj.weight" is rows of
 // a fused tensor. Offset and strides of the piece count elements of that matrix, which is dense and row-major.
@@ -56,7 +59,17 @@ struct Tensor {
   std::vector<MatrixPart> parts{};  // empty: the tensor is known by its own name
   std::string made{};               // the steps that made it, as text; empty: it is as it was
   int64_t scratch_bytes = 0;        // bound of what one call of `read` allocates
+  std::string origin{};             // the tensor that the steps began with; empty: this one
+  int dropped_dims = 0;             // so many of the origin's last dimensions it has not
+  int whole_dims = 0;               // so many of them are read in whole, those among them
 };
+
+// What a box of the tensor is made of, in its origin.
+Box box_in_origin(const Tensor& tensor, const Shape& origin, const Box& box);
+// The inverse: what a box of the origin has a part in.
+Box box_of_origin(const Tensor& tensor, const Box& in_origin);
+// Whether a cast is all that was done to it, so that whoever copies may as well cast.
+bool is_only_cast(const Tensor& tensor);
 
 enum class Split { kElements, kRows, kPair, kReplicas };
 
@@ -64,6 +77,8 @@ enum class Split { kElements, kRows, kPair, kReplicas };
 struct Function {
   Split split = Split::kElements;
   std::string name;  // also tells results apart: another function or version has another name
+  bool needs_values =
+      false;  // not for codes in 8 bits beside a tensor of their scales ("NAME_scale", "NAME_scale_inv")
   // The first output takes the tensor's place; others are new tensors beside it.
   struct Output {
     std::string suffix;  // of the name; "" for the first
@@ -97,8 +112,9 @@ struct Lora {
 };
 
 struct Step {
-  std::string text;                  // as the user wrote it, for messages
-  std::vector<std::string> tensors;  // names, in which * stands for any text; empty: the usual ones
+  std::string text;  // as the user wrote it, for messages
+  // Names; empty: the usual ones. * stands for any text, ? for a character, [a-c] for one of these.
+  std::vector<std::string> tensors;
   std::variant<Function, Average, Lora> what;
 };
 
@@ -115,7 +131,8 @@ using OpenOther = std::function<absl::StatusOr<Other>(const std::string& path)>;
 //
 //   cast(DTYPE)            fp32, bf16, fp16, fp64 or a name of safetensors
 //   scale(FACTOR)
-//   quantise(i8)           rows times 127 / largest magnitude, rounded to nearest even; "NAME_scale" has the factor of each row
+//   quantise(i8)           rows times 127 / largest magnitude, rounded to nearest even, at most 127; "NAME_scale" has the factor
+//                          of each row; rows whose factor is no finite F32 are errors
 //   lora(PATH, alpha=A)
 //   average(PATH, …)
 //

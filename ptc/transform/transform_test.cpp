@@ -99,6 +99,127 @@ TEST(Transform, MemoryIsBounded) {
   }
 }
 
+// A reader that gets the elements of the first tensor from somewhere else asks for what box_in_origin says, and no more; a
+// change there is in no other box than box_of_origin says.
+TEST(Transform, BoxesOfTheOriginAreThoseThatAreRead) {
+  for (uint64_t seed = 600; seed < 800; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Random random(seed);
+    const auto stored = std::make_shared<Stored>();
+    const Shape shape = random_shape(random, 3);
+    const Tensor tensor = in_memory(random, "w", DType::kF32, shape, stored);
+    const auto other = [&](const std::string&) -> absl::StatusOr<Other> {
+      return Other{.tensors = {in_memory(random, "w", DType::kF32, shape, std::make_shared<Stored>())},
+                   .alpha = {},
+                   .identity = "o"};
+    };
+    // The scales of scales need whole matrices.
+    const auto made = transform(steps_of({"average(o)", "scale(0.5)", "quantise(i8)", "quantise(i8, tensors=w_scale)",
+                                          "scale(3, tensors=w_scale_scale)"}),
+                                {tensor}, other);
+    ASSERT_TRUE(made.ok()) << made.status();
+    ASSERT_EQ(made->size(), 3u);
+    for (size_t i = 0; i < made->size(); ++i) {
+      const Tensor& one = (*made)[i];
+      EXPECT_EQ(one.origin, "w");
+      EXPECT_EQ(one.whole_dims, i == 0 ? 1 : 2);
+      EXPECT_EQ(one.dropped_dims, static_cast<int>(i));
+      const Box box = random_part(random, one.shape);
+      const Box allowed = box_in_origin(one, shape, box);
+      EXPECT_TRUE(box_of_origin(one, allowed).contains(box));
+      std::vector<Box> asked;
+      const Origin origin = [&](const Box& part, std::span<std::byte> dst) {
+        asked.push_back(part);
+        return tensor.read(part, dst, {});
+      };
+      std::vector<std::byte> from_origin(static_cast<size_t>(box.volume() * tensor::size_of(one.dtype)));
+      std::vector<std::byte> plain = from_origin;
+      ASSERT_TRUE(one.read(box, from_origin, origin).ok());
+      ASSERT_TRUE(one.read(box, plain, {}).ok());
+      EXPECT_EQ(from_origin, plain);
+      EXPECT_FALSE(asked.empty());
+      for (const Box& part : asked) EXPECT_TRUE(allowed.contains(part)) << part.str() << " of " << allowed.str();
+      EXPECT_TRUE(tensor::subtract(allowed, asked).empty()) << allowed.str();
+    }
+  }
+  Random random(7);
+  const Tensor tensor = in_memory(random, "w", DType::kF32, Shape{2, 2}, std::make_shared<Stored>());
+  EXPECT_FALSE(is_only_cast(tensor));
+  EXPECT_TRUE(is_only_cast(transform(steps_of({"cast(bf16)"}), {tensor}, opens_nothing)->front()));
+  EXPECT_FALSE(is_only_cast(transform(steps_of({"cast(bf16)", "cast(bf16)"}), {tensor}, opens_nothing)->front()));
+}
+
+// Codes are from -127 to 127, and an element is half a scale away from its code at most, whatever its size.
+TEST(Transform, CodesDoNotOverflow) {
+  const auto quantised = [](const std::vector<double>& row) {
+    Random random(1);
+    const auto stored = std::make_shared<Stored>();
+    const Tensor tensor = in_memory(random, "w", DType::kF64, Shape{1, static_cast<int64_t>(row.size())}, stored);
+    stored->values = row;
+    return *transform(steps_of({"quantise(i8)"}), {tensor}, opens_nothing);
+  };
+  const double least = std::numeric_limits<float>::denorm_min(), most = std::numeric_limits<float>::max();
+  for (const std::vector<double>& row : std::vector<std::vector<double>>{{128, -128, 127.5, 0.5},
+                                                                         {-1, 1, 1e-9, 0.5},
+                                                                         {most, -most, 1, most / 3},
+                                                                         {126 * most, -126 * most},
+                                                                         {714 * least, -714 * least, 300 * least},
+                                                                         {64 * least, 0, -63 * least},
+                                                                         {1e-300, -1e-300}}) {
+    const std::vector<Tensor> made = quantised(row);
+    const std::vector<double> codes = read(made[0], Box::whole(made[0].shape));
+    const double scale = read(made[1], Box::whole(made[1].shape)).front();
+    for (size_t i = 0; i < row.size(); ++i) {
+      EXPECT_LE(std::abs(codes[i]), 127) << row[i];
+      EXPECT_LE(std::abs(codes[i] * scale - row[i]), 0.5001 * scale) << row[i] << " is " << codes[i] << " x " << scale;
+    }
+  }
+  const std::vector<Tensor> beyond = quantised({1e300, 1});
+  for (const Tensor& one : beyond) {
+    std::vector<std::byte> bytes(static_cast<size_t>(one.shape.elements() * tensor::size_of(one.dtype)));
+    EXPECT_THAT(message_of(one.read(Box::whole(one.shape), bytes, {})),
+                HasSubstr("beyond those that a scale in F32 reaches"));
+  }
+}
+
+// Weights in 8 bits beside their scales: neither alone is what a step is for.
+TEST(Transform, CodesWithScalesAreNoValues) {
+  Random random(8);
+  std::vector<Tensor> tensors;
+  for (const std::string name : {"a.weight", "a.weight_scale_inv", "b.weight"})
+    tensors.push_back(in_memory(random, name, name.ends_with("inv") ? DType::kF32 : DType::kF8E4M3, Shape{2, 2},
+                                std::make_shared<Stored>()));
+  const auto open = [&](const std::string&) -> absl::StatusOr<Other> {
+    return Other{.tensors = tensors, .alpha = 1, .identity = "same"};
+  };
+  for (const char* const step : {"scale(2)", "average(o)", "quantise(i8)", "scale(2, tensors=a.*)"}) {
+    const std::string said = message_of(transform(steps_of({step}), tensors, open).status());
+    EXPECT_THAT(said, HasSubstr("tensor \"a.weight\" has codes of F8_E4M3, whose scales are \"a.weight_scale_inv\""));
+    EXPECT_THAT(said, HasSubstr("scale(FACTOR, tensors=a.weight_scale_inv)"));
+    EXPECT_THAT(said, ::testing::Not(HasSubstr("\"b.weight\"")));
+  }
+  for (const char* const step : {"scale(2, tensors=b.*)", "scale(2, tensors=a.weight_scale_inv)", "cast(bf16)"})
+    EXPECT_TRUE(transform(steps_of({step}), tensors, open).ok()) << step;
+}
+
+TEST(Transform, PatternsHaveCharacters) {
+  Random random(9);
+  std::vector<Tensor> tensors;
+  for (const std::string name : {"l.1.w", "l.2.w", "l.12.w", "l.x.w"})
+    tensors.push_back(in_memory(random, name, DType::kF32, Shape{2}, std::make_shared<Stored>()));
+  const auto chosen = [&](const std::string& pattern) {
+    std::string names;
+    const auto made = transform(steps_of({"scale(2, tensors=" + pattern + ")"}), tensors, opens_nothing);
+    SCALAI_CHECK(made.ok(), message_of(made.status()));
+    for (const Tensor& one : *made) names += one.made.empty() ? "" : one.name + " ";
+    return names;
+  };
+  EXPECT_EQ(chosen("l.?.w"), "l.1.w l.2.w l.x.w ");
+  EXPECT_EQ(chosen("l.[1-2].w"), "l.1.w l.2.w ");
+  EXPECT_EQ(chosen("l.[!1].w"), "l.2.w l.x.w ");
+  EXPECT_EQ(chosen("l.[0-9]*.w"), "l.1.w l.2.w l.12.w ");
+}
+
 // A user's function sees each element of a tensor once, in whole rows, when a writer asks for all boxes once.
 TEST(Transform, AFunctionSeesEveryElementOnce) {
   for (const Split split : {Split::kElements, Split::kRows}) {
@@ -138,13 +259,13 @@ TEST(Transform, ErrorsOfReadersAndFunctionsEndTheRead) {
   stored->values[3] = std::numeric_limits<double>::quiet_NaN();
   std::vector<std::byte> out(4);
   const auto made = transform(steps_of({"quantise(i8)"}), {tensor}, opens_nothing);
-  EXPECT_THAT(message_of((*made)[0].read(Box({0, 0}, {2, 2}), out)),
+  EXPECT_THAT(message_of((*made)[0].read(Box({0, 0}, {2, 2}), out, {})),
               HasSubstr("tensor \"w\" box [0:2, 0:2]: has an element that is not finite"));
-  EXPECT_TRUE((*made)[0].read(Box({0, 0}, {1, 2}), std::span(out).first(2)).ok()) << "its row is fine";
-  tensor.read = [](const Box&, std::span<std::byte>) { return absl::AbortedError("the disk"); };
+  EXPECT_TRUE((*made)[0].read(Box({0, 0}, {1, 2}), std::span(out).first(2), {}).ok()) << "its row is fine";
+  tensor.read = [](const Box&, std::span<std::byte>, const Origin&) { return absl::AbortedError("the disk"); };
   const auto broken = transform(steps_of({"scale(1)", "cast(fp64)"}), {tensor}, opens_nothing);
   std::vector<std::byte> more(32);
-  EXPECT_EQ((*broken)[0].read(Box({0, 0}, {2, 2}), more), absl::AbortedError("the disk"));
+  EXPECT_EQ((*broken)[0].read(Box({0, 0}, {2, 2}), more, {}), absl::AbortedError("the disk"));
 }
 
 TEST(Transform, NamesChooseTensorsAndOthersStay) {

@@ -20,13 +20,17 @@ class Checkpoint:
     config  path of a config.json, where there is none beside the files
     model   name of a model of the catalogue, in place of a config.json
     transforms  steps that tensors go through in order while they are read: texts as of ``scalai checkpoint reshard --transform``
-                ("cast(bf16)"), or functions declared with ``scalai.transform``
+                ("cast(bf16)"), or functions declared with ``scalai.transform``; a single one may stand alone
     """
 
     def __init__(self, path: str | os.PathLike[str], *, names: str = "", layout: str = "",
-                 config: str | os.PathLike[str] = "", model: str = "", transforms: Sequence[str | Transform] = ()):
+                 config: str | os.PathLike[str] = "", model: str = "", transforms: str | Transform | Sequence[str | Transform] = ()):
         self.path = os.fspath(path)
-        self._transforms = list(transforms)  # the core holds them weakly
+        # The core holds them weakly.
+        self._transforms = [transforms] if isinstance(transforms, (str, Transform)) else list(transforms)
+        for step in self._transforms:
+            if not isinstance(step, (str, Transform)):
+                raise TypeError(f"transforms: {step!r} is neither a text nor a function declared with scalai.transform")
         self._core = _core.Checkpoint.open(self.path, names, layout, os.fspath(config), model, self._transforms)
         self._tensors = {one["name"]: one for one in self._core.tensors}
 

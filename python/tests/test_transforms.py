@@ -56,6 +56,19 @@ def test_a_function_sees_chunks_and_gives_the_whole(state):
     assert clipped(numpy.float32(3), "x", []) == numpy.float32(0.5), "it stays a function"
 
 
+def test_a_single_step_may_stand_alone(state):
+    path, arrays = state
+    for step in ("scale(2)", ["scale(2)"], ("scale(2)",)):
+        checkpoint = scalai.Checkpoint(path, transforms=step)
+        assert numpy.array_equal(array_of(checkpoint, "a.weight", "<f4"), 2 * arrays["a.weight"])
+    alone = scalai.Checkpoint(path, transforms=clipped)
+    assert numpy.array_equal(array_of(alone, "a.weight", "<f4"), numpy.clip(arrays["a.weight"], -0.5, 0.5))
+    with pytest.raises(TypeError, match="neither a text nor a function"):
+        scalai.Checkpoint(path, transforms=[clipped.function])
+    with pytest.raises(TypeError, match="transforms: 2 is neither"):
+        scalai.Checkpoint(path, transforms=[2])
+
+
 def test_any_box_is_that_of_the_whole(state):
     path, arrays = state
     checkpoint = scalai.Checkpoint(path, transforms=[small])

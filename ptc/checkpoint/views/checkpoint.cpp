@@ -164,9 +164,10 @@ absl::Status Checkpoint::State::transform(const OpenOptions& options) {
   SCALAI_RETURN_IF_ERROR(as_it_lies->build());
   SCALAI_RETURN_IF_ERROR(as_it_lies->check_aliases());
   base = std::shared_ptr<const Checkpoint>(new Checkpoint(std::move(as_it_lies)));
-  SCALAI_ASSIGN_OR_RETURN(const internal::TransformMemory memory, internal::transform_states(base, options, opened));
-  memory_bytes += memory.bytes;
-  thread_bytes = memory.thread_bytes;
+  SCALAI_ASSIGN_OR_RETURN(internal::TransformedStates taken, internal::transform_states(base, options, opened));
+  memory_bytes += taken.bytes;
+  thread_bytes = taken.thread_bytes;
+  others = std::move(taken.others);
   return absl::OkStatus();
 }
 

@@ -185,23 +185,47 @@ absl::Status Checkpoint::State::check_aliases() const {
   return findings.status();
 }
 
+int64_t Checkpoint::State::bytes_to_verify(const VerifyOptions& options) const {
+  const auto is_here = [&](size_t i) {
+    return i % static_cast<size_t>(options.parts) == static_cast<size_t>(options.part);
+  };
+  int64_t bytes = 0;
+  for (size_t i = 0; options.sums && i < files.size(); ++i) bytes += is_here(i) ? files[i].bytes : 0;
+  for (size_t i = 0; options.replicas && i < index.size(); ++i) {
+    if (!is_here(i)) continue;
+    for (const Replica& replica : index[i].replicas())
+      bytes += replica.copy.piece.box.volume() * tensor::size_of(opened.states[i].dtype);
+  }
+  return bytes;
+}
+
+// What lies on disk: the state that steps begin with, and those that they read.
+absl::Status Checkpoint::State::verify_sources(const VerifyOptions& options) const {
+  std::vector<const Checkpoint*> sources = {base.get()};
+  for (const auto& other : others) sources.push_back(other.get());
+  int64_t done = 0, total = 0;
+  for (const Checkpoint* const source : sources) total += source->state_->bytes_to_verify(options);
+  ProblemList problems;
+  for (const Checkpoint* const source : sources) {
+    VerifyOptions one = options;
+    if (options.progress) one.progress = [&](int64_t of_this, int64_t) { options.progress(done + of_this, total); };
+    if (const absl::Status status = source->verify(one); !status.ok()) problems.add(status);
+    done += source->state_->bytes_to_verify(options);
+  }
+  return problems.status();
+}
+
 absl::Status Checkpoint::verify(const VerifyOptions& options) const {
-  if (state_->base) return state_->base->verify(options);
+  if (state_->base) return state_->verify_sources(options);
   const internal::Opened& opened = state_->opened;
   Findings findings;
   findings.progress = options.progress;
+  findings.total = state_->bytes_to_verify(options);
   const size_t files = options.sums ? state_->files.size() : 0;
   const size_t states = options.replicas ? state_->index.size() : 0;
   const auto is_here = [&](size_t i) {
     return i % static_cast<size_t>(options.parts) == static_cast<size_t>(options.part);
   };
-  for (size_t i = 0; i < files; ++i) findings.total += is_here(i) ? state_->files[i].bytes : 0;
-  for (size_t i = 0; i < states; ++i) {
-    if (!is_here(i)) continue;
-    for (const Replica& replica : state_->index[i].replicas()) {
-      findings.total += replica.copy.piece.box.volume() * tensor::size_of(opened.states[i].dtype);
-    }
-  }
   const internal::Verifier verifier(opened, state_->index, findings);
   if (options.sums) {
     for (const TextRecord& text : opened.texts) verifier.text(text);
@@ -216,7 +240,10 @@ absl::Status Checkpoint::verify(const VerifyOptions& options) const {
 }
 
 bool Checkpoint::has_replicas() const {
-  if (state_->base) return state_->base->has_replicas();
+  if (state_->base) {
+    return state_->base->has_replicas() || std::any_of(state_->others.begin(), state_->others.end(),
+                                                       [](const auto& other) { return other->has_replicas(); });
+  }
   return std::any_of(state_->index.begin(), state_->index.end(),
                      [](const internal::PieceIndex& index) { return !index.replicas().empty(); });
 }

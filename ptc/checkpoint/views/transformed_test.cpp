@@ -251,5 +251,31 @@ TEST_F(TransformedTest, DamageInTheSourceIsSeen) {
   EXPECT_THAT(message_of(found), HasSubstr("rank_001.safetensors"));
 }
 
+// Also in what steps read, with everything else that is damaged, and by shares.
+TEST_F(TransformedTest, DamageInOtherStatesIsSeen) {
+  write_hugging_face(path("hf2"), llama_config(8, 2), {}, 5, /*finite=*/true);
+  for (const char* const name : {"a", "b"}) reshard_to("hf2", name, "tp2");
+  reshard_to("hf", "ranks", "tp2");
+  const OpenOptions steps = with({"average(" + path("a") + ", " + path("b") + ")"});
+  int64_t done = 0, total = 0;
+  const auto count = [&](int64_t so_far, int64_t all) { done = so_far, total = all; };
+  EXPECT_TRUE(open("ranks", steps)->verify({.progress = count}).ok());
+  EXPECT_EQ(done, total);
+  EXPECT_GT(total, 0);
+  for (const char* const file : {"b/rank_001.safetensors", "ranks/rank_000.safetensors"})
+    damage(path(file), static_cast<int64_t>(std::filesystem::file_size(path(file))) - 1);
+  const std::string all = message_of(open("ranks", steps)->verify({.progress = {}}));
+  EXPECT_THAT(all, AllOf(HasSubstr("b/rank_001.safetensors"), HasSubstr("ranks/rank_000.safetensors")));
+  std::string parts;
+  for (const int part : {0, 1})
+    parts += message_of(open("ranks", steps)->verify({.part = part, .parts = 2, .progress = {}})) + "\n";
+  EXPECT_THAT(parts, AllOf(HasSubstr("b/rank_001.safetensors"), HasSubstr("ranks/rank_000.safetensors")));
+  const auto view = View::make(open("ranks", steps), "logical");
+  const ReshardOptions options{.target = path("out"), .verify = true, .progress = {}};
+  const auto plan = plan_reshard(**view, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(message_of(reshard(**view, *plan, options).status()), HasSubstr("b/rank_001.safetensors"));
+}
+
 }  // namespace transformed_test
 }  // namespace scalai::checkpoint::internal

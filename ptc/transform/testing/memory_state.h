@@ -51,18 +51,21 @@ inline Tensor in_memory(Random& random, std::string name, DType dtype, Shape sha
                         const std::shared_ptr<Stored>& stored) {
   for (int64_t i = 0; i < shape.elements(); ++i)
     stored->values.push_back(rounded(dtype, static_cast<double>(random.between(-4000, 4000)) / 1000));
-  return {
-      .name = std::move(name), .dtype = dtype, .shape = shape, .read = [=](const Box& box, std::span<std::byte> dst) {
-        SCALAI_CHECK(std::ssize(dst) == box.volume() * tensor::size_of(dtype), box.str());
-        SCALAI_CHECK(Box::whole(shape).contains(box), box.str());
-        stored->most_read = std::max<int64_t>(stored->most_read, box.volume());
-        for_each_element(shape, box, [&](int64_t at) {
-          tensor::convert(DType::kF64, dtype, 1,
-                          reinterpret_cast<const std::byte*>(&stored->values[static_cast<size_t>(at)]), dst.data());
-          dst = dst.subspan(static_cast<size_t>(tensor::size_of(dtype)));
-        });
-        return absl::OkStatus();
-      }};
+  return {.name = std::move(name),
+          .dtype = dtype,
+          .shape = shape,
+          .read = [=](const Box& box, std::span<std::byte> dst, const Origin& origin) {
+            if (origin) return origin(box, dst);
+            SCALAI_CHECK(std::ssize(dst) == box.volume() * tensor::size_of(dtype), box.str());
+            SCALAI_CHECK(Box::whole(shape).contains(box), box.str());
+            stored->most_read = std::max<int64_t>(stored->most_read, box.volume());
+            for_each_element(shape, box, [&](int64_t at) {
+              tensor::convert(DType::kF64, dtype, 1,
+                              reinterpret_cast<const std::byte*>(&stored->values[static_cast<size_t>(at)]), dst.data());
+              dst = dst.subspan(static_cast<size_t>(tensor::size_of(dtype)));
+            });
+            return absl::OkStatus();
+          }};
 }
 
 inline Box random_part(Random& random, const Shape& shape) {
@@ -77,7 +80,7 @@ inline Box random_part(Random& random, const Shape& shape) {
 // The elements of a box as F64, read as a writer does.
 inline std::vector<double> read(const Tensor& tensor, const Box& box) {
   std::vector<std::byte> bytes(static_cast<size_t>(box.volume() * tensor::size_of(tensor.dtype)));
-  const absl::Status status = tensor.read(box, bytes);
+  const absl::Status status = tensor.read(box, bytes, {});
   SCALAI_CHECK(status.ok(), message_of(status));
   std::vector<double> values(static_cast<size_t>(box.volume()));
   if (tensor.dtype == DType::kI8) {

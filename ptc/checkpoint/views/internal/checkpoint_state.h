@@ -20,11 +20,14 @@ struct Checkpoint::State {
   int64_t memory_bytes = 0;
   int64_t thread_bytes = 0;
   std::shared_ptr<const Checkpoint> base;  // as it lies, where states are transformed: its files are verified
+  std::vector<std::shared_ptr<const Checkpoint>> others;  // that the transforms read: verified, too
 
   absl::Status transform(const OpenOptions& options);
   absl::Status build();
   // Tensors that only repeat others are equal to them: one of the two is read, and nobody would see the other. Reads them.
   absl::Status check_aliases() const;
+  int64_t bytes_to_verify(const VerifyOptions& options) const;
+  absl::Status verify_sources(const VerifyOptions& options) const;
   const internal::OpenedTensor& stored(const internal::SourcePiece& piece) const {
     return opened.files[piece.file].tensors[piece.tensor];
   }

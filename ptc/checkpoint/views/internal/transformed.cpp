@@ -3,29 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <filesystem>
-#include <limits>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <set>
-#include <unordered_map>
 
-#include "ptc/base/file.h"
 #include "ptc/base/hash.h"
-#include "ptc/base/json.h"
 #include "ptc/base/status.h"
 #include "ptc/base/units.h"
-#include "ptc/checkpoint/naming/arrange.h"
 #include "ptc/checkpoint/views/internal/converted.h"
+#include "ptc/checkpoint/views/transforms.h"
 #include "ptc/tensor/convert.h"
 #include "ptc/transform/transform.h"
 
 namespace scalai::checkpoint::internal {
 namespace {
 
-using transform::Other;
 using transform::Tensor;
 
 // Tensors one after the other, each dense and row-major, made while they are read.
@@ -88,7 +79,7 @@ class TransformedSource final : public ByteSource {
     for (const tensor::Box& box :
          tensor::decompose_flat(tensor::Box::whole(tensor.shape), first, first + std::ssize(dst) / size)) {
       const auto bytes = static_cast<size_t>(box.volume() * size);
-      SCALAI_RETURN_IF_ERROR(tensor.read(box, dst.first(bytes)));
+      SCALAI_RETURN_IF_ERROR(tensor.read(box, dst.first(bytes), {}));
       dst = dst.subspan(bytes);
     }
     return absl::OkStatus();
@@ -98,123 +89,6 @@ class TransformedSource final : public ByteSource {
   std::vector<Placed> tensors_;
   int64_t bytes_ = 0;
 };
-
-std::vector<Tensor> tensors_of(const std::shared_ptr<const Checkpoint>& checkpoint) {
-  std::vector<Tensor> tensors;
-  for (size_t i = 0; i < checkpoint->tensors().size(); ++i) {
-    const LogicalState& state = checkpoint->tensors()[i];
-    tensors.push_back({.name = state.name,
-                       .dtype = state.dtype,
-                       .shape = state.shape,
-                       .usual = state.kind == model::StateKind::kParam,
-                       .read = [checkpoint, i](const tensor::Box& box, std::span<std::byte> dst) {
-                         return checkpoint->read(i, box, dst);
-                       }});
-    tensors.back().scratch_bytes = Gatherer::kCoverBytes;
-  }
-  return tensors;
-}
-
-// The matrices of Hugging Face that parameters consist of, under each prefix that its names may have.
-absl::Status add_parts(const Checkpoint& checkpoint, std::vector<Tensor>& tensors) {
-  const KnownModel* const known = checkpoint.model();
-  if (known == nullptr || !known->family || !known->family->has_naming("hf")) return absl::OkStatus();
-  SCALAI_ASSIGN_OR_RETURN(const Naming naming, Naming::of(*known->family, "hf", known->file.sizes));
-  std::vector<LogicalState> params;
-  for (const LogicalState& state : checkpoint.tensors()) {
-    if (state.kind == model::StateKind::kParam) params.push_back(state);
-  }
-  std::unordered_map<std::string_view, Tensor*> by_name;
-  for (Tensor& tensor : tensors) by_name[tensor.name] = &tensor;
-  for (const std::string& prefix : naming.prefixes()) {
-    SCALAI_ASSIGN_OR_RETURN(
-        const std::vector<ArrangedFile> files,
-        arrange_whole(naming, params, {.shard_bytes = std::numeric_limits<int64_t>::max(), .prefix = prefix}));
-    for (const ArrangedTensor& stored : files.front().tensors) {
-      if (stored.shape.size() != 2) continue;
-      for (const PlacedPiece& placed : stored.pieces)
-        by_name.at(placed.logical)->parts.push_back({stored.name, stored.shape[0], stored.shape[1], placed.piece});
-    }
-  }
-  return absl::OkStatus();
-}
-
-// What PEFT says of an adapter. InvalidArgument: what is not read here.
-absl::Status read_adapter_config(const std::string& text, Other& other) {
-  SCALAI_ASSIGN_OR_RETURN(const nlohmann::json document, read_json(text));
-  if (!document.is_object()) return invalid("is no object");
-  const auto is_set = [&](const char* key) {
-    const auto found = document.find(key);
-    return found != document.end() &&
-           ((found->is_boolean() && found->get<bool>()) || (found->is_object() && !found->empty()));
-  };
-  for (const char* const key : {"fan_in_fan_out", "use_dora", "alpha_pattern"}) {
-    if (is_set(key)) return invalid(fmt::format("/{}: adapters with it are not merged here", key));
-  }
-  const auto text_of = [&](const char* key) {
-    const auto found = document.find(key);
-    return found != document.end() && found->is_string() ? found->get<std::string>() : "";
-  };
-  // These train from other weights than the base has.
-  const std::string begin = text_of("init_lora_weights"), type = text_of("peft_type");
-  for (const char* const known : {"pissa", "olora", "corda", "loftq"}) {
-    if (begin.starts_with(known))
-      return invalid(
-          fmt::format("/init_lora_weights: {}: such an adapter belongs to weights that it has changed: it is "
-                      "not merged here",
-                      begin));
-  }
-  if (!type.empty() && type != "LORA") return invalid(fmt::format("/peft_type: {} is not LORA", type));
-  const auto alpha = document.find("lora_alpha");
-  if (alpha != document.end() && alpha->is_number()) other.alpha = alpha->get<double>();
-  other.rank_stabilised = is_set("use_rslora");
-  return absl::OkStatus();
-}
-
-// Other states, kept open by what reads them.
-class Others {
- public:
-  explicit Others(const OpenOptions& options) : options_(options) {}
-
-  absl::StatusOr<Other> open(const std::string& path) {
-    constexpr const char* kAdapter = "adapter_model.safetensors";
-    const bool adapter = std::filesystem::is_regular_file(path + "/" + kAdapter);
-    OpenOptions options = options_;
-    options.transforms.clear();
-    options.opener = {};
-    if (adapter) options = {.names = "logical"};
-    absl::StatusOr<std::shared_ptr<const Checkpoint>> opened =
-        Checkpoint::open(adapter ? path + "/" + kAdapter : path, options);
-    SCALAI_RETURN_IF_ERROR(opened.status());
-    bytes_ += (*opened)->memory_bytes();
-    said_.add((*opened)->sampled_content());
-    Other other{.tensors = tensors_of(*opened), .alpha = {}, .identity = (*opened)->identity()};
-    const std::string config = path + "/adapter_config.json";
-    if (!std::filesystem::exists(config)) return other;
-    SCALAI_ASSIGN_OR_RETURN(const std::string text, read_file(config));
-    if (const absl::Status status = read_adapter_config(text, other); !status.ok()) return error_at(config, status);
-    said_.add(text);
-    return other;
-  }
-  int64_t bytes() const { return bytes_; }
-  // Of all that was opened, the same on all machines.
-  std::string digest() const { return said_.hex(); }
-
- private:
-  const OpenOptions& options_;
-  int64_t bytes_ = 0;
-  Hasher said_;
-};
-
-std::string digest_of(const std::vector<transform::Step>& steps, const Others& others) {
-  Hasher hasher;
-  for (const transform::Step& step : steps) {
-    hasher.add(step.text);
-    if (const auto* function = std::get_if<transform::Function>(&step.what)) hasher.add(function->name);
-    for (const std::string& name : step.tensors) hasher.add(name);
-  }
-  return hasher.add(others.digest()).hex();
-}
 
 // Parameters that got other values, by more than a cast, while their masters stay.
 std::set<std::string> stale(const std::vector<transform::Step>& steps, const std::vector<Tensor>& tensors) {
@@ -252,21 +126,16 @@ void say_dtype(const std::vector<LogicalState>& before, Opened& opened) {
 
 }  // namespace
 
-absl::StatusOr<TransformMemory> transform_states(std::shared_ptr<const Checkpoint> base, const OpenOptions& options,
-                                                 Opened& opened) {
-  std::vector<Tensor> tensors = tensors_of(base);
-  const bool by_matrix = std::any_of(options.transforms.begin(), options.transforms.end(), [](const auto& step) {
-    return std::holds_alternative<transform::Lora>(step.what);
-  });
-  if (by_matrix) SCALAI_RETURN_IF_ERROR(add_parts(*base, tensors));
-  Others others(options);
-  SCALAI_ASSIGN_OR_RETURN(tensors, transform::transform(options.transforms, std::move(tensors),
-                                                        [&](const std::string& path) { return others.open(path); }));
-  opened.info.transforms = digest_of(options.transforms, others);
+absl::StatusOr<TransformedStates> transform_states(std::shared_ptr<const Checkpoint> base, const OpenOptions& options,
+                                                   Opened& opened) {
+  SCALAI_ASSIGN_OR_RETURN(Transformed result, transformed(base, options.transforms, options, ""));
+  std::vector<Tensor>& tensors = result.tensors;
+  opened.info.transforms = result.digest;
   opened.info.stale_masters = stale(options.transforms, tensors);
   const std::vector<LogicalState> before = std::move(opened.states);
   opened.states.clear();
-  TransformMemory memory{.bytes = base->memory_bytes() + others.bytes()};
+  TransformedStates taken{.others = std::move(result.others), .bytes = base->memory_bytes()};
+  for (const auto& other : taken.others) taken.bytes += other->memory_bytes();
   std::set<std::string> changed;
   Hasher version;
   version.add(base->identity());
@@ -279,7 +148,7 @@ absl::StatusOr<TransformMemory> transform_states(std::shared_ptr<const Checkpoin
     opened.states.push_back({tensor.name, tensor.dtype, tensor.shape, kind});
     if (tensor.made.empty()) continue;
     changed.insert(tensor.name);
-    memory.thread_bytes = std::max(memory.thread_bytes, tensor.scratch_bytes);
+    taken.thread_bytes = std::max(taken.thread_bytes, tensor.scratch_bytes);
     const tensor::Box whole = tensor::Box::whole(tensor.shape);
     OpenedTensor stored{
         .name = tensor.name, .dtype = tensor.dtype, .elements = tensor.shape.elements(), .checksum = ""};
@@ -291,7 +160,7 @@ absl::StatusOr<TransformMemory> transform_states(std::shared_ptr<const Checkpoin
   opened.info.notes.push_back(fmt::format("transformed: {}", counted(std::ssize(changed), "tensor")));
   opened.files.push_back(std::move(made));
   say_dtype(before, opened);
-  return memory;
+  return taken;
 }
 
 }  // namespace scalai::checkpoint::internal

@@ -5,6 +5,7 @@
 //   Checkpoint as it lies ─► transform::Tensor a state ─► steps ─► tensors that changed, as a file ─► another Checkpoint
 
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "ptc/checkpoint/views/checkpoint.h"
@@ -13,14 +14,15 @@
 namespace scalai::checkpoint::internal {
 
 // What the transformed checkpoint takes beside itself.
-struct TransformMemory {
-  int64_t bytes = 0;         // of other states that steps read
-  int64_t thread_bytes = 0;  // of one read
+struct TransformedStates {
+  std::vector<std::shared_ptr<const Checkpoint>> others;  // that steps read
+  int64_t bytes = 0;                                      // of memory, theirs and the base's
+  int64_t thread_bytes = 0;                               // of one read
 };
 
 // Makes the states of `opened`, which is that of `base`, those after options.transforms. A config.json that says the dtype of
 // the parameters says the new one. Errors: those of transform::transform; of opening what steps name, with its path.
-absl::StatusOr<TransformMemory> transform_states(std::shared_ptr<const Checkpoint> base, const OpenOptions& options,
-                                                 Opened& opened);
+absl::StatusOr<TransformedStates> transform_states(std::shared_ptr<const Checkpoint> base, const OpenOptions& options,
+                                                   Opened& opened);
 
 }  // namespace scalai::checkpoint::internal

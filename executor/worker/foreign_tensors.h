@@ -1,0 +1,49 @@
+#pragma once
+// ForeignTensors: what steps (ptc/transform) make of another run's tensors while receivers read them. A box of a result is
+// made of boxes of one tensor there, its origin: of the place that the plan names, and of other holders where that has not all of it, as
+// where a row lies on several devices. Chunk by chunk, in the host's memory.
+//
+// Immutable; any thread.
+
+#include <functional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/worker/places.h"
+#include "ptc/collection/collection.h"
+#include "ptc/transform/transform.h"
+
+namespace scalai::proto {
+class Foreign;
+}
+
+namespace scalai::executor {
+
+class ForeignTensors {
+ public:
+  // For these tensors of a plan. InvalidArgument: steps or a collection that are none, results that are not the plan's.
+  // FailedPrecondition: other states that steps read are not those that `message` means. Errors of opening them.
+  static absl::StatusOr<ForeignTensors> make(const proto::Foreign& message,
+                                             const std::vector<plan::TensorInfo>& planned);
+
+  // Whether a read has to go through steps; otherwise what lies there is what the plan reads.
+  bool is_made(TensorId tensor) const { return !made_.empty() && made_[static_cast<size_t>(tensor.value)].has_value(); }
+  // Reads from a device of the run, which has all of the box or nothing.
+  using ReadPart = std::function<absl::Status(const Location& device, const Box& part, const Target& dst)>;
+  // Makes a box of one of these. `device` is asked first. Errors: of `part` and of steps; NotFound (no device has it).
+  absl::Status read(Backend& backend, const Location& device, TensorId tensor, const Box& box, const Target& dst,
+                    const ReadPart& part) const;
+
+ private:
+  struct Made {
+    transform::Tensor tensor;
+    TensorId origin;  // in side_
+  };
+  absl::Status read_origin(const Location& device, TensorId origin, const Box& box, std::span<std::byte> dst,
+                           const ReadPart& part) const;
+
+  collection::Collection side_;
+  std::vector<std::optional<Made>> made_;  // by tensor of the plan; empty: no steps
+};
+
+}  // namespace scalai::executor
