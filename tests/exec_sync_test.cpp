@@ -11,6 +11,7 @@
 namespace scalai::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -20,9 +21,10 @@ class ExecSync : public LiveEndToEnd {
     if (sync_.joinable()) end_sync();
     LiveEndToEnd::TearDown();
   }
-  void start_sync(const std::string& words) {
-    write_all(path("sync.sh"), fmt::format("echo $$ >'{}'\nexec '{}/scalai' sync '{}' --out='{}' --format=json {}\n",
-                                           path("sync.pid"), kPrograms.string(), path("out"), path("serving"), words));
+  void start_sync(const std::string& words, const std::string& folder = "/") {
+    write_all(path("sync.sh"),
+              fmt::format("cd '{}'\necho $$ >'{}'\nexec '{}/scalai' sync '{}' --out='{}' --format=json {}\n", folder,
+                          path("sync.pid"), kPrograms.string(), path("out"), path("serving"), words));
     sync_ = std::thread([this] { synced_ = shell("sh '" + path("sync.sh") + "'"); });
   }
   Outcome end_sync() {
@@ -101,6 +103,61 @@ events { at_step { job: "a" step: 32 } resize { job: "a" gpus: 4 } }
   EXPECT_GT(said.size(), 0U);
   EXPECT_THAT(after, ::testing::StartsWith(said));
   EXPECT_FALSE(fs::exists(path("serving/address")));
+}
+
+// Receivers have what `checkpoint reshard` makes of the same step with the same steps on the way.
+TEST_F(ExecSync, StepsOnTheWayAreThoseOfReshard) {
+  start_run("", "", "0.7s");
+  std::string other;
+  ASSERT_TRUE(eventually([&] {
+    std::error_code none;
+    for (const fs::directory_entry& entry : fs::directory_iterator(path("out/checkpoints/a"), none)) {
+      const std::string name = entry.path().filename();
+      if (!name.starts_with("step_") || !keep_saved("step-" + name.substr(5))) continue;
+      other = path("kept-step-" + name.substr(5));
+      return true;
+    }
+    return false;
+  }));
+  const std::string steps = fmt::format(
+      "--transform='scale(0.3, tensors=*.weight)' --transform='average(\"{}\")' --transform='cast(fp16)' "
+      "--transform='quantise(i8, tensors=layers.*.up.weight)'",
+      fs::path(other).filename().string());
+  // Paths are those of the caller's folder.
+  start_sync(fmt::format("--to=tp2@2 --every=1 --dtype=F32 {}", steps), path(""));
+  ASSERT_TRUE(reaches(1));
+  ASSERT_EQ(mount_receivers(), "");
+  std::map<std::string, std::string> seen;
+  std::string step;
+  ASSERT_TRUE(eventually([&] {
+    step = current();
+    if (!fs::exists(job() + "/" + step) || !keep_saved(step)) return false;
+    seen = bytes_of(job() + "/" + step + "/views/logical");
+    return !seen.empty();
+  }));
+  EXPECT_EQ(unmount("m").code, 0);
+  const Outcome written = shell(fmt::format(
+      "cd '{}' && '{}/scalai' checkpoint reshard 'kept-{}' made --to=logical --drop=optimizer --dtype=fp32 {}",
+      path(""), kPrograms.string(), step, steps));
+  ASSERT_EQ(written.code, 0) << written.err;
+  EXPECT_EQ(seen.at("model.safetensors"), read_all(path("made/model.safetensors")));
+  const Outcome ended = end_sync();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+}
+
+TEST_F(ExecSync, StepsThatDoNotFitAreRefusedBeforeAnythingStarts) {
+  start_run();
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"scale(2, tensors=nosuch)", "no tensor is named \"nosuch\""},
+      {"lora(nowhere, alpha=2)", "nowhere"},
+      {"quantise(i8, tensors=*.bias)", "which has no rows"}};
+  for (const auto& [step, said] : wrong) {
+    start_sync(fmt::format("--to=dp1 --transform='{}'", step));
+    sync_.join();
+    EXPECT_GE(synced_.code, 3) << step;
+    EXPECT_THAT(synced_.err, HasSubstr(said));
+    EXPECT_FALSE(fs::exists(path("serving")));
+  }
 }
 
 TEST_F(ExecSync, OverUcxAsInSharedMemory) {
@@ -216,6 +273,9 @@ TEST_F(ExecSync, AWrongQuestionIsRefused) {
   EXPECT_THAT(refused("--out=x --to=tp2 --every=0"), HasSubstr("--every is at least 1"));
   EXPECT_THAT(refused("--out=x --to=tp2 --compare=5B"), HasSubstr("--compare is at least 4KiB"));
   EXPECT_THAT(refused("--out=x --to=tp2 --dtype=f17"), HasSubstr("f17"));
+  EXPECT_THAT(
+      refused("--out=x --to=tp2 --transform=scale --transform='halve(2)'"),
+      AllOf(HasSubstr("--transform=scale: is not NAME(…)"), HasSubstr("--transform=halve(2): is not one of cast")));
   EXPECT_EQ(scalai("sync /nowhere --out='" + path("x") + "' --to=tp2").code, 4);
   EXPECT_FALSE(fs::exists(path("x")));
 }
