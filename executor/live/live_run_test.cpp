@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <filesystem>
 #include <optional>
 #include <thread>
 
@@ -247,6 +248,35 @@ TEST_F(LiveRunTest, WhatIsLetGoIsDropped) {
   EXPECT_TRUE(content(*two) == all);
   EXPECT_EQ(first.run.bytes().to_readers, 0);
   EXPECT_EQ(second.run.bytes().from_workers, state_bytes_);
+}
+
+int open_segments() {
+  int found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the directory's own
+    found +=
+        std::filesystem::read_symlink(entry.path(), gone).string().find("memfd:scalai") != std::string::npos ? 1 : 0;
+  }
+  return found;
+}
+
+// A kernel remembers files of steps for as long as it likes.
+TEST_F(LiveRunTest, ViewsOfWhatIsLetGoHaveNothingMapped) {
+  Reader reader(*this);
+  const int before = open_segments();
+  std::vector<std::shared_ptr<const checkpoint::Checkpoint>> views;
+  for (int i = 0; i < 5; ++i) {
+    const auto step = reader.newest(step_ - 1);
+    ASSERT_NE(step, nullptr);
+    (void)content(*step);
+    views.push_back(step->checkpoint());
+    train();
+  }
+  EXPECT_EQ(open_segments(), before);
+  const checkpoint::LogicalState& tensor = views.front()->tensors().front();
+  std::vector<std::byte> bytes(
+      static_cast<size_t>(tensor::Box::whole(tensor.shape).volume() * tensor::size_of(tensor.dtype)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(views.front()->read(0, tensor::Box::whole(tensor.shape), bytes)));
 }
 
 TEST_F(LiveRunTest, AReaderServesWhatItHasRoomFor) {

@@ -40,7 +40,7 @@ absl::StatusOr<std::shared_ptr<Reading>> Reading::open(proto::LiveState&& live, 
   // One more host, without devices: this process.
   std::vector<int> gpus(made->live_->gpus_of_host().begin(), made->live_->gpus_of_host().end());
   gpus.push_back(0);
-  made->places_ = std::make_unique<Places>(Places::Options{.host = HostId(std::ssize(gpus) - 1),
+  made->places_ = std::make_shared<Places>(Places::Options{.host = HostId(std::ssize(gpus) - 1),
                                                            .segments = {.capacity = kSegmentBytes},
                                                            .backend = made->backend_.get(),
                                                            .transport = options.transport});
@@ -79,10 +79,12 @@ absl::Status Reading::gone() const {
 }
 
 void Reading::end(const std::string& why) {
+  std::shared_ptr<Places> places;  // goes without the lock, or with the last read
   {
     const std::lock_guard lock(mutex_);
     if (!ended_.empty()) return;
     ended_ = why;
+    places.swap(places_);
   }
   if (options_.served != nullptr) options_.served->remove(live_->version(), blocks_.get());
   blocks_->clear();
@@ -198,8 +200,14 @@ absl::Status Reading::fetch_at(const Location& place, TensorId tensor, const ten
                                std::span<std::byte> dst) {
   const DType dtype = collection_.tensors[static_cast<size_t>(tensor.value)].dtype;
   const int64_t size = tensor::size_of(dtype);
+  std::shared_ptr<Places> places;
+  {
+    const std::lock_guard lock(mutex_);
+    places = places_;
+  }
+  if (places == nullptr) return gone();
   return for_each_box_of_range(owned, offset / size, (offset + std::ssize(dst)) / size, [&](const tensor::Box& box) {
-    const absl::Status read = places_->read(place, key_, tensor, box, {box, dtype, dst.data()});
+    const absl::Status read = places->read(place, key_, tensor, box, {box, dtype, dst.data()});
     dst = dst.subspan(static_cast<size_t>(box.volume() * size));
     return read;
   });

@@ -33,7 +33,8 @@ struct ReadBytes {
   std::atomic<int64_t> from_workers = 0;  // elsewhere
 };
 
-// What reads need: it lives as long as a view of the step does, and does not keep the step. Any thread.
+// What reads need: it lives as long as a view of the step does, and does not keep the step. A view may outlive the step by
+// far (a kernel that remembers files), so what is mapped goes at end(). Any thread.
 class Reading {
  public:
   struct Options {
@@ -51,7 +52,7 @@ class Reading {
 
   // Bytes of a box that one of the hosts held. FailedPrecondition: nobody has them any more, or end() was called.
   absl::Status read(TensorId tensor, const tensor::Box& owned, int64_t offset, std::span<std::byte> dst);
-  // Nothing is kept or served from now on.
+  // Nothing is kept, served or mapped from now on.
   void end(const std::string& why);
   bool has_ended() const { return !why_ended().empty(); }
   std::string why_ended() const {
@@ -92,10 +93,10 @@ class Reading {
   collection::Collection collection_;
   VersionKey key_;
   std::unique_ptr<Backend> backend_;
-  std::unique_ptr<Places> places_;
   std::map<std::pair<TensorId, tensor::Box>, Part> parts_;
   std::set<Location> mapped_;  // devices whose memory others can map
   mutable std::mutex mutex_;
+  std::shared_ptr<Places> places_;               // null: it has ended
   std::set<std::pair<int64_t, HostId>> copied_;  // parts that no device of a host shows
   std::string ended_;                            // why; empty: it is kept
 };
