@@ -33,14 +33,15 @@ constexpr size_t kOutput = size_t{1} << 20;
 
 ListedFile facts_of(const std::string& name, const std::string& path, int64_t bytes) {
   if (bytes == 0) return {.name = name};
-  constexpr std::array<char, 3> kMark = {'\xef', '\xbb', '\xbf'};
+  constexpr std::array<char, 3> kByteOrderMark = {'\xef', '\xbb', '\xbf'};
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, 3> first{};
   char last = 0;
-  return {.name = name,
-          .bytes = bytes,
-          .ends_whole = ::pread(file.get(), &last, 1, bytes - 1) == 1 && last == '\n',
-          .has_mark = ::pread(file.get(), first.data(), first.size(), 0) == std::ssize(first) && first == kMark};
+  return {
+      .name = name,
+      .bytes = bytes,
+      .ends_whole = ::pread(file.get(), &last, 1, bytes - 1) == 1 && last == '\n',
+      .has_mark = ::pread(file.get(), first.data(), first.size(), 0) == std::ssize(first) && first == kByteOrderMark};
 }
 
 // As those of /proc, which say no size: they cannot be cut, so they are not offered.
