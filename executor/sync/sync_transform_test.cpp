@@ -14,6 +14,7 @@
 #include "ptc/collection/collection_file.h"
 #include "ptc/proto/control.pb.h"
 #include "ptc/tensor/convert.h"
+#include "ptc/transform/testing/memory_state.h"
 
 namespace scalai::executor {
 namespace sync_transform_test {
@@ -22,16 +23,9 @@ using collection::LogicalTensor;
 using tensor::Shape;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using transform::rounded;
 
 using Values = std::vector<double>;
-
-double rounded(DType dtype, double value) {
-  std::byte bytes[8];
-  double back = 0;
-  tensor::convert(DType::kF64, dtype, 1, reinterpret_cast<const std::byte*>(&value), bytes);
-  tensor::convert(dtype, DType::kF64, 1, bytes, reinterpret_cast<std::byte*>(&back));
-  return back;
-}
 
 struct Whole {
   DType dtype = DType::kF32;

@@ -7,6 +7,7 @@
 #include "ptc/checkpoint/views/testing/checkpoint_folder.h"
 #include "ptc/checkpoint/views/view.h"
 #include "ptc/tensor/convert.h"
+#include "ptc/transform/testing/memory_state.h"
 
 namespace scalai::checkpoint::internal {
 namespace transformed_test {
@@ -15,6 +16,7 @@ using tensor::DType;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using transform::rounded;
 
 OpenOptions with(const std::vector<std::string>& steps) {
   OpenOptions options;
@@ -37,14 +39,6 @@ std::vector<double> values_of(const Checkpoint& checkpoint, const std::string& n
                     reinterpret_cast<std::byte*>(values.data()));
   }
   return values;
-}
-
-double rounded(DType dtype, double value) {
-  std::byte bytes[8];
-  double back = 0;
-  tensor::convert(DType::kF64, dtype, 1, reinterpret_cast<const std::byte*>(&value), bytes);
-  tensor::convert(dtype, DType::kF64, 1, bytes, reinterpret_cast<std::byte*>(&back));
-  return back;
 }
 
 class TransformedTest : public CheckpointFolder {
