@@ -126,7 +126,8 @@ class ClusterRun {
     report::ReportHead about = head(scenario_.throughput->description(), (*changes)->description());
     if (dynamic_cast<const sched::FluidPolicy*>(policy->get()) != nullptr) {
       about.notes.emplace_back(
-          "shares are applied continuously: jobs have no GPUs of their own, so placements.csv and the trace show none");
+          "shares are applied continuously: jobs have no GPUs of their own, so placements.csv and the trace show none; "
+          "changes of GPUs and lost hosts cost nothing");
     }
     Progress progress("simulating " + about.policy);
     sched::Outcome partial;

@@ -32,9 +32,13 @@ std::vector<LiveHolders::Source> LiveHolders::touch(uint64_t reader, const Block
   if (asker == readers_.end()) return {};
   Version& of = versions_[block.version];
   for (const int64_t one : dropped) {
-    if (const auto found = of.holders.find(one); found != of.holders.end()) std::erase(found->second, reader);
+    const auto found = of.holders.find(one);
+    if (found == of.holders.end()) continue;
+    std::erase(found->second, reader);
+    if (found->second.empty()) of.holders.erase(found);
   }
-  std::vector<uint64_t>& holders = of.holders[block.number];
+  const auto known_block = of.holders.find(block.number);
+  const std::vector<uint64_t> holders = known_block == of.holders.end() ? std::vector<uint64_t>() : known_block->second;
   std::vector<uint64_t> order;
   for (const uint64_t one : holders) {
     if (one != reader && std::find(unreached.begin(), unreached.end(), one) == unreached.end()) order.push_back(one);
@@ -51,8 +55,9 @@ std::vector<LiveHolders::Source> LiveHolders::touch(uint64_t reader, const Block
   const int64_t least_bytes = least == of.given_bytes.end() ? 0 : least->second;
   if (!order.empty()) of.given_bytes.at(order.front()) += block.bytes;
   const bool known = std::find(holders.begin(), holders.end(), reader) != holders.end();
-  if (!asker->second.address.empty() && !known && holders.size() < kMostHolders) {
-    holders.push_back(reader);
+  const bool room = known_block != of.holders.end() || of.holders.size() < kMostBlocks;
+  if (!asker->second.address.empty() && !known && holders.size() < kMostHolders && room) {
+    of.holders[block.number].push_back(reader);
     of.given_bytes.try_emplace(reader, least_bytes);  // who comes late does not make up for what others have given
   }
   return sources;

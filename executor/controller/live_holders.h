@@ -26,8 +26,9 @@ class LiveHolders {
     std::string machine;
     std::string address;  // where it answers others; empty: it holds nothing for others
   };
-  static constexpr size_t kMostSources = 2;   // that an asker is told
-  static constexpr size_t kMostHolders = 16;  // of a block that are known; later ones are not
+  static constexpr size_t kMostSources = 2;               // that an asker is told
+  static constexpr size_t kMostHolders = 16;              // of a block that are known; later ones are not
+  static constexpr size_t kMostBlocks = size_t{1} << 22;  // of a version that are known
 
   // A word of a reader, which keeps these versions: of others it holds nothing more.
   void hear(uint64_t reader, Reader where, const std::set<int64_t>& versions);

@@ -13,6 +13,8 @@
 namespace scalai::executor {
 namespace {
 
+constexpr int64_t kMostBlockBytes = int64_t{1} << 30;  // of a touch: far more than readers have
+
 // No two controllers of a run begin at the same number, so a version stands for one step.
 int64_t random_start() {
   std::random_device random;
@@ -71,6 +73,7 @@ std::string LiveSteps::sources(uint64_t reader, const CtlRequest::Touch& touch) 
   proto::LiveSources reply;
   const auto found = readers_.find(reader);
   if (found == readers_.end() || !found->second.keeps.contains(touch.version)) return reply.SerializeAsString();
+  if (touch.block < 0 || touch.bytes < 0 || touch.bytes > kMostBlockBytes) return reply.SerializeAsString();
   for (LiveHolders::Source& one :
        holders_.touch(reader, {touch.version, touch.block, touch.bytes}, touch.dropped, touch.unreached)) {
     proto::LiveSources::Source& source = *reply.add_sources();

@@ -41,11 +41,12 @@ std::shared_ptr<Blocks::Block> Blocks::block_of(int64_t number, int64_t bytes) {
     used.splice(used.begin(), used, found->second.used);
     return found->second.block;
   }
+  auto block = std::make_shared<Block>();
+  block->bytes.resize(static_cast<size_t>(bytes));
+  if (closed_) return block;  // for a read that began before
   Kept& mine = kept(From::kHolder);
   mine.used.push_front(number);
   mine.bytes += bytes;
-  auto block = std::make_shared<Block>();
-  block->bytes.resize(static_cast<size_t>(bytes));
   known_[number] = {block, From::kHolder, mine.used.begin()};
   make_room();
   return block;
@@ -130,6 +131,7 @@ std::vector<int64_t> Blocks::take_dropped() {
 
 void Blocks::clear() {
   const std::lock_guard lock(mutex_);
+  closed_ = true;
   known_.clear();
   kept_ = {};
   dropped_.clear();

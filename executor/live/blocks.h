@@ -47,7 +47,7 @@ class Blocks {
   Found find(int64_t number);
   // Numbers of blocks that went since the last call.
   std::vector<int64_t> take_dropped();
-  // Nothing is kept any more.
+  // Nothing is kept, now and later.
   void clear();
 
  private:
@@ -74,6 +74,7 @@ class Blocks {
 
   const int64_t most_bytes_, block_bytes_;
   std::mutex mutex_;  // guards what follows, not the bytes
+  bool closed_ = false;
   std::map<int64_t, Known> known_;
   std::array<Kept, 2> kept_;
   std::vector<int64_t> dropped_;

@@ -99,6 +99,15 @@ struct Ten {
   }
 };
 
+// A read that began before goes on, and leaves nothing.
+TEST(Blocks, NothingIsKeptAfterTheEnd) {
+  Ten ten;
+  ten.read(1, Blocks::From::kHolder);
+  ten.blocks.clear();
+  ten.read(2, Blocks::From::kHolder);
+  EXPECT_EQ(ten.here(), "");
+}
+
 TEST(Blocks, WhatOtherReadersHaveGoesFirst) {
   Ten ten;
   for (int64_t number = 0; number < 10; ++number) ten.read(number, Blocks::From::kOtherReader);
@@ -121,6 +130,10 @@ TEST(Blocks, WhatSomebodyHasStaysWhateverGoes) {
   EXPECT_EQ(ten.here(), "");
   EXPECT_TRUE(right(3, 0, found.bytes));
   EXPECT_TRUE(ten.blocks.take_dropped().empty());
+}
+
+TEST(Blocks, WhatWasNotToBeHadIsDropped) {
+  Ten ten;
   ten.source.broken = true;
   std::vector<std::byte> got(64);
   EXPECT_FALSE(ten.blocks.read(4, 64, 0, got, ten.source.of(4)).ok());

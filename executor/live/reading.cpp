@@ -148,6 +148,7 @@ absl::Status Reading::read(TensorId tensor, const tensor::Box& owned, int64_t of
   return blocks_->read(
       part.first_block, bytes_of(tensor, owned), offset, dst,
       [&](int64_t begin, std::span<std::byte> block) -> absl::StatusOr<Blocks::From> {
+        if (has_ended()) return gone();
         const int64_t number = part.first_block + begin / kBlockBytes;
         if (shared && options_.others->read({live_->name(), live_->version(), number}, blocks_->take_dropped(), block))
           return Blocks::From::kOtherReader;

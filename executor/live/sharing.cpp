@@ -12,7 +12,8 @@ namespace {
 
 constexpr int64_t kFirstReader = int64_t{1} << 20;  // names of readers for the transport come after those of hosts
 constexpr double kFetch_s = 3;                      // one block
-constexpr double kLine_s = 5;                       // a controller that hangs costs a reader so much, once
+constexpr double kLine_s = 5;                       // a controller that hangs costs a reader so much
+constexpr double kQuietMost_s = 60;                 // then it is not asked for a while: 5 s, doubling to this
 constexpr double kFirstPause_s = 0.001, kLongestPause_s = 0.016;
 
 std::chrono::steady_clock::duration duration(double seconds) {
@@ -53,20 +54,31 @@ AskController line_to(const CtlTarget& target) {
   struct Line {
     std::mutex mutex;
     std::unique_ptr<CtlLine> open;
-    Deadline renewed_at;
+    Deadline renewed_at, quiet_until;
+    double quiet_s = kLine_s;
   };
   CtlTarget brief = target;
   brief.timeout_s = kLine_s;
   return [brief, line = std::make_shared<Line>()](const CtlRequest& request) -> absl::StatusOr<std::string> {
     const std::lock_guard lock(line->mutex);
     const Deadline now = std::chrono::steady_clock::now();
+    if (now < line->quiet_until) return absl::UnavailableError("the controller did not answer a moment ago");
+    absl::StatusOr<std::string> answer = absl::UnavailableError("not asked");
     if (line->open == nullptr || now >= line->renewed_at) {
       line->open.reset();
-      SCALAI_ASSIGN_OR_RETURN(line->open, CtlLine::open(brief));
+      auto open = CtlLine::open(brief);
+      answer = open.status();
+      if (open.ok()) line->open = *std::move(open);
       line->renewed_at = now + duration(kLine_s / 2);  // the other half is for the last answer
     }
-    absl::StatusOr<std::string> answer = line->open->ask(request);
-    if (!answer.ok()) line->open.reset();
+    if (line->open != nullptr) answer = line->open->ask(request);
+    if (answer.ok()) {
+      line->quiet_s = kLine_s;
+    } else {  // whoever waits here for the line is not to wait for as long again
+      line->open.reset();
+      line->quiet_until = std::chrono::steady_clock::now() + duration(line->quiet_s);
+      line->quiet_s = std::min(2 * line->quiet_s, kQuietMost_s);
+    }
     return answer;
   };
 }

@@ -14,7 +14,9 @@ namespace scalai::executor {
 namespace sharing_test {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr int64_t kVersion = 9, kBytes = 64;
 
@@ -154,6 +156,14 @@ TEST_F(SharingTest, AControllerThatDoesNotAnswerIsLeftAlone) {
   broken_ = absl::OkStatus();
   EXPECT_EQ(read(4), '-');
   EXPECT_EQ(asked_.size(), 1U);
+}
+
+TEST(LineTo, WhoHasWaitedInVainIsToldAtOnce) {
+  const AskController ask = line_to({.address = "127.0.0.1:1", .token = std::string(64, 'a')});
+  EXPECT_THAT(std::string(ask({}).status().message()), Not(HasSubstr("a moment ago")));
+  const absl::Status again = ask({}).status();
+  EXPECT_TRUE(absl::IsUnavailable(again));
+  EXPECT_THAT(std::string(again.message()), HasSubstr("did not answer a moment ago"));
 }
 
 TEST_F(SharingTest, ABlockOfAnotherSizeOrNoRequestIsRefused) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ptc/base/status.h"
 #include "sim/jobs/internal/fair_share.h"
@@ -126,7 +127,10 @@ class Fluid final : public View {
       FluidJob& one = live(id);
       if (one.rate <= 0) continue;
       one.done = std::min(one.until_work, one.done + one.rate * dt);
-      if (one.until_work - one.done <= kRounding * one.until_work) one.done = one.until_work;
+      // Nor is less left than what moments of this size tell apart.
+      const double moment_s = 4 * std::numeric_limits<double>::epsilon() * std::abs(to_s);
+      if (one.until_work - one.done <= std::max(kRounding * one.until_work, one.rate * moment_s))
+        one.done = one.until_work;
       record(id).executed_s += dt;
       record(id).attained_gpu_s += one.gpus * dt;
       record(id).cost += one.price * dt / 3600;

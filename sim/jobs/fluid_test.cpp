@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ptc/base/random.h"
 #include "ptc/base/status.h"
 #include "ptc/sched/testing/support.h"
 
@@ -109,6 +110,19 @@ TEST(Fluid, WindowsAndEnds) {
   EXPECT_EQ(outcome->end_s, 40);
   EXPECT_EQ(outcome->jobs[0].end, JobEnd::kUnfinished);
   EXPECT_THAT(outcome->jobs[0].work_done, DoubleEq(25));
+}
+
+// Traces count from 1970: what is left of a job may take less than two moments of such a size are apart.
+TEST(Fluid, LateTimesEnd) {
+  Random random(1);
+  Bench bench;
+  for (int k = 0; k < 30; ++k) {
+    bench.workload.jobs.push_back(testing::rigid_job(std::to_string(k), 1700000000.3 + k / 1.7, 1 + k % 2,
+                                                     1 + static_cast<double>(random.below(400)) / 103));
+  }
+  const auto outcome = bench.play();
+  ASSERT_TRUE(outcome.ok()) << message_of(outcome.status());
+  for (const JobRecord& job : outcome->jobs) EXPECT_EQ(job.end, JobEnd::kFinished);
 }
 
 TEST(Fluid, SharesBeyondTheGpusAreAnError) {

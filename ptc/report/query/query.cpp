@@ -35,7 +35,7 @@ using Statement = std::unique_ptr<sqlite3_stmt, Closed>;
 struct Values {
   std::vector<double> all;
   double percent = 50;
-  bool bad_percent = false;
+  bool bad_percent = false, has_text = false;
 };
 
 Values* values_of(sqlite3_context* context, bool make) {
@@ -49,17 +49,29 @@ Values* values_of(sqlite3_context* context, bool make) {
   return values;
 }
 
+bool is_number(sqlite3_value* value) {
+  const int type = sqlite3_value_numeric_type(value);
+  return type == SQLITE_INTEGER || type == SQLITE_FLOAT;
+}
+
+// Whether the values are numbers; else the error is said.
+bool all_numbers(sqlite3_context* context, const Values& values) {
+  if (values.has_text) sqlite3_result_error(context, "it is computed of a text, not of numbers", -1);
+  return !values.has_text;
+}
+
 void add_value(sqlite3_context* context, int count, sqlite3_value** arguments) {
   Values* values = values_of(context, true);
   if (values == nullptr) return sqlite3_result_error_nomem(context);
   if (count > 1) {
     const double percent = sqlite3_value_double(arguments[1]);
     const bool first = values->all.empty();
-    values->bad_percent =
-        values->bad_percent || !(percent >= 0 && percent <= 100) || (!first && percent != values->percent);
+    values->bad_percent = values->bad_percent || !is_number(arguments[1]) || !(percent >= 0 && percent <= 100) ||
+                          (!first && percent != values->percent);
     values->percent = percent;
   }
-  if (sqlite3_value_numeric_type(arguments[0]) == SQLITE_NULL) return;
+  if (sqlite3_value_type(arguments[0]) == SQLITE_NULL) return;
+  values->has_text = values->has_text || !is_number(arguments[0]);
   values->all.push_back(sqlite3_value_double(arguments[0]));
 }
 
@@ -76,11 +88,13 @@ void give_percentile(sqlite3_context* context) {
   if (values->bad_percent) {
     return sqlite3_result_error(context, "the second argument of percentile() is one number from 0 to 100", -1);
   }
+  if (!all_numbers(context, *values)) return;
   give(context, quantile(values->all, values->percent / 100));
 }
 
 void give_deviation(sqlite3_context* context) {
   const std::unique_ptr<Values> values(values_of(context, false));
+  if (values && !all_numbers(context, *values)) return;
   if (!values || values->all.size() < 2) return sqlite3_result_null(context);
   double sum = 0, squares = 0;
   for (const double value : values->all) sum += value;
@@ -91,6 +105,7 @@ void give_deviation(sqlite3_context* context) {
 
 void give_mean(sqlite3_context* context) {
   const std::unique_ptr<Values> values(values_of(context, false));
+  if (values && !all_numbers(context, *values)) return;
   if (!values || values->all.empty()) return sqlite3_result_null(context);
   double sum = 0;
   for (const double value : values->all) sum += value;

@@ -77,6 +77,10 @@ TEST(Query, ProblemsSayWhereAndWhat) {
   EXPECT_THAT(wrong("max(job)"), HasSubstr("it gives the text \"it's\", no number"));
   EXPECT_THAT(wrong("percentile(jct_s, 101)"), HasSubstr("one number from 0 to 100"));
   EXPECT_THAT(wrong("percentile(jct_s, gpus)"), HasSubstr("one number from 0 to 100"));
+  EXPECT_THAT(wrong("percentile(jct_s, 'p99')"), HasSubstr("one number from 0 to 100"));
+  EXPECT_THAT(wrong("percentile(jct_s, NULL)"), HasSubstr("one number from 0 to 100"));
+  for (const char* text : {"mean(job)", "median(job)", "percentile(job, 50)", "stddev(job)", "mean('jct')"})
+    EXPECT_THAT(wrong(text), HasSubstr("it is computed of a text")) << text;
 }
 
 // It reads one table in memory and nothing else.

@@ -59,7 +59,8 @@ void Known::learn(const View& view, JobId job, News& news) {
                        .at_s = view.now_s(),
                        .gpus = spec.gpus,
                        .min_gpus = spec.min_gpus,
-                       .max_gpus = spec.max_gpus};
+                       .max_gpus = spec.max_gpus,
+                       .work = spec.work};
   hold(job, 1);
   names_[spec.name] = job;
   watched_.insert(job);
@@ -72,10 +73,16 @@ void Known::look(const View& view, JobId job, bool rate_changed, News& news) {
   const Job& spec = view.job(job);
   Progress now = view.progress(job);
   const bool bounds = spec.gpus != told.gpus || spec.min_gpus != told.min_gpus || spec.max_gpus != told.max_gpus;
+  const bool work = spec.work != told.work;
   const bool rates = bounds || rate_changed || now.work_done >= told.rates_until_work;
-  if (!rates && goes_on(told.progress, now, view.now_s() - told.at_s)) {
+  if (!rates && !work && goes_on(told.progress, now, view.now_s() - told.at_s)) {
     const bool settled = now.even_per_s > 0 || now.placement.empty();
-    if (settled && view.now_s() > told.at_s) watched_.erase(job);
+    if (settled && view.now_s() > told.at_s) {
+      constexpr double kEarly = 1 - 1e-9;
+      watched_.erase(job);
+      if (now.even_per_s > 0)
+        ends_.emplace(kEarly * (view.now_s() + (spec.work - now.work_done) / now.even_per_s), job);
+    }
     return;
   }
   hold(job, -1);
@@ -84,9 +91,10 @@ void Known::look(const View& view, JobId job, bool rate_changed, News& news) {
   told.gpus = spec.gpus;
   told.min_gpus = spec.min_gpus;
   told.max_gpus = spec.max_gpus;
+  told.work = spec.work;
   hold(job, 1);
   watched_.insert(job);
-  news.jobs.push_back({.job = job, .whole = bounds, .rates = rates});
+  news.jobs.push_back({.job = job, .whole = bounds || work, .rates = rates});
 }
 
 void Known::forget(const View& view, JobId job, News& news) {
@@ -116,6 +124,9 @@ News Known::update(const View& view, std::span<const Event> events) {
   News news;
   held_.resize(view.fleet().hosts.size());
   std::map<JobId, bool> due;  // and whether the rate changed by itself
+  for (; !ends_.empty() && ends_.begin()->first <= view.now_s(); ends_.erase(ends_.begin())) {
+    if (here(ends_.begin()->second)) watched_.insert(ends_.begin()->second);  // it has outlived its estimate
+  }
   for (const JobId job : watched_) due[job] = false;
   for (const JobId job : std::exchange(refused_, {})) {
     due.erase(job);

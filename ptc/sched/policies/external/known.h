@@ -52,6 +52,7 @@ class Known {
     Progress progress;
     double at_s = 0;
     int gpus = 0, min_gpus = 0, max_gpus = 0;
+    double work = 0;  // believed: an estimate grows when it is outlived
     double rates_until_work = kNever;
   };
   static size_t index(JobId job) { return static_cast<size_t>(job.value); }
@@ -64,7 +65,8 @@ class Known {
   std::vector<Told> told_;  // by job
   std::map<std::string, JobId> names_;
   std::vector<int> held_;
-  std::set<JobId> watched_;  // may not go on as told: they just changed, or do not train evenly
+  std::set<JobId> watched_;                  // may not go on as told: they just changed, or do not train evenly
+  std::set<std::pair<double, JobId>> ends_;  // when jobs that go on outlive what is believed of them
   std::vector<JobId> refused_;
   bool began_ = false;
 };

@@ -7,6 +7,7 @@
 
 #include "ptc/base/random.h"
 #include "ptc/sched/policies/catalogue.h"
+#include "ptc/sched/policies/estimates.h"
 #include "ptc/sched/policies/external/external_view.h"
 #include "ptc/sched/testing/support.h"
 #include "sim/jobs/engine.h"
@@ -86,6 +87,7 @@ class Audited : public Policy {
     for (const std::string& name : news.gone) EXPECT_EQ(told_.erase(name), 1u) << name;
     for (const JobNews& one : news.jobs) {
       told_[view.job(one.job).name] = {view.progress(one.job), view.now_s()};
+      if (one.whole) work_[view.job(one.job).name] = view.job(one.job).work;
       ++changed;
     }
     asked += static_cast<int64_t>(view.active().size());
@@ -95,6 +97,7 @@ class Audited : public Policy {
       const auto& [then, at_s] = told_[view.job(id).name];
       const Progress now = view.progress(id);
       const double work = then.work_done + then.even_per_s * (view.now_s() - at_s);
+      EXPECT_EQ(view.job(id).work, work_[view.job(id).name]);
       EXPECT_EQ(now.placement, then.placement);
       EXPECT_EQ(now.beside, then.beside);
       EXPECT_EQ(now.restarts, then.restarts);
@@ -114,9 +117,11 @@ class Audited : public Policy {
   std::unique_ptr<Policy> policy_;
   Known known_;
   std::map<std::string, std::pair<Progress, double>> told_;
+  std::map<std::string, double> work_;  // told
 };
 
-// Preemptive, packing and elastic policies; changes that take time, hosts that fail and come back.
+// Preemptive, packing and elastic policies; changes that take time, hosts that fail and come back, run times that are
+// believed too short or too long.
 TEST(Known, RandomRunsFollowFromWhatWasTold) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> policies = {
       {"srtf", {}}, {"fifo-backfill", {"packing=1.2"}}, {"afs-l", {}}, {"gandiva", {}}, {"tiresias", {}}};
@@ -144,12 +149,16 @@ TEST(Known, RandomRunsFollowFromWhatWasTold) {
     const auto changes = make_constant_changes({.change_s = seed % 2 == 0 ? 0.0 : 20.0, .start_s = 0});
     auto policy = make_policy(name, set, seed);
     ASSERT_TRUE(policy.ok()) << policy.status();
-    Audited audited(*std::move(policy));
+    auto owned = std::make_unique<Audited>(*std::move(policy));
+    const Audited& audited = *owned;
+    std::unique_ptr<Policy> asked = std::move(owned);
+    if (seed % 3 == 0)
+      asked = with_estimates(std::move(asked), estimate_factors({.log_normal = 1}, seed, workload.jobs.size()));
     const absl::StatusOr<Outcome> outcome = run(sched::Setup{.workload = &workload,
                                                              .fleet = &fleet,
                                                              .availability = &availability,
                                                              .throughput = &throughput,
-                                                             .policy = &audited,
+                                                             .policy = asked.get(),
                                                              .changes = changes.get()});
     ASSERT_TRUE(outcome.ok()) << outcome.status();
     EXPECT_LT(audited.changed, audited.asked) << "less than all";
