@@ -67,8 +67,11 @@ AskController line_to(const CtlTarget& target) {
     if (line->open == nullptr || now >= line->renewed_at) {
       line->open.reset();
       auto open = CtlLine::open(brief);
-      answer = open.status();
-      if (open.ok()) line->open = *std::move(open);
+      if (open.ok()) {
+        line->open = *std::move(open);
+      } else {
+        answer = open.status();
+      }
       line->renewed_at = now + duration(kLine_s / 2);  // the other half is for the last answer
     }
     if (line->open != nullptr) answer = line->open->ask(request);
