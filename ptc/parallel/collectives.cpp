@@ -78,6 +78,17 @@ Communication ring(const Links& links, const Path& path, const Group& group, dou
   return best;
 }
 
+Communication broadcast(const Path& path, const Group& group, double bytes) {
+  Communication best{.seconds = std::numeric_limits<double>::infinity()};
+  for (const Protocol& p : kProtocols) {
+    const bool simple = p.bandwidth == 1, inside = group.hosts() == 1;
+    const double chunk = inside ? (simple ? p.tree_link : p.ring_link) : (simple ? p.tree_network : p.ring_network);
+    const double latency = kLaunch + p.ring_base + group.ranks * chunk;
+    keep_faster(best, made(path, latency, path.achieved > 0 ? bytes / (path.achieved * p.bandwidth) : 0));
+  }
+  return best;
+}
+
 Communication tree(const Path& path, const Group& group, double moved) {
   Communication best{.seconds = std::numeric_limits<double>::infinity()};
   const double chain = static_cast<double>(group.ranks) / group.hosts() - 1;  // in a host, uneven ones on average
@@ -134,6 +145,7 @@ Communication collective(const Links& links, Collective kind, const Group& group
   if (group.ranks <= 1 || bytes <= 0) return {};
   if (kind == Collective::kAllToAll) return all_to_all(links, group, bytes);
   const Path path = path_of(links, group);
+  if (kind == Collective::kBroadcast) return broadcast(path, group, bytes);
   const double share = static_cast<double>(group.ranks - 1) / group.ranks;
   if (kind != Collective::kAllReduce) return ring(links, path, group, share * bytes, 1);
   Communication best = ring(links, path, group, 2 * share * bytes, 2);

@@ -46,8 +46,8 @@ TEST(Collectives, TokensGoOnceToEachHostAndRank) {
 }
 
 TEST(Collectives, OneRankOrNoBytesSendNothing) {
-  for (const Collective kind :
-       {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather, Collective::kAllToAll}) {
+  for (const Collective kind : {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
+                                Collective::kAllToAll, Collective::kBroadcast}) {
     EXPECT_EQ(collective(kLinks, kind, {.ranks = 1}, 1e9).seconds, 0);
     EXPECT_EQ(collective(kLinks, kind, {.ranks = 8, .per_host = 8}, 0).seconds, 0);
   }
@@ -65,6 +65,17 @@ TEST(Collectives, LargeRingsMoveWhatTheFormulaSays) {
     const Communication half = collective(kLinks, kind, eight, 8e9);
     EXPECT_NEAR(half.seconds, kLaunch + 8.4e-6 + 7 * 3.4e-6 + 7e9 / 80e9, 1e-9);
   }
+}
+
+// Each rank waits for whole chunks: in a host 6 + 8.4 + 8 · 4 µs with Simple, over hosts 6 + 14 + 64 · 4 µs with LL128, whose
+// 0.92 of the bandwidth costs less than Simple's 14 µs a rank.
+TEST(Collectives, BroadcastsWaitForAChunkAtEachRank) {
+  const Communication inside = collective(kLinks, Collective::kBroadcast, {.ranks = 8, .per_host = 8}, 8e9);
+  EXPECT_NEAR(inside.latency_s, kLaunch + 8.4e-6 + 8 * 4e-6, 1e-12);
+  EXPECT_NEAR(inside.seconds, inside.latency_s + 8e9 / 80e9, 1e-9);
+  const Communication across = collective(kLinks, Collective::kBroadcast, {.ranks = 64, .per_host = 8}, 200e6);
+  EXPECT_NEAR(across.latency_s, kLaunch + 14e-6 + 64 * 4e-6, 1e-12);
+  EXPECT_NEAR(across.seconds, across.latency_s + 200e6 / (64e9 * 0.92), 1e-9);
 }
 
 TEST(Collectives, BytesAreThoseOfALinkAtItsNominalRate) {

@@ -179,11 +179,13 @@ class Parts {
                  n);
   }
 
-  // Ranks that have tensors of a stage to update, where each tensor has one; else all have a part of one whole. A sum to
-  // one rank and its broadcast take a ring as the scatter and the gather of as many bytes do.
-  double owners(int layers) const {
-    if (workload_.training.runs_in() != Framework::kInternEvo) return 1;
-    return std::min<double>(hardware_.dp.ranks, layers * tensors() + 2);
+  // Updated parameters of a stage to all: gathered where each rank has a part of the whole, broadcast by one rank after
+  // the other where each has whole tensors.
+  Communication parameters(const Held& held, int layers) const {
+    const double bytes = workload_.training.precision.param_bytes;
+    if (workload_.training.runs_in() != Framework::kInternEvo) return over_groups(Collective::kAllGather, held, bytes);
+    const double owners = std::min<double>(hardware_.dp.ranks, layers * tensors() + 2);
+    return times(over_groups(Collective::kBroadcast, held, bytes / owners), owners);
   }
 
   // Memory-bound, a kernel each: gradients' norm and scale, in 16 bits also copied and unscaled, the update of the
@@ -274,10 +276,9 @@ class Parts {
     if (!per_micro_batch()) {
       const bool whole = zero() == 0 || workload_.training.sums_whole_gradients();
       work.gradients = over_groups(whole ? Collective::kAllReduce : Collective::kReduceScatter, held,
-                                   workload_.training.summed_gradient_bytes(), whole ? 1 : owners(held_layers));
+                                   workload_.training.summed_gradient_bytes());
     }
-    if (zero() == 1 || zero() == 2)
-      work.parameters = over_groups(Collective::kAllGather, held, p.param_bytes, owners(held_layers));
+    if (zero() == 1 || zero() == 2) work.parameters = parameters(held, held_layers);
     if (workload_.model.tied && config.pp > 1 && (s == 0 || s == config.pp - 1)) {
       // The last stage's hop leads back to the first.
       const int back = config.pp - 1;

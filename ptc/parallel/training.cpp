@@ -110,7 +110,7 @@ int Training::micro_batches(int dp) const {
 
 bool Training::sums_whole_gradients() const {
   const bool deepspeed = runs_in() == Framework::kDeepSpeed && precision.math == Math::kBF16;
-  return deepspeed || runs_in() == Framework::kScaling;
+  return deepspeed || runs_in() == Framework::kScaling || runs_in() == Framework::kInternEvo;
 }
 
 double Training::summed_gradient_bytes() const {

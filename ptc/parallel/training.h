@@ -76,9 +76,9 @@ enum class Kernels : uint8_t { kEager, kFused, kTuned, kEarly };
 //   scaling    Aleph Alpha's Scaling (core/nn, core/optimizer; 2024): exchanges as DeepSpeed's, but without sequence
 //              parallelism every rank of tp sends the whole activation; gradients are all-reduced whole and in 32 bits;
 //              each matrix of SwiGLU sums its input gradient by itself; gathered inputs are kept
-//   internevo  InternEvo (solver/optimizer/hybrid_zero_optim.py; September 2023): ZeRO-1 gives each rank whole tensors.
-//              Gradients are summed to each rank that has some, and its updated parameters broadcast, one after the other;
-//              each matrix of SwiGLU sums its input gradient by itself
+//   internevo  InternEvo (solver/optimizer/hybrid_zero_optim.py; July to September 2023): ZeRO-1 gives each rank whole
+//              tensors. Gradients are all-reduced whole (reduce_rank is none); each rank's updated parameters are broadcast,
+//              one after the other; each matrix of SwiGLU sums its input gradient by itself
 enum class Framework : uint8_t { kMegatron, kDeepSpeed, kScaling, kInternEvo };
 
 // How tokens get to their experts.
